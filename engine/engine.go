@@ -1,0 +1,106 @@
+// Package engine is the contract between a limiter and the engine that decides for it.
+//
+// An engine answers questions; it does not wait, does not combine callers and does not start goroutines. All of that is done once, by the
+// limiter in front. To add an engine, write a [Builder], one script in package lua, and put it in front of package enginetest.
+package engine
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Forever is the MaxWait of a request that accepts any turn.
+const Forever time.Duration = math.MaxInt64
+
+var (
+	// ErrExceedsQuota says that a request asks for more permits than the quota ever grants at once.
+	ErrExceedsQuota = errors.New("fairlimit: more permits than the quota can ever grant at once")
+
+	// ErrOutcomeUnknown says that a question was sent and its answer did not arrive: what it asked for was consumed once or not at all.
+	ErrOutcomeUnknown = errors.New("fairlimit: outcome unknown: the call was sent, the answer did not arrive")
+
+	// ErrUnsupported says that the engine cannot honour an option, a quota or a name.
+	ErrUnsupported = errors.New("fairlimit: not supported by this engine")
+
+	// ErrState says that a key holds something that the engine did not write or cannot read. Nothing was granted and nothing was changed.
+	ErrState = errors.New("fairlimit: the key holds no readable state")
+)
+
+// Quota is at most Permits in any window of length Per, of which at most Burst go back to back; Burst 0 means Permits.
+// Its fields are those of the limiter's own Quota and were checked there: Permits ≥ 1, Per > 0, 0 ≤ Burst ≤ Permits.
+type Quota struct {
+	Permits int
+	Per     time.Duration
+	Burst   int
+}
+
+// Config is what a limiter was made with. An engine returns an error that matches [ErrUnsupported] for whatever it cannot honour.
+type Config struct {
+	Client redis.UniversalClient // never nil
+	Name   string                // never empty
+	Prefix *string               // nil: the engine's own
+	Quota  Quota
+	Extra  []Quota       // further quotas that must hold as well
+	Guard  time.Duration // how much longer every Per is to be taken, ≥ 0
+}
+
+// Builder makes the engine of one limiter. It does no I/O.
+type Builder func(Config) (Engine, error)
+
+// Request asks for N permits in one turn that starts at most MaxWait from now; 0 means now or not at all.
+type Request struct {
+	N       int
+	MaxWait time.Duration
+}
+
+// Answer is what became of a request.
+//
+// Granted: the permits are the caller's Wait from now. Refused (neither granted nor an error): nothing was consumed; a Wait over the
+// request's MaxWait is final, and with a shorter one the caller may ask again after it. Err: this request could not be decided, the others were.
+type Answer struct {
+	Granted bool
+	Wait    time.Duration
+	Grant   Grant // what to give back, if Granted
+	Err     error
+}
+
+// Grant names permits that were granted, in the engine's own terms.
+type Grant struct {
+	ID string // which queue, or which entry
+	At int64  // which moment, in the engine's unit
+	N  int
+}
+
+// Status is what a reader sees; see the limiter's Status.
+type Status struct {
+	Available int
+	Queued    int
+	Delay     time.Duration
+}
+
+// Engine decides. Its methods may be called by many goroutines at once. None of them sends a question twice unless an answer proved that the
+// first had no effect; an error after which the effect is open matches [ErrOutcomeUnknown].
+type Engine interface {
+	// Queues reports whether a grant may lie in the future. A refusal by such an engine is always final.
+	Queues() bool
+
+	// Fits returns the error that a request for n ≥ 1 permits can only ever get, or nil. It does no I/O.
+	Fits(n int) error
+
+	// Take works the requests off in order, in one question. It answers at least the first and may leave later ones for the next call,
+	// so that one call never holds up the server: answers[i] belongs to requests[i], len(answers) ≤ len(requests).
+	Take(ctx context.Context, requests []Request) (answers []Answer, err error)
+
+	// GiveBack returns permits that their callers will not use. What can no longer be given back is left as it is, which is no error.
+	GiveBack(ctx context.Context, grants []Grant) error
+
+	// Status reads and changes nothing.
+	Status(ctx context.Context) (Status, error)
+
+	// Reset forgets everything granted.
+	Reset(ctx context.Context) error
+}

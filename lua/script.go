@@ -1,0 +1,97 @@
+package lua
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/clock"
+)
+
+// A reply that proves that nothing was written is answered by asking again, after a pause that doubles between these two.
+const (
+	firstPause = time.Millisecond
+	lastPause  = 64 * time.Millisecond
+)
+
+var provesNothingWritten = []string{"TRYAGAIN", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
+
+// Script is a script that changes state, so that running it twice is not the same as running it once.
+type Script struct {
+	source string
+	sha    string
+}
+
+func newScript(source string) *Script {
+	sum := sha1.Sum([]byte(source))
+	return &Script{source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// Run runs the script once and returns its reply as go-redis decodes it. It sends it again only after a reply that proves that nothing was
+// written, for as long as ctx lasts. Where it may have run without its reply arriving, the error matches [engine.ErrOutcomeUnknown].
+func (s *Script) Run(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		reply, err := s.run(ctx, rdb, keys, args)
+		if err == nil || !refusedForNow(err) || clock.Sleep(ctx, pause) != nil {
+			return reply, err
+		}
+	}
+}
+
+func (s *Script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) (any, error) {
+	reply, err := Once(ctx, rdb, s.command("evalsha", s.sha, keys, args)...)
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		return Once(ctx, rdb, s.command("eval", s.source, keys, args)...)
+	}
+	return reply, err
+}
+
+func (s *Script) command(verb, script string, keys []string, args []any) []any {
+	words := make([]any, 0, 3+len(keys)+len(args))
+	words = append(words, verb, script, len(keys))
+	for _, key := range keys {
+		words = append(words, key)
+	}
+	return append(words, args...)
+}
+
+// Once sends one command one time, whatever the client's MaxRetries are; redirects within a Cluster are followed.
+func Once(ctx context.Context, rdb redis.UniversalClient, words ...any) (any, error) {
+	cmd := sentOnce{redis.NewCmd(ctx, words...)}
+	if err := rdb.Process(ctx, cmd); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, explain(err)
+	}
+	return cmd.Val(), nil
+}
+
+// sentOnce is a command that go-redis does not repeat when its reply is lost.
+type sentOnce struct{ *redis.Cmd }
+
+func (sentOnce) NoRetry() bool { return true }
+
+func refusedForNow(err error) bool {
+	return slices.ContainsFunc(provesNothingWritten, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+}
+
+// explain tells the errors after which nothing was sent, or that Redis itself answered with, from those that leave the outcome open.
+func explain(err error) error {
+	var reply redis.Error
+	var network *net.OpError
+	switch {
+	case errors.As(err, &reply):
+		return fmt.Errorf("fairlimit: Redis refused: %w", err)
+	case errors.As(err, &network) && network.Op == "dial",
+		errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
+		return fmt.Errorf("fairlimit: Redis was not reached, nothing was sent: %w", err)
+	default:
+		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
+	}
+}

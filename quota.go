@@ -1,0 +1,39 @@
+package fairlimit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Quota is the upstream's rule: at most Permits in ANY window of length Per, however the window is placed in time.
+//
+// The zero value is not a quota: [New] refuses it. Per counts in whole microseconds; a finer Per is rounded up, which is the safe side.
+type Quota struct {
+	Permits int           // at least 1
+	Per     time.Duration // more than 0
+	Burst   int           // most that may go back to back; 0 means Permits, 1 means evenly spaced Per/Permits apart
+}
+
+// Every is one permit every d.
+func Every(d time.Duration) Quota { return Quota{Permits: 1, Per: d} }
+
+// PerSecond is n permits in any second.
+func PerSecond(n int) Quota { return Quota{Permits: n, Per: time.Second} }
+
+// PerMinute is n permits in any minute.
+func PerMinute(n int) Quota { return Quota{Permits: n, Per: time.Minute} }
+
+// PerHour is n permits in any hour.
+func PerHour(n int) Quota { return Quota{Permits: n, Per: time.Hour} }
+
+func (q Quota) check() error {
+	switch {
+	case q.Permits < 1:
+		return fmt.Errorf("%w: Permits is %d, want at least 1", ErrInvalidQuota, q.Permits)
+	case q.Per <= 0:
+		return fmt.Errorf("%w: Per is %v, want more than 0", ErrInvalidQuota, q.Per)
+	case q.Burst < 0 || q.Burst > q.Permits:
+		return fmt.Errorf("%w: Burst is %d, want 0 to Permits, which is %d", ErrInvalidQuota, q.Burst, q.Permits)
+	}
+	return nil
+}
