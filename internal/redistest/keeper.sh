@@ -1,0 +1,34 @@
+# Keeps one redis-server for a test binary.
+#
+# $1      directory of the server, removed at the end
+# $2 ...  command that starts the server
+#
+# Each line of standard input is an order: "start" or the name of a signal. Each is answered with the server's process id, after KILL not before
+# the process is gone. When standard input ends, which it does when the test binary is no more, the server is killed.
+
+trap '' HUP INT TERM # Ctrl-C reaches the whole process group; the server must be gone and the directory removed then too
+
+dir=$1
+shift
+pid=
+
+while read -r order; do
+	case $order in
+	start)
+		"$@" </dev/null >>"$dir/output" 2>&1 &
+		pid=$!
+		;;
+	KILL)
+		kill -KILL "$pid"
+		wait "$pid"
+		;;
+	*)
+		kill -"$order" "$pid"
+		;;
+	esac
+	echo "$pid"
+done
+
+[ -z "$pid" ] || kill -KILL "$pid"
+wait
+cd / && rm -rf "$dir"
