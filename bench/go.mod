@@ -2,6 +2,15 @@ module github.com/fairlimit/fairlimit/bench
 
 go 1.25.0
 
-require github.com/fairlimit/fairlimit v0.0.0
+require (
+	github.com/stretchr/testify v1.10.0
+	golang.org/x/sys v0.36.0
+)
+
+require (
+	github.com/davecgh/go-spew v1.1.1 // indirect
+	github.com/pmezard/go-difflib v1.0.0 // indirect
+	gopkg.in/yaml.v3 v3.0.1 // indirect
+)
 
 replace github.com/fairlimit/fairlimit => ../

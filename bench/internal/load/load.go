@@ -1,0 +1,68 @@
+// Package load says how much is asked of an engine: the quota, and who calls.
+package load
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Load is what every engine in a run is put under. It travels to the client processes as it is.
+type Load struct {
+	Quota    Quota
+	Guard    time.Duration // what engines that take a guard are given
+	Clients  int           // processes
+	Callers  int           // goroutines in each, if the scenario does not say otherwise
+	Duration time.Duration // of one scenario on one engine
+	Seed     uint64
+}
+
+// Quota is at most Permits in any window of length Per, of which at most Burst go back to back; Burst 0 means Permits.
+type Quota struct {
+	Permits int
+	Per     time.Duration
+	Burst   int
+}
+
+func (q Quota) String() string {
+	return fmt.Sprintf("%d/%v", q.Permits, q.Per)
+}
+
+// ParseQuota reads "20/1s": permits, a slash, a duration as Go writes it.
+func ParseQuota(s string) (Quota, error) {
+	permits, per, found := strings.Cut(s, "/")
+	if !found {
+		return Quota{}, errors.New("want permits/duration, such as 20/1s")
+	}
+	n, err := strconv.Atoi(permits)
+	if err != nil || n < 1 {
+		return Quota{}, fmt.Errorf("%q is no number of permits: want 1 or more, such as 20/1s", permits)
+	}
+	d, err := time.ParseDuration(per)
+	if err != nil || d <= 0 {
+		return Quota{}, fmt.Errorf("%q is no length of time: want more than 0, such as 20/1s or 100/2m", per)
+	}
+	return Quota{Permits: n, Per: d}, nil
+}
+
+// Period is how long a strict limiter with this guard takes to hand out the whole quota once.
+func (l Load) Period() time.Duration { return l.Quota.Per + l.Guard }
+
+// Check returns what is wrong with the load, and what to do about it.
+func (l Load) Check() error {
+	switch {
+	case l.Quota.Burst < 0 || l.Quota.Burst > l.Quota.Permits:
+		return fmt.Errorf("-burst is %d: want 0 (all of the quota) to %d, the permits in -quota", l.Quota.Burst, l.Quota.Permits)
+	case l.Guard < 0:
+		return fmt.Errorf("-guard is %v: want 0 or more", l.Guard)
+	case l.Clients < 1:
+		return fmt.Errorf("-clients is %d: want at least 1", l.Clients)
+	case l.Callers < 1:
+		return fmt.Errorf("-callers is %d: want at least 1", l.Callers)
+	case l.Duration < 2*l.Period():
+		return fmt.Errorf("-duration is %v: want at least %v, two windows of -quota %v and its guard", l.Duration, 2*l.Period(), l.Quota)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package load_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+)
+
+func TestParseQuota(t *testing.T) {
+	q, err := load.ParseQuota("100/2m")
+	require.NoError(t, err)
+	require.Equal(t, load.Quota{Permits: 100, Per: 2 * time.Minute}, q)
+
+	for _, bad := range []string{"", "20", "20/", "/1s", "0/1s", "-1/1s", "x/1s", "20/0s", "20/-1s", "20/1", "1.5/1s"} {
+		_, err := load.ParseQuota(bad)
+		require.Errorf(t, err, "%q", bad)
+	}
+}
+
+func TestCheckNamesTheFlagToChange(t *testing.T) {
+	good := load.Load{
+		Quota: load.Quota{Permits: 20, Per: time.Second}, Guard: 10 * time.Millisecond,
+		Clients: 4, Callers: 4, Duration: 10 * time.Second,
+	}
+	require.NoError(t, good.Check())
+
+	for flag, spoil := range map[string]func(*load.Load){
+		"-burst":    func(l *load.Load) { l.Quota.Burst = 21 },
+		"-guard":    func(l *load.Load) { l.Guard = -1 },
+		"-clients":  func(l *load.Load) { l.Clients = 0 },
+		"-callers":  func(l *load.Load) { l.Callers = -1 },
+		"-duration": func(l *load.Load) { l.Duration = 2 * time.Second },
+	} {
+		bad := good
+		spoil(&bad)
+		require.ErrorContains(t, bad.Check(), flag)
+	}
+}

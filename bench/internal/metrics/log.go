@@ -1,0 +1,64 @@
+// Package metrics turns the log of a run into figures. It does nothing else: no clock, no files, no processes.
+package metrics
+
+import "time"
+
+// Log is what happened in one run. All times are on one clock.
+type Log struct {
+	Begin, End time.Duration
+	Callers    []int // how many callers each client has; len(Callers) clients in all
+	Calls      []Call
+}
+
+// Outcome is how a call ended.
+type Outcome string
+
+const (
+	Granted Outcome = "granted"
+	Refused Outcome = "refused" // the limiter said no
+	Left    Outcome = "left"    // the caller went away of its own will
+	Waiting Outcome = "waiting" // still waiting when the run ended
+)
+
+// Call is one caller asking once.
+type Call struct {
+	Client  int           `json:"client"`
+	Caller  int           `json:"caller"` // within its client
+	Seq     int           `json:"seq"`    // within its caller, from 0
+	Permits int           `json:"permits"`
+	Called  time.Duration `json:"called"`
+	Ended   time.Duration `json:"ended"` // the call returned; for Waiting, when the run ended
+	Outcome Outcome       `json:"outcome"`
+	Turn    *Turn         `json:"turn,omitempty"` // nil where nothing is known of it
+
+	Reached  bool          `json:"-"` // the upstream saw it
+	Arrived  time.Duration `json:"-"` // when it did
+	Rejected bool          `json:"-"` // and answered 429
+}
+
+// Turn is what the limiter was told about a granted call: the question that won it and the wait that was the answer.
+type Turn struct {
+	Sent    time.Duration `json:"sent"`
+	Replied time.Duration `json:"replied"`
+	Wait    time.Duration `json:"wait"`
+}
+
+// gone is when the call stopped waiting, as the upstream saw it where it did.
+func (c Call) gone() time.Duration {
+	if c.Reached {
+		return c.Arrived
+	}
+	return c.Ended
+}
+
+// Rule is what the calls are held against.
+type Rule struct {
+	Permits int
+	Per     time.Duration
+	Guard   time.Duration // what the engine was given
+	Apart   time.Duration // how far apart two calls, and two arrivals, must be for their order to count
+	Queues  bool          // whether the engine promises a turn in the future, so that a return may be early or late
+}
+
+// period is how long the guarded quota takes to hand out its permits once.
+func (r Rule) period() time.Duration { return r.Per + r.Guard }

@@ -1,0 +1,53 @@
+package metrics
+
+// Share is what one client got.
+type Share struct {
+	Callers int `json:"callers"`
+	Grants  int `json:"grants"`
+}
+
+func shares(log Log) []Share {
+	got := make([]Share, len(log.Callers))
+	for client, callers := range log.Callers {
+		got[client].Callers = callers
+	}
+	for _, c := range log.Calls {
+		if c.Outcome == Granted {
+			got[c.Client].Grants++
+		}
+	}
+	return got
+}
+
+func (s Share) perCaller() float64 { return float64(s.Grants) / float64(s.Callers) }
+
+// jain is Jain's index, (Σx)²/(nΣx²) with x a client's grants per caller: 1 when all got the same, 1/n when one got everything.
+// Where nobody got anything, all got the same.
+func jain(got []Share) float64 {
+	var sum, squares float64
+	for _, s := range got {
+		x := s.perCaller()
+		sum += x
+		squares += x * x
+	}
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (float64(len(got)) * squares)
+}
+
+// maxOverMin is the best-off client's grants per caller over the worst-off's, nil where the worst-off got nothing.
+func maxOverMin(got []Share) *float64 {
+	if len(got) == 0 {
+		return nil
+	}
+	best, worst := got[0].perCaller(), got[0].perCaller()
+	for _, s := range got[1:] {
+		best, worst = max(best, s.perCaller()), min(worst, s.perCaller())
+	}
+	if worst == 0 {
+		return nil
+	}
+	ratio := best / worst
+	return &ratio
+}
