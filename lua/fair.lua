@@ -1,0 +1,467 @@
+-- The reservation queue: grants turns, gives them back, reports. The TTL of its key is the backlog.
+--
+-- KEYS[1]  the queue
+-- ARGV[1]  'take', 'back' or 'status'
+-- ARGV[2]  the generation to give a queue that is new: a word never used before
+-- ARGV[3]  how many windows the caller is held to; then for each: most permits, length
+-- then     take: for each run of equal requests: permits each, longest wait, how many
+--          back: for each grant: generation, slot, permits
+--
+-- Returns  take: { generation, now, then for each run of equal answers: wait, how many (negative: refused) }, at least one, in the order of
+--                the requests; those that are left unanswered are for the next call
+--          back: how many were given back, the others having passed or gone
+--          status: { permits to be had now, permits queued, wait for one more }
+-- Errors   STATE: the key holds something else. FULL: the queue holds more permits than it can count. Either way nothing was changed.
+--
+-- Times and lengths are microseconds, integers below 2^53. What is written is only ever PSETEX, and only when something changed.
+--
+-- The state is text:
+--
+--   fair1 <generation> <clock> <offset> <pitch>
+--   <length> <idle since> <total before> <cells>:<cell><cell>...      a line for each window, called a track
+--
+-- A cell is 26 digits: a slot (16), and the running total of the permits granted up to it (10). It stands for the permits since the cell
+-- before, all counted at its slot, the last of theirs; that is the safe side. Cells leave when their slot is a whole length behind the clock.
+-- The queue's clock is the server's plus the offset, which grows when the server's goes back. The pitch, if not 0, is a distance that all
+-- slots keep from one another: it tells where within a cell the permits stand, if they fill it.
+
+local key, op, born, windows = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
+local first_extra = 4 + 2 * windows
+
+local CELL = 26            -- digits
+local MOST_ACTIVE = 130    -- cells of a track that may still hold back the next turn
+local MOST_CELLS = 132     -- and those further back, which matter when the queue is cancelled back to them
+local FINE = 64            -- cells that merge while they are active lie within one 64th of the length
+local MOST_TOTAL = 9999999999
+local MOST_ANSWERS = 100   -- what one run may cost the server
+
+local sub, format, floor, ceil, max, min = string.sub, string.format, math.floor, math.ceil, math.max, math.min
+
+local function unreadable(what)
+  return redis.error_reply(format('STATE %s', what))
+end
+
+-- A track is a table: length, idle (since when no caller was held to it, 0 while one is), base (total before its cells), cells (text) and
+-- count of those that are closed, and apart from them the newest cell, which is open: last, total. Without cells last is 0, total is base.
+
+local function drop_passed(track, now)
+  local cells, gone, length = track.cells, 0, track.length
+  while gone < track.count do
+    local at = gone * CELL
+    if tonumber(sub(cells, at + 1, at + 16)) + length > now then break end
+    track.base = tonumber(sub(cells, at + 17, at + CELL))
+    gone = gone + 1
+  end
+  if gone > 0 then
+    track.cells, track.count = sub(cells, gone * CELL + 1), track.count - gone
+  end
+  if track.count == 0 and track.last > 0 and track.last + length <= now then
+    track.base, track.last = track.total, 0
+  end
+end
+
+-- Reads one line; returns the track and where the next begins, or nothing.
+local function read_track(state, from)
+  local length, idle, base, count, at = string.match(state, '^(%d+) (%d+) (%d+) (%d+):()', from)
+  if not length then return end
+  length, idle, base, count = tonumber(length), tonumber(idle), tonumber(base), tonumber(count)
+  local after = at + count * CELL
+  if sub(state, after, after) ~= '\n' then return end
+  local track = { length = length, idle = idle, base = base, cells = '', count = 0, last = 0, total = base }
+  if count > 0 then
+    track.last, track.total = tonumber(sub(state, after - 26, after - 11)), tonumber(sub(state, after - 10, after - 1))
+    if not (track.last and track.total) then return end
+    track.cells, track.count = sub(state, at, after - CELL - 1), count - 1
+  end
+  return track, after + 1
+end
+
+-- The slot of the oldest cell whose running total reaches need, which some cell's does.
+local function slot_reaching(track, need)
+  local cells, low, high = track.cells, 1, track.count
+  if high == 0 or tonumber(sub(cells, -10)) < need then return track.last end
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if tonumber(sub(cells, middle * CELL - 9, middle * CELL)) >= need then high = middle else low = middle + 1 end
+  end
+  return tonumber(sub(cells, low * CELL - 25, low * CELL - 10))
+end
+
+-- The running total up to the newest cell whose slot is not after the moment.
+local function total_until(track, moment)
+  if track.last <= moment then return track.total end
+  local cells, low, high = track.cells, 0, track.count
+  while low < high do
+    local middle = ceil((low + high) / 2)
+    if tonumber(sub(cells, middle * CELL - 25, middle * CELL - 10)) <= moment then low = middle else high = middle - 1 end
+  end
+  if low == 0 then return track.base end
+  return tonumber(sub(cells, low * CELL - 9, low * CELL))
+end
+
+-- Runs are a track's cells as numbers, oldest first: until which slot (last), how many permits (permits), and, where the pitch tells, from
+-- which slot on they stand one pitch apart (first, else false).
+
+local function open_runs(track, pitch)
+  local runs, before, total = {}, 0, track.base
+  local function add(last, upto)
+    local permits = upto - total
+    local filled = pitch > 0 and (permits == 1 or last - before == permits * pitch)
+    runs[#runs + 1] = { last = last, permits = permits, first = filled and last - (permits - 1) * pitch }
+    before, total = last, upto
+  end
+  for at = 0, (track.count - 1) * CELL, CELL do
+    add(tonumber(sub(track.cells, at + 1, at + 16)), tonumber(sub(track.cells, at + 17, at + CELL)))
+  end
+  if track.last > 0 then add(track.last, track.total) end
+  return runs
+end
+
+local function close_runs(track, runs)
+  local text, total, newest = {}, 0, #runs
+  for i = 1, newest - 1 do
+    total = total + runs[i].permits
+    text[i] = format('%016.0f%010.0f', runs[i].last, total)
+  end
+  track.base, track.cells, track.count = 0, table.concat(text), max(0, newest - 1)
+  track.last = newest > 0 and runs[newest].last or 0
+  track.total = newest > 0 and total + runs[newest].permits or 0
+end
+
+-- Where the permits of a run are known to stand, the part that is still active has to be cells of its own again, or the next turn would
+-- count them all at the last; and a run that begins after a gap needs its first slot as a cell, or the gap would be lost.
+local function spread(runs, track, pitch, tail)
+  local out, before = {}, 0
+  local function add(first, last, permits)
+    out[#out + 1] = { first = first, last = last, permits = permits }
+    before = last
+  end
+  local step = track.length <= MOST_ACTIVE * pitch and pitch or max(pitch, floor(track.length / FINE / pitch) * pitch)
+  for _, run in ipairs(runs) do
+    local first, last = run.first, run.last
+    if not first or run.permits == 1 then
+      add(first, last, run.permits)
+    else
+      if before ~= first - pitch then
+        add(first, first, 1)
+        first = first + pitch
+      end
+      local still = first + ceil(max(0, tail - track.length + 1 - first) / pitch) * pitch
+      if still > first then
+        local upto = min(last, still - pitch)
+        add(first, upto, (upto - first) / pitch + 1)
+        first = upto + pitch
+      end
+      while first <= last do
+        local upto = min(last, first + step - pitch)
+        add(first, upto, (upto - first) / pitch + 1)
+        first = upto + pitch
+      end
+    end
+  end
+  return out
+end
+
+-- Merges neighbours for as long as fits(older, newer, before), in which before is the slot of the cell before the older.
+local function merge(runs, pitch, fits)
+  local out, before = {}, 0
+  for _, run in ipairs(runs) do
+    local older = out[#out]
+    if older and fits(older, run, before) then
+      local whole = older.first and run.first and older.first == before + pitch and run.first == older.last + pitch
+      out[#out] = { last = run.last, permits = older.permits + run.permits, first = whole and older.first }
+    else
+      before = older and older.last or 0
+      out[#out + 1] = run
+    end
+  end
+  return out
+end
+
+local function merge_filled(runs, pitch, active)
+  return merge(runs, pitch, function(older, newer, before)
+    return not active(newer) and older.first and newer.first and older.first == before + pitch and newer.first == older.last + pitch
+  end)
+end
+
+-- Those that are active merge within a 64th of the length, on a grid that the next window shares.
+local function merge_active(runs, pitch, active, length)
+  local grain = length / FINE
+  return merge(runs, pitch, function(older, newer)
+    return active(older) and floor(older.last / grain) == floor(newer.last / grain)
+  end)
+end
+
+-- Those further back merge the more the further they lie ahead of the clock, so that a queue of which all cancel keeps little of its backlog.
+local function merge_behind(runs, pitch, active, room, horizon, backlog, now)
+  local share = 1 / room -- leaves about ln(17)/share
+  local behind = room + 1
+  while behind > room do
+    runs = merge(runs, pitch, function(older, newer, before)
+      return not active(newer) and newer.last - max(before, horizon) <= share * (max(0, older.last - now) + backlog / 16)
+    end)
+    behind = 0
+    while runs[behind + 1] and not active(runs[behind + 1]) do behind = behind + 1 end
+    share = share * 1.5
+  end
+  return runs
+end
+
+-- Writes runs into the track's cells. While they fit nothing is lost: only filled runs merge.
+local function settle(track, runs, pitch, tail, now)
+  local length, behind = track.length, 0
+  local function active(run) return run.last + length > tail end
+  if pitch > 0 then runs = merge_filled(spread(runs, track, pitch, tail), pitch, active) end
+  while runs[behind + 1] and not active(runs[behind + 1]) do behind = behind + 1 end
+  if #runs - behind > MOST_ACTIVE then
+    runs = merge_active(runs, pitch, active, length)
+  end
+  if #runs > MOST_CELLS then
+    local room = max(2, floor((MOST_CELLS - #runs + behind) * 0.7))
+    runs = merge_behind(runs, pitch, active, room, now - length, max(length, tail - now), now)
+  end
+  close_runs(track, runs)
+end
+
+-- Gives back a slot that lies ahead: permits that fill their run leave a gap, others only their number.
+local function give_back(runs, pitch, slot, permits)
+  local low, high = 1, #runs + 1
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if runs[middle].last >= slot then high = middle else low = middle + 1 end
+  end
+  local run = runs[low]
+  if not run or run.permits < permits then return end
+  if run.first and slot >= run.first and (slot - run.first) % pitch == 0 then
+    table.remove(runs, low)
+    if slot < run.last then
+      table.insert(runs, low, { first = slot + pitch, last = run.last, permits = (run.last - slot) / pitch })
+    end
+    if slot > run.first then
+      table.insert(runs, low, { first = run.first, last = slot - pitch, permits = (slot - run.first) / pitch })
+    end
+  elseif run.permits == permits then
+    table.remove(runs, low)
+  else
+    run.permits, run.first = run.permits - permits, false
+  end
+end
+
+-- Reads what the key holds: the queue as a table of generation, clock, offset, pitch and tracks, or nothing and what is wrong with it.
+local function read_queue()
+  local state = redis.pcall('GET', key)
+  if not state then return { generation = born, clock = 0, offset = 0, tracks = {} } end
+  if type(state) == 'table' then return nil, redis.error_reply(state.err) end
+  if redis.call('PTTL', key) < 0 then return nil, unreadable('the key has no TTL') end
+  local generation, clock, offset, pitch, at = string.match(state, '^fair1 (%w+) (%d+) (%d+) (%d+)\n()')
+  if not generation then return nil, unreadable('not the state of a queue, or that of another version') end
+  local queue = {
+    generation = generation, clock = tonumber(clock), offset = tonumber(offset), pitch = tonumber(pitch), tracks = {}
+  }
+  while at <= #state do
+    local track
+    track, at = read_track(state, at)
+    if not track then return nil, unreadable('the state is damaged') end
+    queue.tracks[#queue.tracks + 1] = track
+  end
+  if #queue.tracks == 0 then return nil, unreadable('the state is cut short') end
+  return queue
+end
+
+-- The windows the caller is held to, and the pitch that they impose.
+local function asked_windows()
+  local asked, pitch = {}, 0
+  for i = 1, windows do
+    local window = { most = tonumber(ARGV[2 + 2 * i]), length = tonumber(ARGV[3 + 2 * i]) }
+    asked[i] = window
+    if window.most == 1 then pitch = max(pitch, window.length) end
+  end
+  return asked, pitch
+end
+
+-- Lines up a track for each window asked for, in that order, and behind them the tracks of callers who are held to others, until a length has
+-- passed without one of those. A track that is new starts from the next longer, or else the longest.
+local function line_up(queue, asked, now)
+  local lined, taken = {}, {}
+  for i, window in ipairs(asked) do
+    local best
+    for _, track in ipairs(queue.tracks) do
+      local enough, best_enough = track.length >= window.length, best and best.length >= window.length
+      if not best or enough and (not best_enough or track.length < best.length)
+        or not enough and not best_enough and track.length > best.length then
+        best = track
+      end
+    end
+    if best and best.length == window.length then
+      taken[best] = true
+      lined[i] = best
+    else
+      best = best or { base = 0, cells = '', count = 0, last = 0, total = 0 }
+      lined[i] = {
+        base = best.base, cells = best.cells, count = best.count, last = best.last, total = best.total, length = window.length
+      }
+    end
+    lined[i].idle = 0
+  end
+  for _, track in ipairs(queue.tracks) do
+    if not taken[track] and (track.idle == 0 or track.idle + track.length > now) then
+      if track.idle == 0 then track.idle = now end
+      lined[#lined + 1] = track
+    end
+  end
+  queue.tracks = lined
+end
+
+local function same_windows(queue, asked)
+  if #queue.tracks ~= #asked then return false end
+  for i, track in ipairs(queue.tracks) do
+    if track.length ~= asked[i].length then return false end
+  end
+  return true
+end
+
+-- FIFO's tail: every track's last cell stands at or after the newest slot still held, so the smallest of them is the tightest.
+local function tail_of(queue, now)
+  local tail
+  for _, track in ipairs(queue.tracks) do
+    if not tail or track.last < tail then tail = track.last end
+  end
+  return max(now, tail or 0)
+end
+
+local function write_queue(queue, now)
+  local lines, ends = { format('fair1 %s %.0f %.0f %.0f\n', queue.generation, now, queue.offset, queue.pitch) }, now
+  for _, track in ipairs(queue.tracks) do
+    local newest, count = '', track.count
+    if track.last > 0 then
+      newest, count = format('%016.0f%010.0f', track.last, track.total), count + 1
+      ends = max(ends, track.last + track.length)
+    end
+    lines[#lines + 1] = format('%.0f %.0f %.0f %.0f:', track.length, track.idle, track.base, count)
+    lines[#lines + 1] = track.cells
+    lines[#lines + 1] = newest
+    lines[#lines + 1] = '\n'
+  end
+  local reply = redis.pcall('PSETEX', key, format('%.0f', ceil((ends - now) / 1000) + 1), table.concat(lines))
+  return reply.err and redis.error_reply(reply.err)
+end
+
+-- The earliest moment from the tail on at which every window has room for the permits.
+local function earliest(queue, asked, tail, permits)
+  local slot = tail
+  for i, window in ipairs(asked) do
+    local track = queue.tracks[i]
+    local need = track.total + permits - window.most
+    if need > track.base then slot = max(slot, slot_reaching(track, need) + window.length) end
+  end
+  return slot
+end
+
+-- How many equal requests fit at the slot, the first of which does.
+local function fitting(queue, asked, slot, permits, count)
+  for i, window in ipairs(asked) do
+    local track = queue.tracks[i]
+    local held = track.total - total_until(track, slot - window.length)
+    count = min(count, floor((window.most - held) / permits))
+  end
+  return max(1, count)
+end
+
+local function grant(queue, slot, permits, now)
+  for _, track in ipairs(queue.tracks) do
+    if track.last > 0 and track.last < slot then
+      track.cells, track.count = track.cells .. format('%016.0f%010.0f', track.last, track.total), track.count + 1
+    end
+    track.last, track.total = max(track.last, slot), track.total + permits
+    if track.count >= MOST_CELLS or track.total > MOST_TOTAL then
+      settle(track, open_runs(track, queue.pitch), queue.pitch, slot, now)
+      if track.total > MOST_TOTAL then return redis.error_reply('FULL the queue holds more permits than it can count') end
+    end
+  end
+end
+
+local function take(queue, asked, now)
+  local answers, tail, granted = { queue.generation, now }, tail_of(queue, now), false
+  local function answer(wait, count)
+    answers[#answers + 1], answers[#answers + 2] = wait, count
+  end
+  for i = first_extra, #ARGV, 3 do
+    local permits, longest, count = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+    while count > 0 do
+      if #answers >= 2 + 2 * MOST_ANSWERS then return answers, granted end
+      local slot = earliest(queue, asked, tail, permits)
+      if slot - now > longest then
+        answer(slot - now, -count)
+        break
+      end
+      local together = count > 1 and fitting(queue, asked, slot, permits, count) or 1
+      local problem = grant(queue, slot, together * permits, now)
+      if problem then return problem end
+      answer(slot - now, together)
+      tail, count, granted = slot, count - together, true
+    end
+  end
+  return answers, granted
+end
+
+local function back(queue, now)
+  local ahead = {}
+  for i = first_extra, #ARGV, 3 do
+    local slot, permits = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+    if ARGV[i] == queue.generation and slot > now then ahead[#ahead + 1] = { slot = slot, permits = permits } end
+  end
+  if #ahead == 0 then return 0, false end
+  local opened, tail = {}, nil
+  for i, track in ipairs(queue.tracks) do
+    local runs = open_runs(track, queue.pitch)
+    for _, gone in ipairs(ahead) do
+      give_back(runs, queue.pitch, gone.slot, gone.permits)
+    end
+    local last = #runs > 0 and runs[#runs].last or 0
+    opened[i], tail = runs, min(tail or last, last)
+  end
+  for i, track in ipairs(queue.tracks) do
+    settle(track, opened[i], queue.pitch, max(now, tail), now)
+  end
+  return #ahead, true
+end
+
+local function status(queue, asked, now)
+  local tail, available, queued = tail_of(queue, now), nil, nil
+  for i, window in ipairs(asked) do
+    local track = queue.tracks[i]
+    local free, ahead = window.most - (track.total - track.base), track.total - total_until(track, now)
+    available, queued = min(available or free, free), min(queued or ahead, ahead)
+  end
+  return { tail > now and 0 or max(0, available), queued, earliest(queue, asked, tail, 1) - now }
+end
+
+local queue, problem = read_queue()
+if not queue then return problem end
+
+local time = redis.call('TIME')
+local server = time[1] * 1000000 + time[2]
+local now, stepped = server + queue.offset, false
+if now < queue.clock then -- the server's clock has gone back: carry on from where the queue's was
+  now, stepped, queue.offset = queue.clock, true, queue.clock - server
+end
+
+local asked, pitch = asked_windows()
+for _, track in ipairs(queue.tracks) do
+  drop_passed(track, now)
+end
+if op ~= 'back' and not same_windows(queue, asked) then line_up(queue, asked, now) end
+if op == 'status' then return status(queue, asked, now) end
+
+local reply, changed
+if op == 'take' then
+  if pitch ~= queue.pitch then queue.pitch = tail_of(queue, 0) == 0 and pitch or 0 end
+  reply, changed = take(queue, asked, now)
+else
+  reply, changed = back(queue, now)
+end
+if type(reply) == 'table' and reply.err then return reply end
+if changed or stepped then
+  problem = write_queue(queue, now)
+end
+return problem or reply

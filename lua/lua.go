@@ -10,5 +10,5 @@ var (
 	fair string
 
 	// Fair is the reservation queue: it grants, gives back and reports.
-	Fair = newScript(fair)
+	Fair = New(fair)
 )

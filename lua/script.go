@@ -30,7 +30,8 @@ type Script struct {
 	sha    string
 }
 
-func newScript(source string) *Script {
+// New makes a script of Lua source. It does no I/O: the server learns the source when it first runs.
+func New(source string) *Script {
 	sum := sha1.Sum([]byte(source))
 	return &Script{source: source, sha: hex.EncodeToString(sum[:])}
 }
@@ -45,6 +46,9 @@ func (s *Script) Run(ctx context.Context, rdb redis.UniversalClient, keys []stri
 		}
 	}
 }
+
+// Source is the Lua source.
+func (s *Script) Source() string { return s.source }
 
 func (s *Script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) (any, error) {
 	reply, err := Once(ctx, rdb, s.command("evalsha", s.sha, keys, args)...)

@@ -1,0 +1,55 @@
+package fairlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// Errors to match with errors.Is. Unless it says otherwise, nothing was consumed where one of them is returned.
+var (
+	// ErrNilClient is returned by [New] for a nil client.
+	ErrNilClient = errors.New("fairlimit: nil client")
+
+	// ErrEmptyName is returned by [New] for an empty name.
+	ErrEmptyName = errors.New("fairlimit: empty name")
+
+	// ErrInvalidQuota is returned by [New] for a quota that is none.
+	ErrInvalidQuota = errors.New("fairlimit: invalid quota")
+
+	// ErrInvalidOption is returned by [New] for an option whose value is out of range.
+	ErrInvalidOption = errors.New("fairlimit: invalid option")
+
+	// ErrUnsupported is returned by [New] for an option, a quota or a name that the engine cannot honour.
+	ErrUnsupported = engine.ErrUnsupported
+
+	// ErrInvalidPermits is returned for a request for fewer than 1 permit.
+	ErrInvalidPermits = errors.New("fairlimit: invalid number of permits")
+
+	// ErrExceedsQuota is returned for a request that can never fit the quota: n > Permits, or n > Burst.
+	ErrExceedsQuota = engine.ErrExceedsQuota
+
+	// ErrOutcomeUnknown is returned where the call reached Redis and the answer did not reach us: the permits were consumed once or not at all.
+	// The call is not sent again, because it could consume twice.
+	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
+
+	// ErrState is returned where the limiter's key holds something that its engine did not write or cannot read. It is left as it is; [Limiter]'s
+	// Reset clears it.
+	ErrState = engine.ErrState
+)
+
+// RefusedError says that the turn would come too late: after the deadline of the ctx, or later than [WithMaxWait] allows. Nothing was consumed.
+// It is always returned as *RefusedError, and errors.Is(err, context.DeadlineExceeded) is true for it.
+type RefusedError struct {
+	Wait time.Duration // how long the turn would have taken to come
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("fairlimit: refused: the turn would come in %v, which is too late", e.Wait)
+}
+
+// Is makes a refusal match what a caller whose deadline has passed looks for.
+func (e *RefusedError) Is(target error) bool { return target == context.DeadlineExceeded }

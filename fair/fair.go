@@ -1,0 +1,130 @@
+// Package fair is the engine that grants turns in order: a reservation queue in one Redis key, whose TTL is the backlog.
+//
+// A request gets the earliest slot that leaves every window within its quota and lies no earlier than the newest slot still held. The rule is
+// that of a sliding window kept over the future: granted slots s₁ ≤ s₂ ≤ … stay; a request for n permits at time t takes the smallest
+// x ≥ max(t, last slot) for which, in every window of length T and size N, the permits with slots in (x−T, x] plus n are at most N.
+package fair
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/lua"
+)
+
+const (
+	defaultPrefix = "fairlimit:"
+
+	// The script counts in microseconds and permits within a double's integers: what it is given stays far below.
+	longestPer  = 10 * 365 * 24 * time.Hour
+	longestWait = 100 * 365 * 24 * time.Hour
+	mostPermits = 1_000_000_000
+	mostWindows = 8
+)
+
+type fair struct {
+	client  redis.UniversalClient
+	script  *lua.Script
+	key     string
+	windows []window
+	most    int // permits that fit every window
+}
+
+var _ engine.Engine = (*fair)(nil)
+
+// New builds the engine for one limiter; it is an [engine.Builder]. It keeps one key, <prefix>{name}.
+//
+// Errors match [engine.ErrUnsupported]: a Per (with the guard) of more than ten years, more than 10⁹ Permits, a Burst whose window rounds to
+// less than a microsecond, more than 8 windows (each quota is one, each Burst another).
+func New(cfg engine.Config) (engine.Engine, error) {
+	windows, err := windowsOf(cfg)
+	if err != nil {
+		return nil, err
+	}
+	prefix := defaultPrefix
+	if cfg.Prefix != nil {
+		prefix = *cfg.Prefix
+	}
+	most := slices.MinFunc(windows, func(a, b window) int { return a.permits - b.permits }).permits
+	return &fair{client: cfg.Client, script: lua.Fair, key: prefix + "{" + cfg.Name + "}", windows: windows, most: most}, nil
+}
+
+func (f *fair) Queues() bool { return true }
+
+func (f *fair) Fits(n int) error {
+	if n > f.most {
+		return fmt.Errorf("%w: %d asked for, at most %d fit", engine.ErrExceedsQuota, n, f.most)
+	}
+	return nil
+}
+
+func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	args := f.args("take")
+	for i := 0; i < len(requests); {
+		first, count := requests[i], 1
+		for i+count < len(requests) && requests[i+count] == first {
+			count++
+		}
+		args = append(args, first.N, min(first.MaxWait, longestWait).Microseconds(), count)
+		i += count
+	}
+	reply, err := f.run(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return answers(reply, requests)
+}
+
+func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
+	args := f.args("back")
+	for _, g := range grants {
+		args = append(args, g.ID, g.At, g.N)
+	}
+	_, err := f.run(ctx, args)
+	return err
+}
+
+func (f *fair) Status(ctx context.Context) (engine.Status, error) {
+	reply, err := f.run(ctx, f.args("status"))
+	if err != nil {
+		return engine.Status{}, err
+	}
+	numbers, err := integers(reply, 0)
+	if err != nil {
+		return engine.Status{}, err
+	}
+	if len(numbers) != 3 {
+		return engine.Status{}, unexpected(reply)
+	}
+	return engine.Status{Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(numbers[2])}, nil
+}
+
+func (f *fair) Reset(ctx context.Context) error {
+	_, err := lua.Once(ctx, f.client, "del", f.key)
+	return err
+}
+
+// args begins the arguments of the script; see lua/fair.lua.
+func (f *fair) args(op string) []any {
+	args := make([]any, 0, 3+2*len(f.windows)+3)
+	args = append(args, op, strconv.FormatUint(rand.Uint64(), 36), len(f.windows))
+	for _, w := range f.windows {
+		args = append(args, w.permits, w.length)
+	}
+	return args
+}
+
+func (f *fair) run(ctx context.Context, args []any) (any, error) {
+	reply, err := f.script.Run(ctx, f.client, []string{f.key}, args...)
+	if redis.HasErrorPrefix(err, "STATE") || redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
+	}
+	return reply, err
+}

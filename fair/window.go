@@ -1,0 +1,63 @@
+package fair
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// window is at most permits in any half-open stretch of length microseconds.
+type window struct {
+	permits int
+	length  int64
+}
+
+// windowsOf turns every quota into one window, and its Burst into another. Windows of one length are one, the stricter.
+func windowsOf(cfg engine.Config) ([]window, error) {
+	var windows []window
+	for _, q := range append([]engine.Quota{cfg.Quota}, cfg.Extra...) {
+		if q.Permits > mostPermits {
+			return nil, fmt.Errorf("%w: Permits is %d, fair counts to %d", engine.ErrUnsupported, q.Permits, mostPermits)
+		}
+		if q.Per > longestPer || cfg.Guard > longestPer-q.Per {
+			return nil, fmt.Errorf("%w: Per is %v with a guard of %v, fair holds up to %v", engine.ErrUnsupported, q.Per, cfg.Guard, longestPer)
+		}
+		per := q.Per + cfg.Guard
+		windows = add(windows, window{q.Permits, ceilMicroseconds(per)})
+		if q.Burst == 0 || q.Burst == q.Permits {
+			continue
+		}
+		length := burstMicroseconds(q, per)
+		if length == 0 {
+			return nil, fmt.Errorf("%w: Burst of %d takes less than a microsecond of Per %v", engine.ErrUnsupported, q.Burst, per)
+		}
+		windows = add(windows, window{q.Burst, length})
+	}
+	if len(windows) > mostWindows {
+		return nil, fmt.Errorf("%w: %d windows, fair holds up to %d", engine.ErrUnsupported, len(windows), mostWindows)
+	}
+	return windows, nil
+}
+
+func add(windows []window, w window) []window {
+	for i := range windows {
+		if windows[i].length == w.length {
+			windows[i].permits = min(windows[i].permits, w.permits)
+			return windows
+		}
+	}
+	return append(windows, w)
+}
+
+func ceilMicroseconds(d time.Duration) int64 {
+	return int64((d-1)/time.Microsecond) + 1
+}
+
+// burstMicroseconds is the length in which Burst permits pass when all are evenly spaced: Burst·Per/Permits, rounded down, since the quota's own
+// window keeps the total exact. It multiplies in two steps because Burst·Per would not fit 64 bits.
+func burstMicroseconds(q engine.Quota, per time.Duration) int64 {
+	burst, permits := int64(q.Burst), int64(q.Permits)
+	whole, rest := int64(per)/permits, int64(per)%permits
+	return (whole*burst + rest*burst/permits) / int64(time.Microsecond)
+}
