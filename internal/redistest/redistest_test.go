@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -53,6 +54,24 @@ func TestTestsShareOneStandaloneServer(t *testing.T) {
 	n, err := redistest.Standalone(t).Get(t.Context(), key).Int()
 	require.NoError(t, err)
 	assert.Equal(t, 2, n)
+}
+
+func TestNoGoroutineOutlivesATest(t *testing.T) {
+	t.Run("test", func(t *testing.T) {
+		for _, rdb := range []redis.UniversalClient{
+			redistest.Standalone(t), redistest.StartServer(t).Client(), redistest.Mini(t).Client,
+			redistest.Cluster(t), redistest.Sentinel(t).Client,
+		} {
+			require.NoError(t, rdb.Set(t.Context(), redistest.Name(t), "v", time.Minute).Err())
+		}
+	})
+	buf := make([]byte, 1<<20)
+	require.EventuallyWithT(t, func(t *assert.CollectT) {
+		stacks := string(buf[:runtime.Stack(buf, true)])
+		for _, origin := range []string{"go-redis", "miniredis", "os/exec"} {
+			assert.NotContains(t, stacks, origin)
+		}
+	}, 5*time.Second, 10*time.Millisecond)
 }
 
 func TestABubbleHasItsOwnClock(t *testing.T) {

@@ -25,7 +25,7 @@ type SentinelGroup struct {
 func Sentinel(t testing.TB) *SentinelGroup {
 	t.Helper()
 	g := &SentinelGroup{Master: StartServer(t, "--repl-diskless-sync-delay", "0")}
-	g.Replica = StartServer(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(g.Master.port))
+	g.Replica = StartServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(g.Master.port))
 
 	sentinel, err := launch(func(dir string, port int) ([]string, error) {
 		conf := filepath.Join(dir, "sentinel.conf") // which the sentinel writes to
