@@ -3,8 +3,8 @@
 # $1      directory of the server, removed at the end
 # $2 ...  command that starts the server
 #
-# Each line of standard input is an order: "start" or the name of a signal. Each is answered with the server's process id, after KILL not before
-# the process is gone. When standard input ends, which it does when the test binary is no more, the server is killed.
+# Each line of standard input is an order: "start" or the name of a signal. Each is answered with a line: the process id of the server, or nothing
+# when it is gone, as after KILL. When standard input ends, which it does when the test binary is no more, the server is killed.
 
 trap '' HUP INT TERM # Ctrl-C reaches the whole process group; the server must be gone and the directory removed then too
 
@@ -19,11 +19,12 @@ while read -r order; do
 		pid=$!
 		;;
 	KILL)
-		kill -KILL "$pid"
-		wait "$pid"
+		[ -z "$pid" ] || kill -KILL "$pid"
+		wait
+		pid=
 		;;
 	*)
-		kill -"$order" "$pid"
+		[ -z "$pid" ] || kill -"$order" "$pid"
 		;;
 	esac
 	echo "$pid"

@@ -28,7 +28,7 @@ const startTimeout = 30 * time.Second
 
 // Server is a redis-server process of its own on a loopback port.
 //
-// Its methods are for the test's goroutine. Those that signal the process fail the test if they cannot.
+// Its methods are for the test's goroutine. Those that change the process fail the test if they cannot.
 type Server struct {
 	t      testing.TB // nil for a server that all tests share
 	port   int
@@ -64,32 +64,38 @@ func (s *Server) Client() *redis.Client { return s.client }
 // Kill ends the process at once, as a crash would. What it held is lost.
 func (s *Server) Kill() {
 	s.t.Helper()
-	s.must(s.order("KILL"))
+	if _, err := s.order("KILL"); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Restart kills the process and starts it anew on the same port, empty unless its arguments say otherwise. It returns when the server answers.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.must(s.order("KILL"))
-	s.must(s.start())
+	s.Kill()
+	if err := s.start(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Pause stops the process as it is: connections stay open and new ones are taken by the kernel, but nothing is answered until [Server.Resume].
 func (s *Server) Pause() {
 	s.t.Helper()
-	s.must(s.order("STOP"))
+	s.signal("STOP")
 }
 
 // Resume lets a paused process run on.
 func (s *Server) Resume() {
 	s.t.Helper()
-	s.must(s.order("CONT"))
+	s.signal("CONT")
 }
 
-func (s *Server) must(err error) {
+func (s *Server) signal(name string) {
 	s.t.Helper()
-	if err != nil {
+	if pid, err := s.order(name); err != nil {
 		s.t.Fatal(err)
+	} else if pid == "" {
+		s.t.Fatalf("redistest: %s: the server does not run", name)
 	}
 }
 
@@ -152,7 +158,7 @@ func launchOn(port int, args func(dir string, port int) ([]string, error)) (_ *S
 
 // start starts the process and returns when it answers.
 func (s *Server) start() error {
-	pid, err := s.orderPID("start")
+	pid, err := s.order("start")
 	if err != nil {
 		return err
 	}
@@ -176,7 +182,7 @@ func (s *Server) start() error {
 		if !strings.Contains(info, "process_id:"+pid+"\r\n") {
 			return final{errPortTaken}
 		}
-		return nil
+		return s.client.Ping(ctx).Err() // an error while data is being loaded
 	})
 }
 
@@ -187,12 +193,8 @@ func (s *Server) stop() {
 	_ = s.keeper.Wait()
 }
 
-func (s *Server) order(order string) error {
-	_, err := s.orderPID(order)
-	return err
-}
-
-func (s *Server) orderPID(order string) (pid string, err error) {
+// order tells the keeper what to do and returns the process id that the server has then, empty if it is gone.
+func (s *Server) order(order string) (pid string, err error) {
 	if _, err := fmt.Fprintln(s.orders, order); err != nil {
 		return "", fmt.Errorf("redistest: %s: %w", order, err)
 	}
