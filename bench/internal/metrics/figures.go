@@ -4,6 +4,7 @@ package metrics
 type Figures struct {
 	Grants             int        `json:"grants"`
 	Refused            int        `json:"refused"`
+	Failed             int        `json:"failed"`
 	Inversions         int        `json:"inversions"`
 	MaxOvertake        int        `json:"max_overtake"`
 	UpstreamRejections int        `json:"upstream_rejections"`
@@ -34,11 +35,13 @@ func Of(log Log, rule Rule) Figures {
 	}
 	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart)
 	for _, c := range log.Calls {
-		switch {
-		case c.Outcome == Granted:
+		switch c.Outcome {
+		case Granted:
 			f.Grants++
-		case c.Outcome == Refused:
+		case Refused:
 			f.Refused++
+		case Failed:
+			f.Failed++
 		}
 		if c.Rejected {
 			f.UpstreamRejections++

@@ -18,6 +18,7 @@ const (
 	Refused Outcome = "refused" // the limiter said no
 	Left    Outcome = "left"    // the caller went away of its own will
 	Waiting Outcome = "waiting" // still waiting when the run ended
+	Failed  Outcome = "failed"  // the limiter or the upstream could not be asked
 )
 
 // Call is one caller asking once.
@@ -30,6 +31,7 @@ type Call struct {
 	Ended   time.Duration `json:"ended"` // the call returned; for Waiting, when the run ended
 	Outcome Outcome       `json:"outcome"`
 	Turn    *Turn         `json:"turn,omitempty"` // nil where nothing is known of it
+	Error   string        `json:"error,omitempty"`
 
 	Reached  bool          `json:"-"` // the upstream saw it
 	Arrived  time.Duration `json:"-"` // when it did

@@ -12,7 +12,8 @@ import (
 // the limiter. The span therefore runs from a grant to the last one that comes a whole number of quotas later. A limiter that stops granting
 // does not profit: the span reaches at least to one period before the end of the run.
 //
-// Nobody waiting means for longer than one permit is worth, which a caller's way back from the upstream is not.
+// What nobody wants for a while is not lost at once: it may be taken within the period that follows. So of a time in which nobody waited, only
+// what exceeds a period is taken out, and no strict limiter comes out over 1.
 func utilization(log Log, arrived []Call, rule Rule) float64 {
 	var permits []time.Duration
 	for _, c := range arrived {
@@ -39,25 +40,17 @@ func utilization(log Log, arrived []Call, rule Rule) float64 {
 		last, _ = slices.BinarySearch(permits, end)
 	}
 	worth := float64(rule.period()) / float64(rule.Permits)
-	busy := busyWithin(log.Calls, begin, end, time.Duration(worth))
-	if busy <= 0 {
-		return 0
-	}
+	busy := end - begin - idleWithin(log.Calls, begin, end, rule.period())
 	return float64(last-first) * worth / float64(busy)
 }
 
-// busyWithin is how much of the span had somebody waiting, gaps of up to slack included.
-func busyWithin(calls []Call, begin, end, slack time.Duration) time.Duration {
+// idleWithin is by how much the times of the span in which nobody waited exceeded credit, altogether.
+func idleWithin(calls []Call, begin, end, credit time.Duration) (idle time.Duration) {
 	inOrder := slices.SortedFunc(slices.Values(calls), func(a, b Call) int { return cmp.Compare(a.Called, b.Called) })
-	busy, until := end-begin, begin
+	until := begin
 	for _, c := range inOrder {
-		if gap := min(c.Called, end) - until; gap > slack {
-			busy -= gap
-		}
+		idle += max(0, min(c.Called, end)-until-credit)
 		until = max(until, min(c.gone(), end))
 	}
-	if gap := end - until; gap > slack {
-		busy -= gap
-	}
-	return busy
+	return idle + max(0, end-until-credit)
 }

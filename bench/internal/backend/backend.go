@@ -1,0 +1,103 @@
+// Package backend is the Redis under the engines: an embedded one, or one that is given.
+package backend
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/fairlimit/fairlimit/embedded"
+)
+
+// patience is how long a server may take to answer at first.
+const patience = 3 * time.Second
+
+// Backend is a server that answers.
+type Backend struct {
+	Name string // as the reports call it
+	Addr string // for clients
+
+	client *redis.Client
+	close  func()
+}
+
+// Open uses the server at addr, or starts an embedded one for "".
+func Open(ctx context.Context, addr string) (*Backend, error) {
+	if addr == "" {
+		server, err := embedded.Start()
+		if err != nil {
+			return nil, err
+		}
+		return &Backend{Name: "embedded", Addr: server.Addr(), client: server.Client(), close: server.Close}, nil
+	}
+	client, err := Connect(ctx, addr)
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{Name: "redis", Addr: addr, client: client, close: func() { _ = client.Close() }}
+	if server, err := client.InfoMap(ctx, "server").Result(); err == nil {
+		b.Name += " " + server["Server"]["redis_version"]
+	}
+	return b, nil
+}
+
+// Client is a connection of the parent's own.
+func (b *Backend) Client() *redis.Client { return b.client }
+
+// Close ends the embedded server, or the connection to the given one.
+func (b *Backend) Close() { b.close() }
+
+// Connect returns a client of the server at host:port, or at a redis:// URL, once the server has answered.
+func Connect(ctx context.Context, addr string) (*redis.Client, error) {
+	logging.Disable() // what goes wrong is told once, by whoever asked
+	options := &redis.Options{Addr: addr}
+	if strings.Contains(addr, "://") {
+		var err error
+		if options, err = redis.ParseURL(addr); err != nil {
+			return nil, fmt.Errorf("-redis %s cannot be read: %w", addr, err)
+		}
+	}
+	client := redis.NewClient(options)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := client.Ping(ctx).Err(); err != nil {
+		_ = client.Close()
+		return nil, fmt.Errorf("no Redis answers at %s (%w): start one there, or leave -redis out to use the embedded one", addr, err)
+	}
+	return client, nil
+}
+
+// Calls is how many commands of the engines' kind the server has worked off in its life; false where the server does not count.
+func (b *Backend) Calls(ctx context.Context) (int, bool) {
+	info, err := b.client.InfoMap(ctx, "commandstats").Result()
+	if err != nil {
+		return 0, false
+	}
+	stats, found := info["Commandstats"]
+	if !found {
+		return 0, false
+	}
+	total := 0
+	for _, command := range []string{"evalsha", "eval", "fcall"} {
+		calls, _, _ := strings.Cut(strings.TrimPrefix(stats["cmdstat_"+command], "calls="), ",")
+		if n, err := strconv.Atoi(calls); err == nil {
+			total += n
+		}
+	}
+	return total, true
+}
+
+// Remove deletes what a run has left behind, each key on its own, as a Cluster wants it.
+func (b *Backend) Remove(ctx context.Context, keys []string) error {
+	for _, key := range keys {
+		if err := b.client.Del(ctx, key).Err(); err != nil {
+			return fmt.Errorf("what the run left in Redis was not removed: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package engines is the table of what can be put under load. Each entry makes one thing a caller can ask for its turn; nothing else in the
+// benchmark knows the engines apart.
+package engines
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/metrics"
+)
+
+// Acquirer lets callers through, each at its turn. It is used by all callers of a process at once.
+type Acquirer interface {
+	// Acquire returns nil when the caller, a number below the process's callers, may go with n permits. The turn is nil where nothing is known
+	// of it.
+	Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error)
+}
+
+// Engine is an entry.
+type Engine struct {
+	Name  string
+	About string
+
+	Queues bool // promises turns in the future
+	Guards bool // can be given a guard
+	Bursts bool // can be given a burst other than the whole quota
+
+	// Open makes the limiter of one process. It does no I/O.
+	Open func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error)
+
+	// Keys are what a limiter of this name may leave in Redis.
+	Keys func(name string) []string
+}
+
+// All are the engines, the default ones first.
+var All = []Engine{fairEngine}
+
+// Named finds an engine.
+func Named(name string) (Engine, bool) {
+	for _, e := range All {
+		if e.Name == name {
+			return e, true
+		}
+	}
+	return Engine{}, false
+}
+
+// Given is the load without what the engine cannot be given.
+func (e Engine) Given(l load.Load) load.Load {
+	if !e.Guards {
+		l.Guard = 0
+	}
+	if !e.Bursts {
+		l.Quota.Burst = 0
+	}
+	return l
+}

@@ -1,0 +1,90 @@
+// Package fleet starts the client processes and ends them. None outlives its fleet: their orders come through a pipe that ends with the parent,
+// whatever ends the parent.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/wire"
+)
+
+// homecoming is how long a client may take to end after it was told to stop.
+const homecoming = 10 * time.Second
+
+// Fleet is the client processes of one run.
+type Fleet struct {
+	processes []*process
+	died      chan error
+}
+
+// Launch starts a process for each job and returns when all are ready to begin. The caller closes the fleet.
+func Launch(ctx context.Context, command func() *exec.Cmd, jobs []wire.Job) (*Fleet, error) {
+	f := &Fleet{died: make(chan error, len(jobs))}
+	for _, job := range jobs {
+		p, err := start(command(), job, f.died)
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		f.processes = append(f.processes, p)
+	}
+	for _, p := range f.processes {
+		select {
+		case <-p.ready:
+		case err := <-f.died:
+			return nil, errors.Join(err, f.Close())
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), f.Close())
+		}
+	}
+	return f, nil
+}
+
+// Died tells of clients that ended before they were told to.
+func (f *Fleet) Died() <-chan error { return f.died }
+
+// Start lets everybody begin at a moment on the machine's clock.
+func (f *Fleet) Start(at time.Duration) error {
+	return f.order(wire.Order{Start: &at})
+}
+
+// Stop sends everybody home and returns when all are, with all that they told.
+func (f *Fleet) Stop() (calls []metrics.Call, redisCalls int, err error) {
+	err = f.order(wire.Order{Stop: true})
+	late := time.After(homecoming)
+	for _, p := range f.processes {
+		select {
+		case <-p.ended:
+		case <-late:
+			err = errors.Join(err, fmt.Errorf("client %d did not come home within %v", p.client, homecoming))
+		}
+		told := p.told()
+		calls = append(calls, told.calls...)
+		redisCalls += told.done.RedisCalls
+	}
+	return calls, redisCalls, err
+}
+
+// Close ends every process that still runs, and waits for its end.
+func (f *Fleet) Close() error {
+	var all sync.WaitGroup
+	for _, p := range f.processes {
+		all.Go(p.kill)
+	}
+	all.Wait()
+	return nil
+}
+
+func (f *Fleet) order(o wire.Order) (err error) {
+	for _, p := range f.processes {
+		if failed := p.orders.Encode(o); failed != nil && !p.hasEnded() {
+			err = errors.Join(err, fmt.Errorf("client %d cannot be told: %w", p.client, failed))
+		}
+	}
+	return err
+}

@@ -1,0 +1,125 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"github.com/fairlimit/fairlimit/bench/internal/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/wire"
+)
+
+// process is one client process.
+type process struct {
+	client int
+	cmd    *exec.Cmd
+	orders *json.Encoder
+	stdin  io.Closer
+	stderr bytes.Buffer // read after the process has ended
+
+	ready chan struct{} // closed when it says so
+	ended chan struct{} // closed when it has ended and everything it told is here
+
+	mu      sync.Mutex
+	account account
+}
+
+// account is what a client has told so far.
+type account struct {
+	calls  []metrics.Call
+	done   wire.Done
+	isDone bool
+	failed string
+}
+
+func start(cmd *exec.Cmd, job wire.Job, died chan<- error) (*process, error) {
+	p := &process{client: job.Client, cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{})}
+	cmd.Stderr = &p.stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("client %d cannot be started: %w", job.Client, err)
+	}
+	p.stdin, p.orders = stdin, json.NewEncoder(stdin)
+	go p.listen(stdout, died)
+	if err := p.orders.Encode(wire.Order{Job: &job}); err != nil {
+		p.kill()
+		return nil, fmt.Errorf("client %d cannot be told its job: %w", job.Client, err)
+	}
+	return p, nil
+}
+
+// listen writes down what the process tells until it ends.
+func (p *process) listen(stdout io.Reader, died chan<- error) {
+	decoder := json.NewDecoder(stdout)
+	for {
+		var news wire.News
+		if decoder.Decode(&news) != nil {
+			break
+		}
+		p.note(news)
+	}
+	_, _ = io.Copy(io.Discard, stdout) // after garbage, let it end
+	err := p.cmd.Wait()
+	told := p.told()
+	if !told.isDone {
+		died <- fmt.Errorf("client %d died: %s", p.client, p.why(told, err))
+	}
+	close(p.ended)
+}
+
+func (p *process) note(news wire.News) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case news.Ready:
+		close(p.ready)
+	case news.Call != nil:
+		p.account.calls = append(p.account.calls, *news.Call)
+	case news.Done != nil:
+		p.account.done, p.account.isDone = *news.Done, true
+	case news.Failed != "":
+		p.account.failed = news.Failed
+	}
+}
+
+func (p *process) told() account {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.account
+}
+
+// why is the best account there is of an early end: its own words, the end of its standard error, its exit status.
+func (p *process) why(told account, exit error) string {
+	if told.failed != "" {
+		return told.failed
+	}
+	lines := strings.Split(strings.TrimSpace(p.stderr.String()), "\n")
+	return strings.TrimSpace(fmt.Sprintf("%v %s", exit, lines[0]))
+}
+
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// kill ends the process if it still runs and waits for its end.
+func (p *process) kill() {
+	_ = p.stdin.Close()
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}

@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// row is one line of the table: what it is called, what it says of an engine, and what a reader must know.
+type row struct {
+	name string
+	cell func(Engine) string
+	note string
+}
+
+func (r Report) rows() []row {
+	count := func(n func(Engine) int) func(Engine) string {
+		return func(e Engine) string { return strconv.Itoa(n(e)) }
+	}
+	return []row{
+		{"grants", count(func(e Engine) int { return e.Grants }), "calls that got their turn"},
+		{"inversions", count(func(e Engine) int { return e.Inversions }), fmt.Sprintf("pairs served in the wrong order, by %v or more both times", short(r.ApartMS))},
+		{"max overtake", count(func(e Engine) int { return e.MaxOvertake }), "most calls that passed a single one"},
+		{"upstream 429s", count(func(e Engine) int { return e.UpstreamRejections }), "calls the upstream turned away: the quota was broken"},
+		{"max in window", count(func(e Engine) int { return e.MaxInWindow }), fmt.Sprintf("most in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits)},
+		{"utilization", func(e Engine) string { return percent(e.Utilization) }, "of what quota and guard allow"},
+		{"guard", func(e Engine) string { return short(e.GuardMS) }, "that the engine was given"},
+		{"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) }, "of the clients' shares; 1 is equal"},
+		{"best / worst", ratio, "client's share"},
+		{"starved", func(e Engine) string { return short(e.LongestStarvedMS) }, "longest that a waiting client got nothing"},
+		{"wait p50", func(e Engine) string { return short(e.WaitMS.P50) }, "from call to turn"},
+		{"wait p99", func(e Engine) string { return short(e.WaitMS.P99) }, ""},
+		{"wait max", func(e Engine) string { return short(e.WaitMS.Max) }, ""},
+		{"early", early, "turns taken before their time"},
+		{"late p50 / p99", late, "after their time"},
+		{"Redis calls", func(e Engine) string { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) }, "a grant" + r.countedBy()},
+		{"delay spread", spread, "from slot to arrival, at most; the guard should be over it"},
+	}
+}
+
+// widest is how wide the names of the rows are: they stand to the left, while the table aligns to the right.
+const widest = len("late p50 / p99")
+
+// Table writes the report for a person.
+func (r Report) Table(w io.Writer) error {
+	fmt.Fprintf(w, "\n%s: %s\n%s · %s · quota %d per %s\n\n", r.Scenario, r.about,
+		people(r.Clients, r.Callers), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	cells := func(name, note string, cell func(Engine) string) {
+		fmt.Fprintf(table, "%-*s", widest, name)
+		for _, e := range r.Engines {
+			fmt.Fprint(table, "\t", cell(e))
+		}
+		fmt.Fprint(table, "\t   ", note, "\n")
+	}
+	cells("", "", func(e Engine) string { return e.Name })
+	for _, row := range r.rows() {
+		cells(row.name, row.note, row.cell)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, e := range r.Engines {
+		for _, remark := range r.remarks(e) {
+			fmt.Fprintf(w, "%s: %s\n", e.Name, remark)
+		}
+	}
+	return nil
+}
+
+// remarks are what the figures of an engine call for.
+func (r Report) remarks(e Engine) (remarks []string) {
+	if e.Seconds < r.Seconds-0.5 {
+		remarks = append(remarks, fmt.Sprintf("ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds))
+	}
+	if e.GuardMS > 0 && e.SpreadMS != nil && *e.SpreadMS > e.GuardMS {
+		guard := time.Duration(math.Ceil(*e.SpreadMS*1.2)) * time.Millisecond
+		remarks = append(remarks, fmt.Sprintf("delays spread over %s, more than the guard; -guard %v would cover them", short(*e.SpreadMS), guard))
+	}
+	if r.Quota.Burst != e.Burst {
+		remarks = append(remarks, "cannot be given a -burst")
+	}
+	return append(remarks, e.Faults...)
+}
+
+func (r Report) countedBy() string {
+	for _, e := range r.Engines {
+		if e.RedisCallsBy != "server" {
+			return ", counted by the " + e.RedisCallsBy
+		}
+	}
+	return ""
+}
+
+func people(clients, callers int) string {
+	plural := func(n int, one, many string) string {
+		if n == 1 {
+			return "1 " + one
+		}
+		return fmt.Sprintf("%d %s", n, many)
+	}
+	return plural(clients, "process", "processes") + " × " + plural(callers, "caller", "callers")
+}
+
+// short is a length of time in milliseconds with as many digits as matter.
+func short(ms float64) string {
+	switch {
+	case ms == 0:
+		return "0"
+	case math.Abs(ms) >= 10_000:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	case math.Abs(ms) >= 100:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms == math.Trunc(ms):
+		return fmt.Sprintf("%.0f ms", ms)
+	default:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+
+func ratio(e Engine) string {
+	if e.ShareMaxOverMin == nil {
+		return "one got 0"
+	}
+	return fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
+}
+
+func early(e Engine) string {
+	if e.Early == nil {
+		return "-"
+	}
+	return strconv.Itoa(*e.Early)
+}
+
+func late(e Engine) string {
+	if e.LatenessMS == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f / %.1f ms", e.LatenessMS.P50, e.LatenessMS.P99)
+}
+
+func spread(e Engine) string {
+	if e.SpreadMS == nil {
+		return "-"
+	}
+	return short(*e.SpreadMS)
+}

@@ -1,0 +1,175 @@
+// Package trial puts one engine through one scenario: it starts the upstream and the client processes, watches, ends them, and puts what both
+// sides wrote down together into one log.
+package trial
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/fleet"
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/monotime"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/bench/internal/upstream"
+	"github.com/fairlimit/fairlimit/bench/internal/wire"
+)
+
+const (
+	// Apart is how far apart two calls, and two arrivals, must be for their order to count.
+	Apart = 10 * time.Millisecond
+
+	// takeOff is the time between the order to begin and the beginning, so that it reaches everybody before.
+	takeOff = 100 * time.Millisecond
+
+	// glance is how often the watcher is told.
+	glance = 100 * time.Millisecond
+)
+
+// Trial is what is to be done.
+type Trial struct {
+	Scenario scenario.Scenario
+	Engine   engines.Engine
+	Load     load.Load
+	Backend  *backend.Backend
+	Name     string           // of the limiter; nobody else may use it
+	Command  func() *exec.Cmd // starts this program as a client
+
+	Watch func(left time.Duration, arrivals int) // may be nil
+}
+
+// Result is what came of it.
+type Result struct {
+	Trial      Trial
+	Given      load.Load // what of the load the engine was given
+	Log        metrics.Log
+	Figures    metrics.Figures
+	RedisCalls float64 // per grant
+	CountedBy  string  // who counted them
+	Faults     []string
+}
+
+// Run does it. When ctx ends it stops early and reports what was measured until then.
+func (t Trial) Run(ctx context.Context) (result *Result, err error) {
+	ledger := upstream.NewLedger(t.Load.Quota.Permits, t.Load.Quota.Per, monotime.Now)
+	server, err := upstream.Serve(ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close()
+	callers := t.Scenario.CallersOf(t.Load)
+	clients, err := fleet.Launch(ctx, t.Command, t.jobs(callers, server.URL))
+	if err != nil {
+		return nil, err
+	}
+	defer clients.Close()
+
+	r := &Result{Trial: t, Given: t.Engine.Given(t.Load), Log: metrics.Log{Callers: callers}}
+	before, counts := t.Backend.Calls(ctx)
+	r.Log.Begin = monotime.Now() + takeOff
+	if err := clients.Start(r.Log.Begin); err != nil {
+		return nil, err
+	}
+	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))
+	r.Log.End = monotime.Now()
+
+	tidy := context.WithoutCancel(ctx)
+	after, stillCounts := t.Backend.Calls(tidy)
+	calls, sent, err := clients.Stop()
+	r.fault(err)
+	r.fault(t.Backend.Remove(tidy, t.Engine.Keys(t.Name)))
+
+	r.Log.Calls = join(calls, ledger.Arrivals(), r.Log.End)
+	r.Figures = metrics.Of(r.Log, t.rule(r.Given))
+	r.fault(firstFailure(r.Log.Calls, r.Figures.Failed))
+	r.CountedBy = "clients"
+	if counts && stillCounts {
+		r.CountedBy, sent = "server", after-before
+	}
+	r.RedisCalls = float64(sent) / float64(max(1, r.Figures.Grants))
+	return r, nil
+}
+
+func (r *Result) fault(err error) {
+	if err != nil {
+		r.Faults = append(r.Faults, err.Error())
+	}
+}
+
+func (t Trial) jobs(callers []int, url string) (jobs []wire.Job) {
+	for client, n := range callers {
+		jobs = append(jobs, wire.Job{
+			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Redis: t.Backend.Addr, Upstream: url, Name: t.Name,
+			Load: t.Load, Client: client, Callers: n,
+		})
+	}
+	return jobs
+}
+
+func (t Trial) rule(given load.Load) metrics.Rule {
+	return metrics.Rule{
+		Permits: t.Load.Quota.Permits, Per: t.Load.Quota.Per, Guard: given.Guard, Apart: Apart, Queues: t.Engine.Queues,
+	}
+}
+
+// wait returns at the end of the run: the time is over, ctx has ended, or a client has died, which is an error.
+func (t Trial) wait(ctx context.Context, clients *fleet.Fleet, ledger *upstream.Ledger, end time.Duration) error {
+	over := time.After(end - monotime.Now())
+	ticker := time.NewTicker(glance)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case err := <-clients.Died():
+			return err
+		case <-ticker.C:
+			if t.Watch != nil {
+				t.Watch(end-monotime.Now(), ledger.Count())
+			}
+		}
+	}
+}
+
+func firstFailure(calls []metrics.Call, failed int) error {
+	for _, c := range calls {
+		if c.Outcome == metrics.Failed {
+			return fmt.Errorf("%d calls failed, the first with: %s", failed, c.Error)
+		}
+	}
+	return nil
+}
+
+// join puts the two accounts of each call together: the caller's, and that of the upstream, which is the one that is believed. A call that only
+// the upstream knows of, because its process died, has no other account.
+func join(calls []metrics.Call, arrivals []upstream.Arrival, end time.Duration) []metrics.Call {
+	type key struct{ client, caller, seq int }
+	at := make(map[key]int, len(calls))
+	for i, c := range calls {
+		at[key{c.Client, c.Caller, c.Seq}] = i
+		if c.Outcome == metrics.Waiting {
+			calls[i].Ended = end
+		}
+	}
+	for _, a := range arrivals {
+		i, told := at[key{a.Client, a.Caller, a.Seq}]
+		if !told {
+			i = len(calls)
+			calls = append(calls, metrics.Call{
+				Client: a.Client, Caller: a.Caller, Seq: a.Seq, Permits: a.Permits,
+				Called: a.Called, Ended: a.At, Outcome: metrics.Granted,
+			})
+		}
+		calls[i].Reached, calls[i].Arrived, calls[i].Rejected = true, a.At, a.Rejected
+	}
+	slices.SortFunc(calls, func(a, b metrics.Call) int { return cmp.Compare(a.Called, b.Called) })
+	return calls
+}

@@ -1,0 +1,94 @@
+// Command bench shows who is fair: it puts callers in many processes under one quota, lets them call an upstream that keeps a strict log, and
+// reports what that upstream saw.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"text/tabwriter"
+
+	"github.com/fairlimit/fairlimit/bench/internal/client"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+)
+
+// asClient, set in the environment, makes this program one of its own client processes.
+const asClient = "FAIRLIMIT_BENCH_CLIENT"
+
+// Exit statuses.
+const (
+	fine      = 0
+	faulty    = 1 // something went wrong while measuring
+	cannotRun = 2 // what is asked for cannot be done
+)
+
+func main() {
+	if os.Getenv(asClient) != "" {
+		signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
+		if err := client.Run(os.Stdin, os.Stdout); err != nil {
+			os.Exit(faulty)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(ctx, stop) // a second one ends the program at once
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
+	p, err := parse(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return fine
+	case err != nil:
+		return refuse(stderr, err)
+	case p.list:
+		list(stdout)
+		return fine
+	}
+	faults, err := measure(ctx, p, stdout, stderr)
+	switch {
+	case err != nil:
+		return refuse(stderr, err)
+	case faults > 0:
+		return faulty
+	}
+	return fine
+}
+
+func refuse(stderr io.Writer, err error) int {
+	fmt.Fprintln(stderr, "bench:", err)
+	return cannotRun
+}
+
+func list(w io.Writer) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "scenarios")
+	for _, s := range scenario.All {
+		fmt.Fprintf(table, "  %s\t%s\n", s.Name, s.About)
+	}
+	fmt.Fprintln(table, "\nengines")
+	for _, e := range engines.All {
+		fmt.Fprintf(table, "  %s\t%s\n", e.Name, e.About)
+	}
+	_ = table.Flush()
+}
+
+// self starts this program as a client.
+func self() (func() *exec.Cmd, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("this program does not find itself: %w", err)
+	}
+	return func() *exec.Cmd {
+		cmd := exec.Command(path)
+		cmd.Env = append(os.Environ(), asClient+"=1")
+		return cmd
+	}, nil
+}
