@@ -1,0 +1,133 @@
+package window
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit/lua"
+)
+
+// Admin sets up and looks after one limiter as Redisson's RRateLimiter does. Its methods may be called by many goroutines at once; each is one
+// script run unless it says otherwise, sent once. Errors match [ErrInvalidArgument], [ErrNotInitialized], [engine.ErrState] where a key holds what
+// cannot be read, and [engine.ErrOutcomeUnknown] where the answer did not arrive.
+type Admin struct {
+	client redis.UniversalClient
+	keys   keys
+}
+
+// Open returns the administration of the limiter of this name; it does no I/O. The name is the whole key: if a limiter has a prefix, it is part of it.
+// With [PerClient] it sees that client's permits where the rate is per client. [KeepAlive] is not for Open but a field of [Rate].
+//
+// Errors match [ErrInvalidArgument]: no client, an empty name, an option that does not fit; or [engine.ErrUnsupported]: on a Cluster or Ring, a name
+// whose keys would not share a hash slot.
+func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error) {
+	o := collect(opts)
+	switch {
+	case rdb == nil:
+		return nil, fmt.Errorf("%w: no client", ErrInvalidArgument)
+	case name == "":
+		return nil, fmt.Errorf("%w: empty name", ErrInvalidArgument)
+	case o.keepAlive != 0:
+		return nil, fmt.Errorf("%w: KeepAlive is a field of Rate, not an option of Open", ErrInvalidArgument)
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	k, err := keysOf(rdb, name, o.client())
+	if err != nil {
+		return nil, err
+	}
+	return &Admin{client: rdb, keys: k}, nil
+}
+
+// TrySetRate writes the rate if there is none, and reports whether it did.
+func (a *Admin) TrySetRate(ctx context.Context, rate Rate) (bool, error) {
+	return a.write(ctx, "try", rate)
+}
+
+// SetRate writes the rate, whatever there was, and forgets the grants to all together and those to this client. Of other clients, if the rate is
+// per client, the grants stay and count.
+func (a *Admin) SetRate(ctx context.Context, rate Rate) error {
+	_, err := a.write(ctx, "set", rate)
+	return err
+}
+
+// UpdateRate changes the rate and reports whether there was one to change; where there was none, nothing is written.
+//
+// Without keepState it is [Admin.SetRate]. With keepState the grants of the last rate.Per still count: after a change to fewer Permits than they hold
+// nothing is granted until enough of them have left the window. A longer Per cannot know of grants that had left the shorter one. A change of
+// Mode forgets all grants. It takes about 0.2 ms of the server's time for each thousand grants that are kept.
+func (a *Admin) UpdateRate(ctx context.Context, rate Rate, keepState bool) (bool, error) {
+	if keepState {
+		return a.write(ctx, "keep", rate)
+	}
+	return a.write(ctx, "update", rate)
+}
+
+// write decodes what the script returns for the rate.
+func (a *Admin) write(ctx context.Context, op string, rate Rate) (bool, error) {
+	if err := rate.check(); err != nil {
+		return false, err
+	}
+	return a.happened(run(ctx, lua.WindowRule, a.client, a.keys[:], append([]any{op}, rate.words()...)...))
+}
+
+// Config returns the rate. Without one the error matches [ErrNotInitialized].
+func (a *Admin) Config(ctx context.Context) (Rate, error) {
+	s, err := a.read(ctx)
+	return s.rate, err
+}
+
+// AvailablePermits returns how many permits could be taken now. It changes nothing. Without a rate the error matches [ErrNotInitialized].
+func (a *Admin) AvailablePermits(ctx context.Context) (int, error) {
+	s, err := a.read(ctx)
+	return s.left, err
+}
+
+func (a *Admin) read(ctx context.Context) (state, error) {
+	s, found, err := read(ctx, a.client, a.keys, []any{"", "", ""})
+	if err == nil && !found {
+		err = a.notInitialized()
+	}
+	return s, err
+}
+
+// Release frees n permits, whoever took them; of more than were taken, the rest is ignored. The oldest grants are freed first: those would have been
+// free next, so no window gets more than the rate as long as n permits were indeed not used. It costs one script run for each 256 grants.
+//
+// An n below 1 is an error that matches [ErrInvalidArgument]. Without a rate the error matches [ErrNotInitialized].
+func (a *Admin) Release(ctx context.Context, n int) error {
+	if n < 1 {
+		return fmt.Errorf("%w: %d permits to release, want at least 1", ErrInvalidArgument, n)
+	}
+	for rest := int64(n); rest > 0; {
+		reply, err := run(ctx, lua.WindowRelease, a.client, a.keys[:], rest)
+		if err != nil {
+			return err
+		}
+		if rest, err = number(reply); err != nil {
+			return err
+		}
+		if rest < 0 {
+			return a.notInitialized()
+		}
+	}
+	return nil
+}
+
+// Delete deletes the rate and the grants, to all together and to this client, and reports whether there was anything.
+func (a *Admin) Delete(ctx context.Context) (bool, error) {
+	return a.happened(run(ctx, lua.WindowForget, a.client, a.keys[:]))
+}
+
+func (a *Admin) happened(reply any, err error) (bool, error) {
+	if err != nil {
+		return false, err
+	}
+	n, err := number(reply)
+	return n > 0, err
+}
+
+func (a *Admin) notInitialized() error { return fmt.Errorf("%w: %q", ErrNotInitialized, a.keys[0]) }

@@ -1,0 +1,51 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+var (
+	// ErrInvalidArgument says that an argument or an option is out of range. Nothing was sent.
+	ErrInvalidArgument = errors.New("fairlimit: invalid argument")
+
+	// ErrNotInitialized says that there is no rate in Redis under this name. [Admin.TrySetRate] and [Admin.SetRate] write one, and so does an engine
+	// when it is first asked.
+	ErrNotInitialized = errors.New("fairlimit: no rate is set")
+)
+
+// Mode says among whom a rate is shared.
+type Mode int
+
+const (
+	ModeOverall   Mode = iota // by all clients together
+	ModePerClient             // by nobody: each client has it for itself, see [PerClient]
+)
+
+// Rate is what Redis holds for a limiter: Permits in any window of length Per.
+type Rate struct {
+	Mode      Mode          // the zero value is ModeOverall
+	Permits   int           // 1 to 2³²−1
+	Per       time.Duration // whole milliseconds, 1 ms to 100 years
+	KeepAlive time.Duration // how long the keys live after the last use: whole milliseconds, not shorter than Per; 0 for ever
+}
+
+func (r Rate) check() error {
+	switch {
+	case r.Mode != ModeOverall && r.Mode != ModePerClient:
+		return fmt.Errorf("%w: Mode is %d, want ModeOverall or ModePerClient", ErrInvalidArgument, r.Mode)
+	case r.Permits < 1 || int64(r.Permits) > mostPermits:
+		return fmt.Errorf("%w: Permits is %d, want 1 to %d", ErrInvalidArgument, r.Permits, mostPermits)
+	case r.Per < time.Millisecond || r.Per > longest || r.Per%time.Millisecond != 0:
+		return fmt.Errorf("%w: Per is %v, want whole milliseconds, 1ms to %v", ErrInvalidArgument, r.Per, longest)
+	case r.KeepAlive != 0 && (r.KeepAlive < r.Per || r.KeepAlive > longest || r.KeepAlive%time.Millisecond != 0):
+		return fmt.Errorf("%w: KeepAlive is %v, want 0 or whole milliseconds, Per, which is %v, to %v", ErrInvalidArgument, r.KeepAlive, r.Per, longest)
+	}
+	return nil
+}
+
+// words are the rate as the scripts take it.
+func (r Rate) words() []any {
+	return []any{r.Permits, r.Per.Milliseconds(), int(r.Mode), r.KeepAlive.Milliseconds()}
+}
