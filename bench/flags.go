@@ -38,7 +38,7 @@ const intro = `bench puts callers in many processes under one quota and shows, f
 func parse(args []string, help io.Writer) (p plan, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	engineNames := flags.String("engines", names(engines.All, func(e engines.Engine) string { return e.Name }), "`names` of the engines to compare")
+	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare")
 	scenarioName := flags.String("scenario", "steady", "`name` of the way in which callers behave, or all")
 	quota := flags.String("quota", "20/1s", "the upstream's rule, `permits/duration`")
 	flags.IntVar(&p.load.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
@@ -98,12 +98,4 @@ func pick[T any](flag, list string, named func(string) (T, bool)) (picked []T, e
 		picked = append(picked, one)
 	}
 	return picked, nil
-}
-
-func names[T any](all []T, name func(T) string) string {
-	var list []string
-	for _, one := range all {
-		list = append(list, name(one))
-	}
-	return strings.Join(list, ",")
 }

@@ -58,6 +58,7 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 			}
 		}
 		if len(results) == 0 {
+			fmt.Fprintf(stderr, "%s: interrupted before anything was measured\n", s.Name)
 			break
 		}
 		r := report.Of(results)

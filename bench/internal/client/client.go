@@ -20,7 +20,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/wire"
 )
 
-// connecting must be done by then.
+// patience is how long connecting may take.
 const patience = 10 * time.Second
 
 // errAbandoned: the parent is gone.
@@ -30,7 +30,10 @@ var errAbandoned = errors.New("the orders ended before the job did")
 func Run(orders io.Reader, news io.Writer) error {
 	heard, said := hear(orders), newSpeaker(news)
 	err := work(heard, said)
-	if err != nil && !errors.Is(err, errAbandoned) {
+	switch {
+	case errors.Is(err, errAbandoned): // nobody may be listening: end, whatever is still to be said
+		return err
+	case err != nil:
 		said.say(wire.News{Failed: err.Error()})
 	}
 	return errors.Join(err, said.close())

@@ -28,34 +28,61 @@ func hear(orders io.Reader) <-chan wire.Order {
 // speaker writes the news from a goroutine of its own, so that no caller waits for the pipe.
 type speaker struct {
 	queue chan wire.News
-	done  chan error
+	last  chan struct{} // closed when nothing more is to be said
+	ended chan struct{} // closed when all is written; then failed may be read
+
+	failed error
 }
 
 func newSpeaker(w io.Writer) *speaker {
-	s := &speaker{queue: make(chan wire.News, 4096), done: make(chan error, 1)}
-	go func() { s.done <- s.speak(w) }()
+	s := &speaker{queue: make(chan wire.News, 4096), last: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(s.ended)
+		s.failed = s.speak(w)
+	}()
 	return s
 }
 
-func (s *speaker) say(n wire.News) { s.queue <- n }
-
-// close returns when everything said is written.
-func (s *speaker) close() error {
-	close(s.queue)
-	return <-s.done
+// say after close is said to nobody: callers may outlive a parent that is gone.
+func (s *speaker) say(n wire.News) {
+	select {
+	case s.queue <- n:
+	case <-s.ended:
+	}
 }
 
-func (s *speaker) speak(w io.Writer) (failed error) {
+// close returns when everything said before is written.
+func (s *speaker) close() error {
+	close(s.last)
+	<-s.ended
+	return s.failed
+}
+
+func (s *speaker) speak(w io.Writer) error {
 	buffer := bufio.NewWriter(w)
 	encoder := json.NewEncoder(buffer)
-	for news := range s.queue {
-		if failed != nil {
-			continue // nobody listens any more; drain, so that nobody blocks
+	for {
+		select {
+		case news := <-s.queue:
+			if err := encoder.Encode(news); err != nil {
+				return err
+			}
+			continue
+		default:
 		}
-		failed = encoder.Encode(news)
-		if failed == nil && len(s.queue) == 0 {
-			failed = buffer.Flush()
+		// Nothing is waiting to be said: let the parent have what was.
+		if err := buffer.Flush(); err != nil {
+			return err
+		}
+		select {
+		case news := <-s.queue:
+			if err := encoder.Encode(news); err != nil {
+				return err
+			}
+		case <-s.last:
+			if len(s.queue) == 0 {
+				return nil
+			}
 		}
 	}
-	return failed
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 )
@@ -22,10 +23,10 @@ func (r Report) rows() []row {
 	}
 	return []row{
 		{"grants", count(func(e Engine) int { return e.Grants }), "calls that got their turn"},
-		{"inversions", count(func(e Engine) int { return e.Inversions }), fmt.Sprintf("pairs served in the wrong order, by %v or more both times", short(r.ApartMS))},
+		{"inversions", count(func(e Engine) int { return e.Inversions }), fmt.Sprintf("pairs served in the wrong order by %v or more", short(r.ApartMS))},
 		{"max overtake", count(func(e Engine) int { return e.MaxOvertake }), "most calls that passed a single one"},
 		{"upstream 429s", count(func(e Engine) int { return e.UpstreamRejections }), "calls the upstream turned away: the quota was broken"},
-		{"max in window", count(func(e Engine) int { return e.MaxInWindow }), fmt.Sprintf("most in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits)},
+		{"max in window", count(func(e Engine) int { return e.MaxInWindow }), fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits)},
 		{"utilization", func(e Engine) string { return percent(e.Utilization) }, "of what quota and guard allow"},
 		{"guard", func(e Engine) string { return short(e.GuardMS) }, "that the engine was given"},
 		{"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) }, "of the clients' shares; 1 is equal"},
@@ -37,7 +38,7 @@ func (r Report) rows() []row {
 		{"early", early, "turns taken before their time"},
 		{"late p50 / p99", late, "after their time"},
 		{"Redis calls", func(e Engine) string { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) }, "a grant" + r.countedBy()},
-		{"delay spread", spread, "from slot to arrival, at most; the guard should be over it"},
+		{"delay spread", spread, "from slot to arrival; the guard should be over it"},
 	}
 }
 
@@ -48,13 +49,13 @@ const widest = len("late p50 / p99")
 func (r Report) Table(w io.Writer) error {
 	fmt.Fprintf(w, "\n%s: %s\n%s · %s · quota %d per %s\n\n", r.Scenario, r.about,
 		people(r.Clients, r.Callers), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', tabwriter.AlignRight)
+	table := tabwriter.NewWriter(w, 0, 0, 0, ' ', tabwriter.AlignRight)
 	cells := func(name, note string, cell func(Engine) string) {
 		fmt.Fprintf(table, "%-*s", widest, name)
 		for _, e := range r.Engines {
-			fmt.Fprint(table, "\t", cell(e))
+			fmt.Fprint(table, "\t   ", cell(e))
 		}
-		fmt.Fprint(table, "\t   ", note, "\n")
+		fmt.Fprint(table, "\t", strings.TrimRight("   "+note, " "), "\n")
 	}
 	cells("", "", func(e Engine) string { return e.Name })
 	for _, row := range r.rows() {
@@ -79,6 +80,9 @@ func (r Report) remarks(e Engine) (remarks []string) {
 	if e.GuardMS > 0 && e.SpreadMS != nil && *e.SpreadMS > e.GuardMS {
 		guard := time.Duration(math.Ceil(*e.SpreadMS*1.2)) * time.Millisecond
 		remarks = append(remarks, fmt.Sprintf("delays spread over %s, more than the guard; -guard %v would cover them", short(*e.SpreadMS), guard))
+	}
+	if e.SpreadMS != nil && *e.SpreadMS > 2*r.ApartMS && e.Inversions > 0 {
+		remarks = append(remarks, fmt.Sprintf("delays spread over %s, so some of its inversions may be this machine's", short(*e.SpreadMS)))
 	}
 	if r.Quota.Burst != e.Burst {
 		remarks = append(remarks, "cannot be given a -burst")

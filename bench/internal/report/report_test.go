@@ -1,0 +1,99 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/report"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/bench/internal/trial"
+)
+
+// results are of an engine that is told everything and of one that is told nothing, and starves a client.
+func results() []*trial.Result {
+	asked := load.Load{
+		Quota: load.Quota{Permits: 20, Per: time.Second, Burst: 5}, Guard: 10 * time.Millisecond, Clients: 4, Callers: 1, Duration: 12 * time.Second, Seed: 3,
+	}
+	early, ratio, spread, wide := 0, 1.25, 14.5, 20.5
+	result := func(e engines.Engine, figures metrics.Figures) *trial.Result {
+		return &trial.Result{
+			Trial: trial.Trial{Scenario: scenario.All[0], Engine: e, Load: asked, Backend: &backend.Backend{Name: "embedded"}},
+			Given: e.Given(asked), Log: metrics.Log{Begin: time.Second, End: 13 * time.Second},
+			Figures: figures, RedisCalls: 0.5, CountedBy: "clients",
+		}
+	}
+	one := result(engines.Engine{Name: "queueing", Queues: true, Guards: true, Bursts: true}, metrics.Figures{
+		Grants: 200, MaxInWindow: 20, Utilization: 0.999, Jain: 1, ShareMaxOverMin: &ratio, Early: &early,
+		LatenessMS: &metrics.Quantiles{P50: 0.6, P99: 1.2, Max: 2}, SpreadMS: &spread,
+	})
+	other := result(engines.Engine{Name: "polling"}, metrics.Figures{Grants: 190, Inversions: 77, UpstreamRejections: 4, SpreadMS: &wide})
+	other.Faults = []string{"client 3 died"}
+	other.Log.End = 8 * time.Second
+	return []*trial.Result{one, other}
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, report.Of(results()).Table(&out))
+	table := out.String()
+	line := func(begins string) []string {
+		for l := range strings.Lines(table) {
+			if strings.HasPrefix(l, begins) {
+				return strings.Fields(strings.TrimPrefix(l, begins))
+			}
+		}
+		t.Fatalf("no line %q in\n%s", begins, table)
+		return nil
+	}
+	require.Contains(t, table, "4 processes × 1 caller · embedded · quota 20 per 1s")
+	require.Equal(t, []string{"200", "190"}, line("grants")[:2])
+	require.Equal(t, []string{"0", "77"}, line("inversions")[:2])
+	require.Equal(t, []string{"0", "4"}, line("upstream 429s")[:2])
+	require.Equal(t, []string{"1.25", "one", "got", "0"}, line("best / worst")[:4])
+	require.Equal(t, []string{"0", "-"}, line("early")[:2], "an engine that promises no turn breaks none")
+	require.Contains(t, table, "queueing: delays spread over 14.5 ms, more than the guard; -guard 18ms would cover them\n")
+	require.Contains(t, table, "polling: delays spread over 20.5 ms, so some of its inversions may be this machine's\n")
+	require.NotContains(t, table, "queueing: delays spread over 14.5 ms, so")
+	require.Contains(t, table, "polling: ended after 7.0 of 12 s")
+	require.Contains(t, table, "polling: cannot be given a -burst\n")
+	require.Contains(t, table, "polling: client 3 died\n")
+	require.Contains(t, table, "counted by the clients")
+	for l := range strings.Lines(table) {
+		require.LessOrEqual(t, len([]rune(l)), 101, "it fits a terminal")
+	}
+}
+
+func TestJSON(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, report.Of(results()).JSON(&out))
+	var got map[string]any
+	require.NoError(t, json.Unmarshal(out.Bytes(), &got))
+
+	require.Equal(t, "steady", got["scenario"])
+	require.Equal(t, "embedded", got["backend"])
+	require.Equal(t, false, got["simulated"])
+	require.Equal(t, 3.0, got["seed"])
+	require.Equal(t, map[string]any{"permits": 20.0, "per_ms": 1000.0, "burst": 5.0, "guard_ms": 10.0}, got["quota"])
+	require.Equal(t, 4.0, got["clients"])
+	require.Equal(t, 1.0, got["callers"])
+	require.Equal(t, 12.0, got["seconds"])
+
+	queueing, polling := got["engines"].([]any)[0].(map[string]any), got["engines"].([]any)[1].(map[string]any)
+	require.Equal(t, "queueing", queueing["engine"])
+	require.Equal(t, 10.0, queueing["guard_ms"])
+	require.Equal(t, 1.25, queueing["share_max_over_min"])
+	require.Equal(t, map[string]any{"p50": 0.6, "p99": 1.2, "max": 2.0}, queueing["lateness_ms"])
+	require.Equal(t, 0.5, queueing["redis_calls_per_grant"])
+	require.Equal(t, 0.0, polling["guard_ms"])
+	require.Nil(t, polling["share_max_over_min"])
+	require.NotContains(t, polling, "early")
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/embedded"
+)
+
+// asMain, set in the environment, makes the test binary the program.
+const asMain = "FAIRLIMIT_BENCH_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// program is a run of the program, not yet started.
+type program struct {
+	*exec.Cmd
+	stdout, stderr bytes.Buffer
+}
+
+func bench(ctx context.Context, t *testing.T, args ...string) *program {
+	t.Helper()
+	path, err := os.Executable()
+	require.NoError(t, err)
+	p := &program{Cmd: exec.CommandContext(ctx, path, args...)}
+	p.Env = append(os.Environ(), asMain+"=1")
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	return p
+}
+
+// status is what the program ends with.
+func (p *program) status(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		require.NoError(t, err)
+	}
+	return p.ProcessState.ExitCode()
+}
+
+func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	away := nobody.Addr().String()
+	require.NoError(t, nobody.Close())
+
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no such flag":     {[]string{"-nothing"}, "-h"},
+		"an argument":      {[]string{"steady"}, "-h"},
+		"no number":        {[]string{"-clients", "x"}, "-clients"},
+		"no such scenario": {[]string{"-scenario", "nothing"}, "-list"},
+		"no such engine":   {[]string{"-engines", "fair,nothing"}, "-list"},
+		"no quota":         {[]string{"-quota", "20"}, "20/1s"},
+		"nothing allowed":  {[]string{"-quota", "0/1s"}, "1 or more"},
+		"more burst":       {[]string{"-burst", "21"}, "-burst"},
+		"too short":        {[]string{"-quota", "1/1h"}, "-duration"},
+		"too much to hold": {[]string{"-engines", "fair", "-quota", "2000000000/1s"}, "fair"},
+		"nowhere to write": {[]string{"-json", t.TempDir()}, "-json"},
+		"server away":      {[]string{"-redis", away}, "leave -redis out"},
+		"address unread":   {[]string{"-redis", "http://" + away}, "-redis"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := bench(t.Context(), t, c.args...)
+			require.Equal(t, 2, p.status(t, p.Run()))
+			require.Empty(t, p.stdout.String())
+			require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
+			require.Contains(t, p.stderr.String(), c.says)
+		})
+	}
+}
+
+func TestHelpAndListAreNoErrors(t *testing.T) {
+	for flag, shows := range map[string]string{"-h": "-guard duration", "-list": "burst"} {
+		p := bench(t.Context(), t, flag)
+		require.Zero(t, p.status(t, p.Run()))
+		require.Contains(t, p.stdout.String(), shows)
+		require.Empty(t, p.stderr.String())
+	}
+}
+
+// figures are the parts of the JSON that the tests look at.
+type figures struct {
+	Scenario string
+	Backend  string
+	Seconds  float64
+	Engines  []map[string]any
+}
+
+func read(t *testing.T, stdout []byte) (all []figures) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(stdout))
+	for decoder.More() {
+		var one figures
+		require.NoError(t, decoder.Decode(&one))
+		all = append(all, one)
+	}
+	return all
+}
+
+func TestARunFromEndToEnd(t *testing.T) {
+	p := bench(t.Context(), t, "-scenario", "all", "-json", "-",
+		"-quota", "10/200ms", "-guard", "20ms", "-duration", "2s", "-clients", "2", "-callers", "7")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+
+	all := read(t, p.stdout.Bytes())
+	require.Len(t, all, 2)
+	for _, one := range all {
+		require.Equal(t, "embedded", one.Backend)
+		require.Contains(t, p.stderr.String(), one.Scenario+":", "the table is where it does not disturb")
+		for _, e := range one.Engines {
+			for _, field := range []string{
+				"engine", "grants", "refused", "inversions", "max_overtake", "upstream_rejections", "max_in_window", "utilization",
+				"jain", "share_max_over_min", "longest_starved_ms", "wait_ms", "redis_calls_per_grant",
+			} {
+				require.Contains(t, e, field)
+			}
+			require.Greater(t, e["grants"], 20.0)
+			require.Less(t, e["grants"], 200.0)
+			require.Greater(t, e["jain"], 0.9)
+			require.Greater(t, e["max_in_window"], 5.0)
+			require.Greater(t, e["redis_calls_per_grant"], 0.0)
+		}
+		fair := one.Engines[0]
+		require.Equal(t, "fair", fair["engine"])
+		require.Zero(t, fair["early"])
+		require.Zero(t, fair["refused"])
+		require.Greater(t, fair["utilization"], 0.8)
+		require.LessOrEqual(t, fair["utilization"], 1.02)
+		require.Contains(t, fair, "lateness_ms")
+	}
+}
+
+func TestOneCallerAlone(t *testing.T) {
+	p := bench(t.Context(), t, "-json", "-", "-engines", "fair", "-quota", "5/100ms", "-burst", "1", "-duration", "1s", "-clients", "1", "-callers", "1")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	fair := read(t, p.stdout.Bytes())[0].Engines[0]
+	require.Zero(t, fair["inversions"])
+	require.InDelta(t, 1, fair["jain"], 1e-9)
+	require.Greater(t, fair["grants"], 20.0)
+}
+
+func TestCtrlCReportsWhatWasMeasured(t *testing.T) {
+	server, err := embedded.Start()
+	require.NoError(t, err)
+	defer server.Close()
+	p := bench(t.Context(), t, "-redis", server.Addr(), "-json", "-", "-engines", "fair", "-duration", "1h", "-quota", "5/100ms")
+	require.NoError(t, p.Start())
+	require.Eventually(t, func() bool {
+		keys, err := server.Client().Keys(t.Context(), "*").Result()
+		return err == nil && len(keys) > 0
+	}, 20*time.Second, 10*time.Millisecond, "nobody has called")
+
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
+	one := read(t, p.stdout.Bytes())[0]
+	require.InDelta(t, 3600, one.Seconds, 1e-9)
+	require.Less(t, one.Engines[0]["seconds"], 60.0)
+	require.Greater(t, one.Engines[0]["grants"], 0.0)
+	require.Contains(t, p.stderr.String(), "ended after")
+
+	left, err := server.Client().Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Empty(t, left, "the run cleans up behind itself")
+}
