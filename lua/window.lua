@@ -30,6 +30,7 @@ local gone, held                             -- how many grants no longer count,
 local left                                   -- permits left; under 0 where the rate was lowered; by survey
 local lapsed                                 -- permits in the oldest of those that are gone, at most COUNTED, by survey
 local sums                                   -- running totals of the oldest that count, at most COUNTED; by add_up, when they are needed
+local scores = {}                            -- of those that were looked at
 
 -- A time in ms or a number of permits as text: tostring would keep 14 digits of it.
 local function decimal(number)
@@ -134,8 +135,11 @@ local function wait_for(n)
       low = middle + 1
     end
   end
-  local score = redis.call('ZRANGE', grants_key, gone + low - 1, gone + low - 1, 'WITHSCORES')[2]
-  return math.max(1, (math.min(tonumber(score), now_up) + interval) * 1000 - now)
+  if not scores[low] then
+    local rank = gone + low - 1
+    scores[low] = math.min(tonumber(redis.call('ZRANGE', grants_key, rank, rank, 'WITHSCORES')[2]), now_up)
+  end
+  return math.max(1, (scores[low] + interval) * 1000 - now)
 end
 
 -- Writes what is left, and how long the keys live: as long as keepAliveTime says, else as long as the hash.

@@ -1,0 +1,349 @@
+package window_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// What Redisson's RRateLimiter does and this engine does not: each test fails if the defect is there.
+
+func TestAPeersFastClockMakesNobodyWaitLonger(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 1, second)
+		redisson{l}.setRate(1, second, 0)
+		redisson{l}.mustAcquire(1, l.serverTime()+60_000)
+
+		s, err := l.Status(t.Context())
+		require.NoError(t, err)
+		require.LessOrEqual(t, s.Delay, second+time.Millisecond)
+		a := l.ask(1)
+		require.False(t, a.Granted)
+		require.LessOrEqual(t, a.Wait, second+time.Millisecond)
+		time.Sleep(a.Wait)
+		require.True(t, l.allowed(1))
+	})
+}
+
+func TestTheWaitIsForAllPermitsAskedFor(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 3, 5*second)
+		for range 3 {
+			require.True(t, l.allowed(1))
+			time.Sleep(second)
+		}
+		for n, left := range map[int]time.Duration{1: 2 * second, 2: 3 * second, 3: 4 * second} {
+			a := l.ask(n)
+			require.False(t, a.Granted)
+			require.InDelta(t, left, a.Wait, float64(second/4), "for %d", n)
+		}
+		a := l.ask(3)
+		time.Sleep(a.Wait)
+		require.True(t, l.allowed(3), "one sleep is enough")
+	})
+}
+
+func TestReadersChangeNothing(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 5, second, window.KeepAlive(60*second))
+		require.True(t, l.allowed(2))
+		time.Sleep(second + 2*time.Millisecond)
+		dump := func() (all []any) {
+			return append(all, l.do("HGETALL", l.name), l.do("GET", l.leftKey()), l.do("ZRANGE", l.grantsKey(), 0, -1, "WITHSCORES"))
+		}
+		before := dump()
+		ttl := l.do("PTTL", l.leftKey()).(int64)
+		require.Equal(t, 5, l.available())
+		s, err := l.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, engine.Status{Available: 5}, s)
+		_, err = l.Config(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, before, dump())
+		require.Greater(t, ttl, int64(0))
+		require.InDelta(t, ttl, l.do("PTTL", l.leftKey()), 100)
+		for _, key := range []string{l.leftKey(), l.grantsKey()} {
+			l.do("DEL", key)
+			require.Equal(t, 5, l.available(), "without %s", key)
+		}
+	})
+}
+
+func TestReleaseThenExpiryCountsNothingTwice(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 10, 4*second)
+		require.True(t, l.allowed(5))
+		time.Sleep(second)
+		require.True(t, l.allowed(5))
+		// An older Redisson releases without taking anything out of the set.
+		l.do("INCRBY", l.leftKey(), 5)
+		time.Sleep(3*second + 2*time.Millisecond)
+		require.Equal(t, 5, l.available())
+		require.True(t, l.allowed(5))
+		require.False(t, l.allowed(1), "5 of the second ask and 5 of the third")
+
+		require.NoError(t, l.Release(t.Context(), 5))
+		require.True(t, l.allowed(5))
+		require.False(t, l.allowed(1))
+	})
+}
+
+func TestKeepingStateAtALowerRateIsStrict(t *testing.T) {
+	lower := map[string]func(l *limiter, to int, per time.Duration){
+		"by us": func(l *limiter, to int, per time.Duration) {
+			_, err := l.UpdateRate(l.t.Context(), window.Rate{Permits: to, Per: per}, true)
+			require.NoError(l.t, err)
+		},
+		"by Redisson": func(l *limiter, to int, per time.Duration) {
+			l.do("HSET", l.name, "rate", to)
+			l.do("SET", l.leftKey(), 0)
+		},
+	}
+	for who, lower := range lower {
+		t.Run(who, func(t *testing.T) {
+			each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+				l := newLimiter(t, rdb, 10, 4*second)
+				require.True(t, l.allowed(3))
+				time.Sleep(second)
+				require.True(t, l.allowed(5))
+				lower(l, 5, 4*second)
+				require.Equal(t, 0, l.available())
+				time.Sleep(3*second + 2*time.Millisecond)
+				require.False(t, l.allowed(1), "five of the last window are still there")
+				time.Sleep(second)
+				require.True(t, l.allowed(5))
+			})
+		})
+	}
+}
+
+func TestALoweredRateIsStrictWithMoreGrantsThanAreAddedUp(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 6000, 20*second)
+		l.fill(1200, 2)
+		time.Sleep(10 * second)
+		l.fill(1200, 2)
+		_, err := l.UpdateRate(t.Context(), window.Rate{Permits: 3000, Per: 20 * second}, true)
+		require.NoError(t, err)
+		require.Equal(t, 0, l.available())
+		require.False(t, l.allowed(1))
+		time.Sleep(10 * second)
+		require.True(t, l.allowed(600), "3000 less the 2400 of the last window")
+		require.False(t, l.allowed(1))
+	})
+}
+
+func TestTheTTLGoesWithTheKeepAlive(t *testing.T) {
+	off := map[string]func(*limiter, window.Rate) error{
+		"set":    func(l *limiter, r window.Rate) error { return l.SetRate(l.t.Context(), r) },
+		"update": func(l *limiter, r window.Rate) error { _, err := l.UpdateRate(l.t.Context(), r, false); return err },
+		"keep":   func(l *limiter, r window.Rate) error { _, err := l.UpdateRate(l.t.Context(), r, true); return err },
+	}
+	for how, off := range off {
+		t.Run(how, func(t *testing.T) {
+			each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+				l := newLimiter(t, rdb, 10, second, window.KeepAlive(60*second))
+				require.True(t, l.allowed(1))
+				require.Greater(t, l.do("PTTL", l.name), int64(0))
+				require.NoError(t, off(l, window.Rate{Permits: 10, Per: second}))
+				require.True(t, l.allowed(1))
+				for _, key := range []string{l.name, l.leftKey(), l.grantsKey()} {
+					require.EqualValues(t, -1, l.do("PTTL", key), key)
+				}
+			})
+		})
+	}
+}
+
+func TestATTLOfOnesOwnOutlivesAChangeOfRate(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 10, second)
+		require.True(t, l.allowed(1))
+		l.do("PEXPIRE", l.name, 60_000)
+		require.NoError(t, l.SetRate(t.Context(), window.Rate{Permits: 5, Per: second}))
+		require.True(t, l.allowed(1))
+		for _, key := range []string{l.name, l.leftKey(), l.grantsKey()} {
+			require.InDelta(t, 60_000, l.do("PTTL", key), 5000, key)
+		}
+	})
+}
+
+func TestALostReplyConsumesOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Standalone(t)
+	l := newLimiter(t, server, 10, time.Minute)
+	require.True(t, l.allowed(1))
+
+	var deaf atomic.Bool
+	rdb := redis.NewClient(&redis.Options{Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		c, err := d.DialContext(ctx, "tcp", server.Options().Addr)
+		return &deafConn{Conn: c, deaf: &deaf}, err
+	}})
+	t.Cleanup(func() { _ = rdb.Close() })
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	deaf.Store(true)
+	other := namedLimiter(t, rdb, l.name, 10, time.Minute)
+	_, err := other.Take(t.Context(), []engine.Request{{N: 1}})
+	require.ErrorIs(t, err, engine.ErrOutcomeUnknown)
+	require.Eventually(t, func() bool { return l.available() == 8 }, time.Second, time.Millisecond)
+	time.Sleep(50 * time.Millisecond)
+	require.Equal(t, 8, l.available())
+}
+
+// deafConn loses the replies to what is written while it is deaf.
+type deafConn struct {
+	net.Conn
+	deaf *atomic.Bool
+}
+
+func (c *deafConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.deaf.Load() {
+		_ = c.Close()
+		return 0, net.ErrClosed
+	}
+	return n, err
+}
+
+func TestARefusalIsAnsweredAtOnceWithTheWholeWait(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 1, 60*second)
+		require.True(t, l.allowed(1))
+		began := time.Now()
+		answers, err := l.Take(t.Context(), []engine.Request{{N: 1}, {N: 1, MaxWait: second}})
+		require.NoError(t, err)
+		require.Less(t, time.Since(began), second)
+		for _, a := range answers {
+			require.False(t, a.Granted)
+			require.InDelta(t, 60*second, a.Wait, float64(second))
+		}
+	})
+}
+
+func TestEitherHalfOfTheStateMayBeLost(t *testing.T) {
+	for _, manyPermits := range []bool{false, true} {
+		t.Run(map[bool]string{false: "few grants", true: "more than are added up"}[manyPermits], func(t *testing.T) {
+			each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+				permits, left := 10, 4
+				if manyPermits {
+					permits, left = 2000, 500
+				}
+				l := newLimiter(t, rdb, permits, 60*second)
+				l.fill(permits-left, 1)
+
+				l.do("DEL", l.leftKey())
+				require.Equal(t, left, l.available(), "the number was lost")
+				require.True(t, l.allowed(1))
+				require.Equal(t, left-1, l.available())
+
+				l.do("DEL", l.grantsKey())
+				require.Equal(t, permits, l.available(), "the grants were lost")
+				require.True(t, l.allowed(permits))
+				require.False(t, l.allowed(1))
+
+				l.do("SET", l.leftKey(), permits)
+				require.False(t, l.allowed(1), "the number is wrong")
+			})
+		})
+	}
+}
+
+func TestUnreadableStateIsAnErrorAndNeverAGrant(t *testing.T) {
+	wrong := map[string]func(l *limiter){
+		"the hash is a string":     func(l *limiter) { l.do("SET", l.name, "x") },
+		"the hash is another's":    func(l *limiter) { l.do("DEL", l.name); l.do("HSET", l.name, "colour", "red") },
+		"no interval":              func(l *limiter) { l.do("HDEL", l.name, "interval") },
+		"rate is text":             func(l *limiter) { l.do("HSET", l.name, "rate", "many") },
+		"rate is negative":         func(l *limiter) { l.do("HSET", l.name, "rate", "-5") },
+		"rate is 0":                func(l *limiter) { l.do("HSET", l.name, "rate", "0") },
+		"rate is over 2^53":        func(l *limiter) { l.do("HSET", l.name, "rate", "9223372036854775807") },
+		"interval is 0":            func(l *limiter) { l.do("HSET", l.name, "interval", "0") },
+		"interval is a fraction":   func(l *limiter) { l.do("HSET", l.name, "interval", "1.5") },
+		"interval over 100 years":  func(l *limiter) { l.do("HSET", l.name, "interval", "3153600000001") },
+		"type is 2":                func(l *limiter) { l.do("HSET", l.name, "type", "2") },
+		"keepAliveTime is text":    func(l *limiter) { l.do("HSET", l.name, "keepAliveTime", "long") },
+		"the number is text":       func(l *limiter) { l.do("SET", l.leftKey(), "all") },
+		"the number is a fraction": func(l *limiter) { l.do("SET", l.leftKey(), "1.5") },
+		"the number is a list":     func(l *limiter) { l.do("DEL", l.leftKey()); l.do("LPUSH", l.leftKey(), "1") },
+		"the grants are a string":  func(l *limiter) { l.do("SET", l.grantsKey(), "1") },
+		"a grant is text":          func(l *limiter) { l.do("ZADD", l.grantsKey(), l.serverTime(), "grant") },
+		"a grant is empty":         func(l *limiter) { l.do("ZADD", l.grantsKey(), l.serverTime(), "") },
+		"a grant is cut short":     func(l *limiter) { l.do("ZADD", l.grantsKey(), l.serverTime(), "\x10abc") },
+		"an old grant is text":     func(l *limiter) { l.do("ZADD", l.grantsKey(), 1, "grant") },
+	}
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		for what, spoil := range wrong {
+			l := newLimiter(t, rdb, 5, 60*second)
+			kept := l.ask(1).Grant
+			spoil(l)
+			dump := func() []any { return []any{l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey())} }
+			before := dump()
+
+			answers, err := l.Take(t.Context(), []engine.Request{{N: 1}})
+			assert.ErrorIs(t, err, engine.ErrState, what)
+			assert.Empty(t, answers, what)
+			assert.ErrorIs(t, l.GiveBack(t.Context(), []engine.Grant{kept}), engine.ErrState, what)
+			assert.ErrorIs(t, l.Release(t.Context(), 1), engine.ErrState, what)
+			_, err = l.Status(t.Context())
+			assert.ErrorIs(t, err, engine.ErrState, what)
+			_, err = l.AvailablePermits(t.Context())
+			assert.ErrorIs(t, err, engine.ErrState, what)
+			assert.Equal(t, before, dump(), "%s: left as it was", what)
+
+			_, err = l.Delete(t.Context())
+			assert.NoError(t, err, what)
+			assert.True(t, l.allowed(1), what)
+		}
+	})
+}
+
+// raw is a key's content, whatever its type.
+func (l *limiter) raw(key string) any {
+	switch l.do("TYPE", key) {
+	case "string":
+		return l.do("GET", key)
+	case "hash":
+		return l.do("HGETALL", key)
+	case "zset":
+		return l.do("ZRANGE", key, 0, -1, "WITHSCORES")
+	case "list":
+		return l.do("LRANGE", key, 0, -1)
+	}
+	return nil
+}
+
+// fill takes so many grants of n permits.
+func (l *limiter) fill(grants, n int) {
+	l.t.Helper()
+	for grants > 0 {
+		requests := make([]engine.Request, min(grants, 256))
+		for i := range requests {
+			requests[i].N = n
+		}
+		answers, err := l.Take(l.t.Context(), requests)
+		require.NoError(l.t, err)
+		for _, a := range answers {
+			require.True(l.t, a.Granted)
+		}
+		grants -= len(answers)
+	}
+}
+
+func TestErrorsSayWhoseTheyAre(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{window.ErrInvalidArgument, window.ErrNotInitialized} {
+		require.True(t, strings.HasPrefix(err.Error(), "fairlimit: "))
+	}
+}

@@ -1,0 +1,203 @@
+package window_test
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// redisson does to a limiter's keys what Redisson does, command by command and on a clock that is given to it.
+type redisson struct{ *limiter }
+
+func (r redisson) setRate(permits int, per time.Duration, mode int) {
+	r.do("HSET", r.name, "rate", permits, "interval", per.Milliseconds(), "type", mode, "keepAliveTime", 0)
+}
+
+func (r redisson) member(random, permits int) string {
+	b := append([]byte{byte(random)}, make([]byte, random)...)
+	_, _ = rand.Read(b[1:])
+	return string(binary.LittleEndian.AppendUint32(b, uint32(permits)))
+}
+
+func permitsOf(member string) int {
+	return int(binary.LittleEndian.Uint32([]byte(member[len(member)-4:])))
+}
+
+// acquire returns whether n permits were granted, by the oldest of Redisson's rules.
+func (r redisson) acquire(n int, now int64) bool {
+	r.t.Helper()
+	number := func(v any) int {
+		i, err := strconv.Atoi(v.(string))
+		require.NoError(r.t, err)
+		return i
+	}
+	rate, interval := number(r.do("HGET", r.name, "rate")), number(r.do("HGET", r.name, "interval"))
+	left := rate
+	if v := r.do("GET", r.leftKey()); v != nil {
+		left = number(v)
+		until := now - int64(interval)
+		freed := 0
+		for _, m := range r.do("ZRANGEBYSCORE", r.grantsKey(), 0, until).([]any) {
+			freed += permitsOf(m.(string))
+		}
+		r.do("ZREMRANGEBYSCORE", r.grantsKey(), 0, until)
+		if left += freed; left > rate {
+			left = rate
+			for _, m := range r.do("ZRANGE", r.grantsKey(), 0, -1).([]any) {
+				left -= permitsOf(m.(string))
+			}
+		}
+		r.do("SET", r.leftKey(), left)
+	}
+	if left < n {
+		return false
+	}
+	r.do("ZADD", r.grantsKey(), now, r.member(16, n))
+	r.do("SET", r.leftKey(), left-n)
+	return true
+}
+
+func (r redisson) mustAcquire(n int, now int64) {
+	r.t.Helper()
+	require.True(r.t, r.acquire(n, now))
+}
+
+func TestWhatRedissonWritesIsRead(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 1, second)
+		r := redisson{l}
+		r.do("HSET", l.name, "rate", 10, "interval", (60 * second).Milliseconds(), "type", 0) // data of a version without keepAliveTime
+		r.do("SET", l.leftKey(), 3)
+		r.do("ZADD", l.grantsKey(), l.serverTime()-2, r.member(8, 3), l.serverTime()-1, r.member(16, 4))
+
+		got, err := l.Config(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, window.Rate{Permits: 10, Per: 60 * second}, got)
+		require.Equal(t, 3, l.available())
+		require.True(t, l.allowed(3))
+		require.False(t, l.allowed(1))
+
+		require.NoError(t, l.Release(t.Context(), 4))
+		members := l.do("ZRANGE", l.grantsKey(), 0, -1).([]any)
+		require.Len(t, members, 2, "the old grant of 8 bytes is gone, one permit of the next")
+		require.Equal(t, []int{3, 3}, []int{permitsOf(members[0].(string)), permitsOf(members[1].(string))})
+		require.Equal(t, 4, l.available())
+	})
+}
+
+func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		for _, c := range []struct {
+			name, left, grants string
+			mode               int
+			opts               []window.Option
+		}{
+			{"%s", "{%s}:value", "{%s}:permits", 0, nil},
+			{"with space %s", "{with space %s}:value", "{with space %s}:permits", 0, nil},
+			{"a{b}%s", "a{b}%s:value", "a{b}%s:permits", 0, nil},
+			{"a{%s", "a{%s:value", "a{%s:permits", 0, nil},
+			{"a}%s", "{a}%s}:value", "{a}%s}:permits", 0, nil},
+			{"c%s", "{c%s}:value:0b1a", "{c%s}:permits:0b1a", 1, []window.Option{window.PerClient("0b1a")}},
+			{"c{%s}", "c{%s}:value:0b1a", "c{%s}:permits:0b1a", 1, []window.Option{window.PerClient("0b1a")}},
+		} {
+			unique := fmt.Sprintf("%p", t) + strconv.Itoa(len(c.name))
+			named := func(format string) string { return strings.ReplaceAll(format, "%s", unique) }
+			l := namedLimiter(t, rdb, named(c.name), 10, 60*second, append(c.opts, window.KeepAlive(70*second))...)
+			before := l.serverTime()
+			require.True(t, l.allowed(3))
+			after := l.serverTime()
+
+			fields, err := rdb.HGetAll(t.Context(), named(c.name)).Result()
+			require.NoError(t, err)
+			require.Equal(t, map[string]string{
+				"rate":          "10",
+				"interval":      strconv.FormatInt((60 * second).Milliseconds(), 10),
+				"type":          strconv.Itoa(c.mode),
+				"keepAliveTime": strconv.FormatInt((70 * second).Milliseconds(), 10),
+			}, fields)
+			require.Equal(t, "7", l.do("GET", named(c.left)))
+			grants, err := rdb.ZRangeWithScores(t.Context(), named(c.grants), 0, -1).Result()
+			require.NoError(t, err)
+			require.Len(t, grants, 1)
+			require.GreaterOrEqual(t, int64(grants[0].Score), before)
+			require.LessOrEqual(t, int64(grants[0].Score), after+1, "rounded up")
+			member := grants[0].Member.(string)
+			require.Len(t, member, 21)
+			require.Equal(t, byte(16), member[0])
+			require.Equal(t, "\x03\x00\x00\x00", member[17:])
+			require.InDelta(t, (70 * second).Milliseconds(), l.do("PTTL", named(c.left)), 2000)
+
+			done, err := open(t, rdb, named(c.name), c.opts...).Delete(t.Context())
+			require.NoError(t, err)
+			require.True(t, done)
+			require.EqualValues(t, 0, l.do("EXISTS", named(c.name), named(c.left), named(c.grants)))
+		}
+	})
+}
+
+func TestAPrefixIsInFrontOfTheName(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		prefix := fmt.Sprintf("%p:", t)
+		e, err := window.New(engine.Config{Client: rdb, Name: "n", Prefix: &prefix, Quota: engine.Quota{Permits: 2, Per: second}})
+		require.NoError(t, err)
+		_, err = e.Take(t.Context(), []engine.Request{{N: 1}})
+		require.NoError(t, err)
+		require.Len(t, keysLeft(t, rdb, prefix+"n"), 3)
+	})
+}
+
+func TestBothSidesShareOneLimiter(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		const permits = 6
+		l := newLimiter(t, rdb, permits, 2*second)
+		peer := redisson{l}
+		granted := 0
+		for turn := 0; granted < permits; turn++ {
+			if turn%2 == 0 {
+				require.True(t, l.allowed(1))
+			} else {
+				peer.mustAcquire(1, l.serverTime())
+			}
+			granted++
+		}
+		require.False(t, l.allowed(1))
+		require.False(t, peer.acquire(1, l.serverTime()))
+
+		time.Sleep(2*second + 2*time.Millisecond)
+		peer.mustAcquire(4, l.serverTime())
+		require.True(t, l.allowed(2))
+		require.False(t, l.allowed(1))
+		require.False(t, peer.acquire(1, l.serverTime()))
+
+		require.NoError(t, l.Release(t.Context(), 3))
+		peer.mustAcquire(3, l.serverTime())
+		require.False(t, peer.acquire(1, l.serverTime()))
+
+		require.NoError(t, l.Reset(t.Context()))
+		peer.mustAcquire(permits, l.serverTime())
+		require.False(t, l.allowed(1))
+	})
+}
+
+func TestGrantsOfNothingByAnOldPeerCountAsNothing(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 2, second)
+		require.True(t, l.allowed(1))
+		l.do("ZADD", l.grantsKey(), l.serverTime(), redisson{l}.member(16, 0))
+		require.True(t, l.allowed(1))
+		a := l.ask(1)
+		require.False(t, a.Granted)
+		time.Sleep(a.Wait)
+		require.True(t, l.allowed(1))
+	})
+}

@@ -1,0 +1,160 @@
+package window_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// each runs f on miniredis, on a fake clock, and on a real server. A second of a scenario is a second on the fake clock and shorter on the real one.
+func each(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, second time.Duration)) {
+	t.Parallel()
+	t.Run("miniredis", func(t *testing.T) {
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { f(t, rdb, time.Second) })
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		f(t, redistest.Standalone(t), 200*time.Millisecond)
+	})
+}
+
+// limiter is one limiter as a test sees it: its engine, its administration, and its keys in Redis.
+type limiter struct {
+	t    *testing.T
+	rdb  redis.UniversalClient
+	name string
+	engine.Engine
+	*window.Admin
+}
+
+func newLimiter(t *testing.T, rdb redis.UniversalClient, permits int, per time.Duration, opts ...window.Option) *limiter {
+	return namedLimiter(t, rdb, redistest.Name(t), permits, per, opts...)
+}
+
+func namedLimiter(t *testing.T, rdb redis.UniversalClient, name string, permits int, per time.Duration, opts ...window.Option) *limiter {
+	t.Helper()
+	e, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: engine.Quota{Permits: permits, Per: per}})
+	require.NoError(t, err)
+	return &limiter{t: t, rdb: rdb, name: name, Engine: e, Admin: open(t, rdb, name)}
+}
+
+func open(t *testing.T, rdb redis.UniversalClient, name string, opts ...window.Option) *window.Admin {
+	t.Helper()
+	a, err := window.Open(rdb, name, opts...)
+	require.NoError(t, err)
+	return a
+}
+
+func (l *limiter) ask(n int) engine.Answer {
+	l.t.Helper()
+	answers, err := l.Take(l.t.Context(), []engine.Request{{N: n}})
+	require.NoError(l.t, err)
+	require.Len(l.t, answers, 1)
+	return answers[0]
+}
+
+func (l *limiter) allowed(n int) bool {
+	l.t.Helper()
+	a := l.ask(n)
+	require.NoError(l.t, a.Err)
+	return a.Granted
+}
+
+// wait asks for n permits until they are granted, as a limiter does.
+func (l *limiter) wait(n int) (sent, received time.Time) {
+	for {
+		sent = time.Now()
+		a := l.ask(n)
+		received = time.Now()
+		if a.Granted {
+			return sent, received
+		}
+		time.Sleep(a.Wait)
+	}
+}
+
+func (l *limiter) available() int {
+	l.t.Helper()
+	n, err := l.AvailablePermits(l.t.Context())
+	require.NoError(l.t, err)
+	return n
+}
+
+func (l *limiter) leftKey() string   { return "{" + l.name + "}:value" }
+func (l *limiter) grantsKey() string { return "{" + l.name + "}:permits" }
+
+func (l *limiter) do(words ...any) any {
+	l.t.Helper()
+	v, err := l.rdb.Do(l.t.Context(), words...).Result()
+	if err != redis.Nil {
+		require.NoError(l.t, err, words)
+	}
+	return v
+}
+
+// serverTime is in ms, as a well-set peer would have it.
+func (l *limiter) serverTime() int64 {
+	l.t.Helper()
+	now, err := l.rdb.Time(l.t.Context()).Result()
+	require.NoError(l.t, err)
+	return now.UnixMilli()
+}
+
+// run has the callers take one permit at a time until there are so many grants, and returns when each was sent and received, each sorted.
+func (l *limiter) run(callers, grants int) (sent, received []time.Time) {
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	left := grants
+	for range callers {
+		group.Go(func() {
+			for {
+				mu.Lock()
+				more := left > 0
+				left--
+				mu.Unlock()
+				if !more {
+					return
+				}
+				s, r := l.wait(1)
+				mu.Lock()
+				sent, received = append(sent, s), append(received, r)
+				mu.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	slices.SortFunc(sent, time.Time.Compare)
+	slices.SortFunc(received, time.Time.Compare)
+	return sent, received
+}
+
+// strict holds for grants that happened some time between sent and received: the permits-th after any one lies at least per later. The clocks
+// of the test and of the server may differ in rate by 100 ppm.
+func strict(t *testing.T, sent, received []time.Time, permits int, per time.Duration) {
+	t.Helper()
+	for i := range len(sent) - permits {
+		require.GreaterOrEqual(t, received[i+permits].Sub(sent[i]), per-per/10_000, "grants %d and %d", i, i+permits)
+	}
+}
+
+func keysLeft(t *testing.T, rdb redis.UniversalClient, name string) []string {
+	t.Helper()
+	var left []string
+	for _, key := range []string{name, "{" + name + "}:value", "{" + name + "}:permits"} {
+		n, err := rdb.Exists(context.WithoutCancel(t.Context()), key).Result()
+		require.NoError(t, err)
+		if n > 0 {
+			left = append(left, key)
+		}
+	}
+	return left
+}

@@ -1,0 +1,298 @@
+package window_test
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// The scenarios of Redisson's own tests of RRateLimiter.
+
+func TestAWindowFullIsGrantedAndThenNoMoreUntilItHasPassed(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 5, second)
+		for range 2 {
+			for i := range 5 {
+				require.True(t, l.allowed(1), i)
+			}
+			for i := range 5 {
+				require.False(t, l.allowed(1), i)
+			}
+			time.Sleep(second + time.Millisecond)
+		}
+	})
+}
+
+func TestAPermitIsFreeOnceItsOwnGrantHasLeftTheWindow(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 2, 5*second)
+		require.True(t, l.allowed(1))
+		time.Sleep(4 * second)
+		require.True(t, l.allowed(1))
+		time.Sleep(second + second/20)
+		require.True(t, l.allowed(1))
+		require.False(t, l.allowed(1))
+	})
+}
+
+func TestTenASecondForEightCallers(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		grants := 500
+		if second < time.Second {
+			grants = 100
+		}
+		l := newLimiter(t, rdb, 10, second)
+		sent, received := l.run(8, grants)
+		strict(t, sent, received, 10, second)
+	})
+}
+
+func TestNoSecondHasMoreThanEighteen(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		grants := 1000
+		if second < time.Second {
+			grants = 180
+		}
+		l := newLimiter(t, rdb, 18, second)
+		sent, received := l.run(8, grants)
+		strict(t, sent, received, 18, second)
+	})
+}
+
+func TestABigWindowIsFilledAndNeverOverfilled(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		const permits = 10_000
+		callers, together := 200, 64
+		if second == time.Second {
+			callers, together = 20, 256 // miniredis sorts the whole set for each command
+		}
+		l := newLimiter(t, rdb, permits, 10*second)
+		requests := make([]engine.Request, together)
+		for i := range requests {
+			requests[i] = engine.Request{N: 1}
+		}
+		stop := make(chan struct{})
+		var group sync.WaitGroup
+		for range callers {
+			group.Go(func() {
+				for {
+					answers, err := l.Take(t.Context(), requests)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					select {
+					case <-stop:
+						return
+					case <-time.After(answers[len(answers)-1].Wait + time.Microsecond):
+					}
+				}
+			})
+		}
+		full := 0
+		for range 20 {
+			time.Sleep(second)
+			from := l.serverTime() - (10 * second).Milliseconds()
+			if n := len(l.do("ZRANGEBYSCORE", l.grantsKey(), from+1, "+inf").([]any)); n == permits {
+				full++
+			} else {
+				require.Less(t, n, permits)
+			}
+		}
+		close(stop)
+		group.Wait()
+		require.GreaterOrEqual(t, full, 16)
+	})
+}
+
+func TestEachClientHasTheRateForItself(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		a := newLimiter(t, rdb, 1, second, window.PerClient("a"))
+		b := namedLimiter(t, rdb, a.name, 1, second, window.PerClient("b"))
+		require.ErrorIs(t, a.ask(20).Err, engine.ErrExceedsQuota)
+		require.True(t, a.allowed(1))
+		require.False(t, a.allowed(1))
+		require.True(t, b.allowed(1))
+		require.False(t, b.allowed(1))
+	})
+}
+
+func TestNothingOutlivesAnExpiryOfTheRate(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 10, 10*second)
+		require.True(t, l.allowed(1))
+		l.do("PEXPIRE", l.name, second.Milliseconds())
+		require.True(t, l.allowed(1), "copies the TTL")
+		time.Sleep(second + second/10)
+		require.Empty(t, keysLeft(t, rdb, l.name))
+	})
+}
+
+func TestEveryUseKeepsTheKeysAlive(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 10, 2*second, window.KeepAlive(2*second))
+		for range 5 {
+			require.True(t, l.allowed(1))
+			time.Sleep(second)
+			require.Len(t, keysLeft(t, rdb, l.name), 3)
+		}
+		for l.allowed(1) {
+		}
+		time.Sleep(second)
+		require.Len(t, keysLeft(t, rdb, l.name), 3, "a refusal is a use")
+		time.Sleep(second + second/10)
+		require.Empty(t, keysLeft(t, rdb, l.name))
+	})
+}
+
+func TestANewRateForgetsTheGrants(t *testing.T) {
+	for _, mode := range []window.Mode{window.ModeOverall, window.ModePerClient} {
+		t.Run([]string{"overall", "per client"}[mode], func(t *testing.T) {
+			each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+				l := newLimiter(t, rdb, 1, second)
+				for _, permits := range []int{10, 20} {
+					require.NoError(t, l.SetRate(t.Context(), window.Rate{Mode: mode, Permits: permits, Per: 10 * second}))
+					require.True(t, l.allowed(1))
+					require.Equal(t, permits-1, l.available())
+				}
+			})
+		})
+	}
+}
+
+func TestReleaseFreesWhatWasTakenAndNoMore(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 10, 60*second)
+		require.ErrorIs(t, l.Release(t.Context(), 1), window.ErrNotInitialized)
+		require.True(t, l.allowed(3))
+		require.Equal(t, 7, l.available())
+		require.NoError(t, l.Release(t.Context(), 2))
+		require.Equal(t, 9, l.available(), "a part of a grant")
+		require.NoError(t, l.Release(t.Context(), 1))
+		require.Equal(t, 10, l.available())
+		require.NoError(t, l.Release(t.Context(), 10))
+		require.Equal(t, 10, l.available())
+		require.ErrorIs(t, l.Release(t.Context(), -1), window.ErrInvalidArgument)
+		require.ErrorIs(t, l.Release(t.Context(), 0), window.ErrInvalidArgument)
+	})
+}
+
+func TestReleaseOfManyGrants(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 2000, 60*second)
+		requests := make([]engine.Request, 250)
+		for i := range requests {
+			requests[i].N = 1
+		}
+		for range 8 {
+			_, err := l.Take(t.Context(), requests)
+			require.NoError(t, err)
+		}
+		require.Equal(t, 0, l.available())
+		require.NoError(t, l.Release(t.Context(), 700))
+		require.Equal(t, 700, l.available())
+		require.NoError(t, l.Release(t.Context(), 1_000_000))
+		require.Equal(t, 2000, l.available())
+	})
+}
+
+func TestUpdateKeepingState(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		for _, c := range []struct{ from, used, to, left int }{
+			{10, 3, 20, 17},
+			{10, 3, 5, 2},
+			{10, 8, 5, 0},
+		} {
+			l := newLimiter(t, rdb, c.from, 60*second)
+			for range c.used {
+				require.True(t, l.allowed(1))
+			}
+			done, err := l.UpdateRate(t.Context(), window.Rate{Permits: c.to, Per: 60 * second}, true)
+			require.NoError(t, err)
+			require.True(t, done)
+			require.Equal(t, c.left, l.available(), c)
+			require.Equal(t, "0", l.do("EVAL", "return tostring(math.min(0, redis.call('GET', KEYS[1])))", 1, l.leftKey()), "a peer finds no debt")
+
+			done, err = l.UpdateRate(t.Context(), window.Rate{Permits: c.to, Per: 60 * second}, false)
+			require.NoError(t, err)
+			require.True(t, done)
+			require.Equal(t, c.to, l.available(), "nothing kept")
+		}
+	})
+}
+
+func TestUpdateToAnotherModeForgetsTheGrants(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 10, 60*second)
+		require.True(t, l.allowed(8))
+		_, err := l.UpdateRate(t.Context(), window.Rate{Mode: window.ModePerClient, Permits: 10, Per: 60 * second}, true)
+		require.NoError(t, err)
+		require.Equal(t, 10, l.available())
+		require.Equal(t, []string{l.name}, keysLeft(t, rdb, l.name))
+	})
+}
+
+func TestUpdateToAShorterIntervalForgetsWhatIsOlder(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 10, 60*second)
+		require.True(t, l.allowed(4))
+		time.Sleep(2 * second)
+		require.True(t, l.allowed(3))
+		_, err := l.UpdateRate(t.Context(), window.Rate{Permits: 10, Per: second}, true)
+		require.NoError(t, err)
+		require.Equal(t, 7, l.available())
+		require.EqualValues(t, 1, l.do("ZCARD", l.grantsKey()))
+	})
+}
+
+func TestWhereThereIsNoRate(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 10, 60*second)
+		for _, keep := range []bool{false, true} {
+			done, err := l.UpdateRate(t.Context(), window.Rate{Permits: 5, Per: second}, keep)
+			require.NoError(t, err)
+			require.False(t, done)
+		}
+		require.Empty(t, keysLeft(t, rdb, l.name))
+
+		done, err := l.Delete(t.Context())
+		require.NoError(t, err)
+		require.False(t, done)
+
+		_, err = l.AvailablePermits(t.Context())
+		require.ErrorIs(t, err, window.ErrNotInitialized)
+		_, err = l.Config(t.Context())
+		require.ErrorIs(t, err, window.ErrNotInitialized)
+	})
+}
+
+func TestTrySetRateWritesOnce(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 1, second)
+		first := window.Rate{Permits: 7, Per: 3 * second, KeepAlive: 9 * second}
+		done, err := l.TrySetRate(t.Context(), first)
+		require.NoError(t, err)
+		require.True(t, done)
+		require.Greater(t, l.do("PTTL", l.name), int64(0))
+
+		done, err = l.TrySetRate(t.Context(), window.Rate{Permits: 8, Per: 3 * second})
+		require.NoError(t, err)
+		require.False(t, done)
+
+		got, err := l.Config(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, first, got)
+		require.True(t, l.allowed(7), "the rate that is there wins over the engine's")
+
+		done, err = l.Delete(t.Context())
+		require.NoError(t, err)
+		require.True(t, done)
+		require.Empty(t, keysLeft(t, rdb, l.name))
+	})
+}
