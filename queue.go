@@ -142,14 +142,16 @@ func (q *queue) ask(ctx context.Context, n int, patience time.Duration) (reply, 
 
 // judge holds a reply against what its caller accepts.
 func (q *queue) judge(c *caller, r reply) (reply, error) {
-	deadline, bounded := c.ctx.Deadline()
-	switch {
-	case r.err != nil:
+	if r.err != nil {
 		return r, r.err
-	case r.Granted && bounded && r.turn().slot.After(deadline): // the answer took too long
+	}
+	deadline, hasOne := c.ctx.Deadline()
+	late := hasOne && r.turn().slot.After(deadline) // where the answer took too long, a grant can be, too
+	switch {
+	case r.Granted && late:
 		q.abandon(c.ctx, r.Grant)
 		return r, &RefusedError{Wait: r.Wait}
-	case !r.Granted && r.Wait > r.longest:
+	case !r.Granted && (late || r.Wait > r.longest):
 		return r, &RefusedError{Wait: r.Wait}
 	}
 	return r, nil
@@ -224,9 +226,7 @@ func (q *queue) sendReturns(returns []*giver) {
 	for i, g := range returns {
 		grants[i] = g.grant
 	}
-	ctx, cancel := bounded(returns[0].ctx)
-	defer cancel()
-	err := q.engine.GiveBack(ctx, grants)
+	_, err := bounded(returns[0].ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, q.engine.GiveBack(ctx, grants) })
 	for _, g := range returns {
 		g.done <- err
 	}
@@ -237,12 +237,10 @@ func (q *queue) sendCallers(callers []*caller) {
 	if len(asked) == 0 {
 		return
 	}
-	ctx, cancel := bounded(asked[0].ctx)
-	defer cancel()
-	answers, err := q.engine.Take(ctx, requests)
+	answers, err := bounded(asked[0].ctx, func(ctx context.Context) ([]engine.Answer, error) { return q.engine.Take(ctx, requests) })
 	arrived := time.Now()
-	if err == nil && len(answers) == 0 {
-		err = fmt.Errorf("fairlimit: the engine answered none of %d requests", len(requests))
+	if err == nil && (len(answers) < 1 || len(answers) > len(requests)) {
+		err = fmt.Errorf("%w: the engine gave %d answers to %d requests", ErrOutcomeUnknown, len(answers), len(requests))
 	}
 	if err != nil {
 		for _, c := range asked {
@@ -265,7 +263,7 @@ func questions(callers []*caller) ([]*caller, []engine.Request) {
 			continue
 		}
 		longest := c.patience
-		if deadline, bounded := c.ctx.Deadline(); bounded {
+		if deadline, hasOne := c.ctx.Deadline(); hasOne {
 			longest = max(0, min(longest, deadline.Sub(now)))
 		}
 		asked = append(asked, c)
@@ -285,7 +283,10 @@ func (q *queue) deliver(c *caller, r reply) {
 	}
 }
 
-// bounded is the ctx of a question: it keeps the values of the caller that it is sent for first, and nobody's cancellation ends it.
-func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), answerBound)
+// bounded asks a question under a ctx that keeps the values of the caller that it is sent for first, and that nobody's cancellation ends. It
+// returns after answerBound at the latest, even if the client goes on waiting for longer.
+func bounded[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerBound)
+	defer cancel()
+	return untilDone(ctx, question)
 }

@@ -1,0 +1,149 @@
+package fairlimit_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// TestMain holds the whole binary to what a limiter promises: no goroutine of the library is left when nobody uses it.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if left := goroutines(5 * time.Second); left != "" && code == 0 {
+		fmt.Fprintf(os.Stderr, "goroutines are left:\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// goroutines returns the stacks of those that run the library's code, besides tests, once there are none or the time is over.
+func goroutines(patience time.Duration) string {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		buf := make([]byte, 1<<22)
+		var left []string
+		for stack := range bytes.SplitSeq(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {
+			if text := string(stack); strings.Contains(text, "fairlimit.(*") || strings.Contains(text, "fairlimit.untilDone") {
+				left = append(left, text)
+			}
+		}
+		if len(left) == 0 || time.Now().After(end) {
+			return strings.Join(left, "\n\n")
+		}
+	}
+}
+
+// limiter makes a limiter under a name of its own.
+func limiter(t testing.TB, rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option) fairlimit.Reserver {
+	return named(t, rdb, redistest.Name(t), quota, opts...)
+}
+
+func named(t testing.TB, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option) fairlimit.Reserver {
+	l, err := fairlimit.New(rdb, name, quota, opts...)
+	require.NoError(t, err)
+	return l.(fairlimit.Reserver)
+}
+
+func status(t testing.TB, l fairlimit.Limiter) fairlimit.Status {
+	s, err := l.Status(context.WithoutCancel(t.Context()))
+	require.NoError(t, err)
+	return s
+}
+
+// stub is an engine that answers as the test says, when the test says.
+type stub struct {
+	queues   bool
+	calls    chan *call
+	mu       sync.Mutex
+	returned []engine.Grant
+}
+
+// call is one Take that waits for its answer.
+type call struct {
+	ctx      context.Context
+	requests []engine.Request
+	answer   chan<- outcome
+}
+
+type outcome struct {
+	answers []engine.Answer
+	err     error
+}
+
+func newStub(t testing.TB, opts ...fairlimit.Option) (*stub, fairlimit.Limiter) {
+	s := &stub{queues: true, calls: make(chan *call)}
+	return s, s.limiter(t, opts...)
+}
+
+func (s *stub) limiter(t testing.TB, opts ...fairlimit.Option) fairlimit.Limiter {
+	build := func(engine.Config) (engine.Engine, error) { return s, nil }
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = rdb.Close() })
+	l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1), append(opts, fairlimit.WithEngine(build))...)
+	require.NoError(t, err)
+	return l
+}
+
+func (s *stub) Queues() bool   { return s.queues }
+func (s *stub) Fits(int) error { return nil }
+
+func (s *stub) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	answer := make(chan outcome)
+	s.calls <- &call{ctx, requests, answer}
+	o := <-answer
+	return o.answers, o.err
+}
+
+func (s *stub) GiveBack(_ context.Context, grants []engine.Grant) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.returned = append(s.returned, grants...)
+	return nil
+}
+
+func (s *stub) givenBack() []engine.Grant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.returned
+}
+
+func (s *stub) Status(context.Context) (engine.Status, error) { return engine.Status{}, nil }
+func (s *stub) Reset(context.Context) error                   { return nil }
+
+// grants answers the first count requests with turns at once.
+func (c *call) grants(count int) {
+	answers := make([]engine.Answer, count)
+	for i := range answers {
+		answers[i] = granted(0, c.requests[i].N)
+	}
+	c.answer <- outcome{answers: answers}
+}
+
+func (c *call) answers(answers ...engine.Answer) { c.answer <- outcome{answers: answers} }
+func (c *call) fails(err error)                  { c.answer <- outcome{err: err} }
+
+func (c *call) permits() []int {
+	all := make([]int, len(c.requests))
+	for i, r := range c.requests {
+		all[i] = r.N
+	}
+	return all
+}
+
+func granted(wait time.Duration, n int) engine.Answer {
+	return engine.Answer{Granted: true, Wait: wait, Grant: engine.Grant{ID: "grant", At: int64(wait), N: n}}
+}
+
+func refused(wait time.Duration) engine.Answer { return engine.Answer{Wait: wait} }
