@@ -67,11 +67,7 @@ func TestNoSecondHasMoreThanEighteen(t *testing.T) {
 
 func TestABigWindowIsFilledAndNeverOverfilled(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		const permits = 10_000
-		callers, together := 200, 64
-		if second == time.Second {
-			callers, together = 20, 256 // miniredis sorts the whole set for each command
-		}
+		const permits, callers, together = 10_000, 200, 64
 		l := newLimiter(t, rdb, permits, 10*second)
 		requests := make([]engine.Request, together)
 		for i := range requests {

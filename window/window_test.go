@@ -1,0 +1,332 @@
+package window_test
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
+	t.Parallel()
+	ok := engine.Config{Client: redis.NewClient(&redis.Options{}), Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
+	t.Cleanup(func() { _ = ok.Client.Close() })
+	for says, change := range map[string]func(*engine.Config){
+		"Burst is 4":                    func(c *engine.Config) { c.Quota.Burst = 4 },
+		"one quota, not 1 further":      func(c *engine.Config) { c.Extra = []engine.Quota{{Permits: 1, Per: time.Second}} },
+		"no guard":                      func(c *engine.Config) { c.Guard = time.Millisecond },
+		"999µs, want at least a milli":  func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },
+		"1.5ms, want whole millisec":    func(c *engine.Config) { c.Quota.Per = 1500 * time.Microsecond },
+		"want at most 876000h":          func(c *engine.Config) { c.Quota.Per = math.MaxInt64 / time.Hour * time.Hour },
+		"Permits is 4294967296, want a": func(c *engine.Config) { c.Quota.Permits = 1 << 32 },
+	} {
+		cfg := ok
+		change(&cfg)
+		e, err := window.New(cfg)
+		require.ErrorIs(t, err, engine.ErrUnsupported)
+		require.ErrorContains(t, err, says)
+		require.Nil(t, e)
+	}
+	for says, opt := range map[string]window.Option{
+		"empty id":             window.PerClient(""),
+		"KeepAlive is -1s":     window.KeepAlive(-time.Second),
+		"KeepAlive is 999ms":   window.KeepAlive(999 * time.Millisecond),
+		"KeepAlive is 1.0005s": window.KeepAlive(1000500 * time.Microsecond),
+	} {
+		_, err := window.With(opt)(ok)
+		require.ErrorIs(t, err, window.ErrInvalidArgument)
+		require.ErrorContains(t, err, says)
+	}
+	for _, quota := range []engine.Quota{
+		{Permits: 5, Per: time.Second, Burst: 5},
+		{Permits: math.MaxUint32, Per: time.Millisecond},
+		{Permits: 1, Per: 876000 * time.Hour},
+	} {
+		cfg := ok
+		cfg.Quota = quota
+		e, err := window.With(window.KeepAlive(quota.Per))(cfg)
+		require.NoError(t, err)
+		require.False(t, e.Queues())
+		require.NoError(t, e.Fits(math.MaxUint32))
+		require.ErrorIs(t, e.Fits(1<<32), engine.ErrExceedsQuota)
+	}
+}
+
+func TestBadArgumentsOfTheAdministration(t *testing.T) {
+	t.Parallel()
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never reached
+	t.Cleanup(func() { _ = rdb.Close() })
+	_, err := window.Open(nil, "n")
+	require.ErrorIs(t, err, window.ErrInvalidArgument)
+	_, err = window.Open(rdb, "")
+	require.ErrorIs(t, err, window.ErrInvalidArgument)
+	_, err = window.Open(rdb, "n", window.PerClient(""))
+	require.ErrorIs(t, err, window.ErrInvalidArgument)
+	_, err = window.Open(rdb, "n", window.KeepAlive(time.Second))
+	require.ErrorIs(t, err, window.ErrInvalidArgument)
+
+	a := open(t, rdb, "n")
+	for says, rate := range map[string]window.Rate{
+		"Permits is 0":             {Per: time.Second},
+		"Permits is -1":            {Permits: -1, Per: time.Second},
+		"Permits is 4294967296":    {Permits: 1 << 32, Per: time.Second},
+		"Per is 0s":                {Permits: 1},
+		"Per is -1s":               {Permits: 1, Per: -time.Second},
+		"Per is 1.5ms":             {Permits: 1, Per: 1500 * time.Microsecond},
+		"Mode is 2":                {Permits: 1, Per: time.Second, Mode: 2},
+		"KeepAlive is 999ms, want": {Permits: 1, Per: time.Second, KeepAlive: 999 * time.Millisecond},
+		"KeepAlive is -1s":         {Permits: 1, Per: time.Second, KeepAlive: -time.Second},
+	} {
+		_, err := a.TrySetRate(t.Context(), rate)
+		require.ErrorIs(t, err, window.ErrInvalidArgument)
+		require.ErrorContains(t, err, says)
+		require.ErrorIs(t, a.SetRate(t.Context(), rate), window.ErrInvalidArgument)
+		_, err = a.UpdateRate(t.Context(), rate, true)
+		require.ErrorIs(t, err, window.ErrInvalidArgument)
+	}
+}
+
+func TestRequestsAreWorkedOffInOrder(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 5, 5*second)
+		answers, err := l.Take(t.Context(), []engine.Request{{N: 3}, {N: 6}, {N: 3}, {N: 2}, {N: 1}})
+		require.NoError(t, err)
+		require.Len(t, answers, 5)
+		require.True(t, answers[0].Granted)
+		require.Zero(t, answers[0].Wait)
+		require.ErrorIs(t, answers[1].Err, engine.ErrExceedsQuota)
+		require.False(t, answers[1].Granted)
+		require.False(t, answers[2].Granted)
+		require.NoError(t, answers[2].Err)
+		require.True(t, answers[3].Granted, "a refusal consumes nothing")
+		require.False(t, answers[4].Granted)
+		require.InDelta(t, 5*second, answers[4].Wait, float64(second))
+		require.EqualValues(t, 2, l.do("ZCARD", l.grantsKey()))
+	})
+}
+
+func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 500, 60*second)
+		requests := make([]engine.Request, 1000)
+		for i := range requests {
+			requests[i].N = 1
+		}
+		granted := 0
+		for len(requests) > 0 {
+			answers, err := l.Take(t.Context(), requests)
+			require.NoError(t, err)
+			require.NotEmpty(t, answers)
+			require.LessOrEqual(t, len(answers), 256)
+			for _, a := range answers {
+				if a.Granted {
+					granted++
+				}
+			}
+			requests = requests[len(answers):]
+		}
+		require.Equal(t, 500, granted)
+	})
+}
+
+func TestWindowsOfMoreGrantsThanAreAddedUp(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 3000, 10*second)
+		for range 2 {
+			l.fill(2999, 1)
+			require.False(t, l.allowed(2))
+			require.True(t, l.allowed(1))
+			require.False(t, l.allowed(1))
+			a := l.ask(2000)
+			require.False(t, a.Granted)
+			require.Greater(t, a.Wait, 5*second)
+			s, err := l.Status(t.Context())
+			require.NoError(t, err)
+			require.Zero(t, s.Available)
+			time.Sleep(10*second + 2*time.Millisecond)
+			require.Equal(t, 3000, l.available())
+		}
+		require.True(t, l.allowed(3000))
+		require.EqualValues(t, 1, l.do("ZCARD", l.grantsKey()))
+		require.Equal(t, "0", l.do("GET", l.leftKey()))
+	})
+}
+
+func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 5, 5*second)
+		mine, other := l.ask(3).Grant, l.ask(2).Grant
+		require.False(t, l.allowed(1))
+		for range 2 {
+			require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine}))
+			require.Equal(t, 3, l.available())
+			require.Equal(t, "3", l.do("GET", l.leftKey()))
+		}
+		require.True(t, l.allowed(3))
+		require.False(t, l.allowed(1))
+		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine}), "that one is gone")
+		require.False(t, l.allowed(1))
+
+		time.Sleep(5*second + 2*time.Millisecond)
+		require.True(t, l.allowed(4))
+		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{other}), "it has left the window")
+		require.Equal(t, 1, l.available())
+
+		_, err := l.Delete(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine, other}))
+		require.Empty(t, keysLeft(t, rdb, l.name))
+		require.NoError(t, l.GiveBack(t.Context(), nil))
+	})
+}
+
+func TestManyGrantsGivenBackTogether(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 600, 60*second)
+		var grants []engine.Grant
+		for range 600 {
+			grants = append(grants, l.ask(1).Grant)
+		}
+		require.NoError(t, l.GiveBack(t.Context(), grants))
+		require.Equal(t, 600, l.available())
+	})
+}
+
+func TestStatus(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 5, 5*second)
+		s, err := l.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, engine.Status{Available: 5}, s, "before the first question")
+		require.Empty(t, keysLeft(t, rdb, l.name))
+
+		require.True(t, l.allowed(2))
+		s, err = l.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, engine.Status{Available: 3}, s)
+
+		require.True(t, l.allowed(3))
+		s, err = l.Status(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, s.Available)
+		require.InDelta(t, 5*second, s.Delay, float64(second))
+	})
+}
+
+func TestResetForgetsTheGrantsAndKeepsTheRate(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		for _, opts := range [][]window.Option{nil, {window.PerClient("c")}} {
+			l := newLimiter(t, rdb, 5, 60*second, opts...)
+			require.True(t, l.allowed(5))
+			require.False(t, l.allowed(1))
+			require.NoError(t, l.Reset(t.Context()))
+			require.Equal(t, []string{l.name}, keysLeft(t, rdb, l.name))
+			require.True(t, l.allowed(5))
+		}
+	})
+}
+
+func TestAProcessIsAClientOfItsOwnWhereTheRateIsPerClient(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		l := newLimiter(t, rdb, 5, 60*second)
+		require.NoError(t, l.SetRate(t.Context(), window.Rate{Mode: window.ModePerClient, Permits: 2, Per: 60 * second}))
+		require.True(t, l.allowed(2))
+		require.False(t, l.allowed(1))
+		require.False(t, namedLimiter(t, rdb, l.name, 5, 60*second).allowed(1), "the same process")
+		require.True(t, namedLimiter(t, rdb, l.name, 5, 60*second, window.PerClient("another")).allowed(2))
+
+		keys, _, err := rdb.Scan(t.Context(), 0, regexp.QuoteMeta(l.leftKey())+":*-*", 1_000_000).Result()
+		require.NoError(t, err)
+		require.Len(t, keys, 1)
+		require.Regexp(t, `:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, keys[0])
+	})
+}
+
+func TestAWindowIsWholeToTheMicrosecond(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		for after := range 1000 {
+			l := newLimiter(t, rdb, 1, 10*time.Millisecond)
+			time.Sleep(time.Duration(after) * time.Microsecond)
+			granted := time.Now()
+			require.True(t, l.allowed(1))
+			time.Sleep(10*time.Millisecond - time.Microsecond)
+			a := l.ask(1)
+			require.False(t, a.Granted, "granted %v after the microsecond %d", time.Since(granted), after)
+			require.LessOrEqual(t, a.Wait, time.Millisecond)
+			time.Sleep(a.Wait)
+			require.True(t, l.allowed(1))
+		}
+	})
+}
+
+func TestShortWindowsAreStrictOnARealServer(t *testing.T) {
+	t.Parallel()
+	l := newLimiter(t, redistest.Standalone(t), 3, 2*time.Millisecond)
+	sent, received := l.run(4, 600)
+	strict(t, sent, received, 3, 2*time.Millisecond)
+}
+
+func TestOnACluster(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Cluster(t)
+	build := func(name string, opts ...window.Option) error {
+		_, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: engine.Quota{Permits: 1, Per: time.Second}})
+		_, openErr := window.Open(rdb, name, opts...)
+		require.Equal(t, err == nil, openErr == nil)
+		return err
+	}
+	for _, name := range []string{"a}b", "a{b", "{}x", "a{}{b}"} {
+		require.ErrorIs(t, build(name), engine.ErrUnsupported, name)
+		require.ErrorContains(t, build(name), strconv.Quote(name))
+	}
+	require.ErrorIs(t, build("a{b", window.PerClient("}")), engine.ErrUnsupported)
+	for i, name := range []string{"plain", "with space", "{tag}", "x{tag}y", "{{x}y}"} {
+		require.NoError(t, build(name), name)
+		l := namedLimiter(t, rdb, name+strconv.Itoa(i), 2, time.Minute, window.PerClient("}{"))
+		require.True(t, l.allowed(2), name)
+		require.False(t, l.allowed(1), name)
+		require.NoError(t, l.Reset(t.Context()))
+		done, err := l.Delete(t.Context())
+		require.NoError(t, err)
+		require.True(t, done)
+	}
+}
+
+func TestNoRunHoldsUpTheServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	l := newLimiter(t, server.Client(), 20_000, 500*time.Millisecond)
+	for range 3 {
+		l.fill(10_000, 1)
+		time.Sleep(510 * time.Millisecond)
+	}
+	requests := make([]engine.Request, 256)
+	l.do("CONFIG", "RESETSTAT")
+	for i := range requests {
+		requests[i].N = 1 + i*70
+	}
+	l.fill(2000, 9)
+	for range 50 {
+		_, err := l.Take(t.Context(), requests)
+		require.NoError(t, err)
+		_, err = l.Status(t.Context())
+		require.NoError(t, err)
+	}
+	stats := fmt.Sprint(l.do("INFO", "commandstats"))
+	found := regexp.MustCompile(`cmdstat_evalsha:.*usec_per_call=([0-9.]+)`).FindStringSubmatch(stats)
+	require.NotNil(t, found, stats)
+	mean, err := strconv.ParseFloat(found[1], 64)
+	require.NoError(t, err)
+	t.Logf("%v µs a run", mean)
+	require.Less(t, mean, 1000.0)
+}
