@@ -1,0 +1,139 @@
+package fairlimit_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+func TestOnlyAQueueingEngineReserves(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerSecond(1), fairlimit.WithEngine(fair.New))
+		require.NoError(t, err)
+		assert.Implements(t, (*fairlimit.Reserver)(nil), l)
+
+		l, err = fairlimit.New(rdb, redistest.Name(t), fairlimit.PerSecond(1), fairlimit.WithEngine(window.New))
+		require.NoError(t, err)
+		_, ok := l.(fairlimit.Reserver)
+		assert.False(t, ok)
+	})
+}
+
+func TestAReservationTellsWhenToGo(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := limiter(t, rdb, fairlimit.Every(10*time.Second))
+		first, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		assert.Zero(t, first.Delay())
+		second, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		assert.Equal(t, 10*time.Second, second.Delay())
+		assert.Equal(t, 10*time.Second, second.Slot().Sub(first.Slot()))
+
+		time.Sleep(4 * time.Second)
+		assert.Equal(t, 6*time.Second, second.Delay())
+		time.Sleep(7 * time.Second)
+		assert.Zero(t, second.Delay())
+	})
+}
+
+func TestAReservationIsCancelledOnce(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := limiter(t, rdb, fairlimit.Quota{Permits: 2, Per: time.Hour})
+		require.NoError(t, l.WaitN(t.Context(), 2))
+		cancelled, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		_, err = l.ReserveN(t.Context(), 1) // of the same moment
+		require.NoError(t, err)
+
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() { assert.NoError(t, cancelled.Cancel(t.Context())) })
+		}
+		wg.Wait()
+		assert.NoError(t, cancelled.Cancel(t.Context()))
+		assert.Equal(t, 1, status(t, l).Queued, "the other keeps its turn")
+	})
+}
+
+func TestALateCancelChangesNothing(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := limiter(t, rdb, fairlimit.Every(time.Hour))
+		r, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, r.Cancel(t.Context()))
+		allowed, err := l.Allow(t.Context())
+		require.NoError(t, err)
+		assert.False(t, allowed, "a turn that has come may have been used")
+	})
+}
+
+func TestACancelThatDidNotHappenMayBeTriedAgain(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		name := redistest.Name(t)
+		l := named(t, rdb, name, fairlimit.Every(time.Hour))
+		require.NoError(t, l.Wait(t.Context()))
+		r, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.ErrorIs(t, r.Cancel(ended), context.Canceled)
+		assert.Equal(t, 1, status(t, l).Queued)
+
+		key := "fairlimit:{" + name + "}"
+		state, err := rdb.Get(t.Context(), key).Result()
+		require.NoError(t, err)
+		require.NoError(t, rdb.Del(t.Context(), key).Err())
+		require.NoError(t, rdb.LPush(t.Context(), key, "another's").Err())
+		require.ErrorIs(t, r.Cancel(t.Context()), fairlimit.ErrState)
+
+		require.NoError(t, rdb.Set(t.Context(), key, state, 3*time.Hour).Err())
+		require.NoError(t, r.Cancel(t.Context()))
+		assert.Zero(t, status(t, l).Queued)
+	})
+}
+
+func TestADeadlineBoundsTheCallAndNotTheTurn(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := limiter(t, rdb, fairlimit.Every(time.Hour))
+		require.NoError(t, l.Wait(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		r, err := l.ReserveN(ctx, 1)
+		require.NoError(t, err)
+		assert.Greater(t, r.Delay(), 59*time.Minute)
+		cancel()
+		assert.Equal(t, 1, status(t, l).Queued, "a ctx that ends later takes nothing back")
+	})
+}
+
+func TestAReservationThatNobodyWaitsForIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newStub(t)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		errs := make(chan error, 1)
+		go func() {
+			_, err := l.(fairlimit.Reserver).ReserveN(ctx, 1)
+			errs <- err
+		}()
+		c := <-e.calls
+		require.ErrorIs(t, <-errs, context.DeadlineExceeded)
+		c.answers(granted(time.Hour, 1))
+		synctest.Wait()
+		assert.Len(t, e.givenBack(), 1)
+	})
+}
