@@ -84,6 +84,9 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 	if err != nil {
 		return nil, err
 	}
+	if e == nil {
+		return nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
+	}
 	l := &limiter{engine: e, queue: queue{engine: e}, maxWait: o.maxWait}
 	if e.Queues() {
 		return &reserver{l}, nil

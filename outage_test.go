@@ -1,0 +1,163 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// blackHole takes connections and never answers.
+func blackHole(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	var conns []net.Conn
+	wg.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns = append(conns, conn)
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		wg.Wait()
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
+// calls are all that a limiter can be asked.
+func calls(l fairlimit.Reserver) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Wait":     l.Wait,
+		"WaitN":    func(ctx context.Context) error { return l.WaitN(ctx, 2) },
+		"Allow":    func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
+		"Status":   func(ctx context.Context) error { _, err := l.Status(ctx); return err },
+		"Reset":    l.Reset,
+		"ReserveN": func(ctx context.Context) error { _, err := l.ReserveN(ctx, 1); return err },
+	}
+}
+
+// TestNoServerHoldsACallerPastItsDeadline is with the client's default timeouts, which are seconds.
+func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: blackHole(t)})
+	l := limiter(t, rdb, fairlimit.PerSecond(10))
+	var wg sync.WaitGroup
+	for name, call := range calls(l) {
+		for i := range 10 {
+			wg.Go(func() {
+				patience := 100*time.Millisecond + time.Duration(i)*10*time.Millisecond
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				start := time.Now()
+				err := call(ctx)
+				assert.ErrorIs(t, err, context.DeadlineExceeded, name)
+				assert.LessOrEqual(t, time.Since(start), patience+50*time.Millisecond, name)
+			})
+		}
+	}
+	wg.Wait()
+	assert.Empty(t, goroutines(10*time.Second), "what was left behind should end with the client's own timeouts")
+	require.NoError(t, rdb.Close())
+}
+
+// TestALimiterRecoversWhateverTheClientsTimeouts holds with a client that would wait for ever.
+func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
+	s := redistest.StartServer(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
+	defer func() { _ = rdb.Close() }()
+	l := limiter(t, rdb, fairlimit.PerHour(10))
+	require.NoError(t, l.Wait(t.Context()))
+
+	s.Pause()
+	start := time.Now()
+	err := l.Wait(t.Context())
+	took := time.Since(start)
+	s.Resume()
+	require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+	assert.Less(t, took, 6*time.Second)
+	require.NoError(t, l.Wait(t.Context()))
+	assert.Contains(t, []int{7, 8}, status(t, l).Available, "the call without an answer consumed once or not at all")
+}
+
+func TestAServerThatIsNotThereIsAnErrorAndNeverLeave(t *testing.T) {
+	rdb := nowhere(t)
+	for name, call := range calls(limiter(t, rdb, fairlimit.PerSecond(10))) {
+		err := call(t.Context())
+		require.Error(t, err, name)
+		assert.False(t, errors.Is(err, fairlimit.ErrOutcomeUnknown), "%s: nothing was sent: %v", name, err)
+	}
+}
+
+func TestAPausedServerLosesNothing(t *testing.T) {
+	s := redistest.StartServer(t)
+	l := limiter(t, s.Client(), fairlimit.PerHour(1))
+	require.NoError(t, l.Wait(t.Context()))
+	s.Pause()
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			assert.ErrorIs(t, l.Wait(ctx), context.DeadlineExceeded)
+			assert.LessOrEqual(t, time.Since(start), 150*time.Millisecond)
+		})
+	}
+	wg.Wait()
+	s.Resume()
+	require.Eventually(t, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		status, err := l.Status(ctx)
+		return err == nil && status.Queued == 0 && status.Delay <= time.Hour
+	}, 10*time.Second, 10*time.Millisecond, "those who left should have been granted nothing, or have given it back")
+}
+
+func TestARestartedServerIsNoError(t *testing.T) {
+	s := redistest.StartServer(t)
+	l := limiter(t, s.Client(), fairlimit.PerHour(5))
+	require.NoError(t, l.Wait(t.Context()))
+	s.Restart()
+	require.NoError(t, l.Reset(t.Context()), "this finds that the connection is gone")
+	require.NoError(t, l.Wait(t.Context()), "and this that the script is")
+}
+
+func TestForgottenScriptsAreNoError(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := limiter(t, rdb, fairlimit.Quota{Permits: 1000, Per: 100 * time.Millisecond})
+		ctx, stop := context.WithCancel(t.Context())
+		var flushing, calling sync.WaitGroup
+		flushing.Go(func() {
+			for ctx.Err() == nil {
+				assert.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+				time.Sleep(time.Millisecond)
+			}
+		})
+		for range 8 {
+			calling.Go(func() {
+				for range 100 {
+					assert.NoError(t, l.Wait(t.Context()))
+				}
+			})
+		}
+		calling.Wait()
+		stop()
+		flushing.Wait()
+	})
+}

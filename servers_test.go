@@ -1,0 +1,68 @@
+package fairlimit_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+func TestManyLimitersShareACluster(t *testing.T) {
+	rdb := redistest.Cluster(t)
+	for name, e := range map[string][]fairlimit.Option{"fair": nil, "window": {fairlimit.WithEngine(window.New)}} {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, rdb.ScriptFlush(t.Context()).Err(), "every node has to learn the scripts")
+			var wg sync.WaitGroup
+			for i := range 60 {
+				wg.Go(func() {
+					l, err := fairlimit.New(rdb, fmt.Sprintf("%s %d", redistest.Name(t), i), fairlimit.Every(50*time.Millisecond), e...)
+					if !assert.NoError(t, err) {
+						return
+					}
+					start := time.Now()
+					for range 4 {
+						assert.NoError(t, l.Wait(t.Context()))
+					}
+					assert.GreaterOrEqual(t, time.Since(start), 150*time.Millisecond)
+					assert.NoError(t, l.Reset(t.Context()))
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+func TestAClusterRefusesANameThatItCannotHold(t *testing.T) {
+	_, err := fairlimit.New(redistest.Cluster(t), "a}b", fairlimit.PerSecond(1), fairlimit.WithEngine(window.New))
+	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+}
+
+func TestALimiterSharesARing(t *testing.T) {
+	a, b := redistest.StartServer(t), redistest.StartServer(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
+	defer func() { _ = ring.Close() }()
+	for range 20 {
+		l := limiter(t, ring, fairlimit.PerHour(1))
+		require.NoError(t, l.Wait(t.Context()))
+		allowed, err := l.Allow(t.Context())
+		require.NoError(t, err)
+		require.False(t, allowed)
+	}
+}
+
+func TestALimiterWorksUnderASentinel(t *testing.T) {
+	l := limiter(t, redistest.Sentinel(t).Client, fairlimit.Every(20*time.Millisecond))
+	start := time.Now()
+	for range 5 {
+		require.NoError(t, l.Wait(t.Context()))
+	}
+	assert.GreaterOrEqual(t, time.Since(start), 80*time.Millisecond)
+}
