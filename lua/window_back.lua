@@ -1,6 +1,6 @@
 -- Gives back grants that were not used: their permits are free at once.
 --
--- ARGV     the grants, at most 256
+-- ARGV     the grants, at most 128
 --
 -- Returns  how many of them were still there, or -1: old grants had to be cleared away, and none was given back; ask again
 

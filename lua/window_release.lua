@@ -10,7 +10,7 @@ if not load() then return -1 end
 survey()
 if not settle() then return n end
 
-for _, grant in ipairs(redis.call('ZRANGE', grants_key, 0, math.min(n, 256) - 1)) do
+for _, grant in ipairs(redis.call('ZRANGE', grants_key, 0, math.min(n, 128) - 1)) do
   local has = permits_of(grant)
   local freed = math.min(has, n)
   local score = redis.call('ZSCORE', grants_key, grant)

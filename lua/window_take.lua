@@ -1,7 +1,7 @@
 -- Takes permits, in order, each request all or nothing. Where there is no rule yet, the caller's becomes the rule.
 --
 -- ARGV[1]  rate     ARGV[2]  interval in ms     ARGV[3]  type     ARGV[4]  keepAliveTime in ms
--- then     for each request the grant it asks for, at most 256
+-- then     for each request the grant it asks for, at most 128
 --
 -- Returns  { rate, then for each request: 0 granted, -1 more than the rate, else the wait in µs until so many permits are free }
 --          or {}: old grants had to be cleared away, and nothing was decided; ask again

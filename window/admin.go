@@ -95,7 +95,7 @@ func (a *Admin) read(ctx context.Context) (state, error) {
 }
 
 // Release frees n permits, whoever took them; of more than were taken, the rest is ignored. The oldest grants are freed first: those would have been
-// free next, so no window gets more than the rate as long as n permits were indeed not used. It costs one script run for each 256 grants.
+// free next, so no window gets more than the rate as long as n permits were indeed not used. It costs one script run for each 128 grants.
 //
 // An n below 1 is an error that matches [ErrInvalidArgument]. Without a rate the error matches [ErrNotInitialized].
 func (a *Admin) Release(ctx context.Context, n int) error {

@@ -328,7 +328,7 @@ func (l *limiter) raw(key string) any {
 func (l *limiter) fill(grants, n int) {
 	l.t.Helper()
 	for grants > 0 {
-		requests := make([]engine.Request, min(grants, 256))
+		requests := make([]engine.Request, min(grants, 128))
 		for i := range requests {
 			requests[i].N = n
 		}

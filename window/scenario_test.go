@@ -182,14 +182,7 @@ func TestReleaseFreesWhatWasTakenAndNoMore(t *testing.T) {
 func TestReleaseOfManyGrants(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
 		l := newLimiter(t, rdb, 2000, 60*second)
-		requests := make([]engine.Request, 250)
-		for i := range requests {
-			requests[i].N = 1
-		}
-		for range 8 {
-			_, err := l.Take(t.Context(), requests)
-			require.NoError(t, err)
-		}
+		l.fill(2000, 1)
 		require.Equal(t, 0, l.available())
 		require.NoError(t, l.Release(t.Context(), 700))
 		require.Equal(t, 700, l.available())

@@ -126,7 +126,7 @@ func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
 			answers, err := l.Take(t.Context(), requests)
 			require.NoError(t, err)
 			require.NotEmpty(t, answers)
-			require.LessOrEqual(t, len(answers), 256)
+			require.LessOrEqual(t, len(answers), 128)
 			for _, a := range answers {
 				if a.Granted {
 					granted++
@@ -310,10 +310,10 @@ func TestNoRunHoldsUpTheServer(t *testing.T) {
 		l.fill(10_000, 1)
 		time.Sleep(510 * time.Millisecond)
 	}
-	requests := make([]engine.Request, 256)
+	requests := make([]engine.Request, 128)
 	l.do("CONFIG", "RESETSTAT")
 	for i := range requests {
-		requests[i].N = 1 + i*70
+		requests[i].N = 1 + i*140
 	}
 	l.fill(2000, 9)
 	for range 50 {
