@@ -17,23 +17,28 @@
 --
 -- The state is text:
 --
---   fair1 <generation> <clock> <offset> <pitch>
---   <length> <idle since> <total before> <cells>:<cell><cell>...      a line for each window, called a track
+--   fair1 <generation> <clock> <offset> <pitch> <crowd>
+--   <length> <idle since> <merged at> <slot before> <total before> <cells>:<cell><cell>...      a line for each window, called a track
 --
 -- A cell is 26 digits: a slot (16), and the running total of the permits granted up to it (10). It stands for the permits since the cell
--- before, all counted at its slot, the last of theirs; that is the safe side. Cells leave when their slot is a whole length behind the clock.
--- The queue's clock is the server's plus the offset, which grows when the server's goes back. The pitch, if not 0, is a distance that all
--- slots keep from one another: it tells where within a cell the permits stand, if they fill it.
+-- before, all counted at its slot, the last of theirs; that is the safe side. Cells leave when their slot is a whole length behind the clock;
+-- slot and total of the last that left stand before the others. Merged at is the tail when active cells last had to merge.
+-- The queue's clock is the server's plus the offset, which grows when the server's goes back. A pitch that is not 0
+-- says that no more than a crowd of permits ever stand within it, whatever was cancelled. So it tells by when each permit of a cell has come:
+-- a crowd before the last, a pitch before the cell's slot; two crowds before it, two pitches.
 
 local key, op, born, windows = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local first_extra = 4 + 2 * windows
 
 local CELL = 26            -- digits
-local MOST_ACTIVE = 130    -- cells of a track that may still hold back the next turn
-local MOST_CELLS = 132     -- and those further back, which matter when the queue is cancelled back to them
+local MOST_ACTIVE = 129    -- cells of a track that may still hold back the next turn
+local MOST_CELLS = 130     -- and those further back, which matter when the queue is cancelled back to them
 local FINE = 64            -- cells that merge while they are active lie within one 64th of the length
 local MOST_TOTAL = 9999999999
+local MOST_TRACKS = 16     -- of all callers together
+local MOST_BYTES = 4096    -- of one track
 local MOST_ANSWERS = 100   -- what one run may cost the server
+local TOO_LATE = 2 ^ 53    -- no moment is as late
 
 local sub, format, floor, ceil, max, min = string.sub, string.format, math.floor, math.ceil, math.max, math.min
 
@@ -41,69 +46,88 @@ local function unreadable(what)
   return redis.error_reply(format('STATE %s', what))
 end
 
--- A track is a table: length, idle (since when no caller was held to it, 0 while one is), base (total before its cells), cells (text) and
--- count of those that are closed, and apart from them the newest cell, which is open: last, total. Without cells last is 0, total is base.
+-- A track is a table: length, idle (since when no caller was held to it, 0 while one is), merged, from and base (slot and total before its cells),
+-- cells (text) and count of those that are closed, and apart from them the newest cell, which is open: last, total. Without cells last is 0,
+-- total is base.
 
 local function drop_passed(track, now)
   local cells, gone, length = track.cells, 0, track.length
   while gone < track.count do
     local at = gone * CELL
-    if tonumber(sub(cells, at + 1, at + 16)) + length > now then break end
-    track.base = tonumber(sub(cells, at + 17, at + CELL))
+    local slot = tonumber(sub(cells, at + 1, at + 16))
+    if slot + length > now then break end
+    track.from, track.base = slot, tonumber(sub(cells, at + 17, at + CELL))
     gone = gone + 1
   end
   if gone > 0 then
     track.cells, track.count = sub(cells, gone * CELL + 1), track.count - gone
   end
   if track.count == 0 and track.last > 0 and track.last + length <= now then
-    track.base, track.last = track.total, 0
+    track.from, track.base, track.last = track.last, track.total, 0
   end
 end
 
 -- Reads one line; returns the track and where the next begins, or nothing.
 local function read_track(state, from)
-  local length, idle, base, count, at = string.match(state, '^(%d+) (%d+) (%d+) (%d+):()', from)
-  if not length then return end
-  length, idle, base, count = tonumber(length), tonumber(idle), tonumber(base), tonumber(count)
+  local length, idle, merged, slot, base, count, at = string.match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+):()', from)
+  if not length or tonumber(length) >= TOO_LATE then return end
+  length, idle, merged, slot, base, count =
+    tonumber(length), tonumber(idle), tonumber(merged), tonumber(slot), tonumber(base), tonumber(count)
   local after = at + count * CELL
   if sub(state, after, after) ~= '\n' then return end
-  local track = { length = length, idle = idle, base = base, cells = '', count = 0, last = 0, total = base }
+  local track = {
+    length = length, idle = idle, merged = merged, from = slot, base = base, cells = '', count = 0, last = 0, total = base
+  }
   if count > 0 then
     track.last, track.total = tonumber(sub(state, after - 26, after - 11)), tonumber(sub(state, after - 10, after - 1))
-    if not (track.last and track.total) then return end
+    if track.last < slot or track.last >= TOO_LATE or track.total < base then return end
     track.cells, track.count = sub(state, at, after - CELL - 1), count - 1
   end
   return track, after + 1
 end
 
--- The slot of the oldest cell whose running total reaches need, which some cell's does.
-local function slot_reaching(track, need)
+-- The moment by which the running total reaches need, which it does.
+local function slot_reaching(queue, track, need)
   local cells, low, high = track.cells, 1, track.count
-  if high == 0 or tonumber(sub(cells, -10)) < need then return track.last end
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if tonumber(sub(cells, middle * CELL - 9, middle * CELL)) >= need then high = middle else low = middle + 1 end
+  local slot, total = track.last, track.total
+  if high > 0 and tonumber(sub(cells, -10)) >= need then
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if tonumber(sub(cells, middle * CELL - 9, middle * CELL)) >= need then high = middle else low = middle + 1 end
+    end
+    slot, total = tonumber(sub(cells, low * CELL - 25, low * CELL - 10)), tonumber(sub(cells, low * CELL - 9, low * CELL))
   end
-  return tonumber(sub(cells, low * CELL - 25, low * CELL - 10))
+  return slot - floor((total - need) / queue.crowd) * queue.pitch
 end
 
--- The running total up to the newest cell whose slot is not after the moment.
-local function total_until(track, moment)
+-- The running total at the moment.
+local function total_until(queue, track, moment)
   if track.last <= moment then return track.total end
   local cells, low, high = track.cells, 0, track.count
   while low < high do
     local middle = ceil((low + high) / 2)
     if tonumber(sub(cells, middle * CELL - 25, middle * CELL - 10)) <= moment then low = middle else high = middle - 1 end
   end
-  if low == 0 then return track.base end
-  return tonumber(sub(cells, low * CELL - 9, low * CELL))
+  local total = low == 0 and track.base or tonumber(sub(cells, low * CELL - 9, low * CELL))
+  if queue.pitch == 0 then return total end
+  local slot, upto = track.last, track.total -- of the cell that the moment lies in
+  if low < track.count then
+    local at = low * CELL
+    slot, upto = tonumber(sub(cells, at + 1, at + 16)), tonumber(sub(cells, at + 17, at + CELL))
+  end
+  return max(total, upto - ceil((slot - moment) / queue.pitch) * queue.crowd)
+end
+
+-- How far every permit is from the next, 0 if not known.
+local function spacing(queue)
+  return queue.crowd == 1 and queue.pitch or 0
 end
 
 -- Runs are a track's cells as numbers, oldest first: until which slot (last), how many permits (permits), and, where the pitch tells, from
 -- which slot on they stand one pitch apart (first, else false).
 
 local function open_runs(track, pitch)
-  local runs, before, total = {}, 0, track.base
+  local runs, before, total = {}, track.from, track.base
   local function add(last, upto)
     local permits = upto - total
     local filled = pitch > 0 and (permits == 1 or last - before == permits * pitch)
@@ -128,97 +152,86 @@ local function close_runs(track, runs)
   track.total = newest > 0 and total + runs[newest].permits or 0
 end
 
--- Where the permits of a run are known to stand, the part that is still active has to be cells of its own again, or the next turn would
--- count them all at the last; and a run that begins after a gap needs its first slot as a cell, or the gap would be lost.
-local function spread(runs, track, pitch, tail)
-  local out, before = {}, 0
-  local function add(first, last, permits)
-    out[#out + 1] = { first = first, last = last, permits = permits }
-    before = last
-  end
-  local step = track.length <= MOST_ACTIVE * pitch and pitch or max(pitch, floor(track.length / FINE / pitch) * pitch)
+-- A run that begins after a gap needs its first slot as a cell, or the gap would be lost.
+local function mark_gaps(runs, pitch, before)
+  local out = {}
   for _, run in ipairs(runs) do
-    local first, last = run.first, run.last
-    if not first or run.permits == 1 then
-      add(first, last, run.permits)
-    else
-      if before ~= first - pitch then
-        add(first, first, 1)
-        first = first + pitch
-      end
-      local still = first + ceil(max(0, tail - track.length + 1 - first) / pitch) * pitch
-      if still > first then
-        local upto = min(last, still - pitch)
-        add(first, upto, (upto - first) / pitch + 1)
-        first = upto + pitch
-      end
-      while first <= last do
-        local upto = min(last, first + step - pitch)
-        add(first, upto, (upto - first) / pitch + 1)
-        first = upto + pitch
-      end
+    local first = run.first
+    if first and run.permits > 1 and before ~= first - pitch then
+      out[#out + 1] = { first = first, last = first, permits = 1 }
+      run = { first = first + pitch, last = run.last, permits = run.permits - 1 }
     end
+    out[#out + 1] = run
+    before = run.last
   end
   return out
 end
 
 -- Merges neighbours for as long as fits(older, newer, before), in which before is the slot of the cell before the older.
-local function merge(runs, pitch, fits)
-  local out, before = {}, 0
+local function merge(runs, pitch, before, fits)
+  local out = {}
   for _, run in ipairs(runs) do
     local older = out[#out]
     if older and fits(older, run, before) then
       local whole = older.first and run.first and older.first == before + pitch and run.first == older.last + pitch
       out[#out] = { last = run.last, permits = older.permits + run.permits, first = whole and older.first }
     else
-      before = older and older.last or 0
+      before = older and older.last or before
       out[#out + 1] = run
     end
   end
   return out
 end
 
-local function merge_filled(runs, pitch, active)
-  return merge(runs, pitch, function(older, newer, before)
-    return not active(newer) and older.first and newer.first and older.first == before + pitch and newer.first == older.last + pitch
+local function merge_filled(runs, pitch, from)
+  return merge(runs, pitch, from, function(older, newer, before)
+    return older.first and newer.first and older.first == before + pitch and newer.first == older.last + pitch
   end)
 end
 
 -- Those that are active merge within a 64th of the length, on a grid that the next window shares.
-local function merge_active(runs, pitch, active, length)
+local function merge_active(runs, pitch, from, active, length)
   local grain = length / FINE
-  return merge(runs, pitch, function(older, newer)
+  return merge(runs, pitch, from, function(older, newer)
     return active(older) and floor(older.last / grain) == floor(newer.last / grain)
   end)
 end
 
--- Those further back merge the more the further they lie ahead of the clock, so that a queue of which all cancel keeps little of its backlog.
-local function merge_behind(runs, pitch, active, room, horizon, backlog, now)
-  local share = 1 / room -- leaves about ln(17)/share
-  local behind = room + 1
-  while behind > room do
-    runs = merge(runs, pitch, function(older, newer, before)
-      return not active(newer) and newer.last - max(before, horizon) <= share * (max(0, older.last - now) + backlog / 16)
+local function count_behind(runs, active)
+  local behind = 0
+  while runs[behind + 1] and not active(runs[behind + 1]) do behind = behind + 1 end
+  return behind
+end
+
+-- Those further back merge into equal shares of the backlog, and near the clock into finer ones: when all cancel, what is left as wait is what
+-- remains of the cell that the clock stands in.
+local function merge_behind(runs, pitch, from, active, room, backlog, now)
+  local share = backlog / room
+  while count_behind(runs, active) > room do
+    runs = merge(runs, pitch, from, function(older, newer, before)
+      return not active(newer) and newer.last - max(before, now) <= share * min(1, max(0, older.last - now) * 8 / backlog + 0.125)
     end)
-    behind = 0
-    while runs[behind + 1] and not active(runs[behind + 1]) do behind = behind + 1 end
-    share = share * 1.5
+    share = share * 1.15
   end
   return runs
 end
 
--- Writes runs into the track's cells. While they fit nothing is lost: only filled runs merge.
+-- Writes runs into the track's cells. While they fit nothing is lost: only filled runs merge. Active cells merge only when the window has held
+-- more distinct moments than it has cells for; but then those behind need not make room for them.
 local function settle(track, runs, pitch, tail, now)
-  local length, behind = track.length, 0
+  local length, from = track.length, track.from
   local function active(run) return run.last + length > tail end
-  if pitch > 0 then runs = merge_filled(spread(runs, track, pitch, tail), pitch, active) end
-  while runs[behind + 1] and not active(runs[behind + 1]) do behind = behind + 1 end
-  if #runs - behind > MOST_ACTIVE then
-    runs = merge_active(runs, pitch, active, length)
+  if pitch > 0 then runs = merge_filled(mark_gaps(runs, pitch, from), pitch, from) end
+  local behind, permits = count_behind(runs, active), 0
+  for i = behind + 1, #runs do permits = permits + runs[i].permits end
+  local blurred = track.merged + length > tail or pitch > 0 and permits > MOST_ACTIVE
+  if #runs - behind > MOST_ACTIVE or blurred and #runs > MOST_CELLS then
+    runs = merge_active(runs, pitch, from, active, length)
+    track.merged = tail
   end
   if #runs > MOST_CELLS then
-    local room = max(2, floor((MOST_CELLS - #runs + behind) * 0.7))
-    runs = merge_behind(runs, pitch, active, room, now - length, max(length, tail - now), now)
+    local room = max(1, floor((MOST_CELLS - #runs + behind) * 0.85))
+    runs = merge_behind(runs, pitch, from, active, room, max(length, tail - now), now)
   end
   close_runs(track, runs)
 end
@@ -247,42 +260,54 @@ local function give_back(runs, pitch, slot, permits)
   end
 end
 
--- Reads what the key holds: the queue as a table of generation, clock, offset, pitch and tracks, or nothing and what is wrong with it.
-local function read_queue()
+-- Returns what the key holds, false if nothing, or else what is wrong with it.
+local function read_key()
   local state = redis.pcall('GET', key)
-  if not state then return { generation = born, clock = 0, offset = 0, tracks = {} } end
-  if type(state) == 'table' then return nil, redis.error_reply(state.err) end
-  if redis.call('PTTL', key) < 0 then return nil, unreadable('the key has no TTL') end
-  local generation, clock, offset, pitch, at = string.match(state, '^fair1 (%w+) (%d+) (%d+) (%d+)\n()')
-  if not generation then return nil, unreadable('not the state of a queue, or that of another version') end
+  if type(state) == 'table' then return false, redis.error_reply(state.err) end
+  if state and redis.call('PTTL', key) < 0 then return false, unreadable('the key has no TTL') end
+  return state
+end
+
+-- The queue is a table: generation, clock, offset, pitch and tracks. Returns nothing if the state is another's.
+local function read_queue(state)
+  if not state then return { generation = born, clock = 0, offset = 0, pitch = 0, crowd = 1, tracks = {} } end
+  local generation, clock, offset, pitch, crowd, at = string.match(state, '^fair1 (%w+) (%d+) (%d+) (%d+) ([1-9]%d*)\n()')
+  if not generation or #state > MOST_TRACKS * MOST_BYTES then return end
   local queue = {
-    generation = generation, clock = tonumber(clock), offset = tonumber(offset), pitch = tonumber(pitch), tracks = {}
+    generation = generation, clock = tonumber(clock), offset = tonumber(offset), pitch = tonumber(pitch), crowd = tonumber(crowd),
+    tracks = {}
   }
+  if max(queue.clock, queue.offset, queue.pitch, queue.crowd) >= TOO_LATE then return end
   while at <= #state do
     local track
     track, at = read_track(state, at)
-    if not track then return nil, unreadable('the state is damaged') end
+    if not track then return end
     queue.tracks[#queue.tracks + 1] = track
   end
-  if #queue.tracks == 0 then return nil, unreadable('the state is cut short') end
+  if #queue.tracks == 0 or #queue.tracks > MOST_TRACKS then return end
   return queue
 end
 
--- The windows the caller is held to, and the pitch that they impose.
+-- The windows the caller is held to, and the pitch and crowd that they impose: of those for one permit the longest, else the shortest.
 local function asked_windows()
-  local asked, pitch = {}, 0
+  local asked, pace = {}, nil
   for i = 1, windows do
     local window = { most = tonumber(ARGV[2 + 2 * i]), length = tonumber(ARGV[3 + 2 * i]) }
     asked[i] = window
-    if window.most == 1 then pitch = max(pitch, window.length) end
+    local single = window.most == 1
+    if not pace or single and (pace.most > 1 or window.length > pace.length)
+      or not single and pace.most > 1 and window.length < pace.length then
+      pace = window
+    end
   end
-  return asked, pitch
+  return asked, pace.length, pace.most
 end
 
 -- Lines up a track for each window asked for, in that order, and behind them the tracks of callers who are held to others, until a length has
--- passed without one of those. A track that is new starts from the next longer, or else the longest.
+-- passed without one of those; of too many the longest stay, from which the others can be made again. A track that is new starts from the next
+-- longer, or else the longest. Reports whether a track was found that is to be kept and might soon not be.
 local function line_up(queue, asked, now)
-  local lined, taken = {}, {}
+  local lined, taken, others, waking = {}, {}, {}, false
   for i, window in ipairs(asked) do
     local best
     for _, track in ipairs(queue.tracks) do
@@ -294,11 +319,13 @@ local function line_up(queue, asked, now)
     end
     if best and best.length == window.length then
       taken[best] = true
+      waking = waking or best.idle > 0 and best.idle + best.length / 2 <= now
       lined[i] = best
     else
-      best = best or { base = 0, cells = '', count = 0, last = 0, total = 0 }
+      best = best or { merged = 0, from = 0, base = 0, cells = '', count = 0, last = 0, total = 0 }
       lined[i] = {
-        base = best.base, cells = best.cells, count = best.count, last = best.last, total = best.total, length = window.length
+        length = window.length, merged = best.merged, from = best.from, base = best.base,
+        cells = best.cells, count = best.count, last = best.last, total = best.total
       }
     end
     lined[i].idle = 0
@@ -306,10 +333,15 @@ local function line_up(queue, asked, now)
   for _, track in ipairs(queue.tracks) do
     if not taken[track] and (track.idle == 0 or track.idle + track.length > now) then
       if track.idle == 0 then track.idle = now end
-      lined[#lined + 1] = track
+      others[#others + 1] = track
     end
   end
+  table.sort(others, function(a, b) return a.length > b.length end)
+  for i = 1, min(#others, MOST_TRACKS - #asked) do
+    lined[#lined + 1] = others[i]
+  end
   queue.tracks = lined
+  return waking
 end
 
 local function same_windows(queue, asked)
@@ -329,15 +361,25 @@ local function tail_of(queue, now)
   return max(now, tail or 0)
 end
 
+-- Once a run, however many it granted: bounds what is written.
+local function settle_full(queue, now)
+  for _, track in ipairs(queue.tracks) do
+    if track.count >= MOST_CELLS then settle(track, open_runs(track, spacing(queue)), spacing(queue), tail_of(queue, now), now) end
+  end
+end
+
 local function write_queue(queue, now)
-  local lines, ends = { format('fair1 %s %.0f %.0f %.0f\n', queue.generation, now, queue.offset, queue.pitch) }, now
+  settle_full(queue, now)
+  local lines, ends = {
+    format('fair1 %s %.0f %.0f %.0f %.0f\n', queue.generation, now, queue.offset, queue.pitch, queue.crowd)
+  }, now
   for _, track in ipairs(queue.tracks) do
     local newest, count = '', track.count
     if track.last > 0 then
       newest, count = format('%016.0f%010.0f', track.last, track.total), count + 1
       ends = max(ends, track.last + track.length)
     end
-    lines[#lines + 1] = format('%.0f %.0f %.0f %.0f:', track.length, track.idle, track.base, count)
+    lines[#lines + 1] = format('%.0f %.0f %.0f %.0f %.0f %.0f:', track.length, track.idle, track.merged, track.from, track.base, count)
     lines[#lines + 1] = track.cells
     lines[#lines + 1] = newest
     lines[#lines + 1] = '\n'
@@ -352,7 +394,7 @@ local function earliest(queue, asked, tail, permits)
   for i, window in ipairs(asked) do
     local track = queue.tracks[i]
     local need = track.total + permits - window.most
-    if need > track.base then slot = max(slot, slot_reaching(track, need) + window.length) end
+    if need > track.base then slot = max(slot, slot_reaching(queue, track, need) + window.length) end
   end
   return slot
 end
@@ -361,7 +403,7 @@ end
 local function fitting(queue, asked, slot, permits, count)
   for i, window in ipairs(asked) do
     local track = queue.tracks[i]
-    local held = track.total - total_until(track, slot - window.length)
+    local held = track.total - total_until(queue, track, slot - window.length)
     count = min(count, floor((window.most - held) / permits))
   end
   return max(1, count)
@@ -373,8 +415,8 @@ local function grant(queue, slot, permits, now)
       track.cells, track.count = track.cells .. format('%016.0f%010.0f', track.last, track.total), track.count + 1
     end
     track.last, track.total = max(track.last, slot), track.total + permits
-    if track.count >= MOST_CELLS or track.total > MOST_TOTAL then
-      settle(track, open_runs(track, queue.pitch), queue.pitch, slot, now)
+    if track.total > MOST_TOTAL then
+      settle(track, open_runs(track, spacing(queue)), spacing(queue), slot, now)
       if track.total > MOST_TOTAL then return redis.error_reply('FULL the queue holds more permits than it can count') end
     end
   end
@@ -382,14 +424,16 @@ end
 
 local function take(queue, asked, now)
   local answers, tail, granted = { queue.generation, now }, tail_of(queue, now), false
+  local most_answers = max(1, floor(MOST_ANSWERS / #queue.tracks))
   local function answer(wait, count)
     answers[#answers + 1], answers[#answers + 2] = wait, count
   end
   for i = first_extra, #ARGV, 3 do
     local permits, longest, count = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
     while count > 0 do
-      if #answers >= 2 + 2 * MOST_ANSWERS then return answers, granted end
+      if #answers >= 2 + 2 * most_answers then return answers, granted end
       local slot = earliest(queue, asked, tail, permits)
+      if not (slot < TOO_LATE) then return unreadable('the state is damaged') end
       if slot - now > longest then
         answer(slot - now, -count)
         break
@@ -413,15 +457,15 @@ local function back(queue, now)
   if #ahead == 0 then return 0, false end
   local opened, tail = {}, nil
   for i, track in ipairs(queue.tracks) do
-    local runs = open_runs(track, queue.pitch)
+    local runs = open_runs(track, spacing(queue))
     for _, gone in ipairs(ahead) do
-      give_back(runs, queue.pitch, gone.slot, gone.permits)
+      give_back(runs, spacing(queue), gone.slot, gone.permits)
     end
     local last = #runs > 0 and runs[#runs].last or 0
     opened[i], tail = runs, min(tail or last, last)
   end
   for i, track in ipairs(queue.tracks) do
-    settle(track, opened[i], queue.pitch, max(now, tail), now)
+    settle(track, opened[i], spacing(queue), max(now, tail), now)
   end
   return #ahead, true
 end
@@ -430,38 +474,52 @@ local function status(queue, asked, now)
   local tail, available, queued = tail_of(queue, now), nil, nil
   for i, window in ipairs(asked) do
     local track = queue.tracks[i]
-    local free, ahead = window.most - (track.total - track.base), track.total - total_until(track, now)
+    local free = window.most - track.total + total_until(queue, track, now - window.length)
+    local ahead = track.total - total_until(queue, track, now)
     available, queued = min(available or free, free), min(queued or ahead, ahead)
   end
-  return { tail > now and 0 or max(0, available), queued, earliest(queue, asked, tail, 1) - now }
+  local slot = earliest(queue, asked, tail, 1)
+  if not (slot < TOO_LATE) then return unreadable('the state is damaged') end
+  return { tail > now and 0 or max(0, available), max(0, queued), slot - now }
 end
 
-local queue, problem = read_queue()
-if not queue then return problem end
+local function empty(queue)
+  for _, track in ipairs(queue.tracks) do
+    if track.last > 0 then return false end
+  end
+  return true
+end
 
+local function decide(state, server)
+  local queue = read_queue(state)
+  if not queue then return unreadable('not the state of a queue, or that of another version, or damaged') end
+
+  local now, asked, pitch, crowd = server + queue.offset, asked_windows()
+  local reply, changed, touched
+  if now < queue.clock then -- the server's clock has gone back: carry on from where the queue's was
+    now, touched, queue.offset = queue.clock, true, queue.clock - server
+  end
+  if op ~= 'back' and not same_windows(queue, asked) then touched = line_up(queue, asked, now) or touched end
+  for _, track in ipairs(queue.tracks) do
+    drop_passed(track, now)
+  end
+
+  if op == 'status' then return status(queue, asked, now) end
+  if op == 'take' then
+    if pitch ~= queue.pitch or crowd ~= queue.crowd then
+      if not empty(queue) then pitch, crowd = 0, 1 end
+      queue.pitch, queue.crowd = pitch, crowd
+    end
+    reply, changed = take(queue, asked, now)
+  else
+    reply, changed = back(queue, now)
+  end
+  if type(reply) == 'table' and reply.err then return reply end
+  return (changed or touched) and write_queue(queue, now) or reply
+end
+
+local state, problem = read_key()
+if problem then return problem end
 local time = redis.call('TIME')
-local server = time[1] * 1000000 + time[2]
-local now, stepped = server + queue.offset, false
-if now < queue.clock then -- the server's clock has gone back: carry on from where the queue's was
-  now, stepped, queue.offset = queue.clock, true, queue.clock - server
-end
-
-local asked, pitch = asked_windows()
-for _, track in ipairs(queue.tracks) do
-  drop_passed(track, now)
-end
-if op ~= 'back' and not same_windows(queue, asked) then line_up(queue, asked, now) end
-if op == 'status' then return status(queue, asked, now) end
-
-local reply, changed
-if op == 'take' then
-  if pitch ~= queue.pitch then queue.pitch = tail_of(queue, 0) == 0 and pitch or 0 end
-  reply, changed = take(queue, asked, now)
-else
-  reply, changed = back(queue, now)
-end
-if type(reply) == 'table' and reply.err then return reply end
-if changed or stepped then
-  problem = write_queue(queue, now)
-end
-return problem or reply
+local read, reply = pcall(decide, state, time[1] * 1000000 + time[2])
+return read and reply or unreadable(reply)

@@ -1,0 +1,91 @@
+package fair
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// world is a server whose clock stands still until the test sets it.
+type world struct {
+	rdb   redis.UniversalClient
+	clock func(testing.TB, *fair) func(time.Duration)
+	scale time.Duration // how much longer a key lives than the engine asked for, so that it does not expire on the real clock
+}
+
+// inBothWorlds runs the test against miniredis and against a real server.
+func inBothWorlds(t *testing.T, test func(*testing.T, world)) {
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		m := redistest.Mini(t)
+		test(t, world{m.Client, func(testing.TB, *fair) func(time.Duration) {
+			return func(d time.Duration) { m.SetTime(beginning.Add(d)) }
+		}, 1})
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, realWorld(t))
+	})
+}
+
+func realWorld(t testing.TB) world {
+	return world{redistest.Standalone(t), setClock, 1000}
+}
+
+// queue makes an engine on a name of its own, and what sets its clock, at first to 0.
+func (w world) queue(t testing.TB, quotas ...engine.Quota) (*fair, func(time.Duration)) {
+	f := build(t, w.rdb, quotas...)
+	at := w.clock(t, f)
+	at(0)
+	return f, at
+}
+
+// ttl is how long the engine asked for the key to live.
+func (w world) ttl(t testing.TB, f *fair) time.Duration {
+	left, err := w.rdb.PTTL(t.Context(), f.key).Result()
+	require.NoError(t, err)
+	return (left + w.scale*time.Millisecond - 1).Truncate(w.scale*time.Millisecond) / w.scale
+}
+
+// take asks in as many questions as it needs.
+func take(t testing.TB, f *fair, requests ...engine.Request) []engine.Answer {
+	var all []engine.Answer
+	for len(all) < len(requests) {
+		answers, err := f.Take(t.Context(), requests[len(all):])
+		require.NoError(t, err)
+		require.NotEmpty(t, answers)
+		all = append(all, answers...)
+	}
+	require.Len(t, all, len(requests))
+	return all
+}
+
+// queued is count turns of n permits each, however late.
+func queued(t testing.TB, f *fair, count, n int) []engine.Grant {
+	requests := make([]engine.Request, count)
+	for i := range requests {
+		requests[i] = engine.Request{N: n, MaxWait: engine.Forever}
+	}
+	grants := make([]engine.Grant, count)
+	for i, a := range take(t, f, requests...) {
+		require.True(t, a.Granted)
+		grants[i] = a.Grant
+	}
+	return grants
+}
+
+func giveBack(t testing.TB, f *fair, grants ...engine.Grant) {
+	require.NoError(t, f.GiveBack(t.Context(), grants))
+}
+
+// wait is how long a caller of one permit would have to wait now.
+func wait(t testing.TB, f *fair) time.Duration {
+	status, err := f.Status(t.Context())
+	require.NoError(t, err)
+	return status.Delay
+}
