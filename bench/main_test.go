@@ -162,7 +162,9 @@ func TestCtrlCReportsWhatWasMeasured(t *testing.T) {
 	server, err := embedded.Start()
 	require.NoError(t, err)
 	defer server.Close()
-	p := bench(t.Context(), t, "-redis", server.Addr(), "-json", "-", "-engines", "fair", "-duration", "1h", "-quota", "5/100ms")
+	bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	p := bench(bounded, t, "-redis", server.Addr(), "-json", "-", "-engines", "fair", "-duration", "1h", "-quota", "5/100ms")
 	require.NoError(t, p.Start())
 	require.Eventually(t, func() bool {
 		keys, err := server.Client().Keys(t.Context(), "*").Result()
