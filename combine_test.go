@@ -109,6 +109,7 @@ func TestWhenAllLeaveTheLineNothingIsAsked(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		lineUp(ctx, l, 2, 9)
 		cancel()
+		synctest.Wait()
 		first.grants(1)
 		synctest.Wait()
 		select {

@@ -2,9 +2,9 @@ package fairlimit_test
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,10 +19,9 @@ import (
 
 // visit is one caller's way through a limiter.
 type visit struct {
-	machine, place int           // which limiter, and the how manieth of its callers
-	patience       time.Duration // 0 for one who waits for ever
-	called, gone   time.Time
-	refused        *fairlimit.RefusedError
+	patience     time.Duration // 0 for one who waits for ever
+	called, gone time.Time
+	err          error
 }
 
 // TestFirstComeFirstServedAcrossMachines lets hundreds of callers, with deadlines of all kinds, call several limiters of one name.
@@ -31,43 +30,29 @@ func TestFirstComeFirstServedAcrossMachines(t *testing.T) {
 		machines = 4
 		callers  = 75 // of each
 	)
+	quota := fairlimit.Quota{Permits: 10, Per: 100 * time.Millisecond}
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		quota := fairlimit.Quota{Permits: 10, Per: 100 * time.Millisecond}
+		// In a bubble all is exact. Elsewhere a goroutine may be held up between its call, its turn and our clock.
+		exact := strings.HasSuffix(t.Name(), "/miniredis")
+		blur, late := 40*time.Millisecond, quota.Per*9/10
+		if exact {
+			blur, late = 0, 0
+		}
+
 		name := redistest.Name(t)
-		var (
-			mu     sync.Mutex
-			visits []visit
-			wg     sync.WaitGroup
-		)
+		visits := make([]visit, machines*callers)
+		var wg sync.WaitGroup
 		for machine := range machines {
 			l := named(t, rdb, name, quota)
 			random := rand.New(rand.NewPCG(7, uint64(machine)))
 			wg.Go(func() {
-				for place := range callers {
-					v := visit{machine: machine, place: place, called: time.Now()}
-					ctx := t.Context()
+				for i := range callers {
+					v := &visits[machine*callers+i]
 					if random.IntN(3) == 0 {
 						v.patience = time.Duration(1+random.IntN(1500)) * time.Millisecond
 					}
-					wg.Go(func() {
-						if v.patience > 0 {
-							var cancel context.CancelFunc
-							ctx, cancel = context.WithDeadline(ctx, v.called.Add(v.patience))
-							defer cancel()
-						}
-						err := l.Wait(ctx)
-						v.gone = time.Now()
-						if err != nil && !errors.As(err, &v.refused) && !errors.Is(err, context.DeadlineExceeded) {
-							t.Errorf("Wait: %v", err)
-						}
-						if err != nil && v.refused == nil {
-							v.refused = &fairlimit.RefusedError{} // left in line
-						}
-						mu.Lock()
-						defer mu.Unlock()
-						visits = append(visits, v)
-					})
-					time.Sleep(time.Duration(500+random.IntN(1000)) * time.Microsecond) // so that calls have an order
+					wg.Go(func() { v.wait(t.Context(), l) })
+					time.Sleep(time.Duration(1000+random.IntN(2000)) * time.Microsecond) // so that calls have an order
 				}
 			})
 		}
@@ -75,36 +60,45 @@ func TestFirstComeFirstServedAcrossMachines(t *testing.T) {
 
 		var served []visit
 		for _, v := range visits {
-			if v.refused == nil {
+			if v.err == nil {
 				served = append(served, v)
 				continue
 			}
+			require.ErrorIs(t, v.err, context.DeadlineExceeded)
 			require.Positive(t, v.patience, "one who waits for ever is never refused")
-			if v.refused.Wait > 0 {
-				assert.Less(t, v.gone.Sub(v.called), v.patience, "one who cannot be served is told before its deadline")
+			if exact {
+				require.Equal(t, v.called, v.gone, "one who cannot be served is told at once")
 			}
 		}
 		require.Greater(t, len(served), machines*callers/2)
 		require.Less(t, len(served), machines*callers, "some deadlines should be too short, or this tests little")
 
 		slices.SortFunc(served, func(a, b visit) int { return a.gone.Compare(b.gone) })
-		newest := map[int]visit{}
-		for _, v := range served {
-			before, seen := newest[v.machine]
-			if seen && before.place > v.place {
-				// Those who go at one moment may be seen in any order.
-				assert.Less(t, v.gone.Sub(before.gone), quota.Per/2, "machine %d: caller %d went after caller %d", v.machine, v.place, before.place)
-			} else {
-				newest[v.machine] = v
+		for i, a := range served {
+			for _, b := range served[:i] {
+				if a.called.Add(blur).Before(b.called) {
+					require.LessOrEqual(t, a.gone.Sub(b.gone), late, "called %v later and went before", b.called.Sub(a.called))
+				}
+			}
+			if exact && i >= quota.Permits {
+				require.GreaterOrEqual(t, a.gone.Sub(served[i-quota.Permits].gone), quota.Per)
 			}
 		}
-
-		// No queue but one in order of arrival has everybody wait no longer than those who came before need.
-		require.LessOrEqual(t, served[len(served)-1].gone.Sub(served[0].gone),
-			time.Duration(len(served)/quota.Permits+1)*quota.Per+2*quota.Per, "those who were refused should have consumed nothing")
-		s := status(t, named(t, rdb, name, quota))
-		assert.Zero(t, s.Queued)
+		took := served[len(served)-1].gone.Sub(served[0].gone)
+		assert.LessOrEqual(t, took, time.Duration(len(served)/quota.Permits+2)*quota.Per, "those who were refused should have consumed nothing")
+		assert.Zero(t, status(t, named(t, rdb, name, quota)).Queued)
 	})
+}
+
+func (v *visit) wait(ctx context.Context, l fairlimit.Limiter) {
+	v.called = time.Now()
+	if v.patience > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, v.called.Add(v.patience))
+		defer cancel()
+	}
+	v.err = l.Wait(ctx)
+	v.gone = time.Now()
 }
 
 // TestTurnsKeepTheOrderOfTheCalls looks at the turns themselves: they never go back, never exceed the quota, and leave no room unused.

@@ -1,0 +1,196 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/embedded"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// redisServer is a server for one example; a real program connects to its own.
+func redisServer() *embedded.Server {
+	server, err := embedded.Start()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return server
+}
+
+func Example() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "tax-office", fairlimit.Every(2*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range 3 {
+		if err := limiter.Wait(context.Background()); err != nil { // sleeps until this caller's turn
+			log.Fatal(err)
+		}
+		fmt.Println("call", i)
+	}
+	// Output:
+	// call 0
+	// call 1
+	// call 2
+}
+
+// Two quotas at once: 20 per second, and 30 per 2 minutes. The thirty-first call waits for the longer one.
+func ExampleWithExtraQuota() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "ledger", fairlimit.PerSecond(20),
+		fairlimit.WithExtraQuota(fairlimit.Quota{Permits: 30, Per: 2 * time.Minute}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	fmt.Println(limiter.AllowN(ctx, 20))
+	turn, err := limiter.(fairlimit.Reserver).ReserveN(ctx, 20)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(turn.Delay().Round(time.Second))
+	// Output:
+	// true <nil>
+	// 2m0s
+}
+
+// Evenly spaced calls: the upstream allows ten a second, and would rather not have them all at once.
+func ExampleQuota() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "weather", fairlimit.Quota{Permits: 10, Per: time.Minute, Burst: 1})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		turn, err := limiter.(fairlimit.Reserver).ReserveN(context.Background(), 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(turn.Delay().Round(time.Second))
+	}
+	// Output:
+	// 0s
+	// 6s
+	// 12s
+}
+
+// An upstream that counts by its own clock sees calls later than they were let go, and not all equally late. A guard keeps them apart.
+func ExampleWithGuard() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "exchange", fairlimit.PerSecond(5), fairlimit.WithGuard(200*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	fmt.Println(limiter.AllowN(ctx, 5))
+	status, err := limiter.Status(ctx)
+	fmt.Println(status.Delay > time.Second, err)
+	// Output:
+	// true <nil>
+	// true <nil>
+}
+
+// A turn that would come after the deadline is refused at once, and consumes nothing.
+func ExampleRefusedError() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "archive", fairlimit.PerHour(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(limiter.Wait(context.Background()))
+
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err = limiter.Wait(ctx)
+	var refused *fairlimit.RefusedError
+	if errors.As(err, &refused) {
+		fmt.Println("too late: try again in", refused.Wait.Round(time.Minute))
+	}
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// <nil>
+	// too late: try again in 1h0m0s
+	// true
+}
+
+// A program that has something else to do until its turn takes a reservation, and gives it back if it changes its mind.
+func ExampleReserver() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "printer", fairlimit.Every(time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	reserver := limiter.(fairlimit.Reserver)
+	for range 2 {
+		turn, err := reserver.ReserveN(ctx, 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("due in", turn.Delay().Round(time.Second))
+		if turn.Delay() > 0 {
+			fmt.Println("cancelled:", turn.Cancel(ctx))
+		}
+	}
+	status, err := limiter.Status(ctx)
+	fmt.Println("queued:", status.Queued, err)
+	// Output:
+	// due in 0s
+	// due in 1m0s
+	// cancelled: <nil>
+	// queued: 0 <nil>
+}
+
+// Programs in Java that use Redisson's RRateLimiter of this name share the limiter.
+func ExampleWithEngine() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "shared-with-java", fairlimit.PerMinute(2), fairlimit.WithEngine(window.New))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		fmt.Println(limiter.Allow(context.Background()))
+	}
+	// Output:
+	// true <nil>
+	// true <nil>
+	// false <nil>
+}
+
+// Nobody is given a turn that lies further ahead than the limit, whatever its ctx allows.
+func ExampleWithMaxWait() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "mail", fairlimit.Every(time.Minute), fairlimit.WithMaxWait(90*time.Second))
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		_, err := limiter.(fairlimit.Reserver).ReserveN(context.Background(), 1)
+		fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	}
+	// Output:
+	// false
+	// false
+	// true
+}
