@@ -40,7 +40,8 @@ local MOST_BYTES = 4096    -- of one track
 local MOST_ANSWERS = 100   -- what one run may cost the server
 local TOO_LATE = 2 ^ 53    -- no moment is as late
 
-local sub, format, floor, ceil, max, min = string.sub, string.format, math.floor, math.ceil, math.max, math.min
+local sub, format = string.sub, string.format
+local abs, floor, ceil, max, min = math.abs, math.floor, math.ceil, math.max, math.min
 
 local function unreadable(what)
   return redis.error_reply(format('STATE %s', what))
@@ -204,12 +205,13 @@ local function count_behind(runs, active)
 end
 
 -- Those further back merge into equal shares of the backlog, and near the clock into finer ones: when all cancel, what is left as wait is what
--- remains of the cell that the clock stands in.
-local function merge_behind(runs, pitch, from, active, room, backlog, now)
+-- remains of the cell that the clock stands in. Nothing before the horizon counts any more.
+local function merge_behind(runs, pitch, from, active, room, horizon, backlog, now)
   local share = backlog / room
   while count_behind(runs, active) > room do
     runs = merge(runs, pitch, from, function(older, newer, before)
-      return not active(newer) and newer.last - max(before, now) <= share * min(1, max(0, older.last - now) * 8 / backlog + 0.125)
+      local span, away = newer.last - max(older.first or before, horizon), abs(older.last - now)
+      return not active(newer) and span <= share * min(1, away * 8 / backlog + 0.125)
     end)
     share = share * 1.15
   end
@@ -231,7 +233,7 @@ local function settle(track, runs, pitch, tail, now)
   end
   if #runs > MOST_CELLS then
     local room = max(1, floor((MOST_CELLS - #runs + behind) * 0.85))
-    runs = merge_behind(runs, pitch, from, active, room, max(length, tail - now), now)
+    runs = merge_behind(runs, pitch, from, active, room, now - length, max(length, tail - now), now)
   end
   close_runs(track, runs)
 end

@@ -1,0 +1,180 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+const day = 24 * time.Hour
+
+// shuffled returns the grants that still lie ahead at the moment, in random order.
+func shuffled(grants []engine.Grant, now time.Duration) []engine.Grant {
+	ahead := slices.DeleteFunc(slices.Clone(grants), func(g engine.Grant) bool { return g.At <= beginning.Add(now).UnixMicro() })
+	rng := rand.New(rand.NewPCG(1, 1))
+	rng.Shuffle(len(ahead), func(i, j int) { ahead[i], ahead[j] = ahead[j], ahead[i] })
+	return ahead
+}
+
+func backward(grants []engine.Grant, now time.Duration) []engine.Grant {
+	ahead := forward(grants, now)
+	slices.Reverse(ahead)
+	return ahead
+}
+
+func forward(grants []engine.Grant, now time.Duration) []engine.Grant {
+	ahead := shuffled(grants, now)
+	slices.SortFunc(ahead, func(a, b engine.Grant) int { return int(a.At - b.At) })
+	return ahead
+}
+
+func TestTwoHundredWaitersThatLeaveAtOnceLeaveNoDebt(t *testing.T) {
+	t.Parallel()
+	second, aDay := engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 1000, Per: day}
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, c := range []struct {
+			quotas  []engine.Quota
+			earlier int // calls a minute apart
+		}{
+			{[]engine.Quota{second}, 0},
+			{[]engine.Quota{second, aDay}, 0},
+			{[]engine.Quota{second, aDay}, 500},
+		} {
+			for name, order := range map[string]func([]engine.Grant, time.Duration) []engine.Grant{
+				"random": shuffled, "forward": forward, "backward": backward,
+			} {
+				for _, passed := range []time.Duration{0, 50500 * time.Millisecond, 120 * time.Second} {
+					f, at := w.queue(t, c.quotas...)
+					now := time.Duration(0)
+					for range c.earlier {
+						now += time.Minute
+						at(now)
+						queued(t, f, 1, 1)
+					}
+					grants := queued(t, f, 200, 1)
+					now += passed
+					at(now)
+					for _, g := range order(grants, now) {
+						giveBack(t, f, g)
+					}
+					assert.LessOrEqual(t, wait(t, f), time.Second, "%v after %d calls, %s order, %v later", c.quotas, c.earlier, name, passed)
+				}
+			}
+		}
+	})
+}
+
+// What waiters leave behind who all leave: at most 1 % of the backlog as it was at its longest, however much of it has passed since; or
+// a 64th of the longest Per.
+func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for _, c := range []struct {
+		quotas []engine.Quota
+		n      int
+	}{
+		{[]engine.Quota{{Permits: 1, Per: time.Second}}, 1},
+		{[]engine.Quota{{Permits: 10, Per: time.Second}}, 1},
+		{[]engine.Quota{{Permits: 10, Per: time.Second, Burst: 1}}, 1},
+		{[]engine.Quota{{Permits: 20, Per: time.Second}, {Permits: 100, Per: 2 * time.Minute}}, 1},
+		{[]engine.Quota{{Permits: 1, Per: time.Second}, {Permits: 1000, Per: day}}, 1},
+		{[]engine.Quota{{Permits: 1000, Per: time.Minute}}, 1},
+		{[]engine.Quota{{Permits: 100_000, Per: time.Second}}, 7_777},
+	} {
+		for _, count := range []int{3_600, 20_000} {
+			for _, passed := range []float64{0, 0.1, 0.5, 0.9} {
+				t.Run(fmt.Sprintf("%v/%d/%v", c.quotas, count, passed), func(t *testing.T) {
+					t.Parallel()
+					f, at := w.queue(t, c.quotas...)
+					grants := queued(t, f, count, c.n)
+					backlog := wait(t, f)
+					now := time.Duration(passed * float64(backlog)).Truncate(time.Microsecond)
+					at(now)
+
+					used := &oracle{windows: f.windows, blurred: make([]bool, len(f.windows))}
+					for _, g := range grants {
+						if g.At <= beginning.Add(now).UnixMicro() {
+							used.held = append(used.held, turn{slot: g.At, n: g.N})
+						}
+					}
+					micros := beginning.Add(now).UnixMicro()
+					earliest, _ := used.between(micros, 1)
+
+					giveBack(t, f, shuffled(grants, now)...)
+					debt := wait(t, f) - microseconds(earliest-micros)
+					assert.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
+					assert.LessOrEqual(t, debt, max(backlog/100, microseconds(f.windows[len(f.windows)-1].length)/64), "of a backlog of %v", backlog)
+					require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState*len(f.windows)))
+				})
+			}
+		}
+	}
+}
+
+func TestTheQueueShrinksToTheLastWhoStays(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, passed := range []time.Duration{0, 50500 * time.Millisecond, 30 * time.Minute} {
+			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+			grants := queued(t, f, 3600, 1)
+			at(passed)
+			giveBack(t, f, grants[2000:]...)
+			require.Equal(t, 2000*time.Second-passed, wait(t, f), "%v later", passed)
+		}
+	})
+}
+
+func TestASaturatedQueueUsesItsWholeQuota(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for _, quotas := range [][]engine.Quota{
+		{{Permits: 1000, Per: time.Minute}},
+		{{Permits: 1000, Per: time.Minute, Burst: 1}},
+		{{Permits: 1000, Per: time.Minute, Burst: 2}},
+		{{Permits: 5_000, Per: time.Minute, Burst: 30}},
+		{{Permits: 20, Per: time.Second}, {Permits: 3_000, Per: day}},
+		{{Permits: 1, Per: time.Second}, {Permits: 1000, Per: day}},
+	} {
+		t.Run(fmt.Sprint(quotas), func(t *testing.T) {
+			t.Parallel()
+			const windows = 8
+			f, _ := w.queue(t, quotas...)
+			ideal := &oracle{windows: f.windows, blurred: make([]bool, len(f.windows))}
+			grants := queued(t, f, windows*quotas[len(quotas)-1].Permits, 1)
+			var late int64
+			for _, g := range grants {
+				slot, _ := ideal.between(beginning.UnixMicro(), 1)
+				ideal.held = append(ideal.held, turn{slot: slot, n: 1})
+				late = g.At - slot
+				require.GreaterOrEqual(t, late, int64(0))
+			}
+			if q := quotas[0]; q.Burst > 1 && q.Permits%q.Burst != 0 { // may cost less than one burst's time a window
+				require.Less(t, late, windows*f.windows[0].length*int64(q.Burst)/int64(q.Permits))
+				return
+			}
+			require.Zero(t, late)
+		})
+	}
+}
+
+func TestAPassedTurnIsNotGivenBack(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
+		grants := queued(t, f, 4, 1)
+		at(time.Second)
+		giveBack(t, f, grants[0], grants[1])
+		require.Equal(t, 2*time.Minute-time.Second, wait(t, f))
+
+		at(3 * time.Minute)
+		another, _ := New(engine.Config{Client: w.rdb, Name: "unused", Quota: engine.Quota{Permits: 2, Per: time.Minute}})
+		require.NoError(t, another.GiveBack(t.Context(), grants), "a queue that is gone")
+	})
+}

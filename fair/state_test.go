@@ -1,0 +1,186 @@
+package fair
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestTheKeyLivesUntilTheLastSlotHasLeftTheLongestWindow(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 7, Per: 7_000_500 * time.Nanosecond})
+		queued(t, f, 1, 1)
+		require.Equal(t, time.Second+time.Millisecond, w.ttl(t, f))
+		at(300_100 * time.Microsecond)
+		queued(t, f, 2, 1)
+		require.Equal(t, 3*time.Second-300*time.Millisecond+time.Millisecond, w.ttl(t, f), "699.9 ms, 1 s, 1 s, rounded up, and one more")
+	})
+}
+
+func TestARefusalChangesNothing(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
+		queued(t, f, 5, 1)
+		before, expires := w.rdb.Get(t.Context(), f.key).Val(), w.rdb.PExpireTime(t.Context(), f.key).Val()
+		at(time.Second)
+		for _, r := range []engine.Request{{N: 1}, {N: 2, MaxWait: 3*time.Minute - time.Second - time.Microsecond}} {
+			require.False(t, take(t, f, r)[0].Granted)
+		}
+		_ = wait(t, f)
+		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
+		require.Equal(t, expires, w.rdb.PExpireTime(t.Context(), f.key).Val())
+		require.True(t, take(t, f, engine.Request{N: 2, MaxWait: 3*time.Minute - time.Second})[0].Granted, "one microsecond more")
+	})
+}
+
+func TestARefusalWritesNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	f := build(t, s.Client(), engine.Quota{Permits: 1, Per: time.Hour})
+	writes := func() int {
+		_, rest, _ := strings.Cut(s.Client().Info(t.Context(), "commandstats").Val(), "cmdstat_psetex:calls=")
+		var n int
+		_, _ = fmt.Sscanf(rest, "%d", &n)
+		return n
+	}
+	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+	require.Equal(t, 1, writes())
+	require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
+	require.Equal(t, 1, writes())
+}
+
+// unchanged does what is done and requires that the key holds what it held.
+func unchanged(t testing.TB, f *fair, do func()) {
+	before, left := f.client.Dump(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val() < 0
+	do()
+	require.Equal(t, before, f.client.Dump(t.Context(), f.key).Val())
+	require.Equal(t, left, f.client.PTTL(t.Context(), f.key).Val() < 0)
+}
+
+// unreadable requires that the engine says so whatever it is asked, and leaves the key alone.
+func unreadable(t testing.TB, f *fair) {
+	unchanged(t, f, func() {
+		_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
+		assert.ErrorIs(t, err, engine.ErrState)
+		_, err = f.Status(t.Context())
+		assert.ErrorIs(t, err, engine.ErrState)
+		assert.ErrorIs(t, f.GiveBack(t.Context(), []engine.Grant{{ID: "x", At: 1 << 52, N: 1}}), engine.ErrState)
+	})
+}
+
+func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		for what, put := range map[string]func(rdb redis.UniversalClient, key, state string){
+			"a list":          func(rdb redis.UniversalClient, key, _ string) { rdb.RPush(ctx, key, "x") },
+			"a hash":          func(rdb redis.UniversalClient, key, _ string) { rdb.HSet(ctx, key, "x", 1) },
+			"a sorted set":    func(rdb redis.UniversalClient, key, _ string) { rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"}) },
+			"nothing":         func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, "", time.Hour) },
+			"a number":        func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, 7, time.Hour) },
+			"a megabyte":      func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, strings.Repeat("x", 1<<20), time.Hour) },
+			"no end":          func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
+			"a later version": func(rdb redis.UniversalClient, key, s string) { rdb.Set(ctx, key, "fair2"+s[5:], time.Hour) },
+			"a long state": func(rdb redis.UniversalClient, key, s string) {
+				rdb.Set(ctx, key, s+strings.Repeat(s[strings.Index(s, "\n")+1:], 1000), time.Hour)
+			},
+		} {
+			f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+			queued(t, f, 8, 1)
+			state := w.rdb.Get(ctx, f.key).Val()
+			w.rdb.Del(ctx, f.key)
+			put(w.rdb, f.key, state)
+			unreadable(t, f)
+			require.False(t, t.Failed(), what)
+		}
+	})
+}
+
+func TestAStateThatIsCutShortIsAnError(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second, Burst: 1})
+		queued(t, f, 8, 1)
+		state := w.rdb.Get(t.Context(), f.key).Val()
+		second := strings.Index(state, "\n") + 1
+		second += strings.Index(state[second:], "\n") + 1
+		for end := range state {
+			if end == second {
+				continue // a queue with one window less
+			}
+			w.rdb.Set(t.Context(), f.key, state[:end], time.Hour)
+			unreadable(t, f)
+			require.False(t, t.Failed(), "%d of %d bytes", end, len(state))
+		}
+	})
+}
+
+// FuzzState puts anything into the key. The engine either says that it cannot read it and leaves it alone, or answers.
+//
+//	go test ./fair -fuzz FuzzState
+func FuzzState(f *testing.F) {
+	rdb := redistest.Standalone(f)
+	const name = "fuzzed"
+	var engines []*fair
+	for _, q := range []engine.Quota{{Permits: 3, Per: time.Second}, {Permits: 100, Per: time.Minute, Burst: 1}} {
+		e, err := New(engine.Config{Client: rdb, Name: name, Quota: q})
+		require.NoError(f, err)
+		engines = append(engines, e.(*fair))
+	}
+	for _, e := range engines {
+		for _, count := range []int{1, 8, 300} {
+			rdb.Del(f.Context(), e.key)
+			queued(f, e, count, 1)
+			state := rdb.Get(f.Context(), e.key).Val()
+			f.Add(state)
+			for i := 0; i < len(state); i += 1 + len(state)/40 {
+				f.Add(state[:i])
+				f.Add(state[:i] + "9" + state[i+1:])
+				f.Add(state[:i] + "x" + state[i+1:])
+				f.Add(state[:i] + "0" + state[i+1:])
+				f.Add(state[:i] + "-" + state[i:])
+			}
+		}
+	}
+	f.Add("fair1 a 1 0 1 1\n1000000 0 0 0 0 1:             nan         1\n")
+	f.Add("fair1 a 1 0 1 1\n1000000 0 0 0 0 1:            1e99      1e99\n")
+	f.Add("fair1 a 1 0 1 1\n1000000 0 0 1 0 1:90000000000000009999999999\n")
+	f.Add("fair1 a 9007199254740991 9007199254740991 1 1\n0 0 0 0 0 0:\n")
+
+	f.Fuzz(func(t *testing.T, state string) {
+		for _, e := range engines {
+			require.NoError(t, rdb.Set(t.Context(), e.key, state, time.Minute).Err())
+			status, err := e.Status(t.Context())
+			if err == nil {
+				require.GreaterOrEqual(t, status.Delay, time.Duration(0))
+				require.GreaterOrEqual(t, status.Queued, 0)
+				require.GreaterOrEqual(t, status.Available, 0)
+			} else {
+				require.ErrorIs(t, err, engine.ErrState)
+			}
+			answers, err := e.Take(t.Context(), []engine.Request{{N: 1, MaxWait: time.Hour}, {N: 1}})
+			if err != nil {
+				require.ErrorIs(t, err, engine.ErrState)
+				require.Equal(t, state, rdb.Get(t.Context(), e.key).Val())
+				continue
+			}
+			for _, a := range answers {
+				require.GreaterOrEqual(t, a.Wait, time.Duration(0))
+				// What is not digits is noticed when it is read, and giving back reads more than taking.
+				if err := e.GiveBack(t.Context(), []engine.Grant{{ID: a.Grant.ID, At: a.Grant.At, N: 1}}); err != nil {
+					require.ErrorIs(t, err, engine.ErrState)
+				}
+			}
+		}
+	})
+}
