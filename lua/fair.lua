@@ -305,8 +305,8 @@ local function asked_windows()
   return asked, pace.length, pace.most
 end
 
--- Lines up a track for each window asked for, in that order, and behind them the tracks of callers who are held to others, until a length has
--- passed without one of those; of too many the longest stay, from which the others can be made again. A track that is new starts from the next
+-- Lines up a track for each window asked for, in that order, and behind them the tracks of callers who are held to others, until two lengths
+-- have passed without a turn of theirs, so that one passes without them; of too many the longest stay, from which the others can be made again. A track that is new starts from the next
 -- longer, or else the longest. Reports whether a track was found that is to be kept and might soon not be.
 local function line_up(queue, asked, now)
   local lined, taken, others, waking = {}, {}, {}, false
@@ -321,7 +321,7 @@ local function line_up(queue, asked, now)
     end
     if best and best.length == window.length then
       taken[best] = true
-      waking = waking or best.idle > 0 and best.idle + best.length / 2 <= now
+      waking = waking or best.idle > 0 and best.idle + best.length <= now
       lined[i] = best
     else
       best = best or { merged = 0, from = 0, base = 0, cells = '', count = 0, last = 0, total = 0 }
@@ -333,7 +333,7 @@ local function line_up(queue, asked, now)
     lined[i].idle = 0
   end
   for _, track in ipairs(queue.tracks) do
-    if not taken[track] and (track.idle == 0 or track.idle + track.length > now) then
+    if not taken[track] and (track.idle == 0 or track.idle + 2 * track.length > now) then
       if track.idle == 0 then track.idle = now end
       others[#others + 1] = track
     end
@@ -349,7 +349,7 @@ end
 local function same_windows(queue, asked)
   if #queue.tracks ~= #asked then return false end
   for i, track in ipairs(queue.tracks) do
-    if track.length ~= asked[i].length then return false end
+    if track.length ~= asked[i].length or track.idle > 0 then return false end
   end
   return true
 end

@@ -1,0 +1,100 @@
+package fair
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/lua"
+)
+
+// granted asks for one permit, now or not at all, every step of the server's clock from one moment to another, and counts what it got.
+func granted(t *testing.T, f *fair, at func(time.Duration), from, to, step time.Duration) int {
+	n := 0
+	for now := from; now < to; now += step {
+		at(now)
+		if take(t, f, engine.Request{N: 1})[0].Granted {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAServerClockSetBackNeitherFreezesTheQueueNorGrantsMore(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		require.Equal(t, 30, granted(t, f, at, 0, 10*time.Second, 100*time.Millisecond))
+		n := granted(t, f, at, -time.Hour, -time.Hour+10*time.Second, 100*time.Millisecond)
+		assert.LessOrEqual(t, n, 30)
+		assert.GreaterOrEqual(t, n, 27, "at most the window that the step fell into is waited for again")
+	})
+}
+
+func TestAServerClockSetBackKeepsTheQueuesOrder(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		queued(t, f, 10, 1)
+		at(2 * time.Second)
+		grants := queued(t, f, 1, 1)
+		at(-time.Hour)
+		answer := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
+		require.Equal(t, 9*time.Second, answer.Wait)
+		require.Greater(t, answer.Grant.At, grants[0].At)
+		at(-time.Hour + 4*time.Second)
+		require.Equal(t, 6*time.Second, wait(t, f))
+	})
+}
+
+func TestAServerClockSetForwardGrantsAtMostOneWindowMore(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		require.Equal(t, 15, granted(t, f, at, 0, 5*time.Second, 100*time.Millisecond))
+		require.LessOrEqual(t, granted(t, f, at, time.Hour, time.Hour+5*time.Second, 100*time.Millisecond), 15+3)
+		n := granted(t, f, at, 10*time.Second, 15*time.Second, 100*time.Millisecond)
+		require.LessOrEqual(t, n, 15, "and back")
+		require.GreaterOrEqual(t, n, 12)
+	})
+}
+
+// A queue whose clock were a TTL, read and written again, would lose or gain what the script takes in between.
+func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
+	t.Parallel()
+	const slow = `for i = 1, 10 do redis.call('TIME') end local burnt = 0 for i = 1, 5000 do burnt = burnt + i end
+		local redis = setmetatable({ pcall = function(...) for i = 1, 5000 do burnt = burnt + i end return redis.pcall(...) end }, { __index = redis })
+		`
+	for name, rdb := range map[string]world{
+		"miniredis": {rdb: redistest.Mini(t).Client},
+		"redis":     {rdb: redistest.StartServer(t).Client()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := build(t, rdb.rdb, engine.Quota{Permits: 1, Per: 5 * time.Millisecond})
+			f.script = lua.New(slow + lua.Fair.Source())
+			begin, permits := serverTime(t, f), 0
+			var passed int64
+			for passed < 3*time.Second.Microseconds() {
+				for _, a := range take(t, f, engine.Request{N: 1, MaxWait: 20 * time.Millisecond}, engine.Request{N: 1, MaxWait: 20 * time.Millisecond}) {
+					if a.Granted {
+						permits++
+					}
+				}
+				passed = serverTime(t, f) - begin
+			}
+			ideal := float64(passed) / 5000
+			assert.InDelta(t, ideal, permits, 5+ideal/100, "after %v", microseconds(passed))
+		})
+	}
+}
+
+func serverTime(t *testing.T, f *fair) int64 {
+	now, err := f.client.Time(t.Context()).Result()
+	require.NoError(t, err)
+	return now.UnixMicro()
+}

@@ -1,0 +1,140 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// joins makes a further engine on the same name, as a process with another configuration would.
+func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
+	other := build(t, f.client, quotas...)
+	other.key, other.script = f.key, f.script
+	return other
+}
+
+// callers take turns on one name, each under its own quotas, and the oracle of each knows what all were granted. What was granted before a
+// window became known to the queue may be forgotten, and so may what was granted while its callers were silent for its length: every caller begins
+// with one turn, and none is silent for so long.
+func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next func(*rand.Rand, int) int) {
+	rng := rand.New(rand.NewPCG(seed, 2))
+	first, at := w.queue(t, configs[0]...)
+	engines := []*fair{first}
+	for _, quotas := range configs[1:] {
+		engines = append(engines, first.joins(t, quotas...))
+	}
+	var held []turn
+	var now time.Duration
+	for step := range 400 {
+		i := step
+		if step >= len(configs) {
+			i = next(rng, step)
+			now += time.Duration(rng.IntN(400)) * time.Millisecond * time.Duration(rng.IntN(2))
+		}
+		at(now)
+		micros := beginning.Add(now).UnixMicro()
+		o := oracle{windows: engines[i].windows, held: held, blurred: make([]bool, len(engines[i].windows))}
+		for j := range o.blurred {
+			o.blurred[j] = true // a track that was made of a longer one is as coarse as that
+		}
+		r := engine.Request{N: 1, MaxWait: []time.Duration{0, time.Second, engine.Forever}[rng.IntN(3)]}
+		earliest, _ := o.between(micros, 1)
+		a := take(t, engines[i], r)[0]
+		require.GreaterOrEqual(t, micros+a.Wait.Microseconds(), earliest, "seed %d, step %d, %v", seed, step, configs[i])
+		if a.Granted {
+			held = append(held, turn{slot: a.Grant.At, n: 1, grant: a.Grant})
+		}
+		if rng.IntN(5) == 0 && len(held) > 0 {
+			last := held[len(held)-1]
+			giveBack(t, engines[rng.IntN(len(engines))], last.grant)
+			if last.slot > micros {
+				held = held[:len(held)-1]
+			}
+		}
+	}
+}
+
+func TestCallersOfOneNameWithOtherQuotasEachKeepTheirOwn(t *testing.T) {
+	t.Parallel()
+	narrow, wide := []engine.Quota{{Permits: 3, Per: time.Second}}, []engine.Quota{{Permits: 5, Per: time.Second}}
+	long, burst := []engine.Quota{{Permits: 10, Per: 10 * time.Second}}, []engine.Quota{{Permits: 5, Per: time.Second, Burst: 1}}
+	extra := []engine.Quota{{Permits: 5, Per: time.Second}, {Permits: 12, Per: 7 * time.Second}}
+	alternating := func(_ *rand.Rand, step int) int { return step % 2 }
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed, pair := range [][][]engine.Quota{
+			{narrow, wide}, {narrow, long}, {narrow, burst}, {narrow, extra}, {long, burst}, {long, extra}, {burst, extra},
+		} {
+			for _, configs := range [][][]engine.Quota{pair, {pair[1], pair[0]}} {
+				callers(t, w, uint64(seed), configs, alternating)
+				callers(t, w, uint64(seed), configs, func(_ *rand.Rand, step int) int { return min(1, step/60) })
+				callers(t, w, uint64(seed), configs, func(rng *rand.Rand, step int) int { return min(1, rng.IntN(1+step/40)) })
+			}
+		}
+	})
+}
+
+func TestARefusedCallerIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
+		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
+		require.True(t, take(t, careful, engine.Request{N: 1})[0].Granted)
+		for now := 2 * time.Second; now < time.Minute; now += 100 * time.Millisecond {
+			at(now)
+			take(t, busy, engine.Request{N: 1})
+			if now > 5*time.Second {
+				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted, "after %v, with about 50 permits in its window", now)
+			}
+		}
+	})
+}
+
+func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	f, at := w.queue(t, engine.Quota{Permits: 1000, Per: time.Second})
+	var newest int64
+	for i := range 100 {
+		at(time.Duration(i) * time.Millisecond)
+		other := f.joins(t, engine.Quota{Permits: 1000, Per: time.Hour + time.Duration(i*7%100)*time.Second})
+		for range 10 {
+			grant := queued(t, other, 1, 1)[0]
+			require.GreaterOrEqual(t, grant.At, newest)
+			newest = grant.At
+		}
+	}
+	state := w.rdb.Get(t.Context(), f.key).Val()
+	require.LessOrEqual(t, strings.Count(state, "\n"), 1+16, "the head and a line for each window")
+	require.LessOrEqual(t, len(state), 16*mostState)
+
+	for _, passed := range []time.Duration{2 * time.Hour, 5 * time.Hour} {
+		at(passed)
+		queued(t, f, 1, 1)
+	}
+	require.Equal(t, 2, strings.Count(w.rdb.Get(t.Context(), f.key).Val(), "\n"), "the others have been silent for longer than their windows")
+}
+
+func TestAQueueLearnsItsPitchOnlyWhenItIsEmpty(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		pitch := func() (n int64) {
+			_, _ = fmt.Sscanf(strings.Fields(w.rdb.Get(t.Context(), f.key).Val())[4], "%d", &n)
+			return n
+		}
+		queued(t, f, 3, 1)
+		require.Equal(t, int64(1_000_000), pitch())
+		single := f.joins(t, engine.Quota{Permits: 1, Per: 2 * time.Second})
+		queued(t, single, 1, 1)
+		require.Zero(t, pitch(), "what was granted to the other is closer than that")
+		at(time.Minute)
+		queued(t, single, 1, 1)
+		require.Equal(t, int64(2_000_000), pitch())
+	})
+}

@@ -1,0 +1,101 @@
+package fair
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
+	type quotas = []engine.Quota
+	for _, c := range []struct {
+		what   string
+		quotas quotas
+		guard  time.Duration
+		want   []window
+	}{
+		{"a quota", quotas{{Permits: 3, Per: time.Second}}, 0, []window{{3, 1_000_000}}},
+		{"a nanosecond rounds up", quotas{{Permits: 3, Per: 1}}, 0, []window{{3, 1}}},
+		{"a part of a microsecond rounds up", quotas{{Permits: 3, Per: 1001}}, 0, []window{{3, 2}}},
+		{"a whole microsecond stays", quotas{{Permits: 3, Per: 1000}}, 0, []window{{3, 1}}},
+		{"a burst of all is no further window", quotas{{Permits: 3, Per: time.Second, Burst: 3}}, 0, []window{{3, 1_000_000}}},
+		{"a burst rounds down", quotas{{Permits: 3, Per: time.Second, Burst: 2}}, 0, []window{{3, 1_000_000}, {2, 666_666}}},
+		{"a burst of the exact Per", quotas{{Permits: 3, Per: 1500, Burst: 2}}, 0, []window{{3, 2}, {2, 1}}},
+		{"a guard lengthens", quotas{{Permits: 10, Per: time.Second, Burst: 1}}, 50 * time.Millisecond, []window{{10, 1_050_000}, {1, 105_000}}},
+		{
+			"a guard lengthens every quota", quotas{{Permits: 10, Per: time.Second}, {Permits: 20, Per: time.Minute}}, time.Second,
+			[]window{{10, 2_000_000}, {20, 61_000_000}},
+		},
+		{"of equal lengths the stricter counts", quotas{{Permits: 10, Per: time.Second}, {Permits: 4, Per: time.Second}}, 0, []window{{4, 1_000_000}}},
+		{
+			"the longest and the most", quotas{{Permits: mostPermits, Per: longestPer, Burst: mostPermits - 1}}, 0,
+			[]window{{mostPermits, longestPer.Microseconds()}, {mostPermits - 1, longestPer.Microseconds() - longestPer.Microseconds()/mostPermits}},
+		},
+	} {
+		got, err := windowsOf(engine.Config{Quota: c.quotas[0], Extra: c.quotas[1:], Guard: c.guard})
+		require.NoError(t, err, c.what)
+		assert.Equal(t, c.want, got, c.what)
+	}
+}
+
+func TestWhatCannotBeHonouredIsAnErrorOfNew(t *testing.T) {
+	second := engine.Quota{Permits: 1, Per: time.Second}
+	for what, cfg := range map[string]engine.Config{
+		"too many permits":            {Quota: engine.Quota{Permits: mostPermits + 1, Per: time.Second}},
+		"too many permits of another": {Quota: second, Extra: []engine.Quota{{Permits: math.MaxInt, Per: time.Second}}},
+		"too long a Per":              {Quota: engine.Quota{Permits: 1, Per: longestPer + 1}},
+		"the longest Per of all":      {Quota: engine.Quota{Permits: 1, Per: math.MaxInt64}},
+		"too long with its guard":     {Quota: second, Guard: longestPer},
+		"an endless guard":            {Quota: second, Guard: math.MaxInt64},
+		"a burst that takes no time":  {Quota: engine.Quota{Permits: 1000, Per: 999 * time.Microsecond, Burst: 1}},
+		"nine windows": {Quota: second, Extra: []engine.Quota{
+			{Permits: 1, Per: 2}, {Permits: 1, Per: 2000}, {Permits: 1, Per: 3000}, {Permits: 1, Per: 4000},
+			{Permits: 1, Per: 5000}, {Permits: 1, Per: 6000}, {Permits: 1, Per: 7000}, {Permits: 1, Per: 8000},
+		}},
+	} {
+		cfg.Name = "n"
+		_, err := New(cfg)
+		assert.ErrorIs(t, err, engine.ErrUnsupported, what)
+	}
+}
+
+func TestARequestFitsIfItFitsEveryWindow(t *testing.T) {
+	e, err := New(engine.Config{Name: "n", Quota: engine.Quota{Permits: 10, Per: time.Second, Burst: 4}, Extra: []engine.Quota{{Permits: 7, Per: time.Hour}}})
+	require.NoError(t, err)
+	assert.True(t, e.Queues())
+	assert.NoError(t, e.Fits(4))
+	assert.ErrorIs(t, e.Fits(5), engine.ErrExceedsQuota)
+	assert.ErrorIs(t, e.Fits(math.MaxInt), engine.ErrExceedsQuota)
+}
+
+func TestAnyNameMakesOneKey(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		none, own := "", "own prefix:"
+		unique := redistest.Name(t)
+		for _, name := range []string{"orders", "two words", "{a}b", "}{", "{}", "line\nbreak", "\x00\xff", strings.Repeat("k", 1024)} {
+			for _, prefix := range []*string{nil, &none, &own} {
+				name, key := name+unique, "fairlimit:{"+name+unique+"}"
+				if prefix != nil {
+					key = *prefix + "{" + name + "}"
+				}
+				e, err := New(engine.Config{Client: rdb, Name: name, Prefix: prefix, Quota: engine.Quota{Permits: 1, Per: time.Minute}})
+				require.NoError(t, err)
+				answers, err := e.Take(t.Context(), []engine.Request{{N: 1}, {N: 1}})
+				require.NoError(t, err)
+				require.True(t, answers[0].Granted)
+				require.False(t, answers[1].Granted)
+				require.Equal(t, int64(1), rdb.Exists(t.Context(), key).Val(), "%q", key)
+				require.NoError(t, e.Reset(t.Context()))
+				require.Zero(t, rdb.Exists(t.Context(), key).Val())
+			}
+		}
+	})
+}
