@@ -88,6 +88,33 @@ func TestOneWhoLeavesDuringTheCallFreesItsTurn(t *testing.T) {
 	})
 }
 
+// meanwhile is a ctx during whose inspection something happens.
+type meanwhile struct {
+	context.Context
+	happens func()
+}
+
+func (m meanwhile) Done() <-chan struct{} {
+	m.happens()
+	return m.Context.Done()
+}
+
+func TestOneWhoLeavesAsTheAnswerComesFreesItsTurnOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newStub(t)
+		for i := range 30 { // select picks one of two at random
+			ctx, cancel := context.WithCancel(t.Context())
+			answered := sync.OnceFunc(func() {
+				(<-e.calls).answers(granted(time.Hour, 1))
+				synctest.Wait()
+				cancel()
+			})
+			require.ErrorIs(t, l.Wait(meanwhile{ctx, answered}), context.Canceled)
+			require.Len(t, e.givenBack(), i+1)
+		}
+	})
+}
+
 // TestWhoeverIsCancelledConsumesOnceOrNothing cancels at every moment of a call, and counts.
 func TestWhoeverIsCancelledConsumesOnceOrNothing(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -105,24 +132,6 @@ func TestWhoeverIsCancelledConsumesOnceOrNothing(t *testing.T) {
 		wg.Wait()
 		require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, time.Millisecond)
 		assert.LessOrEqual(t, status(t, l).Delay, time.Hour)
-	})
-}
-
-func TestOneWhoseTurnHasComeKeepsIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		errs := lineUp(ctx, l, 1, 1)
-		(<-e.calls).answers(granted(time.Second, 1)) // at the very moment of the deadline
-		err := <-errs
-		synctest.Wait()
-		if err == nil {
-			assert.Empty(t, e.givenBack())
-		} else {
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Len(t, e.givenBack(), 1)
-		}
 	})
 }
 
