@@ -89,7 +89,10 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 		{[]engine.Quota{{Permits: 100_000, Per: time.Second}}, 7_777},
 	} {
 		for _, count := range []int{3_600, 20_000} {
-			for _, passed := range []float64{0, 0.1, 0.5, 0.9} {
+			for _, passed := range []float64{0, 0.5, 0.9} {
+				if count > 10_000 && passed != 0.5 {
+					continue
+				}
 				t.Run(fmt.Sprintf("%v/%d/%v", c.quotas, count, passed), func(t *testing.T) {
 					t.Parallel()
 					f, at := w.queue(t, c.quotas...)

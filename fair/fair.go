@@ -30,7 +30,7 @@ const (
 
 	// How much one run of the script is asked to do, so that it holds up the server for less than a millisecond.
 	mostRuns  = 100
-	mostGiven = 100
+	mostGiven = 200 // over all windows
 )
 
 type fair struct {
@@ -87,7 +87,7 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	for some := range slices.Chunk(grants, mostGiven) {
+	for some := range slices.Chunk(grants, mostGiven/len(f.windows)) {
 		args := f.args("back")
 		for _, g := range some {
 			args = append(args, g.ID, g.At, g.N)

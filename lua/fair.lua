@@ -266,8 +266,9 @@ end
 local function read_key()
   local state = redis.pcall('GET', key)
   if type(state) == 'table' then return false, redis.error_reply(state.err) end
-  if state and redis.call('PTTL', key) < 0 then return false, unreadable('the key has no TTL') end
-  return state
+  local left = state and redis.call('PTTL', key)
+  if left == -1 then return false, unreadable('the key has no TTL') end
+  return left ~= -2 and state -- it may end between the two
 end
 
 -- The queue is a table: generation, clock, offset, pitch and tracks. Returns nothing if the state is another's.
