@@ -31,7 +31,7 @@ func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next 
 	}
 	var held []turn
 	var now time.Duration
-	for step := range 400 {
+	for step := range 250 {
 		i := step
 		if step >= len(configs) {
 			i = next(rng, step)

@@ -233,7 +233,7 @@ func anyTraffic(seed uint64, steps int) traffic {
 func TestAnyTrafficIsAnsweredAsTheDefinitionDemands(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(30) {
+		for seed := range uint64(20) {
 			anyTraffic(seed, 250).play(t, w)
 		}
 	})
