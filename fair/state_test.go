@@ -154,6 +154,7 @@ func FuzzState(f *testing.F) {
 			}
 		}
 	}
+	f.Add("fair1 a 1 0 1 1\n0 0 0 0 0 200:" + strings.Repeat("00000000000000090000000001", 200) + "\n")
 	f.Add("fair1 a 1 0 1 1\n1000000 0 0 0 0 1:             nan         1\n")
 	f.Add("fair1 a 1 0 1 1\n1000000 0 0 0 0 1:            1e99      1e99\n")
 	f.Add("fair1 a 1 0 1 1\n1000000 0 0 1 0 1:90000000000000009999999999\n")

@@ -70,7 +70,7 @@ end
 
 -- Reads one line; returns the track and where the next begins, or nothing.
 local function read_track(state, from)
-  local length, idle, merged, slot, base, count, at = string.match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+):()', from)
+  local length, idle, merged, slot, base, count, at = string.match(state, '^([1-9]%d*) (%d+) (%d+) (%d+) (%d+) (%d+):()', from)
   if not length or tonumber(length) >= TOO_LATE then return end
   length, idle, merged, slot, base, count =
     tonumber(length), tonumber(idle), tonumber(merged), tonumber(slot), tonumber(base), tonumber(count)
