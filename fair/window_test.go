@@ -31,12 +31,16 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 		{"a burst of the exact Per", quotas{{Permits: 3, Per: 1500, Burst: 2}}, 0, []window{{3, 2}, {2, 1}}},
 		{"a guard lengthens", quotas{{Permits: 10, Per: time.Second, Burst: 1}}, 50 * time.Millisecond, []window{{10, 1_050_000}, {1, 105_000}}},
 		{
-			"a guard lengthens every quota", quotas{{Permits: 10, Per: time.Second}, {Permits: 20, Per: time.Minute}}, time.Second,
+			"a guard lengthens every quota",
+			quotas{{Permits: 10, Per: time.Second}, {Permits: 20, Per: time.Minute}},
+			time.Second,
 			[]window{{10, 2_000_000}, {20, 61_000_000}},
 		},
 		{"of equal lengths the stricter counts", quotas{{Permits: 10, Per: time.Second}, {Permits: 4, Per: time.Second}}, 0, []window{{4, 1_000_000}}},
 		{
-			"the longest and the most", quotas{{Permits: mostPermits, Per: longestPer, Burst: mostPermits - 1}}, 0,
+			"the longest and the most",
+			quotas{{Permits: mostPermits, Per: longestPer, Burst: mostPermits - 1}},
+			0,
 			[]window{{mostPermits, longestPer.Microseconds()}, {mostPermits - 1, longestPer.Microseconds() - longestPer.Microseconds()/mostPermits}},
 		},
 	} {
@@ -57,8 +61,14 @@ func TestWhatCannotBeHonouredIsAnErrorOfNew(t *testing.T) {
 		"an endless guard":            {Quota: second, Guard: math.MaxInt64},
 		"a burst that takes no time":  {Quota: engine.Quota{Permits: 1000, Per: 999 * time.Microsecond, Burst: 1}},
 		"nine windows": {Quota: second, Extra: []engine.Quota{
-			{Permits: 1, Per: 2}, {Permits: 1, Per: 2000}, {Permits: 1, Per: 3000}, {Permits: 1, Per: 4000},
-			{Permits: 1, Per: 5000}, {Permits: 1, Per: 6000}, {Permits: 1, Per: 7000}, {Permits: 1, Per: 8000},
+			{Permits: 1, Per: 2},
+			{Permits: 1, Per: 2000},
+			{Permits: 1, Per: 3000},
+			{Permits: 1, Per: 4000},
+			{Permits: 1, Per: 5000},
+			{Permits: 1, Per: 6000},
+			{Permits: 1, Per: 7000},
+			{Permits: 1, Per: 8000},
 		}},
 	} {
 		cfg.Name = "n"
