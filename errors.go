@@ -36,6 +36,9 @@ var (
 	// The call is not sent again, because it could consume twice.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 
+	// ErrUnreachable is returned where no connection to Redis was to be had.
+	ErrUnreachable = engine.ErrUnreachable
+
 	// ErrState is returned where the limiter's key holds something that its engine did not write or cannot read. It is left as it is; [Limiter]'s
 	// Reset clears it.
 	ErrState = engine.ErrState

@@ -37,7 +37,7 @@ type Limiter interface {
 	Status(ctx context.Context) (Status, error)
 
 	// Reset forgets everything granted: the next caller finds an idle limiter, and those who sleep towards a turn still take it. It also clears
-	// a key that holds something else.
+	// a key of another type or of an unreadable state; only the rate that window shares with Redisson stays as it is.
 	Reset(ctx context.Context) error
 }
 

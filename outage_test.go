@@ -2,7 +2,6 @@ package fairlimit_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"sync"
 	"testing"
@@ -100,7 +99,9 @@ func TestAServerThatIsNotThereIsAnErrorAndNeverLeave(t *testing.T) {
 	for name, call := range calls(limiter(t, rdb, fairlimit.PerSecond(10))) {
 		err := call(t.Context())
 		require.Error(t, err, name)
-		assert.False(t, errors.Is(err, fairlimit.ErrOutcomeUnknown), "%s: nothing was sent: %v", name, err)
+		assert.ErrorIs(t, err, fairlimit.ErrUnreachable, name)
+		assert.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown, "%s: nothing was sent", name)
+		assert.NotErrorIs(t, err, context.DeadlineExceeded, "%s: nobody's deadline", name)
 	}
 }
 

@@ -2,6 +2,7 @@ package fairlimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -89,7 +90,7 @@ func (q *queue) wait(ctx context.Context, n int, patience time.Duration) error {
 			if r.Granted {
 				q.abandon(ctx, r.Grant)
 			}
-			return left(ctx, "stopped waiting, nothing is consumed")
+			return left(ctx, "left before the turn came, what was granted is given back")
 		}
 		if r.Granted {
 			return nil
@@ -151,7 +152,7 @@ func (q *queue) judge(c *caller, r reply) (reply, error) {
 	case r.Granted && late:
 		q.abandon(c.ctx, r.Grant)
 		return r, &RefusedError{Wait: r.Wait}
-	case !r.Granted && (late || r.Wait > r.longest):
+	case !r.Granted && (late || r.Wait > r.longest || q.engine.Queues()):
 		return r, &RefusedError{Wait: r.Wait}
 	}
 	return r, nil
@@ -288,5 +289,9 @@ func (q *queue) deliver(c *caller, r reply) {
 func bounded[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerBound)
 	defer cancel()
-	return untilDone(ctx, question)
+	value, err := untilDone(ctx, question)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = fmt.Errorf("%w: no answer within %v", ErrOutcomeUnknown, answerBound) // this was no caller's deadline
+	}
+	return value, err
 }

@@ -23,6 +23,9 @@ var (
 	// ErrOutcomeUnknown says that a question was sent and its answer did not arrive: what it asked for was consumed once or not at all.
 	ErrOutcomeUnknown = errors.New("fairlimit: outcome unknown: the call was sent, the answer did not arrive")
 
+	// ErrUnreachable says that no question could be sent, so that nothing was consumed: no connection to Redis was to be had.
+	ErrUnreachable = errors.New("fairlimit: Redis was not reached")
+
 	// ErrUnsupported says that the engine cannot honour an option, a quota or a name.
 	ErrUnsupported = errors.New("fairlimit: not supported by this engine")
 
@@ -95,7 +98,8 @@ type Engine interface {
 	// so that one call never holds up the server: answers[i] belongs to requests[i], len(answers) ≤ len(requests).
 	Take(ctx context.Context, requests []Request) (answers []Answer, err error)
 
-	// GiveBack returns permits that their callers will not use. What can no longer be given back is left as it is, which is no error.
+	// GiveBack returns permits that their callers will not use. It is called at most once for a grant. What can no longer be given back is left as
+	// it is, which is no error.
 	GiveBack(ctx context.Context, grants []Grant) error
 
 	// Status reads and changes nothing.

@@ -92,9 +92,11 @@ func explain(err error) error {
 	switch {
 	case errors.As(err, &reply):
 		return fmt.Errorf("fairlimit: Redis refused: %w", err)
-	case errors.As(err, &network) && network.Op == "dial",
-		errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
-		return fmt.Errorf("fairlimit: Redis was not reached, nothing was sent: %w", err)
+	case errors.As(err, &network) && network.Op == "dial":
+		// Only its text: a dial that times out would match context.DeadlineExceeded, as a refusal does.
+		return fmt.Errorf("%w, nothing was sent: %v", engine.ErrUnreachable, err)
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
+		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
 	default:
 		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
 	}

@@ -119,7 +119,7 @@ func (a *Admin) Release(ctx context.Context, n int) error {
 
 // Delete deletes the rate and the grants, to all together and to this client, and reports whether there was anything.
 func (a *Admin) Delete(ctx context.Context) (bool, error) {
-	return a.happened(run(ctx, lua.WindowForget, a.client, a.keys[:]))
+	return a.happened(run(ctx, lua.WindowForget, a.client, a.keys[:], ""))
 }
 
 func (a *Admin) happened(reply any, err error) (bool, error) {

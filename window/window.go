@@ -166,9 +166,9 @@ func (w *window) Status(ctx context.Context) (engine.Status, error) {
 	return engine.Status{Available: s.left, Delay: s.delay}, err
 }
 
-// Reset leaves the rate as it is, so that a peer that did not ask for the reset can go on. It forgets the grants to all together and, with per-client
+// Reset leaves the rate as it is, if it is one, so that a peer that did not ask for the reset can go on. It forgets the grants to all together and, with per-client
 // rates, those to this client.
 func (w *window) Reset(ctx context.Context) error {
-	_, err := run(ctx, lua.WindowForget, w.client, w.keys[1:])
+	_, err := run(ctx, lua.WindowForget, w.client, w.keys[:], "keep")
 	return err
 }
