@@ -1,0 +1,45 @@
+package picture
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/metrics"
+)
+
+// overtaking knows from when on a call was kept waiting by others that had called later: in the sense in which the figures count inversions,
+// so that a run without inversions has none of it.
+type overtaking struct {
+	apart  time.Duration
+	called []time.Duration // by those who waited, ascending
+	first  []time.Duration // arrival of all those who called then or later
+}
+
+func newOvertaking(log metrics.Log, apart time.Duration) overtaking {
+	o := overtaking{apart: apart}
+	var passers []metrics.Call
+	for _, c := range log.Calls {
+		if c.Reached && c.Arrived-c.Called >= apart {
+			passers = append(passers, c)
+		}
+	}
+	slices.SortFunc(passers, func(a, b metrics.Call) int { return cmp.Compare(a.Called, b.Called) })
+	o.called, o.first = make([]time.Duration, len(passers)), make([]time.Duration, len(passers))
+	first := time.Duration(math.MaxInt64)
+	for i, c := range slices.Backward(passers) {
+		first = min(first, c.Arrived)
+		o.called[i], o.first[i] = c.Called, first
+	}
+	return o
+}
+
+// since is when the first that called later went ahead of the call; the call's end if nobody did.
+func (o overtaking) since(c metrics.Call) time.Duration {
+	i, _ := slices.BinarySearch(o.called, c.Called+o.apart)
+	if i == len(o.called) || o.first[i] > end(c)-o.apart {
+		return end(c)
+	}
+	return o.first[i]
+}
