@@ -77,18 +77,24 @@ func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
 			t.Parallel()
 			f := build(t, rdb.rdb, engine.Quota{Permits: 1, Per: 5 * time.Millisecond})
 			f.script = lua.New(slow + lua.Fair.Source())
-			begin, permits := serverTime(t, f), 0
-			var passed int64
-			for passed < 3*time.Second.Microseconds() {
-				for _, a := range take(t, f, engine.Request{N: 1, MaxWait: 20 * time.Millisecond}, engine.Request{N: 1, MaxWait: 20 * time.Millisecond}) {
-					if a.Granted {
-						permits++
+			begin := serverTime(t, f)
+			for before, last := begin, int64(0); before < begin+3*time.Second.Microseconds(); {
+				answers := take(t, f, engine.Request{N: 1, MaxWait: 20 * time.Millisecond}, engine.Request{N: 1, MaxWait: 20 * time.Millisecond})
+				after := serverTime(t, f)
+				for _, a := range answers {
+					if !a.Granted {
+						continue
 					}
+					now := a.Grant.At - a.Wait.Microseconds()
+					require.True(t, before <= now && now <= after, "the queue's clock is at %d, the server's between %d and %d", now, before, after)
+					require.GreaterOrEqual(t, a.Grant.At, last+5000)
+					if a.Wait > 0 {
+						require.Equal(t, last+5000, a.Grant.At, "a turn that is waited for follows the last")
+					}
+					last = a.Grant.At
 				}
-				passed = serverTime(t, f) - begin
+				before = after
 			}
-			ideal := float64(passed) / 5000
-			assert.InDelta(t, ideal, permits, 5+ideal/100, "after %v", microseconds(passed))
 		})
 	}
 }

@@ -28,6 +28,9 @@ const (
 	mostPermits = 1_000_000_000
 	mostWindows = 8
 
+	// A generation is a word of at most 8 letters, so that a late return hits a later queue of the same name once in 2·10¹².
+	generations = 1 << 41
+
 	// How much one run of the script is asked to do, so that it holds up the server for less than a millisecond.
 	mostRuns  = 100
 	mostGiven = 200 // over all windows
@@ -122,7 +125,7 @@ func (f *fair) Reset(ctx context.Context) error {
 // args begins the arguments of the script; see lua/fair.lua.
 func (f *fair) args(op string) []any {
 	args := make([]any, 0, 3+2*len(f.windows)+3)
-	args = append(args, op, strconv.FormatUint(rand.Uint64(), 36), len(f.windows))
+	args = append(args, op, strconv.FormatUint(rand.Uint64N(generations), 36), len(f.windows))
 	for _, w := range f.windows {
 		args = append(args, w.permits, w.length)
 	}

@@ -72,7 +72,7 @@ func (o *oracle) grant(now, slot int64, n int, grant engine.Grant) {
 				distinct, before = distinct+1, o.held[j].slot
 			}
 		}
-		o.blurred[i] = distinct >= moments
+		o.blurred[i] = distinct > moments
 	}
 }
 
@@ -195,7 +195,7 @@ func anyTraffic(seed uint64, steps int) traffic {
 	f := traffic{seed: seed, steps: steps}
 	for range 1 + rng.IntN(3)*rng.IntN(2) {
 		q := engine.Quota{
-			Permits: []int{1, 1, 2, 3, 7, 10, 100, 1000, 1_000_000}[rng.IntN(9)],
+			Permits: []int{1, 1, 2, 3, 7, 10, 100, 130, 1000, 1_000_000}[rng.IntN(10)],
 			Per:     pick(time.Second, time.Second, 999_983*time.Microsecond, 7_919_001*time.Nanosecond, 127*time.Millisecond, time.Hour),
 		}
 		fewest := 1 + int(int64(q.Permits)*int64(time.Microsecond)/int64(q.Per)) // take a microsecond
@@ -236,5 +236,9 @@ func TestAnyTrafficIsAnsweredAsTheDefinitionDemands(t *testing.T) {
 		for seed := range uint64(20) {
 			anyTraffic(seed, 250).play(t, w)
 		}
+		traffic{
+			seed: 1, steps: 1500, largest: 1, quotas: []engine.Quota{{Permits: moments, Per: time.Second}},
+			pauses: []time.Duration{time.Millisecond, 6 * time.Millisecond},
+		}.play(t, w) // as many distinct moments as are kept apart, and a backlog behind them
 	})
 }

@@ -22,7 +22,7 @@
 --
 -- A cell is 26 digits: a slot (16), and the running total of the permits granted up to it (10). It stands for the permits since the cell
 -- before, all counted at its slot, the last of theirs; that is the safe side. Cells leave when their slot is a whole length behind the clock;
--- slot and total of the last that left stand before the others. Merged at is the tail when active cells last had to merge.
+-- total and, if it matters, slot of the last that left stand before the others. Merged at is the tail when active cells last had to merge.
 -- The queue's clock is the server's plus the offset, which grows when the server's goes back. A pitch that is not 0
 -- says that no more than a crowd of permits ever stand within it, whatever was cancelled. So it tells by when each permit of a cell has come:
 -- a crowd before the last, a pitch before the cell's slot; two crowds before it, two pitches.
@@ -31,8 +31,8 @@ local key, op, born, windows = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local first_extra = 4 + 2 * windows
 
 local CELL = 26            -- digits
-local MOST_ACTIVE = 129    -- cells of a track that may still hold back the next turn
-local MOST_CELLS = 130     -- and those further back, which matter when the queue is cancelled back to them
+local MOST_ACTIVE = 130    -- cells of a track that may still hold back the next turn
+local MOST_CELLS = 131     -- and those further back, which matter when the queue is cancelled back to them
 local FINE = 64            -- cells that merge while they are active lie within one 64th of the length
 local MOST_TOTAL = 9999999999
 local MOST_TRACKS = 16     -- of all callers together
@@ -373,6 +373,7 @@ end
 
 local function write_queue(queue, now)
   settle_full(queue, now)
+  local keep_from = spacing(queue) > 0
   local lines, ends = {
     format('fair1 %s %.0f %.0f %.0f %.0f\n', queue.generation, now, queue.offset, queue.pitch, queue.crowd)
   }, now
@@ -382,7 +383,7 @@ local function write_queue(queue, now)
       newest, count = format('%016.0f%010.0f', track.last, track.total), count + 1
       ends = max(ends, track.last + track.length)
     end
-    lines[#lines + 1] = format('%.0f %.0f %.0f %.0f %.0f %.0f:', track.length, track.idle, track.merged, track.from, track.base, count)
+    lines[#lines + 1] = format('%.0f %.0f %.0f %.0f %.0f %.0f:', track.length, track.idle, track.merged, keep_from and track.from or 0, track.base, count)
     lines[#lines + 1] = track.cells
     lines[#lines + 1] = newest
     lines[#lines + 1] = '\n'
