@@ -3,20 +3,27 @@ package metrics
 // Figures are what one engine did in one scenario. A field that says nothing about an engine is nil.
 type Figures struct {
 	Grants             int        `json:"grants"`
+	Permits            int        `json:"permits"` // granted
 	Refused            int        `json:"refused"`
+	Left               int        `json:"left"` // gave up by themselves
 	Failed             int        `json:"failed"`
 	Inversions         int        `json:"inversions"`
 	MaxOvertake        int        `json:"max_overtake"`
 	UpstreamRejections int        `json:"upstream_rejections"`
 	MaxInWindow        int        `json:"max_in_window"`
 	Utilization        float64    `json:"utilization"`
+	UnusedPermits      float64    `json:"unused_permits"` // that utilization lacks
 	Jain               float64    `json:"jain"`
+	JainClients        float64    `json:"jain_clients"`       // without the division by callers
+	JainWorstSecond    float64    `json:"jain_worst_second"`  // of any second from the beginning on in which somebody got something
 	ShareMaxOverMin    *float64   `json:"share_max_over_min"` // null: a client got nothing
 	LongestStarvedMS   float64    `json:"longest_starved_ms"`
+	LongestGapMS       float64    `json:"longest_gap_ms"` // somebody waited, and nobody got anything
 	WaitMS             Quantiles  `json:"wait_ms"`
 	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
 	Early              *int       `json:"early,omitempty"`
 	SpreadMS           *float64   `json:"spread_ms,omitempty"`
+	SpreadP999MS       *float64   `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, and at least the largest
 	Shares             []Share    `json:"clients"`
 }
 
@@ -25,21 +32,27 @@ func Of(log Log, rule Rule) Figures {
 	arrived, got := arrivals(log.Calls), shares(log)
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
-		Utilization:      utilization(log, arrived, rule),
-		Jain:             jain(got),
+		Jain:             jain(got, Share.perCaller),
+		JainClients:      jain(got, Share.whole),
+		JainWorstSecond:  worstSecond(log),
 		ShareMaxOverMin:  maxOverMin(got),
 		LongestStarvedMS: Milliseconds(longestStarved(log)),
+		LongestGapMS:     Milliseconds(longestGap(log.Calls)),
 		WaitMS:           quantiles(waits(log.Calls)),
-		SpreadMS:         spread(arrived),
 		Shares:           got,
 	}
+	f.Utilization, f.UnusedPermits = utilization(log, arrived, rule)
+	f.SpreadMS, f.SpreadP999MS = spread(arrived)
 	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart)
 	for _, c := range log.Calls {
 		switch c.Outcome {
 		case Granted:
 			f.Grants++
+			f.Permits += c.Permits
 		case Refused:
 			f.Refused++
+		case Left:
+			f.Left++
 		case Failed:
 			f.Failed++
 		}

@@ -120,16 +120,37 @@ func TestMaxInWindowIsHalfOpen(t *testing.T) {
 }
 
 func TestJain(t *testing.T) {
-	require.InDelta(t, 1, jain([]Share{{1, 10}, {1, 10}, {1, 10}}), 1e-9)
-	require.InDelta(t, 1.0/3, jain([]Share{{1, 10}, {1, 0}, {1, 0}}), 1e-9)
-	require.InDelta(t, 0.9, jain([]Share{{1, 1}, {1, 2}}), 1e-9)
-	require.InDelta(t, 1, jain([]Share{{1, 10}, {50, 500}}), 1e-9, "grants are divided by callers")
-	require.InDelta(t, 1, jain([]Share{{1, 0}, {1, 0}}), 1e-9)
+	per := func(callersAndPermits ...int) (got []Share) {
+		for i := 0; i < len(callersAndPermits); i += 2 {
+			got = append(got, Share{Callers: callersAndPermits[i], Permits: callersAndPermits[i+1]})
+		}
+		return got
+	}
+	require.InDelta(t, 1, jain(per(1, 10, 1, 10, 1, 10), Share.perCaller), 1e-9)
+	require.InDelta(t, 1.0/3, jain(per(1, 10, 1, 0, 1, 0), Share.perCaller), 1e-9)
+	require.InDelta(t, 0.9, jain(per(1, 1, 1, 2), Share.perCaller), 1e-9)
+	require.InDelta(t, 1, jain(per(1, 10, 50, 500), Share.perCaller), 1e-9, "what a client got is divided by its callers")
+	require.InDelta(t, 510.0*510/(2*(100+250_000)), jain(per(1, 10, 50, 500), Share.whole), 1e-9, "or not")
+	require.InDelta(t, 1, jain(per(1, 0, 1, 0), Share.perCaller), 1e-9)
+}
+
+func TestTheWorstSecondIsOfThoseWhoWantedSomething(t *testing.T) {
+	worst := func(calls ...Call) float64 {
+		return worstSecond(Log{Begin: 500 * ms, End: 3900 * ms, Callers: []int{1, 1, 2}, Calls: calls})
+	}
+	heavy := grant(2, 500, 900)
+	heavy.Permits = 2
+	even := []Call{grant(0, 500, 600), grant(1, 500, 700), heavy}
+	require.InDelta(t, 1, worst(), 1e-9)
+	require.InDelta(t, 1, worst(even...), 1e-9)
+	require.InDelta(t, 1, worst(append(even, grant(0, 1500, 1600))...), 1e-9, "the others wanted nothing then")
+	require.InDelta(t, 0.5, worst(append(even, grant(0, 1500, 1600), stuck(1, 1550, 1600))...), 1e-9, "one wanted and got nothing")
+	require.InDelta(t, 1, worst(append(even, grant(0, 3500, 3600), stuck(1, 3500, 3900))...), 1e-9, "the last one is no whole second")
 }
 
 func TestMaxOverMin(t *testing.T) {
-	require.InDelta(t, 2, *maxOverMin([]Share{{2, 10}, {1, 10}, {1, 7}}), 1e-9)
-	require.Nil(t, maxOverMin([]Share{{1, 10}, {1, 0}}))
+	require.InDelta(t, 2, *maxOverMin([]Share{{2, 1, 10}, {1, 1, 10}, {1, 1, 7}}), 1e-9)
+	require.Nil(t, maxOverMin([]Share{{1, 9, 10}, {1, 9, 0}}))
 	require.Nil(t, maxOverMin(nil))
 }
 
@@ -144,10 +165,18 @@ func TestLongestStarved(t *testing.T) {
 	require.Equal(t, 700*ms, starved(1, grant(0, 0, 300), stuck(0, 200, 1000)), "up to the end of the run")
 }
 
+func TestAGapIsATimeInWhichSomebodyWaitedAndNobodyGotAnything(t *testing.T) {
+	require.Zero(t, longestGap(nil))
+	require.Equal(t, 600*ms, longestGap([]Call{grant(0, 0, 50), grant(1, 100, 700), grant(0, 750, 800)}))
+	require.Equal(t, 350*ms, longestGap([]Call{grant(0, 0, 700), grant(1, 100, 350), grant(1, 400, 500)}), "another's grant ends it")
+	require.Equal(t, 100*ms, longestGap([]Call{{Called: 0, Ended: 100 * ms, Outcome: Failed}, grant(0, 150, 200)}), "who fails no longer waits")
+}
+
 func TestUtilization(t *testing.T) {
 	rule := Rule{Permits: 4, Per: time.Second, Guard: 10 * ms}
 	utilized := func(end int, calls ...Call) float64 {
-		return utilization(Log{Callers: []int{1}, Calls: calls, End: time.Duration(end) * ms}, arrivals(calls), rule)
+		used, _ := utilization(Log{Callers: []int{1}, Calls: calls, End: time.Duration(end) * ms}, arrivals(calls), rule)
+		return used
 	}
 	bursts := func(periods, each, period int) (calls []Call) {
 		for p := range periods {
@@ -169,7 +198,11 @@ func TestUtilization(t *testing.T) {
 	require.InDelta(t, 0.75, utilized(10_000, bursts(10, 3, 1010)...), 0.05)
 	require.InDelta(t, 0.5, utilized(21_000, append(bursts(10, 4, 1010), stuck(0, 0, 21_000))...), 0.06, "to fall silent is to waste")
 	require.Zero(t, utilized(10_000))
-	require.Zero(t, utilized(10_000, grant(0, 0, 10), stuck(0, 0, 10_000)))
+	require.InDelta(t, 0, utilized(10_000, grant(0, 0, 10), stuck(0, 0, 10_000)), 1e-3)
+
+	lost := bursts(10, 4, 1010)
+	lost = append(lost[:20], lost[22:]...) // as when two of those whose turn it was have died
+	require.InDelta(t, 1-0.5/8, utilized(9090, lost...), 2e-3, "half of a quota in eight periods")
 
 	idle := bursts(3, 4, 1010)
 	for _, c := range bursts(3, 4, 1010) {
@@ -197,8 +230,21 @@ func TestSpread(t *testing.T) {
 		c.Turn = &Turn{Sent: time.Duration(sent) * ms, Replied: time.Duration(replied) * ms}
 		return c
 	}
-	require.InDelta(t, 14, *spread([]Call{call(3, 0, 2), call(120, 105, 110)}), 1e-9, "at most 15, at least 1")
-	require.Nil(t, spread([]Call{grant(0, 0, 1)}))
+	all, most := spread([]Call{call(3, 0, 2), call(120, 105, 110)})
+	require.InDelta(t, 14, *all, 1e-9, "at most 15, at least 1")
+	require.InDelta(t, 2, *most, 1e-9, "without the largest: at most 3, at least 1")
+	all, most = spread([]Call{grant(0, 0, 1)})
+	require.Nil(t, all)
+	require.Nil(t, most)
+
+	many := []Call{call(500, 0, 0)}
+	for range 1999 {
+		many = append(many, call(1, 0, 0))
+	}
+	many[1], many[2] = call(400, 0, 0), call(300, 0, 0)
+	all, most = spread(many)
+	require.InDelta(t, 499, *all, 1e-9)
+	require.InDelta(t, 299, *most, 1e-9, "two in two thousand are left out")
 }
 
 func TestQuantilesAreByNearestRank(t *testing.T) {
@@ -222,15 +268,35 @@ func TestFiguresOfAKnownLog(t *testing.T) {
 
 	f := Of(log, Rule{Permits: 1, Per: time.Second, Apart: 10 * ms})
 	require.Equal(t, 3, f.Grants)
+	require.Equal(t, 3, f.Permits)
 	require.Equal(t, 1, f.Refused)
+	require.Equal(t, 1, f.Left)
 	require.Equal(t, 2, f.Inversions)
 	require.Equal(t, 1, f.MaxOvertake)
 	require.Equal(t, 1, f.UpstreamRejections)
 	require.Equal(t, 2, f.MaxInWindow)
 	require.InDelta(t, 2, *f.ShareMaxOverMin, 1e-9)
 	require.InDelta(t, 2000, f.LongestStarvedMS, 1e-9)
-	require.Equal(t, []Share{{Callers: 1, Grants: 2}, {Callers: 1, Grants: 1}}, f.Shares)
+	require.Equal(t, []Share{{Callers: 1, Grants: 2, Permits: 2}, {Callers: 1, Grants: 1, Permits: 1}}, f.Shares)
 	require.Nil(t, f.Early, "an engine without a queue promises no turn")
 
 	require.Zero(t, *Of(log, Rule{Permits: 1, Per: time.Second, Apart: 10 * ms, Queues: true}).Early)
+}
+
+func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
+	rule := Rule{Permits: 4, Per: time.Second}
+	var calls []Call
+	for i := range 10 {
+		c := grant(i%2, 0, i*1000)
+		c.Permits = 1 + 2*(i%2) // the second client asks for three at a time, and its turn is three quarters of a quota
+		calls = append(calls, c)
+	}
+	f := Of(Log{End: 10 * time.Second, Callers: []int{1, 1}, Calls: calls}, rule)
+	require.Equal(t, 10, f.Grants)
+	require.Equal(t, 20, f.Permits)
+	require.Equal(t, 3, f.MaxInWindow)
+	require.InDelta(t, 3, *f.ShareMaxOverMin, 1e-9)
+	require.InDelta(t, 0.8, f.Jain, 1e-9)
+	require.InDelta(t, 0.5, f.Utilization, 0.01)
+	require.InDelta(t, 16, f.UnusedPermits, 0.1, "eight periods, half used")
 }

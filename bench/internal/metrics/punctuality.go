@@ -54,19 +54,27 @@ func punctuality(calls []Call) (late []time.Duration, early int) {
 }
 
 // spread is how much the delays from slot to arrival differed, at most: the largest they can have been less the smallest, with the
-// slot between sent + wait and replied + wait. A guard over it is enough. It is nil where no turn is known.
-func spread(arrived []Call) *float64 {
-	largest, smallest := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
+// slot between sent + wait and replied + wait. A guard over it is enough. The second figure leaves out the largest delays, one in a thousand but
+// at least one: where it is far lower, the machine had the hiccups. Both are nil where no turn is known.
+func spread(arrived []Call) (all, most *float64) {
+	var largest []time.Duration
+	smallest := time.Duration(math.MaxInt64)
 	for _, c := range arrived {
 		if c.Turn == nil {
 			continue
 		}
-		largest = max(largest, c.Arrived-(c.Turn.Sent+c.Turn.Wait))
+		largest = append(largest, c.Arrived-(c.Turn.Sent+c.Turn.Wait))
 		smallest = min(smallest, c.Arrived-(c.Turn.Replied+c.Turn.Wait))
 	}
-	if largest < smallest {
-		return nil
+	if len(largest) == 0 {
+		return nil, nil
 	}
-	ms := Milliseconds(largest - smallest)
-	return &ms
+	slices.Sort(largest)
+	without := max(1, len(largest)/1000)
+	last := len(largest) - 1
+	over := func(delay time.Duration) *float64 {
+		ms := Milliseconds(delay - smallest)
+		return &ms
+	}
+	return over(largest[last]), over(largest[max(0, last-without)])
 }

@@ -6,51 +6,56 @@ import (
 	"time"
 )
 
-// utilization is what was granted over what the guarded quota allows, from the first grant + Per on and while somebody was waiting.
+// utilization is how full the guarded quota's window was on average, from the first grant + Per on and while somebody was waiting: the
+// permits of the last period over those that the quota has. A strict limiter that lets everybody through as soon as it may comes to 1, whether it hands
+// out its quota one by one or in one go. To wait is to be held up for Apart, so the time that it takes to ask does not count.
 //
-// A limiter may hand out its quota in one go once a period, so a span that is no whole number of periods would measure where its ends fall, not
-// the limiter. The span therefore runs from a grant to the last one that comes a whole number of quotas later. A limiter that stops granting
-// does not profit: the span reaches at least to one period before the end of the run.
-//
-// What nobody wants for a while is not lost at once: it may be taken within the period that follows. So of a time in which nobody waited, only
-// what exceeds a period is taken out, and no strict limiter comes out over 1.
-func utilization(log Log, arrived []Call, rule Rule) float64 {
-	var permits []time.Duration
-	for _, c := range arrived {
-		for range c.Permits {
-			permits = append(permits, c.Arrived)
+// The second figure is how many permits that comes to which were allowed and not used. A permit is lost when a whole period passes without it.
+func utilization(log Log, arrived []Call, rule Rule) (used, unused float64) {
+	if len(arrived) == 0 {
+		return 0, 0
+	}
+	var occupied, possible, lost float64
+	before, within, waiting := time.Duration(0), 0, 0
+	for _, c := range changes(log, arrived, rule) {
+		if waiting > 0 {
+			span := float64(c.at - before)
+			occupied += span * float64(within)
+			possible += span * float64(rule.Permits)
+			lost += span * float64(max(0, rule.Permits-within))
 		}
+		before = c.at
+		within += c.within
+		waiting += c.waiting
 	}
-	if len(permits) == 0 {
-		return 0
+	if possible == 0 {
+		return 0, 0
 	}
-	first, _ := slices.BinarySearch(permits, permits[0]+rule.Per)
-	begin := permits[0] + rule.Per
-	end := log.End - rule.period()
-	last := first
-	if first < len(permits) {
-		begin = permits[first]
-		last += (len(permits) - 1 - first) / rule.Permits * rule.Permits
-		end = max(end, permits[last])
-	}
-	if end <= begin {
-		return 0
-	}
-	if last < len(permits) && end > permits[last] {
-		last, _ = slices.BinarySearch(permits, end)
-	}
-	worth := float64(rule.period()) / float64(rule.Permits)
-	busy := end - begin - idleWithin(log.Calls, begin, end, rule.period())
-	return float64(last-first) * worth / float64(busy)
+	return occupied / possible, lost / float64(rule.period())
 }
 
-// idleWithin is by how much the times of the span in which nobody waited exceeded credit, altogether.
-func idleWithin(calls []Call, begin, end, credit time.Duration) (idle time.Duration) {
-	inOrder := slices.SortedFunc(slices.Values(calls), func(a, b Call) int { return cmp.Compare(a.Called, b.Called) })
-	until := begin
-	for _, c := range inOrder {
-		idle += max(0, min(c.Called, end)-until-credit)
-		until = max(until, min(c.gone(), end))
+// change is by how much the permits in the window and those who wait become more or fewer.
+type change struct {
+	at              time.Duration
+	within, waiting int
+}
+
+// changes are in order. What happens outside of the time that counts is moved to its ends.
+func changes(log Log, arrived []Call, rule Rule) (all []change) {
+	begin, end := arrived[0].Arrived+rule.Per, log.End
+	add := func(at time.Duration, within, waiting int) {
+		all = append(all, change{max(begin, min(at, end)), within, waiting})
 	}
-	return idle + max(0, end-until-credit)
+	for _, c := range arrived {
+		add(c.Arrived, c.Permits, 0)
+		add(c.Arrived+rule.period(), -c.Permits, 0)
+	}
+	for _, c := range log.Calls {
+		if held := c.Called + rule.Apart; held < c.gone() {
+			add(held, 0, 1)
+			add(c.gone(), 0, -1)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	return all
 }
