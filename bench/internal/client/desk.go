@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/monotime"
 	"github.com/fairlimit/fairlimit/bench/internal/upstream"
@@ -41,7 +42,7 @@ func (d *desk) call(ctx context.Context, n int) bool {
 		c.Error = err.Error()
 		d.pause()
 	}
-	d.news.say(wire.News{Call: &c})
+	d.news.say(wire.News{Call: &c, RedisCalls: d.meter.count()})
 	return c.Outcome == metrics.Granted
 }
 
@@ -50,7 +51,7 @@ func (d *desk) outcome(ctx context.Context, err error) metrics.Outcome {
 	switch {
 	case err == nil:
 		return metrics.Granted
-	case errors.As(err, &refused):
+	case errors.As(err, &refused), errors.Is(err, engines.ErrRefused), errors.Is(ctx.Err(), context.DeadlineExceeded): // told so at once, or found out by waiting
 		return metrics.Refused
 	case d.run.Err() != nil:
 		return metrics.Waiting

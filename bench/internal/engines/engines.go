@@ -36,7 +36,7 @@ type Engine struct {
 }
 
 // All are the engines, the default ones first.
-var All = []Engine{fairEngine, windowEngine}
+var All = []Engine{fairEngine, windowEngine, redisRateEngine, localEngine, publishedEngine}
 
 // Named finds an engine.
 func Named(name string) (Engine, bool) {

@@ -15,9 +15,9 @@ import (
 
 // recorder is a limiter of this library whose callers call Wait, as users do, and which notes on the side what the engine told each of them.
 //
-// The limiter puts the questions of many callers into one, so the recorder must know a caller by its request. A caller's ctx has a deadline
-// that no other's has, weeks ahead; the limiter makes the request's MaxWait of it, and notes reads it back. The engine is then asked
-// what a caller without a deadline asks, so that it does exactly what it does for a user.
+// The limiter puts the questions of many callers into one, so the recorder must know a caller by its request. Each caller's ctx has a deadline
+// that no other's has, its own or one weeks ahead, and the limiter makes the request's MaxWait of it; the ctx of the question is that
+// of its first caller. Together they tell who asks. The engine is then asked what it would be without the recorder.
 type recorder struct {
 	limiter fairlimit.Limiter
 	notes   *notes
@@ -26,7 +26,7 @@ type recorder struct {
 func record(
 	build engine.Builder, rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration, opts ...fairlimit.Option,
 ) (Acquirer, error) {
-	notes := &notes{began: time.Now(), now: now, turns: map[int]*metrics.Turn{}}
+	notes := &notes{began: time.Now(), now: now, callers: map[time.Duration]int{}, turns: map[int]*metrics.Turn{}}
 	opts = append(opts, fairlimit.WithEngine(func(c engine.Config) (engine.Engine, error) {
 		e, err := build(c)
 		if err != nil {
@@ -42,14 +42,13 @@ func record(
 }
 
 func (r *recorder) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
-	if _, own := ctx.Deadline(); !own {
-		ctx = nameTag{ctx, r.notes.deadline(caller)}
-	}
-	err := r.limiter.WaitN(ctx, n)
-	return r.notes.take(caller), err
+	deadline, impatient := ctx.Deadline()
+	tag := nameTag{Context: ctx, at: r.notes.enter(caller, deadline, impatient)}
+	err := r.limiter.WaitN(tag, n)
+	return r.notes.leave(caller, tag.at), err
 }
 
-// nameTag is a ctx with a deadline that tells who asks. No timer stands behind it.
+// nameTag is a ctx with a deadline that tells who asks. No timer stands behind it but that of the ctx that it is put on.
 type nameTag struct {
 	context.Context
 	at time.Time
@@ -57,35 +56,72 @@ type nameTag struct {
 
 func (t nameTag) Deadline() (time.Time, bool) { return t.at, true }
 
-// The deadlines lie this far ahead and apart. Working out MaxWait and reading it back may lie half of apart from each other.
-const (
-	ahead = 1000 * time.Hour
-	apart = time.Second
-)
+// tagged is the key under which a nameTag's ctx holds its deadline.
+type tagged struct{}
 
-// notes are the turns that callers were told and have not yet taken.
+func (t nameTag) Value(key any) any {
+	if key == (tagged{}) {
+		return t.at
+	}
+	return t.Context.Value(key)
+}
+
+// ahead is where the deadlines of those lie who have none.
+const ahead = 1000 * time.Hour
+
+// notes are who asks, and the turns that callers were told and have not yet taken.
 type notes struct {
 	began time.Time
 	now   func() time.Duration
 
-	mu    sync.Mutex
-	turns map[int]*metrics.Turn
+	mu      sync.Mutex
+	callers map[time.Duration]int // by their deadlines, counted from began
+	turns   map[int]*metrics.Turn
 }
 
-func (n *notes) deadline(caller int) time.Time {
-	return n.began.Add(ahead + time.Duration(caller)*apart)
+// enter gives a caller a deadline that nobody else has.
+func (n *notes) enter(caller int, deadline time.Time, impatient bool) time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	at := ahead
+	if impatient {
+		at = deadline.Sub(n.began)
+	}
+	for {
+		if _, taken := n.callers[at]; !taken {
+			n.callers[at] = caller
+			return n.began.Add(at)
+		}
+		at++
+	}
+}
+
+// leave takes what the caller was told.
+func (n *notes) leave(caller int, deadline time.Time) *metrics.Turn {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.callers, deadline.Sub(n.began))
+	turn := n.turns[caller]
+	delete(n.turns, caller)
+	return turn
 }
 
 // nobody asks without a name tag.
 const nobody = -1
 
-// read takes the name tags off the requests.
-func (n *notes) read(requests []engine.Request) (plain []engine.Request, callers []int) {
-	since := time.Since(n.began)
+// read says who asks, and returns the requests as they are without name tags. All MaxWaits of a question are counted from one moment,
+// which the first caller's tag tells.
+func (n *notes) read(ctx context.Context, requests []engine.Request) (plain []engine.Request, callers []int) {
+	first, _ := ctx.Value(tagged{}).(time.Time)
+	moment := first.Sub(n.began) - requests[0].MaxWait
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	for _, r := range requests {
-		caller := nobody
-		if at := since + r.MaxWait - ahead + apart/2; r.MaxWait > ahead/2 && r.MaxWait < 2*ahead && at >= 0 {
-			caller = int(at / apart)
+		caller, known := n.callers[moment+r.MaxWait]
+		if !known {
+			caller = nobody
+		}
+		if moment+r.MaxWait >= ahead/2 {
 			r.MaxWait = engine.Forever
 		}
 		plain, callers = append(plain, r), append(callers, caller)
@@ -102,14 +138,6 @@ func (n *notes) put(caller int, turn metrics.Turn) {
 	n.turns[caller] = &turn
 }
 
-func (n *notes) take(caller int) *metrics.Turn {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	turn := n.turns[caller]
-	delete(n.turns, caller)
-	return turn
-}
-
 // noted is an engine whose grants are noted.
 type noted struct {
 	engine.Engine
@@ -117,7 +145,7 @@ type noted struct {
 }
 
 func (e *noted) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	plain, callers := e.notes.read(requests)
+	plain, callers := e.notes.read(ctx, requests)
 	sent := e.notes.now()
 	answers, err := e.Engine.Take(ctx, plain)
 	replied := e.notes.now()
@@ -126,5 +154,6 @@ func (e *noted) Take(ctx context.Context, requests []engine.Request) ([]engine.A
 			e.notes.put(callers[i], metrics.Turn{Sent: sent, Replied: replied, Wait: a.Wait})
 		}
 	}
+	delay(ctx, answers, callers)
 	return answers, err
 }

@@ -70,7 +70,7 @@ func TestRecorderKnowsWhoWasToldWhat(t *testing.T) {
 	}
 }
 
-func TestRecorderLeavesARealDeadlineAlone(t *testing.T) {
+func TestRecorderLeavesARealDeadlineAloneAndKnowsTheCallerByIt(t *testing.T) {
 	e := &tens{}
 	limiter, err := record(func(engine.Config) (engine.Engine, error) { return e, nil },
 		redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), "name",
@@ -79,10 +79,25 @@ func TestRecorderLeavesARealDeadlineAlone(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 
-	turn, err := limiter.Acquire(ctx, 3, 1)
-	require.NoError(t, err)
-	require.Nil(t, turn)
-	require.InDelta(t, time.Minute, e.asked[0].MaxWait, float64(10*time.Second))
+	var all sync.WaitGroup
+	for caller := range 10 { // of whom the even ones share a deadline to the nanosecond
+		all.Go(func() {
+			ctx := ctx
+			if caller%2 == 1 {
+				ctx = t.Context()
+			}
+			turn, err := limiter.Acquire(ctx, caller, caller+1)
+			assertTurn(t, err == nil && turn != nil && e.asked[turn.Wait/(10*time.Millisecond)].N == caller+1)
+		})
+	}
+	all.Wait()
+	for _, r := range e.asked {
+		if r.N%2 == 1 {
+			require.InDelta(t, time.Minute, r.MaxWait, float64(10*time.Second))
+		} else {
+			require.Equal(t, engine.Forever, r.MaxWait)
+		}
+	}
 }
 
 // assertTurn fails a test from any goroutine.

@@ -1,0 +1,45 @@
+package engines
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"golang.org/x/time/rate"
+
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/metrics"
+)
+
+// ErrRefused says that an engine refused a caller at once because its turn would come after its deadline.
+var ErrRefused = errors.New("refused: the turn would come too late")
+
+var localEngine = Engine{
+	Name:  "local",
+	About: "golang.org/x/time/rate in each process, with the quota divided by hand: what people do without a shared limiter",
+	Open: func(_ redis.UniversalClient, _ string, l load.Load, _ func() time.Duration) (Acquirer, error) {
+		interval := l.Quota.Per * time.Duration(l.Clients) / time.Duration(l.Quota.Permits)
+		return &local{limiter: rate.NewLimiter(rate.Every(interval), max(1, l.Quota.Permits/l.Clients))}, nil
+	},
+	Keys: func(string) []string { return nil },
+}
+
+// local knows how many processes there are and nothing else of them.
+type local struct{ limiter *rate.Limiter }
+
+// Acquire takes what is more than this process's share at once in several pieces, for there is no other way.
+func (l *local) Acquire(ctx context.Context, _, n int) (*metrics.Turn, error) {
+	for n > 0 {
+		piece := min(n, l.limiter.Burst())
+		if err := l.limiter.WaitN(ctx, piece); err != nil {
+			if ctx.Err() == nil { // it has no error of its own to match
+				err = fmt.Errorf("%w: %w", ErrRefused, err)
+			}
+			return nil, err
+		}
+		n -= piece
+	}
+	return nil, nil
+}

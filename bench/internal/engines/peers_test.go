@@ -1,0 +1,110 @@
+package engines
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/monotime"
+	"github.com/fairlimit/fairlimit/embedded"
+)
+
+func open(t *testing.T, e Engine, rdb redis.UniversalClient, permits int, per time.Duration, clients int) Acquirer {
+	t.Helper()
+	limiter, err := e.Open(rdb, t.Name(), load.Load{Quota: load.Quota{Permits: permits, Per: per}, Clients: clients}, monotime.Now)
+	require.NoError(t, err)
+	return limiter
+}
+
+func server(t *testing.T) *embedded.Server {
+	t.Helper()
+	s, err := embedded.Start()
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
+	for _, e := range All {
+		t.Run(e.Name, func(t *testing.T) {
+			s := server(t)
+			limiter := open(t, e, s.Client(), 4, 200*time.Millisecond, 2)
+			began := time.Now()
+			for range 12 {
+				_, err := limiter.Acquire(t.Context(), 0, 1)
+				require.NoError(t, err)
+			}
+			require.Greater(t, time.Since(began), 150*time.Millisecond, "the quota holds in a way")
+			require.Less(t, time.Since(began), 5*time.Second)
+
+			_, err := limiter.Acquire(t.Context(), 0, 3)
+			require.NoError(t, err, "several permits")
+
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			defer cancel()
+			for err == nil {
+				_, err = limiter.Acquire(ctx, 0, 1)
+			}
+			require.Less(t, time.Since(began), 10*time.Second, "a deadline is kept")
+
+			left, err := s.Client().Keys(t.Context(), "*").Result()
+			require.NoError(t, err)
+			require.Subset(t, e.Keys(t.Name()), left)
+		})
+	}
+}
+
+func TestPublishedOvertakes(t *testing.T) {
+	limiter := open(t, publishedEngine, server(t).Client(), 3, 600*time.Millisecond, 1).(*published)
+	arrivals := []int{0, 0, 0, 10, 450, 460}
+	goes := make([]int, len(arrivals))
+	began := time.Now()
+	for i, at := range arrivals {
+		time.Sleep(time.Until(began.Add(time.Duration(at) * time.Millisecond)))
+		ms, err := publishedScript.Run(t.Context(), limiter.rdb, []string{limiter.key}, limiter.limit, limiter.interval, noTimeout).Int()
+		require.NoError(t, err)
+		goes[i] = at + ms
+	}
+	for i, want := range []int{0, 0, 0, 599, 450, 999} {
+		require.InDelta(t, want, goes[i], 45, "%v", goes)
+	}
+	require.Less(t, goes[4], goes[3], "the fifth overtakes the fourth")
+}
+
+func TestPublishedLetsThroughWhenRedisIsAway(t *testing.T) {
+	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
+	defer away.Close()
+	_, err := open(t, publishedEngine, away, 1, time.Hour, 1).Acquire(t.Context(), 0, 1)
+	require.NoError(t, err)
+}
+
+func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
+	limiter := open(t, redisRateEngine, server(t).Client(), 10, 500*time.Millisecond, 1)
+	began, admitted := time.Now(), 0
+	for time.Since(began) < 480*time.Millisecond {
+		_, err := limiter.Acquire(t.Context(), 0, 1)
+		require.NoError(t, err)
+		admitted++
+	}
+	require.Greater(t, admitted, 14, "a whole burst, and what trickles in meanwhile")
+}
+
+func TestLocalGivesEachProcessItsPartAndNoMore(t *testing.T) {
+	limiter := open(t, localEngine, nil, 20, time.Second, 4)
+	began := time.Now()
+	for range 10 {
+		_, err := limiter.Acquire(t.Context(), 0, 1)
+		require.NoError(t, err)
+	}
+	require.Greater(t, time.Since(began), 900*time.Millisecond, "five at once, then five a second, though nobody else calls")
+
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := limiter.Acquire(ctx, 0, 1)
+	require.ErrorIs(t, err, ErrRefused)
+	require.NoError(t, ctx.Err(), "at once")
+}
