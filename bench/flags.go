@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
@@ -15,22 +14,26 @@ import (
 
 // plan is what the command line asks for.
 type plan struct {
-	scenarios []scenario.Scenario
-	engines   []engines.Engine
-	load      load.Load
-	redis     string
-	json      string
-	list      bool
+	rounds  []round
+	engines []engines.Engine
+	redis   string
+	json    string
+	list    bool
 }
 
-// guardFraction of Per is the guard, where none is given.
-const guardFraction = 100
+// round is one scenario under its load.
+type round struct {
+	scenario scenario.Scenario
+	load     load.Load
+}
 
 const intro = `bench puts callers in many processes under one quota and shows, from what the upstream saw, who was let through when.
 
   go run ./bench                             an embedded Redis, half a minute
   go run ./bench -redis localhost:6379       a real one
   go run ./bench -scenario all -json out.json
+
+A scenario may have clients, callers, a quota or a guard of its own (-list shows them); what a flag says comes first.
 
 `
 
@@ -40,14 +43,15 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	flags.SetOutput(io.Discard)
 	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare")
 	scenarioName := flags.String("scenario", "steady", "`name` of the way in which callers behave, or all")
-	quota := flags.String("quota", "20/1s", "the upstream's rule, `permits/duration`")
-	flags.IntVar(&p.load.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
-	guard := flags.Duration("guard", 0, "`duration` by which engines that can are told to lengthen the quota's window (default: a hundredth of it)")
-	flags.IntVar(&p.load.Clients, "clients", 4, "`processes` that call")
-	flags.IntVar(&p.load.Callers, "callers", 8, "`goroutines` that call in each process")
-	flags.DurationVar(&p.load.Duration, "duration", 12*time.Second, "`time` that each scenario runs on each engine")
+	asked := load.Default
+	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
+	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
+	flags.DurationVar(&asked.Guard, "guard", 0, "`duration` by which engines that can are told to lengthen the quota's window (default: a hundredth of it)")
+	flags.IntVar(&asked.Clients, "clients", asked.Clients, "`processes` that call")
+	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call in each process")
+	flags.DurationVar(&asked.Duration, "duration", asked.Duration, "`time` that each scenario runs on each engine")
 	flags.StringVar(&p.redis, "redis", "", "`host:port` of a Redis to use instead of an embedded one, or a redis:// URL")
-	flags.Uint64Var(&p.load.Seed, "seed", 1, "`number` that the callers' choices follow from")
+	flags.Uint64Var(&asked.Seed, "seed", asked.Seed, "`number` that the callers' choices follow from")
 	flags.StringVar(&p.json, "json", "", "`file` for the figures as JSON, one object a line for each scenario; - is standard output")
 	flags.BoolVar(&p.list, "list", false, "list scenarios and engines, and end")
 
@@ -63,29 +67,56 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		return p, fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
 	}
 
-	burst := p.load.Quota.Burst
-	if p.load.Quota, err = load.ParseQuota(*quota); err != nil {
+	parsed, err := load.ParseQuota(*quota)
+	if err != nil {
 		return p, fmt.Errorf("-quota: %w", err)
 	}
-	p.load.Quota.Burst = burst
-	p.load.Guard = p.load.Quota.Per / guardFraction
-	flags.Visit(func(f *flag.Flag) {
-		if f.Name == "guard" {
-			p.load.Guard = *guard
-		}
-	})
-	if err := p.load.Check(); err != nil {
-		return p, err
-	}
+	asked.Quota.Permits, asked.Quota.Per = parsed.Permits, parsed.Per
 	if p.engines, err = pick("-engines", *engineNames, engines.Named); err != nil {
 		return p, err
 	}
-	if *scenarioName == "all" {
-		p.scenarios = scenario.All
-		return p, nil
+	scenarios := scenario.All
+	if *scenarioName != "all" {
+		if scenarios, err = pick("-scenario", *scenarioName, scenario.Named); err != nil {
+			return p, err
+		}
 	}
-	p.scenarios, err = pick("-scenario", *scenarioName, scenario.Named)
-	return p, err
+	given := map[string]bool{}
+	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for _, s := range scenarios {
+		l := loadOf(s, asked, given)
+		if err := l.Check(); err != nil {
+			return p, err
+		}
+		p.rounds = append(p.rounds, round{s, l})
+	}
+	return p, nil
+}
+
+// loadOf is the scenario's own load, but for what the flags that were given say.
+func loadOf(s scenario.Scenario, asked load.Load, given map[string]bool) load.Load {
+	l := s.Load.Or(load.Default)
+	if given["quota"] {
+		l.Quota.Permits, l.Quota.Per = asked.Quota.Permits, asked.Quota.Per
+	}
+	if given["burst"] {
+		l.Quota.Burst = asked.Quota.Burst
+	}
+	if given["clients"] {
+		l.Clients = asked.Clients
+	}
+	if given["callers"] {
+		l.Callers = asked.Callers
+	}
+	if given["duration"] {
+		l.Duration = asked.Duration
+	}
+	l.Seed = asked.Seed
+	if given["guard"] {
+		l.Guard = asked.Guard
+		return l
+	}
+	return l.Guarded()
 }
 
 // pick finds each of a list of names.

@@ -11,11 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 
 	"github.com/fairlimit/fairlimit/bench/internal/client"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/load"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
@@ -72,13 +74,32 @@ func list(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "scenarios")
 	for _, s := range scenario.All {
-		fmt.Fprintf(table, "  %s\t%s\n", s.Name, s.About)
+		fmt.Fprintf(table, "  %s\t%s%s\n", s.Name, s.About, own(s.Load))
 	}
 	fmt.Fprintln(table, "\nengines")
 	for _, e := range engines.All {
 		fmt.Fprintf(table, "  %s\t%s\n", e.Name, e.About)
 	}
 	_ = table.Flush()
+}
+
+// own is in what a scenario's load differs from the usual one.
+func own(l load.Load) string {
+	var ways []string
+	add := func(differs bool, format string, arg any) {
+		if differs {
+			ways = append(ways, fmt.Sprintf(format, arg))
+		}
+	}
+	add(l.Clients > 0, "-clients %d", l.Clients)
+	add(l.Callers > 0, "-callers %d", l.Callers)
+	add(l.Quota.Permits > 0, "-quota %v", l.Quota)
+	add(l.Guard > 0, "-guard %v", l.Guard)
+	add(l.Duration > 0, "-duration %v", l.Duration)
+	if len(ways) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(ways, " ") + ")"
 }
 
 // self starts this program as a client.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/monotime"
 	"github.com/fairlimit/fairlimit/bench/internal/progress"
 	"github.com/fairlimit/fairlimit/bench/internal/report"
@@ -36,44 +38,76 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		return 0, err
 	}
 
+	var measured []report.Report
 	display := progress.On(stderr)
-	for _, s := range p.scenarios {
-		var results []*trial.Result
-		for _, e := range p.engines {
-			if ctx.Err() != nil {
-				break
-			}
-			display.Begin(fmt.Sprintf("%s, %s", s.Name, e.Name), p.load.Duration)
-			result, err := trial.Trial{
-				Scenario: s, Engine: e, Load: p.load, Backend: server, Name: "bench:" + rand.Text(), Command: command, Watch: display.Update,
-			}.Run(ctx)
-			display.End()
-			switch {
-			case errors.Is(err, context.Canceled): // before it began
-			case err != nil:
-				return faults, fmt.Errorf("%s, %s: %w", s.Name, e.Name, err)
-			default:
-				results = append(results, result)
-				faults += len(result.Faults)
-			}
-		}
-		if len(results) == 0 {
-			fmt.Fprintf(stderr, "%s: interrupted before anything was measured\n", s.Name)
+	for number, r := range p.rounds {
+		if ctx.Err() != nil {
 			break
 		}
-		r := report.Of(results)
-		if err := errors.Join(r.Table(table), r.JSON(figures)); err != nil {
+		display.Of(number+1, len(p.rounds))
+		results, err := r.measure(ctx, p.engines, server, command, display)
+		switch {
+		case errors.Is(err, backend.ErrNotOurs):
+			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
+			continue
+		case err != nil:
+			return faults, fmt.Errorf("%s: %w", r.scenario.Name, err)
+		case len(results) == 0:
+			fmt.Fprintf(stderr, "%s: interrupted before anything was measured\n", r.scenario.Name)
+			continue
+		}
+		for _, result := range results {
+			faults += len(result.Faults)
+		}
+		of := report.Of(results)
+		measured = append(measured, of)
+		if err := errors.Join(of.Table(table), of.JSON(figures)); err != nil {
 			return faults, fmt.Errorf("the report cannot be written: %w", err)
 		}
+	}
+	if len(p.rounds) > 1 {
+		return faults, report.Summary(table, measured)
 	}
 	return faults, nil
 }
 
+// measure puts each engine through the round. When ctx ends, it returns what there is until then.
+func (r round) measure(
+	ctx context.Context, all []engines.Engine, server *backend.Backend, command func() *exec.Cmd, display *progress.Progress,
+) (results []*trial.Result, err error) {
+	if r.scenario.EndsRedis {
+		if server, err = server.Own(ctx); err != nil {
+			return nil, err
+		}
+		defer server.Close()
+	}
+	for _, e := range all {
+		display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
+		result, err := trial.Trial{
+			Scenario: r.scenario, Engine: e, Load: r.load, Backend: server, Name: "bench:" + rand.Text(), Command: command, Watch: display.Update,
+		}.Run(ctx)
+		display.End()
+		switch {
+		case ctx.Err() != nil && err != nil: // it had not begun
+			return results, nil
+		case err != nil:
+			return results, fmt.Errorf("%s: %w", e.Name, err)
+		}
+		results = append(results, result)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return results, nil
+}
+
 // try makes each engine once, so that a quota one of them cannot hold is told before anything is measured.
 func (p plan) try(server *backend.Backend) error {
-	for _, e := range p.engines {
-		if _, err := e.Open(server.Client(), "bench", e.Given(p.load), monotime.Now); err != nil {
-			return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, p.load.Quota, err)
+	for _, r := range p.rounds {
+		for _, e := range p.engines {
+			if _, err := e.Open(server.Client(), "bench", e.Given(r.load), monotime.Now); err != nil {
+				return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
+			}
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ package backend
 import (
 	"context"
 	"fmt"
+	"net"
 	"strconv"
 	"strings"
 	"time"
@@ -22,8 +23,10 @@ type Backend struct {
 	Name string // as the reports call it
 	Addr string // for clients
 
-	client *redis.Client
-	close  func()
+	embedded string // the address, if it is embedded
+	client   *redis.Client
+	close    func()
+	restart  func(ctx context.Context, away time.Duration) error // nil if it is not ours to restart
 }
 
 // Open uses the server at addr, or starts an embedded one for "".
@@ -33,17 +36,28 @@ func Open(ctx context.Context, addr string) (*Backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Backend{Name: "embedded", Addr: server.Addr(), client: server.Client(), close: server.Close}, nil
+		return &Backend{Name: "embedded", Addr: server.Addr(), embedded: server.Addr(), client: server.Client(), close: server.Close}, nil
 	}
-	client, err := Connect(ctx, addr)
+	client, err := Connect(ctx, addr, "")
 	if err != nil {
 		return nil, err
 	}
 	b := &Backend{Name: "redis", Addr: addr, client: client, close: func() { _ = client.Close() }}
-	if server, err := client.InfoMap(ctx, "server").Result(); err == nil {
+	b.named(ctx)
+	return b, nil
+}
+
+// named adds the version that the server says it has.
+func (b *Backend) named(ctx context.Context) {
+	if server, err := b.client.InfoMap(ctx, "server").Result(); err == nil {
 		b.Name += " " + server["Server"]["redis_version"]
 	}
-	return b, nil
+}
+
+// Dial opens a plain connection to where the server listens.
+func (b *Backend) Dial() (net.Conn, error) {
+	options := b.client.Options()
+	return net.Dial(options.Network, options.Addr)
 }
 
 // Client is a connection of the parent's own.
@@ -52,8 +66,9 @@ func (b *Backend) Client() *redis.Client { return b.client }
 // Close ends the embedded server, or the connection to the given one.
 func (b *Backend) Close() { b.close() }
 
-// Connect returns a client of the server at host:port, or at a redis:// URL, once the server has answered.
-func Connect(ctx context.Context, addr string) (*redis.Client, error) {
+// Connect returns a client of the server at host:port, or at a redis:// URL, once the server has answered. If via is not empty, it is the
+// host:port that the client connects to instead.
+func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
 	logging.Disable() // what goes wrong is told once, by whoever asked
 	options := &redis.Options{Addr: addr}
 	if strings.Contains(addr, "://") {
@@ -61,6 +76,9 @@ func Connect(ctx context.Context, addr string) (*redis.Client, error) {
 		if options, err = redis.ParseURL(addr); err != nil {
 			return nil, fmt.Errorf("-redis %s cannot be read: %w", addr, err)
 		}
+	}
+	if via != "" {
+		options.Network, options.Addr = "tcp", via
 	}
 	client := redis.NewClient(options)
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -75,7 +93,7 @@ func Connect(ctx context.Context, addr string) (*redis.Client, error) {
 // Calls is how many commands of the engines' kind the server has worked off in its life; false where the server does not count.
 func (b *Backend) Calls(ctx context.Context) (int, bool) {
 	info, err := b.client.InfoMap(ctx, "commandstats").Result()
-	if err != nil {
+	if err != nil || b.restart != nil { // a restart sets the counter back
 		return 0, false
 	}
 	stats, found := info["Commandstats"]

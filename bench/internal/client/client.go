@@ -97,7 +97,7 @@ func assemble(job wire.Job, news *speaker) (*crew, error) {
 	if !known {
 		return nil, fmt.Errorf("no engine %q", job.Engine)
 	}
-	rdb, err := backend.Connect(ctx, job.Redis)
+	rdb, err := backend.Connect(ctx, job.Redis, job.Via)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,13 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/wire"
 )
 
-// homecoming is how long a client may take to end after it was told to stop.
-const homecoming = 10 * time.Second
+const (
+	// homecoming is how long a client may take to end after it was told to stop.
+	homecoming = 10 * time.Second
+
+	// patience is how long it may take until all clients are ready.
+	patience = 60 * time.Second
+)
 
 // Fleet is the client processes of one run.
 type Fleet struct {
@@ -33,16 +38,34 @@ func Launch(ctx context.Context, command func() *exec.Cmd, jobs []wire.Job) (*Fl
 		}
 		f.processes = append(f.processes, p)
 	}
+	late := time.After(patience)
 	for _, p := range f.processes {
-		select {
-		case <-p.ready:
-		case err := <-f.died:
+		if err := f.await(ctx, p, late); err != nil {
 			return nil, errors.Join(err, f.Close())
-		case <-ctx.Done():
-			return nil, errors.Join(context.Cause(ctx), f.Close())
 		}
 	}
 	return f, nil
+}
+
+// await returns when a process is ready, or with the reason why it will not be.
+func (f *Fleet) await(ctx context.Context, p *process, late <-chan time.Time) error {
+	select {
+	case <-p.ready:
+		return nil
+	case err := <-f.died:
+		return err
+	case <-p.ended:
+		select {
+		case err := <-f.died:
+			return err
+		default:
+			return fmt.Errorf("client %d ended before it was ready", p.client)
+		}
+	case <-late:
+		return fmt.Errorf("client %d was not ready within %v", p.client, patience)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // Died tells of clients that ended before they were told to.
@@ -55,7 +78,10 @@ func (f *Fleet) Start(at time.Duration) error {
 
 // Stop sends everybody home and returns when all are, with all that they told.
 func (f *Fleet) Stop() (calls []metrics.Call, redisCalls int, err error) {
-	err = f.order(wire.Order{Stop: true})
+	for _, p := range f.processes {
+		err = errors.Join(err, p.resume()) // who sleeps hears nothing
+	}
+	err = errors.Join(err, f.order(wire.Order{Stop: true}))
 	late := time.After(homecoming)
 	for _, p := range f.processes {
 		select {
@@ -79,6 +105,23 @@ func (f *Fleet) Close() error {
 	all.Wait()
 	return nil
 }
+
+// Clients is how many there are.
+func (f *Fleet) Clients() int { return len(f.processes) }
+
+// Kill ends a client with no time to put anything in order, and returns when it has ended. Died does not tell of it.
+func (f *Fleet) Kill(client int) error {
+	p := f.processes[client]
+	p.condemned.Store(true)
+	p.kill()
+	return nil
+}
+
+// Suspend makes a client's process stand still.
+func (f *Fleet) Suspend(client int) error { return f.processes[client].suspend() }
+
+// Resume lets it go on.
+func (f *Fleet) Resume(client int) error { return f.processes[client].resume() }
 
 func (f *Fleet) order(o wire.Order) (err error) {
 	for _, p := range f.processes {

@@ -3,6 +3,7 @@ package fleet_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -36,6 +37,15 @@ func TestMain(m *testing.M) {
 		orders.Scan()
 		fmt.Println(`{"failed":"no Redis"}`)
 		os.Exit(1)
+	case "done before it began":
+		orders.Scan()
+		fmt.Println(`{"done":{}}`)
+	case "works for ever":
+		orders.Scan()
+		fmt.Println(`{"ready":true}`)
+		for orders.Scan() {
+			fmt.Println(`{"call":{"client":0,"seq":1},"redis_calls":3}`)
+		}
 	case "never ready":
 		for orders.Scan() { // until the orders end
 		}
@@ -92,6 +102,41 @@ func TestAClientThatDiesAtWorkIsToldOfAndWhatItToldStays(t *testing.T) {
 	calls, _, _ := f.Stop()
 	require.Len(t, calls, 1)
 	require.Equal(t, 7, calls[0].Seq)
+}
+
+func TestLaunchDoesNotWaitForTheDead(t *testing.T) {
+	_, err := fleet.Launch(t.Context(), clients("done before it began"), []wire.Job{{Client: 3}})
+	require.ErrorContains(t, err, "client 3 ended before it was ready")
+}
+
+func TestAClientThatIsKilledOnPurposeIsNoFaultAndWhatItToldStays(t *testing.T) {
+	f, err := fleet.Launch(t.Context(), clients("works for ever"), []wire.Job{{Client: 0}})
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, f.Start(1))
+	time.Sleep(200 * time.Millisecond)
+	require.NoError(t, f.Kill(0))
+	calls, sent, err := f.Stop()
+	require.NoError(t, err)
+	require.Len(t, calls, 1)
+	require.Equal(t, 3, sent)
+	require.Empty(t, f.Died())
+}
+
+func TestASleepingClientIsWokenToBeSentHome(t *testing.T) {
+	f, err := fleet.Launch(t.Context(), clients("does its job"), []wire.Job{{Client: 0}})
+	require.NoError(t, err)
+	defer f.Close()
+	if err := f.Suspend(0); errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	require.NoError(t, f.Start(1))
+	time.Sleep(100 * time.Millisecond)
+	began := time.Now()
+	calls, _, err := f.Stop()
+	require.NoError(t, err)
+	require.Len(t, calls, 2)
+	require.Less(t, time.Since(began), 5*time.Second)
 }
 
 func TestLaunchEndsWithItsContext(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/wire"
@@ -20,6 +21,9 @@ type process struct {
 	orders *json.Encoder
 	stdin  io.Closer
 	stderr bytes.Buffer // read after the process has ended
+
+	condemned atomic.Bool // its end is intended
+	suspended atomic.Bool
 
 	ready chan struct{} // closed when it says so
 	ended chan struct{} // closed when it has ended and everything it told is here
@@ -72,7 +76,7 @@ func (p *process) listen(stdout io.Reader, died chan<- error) {
 	_, _ = io.Copy(io.Discard, stdout) // after garbage, let it end
 	err := p.cmd.Wait()
 	told := p.told()
-	if !told.isDone {
+	if !told.isDone && !p.condemned.Load() {
 		died <- fmt.Errorf("client %d died: %s", p.client, p.why(told, err))
 	}
 	close(p.ended)
@@ -86,6 +90,7 @@ func (p *process) note(news wire.News) {
 		close(p.ready)
 	case news.Call != nil:
 		p.account.calls = append(p.account.calls, *news.Call)
+		p.account.done.RedisCalls = news.RedisCalls
 	case news.Done != nil:
 		p.account.done, p.account.isDone = *news.Done, true
 	case news.Failed != "":
@@ -115,6 +120,20 @@ func (p *process) hasEnded() bool {
 	default:
 		return false
 	}
+}
+
+func (p *process) suspend() error {
+	if p.hasEnded() || p.suspended.Swap(true) {
+		return nil
+	}
+	return stop(p.cmd.Process)
+}
+
+func (p *process) resume() error {
+	if p.hasEnded() || !p.suspended.Swap(false) {
+		return nil
+	}
+	return goOn(p.cmd.Process)
 }
 
 // kill ends the process if it still runs and waits for its end.

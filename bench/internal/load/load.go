@@ -2,6 +2,7 @@
 package load
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -17,6 +18,36 @@ type Load struct {
 	Callers  int           // goroutines in each, if the scenario does not say otherwise
 	Duration time.Duration // of one scenario on one engine
 	Seed     uint64
+}
+
+// Default is what a run is, where neither its scenario nor a flag says otherwise. The guard is a hundredth of the quota's window.
+var Default = Load{Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1}
+
+// guardFraction of Per is the guard, where none is given.
+const guardFraction = 100
+
+// Or takes from another load what this one leaves at zero.
+func (l Load) Or(other Load) Load {
+	if l.Quota.Permits == 0 {
+		l.Quota.Permits, l.Quota.Per = other.Quota.Permits, other.Quota.Per
+	}
+	if l.Quota.Burst == 0 {
+		l.Quota.Burst = other.Quota.Burst
+	}
+	return Load{
+		Quota:    l.Quota,
+		Guard:    cmp.Or(l.Guard, other.Guard),
+		Clients:  cmp.Or(l.Clients, other.Clients),
+		Callers:  cmp.Or(l.Callers, other.Callers),
+		Duration: cmp.Or(l.Duration, other.Duration),
+		Seed:     cmp.Or(l.Seed, other.Seed),
+	}
+}
+
+// Guarded is the load with the guard that there is where none is given.
+func (l Load) Guarded() Load {
+	l.Guard = cmp.Or(l.Guard, l.Quota.Per/guardFraction)
+	return l
 }
 
 // Quota is at most Permits in any window of length Per, of which at most Burst go back to back; Burst 0 means Permits.

@@ -19,6 +19,7 @@ type Progress struct {
 	w    io.Writer
 	live bool
 	what string
+	pos  string        // which of how many
 	next time.Duration // the next plain line is due when this much is left
 }
 
@@ -28,10 +29,18 @@ func On(f *os.File) *Progress { return &Progress{w: f, live: term.IsTerminal(int
 // To shows progress in plain lines.
 func To(w io.Writer) *Progress { return &Progress{w: w} }
 
+// Of says which of how many scenarios comes next.
+func (p *Progress) Of(number, all int) {
+	p.pos = ""
+	if all > 1 {
+		p.pos = fmt.Sprintf("%d/%d ", number, all)
+	}
+}
+
 // Begin says what comes next.
 func (p *Progress) Begin(what string, lasts time.Duration) {
-	p.what, p.next = what, lasts-between
-	p.show(fmt.Sprintf("%s: %v to go", what, lasts.Round(time.Second)))
+	p.what, p.next = p.pos+what, lasts-between
+	p.show(fmt.Sprintf("%s: %v to go", p.what, lasts.Round(time.Second)))
 }
 
 // Update says how far it is.

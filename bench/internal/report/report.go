@@ -18,8 +18,10 @@ type Report struct {
 	Seconds   float64  `json:"seconds"`  // asked for
 	ApartMS   float64  `json:"apart_ms"` // how far apart calls and arrivals must be for their order to count
 	Engines   []Engine `json:"engines"`
+	Goal      *Goal    `json:"goal"` // null: the scenario has none, or the engine that it is for was not measured
 
 	about string
+	shows string // what there is to see where there is no goal
 }
 
 // Quota is what was asked for; what an engine could be given stands with the engine.
@@ -40,6 +42,8 @@ type Engine struct {
 	RedisCallsPerGrant float64  `json:"redis_calls_per_grant"`
 	RedisCallsBy       string   `json:"redis_calls_counted_by"`
 	Faults             []string `json:"faults,omitempty"`
+
+	Incidents []trial.Incident `json:"incidents,omitempty"` // that the scenario is about
 }
 
 // Of puts the results of one scenario, of which there is at least one, together.
@@ -52,15 +56,16 @@ func Of(results []*trial.Result) Report {
 			Burst: t.Load.Quota.Burst, GuardMS: metrics.Milliseconds(t.Load.Guard),
 		},
 		Clients: t.Load.Clients, Callers: t.Load.Callers, Seconds: t.Load.Duration.Seconds(),
-		ApartMS: metrics.Milliseconds(trial.Apart),
-		about:   t.Scenario.About,
+		ApartMS: metrics.Milliseconds(t.Scenario.Apart()),
+		about:   t.Scenario.About, shows: t.Scenario.Shows,
 	}
 	for _, one := range results {
 		r.Engines = append(r.Engines, Engine{
 			Name: one.Trial.Engine.Name, GuardMS: metrics.Milliseconds(one.Given.Guard), Burst: one.Given.Quota.Burst,
 			Seconds: (one.Log.End - one.Log.Begin).Seconds(),
-			Figures: one.Figures, RedisCallsPerGrant: one.RedisCalls, RedisCallsBy: one.CountedBy, Faults: one.Faults,
+			Figures: one.Figures, RedisCallsPerGrant: one.RedisCalls, RedisCallsBy: one.CountedBy, Faults: one.Faults, Incidents: one.Incidents,
 		})
 	}
+	r.Goal = goalOf(r)
 	return r
 }

@@ -33,7 +33,7 @@ func results() []*trial.Result {
 	}
 	one := result(engines.Engine{Name: "queueing", Queues: true, Guards: true, Bursts: true}, metrics.Figures{
 		Grants: 200, MaxInWindow: 20, Utilization: 0.999, Jain: 1, ShareMaxOverMin: &ratio, Early: &early,
-		LatenessMS: &metrics.Quantiles{P50: 0.6, P99: 1.2, Max: 2}, SpreadMS: &spread,
+		LatenessMS: &metrics.Quantiles{P50: 0.6, P99: 1.2, Max: 2}, SpreadMS: &spread, SpreadP999MS: &spread,
 	})
 	other := result(engines.Engine{Name: "polling"}, metrics.Figures{Grants: 190, Inversions: 77, UpstreamRejections: 4, SpreadMS: &wide})
 	other.Faults = []string{"client 3 died"}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -21,25 +22,60 @@ func (r Report) rows() []row {
 	count := func(n func(Engine) int) func(Engine) string {
 		return func(e Engine) string { return strconv.Itoa(n(e)) }
 	}
-	return []row{
+	return r.telling([]row{
 		{"grants", count(func(e Engine) int { return e.Grants }), "calls that got their turn"},
+		{"refused", rare(func(e Engine) int { return e.Refused }), "calls whose turn would have come after their deadline"},
+		{"gave up", rare(func(e Engine) int { return e.Left }), "calls that did not want to wait any longer"},
+		{"failed", rare(func(e Engine) int { return e.Failed }), "calls that got an error"},
 		{"inversions", count(func(e Engine) int { return e.Inversions }), fmt.Sprintf("pairs served in the wrong order by %v or more", short(r.ApartMS))},
 		{"max overtake", count(func(e Engine) int { return e.MaxOvertake }), "most calls that passed a single one"},
 		{"upstream 429s", count(func(e Engine) int { return e.UpstreamRejections }), "calls the upstream turned away: the quota was broken"},
 		{"max in window", count(func(e Engine) int { return e.MaxInWindow }), fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits)},
 		{"utilization", func(e Engine) string { return percent(e.Utilization) }, "of what quota and guard allow"},
+		{"unused", r.inTrouble(func(e Engine) string { return fmt.Sprintf("%.0f", e.UnusedPermits) }), "permits that it might have granted"},
 		{"guard", func(e Engine) string { return short(e.GuardMS) }, "that the engine was given"},
-		{"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) }, "of the clients' shares; 1 is equal"},
+		{"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) }, "of the clients' shares a caller; 1 is equal"},
 		{"best / worst", ratio, "client's share"},
 		{"starved", func(e Engine) string { return short(e.LongestStarvedMS) }, "longest that a waiting client got nothing"},
+		{"longest gap", r.inTrouble(func(e Engine) string { return short(e.LongestGapMS) }), "in which somebody waited and nobody got anything"},
 		{"wait p50", func(e Engine) string { return short(e.WaitMS.P50) }, "from call to turn"},
 		{"wait p99", func(e Engine) string { return short(e.WaitMS.P99) }, ""},
 		{"wait max", func(e Engine) string { return short(e.WaitMS.Max) }, ""},
 		{"early", early, "turns taken before their time"},
 		{"late p50 / p99", late, "after their time"},
 		{"Redis calls", func(e Engine) string { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) }, "a grant" + r.countedBy()},
-		{"delay spread", spread, "from slot to arrival; the guard should be over it"},
+		{"delay spread", spread, "from slot to arrival, without the worst 0.1 % / all"},
+	})
+}
+
+// rare is the cell of a row that is left out where it says 0 of every engine.
+func rare(n func(Engine) int) func(Engine) string {
+	return func(e Engine) string {
+		if n(e) == 0 {
+			return nothing
+		}
+		return strconv.Itoa(n(e))
 	}
+}
+
+const nothing = "–"
+
+// inTrouble is a cell for scenarios that show what is lost.
+func (r Report) inTrouble(cell func(Engine) string) func(Engine) string {
+	if r.shows != "" {
+		return cell
+	}
+	return func(Engine) string { return nothing }
+}
+
+// telling leaves out the rows in which there is nothing for any engine.
+func (r Report) telling(rows []row) (told []row) {
+	for _, row := range rows {
+		if slices.ContainsFunc(r.Engines, func(e Engine) bool { return row.cell(e) != nothing }) {
+			told = append(told, row)
+		}
+	}
+	return told
 }
 
 // widest is how wide the names of the rows are: they stand to the left, while the table aligns to the right.
@@ -64,6 +100,7 @@ func (r Report) Table(w io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	fmt.Fprintf(w, "goal: %s\n", r.Outcome())
 	for _, e := range r.Engines {
 		for _, remark := range r.remarks(e) {
 			fmt.Fprintf(w, "%s: %s\n", e.Name, remark)
@@ -77,17 +114,44 @@ func (r Report) remarks(e Engine) (remarks []string) {
 	if e.Seconds < r.Seconds-0.5 {
 		remarks = append(remarks, fmt.Sprintf("ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds))
 	}
-	if e.GuardMS > 0 && e.SpreadMS != nil && *e.SpreadMS > e.GuardMS {
-		guard := time.Duration(math.Ceil(*e.SpreadMS*1.2)) * time.Millisecond
-		remarks = append(remarks, fmt.Sprintf("delays spread over %s, more than the guard; -guard %v would cover them", short(*e.SpreadMS), guard))
-	}
-	if e.SpreadMS != nil && *e.SpreadMS > 2*r.ApartMS && e.Inversions > 0 {
-		remarks = append(remarks, fmt.Sprintf("delays spread over %s, so some of its inversions may be this machine's", short(*e.SpreadMS)))
+	for _, incident := range e.Incidents {
+		remarks = append(remarks, fmt.Sprintf("%s after %.1f s", incident.What, incident.AtMS/1000))
 	}
 	if r.Quota.Burst != e.Burst {
 		remarks = append(remarks, "cannot be given a -burst")
 	}
+	if r.shows != "" { // what the delays come from is what there is to see
+		return append(remarks, e.Faults...)
+	}
+	if e.GuardMS > 0 && e.SpreadMS != nil && *e.SpreadMS > e.GuardMS {
+		remarks = append(remarks, uncovered(e))
+	}
+	if e.SpreadMS != nil && *e.SpreadMS > r.ApartMS && e.Inversions > 0 {
+		remarks = append(remarks, fmt.Sprintf("delays spread over %s, so some of its inversions may be this machine's", short(*e.SpreadMS)))
+	}
 	return append(remarks, e.Faults...)
+}
+
+// uncovered says what to do about a guard that the delays were not under.
+func uncovered(e Engine) string {
+	if e.SpreadP999MS != nil && *e.SpreadP999MS <= e.GuardMS {
+		return fmt.Sprintf("a hiccup of %s was more than the guard, which covered all other delays (%s)", short(*e.SpreadMS), short(*e.SpreadP999MS))
+	}
+	guard := time.Duration(math.Ceil(*e.SpreadMS*1.2)) * time.Millisecond
+	return fmt.Sprintf("delays spread over %s, more than the guard; -guard %v would cover them", short(*e.SpreadMS), guard)
+}
+
+// Outcome is the goal in words: what it is and whether it was met, or what there is to see instead.
+func (r Report) Outcome() string {
+	switch {
+	case r.shows != "":
+		return "none; this shows " + r.shows
+	case r.Goal == nil:
+		return "none without " + aimed
+	case !r.Goal.Met:
+		return r.Goal.Stated + ": missed by " + strings.Join(append(r.Goal.Missed, r.Goal.Unsaid...), ", ")
+	}
+	return r.Goal.Stated + ": " + strings.Join(append([]string{"met"}, r.Goal.Unsaid...), ", but for ")
 }
 
 func (r Report) countedBy() string {
@@ -149,8 +213,8 @@ func late(e Engine) string {
 }
 
 func spread(e Engine) string {
-	if e.SpreadMS == nil {
+	if e.SpreadMS == nil || e.SpreadP999MS == nil {
 		return "-"
 	}
-	return short(*e.SpreadMS)
+	return fmt.Sprintf("%.1f / %s", *e.SpreadP999MS, short(*e.SpreadMS))
 }

@@ -14,6 +14,22 @@ type Scenario struct {
 	Name  string
 	About string
 
+	// Load is what the scenario wants, where no flag says otherwise; what it leaves at zero is load.Default's.
+	Load load.Load
+
+	// Shows is what there is to see in a scenario in which nobody can be fair to everybody. Where it is empty there is a goal: fair lets nobody
+	// overtake, nobody go early, and with a guard over the spread of the delays the upstream turns nobody away.
+	Shows string
+
+	// Replies, if not nil, is by how much what Redis answers is held up on its way.
+	Replies *Delay
+
+	// EndsRedis says that the scenario needs a Redis that it can end.
+	EndsRedis bool
+
+	// Incidents happen to the clients or to Redis during the run, in this order.
+	Incidents []Incident
+
 	// Callers is how many callers a client has; nil: as many as the load says.
 	Callers func(l load.Load, client int) int
 
@@ -33,7 +49,7 @@ type Caller struct {
 }
 
 // All are the scenarios.
-var All = []Scenario{steady, burst}
+var All = []Scenario{steady, burst, greedy, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff}
 
 // Named finds a scenario.
 func Named(name string) (Scenario, bool) {
@@ -44,6 +60,18 @@ func Named(name string) (Scenario, bool) {
 	}
 	return Scenario{}, false
 }
+
+// Apart is how far apart two calls, and two arrivals, must be for their order to count: what a machine mixes up by itself, and what the
+// scenario holds up on purpose.
+func (s Scenario) Apart() time.Duration {
+	if s.Replies == nil {
+		return orderly
+	}
+	return orderly + s.Replies.Most
+}
+
+// orderly is the least distance at which the order of two events on one machine says something.
+const orderly = 10 * time.Millisecond
 
 // CallersOf is how many callers each client has.
 func (s Scenario) CallersOf(l load.Load) []int {
@@ -56,6 +84,8 @@ func (s Scenario) CallersOf(l load.Load) []int {
 	}
 	return callers
 }
+
+func part(d time.Duration, of float64) time.Duration { return time.Duration(of * float64(d)) }
 
 // sleep reports whether ctx outlasted it.
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -22,9 +22,6 @@ import (
 )
 
 const (
-	// Apart is how far apart two calls, and two arrivals, must be for their order to count.
-	Apart = 10 * time.Millisecond
-
 	// takeOff is the time between the order to begin and the beginning, so that it reaches everybody before.
 	takeOff = 100 * time.Millisecond
 
@@ -52,6 +49,7 @@ type Result struct {
 	Figures    metrics.Figures
 	RedisCalls float64 // per grant
 	CountedBy  string  // who counted them
+	Incidents  []Incident
 	Faults     []string
 }
 
@@ -63,8 +61,13 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		return nil, err
 	}
 	defer server.Close()
+	via, end, err := t.detour()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	callers := t.Scenario.CallersOf(t.Load)
-	clients, err := fleet.Launch(ctx, t.Command, t.jobs(callers, server.URL))
+	clients, err := fleet.Launch(ctx, t.Command, t.jobs(callers, server.URL, via))
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +79,17 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	if err := clients.Start(r.Log.Begin); err != nil {
 		return nil, err
 	}
+	during, over := context.WithCancel(ctx)
+	befallen := make(chan error, 1)
+	go func() {
+		var err error
+		r.Incidents, err = t.befall(during, r.Log.Begin, stage{clients, t.Backend})
+		befallen <- err
+	}()
 	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))
 	r.Log.End = monotime.Now()
+	over()
+	r.fault(<-befallen)
 
 	tidy := context.WithoutCancel(ctx)
 	after, stillCounts := t.Backend.Calls(tidy)
@@ -87,7 +99,9 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 
 	r.Log.Calls = join(calls, ledger.Arrivals(), r.Log.End)
 	r.Figures = metrics.Of(r.Log, t.rule(r.Given))
-	r.fault(firstFailure(r.Log.Calls, r.Figures.Failed))
+	if !t.Scenario.Breaks() {
+		r.fault(firstFailure(r.Log.Calls, r.Figures.Failed))
+	}
 	r.CountedBy = "clients"
 	if counts && stillCounts {
 		r.CountedBy, sent = "server", after-before
@@ -102,10 +116,10 @@ func (r *Result) fault(err error) {
 	}
 }
 
-func (t Trial) jobs(callers []int, url string) (jobs []wire.Job) {
+func (t Trial) jobs(callers []int, url, via string) (jobs []wire.Job) {
 	for client, n := range callers {
 		jobs = append(jobs, wire.Job{
-			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Redis: t.Backend.Addr, Upstream: url, Name: t.Name,
+			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Redis: t.Backend.Addr, Via: via, Upstream: url, Name: t.Name,
 			Load: t.Load, Client: client, Callers: n,
 		})
 	}
@@ -114,7 +128,7 @@ func (t Trial) jobs(callers []int, url string) (jobs []wire.Job) {
 
 func (t Trial) rule(given load.Load) metrics.Rule {
 	return metrics.Rule{
-		Permits: t.Load.Quota.Permits, Per: t.Load.Quota.Per, Guard: given.Guard, Apart: Apart, Queues: t.Engine.Queues,
+		Permits: t.Load.Quota.Permits, Per: t.Load.Quota.Per, Guard: given.Guard, Apart: t.Scenario.Apart(), Queues: t.Engine.Queues,
 	}
 }
 

@@ -21,6 +21,7 @@ type Job struct {
 	Scenario string
 	Engine   string
 	Redis    string
+	Via      string // where to connect to instead; empty: nowhere else
 	Upstream string
 	Name     string // of the limiter
 	Load     load.Load
@@ -34,6 +35,8 @@ type News struct {
 	Call   *metrics.Call `json:"call,omitempty"`  // a call has ended
 	Done   *Done         `json:"done,omitempty"`  // last
 	Failed string        `json:"failed,omitempty"`
+
+	RedisCalls int `json:"redis_calls,omitempty"` // with Call: commands sent so far, in case that nothing more is heard
 }
 
 // Done is a client's account of itself.

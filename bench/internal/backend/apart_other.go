@@ -1,0 +1,7 @@
+//go:build !unix
+
+package backend
+
+import "os/exec"
+
+func setApart(*exec.Cmd) {}

@@ -1,0 +1,11 @@
+//go:build unix
+
+package backend
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// setApart keeps what a terminal sends on Ctrl-C from the command.
+func setApart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

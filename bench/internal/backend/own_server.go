@@ -1,0 +1,90 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"time"
+)
+
+// keeper runs a server until its own standard input ends, which it does with this program, whatever ends it.
+const keeper = `"$0" "$@" </dev/null >/dev/null 2>&1 & read -r _; kill -9 $!; wait`
+
+// kept is a redis-server process and its keeper.
+type kept struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+func ownServer(ctx context.Context) (*Backend, error) {
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, fmt.Errorf("%w, and there is no redis-server in PATH to start one that is", ErrNotOurs)
+	}
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
+	server, err := keep(path, addr)
+	if err != nil {
+		return nil, err
+	}
+	client := observer(addr)
+	b := &Backend{
+		Name: "redis", Addr: addr, client: client,
+		close: func() {
+			_ = client.Close()
+			server.end()
+		},
+		restart: func(ctx context.Context, away time.Duration) (err error) {
+			server.end()
+			pause(ctx, away)
+			server, err = keep(path, addr)
+			return err
+		},
+	}
+	for began := time.Now(); client.Ping(ctx).Err() != nil; pause(ctx, 10*time.Millisecond) {
+		if ctx.Err() != nil || time.Since(began) > patience {
+			b.Close()
+			return nil, fmt.Errorf("the redis-server at %s that was started for this does not answer", path)
+		}
+	}
+	b.named(ctx)
+	return b, nil
+}
+
+func freeAddr() (string, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer listener.Close()
+	return listener.Addr().String(), nil
+}
+
+func keep(path, addr string) (*kept, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command("sh", "-c", keeper, path, "--bind", host, "--port", port, "--save", "", "--appendonly", "no")
+	setApart(cmd)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("a redis-server cannot be started: %w", err)
+	}
+	return &kept{cmd: cmd, stdin: stdin}, nil
+}
+
+func (k *kept) end() {
+	if k == nil {
+		return
+	}
+	_ = k.stdin.Close()
+	_ = k.cmd.Wait()
+}

@@ -1,0 +1,54 @@
+package backend_test
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
+)
+
+// restarts holds a server of our own to what it says of itself.
+func restarts(t *testing.T, given *backend.Backend) {
+	t.Helper()
+	own, err := given.Own(t.Context())
+	require.NoError(t, err)
+	defer own.Close()
+	require.NotEqual(t, given.Addr, own.Addr)
+	ctx := t.Context()
+	require.NoError(t, own.Client().Set(ctx, "k", "v", 0).Err())
+
+	began := time.Now()
+	require.NoError(t, own.Restart(ctx, 100*time.Millisecond))
+	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+	require.Eventually(t, func() bool {
+		n, err := own.Client().Exists(ctx, "k").Result()
+		return err == nil && n == 0
+	}, 5*time.Second, 10*time.Millisecond, "it comes back empty")
+}
+
+func TestAnEmbeddedServerOfOurOwnRestarts(t *testing.T) {
+	given, err := backend.Open(t.Context(), "")
+	require.NoError(t, err)
+	defer given.Close()
+	require.ErrorIs(t, given.Restart(t.Context(), 0), backend.ErrNotOurs)
+	restarts(t, given)
+}
+
+func TestARealServerOfOurOwnRestarts(t *testing.T) {
+	stranger, err := backend.Open(t.Context(), "")
+	require.NoError(t, err)
+	defer stranger.Close()
+	given, err := backend.Open(t.Context(), stranger.Addr)
+	require.NoError(t, err)
+	defer given.Close()
+
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		_, err := given.Own(t.Context())
+		require.ErrorIs(t, err, backend.ErrNotOurs)
+		t.Skip("no redis-server to start")
+	}
+	restarts(t, given)
+}

@@ -1,0 +1,25 @@
+package scenario
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestDelaysHaveAHeavyTailWithinTheirBounds(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var drawn []time.Duration
+	for range 20_000 {
+		drawn = append(drawn, laggy.Replies.Draw(rng))
+	}
+	slices.Sort(drawn)
+	require.GreaterOrEqual(t, drawn[0], laggy.Replies.Least)
+	require.LessOrEqual(t, drawn[len(drawn)-1], laggy.Replies.Most)
+	part := func(q float64) float64 { return drawn[int(q*float64(len(drawn)))].Seconds() * 1000 }
+	require.InDelta(t, 0.75, part(0.5), 0.05)
+	require.InDelta(t, 12, part(0.9), 1)
+	require.InDelta(t, 117, part(0.99), 10)
+}

@@ -1,0 +1,30 @@
+package scenario
+
+import (
+	"context"
+	"time"
+)
+
+// Incident is something that happens while the callers go on as if it did not.
+type Incident struct {
+	At   float64 // the part of the run that is over by then
+	What string  // as the report tells it
+	Do   func(ctx context.Context, stage Stage) error
+}
+
+// Stage is what an incident can happen to.
+type Stage interface {
+	Clients() int
+	Kill(client int) error    // at once, with nothing put in order
+	Suspend(client int) error // the process stands still, and time goes on
+	Resume(client int) error
+
+	// RestartRedis ends the server with all that it holds, and starts an empty one in its place after a while.
+	RestartRedis(ctx context.Context, away time.Duration) error
+}
+
+// Breaks reports whether calls may fail in the scenario, and clients end, without anything being wrong with the measurement.
+func (s Scenario) Breaks() bool { return len(s.Incidents) > 0 }
+
+// lastClient is the one that incidents happen to, so that the first, which scenarios may treat differently, is spared.
+func lastClient(stage Stage) int { return stage.Clients() - 1 }
