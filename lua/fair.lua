@@ -47,23 +47,42 @@ local function unreadable(what)
   return redis.error_reply(format('STATE %s', what))
 end
 
--- A track is a table: length, idle (since when no caller was held to it, 0 while one is), merged, from and base (slot and total before its cells),
--- cells (text) and count of those that are closed, and apart from them the newest cell, which is open: last, total. Without cells last is 0,
--- total is base.
+-- A track is a table: length, idle (since when no caller was held to it, 0 while one is), merged, from and base (slot and total before its cells);
+-- its closed cells, which are stored of them in a text from a place at on, and behind them those that this run closes, as slots and totals; and
+-- the newest cell, which is open: last, total. Without cells last is 0, total is base.
 
+local function new_track(length, idle, merged, from, base)
+  return {
+    length = length, idle = idle, merged = merged, from = from, base = base, last = 0, total = base,
+    text = '', at = 1, stored = 0, slots = {}, totals = {}
+  }
+end
+
+local function count_closed(track)
+  return track.stored + #track.slots
+end
+
+local function slot_of(track, i)
+  if i > track.stored then return track.slots[i - track.stored] end
+  local at = track.at + (i - 1) * CELL
+  return tonumber(sub(track.text, at, at + 15))
+end
+
+local function total_of(track, i)
+  if i > track.stored then return track.totals[i - track.stored] end
+  local at = track.at + i * CELL
+  return tonumber(sub(track.text, at - 10, at - 1))
+end
+
+-- Before this run closes any.
 local function drop_passed(track, now)
-  local cells, gone, length = track.cells, 0, track.length
-  while gone < track.count do
-    local at = gone * CELL
-    local slot = tonumber(sub(cells, at + 1, at + 16))
-    if slot + length > now then break end
-    track.from, track.base = slot, tonumber(sub(cells, at + 17, at + CELL))
-    gone = gone + 1
-  end
+  local gone, length = 0, track.length
+  while gone < track.stored and slot_of(track, gone + 1) + length <= now do gone = gone + 1 end
   if gone > 0 then
-    track.cells, track.count = sub(cells, gone * CELL + 1), track.count - gone
+    track.from, track.base = slot_of(track, gone), total_of(track, gone)
+    track.at, track.stored = track.at + gone * CELL, track.stored - gone
   end
-  if track.count == 0 and track.last > 0 and track.last + length <= now then
+  if track.stored == 0 and track.last > 0 and track.last + length <= now then
     track.from, track.base, track.last = track.last, track.total, 0
   end
 end
@@ -76,27 +95,24 @@ local function read_track(state, from)
     tonumber(length), tonumber(idle), tonumber(merged), tonumber(slot), tonumber(base), tonumber(count)
   local after = at + count * CELL
   if sub(state, after, after) ~= '\n' then return end
-  local track = {
-    length = length, idle = idle, merged = merged, from = slot, base = base, cells = '', count = 0, last = 0, total = base
-  }
+  local track = new_track(length, idle, merged, slot, base)
   if count > 0 then
     track.last, track.total = tonumber(sub(state, after - 26, after - 11)), tonumber(sub(state, after - 10, after - 1))
     if track.last < slot or track.last >= TOO_LATE or track.total < base then return end
-    track.cells, track.count = sub(state, at, after - CELL - 1), count - 1
+    track.text, track.at, track.stored = state, at, count - 1
   end
   return track, after + 1
 end
 
 -- The moment by which the running total reaches need, which it does.
 local function slot_reaching(queue, track, need)
-  local cells, low, high = track.cells, 1, track.count
-  local slot, total = track.last, track.total
-  if high > 0 and tonumber(sub(cells, -10)) >= need then
+  local slot, total, low, high = track.last, track.total, 1, count_closed(track)
+  if high > 0 and total_of(track, high) >= need then
     while low < high do
       local middle = floor((low + high) / 2)
-      if tonumber(sub(cells, middle * CELL - 9, middle * CELL)) >= need then high = middle else low = middle + 1 end
+      if total_of(track, middle) >= need then high = middle else low = middle + 1 end
     end
-    slot, total = tonumber(sub(cells, low * CELL - 25, low * CELL - 10)), tonumber(sub(cells, low * CELL - 9, low * CELL))
+    slot, total = slot_of(track, low), total_of(track, low)
   end
   return slot - floor((total - need) / queue.crowd) * queue.pitch
 end
@@ -104,18 +120,16 @@ end
 -- The running total at the moment.
 local function total_until(queue, track, moment)
   if track.last <= moment then return track.total end
-  local cells, low, high = track.cells, 0, track.count
+  local count, low = count_closed(track), 0
+  local high = count
   while low < high do
     local middle = ceil((low + high) / 2)
-    if tonumber(sub(cells, middle * CELL - 25, middle * CELL - 10)) <= moment then low = middle else high = middle - 1 end
+    if slot_of(track, middle) <= moment then low = middle else high = middle - 1 end
   end
-  local total = low == 0 and track.base or tonumber(sub(cells, low * CELL - 9, low * CELL))
+  local total = low == 0 and track.base or total_of(track, low)
   if queue.pitch == 0 then return total end
   local slot, upto = track.last, track.total -- of the cell that the moment lies in
-  if low < track.count then
-    local at = low * CELL
-    slot, upto = tonumber(sub(cells, at + 1, at + 16)), tonumber(sub(cells, at + 17, at + CELL))
-  end
+  if low < count then slot, upto = slot_of(track, low + 1), total_of(track, low + 1) end
   return max(total, upto - ceil((slot - moment) / queue.pitch) * queue.crowd)
 end
 
@@ -135,22 +149,21 @@ local function open_runs(track, pitch)
     runs[#runs + 1] = { last = last, permits = permits, first = filled and last - (permits - 1) * pitch }
     before, total = last, upto
   end
-  for at = 0, (track.count - 1) * CELL, CELL do
-    add(tonumber(sub(track.cells, at + 1, at + 16)), tonumber(sub(track.cells, at + 17, at + CELL)))
+  for i = 1, count_closed(track) do
+    add(slot_of(track, i), total_of(track, i))
   end
   if track.last > 0 then add(track.last, track.total) end
   return runs
 end
 
 local function close_runs(track, runs)
-  local text, total, newest = {}, 0, #runs
-  for i = 1, newest - 1 do
-    total = total + runs[i].permits
-    text[i] = format('%016.0f%010.0f', runs[i].last, total)
+  local total, newest = 0, table.remove(runs)
+  track.base, track.stored, track.slots, track.totals = 0, 0, {}, {}
+  for i, run in ipairs(runs) do
+    total = total + run.permits
+    track.slots[i], track.totals[i] = run.last, total
   end
-  track.base, track.cells, track.count = 0, table.concat(text), max(0, newest - 1)
-  track.last = newest > 0 and runs[newest].last or 0
-  track.total = newest > 0 and total + runs[newest].permits or 0
+  track.last, track.total = newest and newest.last or 0, newest and total + newest.permits or 0
 end
 
 -- A run that begins after a gap needs its first slot as a cell, or the gap would be lost.
@@ -325,11 +338,10 @@ local function line_up(queue, asked, now)
       waking = waking or best.idle > 0 and best.idle + best.length <= now
       lined[i] = best
     else
-      best = best or { merged = 0, from = 0, base = 0, cells = '', count = 0, last = 0, total = 0 }
-      lined[i] = {
-        length = window.length, merged = best.merged, from = best.from, base = best.base,
-        cells = best.cells, count = best.count, last = best.last, total = best.total
-      }
+      best = best or new_track(0, 0, 0, 0, 0)
+      local track = new_track(window.length, 0, best.merged, best.from, best.base)
+      track.last, track.total, track.text, track.at, track.stored = best.last, best.total, best.text, best.at, best.stored
+      lined[i] = track
     end
     lined[i].idle = 0
   end
@@ -367,7 +379,7 @@ end
 -- Once a run, however many it granted: bounds what is written.
 local function settle_full(queue, now)
   for _, track in ipairs(queue.tracks) do
-    if track.count >= MOST_CELLS then settle(track, open_runs(track, spacing(queue)), spacing(queue), tail_of(queue, now), now) end
+    if count_closed(track) >= MOST_CELLS then settle(track, open_runs(track, spacing(queue)), spacing(queue), tail_of(queue, now), now) end
   end
 end
 
@@ -378,14 +390,16 @@ local function write_queue(queue, now)
     format('fair1 %s %.0f %.0f %.0f %.0f\n', queue.generation, now, queue.offset, queue.pitch, queue.crowd)
   }, now
   for _, track in ipairs(queue.tracks) do
-    local newest, count = '', track.count
+    local count, from = count_closed(track), keep_from and track.from or 0
     if track.last > 0 then
-      newest, count = format('%016.0f%010.0f', track.last, track.total), count + 1
+      count, track.slots[#track.slots + 1], track.totals[#track.totals + 1] = count + 1, track.last, track.total
       ends = max(ends, track.last + track.length)
     end
-    lines[#lines + 1] = format('%.0f %.0f %.0f %.0f %.0f %.0f:', track.length, track.idle, track.merged, keep_from and track.from or 0, track.base, count)
-    lines[#lines + 1] = track.cells
-    lines[#lines + 1] = newest
+    lines[#lines + 1] = format('%.0f %.0f %.0f %.0f %.0f %.0f:', track.length, track.idle, track.merged, from, track.base, count)
+    if track.stored > 0 then lines[#lines + 1] = sub(track.text, track.at, track.at + track.stored * CELL - 1) end
+    for i, slot in ipairs(track.slots) do
+      lines[#lines + 1] = format('%016.0f%010.0f', slot, track.totals[i])
+    end
     lines[#lines + 1] = '\n'
   end
   local reply = redis.pcall('PSETEX', key, format('%.0f', ceil((ends - now) / 1000) + 1), table.concat(lines))
@@ -416,7 +430,7 @@ end
 local function grant(queue, slot, permits, now)
   for _, track in ipairs(queue.tracks) do
     if track.last > 0 and track.last < slot then
-      track.cells, track.count = track.cells .. format('%016.0f%010.0f', track.last, track.total), track.count + 1
+      track.slots[#track.slots + 1], track.totals[#track.totals + 1] = track.last, track.total
     end
     track.last, track.total = max(track.last, slot), track.total + permits
     if track.total > MOST_TOTAL then
