@@ -41,8 +41,8 @@ A scenario may have clients, callers, a quota or a guard of its own (-list shows
 func parse(args []string, help io.Writer) (p plan, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare")
-	scenarioName := flags.String("scenario", "steady", "`name` of the way in which callers behave, or all")
+	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare, or all")
+	scenarioName := flags.String("scenario", "steady", "`names` of the ways in which callers behave, or all")
 	asked := load.Default
 	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
 	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
@@ -72,14 +72,12 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		return p, fmt.Errorf("-quota: %w", err)
 	}
 	asked.Quota.Permits, asked.Quota.Per = parsed.Permits, parsed.Per
-	if p.engines, err = pick("-engines", *engineNames, engines.Named); err != nil {
+	if p.engines, err = pick("-engines", *engineNames, engines.All, engines.Named); err != nil {
 		return p, err
 	}
-	scenarios := scenario.All
-	if *scenarioName != "all" {
-		if scenarios, err = pick("-scenario", *scenarioName, scenario.Named); err != nil {
-			return p, err
-		}
+	scenarios, err := pick("-scenario", *scenarioName, scenario.All, scenario.Named)
+	if err != nil {
+		return p, err
 	}
 	given := map[string]bool{}
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
@@ -119,8 +117,11 @@ func loadOf(s scenario.Scenario, asked load.Load, given map[string]bool) load.Lo
 	return l.Guarded()
 }
 
-// pick finds each of a list of names.
-func pick[T any](flag, list string, named func(string) (T, bool)) (picked []T, err error) {
+// pick finds each of a list of names, or all there are.
+func pick[T any](flag, list string, all []T, named func(string) (T, bool)) (picked []T, err error) {
+	if list == "all" {
+		return all, nil
+	}
 	for name := range strings.SplitSeq(list, ",") {
 		one, found := named(strings.TrimSpace(name))
 		if !found {
