@@ -320,8 +320,9 @@ local function asked_windows()
 end
 
 -- Lines up a track for each window asked for, in that order, and behind them the tracks of callers who are held to others, until two lengths
--- have passed without a turn of theirs, so that one passes without them; of too many the longest stay, from which the others can be made again. A track that is new starts from the next
--- longer, or else the longest. Reports whether a track was found that is to be kept and might soon not be.
+-- have passed without a turn of theirs, so that one passes without them; of too many the longest stay, from which the others can be made
+-- again. A track that is new starts from the next longer, or else the longest. Reports whether a track was found that is to be kept and might
+-- soon not be.
 local function line_up(queue, asked, now)
   local lined, taken, others, waking = {}, {}, {}, false
   for i, window in ipairs(asked) do
