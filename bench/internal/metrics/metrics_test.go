@@ -94,6 +94,19 @@ func TestOvertakingIsWhatItsDefinitionSays(t *testing.T) {
 	}
 }
 
+func TestWhatWasPromisedIsToldFromWhatTheWayMadeOfIt(t *testing.T) {
+	turn := func(called, slot, arrived int) Call {
+		c := grant(0, called, arrived)
+		c.Turn = &Turn{Sent: time.Duration(called) * ms, Replied: time.Duration(called+1) * ms, Wait: time.Duration(slot-called) * ms}
+		return c
+	}
+	late := []Call{turn(0, 100, 230), turn(20, 200, 201)}
+	pairs, _ := overtaking(late, 10*ms)
+	require.Equal(t, 1, pairs)
+	require.Zero(t, promisedOvertaking(late, 10*ms), "the first was only late")
+	require.Equal(t, 1, promisedOvertaking([]Call{turn(0, 200, 201), turn(20, 100, 101)}, 10*ms))
+}
+
 func TestOvertakingCountsAHundredThousandGrantsQuickly(t *testing.T) {
 	const n = 100_000
 	calls := make([]Call, n)

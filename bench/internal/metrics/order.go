@@ -46,6 +46,20 @@ func overtaking(calls []Call, apart time.Duration) (pairs, most int) {
 	return pairs, most
 }
 
+// promisedOvertaking counts the pairs that are in the wrong order by the turns that were granted, as if everybody had reached the upstream the
+// moment that its turn came. What overtaking counts beyond them was not the limiter's doing but that of delays on the way.
+func promisedOvertaking(calls []Call, apart time.Duration) int {
+	var promised []Call
+	for _, c := range calls {
+		if c.Reached && c.Turn != nil {
+			c.Arrived = max(c.Called, c.Turn.Sent+c.Turn.Wait)
+			promised = append(promised, c)
+		}
+	}
+	pairs, _ := overtaking(promised, apart)
+	return pairs
+}
+
 // tally is a Fenwick tree: how many of the ranks added so far lie below a given one, in logarithmic time.
 type tally []int
 

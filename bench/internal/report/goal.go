@@ -10,7 +10,7 @@ type Goal struct {
 	Stated string   `json:"stated"`
 	Met    bool     `json:"met"`
 	Missed []string `json:"missed,omitempty"` // by how much
-	Unsaid []string `json:"unsaid,omitempty"` // what was not judged, and why
+	Exempt []string `json:"exempt,omitempty"` // what the goal does not cover, and why
 }
 
 const stated = "fair: 0 early, 0 inversions, 0 upstream 429s where the guard is over the spread of the delays"
@@ -38,15 +38,23 @@ func judged(e Engine) *Goal {
 	if e.Early != nil {
 		miss(*e.Early, "early")
 	}
-	miss(e.Inversions, "inversions")
+	miss(e.Inversions, "inversions"+promised(e))
 	switch {
 	case e.UpstreamRejections == 0:
 	case e.SpreadMS != nil && *e.SpreadMS >= e.GuardMS:
-		g.Unsaid = append(g.Unsaid, fmt.Sprintf("%d upstream 429s: delays spread over %s, the guard was %s",
+		g.Exempt = append(g.Exempt, fmt.Sprintf("%d upstream 429s: delays spread over %s, the guard was %s",
 			e.UpstreamRejections, short(*e.SpreadMS), short(e.GuardMS)))
 	default:
 		miss(e.UpstreamRejections, "upstream 429s")
 	}
 	g.Met = len(g.Missed) == 0
 	return g
+}
+
+// promised tells the limiter's inversions from those of the way.
+func promised(e Engine) string {
+	if e.PromisedInversions == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (%d in the turns that it gave, the others on the way)", *e.PromisedInversions)
 }

@@ -38,7 +38,7 @@ func (r Report) verdict(e Engine) string {
 		return ""
 	case !r.Goal.Met:
 		return "missed"
-	case len(r.Goal.Unsaid) > 0:
+	case len(r.Goal.Exempt) > 0:
 		return "met, but for what the guard did not cover"
 	}
 	return "met"

@@ -126,7 +126,11 @@ func (r Report) remarks(e Engine) (remarks []string) {
 	if e.GuardMS > 0 && e.SpreadMS != nil && *e.SpreadMS > e.GuardMS {
 		remarks = append(remarks, uncovered(e))
 	}
-	if e.SpreadMS != nil && *e.SpreadMS > r.ApartMS && e.Inversions > 0 {
+	switch {
+	case e.Inversions == 0:
+	case e.PromisedInversions != nil:
+		remarks = append(remarks, fmt.Sprintf("%d of its inversions are in the turns that it gave, the others came about on the way", *e.PromisedInversions))
+	case e.SpreadMS != nil && *e.SpreadMS > r.ApartMS:
 		remarks = append(remarks, fmt.Sprintf("delays spread over %s, so some of its inversions may be this machine's", short(*e.SpreadMS)))
 	}
 	return append(remarks, e.Faults...)
@@ -148,10 +152,12 @@ func (r Report) Outcome() string {
 		return "none; this shows " + r.shows
 	case r.Goal == nil:
 		return "none without " + aimed
-	case !r.Goal.Met:
-		return r.Goal.Stated + ": missed by " + strings.Join(append(r.Goal.Missed, r.Goal.Unsaid...), ", ")
 	}
-	return r.Goal.Stated + ": " + strings.Join(append([]string{"met"}, r.Goal.Unsaid...), ", but for ")
+	outcome := "met"
+	if !r.Goal.Met {
+		outcome = "missed by " + strings.Join(r.Goal.Missed, " and ")
+	}
+	return strings.Join(append([]string{r.Goal.Stated + ": " + outcome}, r.Goal.Exempt...), "; not covered: ")
 }
 
 func (r Report) countedBy() string {
