@@ -1,0 +1,52 @@
+package main
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+)
+
+func parsed(t *testing.T, args ...string) plan {
+	t.Helper()
+	p, err := parse(args, io.Discard)
+	require.NoError(t, err)
+	return p
+}
+
+func TestWithoutFlags(t *testing.T) {
+	p := parsed(t)
+	require.Len(t, p.rounds, 1)
+	require.Equal(t, "steady", p.rounds[0].scenario.Name)
+	require.Equal(t, load.Load{
+		Quota: load.Quota{Permits: 20, Per: time.Second}, Guard: 10 * time.Millisecond,
+		Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
+	}, p.rounds[0].load)
+	require.Equal(t, "fair", p.engines[0].Name)
+	require.Equal(t, "window", p.engines[1].Name)
+	require.Len(t, p.engines, 2, "the others are there for those who ask")
+}
+
+func TestAllIsAll(t *testing.T) {
+	p := parsed(t, "-scenario", "all", "-engines", "all")
+	require.Len(t, p.rounds, len(scenario.All))
+	require.Len(t, p.engines, len(engines.All))
+	require.Len(t, parsed(t, "-scenario", "burst, crash").rounds, 2)
+}
+
+func TestAFlagComesBeforeWhatTheScenarioWants(t *testing.T) {
+	greedy := parsed(t, "-scenario", "greedy", "-clients", "3").rounds[0].load
+	require.Equal(t, 3, greedy.Clients)
+	require.Equal(t, 1, greedy.Callers)
+	require.Equal(t, 40, greedy.Quota.Permits)
+
+	require.Equal(t, 250*time.Millisecond, parsed(t, "-scenario", "laggy").rounds[0].load.Guard)
+	require.Zero(t, parsed(t, "-scenario", "laggy", "-guard", "0").rounds[0].load.Guard)
+	require.Equal(t, 4, parsed(t, "-scenario", "greedy", "-quota", "4/2s").rounds[0].load.Quota.Permits)
+	require.Equal(t, 20*time.Millisecond, parsed(t, "-quota", "4/2s").rounds[0].load.Guard, "a hundredth of what was asked for")
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestEveryScenarioFromEndToEnd(t *testing.T) {
+	p := bench(t.Context(), t, "-scenario", "all", "-json", "-", "-quota", "10/200ms", "-duration", "1s", "-clients", "2")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+
+	all := map[string]figures{}
+	for _, one := range read(t, p.stdout.Bytes()) {
+		all[one.Scenario] = one
+		require.Contains(t, p.stderr.String(), one.Scenario+":", "the table is where it does not disturb")
+		require.Len(t, one.Engines, 2)
+		for _, e := range one.Engines {
+			sane(t, one, e)
+		}
+		require.Equal(t, "fair", one.Engines[0]["engine"])
+		require.Zero(t, one.Engines[0]["early"])
+		require.Contains(t, one.Engines[0], "lateness_ms")
+	}
+	require.Len(t, all, 11)
+	require.Contains(t, p.stderr.String(), "all scenarios\n")
+
+	fair := func(scenario, figure string) float64 { return all[scenario].Engines[0][figure].(float64) }
+	for _, full := range []string{"steady", "burst", "greedy", "laggy"} {
+		require.InDelta(t, 1, fair(full, "utilization"), 0.15, full)
+	}
+	require.Greater(t, fair("weighted", "permits"), fair("weighted", "grants"))
+	require.Greater(t, fair("impatient", "refused"), 5.0)
+	require.Greater(t, fair("fickle", "left"), 3.0)
+	for _, patient := range []string{"steady", "burst", "greedy", "trickle", "weighted", "laggy"} {
+		require.Zero(t, fair(patient, "refused"), patient)
+		require.Zero(t, fair(patient, "left"), patient)
+		require.Zero(t, fair(patient, "failed"), patient)
+	}
+	greedy := all["greedy"].Engines[0]["clients"].([]any)
+	require.Equal(t, 50.0, greedy[0].(map[string]any)["callers"])
+	require.Equal(t, 1.0, greedy[1].(map[string]any)["callers"])
+	require.Equal(t, 210.0, all["laggy"].ApartMS)
+	require.Equal(t, 10.0, all["steady"].ApartMS)
+	for scenario, incidents := range map[string]int{"crash": 1, "restart": 1, "onoff": 4} {
+		require.Len(t, all[scenario].Engines[0]["incidents"], incidents, scenario)
+		require.Nil(t, all[scenario].Goal, scenario)
+		delete(all, scenario)
+	}
+	for scenario, one := range all {
+		require.NotContains(t, one.Engines[0], "incidents", scenario)
+		require.NotNil(t, one.Goal, scenario)
+	}
+}
+
+// sane holds what any engine does in any scenario to what can be.
+func sane(t *testing.T, one figures, e map[string]any) {
+	t.Helper()
+	require.Equal(t, "embedded", one.Backend)
+	for _, field := range []string{
+		"engine", "grants", "refused", "inversions", "max_overtake", "upstream_rejections", "max_in_window", "utilization",
+		"jain", "share_max_over_min", "longest_starved_ms", "wait_ms", "redis_calls_per_grant",
+	} {
+		require.Contains(t, e, field)
+	}
+	require.Greater(t, e["grants"], 10.0, one.Scenario)
+	require.Less(t, e["grants"], 110.0, one.Scenario)
+	require.Greater(t, e["max_in_window"], 4.0, one.Scenario)
+	require.Greater(t, e["redis_calls_per_grant"], 0.0, one.Scenario)
+	require.InDelta(t, 0.75, e["jain"], 0.25+1e-9, one.Scenario)
+}
+
+func TestThePeersFromEndToEnd(t *testing.T) {
+	p := bench(t.Context(), t, "-engines", "redis_rate,local,published", "-scenario", "weighted,impatient", "-json", "-",
+		"-quota", "10/200ms", "-duration", "1s", "-clients", "2")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	all := read(t, p.stdout.Bytes())
+	require.Len(t, all, 2)
+	for _, one := range all {
+		require.Nil(t, one.Goal, "it is fair's")
+		for _, e := range one.Engines {
+			require.Greater(t, e["grants"], 10.0, "%s, %v", one.Scenario, e["engine"])
+			require.Zero(t, e["failed"])
+			require.Equal(t, one.Scenario == "impatient", e["refused"].(float64) > 0, "%s, %v", one.Scenario, e["engine"])
+			if e["engine"] == "local" {
+				require.Zero(t, e["redis_calls_per_grant"])
+			}
+		}
+	}
+}
+
+func TestCtrlCReportsWhateverTheScenario(t *testing.T) {
+	for _, scenario := range []string{
+		"onoff", // while a client is asleep
+		"restart",
+		"laggy",
+		"all", // whose first only has begun
+	} {
+		t.Run(scenario, func(t *testing.T) {
+			t.Parallel()
+			p := bench(t.Context(), t, "-scenario", scenario, "-engines", "fair", "-json", "-", "-quota", "5/100ms", "-duration", "6s")
+			require.NoError(t, p.Start())
+			time.Sleep(2 * time.Second)
+			require.NoError(t, p.Process.Signal(os.Interrupt))
+			interrupted := time.Now()
+			require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
+			require.Less(t, time.Since(interrupted), 3500*time.Millisecond)
+			all := read(t, p.stdout.Bytes())
+			require.Len(t, all, 1)
+			require.Greater(t, all[0].Engines[0]["grants"], 5.0)
+			require.Contains(t, p.stderr.String(), "ended after")
+		})
+	}
+}
