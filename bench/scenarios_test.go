@@ -8,42 +8,57 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestEveryScenarioFromEndToEnd(t *testing.T) {
-	p := bench(t.Context(), t, "-scenario", "all", "-json", "-", "-quota", "10/200ms", "-duration", "1s", "-clients", "2")
+// every runs all scenarios for a second each on one engine, and returns them by name.
+func every(t *testing.T, engine string) map[string]figures {
+	t.Helper()
+	p := bench(t.Context(), t, "-scenario", "all", "-engines", engine, "-json", "-", "-quota", "10/200ms", "-duration", "1s", "-clients", "2")
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
-
 	all := map[string]figures{}
 	for _, one := range read(t, p.stdout.Bytes()) {
 		all[one.Scenario] = one
 		require.Contains(t, p.stderr.String(), one.Scenario+":", "the table is where it does not disturb")
-		require.Len(t, one.Engines, 2)
-		for _, e := range one.Engines {
-			sane(t, one, e)
-		}
-		require.Equal(t, "fair", one.Engines[0]["engine"])
-		require.Zero(t, one.Engines[0]["early"])
-		require.Contains(t, one.Engines[0], "lateness_ms")
+		require.Len(t, one.Engines, 1)
+		require.Equal(t, engine, one.Engines[0]["engine"])
+		sane(t, one, one.Engines[0])
 	}
 	require.Len(t, all, 11)
 	require.Contains(t, p.stderr.String(), "all scenarios\n")
+	return all
+}
 
-	fair := func(scenario, figure string) float64 { return all[scenario].Engines[0][figure].(float64) }
-	for _, full := range []string{"steady", "burst", "greedy", "laggy"} {
-		require.InDelta(t, 1, fair(full, "utilization"), 0.15, full)
+func TestEveryScenarioOnWindow(t *testing.T) {
+	t.Parallel()
+	for scenario, one := range every(t, "window") {
+		require.NotContains(t, one.Engines[0], "early", scenario)
+		require.Nil(t, one.Goal, scenario)
 	}
-	require.Greater(t, fair("weighted", "permits"), fair("weighted", "grants"))
-	require.Greater(t, fair("impatient", "refused"), 5.0)
-	require.Greater(t, fair("fickle", "left"), 3.0)
+}
+
+func TestEveryScenarioOnFair(t *testing.T) {
+	t.Parallel()
+	all := every(t, "fair")
+	figure := func(scenario, figure string) float64 { return all[scenario].Engines[0][figure].(float64) }
+	for scenario := range all {
+		require.Zero(t, figure(scenario, "early"), scenario)
+		require.Contains(t, all[scenario].Engines[0], "lateness_ms")
+	}
+	for _, full := range []string{"steady", "burst", "greedy", "laggy"} {
+		require.InDelta(t, 1, figure(full, "utilization"), 0.15, full)
+	}
+	require.Greater(t, figure("weighted", "permits"), figure("weighted", "grants"))
+	require.Greater(t, figure("impatient", "refused"), 5.0)
+	require.Greater(t, figure("fickle", "left"), 3.0)
 	for _, patient := range []string{"steady", "burst", "greedy", "trickle", "weighted", "laggy"} {
-		require.Zero(t, fair(patient, "refused"), patient)
-		require.Zero(t, fair(patient, "left"), patient)
-		require.Zero(t, fair(patient, "failed"), patient)
+		require.Zero(t, figure(patient, "refused"), patient)
+		require.Zero(t, figure(patient, "left"), patient)
+		require.Zero(t, figure(patient, "failed"), patient)
 	}
 	greedy := all["greedy"].Engines[0]["clients"].([]any)
 	require.Equal(t, 50.0, greedy[0].(map[string]any)["callers"])
 	require.Equal(t, 1.0, greedy[1].(map[string]any)["callers"])
 	require.Equal(t, 210.0, all["laggy"].ApartMS)
 	require.Equal(t, 10.0, all["steady"].ApartMS)
+
 	for scenario, incidents := range map[string]int{"crash": 1, "restart": 1, "onoff": 4} {
 		require.Len(t, all[scenario].Engines[0]["incidents"], incidents, scenario)
 		require.Nil(t, all[scenario].Goal, scenario)
@@ -73,6 +88,7 @@ func sane(t *testing.T, one figures, e map[string]any) {
 }
 
 func TestThePeersFromEndToEnd(t *testing.T) {
+	t.Parallel()
 	p := bench(t.Context(), t, "-engines", "redis_rate,local,published", "-scenario", "weighted,impatient", "-json", "-",
 		"-quota", "10/200ms", "-duration", "1s", "-clients", "2")
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
