@@ -19,6 +19,10 @@ type plan struct {
 	redis   string
 	json    string
 	list    bool
+
+	simulate bool
+	out      string // directory of the pictures; empty: a new one
+	command  string // the command line, to be shown
 }
 
 // round is one scenario under its load.
@@ -32,6 +36,7 @@ const intro = `bench puts callers in many processes under one quota and shows, f
   go run ./bench                             an embedded Redis, half a minute
   go run ./bench -redis localhost:6379       a real one
   go run ./bench -scenario all -json out.json
+  go run ./bench -simulate -duration 1h      virtual time, seconds
 
 A scenario may have clients, callers, a quota or a guard of its own (-list shows them); what a flag says comes first.
 
@@ -53,6 +58,8 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	flags.StringVar(&p.redis, "redis", "", "`host:port` of a Redis to use instead of an embedded one, or a redis:// URL")
 	flags.Uint64Var(&asked.Seed, "seed", asked.Seed, "`number` that the callers' choices follow from")
 	flags.StringVar(&p.json, "json", "", "`file` for the figures as JSON, one object a line for each scenario; - is standard output")
+	flags.BoolVar(&p.simulate, "simulate", false, "run in virtual time: a day of ten thousand callers in minutes, the same for the same -seed")
+	flags.StringVar(&p.out, "out", "", "`directory` for the report with its pictures; none for no report (default: a new one for temporary files)")
 	flags.BoolVar(&p.list, "list", false, "list scenarios and engines, and end")
 
 	switch err := flags.Parse(args); {
@@ -66,6 +73,11 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	case flags.NArg() > 0:
 		return p, fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
 	}
+
+	if p.simulate && p.redis != "" {
+		return p, errors.New("-simulate has a Redis of its own in virtual time: leave -redis out")
+	}
+	p.command = commandLine(args)
 
 	parsed, err := load.ParseQuota(*quota)
 	if err != nil {

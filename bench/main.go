@@ -19,10 +19,14 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/bench/internal/simulation"
 )
 
 // asClient, set in the environment, makes this program one of its own client processes.
 const asClient = "FAIRLIMIT_BENCH_CLIENT"
+
+// asSimulator makes it the process in which a simulation runs.
+const asSimulator = "FAIRLIMIT_BENCH_SIMULATOR"
 
 // Exit statuses.
 const (
@@ -38,6 +42,9 @@ func main() {
 			os.Exit(faulty)
 		}
 		return
+	}
+	if os.Getenv(asSimulator) != "" {
+		simulation.Main()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once
@@ -102,15 +109,15 @@ func own(l load.Load) string {
 	return " (" + strings.Join(ways, " ") + ")"
 }
 
-// self starts this program as a client.
-func self() (func() *exec.Cmd, error) {
+// self starts this program in another role.
+func self(as string) (func() *exec.Cmd, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("this program does not find itself: %w", err)
 	}
 	return func() *exec.Cmd {
 		cmd := exec.Command(path)
-		cmd.Env = append(os.Environ(), asClient+"=1")
+		cmd.Env = append(os.Environ(), as+"=1")
 		return cmd
 	}, nil
 }

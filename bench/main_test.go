@@ -39,7 +39,7 @@ func bench(ctx context.Context, t *testing.T, args ...string) *program {
 	path, err := os.Executable()
 	require.NoError(t, err)
 	p := &program{Cmd: exec.CommandContext(ctx, path, args...)}
-	p.Env = append(os.Environ(), asMain+"=1")
+	p.Env = append(os.Environ(), asMain+"=1", "TMPDIR="+t.TempDir())
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	return p
 }
@@ -64,19 +64,22 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no such flag":     {[]string{"-nothing"}, "-h"},
-		"an argument":      {[]string{"steady"}, "-h"},
-		"no number":        {[]string{"-clients", "x"}, "-clients"},
-		"no such scenario": {[]string{"-scenario", "nothing"}, "-list"},
-		"no such engine":   {[]string{"-engines", "fair,nothing"}, "-list"},
-		"no quota":         {[]string{"-quota", "20"}, "20/1s"},
-		"nothing allowed":  {[]string{"-quota", "0/1s"}, "1 or more"},
-		"more burst":       {[]string{"-burst", "21"}, "-burst"},
-		"too short":        {[]string{"-quota", "1/1h"}, "-duration"},
-		"too much to hold": {[]string{"-engines", "fair", "-quota", "2000000000/1s"}, "fair"},
-		"nowhere to write": {[]string{"-json", t.TempDir()}, "-json"},
-		"server away":      {[]string{"-redis", away}, "leave -redis out"},
-		"address unread":   {[]string{"-redis", "http://" + away}, "-redis"},
+		"no such flag":        {[]string{"-nothing"}, "-h"},
+		"an argument":         {[]string{"steady"}, "-h"},
+		"no number":           {[]string{"-clients", "x"}, "-clients"},
+		"no such scenario":    {[]string{"-scenario", "nothing"}, "-list"},
+		"no such engine":      {[]string{"-engines", "fair,nothing"}, "-list"},
+		"no quota":            {[]string{"-quota", "20"}, "20/1s"},
+		"nothing allowed":     {[]string{"-quota", "0/1s"}, "1 or more"},
+		"more burst":          {[]string{"-burst", "21"}, "-burst"},
+		"too short":           {[]string{"-quota", "1/1h"}, "-duration"},
+		"too much to hold":    {[]string{"-engines", "fair", "-quota", "2000000000/1s"}, "fair"},
+		"nowhere to write":    {[]string{"-json", t.TempDir()}, "-json"},
+		"server away":         {[]string{"-redis", away}, "leave -redis out"},
+		"nothing to simulate": {[]string{"-simulate", "-scenario", "crash"}, "real processes"},
+		"two servers":         {[]string{"-simulate", "-redis", away}, "leave -redis out"},
+		"no directory":        {[]string{"-out", "/dev/null/x"}, "-out"},
+		"address unread":      {[]string{"-redis", "http://" + away}, "-redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := bench(t.Context(), t, c.args...)

@@ -2,18 +2,16 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/monotime"
 	"github.com/fairlimit/fairlimit/bench/internal/progress"
 	"github.com/fairlimit/fairlimit/bench/internal/report"
+	"github.com/fairlimit/fairlimit/bench/internal/simulation"
 	"github.com/fairlimit/fairlimit/bench/internal/trial"
 )
 
@@ -25,15 +23,12 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		return 0, err
 	}
 	defer figures.Close()
-	server, err := backend.Open(ctx, p.redis)
+	bed, err := p.bed(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer server.Close()
-	if err := p.try(server); err != nil {
-		return 0, err
-	}
-	command, err := self()
+	defer bed.close()
+	album, err := p.album()
 	if err != nil {
 		return 0, err
 	}
@@ -45,9 +40,9 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 			break
 		}
 		display.Of(number+1, len(p.rounds))
-		results, err := r.measure(ctx, p.engines, server, command, display)
+		results, err := r.measure(ctx, p.engines, bed, display)
 		switch {
-		case errors.Is(err, backend.ErrNotOurs):
+		case errors.Is(err, backend.ErrNotOurs), errors.Is(err, simulation.ErrReal) && len(p.rounds) > 1:
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
 			continue
 		case err != nil:
@@ -60,32 +55,29 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 			faults += len(result.Faults)
 		}
 		of := report.Of(results)
+		of.Simulated = p.simulate
 		measured = append(measured, of)
-		if err := errors.Join(of.Table(table), of.JSON(figures)); err != nil {
+		if err := errors.Join(of.Table(table), of.JSON(figures), album.add(of, results)); err != nil {
 			return faults, fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
 	if len(p.rounds) > 1 {
-		return faults, report.Summary(table, measured)
+		err = report.Summary(table, measured)
 	}
-	return faults, nil
+	album.tell(table)
+	return faults, err
 }
 
 // measure puts each engine through the round. When ctx ends, it returns what there is until then.
-func (r round) measure(
-	ctx context.Context, all []engines.Engine, server *backend.Backend, command func() *exec.Cmd, display *progress.Progress,
-) (results []*trial.Result, err error) {
-	if r.scenario.EndsRedis {
-		if server, err = server.Own(ctx); err != nil {
-			return nil, err
-		}
-		defer server.Close()
+func (r round) measure(ctx context.Context, all []engines.Engine, bed bed, display *progress.Progress) (results []*trial.Result, err error) {
+	run, done, err := bed.prepare(ctx, r)
+	if err != nil {
+		return nil, err
 	}
+	defer done()
 	for _, e := range all {
 		display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
-		result, err := trial.Trial{
-			Scenario: r.scenario, Engine: e, Load: r.load, Backend: server, Name: "bench:" + rand.Text(), Command: command, Watch: display.Update,
-		}.Run(ctx)
+		result, err := run(ctx, e, display.Update)
 		display.End()
 		switch {
 		case ctx.Err() != nil && err != nil: // it had not begun
@@ -99,18 +91,6 @@ func (r round) measure(
 		}
 	}
 	return results, nil
-}
-
-// try makes each engine once, so that a quota one of them cannot hold is told before anything is measured.
-func (p plan) try(server *backend.Backend) error {
-	for _, r := range p.rounds {
-		for _, e := range p.engines {
-			if _, err := e.Open(server.Client(), "bench", e.Given(r.load), monotime.Now); err != nil {
-				return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
-			}
-		}
-	}
-	return nil
 }
 
 // outputs are where the figures and the table go. Where standard output is for the figures, the table goes to standard error.

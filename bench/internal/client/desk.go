@@ -28,7 +28,7 @@ func (d *desk) call(ctx context.Context, n int) bool {
 	c := metrics.Call{Client: d.job.Client, Caller: d.number, Seq: d.seq, Permits: n, Called: monotime.Now()}
 	d.seq++
 	turn, err := d.limiter.Acquire(ctx, d.number, n)
-	c.Ended, c.Turn, c.Outcome = monotime.Now(), turn, d.outcome(ctx, err)
+	c.Ended, c.Turn, c.Outcome = monotime.Now(), turn, Outcome(d.run, ctx, err)
 	if err == nil {
 		// The permit is spent: the call is made even if the run has ended meanwhile.
 		err = d.visitors[d.number].Visit(context.WithoutCancel(ctx), upstream.Arrival{
@@ -46,14 +46,15 @@ func (d *desk) call(ctx context.Context, n int) bool {
 	return c.Outcome == metrics.Granted
 }
 
-func (d *desk) outcome(ctx context.Context, err error) metrics.Outcome {
+// Outcome is how a call with this ctx ended in a run that may have ended, too.
+func Outcome(run, ctx context.Context, err error) metrics.Outcome {
 	var refused *fairlimit.RefusedError
 	switch {
 	case err == nil:
 		return metrics.Granted
 	case errors.As(err, &refused), errors.Is(err, engines.ErrRefused), errors.Is(ctx.Err(), context.DeadlineExceeded): // told so at once, or found out by waiting
 		return metrics.Refused
-	case d.run.Err() != nil:
+	case run.Err() != nil:
 		return metrics.Waiting
 	case ctx.Err() != nil:
 		return metrics.Left

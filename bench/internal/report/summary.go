@@ -13,7 +13,7 @@ func Summary(w io.Writer, reports []Report) error {
 	if len(reports) == 0 {
 		return nil
 	}
-	fmt.Fprint(w, "\nall scenarios\n\n")
+	fmt.Fprintf(w, "\n%sall scenarios\n\n", reports[0].kind())
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "\t\tinversions\tovertake\t429s\tused\tstarved\tearly\tgoal")
 	for _, r := range reports {

@@ -83,8 +83,8 @@ const widest = len("late p50 / p99")
 
 // Table writes the report for a person.
 func (r Report) Table(w io.Writer) error {
-	fmt.Fprintf(w, "\n%s: %s\n%s · %s · quota %d per %s\n\n", r.Scenario, r.about,
-		people(r.Clients, r.Callers), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
+	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s\n\n", r.Scenario, r.about,
+		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
 	table := tabwriter.NewWriter(w, 0, 0, 0, ' ', tabwriter.AlignRight)
 	cells := func(name, note string, cell func(Engine) string) {
 		fmt.Fprintf(table, "%-*s", widest, name)
@@ -107,6 +107,14 @@ func (r Report) Table(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// kind says of figures that were not measured that they were not.
+func (r Report) kind() string {
+	if r.Simulated {
+		return "SIMULATION in virtual time · "
+	}
+	return ""
 }
 
 // remarks are what the figures of an engine call for.
@@ -169,14 +177,23 @@ func (r Report) countedBy() string {
 	return ""
 }
 
-func people(clients, callers int) string {
+// people are those who call.
+func (r Report) people() string {
 	plural := func(n int, one, many string) string {
 		if n == 1 {
 			return "1 " + one
 		}
 		return fmt.Sprintf("%d %s", n, many)
 	}
-	return plural(clients, "process", "processes") + " × " + plural(callers, "caller", "callers")
+	processes := plural(r.Clients, "process", "processes")
+	all := 0
+	for _, client := range r.Engines[0].Shares {
+		all += client.Callers
+	}
+	if all > 0 && all != r.Clients*r.Callers { // not all clients are alike
+		return fmt.Sprintf("%s, %d callers", processes, all)
+	}
+	return processes + " × " + plural(r.Callers, "caller", "callers")
 }
 
 // short is a length of time in milliseconds with as many digits as matter.

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/fairlimit/fairlimit/bench/internal/page"
+	"github.com/fairlimit/fairlimit/bench/internal/picture"
+	"github.com/fairlimit/fairlimit/bench/internal/report"
+	"github.com/fairlimit/fairlimit/bench/internal/trial"
+)
+
+// noPictures, given as the directory for them, makes none.
+const noPictures = "none"
+
+// album is where the pictures go; without a page, nowhere.
+type album struct {
+	page  *page.Page
+	empty bool
+}
+
+func (p plan) album() (*album, error) {
+	dir := p.out
+	switch dir {
+	case noPictures:
+		return &album{empty: true}, nil
+	case "":
+		var err error
+		if dir, err = os.MkdirTemp("", "fairlimit-bench-"); err != nil {
+			return nil, fmt.Errorf("-out: %w: give a directory that can be written, or none for no pictures", err)
+		}
+	}
+	made, err := page.In(dir, p.command)
+	return &album{page: made, empty: true}, err
+}
+
+func (a *album) add(r report.Report, results []*trial.Result) error {
+	if a.page == nil {
+		return nil
+	}
+	var runs []picture.Run
+	for _, one := range results {
+		runs = append(runs, picture.Run{
+			Engine: one.Trial.Engine.Name, Caption: caption(one), Simulated: r.Simulated, Log: one.Log,
+		})
+	}
+	pictures, err := picture.Draw(runs, results[0].Trial.Scenario.Apart())
+	if err != nil {
+		return err
+	}
+	a.empty = false
+	return a.page.Add(r, pictures)
+}
+
+func (a *album) tell(w io.Writer) {
+	if !a.empty {
+		fmt.Fprintf(w, "\npictures: %s\n", a.page.Path())
+	}
+}
+
+// caption is what the picture of an engine shows, in figures.
+func caption(one *trial.Result) string {
+	if one.Figures.Inversions == 1 {
+		return "1 pair in the wrong order"
+	}
+	return fmt.Sprintf("%d pairs in the wrong order", one.Figures.Inversions)
+}

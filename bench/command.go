@@ -1,0 +1,49 @@
+package main
+
+import (
+	"net/url"
+	"strings"
+)
+
+// commandLine is what was typed, to be typed again, without a password.
+func commandLine(args []string) string {
+	words := []string{"go", "run", "./bench"}
+	for _, arg := range args {
+		words = append(words, quoted(withoutPassword(arg)))
+	}
+	return strings.Join(words, " ")
+}
+
+// withoutPassword takes it out of an address, which may stand behind its flag and a sign of equality.
+func withoutPassword(arg string) string {
+	flag, address, behindFlag := "", arg, false
+	if strings.HasPrefix(arg, "-") {
+		if flag, address, behindFlag = strings.Cut(arg, "="); !behindFlag {
+			return arg
+		}
+		flag += "="
+	}
+	if !strings.Contains(address, "://") {
+		return arg
+	}
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return flag + "..." // whatever is in it
+	case u.User == nil:
+		return arg
+	}
+	u.User = url.User("...")
+	return flag + u.String()
+}
+
+// quoted is the word as a shell takes it.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,+@%", r)
+	}
+	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func simulated(t *testing.T, args ...string) *program {
+	t.Helper()
+	p := bench(t.Context(), t, append([]string{"-simulate", "-json", "-", "-out", "none"}, args...)...)
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	return p
+}
+
+func TestASeedLeadsToTheSameFiguresEachTime(t *testing.T) {
+	for _, args := range [][]string{
+		{"-scenario", "all", "-duration", "8s"},
+		{"-scenario", "steady", "-engines", "all", "-duration", "20s"},
+	} {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			first := simulated(t, append(args, "-seed", "7")...).stdout.String()
+			require.Equal(t, first, simulated(t, append(args, "-seed", "7")...).stdout.String())
+			require.NotEqual(t, strings.ReplaceAll(first, `"seed":7`, `"seed":8`), simulated(t, append(args, "-seed", "8")...).stdout.String())
+		})
+	}
+}
+
+func TestASimulationSaysThatItIsOne(t *testing.T) {
+	p := simulated(t, "-scenario", "steady,crash", "-duration", "1m", "-clients", "5", "-callers", "20")
+	require.Contains(t, p.stdout.String(), `"simulated":true`)
+	require.Contains(t, p.stderr.String(), "SIMULATION")
+	require.Contains(t, p.stderr.String(), "crash: left out: it needs real processes")
+
+	all := read(t, p.stdout.Bytes())
+	require.Len(t, all, 1)
+	fair, window := all[0].Engines[0], all[0].Engines[1]
+	for _, e := range all[0].Engines {
+		require.InDelta(t, 1200, e["grants"], 30)
+		require.InDelta(t, 60, e["seconds"], 1e-9)
+	}
+	require.Zero(t, fair["inversions"])
+	require.Zero(t, fair["upstream_rejections"])
+	require.Zero(t, fair["early"])
+	require.Greater(t, fair["utilization"], 0.99)
+	require.Greater(t, window["inversions"], 100.0)
+}
+
+func TestTheReportIsWhereItIsSaidToBe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	p := bench(t.Context(), t, "-simulate", "-duration", "5s", "-out", dir)
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	require.Contains(t, p.stdout.String(), "pictures: "+filepath.Join(dir, "index.html")+"\n")
+	page, err := os.ReadFile(filepath.Join(dir, "index.html"))
+	require.NoError(t, err)
+	require.Contains(t, string(page), "go run ./bench -simulate -duration 5s -out "+dir)
+
+	p = bench(t.Context(), t, "-simulate", "-duration", "5s")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	_, path, told := strings.Cut(p.stdout.String(), "pictures: ")
+	require.True(t, told)
+	require.FileExists(t, strings.TrimSpace(path))
+}
