@@ -27,7 +27,7 @@ func (r Report) About() string { return r.about }
 // Facts are what was asked for.
 func (r Report) Facts() []string {
 	facts := []string{
-		people(r.Clients, r.Callers), r.Backend, fmt.Sprintf("quota %d per %s", r.Quota.Permits, short(r.Quota.PerMS)),
+		r.people(), r.Backend, fmt.Sprintf("quota %d per %s", r.Quota.Permits, short(r.Quota.PerMS)),
 		fmt.Sprintf("guard %s", short(r.Quota.GuardMS)), fmt.Sprintf("%.0f s on each engine", r.Seconds), fmt.Sprintf("seed %d", r.Seed),
 		fmt.Sprintf("order counts from %s apart", short(r.ApartMS)),
 	}

@@ -72,6 +72,14 @@ func TestTable(t *testing.T) {
 	}
 }
 
+func TestCallersAreCountedWhereClientsDiffer(t *testing.T) {
+	of := results()[:1]
+	of[0].Figures.Shares = []metrics.Share{{Callers: 50}, {Callers: 1}, {Callers: 1}, {Callers: 1}}
+	var out bytes.Buffer
+	require.NoError(t, report.Of(of).Table(&out))
+	require.Contains(t, out.String(), "4 processes, 53 callers · embedded")
+}
+
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, report.Of(results()).JSON(&out))
