@@ -36,6 +36,13 @@ func (e *tens) Take(_ context.Context, requests []engine.Request) ([]engine.Answ
 	return answers, nil
 }
 
+// told is the question that this wait was the answer to.
+func (e *tens) told(wait time.Duration) engine.Request {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.asked[wait/(10*time.Millisecond)]
+}
+
 func TestRecorderKnowsWhoWasToldWhat(t *testing.T) {
 	const callers = 20
 	e := &tens{}
@@ -55,7 +62,7 @@ func TestRecorderKnowsWhoWasToldWhat(t *testing.T) {
 				return
 			}
 			assertTurn(t, turn.Sent <= turn.Replied && turn.Replied+turn.Wait <= returned)
-			assertTurn(t, e.asked[turn.Wait/(10*time.Millisecond)].N == caller+1) // the turn is this caller's, not another's
+			assertTurn(t, e.told(turn.Wait).N == caller+1) // the turn is this caller's, not another's
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, turn.Wait)
@@ -87,7 +94,7 @@ func TestRecorderLeavesARealDeadlineAloneAndKnowsTheCallerByIt(t *testing.T) {
 				ctx = t.Context()
 			}
 			turn, err := limiter.Acquire(ctx, caller, caller+1)
-			assertTurn(t, err == nil && turn != nil && e.asked[turn.Wait/(10*time.Millisecond)].N == caller+1)
+			assertTurn(t, err == nil && turn != nil && e.told(turn.Wait).N == caller+1)
 		})
 	}
 	all.Wait()
