@@ -2,7 +2,6 @@ package fairlimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -24,6 +23,9 @@ const (
 	// has given them back. They are sent whether it stays or not.
 	returnBound = 25 * time.Millisecond
 )
+
+// errOverdue does not match context.DeadlineExceeded: it was no caller's deadline.
+var errOverdue = fmt.Errorf("%w: no answer within %v", ErrOutcomeUnknown, answerBound)
 
 // queue lines callers up in front of an engine. While one question is under way, callers gather; when its answer is there, all that have
 // gathered go out in the next one, in the order in which they called.
@@ -187,15 +189,16 @@ func (q *queue) line(add func()) {
 	}
 }
 
-// serve sends what has gathered until nothing is left. Returns go first: they make room.
+// serve sends what has gathered until nothing is left, or until an answer is overdue and another goroutine has taken over. Returns go first: they
+// make room.
 func (q *queue) serve() {
-	for {
+	for mine := true; mine; {
 		returns, callers := q.gathered()
 		switch {
 		case len(returns) > 0:
-			q.sendReturns(returns)
+			mine = q.sendReturns(returns)
 		case len(callers) > 0:
-			q.sendCallers(callers)
+			mine = q.sendCallers(callers)
 		default:
 			return
 		}
@@ -222,36 +225,64 @@ func (q *queue) gathered() ([]*giver, []*caller) {
 	return nil, q.waiting[:min(len(q.waiting), mostTogether)]
 }
 
-func (q *queue) sendReturns(returns []*giver) {
+func (q *queue) sendReturns(returns []*giver) (mine bool) {
 	grants := make([]engine.Grant, len(returns))
 	for i, g := range returns {
 		grants[i] = g.grant
 	}
-	_, err := bounded(returns[0].ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, q.engine.GiveBack(ctx, grants) })
-	for _, g := range returns {
-		g.done <- err
+	answer := func(err error) {
+		for _, g := range returns {
+			g.done <- err
+		}
 	}
+	var err error
+	mine = q.question(returns[0].ctx, func(ctx context.Context) { err = q.engine.GiveBack(ctx, grants) }, answer)
+	if mine {
+		answer(err)
+	}
+	return mine
 }
 
-func (q *queue) sendCallers(callers []*caller) {
+func (q *queue) sendCallers(callers []*caller) (mine bool) {
 	asked, requests := questions(callers)
 	if len(asked) == 0 {
-		return
+		return true
 	}
-	answers, err := bounded(asked[0].ctx, func(ctx context.Context) ([]engine.Answer, error) { return q.engine.Take(ctx, requests) })
+	refuse := func(err error) {
+		for _, c := range asked {
+			q.deliver(c, reply{err: err})
+		}
+	}
+	var answers []engine.Answer
+	var err error
+	mine = q.question(asked[0].ctx, func(ctx context.Context) { answers, err = q.engine.Take(ctx, requests) }, refuse)
 	arrived := time.Now()
 	if err == nil && (len(answers) < 1 || len(answers) > len(requests)) {
 		err = fmt.Errorf("%w: the engine gave %d answers to %d requests", ErrOutcomeUnknown, len(answers), len(requests))
 	}
-	if err != nil {
-		for _, c := range asked {
-			q.deliver(c, reply{err: err})
+	switch {
+	case err == nil: // those who were told that no answer came are gone by now, and their permits go back
+		for i, a := range answers {
+			q.deliver(asked[i], reply{Answer: a, arrived: arrived, longest: requests[i].MaxWait, err: a.Err})
 		}
-		return
+	case mine:
+		refuse(err)
 	}
-	for i, a := range answers {
-		q.deliver(asked[i], reply{Answer: a, arrived: arrived, longest: requests[i].MaxWait, err: a.Err})
-	}
+	return mine
+}
+
+// question asks under a ctx that keeps the values of the caller that it is sent for first, and that nobody's cancellation ends. It reports whether
+// the answer came within answerBound. If not, overdue has been called in time, even if the client goes on waiting for longer, and another
+// goroutine serves: of the two, stop decides, and never for both.
+func (q *queue) question(ctx context.Context, ask func(context.Context), overdue func(error)) (mine bool) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerBound)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() {
+		overdue(errOverdue)
+		q.serve()
+	})
+	ask(ctx)
+	return stop()
 }
 
 // questions works out, now that they go, how long each caller that is still there may wait.
@@ -282,16 +313,4 @@ func (q *queue) deliver(c *caller, r reply) {
 	if r.Granted {
 		q.line(func() { q.returns = append(q.returns, &giver{ctx: c.ctx, grant: r.Grant, done: make(chan error, 1)}) })
 	}
-}
-
-// bounded asks a question under a ctx that keeps the values of the caller that it is sent for first, and that nobody's cancellation ends. It
-// returns after answerBound at the latest, even if the client goes on waiting for longer.
-func bounded[T any](ctx context.Context, question func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerBound)
-	defer cancel()
-	value, err := untilDone(ctx, question)
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = fmt.Errorf("%w: no answer within %v", ErrOutcomeUnknown, answerBound) // this was no caller's deadline
-	}
-	return value, err
 }
