@@ -126,14 +126,10 @@ func (p part) scope() string {
 	}
 }
 
-// clock is a time of the run, as short as it may be.
+// clock is a time of the run.
 func clock(d time.Duration) string {
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%.3g s", d.Seconds())
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%.3g min", d.Minutes())
-	default:
-		return fmt.Sprintf("%.3g h", d.Hours())
+	if d < time.Minute {
+		return d.Round(100 * time.Millisecond).String()
 	}
+	return d.Round(time.Second).String()
 }

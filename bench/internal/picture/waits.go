@@ -1,6 +1,7 @@
 package picture
 
 import (
+	"fmt"
 	"time"
 
 	"gonum.org/v1/plot"
@@ -13,22 +14,25 @@ import (
 // waits draws each call as a bar from call to arrival, in the order of the calls, and a line through where they end. Calls that are let
 // through in the order in which they were made draw a slope; others a zigzag, with red in it.
 func waits(run Run, p part, which int) (Drawing, error) {
-	x := axisOf(p.until)
+	x := axisOf(p.until - p.from)
 	frame := newFrame(run.title("from call to turn"), run.Caption)
 	frame.X.Label.Text = "time, " + x.unit
-	frame.X.Min, frame.X.Max = x.of(p.from), x.of(p.until)
+	if p.from > 0 {
+		frame.X.Label.Text = fmt.Sprintf("%s from %s on", x.unit, clock(p.from))
+	}
+	frame.X.Min, frame.X.Max = 0, x.of(p.until-p.from)
 	frame.Y.Label.Text = "calls, first made on top"
 	frame.Y.Min, frame.Y.Max = -1, float64(max(1, p.rows()))
 	frame.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
 	frame.Y.Tick.Marker = plot.ConstantTicks(nil)
-	frame.Add(bars{calls: p.bars[which], begin: run.Log.Begin, x: x, overtaking: newOvertaking(run.Log, p.apart)})
+	frame.Add(bars{calls: p.bars[which], zero: run.Log.Begin + p.from, x: x, overtaking: newOvertaking(run.Log, p.apart)})
 	return render(frame, p.scope(), "colour: client; red: passed by a later call", tall)
 }
 
 // bars is the plotter of waits.
 type bars struct {
 	calls []metrics.Call
-	begin time.Duration
+	zero  time.Duration // of the axis
 	x     axis
 	overtaking
 }
@@ -43,7 +47,7 @@ func (b bars) Plot(c draw.Canvas, p *plot.Plot) {
 	for row, call := range b.calls {
 		thick := min(widestBar, (toY(0)-toY(1))*0.8)
 		y := toY(float64(row))
-		at := func(moment time.Duration) vg.Length { return toX(b.x.of(moment - b.begin)) }
+		at := func(moment time.Duration) vg.Length { return toX(b.x.of(moment - b.zero)) }
 		if !call.Reached {
 			thick /= 3 // still waiting
 		}

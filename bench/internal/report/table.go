@@ -186,6 +186,9 @@ func (r Report) people() string {
 		return fmt.Sprintf("%d %s", n, many)
 	}
 	processes := plural(r.Clients, "process", "processes")
+	if r.Simulated {
+		processes = plural(r.Clients, "client", "clients")
+	}
 	all := 0
 	for _, client := range r.Engines[0].Shares {
 		all += client.Callers
