@@ -22,7 +22,7 @@ type Figures struct {
 	WaitMS             Quantiles  `json:"wait_ms"`
 	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
 	Early              *int       `json:"early,omitempty"`
-	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by the turns that were granted, whatever happened on the way
+	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers, whatever happened on the way
 	SpreadMS           *float64   `json:"spread_ms,omitempty"`
 	SpreadP999MS       *float64   `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, and at least the largest
 	Shares             []Share    `json:"clients"`

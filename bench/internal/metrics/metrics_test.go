@@ -104,6 +104,9 @@ func TestWhatWasPromisedIsToldFromWhatTheWayMadeOfIt(t *testing.T) {
 	pairs, _ := overtaking(late, 10*ms)
 	require.Equal(t, 1, pairs)
 	require.Zero(t, promisedOvertaking(late, 10*ms), "the first was only late")
+	slow := []Call{turn(0, 200, 201), turn(20, 100, 101)}
+	slow[0].Turn.Sent, slow[0].Turn.Wait = 30*ms, 170*ms
+	require.Zero(t, promisedOvertaking(slow, 10*ms), "the first was held up before it asked")
 	require.Equal(t, 1, promisedOvertaking([]Call{turn(0, 200, 201), turn(20, 100, 101)}, 10*ms))
 }
 

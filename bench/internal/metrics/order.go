@@ -46,13 +46,13 @@ func overtaking(calls []Call, apart time.Duration) (pairs, most int) {
 	return pairs, most
 }
 
-// promisedOvertaking counts the pairs that are in the wrong order by the turns that were granted, as if everybody had reached the upstream the
-// moment that its turn came. What overtaking counts beyond them was not the limiter's doing but that of delays on the way.
+// promisedOvertaking counts the pairs that are in the wrong order by the questions and their answers: as if everybody had asked the moment it
+// called, and had reached the upstream the moment that its turn came. What overtaking counts beyond them is the work of delays on the way.
 func promisedOvertaking(calls []Call, apart time.Duration) int {
 	var promised []Call
 	for _, c := range calls {
 		if c.Reached && c.Turn != nil {
-			c.Arrived = max(c.Called, c.Turn.Sent+c.Turn.Wait)
+			c.Called, c.Arrived = c.Turn.Sent, c.Turn.Sent+c.Turn.Wait
 			promised = append(promised, c)
 		}
 	}

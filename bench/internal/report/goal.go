@@ -56,5 +56,5 @@ func promised(e Engine) string {
 	if e.PromisedInversions == nil {
 		return ""
 	}
-	return fmt.Sprintf(" (%d in the turns that it gave, the others on the way)", *e.PromisedInversions)
+	return fmt.Sprintf(" (%d in the answers that it gave, the others on the way)", *e.PromisedInversions)
 }

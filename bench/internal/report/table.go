@@ -137,7 +137,7 @@ func (r Report) remarks(e Engine) (remarks []string) {
 	switch {
 	case e.Inversions == 0:
 	case e.PromisedInversions != nil:
-		remarks = append(remarks, fmt.Sprintf("%d of its inversions are in the turns that it gave, the others came about on the way", *e.PromisedInversions))
+		remarks = append(remarks, fmt.Sprintf("%d of its inversions are in the answers that it gave, the others came about on the way", *e.PromisedInversions))
 	case e.SpreadMS != nil && *e.SpreadMS > r.ApartMS:
 		remarks = append(remarks, fmt.Sprintf("delays spread over %s, so some of its inversions may be this machine's", short(*e.SpreadMS)))
 	}
