@@ -23,7 +23,7 @@ func each(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, second t
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		f(t, redistest.Standalone(t), 200*time.Millisecond)
+		f(t, redistest.Standalone(t), 400*time.Millisecond)
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
@@ -37,6 +38,7 @@ func (m *MiniServer) NewClient(t testing.TB) *redis.Client {
 		Dialer: m.dial,
 
 		PoolSize:                 1024,
+		ReadTimeout:              time.Minute, // outside a bubble, a busy machine takes its time
 		ReadBufferSize:           4 << 10,
 		WriteBufferSize:          4 << 10,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
