@@ -39,5 +39,5 @@ var (
 	WindowRelease = New(window + windowRelease) // frees permits, whoever took them
 	WindowRead    = New(window + windowRead)    // reports
 	WindowRule    = New(window + windowRule)    // writes the rate
-	WindowForget  = New(windowForget)           // deletes
+	WindowForget  = New(window + windowForget)  // deletes
 )

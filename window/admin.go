@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
@@ -25,7 +26,7 @@ type Admin struct {
 func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error) {
 	o := collect(opts)
 	switch {
-	case rdb == nil:
+	case engine.NoClient(rdb):
 		return nil, fmt.Errorf("%w: no client", ErrInvalidArgument)
 	case name == "":
 		return nil, fmt.Errorf("%w: empty name", ErrInvalidArgument)

@@ -16,6 +16,7 @@ type options struct {
 	id        string
 	perClient bool
 	keepAlive time.Duration
+	hasNil    bool
 }
 
 // With is [New] with options: fairlimit.WithEngine(window.With(window.PerClient(id))). An option out of range makes the limiter's construction
@@ -41,12 +42,19 @@ func KeepAlive(d time.Duration) Option {
 func collect(opts []Option) options {
 	var o options
 	for _, opt := range opts {
+		if opt == nil {
+			o.hasNil = true
+			continue
+		}
 		opt(&o)
 	}
 	return o
 }
 
 func (o options) check() error {
+	if o.hasNil {
+		return fmt.Errorf("%w: nil option", ErrInvalidArgument)
+	}
 	if o.perClient && o.id == "" {
 		return fmt.Errorf("%w: PerClient with an empty id", ErrInvalidArgument)
 	}

@@ -67,6 +67,12 @@ func TestBadArgumentsOfTheAdministration(t *testing.T) {
 	t.Cleanup(func() { _ = rdb.Close() })
 	_, err := window.Open(nil, "n")
 	require.ErrorIs(t, err, window.ErrInvalidArgument)
+	_, err = window.Open((*redis.Client)(nil), "n")
+	require.ErrorIs(t, err, window.ErrInvalidArgument)
+	_, err = window.Open(rdb, "n", nil)
+	require.ErrorIs(t, err, window.ErrInvalidArgument)
+	_, err = window.With(nil)(engine.Config{Client: rdb, Name: "n", Quota: engine.Quota{Permits: 1, Per: time.Second}})
+	require.ErrorIs(t, err, window.ErrInvalidArgument)
 	_, err = window.Open(rdb, "")
 	require.ErrorIs(t, err, window.ErrInvalidArgument)
 	_, err = window.Open(rdb, "n", window.PerClient(""))
@@ -230,6 +236,21 @@ func TestResetForgetsTheGrantsAndKeepsTheRate(t *testing.T) {
 			require.False(t, l.allowed(1))
 			require.NoError(t, l.Reset(t.Context()))
 			require.Equal(t, []string{l.name}, keysLeft(t, rdb, l.name))
+			require.True(t, l.allowed(5))
+		}
+	})
+}
+
+func TestResetClearsARateThatCannotBeRead(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+		for _, field := range []string{"rate", "interval", "type", "keepAliveTime"} {
+			l := newLimiter(t, rdb, 5, 60*second)
+			require.True(t, l.allowed(5))
+			require.NoError(t, rdb.HSet(t.Context(), l.name, field, "broken").Err())
+			_, err := l.Take(t.Context(), []engine.Request{{N: 1}})
+			require.ErrorIs(t, err, engine.ErrState)
+			require.NoError(t, l.Reset(t.Context()))
+			require.Empty(t, keysLeft(t, rdb, l.name))
 			require.True(t, l.allowed(5))
 		}
 	})
