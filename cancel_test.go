@@ -165,3 +165,35 @@ func TestManyCallsAtRandomLoseNothing(t *testing.T) {
 		assert.GreaterOrEqual(t, s.Available, 0)
 	})
 }
+
+// slow makes every answer late.
+type slow struct{ by time.Duration }
+
+func (s slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		time.Sleep(s.by)
+		return err
+	}
+}
+
+func (s slow) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func TestDeadlinesShorterThanTheWayBurnNothing(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := limiter(t, rdb, fairlimit.PerMinute(60))
+		rdb.AddHook(slow{30 * time.Millisecond})
+		for range 20 {
+			for _, patience := range []time.Duration{20 * time.Millisecond, 29 * time.Millisecond} {
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				require.ErrorIs(t, l.Wait(ctx), context.DeadlineExceeded)
+				cancel()
+			}
+		}
+		require.Eventually(t, func() bool { return status(t, l).Available == 60 }, 10*time.Second, 50*time.Millisecond)
+	})
+}

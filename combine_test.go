@@ -75,7 +75,7 @@ func TestACallIsNotEndedByThoseWhoLeave(t *testing.T) {
 		second := <-e.calls
 		second.grants(1)
 		require.NoError(t, <-staying)
-		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1}}, e.givenBack(), "what was granted to the one who left, once")
+		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(), "what was granted to the one who left, once")
 	})
 }
 

@@ -32,12 +32,15 @@ var (
 	// ErrExceedsQuota is returned for a request that can never fit the quota: n > Permits, or n > Burst.
 	ErrExceedsQuota = engine.ErrExceedsQuota
 
-	// ErrOutcomeUnknown is returned where the call reached Redis and the answer did not reach us: the permits were consumed once or not at all.
+	// ErrOutcomeUnknown is returned where the call may have reached Redis and the answer did not reach us: the permits were consumed once or not at all.
 	// The call is not sent again, because it could consume twice.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 
 	// ErrUnreachable is returned where no connection to Redis was to be had.
 	ErrUnreachable = engine.ErrUnreachable
+
+	// ErrFull is returned where the queue is longer than the engine can count, which for fair is 10¹⁰ permits.
+	ErrFull = engine.ErrFull
 
 	// ErrState is returned where the limiter's key holds something that its engine did not write or cannot read. It is left as it is; [Limiter]'s
 	// Reset clears it.

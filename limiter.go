@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -60,7 +59,7 @@ type Status struct {
 // New makes a limiter for the quota, shared by name. It does no I/O. Several limiters of one name, in one process or in many, are one queue;
 // they are meant to be given the same quotas, and while they are not (during a rolling deploy), every caller is held to its own.
 func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (Limiter, error) {
-	if isNil(rdb) {
+	if engine.NoClient(rdb) {
 		return nil, ErrNilClient
 	}
 	if name == "" {
@@ -92,12 +91,6 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 		return &reserver{l}, nil
 	}
 	return l, nil
-}
-
-// isNil also finds the nil pointer inside a non-nil interface, which would panic on the first call.
-func isNil(rdb redis.UniversalClient) bool {
-	v := reflect.ValueOf(rdb)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 type limiter struct {
@@ -144,7 +137,7 @@ func (r *reserver) ReserveN(ctx context.Context, n int) (*Reservation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reservation{queue: &r.queue, turn: turn}, nil
+	return &Reservation{queue: &r.queue, turn: turn, cancel: make(chan struct{}, 1)}, nil
 }
 
 func (l *limiter) Status(ctx context.Context) (Status, error) {

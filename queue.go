@@ -164,6 +164,7 @@ func (q *queue) judge(c *caller, r reply) (reply, error) {
 func (q *queue) abandon(ctx context.Context, grant engine.Grant) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnBound)
 	defer cancel()
+	grant.Unused = true
 	_ = q.giveBack(ctx, grant) // the caller has its own reason to leave; permits that cannot be returned pass unused
 }
 
@@ -311,6 +312,7 @@ func (q *queue) deliver(c *caller, r reply) {
 		return
 	}
 	if r.Granted {
+		r.Grant.Unused = true
 		q.line(func() { q.returns = append(q.returns, &giver{ctx: c.ctx, grant: r.Grant, done: make(chan error, 1)}) })
 	}
 }

@@ -3,15 +3,15 @@ package fairlimit
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 )
 
 // Reservation is a turn that was granted. It may be used by several goroutines at once; it comes from ReserveN only.
 type Reservation struct {
-	queue *queue
-	turn  turn
-	given atomic.Bool // back
+	queue  *queue
+	turn   turn
+	cancel chan struct{} // holds one: who puts it in may look at gone, and set it
+	gone   bool
 }
 
 // Delay is what is left to sleep until the turn, 0 when it is due.
@@ -27,12 +27,16 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return left(ctx, "nothing was given back")
 	}
-	if r.Delay() == 0 || r.given.Swap(true) {
+	select {
+	case r.cancel <- struct{}{}:
+		defer func() { <-r.cancel }()
+	case <-ctx.Done():
+		return left(ctx, "another Cancel is under way")
+	}
+	if r.gone || r.Delay() == 0 {
 		return nil
 	}
 	err := r.queue.giveBack(ctx, r.turn.grant)
-	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {
-		r.given.Store(false)
-	}
+	r.gone = err == nil || errors.Is(err, ErrOutcomeUnknown)
 	return err
 }

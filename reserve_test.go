@@ -137,3 +137,22 @@ func TestAReservationThatNobodyWaitsForIsGivenBack(t *testing.T) {
 		assert.Len(t, e.givenBack(), 1)
 	})
 }
+
+func TestASecondCancelWaitsForTheFirst(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := limiter(t, rdb, fairlimit.Every(time.Hour))
+		require.NoError(t, l.Wait(t.Context()))
+		r, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		rdb.AddHook(slow{time.Second})
+		start := time.Now()
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				assert.NoError(t, r.Cancel(t.Context()))
+				assert.Equal(t, time.Second, time.Since(start))
+			})
+		}
+		both.Wait()
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"reflect"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -20,8 +21,11 @@ var (
 	// ErrExceedsQuota says that a request asks for more permits than the quota ever grants at once.
 	ErrExceedsQuota = errors.New("fairlimit: more permits than the quota can ever grant at once")
 
-	// ErrOutcomeUnknown says that a question was sent and its answer did not arrive: what it asked for was consumed once or not at all.
-	ErrOutcomeUnknown = errors.New("fairlimit: outcome unknown: the call was sent, the answer did not arrive")
+	// ErrOutcomeUnknown says that a question may have reached Redis and its answer did not arrive: what it asked for was done once or not at all.
+	ErrOutcomeUnknown = errors.New("fairlimit: outcome unknown: the call may have reached Redis, its answer did not arrive")
+
+	// ErrFull says that the queue is longer than the engine can count. Nothing was consumed.
+	ErrFull = errors.New("fairlimit: the queue is full")
 
 	// ErrUnreachable says that no question could be sent, so that nothing was consumed: no connection to Redis was to be had.
 	ErrUnreachable = errors.New("fairlimit: Redis was not reached")
@@ -76,6 +80,15 @@ type Grant struct {
 	ID string // which queue, or which entry
 	At int64  // which moment, in the engine's unit
 	N  int
+
+	// Unused says, of a grant that is given back, that nobody has gone with it, so that its permits are free even if its moment has passed.
+	Unused bool
+}
+
+// NoClient reports whether rdb is nil, or holds a nil pointer, which would panic at its first use.
+func NoClient(rdb redis.UniversalClient) bool {
+	v := reflect.ValueOf(rdb)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // Status is what a reader sees; see the limiter's Status.
@@ -99,7 +112,7 @@ type Engine interface {
 	Take(ctx context.Context, requests []Request) (answers []Answer, err error)
 
 	// GiveBack returns permits that their callers will not use. It is called at most once for a grant. What can no longer be given back is left as
-	// it is, which is no error.
+	// it is, which is no error. An error that does not match [ErrOutcomeUnknown] means that none of them was given back.
 	GiveBack(ctx context.Context, grants []Grant) error
 
 	// Status reads and changes nothing.

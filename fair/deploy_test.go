@@ -138,3 +138,22 @@ func TestAQueueLearnsItsPitchOnlyWhenItIsEmpty(t *testing.T) {
 		require.Equal(t, int64(2_000_000), pitch())
 	})
 }
+
+func TestACallerWithOtherQuotasCostsABacklogLittleOfItsOrder(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		grants := queued(t, f, 600, 1)
+		at(time.Millisecond)
+		queued(t, f.joins(t, engine.Quota{Permits: 60, Per: time.Minute}), 1, 1)
+		giveBack(t, f, shuffled(grants, 0)...)
+		require.LessOrEqual(t, wait(t, f), 600*time.Second+7*time.Second, "but for the other's turn at the end")
+		f, at = w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		grants = queued(t, f, 600, 1)
+		other := f.joins(t, engine.Quota{Permits: 60, Per: time.Minute})
+		last := queued(t, other, 1, 1)
+		at(time.Millisecond)
+		giveBack(t, f, append(last, shuffled(grants[3:], 0)...)...)
+		require.LessOrEqual(t, wait(t, f), 3*time.Second+6*time.Second)
+	})
+}

@@ -90,12 +90,19 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	for some := range slices.Chunk(grants, mostGiven/len(f.windows)) {
+	size := mostGiven / len(f.windows)
+	for i := 0; i < len(grants); i += size {
 		args := f.args("back")
-		for _, g := range some {
-			args = append(args, g.ID, g.At, g.N)
+		for _, g := range grants[i:min(i+size, len(grants))] {
+			unused := 0
+			if g.Unused {
+				unused = 1
+			}
+			args = append(args, g.ID, g.At, g.N, unused)
 		}
-		if _, err := f.run(ctx, args); err != nil {
+		if _, err := f.run(ctx, args); err != nil && i > 0 {
+			return fmt.Errorf("%w: of %d grants %d were given back: %w", engine.ErrOutcomeUnknown, len(grants), i, err)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -136,6 +143,9 @@ func (f *fair) run(ctx context.Context, args []any) (any, error) {
 	reply, err := f.script.Run(ctx, f.client, []string{f.key}, args...)
 	if redis.HasErrorPrefix(err, "STATE") || redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
+	}
+	if redis.HasErrorPrefix(err, "FULL") {
+		return nil, fmt.Errorf("%w: %q: %w", engine.ErrFull, f.key, err)
 	}
 	return reply, err
 }

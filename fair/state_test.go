@@ -114,12 +114,7 @@ func TestAStateThatIsCutShortIsAnError(t *testing.T) {
 		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second, Burst: 1})
 		queued(t, f, 8, 1)
 		state := w.rdb.Get(t.Context(), f.key).Val()
-		second := strings.Index(state, "\n") + 1
-		second += strings.Index(state[second:], "\n") + 1
 		for end := range state {
-			if end == second {
-				continue // a queue with one window less
-			}
 			w.rdb.Set(t.Context(), f.key, state[:end], time.Hour)
 			unreadable(t, f)
 			require.False(t, t.Failed(), "%d of %d bytes", end, len(state))

@@ -5,7 +5,7 @@
 -- ARGV[2]  the generation to give a queue that is new: a word never used before
 -- ARGV[3]  how many windows the caller is held to; then for each: most permits, length
 -- then     take: for each run of equal requests: permits each, longest wait, how many
---          back: for each grant: generation, slot, permits
+--          back: for each grant: generation, slot, permits, 1 if nobody has used them else 0
 --
 -- Returns  take: { generation, now, then for each run of equal answers: wait, how many (negative: refused) }, at least one, in the order of
 --                the requests; those that are left unanswered are for the next call
@@ -17,7 +17,7 @@
 --
 -- The state is text:
 --
---   fair1 <generation> <clock> <offset> <pitch> <crowd>
+--   fair1 <generation> <clock> <offset> <pitch> <crowd> <how many windows>
 --   <length> <idle since> <merged at> <slot before> <total before> <cells>:<cell><cell>...      a line for each window, called a track
 --
 -- A cell is 26 digits: a slot (16), and the running total of the permits granted up to it (10). It stands for the permits since the cell
@@ -37,8 +37,9 @@ local FINE = 64            -- cells that merge while they are active lie within 
 local MOST_TOTAL = 9999999999
 local MOST_TRACKS = 16     -- of all callers together
 local MOST_BYTES = 4096    -- of one track
-local MOST_ANSWERS = 100   -- what one run may cost the server
+local MOST_ANSWERS = 100   -- what one run may cost the server: about 3 µs each
 local TOO_LATE = 2 ^ 53    -- no moment is as late
+local LATEST_CLOCK = 2 ^ 52 -- the year 2112
 
 local sub, format = string.sub, string.format
 local abs, floor, ceil, max, min = math.abs, math.floor, math.ceil, math.max, math.min
@@ -145,6 +146,7 @@ local function open_runs(track, pitch)
   local runs, before, total = {}, track.from, track.base
   local function add(last, upto)
     local permits = upto - total
+    if permits <= 0 or last < before then error('cells out of order') end
     local filled = pitch > 0 and (permits == 1 or last - before == permits * pitch)
     runs[#runs + 1] = { last = last, permits = permits, first = filled and last - (permits - 1) * pitch }
     before, total = last, upto
@@ -177,6 +179,22 @@ local function mark_gaps(runs, pitch, before)
     end
     out[#out + 1] = run
     before = run.last
+  end
+  return out
+end
+
+-- Cuts what a pitch tells into cells that need none, at most so many more.
+local function cut(runs, pitch, most)
+  local out, permits = {}, 0
+  for _, run in ipairs(runs) do permits = permits + run.permits end
+  local size = max(1, ceil(permits / most))
+  for _, run in ipairs(runs) do
+    local last, left = run.first and run.first - pitch, run.permits
+    while last and left > size do
+      last, left = last + size * pitch, left - size
+      out[#out + 1] = { last = last, permits = size, first = false }
+    end
+    out[#out + 1] = { last = run.last, permits = left, first = false }
   end
   return out
 end
@@ -251,7 +269,7 @@ local function settle(track, runs, pitch, tail, now)
   close_runs(track, runs)
 end
 
--- Gives back a slot that lies ahead: permits that fill their run leave a gap, others only their number.
+-- Gives back a slot that has not left the window: permits that fill their run leave a gap, others only their number.
 local function give_back(runs, pitch, slot, permits)
   local low, high = 1, #runs + 1
   while low < high do
@@ -287,20 +305,21 @@ end
 -- The queue is a table: generation, clock, offset, pitch and tracks. Returns nothing if the state is another's.
 local function read_queue(state)
   if not state then return { generation = born, clock = 0, offset = 0, pitch = 0, crowd = 1, tracks = {} } end
-  local generation, clock, offset, pitch, crowd, at = string.match(state, '^fair1 (%w+) (%d+) (%d+) (%d+) ([1-9]%d*)\n()')
+  local generation, clock, offset, pitch, crowd, count, at =
+    string.match(state, '^fair1 (%w+) (%d+) (%d+) (%d+) ([1-9]%d*) ([1-9]%d*)\n()')
   if not generation or #state > MOST_TRACKS * MOST_BYTES then return end
   local queue = {
     generation = generation, clock = tonumber(clock), offset = tonumber(offset), pitch = tonumber(pitch), crowd = tonumber(crowd),
     tracks = {}
   }
-  if max(queue.clock, queue.offset, queue.pitch, queue.crowd) >= TOO_LATE then return end
+  if max(queue.offset, queue.pitch, queue.crowd) >= TOO_LATE or queue.clock >= LATEST_CLOCK then return end
   while at <= #state do
     local track
     track, at = read_track(state, at)
     if not track then return end
     queue.tracks[#queue.tracks + 1] = track
   end
-  if #queue.tracks == 0 or #queue.tracks > MOST_TRACKS then return end
+  if #queue.tracks ~= tonumber(count) or #queue.tracks > MOST_TRACKS then return end
   return queue
 end
 
@@ -388,7 +407,7 @@ local function write_queue(queue, now)
   settle_full(queue, now)
   local keep_from = spacing(queue) > 0
   local lines, ends = {
-    format('fair1 %s %.0f %.0f %.0f %.0f\n', queue.generation, now, queue.offset, queue.pitch, queue.crowd)
+    format('fair1 %s %.0f %.0f %.0f %.0f %.0f\n', queue.generation, now, queue.offset, queue.pitch, queue.crowd, #queue.tracks)
   }, now
   for _, track in ipairs(queue.tracks) do
     local count, from = count_closed(track), keep_from and track.from or 0
@@ -468,17 +487,17 @@ local function take(queue, asked, now)
 end
 
 local function back(queue, now)
-  local ahead = {}
-  for i = first_extra, #ARGV, 3 do
-    local slot, permits = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
-    if ARGV[i] == queue.generation and slot > now then ahead[#ahead + 1] = { slot = slot, permits = permits } end
+  local free = {}
+  for i = first_extra, #ARGV, 4 do
+    local slot, permits, unused = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1'
+    if ARGV[i] == queue.generation and (slot > now or unused) then free[#free + 1] = { slot = slot, permits = permits } end
   end
-  if #ahead == 0 then return 0, false end
+  if #free == 0 then return 0, false end
   local opened, tail = {}, nil
   for i, track in ipairs(queue.tracks) do
     local runs = open_runs(track, spacing(queue))
-    for _, gone in ipairs(ahead) do
-      give_back(runs, spacing(queue), gone.slot, gone.permits)
+    for _, gone in ipairs(free) do
+      if gone.slot + track.length > now then give_back(runs, spacing(queue), gone.slot, gone.permits) end
     end
     local last = #runs > 0 and runs[#runs].last or 0
     opened[i], tail = runs, min(tail or last, last)
@@ -486,7 +505,7 @@ local function back(queue, now)
   for i, track in ipairs(queue.tracks) do
     settle(track, opened[i], spacing(queue), max(now, tail), now)
   end
-  return #ahead, true
+  return #free, true
 end
 
 local function status(queue, asked, now)
@@ -509,6 +528,15 @@ local function empty(queue)
   return true
 end
 
+-- For a caller whose windows do not keep it: cells stay where they are known to stand now.
+local function forget_pitch(queue, now)
+  local pitch, tail = spacing(queue), tail_of(queue, now)
+  queue.pitch, queue.crowd = 0, 1
+  for _, track in ipairs(queue.tracks) do
+    settle(track, cut(open_runs(track, pitch), pitch, MOST_CELLS), 0, tail, now)
+  end
+end
+
 local function decide(state, server)
   local queue = read_queue(state)
   if not queue then return unreadable('not the state of a queue, or that of another version, or damaged') end
@@ -526,7 +554,10 @@ local function decide(state, server)
   if op == 'status' then return status(queue, asked, now) end
   if op == 'take' then
     if pitch ~= queue.pitch or crowd ~= queue.crowd then
-      if not empty(queue) then pitch, crowd = 0, 1 end
+      if not empty(queue) then
+        forget_pitch(queue, now)
+        pitch, crowd = 0, 1
+      end
       queue.pitch, queue.crowd = pitch, crowd
     end
     reply, changed = take(queue, asked, now)

@@ -31,7 +31,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -140,13 +139,17 @@ func (w *window) Take(ctx context.Context, requests []engine.Request) ([]engine.
 }
 
 func (w *window) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	for batch := range slices.Chunk(grants, mostAtOnce) {
+	for i := 0; i < len(grants); i += mostAtOnce {
+		batch := grants[i:min(i+mostAtOnce, len(grants))]
 		args := make([]any, 0, len(batch))
 		for _, g := range batch {
 			args = append(args, g.ID)
 		}
 		for again := true; again; {
 			reply, err := run(ctx, lua.WindowBack, w.client, w.keys[:], args...)
+			if err != nil && i > 0 {
+				return fmt.Errorf("%w: of %d grants %d were given back: %w", engine.ErrOutcomeUnknown, len(grants), i, err)
+			}
 			if err != nil {
 				return err
 			}
