@@ -39,7 +39,7 @@ func bench(ctx context.Context, t *testing.T, args ...string) *program {
 	path, err := os.Executable()
 	require.NoError(t, err)
 	p := &program{Cmd: exec.CommandContext(ctx, path, args...)}
-	p.Env = append(os.Environ(), asMain+"=1", "TMPDIR="+t.TempDir())
+	p.Env = append(os.Environ(), asMain+"=1", "TMPDIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0") // or every process ends a second late
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	return p
 }
