@@ -30,8 +30,8 @@ var errOverdue = fmt.Errorf("%w: no answer within %v", ErrOutcomeUnknown, answer
 // queue lines callers up in front of an engine. While one question is under way, callers gather; when its answer is there, all that have
 // gathered go out in the next one, in the order in which they called.
 //
-// Invariant, under mu: busy is true exactly while a goroutine runs serve, and whoever adds to waiting or returns while busy is false starts it. serve
-// ends only under mu with both empty, so nobody is left behind and no goroutine is left over.
+// Invariant, under mu: busy is true exactly while one goroutine serves, and whoever adds to waiting or returns while busy is false starts it. It stops
+// serving only under mu with both empty, or by handing over to another, so nobody is left behind and no goroutine is left over.
 type queue struct {
 	engine engine.Engine
 
