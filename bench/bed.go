@@ -26,6 +26,9 @@ type runner func(ctx context.Context, e engines.Engine, watch func(left time.Dur
 
 func (p plan) bed(ctx context.Context) (bed, error) {
 	if p.simulate {
+		if only := p.rounds[0].scenario; len(p.rounds) == 1 && only.Breaks() {
+			return nil, fmt.Errorf("%s: %w", only.Name, simulation.ErrReal)
+		}
 		command, err := self(asSimulator)
 		return virtual{command}, err
 	}

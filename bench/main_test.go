@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -154,4 +155,22 @@ func TestCtrlCReportsWhatWasMeasured(t *testing.T) {
 	left, err := server.Client().Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
 	require.Empty(t, left, "the run cleans up behind itself")
+}
+
+func TestWhatWasMeasuredBeforeIsKeptUntilThereIsMore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "figures.json")
+	require.NoError(t, os.WriteFile(path, []byte("of the last run, and longer than those of the next"), 0o600))
+	file, _, err := outputs(path, os.Stdout, os.Stderr)
+	require.NoError(t, err)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "of the last run, and longer than those of the next", string(text))
+	for range 2 {
+		_, err = file.Write([]byte("new\n"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, file.Close())
+	text, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "new\nnew\n", string(text))
 }

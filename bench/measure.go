@@ -85,7 +85,9 @@ func (r round) measure(ctx context.Context, all []engines.Engine, bed bed, displ
 		case err != nil:
 			return results, fmt.Errorf("%s: %w", e.Name, err)
 		}
-		results = append(results, result)
+		if result.Log.End > result.Log.Begin { // else it was interrupted before anybody called
+			results = append(results, result)
+		}
 		if ctx.Err() != nil {
 			break
 		}
@@ -101,11 +103,29 @@ func outputs(path string, stdout, stderr *os.File) (figures io.WriteCloser, tabl
 	case "-":
 		return stdout, stderr, nil
 	}
-	file, err := os.Create(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, nil, fmt.Errorf("-json: %w: give a path that can be written, or - for standard output", err)
 	}
-	return file, stdout, nil
+	return &fresh{File: file}, stdout, nil
+}
+
+// fresh keeps what the file held until there is something to put in its place.
+type fresh struct {
+	*os.File
+	begun bool
+}
+
+func (f *fresh) Write(b []byte) (int, error) {
+	if !f.begun {
+		f.begun = true
+		if at, err := f.Stat(); err == nil && at.Mode().IsRegular() {
+			if err := f.Truncate(0); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return f.File.Write(b)
 }
 
 // discard is where figures go that nobody asked for.

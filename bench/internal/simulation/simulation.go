@@ -28,7 +28,7 @@ import (
 const Backend = "embedded, simulated"
 
 // ErrReal says that a scenario is about what happens to processes and servers, which a simulation has none of.
-var ErrReal = errors.New("it needs real processes and a real server")
+var ErrReal = errors.New("it needs real processes and a real server: leave -simulate out")
 
 // Simulation is what is to be simulated.
 type Simulation struct {
