@@ -86,7 +86,7 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 	if e == nil {
 		return nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
 	}
-	l := &limiter{engine: e, queue: queue{engine: e}, maxWait: o.maxWait}
+	l := &limiter{queue: queue{engine: e}, maxWait: o.maxWait}
 	if e.Queues() {
 		return &reserver{l}, nil
 	}
@@ -94,7 +94,6 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 }
 
 type limiter struct {
-	engine  engine.Engine
 	queue   queue
 	maxWait time.Duration
 }
@@ -144,7 +143,7 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	if err := ctx.Err(); err != nil {
 		return Status{}, left(ctx, "nothing was asked")
 	}
-	status, err := untilDone(ctx, l.engine.Status)
+	status, err := untilDone(ctx, l.queue.engine.Status)
 	return Status(status), err
 }
 
@@ -152,7 +151,7 @@ func (l *limiter) Reset(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return left(ctx, "nothing was reset")
 	}
-	_, err := untilDone(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.engine.Reset(ctx) })
+	_, err := untilDone(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, l.queue.engine.Reset(ctx) })
 	return err
 }
 
@@ -163,7 +162,7 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	if n < 1 {
 		return fmt.Errorf("%w: %d asked for, want at least 1", ErrInvalidPermits, n)
 	}
-	return l.engine.Fits(n)
+	return l.queue.engine.Fits(n)
 }
 
 // untilDone returns ctx's error when ctx ends first, whatever timeouts the client was made with. The call it leaves behind ends on its own.

@@ -7,8 +7,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -120,4 +122,19 @@ type Engine interface {
 
 	// Reset forgets everything granted.
 	Reset(ctx context.Context) error
+}
+
+// GiveBackInParts is a GiveBack of many grants in questions of at most so many. Once a part has been given back, an error leaves open which of the
+// grants were: it matches [ErrOutcomeUnknown], so that nobody gives them back a second time.
+func GiveBackInParts(grants []Grant, most int, giveBack func([]Grant) error) error {
+	done := 0
+	for part := range slices.Chunk(grants, most) {
+		if err := giveBack(part); err != nil && done > 0 {
+			return fmt.Errorf("%w: of %d grants %d were given back: %w", ErrOutcomeUnknown, len(grants), done, err)
+		} else if err != nil {
+			return err
+		}
+		done += len(part)
+	}
+	return nil
 }

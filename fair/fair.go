@@ -90,23 +90,18 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	size := mostGiven / len(f.windows)
-	for i := 0; i < len(grants); i += size {
+	return engine.GiveBackInParts(grants, mostGiven/len(f.windows), func(part []engine.Grant) error {
 		args := f.args("back")
-		for _, g := range grants[i:min(i+size, len(grants))] {
+		for _, g := range part {
 			unused := 0
 			if g.Unused {
 				unused = 1
 			}
 			args = append(args, g.ID, g.At, g.N, unused)
 		}
-		if _, err := f.run(ctx, args); err != nil && i > 0 {
-			return fmt.Errorf("%w: of %d grants %d were given back: %w", engine.ErrOutcomeUnknown, len(grants), i, err)
-		} else if err != nil {
-			return err
-		}
-	}
-	return nil
+		_, err := f.run(ctx, args)
+		return err
+	})
 }
 
 func (f *fair) Status(ctx context.Context) (engine.Status, error) {

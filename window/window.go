@@ -139,28 +139,21 @@ func (w *window) Take(ctx context.Context, requests []engine.Request) ([]engine.
 }
 
 func (w *window) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	for i := 0; i < len(grants); i += mostAtOnce {
-		batch := grants[i:min(i+mostAtOnce, len(grants))]
-		args := make([]any, 0, len(batch))
-		for _, g := range batch {
+	return engine.GiveBackInParts(grants, mostAtOnce, func(part []engine.Grant) error {
+		args := make([]any, 0, len(part))
+		for _, g := range part {
 			args = append(args, g.ID)
 		}
-		for again := true; again; {
+		for {
 			reply, err := run(ctx, lua.WindowBack, w.client, w.keys[:], args...)
-			if err != nil && i > 0 {
-				return fmt.Errorf("%w: of %d grants %d were given back: %w", engine.ErrOutcomeUnknown, len(grants), i, err)
-			}
 			if err != nil {
 				return err
 			}
-			found, err := number(reply)
-			if err != nil {
+			if found, err := number(reply); err != nil || found >= 0 {
 				return err
 			}
-			again = found < 0
 		}
-	}
-	return nil
+	})
 }
 
 // Status assumes the limiter's own quota where there is no rate in Redis yet.
