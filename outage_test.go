@@ -2,7 +2,6 @@ package fairlimit_test
 
 import (
 	"context"
-	"net"
 	"sync"
 	"testing"
 	"time"
@@ -14,31 +13,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// blackHole takes connections and never answers.
-func blackHole(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	var wg sync.WaitGroup
-	var conns []net.Conn
-	wg.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			conns = append(conns, conn)
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		wg.Wait()
-		for _, conn := range conns {
-			_ = conn.Close()
-		}
-	})
-	return l.Addr().String()
-}
 
 // calls are all that a limiter can be asked.
 func calls(l fairlimit.Reserver) map[string]func(context.Context) error {
@@ -54,7 +28,10 @@ func calls(l fairlimit.Reserver) map[string]func(context.Context) error {
 
 // TestNoServerHoldsACallerPastItsDeadline is with the client's default timeouts, which are seconds.
 func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: blackHole(t)})
+	redistest.NoLeaks(t)
+	proxy := redistest.StartProxy(t)
+	proxy.Freeze()
+	rdb := proxy.Client(&redis.Options{Addr: "127.0.0.1:1"})
 	l := limiter(t, rdb, fairlimit.PerSecond(10))
 	var wg sync.WaitGroup
 	for name, call := range calls(l) {
@@ -71,8 +48,8 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	assert.Empty(t, goroutines(10*time.Second), "what was left behind should end with the client's own timeouts")
-	require.NoError(t, rdb.Close())
+	require.Eventually(t, func() bool { return redistest.Running("fairlimit/fairlimit.") == 0 }, 20*time.Second, 10*time.Millisecond,
+		"what was left behind should end with the client's own timeouts")
 }
 
 // TestALimiterRecoversWhateverTheClientsTimeouts holds with a client that would wait for ever.

@@ -1,12 +1,7 @@
 package fairlimit_test
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"os"
-	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,31 +14,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestMain holds the whole binary to what a limiter promises: no goroutine of the library is left when nobody uses it.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if left := goroutines(5 * time.Second); left != "" && code == 0 {
-		fmt.Fprintf(os.Stderr, "goroutines are left:\n%s\n", left)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-// goroutines returns the stacks of those that run the library's code, besides tests, once there are none or the time is over.
-func goroutines(patience time.Duration) string {
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		buf := make([]byte, 1<<22)
-		var left []string
-		for stack := range bytes.SplitSeq(buf[:runtime.Stack(buf, true)], []byte("\n\n")) {
-			if text := string(stack); strings.Contains(text, "fairlimit.(*") || strings.Contains(text, "fairlimit.untilDone") {
-				left = append(left, text)
-			}
-		}
-		if len(left) == 0 || time.Now().After(end) {
-			return strings.Join(left, "\n\n")
-		}
-	}
-}
+// TestMain holds the whole binary to what a limiter promises: no goroutine is left when nobody uses it.
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // limiter makes a limiter under a name of its own.
 func limiter(t testing.TB, rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option) fairlimit.Reserver {

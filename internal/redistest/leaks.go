@@ -1,0 +1,101 @@
+package redistest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// leakPatience is how long goroutines have to end after what they worked for: as long as a client of default timeouts takes to give up a call.
+const leakPatience = 10 * time.Second
+
+// Main runs the tests of a package, and fails where a goroutine is left after them that was started by anybody but the runtime and package testing:
+//
+//	func TestMain(m *testing.M) { redistest.Main(m) }
+func Main(m *testing.M) {
+	code := m.Run()
+	if left := settle(leakPatience, nil); left != "" && code == 0 {
+		fmt.Fprintf(os.Stderr, "goroutines are left:\n\n%s\n", left)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// NoLeaks fails the test if goroutines are left when it and all that it cleans up have ended: those that were there when NoLeaks was called do
+// not count. It is for tests that do not run in parallel, and belongs before everything that starts something.
+func NoLeaks(t testing.TB) {
+	before := map[string]bool{}
+	for id := range goroutines() {
+		before[id] = true
+	}
+	t.Cleanup(func() {
+		if left := settle(leakPatience, before); left != "" {
+			t.Errorf("goroutines are left:\n\n%s", left)
+		}
+	})
+}
+
+// Running is how many goroutines have the given text in their stacks, such as "github.com/fairlimit/fairlimit." for those of the package at the root.
+func Running(text string) int {
+	count := 0
+	for _, stack := range goroutines() {
+		if strings.Contains(stack, text) {
+			count++
+		}
+	}
+	return count
+}
+
+// settle returns the stacks of the goroutines that are left, besides those known, once there are none or the patience is over.
+func settle(patience time.Duration, known map[string]bool) string {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		var left []string
+		for id, stack := range goroutines() {
+			if !known[id] {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 || time.Now().After(end) {
+			return strings.Join(left, "\n\n")
+		}
+	}
+}
+
+// goroutines returns the stacks by goroutine, but for the caller's own and those of the runtime and of package testing.
+func goroutines() map[string]string {
+	buf := make([]byte, 1<<20)
+	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	all := map[string]string{}
+	for i, stack := range bytes.Split(buf, []byte("\n\n")) {
+		text := strings.TrimSpace(string(stack))
+		if i == 0 || systems(text) {
+			continue
+		}
+		id, _, _ := strings.Cut(text, " [")
+		all[id] = text
+	}
+	return all
+}
+
+// systems tells goroutines that the runtime or package testing started, other than for a test that runs on it.
+func systems(stack string) bool {
+	for _, own := range []string{
+		"created by runtime", "created by os/signal", "created by runtime/trace", "created by testing.(*M)", "created by testing.runFuzz",
+		"testing.(*T).Parallel(", "testing.(*T).Run(", "testing.(*M).Run(", "created by testing.(*T).Run", "created by testing.runTests",
+	} {
+		if strings.Contains(stack, own) {
+			return true
+		}
+	}
+	return false
+}

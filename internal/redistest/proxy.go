@@ -1,0 +1,418 @@
+package redistest
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Proxy stands between clients and their servers, on loopback, and breaks there as it is told. As long as it is told nothing it passes everything on.
+//
+// It understands commands and replies (not TLS, not a connection that subscribes), so it breaks between them or within one, as asked. What it is
+// told holds for all connections, those that are open and those to come. Its methods may be called by any goroutine. It ends with the test: its
+// connections are closed, and none of its goroutines is left.
+//
+//	p := redistest.StartProxy(t)
+//	rdb := p.Client(&redis.Options{Addr: server.Addr()})                       // one server
+//	rdb := redis.NewClusterClient(&redis.ClusterOptions{..., Dialer: p.Dial})  // every server that the client learns of
+//	p.Lose(1, "evalsha", redistest.Unanswered)
+type Proxy struct {
+	t testing.TB
+
+	mu     sync.Mutex
+	ways   map[string]net.Listener // by the server that they lead to
+	links  map[*link]bool
+	ended  bool
+	delay  time.Duration
+	frozen chan struct{} // closed when it thaws; nil if it is not frozen
+	losing []*loss
+	lost   int
+	seen   func(words []string)
+
+	all sync.WaitGroup
+}
+
+// Loss is what happens to a command whose reply is lost.
+type Loss int
+
+const (
+	Unsent     Loss = iota // the connection is cut before the server has the command
+	Unanswered             // the server runs it and its reply disappears; the connection stays open, and later replies arrive
+	Cut                    // the server runs it, and the connection is cut in place of the reply
+	CutWithin              // the server runs it, and the connection is cut within the reply
+)
+
+func (l Loss) String() string {
+	return [...]string{"unsent", "unanswered", "cut", "cut within"}[l]
+}
+
+// loss is an order to lose replies.
+type loss struct {
+	left int
+	word string
+	how  Loss
+}
+
+// StartProxy starts a proxy for this test.
+func StartProxy(t testing.TB) *Proxy {
+	p := &Proxy{t: t, ways: map[string]net.Listener{}, links: map[*link]bool{}}
+	t.Cleanup(p.end)
+	return p
+}
+
+// Client returns a client that reaches its server through the proxy; it is closed when the test ends.
+//
+// Closing a go-redis client while a call is under way takes that call's timeout away and waits for it, holding the pool. So what is under way is
+// let go first: whoever makes a client of its own has to see to that itself.
+func (p *Proxy) Client(o *redis.Options) *redis.Client {
+	o.Dialer = p.Dial
+	rdb := redis.NewClient(o)
+	p.t.Cleanup(func() {
+		p.Heal()
+		p.Cut()
+		_ = rdb.Close()
+	})
+	return rdb
+}
+
+// Addr is the address at which clients reach the server through the proxy. The server need not be there yet.
+func (p *Proxy) Addr(server string) string {
+	p.t.Helper()
+	addr, err := p.way(server)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return addr
+}
+
+// Dial is the Dialer of a client that shall reach all of its servers through the proxy, whatever their addresses are.
+func (p *Proxy) Dial(ctx context.Context, network, server string) (net.Conn, error) {
+	addr, err := p.way(server)
+	if err != nil {
+		return nil, err
+	}
+	return new(net.Dialer).DialContext(ctx, network, addr)
+}
+
+// Delay makes every reply arrive later by d.
+func (p *Proxy) Delay(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay = d
+}
+
+// Freeze lets nothing pass any more, neither commands nor replies; connections are still taken. Once it is healed, what was held up goes on its way,
+// even if who sent it has gone.
+func (p *Proxy) Freeze() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.frozen == nil {
+		p.frozen = make(chan struct{})
+	}
+}
+
+// Lose loses the replies to the next n commands whose first word is the given one, in any case; the empty word is any command.
+func (p *Proxy) Lose(n int, word string, how Loss) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.losing = append(p.losing, &loss{n, word, how})
+}
+
+// Lost is how many replies have been lost.
+func (p *Proxy) Lost() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lost
+}
+
+// Heal ends [Proxy.Delay], [Proxy.Freeze] and [Proxy.Lose]. What was cut stays cut.
+func (p *Proxy) Heal() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay, p.losing = 0, nil
+	p.thaw()
+}
+
+// Cut breaks all connections, as when a cable is pulled and the peer has noticed. New ones are taken.
+func (p *Proxy) Cut() {
+	for _, l := range p.open() {
+		l.cut()
+	}
+}
+
+// HalfClose ends what clients hear on the connections that are open, while what they say still reaches the server.
+func (p *Proxy) HalfClose() {
+	for _, l := range p.open() {
+		_ = l.client.(*net.TCPConn).CloseWrite()
+	}
+}
+
+// Watch calls see with the words of every command from now on, before the server gets them, one at a time. It must not call the proxy.
+func (p *Proxy) Watch(see func(words []string)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen = see
+}
+
+func (p *Proxy) thaw() {
+	if p.frozen != nil {
+		close(p.frozen)
+		p.frozen = nil
+	}
+}
+
+func (p *Proxy) end() {
+	p.mu.Lock()
+	p.ended = true
+	p.thaw()
+	for _, way := range p.ways {
+		_ = way.Close()
+	}
+	p.mu.Unlock()
+	p.Cut()
+	p.all.Wait()
+}
+
+// way returns the address that leads to the server, and opens it if there is none.
+func (p *Proxy) way(server string) (string, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended {
+		return "", net.ErrClosed
+	}
+	if way := p.ways[server]; way != nil {
+		return way.Addr().String(), nil
+	}
+	way, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	p.ways[server] = way
+	p.all.Go(func() { p.accept(way, server) })
+	return way.Addr().String(), nil
+}
+
+func (p *Proxy) accept(way net.Listener, server string) {
+	for {
+		client, err := way.Accept()
+		if err != nil {
+			return
+		}
+		l := &link{proxy: p, client: client, gone: make(chan struct{})}
+		if !p.keep(l) {
+			_ = client.Close()
+			return
+		}
+		p.all.Go(func() { l.run(server) })
+	}
+}
+
+// keep makes the link one of those that [Proxy.Cut] and the end reach.
+func (p *Proxy) keep(l *link) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.links[l] = true
+	}
+	return !p.ended
+}
+
+func (p *Proxy) forget(l *link) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, l)
+}
+
+func (p *Proxy) open() []*link {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := make([]*link, 0, len(p.links))
+	for l := range p.links {
+		all = append(all, l)
+	}
+	return all
+}
+
+// fate is what is to become of a command, and of its reply.
+func (p *Proxy) fate(words []string) *loss {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen != nil {
+		p.seen(words)
+	}
+	for _, l := range p.losing {
+		if l.left > 0 && (l.word == "" || strings.EqualFold(l.word, words[0])) {
+			l.left--
+			p.lost++
+			return l
+		}
+	}
+	return nil
+}
+
+// link is one connection, and the one that leads on from it to the server.
+//
+// Invariant: its fates, under mu, are those of the commands that have been passed on and not answered yet, in their order. A command's is there
+// before the server can answer it.
+type link struct {
+	proxy  *Proxy
+	client net.Conn
+	gone   chan struct{} // closed when it is cut
+
+	mu     sync.Mutex
+	server net.Conn // nil until there is one
+	cutOff bool
+	fates  []*loss
+}
+
+func (l *link) run(server string) {
+	defer l.proxy.forget(l)
+	defer l.cut()
+	if !l.pass() { // who cannot reach the server learns that like everything else
+		return
+	}
+	conn, err := net.Dial("tcp", server)
+	if err != nil || !l.join(conn) {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		l.commands()
+		if l.pass() {
+			_ = conn.(*net.TCPConn).CloseWrite()
+		}
+	})
+	both.Go(func() {
+		l.replies()
+		l.cut()
+	})
+	both.Wait()
+}
+
+// join makes conn the link's way on, unless it has been cut meanwhile.
+func (l *link) join(conn net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cutOff {
+		_ = conn.Close()
+		return false
+	}
+	l.server = conn
+	return true
+}
+
+// cut resets both connections.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cutOff {
+		return
+	}
+	l.cutOff = true
+	close(l.gone)
+	for _, conn := range []net.Conn{l.client, l.server} {
+		if conn != nil {
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			_ = conn.Close()
+		}
+	}
+}
+
+// pass waits while the proxy is frozen and reports whether the link is still there.
+func (l *link) pass() bool {
+	for {
+		l.proxy.mu.Lock()
+		frozen := l.proxy.frozen
+		l.proxy.mu.Unlock()
+		if frozen == nil {
+			select {
+			case <-l.gone:
+				return false
+			default:
+				return true
+			}
+		}
+		select {
+		case <-frozen:
+		case <-l.gone:
+			return false
+		}
+	}
+}
+
+// linger holds up a reply for as long as the proxy says and reports whether the link is still there.
+func (l *link) linger() bool {
+	l.proxy.mu.Lock()
+	delay := l.proxy.delay
+	l.proxy.mu.Unlock()
+	if delay > 0 {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.gone:
+			return false
+		}
+	}
+	return l.pass()
+}
+
+func (l *link) commands() {
+	from := bufio.NewReader(l.client)
+	for {
+		frame, words, err := readCommand(from)
+		if err != nil || !l.pass() {
+			return
+		}
+		fate := l.proxy.fate(words)
+		if fate != nil && fate.how == Unsent {
+			l.cut()
+			return
+		}
+		l.mu.Lock()
+		l.fates = append(l.fates, fate)
+		l.mu.Unlock()
+		if _, err := l.server.Write(frame); err != nil {
+			return
+		}
+	}
+}
+
+// replies passes on what the server says until it says no more. A client that has gone hears nothing, but the server is heard out.
+func (l *link) replies() {
+	from := bufio.NewReader(l.server)
+	for {
+		frame, err := readFrame(from)
+		if err != nil || !l.linger() {
+			return
+		}
+		fate := l.answered(frame)
+		switch {
+		case fate == nil:
+			_, _ = l.client.Write(frame)
+		case fate.how == Cut:
+			return
+		case fate.how == CutWithin:
+			_, _ = l.client.Write(frame[:len(frame)/2])
+			return
+		}
+	}
+}
+
+// answered takes the fate of the command that the frame answers off the list.
+func (l *link) answered(frame []byte) *loss {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if frame[0] == push || len(l.fates) == 0 {
+		return nil
+	}
+	fate := l.fates[0]
+	l.fates = l.fates[1:]
+	return fate
+}

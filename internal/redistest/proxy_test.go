@@ -1,0 +1,142 @@
+package redistest_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// throughProxy is a server, a proxy before it, and a client of the proxy that never tries again and waits 200 ms for a reply.
+func throughProxy(t *testing.T) (*redistest.Proxy, *redis.Client, *redis.Client) {
+	redistest.NoLeaks(t)
+	server := redistest.StartServer(t)
+	proxy := redistest.StartProxy(t)
+	rdb := proxy.Client(&redis.Options{Addr: server.Addr(), MaxRetries: -1, ReadTimeout: 200 * time.Millisecond})
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	return proxy, rdb, server.Client()
+}
+
+func TestAProxyPassesEverythingOn(t *testing.T) {
+	proxy, rdb, _ := throughProxy(t)
+	var wg sync.WaitGroup
+	for range 20 {
+		key := redistest.Name(t)
+		wg.Go(func() {
+			big := strings.Repeat("x\r\n", 100_000)
+			assert.NoError(t, rdb.Set(t.Context(), key, big, time.Minute).Err())
+			got, err := rdb.Get(t.Context(), key).Result()
+			assert.NoError(t, err)
+			assert.Equal(t, big, got)
+			assert.ErrorIs(t, rdb.Get(t.Context(), key+"no").Err(), redis.Nil)
+			info, err := rdb.HGetAll(t.Context(), key+"no").Result()
+			assert.NoError(t, err)
+			assert.Empty(t, info)
+			_, err = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+				for range 100 {
+					p.Incr(t.Context(), key+"n")
+				}
+				return nil
+			})
+			assert.NoError(t, err)
+			assert.Equal(t, "100", rdb.Get(t.Context(), key+"n").Val())
+		})
+	}
+	wg.Wait()
+	assert.Zero(t, proxy.Lost())
+}
+
+func TestAProxyLosesReplies(t *testing.T) {
+	for _, c := range []struct {
+		how  redistest.Loss
+		runs int
+	}{{redistest.Unsent, 0}, {redistest.Unanswered, 1}, {redistest.Cut, 1}, {redistest.CutWithin, 1}} {
+		t.Run(c.how.String(), func(t *testing.T) {
+			proxy, rdb, direct := throughProxy(t)
+			proxy.Lose(2, "Incr", c.how)
+			require.NoError(t, rdb.Ping(t.Context()).Err(), "another word")
+			for range 2 {
+				require.Error(t, rdb.Incr(t.Context(), "n").Err())
+			}
+			require.Equal(t, 2, proxy.Lost())
+			n, _ := direct.Get(t.Context(), "n").Int()
+			require.Equal(t, 2*c.runs, n)
+			require.NoError(t, rdb.Incr(t.Context(), "n").Err(), "no more than two")
+		})
+	}
+}
+
+func TestAProxyDelaysReplies(t *testing.T) {
+	proxy, rdb, _ := throughProxy(t)
+	proxy.Delay(50 * time.Millisecond)
+	start := time.Now()
+	require.NoError(t, rdb.Ping(t.Context()).Err())
+	require.GreaterOrEqual(t, time.Since(start), 50*time.Millisecond)
+}
+
+func TestAFrozenProxyHoldsEverythingUntilItIsHealed(t *testing.T) {
+	proxy, rdb, direct := throughProxy(t)
+	proxy.Freeze()
+	for range 3 { // over the connection that is there, and over new ones
+		require.Error(t, rdb.Incr(t.Context(), "n").Err())
+	}
+	require.ErrorIs(t, direct.Get(t.Context(), "n").Err(), redis.Nil)
+	proxy.Heal()
+	require.NoError(t, rdb.Incr(t.Context(), "n").Err())
+	require.Eventually(t, func() bool {
+		n, _ := direct.Get(t.Context(), "n").Int()
+		return n >= 2
+	}, 5*time.Second, time.Millisecond, "what was under way arrives late")
+}
+
+func TestAProxyCutsConnections(t *testing.T) {
+	proxy, rdb, direct := throughProxy(t)
+	proxy.Cut()
+	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, 5*time.Second, time.Millisecond)
+
+	proxy.Freeze()
+	failed := make(chan error, 1)
+	go func() { failed <- rdb.Incr(context.WithoutCancel(t.Context()), "n").Err() }()
+	time.Sleep(20 * time.Millisecond)
+	proxy.HalfClose()
+	require.Error(t, <-failed)
+	proxy.Heal()
+	require.Eventually(t, func() bool { return direct.Get(t.Context(), "n").Val() == "1" }, 5*time.Second, time.Millisecond,
+		"it was not heard that the command has run")
+}
+
+func TestAProxyOfAServerThatIsNotThereRefuses(t *testing.T) {
+	redistest.NoLeaks(t)
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.StartProxy(t).Addr("127.0.0.1:1"), MaxRetries: -1}) // closed before the proxy is
+	defer func() { _ = rdb.Close() }()
+	require.Error(t, rdb.Ping(t.Context()).Err())
+}
+
+func TestAProxySeesCommands(t *testing.T) {
+	proxy, rdb, _ := throughProxy(t)
+	var all [][]string
+	proxy.Watch(func(words []string) { all = append(all, words) })
+	require.NoError(t, rdb.Set(t.Context(), "k", "v\r\nw", 0).Err())
+	proxy.Watch(nil)
+	require.Equal(t, [][]string{{"set", "k", "v\r\nw"}}, all)
+}
+
+func TestAProxyStandsBeforeEveryNodeOfACluster(t *testing.T) {
+	direct := redistest.Cluster(t)
+	proxy := redistest.StartProxy(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: direct.Options().Addrs, Dialer: proxy.Dial})
+	defer func() { _ = rdb.Close() }()
+	for range 30 {
+		require.NoError(t, rdb.Set(t.Context(), redistest.Name(t), "v", time.Minute).Err())
+	}
+	proxy.Lose(1, "set", redistest.Cut)
+	require.NoError(t, rdb.Set(t.Context(), redistest.Name(t), "v", time.Minute).Err(), "go-redis sends it again")
+	require.Equal(t, 1, proxy.Lost())
+}
