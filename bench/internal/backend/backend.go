@@ -85,7 +85,7 @@ func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
 	defer cancel()
 	if err := client.Ping(ctx).Err(); err != nil {
 		_ = client.Close()
-		return nil, fmt.Errorf("no Redis answers at %s (%w): start one there, or leave -redis out to use the embedded one", addr, err)
+		return nil, fmt.Errorf("no Redis answers at %s (%w): start one there, or leave -redis out", addr, err)
 	}
 	return client, nil
 }

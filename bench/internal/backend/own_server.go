@@ -2,6 +2,7 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -18,10 +19,23 @@ type kept struct {
 	stdin io.Closer
 }
 
+// ErrNoServer says that there is no redis-server to start.
+var ErrNoServer = errors.New("there is no redis-server in PATH")
+
 func ownServer(ctx context.Context) (*Backend, error) {
+	b, err := Start(ctx)
+	if errors.Is(err, ErrNoServer) {
+		return nil, fmt.Errorf("%w, and %w to start one that is", ErrNotOurs, err)
+	}
+	return b, err
+}
+
+// Start starts a redis-server process on a free port of the loopback interface, without persistence, that ends with this program or before. Where
+// none is installed, the error matches ErrNoServer.
+func Start(ctx context.Context) (*Backend, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, fmt.Errorf("%w, and there is no redis-server in PATH to start one that is", ErrNotOurs)
+		return nil, ErrNoServer
 	}
 	addr, err := freeAddr()
 	if err != nil {
