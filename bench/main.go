@@ -1,5 +1,5 @@
 // Command bench shows who is fair: it puts callers in many processes under one quota, lets them call an upstream that keeps a strict log, and
-// reports what that upstream saw.
+// reports what that upstream saw. Its sub-command speed shows what the library costs.
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/load"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/bench/internal/simulation"
+	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
 
 // asClient, set in the environment, makes this program one of its own client processes.
@@ -46,12 +47,22 @@ func main() {
 	if os.Getenv(asSimulator) != "" {
 		simulation.Main()
 	}
+	if os.Getenv(speed.Role) != "" {
+		signal.Ignore(os.Interrupt)
+		if err := speed.Main(os.Stdin, os.Stdout); err != nil {
+			os.Exit(faulty)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
+	if len(args) > 0 && args[0] == "speed" {
+		return runSpeed(ctx, args[1:], stdout, stderr)
+	}
 	p, err := parse(args, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):

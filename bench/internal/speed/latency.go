@@ -1,0 +1,79 @@
+package speed
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// finer is into how many parts the rounds of a single caller are cut: the shorter they are, the more alike is the machine to both sides.
+const finer = 8
+
+const sixtyFour = 64
+
+// alone is one caller, under a ctx without and with a deadline.
+func alone(ctx context.Context, b *bed) ([]Figure, error) {
+	evalsha, err := b.evalsha(ctx)
+	if err != nil {
+		return nil, err
+	}
+	deadline, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	var figures []Figure
+	for _, c := range []struct {
+		what string
+		ctx  context.Context
+	}{{"no deadline", context.Background()}, {"a deadline", deadline}} {
+		limiter, err := b.limiter(ample)
+		if err != nil {
+			return nil, err
+		}
+		mean := func(call func(context.Context) error) measure {
+			return func(context.Context) (float64, error) { return each(b.Calls, func() error { return call(c.ctx) }) }
+		}
+		for _, warmUp := range []measure{mean(evalsha), mean(limiter.Wait)} {
+			if _, err := warmUp(ctx); err != nil {
+				return nil, err
+			}
+		}
+		p, err := inTurn(ctx, finer*b.Rounds, mean(evalsha), mean(limiter.Wait))
+		if err != nil {
+			return nil, err
+		}
+		what := "Wait, 1 caller, " + c.what
+		figures = append(figures, Figure{What: what, Unit: "µs"}.beside("EVALSHA of a script that returns 1", p).against(ratioAtMost(1.2).andMark(1.1)))
+	}
+	return figures, nil
+}
+
+// each is how long a call takes on average, in µs.
+func each(n int, call func() error) (float64, error) {
+	began := time.Now()
+	for range n {
+		if err := call(); err != nil {
+			return 0, err
+		}
+	}
+	return float64(time.Since(began)) / 1e3 / float64(n), nil
+}
+
+// crowd is 64 callers, by the slowest of their calls.
+func crowd(ctx context.Context, b *bed) ([]Figure, error) {
+	evalsha, err := b.evalsha(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limiter, err := b.limiter(ample)
+	if err != nil {
+		return nil, err
+	}
+	p99 := func(call func(context.Context) error) measure {
+		return func(ctx context.Context) (float64, error) { return slowest(ctx, sixtyFour, b.Round/5, b.Round, call) }
+	}
+	p, err := inTurn(ctx, 2*b.Rounds, p99(evalsha), p99(limiter.Wait))
+	if err != nil {
+		return nil, err
+	}
+	figure := Figure{What: fmt.Sprintf("Wait, %d callers, p99", sixtyFour), Unit: "µs"}
+	return []Figure{figure.beside(fmt.Sprintf("EVALSHA by %d goroutines, p99", sixtyFour), p).against(ratioAtMost(1.5))}, nil
+}

@@ -1,0 +1,103 @@
+package speed
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table writes the figures for a person.
+func Table(w io.Writer, figures []Figure) error {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "what\tyardstick\t\tours\tratio\tgoal\t")
+	var row string
+	for _, f := range figures {
+		if row != "" && f.Row != row {
+			fmt.Fprintln(table, "\t\t\t\t\t\t")
+		}
+		row = f.Row
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.What, f.Yardstick, f.known(), amount(f.Ours, f.Unit), f.ratio(), f.goal(), f.outcome())
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	for _, f := range figures {
+		if f.Note != "" {
+			fmt.Fprintf(w, "%s: %s: %s\n", f.Row, f.What, f.Note)
+		}
+	}
+	return nil
+}
+
+func (f Figure) known() string {
+	if f.Known == nil {
+		return ""
+	}
+	return amount(*f.Known, f.Unit)
+}
+
+func (f Figure) ratio() string {
+	if f.Ratio == nil {
+		return ""
+	}
+	return digits(*f.Ratio) + " ×"
+}
+
+func (f Figure) goal() string {
+	if f.Goal == nil {
+		return ""
+	}
+	if f.Goal.Of == ofRatio {
+		return fmt.Sprintf("%s %s ×", f.Goal.Sense, strconv.FormatFloat(f.Goal.Bound, 'f', -1, 64))
+	}
+	return f.Goal.Sense + " " + strings.TrimSpace(strconv.FormatFloat(f.Goal.Bound, 'f', -1, 64)+" "+f.Unit)
+}
+
+func (f Figure) outcome() string {
+	switch {
+	case f.Met == nil:
+		return ""
+	case !*f.Met:
+		return "missed"
+	case f.marked():
+		return "met, and the mark of " + strconv.FormatFloat(f.Goal.Mark, 'f', -1, 64)
+	default:
+		return "met"
+	}
+}
+
+// amount is a number with as many digits as matter, and its unit.
+func amount(x float64, unit string) string { return strings.TrimSpace(digits(x) + " " + unit) }
+
+func digits(x float64) string {
+	switch size := math.Abs(x); {
+	case size >= 1000:
+		return grouped(int64(math.Round(x)))
+	case size >= 100 || x == math.Trunc(x):
+		return fmt.Sprintf("%.0f", x)
+	case size >= 10:
+		return fmt.Sprintf("%.1f", x)
+	case size >= 0.1:
+		return fmt.Sprintf("%.2f", x)
+	default:
+		return fmt.Sprintf("%.4f", x)
+	}
+}
+
+// grouped writes 1234567 as 1,234,567.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
+}

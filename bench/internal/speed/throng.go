@@ -1,0 +1,95 @@
+package speed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// phases of a throng: calls count that end while it is counting.
+const (
+	warming int32 = iota
+	counting
+	over
+)
+
+// throng is callers that call again as soon as they got through.
+type throng struct {
+	callers int
+	call    func(context.Context) error
+	phase   atomic.Int32
+	calls   atomic.Int64
+
+	mu   sync.Mutex
+	took []int64 // ns, of each call that counts, if they are timed
+	err  error
+}
+
+// run warms up, counts for so long, and returns for how long it did. All callers are home when it returns.
+func (t *throng) run(ctx context.Context, timed bool, warmUp, count time.Duration) (time.Duration, error) {
+	var callers sync.WaitGroup
+	for range t.callers {
+		callers.Go(func() { t.caller(ctx, timed) })
+	}
+	pause(ctx, warmUp)
+	t.phase.Store(counting)
+	began := time.Now()
+	pause(ctx, count)
+	t.phase.Store(over)
+	counted := time.Since(began)
+	callers.Wait()
+	return counted, errors.Join(ctx.Err(), t.err)
+}
+
+func (t *throng) caller(ctx context.Context, timed bool) {
+	var calls int64
+	var took []int64
+	var err error
+	var began time.Time
+	for before := t.phase.Load(); before != over && err == nil; {
+		if timed {
+			began = time.Now()
+		}
+		err = t.call(ctx)
+		if timed && before == counting {
+			took = append(took, int64(time.Since(began)))
+		}
+		after := t.phase.Load()
+		if after == counting {
+			calls++
+		}
+		before = after
+	}
+	t.calls.Add(calls)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.took = append(t.took, took...)
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// rate is how many calls a second so many callers got through.
+func rate(ctx context.Context, callers int, warmUp, count time.Duration, call func(context.Context) error) (float64, error) {
+	t := throng{callers: callers, call: call}
+	counted, err := t.run(ctx, false, warmUp, count)
+	return float64(t.calls.Load()) / counted.Seconds(), err
+}
+
+// slowest is the time in µs that one call in a hundred took or more.
+func slowest(ctx context.Context, callers int, warmUp, count time.Duration, call func(context.Context) error) (float64, error) {
+	t := throng{callers: callers, call: call}
+	_, err := t.run(ctx, true, warmUp, count)
+	return float64(quantile(t.took, 0.99)) / 1e3, err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

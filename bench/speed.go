@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/fairlimit/fairlimit/bench/internal/speed"
+)
+
+const speedIntro = `bench speed measures how fast the library is, each figure beside its yardstick, on a real Redis.
+
+  go run ./bench speed                             a redis-server of its own, three minutes
+  go run ./bench speed -quick                      a minute
+  go run ./bench speed -redis localhost:6379
+  go run ./bench speed -rows throughput,alone
+
+`
+
+// speedPlan is what the command line asks for.
+type speedPlan struct {
+	run  speed.Run
+	json string
+}
+
+// parseSpeed reads the command line behind "speed". What -h prints goes to help, and the error is flag.ErrHelp.
+func parseSpeed(args []string, help io.Writer) (p speedPlan, err error) {
+	flags := flag.NewFlagSet("bench speed", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&p.run.Redis, "redis", "", "`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")
+	flags.StringVar(&p.json, "json", "", "`file` for the figures as JSON, one object a line for each; - is standard output")
+	quick := flags.Bool("quick", false, "fewer and shorter rounds, for a look in between")
+	rows := flags.String("rows", "all", "`names` of what to measure: "+strings.Join(speed.Names(), ","))
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(help, speedIntro)
+		flags.SetOutput(help)
+		flags.PrintDefaults()
+		return p, err
+	case err != nil:
+		return p, fmt.Errorf("%w (-h explains the flags)", err)
+	case flags.NArg() > 0:
+		return p, fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
+	}
+	p.run.Scale = speed.Full
+	if *quick {
+		p.run.Scale = speed.Quick
+	}
+	if *rows != "all" {
+		for name := range strings.SplitSeq(*rows, ",") {
+			p.run.Rows = append(p.run.Rows, strings.TrimSpace(name))
+		}
+	}
+	return p, p.run.Check()
+}
+
+// runSpeed is the command "speed".
+func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) int {
+	p, err := parseSpeed(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return fine
+	case err != nil:
+		return refuse(stderr, err)
+	}
+	lines, table, err := outputs(p.json, stdout, stderr)
+	if err != nil {
+		return refuse(stderr, err)
+	}
+	defer lines.Close()
+
+	status := fine
+	fault := func(what string, err error) {
+		status = faulty
+		fmt.Fprintf(stderr, "%s: not measured: %v\n", what, err)
+	}
+	var figures []speed.Figure
+	encoder := json.NewEncoder(lines)
+	p.run.Begin = func(row, about string, number, all int) {
+		fmt.Fprintf(stderr, "%d/%d %s: %s\n", number, all, row, about)
+	}
+	p.run.Fault = fault
+	p.run.Took = func(f speed.Figure) {
+		figures = append(figures, f)
+		if err := encoder.Encode(f); err != nil {
+			fault("-json", err)
+		}
+	}
+	server, err := p.run.Measure(ctx)
+	if err != nil {
+		return refuse(stderr, err)
+	}
+	if len(figures) == 0 {
+		fmt.Fprintln(stderr, "nothing was measured")
+		return status
+	}
+	fmt.Fprintf(table, "\n%s · %d processors · %s/%s · %s\n\n", server, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	if err := speed.Table(table, figures); err != nil {
+		fault("the table", err)
+	}
+	return status
+}

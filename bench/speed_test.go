@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/speed"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestFlagsOfSpeed(t *testing.T) {
+	p, err := parseSpeed(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, speed.Full, p.run.Scale)
+	require.Empty(t, p.run.Rows, "all of them")
+	require.Empty(t, p.run.Redis, "one of its own")
+
+	p, err = parseSpeed([]string{"-quick", "-rows", "alone, crowd", "-redis", "localhost:1", "-json", "-"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, speed.Quick, p.run.Scale)
+	require.Equal(t, []string{"alone", "crowd"}, p.run.Rows)
+	require.Equal(t, "localhost:1", p.run.Redis)
+	require.Equal(t, "-", p.json)
+}
+
+func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		path string
+		says string
+	}{
+		"no such flag":     {[]string{"-nothing"}, "", "-h"},
+		"an argument":      {[]string{"alone"}, "", "-h"},
+		"no such row":      {[]string{"-rows", "nothing"}, "", "throughput"},
+		"no server":        {nil, t.TempDir(), "redis-server in PATH"},
+		"server away":      {[]string{"-redis", "127.0.0.1:1"}, "", "leave -redis out"},
+		"nowhere to write": {[]string{"-json", t.TempDir()}, "", "-json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := bench(t.Context(), t, append([]string{"speed"}, c.args...)...)
+			if c.path != "" {
+				p.Env = append(p.Env, "PATH="+c.path)
+			}
+			require.Equal(t, 2, p.status(t, p.Run()))
+			require.Empty(t, p.stdout.String())
+			require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
+			require.Contains(t, p.stderr.String(), c.says)
+		})
+	}
+}
+
+func TestSpeedExplainsItself(t *testing.T) {
+	p := bench(t.Context(), t, "speed", "-h")
+	require.Zero(t, p.status(t, p.Run()))
+	require.Contains(t, p.stdout.String(), "-rows names")
+	require.Empty(t, p.stderr.String())
+}
+
+func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	path := filepath.Join(t.TempDir(), "speed.json")
+	bounded, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	p := bench(bounded, t, "speed", "-quick", "-redis", server.Addr(), "-rows", "bytes,asleep", "-json", path)
+	require.NoError(t, p.Start())
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(path)
+		return err == nil && len(text) > 0
+	}, 50*time.Second, 10*time.Millisecond, "nothing was measured")
+
+	require.NoError(t, p.Process.Signal(os.Interrupt))
+	require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
+	require.Contains(t, p.stdout.String(), "bytes in Redis")
+	require.NotContains(t, p.stdout.String(), "callers asleep")
+	require.NotContains(t, p.stderr.String(), "not measured")
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var f speed.Figure
+	require.NoError(t, json.Unmarshal(text, &f))
+	require.Equal(t, "bytes", f.Row)
+
+	left, err := server.Client().Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
