@@ -52,3 +52,18 @@ func TestARealServerOfOurOwnRestarts(t *testing.T) {
 	}
 	restarts(t, given)
 }
+
+func TestWithoutARedisServerNoneIsStarted(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := backend.Start(t.Context())
+	require.ErrorIs(t, err, backend.ErrNoServer)
+
+	stranger, err := backend.Open(t.Context(), "")
+	require.NoError(t, err)
+	defer stranger.Close()
+	given, err := backend.Open(t.Context(), stranger.Addr)
+	require.NoError(t, err)
+	defer given.Close()
+	_, err = given.Own(t.Context())
+	require.ErrorIs(t, err, backend.ErrNotOurs, "a scenario that needs one is left out")
+}

@@ -76,21 +76,32 @@ func (b *bed) waits(ctx context.Context) error {
 	if err := limiter.Wait(ctx); err != nil {
 		return err
 	}
-	for range b.Sleepers {
-		go func() { _ = limiter.Wait(ctx) }() // until the process ends
+	woken := make(chan error, 1)
+	sleep := func() {
+		err := limiter.Wait(ctx)
+		select {
+		case woken <- err:
+		default: // one is enough
+		}
 	}
-	for ctx.Err() == nil {
+	for range b.Sleepers {
+		go sleep()
+	}
+	for asleep := false; ; {
+		select {
+		case err := <-woken:
+			return fmt.Errorf("a caller that was to sleep did not: %v", err)
+		case <-time.After(100 * time.Millisecond): // the last time, for the answers to arrive
+		}
+		if asleep {
+			return nil
+		}
 		status, err := limiter.Status(ctx)
 		if err != nil {
 			return err
 		}
-		if status.Queued >= b.Sleepers {
-			break
-		}
-		pause(ctx, 10*time.Millisecond)
+		asleep = status.Queued >= b.Sleepers
 	}
-	pause(ctx, 100*time.Millisecond) // the answers are on their way
-	return ctx.Err()
 }
 
 // sleeps puts goroutines to sleep.

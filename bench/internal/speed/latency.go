@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// finer is into how many parts the rounds of a single caller are cut: the shorter they are, the more alike is the machine to both sides.
+// finer is by how much the rounds of a single caller are shorter, and more: the sooner they alternate, the more alike is the machine to both.
 const finer = 8
 
 const sixtyFour = 64
@@ -29,14 +29,16 @@ func alone(ctx context.Context, b *bed) ([]Figure, error) {
 			return nil, err
 		}
 		mean := func(call func(context.Context) error) measure {
-			return func(context.Context) (float64, error) { return each(b.Calls, func() error { return call(c.ctx) }) }
+			return func(context.Context) (float64, error) {
+				return each(max(1, b.Calls/finer), func() error { return call(c.ctx) })
+			}
 		}
 		for _, warmUp := range []measure{mean(evalsha), mean(limiter.Wait)} {
 			if _, err := warmUp(ctx); err != nil {
 				return nil, err
 			}
 		}
-		p, err := inTurn(ctx, finer*b.Rounds, mean(evalsha), mean(limiter.Wait))
+		p, err := inTurn(ctx, finer*finer*b.Rounds, mean(evalsha), mean(limiter.Wait))
 		if err != nil {
 			return nil, err
 		}

@@ -113,7 +113,7 @@ func TestACtxThatEndsEndsTheRun(t *testing.T) {
 	_, err := r.Measure(ctx)
 	require.NoError(t, err)
 	require.Empty(t, faults, "to be ended is no fault")
-	require.Less(t, time.Since(began), grace, "nobody had to be killed")
+	require.Less(t, time.Since(began), 2*grace, "nobody had to be killed")
 	left, err := server.Client().Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
 	require.Empty(t, left)
@@ -166,7 +166,7 @@ func TestQuantiles(t *testing.T) {
 
 func TestAThrongCountsOnlyWhatEndsWhileItCounts(t *testing.T) {
 	const callers, call = 4, 5 * time.Millisecond
-	per, err := rate(t.Context(), callers, 20*time.Millisecond, 100*time.Millisecond, func(context.Context) error { time.Sleep(call); return nil })
+	per, err := rate(t.Context(), callers, 100*time.Millisecond, 50*time.Millisecond, func(context.Context) error { time.Sleep(call); return nil })
 	require.NoError(t, err)
 	require.LessOrEqual(t, per, 1.3*callers/call.Seconds(), "the calls of the warm-up do not count")
 	require.Positive(t, per)

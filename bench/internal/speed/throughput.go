@@ -2,6 +2,7 @@ package speed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -13,7 +14,8 @@ import (
 const (
 	pingers   = 64
 	processes = 4
-	setUp     = time.Second // for processes to start and warm up
+	setUp     = time.Second // for processes to start and warm up, at first
+	mostSetUp = 8 * time.Second
 )
 
 // taskRate is one of several processes whose callers wait on one name.
@@ -48,36 +50,57 @@ func throughput(ctx context.Context, b *bed) ([]Figure, error) {
 	}, nil
 }
 
-// together is the rate at which several processes get through on one name. All count during the same time and warm up until then.
-func (b *bed) together(ctx context.Context, name string, callers int) (sum float64, err error) {
-	from := monotime.Now() + setUp
-	j := job{Task: taskRate, Redis: b.job.Redis, Scale: b.Scale, Name: name, Callers: callers, From: from, Until: from + b.Round}
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	for range processes {
-		all.Go(func() {
-			var rate float64
-			failed := spawn(ctx, j, &rate)
-			mu.Lock()
-			defer mu.Unlock()
-			sum += rate
-			if failed != nil {
-				err = failed
-			}
-		})
+// together is the rate at which several processes get through on one name. All count during the same time and warm up until then. Where the
+// machine is too busy to have all of them ready by then, they are given longer.
+func (b *bed) together(ctx context.Context, name string, callers int) (float64, error) {
+	for patience := setUp; ; patience *= 2 {
+		sum, late, err := b.attempt(ctx, name, callers, patience)
+		switch {
+		case err != nil:
+			return 0, err
+		case late == 0:
+			return sum, nil
+		case patience > mostSetUp:
+			return 0, fmt.Errorf("%d processes were not ready within %v: the machine is too busy", late, patience)
+		}
 	}
-	all.Wait()
-	return sum, err
 }
 
-// rateOfWait is the part of one process in it.
-func (b *bed) rateOfWait(ctx context.Context) (float64, error) {
+// part is that of one process in it.
+type part struct {
+	Rate float64
+	Late bool // it was not ready in time
+}
+
+func (b *bed) attempt(ctx context.Context, name string, callers int, patience time.Duration) (sum float64, late int, err error) {
+	from := monotime.Now() + patience
+	j := job{Task: taskRate, Redis: b.job.Redis, Scale: b.Scale, Name: name, Callers: callers, From: from, Until: from + b.Round}
+	var parts [processes]part
+	var errs [processes]error
+	var all sync.WaitGroup
+	for i := range processes {
+		all.Go(func() { errs[i] = spawn(ctx, j, &parts[i]) })
+	}
+	all.Wait()
+	for _, p := range parts {
+		sum += p.Rate
+		if p.Late {
+			late++
+		}
+	}
+	return sum, late, errors.Join(errs[:]...)
+}
+
+func (b *bed) rateOfWait(ctx context.Context) (p part, err error) {
 	limiter, err := fairlimit.New(b.rdb, b.job.Name, ample)
 	if err != nil {
-		return 0, err
+		return p, err
 	}
-	if late := monotime.Now() - b.job.From; late > 0 {
-		return 0, fmt.Errorf("a process was ready %v late: the machine is too busy", late)
+	left := b.job.From - monotime.Now()
+	if left <= 0 {
+		p.Late = true
+		return p, nil
 	}
-	return rate(ctx, b.job.Callers, b.job.From-monotime.Now(), b.job.Until-b.job.From, limiter.Wait)
+	p.Rate, err = rate(ctx, b.job.Callers, left, b.job.Until-b.job.From, limiter.Wait)
+	return p, err
 }
