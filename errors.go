@@ -42,6 +42,10 @@ var (
 	// ErrFull is returned where the queue is longer than the engine can count, which for fair is 10¹⁰ permits.
 	ErrFull = engine.ErrFull
 
+	// ErrTooManyQueued is returned where the limiter holds as many permits ahead as [WithMaxQueued] allows. Nothing was asked, so there is no telling
+	// how long the wait would be: it is not a [*RefusedError], and matches no deadline.
+	ErrTooManyQueued = errors.New("fairlimit: too many queued")
+
 	// ErrState is returned where the limiter's key holds something that its engine did not write or cannot read. It is left as it is; [Limiter]'s
 	// Reset clears it.
 	ErrState = engine.ErrState

@@ -194,3 +194,25 @@ func ExampleWithMaxWait() {
 	// false
 	// true
 }
+
+// A process holds no more than three permits ahead; who comes then is told at once.
+func ExampleWithMaxQueued() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "scanner", fairlimit.Every(time.Minute), fairlimit.WithMaxQueued(3))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(limiter.Wait(context.Background()))
+	for range 4 {
+		_, err := limiter.(fairlimit.Reserver).ReserveN(context.Background(), 1)
+		fmt.Println(errors.Is(err, fairlimit.ErrTooManyQueued))
+	}
+	// Output:
+	// <nil>
+	// false
+	// false
+	// false
+	// true
+}

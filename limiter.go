@@ -86,7 +86,7 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 	if e == nil {
 		return nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
 	}
-	l := &limiter{queue: queue{engine: e}, maxWait: o.maxWait}
+	l := &limiter{queue: queue{engine: e}, maxWait: o.maxWait, held: o.held}
 	if e.Queues() {
 		return &reserver{l}, nil
 	}
@@ -96,6 +96,7 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 type limiter struct {
 	queue   queue
 	maxWait time.Duration
+	held    *held
 }
 
 type reserver struct{ *limiter }
@@ -111,6 +112,10 @@ func (l *limiter) WaitN(ctx context.Context, n int) error {
 	if err := l.check(ctx, n); err != nil {
 		return err
 	}
+	if err := l.held.enter(n); err != nil {
+		return err
+	}
+	defer l.held.leave(n)
 	return l.queue.wait(ctx, n, l.maxWait)
 }
 
@@ -132,11 +137,17 @@ func (r *reserver) ReserveN(ctx context.Context, n int) (*Reservation, error) {
 	if err := r.check(ctx, n); err != nil {
 		return nil, err
 	}
-	turn, err := r.queue.take(ctx, n, r.maxWait)
-	if err != nil {
+	if err := r.held.enter(n); err != nil {
 		return nil, err
 	}
-	return &Reservation{queue: &r.queue, turn: turn, cancel: make(chan struct{}, 1)}, nil
+	turn, err := r.queue.take(ctx, n, r.maxWait)
+	if err != nil {
+		r.held.leave(n)
+		return nil, err
+	}
+	reservation := &Reservation{queue: &r.queue, turn: turn, held: r.held, cancel: make(chan struct{}, 1)}
+	r.held.keep(reservation)
+	return reservation, nil
 }
 
 func (l *limiter) Status(ctx context.Context) (Status, error) {

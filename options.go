@@ -16,6 +16,7 @@ type options struct {
 	maxWait time.Duration
 	extra   []engine.Quota
 	guard   time.Duration
+	held    *held
 }
 
 // WithEngine chooses who decides: fair.New, which is the default, window.New, or window.With(...).

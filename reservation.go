@@ -10,6 +10,7 @@ import (
 type Reservation struct {
 	queue  *queue
 	turn   turn
+	held   *held
 	cancel chan struct{} // holds one: who puts it in may look at gone, and set it
 	gone   bool
 }
@@ -38,5 +39,8 @@ func (r *Reservation) Cancel(ctx context.Context) error {
 	}
 	err := r.queue.giveBack(ctx, r.turn.grant)
 	r.gone = err == nil || errors.Is(err, ErrOutcomeUnknown)
+	if err == nil {
+		r.held.cancelled(r)
+	}
 	return err
 }
