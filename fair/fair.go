@@ -41,7 +41,9 @@ type fair struct {
 	script  *lua.Script
 	key     string
 	windows []window
-	most    int // permits that fit every window
+	quotas  string // the windows as a word
+	most    int    // permits that fit every window
+	memory  memory
 }
 
 var _ engine.Engine = (*fair)(nil)
@@ -60,7 +62,7 @@ func New(cfg engine.Config) (engine.Engine, error) {
 		prefix = *cfg.Prefix
 	}
 	most := slices.MinFunc(windows, func(a, b window) int { return a.permits - b.permits }).permits
-	return &fair{client: cfg.Client, script: lua.Fair, key: prefix + "{" + cfg.Name + "}", windows: windows, most: most}, nil
+	return &fair{client: cfg.Client, script: lua.Fair, key: prefix + "{" + cfg.Name + "}", windows: windows, quotas: word(windows), most: most}, nil
 }
 
 func (f *fair) Queues() bool { return true }
@@ -86,7 +88,11 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 	if err != nil {
 		return nil, err
 	}
-	return answers(reply, requests)
+	told, left, answers, err := decode(reply, requests)
+	if err == nil && told.sequence > 0 {
+		f.memory.learn(told, left)
+	}
+	return answers, err
 }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
@@ -120,18 +126,17 @@ func (f *fair) Status(ctx context.Context) (engine.Status, error) {
 }
 
 func (f *fair) Reset(ctx context.Context) error {
-	_, err := lua.Once(ctx, f.client, "del", f.key)
+	_, err := f.run(ctx, f.args("reset"))
+	if err == nil {
+		f.memory.forget()
+	}
 	return err
 }
 
 // args begins the arguments of the script; see lua/fair.lua.
 func (f *fair) args(op string) []any {
-	args := make([]any, 0, 3+2*len(f.windows)+3)
-	args = append(args, op, strconv.FormatUint(rand.Uint64N(generations), 36), len(f.windows))
-	for _, w := range f.windows {
-		args = append(args, w.permits, w.length)
-	}
-	return args
+	state, when := f.memory.recall()
+	return append(make([]any, 0, 8), op, strconv.FormatUint(rand.Uint64N(generations), 36), state, when, f.quotas)
 }
 
 func (f *fair) run(ctx context.Context, args []any) (any, error) {

@@ -7,33 +7,39 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// answers decodes what the script returns for 'take': the generation, its clock, then for each run of equal answers the wait and how many
-// requests got it, negative where they were refused.
-func answers(reply any, requests []engine.Request) ([]engine.Answer, error) {
+// head is how many elements of the reply to 'take' stand before the answers.
+const head = 6
+
+// decode returns what the script replies to 'take': what to remember of the queue and for how long, nothing if nothing was written, and the answers.
+// A run of answers is the first one's wait, how many there are, negative where they were refused, and how much longer each waits than the one
+// before it.
+func decode(reply any, requests []engine.Request) (t told, left time.Duration, answers []engine.Answer, err error) {
 	numbers, err := integers(reply, 1)
-	if err != nil || len(numbers)%2 != 1 {
-		return nil, unexpected(reply)
+	if err != nil || len(numbers)%3 != (head-1)%3 {
+		return told{}, 0, nil, unexpected(reply)
 	}
-	generation, _ := reply.([]any)[0].(string)
-	now := numbers[0]
-	answers := make([]engine.Answer, 0, len(requests))
-	for run := numbers[1:]; len(run) > 0; run = run[2:] {
-		wait, count, granted := run[0], run[1], true
+	t.generation, _ = reply.([]any)[0].(string)
+	sequence, newest, end, offset, now := numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+	t.sequence, t.newest, t.end = sequence, newest-offset, end-offset
+	answers = make([]engine.Answer, 0, len(requests))
+	for run := numbers[head-1:]; len(run) > 0; run = run[3:] {
+		wait, count, step, granted := run[0], run[1], run[2], true
 		if count < 0 {
 			count, granted = -count, false
 		}
 		if count > int64(len(requests)-len(answers)) {
-			return nil, unexpected(reply)
+			return told{}, 0, nil, unexpected(reply)
 		}
 		for range count {
 			a := engine.Answer{Granted: granted, Wait: microseconds(wait)}
 			if granted {
-				a.Grant = engine.Grant{ID: generation, At: now + wait, N: requests[len(answers)].N}
+				a.Grant = engine.Grant{ID: t.generation, At: now + wait, N: requests[len(answers)].N}
 			}
 			answers = append(answers, a)
+			wait += step
 		}
 	}
-	return answers, nil
+	return t, microseconds(end - now), answers, nil
 }
 
 // integers returns the elements of a reply from the given one on.

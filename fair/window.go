@@ -2,6 +2,7 @@ package fair
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -48,6 +49,18 @@ func add(windows []window, w window) []window {
 		}
 	}
 	return append(windows, w)
+}
+
+// word writes windows as the state names them: most/length, separated by commas.
+func word(windows []window) string {
+	var b strings.Builder
+	for i, w := range windows {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "%d/%d", w.permits, w.length)
+	}
+	return b.String()
 }
 
 func ceilMicroseconds(d time.Duration) int64 {

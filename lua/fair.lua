@@ -1,575 +1,724 @@
 -- The reservation queue: grants turns, gives them back, reports. The TTL of its key is the backlog.
 --
 -- KEYS[1]  the queue
--- ARGV[1]  'take', 'back' or 'status'
+-- ARGV[1]  'take', 'back', 'status' or 'reset'
 -- ARGV[2]  the generation to give a queue that is new: a word never used before
--- ARGV[3]  how many windows the caller is held to; then for each: most permits, length
+-- ARGV[3]  what the caller was told last of this queue: <generation> <sequence>, '' if nothing
+-- ARGV[4]  and in the same answer: <newest slot> <end>
+-- ARGV[5]  the windows that the caller is held to: <most permits>/<length>,<most permits>/<length>...
 -- then     take: for each run of equal requests: permits each, longest wait, how many
 --          back: for each grant: generation, slot, permits, 1 if nobody has used them else 0
 --
--- Returns  take: { generation, now, then for each run of equal answers: wait, how many (negative: refused) }, at least one, in the order of
---                the requests; those that are left unanswered are for the next call
+-- Returns  take: { generation, sequence, newest slot, end, offset, now, then for each run of answers: wait, how many (negative: refused), how much
+--                longer each waits than the one before }, at least one, in the order of the requests; those left unanswered are for the next call;
+--                a sequence of 0 says that nothing was written
 --          back: how many were given back, the others having passed or gone
 --          status: { permits to be had now, permits queued, wait for one more }
+--          reset: 1
 -- Errors   STATE: the key holds something else. FULL: the queue holds more permits than it can count. Either way nothing was changed.
 --
--- Times and lengths are microseconds, integers below 2^53. What is written is only ever PSETEX, and only when something changed.
+-- Times and lengths are microseconds, integers below 2^53. They are on the queue's clock: the server's plus an offset, which grows when the server's
+-- goes back. Only what ARGV[4] tells, and <forgiven>, are on the server's. What is written is only ever PSETEX, and only when something changed.
 --
 -- The state is text:
 --
---   fair1 <generation> <clock> <offset> <pitch> <crowd> <how many windows>
---   <length> <idle since> <merged at> <slot before> <total before> <cells>:<cell><cell>...      a line for each window, called a track
+--   fair2 <generation> <sequence> <clock> <windows>[ <offset> <ends> <lost> <forgiven> <blind>]
+--   <last> <total> <length> <origin> <digits> <digits>[ <idle> <coarse> <moments> <sealed>]:<cell><cell>...      a line for each window, a track
+--   .
 --
--- A cell is 26 digits: a slot (16), and the running total of the permits granted up to it (10). It stands for the permits since the cell
--- before, all counted at its slot, the last of theirs; that is the safe side. Cells leave when their slot is a whole length behind the clock;
--- total and, if it matters, slot of the last that left stand before the others. Merged at is the tail when active cells last had to merge.
--- The queue's clock is the server's plus the offset, which grows when the server's goes back. A pitch that is not 0
--- says that no more than a crowd of permits ever stand within it, whatever was cancelled. So it tells by when each permit of a cell has come:
--- a crowd before the last, a pitch before the cell's slot; two crowds before it, two pitches.
+-- The sequence counts what was written in this generation, at the clock, last by a caller held to these windows. What stands in brackets is left out
+-- while all of it is 0. The key ends when the newest slot has left the longest window, or at <ends> if turns were given back: it never ends
+-- sooner than somebody was told, so that a key that is missing before that was lost. What was lost, up to the slot <lost>, counts as full.
+-- Who was told an end up to <forgiven> has lost nothing: the queue was reset.
+--
+-- A cell is a slot, after the origin, and the running total of the permits granted up to it, in so many digits. It stands for the permits since
+-- the cell before, all counted at its slot, the last of theirs; that is the safe side. The first cell is the last that has left the window, a
+-- whole length behind the clock; the newest is not among the cells but <last> and <total>, 0 and the first cell's if it has left as well. A
+-- track is idle since its last caller gave way to callers held to others. It is coarse, until that slot, when more than 130 moments fell into
+-- one length: then those within one 64th share a cell, and the moments of this length are counted; sealed says that the newest cell takes no more.
+--
+-- Callers held to these windows never let more than a crowd of permits stand within a pitch: a window's most and length. Unless the queue is blind,
+-- as it is once callers held to others came to it, that tells by when each permit of a cell has come: a crowd before the last, a pitch before the
+-- cell's slot; two crowds before it, two pitches.
 
-local key, op, born, windows = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
-local first_extra = 4 + 2 * windows
+-- A function costs each run about 0.1 µs for being there, and so does each local of the script that functions use. So there are few of both, what
+-- functions need is passed to them, and what few runs need is made when it is needed, by rarely.
+--
+-- The queue is a table: generation, sequence, windows, offset, ends, lost, forgiven and blind as written; now; pitch and crowd, and spacing, which
+-- is how far every permit is from the next, 0 if not known; and its tracks, the asked of them that the caller is held to first.
+--
+-- A track is a table: last, total, length, origin, slot_digits and, if they are written, idle, coarse, moments, sealed; shape (length to digits, as
+-- text); size (digits of a cell); from and base (slot and total of the first cell); its other closed cells, stored of them in the text, from the
+-- place at on, and behind them those that this run closes: slot, total, slot, total...; and most, if the caller is held to it.
 
-local CELL = 26            -- digits
-local MOST_ACTIVE = 130    -- cells of a track that may still hold back the next turn
-local MOST_CELLS = 131     -- and those further back, which matter when the queue is cancelled back to them
-local FINE = 64            -- cells that merge while they are active lie within one 64th of the length
-local MOST_TOTAL = 9999999999
-local MOST_TRACKS = 16     -- of all callers together
-local MOST_BYTES = 4096    -- of one track
-local MOST_ANSWERS = 100   -- what one run may cost the server: about 3 µs each
-local TOO_LATE = 2 ^ 53    -- no moment is as late
-local LATEST_CLOCK = 2 ^ 52 -- the year 2112
-
-local sub, format = string.sub, string.format
-local abs, floor, ceil, max, min = math.abs, math.floor, math.ceil, math.max, math.min
-
-local function unreadable(what)
-  return redis.error_reply(format('STATE %s', what))
-end
-
--- A track is a table: length, idle (since when no caller was held to it, 0 while one is), merged, from and base (slot and total before its cells);
--- its closed cells, which are stored of them in a text from a place at on, and behind them those that this run closes, as slots and totals; and
--- the newest cell, which is open: last, total. Without cells last is 0, total is base.
-
-local function new_track(length, idle, merged, from, base)
-  return {
-    length = length, idle = idle, merged = merged, from = from, base = base, last = 0, total = base,
-    text = '', at = 1, stored = 0, slots = {}, totals = {}
-  }
-end
-
-local function count_closed(track)
-  return track.stored + #track.slots
-end
+local rarely
 
 local function slot_of(track, i)
-  if i > track.stored then return track.slots[i - track.stored] end
-  local at = track.at + (i - 1) * CELL
-  return tonumber(sub(track.text, at, at + 15))
+  local stored = track.stored
+  if i > stored then return track.closed[2 * (i - stored) - 1] end
+  local at = track.at + (i - 1) * track.size
+  return track.origin + tonumber(string.sub(track.text, at, at + track.slot_digits - 1))
 end
 
 local function total_of(track, i)
-  if i > track.stored then return track.totals[i - track.stored] end
-  local at = track.at + i * CELL
-  return tonumber(sub(track.text, at - 10, at - 1))
+  local stored = track.stored
+  if i > stored then return track.closed[2 * (i - stored)] end
+  local at = track.at + i * track.size
+  return tonumber(string.sub(track.text, at - track.size + track.slot_digits, at - 1))
 end
 
--- Before this run closes any.
+-- Returns what the state says, or nothing if it is not a queue's.
+local function read_queue(state)
+  local match, sub = string.match, string.sub
+  local generation, sequence, clock, windows, notes, at = match(state, '^fair2 (%w+) (%d+) (%d+) (%S+)([^\n]*)\n()')
+  if not generation or #state > 16 * 4096 then return end
+  local queue = {
+    generation = generation, sequence = sequence + 0, windows = windows, now = clock + 0, offset = 0, ends = 0, lost = 0, forgiven = 0, blind = 0,
+    pitch = 0, crowd = 1, spacing = 0, asked = 0
+  }
+  if queue.now >= 2 ^ 52 or queue.sequence >= 2 ^ 53 or notes ~= '' and not rarely(queue).read_notes(notes) then return end
+  while at < #state do
+    local last, total, shape, length, origin, slot_digits, total_digits, more, cells =
+      match(state, '^(%d+) (%d+) (([1-9]%d*) (%d+) ([1-9]%d*) ([1-9]%d*))([^:\n]*):()', at)
+    at = cells and string.find(state, '\n', cells, true)
+    if not at then return end
+    last, length, origin, slot_digits = last + 0, length + 0, origin + 0, slot_digits + 0
+    local size = slot_digits + total_digits
+    local track = {
+      last = last, total = total + 0, length = length, origin = origin, slot_digits = slot_digits, size = size, shape = shape, text = state,
+      at = cells + size, stored = (at - cells) / size - 1, from = origin + tonumber(sub(state, cells, cells + slot_digits - 1)),
+      base = tonumber(sub(state, cells + slot_digits, cells + size - 1)), closed = {}, most = 0
+    }
+    if size > 26 or track.stored < 0 or track.stored % 1 > 0 or math.max(length, last, origin) >= 2 ^ 53 then return end
+    if more ~= '' then
+      local idle, coarse, moments, sealed = match(more, '^ (%d+) (%d+) (%d+) ([01])$')
+      if not idle or idle + coarse + moments >= 2 ^ 53 then return end
+      track.idle, track.coarse, track.moments = idle ~= '0' and idle + 0 or nil, coarse ~= '0' and coarse + 0 or nil, moments + 0
+      track.sealed = sealed == '1' or nil
+    end
+    queue[#queue + 1] = track
+    at = at + 1
+  end
+  return sub(state, at) == '.' and queue[1] and queue
+end
+
+-- The first cell becomes the last that has left the window.
 local function drop_passed(track, now)
-  local gone, length = 0, track.length
+  local gone, length, last = 0, track.length, track.last
   while gone < track.stored and slot_of(track, gone + 1) + length <= now do gone = gone + 1 end
   if gone > 0 then
     track.from, track.base = slot_of(track, gone), total_of(track, gone)
-    track.at, track.stored = track.at + gone * CELL, track.stored - gone
+    track.at, track.stored = track.at + gone * track.size, track.stored - gone
   end
-  if track.stored == 0 and track.last > 0 and track.last + length <= now then
-    track.from, track.base, track.last = track.last, track.total, 0
+  if track.stored == 0 and last > 0 and last + length <= now then
+    track.from, track.base, track.last, track.shape = last, track.total, 0, false
   end
 end
 
--- Reads one line; returns the track and where the next begins, or nothing.
-local function read_track(state, from)
-  local length, idle, merged, slot, base, count, at = string.match(state, '^([1-9]%d*) (%d+) (%d+) (%d+) (%d+) (%d+):()', from)
-  if not length or tonumber(length) >= TOO_LATE then return end
-  length, idle, merged, slot, base, count =
-    tonumber(length), tonumber(idle), tonumber(merged), tonumber(slot), tonumber(base), tonumber(count)
-  local after = at + count * CELL
-  if sub(state, after, after) ~= '\n' then return end
-  local track = new_track(length, idle, merged, slot, base)
-  if count > 0 then
-    track.last, track.total = tonumber(sub(state, after - 26, after - 11)), tonumber(sub(state, after - 10, after - 1))
-    if track.last < slot or track.last >= TOO_LATE or track.total < base then return end
-    track.text, track.at, track.stored = state, at, count - 1
+-- Returns FIFO's tail, 0 if nothing is held: every track's last cell stands at or after the newest slot still held, so the smallest of them is the
+-- tightest; and when nothing of what is held, or lost, counts any more.
+local function bounds(queue)
+  local newest, natural, lost = 0, queue.now, queue.lost
+  for i = 1, #queue do
+    local last, length = queue[i].last, queue[i].length
+    if last > 0 and (newest == 0 or last < newest) then newest = last end
+    if last > 0 or lost > 0 then natural = math.max(natural, last + length, lost + length) end
   end
-  return track, after + 1
+  return newest, natural
 end
 
 -- The moment by which the running total reaches need, which it does.
 local function slot_reaching(queue, track, need)
-  local slot, total, low, high = track.last, track.total, 1, count_closed(track)
-  if high > 0 and total_of(track, high) >= need then
+  local slot, total, low, high = track.last, track.total, 1, track.stored + #track.closed / 2
+  if total > need and high > 0 and total_of(track, high) >= need then
     while low < high do
-      local middle = floor((low + high) / 2)
+      local middle = math.floor((low + high) / 2)
       if total_of(track, middle) >= need then high = middle else low = middle + 1 end
     end
     slot, total = slot_of(track, low), total_of(track, low)
   end
-  return slot - floor((total - need) / queue.crowd) * queue.pitch
-end
-
--- The running total at the moment.
-local function total_until(queue, track, moment)
-  if track.last <= moment then return track.total end
-  local count, low = count_closed(track), 0
-  local high = count
-  while low < high do
-    local middle = ceil((low + high) / 2)
-    if slot_of(track, middle) <= moment then low = middle else high = middle - 1 end
-  end
-  local total = low == 0 and track.base or total_of(track, low)
-  if queue.pitch == 0 then return total end
-  local slot, upto = track.last, track.total -- of the cell that the moment lies in
-  if low < count then slot, upto = slot_of(track, low + 1), total_of(track, low + 1) end
-  return max(total, upto - ceil((slot - moment) / queue.pitch) * queue.crowd)
-end
-
--- How far every permit is from the next, 0 if not known.
-local function spacing(queue)
-  return queue.crowd == 1 and queue.pitch or 0
-end
-
--- Runs are a track's cells as numbers, oldest first: until which slot (last), how many permits (permits), and, where the pitch tells, from
--- which slot on they stand one pitch apart (first, else false).
-
-local function open_runs(track, pitch)
-  local runs, before, total = {}, track.from, track.base
-  local function add(last, upto)
-    local permits = upto - total
-    if permits <= 0 or last < before then error('cells out of order') end
-    local filled = pitch > 0 and (permits == 1 or last - before == permits * pitch)
-    runs[#runs + 1] = { last = last, permits = permits, first = filled and last - (permits - 1) * pitch }
-    before, total = last, upto
-  end
-  for i = 1, count_closed(track) do
-    add(slot_of(track, i), total_of(track, i))
-  end
-  if track.last > 0 then add(track.last, track.total) end
-  return runs
-end
-
-local function close_runs(track, runs)
-  local total, newest = 0, table.remove(runs)
-  track.base, track.stored, track.slots, track.totals = 0, 0, {}, {}
-  for i, run in ipairs(runs) do
-    total = total + run.permits
-    track.slots[i], track.totals[i] = run.last, total
-  end
-  track.last, track.total = newest and newest.last or 0, newest and total + newest.permits or 0
-end
-
--- A run that begins after a gap needs its first slot as a cell, or the gap would be lost.
-local function mark_gaps(runs, pitch, before)
-  local out = {}
-  for _, run in ipairs(runs) do
-    local first = run.first
-    if first and run.permits > 1 and before ~= first - pitch then
-      out[#out + 1] = { first = first, last = first, permits = 1 }
-      run = { first = first + pitch, last = run.last, permits = run.permits - 1 }
-    end
-    out[#out + 1] = run
-    before = run.last
-  end
-  return out
-end
-
--- Cuts what a pitch tells into cells that need none, at most so many more.
-local function cut(runs, pitch, most)
-  local out, permits = {}, 0
-  for _, run in ipairs(runs) do permits = permits + run.permits end
-  local size = max(1, ceil(permits / most))
-  for _, run in ipairs(runs) do
-    local last, left = run.first and run.first - pitch, run.permits
-    while last and left > size do
-      last, left = last + size * pitch, left - size
-      out[#out + 1] = { last = last, permits = size, first = false }
-    end
-    out[#out + 1] = { last = run.last, permits = left, first = false }
-  end
-  return out
-end
-
--- Merges neighbours for as long as fits(older, newer, before), in which before is the slot of the cell before the older.
-local function merge(runs, pitch, before, fits)
-  local out = {}
-  for _, run in ipairs(runs) do
-    local older = out[#out]
-    if older and fits(older, run, before) then
-      local whole = older.first and run.first and older.first == before + pitch and run.first == older.last + pitch
-      out[#out] = { last = run.last, permits = older.permits + run.permits, first = whole and older.first }
-    else
-      before = older and older.last or before
-      out[#out + 1] = run
-    end
-  end
-  return out
-end
-
-local function merge_filled(runs, pitch, from)
-  return merge(runs, pitch, from, function(older, newer, before)
-    return older.first and newer.first and older.first == before + pitch and newer.first == older.last + pitch
-  end)
-end
-
--- Those that are active merge within a 64th of the length, on a grid that the next window shares.
-local function merge_active(runs, pitch, from, active, length)
-  local grain = length / FINE
-  return merge(runs, pitch, from, function(older, newer)
-    return active(older) and floor(older.last / grain) == floor(newer.last / grain)
-  end)
-end
-
-local function count_behind(runs, active)
-  local behind = 0
-  while runs[behind + 1] and not active(runs[behind + 1]) do behind = behind + 1 end
-  return behind
-end
-
--- Those further back merge into equal shares of the backlog, and near the clock into finer ones: when all cancel, what is left as wait is what
--- remains of the cell that the clock stands in. Nothing before the horizon counts any more.
-local function merge_behind(runs, pitch, from, active, room, horizon, backlog, now)
-  local share = backlog / room
-  while count_behind(runs, active) > room do
-    runs = merge(runs, pitch, from, function(older, newer, before)
-      local span, away = newer.last - max(older.first or before, horizon), abs(older.last - now)
-      return not active(newer) and span <= share * min(1, away * 8 / backlog + 0.125)
-    end)
-    share = share * 1.15
-  end
-  return runs
-end
-
--- Writes runs into the track's cells. While they fit nothing is lost: only filled runs merge. Active cells merge only when the window has held
--- more distinct moments than it has cells for; but then those behind need not make room for them.
-local function settle(track, runs, pitch, tail, now)
-  local length, from = track.length, track.from
-  local function active(run) return run.last + length > tail end
-  if pitch > 0 then runs = merge_filled(mark_gaps(runs, pitch, from), pitch, from) end
-  local behind, permits = count_behind(runs, active), 0
-  for i = behind + 1, #runs do permits = permits + runs[i].permits end
-  local blurred = track.merged + length > tail or pitch > 0 and permits > MOST_ACTIVE
-  if #runs - behind > MOST_ACTIVE or blurred and #runs > MOST_CELLS then
-    runs = merge_active(runs, pitch, from, active, length)
-    track.merged = tail
-  end
-  if #runs > MOST_CELLS then
-    local room = max(1, floor((MOST_CELLS - #runs + behind) * 0.85))
-    runs = merge_behind(runs, pitch, from, active, room, now - length, max(length, tail - now), now)
-  end
-  close_runs(track, runs)
-end
-
--- Gives back a slot that has not left the window: permits that fill their run leave a gap, others only their number.
-local function give_back(runs, pitch, slot, permits)
-  local low, high = 1, #runs + 1
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if runs[middle].last >= slot then high = middle else low = middle + 1 end
-  end
-  local run = runs[low]
-  if not run or run.permits < permits then return end
-  if run.first and slot >= run.first and (slot - run.first) % pitch == 0 then
-    table.remove(runs, low)
-    if slot < run.last then
-      table.insert(runs, low, { first = slot + pitch, last = run.last, permits = (run.last - slot) / pitch })
-    end
-    if slot > run.first then
-      table.insert(runs, low, { first = run.first, last = slot - pitch, permits = (slot - run.first) / pitch })
-    end
-  elseif run.permits == permits then
-    table.remove(runs, low)
-  else
-    run.permits, run.first = run.permits - permits, false
-  end
-end
-
--- Returns what the key holds, false if nothing, or else what is wrong with it.
-local function read_key()
-  local state = redis.pcall('GET', key)
-  if type(state) == 'table' then return false, redis.error_reply(state.err) end
-  local left = state and redis.call('PTTL', key)
-  if left == -1 then return false, unreadable('the key has no TTL') end
-  return left ~= -2 and state -- it may end between the two
-end
-
--- The queue is a table: generation, clock, offset, pitch and tracks. Returns nothing if the state is another's.
-local function read_queue(state)
-  if not state then return { generation = born, clock = 0, offset = 0, pitch = 0, crowd = 1, tracks = {} } end
-  local generation, clock, offset, pitch, crowd, count, at =
-    string.match(state, '^fair1 (%w+) (%d+) (%d+) (%d+) ([1-9]%d*) ([1-9]%d*)\n()')
-  if not generation or #state > MOST_TRACKS * MOST_BYTES then return end
-  local queue = {
-    generation = generation, clock = tonumber(clock), offset = tonumber(offset), pitch = tonumber(pitch), crowd = tonumber(crowd),
-    tracks = {}
-  }
-  if max(queue.offset, queue.pitch, queue.crowd) >= TOO_LATE or queue.clock >= LATEST_CLOCK then return end
-  while at <= #state do
-    local track
-    track, at = read_track(state, at)
-    if not track then return end
-    queue.tracks[#queue.tracks + 1] = track
-  end
-  if #queue.tracks ~= tonumber(count) or #queue.tracks > MOST_TRACKS then return end
-  return queue
-end
-
--- The windows the caller is held to, and the pitch and crowd that they impose: of those for one permit the longest, else the shortest.
-local function asked_windows()
-  local asked, pace = {}, nil
-  for i = 1, windows do
-    local window = { most = tonumber(ARGV[2 + 2 * i]), length = tonumber(ARGV[3 + 2 * i]) }
-    asked[i] = window
-    local single = window.most == 1
-    if not pace or single and (pace.most > 1 or window.length > pace.length)
-      or not single and pace.most > 1 and window.length < pace.length then
-      pace = window
-    end
-  end
-  return asked, pace.length, pace.most
-end
-
--- Lines up a track for each window asked for, in that order, and behind them the tracks of callers who are held to others, until two lengths
--- have passed without a turn of theirs, so that one passes without them; of too many the longest stay, from which the others can be made
--- again. A track that is new starts from the next longer, or else the longest. Reports whether a track was found that is to be kept and might
--- soon not be.
-local function line_up(queue, asked, now)
-  local lined, taken, others, waking = {}, {}, {}, false
-  for i, window in ipairs(asked) do
-    local best
-    for _, track in ipairs(queue.tracks) do
-      local enough, best_enough = track.length >= window.length, best and best.length >= window.length
-      if not best or enough and (not best_enough or track.length < best.length)
-        or not enough and not best_enough and track.length > best.length then
-        best = track
-      end
-    end
-    if best and best.length == window.length then
-      taken[best] = true
-      waking = waking or best.idle > 0 and best.idle + best.length <= now
-      lined[i] = best
-    else
-      best = best or new_track(0, 0, 0, 0, 0)
-      local track = new_track(window.length, 0, best.merged, best.from, best.base)
-      track.last, track.total, track.text, track.at, track.stored = best.last, best.total, best.text, best.at, best.stored
-      lined[i] = track
-    end
-    lined[i].idle = 0
-  end
-  for _, track in ipairs(queue.tracks) do
-    if not taken[track] and (track.idle == 0 or track.idle + 2 * track.length > now) then
-      if track.idle == 0 then track.idle = now end
-      others[#others + 1] = track
-    end
-  end
-  table.sort(others, function(a, b) return a.length > b.length end)
-  for i = 1, min(#others, MOST_TRACKS - #asked) do
-    lined[#lined + 1] = others[i]
-  end
-  queue.tracks = lined
-  return waking
-end
-
-local function same_windows(queue, asked)
-  if #queue.tracks ~= #asked then return false end
-  for i, track in ipairs(queue.tracks) do
-    if track.length ~= asked[i].length or track.idle > 0 then return false end
-  end
-  return true
-end
-
--- FIFO's tail: every track's last cell stands at or after the newest slot still held, so the smallest of them is the tightest.
-local function tail_of(queue, now)
-  local tail
-  for _, track in ipairs(queue.tracks) do
-    if not tail or track.last < tail then tail = track.last end
-  end
-  return max(now, tail or 0)
-end
-
--- Once a run, however many it granted: bounds what is written.
-local function settle_full(queue, now)
-  for _, track in ipairs(queue.tracks) do
-    if count_closed(track) >= MOST_CELLS then settle(track, open_runs(track, spacing(queue)), spacing(queue), tail_of(queue, now), now) end
-  end
-end
-
-local function write_queue(queue, now)
-  settle_full(queue, now)
-  local keep_from = spacing(queue) > 0
-  local lines, ends = {
-    format('fair1 %s %.0f %.0f %.0f %.0f %.0f\n', queue.generation, now, queue.offset, queue.pitch, queue.crowd, #queue.tracks)
-  }, now
-  for _, track in ipairs(queue.tracks) do
-    local count, from = count_closed(track), keep_from and track.from or 0
-    if track.last > 0 then
-      count, track.slots[#track.slots + 1], track.totals[#track.totals + 1] = count + 1, track.last, track.total
-      ends = max(ends, track.last + track.length)
-    end
-    lines[#lines + 1] = format('%.0f %.0f %.0f %.0f %.0f %.0f:', track.length, track.idle, track.merged, from, track.base, count)
-    if track.stored > 0 then lines[#lines + 1] = sub(track.text, track.at, track.at + track.stored * CELL - 1) end
-    for i, slot in ipairs(track.slots) do
-      lines[#lines + 1] = format('%016.0f%010.0f', slot, track.totals[i])
-    end
-    lines[#lines + 1] = '\n'
-  end
-  local reply = redis.pcall('PSETEX', key, format('%.0f', ceil((ends - now) / 1000) + 1), table.concat(lines))
-  return reply.err and redis.error_reply(reply.err)
+  return slot - math.floor((total - need) / queue.crowd) * queue.pitch
 end
 
 -- The earliest moment from the tail on at which every window has room for the permits.
-local function earliest(queue, asked, tail, permits)
+local function earliest(queue, tail, permits)
   local slot = tail
-  for i, window in ipairs(asked) do
-    local track = queue.tracks[i]
-    local need = track.total + permits - window.most
-    if need > track.base then slot = max(slot, slot_reaching(queue, track, need) + window.length) end
+  for i = 1, queue.asked do
+    local track = queue[i]
+    local need = track.total + permits - track.most
+    if need > track.base then slot = math.max(slot, slot_reaching(queue, track, need) + track.length) end
   end
   return slot
 end
 
--- How many equal requests fit at the slot, the first of which does.
-local function fitting(queue, asked, slot, permits, count)
-  for i, window in ipairs(asked) do
-    local track = queue.tracks[i]
-    local held = track.total - total_until(queue, track, slot - window.length)
-    count = min(count, floor((window.most - held) / permits))
+-- Whether the newest cell can stand for a permit at a later slot as well: in a coarse track for all of a 64th, else where it stays a row of single
+-- permits one spacing apart.
+local function extends(track, slot, permits, spacing)
+  local coarse, length, last = track.coarse, track.length, track.last
+  if coarse and slot < coarse then
+    track.moments = track.moments + 1
+    return not track.sealed and math.floor(last * 64 / length) == math.floor(slot * 64 / length)
+  elseif coarse then
+    track.coarse, track.moments = track.moments > 130 and slot + length or nil, 1
+    return false
   end
-  return max(1, count)
+  if spacing == 0 or permits > 1 or slot ~= last + spacing then return false end
+  local count, from, base = track.stored + #track.closed / 2, track.from, track.base
+  if count > 0 then from, base = slot_of(track, count), total_of(track, count) end
+  return last - from == (track.total - base) * spacing
 end
 
-local function grant(queue, slot, permits, now)
-  for _, track in ipairs(queue.tracks) do
-    if track.last > 0 and track.last < slot then
-      track.slots[#track.slots + 1], track.totals[#track.totals + 1] = track.last, track.total
-    end
-    track.last, track.total = max(track.last, slot), track.total + permits
-    if track.total > MOST_TOTAL then
-      settle(track, open_runs(track, spacing(queue)), spacing(queue), slot, now)
-      if track.total > MOST_TOTAL then return redis.error_reply('FULL the queue holds more permits than it can count') end
-    end
-  end
-end
-
-local function take(queue, asked, now)
-  local answers, tail, granted = { queue.generation, now }, tail_of(queue, now), false
-  local most_answers = max(1, floor(MOST_ANSWERS / #queue.tracks))
-  local function answer(wait, count)
-    answers[#answers + 1], answers[#answers + 2] = wait, count
-  end
-  for i = first_extra, #ARGV, 3 do
-    local permits, longest, count = tonumber(ARGV[i]), tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2])
+-- Returns the reply, or an error, and whether anything was granted.
+local function take(queue)
+  local now, spacing = queue.now, queue.spacing
+  local reply, size, granted, tail, turns = { queue.generation, 0, 0, 0, queue.offset, now }, 6, false, math.max(now, (bounds(queue))), 0
+  if queue.lost > 0 then tail = rarely(queue).after_what_was_lost(tail) end
+  for i = 6, #ARGV, 3 do
+    local permits, longest, count = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
     while count > 0 do
-      if #answers >= 2 + 2 * most_answers then return answers, granted end
-      local slot = earliest(queue, asked, tail, permits)
-      if not (slot < TOO_LATE) then return unreadable('the state is damaged') end
-      if slot - now > longest then
-        answer(slot - now, -count)
-        break
+      local slot = earliest(queue, tail, permits)
+      local wait, together, step = slot - now, 1, 0
+      if not (slot < 2 ^ 53) then return redis.error_reply('STATE the state is damaged') end
+      if wait > longest then
+        together = -count
+      else
+        if count > 1 then together = rarely(queue).fitting(slot, permits, count) end
+        for j = 1, #queue do
+          local track = queue[j]
+          local last, closed = track.last, track.closed
+          if last > 0 and last < slot and not extends(track, slot, permits * together, spacing) then
+            local n = #closed
+            closed[n + 1], closed[n + 2], track.sealed = last, track.total, nil
+          end
+          track.last, track.total = math.max(last, slot), track.total + permits * together
+          if track.total > 9999999999 then
+            rarely(queue).repack(track)
+            if track.total > 9999999999 then return redis.error_reply('FULL the queue holds more permits than it can count') end
+          end
+        end
+        tail, granted = slot, true
+        if count > 1 and spacing > 0 then
+          local more = rarely(queue).in_a_row(slot, longest - wait, count - together)
+          if more > 0 then tail, together, step = slot + more * spacing, together + more, spacing end
+        end
       end
-      local together = count > 1 and fitting(queue, asked, slot, permits, count) or 1
-      local problem = grant(queue, slot, together * permits, now)
-      if problem then return problem end
-      answer(slot - now, together)
-      tail, count, granted = slot, count - together, true
+      reply[size + 1], reply[size + 2], reply[size + 3] = wait, together, step
+      size, count, turns = size + 3, count - math.abs(together), turns + 1
+      if turns * #queue >= 100 then return reply, granted end -- each may cost 2 µs
     end
   end
-  return answers, granted
+  return reply, granted
 end
 
-local function back(queue, now)
-  local free = {}
-  for i = first_extra, #ARGV, 4 do
-    local slot, permits, unused = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1'
-    if ARGV[i] == queue.generation and (slot > now or unused) then free[#free + 1] = { slot = slot, permits = permits } end
-  end
-  if #free == 0 then return 0, false end
-  local opened, tail = {}, nil
-  for i, track in ipairs(queue.tracks) do
-    local runs = open_runs(track, spacing(queue))
-    for _, gone in ipairs(free) do
-      if gone.slot + track.length > now then give_back(runs, spacing(queue), gone.slot, gone.permits) end
+-- Returns nothing, or the error of the server.
+local function write_queue(queue)
+  local format, newest, natural = string.format, bounds(queue)
+  local text, size, now, notes = { '' }, 1, queue.now, ''
+  for i = 1, #queue do
+    local track = queue[i]
+    if track.stored + #track.closed / 2 >= 131 then rarely(queue).make_room(track, newest) end
+    local closed, digits = track.closed, track.slot_digits
+    local added, more = #closed, ''
+    if not track.shape or added > 0 and (closed[added - 1] - track.origin >= 10 ^ digits or closed[added] >= 10 ^ (track.size - digits)) then
+      rarely(queue).repack(track)
+      closed, digits = track.closed, track.slot_digits
+      added = #closed
     end
-    local last = #runs > 0 and runs[#runs].last or 0
-    opened[i], tail = runs, min(tail or last, last)
-  end
-  for i, track in ipairs(queue.tracks) do
-    settle(track, opened[i], spacing(queue), max(now, tail), now)
-  end
-  return #free, true
-end
-
-local function status(queue, asked, now)
-  local tail, available, queued = tail_of(queue, now), nil, nil
-  for i, window in ipairs(asked) do
-    local track = queue.tracks[i]
-    local free = window.most - track.total + total_until(queue, track, now - window.length)
-    local ahead = track.total - total_until(queue, track, now)
-    available, queued = min(available or free, free), min(queued or ahead, ahead)
-  end
-  local slot = earliest(queue, asked, tail, 1)
-  if not (slot < TOO_LATE) then return unreadable('the state is damaged') end
-  return { tail > now and 0 or max(0, available), max(0, queued), slot - now }
-end
-
-local function empty(queue)
-  for _, track in ipairs(queue.tracks) do
-    if track.last > 0 then return false end
-  end
-  return true
-end
-
--- For a caller whose windows do not keep it: cells stay where they are known to stand now.
-local function forget_pitch(queue, now)
-  local pitch, tail = spacing(queue), tail_of(queue, now)
-  queue.pitch, queue.crowd = 0, 1
-  for _, track in ipairs(queue.tracks) do
-    settle(track, cut(open_runs(track, pitch), pitch, MOST_CELLS), 0, tail, now)
-  end
-end
-
-local function decide(state, server)
-  local queue = read_queue(state)
-  if not queue then return unreadable('not the state of a queue, or that of another version, or damaged') end
-
-  local now, asked, pitch, crowd = server + queue.offset, asked_windows()
-  local reply, changed, touched
-  if now < queue.clock then -- the server's clock has gone back: carry on from where the queue's was
-    now, touched, queue.offset = queue.clock, true, queue.clock - server
-  end
-  if op ~= 'back' and not same_windows(queue, asked) then touched = line_up(queue, asked, now) or touched end
-  for _, track in ipairs(queue.tracks) do
-    drop_passed(track, now)
-  end
-
-  if op == 'status' then return status(queue, asked, now) end
-  if op == 'take' then
-    if pitch ~= queue.pitch or crowd ~= queue.crowd then
-      if not empty(queue) then
-        forget_pitch(queue, now)
-        pitch, crowd = 0, 1
+    if track.coarse or track.idle then
+      more = format(' %d %d %d %d', track.idle or 0, track.coarse or 0, track.moments or 0, track.sealed and 1 or 0)
+    end
+    text[size + 1] = format('%d %d %s%s:', track.last, track.total, track.shape, more)
+    text[size + 2] = string.sub(track.text, track.at - track.size, track.at + track.stored * track.size - 1)
+    size = size + 2
+    if added > 0 then
+      local cell = format('%%0%dd%%0%dd', digits, track.size - digits)
+      for j = 1, added, 2 do
+        size = size + 1
+        text[size] = format(cell, closed[j] - track.origin, closed[j + 1])
       end
-      queue.pitch, queue.crowd = pitch, crowd
     end
-    reply, changed = take(queue, asked, now)
+    size = size + 1
+    text[size] = '\n'
+  end
+  text[size + 1] = '.'
+  queue.sequence = queue.sequence + 1
+  if queue.ends > natural or queue.offset + queue.lost + queue.forgiven + queue.blind > 0 then
+    notes = rarely(queue).notes(natural)
   else
-    reply, changed = back(queue, now)
+    queue.ends = natural
   end
-  if type(reply) == 'table' and reply.err then return reply end
-  return (changed or touched) and write_queue(queue, now) or reply
+  text[1] = format('fair2 %s %d %d %s%s\n', queue.generation, queue.sequence, now, queue.windows, notes)
+  local reply = redis.pcall('PSETEX', KEYS[1], format('%d', math.ceil((queue.ends - now) / 1000) + 1), table.concat(text))
+  return reply.err and redis.error_reply(reply.err)
 end
 
-local state, problem = read_key()
-if problem then return problem end
+function rarely(queue)
+  if queue.seldom then return queue.seldom end
+  local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+  local MOST_ACTIVE = 130 -- cells of a track that may still hold back the next turn
+  local MOST_CELLS = 131  -- and those further back, which matter when the queue is cancelled back to them
+  local MOST_TRACKS = 16  -- of all callers together
+  local seldom = {}
+
+  function seldom.read_notes(notes)
+    local offset, ends, lost, forgiven, blind = string.match(notes, '^ (%d+) (%d+) (%d+) (%d+) ([01])$')
+    if not offset or max(offset, ends, lost, forgiven) >= 2 ^ 53 then return false end
+    queue.offset, queue.ends, queue.lost, queue.forgiven, queue.blind = offset + 0, ends + 0, lost + 0, forgiven + 0, blind + 0
+    return true
+  end
+
+  -- Keeps the key, as long as there is reason to, for longer than what is held.
+  function seldom.notes(natural)
+    local now, kept = queue.now, 0
+    if natural <= now then queue.lost = 0 end
+    if queue.forgiven + queue.offset <= now then queue.forgiven = 0 end
+    if queue.forgiven > 0 then natural = max(natural, queue.forgiven + queue.offset) end
+    if queue.ends > natural then kept = queue.ends else queue.ends = natural end
+    if queue.offset + kept + queue.lost + queue.forgiven + queue.blind == 0 then return '' end
+    return string.format(' %d %d %d %d %d', queue.offset, kept, queue.lost, queue.forgiven, queue.blind)
+  end
+
+  local function count_closed(track)
+    return track.stored + #track.closed / 2
+  end
+
+  -- The running total at the moment.
+  local function total_until(track, moment)
+    if track.last <= moment then return track.total end
+    local count, low = count_closed(track), 0
+    local high = count
+    while low < high do
+      local middle = ceil((low + high) / 2)
+      if slot_of(track, middle) <= moment then low = middle else high = middle - 1 end
+    end
+    local total = low == 0 and track.base or total_of(track, low)
+    if queue.pitch == 0 then return total end
+    local slot, upto = track.last, track.total -- of the cell that the moment lies in
+    if low < count then slot, upto = slot_of(track, low + 1), total_of(track, low + 1) end
+    return max(total, upto - ceil((slot - moment) / queue.pitch) * queue.crowd)
+  end
+
+  -- How many equal requests fit at the slot, the first of which does.
+  function seldom.fitting(slot, permits, count)
+    for i = 1, queue.asked do
+      local track = queue[i]
+      local room = track.most - track.total + total_until(track, slot - track.length)
+      count = min(count, floor(room / permits))
+    end
+    return max(1, count)
+  end
+
+  -- Grants single permits one spacing apart behind the slot, where nothing but the spacing holds them back: in a queue for one permit at a time
+  -- whose newest cell is a row. Returns how many.
+  function seldom.in_a_row(slot, left, count)
+    local track, spacing = queue[1], queue.spacing
+    if queue[2] or track.most > 1 or track.coarse or not extends(track, slot + spacing, 1, spacing) then return 0 end
+    local more = max(0, min(count, floor(left / spacing), 9999999999 - track.total))
+    track.last, track.total = track.last + more * spacing, track.total + more
+    return more
+  end
+
+  -- What was lost fills every window.
+  function seldom.after_what_was_lost(tail)
+    for i = 1, queue.asked do tail = max(tail, queue.lost + queue[i].length) end
+    return tail
+  end
+
+  -- Makes the cells as narrow as will do for some lengths to come. What has passed of a row leaves it.
+  function seldom.repack(track)
+    local closed, from, base, spacing = {}, track.from, track.base, queue.spacing
+    local first, upto, oldest = track.last, track.total, queue.now - 2 * track.length
+    if count_closed(track) > 0 then first, upto = slot_of(track, 1), total_of(track, 1) end
+    if from < oldest and first > from and spacing > 0 and first - from == (upto - base) * spacing then
+      local passed = floor((oldest - from) / spacing)
+      from, base = from + passed * spacing, base + passed
+    else
+      from = max(from, oldest)
+    end
+    for i = 1, count_closed(track) do
+      closed[2 * i - 1], closed[2 * i] = slot_of(track, i), total_of(track, i) - base
+    end
+    local slot_digits = #string.format('%d', min(2 ^ 53, 8 * max(track.length, track.last - from, 12500000)))
+    local total_digits = min(10, #string.format('%d', 8 * max(track.total - base, 1250)))
+    track.from, track.base, track.total, track.origin, track.closed, track.stored = from, 0, track.total - base, from, closed, 0
+    track.slot_digits, track.size = slot_digits, slot_digits + total_digits
+    track.shape = string.format('%d %d %d %d', track.length, from, slot_digits, total_digits)
+    track.text, track.at = string.rep('0', track.size), 1 + track.size
+  end
+
+  -- Runs are a track's cells as numbers, oldest first: until which slot (last), how many permits (permits), and, where the spacing tells, from
+  -- which slot on they stand one spacing apart (first, else false).
+
+  local function open_runs(track)
+    local runs, before, total, spacing = {}, track.from, track.base, queue.spacing
+    local function add(last, upto)
+      local permits = upto - total
+      if permits <= 0 or last < before then error('cells out of order') end
+      local filled = spacing > 0 and (permits == 1 or last - before == permits * spacing)
+      runs[#runs + 1] = { last = last, permits = permits, first = filled and last - (permits - 1) * spacing }
+      before, total = last, upto
+    end
+    for i = 1, count_closed(track) do
+      add(slot_of(track, i), total_of(track, i))
+    end
+    if track.last > 0 then add(track.last, track.total) end
+    return runs
+  end
+
+  local function close_runs(track, runs)
+    local total, newest, closed = 0, table.remove(runs), {}
+    for i, run in ipairs(runs) do
+      total = total + run.permits
+      closed[2 * i - 1], closed[2 * i] = run.last, total
+    end
+    track.base, track.stored, track.closed, track.shape = 0, 0, closed, false
+    track.last, track.total = newest and newest.last or 0, newest and total + newest.permits or 0
+    track.sealed = track.coarse and newest and true or nil
+  end
+
+  -- A run that begins after a gap needs its first slot as a cell, or the gap would be lost.
+  local function mark_gaps(runs, before)
+    local out, spacing = {}, queue.spacing
+    for _, run in ipairs(runs) do
+      local first = run.first
+      if first and run.permits > 1 and before ~= first - spacing then
+        out[#out + 1] = { first = first, last = first, permits = 1 }
+        run = { first = first + spacing, last = run.last, permits = run.permits - 1 }
+      end
+      out[#out + 1] = run
+      before = run.last
+    end
+    return out
+  end
+
+  -- Cuts what a spacing tells into cells that need none, at most so many more.
+  local function cut(runs, most)
+    local out, permits, spacing = {}, 0, queue.spacing
+    for _, run in ipairs(runs) do permits = permits + run.permits end
+    local size = max(1, ceil(permits / most))
+    for _, run in ipairs(runs) do
+      local last, left = run.first and run.first - spacing, run.permits
+      while last and left > size do
+        last, left = last + size * spacing, left - size
+        out[#out + 1] = { last = last, permits = size, first = false }
+      end
+      out[#out + 1] = { last = run.last, permits = left, first = false }
+    end
+    return out
+  end
+
+  -- Whether the older run, behind a cell at before, and the newer are one row.
+  local function one_row(older, newer, before)
+    local spacing = queue.spacing
+    return older.first and newer.first and older.first == before + spacing and newer.first == older.last + spacing
+  end
+
+  -- Merges neighbours for as long as fits(older, newer, before), in which before is the slot of the cell before the older.
+  local function merge(runs, before, fits)
+    local out = {}
+    for _, run in ipairs(runs) do
+      local older = out[#out]
+      if older and fits(older, run, before) then
+        out[#out] = { last = run.last, permits = older.permits + run.permits, first = one_row(older, run, before) and older.first }
+      else
+        before = older and older.last or before
+        out[#out + 1] = run
+      end
+    end
+    return out
+  end
+
+  -- Those that are active merge within a 64th of the length, on a grid that the next window shares.
+  local function merge_active(runs, from, active, length)
+    local function share(slot) return floor(slot * 64 / length) end
+    return merge(runs, from, function(older, newer)
+      return active(older) and share(older.first or older.last) == share(newer.last)
+    end)
+  end
+
+  local function count_behind(runs, active)
+    local behind = 0
+    while runs[behind + 1] and not active(runs[behind + 1]) do behind = behind + 1 end
+    return behind
+  end
+
+  -- Those further back merge into equal shares of the backlog, and near the clock into finer ones: when all cancel, what is left as wait is what
+  -- remains of the cell that the clock stands in. Nothing before the horizon counts any more.
+  local function merge_behind(runs, from, active, room, horizon, backlog)
+    local share, now = backlog / room, queue.now
+    while count_behind(runs, active) > room do
+      runs = merge(runs, from, function(older, newer, before)
+        local span, away = newer.last - max(older.first or before, horizon), math.abs(older.last - now)
+        return not active(newer) and span <= share * min(1, away * 8 / backlog + 0.125)
+      end)
+      share = share * 1.15
+    end
+    return runs
+  end
+
+  -- Writes runs into the track's cells. While they fit nothing is lost: only rows merge. Active cells merge only when the window has held more
+  -- distinct moments than it has cells for; but then those behind need not make room for them.
+  local function settle(track, runs, tail)
+    local length, from, now, spacing = track.length, track.from, queue.now, queue.spacing
+    local function active(run) return run.last + length > tail end
+    if spacing > 0 then runs = merge(mark_gaps(runs, from), from, one_row) end
+    local behind, permits = count_behind(runs, active), 0
+    for i = behind + 1, #runs do permits = permits + runs[i].permits end
+    local blurred = track.coarse and track.coarse > tail or spacing > 0 and permits > MOST_ACTIVE
+    if #runs - behind > MOST_ACTIVE or blurred and #runs > MOST_CELLS then
+      runs = merge_active(runs, from, active, length)
+      if not track.coarse or track.coarse <= tail then track.coarse, track.moments = tail + length, 0 end
+    end
+    if #runs > MOST_CELLS then
+      local room = max(1, floor((MOST_CELLS - #runs + behind) * 0.85))
+      runs = merge_behind(runs, from, active, room, now - length, max(length, tail - now))
+    end
+    close_runs(track, runs)
+  end
+
+  function seldom.make_room(track, newest)
+    settle(track, open_runs(track), max(queue.now, newest))
+  end
+
+  -- Gives back a slot that has not left the window: permits that fill their run leave a gap, others only their number.
+  local function give_back(runs, slot, permits)
+    local low, high, spacing = 1, #runs + 1, queue.spacing
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if runs[middle].last >= slot then high = middle else low = middle + 1 end
+    end
+    local run = runs[low]
+    if not run or run.permits < permits then return end
+    if run.first and slot >= run.first and (slot - run.first) % spacing == 0 then
+      table.remove(runs, low)
+      if slot < run.last then
+        table.insert(runs, low, { first = slot + spacing, last = run.last, permits = (run.last - slot) / spacing })
+      end
+      if slot > run.first then
+        table.insert(runs, low, { first = run.first, last = slot - spacing, permits = (slot - run.first) / spacing })
+      end
+    elseif run.permits == permits then
+      table.remove(runs, low)
+    else
+      run.permits, run.first = run.permits - permits, false
+    end
+  end
+
+  -- Returns the reply and whether anything was given back. The key ends no sooner for it.
+  function seldom.back()
+    local free, opened, tail, now = {}, {}, nil, queue.now
+    for i = 6, #ARGV, 4 do
+      local slot, permits, unused = tonumber(ARGV[i + 1]), tonumber(ARGV[i + 2]), ARGV[i + 3] == '1'
+      if ARGV[i] == queue.generation and (slot > now or unused) then free[#free + 1] = { slot = slot, permits = permits } end
+    end
+    if #free == 0 then return 0, false end
+    queue.ends = max(queue.ends, select(2, bounds(queue)))
+    for i, track in ipairs(queue) do
+      local runs = open_runs(track)
+      for _, gone in ipairs(free) do
+        if gone.slot + track.length > now then give_back(runs, gone.slot, gone.permits) end
+      end
+      local last = #runs > 0 and runs[#runs].last or 0
+      opened[i], tail = runs, min(tail or last, last)
+    end
+    for i, track in ipairs(queue) do settle(track, opened[i], max(now, tail)) end
+    return #free, true
+  end
+
+  function seldom.status()
+    local now, available, queued = queue.now, nil, nil
+    local tail = seldom.after_what_was_lost(max(now, (bounds(queue))))
+    for i = 1, queue.asked do
+      local track = queue[i]
+      local free = track.most - track.total + total_until(track, now - track.length)
+      local ahead = track.total - total_until(track, now)
+      available, queued = min(available or free, free), min(queued or ahead, ahead)
+    end
+    local slot = earliest(queue, tail, 1)
+    if not (slot < 2 ^ 53) then return redis.error_reply('STATE the state is damaged') end
+    return { tail > now and 0 or max(0, available), max(0, queued), slot - now }
+  end
+
+  local function windows_of(word)
+    local windows = {}
+    for most, length in string.gmatch(word, '(%d+)/(%d+)') do
+      windows[#windows + 1] = { most = most + 0, length = length + 0 }
+    end
+    return windows
+  end
+
+  -- The pitch and the crowd that windows impose: of those for one permit the longest, else the shortest.
+  local function set_pace(windows)
+    local pace
+    for _, window in ipairs(windows) do
+      local single = window.most == 1
+      if not pace or single and (pace.most > 1 or window.length > pace.length)
+        or not single and pace.most > 1 and window.length < pace.length then
+        pace = window
+      end
+    end
+    queue.pitch, queue.crowd, queue.spacing = pace.length, pace.most, pace.most == 1 and pace.length or 0
+  end
+
+  local function new_track(length)
+    return { last = 0, total = 0, length = length, text = '', at = 1, stored = 0, from = 0, base = 0, closed = {}, shape = false }
+  end
+
+  -- Lines up a track for each of the caller's windows, in that order, and behind them the tracks of callers who are held to others, until two
+  -- lengths have passed without a turn of theirs, so that one passes without them; of too many the longest stay, from which the others can be
+  -- made again. A track that is new starts from the next longer, or else the longest. Reports whether a track was found that is to be kept and
+  -- might soon not be.
+  local function line_up(windows)
+    local lined, taken, others, waking, now = {}, {}, {}, false, queue.now
+    for i, window in ipairs(windows) do
+      local best
+      for _, track in ipairs(queue) do
+        local enough, best_enough = track.length >= window.length, best and best.length >= window.length
+        if not best or enough and (not best_enough or track.length < best.length)
+          or not enough and not best_enough and track.length > best.length then
+          best = track
+        end
+      end
+      local track = best or new_track(window.length)
+      if track.length == window.length then
+        taken[track] = true
+        waking = waking or track.idle and track.idle + track.length <= now
+      else
+        track = new_track(window.length)
+        for field, value in pairs(best) do track[field] = value end
+        track.length, track.closed, track.shape, track.coarse, track.sealed = window.length, {}, false, nil, nil
+      end
+      track.most, track.idle, lined[i] = window.most, nil, track
+    end
+    for _, track in ipairs(queue) do
+      if not taken[track] and (not track.idle or track.idle + 2 * track.length > now) then
+        track.idle = track.idle or now
+        others[#others + 1] = track
+      end
+    end
+    table.sort(others, function(a, b) return a.length > b.length end)
+    for i = 1, max(#queue, MOST_TRACKS) do
+      queue[i] = lined[i] or i <= MOST_TRACKS and others[i - #lined] or nil
+    end
+    queue.asked = #lined
+    return waking
+  end
+
+  local function empty()
+    for _, track in ipairs(queue) do
+      if track.last > 0 then return false end
+    end
+    return true
+  end
+
+  -- Cells stay where they are known to stand now.
+  local function forget_pace()
+    local opened, tail = {}, max(queue.now, (bounds(queue)))
+    for i, track in ipairs(queue) do opened[i] = cut(open_runs(track), MOST_CELLS) end
+    queue.pitch, queue.crowd, queue.spacing, queue.blind = 0, 1, 0, 1
+    for i, track in ipairs(queue) do settle(track, opened[i], tail) end
+  end
+
+  -- Makes a queue that is new, or whose last caller was held to other windows, this caller's. Those who only look or give back leave its windows and
+  -- its pace to it. Reports whether it is to be written even if nothing is granted.
+  function seldom.join(op, word)
+    if string.format('%d', 2 ^ 53) ~= '9007199254740992' then error('this server counts with 32 bits') end
+    local known, windows, waking = windows_of(queue.windows), windows_of(word), false
+    if #known == 0 or queue[1] and #queue < #known then error('windows are missing') end
+    if queue.blind == 0 then set_pace(known) end
+    queue.ends = max(queue.ends, select(2, bounds(queue)))
+    if op ~= 'back' then waking = line_up(windows) end
+    for _, track in ipairs(queue) do drop_passed(track, queue.now) end
+    if op == 'take' or op == 'reset' then
+      local pitch, crowd = queue.pitch, queue.crowd
+      set_pace(windows)
+      if empty() then
+        queue.blind = 0
+      elseif queue.pitch ~= pitch or queue.crowd ~= crowd then
+        queue.pitch, queue.crowd, queue.spacing = pitch, crowd, crowd == 1 and pitch or 0
+        forget_pace()
+      end
+      queue.windows = word
+    end
+    return waking
+  end
+
+  -- What the caller was told and this state does not know of was lost: it counts as full. Reports whether there is anything.
+  function seldom.heal(told, when, server)
+    local generation, sequence = string.match(told, '^(%w+) (%d+)$')
+    local newest, ends = string.match(when, '^(%d+) (%d+)$')
+    local rolled_back = generation == queue.generation
+    newest, ends = newest + queue.offset, ends + 0
+    if ends <= server or rolled_back and sequence + 0 <= queue.sequence then return false end
+    if not rolled_back and (ends <= queue.forgiven or newest <= queue.lost) then return false end
+    queue.lost = max(queue.lost, newest)
+    if rolled_back then queue.generation, queue.sequence = ARGV[2], 0 end
+    return true
+  end
+
+  queue.seldom = seldom
+  return seldom
+end
+
+-- Leaves a queue without turns, that tells those who know of turns that these were not lost but forgotten.
+local function reset(server)
+  local left = redis.pcall('PTTL', KEYS[1])
+  if type(left) == 'table' then return redis.error_reply(left.err) end
+  local told = string.match(ARGV[4], ' (%d+)$') or 0
+  local forgiven = math.max(told + 0, left > 0 and server + (left + 1) * 1000 or 0)
+  if forgiven <= server then return redis.pcall('DEL', KEYS[1]) end
+  local queue = {
+    generation = ARGV[2], sequence = 0, windows = ARGV[5], now = server, offset = 0, ends = 0, lost = 0, forgiven = forgiven, blind = 0,
+    pitch = 0, crowd = 1, spacing = 0, asked = 0
+  }
+  rarely(queue).join('reset', ARGV[5])
+  return write_queue(queue) or 1
+end
+
+-- Returns the reply, or an error.
+local function run(state, server)
+  local op, born, told, windows = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
+  if op == 'reset' then return reset(server) end
+  if op == 'back' and not state then return 0 end
+  local queue = {
+    generation = born, sequence = 0, windows = windows, now = 0, offset = 0, ends = 0, lost = 0, forgiven = 0, blind = 0,
+    pitch = 0, crowd = 1, spacing = 0, asked = 0
+  }
+  if state then queue = read_queue(state) end
+  if not queue then return redis.error_reply('STATE not the state of a queue, or that of another version, or damaged') end
+
+  local touched, changed, reply = false, false, nil
+  local clock, now = queue.now, server + queue.offset
+  if now < clock then -- the server's clock has gone back: carry on from where the queue's was
+    now, touched, queue.offset = clock, true, clock - server
+  end
+  queue.now = now
+  local most, length = string.match(windows, '^(%d+)/(%d+)$')
+  local track = queue[1]
+  if most and windows == queue.windows and not queue[2] and track and queue.blind == 0 then
+    drop_passed(track, now)
+    most, length = most + 0, length + 0
+    track.most, queue.asked, queue.pitch, queue.crowd, queue.spacing = most, 1, length, most, most == 1 and length or 0
+  else
+    touched = rarely(queue).join(op, windows) or touched
+  end
+  if told ~= '' and told ~= string.sub(state or '', 7, 6 + #told) then touched = rarely(queue).heal(told, ARGV[4], server) or touched end
+
+  if op == 'status' then return rarely(queue).status() end
+  if op == 'take' then reply, changed = take(queue) else reply, changed = rarely(queue).back() end
+  if type(reply) == 'table' and reply.err or not (changed or touched) then return reply end
+  local problem = write_queue(queue)
+  if problem then return problem end
+  if op == 'take' then
+    reply[1], reply[2], reply[3], reply[4] = queue.generation, queue.sequence, math.max(queue.lost, (bounds(queue))), queue.ends
+  end
+  return reply
+end
+
+local state = redis.pcall('GET', KEYS[1])
+if ARGV[1] == 'reset' then state = false elseif type(state) == 'table' then return redis.error_reply(state.err) end
+local left = state and redis.call('PTTL', KEYS[1])
+if left == -1 then return redis.error_reply('STATE the key has no TTL') end
 local time = redis.call('TIME')
-local read, reply = pcall(decide, state, time[1] * 1000000 + time[2])
-return read and reply or unreadable(reply)
+local read, reply = pcall(run, left ~= -2 and state, time[1] * 1000000 + time[2]) -- it may end between the two
+return read and reply or redis.error_reply('STATE ' .. reply)

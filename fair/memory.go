@@ -1,0 +1,50 @@
+package fair
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// memory is what this limiter was told last of its queue. It goes along with every question: a state that does not know of it has lost something
+// (a server that was flushed or restarted empty, a key evicted, a replica promoted that had not heard all), and then counts what is missing as
+// full. It is dropped once the queue has ended by this process's clock as well, so that a server whose clock goes back does not seem to have lost
+// a queue that ended in its natural way.
+type memory struct {
+	mu      sync.Mutex
+	told    told
+	expires time.Time
+}
+
+// told is one moment of a queue: how often it was written in its generation, its newest slot, and when its key ends. The two moments are the
+// server's, in microseconds.
+type told struct {
+	generation            string
+	sequence, newest, end int64
+}
+
+// recall returns what is remembered as the script takes it, nothing if it is over.
+func (m *memory) recall() (state, when string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.told.end == 0 || time.Now().After(m.expires) {
+		return "", ""
+	}
+	return fmt.Sprint(m.told.generation, " ", m.told.sequence), fmt.Sprint(m.told.newest, " ", m.told.end)
+}
+
+// learn keeps what is newer than what is known: replies may arrive out of order.
+func (m *memory) learn(t told, left time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t.generation == m.told.generation && t.sequence <= m.told.sequence {
+		return
+	}
+	m.told, m.expires = t, time.Now().Add(left)
+}
+
+func (m *memory) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.told = told{}
+}
