@@ -104,11 +104,16 @@ func TestOneWhoLeavesAsTheAnswerComesFreesItsTurnOnce(t *testing.T) {
 		e, l := newStub(t)
 		for i := range 30 { // select picks one of two at random
 			ctx, cancel := context.WithCancel(t.Context())
-			answered := sync.OnceFunc(func() {
-				(<-e.calls).answers(granted(time.Hour, 1))
+			answered := func() {
 				synctest.Wait()
-				cancel()
-			})
+				select {
+				case c := <-e.calls: // by now the caller is in line
+					c.answers(granted(time.Hour, 1))
+					synctest.Wait()
+					cancel()
+				default:
+				}
+			}
 			require.ErrorIs(t, l.Wait(meanwhile{ctx, answered}), context.Canceled)
 			require.Len(t, e.givenBack(), i+1)
 		}

@@ -3,10 +3,15 @@ package fairlimit_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -177,7 +182,211 @@ func TestAnEngineThatNeverAnswersHoldsItsCallersForABoundedTime(t *testing.T) {
 		(<-e.calls).grants(1)
 		require.NoError(t, <-next, "and then the others go on")
 		stuck.grants(1)
+		synctest.Wait()
+		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(), "what comes too late goes back")
 	})
+}
+
+func TestAnAnswerThatComesTooLateReachesNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newStub(t)
+		late := lineUp(t.Context(), l, 1, 1)
+		first := <-e.calls
+		lineUp(t.Context(), l, 2, 5)
+		first.grants(1)
+		require.NoError(t, <-late)
+		stuck := <-e.calls
+		next := lineUp(t.Context(), l, 6, 9)
+		time.Sleep(6 * time.Second) // the next question is under way
+
+		current := <-e.calls
+		newest := lineUp(t.Context(), l, 10, 13)
+		stuck.answers(granted(0, 2), granted(time.Hour, 3), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota})
+		synctest.Wait()
+		assert.Empty(t, next)
+		assert.Empty(t, newest)
+		current.grants(4)
+		(<-e.calls).grants(4)
+		for range 4 {
+			require.NoError(t, <-next)
+			require.NoError(t, <-newest)
+		}
+		synctest.Wait()
+		assert.Equal(t, []engine.Grant{{ID: "grant", N: 2, Unused: true}, {ID: "grant", At: int64(time.Hour), N: 3, Unused: true}}, e.givenBack())
+	})
+}
+
+func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newStub(t)
+		start := time.Now()
+		lineUp(t.Context(), l, 1, 1)
+		first := <-e.calls
+		far, tooMuch, never := lineUp(t.Context(), l, 1_000_000, 1_000_000), lineUp(t.Context(), l, 2, 2), lineUp(t.Context(), l, 3, 3)
+		ctx, cancel := context.WithCancel(t.Context())
+		leaving := lineUp(ctx, l, 4, 4)
+		others := lineUp(t.Context(), l, 5, 9)
+		first.grants(1)
+		batch := <-e.calls
+		cancel()
+		require.ErrorIs(t, <-leaving, context.Canceled)
+		batch.answers(granted(time.Hour, 1_000_000), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota}, granted(0, 4),
+			granted(0, 5), granted(0, 6), granted(0, 7), granted(0, 8), granted(0, 9))
+		for range 5 {
+			require.NoError(t, <-others)
+		}
+		require.ErrorAs(t, <-tooMuch, new(*fairlimit.RefusedError))
+		require.ErrorIs(t, <-never, fairlimit.ErrExceedsQuota)
+		assert.Zero(t, time.Since(start))
+		require.NoError(t, <-far)
+		assert.Equal(t, time.Hour, time.Since(start))
+	})
+}
+
+// TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never ends, who may ask Redis in their own goroutine.
+func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
+	endless := context.Background()
+	t.Run("without another goroutine", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e, l := newStub(t)
+			before := runtime.NumGoroutine()
+			errs := lineUp(endless, l, 1, 1)
+			assert.Equal(t, before+1, runtime.NumGoroutine())
+			(<-e.calls).grants(1)
+			require.NoError(t, <-errs)
+		})
+	})
+	t.Run("and for nobody else", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e, l := newStub(t)
+			errs := lineUp(endless, l, 1, 1)
+			alone := <-e.calls
+			others := lineUp(endless, l, 2, 4)
+			assert.Equal(t, []int{1}, alone.permits())
+			alone.grants(1)
+			require.NoError(t, <-errs, "it does not wait until the others are served")
+			next := <-e.calls
+			assert.Equal(t, []int{2, 3, 4}, next.permits())
+			next.grants(3)
+			for range 3 {
+				require.NoError(t, <-others)
+			}
+		})
+	})
+	t.Run("until its answer is overdue, then others go on", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e, l := newStub(t)
+			errs := lineUp(endless, l, 1, 1)
+			stuck := <-e.calls
+			next := lineUp(t.Context(), l, 2, 2)
+			start := time.Now()
+			current := <-e.calls
+			assert.Equal(t, 5*time.Second, time.Since(start))
+			stuck.grants(1)
+			last := lineUp(t.Context(), l, 3, 3)
+			select {
+			case <-e.calls:
+				t.Error("one question at a time")
+			default:
+			}
+			current.grants(1)
+			require.NoError(t, <-next)
+			(<-e.calls).grants(1)
+			require.NoError(t, <-last)
+			require.ErrorIs(t, <-errs, fairlimit.ErrOutcomeUnknown)
+			synctest.Wait()
+			assert.Len(t, e.givenBack(), 1)
+		})
+	})
+	t.Run("but not with a client that may wait for ever", func(t *testing.T) {
+		for name, timeouts := range map[string]redis.Options{
+			"no ReadTimeout":      {ReadTimeout: -1},
+			"no WriteTimeout":     {WriteTimeout: -1},
+			"a ReadTimeout of 1m": {ReadTimeout: time.Minute},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				e, _ := newStub(t)
+				timeouts.Addr = "127.0.0.1:1"
+				rdb := redis.NewClient(&timeouts)
+				defer func() { _ = rdb.Close() }()
+				l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1), fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return e, nil }))
+				require.NoError(t, err)
+				start := time.Now()
+				errs := lineUp(endless, l, 1, 1)
+				stuck := <-e.calls
+				require.ErrorIs(t, <-errs, fairlimit.ErrOutcomeUnknown, name)
+				assert.Equal(t, 5*time.Second, time.Since(start), name)
+				stuck.grants(1)
+			})
+		}
+	})
+}
+
+// fickle is an engine that refuses what leaves 1 when divided by 3, fails for what leaves 2, answers as few as it likes, and counts.
+type fickle struct {
+	stub
+	permits atomic.Int64 // granted and not given back
+}
+
+func (f *fickle) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	answers := make([]engine.Answer, 1+rand.IntN(len(requests)))
+	for i := range answers {
+		switch n := requests[i].N; n % 3 {
+		case 0:
+			answers[i] = granted(0, n)
+			f.permits.Add(int64(n))
+		case 1:
+			answers[i] = refused(time.Duration(n))
+		case 2:
+			answers[i] = engine.Answer{Err: engine.ErrExceedsQuota}
+		}
+	}
+	runtime.Gosched()
+	return answers, nil
+}
+
+func (f *fickle) GiveBack(_ context.Context, grants []engine.Grant) error {
+	for _, g := range grants {
+		f.permits.Add(-int64(g.N))
+	}
+	return nil
+}
+
+func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
+	f := &fickle{stub: stub{queues: true}}
+	l, err := fairlimit.New(nowhere(t), "fickle", fairlimit.PerSecond(1), fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return f, nil }))
+	require.NoError(t, err)
+	var went atomic.Int64
+	var wg sync.WaitGroup
+	for caller := range 64 {
+		wg.Go(func() {
+			for i := range 200 {
+				ctx := context.Background()
+				if caller%2 == 0 {
+					var cancel context.CancelFunc
+					ctx, cancel = context.WithCancel(t.Context())
+					defer time.AfterFunc(time.Duration(rand.IntN(200))*time.Microsecond, cancel).Stop()
+				}
+				n := 1 + caller*1000 + i
+				err := l.WaitN(ctx, n)
+				if err == nil {
+					went.Add(int64(n))
+				}
+				var refused *fairlimit.RefusedError
+				switch {
+				case ctx.Err() != nil && errors.Is(err, context.Canceled):
+				case n%3 == 0:
+					assert.NoError(t, err)
+				case n%3 == 1 && assert.ErrorAs(t, err, &refused):
+					assert.Equal(t, time.Duration(n), refused.Wait)
+				case n%3 == 2:
+					assert.ErrorIs(t, err, fairlimit.ErrExceedsQuota)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Eventually(t, func() bool { return f.permits.Load() == went.Load() }, 10*time.Second, time.Millisecond, "what nobody went with should be back")
 }
 
 func TestTheTimeInLineCountsAgainstTheDeadline(t *testing.T) {

@@ -86,7 +86,7 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 	if e == nil {
 		return nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
 	}
-	l := &limiter{queue: queue{engine: e}, maxWait: o.maxWait, held: o.held}
+	l := &limiter{queue: queue{engine: e, prompt: bounded(rdb)}, maxWait: o.maxWait, held: o.held}
 	if e.Queues() {
 		return &reserver{l}, nil
 	}
