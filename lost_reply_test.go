@@ -1,0 +1,160 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// losses are all the ways in which a reply can be lost.
+var losses = []redistest.Loss{redistest.Unsent, redistest.Unanswered, redistest.Cut, redistest.CutWithin}
+
+// lossy calls f with every kind of client, with go-redis' default MaxRetries of 3, behind a proxy.
+func lossy(t *testing.T, f func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient)) {
+	t.Run("standalone", func(t *testing.T) {
+		t.Parallel()
+		proxy := redistest.StartProxy(t)
+		f(t, proxy, proxy.Client(&redis.Options{Addr: redistest.Standalone(t).Options().Addr, ReadTimeout: time.Second}))
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		proxy := redistest.StartProxy(t)
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: redistest.Cluster(t).Options().Addrs, Dialer: proxy.Dial, ReadTimeout: time.Second,
+		})
+		t.Cleanup(func() { _ = rdb.Close() })
+		f(t, proxy, rdb)
+	})
+}
+
+// sent counts the commands that run a script.
+func sent(proxy *redistest.Proxy) *atomic.Int64 {
+	count := new(atomic.Int64)
+	proxy.Watch(func(words []string) {
+		if strings.HasPrefix(strings.ToLower(words[0]), "eval") {
+			count.Add(1)
+		}
+	})
+	return count
+}
+
+func TestALostReplyConsumesOnceAtMost(t *testing.T) {
+	for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+		t.Run(name, func(t *testing.T) {
+			lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
+				for _, how := range losses {
+					l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(10), e)
+					require.NoError(t, err)
+					require.NoError(t, l.Wait(t.Context()), "the script is loaded")
+					runs := sent(proxy)
+					proxy.Lose(1, "evalsha", how)
+					err = l.Wait(t.Context())
+					require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown, how)
+					require.NotErrorIs(t, err, context.DeadlineExceeded, how)
+					require.Equal(t, int64(1), runs.Load(), "%v: it is not sent again", how)
+
+					used := 10 - status(t, l).Available
+					want := 2
+					if how == redistest.Unsent {
+						want = 1
+					}
+					t.Logf("%v: %d used of 10, with one before: %v", how, used, err)
+					require.Equal(t, want, used, how)
+				}
+			})
+		})
+	}
+}
+
+func TestALostReplyToAScriptSentInFullConsumesOnceAtMost(t *testing.T) {
+	for _, how := range losses {
+		t.Run(how.String(), func(t *testing.T) {
+			t.Parallel()
+			server, proxy := redistest.StartServer(t), redistest.StartProxy(t)
+			l := limiter(t, proxy.Client(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Second}), fairlimit.PerHour(10))
+			runs := sent(proxy)
+			proxy.Lose(1, "eval", how)
+			require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrOutcomeUnknown)
+			require.Equal(t, int64(2), runs.Load(), "once by its name, which the server does not know, and once in full")
+			require.Contains(t, []int{9, 10}, status(t, l).Available)
+		})
+	}
+}
+
+func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
+	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
+		for _, how := range losses {
+			l := limiter(t, rdb, fairlimit.Quota{Permits: 2, Per: time.Hour})
+			require.NoError(t, l.WaitN(t.Context(), 2))
+			first, err := l.ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+			second, err := l.ReserveN(t.Context(), 1) // of the same moment
+			require.NoError(t, err)
+			runs := sent(proxy)
+			proxy.Lose(1, "evalsha", how)
+			require.ErrorIs(t, second.Cancel(t.Context()), fairlimit.ErrOutcomeUnknown)
+			require.NoError(t, second.Cancel(t.Context()), "the second time, it does nothing")
+			require.Equal(t, int64(1), runs.Load())
+			require.Contains(t, []int{1, 2}, status(t, l).Queued, "%v: the other keeps its turn", how)
+			require.Positive(t, first.Delay())
+		}
+	})
+}
+
+// TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts: each call that succeeded consumed once, each without an answer once or
+// not at all, and no other anything.
+func TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen(t *testing.T) {
+	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
+		const callers, each, permits = 32, 12, 1000
+		name := redistest.Name(t)
+		var ok, unknown atomic.Int64
+		var calling, breaking sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		breaking.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				if how := losses[i%len(losses)]; how != redistest.Unanswered || i < 4 {
+					proxy.Lose(1, "evalsha", how)
+				}
+				time.Sleep(2 * time.Millisecond)
+			}
+		})
+		for i := range callers {
+			l := named(t, rdb, name, fairlimit.PerHour(permits))
+			calling.Go(func() {
+				for range each {
+					time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+					switch err := l.Wait(t.Context()); {
+					case err == nil:
+						ok.Add(1)
+					case errors.Is(err, fairlimit.ErrOutcomeUnknown):
+						unknown.Add(1)
+					default:
+						assert.ErrorIs(t, err, fairlimit.ErrUnreachable)
+					}
+				}
+			})
+		}
+		calling.Wait()
+		stop()
+		breaking.Wait()
+		proxy.Heal()
+		used := int64(permits - status(t, named(t, rdb, name, fairlimit.PerHour(permits))).Available)
+		t.Logf("%d calls: %d succeeded, %d left open, %d replies lost, %d used", callers*each, ok.Load(), unknown.Load(), proxy.Lost(), used)
+		assert.Positive(t, unknown.Load(), "this should break something")
+		assert.GreaterOrEqual(t, used, ok.Load())
+		assert.LessOrEqual(t, used, ok.Load()+unknown.Load())
+	})
+}
