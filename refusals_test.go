@@ -1,0 +1,316 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// TestARefusingServerIsAnErrorThatNamesTheCause has the server refuse, for every cause that is not over by itself.
+func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
+	type steps [][]any
+	for cause, c := range map[string]struct {
+		args        []string
+		refuse      steps
+		mend        steps
+		reconnected bool // it is only found by who connects anew
+	}{
+		"OOM":        {refuse: steps{{"config", "set", "maxmemory", 1}}, mend: steps{{"config", "set", "maxmemory", 0}}},
+		"NOREPLICAS": {refuse: steps{{"config", "set", "min-replicas-to-write", 1}}, mend: steps{{"config", "set", "min-replicas-to-write", 0}}},
+		"NOPERM":     {refuse: steps{{"acl", "setuser", "default", "-evalsha"}}, mend: steps{{"acl", "setuser", "default", "+evalsha"}}},
+		"auth": { // NOAUTH, or that what was sent is too much for one who has not said who it is
+
+			refuse: steps{{"config", "set", "requirepass", "secret"}}, mend: steps{{"config", "set", "requirepass", ""}}, reconnected: true,
+		},
+	} {
+		t.Run(cause, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.StartServer(t)
+			admin := server.Client().Conn()
+			defer func() { _ = admin.Close() }()
+			do := func(all steps) {
+				for _, words := range all {
+					require.NoError(t, admin.Do(t.Context(), words...).Err(), "%v", words)
+				}
+			}
+			rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			defer func() { _ = rdb.Close() }()
+			limiters := map[string]fairlimit.Limiter{}
+			for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+				l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)
+				require.NoError(t, err)
+				require.NoError(t, l.Wait(t.Context()))
+				limiters[name] = l
+			}
+
+			do(c.refuse)
+			if c.reconnected {
+				do(steps{{"client", "kill", "type", "normal", "skipme", "yes"}})
+				_ = rdb.Ping(t.Context()).Err() // finds out
+			}
+			for name, l := range limiters {
+				for range 3 {
+					err := l.Wait(t.Context())
+					require.Contains(t, strings.ToLower(err.Error()), strings.ToLower(cause), name)
+					require.ErrorAs(t, err, new(redis.Error), name)
+					allowed, err := l.Allow(t.Context())
+					require.Error(t, err, name)
+					require.False(t, allowed)
+					for _, other := range []error{fairlimit.ErrState, fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown, context.DeadlineExceeded} {
+						require.NotErrorIs(t, err, other, name)
+					}
+				}
+			}
+			do(c.mend)
+			for name, l := range limiters {
+				require.Equal(t, 4, status(t, l).Available, "%s: nothing was consumed", name)
+				require.NoError(t, l.Wait(t.Context()), name)
+			}
+		})
+	}
+}
+
+// TestAServerWithoutRoomForAClientIsAnErrorAndNeverLeave has nothing but an end of the connection to go by: Redis says why, and hangs up before it is asked.
+func TestAServerWithoutRoomForAClientIsAnErrorAndNeverLeave(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	admin := server.Client().Conn()
+	defer func() { _ = admin.Close() }()
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = rdb.Close() }()
+	l := limiter(t, rdb, fairlimit.PerHour(5))
+	require.NoError(t, l.Wait(t.Context()))
+	require.NoError(t, admin.ConfigSet(t.Context(), "maxclients", "1").Err())
+	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
+	for range 5 {
+		allowed, err := l.Allow(t.Context())
+		require.Error(t, err)
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+		require.False(t, allowed)
+	}
+	require.NoError(t, admin.ConfigSet(t.Context(), "maxclients", "100").Err())
+	require.Equal(t, 4, status(t, l).Available, "nothing was consumed")
+}
+
+func TestAServerKeptBusyByAnothersScriptIsAnErrorThatSaysSo(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t, "--lua-time-limit", "20")
+	neighbour := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: -1, MaxRetries: -1})
+	defer func() { _ = neighbour.Close() }()
+	l := limiter(t, server.Client(), fairlimit.PerHour(5))
+	require.NoError(t, l.Wait(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- neighbour.Eval(context.WithoutCancel(t.Context()), "while true do end", nil).Err() }()
+	require.Eventually(t, func() bool { return redis.HasErrorPrefix(server.Client().Get(t.Context(), "k").Err(), "BUSY") }, 5*time.Second, time.Millisecond)
+
+	err := l.Wait(t.Context())
+	require.ErrorContains(t, err, "BUSY")
+	require.ErrorAs(t, err, new(redis.Error))
+	require.NoError(t, server.Client().ScriptKill(t.Context()).Err())
+	require.Error(t, <-ended)
+	require.Equal(t, 4, status(t, l).Available)
+}
+
+// TestWhatIsOverByItselfIsWaitedFor has servers that refuse for a while.
+func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
+	const callers = 20
+	for name, pass := range map[string]func(t *testing.T, server *redistest.Server){
+		"READONLY": func(t *testing.T, server *redistest.Server) {
+			require.NoError(t, server.Client().Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+			time.Sleep(400 * time.Millisecond)
+			require.NoError(t, server.Client().Do(t.Context(), "replicaof", "no", "one").Err())
+		},
+		"CLIENT PAUSE": func(t *testing.T, server *redistest.Server) {
+			require.NoError(t, server.Client().Do(t.Context(), "client", "pause", 400, "all").Err())
+			time.Sleep(400 * time.Millisecond)
+		},
+		"CLIENT PAUSE of writes": func(t *testing.T, server *redistest.Server) {
+			require.NoError(t, server.Client().Do(t.Context(), "client", "pause", 400, "write").Err())
+			time.Sleep(400 * time.Millisecond)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.StartServer(t)
+			l := limiter(t, server.Client(), fairlimit.PerHour(100))
+			require.NoError(t, l.Wait(t.Context()))
+			ctx, stop := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			var went atomic.Int64
+			for range callers {
+				wg.Go(func() {
+					for range 2 {
+						assert.NoError(t, l.Wait(t.Context()))
+						went.Add(1)
+						<-ctx.Done()
+					}
+				})
+				wg.Go(func() { // and those whose deadline is sooner are back by it
+					ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+					defer cancel()
+					start := time.Now()
+					if err := l.Wait(ctx); err == nil {
+						went.Add(1)
+					}
+					assert.LessOrEqual(t, time.Since(start), 150*time.Millisecond)
+				})
+			}
+			pass(t, server)
+			stop()
+			wg.Wait()
+			require.Eventually(t, func() bool { return status(t, l).Available == 99-int(went.Load()) }, 5*time.Second, 10*time.Millisecond)
+			t.Logf("%d went, %+v", went.Load(), status(t, l))
+		})
+	}
+}
+
+func TestALastingREADONLYIsAnErrorThatSaysSo(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	l := limiter(t, server.Client(), fairlimit.PerHour(5))
+	require.NoError(t, server.Client().Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
+	start := time.Now()
+	err := l.Wait(t.Context())
+	t.Logf("after %v: %v", time.Since(start), err)
+	require.ErrorContains(t, err, "READONLY")
+	require.Less(t, time.Since(start), 7*time.Second)
+}
+
+// seen counts the replies with a prefix that reach a client.
+type seen struct {
+	prefix string
+	count  *atomic.Int64
+}
+
+func (s seen) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s seen) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if redis.HasErrorPrefix(err, s.prefix) {
+			s.count.Add(1)
+		}
+		return err
+	}
+}
+
+func (s seen) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// TestAServerThatLoadsItsDataIsWaitedFor restarts a server that takes more than a second to load what it saved.
+func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t, "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024") // µs for each key
+	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := range 3000 {
+			p.Set(t.Context(), fmt.Sprint("junk", i), "x", 0)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	defer func() { _ = rdb.Close() }()
+	loading := new(atomic.Int64)
+	rdb.AddHook(seen{"LOADING", loading})
+	l := limiter(t, rdb, fairlimit.PerHour(100))
+	require.NoError(t, l.WaitN(t.Context(), 50))
+	require.NoError(t, server.Client().Save(t.Context()).Err())
+
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var went atomic.Int64
+	for range 10 {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				allowed, err := l.Allow(t.Context())
+				switch {
+				case allowed:
+					went.Add(1)
+				case err != nil:
+					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) || errors.Is(err, fairlimit.ErrOutcomeUnknown), "%v", err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	server.Restart()
+	time.Sleep(100 * time.Millisecond)
+	stop()
+	wg.Wait()
+	t.Logf("%d times LOADING, %d went", loading.Load(), went.Load())
+	assert.Positive(t, loading.Load(), "this should test something")
+	// What went before the restart and after the save, the server has forgotten: as many can go again.
+	assert.LessOrEqual(t, went.Load(), int64(100))
+	allowed, err := l.Allow(t.Context())
+	require.NoError(t, err)
+	assert.False(t, allowed)
+}
+
+// TestAFullServerNeverGrantsMoreThanItForgot fills a server under each policy and counts what is granted, and how often the key was evicted.
+func TestAFullServerNeverGrantsMoreThanItForgot(t *testing.T) {
+	for _, policy := range []string{
+		"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
+	} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			const permits = 100
+			server := redistest.StartServer(t, "--maxmemory-policy", policy, "--notify-keyspace-events", "Ee")
+			rdb, name := server.Client(), redistest.Name(t)
+			l := named(t, rdb, name, fairlimit.PerHour(permits))
+			require.NoError(t, l.Wait(t.Context()))
+			events := rdb.Subscribe(t.Context(), "__keyevent@0__:evicted", "end")
+			defer func() { _ = events.Close() }()
+			_, err := events.Receive(t.Context())
+			require.NoError(t, err)
+
+			info := rdb.InfoMap(t.Context(), "memory").Val()["Memory"]["used_memory"]
+			used := 0
+			_, err = fmt.Sscan(info, &used)
+			require.NoError(t, err)
+			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used+1<<19)).Err())
+			junk, granted, refused, full := strings.Repeat("x", 10_000), 1, 0, 0
+			for i := range 400 {
+				_ = rdb.Set(t.Context(), fmt.Sprint("junk", i), junk, time.Duration(i%2)*time.Hour).Err()
+				switch allowed, err := l.Allow(t.Context()); {
+				case err != nil:
+					require.ErrorContains(t, err, "OOM")
+					require.ErrorAs(t, err, new(redis.Error))
+					full++
+				case allowed:
+					granted++
+				default:
+					refused++
+				}
+			}
+			require.NoError(t, rdb.Publish(t.Context(), "end", "").Err())
+			lost := 0
+			for {
+				message, err := events.ReceiveMessage(t.Context())
+				require.NoError(t, err)
+				if message.Channel == "end" {
+					break
+				}
+				if message.Payload == queueKey(name) {
+					lost++
+				}
+			}
+			t.Logf("%d granted of %d, %d refused, %d OOM, the key was evicted %d times", granted, permits, refused, full, lost)
+			require.LessOrEqual(t, granted, permits*(1+lost))
+		})
+	}
+}
