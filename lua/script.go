@@ -3,6 +3,7 @@ package lua
 import (
 	"context"
 	"crypto/sha1"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -89,12 +90,15 @@ func refusedForNow(err error) bool {
 func explain(err error) error {
 	var reply redis.Error
 	var network *net.OpError
+	var distrust *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &reply):
 		return fmt.Errorf("fairlimit: Redis refused: %w", err)
 	case errors.As(err, &network) && network.Op == "dial":
 		// Only its text: a dial that times out would match context.DeadlineExceeded, as a refusal does.
 		return fmt.Errorf("%w, nothing was sent: %v", engine.ErrUnreachable, err)
+	case errors.As(err, &distrust):
+		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
 		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
 	default:

@@ -1,0 +1,168 @@
+package fairlimit_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// What an ACL has to allow, as docs/RELIABILITY.md says.
+const (
+	fairCommands   = "EVALSHA EVAL TIME GET PTTL PSETEX DEL"
+	windowCommands = "EVALSHA EVAL TIME GET SET INCRBY EXISTS HMGET HSET ZADD ZREM ZCARD ZCOUNT ZRANGE ZSCORE ZRANGEBYSCORE ZREMRANGEBYRANK " +
+		"PTTL PEXPIRE PERSIST DEL"
+)
+
+// useFair does all that there is to do on fair, and returns the first error.
+func useFair(ctx context.Context, rdb *redis.Client, name string) error {
+	l, err := fairlimit.New(rdb, name, fairlimit.PerHour(2), fairlimit.WithExtraQuota(fairlimit.PerMinute(2)))
+	if err != nil {
+		return err
+	}
+	if err := l.WaitN(ctx, 2); err != nil {
+		return err
+	}
+	if _, err := l.Allow(ctx); err != nil {
+		return err
+	}
+	turn, err := l.(fairlimit.Reserver).ReserveN(ctx, 1)
+	if err != nil {
+		return err
+	}
+	if err := turn.Cancel(ctx); err != nil {
+		return err
+	}
+	if _, err := l.Status(ctx); err != nil {
+		return err
+	}
+	return l.Reset(ctx)
+}
+
+// useWindow does all that there is to do on window, the administration included, and returns the first error.
+func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
+	admin, err := window.Open(rdb, name)
+	if err != nil {
+		return err
+	}
+	for _, keep := range []time.Duration{time.Hour, 0} { // a rate that expires, and one that does not
+		rate := window.Rate{Permits: 3000, Per: 200 * time.Millisecond, KeepAlive: keep}
+		l, err := fairlimit.New(rdb, name, fairlimit.Quota{Permits: 3000, Per: 200 * time.Millisecond}, fairlimit.WithEngine(window.With(window.KeepAlive(keep))))
+		if err != nil {
+			return err
+		}
+		if err := l.Wait(ctx); err != nil {
+			return err
+		}
+		if _, err := admin.TrySetRate(ctx, rate); err != nil {
+			return err
+		}
+		if err := admin.SetRate(ctx, rate); err != nil {
+			return err
+		}
+		if err := l.WaitN(ctx, 2); err != nil {
+			return err
+		}
+		for _, keepState := range []bool{true, false} {
+			if _, err := admin.UpdateRate(ctx, rate, keepState); err != nil {
+				return err
+			}
+			if err := l.WaitN(ctx, 3); err != nil {
+				return err
+			}
+		}
+		if _, err := admin.Config(ctx); err != nil {
+			return err
+		}
+		if _, err := admin.AvailablePermits(ctx); err != nil {
+			return err
+		}
+		if err := admin.Release(ctx, 2); err != nil {
+			return err
+		}
+		if err := crowd(ctx, l); err != nil {
+			return err
+		}
+		gone, cancel := context.WithTimeout(ctx, time.Nanosecond)
+		cancel()
+		_ = l.Wait(gone)
+		if _, err := l.Status(ctx); err != nil {
+			return err
+		}
+		if err := l.Reset(ctx); err != nil {
+			return err
+		}
+	}
+	_, err = admin.Delete(ctx)
+	return err
+}
+
+// crowd has more grants leave the window at once than one question clears away.
+func crowd(ctx context.Context, l fairlimit.Limiter) error {
+	errs := make(chan error, 1100)
+	for range cap(errs) {
+		go func() { errs <- l.Wait(ctx) }()
+	}
+	var failed error
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			failed = err
+		}
+	}
+	if failed == nil {
+		time.Sleep(210 * time.Millisecond)
+		failed = l.Wait(ctx)
+	}
+	return failed
+}
+
+func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
+	for name, engine := range map[string]struct {
+		commands string
+		keys     func(name string) []string
+		use      func(ctx context.Context, rdb *redis.Client, name string) error
+	}{
+		"fair":   {fairCommands, func(string) []string { return []string{"~fairlimit:*"} }, useFair},
+		"window": {windowCommands, func(name string) []string { return []string{"~" + name, "~{" + name + "}:*"} }, useWindow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.StartServer(t)
+			commands := strings.Fields(engine.commands)
+			use := func(commands, keys []string) error {
+				admin := server.Client()
+				words := []any{"acl", "setuser", "limited", "reset", "on", ">secret"}
+				for _, key := range keys {
+					words = append(words, key)
+				}
+				for _, command := range commands {
+					words = append(words, "+"+strings.ToLower(command))
+				}
+				require.NoError(t, admin.Do(t.Context(), words...).Err())
+				require.NoError(t, admin.ScriptFlush(t.Context()).Err())
+				require.NoError(t, admin.FlushAll(t.Context()).Err())
+				rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "limited", Password: "secret"})
+				defer func() { _ = rdb.Close() }()
+				return engine.use(t.Context(), rdb, "limiter")
+			}
+			require.NoError(t, use(commands, engine.keys("limiter")), "all that is written suffices")
+			for i, command := range commands {
+				err := use(slices.Delete(slices.Clone(commands), i, i+1), engine.keys("limiter"))
+				if err == nil {
+					t.Errorf("%s is not needed", command)
+					continue
+				}
+				require.ErrorAs(t, err, new(redis.Error), "without %s", command)
+			}
+			require.Error(t, use(commands, []string{"~another:*"}), "its keys are needed")
+		})
+	}
+}

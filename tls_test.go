@@ -1,0 +1,61 @@
+package fairlimit_test
+
+import (
+	"crypto/tls"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+func TestALimiterWorksOverTLS(t *testing.T) {
+	redistest.NoLeaks(t)
+	_, addr, config := redistest.StartTLSServer(t)
+	rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config})
+	defer func() { _ = rdb.Close() }()
+	for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(20*time.Millisecond), e)
+		require.NoError(t, err, name)
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() { assert.NoError(t, l.Wait(t.Context()), name) })
+		}
+		wg.Wait()
+		assert.GreaterOrEqual(t, time.Since(start), 80*time.Millisecond, name)
+		require.NoError(t, l.Reset(t.Context()), name)
+	}
+	t.Logf("TLS %x", config.MinVersion)
+}
+
+func TestACertificateThatIsNotTrustedIsAnErrorAndNeverLeave(t *testing.T) {
+	redistest.NoLeaks(t)
+	_, addr, config := redistest.StartTLSServer(t)
+	mine, trusted := config.Certificates, config.RootCAs
+	for name, c := range map[string]struct {
+		config *tls.Config
+		want   error
+	}{
+		"a client without a certificate": {&tls.Config{RootCAs: trusted}, fairlimit.ErrOutcomeUnknown}, // it is told after it has spoken
+		"a server that is not trusted":   {&tls.Config{Certificates: mine}, fairlimit.ErrUnreachable},
+		"a server that is somebody else": {
+			&tls.Config{Certificates: mine, RootCAs: trusted, ServerName: "redis.example.com"}, fairlimit.ErrUnreachable,
+		},
+	} {
+		rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: c.config, DialerRetries: 1})
+		l := limiter(t, rdb, fairlimit.PerHour(5))
+		allowed, err := l.Allow(t.Context())
+		require.ErrorIs(t, err, c.want, name)
+		require.False(t, allowed, name)
+		t.Logf("%s: %v", name, err)
+		require.NoError(t, rdb.Close())
+	}
+}
