@@ -29,6 +29,7 @@ func calls(l fairlimit.Reserver) map[string]func(context.Context) error {
 // TestNoServerHoldsACallerPastItsDeadline is with the client's default timeouts, which are seconds.
 func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 	redistest.NoLeaks(t)
+	bystander := standBy(t)
 	proxy := redistest.StartProxy(t)
 	proxy.Freeze()
 	rdb := proxy.Client(&redis.Options{Addr: "127.0.0.1:1"})
@@ -42,8 +43,8 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 				defer cancel()
 				start := time.Now()
 				err := call(ctx)
+				bystander.prompt(t, start, patience, name)
 				assert.ErrorIs(t, err, context.DeadlineExceeded, name)
-				assert.LessOrEqual(t, time.Since(start), patience+50*time.Millisecond, name)
 			})
 		}
 	}
@@ -86,6 +87,7 @@ func TestAPausedServerLosesNothing(t *testing.T) {
 	s := redistest.StartServer(t)
 	l := limiter(t, s.Client(), fairlimit.PerHour(1))
 	require.NoError(t, l.Wait(t.Context()))
+	bystander := standBy(t)
 	s.Pause()
 	var wg sync.WaitGroup
 	for range 50 {
@@ -94,7 +96,7 @@ func TestAPausedServerLosesNothing(t *testing.T) {
 			defer cancel()
 			start := time.Now()
 			assert.ErrorIs(t, l.Wait(ctx), context.DeadlineExceeded)
-			assert.LessOrEqual(t, time.Since(start), 150*time.Millisecond)
+			bystander.prompt(t, start, 100*time.Millisecond, "Wait")
 		})
 	}
 	wg.Wait()

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"time"
@@ -38,11 +39,13 @@ func New(source string) *Script {
 }
 
 // Run runs the script once and returns its reply as go-redis decodes it. It sends it again only after a reply that proves that nothing was
-// written, for as long as ctx lasts. Where it may have run without its reply arriving, the error matches [engine.ErrOutcomeUnknown].
+// written, until all but a tenth of ctx's time has passed, in which that reply can still reach who asked. Where it may have run without its reply
+// arriving, the error matches [engine.ErrOutcomeUnknown].
 func (s *Script) Run(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
+	reserve := timeLeft(ctx) / 10
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		reply, err := s.run(ctx, rdb, keys, args)
-		if err == nil || !refusedForNow(err) || clock.Sleep(ctx, pause) != nil {
+		if err == nil || !refusedForNow(err) || timeLeft(ctx) < reserve+2*pause || clock.Sleep(ctx, pause) != nil {
 			return reply, err
 		}
 	}
@@ -84,6 +87,14 @@ func (sentOnce) NoRetry() bool { return true }
 
 func refusedForNow(err error) bool {
 	return slices.ContainsFunc(provesNothingWritten, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+}
+
+func timeLeft(ctx context.Context) time.Duration {
+	deadline, hasOne := ctx.Deadline()
+	if !hasOne {
+		return math.MaxInt64
+	}
+	return time.Until(deadline)
 }
 
 // explain tells the errors after which nothing was sent, or that Redis itself answered with, from those that leave the outcome open.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -34,7 +35,92 @@ func Cluster(t testing.TB) *redis.ClusterClient {
 	return rdb
 }
 
-var cluster = sync.OnceValues(func() (nodes []*Server, err error) {
+// A machine busy with tests must not take a node of the shared cluster for dead; in one that a test breaks, death must be found out soon.
+const (
+	patientNodes = 3000 * time.Millisecond
+	briskNodes   = 1000 * time.Millisecond
+)
+
+var cluster = sync.OnceValues(func() ([]*Server, error) { return launchCluster(patientNodes) })
+
+// ClusterGroup is a cluster of three masters, the first of which has a replica that takes over a second or two after it has fallen silent.
+type ClusterGroup struct {
+	Client  *redis.ClusterClient
+	Masters []*Server
+	Replica *Server
+}
+
+// StartCluster starts a cluster for this test alone. The replica is in sync. All ends with the test.
+func StartCluster(t testing.TB) *ClusterGroup {
+	t.Helper()
+	needRedis(t)
+	nodes, err := launchCluster(briskNodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range nodes {
+		node.own(t)
+	}
+	g := &ClusterGroup{Masters: nodes}
+	if g.Replica, err = launch(node(briskNodes)); err != nil {
+		t.Fatal(err)
+	}
+	g.Replica.own(t)
+	if err := follow(g.Replica, nodes); err != nil {
+		t.Fatal(err)
+	}
+	g.Client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()}})
+	t.Cleanup(func() { _ = g.Client.Close() })
+	return g
+}
+
+// ID is the node's name in the cluster.
+func (g *ClusterGroup) ID(t testing.TB, node *Server) string {
+	t.Helper()
+	id, err := node.client.ClusterMyID(t.Context()).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func node(patience time.Duration) func(dir string, port int) ([]string, error) {
+	return alone(
+		"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--cluster-node-timeout", fmt.Sprint(patience.Milliseconds()),
+		"--repl-diskless-sync-delay", "0",
+	)
+}
+
+// follow makes the replica one of the first node's, and returns when it is in sync and every node knows it.
+func follow(replica *Server, nodes []*Server) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	id, err := nodes[0].client.ClusterMyID(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if err := replica.client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(nodes[0].port)).Err(); err != nil {
+		return err
+	}
+	if err := eventually(func(ctx context.Context) error { return replica.client.ClusterReplicate(ctx, id).Err() }); err != nil {
+		return fmt.Errorf("redistest: cluster replicate: %w", err)
+	}
+	return eventually(func(ctx context.Context) error {
+		for _, node := range nodes {
+			known, err := node.client.ClusterNodes(ctx).Result()
+			if err != nil || strings.Count(known, "slave "+id) != 1 {
+				return fmt.Errorf("redistest: a node does not know the replica: %w, %s", err, known)
+			}
+		}
+		info, err := replica.client.Info(ctx, "replication").Result()
+		if err != nil || !strings.Contains(info, "master_link_status:up") {
+			return fmt.Errorf("redistest: the replica is not in sync: %w, %s", err, info)
+		}
+		return nil
+	})
+}
+
+func launchCluster(patience time.Duration) (nodes []*Server, err error) {
 	defer func() {
 		if err != nil {
 			for _, node := range nodes {
@@ -43,18 +129,14 @@ var cluster = sync.OnceValues(func() (nodes []*Server, err error) {
 		}
 	}()
 	for range masters {
-		node, err := launch(alone(
-			"--cluster-enabled", "yes",
-			"--cluster-announce-ip", "127.0.0.1",
-			"--cluster-node-timeout", "3000", // milliseconds; a machine busy with tests must not take a node for dead
-		))
+		node, err := launch(node(patience))
 		if err != nil {
 			return nodes, err
 		}
 		nodes = append(nodes, node)
 	}
 	return nodes, form(nodes)
-})
+}
 
 // form makes one cluster of empty nodes and returns when every one of them knows all slots.
 func form(nodes []*Server) error {

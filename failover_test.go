@@ -1,0 +1,153 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// servedBy returns the name of a limiter on fair whose key is on the node.
+func servedBy(t *testing.T, g *redistest.ClusterGroup, node *redistest.Server) string {
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("%s %d", t.Name(), i)
+		master, err := g.Client.MasterForKey(t.Context(), queueKey(name))
+		require.NoError(t, err)
+		if master.Options().Addr == node.Addr() {
+			return name
+		}
+	}
+}
+
+// TestCallersGoOnThroughAFailover kills a primary that has a replica, while callers call, after some turns that the replica has not seen. More is
+// granted than the quota allows by those turns, and not by one more.
+func TestCallersGoOnThroughAFailover(t *testing.T) {
+	t.Run("sentinel", func(t *testing.T) {
+		t.Parallel()
+		g := redistest.Sentinel(t)
+		failOver(t, g.Client, redistest.Name(t), g.Master, g.Replica)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		g := redistest.StartCluster(t)
+		failOver(t, g.Client, servedBy(t, g, g.Masters[0]), g.Masters[0], g.Replica)
+	})
+}
+
+func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, replica *redistest.Server) {
+	const permits, before, unseen, callers = 400, 100, 20, 16
+	l := named(t, rdb, name, fairlimit.PerHour(permits))
+	admin := primary.Client()
+	for range before {
+		require.NoError(t, l.Wait(t.Context()))
+	}
+	acknowledged, err := admin.Wait(t.Context(), 1, 5*time.Second).Result()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), acknowledged)
+	// What is granted while the replica stands still and is cut off it will never see.
+	replica.Pause()
+	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "replica").Err())
+	for range unseen {
+		require.NoError(t, l.Wait(t.Context()))
+	}
+
+	var went, unknown, failed atomic.Int64
+	var mu sync.Mutex
+	var firstAgain time.Time
+	var calling sync.WaitGroup
+	start := make(chan struct{})
+	for range callers {
+		calling.Go(func() {
+			<-start
+			for {
+				ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
+				allowed, err := l.Allow(ctx)
+				cancel()
+				switch {
+				case allowed:
+					went.Add(1)
+					mu.Lock()
+					if firstAgain.IsZero() {
+						firstAgain = time.Now()
+					}
+					mu.Unlock()
+				case err == nil:
+					return
+				case errors.Is(err, fairlimit.ErrOutcomeUnknown):
+					unknown.Add(1)
+				default:
+					failed.Add(1)
+					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, new(redis.Error)), "%v", err)
+					if errors.Is(err, context.DeadlineExceeded) {
+						return
+					}
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		})
+	}
+	primary.Kill()
+	replica.Resume()
+	killed := time.Now()
+	close(start)
+	calling.Wait()
+
+	total := before + unseen + int(went.Load())
+	t.Logf("%d granted of %d, %d of them unseen by the replica; went on %v after the death; %d left open, %d errors meanwhile",
+		total, permits, unseen, firstAgain.Sub(killed).Round(time.Millisecond), unknown.Load(), failed.Load())
+	assert.Positive(t, went.Load(), "callers go on")
+	assert.LessOrEqual(t, total, permits+unseen)
+	status, err := l.Status(t.Context())
+	require.NoError(t, err)
+	assert.Zero(t, status.Available)
+}
+
+// TestAFailoverThatIsPlannedLosesNothing hands over while callers call.
+func TestAFailoverThatIsPlannedLosesNothing(t *testing.T) {
+	t.Parallel()
+	const permits, callers = 20_000, 8
+	g := redistest.StartCluster(t)
+	l := named(t, g.Client, servedBy(t, g, g.Masters[0]), fairlimit.PerHour(permits))
+	ctx, stop := context.WithCancel(t.Context())
+	var went, unknown atomic.Int64
+	var calling sync.WaitGroup
+	for range callers {
+		calling.Go(func() {
+			for ctx.Err() == nil {
+				allowed, err := l.Allow(context.WithoutCancel(t.Context()))
+				switch {
+				case allowed:
+					went.Add(1)
+				case errors.Is(err, fairlimit.ErrOutcomeUnknown):
+					unknown.Add(1)
+				default:
+					assert.NoError(t, err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	require.NoError(t, g.Replica.Client().ClusterFailover(t.Context()).Err())
+	require.Eventually(t, func() bool {
+		info, err := g.Replica.Client().Info(t.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, "role:master")
+	}, 20*time.Second, 10*time.Millisecond)
+	time.Sleep(300 * time.Millisecond)
+	stop()
+	calling.Wait()
+	used := int64(permits - status(t, l).Available)
+	t.Logf("%d granted, %d used, %d left open", went.Load(), used, unknown.Load())
+	assert.GreaterOrEqual(t, used, went.Load())
+	assert.LessOrEqual(t, used, went.Load()+unknown.Load())
+}

@@ -1,0 +1,158 @@
+package fairlimit_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// migrate moves a slot with all its keys from one node to another, as a rebalancing would, slowly enough for callers to meet every stage.
+func migrate(t *testing.T, g *redistest.ClusterGroup, slot int64, from, to *redistest.Server) {
+	do := func(node *redistest.Server, words ...any) any {
+		reply, err := node.Client().Do(t.Context(), words...).Result()
+		require.NoError(t, err, "%v", words)
+		return reply
+	}
+	do(to, "cluster", "setslot", slot, "importing", g.ID(t, from))
+	do(from, "cluster", "setslot", slot, "migrating", g.ID(t, to))
+	time.Sleep(50 * time.Millisecond)
+	host, port := "127.0.0.1", to.Addr()[len("127.0.0.1:"):]
+	for {
+		keys := do(from, "cluster", "getkeysinslot", slot, 1).([]any) // one by one: of several keys of a limiter, some are here and some there
+		if len(keys) == 0 {
+			break
+		}
+		do(from, "migrate", host, port, keys[0], 0, 5000)
+		time.Sleep(20 * time.Millisecond)
+	}
+	time.Sleep(50 * time.Millisecond) // every question is redirected for once
+	do(to, "cluster", "setslot", slot, "node", g.ID(t, to))
+	time.Sleep(50 * time.Millisecond) // the old node does not know yet
+	for _, node := range g.Masters {
+		do(node, "cluster", "setslot", slot, "node", g.ID(t, to))
+	}
+}
+
+// redirects counts the answers that lead elsewhere.
+func redirects(t *testing.T, rdb *redis.ClusterClient) func() map[string]int64 {
+	counts := map[string]*atomic.Int64{"MOVED": {}, "ASK": {}, "TRYAGAIN": {}}
+	rdb.OnNewNode(func(node *redis.Client) {
+		for prefix, count := range counts {
+			node.AddHook(seen{prefix, count})
+		}
+	})
+	return func() map[string]int64 {
+		all := map[string]int64{}
+		for prefix, count := range counts {
+			all[prefix] = count.Load()
+		}
+		return all
+	}
+}
+
+func TestASlotThatMigratesIsNoErrorAndKeepsTheOrder(t *testing.T) {
+	t.Parallel()
+	const callers, journeys = 32, 4
+	g := redistest.StartCluster(t)
+	count := redirects(t, g.Client)
+	name := servedBy(t, g, g.Masters[1])
+	quota := fairlimit.Quota{Permits: 5, Per: 25 * time.Millisecond}
+	slot, err := g.Client.ClusterKeySlot(t.Context(), queueKey(name)).Result()
+	require.NoError(t, err)
+
+	ctx, stop := context.WithCancel(t.Context())
+	var went atomic.Int64
+	var calling sync.WaitGroup
+	for i := range callers {
+		l := named(t, g.Client, name, quota)
+		calling.Go(func() {
+			for ctx.Err() == nil {
+				if assert.NoError(t, l.Wait(context.WithoutCancel(t.Context())), "caller %d", i) {
+					went.Add(1)
+				}
+			}
+		})
+	}
+	// One more asks all the time: its turns never go back, whichever node gave them, and never crowd.
+	l := named(t, g.Client, name, quota)
+	var earliest, latest []time.Time
+	calling.Go(func() {
+		for ctx.Err() == nil {
+			asked := time.Now()
+			r, err := l.ReserveN(context.WithoutCancel(t.Context()), 1)
+			if !assert.NoError(t, err) {
+				return
+			}
+			earliest, latest = append(earliest, r.Slot().Add(-time.Since(asked))), append(latest, r.Slot())
+			time.Sleep(time.Millisecond)
+		}
+	})
+	for i := range journeys {
+		migrate(t, g, slot, g.Masters[1+i%2], g.Masters[2-i%2])
+	}
+	stop()
+	calling.Wait()
+	for i := range len(earliest) - 1 {
+		require.False(t, latest[i+1].Before(earliest[i]), "turn %d lies before turn %d", i+1, i)
+	}
+	for i := range max(0, len(earliest)-quota.Permits) {
+		require.GreaterOrEqual(t, latest[i+quota.Permits].Sub(earliest[i]), quota.Per, "turns %d to %d", i, i+quota.Permits)
+	}
+	t.Logf("%d journeys, %d went, %d reserved, redirected: %v", journeys, went.Load(), len(earliest), count())
+	assert.Positive(t, count()["MOVED"])
+	assert.Positive(t, count()["ASK"])
+}
+
+func TestASlotThatMigratesIsNoErrorForAWindow(t *testing.T) {
+	t.Parallel()
+	const callers, permits, journeys = 16, 300, 4
+	g := redistest.StartCluster(t)
+	count := redirects(t, g.Client)
+	name := redistest.Name(t)
+	slot, err := g.Client.ClusterKeySlot(t.Context(), name).Result()
+	require.NoError(t, err)
+	master, err := g.Client.MasterForKey(t.Context(), name)
+	require.NoError(t, err)
+	here, there := g.Masters[0], g.Masters[1]
+	for i, node := range g.Masters {
+		if node.Addr() == master.Options().Addr {
+			here, there = node, g.Masters[(i+1)%len(g.Masters)]
+		}
+	}
+	l, err := fairlimit.New(g.Client, name, fairlimit.PerHour(permits), fairlimit.WithEngine(window.New))
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var went atomic.Int64
+	var calling sync.WaitGroup
+	for range callers {
+		calling.Go(func() {
+			for ctx.Err() == nil {
+				allowed, err := l.Allow(context.WithoutCancel(t.Context()))
+				assert.NoError(t, err)
+				if allowed {
+					went.Add(1)
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+	for range journeys {
+		migrate(t, g, slot, here, there)
+		here, there = there, here
+	}
+	stop()
+	calling.Wait()
+	t.Logf("%d journeys, %d went, redirected: %v", journeys, went.Load(), count())
+	assert.LessOrEqual(t, went.Load(), int64(permits))
+	assert.Equal(t, permits-int(went.Load()), status(t, l).Available)
+}
