@@ -28,6 +28,9 @@ func useFair(ctx context.Context, rdb *redis.Client, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := l.Reset(ctx); err != nil { // nobody knows of anything
+		return err
+	}
 	if err := l.WaitN(ctx, 2); err != nil {
 		return err
 	}

@@ -256,15 +256,14 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	wg.Wait()
 	t.Logf("%d times LOADING, %d went", loading.Load(), went.Load())
 	assert.Positive(t, loading.Load(), "this should test something")
-	// What went before the restart and after the save, the server has forgotten: as many can go again.
-	assert.LessOrEqual(t, went.Load(), int64(100))
+	assert.LessOrEqual(t, went.Load(), int64(50), "what went after the save is not on the server any more, but known")
 	allowed, err := l.Allow(t.Context())
 	require.NoError(t, err)
 	assert.False(t, allowed)
 }
 
-// TestAFullServerNeverGrantsMoreThanItForgot fills a server under each policy and counts what is granted, and how often the key was evicted.
-func TestAFullServerNeverGrantsMoreThanItForgot(t *testing.T) {
+// TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy and counts what is granted, and how often the key was evicted.
+func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
 	for _, policy := range []string{
 		"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
 	} {
@@ -312,7 +311,7 @@ func TestAFullServerNeverGrantsMoreThanItForgot(t *testing.T) {
 				}
 			}
 			t.Logf("%d granted of %d, %d refused, %d OOM, the key was evicted %d times", granted, permits, refused, full, lost)
-			require.LessOrEqual(t, granted, permits*(1+lost))
+			require.LessOrEqual(t, granted, permits)
 		})
 	}
 }

@@ -69,7 +69,10 @@ func StartCluster(t testing.TB) *ClusterGroup {
 	if err := follow(g.Replica, nodes); err != nil {
 		t.Fatal(err)
 	}
-	g.Client = redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()}})
+	g.Client = redis.NewClusterClient(&redis.ClusterOptions{
+		Addrs:                      []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()},
+		ClusterStateReloadInterval: time.Second, // 10 s unless told otherwise, and a failover is noticed as late
+	})
 	t.Cleanup(func() { _ = g.Client.Close() })
 	return g
 }
