@@ -18,6 +18,9 @@ import (
 // patience is how long a server may take to answer at first.
 const patience = 3 * time.Second
 
+// What goes wrong is told once, by whoever asked. The switch is the whole program's, and must not be touched once there are clients.
+func init() { logging.Disable() }
+
 // Backend is a server that answers.
 type Backend struct {
 	Name string // as the reports call it
@@ -69,7 +72,6 @@ func (b *Backend) Close() { b.close() }
 // Connect returns a client of the server at host:port, or at a redis:// URL, once the server has answered. If via is not empty, it is the
 // host:port that the client connects to instead.
 func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
-	logging.Disable() // what goes wrong is told once, by whoever asked
 	options := &redis.Options{Addr: addr}
 	if strings.Contains(addr, "://") {
 		var err error

@@ -80,8 +80,8 @@ func (b *bed) asked(q fairlimit.Quota) (*asked, error) {
 
 type asked struct{ engine.Engine }
 
-// take takes a turn for each number of permits in one question after the other, until all are granted.
-func (a *asked) take(ctx context.Context, permits ...int) (last time.Duration, err error) {
+// take takes a turn for each number of permits in one question after the other, until all are granted, and returns the last one.
+func (a *asked) take(ctx context.Context, permits ...int) (last engine.Answer, err error) {
 	requests := make([]engine.Request, len(permits))
 	for i, n := range permits {
 		requests[i] = engine.Request{N: n, MaxWait: engine.Forever}
@@ -89,13 +89,13 @@ func (a *asked) take(ctx context.Context, permits ...int) (last time.Duration, e
 	for len(requests) > 0 {
 		answers, err := a.Take(ctx, requests)
 		if err != nil {
-			return 0, err
+			return last, err
 		}
 		for _, answer := range answers {
 			if !answer.Granted {
-				return 0, fmt.Errorf("a turn was refused: %w", answer.Err)
+				return last, fmt.Errorf("a turn was refused: %w", answer.Err)
 			}
-			last = answer.Wait
+			last = answer
 		}
 		requests = requests[len(answers):]
 	}

@@ -11,6 +11,8 @@ type Figure struct {
 	Ours      float64  `json:"ours"`
 	Ratio     *float64 `json:"ratio,omitempty"` // ours ÷ yardstick: the median of the rounds' ratios, where there were rounds
 
+	Middle *[2]float64 `json:"middle_half,omitempty"` // between these are the ratios of half of the rounds, a quarter being on either side
+
 	Goal *Goal  `json:"goal,omitempty"`
 	Met  *bool  `json:"met,omitempty"`
 	Note string `json:"note,omitempty"`
@@ -49,7 +51,7 @@ func (g *Goal) reached(value, bound float64) bool {
 
 // beside puts the figure beside what rounds in turn came to.
 func (f Figure) beside(yardstick string, p pair) Figure {
-	f.Yardstick, f.Known, f.Ours, f.Ratio = yardstick, &p.yardstick, p.ours, &p.ratio
+	f.Yardstick, f.Known, f.Ours, f.Ratio, f.Middle = yardstick, &p.yardstick, p.ours, &p.ratio, &p.middle
 	return f
 }
 

@@ -6,8 +6,11 @@ import (
 	"slices"
 )
 
-// pair is what rounds in turn came to: medians.
-type pair struct{ yardstick, ours, ratio float64 }
+// pair is what rounds in turn came to: medians, and the quartiles of the ratio.
+type pair struct {
+	yardstick, ours, ratio float64
+	middle                 [2]float64
+}
 
 // measure is one round of one side.
 type measure func(context.Context) (float64, error)
@@ -50,7 +53,10 @@ func (s series) pairs(yardstick, ours int) pair {
 	for i := range ratios {
 		ratios[i] = s[ours][i] / s[yardstick][i]
 	}
-	return pair{quantile(s[yardstick], 0.5), quantile(s[ours], 0.5), quantile(ratios, 0.5)}
+	return pair{
+		yardstick: quantile(s[yardstick], 0.5), ours: quantile(s[ours], 0.5),
+		ratio: quantile(ratios, 0.5), middle: [2]float64{quantile(ratios, 0.25), quantile(ratios, 0.75)},
+	}
 }
 
 // quantile is 0 of nothing.

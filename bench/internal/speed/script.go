@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
 )
 
 const (
@@ -15,6 +16,10 @@ const (
 	interval = time.Millisecond // between two turns, and two questions
 	ahead    = 10               // turns, in a short queue
 	arrival  = 2 * time.Millisecond
+
+	// shorter is by how much rounds that need no long preparation are shorter, and more. They stay long enough to contain what a script does now
+	// and then.
+	shorter = 4
 )
 
 // single is a reservation at one permit per interval, with a few turns ahead of it.
@@ -24,34 +29,34 @@ func single(ctx context.Context, b *bed) ([]Figure, error) {
 		return nil, err
 	}
 	peer := b.peer(int(time.Second/interval), time.Second)
-	var wait time.Duration
-	p, err := inTurn(ctx, b.Rounds, func(ctx context.Context) (float64, error) {
-		return b.pacedRuns(ctx, interval, nothing, func() error { return peer(ctx, 1) })
+	var last engine.Answer
+	p, err := inTurn(ctx, shorter*b.Rounds, func(ctx context.Context) (float64, error) {
+		return b.pacedRuns(ctx, b.Calls/shorter, interval, nothing, func() error { return peer(ctx, 1) })
 	}, func(ctx context.Context) (float64, error) {
 		lineUp := func() error { _, err := e.take(ctx, ones(ahead)...); return err }
-		return b.pacedRuns(ctx, interval, lineUp, func() (err error) {
-			wait, err = e.take(ctx, 1)
+		return b.pacedRuns(ctx, b.Calls/shorter, interval, lineUp, func() (err error) {
+			last, err = e.take(ctx, 1)
 			return err
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	figure := Figure{What: "script, 1 per interval, short queue", Unit: "µs", Note: fmt.Sprintf("the last one waited %v", wait.Round(interval))}
+	figure := Figure{What: "script, 1 per interval, short queue", Unit: "µs", Note: fmt.Sprintf("the last one waited %v", last.Wait.Round(interval))}
 	return []Figure{figure.beside(peerName, p).against(ratioAtMost(1.5))}, nil
 }
 
 func nothing() error { return nil }
 
-// pacedRuns is what a run costs the server while they come a step apart, once things are as prepare leaves them.
-func (b *bed) pacedRuns(ctx context.Context, step time.Duration, prepare, run func() error) (float64, error) {
+// pacedRuns is what a run costs the server while so many come a step apart, once things are as prepare leaves them.
+func (b *bed) pacedRuns(ctx context.Context, runs int, step time.Duration, prepare, run func() error) (float64, error) {
 	if err := prepare(); err != nil {
 		return 0, err
 	}
-	if err := paced(ctx, max(1, b.Calls/20), step, run); err != nil {
+	if err := paced(ctx, max(1, runs/20), step, run); err != nil {
 		return 0, err
 	}
-	return b.perRun(ctx, func() error { return paced(ctx, b.Calls, step, run) })
+	return b.perRun(ctx, func() error { return paced(ctx, max(1, runs), step, run) })
 }
 
 // traffic is spread over the window.
@@ -67,7 +72,7 @@ type traffic struct {
 func spread(ctx context.Context, b *bed) ([]Figure, error) {
 	peer := b.peer(1000, time.Second)
 	sides := []measure{func(ctx context.Context) (float64, error) {
-		return b.pacedRuns(ctx, arrival, nothing, func() error { return peer(ctx, 1) })
+		return b.pacedRuns(ctx, b.Calls, arrival, nothing, func() error { return peer(ctx, 1) })
 	}}
 	kinds := []traffic{
 		{"10³ permits, half used", 1000, arrival, 1, 0},
@@ -96,7 +101,7 @@ func (b *bed) spreadRuns(ctx context.Context, t traffic) (float64, error) {
 		return 0, err
 	}
 	run := func() error { _, err := e.take(ctx, t.n); return err }
-	return b.pacedRuns(ctx, t.step, func() error {
+	return b.pacedRuns(ctx, b.Calls, t.step, func() error {
 		if err := paced(ctx, int(b.Windows*float64(time.Second/t.step)), t.step, run); err != nil {
 			return err
 		}
@@ -128,13 +133,13 @@ func batch(ctx context.Context, b *bed) ([]Figure, error) {
 		}
 		peer := b.peer(1_000_000, time.Second)
 		sides = append(sides, func(ctx context.Context) (float64, error) {
-			return b.pacedRuns(ctx, k.step, nothing, func() error { return peer(ctx, 1) })
+			return b.pacedRuns(ctx, b.Calls/shorter, k.step, nothing, func() error { return peer(ctx, 1) })
 		}, func(ctx context.Context) (float64, error) {
-			micros, err := b.pacedRuns(ctx, k.step, nothing, func() error { _, err := e.take(ctx, ones(sixtyFour)...); return err })
+			micros, err := b.pacedRuns(ctx, b.Calls/shorter, k.step, nothing, func() error { _, err := e.take(ctx, ones(sixtyFour)...); return err })
 			return micros / sixtyFour, err
 		})
 	}
-	all, err := allInTurn(ctx, b.Rounds, sides...)
+	all, err := allInTurn(ctx, shorter*b.Rounds, sides...)
 	if err != nil {
 		return nil, err
 	}
@@ -165,13 +170,9 @@ func queue(ctx context.Context, b *bed) ([]Figure, error) {
 			if err := e.lineUp(ctx, length, c.permit); err != nil {
 				return nil, err
 			}
-			sides = append(sides, func(ctx context.Context) (float64, error) {
-				return b.perRun(ctx, func() error {
-					return paced(ctx, max(1, b.Calls/8), 0, func() error { _, err := e.take(ctx, c.permit()); return err })
-				})
-			})
+			sides = append(sides, func(ctx context.Context) (float64, error) { return b.atTheEnd(ctx, e, c.permit) })
 		}
-		p, err := inTurn(ctx, 2*b.Rounds, sides[0], sides[1])
+		p, err := inTurn(ctx, shorter*b.Rounds, sides[0], sides[1])
 		if err != nil {
 			return nil, err
 		}
@@ -179,6 +180,22 @@ func queue(ctx context.Context, b *bed) ([]Figure, error) {
 		figures = append(figures, figure.beside(grouped(int64(b.Queue[0]))+" queued", p).against(ratioAtMost(1.25)))
 	}
 	return figures, nil
+}
+
+// atTheEnd is what a run costs the server at the end of the queue, which is as long afterwards as it was.
+func (b *bed) atTheEnd(ctx context.Context, e *asked, permit func() int) (float64, error) {
+	var grants []engine.Grant
+	micros, err := b.perRun(ctx, func() error {
+		return paced(ctx, max(1, b.Calls/shorter/2), 0, func() error {
+			answer, err := e.take(ctx, permit())
+			grants = append(grants, answer.Grant)
+			return err
+		})
+	})
+	if err != nil {
+		return 0, err
+	}
+	return micros, e.GiveBack(ctx, grants)
 }
 
 // lineUp takes so many turns.

@@ -139,7 +139,7 @@ func TestBothSidesTakeTurnsAndSoDoesWhoBegins(t *testing.T) {
 	p, err := inTurn(t.Context(), 3, side("yardstick"), side("ours"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"yardstick", "ours", "ours", "yardstick", "yardstick", "ours"}, order)
-	require.Equal(t, pair{yardstick: 4, ours: 12, ratio: 2}, p, "the median of the ratios 2, 3 and 1, not the ratio of the medians")
+	require.Equal(t, pair{yardstick: 4, ours: 12, ratio: 2, middle: [2]float64{1, 3}}, p, "the median of the ratios 2, 3 and 1, not the ratio of the medians")
 }
 
 func TestARoundThatFailsEndsTheRounds(t *testing.T) {
@@ -206,17 +206,17 @@ func TestGoals(t *testing.T) {
 func TestTheTableTellsWhatWasMetAndWhatWasMissed(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, Table(&text, []Figure{
-		Figure{Row: "a", What: "met", Unit: "µs", Note: "of note"}.beside("yardstick", pair{1, 1.06, 1.06}).against(ratioAtMost(1.2).andMark(1.1)),
-		Figure{Row: "a", What: "missed", Unit: "a second"}.beside("yardstick", pair{50_000, 1_234_567, 12.3}).against(ratioAtLeast(15)),
+		Figure{Row: "a", What: "met", Unit: "µs", Note: "of note"}.beside("yardstick", pair{1, 1.06, 1.06, [2]float64{1.02, 1.1}}).against(ratioAtMost(1.2).andMark(1.1)),
+		Figure{Row: "a", What: "missed", Unit: "a second"}.beside("yardstick", pair{50_000, 1_234_567, 12.3, [2]float64{9, 15.04}}).against(ratioAtLeast(15)),
 		Figure{Row: "b", What: "of ours", Unit: "ms", Ours: 0.05}.against(oursAtMost(1.5)),
 		{Row: "b", What: "no goal"},
 	}))
 	require.Equal(t, []string{
-		"what     yardstick                   ours                ratio   goal",
-		"met      yardstick  1 µs             1.06 µs             1.06 ×  at most 1.2 ×   met, and the mark of 1.1",
-		"missed   yardstick  50,000 a second  1,234,567 a second  12.3 ×  at least 15 ×   missed",
+		"what     yardstick                   ours                ratio   middle half  goal",
+		"met      yardstick  1 µs             1.06 µs             1.06 ×  1.02–1.10    at most 1.2 ×   met, and the mark of 1.1",
+		"missed   yardstick  50,000 a second  1,234,567 a second  12.3 ×  9–15.0       at least 15 ×   missed",
 		"",
-		"of ours                              0.0500 ms                   at most 1.5 ms  met",
+		"of ours                              0.0500 ms                                at most 1.5 ms  met",
 		"no goal                              0",
 		"a: met: of note",
 		"",

@@ -13,14 +13,15 @@ import (
 func Table(w io.Writer, figures []Figure) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "what\tyardstick\t\tours\tratio\tgoal\t")
+	fmt.Fprintln(table, "what\tyardstick\t\tours\tratio\tmiddle half\tgoal\t")
 	var row string
 	for _, f := range figures {
 		if row != "" && f.Row != row {
-			fmt.Fprintln(table, "\t\t\t\t\t\t")
+			fmt.Fprintln(table, "\t\t\t\t\t\t\t")
 		}
 		row = f.Row
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", f.What, f.Yardstick, f.known(), amount(f.Ours, f.Unit), f.ratio(), f.goal(), f.outcome())
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			f.What, f.Yardstick, f.known(), amount(f.Ours, f.Unit), f.ratio(), f.middle(), f.goal(), f.outcome())
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -50,6 +51,13 @@ func (f Figure) ratio() string {
 		return ""
 	}
 	return digits(*f.Ratio) + " ×"
+}
+
+func (f Figure) middle() string {
+	if f.Middle == nil {
+		return ""
+	}
+	return digits(f.Middle[0]) + "–" + digits(f.Middle[1])
 }
 
 func (f Figure) goal() string {

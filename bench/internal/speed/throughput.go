@@ -26,27 +26,30 @@ func throughput(ctx context.Context, b *bed) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	warmUp := b.Round / 5
-	ping := func(ctx context.Context) (float64, error) {
-		return rate(ctx, pingers, warmUp, b.Round, func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() })
+	each := func(callers int, call func(context.Context) error) measure {
+		return func(ctx context.Context) (float64, error) { return rate(ctx, callers, b.Round/5, b.Round, call) }
 	}
-	one := func(ctx context.Context) (float64, error) { return rate(ctx, b.Callers, warmUp, b.Round, limiter.Wait) }
+	ping := each(pingers, func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() })
 	together := func(callers int) measure {
 		name := b.name("together")
 		return func(ctx context.Context) (float64, error) { return b.together(ctx, name, callers) }
 	}
-	all, err := allInTurn(ctx, b.Rounds, ping, one, together(b.Callers/processes), together(b.Callers))
+	one, err := inTurn(ctx, 2*b.Rounds, ping, each(b.Callers, limiter.Wait))
+	if err != nil {
+		return nil, err
+	}
+	four, err := allInTurn(ctx, b.Rounds, together(b.Callers/processes), ping, together(b.Callers))
 	if err != nil {
 		return nil, err
 	}
 	yardstick := fmt.Sprintf("PING by %d goroutines", pingers)
-	figure := func(side int, what string, goal *Goal) Figure {
-		return Figure{What: what, Unit: "a second"}.beside(yardstick, all.pairs(0, side)).against(goal)
+	figure := func(p pair, what string, goal *Goal) Figure {
+		return Figure{What: what, Unit: "a second"}.beside(yardstick, p).against(goal)
 	}
 	return []Figure{
-		figure(1, fmt.Sprintf("Wait, %d callers, one process", b.Callers), ratioAtLeast(15).andMark(20)),
-		figure(2, fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers/processes), ratioAtLeast(15)),
-		figure(3, fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers), ratioAtLeast(15)),
+		figure(one, fmt.Sprintf("Wait, %d callers, one process", b.Callers), ratioAtLeast(15).andMark(20)),
+		figure(four.pairs(1, 0), fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers/processes), ratioAtLeast(15)),
+		figure(four.pairs(1, 2), fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers), ratioAtLeast(15)),
 	}, nil
 }
 
