@@ -124,7 +124,8 @@ func TestAQueueLearnsItsPitchOnlyWhenItIsEmpty(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		blind := func() bool {
-			return strings.HasSuffix(strings.Split(w.rdb.Get(t.Context(), f.key).Val(), "\n")[0], " 1")
+			head := strings.Fields(strings.Split(w.rdb.Get(t.Context(), f.key).Val(), "\n")[0])
+			return len(head) == 11 && head[10] == "1"
 		}
 		queued(t, f, 3, 1)
 		require.False(t, blind())

@@ -116,6 +116,7 @@ func setClock(t testing.TB, f *fair) func(time.Duration) {
 		local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
 		return { math.floor(now / 1000000), now % 1000000 }
 	end, pcall = function(name, ...)
+		if name == 'PTTL' then return math.ceil(redis.call(name, ...) / 1000) end
 		if name ~= 'PSETEX' then return redis.pcall(name, ...) end
 		local key, ttl, state = ...
 		return redis.pcall(name, key, 1000 * ttl, state)

@@ -16,11 +16,11 @@ type memory struct {
 	expires time.Time
 }
 
-// told is one moment of a queue: how often it was written in its generation, its newest slot, and when its key ends. The two moments are the
-// server's, in microseconds.
+// told is one state of a queue: how often it was written in its generation, when, on the queue's clock, and, on the server's, its newest slot and
+// when its key ends. Moments are microseconds.
 type told struct {
-	generation            string
-	sequence, newest, end int64
+	generation                   string
+	sequence, clock, newest, end int64
 }
 
 // recall returns what is remembered as the script takes it, nothing if it is over.
@@ -30,7 +30,7 @@ func (m *memory) recall() (state, when string) {
 	if m.told.end == 0 || time.Now().After(m.expires) {
 		return "", ""
 	}
-	return fmt.Sprint(m.told.generation, " ", m.told.sequence), fmt.Sprint(m.told.newest, " ", m.told.end)
+	return fmt.Sprint(m.told.generation, " ", m.told.sequence, " ", m.told.clock), fmt.Sprint(m.told.newest, " ", m.told.end)
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of order.

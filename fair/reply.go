@@ -20,7 +20,7 @@ func decode(reply any, requests []engine.Request) (t told, left time.Duration, a
 	}
 	t.generation, _ = reply.([]any)[0].(string)
 	sequence, newest, end, offset, now := numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
-	t.sequence, t.newest, t.end = sequence, newest-offset, end-offset
+	t.sequence, t.clock, t.newest, t.end = sequence, now, newest-offset, end-offset
 	answers = make([]engine.Answer, 0, len(requests))
 	for run := numbers[head-1:]; len(run) > 0; run = run[3:] {
 		wait, count, step, granted := run[0], run[1], run[2], true

@@ -3,7 +3,7 @@
 -- KEYS[1]  the queue
 -- ARGV[1]  'take', 'back', 'status' or 'reset'
 -- ARGV[2]  the generation to give a queue that is new: a word never used before
--- ARGV[3]  what the caller was told last of this queue: <generation> <sequence>, '' if nothing
+-- ARGV[3]  what the caller was told last of this queue: <generation> <sequence> <clock>, '' if nothing
 -- ARGV[4]  and in the same answer: <newest slot> <end>
 -- ARGV[5]  the windows that the caller is held to: <most permits>/<length>,<most permits>/<length>...
 -- then     take: for each run of equal requests: permits each, longest wait, how many
@@ -22,9 +22,8 @@
 --
 -- The state is text:
 --
---   fair2 <generation> <sequence> <clock> <windows>[ <offset> <ends> <lost> <forgiven> <blind>]
+--   fair2 <generation> <sequence> <clock> <windows> <how many lines>[ <offset> <ends> <lost> <forgiven> <blind>]
 --   <last> <total> <length> <origin> <digits> <digits>[ <idle> <coarse> <moments> <sealed>]:<cell><cell>...      a line for each window, a track
---   .
 --
 -- The sequence counts what was written in this generation, at the clock, last by a caller held to these windows. What stands in brackets is left out
 -- while all of it is 0. The key ends when the newest slot has left the longest window, or at <ends> if turns were given back: it never ends
@@ -67,17 +66,21 @@ local function total_of(track, i)
   return tonumber(string.sub(track.text, at - track.size + track.slot_digits, at - 1))
 end
 
+local function new_queue(generation, windows, sequence, now)
+  return {
+    generation = generation, sequence = sequence, windows = windows, now = now, offset = 0, ends = 0, lost = 0, forgiven = 0, blind = 0,
+    pitch = 0, crowd = 1, spacing = 0, asked = 0
+  }
+end
+
 -- Returns what the state says, or nothing if it is not a queue's.
 local function read_queue(state)
   local match, sub = string.match, string.sub
-  local generation, sequence, clock, windows, notes, at = match(state, '^fair2 (%w+) (%d+) (%d+) (%S+)([^\n]*)\n()')
+  local generation, sequence, clock, windows, count, notes, at = match(state, '^fair2 (%w+) (%d+) (%d+) (%S+) (%d+)([^\n]*)\n()')
   if not generation or #state > 16 * 4096 then return end
-  local queue = {
-    generation = generation, sequence = sequence + 0, windows = windows, now = clock + 0, offset = 0, ends = 0, lost = 0, forgiven = 0, blind = 0,
-    pitch = 0, crowd = 1, spacing = 0, asked = 0
-  }
+  local queue = new_queue(generation, windows, sequence + 0, clock + 0)
   if queue.now >= 2 ^ 52 or queue.sequence >= 2 ^ 53 or notes ~= '' and not rarely(queue).read_notes(notes) then return end
-  while at < #state do
+  while at <= #state do
     local last, total, shape, length, origin, slot_digits, total_digits, more, cells =
       match(state, '^(%d+) (%d+) (([1-9]%d*) (%d+) ([1-9]%d*) ([1-9]%d*))([^:\n]*):()', at)
     at = cells and string.find(state, '\n', cells, true)
@@ -89,7 +92,7 @@ local function read_queue(state)
       at = cells + size, stored = (at - cells) / size - 1, from = origin + tonumber(sub(state, cells, cells + slot_digits - 1)),
       base = tonumber(sub(state, cells + slot_digits, cells + size - 1)), closed = {}, most = 0
     }
-    if size > 26 or track.stored < 0 or track.stored % 1 > 0 or math.max(length, last, origin) >= 2 ^ 53 then return end
+    if size > 26 or track.stored < 0 or track.stored % 1 > 0 or length + last + origin >= 2 ^ 53 then return end
     if more ~= '' then
       local idle, coarse, moments, sealed = match(more, '^ (%d+) (%d+) (%d+) ([01])$')
       if not idle or idle + coarse + moments >= 2 ^ 53 then return end
@@ -99,7 +102,7 @@ local function read_queue(state)
     queue[#queue + 1] = track
     at = at + 1
   end
-  return sub(state, at) == '.' and queue[1] and queue
+  return queue[count + 0] and not queue[count + 1] and queue
 end
 
 -- The first cell becomes the last that has left the window.
@@ -122,7 +125,8 @@ local function bounds(queue)
   for i = 1, #queue do
     local last, length = queue[i].last, queue[i].length
     if last > 0 and (newest == 0 or last < newest) then newest = last end
-    if last > 0 or lost > 0 then natural = math.max(natural, last + length, lost + length) end
+    if last < lost then last = lost end
+    if last > 0 and last + length > natural then natural = last + length end
   end
   return newest, natural
 end
@@ -130,7 +134,8 @@ end
 -- The moment by which the running total reaches need, which it does.
 local function slot_reaching(queue, track, need)
   local slot, total, low, high = track.last, track.total, 1, track.stored + #track.closed / 2
-  if total > need and high > 0 and total_of(track, high) >= need then
+  if total == need then return slot end
+  if high > 0 and total_of(track, high) >= need then
     while low < high do
       local middle = math.floor((low + high) / 2)
       if total_of(track, middle) >= need then high = middle else low = middle + 1 end
@@ -146,7 +151,8 @@ local function earliest(queue, tail, permits)
   for i = 1, queue.asked do
     local track = queue[i]
     local need = track.total + permits - track.most
-    if need > track.base then slot = math.max(slot, slot_reaching(queue, track, need) + track.length) end
+    local free = need > track.base and slot_reaching(queue, track, need) + track.length or 0
+    if free > slot then slot = free end
   end
   return slot
 end
@@ -171,7 +177,8 @@ end
 -- Returns the reply, or an error, and whether anything was granted.
 local function take(queue)
   local now, spacing = queue.now, queue.spacing
-  local reply, size, granted, tail, turns = { queue.generation, 0, 0, 0, queue.offset, now }, 6, false, math.max(now, (bounds(queue))), 0
+  local reply, size, granted, tail, turns = { queue.generation, 0, 0, 0, queue.offset, now, 0, 0, 0 }, 6, false, bounds(queue), 0
+  if tail < now then tail = now end
   if queue.lost > 0 then tail = rarely(queue).after_what_was_lost(tail) end
   for i = 6, #ARGV, 3 do
     local permits, longest, count = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
@@ -190,7 +197,8 @@ local function take(queue)
             local n = #closed
             closed[n + 1], closed[n + 2], track.sealed = last, track.total, nil
           end
-          track.last, track.total = math.max(last, slot), track.total + permits * together
+          if last < slot then track.last = slot end
+          track.total = track.total + permits * together
           if track.total > 9999999999 then
             rarely(queue).repack(track)
             if track.total > 9999999999 then return redis.error_reply('FULL the queue holds more permits than it can count') end
@@ -203,53 +211,47 @@ local function take(queue)
         end
       end
       reply[size + 1], reply[size + 2], reply[size + 3] = wait, together, step
-      size, count, turns = size + 3, count - math.abs(together), turns + 1
-      if turns * #queue >= 100 then return reply, granted end -- each may cost 2 µs
+      size, count, turns = size + 3, together > 0 and count - together or 0, turns + #queue
+      if turns >= 100 then return reply, granted end -- each may cost 2 µs
     end
   end
   return reply, granted
 end
 
--- Returns nothing, or the error of the server.
+-- Returns nothing, or the error of the server, and FIFO's tail.
 local function write_queue(queue)
   local format, newest, natural = string.format, bounds(queue)
-  local text, size, now, notes = { '' }, 1, queue.now, ''
-  for i = 1, #queue do
-    local track = queue[i]
-    if track.stored + #track.closed / 2 >= 131 then rarely(queue).make_room(track, newest) end
-    local closed, digits = track.closed, track.slot_digits
-    local added, more = #closed, ''
-    if not track.shape or added > 0 and (closed[added - 1] - track.origin >= 10 ^ digits or closed[added] >= 10 ^ (track.size - digits)) then
-      rarely(queue).repack(track)
-      closed, digits = track.closed, track.slot_digits
-      added = #closed
-    end
-    if track.coarse or track.idle then
-      more = format(' %d %d %d %d', track.idle or 0, track.coarse or 0, track.moments or 0, track.sealed and 1 or 0)
-    end
-    text[size + 1] = format('%d %d %s%s:', track.last, track.total, track.shape, more)
-    text[size + 2] = string.sub(track.text, track.at - track.size, track.at + track.stored * track.size - 1)
-    size = size + 2
-    if added > 0 then
-      local cell = format('%%0%dd%%0%dd', digits, track.size - digits)
-      for j = 1, added, 2 do
-        size = size + 1
-        text[size] = format(cell, closed[j] - track.origin, closed[j + 1])
-      end
-    end
-    size = size + 1
-    text[size] = '\n'
-  end
-  text[size + 1] = '.'
+  local now, notes, count = queue.now, '', #queue
   queue.sequence = queue.sequence + 1
   if queue.ends > natural or queue.offset + queue.lost + queue.forgiven + queue.blind > 0 then
     notes = rarely(queue).notes(natural)
   else
     queue.ends = natural
   end
-  text[1] = format('fair2 %s %d %d %s%s\n', queue.generation, queue.sequence, now, queue.windows, notes)
-  local reply = redis.pcall('PSETEX', KEYS[1], format('%d', math.ceil((queue.ends - now) / 1000) + 1), table.concat(text))
-  return reply.err and redis.error_reply(reply.err)
+  local text = format('fair2 %s %d %d %s %d%s\n', queue.generation, queue.sequence, now, queue.windows, count, notes)
+  for i = 1, count do
+    local track = queue[i]
+    if track.stored + #track.closed / 2 >= 131 then rarely(queue).make_room(track, newest) end
+    local closed, digits, added = track.closed, track.slot_digits, #track.closed
+    if not track.shape or added > 0 and (closed[added - 1] - track.origin >= 10 ^ digits or closed[added] >= 10 ^ (track.size - digits)) then
+      rarely(queue).repack(track)
+      closed, digits, added = track.closed, track.slot_digits, #track.closed
+    end
+    local more, cells = '', ''
+    if track.coarse or track.idle then
+      more = format(' %d %d %d %d', track.idle or 0, track.coarse or 0, track.moments or 0, track.sealed and 1 or 0)
+    end
+    if added > 0 then
+      local cell = format('%%0%dd%%0%dd', digits, track.size - digits)
+      for j = 1, added / 2 do closed[j] = format(cell, closed[2 * j - 1] - track.origin, closed[2 * j]) end
+      cells = added == 2 and closed[1] or table.concat(closed, '', 1, added / 2)
+    end
+    local line = format('%d %d %s%s:', track.last, track.total, track.shape, more)
+    local kept = string.sub(track.text, track.at - track.size, track.at + track.stored * track.size - 1)
+    text = text .. line .. kept .. cells .. '\n'
+  end
+  local reply = redis.pcall('PSETEX', KEYS[1], format('%d', math.ceil((queue.ends - now) / 1000) + 1), text)
+  return reply.err and redis.error_reply(reply.err), newest
 end
 
 function rarely(queue)
@@ -512,7 +514,8 @@ function rarely(queue)
       if ARGV[i] == queue.generation and (slot > now or unused) then free[#free + 1] = { slot = slot, permits = permits } end
     end
     if #free == 0 then return 0, false end
-    queue.ends = max(queue.ends, select(2, bounds(queue)))
+    local _, natural = bounds(queue)
+    queue.ends = max(queue.ends, natural)
     for i, track in ipairs(queue) do
       local runs = open_runs(track)
       for _, gone in ipairs(free) do
@@ -626,8 +629,9 @@ function rarely(queue)
     local known, windows, waking = windows_of(queue.windows), windows_of(word), false
     if #known == 0 or queue[1] and #queue < #known then error('windows are missing') end
     if queue.blind == 0 then set_pace(known) end
-    queue.ends = max(queue.ends, select(2, bounds(queue)))
-    if op ~= 'back' then waking = line_up(windows) end
+    local _, natural = bounds(queue)
+    queue.ends = max(queue.ends, natural)
+    if op ~= 'back' or not queue[1] then waking = line_up(windows) end
     for _, track in ipairs(queue) do drop_passed(track, queue.now) end
     if op == 'take' or op == 'reset' then
       local pitch, crowd = queue.pitch, queue.crowd
@@ -644,12 +648,12 @@ function rarely(queue)
   end
 
   -- What the caller was told and this state does not know of was lost: it counts as full. Reports whether there is anything.
-  function seldom.heal(told, when, server)
-    local generation, sequence = string.match(told, '^(%w+) (%d+)$')
+  function seldom.heal(told, when, written, server)
+    local generation, sequence, clock = string.match(told, '^(%w+) (%d+) (%d+)$')
     local newest, ends = string.match(when, '^(%d+) (%d+)$')
     local rolled_back = generation == queue.generation
     newest, ends = newest + queue.offset, ends + 0
-    if ends <= server or rolled_back and sequence + 0 <= queue.sequence then return false end
+    if ends <= server or rolled_back and sequence + 0 <= queue.sequence and clock + 0 <= written then return false end
     if not rolled_back and (ends <= queue.forgiven or newest <= queue.lost) then return false end
     queue.lost = max(queue.lost, newest)
     if rolled_back then queue.generation, queue.sequence = ARGV[2], 0 end
@@ -667,10 +671,8 @@ local function reset(server)
   local told = string.match(ARGV[4], ' (%d+)$') or 0
   local forgiven = math.max(told + 0, left > 0 and server + (left + 1) * 1000 or 0)
   if forgiven <= server then return redis.pcall('DEL', KEYS[1]) end
-  local queue = {
-    generation = ARGV[2], sequence = 0, windows = ARGV[5], now = server, offset = 0, ends = 0, lost = 0, forgiven = forgiven, blind = 0,
-    pitch = 0, crowd = 1, spacing = 0, asked = 0
-  }
+  local queue = new_queue(ARGV[2], ARGV[5], 0, server)
+  queue.forgiven = forgiven
   rarely(queue).join('reset', ARGV[5])
   return write_queue(queue) or 1
 end
@@ -679,12 +681,9 @@ end
 local function run(state, server)
   local op, born, told, windows = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
   if op == 'reset' then return reset(server) end
-  if op == 'back' and not state then return 0 end
-  local queue = {
-    generation = born, sequence = 0, windows = windows, now = 0, offset = 0, ends = 0, lost = 0, forgiven = 0, blind = 0,
-    pitch = 0, crowd = 1, spacing = 0, asked = 0
-  }
-  if state then queue = read_queue(state) end
+  if op == 'back' and not state and told == '' then return 0 end
+  local queue = state and read_queue(state)
+  if not state then queue = new_queue(born, windows, 0, 0) end
   if not queue then return redis.error_reply('STATE not the state of a queue, or that of another version, or damaged') end
 
   local touched, changed, reply = false, false, nil
@@ -702,15 +701,15 @@ local function run(state, server)
   else
     touched = rarely(queue).join(op, windows) or touched
   end
-  if told ~= '' and told ~= string.sub(state or '', 7, 6 + #told) then touched = rarely(queue).heal(told, ARGV[4], server) or touched end
+  if told ~= '' and told ~= string.sub(state or '', 7, 6 + #told) then touched = rarely(queue).heal(told, ARGV[4], clock, server) or touched end
 
   if op == 'status' then return rarely(queue).status() end
   if op == 'take' then reply, changed = take(queue) else reply, changed = rarely(queue).back() end
   if type(reply) == 'table' and reply.err or not (changed or touched) then return reply end
-  local problem = write_queue(queue)
+  local problem, newest = write_queue(queue)
   if problem then return problem end
   if op == 'take' then
-    reply[1], reply[2], reply[3], reply[4] = queue.generation, queue.sequence, math.max(queue.lost, (bounds(queue))), queue.ends
+    reply[1], reply[2], reply[3], reply[4] = queue.generation, queue.sequence, math.max(queue.lost, newest), queue.ends
   end
   return reply
 end
@@ -721,4 +720,4 @@ local left = state and redis.call('PTTL', KEYS[1])
 if left == -1 then return redis.error_reply('STATE the key has no TTL') end
 local time = redis.call('TIME')
 local read, reply = pcall(run, left ~= -2 and state, time[1] * 1000000 + time[2]) -- it may end between the two
-return read and reply or redis.error_reply('STATE ' .. reply)
+return read and reply or redis.error_reply(string.format('STATE %s', reply))

@@ -127,8 +127,8 @@ var (
 	literal = regexp.MustCompile(`'[^'\n]*'|"[^"\n]*"`)
 	// What may be joined to other text: a literal, what formats or joins text, a name known to hold text. Never a number: Redis writes it with
 	// 14 digits, and a time has 16.
-	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(cells|field)) *$`)
-	joins  = regexp.MustCompile(`^ *((string\.)?(format|char)\(|table\.concat\(|decimal\(|''|field\b|gone_at\b)`)
+	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(text|line|kept|cells|field)) *$`)
+	joins  = regexp.MustCompile(`^ *((string\.)?(format|char)\(|table\.concat\(|decimal\(|''|(line|kept|cells|field|gone_at)\b)`)
 )
 
 func TestScriptsFormatNoNumberImplicitly(t *testing.T) {

@@ -1,0 +1,206 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// losses are the ways in which a server forgets a queue, from what its key held at some moment before.
+var losses = map[string]func(testing.TB, *fair, snapshot){
+	"the key is gone": func(t testing.TB, f *fair, _ snapshot) { require.NoError(t, f.client.Del(t.Context(), f.key).Err()) },
+	"the key is as it was before": func(t testing.TB, f *fair, s snapshot) {
+		require.NoError(t, f.client.Set(t.Context(), f.key, s.state, s.left).Err())
+	},
+}
+
+type snapshot struct {
+	state string
+	left  time.Duration
+}
+
+func snap(t testing.TB, f *fair) snapshot {
+	return snapshot{f.client.Get(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val()}
+}
+
+func TestWhatWasLostCountsAsFullForWhoKnowsOfIt(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for how, lose := range losses {
+			f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
+			queued(t, f, 1, 1)
+			before := snap(t, f)
+			queued(t, f, 3, 1) // the last after a second
+			at(100 * time.Millisecond)
+			lose(t, f, before)
+			require.False(t, take(t, f, engine.Request{N: 1, MaxWait: 10*time.Second + 899*time.Millisecond})[0].Granted, how)
+			require.Equal(t, 10*time.Second+900*time.Millisecond, queuedWait(t, f), "%s: ten seconds after the newest slot", how)
+			require.Equal(t, 10*time.Second+900*time.Millisecond, queuedWait(t, f), "%s: and from then on as ever", how)
+		}
+	})
+}
+
+func queuedWait(t testing.TB, f *fair) time.Duration {
+	a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
+	require.True(t, a.Granted)
+	return a.Wait
+}
+
+func TestARefusalTellsTheQueueThatSomethingWasLost(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for how, lose := range losses {
+			f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
+			other := f.joins(t, engine.Quota{Permits: 2, Per: time.Minute})
+			queued(t, f, 1, 1)
+			before := snap(t, f)
+			queued(t, f, 1, 1)
+			lose(t, f, before)
+			require.Equal(t, time.Minute, wait(t, f), "%s: Status knows as well", how)
+			require.False(t, take(t, f, engine.Request{N: 1})[0].Granted, how)
+			require.False(t, take(t, other, engine.Request{N: 1})[0].Granted, "%s: one who knows of nothing", how)
+		}
+	})
+}
+
+func TestAQueueThatEndedIsNotRestored(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	quota := engine.Quota{Permits: 1, Per: time.Minute}
+	t.Run("its time was over", func(t *testing.T) {
+		f, at := w.queue(t, quota)
+		queued(t, f, 2, 1)
+		at(2 * time.Minute)
+		f.client.Del(t.Context(), f.key)
+		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+	})
+	t.Run("its time was over on this process's clock, though not on the server's", func(t *testing.T) {
+		f := build(t, w.rdb, engine.Quota{Permits: 1, Per: 50 * time.Millisecond})
+		at := setClock(t, f)
+		at(0)
+		queued(t, f, 2, 1)
+		time.Sleep(101 * time.Millisecond)
+		at(-time.Hour)
+		f.client.Del(t.Context(), f.key)
+		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+	})
+	t.Run("another gave everything back", func(t *testing.T) {
+		f, at := w.queue(t, quota)
+		other := f.joins(t, quota)
+		grants := queued(t, f, 5, 1)
+		ttl := w.ttl(t, f)
+		for i := range grants {
+			grants[i].Unused = true
+		}
+		giveBack(t, other, grants...)
+		require.Equal(t, ttl, w.ttl(t, f), "giving back does not end the key sooner")
+		require.True(t, take(t, other, engine.Request{N: 1})[0].Granted)
+		at(time.Minute)
+		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+	})
+	t.Run("another reset it", func(t *testing.T) {
+		f, _ := w.queue(t, quota)
+		other := f.joins(t, quota)
+		old := queued(t, f, 5, 1)
+		require.NoError(t, other.Reset(t.Context()))
+		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+		giveBack(t, f, old...)
+		require.Equal(t, time.Minute, wait(t, f), "what was reset cannot be given back")
+
+		queued(t, other, 5, 1)
+		require.NoError(t, f.Reset(t.Context()))
+		require.NoError(t, f.Reset(t.Context()))
+		require.True(t, take(t, other, engine.Request{N: 1})[0].Granted)
+	})
+	t.Run("it was reset when it was gone", func(t *testing.T) {
+		f, _ := w.queue(t, quota)
+		queued(t, f, 5, 1)
+		f.client.Del(t.Context(), f.key)
+		require.NoError(t, f.Reset(t.Context()))
+		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+	})
+}
+
+func TestALateReturnToAQueueThatWasRolledBackChangesNothing(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		kept := queued(t, f, 2, 1)
+		before := snap(t, f)
+		lost := queued(t, f, 2, 1)
+		losses["the key is as it was before"](t, f, before)
+		giveBack(t, f, append(lost, kept...)...)
+		require.Equal(t, 4*time.Second, queuedWait(t, f))
+	})
+}
+
+// Whatever is lost, whenever: as long as a caller that was told of the newest turn makes the next call, all turns ever granted keep every window.
+func TestNoLossExceedsAWindow(t *testing.T) {
+	t.Parallel()
+	seeds := uint64(40)
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range seeds {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			configs := [][]engine.Quota{
+				{{Permits: 3, Per: time.Second}},
+				{{Permits: 1, Per: 300 * time.Millisecond}},
+				{{Permits: 20, Per: time.Second, Burst: 1}},
+				{{Permits: 5, Per: time.Second}, {Permits: 20, Per: 10 * time.Second}},
+			}
+			quotas := configs[rng.IntN(len(configs))]
+			first, at := w.queue(t, quotas...)
+			processes := []*fair{first, first.joins(t, quotas...), first.joins(t, quotas...)}
+			o := &oracle{windows: first.windows, blurred: make([]bool, len(first.windows))}
+			now, newest := time.Duration(0), first
+			snaps, lost := []snapshot{}, 0
+			for range 150 {
+				now += time.Duration(rng.IntN(2)*rng.IntN(500)) * time.Millisecond
+				at(now)
+				caller := processes[rng.IntN(len(processes))]
+				if len(snaps) > 0 && rng.IntN(8) == 0 {
+					lose := losses["the key is gone"]
+					if rng.IntN(2) == 0 {
+						lose = losses["the key is as it was before"]
+					}
+					lose(t, first, snaps[max(0, len(snaps)-1-rng.IntN(5))])
+					lost++
+					caller = newest
+				}
+				if rng.IntN(6) == 0 && len(o.held) > 0 {
+					i := len(o.held) - 1 - rng.IntN(min(3, len(o.held)))
+					giveBack(t, caller, o.held[i].grant)
+					o.cancel(beginning.Add(now).UnixMicro(), i)
+				} else if a := take(t, caller, engine.Request{N: 1, MaxWait: time.Duration(rng.IntN(3)) * time.Second})[0]; a.Granted {
+					o.held, newest = append(o.held, turn{slot: a.Grant.At, n: 1, grant: a.Grant}), caller
+				}
+				snaps = append(snaps, snap(t, first))
+			}
+			keepsUncancelled(t, o, fmt.Sprintf("seed %d, %v, %d losses", seed, quotas, lost))
+		}
+	})
+}
+
+func keepsUncancelled(t *testing.T, o *oracle, what string) {
+	assert.NotEmpty(t, o.held)
+	o.keeps(t)
+	require.False(t, t.Failed(), what)
+}
+
+func TestAServerThatStartsEmptyRestoresTheQueue(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	f := build(t, s.Client(), engine.Quota{Permits: 2, Per: time.Hour})
+	queued(t, f, 2, 1)
+	s.Restart()
+	_ = s.Client().Ping(t.Context()) // finds that the connection is gone
+	require.Greater(t, queuedWait(t, f), 59*time.Minute)
+	require.NoError(t, s.Client().FlushAll(t.Context()).Err())
+	require.Greater(t, queuedWait(t, f), 119*time.Minute)
+}
