@@ -216,3 +216,35 @@ func ExampleWithMaxQueued() {
 	// false
 	// true
 }
+
+// local is this process's share of a quota, to be used while Redis is away. A *rate.Limiter of golang.org/x/time/rate would do as it is.
+type local struct{ left int }
+
+func (l *local) WaitN(_ context.Context, n int) error {
+	if n > l.left {
+		return errors.New("local: no permits left")
+	}
+	l.left -= n
+	return nil
+}
+
+// While Redis fails, a second limiter decides. Without it, nobody goes.
+func ExampleWithFallback() {
+	server := redisServer()
+	limiter, err := fairlimit.New(server.Client(), "customs", fairlimit.PerHour(100), fairlimit.WithFallback(&local{left: 2}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	fmt.Println(limiter.Wait(ctx))
+
+	server.Close()
+	fmt.Println(limiter.Wait(ctx))
+	fmt.Println(limiter.Wait(ctx))
+	fmt.Println(errors.Is(limiter.Wait(ctx), fairlimit.ErrUnreachable))
+	// Output:
+	// <nil>
+	// <nil>
+	// <nil>
+	// true
+}

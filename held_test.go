@@ -27,7 +27,14 @@ func room(t *testing.T, e *stub, l fairlimit.Limiter, n int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() { left <- l.WaitN(ctx, n) }()
-	(<-e.calls).answers(granted(time.Hour, n))
+	synctest.Wait()
+	select {
+	case c := <-e.calls:
+		c.answers(granted(time.Hour, n))
+	default:
+		cancel()
+		t.Fatalf("no room for %d", n)
+	}
 	synctest.Wait()
 	cancel()
 	require.ErrorIs(t, <-left, context.Canceled)
@@ -171,6 +178,7 @@ func TestMoreThanTheBoundNeverFits(t *testing.T) {
 		l := limiter(t, rdb, fairlimit.PerHour(10), fairlimit.WithMaxQueued(3))
 		err := l.WaitN(t.Context(), 4)
 		require.ErrorIs(t, err, fairlimit.ErrTooManyQueued)
+		assert.Contains(t, err.Error(), "at most 3")
 		assert.NotErrorIs(t, err, context.DeadlineExceeded)
 		var refused *fairlimit.RefusedError
 		assert.NotErrorAs(t, err, &refused)

@@ -87,6 +87,11 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 		return nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
 	}
 	l := &limiter{queue: queue{engine: e, prompt: bounded(rdb)}, maxWait: o.maxWait, held: o.held}
+	if o.fallback != nil {
+		l.backup = &backup{Fallback: o.fallback, outage: newOutage(e)}
+		l.queue.engine, l.queue.outage = watched{e, l.backup.outage}, l.backup.outage
+		l.queue.prompt = false // a caller must be able to leave
+	}
 	if e.Queues() {
 		return &reserver{l}, nil
 	}
@@ -97,6 +102,7 @@ type limiter struct {
 	queue   queue
 	maxWait time.Duration
 	held    *held
+	backup  *backup // nil without a fallback
 }
 
 type reserver struct{ *limiter }
@@ -112,6 +118,13 @@ func (l *limiter) WaitN(ctx context.Context, n int) error {
 	if err := l.check(ctx, n); err != nil {
 		return err
 	}
+	if l.backup != nil {
+		return l.backup.wait(ctx, n, l.wait)
+	}
+	return l.wait(ctx, n)
+}
+
+func (l *limiter) wait(ctx context.Context, n int) error {
 	if err := l.held.enter(n); err != nil {
 		return err
 	}
@@ -125,6 +138,13 @@ func (l *limiter) AllowN(ctx context.Context, n int) (bool, error) {
 	if err := l.check(ctx, n); err != nil {
 		return false, err
 	}
+	if l.backup != nil {
+		return l.backup.allow(ctx, n, l.allow)
+	}
+	return l.allow(ctx, n)
+}
+
+func (l *limiter) allow(ctx context.Context, n int) (bool, error) {
 	_, err := l.queue.take(ctx, n, 0)
 	var refused *RefusedError
 	if errors.As(err, &refused) {
@@ -136,6 +156,11 @@ func (l *limiter) AllowN(ctx context.Context, n int) (bool, error) {
 func (r *reserver) ReserveN(ctx context.Context, n int) (*Reservation, error) {
 	if err := r.check(ctx, n); err != nil {
 		return nil, err
+	}
+	if r.backup != nil {
+		if err := r.backup.outage.admit(); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.held.enter(n); err != nil {
 		return nil, err

@@ -11,12 +11,13 @@ import (
 type Option func(*options) error
 
 type options struct {
-	build   engine.Builder
-	prefix  *string
-	maxWait time.Duration
-	extra   []engine.Quota
-	guard   time.Duration
-	held    *held
+	build    engine.Builder
+	prefix   *string
+	maxWait  time.Duration
+	extra    []engine.Quota
+	guard    time.Duration
+	held     *held
+	fallback Fallback
 }
 
 // WithEngine chooses who decides: fair.New, which is the default, window.New, or window.With(...).

@@ -22,7 +22,8 @@ const returnBound = 25 * time.Millisecond
 // serving only under mu with both empty, or by handing over to another, so nobody is left behind and no goroutine is left over.
 type queue struct {
 	engine engine.Engine
-	prompt bool // the client ends by itself what Redis leaves unanswered; see bounded
+	prompt bool    // the client ends by itself what Redis leaves unanswered; see bounded
+	outage *outage // nil without a fallback
 
 	mu      sync.Mutex
 	busy    bool
@@ -130,6 +131,11 @@ func (q *queue) ask(ctx context.Context, n int, patience time.Duration) (reply, 
 	}
 	select {
 	case <-c.told:
+	case <-q.unanswered():
+		if c.state.CompareAndSwap(pending, gone) {
+			return reply{}, q.outage.cause()
+		}
+		<-c.told
 	case <-ctx.Done():
 		if c.state.CompareAndSwap(pending, gone) {
 			return reply{}, left(ctx, "left before the answer came, what it grants is given back")
@@ -142,6 +148,14 @@ func (q *queue) ask(ctx context.Context, n int, patience time.Duration) (reply, 
 	r := c.reply
 	q.release(c)
 	return q.judge(ctx, r)
+}
+
+// unanswered is closed when nobody is to wait for an answer any longer. It is nil, which never is, without a fallback.
+func (q *queue) unanswered() <-chan struct{} {
+	if q.outage == nil {
+		return nil
+	}
+	return q.outage.leaving()
 }
 
 // judge holds a reply against what its caller accepts.
