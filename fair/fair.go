@@ -76,15 +76,12 @@ func (f *fair) Fits(n int) error {
 
 func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	args := f.args("take")
-	for i, runs := 0, 0; i < len(requests) && runs < mostRuns; runs++ {
-		first, count := requests[i], 1
-		for i+count < len(requests) && requests[i+count] == first {
-			count++
-		}
-		args = append(args, first.N, min(first.MaxWait, longestWait).Microseconds(), count)
-		i += count
+	for rest, runs := requests, 0; len(rest) > 0 && runs < mostRuns; runs++ {
+		permits, longest, count := run(rest)
+		args = append(args, permits, longest, count)
+		rest = rest[max(count, -count):]
 	}
-	reply, err := f.run(ctx, args)
+	reply, err := f.ask(ctx, args)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +90,25 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 		f.memory.learn(told, left)
 	}
 	return answers, err
+}
+
+// run is as many requests as the script can take for one: all for as many permits as the first, none that waits for less long. The count is negative
+// if some wait for longer.
+func run(requests []engine.Request) (permits int, longest int64, count int) {
+	wait := func(r engine.Request) int64 { return min(r.MaxWait, longestWait).Microseconds() }
+	permits, longest = requests[0].N, wait(requests[0])
+	mixed := false
+	for _, r := range requests {
+		if r.N != permits || wait(r) < longest {
+			break
+		}
+		mixed = mixed || wait(r) > longest
+		count++
+	}
+	if mixed {
+		count = -count
+	}
+	return permits, longest, count
 }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
@@ -105,13 +121,13 @@ func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 			}
 			args = append(args, g.ID, g.At, g.N, unused)
 		}
-		_, err := f.run(ctx, args)
+		_, err := f.ask(ctx, args)
 		return err
 	})
 }
 
 func (f *fair) Status(ctx context.Context) (engine.Status, error) {
-	reply, err := f.run(ctx, f.args("status"))
+	reply, err := f.ask(ctx, f.args("status"))
 	if err != nil {
 		return engine.Status{}, err
 	}
@@ -126,7 +142,7 @@ func (f *fair) Status(ctx context.Context) (engine.Status, error) {
 }
 
 func (f *fair) Reset(ctx context.Context) error {
-	_, err := f.run(ctx, f.args("reset"))
+	_, err := f.ask(ctx, f.args("reset"))
 	if err == nil {
 		f.memory.forget()
 	}
@@ -139,7 +155,7 @@ func (f *fair) args(op string) []any {
 	return append(make([]any, 0, 8), op, strconv.FormatUint(rand.Uint64N(generations), 36), state, when, f.quotas)
 }
 
-func (f *fair) run(ctx context.Context, args []any) (any, error) {
+func (f *fair) ask(ctx context.Context, args []any) (any, error) {
 	reply, err := f.script.Run(ctx, f.client, []string{f.key}, args...)
 	if redis.HasErrorPrefix(err, "STATE") || redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)

@@ -6,7 +6,8 @@
 -- ARGV[3]  what the caller was told last of this queue: <generation> <sequence> <clock>, '' if nothing
 -- ARGV[4]  and in the same answer: <newest slot> <end>
 -- ARGV[5]  the windows that the caller is held to: <most permits>/<length>,<most permits>/<length>...
--- then     take: for each run of equal requests: permits each, longest wait, how many
+-- then     take: for each run of requests for equally many permits: how many permits, longest wait, how many requests; negative where that is the
+--                longest wait of the first only, and those behind it may wait longer
 --          back: for each grant: generation, slot, permits, 1 if nobody has used them else 0
 --
 -- Returns  take: { generation, sequence, newest slot, end, offset, now, then for each run of answers: wait, how many (negative: refused), how much
@@ -182,12 +183,15 @@ local function take(queue)
   if queue.lost > 0 then tail = rarely(queue).after_what_was_lost(tail) end
   for i = 6, #ARGV, 3 do
     local permits, longest, count = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
+    local first, mixed = true, count < 0
+    if mixed then count = -count end
     while count > 0 do
       local slot = earliest(queue, tail, permits)
       local wait, together, step = slot - now, 1, 0
       if not (slot < 2 ^ 53) then return redis.error_reply('STATE the state is damaged') end
       if wait > longest then
-        together = -count
+        if mixed and not first then return reply, granted end
+        together = mixed and -1 or -count
       else
         if count > 1 then together = rarely(queue).fitting(slot, permits, count) end
         for j = 1, #queue do
@@ -211,8 +215,8 @@ local function take(queue)
         end
       end
       reply[size + 1], reply[size + 2], reply[size + 3] = wait, together, step
-      size, count, turns = size + 3, together > 0 and count - together or 0, turns + #queue
-      if turns >= 100 then return reply, granted end -- each may cost 2 µs
+      size, count, turns, first = size + 3, together > 0 and count - together or 0, turns + #queue, false
+      if turns >= 100 or mixed and together < 0 then return reply, granted end -- each may cost 2 µs
     end
   end
   return reply, granted
