@@ -67,19 +67,19 @@ local function total_of(track, i)
   return tonumber(string.sub(track.text, at - track.size + track.slot_digits, at - 1))
 end
 
-local function new_queue(generation, windows, sequence, now)
-  return {
-    generation = generation, sequence = sequence, windows = windows, now = now, offset = 0, ends = 0, lost = 0, forgiven = 0, blind = 0,
-    pitch = 0, crowd = 1, spacing = 0, asked = 0
-  }
-end
-
--- Returns what the state says, or nothing if it is not a queue's.
+-- Returns what the state says, a queue that is new if there is none, or nothing if it is not a queue's.
 local function read_queue(state)
   local match, sub = string.match, string.sub
-  local generation, sequence, clock, windows, count, notes, at = match(state, '^fair2 (%w+) (%d+) (%d+) (%S+) (%d+)([^\n]*)\n()')
-  if not generation or #state > 16 * 4096 then return end
-  local queue = new_queue(generation, windows, sequence + 0, clock + 0)
+  local generation, sequence, clock, windows, count, notes, at = ARGV[2], 0, 0, ARGV[5], 0, '', 1
+  if state then
+    generation, sequence, clock, windows, count, notes, at = match(state, '^fair2 (%w+) (%d+) (%d+) (%S+) (%d+)([^\n]*)\n()')
+    if not generation or #state > 16 * 4096 then return end
+  end
+  local queue = {
+    generation = generation, sequence = sequence + 0, windows = windows, now = clock + 0, offset = 0, ends = 0, lost = 0, forgiven = 0, blind = 0,
+    pitch = 0, crowd = 1, spacing = 0, asked = 0
+  }
+  if not state then return queue end
   if queue.now >= 2 ^ 52 or queue.sequence >= 2 ^ 53 or notes ~= '' and not rarely(queue).read_notes(notes) then return end
   while at <= #state do
     local last, total, shape, length, origin, slot_digits, total_digits, more, cells =
@@ -664,30 +664,27 @@ function rarely(queue)
     return true
   end
 
+  -- Leaves a queue without turns, that tells those who know of turns that these were not lost but forgotten.
+  function seldom.reset(when, server)
+    local left = redis.pcall('PTTL', KEYS[1])
+    if type(left) == 'table' then return redis.error_reply(left.err) end
+    local told = string.match(when, ' (%d+)$') or 0
+    queue.now, queue.forgiven = server, max(told + 0, left > 0 and server + (left + 1) * 1000 or 0)
+    if queue.forgiven <= server then return redis.pcall('DEL', KEYS[1]) end
+    seldom.join('reset', queue.windows)
+    return write_queue(queue) or 1
+  end
+
   queue.seldom = seldom
   return seldom
 end
 
--- Leaves a queue without turns, that tells those who know of turns that these were not lost but forgotten.
-local function reset(server)
-  local left = redis.pcall('PTTL', KEYS[1])
-  if type(left) == 'table' then return redis.error_reply(left.err) end
-  local told = string.match(ARGV[4], ' (%d+)$') or 0
-  local forgiven = math.max(told + 0, left > 0 and server + (left + 1) * 1000 or 0)
-  if forgiven <= server then return redis.pcall('DEL', KEYS[1]) end
-  local queue = new_queue(ARGV[2], ARGV[5], 0, server)
-  queue.forgiven = forgiven
-  rarely(queue).join('reset', ARGV[5])
-  return write_queue(queue) or 1
-end
-
 -- Returns the reply, or an error.
 local function run(state, server)
-  local op, born, told, windows = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
-  if op == 'reset' then return reset(server) end
+  local op, told, windows = ARGV[1], ARGV[3], ARGV[5]
   if op == 'back' and not state and told == '' then return 0 end
-  local queue = state and read_queue(state)
-  if not state then queue = new_queue(born, windows, 0, 0) end
+  local queue = read_queue(state)
+  if op == 'reset' then return rarely(queue).reset(ARGV[4], server) end
   if not queue then return redis.error_reply('STATE not the state of a queue, or that of another version, or damaged') end
 
   local touched, changed, reply = false, false, nil
