@@ -177,6 +177,22 @@ func TestSilenceIsAFailure(t *testing.T) {
 	})
 }
 
+func TestACallerWithoutADeadlineDoesNotWaitForASilentRedisEither(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newAiling(t, fairlimit.FailOpen)
+		start := time.Now()
+		errs := lineUp(context.Background(), l, 1, 1)
+		c := <-e.calls
+		go func() { // as the client's ReadTimeout would
+			time.Sleep(3 * time.Second)
+			c.fails(fairlimit.ErrOutcomeUnknown)
+		}()
+		require.NoError(t, <-errs)
+		assert.Equal(t, time.Second, time.Since(start))
+		time.Sleep(time.Minute)
+	})
+}
+
 func TestATurnGrantedBeforeIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second
