@@ -42,6 +42,10 @@ var (
 	// ErrFull is returned where the queue is longer than the engine can count, which for fair is 10¹⁰ permits.
 	ErrFull = engine.ErrFull
 
+	// ErrNotReplicated is returned where a turn was granted and did not reach as many replicas as [WithReplicas] asks for. Nobody goes with it, and its
+	// permits were given back; where that failed as well, the text says so, and they pass unused.
+	ErrNotReplicated = engine.ErrNotReplicated
+
 	// ErrTooManyQueued is returned where the limiter holds as many permits ahead as [WithMaxQueued] allows. Nothing was asked, so there is no telling
 	// how long the wait would be: it is not a [*RefusedError], and matches no deadline.
 	ErrTooManyQueued = errors.New("fairlimit: too many queued")

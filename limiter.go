@@ -77,14 +77,9 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 			return nil, err
 		}
 	}
-	e, err := o.build(engine.Config{
-		Client: rdb, Name: name, Prefix: o.prefix, Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard,
-	})
+	e, err := o.engine(rdb, name, quota)
 	if err != nil {
 		return nil, err
-	}
-	if e == nil {
-		return nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
 	}
 	l := &limiter{queue: queue{engine: e, prompt: bounded(rdb)}, maxWait: o.maxWait, held: o.held}
 	if o.fallback != nil {

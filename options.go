@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlimit/fairlimit/engine"
 )
 
@@ -18,6 +20,27 @@ type options struct {
 	guard    time.Duration
 	held     *held
 	fallback Fallback
+	replicas int
+}
+
+func (o *options) engine(rdb redis.UniversalClient, name string, quota Quota) (engine.Engine, error) {
+	if o.replicas > 0 {
+		if err := canReplicate(rdb); err != nil {
+			return nil, err
+		}
+	}
+	e, err := o.build(engine.Config{
+		Client: rdb, Name: name, Prefix: o.prefix, Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard, Replicas: o.replicas,
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case e == nil:
+		return nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
+	case o.replicas > 0:
+		return replicated{e}, nil
+	}
+	return e, nil
 }
 
 // WithEngine chooses who decides: fair.New, which is the default, window.New, or window.With(...).

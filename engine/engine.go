@@ -35,6 +35,9 @@ var (
 	// ErrUnsupported says that the engine cannot honour an option, a quota or a name.
 	ErrUnsupported = errors.New("fairlimit: not supported by this engine")
 
+	// ErrNotReplicated says that fewer replicas than [Config] asks for had what was written when the time to wait for them was over.
+	ErrNotReplicated = errors.New("fairlimit: not on enough replicas")
+
 	// ErrState says that a key holds something that the engine did not write or cannot read. Nothing was granted and nothing was changed.
 	ErrState = errors.New("fairlimit: the key holds no readable state")
 )
@@ -49,12 +52,13 @@ type Quota struct {
 
 // Config is what a limiter was made with. An engine returns an error that matches [ErrUnsupported] for whatever it cannot honour.
 type Config struct {
-	Client redis.UniversalClient // never nil
-	Name   string                // never empty
-	Prefix *string               // nil: the engine's own
-	Quota  Quota
-	Extra  []Quota       // further quotas that must hold as well
-	Guard  time.Duration // how much longer every Per is to be taken, ≥ 0
+	Client   redis.UniversalClient // never nil
+	Name     string                // never empty
+	Prefix   *string               // nil: the engine's own
+	Quota    Quota
+	Extra    []Quota       // further quotas that must hold as well
+	Guard    time.Duration // how much longer every Per is to be taken, ≥ 0
+	Replicas int           // how many must have a grant before it counts, ≥ 0; see Take
 }
 
 // Builder makes the engine of one limiter. It does no I/O.
@@ -111,6 +115,7 @@ type Engine interface {
 
 	// Take works the requests off in order, in one question. It answers at least the first and may leave later ones for the next call,
 	// so that one call never holds up the server: answers[i] belongs to requests[i], len(answers) ≤ len(requests).
+	// An error that matches [ErrNotReplicated] comes with the answers; whoever asked gives back what they grant.
 	Take(ctx context.Context, requests []Request) (answers []Answer, err error)
 
 	// GiveBack returns permits that their callers will not use. It is called at most once for a grant. What can no longer be given back is left as

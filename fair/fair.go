@@ -6,7 +6,9 @@
 package fair
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -44,6 +46,8 @@ type fair struct {
 	quotas  string // the windows as a word
 	most    int    // permits that fit every window
 	memory  memory
+
+	replicas int // that must have what is granted
 }
 
 var _ engine.Engine = (*fair)(nil)
@@ -62,7 +66,10 @@ func New(cfg engine.Config) (engine.Engine, error) {
 		prefix = *cfg.Prefix
 	}
 	most := slices.MinFunc(windows, func(a, b window) int { return a.permits - b.permits }).permits
-	return &fair{client: cfg.Client, script: lua.Fair, key: prefix + "{" + cfg.Name + "}", windows: windows, quotas: word(windows), most: most}, nil
+	return &fair{
+		client: cfg.Client, script: lua.Fair, key: prefix + "{" + cfg.Name + "}", windows: windows, quotas: word(windows), most: most,
+		replicas: cfg.Replicas,
+	}, nil
 }
 
 func (f *fair) Queues() bool { return true }
@@ -81,15 +88,15 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 		args = append(args, permits, longest, count)
 		rest = rest[max(count, -count):]
 	}
-	reply, err := f.ask(ctx, args)
-	if err != nil {
+	reply, err := f.ask(ctx, f.script.Confirmed(f.replicas), args)
+	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
-	told, left, answers, err := decode(reply, requests)
-	if err == nil && told.sequence > 0 {
+	told, left, answers, problem := decode(reply, requests)
+	if problem == nil && told.sequence > 0 {
 		f.memory.learn(told, left)
 	}
-	return answers, err
+	return answers, cmp.Or(problem, err)
 }
 
 // run is as many requests as the script can take for one: all for as many permits as the first, none that waits for less long. The count is negative
@@ -121,13 +128,13 @@ func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 			}
 			args = append(args, g.ID, g.At, g.N, unused)
 		}
-		_, err := f.ask(ctx, args)
+		_, err := f.ask(ctx, f.script, args)
 		return err
 	})
 }
 
 func (f *fair) Status(ctx context.Context) (engine.Status, error) {
-	reply, err := f.ask(ctx, f.args("status"))
+	reply, err := f.ask(ctx, f.script, f.args("status"))
 	if err != nil {
 		return engine.Status{}, err
 	}
@@ -142,7 +149,7 @@ func (f *fair) Status(ctx context.Context) (engine.Status, error) {
 }
 
 func (f *fair) Reset(ctx context.Context) error {
-	_, err := f.ask(ctx, f.args("reset"))
+	_, err := f.ask(ctx, f.script, f.args("reset"))
 	if err == nil {
 		f.memory.forget()
 	}
@@ -155,8 +162,8 @@ func (f *fair) args(op string) []any {
 	return append(make([]any, 0, 8), op, strconv.FormatUint(rand.Uint64N(generations), 36), state, when, f.quotas)
 }
 
-func (f *fair) ask(ctx context.Context, args []any) (any, error) {
-	reply, err := f.script.Run(ctx, f.client, []string{f.key}, args...)
+func (f *fair) ask(ctx context.Context, script *lua.Script, args []any) (any, error) {
+	reply, err := script.Run(ctx, f.client, []string{f.key}, args...)
 	if redis.HasErrorPrefix(err, "STATE") || redis.HasErrorPrefix(err, "WRONGTYPE") {
 		return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
 	}

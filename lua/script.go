@@ -28,8 +28,9 @@ var provesNothingWritten = []string{"TRYAGAIN", "READONLY", "LOADING", "CLUSTERD
 
 // Script is a script that changes state, so that running it twice is not the same as running it once.
 type Script struct {
-	source string
-	sha    string
+	source   string
+	sha      string
+	replicas int // that must have what it writes
 }
 
 // New makes a script of Lua source. It does no I/O: the server learns the source when it first runs.
@@ -55,9 +56,9 @@ func (s *Script) Run(ctx context.Context, rdb redis.UniversalClient, keys []stri
 func (s *Script) Source() string { return s.source }
 
 func (s *Script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) (any, error) {
-	reply, err := Once(ctx, rdb, s.command("evalsha", s.sha, keys, args)...)
+	reply, err := s.send(ctx, rdb, keys[0], s.command("evalsha", s.sha, keys, args))
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return Once(ctx, rdb, s.command("eval", s.source, keys, args)...)
+		return s.send(ctx, rdb, keys[0], s.command("eval", s.source, keys, args))
 	}
 	return reply, err
 }

@@ -28,7 +28,9 @@
 package window
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -47,6 +49,7 @@ const (
 
 type window struct {
 	client redis.UniversalClient
+	take   *lua.Script
 	keys   keys
 	rate   Rate
 }
@@ -101,7 +104,7 @@ func build(cfg engine.Config, o options) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &window{client: cfg.Client, keys: k, rate: rate}, nil
+	return &window{client: cfg.Client, take: lua.WindowTake.Confirmed(cfg.Replicas), keys: k, rate: rate}, nil
 }
 
 func unsupported(format string, args ...any) error {
@@ -127,13 +130,13 @@ func (w *window) Take(ctx context.Context, requests []engine.Request) ([]engine.
 		args = append(args, grants[len(grants)-1])
 	}
 	for {
-		reply, err := run(ctx, lua.WindowTake, w.client, w.keys[:], args...)
-		if err != nil {
+		reply, err := run(ctx, w.take, w.client, w.keys[:], args...)
+		if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 			return nil, err
 		}
-		answers, again, err := answers(reply, requests, grants)
+		answers, again, problem := answers(reply, requests, grants)
 		if !again {
-			return answers, err
+			return answers, cmp.Or(problem, err)
 		}
 	}
 }
