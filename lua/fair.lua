@@ -119,17 +119,18 @@ local function drop_passed(track, now)
   end
 end
 
--- Returns FIFO's tail, 0 if nothing is held: every track's last cell stands at or after the newest slot still held, so the smallest of them is the
--- tightest; and when nothing of what is held, or lost, counts any more.
+-- Returns FIFO's tail, 0 if nothing is held ahead: every track's last cell stands at or after the newest slot still held, so the smallest of them is
+-- the tightest; when nothing of what is held, or lost, counts any more; and the newest slot that may count.
 local function bounds(queue)
-  local newest, natural, lost = 0, queue.now, queue.lost
+  local tail, natural, newest, lost = queue[1].last, queue.now, queue.lost, queue.lost
   for i = 1, #queue do
     local last, length = queue[i].last, queue[i].length
-    if last > 0 and (newest == 0 or last < newest) then newest = last end
+    if last < tail then tail = last end
+    if last > newest then newest = last end
     if last < lost then last = lost end
     if last > 0 and last + length > natural then natural = last + length end
   end
-  return newest, natural
+  return tail, natural, newest
 end
 
 -- The moment by which the running total reaches need, which it does.
@@ -222,9 +223,9 @@ local function take(queue)
   return reply, granted
 end
 
--- Returns nothing, or the error of the server, and FIFO's tail.
+-- Returns nothing, or the error of the server, and the newest slot that may count.
 local function write_queue(queue)
-  local format, newest, natural = string.format, bounds(queue)
+  local format, tail, natural, newest = string.format, bounds(queue)
   local now, notes, count = queue.now, '', #queue
   queue.sequence = queue.sequence + 1
   if queue.ends > natural or queue.offset + queue.lost + queue.forgiven + queue.blind > 0 then
@@ -235,7 +236,7 @@ local function write_queue(queue)
   local text = format('fair2 %s %d %d %s %d%s\n', queue.generation, queue.sequence, now, queue.windows, count, notes)
   for i = 1, count do
     local track = queue[i]
-    if track.stored + #track.closed / 2 >= 131 then rarely(queue).make_room(track, newest) end
+    if track.stored + #track.closed / 2 >= 131 then rarely(queue).make_room(track, tail) end
     local closed, digits, added = track.closed, track.slot_digits, #track.closed
     if not track.shape or added > 0 and (closed[added - 1] - track.origin >= 10 ^ digits or closed[added] >= 10 ^ (track.size - digits)) then
       rarely(queue).repack(track)
@@ -482,8 +483,8 @@ function rarely(queue)
     close_runs(track, runs)
   end
 
-  function seldom.make_room(track, newest)
-    settle(track, open_runs(track), max(queue.now, newest))
+  function seldom.make_room(track, tail)
+    settle(track, open_runs(track), max(queue.now, tail))
   end
 
   -- Gives back a slot that has not left the window: permits that fill their run leave a gap, others only their number.
@@ -510,6 +511,12 @@ function rarely(queue)
     end
   end
 
+  -- Lets the key end no sooner than it would now.
+  local function hold_on()
+    local _, natural = bounds(queue)
+    queue.ends = max(queue.ends, natural)
+  end
+
   -- Returns the reply and whether anything was given back. The key ends no sooner for it.
   function seldom.back()
     local free, opened, tail, now = {}, {}, nil, queue.now
@@ -518,8 +525,7 @@ function rarely(queue)
       if ARGV[i] == queue.generation and (slot > now or unused) then free[#free + 1] = { slot = slot, permits = permits } end
     end
     if #free == 0 then return 0, false end
-    local _, natural = bounds(queue)
-    queue.ends = max(queue.ends, natural)
+    hold_on()
     for i, track in ipairs(queue) do
       local runs = open_runs(track)
       for _, gone in ipairs(free) do
@@ -633,8 +639,7 @@ function rarely(queue)
     local known, windows, waking = windows_of(queue.windows), windows_of(word), false
     if #known == 0 or queue[1] and #queue < #known then error('windows are missing') end
     if queue.blind == 0 then set_pace(known) end
-    local _, natural = bounds(queue)
-    queue.ends = max(queue.ends, natural)
+    if queue[1] then hold_on() end
     if op ~= 'back' or not queue[1] then waking = line_up(windows) end
     for _, track in ipairs(queue) do drop_passed(track, queue.now) end
     if op == 'take' or op == 'reset' then
@@ -710,7 +715,7 @@ local function run(state, server)
   local problem, newest = write_queue(queue)
   if problem then return problem end
   if op == 'take' then
-    reply[1], reply[2], reply[3], reply[4] = queue.generation, queue.sequence, math.max(queue.lost, newest), queue.ends
+    reply[1], reply[2], reply[3], reply[4] = queue.generation, queue.sequence, newest, queue.ends
   end
   return reply
 end
