@@ -66,7 +66,7 @@ type reply struct {
 	err     error
 }
 
-func (r reply) turn() turn { return turn{slot: r.arrived.Add(r.Wait), grant: r.Grant} }
+func (r *reply) slot() time.Time { return r.arrived.Add(r.Wait) }
 
 // giver waits for permits to be given back.
 type giver struct {
@@ -82,11 +82,11 @@ func (q *queue) wait(ctx context.Context, n int, patience time.Duration) error {
 		start = time.Now()
 	}
 	for {
-		r, err := q.ask(ctx, n, remaining(patience, start))
-		if err != nil {
+		var r reply
+		if err := q.ask(ctx, n, remaining(patience, start), &r); err != nil {
 			return err
 		}
-		if r.Wait > 0 && clock.SleepUntil(ctx, r.turn().slot) != nil {
+		if r.Wait > 0 && clock.SleepUntil(ctx, r.slot()) != nil {
 			if r.Granted {
 				q.abandon(ctx, r.Grant)
 			}
@@ -107,15 +107,15 @@ func remaining(patience time.Duration, start time.Time) time.Duration {
 
 // take is for those who do not wait here: a refusal is final, however short.
 func (q *queue) take(ctx context.Context, n int, patience time.Duration) (turn, error) {
+	var r reply
 	// A deadline bounds this call, not the turn.
-	r, err := q.ask(boundless{ctx}, n, patience)
-	if err != nil {
+	if err := q.ask(boundless{ctx}, n, patience, &r); err != nil {
 		return turn{}, err
 	}
 	if !r.Granted {
 		return turn{}, &RefusedError{Wait: r.Wait}
 	}
-	return r.turn(), nil
+	return turn{slot: r.slot(), grant: r.Grant}, nil
 }
 
 // boundless is a ctx that ends as its parent does but tells nobody when.
@@ -123,8 +123,8 @@ type boundless struct{ context.Context }
 
 func (boundless) Deadline() (time.Time, bool) { return time.Time{}, false }
 
-// ask returns a grant, or a refusal after which asking again makes sense. Everything else is an error.
-func (q *queue) ask(ctx context.Context, n int, patience time.Duration) (reply, error) {
+// ask gets a grant, or a refusal after which asking again makes sense. Everything else is an error.
+func (q *queue) ask(ctx context.Context, n int, patience time.Duration, r *reply) error {
 	c, alone := q.lineUp(ctx, n, patience, ctx.Done() == nil && q.prompt)
 	if alone {
 		q.serveAlone(c)
@@ -133,19 +133,19 @@ func (q *queue) ask(ctx context.Context, n int, patience time.Duration) (reply, 
 	case <-c.told:
 	case <-q.unanswered():
 		if c.state.CompareAndSwap(pending, gone) {
-			return reply{}, q.outage.cause()
+			return q.outage.cause()
 		}
 		<-c.told
 	case <-ctx.Done():
 		if c.state.CompareAndSwap(pending, gone) {
-			return reply{}, left(ctx, "left before the answer came, what it grants is given back")
+			return left(ctx, "left before the answer came, what it grants is given back")
 		}
 		if <-c.told; c.reply.Granted {
 			q.abandon(ctx, c.reply.Grant)
 		}
-		return reply{}, left(ctx, "left as the answer came, what it granted was given back")
+		return left(ctx, "left as the answer came, what it granted was given back")
 	}
-	r := c.reply
+	*r = c.reply
 	q.release(c)
 	return q.judge(ctx, r)
 }
@@ -159,20 +159,20 @@ func (q *queue) unanswered() <-chan struct{} {
 }
 
 // judge holds a reply against what its caller accepts.
-func (q *queue) judge(ctx context.Context, r reply) (reply, error) {
+func (q *queue) judge(ctx context.Context, r *reply) error {
 	if r.err != nil {
-		return r, r.err
+		return r.err
 	}
 	deadline, hasOne := ctx.Deadline()
-	late := hasOne && r.turn().slot.After(deadline) // where the answer took too long, a grant can be, too
+	late := hasOne && r.slot().After(deadline) // where the answer took too long, a grant can be, too
 	switch {
 	case r.Granted && late:
 		q.abandon(ctx, r.Grant)
-		return r, &RefusedError{Wait: r.Wait}
+		return &RefusedError{Wait: r.Wait}
 	case !r.Granted && (late || r.Wait > r.longest || q.engine.Queues()):
-		return r, &RefusedError{Wait: r.Wait}
+		return &RefusedError{Wait: r.Wait}
 	}
-	return r, nil
+	return nil
 }
 
 // abandon gives permits back on behalf of a caller that is leaving.
@@ -244,7 +244,7 @@ func (q *queue) release(c *caller) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.busy && len(q.spare) < mostTogether {
-		c.ctx, c.reply = nil, reply{}
+		c.ctx = nil
 		q.spare = append(q.spare, c)
 	}
 }
