@@ -458,7 +458,7 @@ function rarely(queue)
         local span, away = newer.last - max(older.first or before, horizon), math.abs(older.last - now)
         return not active(newer) and span <= share * min(1, away * 8 / backlog + 0.125)
       end)
-      share = share * 1.15
+      share = share * 1.5
     end
     return runs
   end
