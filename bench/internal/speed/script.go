@@ -114,16 +114,14 @@ func (b *bed) spreadRuns(ctx context.Context, t traffic) (float64, error) {
 	}, run)
 }
 
-// batch is what a grant costs in a question for 64 equal requests.
+// batch is what a grant costs in a question for 64 equal requests, of which one comes after the other.
 func batch(ctx context.Context, b *bed) ([]Figure, error) {
-	const gap = 100 * time.Microsecond
 	kinds := []struct {
 		what  string
 		quota fairlimit.Quota
-		step  time.Duration // between two questions
 	}{
-		{"quota never short", ample, 0},
-		{"1 per interval", fairlimit.Every(gap), sixtyFour * gap},
+		{"quota never short", ample},
+		{"1 per interval", fairlimit.Every(interval)},
 	}
 	var sides []measure // each behind its yardstick
 	for _, k := range kinds {
@@ -133,9 +131,9 @@ func batch(ctx context.Context, b *bed) ([]Figure, error) {
 		}
 		peer := b.peer(1_000_000, time.Second)
 		sides = append(sides, func(ctx context.Context) (float64, error) {
-			return b.pacedRuns(ctx, b.Calls/shorter, k.step, nothing, func() error { return peer(ctx, 1) })
+			return b.pacedRuns(ctx, b.Calls/shorter, 0, nothing, func() error { return peer(ctx, 1) })
 		}, func(ctx context.Context) (float64, error) {
-			micros, err := b.pacedRuns(ctx, b.Calls/shorter, k.step, nothing, func() error { _, err := e.take(ctx, ones(sixtyFour)...); return err })
+			micros, err := b.pacedRuns(ctx, b.Calls/shorter, 0, nothing, func() error { _, err := e.take(ctx, ones(sixtyFour)...); return err })
 			return micros / sixtyFour, err
 		})
 	}
