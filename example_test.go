@@ -248,3 +248,21 @@ func ExampleWithFallback() {
 	// <nil>
 	// true
 }
+
+// A server without replicas cannot promise that a turn outlives it: nobody goes, and nothing is consumed.
+func ExampleWithReplicas() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "registry", fairlimit.PerHour(5), fairlimit.WithReplicas(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	fmt.Println(errors.Is(limiter.Wait(ctx), fairlimit.ErrNotReplicated))
+	status, err := limiter.Status(ctx)
+	fmt.Println(status.Available, err)
+	// Output:
+	// true
+	// 5 <nil>
+}
