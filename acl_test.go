@@ -169,3 +169,31 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 		})
 	}
 }
+
+// TestAnACLOfAClusterNeedsToAllowItsMapAsWell is about what go-redis asks of a cluster before it sends anything on.
+func TestAnACLOfAClusterNeedsToAllowItsMapAsWell(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartCluster(t)
+	for _, also := range []string{"", "+cluster|slots"} {
+		words := []any{"acl", "setuser", "limited", "reset", "on", ">secret", "~fairlimit:*"}
+		for command := range strings.FieldsSeq(fairCommands) {
+			words = append(words, "+"+strings.ToLower(command))
+		}
+		if also != "" {
+			words = append(words, also)
+		}
+		for _, node := range append(slices.Clone(g.Masters), g.Replica) {
+			require.NoError(t, node.Client().Do(t.Context(), words...).Err())
+		}
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{g.Masters[0].Addr()}, Username: "limited", Password: "secret"})
+		l := limiter(t, rdb, fairlimit.PerHour(2))
+		allowed, err := l.Allow(t.Context())
+		require.NoError(t, rdb.Close())
+		if also == "" {
+			require.ErrorContains(t, err, "NOPERM")
+			continue
+		}
+		require.NoError(t, err)
+		require.True(t, allowed)
+	}
+}
