@@ -250,6 +250,7 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 			}
 		})
 	}
+	require.Eventually(t, func() bool { return went.Load() >= 10 }, 5*time.Second, time.Millisecond)
 	server.Restart()
 	time.Sleep(100 * time.Millisecond)
 	stop()

@@ -2,6 +2,8 @@ package redistest_test
 
 import (
 	"context"
+	"errors"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -63,7 +65,11 @@ func TestAProxyLosesReplies(t *testing.T) {
 			proxy.Lose(2, "Incr", c.how)
 			require.NoError(t, rdb.Ping(t.Context()).Err(), "another word")
 			for range 2 {
-				require.Error(t, rdb.Incr(t.Context(), "n").Err())
+				var network net.Error
+				err := rdb.Incr(t.Context(), "n").Err()
+				require.Error(t, err)
+				timedOut := errors.As(err, &network) && network.Timeout()
+				require.Equal(t, c.how == redistest.Unanswered, timedOut, "%v", err)
 			}
 			require.Equal(t, 2, proxy.Lost())
 			n, _ := direct.Get(t.Context(), "n").Int()
