@@ -69,6 +69,9 @@ func StartCluster(t testing.TB) *ClusterGroup {
 	if err := follow(g.Replica, nodes); err != nil {
 		t.Fatal(err)
 	}
+	if err := heard(g.Masters[0]); err != nil {
+		t.Fatal(err)
+	}
 	g.Client = redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs:                      []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()},
 		ClusterStateReloadInterval: time.Second, // 10 s unless told otherwise, and a failover is noticed as late
