@@ -30,20 +30,33 @@ func snap(t testing.TB, f *fair) snapshot {
 	return snapshot{f.client.Get(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val()}
 }
 
-func TestWhatWasLostCountsAsFullForWhoKnowsOfIt(t *testing.T) {
+func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for how, lose := range losses {
-			f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
-			queued(t, f, 1, 1)
-			before := snap(t, f)
-			queued(t, f, 3, 1) // the last after a second
-			at(100 * time.Millisecond)
-			lose(t, f, before)
-			require.False(t, take(t, f, engine.Request{N: 1, MaxWait: 10*time.Second + 899*time.Millisecond})[0].Granted, how)
-			require.Equal(t, 10*time.Second+900*time.Millisecond, queuedWait(t, f), "%s: ten seconds after the newest slot", how)
-			require.Equal(t, 10*time.Second+900*time.Millisecond, queuedWait(t, f), "%s: and from then on as ever", how)
-		}
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
+		queued(t, f, 4, 1) // the last after a second
+		at(100 * time.Millisecond)
+		w.rdb.Del(t.Context(), f.key)
+		require.False(t, take(t, f, engine.Request{N: 1, MaxWait: 10*time.Second + 899*time.Millisecond})[0].Granted)
+		require.Equal(t, 10*time.Second+900*time.Millisecond, queuedWait(t, f), "ten seconds after the newest slot")
+		require.Equal(t, 10*time.Second+900*time.Millisecond, queuedWait(t, f), "and from then on as ever")
+	})
+}
+
+func TestWhatAnOlderStateLacksCountsAtTheNewestSlot(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
+		other := f.joins(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
+		queued(t, f, 1, 1)
+		queued(t, other, 1, 1)
+		before := snap(t, f)
+		at(500 * time.Millisecond)
+		queued(t, f, 2, 1) // now and half a second later
+		losses["the key is as it was before"](t, f, before)
+		require.Equal(t, 500*time.Millisecond, queuedWait(t, f), "two at once at the newest slot are the third and the fourth; a fifth fits as they count")
+		require.Equal(t, 1500*time.Millisecond, queuedWait(t, f))
+		require.Equal(t, 1500*time.Millisecond, queuedWait(t, other), "whoever was told of less has nothing to add")
 	})
 }
 
@@ -128,16 +141,36 @@ func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 	})
 }
 
-func TestALateReturnToAQueueThatWasRolledBackChangesNothing(t *testing.T) {
+func TestAReturnToAnOlderStateGivesBackNoMoreThanWasGranted(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		kept := queued(t, f, 2, 1)
 		before := snap(t, f)
-		lost := queued(t, f, 2, 1)
+		lost := queued(t, f, 3, 1)
 		losses["the key is as it was before"](t, f, before)
+		giveBack(t, f, lost[1])
+		require.Equal(t, 5*time.Second, wait(t, f), "the last is still held")
 		giveBack(t, f, append(lost, kept...)...)
-		require.Equal(t, 4*time.Second, queuedWait(t, f))
+		require.Equal(t, time.Second, wait(t, f))
+	})
+}
+
+func TestAStrangersTurnOnAnOlderStateMakesItFullForWhoKnowsBetter(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
+		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Second})
+		queued(t, f, 1, 1)
+		before := snap(t, f)
+		lost := queued(t, f, 3, 1)
+		losses["the key is as it was before"](t, f, before)
+		at(10 * time.Millisecond)
+		granted := queued(t, stranger, 1, 1)
+		require.Equal(t, 1990*time.Millisecond, queuedWait(t, f))
+		giveBack(t, f, lost...)
+		giveBack(t, stranger, granted...)
+		require.Equal(t, 1990*time.Millisecond, queuedWait(t, f), "which turns are held is no longer known")
 	})
 }
 

@@ -26,10 +26,10 @@
 --   fair2 <generation> <sequence> <clock> <windows> <how many lines>[ <offset> <ends> <lost> <forgiven> <blind>]
 --   <last> <total> <length> <origin> <digits> <digits>[ <idle> <coarse> <moments> <sealed>]:<cell><cell>...      a line for each window, a track
 --
--- The sequence counts what was written in this generation, at the clock, last by a caller held to these windows. What stands in brackets is left out
--- while all of it is 0. The key ends when the newest slot has left the longest window, or at <ends> if turns were given back: it never ends
--- sooner than somebody was told, so that a key that is missing before that was lost. What was lost, up to the slot <lost>, counts as full.
--- Who was told an end up to <forgiven> has lost nothing: the queue was reset.
+-- The sequence counts the permits granted in this generation. It was written at the clock, last by a caller held to these windows. What stands in
+-- brackets is left out while all of it is 0. The key ends when the newest slot has left the longest window, or at <ends> if turns were given back:
+-- it never ends sooner than somebody was told, so that a key that is missing before that was lost. What was lost, up to the slot <lost>, counts
+-- as full. Who was told an end up to <forgiven> has lost nothing: the queue was reset.
 --
 -- A cell is a slot, after the origin, and the running total of the permits granted up to it, in so many digits. It stands for the permits since
 -- the cell before, all counted at its slot, the last of theirs; that is the safe side. The first cell is the last that has left the window, a
@@ -209,7 +209,7 @@ local function take(queue)
             if track.total > 9999999999 then return redis.error_reply('FULL the queue holds more permits than it can count') end
           end
         end
-        tail, granted = slot, true
+        tail, granted, queue.sequence = slot, true, queue.sequence + permits * together
         if count > 1 and spacing > 0 then
           local more = rarely(queue).in_a_row(slot, longest - wait, count - together)
           if more > 0 then tail, together, step = slot + more * spacing, together + more, spacing end
@@ -227,7 +227,6 @@ end
 local function write_queue(queue)
   local format, tail, natural, newest = string.format, bounds(queue)
   local now, notes, count = queue.now, '', #queue
-  queue.sequence = queue.sequence + 1
   if queue.ends > natural or queue.offset + queue.lost + queue.forgiven + queue.blind > 0 then
     notes = rarely(queue).notes(natural)
   else
@@ -321,7 +320,7 @@ function rarely(queue)
     local track, spacing = queue[1], queue.spacing
     if queue[2] or track.most > 1 or track.coarse or not extends(track, slot + spacing, 1, spacing) then return 0 end
     local more = max(0, min(count, floor(left / spacing), 9999999999 - track.total))
-    track.last, track.total = track.last + more * spacing, track.total + more
+    track.last, track.total, queue.sequence = track.last + more * spacing, track.total + more, queue.sequence + more
     return more
   end
 
@@ -656,16 +655,29 @@ function rarely(queue)
     return waking
   end
 
-  -- What the caller was told and this state does not know of was lost: it counts as full. Reports whether there is anything.
+  -- What the caller was told and this state does not know of was lost: it counts as full. If nobody has written since, so that the state is just an
+  -- older one, as many permits as are missing count instead, all at the newest slot. That is the safe side, even if some of them are given back: in
+  -- place of one that counts too late, one that counts too early is free again. Reports whether there is anything.
   function seldom.heal(told, when, written, server)
     local generation, sequence, clock = string.match(told, '^(%w+) (%d+) (%d+)$')
     local newest, ends = string.match(when, '^(%d+) (%d+)$')
-    local rolled_back = generation == queue.generation
-    newest, ends = newest + queue.offset, ends + 0
-    if ends <= server or rolled_back and sequence + 0 <= queue.sequence and clock + 0 <= written then return false end
-    if not rolled_back and (ends <= queue.forgiven or newest <= queue.lost) then return false end
+    local missing = generation == queue.generation and sequence - queue.sequence
+    newest, ends, clock = newest + queue.offset, ends + 0, clock + 0
+    if ends <= server or missing and missing <= 0 and clock <= written then return false end
+    if not missing and (ends <= queue.forgiven or newest <= queue.lost) then return false end
+    if missing and missing > 0 and written <= clock then
+      for _, track in ipairs(queue) do
+        local closed, last = track.closed, track.last
+        if newest + track.length > queue.now then
+          if last > 0 and last < newest then closed[#closed + 1], closed[#closed + 2] = last, track.total end
+          track.last, track.total = max(last, newest), track.total + missing
+        end
+      end
+      queue.sequence = sequence + 0
+      return true
+    end
     queue.lost = max(queue.lost, newest)
-    if rolled_back then queue.generation, queue.sequence = ARGV[2], 0 end
+    if missing then queue.generation = ARGV[2] end
     return true
   end
 
