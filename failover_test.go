@@ -152,12 +152,17 @@ func TestAFailoverThatIsPlannedLosesNothing(t *testing.T) {
 			}
 		})
 	}
+	goesOn := func() {
+		before := went.Load()
+		require.Eventually(t, func() bool { return went.Load() >= before+100 }, 20*time.Second, time.Millisecond)
+	}
+	goesOn()
 	require.NoError(t, g.Replica.Client().ClusterFailover(t.Context()).Err())
 	require.Eventually(t, func() bool {
 		info, err := g.Replica.Client().Info(t.Context(), "replication").Result()
 		return err == nil && strings.Contains(info, "role:master")
 	}, 20*time.Second, 10*time.Millisecond)
-	time.Sleep(300 * time.Millisecond)
+	goesOn()
 	stop()
 	calling.Wait()
 	used := int64(permits - status(t, l).Available)
