@@ -29,25 +29,25 @@ func each(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, second t
 
 // limiter is one limiter as a test sees it: its engine, its administration, and its keys in Redis.
 type limiter struct {
-	t    *testing.T
+	t    testing.TB
 	rdb  redis.UniversalClient
 	name string
 	engine.Engine
 	*window.Admin
 }
 
-func newLimiter(t *testing.T, rdb redis.UniversalClient, permits int, per time.Duration, opts ...window.Option) *limiter {
+func newLimiter(t testing.TB, rdb redis.UniversalClient, permits int, per time.Duration, opts ...window.Option) *limiter {
 	return namedLimiter(t, rdb, redistest.Name(t), permits, per, opts...)
 }
 
-func namedLimiter(t *testing.T, rdb redis.UniversalClient, name string, permits int, per time.Duration, opts ...window.Option) *limiter {
+func namedLimiter(t testing.TB, rdb redis.UniversalClient, name string, permits int, per time.Duration, opts ...window.Option) *limiter {
 	t.Helper()
 	e, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: engine.Quota{Permits: permits, Per: per}})
 	require.NoError(t, err)
 	return &limiter{t: t, rdb: rdb, name: name, Engine: e, Admin: open(t, rdb, name)}
 }
 
-func open(t *testing.T, rdb redis.UniversalClient, name string, opts ...window.Option) *window.Admin {
+func open(t testing.TB, rdb redis.UniversalClient, name string, opts ...window.Option) *window.Admin {
 	t.Helper()
 	a, err := window.Open(rdb, name, opts...)
 	require.NoError(t, err)
@@ -139,14 +139,14 @@ func (l *limiter) run(callers, grants int) (sent, received []time.Time) {
 
 // strict holds for grants that happened some time between sent and received: the permits-th after any one lies at least per later. The clocks
 // of the test and of the server may differ in rate by 100 ppm.
-func strict(t *testing.T, sent, received []time.Time, permits int, per time.Duration) {
+func strict(t testing.TB, sent, received []time.Time, permits int, per time.Duration) {
 	t.Helper()
 	for i := range len(sent) - permits {
 		require.GreaterOrEqual(t, received[i+permits].Sub(sent[i]), per-per/10_000, "grants %d and %d", i, i+permits)
 	}
 }
 
-func keysLeft(t *testing.T, rdb redis.UniversalClient, name string) []string {
+func keysLeft(t testing.TB, rdb redis.UniversalClient, name string) []string {
 	t.Helper()
 	var left []string
 	for _, key := range []string{name, "{" + name + "}:value", "{" + name + "}:permits"} {

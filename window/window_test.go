@@ -1,7 +1,6 @@
 package window_test
 
 import (
-	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -321,33 +320,4 @@ func TestOnACluster(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, done)
 	}
-}
-
-func TestNoRunHoldsUpTheServer(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartServer(t)
-	l := newLimiter(t, server.Client(), 20_000, 500*time.Millisecond)
-	for range 3 {
-		l.fill(10_000, 1)
-		time.Sleep(510 * time.Millisecond)
-	}
-	requests := make([]engine.Request, 128)
-	l.do("CONFIG", "RESETSTAT")
-	for i := range requests {
-		requests[i].N = 1 + i*140
-	}
-	l.fill(2000, 9)
-	for range 50 {
-		_, err := l.Take(t.Context(), requests)
-		require.NoError(t, err)
-		_, err = l.Status(t.Context())
-		require.NoError(t, err)
-	}
-	stats := fmt.Sprint(l.do("INFO", "commandstats"))
-	found := regexp.MustCompile(`cmdstat_evalsha:.*usec_per_call=([0-9.]+)`).FindStringSubmatch(stats)
-	require.NotNil(t, found, stats)
-	mean, err := strconv.ParseFloat(found[1], 64)
-	require.NoError(t, err)
-	t.Logf("%v µs a run", mean)
-	require.Less(t, mean, 1000.0)
 }
