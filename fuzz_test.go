@@ -189,9 +189,18 @@ func FuzzOptions(f *testing.F) {
 		add(c)
 	}
 	for _, q := range []fairlimit.Quota{
-		{}, {Permits: 1}, {Permits: -1, Per: 1}, {Permits: 1, Per: 1}, {Permits: 5, Per: time.Second, Burst: 1}, {Permits: 5, Per: time.Second, Burst: 5},
-		{Permits: 5, Per: time.Second, Burst: 6}, {Permits: 1000, Per: 10 * time.Microsecond, Burst: 1}, {Permits: 1_000_000_000, Per: time.Second},
-		{Permits: 1_000_000_001, Per: time.Hour}, {Permits: 3, Per: 10 * 365 * 24 * time.Hour}, {Permits: math.MaxInt, Per: math.MaxInt64, Burst: math.MaxInt},
+		{},
+		{Permits: 1},
+		{Permits: -1, Per: 1},
+		{Permits: 1, Per: 1},
+		{Permits: 5, Per: time.Second, Burst: 1},
+		{Permits: 5, Per: time.Second, Burst: 5},
+		{Permits: 5, Per: time.Second, Burst: 6},
+		{Permits: 1000, Per: 10 * time.Microsecond, Burst: 1},
+		{Permits: 1_000_000_000, Per: time.Second},
+		{Permits: 1_000_000_001, Per: time.Hour},
+		{Permits: 3, Per: 10 * 365 * 24 * time.Hour},
+		{Permits: math.MaxInt, Per: math.MaxInt64, Burst: math.MaxInt},
 		{Permits: 7, Per: 1234567 * time.Nanosecond, Burst: 3},
 	} {
 		c := plain

@@ -1,0 +1,199 @@
+// Package linear checks histories of concurrent calls of an engine: whether there is an order of all calls, each at one moment between its beginning
+// and its end, in which every answer is the one that the definition of the queue demands.
+//
+// The definition: granted slots s₁ ≤ s₂ ≤ … stay; a request for n permits at t gets the smallest x ≥ max(t, last slot) such that in every window
+// (x−length, x] the permits with slots there plus n are at most the window's; it is refused if x − t is over its limit. The checker is porcupine.
+package linear
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// All moments are microseconds on the queue's clock.
+type window struct {
+	permits int
+	length  int64
+}
+
+// slot is a turn that is held.
+type slot struct {
+	at int64
+	n  int
+}
+
+// state is a queue: what is held, in order, and a moment before which nothing happens any more. It is never changed.
+type state struct {
+	now  int64
+	held []slot
+}
+
+// What is asked, and what is answered. A call of unknown outcome has happened once or not at all, at any time after it began.
+type (
+	take    []engine.Request
+	back    struct{ engine.Grant }
+	answers []engine.Answer
+	done    struct{}
+	unknown struct{}
+)
+
+// model is the definition. A call of Take whose outcome is unknown is taken to be answered by the backlog: it must not be the moment at which it runs that
+// decides its slot, so where such calls are lost, the queue has to be longer than the history.
+func model(windows []window) porcupine.Model {
+	longest := slices.MaxFunc(windows, func(a, b window) int { return int(a.length - b.length) }).length
+	queue := definition{windows, longest}
+	m := porcupine.NondeterministicModel{
+		Init: func() []any { return []any{state{}} },
+		Step: func(before, input, output any) (after []any) {
+			for _, s := range queue.step(before.(state), input, output) {
+				after = append(after, s)
+			}
+			return after
+		},
+		Equal: func(a, b any) bool {
+			return a.(state).now == b.(state).now && slices.Equal(a.(state).held, b.(state).held)
+		},
+		DescribeOperation: func(input, output any) string {
+			return fmt.Sprintf("%T%v → %T%v", input, input, output, output)
+		},
+	}
+	return m.ToModel()
+}
+
+type definition struct {
+	windows []window
+	longest int64
+}
+
+// step returns the states in which the queue may be once the call has been answered so; none if it cannot be.
+func (d definition) step(s state, input, output any) []state {
+	_, lost := output.(unknown)
+	switch in := input.(type) {
+	case back:
+		after := d.giveBack(s, in.Grant)
+		if lost {
+			after = append(after, s)
+		}
+		return after
+	case take:
+		if lost {
+			return append(d.lost(s, in, math.MaxInt64), s)
+		}
+		return d.take(s, in, output.(answers))
+	}
+	panic(fmt.Sprintf("linear: %T is no call", input))
+}
+
+// take runs the requests one after the other, at one moment.
+func (d definition) take(s state, requests take, told answers) []state {
+	if len(told) < 1 || len(told) > len(requests) {
+		return nil
+	}
+	now, known := int64(0), false
+	for i, a := range told {
+		r := requests[i]
+		x := d.earliest(s, r.N)
+		wait := a.Wait.Microseconds()
+		if a.Granted {
+			x = max(x, a.Grant.At-wait)
+		}
+		if ran := x - wait; !known {
+			now, known = ran, true
+		} else if ran != now {
+			return nil
+		}
+		if now < s.now || a.Granted != (x-now <= r.MaxWait.Microseconds()) {
+			return nil
+		}
+		if a.Granted {
+			if a.Grant.At != x || a.Grant.N != r.N {
+				return nil
+			}
+			s = d.hold(s, now, slot{x, r.N})
+		}
+	}
+	return []state{d.hold(s, now)}
+}
+
+// lost is what requests may have done that were run before the given moment and whose answers nobody has seen: the first of them is granted or refused,
+// and so are the others, or those behind it are left for another question, which never came.
+func (d definition) lost(s state, requests take, before int64) (after []state) {
+	if len(requests) == 0 {
+		return nil
+	}
+	x := d.earliest(s, requests[0].N)
+	longest := requests[0].MaxWait.Microseconds()
+	if from := max(s.now, x-longest); from < before && from <= x {
+		granted := d.hold(s, from, slot{x, requests[0].N})
+		after = append(append(after, granted), d.lost(granted, requests[1:], before)...)
+	}
+	if refused := min(before, x-longest); s.now < refused {
+		after = append(append(after, s), d.lost(s, requests[1:], refused)...)
+	}
+	return after
+}
+
+// giveBack frees a turn while it lies ahead, and one that nobody has gone with at any time. When it was run is not known.
+func (d definition) giveBack(s state, g engine.Grant) []state {
+	at := slices.Index(s.held, slot{g.At, g.N})
+	if at < 0 || !g.Unused && g.At <= s.now {
+		return []state{s}
+	}
+	freed := state{s.now, slices.Delete(slices.Clone(s.held), at, at+1)}
+	if g.Unused {
+		return []state{freed}
+	}
+	return []state{freed, d.hold(s, g.At)}
+}
+
+// earliest is the slot that the turns held allow, whatever the moment.
+func (d definition) earliest(s state, n int) (x int64) {
+	if len(s.held) > 0 {
+		x = s.held[len(s.held)-1].at
+	}
+	for _, w := range d.windows {
+		inside := n
+		for _, h := range slices.Backward(s.held) {
+			if inside += h.n; inside > w.permits {
+				x = max(x, h.at+w.length)
+				break
+			}
+		}
+	}
+	return x
+}
+
+// hold adds turns, and forgets those that have left every window.
+func (d definition) hold(s state, now int64, more ...slot) state {
+	passed := 0
+	for passed < len(s.held) && s.held[passed].at+d.longest <= now {
+		passed++
+	}
+	return state{max(s.now, now), slices.Concat(s.held[passed:], more)}
+}
+
+func (s take) String() string {
+	var words []string
+	for _, r := range s {
+		words = append(words, fmt.Sprintf("%d within %v", r.N, r.MaxWait))
+	}
+	return "(" + strings.Join(words, ", ") + ")"
+}
+
+func (a answers) String() string {
+	var words []string
+	for _, one := range a {
+		if one.Granted {
+			words = append(words, fmt.Sprintf("%d µs after %v", one.Grant.At, one.Wait))
+		} else {
+			words = append(words, fmt.Sprintf("refused, %v", one.Wait))
+		}
+	}
+	return "(" + strings.Join(words, ", ") + ")"
+}
