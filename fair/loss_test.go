@@ -134,12 +134,16 @@ func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 		require.NoError(t, f.Reset(t.Context()))
 		require.True(t, take(t, other, engine.Request{N: 1})[0].Granted)
 	})
-	t.Run("it was reset when it was gone", func(t *testing.T) {
+	t.Run("a stranger reset it when it was gone", func(t *testing.T) {
 		f, _ := w.queue(t, quota)
+		other, stranger := f.joins(t, quota), f.joins(t, quota)
 		queued(t, f, 5, 1)
+		queued(t, other, 5, 1)
 		f.client.Del(t.Context(), f.key)
-		require.NoError(t, f.Reset(t.Context()))
+		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
+		require.NoError(t, stranger.Reset(t.Context()))
 		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+		require.Equal(t, time.Minute, wait(t, other))
 	})
 }
 

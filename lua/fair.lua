@@ -681,14 +681,15 @@ function rarely(queue)
     return true
   end
 
-  -- Leaves a queue without turns, that tells those who know of turns that these were not lost but forgotten.
+  -- Leaves a queue without turns, that tells those who know of turns that these were not lost but forgotten. Those may know of more than this caller
+  -- and the key do, where something was lost before: so it stays for an hour, or two lengths, at least.
   function seldom.reset(when, server)
     local left = redis.pcall('PTTL', KEYS[1])
     if type(left) == 'table' then return redis.error_reply(left.err) end
     local told = string.match(when, ' (%d+)$') or 0
-    queue.now, queue.forgiven = server, max(told + 0, left > 0 and server + (left + 1) * 1000 or 0)
-    if queue.forgiven <= server then return redis.pcall('DEL', KEYS[1]) end
+    queue.now, queue.forgiven = server, max(told + 0, server + (left + 1) * 1000, server + 3600000000)
     seldom.join('reset', queue.windows)
+    for _, track in ipairs(queue) do queue.forgiven = max(queue.forgiven, server + 2 * track.length) end
     return write_queue(queue) or 1
   end
 
