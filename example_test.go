@@ -41,7 +41,7 @@ func Example() {
 	// call 2
 }
 
-// Two quotas at once: 20 per second, and 30 per 2 minutes. The thirty-first call waits for the longer one.
+// Two quotas at once: 20 per second, and 30 per 2 minutes. The thirty-first permit waits for the longer one, and the turn that it is part of.
 func ExampleWithExtraQuota() {
 	server := redisServer()
 	defer server.Close()
@@ -63,7 +63,7 @@ func ExampleWithExtraQuota() {
 	// 2m0s
 }
 
-// Evenly spaced calls: the upstream allows ten a second, and would rather not have them all at once.
+// Evenly spaced calls: the upstream allows ten a minute, and would rather not have them all at once.
 func ExampleQuota() {
 	server := redisServer()
 	defer server.Close()

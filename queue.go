@@ -138,7 +138,7 @@ func (q *queue) ask(ctx context.Context, n int, patience time.Duration, r *reply
 		<-c.told
 	case <-ctx.Done():
 		if c.state.CompareAndSwap(pending, gone) {
-			return left(ctx, "left before the answer came, what it grants is given back")
+			return left(ctx, "left before the answer came; what it grants is given back when it comes")
 		}
 		if <-c.told; c.reply.Granted {
 			q.abandon(ctx, c.reply.Grant)
