@@ -1,5 +1,5 @@
 // Command bench shows who is fair: it puts callers in many processes under one quota, lets them call an upstream that keeps a strict log, and
-// reports what that upstream saw. Its sub-command speed shows what the library costs.
+// reports what that upstream saw. Its sub-command speed shows what the library costs, and soak whether it keeps its promises while things break.
 package main
 
 import (
@@ -62,6 +62,9 @@ func main() {
 func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	if len(args) > 0 && args[0] == "speed" {
 		return runSpeed(ctx, args[1:], stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == "soak" {
+		return runSoak(ctx, args[1:], stdout, stderr)
 	}
 	p, err := parse(args, stdout)
 	switch {

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/soak"
+)
+
+const soakIntro = `bench soak breaks things under load for a while, and judges whether every promise is kept. It starts a redis-server of its own.
+
+  go run ./bench soak                       three minutes
+  go run ./bench soak -duration 1h -seed 7
+
+`
+
+// soakPlan is what the command line asks for.
+type soakPlan struct {
+	run  soak.Run
+	json string
+}
+
+// parseSoak reads the command line behind "soak". What -h prints goes to help, and the error is flag.ErrHelp.
+func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
+	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.DurationVar(&p.run.Duration, "duration", 3*time.Minute, "how long callers call and things break")
+	flags.Uint64Var(&p.run.Seed, "seed", 0, "of what callers do and what breaks (default: another each time)")
+	flags.StringVar(&p.json, "json", "", "`file` for the report as JSON; - is standard output")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(help, soakIntro)
+		flags.SetOutput(help)
+		flags.PrintDefaults()
+		return p, err
+	case err != nil:
+		return p, fmt.Errorf("%w (-h explains the flags)", err)
+	case flags.NArg() > 0:
+		return p, fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
+	case p.run.Duration <= 0:
+		return p, fmt.Errorf("-duration is %v, want more than 0", p.run.Duration)
+	}
+	if p.run.Seed == 0 {
+		p.run.Seed = 1 + rand.Uint64N(1<<32)
+	}
+	return p, nil
+}
+
+// runSoak is the command "soak". It ends with an error only where a promise was broken.
+func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) int {
+	p, err := parseSoak(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return fine
+	case err != nil:
+		return refuse(stderr, err)
+	}
+	lines, table, err := outputs(p.json, stdout, stderr)
+	if err != nil {
+		return refuse(stderr, err)
+	}
+	defer lines.Close()
+	p.run.Progress = func(r soak.Report) {
+		faults := 0
+		for _, count := range r.Faults {
+			faults += count
+		}
+		fmt.Fprintf(stderr, "%.0f of %.0f s, seed %d: %d calls, %d permits let through, %d faults, %d of them lost data\n",
+			r.Seconds, p.run.Duration.Seconds(), r.Seed, r.Calls, r.Permits, faults, r.Losses)
+	}
+	report, err := p.run.Do(ctx)
+	switch {
+	case errors.Is(err, soak.ErrStuck):
+		fmt.Fprintln(stderr, "bench:", err)
+		return faulty
+	case err != nil:
+		return refuse(stderr, err)
+	}
+	if err := json.NewEncoder(lines).Encode(report); err != nil {
+		return refuse(stderr, err)
+	}
+	if err := report.Table(table); err != nil {
+		return refuse(stderr, err)
+	}
+	if len(report.Broken) > 0 {
+		return faulty
+	}
+	return fine
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/soak"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestFlagsOfSoak(t *testing.T) {
+	p, err := parseSoak(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Minute, p.run.Duration)
+	require.NotZero(t, p.run.Seed, "another each time")
+
+	p, err = parseSoak([]string{"-duration", "1h", "-seed", "7", "-json", "-"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, p.run.Duration)
+	require.EqualValues(t, 7, p.run.Seed)
+	require.Equal(t, "-", p.json)
+}
+
+func TestWhatSoakCannotDoIsToldInOneLine(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no such flag": {[]string{"-nothing"}, "-h"},
+		"an argument":  {[]string{"hard"}, "-h"},
+		"no time":      {[]string{"-duration", "0s"}, "-duration"},
+		"no server":    {nil, "redis-server in PATH"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := bench(t.Context(), t, append([]string{"soak"}, c.args...)...)
+			p.Env = append(p.Env, "PATH="+t.TempDir())
+			require.Equal(t, 2, p.status(t, p.Run()))
+			require.Empty(t, p.stdout.String())
+			require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
+			require.Contains(t, p.stderr.String(), c.says)
+		})
+	}
+}
+
+func TestSoakReports(t *testing.T) {
+	_ = redistest.Standalone(t) // skips where there is no Redis
+	p := bench(t.Context(), t, "soak", "-duration", "1500ms", "-seed", "2", "-json", "-")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	var r soak.Report
+	require.NoError(t, json.Unmarshal(p.stdout.Bytes(), &r))
+	require.Empty(t, r.Broken)
+	require.Positive(t, r.Permits)
+	require.Contains(t, p.stderr.String(), "every promise was kept")
+}
