@@ -94,6 +94,38 @@ func TestARefusedCallerIsNotForgotten(t *testing.T) {
 	})
 }
 
+func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
+		careful := busy.joins(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
+		for now := time.Duration(0); now < 30*time.Second; now += 100 * time.Millisecond {
+			at(now)
+			take(t, busy, engine.Request{N: 1})
+			require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted)
+		}
+		require.Greater(t, w.ttl(t, busy), 9*time.Second, "its window is kept")
+	})
+}
+
+func TestACallerThatComesByWithinTwiceItsPerIsHeldToItsQuota(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
+		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
+		require.True(t, take(t, careful, engine.Request{N: 1})[0].Granted)
+		for now := 100 * time.Millisecond; now < 22*time.Second; now += 100 * time.Millisecond {
+			at(now)
+			if now == 9*time.Second {
+				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted)
+			}
+			take(t, busy, engine.Request{N: 1})
+		}
+		at(24 * time.Second)
+		require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted)
+	})
+}
+
 func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -112,7 +144,7 @@ func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
 	require.LessOrEqual(t, strings.Count(state, "\n"), 1+16, "the head and a line for each window")
 	require.LessOrEqual(t, len(state), 16*mostState)
 
-	for _, passed := range []time.Duration{2 * time.Hour, 5 * time.Hour} {
+	for _, passed := range []time.Duration{2 * time.Hour, 6 * time.Hour} {
 		at(passed)
 		queued(t, f, 1, 1)
 	}

@@ -149,9 +149,10 @@ func (f *fair) Status(ctx context.Context) (engine.Status, error) {
 }
 
 func (f *fair) Reset(ctx context.Context) error {
+	before := f.memory.now()
 	_, err := f.ask(ctx, f.script, f.args("reset"))
 	if err == nil {
-		f.memory.forget()
+		f.memory.forget(before)
 	}
 	return err
 }

@@ -1,10 +1,13 @@
 package fair
 
 import (
+	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -178,6 +181,102 @@ func TestAStrangersTurnOnAnOlderStateMakesItFullForWhoKnowsBetter(t *testing.T) 
 		giveBack(t, stranger, granted...)
 		require.Equal(t, 1990*time.Millisecond, queuedWait(t, f), "which turns are held is no longer known")
 	})
+}
+
+// What is missing may be others' permits, who keep another pace.
+func TestWhatAnOlderStateLacksIsNotSpreadByThePaceOfWhoeverCallsNext(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 50, Per: time.Minute})
+		b := a.joins(t, engine.Quota{Permits: 40, Per: time.Second})
+		queued(t, a, 1, 1)
+		before := snap(t, a)
+		at(10 * time.Second)
+		queued(t, b, 40, 1)
+		granted := 40
+		for s := 12; s < 70; s++ {
+			at(time.Duration(s) * time.Second)
+			if s == 20 {
+				before.restore(t, a)
+			}
+			if take(t, a, engine.Request{N: 1})[0].Granted {
+				granted++
+			}
+		}
+		require.LessOrEqual(t, granted, 50, "in a minute")
+	})
+}
+
+func TestATurnOfAStateThatWasLostCannotBeGivenBackToAnother(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
+		queued(t, f, 1, 10)
+		before := snap(t, f)
+		lost := queued(t, f, 1, 10)
+		w.rdb.Del(t.Context(), f.key)
+		queued(t, f, 1, 10)
+		before.restore(t, f)
+		held := queued(t, f, 1, 10)
+		giveBack(t, f, lost...)
+		require.GreaterOrEqual(t, queued(t, f, 1, 10)[0].At, held[0].At+10*time.Second.Microseconds())
+	})
+}
+
+func TestWhoWasToldMoreBeforeALossLearnsWhatItIsGrantedAfterIt(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+	other := f.joins(t, engine.Quota{Permits: 10, Per: time.Second})
+	queued(t, other, 1, 1)
+	before := snap(t, f)
+	queued(t, f, 19, 1)
+	before.restore(t, f)
+	for _, now := range []time.Duration{900, 1800, 2700} {
+		at(now * time.Millisecond)
+		queued(t, other, 1, 1)
+	}
+	at(2800 * time.Millisecond)
+	newest := queued(t, f, 6, 1)
+	w.rdb.Del(t.Context(), f.key)
+	require.GreaterOrEqual(t, queued(t, f, 10, 1)[0].At, newest[5].At+time.Second.Microseconds())
+}
+
+// afterReset calls do when a Reset has been answered, before its answer arrives.
+type afterReset struct {
+	cutOff
+	do func()
+}
+
+func (h *afterReset) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if do := h.do; do != nil && slices.Contains(cmd.Args(), any("reset")) && err == nil {
+			h.do = nil
+			do()
+		}
+		return err
+	}
+}
+
+func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Standalone(t)
+	f := build(t, rdb, engine.Quota{Permits: 2, Per: time.Hour})
+	require.NoError(t, f.Reset(t.Context()), "teaches the server the script")
+	rdb.AddHook(&afterReset{do: func() { queued(t, f, 2, 1) }})
+	require.NoError(t, f.Reset(t.Context()))
+	require.NoError(t, rdb.Del(t.Context(), f.key).Err())
+	require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
+}
+
+func TestAResetEndsAStateOfAnyAge(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Hour})
+	require.NoError(t, w.rdb.Do(t.Context(), "set", f.key, "x", "px", 9_000_000_000_000_000).Err())
+	require.NoError(t, f.Reset(t.Context()))
+	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
 
 // Whatever is lost, whenever: as long as a caller that was told of the newest turn makes the next call, all turns ever granted keep every window.

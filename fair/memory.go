@@ -33,18 +33,29 @@ func (m *memory) recall() (state, when string) {
 	return fmt.Sprint(m.told.generation, " ", m.told.sequence, " ", m.told.clock), fmt.Sprint(m.told.newest, " ", m.told.end)
 }
 
-// learn keeps what is newer than what is known: replies may arrive out of order.
+// learn keeps what is newer than what is known: replies may arrive out of order. A queue whose state was lost and begun anew may count less than
+// before, but its clock goes on.
 func (m *memory) learn(t told, left time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if t.generation == m.told.generation && t.sequence <= m.told.sequence {
+	if t.generation == m.told.generation && (t.clock < m.told.clock || t.clock == m.told.clock && t.sequence <= m.told.sequence) {
 		return
 	}
 	m.told, m.expires = t, time.Now().Add(left)
 }
 
-func (m *memory) forget() {
+// now is what is known, over or not.
+func (m *memory) now() told {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.told = told{}
+	return m.told
+}
+
+// forget drops what was told so far, unless something else has been learned since.
+func (m *memory) forget(t told) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.told == t {
+		m.told = told{}
+	}
 }

@@ -159,13 +159,13 @@ local function earliest(queue, tail, permits)
   return slot
 end
 
--- Whether the newest cell can stand for a permit at a later slot as well: in a coarse track for all of a 64th, else where it stays a row of single
--- permits one spacing apart.
-local function extends(track, slot, permits, spacing)
+-- Whether the newest cell can stand for a permit at a later slot as well: in a coarse track for all of a 64th, once its own slot has come so that
+-- nobody gives it back, else where it stays a row of single permits one spacing apart.
+local function extends(track, slot, permits, spacing, now)
   local coarse, length, last = track.coarse, track.length, track.last
   if coarse and slot < coarse then
     track.moments = track.moments + 1
-    return not track.sealed and math.floor(last * 64 / length) == math.floor(slot * 64 / length)
+    return last <= now and not track.sealed and math.floor(last * 64 / length) == math.floor(slot * 64 / length)
   elseif coarse then
     track.coarse, track.moments = track.moments > 130 and slot + length or nil, 1
     return false
@@ -198,7 +198,7 @@ local function take(queue)
         for j = 1, #queue do
           local track = queue[j]
           local last, closed = track.last, track.closed
-          if last > 0 and last < slot and not extends(track, slot, permits * together, spacing) then
+          if last > 0 and last < slot and not extends(track, slot, permits * together, spacing, now) then
             local n = #closed
             closed[n + 1], closed[n + 2], track.sealed = last, track.total, nil
           end
@@ -318,7 +318,7 @@ function rarely(queue)
   -- whose newest cell is a row. Returns how many.
   function seldom.in_a_row(slot, left, count)
     local track, spacing = queue[1], queue.spacing
-    if queue[2] or track.most > 1 or track.coarse or not extends(track, slot + spacing, 1, spacing) then return 0 end
+    if queue[2] or track.most > 1 or track.coarse or not extends(track, slot + spacing, 1, spacing, queue.now) then return 0 end
     local more = max(0, min(count, floor(left / spacing), 9999999999 - track.total))
     track.last, track.total, queue.sequence = track.last + more * spacing, track.total + more, queue.sequence + more
     return more
@@ -576,10 +576,10 @@ function rarely(queue)
     return { last = 0, total = 0, length = length, text = '', at = 1, stored = 0, from = 0, base = 0, closed = {}, shape = false }
   end
 
-  -- Lines up a track for each of the caller's windows, in that order, and behind them the tracks of callers who are held to others, until two
-  -- lengths have passed without a turn of theirs, so that one passes without them; of too many the longest stay, from which the others can be
-  -- made again. A track that is new starts from the next longer, or else the longest. Reports whether a track was found that is to be kept and
-  -- might soon not be.
+  -- Lines up a track for each of the caller's windows, in that order, and behind them the tracks of callers who are held to others, until three
+  -- lengths have passed since they were last noted, so that two pass without them; of too many the longest stay, from which the others can be made
+  -- again. A track that is new starts from the next longer, or else the longest. Reports whether the caller is to be noted, even if it is refused:
+  -- one whose track is new, or was last noted a length ago.
   local function line_up(windows)
     local lined, taken, others, waking, now = {}, {}, {}, false, queue.now
     for i, window in ipairs(windows) do
@@ -596,6 +596,7 @@ function rarely(queue)
         taken[track] = true
         waking = waking or track.idle and track.idle + track.length <= now
       else
+        waking = true
         track = new_track(window.length)
         for field, value in pairs(best) do track[field] = value end
         track.length, track.closed, track.shape, track.coarse, track.sealed = window.length, {}, false, nil, nil
@@ -603,7 +604,7 @@ function rarely(queue)
       track.most, track.idle, lined[i] = window.most, nil, track
     end
     for _, track in ipairs(queue) do
-      if not taken[track] and (not track.idle or track.idle + 2 * track.length > now) then
+      if not taken[track] and (not track.idle or track.idle + 3 * track.length > now) then
         track.idle = track.idle or now
         others[#others + 1] = track
       end
@@ -665,7 +666,8 @@ function rarely(queue)
     newest, ends, clock = newest + queue.offset, ends + 0, clock + 0
     if ends <= server or missing and missing <= 0 and clock <= written then return false end
     if not missing and (ends <= queue.forgiven or newest <= queue.lost) then return false end
-    if missing and missing > 0 and written <= clock then
+    if missing and missing > 0 and missing < 1000000000 and written <= clock then
+      if queue.pitch > 0 then forget_pace() end -- they may be those of callers who keep another
       for _, track in ipairs(queue) do
         local closed, last = track.closed, track.last
         if newest + track.length > queue.now then
@@ -677,7 +679,7 @@ function rarely(queue)
       return true
     end
     queue.lost = max(queue.lost, newest)
-    if missing then queue.generation = ARGV[2] end
+    if missing or written <= clock then queue.generation = ARGV[2] end -- turns of the state that was lost cannot be given back to this one
     return true
   end
 
@@ -690,6 +692,7 @@ function rarely(queue)
     queue.now, queue.forgiven = server, max(told + 0, server + (left + 1) * 1000, server + 3600000000)
     seldom.join('reset', queue.windows)
     for _, track in ipairs(queue) do queue.forgiven = max(queue.forgiven, server + 2 * track.length) end
+    queue.forgiven = min(queue.forgiven, 2 ^ 52)
     return write_queue(queue) or 1
   end
 
