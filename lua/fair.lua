@@ -692,7 +692,7 @@ function rarely(queue)
     queue.now, queue.forgiven = server, max(told + 0, server + (left + 1) * 1000, server + 3600000000)
     seldom.join('reset', queue.windows)
     for _, track in ipairs(queue) do queue.forgiven = max(queue.forgiven, server + 2 * track.length) end
-    queue.forgiven = min(queue.forgiven, 2 ^ 52)
+    queue.forgiven = min(queue.forgiven, 2 ^ 53 - 1)
     return write_queue(queue) or 1
   end
 
