@@ -43,10 +43,26 @@ A scenario may have clients, callers, a quota or a guard of its own (-list shows
 
 `
 
+// readFlags sets the flags that the arguments name. What -h prints, the intro and the flags, goes to help, and the error is flag.ErrHelp.
+func readFlags(flags *flag.FlagSet, args []string, intro string, help io.Writer) error {
+	flags.SetOutput(io.Discard)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Fprint(help, intro)
+		flags.SetOutput(help)
+		flags.PrintDefaults()
+		return err
+	case err != nil:
+		return fmt.Errorf("%w (-h explains the flags)", err)
+	case flags.NArg() > 0:
+		return fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
+	}
+	return nil
+}
+
 // parse reads the command line. What -h prints goes to help, and the error is flag.ErrHelp.
 func parse(args []string, help io.Writer) (p plan, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare, or all")
 	scenarioName := flags.String("scenario", "steady", "`names` of the ways in which callers behave, or all")
 	asked := load.Default
@@ -63,16 +79,8 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	flags.StringVar(&p.out, "out", "", "`directory` for the report with its pictures; none for no report (default: a new one for temporary files)")
 	flags.BoolVar(&p.list, "list", false, "list scenarios and engines, and end")
 
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(help, intro)
-		flags.SetOutput(help)
-		flags.PrintDefaults()
+	if err := readFlags(flags, args, intro, help); err != nil {
 		return p, err
-	case err != nil:
-		return p, fmt.Errorf("%w (-h explains the flags)", err)
-	case flags.NArg() > 0:
-		return p, fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
 	}
 
 	if p.simulate && p.redis != "" {

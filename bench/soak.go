@@ -30,21 +30,13 @@ type soakPlan struct {
 // parseSoak reads the command line behind "soak". What -h prints goes to help, and the error is flag.ErrHelp.
 func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	flags.DurationVar(&p.run.Duration, "duration", 3*time.Minute, "how long callers call and things break")
 	flags.Uint64Var(&p.run.Seed, "seed", 0, "of what callers do and what breaks (default: another each time)")
 	flags.StringVar(&p.json, "json", "", "`file` for the report as JSON; - is standard output")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(help, soakIntro)
-		flags.SetOutput(help)
-		flags.PrintDefaults()
+	if err := readFlags(flags, args, soakIntro, help); err != nil {
 		return p, err
-	case err != nil:
-		return p, fmt.Errorf("%w (-h explains the flags)", err)
-	case flags.NArg() > 0:
-		return p, fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
-	case p.run.Duration <= 0:
+	}
+	if p.run.Duration <= 0 {
 		return p, fmt.Errorf("-duration is %v, want more than 0", p.run.Duration)
 	}
 	if p.run.Seed == 0 {

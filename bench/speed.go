@@ -32,21 +32,12 @@ type speedPlan struct {
 // parseSpeed reads the command line behind "speed". What -h prints goes to help, and the error is flag.ErrHelp.
 func parseSpeed(args []string, help io.Writer) (p speedPlan, err error) {
 	flags := flag.NewFlagSet("bench speed", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
 	flags.StringVar(&p.run.Redis, "redis", "", "`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")
 	flags.StringVar(&p.json, "json", "", "`file` for the figures as JSON, one object a line for each; - is standard output")
 	quick := flags.Bool("quick", false, "fewer and shorter rounds, for a look in between")
 	rows := flags.String("rows", "all", "`names` of what to measure: "+strings.Join(speed.Names(), ","))
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(help, speedIntro)
-		flags.SetOutput(help)
-		flags.PrintDefaults()
+	if err := readFlags(flags, args, speedIntro, help); err != nil {
 		return p, err
-	case err != nil:
-		return p, fmt.Errorf("%w (-h explains the flags)", err)
-	case flags.NArg() > 0:
-		return p, fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
 	}
 	p.run.Scale = speed.Full
 	if *quick {

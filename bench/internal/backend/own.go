@@ -30,12 +30,5 @@ func (b *Backend) Restart(ctx context.Context, away time.Duration) error {
 	return b.restart(ctx, away)
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-ctx.Done():
-	}
-}
-
 // observer is the parent's own client of a server that may go and come back.
 func observer(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }

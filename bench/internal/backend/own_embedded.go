@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 func ownEmbedded() (*Backend, error) {
@@ -23,7 +25,7 @@ func ownEmbedded() (*Backend, error) {
 		},
 		restart: func(ctx context.Context, away time.Duration) error {
 			mini.Close()
-			pause(ctx, away)
+			_ = clock.Sleep(ctx, away)
 			again, err := startMini(addr)
 			if err != nil {
 				return err

@@ -8,6 +8,8 @@ import (
 	"net"
 	"os/exec"
 	"time"
+
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // keeper runs a server until its own standard input ends, which it does with this program, whatever ends it.
@@ -54,12 +56,12 @@ func Start(ctx context.Context) (*Backend, error) {
 		},
 		restart: func(ctx context.Context, away time.Duration) (err error) {
 			server.end()
-			pause(ctx, away)
+			_ = clock.Sleep(ctx, away)
 			server, err = keep(path, addr)
 			return err
 		},
 	}
-	for began := time.Now(); client.Ping(ctx).Err() != nil; pause(ctx, 10*time.Millisecond) {
+	for began := time.Now(); client.Ping(ctx).Err() != nil; _ = clock.Sleep(ctx, 10*time.Millisecond) {
 		if ctx.Err() != nil || time.Since(began) > patience {
 			b.Close()
 			return nil, fmt.Errorf("the redis-server at %s that was started for this does not answer", path)

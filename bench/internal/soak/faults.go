@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -38,20 +39,20 @@ var faults = []fault{
 	}},
 	{name: "replies late, by up to 60 ms", weight: 4, strike: func(ctx context.Context, b *bed, rng *rand.Rand) error {
 		b.proxy.Delay(time.Duration(1+rng.IntN(60)) * time.Millisecond)
-		pause(ctx, between(rng, 100, 500))
+		_ = clock.Sleep(ctx, between(rng, 100, 500))
 		b.proxy.Delay(0)
 		return nil
 	}},
 	{name: "nothing passes, up to 400 ms", weight: 3, strike: func(ctx context.Context, b *bed, rng *rand.Rand) error {
 		b.proxy.Freeze()
-		pause(ctx, between(rng, 50, 400))
+		_ = clock.Sleep(ctx, between(rng, 50, 400))
 		b.proxy.Heal()
 		return nil
 	}},
 	{name: "server stopped, up to 600 ms", weight: 3, strike: func(ctx context.Context, b *bed, rng *rand.Rand) error {
 		return attempt(func() {
 			b.server.Pause()
-			pause(ctx, between(rng, 50, 600))
+			_ = clock.Sleep(ctx, between(rng, 50, 600))
 			b.server.Resume()
 		})
 	}},
@@ -101,13 +102,4 @@ func pick(rng *rand.Rand) fault {
 
 func between(rng *rand.Rand, least, most int) time.Duration {
 	return time.Duration(least+rng.IntN(most-least)) * time.Millisecond
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -96,7 +97,7 @@ func (c *caller) run(ctx context.Context) {
 		case draw < 97:
 			c.reserve(ctx)
 		default:
-			pause(ctx, between(c.rng, 1, 200))
+			_ = clock.Sleep(ctx, between(c.rng, 1, 200))
 		}
 	}
 }
@@ -155,7 +156,7 @@ func (c *caller) reserve(running context.Context) {
 		return
 	}
 	if c.rng.IntN(2) == 0 {
-		pause(running, time.Duration(c.rng.Int64N(int64(r.Delay())+1)))
+		_ = clock.Sleep(running, time.Duration(c.rng.Int64N(int64(r.Delay())+1)))
 		ctx, stop := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer stop()
 		bystander := watching(ctx, deadlineOf(ctx))

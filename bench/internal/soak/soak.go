@@ -15,6 +15,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -132,7 +133,7 @@ func (s *soak) trouble(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
 	defer s.bed.proxy.Heal()
 	for {
-		pause(ctx, between(rng, 30, 250))
+		_ = clock.Sleep(ctx, between(rng, 30, 250))
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -152,7 +153,7 @@ func (s *soak) tell(ctx context.Context) {
 		return
 	}
 	for every := max(s.Duration/18, time.Second); ; {
-		pause(ctx, every)
+		_ = clock.Sleep(ctx, every)
 		if ctx.Err() != nil {
 			return
 		}

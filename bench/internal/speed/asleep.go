@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 const (
@@ -61,7 +62,7 @@ func (b *bed) sleepers(ctx context.Context, put func(context.Context) error) (r 
 	r.Stack = each64(before.StackInuse, after.StackInuse, b.Sleepers)
 	cpu, known := cpuTime()
 	began := time.Now()
-	pause(ctx, b.Rest)
+	_ = clock.Sleep(ctx, b.Rest)
 	now, _ := cpuTime()
 	r.CPU, r.CPUKnown = float64(now-cpu)/1e6/time.Since(began).Seconds(), known
 	return r, ctx.Err()
@@ -109,7 +110,7 @@ func (b *bed) sleeps(ctx context.Context) error {
 	for range b.Sleepers {
 		go time.Sleep(night)
 	}
-	pause(ctx, 100*time.Millisecond)
+	_ = clock.Sleep(ctx, 100*time.Millisecond)
 	return ctx.Err()
 }
 

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // phases of a throng: calls count that end while it is counting.
@@ -33,10 +35,10 @@ func (t *throng) run(ctx context.Context, timed bool, warmUp, count time.Duratio
 	for range t.callers {
 		callers.Go(func() { t.caller(ctx, timed) })
 	}
-	pause(ctx, warmUp)
+	_ = clock.Sleep(ctx, warmUp)
 	t.phase.Store(counting)
 	began := time.Now()
-	pause(ctx, count)
+	_ = clock.Sleep(ctx, count)
 	t.phase.Store(over)
 	counted := time.Since(began)
 	callers.Wait()
@@ -83,13 +85,4 @@ func slowest(ctx context.Context, callers int, warmUp, count time.Duration, call
 	t := throng{callers: callers, call: call}
 	_, err := t.run(ctx, true, warmUp, count)
 	return float64(quantile(t.took, 0.99)) / 1e3, err
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }
