@@ -31,7 +31,7 @@ func (s *Script) Confirmed(replicas int) *Script {
 // send sends one command of the script one time.
 func (s *Script) send(ctx context.Context, rdb redis.UniversalClient, key string, words []any) (any, error) {
 	if s.replicas == 0 {
-		return Once(ctx, rdb, words...)
+		return once(ctx, rdb, words...)
 	}
 	node, err := master(ctx, rdb, key)
 	if err != nil {

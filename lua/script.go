@@ -72,8 +72,8 @@ func (s *Script) command(verb, script string, keys []string, args []any) []any {
 	return append(words, args...)
 }
 
-// Once sends one command one time, whatever the client's MaxRetries are; redirects within a Cluster are followed.
-func Once(ctx context.Context, rdb redis.UniversalClient, words ...any) (any, error) {
+// once sends one command one time, whatever the client's MaxRetries are; redirects within a Cluster are followed.
+func once(ctx context.Context, rdb redis.UniversalClient, words ...any) (any, error) {
 	cmd := sentOnce{redis.NewCmd(ctx, words...)}
 	if err := rdb.Process(ctx, cmd); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, explain(err)
