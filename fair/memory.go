@@ -16,8 +16,8 @@ type memory struct {
 	expires time.Time
 }
 
-// told is one state of a queue: how often it was written in its generation, when, on the queue's clock, and, on the server's, its newest slot and
-// when its key ends. Moments are microseconds.
+// told is one state of a queue: how many permits it had granted in its generation, when, on the queue's clock, and, on the server's, its newest
+// slot and when its key ends. Moments are microseconds.
 type told struct {
 	generation                   string
 	sequence, clock, newest, end int64
