@@ -76,7 +76,7 @@ func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := build(t, rdb.rdb, engine.Quota{Permits: 1, Per: 5 * time.Millisecond})
-			f.script = lua.New(slow + lua.Fair.Source())
+			f.script = lua.New(slow + fairScript.Source())
 			begin := serverTime(t, f)
 			for before, last := begin, int64(0); before < begin+3*time.Second.Microseconds(); {
 				answers := take(t, f, engine.Request{N: 1, MaxWait: 20 * time.Millisecond}, engine.Request{N: 1, MaxWait: 20 * time.Millisecond})

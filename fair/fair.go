@@ -38,6 +38,8 @@ const (
 	mostGiven = 200 // over all windows
 )
 
+var fairScript = lua.Assemble("fair/queue")
+
 type fair struct {
 	client  redis.UniversalClient
 	script  *lua.Script
@@ -67,7 +69,7 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	}
 	most := slices.MinFunc(windows, func(a, b window) int { return a.permits - b.permits }).permits
 	return &fair{
-		client: cfg.Client, script: lua.Fair, key: prefix + "{" + cfg.Name + "}", windows: windows, quotas: word(windows), most: most,
+		client: cfg.Client, script: fairScript, key: prefix + "{" + cfg.Name + "}", windows: windows, quotas: word(windows), most: most,
 		replicas: cfg.Replicas,
 	}, nil
 }

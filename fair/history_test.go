@@ -122,7 +122,7 @@ func setClock(t testing.TB, f *fair) func(time.Duration) {
 		return redis.pcall(name, key, 1000 * ttl, state)
 	end }, { __index = redis })
 	`
-	f.script = lua.New(prelude + lua.Fair.Source())
+	f.script = lua.New(prelude + fairScript.Source())
 	return func(d time.Duration) {
 		now := strconv.FormatInt(beginning.Add(d).UnixMicro(), 10)
 		require.NoError(t, f.client.Set(context.Background(), f.key+":clock", now, 0).Err())

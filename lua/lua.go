@@ -1,43 +1,89 @@
-// Package lua holds the scripts that run inside Redis, one file and one variable each, and the one way to run them.
+// Package lua assembles the scripts that run inside Redis and runs them.
 //
-// Every file begins with its contract: keys, arguments, returns.
+// An engine has a folder here under its own name. A file in it is a part: one
+// section of a script, with its contract at its top. A script is several parts
+// in a row, so that a part that several scripts need is written once.
 package lua
 
-import _ "embed"
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"sort"
+	"strconv"
+	"strings"
 
-var (
-	//go:embed fair.lua
-	fair string
-
-	// Fair is the reservation queue: it grants, gives back and reports.
-	Fair = New(fair)
-
-	//go:embed window.lua
-	window string
-
-	//go:embed window_take.lua
-	windowTake string
-
-	//go:embed window_back.lua
-	windowBack string
-
-	//go:embed window_release.lua
-	windowRelease string
-
-	//go:embed window_read.lua
-	windowRead string
-
-	//go:embed window_rule.lua
-	windowRule string
-
-	//go:embed window_forget.lua
-	windowForget string
-
-	// The sliding window: each script is window.lua, what they share, and its own part.
-	WindowTake    = New(window + windowTake)    // grants
-	WindowBack    = New(window + windowBack)    // gives back
-	WindowRelease = New(window + windowRelease) // frees permits, whoever took them
-	WindowRead    = New(window + windowRead)    // reports
-	WindowRule    = New(window + windowRule)    // writes the rate
-	WindowForget  = New(window + windowForget)  // deletes
+	"github.com/redis/go-redis/v9"
 )
+
+//go:embed */*.lua
+var parts embed.FS
+
+// Assemble makes a script of parts, each named by its engine and its file
+// without the ending, as in "window/take". It does no I/O: the server learns
+// the source when it first runs. It panics for a part that does not exist.
+//
+// An error that Redis reports for a line of the script names the part's file
+// and line instead.
+func Assemble(names ...string) *Script {
+	var source strings.Builder
+	var lines lineMap
+	for _, name := range names {
+		text, err := parts.ReadFile(name + ".lua")
+		if err != nil {
+			panic(fmt.Sprintf("lua: no part %q: %v", name, err))
+		}
+		lines.add(name, text)
+		source.Write(text)
+	}
+	s := New(source.String())
+	s.lines = lines
+	return s
+}
+
+// lineMap tells for each line of an assembled script where it comes from.
+type lineMap struct {
+	names  []string
+	firsts []int // line of the script on which each part begins, from 1
+	next   int
+}
+
+func (m *lineMap) add(name string, text []byte) {
+	if m.next == 0 {
+		m.next = 1
+	}
+	m.names, m.firsts = append(m.names, name), append(m.firsts, m.next)
+	m.next += strings.Count(string(text), "\n")
+}
+
+var scriptLine = regexp.MustCompile(`@?user_script:(\d+)`)
+
+// locate names the part in an error of Redis that names a line of the script.
+func (m *lineMap) locate(err error) error {
+	var reply redis.Error
+	if len(m.names) == 0 || !errors.As(err, &reply) || !scriptLine.MatchString(reply.Error()) {
+		return err
+	}
+	return refused(located(scriptLine.ReplaceAllStringFunc(reply.Error(), m.name)))
+}
+
+func (m *lineMap) name(match string) string {
+	line, err := strconv.Atoi(match[strings.LastIndexByte(match, ':')+1:])
+	if err != nil {
+		return match
+	}
+	part := sort.SearchInts(m.firsts, line+1) - 1
+	if part < 0 {
+		return match
+	}
+	return fmt.Sprintf("lua/%s.lua:%d", m.names[part], line-m.firsts[part]+1)
+}
+
+// located is an error of Redis that names a file.
+type located string
+
+var _ redis.Error = located("")
+
+func (l located) Error() string { return string(l) }
+func (located) RedisError()     {}

@@ -1,46 +1,62 @@
 package lua_test
 
 import (
-	"embed"
 	"encoding/binary"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/lua"
 )
-
-//go:embed *.lua
-var scripts embed.FS
 
 // declared are the globals that every server has which runs these scripts, real or not.
 var declared = strings.Fields("KEYS ARGV redis math string table tonumber type ipairs pairs pcall unpack error")
 
-// each runs the check on every script there is, as a server would get it: window_take.lua behind window.lua, which is none by itself.
+// scripts are the parts of all scripts there are, as the engines assemble them.
+var scripts = [][]string{
+	{"fair/queue"},
+	{"window/state", "window/take"},
+	{"window/state", "window/back"},
+	{"window/state", "window/release"},
+	{"window/state", "window/read"},
+	{"window/state", "window/rule"},
+	{"window/state", "window/forget"},
+}
+
+// each runs the check on every script, as a server would get it.
 func each(t *testing.T, check func(t *testing.T, source string)) {
-	files, err := scripts.ReadDir(".")
+	for _, parts := range scripts {
+		t.Run(strings.Join(parts, "+"), func(t *testing.T) { check(t, lua.Assemble(parts...).Source()) })
+	}
+}
+
+func TestEveryPartIsLinted(t *testing.T) {
+	files, err := filepath.Glob("*/*.lua")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
 	for _, file := range files {
-		name := file.Name()
-		if name == "window.lua" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			source, err := scripts.ReadFile(name)
-			require.NoError(t, err)
-			if strings.HasPrefix(name, "window_") {
-				shared, err := scripts.ReadFile("window.lua")
-				require.NoError(t, err)
-				source = slices.Concat(shared, source)
-			}
-			check(t, string(source))
-		})
+		part := strings.TrimSuffix(filepath.ToSlash(file), ".lua")
+		assert.True(t, slices.ContainsFunc(scripts, func(parts []string) bool { return slices.Contains(parts, part) }), part)
 	}
+}
+
+func TestAnErrorNamesThePartAndItsLine(t *testing.T) {
+	rdb := redistest.Standalone(t)
+	require.NoError(t, rdb.Set(t.Context(), "{named}:value", "1", 0).Err())
+	require.NoError(t, rdb.RPush(t.Context(), "named", "no hash").Err())
+	script := lua.Assemble("window/state", "window/read")
+	_, err := script.Run(t.Context(), rdb, []string{"named", "{named}:value", "a", "b", "c"}, "", "", "")
+	require.Error(t, err)
+	require.Contains(t, err.Error(), "lua/window/state.lua:")
+	require.NotContains(t, err.Error(), "user_script")
+	require.True(t, redis.HasErrorPrefix(err, "WRONGTYPE"))
 }
 
 // The server's own compiler lists the globals: it dumps a script as bytecode, in which every use of one is an instruction.

@@ -30,6 +30,7 @@ var provesNothingWritten = []string{"TRYAGAIN", "READONLY", "LOADING", "CLUSTERD
 type Script struct {
 	source   string
 	sha      string
+	lines    lineMap
 	replicas int // that must have what it writes
 }
 
@@ -58,9 +59,9 @@ func (s *Script) Source() string { return s.source }
 func (s *Script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) (any, error) {
 	reply, err := s.send(ctx, rdb, keys[0], s.command("evalsha", s.sha, keys, args))
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		return s.send(ctx, rdb, keys[0], s.command("eval", s.source, keys, args))
+		reply, err = s.send(ctx, rdb, keys[0], s.command("eval", s.source, keys, args))
 	}
-	return reply, err
+	return reply, s.lines.locate(err)
 }
 
 func (s *Script) command(verb, script string, keys []string, args []any) []any {
@@ -105,7 +106,7 @@ func explain(err error) error {
 	var distrust *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &reply):
-		return fmt.Errorf("fairlimit: Redis refused: %w", err)
+		return refused(err)
 	case errors.As(err, &network) && network.Op == "dial":
 		// Only its text: a dial that times out would match context.DeadlineExceeded, as a refusal does.
 		return fmt.Errorf("%w, nothing was sent: %v", engine.ErrUnreachable, err)
@@ -117,3 +118,6 @@ func explain(err error) error {
 		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
 	}
 }
+
+// refused is an error that Redis itself answered with.
+func refused(err error) error { return fmt.Errorf("fairlimit: Redis refused: %w", err) }

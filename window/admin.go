@@ -7,7 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/lua"
 )
 
 // Admin sets up and looks after one limiter as Redisson's RRateLimiter does. Its methods may be called by many goroutines at once; each is one
@@ -72,7 +71,7 @@ func (a *Admin) write(ctx context.Context, op string, rate Rate) (bool, error) {
 	if err := rate.check(); err != nil {
 		return false, err
 	}
-	return a.happened(run(ctx, lua.WindowRule, a.client, a.keys[:], append([]any{op}, rate.words()...)...))
+	return a.happened(run(ctx, ruleScript, a.client, a.keys[:], append([]any{op}, rate.words()...)...))
 }
 
 // Config returns the rate. Without one the error matches [ErrNotInitialized].
@@ -104,7 +103,7 @@ func (a *Admin) Release(ctx context.Context, n int) error {
 		return fmt.Errorf("%w: %d permits to release, want at least 1", ErrInvalidArgument, n)
 	}
 	for rest := int64(n); rest > 0; {
-		reply, err := run(ctx, lua.WindowRelease, a.client, a.keys[:], rest)
+		reply, err := run(ctx, releaseScript, a.client, a.keys[:], rest)
 		if err != nil {
 			return err
 		}
@@ -120,7 +119,7 @@ func (a *Admin) Release(ctx context.Context, n int) error {
 
 // Delete deletes the rate and the grants, to all together and to this client, and reports whether there was anything.
 func (a *Admin) Delete(ctx context.Context) (bool, error) {
-	return a.happened(run(ctx, lua.WindowForget, a.client, a.keys[:], ""))
+	return a.happened(run(ctx, forgetScript, a.client, a.keys[:], ""))
 }
 
 func (a *Admin) happened(reply any, err error) (bool, error) {

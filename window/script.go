@@ -13,6 +13,16 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
+// The scripts, each behind what they share.
+var (
+	takeScript    = lua.Assemble("window/state", "window/take")    // grants
+	backScript    = lua.Assemble("window/state", "window/back")    // gives back
+	releaseScript = lua.Assemble("window/state", "window/release") // frees permits, whoever took them
+	readScript    = lua.Assemble("window/state", "window/read")    // reports
+	ruleScript    = lua.Assemble("window/state", "window/rule")    // writes the rate
+	forgetScript  = lua.Assemble("window/state", "window/forget")  // deletes
+)
+
 // run runs a script once; an error after which the keys are to blame matches [engine.ErrState].
 func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
 	if err := ctx.Err(); err != nil {
@@ -63,7 +73,7 @@ type state struct {
 
 // read decodes what the script returns for reading. The words are the rate to assume if there is none; without them found tells whether there is.
 func read(ctx context.Context, rdb redis.UniversalClient, k keys, words []any) (_ state, found bool, _ error) {
-	reply, err := run(ctx, lua.WindowRead, rdb, k[:], words...)
+	reply, err := run(ctx, readScript, rdb, k[:], words...)
 	if err != nil {
 		return state{}, false, err
 	}

@@ -104,7 +104,7 @@ func build(cfg engine.Config, o options) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &window{client: cfg.Client, take: lua.WindowTake.Confirmed(cfg.Replicas), keys: k, rate: rate}, nil
+	return &window{client: cfg.Client, take: takeScript.Confirmed(cfg.Replicas), keys: k, rate: rate}, nil
 }
 
 func unsupported(format string, args ...any) error {
@@ -148,7 +148,7 @@ func (w *window) GiveBack(ctx context.Context, grants []engine.Grant) error {
 			args = append(args, g.ID)
 		}
 		for {
-			reply, err := run(ctx, lua.WindowBack, w.client, w.keys[:], args...)
+			reply, err := run(ctx, backScript, w.client, w.keys[:], args...)
 			if err != nil {
 				return err
 			}
@@ -168,6 +168,6 @@ func (w *window) Status(ctx context.Context) (engine.Status, error) {
 // Reset leaves the rate as it is, if it is one, so that a peer that did not ask for the reset can go on. It forgets the grants to all together and, with per-client
 // rates, those to this client.
 func (w *window) Reset(ctx context.Context) error {
-	_, err := run(ctx, lua.WindowForget, w.client, w.keys[:], "keep")
+	_, err := run(ctx, forgetScript, w.client, w.keys[:], "keep")
 	return err
 }
