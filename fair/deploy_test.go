@@ -14,7 +14,7 @@ import (
 // joins makes a further engine on the same name, as a process with another configuration would.
 func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
 	other := build(t, f.client, quotas...)
-	other.key, other.script = f.key, f.script
+	other.key, other.scripts = f.key, f.scripts
 	return other
 }
 

@@ -21,13 +21,24 @@ var declared = strings.Fields("KEYS ARGV redis math string table tonumber type i
 
 // scripts are the parts of all scripts there are, as the engines assemble them.
 var scripts = [][]string{
-	{"fair/queue"},
+	fairParts("open", "hot", "log", "windows", "compact", "recover", "begin", "write", "grant", "take"),
+	fairParts("open", "log", "windows", "compact", "recover", "begin", "write", "release"),
+	fairParts("open", "log", "windows", "compact", "recover", "begin", "write", "grant", "status"),
+	fairParts("forget", "log", "windows", "compact", "recover", "write", "reset"),
 	{"window/state", "window/take"},
 	{"window/state", "window/back"},
 	{"window/state", "window/release"},
 	{"window/state", "window/read"},
 	{"window/state", "window/rule"},
 	{"window/state", "window/forget"},
+}
+
+func fairParts(names ...string) []string {
+	parts := []string{"fair/head"}
+	for _, name := range names {
+		parts = append(parts, "fair/"+name)
+	}
+	return parts
 }
 
 // each runs the check on every script, as a server would get it.
@@ -143,8 +154,8 @@ var (
 	literal = regexp.MustCompile(`'[^'\n]*'|"[^"\n]*"`)
 	// What may be joined to other text: a literal, what formats or joins text, a name known to hold text. Never a number: Redis writes it with
 	// 14 digits, and a time has 16.
-	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(text|line|kept|cells|field)) *$`)
-	joins  = regexp.MustCompile(`^ *((string\.)?(format|char)\(|table\.concat\(|decimal\(|''|(line|kept|cells|field|gone_at)\b)`)
+	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(text|line|kept|cells|cell|kind|field)) *$`)
+	joins  = regexp.MustCompile(`^ *((string\.)?(format|char|sub)\(|table\.concat\(|(decimal|digit|window_text)\(|''|(line|kept|kind|cell|cells|field|gone_at)\b)`)
 )
 
 func TestScriptsFormatNoNumberImplicitly(t *testing.T) {
