@@ -22,7 +22,7 @@
 -- cells, up to the end of the line.
 
 local p = #head
-while ARGV[9] and not ARGV[10] and state and left > 0 and sub(state, 1, p) == head do
+while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 4096 and sub(state, 1, p) == head do
   -- What the caller saw must be of this history, and the clock must have gone
   -- on, for less than a silence.
   if seen ~= '' and seen ~= sub(state, -59, -18) and not (sub(seen, 1, 9) == sub(state, -59, -51)
