@@ -27,6 +27,7 @@ var rows = []row{
 	{"crowd", "64 callers, and how long the slowest take", crowd},
 	{"allocations", "what a call allocates", allocations},
 	{"script", "what one reservation costs the server", single},
+	{"busy", "the same without a pause between two questions", busy},
 	{"spread", "the same with traffic spread over the window", spread},
 	{"batch", "what a grant costs the server in a batch of 64", batch},
 	{"queue", "what one reservation costs behind a long queue", queue},
