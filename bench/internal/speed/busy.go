@@ -144,7 +144,7 @@ func (b *bed) fill(ctx context.Context, peer crew, o *ours) (float64, error) {
 }
 
 // crew is what each caller asks, pipeline by pipeline.
-type crew []func(context.Context) error
+type crew []call
 
 // ours is a crew that counts what it was answered.
 type ours struct {

@@ -24,6 +24,9 @@ type row struct {
 var rows = []row{
 	{"throughput", "1024 callers on one name, in one process and in four", throughput},
 	{"alone", "one caller and nobody else", alone},
+	{"peer-alone", "one caller beside one of redis_rate", peerAlone},
+	{"limiters", "64 limiters with one caller each", limiters},
+	{"channels", "1024 callers beside a goroutine that only answers", channels},
 	{"crowd", "64 callers, and how long the slowest take", crowd},
 	{"allocations", "what a call allocates", allocations},
 	{"script", "what one reservation costs the server", single},
