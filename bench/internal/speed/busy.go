@@ -28,119 +28,122 @@ const (
 	// server and the machine are the same to both.
 	brief = 8
 
-	// crowdNames share the questions of a crowded round. Each name then gets
-	// about 10³ a second, evenly, which is what a window is crowded by.
-	crowdNames = 32
-
-	// A crowded quota is so much above what it is asked for, or below.
-	crowdMargin = 1.25
+	// crowdedRound is by how much rounds are shorter still where the traffic
+	// of both sides has to be even over a window, and more.
+	crowdedRound = 5
 )
 
 // kind is one figure of the busy row.
 type kind struct {
-	what  string
-	bound float64
-	names int
-	quota fairlimit.Quota
-	wait  time.Duration // the longest that ours accepts
-	given bool          // what both sides answer
-	peer  redis_rate.Limit
+	what    string
+	goal    *Goal // nil where the figure only shows what the others depend on
+	quota   fairlimit.Quota
+	held    int  // turns taken one by one before anything is measured
+	refused bool // by both sides; otherwise both grant
+
+	// Where names are crowded, so many share the questions. A name is asked
+	// most times a second, if that is set.
+	names, most int
 }
 
-var (
-	often = redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Second}
-	never = redis_rate.Limit{Rate: 1, Burst: 1, Period: time.Hour}
-)
-
+// busyKinds differ in how many moments a window holds: that is what the script
+// reads and writes. The quota that is never short is asked tens of thousands of
+// times within its second. The one that holds ten moments has a window just so
+// long. Each of the crowded names gets several hundred questions a second.
 var busyKinds = []kind{
-	{"granted, quota never short", 1.7, 1, ample, engine.Forever, true, often},
-	{"queued, 1 per interval", 1.7, 1, fairlimit.Every(interval), engine.Forever, true, often},
-	{"refused", 1.5, 1, fairlimit.Every(time.Hour), 0, false, never},
+	{what: "granted, quota never short", goal: oneFour(1.7), quota: ample, held: 1},
+	{what: "granted, 10 moments held", quota: fairlimit.Quota{Permits: ample.Permits, Per: 300 * time.Microsecond}, held: 1},
+	{what: "queued, 1 per interval", goal: oneFour(1.7), quota: fairlimit.Every(interval), held: 1},
+	{what: "queued, 10 per interval", quota: fairlimit.PerSecond(10), held: 10},
+	{what: "refused, 1 moment held", goal: oneFour(1.5), quota: hourly(1), held: 1, refused: true},
+	{what: "refused, 100 moments held", goal: oneFour(1.5), quota: hourly(100), held: 100, refused: true},
+	{what: "10³ permits, crowded", goal: oneFour(2), quota: fairlimit.PerSecond(1000), names: 16, most: 800},
+	{what: "10³ permits, crowded, saturated", goal: oneFour(2), quota: fairlimit.PerSecond(1000), names: 8},
 }
+
+func oneFour(bound float64) *Goal { return ratioAtMost(bound).andMark(1.4) }
+
+// hourly is a quota that frees nothing while it is measured.
+func hourly(permits int) fairlimit.Quota { return fairlimit.Quota{Permits: permits, Per: time.Hour} }
 
 // busy is a reservation on a server that is asked without a pause.
 func busy(ctx context.Context, b *bed) ([]Figure, error) {
 	var figures []Figure
 	for _, k := range busyKinds {
-		peer, err := b.peers(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		ours, err := b.ours(ctx, k)
-		if err != nil {
-			return nil, err
-		}
-		p, err := inTurn(ctx, brief*b.Rounds, b.unpaused(peer), b.unpaused(ours.crew))
+		figure, err := b.busyKind(ctx, k)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k.what, err)
-		}
-		figures = append(figures, k.figure(p))
-	}
-	for _, c := range []struct {
-		what   string
-		margin float64
-	}{{"under the quota", crowdMargin}, {"saturated", 1 / crowdMargin}} {
-		figure, err := b.crowded(ctx, c.what, c.margin)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.what, err)
 		}
 		figures = append(figures, figure)
 	}
 	return figures, nil
 }
 
-func (k kind) figure(p pair) Figure {
-	figure := Figure{What: "script, busy, " + k.what, Unit: "µs"}
-	return figure.beside(peerName+", busy", p).against(ratioAtMost(k.bound).andMark(1.4))
+func (b *bed) busyKind(ctx context.Context, k kind) (Figure, error) {
+	rounds, times := brief*b.Rounds, max(1, b.Calls/40)
+	if k.names > 0 {
+		rounds, times = rounds*crowdedRound, max(1, times/crowdedRound)
+	}
+	theirs, err := b.peers(ctx, k)
+	if err != nil {
+		return Figure{}, err
+	}
+	o, err := b.ours(ctx, k)
+	if err != nil {
+		return Figure{}, err
+	}
+	sides := []measure{b.unpaused(theirs, times), k.spaced(times, b.unpaused(o.crew, times))}
+	if k.names > 0 {
+		if err := b.fill(ctx, sides); err != nil {
+			return Figure{}, err
+		}
+	}
+	o.asked.Store(0)
+	o.waited.Store(0)
+	began := time.Now()
+	p, err := inTurn(ctx, rounds, sides[0], sides[1])
+	if err != nil {
+		return Figure{}, err
+	}
+	return k.figure(p, o, time.Since(began)), nil
 }
 
-// crowded is a reservation among about 10³ different moments in each window.
-// How many a name is asked for in a second follows from how fast the server
-// is, so that is found out first, and the quota is chosen by it.
-func (b *bed) crowded(ctx context.Context, what string, margin float64) (Figure, error) {
-	k := kind{
-		what: "10³ permits, crowded, " + what, bound: 2, names: crowdNames,
-		quota: fairlimit.PerSecond(1000), wait: engine.Forever, given: true, peer: often,
+func (k kind) figure(p pair, o *ours, lasted time.Duration) Figure {
+	figure := Figure{What: "script, busy, " + k.what, Unit: "µs"}.beside(peerName+", busy", p)
+	if k.goal != nil {
+		figure = figure.against(k.goal)
 	}
-	peer, err := b.peers(ctx, k)
-	if err != nil {
-		return Figure{}, err
+	if k.names > 0 {
+		asked := float64(o.asked.Load())
+		figure.Note = fmt.Sprintf("%d names, each asked %.0f times a second; %.0f %% had to wait",
+			k.names, asked/lasted.Seconds()/float64(k.names), 100*float64(o.waited.Load())/asked)
 	}
-	found, err := b.ours(ctx, k)
-	if err != nil {
-		return Figure{}, err
-	}
-	asked, err := b.fill(ctx, peer, found)
-	if err != nil {
-		return Figure{}, err
-	}
-	k.quota.Permits = max(1, int(asked/crowdNames*margin))
-	ours, err := b.ours(ctx, k)
-	if err != nil {
-		return Figure{}, err
-	}
-	if _, err := b.fill(ctx, peer, ours); err != nil {
-		return Figure{}, err
-	}
-	ours.asked.Store(0)
-	ours.waited.Store(0)
-	p, err := inTurn(ctx, brief*b.Rounds, b.unpaused(peer), b.unpaused(ours.crew))
-	figure := k.figure(p)
-	waited := 100 * float64(ours.waited.Load()) / float64(max(1, ours.asked.Load()))
-	figure.Note = fmt.Sprintf("%d names with %d permits a second; %.0f %% had to wait", k.names, k.quota.Permits, waited)
-	return figure, err
+	return figure
 }
 
 // fill has both sides asked in turn for the windows' time, as they will be
-// when they are measured, and returns how many questions a second ours got.
-func (b *bed) fill(ctx context.Context, peer crew, o *ours) (float64, error) {
-	began, before := time.Now(), o.asked.Load()
-	for time.Since(began).Seconds() < b.Windows {
-		if _, err := inTurn(ctx, 1, b.unpaused(peer), b.unpaused(o.crew)); err != nil {
-			return 0, err
+// when they are measured.
+func (b *bed) fill(ctx context.Context, sides []measure) error {
+	for began := time.Now(); time.Since(began).Seconds() < b.Windows; {
+		if _, err := inTurn(ctx, 1, sides[0], sides[1]); err != nil {
+			return err
 		}
 	}
-	return float64(o.asked.Load()-before) / time.Since(began).Seconds(), nil
+	return nil
+}
+
+// spaced begins rounds so far apart that no name is asked too often.
+func (k kind) spaced(times int, m measure) measure {
+	if k.most == 0 {
+		return m
+	}
+	step := time.Second * time.Duration(pipelines*pipelined*times) / time.Duration(k.names*k.most)
+	var next time.Time
+	return func(ctx context.Context) (float64, error) {
+		time.Sleep(time.Until(next))
+		next = time.Now().Add(step)
+		return m(ctx)
+	}
 }
 
 // crew is what each caller asks, pipeline by pipeline.
@@ -153,62 +156,72 @@ type ours struct {
 }
 
 func (b *bed) ours(ctx context.Context, k kind) (*ours, error) {
-	o := new(ours)
-	names := b.busyNames(k)
-	requests := []engine.Request{{N: 1, MaxWait: k.wait}}
+	o, names := new(ours), b.busyNames(k)
+	for _, name := range names {
+		if err := k.hold(ctx, engine.Config{Client: b.rdb, Name: name, Quota: engine.Quota(k.quota)}); err != nil {
+			return nil, err
+		}
+	}
 	for _, rdb := range b.pipelining() {
 		for i := range pipelined {
-			cfg := engine.Config{Client: b.rdb, Name: names[i%len(names)], Quota: engine.Quota(k.quota)}
-			if err := runOnce(ctx, cfg); err != nil {
-				return nil, err
-			}
-			cfg.Client = rdb
-			e, err := fair.New(cfg)
+			e, err := fair.New(engine.Config{Client: rdb, Name: names[i%len(names)], Quota: engine.Quota(k.quota)})
 			if err != nil {
 				return nil, err
 			}
-			o.crew = append(o.crew, func(ctx context.Context) error {
-				answers, err := e.Take(ctx, requests)
-				if err != nil {
-					return err
-				}
-				o.asked.Add(1)
-				if answers[0].Wait > 0 {
-					o.waited.Add(1)
-				}
-				return expect(k.given, answers[0].Granted)
-			})
+			o.crew = append(o.crew, o.ask(e, k))
 		}
 	}
 	return o, nil
 }
 
-// runOnce has the server learn the script and takes a turn.
-func runOnce(ctx context.Context, cfg engine.Config) error {
+// hold has the server learn the script and takes the turns to be held.
+func (k kind) hold(ctx context.Context, cfg engine.Config) error {
 	e, err := fair.New(cfg)
-	if err != nil {
-		return err
+	for i := 0; i < max(1, k.held) && err == nil; i++ {
+		_, err = (&asked{e}).take(ctx, 1)
 	}
-	_, err = (&asked{e}).take(ctx, 1)
 	return err
 }
 
-func (b *bed) peers(ctx context.Context, k kind) (crew, error) {
-	var c crew
+func (o *ours) ask(e engine.Engine, k kind) call {
+	requests := []engine.Request{{N: 1, MaxWait: engine.Forever}}
+	if k.refused {
+		requests[0].MaxWait = 0
+	}
+	return func(ctx context.Context) error {
+		answers, err := e.Take(ctx, requests)
+		if err != nil {
+			return err
+		}
+		o.asked.Add(1)
+		if answers[0].Wait > 0 {
+			o.waited.Add(1)
+		}
+		return k.expect(answers[0].Granted)
+	}
+}
+
+func (b *bed) peers(ctx context.Context, k kind) (c crew, err error) {
+	limit := redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Second}
+	if k.refused {
+		limit = redis_rate.Limit{Rate: 1, Burst: 1, Period: time.Hour}
+	}
 	names := b.busyNames(k)
+	for _, name := range names {
+		if _, err := redis_rate.NewLimiter(b.rdb).Allow(ctx, name, limit); err != nil {
+			return nil, err
+		}
+	}
 	for _, rdb := range b.pipelining() {
 		limiter := redis_rate.NewLimiter(rdb)
 		for i := range pipelined {
 			name := names[i%len(names)]
-			if _, err := redis_rate.NewLimiter(b.rdb).Allow(ctx, name, k.peer); err != nil {
-				return nil, err
-			}
 			c = append(c, func(ctx context.Context) error {
-				result, err := limiter.Allow(ctx, name, k.peer)
+				result, err := limiter.Allow(ctx, name, limit)
 				if err != nil {
 					return err
 				}
-				return expect(k.given, result.Allowed > 0)
+				return k.expect(result.Allowed > 0)
 			})
 		}
 	}
@@ -216,24 +229,24 @@ func (b *bed) peers(ctx context.Context, k kind) (crew, error) {
 }
 
 func (b *bed) busyNames(k kind) (names []string) {
-	for range k.names {
+	for range max(1, k.names) {
 		names = append(names, b.name("busy"))
 	}
 	return names
 }
 
-func expect(given, granted bool) error {
-	if granted != given {
-		return fmt.Errorf("granted is %v, not %v", granted, given)
+func (k kind) expect(granted bool) error {
+	if granted == k.refused {
+		return fmt.Errorf("granted is %v, not %v", granted, !granted)
 	}
 	return nil
 }
 
 // unpaused is what a run of the script takes while the crew keeps the server
 // busy.
-func (b *bed) unpaused(c crew) measure {
+func (b *bed) unpaused(c crew, times int) measure {
 	return func(ctx context.Context) (float64, error) {
-		return b.perRun(ctx, func() error { return c.keepAsking(ctx, max(1, b.Calls/40)) })
+		return b.perRun(ctx, func() error { return c.keepAsking(ctx, times) })
 	}
 }
 

@@ -56,7 +56,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	require.Empty(t, got.faults)
 	require.Equal(t, Names(), got.begun)
 	count := map[string]int{
-		"throughput": 3, "alone": 2, "peer-alone": 2, "limiters": 1, "channels": 1, "crowd": 1, "allocations": 2, "script": 1, "busy": 5, "spread": 4, "batch": 2, "queue": 2, "bytes": 1, "calls": 2,
+		"throughput": 3, "alone": 2, "peer-alone": 2, "limiters": 1, "channels": 1, "crowd": 1, "allocations": 2, "script": 1, "busy": 8, "spread": 4, "batch": 2, "queue": 2, "bytes": 1, "calls": 2,
 		"punctual": 4, "asleep": 2, "idle": 3,
 	}
 	for _, row := range Names() {
