@@ -33,6 +33,31 @@ type round struct {
 	load     load.Load
 }
 
+// mostCallers is how many a machine holds in all: each has a connection of its
+// own to the upstream, whose other end is in this process.
+const mostCallers = 10_000
+
+// holds returns an error if there are more callers than a machine holds. In
+// virtual time they have no connections.
+func (r round) holds() error {
+	const most = "a machine holds at most %d callers, each with a connection of its own; -simulate holds more"
+	switch l := r.load; {
+	case l.Clients > mostCallers:
+		return fmt.Errorf("-clients is %d: "+most, l.Clients, mostCallers)
+	case l.Callers > mostCallers:
+		return fmt.Errorf("-callers is %d: "+most, l.Callers, mostCallers)
+	}
+	callers := 0
+	for _, n := range r.scenario.CallersOf(r.load) {
+		callers += n
+	}
+	if callers > mostCallers {
+		return fmt.Errorf("%s: -clients %d with -callers %d are %d callers: "+most,
+			r.scenario.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
+	}
+	return nil
+}
+
 const intro = `bench puts callers in many processes under one quota and shows, from what the upstream saw, who was let through when.
 
   go run ./bench                             an embedded Redis, half a minute
@@ -128,10 +153,14 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	for _, s := range scenarios {
 		l := loadOf(s, asked, given)
+		r := round{s, l}
 		if err := l.Check(); err != nil {
 			return p, err
 		}
-		p.rounds = append(p.rounds, round{s, l})
+		if err := r.holds(); err != nil && !p.simulate {
+			return p, err
+		}
+		p.rounds = append(p.rounds, r)
 	}
 	return p, nil
 }
