@@ -16,8 +16,8 @@ import (
 
 // The busy row asks without a pause, as a busy server is asked. Callers send
 // their questions in two pipelines, so that the server has the next one before
-// it has answered the last: its caches stay warm and it does not sleep. What a
-// script takes is read from the server's own counter. So neither the network
+// it has answered the last: its caches stay warm and it hardly ever sleeps. What
+// a script takes is read from the server's own counter. So neither the network
 // nor this program is in it. The paced rows show the same script on caches that
 // something else has used meanwhile.
 const (
@@ -38,7 +38,7 @@ type kind struct {
 	what    string
 	goal    *Goal // nil where the figure only shows what the others depend on
 	quota   fairlimit.Quota
-	held    int  // turns taken one by one before anything is measured
+	held    int  // turns taken one by one before anything is measured, at least 1
 	refused bool // by both sides; otherwise both grant
 
 	// Where names are crowded, so many share the questions. A name is asked
@@ -51,11 +51,11 @@ type kind struct {
 // times within its second. The one that holds ten moments has a window just so
 // long. Each of the crowded names gets several hundred questions a second.
 var busyKinds = []kind{
-	{what: "granted, quota never short", goal: oneFour(1.7), quota: ample, held: 1},
-	{what: "granted, 10 moments held", quota: fairlimit.Quota{Permits: ample.Permits, Per: 300 * time.Microsecond}, held: 1},
-	{what: "queued, 1 per interval", goal: oneFour(1.7), quota: fairlimit.Every(interval), held: 1},
-	{what: "queued, 10 per interval", quota: fairlimit.PerSecond(10), held: 10},
-	{what: "refused, 1 moment held", goal: oneFour(1.5), quota: hourly(1), held: 1, refused: true},
+	{what: "granted, quota never short", goal: oneFour(1.7), quota: ample},
+	{what: "granted, 10 moments held", quota: fairlimit.Quota{Permits: ample.Permits, Per: 300 * time.Microsecond}},
+	{what: "queued, 1 a millisecond", goal: oneFour(1.7), quota: fairlimit.Every(interval)},
+	{what: "queued, 10 a second", quota: fairlimit.PerSecond(10), held: 10},
+	{what: "refused, 1 moment held", goal: oneFour(1.5), quota: hourly(1), refused: true},
 	{what: "refused, 100 moments held", goal: oneFour(1.5), quota: hourly(100), held: 100, refused: true},
 	{what: "10³ permits, crowded", goal: oneFour(2), quota: fairlimit.PerSecond(1000), names: 16, most: 800},
 	{what: "10³ permits, crowded, saturated", goal: oneFour(2), quota: fairlimit.PerSecond(1000), names: 8},
