@@ -22,12 +22,12 @@ var declared = strings.Fields("KEYS ARGV redis math string table tonumber type i
 // scripts are the parts of all scripts there are, as the engines assemble them.
 var scripts = [][]string{
 	{"fair/queue"},
-	{"window/state", "window/take"},
-	{"window/state", "window/back"},
-	{"window/state", "window/release"},
-	{"window/state", "window/read"},
-	{"window/state", "window/rule"},
-	{"window/state", "window/forget"},
+	{"window/head", "window/count", "window/wait", "window/settle", "window/save", "window/take"},
+	{"window/head", "window/count", "window/settle", "window/save", "window/back"},
+	{"window/head", "window/count", "window/settle", "window/save", "window/release"},
+	{"window/head", "window/count", "window/wait", "window/read"},
+	{"window/head", "window/count", "window/save", "window/rule"},
+	{"window/head", "window/forget"},
 }
 
 // each runs the check on every script, as a server would get it.
@@ -51,10 +51,10 @@ func TestAnErrorNamesThePartAndItsLine(t *testing.T) {
 	rdb := redistest.Standalone(t)
 	require.NoError(t, rdb.Set(t.Context(), "{named}:value", "1", 0).Err())
 	require.NoError(t, rdb.RPush(t.Context(), "named", "no hash").Err())
-	script := lua.Assemble("window/state", "window/read")
+	script := lua.Assemble("window/head", "window/count", "window/wait", "window/read")
 	_, err := script.Run(t.Context(), rdb, []string{"named", "{named}:value", "a", "b", "c"}, "", "", "")
 	require.Error(t, err)
-	require.Contains(t, err.Error(), "lua/window/state.lua:")
+	require.Contains(t, err.Error(), "lua/window/head.lua:")
 	require.NotContains(t, err.Error(), "user_script")
 	require.True(t, redis.HasErrorPrefix(err, "WRONGTYPE"))
 }

@@ -13,15 +13,23 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// The scripts, each behind what they share.
+// The scripts, one an operation, each the parts that it needs.
 var (
-	takeScript    = lua.Assemble("window/state", "window/take")    // grants
-	backScript    = lua.Assemble("window/state", "window/back")    // gives back
-	releaseScript = lua.Assemble("window/state", "window/release") // frees permits, whoever took them
-	readScript    = lua.Assemble("window/state", "window/read")    // reports
-	ruleScript    = lua.Assemble("window/state", "window/rule")    // writes the rate
-	forgetScript  = lua.Assemble("window/state", "window/forget")  // deletes
+	takeScript    = assemble("head", "count", "wait", "settle", "save", "take") // grants
+	backScript    = assemble("head", "count", "settle", "save", "back")         // gives back
+	releaseScript = assemble("head", "count", "settle", "save", "release")      // releases
+	readScript    = assemble("head", "count", "wait", "read")                   // reads
+	ruleScript    = assemble("head", "count", "save", "rule")                   // writes the rate
+	forgetScript  = assemble("head", "forget")                                  // deletes
 )
+
+func assemble(parts ...string) *lua.Script {
+	named := make([]string, len(parts))
+	for i, part := range parts {
+		named[i] = "window/" + part
+	}
+	return lua.Assemble(named...)
+}
 
 // run runs a script once; an error after which the keys are to blame matches [engine.ErrState].
 func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {

@@ -1,5 +1,6 @@
 -- Frees permits, whoever took them: out of the oldest grants, which is the strict side.
 --
+-- KEYS     see head
 -- ARGV[1]  how many permits
 --
 -- Returns  how many of them are still to be freed by asking again; 0 where no more are taken; -1 if there is no rule
@@ -7,7 +8,7 @@
 local n = tonumber(ARGV[1])
 
 if not load() then return -1 end
-survey()
+count()
 if not settle() then return n end
 
 for _, grant in ipairs(redis.call('ZRANGE', grants_key, 0, math.min(n, 128) - 1)) do

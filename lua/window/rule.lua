@@ -1,5 +1,6 @@
 -- Writes the rule.
 --
+-- KEYS     see head
 -- ARGV[1]  'try': only where there is none. 'set': in any case, and forget all grants. 'update': only where there is one, and forget all grants.
 --          'keep': only where there is one, and keep the grants of the last interval, unless the type changes
 -- ARGV[2]  rate     ARGV[3]  interval in ms     ARGV[4]  type     ARGV[5]  keepAliveTime in ms
@@ -21,7 +22,7 @@ rate, interval, keep_alive = tonumber(new_rate), tonumber(new_interval), tonumbe
 per_client = new_type == '1'
 local keep = op == 'keep' and old[1] == new_type
 if keep then
-  survey()
+  count()
   left = rate - add_up(held)
 end
 
@@ -30,8 +31,8 @@ if keep_alive == 0 and (tonumber(old[2] or '0') or 0) > 0 then
   redis.call('PERSIST', hash)
 end
 if keep then
-  if gone > 0 then
-    redis.call('ZREMRANGEBYRANK', grants_key, 0, gone - 1)
+  if lapsed > 0 then
+    redis.call('ZREMRANGEBYRANK', grants_key, 0, lapsed - 1)
   end
   save()
   return 1

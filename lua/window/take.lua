@@ -1,5 +1,6 @@
 -- Takes permits, in order, each request all or nothing. Where there is no rule yet, the caller's becomes the rule.
 --
+-- KEYS     see head
 -- ARGV[1]  rate     ARGV[2]  interval in ms     ARGV[3]  type     ARGV[4]  keepAliveTime in ms
 -- then     for each request the grant it asks for, at most 128
 --
@@ -13,7 +14,7 @@ if not ruled then
   rate, interval, keep_alive = tonumber(own_rate), tonumber(own_interval), tonumber(own_keep_alive)
   per_client = own_type == '1'
 end
-survey()
+count()
 if not settle() then return {} end
 if not ruled then
   redis.call('HSET', hash, 'rate', own_rate, 'interval', own_interval, 'type', own_type, 'keepAliveTime', own_keep_alive)
@@ -29,8 +30,8 @@ for i = 5, #ARGV do
   end
   if answer == 0 then
     redis.call('ZADD', grants_key, decimal(now_up), grant)
-    if sums and #sums == held then
-      sums[held + 1] = (sums[held] or 0) + n
+    if totals and #totals == held then
+      totals[held + 1] = (totals[held] or 0) + n
     end
     held = held + 1
     left = left - n

@@ -1,0 +1,30 @@
+-- Writes the permits left, and how long the keys live.
+--
+-- Takes    hash, keep_alive, COUNTED, decimal; left_key, left_text, grants_key, held,
+--          left
+-- Leaves   save   function
+
+-- The keys live as long as keepAliveTime says, else as long as the hash.
+local function save()
+  if held <= COUNTED then
+    left = math.max(0, left)
+  end
+  local text = decimal(left)
+  if text ~= left_text and (left_text or held > 0) then
+    redis.call('SET', left_key, text)
+  end
+  local life = keep_alive
+  if life > 0 then
+    redis.call('PEXPIRE', hash, decimal(life))
+  else
+    life = redis.call('PTTL', hash)
+  end
+  for _, key in ipairs({ left_key, grants_key }) do
+    if life > 0 then
+      redis.call('PEXPIRE', key, decimal(life))
+    else
+      redis.call('PERSIST', key)
+    end
+  end
+end
+
