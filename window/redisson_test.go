@@ -73,16 +73,16 @@ func (r redisson) mustAcquire(n int, now int64) {
 }
 
 func TestWhatRedissonWritesIsRead(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 1, second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 1, time.Second)
 		r := redisson{l}
-		r.do("HSET", l.name, "rate", 10, "interval", (60 * second).Milliseconds(), "type", 0) // data of a version without keepAliveTime
+		r.do("HSET", l.name, "rate", 10, "interval", (60 * time.Second).Milliseconds(), "type", 0) // data of a version without keepAliveTime
 		r.do("SET", l.leftKey(), 3)
 		r.do("ZADD", l.grantsKey(), l.serverTime()-2, r.member(8, 3), l.serverTime()-1, r.member(16, 4))
 
 		got, err := l.Config(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, window.Rate{Permits: 10, Per: 60 * second}, got)
+		require.Equal(t, window.Rate{Permits: 10, Per: 60 * time.Second}, got)
 		require.Equal(t, 3, l.available())
 		require.True(t, l.allowed(3))
 		require.False(t, l.allowed(1))
@@ -96,7 +96,7 @@ func TestWhatRedissonWritesIsRead(t *testing.T) {
 }
 
 func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		for _, c := range []struct {
 			name, left, grants string
 			mode               int
@@ -112,7 +112,7 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 		} {
 			unique := fmt.Sprintf("%p", t) + strconv.Itoa(len(c.name))
 			named := func(format string) string { return strings.ReplaceAll(format, "%s", unique) }
-			l := namedLimiter(t, rdb, named(c.name), 10, 60*second, append(c.opts, window.KeepAlive(70*second))...)
+			l := namedLimiter(t, rdb, named(c.name), 10, 60*time.Second, append(c.opts, window.KeepAlive(70*time.Second))...)
 			before := l.serverTime()
 			require.True(t, l.allowed(3))
 			after := l.serverTime()
@@ -121,9 +121,9 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, map[string]string{
 				"rate":          "10",
-				"interval":      strconv.FormatInt((60 * second).Milliseconds(), 10),
+				"interval":      strconv.FormatInt((60 * time.Second).Milliseconds(), 10),
 				"type":          strconv.Itoa(c.mode),
-				"keepAliveTime": strconv.FormatInt((70 * second).Milliseconds(), 10),
+				"keepAliveTime": strconv.FormatInt((70 * time.Second).Milliseconds(), 10),
 			}, fields)
 			require.Equal(t, "7", l.do("GET", named(c.left)))
 			grants, err := rdb.ZRangeWithScores(t.Context(), named(c.grants), 0, -1).Result()
@@ -135,7 +135,7 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 			require.Len(t, member, 21)
 			require.Equal(t, byte(16), member[0])
 			require.Equal(t, "\x03\x00\x00\x00", member[17:])
-			require.InDelta(t, (70 * second).Milliseconds(), l.do("PTTL", named(c.left)), 2000)
+			require.InDelta(t, (70 * time.Second).Milliseconds(), l.do("PTTL", named(c.left)), 2000)
 
 			done, err := open(t, rdb, named(c.name), c.opts...).Delete(t.Context())
 			require.NoError(t, err)
@@ -146,9 +146,9 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 }
 
 func TestAPrefixIsInFrontOfTheName(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		prefix := fmt.Sprintf("%p:", t)
-		e, err := window.New(engine.Config{Client: rdb, Name: "n", Prefix: &prefix, Quota: engine.Quota{Permits: 2, Per: second}})
+		e, err := window.New(engine.Config{Client: rdb, Name: "n", Prefix: &prefix, Quota: engine.Quota{Permits: 2, Per: time.Second}})
 		require.NoError(t, err)
 		_, err = e.Take(t.Context(), []engine.Request{{N: 1}})
 		require.NoError(t, err)
@@ -157,9 +157,9 @@ func TestAPrefixIsInFrontOfTheName(t *testing.T) {
 }
 
 func TestBothSidesShareOneLimiter(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		const permits = 6
-		l := newLimiter(t, rdb, permits, 2*second)
+		l := newLimiter(t, rdb, permits, 2*time.Second)
 		peer := redisson{l}
 		granted := 0
 		for turn := 0; granted < permits; turn++ {
@@ -173,7 +173,7 @@ func TestBothSidesShareOneLimiter(t *testing.T) {
 		require.False(t, l.allowed(1))
 		require.False(t, peer.acquire(1, l.serverTime()))
 
-		time.Sleep(2*second + 2*time.Millisecond)
+		time.Sleep(2*time.Second + 2*time.Millisecond)
 		peer.mustAcquire(4, l.serverTime())
 		require.True(t, l.allowed(2))
 		require.False(t, l.allowed(1))
@@ -190,8 +190,8 @@ func TestBothSidesShareOneLimiter(t *testing.T) {
 }
 
 func TestGrantsOfNothingByAnOldPeerCountAsNothing(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 2, second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 2, time.Second)
 		require.True(t, l.allowed(1))
 		l.do("ZADD", l.grantsKey(), l.serverTime(), redisson{l}.member(16, 0))
 		require.True(t, l.allowed(1))

@@ -2,6 +2,7 @@ package window_test
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -15,16 +16,28 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// each runs f on miniredis, on a fake clock, and on a real server. A second of a scenario is a second on the fake clock and shorter on the real one.
-func each(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, second time.Duration)) {
+// each runs f on miniredis and on a real server, both on the fake clock of a
+// bubble.
+func each(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
+	t.Helper()
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
-		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { f(t, rdb, time.Second) })
+		t.Parallel()
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { f(t, rdb) })
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		f(t, redistest.Standalone(t), 400*time.Millisecond)
+		onRedis(t, f)
 	})
+}
+
+// often is how often a test does what finds more the more often it is done: as
+// in the first number, or as in the second if FAIRLIMIT_LONG is 1.
+func often(usually, long int) int {
+	if os.Getenv("FAIRLIMIT_LONG") == "1" {
+		return long
+	}
+	return usually
 }
 
 // limiter is one limiter as a test sees it: its engine, its administration, and its keys in Redis.
