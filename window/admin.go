@@ -94,13 +94,24 @@ func (a *Admin) read(ctx context.Context) (state, error) {
 	return s, err
 }
 
-// Release frees n permits, whoever took them; of more than were taken, the rest is ignored. The oldest grants are freed first: those would have been
-// free next, so no window gets more than the rate as long as n permits were indeed not used. It costs one script run for each 128 grants.
+// Release gives back n permits that were taken and not used, whoever took them.
+// It takes them out of the oldest grants in the set. If fewer are there, the rest
+// is ignored; an n of 0 does nothing.
 //
-// An n below 1 is an error that matches [ErrInvalidArgument]. Without a rate the error matches [ErrNotInitialized].
+// Release a permit within Per of taking it. Then no window gets more than the
+// rate. Grants that have left the window are the oldest: permits that come out
+// of them were free already. So a release that is late frees nobody else's
+// permits until a question has removed those grants. After that it does, and
+// the window of those permits may get n too many: nothing in Redis tells then
+// whose they are.
+//
+// It costs one script run for each 128 grants, and one more for each 1000 that
+// have left the window since the last question. An n below 0 is an error that
+// matches [ErrInvalidArgument]. Without a rate the error matches
+// [ErrNotInitialized], unless n is 0.
 func (a *Admin) Release(ctx context.Context, n int) error {
-	if n < 1 {
-		return fmt.Errorf("%w: %d permits to release, want at least 1", ErrInvalidArgument, n)
+	if n < 0 {
+		return fmt.Errorf("%w: %d permits to release, want at least 0", ErrInvalidArgument, n)
 	}
 	for rest := int64(n); rest > 0; {
 		reply, err := run(ctx, releaseScript, a.client, a.keys[:], rest)

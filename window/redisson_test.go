@@ -16,7 +16,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// redisson does to a limiter's keys what Redisson does, command by command and on a clock that is given to it.
+// redisson does to a limiter's keys what Redisson does, command by command and
+// on a clock that is given to it.
 type redisson struct{ *limiter }
 
 func (r redisson) setRate(permits int, per time.Duration, mode int) {
@@ -33,43 +34,88 @@ func permitsOf(member string) int {
 	return int(binary.LittleEndian.Uint32([]byte(member[len(member)-4:])))
 }
 
-// acquire returns whether n permits were granted, by the oldest of Redisson's rules.
-func (r redisson) acquire(n int, now int64) bool {
+func (r redisson) number(v any) int {
 	r.t.Helper()
-	number := func(v any) int {
-		i, err := strconv.Atoi(v.(string))
-		require.NoError(r.t, err)
-		return i
+	i, err := strconv.Atoi(v.(string))
+	require.NoError(r.t, err)
+	return i
+}
+
+// held is the permits of the grants in the set, with scores up to the given one.
+func (r redisson) held(until any) (permits int) {
+	for _, m := range r.do("ZRANGEBYSCORE", r.grantsKey(), "-inf", until).([]any) {
+		permits += permitsOf(m.(string))
 	}
-	rate, interval := number(r.do("HGET", r.name, "rate")), number(r.do("HGET", r.name, "interval"))
-	left := rate
-	if v := r.do("GET", r.leftKey()); v != nil {
-		left = number(v)
-		until := now - int64(interval)
-		freed := 0
-		for _, m := range r.do("ZRANGEBYSCORE", r.grantsKey(), 0, until).([]any) {
-			freed += permitsOf(m.(string))
-		}
-		r.do("ZREMRANGEBYSCORE", r.grantsKey(), 0, until)
-		if left += freed; left > rate {
-			left = rate
-			for _, m := range r.do("ZRANGE", r.grantsKey(), 0, -1).([]any) {
-				left -= permitsOf(m.(string))
-			}
-		}
-		r.do("SET", r.leftKey(), left)
+	return permits
+}
+
+// available is what its availablePermits returns: what is written, once what has
+// lapsed was added.
+func (r redisson) available(now int64) int {
+	r.t.Helper()
+	rate := r.number(r.do("HGET", r.name, "rate"))
+	v := r.do("GET", r.leftKey())
+	if v == nil {
+		return rate
 	}
+	until := now - int64(r.number(r.do("HGET", r.name, "interval")))
+	left, freed := r.number(v), r.held(until)
+	if freed == 0 {
+		return left
+	}
+	r.do("ZREMRANGEBYSCORE", r.grantsKey(), "-inf", until)
+	if left += freed; left > rate {
+		left = rate - r.held("+inf")
+	}
+	r.do("SET", r.leftKey(), left)
+	return left
+}
+
+// acquire returns the wait in ms, or -1 if n permits were granted.
+func (r redisson) acquire(n int, now int64) (wait int64) {
+	r.t.Helper()
+	left := r.available(now)
 	if left < n {
-		return false
+		oldest, err := r.rdb.ZRangeWithScores(r.t.Context(), r.grantsKey(), 0, 0).Result()
+		require.NoError(r.t, err)
+		require.NotEmpty(r.t, oldest, "it would fail on arithmetic")
+		return 3 + int64(r.number(r.do("HGET", r.name, "interval"))) - (now - int64(oldest[0].Score))
 	}
 	r.do("ZADD", r.grantsKey(), now, r.member(16, n))
 	r.do("SET", r.leftKey(), left-n)
-	return true
+	return -1
+}
+
+func (r redisson) acquired(n int, now int64) bool {
+	r.t.Helper()
+	return r.acquire(n, now) < 0
 }
 
 func (r redisson) mustAcquire(n int, now int64) {
 	r.t.Helper()
-	require.True(r.t, r.acquire(n, now))
+	require.True(r.t, r.acquired(n, now))
+}
+
+// release gives n permits back, as versions after 4.7.0 do: out of the set too.
+func (r redisson) release(n int) {
+	r.t.Helper()
+	rate, left := r.number(r.do("HGET", r.name, "rate")), r.number(r.do("GET", r.leftKey()))
+	r.do("SET", r.leftKey(), min(rate, left+n))
+	grants, err := r.rdb.ZRangeWithScores(r.t.Context(), r.grantsKey(), 0, -1).Result()
+	require.NoError(r.t, err)
+	for _, g := range grants {
+		if n <= 0 {
+			return
+		}
+		member := g.Member.(string)
+		has := permitsOf(member)
+		r.do("ZREM", r.grantsKey(), member)
+		if has > n {
+			rest := binary.LittleEndian.AppendUint32([]byte(member[:len(member)-4]), uint32(has-n))
+			r.do("ZADD", r.grantsKey(), int64(g.Score), string(rest))
+		}
+		n -= has
+	}
 }
 
 func TestWhatRedissonWritesIsRead(t *testing.T) {
@@ -171,17 +217,17 @@ func TestBothSidesShareOneLimiter(t *testing.T) {
 			granted++
 		}
 		require.False(t, l.allowed(1))
-		require.False(t, peer.acquire(1, l.serverTime()))
+		require.False(t, peer.acquired(1, l.serverTime()))
 
 		time.Sleep(2*time.Second + 2*time.Millisecond)
 		peer.mustAcquire(4, l.serverTime())
 		require.True(t, l.allowed(2))
 		require.False(t, l.allowed(1))
-		require.False(t, peer.acquire(1, l.serverTime()))
+		require.False(t, peer.acquired(1, l.serverTime()))
 
 		require.NoError(t, l.Release(t.Context(), 3))
 		peer.mustAcquire(3, l.serverTime())
-		require.False(t, peer.acquire(1, l.serverTime()))
+		require.False(t, peer.acquired(1, l.serverTime()))
 
 		require.NoError(t, l.Reset(t.Context()))
 		peer.mustAcquire(permits, l.serverTime())
