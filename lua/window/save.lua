@@ -4,7 +4,8 @@
 --          left
 -- Leaves   save   function
 
--- The keys live as long as keepAliveTime says, else as long as the hash.
+-- The keys live as long as keepAliveTime says, else as long as the hash. In its
+-- last millisecond PTTL is 0. They end then, too, but not before it.
 local function save()
   if held <= COUNTED then
     left = math.max(0, left)
@@ -20,9 +21,9 @@ local function save()
     life = redis.call('PTTL', hash)
   end
   for _, key in ipairs({ left_key, grants_key }) do
-    if life > 0 then
-      redis.call('PEXPIRE', key, decimal(life))
-    else
+    if life >= 0 then
+      redis.call('PEXPIRE', key, decimal(math.max(1, life)))
+    elseif life == -1 then
       redis.call('PERSIST', key)
     end
   end

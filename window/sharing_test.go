@@ -1,0 +1,43 @@
+package window_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// A rate that Redis lets expire is in its last millisecond when PTTL is 0. Its
+// permits must not stay for ever.
+func TestNothingIsKeptOfARateInItsLastMillisecond(t *testing.T) {
+	check := func(t *testing.T, rdb redis.UniversalClient, pause time.Duration) {
+		for range often(10, 100) {
+			l := newLimiter(t, rdb, 5, 5*time.Millisecond)
+			redisson{l}.setRate(5, 5*time.Millisecond, 0)
+			redisson{l}.mustAcquire(1, l.serverTime())
+			l.do("PEXPIRE", l.name, 4)
+			var err error
+			for err == nil { // a use that does not set a rate
+				time.Sleep(pause)
+				err = l.Release(t.Context(), 1)
+			}
+			require.ErrorIs(t, err, window.ErrNotInitialized)
+			for _, key := range []string{l.leftKey(), l.grantsKey()} {
+				require.NotEqualValues(t, -1, l.do("PTTL", key), "it stays for ever")
+			}
+		}
+	}
+	t.Parallel()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { check(t, rdb, 100*time.Microsecond) })
+	})
+	t.Run("redis", func(t *testing.T) { // in real time, with as many questions as it answers
+		t.Parallel()
+		check(t, redistest.Standalone(t), 0)
+	})
+}
