@@ -1,15 +1,15 @@
 -- Writes the permits left, and how long the keys live.
 --
--- Takes    hash, keep_alive, COUNTED, decimal; left_key, left_text, grants_key, held,
+-- Takes    hash, keep_alive, decimal; left_key, left_text, grants_key, held,
 --          left
 -- Leaves   save   function
 
+-- The number is written as it is. Below 0, Redisson refuses until enough of the
+-- zset has left, as these scripts do. A floor at 0 would let it grant too many.
+--
 -- The keys live as long as keepAliveTime says, else as long as the hash. In its
 -- last millisecond PTTL is 0. They end then, too, but not before it.
 local function save()
-  if held <= COUNTED then
-    left = math.max(0, left)
-  end
   local text = decimal(left)
   if text ~= left_text and (left_text or held > 0) then
     redis.call('SET', left_key, text)
