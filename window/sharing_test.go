@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
@@ -39,6 +40,39 @@ func TestNothingIsKeptOfARateInItsLastMillisecond(t *testing.T) {
 	t.Run("redis", func(t *testing.T) { // in real time, with as many questions as it answers
 		t.Parallel()
 		check(t, redistest.Standalone(t), 0)
+	})
+}
+
+func TestARequestAboveTheRateWritesNothing(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(5*time.Hour))
+		for range 2 {
+			require.ErrorIs(t, l.ask(6).Err, engine.ErrExceedsQuota)
+			require.Empty(t, keysLeft(t, rdb, l.name), "not even the rate")
+		}
+
+		require.True(t, l.allowed(2))
+		time.Sleep(2 * time.Second)
+		keys := []string{l.name, l.leftKey(), l.grantsKey()}
+		for _, key := range keys {
+			l.do("PEXPIRE", key, time.Hour.Milliseconds())
+		}
+		before := []any{l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey())}
+		answers, err := l.Take(t.Context(), []engine.Request{{N: 6}, {N: 1000}})
+		require.NoError(t, err)
+		require.ErrorIs(t, answers[0].Err, engine.ErrExceedsQuota)
+		require.ErrorIs(t, answers[1].Err, engine.ErrExceedsQuota)
+		require.Equal(t, before, []any{l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey())})
+		for _, key := range keys {
+			require.LessOrEqual(t, l.do("PTTL", key), time.Hour.Milliseconds(), "no use of %s", key)
+		}
+
+		answers, err = l.Take(t.Context(), []engine.Request{{N: 6}, {N: 4}, {N: 4}})
+		require.NoError(t, err)
+		require.ErrorIs(t, answers[0].Err, engine.ErrExceedsQuota)
+		require.True(t, answers[1].Granted, "another request of the batch fits")
+		require.False(t, answers[2].Granted)
+		require.Greater(t, l.do("PTTL", l.leftKey()), time.Hour.Milliseconds(), "which is a use")
 	})
 }
 
