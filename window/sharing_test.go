@@ -76,6 +76,60 @@ func TestARequestAboveTheRateWritesNothing(t *testing.T) {
 	})
 }
 
+func TestTrySetRateCompletesWhatIsThere(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		rate := window.Rate{Permits: 7, Per: 3 * time.Second, KeepAlive: 9 * time.Hour}
+		for _, c := range []struct {
+			there []any
+			want  map[string]string
+			done  bool
+			life  time.Duration
+		}{
+			{
+				[]any{"rate", "5", "interval", "2000"},
+				map[string]string{"rate": "5", "interval": "2000", "type": "0", "keepAliveTime": "32400000"}, true, 9 * time.Hour,
+			},
+			{
+				[]any{"rate", "5", "interval", "2000", "type", "0"},
+				map[string]string{"rate": "5", "interval": "2000", "type": "0", "keepAliveTime": "32400000"}, false, 0,
+			},
+			{
+				[]any{"type", "1", "keepAliveTime", "0"},
+				map[string]string{"rate": "7", "interval": "3000", "type": "1", "keepAliveTime": "0"}, false, 0,
+			},
+			{
+				[]any{"keepAliveTime", "3600000"},
+				map[string]string{"rate": "7", "interval": "3000", "type": "0", "keepAliveTime": "3600000"}, true, time.Hour,
+			},
+		} {
+			l := newLimiter(t, rdb, 1, time.Second)
+			l.do(append([]any{"HSET", l.name}, c.there...)...)
+			done, err := l.TrySetRate(t.Context(), rate)
+			require.NoError(t, err)
+			require.Equal(t, c.done, done, c.there)
+			fields, err := rdb.HGetAll(t.Context(), l.name).Result()
+			require.NoError(t, err)
+			require.Equal(t, c.want, fields)
+			if c.life > 0 {
+				require.InDelta(t, c.life.Milliseconds(), l.do("PTTL", l.name), 60_000)
+			} else {
+				require.EqualValues(t, -1, l.do("PTTL", l.name))
+			}
+			require.True(t, l.allowed(1))
+		}
+
+		l := newLimiter(t, rdb, 1, time.Second)
+		l.do("HSET", l.name, "colour", "red")
+		_, err := l.TrySetRate(t.Context(), rate)
+		require.ErrorIs(t, err, engine.ErrState, "that is something else")
+		l = newLimiter(t, rdb, 1, time.Second)
+		l.do("HSET", l.name, "keepAliveTime", "long")
+		_, err = l.TrySetRate(t.Context(), rate)
+		require.ErrorIs(t, err, engine.ErrState)
+		require.Equal(t, map[string]string{"keepAliveTime": "long"}, rdb.HGetAll(t.Context(), l.name).Val())
+	})
+}
+
 // Redisson may be asked after a lowering before and after we have been asked.
 func TestALoweredRateIsStrictForBothSides(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
