@@ -2,6 +2,7 @@ package window_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -27,48 +28,57 @@ func onRedis(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 		t.Cleanup(func() { _ = rdb.Close() })
-		rdb.AddHook(bubbleClock{})
+		rdb.AddHook(editedScripts{atTime})
 		f(t, rdb)
 	})
 }
 
-// bubbleClock gives the bubble's time to all that ask the server for its own.
-type bubbleClock struct{ redis.Hook }
+// editedScripts is a hook that edits the EVAL of every script.
+type editedScripts struct {
+	edit func(eval []any) []any
+}
 
-func (bubbleClock) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (editedScripts) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (bubbleClock) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (editedScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
-func (bubbleClock) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (e editedScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if asked, ok := cmd.(*redis.TimeCmd); ok {
-			asked.SetVal(time.Now())
-			return nil
-		}
 		script, ok := cmd.(interface{ SetVal(any) })
 		switch {
 		case ok && cmd.Name() == "evalsha": // to see the source
 			cmd.SetErr(unknownScript{})
 			return cmd.Err()
 		case ok && cmd.Name() == "eval":
-			timed := redis.NewCmd(ctx, atTime(cmd.Args(), time.Now())...)
-			err := next(ctx, timed)
+			edited := redis.NewCmd(ctx, e.edit(cmd.Args())...)
+			err := next(ctx, edited)
 			cmd.SetErr(err)
-			script.SetVal(timed.Val())
+			script.SetVal(edited.Val())
 			return err
 		}
 		return next(ctx, cmd)
 	}
 }
 
-// atTime is an EVAL with the time as two further arguments, which the script
-// takes instead of the server's.
-func atTime(eval []any, now time.Time) []any {
-	timed := append([]any{}, eval...)
-	timed[1] = strings.Replace(eval[1].(string), "redis.call('TIME')", "{ table.remove(ARGV), table.remove(ARGV) }", 1)
+// atTime adds the time of this process, which in a bubble is the bubble's, as
+// two arguments. The script takes it instead of the server's.
+func atTime(eval []any) []any {
+	now := time.Now()
+	timed := replaced(eval, "redis.call('TIME')", "{ table.remove(ARGV), table.remove(ARGV) }")
 	return append(timed, now.UnixMicro()%1_000_000, now.Unix())
+}
+
+// countingFew has a run add up at most 3 grants, where it would add up 1000.
+func countingFew(eval []any) []any {
+	return replaced(eval, "local COUNTED = 1000", "local COUNTED = 3")
+}
+
+func replaced(eval []any, old, text string) []any {
+	eval = slices.Clone(eval)
+	eval[1] = strings.Replace(eval[1].(string), old, text, 1)
+	return eval
 }
 
 type unknownScript struct{}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -79,12 +80,24 @@ type state struct {
 	delay time.Duration // for one permit
 }
 
-// read decodes what the script returns for reading. The words are the rate to assume if there is none; without them found tells whether there is.
+// read reads the rate and what is left under it. The words are the rate to
+// assume if there is none. Without them, found tells whether there is one.
 func read(ctx context.Context, rdb redis.UniversalClient, k keys, words []any) (_ state, found bool, _ error) {
-	reply, err := run(ctx, readScript, rdb, k[:], words...)
-	if err != nil {
-		return state{}, false, err
+	for args := words; ; {
+		reply, err := run(ctx, readScript, rdb, k[:], args...)
+		if err != nil {
+			return state{}, false, err
+		}
+		if part, ok := reply.([]any); ok && len(part) == 4 { // how far it came
+			args = append(slices.Clip(words), part...)
+			continue
+		}
+		return decodeState(reply)
 	}
+}
+
+// decodeState decodes what the script returns at the end.
+func decodeState(reply any) (_ state, found bool, _ error) {
 	numbers, err := numbers(reply)
 	switch {
 	case err != nil:
