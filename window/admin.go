@@ -31,6 +31,8 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error
 		return nil, fmt.Errorf("%w: empty name", ErrInvalidArgument)
 	case o.keepAlive != 0:
 		return nil, fmt.Errorf("%w: KeepAlive is a field of Rate, not an option of Open", ErrInvalidArgument)
+	case o.retryTick != 0:
+		return nil, fmt.Errorf("%w: RetryTick is not an option of Open, which never waits", ErrInvalidArgument)
 	}
 	if err := o.check(); err != nil {
 		return nil, err

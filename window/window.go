@@ -52,6 +52,7 @@ type window struct {
 	take   *lua.Script
 	keys   keys
 	rate   Rate
+	ticker ticker
 }
 
 var (
@@ -104,7 +105,13 @@ func build(cfg engine.Config, o options) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &window{client: cfg.Client, take: takeScript.Confirmed(cfg.Replicas), keys: k, rate: rate}, nil
+	return &window{
+		client: cfg.Client,
+		take:   takeScript.Confirmed(cfg.Replicas),
+		keys:   k,
+		rate:   rate,
+		ticker: newTicker(o.retryTick),
+	}, nil
 }
 
 func unsupported(format string, args ...any) error {
@@ -136,9 +143,20 @@ func (w *window) Take(ctx context.Context, requests []engine.Request) ([]engine.
 		}
 		answers, again, problem := answers(reply, requests, grants)
 		if !again {
-			return answers, cmp.Or(problem, err)
+			return w.late(answers), cmp.Or(problem, err)
 		}
 	}
+}
+
+// late puts off what refused callers wait for, to the next tick.
+func (w *window) late(answers []engine.Answer) []engine.Answer {
+	now := time.Now()
+	for i := range answers {
+		if a := &answers[i]; a.Wait > 0 {
+			a.Wait = w.ticker.delay(a.Wait, now)
+		}
+	}
+	return answers
 }
 
 func (w *window) GiveBack(ctx context.Context, grants []engine.Grant) error {
