@@ -18,7 +18,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// What Redisson's RRateLimiter does and this engine does not: each test fails if the defect is there.
+// What Redisson's RRateLimiter does and this engine does not: each test fails
+// if the defect is there.
 
 func TestAPeersFastClockMakesNobodyWaitLonger(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -61,7 +62,7 @@ func TestReadersChangeNothing(t *testing.T) {
 		require.True(t, l.allowed(2))
 		time.Sleep(time.Second + 2*time.Millisecond)
 		dump := func() (all []any) {
-			return append(all, l.do("HGETALL", l.name), l.do("GET", l.leftKey()), l.do("ZRANGE", l.grantsKey(), 0, -1, "WITHSCORES"))
+			return append(all, l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey()))
 		}
 		before := dump()
 		ttl := l.do("PTTL", l.leftKey()).(int64)

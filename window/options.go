@@ -48,16 +48,17 @@ func KeepAlive(d time.Duration) Option {
 }
 
 // RetryTick makes a refused caller ask again as late as one of Redisson's does:
-// at least 3 ms after its permits are free, and then at the next tick of a timer
-// that ticks every d and that all callers of this limiter share. So callers of
-// both kinds get about the same share of a saturated limiter; see "Sharing with
-// Redisson" in the package documentation. Redisson's timer ticks every 100 ms,
-// unless its timeout or its retry interval is not a multiple of that.
+// at least 3 ms after its permits are free, and then at the next tick of a
+// timer that ticks every d and that all callers of this limiter share. So
+// callers of both kinds get about the same share of a saturated limiter; see
+// "Sharing with Redisson" in the package documentation. Redisson's timer ticks
+// every 100 ms, unless its timeout or its retry interval is not a multiple of
+// that.
 //
 // It costs d/2 + 3 ms a refusal on average, and permits that pass unused
 // meanwhile. A caller whose deadline or longest wait ends before the tick is
-// refused at once. Status still tells when permits are free. d is 0 to 24 hours;
-// 0, the default, asks again as soon as they are.
+// refused at once. Status still tells when permits are free. d is 0 to 24
+// hours; 0, the default, asks again as soon as they are.
 func RetryTick(d time.Duration) Option {
 	return func(o *options) { o.retryTick = d }
 }
@@ -94,7 +95,8 @@ func (o options) client() string {
 	return thisProcess()
 }
 
-// thisProcess is a random UUID (RFC 9562, version 4), the same for the life of the process.
+// thisProcess is a random UUID (RFC 9562, version 4), the same for the life of
+// the process.
 var thisProcess = sync.OnceValue(func() string {
 	high, low := rand.Uint64()&^0xf000|0x4000, rand.Uint64()&^(3<<62)|1<<63
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", high>>32, high>>16&0xffff, high&0xffff, low>>48, low&(1<<48-1))

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,7 +42,8 @@ func (r redisson) number(v any) int {
 	return i
 }
 
-// held is the permits of the grants in the set, with scores up to the given one.
+// held is the permits of the grants in the set, with scores up to the given
+// one.
 func (r redisson) held(until any) (permits int) {
 	for _, m := range r.do("ZRANGEBYSCORE", r.grantsKey(), "-inf", until).([]any) {
 		permits += permitsOf(m.(string))
@@ -49,8 +51,8 @@ func (r redisson) held(until any) (permits int) {
 	return permits
 }
 
-// available is what its availablePermits returns: what is written, once what has
-// lapsed was added.
+// available is what its availablePermits returns: what is written, once what
+// has lapsed was added.
 func (r redisson) available(now int64) int {
 	r.t.Helper()
 	rate := r.number(r.do("HGET", r.name, "rate"))
@@ -122,7 +124,7 @@ func TestWhatRedissonWritesIsRead(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 1, time.Second)
 		r := redisson{l}
-		r.do("HSET", l.name, "rate", 10, "interval", (60 * time.Second).Milliseconds(), "type", 0) // data of a version without keepAliveTime
+		r.do("HSET", l.name, "rate", 10, "interval", 60_000, "type", 0) // data of a version without keepAliveTime
 		r.do("SET", l.leftKey(), 3)
 		r.do("ZADD", l.grantsKey(), l.serverTime()-2, r.member(8, 3), l.serverTime()-1, r.member(16, 4))
 
@@ -158,7 +160,8 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 		} {
 			unique := fmt.Sprintf("%p", t) + strconv.Itoa(len(c.name))
 			named := func(format string) string { return strings.ReplaceAll(format, "%s", unique) }
-			l := namedLimiter(t, rdb, named(c.name), 10, 60*time.Second, append(c.opts, window.KeepAlive(70*time.Second))...)
+			opts := slices.Concat(c.opts, []window.Option{window.KeepAlive(70 * time.Second)})
+			l := namedLimiter(t, rdb, named(c.name), 10, 60*time.Second, opts...)
 			before := l.serverTime()
 			require.True(t, l.allowed(3))
 			after := l.serverTime()
@@ -194,7 +197,8 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 func TestAPrefixIsInFrontOfTheName(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		prefix := fmt.Sprintf("%p:", t)
-		e, err := window.New(engine.Config{Client: rdb, Name: "n", Prefix: &prefix, Quota: engine.Quota{Permits: 2, Per: time.Second}})
+		quota := engine.Quota{Permits: 2, Per: time.Second}
+		e, err := window.New(engine.Config{Client: rdb, Name: "n", Prefix: &prefix, Quota: quota})
 		require.NoError(t, err)
 		_, err = e.Take(t.Context(), []engine.Request{{N: 1}})
 		require.NoError(t, err)

@@ -157,7 +157,9 @@ func randomReleases(t *testing.T, rdb redis.UniversalClient, random *rand.Rand, 
 				all = append(all, &held{at: now, unused: random.IntN(n + 1), granted: n})
 			}
 		default:
-			mine := slices.DeleteFunc(slices.Clone(all), func(h *held) bool { return h.unused == 0 || h.at <= settled-per })
+			mine := slices.DeleteFunc(slices.Clone(all), func(h *held) bool {
+				return h.unused == 0 || h.at <= settled-per
+			})
 			if len(mine) == 0 {
 				continue
 			}

@@ -14,8 +14,9 @@ const (
 // ticker tells when refused callers ask again. Redisson leaves that to a timer
 // that all callers of a process share, and that fires at the first tick after a
 // wait. Who won at a tick is due just after it an interval later, and waits for
-// the next tick: so processes take turns at being first. Two that tick at nearly
-// the same moment do not, so the ticks shift by a random time now and then.
+// the next tick: so processes take turns at being first. Two that tick at
+// nearly the same moment do not, so the ticks shift by a random time now and
+// then.
 type ticker struct {
 	start time.Time     // the seed of the shifts as well
 	every time.Duration // 0: no ticks

@@ -13,8 +13,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// contest is callers of both kinds that ask for one permit after another, as fast
-// as they can. Each of them counts what its kind was granted.
+// contest is callers of both kinds that ask for one permit after another, as
+// fast as they can. Each of them counts what its kind was granted.
 type contest struct {
 	*limiter
 	end   time.Time
@@ -70,12 +70,15 @@ func (c *contest) window(callers int, opts ...window.Option) {
 	group.Wait()
 }
 
-// shares has 4 callers of each kind, in one process of each or in one each, take
-// 18 permits a second for some seconds, and returns what each kind got.
-func shares(t *testing.T, rdb redis.UniversalClient, seed uint64, seconds int, tick time.Duration, opts ...window.Option) (java, ours int) {
+// shares has 4 callers of each kind, in one process of each or in one each,
+// take 18 permits a second for some seconds, and returns what each kind got.
+func shares(
+	t *testing.T, rdb redis.UniversalClient, seed uint64, seconds int, tick time.Duration, opts ...window.Option,
+) (java, ours int) {
 	random := rand.New(rand.NewPCG(21, seed))
 	for _, processes := range []int{1, 4} {
-		c := &contest{limiter: newLimiter(t, rdb, 1, time.Second), end: time.Now().Add(time.Duration(seconds) * time.Second)}
+		c := &contest{limiter: newLimiter(t, rdb, 1, time.Second)}
+		c.end = time.Now().Add(time.Duration(seconds) * time.Second)
 		redisson{c.limiter}.setRate(18, time.Second, 0)
 		var group sync.WaitGroup
 		for range processes {

@@ -40,7 +40,8 @@ func often(usually, long int) int {
 	return usually
 }
 
-// limiter is one limiter as a test sees it: its engine, its administration, and its keys in Redis.
+// limiter is one limiter as a test sees it: its engine, its administration, and
+// its keys in Redis.
 type limiter struct {
 	t    testing.TB
 	rdb  redis.UniversalClient
@@ -49,13 +50,18 @@ type limiter struct {
 	*window.Admin
 }
 
-func newLimiter(t testing.TB, rdb redis.UniversalClient, permits int, per time.Duration, opts ...window.Option) *limiter {
+func newLimiter(
+	t testing.TB, rdb redis.UniversalClient, permits int, per time.Duration, opts ...window.Option,
+) *limiter {
 	return namedLimiter(t, rdb, redistest.Name(t), permits, per, opts...)
 }
 
-func namedLimiter(t testing.TB, rdb redis.UniversalClient, name string, permits int, per time.Duration, opts ...window.Option) *limiter {
+func namedLimiter(
+	t testing.TB, rdb redis.UniversalClient, name string, permits int, per time.Duration, opts ...window.Option,
+) *limiter {
 	t.Helper()
-	e, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: engine.Quota{Permits: permits, Per: per}})
+	quota := engine.Quota{Permits: permits, Per: per}
+	e, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: quota})
 	require.NoError(t, err)
 	return &limiter{t: t, rdb: rdb, name: name, Engine: e, Admin: open(t, rdb, name)}
 }
@@ -118,7 +124,8 @@ func (l *limiter) do(words ...any) any {
 // the clock of a bubble.
 func (l *limiter) serverTime() int64 { return time.Now().UnixMilli() }
 
-// run has the callers take one permit at a time until there are so many grants, and returns when each was sent and received, each sorted.
+// run has the callers take one permit at a time until there are so many grants,
+// and returns when each was sent and received, each sorted.
 func (l *limiter) run(callers, grants int) (sent, received []time.Time) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -146,8 +153,9 @@ func (l *limiter) run(callers, grants int) (sent, received []time.Time) {
 	return sent, received
 }
 
-// strict holds for grants that happened some time between sent and received: the permits-th after any one lies at least per later. The clocks
-// of the test and of the server may differ in rate by 100 ppm.
+// strict holds for grants that happened some time between sent and received:
+// the permits-th after any one lies at least per later. The clocks of the test
+// and of the server may differ in rate by 100 ppm.
 func strict(t testing.TB, sent, received []time.Time, permits int, per time.Duration) {
 	t.Helper()
 	for i := range len(sent) - permits {

@@ -175,7 +175,8 @@ func TestANewRateForgetsTheGrants(t *testing.T) {
 			each(t, func(t *testing.T, rdb redis.UniversalClient) {
 				l := newLimiter(t, rdb, 1, time.Second)
 				for _, permits := range []int{10, 20} {
-					require.NoError(t, l.SetRate(t.Context(), window.Rate{Mode: mode, Permits: permits, Per: 10 * time.Second}))
+					rate := window.Rate{Mode: mode, Permits: permits, Per: 10 * time.Second}
+					require.NoError(t, l.SetRate(t.Context(), rate))
 					require.True(t, l.allowed(1))
 					require.Equal(t, permits-1, l.available())
 				}
@@ -241,7 +242,8 @@ func TestUpdateToAnotherModeForgetsTheGrants(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 10, 60*time.Second)
 		require.True(t, l.allowed(8))
-		_, err := l.UpdateRate(t.Context(), window.Rate{Mode: window.ModePerClient, Permits: 10, Per: 60 * time.Second}, true)
+		perClient := window.Rate{Mode: window.ModePerClient, Permits: 10, Per: 60 * time.Second}
+		_, err := l.UpdateRate(t.Context(), perClient, true)
 		require.NoError(t, err)
 		require.Equal(t, 10, l.available())
 		require.Equal(t, []string{l.name}, keysLeft(t, rdb, l.name))

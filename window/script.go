@@ -32,7 +32,8 @@ func assemble(parts ...string) *lua.Script {
 	return lua.Assemble(named...)
 }
 
-// run runs a script once; an error after which the keys are to blame matches [engine.ErrState].
+// run runs a script once. An error for which the keys are to blame matches
+// [engine.ErrState].
 func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -40,7 +41,8 @@ func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, key
 	reply, err := script.Run(ctx, rdb, keys, args...)
 	var refusal redis.Error
 	if errors.As(err, &refusal) {
-		// Redis 6.2 puts its own words in front of an error that a script raises.
+		// Redis 6.2 puts its own words in front of an error that a script
+		// raises.
 		if text := refusal.Error(); strings.Contains(text, "STATE ") || strings.Contains(text, "WRONGTYPE") {
 			return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, keys[0], err)
 		}
@@ -48,7 +50,8 @@ func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, key
 	return reply, err
 }
 
-// answers decodes what the script returns for 'take'. again: nothing was decided, ask again.
+// answers decodes what the script returns for requests. If again is true,
+// nothing was decided, and the question is to be asked again.
 func answers(reply any, requests []engine.Request, grants []string) (_ []engine.Answer, again bool, _ error) {
 	numbers, err := numbers(reply)
 	if err != nil || len(numbers) == 0 {

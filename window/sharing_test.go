@@ -87,19 +87,23 @@ func TestTrySetRateCompletesWhatIsThere(t *testing.T) {
 		}{
 			{
 				[]any{"rate", "5", "interval", "2000"},
-				map[string]string{"rate": "5", "interval": "2000", "type": "0", "keepAliveTime": "32400000"}, true, 9 * time.Hour,
+				map[string]string{"rate": "5", "interval": "2000", "type": "0", "keepAliveTime": "32400000"},
+				true, 9 * time.Hour,
 			},
 			{
 				[]any{"rate", "5", "interval", "2000", "type", "0"},
-				map[string]string{"rate": "5", "interval": "2000", "type": "0", "keepAliveTime": "32400000"}, false, 0,
+				map[string]string{"rate": "5", "interval": "2000", "type": "0", "keepAliveTime": "32400000"},
+				false, 0,
 			},
 			{
 				[]any{"type", "1", "keepAliveTime", "0"},
-				map[string]string{"rate": "7", "interval": "3000", "type": "1", "keepAliveTime": "0"}, false, 0,
+				map[string]string{"rate": "7", "interval": "3000", "type": "1", "keepAliveTime": "0"},
+				false, 0,
 			},
 			{
 				[]any{"keepAliveTime", "3600000"},
-				map[string]string{"rate": "7", "interval": "3000", "type": "0", "keepAliveTime": "3600000"}, true, time.Hour,
+				map[string]string{"rate": "7", "interval": "3000", "type": "0", "keepAliveTime": "3600000"},
+				true, time.Hour,
 			},
 		} {
 			l := newLimiter(t, rdb, 1, time.Second)

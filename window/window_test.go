@@ -17,11 +17,12 @@ import (
 
 func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 	t.Parallel()
-	ok := engine.Config{Client: redis.NewClient(&redis.Options{}), Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
-	t.Cleanup(func() { _ = ok.Client.Close() })
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never reached
+	t.Cleanup(func() { _ = rdb.Close() })
+	ok := engine.Config{Client: rdb, Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
 	for says, change := range map[string]func(*engine.Config){
 		"Burst is 4":                    func(c *engine.Config) { c.Quota.Burst = 4 },
-		"one quota, not 1 further":      func(c *engine.Config) { c.Extra = []engine.Quota{{Permits: 1, Per: time.Second}} },
+		"one quota, not 1 further":      func(c *engine.Config) { c.Extra = []engine.Quota{c.Quota} },
 		"no guard":                      func(c *engine.Config) { c.Guard = time.Millisecond },
 		"999µs, want at least a milli":  func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },
 		"1.5ms, want whole millisec":    func(c *engine.Config) { c.Quota.Per = 1500 * time.Microsecond },
@@ -258,7 +259,8 @@ func TestResetClearsARateThatCannotBeRead(t *testing.T) {
 func TestAProcessIsAClientOfItsOwnWhereTheRateIsPerClient(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, 60*time.Second)
-		require.NoError(t, l.SetRate(t.Context(), window.Rate{Mode: window.ModePerClient, Permits: 2, Per: 60 * time.Second}))
+		perClient := window.Rate{Mode: window.ModePerClient, Permits: 2, Per: 60 * time.Second}
+		require.NoError(t, l.SetRate(t.Context(), perClient))
 		require.True(t, l.allowed(2))
 		require.False(t, l.allowed(1))
 		require.False(t, namedLimiter(t, rdb, l.name, 5, 60*time.Second).allowed(1), "the same process")
@@ -299,7 +301,8 @@ func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Cluster(t)
 	build := func(name string, opts ...window.Option) error {
-		_, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: engine.Quota{Permits: 1, Per: time.Second}})
+		quota := engine.Quota{Permits: 1, Per: time.Second}
+		_, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: quota})
 		_, openErr := window.Open(rdb, name, opts...)
 		require.Equal(t, err == nil, openErr == nil)
 		return err
