@@ -339,7 +339,7 @@ func (l *limiter) raw(key string) any {
 }
 
 // fill takes so many grants of n permits.
-func (l *limiter) fill(grants, n int) {
+func (l *limiter) fill(grants, n int) (all []engine.Grant) {
 	l.t.Helper()
 	for grants > 0 {
 		requests := make([]engine.Request, min(grants, 128))
@@ -350,9 +350,11 @@ func (l *limiter) fill(grants, n int) {
 		require.NoError(l.t, err)
 		for _, a := range answers {
 			require.True(l.t, a.Granted)
+			all = append(all, a.Grant)
 		}
 		grants -= len(answers)
 	}
+	return all
 }
 
 func TestErrorsSayWhoseTheyAre(t *testing.T) {

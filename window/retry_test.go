@@ -101,7 +101,8 @@ func shares(
 }
 
 func TestWithoutRetryTickRedissonGetsLittle(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, rdb redis.UniversalClient) {
 		for _, tick := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
 			java, ours := shares(t, rdb, 0, often(10, 60), tick)
 			require.Less(t, java*5, ours, "which the documentation says, for ticks of %v", tick)
@@ -110,7 +111,8 @@ func TestWithoutRetryTickRedissonGetsLittle(t *testing.T) {
 }
 
 func TestWithRetryTickBothSidesGetAShare(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+	t.Parallel()
+	onRedis(t, func(t *testing.T, rdb redis.UniversalClient) {
 		for _, tick := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
 			var java, ours int
 			for seed := range uint64(3) {

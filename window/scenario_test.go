@@ -61,7 +61,7 @@ func TestNoSecondHasMoreThanEighteen(t *testing.T) {
 
 func TestABigWindowIsFilledAndNeverOverfilled(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		permits, callers := often(1500, 10_000), often(30, 200)
+		permits, callers := often(1200, 10_000), often(20, 200)
 		const together = 64
 		l := newLimiter(t, rdb, permits, 10*time.Second)
 		requests := make([]engine.Request, together)
@@ -203,13 +203,13 @@ func TestReleaseFreesWhatWasTakenAndNoMore(t *testing.T) {
 
 func TestReleaseOfManyGrants(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 2000, 60*time.Second)
-		l.fill(2000, 1)
+		l := newLimiter(t, rdb, 1200, 60*time.Second)
+		l.fill(1200, 1)
 		require.Equal(t, 0, l.available())
 		require.NoError(t, l.Release(t.Context(), 700))
 		require.Equal(t, 700, l.available())
 		require.NoError(t, l.Release(t.Context(), 1_000_000))
-		require.Equal(t, 2000, l.available())
+		require.Equal(t, 1200, l.available())
 	})
 }
 

@@ -35,7 +35,7 @@ func TestNothingIsKeptOfARateInItsLastMillisecond(t *testing.T) {
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
-		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { check(t, rdb, 100*time.Microsecond) })
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { check(t, rdb, 250*time.Microsecond) })
 	})
 	t.Run("redis", func(t *testing.T) { // in real time, with as many questions as it answers
 		t.Parallel()

@@ -146,22 +146,23 @@ func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
 
 func TestWindowsOfMoreGrantsThanAreAddedUp(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 3000, 10*time.Second)
+		permits := often(1200, 3000)
+		l := newLimiter(t, rdb, permits, 10*time.Second)
 		for range 2 {
-			l.fill(2999, 1)
+			l.fill(permits-1, 1)
 			require.False(t, l.allowed(2))
 			require.True(t, l.allowed(1))
 			require.False(t, l.allowed(1))
-			a := l.ask(2000)
+			a := l.ask(permits - 50)
 			require.False(t, a.Granted)
 			require.Greater(t, a.Wait, 5*time.Second)
 			s, err := l.Status(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, s.Available)
 			time.Sleep(10*time.Second + 2*time.Millisecond)
-			require.Equal(t, 3000, l.available())
+			require.Equal(t, permits, l.available())
 		}
-		require.True(t, l.allowed(3000))
+		require.True(t, l.allowed(permits))
 		require.EqualValues(t, 1, l.do("ZCARD", l.grantsKey()))
 		require.Equal(t, "0", l.do("GET", l.leftKey()))
 	})
@@ -198,10 +199,8 @@ func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 func TestManyGrantsGivenBackTogether(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 600, 60*time.Second)
-		var grants []engine.Grant
-		for range 600 {
-			grants = append(grants, l.ask(1).Grant)
-		}
+		grants := l.fill(600, 1)
+		require.Equal(t, 0, l.available())
 		require.NoError(t, l.GiveBack(t.Context(), grants))
 		require.Equal(t, 600, l.available())
 	})
