@@ -13,10 +13,10 @@ const (
 
 // ticker tells when refused callers ask again. Redisson leaves that to a timer
 // that all callers of a process share, and that fires at the first tick after a
-// wait. Who won at a tick is due just after it an interval later, and waits for
-// the next tick: so processes take turns at being first. Two that tick at
-// nearly the same moment do not, so the ticks shift by a random time now and
-// then.
+// wait. A process that took permits at a tick is due an interval later, just
+// after a tick, and waits nearly a whole one. So processes take turns. Two that
+// tick at nearly the same moment do not, and one of them would stay first: so
+// the ticks shift by a random time now and then.
 type ticker struct {
 	start time.Time     // the seed of the shifts as well
 	every time.Duration // 0: no ticks
@@ -24,12 +24,8 @@ type ticker struct {
 
 func newTicker(every time.Duration) ticker { return ticker{time.Now(), every} }
 
-// delay is the time from now until the first tick after the wait. If there are
-// no ticks it is the wait.
+// delay is the time from now until the first tick after the wait.
 func (t ticker) delay(wait time.Duration, now time.Time) time.Duration {
-	if t.every == 0 {
-		return wait
-	}
 	since := now.Sub(t.start)
 	due := since + wait + retryMargin
 	period := due / t.every

@@ -1,6 +1,7 @@
 package window_test
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -22,11 +23,15 @@ func TestNothingIsKeptOfARateInItsLastMillisecond(t *testing.T) {
 			redisson{l}.mustAcquire(1, l.serverTime())
 			l.do("PEXPIRE", l.name, 4)
 			var err error
-			for err == nil { // a use that does not set a rate
+			uses := -1
+			for ; err == nil; uses++ { // that do not set a rate
 				time.Sleep(pause)
 				err = l.Release(t.Context(), 1)
 			}
 			require.ErrorIs(t, err, window.ErrNotInitialized)
+			if uses == 0 { // what is there is Redisson's
+				continue
+			}
 			for _, key := range []string{l.leftKey(), l.grantsKey()} {
 				require.NotEqualValues(t, -1, l.do("PTTL", key), "it stays for ever")
 			}
@@ -162,4 +167,57 @@ func TestALoweredRateIsStrictForBothSides(t *testing.T) {
 			require.False(t, l.allowed(1))
 		}
 	})
+}
+
+// Clients of both kinds take permits while we change the rate, with more and
+// with fewer grants than are added up. No grant is one too many for the rate of
+// its time.
+func TestEveryGrantFitsTheRateOfItsTime(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		few := false
+		rdb.AddHook(editedScripts{func(eval []any) []any {
+			if few {
+				return countingFew(eval)
+			}
+			return eval
+		}})
+		for seed := range uint64(often(20, 400)) {
+			t.Log("seed", seed)
+			few = seed%2 == 1
+			randomRates(t, rdb, rand.New(rand.NewPCG(17, seed)))
+		}
+	})
+}
+
+func randomRates(t *testing.T, rdb redis.UniversalClient, random *rand.Rand) {
+	const per = 10 // ms
+	rate := 1 + random.IntN(12)
+	l := newLimiter(t, rdb, rate, per*time.Millisecond)
+	java := redisson{l}
+	java.setRate(rate, per*time.Millisecond, 0)
+	granted := map[int64]int{}
+	for range 40 {
+		time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
+		now, n := l.serverTime(), 1+random.IntN(rate)
+		held := 0
+		for at, n := range granted {
+			if at > now-per {
+				held += n
+			}
+		}
+		switch random.IntN(6) {
+		case 0:
+			rate = 1 + random.IntN(12)
+			_, err := l.UpdateRate(t.Context(), window.Rate{Permits: rate, Per: per * time.Millisecond}, true)
+			require.NoError(t, err)
+			continue
+		case 1, 2, 3:
+			require.Equal(t, held+n <= rate, l.allowed(n))
+		default:
+			require.Equal(t, held+n <= rate, java.acquired(n, now))
+		}
+		if held+n <= rate {
+			granted[now] += n
+		}
+	}
 }

@@ -131,6 +131,9 @@ func (w *window) Take(ctx context.Context, requests []engine.Request) ([]engine.
 
 // late puts the retries of refused callers off to the next tick.
 func (w *window) late(answers []engine.Answer) []engine.Answer {
+	if w.ticker.every == 0 {
+		return answers
+	}
 	now := time.Now()
 	for i := range answers {
 		if a := &answers[i]; a.Wait > 0 {

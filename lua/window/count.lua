@@ -17,8 +17,8 @@
 --          left_text              what the string holds, or false
 --          held, lapsed           how many grants
 --          lapsed_permits         of the oldest that lapsed, at most COUNTED
---          left                   permits left; if more than COUNTED are held
---                                 and more than COUNTED have lapsed: at least
+--          left                   permits left; too low if more than COUNTED
+--                                 are held and more than COUNTED have lapsed
 --          totals                 nil, or the running totals of the oldest held
 --          permits_in, add_up, count   functions
 

@@ -13,10 +13,10 @@
 --
 -- Takes    KEYS
 -- Leaves   hash
---          COUNTED, LONGEST                     bounds
---          now, now_down, now_up                the server's time
+--          COUNTED, LONGEST                         bounds
+--          now, now_down, now_up                    the server's time
 --          rate, interval, per_client, keep_alive   the rule, set by load
---          decimal, natural, permits_of, load   functions
+--          decimal, natural, permits_of, load       functions
 --
 -- Errors   STATE: a key holds what cannot be read. Nothing was changed.
 

@@ -9,8 +9,7 @@
 -- ARGV[2]  rate     ARGV[3]  interval in ms     ARGV[4]  type
 -- ARGV[5]  keepAliveTime in ms
 --
--- Returns  1 if there is a rule now that was not there (try) or is new (the
---          others), else 0
+-- Returns  1 if the rule was written; for 'try', if the type was missing; else 0
 --
 -- Takes    all that head, count and save leave
 --

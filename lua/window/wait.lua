@@ -2,7 +2,7 @@
 --
 -- Takes    now, now_up, interval, COUNTED; grants_key, lapsed, left, totals,
 --          add_up
--- Leaves   scores     nil, or those of the grants that were looked at
+-- Leaves   scores     of the grants that were looked at
 --          wait_for   function
 
 local scores = {}
