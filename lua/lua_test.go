@@ -25,12 +25,12 @@ var scripts = [][]string{
 	fairParts("open", "log", "windows", "compact", "recover", "begin", "write", "release"),
 	fairParts("open", "log", "windows", "compact", "recover", "begin", "write", "grant", "status"),
 	fairParts("forget", "log", "windows", "compact", "recover", "write", "reset"),
-	{"window/state", "window/take"},
-	{"window/state", "window/back"},
-	{"window/state", "window/release"},
-	{"window/state", "window/read"},
-	{"window/state", "window/rule"},
-	{"window/state", "window/forget"},
+	{"window/head", "window/count", "window/wait", "window/settle", "window/save", "window/take"},
+	{"window/head", "window/count", "window/settle", "window/save", "window/back"},
+	{"window/head", "window/count", "window/settle", "window/save", "window/release"},
+	{"window/head", "window/count", "window/wait", "window/read"},
+	{"window/head", "window/count", "window/save", "window/rule"},
+	{"window/head", "window/forget"},
 }
 
 func fairParts(names ...string) []string {
@@ -62,10 +62,10 @@ func TestAnErrorNamesThePartAndItsLine(t *testing.T) {
 	rdb := redistest.Standalone(t)
 	require.NoError(t, rdb.Set(t.Context(), "{named}:value", "1", 0).Err())
 	require.NoError(t, rdb.RPush(t.Context(), "named", "no hash").Err())
-	script := lua.Assemble("window/state", "window/read")
+	script := lua.Assemble("window/head", "window/count", "window/wait", "window/read")
 	_, err := script.Run(t.Context(), rdb, []string{"named", "{named}:value", "a", "b", "c"}, "", "", "")
 	require.Error(t, err)
-	require.Contains(t, err.Error(), "lua/window/state.lua:")
+	require.Contains(t, err.Error(), "lua/window/head.lua:")
 	require.NotContains(t, err.Error(), "user_script")
 	require.True(t, redis.HasErrorPrefix(err, "WRONGTYPE"))
 }
