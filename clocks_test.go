@@ -15,9 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // overheard keeps the words of every command that a client sends.
@@ -95,7 +93,7 @@ func allThatCanBeAsked(t *testing.T, rdb redis.UniversalClient, e fairlimit.Opti
 // TestAClientsWallClockIsNeverSentAndChangesNothing runs the same calls on servers whose clocks are years before and after the client's.
 func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 	const year = 365 * 24 * time.Hour
-	for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+	for name, e := range engines() {
 		t.Run(name, func(t *testing.T) {
 			told := map[time.Duration][]time.Duration{}
 			for _, ahead := range []time.Duration{-20 * year, -time.Hour, 0, time.Hour, 20 * year} {

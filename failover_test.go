@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -22,7 +23,7 @@ import (
 func servedBy(t *testing.T, g *redistest.ClusterGroup, node *redistest.Server) string {
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("%s %d", t.Name(), i)
-		master, err := g.Client.MasterForKey(t.Context(), queueKey(name))
+		master, err := g.Client.MasterForKey(t.Context(), limitertest.Key(name))
 		require.NoError(t, err)
 		if master.Options().Addr == node.Addr() {
 			return name
@@ -58,7 +59,7 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 	// WAIT waits for what its own connection wrote; then all that came before is there as well.
 	conn := admin.Conn()
 	defer func() { _ = conn.Close() }()
-	require.NoError(t, conn.Set(t.Context(), queueKey(name)+"seen", "", time.Minute).Err())
+	require.NoError(t, conn.Set(t.Context(), limitertest.Key(name)+"seen", "", time.Minute).Err())
 	acknowledged, err := conn.Wait(t.Context(), 1, 2*time.Second).Result()
 	require.NoError(t, err)
 	require.Equal(t, int64(1), acknowledged)

@@ -14,16 +14,10 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
-
-// nowhere is a client that nobody may use: what is tested with it does no I/O.
-func nowhere(t testing.TB) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
 
 func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 	second := fairlimit.PerSecond(1)
@@ -132,7 +126,7 @@ func TestMoreThanABurstExceedsTheQuota(t *testing.T) {
 func TestAForeignKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		name := redistest.Name(t)
-		key := "fairlimit:{" + name + "}"
+		key := limitertest.Key(name)
 		l := named(t, rdb, name, fairlimit.PerSecond(1))
 		for what, put := range map[string]func() error{
 			"list":      func() error { return rdb.LPush(t.Context(), key, "x").Err() },

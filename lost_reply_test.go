@@ -14,9 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // losses are all the ways in which a reply can be lost.
@@ -52,7 +50,7 @@ func sent(proxy *redistest.Proxy) *atomic.Int64 {
 }
 
 func TestALostReplyConsumesOnceAtMost(t *testing.T) {
-	for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+	for name, e := range engines() {
 		t.Run(name, func(t *testing.T) {
 			lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
 				for _, how := range losses {

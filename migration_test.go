@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
@@ -67,7 +68,7 @@ func TestASlotThatMigratesIsNoErrorAndKeepsTheOrder(t *testing.T) {
 	count := redirects(t, g.Client)
 	name := servedBy(t, g, g.Masters[1])
 	quota := fairlimit.Quota{Permits: 5, Per: 25 * time.Millisecond}
-	slot, err := g.Client.ClusterKeySlot(t.Context(), queueKey(name)).Result()
+	slot, err := g.Client.ClusterKeySlot(t.Context(), limitertest.Key(name)).Result()
 	require.NoError(t, err)
 
 	ctx, stop := context.WithCancel(t.Context())

@@ -12,11 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// queueKey is the key of a limiter on fair.
-func queueKey(name string) string { return "fairlimit:{" + name + "}" }
 
 // queuedUp returns the name of a limiter in which ten wait, and its state.
 func queuedUp(t *testing.T, rdb *redis.Client) (name, state string) {
@@ -26,7 +24,7 @@ func queuedUp(t *testing.T, rdb *redis.Client) (name, state string) {
 		_, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
 	}
-	state, err := rdb.Get(t.Context(), queueKey(name)).Result()
+	state, err := rdb.Get(t.Context(), limitertest.Key(name)).Result()
 	require.NoError(t, err)
 	return name, state
 }
@@ -68,7 +66,7 @@ func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 	for name, leave := range neighbours {
 		t.Run(name, func(t *testing.T) {
 			name := redistest.Name(t)
-			l, key := named(t, rdb, name, fairlimit.PerHour(1)), queueKey(name)
+			l, key := named(t, rdb, name, fairlimit.PerHour(1)), limitertest.Key(name)
 			require.NoError(t, leave(t.Context(), key))
 			before, ttl := rdb.Dump(t.Context(), key).Val(), rdb.PTTL(t.Context(), key).Val()
 
@@ -100,7 +98,7 @@ func TestATTLTakenAwayIsAnErrorUntilReset(t *testing.T) {
 	rdb := redistest.Standalone(t)
 	name, _ := queuedUp(t, rdb)
 	l := named(t, rdb, name, fairlimit.PerHour(1))
-	require.NoError(t, rdb.Persist(t.Context(), queueKey(name)).Err())
+	require.NoError(t, rdb.Persist(t.Context(), limitertest.Key(name)).Err())
 	_, err := l.Allow(t.Context())
 	require.ErrorIs(t, err, fairlimit.ErrState)
 	require.NoError(t, l.Reset(t.Context()))
@@ -123,7 +121,7 @@ func TestADamagedStateIsAnErrorOrAState(t *testing.T) {
 			damaged = damaged[:random.IntN(len(damaged))]
 		}
 		name := redistest.Name(t)
-		l, key := named(t, rdb, name, fairlimit.PerHour(1)), queueKey(name)
+		l, key := named(t, rdb, name, fairlimit.PerHour(1)), limitertest.Key(name)
 		require.NoError(t, rdb.Set(t.Context(), key, damaged, time.Hour).Err())
 		if _, err := l.Allow(t.Context()); err != nil {
 			require.ErrorIs(t, err, fairlimit.ErrState, "%q", damaged)

@@ -14,18 +14,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// calls are all that a limiter can be asked.
-func calls(l fairlimit.Reserver) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Wait":     l.Wait,
-		"WaitN":    func(ctx context.Context) error { return l.WaitN(ctx, 2) },
-		"Allow":    func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
-		"Status":   func(ctx context.Context) error { _, err := l.Status(ctx); return err },
-		"Reset":    l.Reset,
-		"ReserveN": func(ctx context.Context) error { _, err := l.ReserveN(ctx, 1); return err },
-	}
-}
-
 // TestNoServerHoldsACallerPastItsDeadline is with the clients' default timeouts, which are seconds, on connections that nothing comes through.
 func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 	const nowhere = "127.0.0.1:1"

@@ -15,9 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // TestARefusingServerIsAnErrorThatNamesTheCause has the server refuse, for every cause that is not over by itself.
@@ -43,7 +42,7 @@ func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 			rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 			defer func() { _ = rdb.Close() }()
 			limiters := map[string]fairlimit.Limiter{}
-			for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+			for name, e := range engines() {
 				l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)
 				require.NoError(t, err)
 				require.NoError(t, l.Wait(t.Context()))
@@ -316,7 +315,7 @@ func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
 				if message.Channel == "end" {
 					break
 				}
-				if message.Payload == queueKey(name) {
+				if message.Payload == limitertest.Key(name) {
 					lost++
 				}
 			}

@@ -12,17 +12,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
 
 // onBoth runs f with each engine on each kind of server.
 func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option)) {
-	for name, build := range map[string]engine.Builder{"fair": fair.New, "window": window.New} {
+	for name, e := range engines() {
 		t.Run(name, func(t *testing.T) {
-			redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) { f(t, rdb, fairlimit.WithEngine(build)) })
+			redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) { f(t, rdb, e) })
 		})
 	}
 }

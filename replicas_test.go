@@ -19,9 +19,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // pair starts a server and a replica of it that is in sync.
@@ -59,10 +57,6 @@ func goes(t *testing.T, l fairlimit.Limiter, n int) {
 		err = l.WaitN(t.Context(), n)
 	}
 	assert.NoError(t, err)
-}
-
-func engines() map[string]fairlimit.Option {
-	return map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)}
 }
 
 func TestAGrantOutlivesItsServer(t *testing.T) {

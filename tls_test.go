@@ -11,9 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 func TestALimiterWorksOverTLS(t *testing.T) {
@@ -21,7 +19,7 @@ func TestALimiterWorksOverTLS(t *testing.T) {
 	_, addr, config := redistest.StartTLSServer(t)
 	rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config})
 	defer func() { _ = rdb.Close() }()
-	for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+	for name, e := range engines() {
 		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(20*time.Millisecond), e)
 		require.NoError(t, err, name)
 		start := time.Now()

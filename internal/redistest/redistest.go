@@ -52,6 +52,14 @@ func OnEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 	})
 }
 
+// Nowhere returns a client of a server that is not there. A test that is given
+// one does no I/O, or wants to see it fail.
+func Nowhere(t testing.TB) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
 func needRedis(t testing.TB) {
 	t.Helper()
 	for _, program := range []string{redisServer(), "sh"} {
