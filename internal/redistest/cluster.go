@@ -62,22 +62,31 @@ func StartCluster(t testing.TB) *ClusterGroup {
 		node.own(t)
 	}
 	g := &ClusterGroup{Masters: nodes}
-	if g.Replica, err = launch(node(briskNodes)); err != nil {
-		t.Fatal(err)
-	}
-	g.Replica.own(t)
-	if err := follow(g.Replica, nodes); err != nil {
-		t.Fatal(err)
-	}
-	if err := heard(g.Masters[0]); err != nil {
-		t.Fatal(err)
-	}
+	g.Replica = g.AddReplica(t, nodes[0])
 	g.Client = redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs:                      []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()},
 		ClusterStateReloadInterval: time.Second, // 10 s unless told otherwise, and a failover is noticed as late
 	})
 	t.Cleanup(func() { _ = g.Client.Close() })
 	return g
+}
+
+// AddReplica starts a first replica of the node. It is in sync, and every node
+// knows it. It ends with the test.
+func (g *ClusterGroup) AddReplica(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	replica, err := launch(node(briskNodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica.own(t)
+	if err := follow(replica, primary, g.Masters); err != nil {
+		t.Fatal(err)
+	}
+	if err := heard(primary); err != nil {
+		t.Fatal(err)
+	}
+	return replica
 }
 
 // ID is the node's name in the cluster.
@@ -97,15 +106,16 @@ func node(patience time.Duration) func(dir string, port int) ([]string, error) {
 	)
 }
 
-// follow makes the replica one of the first node's, and returns when it is in sync and every node knows it.
-func follow(replica *Server, nodes []*Server) error {
+// follow makes the replica one of the primary's, and returns when it is in sync
+// and every node knows it.
+func follow(replica, primary *Server, nodes []*Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	id, err := nodes[0].client.ClusterMyID(ctx).Result()
+	id, err := primary.client.ClusterMyID(ctx).Result()
 	if err != nil {
 		return err
 	}
-	if err := replica.client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(nodes[0].port)).Err(); err != nil {
+	if err := replica.client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(primary.port)).Err(); err != nil {
 		return err
 	}
 	if err := eventually(func(ctx context.Context) error { return replica.client.ClusterReplicate(ctx, id).Err() }); err != nil {
