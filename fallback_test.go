@@ -17,7 +17,6 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // second is a fallback that counts what it lets through.
@@ -429,48 +428,6 @@ func TestNoFallbackIsAnError(t *testing.T) {
 	for _, f := range []fairlimit.Fallback{nil, (*second)(nil)} {
 		_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithFallback(f))
 		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
-	}
-}
-
-func TestALimiterFallsBackWhileItsServerIsAwayAndReturns(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t)
-	f := limiter(t, redistest.Standalone(t), fairlimit.PerHour(1000)) // on another Redis
-	l := limiter(t, s.Client(), fairlimit.Quota{Permits: 1000, Per: 100 * time.Millisecond}, fairlimit.WithFallback(f))
-	require.NoError(t, l.Wait(t.Context()))
-	for how, away := range map[string]struct{ goes, returns func() }{
-		"paused": {s.Pause, s.Resume},
-		"killed": {s.Kill, s.Restart},
-	} {
-		begun := status(t, f).Available
-		away.goes()
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-				defer cancel()
-				assert.NoError(t, l.Wait(ctx), how)
-			})
-		}
-		wg.Wait()
-		start := time.Now()
-		for range 20 {
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			assert.NoError(t, l.Wait(ctx), how)
-			cancel()
-		}
-		assert.Less(t, time.Since(start), time.Second, how)
-		assert.Equal(t, begun-70, status(t, f).Available, how)
-
-		away.returns()
-		require.Eventually(t, func() bool {
-			before, err := f.Status(t.Context())
-			if err != nil || l.Wait(t.Context()) != nil {
-				return false
-			}
-			after, err := f.Status(t.Context())
-			return err == nil && before.Available == after.Available
-		}, 20*time.Second, 50*time.Millisecond, how)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,15 +16,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
-
-// onBoth runs f with each engine on each kind of server.
-func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option)) {
-	for name, e := range engines() {
-		t.Run(name, func(t *testing.T) {
-			redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) { f(t, rdb, e) })
-		})
-	}
-}
 
 func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
@@ -115,76 +107,72 @@ func TestMaxWaitRefusesThoseWhoWouldAskAgain(t *testing.T) {
 	})
 }
 
-func TestAllowTakesNowOrLeavesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)
-		require.NoError(t, err)
-		allowed := func(n int) bool {
-			ok, err := l.AllowN(t.Context(), n)
-			require.NoError(t, err)
-			return ok
-		}
-		assert.True(t, allowed(3))
-		for range 10 {
-			assert.False(t, allowed(3))
-		}
-		assert.True(t, allowed(2))
-		ok, err := l.Allow(t.Context())
-		require.NoError(t, err)
-		assert.False(t, ok)
-		assert.Zero(t, status(t, l).Queued)
+func TestTheTimeInLineCountsAgainstTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newStub(t)
+		lineUp(t.Context(), l, 1, 1)
+		first := <-e.calls
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		errs := lineUp(ctx, l, 2, 2)
+		time.Sleep(time.Second)
+		first.grants(1)
+		second := <-e.calls
+		assert.Equal(t, 2*time.Second, second.requests[0].MaxWait)
+		second.grants(1)
+		require.NoError(t, <-errs)
 	})
 }
 
-func TestStatusTellsWhatTheNextCallerFinds(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.Quota{Permits: 4, Per: 10 * time.Second, Burst: 2})
-		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l), "a burst goes at once")
-		require.NoError(t, l.WaitN(t.Context(), 2))
-		assert.Equal(t, fairlimit.Status{Delay: 5 * time.Second}, status(t, l))
-		_, err := l.ReserveN(t.Context(), 2)
-		require.NoError(t, err)
-		assert.Equal(t, fairlimit.Status{Queued: 2, Delay: 10 * time.Second}, status(t, l))
-
-		time.Sleep(5 * time.Second)
-		assert.Equal(t, fairlimit.Status{Delay: 5 * time.Second}, status(t, l))
-		require.NoError(t, l.Reset(t.Context()))
-		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
-	})
-}
-
-func TestResetLetsTheNextCallerGo(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(2), e)
-		require.NoError(t, err)
-		require.NoError(t, l.Reset(t.Context()), "an idle limiter, too")
-		require.NoError(t, l.WaitN(t.Context(), 2))
-		require.NoError(t, l.Reset(t.Context()))
-		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
-		require.NoError(t, l.WaitN(t.Context(), 2))
-	})
-}
-
-func TestEachCallerIsHeldToAllQuotas(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.PerSecond(2), fairlimit.WithExtraQuota(fairlimit.PerMinute(3)), fairlimit.WithExtraQuota(fairlimit.PerHour(5)))
+func TestAGrantThatComesTooLateIsGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newStub(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
 		start := time.Now()
-		var went []time.Duration
-		for range 6 {
-			require.NoError(t, l.Wait(t.Context()))
-			went = append(went, time.Since(start).Round(time.Millisecond))
-		}
-		assert.Equal(t, []time.Duration{0, 0, time.Second, time.Minute, time.Minute, time.Hour}, went)
-		require.ErrorIs(t, l.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
+		errs := lineUp(ctx, l, 1, 1)
+		c := <-e.calls
+		time.Sleep(time.Second)
+		c.answers(granted(2500*time.Millisecond, 1))
+		err := <-errs
+		var refused *fairlimit.RefusedError
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, 2500*time.Millisecond, refused.Wait)
+		assert.Equal(t, time.Second, time.Since(start), "it is refused as soon as it is known to be late")
+		assert.Len(t, e.givenBack(), 1)
 	})
 }
 
-func TestAGuardLengthensPer(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.Every(time.Second), fairlimit.WithGuard(50*time.Millisecond))
-		require.NoError(t, l.Wait(t.Context()))
-		r, err := l.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		assert.Equal(t, 1050*time.Millisecond, r.Delay())
+func TestARefusalThatComesTooLateIsNotSleptOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := newStub(t)
+		e.queues = false
+		l := e.limiter(t)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		start := time.Now()
+		errs := lineUp(ctx, l, 1, 1)
+		c := <-e.calls
+		time.Sleep(time.Second)
+		c.answers(refused(2500 * time.Millisecond))
+		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
+		assert.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+func TestWhoIsRefusedForNowSleepsAndAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := newStub(t)
+		e.queues = false
+		l := e.limiter(t, fairlimit.WithMaxWait(10*time.Second))
+		start := time.Now()
+		errs := lineUp(t.Context(), l, 1, 1)
+		(<-e.calls).answers(refused(4 * time.Second))
+		again := <-e.calls
+		assert.Equal(t, 4*time.Second, time.Since(start))
+		assert.Equal(t, 6*time.Second, again.requests[0].MaxWait, "what is left of its patience")
+		again.answers(refused(7 * time.Second))
+		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
+		assert.Equal(t, 4*time.Second, time.Since(start))
 	})
 }

@@ -4,27 +4,13 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
-	"github.com/fairlimit/fairlimit/internal/redistest"
-)
-
-// TestMain holds the whole binary to what a limiter promises: no goroutine is left when nobody uses it.
-func TestMain(m *testing.M) { redistest.Main(m) }
-
-// The words that all tests of limiters share.
-var (
-	limiter = limitertest.New
-	named   = limitertest.Named
-	status  = limitertest.Status
-	calls   = limitertest.Calls
-	engines = limitertest.Engines
-	nowhere = redistest.Nowhere
 )
 
 // stub is an engine that answers as the test says, when the test says.
@@ -110,3 +96,13 @@ func granted(wait time.Duration, n int) engine.Answer {
 }
 
 func refused(wait time.Duration) engine.Answer { return engine.Answer{Wait: wait} }
+
+// lineUp lets callers for 1, 2, … n permits call one after the other, and returns their errors in the order in which they return.
+func lineUp(ctx context.Context, l fairlimit.Limiter, from, to int) <-chan error {
+	errs := make(chan error, to-from+1)
+	for n := from; n <= to; n++ {
+		go func() { errs <- l.WaitN(ctx, n) }()
+		synctest.Wait()
+	}
+	return errs
+}

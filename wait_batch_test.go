@@ -19,16 +19,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// lineUp lets callers for 1, 2, … n permits call one after the other, and returns their errors in the order in which they return.
-func lineUp(ctx context.Context, l fairlimit.Limiter, from, to int) <-chan error {
-	errs := make(chan error, to-from+1)
-	for n := from; n <= to; n++ {
-		go func() { errs <- l.WaitN(ctx, n) }()
-		synctest.Wait()
-	}
-	return errs
-}
-
 func TestCallersWhoComeDuringACallGoTogetherInTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, l := newStub(t)
@@ -387,74 +377,4 @@ func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 	}
 	wg.Wait()
 	require.Eventually(t, func() bool { return f.permits.Load() == went.Load() }, 10*time.Second, time.Millisecond, "what nobody went with should be back")
-}
-
-func TestTheTimeInLineCountsAgainstTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		lineUp(t.Context(), l, 1, 1)
-		first := <-e.calls
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		errs := lineUp(ctx, l, 2, 2)
-		time.Sleep(time.Second)
-		first.grants(1)
-		second := <-e.calls
-		assert.Equal(t, 2*time.Second, second.requests[0].MaxWait)
-		second.grants(1)
-		require.NoError(t, <-errs)
-	})
-}
-
-func TestAGrantThatComesTooLateIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		start := time.Now()
-		errs := lineUp(ctx, l, 1, 1)
-		c := <-e.calls
-		time.Sleep(time.Second)
-		c.answers(granted(2500*time.Millisecond, 1))
-		err := <-errs
-		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, err, &refused)
-		assert.Equal(t, 2500*time.Millisecond, refused.Wait)
-		assert.Equal(t, time.Second, time.Since(start), "it is refused as soon as it is known to be late")
-		assert.Len(t, e.givenBack(), 1)
-	})
-}
-
-func TestARefusalThatComesTooLateIsNotSleptOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, _ := newStub(t)
-		e.queues = false
-		l := e.limiter(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		start := time.Now()
-		errs := lineUp(ctx, l, 1, 1)
-		c := <-e.calls
-		time.Sleep(time.Second)
-		c.answers(refused(2500 * time.Millisecond))
-		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
-		assert.Equal(t, time.Second, time.Since(start))
-	})
-}
-
-func TestWhoIsRefusedForNowSleepsAndAsksAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, _ := newStub(t)
-		e.queues = false
-		l := e.limiter(t, fairlimit.WithMaxWait(10*time.Second))
-		start := time.Now()
-		errs := lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(refused(4 * time.Second))
-		again := <-e.calls
-		assert.Equal(t, 4*time.Second, time.Since(start))
-		assert.Equal(t, 6*time.Second, again.requests[0].MaxWait, "what is left of its patience")
-		again.answers(refused(7 * time.Second))
-		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
-		assert.Equal(t, 4*time.Second, time.Since(start))
-	})
 }

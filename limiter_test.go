@@ -87,15 +87,6 @@ func TestAnEngineMayRefuseToBeBuilt(t *testing.T) {
 	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
 }
 
-func TestZeroOptionsAreTheDefaults(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.PerHour(1), fairlimit.WithMaxWait(time.Second), fairlimit.WithMaxWait(0), fairlimit.WithGuard(0))
-		require.NoError(t, l.Wait(t.Context()))
-		_, err := l.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-	})
-}
-
 func TestBadNumbersOfPermitsAreErrors(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
 		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(3), e)
@@ -115,12 +106,6 @@ func TestBadNumbersOfPermitsAreErrors(t *testing.T) {
 		}
 		assert.Equal(t, fairlimit.Status{Available: 3}, status(t, l))
 	})
-}
-
-func TestMoreThanABurstExceedsTheQuota(t *testing.T) {
-	l, err := fairlimit.New(nowhere(t), "n", fairlimit.Quota{Permits: 10, Per: time.Second, Burst: 2})
-	require.NoError(t, err)
-	require.ErrorIs(t, l.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
 }
 
 func TestAForeignKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
@@ -166,25 +151,59 @@ func TestOddNamesWork(t *testing.T) {
 	})
 }
 
-func TestAPrefixStandsBeforeTheKey(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		name := redistest.Name(t)
-		for prefix, opts := range map[string][]fairlimit.Option{
-			"fairlimit:": nil,
-			"":           {fairlimit.WithPrefix("")},
-			"p{q}":       {fairlimit.WithPrefix("p{q}")},
-		} {
-			require.NoError(t, named(t, rdb, name, fairlimit.PerHour(1), opts...).Wait(t.Context()))
-			left, err := rdb.PTTL(t.Context(), prefix+"{"+name+"}").Result()
-			require.NoError(t, err)
-			assert.InDelta(t, time.Hour, left, float64(10*time.Second), "the TTL is the backlog")
-		}
-	})
-}
-
 func TestANilCtxPanicsAsEverywhere(t *testing.T) {
 	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1))
 	require.NoError(t, err)
 	var none context.Context
 	assert.Panics(t, func() { _ = l.Wait(none) })
+}
+
+func TestAllowTakesNowOrLeavesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)
+		require.NoError(t, err)
+		allowed := func(n int) bool {
+			ok, err := l.AllowN(t.Context(), n)
+			require.NoError(t, err)
+			return ok
+		}
+		assert.True(t, allowed(3))
+		for range 10 {
+			assert.False(t, allowed(3))
+		}
+		assert.True(t, allowed(2))
+		ok, err := l.Allow(t.Context())
+		require.NoError(t, err)
+		assert.False(t, ok)
+		assert.Zero(t, status(t, l).Queued)
+	})
+}
+
+func TestStatusTellsWhatTheNextCallerFinds(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := limiter(t, rdb, fairlimit.Quota{Permits: 4, Per: 10 * time.Second, Burst: 2})
+		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l), "a burst goes at once")
+		require.NoError(t, l.WaitN(t.Context(), 2))
+		assert.Equal(t, fairlimit.Status{Delay: 5 * time.Second}, status(t, l))
+		_, err := l.ReserveN(t.Context(), 2)
+		require.NoError(t, err)
+		assert.Equal(t, fairlimit.Status{Queued: 2, Delay: 10 * time.Second}, status(t, l))
+
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, fairlimit.Status{Delay: 5 * time.Second}, status(t, l))
+		require.NoError(t, l.Reset(t.Context()))
+		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
+	})
+}
+
+func TestResetLetsTheNextCallerGo(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(2), e)
+		require.NoError(t, err)
+		require.NoError(t, l.Reset(t.Context()), "an idle limiter, too")
+		require.NoError(t, l.WaitN(t.Context(), 2))
+		require.NoError(t, l.Reset(t.Context()))
+		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
+		require.NoError(t, l.WaitN(t.Context(), 2))
+	})
 }
