@@ -113,14 +113,22 @@ func TestARefusalNeedsNoReplica(t *testing.T) {
 func TestWaitingForReplicasFitsTheClientsTimeout(t *testing.T) {
 	t.Parallel()
 	primary, replica := redistest.Pair(t)
-	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr(), ReadTimeout: 300 * time.Millisecond})
-	defer func() { _ = rdb.Close() }()
+	proxy := redistest.StartProxy(t)
+	rdb := proxy.Client(&redis.Options{Addr: primary.Addr(), ReadTimeout: 900 * time.Millisecond})
 	l := limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1))
+	var waits [][]string
+	proxy.Watch(func(words []string) {
+		if words[0] == "wait" {
+			waits = append(waits, words)
+		}
+	})
 	replica.Pause()
 	err := l.Wait(t.Context())
+	proxy.Watch(nil)
 	require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
 	assert.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
-	assert.Contains(t, err.Error(), "150ms")
+	assert.Contains(t, err.Error(), "450ms")
+	assert.Contains(t, waits, []string{"wait", "1", "450"}, "half of ReadTimeout is for the way")
 }
 
 func TestManyCallersAreOnTheirReplicasTogether(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,39 +15,78 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestWhatIsUnderWayWhenConnectionsHalfCloseIsConsumedOnceAtMost ends what clients hear while replies are still on their way.
+// TestWhatIsUnderWayWhenConnectionsHalfCloseIsConsumedOnceAtMost ends what
+// clients hear, while what they say still arrives.
 func TestWhatIsUnderWayWhenConnectionsHalfCloseIsConsumedOnceAtMost(t *testing.T) {
-	const callers, permits = 40, 1000
-	proxy := redistest.StartProxy(t)
-	rdb := proxy.Client(&redis.Options{Addr: redistest.StartServer(t).Addr()})
-	name := redistest.Name(t)
-	require.NoError(t, named(t, rdb, name, fairlimit.PerHour(permits)).Wait(t.Context()))
-	proxy.Delay(20 * time.Millisecond)
-	runs := sent(proxy)
-	var ok, unknown atomic.Int64
-	var calling sync.WaitGroup
-	for range callers {
-		l := named(t, rdb, name, fairlimit.PerHour(permits))
-		calling.Go(func() {
-			err := l.Wait(t.Context())
+	t.Parallel()
+	const callers, permits = 20, 1000
+	setUp := func(t *testing.T) (*redistest.Proxy, *redis.Client, fairlimit.Limiter) {
+		proxy := redistest.StartProxy(t)
+		rdb := proxy.Client(&redis.Options{
+			Addr: redistest.StartServer(t).Addr(), PoolSize: callers, ReadTimeout: time.Minute,
+		})
+		l := named(t, rdb, t.Name(), fairlimit.PerHour(permits))
+		require.NoError(t, l.Wait(t.Context()), "the script is loaded")
+		return proxy, rdb, l
+	}
+	t.Run("while all wait for their replies", func(t *testing.T) {
+		t.Parallel()
+		proxy, rdb, l := setUp(t)
+		runs := sent(proxy)
+		proxy.Lose(callers, "evalsha", redistest.Unanswered) // until then, nobody hears anything
+		errs := callAtOnce(t, rdb, callers, permits)
+		require.Eventually(t, func() bool { return proxy.Lost() == callers }, 10*time.Second, time.Millisecond)
+		proxy.HalfClose()
+		for range callers {
+			require.ErrorIs(t, <-errs, fairlimit.ErrOutcomeUnknown)
+		}
+		require.EqualValues(t, callers, runs.Load(), "nothing should be sent twice")
+		for err := range callAtOnce(t, rdb, callers, permits) {
+			require.NoError(t, err, "on new connections they go on")
+		}
+		require.Eventually(t, func() bool { return status(t, l).Available == permits-1-2*callers },
+			10*time.Second, time.Millisecond, "each was consumed once")
+	})
+	t.Run("wherever they are", func(t *testing.T) {
+		t.Parallel()
+		proxy, rdb, l := setUp(t)
+		proxy.Delay(20 * time.Millisecond)
+		runs := sent(proxy)
+		errs := callAtOnce(t, rdb, 2*callers, permits)
+		require.Eventually(t, func() bool { return runs.Load() > 0 }, 5*time.Second, time.Millisecond)
+		proxy.HalfClose()
+		ok, unknown := 0, 0
+		for err := range errs {
 			switch {
 			case err == nil:
-				ok.Add(1)
+				ok++
 			case assert.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown):
-				unknown.Add(1)
+				unknown++
 			}
-		})
+		}
+		require.LessOrEqual(t, int(runs.Load()), 2*callers, "nothing should be sent twice")
+		proxy.Heal()
+		used := permits - 1 - status(t, l).Available
+		t.Logf("%d calls: %d succeeded, %d left open, %d used", 2*callers, ok, unknown, used)
+		assert.GreaterOrEqual(t, used, ok)
+		assert.LessOrEqual(t, used, ok+unknown)
+	})
+}
+
+// callAtOnce has callers wait, each on a limiter of its own as in a process of
+// its own, and returns their errors. The channel ends when all are back.
+func callAtOnce(t *testing.T, rdb redis.UniversalClient, callers, permits int) <-chan error {
+	errs := make(chan error, callers)
+	var calling sync.WaitGroup
+	for range callers {
+		l := named(t, rdb, t.Name(), fairlimit.PerHour(permits))
+		calling.Go(func() { errs <- l.Wait(t.Context()) })
 	}
-	require.Eventually(t, func() bool { return runs.Load() > 0 }, 5*time.Second, time.Millisecond)
-	proxy.HalfClose()
-	calling.Wait()
-	proxy.Heal()
-	used := int64(permits-1) - int64(status(t, named(t, rdb, name, fairlimit.PerHour(permits))).Available)
-	t.Logf("%d calls: %d succeeded, %d left open, %d used", callers, ok.Load(), unknown.Load(), used)
-	assert.Positive(t, unknown.Load(), "this should break something")
-	assert.LessOrEqual(t, runs.Load(), int64(callers), "nothing should be sent twice")
-	assert.GreaterOrEqual(t, used, ok.Load())
-	assert.LessOrEqual(t, used, ok.Load()+unknown.Load())
+	go func() {
+		calling.Wait()
+		close(errs)
+	}()
+	return errs
 }
 
 // TestSlowRepliesMakeTurnsLateAndNeverEarly delays each reply by more than the interval.
