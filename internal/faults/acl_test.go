@@ -128,6 +128,7 @@ func crowd(ctx context.Context, l fairlimit.Limiter) error {
 }
 
 func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
+	t.Parallel()
 	for name, engine := range map[string]struct {
 		commands string
 		keys     func(name string) []string

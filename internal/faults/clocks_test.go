@@ -92,9 +92,11 @@ func allThatCanBeAsked(t *testing.T, rdb redis.UniversalClient, e fairlimit.Opti
 
 // TestAClientsWallClockIsNeverSentAndChangesNothing runs the same calls on servers whose clocks are years before and after the client's.
 func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	const year = 365 * 24 * time.Hour
 	for name, e := range engines() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			told := map[time.Duration][]time.Duration{}
 			for _, ahead := range []time.Duration{-20 * year, -time.Hour, 0, time.Hour, 20 * year} {
 				synctest.Test(t, func(t *testing.T) {

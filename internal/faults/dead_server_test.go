@@ -23,9 +23,9 @@ import (
 func TestADeadServerPilesNothingUp(t *testing.T) {
 	const (
 		rate     = 5 * time.Millisecond // between calls
-		duration = 2 * time.Second
 		patience = 100 * time.Millisecond
 	)
+	duration := redistest.Long(time.Second, 2*time.Second)
 	for name, f := range map[string]struct {
 		dies, revives func(*redistest.Server, *redistest.Proxy)
 	}{

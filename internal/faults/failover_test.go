@@ -34,6 +34,7 @@ func servedBy(t *testing.T, g *redistest.ClusterGroup, node *redistest.Server) s
 // TestCallersGoOnThroughAFailover kills a primary that has a replica, while callers call, after some turns that the replica has not seen. Where
 // nobody is left who knows of them, as many more are granted than the quota allows, and not one more; callers who do know make up for them.
 func TestCallersGoOnThroughAFailover(t *testing.T) {
+	t.Parallel()
 	for _, knowing := range []bool{false, true} {
 		who := map[bool]string{false: "strangers", true: "those who know"}[knowing]
 		t.Run("sentinel, "+who, func(t *testing.T) {

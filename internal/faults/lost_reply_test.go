@@ -50,8 +50,10 @@ func sent(proxy *redistest.Proxy) *atomic.Int64 {
 }
 
 func TestALostReplyConsumesOnceAtMost(t *testing.T) {
+	t.Parallel()
 	for name, e := range engines() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
 				for _, how := range losses {
 					l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(10), e)
@@ -78,6 +80,7 @@ func TestALostReplyConsumesOnceAtMost(t *testing.T) {
 }
 
 func TestALostReplyToAScriptSentInFullConsumesOnceAtMost(t *testing.T) {
+	t.Parallel()
 	for _, how := range losses {
 		t.Run(how.String(), func(t *testing.T) {
 			t.Parallel()
@@ -93,6 +96,7 @@ func TestALostReplyToAScriptSentInFullConsumesOnceAtMost(t *testing.T) {
 }
 
 func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
+	t.Parallel()
 	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
 		for _, how := range losses {
 			l := limiter(t, rdb, fairlimit.Quota{Permits: 2, Per: time.Hour})
@@ -115,6 +119,7 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 // TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts: each call that succeeded consumed once, each without an answer once or
 // not at all, and no other anything.
 func TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen(t *testing.T) {
+	t.Parallel()
 	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
 		const callers, each, permits = 32, 12, 1000
 		name := redistest.Name(t)

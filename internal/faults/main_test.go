@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/fairlimit/fairlimit/internal/limitertest"
@@ -9,7 +10,16 @@ import (
 
 // TestMain holds the whole binary to what a limiter promises: no goroutine is
 // left when nobody uses it.
-func TestMain(m *testing.M) { redistest.Main(m) }
+//
+// Most tests here wait: for a timeout, a failover, a server that starts. More
+// of them run at a time than there are processors, unless -parallel says how
+// many.
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
+	redistest.Main(m)
+}
 
 // The words that all tests of limiters share.
 var (

@@ -31,6 +31,7 @@ func queuedUp(t *testing.T, rdb *redis.Client) (name, state string) {
 
 // TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone puts into the key what a limiter did not write.
 func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Standalone(t)
 	_, own := queuedUp(t, rdb)
 	mark, rest, _ := strings.Cut(own, " ")
@@ -95,6 +96,7 @@ func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 }
 
 func TestATTLTakenAwayIsAnErrorUntilReset(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Standalone(t)
 	name, _ := queuedUp(t, rdb)
 	l := named(t, rdb, name, fairlimit.PerHour(1))
@@ -107,6 +109,7 @@ func TestATTLTakenAwayIsAnErrorUntilReset(t *testing.T) {
 
 // TestADamagedStateIsAnErrorOrAState changes bytes at random. What can still be read is another state; what cannot is an error and is left alone.
 func TestADamagedStateIsAnErrorOrAState(t *testing.T) {
+	t.Parallel()
 	const states = 600
 	rdb := redistest.Standalone(t)
 	_, own := queuedUp(t, rdb)

@@ -16,6 +16,7 @@ import (
 
 // TestNoServerHoldsACallerPastItsDeadline is with the clients' default timeouts, which are seconds, on connections that nothing comes through.
 func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
+	redistest.NoLeaks(t)
 	const nowhere = "127.0.0.1:1"
 	for kind, connect := range map[string]func(p *redistest.Proxy) redis.UniversalClient{
 		"standalone": func(p *redistest.Proxy) redis.UniversalClient {
@@ -26,7 +27,7 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			redistest.NoLeaks(t)
+			t.Parallel()
 			bystander := standBy(t)
 			proxy := redistest.StartProxy(t)
 			proxy.Freeze()
@@ -58,6 +59,7 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 
 // TestALimiterRecoversWhateverTheClientsTimeouts holds with a client that would wait for ever.
 func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
 	defer func() { _ = rdb.Close() }()
@@ -76,6 +78,7 @@ func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 }
 
 func TestAServerThatIsNotThereIsAnErrorAndNeverLeave(t *testing.T) {
+	t.Parallel()
 	rdb := nowhere(t)
 	for name, call := range calls(limiter(t, rdb, fairlimit.PerSecond(10))) {
 		err := call(t.Context())
@@ -87,6 +90,7 @@ func TestAServerThatIsNotThereIsAnErrorAndNeverLeave(t *testing.T) {
 }
 
 func TestAPausedServerLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	l := limiter(t, s.Client(), fairlimit.PerHour(1))
 	require.NoError(t, l.Wait(t.Context()))
@@ -113,6 +117,7 @@ func TestAPausedServerLosesNothing(t *testing.T) {
 }
 
 func TestARestartedServerIsNoError(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	l := limiter(t, s.Client(), fairlimit.PerHour(5))
 	require.NoError(t, l.Wait(t.Context()))
@@ -122,6 +127,7 @@ func TestARestartedServerIsNoError(t *testing.T) {
 }
 
 func TestForgottenScriptsAreNoError(t *testing.T) {
+	t.Parallel()
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.Quota{Permits: 1000, Per: 100 * time.Millisecond})
 		ctx, stop := context.WithCancel(t.Context())

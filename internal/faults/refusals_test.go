@@ -21,6 +21,7 @@ import (
 
 // TestARefusingServerIsAnErrorThatNamesTheCause has the server refuse, for every cause that is not over by itself.
 func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
+	t.Parallel()
 	type steps [][]any
 	for cause, c := range map[string]struct {
 		refuse, mend steps
@@ -135,6 +136,7 @@ func TestAServerKeptBusyByAnothersScriptIsAnErrorThatSaysSo(t *testing.T) {
 
 // TestWhatIsOverByItselfIsWaitedFor has servers that refuse for a while.
 func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	const callers = 20
 	for name, pass := range map[string]func(t *testing.T, server *redistest.Server){
 		"READONLY": func(t *testing.T, server *redistest.Server) {
@@ -277,6 +279,7 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 
 // TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy and counts what is granted, and how often the key was evicted.
 func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []string{
 		"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
 	} {

@@ -16,9 +16,11 @@ import (
 )
 
 func TestManyLimitersShareACluster(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Cluster(t)
 	for name, e := range map[string][]fairlimit.Option{"fair": nil, "window": {fairlimit.WithEngine(window.New)}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			require.NoError(t, rdb.ScriptFlush(t.Context()).Err(), "every node has to learn the scripts")
 			var wg sync.WaitGroup
 			for i := range 60 {
@@ -41,11 +43,13 @@ func TestManyLimitersShareACluster(t *testing.T) {
 }
 
 func TestAClusterRefusesANameThatItCannotHold(t *testing.T) {
+	t.Parallel()
 	_, err := fairlimit.New(redistest.Cluster(t), "a}b", fairlimit.PerSecond(1), fairlimit.WithEngine(window.New))
 	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
 }
 
 func TestALimiterSharesARing(t *testing.T) {
+	t.Parallel()
 	a, b := redistest.StartServer(t), redistest.StartServer(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
 	defer func() { _ = ring.Close() }()
@@ -59,6 +63,7 @@ func TestALimiterSharesARing(t *testing.T) {
 }
 
 func TestALimiterWorksUnderASentinel(t *testing.T) {
+	t.Parallel()
 	l := limiter(t, redistest.Sentinel(t).Client, fairlimit.Every(20*time.Millisecond))
 	start := time.Now()
 	for range 5 {

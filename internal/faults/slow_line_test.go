@@ -91,6 +91,7 @@ func callAtOnce(t *testing.T, rdb redis.UniversalClient, callers, permits int) <
 
 // TestSlowRepliesMakeTurnsLateAndNeverEarly delays each reply by more than the interval.
 func TestSlowRepliesMakeTurnsLateAndNeverEarly(t *testing.T) {
+	t.Parallel()
 	const delay, interval = 60 * time.Millisecond, 20 * time.Millisecond
 	proxy := redistest.StartProxy(t)
 	rdb := proxy.Client(&redis.Options{Addr: redistest.StartServer(t).Addr()})
