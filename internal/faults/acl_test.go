@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
@@ -57,8 +58,13 @@ func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
 		return err
 	}
 	for _, keep := range []time.Duration{time.Hour, 0} { // a rate that expires, and one that does not
-		rate := window.Rate{Permits: 3000, Per: 200 * time.Millisecond, KeepAlive: keep}
-		l, err := fairlimit.New(rdb, name, fairlimit.Quota{Permits: 3000, Per: 200 * time.Millisecond}, fairlimit.WithEngine(window.With(window.KeepAlive(keep))))
+		rate := window.Rate{Permits: 3000, Per: time.Hour, KeepAlive: keep} // nothing leaves it unasked
+		quota, build := fairlimit.Quota{Permits: rate.Permits, Per: rate.Per}, window.With(window.KeepAlive(keep))
+		l, err := fairlimit.New(rdb, name, quota, fairlimit.WithEngine(build))
+		if err != nil {
+			return err
+		}
+		e, err := build(engine.Config{Client: rdb, Name: name, Quota: engine.Quota(quota)})
 		if err != nil {
 			return err
 		}
@@ -91,7 +97,11 @@ func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
 		if err := admin.Release(ctx, 2); err != nil {
 			return err
 		}
-		if err := crowd(ctx, l); err != nil {
+		rate.Per = 200 * time.Millisecond
+		if err := admin.SetRate(ctx, rate); err != nil {
+			return err
+		}
+		if err := crowd(ctx, e, rate.Per); err != nil {
 			return err
 		}
 		gone, cancel := context.WithTimeout(ctx, time.Nanosecond)
@@ -109,27 +119,33 @@ func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
 }
 
 // crowd has more grants leave the window at once than one question clears away.
-func crowd(ctx context.Context, l fairlimit.Limiter) error {
-	errs := make(chan error, 1100)
-	for range cap(errs) {
-		go func() { errs <- l.Wait(ctx) }()
-	}
-	var failed error
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			failed = err
+// It asks for them in as few questions as it can, and once more if that took so
+// long that the first of them had left before the last came.
+func crowd(ctx context.Context, e engine.Engine, per time.Duration) error {
+	for {
+		start := time.Now()
+		for left := make([]engine.Request, 1100); len(left) > 0; {
+			for i := range left {
+				left[i].N = 1
+			}
+			answers, err := e.Take(ctx, left)
+			if err != nil {
+				return err
+			}
+			left = left[len(answers):]
+		}
+		together := time.Since(start) < per
+		time.Sleep(per + 10*time.Millisecond)
+		_, err := e.Take(ctx, []engine.Request{{N: 1}})
+		if err != nil || together {
+			return err
 		}
 	}
-	if failed == nil {
-		time.Sleep(210 * time.Millisecond)
-		failed = l.Wait(ctx)
-	}
-	return failed
 }
 
 func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 	t.Parallel()
-	for name, engine := range map[string]struct {
+	for name, c := range map[string]struct {
 		commands string
 		keys     func(name string) []string
 		use      func(ctx context.Context, rdb *redis.Client, name string) error
@@ -140,7 +156,7 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.StartServer(t)
-			commands := strings.Fields(engine.commands)
+			commands := strings.Fields(c.commands)
 			use := func(commands, keys []string) error {
 				admin := server.Client()
 				words := []any{"acl", "setuser", "limited", "reset", "on", ">secret"}
@@ -155,11 +171,11 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 				require.NoError(t, admin.FlushAll(t.Context()).Err())
 				rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "limited", Password: "secret"})
 				defer func() { _ = rdb.Close() }()
-				return engine.use(t.Context(), rdb, "limiter")
+				return c.use(t.Context(), rdb, "limiter")
 			}
-			require.NoError(t, use(commands, engine.keys("limiter")), "all that is written suffices")
+			require.NoError(t, use(commands, c.keys("limiter")), "all that is written suffices")
 			for i, command := range commands {
-				err := use(slices.Delete(slices.Clone(commands), i, i+1), engine.keys("limiter"))
+				err := use(slices.Delete(slices.Clone(commands), i, i+1), c.keys("limiter"))
 				if err == nil {
 					t.Errorf("%s is not needed", command)
 					continue
