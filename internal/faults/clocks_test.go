@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -35,6 +37,19 @@ func (o *overheard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		o.mu.Unlock()
 		return next(ctx, cmd)
 	}
+}
+
+// count is how often one of the words was sent.
+func (o *overheard) count(words ...string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for _, word := range o.words {
+		if slices.Contains(words, strings.ToLower(word)) {
+			n++
+		}
+	}
+	return n
 }
 
 func (o *overheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
