@@ -41,7 +41,8 @@ func Example() {
 	// call 2
 }
 
-// Two quotas at once: 20 per second, and 30 per 2 minutes. The thirty-first permit waits for the longer one, and the turn that it is part of.
+// Two quotas at once: 20 per second, and 30 per 2 minutes. The thirty-first
+// permit waits for the longer one, and the turn that it is part of.
 func ExampleWithExtraQuota() {
 	server := redisServer()
 	defer server.Close()
@@ -63,7 +64,8 @@ func ExampleWithExtraQuota() {
 	// 2m0s
 }
 
-// Evenly spaced calls: the upstream allows ten a minute, and would rather not have them all at once.
+// Evenly spaced calls: the upstream allows ten a minute, and would rather not
+// have them all at once.
 func ExampleQuota() {
 	server := redisServer()
 	defer server.Close()
@@ -85,7 +87,8 @@ func ExampleQuota() {
 	// 12s
 }
 
-// An upstream that counts by its own clock sees calls later than they were let go, and not all equally late. A guard keeps them apart.
+// An upstream that counts by its own clock sees calls later than they were let
+// go, and not all equally late. A guard keeps them apart.
 func ExampleWithGuard() {
 	server := redisServer()
 	defer server.Close()
@@ -103,7 +106,8 @@ func ExampleWithGuard() {
 	// true <nil>
 }
 
-// A turn that would come after the deadline is refused at once, and consumes nothing.
+// A turn that would come after the deadline is refused at once, and consumes
+// nothing.
 func ExampleRefusedError() {
 	server := redisServer()
 	defer server.Close()
@@ -128,7 +132,8 @@ func ExampleRefusedError() {
 	// true
 }
 
-// A program that has something else to do until its turn takes a reservation, and gives it back if it changes its mind.
+// A program that has something else to do until its turn takes a reservation,
+// and gives it back if it changes its mind.
 func ExampleReserver() {
 	server := redisServer()
 	defer server.Close()
@@ -158,7 +163,8 @@ func ExampleReserver() {
 	// queued: 0 <nil>
 }
 
-// Programs in Java that use Redisson's RRateLimiter of this name share the limiter.
+// Programs in Java that use Redisson's RRateLimiter of this name share the
+// limiter.
 func ExampleWithEngine() {
 	server := redisServer()
 	defer server.Close()
@@ -176,7 +182,8 @@ func ExampleWithEngine() {
 	// false <nil>
 }
 
-// Nobody is given a turn that lies further ahead than the limit, whatever its ctx allows.
+// Nobody is given a turn that lies further ahead than the limit, whatever its
+// ctx allows.
 func ExampleWithMaxWait() {
 	server := redisServer()
 	defer server.Close()
@@ -195,7 +202,8 @@ func ExampleWithMaxWait() {
 	// true
 }
 
-// A process holds no more than three permits ahead; who comes then is told at once.
+// A process holds no more than three permits ahead; who comes then is told at
+// once.
 func ExampleWithMaxQueued() {
 	server := redisServer()
 	defer server.Close()
@@ -217,7 +225,8 @@ func ExampleWithMaxQueued() {
 	// true
 }
 
-// local is this process's share of a quota, to be used while Redis is away. A *rate.Limiter of golang.org/x/time/rate would do as it is.
+// local is this process's share of a quota, to be used while Redis is away. A
+// *rate.Limiter of golang.org/x/time/rate would do as it is.
 type local struct{ left int }
 
 func (l *local) WaitN(_ context.Context, n int) error {
@@ -249,7 +258,8 @@ func ExampleWithFallback() {
 	// true
 }
 
-// A server without replicas cannot promise that a turn outlives it: nobody goes, and nothing is consumed.
+// A server without replicas cannot promise that a turn outlives it: nobody
+// goes, and nothing is consumed.
 func ExampleWithReplicas() {
 	server := redisServer()
 	defer server.Close()

@@ -24,7 +24,8 @@ type visit struct {
 	err          error
 }
 
-// TestFirstComeFirstServedAcrossMachines lets hundreds of callers, with deadlines of all kinds, call several limiters of one name.
+// TestFirstComeFirstServedAcrossMachines lets hundreds of callers, with
+// deadlines of all kinds, call several limiters of one name.
 func TestFirstComeFirstServedAcrossMachines(t *testing.T) {
 	const (
 		machines = 4
@@ -32,7 +33,8 @@ func TestFirstComeFirstServedAcrossMachines(t *testing.T) {
 	)
 	quota := fairlimit.Quota{Permits: 10, Per: 100 * time.Millisecond}
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		// In a bubble all is exact. Elsewhere a goroutine may be held up between its call, its turn and our clock.
+		// In a bubble all is exact. Elsewhere a goroutine may be held up
+		// between its call, its turn and our clock.
 		exact := strings.HasSuffix(t.Name(), "/miniredis")
 		blur, late := 40*time.Millisecond, quota.Per*9/10
 		if exact {
@@ -101,7 +103,8 @@ func (v *visit) wait(ctx context.Context, l fairlimit.Limiter) {
 	v.gone = time.Now()
 }
 
-// TestTurnsKeepTheOrderOfTheCalls looks at the turns themselves: they never go back, never exceed the quota, and leave no room unused.
+// TestTurnsKeepTheOrderOfTheCalls looks at the turns themselves: they never go
+// back, never exceed the quota, and leave no room unused.
 func TestTurnsKeepTheOrderOfTheCalls(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		quota := fairlimit.Quota{Permits: 3, Per: 300 * time.Millisecond}
@@ -126,7 +129,8 @@ func TestTurnsKeepTheOrderOfTheCalls(t *testing.T) {
 	})
 }
 
-// TestNobodyGoesEarly holds the moments at which callers go against the earliest that the quota allows.
+// TestNobodyGoesEarly holds the moments at which callers go against the
+// earliest that the quota allows.
 func TestNobodyGoesEarly(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		const interval, callers = 20 * time.Millisecond, 50

@@ -32,7 +32,8 @@ func (s *second) WaitN(_ context.Context, n int) error {
 	return s.err
 }
 
-// rateLimiter has the methods of a *rate.Limiter of golang.org/x/time/rate that matter here.
+// rateLimiter has the methods of a *rate.Limiter of golang.org/x/time/rate that
+// matter here.
 type rateLimiter struct{ second }
 
 func (r *rateLimiter) AllowN(_ time.Time, n int) bool {
@@ -48,7 +49,8 @@ func (l *likeALimiter) AllowN(ctx context.Context, n int) (bool, error) {
 
 var _, _, _ fairlimit.Fallback = (*rateLimiter)(nil), (*likeALimiter)(nil), fairlimit.Limiter(nil)
 
-// ailing is an engine in place of which the test answers, and whose Status is as good as the test says.
+// ailing is an engine in place of which the test answers, and whose Status is
+// as good as the test says.
 type ailing struct {
 	*stub
 	mu     sync.Mutex
@@ -431,7 +433,8 @@ func TestNoFallbackIsAnError(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLostBetweenTheTwo lets an engine fail at random and looks whether each permit was given by one of both.
+// TestNobodyIsLostBetweenTheTwo lets an engine fail at random and looks whether
+// each permit was given by one of both.
 func TestNobodyIsLostBetweenTheTwo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second

@@ -10,7 +10,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestMain holds the whole binary to what a limiter promises: no goroutine is left when nobody uses it.
+// TestMain holds the whole binary to what a limiter promises: no goroutine is
+// left when nobody uses it.
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 // The words that all tests of limiters share.

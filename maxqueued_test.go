@@ -17,7 +17,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// room wants exactly n permits to fit a limiter that is granted what it asks for in an hour.
+// room wants exactly n permits to fit a limiter that is granted what it asks
+// for in an hour.
 func room(t *testing.T, e *stub, l fairlimit.Limiter, n int) {
 	t.Helper()
 	require.ErrorIs(t, l.WaitN(t.Context(), n+1), fairlimit.ErrTooManyQueued)
@@ -233,7 +234,8 @@ func TestABoundOfNoneIsNoBound(t *testing.T) {
 	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
 }
 
-// TestTheBoundHoldsUnderLoad holds what Redis says is queued against the bound, and looks whether all of it is free in the end.
+// TestTheBoundHoldsUnderLoad holds what Redis says is queued against the bound,
+// and looks whether all of it is free in the end.
 func TestTheBoundHoldsUnderLoad(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		const most = 20

@@ -169,7 +169,8 @@ func (c combination) most() int {
 	return most
 }
 
-// FuzzOptions makes limiters of anything. Either New gives the error that the documentation tells of, or a limiter that keeps its quota.
+// FuzzOptions makes limiters of anything. Either New gives the error that the
+// documentation tells of, or a limiter that keeps its quota.
 //
 //	go test -fuzz FuzzOptions .
 func FuzzOptions(f *testing.F) {
@@ -279,7 +280,8 @@ func (c combination) check(t *testing.T, rdb *redis.Client) {
 	require.Zero(t, second.permits.Load(), "%+v: Redis answered", c)
 }
 
-// checkWithoutReplicas is for a server that has none: nobody goes but by the fallback.
+// checkWithoutReplicas is for a server that has none: nobody goes but by the
+// fallback.
 func (c combination) checkWithoutReplicas(t *testing.T, l fairlimit.Limiter, second *likeALimiter) {
 	err := l.Wait(t.Context())
 	if c.given(hasFallback) || c.given(hasFailOpen) {

@@ -97,7 +97,8 @@ func granted(wait time.Duration, n int) engine.Answer {
 
 func refused(wait time.Duration) engine.Answer { return engine.Answer{Wait: wait} }
 
-// lineUp lets callers for 1, 2, … n permits call one after the other, and returns their errors in the order in which they return.
+// lineUp lets callers for 1, 2, … n permits call one after the other, and
+// returns their errors in the order in which they return.
 func lineUp(ctx context.Context, l fairlimit.Limiter, from, to int) <-chan error {
 	errs := make(chan error, to-from+1)
 	for n := from; n <= to; n++ {

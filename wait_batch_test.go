@@ -233,7 +233,8 @@ func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 	})
 }
 
-// TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never ends, who may ask Redis in their own goroutine.
+// TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never
+// ends, who may ask Redis in their own goroutine.
 func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 	endless := context.Background()
 	t.Run("without another goroutine", func(t *testing.T) {
@@ -312,7 +313,8 @@ func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 	})
 }
 
-// fickle is an engine that refuses what leaves 1 when divided by 3, fails for what leaves 2, answers as few as it likes, and counts.
+// fickle is an engine that refuses what leaves 1 when divided by 3, fails for
+// what leaves 2, answers as few as it likes, and counts.
 type fickle struct {
 	stub
 	permits atomic.Int64 // granted and not given back

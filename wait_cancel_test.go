@@ -120,7 +120,8 @@ func TestOneWhoLeavesAsTheAnswerComesFreesItsTurnOnce(t *testing.T) {
 	})
 }
 
-// TestWhoeverIsCancelledConsumesOnceOrNothing cancels at every moment of a call, and counts.
+// TestWhoeverIsCancelledConsumesOnceOrNothing cancels at every moment of a
+// call, and counts.
 func TestWhoeverIsCancelledConsumesOnceOrNothing(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.Every(time.Hour))
@@ -140,7 +141,8 @@ func TestWhoeverIsCancelledConsumesOnceOrNothing(t *testing.T) {
 	})
 }
 
-// TestManyCallsAtRandomLoseNothing mixes all that callers can do and looks whether the books balance.
+// TestManyCallsAtRandomLoseNothing mixes all that callers can do and looks
+// whether the books balance.
 func TestManyCallsAtRandomLoseNothing(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.Quota{Permits: 5, Per: time.Hour})

@@ -20,7 +20,8 @@ const (
 	// long is a window that does not pass during a case.
 	long = 10 * time.Minute
 
-	// rounding is what an engine may round a wait up by, and what the clocks of two machines may differ by within a case.
+	// rounding is what an engine may round a wait up by, and what the clocks of
+	// two machines may differ by within a case.
 	rounding = 10 * time.Millisecond
 )
 
@@ -494,7 +495,8 @@ var cases = []testCase{
 	},
 }
 
-// near wants the later turn to lie the distance after the earlier one, as far as can be told from here.
+// near wants the later turn to lie the distance after the earlier one, as far
+// as can be told from here.
 func (s *subject) near(later, earlier got, distance time.Duration) {
 	s.want(later.Granted && earlier.Granted, "both should be granted: %+v, %+v", later.Answer, earlier.Answer)
 	least, most := later.from.Sub(earlier.to), later.to.Sub(earlier.from)
@@ -502,7 +504,8 @@ func (s *subject) near(later, earlier got, distance time.Duration) {
 		"the turns should be %v apart, but are between %v and %v", distance, least, most)
 }
 
-// keeps wants no window of the quota's length to hold more than its permits for certain.
+// keeps wants no window of the quota's length to hold more than its permits for
+// certain.
 func (s *subject) keeps(quota engine.Quota, turns []got) {
 	for _, first := range turns {
 		permits := 0

@@ -1,5 +1,5 @@
-// Package enginetest is the suite that every engine must pass. An engine's own test calls [Run] once for each kind of server that the engine is
-// meant for:
+// Package enginetest is the suite that every engine must pass. An engine's own
+// test calls [Run] once for each kind of server that the engine is meant for:
 //
 //	func TestEngine(t *testing.T) {
 //		enginetest.Run(t, fair.New, func(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
@@ -22,12 +22,15 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Server calls f with a new client, which nobody else uses. It may do so inside a [testing/synctest] bubble, and it may do so several times, each
-// in a subtest. What the server holds already does not matter and is left alone, but for its script cache.
+// Server calls f with a new client, which nobody else uses. It may do so inside
+// a [testing/synctest] bubble, and it may do so several times, each in a
+// subtest. What the server holds already does not matter and is left alone, but
+// for its script cache.
 type Server func(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient))
 
-// Run checks the engine case by case, each in a parallel subtest that prints what the case is about when it fails. On a real server this takes
-// a few seconds.
+// Run checks the engine case by case, each in a parallel subtest that prints
+// what the case is about when it fails. On a real server this takes a few
+// seconds.
 func Run(t *testing.T, build engine.Builder, server Server) {
 	t.Helper()
 	for i, c := range cases {
@@ -42,7 +45,8 @@ func Run(t *testing.T, build engine.Builder, server Server) {
 	}
 }
 
-// testCase is one thing that an engine must do. Its text stops at the first thing that is wrong, by [subject.fail].
+// testCase is one thing that an engine must do. Its text stops at the first
+// thing that is wrong, by [subject.fail].
 type testCase struct {
 	name        string
 	explanation string // what the contract says, for whoever has to mend the engine
@@ -63,7 +67,8 @@ func (c testCase) check(ctx context.Context, build engine.Builder, rdb redis.Uni
 	return nil
 }
 
-// subject is the engine under test, and the words in which the cases speak about it. They are for the goroutine that runs the case.
+// subject is the engine under test, and the words in which the cases speak
+// about it. They are for the goroutine that runs the case.
 type subject struct {
 	ctx   context.Context
 	build engine.Builder
@@ -101,7 +106,8 @@ func (s *subject) config(q engine.Quota) engine.Config {
 	return engine.Config{Client: s.rdb, Name: s.name, Quota: q}
 }
 
-// got is an answer. If it is a grant, its turn lies between from and to: counted from when the question was sent, and from when it was answered.
+// got is an answer. If it is a grant, its turn lies between from and to:
+// counted from when the question was sent, and from when it was answered.
 type got struct {
 	engine.Answer
 	n        int
@@ -121,7 +127,8 @@ func times(count int, r engine.Request) []engine.Request {
 	return requests
 }
 
-// take asks until every request is answered, as a limiter does, and holds each answer against what is true of all answers.
+// take asks until every request is answered, as a limiter does, and holds each
+// answer against what is true of all answers.
 func (s *subject) take(e engine.Engine, requests ...engine.Request) []got {
 	all, err := take(s.ctx, e, requests...)
 	s.ok(err, "Take")

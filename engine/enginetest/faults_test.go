@@ -50,7 +50,8 @@ func with(breakIt func(f *faulty, e engine.Engine)) engine.Builder {
 	return config(func(*engine.Config) {}, breakIt)
 }
 
-// misconfigured builds fair engines that do not get the configuration that they were given.
+// misconfigured builds fair engines that do not get the configuration that they
+// were given.
 func misconfigured(change func(cfg *engine.Config)) engine.Builder {
 	return config(change, func(*faulty, engine.Engine) {})
 }

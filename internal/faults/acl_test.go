@@ -51,7 +51,8 @@ func useFair(ctx context.Context, rdb *redis.Client, name string) error {
 	return l.Reset(ctx)
 }
 
-// useWindow does all that there is to do on window, the administration included, and returns the first error.
+// useWindow does all that there is to do on window, the administration
+// included, and returns the first error.
 func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
 	admin, err := window.Open(rdb, name)
 	if err != nil {
@@ -187,7 +188,8 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 	}
 }
 
-// TestAnACLOfAClusterNeedsToAllowItsMapAsWell is about what go-redis asks of a cluster before it sends anything on.
+// TestAnACLOfAClusterNeedsToAllowItsMapAsWell is about what go-redis asks of a
+// cluster before it sends anything on.
 func TestAnACLOfAClusterNeedsToAllowItsMapAsWell(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartCluster(t)

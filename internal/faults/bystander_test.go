@@ -9,11 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// late is by how much a caller may be back after its deadline, on a machine that has time for it.
+// late is by how much a caller may be back after its deadline, on a machine
+// that has time for it.
 const late = 50 * time.Millisecond
 
-// bystander does nothing but wait for deadlines, while others are measured: what it is late by, they may be late by as well. On an idle machine that
-// is under two milliseconds.
+// bystander does nothing but wait for deadlines, while others are measured:
+// what it is late by, they may be late by as well. On an idle machine that is
+// under two milliseconds.
 type bystander struct {
 	mu    sync.Mutex
 	worst time.Duration
@@ -55,7 +57,8 @@ func (b *bystander) wait(stopped context.Context) {
 	b.worst = max(b.worst, overrun)
 }
 
-// prompt wants one who waited since start to be back in time. One who looks later than the bystander has been kept waiting like it.
+// prompt wants one who waited since start to be back in time. One who looks
+// later than the bystander has been kept waiting like it.
 func (b *bystander) prompt(t assert.TestingT, start time.Time, patience time.Duration, what string) time.Duration {
 	took := time.Since(start)
 	if took > patience+late { // the bystander has to have been late by now, or it is not the machine

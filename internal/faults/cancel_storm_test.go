@@ -15,8 +15,10 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestAStormOfCancelsLeavesExactlyWhatNobodyUsed has callers leave at random moments: before the question goes, while it is under way, as its answer
-// comes, in their sleep, and as they wake up. Whoever was let go has used a permit, and nobody else has.
+// TestAStormOfCancelsLeavesExactlyWhatNobodyUsed has callers leave at random
+// moments: before the question goes, while it is under way, as its answer
+// comes, in their sleep, and as they wake up. Whoever was let go has used a
+// permit, and nobody else has.
 func TestAStormOfCancelsLeavesExactlyWhatNobodyUsed(t *testing.T) {
 	const daily, limiters = 20_000, 4
 	for name, storm := range map[string]struct {

@@ -58,7 +58,8 @@ func (o *overheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 
 var digits = regexp.MustCompile(`[0-9]{9,}`)
 
-// tells reports whether the word has a number in it that is the moment, within a day, in seconds, milliseconds, microseconds or nanoseconds.
+// tells reports whether the word has a number in it that is the moment, within
+// a day, in seconds, milliseconds, microseconds or nanoseconds.
 func tells(word string, moment time.Time) bool {
 	for _, text := range digits.FindAllString(word, -1) {
 		number, err := strconv.ParseFloat(text, 64)
@@ -74,7 +75,8 @@ func tells(word string, moment time.Time) bool {
 	return false
 }
 
-// allThatCanBeAsked does everything that a limiter can do, and returns the waits it was told.
+// allThatCanBeAsked does everything that a limiter can do, and returns the
+// waits it was told.
 func allThatCanBeAsked(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) []time.Duration {
 	var waits []time.Duration
 	l, err := fairlimit.New(rdb, "asked", fairlimit.Every(10*time.Second), e, fairlimit.WithMaxWait(time.Hour))
@@ -105,7 +107,8 @@ func allThatCanBeAsked(t *testing.T, rdb redis.UniversalClient, e fairlimit.Opti
 	return waits
 }
 
-// TestAClientsWallClockIsNeverSentAndChangesNothing runs the same calls on servers whose clocks are years before and after the client's.
+// TestAClientsWallClockIsNeverSentAndChangesNothing runs the same calls on
+// servers whose clocks are years before and after the client's.
 func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 	t.Parallel()
 	const year = 365 * 24 * time.Hour
@@ -118,7 +121,8 @@ func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 					m := redistest.Mini(t)
 					heard := &overheard{}
 					m.Client.AddHook(heard)
-					// Miniredis stands still at the time it is given, so that it is given another each millisecond.
+					// Miniredis stands still at the time it is given, so that
+					// it is given another each millisecond.
 					begin := time.Now()
 					m.SetTime(begin.Add(ahead))
 					ctx, stop := context.WithCancel(t.Context())

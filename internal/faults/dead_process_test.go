@@ -50,7 +50,8 @@ func TestADeadProcessDelaysNobody(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "queued\n", line)
 
-	// A turn is known to be at its slot or earlier, by as much as the call took.
+	// A turn is known to be at its slot or earlier, by as much as the call
+	// took.
 	reserve := func() (r *fairlimit.Reservation, blur time.Duration) {
 		asked := time.Now()
 		r, err := l.ReserveN(t.Context(), 1)

@@ -19,7 +19,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestADeadServerPilesNothingUp calls hundreds of times a second while the server is dead, with the client's default timeouts, which are seconds.
+// TestADeadServerPilesNothingUp calls hundreds of times a second while the
+// server is dead, with the client's default timeouts, which are seconds.
 func TestADeadServerPilesNothingUp(t *testing.T) {
 	const (
 		rate     = 5 * time.Millisecond // between calls

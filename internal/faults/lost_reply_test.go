@@ -20,7 +20,8 @@ import (
 // losses are all the ways in which a reply can be lost.
 var losses = []redistest.Loss{redistest.Unsent, redistest.Unanswered, redistest.Cut, redistest.CutWithin}
 
-// lossy calls f with every kind of client, with go-redis' default MaxRetries of 3, behind a proxy.
+// lossy calls f with every kind of client, with go-redis' default MaxRetries of
+// 3, behind a proxy.
 func lossy(t *testing.T, f func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient)) {
 	t.Run("standalone", func(t *testing.T) {
 		t.Parallel()
@@ -116,8 +117,9 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 	})
 }
 
-// TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts: each call that succeeded consumed once, each without an answer once or
-// not at all, and no other anything.
+// TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts:
+// each call that succeeded consumed once, each without an answer once or not at
+// all, and no other anything.
 func TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen(t *testing.T) {
 	t.Parallel()
 	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {

@@ -87,7 +87,8 @@ func TestASlotThatMigratesIsNoErrorAndKeepsTheOrder(t *testing.T) {
 			}
 		})
 	}
-	// One more asks all the time: its turns never go back, whichever node gave them, and never crowd.
+	// One more asks all the time: its turns never go back, whichever node gave
+	// them, and never crowd.
 	l := named(t, g.Client, name, quota)
 	var earliest, latest []time.Time
 	calling.Go(func() {

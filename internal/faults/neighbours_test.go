@@ -29,7 +29,8 @@ func queuedUp(t *testing.T, rdb *redis.Client) (name, state string) {
 	return name, state
 }
 
-// TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone puts into the key what a limiter did not write.
+// TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone puts into the key
+// what a limiter did not write.
 func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Standalone(t)
@@ -107,7 +108,8 @@ func TestATTLTakenAwayIsAnErrorUntilReset(t *testing.T) {
 	require.NoError(t, l.Wait(t.Context()))
 }
 
-// TestADamagedStateIsAnErrorOrAState changes bytes at random. What can still be read is another state; what cannot is an error and is left alone.
+// TestADamagedStateIsAnErrorOrAState changes bytes at random. What can still be
+// read is another state; what cannot is an error and is left alone.
 func TestADamagedStateIsAnErrorOrAState(t *testing.T) {
 	t.Parallel()
 	const states = 600

@@ -14,7 +14,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestNoServerHoldsACallerPastItsDeadline is with the clients' default timeouts, which are seconds, on connections that nothing comes through.
+// TestNoServerHoldsACallerPastItsDeadline is with the clients' default
+// timeouts, which are seconds, on connections that nothing comes through.
 func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 	redistest.NoLeaks(t)
 	const nowhere = "127.0.0.1:1"
@@ -57,7 +58,8 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 	}
 }
 
-// TestALimiterRecoversWhateverTheClientsTimeouts holds with a client that would wait for ever.
+// TestALimiterRecoversWhateverTheClientsTimeouts holds with a client that would
+// wait for ever.
 func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)

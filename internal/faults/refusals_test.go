@@ -19,7 +19,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestARefusingServerIsAnErrorThatNamesTheCause has the server refuse, for every cause that is not over by itself.
+// TestARefusingServerIsAnErrorThatNamesTheCause has the server refuse, for
+// every cause that is not over by itself.
 func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 	t.Parallel()
 	type steps [][]any
@@ -73,7 +74,8 @@ func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 	}
 }
 
-// TestAWrongPasswordIsAnErrorThatSaysSo also has a client without one, to whom Redis may say why, or hang up on a command of many words.
+// TestAWrongPasswordIsAnErrorThatSaysSo also has a client without one, to whom
+// Redis may say why, or hang up on a command of many words.
 func TestAWrongPasswordIsAnErrorThatSaysSo(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
@@ -93,7 +95,8 @@ func TestAWrongPasswordIsAnErrorThatSaysSo(t *testing.T) {
 	}
 }
 
-// TestAServerWithoutRoomForAClientIsAnErrorAndNeverLeave has nothing but an end of the connection to go by: Redis says why, and hangs up before it is asked.
+// TestAServerWithoutRoomForAClientIsAnErrorAndNeverLeave has nothing but an end
+// of the connection to go by: Redis says why, and hangs up before it is asked.
 func TestAServerWithoutRoomForAClientIsAnErrorAndNeverLeave(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
@@ -224,7 +227,8 @@ func (s seen) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	return next
 }
 
-// TestAServerThatLoadsItsDataIsWaitedFor restarts a server that takes more than a second to load what it saved.
+// TestAServerThatLoadsItsDataIsWaitedFor restarts a server that takes more than
+// a second to load what it saved.
 func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t, "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024") // µs for each key
@@ -277,7 +281,8 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	assert.LessOrEqual(t, went.Load(), int64(50), "what went after the save is not on the server any more, but known")
 }
 
-// TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy and counts what is granted, and how often the key was evicted.
+// TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy and
+// counts what is granted, and how often the key was evicted.
 func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{

@@ -16,7 +16,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// goes asks until n permits are on the replica: on a busy machine it may be slow for once, and then they are given back.
+// goes asks until n permits are on the replica: on a busy machine it may be
+// slow for once, and then they are given back.
 func goes(t *testing.T, l fairlimit.Limiter, n int) {
 	t.Helper()
 	err := l.WaitN(t.Context(), n)
@@ -149,7 +150,8 @@ func TestManyCallersAreOnTheirReplicasTogether(t *testing.T) {
 	assert.Equal(t, 700, status(t, l).Available)
 }
 
-// pipelines sees what goes out together, and what alone, and may change what comes back.
+// pipelines sees what goes out together, and what alone, and may change what
+// comes back.
 type pipelines struct {
 	together, alone []string
 	after           func(cmds []redis.Cmder)
@@ -193,7 +195,8 @@ func TestScriptAndWaitShareOneConnection(t *testing.T) {
 	assert.NotContains(t, seen.alone, "wait")
 }
 
-// TestWhatWaitRepliesIsNotTakenForTheScripts is with a reply after which a script is sent again.
+// TestWhatWaitRepliesIsNotTakenForTheScripts is with a reply after which a
+// script is sent again.
 func TestWhatWaitRepliesIsNotTakenForTheScripts(t *testing.T) {
 	t.Parallel()
 	primary, _ := redistest.Pair(t)

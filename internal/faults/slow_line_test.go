@@ -89,7 +89,8 @@ func callAtOnce(t *testing.T, rdb redis.UniversalClient, callers, permits int) <
 	return errs
 }
 
-// TestSlowRepliesMakeTurnsLateAndNeverEarly delays each reply by more than the interval.
+// TestSlowRepliesMakeTurnsLateAndNeverEarly delays each reply by more than the
+// interval.
 func TestSlowRepliesMakeTurnsLateAndNeverEarly(t *testing.T) {
 	t.Parallel()
 	const delay, interval = 60 * time.Millisecond, 20 * time.Millisecond

@@ -17,8 +17,9 @@ const (
 	slots   = 16384
 )
 
-// Cluster returns a new client of a cluster of three masters that all tests of the binary share; it is started by the first of them and never
-// flushed. The client is closed when the test ends.
+// Cluster returns a new client of a cluster of three masters that all tests of
+// the binary share; it is started by the first of them and never flushed. The
+// client is closed when the test ends.
 func Cluster(t testing.TB) *redis.ClusterClient {
 	t.Helper()
 	needRedis(t)
@@ -35,7 +36,8 @@ func Cluster(t testing.TB) *redis.ClusterClient {
 	return rdb
 }
 
-// A machine busy with tests must not take a node of the shared cluster for dead; in one that a test breaks, death must be found out soon.
+// A machine busy with tests must not take a node of the shared cluster for
+// dead; in one that a test breaks, death must be found out soon.
 const (
 	patientNodes = 3000 * time.Millisecond
 	briskNodes   = 1000 * time.Millisecond
@@ -43,14 +45,16 @@ const (
 
 var cluster = sync.OnceValues(func() ([]*Server, error) { return launchCluster(patientNodes) })
 
-// ClusterGroup is a cluster of three masters, the first of which has a replica that takes over a second or two after it has fallen silent.
+// ClusterGroup is a cluster of three masters, the first of which has a replica
+// that takes over a second or two after it has fallen silent.
 type ClusterGroup struct {
 	Client  *redis.ClusterClient
 	Masters []*Server
 	Replica *Server
 }
 
-// StartCluster starts a cluster for this test alone. The replica is in sync. All ends with the test.
+// StartCluster starts a cluster for this test alone. The replica is in sync.
+// All ends with the test.
 func StartCluster(t testing.TB) *ClusterGroup {
 	t.Helper()
 	needRedis(t)
@@ -154,7 +158,8 @@ func launchCluster(patience time.Duration) (nodes []*Server, err error) {
 	return nodes, form(nodes)
 }
 
-// form makes one cluster of empty nodes and returns when every one of them knows all slots.
+// form makes one cluster of empty nodes and returns when every one of them
+// knows all slots.
 func form(nodes []*Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// leakPatience is how long goroutines have to end after what they worked for: as long as a client of default timeouts takes to give up a call.
+// leakPatience is how long goroutines have to end after what they worked for:
+// as long as a client of default timeouts takes to give up a call.
 const leakPatience = 10 * time.Second
 
-// Main runs the tests of a package, and fails where a goroutine is left after them that was started by anybody but the runtime and package testing:
+// Main runs the tests of a package, and fails where a goroutine is left after
+// them that was started by anybody but the runtime and package testing:
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 func Main(m *testing.M) {
@@ -25,8 +27,10 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// NoLeaks fails the test if goroutines are left when it and all that it cleans up have ended: those that were there when NoLeaks was called do
-// not count. It is for tests that do not run in parallel, and belongs before everything that starts something.
+// NoLeaks fails the test if goroutines are left when it and all that it cleans
+// up have ended: those that were there when NoLeaks was called do not count. It
+// is for tests that do not run in parallel, and belongs before everything that
+// starts something.
 func NoLeaks(t testing.TB) {
 	before := map[string]bool{}
 	for id := range goroutines() {
@@ -39,7 +43,8 @@ func NoLeaks(t testing.TB) {
 	})
 }
 
-// Running is how many goroutines have the given text in their stacks, such as "github.com/fairlimit/fairlimit." for those of the package at the root.
+// Running is how many goroutines have the given text in their stacks, such as
+// "github.com/fairlimit/fairlimit." for those of the package at the root.
 func Running(text string) int {
 	count := 0
 	for _, stack := range goroutines() {
@@ -50,7 +55,8 @@ func Running(text string) int {
 	return count
 }
 
-// settle returns the stacks of the goroutines that are left, besides those known, once there are none or the patience is over.
+// settle returns the stacks of the goroutines that are left, besides those
+// known, once there are none or the patience is over.
 func settle(patience time.Duration, known map[string]bool) string {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		var left []string
@@ -65,7 +71,8 @@ func settle(patience time.Duration, known map[string]bool) string {
 	}
 }
 
-// goroutines returns the stacks by goroutine, but for the caller's own and those of the runtime and of package testing.
+// goroutines returns the stacks by goroutine, but for the caller's own and
+// those of the runtime and of package testing.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {
@@ -87,7 +94,8 @@ func goroutines() map[string]string {
 	return all
 }
 
-// systems tells goroutines that the runtime or package testing started, other than for a test that runs on it.
+// systems tells goroutines that the runtime or package testing started, other
+// than for a test that runs on it.
 func systems(stack string) bool {
 	for _, own := range []string{
 		"created by runtime", "created by os/signal", "created by runtime/trace", "created by testing.(*M)", "created by testing.runFuzz",

@@ -16,7 +16,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// throughProxy is a server, a proxy before it, and a client of the proxy that never tries again and waits 200 ms for a reply.
+// throughProxy is a server, a proxy before it, and a client of the proxy that
+// never tries again and waits 200 ms for a reply.
 func throughProxy(t *testing.T) (*redistest.Proxy, *redis.Client, *redis.Client) {
 	redistest.NoLeaks(t)
 	server := redistest.StartServer(t)

@@ -218,7 +218,8 @@ func TestTheClientOfASentinelGroupFollowsTheMaster(t *testing.T) {
 	require.Equal(t, "after", v)
 }
 
-// TestAServerIsGoneWithItsTestBinary kills another run of this binary, in which this same test starts a server and waits.
+// TestAServerIsGoneWithItsTestBinary kills another run of this binary, in which
+// this same test starts a server and waits.
 func TestAServerIsGoneWithItsTestBinary(t *testing.T) {
 	t.Parallel()
 	const inner = "REDISTEST_INNER"

@@ -12,7 +12,8 @@ import (
 
 const masterName = "fairlimit"
 
-// SentinelGroup is a master, its replica, and a sentinel that makes the replica master about a second after the master has fallen silent.
+// SentinelGroup is a master, its replica, and a sentinel that makes the replica
+// master about a second after the master has fallen silent.
 type SentinelGroup struct {
 	Client   *redis.Client // finds the master through the sentinel
 	Master   *Server       // what was the master at the start

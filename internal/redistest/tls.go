@@ -19,8 +19,10 @@ import (
 	"time"
 )
 
-// StartTLSServer starts a server for this test alone that also listens for TLS, at addr, and there demands the certificate that is in config. Its
-// other address, which [Server.Addr] returns, is without TLS. A redis-server that was built without TLS skips the test.
+// StartTLSServer starts a server for this test alone that also listens for TLS,
+// at addr, and there demands the certificate that is in config. Its other
+// address, which [Server.Addr] returns, is without TLS. A redis-server that was
+// built without TLS skips the test.
 func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Config) {
 	t.Helper()
 	needRedis(t)
@@ -44,7 +46,8 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 	return server, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), config
 }
 
-// certificates writes a certificate of its own authority, for both sides, and its key, and returns a client's configuration.
+// certificates writes a certificate of its own authority, for both sides, and
+// its key, and returns a client's configuration.
 func certificates(dir string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
