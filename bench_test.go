@@ -154,7 +154,8 @@ func BenchmarkWaitBy64(b *testing.B) {
 	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
 		wait, script := waiting(limiter(b, rdb, ample), ctx), scripting(b, rdb)
-		rounds(b, "×p99-of-EVALSHA", func() float64 { return latency(b, 0.99, 64, wait) / latency(b, 0.99, 64, script) })
+		rounds(b, "×p99-of-EVALSHA",
+			func() float64 { return latency(b, 0.99, 64, wait) / latency(b, 0.99, 64, script) })
 	})
 }
 
@@ -226,7 +227,8 @@ func BenchmarkSleepers(b *testing.B) {
 	for b.Loop() {
 		l := limiter(b, rdb, fairlimit.Every(time.Hour))
 		require.NoError(b, l.Wait(b.Context()))
-		_, bare := asleep(func(ctx context.Context) { <-ctx.Done() }, func(context.Context) bool { return runtime.NumGoroutine() > sleepers })
+		_, bare := asleep(func(ctx context.Context) { <-ctx.Done() },
+			func(context.Context) bool { return runtime.NumGoroutine() > sleepers })
 		heap, stack = asleep(func(ctx context.Context) { _ = l.Wait(ctx) }, func(ctx context.Context) bool {
 			s, err := l.Status(ctx)
 			require.NoError(b, err)

@@ -93,7 +93,8 @@ func ExampleWithGuard() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "exchange", fairlimit.PerSecond(5), fairlimit.WithGuard(200*time.Millisecond))
+	limiter, err := fairlimit.New(server.Client(), "exchange", fairlimit.PerSecond(5),
+		fairlimit.WithGuard(200*time.Millisecond))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -169,7 +170,8 @@ func ExampleWithEngine() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "shared-with-java", fairlimit.PerMinute(2), fairlimit.WithEngine(window.New))
+	limiter, err := fairlimit.New(server.Client(), "shared-with-java", fairlimit.PerMinute(2),
+		fairlimit.WithEngine(window.New))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -188,7 +190,8 @@ func ExampleWithMaxWait() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "mail", fairlimit.Every(time.Minute), fairlimit.WithMaxWait(90*time.Second))
+	limiter, err := fairlimit.New(server.Client(), "mail", fairlimit.Every(time.Minute),
+		fairlimit.WithMaxWait(90*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -240,7 +243,8 @@ func (l *local) WaitN(_ context.Context, n int) error {
 // While Redis fails, a second limiter decides. Without it, nobody goes.
 func ExampleWithFallback() {
 	server := redisServer()
-	limiter, err := fairlimit.New(server.Client(), "customs", fairlimit.PerHour(100), fairlimit.WithFallback(&local{left: 2}))
+	limiter, err := fairlimit.New(server.Client(), "customs", fairlimit.PerHour(100),
+		fairlimit.WithFallback(&local{left: 2}))
 	if err != nil {
 		log.Fatal(err)
 	}

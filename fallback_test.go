@@ -81,7 +81,8 @@ func (e *ailing) probes() int {
 func newAiling(t *testing.T, f fairlimit.Fallback) (*ailing, fairlimit.Reserver) {
 	e := &ailing{stub: &stub{queues: true, calls: make(chan *call)}, status: func() error { return assert.AnError }}
 	build := func(engine.Config) (engine.Engine, error) { return e, nil }
-	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build), fairlimit.WithFallback(f))
+	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build),
+		fairlimit.WithFallback(f))
 	require.NoError(t, err)
 	return e, l.(fairlimit.Reserver)
 }
@@ -97,7 +98,8 @@ func (e *ailing) fail(t *testing.T, l fairlimit.Limiter, err error) {
 
 func TestTheFallbackDecidesWhereRedisFails(t *testing.T) {
 	for _, problem := range []error{
-		fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown, fairlimit.ErrState, redis.ErrNoScript, errors.New("another engine's"),
+		fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown, fairlimit.ErrState, redis.ErrNoScript,
+		errors.New("another engine's"),
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var f second
@@ -123,7 +125,10 @@ func TestTheCallersOwnErrorsAreNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second
 		e, l := newAiling(t, &f)
-		own := []error{fairlimit.ErrFull, fairlimit.ErrExceedsQuota, fmt.Errorf("%w: %w", fairlimit.ErrFull, redis.ErrNoScript)}
+		own := []error{
+			fairlimit.ErrFull, fairlimit.ErrExceedsQuota,
+			fmt.Errorf("%w: %w", fairlimit.ErrFull, redis.ErrNoScript),
+		}
 		for _, problem := range own {
 			errs := lineUp(t.Context(), l, 1, 1)
 			(<-e.calls).fails(problem)
@@ -440,7 +445,8 @@ func TestNobodyIsLostBetweenTheTwo(t *testing.T) {
 		var f second
 		e := &moody{stub: &stub{queues: true}, random: rand.New(rand.NewPCG(5, 6))}
 		build := func(engine.Config) (engine.Engine, error) { return e, nil }
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build), fairlimit.WithFallback(&f))
+		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build),
+			fairlimit.WithFallback(&f))
 		require.NoError(t, err)
 		var wg sync.WaitGroup
 		for range 50 {

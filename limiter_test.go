@@ -20,57 +20,67 @@ import (
 )
 
 func TestNewRefusesWhatMakesNoSense(t *testing.T) {
+	badQuota, badOption, unsupported := fairlimit.ErrInvalidQuota, fairlimit.ErrInvalidOption, fairlimit.ErrUnsupported
 	second := fairlimit.PerSecond(1)
-	onWindow := fairlimit.WithEngine(window.New)
+	burst := func(permits int, per time.Duration, burst int) fairlimit.Quota {
+		return fairlimit.Quota{Permits: permits, Per: per, Burst: burst}
+	}
+	onWindow, endless := fairlimit.WithEngine(window.New), fairlimit.WithGuard(math.MaxInt64)
 	type options = []fairlimit.Option
-	for name, c := range map[string]struct {
+	type made struct {
 		rdb   redis.UniversalClient
 		name  string
 		quota fairlimit.Quota
 		opts  options
 		want  error
+	}
+	all := map[string]made{
+		"nil client":         {nil, "n", second, nil, fairlimit.ErrNilClient},
+		"nil *redis.Client":  {(*redis.Client)(nil), "n", second, nil, fairlimit.ErrNilClient},
+		"nil *redis.Ring":    {(*redis.Ring)(nil), "n", second, nil, fairlimit.ErrNilClient},
+		"nil *ClusterClient": {(*redis.ClusterClient)(nil), "n", second, nil, fairlimit.ErrNilClient},
+		"empty name":         {nowhere(t), "", second, nil, fairlimit.ErrEmptyName},
+	}
+	for name, c := range map[string]struct {
+		quota fairlimit.Quota
+		opts  options
+		want  error
 	}{
-		"nil client":              {nil, "n", second, nil, fairlimit.ErrNilClient},
-		"nil *redis.Client":       {(*redis.Client)(nil), "n", second, nil, fairlimit.ErrNilClient},
-		"nil *redis.Ring":         {(*redis.Ring)(nil), "n", second, nil, fairlimit.ErrNilClient},
-		"nil *ClusterClient":      {(*redis.ClusterClient)(nil), "n", second, nil, fairlimit.ErrNilClient},
-		"empty name":              {nowhere(t), "", second, nil, fairlimit.ErrEmptyName},
-		"zero quota":              {nowhere(t), "n", fairlimit.Quota{}, nil, fairlimit.ErrInvalidQuota},
-		"no permits":              {nowhere(t), "n", fairlimit.PerSecond(0), nil, fairlimit.ErrInvalidQuota},
-		"negative permits":        {nowhere(t), "n", fairlimit.PerMinute(-1), nil, fairlimit.ErrInvalidQuota},
-		"zero Per":                {nowhere(t), "n", fairlimit.Every(0), nil, fairlimit.ErrInvalidQuota},
-		"negative Per":            {nowhere(t), "n", fairlimit.Every(-time.Second), nil, fairlimit.ErrInvalidQuota},
-		"negative Burst":          {nowhere(t), "n", fairlimit.Quota{Permits: 5, Per: time.Second, Burst: -1}, nil, fairlimit.ErrInvalidQuota},
-		"Burst over Permits":      {nowhere(t), "n", fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 6}, nil, fairlimit.ErrInvalidQuota},
-		"Per too long":            {nowhere(t), "n", fairlimit.Every(math.MaxInt64), nil, fairlimit.ErrUnsupported},
-		"Per too long, on window": {nowhere(t), "n", fairlimit.Every(math.MaxInt64), options{onWindow}, fairlimit.ErrUnsupported},
-		"Per too long with guard": {
-			nowhere(t), "n", fairlimit.Every(math.MaxInt64),
-			options{fairlimit.WithGuard(math.MaxInt64)},
-			fairlimit.ErrUnsupported,
-		},
-		"guard too long":               {nowhere(t), "n", second, options{fairlimit.WithGuard(math.MaxInt64)}, fairlimit.ErrUnsupported},
-		"too many permits":             {nowhere(t), "n", fairlimit.PerHour(math.MaxInt), nil, fairlimit.ErrUnsupported},
-		"too many permits, on window":  {nowhere(t), "n", fairlimit.PerHour(math.MaxInt), options{onWindow}, fairlimit.ErrUnsupported},
-		"Burst in no time":             {nowhere(t), "n", fairlimit.Quota{Permits: 1000, Per: 10 * time.Microsecond, Burst: 1}, nil, fairlimit.ErrUnsupported},
-		"Burst, on window":             {nowhere(t), "n", fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 1}, options{onWindow}, fairlimit.ErrUnsupported},
-		"further quota, on window":     {nowhere(t), "n", second, options{onWindow, fairlimit.WithExtraQuota(second)}, fairlimit.ErrUnsupported},
-		"guard, on window":             {nowhere(t), "n", second, options{onWindow, fairlimit.WithGuard(1)}, fairlimit.ErrUnsupported},
-		"Per of less than 1 ms, there": {nowhere(t), "n", fairlimit.Every(time.Microsecond), options{onWindow}, fairlimit.ErrUnsupported},
-		"nil option":                   {nowhere(t), "n", second, options{nil}, fairlimit.ErrInvalidOption},
-		"nil engine":                   {nowhere(t), "n", second, options{fairlimit.WithEngine(nil)}, fairlimit.ErrInvalidOption},
-		"negative max wait":            {nowhere(t), "n", second, options{fairlimit.WithMaxWait(-1)}, fairlimit.ErrInvalidOption},
-		"negative guard":               {nowhere(t), "n", second, options{fairlimit.WithGuard(-1)}, fairlimit.ErrInvalidOption},
-		"zero further quota":           {nowhere(t), "n", second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, fairlimit.ErrInvalidQuota},
+		"zero quota":                   {fairlimit.Quota{}, nil, badQuota},
+		"no permits":                   {fairlimit.PerSecond(0), nil, badQuota},
+		"negative permits":             {fairlimit.PerMinute(-1), nil, badQuota},
+		"zero Per":                     {fairlimit.Every(0), nil, badQuota},
+		"negative Per":                 {fairlimit.Every(-time.Second), nil, badQuota},
+		"negative Burst":               {burst(5, time.Second, -1), nil, badQuota},
+		"Burst over Permits":           {burst(5, time.Second, 6), nil, badQuota},
+		"Per too long":                 {fairlimit.Every(math.MaxInt64), nil, unsupported},
+		"Per too long, on window":      {fairlimit.Every(math.MaxInt64), options{onWindow}, unsupported},
+		"Per too long with guard":      {fairlimit.Every(math.MaxInt64), options{endless}, unsupported},
+		"guard too long":               {second, options{endless}, unsupported},
+		"too many permits":             {fairlimit.PerHour(math.MaxInt), nil, unsupported},
+		"too many permits, on window":  {fairlimit.PerHour(math.MaxInt), options{onWindow}, unsupported},
+		"Burst in no time":             {burst(1000, 10*time.Microsecond, 1), nil, unsupported},
+		"Burst, on window":             {burst(5, time.Second, 1), options{onWindow}, unsupported},
+		"further quota, on window":     {second, options{onWindow, fairlimit.WithExtraQuota(second)}, unsupported},
+		"guard, on window":             {second, options{onWindow, fairlimit.WithGuard(1)}, unsupported},
+		"Per of less than 1 ms, there": {fairlimit.Every(time.Microsecond), options{onWindow}, unsupported},
+		"nil option":                   {second, options{nil}, badOption},
+		"nil engine":                   {second, options{fairlimit.WithEngine(nil)}, badOption},
+		"negative max wait":            {second, options{fairlimit.WithMaxWait(-1)}, badOption},
+		"negative guard":               {second, options{fairlimit.WithGuard(-1)}, badOption},
+		"zero further quota":           {second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, badQuota},
 	} {
+		all[name] = made{nowhere(t), "n", c.quota, c.opts, c.want}
+	}
+	for name, c := range all {
 		t.Run(name, func(t *testing.T) {
 			l, err := fairlimit.New(c.rdb, c.name, c.quota, c.opts...)
 			require.ErrorIs(t, err, c.want)
 			assert.Nil(t, l)
 			assert.Contains(t, err.Error(), "fairlimit: ")
 			for _, other := range []error{
-				fairlimit.ErrNilClient, fairlimit.ErrEmptyName, fairlimit.ErrInvalidQuota, fairlimit.ErrInvalidOption, fairlimit.ErrUnsupported,
-				fairlimit.ErrInvalidPermits, fairlimit.ErrExceedsQuota, fairlimit.ErrOutcomeUnknown, fairlimit.ErrState,
+				fairlimit.ErrNilClient, fairlimit.ErrEmptyName, badQuota, badOption, unsupported, fairlimit.ErrState,
+				fairlimit.ErrInvalidPermits, fairlimit.ErrExceedsQuota, fairlimit.ErrOutcomeUnknown,
 			} {
 				assert.Equal(t, other == c.want, errors.Is(err, other), "%v", other)
 			}
@@ -140,7 +150,10 @@ func TestAForeignKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 
 func TestOddNamesWork(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		for _, odd := range []string{" ", "{", "}", "{}", "}{", "a{b}c", "a b\tc\n", "\x00\xff", "%s%d", strings.Repeat("k", 1024)} {
+		for _, odd := range []string{
+			" ", "{", "}", "{}", "}{", "a{b}c", "a b\tc\n", "\x00\xff", "%s%d",
+			strings.Repeat("k", 1024),
+		} {
 			l, err := fairlimit.New(rdb, odd+redistest.Name(t), fairlimit.PerHour(1), e)
 			require.NoError(t, err, "%q", odd)
 			require.NoError(t, l.Wait(t.Context()), "%q", odd)

@@ -54,7 +54,8 @@ func TestWhoWaitsCountsFromItsCallToItsTurn(t *testing.T) {
 		assert.Equal(t, []int{2, 3}, next.permits(), "nothing was asked for the one who was refused")
 		next.answers(granted(2*time.Minute, 2), granted(3*time.Minute, 3))
 		synctest.Wait()
-		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued, "all are granted, and their turns are to come")
+		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued,
+			"all are granted, and their turns are to come")
 
 		require.NoError(t, <-errs)
 		room(t, e, l, 1)
@@ -73,7 +74,11 @@ func TestWhoLeavesOrIsTurnedAwayCountsNoLonger(t *testing.T) {
 			for _, ends := range []func(c *call, leave func()){
 				func(c *call, _ func()) { c.fails(assert.AnError) },
 				func(c *call, _ func()) { c.answers(refused(time.Hour)) },
-				func(c *call, leave func()) { leave(); synctest.Wait(); c.answers(granted(time.Hour, c.requests[0].N)) },
+				func(c *call, leave func()) {
+					leave()
+					synctest.Wait()
+					c.answers(granted(time.Hour, c.requests[0].N))
+				},
 			} {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
@@ -208,7 +213,8 @@ func TestAllowIsNotBound(t *testing.T) {
 
 func TestOnWindowThoseWhoWaitAreBound(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Minute), fairlimit.WithEngine(window.New), fairlimit.WithMaxQueued(2))
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Minute), fairlimit.WithEngine(window.New),
+			fairlimit.WithMaxQueued(2))
 		require.NoError(t, err)
 		require.NoError(t, l.Wait(t.Context()))
 		var wg sync.WaitGroup
@@ -279,6 +285,7 @@ func TestTheBoundHoldsUnderLoad(t *testing.T) {
 		watching.Wait()
 		assert.NotZero(t, tooMany)
 		assert.NotZero(t, went)
-		assert.Eventually(t, func() bool { return l.WaitN(t.Context(), most) == nil }, 10*time.Second, 5*time.Millisecond)
+		assert.Eventually(t, func() bool { return l.WaitN(t.Context(), most) == nil },
+			10*time.Second, 5*time.Millisecond)
 	})
 }

@@ -14,7 +14,8 @@ import (
 
 func TestZeroOptionsAreTheDefaults(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.PerHour(1), fairlimit.WithMaxWait(time.Second), fairlimit.WithMaxWait(0), fairlimit.WithGuard(0))
+		l := limiter(t, rdb, fairlimit.PerHour(1), fairlimit.WithMaxWait(time.Second), fairlimit.WithMaxWait(0),
+			fairlimit.WithGuard(0))
 		require.NoError(t, l.Wait(t.Context()))
 		_, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)

@@ -14,7 +14,8 @@ import (
 
 func TestEachCallerIsHeldToAllQuotas(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.PerSecond(2), fairlimit.WithExtraQuota(fairlimit.PerMinute(3)), fairlimit.WithExtraQuota(fairlimit.PerHour(5)))
+		l := limiter(t, rdb, fairlimit.PerSecond(2), fairlimit.WithExtraQuota(fairlimit.PerMinute(3)),
+			fairlimit.WithExtraQuota(fairlimit.PerHour(5)))
 		start := time.Now()
 		var went []time.Duration
 		for range 6 {

@@ -46,7 +46,8 @@ func TestWhatCannotBeGivenBackIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &thrifty{stub: &stub{queues: true}, refuses: assert.AnError}
 		build := func(engine.Config) (engine.Engine, error) { return e, nil }
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(9), fairlimit.WithEngine(build), fairlimit.WithReplicas(1))
+		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(9), fairlimit.WithEngine(build),
+			fairlimit.WithReplicas(1))
 		require.NoError(t, err)
 		err = l.Wait(t.Context())
 		require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
@@ -59,7 +60,8 @@ func TestARefusalBesideAGrantThatIsOnNoReplicaIsARefusal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &thrifty{stub: &stub{queues: true}}
 		build := func(engine.Config) (engine.Engine, error) { return e, nil }
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(9), fairlimit.WithEngine(build), fairlimit.WithReplicas(1))
+		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(9), fairlimit.WithEngine(build),
+			fairlimit.WithReplicas(1))
 		require.NoError(t, err)
 		var callers sync.WaitGroup
 		for _, n := range []int{1, 1, refusedPermits} { // the first goes alone, the others together

@@ -70,7 +70,8 @@ func TestACallIsNotEndedByThoseWhoLeave(t *testing.T) {
 		second := <-e.calls
 		second.grants(1)
 		require.NoError(t, <-staying)
-		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(), "what was granted to the one who left, once")
+		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(),
+			"what was granted to the one who left, once")
 	})
 }
 
@@ -173,7 +174,8 @@ func TestAnEngineThatNeverAnswersHoldsItsCallersForABoundedTime(t *testing.T) {
 		require.NoError(t, <-next, "and then the others go on")
 		stuck.grants(1)
 		synctest.Wait()
-		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(), "what comes too late goes back")
+		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(),
+			"what comes too late goes back")
 	})
 }
 
@@ -191,7 +193,8 @@ func TestAnAnswerThatComesTooLateReachesNobodyElse(t *testing.T) {
 
 		current := <-e.calls
 		newest := lineUp(t.Context(), l, 10, 13)
-		stuck.answers(granted(0, 2), granted(time.Hour, 3), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota})
+		stuck.answers(granted(0, 2), granted(time.Hour, 3), refused(time.Hour),
+			engine.Answer{Err: engine.ErrExceedsQuota})
 		synctest.Wait()
 		assert.Empty(t, next)
 		assert.Empty(t, newest)
@@ -202,7 +205,10 @@ func TestAnAnswerThatComesTooLateReachesNobodyElse(t *testing.T) {
 			require.NoError(t, <-newest)
 		}
 		synctest.Wait()
-		assert.Equal(t, []engine.Grant{{ID: "grant", N: 2, Unused: true}, {ID: "grant", At: int64(time.Hour), N: 3, Unused: true}}, e.givenBack())
+		assert.Equal(t, []engine.Grant{
+			{ID: "grant", N: 2, Unused: true},
+			{ID: "grant", At: int64(time.Hour), N: 3, Unused: true},
+		}, e.givenBack())
 	})
 }
 
@@ -212,7 +218,8 @@ func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 		start := time.Now()
 		lineUp(t.Context(), l, 1, 1)
 		first := <-e.calls
-		far, tooMuch, never := lineUp(t.Context(), l, 1_000_000, 1_000_000), lineUp(t.Context(), l, 2, 2), lineUp(t.Context(), l, 3, 3)
+		far := lineUp(t.Context(), l, 1_000_000, 1_000_000)
+		tooMuch, never := lineUp(t.Context(), l, 2, 2), lineUp(t.Context(), l, 3, 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		leaving := lineUp(ctx, l, 4, 4)
 		others := lineUp(t.Context(), l, 5, 9)
@@ -220,8 +227,10 @@ func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 		batch := <-e.calls
 		cancel()
 		require.ErrorIs(t, <-leaving, context.Canceled)
-		batch.answers(granted(time.Hour, 1_000_000), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota}, granted(0, 4),
-			granted(0, 5), granted(0, 6), granted(0, 7), granted(0, 8), granted(0, 9))
+		batch.answers(
+			granted(time.Hour, 1_000_000), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota},
+			granted(0, 4), granted(0, 5), granted(0, 6), granted(0, 7), granted(0, 8), granted(0, 9),
+		)
 		for range 5 {
 			require.NoError(t, <-others)
 		}
@@ -300,7 +309,8 @@ func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 				timeouts.Addr = "127.0.0.1:1"
 				rdb := redis.NewClient(&timeouts)
 				defer func() { _ = rdb.Close() }()
-				l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1), fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return e, nil }))
+				l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1),
+					fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return e, nil }))
 				require.NoError(t, err)
 				start := time.Now()
 				errs := lineUp(endless, l, 1, 1)
@@ -346,7 +356,8 @@ func (f *fickle) GiveBack(_ context.Context, grants []engine.Grant) error {
 
 func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 	f := &fickle{stub: stub{queues: true}}
-	l, err := fairlimit.New(nowhere(t), "fickle", fairlimit.PerSecond(1), fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return f, nil }))
+	l, err := fairlimit.New(nowhere(t), "fickle", fairlimit.PerSecond(1),
+		fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return f, nil }))
 	require.NoError(t, err)
 	var went atomic.Int64
 	var wg sync.WaitGroup
@@ -378,5 +389,6 @@ func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Eventually(t, func() bool { return f.permits.Load() == went.Load() }, 10*time.Second, time.Millisecond, "what nobody went with should be back")
+	require.Eventually(t, func() bool { return f.permits.Load() == went.Load() }, 10*time.Second, time.Millisecond,
+		"what nobody went with should be back")
 }

@@ -80,7 +80,8 @@ func TestACtxThatHasEndedConsumesNothing(t *testing.T) {
 
 func TestMaxWaitBoundsEveryTurn(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Hour), e, fairlimit.WithMaxWait(90*time.Minute))
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Hour), e,
+			fairlimit.WithMaxWait(90*time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, l.Wait(t.Context()))
 		r, ok := l.(fairlimit.Reserver)
@@ -100,7 +101,8 @@ func TestMaxWaitBoundsEveryTurn(t *testing.T) {
 
 func TestMaxWaitRefusesThoseWhoWouldAskAgain(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Hour), fairlimit.WithEngine(window.New), fairlimit.WithMaxWait(time.Minute))
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Hour), fairlimit.WithEngine(window.New),
+			fairlimit.WithMaxWait(time.Minute))
 		require.NoError(t, err)
 		require.NoError(t, l.Wait(t.Context()))
 		require.ErrorAs(t, l.Wait(t.Context()), new(*fairlimit.RefusedError))

@@ -19,8 +19,8 @@ import (
 // What an ACL has to allow, as docs/RELIABILITY.md says.
 const (
 	fairCommands   = "EVALSHA EVAL TIME GET PTTL PSETEX"
-	windowCommands = "EVALSHA EVAL TIME GET SET INCRBY EXISTS HMGET HSET ZADD ZREM ZCARD ZCOUNT ZRANGE ZSCORE ZRANGEBYSCORE ZREMRANGEBYRANK " +
-		"PTTL PEXPIRE PERSIST DEL"
+	windowCommands = "EVALSHA EVAL TIME GET SET INCRBY EXISTS HMGET HSET PTTL PEXPIRE PERSIST DEL " +
+		"ZADD ZREM ZCARD ZCOUNT ZRANGE ZSCORE ZRANGEBYSCORE ZREMRANGEBYRANK"
 )
 
 // useFair does all that there is to do on fair, and returns the first error.
@@ -151,8 +151,12 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 		keys     func(name string) []string
 		use      func(ctx context.Context, rdb *redis.Client, name string) error
 	}{
-		"fair":   {fairCommands, func(string) []string { return []string{"~fairlimit:*"} }, useFair},
-		"window": {windowCommands, func(name string) []string { return []string{"~" + name, "~{" + name + "}:*"} }, useWindow},
+		"fair": {fairCommands, func(string) []string { return []string{"~fairlimit:*"} }, useFair},
+		"window": {
+			windowCommands,
+			func(name string) []string { return []string{"~" + name, "~{" + name + "}:*"} },
+			useWindow,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +208,9 @@ func TestAnACLOfAClusterNeedsToAllowItsMapAsWell(t *testing.T) {
 		for _, node := range append(slices.Clone(g.Masters), g.Replica) {
 			require.NoError(t, node.Client().Do(t.Context(), words...).Err())
 		}
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{g.Masters[0].Addr()}, Username: "limited", Password: "secret"})
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{g.Masters[0].Addr()}, Username: "limited", Password: "secret",
+		})
 		l := limiter(t, rdb, fairlimit.PerHour(2))
 		allowed, err := l.Allow(t.Context())
 		require.NoError(t, rdb.Close())

@@ -64,10 +64,12 @@ func TestAStormOfCancelsLeavesExactlyWhatNobodyUsed(t *testing.T) {
 			wg.Wait()
 
 			counting := named(t, redistest.Standalone(t), limiterName, day)
-			require.Eventually(t, func() bool { return status(t, processes[0]).Queued == 0 }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return status(t, processes[0]).Queued == 0 },
+				10*time.Second, 10*time.Millisecond)
 			t.Logf("%d were let go, %d left, %+v", used.Load(), left.Load(), status(t, counting))
 			assert.Positive(t, left.Load())
-			assert.Eventually(t, func() bool { return status(t, counting).Available == daily-int(used.Load()) }, 5*time.Second, 10*time.Millisecond,
+			assert.Eventually(t, func() bool { return status(t, counting).Available == daily-int(used.Load()) },
+				5*time.Second, 10*time.Millisecond,
 				"%d were let go: %+v", used.Load(), status(t, counting))
 		})
 	}

@@ -150,7 +150,8 @@ func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 			for ahead, waits := range told {
 				require.Len(t, waits, len(told[0]))
 				for i, wait := range waits {
-					assert.InDelta(t, told[0][i], wait, float64(2*time.Millisecond), "wait %d with a server %v ahead", i, ahead)
+					assert.InDelta(t, told[0][i], wait, float64(2*time.Millisecond),
+						"wait %d with a server %v ahead", i, ahead)
 				}
 			}
 			t.Log(told)
@@ -161,11 +162,15 @@ func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 func TestTellsKnowsAMomentWhenItSeesOne(t *testing.T) {
 	now := time.Now()
 	for _, word := range []string{
-		fmt.Sprint(now.Unix()), fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.UnixMicro()), fmt.Sprint(now.UnixNano()), fmt.Sprint("x", now.UnixMicro(), "y"),
+		fmt.Sprint(now.Unix()), fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.UnixMicro()), fmt.Sprint(now.UnixNano()),
+		fmt.Sprint("x", now.UnixMicro(), "y"),
 	} {
 		assert.True(t, tells(word, now.Add(time.Hour)), word)
 	}
-	for _, word := range []string{"", "take", "3600000000", fmt.Sprint(now.AddDate(1, 0, 0).UnixMicro()), fmt.Sprint(now.AddDate(-1, 0, 0).Unix())} {
+	for _, word := range []string{
+		"", "take", "3600000000", fmt.Sprint(now.AddDate(1, 0, 0).UnixMicro()),
+		fmt.Sprint(now.AddDate(-1, 0, 0).Unix()),
+	} {
 		assert.False(t, tells(word, now), word)
 	}
 }

@@ -73,7 +73,8 @@ func TestADeadProcessDelaysNobody(t *testing.T) {
 	start := time.Now()
 	require.NoError(t, l.Wait(t.Context()))
 	assert.False(t, time.Now().Before(previous.Add(interval-blurred)))
-	t.Logf("killed %v before our turn; the turns after it are %v apart; ours took %v more", left, interval, time.Since(start))
+	t.Logf("killed %v before our turn; the turns after it are %v apart; ours took %v more",
+		left, interval, time.Since(start))
 	require.Eventually(t, func() bool { return status(t, l) == fairlimit.Status{Available: 1} },
 		5*time.Second, time.Millisecond, "and then it is idle")
 }

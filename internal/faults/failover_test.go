@@ -101,7 +101,8 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 					unknown.Add(1)
 				default:
 					failed.Add(1)
-					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, new(redis.Error)), "%v", err)
+					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, new(redis.Error)),
+						"%v", err)
 					if errors.Is(err, context.DeadlineExceeded) {
 						return
 					}
@@ -120,7 +121,8 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 	calling.Wait()
 
 	total := before + unseen + int(went.Load())
-	t.Logf("%d granted of %d, %d of them unseen by the replica; answers again %v after the death; %d left open, %d errors meanwhile",
+	t.Logf("%d granted of %d, %d of them unseen by the replica; answers again %v after the death; "+
+		"%d left open, %d errors meanwhile",
 		total, permits, unseen, answeredAgain.Sub(killed).Round(time.Millisecond), unknown.Load(), failed.Load())
 	if knowing {
 		assert.LessOrEqual(t, total, permits)

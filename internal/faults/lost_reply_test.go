@@ -26,7 +26,8 @@ func lossy(t *testing.T, f func(t *testing.T, proxy *redistest.Proxy, rdb redis.
 	t.Run("standalone", func(t *testing.T) {
 		t.Parallel()
 		proxy := redistest.StartProxy(t)
-		f(t, proxy, proxy.Client(&redis.Options{Addr: redistest.Standalone(t).Options().Addr, ReadTimeout: time.Second}))
+		addr := redistest.Standalone(t).Options().Addr
+		f(t, proxy, proxy.Client(&redis.Options{Addr: addr, ReadTimeout: time.Second}))
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
@@ -86,11 +87,13 @@ func TestALostReplyToAScriptSentInFullConsumesOnceAtMost(t *testing.T) {
 		t.Run(how.String(), func(t *testing.T) {
 			t.Parallel()
 			server, proxy := redistest.StartServer(t), redistest.StartProxy(t)
-			l := limiter(t, proxy.Client(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Second}), fairlimit.PerHour(10))
+			rdb := proxy.Client(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Second})
+			l := limiter(t, rdb, fairlimit.PerHour(10))
 			runs := sent(proxy)
 			proxy.Lose(1, "eval", how)
 			require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrOutcomeUnknown)
-			require.Equal(t, int64(2), runs.Load(), "once by its name, which the server does not know, and once in full")
+			require.Equal(t, int64(2), runs.Load(),
+				"once by its name, which the server does not know, and once in full")
 			require.Contains(t, []int{9, 10}, status(t, l).Available)
 		})
 	}
@@ -157,7 +160,8 @@ func TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen(t *tes
 		breaking.Wait()
 		proxy.Heal()
 		used := int64(permits - status(t, named(t, rdb, name, fairlimit.PerHour(permits))).Available)
-		t.Logf("%d calls: %d succeeded, %d left open, %d replies lost, %d used", callers*each, ok.Load(), unknown.Load(), proxy.Lost(), used)
+		t.Logf("%d calls: %d succeeded, %d left open, %d replies lost, %d used",
+			callers*each, ok.Load(), unknown.Load(), proxy.Lost(), used)
 		assert.Positive(t, unknown.Load(), "this should break something")
 		assert.GreaterOrEqual(t, used, ok.Load())
 		assert.LessOrEqual(t, used, ok.Load()+unknown.Load())

@@ -111,7 +111,8 @@ func TestASlotThatMigratesIsNoErrorAndKeepsTheOrder(t *testing.T) {
 		require.False(t, latest[i+1].Before(earliest[i]), "turn %d lies before turn %d", i+1, i)
 	}
 	for i := range max(0, len(earliest)-quota.Permits) {
-		require.GreaterOrEqual(t, latest[i+quota.Permits].Sub(earliest[i]), quota.Per, "turns %d to %d", i, i+quota.Permits)
+		require.GreaterOrEqual(t, latest[i+quota.Permits].Sub(earliest[i]), quota.Per,
+			"turns %d to %d", i, i+quota.Permits)
 	}
 	t.Logf("%d journeys, %d went, %d reserved, redirected: %v", journeys, went.Load(), len(earliest), count())
 	assert.Positive(t, count()["MOVED"])

@@ -52,10 +52,14 @@ func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 		"half of ours":         text(own[:len(own)/2]),
 		"ours twice":           text(own + own),
 		"ours without a TTL":   func(ctx context.Context, key string) error { return rdb.Set(ctx, key, own, 0).Err() },
-		"a hash":               func(ctx context.Context, key string) error { return rdb.HSet(ctx, key, "rate", "1").Err() },
-		"a list":               func(ctx context.Context, key string) error { return rdb.RPush(ctx, key, own).Err() },
-		"a set":                func(ctx context.Context, key string) error { return rdb.SAdd(ctx, key, own).Err() },
-		"a sorted set":         func(ctx context.Context, key string) error { return rdb.ZAdd(ctx, key, redis.Z{Member: own}).Err() },
+		"a hash": func(ctx context.Context, key string) error {
+			return rdb.HSet(ctx, key, "rate", "1").Err()
+		},
+		"a list": func(ctx context.Context, key string) error { return rdb.RPush(ctx, key, own).Err() },
+		"a set":  func(ctx context.Context, key string) error { return rdb.SAdd(ctx, key, own).Err() },
+		"a sorted set": func(ctx context.Context, key string) error {
+			return rdb.ZAdd(ctx, key, redis.Z{Member: own}).Err()
+		},
 		"a stream": func(ctx context.Context, key string) error {
 			return rdb.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"a", "b"}}).Err()
 		},

@@ -27,9 +27,18 @@ func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 	for cause, c := range map[string]struct {
 		refuse, mend steps
 	}{
-		"OOM":        {refuse: steps{{"config", "set", "maxmemory", 1}}, mend: steps{{"config", "set", "maxmemory", 0}}},
-		"NOREPLICAS": {refuse: steps{{"config", "set", "min-replicas-to-write", 1}}, mend: steps{{"config", "set", "min-replicas-to-write", 0}}},
-		"NOPERM":     {refuse: steps{{"acl", "setuser", "default", "-evalsha"}}, mend: steps{{"acl", "setuser", "default", "+evalsha"}}},
+		"OOM": {
+			refuse: steps{{"config", "set", "maxmemory", 1}},
+			mend:   steps{{"config", "set", "maxmemory", 0}},
+		},
+		"NOREPLICAS": {
+			refuse: steps{{"config", "set", "min-replicas-to-write", 1}},
+			mend:   steps{{"config", "set", "min-replicas-to-write", 0}},
+		},
+		"NOPERM": {
+			refuse: steps{{"acl", "setuser", "default", "-evalsha"}},
+			mend:   steps{{"acl", "setuser", "default", "+evalsha"}},
+		},
 	} {
 		t.Run(cause, func(t *testing.T) {
 			t.Parallel()
@@ -60,7 +69,10 @@ func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 					allowed, err := l.Allow(t.Context())
 					require.ErrorContains(t, err, cause, name)
 					require.False(t, allowed)
-					for _, other := range []error{fairlimit.ErrState, fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown, context.DeadlineExceeded} {
+					for _, other := range []error{
+						fairlimit.ErrState, fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown,
+						context.DeadlineExceeded,
+					} {
 						require.NotErrorIs(t, err, other, name)
 					}
 				}
@@ -127,7 +139,9 @@ func TestAServerKeptBusyByAnothersScriptIsAnErrorThatSaysSo(t *testing.T) {
 	require.NoError(t, l.Wait(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- neighbour.Eval(context.WithoutCancel(t.Context()), "while true do end", nil).Err() }()
-	require.Eventually(t, func() bool { return redis.HasErrorPrefix(server.Client().Get(t.Context(), "k").Err(), "BUSY") }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return redis.HasErrorPrefix(server.Client().Get(t.Context(), "k").Err(), "BUSY")
+	}, 5*time.Second, time.Millisecond)
 
 	err := l.Wait(t.Context())
 	require.ErrorContains(t, err, "BUSY")
@@ -187,7 +201,8 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 			pass(t, server)
 			stop()
 			wg.Wait()
-			require.Eventually(t, func() bool { return status(t, l).Available == 99-int(went.Load()) }, 5*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return status(t, l).Available == 99-int(went.Load()) },
+				5*time.Second, 10*time.Millisecond)
 			t.Logf("%d went, %+v", went.Load(), status(t, l))
 		})
 	}
@@ -231,7 +246,8 @@ func (s seen) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // a second to load what it saved.
 func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartServer(t, "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024") // µs for each key
+	// The delay is in µs for each key.
+	server := redistest.StartServer(t, "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
 	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
 		for i := range 3000 {
 			p.Set(t.Context(), fmt.Sprint("junk", i), "x", 0)
@@ -258,7 +274,8 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 				case allowed:
 					went.Add(1)
 				case err != nil:
-					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) || errors.Is(err, fairlimit.ErrOutcomeUnknown), "%v", err)
+					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) ||
+						errors.Is(err, fairlimit.ErrOutcomeUnknown), "%v", err)
 				}
 				time.Sleep(time.Millisecond)
 			}
@@ -286,7 +303,8 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{
-		"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
+		"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random",
+		"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
 	} {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
@@ -331,7 +349,8 @@ func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
 					lost++
 				}
 			}
-			t.Logf("%d granted of %d, %d refused, %d OOM, the key was evicted %d times", granted, permits, refused, full, lost)
+			t.Logf("%d granted of %d, %d refused, %d OOM, the key was evicted %d times",
+				granted, permits, refused, full, lost)
 			require.LessOrEqual(t, granted, permits)
 		})
 	}

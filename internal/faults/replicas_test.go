@@ -54,7 +54,8 @@ func TestAGrantThatNoReplicaHasIsAnErrorAndGivenBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			primary, replica := redistest.Pair(t)
-			l, err := fairlimit.New(primary.Client(), redistest.Name(t), fairlimit.PerHour(3), e, fairlimit.WithReplicas(1))
+			l, err := fairlimit.New(primary.Client(), redistest.Name(t), fairlimit.PerHour(3), e,
+				fairlimit.WithReplicas(1))
 			require.NoError(t, err)
 			goes(t, l, 1)
 
@@ -233,7 +234,8 @@ func TestAReplicaThatIsAskedIsNoPrimary(t *testing.T) {
 func TestAnAccountThatMayNotWaitForReplicasGoesNowhere(t *testing.T) {
 	t.Parallel()
 	primary, _ := redistest.Pair(t)
-	require.NoError(t, primary.Client().Do(t.Context(), "acl", "setuser", "caller", "on", ">secret", "~*", "+@all", "-wait").Err())
+	all := []any{"acl", "setuser", "caller", "on", ">secret", "~*", "+@all", "-wait"}
+	require.NoError(t, primary.Client().Do(t.Context(), all...).Err())
 	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr(), Username: "caller", Password: "secret"})
 	defer func() { _ = rdb.Close() }()
 	l := limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1))

@@ -25,7 +25,8 @@ func TestManyLimitersShareACluster(t *testing.T) {
 			var wg sync.WaitGroup
 			for i := range 60 {
 				wg.Go(func() {
-					l, err := fairlimit.New(rdb, fmt.Sprintf("%s %d", redistest.Name(t), i), fairlimit.Every(50*time.Millisecond), e...)
+					l, err := fairlimit.New(rdb, fmt.Sprintf("%s %d", redistest.Name(t), i),
+						fairlimit.Every(50*time.Millisecond), e...)
 					if !assert.NoError(t, err) {
 						return
 					}

@@ -42,10 +42,12 @@ func TestACertificateThatIsNotTrustedIsAnErrorAndNeverLeave(t *testing.T) {
 		config *tls.Config
 		want   error
 	}{
-		"a client without a certificate": {&tls.Config{RootCAs: trusted}, fairlimit.ErrOutcomeUnknown}, // it is told after it has spoken
+		// TLS 1.3 tells it after it has spoken.
+		"a client without a certificate": {&tls.Config{RootCAs: trusted}, fairlimit.ErrOutcomeUnknown},
 		"a server that is not trusted":   {&tls.Config{Certificates: mine}, fairlimit.ErrUnreachable},
 		"a server that is somebody else": {
-			&tls.Config{Certificates: mine, RootCAs: trusted, ServerName: "redis.example.com"}, fairlimit.ErrUnreachable,
+			&tls.Config{Certificates: mine, RootCAs: trusted, ServerName: "redis.example.com"},
+			fairlimit.ErrUnreachable,
 		},
 	} {
 		rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: c.config, DialerRetries: 1})

@@ -105,7 +105,8 @@ func (g *ClusterGroup) ID(t testing.TB, node *Server) string {
 
 func node(patience time.Duration) func(dir string, port int) ([]string, error) {
 	return alone(
-		"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--cluster-node-timeout", fmt.Sprint(patience.Milliseconds()),
+		"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
+		"--cluster-node-timeout", fmt.Sprint(patience.Milliseconds()),
 		"--repl-diskless-sync-delay", "0",
 	)
 }
@@ -122,7 +123,9 @@ func follow(replica, primary *Server, nodes []*Server) error {
 	if err := replica.client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(primary.port)).Err(); err != nil {
 		return err
 	}
-	if err := eventually(func(ctx context.Context) error { return replica.client.ClusterReplicate(ctx, id).Err() }); err != nil {
+	if err := eventually(func(ctx context.Context) error {
+		return replica.client.ClusterReplicate(ctx, id).Err()
+	}); err != nil {
 		return fmt.Errorf("redistest: cluster replicate: %w", err)
 	}
 	return eventually(func(ctx context.Context) error {
@@ -168,7 +171,8 @@ func form(nodes []*Server) error {
 		if err := node.client.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
 			return fmt.Errorf("redistest: set the epoch of a cluster node: %w", err)
 		}
-		if err := node.client.ClusterAddSlotsRange(ctx, i*slots/len(nodes), (i+1)*slots/len(nodes)-1).Err(); err != nil {
+		first, last := i*slots/len(nodes), (i+1)*slots/len(nodes)-1
+		if err := node.client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 			return fmt.Errorf("redistest: assign cluster slots: %w", err)
 		}
 	}

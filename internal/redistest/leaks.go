@@ -98,8 +98,9 @@ func goroutines() map[string]string {
 // than for a test that runs on it.
 func systems(stack string) bool {
 	for _, own := range []string{
-		"created by runtime", "created by os/signal", "created by runtime/trace", "created by testing.(*M)", "created by testing.runFuzz",
-		"testing.(*T).Parallel(", "testing.(*T).Run(", "testing.(*M).Run(", "created by testing.(*T).Run", "created by testing.runTests",
+		"created by runtime", "created by os/signal", "created by runtime/trace",
+		"created by testing.(*M)", "created by testing.runFuzz", "created by testing.(*T).Run",
+		"created by testing.runTests", "testing.(*T).Parallel(", "testing.(*T).Run(", "testing.(*M).Run(",
 	} {
 		if strings.Contains(stack, own) {
 			return true

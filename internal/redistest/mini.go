@@ -37,7 +37,9 @@ func Mini(t testing.TB) *MiniServer {
 // closed when the test ends. Hundreds of calls may be under way at once.
 func (m *MiniServer) NewClient(t testing.TB) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
-		Addr:   "127.0.0.1:1", // never dialed; but a host name would be looked up, by goroutines that outlive the bubble
+		// Never dialed; but a host name would be looked up, by goroutines
+		// that outlive the bubble.
+		Addr:   "127.0.0.1:1",
 		Dialer: m.dial,
 
 		PoolSize:                 1024,

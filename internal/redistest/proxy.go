@@ -22,8 +22,10 @@ import (
 // connections are closed, and none of its goroutines is left.
 //
 //	p := redistest.StartProxy(t)
-//	rdb := p.Client(&redis.Options{Addr: server.Addr()})                       // one server
-//	rdb := redis.NewClusterClient(&redis.ClusterOptions{..., Dialer: p.Dial})  // every server that the client learns of
+//
+//	// One server, or every server that a client learns of:
+//	rdb := p.Client(&redis.Options{Addr: server.Addr()})
+//	rdb := redis.NewClusterClient(&redis.ClusterOptions{..., Dialer: p.Dial})
 //	p.Lose(1, "evalsha", redistest.Unanswered)
 type Proxy struct {
 	t testing.TB
@@ -45,10 +47,19 @@ type Proxy struct {
 type Loss int
 
 const (
-	Unsent     Loss = iota // the connection is cut before the server has the command
-	Unanswered             // the server runs it and its reply disappears; the connection stays open, and later replies arrive
-	Cut                    // the server runs it, and the connection is cut in place of the reply
-	CutWithin              // the server runs it, and the connection is cut within the reply
+	// Unsent cuts the connection before the server has the command.
+	Unsent Loss = iota
+
+	// Unanswered has the server run it, and the reply disappears. The
+	// connection stays open, and later replies arrive.
+	Unanswered
+
+	// Cut has the server run it, and cuts the connection in place of the reply.
+	Cut
+
+	// CutWithin has the server run it, and cuts the connection within the
+	// reply.
+	CutWithin
 )
 
 func (l Loss) String() string {

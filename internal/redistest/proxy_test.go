@@ -115,13 +115,15 @@ func TestAProxyCutsConnections(t *testing.T) {
 	proxy.HalfClose()
 	require.Error(t, <-failed)
 	proxy.Heal()
-	require.Eventually(t, func() bool { return direct.Get(t.Context(), "n").Val() == "1" }, 5*time.Second, time.Millisecond,
+	require.Eventually(t, func() bool { return direct.Get(t.Context(), "n").Val() == "1" },
+		5*time.Second, time.Millisecond,
 		"it was not heard that the command has run")
 }
 
 func TestAProxyOfAServerThatIsNotThereRefuses(t *testing.T) {
 	redistest.NoLeaks(t)
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.StartProxy(t).Addr("127.0.0.1:1"), MaxRetries: -1}) // closed before the proxy is
+	proxy := redistest.StartProxy(t)
+	rdb := redis.NewClient(&redis.Options{Addr: proxy.Addr("127.0.0.1:1"), MaxRetries: -1})
 	defer func() { _ = rdb.Close() }()
 	require.Error(t, rdb.Ping(t.Context()).Err())
 }

@@ -60,7 +60,9 @@ sentinel failover-timeout %[3]s 3000
 		t.Fatal(err)
 	}
 
-	g.Client = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: masterName, SentinelAddrs: []string{sentinel.Addr()}})
+	g.Client = redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: masterName, SentinelAddrs: []string{sentinel.Addr()},
+	})
 	t.Cleanup(func() { _ = g.Client.Close() })
 	return g
 }

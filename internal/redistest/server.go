@@ -114,7 +114,10 @@ func (s *Server) own(t testing.TB) {
 // alone is the command line of a server that depends on no other.
 func alone(args ...string) func(dir string, port int) ([]string, error) {
 	return func(dir string, port int) ([]string, error) {
-		own := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no"}
+		own := []string{
+			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
+			"--save", "", "--appendonly", "no",
+		}
 		return append(own, args...), nil
 	}
 }

@@ -33,7 +33,8 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 	}
 	port := freePort()
 	server, err = launch(alone(
-		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
+		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes",
+		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
 		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
 	))
 	if err != nil && strings.Contains(err.Error(), "FATAL CONFIG FILE ERROR") {
