@@ -51,7 +51,8 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 			}
 			wg.Wait()
 			start := time.Now()
-			require.Eventually(t, func() bool { return redistest.Running("fairlimit/fairlimit.") == 0 },
+			library := []string{"github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch."}
+			require.Eventually(t, func() bool { return redistest.Running(library...) == 0 },
 				30*time.Second, 10*time.Millisecond,
 				"what was left behind should end with the client's own timeouts")
 			t.Logf("what was left behind ended %v later", time.Since(start))

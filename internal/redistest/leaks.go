@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,12 +44,12 @@ func NoLeaks(t testing.TB) {
 	})
 }
 
-// Running is how many goroutines have the given text in their stacks, such as
+// Running is how many goroutines have one of the texts in their stacks, such as
 // "github.com/fairlimit/fairlimit." for those of the package at the root.
-func Running(text string) int {
+func Running(texts ...string) int {
 	count := 0
 	for _, stack := range goroutines() {
-		if strings.Contains(stack, text) {
+		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(stack, text) }) {
 			count++
 		}
 	}
