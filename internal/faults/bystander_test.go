@@ -13,6 +13,10 @@ import (
 // that has time for it.
 const late = 50 * time.Millisecond
 
+// bystanders are as many as callers, or so: where the system takes a processor
+// away, goroutines wait for it and others do not.
+const bystanders = 16
+
 // bystander does nothing but wait for deadlines, while others are measured:
 // what it is late by, they may be late by as well. On an idle machine that is
 // under two milliseconds.
@@ -25,7 +29,7 @@ func standBy(t *testing.T) *bystander {
 	b := &bystander{}
 	stopped, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	var wg sync.WaitGroup
-	for range 4 {
+	for range bystanders {
 		wg.Go(func() {
 			for stopped.Err() == nil {
 				b.wait(stopped)
@@ -41,7 +45,7 @@ func standBy(t *testing.T) *bystander {
 }
 
 func (b *bystander) wait(stopped context.Context) {
-	const patience = 5 * time.Millisecond
+	const patience = 10 * time.Millisecond
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(stopped, patience)
 	defer cancel()

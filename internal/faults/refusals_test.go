@@ -246,11 +246,14 @@ func (s seen) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // a second to load what it saved.
 func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	// The delay is in µs for each key.
-	server := redistest.StartServer(t, "--key-load-delay", "500", "--loading-process-events-interval-bytes", "1024")
+	// The delay is in µs for each key. Few long ones, so that the machine adds
+	// little to them; and each is more than a kilobyte, so that Redis answers
+	// after each.
+	server := redistest.StartServer(t, "--key-load-delay", "50000",
+		"--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
 	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
-		for i := range 3000 {
-			p.Set(t.Context(), fmt.Sprint("junk", i), "x", 0)
+		for i := range 25 {
+			p.Set(t.Context(), fmt.Sprint("junk", i), strings.Repeat("x", 2048), 0)
 		}
 		return nil
 	})
