@@ -184,8 +184,8 @@ func ExampleWithEngine() {
 	// false <nil>
 }
 
-// Nobody is given a turn that lies further ahead than the limit, whatever its
-// ctx allows.
+// A turn that lies further ahead than the limit is refused, whatever the ctx
+// allows.
 func ExampleWithMaxWait() {
 	server := redisServer()
 	defer server.Close()

@@ -75,8 +75,8 @@ func TestFirstComeFirstServedAcrossMachines(t *testing.T) {
 	})
 }
 
-// exact looks at the callers by the clock of a bubble, in which nobody is held
-// up between a call, its turn, and a look at the clock.
+// exact compares the callers by the clock. In a bubble nobody is held up
+// between a call, its turn, and a look at the clock.
 func exact(t *testing.T, quota fairlimit.Quota, visits, served []visit) {
 	for _, v := range visits {
 		if v.err != nil {
@@ -132,8 +132,9 @@ func (r *record) permits() int {
 	return permits
 }
 
-// isInOrder wants no turn before that of another who had its answer before this
-// one asked. How long a question was under way is how well its turns are known.
+// isInOrder compares questions of which one was answered before the other was
+// asked. The turns of the first come first. A turn is known as well as its
+// question was short.
 func (r *record) isInOrder(t *testing.T) {
 	for _, later := range r.all {
 		for _, earlier := range r.all {

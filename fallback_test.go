@@ -49,8 +49,8 @@ func (l *likeALimiter) AllowN(ctx context.Context, n int) (bool, error) {
 
 var _, _, _ fairlimit.Fallback = (*rateLimiter)(nil), (*likeALimiter)(nil), fairlimit.Limiter(nil)
 
-// ailing is an engine in place of which the test answers, and whose Status is
-// as good as the test says.
+// ailing is an engine for which the test answers. The test also says whether
+// its Status fails.
 type ailing struct {
 	*stub
 	mu     sync.Mutex

@@ -17,8 +17,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// room wants exactly n permits to fit a limiter that is granted what it asks
-// for in an hour.
+// room fails the test unless exactly n permits fit the limiter. What it asks
+// for is granted an hour ahead.
 func room(t *testing.T, e *stub, l fairlimit.Limiter, n int) {
 	t.Helper()
 	require.ErrorIs(t, l.WaitN(t.Context(), n+1), fairlimit.ErrTooManyQueued)

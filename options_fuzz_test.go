@@ -298,8 +298,8 @@ func (c combination) check(t *testing.T, rdb *redis.Client) {
 	require.Zero(t, second.permits.Load(), "%+v: Redis answered", c)
 }
 
-// checkWithoutReplicas is for a server that has none: nobody goes but by the
-// fallback.
+// checkWithoutReplicas is for a server without replicas: only the fallback lets
+// anybody go.
 func (c combination) checkWithoutReplicas(t *testing.T, l fairlimit.Limiter, second *likeALimiter) {
 	err := l.Wait(t.Context())
 	if c.given(hasFallback) || c.given(hasFailOpen) {

@@ -16,8 +16,8 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// thrifty is an engine that grants, not on enough replicas, and takes nothing
-// back.
+// thrifty is an engine whose grants are on too few replicas, and that takes
+// nothing back.
 type thrifty struct {
 	*stub
 	refuses error

@@ -25,8 +25,8 @@ import (
 
 // Server calls f with a new client, which nobody else uses. It may do so inside
 // a [testing/synctest] bubble, and it may do so several times, each in a
-// subtest. What the server holds already does not matter and is left alone, but
-// for its script cache.
+// subtest. What the server holds already does not matter and is left alone. Its
+// script cache is emptied.
 type Server func(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient))
 
 // Run checks the engine case by case, each in a parallel subtest that prints

@@ -171,8 +171,8 @@ func (s *subject) sleep(d time.Duration) {
 	}
 }
 
-// near wants the later turn to lie the distance after the earlier one, as far
-// as can be told from here.
+// near fails the case if the later turn cannot lie the distance after the
+// earlier one.
 func (s *subject) near(later, earlier got, distance time.Duration) {
 	s.want(later.Granted && earlier.Granted, "both should be granted: %+v, %+v", later.Answer, earlier.Answer)
 	least, most := later.from.Sub(earlier.to), later.to.Sub(earlier.from)
@@ -180,8 +180,8 @@ func (s *subject) near(later, earlier got, distance time.Duration) {
 		"the turns should be %v apart, but are between %v and %v", distance, least, most)
 }
 
-// keeps wants no window of the quota's length to hold more than its permits for
-// certain.
+// keeps fails the case if a window of length Per certainly holds more than
+// Permits.
 func (s *subject) keeps(quota engine.Quota, turns []got) {
 	for _, first := range turns {
 		permits := 0

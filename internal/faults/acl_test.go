@@ -119,9 +119,9 @@ func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
 	return err
 }
 
-// crowd has more grants leave the window at once than one question clears away.
-// It asks for them in as few questions as it can, and once more if that took so
-// long that the first of them had left before the last came.
+// crowd lets more grants leave the window at once than one question clears
+// away. It asks for them in as few questions as possible. If that took longer
+// than the window, it does all of it again.
 func crowd(ctx context.Context, e engine.Engine, per time.Duration) error {
 	for {
 		start := time.Now()

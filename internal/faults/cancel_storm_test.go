@@ -17,8 +17,8 @@ import (
 
 // TestAStormOfCancelsLeavesExactlyWhatNobodyUsed has callers leave at random
 // moments: before the question goes, while it is under way, as its answer
-// comes, in their sleep, and as they wake up. Whoever was let go has used a
-// permit, and nobody else has.
+// comes, in their sleep, and as they wake up. Each caller that was let go has
+// used one permit. The others have used none.
 func TestAStormOfCancelsLeavesExactlyWhatNobodyUsed(t *testing.T) {
 	const daily, limiters = 20_000, 4
 	for name, storm := range map[string]struct {

@@ -58,8 +58,8 @@ func (o *overheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pr
 
 var digits = regexp.MustCompile(`[0-9]{9,}`)
 
-// tells reports whether the word has a number in it that is the moment, within
-// a day, in seconds, milliseconds, microseconds or nanoseconds.
+// tells reports whether the word contains the moment: a number that is within a
+// day of it, in seconds, milliseconds, microseconds or nanoseconds.
 func tells(word string, moment time.Time) bool {
 	for _, text := range digits.FindAllString(word, -1) {
 		number, err := strconv.ParseFloat(text, 64)
@@ -121,8 +121,8 @@ func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 					m := redistest.Mini(t)
 					heard := &overheard{}
 					m.Client.AddHook(heard)
-					// Miniredis stands still at the time it is given, so that
-					// it is given another each millisecond.
+					// Miniredis stops at the time that it is given. So it is
+					// given another each millisecond.
 					begin := time.Now()
 					m.SetTime(begin.Add(ahead))
 					ctx, stop := context.WithCancel(t.Context())

@@ -17,8 +17,8 @@ import (
 )
 
 // TestADeadProcessDelaysNobody kills another run of this binary, in which this
-// same test queues callers up and waits. The queue is two seconds long, which
-// is what this process has to notice it and to kill the other.
+// same test queues callers up and waits. The queue is two seconds long: time
+// enough for this process to see it and to kill the other.
 func TestADeadProcessDelaysNobody(t *testing.T) {
 	t.Parallel()
 	const (
@@ -50,8 +50,7 @@ func TestADeadProcessDelaysNobody(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "queued\n", line)
 
-	// A turn is known to be at its slot or earlier, by as much as the call
-	// took.
+	// The turn is at the slot, or earlier by no more than the call took.
 	reserve := func() (r *fairlimit.Reservation, blur time.Duration) {
 		asked := time.Now()
 		r, err := l.ReserveN(t.Context(), 1)

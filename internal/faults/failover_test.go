@@ -32,9 +32,9 @@ func servedBy(t *testing.T, g *redistest.ClusterGroup, node *redistest.Server) s
 }
 
 // TestCallersGoOnThroughAFailover kills a primary that has a replica, while
-// callers call, after some turns that the replica has not seen. Where nobody is
-// left who knows of them, as many more are granted than the quota allows, and
-// not one more; callers who do know make up for them.
+// callers call, after some turns that the replica has not seen. If nobody is
+// left who knows of those turns, they are granted once more, and not one permit
+// beyond. Callers who know of them make up for them.
 func TestCallersGoOnThroughAFailover(t *testing.T) {
 	t.Parallel()
 	for _, knowing := range []bool{false, true} {
@@ -59,16 +59,16 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 	for range before {
 		require.NoError(t, l.Wait(t.Context()))
 	}
-	// WAIT waits for what its own connection wrote; then all that came before
-	// is there as well.
+	// WAIT waits for what its own connection wrote. What was written before
+	// has arrived by then, too.
 	conn := admin.Conn()
 	defer func() { _ = conn.Close() }()
 	require.NoError(t, conn.Set(t.Context(), limitertest.Key(name)+"seen", "", time.Minute).Err())
 	acknowledged, err := conn.Wait(t.Context(), 1, 2*time.Second).Result()
 	require.NoError(t, err)
 	require.Equal(t, int64(1), acknowledged)
-	// What is granted while the replica stands still and is cut off it will
-	// never see.
+	// The replica stands still and is cut off. It will never see what is
+	// granted now.
 	replica.Pause()
 	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "replica").Err())
 	for range unseen {

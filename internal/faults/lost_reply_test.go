@@ -121,8 +121,8 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 }
 
 // TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts:
-// each call that succeeded consumed once, each without an answer once or not at
-// all, and no other anything.
+// a call that succeeded consumed once. A call without an answer consumed once
+// or not at all. No other call consumed anything.
 func TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen(t *testing.T) {
 	t.Parallel()
 	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {

@@ -11,9 +11,9 @@ import (
 // TestMain holds the whole binary to what a limiter promises: no goroutine is
 // left when nobody uses it.
 //
-// Most tests here wait: for a timeout, a failover, a server that starts. More
-// of them run at a time than there are processors, unless -parallel says how
-// many.
+// Most tests here wait: for a timeout, for a failover, for a server to start.
+// So more of them run at a time than there are processors. -parallel still sets
+// how many.
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)

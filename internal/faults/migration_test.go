@@ -18,8 +18,8 @@ import (
 )
 
 // migrate moves a slot with all its keys from one node to another, as a
-// rebalancing would, slowly enough for callers to meet every stage. asked tells
-// how often one of them was sent on to where the key is by now.
+// rebalancing would. It is slow enough for callers to meet every stage. asked
+// is how often a caller has been redirected to the new node.
 func migrate(t *testing.T, g *redistest.ClusterGroup, slot int64, from, to *redistest.Server, asked func() int64) {
 	do := func(node *redistest.Server, words ...any) any {
 		reply, err := node.Client().Do(t.Context(), words...).Result()
@@ -87,8 +87,8 @@ func TestASlotThatMigratesIsNoErrorAndKeepsTheOrder(t *testing.T) {
 			}
 		})
 	}
-	// One more asks all the time: its turns never go back, whichever node gave
-	// them, and never crowd.
+	// One more caller asks all the time. Its turns never go back and never
+	// crowd, whichever node gave them.
 	l := named(t, g.Client, name, quota)
 	var earliest, latest []time.Time
 	calling.Go(func() {

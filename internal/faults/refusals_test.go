@@ -246,9 +246,9 @@ func (s seen) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // a second to load what it saved.
 func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	// The delay is in µs for each key. Few long ones, so that the machine adds
-	// little to them; and each is more than a kilobyte, so that Redis answers
-	// after each.
+	// Redis pauses for 50 ms after each key. The pauses are few and long, so
+	// that a busy machine adds little to them. Each key is larger than a
+	// kilobyte, so that Redis answers after each.
 	server := redistest.StartServer(t, "--key-load-delay", "50000",
 		"--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no")
 	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {

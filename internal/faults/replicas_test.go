@@ -16,8 +16,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// goes asks until n permits are on the replica: on a busy machine it may be
-// slow for once, and then they are given back.
+// goes asks until n permits are on the replica. On a busy machine the replica
+// may answer too late, and then the permits are given back.
 func goes(t *testing.T, l fairlimit.Limiter, n int) {
 	t.Helper()
 	err := l.WaitN(t.Context(), n)

@@ -73,8 +73,8 @@ func TestWhatIsUnderWayWhenConnectionsHalfCloseIsConsumedOnceAtMost(t *testing.T
 	})
 }
 
-// callAtOnce has callers wait, each on a limiter of its own as in a process of
-// its own, and returns their errors. The channel ends when all are back.
+// callAtOnce starts callers, each on a limiter of its own, as if each were a
+// process. It returns their errors. The channel is closed when all are back.
 func callAtOnce(t *testing.T, rdb redis.UniversalClient, callers, permits int) <-chan error {
 	errs := make(chan error, callers)
 	var calling sync.WaitGroup

@@ -36,8 +36,8 @@ func Cluster(t testing.TB) *redis.ClusterClient {
 	return rdb
 }
 
-// A machine busy with tests must not take a node of the shared cluster for
-// dead; in one that a test breaks, death must be found out soon.
+// On a busy machine, no node of the shared cluster may be taken for dead. In a
+// cluster that a test breaks, a dead node must be found soon.
 const (
 	patientNodes = 3000 * time.Millisecond
 	briskNodes   = 1000 * time.Millisecond

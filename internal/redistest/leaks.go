@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// leakPatience is how long goroutines have to end after what they worked for:
-// as long as a client of default timeouts takes to give up a call.
+// leakPatience is how long goroutines have to end. A client with default
+// timeouts needs that long to give up a call.
 const leakPatience = 10 * time.Second
 
-// Main runs the tests of a package, and fails where a goroutine is left after
-// them that was started by anybody but the runtime and package testing:
+// Main runs the tests of a package. It fails if a goroutine is left after them.
+// Those of the runtime and of package testing do not count.
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 func Main(m *testing.M) {
@@ -28,10 +28,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// NoLeaks fails the test if goroutines are left when it and all that it cleans
-// up have ended: those that were there when NoLeaks was called do not count. It
-// is for tests that do not run in parallel, and belongs before everything that
-// starts something.
+// NoLeaks fails the test if goroutines are left when the test and its cleanups
+// have ended. Those that ran when NoLeaks was called do not count. Call it
+// first, and only in a test that is not parallel.
 func NoLeaks(t testing.TB) {
 	before := map[string]bool{}
 	for id := range goroutines() {
@@ -56,8 +55,8 @@ func Running(texts ...string) int {
 	return count
 }
 
-// settle returns the stacks of the goroutines that are left, besides those
-// known, once there are none or the patience is over.
+// settle waits until no goroutines are left but those known, or until the
+// patience is over. It returns the stacks of those that are left.
 func settle(patience time.Duration, known map[string]bool) string {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		var left []string
@@ -72,7 +71,7 @@ func settle(patience time.Duration, known map[string]bool) string {
 	}
 }
 
-// goroutines returns the stacks by goroutine, but for the caller's own and
+// goroutines returns the stacks by goroutine, without the caller's own and
 // those of the runtime and of package testing.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)

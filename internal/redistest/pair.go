@@ -23,10 +23,9 @@ func Pair(t testing.TB, args ...string) (primary, replica *Server) {
 	return primary, replica
 }
 
-// heard returns when a replica has acknowledged what the primary writes from
-// now on. Redis counts what it wrote before the replica came as acknowledged
-// while the replica is still loading it: only the second write proves
-// something.
+// heard returns when a replica acknowledges what the primary writes. The first
+// acknowledgement proves nothing: Redis counts what it wrote before the replica
+// came as acknowledged while the replica still loads it. The second one counts.
 func heard(primary *Server) error {
 	for range 2 {
 		if err := eventually(primary.acknowledged); err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Proxy stands between clients and their servers, on loopback, and breaks there
-// as it is told. As long as it is told nothing it passes everything on.
+// Proxy stands between clients and their servers, on loopback. It passes
+// everything on until it is told to break something.
 //
-// It understands commands and replies (not TLS, not a connection that
-// subscribes), so it breaks between them or within one, as asked. What it is
-// told holds for all connections, those that are open and those to come. Its
-// methods may be called by any goroutine. It ends with the test: its
-// connections are closed, and none of its goroutines is left.
+// It understands commands and replies, so it can break between them or within
+// one. It does not understand TLS, or a connection that subscribes. What it is
+// told holds for all connections, those that are open and those to come. Any
+// goroutine may call its methods. It ends with the test, and leaves neither
+// connections nor goroutines behind.
 //
 //	p := redistest.StartProxy(t)
 //
@@ -83,9 +83,9 @@ func StartProxy(t testing.TB) *Proxy {
 // Client returns a client that reaches its server through the proxy; it is
 // closed when the test ends.
 //
-// Closing a go-redis client while a call is under way takes that call's timeout
-// away and waits for it, holding the pool. So what is under way is let go
-// first: whoever makes a client of its own has to see to that itself.
+// A go-redis client that is closed while a call is under way takes that call's
+// timeout away, and waits for the call. So this client's calls are ended before
+// it is closed. A test that makes a client of its own has to do the same.
 func (p *Proxy) Client(o *redis.Options) *redis.Client {
 	o.Dialer = p.Dial
 	rdb := redis.NewClient(o)
@@ -125,9 +125,9 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.delay = d
 }
 
-// Freeze lets nothing pass any more, neither commands nor replies; connections
-// are still taken. Once it is healed, what was held up goes on its way, even if
-// who sent it has gone.
+// Freeze stops commands and replies. Connections are still taken. When the
+// proxy is healed, what was held up goes on its way, even if its sender has
+// gone.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,8 +168,8 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// HalfClose ends what clients hear on the connections that are open, while what
-// they say still reaches the server.
+// HalfClose closes the open connections in one direction: clients hear nothing
+// more, and what they say still reaches the server.
 func (p *Proxy) HalfClose() {
 	for _, l := range p.open() {
 		_ = l.client.(*net.TCPConn).CloseWrite()
@@ -412,8 +412,8 @@ func (l *link) commands() {
 	}
 }
 
-// replies passes on what the server says until it says no more. A client that
-// has gone hears nothing, but the server is heard out.
+// replies passes on what the server says, to its end. If the client has gone,
+// the server is still read.
 func (l *link) replies() {
 	from := bufio.NewReader(l.server)
 	for {

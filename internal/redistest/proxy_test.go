@@ -25,8 +25,8 @@ func throughProxy(t *testing.T) (proxy *redistest.Proxy, rdb, direct *redis.Clie
 	return proxy, rdb, server.Client()
 }
 
-// lose sends an INCR whose reply is to be lost, and returns when the proxy has
-// it.
+// lose sends an INCR whose reply will be lost. It returns when the proxy has
+// the command.
 func lose(t *testing.T, proxy *redistest.Proxy, rdb *redis.Client) <-chan error {
 	before := proxy.Lost()
 	failed := make(chan error, 1)
@@ -107,7 +107,8 @@ func TestAFrozenProxyHoldsEverythingUntilItIsHealed(t *testing.T) {
 	impatient := proxy.Client(&redis.Options{
 		Addr: direct.Options().Addr, MaxRetries: -1, ReadTimeout: 100 * time.Millisecond,
 	})
-	require.Eventually(t, func() bool { return impatient.Ping(t.Context()).Err() == nil }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return impatient.Ping(t.Context()).Err() == nil }, 10*time.Second,
+		time.Millisecond)
 	proxy.Freeze()
 	for range 3 { // over the connection that is there, and over new ones
 		require.Error(t, impatient.Incr(t.Context(), "n").Err())

@@ -2,10 +2,10 @@
 // processes, alone, as a cluster or under a sentinel, and an in-process one
 // whose clock is the fake clock of a testing/synctest bubble.
 //
-// Real servers listen on loopback ports, keep nothing on disk, and are gone
-// when the test binary is, however it ends. Where there is no redis-server the
-// test is skipped, or fails if FAIRLIMIT_REQUIRE_REDIS=1.
-// FAIRLIMIT_REDIS_SERVER names another binary, such as valkey-server.
+// Real servers listen on loopback ports, keep nothing on disk, and end with the
+// test binary, however it ends. Without a redis-server the test is skipped, or
+// fails if FAIRLIMIT_REQUIRE_REDIS=1. FAIRLIMIT_REDIS_SERVER names another
+// binary, such as valkey-server.
 //
 // Tests of one binary run in parallel on shared servers, so nothing here
 // flushes them: each test works on names of its own, from [Name].
@@ -59,8 +59,8 @@ func OnEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 	})
 }
 
-// Nowhere returns a client of a server that is not there. A test that is given
-// one does no I/O, or wants to see it fail.
+// Nowhere returns a client of a server that is not there. It is for tests that
+// do no I/O, or that want to see it fail.
 func Nowhere(t testing.TB) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })

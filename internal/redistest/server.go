@@ -36,10 +36,9 @@ type Server struct {
 	dir    string
 	client *redis.Client
 
-	// The process is the child of a shell that lives only as long as this pipe
-	// is open, see keeper.sh. No goroutine is needed to watch over it, and
-	// there is no moment at which the death of the test binary would leave a
-	// server behind.
+	// The process is the child of a shell that lives as long as this pipe is
+	// open, see keeper.sh. So no goroutine has to watch over it, and no server
+	// is left behind, whenever the test binary dies.
 	keeper  *exec.Cmd
 	orders  io.WriteCloser
 	answers *bufio.Reader
