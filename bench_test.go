@@ -17,8 +17,10 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// These benchmarks are for people: what a limiter costs, beside what the same client and server cost on the same machine. In each round the limiter
-// and its yardstick take turns, so that whatever else the machine does slows both; the median of the rounds is reported.
+// These benchmarks are for people: what a limiter costs, beside what the same
+// client and server cost on the same machine. In each round the limiter and its
+// yardstick take turns, so that whatever else the machine does slows both; the
+// median of the rounds is reported.
 
 // ample is a quota that nobody exhausts: what is left is the way to the turn.
 var ample = fairlimit.PerHour(1_000_000_000)
@@ -26,10 +28,12 @@ var ample = fairlimit.PerHour(1_000_000_000)
 // stretch is how long one side of a round lasts.
 const stretch = 100 * time.Millisecond
 
-// endless never ends; it is the ctx of a program that waits for as long as it takes.
+// endless never ends; it is the ctx of a program that waits for as long as it
+// takes.
 var endless = context.Background()
 
-// contexts are the two kinds that a limiter tells apart: who cannot leave may ask in its own goroutine.
+// contexts are the two kinds that a limiter tells apart: who cannot leave may
+// ask in its own goroutine.
 func contexts(b *testing.B, f func(b *testing.B, ctx context.Context)) {
 	b.Run("ctx=endless", func(b *testing.B) { f(b, endless) })
 	b.Run("ctx=cancellable", func(b *testing.B) { f(b, b.Context()) })
@@ -124,7 +128,8 @@ func scripting(b *testing.B, rdb *redis.Client) func() error {
 	return func() error { return rdb.EvalSha(endless, sha, nil).Err() }
 }
 
-// BenchmarkWaitBy1024 compares how many turns 1024 callers get with how many PINGs 64 goroutines send: both is as much as one client does.
+// BenchmarkWaitBy1024 compares how many turns 1024 callers get with how many
+// PINGs 64 goroutines send: both is as much as one client does.
 func BenchmarkWaitBy1024(b *testing.B) {
 	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
@@ -133,7 +138,8 @@ func BenchmarkWaitBy1024(b *testing.B) {
 	})
 }
 
-// BenchmarkWaitAlone compares the median time of a turn, nobody else about, with that of a script that does nothing.
+// BenchmarkWaitAlone compares the median time of a turn, nobody else about,
+// with that of a script that does nothing.
 func BenchmarkWaitAlone(b *testing.B) {
 	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
@@ -142,16 +148,19 @@ func BenchmarkWaitAlone(b *testing.B) {
 	})
 }
 
-// BenchmarkWaitBy64 compares the slowest hundredth of 64 callers' turns with the slowest hundredth of scripts that do nothing, 64 at a time.
+// BenchmarkWaitBy64 compares the slowest hundredth of 64 callers' turns with
+// the slowest hundredth of scripts that do nothing, 64 at a time.
 func BenchmarkWaitBy64(b *testing.B) {
 	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
 		wait, script := waiting(limiter(b, rdb, ample), ctx), scripting(b, rdb)
-		rounds(b, "×p99-of-EVALSHA", func() float64 { return latency(b, 0.99, 64, wait) / latency(b, 0.99, 64, script) })
+		rounds(b, "×p99-of-EVALSHA",
+			func() float64 { return latency(b, 0.99, 64, wait) / latency(b, 0.99, 64, script) })
 	})
 }
 
-// BenchmarkAllocsPerWait counts what a turn allocates while 1024 callers combine, with the engine and the client.
+// BenchmarkAllocsPerWait counts what a turn allocates while 1024 callers
+// combine, with the engine and the client.
 func BenchmarkAllocsPerWait(b *testing.B) {
 	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
@@ -194,7 +203,8 @@ func settled() (heap, stacks float64) {
 	return float64(m.HeapAlloc), float64(m.StackInuse)
 }
 
-// BenchmarkSleepers measures what each of 10,000 callers holds while it sleeps towards its turn, beside a goroutine that just waits.
+// BenchmarkSleepers measures what each of 10,000 callers holds while it sleeps
+// towards its turn, beside a goroutine that just waits.
 func BenchmarkSleepers(b *testing.B) {
 	const sleepers = 10_000
 	rdb := redistest.Standalone(b)
@@ -217,7 +227,8 @@ func BenchmarkSleepers(b *testing.B) {
 	for b.Loop() {
 		l := limiter(b, rdb, fairlimit.Every(time.Hour))
 		require.NoError(b, l.Wait(b.Context()))
-		_, bare := asleep(func(ctx context.Context) { <-ctx.Done() }, func(context.Context) bool { return runtime.NumGoroutine() > sleepers })
+		_, bare := asleep(func(ctx context.Context) { <-ctx.Done() },
+			func(context.Context) bool { return runtime.NumGoroutine() > sleepers })
 		heap, stack = asleep(func(ctx context.Context) { _ = l.Wait(ctx) }, func(ctx context.Context) bool {
 			s, err := l.Status(ctx)
 			require.NoError(b, err)
@@ -229,7 +240,8 @@ func BenchmarkSleepers(b *testing.B) {
 	report(b, stack, "more-stack-B/sleeper")
 }
 
-// BenchmarkIdleLimiters measures what each of 100,000 limiters holds that nobody uses.
+// BenchmarkIdleLimiters measures what each of 100,000 limiters holds that
+// nobody uses.
 func BenchmarkIdleLimiters(b *testing.B) {
 	const many = 100_000
 	rdb := nowhere(b)
@@ -252,8 +264,10 @@ func BenchmarkIdleLimiters(b *testing.B) {
 	report(b, goroutines, "goroutines")
 }
 
-// BenchmarkLateness measures how long after its turn a caller returns that slept towards it. The turns of one who calls again at once are an interval
-// apart, and the first lies after its call, so that what is measured is the way to Redis too long, never too short.
+// BenchmarkLateness measures how long after its turn a caller returns that
+// slept towards it. The turns of one who calls again at once are an interval
+// apart, and the first lies after its call, so that what is measured is the way
+// to Redis too long, never too short.
 func BenchmarkLateness(b *testing.B) {
 	const interval, turns = 7300 * time.Microsecond, 100
 	rdb := redistest.Standalone(b)

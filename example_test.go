@@ -41,7 +41,8 @@ func Example() {
 	// call 2
 }
 
-// Two quotas at once: 20 per second, and 30 per 2 minutes. The thirty-first permit waits for the longer one, and the turn that it is part of.
+// Two quotas at once: 20 per second, and 30 per 2 minutes. The thirty-first
+// permit waits for the longer one, and the turn that it is part of.
 func ExampleWithExtraQuota() {
 	server := redisServer()
 	defer server.Close()
@@ -63,7 +64,8 @@ func ExampleWithExtraQuota() {
 	// 2m0s
 }
 
-// Evenly spaced calls: the upstream allows ten a minute, and would rather not have them all at once.
+// Evenly spaced calls: the upstream allows ten a minute, and would rather not
+// have them all at once.
 func ExampleQuota() {
 	server := redisServer()
 	defer server.Close()
@@ -85,12 +87,14 @@ func ExampleQuota() {
 	// 12s
 }
 
-// An upstream that counts by its own clock sees calls later than they were let go, and not all equally late. A guard keeps them apart.
+// An upstream that counts by its own clock sees calls later than they were let
+// go, and not all equally late. A guard keeps them apart.
 func ExampleWithGuard() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "exchange", fairlimit.PerSecond(5), fairlimit.WithGuard(200*time.Millisecond))
+	limiter, err := fairlimit.New(server.Client(), "exchange", fairlimit.PerSecond(5),
+		fairlimit.WithGuard(200*time.Millisecond))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -103,7 +107,8 @@ func ExampleWithGuard() {
 	// true <nil>
 }
 
-// A turn that would come after the deadline is refused at once, and consumes nothing.
+// A turn that would come after the deadline is refused at once, and consumes
+// nothing.
 func ExampleRefusedError() {
 	server := redisServer()
 	defer server.Close()
@@ -128,7 +133,8 @@ func ExampleRefusedError() {
 	// true
 }
 
-// A program that has something else to do until its turn takes a reservation, and gives it back if it changes its mind.
+// A program that has something else to do until its turn takes a reservation,
+// and gives it back if it changes its mind.
 func ExampleReserver() {
 	server := redisServer()
 	defer server.Close()
@@ -158,12 +164,14 @@ func ExampleReserver() {
 	// queued: 0 <nil>
 }
 
-// Programs in Java that use Redisson's RRateLimiter of this name share the limiter.
+// Programs in Java that use Redisson's RRateLimiter of this name share the
+// limiter.
 func ExampleWithEngine() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "shared-with-java", fairlimit.PerMinute(2), fairlimit.WithEngine(window.New))
+	limiter, err := fairlimit.New(server.Client(), "shared-with-java", fairlimit.PerMinute(2),
+		fairlimit.WithEngine(window.New))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -176,12 +184,14 @@ func ExampleWithEngine() {
 	// false <nil>
 }
 
-// Nobody is given a turn that lies further ahead than the limit, whatever its ctx allows.
+// A turn that lies further ahead than the limit is refused, whatever the ctx
+// allows.
 func ExampleWithMaxWait() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "mail", fairlimit.Every(time.Minute), fairlimit.WithMaxWait(90*time.Second))
+	limiter, err := fairlimit.New(server.Client(), "mail", fairlimit.Every(time.Minute),
+		fairlimit.WithMaxWait(90*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -195,7 +205,8 @@ func ExampleWithMaxWait() {
 	// true
 }
 
-// A process holds no more than three permits ahead; who comes then is told at once.
+// A process holds no more than three permits ahead; who comes then is told at
+// once.
 func ExampleWithMaxQueued() {
 	server := redisServer()
 	defer server.Close()
@@ -217,7 +228,8 @@ func ExampleWithMaxQueued() {
 	// true
 }
 
-// local is this process's share of a quota, to be used while Redis is away. A *rate.Limiter of golang.org/x/time/rate would do as it is.
+// local is this process's share of a quota, to be used while Redis is away. A
+// *rate.Limiter of golang.org/x/time/rate would do as it is.
 type local struct{ left int }
 
 func (l *local) WaitN(_ context.Context, n int) error {
@@ -231,7 +243,8 @@ func (l *local) WaitN(_ context.Context, n int) error {
 // While Redis fails, a second limiter decides. Without it, nobody goes.
 func ExampleWithFallback() {
 	server := redisServer()
-	limiter, err := fairlimit.New(server.Client(), "customs", fairlimit.PerHour(100), fairlimit.WithFallback(&local{left: 2}))
+	limiter, err := fairlimit.New(server.Client(), "customs", fairlimit.PerHour(100),
+		fairlimit.WithFallback(&local{left: 2}))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -249,7 +262,8 @@ func ExampleWithFallback() {
 	// true
 }
 
-// A server without replicas cannot promise that a turn outlives it: nobody goes, and nothing is consumed.
+// A server without replicas cannot promise that a turn outlives it: nobody
+// goes, and nothing is consumed.
 func ExampleWithReplicas() {
 	server := redisServer()
 	defer server.Close()

@@ -10,9 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"golang.org/x/sync/errgroup"
-
 	"github.com/fairlimit/fairlimit/engine"
 )
 
@@ -20,19 +17,22 @@ const (
 	// long is a window that does not pass during a case.
 	long = 10 * time.Minute
 
-	// rounding is what an engine may round a wait up by, and what the clocks of two machines may differ by within a case.
+	// rounding is what an engine may round a wait up by, and what the clocks of
+	// two machines may differ by within a case.
 	rounding = 10 * time.Millisecond
 )
 
 var cases = []testCase{
 	{
-		name:        "grants Permits at once and then refuses",
-		explanation: "An idle limiter has Permits to give, at once. The next request must wait until the first of them leaves the window.",
+		name: "grants Permits at once and then refuses",
+		explanation: "An idle limiter has Permits to give, at once. The next request must wait until the first " +
+			"of them leaves the window.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 3, Per: long})
 			s.granted(e, times(3, now(1))...)
 			g := s.refused(e, now(1))
-			s.want(g.Wait <= long+rounding && g.Wait > long-time.Minute, "the wait should be about %v: %v", long, g.Wait)
+			s.want(g.Wait <= long+rounding && g.Wait > long-time.Minute, "the wait should be about %v: %v", long,
+				g.Wait)
 		},
 	},
 	{
@@ -61,8 +61,8 @@ var cases = []testCase{
 	},
 	{
 		name: "honours MaxWait",
-		explanation: "A request is never granted a turn further ahead than its MaxWait. An engine that queues grants one that is not; another refuses it " +
-			"and tells when to ask again.",
+		explanation: "A request is never granted a turn further ahead than its MaxWait. An engine that queues " +
+			"grants one that is not; another refuses it and tells when to ask again.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 1, Per: long})
 			s.granted(e, within(1, time.Minute))
@@ -74,8 +74,9 @@ var cases = []testCase{
 		},
 	},
 	{
-		name:        "grants after the wait that it told",
-		explanation: "Whoever is refused and sleeps exactly the wait it was told finds room, if nobody else has asked.",
+		name: "grants after the wait that it told",
+		explanation: "Whoever is refused and sleeps exactly the wait it was told finds room, if nobody else " +
+			"has asked.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 3, Per: 200 * time.Millisecond})
 			s.granted(e, now(2))
@@ -91,8 +92,9 @@ var cases = []testCase{
 		},
 	},
 	{
-		name:        "answers several requests in order",
-		explanation: "The requests of one Take are worked off in order, each as if it had come alone; a refused one does not stand in the way of the next.",
+		name: "answers several requests in order",
+		explanation: "The requests of one Take are worked off in order, each as if it had come alone; a " +
+			"refused one does not stand in the way of the next.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 4, Per: long})
 			all := s.take(e, now(2), now(3), now(1), now(2), now(1), now(1))
@@ -102,8 +104,9 @@ var cases = []testCase{
 		},
 	},
 	{
-		name:        "answers thousands of requests",
-		explanation: "One Take may answer a part of its requests, at least one; asked for the rest, it goes on where it stopped.",
+		name: "answers thousands of requests",
+		explanation: "One Take may answer a part of its requests, at least one; asked for the rest, it goes on " +
+			"where it stopped.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 700, Per: long})
 			all := s.take(e, times(3000, now(1))...)
@@ -114,8 +117,9 @@ var cases = []testCase{
 	},
 	{
 		name: "refuses what can never fit",
-		explanation: "More permits than the quota ever grants at once is ErrExceedsQuota, from Fits where the engine knows it, else in the request's answer. " +
-			"The other requests of the batch are answered as ever.",
+		explanation: "More permits than the quota ever grants at once is ErrExceedsQuota, from Fits where the " +
+			"engine knows it, else in the request's answer. The other requests of the batch are " +
+			"answered as ever.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 3, Per: long})
 			for n := range 3 {
@@ -126,13 +130,16 @@ var cases = []testCase{
 				return
 			}
 			all := s.take(e, now(1), now(4), now(2))
-			s.want(errors.Is(all[1].Err, engine.ErrExceedsQuota), "the answer should be ErrExceedsQuota: %+v", all[1].Answer)
-			s.want(all[0].Granted && all[2].Granted, "the others should be granted: %+v, %+v", all[0].Answer, all[2].Answer)
+			s.want(errors.Is(all[1].Err, engine.ErrExceedsQuota), "the answer should be ErrExceedsQuota: %+v",
+				all[1].Answer)
+			s.want(all[0].Granted && all[2].Granted, "the others should be granted: %+v, %+v", all[0].Answer,
+				all[2].Answer)
 		},
 	},
 	{
-		name:        "queues in order at the earliest moments",
-		explanation: "An engine that queues gives the next turn the earliest moment that the quota allows, never one before a turn that it gave already.",
+		name: "queues in order at the earliest moments",
+		explanation: "An engine that queues gives the next turn the earliest moment that the quota allows, " +
+			"never one before a turn that it gave already.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 2, Per: long})
 			if !e.Queues() {
@@ -151,8 +158,9 @@ var cases = []testCase{
 		},
 	},
 	{
-		name:        "gives back",
-		explanation: "A turn that lies ahead and is given back is free for the next; those that are held stay where they are.",
+		name: "gives back",
+		explanation: "A turn that lies ahead and is given back is free for the next; those that are held stay " +
+			"where they are.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 1, Per: long})
 			first := s.granted(e, now(1))[0]
@@ -169,8 +177,9 @@ var cases = []testCase{
 	},
 	{
 		name: "gives back once",
-		explanation: "The newest turn, given back twice, in one call or in two, frees its permits once. (A limiter gives every grant back once; an engine " +
-			"that cannot tell the permits of one moment apart may rely on it.)",
+		explanation: "The newest turn, given back twice, in one call or in two, frees its permits once. (A " +
+			"limiter gives every grant back once; an engine that cannot tell the permits of one " +
+			"moment apart may rely on it.)",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 1, Per: long})
 			held := s.granted(e, now(1))
@@ -187,8 +196,9 @@ var cases = []testCase{
 		},
 	},
 	{
-		name:        "does not give back what has passed",
-		explanation: "A turn that has come may have been used: an engine that queues keeps counting it. Giving it back is no error.",
+		name: "does not give back what has passed",
+		explanation: "A turn that has come may have been used: an engine that queues keeps counting it. Giving " +
+			"it back is no error.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 1, Per: long})
 			if !e.Queues() {
@@ -219,12 +229,14 @@ var cases = []testCase{
 				s.giveBack(e, g.Grant)
 			}
 			after := s.status(e)
-			s.want(after.Available == before.Available && after.Queued == before.Queued, "%+v, before: %+v", after, before)
+			s.want(after.Available == before.Available && after.Queued == before.Queued, "%+v, before: %+v", after,
+				before)
 		},
 	},
 	{
-		name:        "keeps the quota in every window",
-		explanation: "However requests come, from however many clients, no window of length Per holds more than Permits.",
+		name: "keeps the quota in every window",
+		explanation: "However requests come, from however many clients, no window of length Per holds more " +
+			"than Permits.",
 		text: func(s *subject) {
 			quota := engine.Quota{Permits: 7, Per: 150 * time.Millisecond}
 			const clients, each = 4, 40
@@ -292,13 +304,15 @@ var cases = []testCase{
 			}
 			g := s.one(e, whenever(1))
 			s.want(status.Available == 0 && status.Queued == 0, "none should be available or queued: %+v", status)
-			s.want((status.Delay-g.Wait).Abs() < time.Second, "Delay is %v, the next request waits %v", status.Delay, g.Wait)
+			s.want((status.Delay-g.Wait).Abs() < time.Second, "Delay is %v, the next request waits %v", status.Delay,
+				g.Wait)
 			if e.Queues() {
 				s.one(e, whenever(4))
 				status = s.status(e)
 				g = s.one(e, whenever(1))
 				s.want(status.Available == 0 && status.Queued == 5, "five should be queued: %+v", status)
-				s.want((status.Delay-g.Wait).Abs() < time.Second, "Delay is %v, the next request waits %v", status.Delay, g.Wait)
+				s.want((status.Delay-g.Wait).Abs() < time.Second, "Delay is %v, the next request waits %v",
+					status.Delay, g.Wait)
 			}
 		},
 	},
@@ -349,10 +363,14 @@ var cases = []testCase{
 		},
 	},
 	{
-		name:        "works under any name or says no",
-		explanation: "Spaces, braces, line breaks, a kilobyte of text: a name works and is no other, or building the engine is ErrUnsupported.",
+		name: "works under any name or says no",
+		explanation: "Spaces, braces, line breaks, a kilobyte of text: a name works and is no other, or " +
+			"building the engine is ErrUnsupported.",
 		text: func(s *subject) {
-			for _, odd := range []string{" ", "{", "}", "{}", "}{", "{a}b", "a}b{c", "\n\x00\xff", "*?[a]", ":value", strings.Repeat("x", 1024)} {
+			for _, odd := range []string{
+				" ", "{", "}", "{}", "}{", "{a}b", "a}b{c", "\n\x00\xff", "*?[a]", ":value",
+				strings.Repeat("x", 1024),
+			} {
 				cfg := s.config(engine.Quota{Permits: 1, Per: long})
 				cfg.Name = odd + s.name
 				e, err := s.build(cfg)
@@ -367,8 +385,9 @@ var cases = []testCase{
 		},
 	},
 	{
-		name:        "refuses a key that is not its own",
-		explanation: "Where a key of the engine's holds something of another type, Take and Status are ErrState. Reset clears it.",
+		name: "refuses a key that is not its own",
+		explanation: "Where a key of the engine's holds something of another type, Take and Status are " +
+			"ErrState. Reset clears it.",
 		text: func(s *subject) {
 			quota := engine.Quota{Permits: 5, Per: long}
 			s.granted(s.engine(quota), now(1))
@@ -385,9 +404,11 @@ var cases = []testCase{
 					s.ok(s.rdb.RPush(s.ctx, key, "foreign").Err(), "RPUSH")
 				}
 				answers, err := e.Take(s.ctx, []engine.Request{now(1)})
-				s.want(errors.Is(err, engine.ErrState), "Take with %q, once a %s, of another type: %+v, %v", key, kind, answers, err)
+				s.want(errors.Is(err, engine.ErrState), "Take with %q, once a %s, of another type: %+v, %v",
+					key, kind, answers, err)
 				status, err := e.Status(s.ctx)
-				s.want(errors.Is(err, engine.ErrState), "Status with %q, once a %s, of another type: %+v, %v", key, kind, status, err)
+				s.want(errors.Is(err, engine.ErrState), "Status with %q, once a %s, of another type: %+v, %v",
+					key, kind, status, err)
 				s.ok(e.Reset(s.ctx), "Reset")
 				_, err = take(s.ctx, e, now(1))
 				s.ok(err, "Take after Reset")
@@ -427,8 +448,9 @@ var cases = []testCase{
 	},
 	{
 		name: "asks once where an answer is lost",
-		explanation: "When the connection breaks after a request was sent, the error matches ErrOutcomeUnknown, and the permits are consumed once or not at " +
-			"all: it must not be sent again, whatever the client's MaxRetries are.",
+		explanation: "When the connection breaks after a request was sent, the error matches " +
+			"ErrOutcomeUnknown, and the permits are consumed once or not at all: it must not be sent " +
+			"again, whatever the client's MaxRetries are.",
 		text: func(s *subject) {
 			line := tap(s.rdb)
 			e := s.engine(engine.Quota{Permits: 10, Per: long})
@@ -436,15 +458,16 @@ var cases = []testCase{
 			line.loseReply()
 			answers, err := e.Take(s.ctx, []engine.Request{now(1)})
 			s.want(line.lost(), "no reply was lost: the engine does not ask with the client that it was given")
-			s.want(errors.Is(err, engine.ErrOutcomeUnknown), "Take should return ErrOutcomeUnknown: %+v, %v", answers, err)
+			s.want(errors.Is(err, engine.ErrOutcomeUnknown), "Take should return ErrOutcomeUnknown: %+v, %v",
+				answers, err)
 			left := s.status(e).Available
 			s.want(left == 8 || left == 9, "8 or 9 should be available, not %d", left)
 		},
 	},
 	{
 		name: "honours what it is configured with or says no",
-		explanation: "A Burst, a further quota, a guard, a Per or Permits of any size: the engine keeps to it, or building it is ErrUnsupported. " +
-			"It is never ignored.",
+		explanation: "A Burst, a further quota, a guard, a Per or Permits of any size: the engine keeps to it, " +
+			"or building it is ErrUnsupported. It is never ignored.",
 		text: func(s *subject) {
 			for i, c := range []struct {
 				change func(*engine.Config)
@@ -452,7 +475,9 @@ var cases = []testCase{
 			}{
 				{func(c *engine.Config) { c.Quota.Burst = 2 }, 2},
 				{func(c *engine.Config) { c.Extra = []engine.Quota{{Permits: 3, Per: 2 * long}} }, 3},
-				{func(c *engine.Config) { c.Quota = engine.Quota{Permits: 2, Per: time.Millisecond}; c.Guard = long }, 2},
+				{func(c *engine.Config) {
+					c.Quota, c.Guard = engine.Quota{Permits: 2, Per: time.Millisecond}, long
+				}, 2},
 				{func(c *engine.Config) { c.Quota = engine.Quota{Permits: 2, Per: 365 * 24 * time.Hour} }, 2},
 				{func(c *engine.Config) { c.Quota = engine.Quota{Permits: 2, Per: math.MaxInt64} }, 2},
 				{func(c *engine.Config) { c.Quota = engine.Quota{Permits: 2, Per: long}; c.Guard = math.MaxInt64 }, 2},
@@ -476,8 +501,9 @@ var cases = []testCase{
 		},
 	},
 	{
-		name:        "does no I/O until it is asked",
-		explanation: "A Builder does not talk to the server. Without a server, every method returns an error; none of them grants.",
+		name: "does no I/O until it is asked",
+		explanation: "A Builder does not talk to the server. Without a server, every method returns an error; " +
+			"none of them grants.",
 		text: func(s *subject) {
 			rdb, dials := unreachable()
 			defer func() { _ = rdb.Close() }()
@@ -488,64 +514,9 @@ var cases = []testCase{
 			s.want(err != nil, "Take without a server: %+v", answers)
 			_, err = e.Status(s.ctx)
 			s.want(err != nil, "Status without a server should return an error")
-			s.want(e.GiveBack(s.ctx, []engine.Grant{{ID: "x", At: math.MaxInt32, N: 1}}) != nil, "GiveBack without a server should return an error")
+			s.want(e.GiveBack(s.ctx, []engine.Grant{{ID: "x", At: math.MaxInt32, N: 1}}) != nil,
+				"GiveBack without a server should return an error")
 			s.want(e.Reset(s.ctx) != nil, "Reset without a server should return an error")
 		},
 	},
-}
-
-// near wants the later turn to lie the distance after the earlier one, as far as can be told from here.
-func (s *subject) near(later, earlier got, distance time.Duration) {
-	s.want(later.Granted && earlier.Granted, "both should be granted: %+v, %+v", later.Answer, earlier.Answer)
-	least, most := later.from.Sub(earlier.to), later.to.Sub(earlier.from)
-	s.want(least <= distance+rounding && most >= distance-rounding,
-		"the turns should be %v apart, but are between %v and %v", distance, least, most)
-}
-
-// keeps wants no window of the quota's length to hold more than its permits for certain.
-func (s *subject) keeps(quota engine.Quota, turns []got) {
-	for _, first := range turns {
-		permits := 0
-		for _, g := range turns {
-			if g.Granted && !g.from.Before(first.from) && g.to.Sub(first.from) < quota.Per {
-				permits += g.n
-			}
-		}
-		s.want(permits <= quota.Permits, "%d permits within %v, the quota is %d", permits, quota.Per, quota.Permits)
-	}
-}
-
-// together runs f in several goroutines and wants no error.
-func (s *subject) together(count int, f func(i int) error) {
-	var group errgroup.Group
-	for i := range count {
-		group.Go(func() error { return f(i) })
-	}
-	s.ok(group.Wait(), "together")
-}
-
-// keys returns the keys that have the limiter's name in their own.
-func (s *subject) keys() []string {
-	var (
-		mu  sync.Mutex
-		all []string
-	)
-	scan := func(ctx context.Context, node *redis.Client) error {
-		keys, err := node.Keys(ctx, "*"+s.name+"*").Result()
-		mu.Lock()
-		defer mu.Unlock()
-		all = append(all, keys...)
-		return err
-	}
-	switch rdb := s.rdb.(type) {
-	case *redis.ClusterClient:
-		s.ok(rdb.ForEachMaster(s.ctx, scan), "KEYS")
-	case *redis.Ring:
-		s.ok(rdb.ForEachShard(s.ctx, scan), "KEYS")
-	case *redis.Client:
-		s.ok(scan(s.ctx, rdb), "KEYS")
-	default:
-		s.fail("a client of type %T", rdb)
-	}
-	return all
 }

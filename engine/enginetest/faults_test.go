@@ -50,7 +50,8 @@ func with(breakIt func(f *faulty, e engine.Engine)) engine.Builder {
 	return config(func(*engine.Config) {}, breakIt)
 }
 
-// misconfigured builds fair engines that do not get the configuration that they were given.
+// misconfigured builds fair engines that do not get the configuration that they
+// were given.
 func misconfigured(change func(cfg *engine.Config)) engine.Builder {
 	return config(change, func(*faulty, engine.Engine) {})
 }
@@ -81,7 +82,9 @@ var hasty = with(func(f *faulty, e engine.Engine) {
 })
 
 // lenient answers in place of a refusal or an error as the given function does.
-func lenient(f *faulty, e engine.Engine, answer func(r engine.Request, a engine.Answer, err error) (engine.Answer, error)) {
+func lenient(
+	f *faulty, e engine.Engine, answer func(r engine.Request, a engine.Answer, err error) (engine.Answer, error),
+) {
 	f.take = func(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 		answers, err := e.Take(ctx, requests[:1])
 		if err != nil {
@@ -312,7 +315,9 @@ var faults = map[string]map[string]engine.Builder{
 				return status, nil
 			}
 		}),
-		"cannot be reset": with(func(f *faulty, _ engine.Engine) { f.reset = func(context.Context) error { return engine.ErrState } }),
+		"cannot be reset": with(func(f *faulty, _ engine.Engine) {
+			f.reset = func(context.Context) error { return engine.ErrState }
+		}),
 	},
 	"goes on when the server forgets its scripts": {
 		"does not": with(func(f *faulty, e engine.Engine) {

@@ -17,8 +17,9 @@ const (
 	slots   = 16384
 )
 
-// Cluster returns a new client of a cluster of three masters that all tests of the binary share; it is started by the first of them and never
-// flushed. The client is closed when the test ends.
+// Cluster returns a new client of a cluster of three masters that all tests of
+// the binary share; it is started by the first of them and never flushed. The
+// client is closed when the test ends.
 func Cluster(t testing.TB) *redis.ClusterClient {
 	t.Helper()
 	needRedis(t)
@@ -35,7 +36,8 @@ func Cluster(t testing.TB) *redis.ClusterClient {
 	return rdb
 }
 
-// A machine busy with tests must not take a node of the shared cluster for dead; in one that a test breaks, death must be found out soon.
+// On a busy machine, no node of the shared cluster may be taken for dead. In a
+// cluster that a test breaks, a dead node must be found soon.
 const (
 	patientNodes = 3000 * time.Millisecond
 	briskNodes   = 1000 * time.Millisecond
@@ -43,14 +45,16 @@ const (
 
 var cluster = sync.OnceValues(func() ([]*Server, error) { return launchCluster(patientNodes) })
 
-// ClusterGroup is a cluster of three masters, the first of which has a replica that takes over a second or two after it has fallen silent.
+// ClusterGroup is a cluster of three masters, the first of which has a replica
+// that takes over a second or two after it has fallen silent.
 type ClusterGroup struct {
 	Client  *redis.ClusterClient
 	Masters []*Server
 	Replica *Server
 }
 
-// StartCluster starts a cluster for this test alone. The replica is in sync. All ends with the test.
+// StartCluster starts a cluster for this test alone. The replica is in sync.
+// All ends with the test.
 func StartCluster(t testing.TB) *ClusterGroup {
 	t.Helper()
 	needRedis(t)
@@ -62,22 +66,31 @@ func StartCluster(t testing.TB) *ClusterGroup {
 		node.own(t)
 	}
 	g := &ClusterGroup{Masters: nodes}
-	if g.Replica, err = launch(node(briskNodes)); err != nil {
-		t.Fatal(err)
-	}
-	g.Replica.own(t)
-	if err := follow(g.Replica, nodes); err != nil {
-		t.Fatal(err)
-	}
-	if err := heard(g.Masters[0]); err != nil {
-		t.Fatal(err)
-	}
+	g.Replica = g.AddReplica(t, nodes[0])
 	g.Client = redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs:                      []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()},
 		ClusterStateReloadInterval: time.Second, // 10 s unless told otherwise, and a failover is noticed as late
 	})
 	t.Cleanup(func() { _ = g.Client.Close() })
 	return g
+}
+
+// AddReplica starts a first replica of the node. It is in sync, and every node
+// knows it. It ends with the test.
+func (g *ClusterGroup) AddReplica(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	replica, err := launch(node(briskNodes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	replica.own(t)
+	if err := follow(replica, primary, g.Masters); err != nil {
+		t.Fatal(err)
+	}
+	if err := heard(primary); err != nil {
+		t.Fatal(err)
+	}
+	return replica
 }
 
 // ID is the node's name in the cluster.
@@ -92,23 +105,27 @@ func (g *ClusterGroup) ID(t testing.TB, node *Server) string {
 
 func node(patience time.Duration) func(dir string, port int) ([]string, error) {
 	return alone(
-		"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1", "--cluster-node-timeout", fmt.Sprint(patience.Milliseconds()),
+		"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
+		"--cluster-node-timeout", fmt.Sprint(patience.Milliseconds()),
 		"--repl-diskless-sync-delay", "0",
 	)
 }
 
-// follow makes the replica one of the first node's, and returns when it is in sync and every node knows it.
-func follow(replica *Server, nodes []*Server) error {
+// follow makes the replica one of the primary's, and returns when it is in sync
+// and every node knows it.
+func follow(replica, primary *Server, nodes []*Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	id, err := nodes[0].client.ClusterMyID(ctx).Result()
+	id, err := primary.client.ClusterMyID(ctx).Result()
 	if err != nil {
 		return err
 	}
-	if err := replica.client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(nodes[0].port)).Err(); err != nil {
+	if err := replica.client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(primary.port)).Err(); err != nil {
 		return err
 	}
-	if err := eventually(func(ctx context.Context) error { return replica.client.ClusterReplicate(ctx, id).Err() }); err != nil {
+	if err := eventually(func(ctx context.Context) error {
+		return replica.client.ClusterReplicate(ctx, id).Err()
+	}); err != nil {
 		return fmt.Errorf("redistest: cluster replicate: %w", err)
 	}
 	return eventually(func(ctx context.Context) error {
@@ -144,7 +161,8 @@ func launchCluster(patience time.Duration) (nodes []*Server, err error) {
 	return nodes, form(nodes)
 }
 
-// form makes one cluster of empty nodes and returns when every one of them knows all slots.
+// form makes one cluster of empty nodes and returns when every one of them
+// knows all slots.
 func form(nodes []*Server) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -153,7 +171,8 @@ func form(nodes []*Server) error {
 		if err := node.client.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
 			return fmt.Errorf("redistest: set the epoch of a cluster node: %w", err)
 		}
-		if err := node.client.ClusterAddSlotsRange(ctx, i*slots/len(nodes), (i+1)*slots/len(nodes)-1).Err(); err != nil {
+		first, last := i*slots/len(nodes), (i+1)*slots/len(nodes)-1
+		if err := node.client.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 			return fmt.Errorf("redistest: assign cluster slots: %w", err)
 		}
 	}

@@ -5,15 +5,18 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// leakPatience is how long goroutines have to end after what they worked for: as long as a client of default timeouts takes to give up a call.
+// leakPatience is how long goroutines have to end. A client with default
+// timeouts needs that long to give up a call.
 const leakPatience = 10 * time.Second
 
-// Main runs the tests of a package, and fails where a goroutine is left after them that was started by anybody but the runtime and package testing:
+// Main runs the tests of a package. It fails if a goroutine is left after them.
+// Those of the runtime and of package testing do not count.
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 func Main(m *testing.M) {
@@ -25,8 +28,9 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// NoLeaks fails the test if goroutines are left when it and all that it cleans up have ended: those that were there when NoLeaks was called do
-// not count. It is for tests that do not run in parallel, and belongs before everything that starts something.
+// NoLeaks fails the test if goroutines are left when the test and its cleanups
+// have ended. Those that ran when NoLeaks was called do not count. Call it
+// first, and only in a test that is not parallel.
 func NoLeaks(t testing.TB) {
 	before := map[string]bool{}
 	for id := range goroutines() {
@@ -39,18 +43,20 @@ func NoLeaks(t testing.TB) {
 	})
 }
 
-// Running is how many goroutines have the given text in their stacks, such as "github.com/fairlimit/fairlimit." for those of the package at the root.
-func Running(text string) int {
+// Running is how many goroutines have one of the texts in their stacks, such as
+// "github.com/fairlimit/fairlimit." for those of the package at the root.
+func Running(texts ...string) int {
 	count := 0
 	for _, stack := range goroutines() {
-		if strings.Contains(stack, text) {
+		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(stack, text) }) {
 			count++
 		}
 	}
 	return count
 }
 
-// settle returns the stacks of the goroutines that are left, besides those known, once there are none or the patience is over.
+// settle waits until no goroutines are left but those known, or until the
+// patience is over. It returns the stacks of those that are left.
 func settle(patience time.Duration, known map[string]bool) string {
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		var left []string
@@ -65,7 +71,8 @@ func settle(patience time.Duration, known map[string]bool) string {
 	}
 }
 
-// goroutines returns the stacks by goroutine, but for the caller's own and those of the runtime and of package testing.
+// goroutines returns the stacks by goroutine, without the caller's own and
+// those of the runtime and of package testing.
 func goroutines() map[string]string {
 	buf := make([]byte, 1<<20)
 	for n := runtime.Stack(buf, true); ; n = runtime.Stack(buf, true) {
@@ -87,11 +94,13 @@ func goroutines() map[string]string {
 	return all
 }
 
-// systems tells goroutines that the runtime or package testing started, other than for a test that runs on it.
+// systems tells goroutines that the runtime or package testing started, other
+// than for a test that runs on it.
 func systems(stack string) bool {
 	for _, own := range []string{
-		"created by runtime", "created by os/signal", "created by runtime/trace", "created by testing.(*M)", "created by testing.runFuzz",
-		"testing.(*T).Parallel(", "testing.(*T).Run(", "testing.(*M).Run(", "created by testing.(*T).Run", "created by testing.runTests",
+		"created by runtime", "created by os/signal", "created by runtime/trace",
+		"created by testing.(*M)", "created by testing.runFuzz", "created by testing.(*T).Run",
+		"created by testing.runTests", "testing.(*T).Parallel(", "testing.(*T).Run(", "testing.(*M).Run(",
 	} {
 		if strings.Contains(stack, own) {
 			return true

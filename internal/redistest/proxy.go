@@ -12,15 +12,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Proxy stands between clients and their servers, on loopback, and breaks there as it is told. As long as it is told nothing it passes everything on.
+// Proxy stands between clients and their servers, on loopback. It passes
+// everything on until it is told to break something.
 //
-// It understands commands and replies (not TLS, not a connection that subscribes), so it breaks between them or within one, as asked. What it is
-// told holds for all connections, those that are open and those to come. Its methods may be called by any goroutine. It ends with the test: its
-// connections are closed, and none of its goroutines is left.
+// It understands commands and replies, so it can break between them or within
+// one. It does not understand TLS, or a connection that subscribes. What it is
+// told holds for all connections, those that are open and those to come. Any
+// goroutine may call its methods. It ends with the test, and leaves neither
+// connections nor goroutines behind.
 //
 //	p := redistest.StartProxy(t)
-//	rdb := p.Client(&redis.Options{Addr: server.Addr()})                       // one server
-//	rdb := redis.NewClusterClient(&redis.ClusterOptions{..., Dialer: p.Dial})  // every server that the client learns of
+//
+//	// One server, or every server that a client learns of:
+//	rdb := p.Client(&redis.Options{Addr: server.Addr()})
+//	rdb := redis.NewClusterClient(&redis.ClusterOptions{..., Dialer: p.Dial})
 //	p.Lose(1, "evalsha", redistest.Unanswered)
 type Proxy struct {
 	t testing.TB
@@ -42,10 +47,19 @@ type Proxy struct {
 type Loss int
 
 const (
-	Unsent     Loss = iota // the connection is cut before the server has the command
-	Unanswered             // the server runs it and its reply disappears; the connection stays open, and later replies arrive
-	Cut                    // the server runs it, and the connection is cut in place of the reply
-	CutWithin              // the server runs it, and the connection is cut within the reply
+	// Unsent cuts the connection before the server has the command.
+	Unsent Loss = iota
+
+	// Unanswered has the server run it, and the reply disappears. The
+	// connection stays open, and later replies arrive.
+	Unanswered
+
+	// Cut has the server run it, and cuts the connection in place of the reply.
+	Cut
+
+	// CutWithin has the server run it, and cuts the connection within the
+	// reply.
+	CutWithin
 )
 
 func (l Loss) String() string {
@@ -66,10 +80,12 @@ func StartProxy(t testing.TB) *Proxy {
 	return p
 }
 
-// Client returns a client that reaches its server through the proxy; it is closed when the test ends.
+// Client returns a client that reaches its server through the proxy; it is
+// closed when the test ends.
 //
-// Closing a go-redis client while a call is under way takes that call's timeout away and waits for it, holding the pool. So what is under way is
-// let go first: whoever makes a client of its own has to see to that itself.
+// A go-redis client that is closed while a call is under way takes that call's
+// timeout away, and waits for the call. So this client's calls are ended before
+// it is closed. A test that makes a client of its own has to do the same.
 func (p *Proxy) Client(o *redis.Options) *redis.Client {
 	o.Dialer = p.Dial
 	rdb := redis.NewClient(o)
@@ -81,7 +97,8 @@ func (p *Proxy) Client(o *redis.Options) *redis.Client {
 	return rdb
 }
 
-// Addr is the address at which clients reach the server through the proxy. The server need not be there yet.
+// Addr is the address at which clients reach the server through the proxy. The
+// server need not be there yet.
 func (p *Proxy) Addr(server string) string {
 	p.t.Helper()
 	addr, err := p.way(server)
@@ -91,7 +108,8 @@ func (p *Proxy) Addr(server string) string {
 	return addr
 }
 
-// Dial is the Dialer of a client that shall reach all of its servers through the proxy, whatever their addresses are.
+// Dial is the Dialer of a client that shall reach all of its servers through
+// the proxy, whatever their addresses are.
 func (p *Proxy) Dial(ctx context.Context, network, server string) (net.Conn, error) {
 	addr, err := p.way(server)
 	if err != nil {
@@ -107,8 +125,9 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.delay = d
 }
 
-// Freeze lets nothing pass any more, neither commands nor replies; connections are still taken. Once it is healed, what was held up goes on its way,
-// even if who sent it has gone.
+// Freeze stops commands and replies. Connections are still taken. When the
+// proxy is healed, what was held up goes on its way, even if its sender has
+// gone.
 func (p *Proxy) Freeze() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +136,8 @@ func (p *Proxy) Freeze() {
 	}
 }
 
-// Lose loses the replies to the next n commands whose first word is the given one, in any case; the empty word is any command.
+// Lose loses the replies to the next n commands whose first word is the given
+// one, in any case; the empty word is any command.
 func (p *Proxy) Lose(n int, word string, how Loss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +151,8 @@ func (p *Proxy) Lost() int {
 	return p.lost
 }
 
-// Heal ends [Proxy.Delay], [Proxy.Freeze] and [Proxy.Lose]. What was cut stays cut.
+// Heal ends [Proxy.Delay], [Proxy.Freeze] and [Proxy.Lose]. What was cut stays
+// cut.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,21 +160,24 @@ func (p *Proxy) Heal() {
 	p.thaw()
 }
 
-// Cut breaks all connections, as when a cable is pulled and the peer has noticed. New ones are taken.
+// Cut breaks all connections, as when a cable is pulled and the peer has
+// noticed. New ones are taken.
 func (p *Proxy) Cut() {
 	for _, l := range p.open() {
 		l.cut()
 	}
 }
 
-// HalfClose ends what clients hear on the connections that are open, while what they say still reaches the server.
+// HalfClose closes the open connections in one direction: clients hear nothing
+// more, and what they say still reaches the server.
 func (p *Proxy) HalfClose() {
 	for _, l := range p.open() {
 		_ = l.client.(*net.TCPConn).CloseWrite()
 	}
 }
 
-// Watch calls see with the words of every command from now on, before the server gets them, one at a time. It must not call the proxy.
+// Watch calls see with the words of every command from now on, before the
+// server gets them, one at a time. It must not call the proxy.
 func (p *Proxy) Watch(see func(words []string)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,7 +203,8 @@ func (p *Proxy) end() {
 	p.all.Wait()
 }
 
-// way returns the address that leads to the server, and opens it if there is none.
+// way returns the address that leads to the server, and opens it if there is
+// none.
 func (p *Proxy) way(server string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -258,8 +283,9 @@ func (p *Proxy) fate(words []string) *loss {
 
 // link is one connection, and the one that leads on from it to the server.
 //
-// Invariant: its fates, under mu, are those of the commands that have been passed on and not answered yet, in their order. A command's is there
-// before the server can answer it.
+// Invariant: its fates, under mu, are those of the commands that have been
+// passed on and not answered yet, in their order. A command's is there before
+// the server can answer it.
 type link struct {
 	proxy  *Proxy
 	client net.Conn
@@ -324,7 +350,8 @@ func (l *link) cut() {
 	}
 }
 
-// pass waits while the proxy is frozen and reports whether the link is still there.
+// pass waits while the proxy is frozen and reports whether the link is still
+// there.
 func (l *link) pass() bool {
 	for {
 		l.proxy.mu.Lock()
@@ -346,7 +373,8 @@ func (l *link) pass() bool {
 	}
 }
 
-// linger holds up a reply for as long as the proxy says and reports whether the link is still there.
+// linger holds up a reply for as long as the proxy says and reports whether the
+// link is still there.
 func (l *link) linger() bool {
 	l.proxy.mu.Lock()
 	delay := l.proxy.delay
@@ -384,7 +412,8 @@ func (l *link) commands() {
 	}
 }
 
-// replies passes on what the server says until it says no more. A client that has gone hears nothing, but the server is heard out.
+// replies passes on what the server says, to its end. If the client has gone,
+// the server is still read.
 func (l *link) replies() {
 	from := bufio.NewReader(l.server)
 	for {

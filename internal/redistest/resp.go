@@ -12,7 +12,8 @@ const push = '>'
 
 var errNoFrame = errors.New("redistest: not the Redis protocol")
 
-// readFrame reads one whole command or reply, of protocol 2 or 3, and returns its bytes as they are.
+// readFrame reads one whole command or reply, of protocol 2 or 3, and returns
+// its bytes as they are.
 func readFrame(r *bufio.Reader) ([]byte, error) { return appendFrame(nil, r) }
 
 func appendFrame(frame []byte, r *bufio.Reader) ([]byte, error) {

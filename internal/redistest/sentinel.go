@@ -2,20 +2,18 @@ package redistest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 const masterName = "fairlimit"
 
-// SentinelGroup is a master, its replica, and a sentinel that makes the replica master about a second after the master has fallen silent.
+// SentinelGroup is a master, its replica, and a sentinel that makes the replica
+// master about a second after the master has fallen silent.
 type SentinelGroup struct {
 	Client   *redis.Client // finds the master through the sentinel
 	Master   *Server       // what was the master at the start
@@ -23,11 +21,12 @@ type SentinelGroup struct {
 	Sentinel *Server
 }
 
-// Sentinel starts a group for this test alone. The replica is in sync, and the sentinel knows it and may promote it. All ends with the test.
+// Sentinel starts a group for this test alone. The replica is in sync, and the
+// sentinel knows it and may promote it. All ends with the test.
 func Sentinel(t testing.TB) *SentinelGroup {
 	t.Helper()
-	g := &SentinelGroup{Master: StartServer(t, "--repl-diskless-sync-delay", "0")}
-	g.Replica = StartServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(g.Master.port))
+	g := &SentinelGroup{}
+	g.Master, g.Replica = Pair(t)
 
 	sentinel, err := launch(func(dir string, port int) ([]string, error) {
 		conf := filepath.Join(dir, "sentinel.conf") // which the sentinel writes to
@@ -61,30 +60,9 @@ sentinel failover-timeout %[3]s 3000
 		t.Fatal(err)
 	}
 
-	if err := heard(g.Master); err != nil {
-		t.Fatal(err)
-	}
-	g.Client = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: masterName, SentinelAddrs: []string{sentinel.Addr()}})
+	g.Client = redis.NewFailoverClient(&redis.FailoverOptions{
+		MasterName: masterName, SentinelAddrs: []string{sentinel.Addr()},
+	})
 	t.Cleanup(func() { _ = g.Client.Close() })
 	return g
-}
-
-// heard returns when a replica has acknowledged what the primary wrote: in sync as it is, it says so a second after it has come at the latest.
-func heard(primary *Server) error {
-	return eventually(func(ctx context.Context) error {
-		conn := primary.client.Conn() // WAIT waits for what its own connection wrote
-		defer func() { _ = conn.Close() }()
-		err := conn.Set(ctx, "redistest", "", time.Millisecond).Err()
-		for i := 0; redis.HasErrorPrefix(err, "MOVED"); i++ { // until a key is one of this node's
-			err = conn.Set(ctx, fmt.Sprint("redistest", i), "", time.Millisecond).Err()
-		}
-		if err != nil {
-			return err
-		}
-		replicas, err := conn.Wait(ctx, 1, time.Second).Result()
-		if err == nil && replicas == 0 {
-			err = errors.New("redistest: no replica has heard")
-		}
-		return err
-	})
 }

@@ -28,22 +28,25 @@ const startTimeout = 30 * time.Second
 
 // Server is a redis-server process of its own on a loopback port.
 //
-// Its methods are for the test's goroutine. Those that change the process fail the test if they cannot.
+// Its methods are for the test's goroutine. Those that change the process fail
+// the test if they cannot.
 type Server struct {
 	t      testing.TB // nil for a server that all tests share
 	port   int
 	dir    string
 	client *redis.Client
 
-	// The process is the child of a shell that lives only as long as this pipe is open, see keeper.sh. No goroutine is needed to watch
-	// over it, and there is no moment at which the death of the test binary would leave a server behind.
+	// The process is the child of a shell that lives as long as this pipe is
+	// open, see keeper.sh. So no goroutine has to watch over it, and no server
+	// is left behind, whenever the test binary dies.
 	keeper  *exec.Cmd
 	orders  io.WriteCloser
 	answers *bufio.Reader
 }
 
-// StartServer starts a server for this test alone. The arguments for redis-server come after the default ones and override them.
-// Server and client end with the test.
+// StartServer starts a server for this test alone. The arguments for
+// redis-server come after the default ones and override them. Server and client
+// end with the test.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	needRedis(t)
@@ -69,7 +72,8 @@ func (s *Server) Kill() {
 	}
 }
 
-// Restart kills the process and starts it anew on the same port, empty unless its arguments say otherwise. It returns when the server answers.
+// Restart kills the process and starts it anew on the same port, empty unless
+// its arguments say otherwise. It returns when the server answers.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.Kill()
@@ -78,7 +82,8 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause stops the process as it is: connections stay open and new ones are taken by the kernel, but nothing is answered until [Server.Resume].
+// Pause stops the process as it is: connections stay open and new ones are
+// taken by the kernel, but nothing is answered until [Server.Resume].
 func (s *Server) Pause() {
 	s.t.Helper()
 	s.signal("STOP")
@@ -108,14 +113,18 @@ func (s *Server) own(t testing.TB) {
 // alone is the command line of a server that depends on no other.
 func alone(args ...string) func(dir string, port int) ([]string, error) {
 	return func(dir string, port int) ([]string, error) {
-		own := []string{"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir, "--save", "", "--appendonly", "no"}
+		own := []string{
+			"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", dir,
+			"--save", "", "--appendonly", "no",
+		}
 		return append(own, args...), nil
 	}
 }
 
 var errPortTaken = errors.New("redistest: port taken by another process")
 
-// launch starts a server on a free port. The arguments may depend on its directory and port, and what they write is the launcher's.
+// launch starts a server on a free port. The arguments may depend on its
+// directory and port, and what they write is the launcher's.
 func launch(args func(dir string, port int) ([]string, error)) (*Server, error) {
 	for {
 		s, err := launchOn(freePort(), args)
@@ -193,7 +202,8 @@ func (s *Server) stop() {
 	_ = s.keeper.Wait()
 }
 
-// order tells the keeper what to do and returns the process id that the server has then, empty if it is gone.
+// order tells the keeper what to do and returns the process id that the server
+// has then, empty if it is gone.
 func (s *Server) order(order string) (pid string, err error) {
 	if _, err := fmt.Fprintln(s.orders, order); err != nil {
 		return "", fmt.Errorf("redistest: %s: %w", order, err)
@@ -205,8 +215,9 @@ func (s *Server) order(order string) (pid string, err error) {
 	return strings.TrimSpace(pid), nil
 }
 
-// freePort returns a port that nobody listens on. It lies below those that systems hand out for outgoing connections, so that it is still free
-// after a restart, and so does the port 10000 above it, which a cluster node takes too.
+// freePort returns a port that nobody listens on. It lies below those that
+// systems hand out for outgoing connections, so that it is still free after a
+// restart, and so does the port 10000 above it, which a cluster node takes too.
 func freePort() int {
 	for {
 		port := 10000 + rand.IntN(12000)
@@ -229,7 +240,8 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// eventually tries until there is no error, the error is final, or startTimeout is over.
+// eventually tries until there is no error, the error is final, or startTimeout
+// is over.
 func eventually(try func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -19,8 +19,10 @@ import (
 	"time"
 )
 
-// StartTLSServer starts a server for this test alone that also listens for TLS, at addr, and there demands the certificate that is in config. Its
-// other address, which [Server.Addr] returns, is without TLS. A redis-server that was built without TLS skips the test.
+// StartTLSServer starts a server for this test alone that also listens for TLS,
+// at addr, and there demands the certificate that is in config. Its other
+// address, which [Server.Addr] returns, is without TLS. A redis-server that was
+// built without TLS skips the test.
 func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Config) {
 	t.Helper()
 	needRedis(t)
@@ -31,7 +33,8 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 	}
 	port := freePort()
 	server, err = launch(alone(
-		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
+		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes",
+		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
 		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
 	))
 	if err != nil && strings.Contains(err.Error(), "FATAL CONFIG FILE ERROR") {
@@ -44,7 +47,8 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 	return server, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), config
 }
 
-// certificates writes a certificate of its own authority, for both sides, and its key, and returns a client's configuration.
+// certificates writes a certificate of its own authority, for both sides, and
+// its key, and returns a client's configuration.
 func certificates(dir string) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

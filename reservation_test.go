@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
@@ -93,7 +94,7 @@ func TestACancelThatDidNotHappenMayBeTriedAgain(t *testing.T) {
 		require.ErrorIs(t, r.Cancel(ended), context.Canceled)
 		assert.Equal(t, 1, status(t, l).Queued)
 
-		key := "fairlimit:{" + name + "}"
+		key := limitertest.Key(name)
 		state, err := rdb.Get(t.Context(), key).Result()
 		require.NoError(t, err)
 		require.NoError(t, rdb.Del(t.Context(), key).Err())

@@ -19,16 +19,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// lineUp lets callers for 1, 2, … n permits call one after the other, and returns their errors in the order in which they return.
-func lineUp(ctx context.Context, l fairlimit.Limiter, from, to int) <-chan error {
-	errs := make(chan error, to-from+1)
-	for n := from; n <= to; n++ {
-		go func() { errs <- l.WaitN(ctx, n) }()
-		synctest.Wait()
-	}
-	return errs
-}
-
 func TestCallersWhoComeDuringACallGoTogetherInTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, l := newStub(t)
@@ -80,7 +70,8 @@ func TestACallIsNotEndedByThoseWhoLeave(t *testing.T) {
 		second := <-e.calls
 		second.grants(1)
 		require.NoError(t, <-staying)
-		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(), "what was granted to the one who left, once")
+		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(),
+			"what was granted to the one who left, once")
 	})
 }
 
@@ -183,7 +174,8 @@ func TestAnEngineThatNeverAnswersHoldsItsCallersForABoundedTime(t *testing.T) {
 		require.NoError(t, <-next, "and then the others go on")
 		stuck.grants(1)
 		synctest.Wait()
-		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(), "what comes too late goes back")
+		assert.Equal(t, []engine.Grant{{ID: "grant", N: 1, Unused: true}}, e.givenBack(),
+			"what comes too late goes back")
 	})
 }
 
@@ -201,7 +193,8 @@ func TestAnAnswerThatComesTooLateReachesNobodyElse(t *testing.T) {
 
 		current := <-e.calls
 		newest := lineUp(t.Context(), l, 10, 13)
-		stuck.answers(granted(0, 2), granted(time.Hour, 3), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota})
+		stuck.answers(granted(0, 2), granted(time.Hour, 3), refused(time.Hour),
+			engine.Answer{Err: engine.ErrExceedsQuota})
 		synctest.Wait()
 		assert.Empty(t, next)
 		assert.Empty(t, newest)
@@ -212,7 +205,10 @@ func TestAnAnswerThatComesTooLateReachesNobodyElse(t *testing.T) {
 			require.NoError(t, <-newest)
 		}
 		synctest.Wait()
-		assert.Equal(t, []engine.Grant{{ID: "grant", N: 2, Unused: true}, {ID: "grant", At: int64(time.Hour), N: 3, Unused: true}}, e.givenBack())
+		assert.Equal(t, []engine.Grant{
+			{ID: "grant", N: 2, Unused: true},
+			{ID: "grant", At: int64(time.Hour), N: 3, Unused: true},
+		}, e.givenBack())
 	})
 }
 
@@ -222,7 +218,8 @@ func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 		start := time.Now()
 		lineUp(t.Context(), l, 1, 1)
 		first := <-e.calls
-		far, tooMuch, never := lineUp(t.Context(), l, 1_000_000, 1_000_000), lineUp(t.Context(), l, 2, 2), lineUp(t.Context(), l, 3, 3)
+		far := lineUp(t.Context(), l, 1_000_000, 1_000_000)
+		tooMuch, never := lineUp(t.Context(), l, 2, 2), lineUp(t.Context(), l, 3, 3)
 		ctx, cancel := context.WithCancel(t.Context())
 		leaving := lineUp(ctx, l, 4, 4)
 		others := lineUp(t.Context(), l, 5, 9)
@@ -230,8 +227,10 @@ func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 		batch := <-e.calls
 		cancel()
 		require.ErrorIs(t, <-leaving, context.Canceled)
-		batch.answers(granted(time.Hour, 1_000_000), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota}, granted(0, 4),
-			granted(0, 5), granted(0, 6), granted(0, 7), granted(0, 8), granted(0, 9))
+		batch.answers(
+			granted(time.Hour, 1_000_000), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota},
+			granted(0, 4), granted(0, 5), granted(0, 6), granted(0, 7), granted(0, 8), granted(0, 9),
+		)
 		for range 5 {
 			require.NoError(t, <-others)
 		}
@@ -243,7 +242,8 @@ func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 	})
 }
 
-// TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never ends, who may ask Redis in their own goroutine.
+// TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never
+// ends, who may ask Redis in their own goroutine.
 func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 	endless := context.Background()
 	t.Run("without another goroutine", func(t *testing.T) {
@@ -309,7 +309,8 @@ func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 				timeouts.Addr = "127.0.0.1:1"
 				rdb := redis.NewClient(&timeouts)
 				defer func() { _ = rdb.Close() }()
-				l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1), fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return e, nil }))
+				l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1),
+					fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return e, nil }))
 				require.NoError(t, err)
 				start := time.Now()
 				errs := lineUp(endless, l, 1, 1)
@@ -322,7 +323,8 @@ func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 	})
 }
 
-// fickle is an engine that refuses what leaves 1 when divided by 3, fails for what leaves 2, answers as few as it likes, and counts.
+// fickle is an engine that refuses what leaves 1 when divided by 3, fails for
+// what leaves 2, answers as few as it likes, and counts.
 type fickle struct {
 	stub
 	permits atomic.Int64 // granted and not given back
@@ -354,7 +356,8 @@ func (f *fickle) GiveBack(_ context.Context, grants []engine.Grant) error {
 
 func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 	f := &fickle{stub: stub{queues: true}}
-	l, err := fairlimit.New(nowhere(t), "fickle", fairlimit.PerSecond(1), fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return f, nil }))
+	l, err := fairlimit.New(nowhere(t), "fickle", fairlimit.PerSecond(1),
+		fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return f, nil }))
 	require.NoError(t, err)
 	var went atomic.Int64
 	var wg sync.WaitGroup
@@ -386,75 +389,6 @@ func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	require.Eventually(t, func() bool { return f.permits.Load() == went.Load() }, 10*time.Second, time.Millisecond, "what nobody went with should be back")
-}
-
-func TestTheTimeInLineCountsAgainstTheDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		lineUp(t.Context(), l, 1, 1)
-		first := <-e.calls
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		errs := lineUp(ctx, l, 2, 2)
-		time.Sleep(time.Second)
-		first.grants(1)
-		second := <-e.calls
-		assert.Equal(t, 2*time.Second, second.requests[0].MaxWait)
-		second.grants(1)
-		require.NoError(t, <-errs)
-	})
-}
-
-func TestAGrantThatComesTooLateIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		start := time.Now()
-		errs := lineUp(ctx, l, 1, 1)
-		c := <-e.calls
-		time.Sleep(time.Second)
-		c.answers(granted(2500*time.Millisecond, 1))
-		err := <-errs
-		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, err, &refused)
-		assert.Equal(t, 2500*time.Millisecond, refused.Wait)
-		assert.Equal(t, time.Second, time.Since(start), "it is refused as soon as it is known to be late")
-		assert.Len(t, e.givenBack(), 1)
-	})
-}
-
-func TestARefusalThatComesTooLateIsNotSleptOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, _ := newStub(t)
-		e.queues = false
-		l := e.limiter(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		start := time.Now()
-		errs := lineUp(ctx, l, 1, 1)
-		c := <-e.calls
-		time.Sleep(time.Second)
-		c.answers(refused(2500 * time.Millisecond))
-		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
-		assert.Equal(t, time.Second, time.Since(start))
-	})
-}
-
-func TestWhoIsRefusedForNowSleepsAndAsksAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, _ := newStub(t)
-		e.queues = false
-		l := e.limiter(t, fairlimit.WithMaxWait(10*time.Second))
-		start := time.Now()
-		errs := lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(refused(4 * time.Second))
-		again := <-e.calls
-		assert.Equal(t, 4*time.Second, time.Since(start))
-		assert.Equal(t, 6*time.Second, again.requests[0].MaxWait, "what is left of its patience")
-		again.answers(refused(7 * time.Second))
-		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
-		assert.Equal(t, 4*time.Second, time.Since(start))
-	})
+	require.Eventually(t, func() bool { return f.permits.Load() == went.Load() }, 10*time.Second, time.Millisecond,
+		"what nobody went with should be back")
 }

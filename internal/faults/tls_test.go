@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"crypto/tls"
@@ -11,9 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 func TestALimiterWorksOverTLS(t *testing.T) {
@@ -21,7 +19,7 @@ func TestALimiterWorksOverTLS(t *testing.T) {
 	_, addr, config := redistest.StartTLSServer(t)
 	rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config})
 	defer func() { _ = rdb.Close() }()
-	for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+	for name, e := range engines() {
 		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(20*time.Millisecond), e)
 		require.NoError(t, err, name)
 		start := time.Now()
@@ -44,10 +42,12 @@ func TestACertificateThatIsNotTrustedIsAnErrorAndNeverLeave(t *testing.T) {
 		config *tls.Config
 		want   error
 	}{
-		"a client without a certificate": {&tls.Config{RootCAs: trusted}, fairlimit.ErrOutcomeUnknown}, // it is told after it has spoken
+		// TLS 1.3 tells it after it has spoken.
+		"a client without a certificate": {&tls.Config{RootCAs: trusted}, fairlimit.ErrOutcomeUnknown},
 		"a server that is not trusted":   {&tls.Config{Certificates: mine}, fairlimit.ErrUnreachable},
 		"a server that is somebody else": {
-			&tls.Config{Certificates: mine, RootCAs: trusted, ServerName: "redis.example.com"}, fairlimit.ErrUnreachable,
+			&tls.Config{Certificates: mine, RootCAs: trusted, ServerName: "redis.example.com"},
+			fairlimit.ErrUnreachable,
 		},
 	} {
 		rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: c.config, DialerRetries: 1})

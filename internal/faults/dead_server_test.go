@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"context"
@@ -19,19 +19,29 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestADeadServerPilesNothingUp calls hundreds of times a second while the server is dead, with the client's default timeouts, which are seconds.
+// TestADeadServerPilesNothingUp calls hundreds of times a second while the
+// server is dead, with the client's default timeouts, which are seconds.
 func TestADeadServerPilesNothingUp(t *testing.T) {
 	const (
 		rate     = 5 * time.Millisecond // between calls
-		duration = 2 * time.Second
 		patience = 100 * time.Millisecond
 	)
+	duration := redistest.Long(time.Second, 2*time.Second)
 	for name, f := range map[string]struct {
 		dies, revives func(*redistest.Server, *redistest.Proxy)
 	}{
-		"refuses":    {func(s *redistest.Server, _ *redistest.Proxy) { s.Kill() }, func(s *redistest.Server, _ *redistest.Proxy) { s.Restart() }},
-		"stopped":    {func(s *redistest.Server, _ *redistest.Proxy) { s.Pause() }, func(s *redistest.Server, _ *redistest.Proxy) { s.Resume() }},
-		"black hole": {func(_ *redistest.Server, p *redistest.Proxy) { p.Freeze() }, func(_ *redistest.Server, p *redistest.Proxy) { p.Heal() }},
+		"refuses": {
+			func(s *redistest.Server, _ *redistest.Proxy) { s.Kill() },
+			func(s *redistest.Server, _ *redistest.Proxy) { s.Restart() },
+		},
+		"stopped": {
+			func(s *redistest.Server, _ *redistest.Proxy) { s.Pause() },
+			func(s *redistest.Server, _ *redistest.Proxy) { s.Resume() },
+		},
+		"black hole": {
+			func(_ *redistest.Server, p *redistest.Proxy) { p.Freeze() },
+			func(_ *redistest.Server, p *redistest.Proxy) { p.Heal() },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			redistest.NoLeaks(t)
@@ -66,7 +76,8 @@ func TestADeadServerPilesNothingUp(t *testing.T) {
 					mu.Lock()
 					longest = max(longest, took)
 					mu.Unlock()
-					assert.True(t, errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fairlimit.ErrUnreachable) ||
+					assert.True(t, errors.Is(err, context.DeadlineExceeded) ||
+						errors.Is(err, fairlimit.ErrUnreachable) ||
 						errors.Is(err, fairlimit.ErrOutcomeUnknown), "%v", err)
 				})
 				most = max(most, runtime.NumGoroutine()-int(inside.Load()))
@@ -74,10 +85,11 @@ func TestADeadServerPilesNothingUp(t *testing.T) {
 			}
 			wg.Wait()
 			stats := rdb.PoolStats()
-			t.Logf("%d calls, the longest took %v of %v, at most %d goroutines besides the callers' own, %d connections",
+			t.Logf("%d calls, the longest took %v of %v, at most %d goroutines besides the callers', %d connections",
 				count, longest, patience, most, stats.TotalConns)
 			assert.LessOrEqual(t, int(stats.TotalConns), rdb.Options().PoolSize)
-			assert.LessOrEqual(t, most, before+6*rdb.Options().PoolSize, "what is left behind is bound by the pool, not by the calls")
+			assert.LessOrEqual(t, most, before+6*rdb.Options().PoolSize,
+				"what is left behind is bound by the pool, not by the calls")
 
 			f.revives(server, proxy)
 			revived := time.Now()

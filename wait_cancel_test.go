@@ -22,9 +22,12 @@ func TestManyWhoLeaveAtOnceLeaveNoDebt(t *testing.T) {
 		quota fairlimit.Quota
 		opts  []fairlimit.Option
 	}{
-		"1 per second":                  {quota: fairlimit.Every(time.Second)},
-		"1 per second and 1000 per day": {fairlimit.Every(time.Second), []fairlimit.Option{fairlimit.WithExtraQuota(fairlimit.Quota{Permits: 1000, Per: 24 * time.Hour})}},
-		"5 per second":                  {quota: fairlimit.PerSecond(5)},
+		"1 per second": {quota: fairlimit.Every(time.Second)},
+		"1 per second and 1000 per day": {
+			fairlimit.Every(time.Second),
+			[]fairlimit.Option{fairlimit.WithExtraQuota(fairlimit.Quota{Permits: 1000, Per: 24 * time.Hour})},
+		},
+		"5 per second": {quota: fairlimit.PerSecond(5)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -40,15 +43,18 @@ func TestManyWhoLeaveAtOnceLeaveNoDebt(t *testing.T) {
 						assert.True(t, err == nil || ctx.Err() != nil, "%v", err)
 					})
 				}
-				require.Eventually(t, func() bool { return status(t, l).Queued >= waiters-10 }, 10*time.Second, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return status(t, l).Queued >= waiters-10 },
+					10*time.Second, 5*time.Millisecond)
 				cancel()
 				wg.Wait()
 
-				require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, 5*time.Millisecond)
+				require.Eventually(t, func() bool { return status(t, l).Queued == 0 },
+					10*time.Second, 5*time.Millisecond)
 				start := time.Now()
 				r, err := l.ReserveN(t.Context(), 1)
 				require.NoError(t, err)
-				assert.LessOrEqual(t, r.Slot().Sub(start), limits.quota.Per+time.Since(start), "the next waits one interval at most")
+				assert.LessOrEqual(t, r.Slot().Sub(start), limits.quota.Per+time.Since(start),
+					"the next waits one interval at most")
 			})
 		})
 	}
@@ -120,7 +126,8 @@ func TestOneWhoLeavesAsTheAnswerComesFreesItsTurnOnce(t *testing.T) {
 	})
 }
 
-// TestWhoeverIsCancelledConsumesOnceOrNothing cancels at every moment of a call, and counts.
+// TestWhoeverIsCancelledConsumesOnceOrNothing cancels at every moment of a
+// call, and counts.
 func TestWhoeverIsCancelledConsumesOnceOrNothing(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.Every(time.Hour))
@@ -140,7 +147,8 @@ func TestWhoeverIsCancelledConsumesOnceOrNothing(t *testing.T) {
 	})
 }
 
-// TestManyCallsAtRandomLoseNothing mixes all that callers can do and looks whether the books balance.
+// TestManyCallsAtRandomLoseNothing mixes all that callers can do and looks
+// whether the books balance.
 func TestManyCallsAtRandomLoseNothing(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.Quota{Permits: 5, Per: time.Hour})

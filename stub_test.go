@@ -4,35 +4,14 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// TestMain holds the whole binary to what a limiter promises: no goroutine is left when nobody uses it.
-func TestMain(m *testing.M) { redistest.Main(m) }
-
-// limiter makes a limiter under a name of its own.
-func limiter(t testing.TB, rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option) fairlimit.Reserver {
-	return named(t, rdb, redistest.Name(t), quota, opts...)
-}
-
-func named(t testing.TB, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option) fairlimit.Reserver {
-	l, err := fairlimit.New(rdb, name, quota, opts...)
-	require.NoError(t, err)
-	return l.(fairlimit.Reserver)
-}
-
-func status(t testing.TB, l fairlimit.Limiter) fairlimit.Status {
-	s, err := l.Status(context.WithoutCancel(t.Context()))
-	require.NoError(t, err)
-	return s
-}
 
 // stub is an engine that answers as the test says, when the test says.
 type stub struct {
@@ -61,9 +40,7 @@ func newStub(t testing.TB, opts ...fairlimit.Option) (*stub, fairlimit.Limiter) 
 
 func (s *stub) limiter(t testing.TB, opts ...fairlimit.Option) fairlimit.Limiter {
 	build := func(engine.Config) (engine.Engine, error) { return s, nil }
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = rdb.Close() })
-	l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1), append(opts, fairlimit.WithEngine(build))...)
+	l, err := fairlimit.New(nowhere(t), "stub", fairlimit.PerSecond(1), append(opts, fairlimit.WithEngine(build))...)
 	require.NoError(t, err)
 	return l
 }
@@ -119,3 +96,14 @@ func granted(wait time.Duration, n int) engine.Answer {
 }
 
 func refused(wait time.Duration) engine.Answer { return engine.Answer{Wait: wait} }
+
+// lineUp lets callers for 1, 2, … n permits call one after the other, and
+// returns their errors in the order in which they return.
+func lineUp(ctx context.Context, l fairlimit.Limiter, from, to int) <-chan error {
+	errs := make(chan error, to-from+1)
+	for n := from; n <= to; n++ {
+		go func() { errs <- l.WaitN(ctx, n) }()
+		synctest.Wait()
+	}
+	return errs
+}

@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"fmt"
@@ -16,14 +16,17 @@ import (
 )
 
 func TestManyLimitersShareACluster(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Cluster(t)
 	for name, e := range map[string][]fairlimit.Option{"fair": nil, "window": {fairlimit.WithEngine(window.New)}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			require.NoError(t, rdb.ScriptFlush(t.Context()).Err(), "every node has to learn the scripts")
 			var wg sync.WaitGroup
 			for i := range 60 {
 				wg.Go(func() {
-					l, err := fairlimit.New(rdb, fmt.Sprintf("%s %d", redistest.Name(t), i), fairlimit.Every(50*time.Millisecond), e...)
+					l, err := fairlimit.New(rdb, fmt.Sprintf("%s %d", redistest.Name(t), i),
+						fairlimit.Every(50*time.Millisecond), e...)
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -41,11 +44,13 @@ func TestManyLimitersShareACluster(t *testing.T) {
 }
 
 func TestAClusterRefusesANameThatItCannotHold(t *testing.T) {
+	t.Parallel()
 	_, err := fairlimit.New(redistest.Cluster(t), "a}b", fairlimit.PerSecond(1), fairlimit.WithEngine(window.New))
 	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
 }
 
 func TestALimiterSharesARing(t *testing.T) {
+	t.Parallel()
 	a, b := redistest.StartServer(t), redistest.StartServer(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
 	defer func() { _ = ring.Close() }()
@@ -59,6 +64,7 @@ func TestALimiterSharesARing(t *testing.T) {
 }
 
 func TestALimiterWorksUnderASentinel(t *testing.T) {
+	t.Parallel()
 	l := limiter(t, redistest.Sentinel(t).Client, fairlimit.Every(20*time.Millisecond))
 	start := time.Now()
 	for range 5 {

@@ -17,7 +17,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// room wants exactly n permits to fit a limiter that is granted what it asks for in an hour.
+// room fails the test unless exactly n permits fit the limiter. What it asks
+// for is granted an hour ahead.
 func room(t *testing.T, e *stub, l fairlimit.Limiter, n int) {
 	t.Helper()
 	require.ErrorIs(t, l.WaitN(t.Context(), n+1), fairlimit.ErrTooManyQueued)
@@ -53,7 +54,8 @@ func TestWhoWaitsCountsFromItsCallToItsTurn(t *testing.T) {
 		assert.Equal(t, []int{2, 3}, next.permits(), "nothing was asked for the one who was refused")
 		next.answers(granted(2*time.Minute, 2), granted(3*time.Minute, 3))
 		synctest.Wait()
-		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued, "all are granted, and their turns are to come")
+		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued,
+			"all are granted, and their turns are to come")
 
 		require.NoError(t, <-errs)
 		room(t, e, l, 1)
@@ -72,7 +74,11 @@ func TestWhoLeavesOrIsTurnedAwayCountsNoLonger(t *testing.T) {
 			for _, ends := range []func(c *call, leave func()){
 				func(c *call, _ func()) { c.fails(assert.AnError) },
 				func(c *call, _ func()) { c.answers(refused(time.Hour)) },
-				func(c *call, leave func()) { leave(); synctest.Wait(); c.answers(granted(time.Hour, c.requests[0].N)) },
+				func(c *call, leave func()) {
+					leave()
+					synctest.Wait()
+					c.answers(granted(time.Hour, c.requests[0].N))
+				},
 			} {
 				ctx, cancel := context.WithCancel(t.Context())
 				done := make(chan error, 1)
@@ -207,7 +213,8 @@ func TestAllowIsNotBound(t *testing.T) {
 
 func TestOnWindowThoseWhoWaitAreBound(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Minute), fairlimit.WithEngine(window.New), fairlimit.WithMaxQueued(2))
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Minute), fairlimit.WithEngine(window.New),
+			fairlimit.WithMaxQueued(2))
 		require.NoError(t, err)
 		require.NoError(t, l.Wait(t.Context()))
 		var wg sync.WaitGroup
@@ -233,7 +240,8 @@ func TestABoundOfNoneIsNoBound(t *testing.T) {
 	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
 }
 
-// TestTheBoundHoldsUnderLoad holds what Redis says is queued against the bound, and looks whether all of it is free in the end.
+// TestTheBoundHoldsUnderLoad holds what Redis says is queued against the bound,
+// and looks whether all of it is free in the end.
 func TestTheBoundHoldsUnderLoad(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		const most = 20
@@ -277,6 +285,7 @@ func TestTheBoundHoldsUnderLoad(t *testing.T) {
 		watching.Wait()
 		assert.NotZero(t, tooMany)
 		assert.NotZero(t, went)
-		assert.Eventually(t, func() bool { return l.WaitN(t.Context(), most) == nil }, 10*time.Second, 5*time.Millisecond)
+		assert.Eventually(t, func() bool { return l.WaitN(t.Context(), most) == nil },
+			10*time.Second, 5*time.Millisecond)
 	})
 }

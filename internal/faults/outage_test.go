@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"context"
@@ -14,20 +14,10 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// calls are all that a limiter can be asked.
-func calls(l fairlimit.Reserver) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Wait":     l.Wait,
-		"WaitN":    func(ctx context.Context) error { return l.WaitN(ctx, 2) },
-		"Allow":    func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
-		"Status":   func(ctx context.Context) error { _, err := l.Status(ctx); return err },
-		"Reset":    l.Reset,
-		"ReserveN": func(ctx context.Context) error { _, err := l.ReserveN(ctx, 1); return err },
-	}
-}
-
-// TestNoServerHoldsACallerPastItsDeadline is with the clients' default timeouts, which are seconds, on connections that nothing comes through.
+// TestNoServerHoldsACallerPastItsDeadline is with the clients' default
+// timeouts, which are seconds, on connections that nothing comes through.
 func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
+	redistest.NoLeaks(t)
 	const nowhere = "127.0.0.1:1"
 	for kind, connect := range map[string]func(p *redistest.Proxy) redis.UniversalClient{
 		"standalone": func(p *redistest.Proxy) redis.UniversalClient {
@@ -38,7 +28,7 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
-			redistest.NoLeaks(t)
+			t.Parallel()
 			bystander := standBy(t)
 			proxy := redistest.StartProxy(t)
 			proxy.Freeze()
@@ -61,15 +51,19 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 			}
 			wg.Wait()
 			start := time.Now()
-			require.Eventually(t, func() bool { return redistest.Running("fairlimit/fairlimit.") == 0 }, 30*time.Second, 10*time.Millisecond,
+			library := []string{"github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch."}
+			require.Eventually(t, func() bool { return redistest.Running(library...) == 0 },
+				30*time.Second, 10*time.Millisecond,
 				"what was left behind should end with the client's own timeouts")
 			t.Logf("what was left behind ended %v later", time.Since(start))
 		})
 	}
 }
 
-// TestALimiterRecoversWhateverTheClientsTimeouts holds with a client that would wait for ever.
+// TestALimiterRecoversWhateverTheClientsTimeouts holds with a client that would
+// wait for ever.
 func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
 	defer func() { _ = rdb.Close() }()
@@ -88,6 +82,7 @@ func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 }
 
 func TestAServerThatIsNotThereIsAnErrorAndNeverLeave(t *testing.T) {
+	t.Parallel()
 	rdb := nowhere(t)
 	for name, call := range calls(limiter(t, rdb, fairlimit.PerSecond(10))) {
 		err := call(t.Context())
@@ -99,6 +94,7 @@ func TestAServerThatIsNotThereIsAnErrorAndNeverLeave(t *testing.T) {
 }
 
 func TestAPausedServerLosesNothing(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	l := limiter(t, s.Client(), fairlimit.PerHour(1))
 	require.NoError(t, l.Wait(t.Context()))
@@ -125,6 +121,7 @@ func TestAPausedServerLosesNothing(t *testing.T) {
 }
 
 func TestARestartedServerIsNoError(t *testing.T) {
+	t.Parallel()
 	s := redistest.StartServer(t)
 	l := limiter(t, s.Client(), fairlimit.PerHour(5))
 	require.NoError(t, l.Wait(t.Context()))
@@ -134,6 +131,7 @@ func TestARestartedServerIsNoError(t *testing.T) {
 }
 
 func TestForgottenScriptsAreNoError(t *testing.T) {
+	t.Parallel()
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.Quota{Permits: 1000, Per: 100 * time.Millisecond})
 		ctx, stop := context.WithCancel(t.Context())

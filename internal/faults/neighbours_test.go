@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"context"
@@ -12,11 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// queueKey is the key of a limiter on fair.
-func queueKey(name string) string { return "fairlimit:{" + name + "}" }
 
 // queuedUp returns the name of a limiter in which ten wait, and its state.
 func queuedUp(t *testing.T, rdb *redis.Client) (name, state string) {
@@ -26,13 +24,15 @@ func queuedUp(t *testing.T, rdb *redis.Client) (name, state string) {
 		_, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
 	}
-	state, err := rdb.Get(t.Context(), queueKey(name)).Result()
+	state, err := rdb.Get(t.Context(), limitertest.Key(name)).Result()
 	require.NoError(t, err)
 	return name, state
 }
 
-// TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone puts into the key what a limiter did not write.
+// TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone puts into the key
+// what a limiter did not write.
 func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Standalone(t)
 	_, own := queuedUp(t, rdb)
 	mark, rest, _ := strings.Cut(own, " ")
@@ -52,10 +52,14 @@ func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 		"half of ours":         text(own[:len(own)/2]),
 		"ours twice":           text(own + own),
 		"ours without a TTL":   func(ctx context.Context, key string) error { return rdb.Set(ctx, key, own, 0).Err() },
-		"a hash":               func(ctx context.Context, key string) error { return rdb.HSet(ctx, key, "rate", "1").Err() },
-		"a list":               func(ctx context.Context, key string) error { return rdb.RPush(ctx, key, own).Err() },
-		"a set":                func(ctx context.Context, key string) error { return rdb.SAdd(ctx, key, own).Err() },
-		"a sorted set":         func(ctx context.Context, key string) error { return rdb.ZAdd(ctx, key, redis.Z{Member: own}).Err() },
+		"a hash": func(ctx context.Context, key string) error {
+			return rdb.HSet(ctx, key, "rate", "1").Err()
+		},
+		"a list": func(ctx context.Context, key string) error { return rdb.RPush(ctx, key, own).Err() },
+		"a set":  func(ctx context.Context, key string) error { return rdb.SAdd(ctx, key, own).Err() },
+		"a sorted set": func(ctx context.Context, key string) error {
+			return rdb.ZAdd(ctx, key, redis.Z{Member: own}).Err()
+		},
 		"a stream": func(ctx context.Context, key string) error {
 			return rdb.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"a", "b"}}).Err()
 		},
@@ -68,7 +72,7 @@ func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 	for name, leave := range neighbours {
 		t.Run(name, func(t *testing.T) {
 			name := redistest.Name(t)
-			l, key := named(t, rdb, name, fairlimit.PerHour(1)), queueKey(name)
+			l, key := named(t, rdb, name, fairlimit.PerHour(1)), limitertest.Key(name)
 			require.NoError(t, leave(t.Context(), key))
 			before, ttl := rdb.Dump(t.Context(), key).Val(), rdb.PTTL(t.Context(), key).Val()
 
@@ -97,18 +101,21 @@ func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 }
 
 func TestATTLTakenAwayIsAnErrorUntilReset(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Standalone(t)
 	name, _ := queuedUp(t, rdb)
 	l := named(t, rdb, name, fairlimit.PerHour(1))
-	require.NoError(t, rdb.Persist(t.Context(), queueKey(name)).Err())
+	require.NoError(t, rdb.Persist(t.Context(), limitertest.Key(name)).Err())
 	_, err := l.Allow(t.Context())
 	require.ErrorIs(t, err, fairlimit.ErrState)
 	require.NoError(t, l.Reset(t.Context()))
 	require.NoError(t, l.Wait(t.Context()))
 }
 
-// TestADamagedStateIsAnErrorOrAState changes bytes at random. What can still be read is another state; what cannot is an error and is left alone.
+// TestADamagedStateIsAnErrorOrAState changes bytes at random. What can still be
+// read is another state; what cannot is an error and is left alone.
 func TestADamagedStateIsAnErrorOrAState(t *testing.T) {
+	t.Parallel()
 	const states = 600
 	rdb := redistest.Standalone(t)
 	_, own := queuedUp(t, rdb)
@@ -123,7 +130,7 @@ func TestADamagedStateIsAnErrorOrAState(t *testing.T) {
 			damaged = damaged[:random.IntN(len(damaged))]
 		}
 		name := redistest.Name(t)
-		l, key := named(t, rdb, name, fairlimit.PerHour(1)), queueKey(name)
+		l, key := named(t, rdb, name, fairlimit.PerHour(1)), limitertest.Key(name)
 		require.NoError(t, rdb.Set(t.Context(), key, damaged, time.Hour).Err())
 		if _, err := l.Allow(t.Context()); err != nil {
 			require.ErrorIs(t, err, fairlimit.ErrState, "%q", damaged)

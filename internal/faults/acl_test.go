@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
@@ -18,8 +19,8 @@ import (
 // What an ACL has to allow, as docs/RELIABILITY.md says.
 const (
 	fairCommands   = "EVALSHA EVAL TIME GET PTTL PSETEX"
-	windowCommands = "EVALSHA EVAL TIME GET SET INCRBY EXISTS HMGET HSET ZADD ZREM ZCARD ZCOUNT ZRANGE ZSCORE ZRANGEBYSCORE ZREMRANGEBYRANK " +
-		"PTTL PEXPIRE PERSIST DEL"
+	windowCommands = "EVALSHA EVAL TIME GET SET INCRBY EXISTS HMGET HSET PTTL PEXPIRE PERSIST DEL " +
+		"ZADD ZREM ZCARD ZCOUNT ZRANGE ZSCORE ZRANGEBYSCORE ZREMRANGEBYRANK"
 )
 
 // useFair does all that there is to do on fair, and returns the first error.
@@ -50,15 +51,21 @@ func useFair(ctx context.Context, rdb *redis.Client, name string) error {
 	return l.Reset(ctx)
 }
 
-// useWindow does all that there is to do on window, the administration included, and returns the first error.
+// useWindow does all that there is to do on window, the administration
+// included, and returns the first error.
 func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
 	admin, err := window.Open(rdb, name)
 	if err != nil {
 		return err
 	}
 	for _, keep := range []time.Duration{time.Hour, 0} { // a rate that expires, and one that does not
-		rate := window.Rate{Permits: 3000, Per: 200 * time.Millisecond, KeepAlive: keep}
-		l, err := fairlimit.New(rdb, name, fairlimit.Quota{Permits: 3000, Per: 200 * time.Millisecond}, fairlimit.WithEngine(window.With(window.KeepAlive(keep))))
+		rate := window.Rate{Permits: 3000, Per: time.Hour, KeepAlive: keep} // nothing leaves it unasked
+		quota, build := fairlimit.Quota{Permits: rate.Permits, Per: rate.Per}, window.With(window.KeepAlive(keep))
+		l, err := fairlimit.New(rdb, name, quota, fairlimit.WithEngine(build))
+		if err != nil {
+			return err
+		}
+		e, err := build(engine.Config{Client: rdb, Name: name, Quota: engine.Quota(quota)})
 		if err != nil {
 			return err
 		}
@@ -91,7 +98,11 @@ func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
 		if err := admin.Release(ctx, 2); err != nil {
 			return err
 		}
-		if err := crowd(ctx, l); err != nil {
+		rate.Per = 200 * time.Millisecond
+		if err := admin.SetRate(ctx, rate); err != nil {
+			return err
+		}
+		if err := crowd(ctx, e, rate.Per); err != nil {
 			return err
 		}
 		gone, cancel := context.WithTimeout(ctx, time.Nanosecond)
@@ -108,38 +119,49 @@ func useWindow(ctx context.Context, rdb *redis.Client, name string) error {
 	return err
 }
 
-// crowd has more grants leave the window at once than one question clears away.
-func crowd(ctx context.Context, l fairlimit.Limiter) error {
-	errs := make(chan error, 1100)
-	for range cap(errs) {
-		go func() { errs <- l.Wait(ctx) }()
-	}
-	var failed error
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			failed = err
+// crowd lets more grants leave the window at once than one question clears
+// away. It asks for them in as few questions as possible. If that took longer
+// than the window, it does all of it again.
+func crowd(ctx context.Context, e engine.Engine, per time.Duration) error {
+	for {
+		start := time.Now()
+		for left := make([]engine.Request, 1100); len(left) > 0; {
+			for i := range left {
+				left[i].N = 1
+			}
+			answers, err := e.Take(ctx, left)
+			if err != nil {
+				return err
+			}
+			left = left[len(answers):]
+		}
+		together := time.Since(start) < per
+		time.Sleep(per + 10*time.Millisecond)
+		_, err := e.Take(ctx, []engine.Request{{N: 1}})
+		if err != nil || together {
+			return err
 		}
 	}
-	if failed == nil {
-		time.Sleep(210 * time.Millisecond)
-		failed = l.Wait(ctx)
-	}
-	return failed
 }
 
 func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
-	for name, engine := range map[string]struct {
+	t.Parallel()
+	for name, c := range map[string]struct {
 		commands string
 		keys     func(name string) []string
 		use      func(ctx context.Context, rdb *redis.Client, name string) error
 	}{
-		"fair":   {fairCommands, func(string) []string { return []string{"~fairlimit:*"} }, useFair},
-		"window": {windowCommands, func(name string) []string { return []string{"~" + name, "~{" + name + "}:*"} }, useWindow},
+		"fair": {fairCommands, func(string) []string { return []string{"~fairlimit:*"} }, useFair},
+		"window": {
+			windowCommands,
+			func(name string) []string { return []string{"~" + name, "~{" + name + "}:*"} },
+			useWindow,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.StartServer(t)
-			commands := strings.Fields(engine.commands)
+			commands := strings.Fields(c.commands)
 			use := func(commands, keys []string) error {
 				admin := server.Client()
 				words := []any{"acl", "setuser", "limited", "reset", "on", ">secret"}
@@ -154,11 +176,11 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 				require.NoError(t, admin.FlushAll(t.Context()).Err())
 				rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "limited", Password: "secret"})
 				defer func() { _ = rdb.Close() }()
-				return engine.use(t.Context(), rdb, "limiter")
+				return c.use(t.Context(), rdb, "limiter")
 			}
-			require.NoError(t, use(commands, engine.keys("limiter")), "all that is written suffices")
+			require.NoError(t, use(commands, c.keys("limiter")), "all that is written suffices")
 			for i, command := range commands {
-				err := use(slices.Delete(slices.Clone(commands), i, i+1), engine.keys("limiter"))
+				err := use(slices.Delete(slices.Clone(commands), i, i+1), c.keys("limiter"))
 				if err == nil {
 					t.Errorf("%s is not needed", command)
 					continue
@@ -170,7 +192,8 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 	}
 }
 
-// TestAnACLOfAClusterNeedsToAllowItsMapAsWell is about what go-redis asks of a cluster before it sends anything on.
+// TestAnACLOfAClusterNeedsToAllowItsMapAsWell is about what go-redis asks of a
+// cluster before it sends anything on.
 func TestAnACLOfAClusterNeedsToAllowItsMapAsWell(t *testing.T) {
 	t.Parallel()
 	g := redistest.StartCluster(t)
@@ -185,7 +208,9 @@ func TestAnACLOfAClusterNeedsToAllowItsMapAsWell(t *testing.T) {
 		for _, node := range append(slices.Clone(g.Masters), g.Replica) {
 			require.NoError(t, node.Client().Do(t.Context(), words...).Err())
 		}
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{g.Masters[0].Addr()}, Username: "limited", Password: "secret"})
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{g.Masters[0].Addr()}, Username: "limited", Password: "secret",
+		})
 		l := limiter(t, rdb, fairlimit.PerHour(2))
 		allowed, err := l.Allow(t.Context())
 		require.NoError(t, rdb.Close())

@@ -1,10 +1,12 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,9 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // overheard keeps the words of every command that a client sends.
@@ -39,13 +39,27 @@ func (o *overheard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+// count is how often one of the words was sent.
+func (o *overheard) count(words ...string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := 0
+	for _, word := range o.words {
+		if slices.Contains(words, strings.ToLower(word)) {
+			n++
+		}
+	}
+	return n
+}
+
 func (o *overheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 
 var digits = regexp.MustCompile(`[0-9]{9,}`)
 
-// tells reports whether the word has a number in it that is the moment, within a day, in seconds, milliseconds, microseconds or nanoseconds.
+// tells reports whether the word contains the moment: a number that is within a
+// day of it, in seconds, milliseconds, microseconds or nanoseconds.
 func tells(word string, moment time.Time) bool {
 	for _, text := range digits.FindAllString(word, -1) {
 		number, err := strconv.ParseFloat(text, 64)
@@ -61,7 +75,8 @@ func tells(word string, moment time.Time) bool {
 	return false
 }
 
-// allThatCanBeAsked does everything that a limiter can do, and returns the waits it was told.
+// allThatCanBeAsked does everything that a limiter can do, and returns the
+// waits it was told.
 func allThatCanBeAsked(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) []time.Duration {
 	var waits []time.Duration
 	l, err := fairlimit.New(rdb, "asked", fairlimit.Every(10*time.Second), e, fairlimit.WithMaxWait(time.Hour))
@@ -92,18 +107,22 @@ func allThatCanBeAsked(t *testing.T, rdb redis.UniversalClient, e fairlimit.Opti
 	return waits
 }
 
-// TestAClientsWallClockIsNeverSentAndChangesNothing runs the same calls on servers whose clocks are years before and after the client's.
+// TestAClientsWallClockIsNeverSentAndChangesNothing runs the same calls on
+// servers whose clocks are years before and after the client's.
 func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
+	t.Parallel()
 	const year = 365 * 24 * time.Hour
-	for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+	for name, e := range engines() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			told := map[time.Duration][]time.Duration{}
 			for _, ahead := range []time.Duration{-20 * year, -time.Hour, 0, time.Hour, 20 * year} {
 				synctest.Test(t, func(t *testing.T) {
 					m := redistest.Mini(t)
 					heard := &overheard{}
 					m.Client.AddHook(heard)
-					// Miniredis stands still at the time it is given, so that it is given another each millisecond.
+					// Miniredis stops at the time that it is given. So it is
+					// given another each millisecond.
 					begin := time.Now()
 					m.SetTime(begin.Add(ahead))
 					ctx, stop := context.WithCancel(t.Context())
@@ -131,7 +150,8 @@ func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 			for ahead, waits := range told {
 				require.Len(t, waits, len(told[0]))
 				for i, wait := range waits {
-					assert.InDelta(t, told[0][i], wait, float64(2*time.Millisecond), "wait %d with a server %v ahead", i, ahead)
+					assert.InDelta(t, told[0][i], wait, float64(2*time.Millisecond),
+						"wait %d with a server %v ahead", i, ahead)
 				}
 			}
 			t.Log(told)
@@ -142,11 +162,15 @@ func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 func TestTellsKnowsAMomentWhenItSeesOne(t *testing.T) {
 	now := time.Now()
 	for _, word := range []string{
-		fmt.Sprint(now.Unix()), fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.UnixMicro()), fmt.Sprint(now.UnixNano()), fmt.Sprint("x", now.UnixMicro(), "y"),
+		fmt.Sprint(now.Unix()), fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.UnixMicro()), fmt.Sprint(now.UnixNano()),
+		fmt.Sprint("x", now.UnixMicro(), "y"),
 	} {
 		assert.True(t, tells(word, now.Add(time.Hour)), word)
 	}
-	for _, word := range []string{"", "take", "3600000000", fmt.Sprint(now.AddDate(1, 0, 0).UnixMicro()), fmt.Sprint(now.AddDate(-1, 0, 0).Unix())} {
+	for _, word := range []string{
+		"", "take", "3600000000", fmt.Sprint(now.AddDate(1, 0, 0).UnixMicro()),
+		fmt.Sprint(now.AddDate(-1, 0, 0).Unix()),
+	} {
 		assert.False(t, tells(word, now), word)
 	}
 }

@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -22,7 +23,7 @@ import (
 func servedBy(t *testing.T, g *redistest.ClusterGroup, node *redistest.Server) string {
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("%s %d", t.Name(), i)
-		master, err := g.Client.MasterForKey(t.Context(), queueKey(name))
+		master, err := g.Client.MasterForKey(t.Context(), limitertest.Key(name))
 		require.NoError(t, err)
 		if master.Options().Addr == node.Addr() {
 			return name
@@ -30,9 +31,12 @@ func servedBy(t *testing.T, g *redistest.ClusterGroup, node *redistest.Server) s
 	}
 }
 
-// TestCallersGoOnThroughAFailover kills a primary that has a replica, while callers call, after some turns that the replica has not seen. Where
-// nobody is left who knows of them, as many more are granted than the quota allows, and not one more; callers who do know make up for them.
+// TestCallersGoOnThroughAFailover kills a primary that has a replica, while
+// callers call, after some turns that the replica has not seen. If nobody is
+// left who knows of those turns, they are granted once more, and not one permit
+// beyond. Callers who know of them make up for them.
 func TestCallersGoOnThroughAFailover(t *testing.T) {
+	t.Parallel()
 	for _, knowing := range []bool{false, true} {
 		who := map[bool]string{false: "strangers", true: "those who know"}[knowing]
 		t.Run("sentinel, "+who, func(t *testing.T) {
@@ -55,14 +59,16 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 	for range before {
 		require.NoError(t, l.Wait(t.Context()))
 	}
-	// WAIT waits for what its own connection wrote; then all that came before is there as well.
+	// WAIT waits for what its own connection wrote. What was written before
+	// has arrived by then, too.
 	conn := admin.Conn()
 	defer func() { _ = conn.Close() }()
-	require.NoError(t, conn.Set(t.Context(), queueKey(name)+"seen", "", time.Minute).Err())
+	require.NoError(t, conn.Set(t.Context(), limitertest.Key(name)+"seen", "", time.Minute).Err())
 	acknowledged, err := conn.Wait(t.Context(), 1, 2*time.Second).Result()
 	require.NoError(t, err)
 	require.Equal(t, int64(1), acknowledged)
-	// What is granted while the replica stands still and is cut off it will never see.
+	// The replica stands still and is cut off. It will never see what is
+	// granted now.
 	replica.Pause()
 	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "replica").Err())
 	for range unseen {
@@ -95,7 +101,8 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 					unknown.Add(1)
 				default:
 					failed.Add(1)
-					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, new(redis.Error)), "%v", err)
+					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, new(redis.Error)),
+						"%v", err)
 					if errors.Is(err, context.DeadlineExceeded) {
 						return
 					}
@@ -114,7 +121,8 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 	calling.Wait()
 
 	total := before + unseen + int(went.Load())
-	t.Logf("%d granted of %d, %d of them unseen by the replica; answers again %v after the death; %d left open, %d errors meanwhile",
+	t.Logf("%d granted of %d, %d of them unseen by the replica; answers again %v after the death; "+
+		"%d left open, %d errors meanwhile",
 		total, permits, unseen, answeredAgain.Sub(killed).Round(time.Millisecond), unknown.Load(), failed.Load())
 	if knowing {
 		assert.LessOrEqual(t, total, permits)

@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"context"
@@ -15,8 +15,10 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestAStormOfCancelsLeavesExactlyWhatNobodyUsed has callers leave at random moments: before the question goes, while it is under way, as its answer
-// comes, in their sleep, and as they wake up. Whoever was let go has used a permit, and nobody else has.
+// TestAStormOfCancelsLeavesExactlyWhatNobodyUsed has callers leave at random
+// moments: before the question goes, while it is under way, as its answer
+// comes, in their sleep, and as they wake up. Each caller that was let go has
+// used one permit. The others have used none.
 func TestAStormOfCancelsLeavesExactlyWhatNobodyUsed(t *testing.T) {
 	const daily, limiters = 20_000, 4
 	for name, storm := range map[string]struct {
@@ -62,10 +64,12 @@ func TestAStormOfCancelsLeavesExactlyWhatNobodyUsed(t *testing.T) {
 			wg.Wait()
 
 			counting := named(t, redistest.Standalone(t), limiterName, day)
-			require.Eventually(t, func() bool { return status(t, processes[0]).Queued == 0 }, 10*time.Second, 10*time.Millisecond)
+			require.Eventually(t, func() bool { return status(t, processes[0]).Queued == 0 },
+				10*time.Second, 10*time.Millisecond)
 			t.Logf("%d were let go, %d left, %+v", used.Load(), left.Load(), status(t, counting))
 			assert.Positive(t, left.Load())
-			assert.Eventually(t, func() bool { return status(t, counting).Available == daily-int(used.Load()) }, 5*time.Second, 10*time.Millisecond,
+			assert.Eventually(t, func() bool { return status(t, counting).Available == daily-int(used.Load()) },
+				5*time.Second, 10*time.Millisecond,
 				"%d were let go: %+v", used.Load(), status(t, counting))
 		})
 	}

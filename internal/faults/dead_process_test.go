@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"bufio"
@@ -16,12 +16,15 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestADeadProcessDelaysNobody kills another run of this binary, in which this same test queues callers up and waits.
+// TestADeadProcessDelaysNobody kills another run of this binary, in which this
+// same test queues callers up and waits. The queue is two seconds long: time
+// enough for this process to see it and to kill the other.
 func TestADeadProcessDelaysNobody(t *testing.T) {
+	t.Parallel()
 	const (
 		server, name = "FAIRLIMIT_TEST_SERVER", "FAIRLIMIT_TEST_NAME"
-		theirs, ours = 10, 5
-		interval     = 60 * time.Millisecond
+		theirs, ours = 20, 5
+		interval     = 100 * time.Millisecond
 	)
 	quota := fairlimit.Every(interval)
 	if addr := os.Getenv(server); addr != "" {
@@ -30,9 +33,7 @@ func TestADeadProcessDelaysNobody(t *testing.T) {
 		for range theirs {
 			go func() { _ = l.Wait(t.Context()) }()
 		}
-		for status(t, l).Queued < theirs-2 {
-			time.Sleep(time.Millisecond)
-		}
+		require.Eventually(t, func() bool { return status(t, l).Queued >= theirs/2 }, 10*time.Second, time.Millisecond)
 		fmt.Println("queued")
 		select {}
 	}
@@ -49,25 +50,30 @@ func TestADeadProcessDelaysNobody(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "queued\n", line)
 
-	before, err := l.ReserveN(t.Context(), 1)
-	require.NoError(t, err)
+	// The turn is at the slot, or earlier by no more than the call took.
+	reserve := func() (r *fairlimit.Reservation, blur time.Duration) {
+		asked := time.Now()
+		r, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		return r, time.Since(asked) + time.Millisecond
+	}
+	before, blurred := reserve()
 	require.NoError(t, cmd.Process.Kill())
 	require.Error(t, cmd.Wait())
 	left := before.Delay()
 	require.Positive(t, left, "this should be killed before its turns have come")
 
-	previous, blurred := before.Slot(), 10*time.Millisecond
+	previous := before.Slot()
 	for i := range ours {
-		asked := time.Now()
-		r, err := l.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		blur := time.Since(asked) + time.Millisecond // a turn is known to be at its slot or earlier, by as much as the call took
+		r, blur := reserve()
 		assert.InDelta(t, interval, r.Slot().Sub(previous), float64(blur+blurred), "turn %d", i)
 		previous, blurred = r.Slot(), blur
 	}
 	start := time.Now()
 	require.NoError(t, l.Wait(t.Context()))
-	assert.False(t, time.Now().Before(previous.Add(interval-10*time.Millisecond)))
-	t.Logf("killed %v before our turn; the turns after it are %v apart; ours took %v more", left, interval, time.Since(start))
-	require.Eventually(t, func() bool { return status(t, l) == fairlimit.Status{Available: 1} }, 5*time.Second, time.Millisecond, "and then it is idle")
+	assert.False(t, time.Now().Before(previous.Add(interval-blurred)))
+	t.Logf("killed %v before our turn; the turns after it are %v apart; ours took %v more",
+		left, interval, time.Since(start))
+	require.Eventually(t, func() bool { return status(t, l) == fairlimit.Status{Available: 1} },
+		5*time.Second, time.Millisecond, "and then it is idle")
 }

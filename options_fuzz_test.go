@@ -39,13 +39,15 @@ const (
 type combination struct {
 	name, prefix string
 	quota, extra fairlimit.Quota
-	extras       uint8 // further quotas: the first is extra, and each has a Per of a microsecond more than the one before
-	guard        time.Duration
-	maxWait      time.Duration
-	keepAlive    time.Duration
-	maxQueued    int
-	replicas     int
-	has          uint16
+	// Further quotas: the first is extra, and each has a Per of a microsecond
+	// more than the one before.
+	extras    uint8
+	guard     time.Duration
+	maxWait   time.Duration
+	keepAlive time.Duration
+	maxQueued int
+	replicas  int
+	has       uint16
 }
 
 func (c combination) given(option uint16) bool { return c.has&option != 0 }
@@ -95,7 +97,9 @@ func (c combination) options(second fairlimit.Fallback) (opts []fairlimit.Option
 
 // refusal is what the documentation says that New answers: nil for a limiter.
 func (c combination) refusal() error {
-	senseless := func(q fairlimit.Quota) bool { return q.Permits < 1 || q.Per <= 0 || q.Burst < 0 || q.Burst > q.Permits }
+	senseless := func(q fairlimit.Quota) bool {
+		return q.Permits < 1 || q.Per <= 0 || q.Burst < 0 || q.Burst > q.Permits
+	}
 	switch {
 	case c.name == "":
 		return fairlimit.ErrEmptyName
@@ -124,7 +128,8 @@ func (c combination) windowRefusal() error {
 		q.Per < time.Millisecond, q.Per%time.Millisecond != 0, q.Per > century, q.Permits > math.MaxUint32:
 		return fairlimit.ErrUnsupported
 	case c.given(perClient) && c.prefix == "",
-		c.given(hasKeepAlive) && c.keepAlive != 0 && (c.keepAlive < q.Per || c.keepAlive > century || c.keepAlive%time.Millisecond != 0):
+		c.given(hasKeepAlive) && c.keepAlive != 0 &&
+			(c.keepAlive < q.Per || c.keepAlive > century || c.keepAlive%time.Millisecond != 0):
 		return window.ErrInvalidArgument
 	}
 	return nil
@@ -169,15 +174,19 @@ func (c combination) most() int {
 	return most
 }
 
-// FuzzOptions makes limiters of anything. Either New gives the error that the documentation tells of, or a limiter that keeps its quota.
+// FuzzOptions makes limiters of anything. Either New gives the error that the
+// documentation tells of, or a limiter that keeps its quota.
 //
 //	go test -fuzz FuzzOptions .
 func FuzzOptions(f *testing.F) {
 	add := func(c combination) {
-		f.Add(c.name, c.prefix, c.quota.Permits, int64(c.quota.Per), c.quota.Burst, c.extras, c.extra.Permits, int64(c.extra.Per), c.extra.Burst,
+		f.Add(c.name, c.prefix, c.quota.Permits, int64(c.quota.Per), c.quota.Burst, c.extras, c.extra.Permits,
+			int64(c.extra.Per), c.extra.Burst,
 			int64(c.guard), int64(c.maxWait), int64(c.keepAlive), c.maxQueued, c.replicas, c.has)
 	}
-	plain := combination{name: "n", quota: fairlimit.PerSecond(3), extra: fairlimit.PerMinute(20), maxQueued: 1, replicas: 1}
+	plain := combination{
+		name: "n", quota: fairlimit.PerSecond(3), extra: fairlimit.PerMinute(20), maxQueued: 1, replicas: 1,
+	}
 	for option := uint16(1); option <= perClient; option <<= 1 {
 		c := plain
 		c.has = option
@@ -211,16 +220,25 @@ func FuzzOptions(f *testing.F) {
 		c.quota, c.has, c.guard = q, hasGuard, 50*time.Millisecond
 		add(c)
 	}
-	add(combination{name: strings.Repeat("{}\x00ü", 300), prefix: "}{", quota: fairlimit.Every(time.Minute), has: hasPrefix | hasGuard, guard: math.MaxInt64})
-	add(combination{name: "many", quota: fairlimit.PerSecond(5), extra: fairlimit.PerMinute(5), extras: 8, has: hasMaxWait, maxWait: 1})
+	add(combination{
+		name: strings.Repeat("{}\x00ü", 300), prefix: "}{", quota: fairlimit.Every(time.Minute),
+		has: hasPrefix | hasGuard, guard: math.MaxInt64,
+	})
+	add(combination{
+		name: "many", quota: fairlimit.PerSecond(5), extra: fairlimit.PerMinute(5), extras: 8,
+		has: hasMaxWait, maxWait: 1,
+	})
 
-	f.Fuzz(func(t *testing.T, name, prefix string, permits int, per int64, burst int, extras uint8, extraPermits int, extraPer int64, extraBurst int,
+	f.Fuzz(func(t *testing.T, name, prefix string, permits int, per int64, burst int, extras uint8, extraPermits int,
+		extraPer int64, extraBurst int,
 		guard, maxWait, keepAlive int64, maxQueued, replicas int, has uint16,
 	) {
 		c := combination{
 			name: name, prefix: prefix, quota: fairlimit.Quota{Permits: permits, Per: time.Duration(per), Burst: burst},
-			extra: fairlimit.Quota{Permits: extraPermits, Per: time.Duration(extraPer), Burst: extraBurst}, extras: extras,
-			guard: time.Duration(guard), maxWait: time.Duration(maxWait), keepAlive: time.Duration(keepAlive), maxQueued: maxQueued, replicas: replicas, has: has,
+			extra:  fairlimit.Quota{Permits: extraPermits, Per: time.Duration(extraPer), Burst: extraBurst},
+			extras: extras,
+			guard:  time.Duration(guard), maxWait: time.Duration(maxWait), keepAlive: time.Duration(keepAlive),
+			maxQueued: maxQueued, replicas: replicas, has: has,
 		}
 		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { c.check(t, rdb) })
 	})
@@ -270,7 +288,8 @@ func (c combination) check(t *testing.T, rdb *redis.Client) {
 	}
 	for _, q := range append(c.furtherQuotas(), c.quota) {
 		for i := range went[min(q.Permits, len(went)):] {
-			require.GreaterOrEqual(t, went[i+q.Permits].Sub(went[i]), q.Per, "%+v: %d in a window: %v", c, q.Permits+1, went)
+			require.GreaterOrEqual(t, went[i+q.Permits].Sub(went[i]), q.Per,
+				"%+v: %d in a window: %v", c, q.Permits+1, went)
 		}
 	}
 	if c.given(hasGuard) && c.quota.Permits < len(went) {
@@ -279,7 +298,8 @@ func (c combination) check(t *testing.T, rdb *redis.Client) {
 	require.Zero(t, second.permits.Load(), "%+v: Redis answered", c)
 }
 
-// checkWithoutReplicas is for a server that has none: nobody goes but by the fallback.
+// checkWithoutReplicas is for a server without replicas: only the fallback lets
+// anybody go.
 func (c combination) checkWithoutReplicas(t *testing.T, l fairlimit.Limiter, second *likeALimiter) {
 	err := l.Wait(t.Context())
 	if c.given(hasFallback) || c.given(hasFailOpen) {

@@ -1,4 +1,4 @@
-package fairlimit_test
+package faults_test
 
 import (
 	"context"
@@ -14,26 +14,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // losses are all the ways in which a reply can be lost.
 var losses = []redistest.Loss{redistest.Unsent, redistest.Unanswered, redistest.Cut, redistest.CutWithin}
 
-// lossy calls f with every kind of client, with go-redis' default MaxRetries of 3, behind a proxy.
+// lossy calls f with every kind of client, behind a proxy. Each has go-redis'
+// defaults, of which two matter: MaxRetries is 3, and ReadTimeout is 3 s.
 func lossy(t *testing.T, f func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient)) {
 	t.Run("standalone", func(t *testing.T) {
 		t.Parallel()
 		proxy := redistest.StartProxy(t)
-		f(t, proxy, proxy.Client(&redis.Options{Addr: redistest.Standalone(t).Options().Addr, ReadTimeout: time.Second}))
+		addr := redistest.Standalone(t).Options().Addr
+		f(t, proxy, proxy.Client(&redis.Options{Addr: addr}))
 	})
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		proxy := redistest.StartProxy(t)
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: redistest.Cluster(t).Options().Addrs, Dialer: proxy.Dial, ReadTimeout: time.Second,
+			Addrs: redistest.Cluster(t).Options().Addrs, Dialer: proxy.Dial,
 		})
 		t.Cleanup(func() { _ = rdb.Close() })
 		f(t, proxy, rdb)
@@ -52,8 +52,10 @@ func sent(proxy *redistest.Proxy) *atomic.Int64 {
 }
 
 func TestALostReplyConsumesOnceAtMost(t *testing.T) {
-	for name, e := range map[string]fairlimit.Option{"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New)} {
+	t.Parallel()
+	for name, e := range engines() {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
 				for _, how := range losses {
 					l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(10), e)
@@ -80,21 +82,25 @@ func TestALostReplyConsumesOnceAtMost(t *testing.T) {
 }
 
 func TestALostReplyToAScriptSentInFullConsumesOnceAtMost(t *testing.T) {
+	t.Parallel()
 	for _, how := range losses {
 		t.Run(how.String(), func(t *testing.T) {
 			t.Parallel()
 			server, proxy := redistest.StartServer(t), redistest.StartProxy(t)
-			l := limiter(t, proxy.Client(&redis.Options{Addr: server.Addr(), ReadTimeout: time.Second}), fairlimit.PerHour(10))
+			rdb := proxy.Client(&redis.Options{Addr: server.Addr()})
+			l := limiter(t, rdb, fairlimit.PerHour(10))
 			runs := sent(proxy)
 			proxy.Lose(1, "eval", how)
 			require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrOutcomeUnknown)
-			require.Equal(t, int64(2), runs.Load(), "once by its name, which the server does not know, and once in full")
+			require.Equal(t, int64(2), runs.Load(),
+				"once by its name, which the server does not know, and once in full")
 			require.Contains(t, []int{9, 10}, status(t, l).Available)
 		})
 	}
 }
 
 func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
+	t.Parallel()
 	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
 		for _, how := range losses {
 			l := limiter(t, rdb, fairlimit.Quota{Permits: 2, Per: time.Hour})
@@ -114,28 +120,29 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 	})
 }
 
-// TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts: each call that succeeded consumed once, each without an answer once or
-// not at all, and no other anything.
+// TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts:
+// a call that succeeded consumed once. A call without an answer consumed once
+// or not at all. No other call consumed anything.
 func TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen(t *testing.T) {
+	t.Parallel()
 	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
 		const callers, each, permits = 32, 12, 1000
 		name := redistest.Name(t)
 		var ok, unknown atomic.Int64
-		var calling, breaking sync.WaitGroup
-		ctx, stop := context.WithCancel(t.Context())
-		breaking.Go(func() {
-			for i := 0; ctx.Err() == nil; i++ {
-				if how := losses[i%len(losses)]; how != redistest.Unanswered || i < 4 {
-					proxy.Lose(1, "evalsha", how)
-				}
-				time.Sleep(2 * time.Millisecond)
-			}
-		})
+		var calling sync.WaitGroup
+		var began atomic.Int64
 		for i := range callers {
 			l := named(t, rdb, name, fairlimit.PerHour(permits))
 			calling.Go(func() {
 				for range each {
 					time.Sleep(time.Duration(i) * 100 * time.Microsecond)
+					if n := int(began.Add(1)); n%5 < 2 { // a reply may be anybody's
+						how := losses[n%len(losses)]
+						if how == redistest.Unanswered && n > 20 { // which takes time
+							how = redistest.Cut
+						}
+						proxy.Lose(1, "evalsha", how)
+					}
 					switch err := l.Wait(t.Context()); {
 					case err == nil:
 						ok.Add(1)
@@ -148,11 +155,10 @@ func TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen(t *tes
 			})
 		}
 		calling.Wait()
-		stop()
-		breaking.Wait()
 		proxy.Heal()
 		used := int64(permits - status(t, named(t, rdb, name, fairlimit.PerHour(permits))).Available)
-		t.Logf("%d calls: %d succeeded, %d left open, %d replies lost, %d used", callers*each, ok.Load(), unknown.Load(), proxy.Lost(), used)
+		t.Logf("%d calls: %d succeeded, %d left open, %d replies lost, %d used",
+			callers*each, ok.Load(), unknown.Load(), proxy.Lost(), used)
 		assert.Positive(t, unknown.Load(), "this should break something")
 		assert.GreaterOrEqual(t, used, ok.Load())
 		assert.LessOrEqual(t, used, ok.Load()+unknown.Load())

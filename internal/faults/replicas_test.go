@@ -1,0 +1,333 @@
+package faults_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// goes asks until n permits are on the replica. On a busy machine the replica
+// may answer too late, and then the permits are given back.
+func goes(t *testing.T, l fairlimit.Limiter, n int) {
+	t.Helper()
+	err := l.WaitN(t.Context(), n)
+	for end := time.Now().Add(20 * time.Second); errors.Is(err, fairlimit.ErrNotReplicated) && time.Now().Before(end); {
+		err = l.WaitN(t.Context(), n)
+	}
+	assert.NoError(t, err)
+}
+
+func TestAGrantOutlivesItsServer(t *testing.T) {
+	t.Parallel()
+	for name, e := range engines() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary, replica := redistest.Pair(t)
+			name := redistest.Name(t)
+			l, err := fairlimit.New(primary.Client(), name, fairlimit.PerHour(100), e, fairlimit.WithReplicas(1))
+			require.NoError(t, err)
+			for range 20 {
+				goes(t, l, 1)
+			}
+			primary.Kill()
+			require.NoError(t, replica.Client().ReplicaOf(t.Context(), "NO", "ONE").Err())
+			promoted, err := fairlimit.New(replica.Client(), name, fairlimit.PerHour(100), e)
+			require.NoError(t, err)
+			assert.Equal(t, 80, status(t, promoted).Available, "the replica has every turn that was taken")
+		})
+	}
+}
+
+func TestAGrantThatNoReplicaHasIsAnErrorAndGivenBack(t *testing.T) {
+	t.Parallel()
+	for name, e := range engines() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary, replica := redistest.Pair(t)
+			l, err := fairlimit.New(primary.Client(), redistest.Name(t), fairlimit.PerHour(3), e,
+				fairlimit.WithReplicas(1))
+			require.NoError(t, err)
+			goes(t, l, 1)
+
+			replica.Pause()
+			start := time.Now()
+			err = l.WaitN(t.Context(), 2)
+			require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+			assert.Contains(t, err.Error(), "given back")
+			assert.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+			allowed, err := l.Allow(t.Context())
+			require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+			assert.False(t, allowed)
+			if r, ok := l.(fairlimit.Reserver); ok {
+				_, err := r.ReserveN(t.Context(), 1)
+				require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+			}
+			assert.Less(t, time.Since(start), 5*time.Second, "half a second each")
+			assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
+
+			replica.Resume()
+			goes(t, l, 2)
+		})
+	}
+}
+
+func TestMoreReplicasThanThereAreGrantNothing(t *testing.T) {
+	t.Parallel()
+	primary, _ := redistest.Pair(t)
+	l := limiter(t, primary.Client(), fairlimit.PerHour(3), fairlimit.WithReplicas(2))
+	require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrNotReplicated)
+	assert.Equal(t, fairlimit.Status{Available: 3}, status(t, l))
+}
+
+func TestARefusalNeedsNoReplica(t *testing.T) {
+	t.Parallel()
+	for name, e := range engines() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary := redistest.StartServer(t)
+			name := redistest.Name(t)
+			alone, err := fairlimit.New(primary.Client(), name, fairlimit.PerHour(1), e)
+			require.NoError(t, err)
+			require.NoError(t, alone.Wait(t.Context()))
+
+			l, err := fairlimit.New(primary.Client(), name, fairlimit.PerHour(1), e, fairlimit.WithReplicas(1))
+			require.NoError(t, err)
+			allowed, err := l.Allow(t.Context())
+			require.NoError(t, err)
+			assert.False(t, allowed)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			require.ErrorAs(t, l.Wait(ctx), new(*fairlimit.RefusedError))
+		})
+	}
+}
+
+func TestWaitingForReplicasFitsTheClientsTimeout(t *testing.T) {
+	t.Parallel()
+	primary, replica := redistest.Pair(t)
+	proxy := redistest.StartProxy(t)
+	rdb := proxy.Client(&redis.Options{Addr: primary.Addr(), ReadTimeout: 900 * time.Millisecond})
+	l := limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1))
+	var waits [][]string
+	proxy.Watch(func(words []string) {
+		if words[0] == "wait" {
+			waits = append(waits, words)
+		}
+	})
+	replica.Pause()
+	err := l.Wait(t.Context())
+	proxy.Watch(nil)
+	require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+	assert.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+	assert.Contains(t, err.Error(), "450ms")
+	assert.Contains(t, waits, []string{"wait", "1", "450"}, "half of ReadTimeout is for the way")
+}
+
+func TestManyCallersAreOnTheirReplicasTogether(t *testing.T) {
+	t.Parallel()
+	primary, replica := redistest.Pair(t)
+	name := redistest.Name(t)
+	l := named(t, primary.Client(), name, fairlimit.PerHour(1000), fairlimit.WithReplicas(1))
+	var wg sync.WaitGroup
+	for range 300 {
+		wg.Go(func() { goes(t, l, 1) })
+	}
+	wg.Wait()
+	replica.Pause()
+	for range 300 {
+		wg.Go(func() { assert.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrNotReplicated) })
+	}
+	wg.Wait()
+	assert.Equal(t, 700, status(t, l).Available)
+}
+
+// pipelines sees what goes out together, and what alone, and may change what
+// comes back.
+type pipelines struct {
+	together, alone []string
+	after           func(cmds []redis.Cmder)
+}
+
+func (p *pipelines) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (p *pipelines) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.alone = append(p.alone, cmd.Name())
+		return next(ctx, cmd)
+	}
+}
+
+func (p *pipelines) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		var names []string
+		for _, cmd := range cmds {
+			names = append(names, cmd.Name())
+		}
+		p.together = append(p.together, strings.Join(names, " "))
+		err := next(ctx, cmds)
+		p.after(cmds)
+		return err
+	}
+}
+
+func TestScriptAndWaitShareOneConnection(t *testing.T) {
+	t.Parallel()
+	primary, _ := redistest.Pair(t)
+	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr()})
+	defer func() { _ = rdb.Close() }()
+	require.NoError(t, rdb.Ping(t.Context()).Err(), "connecting has a pipeline of its own")
+	seen := &pipelines{after: func([]redis.Cmder) {}}
+	rdb.AddHook(seen)
+	l := limiter(t, rdb, fairlimit.PerHour(10), fairlimit.WithReplicas(1))
+	for range 3 {
+		goes(t, l, 1)
+	}
+	assert.Equal(t, []string{"evalsha wait", "eval wait", "evalsha wait"}, seen.together[:3])
+	assert.NotContains(t, seen.alone, "wait")
+}
+
+// TestWhatWaitRepliesIsNotTakenForTheScripts is with a reply after which a
+// script is sent again.
+func TestWhatWaitRepliesIsNotTakenForTheScripts(t *testing.T) {
+	t.Parallel()
+	primary, _ := redistest.Pair(t)
+	l := limiter(t, primary.Client(), fairlimit.PerHour(10), fairlimit.WithReplicas(1))
+	goes(t, l, 1)
+	seen := &pipelines{after: func(cmds []redis.Cmder) { cmds[1].SetErr(redis.ErrNoScript) }}
+	primary.Client().AddHook(seen)
+	require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrNotReplicated)
+	assert.Equal(t, []string{"evalsha wait"}, seen.together)
+	assert.Equal(t, 9, status(t, l).Available)
+}
+
+func TestAGrantWhoseReplyIsLostIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	primary, _ := redistest.Pair(t)
+	proxy := redistest.StartProxy(t)
+	rdb := proxy.Client(&redis.Options{Addr: primary.Addr()})
+	l := limiter(t, rdb, fairlimit.PerHour(10), fairlimit.WithReplicas(1))
+	goes(t, l, 1)
+	proxy.Lose(1, "evalsha", redistest.Cut)
+	require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrOutcomeUnknown)
+	assert.Equal(t, 8, status(t, l).Available, "it ran once, though the client would retry")
+}
+
+func TestAReplicaThatIsAskedIsNoPrimary(t *testing.T) {
+	t.Parallel()
+	_, replica := redistest.Pair(t)
+	l := limiter(t, replica.Client(), fairlimit.PerHour(3), fairlimit.WithReplicas(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	require.Error(t, l.Wait(ctx))
+}
+
+func TestAnAccountThatMayNotWaitForReplicasGoesNowhere(t *testing.T) {
+	t.Parallel()
+	primary, _ := redistest.Pair(t)
+	all := []any{"acl", "setuser", "caller", "on", ">secret", "~*", "+@all", "-wait"}
+	require.NoError(t, primary.Client().Do(t.Context(), all...).Err())
+	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr(), Username: "caller", Password: "secret"})
+	defer func() { _ = rdb.Close() }()
+	l := limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1))
+	err := l.Wait(t.Context())
+	require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+	assert.Contains(t, err.Error(), "NOPERM")
+	assert.Equal(t, fairlimit.Status{Available: 3}, status(t, l))
+}
+
+func TestAConnectionThatRedisTurnsAwayIsAnErrorOfRedis(t *testing.T) {
+	t.Parallel()
+	primary, _ := redistest.Pair(t)
+	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr(), Username: "nobody", Password: "knows"})
+	defer func() { _ = rdb.Close() }()
+	var refusal redis.Error
+	require.ErrorAs(t, limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1)).Wait(t.Context()), &refusal)
+	assert.Contains(t, refusal.Error(), "WRONGPASS")
+}
+
+func TestAGrantOutlivesAFailoverUnderASentinel(t *testing.T) {
+	t.Parallel()
+	g := redistest.Sentinel(t)
+	l := limiter(t, g.Client, fairlimit.PerHour(100), fairlimit.WithReplicas(1))
+	for range 30 {
+		goes(t, l, 1)
+	}
+	g.Master.Kill()
+	require.Eventually(t, func() bool {
+		s, err := l.Status(t.Context())
+		return err == nil && assert.Equal(t, 70, s.Available)
+	}, 30*time.Second, 50*time.Millisecond)
+	require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrNotReplicated, "what is primary now has no replica")
+}
+
+func TestReplicasOfARing(t *testing.T) {
+	t.Parallel()
+	a, _ := redistest.Pair(t)
+	b, replica := redistest.Pair(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
+	defer func() { _ = ring.Close() }()
+	replica.Pause()
+	outcomes := map[bool]int{}
+	for range 8 {
+		l := limiter(t, ring, fairlimit.PerHour(1), fairlimit.WithReplicas(1))
+		err := l.Wait(t.Context())
+		if err != nil {
+			require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+		}
+		outcomes[err == nil]++
+		assert.Equal(t, err == nil, status(t, l).Available == 0)
+	}
+	require.Len(t, outcomes, 2, "names are spread over both, so that this shows that each waits for its own replicas")
+}
+
+func TestReplicasOfAClusterFollowTheirKey(t *testing.T) {
+	t.Parallel()
+	for name, e := range engines() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := redistest.StartCluster(t)
+			from, to := g.Masters[0], g.Masters[1]
+			newReplica := g.AddReplica(t, to)
+			for _, node := range append(g.Masters, g.Replica, newReplica) { // nobody takes over here
+				require.NoError(t, node.Client().ConfigSet(t.Context(), "cluster-node-timeout", "15000").Err())
+			}
+			queue := servedBy(t, g, from)
+			slot, err := g.Client.ClusterKeySlot(t.Context(), "{"+queue+"}").Result()
+			require.NoError(t, err)
+			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{from.Addr(), to.Addr()}})
+			defer func() { _ = rdb.Close() }()
+			require.NoError(t, rdb.Ping(t.Context()).Err(), "the client knows the cluster as it was")
+			l, err := fairlimit.New(rdb, queue, fairlimit.PerHour(10), e, fairlimit.WithReplicas(1))
+			require.NoError(t, err)
+			setSlot := func(node *redistest.Server, how string, other *redistest.Server) {
+				words := []any{"cluster", "setslot", slot, how, g.ID(t, other)}
+				require.NoError(t, node.Client().Do(t.Context(), words...).Err(), "%v", words)
+			}
+
+			setSlot(to, "importing", from)
+			setSlot(from, "migrating", to)
+			if name == "fair" { // Redis lets nobody ask for several new keys before the slot has moved
+				goes(t, l, 2) // to where it is to ASK
+			}
+			setSlot(to, "node", to)
+			setSlot(from, "node", to)
+			goes(t, l, 3) // to where it has MOVED
+			left := status(t, l).Available
+			assert.Equal(t, map[string]int{"fair": 5, "window": 7}[name], left)
+
+			newReplica.Pause()
+			require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrNotReplicated)
+			assert.Equal(t, left, status(t, l).Available)
+		})
+	}
+}

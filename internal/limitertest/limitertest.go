@@ -1,0 +1,70 @@
+// Package limitertest is what the tests of limiters share: short words for
+// making one, for asking it anything, and for looking at it.
+package limitertest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// New returns a limiter on fair under a name of its own.
+func New(
+	t testing.TB, rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option,
+) fairlimit.Reserver {
+	t.Helper()
+	return Named(t, rdb, redistest.Name(t), quota, opts...)
+}
+
+// Named returns a limiter on fair under the given name. Two of one name share
+// what one limiter has, as two processes would.
+func Named(
+	t testing.TB, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
+) fairlimit.Reserver {
+	t.Helper()
+	l, err := fairlimit.New(rdb, name, quota, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.(fairlimit.Reserver)
+}
+
+// Status returns how the limiter stands. It may be called until the test has
+// cleaned up, when the test's own ctx has ended.
+func Status(t testing.TB, l fairlimit.Limiter) fairlimit.Status {
+	t.Helper()
+	s, err := l.Status(context.WithoutCancel(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Key is the Redis key of a limiter on fair that has the default prefix.
+func Key(name string) string { return "fairlimit:{" + name + "}" }
+
+// Engines are the options that choose an engine, by its name.
+func Engines() map[string]fairlimit.Option {
+	return map[string]fairlimit.Option{
+		"fair":   fairlimit.WithEngine(fair.New),
+		"window": fairlimit.WithEngine(window.New),
+	}
+}
+
+// Calls are all that a limiter can be asked, by the name of the method.
+func Calls(l fairlimit.Reserver) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Wait":     l.Wait,
+		"WaitN":    func(ctx context.Context) error { return l.WaitN(ctx, 2) },
+		"Allow":    func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
+		"Status":   func(ctx context.Context) error { _, err := l.Status(ctx); return err },
+		"Reset":    l.Reset,
+		"ReserveN": func(ctx context.Context) error { _, err := l.ReserveN(ctx, 1); return err },
+	}
+}

@@ -1,0 +1,222 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+func TestNewRefusesWhatMakesNoSense(t *testing.T) {
+	badQuota, badOption, unsupported := fairlimit.ErrInvalidQuota, fairlimit.ErrInvalidOption, fairlimit.ErrUnsupported
+	second := fairlimit.PerSecond(1)
+	burst := func(permits int, per time.Duration, burst int) fairlimit.Quota {
+		return fairlimit.Quota{Permits: permits, Per: per, Burst: burst}
+	}
+	onWindow, endless := fairlimit.WithEngine(window.New), fairlimit.WithGuard(math.MaxInt64)
+	type options = []fairlimit.Option
+	type made struct {
+		rdb   redis.UniversalClient
+		name  string
+		quota fairlimit.Quota
+		opts  options
+		want  error
+	}
+	all := map[string]made{
+		"nil client":         {nil, "n", second, nil, fairlimit.ErrNilClient},
+		"nil *redis.Client":  {(*redis.Client)(nil), "n", second, nil, fairlimit.ErrNilClient},
+		"nil *redis.Ring":    {(*redis.Ring)(nil), "n", second, nil, fairlimit.ErrNilClient},
+		"nil *ClusterClient": {(*redis.ClusterClient)(nil), "n", second, nil, fairlimit.ErrNilClient},
+		"empty name":         {nowhere(t), "", second, nil, fairlimit.ErrEmptyName},
+	}
+	for name, c := range map[string]struct {
+		quota fairlimit.Quota
+		opts  options
+		want  error
+	}{
+		"zero quota":                   {fairlimit.Quota{}, nil, badQuota},
+		"no permits":                   {fairlimit.PerSecond(0), nil, badQuota},
+		"negative permits":             {fairlimit.PerMinute(-1), nil, badQuota},
+		"zero Per":                     {fairlimit.Every(0), nil, badQuota},
+		"negative Per":                 {fairlimit.Every(-time.Second), nil, badQuota},
+		"negative Burst":               {burst(5, time.Second, -1), nil, badQuota},
+		"Burst over Permits":           {burst(5, time.Second, 6), nil, badQuota},
+		"Per too long":                 {fairlimit.Every(math.MaxInt64), nil, unsupported},
+		"Per too long, on window":      {fairlimit.Every(math.MaxInt64), options{onWindow}, unsupported},
+		"Per too long with guard":      {fairlimit.Every(math.MaxInt64), options{endless}, unsupported},
+		"guard too long":               {second, options{endless}, unsupported},
+		"too many permits":             {fairlimit.PerHour(math.MaxInt), nil, unsupported},
+		"too many permits, on window":  {fairlimit.PerHour(math.MaxInt), options{onWindow}, unsupported},
+		"Burst in no time":             {burst(1000, 10*time.Microsecond, 1), nil, unsupported},
+		"Burst, on window":             {burst(5, time.Second, 1), options{onWindow}, unsupported},
+		"further quota, on window":     {second, options{onWindow, fairlimit.WithExtraQuota(second)}, unsupported},
+		"guard, on window":             {second, options{onWindow, fairlimit.WithGuard(1)}, unsupported},
+		"Per of less than 1 ms, there": {fairlimit.Every(time.Microsecond), options{onWindow}, unsupported},
+		"nil option":                   {second, options{nil}, badOption},
+		"nil engine":                   {second, options{fairlimit.WithEngine(nil)}, badOption},
+		"negative max wait":            {second, options{fairlimit.WithMaxWait(-1)}, badOption},
+		"negative guard":               {second, options{fairlimit.WithGuard(-1)}, badOption},
+		"zero further quota":           {second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, badQuota},
+	} {
+		all[name] = made{nowhere(t), "n", c.quota, c.opts, c.want}
+	}
+	for name, c := range all {
+		t.Run(name, func(t *testing.T) {
+			l, err := fairlimit.New(c.rdb, c.name, c.quota, c.opts...)
+			require.ErrorIs(t, err, c.want)
+			assert.Nil(t, l)
+			assert.Contains(t, err.Error(), "fairlimit: ")
+			for _, other := range []error{
+				fairlimit.ErrNilClient, fairlimit.ErrEmptyName, badQuota, badOption, unsupported, fairlimit.ErrState,
+				fairlimit.ErrInvalidPermits, fairlimit.ErrExceedsQuota, fairlimit.ErrOutcomeUnknown,
+			} {
+				assert.Equal(t, other == c.want, errors.Is(err, other), "%v", other)
+			}
+		})
+	}
+}
+
+func TestAnEngineMayRefuseToBeBuilt(t *testing.T) {
+	fails := func(engine.Config) (engine.Engine, error) { return nil, assert.AnError }
+	_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(fails))
+	require.ErrorIs(t, err, assert.AnError)
+	lazy := func(engine.Config) (engine.Engine, error) { return nil, nil }
+	_, err = fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(lazy))
+	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
+}
+
+func TestBadNumbersOfPermitsAreErrors(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(3), e)
+		require.NoError(t, err)
+		for n, want := range map[int]error{
+			0: fairlimit.ErrInvalidPermits, -1: fairlimit.ErrInvalidPermits, math.MinInt: fairlimit.ErrInvalidPermits,
+			4: fairlimit.ErrExceedsQuota, math.MaxInt: fairlimit.ErrExceedsQuota,
+		} {
+			require.ErrorIs(t, l.WaitN(t.Context(), n), want, "WaitN(%d)", n)
+			allowed, err := l.AllowN(t.Context(), n)
+			require.ErrorIs(t, err, want, "AllowN(%d)", n)
+			require.False(t, allowed)
+			if r, ok := l.(fairlimit.Reserver); ok {
+				_, err = r.ReserveN(t.Context(), n)
+				require.ErrorIs(t, err, want, "ReserveN(%d)", n)
+			}
+		}
+		assert.Equal(t, fairlimit.Status{Available: 3}, status(t, l))
+	})
+}
+
+func TestAForeignKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		name := redistest.Name(t)
+		key := limitertest.Key(name)
+		l := named(t, rdb, name, fairlimit.PerSecond(1))
+		for what, put := range map[string]func() error{
+			"list":      func() error { return rdb.LPush(t.Context(), key, "x").Err() },
+			"hash":      func() error { return rdb.HSet(t.Context(), key, "x", "y").Err() },
+			"text":      func() error { return rdb.Set(t.Context(), key, "x", time.Hour).Err() },
+			"no expiry": func() error { return rdb.Set(t.Context(), key, "fair1", 0).Err() },
+		} {
+			require.NoError(t, rdb.Del(t.Context(), key).Err())
+			require.NoError(t, put())
+			before, err := rdb.Type(t.Context(), key).Result()
+			require.NoError(t, err)
+			require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrState, what)
+			allowed, err := l.Allow(t.Context())
+			require.ErrorIs(t, err, fairlimit.ErrState, what)
+			require.False(t, allowed)
+			_, err = l.Status(t.Context())
+			require.ErrorIs(t, err, fairlimit.ErrState, what)
+			after, err := rdb.Type(t.Context(), key).Result()
+			require.NoError(t, err)
+			require.Equal(t, before, after)
+			require.NoError(t, l.Reset(t.Context()))
+			require.NoError(t, l.Wait(t.Context()))
+		}
+	})
+}
+
+func TestOddNamesWork(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
+		for _, odd := range []string{
+			" ", "{", "}", "{}", "}{", "a{b}c", "a b\tc\n", "\x00\xff", "%s%d",
+			strings.Repeat("k", 1024),
+		} {
+			l, err := fairlimit.New(rdb, odd+redistest.Name(t), fairlimit.PerHour(1), e)
+			require.NoError(t, err, "%q", odd)
+			require.NoError(t, l.Wait(t.Context()), "%q", odd)
+			allowed, err := l.Allow(t.Context())
+			require.NoError(t, err, "%q", odd)
+			assert.False(t, allowed, "%q", odd)
+		}
+	})
+}
+
+func TestANilCtxPanicsAsEverywhere(t *testing.T) {
+	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1))
+	require.NoError(t, err)
+	var none context.Context
+	assert.Panics(t, func() { _ = l.Wait(none) })
+}
+
+func TestAllowTakesNowOrLeavesNothing(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)
+		require.NoError(t, err)
+		allowed := func(n int) bool {
+			ok, err := l.AllowN(t.Context(), n)
+			require.NoError(t, err)
+			return ok
+		}
+		assert.True(t, allowed(3))
+		for range 10 {
+			assert.False(t, allowed(3))
+		}
+		assert.True(t, allowed(2))
+		ok, err := l.Allow(t.Context())
+		require.NoError(t, err)
+		assert.False(t, ok)
+		assert.Zero(t, status(t, l).Queued)
+	})
+}
+
+func TestStatusTellsWhatTheNextCallerFinds(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := limiter(t, rdb, fairlimit.Quota{Permits: 4, Per: 10 * time.Second, Burst: 2})
+		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l), "a burst goes at once")
+		require.NoError(t, l.WaitN(t.Context(), 2))
+		assert.Equal(t, fairlimit.Status{Delay: 5 * time.Second}, status(t, l))
+		_, err := l.ReserveN(t.Context(), 2)
+		require.NoError(t, err)
+		assert.Equal(t, fairlimit.Status{Queued: 2, Delay: 10 * time.Second}, status(t, l))
+
+		time.Sleep(5 * time.Second)
+		assert.Equal(t, fairlimit.Status{Delay: 5 * time.Second}, status(t, l))
+		require.NoError(t, l.Reset(t.Context()))
+		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
+	})
+}
+
+func TestResetLetsTheNextCallerGo(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(2), e)
+		require.NoError(t, err)
+		require.NoError(t, l.Reset(t.Context()), "an idle limiter, too")
+		require.NoError(t, l.WaitN(t.Context(), 2))
+		require.NoError(t, l.Reset(t.Context()))
+		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
+		require.NoError(t, l.WaitN(t.Context(), 2))
+	})
+}

@@ -1,0 +1,34 @@
+package fairlimit_test
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// TestMain holds the whole binary to what a limiter promises: no goroutine is
+// left when nobody uses it.
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// The words that all tests of limiters share.
+var (
+	limiter = limitertest.New
+	named   = limitertest.Named
+	status  = limitertest.Status
+	calls   = limitertest.Calls
+	engines = limitertest.Engines
+	nowhere = redistest.Nowhere
+)
+
+// onBoth runs f with each engine on each kind of server.
+func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option)) {
+	for name, e := range engines() {
+		t.Run(name, func(t *testing.T) {
+			redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) { f(t, rdb, e) })
+		})
+	}
+}
