@@ -14,7 +14,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/trial"
 )
 
-// bed is where engines are put to the test: on this machine, or in virtual time.
+// bed is where engines are put to the test: on this machine, or in virtual
+// time.
 type bed interface {
 	// prepare gets ready for a round; done ends what it has begun.
 	prepare(ctx context.Context, r round) (run runner, done func(), err error)
@@ -70,7 +71,8 @@ func (m machine) prepare(ctx context.Context, r round) (run runner, done func(),
 	}, done, nil
 }
 
-// try makes each engine once, so that a quota one of them cannot hold is told before anything is measured.
+// try makes each engine once, so that a quota one of them cannot hold is told
+// before anything is measured.
 func (p plan) try(server *backend.Backend) error {
 	for _, r := range p.rounds {
 		for _, e := range p.engines {

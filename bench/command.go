@@ -14,7 +14,8 @@ func commandLine(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// withoutPassword takes it out of an address, which may stand behind its flag and a sign of equality.
+// withoutPassword takes it out of an address, which may stand behind its flag
+// and a sign of equality.
 func withoutPassword(arg string) string {
 	flag, address, behindFlag := "", arg, false
 	if strings.HasPrefix(arg, "-") {

@@ -70,7 +70,8 @@ A scenario may have clients, callers, a quota or a guard of its own (-list shows
 
 `
 
-// readFlags sets the flags that the arguments name. What -h prints, the intro and the flags, goes to help, and the error is flag.ErrHelp.
+// readFlags sets the flags that the arguments name. What -h prints, the intro
+// and the flags, goes to help, and the error is flag.ErrHelp.
 func readFlags(flags *flag.FlagSet, args []string, intro string, help io.Writer) error {
 	flags.SetOutput(io.Discard)
 	switch err := flags.Parse(args); {
@@ -87,7 +88,8 @@ func readFlags(flags *flag.FlagSet, args []string, intro string, help io.Writer)
 	return nil
 }
 
-// durationVar defines a flag for a length of time. What is there is its default.
+// durationVar defines a flag for a length of time. What is there is its
+// default.
 func durationVar(flags *flag.FlagSet, d *time.Duration, name, usage string) {
 	flags.Var((*duration)(d), name, usage)
 }
@@ -109,7 +111,8 @@ func (d *duration) Set(text string) error {
 	return errors.New("want a length of time, such as 500ms, 4s or 1h30m")
 }
 
-// parse reads the command line. What -h prints goes to help, and the error is flag.ErrHelp.
+// parse reads the command line. What -h prints goes to help, and the error is
+// flag.ErrHelp.
 func parse(args []string, help io.Writer) (p plan, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare, or all")
@@ -165,7 +168,8 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	return p, nil
 }
 
-// loadOf is the scenario's own load, but for what the flags that were given say.
+// loadOf is the scenario's own load, but for what the flags that were given
+// say.
 func loadOf(s scenario.Scenario, asked load.Load, given map[string]bool) load.Load {
 	l := s.Load.Or(load.Default)
 	if given["quota"] {

@@ -1,5 +1,7 @@
-// Command bench shows who is fair: it puts callers in many processes under one quota, lets them call an upstream that keeps a strict log, and
-// reports what that upstream saw. Its sub-command speed shows what the library costs, and soak whether it keeps its promises while things break.
+// Command bench shows who is fair: it puts callers in many processes under one
+// quota, lets them call an upstream that keeps a strict log, and reports what
+// that upstream saw. Its sub-command speed shows what the library costs, and
+// soak whether it keeps its promises while things break.
 package main
 
 import (
@@ -23,7 +25,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
 
-// asClient, set in the environment, makes this program one of its own client processes.
+// asClient, set in the environment, makes this program one of its own client
+// processes.
 const asClient = "FAIRLIMIT_BENCH_CLIENT"
 
 // asSimulator makes it the process in which a simulation runs.

@@ -15,8 +15,9 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/trial"
 )
 
-// measure runs every scenario on every engine and reports each scenario as soon as it is through. It counts what went wrong on the way; an error
-// is for what cannot be done at all.
+// measure runs every scenario on every engine and reports each scenario as soon
+// as it is through. It counts what went wrong on the way; an error is for what
+// cannot be done at all.
 func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, err error) {
 	figures, table, err := outputs(p.json, stdout, stderr)
 	if err != nil {
@@ -68,7 +69,8 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 	return faults, err
 }
 
-// measure puts each engine through the round. When ctx ends, it returns what there is until then.
+// measure puts each engine through the round. When ctx ends, it returns what
+// there is until then.
 func (r round) measure(ctx context.Context, all []engines.Engine, bed bed, display *progress.Progress) (results []*trial.Result, err error) {
 	run, done, err := bed.prepare(ctx, r)
 	if err != nil {
@@ -95,7 +97,8 @@ func (r round) measure(ctx context.Context, all []engines.Engine, bed bed, displ
 	return results, nil
 }
 
-// outputs are where the figures and the table go. Where standard output is for the figures, the table goes to standard error.
+// outputs are where the figures and the table go. Where standard output is for
+// the figures, the table goes to standard error.
 func outputs(path string, stdout, stderr *os.File) (figures io.WriteCloser, table io.Writer, err error) {
 	switch path {
 	case "":

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// every runs all scenarios for a second each on one engine, and returns them by name.
+// every runs all scenarios for a second each on one engine, and returns them by
+// name.
 func every(t *testing.T, engine string) map[string]figures {
 	t.Helper()
 	p := bench(t.Context(), t, "-scenario", "all", "-engines", engine, "-json", "-", "-quota", "10/200ms", "-duration", "1s", "-clients", "2")

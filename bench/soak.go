@@ -27,7 +27,8 @@ type soakPlan struct {
 	json string
 }
 
-// parseSoak reads the command line behind "soak". What -h prints goes to help, and the error is flag.ErrHelp.
+// parseSoak reads the command line behind "soak". What -h prints goes to help,
+// and the error is flag.ErrHelp.
 func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
 	p.run.Duration = 3 * time.Minute
@@ -46,7 +47,8 @@ func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 	return p, nil
 }
 
-// runSoak is the command "soak". It ends with an error only where a promise was broken.
+// runSoak is the command "soak". It ends with an error only where a promise was
+// broken.
 func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	p, err := parseSoak(args, stdout)
 	switch {

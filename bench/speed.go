@@ -30,7 +30,8 @@ type speedPlan struct {
 	json string
 }
 
-// parseSpeed reads the command line behind "speed". What -h prints goes to help, and the error is flag.ErrHelp.
+// parseSpeed reads the command line behind "speed". What -h prints goes to
+// help, and the error is flag.ErrHelp.
 func parseSpeed(args []string, help io.Writer) (p speedPlan, err error) {
 	flags := flag.NewFlagSet("bench speed", flag.ContinueOnError)
 	flags.StringVar(&p.run.Redis, "redis", "", "`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")

@@ -1,4 +1,5 @@
-// Package backend is the Redis under the engines: an embedded one, or one that is given.
+// Package backend is the Redis under the engines: an embedded one, or one that
+// is given.
 package backend
 
 import (
@@ -18,7 +19,8 @@ import (
 // patience is how long a server may take to answer at first.
 const patience = 3 * time.Second
 
-// What goes wrong is told once, by whoever asked. The switch is the whole program's, and must not be touched once there are clients.
+// What goes wrong is told once, by whoever asked. The switch is the whole
+// program's, and must not be touched once there are clients.
 func init() { logging.Disable() }
 
 // Backend is a server that answers.
@@ -69,8 +71,9 @@ func (b *Backend) Client() *redis.Client { return b.client }
 // Close ends the embedded server, or the connection to the given one.
 func (b *Backend) Close() { b.close() }
 
-// Connect returns a client of the server at host:port, or at a redis:// URL, once the server has answered. If via is not empty, it is the
-// host:port that the client connects to instead.
+// Connect returns a client of the server at host:port, or at a redis:// URL,
+// once the server has answered. If via is not empty, it is the host:port that
+// the client connects to instead.
 func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
 	options := &redis.Options{Addr: addr}
 	if strings.Contains(addr, "://") {
@@ -92,7 +95,8 @@ func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
 	return client, nil
 }
 
-// Calls is how many commands of the engines' kind the server has worked off in its life; false where the server does not count.
+// Calls is how many commands of the engines' kind the server has worked off in
+// its life; false where the server does not count.
 func (b *Backend) Calls(ctx context.Context) (int, bool) {
 	info, err := b.client.InfoMap(ctx, "commandstats").Result()
 	if err != nil || b.restart != nil { // a restart sets the counter back
@@ -112,7 +116,8 @@ func (b *Backend) Calls(ctx context.Context) (int, bool) {
 	return total, true
 }
 
-// Remove deletes what a run has left behind, each key on its own, as a Cluster wants it.
+// Remove deletes what a run has left behind, each key on its own, as a Cluster
+// wants it.
 func (b *Backend) Remove(ctx context.Context, keys []string) error {
 	for _, key := range keys {
 		if err := b.client.Del(ctx, key).Err(); err != nil {

@@ -12,9 +12,11 @@ import (
 // ErrNotOurs says that a server cannot be restarted.
 var ErrNotOurs = errors.New("it is not the benchmark's to restart")
 
-// Own returns a server of the same kind that is ours to restart: it loses what it holds, as any Redis without persistence. For the embedded
-// one that is another embedded one; for one that was given, a redis-server process on a free port of the loopback interface. Where none is
-// installed, the error matches ErrNotOurs.
+// Own returns a server of the same kind that is ours to restart: it loses what
+// it holds, as any Redis without persistence. For the embedded one that is
+// another embedded one; for one that was given, a redis-server process on a
+// free port of the loopback interface. Where none is installed, the error
+// matches ErrNotOurs.
 func (b *Backend) Own(ctx context.Context) (*Backend, error) {
 	if b.Addr == b.embedded {
 		return ownEmbedded()
@@ -22,7 +24,8 @@ func (b *Backend) Own(ctx context.Context) (*Backend, error) {
 	return ownServer(ctx)
 }
 
-// Restart ends the server, and starts an empty one at the same address after a while.
+// Restart ends the server, and starts an empty one at the same address after a
+// while.
 func (b *Backend) Restart(ctx context.Context, away time.Duration) error {
 	if b.restart == nil {
 		return fmt.Errorf("the Redis at %s: %w", b.Addr, ErrNotOurs)

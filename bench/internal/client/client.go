@@ -1,4 +1,5 @@
-// Package client is a process that calls: it gets a job, connects, says that it is ready, begins when told to, and tells of every call.
+// Package client is a process that calls: it gets a job, connects, says that it
+// is ready, begins when told to, and tells of every call.
 package client
 
 import (
@@ -26,7 +27,8 @@ const patience = 10 * time.Second
 // errAbandoned: the parent is gone.
 var errAbandoned = errors.New("the orders ended before the job did")
 
-// Run is the life of the process. It returns when the job is done or the orders end, whichever comes first.
+// Run is the life of the process. It returns when the job is done or the orders
+// end, whichever comes first.
 func Run(orders io.Reader, news io.Writer) error {
 	heard, said := hear(orders), newSpeaker(news)
 	err := work(heard, said)
@@ -116,7 +118,8 @@ func assemble(job wire.Job, news *speaker) (*crew, error) {
 	return c, nil
 }
 
-// begin lets all callers go at the given moment. The channel is closed when the last one is home.
+// begin lets all callers go at the given moment. The channel is closed when the
+// last one is home.
 func (c *crew) begin(ctx context.Context, at time.Duration) <-chan struct{} {
 	var callers sync.WaitGroup
 	for number := range c.job.Callers {

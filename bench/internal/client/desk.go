@@ -13,7 +13,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/wire"
 )
 
-// afterFailure is how long a caller pauses when the limiter could not be asked, so that an outage is not a busy loop.
+// afterFailure is how long a caller pauses when the limiter could not be asked,
+// so that an outage is not a busy loop.
 const afterFailure = 50 * time.Millisecond
 
 // desk is where one caller makes its calls, and where they are written down.
@@ -30,7 +31,8 @@ func (d *desk) call(ctx context.Context, n int) bool {
 	turn, err := d.limiter.Acquire(ctx, d.number, n)
 	c.Ended, c.Turn, c.Outcome = monotime.Now(), turn, Outcome(d.run, ctx, err)
 	if err == nil {
-		// The permit is spent: the call is made even if the run has ended meanwhile.
+		// The permit is spent: the call is made even if the run has ended
+		// meanwhile.
 		err = d.visitors[d.number].Visit(context.WithoutCancel(ctx), upstream.Arrival{
 			Client: c.Client, Caller: c.Caller, Seq: c.Seq, Permits: n, Called: c.Called,
 		})

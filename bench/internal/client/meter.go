@@ -7,7 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// meter counts the commands that this process sends, for servers that do not count them.
+// meter counts the commands that this process sends, for servers that do not
+// count them.
 type meter struct{ sent atomic.Int64 }
 
 var _ redis.Hook = (*meter)(nil)

@@ -25,7 +25,8 @@ func hear(orders io.Reader) <-chan wire.Order {
 	return heard
 }
 
-// speaker writes the news from a goroutine of its own, so that no caller waits for the pipe.
+// speaker writes the news from a goroutine of its own, so that no caller waits
+// for the pipe.
 type speaker struct {
 	queue chan wire.News
 	last  chan struct{} // closed when nothing more is to be said

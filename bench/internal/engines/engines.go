@@ -1,5 +1,6 @@
-// Package engines is the table of what can be put under load. Each entry makes one thing a caller can ask for its turn; nothing else in the
-// benchmark knows the engines apart.
+// Package engines is the table of what can be put under load. Each entry makes
+// one thing a caller can ask for its turn; nothing else in the benchmark knows
+// the engines apart.
 package engines
 
 import (
@@ -12,10 +13,12 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 )
 
-// Acquirer lets callers through, each at its turn. It is used by all callers of a process at once.
+// Acquirer lets callers through, each at its turn. It is used by all callers of
+// a process at once.
 type Acquirer interface {
-	// Acquire returns nil when the caller, a number below the process's callers, may go with n permits. The turn is nil where nothing is known
-	// of it.
+	// Acquire returns nil when the caller, a number below the process's
+	// callers, may go with n permits. The turn is nil where nothing is known of
+	// it.
 	Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error)
 }
 

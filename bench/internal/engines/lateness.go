@@ -7,12 +7,14 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Lateness is by how much the timer of a caller is late that goes off in a while.
+// Lateness is by how much the timer of a caller is late that goes off in a
+// while.
 type Lateness func(caller int, in time.Duration) time.Duration
 
 type latenessKey struct{}
 
-// WithLateness makes timers late that are not late by themselves, those of a simulation.
+// WithLateness makes timers late that are not late by themselves, those of a
+// simulation.
 func WithLateness(ctx context.Context, late Lateness) context.Context {
 	return context.WithValue(ctx, latenessKey{}, late)
 }

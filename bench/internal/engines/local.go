@@ -13,7 +13,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 )
 
-// ErrRefused says that an engine refused a caller at once because its turn would come after its deadline.
+// ErrRefused says that an engine refused a caller at once because its turn
+// would come after its deadline.
 var ErrRefused = errors.New("refused: the turn would come too late")
 
 var localEngine = Engine{
@@ -29,7 +30,8 @@ var localEngine = Engine{
 // local knows how many processes there are and nothing else of them.
 type local struct{ limiter *rate.Limiter }
 
-// Acquire takes what is more than this process's share at once in several pieces, for there is no other way.
+// Acquire takes what is more than this process's share at once in several
+// pieces, for there is no other way.
 func (l *local) Acquire(ctx context.Context, _, n int) (*metrics.Turn, error) {
 	for n > 0 {
 		piece := min(n, l.limiter.Burst())

@@ -13,11 +13,15 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// recorder is a limiter of this library whose callers call Wait, as users do, and which notes on the side what the engine told each of them.
+// recorder is a limiter of this library whose callers call Wait, as users do,
+// and which notes on the side what the engine told each of them.
 //
-// The limiter puts the questions of many callers into one, so the recorder must know a caller by its request. Each caller's ctx has a deadline
-// that no other's has, its own or one weeks ahead, and the limiter makes the request's MaxWait of it; the ctx of the question is that
-// of its first caller. Together they tell who asks. The engine is then asked what it would be without the recorder.
+// The limiter puts the questions of many callers into one, so the recorder must
+// know a caller by its request. Each caller's ctx has a deadline that no
+// other's has, its own or one weeks ahead, and the limiter makes the request's
+// MaxWait of it; the ctx of the question is that of its first caller. Together
+// they tell who asks. The engine is then asked what it would be without the
+// recorder.
 type recorder struct {
 	limiter fairlimit.Limiter
 	notes   *notes
@@ -48,7 +52,8 @@ func (r *recorder) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, e
 	return r.notes.leave(caller, tag.at), err
 }
 
-// nameTag is a ctx with a deadline that tells who asks. No timer stands behind it but that of the ctx that it is put on.
+// nameTag is a ctx with a deadline that tells who asks. No timer stands behind
+// it but that of the ctx that it is put on.
 type nameTag struct {
 	context.Context
 	at time.Time
@@ -69,7 +74,8 @@ func (t nameTag) Value(key any) any {
 // ahead is where the deadlines of those lie who have none.
 const ahead = 1000 * time.Hour
 
-// notes are who asks, and the turns that callers were told and have not yet taken.
+// notes are who asks, and the turns that callers were told and have not yet
+// taken.
 type notes struct {
 	began time.Time
 	now   func() time.Duration
@@ -109,8 +115,9 @@ func (n *notes) leave(caller int, deadline time.Time) *metrics.Turn {
 // nobody asks without a name tag.
 const nobody = -1
 
-// read says who asks, and returns the requests as they are without name tags. All MaxWaits of a question are counted from one moment,
-// which the first caller's tag tells.
+// read says who asks, and returns the requests as they are without name tags.
+// All MaxWaits of a question are counted from one moment, which the first
+// caller's tag tells.
 func (n *notes) read(ctx context.Context, requests []engine.Request) (plain []engine.Request, callers []int) {
 	first, _ := ctx.Value(tagged{}).(time.Time)
 	moment := first.Sub(n.began) - requests[0].MaxWait

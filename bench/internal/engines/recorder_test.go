@@ -15,7 +15,8 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// tens grants the k-th question it is ever asked a wait of k tens of milliseconds, starting with 0.
+// tens grants the k-th question it is ever asked a wait of k tens of
+// milliseconds, starting with 0.
 type tens struct {
 	engine.Engine
 	mu    sync.Mutex

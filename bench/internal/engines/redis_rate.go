@@ -27,7 +27,8 @@ var redisRateEngine = Engine{
 	Keys: func(name string) []string { return []string{"rate:" + name} },
 }
 
-// redisRate waits as a program does that has only "not now, perhaps in d": nobody is in a queue, and who asks first after d gets it.
+// redisRate waits as a program does that has only "not now, perhaps in d":
+// nobody is in a queue, and who asks first after d gets it.
 type redisRate struct {
 	limiter *redis_rate.Limiter
 	name    string

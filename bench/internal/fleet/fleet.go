@@ -1,5 +1,6 @@
-// Package fleet starts the client processes and ends them. None outlives its fleet: their orders come through a pipe that ends with the parent,
-// whatever ends the parent.
+// Package fleet starts the client processes and ends them. None outlives its
+// fleet: their orders come through a pipe that ends with the parent, whatever
+// ends the parent.
 package fleet
 
 import (
@@ -15,7 +16,8 @@ import (
 )
 
 const (
-	// homecoming is how long a client may take to end after it was told to stop.
+	// homecoming is how long a client may take to end after it was told to
+	// stop.
 	homecoming = 10 * time.Second
 
 	// patience is how long it may take until all clients are ready.
@@ -28,7 +30,8 @@ type Fleet struct {
 	died      chan error
 }
 
-// Launch starts a process for each job and returns when all are ready to begin. The caller closes the fleet.
+// Launch starts a process for each job and returns when all are ready to begin.
+// The caller closes the fleet.
 func Launch(ctx context.Context, command func() *exec.Cmd, jobs []wire.Job) (*Fleet, error) {
 	f := &Fleet{died: make(chan error, len(jobs))}
 	for _, job := range jobs {
@@ -109,7 +112,8 @@ func (f *Fleet) Close() error {
 // Clients is how many there are.
 func (f *Fleet) Clients() int { return len(f.processes) }
 
-// Kill ends a client with no time to put anything in order, and returns when it has ended. Died does not tell of it.
+// Kill ends a client with no time to put anything in order, and returns when it
+// has ended. Died does not tell of it.
 func (f *Fleet) Kill(client int) error {
 	p := f.processes[client]
 	p.condemned.Store(true)

@@ -16,7 +16,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/wire"
 )
 
-// behave, in the environment, makes the test binary a client that behaves in this way.
+// behave, in the environment, makes the test binary a client that behaves in
+// this way.
 const behave = "FAIRLIMIT_BENCH_TEST_CLIENT"
 
 func TestMain(m *testing.M) {

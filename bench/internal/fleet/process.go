@@ -104,7 +104,8 @@ func (p *process) told() account {
 	return p.account
 }
 
-// why is the best account there is of an early end: its own words, the end of its standard error, its exit status.
+// why is the best account there is of an early end: its own words, the end of
+// its standard error, its exit status.
 func (p *process) why(told account, exit error) string {
 	if told.failed != "" {
 		return told.failed

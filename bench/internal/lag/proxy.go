@@ -1,4 +1,5 @@
-// Package lag stands between clients and a server and holds up what the server answers.
+// Package lag stands between clients and a server and holds up what the server
+// answers.
 package lag
 
 import (
@@ -24,7 +25,8 @@ type Proxy struct {
 	all    sync.WaitGroup
 }
 
-// Open listens on loopback for clients of the server that dial reaches. Each of the server's answers is held up for as long as draw says.
+// Open listens on loopback for clients of the server that dial reaches. Each of
+// the server's answers is held up for as long as draw says.
 func Open(dial func() (net.Conn, error), draw func(*rand.Rand) time.Duration, seed uint64) (*Proxy, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -78,7 +80,8 @@ func (p *Proxy) accept() {
 	}
 }
 
-// holdUp passes on one answer after the other. A client that asks one thing at a time is never held up for two answers at once.
+// holdUp passes on one answer after the other. A client that asks one thing at
+// a time is never held up for two answers at once.
 func (p *Proxy) holdUp(client io.Writer, server io.Reader, rng *rand.Rand) {
 	answer := make([]byte, 64<<10)
 	for {

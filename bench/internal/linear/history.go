@@ -13,7 +13,8 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// History is what callers asked of a queue, when, and what they were answered. Its methods may be called by any goroutine.
+// History is what callers asked of a queue, when, and what they were answered.
+// Its methods may be called by any goroutine.
 type History struct {
 	windows []window
 	began   time.Time
@@ -23,7 +24,8 @@ type History struct {
 	lost  int
 }
 
-// Begin begins the history of a queue that nobody has asked before. The quotas are those of its callers; they have no Burst.
+// Begin begins the history of a queue that nobody has asked before. The quotas
+// are those of its callers; they have no Burst.
 func Begin(quotas ...engine.Quota) *History {
 	h := &History{began: time.Now()}
 	for _, q := range quotas {
@@ -32,7 +34,8 @@ func Begin(quotas ...engine.Quota) *History {
 	return h
 }
 
-// Take asks the engine and notes it. An error that leaves the outcome open is noted, not returned; one that does not means that nothing was done.
+// Take asks the engine and notes it. An error that leaves the outcome open is
+// noted, not returned; one that does not means that nothing was done.
 func (h *History) Take(ctx context.Context, caller int, e engine.Engine, requests ...engine.Request) ([]engine.Answer, error) {
 	call := h.now()
 	told, err := e.Take(ctx, requests)
@@ -53,7 +56,8 @@ func (h *History) Lost() (lost, of int) {
 	return h.lost, len(h.calls)
 }
 
-// Check looks for an order that the definition allows, for so long. Illegal says that there is none, Unknown that the time was too short.
+// Check looks for an order that the definition allows, for so long. Illegal
+// says that there is none, Unknown that the time was too short.
 func (h *History) Check(patience time.Duration) porcupine.CheckResult {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -29,7 +29,8 @@ var (
 	seed      = flag.Uint64("seed", 1, "of the first history")
 )
 
-// patience is for one history. The more calls are of unknown outcome, as many are on a machine that stands still now and then, the longer it takes.
+// patience is for one history. The more calls are of unknown outcome, as many
+// are on a machine that stands still now and then, the longer it takes.
 const patience = 3 * time.Second
 
 // play is a way to use a queue.
@@ -43,7 +44,8 @@ type play struct {
 	build     func(engine.Engine) engine.Engine
 }
 
-// idle is a queue that is empty at times, so that slots depend on when they are asked for. Of calls that are lost there nothing can be said.
+// idle is a queue that is empty at times, so that slots depend on when they are
+// asked for. Of calls that are lost there nothing can be said.
 var idle = play{
 	quotas:  []engine.Quota{{Permits: 3, Per: 9 * time.Millisecond}, {Permits: 10, Per: 47_001 * time.Microsecond}},
 	callers: 5, each: 12, losses: 3,
@@ -55,13 +57,15 @@ var behind = play{
 	backlog: 40, loseTakes: true, callers: 5, each: 12, losses: 3,
 }
 
-// small is the same with few calls, so that the check looks at every order that there is.
+// small is the same with few calls, so that the check looks at every order that
+// there is.
 func (p play) small(build func(engine.Engine) engine.Engine) play {
 	p.callers, p.each, p.losses, p.build = 3, 8, 3, build
 	return p
 }
 
-// line is what lies between the callers and Redis: one client that is safe from trouble, and some behind a proxy.
+// line is what lies between the callers and Redis: one client that is safe from
+// trouble, and some behind a proxy.
 type line struct {
 	proxy *redistest.Proxy
 	sound *redis.Client
@@ -76,7 +80,8 @@ func newLine(t *testing.T, p play) *line {
 	return l
 }
 
-// record has several clients use a new queue at once on a line that loses some of their replies.
+// record has several clients use a new queue at once on a line that loses some
+// of their replies.
 func (p play) record(t *testing.T, l *line, seed uint64) *linear.History {
 	name := redistest.Name(t)
 	engineOf := func(rdb *redis.Client) engine.Engine {
@@ -141,7 +146,8 @@ func disturb(ctx context.Context, proxy *redistest.Proxy, losses int, rng *rand.
 	}
 }
 
-// caller takes and gives back at random: turns that lie ahead, that have passed, that were given back before by nobody.
+// caller takes and gives back at random: turns that lie ahead, that have
+// passed, that were given back before by nobody.
 func (p play) caller(t *testing.T, h *linear.History, id int, e engine.Engine, rng *rand.Rand) {
 	var held []engine.Grant
 	for range p.each {
@@ -173,7 +179,8 @@ func (p play) caller(t *testing.T, h *linear.History, id int, e engine.Engine, r
 	}
 }
 
-// allowed is what an engine on a bad line may say, besides that the outcome is open.
+// allowed is what an engine on a bad line may say, besides that the outcome is
+// open.
 func allowed(t *testing.T, err error) {
 	if err != nil {
 		assert.ErrorIs(t, err, engine.ErrUnreachable)

@@ -1,8 +1,12 @@
-// Package linear checks histories of concurrent calls of an engine: whether there is an order of all calls, each at one moment between its beginning
-// and its end, in which every answer is the one that the definition of the queue demands.
+// Package linear checks histories of concurrent calls of an engine: whether
+// there is an order of all calls, each at one moment between its beginning and
+// its end, in which every answer is the one that the definition of the queue
+// demands.
 //
-// The definition: granted slots s₁ ≤ s₂ ≤ … stay; a request for n permits at t gets the smallest x ≥ max(t, last slot) such that in every window
-// (x−length, x] the permits with slots there plus n are at most the window's; it is refused if x − t is over its limit. The checker is porcupine.
+// The definition: granted slots s₁ ≤ s₂ ≤ … stay; a request for n permits at t
+// gets the smallest x ≥ max(t, last slot) such that in every window (x−length,
+// x] the permits with slots there plus n are at most the window's; it is
+// refused if x − t is over its limit. The checker is porcupine.
 package linear
 
 import (
@@ -28,13 +32,15 @@ type slot struct {
 	n  int
 }
 
-// state is a queue: what is held, in order, and a moment before which nothing happens any more. It is never changed.
+// state is a queue: what is held, in order, and a moment before which nothing
+// happens any more. It is never changed.
 type state struct {
 	now  int64
 	held []slot
 }
 
-// What is asked, and what is answered. A call of unknown outcome has happened once or not at all, at any time after it began.
+// What is asked, and what is answered. A call of unknown outcome has happened
+// once or not at all, at any time after it began.
 type (
 	take    []engine.Request
 	back    struct{ engine.Grant }
@@ -43,8 +49,10 @@ type (
 	unknown struct{}
 )
 
-// model is the definition. A call of Take whose outcome is unknown is taken to be answered by the backlog: it must not be the moment at which it runs that
-// decides its slot, so where such calls are lost, the queue has to be longer than the history.
+// model is the definition. A call of Take whose outcome is unknown is taken to
+// be answered by the backlog: it must not be the moment at which it runs that
+// decides its slot, so where such calls are lost, the queue has to be longer
+// than the history.
 func model(windows []window) porcupine.Model {
 	longest := slices.MaxFunc(windows, func(a, b window) int { return int(a.length - b.length) }).length
 	queue := definition{windows, longest}
@@ -71,7 +79,8 @@ type definition struct {
 	longest int64
 }
 
-// step returns the states in which the queue may be once the call has been answered so; none if it cannot be.
+// step returns the states in which the queue may be once the call has been
+// answered so; none if it cannot be.
 func (d definition) step(s state, input, output any) []state {
 	_, lost := output.(unknown)
 	switch in := input.(type) {
@@ -121,8 +130,10 @@ func (d definition) take(s state, requests take, told answers) []state {
 	return []state{d.hold(s, now)}
 }
 
-// lost is what requests may have done that were run before the given moment and whose answers nobody has seen: the first of them is granted or refused,
-// and so are the others, or those behind it are left for another question, which never came.
+// lost is what requests may have done that were run before the given moment and
+// whose answers nobody has seen: the first of them is granted or refused, and
+// so are the others, or those behind it are left for another question, which
+// never came.
 func (d definition) lost(s state, requests take, before int64) (after []state) {
 	if len(requests) == 0 {
 		return nil
@@ -139,7 +150,8 @@ func (d definition) lost(s state, requests take, before int64) (after []state) {
 	return after
 }
 
-// giveBack frees a turn while it lies ahead, and one that nobody has gone with at any time. When it was run is not known.
+// giveBack frees a turn while it lies ahead, and one that nobody has gone with
+// at any time. When it was run is not known.
 func (d definition) giveBack(s state, g engine.Grant) []state {
 	at := slices.Index(s.held, slot{g.At, g.N})
 	if at < 0 || !g.Unused && g.At <= s.now {

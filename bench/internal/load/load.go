@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Load is what every engine in a run is put under. It travels to the client processes as it is.
+// Load is what every engine in a run is put under. It travels to the client
+// processes as it is.
 type Load struct {
 	Quota    Quota
 	Guard    time.Duration // what engines that take a guard are given
@@ -20,7 +21,8 @@ type Load struct {
 	Seed     uint64
 }
 
-// Default is what a run is, where neither its scenario nor a flag says otherwise. The guard is a hundredth of the quota's window.
+// Default is what a run is, where neither its scenario nor a flag says
+// otherwise. The guard is a hundredth of the quota's window.
 var Default = Load{Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1}
 
 // guardFraction of Per is the guard, where none is given.
@@ -50,7 +52,8 @@ func (l Load) Guarded() Load {
 	return l
 }
 
-// Quota is at most Permits in any window of length Per, of which at most Burst go back to back; Burst 0 means Permits.
+// Quota is at most Permits in any window of length Per, of which at most Burst
+// go back to back; Burst 0 means Permits.
 type Quota struct {
 	Permits int
 	Per     time.Duration
@@ -78,7 +81,8 @@ func ParseQuota(s string) (Quota, error) {
 	return Quota{Permits: n, Per: d}, nil
 }
 
-// Period is how long a strict limiter with this guard takes to hand out the whole quota once.
+// Period is how long a strict limiter with this guard takes to hand out the
+// whole quota once.
 func (l Load) Period() time.Duration { return l.Quota.Per + l.Guard }
 
 // Check returns what is wrong with the load, and what to do about it.

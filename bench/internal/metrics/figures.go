@@ -1,6 +1,7 @@
 package metrics
 
-// Figures are what one engine did in one scenario. A field that says nothing about an engine is nil.
+// Figures are what one engine did in one scenario. A field that says nothing
+// about an engine is nil.
 type Figures struct {
 	Grants             int        `json:"grants"`
 	Permits            int        `json:"permits"` // granted

@@ -1,4 +1,5 @@
-// Package metrics turns the log of a run into figures. It does nothing else: no clock, no files, no processes.
+// Package metrics turns the log of a run into figures. It does nothing else: no
+// clock, no files, no processes.
 package metrics
 
 import "time"
@@ -38,7 +39,8 @@ type Call struct {
 	Rejected bool          `json:"-"` // and answered 429
 }
 
-// Turn is what the limiter was told about a granted call: the question that won it and the wait that was the answer.
+// Turn is what the limiter was told about a granted call: the question that won
+// it and the wait that was the answer.
 type Turn struct {
 	Sent    time.Duration `json:"sent"`
 	Replied time.Duration `json:"replied"`

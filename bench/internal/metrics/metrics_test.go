@@ -10,7 +10,8 @@ import (
 
 const ms = time.Millisecond
 
-// grant is a call of one permit that reached the upstream; times are in milliseconds.
+// grant is a call of one permit that reached the upstream; times are in
+// milliseconds.
 func grant(client int, called, arrived int) Call {
 	at := time.Duration(arrived) * ms
 	return Call{

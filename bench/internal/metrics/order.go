@@ -6,10 +6,13 @@ import (
 	"time"
 )
 
-// overtaking counts the pairs in which A called at least apart before B, both waited, and B reached the upstream at least apart before A; most
-// is the largest number of Bs for one A. A call that the end of the run found waiting counts as an A that arrives no sooner than then.
+// overtaking counts the pairs in which A called at least apart before B, both
+// waited, and B reached the upstream at least apart before A; most is the
+// largest number of Bs for one A. A call that the end of the run found waiting
+// counts as an A that arrives no sooner than then.
 //
-// Waiting is being held up for at least apart. A always was, or B could not have been so far ahead of it.
+// Waiting is being held up for at least apart. A always was, or B could not
+// have been so far ahead of it.
 func overtaking(calls []Call, apart time.Duration) (pairs, most int) {
 	var passers, passed []Call
 	for _, c := range calls {
@@ -46,8 +49,10 @@ func overtaking(calls []Call, apart time.Duration) (pairs, most int) {
 	return pairs, most
 }
 
-// promisedOvertaking counts the pairs that are in the wrong order by the questions and their answers: as if everybody had asked the moment it
-// called, and had reached the upstream the moment that its turn came. What overtaking counts beyond them is the work of delays on the way.
+// promisedOvertaking counts the pairs that are in the wrong order by the
+// questions and their answers: as if everybody had asked the moment it called,
+// and had reached the upstream the moment that its turn came. What overtaking
+// counts beyond them is the work of delays on the way.
 func promisedOvertaking(calls []Call, apart time.Duration) int {
 	var promised []Call
 	for _, c := range calls {
@@ -60,7 +65,8 @@ func promisedOvertaking(calls []Call, apart time.Duration) int {
 	return pairs
 }
 
-// tally is a Fenwick tree: how many of the ranks added so far lie below a given one, in logarithmic time.
+// tally is a Fenwick tree: how many of the ranks added so far lie below a given
+// one, in logarithmic time.
 type tally []int
 
 func (t tally) add(rank int) {

@@ -27,8 +27,9 @@ func (s Share) perCaller() float64 { return float64(s.Permits) / float64(s.Calle
 
 func (s Share) whole() float64 { return float64(s.Permits) }
 
-// jain is Jain's index, (Σx)²/(nΣx²) with x what a client got: 1 when all got the same, 1/n when one got everything. Where nobody got
-// anything, all got the same.
+// jain is Jain's index, (Σx)²/(nΣx²) with x what a client got: 1 when all got
+// the same, 1/n when one got everything. Where nobody got anything, all got the
+// same.
 func jain(got []Share, of func(Share) float64) float64 {
 	var sum, squares float64
 	for _, s := range got {
@@ -42,8 +43,9 @@ func jain(got []Share, of func(Share) float64) float64 {
 	return sum * sum / (float64(len(got)) * squares)
 }
 
-// worstSecond is the lowest index, per caller, of the whole seconds from the beginning on. A client that did not want anything in a second
-// has no part in it.
+// worstSecond is the lowest index, per caller, of the whole seconds from the
+// beginning on. A client that did not want anything in a second has no part in
+// it.
 func worstSecond(log Log) float64 {
 	slices := make([][]Share, (log.End-log.Begin)/time.Second)
 	wanted := make([][]bool, len(slices))
@@ -73,7 +75,8 @@ func worstSecond(log Log) float64 {
 	return worst
 }
 
-// maxOverMin is the best-off client's permits per caller over the worst-off's, nil where the worst-off got nothing.
+// maxOverMin is the best-off client's permits per caller over the worst-off's,
+// nil where the worst-off got nothing.
 func maxOverMin(got []Share) *float64 {
 	if len(got) == 0 {
 		return nil

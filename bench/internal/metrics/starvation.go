@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// longestStarved is the longest time in which a client had somebody waiting and got nothing.
+// longestStarved is the longest time in which a client had somebody waiting and
+// got nothing.
 func longestStarved(log Log) (longest time.Duration) {
 	calls := make([][]Call, len(log.Callers))
 	for _, c := range log.Calls {
@@ -18,7 +19,8 @@ func longestStarved(log Log) (longest time.Duration) {
 	return longest
 }
 
-// longestGap is the longest time in which one of the calls waited and none was granted.
+// longestGap is the longest time in which one of the calls waited and none was
+// granted.
 func longestGap(calls []Call) (longest time.Duration) {
 	type step struct {
 		at      time.Duration

@@ -6,11 +6,15 @@ import (
 	"time"
 )
 
-// utilization is how full the guarded quota's window was on average, from the first grant + Per on and while somebody was waiting: the
-// permits of the last period over those that the quota has. A strict limiter that lets everybody through as soon as it may comes to 1, whether it hands
-// out its quota one by one or in one go. To wait is to be held up for Apart, so the time that it takes to ask does not count.
+// utilization is how full the guarded quota's window was on average, from the
+// first grant + Per on and while somebody was waiting: the permits of the last
+// period over those that the quota has. A strict limiter that lets everybody
+// through as soon as it may comes to 1, whether it hands out its quota one by
+// one or in one go. To wait is to be held up for Apart, so the time that it
+// takes to ask does not count.
 //
-// The second figure is how many permits that comes to which were allowed and not used. A permit is lost when a whole period passes without it.
+// The second figure is how many permits that comes to which were allowed and
+// not used. A permit is lost when a whole period passes without it.
 func utilization(log Log, arrived []Call, rule Rule) (used, unused float64) {
 	if len(arrived) == 0 {
 		return 0, 0
@@ -34,13 +38,15 @@ func utilization(log Log, arrived []Call, rule Rule) (used, unused float64) {
 	return occupied / possible, lost / float64(rule.period())
 }
 
-// change is by how much the permits in the window and those who wait become more or fewer.
+// change is by how much the permits in the window and those who wait become
+// more or fewer.
 type change struct {
 	at              time.Duration
 	within, waiting int
 }
 
-// changes are in order. What happens outside of the time that counts is moved to its ends.
+// changes are in order. What happens outside of the time that counts is moved
+// to its ends.
 func changes(log Log, arrived []Call, rule Rule) (all []change) {
 	begin, end := arrived[0].Arrived+rule.Per, log.End
 	add := func(at time.Duration, within, waiting int) {

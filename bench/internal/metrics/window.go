@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// arrivals are the calls that reached the upstream, in the order in which they did.
+// arrivals are the calls that reached the upstream, in the order in which they
+// did.
 func arrivals(calls []Call) []Call {
 	var reached []Call
 	for _, c := range calls {
@@ -18,7 +19,8 @@ func arrivals(calls []Call) []Call {
 	return reached
 }
 
-// maxInWindow is the most permits in any half-open window of length per. Rejected arrivals count: they came.
+// maxInWindow is the most permits in any half-open window of length per.
+// Rejected arrivals count: they came.
 func maxInWindow(arrived []Call, per time.Duration) (most int) {
 	in, oldest := 0, 0
 	for _, c := range arrived {

@@ -1,4 +1,5 @@
-// Package page writes a report as one HTML file that needs nothing but itself, and its pictures as files of their own.
+// Package page writes a report as one HTML file that needs nothing but itself,
+// and its pictures as files of their own.
 package page
 
 import (
@@ -45,7 +46,8 @@ func In(dir, command string) (*Page, error) {
 // Path is where the page is, once something was added.
 func (p *Page) Path() string { return filepath.Join(p.dir, "index.html") }
 
-// Add puts a scenario on the page and writes it, so that what was measured is there whatever comes next.
+// Add puts a scenario on the page and writes it, so that what was measured is
+// there whatever comes next.
 func (p *Page) Add(r report.Report, pictures []picture.Set) error {
 	p.Scenarios = append(p.Scenarios, Scenario{r, pictures})
 	p.Simulated = p.Simulated || r.Simulated

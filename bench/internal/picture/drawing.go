@@ -12,7 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// Drawing is a picture as SVG. What is drawn in ink takes the colour of what surrounds it.
+// Drawing is a picture as SVG. What is drawn in ink takes the colour of what
+// surrounds it.
 type Drawing struct {
 	Title string
 
@@ -20,7 +21,8 @@ type Drawing struct {
 	shapes        string
 }
 
-// fonts are asked for in this order; all are as wide as the first, by whose measures the text is laid out.
+// fonts are asked for in this order; all are as wide as the first, by whose
+// measures the text is laid out.
 const fonts = "'Liberation Sans',Arial,Helvetica,sans-serif"
 
 func render(p *plot.Plot, scope, key string, height vg.Length) (Drawing, error) {

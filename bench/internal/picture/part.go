@@ -12,11 +12,13 @@ import (
 const (
 	mostBars = 200 // that a picture can hold and still be read
 
-	// overWaits is how many times the usual wait the part spans, so that bars are seen to end as well as to begin.
+	// overWaits is how many times the usual wait the part spans, so that bars
+	// are seen to end as well as to begin.
 	overWaits = 4
 )
 
-// part is the calls that are drawn. It is the same time, and one call in as many, for all runs.
+// part is the calls that are drawn. It is the same time, and one call in as
+// many, for all runs.
 type part struct {
 	from, to time.Duration // the calls made then, in the time of the run
 	every    int           // one call in so many
@@ -26,7 +28,8 @@ type part struct {
 	until    time.Duration // the last bar ends
 }
 
-// choose takes everything where it fits; otherwise the middle of the run, and of that one call in so many.
+// choose takes everything where it fits; otherwise the middle of the run, and
+// of that one call in so many.
 func choose(runs []Run, apart time.Duration) part {
 	all := make([][]metrics.Call, len(runs))
 	p := part{every: 1, apart: apart, bars: make([][]metrics.Call, len(runs))}
@@ -62,8 +65,9 @@ func choose(runs []Run, apart time.Duration) part {
 	return p
 }
 
-// inOrder are the calls that were let through or still waited at the end, in the order in which they were made. Those made within apart of the
-// first of them have none; they stand in the order in which they were let through.
+// inOrder are the calls that were let through or still waited at the end, in
+// the order in which they were made. Those made within apart of the first of
+// them have none; they stand in the order in which they were let through.
 func inOrder(log metrics.Log, apart time.Duration) (calls []metrics.Call) {
 	for _, c := range log.Calls {
 		if c.Reached || c.Outcome == metrics.Waiting {

@@ -1,5 +1,6 @@
-// Package picture draws a run: who waited how long, in which order, and who got how much. All engines of a scenario are drawn to the same
-// scales, so that their pictures may be laid side by side.
+// Package picture draws a run: who waited how long, in which order, and who got
+// how much. All engines of a scenario are drawn to the same scales, so that
+// their pictures may be laid side by side.
 package picture
 
 import (
@@ -30,7 +31,8 @@ func (s Set) All() map[string]Drawing {
 	return map[string]Drawing{"waits": s.Waits, "cdf": s.CDF, "shares": s.Shares}
 }
 
-// Draw draws the runs of one scenario. Calls less than apart from each other have no order.
+// Draw draws the runs of one scenario. Calls less than apart from each other
+// have no order.
 func Draw(runs []Run, apart time.Duration) (sets []Set, err error) {
 	part, ranking := choose(runs, apart), newRanking(runs)
 	for i, run := range runs {

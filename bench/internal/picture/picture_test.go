@@ -19,7 +19,8 @@ const (
 	apart = 10 * ms
 )
 
-// granted is a call whose times are milliseconds of a run that began a second after the clock did.
+// granted is a call whose times are milliseconds of a run that began a second
+// after the clock did.
 func granted(client, called, arrived int) metrics.Call {
 	at := time.Second + time.Duration(arrived)*ms
 	return metrics.Call{

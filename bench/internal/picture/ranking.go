@@ -15,7 +15,8 @@ const (
 	mostColumns = 40
 )
 
-// ranking is what the pictures of all runs must agree on to be drawn to one scale.
+// ranking is what the pictures of all runs must agree on to be drawn to one
+// scale.
 type ranking struct {
 	longest time.Duration // wait
 	most    float64       // grants per caller
@@ -63,7 +64,8 @@ func clientsOf(log metrics.Log) []client {
 	return clients
 }
 
-// some picks at most so many clients, evenly from the one that comes first by the measure to the one that comes last, and says so.
+// some picks at most so many clients, evenly from the one that comes first by
+// the measure to the one that comes last, and says so.
 func some[T cmp.Ordered](clients []client, most int, measure func(client) T) ([]client, string) {
 	if len(clients) <= most {
 		return clients, "every client"

@@ -8,7 +8,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// shares draws what a caller of each client got, and a line where all would be equal.
+// shares draws what a caller of each client got, and a line where all would be
+// equal.
 func shares(run Run, r ranking) (Drawing, error) {
 	frame := newFrame(run.title("what each client got"), "")
 	all := clientsOf(run.Log)

@@ -11,8 +11,9 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 )
 
-// waits draws each call as a bar from call to arrival, in the order of the calls, and a line through where they end. Calls that are let
-// through in the order in which they were made draw a slope; others a zigzag, with red in it.
+// waits draws each call as a bar from call to arrival, in the order of the
+// calls, and a line through where they end. Calls that are let through in the
+// order in which they were made draw a slope; others a zigzag, with red in it.
 func waits(run Run, p part, which int) (Drawing, error) {
 	x := axisOf(p.until - p.from)
 	frame := newFrame(run.title("from call to turn"), run.Caption)

@@ -1,4 +1,5 @@
-// Package progress shows that a run is alive: one line that changes on a terminal, a line now and then elsewhere.
+// Package progress shows that a run is alive: one line that changes on a
+// terminal, a line now and then elsewhere.
 package progress
 
 import (

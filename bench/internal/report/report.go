@@ -1,4 +1,5 @@
-// Package report says what was measured: to a person as a table, to a program as JSON.
+// Package report says what was measured: to a person as a table, to a program
+// as JSON.
 package report
 
 import (
@@ -6,7 +7,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/trial"
 )
 
-// Report is one scenario over all engines. It is the JSON that the program writes.
+// Report is one scenario over all engines. It is the JSON that the program
+// writes.
 type Report struct {
 	Scenario  string   `json:"scenario"`
 	Backend   string   `json:"backend"`
@@ -24,7 +26,8 @@ type Report struct {
 	shows string // what there is to see where there is no goal
 }
 
-// Quota is what was asked for; what an engine could be given stands with the engine.
+// Quota is what was asked for; what an engine could be given stands with the
+// engine.
 type Quota struct {
 	Permits int     `json:"permits"`
 	PerMS   float64 `json:"per_ms"`
@@ -46,7 +49,8 @@ type Engine struct {
 	Incidents []trial.Incident `json:"incidents,omitempty"` // that the scenario is about
 }
 
-// Of puts the results of one scenario, of which there is at least one, together.
+// Of puts the results of one scenario, of which there is at least one,
+// together.
 func Of(results []*trial.Result) Report {
 	t := results[0].Trial
 	r := Report{

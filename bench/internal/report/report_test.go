@@ -18,7 +18,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/trial"
 )
 
-// results are of an engine that is told everything and of one that is told nothing, and starves a client.
+// results are of an engine that is told everything and of one that is told
+// nothing, and starves a client.
 func results() []*trial.Result {
 	asked := load.Load{
 		Quota: load.Quota{Permits: 20, Per: time.Second, Burst: 5}, Guard: 10 * time.Millisecond, Clients: 4, Callers: 1, Duration: 12 * time.Second, Seed: 3,

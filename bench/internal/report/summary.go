@@ -8,7 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// Summary writes one line for each scenario and engine, for a person who has just seen many tables.
+// Summary writes one line for each scenario and engine, for a person who has
+// just seen many tables.
 func Summary(w io.Writer, reports []Report) error {
 	if len(reports) == 0 {
 		return nil

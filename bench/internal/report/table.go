@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// row is one line of the table: what it is called, what it says of an engine, and what a reader must know.
+// row is one line of the table: what it is called, what it says of an engine,
+// and what a reader must know.
 type row struct {
 	name string
 	cell func(Engine) string
@@ -78,7 +79,8 @@ func (r Report) telling(rows []row) (told []row) {
 	return told
 }
 
-// widest is how wide the names of the rows are: they stand to the left, while the table aligns to the right.
+// widest is how wide the names of the rows are: they stand to the left, while
+// the table aligns to the right.
 const widest = len("late p50 / p99")
 
 // Table writes the report for a person.
@@ -153,7 +155,8 @@ func uncovered(e Engine) string {
 	return fmt.Sprintf("delays spread over %s, more than the guard; -guard %v would cover them", short(*e.SpreadMS), guard)
 }
 
-// Outcome is the goal in words: what it is and whether it was met, or what there is to see instead.
+// Outcome is the goal in words: what it is and whether it was met, or what
+// there is to see instead.
 func (r Report) Outcome() string {
 	switch {
 	case r.shows != "":

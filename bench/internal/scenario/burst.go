@@ -7,7 +7,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
-// A burst asks for this many quotas, or for as many as give everybody a call; idleness between two lasts this many periods.
+// A burst asks for this many quotas, or for as many as give everybody a call;
+// idleness between two lasts this many periods.
 const (
 	burstQuotas = 3
 	burstIdle   = 2
@@ -26,7 +27,8 @@ var burst = Scenario{
 	},
 }
 
-// burstOf is how many calls one of all callers makes in a burst, and the time from one burst to the next.
+// burstOf is how many calls one of all callers makes in a burst, and the time
+// from one burst to the next.
 func burstOf(l load.Load, caller int) (calls int, every time.Duration) {
 	callers := l.Clients * l.Callers
 	quotas := max(burstQuotas, (callers+l.Quota.Permits-1)/l.Quota.Permits)

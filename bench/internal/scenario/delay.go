@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// Delay is a distribution with a heavy tail: Pareto's with the exponent 1/2, bounded on both sides. From 0.2 to 200 ms, half of all
-// are under 0.8 ms, one in ten is over 12 ms and one in a hundred over 117 ms.
+// Delay is a distribution with a heavy tail: Pareto's with the exponent 1/2,
+// bounded on both sides. From 0.2 to 200 ms, half of all are under 0.8 ms, one
+// in ten is over 12 ms and one in a hundred over 117 ms.
 type Delay struct{ Least, Most time.Duration }
 
 // Draw is one delay.

@@ -22,7 +22,8 @@ var fickle = Scenario{
 	},
 }
 
-// giveUp calls and leaves at some moment before everybody who may be ahead has been served.
+// giveUp calls and leaves at some moment before everybody who may be ahead has
+// been served.
 func giveUp(ctx context.Context, me Caller) {
 	everybody := float64(me.Load.Clients*me.Load.Callers) / float64(me.Load.Quota.Permits)
 	ctx, cancel := context.WithCancel(ctx)

@@ -2,7 +2,8 @@ package scenario
 
 import "context"
 
-// The impatient want twice the quota and wait for half a period, so that about every other call is in vain.
+// The impatient want twice the quota and wait for half a period, so that about
+// every other call is in vain.
 const (
 	impatientLoad     = 2
 	impatientPatience = 0.5

@@ -19,12 +19,15 @@ type Stage interface {
 	Suspend(client int) error // the process stands still, and time goes on
 	Resume(client int) error
 
-	// RestartRedis ends the server with all that it holds, and starts an empty one in its place after a while.
+	// RestartRedis ends the server with all that it holds, and starts an empty
+	// one in its place after a while.
 	RestartRedis(ctx context.Context, away time.Duration) error
 }
 
-// Breaks reports whether calls may fail in the scenario, and clients end, without anything being wrong with the measurement.
+// Breaks reports whether calls may fail in the scenario, and clients end,
+// without anything being wrong with the measurement.
 func (s Scenario) Breaks() bool { return len(s.Incidents) > 0 }
 
-// lastClient is the one that incidents happen to, so that the first, which scenarios may treat differently, is spared.
+// lastClient is the one that incidents happen to, so that the first, which
+// scenarios may treat differently, is spared.
 func lastClient(stage Stage) int { return stage.Clients() - 1 }

@@ -1,4 +1,5 @@
-// Package scenario is the table of the ways in which callers may behave. A scenario is a value; adding one is adding a file and a line here.
+// Package scenario is the table of the ways in which callers may behave. A
+// scenario is a value; adding one is adding a file and a line here.
 package scenario
 
 import (
@@ -14,26 +15,32 @@ type Scenario struct {
 	Name  string
 	About string
 
-	// Load is what the scenario wants, where no flag says otherwise; what it leaves at zero is load.Default's.
+	// Load is what the scenario wants, where no flag says otherwise; what it
+	// leaves at zero is load.Default's.
 	Load load.Load
 
-	// Shows is what there is to see in a scenario in which nobody can be fair to everybody. Where it is empty there is a goal: fair lets nobody
-	// overtake, nobody go early, and with a guard over the spread of the delays the upstream turns nobody away.
+	// Shows is what there is to see in a scenario in which nobody can be fair
+	// to everybody. Where it is empty there is a goal: fair lets nobody
+	// overtake, nobody go early, and with a guard over the spread of the delays
+	// the upstream turns nobody away.
 	Shows string
 
-	// Replies, if not nil, is by how much what Redis answers is held up on its way.
+	// Replies, if not nil, is by how much what Redis answers is held up on its
+	// way.
 	Replies *Delay
 
 	// EndsRedis says that the scenario needs a Redis that it can end.
 	EndsRedis bool
 
-	// Incidents happen to the clients or to Redis during the run, in this order.
+	// Incidents happen to the clients or to Redis during the run, in this
+	// order.
 	Incidents []Incident
 
 	// Callers is how many callers a client has; nil: as many as the load says.
 	Callers func(l load.Load, client int) int
 
-	// Behave is what one caller does until ctx ends. It tells time by package time only.
+	// Behave is what one caller does until ctx ends. It tells time by package
+	// time only.
 	Behave func(ctx context.Context, me Caller)
 }
 
@@ -44,7 +51,8 @@ type Caller struct {
 	Number int // within its client
 	Rand   *rand.Rand
 
-	// Call waits for a turn of n permits and then calls the upstream. It reports whether the caller got through.
+	// Call waits for a turn of n permits and then calls the upstream. It
+	// reports whether the caller got through.
 	Call func(ctx context.Context, n int) bool
 }
 
@@ -61,8 +69,9 @@ func Named(name string) (Scenario, bool) {
 	return Scenario{}, false
 }
 
-// Apart is how far apart two calls, and two arrivals, must be for their order to count: what a machine mixes up by itself, and what the
-// scenario holds up on purpose.
+// Apart is how far apart two calls, and two arrivals, must be for their order
+// to count: what a machine mixes up by itself, and what the scenario holds up
+// on purpose.
 func (s Scenario) Apart() time.Duration {
 	if s.Replies == nil {
 		return orderly
@@ -70,7 +79,8 @@ func (s Scenario) Apart() time.Duration {
 	return orderly + s.Replies.Most
 }
 
-// orderly is the least distance at which the order of two events on one machine says something.
+// orderly is the least distance at which the order of two events on one machine
+// says something.
 const orderly = 10 * time.Millisecond
 
 // CallersOf is how many callers each client has.

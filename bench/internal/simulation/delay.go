@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// The delays are those of machines in one data centre: a part that is always there and one that varies, exponentially, up to a bound. Together
-// they spread over at most 6 ms.
+// The delays are those of machines in one data centre: a part that is always
+// there and one that varies, exponentially, up to a bound. Together they spread
+// over at most 6 ms.
 const (
 	wireLeast = 50 * time.Microsecond
 	wireMean  = 100 * time.Microsecond

@@ -5,10 +5,13 @@ import (
 	"time"
 )
 
-// instants hands out moments so that no two events fall into one nanosecond, for what happens within one would happen in any order. Each kind of
-// event that may happen to a caller has a slot of its own among the nanoseconds of a period: 30 µs for 10,000 callers.
+// instants hands out moments so that no two events fall into one nanosecond,
+// for what happens within one would happen in any order. Each kind of event
+// that may happen to a caller has a slot of its own among the nanoseconds of a
+// period: 30 µs for 10,000 callers.
 //
-// How long something takes follows from the seed, the slot and the moment at which it begins.
+// How long something takes follows from the seed, the slot and the moment at
+// which it begins.
 type instants struct {
 	seed   uint64
 	slots  int64 // in all, and nanoseconds in a period
@@ -56,7 +59,8 @@ func (in *instants) rand(slot int64) *rand.Rand {
 	return rand.New(rand.NewPCG(in.seed^uint64(slot)<<32, uint64(in.now())))
 }
 
-// sleep lets about so much time pass for a caller, as drawn, and wakes it in its own nanosecond.
+// sleep lets about so much time pass for a caller, as drawn, and wakes it in
+// its own nanosecond.
 func (in *instants) sleep(client, caller int, k kind, draw func(*rand.Rand) time.Duration) {
 	slot, now := in.slot(client, caller, k), in.now()
 	time.Sleep(in.next(now+draw(in.rand(slot)), slot) - now)

@@ -14,11 +14,13 @@ import (
 	"testing/synctest"
 )
 
-// Main is the life of the simulating process: it reads its job from standard input, simulates until that ends or the job is done, and tells on
-// standard output. It does not return.
+// Main is the life of the simulating process: it reads its job from standard
+// input, simulates until that ends or the job is done, and tells on standard
+// output. It does not return.
 //
-// A bubble is only to be had in a test, so this is one: [testing.Main] is kept for programs that are no test binaries and run tests all the
-// same. What it prints comes after the last of the news, where nobody listens.
+// A bubble is only to be had in a test, so this is one: [testing.Main] is kept
+// for programs that are no test binaries and run tests all the same. What it
+// prints comes after the last of the news, where nobody listens.
 func Main() {
 	signal.Ignore(os.Interrupt)   // a terminal sends it to everybody; the parent is in charge
 	runtime.GOMAXPROCS(1)         // there is one thing to do at a time, and handing it over costs

@@ -1,10 +1,14 @@
-// Package simulation puts an engine under load in virtual time: the same limiters, engines, scripts and scenarios as a trial, but all clients in one
-// process, in a bubble of testing/synctest, whose clock stands still while anybody works and jumps ahead when all wait. So a day takes minutes,
-// no scheduler is in the way, and ten thousand callers fit. What takes no time there is the work itself, Redis's included: a simulation says who
-// is served when, not how fast.
+// Package simulation puts an engine under load in virtual time: the same
+// limiters, engines, scripts and scenarios as a trial, but all clients in one
+// process, in a bubble of testing/synctest, whose clock stands still while
+// anybody works and jumps ahead when all wait. So a day takes minutes, no
+// scheduler is in the way, and ten thousand callers fit. What takes no time
+// there is the work itself, Redis's included: a simulation says who is served
+// when, not how fast.
 //
-// A seed leads to the same figures each time. Delays of the network and of timers follow from the seed, and no two events fall into one
-// nanosecond: see [instants].
+// A seed leads to the same figures each time. Delays of the network and of
+// timers follow from the seed, and no two events fall into one nanosecond: see
+// [instants].
 package simulation
 
 import (
@@ -27,7 +31,8 @@ import (
 // Backend is what stands in the reports for the server under a simulation.
 const Backend = "embedded, simulated"
 
-// ErrReal says that a scenario is about what happens to processes and servers, which a simulation has none of.
+// ErrReal says that a scenario is about what happens to processes and servers,
+// which a simulation has none of.
 var ErrReal = errors.New("it needs real processes and a real server: leave -simulate out")
 
 // Simulation is what is to be simulated.
@@ -69,7 +74,8 @@ type done struct {
 	Failed     string
 }
 
-// Run does it. When ctx ends it stops early and reports what was simulated until then.
+// Run does it. When ctx ends it stops early and reports what was simulated
+// until then.
 func (s Simulation) Run(ctx context.Context) (*trial.Result, error) {
 	cmd := s.Command()
 	stdin, err := cmd.StdinPipe()

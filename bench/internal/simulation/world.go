@@ -77,7 +77,8 @@ func build(t *testing.T, j job) (*world, error) {
 
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
-// connect makes a client whose connections lead to the server without a socket, and stay.
+// connect makes a client whose connections lead to the server without a socket,
+// and stay.
 func (w *world) connect() *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr:   "127.0.0.1:1", // never dialed; but a name would be looked up, outside the bubble
@@ -117,7 +118,8 @@ func (w *world) run(stopped func() bool, tell func(glance)) {
 		time.Sleep(min(w.load.Duration/glances, w.load.Duration-w.now()))
 		tell(glance{w.now(), w.ledger.Count()})
 	}
-	// What happens from here on is not the simulation's: everybody stops at once.
+	// What happens from here on is not the simulation's: everybody stops at
+	// once.
 	w.end, w.asked = w.now(), int(w.redisCalls.Load())
 	cancel()
 	all.Wait()

@@ -7,7 +7,8 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// Moments are microseconds on the machine's wall clock, which Redis and its clients share here.
+// Moments are microseconds on the machine's wall clock, which Redis and its
+// clients share here.
 
 // turn is one grant, as the engine told it to the limiter.
 type turn struct {
@@ -35,7 +36,8 @@ type window struct {
 	length  int64
 }
 
-// apart reports whether something was lost between two moments, or at one of them.
+// apart reports whether something was lost between two moments, or at one of
+// them.
 func apart(losses []loss, from, to int64) bool {
 	return slices.ContainsFunc(losses, func(l loss) bool { return l.from <= to && l.to >= from })
 }
@@ -46,8 +48,9 @@ type entry struct {
 	n               int
 }
 
-// exceeded counts the half-open windows, each of those that end with an entry, that hold too much: of those that were decided without a loss in between,
-// and of the others.
+// exceeded counts the half-open windows, each of those that end with an entry,
+// that hold too much: of those that were decided without a loss in between, and
+// of the others.
 func exceeded(entries []entry, w window, losses []loss) (outside, after int) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
 	oldest, inside := 0, 0
@@ -82,8 +85,9 @@ func slots(turns []turn) (entries []entry) {
 	return entries
 }
 
-// overtakes counts the turns that lie before one that was granted earlier, and is still held, with no loss in between. Of two answers of one moment
-// nobody knows which came first.
+// overtakes counts the turns that lie before one that was granted earlier, and
+// is still held, with no loss in between. Of two answers of one moment nobody
+// knows which came first.
 func overtakes(turns []turn, losses []loss) (count int) {
 	turns = slices.Clone(turns)
 	slices.SortStableFunc(turns, func(a, b turn) int {
@@ -121,8 +125,10 @@ type pair struct {
 	arrival int64
 }
 
-// pairs matches the turns of each limiter that were used with its arrivals of as many permits, the first with the first: if any way to match them leaves
-// nobody early, this does. What is left over on either side is counted: arrivals that nobody granted, and turns that nobody took.
+// pairs matches the turns of each limiter that were used with its arrivals of
+// as many permits, the first with the first: if any way to match them leaves
+// nobody early, this does. What is left over on either side is counted:
+// arrivals that nobody granted, and turns that nobody took.
 func pairs(turns []turn, arrivals []arrival) (matched []pair, strangers, forgotten int) {
 	type kind struct{ limiter, n int }
 	told, came := map[kind][]turn{}, map[kind][]int64{}
@@ -162,7 +168,8 @@ func early(matched []pair, tolerance int64) (count int) {
 	return count
 }
 
-// punctual are the arrivals as the upstream sees them, of those that came no later than the guard after their slots.
+// punctual are the arrivals as the upstream sees them, of those that came no
+// later than the guard after their slots.
 func punctual(matched []pair, guard int64) (entries []entry) {
 	for _, p := range matched {
 		if p.arrival-p.turn.slot <= guard {

@@ -177,8 +177,10 @@ func deadlineOf(ctx context.Context) time.Time {
 // overdue is by how much a call may be late to come back.
 const overdue = 50 * time.Millisecond
 
-// bystander does, when a ctx ends, what takes a caller that leaves the longest: it stays for the word that its permits are back, which comes no more,
-// and stands in line for a processor before and after. Where it is late, the machine is busy, and makes callers late as well.
+// bystander does, when a ctx ends, what takes a caller that leaves the longest:
+// it stays for the word that its permits are back, which comes no more, and
+// stands in line for a processor before and after. Where it is late, the
+// machine is busy, and makes callers late as well.
 type bystander struct {
 	over time.Time // zero if there is no end
 	stop func() bool
@@ -199,7 +201,8 @@ func watching(ctx context.Context, over time.Time) bystander {
 	return b
 }
 
-// watch knows which calls came back long after their ctx had ended, and when the machine itself stood still.
+// watch knows which calls came back long after their ctx had ended, and when
+// the machine itself stood still.
 //
 // Invariant, under mu: late and stalls only grow.
 type watch struct {
@@ -243,7 +246,8 @@ func (w *watch) beat(ctx context.Context) {
 	}
 }
 
-// stuck are the calls that were late by too much, the times not counted in which the machine stood still, and by how much the worst was late.
+// stuck are the calls that were late by too much, the times not counted in
+// which the machine stood still, and by how much the worst was late.
 func (w *watch) stuck() (calls []string, worst time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// recorder stands between a limiter and its engine and notes what was granted and given back.
+// recorder stands between a limiter and its engine and notes what was granted
+// and given back.
 type recorder struct {
 	engine.Engine
 	limiter int
@@ -141,7 +142,8 @@ func (n *notes) ended(err error) {
 	}
 }
 
-// kindOf names how a call ended, and says whether the faults of a soak explain it.
+// kindOf names how a call ended, and says whether the faults of a soak explain
+// it.
 func kindOf(err error) (kind string, expected bool) {
 	var refused *fairlimit.RefusedError
 	var reply redis.Error
@@ -166,7 +168,8 @@ func kindOf(err error) (kind string, expected bool) {
 	}
 }
 
-// cancelled notes a Cancel. One that came back after the slot may have found it due, and left the turn as used.
+// cancelled notes a Cancel. One that came back after the slot may have found it
+// due, and left the turn as used.
 func (n *notes) cancelled(late bool) {
 	if late {
 		n.mu.Lock()

@@ -1,5 +1,6 @@
-// Package soak puts limiters under load and under random faults for a while, and judges from what they were told, and from when they let their callers
-// go, whether each promise was kept.
+// Package soak puts limiters under load and under random faults for a while,
+// and judges from what they were told, and from when they let their callers go,
+// whether each promise was kept.
 package soak
 
 import (
@@ -22,7 +23,8 @@ import (
 // ErrNoServer says that there is no redis-server to start.
 var ErrNoServer = errors.New("soak needs redis-server in PATH: it starts one of its own, to break it")
 
-// ErrStuck says that a run could not end, since callers never came home. That is a broken promise.
+// ErrStuck says that a run could not end, since callers never came home. That
+// is a broken promise.
 var ErrStuck = errors.New("calls are stuck")
 
 // Run is one run.
@@ -34,7 +36,8 @@ type Run struct {
 	wrap func(engine.Engine) engine.Engine // puts an engine in place of the one of package fair
 }
 
-// homecoming is how long callers have to come home after the end, and limiters to let somebody through once nothing is broken any more.
+// homecoming is how long callers have to come home after the end, and limiters
+// to let somebody through once nothing is broken any more.
 const homecoming = 20 * time.Second
 
 // soak is a run under way.
@@ -52,7 +55,8 @@ type soak struct {
 	struck map[string]int
 }
 
-// Do runs it until it is over or ctx ends. An error says that it could not be done; what was broken is in the report.
+// Do runs it until it is over or ctx ends. An error says that it could not be
+// done; what was broken is in the report.
 func (r Run) Do(ctx context.Context) (report Report, err error) {
 	if _, err := exec.LookPath(cmp.Or(os.Getenv("FAIRLIMIT_REDIS_SERVER"), "redis-server")); err != nil {
 		return Report{}, ErrNoServer
@@ -88,7 +92,8 @@ func (s *soak) set() {
 	}
 }
 
-// run keeps callers calling and things breaking until the time is over and all callers are home.
+// run keeps callers calling and things breaking until the time is over and all
+// callers are home.
 func (s *soak) run(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, s.Duration)
 	defer stop()
@@ -162,7 +167,8 @@ func (s *soak) tell(ctx context.Context) {
 	}
 }
 
-// recover asks each limiter for a turn, now that nothing is broken. Connections that were cut meanwhile may each cost one call.
+// recover asks each limiter for a turn, now that nothing is broken. Connections
+// that were cut meanwhile may each cost one call.
 func (s *soak) recover(r *Report) {
 	ctx, stop := context.WithTimeout(context.Background(), homecoming)
 	defer stop()
@@ -180,7 +186,8 @@ func (s *soak) recover(r *Report) {
 	}
 }
 
-// leftovers counts the goroutines of the library that are still there when nobody uses it.
+// leftovers counts the goroutines of the library that are still there when
+// nobody uses it.
 func (s *soak) leftovers(r *Report) {
 	for end := time.Now().Add(homecoming); ; time.Sleep(10 * time.Millisecond) {
 		r.Goroutines = redistest.Running("github.com/fairlimit/fairlimit.")
@@ -193,7 +200,8 @@ func (s *soak) leftovers(r *Report) {
 	}
 }
 
-// drift is how far the wall clock, by which slots and arrivals are compared, has gone away from the monotonic one.
+// drift is how far the wall clock, by which slots and arrivals are compared,
+// has gone away from the monotonic one.
 type drift struct {
 	mu           sync.Mutex
 	wall         int64

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// stage stands where package redistest expects a test, so that a program can have its servers and proxies. What it has not, a nil TB, nobody there
-// asks for outside of a test.
+// stage stands where package redistest expects a test, so that a program can
+// have its servers and proxies. What it has not, a nil TB, nobody there asks
+// for outside of a test.
 type stage struct {
 	testing.TB
 	ctx  context.Context

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// allocations counts what a call allocates while so many callers wait together, everything in the process included: the client, too.
+// allocations counts what a call allocates while so many callers wait together,
+// everything in the process included: the client, too.
 func allocations(ctx context.Context, b *bed) ([]Figure, error) {
 	limiter, err := b.limiter(ample)
 	if err != nil {
@@ -33,7 +34,8 @@ func allocations(ctx context.Context, b *bed) ([]Figure, error) {
 	return figures, nil
 }
 
-// allocated is the number of objects that a call allocates on average in the steady state, after as many calls to warm up.
+// allocated is the number of objects that a call allocates on average in the
+// steady state, after as many calls to warm up.
 func allocated(ctx context.Context, callers, calls int, call func(context.Context) error) (float64, error) {
 	var before, after runtime.MemStats
 	var mu sync.Mutex

@@ -25,7 +25,8 @@ type rest struct {
 	CPUKnown    bool
 }
 
-// asleep is what callers cost who wait for their slot, beside goroutines that sleep.
+// asleep is what callers cost who wait for their slot, beside goroutines that
+// sleep.
 func asleep(ctx context.Context, b *bed) ([]Figure, error) {
 	j := job{Redis: b.job.Redis, Scale: b.Scale}
 	var ours, timers rest
@@ -51,7 +52,8 @@ func asleep(ctx context.Context, b *bed) ([]Figure, error) {
 	return figures, nil
 }
 
-// sleepers is what they cost this process once all of them sleep. They are left asleep: the process ends.
+// sleepers is what they cost this process once all of them sleep. They are left
+// asleep: the process ends.
 func (b *bed) sleepers(ctx context.Context, put func(context.Context) error) (r rest, err error) {
 	before := memory()
 	if err := put(ctx); err != nil {
@@ -68,7 +70,8 @@ func (b *bed) sleepers(ctx context.Context, put func(context.Context) error) (r 
 	return r, ctx.Err()
 }
 
-// waits puts callers to sleep on one name. All of them sleep when the queue is as long as it gets.
+// waits puts callers to sleep on one name. All of them sleep when the queue is
+// as long as it gets.
 func (b *bed) waits(ctx context.Context) error {
 	limiter, err := b.limiter(fairlimit.Every(night))
 	if err != nil {
@@ -114,7 +117,8 @@ func (b *bed) sleeps(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// memory is what is in use, garbage aside. What is collected in one run and only swept in the next is not counted.
+// memory is what is in use, garbage aside. What is collected in one run and
+// only swept in the next is not counted.
 func memory() (m runtime.MemStats) {
 	runtime.GC()
 	runtime.GC()

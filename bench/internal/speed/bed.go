@@ -80,7 +80,8 @@ func (b *bed) asked(q fairlimit.Quota) (*asked, error) {
 
 type asked struct{ engine.Engine }
 
-// take takes a turn for each number of permits in one question after the other, until all are granted, and returns the last one.
+// take takes a turn for each number of permits in one question after the other,
+// until all are granted, and returns the last one.
 func (a *asked) take(ctx context.Context, permits ...int) (last engine.Answer, err error) {
 	requests := make([]engine.Request, len(permits))
 	for i, n := range permits {
@@ -177,7 +178,8 @@ func (b *bed) during(ctx context.Context, do func() error) (served, error) {
 	return served{after.runs - before.runs, after.micros - before.micros}, err
 }
 
-// perRun is how long one run of a script took the server on average, in µs, while do ran.
+// perRun is how long one run of a script took the server on average, in µs,
+// while do ran.
 func (b *bed) perRun(ctx context.Context, do func() error) (float64, error) {
 	s, err := b.during(ctx, do)
 	return s.micros / s.runs, err

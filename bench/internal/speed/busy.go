@@ -16,10 +16,10 @@ import (
 
 // The busy row asks without a pause, as a busy server is asked. Callers send
 // their questions in two pipelines, so that the server has the next one before
-// it has answered the last: its caches stay warm and it hardly ever sleeps. What
-// a script takes is read from the server's own counter. So neither the network
-// nor this program is in it. The paced rows show the same script on caches that
-// something else has used meanwhile.
+// it has answered the last: its caches stay warm and it hardly ever sleeps.
+// What a script takes is read from the server's own counter. So neither the
+// network nor this program is in it. The paced rows show the same script on
+// caches that something else has used meanwhile.
 const (
 	pipelines = 2
 	pipelined = 64 // questions in each

@@ -13,7 +13,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// calls is how often scripts run for each of many callers of one process that come at once and find nothing left.
+// calls is how often scripts run for each of many callers of one process that
+// come at once and find nothing left.
 func calls(ctx context.Context, b *bed) ([]Figure, error) {
 	quota := fairlimit.Quota{Permits: max(1, b.Burst/2), Per: 500 * time.Millisecond}
 	ours, err := b.limiter(quota)
@@ -42,7 +43,8 @@ func calls(ctx context.Context, b *bed) ([]Figure, error) {
 	}, nil
 }
 
-// rush takes the whole quota and lets the callers come at once, then: so many runs of scripts for each of them.
+// rush takes the whole quota and lets the callers come at once, then: so many
+// runs of scripts for each of them.
 func (b *bed) rush(quota fairlimit.Quota, wait func(context.Context) error) measure {
 	return func(ctx context.Context) (float64, error) {
 		if err := atOnce(ctx, quota.Permits, wait); err != nil {

@@ -13,10 +13,12 @@ import (
 	"time"
 )
 
-// Role, set in the environment, makes this program one of its own processes that measure.
+// Role, set in the environment, makes this program one of its own processes
+// that measure.
 const Role = "FAIRLIMIT_BENCH_SPEED"
 
-// grace is how long a process that is to end has for removing what it left in Redis.
+// grace is how long a process that is to end has for removing what it left in
+// Redis.
 const grace = 5 * time.Second
 
 // job is what such a process is told.
@@ -38,7 +40,8 @@ type report struct {
 	Failed string
 }
 
-// Main is the life of such a process: it does its job, or leaves it when its standard input ends.
+// Main is the life of such a process: it does its job, or leaves it when its
+// standard input ends.
 func Main(stdin io.Reader, stdout io.Writer) error {
 	orders := json.NewDecoder(stdin)
 	var j job
@@ -91,7 +94,8 @@ func (j job) do(ctx context.Context) (result any, err error) {
 	return nil, fmt.Errorf("there is no task %q", j.Task)
 }
 
-// spawn has a process of its own do the job, and decodes its result. When ctx ends the process is told to, and waited for.
+// spawn has a process of its own do the job, and decodes its result. When ctx
+// ends the process is told to, and waited for.
 func spawn(ctx context.Context, j job, result any) error {
 	path, err := os.Executable()
 	if err != nil {

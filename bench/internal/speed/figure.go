@@ -65,7 +65,8 @@ func (f Figure) besideOne(yardstick string, known float64) Figure {
 	return f
 }
 
-// against holds the figure against a goal. A figure without the ratio that the goal is of misses it.
+// against holds the figure against a goal. A figure without the ratio that the
+// goal is of misses it.
 func (f Figure) against(g *Goal) Figure {
 	met := g.Of == ofRatio && f.Ratio != nil && g.reached(*f.Ratio, g.Bound) || g.Of == ofOurs && g.reached(f.Ours, g.Bound)
 	f.Goal, f.Met = g, &met

@@ -9,7 +9,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// held is what a quota of a million takes up in Redis at most, with traffic spread over the window, under fair and under window.
+// held is what a quota of a million takes up in Redis at most, with traffic
+// spread over the window, under fair and under window.
 func held(ctx context.Context, b *bed) ([]Figure, error) {
 	const permits, looks = 1_000_000, 10
 	most := map[string]int64{}
@@ -55,7 +56,8 @@ func held(ctx context.Context, b *bed) ([]Figure, error) {
 	return []Figure{figure.besideOne("window, all its keys", float64(most["window"])).against(oursAtMost(4096))}, nil
 }
 
-// size is what the keys take up together; one that is not there takes up nothing.
+// size is what the keys take up together; one that is not there takes up
+// nothing.
 func (b *bed) size(ctx context.Context, keys []string) (sum int64, err error) {
 	for _, key := range keys {
 		there, err := b.rdb.Exists(ctx, key).Result()

@@ -10,7 +10,8 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// idle is what limiters cost while nobody calls: new ones, and such as have been used.
+// idle is what limiters cost while nobody calls: new ones, and such as have
+// been used.
 func idle(ctx context.Context, b *bed) ([]Figure, error) {
 	if err := atOnce(ctx, hands, func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() }); err != nil { // connects
 		return nil, err
@@ -48,7 +49,8 @@ func idle(ctx context.Context, b *bed) ([]Figure, error) {
 // hands use the limiters.
 const hands = 64
 
-// once calls each limiter one time. What they leave in Redis expires within a second.
+// once calls each limiter one time. What they leave in Redis expires within a
+// second.
 func once(ctx context.Context, limiters []fairlimit.Limiter) error {
 	errs := make([]error, hands)
 	var all sync.WaitGroup

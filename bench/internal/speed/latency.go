@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// finer is by how much the rounds of a single caller are shorter, and more: the sooner they alternate, the more alike is the machine to both.
+// finer is by how much the rounds of a single caller are shorter, and more: the
+// sooner they alternate, the more alike is the machine to both.
 const finer = 8
 
 const sixtyFour = 64

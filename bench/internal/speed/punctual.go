@@ -12,13 +12,15 @@ import (
 	"github.com/fairlimit/fairlimit/fair"
 )
 
-// late is what one call in a hundred may be, in ms, on a machine that has nothing else to do.
+// late is what one call in a hundred may be, in ms, on a machine that has
+// nothing else to do.
 const late = 1.5
 
 // between two slots; half of it goes by before the next call.
 const between = 20 * time.Millisecond
 
-// punctual is how long after its slot a call returns, in a process that does nothing else.
+// punctual is how long after its slot a call returns, in a process that does
+// nothing else.
 func punctual(ctx context.Context, b *bed) ([]Figure, error) {
 	w := &watch{}
 	limiter, err := b.limiter(fairlimit.Every(between), fairlimit.WithEngine(w.build))
@@ -68,8 +70,10 @@ func punctual(ctx context.Context, b *bed) ([]Figure, error) {
 	return append(figures, none.against(oursAtMost(0))), nil
 }
 
-// watch notes between which moments the slot of a process's only caller lies: when the question was sent, and when it was answered, and the
-// wait. The caller's goroutine reads them once its call has returned, which is after they were written.
+// watch notes between which moments the slot of a process's only caller lies:
+// when the question was sent, and when it was answered, and the wait. The
+// caller's goroutine reads them once its call has returned, which is after they
+// were written.
 type watch struct {
 	earliest, latest time.Time
 	waited           bool

@@ -15,7 +15,8 @@ type pair struct {
 // measure is one round of one side.
 type measure func(context.Context) (float64, error)
 
-// inTurn measures the yardstick and ours round by round. Who comes first changes from round to round, so that a machine that gets slower or faster
+// inTurn measures the yardstick and ours round by round. Who comes first
+// changes from round to round, so that a machine that gets slower or faster
 // meanwhile favours neither.
 func inTurn(ctx context.Context, rounds int, yardstick, ours measure) (pair, error) {
 	all, err := allInTurn(ctx, rounds, yardstick, ours)

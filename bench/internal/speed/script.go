@@ -17,12 +17,14 @@ const (
 	ahead    = 10               // turns, in a short queue
 	arrival  = 2 * time.Millisecond
 
-	// shorter is by how much rounds that need no long preparation are shorter, and more. They stay long enough to contain what a script does now
-	// and then.
+	// shorter is by how much rounds that need no long preparation are shorter,
+	// and more. They stay long enough to contain what a script does now and
+	// then.
 	shorter = 4
 )
 
-// single is a reservation at one permit per interval, with a few turns ahead of it.
+// single is a reservation at one permit per interval, with a few turns ahead of
+// it.
 func single(ctx context.Context, b *bed) ([]Figure, error) {
 	e, err := b.asked(fairlimit.Every(interval))
 	if err != nil {
@@ -48,7 +50,8 @@ func single(ctx context.Context, b *bed) ([]Figure, error) {
 
 func nothing() error { return nil }
 
-// pacedRuns is what a run costs the server while so many come a step apart, once things are as prepare leaves them.
+// pacedRuns is what a run costs the server while so many come a step apart,
+// once things are as prepare leaves them.
 func (b *bed) pacedRuns(ctx context.Context, runs int, step time.Duration, prepare, run func() error) (float64, error) {
 	if err := prepare(); err != nil {
 		return 0, err
@@ -114,7 +117,8 @@ func (b *bed) spreadRuns(ctx context.Context, t traffic) (float64, error) {
 	}, run)
 }
 
-// batch is what a grant costs in a question for 64 equal requests, of which one comes after the other.
+// batch is what a grant costs in a question for 64 equal requests, of which one
+// comes after the other.
 func batch(ctx context.Context, b *bed) ([]Figure, error) {
 	kinds := []struct {
 		what  string
@@ -149,7 +153,8 @@ func batch(ctx context.Context, b *bed) ([]Figure, error) {
 	return figures, nil
 }
 
-// queue is a reservation behind a short and behind a long queue, of single permits and of several.
+// queue is a reservation behind a short and behind a long queue, of single
+// permits and of several.
 func queue(ctx context.Context, b *bed) ([]Figure, error) {
 	var figures []Figure
 	for _, c := range []struct {
@@ -180,7 +185,8 @@ func queue(ctx context.Context, b *bed) ([]Figure, error) {
 	return figures, nil
 }
 
-// atTheEnd is what a run costs the server at the end of the queue, which is as long afterwards as it was.
+// atTheEnd is what a run costs the server at the end of the queue, which is as
+// long afterwards as it was.
 func (b *bed) atTheEnd(ctx context.Context, e *asked, permit func() int) (float64, error) {
 	var grants []engine.Grant
 	micros, err := b.perRun(ctx, func() error {

@@ -1,7 +1,10 @@
-// Package speed measures how fast the library is on a real Redis. A figure stands beside its yardstick, something that everybody knows the cost
-// of, measured in the same run and in turn with it: what another machine, or a busy one, does to both of them is not in their ratio.
+// Package speed measures how fast the library is on a real Redis. A figure
+// stands beside its yardstick, something that everybody knows the cost of,
+// measured in the same run and in turn with it: what another machine, or a busy
+// one, does to both of them is not in their ratio.
 //
-// Each row is measured in a process of its own, this program started again, so that no row finds what another has left behind.
+// Each row is measured in a process of its own, this program started again, so
+// that no row finds what another has left behind.
 package speed
 
 import (
@@ -68,8 +71,9 @@ func (r Run) Check() error {
 	return err
 }
 
-// Measure measures row after row, and returns what it measured them on. A ctx that ends is the end of it, not an error; that is for what cannot be
-// done at all.
+// Measure measures row after row, and returns what it measured them on. A ctx
+// that ends is the end of it, not an error; that is for what cannot be done at
+// all.
 func (r Run) Measure(ctx context.Context) (server string, err error) {
 	chosen, err := r.chosen()
 	if err != nil {

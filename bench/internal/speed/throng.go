@@ -34,7 +34,8 @@ type throng struct {
 	err  error
 }
 
-// run warms up, counts for so long, and returns for how long it did. All callers are home when it returns.
+// run warms up, counts for so long, and returns for how long it did. All
+// callers are home when it returns.
 func (t *throng) run(ctx context.Context, timed bool, warmUp, count time.Duration) (time.Duration, error) {
 	var callers sync.WaitGroup
 	for _, call := range t.callers {

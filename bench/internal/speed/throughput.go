@@ -55,8 +55,9 @@ func (b *bed) rateOf(callers []call) measure {
 	return func(ctx context.Context) (float64, error) { return rate(ctx, callers, b.Round/5, b.Round) }
 }
 
-// together is the rate at which several processes get through on one name. All count during the same time and warm up until then. Where the
-// machine is too busy to have all of them ready by then, they are given longer.
+// together is the rate at which several processes get through on one name. All
+// count during the same time and warm up until then. Where the machine is too
+// busy to have all of them ready by then, they are given longer.
 func (b *bed) together(ctx context.Context, name string, callers int) (float64, error) {
 	for patience := setUp; ; patience *= 2 {
 		sum, late, err := b.attempt(ctx, name, callers, patience)

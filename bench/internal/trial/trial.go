@@ -1,5 +1,6 @@
-// Package trial puts one engine through one scenario: it starts the upstream and the client processes, watches, ends them, and puts what both
-// sides wrote down together into one log.
+// Package trial puts one engine through one scenario: it starts the upstream
+// and the client processes, watches, ends them, and puts what both sides wrote
+// down together into one log.
 package trial
 
 import (
@@ -22,7 +23,8 @@ import (
 )
 
 const (
-	// takeOff is the time between the order to begin and the beginning, so that it reaches everybody before.
+	// takeOff is the time between the order to begin and the beginning, so that
+	// it reaches everybody before.
 	takeOff = 100 * time.Millisecond
 
 	// glance is how often the watcher is told.
@@ -53,7 +55,8 @@ type Result struct {
 	Faults     []string
 }
 
-// Run does it. When ctx ends it stops early and reports what was measured until then.
+// Run does it. When ctx ends it stops early and reports what was measured until
+// then.
 func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	ledger := upstream.NewLedger(t.Load.Quota.Permits, t.Load.Quota.Per, monotime.Now)
 	server, err := upstream.Serve(ledger)
@@ -132,7 +135,8 @@ func (t Trial) rule(given load.Load) metrics.Rule {
 	}
 }
 
-// wait returns at the end of the run: the time is over, ctx has ended, or a client has died, which is an error.
+// wait returns at the end of the run: the time is over, ctx has ended, or a
+// client has died, which is an error.
 func (t Trial) wait(ctx context.Context, clients *fleet.Fleet, ledger *upstream.Ledger, end time.Duration) error {
 	over := time.After(end - monotime.Now())
 	ticker := time.NewTicker(glance)
@@ -162,8 +166,9 @@ func firstFailure(calls []metrics.Call, failed int) error {
 	return nil
 }
 
-// join puts the two accounts of each call together: the caller's, and that of the upstream, which is the one that is believed. A call that only
-// the upstream knows of, because its process died, has no other account.
+// join puts the two accounts of each call together: the caller's, and that of
+// the upstream, which is the one that is believed. A call that only the
+// upstream knows of, because its process died, has no other account.
 func join(calls []metrics.Call, arrivals []upstream.Arrival, end time.Duration) []metrics.Call {
 	type key struct{ client, caller, seq int }
 	at := make(map[key]int, len(calls))

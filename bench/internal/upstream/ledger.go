@@ -1,5 +1,6 @@
-// Package upstream is the service whose quota everybody shares: an HTTP server that enforces it as a strict sliding log, answers 429 past it,
-// and writes down everything that reached it.
+// Package upstream is the service whose quota everybody shares: an HTTP server
+// that enforces it as a strict sliding log, answers 429 past it, and writes
+// down everything that reached it.
 package upstream
 
 import (
@@ -18,7 +19,8 @@ type Arrival struct {
 	Rejected bool
 }
 
-// Ledger admits at most so many permits in any half-open window of length per, on one clock.
+// Ledger admits at most so many permits in any half-open window of length per,
+// on one clock.
 type Ledger struct {
 	permits int
 	per     time.Duration
@@ -35,7 +37,8 @@ func NewLedger(permits int, per time.Duration, now func() time.Duration) *Ledger
 	return &Ledger{permits: permits, per: per, now: now}
 }
 
-// Arrive stamps the arrival, writes it down and reports whether it was admitted. One that is not takes nothing from the quota.
+// Arrive stamps the arrival, writes it down and reports whether it was
+// admitted. One that is not takes nothing from the quota.
 func (l *Ledger) Arrive(a Arrival) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,7 +10,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/upstream"
 )
 
-// arrive lets permits arrive at the given milliseconds and says which were admitted.
+// arrive lets permits arrive at the given milliseconds and says which were
+// admitted.
 func arrive(ledger *upstream.Ledger, now *time.Duration, permits int, at ...int) (admitted []bool) {
 	for _, ms := range at {
 		*now = time.Duration(ms) * time.Millisecond

@@ -57,8 +57,9 @@ func read(q url.Values) (a Arrival, err error) {
 	return a, err
 }
 
-// Visitor is one caller's way to the upstream: a connection of its own, opened beforehand and kept, so that no arrival waits for another's
-// turn on the wire or for a handshake.
+// Visitor is one caller's way to the upstream: a connection of its own, opened
+// beforehand and kept, so that no arrival waits for another's turn on the wire
+// or for a handshake.
 type Visitor struct {
 	url    string
 	client *http.Client

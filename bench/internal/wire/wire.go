@@ -1,5 +1,6 @@
-// Package wire is what the parent and a client process say to each other: one JSON value a line, orders on the client's standard input, news on
-// its standard output. The end of the orders is an order too: to end at once.
+// Package wire is what the parent and a client process say to each other: one
+// JSON value a line, orders on the client's standard input, news on its
+// standard output. The end of the orders is an order too: to end at once.
 package wire
 
 import (
