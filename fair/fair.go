@@ -1,8 +1,3 @@
-// Package fair is the engine that grants turns in order: a reservation queue in one Redis key, whose TTL is the backlog.
-//
-// A request gets the earliest slot that leaves every window within its quota and lies no earlier than the newest slot still held. The rule is
-// that of a sliding window kept over the future: granted slots s₁ ≤ s₂ ≤ … stay; a request for n permits at time t takes the smallest
-// x ≥ max(t, last slot) for which, in every window of length T and size N, the permits with slots in (x−T, x] plus n are at most N.
 package fair
 
 import (

@@ -1,0 +1,91 @@
+// Package fair is the engine that grants turns in order: a reservation queue in
+// one Redis key, whose TTL is the backlog.
+//
+// # The rule
+//
+// Granted slots s₁ ≤ s₂ ≤ … stay. A request for n permits at time t takes the
+// smallest x ≥ max(t, last slot) for which, in every window of length T and
+// size N, the permits with slots in (x−T, x] plus n are at most N. It is
+// refused if x − t is more than it may wait. This is the rule of a sliding
+// window log, kept over the future.
+//
+// # Words
+//
+//   - A reservation is permits granted at a slot, the time from which their
+//     caller may use them. Status calls those that lie ahead queued.
+//   - A window is at most so many permits in any stretch of so long. A quota is
+//     one; its burst is another: Burst permits in Burst × Per ÷ Permits.
+//   - The queue's clock is the server's, plus an offset that grows when the
+//     server's goes back.
+//   - The sequence counts the permits granted in a generation; a generation is
+//     the life of one state, and has a name of its own.
+//   - A position is generation, sequence and clock: where a limiter saw its
+//     queue last. It is sent along with every question.
+//   - The window log holds what may still count: cells, each the slot of its
+//     last permit and the sequence up to it. All permits of a cell count at its
+//     slot, which is the safe side.
+//   - What has left the window is its base: a sequence, and the slot of the last
+//     that left, the origin.
+//   - A row is a cell of single permits that stand one length apart.
+//   - A window is crowded after more than 130 distinct slots within its length.
+//     Cells then lie on a grid, at least 64 to a length, and each takes what
+//     falls into it up to its bound.
+//   - Compacting folds what is further back than the window reaches into a
+//     histogram, and merges cells on the grid.
+//   - Recovering makes up for what a server has lost.
+//   - Releasing gives permits back.
+//   - A silence is a time in which nothing was written. What another server
+//     granted meanwhile is not of this history.
+//
+// # The state
+//
+// PSETEX is the only write. The text is made to be read by a person, with GET,
+// and by a script, at fixed places. This is 3 permits a second after five
+// requests at one moment, in a key that has 2.001 s to live:
+//
+//	fair3 3/1000000 -                6                3 1700000000123456 74 .:1123456   3
+//	k3x9q2ab                5 1700000000123456 1700000001123456
+//
+// The first line is one window:
+//
+//	fair3              the version: of another one a script says STATE
+//	3/1000000          the windows of the last caller, most/length in µs
+//	-                  plain: one window, nothing else to remember
+//	6                  room: up to this sequence the newest slot takes permits
+//	3                  base
+//	1700000000123456   origin
+//	74                 digits of a cell: 7 of its slot, 4 of its sequence
+//	.                  mode of the newest cell: '.', 'r' for a row, or 'c' and
+//	                   then bound, until when it is crowded, distinct slots so far
+//	1123456   3        the closed cells: the last digits of slot and sequence
+//
+// Lines that begin with 'behind' and 'silent' may follow: the histogram, and
+// the silences as their ends and lengths. The last line is the position, and
+// the newest slot:
+//
+//	k3x9q2ab           generation
+//	5                  sequence
+//	1700000000123456   clock
+//	1700000001123456   newest slot
+//
+// A state that is not plain has '+' and numbers that are 0 in a plain one: how
+// many windows, offset, end of the key if turns were given back, what was lost,
+// what was reset, and whether callers of other windows came. Then come its
+// windows, a line each, behind length, idle since and last slot.
+//
+// # One question
+//
+// The scripts are lua/fair/*.lua, one an operation, each put together of parts
+// by scripts.go. This is what take does, part by part:
+//
+//	head     names its arguments
+//	open     reads the state, its TTL and the time, once each
+//	hot      decides and writes the usual request, and is done
+//	log      reads the state into tables
+//	windows  selects the caller's windows, keeps those of others
+//	recover  finds out what was lost
+//	grant    finds the earliest slot of each request
+//	compact  merges cells when there are too many
+//	write    writes the state
+//	take     replies
+package fair
