@@ -72,6 +72,7 @@ func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
 	rdb := redistest.Standalone(t)
 	f := build(t, rdb, engine.Quota{Permits: 1000, Per: time.Hour})
 	grants := queued(t, f, 2000, 1)
+	giveBack(t, f, grants[0]) // teaches the server the script
 	hook := &cutOff{left: 1}
 	rdb.AddHook(hook)
 	err := f.GiveBack(t.Context(), grants[1000:])

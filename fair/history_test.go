@@ -142,4 +142,6 @@ func (s scripts) behind(prelude string) scripts {
 	}
 }
 
-func behind(prelude string, script *lua.Script) *lua.Script { return lua.New(prelude + script.Source()) }
+func behind(prelude string, script *lua.Script) *lua.Script {
+	return lua.New(prelude + script.Source())
+}

@@ -20,27 +20,31 @@ import (
 //go:embed */*.lua
 var parts embed.FS
 
-// Assemble makes a script of parts, each named by its engine and its file
-// without the ending, as in "window/take". It does no I/O: the server learns
-// the source when it first runs. It panics for a part that does not exist.
+// Assemble makes a script of an engine's parts, each named by its file without
+// the ending. It does no I/O: the server learns the source when it first runs.
+// It panics for a part that does not exist.
 //
 // An error that Redis reports for a line of the script names the part's file
 // and line instead.
-func Assemble(names ...string) *Script {
+func Assemble(engine string, names ...string) *Script {
 	var source strings.Builder
 	var lines lineMap
 	for _, name := range names {
-		text, err := parts.ReadFile(name + ".lua")
+		part := engine + "/" + name
+		text, err := parts.ReadFile(part + ".lua")
 		if err != nil {
-			panic(fmt.Sprintf("lua: no part %q: %v", name, err))
+			panic(fmt.Sprintf("lua: no part %q: %v", part, err))
 		}
-		lines.add(name, text)
+		lines.add(part, text)
 		source.Write(text)
 	}
 	s := New(source.String())
 	s.lines = lines
 	return s
 }
+
+// Parts names the parts that the script is assembled of.
+func (s *Script) Parts() []string { return s.lines.names }
 
 // lineMap tells for each line of an assembled script where it comes from.
 type lineMap struct {

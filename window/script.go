@@ -16,21 +16,13 @@ import (
 
 // The scripts, one an operation, each the parts that it needs.
 var (
-	takeScript    = assemble("head", "count", "wait", "settle", "save", "take") // grants
-	backScript    = assemble("head", "count", "settle", "save", "back")         // gives back
-	releaseScript = assemble("head", "count", "settle", "save", "release")      // releases
-	readScript    = assemble("head", "count", "wait", "read")                   // reads
-	ruleScript    = assemble("head", "count", "save", "rule")                   // writes the rate
-	forgetScript  = assemble("head", "forget")                                  // deletes
+	takeScript    = lua.Assemble("window", "head", "count", "wait", "settle", "save", "take") // grants
+	backScript    = lua.Assemble("window", "head", "count", "settle", "save", "back")         // gives back
+	releaseScript = lua.Assemble("window", "head", "count", "settle", "save", "release")      // releases
+	readScript    = lua.Assemble("window", "head", "count", "wait", "read")                   // reads
+	ruleScript    = lua.Assemble("window", "head", "count", "save", "rule")                   // writes the rate
+	forgetScript  = lua.Assemble("window", "head", "forget")                                  // deletes
 )
-
-func assemble(parts ...string) *lua.Script {
-	named := make([]string, len(parts))
-	for i, part := range parts {
-		named[i] = "window/" + part
-	}
-	return lua.Assemble(named...)
-}
 
 // run runs a script once. An error for which the keys are to blame matches
 // [engine.ErrState].
