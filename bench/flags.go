@@ -5,7 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
@@ -29,6 +31,31 @@ type plan struct {
 type round struct {
 	scenario scenario.Scenario
 	load     load.Load
+}
+
+// mostCallers is how many a machine holds in all: each has a connection of its
+// own to the upstream, whose other end is in this process.
+const mostCallers = 10_000
+
+// holds returns an error if there are more callers than a machine holds. In
+// virtual time they have no connections.
+func (r round) holds() error {
+	const most = "a machine holds at most %d callers, each with a connection of its own; -simulate holds more"
+	switch l := r.load; {
+	case l.Clients > mostCallers:
+		return fmt.Errorf("-clients is %d: "+most, l.Clients, mostCallers)
+	case l.Callers > mostCallers:
+		return fmt.Errorf("-callers is %d: "+most, l.Callers, mostCallers)
+	}
+	callers := 0
+	for _, n := range r.scenario.CallersOf(r.load) {
+		callers += n
+	}
+	if callers > mostCallers {
+		return fmt.Errorf("%s: -clients %d with -callers %d are %d callers: "+most,
+			r.scenario.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
+	}
+	return nil
 }
 
 const intro = `bench puts callers in many processes under one quota and shows, from what the upstream saw, who was let through when.
@@ -60,6 +87,28 @@ func readFlags(flags *flag.FlagSet, args []string, intro string, help io.Writer)
 	return nil
 }
 
+// durationVar defines a flag for a length of time. What is there is its default.
+func durationVar(flags *flag.FlagSet, d *time.Duration, name, usage string) {
+	flags.Var((*duration)(d), name, usage)
+}
+
+// duration says of a number without a unit what to try instead.
+type duration time.Duration
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+func (d *duration) Set(text string) error {
+	parsed, err := time.ParseDuration(text)
+	if err == nil {
+		*d = duration(parsed)
+		return nil
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return fmt.Errorf("it has no unit, try %ss", text)
+	}
+	return errors.New("want a length of time, such as 500ms, 4s or 1h30m")
+}
+
 // parse reads the command line. What -h prints goes to help, and the error is flag.ErrHelp.
 func parse(args []string, help io.Writer) (p plan, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
@@ -68,10 +117,10 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	asked := load.Default
 	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
 	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
-	flags.DurationVar(&asked.Guard, "guard", 0, "`duration` by which engines that can are told to lengthen the quota's window (default: a hundredth of it)")
+	durationVar(flags, &asked.Guard, "guard", "`duration` by which engines that can are told to lengthen the quota's window (default: a hundredth of it)")
 	flags.IntVar(&asked.Clients, "clients", asked.Clients, "`processes` that call")
 	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call in each process")
-	flags.DurationVar(&asked.Duration, "duration", asked.Duration, "`time` that each scenario runs on each engine")
+	durationVar(flags, &asked.Duration, "duration", "`time` that each scenario runs on each engine")
 	flags.StringVar(&p.redis, "redis", "", "`host:port` of a Redis to use instead of an embedded one, or a redis:// URL")
 	flags.Uint64Var(&asked.Seed, "seed", asked.Seed, "`number` that the callers' choices follow from")
 	flags.StringVar(&p.json, "json", "", "`file` for the figures as JSON, one object a line for each scenario; - is standard output")
@@ -104,10 +153,14 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	for _, s := range scenarios {
 		l := loadOf(s, asked, given)
+		r := round{s, l}
 		if err := l.Check(); err != nil {
 			return p, err
 		}
-		p.rounds = append(p.rounds, round{s, l})
+		if err := r.holds(); err != nil && !p.simulate {
+			return p, err
+		}
+		p.rounds = append(p.rounds, r)
 	}
 	return p, nil
 }
@@ -138,16 +191,22 @@ func loadOf(s scenario.Scenario, asked load.Load, given map[string]bool) load.Lo
 	return l.Guarded()
 }
 
-// pick finds each of a list of names, or all there are.
+// pick finds each of a list of names, none of them twice, or all there are.
 func pick[T any](flag, list string, all []T, named func(string) (T, bool)) (picked []T, err error) {
 	if list == "all" {
 		return all, nil
 	}
+	seen := map[string]bool{}
 	for name := range strings.SplitSeq(list, ",") {
-		one, found := named(strings.TrimSpace(name))
+		name = strings.TrimSpace(name)
+		one, found := named(name)
 		if !found {
 			return nil, fmt.Errorf("%s: there is no %q (-list shows what there is)", flag, name)
 		}
+		if seen[name] {
+			return nil, fmt.Errorf("%s: %q is there twice", flag, name)
+		}
+		seen[name] = true
 		picked = append(picked, one)
 	}
 	return picked, nil

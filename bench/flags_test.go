@@ -50,3 +50,10 @@ func TestAFlagComesBeforeWhatTheScenarioWants(t *testing.T) {
 	require.Equal(t, 4, parsed(t, "-scenario", "greedy", "-quota", "4/2s").rounds[0].load.Quota.Permits)
 	require.Equal(t, 20*time.Millisecond, parsed(t, "-quota", "4/2s").rounds[0].load.Guard, "a hundredth of what was asked for")
 }
+
+func TestASimulationHoldsMoreCallersThanAMachine(t *testing.T) {
+	require.Equal(t, 20_000, parsed(t, "-simulate", "-callers", "20000").rounds[0].load.Callers)
+	require.Equal(t, 2500, parsed(t, "-callers", "2500").rounds[0].load.Callers, "as many as there may be")
+	_, err := parse([]string{"-callers", "2501"}, io.Discard)
+	require.ErrorContains(t, err, "10004 callers")
+}

@@ -30,7 +30,8 @@ type soakPlan struct {
 // parseSoak reads the command line behind "soak". What -h prints goes to help, and the error is flag.ErrHelp.
 func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
-	flags.DurationVar(&p.run.Duration, "duration", 3*time.Minute, "how long callers call and things break")
+	p.run.Duration = 3 * time.Minute
+	durationVar(flags, &p.run.Duration, "duration", "`time` for which callers call and things break")
 	flags.Uint64Var(&p.run.Seed, "seed", 0, "of what callers do and what breaks (default: another each time)")
 	flags.StringVar(&p.json, "json", "", "`file` for the report as JSON; - is standard output")
 	if err := readFlags(flags, args, soakIntro, help); err != nil {

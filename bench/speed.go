@@ -16,10 +16,11 @@ import (
 
 const speedIntro = `bench speed measures how fast the library is, each figure beside its yardstick, on a real Redis.
 
-  go run ./bench speed                             a redis-server of its own, three minutes
+  go run ./bench speed                             a redis-server of its own, over four minutes
   go run ./bench speed -quick                      a minute
   go run ./bench speed -redis localhost:6379
   go run ./bench speed -rows throughput,alone
+  go run ./bench speed -rows busy -quick           a busy server, 15 seconds
 
 `
 

@@ -87,6 +87,10 @@ type Grant struct {
 	At int64  // which moment, in the engine's unit
 	N  int
 
+	// Made is when it was granted, in the engine's unit: it proves of which
+	// history a grant is where a server has lost one.
+	Made int64
+
 	// Unused says, of a grant that is given back, that nobody has gone with it, so that its permits are free even if its moment has passed.
 	Unused bool
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/lua"
 )
 
 // granted asks for one permit, now or not at all, every step of the server's clock from one moment to another, and counts what it got.
@@ -76,7 +75,7 @@ func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := build(t, rdb.rdb, engine.Quota{Permits: 1, Per: 5 * time.Millisecond})
-			f.script = lua.New(slow + fairScript.Source())
+			f.scripts = f.scripts.behind(slow)
 			begin := serverTime(t, f)
 			for before, last := begin, int64(0); before < begin+3*time.Second.Microseconds(); {
 				answers := take(t, f, engine.Request{N: 1, MaxWait: 20 * time.Millisecond}, engine.Request{N: 1, MaxWait: 20 * time.Millisecond})

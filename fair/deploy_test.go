@@ -14,7 +14,7 @@ import (
 // joins makes a further engine on the same name, as a process with another configuration would.
 func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
 	other := build(t, f.client, quotas...)
-	other.key, other.script = f.key, f.script
+	other.key, other.scripts = f.key, f.scripts
 	return other
 }
 
@@ -151,22 +151,22 @@ func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
 	require.Equal(t, 2, strings.Count(w.rdb.Get(t.Context(), f.key).Val(), "\n"), "the others have been silent for longer than their windows")
 }
 
-func TestAQueueLearnsItsPitchOnlyWhenItIsEmpty(t *testing.T) {
+func TestAQueueLearnsItsPaceOnlyWhenItIsEmpty(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
-		blind := func() bool {
+		mixed := func() bool {
 			head := strings.Fields(strings.Split(w.rdb.Get(t.Context(), f.key).Val(), "\n")[0])
-			return len(head) == 11 && head[10] == "1"
+			return len(head) == 9 && head[8] == "1"
 		}
 		queued(t, f, 3, 1)
-		require.False(t, blind())
+		require.False(t, mixed())
 		single := f.joins(t, engine.Quota{Permits: 1, Per: 2 * time.Second})
 		queued(t, single, 1, 1)
-		require.True(t, blind(), "what was granted to the other is closer than that")
+		require.True(t, mixed(), "what was granted to the other is closer than that")
 		at(time.Minute)
 		queued(t, single, 1, 1)
-		require.False(t, blind())
+		require.False(t, mixed())
 	})
 }
 

@@ -10,9 +10,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -24,40 +23,41 @@ import (
 const (
 	defaultPrefix = "fairlimit:"
 
-	// The script counts in microseconds and permits within a double's integers: what it is given stays far below.
+	// The scripts count in microseconds and permits within a double's
+	// integers: what they are given stays far below.
 	longestPer  = 10 * 365 * 24 * time.Hour
 	longestWait = 100 * 365 * 24 * time.Hour
 	mostPermits = 1_000_000_000
 	mostWindows = 8
 
-	// A generation is a word of at most 8 letters, so that a late return hits a later queue of the same name once in 2·10¹².
-	generations = 1 << 41
-
-	// How much one run of the script is asked to do, so that it holds up the server for less than a millisecond.
+	// How much one run of a script is asked to do, so that it holds up the
+	// server for less than a millisecond.
 	mostRuns  = 100
 	mostGiven = 200 // over all windows
 )
 
-var fairScript = lua.Assemble("fair/queue")
-
+// fair is the engine of one limiter.
 type fair struct {
-	client  redis.UniversalClient
-	script  *lua.Script
-	key     string
-	windows []window
-	quotas  string // the windows as a word
-	most    int    // permits that fit every window
-	memory  memory
+	client   redis.UniversalClient
+	scripts  scripts
+	key      string
+	windows  []window
+	head     []any // of the arguments of every question; see lua/fair/head.lua
+	plain    []any // what a plain state is asked with; see lua/fair/hot.lua
+	most     int   // permits that fit every window
+	position position
 
 	replicas int // that must have what is granted
 }
 
 var _ engine.Engine = (*fair)(nil)
 
-// New builds the engine for one limiter; it is an [engine.Builder]. It keeps one key, <prefix>{name}.
+// New builds the engine for one limiter; it is an [engine.Builder]. It keeps
+// one key, <prefix>{name}.
 //
-// Errors match [engine.ErrUnsupported]: a Per (with the guard) of more than ten years, more than 10⁹ Permits, a Burst whose window rounds to
-// less than a microsecond, more than 8 windows (each quota is one, each Burst another).
+// Errors match [engine.ErrUnsupported]: a Per (with the guard) of more than
+// ten years, more than 10⁹ Permits, a Burst whose window rounds to less than a
+// microsecond, more than 8 windows (each quota is one, each Burst another).
 func New(cfg engine.Config) (engine.Engine, error) {
 	windows, err := windowsOf(cfg)
 	if err != nil {
@@ -69,8 +69,8 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	}
 	most := slices.MinFunc(windows, func(a, b window) int { return a.permits - b.permits }).permits
 	return &fair{
-		client: cfg.Client, script: fairScript, key: prefix + "{" + cfg.Name + "}", windows: windows, quotas: word(windows), most: most,
-		replicas: cfg.Replicas,
+		client: cfg.Client, scripts: allScripts, key: prefix + "{" + cfg.Name + "}", windows: windows, most: most,
+		head: []any{"fair3 " + word(windows) + " - "}, plain: plainArgs(windows), replicas: cfg.Replicas,
 	}, nil
 }
 
@@ -84,24 +84,31 @@ func (f *fair) Fits(n int) error {
 }
 
 func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	args := f.args("take")
-	for rest, runs := requests, 0; len(rest) > 0 && runs < mostRuns; runs++ {
-		permits, longest, count := run(rest)
-		args = append(args, permits, longest, count)
-		rest = rest[max(count, -count):]
-	}
-	reply, err := f.ask(ctx, f.script.Confirmed(f.replicas), args)
+	args, asked := f.takeArgs(requests)
+	reply, err := f.ask(ctx, f.scripts.take.Confirmed(f.replicas), args)
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
-	told, left, answers, problem := decode(reply, requests)
-	if problem == nil && told.sequence > 0 {
-		f.memory.learn(told, left)
+	o, problem := f.decode(reply, requests[:asked])
+	if o.seen.text != "" {
+		f.position.learn(o.seen, o.left)
 	}
-	return answers, cmp.Or(problem, err)
+	return o.answers, cmp.Or(problem, err)
 }
 
-// run is as many requests as the script can take for one: all for as many permits as the first, none that waits for less long. The count is negative
+// takeArgs asks for as many of the requests as one question may.
+func (f *fair) takeArgs(requests []engine.Request) (args []any, asked int) {
+	args = append(f.args(6), f.plain...)
+	for runs := 0; asked < len(requests) && runs < mostRuns; runs++ {
+		permits, longest, count := run(requests[asked:])
+		args = append(args, permits, longest, count)
+		asked += max(count, -count)
+	}
+	return args, asked
+}
+
+// run is as many requests as the script can take for one: all for as many
+// permits as the first, none that waits for less long. The count is negative
 // if some wait for longer.
 func run(requests []engine.Request) (permits int, longest int64, count int) {
 	wait := func(r engine.Request) int64 { return min(r.MaxWait, longestWait).Microseconds() }
@@ -122,56 +129,61 @@ func run(requests []engine.Request) (permits int, longest int64, count int) {
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	return engine.GiveBackInParts(grants, mostGiven/len(f.windows), func(part []engine.Grant) error {
-		args := f.args("back")
+		args := f.args(5 * len(part))
 		for _, g := range part {
 			unused := 0
 			if g.Unused {
 				unused = 1
 			}
-			args = append(args, g.ID, g.At, g.N, unused)
+			args = append(args, g.ID, g.At, g.N, g.Made, unused)
 		}
-		_, err := f.ask(ctx, f.script, args)
+		_, err := f.ask(ctx, f.scripts.release, args)
 		return err
 	})
 }
 
 func (f *fair) Status(ctx context.Context) (engine.Status, error) {
-	reply, err := f.ask(ctx, f.script, f.args("status"))
+	reply, err := f.ask(ctx, f.scripts.status, f.args(0))
 	if err != nil {
 		return engine.Status{}, err
 	}
-	numbers, err := integers(reply, 0)
-	if err != nil {
-		return engine.Status{}, err
-	}
-	if len(numbers) != 3 {
-		return engine.Status{}, unexpected(reply)
+	elements, _ := reply.([]any)
+	numbers, err := integers(elements)
+	if err != nil || len(numbers) != 3 {
+		return engine.Status{}, fmt.Errorf("%w: the script replied %.200q", engine.ErrOutcomeUnknown, fmt.Sprint(reply))
 	}
 	return engine.Status{Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(numbers[2])}, nil
 }
 
 func (f *fair) Reset(ctx context.Context) error {
-	before := f.memory.now()
-	_, err := f.ask(ctx, f.script, f.args("reset"))
+	before := f.position.now()
+	_, err := f.ask(ctx, f.scripts.reset, f.args(0))
 	if err == nil {
-		f.memory.forget(before)
+		f.position.forget(before)
 	}
 	return err
 }
 
-// args begins the arguments of the script; see lua/fair.lua.
-func (f *fair) args(op string) []any {
-	state, when := f.memory.recall()
-	return append(make([]any, 0, 8), op, strconv.FormatUint(rand.Uint64N(generations), 36), state, when, f.quotas)
+// args begins the arguments of a script, and has room for so many more.
+func (f *fair) args(more int) []any {
+	seen, rest := f.position.recall()
+	return append(append(make([]any, 0, 3+more), f.head...), seen, rest)
 }
 
+// ask runs a script once. Whatever it stumbles over is in the key.
 func (f *fair) ask(ctx context.Context, script *lua.Script, args []any) (any, error) {
 	reply, err := script.Run(ctx, f.client, []string{f.key}, args...)
-	if redis.HasErrorPrefix(err, "STATE") || redis.HasErrorPrefix(err, "WRONGTYPE") {
+	var refusal redis.Error
+	if errors.As(err, &refusal) && blamesState(refusal.Error()) {
 		return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
 	}
-	if redis.HasErrorPrefix(err, "FULL") {
-		return nil, fmt.Errorf("%w: %q: %w", engine.ErrFull, f.key, err)
-	}
 	return reply, err
+}
+
+// blamesState tells what a script says of a state from what Redis says of a
+// command. Redis 6.2 puts its own words in front.
+func blamesState(refusal string) bool {
+	return slices.ContainsFunc([]string{"STATE ", "WRONGTYPE ", "attempt to ", "bad argument "}, func(words string) bool {
+		return strings.Contains(refusal, words)
+	})
 }

@@ -109,22 +109,37 @@ func TestHistoriesOnRedis(t *testing.T) {
 	}
 }
 
-// setClock makes the engine's script, otherwise as it is, read the time from a key of its own, and returns what sets that.
+// stillClock reads the time from a key of its own, and lets keys live longer.
+const stillClock = `local redis = setmetatable({ call = function(name, ...)
+	if name == 'PTTL' then
+		local left = redis.call(name, ...)
+		return left < 0 and left or math.ceil(left / 1000)
+	end
+	if name ~= 'TIME' then return redis.call(name, ...) end
+	local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
+	return { math.floor(now / 1000000), now % 1000000 }
+end, pcall = function(name, ...)
+	if name ~= 'PSETEX' then return redis.pcall(name, ...) end
+	local key, ttl, state = ...
+	return redis.pcall(name, key, 1000 * ttl, state)
+end }, { __index = redis })
+`
+
+// setClock puts the engine's scripts, otherwise as they are, under a clock of
+// their own, and returns what sets that.
 func setClock(t testing.TB, f *fair) func(time.Duration) {
-	const prelude = `local redis = setmetatable({ call = function(name, ...)
-		if name ~= 'TIME' then return redis.call(name, ...) end
-		local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
-		return { math.floor(now / 1000000), now % 1000000 }
-	end, pcall = function(name, ...)
-		if name == 'PTTL' then return math.ceil(redis.call(name, ...) / 1000) end
-		if name ~= 'PSETEX' then return redis.pcall(name, ...) end
-		local key, ttl, state = ...
-		return redis.pcall(name, key, 1000 * ttl, state)
-	end }, { __index = redis })
-	`
-	f.script = lua.New(prelude + fairScript.Source())
+	f.scripts = f.scripts.behind(stillClock)
 	return func(d time.Duration) {
 		now := strconv.FormatInt(beginning.Add(d).UnixMicro(), 10)
 		require.NoError(t, f.client.Set(context.Background(), f.key+":clock", now, 0).Err())
 	}
 }
+
+// behind is the scripts behind a prelude.
+func (s scripts) behind(prelude string) scripts {
+	return scripts{
+		behind(prelude, s.take), behind(prelude, s.release), behind(prelude, s.status), behind(prelude, s.reset),
+	}
+}
+
+func behind(prelude string, script *lua.Script) *lua.Script { return lua.New(prelude + script.Source()) }

@@ -92,9 +92,9 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 				rdb.Set(ctx, key, strings.Repeat("x", 1<<20), time.Hour)
 			},
 			"no end":          func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
-			"a later version": func(rdb redis.UniversalClient, key, s string) { rdb.Set(ctx, key, "fair3"+s[5:], time.Hour) },
+			"a later version": func(rdb redis.UniversalClient, key, s string) { rdb.Set(ctx, key, "fair4"+s[5:], time.Hour) },
 			"an earlier version": func(rdb redis.UniversalClient, key, _ string) {
-				rdb.Set(ctx, key, "fair1 a 1700000000000000 0 1000000 3 1\n1000000 0 0 0 0 1:17000000000000000000000001\n", time.Hour)
+				rdb.Set(ctx, key, "fair2 a 1 1700000000000000 3/1000000 1\n1700000000000000 1 1000000 0 16 5:000000000000000000000\n", time.Hour)
 			},
 			"a long state": func(rdb redis.UniversalClient, key, s string) {
 				line := s[strings.Index(s, "\n")+1:]
@@ -153,14 +153,22 @@ func FuzzState(f *testing.F) {
 			}
 		}
 	}
-	const head = "fair2 a 1 1 3/1000000 1"
-	f.Add(head + "\n1000000 9 1 0 16 10:" + strings.Repeat("00000000000000090000000001", 200) + "\n")
-	f.Add(head + "\n1000000 nan nan 0 16 10:             nan         1\n")
-	f.Add(head + "\n1000000 9 1 0 16 10:            1e99      1e99\n")
-	f.Add(head + "\n1000000 9 1 9007199254740991 16 10:99999999999999999999999999\n")
-	f.Add(head + " 9007199254740991 9007199254740991 9007199254740991 9007199254740991 1\n1000000 9 1 0 1 1:00\n")
-	f.Add(head + "\n1000000 9 1 0 1 1 0 9007199254740991 9 1:00\n")
-	f.Add("fair2 a 9007199254740991 4503599627370495 1/1 1\n1 9 1 0 0 0:00\n")
+	const head, tail = "fair3 3/1000000 - ", "\nabcdefgh                9 1700000000000000 1700000000000000"
+	const log = "               0                0 "
+	f.Add(head + log + "ga .:" + strings.Repeat("00000000000000090000000001", 200) + tail)
+	f.Add(head + log + "ga .:             nan         1" + tail)
+	f.Add(head + log + "ga .:            1e99      1e99" + tail)
+	f.Add(head + log + "00 .:" + tail)
+	f.Add(head + log + "zz .:" + strings.Repeat("9", 70) + tail)
+	f.Add(head + "             nan              inf 95 .:" + tail)
+	f.Add(head + log + "95 c             1e99             1e99 1e9:" + tail)
+	f.Add(head + log + "95 .:\nabcdefgh              nan              nan              nan")
+	f.Add(head + log + "95 .:\nabcdefgh 9007199254740992 4503599627370496 9007199254740991")
+	f.Add("fair3 3/1000000 + 1 9007199254740991 4503599627370495 9007199254740991 9007199254740991 1\n1000000 0 9 " +
+		log[1:] + "95 .:" + tail)
+	f.Add("fair3 3/1000000 + 1 0 0 0 0 0\n0 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair3 1/1 + 99 0 0 0 0 0\n1 0 1 " + log[1:] + "00 .:" + tail)
+	f.Add("fair3 3/1000000 - " + log[1:] + "95 .:\nsilent 1 9 9" + tail)
 
 	f.Fuzz(func(t *testing.T, state string) {
 		for _, e := range engines {
@@ -173,6 +181,7 @@ func FuzzState(f *testing.F) {
 			} else {
 				require.ErrorIs(t, err, engine.ErrState)
 			}
+			state := rdb.Get(t.Context(), e.key).Val() // Status writes what was lost
 			answers, err := e.Take(t.Context(), []engine.Request{{N: 1, MaxWait: time.Hour}, {N: 1}})
 			if err != nil {
 				require.ErrorIs(t, err, engine.ErrState)

@@ -21,13 +21,24 @@ var declared = strings.Fields("KEYS ARGV redis math string table tonumber type i
 
 // scripts are the parts of all scripts there are, as the engines assemble them.
 var scripts = [][]string{
-	{"fair/queue"},
-	{"window/state", "window/take"},
-	{"window/state", "window/back"},
-	{"window/state", "window/release"},
-	{"window/state", "window/read"},
-	{"window/state", "window/rule"},
-	{"window/state", "window/forget"},
+	fairParts("open", "hot", "log", "windows", "compact", "recover", "begin", "write", "grant", "take"),
+	fairParts("open", "log", "windows", "compact", "recover", "begin", "write", "release"),
+	fairParts("open", "log", "windows", "compact", "recover", "begin", "write", "grant", "status"),
+	fairParts("forget", "log", "windows", "compact", "recover", "write", "reset"),
+	{"window/head", "window/count", "window/wait", "window/settle", "window/save", "window/take"},
+	{"window/head", "window/count", "window/settle", "window/save", "window/back"},
+	{"window/head", "window/count", "window/settle", "window/save", "window/release"},
+	{"window/head", "window/count", "window/wait", "window/read"},
+	{"window/head", "window/count", "window/save", "window/rule"},
+	{"window/head", "window/forget"},
+}
+
+func fairParts(names ...string) []string {
+	parts := []string{"fair/head"}
+	for _, name := range names {
+		parts = append(parts, "fair/"+name)
+	}
+	return parts
 }
 
 // each runs the check on every script, as a server would get it.
@@ -51,10 +62,10 @@ func TestAnErrorNamesThePartAndItsLine(t *testing.T) {
 	rdb := redistest.Standalone(t)
 	require.NoError(t, rdb.Set(t.Context(), "{named}:value", "1", 0).Err())
 	require.NoError(t, rdb.RPush(t.Context(), "named", "no hash").Err())
-	script := lua.Assemble("window/state", "window/read")
+	script := lua.Assemble("window/head", "window/count", "window/wait", "window/read")
 	_, err := script.Run(t.Context(), rdb, []string{"named", "{named}:value", "a", "b", "c"}, "", "", "")
 	require.Error(t, err)
-	require.Contains(t, err.Error(), "lua/window/state.lua:")
+	require.Contains(t, err.Error(), "lua/window/head.lua:")
 	require.NotContains(t, err.Error(), "user_script")
 	require.True(t, redis.HasErrorPrefix(err, "WRONGTYPE"))
 }
@@ -143,8 +154,8 @@ var (
 	literal = regexp.MustCompile(`'[^'\n]*'|"[^"\n]*"`)
 	// What may be joined to other text: a literal, what formats or joins text, a name known to hold text. Never a number: Redis writes it with
 	// 14 digits, and a time has 16.
-	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(text|line|kept|cells|field)) *$`)
-	joins  = regexp.MustCompile(`^ *((string\.)?(format|char)\(|table\.concat\(|decimal\(|''|(line|kept|cells|field|gone_at)\b)`)
+	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(text|line|kept|cells|cell|kind|field)) *$`)
+	joins  = regexp.MustCompile(`^ *((string\.)?(format|char|sub)\(|table\.concat\(|(decimal|digit|window_text)\(|''|(line|kept|kind|cell|cells|field|gone_at)\b)`)
 )
 
 func TestScriptsFormatNoNumberImplicitly(t *testing.T) {

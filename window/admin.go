@@ -9,19 +9,28 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Admin sets up and looks after one limiter as Redisson's RRateLimiter does. Its methods may be called by many goroutines at once; each is one
-// script run unless it says otherwise, sent once. Errors match [ErrInvalidArgument], [ErrNotInitialized], [engine.ErrState] where a key holds what
-// cannot be read, and [engine.ErrOutcomeUnknown] where the answer did not arrive.
+// Admin sets up and looks after one limiter as Redisson's RRateLimiter does.
+// Make one with [Open]; the zero value is of no use. Its methods may be called
+// by many goroutines at once. Each is one script run unless it says otherwise,
+// and is sent once.
+//
+// Errors match [ErrInvalidArgument], [ErrNotInitialized], [engine.ErrState] if
+// a key holds what cannot be read, and [engine.ErrOutcomeUnknown] if the answer
+// did not arrive.
 type Admin struct {
 	client redis.UniversalClient
 	keys   keys
 }
 
-// Open returns the administration of the limiter of this name; it does no I/O. The name is the whole key: if a limiter has a prefix, it is part of it.
-// With [PerClient] it sees that client's permits where the rate is per client. [KeepAlive] is not for Open but a field of [Rate].
+// Open returns the administration of the limiter of this name. It does no I/O.
+// The name is the whole key: if a limiter has a prefix, that is part of it.
+// With [PerClient] it sees that client's permits if the rate is per client.
+// [KeepAlive] and [RetryTick] are not for Open: the former is a field of
+// [Rate], and Open never waits.
 //
-// Errors match [ErrInvalidArgument]: no client, an empty name, an option that does not fit; or [engine.ErrUnsupported]: on a Cluster or Ring, a name
-// whose keys would not share a hash slot.
+// Errors match [ErrInvalidArgument]: no client, an empty name, an option that
+// does not fit; or [engine.ErrUnsupported]: on a Cluster or Ring, a name whose
+// keys would not share a hash slot.
 func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error) {
 	o := collect(opts)
 	switch {
@@ -31,6 +40,8 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error
 		return nil, fmt.Errorf("%w: empty name", ErrInvalidArgument)
 	case o.keepAlive != 0:
 		return nil, fmt.Errorf("%w: KeepAlive is a field of Rate, not an option of Open", ErrInvalidArgument)
+	case o.retryTick != 0:
+		return nil, fmt.Errorf("%w: RetryTick is not an option of Open, which never waits", ErrInvalidArgument)
 	}
 	if err := o.check(); err != nil {
 		return nil, err
@@ -42,23 +53,32 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error
 	return &Admin{client: rdb, keys: k}, nil
 }
 
-// TrySetRate writes the rate if there is none, and reports whether it did.
+// TrySetRate writes the rate if there is none, and reports whether it did. If
+// there is a part of a rate, such as one without the keepAliveTime that old
+// versions of Redisson did not write, it adds what is missing, leaves the rest,
+// and reports whether the mode was missing.
 func (a *Admin) TrySetRate(ctx context.Context, rate Rate) (bool, error) {
 	return a.write(ctx, "try", rate)
 }
 
-// SetRate writes the rate, whatever there was, and forgets the grants to all together and those to this client. Of other clients, if the rate is
-// per client, the grants stay and count.
+// SetRate writes the rate, whatever there was. It forgets the grants to all
+// together and those to this client. If the rate is per client, grants to other
+// clients stay and count.
 func (a *Admin) SetRate(ctx context.Context, rate Rate) error {
 	_, err := a.write(ctx, "set", rate)
 	return err
 }
 
-// UpdateRate changes the rate and reports whether there was one to change; where there was none, nothing is written.
+// UpdateRate changes the rate and reports whether there was one to change. If
+// there was none, it writes nothing.
 //
-// Without keepState it is [Admin.SetRate]. With keepState the grants of the last rate.Per still count: after a change to fewer Permits than they hold
-// nothing is granted until enough of them have left the window. A longer Per cannot know of grants that had left the shorter one. A change of
-// Mode forgets all grants. It takes about 0.2 ms of the server's time for each thousand grants that are kept.
+// Without keepState it does what [Admin.SetRate] does. With keepState the
+// grants of the last rate.Per still count. After a change to fewer Permits than
+// they hold, neither this package nor Redisson grants anything until enough of
+// them have left the window; Redisson's availablePermits is negative until
+// then. A longer Per cannot know of grants that had left the shorter one. A
+// change of Mode forgets all grants. It takes about 0.2 ms of the server's time
+// for each thousand grants that are kept.
 func (a *Admin) UpdateRate(ctx context.Context, rate Rate, keepState bool) (bool, error) {
 	if keepState {
 		return a.write(ctx, "keep", rate)
@@ -71,7 +91,8 @@ func (a *Admin) write(ctx context.Context, op string, rate Rate) (bool, error) {
 	if err := rate.check(); err != nil {
 		return false, err
 	}
-	return a.happened(run(ctx, ruleScript, a.client, a.keys[:], append([]any{op}, rate.words()...)...))
+	args := append([]any{op}, rate.words()...)
+	return a.happened(run(ctx, ruleScript, a.client, a.keys[:], args...))
 }
 
 // Config returns the rate. Without one the error matches [ErrNotInitialized].
@@ -80,7 +101,12 @@ func (a *Admin) Config(ctx context.Context) (Rate, error) {
 	return s.rate, err
 }
 
-// AvailablePermits returns how many permits could be taken now. It changes nothing. Without a rate the error matches [ErrNotInitialized].
+// AvailablePermits returns how many permits could be taken now, at least 0. It
+// changes nothing. Without a rate the error matches [ErrNotInitialized].
+//
+// If more than 1000 grants are held and more than 1000 have left the window
+// since the last question, it costs one more run for each 1000 of the latter,
+// and starts over if somebody takes or releases permits meanwhile.
 func (a *Admin) AvailablePermits(ctx context.Context) (int, error) {
 	s, err := a.read(ctx)
 	return s.left, err
@@ -94,13 +120,24 @@ func (a *Admin) read(ctx context.Context) (state, error) {
 	return s, err
 }
 
-// Release frees n permits, whoever took them; of more than were taken, the rest is ignored. The oldest grants are freed first: those would have been
-// free next, so no window gets more than the rate as long as n permits were indeed not used. It costs one script run for each 128 grants.
+// Release gives back n permits that were taken and not used, whoever took them.
+// It takes them out of the oldest grants in the set. If fewer are there, the
+// rest is ignored; an n of 0 does nothing.
 //
-// An n below 1 is an error that matches [ErrInvalidArgument]. Without a rate the error matches [ErrNotInitialized].
+// Release a permit within Per of taking it. Then no window gets more than the
+// rate. Grants that have left the window are the oldest: permits that come out
+// of them were free already. So a release that is late frees nobody else's
+// permits until a question has removed those grants. After that it does, and
+// the window of those permits may get n too many: nothing in Redis tells then
+// whose they are.
+//
+// It costs one script run for each 128 grants, and one more for each 1000 that
+// have left the window since the last question. An n below 0 is an error that
+// matches [ErrInvalidArgument]. Without a rate the error matches
+// [ErrNotInitialized], unless n is 0.
 func (a *Admin) Release(ctx context.Context, n int) error {
-	if n < 1 {
-		return fmt.Errorf("%w: %d permits to release, want at least 1", ErrInvalidArgument, n)
+	if n < 0 {
+		return fmt.Errorf("%w: %d permits to release, want at least 0", ErrInvalidArgument, n)
 	}
 	for rest := int64(n); rest > 0; {
 		reply, err := run(ctx, releaseScript, a.client, a.keys[:], rest)
@@ -117,11 +154,13 @@ func (a *Admin) Release(ctx context.Context, n int) error {
 	return nil
 }
 
-// Delete deletes the rate and the grants, to all together and to this client, and reports whether there was anything.
+// Delete deletes the rate and the grants, to all together and to this client,
+// and reports whether there was anything.
 func (a *Admin) Delete(ctx context.Context) (bool, error) {
 	return a.happened(run(ctx, forgetScript, a.client, a.keys[:], ""))
 }
 
+// happened decodes how many of something there were.
 func (a *Admin) happened(reply any, err error) (bool, error) {
 	if err != nil {
 		return false, err

@@ -13,7 +13,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// BenchmarkRun is what the costliest run of a script takes of the server: a full batch of different requests, few of which fit, over many entries of
+// BenchmarkRun is what the costliest run of a script takes of the server: a
+// full batch of different requests, few of which fit, over many entries of
 // which half have passed.
 func BenchmarkRun(b *testing.B) {
 	server := redistest.StartServer(b)

@@ -2,6 +2,7 @@ package window
 
 import (
 	"testing"
+	"time"
 
 	"github.com/fairlimit/fairlimit/engine/enginetest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -9,4 +10,9 @@ import (
 
 func TestConformance(t *testing.T) {
 	redistest.Everywhere(t, func(t *testing.T, server redistest.Kind) { enginetest.Run(t, New, server) })
+}
+
+func TestConformanceWithOptions(t *testing.T) {
+	t.Parallel()
+	enginetest.Run(t, With(RetryTick(time.Millisecond), PerClient("one")), redistest.OnEach)
 }

@@ -6,11 +6,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// keys are Redisson's for one limiter and one client, in the order in which the scripts want them: the rate; permits left, overall and of the
-// client; grants, overall and of the client.
+// keys are Redisson's for one limiter and one client, in the order in which the
+// scripts want them: the rate; permits left, overall and of the client; grants,
+// overall and of the client.
 type keys [5]string
 
-// keysOf names the keys. All must share a hash tag where there is more than one server, or no script could reach them together.
+// keysOf names the keys. With more than one server they must share a hash tag,
+// or no script could reach them together.
 func keysOf(rdb redis.UniversalClient, name, client string) (keys, error) {
 	left, grants := beside(name, "value"), beside(name, "permits")
 	k := keys{name, left, left + ":" + client, grants, grants + ":" + client}
@@ -18,7 +20,8 @@ func keysOf(rdb redis.UniversalClient, name, client string) (keys, error) {
 	case *redis.ClusterClient, *redis.Ring:
 		for _, key := range k {
 			if hashed(key) != hashed(name) {
-				return keys{}, unsupported("keys %q and %q of the limiter need not be on one server: choose another name or client id", name, key)
+				return keys{}, unsupported("keys %q and %q of the limiter need not be on one server: "+
+					"choose another name or client id", name, key)
 			}
 		}
 	}
@@ -33,8 +36,9 @@ func beside(name, suffix string) string {
 	return "{" + name + "}:" + suffix
 }
 
-// hashed is the part of a key that says where it is kept: what is between the first { and the next }, unless that is nothing; else the whole key.
-// See "Hash tags" in the Redis Cluster specification.
+// hashed is the part of a key that says where it is kept: what is between the
+// first { and the next }, or the whole key if that is nothing. See "Hash tags"
+// in the Redis Cluster specification.
 func hashed(key string) string {
 	if _, rest, found := strings.Cut(key, "{"); found {
 		if tag, _, found := strings.Cut(rest, "}"); found && tag != "" {

@@ -16,27 +16,51 @@ type options struct {
 	id        string
 	perClient bool
 	keepAlive time.Duration
+	retryTick time.Duration
 	hasNil    bool
 }
 
-// With is [New] with options: fairlimit.WithEngine(window.With(window.PerClient(id))). An option out of range makes the limiter's construction
-// fail with an error that matches [ErrInvalidArgument].
+// With is [New] with options, as in
+//
+//	fairlimit.WithEngine(window.With(window.PerClient(id)))
+//
+// If an option is out of range, the limiter's construction fails with an error
+// that matches [ErrInvalidArgument].
 func With(opts ...Option) engine.Builder {
 	return func(cfg engine.Config) (engine.Engine, error) { return build(cfg, collect(opts)) }
 }
 
-// PerClient gives each client the whole rate for itself; id names this client and must not be empty. All limiters of one name that have one id are
-// one client. Redisson uses a random UUID in lower case for each of its instances.
+// PerClient gives each client the whole rate for itself. The id names this
+// client and must not be empty. All limiters of one name and one id are one
+// client. Redisson uses a random UUID in lower case for each of its instances.
 //
-// Where the rate in Redis is already there, its mode wins. If it is per client and there is no PerClient, this process is a client with a random id.
+// If a rate is in Redis already, its mode wins. If that is per client and there
+// is no PerClient, this process is a client with a random id.
 func PerClient(id string) Option {
 	return func(o *options) { o.id, o.perClient = id, true }
 }
 
-// KeepAlive lets the keys expire d after the last use, which also forgets the rate. It counts in whole milliseconds and must not be shorter than the
-// quota's Per. 0, the default, keeps them for ever.
+// KeepAlive lets the keys expire d after the last use, which forgets the rate
+// as well. d is whole milliseconds and not shorter than the quota's Per. 0, the
+// default, keeps them for ever.
 func KeepAlive(d time.Duration) Option {
 	return func(o *options) { o.keepAlive = d }
+}
+
+// RetryTick makes a refused caller ask again as late as one of Redisson's does:
+// at least 3 ms after its permits are free, and then at the next tick of a
+// timer that ticks every d and that all callers of this limiter share. So
+// callers of both kinds get about the same share of a saturated limiter; see
+// "Sharing with Redisson" in the package documentation. Redisson's timer ticks
+// every 100 ms, unless its timeout or its retry interval is not a multiple of
+// that.
+//
+// It costs d/2 + 3 ms a refusal on average, and permits that pass unused
+// meanwhile. A caller whose deadline or longest wait ends before the tick is
+// refused at once. Status still tells when permits are free. d is 0 to 24
+// hours; 0, the default, asks again as soon as they are.
+func RetryTick(d time.Duration) Option {
+	return func(o *options) { o.retryTick = d }
 }
 
 func collect(opts []Option) options {
@@ -52,15 +76,18 @@ func collect(opts []Option) options {
 }
 
 func (o options) check() error {
-	if o.hasNil {
+	switch {
+	case o.hasNil:
 		return fmt.Errorf("%w: nil option", ErrInvalidArgument)
-	}
-	if o.perClient && o.id == "" {
+	case o.perClient && o.id == "":
 		return fmt.Errorf("%w: PerClient with an empty id", ErrInvalidArgument)
+	case o.retryTick < 0 || o.retryTick > mostTick:
+		return fmt.Errorf("%w: RetryTick is %v, want 0 to %v", ErrInvalidArgument, o.retryTick, mostTick)
 	}
 	return nil
 }
 
+// client is the id that stands in the keys.
 func (o options) client() string {
 	if o.perClient {
 		return o.id
@@ -68,7 +95,8 @@ func (o options) client() string {
 	return thisProcess()
 }
 
-// thisProcess is a random UUID (RFC 9562, version 4), the same for the life of the process.
+// thisProcess is a random UUID (RFC 9562, version 4), the same for the life of
+// the process.
 var thisProcess = sync.OnceValue(func() string {
 	high, low := rand.Uint64()&^0xf000|0x4000, rand.Uint64()&^(3<<62)|1<<63
 	return fmt.Sprintf("%08x-%04x-%04x-%04x-%012x", high>>32, high>>16&0xffff, high&0xffff, low>>48, low&(1<<48-1))

@@ -7,28 +7,31 @@ import (
 )
 
 var (
-	// ErrInvalidArgument says that an argument or an option is out of range. Nothing was sent.
+	// ErrInvalidArgument says that an argument or an option is out of range.
+	// Nothing was sent.
 	ErrInvalidArgument = errors.New("fairlimit: invalid argument")
 
-	// ErrNotInitialized says that there is no rate in Redis under this name. [Admin.TrySetRate] and [Admin.SetRate] write one, and so does an engine
-	// when it is first asked.
+	// ErrNotInitialized says that there is no rate in Redis under this name.
+	// [Admin.TrySetRate] and [Admin.SetRate] write one, and so does an engine
+	// when it is first asked for permits.
 	ErrNotInitialized = errors.New("fairlimit: no rate is set")
 )
 
-// Mode says among whom a rate is shared.
+// Mode says who shares a rate. The zero value is [ModeOverall].
 type Mode int
 
 const (
-	ModeOverall   Mode = iota // by all clients together
-	ModePerClient             // by nobody: each client has it for itself, see [PerClient]
+	ModeOverall   Mode = iota // all clients together
+	ModePerClient             // nobody: each client has it for itself, see [PerClient]
 )
 
 // Rate is what Redis holds for a limiter: Permits in any window of length Per.
+// The zero value is out of range.
 type Rate struct {
-	Mode      Mode          // the zero value is ModeOverall
-	Permits   int           // 1 to 2³²−1
+	Mode      Mode
+	Permits   int           // 1 to 2³²−1; what Redisson wrote may be up to 2⁵³
 	Per       time.Duration // whole milliseconds, 1 ms to 100 years
-	KeepAlive time.Duration // how long the keys live after the last use: whole milliseconds, not shorter than Per; 0 for ever
+	KeepAlive time.Duration // see [KeepAlive]; 0: the keys live for ever
 }
 
 func (r Rate) check() error {
@@ -40,7 +43,8 @@ func (r Rate) check() error {
 	case r.Per < time.Millisecond || r.Per > longest || r.Per%time.Millisecond != 0:
 		return fmt.Errorf("%w: Per is %v, want whole milliseconds, 1ms to %v", ErrInvalidArgument, r.Per, longest)
 	case r.KeepAlive != 0 && (r.KeepAlive < r.Per || r.KeepAlive > longest || r.KeepAlive%time.Millisecond != 0):
-		return fmt.Errorf("%w: KeepAlive is %v, want 0 or whole milliseconds, Per, which is %v, to %v", ErrInvalidArgument, r.KeepAlive, r.Per, longest)
+		return fmt.Errorf("%w: KeepAlive is %v, want 0 or whole milliseconds, Per, which is %v, to %v",
+			ErrInvalidArgument, r.KeepAlive, r.Per, longest)
 	}
 	return nil
 }

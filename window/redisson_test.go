@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +17,8 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// redisson does to a limiter's keys what Redisson does, command by command and on a clock that is given to it.
+// redisson does to a limiter's keys what Redisson does, command by command and
+// on a clock that is given to it.
 type redisson struct{ *limiter }
 
 func (r redisson) setRate(permits int, per time.Duration, mode int) {
@@ -33,56 +35,102 @@ func permitsOf(member string) int {
 	return int(binary.LittleEndian.Uint32([]byte(member[len(member)-4:])))
 }
 
-// acquire returns whether n permits were granted, by the oldest of Redisson's rules.
-func (r redisson) acquire(n int, now int64) bool {
+func (r redisson) number(v any) int {
 	r.t.Helper()
-	number := func(v any) int {
-		i, err := strconv.Atoi(v.(string))
-		require.NoError(r.t, err)
-		return i
+	i, err := strconv.Atoi(v.(string))
+	require.NoError(r.t, err)
+	return i
+}
+
+// held is the permits of the grants in the set, with scores up to the given
+// one.
+func (r redisson) held(until any) (permits int) {
+	for _, m := range r.do("ZRANGEBYSCORE", r.grantsKey(), "-inf", until).([]any) {
+		permits += permitsOf(m.(string))
 	}
-	rate, interval := number(r.do("HGET", r.name, "rate")), number(r.do("HGET", r.name, "interval"))
-	left := rate
-	if v := r.do("GET", r.leftKey()); v != nil {
-		left = number(v)
-		until := now - int64(interval)
-		freed := 0
-		for _, m := range r.do("ZRANGEBYSCORE", r.grantsKey(), 0, until).([]any) {
-			freed += permitsOf(m.(string))
-		}
-		r.do("ZREMRANGEBYSCORE", r.grantsKey(), 0, until)
-		if left += freed; left > rate {
-			left = rate
-			for _, m := range r.do("ZRANGE", r.grantsKey(), 0, -1).([]any) {
-				left -= permitsOf(m.(string))
-			}
-		}
-		r.do("SET", r.leftKey(), left)
+	return permits
+}
+
+// available is what its availablePermits returns: what is written, once what
+// has lapsed was added.
+func (r redisson) available(now int64) int {
+	r.t.Helper()
+	rate := r.number(r.do("HGET", r.name, "rate"))
+	v := r.do("GET", r.leftKey())
+	if v == nil {
+		return rate
 	}
+	until := now - int64(r.number(r.do("HGET", r.name, "interval")))
+	left, freed := r.number(v), r.held(until)
+	if freed == 0 {
+		return left
+	}
+	r.do("ZREMRANGEBYSCORE", r.grantsKey(), "-inf", until)
+	if left += freed; left > rate {
+		left = rate - r.held("+inf")
+	}
+	r.do("SET", r.leftKey(), left)
+	return left
+}
+
+// acquire returns the wait in ms, or -1 if n permits were granted.
+func (r redisson) acquire(n int, now int64) (wait int64) {
+	r.t.Helper()
+	left := r.available(now)
 	if left < n {
-		return false
+		oldest, err := r.rdb.ZRangeWithScores(r.t.Context(), r.grantsKey(), 0, 0).Result()
+		require.NoError(r.t, err)
+		require.NotEmpty(r.t, oldest, "it would fail on arithmetic")
+		return 3 + int64(r.number(r.do("HGET", r.name, "interval"))) - (now - int64(oldest[0].Score))
 	}
 	r.do("ZADD", r.grantsKey(), now, r.member(16, n))
 	r.do("SET", r.leftKey(), left-n)
-	return true
+	return -1
+}
+
+func (r redisson) acquired(n int, now int64) bool {
+	r.t.Helper()
+	return r.acquire(n, now) < 0
 }
 
 func (r redisson) mustAcquire(n int, now int64) {
 	r.t.Helper()
-	require.True(r.t, r.acquire(n, now))
+	require.True(r.t, r.acquired(n, now))
+}
+
+// release gives n permits back, as versions after 4.7.0 do: out of the set too.
+func (r redisson) release(n int) {
+	r.t.Helper()
+	rate, left := r.number(r.do("HGET", r.name, "rate")), r.number(r.do("GET", r.leftKey()))
+	r.do("SET", r.leftKey(), min(rate, left+n))
+	grants, err := r.rdb.ZRangeWithScores(r.t.Context(), r.grantsKey(), 0, -1).Result()
+	require.NoError(r.t, err)
+	for _, g := range grants {
+		if n <= 0 {
+			return
+		}
+		member := g.Member.(string)
+		has := permitsOf(member)
+		r.do("ZREM", r.grantsKey(), member)
+		if has > n {
+			rest := binary.LittleEndian.AppendUint32([]byte(member[:len(member)-4]), uint32(has-n))
+			r.do("ZADD", r.grantsKey(), int64(g.Score), string(rest))
+		}
+		n -= has
+	}
 }
 
 func TestWhatRedissonWritesIsRead(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 1, second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 1, time.Second)
 		r := redisson{l}
-		r.do("HSET", l.name, "rate", 10, "interval", (60 * second).Milliseconds(), "type", 0) // data of a version without keepAliveTime
+		r.do("HSET", l.name, "rate", 10, "interval", 60_000, "type", 0) // data of a version without keepAliveTime
 		r.do("SET", l.leftKey(), 3)
 		r.do("ZADD", l.grantsKey(), l.serverTime()-2, r.member(8, 3), l.serverTime()-1, r.member(16, 4))
 
 		got, err := l.Config(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, window.Rate{Permits: 10, Per: 60 * second}, got)
+		require.Equal(t, window.Rate{Permits: 10, Per: 60 * time.Second}, got)
 		require.Equal(t, 3, l.available())
 		require.True(t, l.allowed(3))
 		require.False(t, l.allowed(1))
@@ -96,7 +144,7 @@ func TestWhatRedissonWritesIsRead(t *testing.T) {
 }
 
 func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		for _, c := range []struct {
 			name, left, grants string
 			mode               int
@@ -112,7 +160,8 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 		} {
 			unique := fmt.Sprintf("%p", t) + strconv.Itoa(len(c.name))
 			named := func(format string) string { return strings.ReplaceAll(format, "%s", unique) }
-			l := namedLimiter(t, rdb, named(c.name), 10, 60*second, append(c.opts, window.KeepAlive(70*second))...)
+			opts := slices.Concat(c.opts, []window.Option{window.KeepAlive(70 * time.Second)})
+			l := namedLimiter(t, rdb, named(c.name), 10, 60*time.Second, opts...)
 			before := l.serverTime()
 			require.True(t, l.allowed(3))
 			after := l.serverTime()
@@ -121,9 +170,9 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, map[string]string{
 				"rate":          "10",
-				"interval":      strconv.FormatInt((60 * second).Milliseconds(), 10),
+				"interval":      strconv.FormatInt((60 * time.Second).Milliseconds(), 10),
 				"type":          strconv.Itoa(c.mode),
-				"keepAliveTime": strconv.FormatInt((70 * second).Milliseconds(), 10),
+				"keepAliveTime": strconv.FormatInt((70 * time.Second).Milliseconds(), 10),
 			}, fields)
 			require.Equal(t, "7", l.do("GET", named(c.left)))
 			grants, err := rdb.ZRangeWithScores(t.Context(), named(c.grants), 0, -1).Result()
@@ -135,7 +184,7 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 			require.Len(t, member, 21)
 			require.Equal(t, byte(16), member[0])
 			require.Equal(t, "\x03\x00\x00\x00", member[17:])
-			require.InDelta(t, (70 * second).Milliseconds(), l.do("PTTL", named(c.left)), 2000)
+			require.InDelta(t, (70 * time.Second).Milliseconds(), l.do("PTTL", named(c.left)), 2000)
 
 			done, err := open(t, rdb, named(c.name), c.opts...).Delete(t.Context())
 			require.NoError(t, err)
@@ -146,9 +195,10 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 }
 
 func TestAPrefixIsInFrontOfTheName(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		prefix := fmt.Sprintf("%p:", t)
-		e, err := window.New(engine.Config{Client: rdb, Name: "n", Prefix: &prefix, Quota: engine.Quota{Permits: 2, Per: second}})
+		quota := engine.Quota{Permits: 2, Per: time.Second}
+		e, err := window.New(engine.Config{Client: rdb, Name: "n", Prefix: &prefix, Quota: quota})
 		require.NoError(t, err)
 		_, err = e.Take(t.Context(), []engine.Request{{N: 1}})
 		require.NoError(t, err)
@@ -157,9 +207,9 @@ func TestAPrefixIsInFrontOfTheName(t *testing.T) {
 }
 
 func TestBothSidesShareOneLimiter(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		const permits = 6
-		l := newLimiter(t, rdb, permits, 2*second)
+		l := newLimiter(t, rdb, permits, 2*time.Second)
 		peer := redisson{l}
 		granted := 0
 		for turn := 0; granted < permits; turn++ {
@@ -171,17 +221,17 @@ func TestBothSidesShareOneLimiter(t *testing.T) {
 			granted++
 		}
 		require.False(t, l.allowed(1))
-		require.False(t, peer.acquire(1, l.serverTime()))
+		require.False(t, peer.acquired(1, l.serverTime()))
 
-		time.Sleep(2*second + 2*time.Millisecond)
+		time.Sleep(2*time.Second + 2*time.Millisecond)
 		peer.mustAcquire(4, l.serverTime())
 		require.True(t, l.allowed(2))
 		require.False(t, l.allowed(1))
-		require.False(t, peer.acquire(1, l.serverTime()))
+		require.False(t, peer.acquired(1, l.serverTime()))
 
 		require.NoError(t, l.Release(t.Context(), 3))
 		peer.mustAcquire(3, l.serverTime())
-		require.False(t, peer.acquire(1, l.serverTime()))
+		require.False(t, peer.acquired(1, l.serverTime()))
 
 		require.NoError(t, l.Reset(t.Context()))
 		peer.mustAcquire(permits, l.serverTime())
@@ -190,8 +240,8 @@ func TestBothSidesShareOneLimiter(t *testing.T) {
 }
 
 func TestGrantsOfNothingByAnOldPeerCountAsNothing(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 2, second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 2, time.Second)
 		require.True(t, l.allowed(1))
 		l.do("ZADD", l.grantsKey(), l.serverTime(), redisson{l}.member(16, 0))
 		require.True(t, l.allowed(1))

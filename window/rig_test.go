@@ -2,6 +2,7 @@ package window_test
 
 import (
 	"context"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -15,19 +16,32 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// each runs f on miniredis, on a fake clock, and on a real server. A second of a scenario is a second on the fake clock and shorter on the real one.
-func each(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, second time.Duration)) {
+// each runs f on miniredis and on a real server, both on the fake clock of a
+// bubble.
+func each(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
+	t.Helper()
 	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
-		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { f(t, rdb, time.Second) })
+		t.Parallel()
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { f(t, rdb) })
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		f(t, redistest.Standalone(t), 400*time.Millisecond)
+		onRedis(t, f)
 	})
 }
 
-// limiter is one limiter as a test sees it: its engine, its administration, and its keys in Redis.
+// often is how often a test does what finds more the more often it is done: as
+// in the first number, or as in the second if FAIRLIMIT_LONG is 1.
+func often(usually, long int) int {
+	if os.Getenv("FAIRLIMIT_LONG") == "1" {
+		return long
+	}
+	return usually
+}
+
+// limiter is one limiter as a test sees it: its engine, its administration, and
+// its keys in Redis.
 type limiter struct {
 	t    testing.TB
 	rdb  redis.UniversalClient
@@ -36,13 +50,18 @@ type limiter struct {
 	*window.Admin
 }
 
-func newLimiter(t testing.TB, rdb redis.UniversalClient, permits int, per time.Duration, opts ...window.Option) *limiter {
+func newLimiter(
+	t testing.TB, rdb redis.UniversalClient, permits int, per time.Duration, opts ...window.Option,
+) *limiter {
 	return namedLimiter(t, rdb, redistest.Name(t), permits, per, opts...)
 }
 
-func namedLimiter(t testing.TB, rdb redis.UniversalClient, name string, permits int, per time.Duration, opts ...window.Option) *limiter {
+func namedLimiter(
+	t testing.TB, rdb redis.UniversalClient, name string, permits int, per time.Duration, opts ...window.Option,
+) *limiter {
 	t.Helper()
-	e, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: engine.Quota{Permits: permits, Per: per}})
+	quota := engine.Quota{Permits: permits, Per: per}
+	e, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: quota})
 	require.NoError(t, err)
 	return &limiter{t: t, rdb: rdb, name: name, Engine: e, Admin: open(t, rdb, name)}
 }
@@ -101,15 +120,12 @@ func (l *limiter) do(words ...any) any {
 	return v
 }
 
-// serverTime is in ms, as a well-set peer would have it.
-func (l *limiter) serverTime() int64 {
-	l.t.Helper()
-	now, err := l.rdb.Time(l.t.Context()).Result()
-	require.NoError(l.t, err)
-	return now.UnixMilli()
-}
+// serverTime is in ms, as a well-set peer would have it. Server and test share
+// the clock of a bubble.
+func (l *limiter) serverTime() int64 { return time.Now().UnixMilli() }
 
-// run has the callers take one permit at a time until there are so many grants, and returns when each was sent and received, each sorted.
+// run has the callers take one permit at a time until there are so many grants,
+// and returns when each was sent and received, each sorted.
 func (l *limiter) run(callers, grants int) (sent, received []time.Time) {
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -137,8 +153,9 @@ func (l *limiter) run(callers, grants int) (sent, received []time.Time) {
 	return sent, received
 }
 
-// strict holds for grants that happened some time between sent and received: the permits-th after any one lies at least per later. The clocks
-// of the test and of the server may differ in rate by 100 ppm.
+// strict holds for grants that happened some time between sent and received:
+// the permits-th after any one lies at least per later. The clocks of the test
+// and of the server may differ in rate by 100 ppm.
 func strict(t testing.TB, sent, received []time.Time, permits int, per time.Duration) {
 	t.Helper()
 	for i := range len(sent) - permits {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,17 +14,26 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// The scripts, each behind what they share.
+// The scripts, one an operation, each the parts that it needs.
 var (
-	takeScript    = lua.Assemble("window/state", "window/take")    // grants
-	backScript    = lua.Assemble("window/state", "window/back")    // gives back
-	releaseScript = lua.Assemble("window/state", "window/release") // frees permits, whoever took them
-	readScript    = lua.Assemble("window/state", "window/read")    // reports
-	ruleScript    = lua.Assemble("window/state", "window/rule")    // writes the rate
-	forgetScript  = lua.Assemble("window/state", "window/forget")  // deletes
+	takeScript    = assemble("head", "count", "wait", "settle", "save", "take") // grants
+	backScript    = assemble("head", "count", "settle", "save", "back")         // gives back
+	releaseScript = assemble("head", "count", "settle", "save", "release")      // releases
+	readScript    = assemble("head", "count", "wait", "read")                   // reads
+	ruleScript    = assemble("head", "count", "save", "rule")                   // writes the rate
+	forgetScript  = assemble("head", "forget")                                  // deletes
 )
 
-// run runs a script once; an error after which the keys are to blame matches [engine.ErrState].
+func assemble(parts ...string) *lua.Script {
+	named := make([]string, len(parts))
+	for i, part := range parts {
+		named[i] = "window/" + part
+	}
+	return lua.Assemble(named...)
+}
+
+// run runs a script once. An error for which the keys are to blame matches
+// [engine.ErrState].
 func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -31,7 +41,8 @@ func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, key
 	reply, err := script.Run(ctx, rdb, keys, args...)
 	var refusal redis.Error
 	if errors.As(err, &refusal) {
-		// Redis 6.2 puts its own words in front of an error that a script raises.
+		// Redis 6.2 puts its own words in front of an error that a script
+		// raises.
 		if text := refusal.Error(); strings.Contains(text, "STATE ") || strings.Contains(text, "WRONGTYPE") {
 			return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, keys[0], err)
 		}
@@ -39,7 +50,8 @@ func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, key
 	return reply, err
 }
 
-// answers decodes what the script returns for 'take'. again: nothing was decided, ask again.
+// answers decodes what the script returns for requests. If again is true,
+// nothing was decided, and the question is to be asked again.
 func answers(reply any, requests []engine.Request, grants []string) (_ []engine.Answer, again bool, _ error) {
 	numbers, err := numbers(reply)
 	if err != nil || len(numbers) == 0 {
@@ -71,12 +83,24 @@ type state struct {
 	delay time.Duration // for one permit
 }
 
-// read decodes what the script returns for reading. The words are the rate to assume if there is none; without them found tells whether there is.
+// read reads the rate and what is left under it. The words are the rate to
+// assume if there is none. Without them, found tells whether there is one.
 func read(ctx context.Context, rdb redis.UniversalClient, k keys, words []any) (_ state, found bool, _ error) {
-	reply, err := run(ctx, readScript, rdb, k[:], words...)
-	if err != nil {
-		return state{}, false, err
+	for args := words; ; {
+		reply, err := run(ctx, readScript, rdb, k[:], args...)
+		if err != nil {
+			return state{}, false, err
+		}
+		if part, ok := reply.([]any); ok && len(part) == 4 { // how far it came
+			args = append(slices.Clip(words), part...)
+			continue
+		}
+		return decodeState(reply)
 	}
+}
+
+// decodeState decodes what the script returns at the end.
+func decodeState(reply any) (_ state, found bool, _ error) {
 	numbers, err := numbers(reply)
 	switch {
 	case err != nil:

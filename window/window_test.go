@@ -17,11 +17,12 @@ import (
 
 func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 	t.Parallel()
-	ok := engine.Config{Client: redis.NewClient(&redis.Options{}), Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
-	t.Cleanup(func() { _ = ok.Client.Close() })
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never reached
+	t.Cleanup(func() { _ = rdb.Close() })
+	ok := engine.Config{Client: rdb, Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
 	for says, change := range map[string]func(*engine.Config){
 		"Burst is 4":                    func(c *engine.Config) { c.Quota.Burst = 4 },
-		"one quota, not 1 further":      func(c *engine.Config) { c.Extra = []engine.Quota{{Permits: 1, Per: time.Second}} },
+		"one quota, not 1 further":      func(c *engine.Config) { c.Extra = []engine.Quota{c.Quota} },
 		"no guard":                      func(c *engine.Config) { c.Guard = time.Millisecond },
 		"999µs, want at least a milli":  func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },
 		"1.5ms, want whole millisec":    func(c *engine.Config) { c.Quota.Per = 1500 * time.Microsecond },
@@ -101,8 +102,8 @@ func TestBadArgumentsOfTheAdministration(t *testing.T) {
 }
 
 func TestRequestsAreWorkedOffInOrder(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 5, 5*second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, 5*time.Second)
 		answers, err := l.Take(t.Context(), []engine.Request{{N: 3}, {N: 6}, {N: 3}, {N: 2}, {N: 1}})
 		require.NoError(t, err)
 		require.Len(t, answers, 5)
@@ -114,14 +115,14 @@ func TestRequestsAreWorkedOffInOrder(t *testing.T) {
 		require.NoError(t, answers[2].Err)
 		require.True(t, answers[3].Granted, "a refusal consumes nothing")
 		require.False(t, answers[4].Granted)
-		require.InDelta(t, 5*second, answers[4].Wait, float64(second))
+		require.InDelta(t, 5*time.Second, answers[4].Wait, float64(time.Second))
 		require.EqualValues(t, 2, l.do("ZCARD", l.grantsKey()))
 	})
 }
 
 func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 500, 60*second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 500, 60*time.Second)
 		requests := make([]engine.Request, 1000)
 		for i := range requests {
 			requests[i].N = 1
@@ -144,31 +145,32 @@ func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
 }
 
 func TestWindowsOfMoreGrantsThanAreAddedUp(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 3000, 10*second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		permits := often(1200, 3000)
+		l := newLimiter(t, rdb, permits, 10*time.Second)
 		for range 2 {
-			l.fill(2999, 1)
+			l.fill(permits-1, 1)
 			require.False(t, l.allowed(2))
 			require.True(t, l.allowed(1))
 			require.False(t, l.allowed(1))
-			a := l.ask(2000)
+			a := l.ask(permits - 50)
 			require.False(t, a.Granted)
-			require.Greater(t, a.Wait, 5*second)
+			require.Greater(t, a.Wait, 5*time.Second)
 			s, err := l.Status(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, s.Available)
-			time.Sleep(10*second + 2*time.Millisecond)
-			require.Equal(t, 3000, l.available())
+			time.Sleep(10*time.Second + 2*time.Millisecond)
+			require.Equal(t, permits, l.available())
 		}
-		require.True(t, l.allowed(3000))
+		require.True(t, l.allowed(permits))
 		require.EqualValues(t, 1, l.do("ZCARD", l.grantsKey()))
 		require.Equal(t, "0", l.do("GET", l.leftKey()))
 	})
 }
 
 func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 5, 5*second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, 5*time.Second)
 		mine, other := l.ask(3).Grant, l.ask(2).Grant
 		require.False(t, l.allowed(1))
 		for range 2 {
@@ -181,7 +183,7 @@ func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine}), "that one is gone")
 		require.False(t, l.allowed(1))
 
-		time.Sleep(5*second + 2*time.Millisecond)
+		time.Sleep(5*time.Second + 2*time.Millisecond)
 		require.True(t, l.allowed(4))
 		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{other}), "it has left the window")
 		require.Equal(t, 1, l.available())
@@ -195,20 +197,18 @@ func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 }
 
 func TestManyGrantsGivenBackTogether(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 600, 60*second)
-		var grants []engine.Grant
-		for range 600 {
-			grants = append(grants, l.ask(1).Grant)
-		}
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 600, 60*time.Second)
+		grants := l.fill(600, 1)
+		require.Equal(t, 0, l.available())
 		require.NoError(t, l.GiveBack(t.Context(), grants))
 		require.Equal(t, 600, l.available())
 	})
 }
 
 func TestStatus(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 5, 5*second)
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, 5*time.Second)
 		s, err := l.Status(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, engine.Status{Available: 5}, s, "before the first question")
@@ -223,14 +223,14 @@ func TestStatus(t *testing.T) {
 		s, err = l.Status(t.Context())
 		require.NoError(t, err)
 		require.Zero(t, s.Available)
-		require.InDelta(t, 5*second, s.Delay, float64(second))
+		require.InDelta(t, 5*time.Second, s.Delay, float64(time.Second))
 	})
 }
 
 func TestResetForgetsTheGrantsAndKeepsTheRate(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		for _, opts := range [][]window.Option{nil, {window.PerClient("c")}} {
-			l := newLimiter(t, rdb, 5, 60*second, opts...)
+			l := newLimiter(t, rdb, 5, 60*time.Second, opts...)
 			require.True(t, l.allowed(5))
 			require.False(t, l.allowed(1))
 			require.NoError(t, l.Reset(t.Context()))
@@ -241,9 +241,9 @@ func TestResetForgetsTheGrantsAndKeepsTheRate(t *testing.T) {
 }
 
 func TestResetClearsARateThatCannotBeRead(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		for _, field := range []string{"rate", "interval", "type", "keepAliveTime"} {
-			l := newLimiter(t, rdb, 5, 60*second)
+			l := newLimiter(t, rdb, 5, 60*time.Second)
 			require.True(t, l.allowed(5))
 			require.NoError(t, rdb.HSet(t.Context(), l.name, field, "broken").Err())
 			_, err := l.Take(t.Context(), []engine.Request{{N: 1}})
@@ -256,13 +256,14 @@ func TestResetClearsARateThatCannotBeRead(t *testing.T) {
 }
 
 func TestAProcessIsAClientOfItsOwnWhereTheRateIsPerClient(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient, second time.Duration) {
-		l := newLimiter(t, rdb, 5, 60*second)
-		require.NoError(t, l.SetRate(t.Context(), window.Rate{Mode: window.ModePerClient, Permits: 2, Per: 60 * second}))
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, 60*time.Second)
+		perClient := window.Rate{Mode: window.ModePerClient, Permits: 2, Per: 60 * time.Second}
+		require.NoError(t, l.SetRate(t.Context(), perClient))
 		require.True(t, l.allowed(2))
 		require.False(t, l.allowed(1))
-		require.False(t, namedLimiter(t, rdb, l.name, 5, 60*second).allowed(1), "the same process")
-		require.True(t, namedLimiter(t, rdb, l.name, 5, 60*second, window.PerClient("another")).allowed(2))
+		require.False(t, namedLimiter(t, rdb, l.name, 5, 60*time.Second).allowed(1), "the same process")
+		require.True(t, namedLimiter(t, rdb, l.name, 5, 60*time.Second, window.PerClient("another")).allowed(2))
 
 		keys, _, err := rdb.Scan(t.Context(), 0, regexp.QuoteMeta(l.leftKey())+":*-*", 1_000_000).Result()
 		require.NoError(t, err)
@@ -272,9 +273,8 @@ func TestAProcessIsAClientOfItsOwnWhereTheRateIsPerClient(t *testing.T) {
 }
 
 func TestAWindowIsWholeToTheMicrosecond(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		for after := range 1000 {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		for after := 0; after < 1000; after += 1000 / often(40, 1000) {
 			l := newLimiter(t, rdb, 1, 10*time.Millisecond)
 			time.Sleep(time.Duration(after) * time.Microsecond)
 			granted := time.Now()
@@ -300,7 +300,8 @@ func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Cluster(t)
 	build := func(name string, opts ...window.Option) error {
-		_, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: engine.Quota{Permits: 1, Per: time.Second}})
+		quota := engine.Quota{Permits: 1, Per: time.Second}
+		_, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: quota})
 		_, openErr := window.Open(rdb, name, opts...)
 		require.Equal(t, err == nil, openErr == nil)
 		return err

@@ -1,13 +1,17 @@
 -- Gives back grants that were not used: their permits are free at once.
 --
+-- KEYS     see head
 -- ARGV     the grants, at most 128
 --
--- Returns  how many of them were still there, or -1: old grants had to be cleared away, and none was given back; ask again
+-- Returns  how many of them were still there, or -1: lapsed grants had to be
+--          removed, and none was given back; ask again
+--
+-- Takes    all that head, count, settle and save leave
 
 local grants = ARGV
 
 if not load() then return 0 end
-survey()
+count()
 if not settle() then return -1 end
 
 local found = 0

@@ -1,14 +1,16 @@
--- Deletes keys of one limiter.
+-- Deletes the keys of one limiter.
 --
--- KEYS     those of window.lua: all are deleted
--- ARGV[1]  'keep' to leave the hash, if it holds a rule that can be read, or ''
+-- KEYS     see head: all are deleted
+-- ARGV[1]  'keep' to leave the hash if its rule can be read, or ''
 --
--- Returns  how many of them there were
+-- Returns  how many keys there were
+--
+-- Takes    load
 
 local keys, keep = KEYS, ARGV[1] == 'keep'
 
-local readable, found = pcall(load)
-if keep and readable and found then
+local readable, ruled = pcall(load)
+if keep and readable and ruled then
   return redis.call('DEL', unpack(keys, 2))
 end
 return redis.call('DEL', unpack(keys))

@@ -1,29 +1,47 @@
--- Frees permits, whoever took them: out of the oldest grants, which is the strict side.
+-- Releases permits, whoever took them: out of the oldest grants in the zset.
 --
--- ARGV[1]  how many permits
+-- Lapsed grants are the oldest. Permits released out of them are free anyway.
+-- So the release of a permit whose grant has lapsed frees nobody else's, as
+-- long as that grant is in the zset.
 --
--- Returns  how many of them are still to be freed by asking again; 0 where no more are taken; -1 if there is no rule
+-- KEYS     see head
+-- ARGV[1]  how many permits, at least 1
+--
+-- Returns  how many of them are still to be released by asking again; 0 if no
+--          more are taken; -1 if there is no rule
+--
+-- Takes    all that head, count, settle and save leave
 
 local n = tonumber(ARGV[1])
 
 if not load() then return -1 end
-survey()
+count()
+n = math.max(0, n - lapsed_permits)
 if not settle() then return n end
 
-for _, grant in ipairs(redis.call('ZRANGE', grants_key, 0, math.min(n, 128) - 1)) do
+-- The same grant with fewer permits.
+local function shrunk(grant, permits)
+  local bytes = {}
+  for i = 1, 4 do
+    bytes[i] = permits % 256
+    permits = math.floor(permits / 256)
+  end
+  return string.sub(grant, 1, -5) .. string.char(unpack(bytes))
+end
+
+local oldest = {}
+if n > 0 then
+  oldest = redis.call('ZRANGE', grants_key, 0, math.min(n, 128) - 1)
+end
+for _, grant in ipairs(oldest) do
   local has = permits_of(grant)
   local freed = math.min(has, n)
   local score = redis.call('ZSCORE', grants_key, grant)
   redis.call('ZREM', grants_key, grant)
-  held = held - 1
   if freed < has then
-    local rest, bytes = has - freed, {}
-    for i = 1, 4 do
-      bytes[i] = rest % 256
-      rest = math.floor(rest / 256)
-    end
-    redis.call('ZADD', grants_key, score, string.sub(grant, 1, -5) .. string.char(unpack(bytes)))
-    held = held + 1
+    redis.call('ZADD', grants_key, score, shrunk(grant, has - freed))
+  else
+    held = held - 1
   end
   left = left + freed
   n = n - freed

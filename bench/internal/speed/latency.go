@@ -17,6 +17,16 @@ func alone(ctx context.Context, b *bed) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
+	return b.oneCaller(ctx, "EVALSHA of a script that returns 1", evalsha, ratioAtMost(1.2).andMark(1.1))
+}
+
+// peerAlone is the same beside redis_rate, a whole limiter beside another.
+func peerAlone(ctx context.Context, b *bed) ([]Figure, error) {
+	return b.oneCaller(ctx, "redis_rate's Allow", b.allow(), ratioAtMost(1.3).andMark(1.15))
+}
+
+// oneCaller is how long one Wait takes beside one call of a yardstick.
+func (b *bed) oneCaller(ctx context.Context, yardstick string, known call, goal *Goal) ([]Figure, error) {
 	deadline, cancel := context.WithTimeout(ctx, time.Hour)
 	defer cancel()
 	var figures []Figure
@@ -28,22 +38,22 @@ func alone(ctx context.Context, b *bed) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		mean := func(call func(context.Context) error) measure {
+		mean := func(call call) measure {
 			return func(context.Context) (float64, error) {
 				return each(max(1, b.Calls/finer), func() error { return call(c.ctx) })
 			}
 		}
-		for _, warmUp := range []measure{mean(evalsha), mean(limiter.Wait)} {
+		for _, warmUp := range []measure{mean(known), mean(limiter.Wait)} {
 			if _, err := warmUp(ctx); err != nil {
 				return nil, err
 			}
 		}
-		p, err := inTurn(ctx, finer*finer*b.Rounds, mean(evalsha), mean(limiter.Wait))
+		p, err := inTurn(ctx, finer*finer*b.Rounds, mean(known), mean(limiter.Wait))
 		if err != nil {
 			return nil, err
 		}
-		what := "Wait, 1 caller, " + c.what
-		figures = append(figures, Figure{What: what, Unit: "µs"}.beside("EVALSHA of a script that returns 1", p).against(ratioAtMost(1.2).andMark(1.1)))
+		figure := Figure{What: "Wait, 1 caller, " + c.what, Unit: "µs"}
+		figures = append(figures, figure.beside(yardstick, p).against(goal))
 	}
 	return figures, nil
 }
@@ -69,8 +79,10 @@ func crowd(ctx context.Context, b *bed) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	p99 := func(call func(context.Context) error) measure {
-		return func(ctx context.Context) (float64, error) { return slowest(ctx, sixtyFour, b.Round/5, b.Round, call) }
+	p99 := func(what call) measure {
+		return func(ctx context.Context) (float64, error) {
+			return slowest(ctx, alike(sixtyFour, what), b.Round/5, b.Round)
+		}
 	}
 	p, err := inTurn(ctx, 2*b.Rounds, p99(evalsha), p99(limiter.Wait))
 	if err != nil {

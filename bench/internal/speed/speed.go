@@ -24,9 +24,13 @@ type row struct {
 var rows = []row{
 	{"throughput", "1024 callers on one name, in one process and in four", throughput},
 	{"alone", "one caller and nobody else", alone},
+	{"peer-alone", "one caller beside one of redis_rate", peerAlone},
+	{"limiters", "64 limiters with one caller each", limiters},
+	{"channels", "1024 callers beside a goroutine that only answers", channels},
 	{"crowd", "64 callers, and how long the slowest take", crowd},
 	{"allocations", "what a call allocates", allocations},
 	{"script", "what one reservation costs the server", single},
+	{"busy", "the same without a pause between two questions", busy},
 	{"spread", "the same with traffic spread over the window", spread},
 	{"batch", "what a grant costs the server in a batch of 64", batch},
 	{"queue", "what one reservation costs behind a long queue", queue},

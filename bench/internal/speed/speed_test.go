@@ -56,7 +56,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	require.Empty(t, got.faults)
 	require.Equal(t, Names(), got.begun)
 	count := map[string]int{
-		"throughput": 3, "alone": 2, "crowd": 1, "allocations": 2, "script": 1, "spread": 4, "batch": 2, "queue": 2, "bytes": 1, "calls": 2,
+		"throughput": 3, "alone": 2, "peer-alone": 2, "limiters": 1, "channels": 1, "crowd": 1, "allocations": 2, "script": 1, "busy": 8, "spread": 4, "batch": 2, "queue": 2, "bytes": 1, "calls": 2,
 		"punctual": 4, "asleep": 2, "idle": 3,
 	}
 	for _, row := range Names() {
@@ -165,18 +165,19 @@ func TestQuantiles(t *testing.T) {
 }
 
 func TestAThrongCountsOnlyWhatEndsWhileItCounts(t *testing.T) {
-	const callers, call = 4, 5 * time.Millisecond
-	per, err := rate(t.Context(), callers, 100*time.Millisecond, 50*time.Millisecond, func(context.Context) error { time.Sleep(call); return nil })
+	const callers, lasting = 4, 5 * time.Millisecond
+	sleep := alike(callers, func(context.Context) error { time.Sleep(lasting); return nil })
+	per, err := rate(t.Context(), sleep, 100*time.Millisecond, 50*time.Millisecond)
 	require.NoError(t, err)
-	require.LessOrEqual(t, per, 1.3*callers/call.Seconds(), "the calls of the warm-up do not count")
+	require.LessOrEqual(t, per, 1.3*callers/lasting.Seconds(), "the calls of the warm-up do not count")
 	require.Positive(t, per)
 
 	broken := errors.New("broken")
-	_, err = rate(t.Context(), callers, 0, time.Millisecond, func(context.Context) error { return broken })
+	_, err = rate(t.Context(), alike(callers, func(context.Context) error { return broken }), 0, time.Millisecond)
 	require.ErrorIs(t, err, broken)
-	took, err := slowest(t.Context(), callers, 0, 50*time.Millisecond, func(context.Context) error { time.Sleep(call); return nil })
+	took, err := slowest(t.Context(), sleep, 0, 50*time.Millisecond)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, took, float64(call.Microseconds()))
+	require.GreaterOrEqual(t, took, float64(lasting.Microseconds()))
 }
 
 func TestGoals(t *testing.T) {

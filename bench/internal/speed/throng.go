@@ -3,6 +3,7 @@ package speed
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,10 +18,14 @@ const (
 	over
 )
 
+type call func(context.Context) error
+
+// alike are so many callers that all call the same.
+func alike(callers int, what call) []call { return slices.Repeat([]call{what}, callers) }
+
 // throng is callers that call again as soon as they got through.
 type throng struct {
-	callers int
-	call    func(context.Context) error
+	callers []call // what each of them calls
 	phase   atomic.Int32
 	calls   atomic.Int64
 
@@ -32,8 +37,8 @@ type throng struct {
 // run warms up, counts for so long, and returns for how long it did. All callers are home when it returns.
 func (t *throng) run(ctx context.Context, timed bool, warmUp, count time.Duration) (time.Duration, error) {
 	var callers sync.WaitGroup
-	for range t.callers {
-		callers.Go(func() { t.caller(ctx, timed) })
+	for _, call := range t.callers {
+		callers.Go(func() { t.caller(ctx, call, timed) })
 	}
 	_ = clock.Sleep(ctx, warmUp)
 	t.phase.Store(counting)
@@ -45,7 +50,7 @@ func (t *throng) run(ctx context.Context, timed bool, warmUp, count time.Duratio
 	return counted, errors.Join(ctx.Err(), t.err)
 }
 
-func (t *throng) caller(ctx context.Context, timed bool) {
+func (t *throng) caller(ctx context.Context, call call, timed bool) {
 	var calls int64
 	var took []int64
 	var err error
@@ -54,7 +59,7 @@ func (t *throng) caller(ctx context.Context, timed bool) {
 		if timed {
 			began = time.Now()
 		}
-		err = t.call(ctx)
+		err = call(ctx)
 		if timed && before == counting {
 			took = append(took, int64(time.Since(began)))
 		}
@@ -73,16 +78,16 @@ func (t *throng) caller(ctx context.Context, timed bool) {
 	}
 }
 
-// rate is how many calls a second so many callers got through.
-func rate(ctx context.Context, callers int, warmUp, count time.Duration, call func(context.Context) error) (float64, error) {
-	t := throng{callers: callers, call: call}
+// rate is how many calls a second the callers got through.
+func rate(ctx context.Context, callers []call, warmUp, count time.Duration) (float64, error) {
+	t := throng{callers: callers}
 	counted, err := t.run(ctx, false, warmUp, count)
 	return float64(t.calls.Load()) / counted.Seconds(), err
 }
 
 // slowest is the time in µs that one call in a hundred took or more.
-func slowest(ctx context.Context, callers int, warmUp, count time.Duration, call func(context.Context) error) (float64, error) {
-	t := throng{callers: callers, call: call}
+func slowest(ctx context.Context, callers []call, warmUp, count time.Duration) (float64, error) {
+	t := throng{callers: callers}
 	_, err := t.run(ctx, true, warmUp, count)
 	return float64(quantile(t.took, 0.99)) / 1e3, err
 }

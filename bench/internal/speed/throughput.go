@@ -26,15 +26,12 @@ func throughput(ctx context.Context, b *bed) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	each := func(callers int, call func(context.Context) error) measure {
-		return func(ctx context.Context) (float64, error) { return rate(ctx, callers, b.Round/5, b.Round, call) }
-	}
-	ping := each(pingers, func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() })
+	ping := b.rateOf(alike(pingers, func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() }))
 	together := func(callers int) measure {
 		name := b.name("together")
 		return func(ctx context.Context) (float64, error) { return b.together(ctx, name, callers) }
 	}
-	one, err := inTurn(ctx, 2*b.Rounds, ping, each(b.Callers, limiter.Wait))
+	one, err := inTurn(ctx, 2*b.Rounds, ping, b.rateOf(alike(b.Callers, limiter.Wait)))
 	if err != nil {
 		return nil, err
 	}
@@ -51,6 +48,11 @@ func throughput(ctx context.Context, b *bed) ([]Figure, error) {
 		figure(four.pairs(1, 0), fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers/processes), ratioAtLeast(15)),
 		figure(four.pairs(1, 2), fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers), ratioAtLeast(15)),
 	}, nil
+}
+
+// rateOf is how many calls a second the callers get through in a round.
+func (b *bed) rateOf(callers []call) measure {
+	return func(ctx context.Context) (float64, error) { return rate(ctx, callers, b.Round/5, b.Round) }
 }
 
 // together is the rate at which several processes get through on one name. All count during the same time and warm up until then. Where the
@@ -104,6 +106,6 @@ func (b *bed) rateOfWait(ctx context.Context) (p part, err error) {
 		p.Late = true
 		return p, nil
 	}
-	p.Rate, err = rate(ctx, b.job.Callers, left, b.job.Until-b.job.From, limiter.Wait)
+	p.Rate, err = rate(ctx, alike(b.job.Callers, limiter.Wait), left, b.job.Until-b.job.From)
 	return p, err
 }

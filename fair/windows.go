@@ -74,3 +74,13 @@ func burstMicroseconds(q engine.Quota, per time.Duration) int64 {
 	whole, rest := int64(per)/permits, int64(per)%permits
 	return (whole*burst + rest*burst/permits) / int64(time.Microsecond)
 }
+
+// plainArgs is what the straight way through the script needs to know of the
+// one window: see lua/fair/hot.lua. Of several windows it needs nothing.
+func plainArgs(windows []window) []any {
+	if len(windows) > 1 {
+		return []any{0, 0, 0}
+	}
+	w := windows[0]
+	return []any{w.permits, w.length, (w.length+999)/1000 + 1}
+}

@@ -1,0 +1,133 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// generalTake is the script to take without its straight way.
+var generalTake = behind(stillClock, assemble("head open log windows compact recover begin write grant take"))
+
+// twice sends one question to the state as it is, both ways, and requires the
+// same reply and the same state, to the byte.
+type twice struct {
+	*fair
+	context string
+}
+
+func (b *twice) take(t *testing.T, requests ...engine.Request) []engine.Answer {
+	ctx := t.Context()
+	args, asked := b.takeArgs(requests)
+	before, left := b.client.Get(ctx, b.key).Val(), b.client.PTTL(ctx, b.key).Val()
+	general, generalErr := b.ask(ctx, generalTake, args)
+	state, ttl := b.client.Get(ctx, b.key).Val(), b.client.PTTL(ctx, b.key).Val()
+	if before == "" {
+		require.NoError(t, b.client.Del(ctx, b.key).Err())
+	} else {
+		require.NoError(t, b.client.Set(ctx, b.key, before, max(0, left)).Err())
+	}
+	straight, straightErr := b.ask(ctx, b.scripts.take, args)
+	about := fmt.Sprintf("%s\nbefore  %q\nargs    %q", b.context, before, args)
+	require.Equal(t, generalErr, straightErr, about)
+	require.Equal(t, general, straight, about)
+	require.Equal(t, state, b.client.Get(ctx, b.key).Val(), about)
+	require.InDelta(t, float64(ttl), float64(b.client.PTTL(ctx, b.key).Val()), float64(time.Second), about)
+	require.NoError(t, straightErr, about)
+	o, err := b.decode(straight, requests[:asked])
+	require.NoError(t, err, about)
+	if o.seen.text != "" {
+		b.position.learn(o.seen, o.left)
+	}
+	return o.answers
+}
+
+func TestTheStraightWayIsTheGeneralOne(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for i, quota := range []engine.Quota{
+		{Permits: 1, Per: time.Second},
+		{Permits: 1, Per: 7 * time.Microsecond},
+		{Permits: 2, Per: time.Second},
+		{Permits: 10, Per: time.Second},
+		{Permits: 300, Per: time.Second},
+		{Permits: 1000, Per: 777 * time.Millisecond},
+		{Permits: 1000, Per: 24 * time.Hour},
+		{Permits: 1_000_000_000, Per: time.Second},
+	} {
+		for seed := range 3 {
+			t.Run(fmt.Sprint(quota, seed), func(t *testing.T) {
+				t.Parallel()
+				f, at := w.queue(t, quota)
+				randomHistory(t, &twice{fair: f}, at, rand.New(rand.NewPCG(uint64(i), uint64(seed))), 600)
+			})
+		}
+	}
+}
+
+// randomHistory is a random history: calls at one moment, close together or far
+// apart, alone or together, with and without patience; returns, strangers,
+// losses, resets, clocks set back.
+func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Rand, steps int) {
+	per := time.Duration(b.windows[0].length) * time.Microsecond
+	interval := per / time.Duration(b.windows[0].permits)
+	others := []*twice{b, {fair: b.joins(t, engine.Quota{Permits: b.windows[0].permits, Per: per})}}
+	var held []engine.Grant
+	var saved string
+	pace := time.Duration(1)
+	now := time.Duration(0)
+	for step := range steps {
+		if rng.IntN(50) == 0 {
+			pace = []time.Duration{1, interval / 4, interval, 2 * interval, per / 200, per / 64, per}[rng.IntN(7)]
+		}
+		if rng.IntN(4) > 0 {
+			now += time.Duration(rng.Int64N(int64(2*pace) + 2)).Truncate(time.Microsecond)
+		}
+		at(now)
+		who := others[rng.IntN(len(others))]
+		who.context = fmt.Sprintf("step %d at %v", step, now)
+		n, count := 1, 1
+		if rng.IntN(4) == 0 {
+			n = 1 + rng.IntN(min(b.windows[0].permits, 5))
+		}
+		if rng.IntN(5) == 0 {
+			count = 1 + rng.IntN(20)
+		}
+		requests := make([]engine.Request, count)
+		longest := []time.Duration{0, per / 2, 3 * per, engine.Forever}[rng.IntN(4)]
+		for i := range requests {
+			requests[i] = engine.Request{N: n, MaxWait: longest}
+			if rng.IntN(30) == 0 {
+				longest += time.Second * time.Duration(rng.IntN(2))
+			}
+		}
+		for _, a := range who.take(t, requests...) {
+			if a.Granted {
+				held = append(held, a.Grant)
+			}
+		}
+		switch odd := rng.IntN(400); {
+		case odd < 8 && len(held) > 0:
+			last := len(held) - 1 - rng.IntN(min(3, len(held)))
+			require.NoError(t, who.GiveBack(t.Context(), held[last:]))
+			held = held[:last]
+		case odd == 8:
+			require.NoError(t, b.client.Del(t.Context(), b.key).Err())
+		case odd == 9:
+			saved = b.client.Get(t.Context(), b.key).Val()
+		case odd == 10 && saved != "":
+			require.NoError(t, b.client.Set(t.Context(), b.key, saved, time.Hour).Err())
+		case odd == 11:
+			require.NoError(t, who.Reset(t.Context()))
+		case odd == 12:
+			now -= min(now, time.Duration(rng.Int64N(int64(per)+1)).Truncate(time.Microsecond))
+		case odd == 13:
+			now += 3 * per
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// position is where this limiter saw its queue last. It goes along with every
+// question: a state that does not know of it has lost something (a server that
+// was flushed or restarted empty, a key evicted, a replica promoted that had
+// not heard all), and then counts what is missing as full. It is dropped once
+// the queue has ended by this process's clock as well, so that a server whose
+// clock goes back does not seem to have lost a queue that ended by itself.
+type position struct {
+	mu      sync.Mutex
+	seen    seen
+	expires time.Time
+}
+
+// seen is one state of a queue. Moments are microseconds: the clock is the
+// queue's, newest slot and end are the server's.
+type seen struct {
+	text            string // '<generation> <sequence> <clock>', as the state has it
+	sequence, clock int64
+	newest, end     int64 // when its newest slot is, and when its key ends
+}
+
+func (s seen) generation() string {
+	if s.text == "" {
+		return ""
+	}
+	return s.text[:generationLength]
+}
+
+// recall returns what was seen last as the scripts take it: nothing if it is
+// over, and what goes with it behind a name for the next generation.
+func (p *position) recall() (text, rest string) {
+	fresh := make([]byte, 0, 48)
+	fresh = strconv.AppendUint(fresh, firstGeneration+rand.Uint64N(generations), 36)
+	p.mu.Lock()
+	s, over := p.seen, p.seen.end == 0 || time.Now().After(p.expires)
+	p.mu.Unlock()
+	if over {
+		return "", string(append(fresh, " 0 0"...))
+	}
+	fresh = strconv.AppendInt(append(fresh, ' '), s.newest, 10)
+	return s.text, string(strconv.AppendInt(append(fresh, ' '), s.end, 10))
+}
+
+// learn keeps what is newer than what is known: replies may arrive out of
+// order. A queue whose state was lost and begun anew may count less than
+// before, but its clock goes on.
+func (p *position) learn(s seen, left time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	old := p.seen
+	if s.generation() == old.generation() && (s.clock < old.clock || s.clock == old.clock && s.sequence <= old.sequence) {
+		return
+	}
+	p.seen, p.expires = s, time.Now().Add(left)
+}
+
+// now is what was seen last, over or not.
+func (p *position) now() seen {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen
+}
+
+// forget drops what was seen so far, unless something else has been seen since.
+func (p *position) forget(s seen) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.seen == s {
+		p.seen = seen{}
+	}
+}
+
+// A generation is a word of 8 letters and digits, so that a late return hits a
+// later queue of the same name once in 2·10¹².
+const (
+	generationLength = 8
+	firstGeneration  = 36 * 36 * 36 * 36 * 36 * 36 * 36 // the first of 8
+	generations      = 35 * firstGeneration
+)
+
+// parseSeen reads '<generation> <sequence> <clock> <newest slot>', each at a
+// fixed place, and returns what stands behind it.
+func parseSeen(text string) (s seen, newest int64, rest string, err error) {
+	const position, whole = 42, 59
+	if len(text) < whole {
+		return seen{}, 0, "", fmt.Errorf("too short: %q", text)
+	}
+	s.text = text[:position]
+	for _, field := range []struct {
+		value *int64
+		text  string
+	}{{&s.sequence, text[9:25]}, {&s.clock, text[26:42]}, {&newest, text[43:59]}} {
+		if *field.value, err = strconv.ParseInt(strings.TrimLeft(field.text, " "), 10, 64); err != nil {
+			return seen{}, 0, "", err
+		}
+	}
+	return s, newest, text[whole:], nil
+}

@@ -1,0 +1,30 @@
+package fair
+
+import (
+	"strings"
+
+	"github.com/fairlimit/fairlimit/lua"
+)
+
+// scripts has one script for each operation.
+type scripts struct {
+	take, release, status, reset *lua.Script
+}
+
+// allScripts are assembled of the parts in lua/fair. What several of them need
+// is written once there: how a state is read and written, whose windows count,
+// what was lost, and how a log is compacted.
+var allScripts = scripts{
+	take:    assemble("head open hot log windows compact recover begin write grant take"),
+	release: assemble("head open log windows compact recover begin write release"),
+	status:  assemble("head open log windows compact recover begin write grant status"),
+	reset:   assemble("head forget log windows compact recover write reset"),
+}
+
+func assemble(parts string) *lua.Script {
+	names := strings.Fields(parts)
+	for i := range names {
+		names[i] = "fair/" + names[i]
+	}
+	return lua.Assemble(names...)
+}

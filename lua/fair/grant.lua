@@ -1,0 +1,168 @@
+-- Finds slots and grants them.
+--
+-- Takes    what write.lua leaves
+-- Leaves   grant, earliest, total_until
+
+-- The most that one run grants in turns times windows, each up to 2 µs, so
+-- that it holds the server for less than a millisecond.
+local MOST_TURNS = 100
+
+-- The most permits that a window counts.
+local MOST_HELD = 9999999999
+
+-- The moment by which the running total reaches need, which it does.
+local function slot_reaching(queue, window, need)
+  local slot, total, low, high = window.last, queue.sequence, 1, count_cells(window)
+  if total == need then return slot end
+  if high > 0 and total_of(window, high) >= need then
+    while low < high do
+      local middle = floor((low + high) / 2)
+      if total_of(window, middle) >= need then high = middle else low = middle + 1 end
+    end
+    slot, total = slot_of(window, low), total_of(window, low)
+  end
+  return slot - floor((total - need) / queue.crowd) * queue.pitch
+end
+
+-- The earliest slot from the tail on at which every window has room.
+local function earliest(queue, tail, permits)
+  local slot = tail
+  for i = 1, queue.asked do
+    local window = queue[i]
+    local need = queue.sequence + permits - window.most
+    if need > window.base then
+      drop_passed(queue, window)
+      local free = need > window.base and slot_reaching(queue, window, need) + window.length or 0
+      if free > slot then slot = free end
+    end
+  end
+  return slot
+end
+
+-- The running total at the moment.
+local function total_until(queue, window, moment)
+  if window.last <= moment then return queue.sequence end
+  local count, low = count_cells(window), 0
+  local high = count
+  while low < high do
+    local middle = ceil((low + high) / 2)
+    if slot_of(window, middle) <= moment then low = middle else high = middle - 1 end
+  end
+  local total = low == 0 and window.base or total_of(window, low)
+  if queue.pitch == 0 then return total end
+  local slot, upto = window.last, queue.sequence -- of the cell that the moment lies in
+  if low < count then slot, upto = slot_of(window, low + 1), total_of(window, low + 1) end
+  return max(total, upto - ceil((slot - moment) / queue.pitch) * queue.crowd)
+end
+
+-- How many equal requests fit at the slot, the first of which does.
+local function fitting(queue, slot, permits, count)
+  for i = 1, queue.asked do
+    local window = queue[i]
+    if queue.sequence + permits * count - window.most > window.base then
+      local room = window.most - queue.sequence + total_until(queue, window, slot - window.length)
+      count = min(count, floor(room / permits))
+    end
+  end
+  return max(1, count)
+end
+
+-- Whether the newest cell can stand for a permit at a later slot as well: in
+-- a crowded window within one cell of the grid, once its own slot has come so
+-- that nobody gives it back; else where it stays a row.
+local function extends(queue, window, slot, permits)
+  local last = window.last
+  if window.mode == 'c' then
+    window.moments = window.moments + 1
+    if slot < window.until_slot then
+      if last <= queue.now and slot < window.bound then return true end
+    elseif window.moments > 131 then
+      window.until_slot, window.moments = slot + window.length, 1
+    else
+      window.mode = '.'
+      return false
+    end
+    window.bound = min(bound_of(window, slot), window.until_slot)
+    return false
+  end
+  local spacing = queue.spacing
+  return spacing > 0 and permits == 1 and slot == last + spacing and is_row(queue, window, spacing)
+end
+
+-- Adds permits at the slot to the window's log. The sequence is the old one.
+local function add(queue, window, slot, permits)
+  local last = window.last
+  if last > 0 and last < slot and not extends(queue, window, slot, permits) then
+    drop_passed(queue, window)
+    local closed = window.closed
+    closed[#closed + 1], closed[#closed + 2] = last, queue.sequence
+  end
+  if last < slot then window.last = slot end
+end
+
+-- Grants single permits one spacing apart behind the slot, where nothing but
+-- the spacing holds them back: in a queue for one permit at a time whose
+-- newest cell is a row. Returns how many.
+local function in_a_row(queue, slot, left_to_wait, count)
+  local window, spacing = queue[1], queue.spacing
+  if queue[2] or window.most > 1 or window.mode == 'c' or not is_row(queue, window, spacing) then return 0 end
+  local more = max(0, min(count, floor(left_to_wait / spacing), MOST_HELD - queue.sequence + window.base))
+  window.last, queue.sequence = window.last + more * spacing, queue.sequence + more
+  return more
+end
+
+-- Whether no window can count so many more.
+local function is_full(queue, permits)
+  for _, window in ipairs(queue) do
+    if queue.sequence + permits - window.base > MOST_HELD then
+      drop_passed(queue, window)
+      if queue.sequence + permits - window.base > MOST_HELD then return true end
+    end
+  end
+  return false
+end
+
+-- Grants what fits of one run of equal requests: returns the wait of the
+-- first, how many have the same answer (negative: refused), how much longer
+-- each waits than the one before, and the slot of the last.
+local function grant_some(queue, tail, permits, longest, count, mixed)
+  local slot = earliest(queue, tail, permits)
+  local wait, together, step = slot - queue.now, 1, 0
+  if not (slot < 2 ^ 52) then damaged() end
+  if wait > longest then return wait, mixed and -1 or -count, 0, tail end
+  if count > 1 then together = fitting(queue, slot, permits, count) end
+  if is_full(queue, permits * together) then
+    if together > 1 then return grant_some(queue, tail, permits, longest, 1, mixed) end
+    return -1, -1, 0, tail
+  end
+  for i = 1, #queue do add(queue, queue[i], slot, permits * together) end
+  queue.sequence = queue.sequence + permits * together
+  if count > together and queue.spacing > 0 and permits == 1 then
+    local more = in_a_row(queue, slot, longest - wait, count - together)
+    if more > 0 then slot, together, step = slot + more * queue.spacing, together + more, queue.spacing end
+  end
+  return wait, together, step, slot
+end
+
+-- Works off the runs of requests from ARGV[7] on. Returns the answers as
+-- triples, behind a place for what write returns, and whether anything was
+-- granted. What is unanswered is for the next call.
+local function grant(queue)
+  local reply, size, granted, turns = { '' }, 1, false, 0
+  local tail = after_what_was_lost(queue, max(queue.now, (bounds(queue))))
+  for i = 7, #ARGV, 3 do
+    local permits, longest, count = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
+    local mixed, first = count < 0, true
+    if mixed then count = -count end
+    while count > 0 do
+      local wait, together, step, slot = grant_some(queue, tail, permits, longest, count, mixed)
+      if mixed and not first and together < 0 then return reply, granted end
+      reply[size + 1], reply[size + 2], reply[size + 3] = wait, together, step
+      size, tail, first, turns = size + 3, slot, false, turns + #queue
+      granted = granted or together > 0
+      count = count - math.abs(together)
+      if turns >= MOST_TURNS or mixed and together < 0 then return reply, granted end
+    end
+  end
+  return reply, granted
+end

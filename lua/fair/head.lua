@@ -1,0 +1,17 @@
+-- The head of every script of the queue: what all of them are given.
+--
+-- KEYS[1]  the queue
+-- ARGV[1]  what a plain state of the caller's windows begins with:
+--          'fair3 <windows> - ', the windows as <most permits>/<length>,...
+-- ARGV[2]  the position that the caller saw last, '' if none:
+--          '<generation> <sequence> <clock>', as the state has them
+-- ARGV[3]  what goes with it: '<fresh> <newest slot> <end>'; fresh is a word
+--          of 8 letters never used before, the name of the next generation
+--
+-- Leaves   key, head, seen; call, sub, format
+--
+-- Times and lengths are microseconds, whole numbers below 2^53. The words and
+-- samples of a state are in fair/doc.go.
+
+local key, head, seen = KEYS[1], ARGV[1], ARGV[2]
+local call, sub, format = redis.call, string.sub, string.format

@@ -1,0 +1,169 @@
+-- Reads the state, and the window logs in it cell by cell.
+--
+-- Takes    what head.lua leaves
+-- Leaves   read, slot_of, total_of, drop_passed, tail_of, natural_end
+--
+-- A queue is a table: the fields of its state under their names, now, and its
+-- windows, the caller's first. A window is a table: last, base, origin, mode,
+-- bound, until_slot, moments, idle and its digits as written; length, most (0
+-- unless the caller is held to it); its closed cells: stored of them in the
+-- text from place at on, and behind them those that this run closes, in
+-- closed: slot, total, slot, total and so on. A window that holds nothing has
+-- a last of 0.
+
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local match = string.match
+
+if left == -1 then return redis.error_reply('STATE the key has no TTL') end
+if left == -2 then state = false end -- it has ended meanwhile
+
+local function damaged()
+  error('STATE not the state of a queue, or that of another version, or damaged', 0)
+end
+
+-- A number of the state. It is checked for size, so that sums stay exact.
+local function number(text)
+  local n = tonumber(text)
+  if not n or n >= 2 ^ 52 then damaged() end
+  return n
+end
+
+-- The windows that a word names, each with its cells on a grid; see grid.go.
+local function windows_of(word)
+  local windows, period = {}, 0
+  for most, length, grid in string.gmatch(word, '(%d+)/(%d+)([/%d]*)') do
+    local cells, laps = match(grid, '^/(%d+)/?(%d*)$')
+    windows[#windows + 1] = {
+      most = number(most), length = number(length), cells = tonumber(cells) or 64, laps = tonumber(laps) or tonumber(cells) or 64
+    }
+    period = max(period, length + 0)
+  end
+  for _, window in ipairs(windows) do window.period = period end
+  return windows
+end
+
+local function new_window(length)
+  return {
+    length = length, most = 0, last = 0, base = 0, origin = 0, mode = '.', bound = 0, until_slot = 0, moments = 0, idle = 0,
+    text = '', at = 1, stored = 0, text_last = 0, text_total = 0, slot_digits = 0, total_digits = 0, closed = {}, period = length, cells = 64, laps = 64
+  }
+end
+
+-- Reads one window at the place and returns it and the place behind it.
+local function read_window(at, length, idle, last, sequence)
+  local base, origin, slot_digits, total_digits, mode, more, cells =
+    match(state, '^ *(%d+) +(%d+) (%w)(%w) ([.rc])([%d ]*):()', at)
+  local finish = cells and string.find(state, '\n', cells, true)
+  if not finish then damaged() end
+  local window = new_window(number(length))
+  window.idle, window.last, window.base, window.origin, window.mode = number(idle), number(last), number(base), number(origin), mode
+  window.slot_digits, window.total_digits = tonumber(slot_digits, 36), tonumber(total_digits, 36)
+  if mode == 'c' then
+    local bound, until_slot, moments = match(more, '^ +(%d+) +(%d+) +(%d+)$')
+    window.bound, window.until_slot, window.moments = number(bound), number(until_slot), number(moments)
+  end
+  local size = window.slot_digits + window.total_digits
+  window.text, window.at, window.stored, window.text_last, window.text_total = state, cells, (finish - cells) / size, window.last, sequence
+  if window.base > sequence or window.slot_digits > 16 or window.total_digits > 12 or window.length == 0
+    or window.stored % 1 > 0 or window.stored > 0 and window.base == sequence then
+    damaged()
+  end
+  if window.base == sequence then window.last = 0 end
+  return window, finish + 1
+end
+
+-- The queue that the state tells of, or one that is new if there is none.
+local function read()
+  local word = sub(head, 7, -4)
+  local queue = {
+    generation = sub(ARGV[3], 1, 8), sequence = 0, clock = 0, newest = 0, word = word,
+    offset = 0, ends = 0, lost = 0, forgiven = 0, mixed = 0, silences = '', pitch = 0, crowd = 1, spacing = 0, asked = 0
+  }
+  if not state then return queue end
+  if #state > 16 * 4096 then damaged() end
+  local generation, sequence, clock, newest = match(sub(state, -60), '^\n(%w+) +(%d+) +(%d+) +(%d+)$')
+  local kind, at
+  queue.word, kind, at = match(state, '^fair3 (%S+) ([-+]) ()')
+  if not kind or not generation or #generation ~= 8 then damaged() end
+  queue.generation, queue.sequence, queue.clock, queue.newest = generation, number(sequence), number(clock), number(newest)
+  if kind == '-' then
+    local length = match(queue.word, '^%d+/(%d+)$')
+    queue[1], at = read_window(at, length, 0, newest, queue.sequence)
+  else
+    local count, offset, ends, lost, forgiven, mixed, from = match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) ([01])\n()', at)
+    at = from
+    queue.offset, queue.ends, queue.lost, queue.forgiven = number(offset), number(ends), number(lost), number(forgiven)
+    queue.mixed = number(mixed)
+    for i = 1, min(number(count), 99) do
+      local length, idle, last, body = match(state, '^(%d+) (%d+) (%d+) ()', at)
+      queue[i], at = read_window(body, length, idle, last, queue.sequence)
+    end
+    if #queue ~= number(count) then damaged() end
+  end
+  if at ~= #state - 58 then
+    queue.silences, at = match(state, '^silent ([%d ]+)\n()', at)
+    if at ~= #state - 58 then damaged() end
+  end
+  return queue
+end
+
+-- The i-th closed cell. The text has the last digits of its slot and of its
+-- total, as far back as needed from the newest slot and the sequence with
+-- which it was written.
+local function slot_of(window, i)
+  local stored, last = window.stored, window.text_last
+  if i > stored then return window.closed[2 * (i - stored) - 1] end
+  local digits = window.slot_digits
+  local at = window.at + (i - 1) * (digits + window.total_digits)
+  return last - (last - tonumber(sub(window.text, at, at + digits - 1))) % 10 ^ digits
+end
+
+local function total_of(window, i)
+  local stored, total = window.stored, window.text_total
+  if i > stored then return window.closed[2 * (i - stored)] end
+  local digits = window.total_digits
+  local at = window.at + i * (window.slot_digits + digits)
+  return total - (total - tonumber(sub(window.text, at - digits, at - 1))) % 10 ^ digits
+end
+
+local function count_cells(window)
+  return window.stored + #window.closed / 2
+end
+
+-- Moves what has left the window from its cells into its base.
+local function drop_passed(queue, window)
+  local now, length, last = queue.now, window.length, window.last
+  if last > 0 and last + length <= now then
+    window.base, window.origin, window.last, window.stored, window.closed = queue.sequence, last, 0, 0, {}
+    window.mode = '.'
+    return
+  end
+  local gone = 0
+  while gone < window.stored and slot_of(window, gone + 1) + length <= now do gone = gone + 1 end
+  if gone > 0 then
+    window.base, window.origin = total_of(window, gone), slot_of(window, gone)
+    window.at, window.stored = window.at + gone * (window.slot_digits + window.total_digits), window.stored - gone
+  end
+end
+
+-- Whether the newest cell of a crowded window takes a permit now without
+-- further ado. As long as it does and there is room, nothing is dropped.
+local function is_open(queue, window)
+  return window.mode == 'c' and window.last <= queue.now and queue.now < window.bound
+end
+
+-- FIFO's tail, 0 if nothing is held ahead: the last slot of each window is at
+-- or after the newest slot held, so the smallest of them is the tightest.
+-- Then when nothing that is held or lost counts any more, and the newest slot
+-- that may count.
+local function bounds(queue)
+  local tail, natural, newest, lost = queue[1].last, queue.now, queue.lost, queue.lost
+  for i = 1, #queue do
+    local last, length = queue[i].last, queue[i].length
+    if last < tail then tail = last end
+    if last > newest then newest = last end
+    if last < lost then last = lost end
+    if last > 0 and last + length > natural then natural = last + length end
+  end
+  return tail, natural, newest
+end

@@ -1,0 +1,88 @@
+-- Finds out what was lost, and remembers when the queue was silent.
+--
+-- Takes    what windows.lua and compact.lua leave
+-- Leaves   recover, note_silence, was_silent
+--
+-- What the caller saw and this state does not know of was lost: the key is
+-- gone, or the state is an older one, as after a failover. It counts as full.
+
+-- A replica takes over after a silence. What the old primary granted in that
+-- time is of another history; see was_silent. As many silences are kept, the
+-- longest: each takes 27 bytes.
+local SILENCE, MOST_SILENCES = 100000, 8
+
+-- Counts what this state lacks, and nobody has granted since, at the newest
+-- slot that the caller saw. That is the safe side, even if some of it is given
+-- back: in place of one that counts too late, one that counts too early is
+-- free again.
+local function add_missing(queue, missing, newest)
+  if queue.pitch > 0 then forget_pace(queue) end -- they may be those of callers who keep another
+  local earlier = {}
+  for i, window in ipairs(queue) do
+    local last = window.last
+    if newest + window.length <= queue.now then
+      earlier[i] = open_spans(queue, window)
+    elseif last > 0 and last < newest then
+      local closed = window.closed
+      closed[#closed + 1], closed[#closed + 2] = last, queue.sequence
+    end
+  end
+  queue.sequence = queue.sequence + missing
+  for i, window in ipairs(queue) do
+    if earlier[i] then
+      close_spans(queue, window, earlier[i])
+    else
+      window.last, window.bound = max(window.last, newest), 0
+    end
+  end
+end
+
+-- Returns whether anything was lost.
+local function recover(queue)
+  if seen == '' then return false end
+  local generation, sequence, clock = match(seen, '^(%w+) +(%d+) +(%d+)$')
+  local newest, ends = match(ARGV[3], '^%w+ (%d+) (%d+)$')
+  local known = generation == queue.generation
+  local missing, written = sequence - queue.sequence, queue.clock
+  newest, ends, clock = newest + queue.offset, ends + 0, clock + 0
+  if ends <= server or known and missing <= 0 and clock <= written then return false end
+  if not known and (ends <= queue.forgiven or newest <= queue.lost) then return false end
+  if known and missing > 0 and missing < 1000000000 and written <= clock then
+    add_missing(queue, missing, newest)
+    queue.clock = clock
+    return true
+  end
+  queue.lost = max(queue.lost, newest)
+  if known or written <= clock then
+    -- Turns of the state that was lost cannot be given back to this one.
+    queue.generation, queue.silences = sub(ARGV[3], 1, 8), ''
+  end
+  return true
+end
+
+-- Remembers that nothing was written for a while, when something is again.
+local function note_silence(queue)
+  if queue.clock == 0 or queue.now - queue.clock < SILENCE then return end
+  local silences, shortest = {}, 1
+  for ended, lasted in string.gmatch(queue.silences, '(%d+) (%d+)') do
+    silences[#silences + 1] = { ended = ended + 0, lasted = lasted + 0 }
+  end
+  silences[#silences + 1] = { ended = queue.now, lasted = queue.now - queue.clock }
+  if #silences > MOST_SILENCES then
+    for i, silence in ipairs(silences) do
+      if silence.lasted < silences[shortest].lasted then shortest = i end
+    end
+    table.remove(silences, shortest)
+  end
+  for i, silence in ipairs(silences) do silences[i] = format('%d %d', silence.ended, silence.lasted) end
+  queue.silences = table.concat(silences, ' ')
+end
+
+-- Whether nothing was granted at the moment, as far as is remembered.
+local function was_silent(queue, moment)
+  if moment > queue.clock then return true end
+  for ended, lasted in string.gmatch(queue.silences, '(%d+) (%d+)') do
+    if moment < ended + 0 and moment > ended - lasted then return true end
+  end
+  return false
+end

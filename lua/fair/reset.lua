@@ -1,0 +1,19 @@
+-- Forgets everything granted. It leaves a queue without turns, which tells
+-- those who know of turns that these were not lost but forgotten. They may
+-- know of more than this caller and the key do, where something was lost
+-- before; so it stays for an hour, or two lengths, at least.
+--
+-- KEYS, ARGV[1..3]  see head.lua
+--
+-- Takes    what write.lua leaves
+-- Returns  1
+
+local queue = read()
+queue.now = server
+select_windows(queue)
+local ends = match(ARGV[3], ' (%d+)$') or 0
+queue.forgiven = max(ends + 0, server + (left + 1) * 1000, server + 3600000000)
+for _, window in ipairs(queue) do queue.forgiven = max(queue.forgiven, server + 2 * window.length) end
+queue.forgiven = min(queue.forgiven, 2 ^ 52 - 1)
+local _, _, problem = write(queue)
+return problem or 1

@@ -1,0 +1,24 @@
+-- Tells how things stand. It writes only what was lost and the caller knows.
+--
+-- KEYS, ARGV[1..3]  see head.lua
+--
+-- Returns  { permits to be had now, permits queued, wait for one more }
+-- Errors   STATE: the key holds something else. Nothing was changed.
+
+local queue = read()
+local _, lost = begin(queue)
+local now, available, queued = queue.now, nil, nil
+local tail = after_what_was_lost(queue, max(now, (bounds(queue))))
+for i = 1, queue.asked do
+  local window = queue[i]
+  local free = window.most - queue.sequence + total_until(queue, window, now - window.length)
+  local ahead = queue.sequence - total_until(queue, window, now)
+  available, queued = min(available or free, free), min(queued or ahead, ahead)
+end
+local slot = earliest(queue, tail, 1)
+if not (slot < 2 ^ 52) then damaged() end
+if lost then
+  local _, _, problem = write(queue)
+  if problem then return problem end
+end
+return { tail > now and 0 or max(0, available), max(0, queued), slot - now }

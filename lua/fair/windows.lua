@@ -1,0 +1,131 @@
+-- Selects the windows that a caller is held to, and keeps those of others.
+--
+-- Takes    what log.lua leaves
+-- Leaves   select_windows; and forget_pace, which compact.lua has to make
+--
+-- Callers of one name are meant to be given the same quotas. While they are
+-- not, as in a rolling deploy, each is held to its own windows, counted over
+-- the permits of all.
+
+-- Of all callers together. Of more, the longest stay: the others can be made
+-- from them again.
+local MOST_WINDOWS = 16
+
+local forget_pace
+
+-- The pace is what a cell tells of the time between its permits: at most
+-- crowd of them fall within one pitch. It is that of the caller's windows
+-- which spreads permits most: for single permits the longest, else the
+-- shortest. Where it is one permit a pitch, permits are a spacing apart.
+local function set_pace(queue, windows)
+  local pace
+  for _, window in ipairs(windows) do
+    local single = window.most == 1
+    if not pace or single and (pace.most > 1 or window.length > pace.length)
+      or not single and pace.most > 1 and window.length < pace.length then
+      pace = window
+    end
+  end
+  queue.pitch, queue.crowd, queue.spacing = pace.length, pace.most, pace.most == 1 and pace.length or 0
+end
+
+-- The stored window that knows most of this one: of the same length, else the
+-- next longer, else the longest.
+local function closest(queue, length)
+  local best
+  for _, window in ipairs(queue) do
+    local enough, best_enough = window.length >= length, best and best.length >= length
+    if not best or enough and (not best_enough or window.length < best.length)
+      or not enough and not best_enough and window.length > best.length then
+      best = window
+    end
+  end
+  return best
+end
+
+-- Lines up the caller's windows, and behind them those of others. A window
+-- that is new starts as a copy of the closest. Others' windows are idle from
+-- now on; they stay for three lengths, so that two pass without a caller.
+-- Returns whether the caller is to be noted even if it is refused: its window
+-- is new, or has been idle for a length.
+local function line_up(queue, windows)
+  local lined, taken, others, noted, now = {}, {}, {}, false, queue.now
+  for i, asked in ipairs(windows) do
+    local window = closest(queue, asked.length) or new_window(asked.length)
+    if window.length == asked.length then
+      taken[window] = true
+      noted = noted or window.idle > 0 and window.idle + window.length <= now
+    else
+      local copy = new_window(asked.length)
+      for field, value in pairs(window) do copy[field] = value end
+      window, noted = copy, true
+      window.length, window.closed, window.mode, window.unwritten = asked.length, {}, '.', true
+    end
+    window.most, window.idle = asked.most, 0
+    window.period, window.cells, window.laps = asked.period, asked.cells, asked.laps
+    lined[i] = window
+  end
+  for _, window in ipairs(queue) do
+    if not taken[window] and (window.idle == 0 or window.idle + 3 * window.length > now) then
+      if window.idle == 0 then window.idle = now end
+      others[#others + 1] = window
+    end
+  end
+  table.sort(others, function(a, b) return a.length > b.length end)
+  for i = 1, max(#queue, MOST_WINDOWS) do
+    queue[i] = lined[i] or i <= MOST_WINDOWS and others[i - #lined] or nil
+  end
+  queue.asked = #lined
+  return noted
+end
+
+local function is_empty(queue)
+  for _, window in ipairs(queue) do
+    if window.last > 0 then return false end
+  end
+  return true
+end
+
+-- Lines up the caller's windows where the state has just these.
+local function keep_windows(queue, windows)
+  for i, asked in ipairs(windows) do
+    local window = queue[i]
+    if window.length ~= asked.length then damaged() end
+    window.most, window.period, window.cells, window.laps = asked.most, asked.period, asked.cells, asked.laps
+  end
+  queue.asked = #windows
+end
+
+-- Makes the queue the caller's. Who gives back leaves its word and its pace
+-- as they are. Returns whether the queue is to be written even if nothing is
+-- granted.
+local function select_windows(queue, returns)
+  if format('%d', 2 ^ 53) ~= '9007199254740992' then error('STATE this server counts with 32 bits', 0) end
+  local word, noted = sub(head, 7, -4), false
+  local known = windows_of(queue.word)
+  if #known == 0 or queue[1] and #queue < #known then damaged() end
+  if queue.mixed == 0 then set_pace(queue, known) end
+  if queue[1] then
+    local _, natural = bounds(queue)
+    queue.ends = max(queue.ends, natural)
+  end
+  if returns and queue[1] or word == queue.word and #queue == #known then
+    keep_windows(queue, known)
+  else
+    noted = line_up(queue, windows_of(word))
+  end
+  for _, window in ipairs(queue) do
+    if not is_open(queue, window) then drop_passed(queue, window) end
+  end
+  if returns then return noted end
+  local pitch, crowd = queue.pitch, queue.crowd
+  set_pace(queue, windows_of(word))
+  if is_empty(queue) then
+    queue.mixed = 0
+  elseif queue.pitch ~= pitch or queue.crowd ~= crowd then
+    queue.pitch, queue.crowd, queue.spacing = pitch, crowd, crowd == 1 and pitch or 0
+    forget_pace(queue)
+  end
+  queue.word = word
+  return noted
+end

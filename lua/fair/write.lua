@@ -1,0 +1,112 @@
+-- Writes the state.
+--
+-- Takes    what recover.lua leaves
+-- Leaves   after_what_was_lost, write
+
+-- What was lost fills every window.
+local function after_what_was_lost(queue, tail)
+  if queue.lost == 0 then return tail end
+  for i = 1, queue.asked do tail = max(tail, queue.lost + queue[i].length) end
+  return tail
+end
+
+-- Makes the cells as narrow as will do for some lengths to come. What has
+-- passed of a row leaves it.
+local function rewrite(queue, window)
+  local spacing, closed, count = queue.spacing, {}, count_cells(window)
+  for i = 1, count do
+    closed[2 * i - 1], closed[2 * i] = slot_of(window, i), total_of(window, i)
+  end
+  local oldest = closed[1] or window.last
+  window.closed, window.stored, window.unwritten = closed, 0, false
+  window.slot_digits = #format('%d', min(2 ^ 52, 8 * max(window.length, window.last - oldest, 12500000)))
+  window.total_digits = min(11, #format('%d', 8 * max(window.most, queue.sequence - window.base, 1250)))
+end
+
+-- Whether the cells have digits enough; with a cell just closed, for some
+-- time to come as well.
+local function is_wide_enough(queue, window)
+  local count, added = count_cells(window), #window.closed
+  if count == 0 then return true end
+  local span, held = window.last - slot_of(window, 1), queue.sequence - window.base
+  if added > 0 then span, held = span + window.length, held + window.most end
+  return span < 10 ^ window.slot_digits and held < 10 ^ window.total_digits
+end
+
+-- In base 36, so that any fits one place.
+local function digit(n)
+  return string.char(n < 10 and n + 48 or n + 87)
+end
+
+-- Whether the newest cell is a row: single permits one spacing apart, up from
+-- the cell before it.
+local function is_row(queue, window, spacing)
+  local count, before, total = count_cells(window), window.origin, window.base
+  if count > 0 then before, total = slot_of(window, count), total_of(window, count) end
+  return window.last - before == (queue.sequence - total) * spacing
+end
+
+local function window_text(queue, window)
+  if window.unwritten or window.slot_digits == 0 or not is_wide_enough(queue, window) then rewrite(queue, window) end
+  local slot_digits, total_digits, closed = window.slot_digits, window.total_digits, window.closed
+  local kind, cells = '.', {}
+  if window.mode == 'c' then
+    kind = format('c %16d %16d %3d', window.bound, window.until_slot, min(131, window.moments))
+  elseif not queue[2] and queue.spacing > 0 and window.last > 0 and is_row(queue, window, queue.spacing) then
+    kind = 'r'
+  end
+  if #closed > 0 then
+    for i = 1, #closed / 2 do
+      cells[i] = sub(format('%16d', closed[2 * i - 1]), -slot_digits) .. sub(format('%16d', closed[2 * i]), -total_digits)
+    end
+  end
+  local line = format('%16d %16d ', window.base, window.origin) .. digit(slot_digits) .. digit(total_digits)
+  local kept = sub(window.text, window.at, window.at + window.stored * (slot_digits + total_digits) - 1)
+  return table.concat({ line, ' ', kind, ':', kept, table.concat(cells), '\n' })
+end
+
+-- What lasts only as long as there is reason to keep the key for it.
+local function settle_notes(queue, natural)
+  local now = queue.now
+  if natural <= now then queue.lost = 0 end
+  if queue.forgiven + queue.offset <= now then queue.forgiven = 0 end
+  if queue.forgiven > 0 then natural = max(natural, queue.forgiven + queue.offset) end
+  if queue.ends <= natural then
+    queue.ends = natural
+    return 0
+  end
+  return queue.ends
+end
+
+-- Writes the queue. Returns what a limiter has to remember of it, whether it
+-- is plain, and the server's error if there is one.
+local function write(queue)
+  local tail, natural, newest = bounds(queue)
+  note_silence(queue)
+  local kept = settle_notes(queue, natural)
+  for _, window in ipairs(queue) do
+    if count_cells(window) >= MOST_CELLS then
+      compact(queue, window, open_spans(queue, window), max(queue.now, tail))
+    end
+  end
+  local plain = not queue[2] and queue[1].idle == 0 and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0
+    and not string.find(queue.word, ',', 1, true)
+  local lines = {}
+  if plain then
+    newest = queue[1].last
+    lines[1] = table.concat({ 'fair3 ', queue.word, ' - ', window_text(queue, queue[1]) })
+  else
+    lines[1] = table.concat({ 'fair3 ', queue.word, format(' + %d %d %d %d %d %d\n',
+      #queue, queue.offset, kept, queue.lost, queue.forgiven, queue.mixed) })
+    for i, window in ipairs(queue) do
+      lines[i + 1] = format('%d %d %d ', window.length, window.idle, window.last) .. window_text(queue, window)
+    end
+  end
+  if queue.silences ~= '' then lines[#lines + 1] = table.concat({ 'silent ', queue.silences, '\n' }) end
+  lines[#lines + 1] = format('%s %16d %16d %16d', queue.generation, queue.sequence, queue.now, newest)
+  local life = format('%d', ceil((queue.ends - queue.now) / 1000) + 1)
+  local reply = redis.pcall('PSETEX', key, life, table.concat(lines))
+  if reply.err then return nil, plain, redis.error_reply(reply.err) end
+  local told = format('%s %16d %16d %16d %d %d', queue.generation, queue.sequence, queue.now, newest, queue.ends, queue.offset)
+  return told, plain
+end

@@ -1,0 +1,31 @@
+-- Writes the permits left, and how long the keys live.
+--
+-- Takes    hash, keep_alive, decimal; left_key, left_text, grants_key, held,
+--          left
+-- Leaves   save   function
+
+-- The number is written as it is. Below 0, Redisson refuses until enough of the
+-- zset has left, as these scripts do. A floor at 0 would let it grant too many.
+--
+-- The keys live as long as keepAliveTime says, else as long as the hash. In its
+-- last millisecond PTTL is 0. They end then, too, but not before it.
+local function save()
+  local text = decimal(left)
+  if text ~= left_text and (left_text or held > 0) then
+    redis.call('SET', left_key, text)
+  end
+  local life = keep_alive
+  if life > 0 then
+    redis.call('PEXPIRE', hash, decimal(life))
+  else
+    life = redis.call('PTTL', hash)
+  end
+  for _, key in ipairs({ left_key, grants_key }) do
+    if life >= 0 then
+      redis.call('PEXPIRE', key, decimal(math.max(1, life)))
+    elseif life == -1 then
+      redis.call('PERSIST', key)
+    end
+  end
+end
+

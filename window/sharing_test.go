@@ -1,0 +1,223 @@
+package window_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// A rate that Redis lets expire is in its last millisecond when PTTL is 0. Its
+// permits must not stay for ever.
+func TestNothingIsKeptOfARateInItsLastMillisecond(t *testing.T) {
+	check := func(t *testing.T, rdb redis.UniversalClient, pause time.Duration) {
+		for range often(10, 100) {
+			l := newLimiter(t, rdb, 5, 5*time.Millisecond)
+			redisson{l}.setRate(5, 5*time.Millisecond, 0)
+			redisson{l}.mustAcquire(1, l.serverTime())
+			l.do("PEXPIRE", l.name, 4)
+			var err error
+			uses := -1
+			for ; err == nil; uses++ { // that do not set a rate
+				time.Sleep(pause)
+				err = l.Release(t.Context(), 1)
+			}
+			require.ErrorIs(t, err, window.ErrNotInitialized)
+			if uses == 0 { // what is there is Redisson's
+				continue
+			}
+			for _, key := range []string{l.leftKey(), l.grantsKey()} {
+				require.NotEqualValues(t, -1, l.do("PTTL", key), "it stays for ever")
+			}
+		}
+	}
+	t.Parallel()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) { check(t, rdb, 250*time.Microsecond) })
+	})
+	t.Run("redis", func(t *testing.T) { // in real time, with as many questions as it answers
+		t.Parallel()
+		check(t, redistest.Standalone(t), 0)
+	})
+}
+
+func TestARequestAboveTheRateWritesNothing(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(5*time.Hour))
+		for range 2 {
+			require.ErrorIs(t, l.ask(6).Err, engine.ErrExceedsQuota)
+			require.Empty(t, keysLeft(t, rdb, l.name), "not even the rate")
+		}
+
+		require.True(t, l.allowed(2))
+		time.Sleep(2 * time.Second)
+		keys := []string{l.name, l.leftKey(), l.grantsKey()}
+		for _, key := range keys {
+			l.do("PEXPIRE", key, time.Hour.Milliseconds())
+		}
+		before := []any{l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey())}
+		answers, err := l.Take(t.Context(), []engine.Request{{N: 6}, {N: 1000}})
+		require.NoError(t, err)
+		require.ErrorIs(t, answers[0].Err, engine.ErrExceedsQuota)
+		require.ErrorIs(t, answers[1].Err, engine.ErrExceedsQuota)
+		require.Equal(t, before, []any{l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey())})
+		for _, key := range keys {
+			require.LessOrEqual(t, l.do("PTTL", key), time.Hour.Milliseconds(), "no use of %s", key)
+		}
+
+		answers, err = l.Take(t.Context(), []engine.Request{{N: 6}, {N: 4}, {N: 4}})
+		require.NoError(t, err)
+		require.ErrorIs(t, answers[0].Err, engine.ErrExceedsQuota)
+		require.True(t, answers[1].Granted, "another request of the batch fits")
+		require.False(t, answers[2].Granted)
+		require.Greater(t, l.do("PTTL", l.leftKey()), time.Hour.Milliseconds(), "which is a use")
+	})
+}
+
+func TestTrySetRateCompletesWhatIsThere(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		rate := window.Rate{Permits: 7, Per: 3 * time.Second, KeepAlive: 9 * time.Hour}
+		for _, c := range []struct {
+			there []any
+			want  map[string]string
+			done  bool
+			life  time.Duration
+		}{
+			{
+				[]any{"rate", "5", "interval", "2000"},
+				map[string]string{"rate": "5", "interval": "2000", "type": "0", "keepAliveTime": "32400000"},
+				true, 9 * time.Hour,
+			},
+			{
+				[]any{"rate", "5", "interval", "2000", "type", "0"},
+				map[string]string{"rate": "5", "interval": "2000", "type": "0", "keepAliveTime": "32400000"},
+				false, 0,
+			},
+			{
+				[]any{"type", "1", "keepAliveTime", "0"},
+				map[string]string{"rate": "7", "interval": "3000", "type": "1", "keepAliveTime": "0"},
+				false, 0,
+			},
+			{
+				[]any{"keepAliveTime", "3600000"},
+				map[string]string{"rate": "7", "interval": "3000", "type": "0", "keepAliveTime": "3600000"},
+				true, time.Hour,
+			},
+		} {
+			l := newLimiter(t, rdb, 1, time.Second)
+			l.do(append([]any{"HSET", l.name}, c.there...)...)
+			done, err := l.TrySetRate(t.Context(), rate)
+			require.NoError(t, err)
+			require.Equal(t, c.done, done, c.there)
+			fields, err := rdb.HGetAll(t.Context(), l.name).Result()
+			require.NoError(t, err)
+			require.Equal(t, c.want, fields)
+			if c.life > 0 {
+				require.InDelta(t, c.life.Milliseconds(), l.do("PTTL", l.name), 60_000)
+			} else {
+				require.EqualValues(t, -1, l.do("PTTL", l.name))
+			}
+			require.True(t, l.allowed(1))
+		}
+
+		l := newLimiter(t, rdb, 1, time.Second)
+		l.do("HSET", l.name, "colour", "red")
+		_, err := l.TrySetRate(t.Context(), rate)
+		require.ErrorIs(t, err, engine.ErrState, "that is something else")
+		l = newLimiter(t, rdb, 1, time.Second)
+		l.do("HSET", l.name, "keepAliveTime", "long")
+		_, err = l.TrySetRate(t.Context(), rate)
+		require.ErrorIs(t, err, engine.ErrState)
+		require.Equal(t, map[string]string{"keepAliveTime": "long"}, rdb.HGetAll(t.Context(), l.name).Val())
+	})
+}
+
+// Redisson may be asked after a lowering before and after we have been asked.
+func TestALoweredRateIsStrictForBothSides(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		for _, weAskToo := range []bool{false, true} {
+			l := newLimiter(t, rdb, 10, time.Second)
+			java := redisson{l}
+			java.setRate(10, time.Second, 0)
+			java.mustAcquire(3, l.serverTime())
+			time.Sleep(500 * time.Millisecond)
+			java.mustAcquire(5, l.serverTime())
+			_, err := l.UpdateRate(t.Context(), window.Rate{Permits: 5, Per: time.Second}, true)
+			require.NoError(t, err)
+			require.Equal(t, -3, java.available(l.serverTime()), "Redisson shows how many too many are held")
+			require.Equal(t, 0, l.available())
+			require.Equal(t, 500+3, int(java.acquire(3, l.serverTime())), "until the oldest leaves")
+
+			time.Sleep(500 * time.Millisecond)
+			if weAskToo {
+				require.False(t, l.allowed(1))
+			}
+			require.False(t, java.acquired(3, l.serverTime()), "5 of the last second are held")
+			require.Equal(t, 0, java.available(l.serverTime()))
+			time.Sleep(500 * time.Millisecond)
+			java.mustAcquire(3, l.serverTime())
+			require.True(t, l.allowed(2))
+			require.False(t, l.allowed(1))
+		}
+	})
+}
+
+// Clients of both kinds take permits while we change the rate, with more and
+// with fewer grants than are added up. No grant is one too many for the rate of
+// its time.
+func TestEveryGrantFitsTheRateOfItsTime(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		few := false
+		rdb.AddHook(editedScripts{func(eval []any) []any {
+			if few {
+				return countingFew(eval)
+			}
+			return eval
+		}})
+		for seed := range uint64(often(20, 200)) {
+			t.Log("seed", seed)
+			few = seed%2 == 1
+			randomRates(t, rdb, rand.New(rand.NewPCG(17, seed)))
+		}
+	})
+}
+
+func randomRates(t *testing.T, rdb redis.UniversalClient, random *rand.Rand) {
+	const per = 10 // ms
+	rate := 1 + random.IntN(12)
+	l := newLimiter(t, rdb, rate, per*time.Millisecond)
+	java := redisson{l}
+	java.setRate(rate, per*time.Millisecond, 0)
+	granted := map[int64]int{}
+	for range 40 {
+		time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
+		now, n := l.serverTime(), 1+random.IntN(rate)
+		held := 0
+		for at, n := range granted {
+			if at > now-per {
+				held += n
+			}
+		}
+		switch random.IntN(6) {
+		case 0:
+			rate = 1 + random.IntN(12)
+			_, err := l.UpdateRate(t.Context(), window.Rate{Permits: rate, Per: per * time.Millisecond}, true)
+			require.NoError(t, err)
+			continue
+		case 1, 2, 3:
+			require.Equal(t, held+n <= rate, l.allowed(n))
+		default:
+			require.Equal(t, held+n <= rate, java.acquired(n, now))
+		}
+		if held+n <= rate {
+			granted[now] += n
+		}
+	}
+}
