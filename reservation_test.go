@@ -145,6 +145,9 @@ func TestASecondCancelWaitsForTheFirst(t *testing.T) {
 		require.NoError(t, l.Wait(t.Context()))
 		r, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
+		other, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		require.NoError(t, other.Cancel(t.Context()), "the script is loaded")
 		rdb.AddHook(slow{time.Second})
 		start := time.Now()
 		var both sync.WaitGroup

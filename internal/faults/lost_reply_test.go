@@ -109,6 +109,9 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 			require.NoError(t, err)
 			second, err := l.ReserveN(t.Context(), 1) // of the same moment
 			require.NoError(t, err)
+			third, err := l.ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+			require.NoError(t, third.Cancel(t.Context()), "the script is loaded")
 			runs := sent(proxy)
 			proxy.Lose(1, "evalsha", how)
 			require.ErrorIs(t, second.Cancel(t.Context()), fairlimit.ErrOutcomeUnknown)

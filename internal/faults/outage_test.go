@@ -70,13 +70,13 @@ func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 	l := limiter(t, rdb, fairlimit.PerHour(10))
 	require.NoError(t, l.Wait(t.Context()))
 
+	bystander := standBy(t)
 	s.Pause()
 	start := time.Now()
 	err := l.Wait(t.Context())
-	took := time.Since(start)
+	bystander.prompt(t, start, 5*time.Second, "Wait")
 	s.Resume()
 	require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
-	assert.Less(t, took, 6*time.Second)
 	require.NoError(t, l.Wait(t.Context()))
 	assert.Contains(t, []int{7, 8}, status(t, l).Available, "the call without an answer consumed once or not at all")
 }

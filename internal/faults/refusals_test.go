@@ -217,7 +217,7 @@ func TestALastingREADONLYIsAnErrorThatSaysSo(t *testing.T) {
 	err := l.Wait(t.Context())
 	t.Logf("after %v: %v", time.Since(start), err)
 	require.ErrorContains(t, err, "READONLY")
-	require.Less(t, time.Since(start), 7*time.Second)
+	require.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown, "it does not wait until the answer is overdue")
 }
 
 // seen counts the replies with a prefix that reach a client.

@@ -278,7 +278,7 @@ func TestReplicasOfARing(t *testing.T) {
 	defer func() { _ = ring.Close() }()
 	replica.Pause()
 	outcomes := map[bool]int{}
-	for range 8 {
+	for len(outcomes) < 2 { // until names are on both, each of which waits for its own replicas
 		l := limiter(t, ring, fairlimit.PerHour(1), fairlimit.WithReplicas(1))
 		err := l.Wait(t.Context())
 		if err != nil {
@@ -286,8 +286,8 @@ func TestReplicasOfARing(t *testing.T) {
 		}
 		outcomes[err == nil]++
 		assert.Equal(t, err == nil, status(t, l).Available == 0)
+		require.Less(t, outcomes[true]+outcomes[false], 50)
 	}
-	require.Len(t, outcomes, 2, "names are spread over both, so that this shows that each waits for its own replicas")
 }
 
 func TestReplicasOfAClusterFollowTheirKey(t *testing.T) {
