@@ -79,8 +79,12 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 	if err != nil {
 		return nil, err
 	}
-	l := &limiter{engine: e, maxWait: o.maxWait, backlog: newBacklog(o.maxQueued), fallback: fallback}
-	l.batch = batch.New(e, fallback.gate(), endsByItself(rdb))
+	l := &limiter{
+		fallback: fallback,
+		backlog:  newBacklog(o.maxQueued),
+		maxWait:  o.maxWait,
+		batch:    batch.Batcher{Engine: e, Gate: fallback.gate(), Prompt: endsByItself(rdb)},
+	}
 	if e.Queues() {
 		return &reserver{l}, nil
 	}
@@ -93,8 +97,7 @@ type limiter struct {
 	fallback *fallback // nil without one
 	backlog  *backlog  // nil without a bound
 	maxWait  time.Duration
-	batch    *batch.Batcher
-	engine   engine.Engine
+	batch    batch.Batcher
 }
 
 var _ Limiter = (*limiter)(nil)
@@ -131,7 +134,7 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	if n < 1 {
 		return fmt.Errorf("%w: %d asked for, want at least 1", ErrInvalidPermits, n)
 	}
-	return l.engine.Fits(n)
+	return l.batch.Engine.Fits(n)
 }
 
 // endsByItself reports whether the client ends, within [batch.AnswerBound], what

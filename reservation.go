@@ -50,7 +50,7 @@ func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) 
 		return nil, err
 	}
 	reservation := &Reservation{
-		batch: l.batch, backlog: l.backlog,
+		batch: &l.batch, backlog: l.backlog,
 		grant: reply.Grant, slot: reply.Slot(), cancel: make(chan struct{}, 1),
 	}
 	l.backlog.keep(reservation)

@@ -26,7 +26,7 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	}
 	var status engine.Status
 	err := within(ctx, func(ctx context.Context) (err error) {
-		status, err = l.engine.Status(ctx)
+		status, err = l.batch.Engine.Status(ctx)
 		return err
 	})
 	if err != nil {
@@ -39,7 +39,7 @@ func (l *limiter) Reset(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxerr.Ended(ctx, "nothing was reset")
 	}
-	return within(ctx, l.engine.Reset)
+	return within(ctx, l.batch.Engine.Reset)
 }
 
 // within returns when call does, when ctx ends, or after [batch.AnswerBound],

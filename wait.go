@@ -52,7 +52,7 @@ func (l *limiter) accepts(request batch.Request, reply batch.Reply) bool {
 	if !request.Deadline.IsZero() && reply.Slot().After(request.Deadline) {
 		return false
 	}
-	return reply.Granted || reply.Wait <= request.MaxWait && !l.engine.Queues()
+	return reply.Granted || reply.Wait <= request.MaxWait && !l.batch.Engine.Queues()
 }
 
 // refuse gives back a turn that comes too late, if it was granted.

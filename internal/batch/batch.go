@@ -63,31 +63,31 @@ type Gate interface {
 	Cause() error
 }
 
-// Batcher lines callers up in front of an engine. Make one with [New]. An idle
-// one holds no goroutine, no timer and no caller.
+// Batcher lines callers up in front of an engine. Its exported fields are set
+// once, before the first call. An idle one holds no goroutine, no timer and no
+// caller.
 //
 // Invariant, under mu: busy is true exactly while one goroutine serves. Whoever
 // adds to waiting or returns while busy is false starts a server. The server
 // stops only under mu with both empty, or hands over to another goroutine. So
 // nobody is left behind, and no goroutine is left over.
 type Batcher struct {
-	engine engine.Engine
-	gate   Gate // nil: callers leave when their ctx ends, and only then
-	prompt bool // a caller that cannot leave may send its own question
+	Engine engine.Engine
+
+	// Gate, if it is not nil, calls callers away. Without one they leave when
+	// their ctx ends, and only then.
+	Gate Gate
 
 	mu      sync.Mutex
-	busy    bool
 	waiting []*caller
 	returns []*giver
-	slice   time.Time // until when returns go before callers, see returnsGo
 	spare   []*caller // for those who call next; empty while nobody serves
-}
+	busy    bool
 
-// New makes a Batcher in front of e. Prompt says that the client ends a call
-// within [AnswerBound] by itself, so that a caller whose ctx never ends may wait
-// inside the client. With a gate nobody may.
-func New(e engine.Engine, gate Gate, prompt bool) *Batcher {
-	return &Batcher{engine: e, gate: gate, prompt: prompt && gate == nil}
+	// Prompt says that the client ends a call within [AnswerBound] by itself,
+	// so that a caller whose ctx never ends may wait inside the client. With a
+	// gate nobody may.
+	Prompt bool
 }
 
 // Request is what one caller asks for.

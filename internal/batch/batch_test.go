@@ -67,7 +67,7 @@ func (e *timed) givenBack() []engine.Grant {
 	return e.returned
 }
 
-func (e *timed) batcher() *Batcher { return New(e, nil, false) }
+func (e *timed) batcher() *Batcher { return &Batcher{Engine: e} }
 
 // asking calls Ask for n permits in a goroutine, and waits until it is in line.
 func asking(ctx context.Context, b *Batcher, n int) <-chan error {
@@ -287,7 +287,7 @@ var errGate = errors.New("opened")
 func TestAnOpenGateCallsEverybodyAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, g := &timed{take: time.Second}, gate{make(chan struct{})}
-		b := New(e, g, true)
+		b := &Batcher{Engine: e, Gate: g, Prompt: true}
 		asked, lined := asking(context.Background(), b, 1), asking(t.Context(), b, 2)
 		start := time.Now()
 		close(g.opened)

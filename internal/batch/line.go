@@ -53,7 +53,7 @@ const (
 // lineUp puts a request in line. A caller that may send its own question and
 // finds nobody serving is alone: it stands in no line and has to serve.
 func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool) {
-	mayServe := b.prompt && ctx.Done() == nil
+	mayServe := b.Prompt && b.Gate == nil && ctx.Done() == nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if mayServe && !b.busy {
@@ -102,7 +102,7 @@ func (b *Batcher) release(c *caller) {
 // was told and has given back what it was granted.
 func (b *Batcher) await(ctx context.Context, c *caller) (outcome, error) {
 	done := ctx.Done()
-	if b.gate != nil {
+	if b.Gate != nil {
 		return b.awaitGated(c, done)
 	}
 	if done == nil {
@@ -122,9 +122,9 @@ func (b *Batcher) awaitGated(c *caller, done <-chan struct{}) (outcome, error) {
 		return o, nil
 	case <-done:
 		return outcome{}, b.leave(c)
-	case <-b.gate.Opened():
+	case <-b.Gate.Opened():
 		if c.leaves() {
-			return outcome{}, b.gate.Cause()
+			return outcome{}, b.Gate.Cause()
 		}
 		return <-c.told, nil
 	}

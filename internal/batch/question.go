@@ -18,7 +18,8 @@ const AnswerBound = 5 * time.Second
 // not match context.DeadlineExceeded: nobody's own deadline has passed.
 var ErrOverdue = fmt.Errorf("%w: no answer within %v", engine.ErrOutcomeUnknown, AnswerBound)
 
-// question is one call of the engine, for callers or for givers.
+// question is one call of the engine, for callers or for givers. Its server uses
+// it again for the next.
 //
 // Invariant: it belongs to the goroutine that sends it from start to finish,
 // and to its timer if that fires in between. Of the two, timer.Stop decides, so
@@ -28,6 +29,7 @@ type question struct {
 	callers  []*caller
 	requests []engine.Request
 	givers   []*giver
+	slice    time.Time // until when returns go before callers, see returnsGo
 
 	ctx   *boundedCtx
 	timer *time.Timer

@@ -90,15 +90,15 @@ func (b *Batcher) lineUpReturn(g *giver) {
 // and the next slice begins. So a caller waits for a slice and one question more
 // than for other callers, and a return for one question of callers more than for
 // other returns.
-func (b *Batcher) returnsGo() bool {
+func (b *Batcher) returnsGo(q *question) bool {
 	if len(b.returns) == 0 || len(b.waiting) == 0 {
 		return len(b.returns) > 0
 	}
 	now := time.Now()
-	if b.slice.IsZero() {
-		b.slice = now.Add(returnSlice)
+	if q.slice.IsZero() {
+		q.slice = now.Add(returnSlice)
 	}
-	return now.Before(b.slice)
+	return now.Before(q.slice)
 }
 
 // nextReturns, under mu, takes returns out of the line.
@@ -119,7 +119,7 @@ func (q *question) giveBack() (inTime bool) {
 		grants[i] = g.grant
 	}
 	q.start(q.givers[0].ctx, time.Now())
-	err := q.batcher.engine.GiveBack(q.ctx, grants)
+	err := q.batcher.Engine.GiveBack(q.ctx, grants)
 	if !q.finish() {
 		return false
 	}

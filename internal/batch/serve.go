@@ -36,11 +36,11 @@ func (b *Batcher) gather(q *question) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.returnsGo():
+	case b.returnsGo(q):
 		q.givers = b.nextReturns()
 	case len(b.waiting) > 0:
 		b.nextCallers(q)
-		b.slice = time.Time{}
+		q.slice = time.Time{}
 	default:
 		b.waiting, b.returns, b.spare, b.busy = nil, nil, nil, false
 		return false
@@ -67,7 +67,7 @@ func (q *question) take() (inTime bool) {
 	}
 	first := q.callers[0].ctx
 	q.start(first, now)
-	answers, err := q.batcher.engine.Take(q.ctx, q.requests)
+	answers, err := q.batcher.Engine.Take(q.ctx, q.requests)
 	if !q.finish() {
 		q.batcher.nobodys(first, answers)
 		return false
@@ -160,7 +160,7 @@ func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
 	q := &question{batcher: b}
 	requests := []engine.Request{r.at(now)}
 	q.start(ctx, now)
-	answers, err := b.engine.Take(q.ctx, requests)
+	answers, err := b.Engine.Take(q.ctx, requests)
 	if !q.finish() {
 		b.nobodys(ctx, answers)
 		return Reply{}, ErrOverdue
