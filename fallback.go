@@ -7,15 +7,22 @@ import (
 	"reflect"
 	"slices"
 	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/breaker"
 )
 
-// Fallback is a second limiter, see [WithFallback]. A *rate.Limiter of golang.org/x/time/rate is one as it is, and so is every [Limiter]. WaitN
-// returns nil once n permits may be used, and an error when ctx ends or they never may.
+// Fallback is a second limiter, see [WithFallback]. A *rate.Limiter of
+// golang.org/x/time/rate is one as it is, and so is every [Limiter]. WaitN
+// returns nil once n permits may be used, and an error when ctx ends or they
+// never may.
 type Fallback interface {
 	WaitN(ctx context.Context, n int) error
 }
 
-// FailOpen is the [Fallback] that lets everybody go at once: while Redis fails there is no limit at all. It has to be asked for by its name.
+// FailOpen is the [Fallback] that lets everybody go at once: while Redis fails
+// there is no limit at all. It has to be asked for by its name.
 var FailOpen Fallback = failOpen{}
 
 type failOpen struct{}
@@ -24,82 +31,173 @@ func (failOpen) WaitN(ctx context.Context, _ int) error { return ctx.Err() }
 
 func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Err() == nil, ctx.Err() }
 
-// WithFallback lets f decide while Redis fails: on this machine alone, as a rate.Limiter with this process's share of the quota does, or on another
-// Redis. Without it, which is the default, every failure is an error and nobody goes; [FailOpen] is the other end. A nil f is an error.
+// WithFallback lets f decide while Redis fails: on this machine alone, as a
+// rate.Limiter with this process's share of the quota does, or on another Redis.
+// Without it, which is the default, every failure is an error and nobody goes;
+// [FailOpen] is the other end. A nil f is an error.
 //
-// Redis fails when a question ends in an error that is not the caller's own, such as [ErrUnreachable], [ErrOutcomeUnknown], [ErrState] or one of
-// Redis (READONLY, OOM, NOPERM), or when it has no answer after a second. The caller's own are its ctx, a [*RefusedError], [ErrExceedsQuota],
-// [ErrInvalidPermits] and [ErrTooManyQueued]; and [ErrFull] is none either, since a Redis that counts a queue that is too long is there, and so is the
-// quota. From a failure on nobody pays for another: those who wait for an answer and those who come later go to f at once. Those who were granted a
-// turn before keep it. No more often than once a second, and only when somebody calls, one goroutine reads whether Redis answers; then one caller
-// asks it, and if it gets an answer, all do again. That one caller may lose the time until Redis fails again, a second at most.
+// Redis fails when a question ends in an error that is not the caller's own, or
+// when it has no answer after a second. Such errors are [ErrUnreachable],
+// [ErrOutcomeUnknown], [ErrState], or one of Redis (READONLY, OOM, NOPERM). The
+// caller's own are its ctx, a [*RefusedError], [ErrExceedsQuota],
+// [ErrInvalidPermits] and [ErrTooManyQueued]. [ErrFull] is not a failure: Redis
+// answered.
 //
-// Wait and WaitN use f. Allow and AllowN do where f has AllowN(ctx, n) (bool, error), as a Limiter has, or AllowN(time.Time, n) bool, as a rate.Limiter
-// has. Where it has neither, and for ReserveN always, the failure is the error, at once while Redis is known to fail. Status, Reset and Cancel
-// ask Redis whatever happens. If f fails too, the error matches both errors.
+// After a failure callers go to f at once, those who wait for an answer as well
+// as those who come later. Turns that were granted before stay. A circuit
+// breaker finds out when Redis is back. At most once a second, and only when
+// somebody calls, one goroutine reads whether Redis answers. Then one caller
+// asks it, and if it gets an answer, all do again. That caller may lose the time
+// until Redis fails again, a second at most. A caller that [WithMaxQueued]
+// refuses asks nothing, so the next one tries.
 //
-// A caller's deadline bounds both together: f has what Redis has left of it. So a caller with less than that second left can end in its own deadline
-// when Redis falls silent; once that is known, all of it is left for f. [WithMaxWait] and [WithMaxQueued] do not hold for f.
+// Wait and WaitN use f. Allow and AllowN do where f has AllowN(ctx, n) (bool,
+// error), as a Limiter has, or AllowN(time.Time, n) bool, as a rate.Limiter has.
+// Where it has neither, and for ReserveN always, the failure is the error, at
+// once while Redis is known to fail. Status, Reset and Cancel ask Redis whatever
+// happens. If f fails too, the error matches both errors.
 //
-// What it gives up: while the one takes over from the other, both quotas add up. Turns granted before the failure go on being taken beside those
-// that f gives, and back again: in any window of length Per at most Permits, and what every process's f allows in that time. Permits whose answer
-// was lost, and those given back meanwhile, pass unused at the worst; none counts twice. Order holds within each, not across the two.
+// A caller's deadline bounds both together: f has what Redis has left of it. So
+// a caller with less than that second left can end in its own deadline when
+// Redis falls silent. Once that is known, all of it is left for f. [WithMaxWait]
+// and [WithMaxQueued] do not hold for f.
+//
+// What it gives up: while one takes over from the other, both quotas add up.
+// Turns granted before the failure go on being taken beside those that f gives,
+// and back again. So any window of length Per holds at most Permits and what
+// every process's f allows in that time. Permits whose answer was lost, and
+// those given back meanwhile, pass unused at the worst; none counts twice. Order
+// holds within each, not across the two.
 func WithFallback(f Fallback) Option {
-	return func(o *options) error {
+	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-			return fmt.Errorf("%w: WithFallback: nil fallback", ErrInvalidOption)
+			o.refuse("WithFallback: nil fallback")
+			return
 		}
 		o.fallback = f
+	}
+}
+
+// fallback is a second limiter and the breaker that says when to use it.
+type fallback struct {
+	second  Fallback
+	breaker *breaker.Breaker
+}
+
+// gate is what calls callers away from a Redis that fails, nil without a
+// fallback.
+func (f *fallback) gate() batch.Gate {
+	if f == nil {
 		return nil
 	}
+	return f.breaker
 }
 
-// backup is a fallback and the knowledge of when to use it.
-type backup struct {
-	Fallback
-	outage *outage
-}
-
-func (b *backup) wait(ctx context.Context, n int, first func(context.Context, int) error) error {
-	why := b.outage.admit()
-	if why == nil {
-		if why = first(ctx, n); ctx.Err() != nil || !fails(why) {
-			return why
-		}
+// ask calls first if Redis is to be asked. It returns nil if that decided, with
+// whatever result, and else the reason to use the second.
+//
+// A trial ends with the answer to its question. One that [WithMaxQueued] refuses
+// sends none, so it is withdrawn here.
+func (f *fallback) ask(ctx context.Context, first func() error) (why error) {
+	trial, why := f.breaker.Admit()
+	if why != nil {
+		return why
 	}
-	return both(b.WaitN(ctx, n), why)
+	why = first()
+	if errors.Is(why, ErrTooManyQueued) {
+		f.breaker.Withdraw(trial)
+	}
+	if ctx.Err() != nil || !failed(why) {
+		return nil
+	}
+	return why
 }
 
-func (b *backup) allow(ctx context.Context, n int, first func(context.Context, int) (bool, error)) (bool, error) {
-	why := b.outage.admit()
-	if why == nil {
-		var allowed bool
-		if allowed, why = first(ctx, n); ctx.Err() != nil || !fails(why) {
-			return allowed, why
-		}
+// wait is first, or the second's WaitN if Redis fails.
+func (f *fallback) wait(ctx context.Context, n int, first func(context.Context, int) error) (err error) {
+	if why := f.ask(ctx, func() error { err = first(ctx, n); return err }); why != nil {
+		return bothFailed(f.second.WaitN(ctx, n), why)
 	}
-	switch f := b.Fallback.(type) {
+	return err
+}
+
+// allow is first, or the second's AllowN, if it has one, if Redis fails.
+func (f *fallback) allow(
+	ctx context.Context, n int, first func(context.Context, int) (bool, error),
+) (ok bool, err error) {
+	why := f.ask(ctx, func() error { ok, err = first(ctx, n); return err })
+	if why == nil {
+		return ok, err
+	}
+	switch second := f.second.(type) {
 	case interface {
 		AllowN(context.Context, int) (bool, error)
 	}:
-		allowed, err := f.AllowN(ctx, n)
-		return allowed && err == nil, both(err, why)
+		ok, err := second.AllowN(ctx, n)
+		return ok && err == nil, bothFailed(err, why)
 	case interface{ AllowN(time.Time, int) bool }:
-		return f.AllowN(time.Now(), n), nil
+		return second.AllowN(time.Now(), n), nil
 	}
 	return false, why
 }
 
-func both(err, why error) error {
+// reserve is first. A second limiter has no reservations, so the failure is the
+// error.
+func (f *fallback) reserve(ctx context.Context, first func() error) (err error) {
+	if why := f.ask(ctx, func() error { err = first(); return err }); why != nil {
+		return why
+	}
+	return err
+}
+
+func bothFailed(err, why error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("fairlimit: fallback: %w; it was asked because of: %w", err, why)
 }
 
-// fails tells errors of Redis and of the way there from those that are the caller's own.
-func fails(err error) bool {
+// failed tells errors of Redis and of the way there from the caller's own.
+func failed(err error) bool {
 	var refused *RefusedError
 	own := []error{ErrExceedsQuota, ErrInvalidPermits, ErrTooManyQueued, ErrFull}
-	return err != nil && !errors.As(err, &refused) && !slices.ContainsFunc(own, func(o error) bool { return errors.Is(err, o) })
+	is := func(own error) bool { return errors.Is(err, own) }
+	return err != nil && !errors.As(err, &refused) && !slices.ContainsFunc(own, is)
+}
+
+// watched is an engine whose questions tell a breaker how they end. That permits
+// can be given back does not show that any can be granted: only Take heals.
+type watched struct {
+	engine.Engine
+	breaker *breaker.Breaker
+}
+
+func (w watched) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	if err := w.breaker.Check(); err != nil {
+		return nil, err
+	}
+	end := w.breaker.Begin(true)
+	answers, err := w.Engine.Take(ctx, requests)
+	end(failure(answers, err))
+	return answers, err
+}
+
+func (w watched) GiveBack(ctx context.Context, grants []engine.Grant) error {
+	end := w.breaker.Begin(false)
+	err := w.Engine.GiveBack(ctx, grants)
+	end(failure(nil, err))
+	return err
+}
+
+// failure is the error, if any, by which a question shows that Redis fails.
+func failure(answers []engine.Answer, err error) error {
+	if failed(err) {
+		return err
+	}
+	for _, a := range answers {
+		if failed(a.Err) {
+			return a.Err
+		}
+	}
+	return nil
 }

@@ -1,101 +1,141 @@
 package fairlimit
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/breaker"
 )
 
-// Option changes what [New] makes.
-type Option func(*options) error
+// Option changes what [New] makes. A value out of range makes New fail.
+type Option func(*options)
 
 type options struct {
-	build    engine.Builder
-	prefix   *string
-	maxWait  time.Duration
-	extra    []engine.Quota
-	guard    time.Duration
-	held     *held
-	fallback Fallback
-	replicas int
+	build     engine.Builder
+	prefix    *string
+	maxWait   time.Duration
+	extra     []engine.Quota
+	guard     time.Duration
+	maxQueued int
+	fallback  Fallback
+	replicas  int
+	err       error // the first that an option met
 }
 
-func (o *options) engine(rdb redis.UniversalClient, name string, quota Quota) (engine.Engine, error) {
-	if o.replicas > 0 {
-		if err := canReplicate(rdb); err != nil {
-			return nil, err
+// collect applies the options over the defaults.
+func collect(opts []Option) (*options, error) {
+	o := &options{build: fair.New, maxWait: engine.Forever}
+	for _, opt := range opts {
+		if opt == nil {
+			o.refuse("nil option")
+			break
 		}
+		opt(o)
+	}
+	return o, o.err
+}
+
+// refuse makes New fail with an error that matches [ErrInvalidOption].
+func (o *options) refuse(format string, args ...any) {
+	o.fail(fmt.Errorf("%w: %s", ErrInvalidOption, fmt.Sprintf(format, args...)))
+}
+
+func (o *options) fail(err error) {
+	if o.err == nil {
+		o.err = err
+	}
+}
+
+// assemble makes the engine, in layers, each of which sees what the one below
+// it answers:
+//
+//	watched     tells the breaker how questions end   WithFallback
+//	replicated  gives back what is not replicated     WithReplicas
+//	the engine  decides                               WithEngine
+func (o *options) assemble(rdb redis.UniversalClient, name string, quota Quota) (engine.Engine, *fallback, error) {
+	if err := o.canReplicate(rdb); err != nil {
+		return nil, nil, err
 	}
 	e, err := o.build(engine.Config{
-		Client: rdb, Name: name, Prefix: o.prefix, Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard, Replicas: o.replicas,
+		Client: rdb, Name: name, Prefix: o.prefix,
+		Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard, Replicas: o.replicas,
 	})
-	switch {
-	case err != nil:
-		return nil, err
-	case e == nil:
-		return nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
-	case o.replicas > 0:
-		return replicated{e}, nil
+	if err != nil {
+		return nil, nil, err
 	}
-	return e, nil
+	if e == nil {
+		return nil, nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
+	}
+	if o.replicas > 0 {
+		e = replicated{e}
+	}
+	if o.fallback == nil {
+		return e, nil, nil
+	}
+	b := breaker.New(func(ctx context.Context) error { _, err := e.Status(ctx); return err })
+	return watched{e, b}, &fallback{o.fallback, b}, nil
 }
 
-// WithEngine chooses who decides: fair.New, which is the default, window.New, or window.With(...).
+// WithEngine chooses who decides: fair.New, which is the default, window.New, or
+// window.With(...).
 func WithEngine(b engine.Builder) Option {
-	return func(o *options) error {
+	return func(o *options) {
 		if b == nil {
-			return fmt.Errorf("%w: WithEngine: nil engine", ErrInvalidOption)
+			o.refuse("WithEngine: nil engine")
 		}
 		o.build = b
-		return nil
 	}
 }
 
-// WithPrefix puts p in front of the key. The default is "fairlimit:" for fair and nothing for window; p may be empty.
+// WithPrefix puts p in front of the key. The default is "fairlimit:" for fair
+// and nothing for window; p may be empty.
 func WithPrefix(p string) Option {
-	return func(o *options) error {
-		o.prefix = &p
-		return nil
-	}
+	return func(o *options) { o.prefix = &p }
 }
 
-// WithMaxWait refuses every turn that lies further than d ahead, whatever the caller's ctx allows. 0, the default, is no limit.
+// WithMaxWait refuses every turn that lies further than d ahead, whatever the
+// caller's ctx allows. 0, the default, is no limit.
 func WithMaxWait(d time.Duration) Option {
-	return func(o *options) error {
+	return func(o *options) {
 		if d < 0 {
-			return fmt.Errorf("%w: WithMaxWait: %v is negative", ErrInvalidOption, d)
+			o.refuse("WithMaxWait: %v is negative", d)
 		}
 		o.maxWait = engine.Forever
 		if d > 0 {
 			o.maxWait = d
 		}
-		return nil
 	}
 }
 
-// WithExtraQuota adds a quota that must hold as well, such as 20 per second and 100 per 2 minutes. It may be given several times.
+// WithExtraQuota adds a quota that must hold as well, such as 20 per second and
+// 100 per 2 minutes. It may be given several times.
 func WithExtraQuota(q Quota) Option {
-	return func(o *options) error {
+	return func(o *options) {
 		if err := q.check(); err != nil {
-			return fmt.Errorf("WithExtraQuota: %w", err)
+			o.fail(fmt.Errorf("WithExtraQuota: %w", err))
 		}
 		o.extra = append(o.extra, engine.Quota(q))
-		return nil
 	}
 }
 
-// WithGuard lengthens Per, of every quota given, by d. A turn is on time on Redis's clock, but the call it allows reaches the upstream later by
-// a delay that varies (timers, replies, the network), so calls can bunch on the way. If the spread of those delays stays under d, the upstream
-// sees at most Permits in any window of length Per. It costs throughput: × Per/(Per+d). 0, the default, is no guard.
+// WithGuard lengthens Per, of every quota given, by d. 0, the default, is no
+// guard.
+//
+// A turn is on time on Redis's clock, but the call it allows reaches the
+// upstream later, by a delay that varies (timers, replies, the network). So
+// calls can bunch on the way. If the spread of those delays stays under d, the
+// upstream sees at most Permits in any window of length Per. It costs
+// throughput: × Per/(Per+d).
 func WithGuard(d time.Duration) Option {
-	return func(o *options) error {
+	return func(o *options) {
 		if d < 0 {
-			return fmt.Errorf("%w: WithGuard: %v is negative", ErrInvalidOption, d)
+			o.refuse("WithGuard: %v is negative", d)
 		}
 		o.guard = d
-		return nil
 	}
 }

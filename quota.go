@@ -5,9 +5,11 @@ import (
 	"time"
 )
 
-// Quota is the upstream's rule: at most Permits in ANY window of length Per, however the window is placed in time.
+// Quota is the upstream's rule: at most Permits in ANY window of length Per,
+// however the window is placed in time.
 //
-// The zero value is not a quota: [New] refuses it. Per counts in whole microseconds; a finer Per is rounded up, which is the safe side.
+// The zero value is not a quota: [New] refuses it. Per counts in whole
+// microseconds; a finer Per is rounded up, which is the safe side.
 type Quota struct {
 	Permits int           // at least 1
 	Per     time.Duration // more than 0

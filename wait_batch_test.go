@@ -215,7 +215,6 @@ func TestAnAnswerThatComesTooLateReachesNobodyElse(t *testing.T) {
 func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, l := newStub(t)
-		start := time.Now()
 		lineUp(t.Context(), l, 1, 1)
 		first := <-e.calls
 		far := lineUp(t.Context(), l, 1_000_000, 1_000_000)
@@ -227,6 +226,7 @@ func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 		batch := <-e.calls
 		cancel()
 		require.ErrorIs(t, <-leaving, context.Canceled)
+		start := time.Now()
 		batch.answers(
 			granted(time.Hour, 1_000_000), refused(time.Hour), engine.Answer{Err: engine.ErrExceedsQuota},
 			granted(0, 4), granted(0, 5), granted(0, 6), granted(0, 7), granted(0, 8), granted(0, 9),

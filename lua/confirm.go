@@ -13,12 +13,16 @@ import (
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
-// replicationBound is how long the server waits for its replicas; less where the client would not wait as long for the answer.
+// replicationBound is how long the server waits for its replicas; less where
+// the client would not wait as long for the answer.
 const replicationBound = 500 * time.Millisecond
 
-// Confirmed returns the script as it runs where what it writes counts only once so many replicas have it. Its Run returns an error that matches
-// [engine.ErrNotReplicated], beside the reply, where they had not in time: what the reply says was done, but a failover may undo it. Every run,
-// whether it writes or not, waits for that time while there are too few replicas. 0 replicas are the script as it is.
+// Confirmed returns the script as it runs where what it writes counts only once
+// so many replicas have it. Its Run returns an error that matches
+// [engine.ErrNotReplicated], beside the reply, where they had not in time: what
+// the reply says was done, but a failover may undo it. Every run, whether it
+// writes or not, waits for that time while there are too few replicas. 0
+// replicas are the script as it is.
 func (s *Script) Confirmed(replicas int) *Script {
 	if replicas == 0 {
 		return s
@@ -51,7 +55,8 @@ func (s *Script) send(ctx context.Context, rdb redis.UniversalClient, key string
 	return reply, err
 }
 
-// master is the one server that has the key. Redirects are not left to the client: it would follow with the script and not with WAIT.
+// master is the one server that has the key. Redirects are not left to the
+// client: it would follow with the script and not with WAIT.
 func master(ctx context.Context, rdb redis.UniversalClient, key string) (*redis.Client, error) {
 	var node *redis.Client
 	var err error
@@ -79,7 +84,8 @@ func redirected(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")
 }
 
-// follow asks the cluster anew who is there, and picks the node that the redirect names, if it is.
+// follow asks the cluster anew who is there, and picks the node that the
+// redirect names, if it is.
 func follow(ctx context.Context, cluster *redis.ClusterClient, redirect error) (node *redis.Client, asking bool) {
 	addr, asking := redis.IsAskError(redirect)
 	if !asking {
@@ -96,7 +102,8 @@ func follow(ctx context.Context, cluster *redis.ClusterClient, redirect error) (
 	return node, asking && node != nil
 }
 
-// together sends one command and WAIT in one pipeline: on another connection WAIT would tell nothing about the command.
+// together sends one command and WAIT in one pipeline: on another connection
+// WAIT would tell nothing about the command.
 func together(ctx context.Context, node *redis.Client, asking bool, replicas int, words []any) (any, error) {
 	bound := waitBound(ctx, node)
 	cmd := sentOnce{redis.NewCmd(ctx, words...)} // one that is sent once keeps the whole pipeline from being sent again
@@ -122,7 +129,8 @@ func together(ctx context.Context, node *redis.Client, asking bool, replicas int
 	return cmd.Val(), nil
 }
 
-// waitBound leaves half the time for the way there and back. It is never 0, which WAIT takes for ever.
+// waitBound leaves half the time for the way there and back. It is never 0,
+// which WAIT takes for ever.
 func waitBound(ctx context.Context, node *redis.Client) time.Duration {
 	bound := replicationBound
 	if patience := node.Options().ReadTimeout; patience > 0 {

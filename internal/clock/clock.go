@@ -1,4 +1,5 @@
-// Package clock sleeps on the monotonic clock: a step of the wall clock moves nobody's turn.
+// Package clock sleeps on the monotonic clock: a step of the wall clock moves
+// nobody's turn.
 package clock
 
 import (
@@ -6,13 +7,15 @@ import (
 	"time"
 )
 
-// Sleep returns nil once d has passed, or ctx's error as soon as ctx has ended. It never returns nil early. Where both hold, nil wins: a turn
-// that has come is a turn.
+// Sleep returns nil once d has passed, or ctx's error as soon as ctx has ended.
+// It never returns nil early. Where both hold, nil wins: a turn that has come
+// is a turn.
 func Sleep(ctx context.Context, d time.Duration) error {
 	return SleepUntil(ctx, time.Now().Add(d))
 }
 
-// SleepUntil is [Sleep] until t, which must carry a monotonic reading: one from time.Now, moved by Add.
+// SleepUntil is [Sleep] until t, which must carry a monotonic reading: one from
+// time.Now, moved by Add.
 func SleepUntil(ctx context.Context, t time.Time) error {
 	d := time.Until(t)
 	if d <= 0 {

@@ -1,0 +1,124 @@
+// Package batch combines callers, so that many of them cost one question.
+//
+// While one question to the engine is under way, further callers line up. When
+// its answer is there, all that have lined up go out in the next question, in
+// the order in which they called. A caller that finds nobody there is asked for
+// at once. There is no timer that waits for company.
+//
+// # Who serves
+//
+// One goroutine at a time sends questions, the server. The first caller in an
+// idle Batcher starts it, and it ends when nobody is left in line. A caller that
+// is alone and that nothing can call away is its own server, which spares it two
+// changes of goroutine.
+//
+// A question that has no answer after five seconds is overdue: those it was
+// sent for are told so, another goroutine serves, and what the answer grants
+// after all is given back.
+//
+// # The states of a caller
+//
+//	lined ──▶ asked ──▶ answered    the server tells it, once
+//	  │  ◀──    │
+//	  ▼         ▼
+//	       gone                     the caller has left
+//
+// The server moves a caller to asked when its question goes, back to lined if
+// the engine leaves it for the next question, and to answered before it tells
+// it. The caller moves itself to gone. Every move is one atomic operation, so
+// exactly one side owns what was granted: an answered caller reads its answer,
+// and for one that is gone the server gives back.
+package batch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+const (
+	// mostAsked bounds how many callers one question holds. The engine may
+	// answer fewer to spare the server.
+	mostAsked = 1024
+
+	// mostSpare bounds how many callers are kept for reuse.
+	mostSpare = mostAsked
+
+	// ReturnBound is how long a caller that leaves stays for its answer and
+	// for the word that its permits are back, both together. So a program
+	// that ends right after Wait has given them back. They go back whether
+	// the caller stays or not.
+	ReturnBound = 25 * time.Millisecond
+)
+
+// Gate tells callers not to wait for an answer any longer, for a reason other
+// than their own ctx.
+type Gate interface {
+	// Opened is closed when callers are to leave.
+	Opened() <-chan struct{}
+
+	// Cause is the error of those who leave.
+	Cause() error
+}
+
+// Batcher lines callers up in front of an engine. Its exported fields are set
+// once, before the first call. An idle one holds no goroutine, no timer and no
+// caller.
+//
+// Invariant, under mu: busy is true exactly while one goroutine serves. Whoever
+// adds to waiting or returns while busy is false starts a server. The server
+// stops only under mu with both empty, or hands over to another goroutine. So
+// nobody is left behind, and no goroutine is left over.
+type Batcher struct {
+	Engine engine.Engine
+
+	// Gate, if it is not nil, calls callers away. Without one they leave when
+	// their ctx ends, and only then.
+	Gate Gate
+
+	mu      sync.Mutex
+	waiting []*caller
+	returns []*giver
+	spare   []*caller // for those who call next; empty while nobody serves
+	busy    bool
+
+	// Prompt says that the client ends a call within [AnswerBound] by itself,
+	// so that a caller whose ctx never ends may wait inside the client. With a
+	// gate nobody may.
+	Prompt bool
+}
+
+// Request is what one caller asks for.
+type Request struct {
+	N        int
+	MaxWait  time.Duration // the longest wait it accepts
+	Deadline time.Time     // the latest turn it accepts, zero for any
+}
+
+// Reply is the answer to one request. The answers of one question are one array,
+// so whoever sleeps copies what it keeps of its own.
+type Reply struct {
+	*engine.Answer
+	Arrived time.Time // when the answer came, on this process's clock
+}
+
+// Slot is when the turn is due, or when asking again makes sense.
+func (r Reply) Slot() time.Time { return r.Arrived.Add(r.Wait) }
+
+// Ask returns the engine's answer to one request. If ctx ends first, Ask leaves
+// the line; what it was granted meanwhile goes back, within [ReturnBound] if the
+// engine answers within it. Answer.Err of the reply is returned as the error.
+func (b *Batcher) Ask(ctx context.Context, r Request) (Reply, error) {
+	c, alone := b.lineUp(ctx, r)
+	if alone {
+		return b.askAlone(ctx, r)
+	}
+	o, err := b.await(ctx, c)
+	if err != nil {
+		return Reply{}, err // c may be gone, it is never used again
+	}
+	b.release(c)
+	return o.reply()
+}

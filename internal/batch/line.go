@@ -1,0 +1,168 @@
+package batch
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+)
+
+// caller is one request in line. The package comment has its states.
+//
+// The server does not touch a caller again once it has told it. So the caller,
+// once told, is free for another request. One that is gone is never used again,
+// because the server may still hold it.
+type caller struct {
+	ctx     context.Context
+	request Request
+	state   atomic.Int32
+	told    chan outcome // holds one, so that the server never waits for a caller
+}
+
+// outcome is what a caller is told: its answer, nil if the question failed, and
+// what became of the question.
+type outcome struct {
+	answer *engine.Answer
+	*result
+}
+
+// result is what became of a question.
+type result struct {
+	arrived time.Time
+	err     error // if it failed
+}
+
+func (o outcome) granted() bool { return o.answer != nil && o.answer.Granted }
+
+func (o outcome) reply() (Reply, error) {
+	if o.answer == nil {
+		return Reply{}, o.err
+	}
+	return Reply{Answer: o.answer, Arrived: o.arrived}, o.answer.Err
+}
+
+const (
+	lined int32 = iota
+	asked
+	answered
+	gone
+)
+
+// lineUp puts a request in line. A caller that may send its own question and
+// finds nobody serving is alone: it stands in no line and has to serve.
+func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool) {
+	mayServe := b.Prompt && b.Gate == nil && ctx.Done() == nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if mayServe && !b.busy {
+		b.busy = true
+		return nil, true
+	}
+	c = b.newCaller()
+	c.ctx, c.request = ctx, r
+	b.waiting = append(b.waiting, c)
+	b.startServer()
+	return c, false
+}
+
+// startServer, under mu, starts the goroutine that serves unless there is one.
+func (b *Batcher) startServer() {
+	if !b.busy {
+		b.busy = true
+		go b.serve()
+	}
+}
+
+// newCaller, under mu, returns a caller in state lined.
+func (b *Batcher) newCaller() *caller {
+	last := len(b.spare) - 1
+	if last < 0 {
+		return &caller{told: make(chan outcome, 1)}
+	}
+	c := b.spare[last]
+	b.spare = b.spare[:last]
+	c.state.Store(lined)
+	return c
+}
+
+// release keeps a caller that was told for the next request, if there
+// is likely to be one soon.
+func (b *Batcher) release(c *caller) {
+	c.ctx = nil
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.busy && len(b.spare) < mostSpare {
+		b.spare = append(b.spare, c)
+	}
+}
+
+// await returns what the caller is told. After an error the caller is gone, or it
+// was told and has given back what it was granted.
+func (b *Batcher) await(ctx context.Context, c *caller) (outcome, error) {
+	done := ctx.Done()
+	if b.Gate != nil {
+		return b.awaitGated(c, done)
+	}
+	if done == nil {
+		return <-c.told, nil
+	}
+	select {
+	case o := <-c.told:
+		return o, nil
+	case <-done:
+		return outcome{}, b.leave(c)
+	}
+}
+
+func (b *Batcher) awaitGated(c *caller, done <-chan struct{}) (outcome, error) {
+	select {
+	case o := <-c.told:
+		return o, nil
+	case <-done:
+		return outcome{}, b.leave(c)
+	case <-b.Gate.Opened():
+		if c.leaves() {
+			return outcome{}, b.Gate.Cause()
+		}
+		return <-c.told, nil
+	}
+}
+
+// leaves makes the caller gone, unless it is answered: then it is told.
+func (c *caller) leaves() bool { return c.state.Swap(gone) != answered }
+
+// leave ends the wait of a caller whose ctx has ended. From the line it goes at
+// once. If it was asked for, it stays for [ReturnBound], for the answer and for
+// the return of what it grants.
+func (b *Batcher) leave(c *caller) error {
+	if c.state.CompareAndSwap(lined, gone) {
+		return ctxerr.Ended(c.ctx, "left before anything was asked")
+	}
+	timer := time.NewTimer(ReturnBound)
+	defer timer.Stop()
+	var o outcome
+	select {
+	case o = <-c.told:
+	case <-timer.C:
+		if c.leaves() {
+			return ctxerr.Ended(c.ctx, "left before the answer came; what it grants is given back when it comes")
+		}
+		o = <-c.told
+	}
+	if o.granted() {
+		b.abandon(c.ctx, o.answer.Grant, timer)
+	}
+	return ctxerr.Ended(c.ctx, "left as the answer came, what it granted was given back")
+}
+
+// tell hands a caller its outcome. It reports whether the caller is there to
+// take it.
+func (c *caller) tell(o outcome) bool {
+	if !c.state.CompareAndSwap(asked, answered) {
+		return false
+	}
+	c.told <- o
+	return true
+}

@@ -1,0 +1,130 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+)
+
+const (
+	// mostReturned bounds how many grants one question gives back. An engine
+	// may need several scripts for one question: the fewer grants it is given,
+	// the sooner somebody else has a turn.
+	mostReturned = 200
+
+	// returnSlice is how long returns go before callers that wait, after each
+	// question of callers.
+	returnSlice = 10 * time.Millisecond
+)
+
+// giver waits for permits to be given back.
+type giver struct {
+	ctx   context.Context
+	grant engine.Grant
+	done  chan error // holds one; nil where nobody waits for it
+}
+
+func (g *giver) tell(err error) {
+	if g.done != nil {
+		g.done <- err
+	}
+}
+
+// Return gives a grant back and returns when that is done or when ctx ends. A
+// ctx that ends does not call it off.
+func (b *Batcher) Return(ctx context.Context, grant engine.Grant) error {
+	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
+	b.lineUpReturn(g)
+	select {
+	case err := <-g.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ctxerr.Ended(ctx, "the return is under way"))
+	}
+}
+
+// Abandon gives back what a caller that leaves will not use. It returns when
+// that is done, or after [ReturnBound].
+func (b *Batcher) Abandon(ctx context.Context, grant engine.Grant) {
+	timer := time.NewTimer(ReturnBound)
+	defer timer.Stop()
+	b.abandon(ctx, grant, timer)
+}
+
+// abandon stays until timer fires. The caller has its own reason to leave, so an
+// error is not told: permits that cannot be given back pass unused.
+func (b *Batcher) abandon(ctx context.Context, grant engine.Grant, timer *time.Timer) {
+	grant.Unused = true
+	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
+	b.lineUpReturn(g)
+	select {
+	case <-g.done:
+	case <-timer.C:
+	}
+}
+
+// nobodys gives back what was granted to callers that are gone.
+func (b *Batcher) nobodys(ctx context.Context, answers []engine.Answer) {
+	for _, a := range answers {
+		if a.Granted {
+			a.Grant.Unused = true
+			b.lineUpReturn(&giver{ctx: ctx, grant: a.Grant})
+		}
+	}
+}
+
+func (b *Batcher) lineUpReturn(g *giver) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.returns = append(b.returns, g)
+	b.startServer()
+}
+
+// returnsGo, under mu, reports whether the next question is one of returns.
+//
+// Neither side starves the other. Returns make room, so they go first, but for
+// no longer than a slice while callers wait; then one question of callers goes,
+// and the next slice begins. So a caller waits for a slice and one question more
+// than for other callers, and a return for one question of callers more than for
+// other returns.
+func (b *Batcher) returnsGo(q *question) bool {
+	if len(b.returns) == 0 || len(b.waiting) == 0 {
+		return len(b.returns) > 0
+	}
+	now := time.Now()
+	if q.slice.IsZero() {
+		q.slice = now.Add(returnSlice)
+	}
+	return now.Before(q.slice)
+}
+
+// nextReturns, under mu, takes returns out of the line.
+func (b *Batcher) nextReturns() []*giver {
+	n := min(len(b.returns), mostReturned)
+	next := b.returns[:n:n]
+	b.returns = b.returns[n:]
+	if len(b.returns) == 0 {
+		b.returns = nil
+	}
+	return next
+}
+
+// giveBack sends the returns of q and tells those who wait for them.
+func (q *question) giveBack() (inTime bool) {
+	grants := make([]engine.Grant, len(q.givers))
+	for i, g := range q.givers {
+		grants[i] = g.grant
+	}
+	q.start(q.givers[0].ctx, time.Now())
+	err := q.batcher.Engine.GiveBack(q.ctx, grants)
+	if !q.finish() {
+		return false
+	}
+	for _, g := range q.givers {
+		g.tell(err)
+	}
+	return true
+}

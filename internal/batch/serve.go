@@ -1,0 +1,187 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+)
+
+// serve sends what has lined up until nothing is left, or until an answer is
+// overdue and another goroutine serves.
+func (b *Batcher) serve() {
+	q := &question{batcher: b}
+	for b.gather(q) {
+		if len(q.givers) > 0 {
+			if !q.giveBack() {
+				return
+			}
+			continue
+		}
+		if !q.take() {
+			return
+		}
+	}
+}
+
+// gather fills q with those who go next. If nobody is left it stops serving and
+// returns false.
+func (b *Batcher) gather(q *question) bool {
+	clear(q.callers) // it may hold callers that are gone
+	q.givers, q.callers = nil, q.callers[:0]
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.returnsGo(q):
+		q.givers = b.nextReturns()
+	case len(b.waiting) > 0:
+		b.nextCallers(q)
+		q.slice = time.Time{}
+	default:
+		b.waiting, b.returns, b.spare, b.busy = nil, nil, nil, false
+		return false
+	}
+	return true
+}
+
+// nextCallers, under mu, moves callers from the line to the question.
+func (b *Batcher) nextCallers(q *question) {
+	if len(b.waiting) <= mostAsked {
+		q.callers, b.waiting = b.waiting, q.callers
+		return
+	}
+	q.callers = append(q.callers, b.waiting[:mostAsked]...)
+	b.waiting = slices.Delete(b.waiting, 0, mostAsked)
+}
+
+// take asks for the callers of q and tells them.
+func (q *question) take() (inTime bool) {
+	now := time.Now()
+	q.prepare(now)
+	if len(q.callers) == 0 {
+		return true
+	}
+	first := q.callers[0].ctx
+	q.start(first, now)
+	answers, err := q.batcher.Engine.Take(q.ctx, q.requests)
+	if !q.finish() {
+		q.batcher.nobodys(first, answers)
+		return false
+	}
+	if err == nil {
+		err = counted(answers, q.requests)
+	}
+	if err != nil {
+		q.refuse(err)
+		return true
+	}
+	q.answered(answers)
+	return true
+}
+
+// prepare works out, now that the question goes, who is still there and how long
+// each may wait.
+func (q *question) prepare(now time.Time) {
+	there := q.callers[:0]
+	q.requests = q.requests[:0]
+	for _, c := range q.callers {
+		if c.state.CompareAndSwap(lined, asked) {
+			there = append(there, c)
+			q.requests = append(q.requests, c.request.at(now))
+		}
+	}
+	clear(q.callers[len(there):])
+	q.callers = there
+}
+
+// at is the request as it goes to the engine now.
+func (r *Request) at(now time.Time) engine.Request {
+	maxWait := r.MaxWait
+	if !r.Deadline.IsZero() {
+		maxWait = max(0, min(maxWait, r.Deadline.Sub(now)))
+	}
+	return engine.Request{N: r.N, MaxWait: maxWait}
+}
+
+// counted holds an engine to its contract: it answers the first request, and
+// none that nobody made.
+func counted(answers []engine.Answer, requests []engine.Request) error {
+	if len(answers) < 1 || len(answers) > len(requests) {
+		return fmt.Errorf("%w: the engine gave %d answers to %d requests",
+			engine.ErrOutcomeUnknown, len(answers), len(requests))
+	}
+	return nil
+}
+
+// answered tells the callers their answers.
+func (q *question) answered(answers []engine.Answer) {
+	done := &result{arrived: time.Now()}
+	q.batcher.putBack(q.callers[len(answers):])
+	for i := range answers {
+		c := q.callers[i]
+		if !c.tell(outcome{&answers[i], done}) {
+			q.batcher.nobodys(c.ctx, answers[i:i+1]) // c is gone, its ctx stays
+		}
+	}
+	// Those whose turn has come run first and may line up again: one question
+	// for all of them instead of two.
+	runtime.Gosched()
+}
+
+// putBack lines up again, in front, those whom the engine has left for the next
+// question.
+func (b *Batcher) putBack(left []*caller) {
+	if len(left) == 0 {
+		return
+	}
+	again := make([]*caller, 0, len(left))
+	for _, c := range left {
+		switch {
+		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
+			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before anything was asked")}})
+		case c.state.CompareAndSwap(asked, lined):
+			again = append(again, c)
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = slices.Insert(b.waiting, 0, again...)
+}
+
+// askAlone is the server of one caller that nothing can call away, in its own
+// goroutine. It asks for nobody else, and leaves those who have come meanwhile
+// to a goroutine of theirs. It returns when the client does.
+func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
+	now := time.Now()
+	q := &question{batcher: b}
+	requests := []engine.Request{r.at(now)}
+	q.start(ctx, now)
+	answers, err := b.Engine.Take(q.ctx, requests)
+	if !q.finish() {
+		b.nobodys(ctx, answers)
+		return Reply{}, ErrOverdue
+	}
+	arrived := time.Now()
+	b.handOn()
+	if err == nil {
+		err = counted(answers, requests)
+	}
+	if err != nil {
+		return Reply{}, err
+	}
+	return Reply{Answer: &answers[0], Arrived: arrived}, answers[0].Err
+}
+
+// handOn ends the service of a caller that was alone.
+func (b *Batcher) handOn() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.busy = false
+	if len(b.waiting)+len(b.returns) > 0 {
+		b.startServer()
+	}
+}

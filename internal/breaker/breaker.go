@@ -1,0 +1,236 @@
+// Package breaker is a circuit breaker: it knows whether Redis is to be asked.
+//
+// # States
+//
+//	closed    everybody asks
+//	open      nobody asks; Redis has failed
+//	half-open nobody asks; Redis has answered a read since
+//	trying    one caller asks, the trial; nobody else does
+//
+//	closed    ── failure ──────────────────────▶ open
+//	open      ── probe answered ───────────────▶ half-open
+//	half-open ── a caller comes ───────────────▶ trying
+//	half-open ── failure ──────────────────────▶ open
+//	trying    ── withdrawn ────────────────────▶ half-open
+//	trying    ── failure, or silence ──────────▶ open
+//	any       ── a question to grant answered ─▶ closed
+//
+// A failure is a question that fails or that has no answer after [Silence]. The
+// probe only reads, so nothing is consumed if its answer is lost. It starts when
+// a caller comes, [Interval] after the last failure at the earliest; one runs at
+// a time. Nothing runs while nobody comes.
+package breaker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+const (
+	// Silence is how long a question may have no answer before it has failed.
+	Silence = time.Second
+
+	// Interval is the time from a failure to the next probe.
+	Interval = time.Second
+
+	// probeBound is how long a probe may take.
+	probeBound = 5 * time.Second
+)
+
+var errSilent = fmt.Errorf("%w: no answer within %v", engine.ErrOutcomeUnknown, Silence)
+
+type state int
+
+const (
+	closed state = iota
+	open
+	halfOpen
+	trying
+)
+
+// Breaker is one circuit breaker. Make it with [New].
+//
+// Invariant, under mu: opened is a closed channel exactly in the states open and
+// half-open. So whoever may wait for an answer waits on a channel that the next
+// failure closes. Why is nil exactly in the state closed. Trial is a running
+// timer exactly in the state trying.
+type Breaker struct {
+	read func(context.Context) error
+
+	mu      sync.Mutex
+	state   state
+	opened  chan struct{}
+	why     error       // the last failure
+	next    time.Time   // no probe before
+	probing bool        // one probe at a time, even if Redis fails again meanwhile
+	trial   *time.Timer // ends a trial that is silent, perhaps behind another question
+
+	// Questions are numbered as they begin. One that fails after a later one
+	// was answered is no news.
+	asked    int
+	answered int
+}
+
+// New makes a closed breaker. Read asks Redis for something that changes
+// nothing.
+func New(read func(context.Context) error) *Breaker {
+	return &Breaker{read: read, opened: make(chan struct{})}
+}
+
+// Trial is the right of one caller to ask while nobody else does. The zero value
+// is none.
+type Trial struct{ opened chan struct{} }
+
+// Admit returns nil to callers that may ask Redis. To all others it says at once
+// why not. A trial that will not ask has to be withdrawn.
+func (b *Breaker) Admit() (Trial, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch b.state {
+	case closed:
+		return Trial{}, nil
+	case halfOpen:
+		return b.try(), nil
+	case open:
+		if !b.probing && !time.Now().Before(b.next) {
+			b.probing = true
+			go b.probe()
+		}
+	}
+	return Trial{}, b.notAsked()
+}
+
+// Withdraw ends a trial whose caller has asked nothing: the next caller tries.
+func (b *Breaker) Withdraw(t Trial) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state == trying && t.opened == b.opened {
+		b.endTrial()
+		b.state = halfOpen
+		close(b.opened)
+	}
+}
+
+// Check says why not to callers that were admitted before Redis failed and whose
+// question has not gone yet.
+func (b *Breaker) Check() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state == open || b.state == halfOpen {
+		return b.notAsked()
+	}
+	return nil
+}
+
+// Opened is closed when callers that wait for an answer are to leave.
+func (b *Breaker) Opened() <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.opened
+}
+
+// Cause is why Redis is not asked.
+func (b *Breaker) Cause() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.state == closed { // it has answered since
+		return errSilent
+	}
+	return b.why
+}
+
+// Begin counts a question and watches for silence until end is called with its
+// failure, or nil. An answer closes the breaker if heals says so: an answer to a
+// question of another kind does not show that anything can be granted.
+func (b *Breaker) Begin(heals bool) (end func(failure error)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked++
+	number := b.asked
+	silence := time.AfterFunc(Silence, func() { b.failed(number, errSilent) })
+	return func(failure error) {
+		silence.Stop()
+		switch {
+		case failure != nil:
+			b.failed(number, failure)
+		case heals:
+			b.healed(number)
+		}
+	}
+}
+
+func (b *Breaker) failed(number int, why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if number > b.answered {
+		b.fail(why)
+	}
+}
+
+func (b *Breaker) healed(number int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answered = max(b.answered, number)
+	if b.state == open || b.state == halfOpen {
+		b.opened = make(chan struct{})
+	}
+	b.endTrial()
+	b.state, b.why = closed, nil
+}
+
+// try, under mu, begins a trial. Its question may never go, or stand behind one
+// that hangs: then silence ends it.
+func (b *Breaker) try() Trial {
+	opened := make(chan struct{})
+	b.state, b.opened = trying, opened
+	b.trial = time.AfterFunc(Silence, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.state == trying && b.opened == opened {
+			b.fail(errSilent)
+		}
+	})
+	return Trial{opened}
+}
+
+func (b *Breaker) endTrial() {
+	if b.trial != nil {
+		b.trial.Stop()
+		b.trial = nil
+	}
+}
+
+// fail, under mu, opens the breaker.
+func (b *Breaker) fail(why error) {
+	if b.state == closed || b.state == trying {
+		close(b.opened)
+	}
+	b.endTrial()
+	b.state, b.why, b.next = open, why, time.Now().Add(Interval)
+}
+
+func (b *Breaker) notAsked() error {
+	return fmt.Errorf("%w, nothing was sent: it has failed before: %v", engine.ErrUnreachable, b.why)
+}
+
+// probe reads once. With a client that has no timeouts it lasts until the
+// connection breaks, and no second one starts on top of it.
+func (b *Breaker) probe() {
+	ctx, cancel := context.WithTimeout(context.Background(), probeBound)
+	defer cancel()
+	err := b.read(ctx)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+	switch {
+	case b.state != open: // decided meanwhile
+	case err == nil:
+		b.state = halfOpen
+	default:
+		b.next = time.Now().Add(Interval)
+	}
+}
