@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -23,7 +24,11 @@ func (f *fair) decode(reply any, requests []engine.Request) (outcome, error) {
 	var err error
 	switch reply := reply.(type) {
 	case int64:
-		o.answers, err = answersOf([]int64{reply, -int64(len(requests)), 0}, requests, seen{})
+		if reply < 0 {
+			err = errors.New("a wait below 0")
+		} else {
+			o.answers, err = answersOf([]int64{reply, -int64(len(requests)), 0}, requests, seen{})
+		}
 	case string:
 		o, err = f.decodePlain(reply, requests)
 	case []any:

@@ -1,0 +1,62 @@
+package fair
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// A proxy or a hook may answer anything. Nothing of it may end the process, or
+// be taken for leave to go.
+func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
+	t.Parallel()
+	const position = "abcdefgh                1 1700000000000000 1700000000000000"
+	whole := position + " 1700000001000000 0"
+	f := &fair{windows: []window{{permits: 1, length: 1_000_000}}}
+	requests := []engine.Request{{N: 1}, {N: 1}}
+	for _, reply := range []any{
+		nil, "", "OK", position[:40], strings.Repeat("x", 59), strings.Replace(position, "1700", "17x0", 1), true, 1.5, []byte(position),
+		int64(-1), int64(-5),
+		[]any{}, []any{whole}, []any{whole, int64(0), int64(1)}, []any{int64(1), int64(2), int64(3)},
+		[]any{"", int64(0), int64(1), int64(0)}, []any{position, int64(0), int64(1), int64(0)},
+		[]any{whole, int64(0), int64(0), int64(0)}, []any{whole, int64(0), int64(3), int64(0)},
+		[]any{whole, int64(-3), int64(1), int64(0)}, []any{whole, "0", int64(1), int64(0)},
+		[]any{whole, int64(0), int64(1), int64(0), int64(0)}, []any{whole, int64(0), int64(-9223372036854775808), int64(0)},
+	} {
+		t.Run(fmt.Sprintf("%.80v", reply), func(t *testing.T) {
+			o, err := f.decode(reply, requests)
+			require.ErrorIs(t, err, engine.ErrOutcomeUnknown)
+			assert.Empty(t, o)
+		})
+	}
+	o, err := f.decode([]any{whole, int64(0), int64(1), int64(0)}, requests)
+	require.NoError(t, err, "the check itself")
+	require.Len(t, o.answers, 1)
+	o, err = f.decode(int64(7), requests)
+	require.NoError(t, err)
+	require.Len(t, o.answers, 2)
+}
+
+func TestAFullQueueIsAnErrorOfTheRequestThatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 1_000_000_000, Per: time.Second})
+		queued(t, f, 9, 1_000_000_000)
+		queued(t, f, 1, 999_999_000)
+		answers := take(t, f,
+			engine.Request{N: 5, MaxWait: engine.Forever},
+			engine.Request{N: 1_000_000_000, MaxWait: engine.Forever},
+			engine.Request{N: 7, MaxWait: engine.Forever})
+		require.True(t, answers[0].Granted)
+		require.ErrorIs(t, answers[1].Err, engine.ErrFull)
+		require.True(t, answers[2].Granted)
+		alone := take(t, f, engine.Request{N: 1_000_000_000, MaxWait: engine.Forever})
+		require.ErrorIs(t, alone[0].Err, engine.ErrFull)
+	})
+}
