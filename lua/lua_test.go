@@ -21,10 +21,10 @@ var declared = strings.Fields("KEYS ARGV redis math string table tonumber type i
 
 // scripts are the parts of all scripts there are, as the engines assemble them.
 var scripts = [][]string{
-	fairParts("open", "hot", "log", "windows", "compact", "recover", "begin", "write", "grant", "take"),
-	fairParts("open", "log", "windows", "compact", "recover", "begin", "write", "release"),
-	fairParts("open", "log", "windows", "compact", "recover", "begin", "write", "grant", "status"),
-	fairParts("forget", "log", "windows", "compact", "recover", "write", "reset"),
+	fairParts("open", "hot", "log", "windows", "grid", "histogram", "behind", "compact", "add", "recover", "begin", "write", "grant", "take"),
+	fairParts("open", "log", "windows", "grid", "histogram", "behind", "compact", "add", "recover", "begin", "write", "release"),
+	fairParts("open", "log", "windows", "grid", "histogram", "behind", "compact", "add", "recover", "begin", "write", "grant", "status"),
+	fairParts("forget", "log", "windows", "grid", "histogram", "behind", "compact", "add", "recover", "write", "reset"),
 	{"window/state", "window/take"},
 	{"window/state", "window/back"},
 	{"window/state", "window/release"},
@@ -155,7 +155,7 @@ var (
 	// What may be joined to other text: a literal, what formats or joins text, a name known to hold text. Never a number: Redis writes it with
 	// 14 digits, and a time has 16.
 	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(text|line|kept|cells|cell|kind|field)) *$`)
-	joins  = regexp.MustCompile(`^ *((string\.)?(format|char|sub)\(|table\.concat\(|(decimal|digit|window_text)\(|''|(line|kept|kind|cell|cells|field|gone_at)\b)`)
+	joins  = regexp.MustCompile(`^ *((string\.)?(format|char|sub|rep)\(|table\.concat\(|(decimal|digit|window_text)\(|''|(line|kept|kind|cell|cells|field|gone_at)\b)`)
 )
 
 func TestScriptsFormatNoNumberImplicitly(t *testing.T) {
