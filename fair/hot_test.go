@@ -9,11 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/lua"
 )
 
 // generalTake is the script to take without its straight way.
-var generalTake = behind(stillClock, lua.Assemble("fair", "head", "open", "log", "windows", "compact", "recover", "begin", "write", "grant", "take"))
+var generalTake = behind(stillClock,
+	assemble("head open log windows grid histogram behind compact add recover begin write grant take"))
 
 // twice sends one question to the state as it is, both ways, and requires the
 // same reply and the same state, to the byte.

@@ -51,14 +51,21 @@ func add(windows []window, w window) []window {
 	return append(windows, w)
 }
 
-// word writes windows as the state names them: most/length, separated by commas.
+// word writes windows as the state names them, separated by commas:
+// most/length, and where the grid is not the plain one, /cells or /cells/laps.
 func word(windows []window) string {
 	var b strings.Builder
-	for i, w := range windows {
+	for i, g := range gridsOf(windows) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "%d/%d", w.permits, w.length)
+		fmt.Fprintf(&b, "%d/%d", windows[i].permits, windows[i].length)
+		if len(windows) > 1 && (g.cells != fewestCells || g.laps != g.cells) {
+			fmt.Fprintf(&b, "/%d", g.cells)
+		}
+		if len(windows) > 1 && g.laps != g.cells {
+			fmt.Fprintf(&b, "/%d", g.laps)
+		}
 	}
 	return b.String()
 }

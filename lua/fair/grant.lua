@@ -67,45 +67,12 @@ local function fitting(queue, slot, permits, count)
   return max(1, count)
 end
 
--- Whether the newest cell can stand for a permit at a later slot as well: in
--- a crowded window within one cell of the grid, once its own slot has come so
--- that nobody gives it back; else where it stays a row.
-local function extends(queue, window, slot, permits)
-  local last = window.last
-  if window.mode == 'c' then
-    window.moments = window.moments + 1
-    if slot < window.until_slot then
-      if last <= queue.now and slot < window.bound then return true end
-    elseif window.moments > 131 then
-      window.until_slot, window.moments = slot + window.length, 1
-    else
-      window.mode = '.'
-      return false
-    end
-    window.bound = min(bound_of(window, slot), window.until_slot)
-    return false
-  end
-  local spacing = queue.spacing
-  return spacing > 0 and permits == 1 and slot == last + spacing and is_row(queue, window, spacing)
-end
-
--- Adds permits at the slot to the window's log. The sequence is the old one.
-local function add(queue, window, slot, permits)
-  local last = window.last
-  if last > 0 and last < slot and not extends(queue, window, slot, permits) then
-    drop_passed(queue, window)
-    local closed = window.closed
-    closed[#closed + 1], closed[#closed + 2] = last, queue.sequence
-  end
-  if last < slot then window.last = slot end
-end
-
 -- Grants single permits one spacing apart behind the slot, where nothing but
--- the spacing holds them back: in a queue for one permit at a time whose
--- newest cell is a row. Returns how many.
+-- the spacing holds them back: in a queue for one permit at a time. Returns how
+-- many.
 local function in_a_row(queue, slot, left_to_wait, count)
   local window, spacing = queue[1], queue.spacing
-  if queue[2] or window.most > 1 or window.mode == 'c' or not is_row(queue, window, spacing) then return 0 end
+  if queue[2] or window.most > 1 or window.mode == 'c' then return 0 end
   local more = max(0, min(count, floor(left_to_wait / spacing), MOST_HELD - queue.sequence + window.base))
   window.last, queue.sequence = window.last + more * spacing, queue.sequence + more
   return more
@@ -141,6 +108,7 @@ local function grant_some(queue, tail, permits, longest, count, mixed)
     local more = in_a_row(queue, slot, longest - wait, count - together)
     if more > 0 then slot, together, step = slot + more * queue.spacing, together + more, queue.spacing end
   end
+  compact_full(queue, slot)
   return wait, together, step, slot
 end
 

@@ -22,7 +22,7 @@
 -- cells, up to the end of the line.
 
 local p = #head
-while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 4096 and sub(state, 1, p) == head do
+while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 2750 and sub(state, 1, p) == head do
   -- What the caller saw must be of this history, and the clock must have gone
   -- on, for less than a silence.
   if seen ~= '' and seen ~= sub(state, -59, -18) and not (sub(seen, 1, 9) == sub(state, -59, -51)
@@ -69,12 +69,14 @@ while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 4096 and sub(
       if base < sequence then base, origin = sequence, last end
       at = finish
     end
+    local first = at
     while at < finish do
       oldest = last - (last - tonumber(sub(state, at, at + slot_digits - 1))) % round
       if oldest + length > now then break end
       base, origin = sequence - (sequence - tonumber(sub(state, at + slot_digits, at + size - 1))) % rounds, oldest
       at, oldest = at + size, last
     end
+    if (at > first or base == sequence) and sub(state, finish + 1, finish + 6) == 'behind' then break end
 
     -- The earliest slot with room.
     if last > now then slot = last end
@@ -115,13 +117,13 @@ while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 4096 and sub(
       moments = sub(state, p + 74, p + 76) + 1
     end
     if base == sequence then
-      kind = sub(kind, 1, 4) .. (most == 1 and slot == origin + length and 'r:' or '.:')
+      kind = format('%s%s:', sub(kind, 1, 4), most == 1 and 'r' or '.')
     elseif slot > last and last <= now and slot < bound then
       kind = format('%sc %16d %16d %3d:', sub(kind, 1, 4), bound, until_slot, math.min(131, moments))
     elseif slot > last and sub(mode, 1, 1) == 'r' and slot == last + length then
       if at < finish and (slot - oldest >= round or sequence + permits - base >= rounds) then break end
     elseif slot > last then
-      if (finish - at) / size >= 130 or slot + length - oldest >= round or sequence + permits + most - base >= rounds then break end
+      if (finish - at) / size >= 159 or slot + length - oldest >= round or sequence + permits + most - base >= rounds then break end
       cell = sub(state, -slot_digits) .. sub(state, -34 - total_digits, -35)
       if slot >= until_slot then until_slot, moments = moments > 131 and slot + length or 0, 1 end
       if until_slot > 0 then
@@ -130,7 +132,7 @@ while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 4096 and sub(
         bound, moments = math.min(bound, until_slot), math.min(131, moments)
         kind = format('%sc %16d %16d %3d:', sub(kind, 1, 4), bound, until_slot, moments)
       else
-        kind = sub(kind, 1, 4) .. (most == 1 and slot == last + length and 'r:' or '.:')
+        kind = format('%s%s:', sub(kind, 1, 4), most == 1 and 'r' or '.')
       end
     end
     text = format('%s%16d %16d', head, base, origin) .. kind .. sub(state, at, finish - 1) .. cell .. sub(state, finish, -51)

@@ -8,8 +8,9 @@
 -- bound, until_slot, moments, idle and its digits as written; length, most (0
 -- unless the caller is held to it); its closed cells: stored of them in the
 -- text from place at on, and behind them those that this run closes, in
--- closed: slot, total, slot, total and so on. A window that holds nothing has
--- a last of 0.
+-- closed: slot, total, slot, total and so on. What is not among the cells ends
+-- with the slot origin and the total base: it has left the window, or is in the
+-- histogram, behind. A window that holds nothing has a last of 0.
 
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local match = string.match
@@ -33,9 +34,10 @@ local function windows_of(word)
   local windows, period = {}, 0
   for most, length, grid in string.gmatch(word, '(%d+)/(%d+)([/%d]*)') do
     local cells, laps = match(grid, '^/(%d+)/?(%d*)$')
-    windows[#windows + 1] = {
-      most = number(most), length = number(length), cells = tonumber(cells) or 64, laps = tonumber(laps) or tonumber(cells) or 64
-    }
+    cells = number(cells or 64)
+    laps = laps and laps ~= '' and number(laps) or cells
+    windows[#windows + 1] = { most = number(most), length = number(length), cells = cells, laps = laps }
+    if cells == 0 or laps == 0 then damaged() end
     period = max(period, length + 0)
   end
   for _, window in ipairs(windows) do window.period = period end
@@ -47,6 +49,26 @@ local function new_window(length)
     length = length, most = 0, last = 0, base = 0, origin = 0, mode = '.', bound = 0, until_slot = 0, moments = 0, idle = 0,
     text = '', at = 1, stored = 0, text_last = 0, text_total = 0, slot_digits = 0, total_digits = 0, closed = {}, period = length, cells = 64, laps = 64
   }
+end
+
+-- Reads the histogram behind a window that ends at the place, if there is one.
+local function read_behind(at)
+  if sub(state, at + 1, at + 7) ~= 'behind ' then return nil, at end
+  local from, period, cells, laps, level, first, count, width, text =
+    match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+):()', at + 8)
+  local finish = text and string.find(state, '\n', text, true)
+  if not finish then damaged() end
+  local histogram = {
+    from = number(from), period = number(period), cells = number(cells), laps = number(laps), level = number(level),
+    first = number(first), count = number(count), width = number(width), text = sub(state, text, finish - 1)
+  }
+  first, count, width = histogram.first, histogram.count, histogram.width
+  local size = width > 0 and count * width or floor((first + count - 1) / 4) - floor(first / 4) + 1
+  if first <= -2 ^ 52 or count == 0 or width > 12 or histogram.level > 52 or size ~= #histogram.text
+    or histogram.period == 0 or histogram.cells == 0 or histogram.laps == 0 then
+    damaged()
+  end
+  return histogram, finish
 end
 
 -- Reads one window at the place and returns it and the place behind it.
@@ -68,7 +90,8 @@ local function read_window(at, length, idle, last, sequence)
     or window.stored % 1 > 0 or window.stored > 0 and window.base == sequence then
     damaged()
   end
-  if window.base == sequence then window.last = 0 end
+  if window.base == sequence then window.last, window.mode = 0, '.' end
+  window.behind, finish = read_behind(finish)
   return window, finish + 1
 end
 
@@ -130,18 +153,19 @@ local function count_cells(window)
   return window.stored + #window.closed / 2
 end
 
--- Moves what has left the window from its cells into its base.
+-- Moves what has left the window from its cells into its base. What stands
+-- further back than these has left it as well.
 local function drop_passed(queue, window)
   local now, length, last = queue.now, window.length, window.last
   if last > 0 and last + length <= now then
     window.base, window.origin, window.last, window.stored, window.closed = queue.sequence, last, 0, 0, {}
-    window.mode = '.'
+    window.mode, window.behind = '.', nil
     return
   end
   local gone = 0
   while gone < window.stored and slot_of(window, gone + 1) + length <= now do gone = gone + 1 end
   if gone > 0 then
-    window.base, window.origin = total_of(window, gone), slot_of(window, gone)
+    window.base, window.origin, window.behind = total_of(window, gone), slot_of(window, gone), nil
     window.at, window.stored = window.at + gone * (window.slot_digits + window.total_digits), window.stored - gone
   end
 end

@@ -1,6 +1,6 @@
 -- Finds out what was lost, and remembers when the queue was silent.
 --
--- Takes    what windows.lua and compact.lua leave
+-- Takes    what add.lua leaves
 -- Leaves   recover, note_silence, was_silent
 --
 -- What the caller saw and this state does not know of was lost: the key is
@@ -16,25 +16,18 @@ local SILENCE, MOST_SILENCES = 100000, 8
 -- back: in place of one that counts too late, one that counts too early is
 -- free again.
 local function add_missing(queue, missing, newest)
-  if queue.pitch > 0 then forget_pace(queue) end -- they may be those of callers who keep another
-  local earlier = {}
+  local tail = max(queue.now, (bounds(queue)))
+  if queue.pitch > 0 then forget_pace(queue, tail) end -- they may be those of callers who keep another
+  local passed = {}
   for i, window in ipairs(queue) do
-    local last = window.last
-    if newest + window.length <= queue.now then
-      earlier[i] = open_spans(queue, window)
-    elseif last > 0 and last < newest then
-      local closed = window.closed
-      closed[#closed + 1], closed[#closed + 2] = last, queue.sequence
-    end
+    passed[i] = newest + window.length <= queue.now
+    if passed[i] then open_log(queue, window) else add(queue, window, max(newest, window.last), missing) end
   end
   queue.sequence = queue.sequence + missing
   for i, window in ipairs(queue) do
-    if earlier[i] then
-      close_spans(queue, window, earlier[i])
-    else
-      window.last, window.bound = max(window.last, newest), 0
-    end
+    if passed[i] then close_log(queue, window) end
   end
+  compact_full(queue, max(tail, newest))
 end
 
 -- Returns whether anything was lost.

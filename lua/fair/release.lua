@@ -9,27 +9,24 @@
 --          being of another history
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
--- Permits that fill their span leave a gap, others only their number.
-local function give_back(queue, spans, slot, permits)
-  local low, high, spacing = 1, #spans + 1, queue.spacing
+-- Takes permits out of their cell, or of the histogram, if they are there. The
+-- cell keeps its slot, even if it was theirs: the safe side.
+local function give_back(window, slot, permits)
+  local slots, counts = window.slots, window.counts
+  if slot <= window.origin then
+    local histogram = window.behind
+    return histogram and take_out(histogram, bucket_at(histogram, slot), permits)
+  end
+  local low, high = 1, #slots + 1
   while low < high do
     local middle = floor((low + high) / 2)
-    if spans[middle].last >= slot then high = middle else low = middle + 1 end
+    if slots[middle] >= slot then high = middle else low = middle + 1 end
   end
-  local span = spans[low]
-  if not span or span.permits < permits then return end
-  if span.first and slot >= span.first and (slot - span.first) % spacing == 0 then
-    table.remove(spans, low)
-    if slot < span.last then
-      table.insert(spans, low, { first = slot + spacing, last = span.last, permits = (span.last - slot) / spacing })
-    end
-    if slot > span.first then
-      table.insert(spans, low, { first = span.first, last = slot - spacing, permits = (slot - span.first) / spacing })
-    end
-  elseif span.permits == permits then
-    table.remove(spans, low)
-  else
-    span.permits, span.first = span.permits - permits, false
+  if not slots[low] or counts[low] < permits then return end
+  counts[low] = counts[low] - permits
+  if counts[low] == 0 then
+    table.remove(slots, low)
+    table.remove(counts, low)
   end
 end
 
@@ -51,16 +48,22 @@ local queue = read()
 local noted, lost = begin(queue, true)
 local held = still_held(queue)
 if #held > 0 then
-  local opened, tail = {}, nil
-  for i, window in ipairs(queue) do
-    local spans = open_spans(queue, window)
+  local tail, newest = max(queue.now, (bounds(queue))), nil
+  for _, window in ipairs(queue) do
+    open_log(queue, window)
+    open_rows(queue, window, tail)
     for _, gone in ipairs(held) do
-      if gone.slot + window.length > queue.now then give_back(queue, spans, gone.slot, gone.permits) end
+      if gone.slot + window.length > queue.now then give_back(window, gone.slot, gone.permits) end
     end
-    local last = #spans > 0 and spans[#spans].last or 0
-    opened[i], tail = spans, min(tail or last, last)
+    unfold(window, math.huge)
+    local last = window.slots[#window.slots] or 0
+    newest = min(newest or last, last)
   end
-  for i, window in ipairs(queue) do compact(queue, window, opened[i], max(queue.now, tail)) end
+  tail = max(queue.now, newest)
+  for _, window in ipairs(queue) do
+    unfold(window, tail)
+    compact_open(queue, window, tail)
+  end
 end
 if #held > 0 or noted or lost then
   local _, _, problem = write(queue)

@@ -1,7 +1,7 @@
 -- Selects the windows that a caller is held to, and keeps those of others.
 --
 -- Takes    what log.lua leaves
--- Leaves   select_windows; and forget_pace, which compact.lua has to make
+-- Leaves   select_windows; and forget_pace and adopt, which compact.lua makes
 --
 -- Callers of one name are meant to be given the same quotas. While they are
 -- not, as in a rolling deploy, each is held to its own windows, counted over
@@ -11,20 +11,23 @@
 -- from them again.
 local MOST_WINDOWS = 16
 
-local forget_pace
+local forget_pace, adopt, compact_full
 
--- The pace is what a cell tells of the time between its permits: at most
--- crowd of them fall within one pitch. It is that of the caller's windows
--- which spreads permits most: for single permits the longest, else the
--- shortest. Where it is one permit a pitch, permits are a spacing apart.
+-- The pace is the window that tells where within a cell its permits can be:
+-- at most crowd of them in the last pitch of it, as many in the pitch before,
+-- and so on. Of the windows shorter than a cell of the longest it is the
+-- slowest, of equally slow ones the shortest; where there is none, the shortest
+-- window: see paceOf in fair/grid.go. Where it is one permit a pitch, permits
+-- are a spacing apart.
 local function set_pace(queue, windows)
-  local pace
+  local pace, short = nil, floor(windows[1].period / 64)
   for _, window in ipairs(windows) do
-    local single = window.most == 1
-    if not pace or single and (pace.most > 1 or window.length > pace.length)
-      or not single and pace.most > 1 and window.length < pace.length then
-      pace = window
+    local better = not pace or window.length < pace.length
+    if pace and window.length <= short and pace.length <= short then
+      local rate, least = window.most / window.length, pace.most / pace.length
+      if rate < least * 0.999 then better = true elseif least < rate * 0.999 then better = false end
     end
+    if better then pace = window end
   end
   queue.pitch, queue.crowd, queue.spacing = pace.length, pace.most, pace.most == 1 and pace.length or 0
 end
@@ -43,6 +46,12 @@ local function closest(queue, length)
   return best
 end
 
+local function copy_of(table)
+  local copy = {}
+  for field, value in pairs(table or {}) do copy[field] = value end
+  return table and copy
+end
+
 -- Lines up the caller's windows, and behind them those of others. A window
 -- that is new starts as a copy of the closest. Others' windows are idle from
 -- now on; they stay for three lengths, so that two pass without a caller.
@@ -56,10 +65,9 @@ local function line_up(queue, windows)
       taken[window] = true
       noted = noted or window.idle > 0 and window.idle + window.length <= now
     else
-      local copy = new_window(asked.length)
-      for field, value in pairs(window) do copy[field] = value end
-      window, noted = copy, true
-      window.length, window.closed, window.mode, window.unwritten = asked.length, {}, '.', true
+      window, noted = copy_of(window), true
+      window.length, window.closed, window.mode, window.unwritten, window.copied = asked.length, {}, '.', true, true
+      window.behind = copy_of(window.behind)
     end
     window.most, window.idle = asked.most, 0
     window.period, window.cells, window.laps = asked.period, asked.cells, asked.laps
@@ -115,7 +123,11 @@ local function select_windows(queue, returns)
     noted = line_up(queue, windows_of(word))
   end
   for _, window in ipairs(queue) do
-    if not is_open(queue, window) then drop_passed(queue, window) end
+    if returns or not is_open(queue, window) then drop_passed(queue, window) end
+  end
+  local tail = max(queue.now, (bounds(queue)))
+  for _, window in ipairs(queue) do
+    if window.copied then adopt(queue, window, tail) end
   end
   if returns then return noted end
   local pitch, crowd = queue.pitch, queue.crowd
@@ -124,7 +136,8 @@ local function select_windows(queue, returns)
     queue.mixed = 0
   elseif queue.pitch ~= pitch or queue.crowd ~= crowd then
     queue.pitch, queue.crowd, queue.spacing = pitch, crowd, crowd == 1 and pitch or 0
-    forget_pace(queue)
+    forget_pace(queue, tail)
+    compact_full(queue, tail)
   end
   queue.word = word
   return noted

@@ -10,17 +10,14 @@ local function after_what_was_lost(queue, tail)
   return tail
 end
 
--- Makes the cells as narrow as will do for some lengths to come. What has
--- passed of a row leaves it.
+-- Makes the cells as narrow as will do for some time to come.
 local function rewrite(queue, window)
-  local spacing, closed, count = queue.spacing, {}, count_cells(window)
+  local closed, count = {}, count_cells(window)
   for i = 1, count do
     closed[2 * i - 1], closed[2 * i] = slot_of(window, i), total_of(window, i)
   end
-  local oldest = closed[1] or window.last
   window.closed, window.stored, window.unwritten = closed, 0, false
-  window.slot_digits = #format('%d', min(2 ^ 52, 8 * max(window.length, window.last - oldest, 12500000)))
-  window.total_digits = min(11, #format('%d', 8 * max(window.most, queue.sequence - window.base, 1250)))
+  window.slot_digits, window.total_digits = cell_digits(queue, window, window.last, closed[1] or window.last, window.base)
 end
 
 -- Whether the cells have digits enough; with a cell just closed, for some
@@ -38,12 +35,11 @@ local function digit(n)
   return string.char(n < 10 and n + 48 or n + 87)
 end
 
--- Whether the newest cell is a row: single permits one spacing apart, up from
--- the cell before it.
-local function is_row(queue, window, spacing)
-  local count, before, total = count_cells(window), window.origin, window.base
-  if count > 0 then before, total = slot_of(window, count), total_of(window, count) end
-  return window.last - before == (queue.sequence - total) * spacing
+-- The line of a histogram.
+local function behind_text(histogram)
+  if not histogram then return '' end
+  return format('behind %d %d %d %d %d %d %d %d:', histogram.from, histogram.period, histogram.cells, histogram.laps,
+    histogram.level, histogram.first, histogram.count, histogram.width) .. format('%s\n', histogram.text)
 end
 
 local function window_text(queue, window)
@@ -52,7 +48,7 @@ local function window_text(queue, window)
   local kind, cells = '.', {}
   if window.mode == 'c' then
     kind = format('c %16d %16d %3d', window.bound, window.until_slot, min(131, window.moments))
-  elseif not queue[2] and queue.spacing > 0 and window.last > 0 and is_row(queue, window, queue.spacing) then
+  elseif not queue[2] and queue.spacing > 0 and window.last > 0 then
     kind = 'r'
   end
   if #closed > 0 then
@@ -62,7 +58,7 @@ local function window_text(queue, window)
   end
   local line = format('%16d %16d ', window.base, window.origin) .. digit(slot_digits) .. digit(total_digits)
   local kept = sub(window.text, window.at, window.at + window.stored * (slot_digits + total_digits) - 1)
-  return table.concat({ line, ' ', kind, ':', kept, table.concat(cells), '\n' })
+  return table.concat({ line, ' ', kind, ':', kept, table.concat(cells), '\n', behind_text(window.behind) })
 end
 
 -- What lasts only as long as there is reason to keep the key for it.
@@ -81,14 +77,9 @@ end
 -- Writes the queue. Returns what a limiter has to remember of it, whether it
 -- is plain, and the server's error if there is one.
 local function write(queue)
-  local tail, natural, newest = bounds(queue)
+  local _, natural, newest = bounds(queue)
   note_silence(queue)
   local kept = settle_notes(queue, natural)
-  for _, window in ipairs(queue) do
-    if count_cells(window) >= MOST_CELLS then
-      compact(queue, window, open_spans(queue, window), max(queue.now, tail))
-    end
-  end
   local plain = not queue[2] and queue[1].idle == 0 and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0
     and not string.find(queue.word, ',', 1, true)
   local lines = {}

@@ -1,0 +1,38 @@
+-- Adds permits to window logs.
+--
+-- Takes    what compact.lua leaves
+-- Leaves   add
+
+-- Whether the newest cell can stand for a permit at a later slot as well: in
+-- a crowded window within one cell of the grid, once its own slot has come so
+-- that nobody gives it back; else as a row of single permits one spacing apart.
+-- Of several permits in a cell the pace tells where they stand at the latest,
+-- so it does not matter whether the cell was a row before.
+local function extends(queue, window, slot, permits)
+  local last = window.last
+  if window.mode == 'c' then
+    window.moments = window.moments + 1
+    if slot < window.until_slot then
+      if last <= queue.now and slot < window.bound then return true end
+    elseif window.moments > MOST_MOMENTS + 1 then
+      window.until_slot, window.moments = slot + window.length, 1
+    else
+      window.mode = '.'
+      return false
+    end
+    window.bound = min(bound_of(window, slot), window.until_slot)
+    return false
+  end
+  return permits == 1 and queue.spacing > 0 and slot == last + queue.spacing
+end
+
+-- Adds permits at the slot to the window's log. The sequence is the old one.
+local function add(queue, window, slot, permits)
+  local last = window.last
+  if last > 0 and last < slot and not extends(queue, window, slot, permits) then
+    drop_passed(queue, window)
+    local closed = window.closed
+    closed[#closed + 1], closed[#closed + 2] = last, queue.sequence
+  end
+  if last < slot then window.last = slot end
+end

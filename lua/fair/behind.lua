@@ -1,0 +1,237 @@
+-- Moves permits between the cells of a window and its histogram.
+--
+-- Takes    what histogram.lua leaves
+-- Leaves   open_log, close_log, fold, spread, unfold, coarsen, is_over,
+--          cell_digits
+--
+-- An open window has its cells, the newest among them, as numbers, oldest
+-- first: in slots, and in counts how many permits each has.
+
+-- "A slot is later than the earliest only after more than 130 distinct moments
+-- within one window" (promise 3): so many cells that can hold a turn back stay
+-- apart.
+local MOST_MOMENTS = 130
+
+-- With a spare of 30 a saturated window compacts once in 30 new slots and not
+-- at each (promise 6, the script's time).
+local SPARE_CELLS = 30
+local MOST_CELLS = MOST_MOMENTS + SPARE_CELLS
+
+-- What the cells and the histogram of a window take at most. Promise 6: "at
+-- most 3.5 KB a window". The rest of its state takes 480 bytes: its windows
+-- 40, the window's own numbers 80, those of its histogram 75, the silences
+-- 225, the position 60.
+local MOST_BYTES = 3500 - 480
+
+-- Promise 6 again, for the time that it takes to read all of a histogram.
+-- After it was coarsened a bucket is 1/512 of the backlog. Promise 7 needs 100
+-- buckets: "at most 1 % of the backlog".
+local MOST_BUCKETS = 1024
+
+-- As many buckets of one permit as the bytes hold: four in one.
+local MOST_BITS = 4 * MOST_BYTES
+
+local function open_log(queue, window)
+  local slots, counts, before, total = {}, {}, 0, window.base
+  for i = 1, count_cells(window) + (window.last > 0 and 1 or 0) do
+    local slot, upto = window.last, queue.sequence
+    if i <= count_cells(window) then slot, upto = slot_of(window, i), total_of(window, i) end
+    if upto <= total or slot < before then damaged() end
+    slots[i], counts[i] = slot, upto - total
+    before, total = slot, upto
+  end
+  window.slots, window.counts = slots, counts
+end
+
+local function close_log(queue, window)
+  local slots, counts, closed, total = window.slots, window.counts, {}, queue.sequence
+  local newest = #slots
+  window.last = slots[newest] or 0
+  for i = newest, 1, -1 do
+    if i < newest then closed[2 * i - 1], closed[2 * i] = slots[i], total end
+    total = total - counts[i]
+  end
+  window.base, window.stored, window.closed, window.unwritten, window.slots = total, 0, closed, true, nil
+  window.bound = 0
+  if newest == 0 then
+    window.mode = '.'
+  elseif window.mode == 'c' then
+    window.bound = min(bound_of(window, window.last), window.until_slot)
+  end
+  if window.behind and window.behind.count == 0 then window.behind = nil end
+end
+
+-- How many digits cells take, wide enough for some time to come.
+local function cell_digits(queue, window, last, oldest, base)
+  return #format('%d', min(2 ^ 52, 2 * max(window.length, last - oldest))),
+    #format('%d', 2 * max(window.most, queue.sequence - base))
+end
+
+-- Whether the window takes too much with so many cells.
+local function is_over(queue, window, cells, last, oldest, base)
+  local histogram, bytes = window.behind, 0
+  if histogram then
+    bytes = histogram.width > 0 and histogram.count * histogram.width or ceil(histogram.count / 4)
+    if histogram.width > 0 and histogram.count > MOST_BUCKETS then return true end
+  end
+  local slot_digits, total_digits = cell_digits(queue, window, last, oldest, base)
+  return bytes + cells * (slot_digits + total_digits) > MOST_BYTES
+end
+
+-- Joins two buckets each, so that there are half as many.
+local function coarsen(histogram)
+  local counts, joined, odd = counts_of(histogram, {}), {}, histogram.first % 2
+  if odd == 1 then joined[1] = counts[1] end
+  for i = 1 + odd, #counts, 2 do joined[#joined + 1] = counts[i] + (counts[i + 1] or 0) end
+  histogram.level = histogram.level + 1
+  set_counts(histogram, floor(histogram.first / 2), joined)
+end
+
+local function new_histogram(window, slot)
+  local histogram = { level = 0, first = 0, count = 0, width = 0, text = '' }
+  if window.most == 1 then
+    -- The slots ahead stand one length apart, so a bucket is a turn, there or not.
+    histogram.from, histogram.period, histogram.cells, histogram.laps = slot + 1, window.length, 1, 1
+  else
+    histogram.from, histogram.period, histogram.cells, histogram.laps = 0, window.period, window.cells, window.laps
+  end
+  return histogram
+end
+
+-- Adds permits at slots no earlier than those before. What is in more stands
+-- behind the buckets, and is appended once at the end.
+local function add_permits(histogram, more, slot, permits)
+  local bucket = bucket_at(histogram, slot)
+  if histogram.count + #more == 0 then histogram.first = bucket end
+  local at = bucket - histogram.first - histogram.count + 1
+  if at < 1 and #more == 0 then
+    local newest = histogram.first + histogram.count - 1
+    more[1] = permits_in(histogram, newest)
+    if histogram.count > 1 then drop_back(histogram, newest - 1) else histogram.count, histogram.text = 0, '' end
+  end
+  for i = #more + 1, at do more[i] = 0 end
+  more[#more] = more[#more] + permits
+end
+
+local function flush(histogram, more)
+  append(histogram, more)
+  for i = #more, 1, -1 do more[i] = nil end
+end
+
+-- Adds a row of single permits in buckets of their own behind the others.
+local function add_run(histogram, permits)
+  local width, one = histogram.width, {}
+  if width > 0 then
+    histogram.text = histogram.text .. string.rep(sub(format('%12d', 1), -width), permits)
+    histogram.count = histogram.count + permits
+    return
+  end
+  for i = 1, min(permits, -(histogram.first + histogram.count) % 4) do one[i] = 1 end
+  permits = permits - #one
+  flush(histogram, one)
+  local whole = floor(permits / 4)
+  histogram.text, histogram.count = histogram.text .. string.rep('f', whole), histogram.count + 4 * whole
+  for i = 1, permits - 4 * whole do one[i] = 1 end
+  append(histogram, one)
+end
+
+-- Coarsens until there are not too many buckets up to the slot. Where each
+-- holds one permit at most, as many will do as there are bytes for.
+local function make_room(histogram, more, first, slot, pitch)
+  local oldest = histogram.count + #more > 0 and histogram.first or bucket_at(histogram, first)
+  if bucket_at(histogram, slot) - oldest < MOST_BUCKETS then return end
+  flush(histogram, more)
+  histogram.first = oldest
+  while true do
+    local single = histogram.width == 0
+      and (first == slot or histogram.level == 0 and histogram.cells == 1 and histogram.period <= pitch)
+    if bucket_at(histogram, slot) - histogram.first < (single and MOST_BITS or MOST_BUCKETS) then return end
+    coarsen(histogram)
+  end
+end
+
+-- Counts the permits of a cell in the histogram, those of a row each at its
+-- slot.
+local function spread(queue, window, more, slot, permits)
+  local histogram, pitch, length = window.behind, queue.spacing, window.length
+  if not histogram or histogram.count + #more == 0 then
+    histogram = new_histogram(window, slot)
+    window.behind = histogram
+  elseif window.most == 1 then
+    -- A length was rounded: all older ones count a little later.
+    local late = (slot + 1 - histogram.from) % length
+    if late <= floor(length / 64) then histogram.from = histogram.from + late end
+  end
+  local first = pitch > 0 and slot - (permits - 1) * pitch or slot
+  local passed = queue.now - length - first
+  if pitch > 0 and passed > 0 then first = first + ceil(passed / pitch) * pitch end
+  if first > slot then return end
+  make_room(histogram, more, first, slot, pitch)
+  if pitch == 0 then return add_permits(histogram, more, slot, permits) end
+  while first <= slot do
+    local bucket = bucket_at(histogram, first)
+    local here = floor((min(slot, end_of(histogram, bucket)) - first) / pitch) + 1
+    add_permits(histogram, more, first, here)
+    first = first + here * pitch
+    local rest = (slot - first) / pitch + 1
+    if rest > 8 and histogram.level == 0 and histogram.cells == 1 and histogram.period == pitch
+      and bucket + 1 == histogram.first + histogram.count + #more then
+      flush(histogram, more)
+      return add_run(histogram, rest)
+    end
+  end
+end
+
+-- Drops what has passed, and empty buckets at either end.
+local function trim(window, passed)
+  local histogram = window.behind
+  if not histogram then return end
+  local newest = histogram.count > 0 and newest_bucket(histogram, histogram.first + histogram.count - 1)
+  local oldest = max(histogram.first, bucket_at(histogram, passed + 1))
+  oldest = newest and oldest <= newest and oldest_bucket(histogram, oldest)
+  if not oldest then
+    window.behind = nil
+    return
+  end
+  drop_back(histogram, newest)
+  if oldest > histogram.first then drop_front(histogram, oldest) end
+end
+
+-- Moves the cells that are a length or more behind the tail to the histogram.
+local function fold(queue, window, tail)
+  local slots, counts, length, gone, more = window.slots, window.counts, window.length, 0, {}
+  while slots[gone + 1] and slots[gone + 1] + length <= tail do
+    gone = gone + 1
+    spread(queue, window, more, slots[gone], counts[gone])
+  end
+  if gone > 0 then
+    flush(window.behind, more)
+    window.origin = slots[gone]
+    for i = 1, #slots do slots[i], counts[i] = slots[gone + i], counts[gone + i] end
+  end
+  trim(window, queue.now - length)
+end
+
+-- Makes cells again of the buckets that are less than a length behind the
+-- tail, for a return may have brought it back. If there are no cells, the
+-- newest bucket becomes one in any case: it is the tail.
+local function unfold(window, tail)
+  local histogram, slots, counts = window.behind, {}, {}
+  if not histogram then return end
+  local bucket, lowest = histogram.first + histogram.count - 1, histogram.first
+  local newest = newest_bucket(histogram, bucket)
+  while bucket >= lowest do
+    local slot = newest and min(end_of(histogram, newest), newest < bucket and math.huge or window.origin)
+    if newest ~= bucket then window.origin = end_of(histogram, newest or lowest - 1) end
+    bucket = newest or lowest - 1
+    if not newest or (window.slots[1] or slots[1]) and slot + window.length <= tail then break end
+    table.insert(slots, 1, slot)
+    table.insert(counts, 1, permits_in(histogram, bucket))
+    bucket = bucket - 1
+    window.origin = end_of(histogram, bucket)
+    newest = bucket >= lowest and newest_bucket(histogram, bucket) or nil
+  end
+  for i = 1, #window.slots do slots[#slots + 1], counts[#counts + 1] = window.slots[i], window.counts[i] end
+  window.slots, window.counts = slots, counts
+  if bucket < lowest then window.behind = nil else drop_back(histogram, bucket) end
+end

@@ -1,0 +1,188 @@
+-- The histogram of a window: how many permits stand further back than its
+-- cells. They matter only when the queue is cancelled back to them.
+--
+-- Takes    what grid.lua leaves
+-- Leaves   bucket_at, end_of, permits_in, take_out, counts_of, append,
+--          set_counts, newest_bucket, oldest_bucket, drop_front,
+--          drop_back
+--
+-- Buckets are of equal width, so that each is a count without a slot: 2^level
+-- cells of the grid that the histogram was begun with. The permits of a bucket
+-- count at its end, the safe side. A histogram is a table: its grid; level;
+-- first, the number of the oldest bucket; count, of buckets; width and text.
+-- The text has width digits a bucket, filled up with blanks; or with a width of
+-- 0, one hexadecimal digit for four buckets of one permit at most, those whose
+-- numbers have one quotient by 4, the oldest in the lowest bit.
+
+local HEX = '0123456789abcdef'
+
+local function bucket_at(histogram, slot)
+  return floor(cell_at(histogram, slot) / 2 ^ histogram.level)
+end
+
+-- The slot at which the permits of a bucket count.
+local function end_of(histogram, bucket)
+  return start_of(histogram, (bucket + 1) * 2 ^ histogram.level) - 1
+end
+
+local function hex_at(histogram, bucket)
+  return floor(bucket / 4) - floor(histogram.first / 4) + 1
+end
+
+local function permits_in(histogram, bucket)
+  local text, width = histogram.text, histogram.width
+  if width > 0 then
+    local at = (bucket - histogram.first) * width
+    return tonumber(sub(text, at + 1, at + width))
+  end
+  local at = hex_at(histogram, bucket)
+  return floor(tonumber(sub(text, at, at), 16) / 2 ^ (bucket % 4)) % 2
+end
+
+-- All counts, oldest first, and behind them those in more.
+local function counts_of(histogram, more)
+  local counts, text, width = {}, histogram.text, histogram.width
+  if width > 0 then
+    for i = 1, histogram.count do counts[i] = tonumber(sub(text, (i - 1) * width + 1, i * width)) end
+  else
+    local bucket, digit = histogram.first, nil
+    for i = 1, histogram.count do
+      if not digit or bucket % 4 == 0 then
+        local at = hex_at(histogram, bucket)
+        digit = floor(tonumber(sub(text, at, at), 16) / 2 ^ (bucket % 4))
+      end
+      counts[i], digit, bucket = digit % 2, floor(digit / 2), bucket + 1
+    end
+  end
+  for _, permits in ipairs(more) do counts[#counts + 1] = permits end
+  return counts
+end
+
+-- The text of counts that begin with the bucket.
+local function text_of(counts, bucket, width)
+  local cells, digit = {}, 0
+  if width > 0 then
+    for i, permits in ipairs(counts) do cells[i] = sub(format('%12d', permits), -width) end
+    return table.concat(cells)
+  end
+  for i, permits in ipairs(counts) do
+    local bit = (bucket + i - 1) % 4
+    digit = digit + permits * 2 ^ bit
+    if bit == 3 or i == #counts then
+      cells[#cells + 1], digit = sub(HEX, digit + 1, digit + 1), 0
+    end
+  end
+  return table.concat(cells)
+end
+
+local function width_for(most) return most <= 1 and 0 or #format('%d', most) end
+
+local function largest(counts)
+  local most = 0
+  for i = 1, #counts do if counts[i] > most then most = counts[i] end end
+  return most
+end
+
+-- The newest bucket up to the given one that holds something, nil if none.
+local function newest_bucket(histogram, upto)
+  local text, width, first = histogram.text, histogram.width, histogram.first
+  if width > 0 then
+    text = sub(text, 1, (upto - first + 1) * width)
+    local zeros = string.find(string.reverse(text), '[1-9]')
+    return zeros and upto - floor((zeros - 1) / width)
+  end
+  local bucket = upto
+  while bucket >= first and permits_in(histogram, bucket) == 0 do
+    if bucket % 4 == 3 then
+      local zeros = string.find(string.reverse(sub(text, 1, hex_at(histogram, bucket))), '[^0]')
+      if not zeros then return nil end
+      bucket = bucket - (zeros - 1) * 4
+      if permits_in(histogram, bucket) > 0 then return bucket end
+    end
+    bucket = bucket - 1
+  end
+  return bucket >= first and bucket or nil
+end
+
+-- The oldest bucket from the given one on that holds something, nil if none.
+local function oldest_bucket(histogram, from)
+  local text, width, first = histogram.text, histogram.width, histogram.first
+  if width > 0 then
+    local at = string.find(text, '[1-9]', (from - first) * width + 1)
+    return at and first + floor((at - 1) / width)
+  end
+  local at = string.find(text, '[^0]', hex_at(histogram, from))
+  local last = first + histogram.count - 1
+  local bucket = at and max(from, (at - 1 + floor(first / 4)) * 4) or last + 1
+  while bucket <= last and permits_in(histogram, bucket) == 0 do bucket = bucket + 1 end
+  return bucket <= last and bucket or nil
+end
+
+-- Drops the buckets behind the one that becomes the newest.
+local function drop_back(histogram, newest)
+  histogram.count = newest - histogram.first + 1
+  local text, width = histogram.text, histogram.width
+  if width > 0 then
+    histogram.text = sub(text, 1, histogram.count * width)
+  else
+    local at = hex_at(histogram, newest)
+    local digit = tonumber(sub(text, at, at), 16) % 2 ^ (newest % 4 + 1)
+    histogram.text = sub(text, 1, at - 1) .. sub(HEX, digit + 1, digit + 1)
+  end
+end
+
+-- Drops the buckets before the one that becomes the oldest.
+local function drop_front(histogram, first)
+  local text, width = histogram.text, histogram.width
+  if width > 0 then
+    histogram.text = sub(text, (first - histogram.first) * width + 1)
+  else
+    local at, unit = hex_at(histogram, first), 2 ^ (first % 4)
+    local digit = floor(tonumber(sub(text, at, at), 16) / unit) * unit
+    histogram.text = sub(HEX, digit + 1, digit + 1) .. sub(text, at + 1)
+  end
+  histogram.first, histogram.count = first, histogram.count - first + histogram.first
+end
+
+-- Puts counts behind the buckets there are.
+local function append(histogram, more)
+  if #more == 0 then return end
+  local width, bucket, list = width_for(largest(more)), histogram.first + histogram.count, {}
+  if histogram.count == 0 then
+    histogram.width, histogram.text = max(width, histogram.width), ''
+  elseif width > histogram.width then
+    more, bucket = counts_of(histogram, more), histogram.first
+    histogram.width, histogram.text, histogram.count = width, '', 0
+  elseif histogram.width == 0 and bucket % 4 > 0 then -- the last digit has room
+    local kept = min(bucket % 4, histogram.count)
+    for i = 1, kept do list[i] = permits_in(histogram, bucket - kept + i - 1) end
+    for i = 1, #more do list[kept + i] = more[i] end
+    histogram.text, histogram.count = sub(histogram.text, 1, -2), histogram.count - kept
+    more, bucket = list, bucket - kept
+  end
+  local cells = text_of(more, bucket, histogram.width)
+  histogram.text, histogram.count = histogram.text .. cells, histogram.count + #more
+end
+
+-- Makes the histogram one of these counts.
+local function set_counts(histogram, first, counts)
+  histogram.first, histogram.count, histogram.width, histogram.text = first, 0, 0, ''
+  append(histogram, counts)
+end
+
+-- Takes permits out of a bucket. Returns whether they were there.
+local function take_out(histogram, bucket, permits)
+  if bucket < histogram.first or bucket >= histogram.first + histogram.count then return false end
+  local held, text, width = permits_in(histogram, bucket), histogram.text, histogram.width
+  if held < permits then return false end
+  if width > 0 then
+    local at = (bucket - histogram.first) * width
+    local cell = sub(format('%12d', held - permits), -width)
+    histogram.text = table.concat({ sub(text, 1, at), cell, sub(text, at + width + 1) })
+  else
+    local at = hex_at(histogram, bucket)
+    local digit = tonumber(sub(text, at, at), 16) - permits * 2 ^ (bucket % 4)
+    histogram.text = table.concat({ sub(text, 1, at - 1), sub(HEX, digit + 1, digit + 1), sub(text, at + 1) })
+  end
+  return true
+end
