@@ -9,30 +9,44 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/lua"
 )
 
 // generalTake is the script to take without its straight way.
 var generalTake = behind(stillClock,
 	assemble("head open log windows grid histogram behind compact add recover begin write grant take"))
 
+// straightTake is nothing but the straight way.
+var straightTake = lua.New(stillClock + assemble("head open hot").Source() + " return redis.error_reply('FELL through')")
+
 // twice sends one question to the state as it is, both ways, and requires the
 // same reply and the same state, to the byte.
 type twice struct {
 	*fair
-	context string
+	context         string
+	asked, straight int
 }
 
 func (b *twice) take(t *testing.T, requests ...engine.Request) []engine.Answer {
 	ctx := t.Context()
 	args, asked := b.takeArgs(requests)
 	before, left := b.client.Get(ctx, b.key).Val(), b.client.PTTL(ctx, b.key).Val()
+	restore := func() {
+		if before == "" {
+			require.NoError(t, b.client.Del(ctx, b.key).Err())
+		} else {
+			require.NoError(t, b.client.Set(ctx, b.key, before, max(0, left)).Err())
+		}
+	}
+	b.asked++
+	if _, err := b.ask(ctx, straightTake, args); err == nil {
+		b.straight++
+	}
+	restore()
 	general, generalErr := b.ask(ctx, generalTake, args)
 	state, ttl := b.client.Get(ctx, b.key).Val(), b.client.PTTL(ctx, b.key).Val()
-	if before == "" {
-		require.NoError(t, b.client.Del(ctx, b.key).Err())
-	} else {
-		require.NoError(t, b.client.Set(ctx, b.key, before, max(0, left)).Err())
-	}
+	restore()
 	straight, straightErr := b.ask(ctx, b.scripts.take, args)
 	about := fmt.Sprintf("%s\nbefore  %q\nargs    %q", b.context, before, args)
 	require.Equal(t, generalErr, straightErr, about)
@@ -65,18 +79,24 @@ func TestTheStraightWayIsTheGeneralOne(t *testing.T) {
 			t.Run(fmt.Sprint(quota, seed), func(t *testing.T) {
 				t.Parallel()
 				f, at := w.queue(t, quota)
-				randomHistory(t, &twice{fair: f}, at, rand.New(rand.NewPCG(uint64(i), uint64(seed))), 600)
+				b := &twice{fair: f}
+				randomHistory(t, b, at, rand.New(rand.NewPCG(uint64(i), uint64(seed))), seed)
+				t.Logf("%d of %d went straight", b.straight, b.asked)
+				if seed == 0 {
+					require.Greater(t, 4*b.straight, b.asked, "the straight way is hardly tried")
+				}
 			})
 		}
 	}
 }
 
 // randomHistory is a random history: calls at one moment, close together or far
-// apart, alone or together, with and without patience; returns, strangers,
-// losses, resets, clocks set back.
-func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Rand, steps int) {
+// apart, alone or together, with and without patience; and the odder, the more
+// often returns, losses, resets, clocks set back.
+func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Rand, oddity int) {
 	per := time.Duration(b.windows[0].length) * time.Microsecond
 	interval := per / time.Duration(b.windows[0].permits)
+	steps := redistest.Long(400, 4000)
 	others := []*twice{b, {fair: b.joins(t, engine.Quota{Permits: b.windows[0].permits, Per: per})}}
 	var held []engine.Grant
 	var saved string
@@ -90,7 +110,7 @@ func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Ran
 			now += time.Duration(rng.Int64N(int64(2*pace) + 2)).Truncate(time.Microsecond)
 		}
 		at(now)
-		who := others[rng.IntN(len(others))]
+		who := others[rng.IntN(min(len(others), 1+oddity))]
 		who.context = fmt.Sprintf("step %d at %v", step, now)
 		n, count := 1, 1
 		if rng.IntN(4) == 0 {
@@ -112,7 +132,10 @@ func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Ran
 				held = append(held, a.Grant)
 			}
 		}
-		switch odd := rng.IntN(400); {
+		if oddity == 0 || rng.IntN(1+8/oddity) > 0 {
+			continue
+		}
+		switch odd := rng.IntN(100); {
 		case odd < 8 && len(held) > 0:
 			last := len(held) - 1 - rng.IntN(min(3, len(held)))
 			require.NoError(t, who.GiveBack(t.Context(), held[last:]))

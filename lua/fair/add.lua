@@ -31,8 +31,9 @@ local function add(queue, window, slot, permits)
   local last = window.last
   if last > 0 and last < slot and not extends(queue, window, slot, permits) then
     drop_passed(queue, window)
+    if window.most > 1 then window.room = max(window.room, window.base + window.most) end
     local closed = window.closed
-    closed[#closed + 1], closed[#closed + 2] = last, queue.sequence
+    if window.last > 0 then closed[#closed + 1], closed[#closed + 2] = last, queue.sequence end
   end
   if last < slot then window.last = slot end
 end

@@ -52,6 +52,7 @@ local function close_log(queue, window)
     total = total - counts[i]
   end
   window.base, window.stored, window.closed, window.unwritten, window.slots = total, 0, closed, true, nil
+  window.room = 0
   window.bound = 0
   if newest == 0 then
     window.mode = '.'

@@ -10,30 +10,38 @@ local MOST_TURNS = 100
 -- The most permits that a window counts.
 local MOST_HELD = 9999999999
 
--- The moment by which the running total reaches need, which it does.
+-- The moment by which the running total reaches need, which it does, and how
+-- far it reaches at that moment.
 local function slot_reaching(queue, window, need)
   local slot, total, low, high = window.last, queue.sequence, 1, count_cells(window)
-  if total == need then return slot end
-  if high > 0 and total_of(window, high) >= need then
+  if total > need and high > 0 and total_of(window, high) >= need then
     while low < high do
       local middle = floor((low + high) / 2)
       if total_of(window, middle) >= need then high = middle else low = middle + 1 end
     end
     slot, total = slot_of(window, low), total_of(window, low)
   end
-  return slot - floor((total - need) / queue.crowd) * queue.pitch
+  local laps = floor((total - need) / queue.crowd)
+  return slot - laps * queue.pitch, total - laps * queue.crowd
 end
 
--- The earliest slot from the tail on at which every window has room.
-local function earliest(queue, tail, permits)
+-- The earliest slot from the tail on at which every window has room for one of
+-- so many requests. In each it notes how far there is room at that slot.
+local function earliest(queue, tail, permits, count)
   local slot = tail
   for i = 1, queue.asked do
     local window = queue[i]
     local need = queue.sequence + permits - window.most
-    if need > window.base then
-      drop_passed(queue, window)
-      local free = need > window.base and slot_reaching(queue, window, need) + window.length or 0
-      if free > slot then slot = free end
+    window.next_room = window.room
+    if queue.sequence + permits * count > window.room then
+      if need > window.base then drop_passed(queue, window) end
+      local leaves, upto = 0, window.base
+      if need > window.base then
+        leaves, upto = slot_reaching(queue, window, need)
+        leaves = leaves + window.length
+      end
+      if leaves > slot then slot = leaves end
+      window.next_room = window.most > 1 and upto + window.most or 0
     end
   end
   return slot
@@ -93,7 +101,7 @@ end
 -- first, how many have the same answer (negative: refused), how much longer
 -- each waits than the one before, and the slot of the last.
 local function grant_some(queue, tail, permits, longest, count, mixed)
-  local slot = earliest(queue, tail, permits)
+  local slot = earliest(queue, tail, permits, count)
   local wait, together, step = slot - queue.now, 1, 0
   if not (slot < 2 ^ 52) then damaged() end
   if wait > longest then return wait, mixed and -1 or -count, 0, tail end
@@ -102,7 +110,10 @@ local function grant_some(queue, tail, permits, longest, count, mixed)
     if together > 1 then return grant_some(queue, tail, permits, longest, 1, mixed) end
     return -1, -1, 0, tail
   end
-  for i = 1, #queue do add(queue, queue[i], slot, permits * together) end
+  for i = 1, #queue do
+    queue[i].room = queue[i].next_room or 0
+    add(queue, queue[i], slot, permits * together)
+  end
   queue.sequence = queue.sequence + permits * together
   if count > together and queue.spacing > 0 and permits == 1 then
     local more = in_a_row(queue, slot, longest - wait, count - together)

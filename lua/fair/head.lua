@@ -8,10 +8,15 @@
 -- ARGV[3]  what goes with it: '<fresh> <newest slot> <end>'; fresh is a word
 --          of 8 letters never used before, the name of the next generation
 --
--- Leaves   key, head, seen; call, sub, format
+-- Leaves   key, head, seen; call, sub, format; SILENCE
 --
 -- Times and lengths are microseconds, whole numbers below 2^53. The words and
 -- samples of a state are in fair/doc.go.
 
 local key, head, seen = KEYS[1], ARGV[1], ARGV[2]
 local call, sub, format = redis.call, string.sub, string.format
+
+-- How long nothing must be written for that to be remembered: longer than
+-- between two questions to a busy queue, shorter than a failover; see
+-- recover.lua.
+local SILENCE = 100000

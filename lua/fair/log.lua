@@ -4,7 +4,7 @@
 -- Leaves   read, slot_of, total_of, drop_passed, tail_of, natural_end
 --
 -- A queue is a table: the fields of its state under their names, now, and its
--- windows, the caller's first. A window is a table: last, base, origin, mode,
+-- windows, the caller's first. A window is a table: last, room, base, origin, mode,
 -- bound, until_slot, moments, idle and its digits as written; length, most (0
 -- unless the caller is held to it); its closed cells: stored of them in the
 -- text from place at on, and behind them those that this run closes, in
@@ -46,7 +46,7 @@ end
 
 local function new_window(length)
   return {
-    length = length, most = 0, last = 0, base = 0, origin = 0, mode = '.', bound = 0, until_slot = 0, moments = 0, idle = 0,
+    length = length, most = 0, last = 0, room = 0, base = 0, origin = 0, mode = '.', bound = 0, until_slot = 0, moments = 0, idle = 0,
     text = '', at = 1, stored = 0, text_last = 0, text_total = 0, slot_digits = 0, total_digits = 0, closed = {}, period = length, cells = 64, laps = 64
   }
 end
@@ -73,12 +73,13 @@ end
 
 -- Reads one window at the place and returns it and the place behind it.
 local function read_window(at, length, idle, last, sequence)
-  local base, origin, slot_digits, total_digits, mode, more, cells =
-    match(state, '^ *(%d+) +(%d+) (%w)(%w) ([.rc])([%d ]*):()', at)
+  local room, base, origin, slot_digits, total_digits, mode, more, cells =
+    match(state, '^ *(%d+) +(%d+) +(%d+) (%w)(%w) ([.rc])([%d ]*):()', at)
   local finish = cells and string.find(state, '\n', cells, true)
   if not finish then damaged() end
   local window = new_window(number(length))
-  window.idle, window.last, window.base, window.origin, window.mode = number(idle), number(last), number(base), number(origin), mode
+  window.idle, window.last, window.mode = number(idle), number(last), mode
+  window.room, window.base, window.origin = number(room), number(base), number(origin)
   window.slot_digits, window.total_digits = tonumber(slot_digits, 36), tonumber(total_digits, 36)
   if mode == 'c' then
     local bound, until_slot, moments = match(more, '^ +(%d+) +(%d+) +(%d+)$')
@@ -170,10 +171,10 @@ local function drop_passed(queue, window)
   end
 end
 
--- Whether the newest cell of a crowded window takes a permit now without
--- further ado. As long as it does and there is room, nothing is dropped.
-local function is_open(queue, window)
-  return window.mode == 'c' and window.last <= queue.now and queue.now < window.bound
+-- Whether what this run asks for first has room in the one window, at its
+-- newest slot or now. As long as it has, nothing needs to be dropped.
+local function has_room(queue)
+  return ARGV[9] and not ARGV[10] and not queue[2] and queue.sequence + ARGV[7] * math.abs(ARGV[9]) <= queue[1].room
 end
 
 -- FIFO's tail, 0 if nothing is held ahead: the last slot of each window is at

@@ -9,7 +9,7 @@
 -- A replica takes over after a silence. What the old primary granted in that
 -- time is of another history; see was_silent. As many silences are kept, the
 -- longest: each takes 27 bytes.
-local SILENCE, MOST_SILENCES = 100000, 8
+local MOST_SILENCES = 8
 
 -- Counts what this state lacks, and nobody has granted since, at the newest
 -- slot that the caller saw. That is the safe side, even if some of it is given
@@ -26,6 +26,7 @@ local function add_missing(queue, missing, newest)
   queue.sequence = queue.sequence + missing
   for i, window in ipairs(queue) do
     if passed[i] then close_log(queue, window) end
+    window.room = 0
   end
   compact_full(queue, max(tail, newest))
 end

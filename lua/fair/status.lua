@@ -15,7 +15,7 @@ for i = 1, queue.asked do
   local ahead = queue.sequence - total_until(queue, window, now)
   available, queued = min(available or free, free), min(queued or ahead, ahead)
 end
-local slot = earliest(queue, tail, 1)
+local slot = earliest(queue, tail, 1, 1)
 if not (slot < 2 ^ 52) then damaged() end
 if lost then
   local _, _, problem = write(queue)

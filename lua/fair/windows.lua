@@ -69,7 +69,7 @@ local function line_up(queue, windows)
       window.length, window.closed, window.mode, window.unwritten, window.copied = asked.length, {}, '.', true, true
       window.behind = copy_of(window.behind)
     end
-    window.most, window.idle = asked.most, 0
+    window.most, window.idle, window.room = asked.most, 0, 0
     window.period, window.cells, window.laps = asked.period, asked.cells, asked.laps
     lined[i] = window
   end
@@ -123,7 +123,7 @@ local function select_windows(queue, returns)
     noted = line_up(queue, windows_of(word))
   end
   for _, window in ipairs(queue) do
-    if returns or not is_open(queue, window) then drop_passed(queue, window) end
+    if returns or not has_room(queue) then drop_passed(queue, window) end
   end
   local tail = max(queue.now, (bounds(queue)))
   for _, window in ipairs(queue) do

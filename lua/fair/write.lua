@@ -56,7 +56,8 @@ local function window_text(queue, window)
       cells[i] = sub(format('%16d', closed[2 * i - 1]), -slot_digits) .. sub(format('%16d', closed[2 * i]), -total_digits)
     end
   end
-  local line = format('%16d %16d ', window.base, window.origin) .. digit(slot_digits) .. digit(total_digits)
+  local room = queue[2] and 0 or window.room
+  local line = format('%16d %16d %16d ', room, window.base, window.origin) .. digit(slot_digits) .. digit(total_digits)
   local kept = sub(window.text, window.at, window.at + window.stored * (slot_digits + total_digits) - 1)
   return table.concat({ line, ' ', kind, ':', kept, table.concat(cells), '\n', behind_text(window.behind) })
 end
