@@ -58,21 +58,21 @@ local function counts_of(histogram, more)
   return counts
 end
 
--- The text of counts that begin with the bucket.
+-- The text of counts that begin with the bucket, put together in pieces, as a
+-- server may limit how much it joins at once.
 local function text_of(counts, bucket, width)
-  local cells, digit = {}, 0
-  if width > 0 then
-    for i, permits in ipairs(counts) do cells[i] = sub(format('%12d', permits), -width) end
-    return table.concat(cells)
-  end
+  local pieces, cells, digit = {}, {}, 0
   for i, permits in ipairs(counts) do
     local bit = (bucket + i - 1) % 4
     digit = digit + permits * 2 ^ bit
-    if bit == 3 or i == #counts then
+    if width > 0 then
+      cells[#cells + 1] = sub(format('%12d', permits), -width)
+    elseif bit == 3 or i == #counts then
       cells[#cells + 1], digit = sub(HEX, digit + 1, digit + 1), 0
     end
+    if #cells == 256 or i == #counts then pieces[#pieces + 1], cells = table.concat(cells), {} end
   end
-  return table.concat(cells)
+  return table.concat(pieces)
 end
 
 local function width_for(most) return most <= 1 and 0 or #format('%d', most) end
@@ -106,6 +106,7 @@ end
 
 -- The oldest bucket from the given one on that holds something, nil if none.
 local function oldest_bucket(histogram, from)
+  if from >= histogram.first + histogram.count then return nil end
   local text, width, first = histogram.text, histogram.width, histogram.first
   if width > 0 then
     local at = string.find(text, '[1-9]', (from - first) * width + 1)
@@ -172,7 +173,6 @@ end
 
 -- Takes permits out of a bucket. Returns whether they were there.
 local function take_out(histogram, bucket, permits)
-  if bucket < histogram.first or bucket >= histogram.first + histogram.count then return false end
   local held, text, width = permits_in(histogram, bucket), histogram.text, histogram.width
   if held < permits then return false end
   if width > 0 then
