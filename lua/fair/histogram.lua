@@ -41,20 +41,20 @@ end
 
 -- All counts, oldest first, and behind them those in more.
 local function counts_of(histogram, more)
-  local counts, text, width = {}, histogram.text, histogram.width
+  local counts, text, width, count = {}, histogram.text, histogram.width, histogram.count
   if width > 0 then
-    for i = 1, histogram.count do counts[i] = tonumber(sub(text, (i - 1) * width + 1, i * width)) end
-  else
-    local bucket, digit = histogram.first, nil
-    for i = 1, histogram.count do
-      if not digit or bucket % 4 == 0 then
-        local at = hex_at(histogram, bucket)
-        digit = floor(tonumber(sub(text, at, at), 16) / 2 ^ (bucket % 4))
-      end
-      counts[i], digit, bucket = digit % 2, floor(digit / 2), bucket + 1
+    for i = 1, count do counts[i] = tonumber(sub(text, (i - 1) * width + 1, i * width)) end
+  elseif count > 0 then
+    local skipped = histogram.first % 4 -- in the first digit
+    local digit = floor(tonumber(sub(text, 1, 1), 16) / 2 ^ skipped)
+    for i = 1, count do
+      local at = skipped + i - 1
+      if at % 4 == 0 then digit = tonumber(sub(text, at / 4 + 1, at / 4 + 1), 16) end
+      counts[i] = digit % 2
+      digit = floor(digit / 2)
     end
   end
-  for _, permits in ipairs(more) do counts[#counts + 1] = permits end
+  for i = 1, #more do counts[count + i] = more[i] end
   return counts
 end
 
@@ -68,9 +68,13 @@ local function text_of(counts, bucket, width)
     if width > 0 then
       cells[#cells + 1] = sub(format('%12d', permits), -width)
     elseif bit == 3 or i == #counts then
-      cells[#cells + 1], digit = sub(HEX, digit + 1, digit + 1), 0
+      cells[#cells + 1] = sub(HEX, digit + 1, digit + 1)
+      digit = 0
     end
-    if #cells == 256 or i == #counts then pieces[#pieces + 1], cells = table.concat(cells), {} end
+    if #cells == 256 or i == #counts then
+      pieces[#pieces + 1] = table.concat(cells)
+      cells = {}
+    end
   end
   return table.concat(pieces)
 end
@@ -152,7 +156,8 @@ local function append(histogram, more)
   if histogram.count == 0 then
     histogram.width, histogram.text = max(width, histogram.width), ''
   elseif width > histogram.width then
-    more, bucket = counts_of(histogram, more), histogram.first
+    list = counts_of(histogram, more)
+    more, bucket = list, histogram.first
     histogram.width, histogram.text, histogram.count = width, '', 0
   elseif histogram.width == 0 and bucket % 4 > 0 then -- the last digit has room
     local kept = min(bucket % 4, histogram.count)
