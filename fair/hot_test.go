@@ -12,7 +12,7 @@ import (
 )
 
 // generalTake is the script to take without its straight way.
-var generalTake = behind(stillClock, assemble("head open log windows grid histogram behind compact add recover begin write grant take"))
+var generalTake = behind(stillClock, assemble("head open log windows grid histogram cells behind compact add recover begin write grant take"))
 
 // twice sends one question to the state as it is, both ways, and requires the
 // same reply and the same state, to the byte.

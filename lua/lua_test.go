@@ -21,10 +21,10 @@ var declared = strings.Fields("KEYS ARGV redis math string table tonumber type i
 
 // scripts are the parts of all scripts there are, as the engines assemble them.
 var scripts = [][]string{
-	fairParts("open", "hot", "log", "windows", "grid", "histogram", "behind", "compact", "add", "recover", "begin", "write", "grant", "take"),
-	fairParts("open", "log", "windows", "grid", "histogram", "behind", "compact", "add", "recover", "begin", "write", "release"),
-	fairParts("open", "log", "windows", "grid", "histogram", "behind", "compact", "add", "recover", "begin", "write", "grant", "status"),
-	fairParts("forget", "log", "windows", "grid", "histogram", "behind", "compact", "add", "recover", "write", "reset"),
+	fairParts("open", "hot", "log", "windows", "grid", "histogram", "cells", "behind", "compact", "add", "recover", "begin", "write", "grant", "take"),
+	fairParts("open", "log", "windows", "grid", "histogram", "cells", "behind", "compact", "add", "recover", "begin", "write", "release"),
+	fairParts("open", "log", "windows", "grid", "histogram", "cells", "behind", "compact", "add", "recover", "begin", "write", "grant", "status"),
+	fairParts("forget", "log", "windows", "grid", "histogram", "cells", "behind", "compact", "add", "recover", "write", "reset"),
 	{"window/state", "window/take"},
 	{"window/state", "window/back"},
 	{"window/state", "window/release"},
