@@ -15,10 +15,10 @@ type scripts struct {
 // is written once there: how a state is read and written, whose windows count,
 // what was lost, and how a log is compacted.
 var allScripts = scripts{
-	take:    assemble("head open hot log windows grid histogram behind compact add recover begin write grant take"),
-	release: assemble("head open log windows grid histogram behind compact add recover begin write release"),
-	status:  assemble("head open log windows grid histogram behind compact add recover begin write grant status"),
-	reset:   assemble("head forget log windows grid histogram behind compact add recover write reset"),
+	take:    assemble("head open hot log windows grid histogram cells behind compact add recover begin write grant take"),
+	release: assemble("head open log windows grid histogram cells behind compact add recover begin write release"),
+	status:  assemble("head open log windows grid histogram cells behind compact add recover begin write grant status"),
+	reset:   assemble("head forget log windows grid histogram cells behind compact add recover write reset"),
 }
 
 func assemble(parts string) *lua.Script { return lua.Assemble("fair", strings.Fields(parts)...) }

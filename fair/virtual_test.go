@@ -1,6 +1,8 @@
 package fair
 
 import (
+	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,4 +90,47 @@ func wait(t testing.TB, f *fair) time.Duration {
 	status, err := f.Status(t.Context())
 	require.NoError(t, err)
 	return status.Delay
+}
+
+// arrival is one request at a moment.
+type arrival struct {
+	at      time.Duration
+	request engine.Request
+}
+
+// arrive sends each request at its moment, many in one pipeline, and returns
+// the slots: a script call takes about 20 µs this way. It is that of a stranger
+// each time. The clock is one that setClock made.
+func arrive(t testing.TB, f *fair, arrivals []arrival) []engine.Grant {
+	ctx := t.Context()
+	sha, err := f.client.ScriptLoad(ctx, f.scripts.take.Source()).Result()
+	require.NoError(t, err)
+	var grants []engine.Grant
+	for some := range slices.Chunk(arrivals, 500) {
+		pipe := f.client.Pipeline()
+		replies := make([]*redis.Cmd, len(some))
+		for i, a := range some {
+			args, _ := f.takeArgs([]engine.Request{a.request})
+			args[1], args[2] = "", "abcdefgh 0 0"
+			pipe.Set(ctx, f.key+":clock", beginning.Add(a.at).UnixMicro(), 0)
+			replies[i] = pipe.EvalSha(ctx, sha, []string{f.key}, args...)
+		}
+		_, err := pipe.Exec(ctx)
+		require.NoError(t, err)
+		for i, reply := range replies {
+			o, err := f.decode(reply.Val(), []engine.Request{some[i].request})
+			require.NoError(t, err)
+			require.True(t, o.answers[0].Granted)
+			grants = append(grants, o.answers[0].Grant)
+		}
+	}
+	return grants
+}
+
+// amount is the short one, or the long one if FAIRLIMIT_LONG is set.
+func amount(short, long int) int {
+	if os.Getenv("FAIRLIMIT_LONG") != "" {
+		return long
+	}
+	return short
 }

@@ -17,12 +17,13 @@ local function extends(queue, window, slot, permits)
     elseif window.moments > MOST_MOMENTS + 1 then
       window.until_slot, window.moments = slot + window.length, 1
     else
-      window.mode = '.'
+      window.mode, window.grew = '.', true
       return false
     end
-    window.bound = min(bound_of(window, slot), window.until_slot)
+    window.bound, window.grew = min(bound_of(window, slot), window.until_slot), true
     return false
   end
+  window.grew = true
   return permits == 1 and queue.spacing > 0 and slot == last + queue.spacing
 end
 

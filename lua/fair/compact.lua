@@ -50,8 +50,10 @@ local function compact_open(queue, window, tail)
   close_log(queue, window)
 end
 
--- Whether a window has more cells than it may, or takes more bytes.
+-- Whether a window that got a cell, or whose row goes on, has more cells than
+-- it may, or takes more bytes.
 local function is_full(queue, window)
+  if not window.grew then return false end
   local closed = count_cells(window)
   local cells = window.last > 0 and closed + 1 or 0
   if cells > MOST_CELLS then return true end
@@ -109,6 +111,7 @@ function forget_pace(queue, tail)
     open_log(queue, window)
     open_rows(queue, window, tail)
     close_log(queue, window)
+    window.grew = true
   end
   queue.pitch, queue.crowd, queue.spacing, queue.mixed = 0, 1, 0, 1
 end

@@ -82,7 +82,7 @@ local function in_a_row(queue, slot, left_to_wait, count)
   local window, spacing = queue[1], queue.spacing
   if queue[2] or window.most > 1 or window.mode == 'c' then return 0 end
   local more = max(0, min(count, floor(left_to_wait / spacing), MOST_HELD - queue.sequence + window.base))
-  window.last, queue.sequence = window.last + more * spacing, queue.sequence + more
+  window.last, window.grew, queue.sequence = window.last + more * spacing, true, queue.sequence + more
   return more
 end
 

@@ -41,38 +41,42 @@ end
 
 -- All counts, oldest first, and behind them those in more.
 local function counts_of(histogram, more)
-  local counts, text, width = {}, histogram.text, histogram.width
+  local counts, text, width, count = {}, histogram.text, histogram.width, histogram.count
   if width > 0 then
-    for i = 1, histogram.count do counts[i] = tonumber(sub(text, (i - 1) * width + 1, i * width)) end
-  else
-    local bucket, digit = histogram.first, nil
-    for i = 1, histogram.count do
-      if not digit or bucket % 4 == 0 then
-        local at = hex_at(histogram, bucket)
-        digit = floor(tonumber(sub(text, at, at), 16) / 2 ^ (bucket % 4))
-      end
-      counts[i], digit, bucket = digit % 2, floor(digit / 2), bucket + 1
+    for i = 1, count do counts[i] = tonumber(sub(text, (i - 1) * width + 1, i * width)) end
+  elseif count > 0 then
+    local skipped = histogram.first % 4 -- in the first digit
+    local digit = floor(tonumber(sub(text, 1, 1), 16) / 2 ^ skipped)
+    for i = 1, count do
+      local at = skipped + i - 1
+      if at % 4 == 0 then digit = tonumber(sub(text, at / 4 + 1, at / 4 + 1), 16) end
+      counts[i] = digit % 2
+      digit = floor(digit / 2)
     end
   end
-  for _, permits in ipairs(more) do counts[#counts + 1] = permits end
+  for i = 1, #more do counts[count + i] = more[i] end
   return counts
 end
 
--- The text of counts that begin with the bucket.
+-- The text of counts that begin with the bucket, put together in pieces, as a
+-- server may limit how much it joins at once.
 local function text_of(counts, bucket, width)
-  local cells, digit = {}, 0
-  if width > 0 then
-    for i, permits in ipairs(counts) do cells[i] = sub(format('%12d', permits), -width) end
-    return table.concat(cells)
-  end
+  local pieces, cells, digit = {}, {}, 0
   for i, permits in ipairs(counts) do
     local bit = (bucket + i - 1) % 4
     digit = digit + permits * 2 ^ bit
-    if bit == 3 or i == #counts then
-      cells[#cells + 1], digit = sub(HEX, digit + 1, digit + 1), 0
+    if width > 0 then
+      cells[#cells + 1] = sub(format('%12d', permits), -width)
+    elseif bit == 3 or i == #counts then
+      cells[#cells + 1] = sub(HEX, digit + 1, digit + 1)
+      digit = 0
+    end
+    if #cells == 256 or i == #counts then
+      pieces[#pieces + 1] = table.concat(cells)
+      cells = {}
     end
   end
-  return table.concat(cells)
+  return table.concat(pieces)
 end
 
 local function width_for(most) return most <= 1 and 0 or #format('%d', most) end
@@ -106,6 +110,7 @@ end
 
 -- The oldest bucket from the given one on that holds something, nil if none.
 local function oldest_bucket(histogram, from)
+  if from >= histogram.first + histogram.count then return nil end
   local text, width, first = histogram.text, histogram.width, histogram.first
   if width > 0 then
     local at = string.find(text, '[1-9]', (from - first) * width + 1)
@@ -151,7 +156,8 @@ local function append(histogram, more)
   if histogram.count == 0 then
     histogram.width, histogram.text = max(width, histogram.width), ''
   elseif width > histogram.width then
-    more, bucket = counts_of(histogram, more), histogram.first
+    list = counts_of(histogram, more)
+    more, bucket = list, histogram.first
     histogram.width, histogram.text, histogram.count = width, '', 0
   elseif histogram.width == 0 and bucket % 4 > 0 then -- the last digit has room
     local kept = min(bucket % 4, histogram.count)
@@ -172,7 +178,6 @@ end
 
 -- Takes permits out of a bucket. Returns whether they were there.
 local function take_out(histogram, bucket, permits)
-  if bucket < histogram.first or bucket >= histogram.first + histogram.count then return false end
   local held, text, width = permits_in(histogram, bucket), histogram.text, histogram.width
   if held < permits then return false end
   if width > 0 then

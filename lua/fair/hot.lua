@@ -23,7 +23,7 @@
 -- cells, up to the end of the line.
 
 local p, argv = #head, ARGV
-while argv[9] and not argv[10] and state and left > 0 and #state < 2750 and sub(state, 1, p) == head do
+while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(state, 1, p) == head do
   -- What the caller saw must be of this history.
   if seen ~= '' and seen ~= sub(state, -59, -18) and not (sub(seen, 1, 9) == sub(state, -59, -51)
     and sub(seen, 10, 25) <= sub(state, -50, -35) and sub(seen, 27) <= sub(state, -33, -18)) then break end
@@ -41,7 +41,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 2750 and sub(
   if mode == 'r:\n' then
     -- One permit at a time: the row goes on.
     length = argv[5] + 0
-    if last + length > now then
+    if last + length > now and #state < 2750 then
       slot = last + length * permits
       if slot - now > argv[8] + 0 then
         if permits > 1 then break end
@@ -114,6 +114,8 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 2750 and sub(
     end
     if slot - now > argv[8] + 0 then return slot - now end
 
+    if total - base > 9999999999 then break end
+
     -- The newest cell takes them, or is closed and another begins.
     local kind, cell, until_slot = sub(state, p + 51, start - 1), '', nil
     local bound, moments = 0, 0
@@ -126,9 +128,9 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 2750 and sub(
     elseif slot > last and last <= now and slot < bound then
       kind = format('%sc %16d %16d %3d:', sub(kind, 1, 4), bound, until_slot, moments)
     elseif most == 1 then
-      if at < finish and (slot - oldest >= round or total - base >= rounds) then break end
+      if #state >= 2750 or at < finish and (slot - oldest >= round or total - base >= rounds) then break end
     elseif slot > last then
-      if (finish - at) / size >= 159 or slot + length - oldest >= round or total + most - base >= rounds then break end
+      if #state >= 2750 or (finish - at) / size >= 159 or slot + length - oldest >= round or total - base >= rounds then break end
       cell = sub(state, -slot_digits) .. sub(state, -34 - total_digits, -35)
       if until_slot and slot >= until_slot then
         until_slot, moments = moments > 130 and slot + length, 1
@@ -141,8 +143,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 2750 and sub(
         kind = format('%s.:', sub(kind, 1, 4))
       end
     end
-    if total - base > 9999999999 then break end
-    local room = most > 1 and upto + most or 0
+    local room = most > 1 and math.min(upto + most, base + rounds - 1) or 0
     text = format('%s%16d %16d %16d', head, room, base, origin) .. kind
     text = text .. sub(state, at, finish - 1) .. cell .. sub(state, finish, -51)
   end

@@ -9,20 +9,26 @@
 --          being of another history
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
--- Takes permits out of their cell, or of the histogram, if they are there. The
--- cell keeps its slot, even if it was theirs: the safe side.
+-- Takes permits out of the first bucket or cell at or after their slot that
+-- has as many. It is their own, or one that they were moved to: permits are
+-- known to stand at their slot or later. A cell keeps its slot, even if it was
+-- theirs: the safe side.
 local function give_back(window, slot, permits)
-  local slots, counts = window.slots, window.counts
-  if slot <= window.origin then
-    local histogram = window.behind
-    return histogram and take_out(histogram, bucket_at(histogram, slot), permits)
+  local slots, counts, histogram = window.slots, window.counts, window.behind
+  if slot <= window.origin and histogram and histogram.count > 0 then
+    local bucket = max(histogram.first, bucket_at(histogram, slot))
+    while bucket and bucket < histogram.first + histogram.count do
+      if take_out(histogram, bucket, permits) then return end
+      bucket = oldest_bucket(histogram, bucket + 1)
+    end
   end
   local low, high = 1, #slots + 1
   while low < high do
     local middle = floor((low + high) / 2)
     if slots[middle] >= slot then high = middle else low = middle + 1 end
   end
-  if not slots[low] or counts[low] < permits then return end
+  while counts[low] and counts[low] < permits do low = low + 1 end
+  if not counts[low] then return end
   counts[low] = counts[low] - permits
   if counts[low] == 0 then
     table.remove(slots, low)

@@ -26,7 +26,7 @@ local function is_wide_enough(queue, window)
   local count, added = count_cells(window), #window.closed
   if count == 0 then return true end
   local span, held = window.last - slot_of(window, 1), queue.sequence - window.base
-  if added > 0 then span, held = span + window.length, held + window.most end
+  if added > 0 then span = span + window.length end
   return span < 10 ^ window.slot_digits and held < 10 ^ window.total_digits
 end
 
@@ -56,7 +56,7 @@ local function window_text(queue, window)
       cells[i] = sub(format('%16d', closed[2 * i - 1]), -slot_digits) .. sub(format('%16d', closed[2 * i]), -total_digits)
     end
   end
-  local room = queue[2] and 0 or window.room
+  local room = queue[2] and 0 or min(window.room, window.base + 10 ^ window.total_digits - 1)
   local line = format('%16d %16d %16d ', room, window.base, window.origin) .. digit(slot_digits) .. digit(total_digits)
   local kept = sub(window.text, window.at, window.at + window.stored * (slot_digits + total_digits) - 1)
   return table.concat({ line, ' ', kind, ':', kept, table.concat(cells), '\n', behind_text(window.behind) })

@@ -1,0 +1,79 @@
+-- What a window may hold, and its cells as numbers.
+--
+-- Takes    what histogram.lua leaves
+-- Leaves   MOST_CELLS, MOST_MOMENTS, SPARE_CELLS, MOST_BYTES, MOST_BUCKETS,
+--          MOST_BITS, open_log, close_log, cell_digits, is_over
+--
+-- An open window has its cells, the newest among them, as numbers, oldest
+-- first: in slots, and in counts how many permits each has.
+
+-- "A slot is later than the earliest only after more than 130 distinct moments
+-- within one window" (promise 3): so many cells that can hold a turn back stay
+-- apart.
+local MOST_MOMENTS = 130
+
+-- With a spare of 30 a saturated window compacts once in 30 new slots and not
+-- at each (promise 6, the script's time).
+local SPARE_CELLS = 30
+local MOST_CELLS = MOST_MOMENTS + SPARE_CELLS
+
+-- What the cells and the histogram of a window take at most. Promise 6: "at
+-- most 3.5 KB a window". The rest of its state takes 500 bytes: its windows
+-- 40, the window's own numbers 100, those of its histogram 75, the silences
+-- 225, the position 60.
+local MOST_BYTES = 3500 - 500
+
+-- Promise 6 again, for the time that it takes to read all of a histogram.
+-- After it was coarsened a bucket is 1/512 of the backlog. Promise 7 needs 100
+-- buckets: "at most 1 % of the backlog".
+local MOST_BUCKETS = 1024
+
+-- As many buckets of one permit as the bytes hold: four in one.
+local MOST_BITS = 4 * MOST_BYTES
+
+local function open_log(queue, window)
+  local slots, counts, before, total = {}, {}, 0, window.base
+  for i = 1, count_cells(window) + (window.last > 0 and 1 or 0) do
+    local slot, upto = window.last, queue.sequence
+    if i <= count_cells(window) then slot, upto = slot_of(window, i), total_of(window, i) end
+    if upto <= total or slot < before then damaged() end
+    slots[i], counts[i] = slot, upto - total
+    before, total = slot, upto
+  end
+  window.slots, window.counts = slots, counts
+end
+
+local function close_log(queue, window)
+  local slots, counts, closed, total = window.slots, window.counts, {}, queue.sequence
+  local newest = #slots
+  window.last = slots[newest] or 0
+  for i = newest, 1, -1 do
+    if i < newest then closed[2 * i - 1], closed[2 * i] = slots[i], total end
+    total = total - counts[i]
+  end
+  window.base, window.stored, window.closed, window.unwritten, window.slots = total, 0, closed, true, nil
+  window.room, window.bound = 0, 0
+  if newest == 0 then
+    window.mode = '.'
+  elseif window.mode == 'c' then
+    window.bound = min(bound_of(window, window.last), window.until_slot)
+  end
+  if window.behind and window.behind.count == 0 then window.behind = nil end
+end
+
+-- How many digits cells take, wide enough for some time to come.
+local function cell_digits(queue, window, last, oldest, base)
+  return #format('%d', min(2 ^ 52, 2 * max(window.length, last - oldest))),
+    #format('%d', 2 * max(500, queue.sequence - base))
+end
+
+-- Whether the window takes too much with so many cells.
+local function is_over(queue, window, cells, last, oldest, base)
+  local histogram, bytes = window.behind, 0
+  if histogram then
+    bytes = histogram.width > 0 and histogram.count * histogram.width or ceil(histogram.count / 4)
+    if histogram.width > 0 and histogram.count > MOST_BUCKETS then return true end
+  end
+  local slot_digits, total_digits = cell_digits(queue, window, last, oldest, base)
+  return bytes + cells * (slot_digits + total_digits) > MOST_BYTES
+end
