@@ -1,7 +1,10 @@
-// Package engine is the contract between a limiter and the engine that decides for it.
+// Package engine is the contract between a limiter and the engine that decides
+// for it.
 //
-// An engine answers questions; it does not wait, does not combine callers and does not start goroutines. All of that is done once, by the
-// limiter in front. To add an engine, write a [Builder], one script in package lua, and put it in front of package enginetest.
+// An engine answers questions. It does not wait, does not combine callers and
+// does not start goroutines: the limiter in front does all of that, once. To
+// add an engine, write a [Builder] and one script in package lua, and run
+// package enginetest on it.
 package engine
 
 import (
@@ -20,37 +23,47 @@ import (
 const Forever time.Duration = math.MaxInt64
 
 var (
-	// ErrExceedsQuota says that a request asks for more permits than the quota ever grants at once.
+	// ErrExceedsQuota says that a request asks for more permits than the quota
+	// ever grants at once.
 	ErrExceedsQuota = errors.New("fairlimit: more permits than the quota can ever grant at once")
 
-	// ErrOutcomeUnknown says that a question may have reached Redis and its answer did not arrive: what it asked for was done once or not at all.
-	ErrOutcomeUnknown = errors.New("fairlimit: outcome unknown: the call may have reached Redis, its answer did not arrive")
+	// ErrOutcomeUnknown says that a question may have reached Redis and its
+	// answer did not arrive. What it asked for was done once or not at all.
+	ErrOutcomeUnknown = errors.New("fairlimit: outcome unknown: " +
+		"the call may have reached Redis, its answer did not arrive")
 
-	// ErrFull says that the queue is longer than the engine can count. Nothing was consumed.
+	// ErrFull says that the queue is longer than the engine can count. Nothing
+	// was consumed.
 	ErrFull = errors.New("fairlimit: the queue is full")
 
-	// ErrUnreachable says that no question could be sent, so that nothing was consumed: no connection to Redis was to be had.
+	// ErrUnreachable says that there was no connection to Redis. No question
+	// was sent, and nothing was consumed.
 	ErrUnreachable = errors.New("fairlimit: Redis was not reached")
 
-	// ErrUnsupported says that the engine cannot honour an option, a quota or a name.
+	// ErrUnsupported says that the engine cannot honour an option, a quota or a
+	// name.
 	ErrUnsupported = errors.New("fairlimit: not supported by this engine")
 
-	// ErrNotReplicated says that fewer replicas than [Config] asks for had what was written when the time to wait for them was over.
+	// ErrNotReplicated says that the wait for replicas is over, and fewer than
+	// [Config] asks for have what was written.
 	ErrNotReplicated = errors.New("fairlimit: not on enough replicas")
 
-	// ErrState says that a key holds something that the engine did not write or cannot read. Nothing was granted and nothing was changed.
+	// ErrState says that a key holds something that the engine did not write or
+	// cannot read. Nothing was granted and nothing was changed.
 	ErrState = errors.New("fairlimit: the key holds no readable state")
 )
 
-// Quota is at most Permits in any window of length Per, of which at most Burst go back to back; Burst 0 means Permits.
-// Its fields are those of the limiter's own Quota and were checked there: Permits ≥ 1, Per > 0, 0 ≤ Burst ≤ Permits.
+// Quota is at most Permits in any window of length Per. At most Burst of them
+// go back to back; Burst 0 means Permits. The fields are those of the limiter's
+// own Quota and were checked there: Permits ≥ 1, Per > 0, 0 ≤ Burst ≤ Permits.
 type Quota struct {
 	Permits int
 	Per     time.Duration
 	Burst   int
 }
 
-// Config is what a limiter was made with. An engine returns an error that matches [ErrUnsupported] for whatever it cannot honour.
+// Config is what a limiter was made with. An engine returns an error that
+// matches [ErrUnsupported] for whatever it cannot honour.
 type Config struct {
 	Client   redis.UniversalClient // never nil
 	Name     string                // never empty
@@ -64,16 +77,20 @@ type Config struct {
 // Builder makes the engine of one limiter. It does no I/O.
 type Builder func(Config) (Engine, error)
 
-// Request asks for N permits in one turn that starts at most MaxWait from now; 0 means now or not at all.
+// Request asks for N permits in one turn that starts at most MaxWait from now;
+// 0 means now or not at all.
 type Request struct {
 	N       int
 	MaxWait time.Duration
 }
 
-// Answer is what became of a request.
+// Answer is what became of a request. There are three cases:
 //
-// Granted: the permits are the caller's Wait from now. Refused (neither granted nor an error): nothing was consumed; a Wait over the
-// request's MaxWait is final, and with a shorter one the caller may ask again after it. Err: this request could not be decided, the others were.
+//   - Granted: the permits are the caller's, Wait from now.
+//   - Refused, that is neither granted nor an error: nothing was consumed. A
+//     Wait over the request's MaxWait is final. After a shorter Wait the caller
+//     may ask again.
+//   - Err: this request could not be decided, the others were.
 type Answer struct {
 	Granted bool
 	Wait    time.Duration
@@ -87,15 +104,17 @@ type Grant struct {
 	At int64  // which moment, in the engine's unit
 	N  int
 
-	// Made is when it was granted, in the engine's unit: it proves of which
-	// history a grant is where a server has lost one.
+	// Made is when it was granted, in the engine's unit. Where a server has
+	// lost its history, it proves whether the grant is from the lost one.
 	Made int64
 
-	// Unused says, of a grant that is given back, that nobody has gone with it, so that its permits are free even if its moment has passed.
+	// Unused says that nobody has gone with a grant that is given back. Its
+	// permits are free even if its moment has passed.
 	Unused bool
 }
 
-// NoClient reports whether rdb is nil, or holds a nil pointer, which would panic at its first use.
+// NoClient reports whether rdb is nil, or holds a nil pointer, which would
+// panic at its first use.
 func NoClient(rdb redis.UniversalClient) bool {
 	v := reflect.ValueOf(rdb)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
@@ -108,22 +127,29 @@ type Status struct {
 	Delay     time.Duration
 }
 
-// Engine decides. Its methods may be called by many goroutines at once. None of them sends a question twice unless an answer proved that the
-// first had no effect; an error after which the effect is open matches [ErrOutcomeUnknown].
+// Engine decides. Many goroutines may call its methods at once. A method sends
+// a question again only if an answer proved that the first had no effect. If an
+// error leaves the effect open, it matches [ErrOutcomeUnknown].
 type Engine interface {
-	// Queues reports whether a grant may lie in the future. A refusal by such an engine is always final.
+	// Queues reports whether a grant may lie in the future. A refusal by such
+	// an engine is always final.
 	Queues() bool
 
-	// Fits returns the error that a request for n ≥ 1 permits can only ever get, or nil. It does no I/O.
+	// Fits returns the error of a request for n ≥ 1 permits that can never be
+	// granted, and nil for any other. It does no I/O.
 	Fits(n int) error
 
-	// Take works the requests off in order, in one question. It answers at least the first and may leave later ones for the next call,
-	// so that one call never holds up the server: answers[i] belongs to requests[i], len(answers) ≤ len(requests).
-	// An error that matches [ErrNotReplicated] comes with the answers; whoever asked gives back what they grant.
+	// Take works the requests off in order, in one question. It answers at
+	// least the first and may leave later ones for the next call, so that one
+	// call never holds up the server. answers[i] belongs to requests[i], and
+	// len(answers) ≤ len(requests). An error that matches [ErrNotReplicated]
+	// comes with the answers; the limiter gives back what they grant.
 	Take(ctx context.Context, requests []Request) (answers []Answer, err error)
 
-	// GiveBack returns permits that their callers will not use. It is called at most once for a grant. What can no longer be given back is left as
-	// it is, which is no error. An error that does not match [ErrOutcomeUnknown] means that none of them was given back.
+	// GiveBack returns permits that their callers will not use. It is called at
+	// most once for a grant. A grant that can no longer be given back stays as
+	// it is; that is not an error. If an error does not match
+	// [ErrOutcomeUnknown], nothing was given back.
 	GiveBack(ctx context.Context, grants []Grant) error
 
 	// Status reads and changes nothing.
@@ -133,8 +159,10 @@ type Engine interface {
 	Reset(ctx context.Context) error
 }
 
-// GiveBackInParts is a GiveBack of many grants in questions of at most so many. Once a part has been given back, an error leaves open which of the
-// grants were: it matches [ErrOutcomeUnknown], so that nobody gives them back a second time.
+// GiveBackInParts is a GiveBack of many grants, at most so many in a question.
+// After the first part, an error leaves open which grants were given back. It
+// then matches [ErrOutcomeUnknown], so that nobody gives them back a second
+// time.
 func GiveBackInParts(grants []Grant, most int, giveBack func([]Grant) error) error {
 	done := 0
 	for part := range slices.Chunk(grants, most) {

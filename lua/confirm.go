@@ -13,12 +13,16 @@ import (
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
-// replicationBound is how long the server waits for its replicas; less where the client would not wait as long for the answer.
+// replicationBound is how long the server waits for its replicas. It waits for
+// less time where the client would not wait as long for the answer.
 const replicationBound = 500 * time.Millisecond
 
-// Confirmed returns the script as it runs where what it writes counts only once so many replicas have it. Its Run returns an error that matches
-// [engine.ErrNotReplicated], beside the reply, where they had not in time: what the reply says was done, but a failover may undo it. Every run,
-// whether it writes or not, waits for that time while there are too few replicas. 0 replicas are the script as it is.
+// Confirmed returns a script whose writes count only once so many replicas have
+// them. If they do not have them in time, Run returns the reply and an error
+// that matches [engine.ErrNotReplicated]: what the reply says was done, but a
+// failover may undo it. While there are too few replicas, every run waits for
+// that time, whether it writes or not. With 0 replicas Confirmed returns the
+// script as it is.
 func (s *Script) Confirmed(replicas int) *Script {
 	if replicas == 0 {
 		return s
@@ -39,7 +43,9 @@ func (s *Script) send(ctx context.Context, rdb redis.UniversalClient, key string
 	}
 	reply, err := together(ctx, node, false, s.replicas, words)
 	cluster, _ := rdb.(*redis.ClusterClient)
-	for pause := firstPause; cluster != nil && redirected(err) && clock.Sleep(ctx, pause) == nil; pause = min(2*pause, lastPause) {
+	pause := firstPause
+	for cluster != nil && redirected(err) && clock.Sleep(ctx, pause) == nil {
+		pause = min(2*pause, lastPause)
 		node, asking := follow(ctx, cluster, err)
 		if node == nil { // a node that the cluster does not tell of yet
 			if node, err = master(ctx, rdb, key); err != nil {
@@ -51,7 +57,8 @@ func (s *Script) send(ctx context.Context, rdb redis.UniversalClient, key string
 	return reply, err
 }
 
-// master is the one server that has the key. Redirects are not left to the client: it would follow with the script and not with WAIT.
+// master is the one server that has the key. Redirects are not left to the
+// client: it would follow with the script and not with WAIT.
 func master(ctx context.Context, rdb redis.UniversalClient, key string) (*redis.Client, error) {
 	var node *redis.Client
 	var err error
@@ -79,7 +86,8 @@ func redirected(err error) bool {
 	return redis.HasErrorPrefix(err, "MOVED ") || redis.HasErrorPrefix(err, "ASK ")
 }
 
-// follow asks the cluster anew who is there, and picks the node that the redirect names, if it is.
+// follow asks the cluster for its nodes again and returns the one that the
+// redirect names, nil if it is not among them.
 func follow(ctx context.Context, cluster *redis.ClusterClient, redirect error) (node *redis.Client, asking bool) {
 	addr, asking := redis.IsAskError(redirect)
 	if !asking {
@@ -96,10 +104,13 @@ func follow(ctx context.Context, cluster *redis.ClusterClient, redirect error) (
 	return node, asking && node != nil
 }
 
-// together sends one command and WAIT in one pipeline: on another connection WAIT would tell nothing about the command.
+// together sends one command and WAIT in one pipeline: on another connection
+// WAIT would tell nothing about the command.
 func together(ctx context.Context, node *redis.Client, asking bool, replicas int, words []any) (any, error) {
 	bound := waitBound(ctx, node)
-	cmd := sentOnce{redis.NewCmd(ctx, words...)} // one that is sent once keeps the whole pipeline from being sent again
+	// A command that is sent once keeps the whole pipeline from being sent
+	// again.
+	cmd := sentOnce{redis.NewCmd(ctx, words...)}
 	wait := redis.NewIntCmd(ctx, "wait", replicas, bound.Milliseconds())
 	pipe := node.Pipeline()
 	if asking {
@@ -114,15 +125,19 @@ func together(ctx context.Context, node *redis.Client, asking bool, replicas int
 		return nil, explain(err)
 	case cmd.Val() == nil:
 		return nil, fmt.Errorf("%w: an empty reply", engine.ErrOutcomeUnknown)
-	case wait.Err() != nil: // by its text alone: an error of Redis would be taken for the script's, which may be sent again
+	case wait.Err() != nil:
+		// Only the text is kept. Redis's own error would be taken for the
+		// script's, and the script might be sent again.
 		return cmd.Val(), fmt.Errorf("%w: WAIT: %v", engine.ErrNotReplicated, wait.Err())
 	case wait.Val() < int64(replicas):
-		return cmd.Val(), fmt.Errorf("%w: %d of %d had it within %v", engine.ErrNotReplicated, wait.Val(), replicas, bound)
+		return cmd.Val(), fmt.Errorf("%w: %d of %d had it within %v",
+			engine.ErrNotReplicated, wait.Val(), replicas, bound)
 	}
 	return cmd.Val(), nil
 }
 
-// waitBound leaves half the time for the way there and back. It is never 0, which WAIT takes for ever.
+// waitBound leaves half the time for the way there and back. It is never 0,
+// which to WAIT means for ever.
 func waitBound(ctx context.Context, node *redis.Client) time.Duration {
 	bound := replicationBound
 	if patience := node.Options().ReadTimeout; patience > 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// declared are the globals that every server has which runs these scripts, real or not.
+// declared are the globals that every server offers to a script, real or not.
 var declared = strings.Fields("KEYS ARGV redis math string table tonumber type ipairs pairs pcall unpack error")
 
 // scripts are the parts of all scripts there are, as the engines assemble them.
@@ -54,7 +54,8 @@ func TestEveryPartIsLinted(t *testing.T) {
 	require.NotEmpty(t, files)
 	for _, file := range files {
 		part := strings.TrimSuffix(filepath.ToSlash(file), ".lua")
-		assert.True(t, slices.ContainsFunc(scripts, func(parts []string) bool { return slices.Contains(parts, part) }), part)
+		has := func(parts []string) bool { return slices.Contains(parts, part) }
+		assert.True(t, slices.ContainsFunc(scripts, has), part)
 	}
 }
 
@@ -70,7 +71,8 @@ func TestAnErrorNamesThePartAndItsLine(t *testing.T) {
 	require.True(t, redis.HasErrorPrefix(err, "WRONGTYPE"))
 }
 
-// The server's own compiler lists the globals: it dumps a script as bytecode, in which every use of one is an instruction.
+// The server's own compiler lists the globals: it dumps a script as bytecode,
+// in which every use of one is an instruction.
 func TestScriptsCompileAndTouchNoUndeclaredGlobal(t *testing.T) {
 	rdb := redistest.Standalone(t)
 	compile := func(source string) ([]byte, error) {
@@ -93,7 +95,8 @@ func TestScriptsCompileAndTouchNoUndeclaredGlobal(t *testing.T) {
 	})
 }
 
-// globals lists the names that instructions of Lua 5.1 bytecode read from or write to the table of globals.
+// globals lists the names that instructions of Lua 5.1 bytecode read from or
+// write to the table of globals.
 func globals(code []byte) []string {
 	const header, getGlobal, setGlobal = 12, 5, 7
 	var names []string
@@ -152,10 +155,12 @@ func globals(code []byte) []string {
 var (
 	comment = regexp.MustCompile(`--[^\n]*`)
 	literal = regexp.MustCompile(`'[^'\n]*'|"[^"\n]*"`)
-	// What may be joined to other text: a literal, what formats or joins text, a name known to hold text. Never a number: Redis writes it with
-	// 14 digits, and a time has 16.
+	// These may be joined to other text: a literal, a call that formats or
+	// joins text, a name known to hold text. A number may not: Redis writes it
+	// with 14 digits, and a time has 16.
 	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(text|line|kept|cells|cell|kind|field)) *$`)
-	joins  = regexp.MustCompile(`^ *((string\.)?(format|char|sub)\(|table\.concat\(|(decimal|digit|window_text)\(|''|(line|kept|kind|cell|cells|field|gone_at)\b)`)
+	joins  = regexp.MustCompile(`^ *((string\.)?(format|char|sub)\(|table\.concat\(|` +
+		`(decimal|digit|window_text)\(|''|(line|kept|kind|cell|cells|field|gone_at)\b)`)
 )
 
 func TestScriptsFormatNoNumberImplicitly(t *testing.T) {

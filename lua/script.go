@@ -18,7 +18,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
-// A reply that proves that nothing was written is answered by asking again, after a pause that doubles between these two.
+// If a reply proves that nothing was written, the script is sent again after a
+// pause. The pause doubles from the first to the last.
 const (
 	firstPause = time.Millisecond
 	lastPause  = 64 * time.Millisecond
@@ -26,7 +27,8 @@ const (
 
 var provesNothingWritten = []string{"TRYAGAIN", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
 
-// Script is a script that changes state, so that running it twice is not the same as running it once.
+// Script is a script that changes state, so that running it twice is not the
+// same as running it once.
 type Script struct {
 	source   string
 	sha      string
@@ -34,15 +36,18 @@ type Script struct {
 	replicas int // that must have what it writes
 }
 
-// New makes a script of Lua source. It does no I/O: the server learns the source when it first runs.
+// New makes a script of Lua source. It does no I/O: the server learns the
+// source when it first runs.
 func New(source string) *Script {
 	sum := sha1.Sum([]byte(source))
 	return &Script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// Run runs the script once and returns its reply as go-redis decodes it. It sends it again only after a reply that proves that nothing was
-// written, until all but a tenth of ctx's time has passed, in which that reply can still reach who asked. Where it may have run without its reply
-// arriving, the error matches [engine.ErrOutcomeUnknown].
+// Run runs the script once and returns its reply as go-redis decodes it. It
+// sends the script again only after a reply that proves that nothing was
+// written. It stops doing so when a tenth of ctx's time is left, so that the
+// last reply can still reach the caller. If the script may have run and its
+// reply did not arrive, the error matches [engine.ErrOutcomeUnknown].
 func (s *Script) Run(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
 	reserve := timeLeft(ctx) / 10
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
@@ -73,7 +78,8 @@ func (s *Script) command(verb, script string, keys []string, args []any) []any {
 	return append(words, args...)
 }
 
-// once sends one command one time, whatever the client's MaxRetries are; redirects within a Cluster are followed.
+// once sends one command one time, whatever the client's MaxRetries are;
+// redirects within a Cluster are followed.
 func once(ctx context.Context, rdb redis.UniversalClient, words ...any) (any, error) {
 	cmd := sentOnce{redis.NewCmd(ctx, words...)}
 	if err := rdb.Process(ctx, cmd); err != nil && !errors.Is(err, redis.Nil) {
@@ -88,7 +94,9 @@ type sentOnce struct{ *redis.Cmd }
 func (sentOnce) NoRetry() bool { return true }
 
 func refusedForNow(err error) bool {
-	return slices.ContainsFunc(provesNothingWritten, func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) })
+	return slices.ContainsFunc(provesNothingWritten, func(prefix string) bool {
+		return redis.HasErrorPrefix(err, prefix)
+	})
 }
 
 func timeLeft(ctx context.Context) time.Duration {
@@ -99,7 +107,8 @@ func timeLeft(ctx context.Context) time.Duration {
 	return time.Until(deadline)
 }
 
-// explain tells the errors after which nothing was sent, or that Redis itself answered with, from those that leave the outcome open.
+// explain says what an error means: that Redis refused, that nothing was sent,
+// or that the outcome is open.
 func explain(err error) error {
 	var reply redis.Error
 	var network *net.OpError
@@ -108,7 +117,8 @@ func explain(err error) error {
 	case errors.As(err, &reply):
 		return refused(err)
 	case errors.As(err, &network) && network.Op == "dial":
-		// Only its text: a dial that times out would match context.DeadlineExceeded, as a refusal does.
+		// Only the text is kept: a dial that times out would match
+		// context.DeadlineExceeded, as a refusal does.
 		return fmt.Errorf("%w, nothing was sent: %v", engine.ErrUnreachable, err)
 	case errors.As(err, &distrust):
 		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
