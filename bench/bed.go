@@ -23,7 +23,9 @@ type bed interface {
 }
 
 // runner puts one engine through a round and tells how far it is.
-type runner func(ctx context.Context, e engines.Engine, watch func(left time.Duration, grants int)) (*trial.Result, error)
+type runner func(
+	ctx context.Context, e engines.Engine, watch func(left time.Duration, grants int),
+) (*trial.Result, error)
 
 func (p plan) bed(ctx context.Context) (bed, error) {
 	if p.simulate {
@@ -66,13 +68,14 @@ func (m machine) prepare(ctx context.Context, r round) (run runner, done func(),
 	}
 	return func(ctx context.Context, e engines.Engine, watch func(time.Duration, int)) (*trial.Result, error) {
 		return trial.Trial{
-			Scenario: r.scenario, Engine: e, Load: r.load, Backend: server, Name: "bench:" + rand.Text(), Command: m.command, Watch: watch,
+			Scenario: r.scenario, Engine: e, Load: r.load, Backend: server,
+			Name: "bench:" + rand.Text(), Command: m.command, Watch: watch,
 		}.Run(ctx)
 	}, done, nil
 }
 
-// try makes each engine once, so that a quota one of them cannot hold is told
-// before anything is measured.
+// try makes each engine once. If one of them cannot hold the quota, that is
+// told before anything is measured.
 func (p plan) try(server *backend.Backend) error {
 	for _, r := range p.rounds {
 		for _, e := range p.engines {
@@ -94,6 +97,8 @@ func (v virtual) prepare(_ context.Context, r round) (run runner, done func(), e
 		return nil, nil, simulation.ErrReal
 	}
 	return func(ctx context.Context, e engines.Engine, watch func(time.Duration, int)) (*trial.Result, error) {
-		return simulation.Simulation{Scenario: r.scenario, Engine: e, Load: r.load, Command: v.command, Watch: watch}.Run(ctx)
+		return simulation.Simulation{
+			Scenario: r.scenario, Engine: e, Load: r.load, Command: v.command, Watch: watch,
+		}.Run(ctx)
 	}, func() {}, nil
 }

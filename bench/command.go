@@ -14,8 +14,8 @@ func commandLine(args []string) string {
 	return strings.Join(words, " ")
 }
 
-// withoutPassword takes it out of an address, which may stand behind its flag
-// and a sign of equality.
+// withoutPassword takes the password out of an address. The flag and an equals
+// sign may stand before the address.
 func withoutPassword(arg string) string {
 	flag, address, behindFlag := "", arg, false
 	if strings.HasPrefix(arg, "-") {
@@ -41,7 +41,8 @@ func withoutPassword(arg string) string {
 // quoted is the word as a shell takes it.
 func quoted(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:=,+@%", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./:=,+@%", r)
 	}
 	if word != "" && strings.IndexFunc(word, func(r rune) bool { return !plain(r) }) < 0 {
 		return word

@@ -58,7 +58,8 @@ func (r round) holds() error {
 	return nil
 }
 
-const intro = `bench puts callers in many processes under one quota and shows, from what the upstream saw, who was let through when.
+const intro = "bench puts callers in many processes under one quota and shows, from what the upstream saw, " +
+	`who was let through when.
 
   go run ./bench                             an embedded Redis, half a minute
   go run ./bench -redis localhost:6379       a real one
@@ -120,15 +121,20 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	asked := load.Default
 	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
 	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
-	durationVar(flags, &asked.Guard, "guard", "`duration` by which engines that can are told to lengthen the quota's window (default: a hundredth of it)")
+	durationVar(flags, &asked.Guard, "guard",
+		"`duration` by which engines that can are told to lengthen the quota's window (default: a hundredth of it)")
 	flags.IntVar(&asked.Clients, "clients", asked.Clients, "`processes` that call")
 	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call in each process")
 	durationVar(flags, &asked.Duration, "duration", "`time` that each scenario runs on each engine")
-	flags.StringVar(&p.redis, "redis", "", "`host:port` of a Redis to use instead of an embedded one, or a redis:// URL")
+	flags.StringVar(&p.redis, "redis", "",
+		"`host:port` of a Redis to use instead of an embedded one, or a redis:// URL")
 	flags.Uint64Var(&asked.Seed, "seed", asked.Seed, "`number` that the callers' choices follow from")
-	flags.StringVar(&p.json, "json", "", "`file` for the figures as JSON, one object a line for each scenario; - is standard output")
-	flags.BoolVar(&p.simulate, "simulate", false, "run in virtual time: a day of ten thousand callers in minutes, the same for the same -seed")
-	flags.StringVar(&p.out, "out", "", "`directory` for the report with its pictures; none for no report (default: a new one for temporary files)")
+	flags.StringVar(&p.json, "json", "",
+		"`file` for the figures as JSON, one object a line for each scenario; - is standard output")
+	flags.BoolVar(&p.simulate, "simulate", false,
+		"run in virtual time: a day of ten thousand callers in minutes, the same for the same -seed")
+	flags.StringVar(&p.out, "out", "",
+		"`directory` for the report with its pictures; none for no report (default: a new one for temporary files)")
 	flags.BoolVar(&p.list, "list", false, "list scenarios and engines, and end")
 
 	if err := readFlags(flags, args, intro, help); err != nil {
@@ -168,8 +174,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	return p, nil
 }
 
-// loadOf is the scenario's own load, but for what the flags that were given
-// say.
+// loadOf is the scenario's own load. Flags that were given override it.
 func loadOf(s scenario.Scenario, asked load.Load, given map[string]bool) load.Load {
 	l := s.Load.Or(load.Default)
 	if given["quota"] {

@@ -48,7 +48,8 @@ func TestAFlagComesBeforeWhatTheScenarioWants(t *testing.T) {
 	require.Equal(t, 250*time.Millisecond, parsed(t, "-scenario", "laggy").rounds[0].load.Guard)
 	require.Zero(t, parsed(t, "-scenario", "laggy", "-guard", "0").rounds[0].load.Guard)
 	require.Equal(t, 4, parsed(t, "-scenario", "greedy", "-quota", "4/2s").rounds[0].load.Quota.Permits)
-	require.Equal(t, 20*time.Millisecond, parsed(t, "-quota", "4/2s").rounds[0].load.Guard, "a hundredth of what was asked for")
+	require.Equal(t, 20*time.Millisecond, parsed(t, "-quota", "4/2s").rounds[0].load.Guard,
+		"a hundredth of what was asked for")
 }
 
 func TestASimulationHoldsMoreCallersThanAMachine(t *testing.T) {

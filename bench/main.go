@@ -1,4 +1,4 @@
-// Command bench shows who is fair: it puts callers in many processes under one
+// Command bench shows who is fair. It puts callers in many processes under one
 // quota, lets them call an upstream that keeps a strict log, and reports what
 // that upstream saw. Its sub-command speed shows what the library costs, and
 // soak whether it keeps its promises while things break.
@@ -107,7 +107,7 @@ func list(w io.Writer) {
 	_ = table.Flush()
 }
 
-// own is in what a scenario's load differs from the usual one.
+// own says how a scenario's load differs from the usual one.
 func own(l load.Load) string {
 	var ways []string
 	add := func(differs bool, format string, arg any) {

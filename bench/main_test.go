@@ -40,7 +40,8 @@ func bench(ctx context.Context, t *testing.T, args ...string) *program {
 	path, err := os.Executable()
 	require.NoError(t, err)
 	p := &program{Cmd: exec.CommandContext(ctx, path, args...)}
-	p.Env = append(os.Environ(), asMain+"=1", "TMPDIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0") // or every process ends a second late
+	// Without GORACE every process ends a second late.
+	p.Env = append(os.Environ(), asMain+"=1", "TMPDIR="+t.TempDir(), "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	return p
 }
@@ -129,7 +130,8 @@ func read(t *testing.T, stdout []byte) (all []figures) {
 }
 
 func TestOneCallerAlone(t *testing.T) {
-	p := bench(t.Context(), t, "-json", "-", "-engines", "fair", "-quota", "5/100ms", "-burst", "1", "-duration", "1s", "-clients", "1", "-callers", "1")
+	p := bench(t.Context(), t, "-json", "-", "-engines", "fair", "-quota", "5/100ms", "-burst", "1",
+		"-duration", "1s", "-clients", "1", "-callers", "1")
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
 	fair := read(t, p.stdout.Bytes())[0].Engines[0]
 	require.Zero(t, fair["inversions"])
@@ -143,7 +145,8 @@ func TestCtrlCReportsWhatWasMeasured(t *testing.T) {
 	defer server.Close()
 	bounded, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	p := bench(bounded, t, "-redis", server.Addr(), "-json", "-", "-engines", "fair", "-duration", "1h", "-quota", "5/100ms")
+	p := bench(bounded, t, "-redis", server.Addr(), "-json", "-", "-engines", "fair",
+		"-duration", "1h", "-quota", "5/100ms")
 	require.NoError(t, p.Start())
 	require.Eventually(t, func() bool {
 		keys, err := server.Client().Keys(t.Context(), "*").Result()

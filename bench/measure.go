@@ -71,7 +71,9 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 
 // measure puts each engine through the round. When ctx ends, it returns what
 // there is until then.
-func (r round) measure(ctx context.Context, all []engines.Engine, bed bed, display *progress.Progress) (results []*trial.Result, err error) {
+func (r round) measure(
+	ctx context.Context, all []engines.Engine, bed bed, display *progress.Progress,
+) (results []*trial.Result, err error) {
 	run, done, err := bed.prepare(ctx, r)
 	if err != nil {
 		return nil, err

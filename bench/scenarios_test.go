@@ -12,7 +12,8 @@ import (
 // name.
 func every(t *testing.T, engine string) map[string]figures {
 	t.Helper()
-	p := bench(t.Context(), t, "-scenario", "all", "-engines", engine, "-json", "-", "-quota", "10/200ms", "-duration", "1s", "-clients", "2")
+	p := bench(t.Context(), t, "-scenario", "all", "-engines", engine, "-json", "-",
+		"-quota", "10/200ms", "-duration", "1s", "-clients", "2")
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
 	all := map[string]figures{}
 	for _, one := range read(t, p.stdout.Bytes()) {
@@ -77,8 +78,8 @@ func sane(t *testing.T, one figures, e map[string]any) {
 	t.Helper()
 	require.Equal(t, "embedded", one.Backend)
 	for _, field := range []string{
-		"engine", "grants", "refused", "inversions", "max_overtake", "upstream_rejections", "max_in_window", "utilization",
-		"jain", "share_max_over_min", "longest_starved_ms", "wait_ms", "redis_calls_per_grant",
+		"engine", "grants", "refused", "inversions", "max_overtake", "upstream_rejections", "max_in_window",
+		"utilization", "jain", "share_max_over_min", "longest_starved_ms", "wait_ms", "redis_calls_per_grant",
 	} {
 		require.Contains(t, e, field)
 	}
@@ -91,8 +92,8 @@ func sane(t *testing.T, one figures, e map[string]any) {
 
 func TestThePeersFromEndToEnd(t *testing.T) {
 	t.Parallel()
-	p := bench(t.Context(), t, "-engines", "redis_rate,local,published", "-scenario", "weighted,impatient", "-json", "-",
-		"-quota", "10/200ms", "-duration", "1s", "-clients", "2")
+	p := bench(t.Context(), t, "-engines", "redis_rate,local,published", "-scenario", "weighted,impatient",
+		"-json", "-", "-quota", "10/200ms", "-duration", "1s", "-clients", "2")
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
 	all := read(t, p.stdout.Bytes())
 	require.Len(t, all, 2)
@@ -101,7 +102,8 @@ func TestThePeersFromEndToEnd(t *testing.T) {
 		for _, e := range one.Engines {
 			require.Greater(t, e["grants"], 10.0, "%s, %v", one.Scenario, e["engine"])
 			require.Zero(t, e["failed"])
-			require.Equal(t, one.Scenario == "impatient", e["refused"].(float64) > 0, "%s, %v", one.Scenario, e["engine"])
+			refused := e["refused"].(float64) > 0
+			require.Equal(t, one.Scenario == "impatient", refused, "%s, %v", one.Scenario, e["engine"])
 			if e["engine"] == "local" {
 				require.Zero(t, e["redis_calls_per_grant"])
 			}
@@ -118,7 +120,8 @@ func TestCtrlCReportsWhateverTheScenario(t *testing.T) {
 	} {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
-			p := bench(t.Context(), t, "-scenario", scenario, "-engines", "fair", "-json", "-", "-quota", "5/100ms", "-duration", "6s")
+			p := bench(t.Context(), t, "-scenario", scenario, "-engines", "fair", "-json", "-",
+				"-quota", "5/100ms", "-duration", "6s")
 			require.NoError(t, p.Start())
 			time.Sleep(2 * time.Second)
 			require.NoError(t, p.Process.Signal(os.Interrupt))

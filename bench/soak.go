@@ -14,7 +14,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/soak"
 )
 
-const soakIntro = `bench soak breaks things under load for a while, and judges whether every promise is kept. It starts a redis-server of its own.
+const soakIntro = "bench soak breaks things under load for a while, and judges whether every promise is kept. " +
+	`It starts a redis-server of its own.
 
   go run ./bench soak                       three minutes
   go run ./bench soak -duration 1h -seed 7
@@ -67,7 +68,8 @@ func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		for _, count := range r.Faults {
 			faults += count
 		}
-		fmt.Fprintf(stderr, "%.0f of %.0f s, seed %d: %d calls, %d permits let through, %d faults, %d of them lost data\n",
+		fmt.Fprintf(stderr,
+			"%.0f of %.0f s, seed %d: %d calls, %d permits let through, %d faults, %d of them lost data\n",
 			r.Seconds, p.run.Duration.Seconds(), r.Seed, r.Calls, r.Permits, faults, r.Losses)
 	}
 	report, err := p.run.Do(ctx)

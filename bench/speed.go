@@ -34,8 +34,10 @@ type speedPlan struct {
 // help, and the error is flag.ErrHelp.
 func parseSpeed(args []string, help io.Writer) (p speedPlan, err error) {
 	flags := flag.NewFlagSet("bench speed", flag.ContinueOnError)
-	flags.StringVar(&p.run.Redis, "redis", "", "`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")
-	flags.StringVar(&p.json, "json", "", "`file` for the figures as JSON, one object a line for each; - is standard output")
+	flags.StringVar(&p.run.Redis, "redis", "",
+		"`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")
+	flags.StringVar(&p.json, "json", "",
+		"`file` for the figures as JSON, one object a line for each; - is standard output")
 	quick := flags.Bool("quick", false, "fewer and shorter rounds, for a look in between")
 	rows := flags.String("rows", "all", "`names` of what to measure: "+strings.Join(speed.Names(), ","))
 	if err := readFlags(flags, args, speedIntro, help); err != nil {
@@ -93,7 +95,8 @@ func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		fmt.Fprintln(stderr, "nothing was measured")
 		return status
 	}
-	fmt.Fprintf(table, "\n%s · %d processors · %s/%s · %s\n\n", server, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	fmt.Fprintf(table, "\n%s · %d processors · %s/%s · %s\n\n",
+		server, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 	if err := speed.Table(table, figures); err != nil {
 		fault("the table", err)
 	}

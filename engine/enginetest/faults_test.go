@@ -69,7 +69,7 @@ func config(change func(cfg *engine.Config), breakIt func(f *faulty, e engine.En
 	}
 }
 
-// hasty is an engine as good as fair, but that it does not queue.
+// hasty is an engine as good as fair, except that it does not queue.
 var hasty = with(func(f *faulty, e engine.Engine) {
 	f.queues = func() bool { return false }
 	f.take = func(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
@@ -81,7 +81,7 @@ var hasty = with(func(f *faulty, e engine.Engine) {
 	}
 })
 
-// lenient answers in place of a refusal or an error as the given function does.
+// lenient passes each answer or error through the given function.
 func lenient(
 	f *faulty, e engine.Engine, answer func(r engine.Request, a engine.Answer, err error) (engine.Answer, error),
 ) {

@@ -68,8 +68,9 @@ func StartCluster(t testing.TB) *ClusterGroup {
 	g := &ClusterGroup{Masters: nodes}
 	g.Replica = g.AddReplica(t, nodes[0])
 	g.Client = redis.NewClusterClient(&redis.ClusterOptions{
-		Addrs:                      []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()},
-		ClusterStateReloadInterval: time.Second, // 10 s unless told otherwise, and a failover is noticed as late
+		Addrs: []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()},
+		// A failover is noticed at the next reload; the default is 10 s.
+		ClusterStateReloadInterval: time.Second,
 	})
 	t.Cleanup(func() { _ = g.Client.Close() })
 	return g

@@ -94,8 +94,8 @@ func goroutines() map[string]string {
 	return all
 }
 
-// systems tells goroutines that the runtime or package testing started, other
-// than for a test that runs on it.
+// systems reports whether the goroutine is one of the runtime or of package
+// testing.
 func systems(stack string) bool {
 	for _, own := range []string{
 		"created by runtime", "created by os/signal", "created by runtime/trace",

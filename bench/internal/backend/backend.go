@@ -41,7 +41,10 @@ func Open(ctx context.Context, addr string) (*Backend, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &Backend{Name: "embedded", Addr: server.Addr(), embedded: server.Addr(), client: server.Client(), close: server.Close}, nil
+		return &Backend{
+			Name: "embedded", Addr: server.Addr(),
+			embedded: server.Addr(), client: server.Client(), close: server.Close,
+		}, nil
 	}
 	client, err := Connect(ctx, addr, "")
 	if err != nil {

@@ -14,9 +14,9 @@ var ErrNotOurs = errors.New("it is not the benchmark's to restart")
 
 // Own returns a server of the same kind that is ours to restart: it loses what
 // it holds, as any Redis without persistence. For the embedded one that is
-// another embedded one; for one that was given, a redis-server process on a
-// free port of the loopback interface. Where none is installed, the error
-// matches ErrNotOurs.
+// another embedded one. For one that was given, it is a redis-server process on
+// a free port of the loopback interface. If redis-server is not installed, the
+// error matches ErrNotOurs.
 func (b *Backend) Own(ctx context.Context) (*Backend, error) {
 	if b.Addr == b.embedded {
 		return ownEmbedded()

@@ -12,8 +12,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
-// keeper runs a server until its own standard input ends, which it does with
-// this program, whatever ends it.
+// keeper runs a server until the keeper's standard input ends. It ends with
+// this program, however the program ends.
 const keeper = `"$0" "$@" </dev/null >/dev/null 2>&1 & read -r _; kill -9 $!; wait`
 
 // kept is a redis-server process and its keeper.
@@ -34,8 +34,8 @@ func ownServer(ctx context.Context) (*Backend, error) {
 }
 
 // Start starts a redis-server process on a free port of the loopback interface,
-// without persistence, that ends with this program or before. Where none is
-// installed, the error matches ErrNoServer.
+// without persistence, that ends with this program or before. If redis-server
+// is not installed, the error matches ErrNoServer.
 func Start(ctx context.Context) (*Backend, error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {

@@ -38,10 +38,14 @@ func run(t *testing.T, permits int, per time.Duration) *running {
 
 	in, orders := io.Pipe()
 	news, out := io.Pipe()
-	r := &running{ledger: ledger, stdin: orders, orders: json.NewEncoder(orders), news: json.NewDecoder(news), ended: make(chan error, 1)}
+	r := &running{
+		ledger: ledger, stdin: orders, orders: json.NewEncoder(orders), news: json.NewDecoder(news),
+		ended: make(chan error, 1),
+	}
 	go func() { r.ended <- client.Run(in, out) }()
 	r.order(t, wire.Order{Job: &wire.Job{
-		Scenario: "steady", Engine: "fair", Redis: redis.Addr(), Upstream: server.URL, Name: t.Name(), Client: 2, Callers: 3,
+		Scenario: "steady", Engine: "fair", Redis: redis.Addr(), Upstream: server.URL, Name: t.Name(),
+		Client: 2, Callers: 3,
 		Load: load.Load{Quota: load.Quota{Permits: permits, Per: per}, Clients: 3, Callers: 3},
 	}})
 	require.True(t, r.hear(t).Ready)

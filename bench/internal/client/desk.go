@@ -54,7 +54,9 @@ func Outcome(run, ctx context.Context, err error) metrics.Outcome {
 	switch {
 	case err == nil:
 		return metrics.Granted
-	case errors.As(err, &refused), errors.Is(err, engines.ErrRefused), errors.Is(ctx.Err(), context.DeadlineExceeded): // told so at once, or found out by waiting
+	// The first two were told so at once, the third found out by waiting.
+	case errors.As(err, &refused), errors.Is(err, engines.ErrRefused),
+		errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return metrics.Refused
 	case run.Err() != nil:
 		return metrics.Waiting

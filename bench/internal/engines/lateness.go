@@ -7,14 +7,13 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Lateness is by how much the timer of a caller is late that goes off in a
-// while.
+// Lateness says how late the caller's timer for a wait of in goes off.
 type Lateness func(caller int, in time.Duration) time.Duration
 
 type latenessKey struct{}
 
-// WithLateness makes timers late that are not late by themselves, those of a
-// simulation.
+// WithLateness makes timers late. It is for a simulation, whose timers are not
+// late by themselves.
 func WithLateness(ctx context.Context, late Lateness) context.Context {
 	return context.WithValue(ctx, latenessKey{}, late)
 }

@@ -18,8 +18,9 @@ import (
 var ErrRefused = errors.New("refused: the turn would come too late")
 
 var localEngine = Engine{
-	Name:  "local",
-	About: "golang.org/x/time/rate in each process, with the quota divided by hand: what people do without a shared limiter",
+	Name: "local",
+	About: "golang.org/x/time/rate in each process, with the quota divided by hand: " +
+		"what people do without a shared limiter",
 	Open: func(_ redis.UniversalClient, _ string, l load.Load, _ func() time.Duration) (Acquirer, error) {
 		interval := l.Quota.Per * time.Duration(l.Clients) / time.Duration(l.Quota.Permits)
 		return &local{limiter: rate.NewLimiter(rate.Every(interval), max(1, l.Quota.Permits/l.Clients))}, nil
@@ -30,8 +31,8 @@ var localEngine = Engine{
 // local knows how many processes there are and nothing else of them.
 type local struct{ limiter *rate.Limiter }
 
-// Acquire takes what is more than this process's share at once in several
-// pieces, for there is no other way.
+// Acquire takes the permits in several pieces if they are more than this
+// process's share at once. There is no other way.
 func (l *local) Acquire(ctx context.Context, _, n int) (*metrics.Turn, error) {
 	for n > 0 {
 		piece := min(n, l.limiter.Burst())

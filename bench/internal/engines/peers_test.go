@@ -15,7 +15,8 @@ import (
 
 func open(t *testing.T, e Engine, rdb redis.UniversalClient, permits int, per time.Duration, clients int) Acquirer {
 	t.Helper()
-	limiter, err := e.Open(rdb, t.Name(), load.Load{Quota: load.Quota{Permits: permits, Per: per}, Clients: clients}, monotime.Now)
+	quota := load.Quota{Permits: permits, Per: per}
+	limiter, err := e.Open(rdb, t.Name(), load.Load{Quota: quota, Clients: clients}, monotime.Now)
 	require.NoError(t, err)
 	return limiter
 }
@@ -65,7 +66,8 @@ func TestPublishedOvertakes(t *testing.T) {
 	began := time.Now()
 	for i, at := range arrivals {
 		time.Sleep(time.Until(began.Add(time.Duration(at) * time.Millisecond)))
-		ms, err := publishedScript.Run(t.Context(), limiter.rdb, []string{limiter.key}, limiter.limit, limiter.interval, noTimeout).Int()
+		ms, err := publishedScript.Run(t.Context(), limiter.rdb, []string{limiter.key},
+			limiter.limit, limiter.interval, noTimeout).Int()
 		require.NoError(t, err)
 		goes[i] = at + ms
 	}
@@ -100,7 +102,8 @@ func TestLocalGivesEachProcessItsPartAndNoMore(t *testing.T) {
 		_, err := limiter.Acquire(t.Context(), 0, 1)
 		require.NoError(t, err)
 	}
-	require.Greater(t, time.Since(began), 900*time.Millisecond, "five at once, then five a second, though nobody else calls")
+	require.Greater(t, time.Since(began), 900*time.Millisecond,
+		"five at once, then five a second, though nobody else calls")
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()

@@ -18,16 +18,18 @@ var publishedSource string
 var publishedScript = redis.NewScript(publishedSource)
 
 var publishedEngine = Engine{
-	Name:   "published",
-	About:  "the script that the idea of fair comes from, with its faults: bursts overtake, its clock drifts, errors let through",
+	Name: "published",
+	About: "the script that the idea of fair comes from, with its faults: " +
+		"bursts overtake, its clock drifts, errors let through",
 	Queues: true,
 	Bursts: true,
 	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
 		q := l.Quota
 		return &published{
 			rdb: rdb, key: publishedKey(name), now: now,
-			limit:    cmp.Or(q.Burst, q.Permits),
-			interval: max(1, (q.Per / time.Duration(q.Permits)).Milliseconds()), // whole milliseconds, whatever is cut off
+			limit: cmp.Or(q.Burst, q.Permits),
+			// The script counts whole milliseconds; the rest is cut off.
+			interval: max(1, (q.Per / time.Duration(q.Permits)).Milliseconds()),
 		}, nil
 	},
 	Keys: func(name string) []string { return []string{publishedKey(name)} },

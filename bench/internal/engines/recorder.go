@@ -18,17 +18,18 @@ import (
 //
 // The limiter puts the questions of many callers into one, so the recorder must
 // know a caller by its request. Each caller's ctx has a deadline that no
-// other's has, its own or one weeks ahead, and the limiter makes the request's
-// MaxWait of it; the ctx of the question is that of its first caller. Together
-// they tell who asks. The engine is then asked what it would be without the
-// recorder.
+// other's has: its own, or one weeks ahead. The limiter turns it into the
+// request's MaxWait. The ctx of the question is that of its first caller.
+// Together they tell who asks. The engine then gets the question that it would
+// get without the recorder.
 type recorder struct {
 	limiter fairlimit.Limiter
 	notes   *notes
 }
 
 func record(
-	build engine.Builder, rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration, opts ...fairlimit.Option,
+	build engine.Builder, rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration,
+	opts ...fairlimit.Option,
 ) (Acquirer, error) {
 	notes := &notes{began: time.Now(), now: now, callers: map[time.Duration]int{}, turns: map[int]*metrics.Turn{}}
 	opts = append(opts, fairlimit.WithEngine(func(c engine.Config) (engine.Engine, error) {
@@ -52,8 +53,8 @@ func (r *recorder) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, e
 	return r.notes.leave(caller, tag.at), err
 }
 
-// nameTag is a ctx with a deadline that tells who asks. No timer stands behind
-// it but that of the ctx that it is put on.
+// nameTag is a ctx with a deadline that tells who asks. It has no timer of its
+// own, only that of the ctx under it.
 type nameTag struct {
 	context.Context
 	at time.Time
@@ -71,7 +72,7 @@ func (t nameTag) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// ahead is where the deadlines of those lie who have none.
+// ahead is how far ahead the deadline of a caller without one lies.
 const ahead = 1000 * time.Hour
 
 // notes are who asks, and the turns that callers were told and have not yet

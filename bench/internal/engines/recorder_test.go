@@ -31,7 +31,8 @@ func (e *tens) Take(_ context.Context, requests []engine.Request) ([]engine.Answ
 	defer e.mu.Unlock()
 	var answers []engine.Answer
 	for _, r := range requests {
-		answers = append(answers, engine.Answer{Granted: true, Wait: time.Duration(len(e.asked)) * 10 * time.Millisecond})
+		wait := time.Duration(len(e.asked)) * 10 * time.Millisecond
+		answers = append(answers, engine.Answer{Granted: true, Wait: wait})
 		e.asked = append(e.asked, r)
 	}
 	return answers, nil
@@ -63,7 +64,8 @@ func TestRecorderKnowsWhoWasToldWhat(t *testing.T) {
 				return
 			}
 			assertTurn(t, turn.Sent <= turn.Replied && turn.Replied+turn.Wait <= returned)
-			assertTurn(t, e.told(turn.Wait).N == caller+1) // the turn is this caller's, not another's
+			// The turn is this caller's, not another's.
+			assertTurn(t, e.told(turn.Wait).N == caller+1)
 			mu.Lock()
 			defer mu.Unlock()
 			told = append(told, turn.Wait)

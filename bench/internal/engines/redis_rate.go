@@ -13,8 +13,9 @@ import (
 )
 
 var redisRateEngine = Engine{
-	Name:   "redis_rate",
-	About:  "go-redis/redis_rate in the loop that people write around it: not allowed, so sleep RetryAfter and ask again",
+	Name: "redis_rate",
+	About: "go-redis/redis_rate in the loop that people write around it: " +
+		"not allowed, so sleep RetryAfter and ask again",
 	Bursts: true,
 	Open: func(rdb redis.UniversalClient, name string, l load.Load, _ func() time.Duration) (Acquirer, error) {
 		q := l.Quota
@@ -27,8 +28,8 @@ var redisRateEngine = Engine{
 	Keys: func(name string) []string { return []string{"rate:" + name} },
 }
 
-// redisRate waits as a program does that has only "not now, perhaps in d":
-// nobody is in a queue, and who asks first after d gets it.
+// redisRate waits as a program does that is only told "not now, perhaps in d".
+// Nobody is in a queue: the first to ask after d gets the permit.
 type redisRate struct {
 	limiter *redis_rate.Limiter
 	name    string

@@ -21,11 +21,13 @@ type Load struct {
 	Seed     uint64
 }
 
-// Default is what a run is, where neither its scenario nor a flag says
-// otherwise. The guard is a hundredth of the quota's window.
-var Default = Load{Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1}
+// Default is the load of a run unless its scenario or a flag says otherwise.
+// The guard is a hundredth of the quota's window.
+var Default = Load{
+	Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
+}
 
-// guardFraction of Per is the guard, where none is given.
+// guardFraction is what Per is divided by for the default guard.
 const guardFraction = 100
 
 // Or takes from another load what this one leaves at zero.
@@ -46,13 +48,13 @@ func (l Load) Or(other Load) Load {
 	}
 }
 
-// Guarded is the load with the guard that there is where none is given.
+// Guarded is the load with the default guard if it has no other.
 func (l Load) Guarded() Load {
 	l.Guard = cmp.Or(l.Guard, l.Quota.Per/guardFraction)
 	return l
 }
 
-// Quota is at most Permits in any window of length Per, of which at most Burst
+// Quota is at most Permits in any window of length Per. At most Burst of them
 // go back to back; Burst 0 means Permits.
 type Quota struct {
 	Permits int
@@ -89,7 +91,8 @@ func (l Load) Period() time.Duration { return l.Quota.Per + l.Guard }
 func (l Load) Check() error {
 	switch {
 	case l.Quota.Burst < 0 || l.Quota.Burst > l.Quota.Permits:
-		return fmt.Errorf("-burst is %d: want 0 (all of the quota) to %d, the permits in -quota", l.Quota.Burst, l.Quota.Permits)
+		return fmt.Errorf("-burst is %d: want 0 (all of the quota) to %d, the permits in -quota",
+			l.Quota.Burst, l.Quota.Permits)
 	case l.Guard < 0:
 		return fmt.Errorf("-guard is %v: want 0 or more", l.Guard)
 	case l.Clients < 1:
@@ -97,7 +100,8 @@ func (l Load) Check() error {
 	case l.Callers < 1:
 		return fmt.Errorf("-callers is %d: want at least 1", l.Callers)
 	case l.Duration < 2*l.Period():
-		return fmt.Errorf("-duration is %v: want at least %v, two windows of -quota %v and its guard", l.Duration, 2*l.Period(), l.Quota)
+		return fmt.Errorf("-duration is %v: want at least %v, two windows of -quota %v and its guard",
+			l.Duration, 2*l.Period(), l.Quota)
 	}
 	return nil
 }

@@ -16,16 +16,16 @@ type Figures struct {
 	UnusedPermits      float64    `json:"unused_permits"` // that utilization lacks
 	Jain               float64    `json:"jain"`
 	JainClients        float64    `json:"jain_clients"`       // without the division by callers
-	JainWorstSecond    float64    `json:"jain_worst_second"`  // of any second from the beginning on in which somebody got something
+	JainWorstSecond    float64    `json:"jain_worst_second"`  // of the seconds in which somebody got something
 	ShareMaxOverMin    *float64   `json:"share_max_over_min"` // null: a client got nothing
 	LongestStarvedMS   float64    `json:"longest_starved_ms"`
 	LongestGapMS       float64    `json:"longest_gap_ms"` // somebody waited, and nobody got anything
 	WaitMS             Quantiles  `json:"wait_ms"`
 	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
 	Early              *int       `json:"early,omitempty"`
-	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers, whatever happened on the way
+	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers alone
 	SpreadMS           *float64   `json:"spread_ms,omitempty"`
-	SpreadP999MS       *float64   `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, and at least the largest
+	SpreadP999MS       *float64   `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
 	Shares             []Share    `json:"clients"`
 }
 

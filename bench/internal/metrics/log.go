@@ -47,7 +47,7 @@ type Turn struct {
 	Wait    time.Duration `json:"wait"`
 }
 
-// gone is when the call stopped waiting, as the upstream saw it where it did.
+// gone is when the call stopped waiting: as the upstream saw it, if it did.
 func (c Call) gone() time.Duration {
 	if c.Reached {
 		return c.Arrived
@@ -60,8 +60,14 @@ type Rule struct {
 	Permits int
 	Per     time.Duration
 	Guard   time.Duration // what the engine was given
-	Apart   time.Duration // how far apart two calls, and two arrivals, must be for their order to count
-	Queues  bool          // whether the engine promises a turn in the future, so that a return may be early or late
+
+	// Apart is how far apart two calls, and two arrivals, must be for their
+	// order to count.
+	Apart time.Duration
+
+	// Queues says that the engine promises turns in the future, so that a
+	// return may be early or late.
+	Queues bool
 }
 
 // period is how long the guarded quota takes to hand out its permits once.

@@ -22,7 +22,10 @@ func grant(client int, called, arrived int) Call {
 
 // stuck is a call that the end of the run found waiting.
 func stuck(client int, called, end int) Call {
-	return Call{Client: client, Permits: 1, Called: time.Duration(called) * ms, Ended: time.Duration(end) * ms, Outcome: Waiting}
+	return Call{
+		Client: client, Permits: 1, Called: time.Duration(called) * ms, Ended: time.Duration(end) * ms,
+		Outcome: Waiting,
+	}
 }
 
 func TestOvertaking(t *testing.T) {
@@ -98,7 +101,11 @@ func TestOvertakingIsWhatItsDefinitionSays(t *testing.T) {
 func TestWhatWasPromisedIsToldFromWhatTheWayMadeOfIt(t *testing.T) {
 	turn := func(called, slot, arrived int) Call {
 		c := grant(0, called, arrived)
-		c.Turn = &Turn{Sent: time.Duration(called) * ms, Replied: time.Duration(called+1) * ms, Wait: time.Duration(slot-called) * ms}
+		c.Turn = &Turn{
+			Sent:    time.Duration(called) * ms,
+			Replied: time.Duration(called+1) * ms,
+			Wait:    time.Duration(slot-called) * ms,
+		}
 		return c
 	}
 	late := []Call{turn(0, 100, 230), turn(20, 200, 201)}
@@ -146,7 +153,8 @@ func TestJain(t *testing.T) {
 	require.InDelta(t, 1, jain(per(1, 10, 1, 10, 1, 10), Share.perCaller), 1e-9)
 	require.InDelta(t, 1.0/3, jain(per(1, 10, 1, 0, 1, 0), Share.perCaller), 1e-9)
 	require.InDelta(t, 0.9, jain(per(1, 1, 1, 2), Share.perCaller), 1e-9)
-	require.InDelta(t, 1, jain(per(1, 10, 50, 500), Share.perCaller), 1e-9, "what a client got is divided by its callers")
+	require.InDelta(t, 1, jain(per(1, 10, 50, 500), Share.perCaller), 1e-9,
+		"what a client got is divided by its callers")
 	require.InDelta(t, 510.0*510/(2*(100+250_000)), jain(per(1, 10, 50, 500), Share.whole), 1e-9, "or not")
 	require.InDelta(t, 1, jain(per(1, 0, 1, 0), Share.perCaller), 1e-9)
 }
@@ -161,8 +169,10 @@ func TestTheWorstSecondIsOfThoseWhoWantedSomething(t *testing.T) {
 	require.InDelta(t, 1, worst(), 1e-9)
 	require.InDelta(t, 1, worst(even...), 1e-9)
 	require.InDelta(t, 1, worst(append(even, grant(0, 1500, 1600))...), 1e-9, "the others wanted nothing then")
-	require.InDelta(t, 0.5, worst(append(even, grant(0, 1500, 1600), stuck(1, 1550, 1600))...), 1e-9, "one wanted and got nothing")
-	require.InDelta(t, 1, worst(append(even, grant(0, 3500, 3600), stuck(1, 3500, 3900))...), 1e-9, "the last one is no whole second")
+	require.InDelta(t, 0.5, worst(append(even, grant(0, 1500, 1600), stuck(1, 1550, 1600))...), 1e-9,
+		"one wanted and got nothing")
+	require.InDelta(t, 1, worst(append(even, grant(0, 3500, 3600), stuck(1, 3500, 3900))...), 1e-9,
+		"the last one is no whole second")
 }
 
 func TestMaxOverMin(t *testing.T) {
@@ -177,22 +187,27 @@ func TestLongestStarved(t *testing.T) {
 	}
 	require.Equal(t, 300*ms, starved(1, grant(0, 0, 300), grant(0, 0, 500)), "from the call to the first grant")
 	require.Equal(t, 400*ms, starved(1, grant(0, 0, 300), grant(0, 0, 700)), "from grant to grant")
-	require.Equal(t, 100*ms, starved(1, grant(0, 0, 100), grant(0, 5000, 5100)), "a client that does not ask does not starve")
-	require.Equal(t, 900*ms, starved(2, grant(0, 0, 50), grant(0, 60, 110), stuck(1, 100, 1000)), "nor is one fed by another's grants")
+	require.Equal(t, 100*ms, starved(1, grant(0, 0, 100), grant(0, 5000, 5100)),
+		"a client that does not ask does not starve")
+	require.Equal(t, 900*ms, starved(2, grant(0, 0, 50), grant(0, 60, 110), stuck(1, 100, 1000)),
+		"nor is one fed by another's grants")
 	require.Equal(t, 700*ms, starved(1, grant(0, 0, 300), stuck(0, 200, 1000)), "up to the end of the run")
 }
 
 func TestAGapIsATimeInWhichSomebodyWaitedAndNobodyGotAnything(t *testing.T) {
 	require.Zero(t, longestGap(nil))
 	require.Equal(t, 600*ms, longestGap([]Call{grant(0, 0, 50), grant(1, 100, 700), grant(0, 750, 800)}))
-	require.Equal(t, 350*ms, longestGap([]Call{grant(0, 0, 700), grant(1, 100, 350), grant(1, 400, 500)}), "another's grant ends it")
-	require.Equal(t, 100*ms, longestGap([]Call{{Called: 0, Ended: 100 * ms, Outcome: Failed}, grant(0, 150, 200)}), "who fails no longer waits")
+	require.Equal(t, 350*ms, longestGap([]Call{grant(0, 0, 700), grant(1, 100, 350), grant(1, 400, 500)}),
+		"another's grant ends it")
+	require.Equal(t, 100*ms, longestGap([]Call{{Called: 0, Ended: 100 * ms, Outcome: Failed}, grant(0, 150, 200)}),
+		"who fails no longer waits")
 }
 
 func TestUtilization(t *testing.T) {
 	rule := Rule{Permits: 4, Per: time.Second, Guard: 10 * ms}
 	utilized := func(end int, calls ...Call) float64 {
-		used, _ := utilization(Log{Callers: []int{1}, Calls: calls, End: time.Duration(end) * ms}, arrivals(calls), rule)
+		log := Log{Callers: []int{1}, Calls: calls, End: time.Duration(end) * ms}
+		used, _ := utilization(log, arrivals(calls), rule)
 		return used
 	}
 	bursts := func(periods, each, period int) (calls []Call) {
@@ -213,7 +228,8 @@ func TestUtilization(t *testing.T) {
 	require.InDelta(t, 1, utilized(9_800, bursts(10, 4, 1010)...), 1e-9, "wherever the run ends")
 	require.InDelta(t, 0.5, utilized(20_000, append(bursts(10, 4, 2020), stuck(0, 0, 20_000))...), 0.05)
 	require.InDelta(t, 0.75, utilized(10_000, bursts(10, 3, 1010)...), 0.05)
-	require.InDelta(t, 0.5, utilized(21_000, append(bursts(10, 4, 1010), stuck(0, 0, 21_000))...), 0.06, "to fall silent is to waste")
+	require.InDelta(t, 0.5, utilized(21_000, append(bursts(10, 4, 1010), stuck(0, 0, 21_000))...), 0.06,
+		"to fall silent is to waste")
 	require.Zero(t, utilized(10_000))
 	require.InDelta(t, 0, utilized(10_000, grant(0, 0, 10), stuck(0, 0, 10_000)), 1e-3)
 
@@ -227,16 +243,23 @@ func TestUtilization(t *testing.T) {
 		c.Arrived += 20_000 * ms
 		idle = append(idle, c)
 	}
-	require.InDelta(t, 1, utilized(23_000, idle...), 1e-9, "nobody asked in between, and the first quota after it was due at once")
+	require.InDelta(t, 1, utilized(23_000, idle...), 1e-9,
+		"nobody asked in between, and the first quota after it was due at once")
 }
 
 func TestPunctuality(t *testing.T) {
 	call := func(ended, sent, replied, wait int) Call {
 		c := grant(0, 0, ended)
-		c.Turn = &Turn{Sent: time.Duration(sent) * ms, Replied: time.Duration(replied) * ms, Wait: time.Duration(wait) * ms}
+		c.Turn = &Turn{
+			Sent:    time.Duration(sent) * ms,
+			Replied: time.Duration(replied) * ms,
+			Wait:    time.Duration(wait) * ms,
+		}
 		return c
 	}
-	late, early := punctuality([]Call{call(115, 10, 12, 100), call(110, 10, 12, 100), call(109, 10, 12, 100), grant(0, 0, 1)})
+	late, early := punctuality([]Call{
+		call(115, 10, 12, 100), call(110, 10, 12, 100), call(109, 10, 12, 100), grant(0, 0, 1),
+	})
 	require.Equal(t, []time.Duration{3 * ms, -2 * ms, -3 * ms}, late)
 	require.Equal(t, 1, early, "110 may still be right, 109 cannot")
 }
@@ -305,7 +328,9 @@ func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
 	var calls []Call
 	for i := range 10 {
 		c := grant(i%2, 0, i*1000)
-		c.Permits = 1 + 2*(i%2) // the second client asks for three at a time, and its turn is three quarters of a quota
+		// The second client asks for three at a time, and its turn is three
+		// quarters of a quota.
+		c.Permits = 1 + 2*(i%2)
 		calls = append(calls, c)
 	}
 	f := Of(Log{End: 10 * time.Second, Callers: []int{1, 1}, Calls: calls}, rule)

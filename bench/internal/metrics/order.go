@@ -7,9 +7,9 @@ import (
 )
 
 // overtaking counts the pairs in which A called at least apart before B, both
-// waited, and B reached the upstream at least apart before A; most is the
-// largest number of Bs for one A. A call that the end of the run found waiting
-// counts as an A that arrives no sooner than then.
+// waited, and B reached the upstream at least apart before A. The second
+// figure, most, is the largest number of Bs for one A. A call that the end of
+// the run found waiting counts as an A that arrives no sooner than then.
 //
 // Waiting is being held up for at least apart. A always was, or B could not
 // have been so far ahead of it.
@@ -50,9 +50,9 @@ func overtaking(calls []Call, apart time.Duration) (pairs, most int) {
 }
 
 // promisedOvertaking counts the pairs that are in the wrong order by the
-// questions and their answers: as if everybody had asked the moment it called,
-// and had reached the upstream the moment that its turn came. What overtaking
-// counts beyond them is the work of delays on the way.
+// questions and their answers. It takes everybody to have asked when it called,
+// and to have reached the upstream when its turn came. What overtaking counts
+// beyond them is the work of delays on the way.
 func promisedOvertaking(calls []Call, apart time.Duration) int {
 	var promised []Call
 	for _, c := range calls {

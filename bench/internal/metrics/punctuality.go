@@ -39,9 +39,9 @@ func waits(calls []Call) (d []time.Duration) {
 }
 
 // punctuality holds each return against its turn. The turn lies the granted
-// wait after the script ran, which was some time between sending the question
-// and having the reply: a return before sent + wait is early beyond doubt, and
-// lateness is counted from replied + wait.
+// wait after the script ran. The script ran some time between sending the
+// question and having the reply. So a return before sent + wait is early beyond
+// doubt, and lateness is counted from replied + wait.
 func punctuality(calls []Call) (late []time.Duration, early int) {
 	for _, c := range calls {
 		if c.Outcome != Granted || c.Turn == nil {
@@ -56,10 +56,10 @@ func punctuality(calls []Call) (late []time.Duration, early int) {
 }
 
 // spread is how much the delays from slot to arrival differed, at most: the
-// largest they can have been less the smallest, with the slot between sent +
-// wait and replied + wait. A guard over it is enough. The second figure leaves
-// out the largest delays, one in a thousand but at least one: where it is far
-// lower, the machine had the hiccups. Both are nil where no turn is known.
+// largest they can have been less the smallest. The slot lies between sent +
+// wait and replied + wait. A guard over the spread is enough. The second figure
+// leaves out the largest delays, one in a thousand but at least one. If it is
+// far lower, the machine had the hiccups. Both are nil if no turn is known.
 func spread(arrived []Call) (all, most *float64) {
 	var largest []time.Duration
 	smallest := time.Duration(math.MaxInt64)

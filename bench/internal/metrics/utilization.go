@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// utilization is how full the guarded quota's window was on average, from the
-// first grant + Per on and while somebody was waiting: the permits of the last
-// period over those that the quota has. A strict limiter that lets everybody
-// through as soon as it may comes to 1, whether it hands out its quota one by
-// one or in one go. To wait is to be held up for Apart, so the time that it
-// takes to ask does not count.
+// utilization is how full the guarded quota's window was on average: the
+// permits of the last period over those that the quota has. It counts from the
+// first grant + Per on, and while somebody was waiting. A strict limiter that
+// lets everybody through as soon as it may comes to 1. It may hand out its
+// quota one by one or in one go. To wait is to be held up for Apart, so the
+// time that it takes to ask does not count.
 //
-// The second figure is how many permits that comes to which were allowed and
-// not used. A permit is lost when a whole period passes without it.
+// The second figure is how many permits were allowed and not used. A permit is
+// lost when a whole period passes without it.
 func utilization(log Log, arrived []Call, rule Rule) (used, unused float64) {
 	if len(arrived) == 0 {
 		return 0, 0

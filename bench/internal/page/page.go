@@ -32,7 +32,8 @@ type Scenario struct {
 var source string
 
 var layout = template.Must(template.New("page").Funcs(template.FuncMap{
-	"inline": func(d picture.Drawing) template.HTML { return template.HTML(d.Inline()) }, // picture escapes what it did not draw
+	// Package picture escapes the text that it did not write itself.
+	"inline": func(d picture.Drawing) template.HTML { return template.HTML(d.Inline()) },
 }).Parse(source))
 
 // In makes a page in a directory, which it makes if it is not there.

@@ -17,7 +17,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/report"
 )
 
-// write makes a page of two scenarios, the second a simulation if it is one.
+// write makes a page of two scenarios, simulated or not.
 func write(t *testing.T, command string, simulated bool) (dir, html string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "made", "on the way")
@@ -31,7 +31,9 @@ func write(t *testing.T, command string, simulated bool) (dir, html string) {
 		require.NoError(t, err)
 		require.NoError(t, p.Add(report.Report{
 			Scenario: name, Backend: "embedded", Simulated: simulated, Clients: 1, Callers: 1, Seconds: 2, ApartMS: 10,
-			Engines: []report.Engine{{Name: "fair", Seconds: 2, Figures: metrics.Figures{Grants: 4711}, Faults: []string{"<fault> & all"}}},
+			Engines: []report.Engine{{
+				Name: "fair", Seconds: 2, Figures: metrics.Figures{Grants: 4711}, Faults: []string{"<fault> & all"},
+			}},
 		}, sets))
 	}
 	content, err := os.ReadFile(p.Path())
@@ -61,7 +63,8 @@ func TestThePageHasTheTableAndThePictures(t *testing.T) {
 
 func TestASimulationIsCalledOneWhereverItsFiguresStand(t *testing.T) {
 	_, html := write(t, "go run ./bench -simulate", true)
-	require.GreaterOrEqual(t, strings.Count(html, "imulation"), 1+1+2*(1+2*3), "title, heading; of each scenario the heading and the pictures")
+	require.GreaterOrEqual(t, strings.Count(html, "imulation"), 1+1+2*(1+2*3),
+		"title, heading; of each scenario the heading and the pictures")
 }
 
 func TestADirectoryThatCannotBe(t *testing.T) {

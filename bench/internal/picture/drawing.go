@@ -26,7 +26,8 @@ type Drawing struct {
 const fonts = "'Liberation Sans',Arial,Helvetica,sans-serif"
 
 func render(p *plot.Plot, scope, key string, height vg.Length) (Drawing, error) {
-	d := Drawing{Title: strings.ReplaceAll(p.Title.Text, "\n", ", ") + "; " + scope + "; " + key, width: width, height: height}
+	title := strings.ReplaceAll(p.Title.Text, "\n", ", ") + "; " + scope + "; " + key
+	d := Drawing{Title: title, width: width, height: height}
 	canvas := vgsvg.New(d.width, d.height)
 	compose(draw.New(canvas), p, scope, key)
 	var out bytes.Buffer
@@ -55,6 +56,7 @@ func (d Drawing) File() string {
 }
 
 func (d Drawing) svg(paper string) string {
-	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>%s</title>\n%s%s</svg>\n",
+	return fmt.Sprintf("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "+
+		"viewBox=\"0 0 %.0f %.0f\" role=\"img\">\n<title>%s</title>\n%s%s</svg>\n",
 		d.width, d.height, d.width, d.height, html.EscapeString(d.Title), paper, d.shapes)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 )
 
-// overtaking knows from when on a call was kept waiting by others that had
-// called later: in the sense in which the figures count inversions, so that a
-// run without inversions has none of it.
+// overtaking knows from when on later calls kept a call waiting. It goes by the
+// rule by which the figures count inversions. So a run without inversions has
+// no overtaking.
 type overtaking struct {
 	apart  time.Duration
 	called []time.Duration // by those who waited, ascending
@@ -36,8 +36,8 @@ func newOvertaking(log metrics.Log, apart time.Duration) overtaking {
 	return o
 }
 
-// since is when the first that called later went ahead of the call; the call's
-// end if nobody did.
+// since is when the first later call went ahead of the call, or the call's end
+// if none did.
 func (o overtaking) since(c metrics.Call) time.Duration {
 	i, _ := slices.BinarySearch(o.called, c.Called+o.apart)
 	if i == len(o.called) || o.first[i] > end(c)-o.apart {

@@ -35,7 +35,9 @@ func runOf(name string, clients int, calls ...metrics.Call) Run {
 	for i := range callers {
 		callers[i] = 1
 	}
-	return Run{Engine: name, Caption: "figures", Log: metrics.Log{Begin: time.Second, End: 11 * time.Second, Callers: callers, Calls: calls}}
+	return Run{Engine: name, Caption: "figures", Log: metrics.Log{
+		Begin: time.Second, End: 11 * time.Second, Callers: callers, Calls: calls,
+	}}
 }
 
 // stroke is a line of the SVG.
@@ -123,7 +125,8 @@ func TestAllEnginesAreDrawnToOneScale(t *testing.T) {
 	require.Equal(t, barsIn(t, sets[0].Waits, 0)[0], barsIn(t, sets[1].Waits, 0)[0])
 
 	one, other := barsIn(t, sets[0].Shares, 0)[0], barsIn(t, sets[1].Shares, 0)[0]
-	require.InDelta(t, 3*(one.top-one.bottom), other.top-other.bottom, 0.1, "a caller of the other got three times as much")
+	require.InDelta(t, 3*(one.top-one.bottom), other.top-other.bottom, 0.1,
+		"a caller of the other got three times as much")
 }
 
 func TestCallsMadeTogetherHaveNoOrder(t *testing.T) {
@@ -209,5 +212,6 @@ func TestTheTimeAfterBeingPassedIsRed(t *testing.T) {
 	}
 	bar := barsIn(t, sets[1].Waits, 0)[0]
 	whole := barsIn(t, sets[2].Waits, 0)[0]
-	require.InDelta(t, (whole.to-whole.from)*2/3, bar.to-bar.from, 0.1, "the client's colour ends where the other went ahead")
+	require.InDelta(t, (whole.to-whole.from)*2/3, bar.to-bar.from, 0.1,
+		"the client's colour ends where the other went ahead")
 }

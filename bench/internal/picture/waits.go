@@ -26,7 +26,9 @@ func waits(run Run, p part, which int) (Drawing, error) {
 	frame.Y.Min, frame.Y.Max = -1, float64(max(1, p.rows()))
 	frame.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
 	frame.Y.Tick.Marker = plot.ConstantTicks(nil)
-	frame.Add(bars{calls: p.bars[which], zero: run.Log.Begin + p.from, x: x, overtaking: newOvertaking(run.Log, p.apart)})
+	frame.Add(bars{
+		calls: p.bars[which], zero: run.Log.Begin + p.from, x: x, overtaking: newOvertaking(run.Log, p.apart),
+	})
 	return render(frame, p.scope(), "colour: client; red: passed by a later call", tall)
 }
 

@@ -31,7 +31,8 @@ func TestAGoalIsMetOrSaysByHowMuchItWasMissed(t *testing.T) {
 		r.Figures.PromisedInversions = &promised
 	})
 	require.False(t, missed.Goal.Met)
-	require.Contains(t, missed.Outcome(), "missed by 2 early and 3 inversions (1 in the answers that it gave, the others on the way) and 4 upstream 429s")
+	require.Contains(t, missed.Outcome(), "missed by 2 early and "+
+		"3 inversions (1 in the answers that it gave, the others on the way) and 4 upstream 429s")
 }
 
 func TestAGuardThatIsTooSmallExcusesTheUpstreams429s(t *testing.T) {

@@ -28,7 +28,8 @@ func (r Report) About() string { return r.about }
 func (r Report) Facts() []string {
 	facts := []string{
 		r.people(), r.Backend, fmt.Sprintf("quota %d per %s", r.Quota.Permits, short(r.Quota.PerMS)),
-		fmt.Sprintf("guard %s", short(r.Quota.GuardMS)), fmt.Sprintf("%.0f s on each engine", r.Seconds), fmt.Sprintf("seed %d", r.Seed),
+		fmt.Sprintf("guard %s", short(r.Quota.GuardMS)), fmt.Sprintf("%.0f s on each engine", r.Seconds),
+		fmt.Sprintf("seed %d", r.Seed),
 		fmt.Sprintf("order counts from %s apart", short(r.ApartMS)),
 	}
 	if r.Quota.Burst > 0 {

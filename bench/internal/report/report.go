@@ -10,23 +10,29 @@ import (
 // Report is one scenario over all engines. It is the JSON that the program
 // writes.
 type Report struct {
-	Scenario  string   `json:"scenario"`
-	Backend   string   `json:"backend"`
-	Simulated bool     `json:"simulated"`
-	Seed      uint64   `json:"seed"`
-	Quota     Quota    `json:"quota"`
-	Clients   int      `json:"clients"`
-	Callers   int      `json:"callers"`
-	Seconds   float64  `json:"seconds"`  // asked for
-	ApartMS   float64  `json:"apart_ms"` // how far apart calls and arrivals must be for their order to count
-	Engines   []Engine `json:"engines"`
-	Goal      *Goal    `json:"goal"` // null: the scenario has none, or the engine that it is for was not measured
+	Scenario  string  `json:"scenario"`
+	Backend   string  `json:"backend"`
+	Simulated bool    `json:"simulated"`
+	Seed      uint64  `json:"seed"`
+	Quota     Quota   `json:"quota"`
+	Clients   int     `json:"clients"`
+	Callers   int     `json:"callers"`
+	Seconds   float64 `json:"seconds"` // asked for
+
+	// ApartMS is how far apart calls and arrivals must be for their order to
+	// count.
+	ApartMS float64  `json:"apart_ms"`
+	Engines []Engine `json:"engines"`
+
+	// Goal is null if the scenario has no goal, or if the engine that the goal
+	// is for was not measured.
+	Goal *Goal `json:"goal"`
 
 	about string
 	shows string // what there is to see where there is no goal
 }
 
-// Quota is what was asked for; what an engine could be given stands with the
+// Quota is what was asked for. What an engine could be given stands with the
 // engine.
 type Quota struct {
 	Permits int     `json:"permits"`
@@ -67,7 +73,8 @@ func Of(results []*trial.Result) Report {
 		r.Engines = append(r.Engines, Engine{
 			Name: one.Trial.Engine.Name, GuardMS: metrics.Milliseconds(one.Given.Guard), Burst: one.Given.Quota.Burst,
 			Seconds: (one.Log.End - one.Log.Begin).Seconds(),
-			Figures: one.Figures, RedisCallsPerGrant: one.RedisCalls, RedisCallsBy: one.CountedBy, Faults: one.Faults, Incidents: one.Incidents,
+			Figures: one.Figures, RedisCallsPerGrant: one.RedisCalls, RedisCallsBy: one.CountedBy,
+			Faults: one.Faults, Incidents: one.Incidents,
 		})
 	}
 	r.Goal = goalOf(r)

@@ -22,12 +22,15 @@ import (
 // nothing, and starves a client.
 func results() []*trial.Result {
 	asked := load.Load{
-		Quota: load.Quota{Permits: 20, Per: time.Second, Burst: 5}, Guard: 10 * time.Millisecond, Clients: 4, Callers: 1, Duration: 12 * time.Second, Seed: 3,
+		Quota: load.Quota{Permits: 20, Per: time.Second, Burst: 5}, Guard: 10 * time.Millisecond,
+		Clients: 4, Callers: 1, Duration: 12 * time.Second, Seed: 3,
 	}
 	early, ratio, spread, wide := 0, 1.25, 14.5, 20.5
 	result := func(e engines.Engine, figures metrics.Figures) *trial.Result {
 		return &trial.Result{
-			Trial: trial.Trial{Scenario: scenario.All[0], Engine: e, Load: asked, Backend: &backend.Backend{Name: "embedded"}},
+			Trial: trial.Trial{
+				Scenario: scenario.All[0], Engine: e, Load: asked, Backend: &backend.Backend{Name: "embedded"},
+			},
 			Given: e.Given(asked), Log: metrics.Log{Begin: time.Second, End: 13 * time.Second},
 			Figures: figures, RedisCalls: 0.5, CountedBy: "clients",
 		}
@@ -36,7 +39,9 @@ func results() []*trial.Result {
 		Grants: 200, MaxInWindow: 20, Utilization: 0.999, Jain: 1, ShareMaxOverMin: &ratio, Early: &early,
 		LatenessMS: &metrics.Quantiles{P50: 0.6, P99: 1.2, Max: 2}, SpreadMS: &spread, SpreadP999MS: &spread,
 	})
-	other := result(engines.Engine{Name: "polling"}, metrics.Figures{Grants: 190, Inversions: 77, UpstreamRejections: 4, SpreadMS: &wide})
+	other := result(engines.Engine{Name: "polling"}, metrics.Figures{
+		Grants: 190, Inversions: 77, UpstreamRejections: 4, SpreadMS: &wide,
+	})
 	other.Faults = []string{"client 3 died"}
 	other.Log.End = 8 * time.Second
 	return []*trial.Result{one, other}
@@ -61,7 +66,8 @@ func TestTable(t *testing.T) {
 	require.Equal(t, []string{"0", "4"}, line("upstream 429s")[:2])
 	require.Equal(t, []string{"1.25", "one", "got", "0"}, line("best / worst")[:4])
 	require.Equal(t, []string{"0", "-"}, line("early")[:2], "an engine that promises no turn breaks none")
-	require.Contains(t, table, "queueing: delays spread over 14.5 ms, more than the guard; -guard 18ms would cover them\n")
+	require.Contains(t, table,
+		"queueing: delays spread over 14.5 ms, more than the guard; -guard 18ms would cover them\n")
 	require.Contains(t, table, "polling: delays spread over 20.5 ms, so some of its inversions may be this machine's\n")
 	require.NotContains(t, table, "queueing: delays spread over 14.5 ms, so")
 	require.Contains(t, table, "polling: ended after 7.0 of 12 s")

@@ -21,7 +21,8 @@ func Summary(w io.Writer, reports []Report) error {
 		name := r.Scenario
 		for _, e := range r.Engines {
 			fmt.Fprintln(table, strings.Join([]string{
-				name, e.Name, strconv.Itoa(e.Inversions), strconv.Itoa(e.MaxOvertake), strconv.Itoa(e.UpstreamRejections),
+				name, e.Name,
+				strconv.Itoa(e.Inversions), strconv.Itoa(e.MaxOvertake), strconv.Itoa(e.UpstreamRejections),
 				percent(e.Utilization), short(e.LongestStarvedMS), early(e), r.verdict(e),
 			}, "\t"))
 			name = ""

@@ -25,31 +25,58 @@ func (r Report) rows() []row {
 	}
 	return r.telling([]row{
 		{"grants", count(func(e Engine) int { return e.Grants }), "calls that got their turn"},
-		{"refused", rare(func(e Engine) int { return e.Refused }), "calls whose turn would have come after their deadline"},
+		{
+			"refused", rare(func(e Engine) int { return e.Refused }),
+			"calls whose turn would have come after their deadline",
+		},
 		{"gave up", rare(func(e Engine) int { return e.Left }), "calls that did not want to wait any longer"},
 		{"failed", rare(func(e Engine) int { return e.Failed }), "calls that got an error"},
-		{"inversions", count(func(e Engine) int { return e.Inversions }), fmt.Sprintf("pairs served in the wrong order by %v or more", short(r.ApartMS))},
+		{
+			"inversions", count(func(e Engine) int { return e.Inversions }),
+			fmt.Sprintf("pairs served in the wrong order by %v or more", short(r.ApartMS)),
+		},
 		{"max overtake", count(func(e Engine) int { return e.MaxOvertake }), "most calls that passed a single one"},
-		{"upstream 429s", count(func(e Engine) int { return e.UpstreamRejections }), "calls the upstream turned away: the quota was broken"},
-		{"max in window", count(func(e Engine) int { return e.MaxInWindow }), fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits)},
+		{
+			"upstream 429s", count(func(e Engine) int { return e.UpstreamRejections }),
+			"calls the upstream turned away: the quota was broken",
+		},
+		{
+			"max in window", count(func(e Engine) int { return e.MaxInWindow }),
+			fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits),
+		},
 		{"utilization", func(e Engine) string { return percent(e.Utilization) }, "of what quota and guard allow"},
-		{"unused", r.inTrouble(func(e Engine) string { return fmt.Sprintf("%.0f", e.UnusedPermits) }), "permits that it might have granted"},
+		{
+			"unused", r.inTrouble(func(e Engine) string { return fmt.Sprintf("%.0f", e.UnusedPermits) }),
+			"permits that it might have granted",
+		},
 		{"guard", func(e Engine) string { return short(e.GuardMS) }, "that the engine was given"},
-		{"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) }, "of the clients' shares a caller; 1 is equal"},
+		{
+			"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) },
+			"of the clients' shares a caller; 1 is equal",
+		},
 		{"best / worst", ratio, "client's share"},
-		{"starved", func(e Engine) string { return short(e.LongestStarvedMS) }, "longest that a waiting client got nothing"},
-		{"longest gap", r.inTrouble(func(e Engine) string { return short(e.LongestGapMS) }), "in which somebody waited and nobody got anything"},
+		{
+			"starved", func(e Engine) string { return short(e.LongestStarvedMS) },
+			"longest that a waiting client got nothing",
+		},
+		{
+			"longest gap", r.inTrouble(func(e Engine) string { return short(e.LongestGapMS) }),
+			"in which somebody waited and nobody got anything",
+		},
 		{"wait p50", func(e Engine) string { return short(e.WaitMS.P50) }, "from call to turn"},
 		{"wait p99", func(e Engine) string { return short(e.WaitMS.P99) }, ""},
 		{"wait max", func(e Engine) string { return short(e.WaitMS.Max) }, ""},
 		{"early", early, "turns taken before their time"},
 		{"late p50 / p99", late, "after their time"},
-		{"Redis calls", func(e Engine) string { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) }, "a grant" + r.countedBy()},
+		{
+			"Redis calls", func(e Engine) string { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) },
+			"a grant" + r.countedBy(),
+		},
 		{"delay spread", spread, "from slot to arrival, without the worst 0.1 % / all"},
 	})
 }
 
-// rare is the cell of a row that is left out where it says 0 of every engine.
+// rare is the cell of a row that is left out if every engine has 0.
 func rare(n func(Engine) int) func(Engine) string {
 	return func(e Engine) string {
 		if n(e) == 0 {
@@ -111,7 +138,7 @@ func (r Report) Table(w io.Writer) error {
 	return nil
 }
 
-// kind says of figures that were not measured that they were not.
+// kind marks figures that were simulated, not measured.
 func (r Report) kind() string {
 	if r.Simulated {
 		return "SIMULATION in virtual time · "
@@ -122,7 +149,8 @@ func (r Report) kind() string {
 // remarks are what the figures of an engine call for.
 func (r Report) remarks(e Engine) (remarks []string) {
 	if e.Seconds < r.Seconds-0.5 {
-		remarks = append(remarks, fmt.Sprintf("ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds))
+		remarks = append(remarks, fmt.Sprintf(
+			"ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds))
 	}
 	for _, incident := range e.Incidents {
 		remarks = append(remarks, fmt.Sprintf("%s after %.1f s", incident.What, incident.AtMS/1000))
@@ -139,20 +167,25 @@ func (r Report) remarks(e Engine) (remarks []string) {
 	switch {
 	case e.Inversions == 0:
 	case e.PromisedInversions != nil:
-		remarks = append(remarks, fmt.Sprintf("%d of its inversions are in the answers that it gave, the others came about on the way", *e.PromisedInversions))
+		remarks = append(remarks, fmt.Sprintf(
+			"%d of its inversions are in the answers that it gave, the others came about on the way",
+			*e.PromisedInversions))
 	case e.SpreadMS != nil && *e.SpreadMS > r.ApartMS:
-		remarks = append(remarks, fmt.Sprintf("delays spread over %s, so some of its inversions may be this machine's", short(*e.SpreadMS)))
+		remarks = append(remarks, fmt.Sprintf(
+			"delays spread over %s, so some of its inversions may be this machine's", short(*e.SpreadMS)))
 	}
 	return append(remarks, e.Faults...)
 }
 
-// uncovered says what to do about a guard that the delays were not under.
+// uncovered says what to do if the delays were over the guard.
 func uncovered(e Engine) string {
 	if e.SpreadP999MS != nil && *e.SpreadP999MS <= e.GuardMS {
-		return fmt.Sprintf("a hiccup of %s was more than the guard, which covered all other delays (%s)", short(*e.SpreadMS), short(*e.SpreadP999MS))
+		return fmt.Sprintf("a hiccup of %s was more than the guard, which covered all other delays (%s)",
+			short(*e.SpreadMS), short(*e.SpreadP999MS))
 	}
 	guard := time.Duration(math.Ceil(*e.SpreadMS*1.2)) * time.Millisecond
-	return fmt.Sprintf("delays spread over %s, more than the guard; -guard %v would cover them", short(*e.SpreadMS), guard)
+	return fmt.Sprintf("delays spread over %s, more than the guard; -guard %v would cover them",
+		short(*e.SpreadMS), guard)
 }
 
 // Outcome is the goal in words: what it is and whether it was met, or what

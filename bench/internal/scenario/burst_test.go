@@ -18,7 +18,8 @@ func TestABurstIsAWholeNumberOfQuotasAndLeavesNobodyOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := load.Load{
-				Quota: load.Quota{Permits: c.permits, Per: time.Second}, Guard: 10 * time.Millisecond, Clients: c.clients, Callers: c.callers,
+				Quota: load.Quota{Permits: c.permits, Per: time.Second}, Guard: 10 * time.Millisecond,
+				Clients: c.clients, Callers: c.callers,
 			}
 			total := 0
 			for caller := range c.clients * c.callers {

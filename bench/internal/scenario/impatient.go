@@ -14,7 +14,8 @@ var impatient = Scenario{
 	About: "twice the quota is wanted, with deadlines so short that half of the calls are refused",
 	Behave: func(ctx context.Context, me Caller) {
 		pace(ctx, me, impatientLoad, func() {
-			// A deadline of the call's own, which the end of the run is not.
+			// The call has a deadline of its own, apart from the end of the
+			// run.
 			patient, cancel := context.WithTimeout(ctx, part(me.Load.Period(), impatientPatience))
 			defer cancel()
 			me.Call(patient, 1)

@@ -24,8 +24,8 @@ type Stage interface {
 	RestartRedis(ctx context.Context, away time.Duration) error
 }
 
-// Breaks reports whether calls may fail in the scenario, and clients end,
-// without anything being wrong with the measurement.
+// Breaks reports whether calls may fail and clients may end in the scenario,
+// although nothing is wrong with the measurement.
 func (s Scenario) Breaks() bool { return len(s.Incidents) > 0 }
 
 // lastClient is the one that incidents happen to, so that the first, which

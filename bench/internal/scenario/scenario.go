@@ -20,12 +20,12 @@ type Scenario struct {
 	Load load.Load
 
 	// Shows is what there is to see in a scenario in which nobody can be fair
-	// to everybody. Where it is empty there is a goal: fair lets nobody
-	// overtake, nobody go early, and with a guard over the spread of the delays
-	// the upstream turns nobody away.
+	// to everybody. If it is empty, there is a goal: fair lets nobody overtake
+	// and nobody go early. With a guard over the spread of the delays, the
+	// upstream turns nobody away.
 	Shows string
 
-	// Replies, if not nil, is by how much what Redis answers is held up on its
+	// Replies, if not nil, is how long each answer of Redis is held up on its
 	// way.
 	Replies *Delay
 

@@ -21,7 +21,7 @@ func wire(rng *rand.Rand) time.Duration { return wireLeast + varying(rng, wireMe
 // timer is by how much a timer is late.
 func timer(rng *rand.Rand) time.Duration { return varying(rng, timerMean) }
 
-// none is no delay but that to one's own nanosecond.
+// none is no delay, apart from the wait for the event's own nanosecond.
 func none(*rand.Rand) time.Duration { return 0 }
 
 func varying(rng *rand.Rand, mean time.Duration) time.Duration {

@@ -47,10 +47,12 @@ func (d *desk) visit(c *metrics.Call) {
 		return
 	}
 	c.Reached, c.Arrived = true, d.now()
-	c.Rejected = !d.ledger.Arrive(upstream.Arrival{Client: c.Client, Caller: c.Caller, Seq: c.Seq, Permits: c.Permits, Called: c.Called})
+	c.Rejected = !d.ledger.Arrive(upstream.Arrival{
+		Client: c.Client, Caller: c.Caller, Seq: c.Seq, Permits: c.Permits, Called: c.Called,
+	})
 }
 
-// late is by how much the timer of a caller is late that goes off in d.
+// late is how late the caller's timer for a wait of in goes off.
 func (d *desk) late(caller int, in time.Duration) time.Duration {
 	slot, due := d.instants.slot(d.number, caller, acts), d.now()+in
 	return d.instants.next(due+timer(d.instants.rand(slot)), slot) - due

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// instants hands out moments so that no two events fall into one nanosecond,
-// for what happens within one would happen in any order. Each kind of event
-// that may happen to a caller has a slot of its own among the nanoseconds of a
-// period: 30 µs for 10,000 callers.
+// instants hands out moments so that no two events fall into one nanosecond:
+// within one, they would happen in any order. Each kind of event that may
+// happen to a caller has a slot of its own among the nanoseconds of a period:
+// 30 µs for 10,000 callers.
 //
 // How long something takes follows from the seed, the slot and the moment at
 // which it begins.

@@ -18,15 +18,21 @@ import (
 // input, simulates until that ends or the job is done, and tells on standard
 // output. It does not return.
 //
-// A bubble is only to be had in a test, so this is one: [testing.Main] is kept
-// for programs that are no test binaries and run tests all the same. What it
+// Only a test can have a bubble, so this is a test. [testing.Main] is kept for
+// programs that are not test binaries and run tests all the same. What it
 // prints comes after the last of the news, where nobody listens.
 func Main() {
-	signal.Ignore(os.Interrupt)   // a terminal sends it to everybody; the parent is in charge
-	runtime.GOMAXPROCS(1)         // there is one thing to do at a time, and handing it over costs
-	debug.SetGCPercent(gcPercent) // the stacks of ten thousand callers are much to look through, and nothing to free
+	signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
+	runtime.GOMAXPROCS(1)       // there is one thing to do at a time, and handing it over costs
+
+	// The stacks of ten thousand callers are much to look through, and there is
+	// nothing to free.
+	debug.SetGCPercent(gcPercent)
+
 	match := func(string, string) (bool, error) { return true, nil }
-	testing.Main(match, []testing.InternalTest{{Name: "simulation", F: func(t *testing.T) { simulate(t, os.Stdin, os.Stdout) }}}, nil, nil)
+	testing.Main(match, []testing.InternalTest{
+		{Name: "simulation", F: func(t *testing.T) { simulate(t, os.Stdin, os.Stdout) }},
+	}, nil, nil)
 }
 
 func simulate(t *testing.T, orders io.Reader, told io.Writer) {

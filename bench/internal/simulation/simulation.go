@@ -1,10 +1,10 @@
 // Package simulation puts an engine under load in virtual time: the same
 // limiters, engines, scripts and scenarios as a trial, but all clients in one
-// process, in a bubble of testing/synctest, whose clock stands still while
-// anybody works and jumps ahead when all wait. So a day takes minutes, no
-// scheduler is in the way, and ten thousand callers fit. What takes no time
-// there is the work itself, Redis's included: a simulation says who is served
-// when, not how fast.
+// process, in a bubble of testing/synctest. The bubble's clock stands still
+// while anybody works and jumps ahead when all wait. So a day takes minutes, no
+// scheduler is in the way, and ten thousand callers fit. The work itself takes
+// no time there, not even Redis's: a simulation says who is served when, not
+// how fast.
 //
 // A seed leads to the same figures each time. Delays of the network and of
 // timers follow from the seed, and no two events fall into one nanosecond: see
@@ -31,8 +31,8 @@ import (
 // Backend is what stands in the reports for the server under a simulation.
 const Backend = "embedded, simulated"
 
-// ErrReal says that a scenario is about what happens to processes and servers,
-// which a simulation has none of.
+// ErrReal says that a scenario is about what happens to processes and servers.
+// A simulation has neither.
 var ErrReal = errors.New("it needs real processes and a real server: leave -simulate out")
 
 // Simulation is what is to be simulated.
@@ -89,9 +89,11 @@ func (s Simulation) Run(ctx context.Context) (*trial.Result, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("the simulation cannot be started: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = stdin.Close() }) // which it takes as the order to end
+	// The process takes the end of its input as the order to end.
+	stop := context.AfterFunc(ctx, func() { _ = stdin.Close() })
 	defer stop()
-	if err := gob.NewEncoder(stdin).Encode(job{s.Scenario.Name, s.Engine.Name, s.Load}); err != nil && ctx.Err() == nil {
+	err = gob.NewEncoder(stdin).Encode(job{s.Scenario.Name, s.Engine.Name, s.Load})
+	if err != nil && ctx.Err() == nil {
 		return nil, errors.Join(fmt.Errorf("the simulation cannot be told its job: %w", err), end(cmd))
 	}
 	calls, last, err := s.listen(stdout)
@@ -133,12 +135,15 @@ func (s Simulation) listen(stdout io.Reader) (calls []metrics.Call, last done, e
 
 func (s Simulation) result(calls []metrics.Call, last done) *trial.Result {
 	r := &trial.Result{
-		Trial: trial.Trial{Scenario: s.Scenario, Engine: s.Engine, Load: s.Load, Backend: &backend.Backend{Name: Backend}},
+		Trial: trial.Trial{
+			Scenario: s.Scenario, Engine: s.Engine, Load: s.Load, Backend: &backend.Backend{Name: Backend},
+		},
 		Given: s.Engine.Given(s.Load), CountedBy: "clients",
 		Log: metrics.Log{End: last.At, Callers: s.Scenario.CallersOf(s.Load), Calls: calls},
 	}
 	r.Figures = metrics.Of(r.Log, metrics.Rule{
-		Permits: s.Load.Quota.Permits, Per: s.Load.Quota.Per, Guard: r.Given.Guard, Apart: s.Scenario.Apart(), Queues: s.Engine.Queues,
+		Permits: s.Load.Quota.Permits, Per: s.Load.Quota.Per, Guard: r.Given.Guard,
+		Apart: s.Scenario.Apart(), Queues: s.Engine.Queues,
 	})
 	r.RedisCalls = float64(last.RedisCalls) / float64(max(1, r.Figures.Grants))
 	for _, c := range calls {

@@ -51,8 +51,8 @@ func (w wires) back(ctx context.Context) {
 	})
 }
 
-// who is the key under which a ctx knows its caller: the first of those whose
-// question it is.
+// who is the key under which a ctx knows its caller. If a question has several
+// callers, it is the first.
 type who struct{}
 
 func callerOf(ctx context.Context) int {

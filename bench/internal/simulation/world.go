@@ -84,7 +84,8 @@ func (w *world) connect() *redis.Client {
 		Addr:   "127.0.0.1:1", // never dialed; but a name would be looked up, outside the bubble
 		Dialer: func(context.Context, string, string) (net.Conn, error) { return w.server.Dial() },
 
-		Protocol: 2, DisableIdentity: true, ConnMaxIdleTime: -1, PoolSize: 1024, ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		Protocol: 2, DisableIdentity: true, ConnMaxIdleTime: -1, PoolSize: 1024,
+		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 }

@@ -65,9 +65,12 @@ var faults = []fault{
 	{name: "FLUSHALL", weight: 1, loses: true, strike: func(ctx context.Context, b *bed, _ *rand.Rand) error {
 		return b.forget(func() error { return b.server.Client().FlushAll(ctx).Err() })
 	}},
-	{name: "restart without persistence", weight: 1, loses: true, strike: func(_ context.Context, b *bed, _ *rand.Rand) error {
-		return b.forget(func() error { return attempt(b.server.Restart) })
-	}},
+	{
+		name: "restart without persistence", weight: 1, loses: true,
+		strike: func(_ context.Context, b *bed, _ *rand.Rand) error {
+			return b.forget(func() error { return attempt(b.server.Restart) })
+		},
+	},
 }
 
 // forget notes when Redis loses what it holds.

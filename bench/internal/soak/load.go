@@ -29,12 +29,21 @@ var names = []name{
 	{about: "one at a time", quotas: []fairlimit.Quota{fairlimit.Every(15 * time.Millisecond)}, most: 1},
 	{about: "ten at once", quotas: []fairlimit.Quota{{Permits: 10, Per: 100 * time.Millisecond}}, most: 4},
 	{about: "evenly", quotas: []fairlimit.Quota{{Permits: 20, Per: 200 * time.Millisecond, Burst: 3}}, most: 3},
-	{about: "two quotas", quotas: []fairlimit.Quota{{Permits: 8, Per: 100 * time.Millisecond}, {Permits: 50, Per: time.Second}}, most: 3},
-	{about: "with a guard", quotas: []fairlimit.Quota{{Permits: 10, Per: 100 * time.Millisecond}}, guard: 20 * time.Millisecond, most: 2},
+	{
+		about:  "two quotas",
+		quotas: []fairlimit.Quota{{Permits: 8, Per: 100 * time.Millisecond}, {Permits: 50, Per: time.Second}},
+		most:   3,
+	},
+	{
+		about:  "with a guard",
+		quotas: []fairlimit.Quota{{Permits: 10, Per: 100 * time.Millisecond}},
+		guard:  20 * time.Millisecond,
+		most:   2,
+	},
 	{about: "many moments", quotas: []fairlimit.Quota{{Permits: 300, Per: 500 * time.Millisecond}}, most: 5},
 }
 
-// ways are in what the limiters of one name differ.
+// ways are how the limiters of one name differ.
 var ways = []struct {
 	timeout time.Duration // of the client's reads; 0 is go-redis's default
 	options []fairlimit.Option
@@ -177,10 +186,10 @@ func deadlineOf(ctx context.Context) time.Time {
 // overdue is by how much a call may be late to come back.
 const overdue = 50 * time.Millisecond
 
-// bystander does, when a ctx ends, what takes a caller that leaves the longest:
-// it stays for the word that its permits are back, which comes no more, and
-// stands in line for a processor before and after. Where it is late, the
-// machine is busy, and makes callers late as well.
+// bystander does what takes a leaving caller the longest. When a ctx ends, it
+// waits for the word that its permits are back, which never comes. Before and
+// after, it stands in line for a processor. If it is late, the machine is busy
+// and makes callers late as well.
 type bystander struct {
 	over time.Time // zero if there is no end
 	stop func() bool
@@ -246,8 +255,8 @@ func (w *watch) beat(ctx context.Context) {
 	}
 }
 
-// stuck are the calls that were late by too much, the times not counted in
-// which the machine stood still, and by how much the worst was late.
+// stuck returns the calls that were late by too much, and by how much the worst
+// was late. Times in which the machine stood still do not count.
 func (w *watch) stuck() (calls []string, worst time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -258,7 +267,8 @@ func (w *watch) stuck() (calls []string, worst time.Duration) {
 		}
 		worst = max(worst, late)
 		if late > overdue {
-			calls = append(calls, fmt.Sprintf("%s came back %v after its ctx had ended", l.what, late.Round(100*time.Microsecond)))
+			late = late.Round(100 * time.Microsecond)
+			calls = append(calls, fmt.Sprintf("%s came back %v after its ctx had ended", l.what, late))
 		}
 	}
 	return calls, worst

@@ -96,7 +96,8 @@ func (n *notes) giving(limiter int, grants []engine.Grant) {
 		key := grantOf{limiter, g.N, g.ID, g.At}
 		which := n.ahead[key]
 		if len(which) == 0 {
-			n.tally.unexpected = append(n.tally.unexpected, fmt.Sprintf("a turn was given back that was not held: %+v", g))
+			n.tally.unexpected = append(n.tally.unexpected,
+				fmt.Sprintf("a turn was given back that was not held: %+v", g))
 			continue
 		}
 		n.turns[which[0]].unused = true

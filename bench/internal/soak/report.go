@@ -26,17 +26,24 @@ type Report struct {
 	Faults   map[string]int `json:"faults"`
 	Losses   int            `json:"losses_of_data"`
 
-	Windows      int     `json:"windows_exceeded"`            // of slots, without a loss of data in between
-	WindowsLoss  int     `json:"windows_exceeded_after_loss"` // of slots, with one
-	Upstream     int     `json:"upstream_exceeded"`           // of arrivals under a guard, no later than it after their slots
-	UpstreamLate int     `json:"upstream_exceeded_by_delay"`  // of all arrivals, those decided without a loss in between
-	Overtakes    int     `json:"overtakes"`
-	Early        int     `json:"early"`
-	Strangers    int     `json:"let_through_without_a_turn"`
-	Forgotten    int     `json:"turns_neither_used_nor_given_back"`
-	Stuck        int     `json:"stuck"`
-	WorstLateMS  float64 `json:"worst_return_after_ctx_ms"`
-	Goroutines   int     `json:"goroutines_left"`
+	// These two are of slots: Windows without a loss of data in between,
+	// WindowsLoss with one.
+	Windows     int `json:"windows_exceeded"`
+	WindowsLoss int `json:"windows_exceeded_after_loss"`
+
+	// These two are of arrivals whose turns were decided without a loss in
+	// between. Upstream is of those under a guard that came within the guard
+	// after their slots. UpstreamLate is of all.
+	Upstream     int `json:"upstream_exceeded"`
+	UpstreamLate int `json:"upstream_exceeded_by_delay"`
+
+	Overtakes   int     `json:"overtakes"`
+	Early       int     `json:"early"`
+	Strangers   int     `json:"let_through_without_a_turn"`
+	Forgotten   int     `json:"turns_neither_used_nor_given_back"`
+	Stuck       int     `json:"stuck"`
+	WorstLateMS float64 `json:"worst_return_after_ctx_ms"`
+	Goroutines  int     `json:"goroutines_left"`
 
 	Open          int `json:"permits_left_open"`         // at most lost: their answer was
 	Returned      int `json:"permits_given_back"`        //
@@ -109,7 +116,8 @@ func (s *soak) judge() Report {
 		if guard == 0 {
 			upstream = 0 // nothing is promised
 		}
-		r.Windows, r.Upstream, r.Overtakes, r.Early = r.Windows+windows, r.Upstream+upstream, r.Overtakes+over, r.Early+soon
+		r.Windows, r.Upstream = r.Windows+windows, r.Upstream+upstream
+		r.Overtakes, r.Early = r.Overtakes+over, r.Early+soon
 		r.Strangers, r.Forgotten = r.Strangers+strangers, r.Forgotten+forgotten
 		broken(windows, "windows exceeded without a loss of data")
 		broken(upstream, "windows exceeded at the upstream, nobody later than the guard")
@@ -141,7 +149,8 @@ func (r Report) Table(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what string, value any, about string) { fmt.Fprintf(table, "%s\t%v\t%s\n", what, value, about) }
 	line("load", fmt.Sprintf("%.0f calls/s", float64(r.Calls)/max(r.Seconds, 1)), fmt.Sprintf(
-		"%d names, %d limiters with a client each, %d callers, %.0f s, seed %d", r.Names, r.Limiters, r.Callers, r.Seconds, r.Seed))
+		"%d names, %d limiters with a client each, %d callers, %.0f s, seed %d",
+		r.Names, r.Limiters, r.Callers, r.Seconds, r.Seed))
 	line("permits let through", r.Permits, "")
 	fmt.Fprintln(table, "\t\t")
 	for _, f := range faults {
@@ -160,16 +169,21 @@ func (r Report) Table(w io.Writer) error {
 	line("early", r.Early, "goal 0")
 	line("without a turn", r.Strangers, "callers, goal 0")
 	line("forgotten turns", r.Forgotten, "neither used nor given back, goal 0")
-	line("stuck calls", r.Stuck, fmt.Sprintf("more than %v after their ctx, goal 0; the worst that was looked at %.1f ms", overdue, r.WorstLateMS))
+	line("stuck calls", r.Stuck, fmt.Sprintf(
+		"more than %v after their ctx, goal 0; the worst that was looked at %.1f ms", overdue, r.WorstLateMS))
 	line("goroutines left", r.Goroutines, "of the library, goal 0")
 	fmt.Fprintln(table, "\t\t")
 	line("permits given back", r.Returned, "")
 	line("permits lost, at most", r.Open+r.ReturnsOpen+r.ReturnsFailed, fmt.Sprintf(
-		"%d whose answer was lost, %d whose return's was, %d whose return did not reach Redis", r.Open, r.ReturnsOpen, r.ReturnsFailed))
+		"%d whose answer was lost, %d whose return's was, %d whose return did not reach Redis",
+		r.Open, r.ReturnsOpen, r.ReturnsFailed))
 	fmt.Fprintln(table, "\t\t")
-	kinds := slices.SortedFunc(maps.Keys(r.Outcomes), func(a, b string) int { return cmp.Compare(r.Outcomes[b], r.Outcomes[a]) })
+	kinds := slices.SortedFunc(maps.Keys(r.Outcomes), func(a, b string) int {
+		return cmp.Compare(r.Outcomes[b], r.Outcomes[a])
+	})
 	for _, kind := range kinds {
-		line(kind, r.Outcomes[kind], fmt.Sprintf("%.1f %% of the calls", 100*float64(r.Outcomes[kind])/float64(r.Calls)))
+		part := 100 * float64(r.Outcomes[kind]) / float64(r.Calls)
+		line(kind, r.Outcomes[kind], fmt.Sprintf("%.1f %% of the calls", part))
 	}
 	if err := table.Flush(); err != nil {
 		return err

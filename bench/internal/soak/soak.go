@@ -36,8 +36,8 @@ type Run struct {
 	wrap func(engine.Engine) engine.Engine // puts an engine in place of the one of package fair
 }
 
-// homecoming is how long callers have to come home after the end, and limiters
-// to let somebody through once nothing is broken any more.
+// homecoming is how long callers have to come home after the end. Limiters have
+// as long to let somebody through once nothing is broken any more.
 const homecoming = 20 * time.Second
 
 // soak is a run under way.
@@ -104,7 +104,8 @@ func (s *soak) run(ctx context.Context) error {
 	for i, l := range s.limiters {
 		for j := range callers {
 			c := &caller{
-				limiter: l, number: i % len(ways), most: names[i/len(ways)].most, notes: s.notes[i/len(ways)], watch: &s.watch,
+				limiter: l, number: i % len(ways), most: names[i/len(ways)].most,
+				notes: s.notes[i/len(ways)], watch: &s.watch,
 				rng: rand.New(rand.NewPCG(s.Seed, uint64(1+i*callers+j))),
 			}
 			calling.Go(func() { c.run(ctx) })
@@ -181,7 +182,8 @@ func (s *soak) recover(r *Report) {
 			err = l.Wait(ctx)
 		}
 		if err != nil {
-			r.Broken = append(r.Broken, fmt.Sprintf("%s: limiter %d does not recover: %v", names[i/len(ways)].about, i%len(ways), err))
+			r.Broken = append(r.Broken, fmt.Sprintf(
+				"%s: limiter %d does not recover: %v", names[i/len(ways)].about, i%len(ways), err))
 		}
 	}
 }

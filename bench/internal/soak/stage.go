@@ -9,8 +9,8 @@ import (
 )
 
 // stage stands where package redistest expects a test, so that a program can
-// have its servers and proxies. What it has not, a nil TB, nobody there asks
-// for outside of a test.
+// have its servers and proxies. Its TB is nil. Outside of a test, redistest
+// calls only the methods that stage has.
 type stage struct {
 	testing.TB
 	ctx  context.Context

@@ -29,7 +29,8 @@ func allocations(ctx context.Context, b *bed) ([]Figure, error) {
 			}
 		}
 		figure := Figure{What: fmt.Sprintf("allocations a Wait, %d callers", callers), Ours: quantile(of[1], 0.5)}
-		figures = append(figures, figure.besideOne(fmt.Sprintf("a PING by %d goroutines", callers), quantile(of[0], 0.5)).against(oursAtMost(1)))
+		figure = figure.besideOne(fmt.Sprintf("a PING by %d goroutines", callers), quantile(of[0], 0.5))
+		figures = append(figures, figure.against(oursAtMost(1)))
 	}
 	return figures, nil
 }

@@ -25,7 +25,7 @@ type rest struct {
 	CPUKnown    bool
 }
 
-// asleep is what callers cost who wait for their slot, beside goroutines that
+// asleep is what callers that wait for their slot cost, beside goroutines that
 // sleep.
 func asleep(ctx context.Context, b *bed) ([]Figure, error) {
 	j := job{Redis: b.job.Redis, Scale: b.Scale}
@@ -41,8 +41,10 @@ func asleep(ctx context.Context, b *bed) ([]Figure, error) {
 	crowd := grouped(int64(b.Sleepers))
 	beyond := ours.Heap + ours.Stack - timers.Heap - timers.Stack
 	size := Figure{
-		What: fmt.Sprintf("%s callers asleep, beyond a goroutine in time.Sleep", crowd), Unit: "bytes each", Ours: beyond,
-		Note: fmt.Sprintf("%.0f bytes of heap and %.0f of stack each, in time.Sleep %.0f and %.0f", ours.Heap, ours.Stack, timers.Heap, timers.Stack),
+		What: fmt.Sprintf("%s callers asleep, beyond a goroutine in time.Sleep", crowd),
+		Unit: "bytes each", Ours: beyond,
+		Note: fmt.Sprintf("%.0f bytes of heap and %.0f of stack each, in time.Sleep %.0f and %.0f",
+			ours.Heap, ours.Stack, timers.Heap, timers.Stack),
 	}
 	figures := []Figure{size.against(oursAtMost(1024))}
 	if ours.CPUKnown {

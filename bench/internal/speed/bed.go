@@ -153,7 +153,8 @@ func (b *bed) served(ctx context.Context) (s served, err error) {
 	for _, command := range []string{"cmdstat_evalsha", "cmdstat_eval"} {
 		var runs, micros float64
 		if line := stats[command]; line != "" {
-			if _, err := fmt.Sscanf(strings.ReplaceAll(line, ",", " "), "calls=%f usec=%f", &runs, &micros); err != nil {
+			line = strings.ReplaceAll(line, ",", " ")
+			if _, err := fmt.Sscanf(line, "calls=%f usec=%f", &runs, &micros); err != nil {
 				return s, errUncounted
 			}
 		}

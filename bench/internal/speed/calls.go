@@ -26,13 +26,15 @@ func calls(ctx context.Context, b *bed) ([]Figure, error) {
 		return nil, err
 	}
 	engine, _ := engines.Named("redis_rate")
-	peer, err := engine.Open(b.rdb, b.name("peer"), load.Load{Quota: load.Quota{Permits: quota.Permits, Per: quota.Per}}, nil)
+	asked := load.Load{Quota: load.Quota{Permits: quota.Permits, Per: quota.Per}}
+	peer, err := engine.Open(b.rdb, b.name("peer"), asked, nil)
 	if err != nil {
 		return nil, err
 	}
 	asking := func(ctx context.Context) error { _, err := peer.Acquire(ctx, 0, 1); return err }
 
-	all, err := allInTurn(ctx, max(1, b.Rounds/2), b.rush(quota, other.Wait), b.rush(quota, asking), b.rush(quota, ours.Wait))
+	all, err := allInTurn(ctx, max(1, b.Rounds/2),
+		b.rush(quota, other.Wait), b.rush(quota, asking), b.rush(quota, ours.Wait))
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +45,8 @@ func calls(ctx context.Context, b *bed) ([]Figure, error) {
 	}, nil
 }
 
-// rush takes the whole quota and lets the callers come at once, then: so many
-// runs of scripts for each of them.
+// rush takes the whole quota and then lets the callers come at once. It counts
+// the runs of scripts for each of them.
 func (b *bed) rush(quota fairlimit.Quota, wait func(context.Context) error) measure {
 	return func(ctx context.Context) (float64, error) {
 		if err := atOnce(ctx, quota.Permits, wait); err != nil {

@@ -17,7 +17,7 @@ import (
 // that measure.
 const Role = "FAIRLIMIT_BENCH_SPEED"
 
-// grace is how long a process that is to end has for removing what it left in
+// grace is how long a process has, once it is to end, to remove what it left in
 // Redis.
 const grace = 5 * time.Second
 
@@ -95,7 +95,7 @@ func (j job) do(ctx context.Context) (result any, err error) {
 }
 
 // spawn has a process of its own do the job, and decodes its result. When ctx
-// ends the process is told to, and waited for.
+// ends, the process is told to end and is waited for.
 func spawn(ctx context.Context, j job, result any) error {
 	path, err := os.Executable()
 	if err != nil {
@@ -118,7 +118,8 @@ func spawn(ctx context.Context, j job, result any) error {
 	var r report
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		return fmt.Errorf("the process for %s did not do its job: %w", j.Task, errors.Join(told, ended, errors.New(first)))
+		return fmt.Errorf("the process for %s did not do its job: %w",
+			j.Task, errors.Join(told, ended, errors.New(first)))
 	}
 	if r.Failed != "" {
 		return errors.New(r.Failed)

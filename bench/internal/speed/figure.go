@@ -9,9 +9,14 @@ type Figure struct {
 	Yardstick string   `json:"yardstick,omitempty"` // what it is; empty where there is none
 	Known     *float64 `json:"yardstick_value,omitempty"`
 	Ours      float64  `json:"ours"`
-	Ratio     *float64 `json:"ratio,omitempty"` // ours ÷ yardstick: the median of the rounds' ratios, where there were rounds
 
-	Middle *[2]float64 `json:"middle_half,omitempty"` // between these are the ratios of half of the rounds, a quarter being on either side
+	// Ratio is ours ÷ yardstick. Where there were rounds, it is the median of
+	// their ratios.
+	Ratio *float64 `json:"ratio,omitempty"`
+
+	// Middle holds the ratios of half of the rounds; a quarter lies on either
+	// side.
+	Middle *[2]float64 `json:"middle_half,omitempty"`
 
 	Goal *Goal  `json:"goal,omitempty"`
 	Met  *bool  `json:"met,omitempty"`
@@ -23,7 +28,9 @@ type Goal struct {
 	Of    string  `json:"of"`    // "ratio" or "ours"
 	Sense string  `json:"sense"` // "at most" or "at least"
 	Bound float64 `json:"bound"`
-	Mark  float64 `json:"mark,omitempty"` // better than the bound, and worth telling when it is reached
+
+	// Mark is better than the bound, and worth telling when it is reached.
+	Mark float64 `json:"mark,omitempty"`
 }
 
 const (
@@ -68,7 +75,8 @@ func (f Figure) besideOne(yardstick string, known float64) Figure {
 // against holds the figure against a goal. A figure without the ratio that the
 // goal is of misses it.
 func (f Figure) against(g *Goal) Figure {
-	met := g.Of == ofRatio && f.Ratio != nil && g.reached(*f.Ratio, g.Bound) || g.Of == ofOurs && g.reached(f.Ours, g.Bound)
+	met := g.Of == ofRatio && f.Ratio != nil && g.reached(*f.Ratio, g.Bound) ||
+		g.Of == ofOurs && g.reached(f.Ours, g.Bound)
 	f.Goal, f.Met = g, &met
 	return f
 }

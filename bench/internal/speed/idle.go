@@ -10,10 +10,10 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// idle is what limiters cost while nobody calls: new ones, and such as have
-// been used.
+// idle is what limiters cost while nobody calls: new ones, and used ones.
 func idle(ctx context.Context, b *bed) ([]Figure, error) {
-	if err := atOnce(ctx, hands, func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() }); err != nil { // connects
+	connect := func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() }
+	if err := atOnce(ctx, hands, connect); err != nil {
 		return nil, err
 	}
 	prefix := b.name("idle")
@@ -40,7 +40,10 @@ func idle(ctx context.Context, b *bed) ([]Figure, error) {
 
 	all := grouped(int64(b.Limiters))
 	size := func(what string, m runtime.MemStats) Figure {
-		return Figure{What: all + " idle limiters, " + what, Unit: "bytes each", Ours: each64(before.HeapAlloc, m.HeapAlloc, b.Limiters)}
+		return Figure{
+			What: all + " idle limiters, " + what, Unit: "bytes each",
+			Ours: each64(before.HeapAlloc, m.HeapAlloc, b.Limiters),
+		}
 	}
 	threads := Figure{What: all + " idle limiters, goroutines added", Ours: float64(added)}
 	return []Figure{size("new", fresh), size("used once", used), threads.against(oursAtMost(0))}, nil

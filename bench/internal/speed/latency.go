@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// finer is by how much the rounds of a single caller are shorter, and more: the
-// sooner they alternate, the more alike is the machine to both.
+// finer is how many times shorter the rounds of a single caller are. There are
+// finer² times as many. The sooner they alternate, the more equally the machine
+// treats both.
 const finer = 8
 
 const sixtyFour = 64
@@ -90,5 +91,6 @@ func crowd(ctx context.Context, b *bed) ([]Figure, error) {
 		return nil, err
 	}
 	figure := Figure{What: fmt.Sprintf("Wait, %d callers, p99", sixtyFour), Unit: "µs"}
-	return []Figure{figure.beside(fmt.Sprintf("EVALSHA by %d goroutines, p99", sixtyFour), p).against(ratioAtMost(1.5))}, nil
+	yardstick := fmt.Sprintf("EVALSHA by %d goroutines, p99", sixtyFour)
+	return []Figure{figure.beside(yardstick, p).against(ratioAtMost(1.5))}, nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// limiters are as many as there are callers, all of one name, as in so many
-// processes: nobody's questions are combined.
+// limiters has a limiter for each caller, all of one name, as in as many
+// processes. No questions are combined.
 func limiters(ctx context.Context, b *bed) ([]Figure, error) {
 	name := b.name("limiters")
 	var callers []call
@@ -28,8 +28,8 @@ func limiters(ctx context.Context, b *bed) ([]Figure, error) {
 	return []Figure{figure.beside(yardstick, p).against(ratioAtLeast(0.6).andMark(0.8))}, nil
 }
 
-// channels are callers of one limiter beside as many that a goroutine answers
-// at once: what is left is the work of waking so many.
+// channels puts callers of one limiter beside as many that a goroutine answers
+// at once. Those cost only the work of waking so many.
 func channels(ctx context.Context, b *bed) ([]Figure, error) {
 	limiter, err := b.limiter(ample)
 	if err != nil {
@@ -55,8 +55,8 @@ func channels(ctx context.Context, b *bed) ([]Figure, error) {
 	return []Figure{figure.beside(yardstick, p).against(ratioAtLeast(0.8).andMark(0.9))}, nil
 }
 
-// inShortTurns are the rates of both. The sooner they alternate, the more alike
-// is a machine that others use as well to both.
+// inShortTurns are the rates of both. The sooner they alternate, the more
+// equally a machine that others use as well treats both.
 func (b *bed) inShortTurns(ctx context.Context, yardstick, ours []call) (pair, error) {
 	round := b.Round / shorter
 	side := func(callers []call) measure {

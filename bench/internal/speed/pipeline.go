@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// pipelining are clients that hold commands back until a pipeline is full. As
-// many callers as it holds have to call each of them, one as often as another:
-// then there is one command of each caller in every pipeline.
+// pipelining are clients that hold commands back until a pipeline is full. Each
+// needs as many callers as a pipeline holds, and they have to call equally
+// often. Then every pipeline has one command of each caller.
 func (b *bed) pipelining() (lanes [pipelines]*redis.Client) {
 	for i := range lanes {
 		lanes[i] = redis.NewClient(b.rdb.Options()) // it never dials

@@ -56,7 +56,9 @@ func punctual(ctx context.Context, b *bed) ([]Figure, error) {
 		what string
 		at   float64
 	}{{"p50", 0.5}, {"p99", 0.99}, {"max", 1}} {
-		f := Figure{What: "Wait returns after its slot, " + q.what, Unit: "ms", Ours: float64(quantile(ours, q.at)) / 1e3}
+		f := Figure{
+			What: "Wait returns after its slot, " + q.what, Unit: "ms", Ours: float64(quantile(ours, q.at)) / 1e3,
+		}
 		f = f.besideOne("time.Sleep after its time, "+q.what, float64(quantile(timers, q.at))/1e3)
 		if q.what == "p99" {
 			f = f.against(oursAtMost(late))
@@ -70,10 +72,10 @@ func punctual(ctx context.Context, b *bed) ([]Figure, error) {
 	return append(figures, none.against(oursAtMost(0))), nil
 }
 
-// watch notes between which moments the slot of a process's only caller lies:
-// when the question was sent, and when it was answered, and the wait. The
-// caller's goroutine reads them once its call has returned, which is after they
-// were written.
+// watch notes between which moments the slot of a process's only caller lies.
+// It keeps when the question was sent, when it was answered, and the wait. The
+// caller's goroutine reads them after its call has returned; by then they are
+// written.
 type watch struct {
 	earliest, latest time.Time
 	waited           bool

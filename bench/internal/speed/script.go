@@ -44,14 +44,17 @@ func single(ctx context.Context, b *bed) ([]Figure, error) {
 	if err != nil {
 		return nil, err
 	}
-	figure := Figure{What: "script, 1 per interval, short queue", Unit: "µs", Note: fmt.Sprintf("the last one waited %v", last.Wait.Round(interval))}
+	figure := Figure{
+		What: "script, 1 per interval, short queue", Unit: "µs",
+		Note: fmt.Sprintf("the last one waited %v", last.Wait.Round(interval)),
+	}
 	return []Figure{figure.beside(peerName, p).against(ratioAtMost(1.5))}, nil
 }
 
 func nothing() error { return nil }
 
-// pacedRuns is what a run costs the server while so many come a step apart,
-// once things are as prepare leaves them.
+// pacedRuns is what a run costs the server while so many come a step apart.
+// prepare goes before them.
 func (b *bed) pacedRuns(ctx context.Context, runs int, step time.Duration, prepare, run func() error) (float64, error) {
 	if err := prepare(); err != nil {
 		return 0, err
@@ -94,7 +97,8 @@ func spread(ctx context.Context, b *bed) ([]Figure, error) {
 		figure := Figure{What: "script, " + t.what + ", spread", Unit: "µs"}
 		figures = append(figures, figure.beside(peerName, all.pairs(0, i+1)).against(ratioAtMost(2.5)))
 	}
-	same := Figure{What: "script, 10⁶ permits, spread", Unit: "µs"}.beside("the same with 10³ permits, half used", all.pairs(1, 3))
+	same := Figure{What: "script, 10⁶ permits, spread", Unit: "µs"}.
+		beside("the same with 10³ permits, half used", all.pairs(1, 3))
 	return append(figures, same.against(ratioAtMost(1.25))), nil
 }
 
@@ -117,8 +121,8 @@ func (b *bed) spreadRuns(ctx context.Context, t traffic) (float64, error) {
 	}, run)
 }
 
-// batch is what a grant costs in a question for 64 equal requests, of which one
-// comes after the other.
+// batch is what a grant costs in a question for 64 equal requests, one after
+// the other.
 func batch(ctx context.Context, b *bed) ([]Figure, error) {
 	kinds := []struct {
 		what  string
@@ -137,7 +141,10 @@ func batch(ctx context.Context, b *bed) ([]Figure, error) {
 		sides = append(sides, func(ctx context.Context) (float64, error) {
 			return b.pacedRuns(ctx, b.Calls/shorter, 0, nothing, func() error { return peer(ctx, 1) })
 		}, func(ctx context.Context) (float64, error) {
-			micros, err := b.pacedRuns(ctx, b.Calls/shorter, 0, nothing, func() error { _, err := e.take(ctx, ones(sixtyFour)...); return err })
+			micros, err := b.pacedRuns(ctx, b.Calls/shorter, 0, nothing, func() error {
+				_, err := e.take(ctx, ones(sixtyFour)...)
+				return err
+			})
 			return micros / sixtyFour, err
 		})
 	}
@@ -179,14 +186,15 @@ func queue(ctx context.Context, b *bed) ([]Figure, error) {
 		if err != nil {
 			return nil, err
 		}
-		figure := Figure{What: fmt.Sprintf("script, %s turns %s queued", grouped(int64(b.Queue[1])), c.what), Unit: "µs"}
+		what := fmt.Sprintf("script, %s turns %s queued", grouped(int64(b.Queue[1])), c.what)
+		figure := Figure{What: what, Unit: "µs"}
 		figures = append(figures, figure.beside(grouped(int64(b.Queue[0]))+" queued", p).against(ratioAtMost(1.25)))
 	}
 	return figures, nil
 }
 
-// atTheEnd is what a run costs the server at the end of the queue, which is as
-// long afterwards as it was.
+// atTheEnd is what a run costs the server at the end of the queue. It leaves
+// the queue as long as it was.
 func (b *bed) atTheEnd(ctx context.Context, e *asked, permit func() int) (float64, error) {
 	var grants []engine.Grant
 	micros, err := b.perRun(ctx, func() error {

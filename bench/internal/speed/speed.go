@@ -1,7 +1,7 @@
 // Package speed measures how fast the library is on a real Redis. A figure
-// stands beside its yardstick, something that everybody knows the cost of,
-// measured in the same run and in turn with it: what another machine, or a busy
-// one, does to both of them is not in their ratio.
+// stands beside its yardstick, something whose cost everybody knows. Both are
+// measured in the same run and in turn. What another machine, or a busy one,
+// does to both is not in their ratio.
 //
 // Each row is measured in a process of its own, this program started again, so
 // that no row finds what another has left behind.
@@ -53,7 +53,8 @@ func Names() (names []string) {
 }
 
 // ErrNoServer says that there is no redis-server to start.
-var ErrNoServer = errors.New("speed is measured on a real Redis: it needs redis-server in PATH, or one that answers at -redis host:port")
+var ErrNoServer = errors.New("speed is measured on a real Redis: " +
+	"it needs redis-server in PATH, or one that answers at -redis host:port")
 
 // Run is one run of the command.
 type Run struct {
@@ -71,9 +72,8 @@ func (r Run) Check() error {
 	return err
 }
 
-// Measure measures row after row, and returns what it measured them on. A ctx
-// that ends is the end of it, not an error; that is for what cannot be done at
-// all.
+// Measure measures row after row, and returns what it measured them on. It ends
+// when ctx does, without an error. An error is for what cannot be done at all.
 func (r Run) Measure(ctx context.Context) (server string, err error) {
 	chosen, err := r.chosen()
 	if err != nil {

@@ -56,7 +56,8 @@ func TestEveryRowIsMeasured(t *testing.T) {
 	require.Empty(t, got.faults)
 	require.Equal(t, Names(), got.begun)
 	count := map[string]int{
-		"throughput": 3, "alone": 2, "peer-alone": 2, "limiters": 1, "channels": 1, "crowd": 1, "allocations": 2, "script": 1, "busy": 8, "spread": 4, "batch": 2, "queue": 2, "bytes": 1, "calls": 2,
+		"throughput": 3, "alone": 2, "peer-alone": 2, "limiters": 1, "channels": 1, "crowd": 1, "allocations": 2,
+		"script": 1, "busy": 8, "spread": 4, "batch": 2, "queue": 2, "bytes": 1, "calls": 2,
 		"punctual": 4, "asleep": 2, "idle": 3,
 	}
 	for _, row := range Names() {
@@ -139,7 +140,8 @@ func TestBothSidesTakeTurnsAndSoDoesWhoBegins(t *testing.T) {
 	p, err := inTurn(t.Context(), 3, side("yardstick"), side("ours"))
 	require.NoError(t, err)
 	require.Equal(t, []string{"yardstick", "ours", "ours", "yardstick", "yardstick", "ours"}, order)
-	require.Equal(t, pair{yardstick: 4, ours: 12, ratio: 2, middle: [2]float64{1, 3}}, p, "the median of the ratios 2, 3 and 1, not the ratio of the medians")
+	require.Equal(t, pair{yardstick: 4, ours: 12, ratio: 2, middle: [2]float64{1, 3}}, p,
+		"the median of the ratios 2, 3 and 1, not the ratio of the medians")
 }
 
 func TestARoundThatFailsEndsTheRounds(t *testing.T) {
@@ -207,8 +209,12 @@ func TestGoals(t *testing.T) {
 func TestTheTableTellsWhatWasMetAndWhatWasMissed(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, Table(&text, []Figure{
-		Figure{Row: "a", What: "met", Unit: "µs", Note: "of note"}.beside("yardstick", pair{1, 1.06, 1.06, [2]float64{1.02, 1.1}}).against(ratioAtMost(1.2).andMark(1.1)),
-		Figure{Row: "a", What: "missed", Unit: "a second"}.beside("yardstick", pair{50_000, 1_234_567, 12.3, [2]float64{9, 15.04}}).against(ratioAtLeast(15)),
+		Figure{Row: "a", What: "met", Unit: "µs", Note: "of note"}.
+			beside("yardstick", pair{1, 1.06, 1.06, [2]float64{1.02, 1.1}}).
+			against(ratioAtMost(1.2).andMark(1.1)),
+		Figure{Row: "a", What: "missed", Unit: "a second"}.
+			beside("yardstick", pair{50_000, 1_234_567, 12.3, [2]float64{9, 15.04}}).
+			against(ratioAtLeast(15)),
 		Figure{Row: "b", What: "of ours", Unit: "ms", Ours: 0.05}.against(oursAtMost(1.5)),
 		{Row: "b", What: "no goal"},
 	}))

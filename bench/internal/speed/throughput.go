@@ -45,8 +45,10 @@ func throughput(ctx context.Context, b *bed) ([]Figure, error) {
 	}
 	return []Figure{
 		figure(one, fmt.Sprintf("Wait, %d callers, one process", b.Callers), ratioAtLeast(15).andMark(20)),
-		figure(four.pairs(1, 0), fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers/processes), ratioAtLeast(15)),
-		figure(four.pairs(1, 2), fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers), ratioAtLeast(15)),
+		figure(four.pairs(1, 0),
+			fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers/processes), ratioAtLeast(15)),
+		figure(four.pairs(1, 2),
+			fmt.Sprintf("Wait, %d processes × %d callers", processes, b.Callers), ratioAtLeast(15)),
 	}, nil
 }
 
@@ -78,9 +80,14 @@ type part struct {
 	Late bool // it was not ready in time
 }
 
-func (b *bed) attempt(ctx context.Context, name string, callers int, patience time.Duration) (sum float64, late int, err error) {
+func (b *bed) attempt(
+	ctx context.Context, name string, callers int, patience time.Duration,
+) (sum float64, late int, err error) {
 	from := monotime.Now() + patience
-	j := job{Task: taskRate, Redis: b.job.Redis, Scale: b.Scale, Name: name, Callers: callers, From: from, Until: from + b.Round}
+	j := job{
+		Task: taskRate, Redis: b.job.Redis, Scale: b.Scale, Name: name, Callers: callers,
+		From: from, Until: from + b.Round,
+	}
 	var parts [processes]part
 	var errs [processes]error
 	var all sync.WaitGroup

@@ -6,8 +6,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/lag"
 )
 
-// detour opens the way that the clients take to Redis where the scenario holds
-// up what it answers; via is empty where there is none.
+// detour opens the way to Redis that the clients take if the scenario holds up
+// Redis's answers. If the scenario does not, via is empty.
 func (t Trial) detour() (via string, end func(), err error) {
 	if t.Scenario.Replies == nil {
 		return "", func() {}, nil

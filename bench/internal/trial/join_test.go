@@ -23,8 +23,12 @@ func TestTheUpstreamsAccountIsTheOneThatIsBelieved(t *testing.T) {
 		}, end)
 
 	require.Equal(t, []metrics.Call{
-		{Client: 1, Permits: 1, Called: 10, Ended: 15, Outcome: metrics.Granted, Reached: true, Arrived: 17, Rejected: true},
-		{Client: 2, Permits: 3, Called: 12, Ended: 18, Outcome: metrics.Granted, Reached: true, Arrived: 18}, // its process died
+		{
+			Client: 1, Permits: 1, Called: 10, Ended: 15, Outcome: metrics.Granted,
+			Reached: true, Arrived: 17, Rejected: true,
+		},
+		// Its process died.
+		{Client: 2, Permits: 3, Called: 12, Ended: 18, Outcome: metrics.Granted, Reached: true, Arrived: 18},
 		{Client: 1, Seq: 1, Called: 20, Ended: end, Outcome: metrics.Waiting},
 	}, calls)
 }

@@ -122,7 +122,8 @@ func (r *Result) fault(err error) {
 func (t Trial) jobs(callers []int, url, via string) (jobs []wire.Job) {
 	for client, n := range callers {
 		jobs = append(jobs, wire.Job{
-			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Redis: t.Backend.Addr, Via: via, Upstream: url, Name: t.Name,
+			Scenario: t.Scenario.Name, Engine: t.Engine.Name,
+			Redis: t.Backend.Addr, Via: via, Upstream: url, Name: t.Name,
 			Load: t.Load, Client: client, Callers: n,
 		})
 	}
@@ -131,7 +132,8 @@ func (t Trial) jobs(callers []int, url, via string) (jobs []wire.Job) {
 
 func (t Trial) rule(given load.Load) metrics.Rule {
 	return metrics.Rule{
-		Permits: t.Load.Quota.Permits, Per: t.Load.Quota.Per, Guard: given.Guard, Apart: t.Scenario.Apart(), Queues: t.Engine.Queues,
+		Permits: t.Load.Quota.Permits, Per: t.Load.Quota.Per, Guard: given.Guard,
+		Apart: t.Scenario.Apart(), Queues: t.Engine.Queues,
 	}
 }
 
@@ -166,9 +168,9 @@ func firstFailure(calls []metrics.Call, failed int) error {
 	return nil
 }
 
-// join puts the two accounts of each call together: the caller's, and that of
-// the upstream, which is the one that is believed. A call that only the
-// upstream knows of, because its process died, has no other account.
+// join puts the two accounts of each call together: the caller's and the
+// upstream's. The upstream is believed. If a caller's process died, there may
+// only be the upstream's account of its call.
 func join(calls []metrics.Call, arrivals []upstream.Arrival, end time.Duration) []metrics.Call {
 	type key struct{ client, caller, seq int }
 	at := make(map[key]int, len(calls))

@@ -57,7 +57,8 @@ func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 
 	before := monotime.Now()
 	for seq := range 5 {
-		require.NoError(t, visitor.Visit(t.Context(), upstream.Arrival{Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9}))
+		arrival := upstream.Arrival{Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9}
+		require.NoError(t, visitor.Visit(t.Context(), arrival))
 	}
 
 	rejected := 0
@@ -66,7 +67,9 @@ func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 			rejected++
 		}
 		require.GreaterOrEqual(t, a.At, before)
-		require.Equal(t, upstream.Arrival{Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9, At: a.At, Rejected: seq >= 3}, a)
+		require.Equal(t, upstream.Arrival{
+			Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9, At: a.At, Rejected: seq >= 3,
+		}, a)
 	}
 	require.Equal(t, 2, rejected)
 }

@@ -48,7 +48,9 @@ func handler(ledger *Ledger) http.Handler {
 }
 
 func read(q url.Values) (a Arrival, err error) {
-	for name, field := range map[string]*int{"client": &a.Client, "caller": &a.Caller, "seq": &a.Seq, "permits": &a.Permits} {
+	for name, field := range map[string]*int{
+		"client": &a.Client, "caller": &a.Caller, "seq": &a.Seq, "permits": &a.Permits,
+	} {
 		if *field, err = strconv.Atoi(q.Get(name)); err != nil {
 			return a, fmt.Errorf("%s: %w", name, err)
 		}

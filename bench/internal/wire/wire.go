@@ -37,7 +37,9 @@ type News struct {
 	Done   *Done         `json:"done,omitempty"`  // last
 	Failed string        `json:"failed,omitempty"`
 
-	RedisCalls int `json:"redis_calls,omitempty"` // with Call: commands sent so far, in case that nothing more is heard
+	// RedisCalls comes with Call: the commands sent so far, in case nothing
+	// more is heard.
+	RedisCalls int `json:"redis_calls,omitempty"`
 }
 
 // Done is a client's account of itself.
