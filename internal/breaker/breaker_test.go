@@ -229,8 +229,13 @@ func TestAWithdrawnTrialIsTheNextCallers(t *testing.T) {
 
 func TestAFailureOfHalfOpenOpens(t *testing.T) {
 	bubble(t, func(t *testing.T, b *Breaker, r *redis) {
+		opens(b)
+		r.fails(nil)
+		time.Sleep(Interval / 2) // or it would be silent for too long just as the probe is due
 		late := b.Begin(true)
-		halfOpens(t, b, r)
+		time.Sleep(Interval / 2)
+		turnedAway(t, b)
+		require.Equal(t, halfOpen, b.is())
 		late(errBoom)
 		require.Equal(t, open, b.is())
 	})
