@@ -2,7 +2,6 @@ package fairlimit_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // stuck is an engine whose calls wait for the end of the test.
@@ -54,35 +52,4 @@ func TestEveryMethodReturnsAfterFiveSeconds(t *testing.T) {
 			close(e.until)
 		})
 	}
-}
-
-// TestAServerThatStandsStillHoldsNoMethod is the same on a real server, with a
-// client that would wait for ever.
-func TestAServerThatStandsStillHoldsNoMethod(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t)
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
-	defer func() { _ = rdb.Close() }()
-	l := limiter(t, rdb, fairlimit.PerHour(10))
-	r, err := limiter(t, rdb, fairlimit.PerHour(1)).ReserveN(t.Context(), 1)
-	require.NoError(t, err)
-	s.Pause()
-	var all sync.WaitGroup
-	for _, name := range []string{"Status", "Reset"} {
-		all.Go(func() {
-			start := time.Now()
-			assert.ErrorIs(t, calls(l)[name](context.Background()), fairlimit.ErrOutcomeUnknown, name)
-			assert.Less(t, time.Since(start), 6*time.Second, name)
-		})
-	}
-	all.Go(func() {
-		start := time.Now()
-		if r.Delay() > 0 {
-			assert.ErrorIs(t, r.Cancel(context.Background()), fairlimit.ErrOutcomeUnknown)
-		}
-		assert.Less(t, time.Since(start), 6*time.Second, "Cancel")
-	})
-	all.Wait()
-	s.Resume()
-	require.NoError(t, l.Wait(t.Context()), "and goes on")
 }
