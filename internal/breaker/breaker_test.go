@@ -231,7 +231,7 @@ func TestAFailureOfHalfOpenOpens(t *testing.T) {
 	bubble(t, func(t *testing.T, b *Breaker, r *redis) {
 		opens(b)
 		r.fails(nil)
-		time.Sleep(Interval / 2)
+		time.Sleep(Interval / 2) // or it would be silent for too long just as the probe is due
 		late := b.Begin(true)
 		time.Sleep(Interval / 2)
 		turnedAway(t, b)

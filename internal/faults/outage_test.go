@@ -81,6 +81,38 @@ func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 	assert.Contains(t, []int{7, 8}, status(t, l).Available, "the call without an answer consumed once or not at all")
 }
 
+// TestAServerThatStandsStillHoldsNoMethod is about Status, Reset and Cancel, with
+// a client that would wait for ever and a ctx that never ends.
+func TestAServerThatStandsStillHoldsNoMethod(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
+	defer func() { _ = rdb.Close() }()
+	l := limiter(t, rdb, fairlimit.PerHour(10))
+	queued := limiter(t, rdb, fairlimit.PerHour(1))
+	require.NoError(t, queued.Wait(t.Context()))
+	r, err := queued.ReserveN(t.Context(), 1)
+	require.NoError(t, err)
+	bystander := standBy(t)
+	s.Pause()
+	var all sync.WaitGroup
+	for _, name := range []string{"Status", "Reset"} {
+		all.Go(func() {
+			start := time.Now()
+			assert.ErrorIs(t, calls(l)[name](context.Background()), fairlimit.ErrOutcomeUnknown, name)
+			bystander.prompt(t, start, 5*time.Second, name)
+		})
+	}
+	all.Go(func() {
+		start := time.Now()
+		assert.ErrorIs(t, r.Cancel(context.Background()), fairlimit.ErrOutcomeUnknown)
+		bystander.prompt(t, start, 5*time.Second, "Cancel")
+	})
+	all.Wait()
+	s.Resume()
+	require.NoError(t, l.Wait(t.Context()), "and goes on")
+}
+
 func TestAServerThatIsNotThereIsAnErrorAndNeverLeave(t *testing.T) {
 	t.Parallel()
 	rdb := nowhere(t)

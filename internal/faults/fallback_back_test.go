@@ -2,49 +2,16 @@ package faults_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// TestAServerThatStandsStillHoldsNoMethod has a client that would wait for ever,
-// and callers whose ctx never ends.
-func TestAServerThatStandsStillHoldsNoMethod(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t)
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
-	defer func() { _ = rdb.Close() }()
-	l := limiter(t, rdb, fairlimit.PerHour(10))
-	r, err := limiter(t, rdb, fairlimit.PerHour(1)).ReserveN(t.Context(), 1)
-	require.NoError(t, err)
-	s.Pause()
-	var all sync.WaitGroup
-	for _, name := range []string{"Status", "Reset"} {
-		all.Go(func() {
-			start := time.Now()
-			assert.ErrorIs(t, calls(l)[name](context.Background()), fairlimit.ErrOutcomeUnknown, name)
-			assert.Less(t, time.Since(start), 6*time.Second, name)
-		})
-	}
-	all.Go(func() {
-		start := time.Now()
-		if r.Delay() > 0 {
-			assert.ErrorIs(t, r.Cancel(context.Background()), fairlimit.ErrOutcomeUnknown)
-		}
-		assert.Less(t, time.Since(start), 6*time.Second, "Cancel")
-	})
-	all.Wait()
-	s.Resume()
-	require.NoError(t, l.Wait(t.Context()), "and goes on")
-}
 
 // counted is a fallback that counts what it lets through.
 type counted struct{ permits atomic.Int64 }
