@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func (q *Queue) clone() *Queue {
@@ -37,7 +39,7 @@ func (g *played) debt() int64 {
 
 func TestWhenAllLeaveLittleOfTheBacklogStays(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(amount(60, 3000)) {
+	for seed := range uint64(redistest.Long(60, 1500)) {
 		step := 0
 		anyPlan(seed).play(t, func(g *played) {
 			if step++; step%150 > 0 {
@@ -77,7 +79,7 @@ func TestAQueueAtOnePermitPerPerLeavesNothing(t *testing.T) {
 // Beyond what bits can tell, a bucket is several turns, but of a thousand.
 func TestAVeryLongQueueAtOnePermitPerPerLeavesLittle(t *testing.T) {
 	t.Parallel()
-	count := amount(30_000, 300_000)
+	count := redistest.Long(30_000, 300_000)
 	q := NewQueue([]Window{{1, second}})
 	turns := queued(q, beginning, count)
 	for i := 0; i < count; i += 2 {

@@ -4,10 +4,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 const (
@@ -16,14 +17,6 @@ const (
 	day       = 24 * hour
 	beginning = 1_700_000_000_123_456 // 16 digits of microseconds, of which none may get lost
 )
-
-// amount is the short one, or the long one if FAIRLIMIT_LONG is set.
-func amount(short, long int) int {
-	if os.Getenv("FAIRLIMIT_LONG") != "" {
-		return long
-	}
-	return short
-}
 
 func join(quotas ...[]Window) (all []Window) {
 	for _, windows := range quotas {
@@ -125,10 +118,10 @@ func TestASaturatedQueueIsLateOnce(t *testing.T) {
 		for _, load := range []float64{0.98, 1.05, 3} {
 			t.Run(fmt.Sprint(c.windows, load), func(t *testing.T) {
 				t.Parallel()
-				got := late(c.windows, load, 1, amount(10, 100))
+				got := late(c.windows, load, 1, redistest.Long(10, 100))
 				require.GreaterOrEqual(t, got, 0.0, "never early")
 				if c.at10 > 1 {
-					c.at10 *= float64(amount(10, 100)) / 10
+					c.at10 *= float64(redistest.Long(10, 100)) / 10
 				}
 				require.LessOrEqual(t, got, c.at10)
 			})
@@ -138,7 +131,7 @@ func TestASaturatedQueueIsLateOnce(t *testing.T) {
 
 func TestAnyBurstThatDividesPermitsIsLateOnce(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(amount(25, 1000)) {
+	for seed := range uint64(redistest.Long(25, 400)) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		permits := []int{140, 200, 240, 300, 400, 500, 600, 720, 1000, 1200, 2000}[rng.IntN(11)]
 		per := []int64{second, 10 * second, 10*second + 7, 60 * second, hour, 999_983, 127_000}[rng.IntN(7)]
@@ -147,7 +140,7 @@ func TestAnyBurstThatDividesPermitsIsLateOnce(t *testing.T) {
 			burst = 1 + rng.IntN(permits)
 		}
 		load := []float64{0.95, 1, 1.02, 1.05, 1.3, 3}[rng.IntN(6)]
-		got := late(Windows(permits, per, burst), load, seed, amount(8, 40))
+		got := late(Windows(permits, per, burst), load, seed, redistest.Long(8, 40))
 		require.GreaterOrEqual(t, got, 0.0, "never early")
 		require.LessOrEqual(t, got, 1.0, "seed %d: %d per %d µs, burst %d, load %v", seed, permits, per, burst, load)
 	}

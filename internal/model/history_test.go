@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // The histories that the engine must answer as well.
@@ -230,7 +232,7 @@ func (g *played) giveBack(turn Turn) {
 
 func TestAnyPlanIsAnsweredAsTheDefinitionDemands(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(amount(60, 3000)) {
+	for seed := range uint64(redistest.Long(60, 1500)) {
 		anyPlan(seed).play(t, func(g *played) {
 			for _, l := range g.queue.logs {
 				if l.full() {

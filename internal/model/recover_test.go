@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // A state is lost now and then, or is an older one, and whoever was told of the
 // newest turn calls next: all turns ever granted keep every window.
 func TestNoLossExceedsAWindow(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(amount(150, 10_000)) {
+	for seed := range uint64(redistest.Long(150, 5000)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		windows := anyWindows[rng.IntN(len(anyWindows))]
 		q, now, newest := NewQueue(windows), int64(beginning), int64(0)
