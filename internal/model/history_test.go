@@ -174,14 +174,15 @@ func (g *played) come() (permits int) {
 }
 
 // between returns the earliest slot, and the latest that a bounded queue may
-// give instead: a 64th of a length later where it has held more distinct slots
-// within one than a log keeps apart. Where some have left it may be later.
+// give instead where it has held more distinct slots than a log keeps apart: a
+// 64th of a length later, or where some have left, 1 % of the longest backlog
+// if that is more.
 func (g *played) between(n int) (earliest, latest int64) {
 	earliest = g.held.Earliest(g.now, n)
 	latest = earliest
 	for i, w := range g.windows {
 		if !g.apart[i] && g.leaving > 0 {
-			return earliest, math.MaxInt64
+			latest = earliest + max(g.longest/100, Longest(g.windows)/gridMin)
 		} else if !g.apart[i] {
 			latest = max(latest, w.Free(g.held.Held, n)+w.Length/gridMin)
 		}
