@@ -32,6 +32,7 @@ func (q *Queue) Release(now int64, t Turn) bool {
 // if the log has room for them. Else what is behind the tail goes to the
 // histogram, and the rest is cut at the borders of the grid.
 func (l *windowLog) open(now, tail int64) {
+	l.expireRow(now)
 	permits := l.total() - l.base.total
 	if l.spacing() == 0 || permits == int64(len(l.cells)) {
 		return
@@ -57,6 +58,19 @@ func (l *windowLog) open(now, tail int64) {
 		}
 	}
 	l.cells = open
+}
+
+// expireRow drops what has left the window of the oldest row.
+func (l *windowLog) expireRow(now int64) {
+	if l.spacing() == 0 || len(l.cells) == 0 {
+		return
+	}
+	first := l.cells[0].slot - (l.cells[0].total-l.base.total-1)*l.pitch
+	if gone := now - l.Length - first; gone >= 0 {
+		passed := gone/l.pitch + 1
+		l.base = cell{first + (passed-1)*l.pitch, l.base.total + passed}
+		l.behind.counts = nil
+	}
 }
 
 // remove takes permits out of the histogram or of their cell, if they are
