@@ -127,4 +127,5 @@ func (l *windowLog) unfold(tail int64) {
 		l.base = cell{h.end(bucket - 1), l.base.total - n}
 		h.counts = h.counts[:newest]
 	}
+	l.base.slot = 0 // nothing is left there, and new cells may be earlier than it was
 }

@@ -6,16 +6,17 @@ import (
 	"sort"
 )
 
-// Release gives back a turn that lies ahead. It reports whether it was held.
+// Release gives back a turn that lies ahead. It reports whether every window
+// held it.
 func (q *Queue) Release(now int64, t Turn) bool {
 	q.advance(now)
 	if t.Slot <= q.now {
 		return false
 	}
-	done, tail := false, max(q.now, q.tail())
+	done, tail := true, max(q.now, q.tail())
 	for _, l := range q.logs {
 		l.open(q.now, tail)
-		done = l.remove(t) || done
+		done = l.remove(t) && done
 		l.unfold(math.MaxInt64)
 	}
 	tail = max(q.now, q.tail())
