@@ -2,7 +2,7 @@
 // specification that its script follows.
 //
 // [Exact] is the definition by brute force: it keeps every permit. [Queue] is
-// what the script keeps instead: per window a log of at most some 150 cells and
+// what the script keeps instead: per window a log of at most some 160 cells and
 // a histogram of what lies further back. All times are integers of
 // microseconds.
 package model

@@ -131,7 +131,7 @@ func TestASaturatedQueueIsLateOnce(t *testing.T) {
 
 func TestAnyBurstThatDividesPermitsIsLateOnce(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(25, 400)) {
+	for seed := range uint64(redistest.Long(12, 400)) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		permits := []int{140, 200, 240, 300, 400, 500, 600, 720, 1000, 1200, 2000}[rng.IntN(11)]
 		per := []int64{second, 10 * second, 10*second + 7, 60 * second, hour, 999_983, 127_000}[rng.IntN(7)]
