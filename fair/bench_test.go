@@ -22,7 +22,7 @@ func scriptTime(b *testing.B, f *fair) (micros, calls float64) {
 // BenchmarkScript measures what one run costs the server, on a clock that moves only as told.
 func BenchmarkScript(b *testing.B) {
 	s := redistest.StartServer(b)
-	w := world{s.Client(), setClock, 1000}
+	w := world{s.Client(), setClock, 1000, 1, time.Second}
 	forever := func(n, count int) []engine.Request {
 		requests := make([]engine.Request, count)
 		for i := range requests {

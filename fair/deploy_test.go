@@ -28,9 +28,9 @@ func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next 
 	for _, quotas := range configs[1:] {
 		engines = append(engines, first.joins(t, quotas...))
 	}
-	var held []turn
+	held := newOracle(first)
 	var now time.Duration
-	for step := range 250 {
+	for step := range max(100, w.many(250)) {
 		i := step
 		if step >= len(configs) {
 			i = next(rng, step)
@@ -38,23 +38,17 @@ func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next 
 		}
 		at(now)
 		micros := beginning.Add(now).UnixMicro()
-		o := oracle{windows: engines[i].windows, held: held, blurred: make([]bool, len(engines[i].windows))}
-		for j := range o.blurred {
-			o.blurred[j] = true // a track that was made of a longer one is as coarse as that
-		}
+		held.Windows = newOracle(engines[i]).Windows
 		r := engine.Request{N: 1, MaxWait: []time.Duration{0, time.Second, engine.Forever}[rng.IntN(3)]}
-		earliest, _ := o.between(micros, 1)
+		earliest := held.Earliest(micros, 1)
 		a := take(t, engines[i], r)[0]
 		require.GreaterOrEqual(t, micros+a.Wait.Microseconds(), earliest, "seed %d, step %d, %v", seed, step, configs[i])
 		if a.Granted {
-			held = append(held, turn{slot: a.Grant.At, n: 1, grant: a.Grant})
+			held.holds(a.Grant)
 		}
-		if rng.IntN(5) == 0 && len(held) > 0 {
-			last := held[len(held)-1]
-			giveBack(t, engines[rng.IntN(len(engines))], last.grant)
-			if last.slot > micros {
-				held = held[:len(held)-1]
-			}
+		if last := len(held.Held) - 1; rng.IntN(5) == 0 && last >= 0 {
+			giveBack(t, engines[rng.IntN(len(engines))], held.grants[last])
+			held.cancel(micros, last)
 		}
 	}
 }
@@ -64,15 +58,18 @@ func TestCallersOfOneNameWithOtherQuotasEachKeepTheirOwn(t *testing.T) {
 	narrow, wide := []engine.Quota{{Permits: 3, Per: time.Second}}, []engine.Quota{{Permits: 5, Per: time.Second}}
 	long, burst := []engine.Quota{{Permits: 10, Per: 10 * time.Second}}, []engine.Quota{{Permits: 5, Per: time.Second, Burst: 1}}
 	extra := []engine.Quota{{Permits: 5, Per: time.Second}, {Permits: 12, Per: 7 * time.Second}}
-	alternating := func(_ *rand.Rand, step int) int { return step % 2 }
+	changes := []func(*rand.Rand, int) int{
+		func(_ *rand.Rand, step int) int { return step % 2 },
+		func(_ *rand.Rand, step int) int { return min(1, step/60) },
+		func(rng *rand.Rand, step int) int { return min(1, rng.IntN(1+step/40)) },
+	}
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for seed, pair := range [][][]engine.Quota{
 			{narrow, wide}, {narrow, long}, {narrow, burst}, {narrow, extra}, {long, burst}, {long, extra}, {burst, extra},
 		} {
-			for _, configs := range [][][]engine.Quota{pair, {pair[1], pair[0]}} {
-				callers(t, w, uint64(seed), configs, alternating)
-				callers(t, w, uint64(seed), configs, func(_ *rand.Rand, step int) int { return min(1, step/60) })
-				callers(t, w, uint64(seed), configs, func(rng *rand.Rand, step int) int { return min(1, rng.IntN(1+step/40)) })
+			for i := range w.many(6) { // both ways round, in each manner
+				order := [][][]engine.Quota{pair, {pair[1], pair[0]}}[(seed+i)%2]
+				callers(t, w, uint64(seed), order, changes[(seed+i)%3])
 			}
 		}
 	})
@@ -84,11 +81,11 @@ func TestARefusedCallerIsNotForgotten(t *testing.T) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
 		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
 		require.True(t, take(t, careful, engine.Request{N: 1})[0].Granted)
-		for now := 2 * time.Second; now < time.Minute; now += 100 * time.Millisecond {
+		for now := 2 * time.Second; now < time.Minute; now += w.step {
 			at(now)
 			take(t, busy, engine.Request{N: 1})
-			if now > 5*time.Second {
-				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted, "after %v, with about 50 permits in its window", now)
+			if now > 12*time.Second {
+				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted, "after %v, with at least 20 permits in its window", now)
 			}
 		}
 	})
@@ -99,7 +96,7 @@ func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
 		careful := busy.joins(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
-		for now := time.Duration(0); now < 30*time.Second; now += 100 * time.Millisecond {
+		for now := time.Duration(0); now < 30*time.Second; now += w.step {
 			at(now)
 			take(t, busy, engine.Request{N: 1})
 			require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted)
@@ -114,7 +111,7 @@ func TestACallerThatComesByWithinTwiceItsPerIsHeldToItsQuota(t *testing.T) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
 		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
 		require.True(t, take(t, careful, engine.Request{N: 1})[0].Granted)
-		for now := 100 * time.Millisecond; now < 22*time.Second; now += 100 * time.Millisecond {
+		for now := w.step; now < 22*time.Second; now += w.step {
 			at(now)
 			if now == 9*time.Second {
 				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted)

@@ -284,7 +284,7 @@ func TestNoLossExceedsAWindow(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		losses, granted := 0, 0
 		defer func() { t.Logf("%d losses among %d turns, 0 windows exceeded", losses, granted) }()
-		for seed := range uint64(40) {
+		for seed := range uint64(w.many(40)) {
 			rng := rand.New(rand.NewPCG(seed, 3))
 			configs := [][]engine.Quota{
 				{{Permits: 3, Per: time.Second}},
@@ -295,7 +295,7 @@ func TestNoLossExceedsAWindow(t *testing.T) {
 			quotas := configs[rng.IntN(len(configs))]
 			first, at := w.queue(t, quotas...)
 			processes := []*fair{first, first.joins(t, quotas...), first.joins(t, quotas...)}
-			o := &oracle{windows: first.windows, blurred: make([]bool, len(first.windows))}
+			o := newOracle(first)
 			now, newest := time.Duration(0), first
 			snaps, lost := []snapshot{}, 0
 			for range 150 {
@@ -311,18 +311,19 @@ func TestNoLossExceedsAWindow(t *testing.T) {
 					lost++
 					caller = newest
 				}
-				if rng.IntN(6) == 0 && len(o.held) > 0 {
-					i := len(o.held) - 1 - rng.IntN(min(3, len(o.held)))
-					giveBack(t, caller, o.held[i].grant)
+				if rng.IntN(6) == 0 && len(o.Held) > 0 {
+					i := len(o.Held) - 1 - rng.IntN(min(3, len(o.Held)))
+					giveBack(t, caller, o.grants[i])
 					o.cancel(beginning.Add(now).UnixMicro(), i)
 				} else if a := take(t, caller, engine.Request{N: 1, MaxWait: time.Duration(rng.IntN(3)) * time.Second})[0]; a.Granted {
-					o.held, newest = append(o.held, turn{slot: a.Grant.At, n: 1, grant: a.Grant}), caller
+					o.holds(a.Grant)
+					newest = caller
 				}
 				snaps = append(snaps, snap(t, first))
 			}
-			require.NotEmpty(t, o.held)
+			require.NotEmpty(t, o.Held)
 			o.keeps(t)
-			losses, granted = losses+lost, granted+len(o.held)
+			losses, granted = losses+lost, granted+len(o.Held)
 		}
 	})
 }

@@ -1,75 +1,74 @@
 package fair
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
 )
 
-// oracle knows every slot that was granted, and works each answer out from the definition: the smallest x ≥ max(now, last slot) at which, for
-// every window, the permits with slots in (x−length, x] plus n are at most its permits.
+// oracle is the definition, with the grants of what is held.
 type oracle struct {
-	windows []window
-	held    []turn // in the order of granting, which is that of the slots
-	cancels bool   // a history with cancels: what lies further back than a window counts too
+	model.Exact
+	grants  []engine.Grant // of each turn held
+	cancels bool           // a history with cancels: what lies further back than a window counts too
 
-	// blurred tells which windows have held more distinct moments than the engine keeps apart.
+	// blurred tells which windows have held more distinct moments than the engine
+	// keeps apart.
 	blurred []bool
 }
 
-type turn struct {
-	slot  int64
-	n     int
-	grant engine.Grant
+func newOracle(f *fair) *oracle {
+	o := &oracle{blurred: make([]bool, len(f.windows))}
+	for _, w := range f.windows {
+		o.Windows = append(o.Windows, model.Window{Permits: w.permits, Length: w.length})
+	}
+	return o
 }
 
 // moments is how many distinct moments of one window the engine keeps apart.
 const moments = 130
 
-// between returns the earliest slot, and the latest that the engine may give instead.
+// between returns the earliest slot, and the latest that the engine may give
+// instead.
 func (o *oracle) between(now int64, n int) (earliest, latest int64) {
-	earliest = now
-	if len(o.held) > 0 {
-		earliest = max(now, o.held[len(o.held)-1].slot)
-	}
+	earliest = o.Earliest(now, n)
 	latest = earliest
-	for i, w := range o.windows {
-		inside := n
-		for j := len(o.held) - 1; j >= 0; j-- {
-			inside += o.held[j].n
-			if inside > w.permits {
-				free := o.held[j].slot + w.length
-				earliest = max(earliest, free)
-				if o.blurred[i] {
-					free += w.length / 64
-				}
-				latest = max(latest, free)
-				break
-			}
+	for i, w := range o.Windows {
+		if o.blurred[i] {
+			latest = max(latest, w.Free(o.Held, n)+w.Length/64)
 		}
 	}
 	return earliest, latest
 }
 
-func (o *oracle) grant(now, slot int64, n int, grant engine.Grant) {
-	o.held = append(o.held, turn{slot, n, grant})
-	for i, w := range o.windows {
+// holds notes a grant.
+func (o *oracle) holds(g engine.Grant) {
+	o.Held, o.grants = append(o.Held, model.Turn{Slot: g.At, N: g.N}), append(o.grants, g)
+}
+
+// granted notes a grant, and which windows hold too many distinct moments since.
+func (o *oracle) granted(now int64, g engine.Grant) {
+	o.holds(g)
+	for i, w := range o.Windows {
 		if o.blurred[i] {
 			continue
 		}
-		from := slot
+		from := g.At
 		if o.cancels {
 			from = now
 		}
 		distinct, before := 0, int64(0)
-		for j := len(o.held) - 1; j >= 0 && o.held[j].slot > from-w.length; j-- {
-			if o.held[j].slot != before {
-				distinct, before = distinct+1, o.held[j].slot
+		for j := len(o.Held) - 1; j >= 0 && o.Held[j].Slot > from-w.Length; j-- {
+			if o.Held[j].Slot != before {
+				distinct, before = distinct+1, o.Held[j].Slot
 			}
 		}
 		o.blurred[i] = distinct > moments
@@ -78,25 +77,15 @@ func (o *oracle) grant(now, slot int64, n int, grant engine.Grant) {
 
 // cancel forgets a turn that lies ahead.
 func (o *oracle) cancel(now int64, i int) {
-	if o.held[i].slot > now {
-		o.held = append(o.held[:i:i], o.held[i+1:]...)
+	if o.Held[i].Slot > now {
+		o.Held, o.grants = slices.Delete(o.Held, i, i+1), slices.Delete(o.grants, i, i+1)
 	}
 }
 
 // keeps checks every window over all slots that are held, and their order.
 func (o *oracle) keeps(t *testing.T) {
-	for _, w := range o.windows {
-		first, inside := 0, 0
-		for i, h := range o.held {
-			if i > 0 {
-				require.GreaterOrEqual(t, h.slot, o.held[i-1].slot)
-			}
-			for inside += h.n; o.held[first].slot <= h.slot-w.length; first++ {
-				inside -= o.held[first].n
-			}
-			require.LessOrEqual(t, inside, w.permits, "slots up to %d in a window of %d µs", h.slot, w.length)
-		}
-	}
+	require.True(t, slices.IsSortedFunc(o.Held, func(a, b model.Turn) int { return cmp.Compare(a.Slot, b.Slot) }))
+	require.NoError(t, model.Strict(o.Windows, o.Held))
 }
 
 // traffic is a random way to use a queue. Its zero value asks for one permit after the other, whenever they come, without a pause.
@@ -120,7 +109,8 @@ func (f traffic) String() string {
 func (f traffic) play(t *testing.T, w world) {
 	rng := rand.New(rand.NewPCG(f.seed, 1))
 	queue, at := w.queue(t, f.quotas...)
-	o := &oracle{windows: queue.windows, blurred: make([]bool, len(queue.windows)), cancels: f.cancels > 0}
+	o := newOracle(queue)
+	o.cancels = f.cancels > 0
 	var now time.Duration
 	for step := range f.steps {
 		if pause := f.pauses[rng.IntN(len(f.pauses))]; rng.IntN(2) == 0 {
@@ -130,12 +120,12 @@ func (f traffic) play(t *testing.T, w world) {
 		}
 		at(now)
 		micros := beginning.Add(now).UnixMicro()
-		if rng.Float64() < f.cancels && len(o.held) > 0 {
-			i := rng.IntN(len(o.held))
+		if rng.Float64() < f.cancels && len(o.Held) > 0 {
+			i := rng.IntN(len(o.Held))
 			if rng.IntN(2) == 0 {
-				i = len(o.held) - 1 - rng.IntN(min(len(o.held), 50))
+				i = len(o.Held) - 1 - rng.IntN(min(len(o.Held), 50))
 			}
-			giveBack(t, queue, o.held[i].grant)
+			giveBack(t, queue, o.grants[i])
 			o.cancel(micros, i)
 			continue
 		}
@@ -151,13 +141,13 @@ func (f traffic) play(t *testing.T, w world) {
 			earliest, latest := o.between(micros, r.N)
 			slot := micros + a.Wait.Microseconds()
 			require.GreaterOrEqual(t, slot, earliest, "step %d of %v: %+v got %+v", step, f, r, a)
-			if !o.cancels || !anyOf(o.blurred) {
+			if !o.cancels || !slices.Contains(o.blurred, true) {
 				require.LessOrEqual(t, slot, latest, "step %d of %v: %+v got %+v, %v later than needed", step, f, r, a, microseconds(slot-earliest))
 			}
 			require.Equal(t, a.Wait <= r.MaxWait, a.Granted, "step %d of %v: %+v got %+v", step, f, r, a)
 			if a.Granted {
 				require.Equal(t, slot, a.Grant.At)
-				o.grant(micros, slot, r.N, a.Grant)
+				o.granted(micros, a.Grant)
 			}
 		}
 	}
@@ -167,15 +157,6 @@ func (f traffic) play(t *testing.T, w world) {
 
 // mostState is how many bytes a window may take.
 const mostState = 3500
-
-func anyOf(all []bool) bool {
-	for _, b := range all {
-		if b {
-			return true
-		}
-	}
-	return false
-}
 
 func (f traffic) request(rng *rand.Rand) engine.Request {
 	r := engine.Request{N: 1, MaxWait: engine.Forever}
@@ -233,11 +214,11 @@ func anyTraffic(seed uint64, steps int) traffic {
 func TestAnyTrafficIsAnsweredAsTheDefinitionDemands(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(20) {
+		for seed := range uint64(w.many(20)) {
 			anyTraffic(seed, 250).play(t, w)
 		}
 		traffic{
-			seed: 1, steps: 1500, largest: 1, quotas: []engine.Quota{{Permits: moments, Per: time.Second}},
+			seed: 1, steps: w.many(1500), largest: 1, quotas: []engine.Quota{{Permits: moments, Per: time.Second}},
 			pauses: []time.Duration{time.Millisecond, 6 * time.Millisecond},
 		}.play(t, w) // as many distinct moments as are kept apart, and a backlog behind them
 	})

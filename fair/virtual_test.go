@@ -18,7 +18,14 @@ type world struct {
 	rdb   redis.UniversalClient
 	clock func(testing.TB, *fair) func(time.Duration)
 	scale time.Duration // how much longer a key lives than the engine asked for, so that it does not expire on the real clock
+	share int           // of all histories that are played by default
+	step  time.Duration // in which time passes where nothing else says
 }
+
+// many is how many of all histories are played: all where FAIRLIMIT_LONG is set.
+// By default it is a quarter, and a twentieth on miniredis, whose Lua is slow. The
+// model in internal/model is what plays many.
+func (w world) many(all int) int { return redistest.Long(max(1, all/w.share), all) }
 
 // inBothWorlds runs the test against miniredis and against a real server.
 func inBothWorlds(t *testing.T, test func(*testing.T, world)) {
@@ -27,7 +34,7 @@ func inBothWorlds(t *testing.T, test func(*testing.T, world)) {
 		m := redistest.Mini(t)
 		test(t, world{m.Client, func(testing.TB, *fair) func(time.Duration) {
 			return func(d time.Duration) { m.SetTime(beginning.Add(d)) }
-		}, 1})
+		}, 1, 20, redistest.Long(500*time.Millisecond, 100*time.Millisecond)})
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -36,7 +43,7 @@ func inBothWorlds(t *testing.T, test func(*testing.T, world)) {
 }
 
 func realWorld(t testing.TB) world {
-	return world{redistest.Standalone(t), setClock, 1000}
+	return world{redistest.Standalone(t), setClock, 1000, 4, 100 * time.Millisecond}
 }
 
 // queue makes an engine on a name of its own, and what sets its clock, at first to 0.

@@ -11,12 +11,13 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
 )
 
 // History is what callers asked of a queue, when, and what they were answered.
 // Its methods may be called by any goroutine.
 type History struct {
-	windows []window
+	windows []model.Window
 	began   time.Time
 
 	mu    sync.Mutex
@@ -29,7 +30,7 @@ type History struct {
 func Begin(quotas ...engine.Quota) *History {
 	h := &History{began: time.Now()}
 	for _, q := range quotas {
-		h.windows = append(h.windows, window{q.Permits, int64((q.Per + time.Microsecond - 1) / time.Microsecond)})
+		h.windows = append(h.windows, model.Window{Permits: q.Permits, Length: int64((q.Per + time.Microsecond - 1) / time.Microsecond)})
 	}
 	return h
 }
@@ -61,7 +62,7 @@ func (h *History) Lost() (lost, of int) {
 func (h *History) Check(patience time.Duration) porcupine.CheckResult {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return porcupine.CheckOperationsTimeout(model(h.windows), h.calls, patience)
+	return porcupine.CheckOperationsTimeout(checked(h.windows), h.calls, patience)
 }
 
 // Lines are the calls for a person, in the order in which they began.

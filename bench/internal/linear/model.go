@@ -1,12 +1,7 @@
 // Package linear checks histories of concurrent calls of an engine: whether
 // there is an order of all calls, each at one moment between its beginning and
 // its end, in which every answer is the one that the definition of the queue
-// demands.
-//
-// The definition: granted slots s₁ ≤ s₂ ≤ … stay; a request for n permits at t
-// gets the smallest x ≥ max(t, last slot) such that in every window (x−length,
-// x] the permits with slots there plus n are at most the window's; it is
-// refused if x − t is over its limit. The checker is porcupine.
+// demands. The definition is that of internal/model; the checker is porcupine.
 package linear
 
 import (
@@ -18,25 +13,16 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
 )
 
 // All moments are microseconds on the queue's clock.
-type window struct {
-	permits int
-	length  int64
-}
-
-// slot is a turn that is held.
-type slot struct {
-	at int64
-	n  int
-}
 
 // state is a queue: what is held, in order, and a moment before which nothing
 // happens any more. It is never changed.
 type state struct {
 	now  int64
-	held []slot
+	held []model.Turn
 }
 
 // What is asked, and what is answered. A call of unknown outcome has happened
@@ -49,13 +35,12 @@ type (
 	unknown struct{}
 )
 
-// model is the definition. A call of Take whose outcome is unknown is taken to
-// be answered by the backlog: it must not be the moment at which it runs that
-// decides its slot, so where such calls are lost, the queue has to be longer
-// than the history.
-func model(windows []window) porcupine.Model {
-	longest := slices.MaxFunc(windows, func(a, b window) int { return int(a.length - b.length) }).length
-	queue := definition{windows, longest}
+// checked is the definition for porcupine. A call of Take whose outcome is
+// unknown is taken to be answered by the backlog: it must not be the moment at
+// which it runs that decides its slot, so where such calls are lost, the queue
+// has to be longer than the history.
+func checked(windows []model.Window) porcupine.Model {
+	queue := definition{windows, model.Longest(windows)}
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { return []any{state{}} },
 		Step: func(before, input, output any) (after []any) {
@@ -75,7 +60,7 @@ func model(windows []window) porcupine.Model {
 }
 
 type definition struct {
-	windows []window
+	windows []model.Window
 	longest int64
 }
 
@@ -107,7 +92,7 @@ func (d definition) take(s state, requests take, told answers) []state {
 	now, known := int64(0), false
 	for i, a := range told {
 		r := requests[i]
-		x := d.earliest(s, r.N)
+		x := model.Earliest(d.windows, s.held, r.N)
 		wait := a.Wait.Microseconds()
 		if a.Granted {
 			x = max(x, a.Grant.At-wait)
@@ -124,7 +109,7 @@ func (d definition) take(s state, requests take, told answers) []state {
 			if a.Grant.At != x || a.Grant.N != r.N {
 				return nil
 			}
-			s = d.hold(s, now, slot{x, r.N})
+			s = d.hold(s, now, model.Turn{Slot: x, N: r.N})
 		}
 	}
 	return []state{d.hold(s, now)}
@@ -138,10 +123,10 @@ func (d definition) lost(s state, requests take, before int64) (after []state) {
 	if len(requests) == 0 {
 		return nil
 	}
-	x := d.earliest(s, requests[0].N)
+	x := model.Earliest(d.windows, s.held, requests[0].N)
 	longest := requests[0].MaxWait.Microseconds()
 	if from := max(s.now, x-longest); from < before && from <= x {
-		granted := d.hold(s, from, slot{x, requests[0].N})
+		granted := d.hold(s, from, model.Turn{Slot: x, N: requests[0].N})
 		after = append(append(after, granted), d.lost(granted, requests[1:], before)...)
 	}
 	if refused := min(before, x-longest); s.now < refused {
@@ -153,7 +138,7 @@ func (d definition) lost(s state, requests take, before int64) (after []state) {
 // giveBack frees a turn while it lies ahead, and one that nobody has gone with
 // at any time. When it was run is not known.
 func (d definition) giveBack(s state, g engine.Grant) []state {
-	at := slices.Index(s.held, slot{g.At, g.N})
+	at := slices.Index(s.held, model.Turn{Slot: g.At, N: g.N})
 	if at < 0 || !g.Unused && g.At <= s.now {
 		return []state{s}
 	}
@@ -164,27 +149,10 @@ func (d definition) giveBack(s state, g engine.Grant) []state {
 	return []state{freed, d.hold(s, g.At)}
 }
 
-// earliest is the slot that the turns held allow, whatever the moment.
-func (d definition) earliest(s state, n int) (x int64) {
-	if len(s.held) > 0 {
-		x = s.held[len(s.held)-1].at
-	}
-	for _, w := range d.windows {
-		inside := n
-		for _, h := range slices.Backward(s.held) {
-			if inside += h.n; inside > w.permits {
-				x = max(x, h.at+w.length)
-				break
-			}
-		}
-	}
-	return x
-}
-
 // hold adds turns, and forgets those that have left every window.
-func (d definition) hold(s state, now int64, more ...slot) state {
+func (d definition) hold(s state, now int64, more ...model.Turn) state {
 	passed := 0
-	for passed < len(s.held) && s.held[passed].at+d.longest <= now {
+	for passed < len(s.held) && s.held[passed].Slot+d.longest <= now {
 		passed++
 	}
 	return state{max(s.now, now), slices.Concat(s.held[passed:], more)}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/model"
 )
 
 // Moments are microseconds on the machine's wall clock, which Redis and its
@@ -31,11 +32,6 @@ type arrival struct {
 // loss is a time in which Redis lost what it held.
 type loss struct{ from, to int64 }
 
-type window struct {
-	permits int
-	length  int64
-}
-
 // apart reports whether something was lost between two moments, or at one of
 // them.
 func apart(losses []loss, from, to int64) bool {
@@ -48,23 +44,17 @@ type entry struct {
 	n               int
 }
 
-// exceeded counts the half-open windows, each of those that end with an entry,
-// that hold too much: of those that were decided without a loss in between, and
-// of the others.
-func exceeded(entries []entry, w window, losses []loss) (outside, after int) {
+// exceeded counts the windows that hold too much: of those that were decided
+// without a loss in between, and of the others.
+func exceeded(entries []entry, w model.Window, losses []loss) (outside, after int) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
-	oldest, inside := 0, 0
+	turns := make([]model.Turn, len(entries))
 	for i, e := range entries {
-		inside += e.n
-		for entries[oldest].at <= e.at-w.length {
-			inside -= entries[oldest].n
-			oldest++
-		}
-		if inside <= w.permits || i+1 < len(entries) && entries[i+1].at == e.at {
-			continue
-		}
-		first, last := e.first, e.last
-		for _, other := range entries[oldest:i] {
+		turns[i] = model.Turn{Slot: e.at, N: e.n}
+	}
+	w.Overfull(turns, func(oldest, newest int) {
+		first, last := entries[newest].first, entries[newest].last
+		for _, other := range entries[oldest:newest] {
 			first, last = min(first, other.first), max(last, other.last)
 		}
 		if apart(losses, first, last) {
@@ -72,7 +62,7 @@ func exceeded(entries []entry, w window, losses []loss) (outside, after int) {
 		} else {
 			outside++
 		}
-	}
+	})
 	return outside, after
 }
 
@@ -180,12 +170,9 @@ func punctual(matched []pair, guard int64) (entries []entry) {
 }
 
 // windowsOf are those that the limiter promises to keep, the guard aside.
-func windowsOf(quotas []fairlimit.Quota) (windows []window) {
+func windowsOf(quotas []fairlimit.Quota) (windows []model.Window) {
 	for _, q := range quotas {
-		windows = append(windows, window{q.Permits, q.Per.Microseconds()})
-		if q.Burst > 0 {
-			windows = append(windows, window{q.Burst, int64(q.Burst) * q.Per.Microseconds() / int64(q.Permits)})
-		}
+		windows = append(windows, model.Windows(q.Permits, q.Per.Microseconds(), q.Burst)...)
 	}
 	return windows
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -20,7 +21,7 @@ func at(slots ...int64) (turns []turn) {
 }
 
 func TestAWindowThatHoldsTooMuchIsCounted(t *testing.T) {
-	two := window{2, 100}
+	two := model.Window{Permits: 2, Length: 100}
 	for name, c := range map[string]struct {
 		turns          []turn
 		losses         []loss

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"text/tabwriter"
 	"time"
+
+	"github.com/fairlimit/fairlimit/internal/model"
 )
 
 // Report is what a run came to.
@@ -136,7 +138,7 @@ func (s *soak) judge() Report {
 }
 
 // guarded are the windows of a name with its guard.
-func guarded(n name) []window {
+func guarded(n name) []model.Window {
 	quotas := slices.Clone(n.quotas)
 	for i := range quotas {
 		quotas[i].Per += n.guard

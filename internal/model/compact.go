@@ -1,0 +1,131 @@
+package model
+
+import "slices"
+
+const (
+	// mostMoments is how many distinct slots of one length a log keeps apart.
+	// It serves promise 3: "only after more than 130 distinct moments within
+	// one window".
+	mostMoments = 130
+
+	// maxCells are those and a spare, so that a saturated window compacts once
+	// in 30 new slots and not at each: promise 6, the script's time.
+	maxCells = mostMoments + spare
+	spare    = 30
+
+	// maxBytes is what the text of a window may take. Promise 6: "at most 3.5
+	// KB a window", of which 100 bytes name it.
+	maxBytes = 3500 - 100
+
+	// maxBuckets bounds the time that it takes to coarsen a histogram: promise
+	// 6. As many buckets as are left then are 1/512 of the backlog. Promise 7
+	// needs 100 of them: "at most 1 % of the backlog".
+	maxBuckets = 1024
+)
+
+// full reports whether the log has to be compacted before it is written.
+func (l *windowLog) full() bool { return len(l.cells) > maxCells || l.over(len(l.cells)) }
+
+// over reports whether the text is too long with so many cells, or the
+// histogram.
+func (l *windowLog) over(cells int) bool {
+	h := &l.behind
+	return h.bytes()+l.bytes(cells) > maxBytes || len(h.counts) > maxBuckets && !h.bits()
+}
+
+// bytes is the length of the text of so many cells: a slot and a running total
+// each, both counted from the first.
+func (l *windowLog) bytes(cells int) int {
+	if cells == 0 || len(l.cells) == 0 {
+		return 0
+	}
+	reach := max(l.Length, l.last()-l.cells[0].slot)
+	return cells * (digits(2*reach) + digits(2*(l.total()-l.base.total)))
+}
+
+// compact makes room. Cells that no longer hold back the next turn go to the
+// histogram. Of the others those merge that share a cell of the grid, but only
+// if there are more than a log keeps apart.
+func (l *windowLog) compact(now, tail int64) {
+	l.fold(now, tail)
+	if len(l.cells) > mostMoments || l.crowded > tail {
+		l.merge()
+		if l.crowded <= tail {
+			l.crowded, l.moments = tail+l.Length, 0
+		}
+	}
+	for len(l.behind.counts) > 1 && l.over(min(maxCells, len(l.cells)+spare)) {
+		l.behind.coarsen()
+	}
+}
+
+// merge joins the cells that share one of the grid's.
+func (l *windowLog) merge() {
+	out := l.cells[:0]
+	for _, c := range l.cells {
+		if k := len(out); k > 0 && l.grid.cell(out[k-1].slot) == l.grid.cell(c.slot) {
+			out[k-1] = c
+		} else {
+			out = append(out, c)
+		}
+	}
+	l.cells = out
+}
+
+// fold moves the cells that are a length or more behind the tail to the
+// histogram.
+func (l *windowLog) fold(now, tail int64) {
+	gone := 0
+	for ; gone < len(l.cells) && l.cells[gone].slot+l.Length <= tail; gone++ {
+		l.spread(now, l.cells[gone].slot, l.cells[gone].total-l.before(gone))
+	}
+	if gone > 0 {
+		l.base, l.cells = l.cells[gone-1], l.cells[gone:]
+	}
+	l.behind.trim(now - l.Length)
+}
+
+// spread counts the permits of a cell in the histogram, those of a row each at
+// its slot.
+func (l *windowLog) spread(now, slot, n int64) {
+	h := &l.behind
+	if l.Permits == 1 {
+		h.lattice(l.Length, slot)
+	} else if len(h.counts) == 0 {
+		h.reset(l.grid)
+	}
+	if l.spacing() == 0 {
+		h.add(slot, n)
+		return
+	}
+	first := slot - (n-1)*l.pitch
+	if passed := now - l.Length - first; passed > 0 {
+		first += ceilDiv(passed, l.pitch) * l.pitch
+	}
+	for first <= slot {
+		here := (min(slot, h.end(h.bucket(first)))-first)/l.pitch + 1
+		h.add(first, here)
+		first += here * l.pitch
+	}
+}
+
+// unfold makes cells again of the buckets that are less than a length behind
+// the tail, for a cancel may have brought it back. If there are no cells, the
+// newest bucket becomes one in any case: it is the tail.
+func (l *windowLog) unfold(tail int64) {
+	h := &l.behind
+	for len(h.counts) > 0 {
+		newest := len(h.counts) - 1
+		bucket, n := h.first+int64(newest), h.counts[newest]
+		if n > 0 {
+			slot := min(h.end(bucket), l.base.slot)
+			if len(l.cells) > 0 && slot+l.Length <= tail {
+				return
+			}
+			l.cells = slices.Insert(l.cells, 0, cell{slot, l.base.total})
+		}
+		l.base = cell{h.end(bucket - 1), l.base.total - n}
+		h.counts = h.counts[:newest]
+	}
+	l.base.slot = 0 // nothing is left there, and new cells may be earlier than it was
+}

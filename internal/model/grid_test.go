@@ -1,0 +1,147 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+const (
+	second    = 1_000_000
+	hour      = 3600 * second
+	day       = 24 * hour
+	beginning = 1_700_000_000_123_456 // 16 digits of microseconds, of which none may get lost
+)
+
+func join(quotas ...[]Window) (all []Window) {
+	for _, windows := range quotas {
+		all = append(all, windows...)
+	}
+	return all
+}
+
+func TestTheGridTilesTimeIntoCellsOfA64thAtMost(t *testing.T) {
+	t.Parallel()
+	for _, windows := range [][]Window{
+		{{1000, 10 * second}},
+		{{1000, 10_000_007}},
+		Windows(1000, 10*second, 100),
+		Windows(1000, 10_000_019, 5),
+		Windows(400, 10_019, 2),
+		join(Windows(20, second, 5), Windows(1000, 600*second, 100)),
+		join(Windows(30, second, 0), Windows(60, 3*second, 0), Windows(2000, 10*365*day, 7)),
+	} {
+		for i, g := range Grids(windows) {
+			rng := rand.New(rand.NewPCG(1, 1))
+			for range 2000 {
+				slot := beginning + rng.Int64N(20*windows[i].Length)
+				cell := g.cell(slot)
+				require.LessOrEqual(t, g.start(cell), slot, "%v %v", windows, g)
+				require.Greater(t, g.start(cell+1), slot, "%v %v", windows, g)
+				require.LessOrEqual(t, g.start(cell+1)-g.start(cell), windows[i].Length/64+2, "%v %v", windows, g)
+			}
+		}
+	}
+}
+
+func TestALengthIsAWholeNumberOfCells(t *testing.T) {
+	t.Parallel()
+	for _, windows := range [][]Window{
+		Windows(1000, 10*second, 100),
+		Windows(1000, 10*second, 30), // 100 cells, 3 of them a burst
+		join(Windows(20, second, 0), Windows(1000, 60*second, 0)),
+		join(Windows(100, second, 10), Windows(1000, 11*second, 100)),
+		Windows(1200, 10*second, 300), // both hold more slots than a log keeps apart
+	} {
+		for _, g := range Grids(windows) {
+			for _, w := range windows {
+				rng := rand.New(rand.NewPCG(1, 1))
+				whole := g.cell(w.Length) - g.cell(0)
+				for range 1000 {
+					slot := beginning + rng.Int64N(2*g.period)
+					require.Equal(t, g.cell(slot)+whole, g.cell(slot+w.Length), "%v %v", windows, g)
+				}
+			}
+		}
+	}
+}
+
+// late plays random arrivals at a load of the slowest window and returns by how
+// many 64ths of the longest length the queue is later than the definition at
+// most.
+func late(windows []Window, load float64, seed uint64, lengths int) float64 {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	slowest, longest := math.Inf(1), Longest(windows)
+	for _, w := range windows {
+		slowest = min(slowest, float64(w.Permits)/float64(w.Length))
+	}
+	q, e := NewQueue(windows), &Exact{Windows: windows}
+	worst, now := int64(0), float64(beginning)
+	for now < beginning+float64(lengths)*float64(longest) {
+		now += rng.ExpFloat64() / slowest / load
+		x, _ := e.Take(int64(now), 1, math.MaxInt64)
+		slot, _ := q.Take(int64(now), 1, math.MaxInt64)
+		if slot < x {
+			return -1
+		}
+		worst = max(worst, slot-x)
+		e.Forget(int64(now))
+	}
+	return float64(worst) * 64 / float64(longest)
+}
+
+func TestASaturatedQueueIsLateOnce(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		windows []Window
+		at10    float64 // 64ths after ten windows
+	}{
+		{Windows(1000, 10*second, 0), 1},
+		{Windows(1000, 10*second, 100), 1},
+		{Windows(1000, 10*second, 30), 1},
+		{Windows(1000, 10*second, 5), 1},  // 200 laps: shorter than a cell
+		{Windows(400, 10*second, 4), 1},   // 100 laps
+		{Windows(400, 10_050_000, 4), 1},  // with a guard
+		{Windows(1000, 10_000_019, 5), 1}, // the burst's length is rounded
+		{Windows(1000, 10_019, 10), 1},
+		{Windows(10_000, 10*second, 1000), 1}, // both windows crowded
+		{join(Windows(20, second, 0), Windows(1000, 60*second, 0)), 1},
+		{join(Windows(20, second, 5), Windows(1000, 60*second, 100)), 1},
+		{join(Windows(20, second, 0), Windows(3000, 600*second, 10)), 1},
+		{Windows(1000, 10*second, 7), 10.3}, // 1000/7 laps never come out even: up to 1.6 % less a window
+	} {
+		for _, load := range []float64{0.98, 1.05, 3} {
+			t.Run(fmt.Sprint(c.windows, load), func(t *testing.T) {
+				t.Parallel()
+				got := late(c.windows, load, 1, redistest.Long(10, 100))
+				require.GreaterOrEqual(t, got, 0.0, "never early")
+				if c.at10 > 1 {
+					c.at10 *= float64(redistest.Long(10, 100)) / 10
+				}
+				require.LessOrEqual(t, got, c.at10)
+			})
+		}
+	}
+}
+
+func TestAnyBurstThatDividesPermitsIsLateOnce(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(redistest.Long(12, 400)) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		permits := []int{140, 200, 240, 300, 400, 500, 600, 720, 1000, 1200, 2000}[rng.IntN(11)]
+		per := []int64{second, 10 * second, 10*second + 7, 60 * second, hour, 999_983, 127_000}[rng.IntN(7)]
+		burst := 1 + rng.IntN(permits)
+		for permits%burst != 0 {
+			burst = 1 + rng.IntN(permits)
+		}
+		load := []float64{0.95, 1, 1.02, 1.05, 1.3, 3}[rng.IntN(6)]
+		got := late(Windows(permits, per, burst), load, seed, redistest.Long(8, 40))
+		require.GreaterOrEqual(t, got, 0.0, "never early")
+		require.LessOrEqual(t, got, 1.0, "seed %d: %d per %d µs, burst %d, load %v", seed, permits, per, burst, load)
+	}
+}

@@ -1,0 +1,99 @@
+package model
+
+import (
+	"math"
+	"slices"
+	"sort"
+)
+
+// Release gives back a turn that lies ahead. It reports whether every window
+// held it.
+func (q *Queue) Release(now int64, t Turn) bool {
+	q.advance(now)
+	if t.Slot <= q.now {
+		return false
+	}
+	done, tail := true, max(q.now, q.tail())
+	for _, l := range q.logs {
+		l.open(q.now, tail)
+		done = l.remove(t) && done
+		l.unfold(math.MaxInt64)
+	}
+	tail = max(q.now, q.tail())
+	for _, l := range q.logs {
+		l.unfold(tail)
+		if l.full() {
+			l.compact(q.now, tail)
+		}
+	}
+	return done
+}
+
+// open takes rows apart, so that a permit can be taken out: into single permits
+// if the log has room for them. Else what is behind the tail goes to the
+// histogram, and the rest is cut at the borders of the grid.
+func (l *windowLog) open(now, tail int64) {
+	l.expireRow(now)
+	permits := l.total() - l.base.total
+	if l.spacing() == 0 || permits == int64(len(l.cells)) {
+		return
+	}
+	var open []cell
+	total := l.base.total // up to where the rows are open
+	for _, row := range l.cells {
+		first := row.slot - (row.total-total-1)*l.pitch
+		if behind := tail - l.Length - first; permits > maxCells && behind >= 0 {
+			folded := min(row.total-total, behind/l.pitch+1)
+			first, total = first+folded*l.pitch, total+folded
+			l.spread(now, first-l.pitch, folded)
+			l.base = cell{first - l.pitch, total}
+		}
+		for total < row.total {
+			here := int64(1)
+			if permits > maxCells {
+				border := l.grid.start(l.grid.cell(first) + 1)
+				here = min(row.total-total, (border-1-first)/l.pitch+1)
+			}
+			first, total = first+here*l.pitch, total+here
+			open = append(open, cell{first - l.pitch, total})
+		}
+	}
+	l.cells = open
+}
+
+// expireRow drops what has left the window of the oldest row.
+func (l *windowLog) expireRow(now int64) {
+	if l.spacing() == 0 || len(l.cells) == 0 {
+		return
+	}
+	first := l.cells[0].slot - (l.cells[0].total-l.base.total-1)*l.pitch
+	if gone := now - l.Length - first; gone >= 0 {
+		passed := gone/l.pitch + 1
+		l.base = cell{first + (passed-1)*l.pitch, l.base.total + passed}
+		l.behind.counts = nil
+	}
+}
+
+// remove takes permits out of the histogram or of their cell, if they are
+// there. The cell keeps its slot, even if it was theirs: the safe side.
+func (l *windowLog) remove(t Turn) bool {
+	n, at := int64(t.N), 0
+	if t.Slot <= l.base.slot {
+		if !l.behind.remove(t.Slot, n) {
+			return false
+		}
+		l.base.total -= n
+	} else {
+		at = sort.Search(len(l.cells), func(i int) bool { return l.cells[i].slot >= t.Slot })
+		if at == len(l.cells) || l.cells[at].total-l.before(at) < n {
+			return false
+		}
+	}
+	for i := at; i < len(l.cells); i++ {
+		l.cells[i].total -= n
+	}
+	if at < len(l.cells) && l.cells[at].total == l.before(at) {
+		l.cells = slices.Delete(l.cells, at, at+1)
+	}
+	return true
+}
