@@ -16,13 +16,14 @@ import (
 func TestASaturatedQueueFallsBehindOnceAndNotInEveryWindow(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	for _, quotas := range [][]engine.Quota{
+	all := [][]engine.Quota{
 		{{Permits: 1000, Per: 10 * time.Second, Burst: 100}},
 		{{Permits: 400, Per: 10 * time.Second, Burst: 4}},
 		{{Permits: 1000, Per: 10 * time.Second, Burst: 30}},
 		{{Permits: 400, Per: 10_050 * time.Millisecond, Burst: 4}}, // with a guard
 		{{Permits: 20, Per: time.Second}, {Permits: 1000, Per: time.Minute}},
-	} {
+	}
+	for _, quotas := range all[:amount(2, len(all))] {
 		t.Run(fmt.Sprint(quotas), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(1, 9))
