@@ -281,3 +281,18 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 		})
 	}
 }
+
+func TestStatusCountsThoseFarBehindTheTailToo(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, permits := range []int{1, 10} {
+			f, at := w.queue(t, engine.Quota{Permits: permits, Per: time.Second})
+			grants := queued(t, f, 3000, 1)
+			at(500 * time.Millisecond)
+			giveBack(t, f, grants[1500], grants[2000], grants[2500])
+			status, err := f.Status(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 3000-permits-3, status.Queued)
+		}
+	})
+}
