@@ -186,3 +186,117 @@ func TestAPassedTurnIsNotGivenBack(t *testing.T) {
 		require.NoError(t, another.GiveBack(t.Context(), grants), "a queue that is gone")
 	})
 }
+
+// remaining is what a caller of one permit would have to wait now beyond what
+// the definition asks for after the turns that are held.
+func (o *oracle) remaining(t *testing.T, f *fair, now time.Duration) time.Duration {
+	micros := beginning.Add(now).UnixMicro()
+	earliest, _ := o.between(micros, 1)
+	return wait(t, f) - microseconds(earliest-micros)
+}
+
+func TestWaitersThatLeaveByAndByLeaveNoMoreThanTheRestOfASlot(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for _, count := range []int{300, 4000} {
+		t.Run(fmt.Sprint(count), func(t *testing.T) {
+			t.Parallel()
+			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+			grants := queued(t, f, count, 1)
+			var leaving, staying []engine.Grant
+			for i, g := range grants {
+				if i%2 == 1 {
+					leaving = append(leaving, g)
+				} else {
+					staying = append(staying, g)
+				}
+			}
+			giveBack(t, f, leaving...)
+			now := 60_500 * time.Millisecond
+			at(now)
+			giveBack(t, f, forward(staying, now)...)
+			require.LessOrEqual(t, wait(t, f), 500*time.Millisecond, "the rest of the slot of the last who stayed")
+		})
+	}
+}
+
+// Joins, partial leaves and time, in any mix; then all leave.
+func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for seed := range uint64(redistest.Long(16, 400)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 7))
+			quotas := [][]engine.Quota{
+				{{Permits: 1, Per: time.Second}},
+				{{Permits: 10, Per: time.Second}},
+				{{Permits: 10, Per: time.Second, Burst: 1}},
+				{{Permits: 258, Per: 129 * time.Second, Burst: 2}},
+				{{Permits: 20, Per: time.Second}, {Permits: 100, Per: 2 * time.Minute}},
+				{{Permits: 1000, Per: time.Minute, Burst: 100}},
+				{{Permits: 1, Per: time.Second}, {Permits: 50, Per: time.Minute}},
+			}[seed%7]
+			f, at := w.queue(t, quotas...)
+			o := newOracle(f)
+			now, backlog := time.Duration(0), time.Duration(0)
+			leave := func(gone []engine.Grant) {
+				giveBack(t, f, gone...)
+				left := map[engine.Grant]int{} // turns of one slot are alike
+				for _, g := range gone {
+					left[g]++
+				}
+				stay := o.grants
+				o.grants, o.Held = nil, nil
+				for _, g := range stay {
+					if left[g]--; left[g] < 0 {
+						o.holds(g)
+					}
+				}
+			}
+			ahead := func() []engine.Grant {
+				grants := shuffled(o.grants, now)
+				rng.Shuffle(len(grants), func(i, j int) { grants[i], grants[j] = grants[j], grants[i] })
+				return grants
+			}
+			for range 6 + rng.IntN(10) {
+				switch rng.IntN(4) {
+				case 0, 1:
+					for _, g := range queued(t, f, 1+rng.IntN(400), 1) {
+						o.holds(g)
+					}
+				case 2:
+					grants := ahead()
+					leave(grants[:rng.IntN(len(grants)+1)])
+				case 3:
+					now += time.Duration(rng.Float64() * 0.7 * float64(wait(t, f))).Truncate(time.Microsecond)
+					at(now)
+				}
+				backlog = max(backlog, wait(t, f))
+			}
+			leave(ahead())
+			debt, longest := o.remaining(t, f, now), f.windows[0].length
+			for _, window := range f.windows {
+				longest = max(longest, window.length)
+			}
+			require.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
+			require.LessOrEqual(t, debt, max(backlog/100, microseconds(longest)/64), "%v, of a backlog of %v", quotas, backlog)
+			require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState*len(f.windows)))
+		})
+	}
+}
+
+func TestStatusCountsThoseFarBehindTheTailToo(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, permits := range []int{1, 10} {
+			f, at := w.queue(t, engine.Quota{Permits: permits, Per: time.Second})
+			grants := queued(t, f, 3000, 1)
+			at(500 * time.Millisecond)
+			giveBack(t, f, grants[1500], grants[2000], grants[2500])
+			status, err := f.Status(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, 3000-permits-3, status.Queued)
+		}
+	})
+}

@@ -136,21 +136,21 @@ func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Ran
 			continue
 		}
 		switch odd := rng.IntN(100); {
-		case odd < 8 && len(held) > 0:
+		case odd < 16 && len(held) > 0:
 			last := len(held) - 1 - rng.IntN(min(3, len(held)))
 			require.NoError(t, who.GiveBack(t.Context(), held[last:]))
 			held = held[:last]
-		case odd == 8:
+		case odd == 24:
 			require.NoError(t, b.client.Del(t.Context(), b.key).Err())
-		case odd == 9:
+		case odd == 25:
 			saved = b.client.Get(t.Context(), b.key).Val()
-		case odd == 10 && saved != "":
+		case odd == 26 && saved != "":
 			require.NoError(t, b.client.Set(t.Context(), b.key, saved, time.Hour).Err())
-		case odd == 11:
+		case odd == 27:
 			require.NoError(t, who.Reset(t.Context()))
-		case odd == 12:
+		case odd == 28:
 			now -= min(now, time.Duration(rng.Int64N(int64(per)+1)).Truncate(time.Microsecond))
-		case odd == 13:
+		case odd == 29:
 			now += 3 * per
 		}
 	}

@@ -339,3 +339,43 @@ func TestAServerThatStartsEmptyRestoresTheQueue(t *testing.T) {
 	require.NoError(t, s.Client().FlushAll(t.Context()).Err())
 	require.Greater(t, queuedWait(t, f), 119*time.Minute)
 }
+
+// What a primary granted that was lost is of another history: those who hold it
+// give nothing back to the one that took over.
+func TestTurnsThatWereLostInAFailoverFreeNobodyElses(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, count := range []int{20, 25} {
+			quota := engine.Quota{Permits: 1, Per: 10 * time.Second}
+			a, at := w.queue(t, quota)
+			b := a.joins(t, quota)
+			queued(t, b, 1, 1)
+			replica := snap(t, a)
+			at(40 * time.Millisecond)
+			lost := queued(t, a, 20, 1)
+			replica.restore(t, a)
+			at(250 * time.Millisecond)
+			held := queued(t, b, count, 1)
+			giveBack(t, a, lost...)
+			held = append(held, queued(t, b, 20, 1)...)
+			for i, g := range held[1:] {
+				require.GreaterOrEqual(t, g.At, held[i].At+10*time.Second.Microseconds(), "turn %d", i+1)
+			}
+		}
+	})
+}
+
+func TestAQueueThatWasSilentTakesItsOwnTurnsBack(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
+		var grants []engine.Grant
+		for i := range 20 {
+			at(time.Duration(i) * 300 * time.Millisecond)
+			grants = append(grants, queued(t, f, 2, 1)...)
+		}
+		now := 19 * 300 * time.Millisecond
+		giveBack(t, f, grants[1:]...)
+		require.Equal(t, 10*time.Second-now, wait(t, f), "behind the first, which has passed")
+	})
+}

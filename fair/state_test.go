@@ -2,6 +2,8 @@ package fair
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -197,4 +199,60 @@ func FuzzState(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Whatever a window holds: as many moments as are kept apart, a backlog with
+// gaps, silences, the widest numbers.
+func TestTheStateOfAWindowIsBounded(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for _, quota := range []engine.Quota{
+		{Permits: 1, Per: time.Second},
+		{Permits: 10, Per: time.Second},
+		{Permits: 1000, Per: 10 * time.Second},
+		{Permits: 1_000_000, Per: time.Hour},
+		{Permits: 100_000_000, Per: 30 * day},
+		{Permits: mostPermits, Per: longestPer},
+	} {
+		t.Run(fmt.Sprint(quota), func(t *testing.T) {
+			t.Parallel()
+			f, at := w.queue(t, quota)
+			largest, now, share := int64(0), time.Duration(0), 100
+			if quota.Per == longestPer { // slots are years within the next hundred
+				share = 1000
+			}
+			check := func() {
+				largest = max(largest, w.rdb.StrLen(t.Context(), f.key).Val())
+				require.LessOrEqual(t, largest, int64(mostState))
+			}
+			rng := rand.New(rand.NewPCG(1, 1))
+			for range 3 {
+				for range 12 {
+					now += 100*time.Millisecond + time.Duration(rng.Int64N(int64(quota.Per)/200+1))
+					at(now)
+					queued(t, f, 1, 1+rng.IntN(min(100, quota.Permits)))
+					check()
+				}
+				for range redistest.Long(170, 600) {
+					now += time.Duration(1 + rng.Int64N(200_000)).Truncate(time.Microsecond)
+					at(now)
+					queued(t, f, 1, max(1, rng.IntN(quota.Permits/60+1)))
+					check()
+				}
+				grants := queued(t, f, 400, max(1, quota.Permits/share))
+				check()
+				for some := range slices.Chunk(shuffled(grants, now)[:200], 20) {
+					giveBack(t, f, some...)
+					check()
+				}
+			}
+			if quota.Permits == 1 {
+				for some := range slices.Chunk(shuffled(queued(t, f, 15_000, 1), now)[:7_000], 1000) {
+					giveBack(t, f, some...)
+					check()
+				}
+			}
+			t.Logf("%d bytes", largest)
+		})
+	}
 }

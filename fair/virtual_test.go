@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -132,12 +131,4 @@ func arrive(t testing.TB, f *fair, arrivals []arrival) []engine.Grant {
 		}
 	}
 	return grants
-}
-
-// amount is the short one, or the long one if FAIRLIMIT_LONG is set.
-func amount(short, long int) int {
-	if os.Getenv("FAIRLIMIT_LONG") != "" {
-		return long
-	}
-	return short
 }

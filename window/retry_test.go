@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
 
@@ -104,7 +105,7 @@ func TestWithoutRetryTickRedissonGetsLittle(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, rdb redis.UniversalClient) {
 		for _, tick := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
-			java, ours := shares(t, rdb, 0, often(10, 60), tick)
+			java, ours := shares(t, rdb, 0, redistest.Long(10, 60), tick)
 			require.Less(t, java*5, ours, "which the documentation says, for ticks of %v", tick)
 		}
 	})
@@ -116,7 +117,7 @@ func TestWithRetryTickBothSidesGetAShare(t *testing.T) {
 		for _, tick := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
 			var java, ours int
 			for seed := range uint64(3) {
-				j, o := shares(t, rdb, seed, often(20, 200), tick, window.RetryTick(tick))
+				j, o := shares(t, rdb, seed, redistest.Long(20, 200), tick, window.RetryTick(tick))
 				java, ours = java+j, ours+o
 			}
 			t.Logf("ticks of %v: Redisson %d, window %d", tick, java, ours)

@@ -2,7 +2,6 @@ package window_test
 
 import (
 	"context"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -29,15 +28,6 @@ func each(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 		t.Parallel()
 		onRedis(t, f)
 	})
-}
-
-// often is how often a test does what finds more the more often it is done: as
-// in the first number, or as in the second if FAIRLIMIT_LONG is 1.
-func often(usually, long int) int {
-	if os.Getenv("FAIRLIMIT_LONG") == "1" {
-		return long
-	}
-	return usually
 }
 
 // limiter is one limiter as a test sees it: its engine, its administration, and

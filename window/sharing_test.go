@@ -17,7 +17,7 @@ import (
 // permits must not stay for ever.
 func TestNothingIsKeptOfARateInItsLastMillisecond(t *testing.T) {
 	check := func(t *testing.T, rdb redis.UniversalClient, pause time.Duration) {
-		for range often(10, 100) {
+		for range redistest.Long(10, 100) {
 			l := newLimiter(t, rdb, 5, 5*time.Millisecond)
 			redisson{l}.setRate(5, 5*time.Millisecond, 0)
 			redisson{l}.mustAcquire(1, l.serverTime())
@@ -181,7 +181,7 @@ func TestEveryGrantFitsTheRateOfItsTime(t *testing.T) {
 			}
 			return eval
 		}})
-		for seed := range uint64(often(20, 200)) {
+		for seed := range uint64(redistest.Long(20, 200)) {
 			t.Log("seed", seed)
 			few = seed%2 == 1
 			randomRates(t, rdb, rand.New(rand.NewPCG(17, seed)))

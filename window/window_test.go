@@ -146,7 +146,7 @@ func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
 
 func TestWindowsOfMoreGrantsThanAreAddedUp(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		permits := often(1200, 3000)
+		permits := redistest.Long(1200, 3000)
 		l := newLimiter(t, rdb, permits, 10*time.Second)
 		for range 2 {
 			l.fill(permits-1, 1)
@@ -274,7 +274,7 @@ func TestAProcessIsAClientOfItsOwnWhereTheRateIsPerClient(t *testing.T) {
 
 func TestAWindowIsWholeToTheMicrosecond(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		for after := 0; after < 1000; after += 1000 / often(40, 1000) {
+		for after := 0; after < 1000; after += 1000 / redistest.Long(40, 1000) {
 			l := newLimiter(t, rdb, 1, 10*time.Millisecond)
 			time.Sleep(time.Duration(after) * time.Microsecond)
 			granted := time.Now()

@@ -1,8 +1,8 @@
 -- What a window may hold, and its cells as numbers.
 --
 -- Takes    what histogram.lua leaves
--- Leaves   MOST_CELLS, MOST_MOMENTS, SPARE_CELLS, MOST_BYTES, MOST_BUCKETS,
---          MOST_BITS, open_log, close_log, cell_digits, is_over
+-- Leaves   MOST_CELLS, MOST_MOMENTS, SPARE_CELLS, MOST_STATE, MOST_BYTES,
+--          MOST_BUCKETS, MOST_BITS, open_log, close_log, cell_digits, is_over
 --
 -- An open window has its cells, the newest among them, as numbers, oldest
 -- first: in slots, and in counts how many permits each has.
@@ -17,11 +17,14 @@ local MOST_MOMENTS = 130
 local SPARE_CELLS = 30
 local MOST_CELLS = MOST_MOMENTS + SPARE_CELLS
 
--- What the cells and the histogram of a window take at most. Promise 6: "at
--- most 3.5 KB a window". The rest of its state takes 500 bytes: its windows
--- 40, the window's own numbers 100, those of its histogram 75, the silences
--- 225, the position 60.
-local MOST_BYTES = 3500 - 500
+-- Promise 6: "at most 3.5 KB a window".
+local MOST_STATE = 3500
+
+-- What the cells and the histogram of a window take of it at most. The rest of
+-- its state takes 500 bytes: its windows 40, the window's own numbers 100, those
+-- of its histogram 75, the silences 225, the position 60. Where 130 cells alone
+-- are longer, as in a window of years, fewer silences are kept.
+local MOST_BYTES = MOST_STATE - 500
 
 -- Promise 6 again, for the time that it takes to read all of a histogram.
 -- After it was coarsened a bucket is 1/512 of the backlog. Promise 7 needs 100

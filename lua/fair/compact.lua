@@ -73,11 +73,23 @@ function compact_full(queue, tail)
   end
 end
 
+-- Drops what has left the window of the oldest row of an open one.
+local function drop_passed_of_row(queue, window)
+  local spacing, slots, counts = queue.spacing, window.slots, window.counts
+  if spacing == 0 or #slots == 0 then return end
+  local first = slots[1] - (counts[1] - 1) * spacing
+  local passed = floor((queue.now - window.length - first) / spacing) + 1
+  if passed > 0 then
+    counts[1], window.origin, window.behind = counts[1] - passed, first + (passed - 1) * spacing, nil
+  end
+end
+
 -- Takes the rows of an open window apart, so that a permit can be taken out:
 -- into single permits if the log has room for them. Else what is behind the
 -- tail goes to the histogram, and the rest is cut at the borders of the grid.
 local function open_rows(queue, window, tail)
   local spacing, slots, counts = queue.spacing, window.slots, window.counts
+  drop_passed_of_row(queue, window)
   local permits = queue.sequence - base_of(queue, window)
   if spacing == 0 or permits == #slots then return end
   local opened, sizes, more, many = {}, {}, {}, permits > MOST_CELLS
@@ -108,6 +120,7 @@ end
 -- are known to stand now.
 function forget_pace(queue, tail)
   for _, window in ipairs(queue) do
+    drop_passed(queue, window)
     open_log(queue, window)
     open_rows(queue, window, tail)
     close_log(queue, window)

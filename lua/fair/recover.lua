@@ -1,14 +1,14 @@
 -- Finds out what was lost, and remembers when the queue was silent.
 --
 -- Takes    what add.lua leaves
--- Leaves   recover, note_silence, was_silent
+-- Leaves   recover, note_silence, forget_silence, was_silent
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. It counts as full.
 
 -- A replica takes over after a silence. What the old primary granted in that
 -- time is of another history; see was_silent. As many silences are kept, the
--- longest: each takes 27 bytes.
+-- longest, if there is room: each takes some 27 bytes.
 local MOST_SILENCES = 8
 
 -- Counts what this state lacks, and nobody has granted since, at the newest
@@ -54,22 +54,23 @@ local function recover(queue)
   return true
 end
 
+-- Forgets the shortest silence.
+local function forget_silence(queue)
+  local silences, shortest = {}, nil
+  for ended, lasted in string.gmatch(queue.silences, '(%d+) (%d+)') do
+    silences[#silences + 1] = format('%d %d', ended, lasted)
+    if not shortest or lasted + 0 < shortest then shortest, silences.least = lasted + 0, #silences end
+  end
+  table.remove(silences, silences.least)
+  queue.silences = table.concat(silences, ' ')
+end
+
 -- Remembers that nothing was written for a while, when something is again.
 local function note_silence(queue)
   if queue.clock == 0 or queue.now - queue.clock < SILENCE then return end
-  local silences, shortest = {}, 1
-  for ended, lasted in string.gmatch(queue.silences, '(%d+) (%d+)') do
-    silences[#silences + 1] = { ended = ended + 0, lasted = lasted + 0 }
-  end
-  silences[#silences + 1] = { ended = queue.now, lasted = queue.now - queue.clock }
-  if #silences > MOST_SILENCES then
-    for i, silence in ipairs(silences) do
-      if silence.lasted < silences[shortest].lasted then shortest = i end
-    end
-    table.remove(silences, shortest)
-  end
-  for i, silence in ipairs(silences) do silences[i] = format('%d %d', silence.ended, silence.lasted) end
-  queue.silences = table.concat(silences, ' ')
+  queue.silences = match(format('%s %d %d', queue.silences, queue.now, queue.now - queue.clock), '^ ?(.*)$')
+  local _, count = string.gsub(queue.silences, '%d+ %d+', '')
+  if count > MOST_SILENCES then forget_silence(queue) end
 end
 
 -- Whether nothing was granted at the moment, as far as is remembered.

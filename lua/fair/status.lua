@@ -5,6 +5,15 @@
 -- Returns  { permits to be had now, permits queued, wait for one more }
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
+-- How many permits of the histogram stand after the moment, as far as it tells.
+local function permits_after(histogram, moment)
+  local sum, bucket = 0, histogram and bucket_at(histogram, moment + 1)
+  for i, permits in ipairs(histogram and counts_of(histogram, {}) or {}) do
+    if histogram.first + i - 1 >= bucket then sum = sum + permits end
+  end
+  return sum
+end
+
 local queue = read()
 local _, lost = begin(queue)
 local now, available, queued = queue.now, nil, nil
@@ -13,6 +22,7 @@ for i = 1, queue.asked do
   local window = queue[i]
   local free = window.most - queue.sequence + total_until(queue, window, now - window.length)
   local ahead = queue.sequence - total_until(queue, window, now)
+  if window.origin > now then ahead = ahead + permits_after(window.behind, now) end
   available, queued = min(available or free, free), min(queued or ahead, ahead)
 end
 local slot = earliest(queue, tail, 1, 1)

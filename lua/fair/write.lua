@@ -94,6 +94,9 @@ local function write(queue)
       lines[i + 1] = format('%d %d %d ', window.length, window.idle, window.last) .. window_text(queue, window)
     end
   end
+  local bytes = 60
+  for _, line in ipairs(lines) do bytes = bytes + #line end
+  while queue.silences ~= '' and bytes + #queue.silences + 8 > MOST_STATE * #queue do forget_silence(queue) end
   if queue.silences ~= '' then lines[#lines + 1] = table.concat({ 'silent ', queue.silences, '\n' }) end
   lines[#lines + 1] = format('%s %16d %16d %16d', queue.generation, queue.sequence, queue.now, newest)
   local life = format('%d', ceil((queue.ends - queue.now) / 1000) + 1)
