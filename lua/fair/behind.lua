@@ -15,7 +15,7 @@ end
 local function new_histogram(window, slot)
   local histogram = { level = 0, first = 0, count = 0, width = 0, text = '' }
   if window.most == 1 then
-    -- The slots ahead stand one length apart, so a bucket is a turn, there or not.
+    -- The slots ahead stand one length apart: a bucket is a turn, or none.
     histogram.from, histogram.period, histogram.cells, histogram.laps = slot + 1, window.length, 1, 1
   else
     histogram.from, histogram.period, histogram.cells, histogram.laps = 0, window.period, window.cells, window.laps

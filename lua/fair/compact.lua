@@ -61,7 +61,8 @@ local function compact_text(queue, window, tail)
     base, window.origin = total, slot_of(window, i)
   end
   if gone > 0 then flush(window.behind, more) end
-  window.base, window.at, window.stored = base, window.at + gone * (window.slot_digits + window.total_digits), window.stored - gone
+  window.at = window.at + gone * (window.slot_digits + window.total_digits)
+  window.base, window.stored = base, window.stored - gone
   trim(window, queue.now - length)
   local cells = count_cells(window)
   make_narrow(queue, window, cells + 1, window.last, cells > 0 and slot_of(window, 1) or window.last, base)
@@ -70,7 +71,8 @@ end
 
 local function compact_open(queue, window, tail)
   local slots = window.slots
-  if #slots > MOST_CELLS or is_over(queue, window, #slots, slots[#slots] or 0, slots[1] or 0, base_of(queue, window)) then
+  local last, oldest = slots[#slots] or 0, slots[1] or 0
+  if #slots > MOST_CELLS or is_over(queue, window, #slots, last, oldest, base_of(queue, window)) then
     compact(queue, window, tail)
   end
   close_log(queue, window)

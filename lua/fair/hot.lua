@@ -19,7 +19,9 @@
 --   p+38       mode                            -16..-1   newest slot
 --
 -- The middle ones are there only while the mode is 'c'. Then come ':' and the
--- cells, up to the end of the line.
+-- cells, up to the end of the line. A histogram and silences may follow, each
+-- in a line of its own; they stay as they are, as long as the state is too short
+-- to be compacted and no cell has passed that a histogram stands behind.
 
 local p = #head
 while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 2750 and sub(state, 1, p) == head do
@@ -51,7 +53,8 @@ while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 2750 and sub(
   end
 
   if text then -- found
-  elseif last <= now and sequence + permits - most <= base and sub(mode, 1, 1) == 'c' and now < sub(state, p + 40, p + 55) + 0 then
+  elseif last <= now and sequence + permits - most <= base
+    and sub(mode, 1, 1) == 'c' and now < sub(state, p + 40, p + 55) + 0 then
     -- Crowded, and the newest cell takes them too.
     local moments = sub(state, p + 74, p + 76)
     if moments == '131' or last == now then
@@ -123,7 +126,8 @@ while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 2750 and sub(
     elseif slot > last and sub(mode, 1, 1) == 'r' and slot == last + length then
       if at < finish and (slot - oldest >= round or sequence + permits - base >= rounds) then break end
     elseif slot > last then
-      if (finish - at) / size >= 159 or slot + length - oldest >= round or sequence + permits + most - base >= rounds then break end
+      if (finish - at) / size >= 159 or slot + length - oldest >= round
+        or sequence + permits + most - base >= rounds then break end
       cell = sub(state, -slot_digits) .. sub(state, -34 - total_digits, -35)
       if slot >= until_slot then until_slot, moments = moments > 131 and slot + length or 0, 1 end
       if until_slot > 0 then
@@ -135,7 +139,8 @@ while ARGV[9] and not ARGV[10] and state and left > 0 and #state < 2750 and sub(
         kind = format('%s%s:', sub(kind, 1, 4), most == 1 and 'r' or '.')
       end
     end
-    text = format('%s%16d %16d', head, base, origin) .. kind .. sub(state, at, finish - 1) .. cell .. sub(state, finish, -51)
+    text = format('%s%16d %16d', head, base, origin) .. kind
+    text = text .. sub(state, at, finish - 1) .. cell .. sub(state, finish, -51)
   end
 
   local life = ARGV[6]

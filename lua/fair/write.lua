@@ -17,7 +17,8 @@ local function rewrite(queue, window)
     closed[2 * i - 1], closed[2 * i] = slot_of(window, i), total_of(window, i)
   end
   window.closed, window.stored, window.unwritten = closed, 0, false
-  window.slot_digits, window.total_digits = cell_digits(queue, window, window.last, closed[1] or window.last, window.base)
+  local oldest = closed[1] or window.last
+  window.slot_digits, window.total_digits = cell_digits(queue, window, window.last, oldest, window.base)
 end
 
 -- Whether the cells have digits enough; with a cell just closed, for some
@@ -53,7 +54,8 @@ local function window_text(queue, window)
   end
   if #closed > 0 then
     for i = 1, #closed / 2 do
-      cells[i] = sub(format('%16d', closed[2 * i - 1]), -slot_digits) .. sub(format('%16d', closed[2 * i]), -total_digits)
+      local cell = sub(format('%16d', closed[2 * i - 1]), -slot_digits)
+      cells[i] = cell .. sub(format('%16d', closed[2 * i]), -total_digits)
     end
   end
   local line = format('%16d %16d ', window.base, window.origin) .. digit(slot_digits) .. digit(total_digits)
@@ -80,8 +82,8 @@ local function write(queue)
   local _, natural, newest = bounds(queue)
   note_silence(queue)
   local kept = settle_notes(queue, natural)
-  local plain = not queue[2] and queue[1].idle == 0 and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0
-    and not string.find(queue.word, ',', 1, true)
+  local plain = not queue[2] and queue[1].idle == 0
+    and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0 and not string.find(queue.word, ',', 1, true)
   local lines = {}
   if plain then
     newest = queue[1].last
@@ -101,6 +103,7 @@ local function write(queue)
   local life = format('%d', ceil((queue.ends - queue.now) / 1000) + 1)
   local reply = redis.pcall('PSETEX', key, life, table.concat(lines))
   if reply.err then return nil, plain, redis.error_reply(reply.err) end
-  local told = format('%s %16d %16d %16d %d %d', queue.generation, queue.sequence, queue.now, newest, queue.ends, queue.offset)
+  local told = format('%s %16d %16d %16d %d %d',
+    queue.generation, queue.sequence, queue.now, newest, queue.ends, queue.offset)
   return told, plain
 end
