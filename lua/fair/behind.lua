@@ -1,7 +1,7 @@
 -- Moves permits between the cells of a window and its histogram.
 --
 -- Takes    what cells.lua leaves
--- Leaves   fold, spread, unfold, coarsen, flush
+-- Leaves   fold, spread, trim, unfold, coarsen, flush
 
 -- Joins two buckets each, so that there are half as many.
 local function coarsen(histogram)
@@ -15,7 +15,7 @@ end
 local function new_histogram(window, slot)
   local histogram = { level = 0, first = 0, count = 0, width = 0, text = '' }
   if window.most == 1 then
-    -- The slots ahead stand one length apart, so a bucket is a turn, there or not.
+    -- The slots ahead stand one length apart: a bucket is a turn, or none.
     histogram.from, histogram.period, histogram.cells, histogram.laps = slot + 1, window.length, 1, 1
   else
     histogram.from, histogram.period, histogram.cells, histogram.laps = 0, window.period, window.cells, window.laps
@@ -23,10 +23,9 @@ local function new_histogram(window, slot)
   return histogram
 end
 
--- Adds permits at slots no earlier than those before. What is in more stands
+-- Adds permits to a bucket no earlier than those before. What is in more stands
 -- behind the buckets, and is appended once at the end.
-local function add_permits(histogram, more, slot, permits)
-  local bucket = bucket_at(histogram, slot)
+local function add_permits(histogram, more, bucket, permits)
   if histogram.count + #more == 0 then histogram.first = bucket end
   local at = bucket - histogram.first - histogram.count + 1
   if at < 1 and #more == 0 then
@@ -91,12 +90,19 @@ local function spread(queue, window, more, slot, permits)
   local passed = queue.now - length - first
   if pitch > 0 and passed > 0 then first = first + ceil(passed / pitch) * pitch end
   if first > slot then return end
+  if pitch == 0 then
+    local bucket = bucket_at(histogram, slot)
+    if histogram.count + #more > 0 and bucket - histogram.first >= MOST_BUCKETS then
+      make_room(histogram, more, slot, slot, 0)
+      bucket = bucket_at(histogram, slot)
+    end
+    return add_permits(histogram, more, bucket, permits)
+  end
   make_room(histogram, more, first, slot, pitch)
-  if pitch == 0 then return add_permits(histogram, more, slot, permits) end
   while first <= slot do
     local bucket = bucket_at(histogram, first)
     local here = floor((min(slot, end_of(histogram, bucket)) - first) / pitch) + 1
-    add_permits(histogram, more, first, here)
+    add_permits(histogram, more, bucket, here)
     first = first + here * pitch
     local rest = (slot - first) / pitch + 1
     if rest > 8 and histogram.level == 0 and histogram.cells == 1 and histogram.period == pitch

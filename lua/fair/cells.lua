@@ -2,7 +2,8 @@
 --
 -- Takes    what histogram.lua leaves
 -- Leaves   MOST_CELLS, MOST_MOMENTS, SPARE_CELLS, MOST_STATE, MOST_BYTES,
---          MOST_BUCKETS, MOST_BITS, open_log, close_log, cell_digits, is_over
+--          MOST_BUCKETS, MOST_BITS, open_log, close_log, cell_digits, is_over,
+--          is_wide_enough, behind_text
 --
 -- An open window has its cells, the newest among them, as numbers, oldest
 -- first: in slots, and in counts how many permits each has.
@@ -79,4 +80,21 @@ local function is_over(queue, window, cells, last, oldest, base)
   end
   local slot_digits, total_digits = cell_digits(queue, window, last, oldest, base)
   return bytes + cells * (slot_digits + total_digits) > MOST_BYTES
+end
+
+-- Whether the cells have digits enough; with a cell just closed, for some
+-- time to come as well.
+local function is_wide_enough(queue, window)
+  local count, added = count_cells(window), #window.closed
+  if count == 0 then return true end
+  local span, held = window.last - slot_of(window, 1), queue.sequence - window.base
+  if added > 0 then span = span + window.length end
+  return span < 10 ^ window.slot_digits and held < 10 ^ window.total_digits
+end
+
+-- The line of a histogram.
+local function behind_text(histogram)
+  if not histogram then return '' end
+  return format('behind %d %d %d %d %d %d %d %d:', histogram.from, histogram.period, histogram.cells, histogram.laps,
+    histogram.level, histogram.first, histogram.count, histogram.width) .. format('%s\n', histogram.text)
 end

@@ -25,6 +25,14 @@ local function base_of(queue, window)
   return total
 end
 
+-- Joins buckets until there is room for some cells to come.
+local function make_narrow(queue, window, cells, last, oldest, base)
+  cells = cells > 0 and min(MOST_CELLS, cells + SPARE_CELLS) or 0
+  while window.behind and window.behind.count > 1 and is_over(queue, window, cells, last, oldest, base) do
+    coarsen(window.behind)
+  end
+end
+
 -- Makes room in an open window. Cells that no longer hold back the next turn
 -- go to the histogram. Of the others those merge that share a cell of the grid,
 -- only if there are more than a log keeps apart. The tail is FIFO's, or now.
@@ -35,37 +43,59 @@ local function compact(queue, window, tail)
     merge(window)
     if not is_crowded then window.mode, window.until_slot, window.moments = 'c', tail + window.length, 0 end
   end
-  local base, cells = base_of(queue, window), min(MOST_CELLS, #slots + SPARE_CELLS)
-  if #slots == 0 then cells = 0 end
-  while window.behind and window.behind.count > 1 and is_over(queue, window, cells, slots[#slots] or 0, slots[1] or 0, base) do
-    coarsen(window.behind)
+  make_narrow(queue, window, #slots, slots[#slots] or 0, slots[1] or 0, base_of(queue, window))
+end
+
+-- Makes room in a window that nothing merges in: its text stays as it is,
+-- without the cells that go to the histogram. Returns whether that will do.
+local function compact_text(queue, window, tail)
+  local length, gone, more = window.length, 0, {}
+  if window.mode == 'c' and window.until_slot > tail or window.last + length <= tail then return false end
+  while gone < window.stored and slot_of(window, gone + 1) + length <= tail do gone = gone + 1 end
+  if count_cells(window) + 1 - gone > MOST_MOMENTS then return false end
+  if gone == window.stored and window.closed[1] and window.closed[1] + length <= tail then return false end
+  local base = window.base
+  for i = 1, gone do
+    local total = total_of(window, i)
+    spread(queue, window, more, slot_of(window, i), total - base)
+    base, window.origin = total, slot_of(window, i)
   end
+  if gone > 0 then flush(window.behind, more) end
+  window.at = window.at + gone * (window.slot_digits + window.total_digits)
+  window.base, window.stored = base, window.stored - gone
+  trim(window, queue.now - length)
+  local cells = count_cells(window)
+  make_narrow(queue, window, cells + 1, window.last, cells > 0 and slot_of(window, 1) or window.last, base)
+  return true
 end
 
 local function compact_open(queue, window, tail)
   local slots = window.slots
-  if #slots > MOST_CELLS or is_over(queue, window, #slots, slots[#slots] or 0, slots[1] or 0, base_of(queue, window)) then
+  local last, oldest = slots[#slots] or 0, slots[1] or 0
+  if #slots > MOST_CELLS or is_over(queue, window, #slots, last, oldest, base_of(queue, window)) then
     compact(queue, window, tail)
   end
   close_log(queue, window)
 end
 
--- Whether a window that got a cell, or whose row goes on, has more cells than
--- it may, or takes more bytes.
+-- Whether a window that got a cell has more than it may, or takes more bytes.
+-- As long as its cells are wide enough, their text decides, and the line of the
+-- histogram: the straight way looks at these as well.
 local function is_full(queue, window)
   if not window.grew then return false end
   local closed = count_cells(window)
-  local cells = window.last > 0 and closed + 1 or 0
-  if cells > MOST_CELLS then return true end
-  if not window.behind and cells * 26 <= MOST_BYTES then return false end
-  local oldest = closed > 0 and slot_of(window, 1) or window.last
+  if closed + 1 > MOST_CELLS and window.last > 0 then return true end
+  if window.slot_digits > 0 and not window.unwritten and is_wide_enough(queue, window) then
+    return closed * (window.slot_digits + window.total_digits) + #behind_text(window.behind) > MOST_LINES
+  end
+  local cells, oldest = window.last > 0 and closed + 1 or 0, closed > 0 and slot_of(window, 1) or window.last
   return is_over(queue, window, cells, window.last, oldest, window.base)
 end
 
 -- Compacts the windows that are full.
 function compact_full(queue, tail)
   for _, window in ipairs(queue) do
-    if is_full(queue, window) then
+    if is_full(queue, window) and not compact_text(queue, window, tail) then
       open_log(queue, window)
       compact(queue, window, tail)
       close_log(queue, window)

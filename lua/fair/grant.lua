@@ -3,10 +3,10 @@
 -- Takes    what write.lua leaves
 -- Leaves   grant, earliest, total_until
 
--- The most that one run grants in turns times windows. Each takes up to 9 µs, a
--- cell and its share of the compactions, so that a run holds the server for
+-- The most that one run grants in turns times windows. Each takes up to 10 µs,
+-- a cell and its share of the compactions, so that a run holds the server for
 -- less than a millisecond (promise 6, the script's time) on a slow machine.
-local MOST_TURNS = 60
+local MOST_TURNS = 40
 
 -- The most permits that a window counts.
 local MOST_HELD = 9999999999

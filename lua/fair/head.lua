@@ -8,7 +8,7 @@
 -- ARGV[3]  what goes with it: '<fresh> <newest slot> <end>'; fresh is a word
 --          of 8 letters never used before, the name of the next generation
 --
--- Leaves   key, head, seen; call, sub, format; SILENCE
+-- Leaves   key, head, seen; call, sub, format; SILENCE, MOST_LINES
 --
 -- Times and lengths are microseconds, whole numbers below 2^53. The words and
 -- samples of a state are in fair/doc.go.
@@ -20,3 +20,7 @@ local call, sub, format = redis.call, string.sub, string.format
 -- between two questions to a busy queue, shorter than a failover; see
 -- recover.lua.
 local SILENCE = 100000
+
+-- How long the cells of a window and the line of its histogram get before it
+-- is compacted; see cells.lua.
+local MOST_LINES = 3075

@@ -20,7 +20,8 @@
 --   p+55       mode
 --
 -- The middle ones are there only while the mode is 'c'. Then come ':' and the
--- cells, up to the end of the line.
+-- cells, up to the end of the line. A histogram and silences may follow, each
+-- in a line of its own; they stay as they are.
 
 local p, argv = #head, ARGV
 while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(state, 1, p) == head do
@@ -35,13 +36,13 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     if argv[9] + 0 < 1 then break end
     permits = permits * argv[9]
   end
-  local total, mode, slot, text = sequence + permits, sub(state, p + 55, p + 57), now, nil
+  local total, mode, slot, text, whole = sequence + permits, sub(state, p + 55, p + 57), now, nil, false
   if last > now then slot = last end
 
   if mode == 'r:\n' then
     -- One permit at a time: the row goes on.
     length = argv[5] + 0
-    if last + length > now and #state < 2750 then
+    if last + length > now then
       slot = last + length * permits
       if slot - now > argv[8] + 0 then
         if permits > 1 then break end
@@ -128,9 +129,13 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     elseif slot > last and last <= now and slot < bound then
       kind = format('%sc %16d %16d %3d:', sub(kind, 1, 4), bound, until_slot, moments)
     elseif most == 1 then
-      if #state >= 2750 or at < finish and (slot - oldest >= round or total - base >= rounds) then break end
+      if at < finish and (slot - oldest >= round or total - base >= rounds) then break end
     elseif slot > last then
-      if #state >= 2750 or (finish - at) / size >= 159 or slot + length - oldest >= round or total - base >= rounds then break end
+      local bytes = finish - at + size
+      if sub(state, finish + 1, finish + 6) == 'behind' then
+        bytes = bytes + string.find(state, '\n', finish + 1, true) - finish
+      end
+      if bytes > MOST_LINES or (finish - at) / size >= 159 or slot + length - oldest >= round or total - base >= rounds then break end
       cell = sub(state, -slot_digits) .. sub(state, -34 - total_digits, -35)
       if until_slot and slot >= until_slot then
         until_slot, moments = moments > 130 and slot + length, 1
@@ -144,8 +149,9 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       end
     end
     local room = most > 1 and math.min(upto + most, base + rounds - 1) or 0
-    text = format('%s%16d %16d %16d', head, room, base, origin) .. kind
-    text = text .. sub(state, at, finish - 1) .. cell .. sub(state, finish, -51)
+    text = format('%s%16d %16d %16d', head, room, base, origin) .. kind .. sub(state, at, finish - 1) .. cell
+      .. sub(state, finish, -51) .. format('%16d %16d %16d', total, now, slot)
+    whole = true
   end
 
   if silence >= SILENCE then break end
@@ -154,7 +160,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     length = length or argv[5] + 0
     life = format('%d', math.ceil((slot + length - now) / 1000) + 1)
   end
-  text = text .. format('%16d %16d %16d', total, now, slot)
+  if not whole then text = text .. format('%16d %16d %16d', total, now, slot) end
   local reply = redis.pcall('PSETEX', key, life, text)
   if reply.err then return redis.error_reply(reply.err) end
   return sub(text, -59)

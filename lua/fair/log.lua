@@ -46,8 +46,9 @@ end
 
 local function new_window(length)
   return {
-    length = length, most = 0, last = 0, room = 0, base = 0, origin = 0, mode = '.', bound = 0, until_slot = 0, moments = 0, idle = 0,
-    text = '', at = 1, stored = 0, text_last = 0, text_total = 0, slot_digits = 0, total_digits = 0, closed = {}, period = length, cells = 64, laps = 64
+    length = length, most = 0, last = 0, room = 0, base = 0, origin = 0, mode = '.', bound = 0, until_slot = 0, moments = 0,
+    text = '', at = 1, stored = 0, text_last = 0, text_total = 0, slot_digits = 0, total_digits = 0, closed = {},
+    period = length, cells = 64, laps = 64, idle = 0
   }
 end
 
@@ -86,7 +87,8 @@ local function read_window(at, length, idle, last, sequence)
     window.bound, window.until_slot, window.moments = number(bound), number(until_slot), number(moments)
   end
   local size = window.slot_digits + window.total_digits
-  window.text, window.at, window.stored, window.text_last, window.text_total = state, cells, (finish - cells) / size, window.last, sequence
+  window.text, window.at, window.stored = state, cells, (finish - cells) / size
+  window.text_last, window.text_total = window.last, sequence
   if window.base > sequence or window.slot_digits > 16 or window.total_digits > 12 or window.length == 0
     or window.stored % 1 > 0 or window.stored > 0 and window.base == sequence then
     damaged()
@@ -109,7 +111,8 @@ local function read()
   local kind, at
   queue.word, kind, at = match(state, '^fair3 (%S+) ([-+]) ()')
   if not kind or not generation or #generation ~= 8 then damaged() end
-  queue.generation, queue.sequence, queue.clock, queue.newest = generation, number(sequence), number(clock), number(newest)
+  queue.generation, queue.sequence = generation, number(sequence)
+  queue.clock, queue.newest = number(clock), number(newest)
   if kind == '-' then
     local length = match(queue.word, '^%d+/(%d+)$')
     queue[1], at = read_window(at, length, 0, newest, queue.sequence)

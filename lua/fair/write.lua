@@ -17,29 +17,13 @@ local function rewrite(queue, window)
     closed[2 * i - 1], closed[2 * i] = slot_of(window, i), total_of(window, i)
   end
   window.closed, window.stored, window.unwritten = closed, 0, false
-  window.slot_digits, window.total_digits = cell_digits(queue, window, window.last, closed[1] or window.last, window.base)
-end
-
--- Whether the cells have digits enough; with a cell just closed, for some
--- time to come as well.
-local function is_wide_enough(queue, window)
-  local count, added = count_cells(window), #window.closed
-  if count == 0 then return true end
-  local span, held = window.last - slot_of(window, 1), queue.sequence - window.base
-  if added > 0 then span = span + window.length end
-  return span < 10 ^ window.slot_digits and held < 10 ^ window.total_digits
+  local oldest = closed[1] or window.last
+  window.slot_digits, window.total_digits = cell_digits(queue, window, window.last, oldest, window.base)
 end
 
 -- In base 36, so that any fits one place.
 local function digit(n)
   return string.char(n < 10 and n + 48 or n + 87)
-end
-
--- The line of a histogram.
-local function behind_text(histogram)
-  if not histogram then return '' end
-  return format('behind %d %d %d %d %d %d %d %d:', histogram.from, histogram.period, histogram.cells, histogram.laps,
-    histogram.level, histogram.first, histogram.count, histogram.width) .. format('%s\n', histogram.text)
 end
 
 local function window_text(queue, window)
@@ -53,7 +37,8 @@ local function window_text(queue, window)
   end
   if #closed > 0 then
     for i = 1, #closed / 2 do
-      cells[i] = sub(format('%16d', closed[2 * i - 1]), -slot_digits) .. sub(format('%16d', closed[2 * i]), -total_digits)
+      local cell = sub(format('%16d', closed[2 * i - 1]), -slot_digits)
+      cells[i] = cell .. sub(format('%16d', closed[2 * i]), -total_digits)
     end
   end
   local room = queue[2] and 0 or min(window.room, window.base + 10 ^ window.total_digits - 1)
@@ -81,8 +66,8 @@ local function write(queue)
   local _, natural, newest = bounds(queue)
   note_silence(queue)
   local kept = settle_notes(queue, natural)
-  local plain = not queue[2] and queue[1].idle == 0 and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0
-    and not string.find(queue.word, ',', 1, true)
+  local plain = not queue[2] and queue[1].idle == 0
+    and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0 and not string.find(queue.word, ',', 1, true)
   local lines = {}
   if plain then
     newest = queue[1].last
@@ -102,6 +87,7 @@ local function write(queue)
   local life = format('%d', ceil((queue.ends - queue.now) / 1000) + 1)
   local reply = redis.pcall('PSETEX', key, life, table.concat(lines))
   if reply.err then return nil, plain, redis.error_reply(reply.err) end
-  local told = format('%s %16d %16d %16d %d %d', queue.generation, queue.sequence, queue.now, newest, queue.ends, queue.offset)
+  local told = format('%s %16d %16d %16d %d %d',
+    queue.generation, queue.sequence, queue.now, newest, queue.ends, queue.offset)
   return told, plain
 end
