@@ -149,8 +149,8 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       end
     end
     local room = most > 1 and math.min(upto + most, base + rounds - 1) or 0
-    text = format('%s%16d %16d %16d', head, room, base, origin) .. kind .. sub(state, at, finish - 1) .. cell
-      .. sub(state, finish, -51) .. format('%16d %16d %16d', total, now, slot)
+    text = format('%s%16d %16d %16d', head, room, base, origin) .. kind .. sub(state, at, finish - 1) .. cell ..
+      sub(state, finish, -51) .. format('%16d %16d %16d', total, now, slot)
     whole = true
   end
 
