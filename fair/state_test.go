@@ -219,7 +219,7 @@ func TestTheStateOfAWindowIsBounded(t *testing.T) {
 			f, at := w.queue(t, quota)
 			largest, now, share := int64(0), time.Duration(0), 100
 			if quota.Per == longestPer { // slots are years within the next hundred
-				share = 1000
+				share = 10_000
 			}
 			check := func() {
 				largest = max(largest, w.rdb.StrLen(t.Context(), f.key).Val())
@@ -236,7 +236,7 @@ func TestTheStateOfAWindowIsBounded(t *testing.T) {
 				for range redistest.Long(170, 600) {
 					now += time.Duration(1 + rng.Int64N(200_000)).Truncate(time.Microsecond)
 					at(now)
-					queued(t, f, 1, max(1, rng.IntN(quota.Permits/60+1)))
+					queued(t, f, 1, max(1, rng.IntN(quota.Permits/share+1)))
 					check()
 				}
 				grants := queued(t, f, 400, max(1, quota.Permits/share))

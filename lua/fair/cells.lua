@@ -28,9 +28,9 @@ local MOST_STATE = 3500
 local MOST_BYTES = MOST_STATE - 500
 
 -- Promise 6 again, for the time that it takes to read all of a histogram.
--- After it was coarsened a bucket is 1/512 of the backlog. Promise 7 needs 100
+-- After it was coarsened a bucket is 1/256 of the backlog. Promise 7 needs 100
 -- buckets: "at most 1 % of the backlog".
-local MOST_BUCKETS = 1024
+local MOST_BUCKETS = 512
 
 -- As many buckets of one permit as the bytes hold: four in one.
 local MOST_BITS = 4 * MOST_BYTES
