@@ -119,7 +119,7 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 					giveBack(t, f, shuffled(grants, now)...)
 					debt := wait(t, f) - microseconds(earliest-micros)
 					assert.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
-					assert.LessOrEqual(t, debt, max(backlog/100, microseconds(f.windows[len(f.windows)-1].length)/64), "of a backlog of %v", backlog)
+					assert.LessOrEqual(t, debt, max(backlog/100, microseconds(f.windows[len(f.windows)-1].Length)/64), "of a backlog of %v", backlog)
 					require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState*len(f.windows)))
 				})
 			}
@@ -164,7 +164,7 @@ func TestASaturatedQueueUsesItsWholeQuota(t *testing.T) {
 				require.GreaterOrEqual(t, late, int64(0))
 			}
 			if q := quotas[0]; q.Burst > 1 && q.Permits%q.Burst != 0 { // may cost less than one burst's time a window
-				require.Less(t, late, int64(windows)*f.windows[0].length*int64(q.Burst)/int64(q.Permits))
+				require.Less(t, late, int64(windows)*f.windows[0].Length*int64(q.Burst)/int64(q.Permits))
 				return
 			}
 			require.Zero(t, late)
@@ -275,9 +275,9 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 				backlog = max(backlog, wait(t, f))
 			}
 			leave(ahead())
-			debt, longest := o.remaining(t, f, now), f.windows[0].length
+			debt, longest := o.remaining(t, f, now), f.windows[0].Length
 			for _, window := range f.windows {
-				longest = max(longest, window.length)
+				longest = max(longest, window.Length)
 			}
 			require.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
 			require.LessOrEqual(t, debt, max(backlog/100, microseconds(longest)/64), "%v, of a backlog of %v", quotas, backlog)

@@ -62,7 +62,7 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	if cfg.Prefix != nil {
 		prefix = *cfg.Prefix
 	}
-	most := slices.MinFunc(windows, func(a, b window) int { return a.permits - b.permits }).permits
+	most := slices.MinFunc(windows, func(a, b window) int { return a.Permits - b.Permits }).Permits
 	return &fair{
 		client: cfg.Client, scripts: allScripts, key: prefix + "{" + cfg.Name + "}", windows: windows, most: most,
 		head: []any{"fair3 " + word(windows) + " - "}, plain: plainArgs(windows), replicas: cfg.Replicas,

@@ -94,10 +94,10 @@ func TestTheStraightWayIsTheGeneralOne(t *testing.T) {
 // apart, alone or together, with and without patience; and the odder, the more
 // often returns, losses, resets, clocks set back.
 func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Rand, oddity int) {
-	per := time.Duration(b.windows[0].length) * time.Microsecond
-	interval := per / time.Duration(b.windows[0].permits)
+	per := time.Duration(b.windows[0].Length) * time.Microsecond
+	interval := per / time.Duration(b.windows[0].Permits)
 	steps := redistest.Long(400, 4000)
-	others := []*twice{b, {fair: b.joins(t, engine.Quota{Permits: b.windows[0].permits, Per: per})}}
+	others := []*twice{b, {fair: b.joins(t, engine.Quota{Permits: b.windows[0].Permits, Per: per})}}
 	var held []engine.Grant
 	var saved string
 	pace := time.Duration(1)
@@ -114,7 +114,7 @@ func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Ran
 		who.context = fmt.Sprintf("step %d at %v", step, now)
 		n, count := 1, 1
 		if rng.IntN(4) == 0 {
-			n = 1 + rng.IntN(min(b.windows[0].permits, 5))
+			n = 1 + rng.IntN(min(b.windows[0].Permits, 5))
 		}
 		if rng.IntN(5) == 0 {
 			count = 1 + rng.IntN(20)

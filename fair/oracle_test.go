@@ -28,7 +28,7 @@ type oracle struct {
 func newOracle(f *fair) *oracle {
 	o := &oracle{blurred: make([]bool, len(f.windows))}
 	for _, w := range f.windows {
-		o.Windows = append(o.Windows, model.Window{Permits: w.permits, Length: w.length})
+		o.Windows = append(o.Windows, model.Window{Permits: w.Permits, Length: w.Length})
 	}
 	return o
 }

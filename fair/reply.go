@@ -49,8 +49,8 @@ func (f *fair) decodePlain(reply string, requests []engine.Request) (outcome, er
 	if err != nil {
 		return outcome{}, err
 	}
-	wait, step, length := newest-s.clock, int64(0), f.windows[0].length
-	if f.windows[0].permits == 1 {
+	wait, step, length := newest-s.clock, int64(0), f.windows[0].Length
+	if f.windows[0].Permits == 1 {
 		step = length
 		wait -= int64(len(requests)-1) * step
 	}

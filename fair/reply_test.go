@@ -18,7 +18,7 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	t.Parallel()
 	const position = "abcdefgh                1 1700000000000000 1700000000000000"
 	whole := position + " 1700000001000000 0"
-	f := &fair{windows: []window{{permits: 1, length: 1_000_000}}}
+	f := &fair{windows: []window{{Permits: 1, Length: 1_000_000}}}
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{
 		nil, "", "OK", position[:40], strings.Repeat("x", 59), strings.Replace(position, "1700", "17x0", 1), true, 1.5, []byte(position),

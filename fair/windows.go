@@ -6,13 +6,11 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/grid"
 )
 
-// window is at most permits in any half-open stretch of length microseconds.
-type window struct {
-	permits int
-	length  int64
-}
+// window is one of a grid: at most Permits in any stretch of Length microseconds.
+type window grid.Window
 
 // windowsOf turns every quota into one window, and its Burst into another. Windows of one length are one, the stricter.
 func windowsOf(cfg engine.Config) ([]window, error) {
@@ -43,8 +41,8 @@ func windowsOf(cfg engine.Config) ([]window, error) {
 
 func add(windows []window, w window) []window {
 	for i := range windows {
-		if windows[i].length == w.length {
-			windows[i].permits = min(windows[i].permits, w.permits)
+		if windows[i].Length == w.Length {
+			windows[i].Permits = min(windows[i].Permits, w.Permits)
 			return windows
 		}
 	}
@@ -55,16 +53,16 @@ func add(windows []window, w window) []window {
 // most/length, and where the grid is not the plain one, /cells or /cells/laps.
 func word(windows []window) string {
 	var b strings.Builder
-	for i, g := range gridsOf(windows) {
+	for i, g := range grid.Of(grid.Plain(windows)) {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, "%d/%d", windows[i].permits, windows[i].length)
-		if len(windows) > 1 && (g.cells != fewestCells || g.laps != g.cells) {
-			fmt.Fprintf(&b, "/%d", g.cells)
+		fmt.Fprintf(&b, "%d/%d", windows[i].Permits, windows[i].Length)
+		if len(windows) > 1 && (g.Cells != grid.Fewest || g.Laps != g.Cells) {
+			fmt.Fprintf(&b, "/%d", g.Cells)
 		}
-		if len(windows) > 1 && g.laps != g.cells {
-			fmt.Fprintf(&b, "/%d", g.laps)
+		if len(windows) > 1 && g.Laps != g.Cells {
+			fmt.Fprintf(&b, "/%d", g.Laps)
 		}
 	}
 	return b.String()
@@ -89,5 +87,5 @@ func plainArgs(windows []window) []any {
 		return []any{0, 0, 0}
 	}
 	w := windows[0]
-	return []any{w.permits, w.length, (w.length+999)/1000 + 1}
+	return []any{w.Permits, w.Length, (w.Length+999)/1000 + 1}
 }

@@ -63,7 +63,7 @@ func (l *windowLog) compact(now, tail int64) {
 func (l *windowLog) merge() {
 	out := l.cells[:0]
 	for _, c := range l.cells {
-		if k := len(out); k > 0 && l.grid.cell(out[k-1].slot) == l.grid.cell(c.slot) {
+		if k := len(out); k > 0 && l.grid.Cell(out[k-1].slot) == l.grid.Cell(c.slot) {
 			out[k-1] = c
 		} else {
 			out = append(out, c)
@@ -129,3 +129,5 @@ func (l *windowLog) unfold(tail int64) {
 	}
 	l.base.slot = 0 // nothing is left there, and new cells may be earlier than it was
 }
+
+func ceilDiv(a, b int64) int64 { return (a + b - 1) / b }

@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+
+	"github.com/fairlimit/fairlimit/internal/grid"
 )
 
 // Window is at most Permits in any half-open stretch of Length microseconds.
@@ -31,7 +33,7 @@ type Turn struct {
 func Windows(permits int, per int64, burst int) []Window {
 	all := []Window{{permits, per}}
 	if burst > 0 && burst < permits {
-		all = append(all, Window{burst, mulDiv(per, int64(burst), int64(permits))})
+		all = append(all, Window{burst, grid.Scale(per, int64(burst), int64(permits))})
 	}
 	return all
 }

@@ -1,6 +1,10 @@
 package model
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/fairlimit/fairlimit/internal/grid"
+)
 
 // histogram counts the permits further back than the cells of a window log, in
 // buckets of equal width: a bucket is a count without a slot. All permits of a
@@ -11,7 +15,7 @@ import "slices"
 // each was granted while the queue was never empty. Its grid is laid onto them,
 // so that a bucket is a turn, there or not, and nothing is lost.
 type histogram struct {
-	grid   Grid
+	grid   grid.Grid
 	level  uint    // a bucket is 1<<level cells
 	first  int64   // the number of the oldest bucket
 	counts []int64 // oldest first
@@ -23,18 +27,18 @@ type histogram struct {
 // older ones as much.
 func (h *histogram) lattice(length, slot int64) {
 	if len(h.counts) == 0 {
-		h.reset(Grid{origin: slot + 1, period: length, cells: 1, laps: 1})
-	} else if late := floorMod(slot+1-h.grid.origin, length); late <= length/gridMin {
-		h.grid.origin += late
+		h.reset(grid.Grid{Origin: slot + 1, Period: length, Cells: 1, Laps: 1})
+	} else if late := h.grid.Phase(slot + 1); late <= length/grid.Fewest {
+		h.grid.Origin += late
 	}
 }
 
-func (h *histogram) reset(g Grid) { *h = histogram{grid: g} }
+func (h *histogram) reset(g grid.Grid) { *h = histogram{grid: g} }
 
-func (h *histogram) bucket(slot int64) int64 { return h.grid.cell(slot) >> h.level }
+func (h *histogram) bucket(slot int64) int64 { return h.grid.Cell(slot) >> h.level }
 
 // end is the slot at which the permits of a bucket count.
-func (h *histogram) end(bucket int64) int64 { return h.grid.start((bucket+1)<<h.level) - 1 }
+func (h *histogram) end(bucket int64) int64 { return h.grid.Start((bucket+1)<<h.level) - 1 }
 
 // add counts permits at a slot no earlier than those before.
 func (h *histogram) add(slot, n int64) {

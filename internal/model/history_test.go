@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/internal/grid"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -143,7 +144,7 @@ func (p plan) play(t *testing.T, look func(*played)) {
 		}
 		g.now += int64(g.rng.Float64() * 2 * p.pace * float64(turn) * float64(permits))
 		// A merged cell leaves up to a 64th later than its oldest permit.
-		g.passed = append(g.passed, g.held.Forget(g.now-Longest(p.windows)/gridMin)...)
+		g.passed = append(g.passed, g.held.Forget(g.now-Longest(p.windows)/grid.Fewest)...)
 		look(g)
 	}
 	require.NoError(t, Strict(p.windows, append(g.passed, g.held.Held...)), "%+v", p)
@@ -182,9 +183,9 @@ func (g *played) between(n int) (earliest, latest int64) {
 	latest = earliest
 	for i, w := range g.windows {
 		if !g.apart[i] && g.leaving > 0 {
-			latest = earliest + max(g.longest/100, Longest(g.windows)/gridMin)
+			latest = earliest + max(g.longest/100, Longest(g.windows)/grid.Fewest)
 		} else if !g.apart[i] {
-			latest = max(latest, w.Free(g.held.Held, n)+w.Length/gridMin)
+			latest = max(latest, w.Free(g.held.Held, n)+w.Length/grid.Fewest)
 		}
 	}
 	return earliest, latest

@@ -1,6 +1,10 @@
 package model
 
-import "sort"
+import (
+	"sort"
+
+	"github.com/fairlimit/fairlimit/internal/grid"
+)
 
 // Queue is the bounded state: what the script keeps in Redis between two calls.
 type Queue struct {
@@ -11,11 +15,10 @@ type Queue struct {
 
 // NewQueue makes an empty queue.
 func NewQueue(windows []Window) *Queue {
-	q, pace := &Queue{}, PaceOf(windows)
-	for i, grid := range Grids(windows) {
-		q.logs = append(q.logs, &windowLog{
-			Window: windows[i], grid: grid, pitch: pace.Length, crowd: int64(pace.Permits),
-		})
+	q, plain := &Queue{}, grid.Plain(windows)
+	pace := grid.PaceOf(plain)
+	for i, g := range grid.Of(plain) {
+		q.logs = append(q.logs, &windowLog{Window: windows[i], grid: g, pitch: pace.Length, crowd: int64(pace.Permits)})
 	}
 	return q
 }
@@ -78,7 +81,7 @@ func (q *Queue) tail() int64 {
 // to it, and is in the histogram.
 type windowLog struct {
 	Window
-	grid         Grid
+	grid         grid.Grid
 	pitch, crowd int64 // the pace: a crowd within a pitch at most; a pitch of 0 tells nothing
 
 	behind histogram
@@ -156,7 +159,7 @@ func (l *windowLog) extends(now, slot int64, n int) bool {
 	last := l.last()
 	if slot < l.crowded {
 		l.moments++
-		return last <= now && l.grid.cell(last) == l.grid.cell(slot)
+		return last <= now && l.grid.Cell(last) == l.grid.Cell(slot)
 	}
 	if l.crowded > 0 {
 		if l.moments > mostMoments {

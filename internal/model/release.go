@@ -51,7 +51,7 @@ func (l *windowLog) open(now, tail int64) {
 		for total < row.total {
 			here := int64(1)
 			if permits > maxCells {
-				border := l.grid.start(l.grid.cell(first) + 1)
+				border := l.grid.Start(l.grid.Cell(first) + 1)
 				here = min(row.total-total, (border-1-first)/l.pitch+1)
 			}
 			first, total = first+here*l.pitch, total+here

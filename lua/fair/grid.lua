@@ -1,5 +1,5 @@
 -- The grid of a window: cells of time, as many a period, each a whole number
--- of laps. Why these numbers: see fair/grid.go.
+-- of laps. Why these numbers: see internal/grid.
 --
 -- Takes    what log.lua leaves
 -- Leaves   cell_at, start_of, bound_of

@@ -17,7 +17,7 @@ local forget_pace, adopt, compact_full
 -- at most crowd of them in the last pitch of it, as many in the pitch before,
 -- and so on. Of the windows shorter than a cell of the longest it is the
 -- slowest, of equally slow ones the shortest; where there is none, the shortest
--- window: see paceOf in fair/grid.go. Where it is one permit a pitch, permits
+-- window: see PaceOf in internal/grid. Where it is one permit a pitch, permits
 -- are a spacing apart.
 local function set_pace(queue, windows)
   local pace, short = nil, floor(windows[1].period / 64)

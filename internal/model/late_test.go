@@ -25,52 +25,6 @@ func join(quotas ...[]Window) (all []Window) {
 	return all
 }
 
-func TestTheGridTilesTimeIntoCellsOfA64thAtMost(t *testing.T) {
-	t.Parallel()
-	for _, windows := range [][]Window{
-		{{1000, 10 * second}},
-		{{1000, 10_000_007}},
-		Windows(1000, 10*second, 100),
-		Windows(1000, 10_000_019, 5),
-		Windows(400, 10_019, 2),
-		join(Windows(20, second, 5), Windows(1000, 600*second, 100)),
-		join(Windows(30, second, 0), Windows(60, 3*second, 0), Windows(2000, 10*365*day, 7)),
-	} {
-		for i, g := range Grids(windows) {
-			rng := rand.New(rand.NewPCG(1, 1))
-			for range 2000 {
-				slot := beginning + rng.Int64N(20*windows[i].Length)
-				cell := g.cell(slot)
-				require.LessOrEqual(t, g.start(cell), slot, "%v %v", windows, g)
-				require.Greater(t, g.start(cell+1), slot, "%v %v", windows, g)
-				require.LessOrEqual(t, g.start(cell+1)-g.start(cell), windows[i].Length/64+2, "%v %v", windows, g)
-			}
-		}
-	}
-}
-
-func TestALengthIsAWholeNumberOfCells(t *testing.T) {
-	t.Parallel()
-	for _, windows := range [][]Window{
-		Windows(1000, 10*second, 100),
-		Windows(1000, 10*second, 30), // 100 cells, 3 of them a burst
-		join(Windows(20, second, 0), Windows(1000, 60*second, 0)),
-		join(Windows(100, second, 10), Windows(1000, 11*second, 100)),
-		Windows(1200, 10*second, 300), // both hold more slots than a log keeps apart
-	} {
-		for _, g := range Grids(windows) {
-			for _, w := range windows {
-				rng := rand.New(rand.NewPCG(1, 1))
-				whole := g.cell(w.Length) - g.cell(0)
-				for range 1000 {
-					slot := beginning + rng.Int64N(2*g.period)
-					require.Equal(t, g.cell(slot)+whole, g.cell(slot+w.Length), "%v %v", windows, g)
-				}
-			}
-		}
-	}
-}
-
 // late plays random arrivals at a load of the slowest window and returns by how
 // many 64ths of the longest length the queue is later than the definition at
 // most.
