@@ -155,3 +155,18 @@ func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Ran
 		}
 	}
 }
+
+// The cells keep the last digits of their totals: the straight way must not add
+// so many at one slot that these no longer tell which total is meant.
+func TestManyPermitsAtOneSlotLeaveTheOlderCellsReadable(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1_000_000, Per: time.Hour})
+		queued(t, f, 1, 1)
+		at(time.Millisecond)
+		queued(t, f, 1, 1)
+		queued(t, f, 1, 999_998)
+		late := take(t, f, engine.Request{N: 2, MaxWait: engine.Forever})[0]
+		require.Equal(t, time.Hour, late.Wait, "only one permit leaves earlier")
+	})
+}

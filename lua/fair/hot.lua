@@ -115,7 +115,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     end
     if slot - now > argv[8] + 0 then return slot - now end
 
-    if total - base > 9999999999 then break end
+    if total - base > 9999999999 or at < finish and total - base >= rounds then break end
 
     -- The newest cell takes them, or is closed and another begins.
     local kind, cell, until_slot = sub(state, p + 51, start - 1), '', nil
@@ -129,7 +129,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     elseif slot > last and last <= now and slot < bound then
       kind = format('%sc %16d %16d %3d:', sub(kind, 1, 4), bound, until_slot, moments)
     elseif most == 1 then
-      if at < finish and (slot - oldest >= round or total - base >= rounds) then break end
+      if at < finish and slot - oldest >= round then break end
     elseif slot > last then
       local bytes = finish - at + size
       if sub(state, finish + 1, finish + 6) == 'behind' then
