@@ -12,47 +12,24 @@ const (
 	// in 30 new slots and not at each: promise 6, the script's time.
 	maxCells = mostMoments + spare
 	spare    = 30
-
-	// maxBytes is what the text of a window may take. Promise 6: "at most 3.5
-	// KB a window", of which 100 bytes name it.
-	maxBytes = 3500 - 100
-
-	// maxBuckets bounds the time that it takes to coarsen a histogram: promise
-	// 6. As many buckets as are left then are 1/512 of the backlog. Promise 7
-	// needs 100 of them: "at most 1 % of the backlog".
-	maxBuckets = 1024
 )
-
-// full reports whether the log has to be compacted before it is written.
-func (l *windowLog) full() bool { return len(l.cells) > maxCells || l.over(len(l.cells)) }
-
-// over reports whether the text is too long with so many cells, or the
-// histogram.
-func (l *windowLog) over(cells int) bool {
-	h := &l.behind
-	return h.bytes()+l.bytes(cells) > maxBytes || len(h.counts) > maxBuckets && !h.bits()
-}
-
-// bytes is the length of the text of so many cells: a slot and a running total
-// each, both counted from the first.
-func (l *windowLog) bytes(cells int) int {
-	if cells == 0 || len(l.cells) == 0 {
-		return 0
-	}
-	reach := max(l.Length, l.last()-l.cells[0].slot)
-	return cells * (digits(2*reach) + digits(2*(l.total()-l.base.total)))
-}
 
 // compact makes room. Cells that no longer hold back the next turn go to the
 // histogram. Of the others those merge that share a cell of the grid, but only
-// if there are more than a log keeps apart.
+// if there are more than a log keeps apart. Where none merges, those that stay
+// are still as they were written.
 func (l *windowLog) compact(now, tail int64) {
 	l.fold(now, tail)
-	if len(l.cells) > mostMoments || l.crowded > tail {
+	crowded := l.crowded > tail
+	if len(l.cells) > mostMoments || crowded {
 		l.merge()
-		if l.crowded <= tail {
+		if !crowded {
 			l.crowded, l.moments = tail+l.Length, 0
 		}
+		l.written = width{}
+	}
+	if l.fresh >= len(l.cells) { // some of those that folded were never written
+		l.written = width{}
 	}
 	for len(l.behind.counts) > 1 && l.over(min(maxCells, len(l.cells)+spare)) {
 		l.behind.coarsen()
@@ -95,6 +72,7 @@ func (l *windowLog) spread(now, slot, n int64) {
 		h.reset(l.grid)
 	}
 	if l.spacing() == 0 {
+		h.makeRoom(slot, slot, 0)
 		h.add(slot, n)
 		return
 	}
@@ -102,6 +80,10 @@ func (l *windowLog) spread(now, slot, n int64) {
 	if passed := now - l.Length - first; passed > 0 {
 		first += ceilDiv(passed, l.pitch) * l.pitch
 	}
+	if first > slot {
+		return
+	}
+	h.makeRoom(first, slot, l.pitch)
 	for first <= slot {
 		here := (min(slot, h.end(h.bucket(first)))-first)/l.pitch + 1
 		h.add(first, here)

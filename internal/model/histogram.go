@@ -54,14 +54,19 @@ func (h *histogram) add(slot, n int64) {
 	h.most = max(h.most, *newest)
 }
 
-// remove takes permits out, if they are there.
+// remove takes permits out of the first bucket at or after their slot that has
+// as many, if there is one.
 func (h *histogram) remove(slot, n int64) bool {
-	i := h.bucket(slot) - h.first
-	if i < 0 || i >= int64(len(h.counts)) || h.counts[i] < n {
+	if len(h.counts) == 0 {
 		return false
 	}
-	h.counts[i] -= n
-	return true
+	for i := max(0, h.bucket(slot)-h.first); i < int64(len(h.counts)); i++ {
+		if h.counts[i] >= n {
+			h.counts[i] -= n
+			return true
+		}
+	}
+	return false
 }
 
 // trim drops the buckets that end by the moment, and empty ones at either end.
@@ -86,22 +91,27 @@ func (h *histogram) coarsen() {
 	h.counts, h.first, h.level, h.most = joined, h.first/2, h.level+1, slices.Max(joined)
 }
 
-// bits reports whether a bit says what a bucket holds.
-func (h *histogram) bits() bool { return h.most <= 1 }
-
-// bytes is the length of the histogram's text: a digit for four buckets of one
-// permit at most, else for each bucket as many digits as the largest takes.
-func (h *histogram) bytes() int {
-	if h.bits() {
-		return (len(h.counts) + 3) / 4
+// makeRoom coarsens until there are not too many buckets up to the slot, before
+// permits are counted from the first slot on, a pitch apart. Where each bucket
+// holds one at most, as many will do as there are bytes for.
+func (h *histogram) makeRoom(first, slot, pitch int64) {
+	if len(h.counts) == 0 {
+		h.first = h.bucket(first)
 	}
-	return len(h.counts) * digits(h.most)
-}
-
-// digits is how many decimal digits a number takes.
-func digits(n int64) (count int) {
-	for count = 1; n >= 10; n /= 10 {
-		count++
+	for {
+		apart := first == slot || h.level == 0 && h.grid.Cells == 1 && h.grid.Period <= pitch
+		most := int64(maxBuckets)
+		if h.bits() && apart {
+			most = maxBits
+		}
+		if h.bucket(slot)-h.first < most {
+			return
+		}
+		if len(h.counts) > 0 {
+			h.coarsen()
+		} else {
+			h.level++
+			h.first = h.bucket(first)
+		}
 	}
-	return count
 }

@@ -39,17 +39,57 @@ func (q *Queue) Earliest(now int64, n int) int64 {
 // Take grants n permits at their earliest slot, unless it is more than longest
 // away. It returns the slot in either case.
 func (q *Queue) Take(now int64, n int, longest int64) (slot int64, granted bool) {
-	slot = q.Earliest(now, n)
-	if slot-q.now > longest {
-		return slot, false
+	slot = q.Run(now, Request{n, longest})[0]
+	return slot, slot-q.now <= longest
+}
+
+// Request is one for N permits at a slot that is at most Longest away.
+type Request struct {
+	N       int
+	Longest int64
+}
+
+// Run is one run of the script: it answers requests in order, as many calls of
+// Take do. But equal ones that get one slot are granted together, and only then
+// are the logs compacted.
+func (q *Queue) Run(now int64, requests ...Request) (slots []int64) {
+	written := false
+	for len(slots) < len(requests) {
+		r := requests[len(slots)]
+		slot := q.Earliest(now, r.N)
+		if slot-q.now > r.Longest {
+			slots = append(slots, slot)
+			continue
+		}
+		for together := true; together; together = len(slots) < len(requests) && requests[len(slots)] == r &&
+			q.Earliest(now, r.N) == slot {
+			for _, l := range q.logs {
+				l.add(q.now, slot, r.N)
+			}
+			slots = append(slots, slot)
+		}
+		q.compact(slot)
+		written = true
 	}
+	if written {
+		q.write()
+	}
+	return slots
+}
+
+// compact makes room in the logs that are full.
+func (q *Queue) compact(tail int64) {
 	for _, l := range q.logs {
-		l.add(q.now, slot, n)
 		if l.full() {
-			l.compact(q.now, slot)
+			l.compact(q.now, tail)
 		}
 	}
-	return slot, true
+}
+
+func (q *Queue) write() {
+	for _, l := range q.logs {
+		l.write()
+	}
 }
 
 func (q *Queue) advance(now int64) {
@@ -90,6 +130,11 @@ type windowLog struct {
 
 	crowded int64 // until this slot cells of the grid are shared, 0 if they are not
 	moments int   // distinct slots of this length so far
+
+	// What the script does depends on what it wrote: see text.go.
+	written width
+	fresh   int  // cells behind the newest that were not written yet
+	grew    bool // whether this run gave it a cell, or made the newest a longer row
 }
 
 // cell stands for the permits between the cell before and itself. All count as
@@ -143,10 +188,15 @@ func (l *windowLog) free(n int) int64 {
 
 // add notes permits at a slot that is no earlier than the last.
 func (l *windowLog) add(now, slot int64, n int) {
-	total := l.total() + int64(n)
-	if k := len(l.cells); k > 0 && (slot <= l.last() || l.extends(now, slot, n)) {
+	k, total := len(l.cells), l.total()+int64(n)
+	switch {
+	case k == 0: // a window that has become empty is not crowded any more
+		l.crowded, l.moments = 0, 0
+	case slot <= l.last() || l.extends(now, slot, n):
 		l.cells[k-1] = cell{max(slot, l.last()), total}
 		return
+	default:
+		l.fresh++
 	}
 	l.cells = append(l.cells, cell{slot, total})
 }
@@ -159,8 +209,13 @@ func (l *windowLog) extends(now, slot int64, n int) bool {
 	last := l.last()
 	if slot < l.crowded {
 		l.moments++
-		return last <= now && l.grid.Cell(last) == l.grid.Cell(slot)
+		if last <= now && l.grid.Cell(last) == l.grid.Cell(slot) {
+			return true
+		}
+		l.grew = true
+		return false
 	}
+	l.grew = true
 	if l.crowded > 0 {
 		if l.moments > mostMoments {
 			l.crowded = slot + l.Length
@@ -183,5 +238,8 @@ func (l *windowLog) expire(now int64) {
 		l.base = l.cells[gone-1]
 		l.cells = l.cells[gone:]
 		l.behind.counts = nil
+	}
+	if len(l.cells) == 0 {
+		l.fresh = 0
 	}
 }

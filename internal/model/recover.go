@@ -7,15 +7,16 @@ package model
 func (q *Queue) Recover(missing int, newest int64) {
 	tail := max(q.now, q.tail())
 	for _, l := range q.logs {
-		l.open(q.now, tail)
-		l.pitch = 0
+		if l.pitch > 0 {
+			l.open(q.now, tail)
+			l.pitch = 0
+		}
 		if newest+l.Length > q.now {
 			l.add(q.now, max(newest, l.last()), missing)
 		}
-		if l.full() {
-			l.compact(q.now, max(tail, newest))
-		}
 	}
+	q.compact(max(tail, newest))
+	q.write()
 }
 
 // Lose takes everything up to a slot as full, because the state is gone and

@@ -22,17 +22,18 @@ func (q *Queue) Release(now int64, t Turn) bool {
 	tail = max(q.now, q.tail())
 	for _, l := range q.logs {
 		l.unfold(tail)
-		if l.full() {
-			l.compact(q.now, tail)
-		}
 	}
+	q.compact(tail)
+	q.write()
 	return done
 }
 
-// open takes rows apart, so that a permit can be taken out: into single permits
+// open takes rows apart, so that a permit can be taken out, and has the cells
+// written anew: into single permits
 // if the log has room for them. Else what is behind the tail goes to the
 // histogram, and the rest is cut at the borders of the grid.
 func (l *windowLog) open(now, tail int64) {
+	l.written, l.grew = width{}, true
 	l.expireRow(now)
 	permits := l.total() - l.base.total
 	if l.spacing() == 0 || permits == int64(len(l.cells)) {
@@ -74,18 +75,21 @@ func (l *windowLog) expireRow(now int64) {
 	}
 }
 
-// remove takes permits out of the histogram or of their cell, if they are
-// there. The cell keeps its slot, even if it was theirs: the safe side.
+// remove takes permits out of the first bucket or cell at or after their slot
+// that has as many. It is their own, or one that they were moved to: where a
+// bucket became a cell, its permits stand at the bucket's end, and what folds
+// from there may go to a later bucket. The cell keeps its slot, even if it was
+// theirs: the safe side.
 func (l *windowLog) remove(t Turn) bool {
 	n, at := int64(t.N), 0
-	if t.Slot <= l.base.slot {
-		if !l.behind.remove(t.Slot, n) {
-			return false
-		}
+	if t.Slot <= l.base.slot && l.behind.remove(t.Slot, n) {
 		l.base.total -= n
 	} else {
 		at = sort.Search(len(l.cells), func(i int) bool { return l.cells[i].slot >= t.Slot })
-		if at == len(l.cells) || l.cells[at].total-l.before(at) < n {
+		for at < len(l.cells) && l.cells[at].total-l.before(at) < n {
+			at++
+		}
+		if at == len(l.cells) {
 			return false
 		}
 	}

@@ -1,0 +1,69 @@
+package model
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/grid"
+)
+
+func TestAWindowThatBecomesEmptyIsNotCrowdedAnyMore(t *testing.T) {
+	t.Parallel()
+	q, now := NewQueue([]Window{{300, second}}), int64(1_700_000_000*second)
+	for i := range int64(400) {
+		q.Take(now+i*4000, 1, 0)
+	}
+	require.Positive(t, q.logs[0].crowded)
+	now += 5 * second
+	for i := range int64(3) {
+		slot, _ := q.Take(now+i*1000, 100, 0)
+		require.Equal(t, now+i*1000, slot)
+	}
+	require.Equal(t, now+second+1000, q.Earliest(now+2000, 101), "the second hundred do not wait for the third")
+}
+
+func TestAHugeRowCoarsensBeforeItIsSpread(t *testing.T) {
+	t.Parallel()
+	windows := []Window{{1, second}, {1000, day}}
+	l := &windowLog{Window: windows[1], grid: grid.Of(grid.Plain(windows))[1], pitch: second, crowd: 1}
+	const row = 100_000_000
+	l.spread(0, row*second, row)
+	require.Positive(t, l.behind.level)
+	require.LessOrEqual(t, len(l.behind.counts), maxBuckets)
+	sum := int64(0)
+	for _, n := range l.behind.counts {
+		sum += n
+	}
+	require.EqualValues(t, row, sum)
+}
+
+// What unfolds from a bucket and folds again may be in a later one.
+func TestEveryReturnFindsItsPermits(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 6))
+		q := NewQueue([][]Window{
+			{{1, second}, {1000, day}},
+			Windows(400, 10*second, 4),
+			join(Windows(20, second, 0), Windows(100, 120*second, 0)),
+		}[seed%3])
+		now, held := int64(beginning), []Turn{}
+		for range 30 {
+			for range rng.IntN(300) {
+				slot, _ := q.Take(now, 1, math.MaxInt64)
+				held = append(held, Turn{slot, 1})
+			}
+			for range rng.IntN(len(held) + 1) {
+				i := rng.IntN(len(held))
+				turn := held[i]
+				held[i] = held[len(held)-1]
+				held = held[:len(held)-1]
+				require.Equal(t, turn.Slot > now, q.Release(now, turn), "seed %d", seed)
+			}
+			now += rng.Int64N(20 * second)
+		}
+	}
+}
