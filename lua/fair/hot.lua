@@ -71,8 +71,10 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     most, length = argv[4] + 0, argv[5] + 0
     local start = sub(mode, 1, 1) == 'c' and p + 95 or p + 57
     local finish, at = string.find(state, '\n', start, true), start
-    local base, origin = sub(state, p + 18, p + 33) + 0, sub(state, p + 35, p + 50) + 0
-    local slot_digits, total_digits = tonumber(sub(state, p + 52, p + 52), 36), tonumber(sub(state, p + 53, p + 53), 36)
+    local base, origin = sub(state, p + 18, p + 33) + 0, sub(state, p + 35, p + 50)
+    local slot_digits, total_digits = string.byte(state, p + 52, p + 53) -- in base 36
+    slot_digits = slot_digits - (slot_digits < 58 and 48 or 87)
+    total_digits = total_digits - (total_digits < 58 and 48 or 87)
     local size, round, rounds, oldest = slot_digits + total_digits, 10 ^ slot_digits, 10 ^ total_digits, last
     if last + length <= now then
       if base < sequence then base, origin = sequence, last end
@@ -95,8 +97,8 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       local low, high, leaves = 0, (finish - at) / size, last
       upto = sequence
       if need < sequence and high > 0 then
-        local middle = math.floor((need - base - 1) / (sequence - base) * high)
-        local found
+        local middle, found = (need - base - 1) / (sequence - base) * high, nil
+        middle = middle - middle % 1
         while low < high do
           local from = at + middle * size + slot_digits
           local reached = sequence - (sequence - tonumber(sub(state, from, from + total_digits - 1))) % rounds
@@ -107,14 +109,17 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
           end
           middle = found == from and middle > low and middle - 1 or math.floor((low + high) / 2)
         end
-        if found then leaves = last - (last - tonumber(sub(state, found - slot_digits, found - 1))) % round end
+        if found == at + slot_digits then
+          leaves = oldest
+        elseif found then
+          leaves = last - (last - tonumber(sub(state, found - slot_digits, found - 1))) % round
+        end
       end
       local laps = math.floor((upto - need) / most)
       leaves, upto = leaves + length - laps * length, upto - laps * most
       if leaves > slot then slot = leaves end
     end
     if slot - now > argv[8] + 0 then return slot - now end
-
     if total - base > 9999999999 then break end
 
     -- The newest cell takes them, or is closed and another begins.
