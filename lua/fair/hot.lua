@@ -39,6 +39,13 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
   local total, mode, slot, text, whole = sequence + permits, sub(state, p + 55, p + 57), now, nil, false
   if last > now then slot = last end
 
+  -- The cells end with their line; only two kinds of lines may follow.
+  local finish = mode == 'r:\n' and p + 57 or string.find(state, '\n', p + 57, true)
+  if finish ~= #state - 59 then
+    local follows = sub(state, finish + 1, finish + 7)
+    if follows ~= 'behind ' and follows ~= 'silent ' then break end
+  end
+
   if mode == 'r:\n' then
     -- One permit at a time: the row goes on.
     length = argv[5] + 0
@@ -70,7 +77,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     -- What has left the window goes.
     most, length = argv[4] + 0, argv[5] + 0
     local start = sub(mode, 1, 1) == 'c' and p + 95 or p + 57
-    local finish, at = string.find(state, '\n', start, true), start
+    local at = start
     local base, origin = sub(state, p + 18, p + 33) + 0, sub(state, p + 35, p + 50)
     local slot_digits, total_digits = string.byte(state, p + 52, p + 53) -- in base 36
     slot_digits = slot_digits - (slot_digits < 58 and 48 or 87)
@@ -87,7 +94,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       base, origin = sequence - (sequence - tonumber(sub(state, at + slot_digits, at + size - 1))) % rounds, oldest
       at, oldest = at + size, last
     end
-    if (at > first or base == sequence) and sub(state, finish + 1, finish + 6) == 'behind' then break end
+    if (at > first or base == sequence) and sub(state, finish + 1, finish + 7) == 'behind ' then break end
 
     -- The earliest slot: when the first cell has left up to which so many
     -- permits are granted. A cell of several lengths has that many of them.
@@ -137,7 +144,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       if at < finish and (slot - oldest >= round or total - base >= rounds) then break end
     elseif slot > last then
       local bytes = finish - at + size
-      if sub(state, finish + 1, finish + 6) == 'behind' then
+      if sub(state, finish + 1, finish + 7) == 'behind ' then
         bytes = bytes + string.find(state, '\n', finish + 1, true) - finish
       end
       if bytes > MOST_LINES or (finish - at) / size >= 159 or slot + length - oldest >= round or total - base >= rounds then break end
