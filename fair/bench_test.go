@@ -12,14 +12,16 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// scriptTime is how long the server has been running this engine's script so far, and how often.
+// scriptTime is how long the server has been running this engine's script so
+// far, and how often.
 func scriptTime(b *testing.B, f *fair) (micros, calls float64) {
 	_, rest, _ := strings.Cut(f.client.Info(b.Context(), "commandstats").Val(), "cmdstat_evalsha:calls=")
 	_, _ = fmt.Sscanf(rest, "%f,usec=%f", &calls, &micros)
 	return micros, calls
 }
 
-// BenchmarkScript measures what one run costs the server, on a clock that moves only as told.
+// BenchmarkScript measures what one run costs the server, on a clock that moves
+// only as told.
 func BenchmarkScript(b *testing.B) {
 	s := redistest.StartServer(b)
 	w := world{s.Client(), setClock, 1000, 1, time.Second}

@@ -51,6 +51,10 @@ func TestEachOfARunIsRefusedByItsOwnDeadlineOnly(t *testing.T) {
 			require.Equal(t, i != 2 && i != 4, a.Granted, i)
 			granted = append(granted, a.Wait)
 		}
-		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second}, granted)
+		require.Equal(
+			t,
+			[]time.Duration{0, time.Second, 2 * time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second},
+			granted,
+		)
 	})
 }

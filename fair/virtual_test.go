@@ -21,9 +21,9 @@ type world struct {
 	step  time.Duration // in which time passes where nothing else says
 }
 
-// many is how many of all histories are played: all where FAIRLIMIT_LONG is set.
-// By default it is a quarter, and a twentieth on miniredis, whose Lua is slow. The
-// model in internal/model is what plays many.
+// many is how many of all histories are played: all where FAIRLIMIT_LONG is
+// set. By default it is a quarter, and a twentieth on miniredis, whose Lua is
+// slow. The model in internal/model is what plays many.
 func (w world) many(all int) int { return redistest.Long(max(1, all/w.share), all) }
 
 // inBothWorlds runs the test against miniredis and against a real server.
@@ -45,7 +45,8 @@ func realWorld(t testing.TB) world {
 	return world{redistest.Standalone(t), setClock, 1000, 4, 100 * time.Millisecond}
 }
 
-// queue makes an engine on a name of its own, and what sets its clock, at first to 0.
+// queue makes an engine on a name of its own, and what sets its clock, at first
+// to 0.
 func (w world) queue(t testing.TB, quotas ...engine.Quota) (*fair, func(time.Duration)) {
 	f := build(t, w.rdb, quotas...)
 	at := w.clock(t, f)

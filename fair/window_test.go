@@ -78,7 +78,13 @@ func TestWhatCannotBeHonouredIsAnErrorOfNew(t *testing.T) {
 }
 
 func TestARequestFitsIfItFitsEveryWindow(t *testing.T) {
-	e, err := New(engine.Config{Name: "n", Quota: engine.Quota{Permits: 10, Per: time.Second, Burst: 4}, Extra: []engine.Quota{{Permits: 7, Per: time.Hour}}})
+	e, err := New(
+		engine.Config{
+			Name:  "n",
+			Quota: engine.Quota{Permits: 10, Per: time.Second, Burst: 4},
+			Extra: []engine.Quota{{Permits: 7, Per: time.Hour}},
+		},
+	)
 	require.NoError(t, err)
 	assert.True(t, e.Queues())
 	assert.NoError(t, e.Fits(4))
@@ -96,7 +102,14 @@ func TestAnyNameMakesOneKey(t *testing.T) {
 				if prefix != nil {
 					key = *prefix + "{" + name + "}"
 				}
-				e, err := New(engine.Config{Client: rdb, Name: name, Prefix: prefix, Quota: engine.Quota{Permits: 1, Per: time.Minute}})
+				e, err := New(
+					engine.Config{
+						Client: rdb,
+						Name:   name,
+						Prefix: prefix,
+						Quota:  engine.Quota{Permits: 1, Per: time.Minute},
+					},
+				)
 				require.NoError(t, err)
 				answers, err := e.Take(t.Context(), []engine.Request{{N: 1}, {N: 1}})
 				require.NoError(t, err)
