@@ -68,7 +68,9 @@ func TestAServerClockSetForwardGrantsAtMostOneWindowMore(t *testing.T) {
 func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
 	t.Parallel()
 	const slow = `for i = 1, 10 do redis.call('TIME') end local burnt = 0 for i = 1, 5000 do burnt = burnt + i end
-		local redis = setmetatable({ pcall = function(...) for i = 1, 5000 do burnt = burnt + i end return redis.pcall(...) end }, { __index = redis })
+		local redis = setmetatable({ pcall = function(...)
+			for i = 1, 5000 do burnt = burnt + i end return redis.pcall(...)
+		end }, { __index = redis })
 		`
 	for name, rdb := range map[string]world{
 		"miniredis": {rdb: redistest.Mini(t).Client},

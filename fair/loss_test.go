@@ -334,7 +334,9 @@ func TestNoLossExceedsAWindow(t *testing.T) {
 					i := len(o.Held) - 1 - rng.IntN(min(3, len(o.Held)))
 					giveBack(t, caller, o.grants[i])
 					o.cancel(beginning.Add(now).UnixMicro(), i)
-				} else if a := take(t, caller, engine.Request{N: 1, MaxWait: time.Duration(rng.IntN(3)) * time.Second})[0]; a.Granted {
+				} else if a := take(t, caller, engine.Request{
+					N: 1, MaxWait: time.Duration(rng.IntN(3)) * time.Second,
+				})[0]; a.Granted {
 					o.holds(a.Grant)
 					newest = caller
 				}

@@ -37,12 +37,8 @@ func (f *fair) decode(reply any, requests []engine.Request) (outcome, error) {
 		err = fmt.Errorf("a %T", reply)
 	}
 	if err != nil {
-		return outcome{}, fmt.Errorf(
-			"%w: the script replied %.200q: %w",
-			engine.ErrOutcomeUnknown,
-			fmt.Sprint(reply),
-			err,
-		)
+		return outcome{}, fmt.Errorf("%w: the script replied %.200q: %w",
+			engine.ErrOutcomeUnknown, fmt.Sprint(reply), err)
 	}
 	return o, nil
 }

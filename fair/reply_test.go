@@ -21,7 +21,8 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	f := &fair{windows: []window{{permits: 1, length: 1_000_000}}}
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{
-		nil, "", "OK", position[:40], strings.Repeat("x", 59), strings.Replace(position, "1700", "17x0", 1), true, 1.5, []byte(position),
+		nil, "", "OK", position[:40], strings.Repeat("x", 59),
+		strings.Replace(position, "1700", "17x0", 1), true, 1.5, []byte(position),
 		int64(-1), int64(-5),
 		[]any{}, []any{whole}, []any{whole, int64(0), int64(1)}, []any{int64(1), int64(2), int64(3)},
 		[]any{"", int64(0), int64(1), int64(0)}, []any{position, int64(0), int64(1), int64(0)},

@@ -99,18 +99,21 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		for what, put := range map[string]func(rdb redis.UniversalClient, key, state string){
-			"a list":       func(rdb redis.UniversalClient, key, _ string) { rdb.RPush(ctx, key, "x") },
-			"a hash":       func(rdb redis.UniversalClient, key, _ string) { rdb.HSet(ctx, key, "x", 1) },
-			"a sorted set": func(rdb redis.UniversalClient, key, _ string) { rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"}) },
-			"nothing":      func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, "", time.Hour) },
-			"a number":     func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, 7, time.Hour) },
+			"a list": func(rdb redis.UniversalClient, key, _ string) { rdb.RPush(ctx, key, "x") },
+			"a hash": func(rdb redis.UniversalClient, key, _ string) { rdb.HSet(ctx, key, "x", 1) },
+			"a sorted set": func(rdb redis.UniversalClient, key, _ string) {
+				rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"})
+			},
+			"nothing":  func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, "", time.Hour) },
+			"a number": func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, 7, time.Hour) },
 			"a megabyte": func(rdb redis.UniversalClient, key, _ string) {
 				rdb.Set(ctx, key, strings.Repeat("x", 1<<20), time.Hour)
 			},
 			"no end":          func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
 			"a later version": func(rdb redis.UniversalClient, key, s string) { rdb.Set(ctx, key, "fair4"+s[5:], time.Hour) },
 			"an earlier version": func(rdb redis.UniversalClient, key, _ string) {
-				rdb.Set(ctx, key, "fair2 a 1 1700000000000000 3/1000000 1\n1700000000000000 1 1000000 0 16 5:000000000000000000000\n", time.Hour)
+				rdb.Set(ctx, key, "fair2 a 1 1700000000000000 3/1000000 1\n"+
+					"1700000000000000 1 1000000 0 16 5:000000000000000000000\n", time.Hour)
 			},
 			"a long state": func(rdb redis.UniversalClient, key, s string) {
 				line := s[strings.Index(s, "\n")+1:]

@@ -16,7 +16,9 @@ import (
 type world struct {
 	rdb   redis.UniversalClient
 	clock func(testing.TB, *fair) func(time.Duration)
-	scale time.Duration // how much longer a key lives than the engine asked for, so that it does not expire on the real clock
+	// How much longer a key lives than the engine asked for, so that it does
+	// not expire on the real clock.
+	scale time.Duration
 	share int           // of all histories that are played by default
 	step  time.Duration // in which time passes where nothing else says
 }

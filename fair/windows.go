@@ -20,21 +20,12 @@ func windowsOf(cfg engine.Config) ([]window, error) {
 	var windows []window
 	for _, q := range append([]engine.Quota{cfg.Quota}, cfg.Extra...) {
 		if q.Permits > mostPermits {
-			return nil, fmt.Errorf(
-				"%w: Permits is %d, fair counts to %d",
-				engine.ErrUnsupported,
-				q.Permits,
-				mostPermits,
-			)
+			return nil, fmt.Errorf("%w: Permits is %d, fair counts to %d",
+				engine.ErrUnsupported, q.Permits, mostPermits)
 		}
 		if q.Per > longestPer || cfg.Guard > longestPer-q.Per {
-			return nil, fmt.Errorf(
-				"%w: Per is %v with a guard of %v, fair holds up to %v",
-				engine.ErrUnsupported,
-				q.Per,
-				cfg.Guard,
-				longestPer,
-			)
+			return nil, fmt.Errorf("%w: Per is %v with a guard of %v, fair holds up to %v",
+				engine.ErrUnsupported, q.Per, cfg.Guard, longestPer)
 		}
 		per := q.Per + cfg.Guard
 		windows = add(windows, window{q.Permits, ceilMicroseconds(per)})
@@ -43,22 +34,13 @@ func windowsOf(cfg engine.Config) ([]window, error) {
 		}
 		length := burstMicroseconds(q, per)
 		if length == 0 {
-			return nil, fmt.Errorf(
-				"%w: Burst of %d takes less than a microsecond of Per %v",
-				engine.ErrUnsupported,
-				q.Burst,
-				per,
-			)
+			return nil, fmt.Errorf("%w: Burst of %d takes less than a microsecond of Per %v",
+				engine.ErrUnsupported, q.Burst, per)
 		}
 		windows = add(windows, window{q.Burst, length})
 	}
 	if len(windows) > mostWindows {
-		return nil, fmt.Errorf(
-			"%w: %d windows, fair holds up to %d",
-			engine.ErrUnsupported,
-			len(windows),
-			mostWindows,
-		)
+		return nil, fmt.Errorf("%w: %d windows, fair holds up to %d", engine.ErrUnsupported, len(windows), mostWindows)
 	}
 	return windows, nil
 }
