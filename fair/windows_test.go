@@ -50,7 +50,10 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 			"the longest and the most",
 			quotas{{Permits: mostPermits, Per: longestPer, Burst: mostPermits - 1}},
 			0,
-			[]window{{mostPermits, longestPer.Microseconds()}, {mostPermits - 1, longestPer.Microseconds() - longestPer.Microseconds()/mostPermits}},
+			[]window{
+				{mostPermits, longestPer.Microseconds()},
+				{mostPermits - 1, longestPer.Microseconds() - longestPer.Microseconds()/mostPermits},
+			},
 		},
 	} {
 		got, err := windowsOf(engine.Config{Quota: c.quotas[0], Extra: c.quotas[1:], Guard: c.guard})
@@ -105,7 +108,9 @@ func TestAnyNameMakesOneKey(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		none, own := "", "own prefix:"
 		unique := redistest.Name(t)
-		for _, name := range []string{"orders", "two words", "{a}b", "}{", "{}", "line\nbreak", "\x00\xff", strings.Repeat("k", 1024)} {
+		for _, name := range []string{
+			"orders", "two words", "{a}b", "}{", "{}", "line\nbreak", "\x00\xff", strings.Repeat("k", 1024),
+		} {
 			for _, prefix := range []*string{nil, &none, &own} {
 				name, key := name+unique, "fairlimit:{"+name+unique+"}"
 				if prefix != nil {
