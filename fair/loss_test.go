@@ -84,6 +84,22 @@ func queuedWait(t testing.TB, f *fair) time.Duration {
 	return a.Wait
 }
 
+func TestStatusOfALimiterThatKnowsRestoresWhatWasLost(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
+		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Minute})
+		queued(t, f, 2, 1)
+		at(time.Second)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		require.Equal(t, 59*time.Second, wait(t, f))
+		require.False(t, take(t, stranger, engine.Request{N: 1})[0].Granted, "it learns from the state")
+		before := w.rdb.Get(t.Context(), f.key).Val()
+		require.Equal(t, 59*time.Second, wait(t, f))
+		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val(), "once is enough")
+	})
+}
+
 func TestARefusalTellsTheQueueThatSomethingWasLost(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
