@@ -47,7 +47,8 @@ type Limiter interface {
 	// AllowN is Allow for n ≥ 1 permits.
 	AllowN(ctx context.Context, n int) (bool, error)
 
-	// Status reads how things stand and changes nothing.
+	// Status reads how things stand. It changes nothing, except that on fair it
+	// restores what this Limiter knows that a server has lost.
 	Status(ctx context.Context) (Status, error)
 
 	// Reset forgets everything granted: the next caller finds an idle limiter,
