@@ -1,6 +1,6 @@
 // Package fairlimit lets programs on many machines share one strict upstream
-// quota in order. A caller asks Redis once, gets the exact time to sleep,
-// sleeps once, goes. Nobody polls, nobody overtakes, nobody starves.
+// quota in order. A caller asks Redis once, gets the exact time to sleep, sleeps
+// once, goes. Nobody polls, nobody overtakes, nobody starves.
 //
 //	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1))
 //	...
@@ -8,52 +8,51 @@
 //
 // # The life of one Wait
 //
-// 1. Wait checks ctx and the number of permits (limiter.go). With
+//  1. Wait checks ctx and the number of permits (limiter.go). With
 //     [WithFallback], a circuit breaker says whether Redis is to be asked at all
 //     (fallback.go, internal/breaker).
-// 2. With [WithMaxQueued], the caller is counted, or refused at once
+//  2. With [WithMaxQueued], the caller is counted, or refused at once
 //     (maxqueued.go).
-// 3. The caller lines up (wait.go, internal/batch). If no question is under
-// way,
+//  3. The caller lines up (wait.go, internal/batch). If no question is under way,
 //     one goes for it at once. Otherwise it goes in the next one, together with
 //     all others who lined up meanwhile.
-// 4. The engine sends one script run, in which Redis decides for each of them
+//  4. The engine sends one script run, in which Redis decides for each of them
 //     in order (package fair or window, package lua). With [WithReplicas], a turn
 //     that is not on enough replicas is given back there (replicas.go).
-// 5. A granted caller sleeps until its turn, counted from the arrival of the
+//  5. A granted caller sleeps until its turn, counted from the arrival of the
 //     answer, and Wait returns nil. A refused caller gets a [*RefusedError], or,
 //     on an engine that does not queue, sleeps and lines up again.
-// 6. A caller whose ctx ends gives back what it was granted. Returns line up as
+//  6. A caller whose ctx ends gives back what it was granted. Returns line up as
 //     callers do, and the two take turns.
 //
 // # Engines
 //
-// Who decides is an engine, chosen with [WithEngine]. Package fair, the
-// default, is a reservation queue: FIFO, exact, strict. Package window keeps
-// what Redisson's RRateLimiter keeps, so that Go and Java programs can share
-// one limiter; it is strict and not fair. Everything else, the waiting, the
-// combining of callers, the giving back, is done here, once, for both.
+// Who decides is an engine, chosen with [WithEngine]. Package fair, the default,
+// is a reservation queue: FIFO, exact, strict. Package window keeps what
+// Redisson's RRateLimiter keeps, so that Go and Java programs can share one
+// limiter; it is strict and not fair. Everything else, the waiting, the combining
+// of callers, the giving back, is done here, once, for both.
 //
 // # Clocks
 //
 // Time is read from Redis only, inside the script. Clients are told how long to
 // sleep, not until when, and sleep on their monotonic clock: their wall clocks
-// may be wrong, differ or step without effect. A caller counts its sleep from
-// the arrival of the answer, so it is late by what the answer took. It is early
-// only by what its clock gains while it sleeps (100 ppm is 0.1 ms a second).
+// may be wrong, differ or step without effect. A caller counts its sleep from the
+// arrival of the answer, so it is late by what the answer took. It is early only
+// by what its clock gains while it sleeps (100 ppm is 0.1 ms a second).
 //
 // # Combining
 //
-// While one question of a [Limiter] value is under way, further callers line
-// up; all of them go out in the next question, in the order in which they came.
-// A caller alone waits for nobody. Use one Limiter value for one name in a
-// process: it keeps order among its callers exactly, and costs Redis one call
-// for many of them.
+// While one question of a [Limiter] value is under way, further callers line up;
+// all of them go out in the next question, in the order in which they came. A
+// caller alone waits for nobody. Use one Limiter value for one name in a process:
+// it keeps order among its callers exactly, and costs Redis one call for many of
+// them.
 //
 // # Errors
 //
-// Whatever Redis says other than yes is an error, never leave to go. Match
-// errors with errors.Is and errors.As: [RefusedError] and the sentinels below.
-// A call whose answer was lost is not repeated, since it might consume twice:
-// it returns [ErrOutcomeUnknown].
+// Whatever Redis says other than yes is an error, never leave to go. Match errors
+// with errors.Is and errors.As: [RefusedError] and the sentinels below. A call
+// whose answer was lost is not repeated, since it might consume twice: it returns
+// [ErrOutcomeUnknown].
 package fairlimit
