@@ -42,29 +42,35 @@ func BenchmarkScript(b *testing.B) {
 	}{
 		{"one per interval", engine.Quota{Permits: 1, Per: time.Second}, 3, time.Second, forever(1, 1), false},
 		{
-			"1e3 permits spread", engine.Quota{Permits: 1000, Per: time.Second},
+			"1e3 permits spread",
+			engine.Quota{Permits: 1000, Per: time.Second},
 			3, 1100 * time.Microsecond, forever(1, 1), false,
 		},
 		{
-			"1e6 permits spread", engine.Quota{Permits: 1_000_000, Per: time.Second},
+			"1e6 permits spread",
+			engine.Quota{Permits: 1_000_000, Per: time.Second},
 			3, 1100 * time.Microsecond, forever(100, 1), false,
 		},
 		{
-			"64 equal, ample quota", engine.Quota{Permits: 1_000_000, Per: time.Second},
+			"64 equal, ample quota",
+			engine.Quota{Permits: 1_000_000, Per: time.Second},
 			3, time.Millisecond, forever(1, 64), false,
 		},
 		{
-			"64 equal, one per interval", engine.Quota{Permits: 1, Per: time.Second},
+			"64 equal, one per interval",
+			engine.Quota{Permits: 1, Per: time.Second},
 			3, 64 * time.Second, forever(1, 64), false,
 		},
 		{"1000 queued", engine.Quota{Permits: 10, Per: time.Second}, 1000, 100 * time.Millisecond, forever(1, 1), false},
 		{"100000 queued", engine.Quota{Permits: 10, Per: time.Second}, 100_000, 100 * time.Millisecond, forever(1, 1), false},
 		{
-			"129 moments a window and a queue", engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2},
+			"129 moments a window and a queue",
+			engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2},
 			1000, 500 * time.Millisecond, forever(1, 1), false,
 		},
 		{
-			"100 cancels of full tracks", engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2},
+			"100 cancels of full tracks",
+			engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2},
 			3000, time.Second, forever(1, 100), true,
 		},
 	} {

@@ -28,13 +28,17 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 		{"a whole microsecond stays", quotas{{Permits: 3, Per: 1000}}, 0, []window{{3, 1}}},
 		{
 			"a burst of all is no further window",
-			quotas{{Permits: 3, Per: time.Second, Burst: 3}}, 0, []window{{3, 1_000_000}},
+			quotas{{Permits: 3, Per: time.Second, Burst: 3}},
+			0,
+			[]window{{3, 1_000_000}},
 		},
 		{"a burst rounds down", quotas{{Permits: 3, Per: time.Second, Burst: 2}}, 0, []window{{3, 1_000_000}, {2, 666_666}}},
 		{"a burst of the exact Per", quotas{{Permits: 3, Per: 1500, Burst: 2}}, 0, []window{{3, 2}, {2, 1}}},
 		{
 			"a guard lengthens",
-			quotas{{Permits: 10, Per: time.Second, Burst: 1}}, 50 * time.Millisecond, []window{{10, 1_050_000}, {1, 105_000}},
+			quotas{{Permits: 10, Per: time.Second, Burst: 1}},
+			50 * time.Millisecond,
+			[]window{{10, 1_050_000}, {1, 105_000}},
 		},
 		{
 			"a guard lengthens every quota",
@@ -44,7 +48,9 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 		},
 		{
 			"of equal lengths the stricter counts",
-			quotas{{Permits: 10, Per: time.Second}, {Permits: 4, Per: time.Second}}, 0, []window{{4, 1_000_000}},
+			quotas{{Permits: 10, Per: time.Second}, {Permits: 4, Per: time.Second}},
+			0,
+			[]window{{4, 1_000_000}},
 		},
 		{
 			"the longest and the most",
