@@ -9,8 +9,8 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Errors to match with errors.Is. Unless it says otherwise, nothing was consumed
-// where one of them is returned.
+// Errors to match with errors.Is. Unless it says otherwise, nothing was
+// consumed where one of them is returned.
 var (
 	// ErrNilClient is returned by [New] for a nil client.
 	ErrNilClient = errors.New("fairlimit: nil client")
@@ -36,9 +36,9 @@ var (
 	// n > Permits, or n > Burst.
 	ErrExceedsQuota = engine.ErrExceedsQuota
 
-	// ErrOutcomeUnknown is returned where the call may have reached Redis and the
-	// answer did not reach us: the permits were consumed once or not at all. The
-	// call is not sent again, because it could consume twice.
+	// ErrOutcomeUnknown is returned where the call may have reached Redis and
+	// the answer did not reach us: the permits were consumed once or not at
+	// all. The call is not sent again, because it could consume twice.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 
 	// ErrUnreachable is returned where no connection to Redis was to be had.
@@ -48,27 +48,28 @@ var (
 	// which for fair is 10¹⁰ permits.
 	ErrFull = engine.ErrFull
 
-	// ErrNotReplicated is returned where a turn was granted and did not reach as
-	// many replicas as [WithReplicas] asks for. Nobody goes with it, and its
-	// permits were given back. If that failed as well, the text says so, and they
-	// pass unused.
+	// ErrNotReplicated is returned where a turn was granted and did not reach
+	// as many replicas as [WithReplicas] asks for. Nobody goes with it, and its
+	// permits were given back. If that failed as well, the text says so, and
+	// they pass unused.
 	ErrNotReplicated = engine.ErrNotReplicated
 
-	// ErrTooManyQueued is returned where the limiter holds as many permits ahead
-	// as [WithMaxQueued] allows. Nothing was asked, so nobody knows how long the
-	// wait would be: it is not a [*RefusedError], and matches no deadline.
+	// ErrTooManyQueued is returned where the limiter holds as many permits
+	// ahead as [WithMaxQueued] allows. Nothing was asked, so nobody knows how
+	// long the wait would be: it is not a [*RefusedError], and matches no
+	// deadline.
 	ErrTooManyQueued = errors.New("fairlimit: too many queued")
 
 	// ErrState is returned where the limiter's key holds something that its
-	// engine did not write or cannot read. It is left as it is; [Limiter]'s Reset
-	// clears it.
+	// engine did not write or cannot read. It is left as it is; [Limiter]'s
+	// Reset clears it.
 	ErrState = engine.ErrState
 )
 
-// RefusedError says that the turn would come too late: after the deadline of the
-// ctx, or later than [WithMaxWait] allows. Nothing was consumed. It is always
-// returned as *RefusedError, and errors.Is(err, context.DeadlineExceeded) is true
-// for it.
+// RefusedError says that the turn would come too late: after the deadline of
+// the ctx, or later than [WithMaxWait] allows. Nothing was consumed. It is
+// always returned as *RefusedError, and errors.Is(err,
+// context.DeadlineExceeded) is true for it.
 type RefusedError struct {
 	Wait time.Duration // how long the turn would have taken to come
 }

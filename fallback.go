@@ -32,9 +32,9 @@ func (failOpen) WaitN(ctx context.Context, _ int) error { return ctx.Err() }
 func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Err() == nil, ctx.Err() }
 
 // WithFallback lets f decide while Redis fails: on this machine alone, as a
-// rate.Limiter with this process's share of the quota does, or on another Redis.
-// Without it, which is the default, every failure is an error and nobody goes;
-// [FailOpen] is the other end. A nil f is an error.
+// rate.Limiter with this process's share of the quota does, or on another
+// Redis. Without it, which is the default, every failure is an error and nobody
+// goes; [FailOpen] is the other end. A nil f is an error.
 //
 // Redis fails when a question ends in an error that is not the caller's own, or
 // when it has no answer after a second. Such errors are [ErrUnreachable],
@@ -47,27 +47,27 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // as those who come later. Turns that were granted before stay. A circuit
 // breaker finds out when Redis is back. At most once a second, and only when
 // somebody calls, one goroutine reads whether Redis answers. Then one caller
-// asks it, and if it gets an answer, all do again. That caller may lose the time
-// until Redis fails again, a second at most. A caller that [WithMaxQueued]
+// asks it, and if it gets an answer, all do again. That caller may lose the
+// time until Redis fails again, a second at most. A caller that [WithMaxQueued]
 // refuses asks nothing, so the next one tries.
 //
 // Wait and WaitN use f. Allow and AllowN do where f has AllowN(ctx, n) (bool,
-// error), as a Limiter has, or AllowN(time.Time, n) bool, as a rate.Limiter has.
-// Where it has neither, and for ReserveN always, the failure is the error, at
-// once while Redis is known to fail. Status, Reset and Cancel ask Redis whatever
-// happens. If f fails too, the error matches both errors.
+// error), as a Limiter has, or AllowN(time.Time, n) bool, as a rate.Limiter
+// has. Where it has neither, and for ReserveN always, the failure is the error,
+// at once while Redis is known to fail. Status, Reset and Cancel ask Redis
+// whatever happens. If f fails too, the error matches both errors.
 //
 // A caller's deadline bounds both together: f has what Redis has left of it. So
 // a caller with less than that second left can end in its own deadline when
-// Redis falls silent. Once that is known, all of it is left for f. [WithMaxWait]
-// and [WithMaxQueued] do not hold for f.
+// Redis falls silent. Once that is known, all of it is left for f.
+// [WithMaxWait] and [WithMaxQueued] do not hold for f.
 //
 // What it gives up: while one takes over from the other, both quotas add up.
 // Turns granted before the failure go on being taken beside those that f gives,
 // and back again. So any window of length Per holds at most Permits and what
 // every process's f allows in that time. Permits whose answer was lost, and
-// those given back meanwhile, pass unused at the worst; none counts twice. Order
-// holds within each, not across the two.
+// those given back meanwhile, pass unused at the worst; none counts twice.
+// Order holds within each, not across the two.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -96,8 +96,8 @@ func (f *fallback) gate() batch.Gate {
 // ask calls first if Redis is to be asked. It returns nil if that decided, with
 // whatever result, and else the reason to use the second.
 //
-// A trial ends with the answer to its question. One that [WithMaxQueued] refuses
-// sends none, so it is withdrawn here.
+// A trial ends with the answer to its question. One that [WithMaxQueued]
+// refuses sends none, so it is withdrawn here.
 func (f *fallback) ask(ctx context.Context, first func() error) (why error) {
 	trial, why := f.breaker.Admit()
 	if why != nil {
@@ -165,8 +165,9 @@ func failed(err error) bool {
 	return err != nil && !errors.As(err, &refused) && !slices.ContainsFunc(own, is)
 }
 
-// watched is an engine whose questions tell a breaker how they end. That permits
-// can be given back does not show that any can be granted: only Take heals.
+// watched is an engine whose questions tell a breaker how they end. That
+// permits can be given back does not show that any can be granted: only Take
+// heals.
 type watched struct {
 	engine.Engine
 	breaker *breaker.Breaker

@@ -19,12 +19,13 @@ import (
 // Every method checks ctx before it does anything, and returns when ctx ends,
 // whatever the client's timeouts are. Errors of Redis are returned, never taken
 // for leave to go. A call whose ctx can never end returns when the client gives
-// up, or after five seconds if the client's ReadTimeout or WriteTimeout is longer
-// than that; where another call has no answer yet, five seconds after that one.
+// up, or after five seconds if the client's ReadTimeout or WriteTimeout is
+// longer than that; where another call has no answer yet, five seconds after
+// that one.
 type Limiter interface {
 	// Wait sleeps until this caller's turn. A turn that would come after ctx's
-	// deadline is refused at once with a [*RefusedError] and consumes nothing. A
-	// ctx that ends while Wait waits gives the permit back; the error then
+	// deadline is refused at once with a [*RefusedError] and consumes nothing.
+	// A ctx that ends while Wait waits gives the permit back; the error then
 	// matches ctx's. Wait stays up to 25 ms for that: if Redis answers within
 	// them, the permit is back when Wait returns, and else it goes back later.
 	//
@@ -46,7 +47,8 @@ type Limiter interface {
 	// AllowN is Allow for n ≥ 1 permits.
 	AllowN(ctx context.Context, n int) (bool, error)
 
-	// Status reads how things stand and changes nothing.
+	// Status reads how things stand. It changes nothing, except that on fair it
+	// restores what this Limiter knows that a server has lost.
 	Status(ctx context.Context) (Status, error)
 
 	// Reset forgets everything granted: the next caller finds an idle limiter,
@@ -137,9 +139,9 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	return l.batch.Engine.Fits(n)
 }
 
-// endsByItself reports whether the client ends, within [batch.AnswerBound], what
-// Redis leaves unanswered. Where it does not, even a caller that nothing else
-// hurries must be able to leave its question behind.
+// endsByItself reports whether the client ends, within [batch.AnswerBound],
+// what Redis leaves unanswered. Where it does not, even a caller that nothing
+// else hurries must be able to leave its question behind.
 func endsByItself(rdb redis.UniversalClient) bool {
 	var read, write time.Duration
 	switch c := rdb.(type) {

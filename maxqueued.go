@@ -16,14 +16,14 @@ import (
 //
 // It keeps one process from taking the whole queue, or its memory from filling
 // with callers, where more come than the quota lets go. It does not look at
-// other processes; [WithMaxWait] bounds the queue of all. More than n permits in
-// one call never fit, even when nobody waits.
+// other processes; [WithMaxWait] bounds the queue of all. More than n permits
+// in one call never fit, even when nobody waits.
 //
-// A reservation counts until its slot has passed or its Cancel has returned nil.
-// One whose Cancel returned [ErrOutcomeUnknown] counts until its slot. A caller
-// that leaves counts until it returns, even if its permits are still on their
-// way back. Allow and AllowN hold nothing ahead: they are not counted and not
-// bound. On window, which grants nothing ahead, it bounds those who wait.
+// A reservation counts until its slot has passed or its Cancel has returned
+// nil. One whose Cancel returned [ErrOutcomeUnknown] counts until its slot. A
+// caller that leaves counts until it returns, even if its permits are still on
+// their way back. Allow and AllowN hold nothing ahead: they are not counted and
+// not bound. On window, which grants nothing ahead, it bounds those who wait.
 func WithMaxQueued(n int) Option {
 	return func(o *options) {
 		if n < 0 {
@@ -33,8 +33,8 @@ func WithMaxQueued(n int) Option {
 	}
 }
 
-// backlog counts what a limiter holds ahead. Nil counts nothing and has room for
-// everything.
+// backlog counts what a limiter holds ahead. Nil counts nothing and has room
+// for everything.
 //
 // Invariant, under mu: waiting is the sum of the permits of the callers between
 // enter and leave or keep. Ahead has the reservations between keep and
@@ -123,8 +123,8 @@ func (b *backlog) dropPassed(now time.Time) {
 	b.drop(0, passed)
 }
 
-// find, under mu, is where the first reservation stands whose slot is not before
-// t, and whether it is t.
+// find, under mu, is where the first reservation stands whose slot is not
+// before t, and whether it is t.
 func (b *backlog) find(t time.Time) (int, bool) {
 	bySlot := func(r *Reservation, t time.Time) int { return r.slot.Compare(t) }
 	return slices.BinarySearchFunc(b.ahead, t, bySlot)

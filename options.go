@@ -81,8 +81,8 @@ func (o *options) assemble(rdb redis.UniversalClient, name string, quota Quota) 
 	return watched{e, b}, &fallback{o.fallback, b}, nil
 }
 
-// WithEngine chooses who decides: fair.New, which is the default, window.New, or
-// window.With(...).
+// WithEngine chooses who decides: fair.New, which is the default, window.New,
+// or window.With(...).
 func WithEngine(b engine.Builder) Option {
 	return func(o *options) {
 		if b == nil {

@@ -13,24 +13,25 @@ import (
 const mostReplicas = 1000
 
 // WithReplicas lets a turn count only once n replicas of the Redis that has the
-// key have it, n from 1 to 1000. Without it, a failover to a replica that lagged
-// behind forgets the turns granted last, and as many can be granted again.
+// key have it, n from 1 to 1000. Without it, a failover to a replica that
+// lagged behind forgets the turns granted last, and as many can be granted
+// again.
 //
 // Script and WAIT go out in one pipeline on one connection, and WAIT has half a
 // second, or half the client's ReadTimeout if that is less. If fewer replicas
 // than n have the turn by then, all callers of that question that it would have
-// let go get [ErrNotReplicated] and nobody goes; what they were granted is given
-// back at once. Refusals, which write nothing, remain refusals. While too few
-// replicas are there, every question takes those half seconds, and all but
-// refusals fail: Redis's own min-replicas-to-write makes them fail at once, with
-// an error of Redis.
+// let go get [ErrNotReplicated] and nobody goes; what they were granted is
+// given back at once. Refusals, which write nothing, remain refusals. While too
+// few replicas are there, every question takes those half seconds, and all but
+// refusals fail: Redis's own min-replicas-to-write makes them fail at once,
+// with an error of Redis.
 //
 // It costs one more command in the same round trip, and the delay of
-// replication, by which callers wait longer and a turn that is due at once comes
-// later. Status, Reset and what is given back do not wait for replicas. What it
-// does not do: make a failover choose one of the n. A turn is safe where every
-// replica has it, or where the most advanced one is promoted, as Sentinel and
-// Cluster attempt.
+// replication, by which callers wait longer and a turn that is due at once
+// comes later. Status, Reset and what is given back do not wait for replicas.
+// What it does not do: make a failover choose one of the n. A turn is safe
+// where every replica has it, or where the most advanced one is promoted, as
+// Sentinel and Cluster attempt.
 //
 // It takes a *redis.Client, which may be one under Sentinel, a
 // *redis.ClusterClient or a *redis.Ring; [New] answers any other client with
@@ -44,8 +45,8 @@ func WithReplicas(n int) Option {
 	}
 }
 
-// canReplicate tells apart the clients whose one connection to the one server of
-// a key can be had.
+// canReplicate tells apart the clients whose one connection to the one server
+// of a key can be had.
 func (o *options) canReplicate(rdb redis.UniversalClient) error {
 	if o.replicas == 0 {
 		return nil

@@ -80,8 +80,8 @@ func (r *Reservation) Slot() time.Time { return r.slot }
 // nothing and returns nil.
 //
 // An error that matches [ErrOutcomeUnknown] means that the permits were given
-// back once or not at all. After any other error they are still held, and Cancel
-// may be called again. A ctx that ends does not call the cancel back.
+// back once or not at all. After any other error they are still held, and
+// Cancel may be called again. A ctx that ends does not call the cancel back.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctxerr.Ended(ctx, "nothing was given back")

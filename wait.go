@@ -11,8 +11,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
-// waitTurn is the one wait loop: a caller that is granted a turn sleeps until it
-// comes; one that is refused for now sleeps and asks again.
+// waitTurn is the one wait loop: a caller that is granted a turn sleeps until
+// it comes; one that is refused for now sleeps and asks again.
 func (l *limiter) waitTurn(ctx context.Context, n int) error {
 	if err := l.backlog.enter(n); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (l *limiter) refuse(ctx context.Context, reply batch.Reply) error {
 	return &RefusedError{Wait: reply.Wait}
 }
 
-// sleep returns nil once the slot has come. A caller whose ctx ends before gives
-// back what it was granted.
+// sleep returns nil once the slot has come. A caller whose ctx ends before
+// gives back what it was granted.
 func (l *limiter) sleep(ctx context.Context, slot time.Time, grant engine.Grant) error {
 	if clock.SleepUntil(ctx, slot) == nil {
 		return nil

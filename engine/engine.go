@@ -150,7 +150,7 @@ type Engine interface {
 	// that none of them was given back.
 	GiveBack(ctx context.Context, grants []Grant) error
 
-	// Status reads and changes nothing.
+	// Status reads. It writes nothing, except what the engine knows to be lost.
 	Status(ctx context.Context) (Status, error)
 
 	// Reset forgets everything granted.

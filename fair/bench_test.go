@@ -12,14 +12,16 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// scriptTime is how long the server has been running this engine's script so far, and how often.
+// scriptTime is how long the server has been running this engine's script so
+// far, and how often.
 func scriptTime(b *testing.B, f *fair) (micros, calls float64) {
 	_, rest, _ := strings.Cut(f.client.Info(b.Context(), "commandstats").Val(), "cmdstat_evalsha:calls=")
 	_, _ = fmt.Sscanf(rest, "%f,usec=%f", &calls, &micros)
 	return micros, calls
 }
 
-// BenchmarkScript measures what one run costs the server, on a clock that moves only as told.
+// BenchmarkScript measures what one run costs the server, on a clock that moves
+// only as told.
 func BenchmarkScript(b *testing.B) {
 	s := redistest.StartServer(b)
 	w := world{s.Client(), setClock, 1000, 1, time.Second}
@@ -39,14 +41,38 @@ func BenchmarkScript(b *testing.B) {
 		back    bool
 	}{
 		{"one per interval", engine.Quota{Permits: 1, Per: time.Second}, 3, time.Second, forever(1, 1), false},
-		{"1e3 permits spread", engine.Quota{Permits: 1000, Per: time.Second}, 3, 1100 * time.Microsecond, forever(1, 1), false},
-		{"1e6 permits spread", engine.Quota{Permits: 1_000_000, Per: time.Second}, 3, 1100 * time.Microsecond, forever(100, 1), false},
-		{"64 equal, ample quota", engine.Quota{Permits: 1_000_000, Per: time.Second}, 3, time.Millisecond, forever(1, 64), false},
-		{"64 equal, one per interval", engine.Quota{Permits: 1, Per: time.Second}, 3, 64 * time.Second, forever(1, 64), false},
+		{
+			"1e3 permits spread",
+			engine.Quota{Permits: 1000, Per: time.Second},
+			3, 1100 * time.Microsecond, forever(1, 1), false,
+		},
+		{
+			"1e6 permits spread",
+			engine.Quota{Permits: 1_000_000, Per: time.Second},
+			3, 1100 * time.Microsecond, forever(100, 1), false,
+		},
+		{
+			"64 equal, ample quota",
+			engine.Quota{Permits: 1_000_000, Per: time.Second},
+			3, time.Millisecond, forever(1, 64), false,
+		},
+		{
+			"64 equal, one per interval",
+			engine.Quota{Permits: 1, Per: time.Second},
+			3, 64 * time.Second, forever(1, 64), false,
+		},
 		{"1000 queued", engine.Quota{Permits: 10, Per: time.Second}, 1000, 100 * time.Millisecond, forever(1, 1), false},
 		{"100000 queued", engine.Quota{Permits: 10, Per: time.Second}, 100_000, 100 * time.Millisecond, forever(1, 1), false},
-		{"129 moments a window and a queue", engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2}, 1000, 500 * time.Millisecond, forever(1, 1), false},
-		{"100 cancels of full tracks", engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2}, 3000, time.Second, forever(1, 100), true},
+		{
+			"129 moments a window and a queue",
+			engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2},
+			1000, 500 * time.Millisecond, forever(1, 1), false,
+		},
+		{
+			"100 cancels of full tracks",
+			engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2},
+			3000, time.Second, forever(1, 100), true,
+		},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			f, at := w.queue(b, c.quota)

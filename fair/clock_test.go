@@ -11,7 +11,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// granted asks for one permit, now or not at all, every step of the server's clock from one moment to another, and counts what it got.
+// granted asks for one permit, now or not at all, every step of the server's
+// clock from one moment to another, and counts what it got.
 func granted(t *testing.T, f *fair, at func(time.Duration), from, to, step time.Duration) int {
 	n := 0
 	for now := from; now < to; now += step {
@@ -62,11 +63,14 @@ func TestAServerClockSetForwardGrantsAtMostOneWindowMore(t *testing.T) {
 	})
 }
 
-// A queue whose clock were a TTL, read and written again, would lose or gain what the script takes in between.
+// A queue whose clock were a TTL, read and written again, would lose or gain
+// what the script takes in between.
 func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
 	t.Parallel()
 	const slow = `for i = 1, 10 do redis.call('TIME') end local burnt = 0 for i = 1, 5000 do burnt = burnt + i end
-		local redis = setmetatable({ pcall = function(...) for i = 1, 5000 do burnt = burnt + i end return redis.pcall(...) end }, { __index = redis })
+		local redis = setmetatable({ pcall = function(...)
+			for i = 1, 5000 do burnt = burnt + i end return redis.pcall(...)
+		end }, { __index = redis })
 		`
 	for name, rdb := range map[string]world{
 		"miniredis": {rdb: redistest.Mini(t).Client},
@@ -78,14 +82,26 @@ func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
 			f.scripts = f.scripts.behind(slow)
 			begin := serverTime(t, f)
 			for before, last := begin, int64(0); before < begin+3*time.Second.Microseconds(); {
-				answers := take(t, f, engine.Request{N: 1, MaxWait: 20 * time.Millisecond}, engine.Request{N: 1, MaxWait: 20 * time.Millisecond})
+				answers := take(
+					t,
+					f,
+					engine.Request{N: 1, MaxWait: 20 * time.Millisecond},
+					engine.Request{N: 1, MaxWait: 20 * time.Millisecond},
+				)
 				after := serverTime(t, f)
 				for _, a := range answers {
 					if !a.Granted {
 						continue
 					}
 					now := a.Grant.At - a.Wait.Microseconds()
-					require.True(t, before <= now && now <= after, "the queue's clock is at %d, the server's between %d and %d", now, before, after)
+					require.True(
+						t,
+						before <= now && now <= after,
+						"the queue's clock is at %d, the server's between %d and %d",
+						now,
+						before,
+						after,
+					)
 					require.GreaterOrEqual(t, a.Grant.At, last+5000)
 					if a.Wait > 0 {
 						require.Equal(t, last+5000, a.Grant.At, "a turn that is waited for follows the last")

@@ -17,9 +17,13 @@ import (
 
 const day = 24 * time.Hour
 
-// shuffled returns the grants that still lie ahead at the moment, in random order.
+// shuffled returns the grants that still lie ahead at the moment, in random
+// order.
 func shuffled(grants []engine.Grant, now time.Duration) []engine.Grant {
-	ahead := slices.DeleteFunc(slices.Clone(grants), func(g engine.Grant) bool { return g.At <= beginning.Add(now).UnixMicro() })
+	ahead := slices.DeleteFunc(
+		slices.Clone(grants),
+		func(g engine.Grant) bool { return g.At <= beginning.Add(now).UnixMicro() },
+	)
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(ahead), func(i, j int) { ahead[i], ahead[j] = ahead[j], ahead[i] })
 	return ahead
@@ -54,7 +58,9 @@ func TestTwoHundredWaitersThatLeaveAtOnceLeaveNoDebt(t *testing.T) {
 			}
 			later := []time.Duration{0, 50500 * time.Millisecond, 120 * time.Second}
 			if w.many(9) < 2 { // on miniredis one of them is enough
-				orders, later = map[string]func([]engine.Grant, time.Duration) []engine.Grant{"random": shuffled}, later[1:2]
+				orders, later = map[string]func([]engine.Grant, time.Duration) []engine.Grant{
+					"random": shuffled,
+				}, later[1:2]
 			}
 			for name, order := range orders {
 				for _, passed := range later {
@@ -71,15 +77,25 @@ func TestTwoHundredWaitersThatLeaveAtOnceLeaveNoDebt(t *testing.T) {
 					for some := range slices.Chunk(order(grants, now), 7) {
 						giveBack(t, f, some...)
 					}
-					assert.LessOrEqual(t, wait(t, f), time.Second, "%v after %d calls, %s order, %v later", c.quotas, c.earlier, name, passed)
+					assert.LessOrEqual(
+						t,
+						wait(t, f),
+						time.Second,
+						"%v after %d calls, %s order, %v later",
+						c.quotas,
+						c.earlier,
+						name,
+						passed,
+					)
 				}
 			}
 		}
 	})
 }
 
-// What waiters leave behind who all leave: at most 1 % of the backlog as it was at its longest, however much of it has passed since; or
-// a 64th of the longest Per.
+// What waiters leave behind who all leave: at most 1 % of the backlog as it was
+// at its longest, however much of it has passed since; or a 64th of the longest
+// Per.
 func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -119,7 +135,13 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 					giveBack(t, f, shuffled(grants, now)...)
 					debt := wait(t, f) - microseconds(earliest-micros)
 					assert.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
-					assert.LessOrEqual(t, debt, max(backlog/100, microseconds(f.windows[len(f.windows)-1].Length)/64), "of a backlog of %v", backlog)
+					assert.LessOrEqual(
+						t,
+						debt,
+						max(backlog/100, microseconds(f.windows[len(f.windows)-1].Length)/64),
+						"of a backlog of %v",
+						backlog,
+					)
 					require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState*len(f.windows)))
 				})
 			}
@@ -182,7 +204,9 @@ func TestAPassedTurnIsNotGivenBack(t *testing.T) {
 		require.Equal(t, 2*time.Minute-time.Second, wait(t, f))
 
 		at(3 * time.Minute)
-		another, _ := New(engine.Config{Client: w.rdb, Name: "unused", Quota: engine.Quota{Permits: 2, Per: time.Minute}})
+		another, _ := New(
+			engine.Config{Client: w.rdb, Name: "unused", Quota: engine.Quota{Permits: 2, Per: time.Minute}},
+		)
 		require.NoError(t, another.GiveBack(t.Context(), grants), "a queue that is gone")
 	})
 }
@@ -280,7 +304,14 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 				longest = max(longest, window.Length)
 			}
 			require.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
-			require.LessOrEqual(t, debt, max(backlog/100, microseconds(longest)/64), "%v, of a backlog of %v", quotas, backlog)
+			require.LessOrEqual(
+				t,
+				debt,
+				max(backlog/100, microseconds(longest)/64),
+				"%v, of a backlog of %v",
+				quotas,
+				backlog,
+			)
 			require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState*len(f.windows)))
 		})
 	}

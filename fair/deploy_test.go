@@ -11,16 +11,19 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// joins makes a further engine on the same name, as a process with another configuration would.
+// joins makes a further engine on the same name, as a process with another
+// configuration would.
 func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
 	other := build(t, f.client, quotas...)
 	other.key, other.scripts = f.key, f.scripts
 	return other
 }
 
-// callers take turns on one name, each under its own quotas, and the oracle of each knows what all were granted. What was granted before a
-// window became known to the queue may be forgotten, and so may what was granted while its callers were silent for its length: every caller begins
-// with one turn, and none is silent for so long.
+// callers take turns on one name, each under its own quotas, and the oracle of
+// each knows what all were granted. What was granted before a window became
+// known to the queue may be forgotten, and so may what was granted while its
+// callers were silent for its length: every caller begins with one turn, and
+// none is silent for so long.
 func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next func(*rand.Rand, int) int) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	first, at := w.queue(t, configs[0]...)
@@ -42,7 +45,15 @@ func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next 
 		r := engine.Request{N: 1, MaxWait: []time.Duration{0, time.Second, engine.Forever}[rng.IntN(3)]}
 		earliest := held.Earliest(micros, 1)
 		a := take(t, engines[i], r)[0]
-		require.GreaterOrEqual(t, micros+a.Wait.Microseconds(), earliest, "seed %d, step %d, %v", seed, step, configs[i])
+		require.GreaterOrEqual(
+			t,
+			micros+a.Wait.Microseconds(),
+			earliest,
+			"seed %d, step %d, %v",
+			seed,
+			step,
+			configs[i],
+		)
 		if a.Granted {
 			held.holds(a.Grant)
 		}
@@ -56,7 +67,11 @@ func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next 
 func TestCallersOfOneNameWithOtherQuotasEachKeepTheirOwn(t *testing.T) {
 	t.Parallel()
 	narrow, wide := []engine.Quota{{Permits: 3, Per: time.Second}}, []engine.Quota{{Permits: 5, Per: time.Second}}
-	long, burst := []engine.Quota{{Permits: 10, Per: 10 * time.Second}}, []engine.Quota{{Permits: 5, Per: time.Second, Burst: 1}}
+	long, burst := []engine.Quota{
+		{Permits: 10, Per: 10 * time.Second},
+	}, []engine.Quota{
+		{Permits: 5, Per: time.Second, Burst: 1},
+	}
 	extra := []engine.Quota{{Permits: 5, Per: time.Second}, {Permits: 12, Per: 7 * time.Second}}
 	changes := []func(*rand.Rand, int) int{
 		func(_ *rand.Rand, step int) int { return step % 2 },
@@ -85,7 +100,12 @@ func TestARefusedCallerIsNotForgotten(t *testing.T) {
 			at(now)
 			take(t, busy, engine.Request{N: 1})
 			if now > 12*time.Second {
-				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted, "after %v, with at least 20 permits in its window", now)
+				require.False(
+					t,
+					take(t, careful, engine.Request{N: 1})[0].Granted,
+					"after %v, with at least 20 permits in its window",
+					now,
+				)
 			}
 		}
 	})
@@ -145,7 +165,12 @@ func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
 		at(passed)
 		queued(t, f, 1, 1)
 	}
-	require.Equal(t, 2, strings.Count(w.rdb.Get(t.Context(), f.key).Val(), "\n"), "the others have been silent for longer than their windows")
+	require.Equal(
+		t,
+		2,
+		strings.Count(w.rdb.Get(t.Context(), f.key).Val(), "\n"),
+		"the others have been silent for longer than their windows",
+	)
 }
 
 func TestAQueueLearnsItsPaceOnlyWhenItIsEmpty(t *testing.T) {

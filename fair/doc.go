@@ -43,7 +43,7 @@
 // and by a script, at fixed places. This is 3 permits a second after five
 // requests at one moment, in a key that has 2.001 s to live:
 //
-//	fair3 3/1000000 -                6                3 1700000000123456 74 .:1123456   3
+//	fair3 3/1000000 -                6                0                0 74 .:0123456   3
 //	k3x9q2ab                5 1700000000123456 1700000001123456
 //
 // The first line is one window:
@@ -52,12 +52,12 @@
 //	3/1000000          the windows of the last caller, most/length in µs
 //	-                  plain: one window, nothing else to remember
 //	6                  room: up to this sequence the newest slot takes permits
-//	3                  base
-//	1700000000123456   origin
+//	0                  base, 0 as nothing has left the window
+//	0                  origin
 //	74                 digits of a cell: 7 of its slot, 4 of its sequence
 //	.                  mode of the newest cell: '.', 'r' for a row, or 'c' and
 //	                   then bound, until when it is crowded, distinct slots so far
-//	1123456   3        the closed cells: the last digits of slot and sequence
+//	0123456   3        the closed cells: the last digits of slot and sequence
 //
 // Lines that begin with 'behind' and 'silent' may follow: the histogram, and
 // the silences as their ends and lengths. The last line is the position, and
@@ -68,10 +68,22 @@
 //	1700000000123456   clock
 //	1700000001123456   newest slot
 //
-// A state that is not plain has '+' and numbers that are 0 in a plain one: how
-// many windows, offset, end of the key if turns were given back, what was lost,
-// what was reset, and whether callers of other windows came. Then come its
-// windows, a line each, behind length, idle since and last slot.
+// A state that is not plain has '+'. This is 20 permits a second with a Burst of
+// 1, and 100 in 2 minutes, after six requests:
+//
+//	fair3 20/1000000/9600,1/50000/153600,100/120000000/120/2400 + 3 0 0 0 0 0
+//	1000000 0 1700000000423456                0                0                0 74 .:0323456   5
+//	50000 0 1700000000423456                0                5 1700000000323456 64 .:
+//	120000000 0 1700000000423456                0                0                0 94 .:000323456   5
+//	silent 1700000000423456 300000
+//	3i7wfy7i                6 1700000000423456 1700000000423456
+//
+// A window's word goes on with its grid: cells, and laps if they differ, in the
+// longest length. Behind '+' are how many windows there are, the offset, the end
+// of the key if turns were given back, up to which slot what was lost counts as
+// full, the end up to which nothing was lost but reset, and 1 if callers of
+// other windows came. Each window has a line: length, idle since, newest slot,
+// and then as above.
 //
 // # One question
 //
@@ -83,9 +95,12 @@
 //	hot      decides and writes the usual request, and is done
 //	log      reads the state into tables
 //	windows  selects the caller's windows, keeps those of others
+//	grid, histogram, cells, behind, compact
+//	         keep a log small
+//	add      adds permits to a log
 //	recover  finds out what was lost
-//	grant    finds the earliest slot of each request
-//	compact  merges cells when there are too many
+//	begin    sets the clock, calls windows and recover
 //	write    writes the state
+//	grant    finds the earliest slot of each request
 //	take     replies
 package fair

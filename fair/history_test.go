@@ -17,7 +17,8 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// history is a sequence of calls with the waits that the definition demands, worked out by brute force.
+// history is a sequence of calls with the waits that the definition demands,
+// worked out by brute force.
 type history struct {
 	Name   string
 	Quotas []struct {
@@ -37,7 +38,8 @@ type history struct {
 
 const tolerance = 2 * time.Millisecond
 
-// beginning is when the clocks begin that tests set: 16 digits of microseconds, of which none may get lost.
+// beginning is when the clocks begin that tests set: 16 digits of microseconds,
+// of which none may get lost.
 var beginning = time.Unix(1_700_000_000, 123_456_000)
 
 func histories(t *testing.T) []history {
@@ -75,10 +77,22 @@ func (h history) play(t *testing.T, f *fair, at func(time.Duration)) {
 			}
 			continue
 		}
-		answers, err := f.Take(t.Context(), []engine.Request{{N: s.N, MaxWait: time.Duration(s.MaxWaitMS) * time.Millisecond}})
+		answers, err := f.Take(
+			t.Context(),
+			[]engine.Request{{N: s.N, MaxWait: time.Duration(s.MaxWaitMS) * time.Millisecond}},
+		)
 		require.NoError(t, err)
 		require.Equal(t, !s.Refused, answers[0].Granted, "%s, step %d: %+v", h.Name, i, s)
-		require.InDelta(t, time.Duration(s.WaitMS)*time.Millisecond, answers[0].Wait, float64(tolerance), "%s, step %d: %+v", h.Name, i, s)
+		require.InDelta(
+			t,
+			time.Duration(s.WaitMS)*time.Millisecond,
+			answers[0].Wait,
+			float64(tolerance),
+			"%s, step %d: %+v",
+			h.Name,
+			i,
+			s,
+		)
 		if answers[0].Granted {
 			held[s.ID] = answers[0].Grant
 		}

@@ -18,7 +18,9 @@ var generalTake = behind(stillClock,
 	assemble("head open log windows grid histogram cells behind compact add recover begin write grant take"))
 
 // straightTake is nothing but the straight way.
-var straightTake = lua.New(stillClock + assemble("head open hot").Source() + " return redis.error_reply('FELL through')")
+var straightTake = lua.New(
+	stillClock + assemble("head open hot").Source() + " return redis.error_reply('FELL through')",
+)
 
 // twice sends one question to the state as it is, both ways, and requires the
 // same reply and the same state, to the byte.

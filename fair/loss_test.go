@@ -34,7 +34,11 @@ func (s snapshot) restore(t testing.TB, f *fair) {
 func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
+		f, at := w.queue(
+			t,
+			engine.Quota{Permits: 3, Per: time.Second},
+			engine.Quota{Permits: 9, Per: 10 * time.Second},
+		)
 		queued(t, f, 4, 1) // the last after a second
 		at(100 * time.Millisecond)
 		w.rdb.Del(t.Context(), f.key)
@@ -47,15 +51,28 @@ func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
 func TestWhatAnOlderStateLacksCountsAtTheNewestSlot(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
-		other := f.joins(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
+		f, at := w.queue(
+			t,
+			engine.Quota{Permits: 3, Per: time.Second},
+			engine.Quota{Permits: 9, Per: 10 * time.Second},
+		)
+		other := f.joins(
+			t,
+			engine.Quota{Permits: 3, Per: time.Second},
+			engine.Quota{Permits: 9, Per: 10 * time.Second},
+		)
 		queued(t, f, 1, 1)
 		queued(t, other, 1, 1)
 		before := snap(t, f)
 		at(500 * time.Millisecond)
 		queued(t, f, 2, 1) // now and half a second later
 		before.restore(t, f)
-		require.Equal(t, 500*time.Millisecond, queuedWait(t, f), "two at once at the newest slot are the third and the fourth; a fifth fits as they count")
+		require.Equal(
+			t,
+			500*time.Millisecond,
+			queuedWait(t, f),
+			"two at once at the newest slot are the third and the fourth; a fifth fits as they count",
+		)
 		require.Equal(t, 1500*time.Millisecond, queuedWait(t, f))
 		require.Equal(t, 1500*time.Millisecond, queuedWait(t, other), "whoever was told of less has nothing to add")
 	})
@@ -65,6 +82,22 @@ func queuedWait(t testing.TB, f *fair) time.Duration {
 	a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
 	require.True(t, a.Granted)
 	return a.Wait
+}
+
+func TestStatusOfALimiterThatKnowsRestoresWhatWasLost(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
+		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Minute})
+		queued(t, f, 2, 1)
+		at(time.Second)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		require.Equal(t, 59*time.Second, wait(t, f))
+		require.False(t, take(t, stranger, engine.Request{N: 1})[0].Granted, "it learns from the state")
+		before := w.rdb.Get(t.Context(), f.key).Val()
+		require.Equal(t, 59*time.Second, wait(t, f))
+		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val(), "once is enough")
+	})
 }
 
 func TestARefusalTellsTheQueueThatSomethingWasLost(t *testing.T) {
@@ -241,7 +274,8 @@ func TestWhoWasToldMoreBeforeALossLearnsWhatItIsGrantedAfterIt(t *testing.T) {
 	require.GreaterOrEqual(t, queued(t, f, 10, 1)[0].At, newest[5].At+time.Second.Microseconds())
 }
 
-// afterReset calls do when a Reset has been answered, before its answer arrives.
+// afterReset calls do when a Reset has been answered, before its answer
+// arrives.
 type afterReset struct {
 	cutOff
 	do func()
@@ -278,7 +312,8 @@ func TestAResetEndsAStateOfAnyAge(t *testing.T) {
 	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
 
-// Whatever is lost, whenever: as long as a caller that was told of the newest turn makes the next call, all turns ever granted keep every window.
+// Whatever is lost, whenever: as long as a caller that was told of the newest
+// turn makes the next call, all turns ever granted keep every window.
 func TestNoLossExceedsAWindow(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -315,7 +350,9 @@ func TestNoLossExceedsAWindow(t *testing.T) {
 					i := len(o.Held) - 1 - rng.IntN(min(3, len(o.Held)))
 					giveBack(t, caller, o.grants[i])
 					o.cancel(beginning.Add(now).UnixMicro(), i)
-				} else if a := take(t, caller, engine.Request{N: 1, MaxWait: time.Duration(rng.IntN(3)) * time.Second})[0]; a.Granted {
+				} else if a := take(t, caller, engine.Request{
+					N: 1, MaxWait: time.Duration(rng.IntN(3)) * time.Second,
+				})[0]; a.Granted {
 					o.holds(a.Grant)
 					newest = caller
 				}

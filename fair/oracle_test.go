@@ -20,8 +20,8 @@ type oracle struct {
 	grants  []engine.Grant // of each turn held
 	cancels bool           // a history with cancels: what lies further back than a window counts too
 
-	// blurred tells which windows have held more distinct moments than the engine
-	// keeps apart.
+	// blurred tells which windows have held more distinct moments than the
+	// engine keeps apart.
 	blurred []bool
 }
 
@@ -54,7 +54,8 @@ func (o *oracle) holds(g engine.Grant) {
 	o.Held, o.grants = append(o.Held, model.Turn{Slot: g.At, N: g.N}), append(o.grants, g)
 }
 
-// granted notes a grant, and which windows hold too many distinct moments since.
+// granted notes a grant, and which windows hold too many distinct moments
+// since.
 func (o *oracle) granted(now int64, g engine.Grant) {
 	o.holds(g)
 	for i, w := range o.Windows {
@@ -88,7 +89,8 @@ func (o *oracle) keeps(t *testing.T) {
 	require.NoError(t, model.Strict(o.Windows, o.Held))
 }
 
-// traffic is a random way to use a queue. Its zero value asks for one permit after the other, whenever they come, without a pause.
+// traffic is a random way to use a queue. Its zero value asks for one permit
+// after the other, whenever they come, without a pause.
 type traffic struct {
 	seed    uint64
 	quotas  []engine.Quota
@@ -105,7 +107,8 @@ func (f traffic) String() string {
 		f.seed, f.steps, f.quotas, f.largest, f.pauses, f.hurry, f.batches, f.cancels)
 }
 
-// play sends the traffic through the engine and asks the oracle about every answer.
+// play sends the traffic through the engine and asks the oracle about every
+// answer.
 func (f traffic) play(t *testing.T, w world) {
 	rng := rand.New(rand.NewPCG(f.seed, 1))
 	queue, at := w.queue(t, f.quotas...)
@@ -142,7 +145,17 @@ func (f traffic) play(t *testing.T, w world) {
 			slot := micros + a.Wait.Microseconds()
 			require.GreaterOrEqual(t, slot, earliest, "step %d of %v: %+v got %+v", step, f, r, a)
 			if !o.cancels || !slices.Contains(o.blurred, true) {
-				require.LessOrEqual(t, slot, latest, "step %d of %v: %+v got %+v, %v later than needed", step, f, r, a, microseconds(slot-earliest))
+				require.LessOrEqual(
+					t,
+					slot,
+					latest,
+					"step %d of %v: %+v got %+v, %v later than needed",
+					step,
+					f,
+					r,
+					a,
+					microseconds(slot-earliest),
+				)
 			}
 			require.Equal(t, a.Wait <= r.MaxWait, a.Granted, "step %d of %v: %+v got %+v", step, f, r, a)
 			if a.Granted {
@@ -164,7 +177,13 @@ func (f traffic) request(rng *rand.Rand) engine.Request {
 		r.N = 1 + rng.IntN(f.largest)
 	}
 	if rng.Float64() < f.hurry {
-		r.MaxWait = time.Duration(rng.IntN(4)) * time.Duration(rng.Int64N(int64(f.quotas[0].Per)+1)).Truncate(time.Microsecond)
+		r.MaxWait = time.Duration(
+			rng.IntN(4),
+		) * time.Duration(
+			rng.Int64N(int64(f.quotas[0].Per)+1),
+		).Truncate(
+			time.Microsecond,
+		)
 	}
 	return r
 }
@@ -177,7 +196,14 @@ func anyTraffic(seed uint64, steps int) traffic {
 	for range 1 + rng.IntN(3)*rng.IntN(2) {
 		q := engine.Quota{
 			Permits: []int{1, 1, 2, 3, 7, 10, 100, 130, 1000, 1_000_000}[rng.IntN(10)],
-			Per:     pick(time.Second, time.Second, 999_983*time.Microsecond, 7_919_001*time.Nanosecond, 127*time.Millisecond, time.Hour),
+			Per: pick(
+				time.Second,
+				time.Second,
+				999_983*time.Microsecond,
+				7_919_001*time.Nanosecond,
+				127*time.Millisecond,
+				time.Hour,
+			),
 		}
 		fewest := 1 + int(int64(q.Permits)*int64(time.Microsecond)/int64(q.Per)) // take a microsecond
 		switch rng.IntN(3) {

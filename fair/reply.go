@@ -37,7 +37,8 @@ func (f *fair) decode(reply any, requests []engine.Request) (outcome, error) {
 		err = fmt.Errorf("a %T", reply)
 	}
 	if err != nil {
-		return outcome{}, fmt.Errorf("%w: the script replied %.200q: %w", engine.ErrOutcomeUnknown, fmt.Sprint(reply), err)
+		return outcome{}, fmt.Errorf("%w: the script replied %.200q: %w",
+			engine.ErrOutcomeUnknown, fmt.Sprint(reply), err)
 	}
 	return o, nil
 }
@@ -104,7 +105,8 @@ func answersOf(runs []int64, requests []engine.Request, s seen) ([]engine.Answer
 		if !granted {
 			count = -count
 		}
-		if count < 1 || count > int64(len(requests)-len(answers)) || granted && generation == "" || wait < 0 && (granted || wait != full) {
+		if count < 1 || count > int64(len(requests)-len(answers)) || granted && generation == "" ||
+			wait < 0 && (granted || wait != full) {
 			return nil, fmt.Errorf("%d answers too many, or a run of none", count)
 		}
 		for range count {

@@ -21,13 +21,21 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	f := &fair{windows: []window{{Permits: 1, Length: 1_000_000}}}
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{
-		nil, "", "OK", position[:40], strings.Repeat("x", 59), strings.Replace(position, "1700", "17x0", 1), true, 1.5, []byte(position),
+		nil, "", "OK", position[:40], strings.Repeat("x", 59),
+		strings.Replace(position, "1700", "17x0", 1), true, 1.5, []byte(position),
 		int64(-1), int64(-5),
-		[]any{}, []any{whole}, []any{whole, int64(0), int64(1)}, []any{int64(1), int64(2), int64(3)},
-		[]any{"", int64(0), int64(1), int64(0)}, []any{position, int64(0), int64(1), int64(0)},
-		[]any{whole, int64(0), int64(0), int64(0)}, []any{whole, int64(0), int64(3), int64(0)},
-		[]any{whole, int64(-3), int64(1), int64(0)}, []any{whole, "0", int64(1), int64(0)},
-		[]any{whole, int64(0), int64(1), int64(0), int64(0)}, []any{whole, int64(0), int64(-9223372036854775808), int64(0)},
+		[]any{},
+		[]any{whole},
+		[]any{whole, int64(0), int64(1)},
+		[]any{int64(1), int64(2), int64(3)},
+		[]any{"", int64(0), int64(1), int64(0)},
+		[]any{position, int64(0), int64(1), int64(0)},
+		[]any{whole, int64(0), int64(0), int64(0)},
+		[]any{whole, int64(0), int64(3), int64(0)},
+		[]any{whole, int64(-3), int64(1), int64(0)},
+		[]any{whole, "0", int64(1), int64(0)},
+		[]any{whole, int64(0), int64(1), int64(0), int64(0)},
+		[]any{whole, int64(0), int64(-9223372036854775808), int64(0)},
 	} {
 		t.Run(fmt.Sprintf("%.80v", reply), func(t *testing.T) {
 			o, err := f.decode(reply, requests)

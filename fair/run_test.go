@@ -24,8 +24,14 @@ func TestRequestsOfWhichNoneWaitsForLessLongThanTheFirstAreOneRun(t *testing.T) 
 	}{
 		{"equal ones", ask(2, time.Second, time.Second, time.Second), time.Second, 3},
 		{"nanoseconds do not count", ask(2, time.Second, time.Second+1, time.Second), time.Second, 3},
-		{"later ones with later deadlines", ask(1, time.Second, 3*time.Second, 2*time.Second, engine.Forever), time.Second, -4},
-		{"until one has less time", ask(1, time.Second, 2*time.Second, time.Second-time.Microsecond, time.Second), time.Second, -2},
+		{
+			"later ones with later deadlines",
+			ask(1, time.Second, 3*time.Second, 2*time.Second, engine.Forever), time.Second, -4,
+		},
+		{
+			"until one has less time",
+			ask(1, time.Second, 2*time.Second, time.Second-time.Microsecond, time.Second), time.Second, -2,
+		},
 		{"until one asks for more", append(ask(1, time.Second, time.Second), ask(2, time.Second)...), time.Second, 2},
 	} {
 		permits, longest, count := run(c.requests)
@@ -51,6 +57,10 @@ func TestEachOfARunIsRefusedByItsOwnDeadlineOnly(t *testing.T) {
 			require.Equal(t, i != 2 && i != 4, a.Granted, i)
 			granted = append(granted, a.Wait)
 		}
-		require.Equal(t, []time.Duration{0, time.Second, 2 * time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second}, granted)
+		require.Equal(
+			t,
+			[]time.Duration{0, time.Second, 2 * time.Second, 2 * time.Second, 3 * time.Second, 3 * time.Second},
+			granted,
+		)
 	})
 }

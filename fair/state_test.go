@@ -19,12 +19,21 @@ import (
 func TestTheKeyLivesUntilTheLastSlotHasLeftTheLongestWindow(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 7, Per: 7_000_500 * time.Nanosecond})
+		f, at := w.queue(
+			t,
+			engine.Quota{Permits: 1, Per: time.Second},
+			engine.Quota{Permits: 7, Per: 7_000_500 * time.Nanosecond},
+		)
 		queued(t, f, 1, 1)
 		require.Equal(t, time.Second+time.Millisecond, w.ttl(t, f))
 		at(300_100 * time.Microsecond)
 		queued(t, f, 2, 1)
-		require.Equal(t, 3*time.Second-300*time.Millisecond+time.Millisecond, w.ttl(t, f), "699.9 ms, 1 s, 1 s, rounded up, and one more")
+		require.Equal(
+			t,
+			3*time.Second-300*time.Millisecond+time.Millisecond,
+			w.ttl(t, f),
+			"699.9 ms, 1 s, 1 s, rounded up, and one more",
+		)
 	})
 }
 
@@ -41,7 +50,11 @@ func TestARefusalChangesNothing(t *testing.T) {
 		_ = wait(t, f)
 		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
 		require.Equal(t, expires, w.rdb.PExpireTime(t.Context(), f.key).Val())
-		require.True(t, take(t, f, engine.Request{N: 2, MaxWait: 3*time.Minute - time.Second})[0].Granted, "one microsecond more")
+		require.True(
+			t,
+			take(t, f, engine.Request{N: 2, MaxWait: 3*time.Minute - time.Second})[0].Granted,
+			"one microsecond more",
+		)
 	})
 }
 
@@ -69,7 +82,8 @@ func unchanged(t testing.TB, f *fair, do func()) {
 	require.Equal(t, left, f.client.PTTL(t.Context(), f.key).Val() < 0)
 }
 
-// unreadable requires that the engine says so whatever it is asked, and leaves the key alone.
+// unreadable requires that the engine says so whatever it is asked, and leaves
+// the key alone.
 func unreadable(t testing.TB, f *fair) {
 	unchanged(t, f, func() {
 		_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
@@ -85,18 +99,21 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		for what, put := range map[string]func(rdb redis.UniversalClient, key, state string){
-			"a list":       func(rdb redis.UniversalClient, key, _ string) { rdb.RPush(ctx, key, "x") },
-			"a hash":       func(rdb redis.UniversalClient, key, _ string) { rdb.HSet(ctx, key, "x", 1) },
-			"a sorted set": func(rdb redis.UniversalClient, key, _ string) { rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"}) },
-			"nothing":      func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, "", time.Hour) },
-			"a number":     func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, 7, time.Hour) },
+			"a list": func(rdb redis.UniversalClient, key, _ string) { rdb.RPush(ctx, key, "x") },
+			"a hash": func(rdb redis.UniversalClient, key, _ string) { rdb.HSet(ctx, key, "x", 1) },
+			"a sorted set": func(rdb redis.UniversalClient, key, _ string) {
+				rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"})
+			},
+			"nothing":  func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, "", time.Hour) },
+			"a number": func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, 7, time.Hour) },
 			"a megabyte": func(rdb redis.UniversalClient, key, _ string) {
 				rdb.Set(ctx, key, strings.Repeat("x", 1<<20), time.Hour)
 			},
 			"no end":          func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
 			"a later version": func(rdb redis.UniversalClient, key, s string) { rdb.Set(ctx, key, "fair4"+s[5:], time.Hour) },
 			"an earlier version": func(rdb redis.UniversalClient, key, _ string) {
-				rdb.Set(ctx, key, "fair2 a 1 1700000000000000 3/1000000 1\n1700000000000000 1 1000000 0 16 5:000000000000000000000\n", time.Hour)
+				rdb.Set(ctx, key, "fair2 a 1 1700000000000000 3/1000000 1\n"+
+					"1700000000000000 1 1000000 0 16 5:000000000000000000000\n", time.Hour)
 			},
 			"a long state": func(rdb redis.UniversalClient, key, s string) {
 				line := s[strings.Index(s, "\n")+1:]
@@ -128,7 +145,8 @@ func TestAStateThatIsCutShortIsAnError(t *testing.T) {
 	})
 }
 
-// FuzzState puts anything into the key. The engine either says that it cannot read it and leaves it alone, or answers.
+// FuzzState puts anything into the key. The engine either says that it cannot
+// read it and leaves it alone, or answers.
 //
 //	go test ./fair -fuzz FuzzState
 func FuzzState(f *testing.F) {
@@ -192,7 +210,8 @@ func FuzzState(f *testing.F) {
 			}
 			for _, a := range answers {
 				require.GreaterOrEqual(t, a.Wait, time.Duration(0))
-				// What is not digits is noticed when it is read, and giving back reads more than taking.
+				// What is not digits is noticed when it is read, and giving
+				// back reads more than taking.
 				if err := e.GiveBack(t.Context(), []engine.Grant{{ID: a.Grant.ID, At: a.Grant.At, N: 1}}); err != nil {
 					require.ErrorIs(t, err, engine.ErrState)
 				}

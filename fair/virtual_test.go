@@ -16,14 +16,16 @@ import (
 type world struct {
 	rdb   redis.UniversalClient
 	clock func(testing.TB, *fair) func(time.Duration)
-	scale time.Duration // how much longer a key lives than the engine asked for, so that it does not expire on the real clock
+	// How much longer a key lives than the engine asked for, so that it does
+	// not expire on the real clock.
+	scale time.Duration
 	share int           // of all histories that are played by default
 	step  time.Duration // in which time passes where nothing else says
 }
 
-// many is how many of all histories are played: all where FAIRLIMIT_LONG is set.
-// By default it is a quarter, and a twentieth on miniredis, whose Lua is slow. The
-// model in internal/model is what plays many.
+// many is how many of all histories are played: all where FAIRLIMIT_LONG is
+// set. By default it is a quarter, and a twentieth on miniredis, whose Lua is
+// slow. The model in internal/model is what plays many.
 func (w world) many(all int) int { return redistest.Long(max(1, all/w.share), all) }
 
 // inBothWorlds runs the test against miniredis and against a real server.
@@ -45,7 +47,8 @@ func realWorld(t testing.TB) world {
 	return world{redistest.Standalone(t), setClock, 1000, 4, 100 * time.Millisecond}
 }
 
-// queue makes an engine on a name of its own, and what sets its clock, at first to 0.
+// queue makes an engine on a name of its own, and what sets its clock, at first
+// to 0.
 func (w world) queue(t testing.TB, quotas ...engine.Quota) (*fair, func(time.Duration)) {
 	f := build(t, w.rdb, quotas...)
 	at := w.clock(t, f)

@@ -12,15 +12,18 @@ import (
 // window is one of a grid: at most Permits in any stretch of Length microseconds.
 type window grid.Window
 
-// windowsOf turns every quota into one window, and its Burst into another. Windows of one length are one, the stricter.
+// windowsOf turns every quota into one window, and its Burst into another.
+// Windows of one length are one, the stricter.
 func windowsOf(cfg engine.Config) ([]window, error) {
 	var windows []window
 	for _, q := range append([]engine.Quota{cfg.Quota}, cfg.Extra...) {
 		if q.Permits > mostPermits {
-			return nil, fmt.Errorf("%w: Permits is %d, fair counts to %d", engine.ErrUnsupported, q.Permits, mostPermits)
+			return nil, fmt.Errorf("%w: Permits is %d, fair counts to %d",
+				engine.ErrUnsupported, q.Permits, mostPermits)
 		}
 		if q.Per > longestPer || cfg.Guard > longestPer-q.Per {
-			return nil, fmt.Errorf("%w: Per is %v with a guard of %v, fair holds up to %v", engine.ErrUnsupported, q.Per, cfg.Guard, longestPer)
+			return nil, fmt.Errorf("%w: Per is %v with a guard of %v, fair holds up to %v",
+				engine.ErrUnsupported, q.Per, cfg.Guard, longestPer)
 		}
 		per := q.Per + cfg.Guard
 		windows = add(windows, window{q.Permits, ceilMicroseconds(per)})
@@ -29,7 +32,8 @@ func windowsOf(cfg engine.Config) ([]window, error) {
 		}
 		length := burstMicroseconds(q, per)
 		if length == 0 {
-			return nil, fmt.Errorf("%w: Burst of %d takes less than a microsecond of Per %v", engine.ErrUnsupported, q.Burst, per)
+			return nil, fmt.Errorf("%w: Burst of %d takes less than a microsecond of Per %v",
+				engine.ErrUnsupported, q.Burst, per)
 		}
 		windows = add(windows, window{q.Burst, length})
 	}
@@ -72,8 +76,10 @@ func ceilMicroseconds(d time.Duration) int64 {
 	return int64((d-1)/time.Microsecond) + 1
 }
 
-// burstMicroseconds is the length in which Burst permits pass when all are evenly spaced: Burst·Per/Permits, rounded down, since the quota's own
-// window keeps the total exact. It multiplies in two steps because Burst·Per would not fit 64 bits.
+// burstMicroseconds is the length in which Burst permits pass when all are
+// evenly spaced: Burst·Per/Permits, rounded down, since the quota's own window
+// keeps the total exact. It multiplies in two steps because Burst·Per would not
+// fit 64 bits.
 func burstMicroseconds(q engine.Quota, per time.Duration) int64 {
 	burst, permits := int64(q.Burst), int64(q.Permits)
 	whole, rest := int64(per)/permits, int64(per)%permits

@@ -43,7 +43,8 @@ func (s *Script) send(ctx context.Context, rdb redis.UniversalClient, key string
 	}
 	reply, err := together(ctx, node, false, s.replicas, words)
 	cluster, _ := rdb.(*redis.ClusterClient)
-	for pause := firstPause; cluster != nil && redirected(err) && clock.Sleep(ctx, pause) == nil; pause = min(2*pause, lastPause) {
+	follows := func() bool { return cluster != nil && redirected(err) }
+	for pause := firstPause; follows() && clock.Sleep(ctx, pause) == nil; pause = min(2*pause, lastPause) {
 		node, asking := follow(ctx, cluster, err)
 		if node == nil { // a node that the cluster does not tell of yet
 			if node, err = master(ctx, rdb, key); err != nil {
@@ -121,7 +122,9 @@ func together(ctx context.Context, node *redis.Client, asking bool, replicas int
 		return nil, explain(err)
 	case cmd.Val() == nil:
 		return nil, fmt.Errorf("%w: an empty reply", engine.ErrOutcomeUnknown)
-	case wait.Err() != nil: // by its text alone: an error of Redis would be taken for the script's, which may be sent again
+	case wait.Err() != nil:
+		// By its text alone: an error of Redis would be taken for the script's,
+		// which may be sent again.
 		return cmd.Val(), fmt.Errorf("%w: WAIT: %v", engine.ErrNotReplicated, wait.Err())
 	case wait.Val() < int64(replicas):
 		return cmd.Val(), fmt.Errorf("%w: %d of %d had it within %v", engine.ErrNotReplicated, wait.Val(), replicas, bound)

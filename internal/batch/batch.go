@@ -8,9 +8,9 @@
 // # Who serves
 //
 // One goroutine at a time sends questions, the server. The first caller in an
-// idle Batcher starts it, and it ends when nobody is left in line. A caller that
-// is alone and that nothing can call away is its own server, which spares it two
-// changes of goroutine.
+// idle Batcher starts it, and it ends when nobody is left in line. A caller
+// that is alone and that nothing can call away is its own server, which spares
+// it two changes of goroutine.
 //
 // A question that has no answer after five seconds is overdue: those it was
 // sent for are told so, another goroutine serves, and what the answer grants
@@ -97,8 +97,8 @@ type Request struct {
 	Deadline time.Time     // the latest turn it accepts, zero for any
 }
 
-// Reply is the answer to one request. The answers of one question are one array,
-// so whoever sleeps copies what it keeps of its own.
+// Reply is the answer to one request. The answers of one question are one
+// array, so whoever sleeps copies what it keeps of its own.
 type Reply struct {
 	*engine.Answer
 	Arrived time.Time // when the answer came, on this process's clock
@@ -108,8 +108,9 @@ type Reply struct {
 func (r Reply) Slot() time.Time { return r.Arrived.Add(r.Wait) }
 
 // Ask returns the engine's answer to one request. If ctx ends first, Ask leaves
-// the line; what it was granted meanwhile goes back, within [ReturnBound] if the
-// engine answers within it. Answer.Err of the reply is returned as the error.
+// the line; what it was granted meanwhile goes back, within [ReturnBound] if
+// the engine answers within it. Answer.Err of the reply is returned as the
+// error.
 func (b *Batcher) Ask(ctx context.Context, r Request) (Reply, error) {
 	c, alone := b.lineUp(ctx, r)
 	if alone {

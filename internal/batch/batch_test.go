@@ -177,8 +177,8 @@ func TestACallerThatLeavesTheLineGoesAtOnce(t *testing.T) {
 	})
 }
 
-// TestALeavingCallerIsNotAskedForAgain has an engine that leaves it for the next
-// question.
+// TestALeavingCallerIsNotAskedForAgain has an engine that leaves it for the
+// next question.
 func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 10 * time.Millisecond, most: 1}
@@ -199,7 +199,8 @@ func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestReturnsDoNotStarveCallers has 20,000 returns in line, which take a second.
+// TestReturnsDoNotStarveCallers has 20,000 returns in line, which take a
+// second.
 func TestReturnsDoNotStarveCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: time.Millisecond, giving: 5 * time.Millisecond}
@@ -212,7 +213,8 @@ func TestReturnsDoNotStarveCallers(t *testing.T) {
 		for range 10 {
 			asked := time.Now()
 			require.NoError(t, <-asking(t.Context(), b, 1))
-			// The return under way, a slice, one that began in it, and its own question.
+			// The return under way, a slice, one that began in it, and its own
+			// question.
 			assert.LessOrEqual(t, time.Since(asked), 10*time.Millisecond+returnSlice+10*time.Millisecond+time.Millisecond)
 		}
 		assert.Less(t, len(e.givenBack()), 20_000)

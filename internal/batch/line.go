@@ -98,8 +98,8 @@ func (b *Batcher) release(c *caller) {
 	}
 }
 
-// await returns what the caller is told. After an error the caller is gone, or it
-// was told and has given back what it was granted.
+// await returns what the caller is told. After an error the caller is gone, or
+// it was told and has given back what it was granted.
 func (b *Batcher) await(ctx context.Context, c *caller) (outcome, error) {
 	done := ctx.Done()
 	if b.Gate != nil {

@@ -14,12 +14,12 @@ import (
 // client's ReadTimeout, whichever is shorter.
 const AnswerBound = 5 * time.Second
 
-// ErrOverdue is the error of those whose question had no answer in time. It does
-// not match context.DeadlineExceeded: nobody's own deadline has passed.
+// ErrOverdue is the error of those whose question had no answer in time. It
+// does not match context.DeadlineExceeded: nobody's own deadline has passed.
 var ErrOverdue = fmt.Errorf("%w: no answer within %v", engine.ErrOutcomeUnknown, AnswerBound)
 
-// question is one call of the engine, for callers or for givers. Its server uses
-// it again for the next.
+// question is one call of the engine, for callers or for givers. Its server
+// uses it again for the next.
 //
 // Invariant: it belongs to the goroutine that sends it from start to finish,
 // and to its timer if that fires in between. Of the two, timer.Stop decides, so

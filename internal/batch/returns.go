@@ -54,8 +54,8 @@ func (b *Batcher) Abandon(ctx context.Context, grant engine.Grant) {
 	b.abandon(ctx, grant, timer)
 }
 
-// abandon stays until timer fires. The caller has its own reason to leave, so an
-// error is not told: permits that cannot be given back pass unused.
+// abandon stays until timer fires. The caller has its own reason to leave, so
+// an error is not told: permits that cannot be given back pass unused.
 func (b *Batcher) abandon(ctx context.Context, grant engine.Grant, timer *time.Timer) {
 	grant.Unused = true
 	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
@@ -87,9 +87,9 @@ func (b *Batcher) lineUpReturn(g *giver) {
 //
 // Neither side starves the other. Returns make room, so they go first, but for
 // no longer than a slice while callers wait; then one question of callers goes,
-// and the next slice begins. So a caller waits for a slice and one question more
-// than for other callers, and a return for one question of callers more than for
-// other returns.
+// and the next slice begins. So a caller waits for a slice and one question
+// more than for other callers, and a return for one question of callers more
+// than for other returns.
 func (b *Batcher) returnsGo(q *question) bool {
 	if len(b.returns) == 0 || len(b.waiting) == 0 {
 		return len(b.returns) > 0

@@ -83,8 +83,8 @@ func (q *question) take() (inTime bool) {
 	return true
 }
 
-// prepare works out, now that the question goes, who is still there and how long
-// each may wait.
+// prepare works out, now that the question goes, who is still there and how
+// long each may wait.
 func (q *question) prepare(now time.Time) {
 	there := q.callers[:0]
 	q.requests = q.requests[:0]

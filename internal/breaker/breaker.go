@@ -16,9 +16,9 @@
 //	any       ── a question to grant answered ─▶ closed
 //
 // A failure is a question that fails or that has no answer after [Silence]. The
-// probe only reads, so nothing is consumed if its answer is lost. It starts when
-// a caller comes, [Interval] after the last failure at the earliest; one runs at
-// a time. Nothing runs while nobody comes.
+// probe only reads, so nothing is consumed if its answer is lost. It starts
+// when a caller comes, [Interval] after the last failure at the earliest; one
+// runs at a time. Nothing runs while nobody comes.
 package breaker
 
 import (
@@ -54,10 +54,10 @@ const (
 
 // Breaker is one circuit breaker. Make it with [New].
 //
-// Invariant, under mu: opened is a closed channel exactly in the states open and
-// half-open. So whoever may wait for an answer waits on a channel that the next
-// failure closes. Why is nil exactly in the state closed. Trial is a running
-// timer exactly in the state trying.
+// Invariant, under mu: opened is a closed channel exactly in the states open
+// and half-open. So whoever may wait for an answer waits on a channel that the
+// next failure closes. Why is nil exactly in the state closed. Trial is a
+// running timer exactly in the state trying.
 type Breaker struct {
 	read func(context.Context) error
 
@@ -81,12 +81,12 @@ func New(read func(context.Context) error) *Breaker {
 	return &Breaker{read: read, opened: make(chan struct{})}
 }
 
-// Trial is the right of one caller to ask while nobody else does. The zero value
-// is none.
+// Trial is the right of one caller to ask while nobody else does. The zero
+// value is none.
 type Trial struct{ opened chan struct{} }
 
-// Admit returns nil to callers that may ask Redis. To all others it says at once
-// why not. A trial that will not ask has to be withdrawn.
+// Admit returns nil to callers that may ask Redis. To all others it says at
+// once why not. A trial that will not ask has to be withdrawn.
 func (b *Breaker) Admit() (Trial, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -115,8 +115,8 @@ func (b *Breaker) Withdraw(t Trial) {
 	}
 }
 
-// Check says why not to callers that were admitted before Redis failed and whose
-// question has not gone yet.
+// Check says why not to callers that were admitted before Redis failed and
+// whose question has not gone yet.
 func (b *Breaker) Check() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,8 +144,8 @@ func (b *Breaker) Cause() error {
 }
 
 // Begin counts a question and watches for silence until end is called with its
-// failure, or nil. An answer closes the breaker if heals says so: an answer to a
-// question of another kind does not show that anything can be granted.
+// failure, or nil. An answer closes the breaker if heals says so: an answer to
+// a question of another kind does not show that anything can be granted.
 func (b *Breaker) Begin(heals bool) (end func(failure error)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -81,8 +81,8 @@ func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 	assert.Contains(t, []int{7, 8}, status(t, l).Available, "the call without an answer consumed once or not at all")
 }
 
-// TestAServerThatStandsStillHoldsNoMethod is about Status, Reset and Cancel, with
-// a client that would wait for ever and a ctx that never ends.
+// TestAServerThatStandsStillHoldsNoMethod is about Status, Reset and Cancel,
+// with a client that would wait for ever and a ctx that never ends.
 func TestAServerThatStandsStillHoldsNoMethod(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)

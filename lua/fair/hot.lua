@@ -39,6 +39,13 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
   local total, mode, slot, text, whole = sequence + permits, sub(state, p + 55, p + 57), now, nil, false
   if last > now then slot = last end
 
+  -- The cells end with their line; only two kinds of lines may follow.
+  local finish = mode == 'r:\n' and p + 57 or string.find(state, '\n', p + 57, true)
+  if finish ~= #state - 59 then
+    local follows = sub(state, finish + 1, finish + 7)
+    if follows ~= 'behind ' and follows ~= 'silent ' then break end
+  end
+
   if mode == 'r:\n' then
     -- One permit at a time: the row goes on.
     length = argv[5] + 0
@@ -70,9 +77,11 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     -- What has left the window goes.
     most, length = argv[4] + 0, argv[5] + 0
     local start = sub(mode, 1, 1) == 'c' and p + 95 or p + 57
-    local finish, at = string.find(state, '\n', start, true), start
-    local base, origin = sub(state, p + 18, p + 33) + 0, sub(state, p + 35, p + 50) + 0
-    local slot_digits, total_digits = tonumber(sub(state, p + 52, p + 52), 36), tonumber(sub(state, p + 53, p + 53), 36)
+    local at = start
+    local base, origin = sub(state, p + 18, p + 33) + 0, sub(state, p + 35, p + 50)
+    local slot_digits, total_digits = string.byte(state, p + 52, p + 53) -- in base 36
+    slot_digits = slot_digits - (slot_digits < 58 and 48 or 87)
+    total_digits = total_digits - (total_digits < 58 and 48 or 87)
     local size, round, rounds, oldest = slot_digits + total_digits, 10 ^ slot_digits, 10 ^ total_digits, last
     if last + length <= now then
       if base < sequence then base, origin = sequence, last end
@@ -85,7 +94,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       base, origin = sequence - (sequence - tonumber(sub(state, at + slot_digits, at + size - 1))) % rounds, oldest
       at, oldest = at + size, last
     end
-    if (at > first or base == sequence) and sub(state, finish + 1, finish + 6) == 'behind' then break end
+    if (at > first or base == sequence) and sub(state, finish + 1, finish + 7) == 'behind ' then break end
 
     -- The earliest slot: when the first cell has left up to which so many
     -- permits are granted. A cell of several lengths has that many of them.
@@ -95,8 +104,8 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       local low, high, leaves = 0, (finish - at) / size, last
       upto = sequence
       if need < sequence and high > 0 then
-        local middle = math.floor((need - base - 1) / (sequence - base) * high)
-        local found
+        local middle, found = (need - base - 1) / (sequence - base) * high, nil
+        middle = middle - middle % 1
         while low < high do
           local from = at + middle * size + slot_digits
           local reached = sequence - (sequence - tonumber(sub(state, from, from + total_digits - 1))) % rounds
@@ -107,14 +116,17 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
           end
           middle = found == from and middle > low and middle - 1 or math.floor((low + high) / 2)
         end
-        if found then leaves = last - (last - tonumber(sub(state, found - slot_digits, found - 1))) % round end
+        if found == at + slot_digits then
+          leaves = oldest
+        elseif found then
+          leaves = last - (last - tonumber(sub(state, found - slot_digits, found - 1))) % round
+        end
       end
       local laps = math.floor((upto - need) / most)
       leaves, upto = leaves + length - laps * length, upto - laps * most
       if leaves > slot then slot = leaves end
     end
     if slot - now > argv[8] + 0 then return slot - now end
-
     if total - base > 9999999999 or at < finish and total - base >= rounds then break end
 
     -- The newest cell takes them, or is closed and another begins.
@@ -132,10 +144,11 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       if at < finish and slot - oldest >= round then break end
     elseif slot > last then
       local bytes = finish - at + size
-      if sub(state, finish + 1, finish + 6) == 'behind' then
+      if sub(state, finish + 1, finish + 7) == 'behind ' then
         bytes = bytes + string.find(state, '\n', finish + 1, true) - finish
       end
-      if bytes > MOST_LINES or (finish - at) / size >= 159 or slot + length - oldest >= round or total - base >= rounds then break end
+      if bytes > MOST_LINES or (finish - at) / size >= 159 then break end
+      if slot + length - oldest >= round then break end
       cell = sub(state, -slot_digits) .. sub(state, -34 - total_digits, -35)
       if until_slot and slot >= until_slot then
         until_slot, moments = moments > 130 and slot + length, 1

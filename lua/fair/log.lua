@@ -46,7 +46,8 @@ end
 
 local function new_window(length)
   return {
-    length = length, most = 0, last = 0, room = 0, base = 0, origin = 0, mode = '.', bound = 0, until_slot = 0, moments = 0,
+    length = length, most = 0, last = 0, room = 0, base = 0, origin = 0, mode = '.',
+    bound = 0, until_slot = 0, moments = 0,
     text = '', at = 1, stored = 0, text_last = 0, text_total = 0, slot_digits = 0, total_digits = 0, closed = {},
     period = length, cells = 64, laps = 64, idle = 0
   }
@@ -117,7 +118,8 @@ local function read()
     local length = match(queue.word, '^%d+/(%d+)$')
     queue[1], at = read_window(at, length, 0, newest, queue.sequence)
   else
-    local count, offset, ends, lost, forgiven, mixed, from = match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) ([01])\n()', at)
+    local count, offset, ends, lost, forgiven, mixed, from =
+      match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) ([01])\n()', at)
     at = from
     queue.offset, queue.ends, queue.lost, queue.forgiven = number(offset), number(ends), number(lost), number(forgiven)
     queue.mixed = number(mixed)

@@ -67,7 +67,8 @@ local function write(queue)
   note_silence(queue)
   local kept = settle_notes(queue, natural)
   local plain = not queue[2] and queue[1].idle == 0
-    and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0 and not string.find(queue.word, ',', 1, true)
+    and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0
+    and not string.find(queue.word, ',', 1, true)
   local lines = {}
   if plain then
     newest = queue[1].last

@@ -192,7 +192,7 @@ func (s *soak) recover(r *Report) {
 // nobody uses it.
 func (s *soak) leftovers(r *Report) {
 	for end := time.Now().Add(homecoming); ; time.Sleep(10 * time.Millisecond) {
-		r.Goroutines = redistest.Running("github.com/fairlimit/fairlimit.")
+		r.Goroutines = redistest.Running("github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch.")
 		if r.Goroutines == 0 || time.Now().After(end) {
 			break
 		}

@@ -26,22 +26,40 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 		{"a nanosecond rounds up", quotas{{Permits: 3, Per: 1}}, 0, []window{{3, 1}}},
 		{"a part of a microsecond rounds up", quotas{{Permits: 3, Per: 1001}}, 0, []window{{3, 2}}},
 		{"a whole microsecond stays", quotas{{Permits: 3, Per: 1000}}, 0, []window{{3, 1}}},
-		{"a burst of all is no further window", quotas{{Permits: 3, Per: time.Second, Burst: 3}}, 0, []window{{3, 1_000_000}}},
+		{
+			"a burst of all is no further window",
+			quotas{{Permits: 3, Per: time.Second, Burst: 3}},
+			0,
+			[]window{{3, 1_000_000}},
+		},
 		{"a burst rounds down", quotas{{Permits: 3, Per: time.Second, Burst: 2}}, 0, []window{{3, 1_000_000}, {2, 666_666}}},
 		{"a burst of the exact Per", quotas{{Permits: 3, Per: 1500, Burst: 2}}, 0, []window{{3, 2}, {2, 1}}},
-		{"a guard lengthens", quotas{{Permits: 10, Per: time.Second, Burst: 1}}, 50 * time.Millisecond, []window{{10, 1_050_000}, {1, 105_000}}},
+		{
+			"a guard lengthens",
+			quotas{{Permits: 10, Per: time.Second, Burst: 1}},
+			50 * time.Millisecond,
+			[]window{{10, 1_050_000}, {1, 105_000}},
+		},
 		{
 			"a guard lengthens every quota",
 			quotas{{Permits: 10, Per: time.Second}, {Permits: 20, Per: time.Minute}},
 			time.Second,
 			[]window{{10, 2_000_000}, {20, 61_000_000}},
 		},
-		{"of equal lengths the stricter counts", quotas{{Permits: 10, Per: time.Second}, {Permits: 4, Per: time.Second}}, 0, []window{{4, 1_000_000}}},
+		{
+			"of equal lengths the stricter counts",
+			quotas{{Permits: 10, Per: time.Second}, {Permits: 4, Per: time.Second}},
+			0,
+			[]window{{4, 1_000_000}},
+		},
 		{
 			"the longest and the most",
 			quotas{{Permits: mostPermits, Per: longestPer, Burst: mostPermits - 1}},
 			0,
-			[]window{{mostPermits, longestPer.Microseconds()}, {mostPermits - 1, longestPer.Microseconds() - longestPer.Microseconds()/mostPermits}},
+			[]window{
+				{mostPermits, longestPer.Microseconds()},
+				{mostPermits - 1, longestPer.Microseconds() - longestPer.Microseconds()/mostPermits},
+			},
 		},
 	} {
 		got, err := windowsOf(engine.Config{Quota: c.quotas[0], Extra: c.quotas[1:], Guard: c.guard})
@@ -78,7 +96,13 @@ func TestWhatCannotBeHonouredIsAnErrorOfNew(t *testing.T) {
 }
 
 func TestARequestFitsIfItFitsEveryWindow(t *testing.T) {
-	e, err := New(engine.Config{Name: "n", Quota: engine.Quota{Permits: 10, Per: time.Second, Burst: 4}, Extra: []engine.Quota{{Permits: 7, Per: time.Hour}}})
+	e, err := New(
+		engine.Config{
+			Name:  "n",
+			Quota: engine.Quota{Permits: 10, Per: time.Second, Burst: 4},
+			Extra: []engine.Quota{{Permits: 7, Per: time.Hour}},
+		},
+	)
 	require.NoError(t, err)
 	assert.True(t, e.Queues())
 	assert.NoError(t, e.Fits(4))
@@ -90,13 +114,22 @@ func TestAnyNameMakesOneKey(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		none, own := "", "own prefix:"
 		unique := redistest.Name(t)
-		for _, name := range []string{"orders", "two words", "{a}b", "}{", "{}", "line\nbreak", "\x00\xff", strings.Repeat("k", 1024)} {
+		for _, name := range []string{
+			"orders", "two words", "{a}b", "}{", "{}", "line\nbreak", "\x00\xff", strings.Repeat("k", 1024),
+		} {
 			for _, prefix := range []*string{nil, &none, &own} {
 				name, key := name+unique, "fairlimit:{"+name+unique+"}"
 				if prefix != nil {
 					key = *prefix + "{" + name + "}"
 				}
-				e, err := New(engine.Config{Client: rdb, Name: name, Prefix: prefix, Quota: engine.Quota{Permits: 1, Per: time.Minute}})
+				e, err := New(
+					engine.Config{
+						Client: rdb,
+						Name:   name,
+						Prefix: prefix,
+						Quota:  engine.Quota{Permits: 1, Per: time.Minute},
+					},
+				)
 				require.NoError(t, err)
 				answers, err := e.Take(t.Context(), []engine.Request{{N: 1}, {N: 1}})
 				require.NoError(t, err)
