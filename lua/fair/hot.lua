@@ -148,7 +148,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
         bytes = bytes + string.find(state, '\n', finish + 1, true) - finish
       end
       if bytes > MOST_LINES or (finish - at) / size >= 159 then break end
-      if slot + length - oldest >= round then break end
+      if slot + length - oldest >= round or total - base >= rounds then break end
       cell = sub(state, -slot_digits) .. sub(state, -34 - total_digits, -35)
       if until_slot and slot >= until_slot then
         until_slot, moments = moments > 130 and slot + length, 1
