@@ -131,6 +131,10 @@ func WithExtraQuota(q Quota) Option {
 // calls can bunch on the way. If the spread of those delays stays under d, the
 // upstream sees at most Permits in any window of length Per. It costs
 // throughput: × Per/(Per+d).
+//
+// The window of a Burst, Per × Burst ÷ Permits, is lengthened in proportion
+// only. If the upstream counts bursts as well, give that as a quota of its own
+// with [WithExtraQuota].
 func WithGuard(d time.Duration) Option {
 	return func(o *options) {
 		if d < 0 {

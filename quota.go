@@ -13,7 +13,11 @@ import (
 type Quota struct {
 	Permits int           // at least 1
 	Per     time.Duration // more than 0
-	Burst   int           // most that may go back to back; 0 means Permits, 1 means evenly spaced Per/Permits apart
+
+	// Burst is how many may go back to back: at most Burst permits fall into
+	// any Per × Burst ÷ Permits. It makes a quota smoother, never larger, and
+	// is no token bucket. 0 means Permits, 1 means evenly spaced.
+	Burst int
 }
 
 // Every is one permit every d.

@@ -64,7 +64,7 @@ const intro = "bench puts callers in many processes under one quota and shows, f
   go run ./bench                             an embedded Redis, half a minute
   go run ./bench -redis localhost:6379       a real one
   go run ./bench -scenario all -json out.json
-  go run ./bench -simulate -duration 1h      virtual time, seconds
+  go run ./bench -simulate -duration 1h      virtual time, a minute
   go run ./bench speed                       how fast it is (speed -h explains)
 
 A scenario may have clients, callers, a quota or a guard of its own (-list shows them); what a flag says comes first.

@@ -49,7 +49,7 @@ var (
 
 	// ErrState says that a key holds something that the engine did not write or
 	// cannot read. Nothing was granted and nothing was changed.
-	ErrState = errors.New("fairlimit: the key holds no readable state")
+	ErrState = errors.New("fairlimit: the key holds no readable state (Reset clears it)")
 )
 
 // Quota is at most Permits in any window of length Per, of which at most Burst

@@ -1,5 +1,5 @@
 // Package fair is the engine that grants turns in order: a reservation queue in
-// one Redis key, whose TTL is the backlog.
+// one Redis key, whose TTL is the backlog and one Per.
 //
 // # The rule
 //
@@ -17,8 +17,8 @@
 //     one; its burst is another: Burst permits in Burst × Per ÷ Permits.
 //   - The queue's clock is the server's, plus an offset that grows when the
 //     server's goes back.
-//   - The sequence counts the permits granted in a generation; a generation is
-//     the life of one state, and has a name of its own.
+//   - A generation is the life of one state, and has a name of its own. The
+//     sequence counts the permits granted in it.
 //   - A position is generation, sequence and clock: where a limiter saw its
 //     queue last. It is sent along with every question.
 //   - The window log holds what may still count: cells, each the slot of its
@@ -54,7 +54,7 @@
 //	6                  room: up to this sequence the newest slot takes permits
 //	0                  base, 0 as nothing has left the window
 //	0                  origin
-//	74                 digits of a cell: 7 of its slot, 4 of its sequence
+//	74                 digits of a cell: 7 of its slot, 4 of its sequence; a is 10
 //	.                  mode of the newest cell: '.', 'r' for a row, or 'c' and
 //	                   then bound, until when it is crowded, distinct slots so far
 //	0123456   3        the closed cells: the last digits of slot and sequence

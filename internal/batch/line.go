@@ -147,7 +147,7 @@ func (b *Batcher) leave(c *caller) error {
 	case o = <-c.told:
 	case <-timer.C:
 		if c.leaves() {
-			return ctxerr.Ended(c.ctx, "left before the answer came; what it grants is given back when it comes")
+			return ctxerr.Ended(c.ctx, "left before the answer came; what it grants is given back if it comes")
 		}
 		o = <-c.told
 	}

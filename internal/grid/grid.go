@@ -54,8 +54,8 @@ const (
 // period, and from the longest to the shortest each refines the one before it,
 // so that windows do not add up their lateness. Of the counts that this leaves,
 // each window takes the one that divides best the windows shorter than itself
-// but longer than a cell. For those shorter than a cell it is enough that a cell
-// ends where a lap of theirs ends.
+// but longer than a cell. For those shorter than a cell it is enough that a
+// cell ends where a lap of theirs ends.
 func Of(windows []Window) []Grid {
 	order := make([]int, len(windows))
 	for i := range order {

@@ -76,18 +76,18 @@ func (l *windowLog) spread(now, slot, n int64) {
 		h.add(slot, n)
 		return
 	}
-	first := slot - (n-1)*l.pitch
+	first := slot - (n-1)*l.interval
 	if passed := now - l.Length - first; passed > 0 {
-		first += ceilDiv(passed, l.pitch) * l.pitch
+		first += ceilDiv(passed, l.interval) * l.interval
 	}
 	if first > slot {
 		return
 	}
-	h.makeRoom(first, slot, l.pitch)
+	h.makeRoom(first, slot, l.interval)
 	for first <= slot {
-		here := (min(slot, h.end(h.bucket(first)))-first)/l.pitch + 1
+		here := (min(slot, h.end(h.bucket(first)))-first)/l.interval + 1
 		h.add(first, here)
-		first += here * l.pitch
+		first += here * l.interval
 	}
 }
 

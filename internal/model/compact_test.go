@@ -28,7 +28,7 @@ func TestAWindowThatBecomesEmptyIsNotCrowdedAnyMore(t *testing.T) {
 func TestAHugeRowCoarsensBeforeItIsSpread(t *testing.T) {
 	t.Parallel()
 	windows := []Window{{1, second}, {1000, day}}
-	l := &windowLog{Window: windows[1], grid: grid.Of(grid.Plain(windows))[1], pitch: second, crowd: 1}
+	l := &windowLog{Window: windows[1], grid: grid.Of(grid.Plain(windows))[1], interval: second, burst: 1}
 	const row = 100_000_000
 	l.spread(0, row*second, row)
 	require.Positive(t, l.behind.level)

@@ -92,14 +92,14 @@ func (h *histogram) coarsen() {
 }
 
 // makeRoom coarsens until there are not too many buckets up to the slot, before
-// permits are counted from the first slot on, a pitch apart. Where each bucket
-// holds one at most, as many will do as there are bytes for.
-func (h *histogram) makeRoom(first, slot, pitch int64) {
+// permits are counted from the first slot on, an interval apart. Where each
+// bucket holds one at most, as many will do as there are bytes for.
+func (h *histogram) makeRoom(first, slot, interval int64) {
 	if len(h.counts) == 0 {
 		h.first = h.bucket(first)
 	}
 	for {
-		apart := first == slot || h.level == 0 && h.grid.Cells == 1 && h.grid.Period <= pitch
+		apart := first == slot || h.level == 0 && h.grid.Cells == 1 && h.grid.Period <= interval
 		most := int64(maxBuckets)
 		if h.bits() && apart {
 			most = maxBits

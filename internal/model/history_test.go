@@ -70,7 +70,7 @@ type plan struct {
 	seed    uint64
 	windows []Window
 	steps   int
-	crowd   int     // how many come or leave at once at most
+	burst   int     // how many come or leave at once at most
 	largest int     // permits of one
 	leaving float64 // how many steps are of those who leave
 	hurry   float64 // how many have a deadline
@@ -100,7 +100,7 @@ func anyPlan(seed uint64) plan {
 	rng := rand.New(rand.NewPCG(seed, 77))
 	p := plan{seed: seed, steps: 600, windows: anyWindows[rng.IntN(len(anyWindows))]}
 	fewest := slices.MinFunc(p.windows, func(a, b Window) int { return a.Permits - b.Permits }).Permits
-	p.crowd = []int{1, 1, 5, 50, 300}[rng.IntN(5)]
+	p.burst = []int{1, 1, 5, 50, 300}[rng.IntN(5)]
 	p.largest = []int{1, 1, max(1, fewest/20), max(1, fewest/3)}[rng.IntN(4)]
 	p.leaving = []float64{0, 0, 0.1, 0.3, 0.5, 0.8}[rng.IntN(6)]
 	p.hurry = []float64{0, 0, 0.3}[rng.IntN(3)]
@@ -151,7 +151,7 @@ func (p plan) play(t *testing.T, look func(*played)) {
 }
 
 func (g *played) come() (permits int) {
-	for range 1 + g.rng.IntN(g.crowd) {
+	for range 1 + g.rng.IntN(g.burst) {
 		if len(g.held.Held) > 5000 {
 			break
 		}
@@ -210,7 +210,7 @@ func (g *played) count(slot int64) {
 }
 
 func (g *played) leave() {
-	for range 1 + g.rng.IntN(g.crowd) {
+	for range 1 + g.rng.IntN(g.burst) {
 		count := len(g.held.Held)
 		if count == 0 {
 			return

@@ -18,7 +18,7 @@ func NewQueue(windows []Window) *Queue {
 	q, plain := &Queue{}, grid.Plain(windows)
 	pace := grid.PaceOf(plain)
 	for i, g := range grid.Of(plain) {
-		q.logs = append(q.logs, &windowLog{Window: windows[i], grid: g, pitch: pace.Length, crowd: int64(pace.Permits)})
+		q.logs = append(q.logs, &windowLog{Window: windows[i], grid: g, interval: pace.Length, burst: int64(pace.Permits)})
 	}
 	return q
 }
@@ -122,7 +122,7 @@ func (q *Queue) tail() int64 {
 type windowLog struct {
 	Window
 	grid         grid.Grid
-	pitch, crowd int64 // the pace: a crowd within a pitch at most; a pitch of 0 tells nothing
+	interval, burst int64 // the pace: a burst within an interval at most; an interval of 0 tells nothing
 
 	behind histogram
 	base   cell // what is not among the cells: it has left the window, or is in the histogram
@@ -148,8 +148,8 @@ type cell struct {
 // spacing is how far each permit is from the next at least, 0 if they may stand
 // together.
 func (l *windowLog) spacing() int64 {
-	if l.crowd == 1 {
-		return l.pitch
+	if l.burst == 1 {
+		return l.interval
 	}
 	return 0
 }
@@ -183,7 +183,7 @@ func (l *windowLog) free(n int) int64 {
 		return 0
 	}
 	c := l.cells[sort.Search(len(l.cells), func(i int) bool { return l.cells[i].total >= need })]
-	return c.slot - (c.total-need)/l.crowd*l.pitch + l.Length
+	return c.slot - (c.total-need)/l.burst*l.interval + l.Length
 }
 
 // add notes permits at a slot that is no earlier than the last.

@@ -7,9 +7,9 @@ package model
 func (q *Queue) Recover(missing int, newest int64) {
 	tail := max(q.now, q.tail())
 	for _, l := range q.logs {
-		if l.pitch > 0 {
+		if l.interval > 0 {
 			l.open(q.now, tail)
-			l.pitch = 0
+			l.interval = 0
 		}
 		if newest+l.Length > q.now {
 			l.add(q.now, max(newest, l.last()), missing)

@@ -42,21 +42,21 @@ func (l *windowLog) open(now, tail int64) {
 	var open []cell
 	total := l.base.total // up to where the rows are open
 	for _, row := range l.cells {
-		first := row.slot - (row.total-total-1)*l.pitch
+		first := row.slot - (row.total-total-1)*l.interval
 		if behind := tail - l.Length - first; permits > maxCells && behind >= 0 {
-			folded := min(row.total-total, behind/l.pitch+1)
-			first, total = first+folded*l.pitch, total+folded
-			l.spread(now, first-l.pitch, folded)
-			l.base = cell{first - l.pitch, total}
+			folded := min(row.total-total, behind/l.interval+1)
+			first, total = first+folded*l.interval, total+folded
+			l.spread(now, first-l.interval, folded)
+			l.base = cell{first - l.interval, total}
 		}
 		for total < row.total {
 			here := int64(1)
 			if permits > maxCells {
 				border := l.grid.Start(l.grid.Cell(first) + 1)
-				here = min(row.total-total, (border-1-first)/l.pitch+1)
+				here = min(row.total-total, (border-1-first)/l.interval+1)
 			}
-			first, total = first+here*l.pitch, total+here
-			open = append(open, cell{first - l.pitch, total})
+			first, total = first+here*l.interval, total+here
+			open = append(open, cell{first - l.interval, total})
 		}
 	}
 	l.cells = open
@@ -67,10 +67,10 @@ func (l *windowLog) expireRow(now int64) {
 	if l.spacing() == 0 || len(l.cells) == 0 {
 		return
 	}
-	first := l.cells[0].slot - (l.cells[0].total-l.base.total-1)*l.pitch
+	first := l.cells[0].slot - (l.cells[0].total-l.base.total-1)*l.interval
 	if gone := now - l.Length - first; gone >= 0 {
-		passed := gone/l.pitch + 1
-		l.base = cell{first + (passed-1)*l.pitch, l.base.total + passed}
+		passed := gone/l.interval + 1
+		l.base = cell{first + (passed-1)*l.interval, l.base.total + passed}
 		l.behind.counts = nil
 	}
 }

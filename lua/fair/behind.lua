@@ -61,14 +61,14 @@ end
 
 -- Coarsens until there are not too many buckets up to the slot. Where each
 -- holds one permit at most, as many will do as there are bytes for.
-local function make_room(histogram, more, first, slot, pitch)
+local function make_room(histogram, more, first, slot, interval)
   local oldest = histogram.count + #more > 0 and histogram.first or bucket_at(histogram, first)
   if bucket_at(histogram, slot) - oldest < MOST_BUCKETS then return end
   flush(histogram, more)
   histogram.first = oldest
   while true do
     local single = histogram.width == 0
-      and (first == slot or histogram.level == 0 and histogram.cells == 1 and histogram.period <= pitch)
+      and (first == slot or histogram.level == 0 and histogram.cells == 1 and histogram.period <= interval)
     if bucket_at(histogram, slot) - histogram.first < (single and MOST_BITS or MOST_BUCKETS) then return end
     coarsen(histogram)
   end
@@ -77,7 +77,7 @@ end
 -- Counts the permits of a cell in the histogram, those of a row each at its
 -- slot.
 local function spread(queue, window, more, slot, permits)
-  local histogram, pitch, length = window.behind, queue.spacing, window.length
+  local histogram, interval, length = window.behind, queue.spacing, window.length
   if not histogram or histogram.count + #more == 0 then
     histogram = new_histogram(window, slot)
     window.behind = histogram
@@ -86,11 +86,11 @@ local function spread(queue, window, more, slot, permits)
     local late = (slot + 1 - histogram.from) % length
     if late <= floor(length / 64) then histogram.from = histogram.from + late end
   end
-  local first = pitch > 0 and slot - (permits - 1) * pitch or slot
+  local first = interval > 0 and slot - (permits - 1) * interval or slot
   local passed = queue.now - length - first
-  if pitch > 0 and passed > 0 then first = first + ceil(passed / pitch) * pitch end
+  if interval > 0 and passed > 0 then first = first + ceil(passed / interval) * interval end
   if first > slot then return end
-  if pitch == 0 then
+  if interval == 0 then
     local bucket = bucket_at(histogram, slot)
     if histogram.count + #more > 0 and bucket - histogram.first >= MOST_BUCKETS then
       make_room(histogram, more, slot, slot, 0)
@@ -98,14 +98,14 @@ local function spread(queue, window, more, slot, permits)
     end
     return add_permits(histogram, more, bucket, permits)
   end
-  make_room(histogram, more, first, slot, pitch)
+  make_room(histogram, more, first, slot, interval)
   while first <= slot do
     local bucket = bucket_at(histogram, first)
-    local here = floor((min(slot, end_of(histogram, bucket)) - first) / pitch) + 1
+    local here = floor((min(slot, end_of(histogram, bucket)) - first) / interval) + 1
     add_permits(histogram, more, bucket, here)
-    first = first + here * pitch
-    local rest = (slot - first) / pitch + 1
-    if rest > 8 and histogram.level == 0 and histogram.cells == 1 and histogram.period == pitch
+    first = first + here * interval
+    local rest = (slot - first) / interval + 1
+    if rest > 8 and histogram.level == 0 and histogram.cells == 1 and histogram.period == interval
       and bucket + 1 == histogram.first + histogram.count + #more then
       flush(histogram, more)
       return add_run(histogram, rest)

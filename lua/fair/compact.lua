@@ -156,7 +156,7 @@ function forget_pace(queue, tail)
     close_log(queue, window)
     window.grew = true
   end
-  queue.pitch, queue.crowd, queue.spacing, queue.mixed = 0, 1, 0, 1
+  queue.interval, queue.burst, queue.spacing, queue.mixed = 0, 1, 0, 1
 end
 
 -- So many buckets of a shorter window become cells of a longer one at most,

@@ -22,8 +22,8 @@ local function slot_reaching(queue, window, need)
     end
     slot, total = slot_of(window, low), total_of(window, low)
   end
-  local laps = floor((total - need) / queue.crowd)
-  return slot - laps * queue.pitch, total - laps * queue.crowd
+  local laps = floor((total - need) / queue.burst)
+  return slot - laps * queue.interval, total - laps * queue.burst
 end
 
 -- The earliest slot from the tail on at which every window has room for one of
@@ -58,10 +58,10 @@ local function total_until(queue, window, moment)
     if slot_of(window, middle) <= moment then low = middle else high = middle - 1 end
   end
   local total = low == 0 and window.base or total_of(window, low)
-  if queue.pitch == 0 then return total end
+  if queue.interval == 0 then return total end
   local slot, upto = window.last, queue.sequence -- of the cell that the moment lies in
   if low < count then slot, upto = slot_of(window, low + 1), total_of(window, low + 1) end
-  return max(total, upto - ceil((slot - moment) / queue.pitch) * queue.crowd)
+  return max(total, upto - ceil((slot - moment) / queue.interval) * queue.burst)
 end
 
 -- How many equal requests fit at the slot, the first of which does.

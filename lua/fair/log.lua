@@ -104,7 +104,7 @@ local function read()
   local word = sub(head, 7, -4)
   local queue = {
     generation = sub(ARGV[3], 1, 8), sequence = 0, clock = 0, newest = 0, word = word,
-    offset = 0, ends = 0, lost = 0, forgiven = 0, mixed = 0, silences = '', pitch = 0, crowd = 1, spacing = 0, asked = 0
+    offset = 0, ends = 0, lost = 0, reset_end = 0, mixed = 0, silences = '', interval = 0, burst = 1, spacing = 0, asked = 0
   }
   if not state then return queue end
   if #state > 16 * 4096 then damaged() end
@@ -118,10 +118,10 @@ local function read()
     local length = match(queue.word, '^%d+/(%d+)$')
     queue[1], at = read_window(at, length, 0, newest, queue.sequence)
   else
-    local count, offset, ends, lost, forgiven, mixed, from =
+    local count, offset, ends, lost, reset_end, mixed, from =
       match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) ([01])\n()', at)
     at = from
-    queue.offset, queue.ends, queue.lost, queue.forgiven = number(offset), number(ends), number(lost), number(forgiven)
+    queue.offset, queue.ends, queue.lost, queue.reset_end = number(offset), number(ends), number(lost), number(reset_end)
     queue.mixed = number(mixed)
     for i = 1, min(number(count), 99) do
       local length, idle, last, body = match(state, '^(%d+) (%d+) (%d+) ()', at)

@@ -17,7 +17,7 @@ local MOST_SILENCES = 8
 -- free again.
 local function add_missing(queue, missing, newest)
   local tail = max(queue.now, (bounds(queue)))
-  if queue.pitch > 0 then forget_pace(queue, tail) end -- they may be those of callers who keep another
+  if queue.interval > 0 then forget_pace(queue, tail) end -- they may be those of callers who keep another
   local passed = {}
   for i, window in ipairs(queue) do
     passed[i] = newest + window.length <= queue.now
@@ -40,7 +40,7 @@ local function recover(queue)
   local missing, written = sequence - queue.sequence, queue.clock
   newest, ends, clock = newest + queue.offset, ends + 0, clock + 0
   if ends <= server or known and missing <= 0 and clock <= written then return false end
-  if not known and (ends <= queue.forgiven or newest <= queue.lost) then return false end
+  if not known and (ends <= queue.reset_end or newest <= queue.lost) then return false end
   if known and missing > 0 and missing < 1000000000 and written <= clock then
     add_missing(queue, missing, newest)
     queue.clock = clock

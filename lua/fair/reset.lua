@@ -12,8 +12,8 @@ local queue = read()
 queue.now = server
 select_windows(queue)
 local ends = match(ARGV[3], ' (%d+)$') or 0
-queue.forgiven = max(ends + 0, server + (left + 1) * 1000, server + 3600000000)
-for _, window in ipairs(queue) do queue.forgiven = max(queue.forgiven, server + 2 * window.length) end
-queue.forgiven = min(queue.forgiven, 2 ^ 52 - 1)
+queue.reset_end = max(ends + 0, server + (left + 1) * 1000, server + 3600000000)
+for _, window in ipairs(queue) do queue.reset_end = max(queue.reset_end, server + 2 * window.length) end
+queue.reset_end = min(queue.reset_end, 2 ^ 52 - 1)
 local _, _, problem = write(queue)
 return problem or 1

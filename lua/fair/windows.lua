@@ -14,10 +14,10 @@ local MOST_WINDOWS = 16
 local forget_pace, adopt, compact_full
 
 -- The pace is the window that tells where within a cell its permits can be:
--- at most crowd of them in the last pitch of it, as many in the pitch before,
+-- at most burst of them in the last interval of it, as many in the one before,
 -- and so on. Of the windows shorter than a cell of the longest it is the
 -- slowest, of equally slow ones the shortest; where there is none, the shortest
--- window: see PaceOf in internal/grid. Where it is one permit a pitch, permits
+-- window: see PaceOf in internal/grid. Where it is one permit an interval, permits
 -- are a spacing apart.
 local function set_pace(queue, windows)
   local pace, short = nil, floor(windows[1].period / 64)
@@ -29,7 +29,7 @@ local function set_pace(queue, windows)
     end
     if better then pace = window end
   end
-  queue.pitch, queue.crowd, queue.spacing = pace.length, pace.most, pace.most == 1 and pace.length or 0
+  queue.interval, queue.burst, queue.spacing = pace.length, pace.most, pace.most == 1 and pace.length or 0
 end
 
 -- The stored window that knows most of this one: of the same length, else the
@@ -130,12 +130,12 @@ local function select_windows(queue, returns)
     if window.copied then adopt(queue, window, tail) end
   end
   if returns then return noted end
-  local pitch, crowd = queue.pitch, queue.crowd
+  local interval, burst = queue.interval, queue.burst
   set_pace(queue, windows_of(word))
   if is_empty(queue) then
     queue.mixed = 0
-  elseif queue.pitch ~= pitch or queue.crowd ~= crowd then
-    queue.pitch, queue.crowd, queue.spacing = pitch, crowd, crowd == 1 and pitch or 0
+  elseif queue.interval ~= interval or queue.burst ~= burst then
+    queue.interval, queue.burst, queue.spacing = interval, burst, burst == 1 and interval or 0
     forget_pace(queue, tail)
     compact_full(queue, tail)
   end

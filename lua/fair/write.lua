@@ -51,8 +51,8 @@ end
 local function settle_notes(queue, natural)
   local now = queue.now
   if natural <= now then queue.lost = 0 end
-  if queue.forgiven + queue.offset <= now then queue.forgiven = 0 end
-  if queue.forgiven > 0 then natural = max(natural, queue.forgiven + queue.offset) end
+  if queue.reset_end + queue.offset <= now then queue.reset_end = 0 end
+  if queue.reset_end > 0 then natural = max(natural, queue.reset_end + queue.offset) end
   if queue.ends <= natural then
     queue.ends = natural
     return 0
@@ -67,7 +67,7 @@ local function write(queue)
   note_silence(queue)
   local kept = settle_notes(queue, natural)
   local plain = not queue[2] and queue[1].idle == 0
-    and kept + queue.offset + queue.lost + queue.forgiven + queue.mixed == 0
+    and kept + queue.offset + queue.lost + queue.reset_end + queue.mixed == 0
     and not string.find(queue.word, ',', 1, true)
   local lines = {}
   if plain then
@@ -75,7 +75,7 @@ local function write(queue)
     lines[1] = table.concat({ 'fair3 ', queue.word, ' - ', window_text(queue, queue[1]) })
   else
     lines[1] = table.concat({ 'fair3 ', queue.word, format(' + %d %d %d %d %d %d\n',
-      #queue, queue.offset, kept, queue.lost, queue.forgiven, queue.mixed) })
+      #queue, queue.offset, kept, queue.lost, queue.reset_end, queue.mixed) })
     for i, window in ipairs(queue) do
       lines[i + 1] = format('%d %d %d ', window.length, window.idle, window.last) .. window_text(queue, window)
     end
