@@ -4,10 +4,10 @@
 -- Leaves   read, slot_of, total_of, drop_passed, tail_of, natural_end
 --
 -- A queue is a table: the fields of its state under their names, now, and its
--- windows, the caller's first. A window is a table: last, room, base, origin, mode,
--- bound, until_slot, moments, idle and its digits as written; length, most (0
--- unless the caller is held to it); its closed cells: stored of them in the
--- text from place at on, and behind them those that this run closes, in
+-- windows, the caller's first. A window is a table: last, room, base, origin,
+-- mode, bound, until_slot, moments, idle and its digits as written; length,
+-- most (0 unless the caller is held to it); its closed cells: stored of them in
+-- the text from place at on, and behind them those that this run closes, in
 -- closed: slot, total, slot, total and so on. What is not among the cells ends
 -- with the slot origin and the total base: it has left the window, or is in the
 -- histogram, behind. A window that holds nothing has a last of 0.

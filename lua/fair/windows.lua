@@ -13,12 +13,12 @@ local MOST_WINDOWS = 16
 
 local forget_pace, adopt, compact_full
 
--- The pace is the window that tells where within a cell its permits can be:
--- at most burst of them in the last interval of it, as many in the one before,
--- and so on. Of the windows shorter than a cell of the longest it is the
--- slowest, of equally slow ones the shortest; where there is none, the shortest
--- window: see PaceOf in internal/grid. Where it is one permit an interval, permits
--- are a spacing apart.
+-- The pace is the window that tells where within a cell its permits can be: at
+-- most burst of them in the last interval of it, as many in the one before, and
+-- so on. Of the windows shorter than a cell of the longest it is the slowest,
+-- of equally slow ones the shortest; where there is none, the shortest window:
+-- see PaceOf in internal/grid. Where it is one permit an interval, permits are
+-- a spacing apart.
 local function set_pace(queue, windows)
   local pace, short = nil, floor(windows[1].period / 64)
   for _, window in ipairs(windows) do
