@@ -29,7 +29,7 @@ local function number(text)
   return n
 end
 
--- The windows that a word names, each with its cells on a grid; see grid.go.
+-- The windows that a word names, each with its cells on a grid; see internal/grid.
 local function windows_of(word)
   local windows, period = {}, 0
   for most, length, grid in string.gmatch(word, '(%d+)/(%d+)([/%d]*)') do
