@@ -13,14 +13,20 @@ func (q *Queue) Release(now int64, t Turn) bool {
 	if t.Slot <= q.now {
 		return false
 	}
-	done, tail := true, max(q.now, q.tail())
+	done, tail, newest := true, max(q.now, q.tail()), int64(math.MaxInt64)
 	for _, l := range q.logs {
 		l.open(q.now, tail)
 		done = l.remove(t) && done
 		l.unfold(math.MaxInt64)
+		if len(l.cells) > 0 {
+			newest = min(newest, l.last())
+		} else {
+			newest = min(newest, q.now-l.Length)
+		}
 	}
 	tail = max(q.now, q.tail())
 	for _, l := range q.logs {
+		l.pullForward(newest)
 		l.unfold(tail)
 	}
 	q.compact(tail)
@@ -28,10 +34,28 @@ func (q *Queue) Release(now int64, t Turn) bool {
 	return done
 }
 
+// pullForward: no turn that is held is later than the newest cell of any
+// window. So what a window has later than that, as returns came from where it
+// had been moved to, counts there.
+func (l *windowLog) pullForward(newest int64) {
+	newest = max(newest, l.base.slot)
+	first := sort.Search(len(l.cells), func(i int) bool { return l.cells[i].slot > newest })
+	if first == len(l.cells) {
+		return
+	}
+	total := l.total()
+	l.cells = l.cells[:first]
+	if first > 0 && l.cells[first-1].slot == newest {
+		l.cells[first-1].total = total
+	} else {
+		l.cells = append(l.cells, cell{newest, total})
+	}
+}
+
 // open takes rows apart, so that a permit can be taken out, and has the cells
-// written anew: into single permits
-// if the log has room for them. Else what is behind the tail goes to the
-// histogram, and the rest is cut at the borders of the grid.
+// written anew: into single permits if the log has room for them. Else what is
+// behind the tail goes to the histogram, and the rest is cut at the borders of
+// the grid.
 func (l *windowLog) open(now, tail int64) {
 	l.written, l.grew = width{}, true
 	l.expireRow(now)

@@ -49,12 +49,30 @@ local function still_held(queue)
   return held
 end
 
+-- No turn that is held is later than the newest cell of any window. So what a
+-- window has later than that, as returns came from where it had been moved to,
+-- counts there.
+local function pull_forward(window, newest)
+  local slots, counts, permits, n = window.slots, window.counts, 0, #window.slots
+  newest = max(newest, window.origin)
+  while n > 0 and slots[n] > newest do
+    permits = permits + counts[n]
+    slots[n], counts[n] = nil, nil
+    n = n - 1
+  end
+  if permits > 0 and n > 0 and slots[n] == newest then
+    counts[n] = counts[n] + permits
+  elseif permits > 0 then
+    slots[n + 1], counts[n + 1] = newest, permits
+  end
+end
+
 if not state and seen == '' then return 0 end
 local queue = read()
 local noted, lost = begin(queue, true)
 local held = still_held(queue)
 if #held > 0 then
-  local tail, newest = max(queue.now, (bounds(queue))), nil
+  local tail, newest, upto = max(queue.now, (bounds(queue))), nil, math.huge
   for _, window in ipairs(queue) do
     open_log(queue, window)
     open_rows(queue, window, tail)
@@ -63,10 +81,11 @@ if #held > 0 then
     end
     unfold(window, math.huge)
     local last = window.slots[#window.slots] or 0
-    newest = min(newest or last, last)
+    newest, upto = min(newest or last, last), min(upto, last > 0 and last or queue.now - window.length)
   end
   tail = max(queue.now, newest)
   for _, window in ipairs(queue) do
+    pull_forward(window, upto)
     unfold(window, tail)
     compact_open(queue, window, tail)
   end
