@@ -121,7 +121,7 @@ func (q *Queue) tail() int64 {
 // to it, and is in the histogram.
 type windowLog struct {
 	Window
-	grid         grid.Grid
+	grid            grid.Grid
 	interval, burst int64 // the pace: a burst within an interval at most; an interval of 0 tells nothing
 
 	behind histogram
