@@ -48,6 +48,10 @@ const (
 
 	// A cell is at least 1/128, so that a log holds the cells of a window.
 	most = 2 * Fewest
+
+	// How many counts are tried at the most. A window that is much shorter than
+	// the longest has millions.
+	candidates = 4096
 )
 
 // Of returns the grid of each window. All share the longest length as their
@@ -95,7 +99,7 @@ func divide(windows []Window, w Window, period, base, laps int64) int64 {
 		fewest++
 	}
 	best, least := base*fewest, math.Inf(1)
-	for j := fewest; Scale(base*j, w.Length, period) <= most; j++ {
+	for j := fewest; least > 0 && j < fewest+candidates && Scale(base*j, w.Length, period) <= most; j++ {
 		cells := base * j
 		if laps > 0 && float64(ceilDiv(laps, cells))*Fewest*float64(period) > float64(laps)*float64(w.Length) {
 			continue

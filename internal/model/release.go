@@ -106,6 +106,9 @@ func (l *windowLog) expireRow(now int64) {
 // theirs: the safe side.
 func (l *windowLog) remove(t Turn) bool {
 	n, at := int64(t.N), 0
+	if len(l.behind.counts) == 0 && t.Slot <= l.base.slot {
+		return false // it has left the window, or was never in it
+	}
 	if t.Slot <= l.base.slot && l.behind.remove(t.Slot, n) {
 		l.base.total -= n
 	} else {

@@ -101,7 +101,7 @@ local function spread(queue, window, more, slot, permits)
   make_room(histogram, more, first, slot, interval)
   while first <= slot do
     local bucket = bucket_at(histogram, first)
-    local here = floor((min(slot, end_of(histogram, bucket)) - first) / interval) + 1
+    local here = max(1, floor((min(slot, end_of(histogram, bucket)) - first) / interval) + 1)
     add_permits(histogram, more, bucket, here)
     first = first + here * interval
     local rest = (slot - first) / interval + 1
@@ -164,5 +164,9 @@ local function unfold(window, tail)
   end
   for i = 1, #window.slots do slots[#slots + 1], counts[#counts + 1] = window.slots[i], window.counts[i] end
   window.slots, window.counts = slots, counts
-  if bucket < lowest then window.behind = nil else drop_back(histogram, bucket) end
+  if bucket < lowest then
+    window.behind, window.origin = nil, 0 -- nothing is left there, and new cells may be earlier
+  else
+    drop_back(histogram, bucket)
+  end
 end

@@ -62,7 +62,7 @@ local function close_log(queue, window)
   elseif window.mode == 'c' then
     window.bound = min(bound_of(window, window.last), window.until_slot)
   end
-  if window.behind and window.behind.count == 0 then window.behind = nil end
+  if window.behind and window.behind.count == 0 then window.behind, window.origin = nil, 0 end
 end
 
 -- How many digits cells take, wide enough for some time to come.

@@ -92,6 +92,11 @@ local function is_full(queue, permits)
   for _, window in ipairs(queue) do
     if queue.sequence + permits - window.base > MOST_HELD then
       drop_passed(queue, window)
+      if queue.spacing > 0 and not queue[2] and count_cells(window) == 0 and not window.behind and window.last > 0 then
+        -- What has passed of the one row is not held any more.
+        local ahead = ceil((window.last + window.length - queue.now) / queue.spacing)
+        window.base = max(window.base, queue.sequence - ahead)
+      end
       if queue.sequence + permits - window.base > MOST_HELD then return true end
     end
   end

@@ -27,7 +27,9 @@ local p, argv = #head, ARGV
 while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(state, 1, p) == head do
   -- What the caller saw must be of this history.
   if seen ~= '' and seen ~= sub(state, -59, -18) and not (sub(seen, 1, 9) == sub(state, -59, -51)
-    and sub(seen, 10, 25) <= sub(state, -50, -35) and sub(seen, 27) <= sub(state, -33, -18)) then break end
+    and sub(seen, 10, 25) + 0 <= sub(state, -50, -35) + 0 and sub(seen, 27) + 0 <= sub(state, -33, -18) + 0) then
+    break
+  end
 
   local now, sequence, last = server, sub(state, -50, -35) + 0, sub(state, -16) + 0
   local silence, permits, most, length = now - sub(state, -33, -18), argv[7] + 0, nil, nil
@@ -167,7 +169,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     whole = true
   end
 
-  if silence >= SILENCE then break end
+  if silence >= SILENCE or slot >= 2 ^ 52 then break end
   local life = argv[6]
   if slot > now then
     length = length or argv[5] + 0

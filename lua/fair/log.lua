@@ -29,21 +29,6 @@ local function number(text)
   return n
 end
 
--- The windows that a word names, each with its cells on a grid; see internal/grid.
-local function windows_of(word)
-  local windows, period = {}, 0
-  for most, length, grid in string.gmatch(word, '(%d+)/(%d+)([/%d]*)') do
-    local cells, laps = match(grid, '^/(%d+)/?(%d*)$')
-    cells = number(cells or 64)
-    laps = laps and laps ~= '' and number(laps) or cells
-    windows[#windows + 1] = { most = number(most), length = number(length), cells = cells, laps = laps }
-    if cells == 0 or laps == 0 then damaged() end
-    period = max(period, length + 0)
-  end
-  for _, window in ipairs(windows) do window.period = period end
-  return windows
-end
-
 local function new_window(length)
   return {
     length = length, most = 0, last = 0, room = 0, base = 0, origin = 0, mode = '.',

@@ -12,9 +12,11 @@
 -- Takes permits out of the first bucket or cell at or after their slot that
 -- has as many. It is their own, or one that they were moved to: permits are
 -- known to stand at their slot or later. A cell keeps its slot, even if it was
--- theirs: the safe side.
-local function give_back(window, slot, permits)
+-- theirs: the safe side. Up to the slot gone nothing is in the window any more,
+-- or never was, if it was begun later.
+local function give_back(window, slot, permits, gone)
   local slots, counts, histogram = window.slots, window.counts, window.behind
+  if slot <= gone then return end
   if slot <= window.origin and histogram and histogram.count > 0 then
     local bucket = max(histogram.first, bucket_at(histogram, slot))
     while bucket and bucket < histogram.first + histogram.count do
@@ -76,9 +78,8 @@ if #held > 0 then
   for _, window in ipairs(queue) do
     open_log(queue, window)
     open_rows(queue, window, tail)
-    for _, gone in ipairs(held) do
-      if gone.slot + window.length > queue.now then give_back(window, gone.slot, gone.permits) end
-    end
+    local gone = max(queue.now - window.length, window.behind and 0 or window.origin)
+    for _, turn in ipairs(held) do give_back(window, turn.slot, turn.permits, gone) end
     unfold(window, math.huge)
     local last = window.slots[#window.slots] or 0
     newest, upto = min(newest or last, last), min(upto, last > 0 and last or queue.now - window.length)

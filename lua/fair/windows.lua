@@ -13,6 +13,24 @@ local MOST_WINDOWS = 16
 
 local forget_pace, adopt, compact_full
 
+-- The windows that a word names, each with its cells on a grid; see internal/grid.
+local function windows_of(word)
+  local windows, period = {}, 0
+  for most, length, grid in string.gmatch(word, '(%d+)/(%d+)([/%d]*)') do
+    local cells, laps = match(grid, '^/(%d+)/?(%d*)$')
+    cells = cells and number(cells) or min(64, number(length)) -- none is finer than a microsecond
+    laps = laps and laps ~= '' and number(laps) or cells
+    windows[#windows + 1] = { most = number(most), length = number(length), cells = cells, laps = laps }
+    if cells == 0 or laps == 0 then damaged() end
+    period = max(period, length + 0)
+  end
+  for _, window in ipairs(windows) do
+    if window.cells > period or window.laps > period then damaged() end
+    window.period = period
+  end
+  return windows
+end
+
 -- The pace is the window that tells where within a cell its permits can be: at
 -- most burst of them in the last interval of it, as many in the one before, and
 -- so on. Of the windows shorter than a cell of the longest it is the slowest,
