@@ -1,0 +1,41 @@
+package fair
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	inBothWorlds(t, func(t *testing.T, w world) {
+		shows := func(f *fair, generation string) {
+			t.Helper()
+			state := w.rdb.Get(t.Context(), f.key).Val()
+			for line := range strings.Lines(state) {
+				line = strings.TrimSuffix(line, "\n")
+				if len(line) == 59 {
+					line = generation + line[generationLength:]
+				}
+				require.Contains(t, string(doc), "\n//\t"+line+"\n")
+			}
+		}
+		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		for range 5 {
+			queued(t, f, 1, 1)
+		}
+		shows(f, "k3x9q2ab")
+		f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 1}, engine.Quota{Permits: 100, Per: 2 * time.Minute})
+		queued(t, f, 5, 1)
+		at(300 * time.Millisecond)
+		queued(t, f, 1, 1)
+		shows(f, "3i7wfy7i")
+	})
+}
