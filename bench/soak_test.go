@@ -50,7 +50,7 @@ func TestWhatSoakCannotDoIsToldInOneLine(t *testing.T) {
 func TestSoakReports(t *testing.T) {
 	_ = redistest.Standalone(t) // skips where there is no Redis
 	p := bench(t.Context(), t, "soak", "-duration", "1500ms", "-seed", "2", "-json", "-")
-	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	require.Zero(t, p.status(t, p.Run()), "%s%s", p.stdout, p.stderr)
 	var r soak.Report
 	require.NoError(t, json.Unmarshal(p.stdout.Bytes(), &r))
 	require.Empty(t, r.Broken)
