@@ -32,7 +32,9 @@ func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 			queued(t, f, 1, 1)
 		}
 		shows(f, "k3x9q2ab")
-		f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 1}, engine.Quota{Permits: 100, Per: 2 * time.Minute})
+		f, at := w.queue(t,
+			engine.Quota{Permits: 20, Per: time.Second, Burst: 1},
+			engine.Quota{Permits: 100, Per: 2 * time.Minute})
 		queued(t, f, 5, 1)
 		at(300 * time.Millisecond)
 		queued(t, f, 1, 1)

@@ -131,7 +131,8 @@ var (
 	// a name known to hold text. Never a number: Redis writes it with 14
 	// digits, and a time has 16.
 	joined = regexp.MustCompile(`^(.*('')|.*\)|.*\b(text|line|kept|cells|cell|kind|field)) *$`)
-	joins  = regexp.MustCompile(`^ *((string\.)?(format|char|sub|rep)\(|table\.concat\(|(decimal|digit|window_text)\(|''|(line|kept|kind|cell|cells|field|gone_at)\b)`)
+	joins  = regexp.MustCompile(`^ *((string\.)?(format|char|sub|rep)\(|table\.concat\(|` +
+		`(decimal|digit|window_text)\(|''|(line|kept|kind|cell|cells|field|gone_at)\b)`)
 )
 
 func formatsNoNumberImplicitly(t *testing.T, source string) {

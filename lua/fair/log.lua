@@ -1,7 +1,8 @@
 -- Reads the state, and the window logs in it cell by cell.
 --
--- Takes    what head.lua leaves
--- Leaves   read, slot_of, total_of, drop_passed, tail_of, natural_end
+-- Takes    what open.lua leaves
+-- Leaves   floor, ceil, max, min, match; damaged, number, new_window, read,
+--          slot_of, total_of, count_cells, drop_passed, has_room, bounds
 --
 -- A queue is a table: the fields of its state under their names, now, and its
 -- windows, the caller's first. A window is a table: last, room, base, origin,
@@ -88,8 +89,8 @@ end
 local function read()
   local word = sub(head, 7, -4)
   local queue = {
-    generation = sub(ARGV[3], 1, 8), sequence = 0, clock = 0, newest = 0, word = word,
-    offset = 0, ends = 0, lost = 0, reset_end = 0, mixed = 0, silences = '', interval = 0, burst = 1, spacing = 0, asked = 0
+    generation = sub(ARGV[3], 1, 8), sequence = 0, clock = 0, word = word, offset = 0, ends = 0, lost = 0,
+    reset_end = 0, mixed = 0, silences = '', interval = 0, burst = 1, spacing = 0, asked = 0
   }
   if not state then return queue end
   if #state > 16 * 4096 then damaged() end
@@ -98,7 +99,7 @@ local function read()
   queue.word, kind, at = match(state, '^fair3 (%S+) ([-+]) ()')
   if not kind or not generation or #generation ~= 8 then damaged() end
   queue.generation, queue.sequence = generation, number(sequence)
-  queue.clock, queue.newest = number(clock), number(newest)
+  queue.clock = number(clock)
   if kind == '-' then
     local length = match(queue.word, '^%d+/(%d+)$')
     queue[1], at = read_window(at, length, 0, newest, queue.sequence)
@@ -106,7 +107,8 @@ local function read()
     local count, offset, ends, lost, reset_end, mixed, from =
       match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) ([01])\n()', at)
     at = from
-    queue.offset, queue.ends, queue.lost, queue.reset_end = number(offset), number(ends), number(lost), number(reset_end)
+    queue.offset, queue.ends = number(offset), number(ends)
+    queue.lost, queue.reset_end = number(lost), number(reset_end)
     queue.mixed = number(mixed)
     for i = 1, min(number(count), 99) do
       local length, idle, last, body = match(state, '^(%d+) (%d+) (%d+) ()', at)

@@ -1,7 +1,8 @@
 -- Selects the windows that a caller is held to, and keeps those of others.
 --
 -- Takes    what log.lua leaves
--- Leaves   select_windows; and forget_pace and adopt, which compact.lua makes
+-- Leaves   select_windows; and forget_pace, adopt and compact_full, which
+--          compact.lua makes
 --
 -- Callers of one name are meant to be given the same quotas. While they are
 -- not, as in a rolling deploy, each is held to its own windows, counted over

@@ -70,7 +70,8 @@ func (h *History) Lines() (lines []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.calls {
-		lines = append(lines, fmt.Sprintf("%8d–%8d µs  caller %d: %T%v → %T%v", c.Call/1000, c.Return/1000, c.ClientId, c.Input, c.Input, c.Output, c.Output))
+		lines = append(lines, fmt.Sprintf("%8d–%8d µs  caller %d: %T%v → %T%v",
+			c.Call/1000, c.Return/1000, c.ClientId, c.Input, c.Input, c.Output, c.Output))
 	}
 	return lines
 }

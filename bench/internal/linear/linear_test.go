@@ -204,7 +204,8 @@ func TestEveryAnswerIsTheOneThatSomeOrderOfTheCallsDemands(t *testing.T) {
 					explained++
 				}
 			}
-			t.Logf("%d of %d histories explained, the others not within %v; %d calls, %d of unknown outcome", explained, *histories, patience, calls, lost)
+			t.Logf("%d of %d histories explained, the others not within %v; %d calls, %d of unknown outcome",
+				explained, *histories, patience, calls, lost)
 			require.Positive(t, lost, "this should lose something")
 			require.Positive(t, explained)
 		})
