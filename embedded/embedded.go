@@ -24,8 +24,12 @@ type Server struct {
 }
 
 // Start starts an empty server on a free TCP port of 127.0.0.1. Its keys expire
-// as time passes. The caller ends it with [Server.Close].
+// as time passes. The caller ends it with [Server.Close]. Inside a
+// testing/synctest bubble it returns [ErrBubble].
 func Start() (*Server, error) {
+	if inBubble() {
+		return nil, ErrBubble
+	}
 	mini := miniredis.NewMiniRedis()
 	if err := mini.StartAddr("127.0.0.1:0"); err != nil {
 		return nil, fmt.Errorf("fairlimit: start an embedded Redis: %w", err)

@@ -47,6 +47,10 @@ var (
 	// was written when the time to wait for them was over.
 	ErrNotReplicated = errors.New("fairlimit: not on enough replicas")
 
+	// ErrNoQuota says that a limiter that was opened without a quota was asked
+	// for permits, and that no quota is stored either.
+	ErrNoQuota = errors.New("fairlimit: no quota")
+
 	// ErrState says that a key holds something that the engine did not write or
 	// cannot read. Nothing was granted and nothing was changed.
 	ErrState = errors.New("fairlimit: the key holds no readable state (Reset clears it)")
@@ -67,10 +71,18 @@ type Config struct {
 	Client   redis.UniversalClient // never nil
 	Name     string                // never empty
 	Prefix   *string               // nil: the engine's own
-	Quota    Quota
-	Extra    []Quota       // further quotas that must hold as well
-	Guard    time.Duration // how much longer every Per is to be taken, ≥ 0
-	Replicas int           // how many must have a grant before it counts, ≥ 0; see Take
+	Quota    Quota                 // zero only for those who never take, see ErrNoQuota
+	Extra    []Quota               // further quotas that must hold as well
+	Guard    time.Duration         // how much longer every Per is to be taken, ≥ 0
+	Replicas int                   // how many must have a grant before it counts, ≥ 0; see Take
+
+	// Stored lets quotas that are stored beside the queue take the place of
+	// Quota and Extra, as soon as there are some; see [Steerer].
+	Stored bool
+
+	// Heard, if it is not nil, is told the news of every answer that brings
+	// some, before the answer itself. It must not call the engine.
+	Heard func(*News)
 }
 
 // Builder makes the engine of one limiter. It does no I/O.
@@ -81,18 +93,23 @@ type Builder func(Config) (Engine, error)
 type Request struct {
 	N       int
 	MaxWait time.Duration
+	Flow    *Flow // whose share it counts for, nil for nobody's; see [Sharer]
 }
 
 // Answer is what became of a request.
 //
 // Granted: the permits are the caller's Wait from now. Refused (neither granted
 // nor an error): nothing was consumed; a Wait over the request's MaxWait is
-// final, and with a shorter one the caller may ask again after it. Err: this
-// request could not be decided, the others were.
+// final, and with a shorter one the caller may ask again after it. Left: the
+// request goes over the share of its flow; it may be asked again when the flow
+// holds less. Err: this request could not be decided, the others were.
 type Answer struct {
 	Granted bool
+	Left    bool
 	Wait    time.Duration
-	Grant   Grant // what to give back, if Granted
+	Paused  time.Duration // what of Wait is a pause of the queue
+	Grant   Grant         // what to give back, if Granted
+	Share   int           // how many permits the flow may hold ahead; 0 without a flow
 	Err     error
 }
 
@@ -123,6 +140,7 @@ type Status struct {
 	Available int
 	Queued    int
 	Delay     time.Duration
+	Paused    time.Duration
 }
 
 // Engine decides. Its methods may be called by many goroutines at once. None of

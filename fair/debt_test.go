@@ -248,7 +248,7 @@ func TestWaitersThatLeaveByAndByLeaveNoMoreThanTheRestOfASlot(t *testing.T) {
 func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	for seed := range uint64(redistest.Long(16, 400)) {
+	for seed := range uint64(redistest.Long(10, 400)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 7))

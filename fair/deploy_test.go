@@ -16,7 +16,18 @@ import (
 func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
 	other := build(t, f.client, quotas...)
 	other.key, other.scripts = f.key, f.scripts
+	if f.stored {
+		other.scripts = f.withClock(allScripts)
+	}
 	return other
+}
+
+// withClock puts scripts under the clock that the test has set for the engine's.
+func (f *fair) withClock(s scripts) scripts {
+	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
+		return s.behind(stillClock)
+	}
+	return s
 }
 
 // callers take turns on one name, each under its own quotas, and the oracle of

@@ -16,7 +16,9 @@
 //   - A window is at most so many permits in any stretch of so long. A quota is
 //     one; its burst is another: Burst permits in Burst × Per ÷ Permits.
 //   - The queue's clock is the server's, plus an offset that grows when the
-//     server's goes back.
+//     server's goes back. It stands still while the queue is paused, which takes
+//     from the offset. So slots are labels: whoever holds one keeps it, and news
+//     of the queue tell when the clock comes there.
 //   - A generation is the life of one state, and has a name of its own. The
 //     sequence counts the permits granted in it.
 //   - A position is generation, sequence and clock: where a limiter saw its
@@ -34,6 +36,9 @@
 //     histogram, and merges cells on the grid.
 //   - Recovering makes up for what a server has lost.
 //   - Releasing gives permits back.
+//   - A flow is those who share the queue by one weight. An entry is one limiter
+//     of a flow. It is active until some grace after its newest slot. All that
+//     are active share the look-ahead: what one may hold ahead is its share.
 //   - A silence is a time in which nothing was written. What another server
 //     granted meanwhile is not of this history.
 //
@@ -85,21 +90,67 @@
 // other windows came. Each window has a line: length, idle since, newest slot,
 // and then as above.
 //
+// While the clock does not run as the server's, there are three more numbers:
+// how much longer it stands still, up to which label it runs slower, and how
+// long a million of its microseconds take until then. This is the first state
+// again, paused for 30 s:
+//
+//	fair3 3/1000000 + 1 -29999999 0 0 0 0 30000000 0 0
+//	1000000 0 1700000001123456                6                0                0 74 .:0123456   3
+//	v0c9s41m                5 1700000000123457 1700000001123456
+//
+// After the pause the offset stays below 0, until nothing counts any more. A
+// library that knows nothing of pauses says STATE to such a state.
+//
+// # Flows
+//
+// While flows use the queue, there is a line of them before 'silent': up to when
+// the last is active, and the entries: 5 letters of the flow and 3 of the
+// limiter, weight, the most permits of one request, up to when it is active.
+// This is the first state once more, with three permits of one flow and two of
+// another that has twice the weight:
+//
+//	flows 1700000001630000 v4rrg00a/1/1/1700000000630000 lmxt100b/2/1/1700000001630000
+//
+// There are at most 64 entries, in at most 2,048 bytes. One more shares that of
+// another, which its letters choose. Limiters without a flow leave the line as
+// it is. It keeps the key until the last entry is over. A library that knows
+// nothing of flows says STATE to such a state.
+//
+// The script that grants to flows is take's, without 'hot' and with two other
+// parts at its end: flows, which shares the look-ahead out, and share, which
+// grants each flow up to its share. internal/model has the rule in Go.
+//
+// # Stored quotas
+//
+// A second key, <prefix>{name}:quota, holds quotas as a person would write them,
+// or nothing if they were forgotten:
+//
+//	20/1s 100/2m burst 10
+//
+// It has no TTL. Limiters that look for it send the text that they know with
+// each question that depends on it. If another is stored, the script does
+// nothing and brings it.
+//
 // # One question
 //
 // The scripts are lua/fair/*.lua, one an operation, each put together of parts
 // by scripts.go. This is what take does, part by part:
 //
 //	head     names its arguments
+//	quota    compares the stored quotas, if the limiter looks for them
 //	open     reads the state, its TTL and the time, once each
 //	hot      decides and writes the usual request, and is done
+//	notes    reads what the state tells of the queue as a whole
+//	clock    sets the queue's clock, tells the news
 //	log      reads the state into tables
 //	windows  selects the caller's windows, keeps those of others
 //	grid, histogram, cells, behind, compact
 //	         keep a log small
 //	add      adds permits to a log
 //	recover  finds out what was lost
-//	begin    sets the clock, calls windows and recover
+//	begin    calls clock, windows and recover
+//	narrow   slows the clock where stored quotas have become narrower
 //	write    writes the state
 //	grant    finds the earliest slot of each request
 //	take     replies

@@ -39,5 +39,23 @@ func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 		at(300 * time.Millisecond)
 		queued(t, f, 1, 1)
 		shows(f, "3i7wfy7i")
+		f, _ = w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		queued(t, f, 5, 1)
+		pause(t, f, 30*time.Second)
+		shows(f, "v0c9s41m")
+	})
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		other := f.joins(t, engine.Quota{Permits: 3, Per: time.Second})
+		f.member, other.member = "00a", "00b"
+		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 3)
+		askFor(t, other, engine.Flow{ID: "b", Weight: 2}, 2)
+		state := w.rdb.Get(t.Context(), f.key).Val()
+		require.Equal(t, 1, strings.Count(state, "\nflows "))
+		for line := range strings.Lines(state) {
+			if strings.HasPrefix(line, "flows ") {
+				require.Contains(t, string(doc), "\n//\t"+line, line)
+			}
+		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,28 +34,34 @@ const (
 
 // fair is the engine of one limiter.
 type fair struct {
+	*terms   // that it was given
 	client   redis.UniversalClient
 	scripts  scripts
 	key      string
-	windows  []window
-	head     []any // of the arguments of every question; see lua/fair/head.lua
-	plain    []any // what a plain state is asked with; see lua/fair/hot.lua
-	most     int   // permits that fit every window
 	position position
+	member   string        // this limiter, among those of a flow
+	grace    time.Duration // see lua/fair/flows.lua
 
+	guard    time.Duration
 	replicas int // that must have what is granted
+	heard    func(*engine.News)
+
+	stored bool                  // whether stored quotas take the place of the given ones
+	known  atomic.Pointer[terms] // those that hold, as far as is known; nil if not stored
 }
 
-var _ engine.Engine = (*fair)(nil)
+var _ engine.Steerer = (*fair)(nil)
 
 // New builds the engine for one limiter; it is an [engine.Builder]. It keeps
-// one key, <prefix>{name}.
+// one key, <prefix>{name}, and where quotas are stored a second one,
+// <prefix>{name}:quota, which has no TTL.
 //
 // Errors match [engine.ErrUnsupported]: a Per (with the guard) of more than
 // ten years, more than 10⁹ Permits, a Burst whose window rounds to less than a
-// microsecond, more than 8 windows (each quota is one, each Burst another).
+// microsecond, more than 8 windows (each quota is one, each Burst another), and
+// stored quotas on a Cluster or Ring under a name that begins with }.
 func New(cfg engine.Config) (engine.Engine, error) {
-	windows, err := windowsOf(cfg)
+	given, err := newTerms(quotasOf(cfg), cfg.Guard)
 	if err != nil {
 		return nil, err
 	}
@@ -62,38 +69,70 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	if cfg.Prefix != nil {
 		prefix = *cfg.Prefix
 	}
-	most := slices.MinFunc(windows, func(a, b window) int { return a.Permits - b.Permits }).Permits
-	return &fair{
-		client: cfg.Client, scripts: allScripts, key: prefix + "{" + cfg.Name + "}", windows: windows, most: most,
-		head: []any{"fair3 " + word(windows) + " - "}, plain: plainArgs(windows), replicas: cfg.Replicas,
-	}, nil
+	f := &fair{
+		client: cfg.Client, scripts: allScripts, key: prefix + "{" + cfg.Name + "}", terms: given,
+		guard: cfg.Guard, replicas: cfg.Replicas, heard: cfg.Heard, stored: cfg.Stored,
+		member: newMember(), grace: defaultGrace,
+	}
+	if !f.stored {
+		return f, nil
+	}
+	if err := f.sharesSlot(); err != nil {
+		return nil, err
+	}
+	f.scripts = storedScripts
+	f.known.Store(given)
+	return f, nil
 }
 
 func (f *fair) Queues() bool { return true }
 
+// Fits says nothing where other quotas may be stored meanwhile.
 func (f *fair) Fits(n int) error {
-	if n > f.most {
-		return fmt.Errorf("%w: %d asked for, at most %d fit", engine.ErrExceedsQuota, n, f.most)
+	if f.stored {
+		return nil
 	}
-	return nil
+	return f.fits(n)
 }
 
 func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	args, asked := f.takeArgs(requests)
-	reply, err := f.ask(ctx, f.scripts.take.Confirmed(f.replicas), args)
+	if f.stored {
+		return f.takeStored(ctx, requests)
+	}
+	if len(f.windows) == 0 {
+		return nil, engine.ErrNoQuota
+	}
+	return f.takeUnder(ctx, f.terms, requests)
+}
+
+// takeUnder asks one question for requests that fit.
+func (f *fair) takeUnder(ctx context.Context, t *terms, requests []engine.Request) ([]engine.Answer, error) {
+	args, asked := f.takeArgs(t, requests)
+	sent := time.Now()
+	reply, err := f.askUnder(ctx, f.scriptOf(requests).Confirmed(f.replicas), t, args)
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
-	o, problem := f.decode(reply, requests[:asked])
-	if o.seen.text != "" {
-		f.position.learn(o.seen, o.left)
-	}
+	arrived := time.Now()
+	o, problem := t.decode(reply, requests[:asked])
+	f.learn(&o, sent, arrived)
 	return o.answers, cmp.Or(problem, err)
 }
 
+// learn remembers where the queue was seen, and tells the news.
+func (f *fair) learn(o *outcome, sent, arrived time.Time) {
+	if o.seen.text != "" {
+		f.position.learn(o.seen, o.left)
+	}
+	f.tell(o.news, sent, arrived)
+}
+
 // takeArgs asks for as many of the requests as one question may.
-func (f *fair) takeArgs(requests []engine.Request) (args []any, asked int) {
-	args = append(f.args(6), f.plain...)
+func (f *fair) takeArgs(t *terms, requests []engine.Request) (args []any, asked int) {
+	if requests[0].Flow != nil {
+		return f.shareArgs(t, requests)
+	}
+	args = append(f.args(t, 7), t.plain...)
 	for runs := 0; asked < len(requests) && runs < mostRuns; runs++ {
 		permits, longest, count := run(requests[asked:])
 		args = append(args, permits, longest, count)
@@ -110,7 +149,7 @@ func run(requests []engine.Request) (permits int, longest int64, count int) {
 	permits, longest = requests[0].N, wait(requests[0])
 	mixed := false
 	for _, r := range requests {
-		if r.N != permits || wait(r) < longest {
+		if r.N != permits || r.Flow != requests[0].Flow || wait(r) < longest {
 			break
 		}
 		mixed = mixed || wait(r) > longest
@@ -123,8 +162,9 @@ func run(requests []engine.Request) (permits int, longest int64, count int) {
 }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	return engine.GiveBackInParts(grants, mostGiven/len(f.windows), func(part []engine.Grant) error {
-		args := f.args(5 * len(part))
+	t := f.held()
+	return engine.GiveBackInParts(grants, mostGiven/max(1, len(t.windows)), func(part []engine.Grant) error {
+		args := f.args(t, 5*len(part))
 		for _, g := range part {
 			unused := 0
 			if g.Unused {
@@ -137,42 +177,62 @@ func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	})
 }
 
-func (f *fair) Status(ctx context.Context) (engine.Status, error) {
-	reply, err := f.ask(ctx, f.scripts.status, f.args(0))
+func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
+	err = f.under(func(t *terms) (err error) {
+		status, err = f.statusUnder(ctx, t)
+		return err
+	})
+	return status, err
+}
+
+func (f *fair) statusUnder(ctx context.Context, t *terms) (engine.Status, error) {
+	sent := time.Now()
+	reply, err := f.askUnder(ctx, f.scripts.status, t, f.args(t, 1))
 	if err != nil {
 		return engine.Status{}, err
 	}
-	elements, _ := reply.([]any)
-	numbers, err := integers(elements)
-	if err != nil || len(numbers) != 3 {
-		return engine.Status{}, fmt.Errorf("%w: the script replied %.200q", engine.ErrOutcomeUnknown, fmt.Sprint(reply))
-	}
-	return engine.Status{Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(numbers[2])}, nil
+	arrived := time.Now()
+	status, news, err := decodeStatus(reply)
+	f.tell(news, sent, arrived)
+	return status, err
 }
 
 func (f *fair) Reset(ctx context.Context) error {
 	before := f.position.now()
-	_, err := f.ask(ctx, f.scripts.reset, f.args(0))
-	if err == nil {
-		f.position.forget(before)
+	sent := time.Now()
+	reply, err := f.ask(ctx, f.scripts.reset, f.args(f.held(), 0))
+	if err != nil {
+		return err
 	}
-	return err
+	f.position.forget(before)
+	return f.hear(reply, sent)
 }
 
 // args begins the arguments of a script, and has room for so many more.
-func (f *fair) args(more int) []any {
+func (f *fair) args(t *terms, more int) []any {
 	seen, rest := f.position.recall()
-	return append(append(make([]any, 0, 3+more), f.head...), seen, rest)
+	return append(append(make([]any, 0, 3+more), t.head...), seen, rest)
 }
 
-// ask runs a script once. Whatever it stumbles over is in the key.
+// ask runs a script once.
 func (f *fair) ask(ctx context.Context, script *lua.Script, args []any) (any, error) {
-	reply, err := script.Run(ctx, f.client, []string{f.key}, args...)
-	var refusal redis.Error
-	if errors.As(err, &refusal) && blamesState(refusal.Error()) {
-		return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
+	if f.stored {
+		return f.askKeys(ctx, script, []string{f.key, f.quotaKey()}, args)
 	}
-	return reply, err
+	return f.askKeys(ctx, script, []string{f.key}, args)
+}
+
+// askKeys runs a script with these keys. Whatever it stumbles over is in them.
+func (f *fair) askKeys(ctx context.Context, script *lua.Script, keys []string, args []any) (any, error) {
+	reply, err := script.Run(ctx, f.client, keys, args...)
+	var refusal redis.Error
+	switch {
+	case !errors.As(err, &refusal) || !blamesState(refusal.Error()):
+		return reply, err
+	case strings.Contains(refusal.Error(), "STATE stored quotas"):
+		return nil, &unreadableQuotas{f.quotaKey(), err}
+	}
+	return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
 }
 
 // blamesState tells what a script says of a state from what Redis says of a

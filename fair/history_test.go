@@ -152,7 +152,9 @@ func setClock(t testing.TB, f *fair) func(time.Duration) {
 // behind is the scripts behind a prelude.
 func (s scripts) behind(prelude string) scripts {
 	return scripts{
-		behind(prelude, s.take), behind(prelude, s.release), behind(prelude, s.status), behind(prelude, s.reset),
+		take: behind(prelude, s.take), share: behind(prelude, s.share), release: behind(prelude, s.release),
+		status: behind(prelude, s.status), reset: behind(prelude, s.reset), look: behind(prelude, s.look),
+		pause: behind(prelude, s.pause), set: behind(prelude, s.set),
 	}
 }
 

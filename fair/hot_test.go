@@ -15,7 +15,7 @@ import (
 
 // generalTake is the script to take without its straight way.
 var generalTake = behind(stillClock,
-	assemble("head open log windows grid histogram cells behind compact add recover begin write grant take"))
+	assemble("head open notes clock log windows grid histogram cells behind compact add recover begin write grant take"))
 
 // straightTake is nothing but the straight way.
 var straightTake = lua.New(
@@ -32,7 +32,7 @@ type twice struct {
 
 func (b *twice) take(t *testing.T, requests ...engine.Request) []engine.Answer {
 	ctx := t.Context()
-	args, asked := b.takeArgs(requests)
+	args, asked := b.takeArgs(b.terms, requests)
 	before, left := b.client.Get(ctx, b.key).Val(), b.client.PTTL(ctx, b.key).Val()
 	restore := func() {
 		if before == "" {
@@ -94,7 +94,7 @@ func TestTheStraightWayIsTheGeneralOne(t *testing.T) {
 
 // randomHistory is a random history: calls at one moment, close together or far
 // apart, alone or together, with and without patience; and the odder, the more
-// often returns, losses, resets, clocks set back.
+// often returns, losses, resets, pauses, clocks set back.
 func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Rand, oddity int) {
 	per := time.Duration(b.windows[0].Length) * time.Microsecond
 	interval := per / time.Duration(b.windows[0].Permits)
@@ -154,6 +154,8 @@ func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Ran
 			now -= min(now, time.Duration(rng.Int64N(int64(per)+1)).Truncate(time.Microsecond))
 		case odd == 29:
 			now += 3 * per
+		case odd == 30:
+			require.NoError(t, who.Pause(t.Context(), time.Duration(rng.Int64N(2*int64(per)))))
 		}
 	}
 }

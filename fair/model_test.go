@@ -3,10 +3,12 @@ package fair
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -19,7 +21,7 @@ import (
 func TestTheScriptsAnswerAsTheirModel(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	for seed := range uint64(redistest.Long(20, 400)) {
+	for seed := range uint64(redistest.Long(20, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := anyModelled(t, w, seed)
@@ -39,8 +41,11 @@ type modelled struct {
 	at    func(time.Duration)
 	now   time.Duration
 	model *model.Queue
+	label int64 // that the queue's clock shows
 	held  []engine.Grant
 	what  string
+
+	heardOf engine.News // last
 
 	longest, turn time.Duration // length, and time that a permit takes
 	fewest        int           // permits that fit every window
@@ -50,6 +55,7 @@ type modelled struct {
 	size     int           // permits of one
 	together int           // who come at once
 	leaving  int           // % of the steps in which somebody leaves
+	pausing  int           // % of the steps in which somebody pauses the queue
 }
 
 func anyModelled(t *testing.T, w world, seed uint64) *modelled {
@@ -60,6 +66,7 @@ func anyModelled(t *testing.T, w world, seed uint64) *modelled {
 	}
 	f, at := w.queue(t, quotas...)
 	h := &modelled{T: t, fair: f, seed: seed, rng: rng, at: at, fewest: f.most}
+	f.heard = func(n *engine.News) { h.heardOf = *n }
 	var windows []model.Window
 	for _, w := range f.windows {
 		windows = append(windows, model.Window(w))
@@ -97,6 +104,7 @@ func (h *modelled) step(step int) {
 		h.size = []int{1, 1, 1, 1 + rng.IntN(max(1, h.fewest/50)), 1 + rng.IntN(h.fewest)}[rng.IntN(5)]
 		h.together = []int{1, 1, 3, 30}[rng.IntN(4)]
 		h.leaving = []int{0, 0, 10, 40, 70, 95}[rng.IntN(6)]
+		h.pausing = []int{0, 0, 1, 10}[rng.IntN(4)]
 	}
 	if rng.IntN(3) > 0 {
 		h.now += time.Duration(rng.Int64N(int64(2*h.pace) + 2000))
@@ -108,13 +116,67 @@ func (h *modelled) step(step int) {
 	h.at(h.now)
 	h.what = fmt.Sprintf("seed %d, %v, step %d at %v", h.seed, h.windows, step, h.now)
 	micros := beginning.Add(h.now).UnixMicro()
-	h.held = slices.DeleteFunc(h.held, func(g engine.Grant) bool { return g.At <= micros })
-	if rng.IntN(100) < h.leaving && len(h.held) > 0 {
+	h.label = h.model.Now(micros)
+	h.held = slices.DeleteFunc(h.held, func(g engine.Grant) bool { return !h.model.Ahead(g.At) })
+	switch {
+	case rng.IntN(100) < h.leaving && len(h.held) > 0:
 		h.leave(micros)
-	} else {
+	case rng.IntN(100) < h.pausing:
+		h.pause(micros)
+	default:
 		h.come(micros)
 	}
-	require.Equal(h, h.model.Earliest(micros, 1)-micros, wait(h.T, h.fair).Microseconds(), "%s: Status", h.what)
+	h.look(micros)
+}
+
+// look asks how things stand.
+func (h *modelled) look(micros int64) {
+	status, err := h.Status(h.Context())
+	require.NoError(h, err)
+	require.Equal(h, h.model.Wait(h.model.Earliest(micros, 1)), status.Delay.Microseconds(), "%s: Status", h.what)
+	require.Equal(h, h.rest(), status.Paused, "%s: Status", h.what)
+	h.heardOf = engine.News{}
+	require.NoError(h, h.Look(h.Context()))
+	if h.heardOf.Queue != "" {
+		require.Equal(h, h.rest(), h.heardOf.Stands, "%s: Look", h.what)
+	}
+}
+
+// rest is how much longer the queue is paused.
+func (h *modelled) rest() time.Duration { return microseconds(h.model.Wait(h.label)) }
+
+// pause stops the queue. Some time later the server's clock may be set as well:
+// back no further than the queue's is behind it, as a queue that ends by itself
+// forgets what is beyond.
+func (h *modelled) pause(micros int64) {
+	d := time.Duration(h.rng.Int64N(int64([]time.Duration{h.turn, 3 * h.turn, h.longest}[h.rng.IntN(3)])+1) + 1000)
+	d = d.Truncate(time.Microsecond)
+	require.NoError(h, h.Pause(h.Context(), d))
+	h.model.Pause(micros, d.Microseconds())
+	if h.rng.IntN(3) == 0 {
+		h.slow(micros)
+	}
+	h.label = h.model.Now(micros)
+	switch h.rng.IntN(4) {
+	case 0:
+		h.now -= microseconds(h.rng.Int64N(max(0, -h.model.Offset()) + 1))
+	case 1:
+		h.now += microseconds(h.rng.Int64N(2 * d.Microseconds()))
+	}
+}
+
+// notes are what a state that is not plain says of its clock.
+var notes = regexp.MustCompile(` \+ (\d+) -?\d+ (\d+ \d+ \d+ [01])[ \d]*\n`)
+
+// slow lets the clock of a queue that has just been paused run slower, as other
+// quotas would.
+func (h *modelled) slow(micros int64) {
+	until := h.model.Now(micros) + h.rng.Int64N(int64(3*h.longest/time.Microsecond))
+	h.model.Slow(micros, until, 1_000_000+h.rng.Int64N(3_000_000))
+	state := h.client.Get(h.Context(), h.key).Val()
+	slow := notes.ReplaceAllString(state, fmt.Sprintf(" + $1 %d $2 %s\n", h.model.Offset(), h.model.Timeline()))
+	require.NotEqual(h, state, slow)
+	require.NoError(h, h.client.Set(h.Context(), h.key, slow, redis.KeepTTL).Err())
 }
 
 // come asks for permits, in one run of the script.
@@ -139,8 +201,9 @@ func (h *modelled) come(micros int64) {
 	}
 	for i, slot := range h.model.Run(micros, run...) {
 		a := answers[i]
-		require.Equal(h, slot, micros+a.Wait.Microseconds(), "%s: answer %d of %v", h.what, i, run)
-		require.Equal(h, slot-micros <= run[i].Longest, a.Granted, "%s: answer %d of %v", h.what, i, run)
+		require.Equal(h, h.model.Wait(slot), a.Wait.Microseconds(), "%s: answer %d of %v", h.what, i, run)
+		require.Equal(h, h.model.Wait(slot) <= run[i].Longest, a.Granted, "%s: answer %d of %v", h.what, i, run)
+		require.Equal(h, h.rest(), a.Paused, "%s: answer %d of %v", h.what, i, run)
 		if a.Granted {
 			require.Equal(h, slot, a.Grant.At, "%s: answer %d of %v", h.what, i, run)
 			h.held = append(h.held, a.Grant)

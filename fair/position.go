@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -19,6 +20,7 @@ type position struct {
 	mu      sync.Mutex
 	seen    seen
 	expires time.Time
+	goesOn  time.Time // when a pause is over
 }
 
 // seen is one state of a queue. Moments are microseconds: the clock is the
@@ -27,7 +29,11 @@ type seen struct {
 	text            string // '<generation> <sequence> <clock>', as the state has it
 	sequence, clock int64
 	newest, end     int64 // when its newest slot is, and when its key ends
+	pauseEnd        int64 // until when it is paused, 0 if it is not
 }
+
+// lasts is for how much longer what was seen does.
+type lasts struct{ key, pause time.Duration }
 
 func (s seen) generation() string {
 	if s.text == "" {
@@ -36,32 +42,47 @@ func (s seen) generation() string {
 	return s.text[:generationLength]
 }
 
+// before reports whether something was seen of a generation before something
+// else was. At one moment of the clock permits grow, and a pause.
+func (s seen) before(other seen) bool {
+	return cmp.Or(cmp.Compare(s.clock, other.clock), cmp.Compare(s.sequence, other.sequence),
+		cmp.Compare(s.pauseEnd, other.pauseEnd)) < 0
+}
+
 // recall returns what was seen last as the scripts take it: nothing if it is
 // over, and what goes with it behind a name for the next generation.
 func (p *position) recall() (text, rest string) {
-	fresh := make([]byte, 0, 48)
+	fresh := make([]byte, 0, 64)
 	fresh = strconv.AppendUint(fresh, firstGeneration+rand.Uint64N(generations), 36)
 	p.mu.Lock()
-	s, over := p.seen, p.seen.end == 0 || time.Now().After(p.expires)
+	now := time.Now()
+	s, over, paused := p.seen, p.seen.end == 0 || now.After(p.expires), p.goesOn.Sub(now)
 	p.mu.Unlock()
 	if over {
-		return "", string(append(fresh, " 0 0"...))
+		return "", string(append(fresh, " 0 0 0 0"...))
 	}
 	fresh = strconv.AppendInt(append(fresh, ' '), s.newest, 10)
-	return s.text, string(strconv.AppendInt(append(fresh, ' '), s.end, 10))
+	fresh = strconv.AppendInt(append(fresh, ' '), s.end, 10)
+	if s.pauseEnd == 0 || paused <= 0 {
+		return s.text, string(append(fresh, " 0 0"...))
+	}
+	fresh = strconv.AppendInt(append(fresh, ' '), s.pauseEnd, 10)
+	return s.text, string(strconv.AppendInt(append(fresh, ' '), paused.Microseconds(), 10))
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
 // order. A queue whose state was lost and begun anew may count less than
-// before, but its clock goes on.
-func (p *position) learn(s seen, left time.Duration) {
+// before, but its clock goes on. In a pause it does not, and the pause may have
+// become longer.
+func (p *position) learn(s seen, left lasts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	old := p.seen
-	if s.generation() == old.generation() && (s.clock < old.clock || s.clock == old.clock && s.sequence <= old.sequence) {
+	if s.generation() == old.generation() && s.before(old) {
 		return
 	}
-	p.seen, p.expires = s, time.Now().Add(left)
+	now := time.Now()
+	p.seen, p.expires, p.goesOn = s, now.Add(left.key), now.Add(left.pause)
 }
 
 // now is what was seen last, over or not.
@@ -105,4 +126,18 @@ func parseSeen(text string) (s seen, newest int64, rest string, err error) {
 		}
 	}
 	return s, newest, text[whole:], nil
+}
+
+// parseTold reads what lua/fair/write.lua gives a limiter to remember.
+func parseTold(text string) (s seen, left lasts, err error) {
+	s, _, rest, err := parseSeen(text)
+	if err != nil {
+		return seen{}, lasts{}, err
+	}
+	numbers, err := parseNumbers(rest, 5)
+	if err != nil {
+		return seen{}, lasts{}, err
+	}
+	s.newest, s.end, s.pauseEnd = numbers[0], numbers[1], numbers[2]
+	return s, lasts{microseconds(numbers[3]), microseconds(numbers[4])}, nil
 }

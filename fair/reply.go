@@ -3,8 +3,6 @@ package fair
 import (
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -13,13 +11,14 @@ import (
 // outcome is what the script replies to 'take'.
 type outcome struct {
 	answers []engine.Answer
-	seen    seen          // zero if nothing was written
-	left    time.Duration // that what was seen lasts
+	seen    seen // zero if nothing was written
+	left    lasts
+	news    engine.News // of no queue if there are none
 }
 
 // decode is the one place that knows the replies of lua/fair/take.lua. The
 // requests are those that one question asked for.
-func (f *fair) decode(reply any, requests []engine.Request) (outcome, error) {
+func (t *terms) decode(reply any, requests []engine.Request) (outcome, error) {
 	var o outcome
 	var err error
 	switch reply := reply.(type) {
@@ -27,105 +26,150 @@ func (f *fair) decode(reply any, requests []engine.Request) (outcome, error) {
 		if reply < 0 {
 			err = errors.New("a wait below 0")
 		} else {
-			o.answers, err = answersOf([]int64{reply, -int64(len(requests)), 0}, requests, seen{})
+			err = o.unfold([]int64{reply, -int64(len(requests)), 0}, requests)
 		}
 	case string:
-		o, err = f.decodePlain(reply, requests)
+		err = t.decodePlain(&o, reply, requests)
 	case []any:
-		o, err = decodeTriples(reply, requests)
+		if requests[0].Flow != nil {
+			err = decodeShares(&o, reply, requests)
+		} else {
+			err = decodeTriples(&o, reply, requests)
+		}
 	default:
 		err = fmt.Errorf("a %T", reply)
 	}
 	if err != nil {
-		return outcome{}, fmt.Errorf("%w: the script replied %.200q: %w",
-			engine.ErrOutcomeUnknown, fmt.Sprint(reply), err)
+		return outcome{}, misread(reply, err)
 	}
 	return o, nil
 }
 
+func misread(reply any, err error) error {
+	return fmt.Errorf("%w: the script replied %.200q: %w", engine.ErrOutcomeUnknown, fmt.Sprint(reply), err)
+}
+
 // decodePlain: all requests were granted at the newest slot, or where one
-// permit fits at a time, one length apart up to it.
-func (f *fair) decodePlain(reply string, requests []engine.Request) (outcome, error) {
+// permit fits at a time, one length apart up to it. The clock runs.
+func (t *terms) decodePlain(o *outcome, reply string, requests []engine.Request) error {
 	s, newest, _, err := parseSeen(reply)
 	if err != nil {
-		return outcome{}, err
+		return err
 	}
-	wait, step, length := newest-s.clock, int64(0), f.windows[0].Length
-	if f.windows[0].Permits == 1 {
+	ahead, step, length := newest-s.clock, int64(0), t.windows[0].Length
+	if t.windows[0].Permits == 1 {
 		step = length
-		wait -= int64(len(requests)-1) * step
+		ahead -= int64(len(requests)-1) * step
 	}
 	s.newest, s.end = newest, newest+length
-	o := outcome{seen: s, left: microseconds(s.end - s.clock)}
-	o.answers, err = answersOf([]int64{wait, int64(len(requests)), step}, requests, s)
-	return o, err
+	o.seen, o.left, o.news = s, lasts{key: microseconds(s.end - s.clock)}, s.news()
+	return o.unfold([]int64{ahead, int64(len(requests)), step}, requests)
 }
 
-// decodeTriples: the queue's position, its end and its offset to the server's
-// clock, then answers in runs.
-func decodeTriples(reply []any, requests []engine.Request) (o outcome, err error) {
-	if len(reply) < 4 || len(reply)%3 != 1 {
-		return outcome{}, fmt.Errorf("%d elements", len(reply))
+// decodeTriples: what to remember of the queue, and its news, then answers in
+// runs.
+func decodeTriples(o *outcome, reply []any, requests []engine.Request) (err error) {
+	if len(reply) < 5 || len(reply)%3 != 2 {
+		return fmt.Errorf("%d elements", len(reply))
 	}
-	text, isText := reply[0].(string)
+	if err = o.learn(reply[0], reply[1]); err != nil {
+		return err
+	}
+	numbers, err := integers(reply[2:])
+	if err != nil {
+		return err
+	}
+	return o.unfold(numbers, requests)
+}
+
+// learn reads the two texts that a reply begins with.
+func (o *outcome) learn(told, news any) (err error) {
+	text, isText := told.(string)
 	if !isText {
-		return outcome{}, fmt.Errorf("a %T first", reply[0])
+		return fmt.Errorf("a %T first", told)
 	}
 	if text != "" {
-		var newest, end, offset int64
-		var rest string
-		if o.seen, newest, rest, err = parseSeen(text); err != nil {
-			return outcome{}, err
+		if o.seen, o.left, err = parseTold(text); err != nil {
+			return err
 		}
-		word, last, _ := strings.Cut(strings.TrimPrefix(rest, " "), " ")
-		if end, err = strconv.ParseInt(word, 10, 64); err != nil {
-			return outcome{}, err
-		}
-		if offset, err = strconv.ParseInt(last, 10, 64); err != nil {
-			return outcome{}, err
-		}
-		o.seen.newest, o.seen.end, o.left = newest-offset, end-offset, microseconds(end-o.seen.clock)
+		o.news = o.seen.news()
 	}
-	numbers, err := integers(reply[1:])
-	if err != nil {
-		return outcome{}, err
+	if news == "" {
+		return nil
 	}
-	o.answers, err = answersOf(numbers, requests, o.seen)
-	return o, err
+	o.news, err = parseNews(news)
+	return err
 }
 
-// answersOf unfolds runs of answers: the wait of the first, how many there
-// are, negative where they were refused, and how much longer each waits than
-// the one before it.
-func answersOf(runs []int64, requests []engine.Request, s seen) ([]engine.Answer, error) {
-	answers := make([]engine.Answer, 0, len(requests))
-	generation := s.generation()
+// unfold answers the requests in runs: how far ahead of the clock the first of
+// each is, how many there are, negative where they were refused, and how much
+// further each is than the one before it.
+func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
+	o.answers = make([]engine.Answer, 0, len(requests))
+	generation := o.seen.generation()
 	for ; len(runs) > 0; runs = runs[3:] {
-		wait, count, step, granted := runs[0], runs[1], runs[2], runs[1] > 0
+		ahead, count, step, granted := runs[0], runs[1], runs[2], runs[1] > 0
 		if !granted {
 			count = -count
 		}
-		if count < 1 || count > int64(len(requests)-len(answers)) || granted && generation == "" ||
-			wait < 0 && (granted || wait != full) {
-			return nil, fmt.Errorf("%d answers too many, or a run of none", count)
+		if count < 1 || count > int64(len(requests)-len(o.answers)) || granted && generation == "" ||
+			ahead < 0 && (granted || ahead != full && ahead != left) {
+			return fmt.Errorf("%d answers too many, or a run of none", count)
 		}
 		for range count {
-			a := engine.Answer{Granted: granted, Wait: microseconds(wait)}
+			at := o.news.Clock + ahead
+			a := engine.Answer{Granted: granted, Wait: o.news.Until(at), Paused: o.news.Stands}
 			switch {
 			case granted:
-				a.Grant = engine.Grant{ID: generation, At: s.clock + wait, N: requests[len(answers)].N, Made: s.clock}
-			case wait == full:
+				a.Grant = engine.Grant{ID: generation, At: at, N: requests[len(o.answers)].N, Made: o.seen.clock}
+			case ahead == full:
 				a = engine.Answer{Err: engine.ErrFull}
+			case ahead == left:
+				a = engine.Answer{Left: true}
 			}
-			answers = append(answers, a)
-			wait += step
+			o.answers = append(o.answers, a)
+			ahead += step
 		}
 	}
-	return answers, nil
+	return nil
 }
 
-// full is the wait of a request that the queue cannot count any more.
-const full = -1
+// How far ahead a request is that the queue cannot count any more, and one that
+// goes over the share of its flow.
+const (
+	full = -1
+	left = -2
+)
+
+// decodeTold is for replies that are nothing but the two texts.
+func decodeTold(reply any) (o outcome, err error) {
+	texts, _ := reply.([]any)
+	if len(texts) != 2 {
+		return outcome{}, misread(reply, errors.New("want two texts"))
+	}
+	if err = o.learn(texts[0], texts[1]); err != nil {
+		return outcome{}, misread(reply, err)
+	}
+	return o, nil
+}
+
+// decodeStatus is the one place that knows the reply of lua/fair/status.lua.
+func decodeStatus(reply any) (status engine.Status, news engine.News, err error) {
+	elements, _ := reply.([]any)
+	if len(elements) != 4 {
+		return status, news, misread(reply, fmt.Errorf("%d elements", len(elements)))
+	}
+	numbers, err := integers(elements[:3])
+	if err == nil && elements[3] != "" {
+		news, err = parseNews(elements[3])
+	}
+	if err != nil {
+		return status, news, misread(reply, err)
+	}
+	return engine.Status{
+		Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(numbers[2]), Paused: news.Stands,
+	}, news, nil
+}
 
 // integers returns the elements of a reply as numbers.
 func integers(elements []any) ([]int64, error) {

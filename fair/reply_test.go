@@ -17,8 +17,9 @@ import (
 func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	t.Parallel()
 	const position = "abcdefgh                1 1700000000000000 1700000000000000"
-	whole := position + " 1700000001000000 0"
-	f := &fair{windows: []window{{Permits: 1, Length: 1_000_000}}}
+	whole := position + " 1700000000000000 1700000001000000 0 1000000 0"
+	const news = "abcdefgh 1700000000000000 0 0 0 0"
+	f := &terms{windows: []window{{Permits: 1, Length: 1_000_000}}}
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{
 		nil, "", "OK", position[:40], strings.Repeat("x", 59),
@@ -26,16 +27,24 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 		int64(-1), int64(-5),
 		[]any{},
 		[]any{whole},
+		[]any{whole, ""},
 		[]any{whole, int64(0), int64(1)},
+		[]any{whole, "", int64(0), int64(1)},
 		[]any{int64(1), int64(2), int64(3)},
-		[]any{"", int64(0), int64(1), int64(0)},
-		[]any{position, int64(0), int64(1), int64(0)},
-		[]any{whole, int64(0), int64(0), int64(0)},
-		[]any{whole, int64(0), int64(3), int64(0)},
-		[]any{whole, int64(-3), int64(1), int64(0)},
-		[]any{whole, "0", int64(1), int64(0)},
-		[]any{whole, int64(0), int64(1), int64(0), int64(0)},
-		[]any{whole, int64(0), int64(-9223372036854775808), int64(0)},
+		[]any{whole, int64(0), int64(0), int64(1), int64(0)},
+		[]any{whole, news[:20], int64(0), int64(1), int64(0)},
+		[]any{whole, "x" + news, int64(0), int64(1), int64(0)},
+		[]any{whole, news + " 7", int64(0), int64(1), int64(0)},
+		[]any{whole, news[:9] + "x" + news[9:], int64(0), int64(1), int64(0)},
+		[]any{"", "", int64(0), int64(1), int64(0)},
+		[]any{"", news, int64(0), int64(1), int64(0)},
+		[]any{position, "", int64(0), int64(1), int64(0)},
+		[]any{whole, "", int64(0), int64(0), int64(0)},
+		[]any{whole, "", int64(0), int64(3), int64(0)},
+		[]any{whole, "", int64(-3), int64(1), int64(0)},
+		[]any{whole, "", "0", int64(1), int64(0)},
+		[]any{whole, "", int64(0), int64(1), int64(0), int64(0)},
+		[]any{whole, "", int64(0), int64(-9223372036854775808), int64(0)},
 	} {
 		t.Run(fmt.Sprintf("%.80v", reply), func(t *testing.T) {
 			o, err := f.decode(reply, requests)
@@ -43,7 +52,7 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 			assert.Empty(t, o)
 		})
 	}
-	o, err := f.decode([]any{whole, int64(0), int64(1), int64(0)}, requests)
+	o, err := f.decode([]any{whole, news, int64(0), int64(1), int64(0)}, requests)
 	require.NoError(t, err, "the check itself")
 	require.Len(t, o.answers, 1)
 	o, err = f.decode(int64(7), requests)

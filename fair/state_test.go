@@ -90,6 +90,7 @@ func unreadable(t testing.TB, f *fair) {
 		assert.ErrorIs(t, err, engine.ErrState)
 		_, err = f.Status(t.Context())
 		assert.ErrorIs(t, err, engine.ErrState)
+		assert.ErrorIs(t, f.Pause(t.Context(), time.Hour), engine.ErrState)
 		assert.ErrorIs(t, f.GiveBack(t.Context(), []engine.Grant{{ID: "x", At: 1 << 52, N: 1}}), engine.ErrState)
 	})
 }
@@ -187,6 +188,10 @@ func FuzzState(f *testing.F) {
 	f.Add("fair3 3/1000000 + 1 9007199254740991 4503599627370495 9007199254740991 9007199254740991 1\n1000000 0 9 " +
 		log[1:] + "95 .:" + tail)
 	f.Add("fair3 3/1000000 + 1 0 0 0 0 0\n0 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair3 3/1000000 + 1 -9000000 0 0 0 0 5000000 0 0\n1000000 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair3 3/1000000 + 1 -9 0 0 0 0 0 1700000001000000 2000000\n1000000 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair3 3/1000000 + 1 -9 0 0 0 0 0 4503599627370495 4503599627370495\n1000000 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair3 3/1000000 + 1 -9 0 0 0 0 5 1700000001000000 0\n1000000 0 9 " + log[1:] + "95 .:" + tail)
 	f.Add("fair3 1/1 + 99 0 0 0 0 0\n1 0 1 " + log[1:] + "00 .:" + tail)
 	f.Add("fair3 3/1000000 - " + log[1:] + "95 .:\nsilent 1 9 9" + tail)
 
@@ -199,6 +204,9 @@ func FuzzState(f *testing.F) {
 				require.GreaterOrEqual(t, status.Queued, 0)
 				require.GreaterOrEqual(t, status.Available, 0)
 			} else {
+				require.ErrorIs(t, err, engine.ErrState)
+			}
+			if err := e.Look(t.Context()); err != nil {
 				require.ErrorIs(t, err, engine.ErrState)
 			}
 			state := rdb.Get(t.Context(), e.key).Val() // Status writes what was lost
@@ -259,6 +267,8 @@ func TestTheStateOfAWindowIsBounded(t *testing.T) {
 					check()
 				}
 				grants := queued(t, f, 400, max(1, quota.Permits/share))
+				check()
+				pause(t, f, quota.Per/10+time.Millisecond)
 				check()
 				for some := range slices.Chunk(shuffled(grants, now)[:200], 20) {
 					giveBack(t, f, some...)

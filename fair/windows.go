@@ -2,6 +2,7 @@ package fair
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,20 +13,31 @@ import (
 // window is one of a grid: at most Permits in any stretch of Length microseconds.
 type window grid.Window
 
+// quotasOf are those that a limiter was made with, if any.
+func quotasOf(cfg engine.Config) []engine.Quota {
+	if cfg.Quota == (engine.Quota{}) && len(cfg.Extra) == 0 {
+		return nil
+	}
+	return append([]engine.Quota{cfg.Quota}, cfg.Extra...)
+}
+
 // windowsOf turns every quota into one window, and its Burst into another.
 // Windows of one length are one, the stricter.
-func windowsOf(cfg engine.Config) ([]window, error) {
+func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 	var windows []window
-	for _, q := range append([]engine.Quota{cfg.Quota}, cfg.Extra...) {
+	for _, q := range quotas {
+		if q.Permits < 1 || q.Per <= 0 {
+			return nil, fmt.Errorf("%w: a quota of %d permits within %v", engine.ErrUnsupported, q.Permits, q.Per)
+		}
 		if q.Permits > mostPermits {
 			return nil, fmt.Errorf("%w: Permits is %d, fair counts to %d",
 				engine.ErrUnsupported, q.Permits, mostPermits)
 		}
-		if q.Per > longestPer || cfg.Guard > longestPer-q.Per {
+		if q.Per > longestPer || guard > longestPer-q.Per {
 			return nil, fmt.Errorf("%w: Per is %v with a guard of %v, fair holds up to %v",
-				engine.ErrUnsupported, q.Per, cfg.Guard, longestPer)
+				engine.ErrUnsupported, q.Per, guard, longestPer)
 		}
-		per := q.Per + cfg.Guard
+		per := q.Per + guard
 		windows = add(windows, window{q.Permits, ceilMicroseconds(per)})
 		if q.Burst == 0 || q.Burst == q.Permits {
 			continue
@@ -43,6 +55,14 @@ func windowsOf(cfg engine.Config) ([]window, error) {
 	return windows, nil
 }
 
+// most is how many permits fit every window.
+func most(windows []window) int {
+	if len(windows) == 0 {
+		return 0
+	}
+	return slices.MinFunc(windows, func(a, b window) int { return a.Permits - b.Permits }).Permits
+}
+
 func add(windows []window, w window) []window {
 	for i := range windows {
 		if windows[i].Length == w.Length {
@@ -56,6 +76,9 @@ func add(windows []window, w window) []window {
 // word writes windows as the state names them, separated by commas:
 // most/length, and where the grid is not the plain one, /cells or /cells/laps.
 func word(windows []window) string {
+	if len(windows) == 0 {
+		return ""
+	}
 	var b strings.Builder
 	for i, g := range grid.Of(grid.Plain(windows)) {
 		if i > 0 {
@@ -89,7 +112,7 @@ func burstMicroseconds(q engine.Quota, per time.Duration) int64 {
 // plainArgs is what the straight way through the script needs to know of the
 // one window: see lua/fair/hot.lua. Of several windows it needs nothing.
 func plainArgs(windows []window) []any {
-	if len(windows) > 1 {
+	if len(windows) != 1 {
 		return []any{0, 0, 0}
 	}
 	w := windows[0]

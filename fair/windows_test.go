@@ -62,7 +62,7 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 			},
 		},
 	} {
-		got, err := windowsOf(engine.Config{Quota: c.quotas[0], Extra: c.quotas[1:], Guard: c.guard})
+		got, err := windowsOf(c.quotas, c.guard)
 		require.NoError(t, err, c.what)
 		assert.Equal(t, c.want, got, c.what)
 	}

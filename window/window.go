@@ -56,6 +56,8 @@ func build(cfg engine.Config, o options) (engine.Engine, error) {
 		return nil, unsupported("window holds one quota, not %d further ones", len(cfg.Extra))
 	case cfg.Guard != 0:
 		return nil, unsupported("window has no guard")
+	case cfg.Stored:
+		return nil, unsupported("window has no stored quotas but its rate")
 	case q.Per < time.Millisecond:
 		return nil, unsupported("Per is %v, want at least a millisecond", q.Per)
 	case q.Per%time.Millisecond != 0:

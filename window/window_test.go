@@ -24,6 +24,8 @@ func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 		"Burst is 4":                    func(c *engine.Config) { c.Quota.Burst = 4 },
 		"one quota, not 1 further":      func(c *engine.Config) { c.Extra = []engine.Quota{c.Quota} },
 		"no guard":                      func(c *engine.Config) { c.Guard = time.Millisecond },
+		"no stored quotas":              func(c *engine.Config) { c.Stored = true },
+		"0s, want at least a milli":     func(c *engine.Config) { c.Quota = engine.Quota{} },
 		"999µs, want at least a milli":  func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },
 		"1.5ms, want whole millisec":    func(c *engine.Config) { c.Quota.Per = 1500 * time.Microsecond },
 		"want at most 876000h":          func(c *engine.Config) { c.Quota.Per = math.MaxInt64 / time.Hour * time.Hour },

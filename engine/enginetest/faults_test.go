@@ -19,13 +19,15 @@ import (
 
 // faulty is an engine with some of its methods replaced.
 type faulty struct {
-	engine.Engine
+	engine.Steerer
 	queues   func() bool
 	fits     func(int) error
 	take     func(context.Context, []engine.Request) ([]engine.Answer, error)
 	giveBack func(context.Context, []engine.Grant) error
 	status   func(context.Context) (engine.Status, error)
 	reset    func(context.Context) error
+	look     func(context.Context) error
+	pause    func(context.Context, time.Duration) error
 
 	client redis.UniversalClient
 	asked  bool
@@ -34,6 +36,9 @@ type faulty struct {
 func (f *faulty) Queues() bool                    { return f.queues() }
 func (f *faulty) Fits(n int) error                { return f.fits(n) }
 func (f *faulty) Reset(ctx context.Context) error { return f.reset(ctx) }
+func (f *faulty) Look(ctx context.Context) error  { return f.look(ctx) }
+
+func (f *faulty) Pause(ctx context.Context, d time.Duration) error { return f.pause(ctx, d) }
 
 func (f *faulty) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	return f.take(ctx, requests)
@@ -63,7 +68,8 @@ func config(change func(cfg *engine.Config), breakIt func(f *faulty, e engine.En
 		if err != nil {
 			return nil, err
 		}
-		f := &faulty{e, e.Queues, e.Fits, e.Take, e.GiveBack, e.Status, e.Reset, cfg.Client, false}
+		s := e.(engine.Steerer)
+		f := &faulty{s, s.Queues, s.Fits, s.Take, s.GiveBack, s.Status, s.Reset, s.Look, s.Pause, cfg.Client, false}
 		breakIt(f, e)
 		return f, nil
 	}
@@ -317,6 +323,75 @@ var faults = map[string]map[string]engine.Builder{
 		}),
 		"cannot be reset": with(func(f *faulty, _ engine.Engine) {
 			f.reset = func(context.Context) error { return engine.ErrState }
+		}),
+	},
+	"stands still while it is paused": {
+		"does not": with(func(f *faulty, _ engine.Engine) {
+			f.pause = func(context.Context, time.Duration) error { return nil }
+		}),
+		"the last pause counts": with(func(f *faulty, e engine.Engine) {
+			f.pause = func(ctx context.Context, d time.Duration) error {
+				if d == long {
+					_ = e.Reset(ctx)
+				}
+				return e.(engine.Steerer).Pause(ctx, d)
+			}
+		}),
+		"does not say so": with(func(f *faulty, e engine.Engine) {
+			lenient(f, e, func(_ engine.Request, a engine.Answer, err error) (engine.Answer, error) {
+				a.Paused = 0
+				return a, err
+			})
+		}),
+		"Status does not say so": with(func(f *faulty, e engine.Engine) {
+			f.status = func(ctx context.Context) (engine.Status, error) {
+				status, err := e.Status(ctx)
+				status.Paused = 0
+				return status, err
+			}
+		}),
+	},
+	"tells the news of its queue": {
+		"of another": config(func(cfg *engine.Config) {
+			if heard := cfg.Heard; heard != nil {
+				cfg.Heard = func(n *engine.News) { n.Queue = "another"; heard(n) }
+			}
+		}, func(*faulty, engine.Engine) {}),
+		"not": misconfigured(func(cfg *engine.Config) { cfg.Heard = nil }),
+		"does not look": with(func(f *faulty, _ engine.Engine) {
+			f.look = func(context.Context) error { return nil }
+		}),
+		"looks like a pause": with(func(f *faulty, e engine.Engine) {
+			f.look = func(ctx context.Context) error {
+				_ = e.(engine.Steerer).Pause(ctx, time.Second)
+				return e.(engine.Steerer).Look(ctx)
+			}
+		}),
+		"keeps a reset to itself": config(func(cfg *engine.Config) {
+			if heard := cfg.Heard; heard != nil {
+				cfg.Heard = func(n *engine.News) { n.Reset = false; heard(n) }
+			}
+		}, func(*faulty, engine.Engine) {}),
+	},
+	"is steered without a quota or says no": {
+		"makes one up": misconfigured(func(cfg *engine.Config) {
+			if cfg.Quota.Permits == 0 {
+				cfg.Quota = engine.Quota{Permits: 1, Per: long}
+			}
+		}),
+		"cannot be paused": with(func(f *faulty, _ engine.Engine) {
+			f.pause = func(context.Context, time.Duration) error { return engine.ErrNoQuota }
+		}),
+	},
+	"takes stored quotas for its own or says no": {
+		"does not look": misconfigured(func(cfg *engine.Config) { cfg.Stored = false }),
+		"refuses by what it knew": with(func(f *faulty, _ engine.Engine) {
+			f.fits = func(n int) error {
+				if n > 2 {
+					return engine.ErrExceedsQuota
+				}
+				return nil
+			}
 		}),
 	},
 	"goes on when the server forgets its scripts": {

@@ -8,7 +8,7 @@ import (
 
 // Queue is the bounded state: what the script keeps in Redis between two calls.
 type Queue struct {
-	now  int64 // the newest moment at which it was called: its clock never runs backward
+	clock
 	lost int64 // what was lost, up to this slot, counts as full; 0 if nothing was
 	logs []*windowLog
 }
@@ -40,7 +40,7 @@ func (q *Queue) Earliest(now int64, n int) int64 {
 // away. It returns the slot in either case.
 func (q *Queue) Take(now int64, n int, longest int64) (slot int64, granted bool) {
 	slot = q.Run(now, Request{n, longest})[0]
-	return slot, slot-q.now <= longest
+	return slot, q.Wait(slot) <= longest
 }
 
 // Request is one for N permits at a slot that is at most Longest away.
@@ -57,7 +57,7 @@ func (q *Queue) Run(now int64, requests ...Request) (slots []int64) {
 	for len(slots) < len(requests) {
 		r := requests[len(slots)]
 		slot := q.Earliest(now, r.N)
-		if slot-q.now > r.Longest {
+		if q.Wait(slot) > r.Longest {
 			slots = append(slots, slot)
 			continue
 		}
@@ -92,8 +92,26 @@ func (q *Queue) write() {
 	}
 }
 
-func (q *Queue) advance(now int64) {
-	q.now = max(q.now, now)
+// advance lets the time pass that has. Where nothing counts any more, a clock
+// that pauses have left behind catches up with the server's.
+func (q *Queue) advance(server int64) {
+	q.set(server)
+	q.expire()
+	if q.offset < 0 && q.rest == 0 && q.slowUntil == 0 && q.empty() {
+		q.now, q.offset = server, 0
+	}
+}
+
+func (q *Queue) empty() bool {
+	for _, l := range q.logs {
+		if len(l.cells) > 0 {
+			return false
+		}
+	}
+	return q.lost == 0
+}
+
+func (q *Queue) expire() {
 	gone := q.lost > 0
 	for _, l := range q.logs {
 		l.expire(q.now)

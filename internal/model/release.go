@@ -10,7 +10,7 @@ import (
 // held it.
 func (q *Queue) Release(now int64, t Turn) bool {
 	q.advance(now)
-	if t.Slot <= q.now {
+	if !q.Ahead(t.Slot) {
 		return false
 	}
 	done, tail, newest := true, max(q.now, q.tail()), int64(math.MaxInt64)

@@ -3,14 +3,23 @@
 -- Takes    what recover.lua leaves
 -- Leaves   begin
 
+-- Where nothing counts any more, a clock that a pause has left behind catches
+-- up with the server's, so that the state can be plain again. Slots that anyone
+-- knows of have left every window, or were given back.
+local function catch_up(queue)
+  if queue.rest > 0 or queue.slow_until > 0 then return end
+  local _, natural = bounds(queue)
+  if natural > queue.now then return end
+  if queue.ends > 0 then queue.ends = queue.ends - queue.offset end
+  queue.now, queue.offset = server, 0
+end
+
 -- Returns whether the queue is to be written even if nothing else happens,
 -- and whether that is because something was lost.
 local function begin(queue, returns)
-  local touched = false
-  queue.now = server + queue.offset
-  if queue.now < queue.clock then -- the server's clock has gone back: carry on
-    queue.now, queue.offset, touched = queue.clock, queue.clock - server, true
-  end
+  local touched, saw = set_clock(queue), what_was_seen()
+  local lost = saw and restore_pause(queue, saw)
+  if queue.offset < 0 then catch_up(queue) end
   touched = select_windows(queue, returns) or touched
-  return touched, recover(queue)
+  return touched, saw and recover(queue, saw) or lost
 end

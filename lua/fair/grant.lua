@@ -103,14 +103,16 @@ local function is_full(queue, permits)
   return false
 end
 
--- Grants what fits of one run of equal requests: returns the wait of the
--- first, how many have the same answer (negative: refused), how much longer
--- each waits than the one before, and the slot of the last.
+-- Grants what fits of one run of equal requests: returns how far ahead of the
+-- clock the slot of the first is, how many have the same answer (negative:
+-- refused), how much further each is than the one before, and the slot of the
+-- last. A row needs a clock that runs as the server's does, up to each slot.
 local function grant_some(queue, tail, permits, longest, count, mixed)
   local slot = earliest(queue, tail, permits, count)
-  local wait, together, step = slot - queue.now, 1, 0
+  local ahead, together, step = slot - queue.now, 1, 0
+  local wait = queue.slow_until > 0 and wait_for(queue, slot) or queue.rest + ahead
   if not (slot < 2 ^ 52) then damaged() end
-  if wait > longest then return wait, mixed and -1 or -count, 0, tail end
+  if wait > longest then return ahead, mixed and -1 or -count, 0, tail end
   if count > 1 then together = fitting(queue, slot, permits, count) end
   if is_full(queue, permits * together) then
     if together > 1 then return grant_some(queue, tail, permits, longest, 1, mixed) end
@@ -121,28 +123,28 @@ local function grant_some(queue, tail, permits, longest, count, mixed)
     add(queue, queue[i], slot, permits * together)
   end
   queue.sequence = queue.sequence + permits * together
-  if count > together and queue.spacing > 0 and permits == 1 then
+  if count > together and queue.spacing > 0 and permits == 1 and slot >= queue.slow_until then
     local more = in_a_row(queue, slot, longest - wait, count - together)
     if more > 0 then slot, together, step = slot + more * queue.spacing, together + more, queue.spacing end
   end
   compact_full(queue, slot)
-  return wait, together, step, slot
+  return ahead, together, step, slot
 end
 
 -- Works off the runs of requests from ARGV[7] on. Returns the answers as
--- triples, behind a place for what write returns, and whether anything was
--- granted. What is unanswered is for the next call.
+-- triples, behind two places for texts, and whether anything was granted. What
+-- is unanswered is for the next call.
 local function grant(queue)
-  local reply, size, granted, turns = { '' }, 1, false, 0
+  local reply, size, granted, turns = { '', '' }, 2, false, 0
   local tail = after_what_was_lost(queue, max(queue.now, (bounds(queue))))
   for i = 7, #ARGV, 3 do
     local permits, longest, count = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
     local mixed, first = count < 0, true
     if mixed then count = -count end
     while count > 0 do
-      local wait, together, step, slot = grant_some(queue, tail, permits, longest, count, mixed)
+      local ahead, together, step, slot = grant_some(queue, tail, permits, longest, count, mixed)
       if mixed and not first and together < 0 then return reply, granted end
-      reply[size + 1], reply[size + 2], reply[size + 3] = wait, together, step
+      reply[size + 1], reply[size + 2], reply[size + 3] = ahead, together, step
       size, tail, first, turns = size + 3, slot, false, turns + #queue
       granted = granted or together > 0
       count = count - math.abs(together)

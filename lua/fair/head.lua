@@ -2,11 +2,14 @@
 --
 -- KEYS[1]  the queue
 -- ARGV[1]  what a plain state of the caller's windows begins with:
---          'fair3 <windows> - ', the windows as <most permits>/<length>,...
+--          'fair3 <windows> - ', the windows as <most permits>/<length>,...;
+--          without any, those that the queue has are meant
 -- ARGV[2]  the position that the caller saw last, '' if none:
 --          '<generation> <sequence> <clock>', as the state has them
--- ARGV[3]  what goes with it: '<fresh> <newest slot> <end>'; fresh is a word
---          of 8 letters never used before, the name of the next generation
+-- ARGV[3]  what goes with it: '<fresh> <newest slot> <end> <pause's end> <left>',
+--          moments in the server's time, and how much is left of the pause by
+--          the caller's; fresh is a word of 8 letters never used before, the
+--          name of the next generation
 --
 -- Leaves   key, head, seen; call, sub, format; SILENCE, MOST_LINES
 --

@@ -1,34 +1,21 @@
 -- Reads the state, and the window logs in it cell by cell.
 --
--- Takes    what open.lua leaves
--- Leaves   floor, ceil, max, min, match; damaged, number, new_window, read,
---          slot_of, total_of, count_cells, drop_passed, has_room, bounds
+-- Takes    what open.lua and clock.lua leave
+-- Leaves   new_window, read, slot_of, total_of, count_cells, drop_passed,
+--          has_room, bounds
 --
--- A queue is a table: the fields of its state under their names, now, and its
--- windows, the caller's first. A window is a table: last, room, base, origin,
--- mode, bound, until_slot, moments, idle and its digits as written; length,
--- most (0 unless the caller is held to it); its closed cells: stored of them in
--- the text from place at on, and behind them those that this run closes, in
--- closed: slot, total, slot, total and so on. What is not among the cells ends
--- with the slot origin and the total base: it has left the window, or is in the
--- histogram, behind. A window that holds nothing has a last of 0.
-
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local match = string.match
+-- A queue is a table: what notes.lua reads, now, flows (their text) and
+-- flows_end, and its windows, the caller's first. A window is a table: last,
+-- room, base, origin, mode, bound, until_slot, moments, idle and its digits as
+-- written; length, most (0 unless the caller is held to it); its closed cells:
+-- stored of them in the text from place at on, and behind them those that this
+-- run closes, in closed: slot, total, slot, total and so on. What is not among
+-- the cells ends with the slot origin and the total base: it has left the
+-- window, or is in the histogram, behind. A window that holds nothing has a last
+-- of 0.
 
 if left == -1 then return redis.error_reply('STATE the key has no TTL') end
 if left == -2 then state = false end -- it has ended meanwhile
-
-local function damaged()
-  error('STATE not the state of a queue, or that of another version, or damaged', 0)
-end
-
--- A number of the state. It is checked for size, so that sums stay exact.
-local function number(text)
-  local n = tonumber(text)
-  if not n or n >= 2 ^ 52 then damaged() end
-  return n
-end
 
 local function new_window(length)
   return {
@@ -87,34 +74,22 @@ end
 
 -- The queue that the state tells of, or one that is new if there is none.
 local function read()
-  local word = sub(head, 7, -4)
-  local queue = {
-    generation = sub(ARGV[3], 1, 8), sequence = 0, clock = 0, word = word, offset = 0, ends = 0, lost = 0,
-    reset_end = 0, mixed = 0, silences = '', interval = 0, burst = 1, spacing = 0, asked = 0
-  }
-  if not state then return queue end
+  if not state then return read_notes() end
   if #state > 16 * 4096 then damaged() end
-  local generation, sequence, clock, newest = match(sub(state, -60), '^\n(%w+) +(%d+) +(%d+) +(%d+)$')
-  local kind, at
-  queue.word, kind, at = match(state, '^fair3 (%S+) ([-+]) ()')
-  if not kind or not generation or #generation ~= 8 then damaged() end
-  queue.generation, queue.sequence = generation, number(sequence)
-  queue.clock = number(clock)
-  if kind == '-' then
+  local queue, at, newest, count = read_notes(state, sub(state, -60))
+  if count == 0 then
     local length = match(queue.word, '^%d+/(%d+)$')
     queue[1], at = read_window(at, length, 0, newest, queue.sequence)
-  else
-    local count, offset, ends, lost, reset_end, mixed, from =
-      match(state, '^(%d+) (%d+) (%d+) (%d+) (%d+) ([01])\n()', at)
-    at = from
-    queue.offset, queue.ends = number(offset), number(ends)
-    queue.lost, queue.reset_end = number(lost), number(reset_end)
-    queue.mixed = number(mixed)
-    for i = 1, min(number(count), 99) do
-      local length, idle, last, body = match(state, '^(%d+) (%d+) (%d+) ()', at)
-      queue[i], at = read_window(body, length, idle, last, queue.sequence)
-    end
-    if #queue ~= number(count) then damaged() end
+  end
+  for i = 1, min(count, 99) do
+    local length, idle, last, body = match(state, '^(%d+) (%d+) (%d+) ()', at)
+    queue[i], at = read_window(body, length, idle, last, queue.sequence)
+  end
+  if #queue ~= max(1, count) then damaged() end
+  if at ~= #state - 58 and sub(state, at, at + 5) == 'flows ' then
+    local ends
+    ends, queue.flows, at = match(state, '^flows (%d+) ([%w/ ]+)\n()', at)
+    queue.flows_end = number(ends)
   end
   if at ~= #state - 58 then
     queue.silences, at = match(state, '^silent ([%d ]+)\n()', at)

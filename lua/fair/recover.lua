@@ -1,14 +1,16 @@
 -- Finds out what was lost, and remembers when the queue was silent.
 --
 -- Takes    what add.lua leaves
--- Leaves   recover, note_silence, forget_silence, was_silent
+-- Leaves   what_was_seen, restore_pause, recover, note_silence, forget_silence, was_silent
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. It counts as full.
+-- A pause goes on.
 
 -- A replica takes over after a silence. What the old primary granted in that
 -- time is of another history; see was_silent. As many silences are kept, the
--- longest, if there is room: each takes some 27 bytes.
+-- longest, if there is room: each takes some 27 bytes. They are on the queue's
+-- clock: of what is granted while it stands still, silences tell nothing.
 local MOST_SILENCES = 8
 
 -- Counts what this state lacks, and nobody has granted since, at the newest
@@ -31,16 +33,44 @@ local function add_missing(queue, missing, newest)
   compact_full(queue, max(tail, newest))
 end
 
--- Returns whether anything was lost.
-local function recover(queue)
-  if seen == '' then return false end
+-- What the caller saw last: nil if nothing.
+local function what_was_seen()
+  if seen == '' then return nil end
   local generation, sequence, clock = match(seen, '^(%w+) +(%d+) +(%d+)$')
-  local newest, ends = match(ARGV[3], '^%w+ (%d+) (%d+)$')
-  local known = generation == queue.generation
-  local missing, written = sequence - queue.sequence, queue.clock
-  newest, ends, clock = newest + queue.offset, ends + 0, clock + 0
-  if ends <= server or known and missing <= 0 and clock <= written then return false end
-  if not known and (ends <= queue.reset_end or newest <= queue.lost) then return false end
+  local newest, ends, pause_end, pause_left = match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+)$')
+  return {
+    generation = generation, sequence = sequence + 0, clock = clock + 0,
+    newest = newest + 0, ends = ends + 0, pause_left = min(pause_end - server, pause_left + 0)
+  }
+end
+
+-- Lets a pause go on that the caller saw and this state does not know of. Where
+-- nothing has been written since, the clock stands where it stood, so that all
+-- slots are what they were. Returns whether there was one. It lasts no longer
+-- than both clocks say, the server's and the caller's.
+local function restore_pause(queue, saw)
+  if saw.pause_left <= queue.rest then return false end
+  if saw.generation ~= queue.generation then
+    if queue.reset_end > server then return false end
+    pause(queue, saw.pause_left)
+  elseif queue.clock < saw.clock then
+    queue.now, saw.restored = saw.clock, true
+    stand_still(queue, saw.pause_left)
+  else
+    return false
+  end
+  return true
+end
+
+-- Counts again what was lost. Returns whether anything was.
+local function recover(queue, saw)
+  local known, written, clock = saw.generation == queue.generation, queue.clock, saw.clock
+  local missing = saw.sequence - queue.sequence
+  if saw.ends <= server or known and missing <= 0 and clock <= written then return false end
+  if missing == 0 and saw.restored then return false end -- the pause was lost, and no turn
+  local newest = saw.newest > 0 and max(0, label_at(queue, saw.newest + queue.offset)) or 0
+  if not known and (queue.reset_end > server or newest <= queue.lost) then return false end
+  queue.healed = true
   if known and missing > 0 and missing < 1000000000 and written <= clock then
     add_missing(queue, missing, newest)
     queue.clock = clock

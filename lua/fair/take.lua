@@ -5,15 +5,16 @@
 --            permits, longest wait, how many requests; negative where that is
 --            the longest wait of the first only, and others may wait longer
 --
--- Returns  a number: all of one run are refused; so long would the first wait
+-- Returns  a number: all of one run are refused; so far ahead is the first slot
 --          a text: one run in a plain state, granted at one slot, or where
 --          most is 1 in a row up to it:
 --            '<generation> <sequence> <clock> <newest slot>'
---          else { text, then for each run of answers: wait, how many, how much
---            longer each waits than the one before }. The number is negative
---            where they are refused, and a wait of -1 is that of a full queue.
---            The text is '' if nothing was written, else it goes on with
---            ' <end> <offset>' of the queue. At least one request is answered;
+--          else { text, news, then for each run of answers: how far ahead of
+--            the queue's clock, how many, how much further each is than the
+--            one before }. How many is negative where they are refused, and -1
+--            ahead is that of a full queue. The text is '' if nothing was
+--            written, else see write.lua. The news are '' if there are none but
+--            the text, else see clock.lua. At least one request is answered;
 --            the rest is for the next call.
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
@@ -26,8 +27,11 @@ if granted or noted or lost then
   text, plain, problem = write(queue)
   if problem then return problem end
 end
-local whole = plain and not ARGV[10] and not reply[5] and math.abs(reply[3]) == ARGV[9] + 0
-if whole and granted then return sub(text, 1, 59) end
-if whole and text == '' and reply[2] >= 0 then return reply[2] end
+if not is_quiet(queue) then
+  reply[2] = news_of(queue)
+elseif plain and not ARGV[10] and not reply[6] and math.abs(reply[4]) == ARGV[9] + 0 then
+  if granted then return sub(text, 1, 59) end
+  if text == '' and reply[3] >= 0 then return reply[3] end
+end
 reply[1] = text
 return reply

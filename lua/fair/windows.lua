@@ -129,6 +129,7 @@ end
 local function select_windows(queue, returns)
   if format('%d', 2 ^ 53) ~= '9007199254740992' then error('STATE this server counts with 32 bits', 0) end
   local word, noted = sub(head, 7, -4), false
+  if word == '' then word = queue.word end
   local known = windows_of(queue.word)
   if #known == 0 or queue[1] and #queue < #known then damaged() end
   if queue.mixed == 0 then set_pace(queue, known) end

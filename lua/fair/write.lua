@@ -1,6 +1,6 @@
 -- Writes the state.
 --
--- Takes    what recover.lua leaves
+-- Takes    what begin.lua leaves, or recover.lua
 -- Leaves   after_what_was_lost, write
 
 -- What was lost fills every window.
@@ -51,8 +51,8 @@ end
 local function settle_notes(queue, natural)
   local now = queue.now
   if natural <= now then queue.lost = 0 end
-  if queue.reset_end + queue.offset <= now then queue.reset_end = 0 end
-  if queue.reset_end > 0 then natural = max(natural, queue.reset_end + queue.offset) end
+  if queue.reset_end <= server then queue.reset_end = 0 end
+  if queue.reset_end > 0 then natural = max(natural, label_at(queue, queue.reset_end + queue.offset)) end
   if queue.ends <= natural then
     queue.ends = natural
     return 0
@@ -60,22 +60,30 @@ local function settle_notes(queue, natural)
   return queue.ends
 end
 
+-- What makes the clock stand still or run slower, if anything does.
+local function timeline_text(queue)
+  if queue.rest + queue.slow_until == 0 then return '' end
+  return format(' %d %d %d', queue.rest, queue.slow_until, queue.slow_pace)
+end
+
 -- Writes the queue. Returns what a limiter has to remember of it, whether it
--- is plain, and the server's error if there is one.
+-- is plain, and the server's error if there is one. To remember are
+-- '<generation> <sequence> <clock> <newest slot>', then, in the server's time,
+-- ' <newest slot> <end> <pause's end>', and how long it is until these ends.
 local function write(queue)
   local _, natural, newest = bounds(queue)
   note_silence(queue)
   local kept = settle_notes(queue, natural)
-  local plain = not queue[2] and queue[1].idle == 0
-    and kept + queue.offset + queue.lost + queue.reset_end + queue.mixed == 0
-    and not string.find(queue.word, ',', 1, true)
+  if queue.offset <= -2 ^ 52 then damaged() end
+  local plain = not queue[2] and queue[1].idle == 0 and queue.offset == 0 and queue.rest + queue.slow_until == 0
+    and kept + queue.lost + queue.reset_end + queue.mixed == 0 and not string.find(queue.word, ',', 1, true)
   local lines = {}
   if plain then
     newest = queue[1].last
     lines[1] = table.concat({ 'fair3 ', queue.word, ' - ', window_text(queue, queue[1]) })
   else
-    lines[1] = table.concat({ 'fair3 ', queue.word, format(' + %d %d %d %d %d %d\n',
-      #queue, queue.offset, kept, queue.lost, queue.reset_end, queue.mixed) })
+    lines[1] = table.concat({ 'fair3 ', queue.word, format(' + %d %d %d %d %d %d',
+      #queue, queue.offset, kept, queue.lost, queue.reset_end, queue.mixed), timeline_text(queue), '\n' })
     for i, window in ipairs(queue) do
       lines[i + 1] = format('%d %d %d ', window.length, window.idle, window.last) .. window_text(queue, window)
     end
@@ -83,12 +91,19 @@ local function write(queue)
   local bytes = 60
   for _, line in ipairs(lines) do bytes = bytes + #line end
   while queue.silences ~= '' and bytes + #queue.silences + 8 > MOST_STATE * #queue do forget_silence(queue) end
+  if queue.flows_end <= queue.now then
+    queue.flows_end = 0
+  else
+    lines[#lines + 1] = format('flows %d %s\n', queue.flows_end, queue.flows)
+  end
   if queue.silences ~= '' then lines[#lines + 1] = table.concat({ 'silent ', queue.silences, '\n' }) end
   lines[#lines + 1] = format('%s %16d %16d %16d', queue.generation, queue.sequence, queue.now, newest)
-  local life = format('%d', ceil((queue.ends - queue.now) / 1000) + 1)
+  local ends = in_server_time(queue, queue.ends)
+  local left_to_live = ends - server
+  local life = format('%d', ceil((left_to_live + max(0, queue.flows_end - queue.ends)) / 1000) + 1)
   local reply = redis.pcall('PSETEX', key, life, table.concat(lines))
   if reply.err then return nil, plain, redis.error_reply(reply.err) end
-  local told = format('%s %16d %16d %16d %d %d',
-    queue.generation, queue.sequence, queue.now, newest, queue.ends, queue.offset)
+  local told = format('%s %16d %16d %16d %d %d %d %d %d', queue.generation, queue.sequence, queue.now, newest,
+    in_server_time(queue, newest), ends, queue.rest > 0 and server + queue.rest or 0, left_to_live, queue.rest)
   return told, plain
 end

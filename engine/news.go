@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"time"
+)
+
+// News is what an answer tells of the queue as a whole, whoever asked. A
+// queueing engine reports it to [Config].Heard.
+//
+// The queue's clock counts microseconds, as [Grant].At does. It stands still
+// while the queue is paused, and runs slower for a while where the quota became
+// narrower: so many of its microseconds take longer than they say.
+type News struct {
+	Asked   time.Time // when the question went: what it tells is not older
+	Arrived time.Time // when the answer came
+
+	// Queue is the ID of the grants of this queue. Those of another ID are void
+	// if Reset is true, and were lost if it is false.
+	Queue string
+	Reset bool
+
+	// Lost says that the queue had lost turns that this limiter knew of, and
+	// counts them again.
+	Lost bool
+
+	Clock  int64         // the queue's clock at the answer
+	Stands time.Duration // for how much longer it stands still
+
+	// SlowUntil is up to where the clock runs slower: a million of its
+	// microseconds last SlowPace. 0 if it does not. Late is how many real
+	// microseconds ago the clock reached Clock, if it runs slower.
+	SlowUntil int64
+	SlowPace  int64
+	Late      int64
+}
+
+// Until is how long after the answer the queue's clock reaches the moment at.
+func (n *News) Until(at int64) time.Duration {
+	if at <= n.Clock {
+		return n.Stands
+	}
+	return n.Stands + time.Duration(n.real(at)-n.real(n.Clock)-n.Late)*time.Microsecond
+}
+
+// real counts in real microseconds, which are the clock's own from SlowUntil on.
+func (n *News) real(at int64) int64 {
+	if at >= n.SlowUntil {
+		return at
+	}
+	return n.SlowUntil - int64(math.Floor(float64(n.SlowUntil-at)*float64(n.SlowPace)/1e6))
+}
+
+// Steerer is an [Engine] whose queue can be steered while turns are held.
+type Steerer interface {
+	Engine
+
+	// Look asks for news and changes nothing. It costs less than any other
+	// question.
+	Look(ctx context.Context) error
+
+	// Pause lets the queue's clock stand still for d from now, or for longer if
+	// it does already. The same pause may be sent twice.
+	Pause(ctx context.Context, d time.Duration) error
+
+	// Quotas are those that hold now, and whether they are stored ones: see
+	// [Config].Stored.
+	Quotas(ctx context.Context) (quotas []Quota, stored bool, err error)
+
+	// SetQuotas stores the quotas for all limiters of the name that look for
+	// them; none forgets those that are stored.
+	SetQuotas(ctx context.Context, quotas []Quota) error
+}

@@ -1,0 +1,399 @@
+package fair
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+func pause(t testing.TB, f *fair, d time.Duration) {
+	t.Helper()
+	require.NoError(t, f.Pause(t.Context(), d))
+}
+
+func status(t testing.TB, f *fair) engine.Status {
+	t.Helper()
+	s, err := f.Status(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+// hears keeps the news that the engine tells from now on.
+func hears(f *fair) *[]engine.News {
+	var all []engine.News
+	f.heard = func(n *engine.News) { all = append(all, *n) }
+	return &all
+}
+
+// last returns the newest of the news and forgets all.
+func last(t testing.TB, all *[]engine.News) *engine.News {
+	t.Helper()
+	require.NotEmpty(t, *all)
+	n := &(*all)[len(*all)-1]
+	require.False(t, n.Asked.IsZero() || n.Arrived.Before(n.Asked))
+	*all = nil
+	return n
+}
+
+func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, quotas := range [][]engine.Quota{
+			{{Permits: 1, Per: time.Second}},
+			{{Permits: 1, Per: time.Second}, {Permits: 100, Per: time.Minute}},
+		} {
+			f, at := w.queue(t, quotas...)
+			other := f.joins(t, quotas...)
+			news := hears(f)
+			held := queued(t, f, 3, 1)
+			at(500 * time.Millisecond)
+			pause(t, other, 10*time.Second)
+			require.NoError(t, f.Look(t.Context()))
+			n := last(t, news)
+			require.Equal(t, held[0].ID, n.Queue)
+			require.Equal(t, 10*time.Second, n.Stands)
+			require.Equal(t, 10*time.Second+499_999*time.Microsecond, n.Until(held[1].At))
+			require.Equal(t, engine.Status{Queued: 2, Delay: 12*time.Second + 499_999*time.Microsecond, Paused: 10 * time.Second},
+				status(t, f))
+
+			at(4500 * time.Millisecond)
+			require.NoError(t, f.Look(t.Context()))
+			n = last(t, news)
+			require.Equal(t, 6*time.Second+499_999*time.Microsecond, n.Until(held[1].At), "four seconds later")
+			answer := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
+			require.Equal(t, 8*time.Second+499_999*time.Microsecond, answer.Wait)
+			require.Equal(t, 6*time.Second, answer.Paused)
+			require.Equal(t, held[2].At+time.Second.Microseconds(), answer.Grant.At, "slots stay a second apart")
+
+			at(11 * time.Second)
+			require.Equal(t, engine.Status{Queued: 2, Delay: 2*time.Second + 999_999*time.Microsecond}, status(t, f), "it goes on")
+		}
+	})
+}
+
+func TestAPauseOfAQueueThatIsNotThereBeginsOne(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
+		pause(t, f, time.Minute)
+		require.Equal(t, time.Minute+time.Millisecond, w.ttl(t, f))
+		require.Equal(t, engine.Status{Delay: time.Minute, Paused: time.Minute}, status(t, f))
+		at(59 * time.Second)
+		require.Equal(t, engine.Status{Delay: time.Second, Paused: time.Second}, status(t, f))
+		require.Equal(t, time.Second, queuedWait(t, f))
+		at(time.Minute)
+		require.Equal(t, 1, status(t, f).Available)
+	})
+}
+
+func TestAPauseOfAQueueInWhichNothingIsHeld(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		grants := queued(t, f, 5, 1)
+		for i := range grants {
+			grants[i].Unused = true
+		}
+		giveBack(t, f, grants...)
+		pause(t, f, time.Second)
+		require.Equal(t, time.Second, queuedWait(t, f))
+		at(10 * time.Second)
+		require.Zero(t, queuedWait(t, f))
+	})
+}
+
+func TestThePauseThatLastsLongestCounts(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
+		paused := func(want time.Duration) {
+			t.Helper()
+			require.Equal(t, engine.Status{Queued: 1, Delay: want + time.Second, Paused: want}, status(t, f))
+		}
+		pause(t, f, 10*time.Second)
+		queued(t, f, 1, 1)
+		pause(t, f, 10*time.Second)
+		paused(10 * time.Second)
+		at(time.Second)
+		pause(t, other, 5*time.Second)
+		paused(9 * time.Second)
+		pause(t, other, 12*time.Second)
+		paused(12 * time.Second)
+		pause(t, f, 9*time.Second)
+		paused(12 * time.Second)
+	})
+}
+
+func TestWhoLeavesInAPauseGivesItsOwnTurnBack(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		gone := queued(t, f, 1, 1)
+		pause(t, f, 10*time.Second)
+		held := queued(t, f, 3, 1)
+		at(time.Second)
+		giveBack(t, f, gone...)
+		require.Equal(t, 3, status(t, f).Queued, "it had its turn before the pause")
+		giveBack(t, f, held[2])
+		require.Equal(t, 11*time.Second+999_999*time.Microsecond, status(t, f).Delay)
+		giveBack(t, f, held[1], held[0])
+		require.Equal(t, 9*time.Second+999_999*time.Microsecond, status(t, f).Delay, "behind the one that has gone")
+
+		idle, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		pause(t, idle, time.Minute)
+		next := queued(t, idle, 1, 1)
+		require.Equal(t, 1, status(t, idle).Queued)
+		giveBack(t, idle, next...)
+		require.Equal(t, time.Minute, status(t, idle).Delay, "the turn at the end of the pause is ahead")
+	})
+}
+
+func TestARefusalTellsOfThePause(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		news := hears(f)
+		queued(t, f, 1, 1)
+		last(t, news)
+		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
+		require.Empty(t, *news, "of a queue of which there is nothing to tell")
+		pause(t, f, 10*time.Second)
+		at(2 * time.Second)
+		before := w.rdb.Get(t.Context(), f.key).Val()
+		answer := take(t, f, engine.Request{N: 1, MaxWait: 5 * time.Second})[0]
+		require.False(t, answer.Granted)
+		require.Equal(t, 8*time.Second+999_999*time.Microsecond, answer.Wait)
+		require.Equal(t, 8*time.Second, answer.Paused)
+		require.Equal(t, 8*time.Second, last(t, news).Stands)
+		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
+		wait := 8*time.Second + 999_999*time.Microsecond
+		require.False(t, take(t, f, engine.Request{N: 1, MaxWait: wait - time.Microsecond})[0].Granted)
+		require.True(t, take(t, f, engine.Request{N: 1, MaxWait: wait})[0].Granted)
+	})
+}
+
+func TestAPauseThatWasLostGoesOn(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		quota := engine.Quota{Permits: 1, Per: time.Second}
+		t.Run("with the whole queue", func(t *testing.T) {
+			f, at := w.queue(t, quota)
+			stranger := f.joins(t, quota)
+			queued(t, f, 3, 1)
+			pause(t, f, 10*time.Second)
+			at(4 * time.Second)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			news := hears(f)
+			require.Equal(t, 8*time.Second+999_999*time.Microsecond, status(t, f).Delay, "6 s, and what was held")
+			require.True(t, last(t, news).Lost)
+			require.Equal(t, 6*time.Second, status(t, stranger).Paused)
+			at(10 * time.Second)
+			require.Zero(t, status(t, f).Paused)
+			require.Equal(t, 2*time.Second+999_999*time.Microsecond, status(t, stranger).Delay)
+		})
+		t.Run("and nothing else", func(t *testing.T) {
+			f, at := w.queue(t, quota)
+			news := hears(f)
+			pause(t, f, 10*time.Second)
+			at(4 * time.Second)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			require.Equal(t, 6*time.Second, queuedWait(t, f))
+			require.False(t, last(t, news).Lost, "no turn was")
+		})
+		t.Run("though a stranger has begun anew", func(t *testing.T) {
+			f, at := w.queue(t, quota)
+			stranger := f.joins(t, quota)
+			pause(t, f, 10*time.Second)
+			at(4 * time.Second)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			require.Zero(t, queuedWait(t, stranger))
+			require.Equal(t, 6*time.Second+999_999*time.Microsecond, queuedWait(t, f))
+			require.Equal(t, 6*time.Second, status(t, stranger).Paused)
+		})
+		t.Run("in a failover", func(t *testing.T) {
+			f, at := w.queue(t, quota)
+			news := hears(f)
+			held := queued(t, f, 3, 1)
+			replica := snap(t, f)
+			at(500 * time.Millisecond)
+			pause(t, f, 10*time.Second)
+			at(4 * time.Second)
+			replica.restore(t, f)
+			require.Equal(t, 8*time.Second+999_999*time.Microsecond, status(t, f).Delay)
+			n := last(t, news)
+			require.False(t, n.Lost, "no turn was")
+			require.Equal(t, held[0].ID, n.Queue)
+			require.Equal(t, 6*time.Second+999_999*time.Microsecond, n.Until(held[1].At), "turns come when they were to")
+		})
+		t.Run("in a failover, with turns", func(t *testing.T) {
+			f, at := w.queue(t, quota)
+			queued(t, f, 1, 1)
+			replica := snap(t, f)
+			at(500 * time.Millisecond)
+			pause(t, f, 10*time.Second)
+			held := queued(t, f, 1, 1)
+			at(4 * time.Second)
+			replica.restore(t, f)
+			next := queued(t, f, 1, 1)
+			require.Equal(t, held[0].At+time.Second.Microseconds(), next[0].At)
+			require.Equal(t, held[0].ID, next[0].ID)
+			giveBack(t, f, held...)
+			require.Equal(t, 2, status(t, f).Queued+1)
+		})
+	})
+}
+
+func TestTheServersClockMayBeSetInAPause(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		queued(t, f, 3, 1)
+		pause(t, f, 10*time.Second)
+		at(2 * time.Second)
+		queued(t, f, 1, 1)
+		at(-time.Hour)
+		require.Equal(t, 8*time.Second, status(t, f).Paused, "it is no longer for that")
+		pause(t, f, 9*time.Second)
+		queued(t, f, 1, 1)
+		at(-time.Hour + 9*time.Second)
+		require.Equal(t, engine.Status{Queued: 4, Delay: 4*time.Second + 999_999*time.Microsecond}, status(t, f))
+		pause(t, f, 10*time.Second)
+		at(time.Hour)
+		require.Zero(t, status(t, f).Paused, "a clock that is set forward ends it")
+		require.Zero(t, queuedWait(t, f))
+	})
+}
+
+func TestAResetEndsAPause(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
+		held := queued(t, f, 3, 1)
+		pause(t, f, 10*time.Second)
+		queued(t, other, 1, 1)
+		news := hears(f)
+		require.NoError(t, f.Reset(t.Context()))
+		n := last(t, news)
+		require.True(t, n.Reset)
+		require.False(t, n.Lost)
+		require.NotEqual(t, held[0].ID, n.Queue)
+		require.Zero(t, n.Stands)
+		require.Equal(t, engine.Status{Available: 1}, status(t, f))
+		require.Equal(t, engine.Status{Available: 1}, status(t, other), "whoever knows of the pause brings it not back")
+		require.Zero(t, queuedWait(t, other))
+		require.NoError(t, f.Look(t.Context()))
+		require.True(t, last(t, news).Reset, "for a while")
+	})
+}
+
+func TestAQueueThatWasPausedIsPlainAgainWhenNothingCounts(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+	other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
+	held := queued(t, f, 5, 1)
+	pause(t, f, 10*time.Second)
+	held = append(held, queued(t, other, 1, 1)...)
+	giveBack(t, f, held[1:]...)
+	at(13 * time.Second)
+	next := queued(t, f, 1, 1)
+	require.Equal(t, beginning.Add(13*time.Second).UnixMicro(), next[0].At, "the server's clock")
+	at(19 * time.Second)
+	queued(t, f, 1, 1)
+	require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "fair3 1/1000000 - ")
+	require.Equal(t, time.Second, queuedWait(t, other), "who knows of older turns has nothing to add")
+	require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "fair3 1/1000000 - ")
+}
+
+func TestALookTellsWhatThereIs(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+		news := hears(f)
+		require.NoError(t, f.Look(ctx))
+		require.Empty(t, *news, "there is no queue")
+		grants := queued(t, f, 500, 1)
+		last(t, news)
+		at(100 * time.Millisecond)
+		before := w.rdb.Dump(ctx, f.key).Val()
+		require.NoError(t, f.Look(ctx))
+		n := last(t, news)
+		require.Equal(t, grants[0].ID, n.Queue)
+		require.Equal(t, beginning.Add(100*time.Millisecond).UnixMicro(), n.Clock)
+		require.Equal(t, 48_900*time.Millisecond, n.Until(grants[499].At))
+		require.False(t, n.Reset || n.Lost)
+		require.Equal(t, before, w.rdb.Dump(ctx, f.key).Val())
+
+		for _, garbage := range []string{"foreign", "fair4" + before, string(make([]byte, 4000))} {
+			require.NoError(t, w.rdb.Set(ctx, f.key, garbage, time.Hour).Err())
+			require.ErrorIs(t, f.Look(ctx), engine.ErrState)
+		}
+		require.NoError(t, w.rdb.Del(ctx, f.key).Err())
+		require.NoError(t, w.rdb.RPush(ctx, f.key, "foreign").Err())
+		require.ErrorIs(t, f.Look(ctx), engine.ErrState)
+		require.ErrorIs(t, f.Pause(ctx, time.Second), engine.ErrState)
+		require.Empty(t, *news)
+	})
+}
+
+// open is an engine of the queue's name that was given no quota.
+func (f *fair) open(t testing.TB) *fair {
+	o := f.joins(t, engine.Quota{Permits: 1, Per: 1})
+	name := o.key[len(defaultPrefix)+1 : len(o.key)-1]
+	e, err := New(engine.Config{Client: f.client, Name: name})
+	require.NoError(t, err)
+	opened := e.(*fair)
+	opened.scripts = f.scripts
+	require.Equal(t, f.key, opened.key)
+	return opened
+}
+
+func TestWithoutAQuotaThereIsNothingToTake(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second}, engine.Quota{Permits: 9, Per: time.Minute})
+		o := f.open(t)
+		require.ErrorIs(t, o.Fits(1), engine.ErrNoQuota)
+		_, err := o.Take(ctx, []engine.Request{{N: 1}})
+		require.ErrorIs(t, err, engine.ErrNoQuota)
+		require.Zero(t, status(t, o), "there is no queue")
+		require.NoError(t, o.Look(ctx))
+
+		held := queued(t, f, 3, 1)
+		require.Equal(t, status(t, f), status(t, o))
+		pause(t, o, 10*time.Second)
+		require.Equal(t, 10*time.Second, status(t, f).Paused)
+		require.Equal(t, status(t, f), status(t, o))
+		giveBack(t, o, held[2])
+		require.Zero(t, status(t, f).Queued)
+		require.NoError(t, o.Reset(ctx))
+		require.Contains(t, w.rdb.Get(ctx, f.key).Val(), " "+word(f.windows)+" +")
+		require.Equal(t, engine.Status{Available: 2}, status(t, f))
+		require.Equal(t, status(t, f), status(t, o))
+
+		require.NoError(t, w.rdb.Set(ctx, f.key, "foreign", 0).Err())
+		require.NoError(t, o.Reset(ctx))
+		require.Equal(t, engine.Status{Available: 2}, status(t, f))
+
+		fresh, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
+		pause(t, fresh.open(t), time.Minute)
+		require.Equal(t, engine.Status{Delay: time.Minute, Paused: time.Minute}, status(t, fresh))
+		queued(t, fresh, 2, 1)
+		require.Equal(t, time.Minute+time.Second, status(t, fresh).Delay)
+	})
+}
+
+func TestAPauseOfMoreThanTenYearsIsNotSupported(t *testing.T) {
+	t.Parallel()
+	f := build(t, realWorld(t).rdb, engine.Quota{Permits: 1, Per: time.Second})
+	require.ErrorIs(t, f.Pause(t.Context(), longestPer+1), engine.ErrUnsupported)
+	require.NoError(t, f.Pause(t.Context(), longestPer))
+	require.NoError(t, f.Reset(t.Context()))
+}

@@ -1,0 +1,164 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// askFor asks for as many single permits for a flow that holds some ahead.
+func askFor(t testing.TB, f *fair, flow engine.Flow, count int) (granted []engine.Answer, share int) {
+	t.Helper()
+	requests := make([]engine.Request, count)
+	for i := range requests {
+		requests[i] = engine.Request{N: 1, MaxWait: engine.Forever, Flow: &flow}
+	}
+	answers, err := f.Take(t.Context(), requests)
+	require.NoError(t, err)
+	for _, a := range answers {
+		require.NoError(t, a.Err)
+		require.NotEqual(t, a.Granted, a.Left)
+		if a.Granted {
+			granted = append(granted, a)
+		}
+		share = a.Share
+	}
+	return granted, share
+}
+
+func TestAFlowIsGrantedUpToItsShareAndTheRestIsLeft(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
+		granted, share := askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 20)
+		assert.Equal(t, 8, share, "a flow alone has the whole look-ahead")
+		assert.Len(t, granted, 8)
+		assert.Equal(t, 7*time.Second, granted[7].Wait)
+		granted, share = askFor(t, other, engine.Flow{ID: "b", Weight: 3}, 20)
+		assert.Equal(t, 6, share)
+		assert.Len(t, granted, 6)
+		assert.Equal(t, 8*time.Second, granted[0].Wait)
+		granted, share = askFor(t, f, engine.Flow{ID: "a", Weight: 1, Ahead: 8}, 5)
+		assert.Equal(t, 2, share)
+		assert.Empty(t, granted, "until it holds less")
+		at(8 * time.Second)
+		granted, _ = askFor(t, f, engine.Flow{ID: "a", Weight: 1, Ahead: 0}, 5)
+		assert.Len(t, granted, 2)
+		at(30 * time.Second)
+		_, share = askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 1)
+		assert.Equal(t, 8, share, "the others are gone")
+	})
+}
+
+func TestAFlowThatHoldsNothingGetsOneRequestHoweverLarge(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+		ask := func(ahead int, sizes ...int) (answers []engine.Answer) {
+			flow := &engine.Flow{ID: "a", Weight: 1, LookAhead: 4, Ahead: ahead}
+			var requests []engine.Request
+			for _, n := range sizes {
+				requests = append(requests, engine.Request{N: n, MaxWait: engine.Forever, Flow: flow})
+			}
+			answers, err := f.Take(t.Context(), requests)
+			require.NoError(t, err)
+			require.Len(t, answers, len(sizes))
+			return answers
+		}
+		answers := ask(0, 9, 1)
+		assert.True(t, answers[0].Granted)
+		assert.True(t, answers[1].Left)
+		answers = ask(3, 2, 1)
+		assert.True(t, answers[0].Left)
+		assert.True(t, answers[1].Left, "nobody goes before one that has no room")
+	})
+}
+
+func TestSharesAreThoseOfTheModel(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(redistest.Long(4, 100)) {
+			rng := rand.New(rand.NewPCG(seed, 8))
+			f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 1})
+			members := make([]*fair, 4)
+			for i := range members {
+				members[i] = f.joins(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 1})
+				members[i].member = fmt.Sprintf("%03d", i)
+			}
+			m := &model.Flows{Grace: defaultGrace.Microseconds(), LookAhead: 8 + rng.IntN(100)}
+			flows := 2 + rng.IntN(200)
+			now := time.Duration(0)
+			for step := range redistest.Long(150, 500) {
+				now += time.Duration(rng.IntN(100)) * time.Millisecond
+				at(now)
+				p := members[rng.IntN(1+rng.IntN(4))]
+				flow := &engine.Flow{ID: fmt.Sprint(rng.IntN(flows)), Weight: 1 + rng.IntN(3), LookAhead: m.LookAhead}
+				answers, err := p.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever, Flow: flow}})
+				require.NoError(t, err)
+				id := flowWord(flow.ID) + p.member
+				clock := p.position.now().clock
+				require.Equal(t, m.Enter(clock, model.Asker{ID: id, Weight: flow.Weight, Need: 1})[0], answers[0].Share,
+					"seed %d, step %d", seed, step)
+				require.True(t, answers[0].Granted)
+				m.Holds(id, answers[0].Grant.At)
+				state := w.rdb.Get(t.Context(), f.key).Val()
+				entries := ""
+				for line := range strings.Lines(state) {
+					if strings.HasPrefix(line, "flows ") {
+						entries = line
+					}
+				}
+				require.Len(t, strings.Fields(entries), m.Written()+2)
+				require.LessOrEqual(t, len(entries), 2048)
+			}
+		}
+	})
+}
+
+func TestTheStateOfFlowsEndsByItself(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: 10 * time.Millisecond})
+		plain := f.joins(t, engine.Quota{Permits: 1, Per: 10 * time.Millisecond})
+		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 3)
+		at(100 * time.Millisecond)
+		require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "\nflows ", "it is kept for as long as the grace")
+		queued(t, plain, 1, 1)
+		require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "\nflows ", "callers without a flow leave it as it is")
+		at(450 * time.Millisecond)
+		queued(t, plain, 60, 1)
+		at(700 * time.Millisecond)
+		queued(t, plain, 1, 1)
+		require.NotContains(t, w.rdb.Get(t.Context(), f.key).Val(), "flows", "and drop it when it is over")
+	})
+}
+
+func TestFlowsThatCannotBeReadAreAnError(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, line := range []string{
+			"flows ", "flows 1 ", "flows x a/1/1/1", "flows 1700000009000000 abcdefgh/0/1/1700000009000000",
+			"flows 1700000009000000 abcdefgh/1/0/1700000009000000", "flows 1700000009000000 short/1/1/1700000009000000",
+			"flows 1700000009000000 abcdefgh/1/1/99999999999999999999",
+		} {
+			f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Hour})
+			askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 1)
+			state := w.rdb.Get(t.Context(), f.key).Val()
+			before, after, _ := strings.Cut(state, "flows ")
+			_, last, _ := strings.Cut(after, "\n")
+			require.NoError(t, w.rdb.Set(t.Context(), f.key, before+line+"\n"+last, time.Hour).Err())
+			_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever, Flow: &engine.Flow{ID: "a", Weight: 1}}})
+			require.ErrorIs(t, err, engine.ErrState, line)
+		}
+	})
+}

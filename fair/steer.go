@@ -1,0 +1,66 @@
+package fair
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// Look reads the first and the last line of the state: a key that holds an
+// empty string is no queue to it. If it finds that other quotas are stored it
+// makes the queue one of theirs, which takes two more questions.
+func (f *fair) Look(ctx context.Context) error {
+	return f.under(func(t *terms) error { return f.lookUnder(ctx, t) })
+}
+
+// lookUnder looks, or makes the queue one of terms that have just been learned.
+func (f *fair) lookUnder(ctx context.Context, t *terms) error {
+	if t.learned.Load() {
+		_, err := f.statusUnder(ctx, t)
+		return err
+	}
+	return f.look(ctx, t)
+}
+
+func (f *fair) look(ctx context.Context, t *terms) error {
+	sent := time.Now()
+	reply, err := f.askUnder(ctx, f.scripts.look, t, f.args(t, 1))
+	if err != nil {
+		return err
+	}
+	return f.hear(reply, sent)
+}
+
+// hear tells the news of a reply that is nothing else. There are none where
+// there is no queue.
+func (f *fair) hear(reply any, sent time.Time) error {
+	arrived := time.Now()
+	if reply == "" {
+		return nil
+	}
+	news, err := parseNews(reply)
+	if err != nil {
+		return misread(reply, err)
+	}
+	f.tell(news, sent, arrived)
+	return nil
+}
+
+// Pause returns an error that matches [engine.ErrUnsupported] for more than ten
+// years. It creates the queue if there is none.
+func (f *fair) Pause(ctx context.Context, d time.Duration) error {
+	if d > longestPer {
+		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
+	}
+	sent := time.Now()
+	reply, err := f.ask(ctx, f.scripts.pause, append(f.args(f.held(), 1), ceilMicroseconds(max(1, d))))
+	if err != nil {
+		return err
+	}
+	arrived := time.Now()
+	o, err := decodeTold(reply)
+	f.learn(&o, sent, arrived)
+	return err
+}

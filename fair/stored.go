@@ -1,0 +1,207 @@
+package fair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
+	"github.com/fairlimit/fairlimit/lua"
+)
+
+const (
+	// mostChanges is how often in a row a question may learn that other quotas
+	// are stored.
+	mostChanges = 4
+
+	// longestText is how many bytes a stored text may have: eight quotas with
+	// blanks between.
+	longestText = 1000
+)
+
+// errChanged says that other quotas are stored than those that a question was
+// asked under. It has done nothing, and they are known now.
+var errChanged = errors.New("other quotas are stored")
+
+// unreadableQuotas matches [engine.ErrState]. It has words of its own, as Reset
+// leaves stored quotas alone.
+type unreadableQuotas struct {
+	key string
+	err error
+}
+
+func (e *unreadableQuotas) Error() string {
+	return fmt.Sprintf("fairlimit: the stored quotas in %q cannot be used (store others by SetQuotas): %v", e.key, e.err)
+}
+
+func (e *unreadableQuotas) Unwrap() []error { return []error{engine.ErrState, e.err} }
+
+// held are the terms that hold, as far as is known.
+func (f *fair) held() *terms {
+	if f.stored {
+		return f.known.Load()
+	}
+	return f.terms
+}
+
+// under asks under the terms that are known, and again under those that the
+// question learns instead.
+func (f *fair) under(ask func(*terms) error) error {
+	for range mostChanges {
+		if err := ask(f.held()); !errors.Is(err, errChanged) {
+			return err
+		}
+	}
+	return &unreadableQuotas{f.quotaKey(), fmt.Errorf("they changed %d times while one question was asked", mostChanges)}
+}
+
+// askUnder runs a script that compares the terms with what is stored.
+func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *terms, args []any) (any, error) {
+	if !f.stored {
+		return f.ask(ctx, script, args)
+	}
+	mark, learned := "=", t.learned.Load() && script != f.scripts.look
+	if learned {
+		mark = "!"
+		if t.first {
+			mark = "?"
+		}
+	}
+	reply, err := f.ask(ctx, script, append(args, mark+t.text))
+	if text, isText := reply.(string); isText {
+		if text, changed := strings.CutPrefix(text, "QUOTA "); changed {
+			return nil, f.adopt(t, text)
+		}
+	}
+	if learned && err == nil {
+		t.learned.Store(false)
+	}
+	return reply, err
+}
+
+// adopt makes a stored text the one that is known.
+func (f *fair) adopt(known *terms, text string) error {
+	if len(text) > longestText {
+		return &unreadableQuotas{f.quotaKey(), fmt.Errorf("%d bytes, want at most %d", len(text), longestText)}
+	}
+	t, err := f.storedTerms(text)
+	if err != nil {
+		return &unreadableQuotas{f.quotaKey(), err}
+	}
+	t.learned.Store(true)
+	t.first = known.text == "" && known == f.terms
+	f.known.CompareAndSwap(known, t) // or another question was faster
+	return errChanged
+}
+
+// takeStored refuses what exceeds the stored quotas, once it is sure that these
+// are still the same.
+func (f *fair) takeStored(ctx context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
+	err = f.under(func(t *terms) (err error) {
+		answers, err = f.takeFitting(ctx, t, requests)
+		return err
+	})
+	return answers, err
+}
+
+func (f *fair) takeFitting(ctx context.Context, t *terms, requests []engine.Request) ([]engine.Answer, error) {
+	fitting := t.fitting(requests)
+	if len(fitting) == 0 {
+		if err := f.look(ctx, t); err != nil {
+			return nil, err
+		}
+		if len(t.windows) == 0 {
+			return nil, engine.ErrNoQuota
+		}
+		return t.refuse(requests, nil), nil
+	}
+	answers, err := f.takeUnder(ctx, t, fitting)
+	if len(fitting) == len(requests) || answers == nil {
+		return answers, err
+	}
+	return t.refuse(requests, answers), err
+}
+
+// quotaKey is where the quotas are stored, in the same hash slot.
+func (f *fair) quotaKey() string { return f.key + ":quota" }
+
+// sharesSlot returns an error where a Cluster may keep the two keys on
+// different servers: between the first brace of a key and the next closing one
+// there must be something.
+func (f *fair) sharesSlot() error {
+	_, tag, _ := strings.Cut(f.key, "{")
+	switch f.client.(type) {
+	case *redis.ClusterClient, *redis.Ring:
+		if strings.HasPrefix(tag, "}") {
+			return fmt.Errorf("%w: quotas that are stored for a name that begins with }, on a Cluster or Ring",
+				engine.ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// Quotas asks for those that are stored, of a limiter that looks for them.
+func (f *fair) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
+	if !f.stored && len(f.quotas) > 0 {
+		return f.quotas, false, nil
+	}
+	if !f.stored {
+		return f.readQuotas(ctx)
+	}
+	err = f.under(func(t *terms) error {
+		quotas, stored = t.quotas, t.text != ""
+		return f.lookUnder(ctx, t)
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return quotas, stored, nil
+}
+
+// readQuotas is for those who have none and do not go by those that are stored.
+func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
+	if err := f.sharesSlot(); err != nil {
+		return nil, false, err
+	}
+	keys := []string{f.key, f.quotaKey()}
+	reply, err := f.askKeys(ctx, storedScripts.look, keys, append(f.args(f.terms, 1), "="))
+	if err != nil {
+		return nil, false, err
+	}
+	word, _ := reply.(string)
+	text, stored := strings.CutPrefix(word, "QUOTA ")
+	if !stored || text == "" {
+		return nil, false, nil
+	}
+	t, err := f.storedTerms(text)
+	if err != nil {
+		return nil, false, &unreadableQuotas{f.quotaKey(), err}
+	}
+	return t.quotas, true, nil
+}
+
+// SetQuotas returns an error that matches [engine.ErrUnsupported] for quotas
+// that [New] would refuse.
+func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
+	if err := f.sharesSlot(); err != nil {
+		return err
+	}
+	t, err := f.termsOf(quotas, quotatext.FormatAll(quotas))
+	if err != nil {
+		return err
+	}
+	sent := time.Now()
+	reply, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, append(f.args(t, 1), t.text))
+	if err != nil {
+		return err
+	}
+	if f.stored {
+		f.known.Store(t)
+	}
+	return f.hear(reply, sent)
+}

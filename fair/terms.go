@@ -1,0 +1,102 @@
+package fair
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
+)
+
+// terms are quotas, and what an engine that asks under them needs to know.
+type terms struct {
+	quotas  []engine.Quota
+	windows []window
+	head    []any // of the arguments of every question; see lua/fair/head.lua
+	plain   []any // what a plain state is asked with; see lua/fair/hot.lua
+	most    int   // permits that fit every window
+
+	text    string      // as they are stored, "" if they were given
+	learned atomic.Bool // nothing has been asked under them yet, see lua/fair/quota.lua
+	first   bool        // this limiter knew of no others before
+}
+
+// newTerms returns an error that matches [engine.ErrUnsupported] for quotas
+// that cannot be held. None are quotas as well.
+func newTerms(quotas []engine.Quota, guard time.Duration) (*terms, error) {
+	windows, err := windowsOf(quotas, guard)
+	if err != nil {
+		return nil, err
+	}
+	return &terms{
+		quotas: quotas, windows: windows, most: most(windows),
+		head: []any{"fair3 " + word(windows) + " - "}, plain: plainArgs(windows),
+	}, nil
+}
+
+// storedTerms are those of a stored text.
+func (f *fair) storedTerms(text string) (*terms, error) {
+	quotas, err := quotatext.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	return f.termsOf(quotas, text)
+}
+
+// termsOf are those of quotas and their text; of none, those that were given.
+func (f *fair) termsOf(quotas []engine.Quota, text string) (*terms, error) {
+	if len(quotas) == 0 {
+		quotas = f.quotas
+	}
+	t, err := newTerms(quotas, f.guard)
+	if err == nil {
+		t.text = text
+	}
+	return t, err
+}
+
+// fits returns the error that a request for so many permits gets, or nil.
+func (t *terms) fits(n int) error {
+	if len(t.windows) == 0 {
+		return engine.ErrNoQuota
+	}
+	if n > t.most {
+		return fmt.Errorf("%w: %d asked for, at most %d fit", engine.ErrExceedsQuota, n, t.most)
+	}
+	return nil
+}
+
+// fitting returns those of the requests that fit.
+func (t *terms) fitting(requests []engine.Request) []engine.Request {
+	for i, r := range requests {
+		if t.fits(r.N) == nil {
+			continue
+		}
+		fitting := append([]engine.Request(nil), requests[:i]...)
+		for _, r := range requests[i:] {
+			if t.fits(r.N) == nil {
+				fitting = append(fitting, r)
+			}
+		}
+		return fitting
+	}
+	return requests
+}
+
+// refuse puts the answers to the fitting ones and refusals of the others in the
+// order of the requests, up to the first one without an answer.
+func (t *terms) refuse(requests []engine.Request, answers []engine.Answer) (all []engine.Answer) {
+	for _, r := range requests {
+		err := t.fits(r.N)
+		switch {
+		case err != nil:
+			all = append(all, engine.Answer{Err: err})
+		case len(answers) == 0:
+			return all
+		default:
+			all, answers = append(all, answers[0]), answers[1:]
+		}
+	}
+	return all
+}

@@ -1,0 +1,183 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// mostFlows and mostFlowsBytes bound the entries that are kept.
+const (
+	mostFlows      = 64
+	mostFlowsBytes = 2000
+	flowLetters    = 5
+)
+
+// Flows is what the state keeps of those who share the queue: who is active,
+// and so what each may hold ahead.
+type Flows struct {
+	Grace     int64 // how long a flow is active after its newest slot
+	LookAhead int
+
+	entries []*flowEntry
+}
+
+// flowEntry is one process of one flow. Its id is 8 letters, the first 5 of
+// which are those of the flow.
+type flowEntry struct {
+	id           string
+	weight, need int
+	ends         int64
+}
+
+func (e *flowEntry) flow() string { return e.id[:flowLetters] }
+
+// Asker is one who asks: with Need, the most permits of one of its requests.
+type Asker struct {
+	ID           string
+	Weight, Need int
+}
+
+// Enter takes down all who ask at a moment, and returns the share of each.
+func (f *Flows) Enter(now int64, askers ...Asker) (shares []int) {
+	f.dropPassed(now)
+	entries := make([]*flowEntry, len(askers))
+	for i, a := range askers {
+		entries[i] = f.enter(a)
+	}
+	worth := f.worth()
+	for i, e := range entries {
+		shares = append(shares, f.shareOf(e, askers[i].Weight, worth))
+	}
+	return shares
+}
+
+// Holds notes that one who asked holds a turn at the slot.
+func (f *Flows) Holds(id string, slot int64) {
+	e := f.entryOf(id)
+	e.ends = max(e.ends, (slot+f.Grace+9999)/10000*10000)
+}
+
+// Written drops those who asked and hold nothing. It returns how many are left.
+func (f *Flows) Written() int {
+	f.dropPassed(0)
+	return len(f.entries)
+}
+
+func (f *Flows) dropPassed(now int64) {
+	kept := f.entries[:0]
+	for _, e := range f.entries {
+		if e.ends > now {
+			kept = append(kept, e)
+		}
+	}
+	f.entries = kept
+}
+
+// entryOf is the entry of an id, or the one that it shares.
+func (f *Flows) entryOf(id string) *flowEntry {
+	for _, e := range f.entries {
+		if e.id == id {
+			return e
+		}
+	}
+	hash, err := strconv.ParseInt(id[:flowLetters], 36, 64)
+	if err != nil {
+		panic(err)
+	}
+	return f.entries[hash%int64(len(f.entries))]
+}
+
+func (f *Flows) enter(a Asker) *flowEntry {
+	bytes := 0
+	if i := slices.IndexFunc(f.entries, func(e *flowEntry) bool { return e.id == a.ID }); i >= 0 {
+		return f.update(f.entries[i], a)
+	}
+	if len(f.entries) >= mostFlows {
+		return f.entryOf(a.ID)
+	}
+	for _, e := range f.entries {
+		ends := int64(1) << 52
+		if e.ends > 0 {
+			ends = e.ends
+		}
+		bytes += len(fmt.Sprintf("%s/%d/%d/%d ", e.id, e.weight, e.need, ends))
+	}
+	more := len(fmt.Sprintf("%s/%d/%d/%d ", a.ID, a.Weight, a.Need, int64(1)<<52))
+	if bytes+more > mostFlowsBytes {
+		return f.entryOf(a.ID)
+	}
+	e := &flowEntry{id: a.ID}
+	f.entries = append(f.entries, e)
+	return f.update(e, a)
+}
+
+// update has the newest weight of a flow hold for all its processes.
+func (f *Flows) update(e *flowEntry, a Asker) *flowEntry {
+	e.need = a.Need
+	for _, other := range f.entries {
+		if other.flow() == e.flow() {
+			other.weight = a.Weight
+		}
+	}
+	return e
+}
+
+// worth is what a permit of weight is worth: a whole number of permits for the
+// weights in lowest terms, unless the look-ahead is too short for one, and so
+// much that each process can make one of its requests.
+func (f *Flows) worth() float64 {
+	type group struct {
+		flow         string
+		weight, need int
+	}
+	var groups []group
+	sum, divisor := 0, 0
+	for _, e := range f.entries {
+		i := slices.IndexFunc(groups, func(g group) bool { return g.flow == e.flow() })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, group{e.flow(), e.weight, 0})
+			sum, divisor = sum+e.weight, commonDivisor(e.weight, divisor)
+		}
+		groups[i].need += e.need
+	}
+	worth := float64(f.LookAhead) / float64(sum/divisor)
+	if worth >= 1 {
+		worth = math.Floor(worth)
+	}
+	for _, g := range groups {
+		least := float64(g.need) / float64(g.weight/divisor)
+		if least >= 1 {
+			least = math.Ceil(least)
+		}
+		worth = max(worth, least)
+	}
+	return worth / float64(divisor)
+}
+
+// shareOf is the part of one process, in the order in which they came.
+func (f *Flows) shareOf(e *flowEntry, weight int, worth float64) int {
+	share, members, rank := int(worth*float64(weight)+0.5), 0, 0
+	for _, other := range f.entries {
+		if other.flow() == e.flow() {
+			members++
+			if other == e {
+				rank = members
+			}
+		}
+	}
+	part := share / members
+	if rank <= share%members {
+		part++
+	}
+	return max(1, part)
+}
+
+func commonDivisor(a, b int) int {
+	for b > 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,115 @@
+// Package quotatext writes quotas as text that a person can write as well, and
+// reads it:
+//
+//	20/1s 100/2m burst 10
+//
+// is 20 permits a second, and 100 in two minutes of which at most 10 go back to
+// back. Lengths are those of [time.ParseDuration].
+package quotatext
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+const wanted = `want <permits>/<duration>, as in "20/1s" or "100/2m burst 10"`
+
+// Parse reads any number of quotas, separated by white space. An empty text has
+// none.
+func Parse(text string) (quotas []engine.Quota, err error) {
+	for words := strings.Fields(text); len(words) > 0; {
+		var q engine.Quota
+		if q, words, err = next(words); err != nil {
+			return nil, err
+		}
+		quotas = append(quotas, q)
+	}
+	return quotas, nil
+}
+
+// ParseOne reads a text of one quota.
+func ParseOne(text string) (engine.Quota, error) {
+	quotas, err := Parse(text)
+	switch {
+	case err != nil:
+		return engine.Quota{}, err
+	case len(quotas) != 1:
+		return engine.Quota{}, fmt.Errorf("%d quotas in %.100q, want one", len(quotas), text)
+	}
+	return quotas[0], nil
+}
+
+// next reads the quota that the words begin with, and returns those behind it.
+func next(words []string) (q engine.Quota, rest []string, err error) {
+	permits, per, _ := strings.Cut(words[0], "/")
+	if q.Permits, err = count(permits); err != nil {
+		return q, nil, fmt.Errorf("permits of %.100q: %w: %s", words[0], err, wanted)
+	}
+	if q.Per, err = time.ParseDuration(per); err != nil {
+		return q, nil, fmt.Errorf("duration of %.100q: %s", words[0], wanted)
+	}
+	if q.Per <= 0 {
+		return q, nil, fmt.Errorf("duration of %.100q: want more than 0", words[0])
+	}
+	if rest = words[1:]; len(rest) == 0 || rest[0] != "burst" {
+		return q, rest, nil
+	}
+	if len(rest) == 1 {
+		return q, nil, fmt.Errorf("burst of %.100q: no number: %s", words[0], wanted)
+	}
+	if q.Burst, err = count(rest[1]); err != nil {
+		return q, nil, fmt.Errorf("burst of %.100q: %w: %s", words[0], err, wanted)
+	}
+	if q.Burst > q.Permits {
+		return q, nil, fmt.Errorf("burst of %.100q: %d is more than its permits", words[0], q.Burst)
+	}
+	return q, rest[2:], nil
+}
+
+func count(digits string) (int, error) {
+	n, err := strconv.ParseUint(digits, 10, strconv.IntSize-1)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("%.30s is too many", digits)
+	case err != nil:
+		return 0, fmt.Errorf("%.30q is no number", digits)
+	case n == 0:
+		return 0, errors.New("want at least 1")
+	}
+	return int(n), nil
+}
+
+// Format writes a quota as Parse reads it.
+func Format(q engine.Quota) string {
+	text := strconv.Itoa(q.Permits) + "/" + duration(q.Per)
+	if q.Burst > 0 {
+		text += " burst " + strconv.Itoa(q.Burst)
+	}
+	return text
+}
+
+// FormatAll writes quotas as Parse reads them.
+func FormatAll(quotas []engine.Quota) string {
+	words := make([]string, len(quotas))
+	for i, q := range quotas {
+		words[i] = Format(q)
+	}
+	return strings.Join(words, " ")
+}
+
+// duration is what a person would write: 2m and not 2m0s.
+func duration(d time.Duration) string {
+	text := d.String()
+	if minutes, whole := strings.CutSuffix(text, "m0s"); whole {
+		text = minutes + "m"
+	}
+	if hours, whole := strings.CutSuffix(text, "h0m"); whole {
+		text = hours + "h"
+	}
+	return text
+}
