@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -47,14 +48,14 @@ func ExampleWithExtraQuota() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "ledger", fairlimit.PerSecond(20),
+	limiter, err := fairlimit.NewQueue(server.Client(), "ledger", fairlimit.PerSecond(20),
 		fairlimit.WithExtraQuota(fairlimit.Quota{Permits: 30, Per: 2 * time.Minute}))
 	if err != nil {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
 	fmt.Println(limiter.AllowN(ctx, 20))
-	turn, err := limiter.(fairlimit.Reserver).ReserveN(ctx, 20)
+	turn, err := limiter.ReserveN(ctx, 20)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -70,12 +71,13 @@ func ExampleQuota() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "weather", fairlimit.Quota{Permits: 10, Per: time.Minute, Burst: 1})
+	quota := fairlimit.Quota{Permits: 10, Per: time.Minute, Burst: 1}
+	limiter, err := fairlimit.NewQueue(server.Client(), "weather", quota)
 	if err != nil {
 		log.Fatal(err)
 	}
 	for range 3 {
-		turn, err := limiter.(fairlimit.Reserver).ReserveN(context.Background(), 1)
+		turn, err := limiter.ReserveN(context.Background(), 1)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -135,18 +137,17 @@ func ExampleRefusedError() {
 
 // A program that has something else to do until its turn takes a reservation,
 // and gives it back if it changes its mind.
-func ExampleReserver() {
+func ExampleNewQueue() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "printer", fairlimit.Every(time.Minute))
+	queue, err := fairlimit.NewQueue(server.Client(), "printer", fairlimit.Every(time.Minute))
 	if err != nil {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	reserver := limiter.(fairlimit.Reserver)
 	for range 2 {
-		turn, err := reserver.ReserveN(ctx, 1)
+		turn, err := queue.ReserveN(ctx, 1)
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -155,13 +156,125 @@ func ExampleReserver() {
 			fmt.Println("cancelled:", turn.Cancel(ctx))
 		}
 	}
-	status, err := limiter.Status(ctx)
+	status, err := queue.Status(ctx)
 	fmt.Println("queued:", status.Queued, err)
 	// Output:
 	// due in 0s
 	// due in 1m0s
 	// cancelled: <nil>
 	// queued: 0 <nil>
+}
+
+// Whoever has done what there was to do sleeps the rest. The turn is over then:
+// it can neither be taken again nor given back.
+func ExampleReservation_Wait() {
+	server := redisServer()
+	defer server.Close()
+
+	queue, err := fairlimit.NewQueue(server.Client(), "ferry", fairlimit.Every(2*time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	for range 2 {
+		turn, err := queue.ReserveN(ctx, 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		// Prepare the call meanwhile.
+		fmt.Println(turn.Wait(ctx))
+		fmt.Println(errors.Is(turn.Wait(ctx), fairlimit.ErrReservationOver))
+	}
+	// Output:
+	// <nil>
+	// true
+	// <nil>
+	// true
+}
+
+// A call that needs permits of two limiters takes both or none. The turn that
+// is due at once goes back unused.
+func ExampleReservation_Cancel() {
+	server := redisServer()
+	defer server.Close()
+
+	ctx := context.Background()
+	var turns []*fairlimit.Reservation
+	for _, name := range []string{"per-user", "per-host"} {
+		queue, err := fairlimit.NewQueue(server.Client(), name, fairlimit.PerHour(1))
+		if err != nil {
+			log.Fatal(err)
+		}
+		if name == "per-host" {
+			fmt.Println(queue.Allow(ctx)) // somebody was here before
+		}
+		turn, err := queue.ReserveN(ctx, 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		turns = append(turns, turn)
+	}
+	for _, turn := range turns {
+		fmt.Println(turn.Delay().Round(time.Minute), turn.Cancel(ctx))
+	}
+	// Output:
+	// true <nil>
+	// 0s <nil>
+	// 1h0m0s <nil>
+}
+
+// The upstream answered "429, Retry-After: 30": nobody goes for so long, in any
+// process. Whoever cannot wait until then is refused and told why.
+func ExampleQueue_Pause() {
+	server := redisServer()
+	defer server.Close()
+
+	queue, err := fairlimit.NewQueue(server.Client(), "tax-office", fairlimit.PerSecond(1))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := queue.Pause(context.Background(), 30*time.Second); err != nil {
+		log.Fatal(err)
+	}
+	status, err := queue.Status(context.Background())
+	fmt.Println(status.Paused.Round(time.Second), err)
+
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	err = queue.Wait(ctx)
+	fmt.Println(errors.Is(err, fairlimit.ErrPaused), errors.Is(err, context.DeadlineExceeded))
+	// Output:
+	// 30s <nil>
+	// true true
+}
+
+// The upstream sells more: all who were made WithStoredQuota go by the new quota
+// from their next question on, in every process.
+func ExampleQueue_SetQuotas() {
+	server := redisServer()
+	defer server.Close()
+
+	queue, err := fairlimit.NewQueue(server.Client(), "tax-office", fairlimit.PerHour(1), fairlimit.WithStoredQuota())
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	fmt.Println(queue.AllowN(ctx, 1))
+
+	// Another program, or a person with the command, needs to know the name only.
+	steward, err := fairlimit.Open(server.Client(), "tax-office")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := steward.SetQuotas(ctx, fairlimit.PerHour(4), fairlimit.PerMinute(3)); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(queue.AllowN(ctx, 2))
+	fmt.Println(queue.Quotas(ctx))
+	// Output:
+	// true <nil>
+	// true <nil>
+	// [4/1h 3/1m] true <nil>
 }
 
 // Programs in Java that use Redisson's RRateLimiter of this name share the
@@ -190,13 +303,13 @@ func ExampleWithMaxWait() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "mail", fairlimit.Every(time.Minute),
+	limiter, err := fairlimit.NewQueue(server.Client(), "mail", fairlimit.Every(time.Minute),
 		fairlimit.WithMaxWait(90*time.Second))
 	if err != nil {
 		log.Fatal(err)
 	}
 	for range 3 {
-		_, err := limiter.(fairlimit.Reserver).ReserveN(context.Background(), 1)
+		_, err := limiter.ReserveN(context.Background(), 1)
 		fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	}
 	// Output:
@@ -211,13 +324,14 @@ func ExampleWithMaxQueued() {
 	server := redisServer()
 	defer server.Close()
 
-	limiter, err := fairlimit.New(server.Client(), "scanner", fairlimit.Every(time.Minute), fairlimit.WithMaxQueued(3))
+	limiter, err := fairlimit.NewQueue(server.Client(), "scanner", fairlimit.Every(time.Minute),
+		fairlimit.WithMaxQueued(3))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(limiter.Wait(context.Background()))
 	for range 4 {
-		_, err := limiter.(fairlimit.Reserver).ReserveN(context.Background(), 1)
+		_, err := limiter.ReserveN(context.Background(), 1)
 		fmt.Println(errors.Is(err, fairlimit.ErrTooManyQueued))
 	}
 	// Output:
@@ -279,4 +393,26 @@ func ExampleWithReplicas() {
 	// Output:
 	// true
 	// 5 <nil>
+}
+
+// What happens goes to a log and to a counter of the program's own.
+func ExampleWithTrace() {
+	server := redisServer()
+	defer server.Close()
+
+	limiter, err := fairlimit.New(server.Client(), "tax-office", fairlimit.PerHour(1),
+		fairlimit.WithTrace(fairlimit.LogTrace(slog.Default().With("limiter", "tax-office"))),
+		fairlimit.WithTrace(&fairlimit.Trace{
+			Left: func(permits int, _ time.Duration, err error) { fmt.Println(permits, "went:", err == nil) },
+		}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_ = limiter.Wait(ctx)
+	_ = limiter.Wait(ctx)
+	// Output:
+	// 1 went: true
+	// 1 went: false
 }

@@ -31,10 +31,10 @@ func (failOpen) WaitN(ctx context.Context, _ int) error { return ctx.Err() }
 
 func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Err() == nil, ctx.Err() }
 
-// WithFallback lets f decide while Redis fails: on this machine alone, as a
-// rate.Limiter with this process's share of the quota does, or on another
-// Redis. Without it, which is the default, every failure is an error and nobody
-// goes; [FailOpen] is the other end. A nil f is an error.
+// WithFallback lets f decide while Redis fails. F may be for this machine
+// alone, such as a rate.Limiter with this process's share of the quota, or use
+// another Redis. Without it, which is the default, every failure is an error
+// and nobody goes. [FailOpen] is the other extreme. A nil f is an error.
 //
 // Redis fails when a question ends in an error that is not the caller's own, or
 // when it has no answer after a second. Such errors are [ErrUnreachable],
@@ -47,27 +47,27 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // as those who come later. Turns that were granted before stay. A circuit
 // breaker finds out when Redis is back. At most once a second, and only when
 // somebody calls, one goroutine reads whether Redis answers. Then one caller
-// asks it, and if it gets an answer, all do again. That caller may lose the
-// time until Redis fails again, a second at most. A caller that [WithMaxQueued]
-// refuses asks nothing, so the next one tries.
+// asks it, and if that caller gets an answer, all ask Redis again. If Redis
+// fails again, that caller loses a second at most. A caller that
+// [WithMaxQueued] refuses asks nothing, so the next one tries.
 //
-// Wait and WaitN use f. Allow and AllowN do where f has AllowN(ctx, n) (bool,
+// Wait and WaitN use f. Allow and AllowN do if f has AllowN(ctx, n) (bool,
 // error), as a Limiter has, or AllowN(time.Time, n) bool, as a rate.Limiter
-// has. Where it has neither, and for ReserveN always, the failure is the error,
-// at once while Redis is known to fail. Status, Reset and Cancel ask Redis
-// whatever happens. If f fails too, the error matches both errors.
+// has. If it has neither, they return the failure, and ReserveN always does.
+// While Redis is known to fail, they return at once. Status, Reset and Cancel
+// ask Redis whatever happens. If f fails too, the error matches both errors.
 //
-// A caller's deadline bounds both together: f has what Redis has left of it. So
-// a caller with less than that second left can end in its own deadline when
-// Redis falls silent. Once that is known, all of it is left for f.
+// A caller's deadline bounds both together. When Redis falls silent, up to a
+// second of it passes before f is asked. A caller with less than that left may
+// reach its deadline first. Once the failure is known, f has all of the time.
 // [WithMaxWait] and [WithMaxQueued] do not hold for f.
 //
 // What it gives up: while one takes over from the other, both quotas add up.
-// Turns granted before the failure go on being taken beside those that f gives,
-// and back again. So any window of length Per holds at most Permits and what
-// every process's f allows in that time. Permits whose answer was lost, and
-// those given back meanwhile, pass unused at the worst; none counts twice.
-// Order holds within each, not across the two.
+// Turns granted before the failure are still taken beside those that f gives,
+// and those of f beside new turns once Redis is back. So any window of length
+// Per holds at most Permits and what every process's f allows in that time.
+// Permits whose answer was lost, and those given back meanwhile, may pass
+// unused; none counts twice. Order holds within each, not across the two.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -383,7 +384,7 @@ func TestAReservationIsTheFirstsOrNone(t *testing.T) {
 		require.ErrorIs(t, err, fairlimit.ErrState)
 		_, err = l.ReserveN(t.Context(), 1)
 		require.ErrorIs(t, err, fairlimit.ErrUnreachable, "at once: nothing was asked")
-		assert.Contains(t, err.Error(), fairlimit.ErrState.Error())
+		assert.Contains(t, err.Error(), strings.TrimPrefix(fairlimit.ErrState.Error(), "fairlimit: "))
 
 		e.statusIs(func() error { return nil })
 		time.Sleep(time.Second)

@@ -10,6 +10,7 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
 // Limiter shares one quota among everybody who uses its name on the same Redis.
@@ -17,24 +18,25 @@ import (
 // goroutine while idle, and needs no closing.
 //
 // Every method checks ctx before it does anything, and returns when ctx ends,
-// whatever the client's timeouts are. Errors of Redis are returned, never taken
-// for leave to go. A call whose ctx can never end returns when the client gives
-// up, or after five seconds if the client's ReadTimeout or WriteTimeout is
-// longer than that; where another call has no answer yet, five seconds after
-// that one.
+// whatever the client's timeouts are. An error of Redis is returned, and never
+// means go. If ctx never ends, a question is given up when the client gives up,
+// and after five seconds at the latest. A caller that lines up behind such a
+// question may wait five seconds more.
 type Limiter interface {
 	// Wait sleeps until this caller's turn. A turn that would come after ctx's
 	// deadline is refused at once with a [*RefusedError] and consumes nothing.
-	// A ctx that ends while Wait waits gives the permit back; the error then
-	// matches ctx's. Wait stays up to 25 ms for that: if Redis answers within
-	// them, the permit is back when Wait returns, and else it goes back later.
+	// If ctx ends while Wait waits, the permit goes back, and the error matches
+	// ctx's. Wait stays up to 25 ms for that. If Redis takes longer, the permit
+	// goes back after Wait has returned.
 	//
-	// It costs at most one script run and one sleep on a queueing engine; on
-	// window, one of each for every time that it is refused.
+	// On a queueing engine it costs one script run and one sleep. Callers that
+	// slept for longer than [WithPauseWithin] share one more read. If the queue
+	// was reset or the turn was missed, the caller asks again. On window it
+	// costs one script run and one sleep each time that it is refused.
 	//
-	// It never returns before the turn, and on an idle machine about a
-	// millisecond after it at most: a Go program that has nothing else to do
-	// sleeps, on Linux, in whole milliseconds.
+	// It never returns before the turn. On an idle machine it returns about a
+	// millisecond after it at most: an idle Go program on Linux sleeps in whole
+	// milliseconds.
 	Wait(ctx context.Context) error
 
 	// WaitN is Wait for n ≥ 1 permits in one turn.
@@ -47,14 +49,17 @@ type Limiter interface {
 	// AllowN is Allow for n ≥ 1 permits.
 	AllowN(ctx context.Context, n int) (bool, error)
 
-	// Status reads how things stand. It changes nothing, except that on fair it
-	// restores what this Limiter knows that a server has lost.
+	// Status reads how things stand. It changes nothing, with one exception: on
+	// fair it restores what this Limiter knows that a server has lost.
 	Status(ctx context.Context) (Status, error)
 
-	// Reset forgets everything granted: the next caller finds an idle limiter,
-	// and those who sleep towards a turn still take it. It also clears a key of
-	// another type or of an unreadable state; only the rate that window shares
-	// with Redisson stays as it is.
+	// Reset forgets everything granted and ends a pause: the next caller finds
+	// an idle limiter. On fair, callers that sleep towards a turn line up
+	// again, in the order of their old turns, once their Limiter hears of it:
+	// at once in this one, in others with the next answer that any caller
+	// gets, at the latest shortly before the old turn. Reset also clears a key of another type or with an
+	// unreadable state. The rate that window shares with Redisson stays as it
+	// is.
 	Reset(ctx context.Context) error
 }
 
@@ -63,53 +68,84 @@ type Limiter interface {
 // Several limiters of one name, in one process or in many, are one queue. They
 // are meant to be given the same quotas. While they are not, during a rolling
 // deploy, every caller is held to its own.
+//
+// On an engine that grants turns ahead, as fair does, the Limiter is a
+// [*Queue].
 func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (Limiter, error) {
+	return build(rdb, name, quota, quota.check, opts)
+}
+
+// build makes a limiter of a quota that passes the check.
+func build(
+	rdb redis.UniversalClient, name string, quota Quota, check func() error, opts []Option,
+) (Limiter, error) {
 	if engine.NoClient(rdb) {
 		return nil, ErrNilClient
 	}
 	if name == "" {
 		return nil, ErrEmptyName
 	}
-	if err := quota.check(); err != nil {
+	if err := check(); err != nil {
 		return nil, err
 	}
 	o, err := collect(opts)
 	if err != nil {
 		return nil, err
 	}
-	e, fallback, err := o.assemble(rdb, name, quota)
-	if err != nil {
+	l := &limiter{parts: &parts{name: name, maxWait: o.maxWait, trace: o.trace}, lane: &lane{backlog: newBacklog(o.maxQueued)}}
+	if err := l.assemble(o, rdb, name, quota); err != nil {
 		return nil, err
 	}
-	l := &limiter{
-		fallback: fallback,
-		backlog:  newBacklog(o.maxQueued),
-		maxWait:  o.maxWait,
-		batch:    batch.Batcher{Engine: e, Gate: fallback.gate(), Prompt: endsByItself(rdb)},
-	}
-	if e.Queues() {
-		return &reserver{l}, nil
+	if l.batch.Engine.Queues() {
+		return &Queue{l}, nil
 	}
 	return l, nil
 }
 
-// limiter is the front: it holds the parts that a call goes through, in the
-// order in which it does. Package documentation tells the life of one Wait.
+// limiter is the front. Package documentation tells the life of one Wait.
 type limiter struct {
+	*parts
+	*lane
+}
+
+// lane is what a flow has of its own, and a limiter without one as well.
+type lane struct {
+	backlog *backlog    // nil without a bound
+	flow    *batch.Flow // nil without one
+}
+
+// parts are what all flows of a limiter share: what a call goes through, in the
+// order in which it does.
+type parts struct {
+	name     string
 	fallback *fallback // nil without one
-	backlog  *backlog  // nil without a bound
 	maxWait  time.Duration
+	flows    flows
 	batch    batch.Batcher
+	turns    turns.Line
+	pauses   pauses
+	steer    engine.Steerer // the engine, nil if it cannot be steered
+	trace    *Trace         // nil without one
 }
 
 var _ Limiter = (*limiter)(nil)
 
 func (l *limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
-func (l *limiter) WaitN(ctx context.Context, n int) error {
+func (l *limiter) WaitN(ctx context.Context, n int) (err error) {
 	if err := l.check(ctx, n); err != nil {
-		return err
+		return l.named(err)
 	}
+	if l.trace == nil {
+		err = l.wait(ctx, n)
+	} else {
+		err = l.trace.waits(n, func() error { return l.wait(ctx, n) })
+	}
+	return l.named(err)
+}
+
+// wait is WaitN for permits that fit.
+func (l *limiter) wait(ctx context.Context, n int) error {
 	if l.fallback == nil {
 		return l.waitTurn(ctx, n)
 	}
@@ -118,20 +154,34 @@ func (l *limiter) WaitN(ctx context.Context, n int) error {
 
 func (l *limiter) Allow(ctx context.Context) (bool, error) { return l.AllowN(ctx, 1) }
 
-func (l *limiter) AllowN(ctx context.Context, n int) (bool, error) {
+func (l *limiter) AllowN(ctx context.Context, n int) (ok bool, err error) {
 	if err := l.check(ctx, n); err != nil {
-		return false, err
+		return false, l.named(err)
 	}
 	if l.fallback == nil {
-		return l.allowNow(ctx, n)
+		ok, err = l.allowNow(ctx, n)
+	} else {
+		ok, err = l.fallback.allow(ctx, n, l.allowNow)
 	}
-	return l.fallback.allow(ctx, n, l.allowNow)
+	l.trace.refused(n, err)
+	return ok, l.named(err)
+}
+
+// ready returns an error if ctx has ended, or is nil, and what that means.
+func ready(ctx context.Context, means string) error {
+	if ctx == nil {
+		return ErrNilContext
+	}
+	if ctx.Err() != nil {
+		return ctxerr.Ended(ctx, means)
+	}
+	return nil
 }
 
 // check returns the error of a call that never goes further.
 func (l *limiter) check(ctx context.Context, n int) error {
-	if ctx.Err() != nil {
-		return ctxerr.Ended(ctx, "nothing was consumed")
+	if err := ready(ctx, "nothing was consumed"); err != nil {
+		return err
 	}
 	if n < 1 {
 		return fmt.Errorf("%w: %d asked for, want at least 1", ErrInvalidPermits, n)

@@ -164,11 +164,35 @@ func TestOddNamesWork(t *testing.T) {
 	})
 }
 
-func TestANilCtxPanicsAsEverywhere(t *testing.T) {
-	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1))
-	require.NoError(t, err)
+func TestANilCtxIsAnErrorOfEveryCall(t *testing.T) {
+	l := named(t, nowhere(t), "n", fairlimit.PerSecond(1))
 	var none context.Context
-	assert.Panics(t, func() { _ = l.Wait(none) })
+	for method, call := range limitertest.Calls(l) {
+		assert.ErrorIs(t, call(none), fairlimit.ErrNilContext, method)
+	}
+}
+
+func TestAnErrorNamesItsLimiterOnce(t *testing.T) {
+	l := named(t, nowhere(t), "tax-office", fairlimit.PerSecond(5))
+	for method, call := range limitertest.Calls(l) {
+		err := call(t.Context())
+		require.ErrorIs(t, err, fairlimit.ErrUnreachable, method)
+		assert.Equal(t, 1, strings.Count(err.Error(), "fairlimit: "), err)
+		assert.True(t, strings.HasPrefix(err.Error(), `fairlimit: "tax-office": `), err)
+	}
+}
+
+func TestARefusalSaysWhatTheTurnIsTooLateFor(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := named(t, rdb, "tax-office", fairlimit.Every(time.Minute), fairlimit.WithMaxWait(30*time.Second))
+		require.NoError(t, l.Wait(t.Context()))
+		assert.EqualError(t, l.Wait(t.Context()),
+			`fairlimit: "tax-office": refused: the turn would come in 1m0s, later than WithMaxWait (30s left) allows`)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		assert.EqualError(t, l.Wait(ctx),
+			`fairlimit: "tax-office": refused: the turn would come in 1m0s, later than ctx's deadline (in 5s) allows`)
+	})
 }
 
 func TestAllowTakesNowOrLeavesNothing(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // at once; nothing was asked and nothing was consumed. 0, the default, is no
 // bound, and costs nothing.
 //
-// It keeps one process from taking the whole queue, or its memory from filling
-// with callers, where more come than the quota lets go. It does not look at
+// It keeps one process from taking the whole queue, and its memory from filling
+// with callers, when more come than the quota lets go. It does not look at
 // other processes; [WithMaxWait] bounds the queue of all. More than n permits
 // in one call never fit, even when nobody waits.
 //
@@ -49,8 +49,15 @@ type backlog struct {
 
 	mu       sync.Mutex
 	waiting  int
-	ahead    []*Reservation
+	ahead    []reserved
 	reserved int
+}
+
+// reserved is a reservation as it was granted.
+type reserved struct {
+	*Reservation
+	slot    time.Time
+	permits int
 }
 
 // newBacklog makes the backlog of [WithMaxQueued], nil for 0.
@@ -90,16 +97,27 @@ func (b *backlog) leave(n int) {
 }
 
 // keep ends what enter began, and counts the reservation instead.
-func (b *backlog) keep(r *Reservation) {
+func (b *backlog) keep(r *Reservation, slot time.Time, n int) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting -= r.grant.N
-	b.reserved += r.grant.N
-	at, _ := b.find(r.slot)
-	b.ahead = slices.Insert(b.ahead, at, r)
+	b.waiting -= n
+	b.reserved += n
+	at, _ := b.find(slot)
+	b.ahead = slices.Insert(b.ahead, at, reserved{r, slot, n})
+}
+
+// waits counts a reservation as a caller that waits, until it leaves.
+func (b *backlog) waits(r *Reservation) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.remove(r)
+	b.waiting += r.reply.Grant.N
 }
 
 // cancelled ends what keep began.
@@ -109,8 +127,13 @@ func (b *backlog) cancelled(r *Reservation) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for at, found := b.find(r.slot); found && at < len(b.ahead); at++ {
-		if b.ahead[at] == r {
+	b.remove(r)
+}
+
+// remove, under mu, drops one whose slot may have come.
+func (b *backlog) remove(r *Reservation) {
+	for at, found := b.find(r.reply.Slot()); found && at < len(b.ahead); at++ {
+		if b.ahead[at].Reservation == r {
 			b.drop(at, at+1)
 			return
 		}
@@ -126,13 +149,13 @@ func (b *backlog) dropPassed(now time.Time) {
 // find, under mu, is where the first reservation stands whose slot is not
 // before t, and whether it is t.
 func (b *backlog) find(t time.Time) (int, bool) {
-	bySlot := func(r *Reservation, t time.Time) int { return r.slot.Compare(t) }
+	bySlot := func(r reserved, t time.Time) int { return r.slot.Compare(t) }
 	return slices.BinarySearchFunc(b.ahead, t, bySlot)
 }
 
 func (b *backlog) drop(from, to int) {
 	for _, r := range b.ahead[from:to] {
-		b.reserved -= r.grant.N
+		b.reserved -= r.permits
 	}
 	b.ahead = slices.Delete(b.ahead, from, to)
 }

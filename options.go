@@ -1,15 +1,11 @@
 package fairlimit
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
-	"github.com/fairlimit/fairlimit/internal/breaker"
 )
 
 // Option changes what [New] makes. A value out of range makes New fail.
@@ -24,12 +20,22 @@ type options struct {
 	maxQueued int
 	fallback  Fallback
 	replicas  int
-	err       error // the first that an option met
+	stored    bool
+	trace     *Trace
+
+	flow      *flowOption // nil without one
+	lookAhead int         // 0: the engine chooses
+
+	pauseWithin time.Duration
+	maxLateness *time.Duration // nil: half of the guard
+	steers      bool           // one of the two asks for what only a queue can do
+
+	err error // the first that an option met
 }
 
 // collect applies the options over the defaults.
 func collect(opts []Option) (*options, error) {
-	o := &options{build: fair.New, maxWait: engine.Forever}
+	o := &options{build: fair.New, maxWait: engine.Forever, pauseWithin: defaultPauseWithin}
 	for _, opt := range opts {
 		if opt == nil {
 			o.refuse("nil option")
@@ -49,36 +55,6 @@ func (o *options) fail(err error) {
 	if o.err == nil {
 		o.err = err
 	}
-}
-
-// assemble makes the engine, in layers, each of which sees what the one below
-// it answers:
-//
-//	watched     tells the breaker how questions end   WithFallback
-//	replicated  gives back what is not replicated     WithReplicas
-//	the engine  decides                               WithEngine
-func (o *options) assemble(rdb redis.UniversalClient, name string, quota Quota) (engine.Engine, *fallback, error) {
-	if err := o.canReplicate(rdb); err != nil {
-		return nil, nil, err
-	}
-	e, err := o.build(engine.Config{
-		Client: rdb, Name: name, Prefix: o.prefix,
-		Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard, Replicas: o.replicas,
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	if e == nil {
-		return nil, nil, fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
-	}
-	if o.replicas > 0 {
-		e = replicated{e}
-	}
-	if o.fallback == nil {
-		return e, nil, nil
-	}
-	b := breaker.New(func(ctx context.Context) error { _, err := e.Status(ctx); return err })
-	return watched{e, b}, &fallback{o.fallback, b}, nil
 }
 
 // WithEngine chooses who decides: fair.New, which is the default, window.New,
@@ -128,9 +104,13 @@ func WithExtraQuota(q Quota) Option {
 //
 // A turn is on time on Redis's clock, but the call it allows reaches the
 // upstream later, by a delay that varies (timers, replies, the network). So
-// calls can bunch on the way. If the spread of those delays stays under d, the
-// upstream sees at most Permits in any window of length Per. It costs
-// throughput: × Per/(Per+d).
+// calls can bunch on the way. If those delays differ by at most d, the upstream
+// sees at most Permits in any window of length Per. The price is throughput ×
+// Per/(Per+d).
+//
+// WithGuard(50) is 50 nanoseconds, which guards against nothing: write
+// 50*time.Millisecond. A guard may be longer than Per. One permit every 20 ms
+// with a guard of 60 ms becomes one every 80 ms.
 //
 // The window of a Burst, Per × Burst ÷ Permits, is lengthened in proportion
 // only. If the upstream counts bursts as well, give that as a quota of its own

@@ -3,6 +3,9 @@ package fairlimit
 import (
 	"fmt"
 	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // Quota is the upstream's rule: at most Permits in ANY window of length Per,
@@ -20,7 +23,8 @@ type Quota struct {
 	Burst int
 }
 
-// Every is one permit every d.
+// Every is one permit every d. Every(1) is one every nanosecond, which counts as
+// one every microsecond: for a second, write Every(time.Second).
 func Every(d time.Duration) Quota { return Quota{Permits: 1, Per: d} }
 
 // PerSecond is n permits in any second.
@@ -31,6 +35,23 @@ func PerMinute(n int) Quota { return Quota{Permits: n, Per: time.Minute} }
 
 // PerHour is n permits in any hour.
 func PerHour(n int) Quota { return Quota{Permits: n, Per: time.Hour} }
+
+// String is the quota as a person would write it: "20/1s", "100/2m burst 10".
+func (q Quota) String() string { return quotatext.Format(engine.Quota(q)) }
+
+// ParseQuota reads what [Quota.String] writes. Per is a duration as of
+// [time.ParseDuration]. An error matches [ErrInvalidQuota].
+func ParseQuota(text string) (Quota, error) {
+	parsed, err := quotatext.ParseOne(text)
+	if err != nil {
+		return Quota{}, fmt.Errorf("%w: %w", ErrInvalidQuota, err)
+	}
+	q := Quota(parsed)
+	if err := q.check(); err != nil {
+		return Quota{}, err
+	}
+	return q, nil
+}
 
 func (q Quota) check() error {
 	switch {

@@ -18,20 +18,18 @@ const mostReplicas = 1000
 // again.
 //
 // Script and WAIT go out in one pipeline on one connection, and WAIT has half a
-// second, or half the client's ReadTimeout if that is less. If fewer replicas
-// than n have the turn by then, all callers of that question that it would have
-// let go get [ErrNotReplicated] and nobody goes; what they were granted is
-// given back at once. Refusals, which write nothing, remain refusals. While too
-// few replicas are there, every question takes those half seconds, and all but
-// refusals fail: Redis's own min-replicas-to-write makes them fail at once,
-// with an error of Redis.
+// second, or half the client's ReadTimeout if that is less. If fewer than n
+// replicas have the turns by then, nobody goes: the callers that were granted
+// turns get [ErrNotReplicated], and their permits are given back at once.
+// Refusals write nothing, and remain refusals. While too few replicas are
+// there, every question takes that long, and all but refusals fail. Redis's own
+// min-replicas-to-write makes them fail at once, with an error of Redis.
 //
 // It costs one more command in the same round trip, and the delay of
-// replication, by which callers wait longer and a turn that is due at once
-// comes later. Status, Reset and what is given back do not wait for replicas.
-// What it does not do: make a failover choose one of the n. A turn is safe
-// where every replica has it, or where the most advanced one is promoted, as
-// Sentinel and Cluster attempt.
+// replication: a turn that is due at once comes later by that. Status, Reset
+// and what is given back do not wait for replicas. What it does not do: make a
+// failover choose one of the n. A turn is safe if every replica has it, or if
+// the most advanced one is promoted, as Sentinel and Cluster attempt.
 //
 // It takes a *redis.Client, which may be one under Sentinel, a
 // *redis.ClusterClient or a *redis.Ring; [New] answers any other client with

@@ -3,102 +3,237 @@ package fairlimit
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
+// cancelBound is for how long a reservation that was due at once can be given
+// back.
+const cancelBound = 250 * time.Millisecond
+
 // Reserver is what a [Limiter] on a queueing engine is as well: fair is, window
-// is not.
+// is not. [Queue] is one.
 type Reserver interface {
 	Limiter
 
-	// ReserveN takes the next turn for n ≥ 1 permits and returns at once; the
-	// caller sleeps Delay and goes, or cancels. ctx bounds the call, not the
-	// turn. A turn further ahead than [WithMaxWait] is refused with a
-	// [*RefusedError].
+	// ReserveN takes the next turn for n ≥ 1 permits and returns at once. The
+	// caller waits for it, with [Reservation.Wait] or by a sleep of its own, or
+	// cancels. Ctx bounds the call, not the turn. A turn further ahead than
+	// [WithMaxWait] is refused with a [*RefusedError].
 	ReserveN(ctx context.Context, n int) (*Reservation, error)
 }
 
-type reserver struct{ *limiter }
-
-var _ Reserver = (*reserver)(nil)
-
-func (r *reserver) ReserveN(ctx context.Context, n int) (reservation *Reservation, err error) {
-	if err := r.check(ctx, n); err != nil {
-		return nil, err
+// ReserveN is that of [Reserver].
+func (q *Queue) ReserveN(ctx context.Context, n int) (reservation *Reservation, err error) {
+	if err := q.check(ctx, n); err != nil {
+		return nil, q.named(err)
 	}
-	if r.fallback == nil {
-		return r.reserveTurn(ctx, n)
+	if q.fallback == nil {
+		reservation, err = q.reserveTurn(ctx, n)
+	} else {
+		err = q.fallback.reserve(ctx, func() (err error) {
+			reservation, err = q.reserveTurn(ctx, n)
+			return err
+		})
 	}
-	err = r.fallback.reserve(ctx, func() (err error) {
-		reservation, err = r.reserveTurn(ctx, n)
-		return err
-	})
-	return reservation, err
+	q.trace.refused(n, err)
+	return reservation, q.named(err)
 }
 
 func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) {
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
+	began := time.Now()
 	reply, err := l.reserve(ctx, n, l.maxWait)
 	if err != nil {
 		l.backlog.leave(n)
 		return nil, err
 	}
-	reservation := &Reservation{
-		batch: &l.batch, backlog: l.backlog,
-		grant: reply.Grant, slot: reply.Slot(), cancel: make(chan struct{}, 1),
-	}
-	l.backlog.keep(reservation)
-	return reservation, nil
+	l.trace.granted(n, reply.Wait)
+	answer := *reply.Answer // its array holds the answers of others
+	reply.Answer = &answer
+	r := &Reservation{limiter: l, began: began, reply: reply, busy: make(chan struct{}, 1), gone: make(chan struct{})}
+	l.backlog.keep(r, reply.Slot(), n)
+	r.passes(n)
+	l.trace.reserved(n, reply.Slot())
+	return r, nil
 }
 
 // Reservation is a turn that was granted. It may be used by several goroutines
 // at once; it comes from ReserveN only.
 type Reservation struct {
-	batch   *batch.Batcher
-	backlog *backlog
-	grant   engine.Grant
-	slot    time.Time
-	cancel  chan struct{} // a lock that a ctx can leave: whoever puts one in may use gone
-	gone    bool
+	limiter *limiter
+	began   time.Time
+	timer   *time.Timer   // of a flow: when it passes
+	busy    chan struct{} // a lock that a ctx can leave: whoever puts one in may change what follows
+	gone    chan struct{} // closed when it was cancelled or its Wait has ended
+
+	mu    sync.Mutex // guards what follows for those who only read
+	reply batch.Reply
+	stop  context.CancelCauseFunc // ends the Wait that is under way, if there is one
 }
 
-// Delay is what is left to sleep until the turn, 0 when it is due.
-func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.slot)) }
+// Delay is how long it is until the turn, 0 when it is due. It goes by the
+// answer that granted the turn. If Wait has lined up again since, it goes by
+// the new one.
+func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.Slot())) }
 
 // Slot is when the turn is due, on this process's clock; it carries a monotonic
 // reading.
-func (r *Reservation) Slot() time.Time { return r.slot }
+func (r *Reservation) Slot() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.reply.Slot()
+}
+
+// Wait sleeps until the turn has come, as [Limiter]'s Wait does: it hears of a
+// pause, a reset and a narrower quota, and does not take a turn that it missed.
+// A turn that comes after ctx's deadline is refused. With an error the permits
+// are given back. After Wait has returned, and after Cancel, the reservation is
+// over: the error then matches [ErrReservationOver].
+func (r *Reservation) Wait(ctx context.Context) error {
+	return r.limiter.named(r.waitOnce(ctx))
+}
+
+func (r *Reservation) waitOnce(ctx context.Context) error {
+	if err := ready(ctx, "the reservation still stands"); err != nil {
+		return err
+	}
+	if err := r.lock(ctx); err != nil {
+		return err
+	}
+	defer r.unlock()
+	if r.over() {
+		return ErrReservationOver
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	r.mu.Lock()
+	r.stop = stop
+	r.mu.Unlock()
+	defer close(r.gone)
+	t := r.limiter.trace
+	if t == nil {
+		return r.wait(ctx)
+	}
+	t.unreserved(r.reply.Grant.N, r.reply.Slot())
+	return t.waits(r.reply.Grant.N, func() error { return r.wait(ctx) })
+}
+
+// wait is Wait with the lock held.
+func (r *Reservation) wait(ctx context.Context) error {
+	l, n := r.limiter, r.reply.Grant.N
+	l.backlog.waits(r)
+	defer l.backlog.leave(n)
+	l.holdsAgain(r)
+	w := l.waiter(ctx, n)
+	if !w.began.IsZero() {
+		w.began = r.began
+	}
+	reply := r.reply
+	for {
+		if !l.accepts(w.request, reply) {
+			return l.refuse(ctx, w.request, asOfNow(reply))
+		}
+		place, err := l.turn(ctx, &w, reply)
+		if place == nil {
+			return err
+		}
+		if reply, err = l.ask(ctx, w.request, place); err != nil {
+			return err
+		}
+		if reply.Granted {
+			l.trace.granted(n, reply.Wait)
+			r.mu.Lock()
+			r.reply = reply
+			r.mu.Unlock()
+		}
+	}
+}
+
+// asOfNow is a reply with what is left of its wait.
+func asOfNow(reply batch.Reply) batch.Reply {
+	answer := *reply.Answer
+	answer.Wait = max(0, time.Until(reply.Slot()))
+	return batch.Reply{Answer: &answer, Asked: reply.Asked, Arrived: time.Now()}
+}
 
 // Cancel gives the permits back while the slot lies ahead; those granted
 // meanwhile keep their turns. After the slot, and the second time, it does
-// nothing and returns nil.
+// nothing and returns nil. It ends a Wait that is under way.
+//
+// A reservation that was due at once, with Delay 0, can be given back within 250
+// ms, so that several limiters can be taken all or none. With Cancel the caller
+// says that nobody went with it. So do not defer it for one that is used.
 //
 // An error that matches [ErrOutcomeUnknown] means that the permits were given
 // back once or not at all. After any other error they are still held, and
-// Cancel may be called again. A ctx that ends does not call the cancel back.
+// Cancel may be called again. If ctx ends, a cancel that is under way goes on.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctxerr.Ended(ctx, "nothing was given back")
+	return r.limiter.named(r.cancel(ctx))
+}
+
+func (r *Reservation) cancel(ctx context.Context) error {
+	if err := ready(ctx, "nothing was given back"); err != nil {
+		return err
 	}
-	select {
-	case r.cancel <- struct{}{}:
-		defer func() { <-r.cancel }()
-	case <-ctx.Done():
-		return ctxerr.Ended(ctx, "another Cancel is under way")
+	r.endWait()
+	if err := r.lock(ctx); err != nil {
+		return err
 	}
-	if r.gone || r.Delay() == 0 {
+	defer r.unlock()
+	if r.over() || !r.isOurs() {
 		return nil
 	}
-	err := r.batch.Return(ctx, r.grant)
-	r.gone = err == nil || errors.Is(err, ErrOutcomeUnknown)
+	grant := r.reply.Grant
+	grant.Unused = r.reply.Wait <= 0
+	err := r.limiter.batch.Return(ctx, grant)
+	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
+		close(r.gone)
+	}
 	if err == nil {
-		r.backlog.cancelled(r)
+		r.limiter.backlog.cancelled(r)
+		r.passedNow()
+		r.limiter.trace.unreserved(grant.N, r.reply.Slot())
 	}
 	return err
+}
+
+// isOurs reports whether the permits can be given back: nobody can have gone
+// with them, or the caller knows that nobody has.
+func (r *Reservation) isOurs() bool {
+	left := time.Until(r.reply.Slot())
+	return left > 0 || r.reply.Wait <= 0 && left > -cancelBound
+}
+
+func (r *Reservation) endWait() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != nil {
+		r.stop(ErrReservationOver)
+	}
+}
+
+func (r *Reservation) lock(ctx context.Context) error {
+	select {
+	case r.busy <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctxerr.Ended(ctx, "another call of the reservation is under way")
+	}
+}
+
+func (r *Reservation) unlock() { <-r.busy }
+
+func (r *Reservation) over() bool {
+	select {
+	case <-r.gone:
+		return true
+	default:
+		return false
+	}
 }

@@ -73,11 +73,28 @@ func TestALateCancelChangesNothing(t *testing.T) {
 		l := limiter(t, rdb, fairlimit.Every(time.Hour))
 		r, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
-		time.Sleep(time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
 		require.NoError(t, r.Cancel(t.Context()))
 		allowed, err := l.Allow(t.Context())
 		require.NoError(t, err)
 		assert.False(t, allowed, "a turn that has come may have been used")
+	})
+}
+
+func TestWhatIsDueAtOnceCanBeGivenBackAtOnce(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		one, other := limiter(t, rdb, fairlimit.Every(time.Hour)), limiter(t, rdb, fairlimit.Every(time.Hour))
+		require.NoError(t, other.Wait(t.Context()))
+		first, err := one.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		second, err := other.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		require.NotZero(t, second.Delay(), "not both at once: so neither")
+		require.NoError(t, first.Cancel(t.Context()))
+		require.NoError(t, second.Cancel(t.Context()))
+		allowed, err := one.Allow(t.Context())
+		require.NoError(t, err)
+		assert.True(t, allowed, "nobody went with it")
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
@@ -16,51 +15,57 @@ type Status struct {
 	Available int           // permits a caller could take right now without waiting
 	Queued    int           // permits granted for the future; 0 for window
 	Delay     time.Duration // the wait that one more permit would get now
+	Paused    time.Duration // how much longer the queue is paused, see [Queue.Pause]
 }
 
 // Status and Reset are not combined: each is a question of its own.
 
 func (l *limiter) Status(ctx context.Context) (Status, error) {
-	if ctx.Err() != nil {
-		return Status{}, ctxerr.Ended(ctx, "nothing was asked")
+	if err := ready(ctx, "nothing was asked"); err != nil {
+		return Status{}, l.named(err)
 	}
-	var status engine.Status
-	err := within(ctx, func(ctx context.Context) (err error) {
-		status, err = l.batch.Engine.Status(ctx)
-		return err
-	})
-	if err != nil {
-		return Status{}, err
-	}
-	return Status(status), nil
+	status, err := within(ctx, l.batch.Engine.Status)
+	return Status(status), l.named(err)
 }
 
 func (l *limiter) Reset(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return ctxerr.Ended(ctx, "nothing was reset")
+	if err := ready(ctx, "nothing was reset"); err != nil {
+		return l.named(err)
 	}
-	return within(ctx, l.batch.Engine.Reset)
+	_, err := within(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, l.batch.Engine.Reset(ctx)
+	})
+	if err == nil {
+		l.turns.Free()
+	}
+	return l.named(err)
 }
 
-// within returns when call does, when ctx ends, or after [batch.AnswerBound],
-// whatever timeouts the client was made with. A call that it leaves behind ends
-// with the client's own timeouts; what it writes meanwhile must not be read
-// after an error.
-func within(ctx context.Context, call func(context.Context) error) error {
+// within returns what call does when it does, or an error when ctx ends, or
+// after [batch.AnswerBound], whatever timeouts the client was made with. A call
+// that it leaves behind ends with the client's own timeouts.
+func within[T any](ctx context.Context, call func(context.Context) (T, error)) (answer T, err error) {
 	bounded, cancel := context.WithTimeoutCause(ctx, batch.AnswerBound, batch.ErrOverdue)
 	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- call(bounded) }()
+	type result struct {
+		answer T
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		answer, err := call(bounded)
+		done <- result{answer, err}
+	}()
 	select {
-	case err := <-done:
-		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
-			return err
+	case r := <-done:
+		if errors.Is(r.err, context.DeadlineExceeded) && ctx.Err() == nil {
+			return answer, batch.ErrOverdue // not the caller's deadline: ours
 		}
-		return batch.ErrOverdue // not the caller's deadline: ours
+		return r.answer, r.err
 	case <-bounded.Done():
 		if ctx.Err() == nil {
-			return batch.ErrOverdue
+			return answer, batch.ErrOverdue
 		}
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctxerr.Ended(ctx, "the call was under way"))
+		return answer, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctxerr.Ended(ctx, "the call was under way"))
 	}
 }

@@ -68,8 +68,8 @@ type Gate interface {
 // caller.
 //
 // Invariant, under mu: busy is true exactly while one goroutine serves. Whoever
-// adds to waiting or returns while busy is false starts a server. The server
-// stops only under mu with both empty, or hands over to another goroutine. So
+// adds to waiting, ready or returns while busy is false starts a server. The server
+// stops only under mu with all empty, or hands over to another goroutine. So
 // nobody is left behind, and no goroutine is left over.
 type Batcher struct {
 	Engine engine.Engine
@@ -84,6 +84,9 @@ type Batcher struct {
 	spare   []*caller // for those who call next; empty while nobody serves
 	busy    bool
 
+	ready     []*Flow // those of whose line somebody may be asked for
+	flowsNext bool    // the next question is for them, if others wait as well
+
 	// Prompt says that the client ends a call within [AnswerBound] by itself,
 	// so that a caller whose ctx never ends may wait inside the client. With a
 	// gate nobody may.
@@ -95,13 +98,16 @@ type Request struct {
 	N        int
 	MaxWait  time.Duration // the longest wait it accepts
 	Deadline time.Time     // the latest turn it accepts, zero for any
+	Flow     *Flow         // in whose line it stands, nil for the common one
+	Began    time.Time     // from when MaxWait counts, zero for when the question goes
 }
 
 // Reply is the answer to one request. The answers of one question are one
 // array, so whoever sleeps copies what it keeps of its own.
 type Reply struct {
 	*engine.Answer
-	Arrived time.Time // when the answer came, on this process's clock
+	Asked   time.Time // when the question went, on this process's clock
+	Arrived time.Time // when the answer came
 }
 
 // Slot is when the turn is due, or when asking again makes sense.
@@ -116,6 +122,10 @@ func (b *Batcher) Ask(ctx context.Context, r Request) (Reply, error) {
 	if alone {
 		return b.askAlone(ctx, r)
 	}
+	return b.answerOf(ctx, c)
+}
+
+func (b *Batcher) answerOf(ctx context.Context, c *caller) (Reply, error) {
 	o, err := b.await(ctx, c)
 	if err != nil {
 		return Reply{}, err // c may be gone, it is never used again

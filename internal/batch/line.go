@@ -17,8 +17,11 @@ import (
 type caller struct {
 	ctx     context.Context
 	request Request
+	again   bool  // it had a turn that is void,
+	at      int64 // whose slot was this
 	state   atomic.Int32
 	told    chan outcome // holds one, so that the server never waits for a caller
+	asks    *engine.Flow // what the question says of its flow
 }
 
 // outcome is what a caller is told: its answer, nil if the question failed, and
@@ -30,8 +33,8 @@ type outcome struct {
 
 // result is what became of a question.
 type result struct {
-	arrived time.Time
-	err     error // if it failed
+	asked, arrived time.Time
+	err            error // if it failed
 }
 
 func (o outcome) granted() bool { return o.answer != nil && o.answer.Granted }
@@ -40,7 +43,7 @@ func (o outcome) reply() (Reply, error) {
 	if o.answer == nil {
 		return Reply{}, o.err
 	}
-	return Reply{Answer: o.answer, Arrived: o.arrived}, o.answer.Err
+	return Reply{Answer: o.answer, Asked: o.asked, Arrived: o.arrived}, o.answer.Err
 }
 
 const (
@@ -53,7 +56,7 @@ const (
 // lineUp puts a request in line. A caller that may send its own question and
 // finds nobody serving is alone: it stands in no line and has to serve.
 func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool) {
-	mayServe := b.Prompt && b.Gate == nil && ctx.Done() == nil
+	mayServe := b.Prompt && b.Gate == nil && r.Flow == nil && ctx.Done() == nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if mayServe && !b.busy {
@@ -62,6 +65,10 @@ func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool)
 	}
 	c = b.newCaller()
 	c.ctx, c.request = ctx, r
+	if r.Flow != nil {
+		b.lineUpInFlow(c)
+		return c, false
+	}
 	b.waiting = append(b.waiting, c)
 	b.startServer()
 	return c, false
@@ -84,6 +91,7 @@ func (b *Batcher) newCaller() *caller {
 	c := b.spare[last]
 	b.spare = b.spare[:last]
 	c.state.Store(lined)
+	c.again, c.at = false, 0
 	return c
 }
 
@@ -123,7 +131,7 @@ func (b *Batcher) awaitGated(c *caller, done <-chan struct{}) (outcome, error) {
 	case <-done:
 		return outcome{}, b.leave(c)
 	case <-b.Gate.Opened():
-		if c.leaves() {
+		if b.leaves(c) {
 			return outcome{}, b.Gate.Cause()
 		}
 		return <-c.told, nil
@@ -131,13 +139,20 @@ func (b *Batcher) awaitGated(c *caller, done <-chan struct{}) (outcome, error) {
 }
 
 // leaves makes the caller gone, unless it is answered: then it is told.
-func (c *caller) leaves() bool { return c.state.Swap(gone) != answered }
+func (b *Batcher) leaves(c *caller) bool {
+	before := c.state.Swap(gone)
+	if before == lined {
+		b.left(c)
+	}
+	return before != answered
+}
 
 // leave ends the wait of a caller whose ctx has ended. From the line it goes at
 // once. If it was asked for, it stays for [ReturnBound], for the answer and for
 // the return of what it grants.
 func (b *Batcher) leave(c *caller) error {
 	if c.state.CompareAndSwap(lined, gone) {
+		b.left(c)
 		return ctxerr.Ended(c.ctx, "left before anything was asked")
 	}
 	timer := time.NewTimer(ReturnBound)
@@ -146,13 +161,14 @@ func (b *Batcher) leave(c *caller) error {
 	select {
 	case o = <-c.told:
 	case <-timer.C:
-		if c.leaves() {
+		if b.leaves(c) {
 			return ctxerr.Ended(c.ctx, "left before the answer came; what it grants is given back if it comes")
 		}
 		o = <-c.told
 	}
 	if o.granted() {
 		b.abandon(c.ctx, o.answer.Grant, timer)
+		b.Passed(c.request.Flow, c.request.N)
 	}
 	return ctxerr.Ended(c.ctx, "left as the answer came, what it granted was given back")
 }

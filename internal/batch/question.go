@@ -29,6 +29,8 @@ type question struct {
 	callers  []*caller
 	requests []engine.Request
 	givers   []*giver
+	flows    []*Flow   // that it is for, if it is for flows
+	of       []*Flow   // the flow of each of the callers
 	slice    time.Time // until when returns go before callers, see returnsGo
 
 	ctx   *boundedCtx
@@ -65,6 +67,9 @@ func (q *question) refuse(err error) {
 	failed := outcome{result: &result{err: err}}
 	for _, c := range q.callers {
 		c.tell(failed)
+	}
+	for i, f := range q.of {
+		q.batcher.Passed(f, q.requests[i].N)
 	}
 	for _, g := range q.givers {
 		g.tell(err)

@@ -32,16 +32,20 @@ func (b *Batcher) serve() {
 // returns false.
 func (b *Batcher) gather(q *question) bool {
 	clear(q.callers) // it may hold callers that are gone
-	q.givers, q.callers = nil, q.callers[:0]
+	q.givers, q.callers, q.flows, q.of = nil, q.callers[:0], nil, nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.returnsGo(q):
 		q.givers = b.nextReturns()
+	case len(b.ready) > 0 && (b.flowsNext || len(b.waiting) == 0):
+		b.nextOfFlows(q)
+		q.slice = time.Time{}
 	case len(b.waiting) > 0:
 		b.nextCallers(q)
-		q.slice = time.Time{}
+		q.slice, b.flowsNext = time.Time{}, true
 	default:
+		b.ready = nil
 		b.waiting, b.returns, b.spare, b.busy = nil, nil, nil, false
 		return false
 	}
@@ -79,7 +83,7 @@ func (q *question) take() (inTime bool) {
 		q.refuse(err)
 		return true
 	}
-	q.answered(answers)
+	q.answered(answers, now)
 	return true
 }
 
@@ -89,9 +93,10 @@ func (q *question) prepare(now time.Time) {
 	there := q.callers[:0]
 	q.requests = q.requests[:0]
 	for _, c := range q.callers {
-		if c.state.CompareAndSwap(lined, asked) {
+		if c.request.Flow != nil || c.state.CompareAndSwap(lined, asked) {
 			there = append(there, c)
 			q.requests = append(q.requests, c.request.at(now))
+			q.requests[len(there)-1].Flow = c.asks
 		}
 	}
 	clear(q.callers[len(there):])
@@ -101,6 +106,9 @@ func (q *question) prepare(now time.Time) {
 // at is the request as it goes to the engine now.
 func (r *Request) at(now time.Time) engine.Request {
 	maxWait := r.MaxWait
+	if !r.Began.IsZero() && maxWait != engine.Forever {
+		maxWait = max(0, maxWait-now.Sub(r.Began))
+	}
 	if !r.Deadline.IsZero() {
 		maxWait = max(0, min(maxWait, r.Deadline.Sub(now)))
 	}
@@ -118,8 +126,12 @@ func counted(answers []engine.Answer, requests []engine.Request) error {
 }
 
 // answered tells the callers their answers.
-func (q *question) answered(answers []engine.Answer) {
-	done := &result{arrived: time.Now()}
+func (q *question) answered(answers []engine.Answer, asked time.Time) {
+	done := &result{asked: asked, arrived: time.Now()}
+	if len(q.flows) > 0 {
+		q.answeredFlows(answers, done)
+		return
+	}
 	q.batcher.putBack(q.callers[len(answers):])
 	for i := range answers {
 		c := q.callers[i]
@@ -173,7 +185,7 @@ func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	return Reply{Answer: &answers[0], Arrived: arrived}, answers[0].Err
+	return Reply{Answer: &answers[0], Asked: now, Arrived: arrived}, answers[0].Err
 }
 
 // handOn ends the service of a caller that was alone.
@@ -181,7 +193,7 @@ func (b *Batcher) handOn() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.busy = false
-	if len(b.waiting)+len(b.returns) > 0 {
+	if len(b.waiting)+len(b.returns)+len(b.ready) > 0 {
 		b.startServer()
 	}
 }

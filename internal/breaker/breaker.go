@@ -61,6 +61,10 @@ const (
 type Breaker struct {
 	read func(context.Context) error
 
+	// Changed, if it is not nil, is told the failure when Redis is not asked any
+	// more, and nil when it is again. It is set before the first call.
+	Changed func(failure error)
+
 	mu      sync.Mutex
 	state   state
 	opened  chan struct{}
@@ -171,6 +175,13 @@ func (b *Breaker) failed(number int, why error) {
 	}
 }
 
+// tell, under mu, says so if Redis is asked no more, or again.
+func (b *Breaker) tell(failure error) {
+	if b.Changed != nil && (b.state == closed) == (failure != nil) {
+		b.Changed(failure)
+	}
+}
+
 func (b *Breaker) healed(number int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,6 +190,7 @@ func (b *Breaker) healed(number int) {
 		b.opened = make(chan struct{})
 	}
 	b.endTrial()
+	b.tell(nil)
 	b.state, b.why = closed, nil
 }
 
@@ -210,6 +222,7 @@ func (b *Breaker) fail(why error) {
 		close(b.opened)
 	}
 	b.endTrial()
+	b.tell(why)
 	b.state, b.why, b.next = open, why, time.Now().Add(Interval)
 }
 

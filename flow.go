@@ -1,0 +1,249 @@
+package fairlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/batch"
+)
+
+const heaviest = 1000
+
+// ErrInvalidFlow is returned by [Queue.Flow], and by [New] with [WithFlow], for
+// an empty id or a weight out of range.
+var ErrInvalidFlow = errors.New("fairlimit: invalid flow")
+
+// errLineTooLong ends the wait in the line of a flow when WithMaxWait is over.
+var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
+
+// WithFlow makes the limiter one of a flow: all limiters with the same id, on
+// all machines, such as those of one service or one tenant. Flows share the
+// quota by their weights, from 1 to 1000, however many callers each has. The id
+// is any text. Without this option a limiter has no flow, and nothing of what
+// follows holds for it.
+//
+// A turn that was granted is not taken back. So each flow may hold ahead only
+// its share of a look-ahead of a few permits, see [WithLookAhead]. Its other
+// callers wait in this process, in order, and one is asked for whenever a turn
+// of the flow passes. Nobody polls.
+//
+//   - Two flows that always have callers get permits in proportion to their
+//     weights. As long as no flow comes or goes, they differ by at most one
+//     share over any time, and by one permit more where a question takes longer
+//     than a permit. Whenever one comes or goes, shares change, and up to one
+//     more is added. Where many permits go at one moment, it is chance who asks
+//     again first; among more than two flows the difference then varies.
+//   - The first turn of a flow that comes new comes after at most the look-ahead,
+//     or one permit for each limiter if that is more, whatever the others have
+//     in line. Of n that come at one moment, each finds a smaller share, so that
+//     the last waits for up to look-ahead × (1 + ln n).
+//   - The whole quota is used as long as anybody has callers.
+//   - A flow that is idle for half a second is forgotten: it collects no credit
+//     and no debt.
+//   - Within a flow, callers of one limiter keep their order.
+//
+// Several limiters of one flow divide its share. The weight is that of the flow,
+// and the newest one told counts. Shares are in just the proportion of the
+// weights if the look-ahead is at least the sum of the weights in lowest terms;
+// otherwise they are rounded to whole permits. Each limiter can always hold one
+// request: if the share of a flow is less than its limiters need, or its weight
+// so small that its share is less than one request, the look-ahead grows, for
+// all in proportion.
+//
+// Redis keeps 64 limiters of all flows apart, in at most 2 KB more. Beyond that
+// they share entries. Shares stay in proportion then, but the look-ahead grows
+// by the number of limiters over 64.
+//
+// A flow that takes longer to ask than others loses the turns that pass in the
+// meantime: its share shrinks by the difference of the round trips over the time
+// that the look-ahead lasts.
+//
+// What changes for callers: beyond the look-ahead nobody has a turn yet. So a
+// caller is refused at once only if its deadline could not be met even if its
+// flow had the whole quota from now on. Otherwise it waits until its deadline
+// comes near. With [WithMaxQueued] those in line count, and [WithMaxWait] counts
+// from the call. Allow takes a permit that is due now if its flow has room, and
+// nobody of the flow waits; nobody's turn is ahead then, so it takes nobody's
+// share.
+//
+// Limiters of the same name without a flow stand in the queue as it is: they
+// wait for turns that are ahead, and flows for theirs. How much such a limiter
+// takes is bounded by nothing, and the flows share the rest. So give all of
+// them a flow.
+//
+// Weights out of range and an empty id are [ErrInvalidFlow]; an engine that
+// grants no turns ahead is [ErrUnsupported].
+func WithFlow(id string, weight int) Option {
+	return func(o *options) {
+		if err := checkFlow(id, weight); err != nil {
+			o.fail(fmt.Errorf("%w: WithFlow: %w", ErrInvalidOption, err))
+		}
+		o.flow = &flowOption{id, weight}
+	}
+}
+
+// WithLookAhead sets how many permits all flows of the name together hold ahead,
+// at least 1. All limiters of a name should have the same. The default is twice
+// what may go at one moment, or what may go in 100 ms, or 8, whichever is most.
+//
+// The longer it is, the longer a flow that comes new waits. Shorter than what
+// may go while a question is under way, it leaves part of the quota unused. A
+// request for more permits than the share of its flow is asked for when the flow
+// holds nothing else. Without flows it has no effect.
+func WithLookAhead(permits int) Option {
+	return func(o *options) {
+		if permits < 1 {
+			o.refuse("WithLookAhead: %d, want at least 1", permits)
+		}
+		o.lookAhead = permits
+	}
+}
+
+type flowOption struct {
+	id     string
+	weight int
+}
+
+func checkFlow(id string, weight int) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("%w: empty id", ErrInvalidFlow)
+	case weight < 1 || weight > heaviest:
+		return fmt.Errorf("%w: a weight of %d, want 1 to %d", ErrInvalidFlow, weight, heaviest)
+	}
+	return nil
+}
+
+// Flow returns the same queue for callers of a flow: see [WithFlow]. It is for a
+// process that has many, such as one for each of its tenants: their questions
+// are combined. It shares everything with q but its line, its share and what
+// [WithMaxQueued] counts. The same id returns the same flow, and the newest
+// weight counts. It does no I/O, and needs no closing.
+func (q *Queue) Flow(id string, weight int) (*Queue, error) {
+	if err := checkFlow(id, weight); err != nil {
+		return nil, q.named(err)
+	}
+	if q.flows.sharer == nil {
+		return nil, q.named(fmt.Errorf("%w: flows", ErrUnsupported))
+	}
+	return &Queue{&limiter{parts: q.parts, lane: q.parts.lane(id, weight)}}, nil
+}
+
+// flows are those of one limiter value, as long as somebody has them.
+type flows struct {
+	sharer    engine.Sharer // the engine, nil if it has no flows
+	lookAhead int
+	maxQueued int
+
+	mu    sync.Mutex
+	lanes map[string]weak.Pointer[lane]
+}
+
+// share makes what flows need, and the flow of the limiter itself.
+func (l *limiter) share(o *options, e engine.Engine) error {
+	sharer, _ := e.(engine.Sharer)
+	if sharer == nil && (o.flow != nil || o.lookAhead > 0) {
+		return fmt.Errorf("%w: WithFlow and WithLookAhead need turns granted ahead", ErrUnsupported)
+	}
+	l.flows.sharer, l.flows.lookAhead, l.flows.maxQueued = sharer, o.lookAhead, o.maxQueued
+	if o.flow != nil {
+		l.lane = l.parts.lane(o.flow.id, o.flow.weight)
+	}
+	return nil
+}
+
+// lane returns the one of a flow.
+func (p *parts) lane(id string, weight int) *lane {
+	f := &p.flows
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if known := f.lanes[id].Value(); known != nil {
+		p.batch.SetWeight(known.flow, weight)
+		return known
+	}
+	made := &lane{newBacklog(f.maxQueued), batch.NewFlow(id, weight, f.lookAhead)}
+	if f.lanes == nil {
+		f.lanes = map[string]weak.Pointer[lane]{}
+	}
+	f.lanes[id] = weak.Make(made)
+	runtime.AddCleanup(made, f.forget, id)
+	return made
+}
+
+// forget drops a flow that nobody has any more.
+func (f *flows) forget(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.lanes[id].Value() == nil {
+		delete(f.lanes, id)
+	}
+}
+
+// ask returns the answer to a request, of a caller that stands in line already
+// if it has a place. In the line of a flow, a caller stays no longer than its
+// MaxWait allows.
+func (l *limiter) ask(ctx context.Context, request batch.Request, place *batch.Place) (batch.Reply, error) {
+	bounded, bound := ctx, false
+	if !request.Began.IsZero() && request.MaxWait > 0 && request.MaxWait != engine.Forever {
+		var cancel context.CancelFunc
+		bound = true
+		bounded, cancel = context.WithDeadlineCause(ctx, request.Began.Add(request.MaxWait), errLineTooLong)
+		defer cancel()
+	}
+	var reply batch.Reply
+	var err error
+	if place != nil {
+		reply, err = l.batch.Await(bounded, *place)
+	} else {
+		reply, err = l.batch.Ask(bounded, request)
+	}
+	if err != nil && bound && context.Cause(bounded) == errLineTooLong {
+		return reply, &RefusedError{Wait: request.MaxWait, limit: limit(request)}
+	}
+	return reply, err
+}
+
+// tooFar refuses a request of a flow that could not be in time even if the
+// flow had the whole quota.
+func (l *limiter) tooFar(request batch.Request) error {
+	if l.flow == nil || request.MaxWait == engine.Forever && request.Deadline.IsZero() || request.MaxWait == 0 {
+		return nil
+	}
+	wait := l.flows.sharer.AtBest(l.batch.Lined(l.flow) + request.N)
+	late := !request.Deadline.IsZero() && wait > time.Until(request.Deadline)
+	if late || wait > request.MaxWait {
+		return &RefusedError{Wait: wait, limit: limit(request)}
+	}
+	return nil
+}
+
+// passed says that permits of the flow, if there is one, are not ahead any more.
+func (l *limiter) passed(n int) { l.batch.Passed(l.flow, n) }
+
+// passes has a reservation of a flow count until its slot.
+func (r *Reservation) passes(n int) {
+	if r.limiter.flow != nil {
+		r.timer = time.AfterFunc(r.Delay(), func() { r.limiter.passed(n) })
+	}
+}
+
+// passedNow ends what passes began, if it has not ended.
+func (r *Reservation) passedNow() {
+	if r.timer != nil && r.timer.Stop() {
+		r.limiter.passed(r.reply.Grant.N)
+	}
+}
+
+// holdsAgain counts a reservation as a caller that waits, which counts until it
+// goes.
+func (l *limiter) holdsAgain(r *Reservation) {
+	if r.timer != nil && !r.timer.Stop() {
+		l.passed(-r.reply.Grant.N)
+	}
+}

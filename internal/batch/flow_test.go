@@ -1,0 +1,97 @@
+package batch
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// sharing is an engine that grants one permit to each flow, at once.
+type sharing struct {
+	engine.Engine
+	asked [][]engine.Request
+}
+
+func (s *sharing) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	s.asked = append(s.asked, requests)
+	held := map[*engine.Flow]int{}
+	answers := make([]engine.Answer, len(requests))
+	for i, r := range requests {
+		answers[i].Share = 1
+		if answers[i].Left = r.Flow.Ahead+held[r.Flow] >= 1; !answers[i].Left {
+			answers[i].Granted = true
+			held[r.Flow]++
+		}
+	}
+	return answers, nil
+}
+
+func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &sharing{}
+		b := &Batcher{Engine: e}
+		f, other := NewFlow("f", 1, 0), NewFlow("g", 3, 0)
+		went := make(chan *Flow, 10)
+		call := func(f *Flow) {
+			go func() {
+				_, err := b.Ask(context.Background(), Request{N: 1, MaxWait: engine.Forever, Flow: f})
+				assert.NoError(t, err)
+				went <- f
+			}()
+			synctest.Wait()
+		}
+		for range 3 {
+			call(f)
+		}
+		require.Len(t, went, 1)
+		questions := len(e.asked)
+		time.Sleep(time.Hour)
+		require.Len(t, e.asked, questions, "nobody asks while nothing passes")
+		call(other)
+		require.Len(t, went, 2, "another flow has a line of its own")
+		assert.Equal(t, engine.Flow{ID: "g", Weight: 3}, *e.asked[len(e.asked)-1][0].Flow)
+		b.SetWeight(f, 7)
+		b.Passed(f, 1)
+		synctest.Wait()
+		require.Len(t, went, 3)
+		assert.Equal(t, 7, e.asked[len(e.asked)-1][0].Flow.Weight)
+		b.Passed(f, 1)
+		synctest.Wait()
+		require.Len(t, went, 4)
+		assert.Zero(t, b.Lined(f))
+		assert.True(t, b.Full(f, 1))
+		b.Passed(f, 1)
+		assert.False(t, b.Full(f, 1))
+	})
+}
+
+func TestTheLineOfAFlowForgetsThoseWhoLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &Batcher{Engine: &sharing{}}
+		f := NewFlow("f", 1, 0)
+		ask := func(ctx context.Context) error {
+			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Flow: f})
+			return err
+		}
+		require.NoError(t, ask(context.Background()))
+		for range 100 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			for range 10 {
+				go func() { assert.ErrorIs(t, ask(ctx), context.DeadlineExceeded) }()
+			}
+			time.Sleep(2 * time.Second)
+			cancel()
+		}
+		b.mu.Lock()
+		assert.LessOrEqual(t, len(f.waiting), 1)
+		assert.Zero(t, f.lined)
+		assert.Equal(t, 1, f.ahead)
+		b.mu.Unlock()
+	})
+}

@@ -1,0 +1,142 @@
+package turns
+
+import (
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// Clocks run apart by less than one part in drift.
+const drift = 1000
+
+// Hear learns what an answer tells of the queue.
+//
+// Every answer estimates when a slot comes: no sooner than that, and later by
+// what the answer took. So the estimate to keep is the earliest of late, as long
+// as the queue's clock goes on. If it stood still meanwhile, the newest is right
+// and all before it are wrong: those asleep have to hear of that.
+func (l *Line) Hear(n *engine.News) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.learnQuickest(n.Arrived.Sub(n.Asked))
+	if l.Within == 0 || n.Asked.Before(l.newest) {
+		return // replies may arrive out of order
+	}
+	old := l.news
+	l.newest = n.Asked
+	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
+		l.held = time.Time{}
+	}
+	switch {
+	case old.Queue != n.Queue:
+		l.news = *n
+		l.lineUpOthers(n)
+	case isWider(&old, n):
+		l.news = *n
+		l.change()
+		l.sooner = l.epoch
+	case l.stoodStill(n):
+		l.news = *n
+		l.change()
+	case l.estimates(n).Before(l.estimates(&old)) || n.Asked.Sub(old.Asked) > l.Within/2:
+		l.news = *n
+	}
+	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
+}
+
+// settleHold, under mu, holds for as long as the queue stands still. Where the
+// server's clock gains on this one a pause that it knows of is over a little
+// sooner than was told; then the newest is right.
+func (l *Line) settleHold(n *engine.News, known bool) {
+	ends := n.Asked.Add(n.Stands)
+	if n.Stands > 0 {
+		l.hold(ends, n.Asked)
+	}
+	if known && ends.Before(l.held) && l.held.Sub(ends) <= n.Asked.Sub(l.heldAt)/drift {
+		l.held = ends
+	}
+}
+
+// learnQuickest, under mu, follows what an answer takes at best: down at once,
+// up slowly.
+func (l *Line) learnQuickest(took time.Duration) {
+	if l.quickest == 0 || took < l.quickest {
+		l.quickest = max(1, took)
+	} else {
+		l.quickest += (took - l.quickest) / 64
+	}
+}
+
+// estimates is when a slot would come that lies beyond whatever both know of.
+func (l *Line) estimates(n *engine.News) time.Time {
+	const beyond = int64(time.Hour / time.Microsecond)
+	at := max(n.Clock, l.news.Clock, n.SlowUntil, l.news.SlowUntil) + beyond
+	return n.Arrived.Add(n.Until(at))
+}
+
+// isWider reports whether a clock that ran slower runs at another speed before
+// it had to: quotas that had become narrower have changed again, and turns may
+// come sooner than was told.
+func isWider(old, n *engine.News) bool {
+	return old.SlowUntil > n.Clock && (n.SlowUntil != old.SlowUntil || n.SlowPace != old.SlowPace)
+}
+
+// stoodStill, under mu, reports whether slots come later than was known, by
+// more than the answer took and clocks can have run apart. An answer that took
+// long could hide that, so it is believed.
+func (l *Line) stoodStill(n *engine.News) bool {
+	took := n.Arrived.Sub(n.Asked)
+	if took > l.Within/4 || n.SlowUntil > 0 && (n.SlowUntil != l.news.SlowUntil || n.SlowPace != l.news.SlowPace) {
+		return true
+	}
+	later := l.estimates(n).Sub(l.estimates(&l.news))
+	return later > took+n.Asked.Sub(l.news.Arrived)/drift
+}
+
+// lineUpOthers, under mu, lines up again those whose queue was reset, in the
+// order of their slots. If their queue was lost, they go as they were told: the
+// engine makes sure that their turns count.
+func (l *Line) lineUpOthers(n *engine.News) {
+	var void []*Sleeper
+	for _, s := range l.sleepers {
+		if l.isVoid(s, n) {
+			void = append(void, s)
+		}
+	}
+	l.lineUpAgain(void)
+}
+
+// isVoid, under mu, reports whether the queue of a caller's turn was reset.
+func (l *Line) isVoid(s *Sleeper, n *engine.News) bool {
+	return n.Reset && s.grant.ID != n.Queue && s.asked.Before(n.Asked)
+}
+
+// reckon, under mu, works out anew when the turn of a caller comes, if what it
+// was told is too old or has changed since. A server's clock that leaps ahead
+// moves nobody's turn.
+func (l *Line) reckon(s *Sleeper) {
+	stale := s.asked.Before(s.due.Add(-l.Within))
+	if s.epoch == l.epoch && !stale {
+		return
+	}
+	sooner := s.epoch < l.sooner
+	s.epoch = l.epoch
+	n := &l.news
+	if n.Queue != s.grant.ID || !n.Asked.After(s.asked) {
+		return
+	}
+	due := n.Arrived.Add(n.Until(s.grant.At))
+	switch passed := n.Clock - s.grant.At; {
+	case passed <= 0:
+	case n.Stands > 0:
+		due = s.due // it came before the clock stood still
+	default:
+		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // it came that long ago
+	}
+	leeway := s.excess + l.quickest + n.Asked.Sub(s.asked)/drift
+	if !sooner && due.Before(s.due.Add(-leeway)) {
+		due = s.due
+	}
+	s.due, s.asked, s.excess = due, n.Asked, l.excess(n.Asked, n.Arrived)
+	s.passed = sooner && s.grant.At < n.Clock // to go now would be to go with the next
+}

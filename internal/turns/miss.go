@@ -1,0 +1,164 @@
+package turns
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/internal/batch"
+)
+
+// miss, under mu, is what becomes of the callers of one flow that want as many
+// permits as s, which has missed its turn. They keep their order: each takes the
+// next turn that can still be taken, and those for whom none is left line up
+// again. What was missed is given back unused.
+func (l *Line) miss(s *Sleeper, now time.Time) func() {
+	queue, permits := s.grant.ID, s.request.N
+	var callers []*Sleeper
+	var turns []turn
+	var late []time.Duration
+	for _, c := range l.sleepers {
+		if c.grant.ID != queue || !c.matches(s) {
+			continue
+		}
+		callers = append(callers, c)
+		if lateness := l.missedBy(c, now); lateness > 0 {
+			late = append(late, lateness)
+			c.missed, c.margin = c.missed+1, min(lateness, longestMargin)
+			l.Batch.GiveBack(c.ctx, c.grant)
+			continue
+		}
+		turns = append(turns, c.turn)
+	}
+	l.lineUpAgain(l.handOut(callers, turns, now))
+	l.change()
+	if l.Missed == nil {
+		return func() {}
+	}
+	return func() {
+		for _, lateness := range late {
+			l.Missed(permits, lateness)
+		}
+	}
+}
+
+// missedBy, under mu, is by how much a caller has missed its turn, 0 if it has
+// not.
+func (l *Line) missedBy(s *Sleeper, now time.Time) time.Duration {
+	l.reckon(s)
+	if s.passed || l.held.After(s.due) {
+		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still
+	}
+	if lateness := now.Sub(s.due) + s.excess; !now.Before(s.due) && l.tooLate(lateness) {
+		return lateness
+	}
+	return 0
+}
+
+// anEarlierMissed, under mu, reports whether a caller for as many permits that
+// comes before s has missed its turn, and has not woken yet: the turn of s is
+// due to it.
+func (l *Line) anEarlierMissed(s *Sleeper, now time.Time) bool {
+	for _, c := range l.sleepers {
+		if c == s {
+			return false
+		}
+		if c.grant.ID == s.grant.ID && c.request.N == s.request.N {
+			return l.missedBy(c, now) > 0
+		}
+	}
+	return false
+}
+
+// handOut, under mu, gives the turns to the callers, both in their order, and
+// returns the callers for whom there is none. A caller for whom its turn is too
+// late leaves it to the next, and so does one that has missed too many.
+func (l *Line) handOut(callers []*Sleeper, turns []turn, now time.Time) (left []*Sleeper) {
+	for _, c := range callers {
+		switch {
+		case c.missed >= mostMissed:
+			l.quit(c, gone)
+			c.err = ErrMissed
+		case len(turns) == 0:
+			left = append(left, c)
+		case !c.accepts(turns[0].due):
+			l.quit(c, gone)
+			c.err = &Refusal{Wait: turns[0].due.Sub(now)}
+		default:
+			l.swap(c, turns[0])
+			turns = turns[1:]
+		}
+	}
+	for _, t := range turns { // nobody is left for them
+		l.Batch.GiveBack(callers[0].ctx, t.grant)
+	}
+	return left
+}
+
+// matches reports whether two callers can exchange their turns.
+func (s *Sleeper) matches(other *Sleeper) bool {
+	return s.request.N == other.request.N && s.request.Flow == other.request.Flow
+}
+
+// goBefore, under mu, lets a caller that lined up again go before those who came
+// after it. It takes the next of their turns, and each of them the next after
+// its own. A caller for whom that would be too late keeps its turn.
+func (l *Line) goBefore(s *Sleeper) {
+	if s.first.ID != s.grant.ID {
+		s.first = s.grant
+		return
+	}
+	var younger []*Sleeper
+	for _, c := range l.sleepers {
+		if c.first.ID == s.first.ID && c.first.At > s.first.At && c.grant.At < s.grant.At && c.matches(s) {
+			younger = append(younger, c)
+		}
+	}
+	spare := s.turn // is later than those of the younger, and goes to the youngest
+	for _, c := range slices.Backward(younger) {
+		if c.accepts(spare.due) {
+			spare = l.swap(c, spare)
+		}
+	}
+	if spare != s.turn {
+		l.swap(s, spare)
+		l.change()
+	}
+}
+
+// swap, under mu, gives a caller another turn, and returns the one it had.
+func (l *Line) swap(s *Sleeper, other turn) (had turn) {
+	l.quit(s, gone)
+	had, s.turn = s.turn, other
+	l.join(s)
+	return had
+}
+
+// lineUpAgain, under mu, puts callers in line once more, in their order.
+func (l *Line) lineUpAgain(callers []*Sleeper) {
+	if len(callers) == 0 {
+		return
+	}
+	all := make([]batch.Again, len(callers))
+	for i, c := range callers {
+		all[i] = batch.Again{Ctx: c.ctx, Request: c.ask(), At: c.grant.At}
+	}
+	for i, place := range l.Batch.LineUpAgain(all) {
+		c := callers[i]
+		l.quit(c, again)
+		c.place = place
+	}
+	l.change()
+}
+
+// ask is what a caller asks for once more.
+func (s *Sleeper) ask() batch.Request {
+	r := s.request
+	if !s.began.IsZero() {
+		now := time.Now()
+		r.MaxWait = max(0, r.MaxWait-now.Sub(s.began))
+		if !r.Began.IsZero() {
+			r.Began = now
+		}
+	}
+	return r
+}

@@ -1,0 +1,234 @@
+package turns
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/batch"
+)
+
+// stalls is a line whose process can stand still: whoever wakes meanwhile goes
+// on when it does.
+func (q *queue) stalls(lateness time.Duration) (l *Line, stall func(time.Duration)) {
+	l = q.line(second, lateness)
+	var until atomic.Int64
+	start := time.Now()
+	l.woke = func() { time.Sleep(time.Duration(until.Load()) - time.Since(start)) }
+	return l, func(d time.Duration) {
+		until.Store(int64(time.Since(start) + d))
+		time.Sleep(d)
+	}
+}
+
+func TestAMissedTurnIsNotTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l, stall := q.stalls(50 * time.Millisecond)
+		var missed []time.Duration
+		l.Missed = func(_ int, lateness time.Duration) { missed = append(missed, lateness) }
+		out := callers(t.Context(), l, 10, forever)
+		require.NoError(t, (<-out).err)
+		stall(3500 * time.Millisecond) // three turns pass
+		for who := 1; who < 10; who++ {
+			w := <-out
+			require.NoError(t, w.err)
+			require.Equal(t, who, w.who, "callers keep their order")
+			assert.Equal(t, time.Duration(who+3)*second, w.at, "each takes the turn of the third behind it")
+		}
+		assert.Len(t, missed, 3)
+		assert.Len(t, q.givenBack(), 3)
+	})
+}
+
+// The turn of the third is still good when the process goes on, and the third
+// may be the first to wake.
+func TestATurnThatIsStillGoodGoesToWhoeverCameFirst(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(second)
+			l, stall := q.stalls(50 * time.Millisecond)
+			out := callers(t.Context(), l, 5, forever)
+			require.NoError(t, (<-out).err)
+			stall(3020 * time.Millisecond) // the turns of 1 and 2 s pass, and that of 3 s nearly
+			for who := 1; who < 5; who++ {
+				w := <-out
+				require.NoError(t, w.err)
+				require.Equal(t, who, w.who)
+			}
+		})
+	}
+}
+
+func TestATurnThatIsMissedByLittleIsTaken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l, stall := q.stalls(50 * time.Millisecond)
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		stall(1040 * time.Millisecond)
+		w := <-out
+		require.NoError(t, w.err)
+		assert.Equal(t, 1040*time.Millisecond, w.at)
+	})
+}
+
+func TestAMissedTurnMayComeTooLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l, stall := q.stalls(50 * time.Millisecond)
+		start := time.Now()
+		out := callers(t.Context(), l, 4, func(who int) batch.Request {
+			r := batch.Request{N: 1, MaxWait: engine.Forever}
+			if who == 1 {
+				r.Deadline = start.Add(1900 * time.Millisecond)
+			}
+			return r
+		})
+		require.NoError(t, (<-out).err)
+		stall(1500 * time.Millisecond)
+		w := <-out
+		var refusal *Refusal
+		require.ErrorAs(t, w.err, &refusal, "the next turn is after its deadline")
+		assert.Equal(t, 500*time.Millisecond, refusal.Wait)
+		for who := 2; who < 4; who++ {
+			w := <-out
+			require.NoError(t, w.err)
+			assert.Equal(t, went{who, time.Duration(who) * second, nil}, w, "so it leaves it to the next")
+		}
+	})
+}
+
+func TestCallersForOtherPermitsKeepTheirTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l, stall := q.stalls(50 * time.Millisecond)
+		out := callers(t.Context(), l, 3, func(who int) batch.Request {
+			return batch.Request{N: 1 + who%2, MaxWait: engine.Forever} // turns at 0, 2 and 3
+		})
+		require.NoError(t, (<-out).err)
+		stall(2500 * time.Millisecond)
+		w := <-out
+		assert.Equal(t, went{2, 3 * second, nil}, w)
+		w = <-out
+		assert.Equal(t, went{1, 5 * second, nil}, w, "it lined up again")
+	})
+}
+
+// A machine that is late every time neither goes late nor hangs for ever.
+func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l := q.line(second, 5*time.Millisecond)
+		start := time.Now()
+		l.woke = func() { // it stands still around every slot
+			around := time.Since(start).Round(second)
+			if until := around - time.Since(start); until < 100*time.Millisecond && until > -20*time.Millisecond {
+				time.Sleep(until + 20*time.Millisecond)
+			}
+		}
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		w := <-out
+		require.ErrorIs(t, w.err, ErrMissed)
+		assert.LessOrEqual(t, w.at, 2*mostMissed*second)
+		assert.Len(t, q.givenBack(), mostMissed)
+	})
+}
+
+func TestAMachineWhoseTimersAreLateWakesEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l := q.line(second, 5*time.Millisecond)
+		l.woke = func() { time.Sleep(16 * time.Millisecond) }
+		out := callers(t.Context(), l, 10, forever)
+		late := 0
+		for range 10 {
+			w := <-out
+			require.NoError(t, w.err)
+			late = max(late, int(w.at%second/time.Millisecond))
+		}
+		assert.LessOrEqual(t, late, 5)
+	})
+}
+
+func TestAnAnswerThatTookLongerThanOthersCountsAsLateness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(time.Millisecond)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(second, 50*time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.nowTakes(4 * second) // the process stands still before it reads the answer
+		go func() {
+			time.Sleep(3 * second)
+			q.nowTakes(2 * time.Millisecond)
+		}()
+		start := time.Now()
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		assert.Greater(t, time.Since(start), 4*second)
+		assert.Len(t, q.givenBack(), 1)
+	})
+}
+
+// TestCallersKeepTheirOrderWhoMissTurnsTwice lets a process stand still once
+// more while the last of those who missed turns before is in line again.
+func TestCallersKeepTheirOrderWhoMissTurnsTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		q.takes = 1200 * time.Millisecond
+		l, stall := q.stalls(50 * time.Millisecond)
+		start := time.Now()
+		out := callers(t.Context(), l, 5, forever) // due after 1.2, 2.4, 3.4, 4.4 and 5.4 s
+		time.Sleep(3*second - time.Since(start))
+		stall(900 * time.Millisecond) // the turn of 3.4 s passes, and the last caller asks anew
+		time.Sleep(4200*time.Millisecond - time.Since(start))
+		stall(800 * time.Millisecond) // that of 4.4 s passes, and the last but one asks anew
+		for who := range 5 {
+			w := <-out
+			require.NoError(t, w.err)
+			assert.Equal(t, who, w.who, "went after %v", w.at)
+		}
+		time.Sleep(10 * second) // what was missed is given back
+	})
+}
+
+// The process stands still while a look is on its way, and past some turns. What
+// the look says then is old; what the next says is that these turns have passed.
+func TestALookThatTookLongDoesNotHideThatTurnsPassed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		q.takes = 2 * time.Millisecond
+		l, stall := q.stalls(50 * time.Millisecond)
+		out := callers(t.Context(), l, 8, forever)
+		require.NoError(t, (<-out).err)
+		q.mu.Lock()
+		old := q.news(time.Now())
+		q.mu.Unlock()
+		go func() { // just before the others go on
+			time.Sleep(2490 * time.Millisecond)
+			old.Arrived = time.Now()
+			l.Hear(old)
+			q.mu.Lock()
+			fresh := q.news(time.Now())
+			q.mu.Unlock()
+			time.Sleep(time.Millisecond)
+			fresh.Arrived = time.Now()
+			l.Hear(fresh)
+		}()
+		stall(2500 * time.Millisecond)
+		at := map[time.Duration]int{}
+		for range 7 {
+			w := <-out
+			require.NoError(t, w.err)
+			at[w.at.Round(100*time.Millisecond)]++
+		}
+		for when, went := range at {
+			assert.Equal(t, 1, went, "at %v", when)
+		}
+	})
+}

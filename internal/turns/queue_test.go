@@ -1,0 +1,217 @@
+package turns
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// queue is an engine in memory: one permit an interval, on a clock that can
+// stand still. Its answers take a while.
+type queue struct {
+	interval, takes time.Duration
+
+	mu         sync.Mutex
+	start      time.Time
+	stood      time.Duration
+	rest       time.Time // the clock stands still until
+	generation int
+	reset      bool
+	last       time.Duration
+	silent     bool
+	takeCount  int
+	looks      int
+	returned   []engine.Grant
+
+	heard func(*engine.News)
+}
+
+func newQueue(interval time.Duration) *queue {
+	return &queue{interval: interval, start: time.Now(), last: -interval}
+}
+
+// line is a line in front of the queue, as one limiter has.
+func (q *queue) line(within, lateness time.Duration) *Line {
+	l := &Line{Within: within, MaxLateness: lateness, Batch: &batch.Batcher{Engine: q}, Look: q.look}
+	q.heard = l.Hear
+	return l
+}
+
+// clock, under mu, is the queue's.
+func (q *queue) clock() (now, rest time.Duration) {
+	rest = max(0, time.Until(q.rest))
+	return time.Since(q.start) - q.stood + rest, rest
+}
+
+func (q *queue) news(asked time.Time) *engine.News {
+	now, rest := q.clock()
+	return &engine.News{
+		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Clock: now.Microseconds(), Stands: rest,
+	}
+}
+
+// answer brings the news of a question, after what it takes on the way.
+func (q *queue) answer(asked time.Time, n *engine.News) {
+	q.travel()
+	n.Arrived = time.Now()
+	q.heard(n)
+}
+
+// travel is half of the way.
+func (q *queue) travel() {
+	q.mu.Lock()
+	half := q.takes / 2
+	q.mu.Unlock()
+	time.Sleep(half)
+}
+
+func (q *queue) nowTakes(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.takes = d
+}
+
+func (q *queue) Queues() bool   { return true }
+func (q *queue) Fits(int) error { return nil }
+
+func (q *queue) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	asked := time.Now()
+	q.travel()
+	q.mu.Lock()
+	q.takeCount++
+	now, rest := q.clock()
+	answers := make([]engine.Answer, len(requests))
+	for i, r := range requests {
+		slot := max(now, q.last+q.interval*time.Duration(r.N))
+		answers[i] = engine.Answer{Wait: slot - now + rest, Paused: rest}
+		if slot-now+rest > r.MaxWait {
+			continue
+		}
+		q.last = slot
+		answers[i].Granted = true
+		answers[i].Grant = engine.Grant{ID: fmt.Sprint(q.generation), At: slot.Microseconds(), N: r.N}
+	}
+	news := q.news(asked)
+	q.mu.Unlock()
+	q.answer(asked, news)
+	return answers, nil
+}
+
+func (q *queue) look(ctx context.Context) error {
+	asked := time.Now()
+	q.travel()
+	q.mu.Lock()
+	q.looks++
+	silent, news := q.silent, q.news(asked)
+	q.mu.Unlock()
+	if silent {
+		<-ctx.Done()
+		return errors.New("no answer")
+	}
+	q.answer(asked, news)
+	return nil
+}
+
+func (q *queue) GiveBack(_ context.Context, grants []engine.Grant) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.returned = append(q.returned, grants...)
+	return nil
+}
+
+func (q *queue) Status(context.Context) (engine.Status, error) { return engine.Status{}, nil }
+
+func (q *queue) Reset(context.Context) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.generation++
+	q.reset, q.last, q.rest = true, -q.interval, time.Time{}
+	now, _ := q.clock()
+	q.last += now
+	return nil
+}
+
+// pause lets the clock stand still, as another process would.
+func (q *queue) pause(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if rest := max(0, time.Until(q.rest)); d > rest {
+		q.stood += d - rest
+		q.rest = time.Now().Add(d)
+	}
+}
+
+// givenBack is what has been given back once nothing is under way.
+func (q *queue) givenBack() []engine.Grant {
+	synctest.Wait()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.returned
+}
+
+// went is who returned from its sleep when, and with what.
+type went struct {
+	who int
+	at  time.Duration
+	err error
+}
+
+// wait is the wait loop of a limiter.
+func wait(ctx context.Context, l *Line, r batch.Request) error {
+	reply, err := l.Batch.Ask(ctx, r)
+	s := NewSleeper(ctx, r, time.Time{})
+	for {
+		switch {
+		case err != nil:
+			return err
+		case !reply.Granted:
+			return &Refusal{Wait: reply.Wait, Paused: reply.Paused > 0}
+		case reply.Wait <= 0 && l.Goes(reply):
+			return nil
+		}
+		var place *batch.Place
+		if place, err = l.Sleep(s, reply); place == nil {
+			return err
+		}
+		reply, err = l.Batch.Await(ctx, *place)
+	}
+}
+
+// callers lets so many call one after the other, and returns them as they go.
+func callers(ctx context.Context, l *Line, count int, request func(who int) batch.Request) <-chan went {
+	out, start := make(chan went, count), time.Now()
+	for who := range count {
+		go func() {
+			err := wait(ctx, l, request(who))
+			out <- went{who, time.Since(start), err}
+		}()
+		synctest.Wait()
+	}
+	return out
+}
+
+func forever(int) batch.Request { return batch.Request{N: 1, MaxWait: engine.Forever} }
+
+// inOrder wants all to go, one after the other, and returns when.
+func inOrder(t *testing.T, out <-chan went, count int) (at []time.Duration) {
+	t.Helper()
+	for who := range count {
+		w := <-out
+		require.NoError(t, w.err)
+		require.Equal(t, who, w.who)
+		at = append(at, w.at)
+	}
+	return at
+}

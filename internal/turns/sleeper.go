@@ -1,0 +1,260 @@
+package turns
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+)
+
+// longestMargin bounds how much earlier a caller that missed a turn wakes for
+// the next. A sleep of two shortestNaps is not halved any more.
+const (
+	longestMargin = 50 * time.Millisecond
+	shortestNap   = 100 * time.Microsecond
+)
+
+type state int8
+
+const (
+	asleep state = iota
+	again        // stands in line once more, at place
+	gone
+)
+
+// Sleeper is one caller, from its first turn to the one that it takes. The line
+// it sleeps in guards its fields while it is asleep.
+type Sleeper struct {
+	ctx     context.Context
+	request batch.Request
+	began   time.Time // from when MaxWait counts, zero if it accepts any wait
+	latest  time.Time // see accept
+
+	turn
+	first  engine.Grant // the first turn of this queue: callers came in this order
+	state  state
+	place  batch.Place
+	err    error
+	epoch  int // of the line when it last looked
+	missed int // turns in a row
+	margin time.Duration
+}
+
+// turn is permits, when they may be used, and what that was worked out from.
+type turn struct {
+	grant  engine.Grant
+	due    time.Time
+	asked  time.Time     // when the question went that due was told by
+	excess time.Duration // of that answer, see Line.excess
+	passed bool          // it came before anybody could know
+}
+
+// NewSleeper is for the caller of a request that began, for its MaxWait, at the
+// moment.
+func NewSleeper(ctx context.Context, request batch.Request, began time.Time) *Sleeper {
+	return &Sleeper{ctx: ctx, request: request, began: began}
+}
+
+// Grant is what the caller holds, or went with.
+func (s *Sleeper) Grant() engine.Grant { return s.grant }
+
+// accept sets the latest turn that the caller accepts, zero for any. MaxWait
+// counts from when the caller came, but what the engine granted within it stands.
+func (s *Sleeper) accept() {
+	s.latest = s.request.Deadline
+	if s.began.IsZero() {
+		return
+	}
+	if end := later(s.began.Add(s.request.MaxWait), s.due); s.latest.IsZero() || end.Before(s.latest) {
+		s.latest = end
+	}
+}
+
+func (s *Sleeper) accepts(due time.Time) bool {
+	return s.latest.IsZero() || !due.After(s.latest)
+}
+
+// Sleep returns nil once the turn has come that the reply granted, or one that
+// took its place. If the caller stands in line again instead, it gets its place
+// there. With an error, the caller holds nothing.
+func (l *Line) Sleep(s *Sleeper, reply batch.Reply) (*batch.Place, error) {
+	l.mu.Lock()
+	s.turn = turn{
+		grant: reply.Grant, due: reply.Slot(), asked: reply.Asked, excess: l.excess(reply.Asked, reply.Arrived),
+	}
+	s.epoch = l.epoch
+	s.accept()
+	l.join(s)
+	l.goBefore(s)
+	if l.isVoid(s, &l.news) { // the news of a reset came before this answer
+		l.lineUpAgain([]*Sleeper{s})
+	}
+	l.mu.Unlock()
+	for {
+		until, changed, what := l.look(s)
+		if what != nil {
+			what()
+		}
+		if until.IsZero() {
+			break
+		}
+		ended := s.nap(until, changed)
+		if l.woke != nil {
+			l.woke()
+		}
+		if ended != nil && l.leave(s) {
+			l.Batch.Abandon(s.ctx, s.grant)
+			return nil, ctxerr.Ended(s.ctx, "left before the turn came, what was granted is given back")
+		}
+	}
+	if s.state == again {
+		return &s.place, nil
+	}
+	return nil, s.err
+}
+
+// nap sleeps until a moment at most. It returns an error when ctx has ended.
+func (s *Sleeper) nap(until time.Time, changed <-chan struct{}) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-s.ctx.Done():
+		return s.ctx.Err()
+	}
+	return nil
+}
+
+// napTo is up to when a caller that sleeps until a moment sleeps at once: all
+// the way, unless it missed a turn. Then it wakes early, and sleeps half of what
+// is left each time.
+func (s *Sleeper) napTo(until, now time.Time) time.Time {
+	d := until.Sub(now)
+	switch {
+	case s.margin == 0:
+		return until
+	case d > s.margin:
+		return until.Add(-s.margin)
+	case d > 2*shortestNap:
+		return now.Add(d / 2)
+	}
+	return until
+}
+
+// leave takes out a caller whose ctx has ended. It reports whether the caller
+// held a turn that had not come yet: a turn that has come is a turn.
+func (l *Line) leave(s *Sleeper) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.state != asleep || !time.Now().Before(later(s.due, l.held)) {
+		return false
+	}
+	l.quit(s, gone)
+	return true
+}
+
+// look says until when a caller sleeps before it looks again, and what wakes it
+// sooner. The zero time means that it is not asleep any more. What is to be
+// called next, without the lock.
+func (l *Line) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.state != asleep {
+		return time.Time{}, nil, nil
+	}
+	now := time.Now()
+	l.reckon(s)
+	due := later(s.due, l.held)
+	switch {
+	case !s.accepts(due):
+		return time.Time{}, nil, l.refuse(s, due, now)
+	case now.Before(due):
+		return s.napTo(l.confirm(s, due, now), now), l.changed, nil
+	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
+		what = l.miss(s, now)
+		return now, l.changed, what
+	}
+	l.quit(s, gone)
+	return time.Time{}, nil, l.taken(s, now)
+}
+
+// confirm, under mu, says until when a caller sleeps whose turn is to come. If
+// the turn would be taken on news that is too old, and none is on its way, it
+// begins a look.
+func (l *Line) confirm(s *Sleeper, due, now time.Time) time.Time {
+	if l.isFresh(s, due) || !l.looked.Before(due.Add(-l.Within)) {
+		return due
+	}
+	if at := due.Add(-l.Within / 4); now.Before(at) {
+		return at
+	}
+	l.looked = now
+	go l.lookOnce(context.WithoutCancel(s.ctx))
+	return due
+}
+
+// lookOnce asks for news, for as long as any question may take. That it fails
+// changes nothing: the turns were granted.
+func (l *Line) lookOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, batch.AnswerBound)
+	defer cancel()
+	_ = l.Look(ctx)
+}
+
+// isFresh, under mu, reports whether what is known at a turn is new enough.
+func (l *Line) isFresh(s *Sleeper, due time.Time) bool {
+	oldest := due.Add(-l.Within)
+	return l.Within == 0 || !s.asked.Before(oldest) || !l.newest.Before(oldest)
+}
+
+// taken, under mu, is the event of a turn that a caller goes with now.
+func (l *Line) taken(s *Sleeper, now time.Time) func() {
+	if l.Taken == nil {
+		return nil
+	}
+	lateness, confirmed := now.Sub(s.due)+s.excess, l.isFresh(s, s.due)
+	return func() {
+		l.Taken(s.request.N, lateness, confirmed)
+		if told, ok := s.ctx.Value(watching{}).(func(time.Time)); ok {
+			told(s.due)
+		}
+	}
+}
+
+// Watch returns a ctx for one caller of a limiter that has a trace: told learns
+// which turn it took, if it slept for it. That can be another than it was
+// granted.
+func Watch(ctx context.Context, told func(slot time.Time)) context.Context {
+	return context.WithValue(ctx, watching{}, told)
+}
+
+// watching is the key of what Watch is given.
+type watching struct{}
+
+// refuse, under mu, lets a caller go whose turn comes too late by now. Its
+// permits are given back, for which it stays as long as any that leaves.
+func (l *Line) refuse(s *Sleeper, due, now time.Time) func() {
+	l.quit(s, gone)
+	s.err = &Refusal{Wait: due.Sub(now), Paused: now.Before(l.held)}
+	return func() { l.Batch.Abandon(s.ctx, s.grant) }
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func compare(a, b int64) int {
+	if a < b {
+		return -1
+	}
+	if a > b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,212 @@
+// Package turns holds the callers of one limiter that sleep towards their
+// turns, and sees to it that nobody goes on an old promise.
+//
+// A turn is promised once. Until it comes, the queue may be paused or reset,
+// and the process may stand still until the turn is long past. So a [Line]
+// keeps the newest news of the queue that any answer brought. A caller whose own
+// answer would be older than [Line].Within at its turn wakes a quarter of that
+// early. Unless newer news is there by then, or on its way, one goroutine looks
+// for all callers of the line.
+//
+// # What becomes of a caller that sleeps
+//
+//	asleep ──▶ gone           its turn has come, its ctx has ended, or the turn
+//	   │                      would come too late
+//	   ▼
+//	 again                    it stands in the line of package batch once more:
+//	                          its queue was reset, or its turn was missed
+//
+// Under mu, whoever moves a caller out of asleep takes it out of the line. The
+// caller itself may find at its next look that somebody has moved it.
+package turns
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/batch"
+)
+
+// mostMissed is how many turns in a row one caller may miss.
+const mostMissed = 10
+
+// ErrMissed is the error of a caller that missed turn after turn.
+var ErrMissed = fmt.Errorf("fairlimit: missed %d turns in a row: this process wakes later than WithMaxLateness allows", mostMissed)
+
+// Refusal says that a turn comes too late by now.
+type Refusal struct {
+	Wait   time.Duration
+	Paused bool // because of a pause
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("the turn would come in %v", r.Wait) }
+
+// Line is the callers of one limiter that sleep. Its exported fields are set
+// once, before the first call. An idle one holds no goroutine and no timer.
+//
+// Invariant, under mu: sleepers are those asleep, by the slots of their turns.
+// Changed is closed, and made anew, whenever one of them may have to do
+// something other than it was told when it last looked.
+type Line struct {
+	// Within is how old news may be when a turn is taken on it. 0 takes every
+	// turn on the answer that granted it.
+	Within time.Duration
+
+	// MaxLateness is how long after its slot a turn is still taken, 0 for any
+	// time.
+	MaxLateness time.Duration
+
+	// Batch lines callers up again, and gives back.
+	Batch *batch.Batcher
+
+	// Look asks for news. What it learns comes through Hear.
+	Look func(context.Context) error
+
+	// Missed and Taken are told what became of a turn. They may be nil.
+	Missed func(permits int, lateness time.Duration)
+	Taken  func(permits int, lateness time.Duration, confirmed bool)
+
+	mu       sync.Mutex
+	sleepers []*Sleeper
+	changed  chan struct{} // nil while nobody sleeps
+
+	news     engine.News   // the estimate to sleep by; see Hear
+	newest   time.Time     // when the question went that brought the newest news
+	looked   time.Time     // when the newest look went
+	epoch    int           // counts the changes that those asleep have to hear of,
+	sooner   int           // and is this at the last by which turns may come sooner
+	quickest time.Duration // what an answer takes at best
+
+	held   time.Time // nobody goes before
+	heldAt time.Time // when that became known
+
+	woke func() // tests let the process stand still here; else nil
+}
+
+// Hold lets nobody go before a moment, whatever Redis says.
+func (l *Line) Hold(until time.Time) {
+	if l.Within == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hold(until, time.Now())
+}
+
+// hold, under mu, is Hold as of a moment.
+func (l *Line) hold(until, at time.Time) {
+	if until.After(l.held) {
+		l.held, l.heldAt = until, at
+		l.change()
+	}
+}
+
+// Free ends what Hold began: the queue was reset.
+func (l *Line) Free() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = time.Time{}
+}
+
+// Held is for how much longer nobody goes.
+func (l *Line) Held() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held.IsZero() {
+		return 0
+	}
+	return max(0, time.Until(l.held))
+}
+
+// Stale reports whether what is known of the queue, and of the moment up to
+// which nobody goes, is so old that somebody may have reset it since.
+func (l *Line) Stale() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(later(l.newest, l.heldAt)) > l.Within
+}
+
+// Goes reports whether a turn that is due at once may be taken.
+func (l *Line) Goes(reply batch.Reply) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.held.IsZero() && l.MaxLateness == 0 && l.Taken == nil {
+		return true
+	}
+	now := time.Now()
+	lateness := now.Sub(reply.Slot()) + l.excess(reply.Asked, reply.Arrived)
+	if now.Before(l.held) || l.tooLate(lateness) {
+		return false
+	}
+	if l.Taken != nil {
+		l.Taken(reply.Grant.N, lateness, true)
+	}
+	return true
+}
+
+func (l *Line) tooLate(lateness time.Duration) bool {
+	return l.MaxLateness > 0 && lateness > l.MaxLateness
+}
+
+// excess, under mu, is how much longer an answer took than the quickest do. It
+// counts as lateness: the turn may have come while the answer was on its way.
+// What every answer takes does not count, since a guard is there for delays
+// that differ.
+func (l *Line) excess(asked, arrived time.Time) time.Duration {
+	if l.quickest == 0 {
+		return 0
+	}
+	return max(0, arrived.Sub(asked)-l.quickest)
+}
+
+// change, under mu, tells those asleep to look again.
+func (l *Line) change() {
+	l.epoch++
+	if l.changed != nil {
+		close(l.changed)
+		l.changed = make(chan struct{})
+	}
+}
+
+// join, under mu, puts a caller among those asleep.
+func (l *Line) join(s *Sleeper) {
+	if l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	at := len(l.sleepers)
+	for at > 0 && l.sleepers[at-1].grant.At > s.grant.At {
+		at--
+	}
+	l.sleepers = slices.Insert(l.sleepers, at, s)
+	s.state = asleep
+}
+
+// quit, under mu, takes a caller out of those asleep.
+func (l *Line) quit(s *Sleeper, state state) {
+	at, _ := slices.BinarySearchFunc(l.sleepers, s.grant.At, func(s *Sleeper, at int64) int {
+		return compare(s.grant.At, at)
+	})
+	for l.sleepers[at] != s {
+		at++
+	}
+	l.drop(at)
+	s.state = state
+}
+
+// drop, under mu, is cheap for the first, which most are.
+func (l *Line) drop(at int) {
+	if at == 0 {
+		l.sleepers[0] = nil
+		l.sleepers = l.sleepers[1:]
+	} else {
+		l.sleepers = slices.Delete(l.sleepers, at, at+1)
+	}
+	if len(l.sleepers) == 0 {
+		close(l.changed) // somebody else may have taken them out
+		l.sleepers, l.changed = nil, nil
+	}
+}

@@ -1,0 +1,298 @@
+package turns
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/batch"
+)
+
+const second = time.Second
+
+func TestAShortWaitAsksNothingMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(100 * time.Millisecond)
+		l := q.line(second, 0)
+		inOrder(t, callers(t.Context(), l, 11, forever), 11)
+		assert.Zero(t, q.looks)
+	})
+}
+
+func TestALongWaitLooksOnceShortlyBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		q.takes = 10 * time.Millisecond
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 3, forever)
+		inOrder(t, out, 3)
+		assert.Equal(t, 2, q.looks, "the first went at once")
+	})
+}
+
+func TestOneLookServesAllWithinItsReach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * time.Millisecond)
+		l := q.line(second, 0)
+		inOrder(t, callers(t.Context(), l, 1000, forever), 1000)
+		assert.LessOrEqual(t, q.looks, 12, "4/(3X) a second, for nine seconds")
+		assert.GreaterOrEqual(t, q.looks, 9)
+	})
+}
+
+func TestABusyLineNeverLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(100 * time.Millisecond)
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 50, forever)
+		for range 60 { // others ask, and their answers bring the news
+			_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1})
+			require.NoError(t, err)
+			time.Sleep(100 * time.Millisecond)
+		}
+		inOrder(t, out, 50)
+		assert.Zero(t, q.looks)
+	})
+}
+
+func TestThoseAsleepHearOfAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		q.takes = 4 * time.Millisecond
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 10, forever)
+		time.Sleep(2800 * time.Millisecond)
+		q.pause(30 * second)
+		at := inOrder(t, out, 10)
+		assert.Less(t, at[3], 4*second, "its turn came within X of the pause, and it had looked before that")
+		for i := 4; i < 10; i++ {
+			assert.InDelta(t, float64(time.Duration(30+i)*second), float64(at[i]), float64(5*time.Millisecond))
+		}
+	})
+}
+
+func TestAPauseThatGrowsHoldsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 5, forever)
+		time.Sleep(500 * time.Millisecond)
+		for range 10 {
+			q.pause(10 * second)
+			time.Sleep(5 * second)
+		}
+		at := inOrder(t, out, 5)
+		assert.Equal(t, second, at[1], "it was within X when the pause began")
+		// The clock stood from 0.5 s to 0.5 + 9 × 5 + 10 s.
+		for i := 2; i < 5; i++ {
+			assert.Equal(t, time.Duration(i)*second+55*second, at[i])
+		}
+	})
+}
+
+func TestADeadlineThatAPauseMakesImpossibleEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		l := q.line(second, 0)
+		deadline := time.Now().Add(25 * second)
+		out := callers(t.Context(), l, 3, func(int) batch.Request {
+			return batch.Request{N: 1, MaxWait: engine.Forever, Deadline: deadline}
+		})
+		require.NoError(t, (<-out).err)
+		time.Sleep(second)
+		q.pause(time.Minute)
+		// Whoever asks brings the news for all.
+		_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1})
+		require.NoError(t, err)
+		for range 2 {
+			w := <-out
+			var refusal *Refusal
+			require.ErrorAs(t, w.err, &refusal)
+			assert.True(t, refusal.Paused)
+			assert.Equal(t, second, w.at)
+			assert.Greater(t, refusal.Wait, time.Minute)
+		}
+		assert.Len(t, q.givenBack(), 2, "their permits are back")
+	})
+}
+
+func TestWhoeverHoldsIsHeldWithoutRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 3, forever)
+		require.NoError(t, (<-out).err)
+		l.Hold(time.Now().Add(time.Minute)) // and Redis never hears of it
+		for who := 1; who < 3; who++ {
+			w := <-out
+			require.NoError(t, w.err)
+			assert.Equal(t, who, w.who)
+			assert.GreaterOrEqual(t, w.at, time.Minute)
+		}
+		assert.Len(t, q.givenBack(), 2, "turns that passed meanwhile are not taken")
+	})
+}
+
+func TestThoseWhoseQueueWasResetLineUpAgainInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 40, forever)
+		time.Sleep(4500 * time.Millisecond)
+		for range 5 {
+			<-out
+		}
+		require.NoError(t, q.Reset(t.Context()))
+		for who := 5; who < 40; who++ {
+			w := <-out
+			require.NoError(t, w.err)
+			require.Equal(t, who, w.who)
+		}
+		assert.Equal(t, 40+1, q.takeCount, "all who lined up again in one question")
+	})
+}
+
+func TestALostQueueIsNoReset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 5, forever)
+		q.mu.Lock()
+		q.generation++
+		q.mu.Unlock()
+		at := inOrder(t, out, 5)
+		assert.Equal(t, 4*second, at[4])
+		assert.Equal(t, 5, q.takeCount)
+	})
+}
+
+func TestASilentRedisLetsThoseGoWhoWereGranted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		l := q.line(second, 0)
+		var confirmed []bool
+		l.Taken = func(_ int, _ time.Duration, ok bool) { confirmed = append(confirmed, ok) }
+		q.silent = true // to looks
+		out := callers(t.Context(), l, 2, forever)
+		at := inOrder(t, out, 2)
+		assert.Equal(t, 10*second, at[1])
+		assert.Equal(t, []bool{true, false}, confirmed)
+		time.Sleep(10 * second) // the look ends by itself
+	})
+}
+
+func TestAServersClockThatLeapsAheadMovesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 3, forever)
+		time.Sleep(second)
+		q.mu.Lock()
+		q.start = q.start.Add(-time.Hour)
+		q.mu.Unlock()
+		at := inOrder(t, out, 3)
+		assert.Equal(t, []time.Duration{0, 10 * second, 20 * second}, at)
+	})
+}
+
+func TestALongSleepEndsByTheBetterEstimate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(time.Hour)
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		time.Sleep(30 * time.Minute)
+		q.mu.Lock() // the server's clock is slower than ours, by 10 ppm
+		q.start = q.start.Add(36 * time.Millisecond)
+		q.mu.Unlock()
+		w := <-out
+		require.NoError(t, w.err)
+		assert.Equal(t, time.Hour+36*time.Millisecond, w.at)
+	})
+}
+
+func TestOthersHearNothingWithoutX(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		l := q.line(0, 0)
+		out := callers(t.Context(), l, 3, forever)
+		q.pause(time.Hour)
+		at := inOrder(t, out, 3)
+		assert.Equal(t, 20*second, at[2])
+		assert.Zero(t, q.looks)
+	})
+}
+
+func TestACtxThatEndsGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		l := q.line(second, 0)
+		ctx, cancel := context.WithCancel(t.Context())
+		out := callers(ctx, l, 3, forever)
+		require.NoError(t, (<-out).err)
+		time.Sleep(second)
+		cancel()
+		for range 2 {
+			require.ErrorIs(t, (<-out).err, context.Canceled)
+		}
+		assert.Len(t, q.givenBack(), 2)
+		assert.Empty(t, l.sleepers)
+	})
+}
+
+// TestAllWhoLineUpAgainKnowItAtOnce resets a queue of which all are asleep, so
+// that nobody is left there. Their new turns come before the old ones did.
+func TestAllWhoLineUpAgainKnowItAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		l := q.line(second, 50*time.Millisecond)
+		var missed int
+		l.Missed = func(int, time.Duration) { missed++ }
+		for range 3 { // turns of others
+			_, err := l.Batch.Ask(t.Context(), forever(0))
+			require.NoError(t, err)
+		}
+		out := callers(t.Context(), l, 3, forever) // 30 to 50 s ahead
+		time.Sleep(3 * second)
+		require.NoError(t, q.Reset(t.Context()))
+		_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1}) // it brings the news
+		require.NoError(t, err)
+		for i := range 3 {
+			w := <-out
+			require.NoError(t, w.err)
+			assert.Equal(t, i, w.who)
+			assert.Equal(t, 13*second+time.Duration(i)*10*second, w.at)
+		}
+		assert.Zero(t, missed)
+	})
+}
+
+// TestATurnOfAQueueThatWasResetMeanwhileIsNotSleptFor has the news of a reset
+// overtake a caller that was granted its turn before.
+func TestATurnOfAQueueThatWasResetMeanwhileIsNotSleptFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		l := q.line(second, 0)
+		_, err := l.Batch.Ask(t.Context(), forever(0))
+		require.NoError(t, err)
+		reply, err := l.Batch.Ask(t.Context(), forever(1))
+		require.NoError(t, err)
+		require.Equal(t, 10*second, reply.Wait)
+		time.Sleep(second)
+		require.NoError(t, q.Reset(t.Context()))
+		_, err = l.Batch.Ask(t.Context(), batch.Request{N: 1}) // it brings the news
+		require.NoError(t, err)
+		place, err := l.Sleep(NewSleeper(t.Context(), forever(1), time.Time{}), reply)
+		require.NoError(t, err)
+		require.NotNil(t, place, "it lines up again")
+		reply, err = l.Batch.Await(t.Context(), *place)
+		require.NoError(t, err)
+		assert.Equal(t, "1", reply.Grant.ID)
+		assert.Equal(t, 10*second, reply.Wait)
+	})
+}

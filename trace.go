@@ -1,0 +1,205 @@
+package fairlimit
+
+import (
+	"context"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// Trace is functions that a limiter calls as things happen, in the manner of
+// net/http/httptrace. Each may be nil. They are called by the goroutine to which
+// it happens, several at once, and must return soon: callers wait for them. They
+// must not call the limiter. They are read once, by [WithTrace].
+//
+// [LogTrace] is one that writes to a log. Modules promlimit and otellimit, beside
+// this package, have one each that makes metrics.
+type Trace struct {
+	// Entered: a caller of Wait, WaitN or [Reservation.Wait] begins to wait. Left
+	// follows.
+	Entered func(permits int)
+
+	// Left: a caller that entered stops waiting, after so long. Err is nil if
+	// it goes, even if it is a fallback that let it go.
+	Left func(permits int, waited time.Duration, err error)
+
+	// Granted: a caller was granted a turn that comes after wait.
+	Granted func(permits int, wait time.Duration)
+
+	// Reserved: a turn that was granted is a reservation with this slot.
+	Reserved func(permits int, slot time.Time)
+
+	// Unreserved: that reservation was cancelled, or its Wait begins, and Entered
+	// follows. It is not called for one that is slept by hand.
+	Unreserved func(permits int, slot time.Time)
+
+	// Refused: a caller gets an error instead of a turn.
+	Refused func(permits int, err error)
+
+	// Taken: a caller goes, so long after its slot. Confirmed is false if Redis
+	// did not answer in time to say that the turn still stands; see
+	// [WithPauseWithin].
+	Taken func(permits int, lateness time.Duration, confirmed bool)
+
+	// Missed: a turn was not taken because it was that late; see
+	// [WithMaxLateness].
+	Missed func(permits int, lateness time.Duration)
+
+	// GivenBack: permits that callers will not use were sent back.
+	GivenBack func(permits int, err error)
+
+	// Asked: a question was answered, or failed. Op is take, release, status,
+	// reset, look, pause, quotas or set quotas. Callers is how many a take or a
+	// release was for, else 1.
+	Asked func(op string, callers int, took time.Duration, err error)
+
+	// Paused: this limiter was told to pause the queue for so long.
+	Paused func(d time.Duration)
+
+	// Lost: Redis had lost turns that this limiter knew of; they count again.
+	Lost func()
+
+	// FellBack: the fallback took over because of an error, or, with nil, Redis
+	// decides again; see [WithFallback].
+	FellBack func(because error)
+}
+
+// WithTrace tells t what happens. Without it, or with nil, that costs one
+// comparison each. If it is given several times, such as for a log and for
+// metrics, each trace is told, in the order given.
+func WithTrace(t *Trace) Option {
+	return func(o *options) { o.trace = o.trace.and(t) }
+}
+
+// waits tells t of a caller, from when it enters to when it leaves. T is not
+// nil.
+func (t *Trace) waits(permits int, wait func() error) (err error) {
+	began := time.Now()
+	if t.Entered != nil {
+		t.Entered(permits)
+	}
+	defer func() {
+		t.refused(permits, err)
+		if t.Left != nil {
+			t.Left(permits, time.Since(began), err)
+		}
+	}()
+	return wait()
+}
+
+func (t *Trace) reserved(permits int, slot time.Time) {
+	if t != nil && t.Reserved != nil {
+		t.Reserved(permits, slot)
+	}
+}
+
+func (t *Trace) unreserved(permits int, slot time.Time) {
+	if t != nil && t.Unreserved != nil {
+		t.Unreserved(permits, slot)
+	}
+}
+
+func (t *Trace) granted(permits int, wait time.Duration) {
+	if t != nil && t.Granted != nil {
+		t.Granted(permits, wait)
+	}
+}
+
+func (t *Trace) refused(permits int, err error) {
+	if t != nil && t.Refused != nil && err != nil {
+		t.Refused(permits, err)
+	}
+}
+
+// watch tells t what an engine is asked.
+func (t *Trace) watch(e engine.Engine, s engine.Steerer) (engine.Engine, engine.Steerer) {
+	watched := traced{e, t}
+	if s == nil {
+		return watched, nil
+	}
+	steerer := tracedSteerer{watched, s}
+	return steerer, steerer
+}
+
+// traced is an engine that tells a trace what it is asked.
+type traced struct {
+	engine.Engine
+	trace *Trace
+}
+
+func (e traced) asked(op string, callers int, began time.Time, err error) {
+	if e.trace.Asked != nil {
+		e.trace.Asked(op, callers, time.Since(began), err)
+	}
+}
+
+func (e traced) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	began := time.Now()
+	answers, err := e.Engine.Take(ctx, requests)
+	e.asked("take", len(requests), began, err)
+	return answers, err
+}
+
+func (e traced) GiveBack(ctx context.Context, grants []engine.Grant) error {
+	began := time.Now()
+	err := e.Engine.GiveBack(ctx, grants)
+	e.asked("release", len(grants), began, err)
+	if e.trace.GivenBack != nil {
+		permits := 0
+		for _, g := range grants {
+			permits += g.N
+		}
+		e.trace.GivenBack(permits, err)
+	}
+	return err
+}
+
+func (e traced) Status(ctx context.Context) (engine.Status, error) {
+	began := time.Now()
+	status, err := e.Engine.Status(ctx)
+	e.asked("status", 1, began, err)
+	return status, err
+}
+
+func (e traced) Reset(ctx context.Context) error {
+	began := time.Now()
+	err := e.Engine.Reset(ctx)
+	e.asked("reset", 1, began, err)
+	return err
+}
+
+// tracedSteerer is traced for an engine whose queue can be steered.
+type tracedSteerer struct {
+	traced
+	steerer engine.Steerer
+}
+
+var _ engine.Steerer = tracedSteerer{}
+
+func (e tracedSteerer) Look(ctx context.Context) error {
+	began := time.Now()
+	err := e.steerer.Look(ctx)
+	e.asked("look", 1, began, err)
+	return err
+}
+
+func (e tracedSteerer) Pause(ctx context.Context, d time.Duration) error {
+	began := time.Now()
+	err := e.steerer.Pause(ctx, d)
+	e.asked("pause", 1, began, err)
+	return err
+}
+
+func (e tracedSteerer) Quotas(ctx context.Context) ([]engine.Quota, bool, error) {
+	began := time.Now()
+	quotas, stored, err := e.steerer.Quotas(ctx)
+	e.asked("quotas", 1, began, err)
+	return quotas, stored, err
+}
+
+func (e tracedSteerer) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
+	began := time.Now()
+	err := e.steerer.SetQuotas(ctx, quotas)
+	e.asked("set quotas", 1, began, err)
+	return err
+}

@@ -1,0 +1,141 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// events are the names of the events that a trace was told, in their order.
+type events struct {
+	mu  sync.Mutex
+	all []string
+}
+
+// trace writes down every event.
+func (e *events) trace() *fairlimit.Trace {
+	t := &fairlimit.Trace{}
+	v := reflect.ValueOf(t).Elem()
+	for i := range v.NumField() {
+		f, name := v.Field(i), v.Type().Field(i).Name
+		f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.all = append(e.all, name)
+			return nil
+		}))
+	}
+	return t
+}
+
+// of returns the events of the names given, and forgets all.
+func (e *events) of(names ...string) []string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var of []string
+	for _, name := range e.all {
+		for _, want := range names {
+			if name == want {
+				of = append(of, name)
+			}
+		}
+	}
+	e.all = nil
+	return of
+}
+
+func TestATraceIsToldOfACallerFromWhenItEntersToWhenItLeaves(t *testing.T) {
+	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
+		seen := &events{}
+		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(2), e, fairlimit.WithTrace(seen.trace()))
+		require.NoError(t, err)
+		story := []string{"Entered", "Left", "Granted", "Taken", "Refused"}
+
+		require.NoError(t, l.WaitN(t.Context(), 2))
+		assert.Equal(t, []string{"Entered", "Granted", "Taken", "Left"}, seen.of(story...))
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorAs(t, l.Wait(ctx), new(*fairlimit.RefusedError))
+		assert.Equal(t, []string{"Entered", "Refused", "Left"}, seen.of(story...))
+
+		ok, err := l.Allow(t.Context())
+		assert.False(t, ok)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"Refused"}, seen.of(story...), "Allow does not wait")
+
+		require.ErrorIs(t, l.WaitN(t.Context(), 0), fairlimit.ErrInvalidPermits)
+		assert.Empty(t, seen.of(story...), "what can never be granted never enters")
+	})
+}
+
+func TestATraceIsToldHowLongACallerWaitedAndWhatBecameOfIt(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		var waits []string
+		l := limiter(t, rdb, fairlimit.PerSecond(1), fairlimit.WithTrace(&fairlimit.Trace{
+			Left: func(permits int, waited time.Duration, err error) {
+				waited = waited.Round(10 * time.Millisecond)
+				waits = append(waits, fmt.Sprint(permits, waited, err == nil, errors.Is(err, context.Canceled)))
+			},
+		}))
+		require.NoError(t, l.Wait(t.Context()))
+		require.NoError(t, l.Wait(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(300*time.Millisecond, cancel)
+		require.ErrorIs(t, l.Wait(ctx), context.Canceled)
+		assert.Equal(t, []string{"1 0s true false", "1 1s true false", "1 300ms false true"}, waits)
+	})
+}
+
+func TestATraceIsToldOfCallersThatAFallbackLetsGo(t *testing.T) {
+	seen := &events{}
+	l := limiter(t, nowhere(t), fairlimit.PerHour(1),
+		fairlimit.WithFallback(fairlimit.FailOpen), fairlimit.WithTrace(seen.trace()))
+	require.NoError(t, l.Wait(t.Context()))
+	assert.Equal(t, []string{"Entered", "FellBack", "Left"},
+		seen.of("Entered", "Left", "Refused", "Granted", "Taken", "FellBack"))
+}
+
+func TestATraceIsToldOfReservations(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		seen := &events{}
+		l := limiter(t, rdb, fairlimit.Every(time.Minute), fairlimit.WithTrace(seen.trace()))
+		story := []string{"Reserved", "Unreserved", "Entered", "Left", "Granted"}
+
+		now, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		assert.Equal(t, []string{"Granted", "Reserved"}, seen.of(story...))
+		require.NoError(t, now.Wait(t.Context()))
+		assert.Equal(t, []string{"Unreserved", "Entered", "Left"}, seen.of(story...))
+
+		later, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		require.NoError(t, later.Cancel(t.Context()))
+		require.NoError(t, later.Cancel(t.Context()))
+		assert.Equal(t, []string{"Granted", "Reserved", "Unreserved"}, seen.of(story...), "it is cancelled once")
+	})
+}
+
+func TestSeveralTracesAreTold(t *testing.T) {
+	var told []int
+	l := limiter(t, nowhere(t), fairlimit.PerHour(1),
+		fairlimit.WithTrace(&fairlimit.Trace{Refused: func(int, error) { told = append(told, 1) }}),
+		fairlimit.WithTrace(nil),
+		fairlimit.WithTrace(&fairlimit.Trace{
+			Entered: func(int) { told = append(told, 2) },
+			Refused: func(int, error) { told = append(told, 3) },
+		}))
+	require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrUnreachable)
+	assert.Equal(t, []int{2, 1, 3}, told, "each in the order given")
+}
