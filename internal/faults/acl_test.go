@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,13 +13,15 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
 
 // What an ACL has to allow, as docs/RELIABILITY.md says.
 const (
-	fairCommands   = "EVALSHA EVAL TIME GET PTTL PSETEX"
+	fairCommands   = "EVALSHA EVAL TIME GET GETRANGE PTTL PSETEX"
+	storedCommands = fairCommands + " SET"
 	windowCommands = "EVALSHA EVAL TIME GET SET INCRBY EXISTS HMGET HSET PTTL PEXPIRE PERSIST DEL " +
 		"ZADD ZREM ZCARD ZCOUNT ZRANGE ZSCORE ZRANGEBYSCORE ZREMRANGEBYRANK"
 )
@@ -48,7 +51,36 @@ func useFair(ctx context.Context, rdb *redis.Client, name string) error {
 	if _, err := l.Status(ctx); err != nil {
 		return err
 	}
+	if err := steerFair(ctx, rdb, name); err != nil {
+		return err
+	}
 	return l.Reset(ctx)
+}
+
+// steerFair does what a queue can be steered by, without a limiter in front.
+func steerFair(ctx context.Context, rdb *redis.Client, name string) error {
+	e, err := fair.New(engine.Config{Client: rdb, Name: name})
+	if err != nil {
+		return err
+	}
+	queue := e.(engine.Steerer)
+	return errors.Join(queue.Pause(ctx, time.Minute), queue.Look(ctx))
+}
+
+// useStored does all of that with quotas that are stored.
+func useStored(ctx context.Context, rdb *redis.Client, name string) error {
+	e, err := fair.New(engine.Config{Client: rdb, Name: name, Stored: true})
+	if err != nil {
+		return err
+	}
+	queue := e.(engine.Steerer)
+	if err := queue.SetQuotas(ctx, []engine.Quota{{Permits: 2, Per: time.Hour}}); err != nil {
+		return err
+	}
+	if _, err := queue.Take(ctx, []engine.Request{{N: 1}}); err != nil {
+		return err
+	}
+	return useFair(ctx, rdb, name)
 }
 
 // useWindow does all that there is to do on window, the administration
@@ -151,7 +183,8 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 		keys     func(name string) []string
 		use      func(ctx context.Context, rdb *redis.Client, name string) error
 	}{
-		"fair": {fairCommands, func(string) []string { return []string{"~fairlimit:*"} }, useFair},
+		"fair":                     {fairCommands, func(string) []string { return []string{"~fairlimit:*"} }, useFair},
+		"fair, with stored quotas": {storedCommands, func(string) []string { return []string{"~fairlimit:*"} }, useStored},
 		"window": {
 			windowCommands,
 			func(name string) []string { return []string{"~" + name, "~{" + name + "}:*"} },
