@@ -1,0 +1,151 @@
+package grpclimit
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/door"
+)
+
+// DefaultMaxPause is the longest pause that an answer can cause, unless
+// [Interceptor.MaxPause] says otherwise.
+const DefaultMaxPause = 15 * time.Minute
+
+// Waiter is what an [Interceptor] needs of a limiter. A [fairlimit.Limiter] is
+// one, and so is a *rate.Limiter of golang.org/x/time/rate.
+//
+// Two more methods are used if the limiter has them. Without the first, a call
+// for more than one permit is an error. Without the second, the Interceptor
+// holds back its own calls.
+//
+//	WaitN(ctx context.Context, n int) error
+//	Pause(ctx context.Context, d time.Duration) error // holds back everybody
+type Waiter interface {
+	Wait(ctx context.Context) error
+}
+
+// Interceptor lets calls wait for their turn, and passes on to the limiter how
+// long the server wants to be left alone. Its methods Unary and Stream are what
+// [grpc.WithChainUnaryInterceptor] and [grpc.WithChainStreamInterceptor] take.
+//
+// Only Limiter is required. The fields must not be changed after the first
+// call. An Interceptor may be used by any number of goroutines and connections,
+// and must not be copied. It holds no goroutine or timer while idle.
+type Interceptor struct {
+	// Limiter is asked before each call, under the call's ctx. If that ends, or
+	// if the turn would come after its deadline, nothing is sent. The error is
+	// the limiter's, with a status: DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE
+	// for a Redis that cannot be asked, RESOURCE_EXHAUSTED for
+	// [fairlimit.ErrTooManyQueued], and INTERNAL for anything else.
+	Limiter Waiter
+
+	// Permits is what a call of the method costs, as in "/package.Service/Do".
+	// A stream costs once, however many messages it has. Nil means 1 for every
+	// method. A call for 0 permits goes at once, even during a pause. Less than
+	// 0 is an error that matches [fairlimit.ErrInvalidPermits]. More than 1 of a
+	// limiter without WaitN is one that matches [fairlimit.ErrUnsupported].
+	Permits func(method string) int
+
+	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. Less than 0 is an
+	// error that matches [fairlimit.ErrInvalidOption].
+	MaxPause time.Duration
+
+	// OnError is told that the limiter could not pause. The call ends as it
+	// would have, and this Interceptor holds back its own calls instead.
+	// OnError may run after the call has returned, and several times at once.
+	// Nil means that nobody is told.
+	OnError func(error)
+
+	door door.Door
+}
+
+var (
+	_ grpc.UnaryClientInterceptor  = (*Interceptor)(nil).Unary
+	_ grpc.StreamClientInterceptor = (*Interceptor)(nil).Stream
+)
+
+// Unary waits for the call's turn and makes it, once. If the server refuses,
+// the limiter is paused before Unary returns. That takes 100 ms at most: a
+// pause that Redis is slow to record is recorded later.
+func (i *Interceptor) Unary(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+	opts ...grpc.CallOption,
+) error {
+	if err := i.wait(ctx, method); err != nil {
+		return err
+	}
+	var header, trailer metadata.MD
+	err := invoke(ctx, method, req, reply, cc, with(opts, grpc.Header(&header), grpc.Trailer(&trailer))...)
+	i.heed(ctx, err, trailer, header)
+	return err
+}
+
+// Stream waits for the stream's turn and opens it, once. If the server refuses,
+// the limiter is paused before the stream's user hears of it, as for Unary. A
+// stream takes one turn, and its messages take none.
+func (i *Interceptor) Stream(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer,
+	opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	if err := i.wait(ctx, method); err != nil {
+		return nil, err
+	}
+	stream, err := open(ctx, desc, cc, method, opts...)
+	if err != nil {
+		i.heed(ctx, err)
+		return nil, err
+	}
+	return &watched{stream, ctx, i}, nil
+}
+
+// watched is a stream whose end is looked at.
+type watched struct {
+	grpc.ClientStream
+	ctx         context.Context // the caller's: the stream's own ends with it
+	interceptor *Interceptor
+}
+
+// RecvMsg is where a stream's status arrives. It never runs twice at once.
+func (w *watched) RecvMsg(m any) error {
+	err := w.ClientStream.RecvMsg(m)
+	if err != nil {
+		header, _ := w.Header()
+		w.interceptor.heed(w.ctx, err, w.Trailer(), header)
+	}
+	return err
+}
+
+func (i *Interceptor) wait(ctx context.Context, method string) error {
+	if i.MaxPause < 0 {
+		return unsent(fmt.Errorf("%w: MaxPause is %v, want at least 0", fairlimit.ErrInvalidOption, i.MaxPause))
+	}
+	permits := 1
+	if i.Permits != nil {
+		permits = i.Permits(method)
+	}
+	if err := i.door.Enter(ctx, i.Limiter, permits); err != nil {
+		return unsent(err)
+	}
+	return nil
+}
+
+// heed pauses the limiter if the answer asks for it.
+func (i *Interceptor) heed(ctx context.Context, err error, metadata ...metadata.MD) {
+	longest := i.MaxPause
+	if longest == 0 {
+		longest = DefaultMaxPause
+	}
+	if pause, ok := retryAfter(err, metadata...); ok && pause > 0 {
+		i.door.Shut(ctx, i.Limiter, min(pause, longest), i.OnError)
+	}
+}
+
+// with appends to a copy: the caller's slice may have room that others use.
+func with(opts []grpc.CallOption, more ...grpc.CallOption) []grpc.CallOption {
+	return append(opts[:len(opts):len(opts)], more...)
+}

@@ -1,0 +1,30 @@
+package grpclimit
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+// Limit is a limiter for the interceptors of package ratelimit of
+// github.com/grpc-ecosystem/go-grpc-middleware/v2, on either side of a call.
+// They answer RESOURCE_EXHAUSTED to a call that Limit refuses.
+//
+// A server that uses it lets each call wait for its turn, as long as the
+// client's deadline allows. Give the limiter [fairlimit.WithMaxWait] or
+// [fairlimit.WithMaxQueued], or clients without a deadline pile up in the
+// server. A client has more from an [Interceptor], which also hears what the
+// server answers.
+type Limit struct {
+	Limiter Waiter // required
+}
+
+// Limit returns nil when it is the caller's turn, and the limiter's error
+// otherwise.
+func (l Limit) Limit(ctx context.Context) error {
+	if l.Limiter == nil {
+		return fmt.Errorf("%w: the Limiter is nil", fairlimit.ErrInvalidOption)
+	}
+	return l.Limiter.Wait(ctx)
+}

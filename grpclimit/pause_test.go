@@ -1,0 +1,112 @@
+package grpclimit_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/grpclimit"
+)
+
+// refusal is a status with RetryInfo.
+func refusal(t *testing.T, code codes.Code, after time.Duration) error {
+	t.Helper()
+	s, err := status.New(code, "slow down").WithDetails(
+		&errdetails.ErrorInfo{Reason: "QUOTA"},
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(after)},
+	)
+	require.NoError(t, err)
+	return s.Err()
+}
+
+func TestARefusalPausesTheLimiter(t *testing.T) {
+	type answer = func(t *testing.T, ctx context.Context) error
+	const brief = 1500 * time.Millisecond
+	info := func(code codes.Code, after time.Duration) answer {
+		return func(t *testing.T, _ context.Context) error { return refusal(t, code, after) }
+	}
+	trailer := func(code codes.Code, ms ...string) answer {
+		return func(t *testing.T, ctx context.Context) error {
+			for _, value := range ms {
+				assert.NoError(t, grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", value)))
+			}
+			return status.Error(code, "slow down")
+		}
+	}
+	for name, test := range map[string]struct {
+		answer answer
+		want   []time.Duration
+	}{
+		"RetryInfo":            {info(codes.ResourceExhausted, brief), []time.Duration{brief}},
+		"RetryInfo, away":      {info(codes.Unavailable, 2*time.Second), []time.Duration{2 * time.Second}},
+		"RetryInfo, aborted":   {info(codes.Aborted, 2*time.Second), nil},
+		"RetryInfo of 0":       {info(codes.ResourceExhausted, 0), nil},
+		"RetryInfo below 0":    {info(codes.ResourceExhausted, -time.Second), nil},
+		"RetryInfo, absurd":    {info(codes.ResourceExhausted, 250*365*24*time.Hour), []time.Duration{15 * time.Minute}},
+		"RetryInfo, empty":     {empty, nil},
+		"pushback":             {trailer(codes.ResourceExhausted, "1500"), []time.Duration{brief}},
+		"pushback, away":       {trailer(codes.Unavailable, "20"), []time.Duration{20 * time.Millisecond}},
+		"pushback, other":      {trailer(codes.Internal, "20"), nil},
+		"pushback below 0":     {trailer(codes.Unavailable, "-1"), nil},
+		"pushback of nothing":  {trailer(codes.Unavailable, ""), nil},
+		"pushback, absurd":     {trailer(codes.Unavailable, "9223372036854775807"), []time.Duration{15 * time.Minute}},
+		"pushback, beyond":     {trailer(codes.Unavailable, "99999999999999999999"), nil},
+		"pushback, twice":      {trailer(codes.Unavailable, "soon", "30"), []time.Duration{30 * time.Millisecond}},
+		"pushback in a header": {header, []time.Duration{40 * time.Millisecond}},
+		"neither":              {trailer(codes.ResourceExhausted), nil},
+		"a yes":                {trailer(codes.OK, "1500"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+				s := &service{answer: func(ctx context.Context) error { return test.answer(t, ctx) }}
+				address := s.serve(t)
+				for shape := range shapes(nil) {
+					l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
+					before := s.calls()
+					c := limited(t, address, &grpclimit.Interceptor{Limiter: l})
+					_ = shapes(c)[shape](t.Context())
+					assert.Equal(t, test.want, l.paused(), shape)
+					assert.Equal(t, before+1, s.calls(), "it is not made again")
+				}
+			})
+		})
+	}
+}
+
+func empty(t *testing.T, _ context.Context) error {
+	s, err := status.New(codes.Unavailable, "slow down").WithDetails(&errdetails.RetryInfo{})
+	require.NoError(t, err)
+	return s.Err()
+}
+
+func header(t *testing.T, ctx context.Context) error {
+	// A stream that has sent a message has sent its header before.
+	if grpc.SetHeader(ctx, metadata.Pairs("grpc-retry-pushback-ms", "40")) != nil {
+		assert.NoError(t, grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "40")))
+	}
+	return status.Error(codes.ResourceExhausted, "slow down")
+}
+
+func TestMaxPauseBoundsAPause(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		s := &service{answer: func(context.Context) error { return refusal(t, codes.Unavailable, 2*time.Hour) }}
+		address := s.serve(t)
+		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(20))}
+		for _, longest := range []time.Duration{0, time.Hour, time.Second} {
+			c := limited(t, address, &grpclimit.Interceptor{Limiter: l, MaxPause: longest})
+			require.Error(t, shapes(c)["unary"](t.Context()))
+		}
+		assert.Equal(t, []time.Duration{grpclimit.DefaultMaxPause, time.Hour, time.Second}, l.paused())
+	})
+}

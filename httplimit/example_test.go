@@ -1,0 +1,58 @@
+package httplimit_test
+
+import (
+	"fmt"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/embedded"
+	"github.com/fairlimit/fairlimit/httplimit"
+)
+
+// A client whose requests wait for their turn. The third is refused: its turn
+// would come after the client's timeout.
+func Example() {
+	redis, err := embedded.Start() // a real program connects to its own
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer redis.Close()
+	upstream := httptest.NewServer(http.NotFoundHandler())
+	defer upstream.Close()
+
+	limiter, err := fairlimit.New(redis.Client(), "tax-office", fairlimit.PerHour(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := &http.Client{
+		Transport: &httplimit.Transport{Limiter: limiter},
+		Timeout:   time.Minute,
+	}
+	defer client.CloseIdleConnections()
+	for range 3 {
+		resp, err := client.Get(upstream.URL)
+		if err != nil {
+			fmt.Println("not sent")
+			continue
+		}
+		_ = resp.Body.Close()
+		fmt.Println(resp.Status)
+	}
+	// Output:
+	// 404 Not Found
+	// 404 Not Found
+	// not sent
+}
+
+// What a response says, read without a Transport.
+func ExampleRetryAfter() {
+	resp := &http.Response{Header: http.Header{
+		"Date":        {"Sun, 01 Mar 2026 12:00:00 GMT"},
+		"Retry-After": {"Sun, 01 Mar 2026 12:00:30 GMT"},
+	}}
+	fmt.Println(httplimit.RetryAfter(resp, time.Now()))
+	// Output: 30s true
+}

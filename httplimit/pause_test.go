@@ -1,0 +1,189 @@
+package httplimit_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/httplimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestARefusalPausesTheLimiter(t *testing.T) {
+	type headers = map[string]string
+	inSeconds := headers{"Retry-After": "30"}
+	half, longest := []time.Duration{30 * time.Second}, []time.Duration{15 * time.Minute}
+	for name, test := range map[string]struct {
+		code    int
+		headers headers
+		want    []time.Duration
+	}{
+		"429":                          {429, inSeconds, half},
+		"503":                          {503, inSeconds, half},
+		"403":                          {403, inSeconds, half},
+		"403 of GitHub":                {403, headers{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}, half},
+		"403 of the draft":             {403, headers{"RateLimit": `"default";r=0;t=30`}, half},
+		"403 of who may not":           {403, headers{"X-RateLimit-Reset": "30"}, nil},
+		"403 of who may not, at last":  {403, headers{"X-RateLimit-Remaining": "8", "X-RateLimit-Reset": "30"}, nil},
+		"429 without a word":           {429, nil, nil},
+		"429 that is over":             {429, headers{"Retry-After": "0"}, nil},
+		"429 of a cache":               {429, headers{"Retry-After": "30", "Age": "2"}, nil},
+		"429 that is absurd":           {429, headers{"Retry-After": "99999999999999999999"}, longest},
+		"200 with a word of the quota": {200, headers{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}, nil},
+		"500":                          {500, inSeconds, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+				u := serve(t, refuse(test.code, test.headers))
+				l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
+				code, body := get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
+				assert.Equal(t, test.code, code)
+				assert.Equal(t, "slow down", body)
+				assert.Equal(t, test.want, l.paused())
+				assert.EqualValues(t, 1, u.reached.Load(), "it is not sent again")
+				assert.Equal(t, 4, status(t, l).Available)
+			})
+		})
+	}
+}
+
+func TestADateCountsFromTheUpstreamsClock(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		there := time.Now().Add(-7 * time.Hour).UTC()
+		u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{
+			"Date":        there.Format(http.TimeFormat),
+			"Retry-After": there.Add(time.Minute).Format(http.TimeFormat),
+		}))
+		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
+		get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
+		assert.Equal(t, []time.Duration{time.Minute}, l.paused())
+	})
+}
+
+func TestMaxPauseBoundsAPause(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "7200"}))
+		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
+		get(t, client(t, &httplimit.Transport{Limiter: l, MaxPause: time.Hour}), u.URL)
+		get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
+		get(t, client(t, &httplimit.Transport{Limiter: l, MaxPause: time.Second}), u.URL)
+		assert.Equal(t, []time.Duration{time.Hour, httplimit.DefaultMaxPause, time.Second}, l.paused())
+	})
+}
+
+func TestAfterDecidesInsteadOfRetryAfter(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		u := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			refuse(map[string]int{"/429": 429, "/503": 503, "/403": 403, "/404": 404, "/200": 200}[r.URL.Path],
+				map[string]string{"Retry-After": "30"})(w, r)
+		})
+		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
+		start := time.Now()
+		c := client(t, &httplimit.Transport{
+			Limiter: l,
+			After: func(resp *http.Response, received time.Time) (time.Duration, bool) {
+				assert.Equal(t, "30", resp.Header.Get("Retry-After"))
+				assert.False(t, received.Before(start) || received.After(time.Now()))
+				return 8 * time.Second, resp.StatusCode != http.StatusServiceUnavailable
+			},
+		})
+		for _, path := range []string{"/429", "/503", "/403", "/404", "/200"} {
+			get(t, c, u.URL+path)
+		}
+		assert.Equal(t, []time.Duration{8 * time.Second, 8 * time.Second}, l.paused())
+	})
+}
+
+func TestTheResponseIsHandedOnIfThePauseFails(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "60"}))
+		l := &pausing{
+			Limiter: limiter(t, rdb, fairlimit.PerHour(5)),
+			answer:  func(context.Context) error { return fairlimit.ErrUnreachable },
+		}
+		told := make(chan error, 2)
+		c := client(t, &httplimit.Transport{Limiter: l, OnError: func(err error) { told <- err }})
+		code, body := get(t, c, u.URL)
+		assert.Equal(t, http.StatusTooManyRequests, code)
+		assert.Equal(t, "slow down", body)
+		require.ErrorIs(t, <-told, fairlimit.ErrUnreachable)
+
+		c.Timeout = 30 * time.Second
+		_, err := c.Get(u.URL)
+		require.ErrorIs(t, err, context.DeadlineExceeded, "at least this process stays away")
+		assert.EqualValues(t, 1, u.reached.Load())
+
+		quiet := client(t, &httplimit.Transport{Limiter: l})
+		code, _ = get(t, quiet, u.URL)
+		assert.Equal(t, http.StatusTooManyRequests, code, "nobody has to listen")
+	})
+}
+
+// TestASlowPauseHoldsNobodyUp has a Pause that ends only when it is given up.
+func TestASlowPauseHoldsNobodyUp(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "60"}))
+		handedOn, ended := make(chan struct{}), make(chan error, 1)
+		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5)), answer: func(ctx context.Context) error {
+			<-handedOn
+			ended <- ctx.Err()
+			return nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.URL, nil)
+		require.NoError(t, err)
+		resp, err := client(t, &httplimit.Transport{Limiter: l}).Do(req)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		cancel()
+		close(handedOn)
+		assert.NoError(t, <-ended, "the pause outlives its request")
+	})
+}
+
+func TestALimiterThatCannotPauseIsHeldBackHere(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		const pause = 200 * time.Millisecond
+		again := make(chan time.Time, 1)
+		u := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/first" {
+				refuse(http.StatusTooManyRequests, map[string]string{"Retry-After-Ms": "200"})(w, r)
+				return
+			}
+			again <- time.Now()
+		})
+		for name, engine := range engines() {
+			if name == "fair" {
+				continue // it can pause
+			}
+			t.Run(name, func(t *testing.T) {
+				l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), engine)
+				require.NoError(t, err)
+				c := client(t, &httplimit.Transport{Limiter: l})
+				before := u.reached.Load()
+				sent := time.Now()
+				get(t, c, u.URL+"/first")
+
+				// A busy machine may take longer than the pause to come here.
+				ctx, cancel := context.WithTimeout(t.Context(), pause/2)
+				defer cancel()
+				req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.URL, nil)
+				require.NoError(t, err)
+				if _, err = c.Do(req); time.Since(sent) < pause {
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.EqualValues(t, before+1, u.reached.Load())
+				}
+
+				get(t, c, u.URL)
+				assert.GreaterOrEqual(t, (<-again).Sub(sent), pause)
+			})
+		}
+	})
+}

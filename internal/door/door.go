@@ -1,0 +1,151 @@
+// Package door stands between a client and its upstream: callers pass when
+// their turn comes, and an upstream that wants to be left alone closes it for a
+// while.
+//
+// Modules of their own are built on it, and may be older than this one. Its
+// exported names stay as they are.
+package door
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+)
+
+const (
+	// pauseBound ends a Pause that Redis does not answer.
+	pauseBound = 5 * time.Second
+
+	// callerBound is how long a caller stays for the word that a pause is
+	// recorded. The pause is sent whether the caller stays or not.
+	callerBound = 100 * time.Millisecond
+)
+
+// Waiter is what a door needs of a limiter. One that has WaitN or Pause as well
+// is asked for them.
+type Waiter interface {
+	Wait(ctx context.Context) error
+}
+
+type (
+	manyWaiter interface {
+		WaitN(ctx context.Context, n int) error
+	}
+	pauser interface {
+		Pause(ctx context.Context, d time.Duration) error
+	}
+)
+
+// Door lets callers through in their turn. The zero value is open. It may be
+// used by any number of goroutines.
+type Door struct {
+	mu    sync.Mutex
+	until time.Time // shut until then, for the callers of this value
+}
+
+// Enter returns nil when it is the caller's turn for n permits. 0 permits need
+// no turn. A door that this process holds shut is waited for first, and is
+// refused at once to those whose deadline comes before.
+func (d *Door) Enter(ctx context.Context, l Waiter, n int) error {
+	switch {
+	case l == nil:
+		return fmt.Errorf("%w: the Limiter is nil", fairlimit.ErrInvalidOption)
+	case n < 0:
+		return fmt.Errorf("%w: %d asked for, want at least 0", fairlimit.ErrInvalidPermits, n)
+	case n == 0:
+		return nil
+	}
+	for {
+		if err := d.waitOpen(ctx); err != nil {
+			return err
+		}
+		if err := waitTurn(ctx, l, n); err != nil {
+			return err
+		}
+		// A turn that came while the door was shut is gone. To go with it
+		// later would let all such callers go at one moment.
+		if time.Until(d.end()) <= 0 {
+			return nil
+		}
+	}
+}
+
+// Shut pauses the limiter for everybody who shares it. If it cannot pause, or
+// if that fails, this door alone is held shut. Failed, unless nil, is told of
+// a failure, perhaps after Shut has returned.
+//
+// The pause outlives ctx. Shut returns soon, whether it is recorded or not.
+func (d *Door) Shut(ctx context.Context, l Waiter, pause time.Duration, failed func(error)) {
+	until := time.Now().Add(pause)
+	p, ok := l.(pauser)
+	if !ok {
+		d.hold(until)
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseBound)
+		defer cancel()
+		if err := p.Pause(ctx, pause); err != nil {
+			d.hold(until)
+			if failed != nil {
+				failed(fmt.Errorf("fairlimit: pause of %v: %w", pause, err))
+			}
+		}
+	}()
+	stay := time.NewTimer(callerBound)
+	defer stay.Stop()
+	select {
+	case <-done:
+	case <-stay.C:
+	case <-ctx.Done():
+	}
+}
+
+func (d *Door) end() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.until
+}
+
+// hold keeps the door shut; the longest counts.
+func (d *Door) hold(until time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if until.After(d.until) {
+		d.until = until
+	}
+}
+
+func (d *Door) waitOpen(ctx context.Context) error {
+	for {
+		until := d.end()
+		rest := time.Until(until)
+		if rest <= 0 {
+			return nil
+		}
+		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+			return fmt.Errorf("%w as the upstream asked: %w", fairlimit.ErrPaused, &fairlimit.RefusedError{Wait: rest})
+		}
+		if clock.SleepUntil(ctx, until) != nil {
+			return ctxerr.Ended(ctx, "left during a pause that the upstream asked for")
+		}
+	}
+}
+
+func waitTurn(ctx context.Context, l Waiter, n int) error {
+	if n == 1 {
+		return l.Wait(ctx)
+	}
+	many, ok := l.(manyWaiter)
+	if !ok {
+		return fmt.Errorf("%w: %d permits of a limiter that has no WaitN (%T)", fairlimit.ErrUnsupported, n, l)
+	}
+	return many.WaitN(ctx, n)
+}

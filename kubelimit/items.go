@@ -1,0 +1,111 @@
+package kubelimit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+// Delays between the attempts of an item while Redis fails, unless
+// [ItemRateLimiter.Otherwise] says otherwise.
+const (
+	shortestOtherwise = time.Second
+	longestOtherwise  = 5 * time.Minute
+)
+
+// ItemRateLimiter is a [workqueue.TypedRateLimiter]: each item that is added
+// again takes a turn, and comes out of the work queue when its turn comes.
+// Queues in all processes that share the Reserver's name share its quota.
+//
+// It counts how often each item was added, until Forget. It may be used by any
+// number of goroutines and must not be copied. The fields must not be changed
+// after the first call.
+type ItemRateLimiter[T comparable] struct {
+	// Reserver gives the turns. Without one, Otherwise decides and OnError is
+	// told an error that matches [fairlimit.ErrInvalidOption].
+	Reserver fairlimit.Reserver
+
+	// Otherwise says how long an item waits that got no turn, because Redis
+	// failed or did not answer within five seconds. The item then comes without
+	// a turn, since a work queue cannot do without an answer. Nil means an
+	// exponential delay for each item: 1 s, 2 s, and so on up to 5 minutes.
+	Otherwise workqueue.TypedRateLimiter[T]
+
+	// OnError is told why an item got no turn. It may run several times at once.
+	// Nil means that nobody is told.
+	OnError func(error)
+
+	mu        sync.Mutex
+	requeues  map[T]int
+	otherwise workqueue.TypedRateLimiter[T] // nil before the first When
+}
+
+var _ workqueue.TypedRateLimiter[string] = (*ItemRateLimiter[string])(nil)
+
+// When takes the next turn for the item and returns how long it is until then.
+// It costs one question to Redis. A limiter that refuses because of
+// [fairlimit.WithMaxWait] takes no turn: the item waits as long as its turn
+// would have taken to come.
+func (l *ItemRateLimiter[T]) When(item T) time.Duration {
+	otherwise := l.count(item)
+	turn, err := l.reserve()
+	if err == nil {
+		return turn.Delay()
+	}
+	if l.OnError != nil {
+		l.OnError(err)
+	}
+	var refused *fairlimit.RefusedError
+	if errors.As(err, &refused) {
+		return refused.Wait
+	}
+	return otherwise.When(item)
+}
+
+// NumRequeues is how often When was asked for the item since it was forgotten.
+func (l *ItemRateLimiter[T]) NumRequeues(item T) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.requeues[item]
+}
+
+// Forget ends the count of the item. A turn that lies ahead stays taken: the
+// item is in the work queue and will use it.
+func (l *ItemRateLimiter[T]) Forget(item T) {
+	l.mu.Lock()
+	delete(l.requeues, item)
+	otherwise := l.otherwise
+	l.mu.Unlock()
+	if otherwise != nil {
+		otherwise.Forget(item)
+	}
+}
+
+// count counts the item and returns who decides if Redis does not.
+func (l *ItemRateLimiter[T]) count(item T) workqueue.TypedRateLimiter[T] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.requeues == nil {
+		l.requeues = map[T]int{}
+		l.otherwise = l.Otherwise
+	}
+	l.requeues[item]++
+	if l.otherwise == nil {
+		l.otherwise = workqueue.NewTypedItemExponentialFailureRateLimiter[T](shortestOtherwise, longestOtherwise)
+	}
+	return l.otherwise
+}
+
+func (l *ItemRateLimiter[T]) reserve() (*fairlimit.Reservation, error) {
+	if l.Reserver == nil {
+		return nil, errNoLimiter
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), askBound)
+	defer cancel()
+	return l.Reserver.ReserveN(ctx, 1)
+}

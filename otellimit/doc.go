@@ -1,0 +1,62 @@
+// Package otellimit makes metrics for OpenTelemetry of what a limiter does. It
+// is a module of its own, so that only those who import it depend on
+// OpenTelemetry.
+//
+//	metrics, err := otellimit.New("tax-office", otel.GetMeterProvider())
+//	if err != nil {
+//		return err
+//	}
+//	defer metrics.Close()
+//
+//	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
+//		fairlimit.WithTrace(metrics.Trace()),
+//		fairlimit.WithTrace(fairlimit.LogTrace(slog.Default()))) // if you want a log as well
+//	if err != nil {
+//		return err
+//	}
+//	metrics.Watch(limiter) // for the state of the queue
+//	...
+//	err = limiter.Wait(ctx)
+//
+// # Metrics
+//
+// Each has the attribute limiter, with the name given to [New].
+//
+//	fairlimit.wait.duration    s             histogram      from a call of Wait to its turn, of those who went
+//	fairlimit.permits          {permit}      counter        permits by outcome, see below
+//	fairlimit.callers.waiting  {caller}      updowncounter  callers that wait
+//	fairlimit.permits.ahead    {permit}      updowncounter  permits of callers that wait and of reservations
+//	                                                        ahead, which is what fairlimit.WithMaxQueued bounds
+//	fairlimit.wake.lateness    s             histogram      from a slot to when its caller woke
+//	fairlimit.questions        {question}    counter        questions to Redis, by op and failed (a bool)
+//	fairlimit.question.callers {caller}      histogram      callers that one question for permits was for
+//	fairlimit.pauses           {pause}       counter        pauses that this process sent
+//	fairlimit.pause.remaining  s             gauge          how much longer the queue is paused; without
+//	                                                        Watch, and while Redis is silent, by this process
+//	fairlimit.losses           {loss}        counter        how often Redis had lost turns, which count again
+//	fairlimit.degraded                       gauge          1 while the fallback decides
+//	fairlimit.status.failures  {failure}     counter        collections without the three that follow
+//
+// The queue is one for all processes, so each of them shows the same. Take the
+// max of these three, not the sum:
+//
+//	fairlimit.queue.permits    {permit}      gauge          permits granted for the future
+//	fairlimit.queue.delay      s             gauge          the wait that one more permit would get
+//	fairlimit.available        {permit}      gauge          permits to be had without waiting
+//
+// The outcomes of permits are not exclusive, so their sum says nothing:
+//
+//	granted     a caller was granted a turn
+//	taken       a caller went with it; not known of a reservation that is slept by hand
+//	missed      it was not taken because the caller woke too late
+//	given_back  nobody will use them, so they went back; also those of callers
+//	            who had left before they were granted
+//	refused     the turn would have come too late, or too many are queued
+//	left        the caller's ctx ended while it waited
+//	failed      any other error, mostly of Redis
+//
+// What a fallback lets go is in the wait duration, and in no outcome.
+//
+// The names are those of module promlimit once an exporter has translated them,
+// so its dashboard.json shows these as well.
+package otellimit

@@ -1,0 +1,131 @@
+package otellimit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/tally"
+)
+
+// Scope is the name of the meter, and of the instrumentation scope.
+const Scope = "github.com/fairlimit/fairlimit/otellimit"
+
+// ErrNilProvider is returned by [New] for a nil provider.
+var ErrNilProvider = errors.New("otellimit: nil metric.MeterProvider")
+
+// Metrics are those of one limiter. It holds no goroutine and no timer. Make it
+// with [New]; its methods may be called by any number of goroutines at once.
+type Metrics struct {
+	tally        *tally.Tally
+	trace        *fairlimit.Trace
+	counted      counted
+	looked       looked
+	registration metric.Registration
+
+	name    attribute.KeyValue
+	limiter metric.MeasurementOption // the name alone
+	permits [len(tally.Outcomes)]metric.MeasurementOption
+}
+
+var _ tally.Meter = meter{}
+
+// New makes the metrics of one limiter. Name is the value of their attribute
+// "limiter", which need not be the name that the limiter has in Redis; two
+// limiters of one name would overwrite each other. Nobody looks at them any more
+// after [Metrics.Close].
+//
+// A nil provider is [ErrNilProvider]; other errors are the provider's.
+func New(name string, provider metric.MeterProvider) (*Metrics, error) {
+	if provider == nil {
+		return nil, ErrNilProvider
+	}
+	m := &Metrics{name: attribute.String(tally.LimiterLabel, strings.ToValidUTF8(name, "\uFFFD"))}
+	m.limiter = with(m.name)
+	for i, outcome := range tally.Outcomes {
+		m.permits[i] = with(m.name, attribute.String(tally.OutcomeLabel, outcome))
+	}
+	m.tally = tally.New(meter{m})
+	m.trace = m.tally.Trace()
+
+	instruments := maker{meter: provider.Meter(Scope)}
+	m.counted, m.looked = instruments.counted(), instruments.looked()
+	if instruments.err != nil {
+		return nil, instruments.err
+	}
+	var err error
+	if m.registration, err = instruments.meter.RegisterCallback(m.observe, m.looked.all()...); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+func with(attributes ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(attributes...))
+}
+
+// Trace is what to give to [fairlimit.WithTrace]. Give it to one limiter only.
+func (m *Metrics) Trace() *fairlimit.Trace { return m.trace }
+
+// Watch lets each collection ask l for its Status, of which the metrics of the
+// queue are made. A collection waits a second for it. If there is no answer, it
+// goes without those metrics, and fairlimit.status.failures counts that. With
+// nil, nothing is asked any more.
+func (m *Metrics) Watch(l fairlimit.Limiter) { m.tally.Watch(l) }
+
+// Close ends what a collection looks at: callers that wait, and the state of the
+// queue. It is for a limiter that is not used any more. Closing again does
+// nothing.
+func (m *Metrics) Close() error { return m.registration.Unregister() }
+
+// observe is how things stand at one collection.
+func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
+	r := m.tally.Read(ctx)
+	o.ObserveInt64(m.looked.waiting, int64(r.CallersWaiting), m.limiter)
+	o.ObserveInt64(m.looked.ahead, int64(r.PermitsAhead), m.limiter)
+	o.ObserveFloat64(m.looked.remaining, r.PauseRemaining.Seconds(), m.limiter)
+	degraded := int64(0)
+	if r.Degraded {
+		degraded = 1
+	}
+	o.ObserveInt64(m.looked.degraded, degraded, m.limiter)
+	o.ObserveInt64(m.looked.failures, r.StatusFailures, m.limiter)
+	if r.Status != nil {
+		o.ObserveInt64(m.looked.queued, int64(r.Status.Queued), m.limiter)
+		o.ObserveFloat64(m.looked.queueDelay, r.Status.Delay.Seconds(), m.limiter)
+		o.ObserveInt64(m.looked.available, int64(r.Status.Available), m.limiter)
+	}
+	return nil
+}
+
+// meter takes what is counted as it happens. What happens has no ctx.
+type meter struct{ *Metrics }
+
+func (m meter) Waited(d time.Duration) {
+	m.counted.wait.Record(context.Background(), d.Seconds(), m.limiter)
+}
+
+func (m meter) Permits(o tally.Outcome, n int) {
+	m.counted.permits.Add(context.Background(), int64(n), m.permits[o])
+}
+
+func (m meter) Woke(lateness time.Duration) {
+	m.counted.lateness.Record(context.Background(), lateness.Seconds(), m.limiter)
+}
+
+func (m meter) Asked(op string, failed bool) {
+	m.counted.questions.Add(context.Background(), 1,
+		with(m.name, attribute.String(tally.OpLabel, op), attribute.Bool(tally.FailedLabel, failed)))
+}
+
+func (m meter) Shared(callers int) {
+	m.counted.callers.Record(context.Background(), int64(callers), m.limiter)
+}
+
+func (m meter) Paused() { m.counted.pauses.Add(context.Background(), 1, m.limiter) }
+func (m meter) Lost()   { m.counted.losses.Add(context.Background(), 1, m.limiter) }

@@ -1,0 +1,114 @@
+package promlimit
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/tally"
+)
+
+// Metrics are those of one limiter. It holds no goroutine and no timer, and
+// needs no closing. Make it with [New]; its methods may be called by any number
+// of goroutines at once.
+type Metrics struct {
+	tally *tally.Tally
+	trace *fairlimit.Trace
+
+	counted    []prometheus.Collector // as things happen
+	permits    [len(tally.Outcomes)]prometheus.Counter
+	questions  *prometheus.CounterVec
+	wait       prometheus.Histogram
+	lateness   prometheus.Histogram
+	callers    prometheus.Histogram
+	pauses     prometheus.Counter
+	losses     prometheus.Counter
+	looked     []*prometheus.Desc // what a scrape looks at:
+	waiting    *prometheus.Desc
+	ahead      *prometheus.Desc
+	remaining  *prometheus.Desc
+	degraded   *prometheus.Desc
+	failures   *prometheus.Desc
+	queued     *prometheus.Desc
+	queueDelay *prometheus.Desc
+	available  *prometheus.Desc
+}
+
+var (
+	_ prometheus.Collector = (*Metrics)(nil)
+	_ tally.Meter          = meter{}
+)
+
+// New makes the metrics of one limiter. Name is the value of their label
+// "limiter", which need not be the name that the limiter has in Redis. Two of
+// one name do not fit into one registry: the second cannot be registered.
+func New(name string) *Metrics {
+	labels := prometheus.Labels{tally.LimiterLabel: strings.ToValidUTF8(name, "\uFFFD")}
+	m := &Metrics{}
+	m.tally = tally.New(meter{m})
+	m.trace = m.tally.Trace()
+	m.makeCounted(labels)
+	m.makeLooked(labels)
+	return m
+}
+
+// Trace is what to give to [fairlimit.WithTrace]. Give it to one limiter only.
+func (m *Metrics) Trace() *fairlimit.Trace { return m.trace }
+
+// Watch lets each scrape ask l for its Status, of which the metrics of the
+// queue are made. A scrape waits a second for it. If there is no answer, it goes
+// without those metrics, and fairlimit_status_failures_total counts that. With
+// nil, nothing is asked any more.
+func (m *Metrics) Watch(l fairlimit.Limiter) { m.tally.Watch(l) }
+
+// Describe is that of [prometheus.Collector].
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, c := range m.counted {
+		c.Describe(to)
+	}
+	for _, d := range m.looked {
+		to <- d
+	}
+}
+
+// Collect is that of [prometheus.Collector].
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	r := m.tally.Read(context.Background())
+	for _, c := range m.counted {
+		c.Collect(to)
+	}
+	gauge := func(d *prometheus.Desc, value float64) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
+	}
+	gauge(m.waiting, float64(r.CallersWaiting))
+	gauge(m.ahead, float64(r.PermitsAhead))
+	gauge(m.remaining, r.PauseRemaining.Seconds())
+	degraded := 0.
+	if r.Degraded {
+		degraded = 1
+	}
+	gauge(m.degraded, degraded)
+	to <- prometheus.MustNewConstMetric(m.failures, prometheus.CounterValue, float64(r.StatusFailures))
+	if r.Status != nil {
+		gauge(m.queued, float64(r.Status.Queued))
+		gauge(m.queueDelay, r.Status.Delay.Seconds())
+		gauge(m.available, float64(r.Status.Available))
+	}
+}
+
+// meter takes what is counted as it happens.
+type meter struct{ *Metrics }
+
+func (m meter) Waited(d time.Duration)         { m.wait.Observe(d.Seconds()) }
+func (m meter) Permits(o tally.Outcome, n int) { m.permits[o].Add(float64(n)) }
+func (m meter) Woke(lateness time.Duration)    { m.lateness.Observe(lateness.Seconds()) }
+func (m meter) Shared(callers int)             { m.callers.Observe(float64(callers)) }
+func (m meter) Paused()                        { m.pauses.Inc() }
+func (m meter) Lost()                          { m.losses.Inc() }
+func (m meter) Asked(op string, failed bool) {
+	m.questions.WithLabelValues(op, strconv.FormatBool(failed)).Inc()
+}
