@@ -1,0 +1,109 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func clientOf(t *testing.T, text string) redis.UniversalClient {
+	t.Helper()
+	a, err := parseAddress(text)
+	require.NoError(t, err)
+	rdb, err := a.client()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+func TestOneServerByItsAddress(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]redis.Options{
+		"h":                             {Addr: "h:6379"},
+		"h:7":                           {Addr: "h:7"},
+		"[::1]":                         {Addr: "[::1]:6379"},
+		"[::1]:7":                       {Addr: "[::1]:7"},
+		"u:p@h:7":                       {Addr: "h:7", Username: "u", Password: "p"},
+		"redis://h":                     {Addr: "h:6379"},
+		"redis://:p@h":                  {Addr: "h:6379", Password: "p"},
+		"redis://u@h:7/3":               {Addr: "h:7", Username: "u", DB: 3},
+		"redis://u:p@ss@h":              {Addr: "h:6379", Username: "u", Password: "p@ss"},
+		"redis://u:p%40%2F%23%25:,@h/?": {Addr: "h:6379", Username: "u", Password: "p@/#%:,"},
+		"unix:///run/redis.sock":        {Addr: "/run/redis.sock"},
+		"unix://u:p@/run/r.sock?db=2":   {Addr: "/run/r.sock", Username: "u", Password: "p", DB: 2},
+	} {
+		t.Run(text, func(t *testing.T) {
+			o := clientOf(t, text).(*redis.Client).Options()
+			assert.Equal(t, want, redis.Options{Addr: o.Addr, Username: o.Username, Password: o.Password, DB: o.DB})
+			assert.Nil(t, o.TLSConfig)
+		})
+	}
+}
+
+func TestSecureServersAreVerifiedUnlessToldOtherwise(t *testing.T) {
+	t.Parallel()
+	o := clientOf(t, "rediss://h:7").(*redis.Client).Options()
+	require.NotNil(t, o.TLSConfig)
+	require.False(t, o.TLSConfig.InsecureSkipVerify)
+	o = clientOf(t, "rediss://h:7?skip_verify=true").(*redis.Client).Options()
+	require.True(t, o.TLSConfig.InsecureSkipVerify)
+	cluster := clientOf(t, "rediss+cluster://h:7?skip_verify=true").(*redis.ClusterClient).Options()
+	require.True(t, cluster.TLSConfig.InsecureSkipVerify)
+	require.Empty(t, cluster.TLSConfig.ServerName, "each node is asked for its own")
+}
+
+func TestAClusterByItsNodes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"a:1,b:2":               {"a:1", "b:2"},
+		"a,b":                   {"a:6379", "b:6379"},
+		"redis://u:p@a:1,b:2/0": {"a:1", "b:2"},
+		"redis+cluster://a":     {"a:6379"},
+		"redis+cluster://a:1,[::1]:2?pool_size=2": {"a:1", "[::1]:2"},
+	} {
+		o := clientOf(t, text).(*redis.ClusterClient).Options()
+		assert.Equal(t, want, o.Addrs, text)
+	}
+	o := clientOf(t, "redis://u:p@a:1,b:2").(*redis.ClusterClient).Options()
+	require.Equal(t, []string{"u", "p"}, []string{o.Username, o.Password})
+}
+
+func TestAnAddressIsShownWithoutItsPassword(t *testing.T) {
+	t.Parallel()
+	for text, shown := range map[string]string{
+		"redis://u:secret@h:7/1":                         "h:7",
+		"u:secret@a:1,b:2":                               "a:1,b:2",
+		"redis+sentinel://u:secret@h/main?read_timeout=": "h:26379",
+		"unix://u:secret@/run/r.sock":                    "/run/r.sock",
+	} {
+		a, err := parseAddress(text)
+		require.NoError(t, err)
+		assert.Equal(t, shown, a.String())
+	}
+}
+
+func TestNoErrorRepeatsAPieceOfAPassword(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"redis://:secret", "redis://:secret@", "redis://u:secret@h:secret", "redis://u:sec%zzret@h",
+		"redis://:secret/secret@h",
+		"redis://:secret?secret@h", "redis://:secret#secret@h", "redis://u:secret@h/x/y", "redis://u:secret@h/x",
+		"secret://x",
+		"redis://u:secret@h?nix=1", "redis://u:secret@h?db=x", "redis://u:secret@h,", "redis+sentinel://u:secret@h",
+		"redis+cluster://u:secret@h?nix=1", "redis+cluster://u:secret@h/1", "redis+sentinel://u:secret@h/m/x",
+		"redis+sentinel://u:secret@h/m?nix=1", "redis://u:secret@h?%zz", "redis://u:secret@h/%zz", "unix://u:secret@?nix=1",
+		"redis://u:secret@h?read_timeout=x", "redis://u:secret@h?skip_verify=x", "u:secret@h:x", "u:secret",
+		"redis:/u:secret@h", "/u:secret@h",
+	} {
+		t.Run(text, func(t *testing.T) {
+			a, err := parseAddress(text)
+			if err == nil {
+				_, err = a.client()
+			}
+			require.ErrorAs(t, err, new(usageError))
+			require.NotContains(t, err.Error(), "secret")
+		})
+	}
+}

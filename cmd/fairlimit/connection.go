@@ -1,0 +1,62 @@
+package main
+
+import (
+	"cmp"
+	"flag"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+const defaultPrefix = "fairlimit:"
+
+// connection is the Redis that a command is for, and the prefix of its keys. It
+// ends with the process: to close a client would be to wait for the calls that
+// Redis leaves unanswered.
+type connection struct {
+	address string
+	prefix  string
+	getenv  func(string) string
+
+	rdb redis.UniversalClient // nil until it is asked for
+	at  string                // its address, without a password
+}
+
+func newConnection(getenv func(string) string) *connection {
+	return &connection{prefix: defaultPrefix, getenv: getenv}
+}
+
+// define is for the flags before the command and for those behind it; what
+// stands before is the default behind.
+func (c *connection) define(flags *flag.FlagSet) {
+	flags.StringVar(&c.address, "redis", c.address, "address of Redis, or $FAIRLIMIT_REDIS: a `URL`")
+	flags.StringVar(&c.prefix, "prefix", c.prefix, "prefix `P` of the keys, else "+defaultPrefix)
+}
+
+// client connects lazily.
+func (c *connection) client() (redis.UniversalClient, error) {
+	if c.rdb != nil {
+		return c.rdb, nil
+	}
+	a, err := parseAddress(cmp.Or(c.address, c.getenv("FAIRLIMIT_REDIS"), "redis://localhost:6379"))
+	if err != nil {
+		return nil, err
+	}
+	a.password = cmp.Or(a.password, c.getenv("FAIRLIMIT_REDIS_PASSWORD"), c.getenv("REDISCLI_AUTH"))
+	a.sentinelPassword = c.getenv("FAIRLIMIT_SENTINEL_PASSWORD")
+	c.rdb, err = a.client()
+	c.at = a.String()
+	return c.rdb, err
+}
+
+// open is a queue to look at and to steer.
+func (c *connection) open(name string, opts ...fairlimit.Option) (*fairlimit.Queue, error) {
+	rdb, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	return fairlimit.Open(rdb, name, append(opts, fairlimit.WithPrefix(c.prefix))...)
+}
+
+func (c *connection) key(name string) string { return c.prefix + "{" + name + "}" }

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// width is that of a terminal for which output is made.
+const width = 80
+
+// printable is a name as it can be shown on any terminal: one that could be
+// taken for several words, or that moves the cursor, is quoted as Go quotes.
+func printable(name string) string {
+	odd := func(r rune) bool { return r == unicode.ReplacementChar || r == '"' || r == ' ' || !unicode.IsPrint(r) }
+	if name == "" || strings.ContainsFunc(name, odd) {
+		return strconv.Quote(name)
+	}
+	return name
+}
+
+// fit cuts a text that takes more than so many columns.
+func fit(text string, most int) string {
+	if columns(text) <= most {
+		return text
+	}
+	taken, at := 0, 0
+	for i, r := range text {
+		if taken += columnsOf(r); taken > most-1 {
+			at = i
+			break
+		}
+	}
+	return text[:at] + "…"
+}
+
+func columns(text string) (n int) {
+	for _, r := range text {
+		n += columnsOf(r)
+	}
+	return n
+}
+
+// columnsOf takes two for any rune that could: the first wide ones are those of
+// Hangul. The narrow ones among the rest only leave some room.
+func columnsOf(r rune) int {
+	if r >= 0x1100 && r != '…' {
+		return 2
+	}
+	return 1
+}

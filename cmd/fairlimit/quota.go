@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"strings"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
+)
+
+var quotaCommand = command{
+	name: "quota", args: "NAME [QUOTA...]", does: "tell, store or forget the quotas of a queue",
+	more: `A quota is 20/1s, or 100/2m burst 10. Those that are stored hold for callers
+made WithStoredQuota, instead of their own, and for wait without -quota.`,
+	fewest: 1, most: -1,
+	define: func(flags *flag.FlagSet) action {
+		forget := flags.Bool("forget", false, "forget those that are stored")
+		return func(ctx context.Context, c *call) error {
+			quotas, err := parseQuotas(strings.Join(c.words[1:], " "))
+			switch {
+			case err != nil:
+				return misused("quota: %v", err)
+			case *forget && len(quotas) > 0:
+				return misused("quota: -forget goes without quotas")
+			case *forget:
+				return c.forgetQuotas(ctx)
+			case len(quotas) > 0:
+				return c.storeQuotas(ctx, quotas)
+			}
+			return c.tellQuotas(ctx)
+		}
+	},
+}
+
+// parseQuotas reads any number of them.
+func parseQuotas(text string) ([]fairlimit.Quota, error) {
+	read, err := quotatext.Parse(text)
+	quotas := make([]fairlimit.Quota, len(read))
+	for i, q := range read {
+		quotas[i] = fairlimit.Quota(q)
+	}
+	return quotas, err
+}
+
+func (c *call) tellQuotas(ctx context.Context) error {
+	v, err := c.look(ctx, c.words[0])
+	if err != nil {
+		return err
+	}
+	for _, line := range append([]string{fit(printable(v.name), width)}, v.quotaLines()...) {
+		c.printf("%s\n", line)
+	}
+	return nil
+}
+
+func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error {
+	q, err := c.open(c.words[0])
+	if err != nil {
+		return err
+	}
+	if err := q.SetQuotas(ctx, quotas...); err != nil {
+		return err
+	}
+	return c.tellQuotas(ctx)
+}
+
+func (c *call) forgetQuotas(ctx context.Context) error {
+	q, err := c.open(c.words[0])
+	if err != nil {
+		return err
+	}
+	if err := q.ForgetQuotas(ctx); err != nil {
+		return err
+	}
+	c.printf("%s: no quota is stored\n", printable(c.words[0]))
+	return nil
+}

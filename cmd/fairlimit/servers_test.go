@@ -1,0 +1,165 @@
+package main
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// everything does what each command does, in a Redis where nothing else is.
+func everything(t *testing.T, s *shell) {
+	t.Helper()
+	names := []string{"a", "b", "c", "d", "e"} // on every node of a Cluster
+	for _, name := range names {
+		require.Equal(t, "hello\n", s.does("wait", name, "-quota", "1/1h", "--", "echo", "hello"))
+	}
+	require.Equal(t, "a\nb\nc\nd\ne\n", s.does("ls", "-names"))
+	require.Regexp(t, `(?m)^b +0 +(1h|59m\S+) +no$`, s.does("ls"))
+	require.Contains(t, s.does("look", "a"), "1/1h")
+	require.Contains(t, s.does("pause", "a", "1h"), "paused for")
+	require.Contains(t, s.does("reset", "a", "-yes"), "reset\n")
+	require.Regexp(t, `(?m)^a +0 +0s +no$`, s.does("ls"))
+}
+
+func TestOnACluster(t *testing.T) {
+	t.Parallel()
+	nodes := redistest.Cluster(t).Options().Addrs
+	for _, address := range []string{nodes[0] + "," + nodes[1], "redis+cluster://" + nodes[2]} {
+		everything(t, &shell{t: t, prefix: redistest.Name(t), env: []string{"FAIRLIMIT_REDIS=" + address}})
+	}
+}
+
+func TestUnderASentinel(t *testing.T) {
+	t.Parallel()
+	address := "redis+sentinel://" + redistest.Sentinel(t).Sentinel.Addr() + "/fairlimit/0"
+	everything(t, &shell{t: t, prefix: redistest.Name(t), env: []string{"FAIRLIMIT_REDIS=" + address}})
+}
+
+func TestOverTLS(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	addr := secured(t, s.rdb.Options().Addr)
+	s.env = []string{"FAIRLIMIT_REDIS=rediss://" + addr + "?skip_verify=true"}
+	everything(t, s)
+
+	s.env = []string{"FAIRLIMIT_REDIS=rediss://" + addr}
+	r := s.run("ls")
+	require.Equal(t, 3, r.status)
+	require.Contains(t, r.err, "certificate")
+}
+
+// secured is an address that leads to a server over TLS.
+func secured(t *testing.T, server string) string {
+	t.Helper()
+	certified := httptest.NewTLSServer(nil)
+	certificates := certified.TLS.Certificates
+	certified.Close()
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates})
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	t.Cleanup(all.Wait)
+	t.Cleanup(func() { _ = l.Close() })
+	all.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { join(&all, client, server) })
+		}
+	})
+	return l.Addr().String()
+}
+
+func join(all *sync.WaitGroup, client net.Conn, server string) {
+	defer func() { _ = client.Close() }()
+	conn, err := net.Dial("tcp", server)
+	if err != nil {
+		return
+	}
+	all.Go(func() {
+		_, _ = io.Copy(client, conn)
+		_ = client.Close()
+	})
+	_, _ = io.Copy(conn, client)
+	_ = conn.Close()
+}
+
+func TestAPasswordOfTheEnvironment(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	client := server.Client()
+	require.NoError(t, client.Do(t.Context(), "ACL", "SETUSER", "clerk", "on", ">s3cr&t", "~*", "+@all").Err())
+	require.NoError(t, client.Do(t.Context(), "ACL", "SETUSER", "default", ">other").Err())
+	require.NoError(t, client.Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">s3cr&t").Err())
+	for _, env := range [][]string{
+		{"FAIRLIMIT_REDIS=redis://:s3cr&t@" + server.Addr()},
+		{"FAIRLIMIT_REDIS=" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=s3cr&t", "REDISCLI_AUTH=wrong"},
+		{"FAIRLIMIT_REDIS=" + server.Addr(), "REDISCLI_AUTH=s3cr&t"},
+		{"FAIRLIMIT_REDIS=clerk@" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=s3cr&t"},
+		{"FAIRLIMIT_REDIS=clerk:s3cr&t@" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=wrong"},
+	} {
+		s := &shell{t: t, env: env}
+		assert.Contains(t, s.does("look", "tax"), "idle")
+		assert.NotContains(t, s.does("reset", "tax", "-yes"), "s3cr&t")
+	}
+	for _, env := range [][]string{
+		{"FAIRLIMIT_REDIS=redis://:wr0ng@" + server.Addr()},
+		{"FAIRLIMIT_REDIS=" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=wr0ng"},
+		{"FAIRLIMIT_REDIS=nobody@" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=wr0ng"},
+		{"FAIRLIMIT_REDIS=" + server.Addr()},
+	} {
+		for _, command := range [][]string{{"ls"}, {"look", "tax"}, {"pause", "tax", "1s"}} {
+			r := (&shell{t: t, env: env}).run(command...)
+			assert.Equal(t, 1, r.status, r.err)
+			assert.Regexp(t, "WRONGPASS|NOAUTH", r.err)
+			assert.NotContains(t, r.err, "wr0ng")
+		}
+	}
+}
+
+// What every limiter needs, and SCAN.
+func TestWhatAnACLHasToAllow(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "clerk", "on", ">pass", "~fairlimit:*",
+		"+evalsha", "+eval", "+time", "+get", "+getrange", "+pttl", "+psetex", "+scan").Err())
+	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=clerk:pass@" + server.Addr()}}
+	everything(t, s)
+}
+
+func TestThePasswordOfTheSentinels(t *testing.T) {
+	t.Parallel()
+	group := redistest.Sentinel(t)
+	require.NoError(t, group.Sentinel.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">s3cret").Err())
+	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=redis+sentinel://" + group.Sentinel.Addr() + "/fairlimit"}}
+	require.NotZero(t, s.run("look", "tax").status)
+	s.env = append(s.env, "FAIRLIMIT_SENTINEL_PASSWORD=s3cret")
+	s.does("look", "tax")
+}
+
+func TestARedisThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}
+	s.does("ls")
+	server.Pause()
+	for _, command := range [][]string{{"ls"}, {"look", "tax"}} {
+		r := s.run(append(command, "-redis", server.Addr()+"?read_timeout=100ms")...)
+		assert.Equal(t, 3, r.status, r.err)
+	}
+	r := s.run("wait", "tax", "-quota", "1/1s", "-timeout", "100ms", "--", "echo", "hello")
+	assert.Equal(t, 123, r.status, r.err)
+	assert.Empty(t, r.out)
+	server.Resume()
+	s.does("wait", "tax", "-quota", "1/1ms", "-timeout", time.Minute.String(), "--", "true")
+}

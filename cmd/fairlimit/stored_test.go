@@ -1,0 +1,56 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	require.Equal(t, "tax\n  quotas    20/1s\n            100/2m burst 10\n            stored\n",
+		s.does("quota", "tax", "20/1s", "100/2m", "burst", "10"))
+	require.Equal(t, "20/1s 100/2m burst 10", s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val())
+	require.Contains(t, s.does("look", "tax"), "  quotas    20/1s\n            100/2m burst 10\n            stored\n")
+	require.Regexp(t, `(?m)^tax +0 +0s +no$`, s.does("ls"), "a stored quota is listed, be the queue idle")
+	require.Contains(t, s.does("look", "-json", "tax"), `"quotas":["20/1s","100/2m burst 10"],"quotas_stored":true`)
+
+	s.does("reset", "tax", "-yes")
+	require.Contains(t, s.does("quota", "tax"), "stored\n", "stored quotas stay")
+	require.Equal(t, "tax: no quota is stored\n", s.does("quota", "tax", "-forget"))
+	require.NotContains(t, s.does("quota", "tax"), "  stored\n")
+}
+
+func TestWaitGoesByTheStoredQuota(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.does("quota", "tax", "2/1h")
+	require.Equal(t, "hello\n", s.does("wait", "tax", "-n", "2", "--", "echo", "hello"))
+	require.Equal(t, 124, s.run("wait", "tax", "-timeout", "1m", "--", "echo", "hello").status)
+	require.Equal(t, 125, s.run("wait", "tax", "-n", "3", "--", "echo", "hello").status)
+}
+
+func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{tax}:quota", "plenty", 0).Err())
+	for _, command := range []string{"look", "quota"} {
+		r := s.run(command, "tax")
+		require.Equal(t, 1, r.status)
+		require.Contains(t, r.err, "stored quotas")
+	}
+	require.Equal(t, 125, s.run("wait", "tax", "--", "true").status)
+	require.Contains(t, s.does("ls"), "tax ", "it is no part of the queue")
+	s.does("quota", "tax", "-forget")
+	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
+}
+
+func TestStoringQuotasNeedsRedis(t *testing.T) {
+	t.Parallel()
+	for _, words := range [][]string{{"quota", "a", "1/1s"}, {"quota", "a", "-forget"}, {"wait", "a", "--", "true"}} {
+		r := finish(t, process(nowhere, words...))
+		require.Contains(t, []int{3, 123}, r.status, r.err)
+		require.Empty(t, r.out)
+	}
+}

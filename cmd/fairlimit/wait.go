@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os/exec"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+var waitCommand = command{
+	name: "wait", args: "NAME -- COMMAND [ARG...]", does: "run a command in its turn",
+	more: `Its exit status is that of the command; else 123 if Redis was not reached,
+124 if the turn would come too late, 125 for any other failure, 126 if the
+command cannot be run, 127 if there is none, and 128+n after signal n.
+The turn comes only once: a command that calls twice needs -n 2.`,
+	fewest: 1, most: 1, takesCommand: true, passesStatus: true,
+	define: func(flags *flag.FlagSet) action {
+		var w waiting
+		flags.Var(&w.quotas, "quota", "`Q` that holds for this call, such as 20/1s, else the stored")
+		flags.DurationVar(&w.guard, "guard", 0, "lengthen every quota's Per by so much")
+		flags.DurationVar(&w.timeout, "timeout", 0, "longest wait; a later turn is refused at once")
+		flags.IntVar(&w.permits, "n", 1, "how many permits the command takes")
+		within := defineWithin(flags)
+		return func(ctx context.Context, c *call) error {
+			w.within = *within
+			return c.runInTurn(ctx, &w)
+		}
+	},
+}
+
+// waiting is how wait waits.
+type waiting struct {
+	quotas         quotaFlag
+	guard, timeout time.Duration
+	within         time.Duration
+	permits        int
+}
+
+// quotaFlag may be given several times, each time with several quotas.
+type quotaFlag []fairlimit.Quota
+
+func (f *quotaFlag) String() string { return "" }
+
+func (f *quotaFlag) Set(text string) error {
+	quotas, err := parseQuotas(text)
+	if err == nil && len(quotas) == 0 {
+		return errors.New("no quota")
+	}
+	*f = append(*f, quotas...)
+	return err
+}
+
+func (c *call) runInTurn(ctx context.Context, w *waiting) error {
+	if w.timeout < 0 {
+		return misused("wait: -timeout %v is negative", w.timeout)
+	}
+	path, err := exec.LookPath(c.behind[0])
+	if err != nil {
+		return cannotRun{fmt.Errorf("nothing was consumed: %w", err)}
+	}
+	q, err := c.queue(w)
+	if err != nil {
+		return err
+	}
+	if err := w.wait(ctx, q); err != nil {
+		return err
+	}
+	return execute(path, c.behind)
+}
+
+// queue is the one to wait in.
+func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
+	opts := []fairlimit.Option{fairlimit.WithGuard(w.guard), fairlimit.WithPauseWithin(w.within)}
+	if len(w.quotas) == 0 {
+		return c.open(c.words[0], append(opts, fairlimit.WithStoredQuota())...)
+	}
+	rdb, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	for _, extra := range w.quotas[1:] {
+		opts = append(opts, fairlimit.WithExtraQuota(extra))
+	}
+	return fairlimit.NewQueue(rdb, c.words[0], w.quotas[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
+}
+
+// wait returns nil in this call's turn. A signal ends it, and the permits go
+// back.
+func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	bounded := ctx
+	if w.timeout > 0 {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, w.timeout)
+		defer cancel()
+	}
+	err := q.WaitN(bounded, w.permits)
+	var signal signalled
+	switch {
+	case err != nil && errors.As(context.Cause(ctx), &signal):
+		return interrupted{err, signal}
+	case errors.Is(err, fairlimit.ErrNoQuota):
+		return fmt.Errorf("%w: none is stored; give one with -quota, or store one with fairlimit quota", err)
+	}
+	return err
+}

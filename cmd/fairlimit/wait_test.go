@@ -1,0 +1,158 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+func TestWaitRunsTheCommandInItsTurn(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	began := time.Now()
+	for range 3 {
+		require.Equal(t, "hello\n", s.does("wait", "tax", "-quota", "1/300ms", "--", "echo", "hello"))
+	}
+	require.GreaterOrEqual(t, time.Since(began), 600*time.Millisecond)
+}
+
+func TestWaitPassesOnWhatTheCommandDoes(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	cmd := s.command("wait", "tax", "-quota", "1000/1s", "--", "sh", "-c", `cat; echo "$0-$1" >&2; exit 3`, "-nix", "--")
+	cmd.Stdin = strings.NewReader("input\n")
+	require.Equal(t, result{3, "input\n", "-nix---\n"}, finish(t, cmd))
+
+	cmd = s.command("wait", "tax", "-quota", "1000/1s", "--", "sh", "-c", "kill -9 $$")
+	require.Error(t, cmd.Run())
+	require.Equal(t, syscall.SIGKILL, cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
+}
+
+func TestAllQuotasOfWaitHold(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	quotas := []string{"-quota", "10/1s 2/1h", "-quota", "5/1m burst 2", "-timeout", "50s", "-guard", "1s"}
+	wait := func(more ...string) result {
+		return s.run(append(append([]string{"wait", "tax"}, quotas...), more...)...)
+	}
+	require.Zero(t, wait("-n", "2", "--", "true").status)
+	r := wait("--", "echo", "hello")
+	require.Equal(t, 124, r.status)
+	require.Empty(t, r.out)
+	require.Regexp(t, `^fairlimit: "[^"]+": refused: the turn would come in (1h|59m).*, later than .* allows\n$`, r.err)
+	require.Contains(t, s.does("quota", "tax"), "10/2s\n            2/1h0m1s\n            5/1m1s\n            2/24.4s\n")
+}
+
+func TestWhatKeepsWaitFromRunningTheCommand(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	plain, gone := filepath.Join(t.TempDir(), "plain"), filepath.Join(t.TempDir(), "gone")
+	require.NoError(t, os.WriteFile(plain, []byte("no program"), 0o600))
+	require.NoError(t, os.WriteFile(gone, []byte("#!/nowhere/nix\n"), 0o700))
+	for _, c := range []struct {
+		status int
+		says   string
+		args   []string
+	}{
+		{127, "executable file not found", []string{"-quota", "1/1h", "--", "no-such-command"}},
+		{127, "no such file", []string{"-quota", "1/1h", "--", "/nowhere/nix"}},
+		{126, "permission denied", []string{"-quota", "1/1h", "--", plain}},
+		{127, "no such file", []string{"-quota", "1000/1h", "--", gone}},
+		{125, "no quota: none is stored; give one with -quota", []string{"--", "true"}},
+		{125, "5 asked for, at most 1 fit", []string{"-n", "5", "-quota", "1/1s", "--", "true"}},
+		{123, "", []string{"-quota", "1/1s", "-redis", "127.0.0.1:1", "--", "true"}},
+		{123, "", []string{"-quota", "1/1s", "-redis", "redis+sentinel://127.0.0.1:1/main", "--", "true"}},
+		{123, "", []string{"-quota", "1/1s", "-redis", "127.0.0.1:1,127.0.0.1:2", "--", "true"}},
+	} {
+		r := s.run(append([]string{"wait", "tax"}, c.args...)...)
+		assert.Equal(t, c.status, r.status, "%v: %s", c.args, r.err)
+		assert.Empty(t, r.out)
+		assert.Contains(t, r.err, c.says)
+		assert.Equal(t, 1, strings.Count(r.err, "\n"), r.err)
+	}
+}
+
+func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
+	t.Parallel()
+	for signal, status := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143, syscall.SIGHUP: 129} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newShell(t)
+			q := s.backlog("tax", fairlimit.Quota{Permits: 2, Per: time.Hour}, 3)
+			cmd := s.command("wait", "tax", "-quota", "2/1h", "-n", "2", "--", "echo", "hello")
+			var out, problems strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &problems
+			require.NoError(t, cmd.Start())
+			waitsFor(t, s, q, 3)
+			require.NoError(t, cmd.Process.Signal(signal))
+			require.ErrorAs(t, cmd.Wait(), new(*exec.ExitError))
+			require.Equal(t, status, cmd.ProcessState.ExitCode())
+			require.Equal(t, 1, s.queued(q))
+			require.Empty(t, out.String())
+			require.Regexp(t, `^fairlimit: "[^"]+": left .* given back: context canceled: `+signal.String()+`\n$`, problems.String())
+		})
+	}
+}
+
+func TestSignalsReachTheCommandOnceItRuns(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	cmd := s.command("wait", "tax", "-quota", "1000/1s", "--",
+		"sh", "-c", `trap "echo trapped; exit 9" TERM; echo $$; while :; do sleep 0.01; done`)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := linesOf(out)
+	pid, err := strconv.Atoi(lines())
+	require.NoError(t, err)
+	require.Equal(t, cmd.Process.Pid, pid, "there is one process")
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	require.Equal(t, "trapped", lines())
+	require.Error(t, cmd.Wait())
+	require.Equal(t, 9, cmd.ProcessState.ExitCode())
+}
+
+// Whenever the signal comes: before the process waits, while it does, or while
+// its command runs.
+func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.backlog("tax", fairlimit.Every(time.Second), 3)
+	inner := s.command("wait", "tax", "-quota", "1/1s", "--", "sh", "-c", "kill -HUP $$; echo alive")
+	cmd := exec.Command("sh", append([]string{"-c", `trap "" HUP; echo ready; exec "$0" "$@"`}, inner.Args...)...)
+	cmd.Env = inner.Env
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := linesOf(out)
+	require.Equal(t, "ready", lines())
+	alive := make(chan string, 1)
+	go func() { alive <- lines() }()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for line := ""; line == ""; {
+		select {
+		case line = <-alive:
+			require.Equal(t, "alive", line)
+		case <-tick.C:
+			require.NoError(t, cmd.Process.Signal(syscall.SIGHUP))
+		}
+	}
+	require.NoError(t, cmd.Wait())
+}
+
+// waitsFor returns when so many permits are queued: another process has asked.
+func waitsFor(t *testing.T, s *shell, q *fairlimit.Queue, queued int) {
+	t.Helper()
+	require.Eventually(t, func() bool { return s.queued(q) >= queued }, time.Minute, 10*time.Millisecond)
+}

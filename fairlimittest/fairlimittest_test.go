@@ -1,0 +1,180 @@
+package fairlimittest_test
+
+import (
+	"context"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fairlimittest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// everywhere runs the test in a bubble and outside.
+func everywhere(t *testing.T, test func(t *testing.T)) {
+	t.Run("bubble", func(t *testing.T) { synctest.Test(t, test) })
+	t.Run("real time", test)
+}
+
+// lineUp lets callers wait for a permit each, and returns their errors.
+func lineUp(ctx context.Context, l fairlimit.Limiter, callers int) <-chan error {
+	errs := make(chan error, callers)
+	for range callers {
+		go func() { errs <- l.Wait(ctx) }()
+	}
+	return errs
+}
+
+func TestALimiterIsLikeAnyOther(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		q := fairlimittest.New(t, fairlimit.Quota{Permits: 3, Per: 50 * time.Millisecond})
+		began := time.Now()
+		for range 7 {
+			require.NoError(t, q.Wait(t.Context()))
+		}
+		require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
+	})
+}
+
+func TestWaitForSeesCallersLineUp(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		q := fairlimittest.New(t, fairlimit.Every(time.Hour))
+		began := time.Now()
+		fairlimittest.WaitFor(t, q, 0)
+		require.NoError(t, q.Wait(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		errs := lineUp(ctx, q, 20)
+		fairlimittest.WaitFor(t, q, 20)
+		status, err := q.Status(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 20, status.Queued)
+		require.Less(t, time.Since(began), time.Hour, "it waits for no turn")
+
+		cancel()
+		for range 20 {
+			require.ErrorIs(t, <-errs, context.Canceled)
+		}
+	})
+}
+
+// In a bubble no time passes while WaitFor waits for those who are about to
+// call.
+func TestWaitForTakesNoTimeInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := fairlimittest.New(t, fairlimit.PerSecond(1))
+		began := time.Now()
+		errs := lineUp(t.Context(), q, 5)
+		fairlimittest.WaitFor(t, q, 4)
+		require.Equal(t, began, time.Now())
+		for range 5 {
+			require.NoError(t, <-errs)
+		}
+		require.Equal(t, 4*time.Second, time.Since(began))
+	})
+}
+
+func TestWaitForSeesWhatOtherProcessesQueue(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		s := fairlimittest.Start(t)
+		for range 3 {
+			other := s.Queue(t, "tax", fairlimit.Every(time.Hour), fairlimit.WithPrefix("p:"))
+			go func() { _, _ = other.ReserveN(t.Context(), 1) }()
+		}
+		look, err := fairlimit.Open(s.Client(t), "tax", fairlimit.WithPrefix("p:"))
+		require.NoError(t, err)
+		s.WaitFor(t, look, 2)
+	})
+}
+
+func TestWaitForFailsWhenNobodyComes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		failure := failureOf(func(t testing.TB) {
+			q := fairlimittest.New(t, fairlimit.Every(time.Hour))
+			_, err := q.ReserveN(t.Context(), 1)
+			assert.NoError(t, err)
+			_, err = q.ReserveN(t.Context(), 1)
+			assert.NoError(t, err)
+			fairlimittest.WaitFor(t, q, 2)
+		})
+		require.Equal(t, "fairlimittest: WaitFor: 1 permits are queued after 30s, want 2", failure)
+		require.Equal(t, 30*time.Second, time.Since(began))
+	})
+}
+
+func TestWaitForOfAnotherLimiterFails(t *testing.T) {
+	s := fairlimittest.Start(t)
+	q := s.Queue(t, "tax", fairlimit.PerSecond(1))
+	require.Nil(t, fairlimittest.ServerOf(q))
+	require.Contains(t, failureOf(func(t testing.TB) { fairlimittest.WaitFor(t, q, 0) }), "New did not make this limiter")
+	require.NoError(t, s.Client(t).Set(t.Context(), "fairlimit:{tax}", "something else", 0).Err())
+	require.Contains(t, failureOf(func(t testing.TB) { s.WaitFor(t, q, 0) }), "no readable state")
+}
+
+func TestWhatIsNoQueueFailsTheTest(t *testing.T) {
+	require.Contains(t, failureOf(func(t testing.TB) { fairlimittest.New(t, fairlimit.Quota{}) }), "invalid quota")
+	require.Contains(t, failureOf(func(t testing.TB) {
+		fairlimittest.New(t, fairlimit.PerSecond(1), fairlimit.WithEngine(window.New))
+	}), "not supported by this engine")
+}
+
+func TestLimitersOfOneTestAreApart(t *testing.T) {
+	for range 2 {
+		ok, err := fairlimittest.New(t, fairlimit.Every(time.Hour)).Allow(t.Context())
+		require.NoError(t, err)
+		require.True(t, ok)
+	}
+}
+
+func TestTheServersClockCanBeMoved(t *testing.T) {
+	everywhere(t, func(t *testing.T) {
+		q := fairlimittest.New(t, fairlimit.PerHour(2))
+		s := fairlimittest.ServerOf(q)
+		allowed := func() (n int) {
+			for {
+				ok, err := q.Allow(t.Context())
+				require.NoError(t, err)
+				if !ok {
+					return n
+				}
+				n++
+			}
+		}
+		require.Equal(t, 2, allowed())
+		s.SetTime(time.Now().Add(30 * time.Minute))
+		require.Zero(t, allowed())
+		s.SetTime(time.Now().Add(time.Hour))
+		require.Equal(t, 2, allowed())
+		s.Redis.FastForward(2 * time.Hour)
+		require.Zero(t, allowed(), "FastForward frees nothing")
+		s.SetTime(time.Time{})
+		require.Zero(t, allowed(), "the queue's clock does not go back")
+	})
+}
+
+func TestAServerEndsWithItsTest(t *testing.T) {
+	var q *fairlimit.Queue
+	t.Run("its test", func(t *testing.T) {
+		q = fairlimittest.New(t, fairlimit.Every(time.Hour))
+		require.NoError(t, q.Wait(t.Context()))
+		require.NotNil(t, fairlimittest.ServerOf(q))
+	})
+	require.Error(t, q.Wait(t.Context()))
+	require.Nil(t, fairlimittest.ServerOf(q))
+}
+
+func TestWhatTheDocumentationShowsIsTested(t *testing.T) {
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	code, err := os.ReadFile("bubble_test.go")
+	require.NoError(t, err)
+	shown := string(code)[strings.Index(string(code), "func TestReports"):]
+	text := strings.ReplaceAll(string(doc), "\n//\t", "\n")
+	require.Contains(t, text, shown)
+}

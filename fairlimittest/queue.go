@@ -1,0 +1,32 @@
+package fairlimittest
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+// New returns a limiter that is like any other, but for its Redis, which is in
+// memory and this limiter's own. Its name is that of the test. All ends with the
+// test. It fails the test for what [fairlimit.NewQueue] refuses.
+//
+// It works inside a [testing/synctest] bubble as well as outside.
+func New(t testing.TB, quota fairlimit.Quota, opts ...fairlimit.Option) *fairlimit.Queue {
+	t.Helper()
+	s := Start(t)
+	q := s.Queue(t, t.Name(), quota, opts...)
+	servers.Store(q, s)
+	t.Cleanup(func() { servers.Delete(q) })
+	return q
+}
+
+// servers are those of the limiters that New made, until their tests end.
+var servers sync.Map
+
+// ServerOf returns the server of a limiter that [New] made, nil for another.
+func ServerOf(q *fairlimit.Queue) *Server {
+	s, _ := servers.Load(q)
+	server, _ := s.(*Server)
+	return server
+}

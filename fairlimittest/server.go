@@ -1,0 +1,95 @@
+package fairlimittest
+
+import (
+	"context"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+// Server is a Redis in the memory of one test. It comes from [Start]. Its
+// methods may be called by several goroutines at once.
+type Server struct {
+	// Redis is the server, for whatever else a test does to one, such as
+	// SetError or Dump. It listens at no address, so it has no Addr.
+	Redis *miniredis.Miniredis
+
+	mu      sync.Mutex
+	closed  bool
+	changed chan struct{} // closed, and made anew, after a command
+}
+
+// Start starts an empty server that ends with the test. Time passes for it as
+// for the test: in a bubble, on the bubble's clock.
+func Start(t testing.TB) *Server {
+	s := &Server{Redis: miniredis.NewMiniRedis(), changed: make(chan struct{})}
+	s.Redis.ClockTTL(true)
+	t.Cleanup(s.close)
+	return s
+}
+
+// Client returns a new client, as another process would have. It is closed when
+// the test ends.
+func (s *Server) Client(t testing.TB) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{
+		// Never dialed; but a host name would be looked up, by goroutines that
+		// outlive the bubble.
+		Addr:   "127.0.0.1:1",
+		Dialer: s.dial,
+
+		PoolSize:                 1024,
+		ReadTimeout:              time.Minute, // a busy machine takes its time
+		ReadBufferSize:           4 << 10,
+		WriteBufferSize:          4 << 10,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+	rdb.AddHook(hook{s})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// Queue returns a new limiter with a client of its own, as another process would
+// have. It fails the test for what [fairlimit.NewQueue] refuses.
+func (s *Server) Queue(
+	t testing.TB, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
+) *fairlimit.Queue {
+	t.Helper()
+	q, err := fairlimit.NewQueue(s.Client(t), name, quota, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// SetTime sets the server's clock, which then stands still until it is set
+// again, or, with the zero time, follows the test's clock once more. What was
+// granted up to then is due, and what is out of every window is free. Callers
+// that sleep are not woken: they sleep on the clock of the test.
+//
+// The queue's clock never goes back; if the server's does, it goes on from
+// where it was.
+func (s *Server) SetTime(now time.Time) { s.Redis.SetTime(now) }
+
+// dial refuses once the server is closed: miniredis would start again.
+func (s *Server) dial(context.Context, string, string) (net.Conn, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, net.ErrClosed
+	}
+	return s.Redis.Dial()
+}
+
+func (s *Server) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.Redis.Close()
+}

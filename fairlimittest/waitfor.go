@@ -1,0 +1,103 @@
+package fairlimittest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+// patience is how long WaitFor waits, on the clock of the test.
+const patience = 30 * time.Second
+
+// WaitFor returns as soon as at least so many permits of the queue are granted
+// for the future: those of callers that sleep towards their turn, and those of
+// reservations whose slot is still to come. A caller that goes at once is not
+// among them. It fails the test after 30 seconds, on the clock of the test. Call
+// it from the goroutine of the test.
+//
+// The limiter is one that [New] made; see [Server.WaitFor] for others.
+func WaitFor(t testing.TB, q *fairlimit.Queue, queued int) {
+	t.Helper()
+	s := ServerOf(q)
+	if s == nil {
+		t.Fatal("fairlimittest: WaitFor: New did not make this limiter: use Server.WaitFor")
+	}
+	s.WaitFor(t, q, queued)
+}
+
+// WaitFor is that of the package for any limiter that uses this server, such as
+// one that [fairlimit.Open] makes of a name.
+//
+// It does not poll: it looks again when a client of the server has had an
+// answer, since nothing else makes a queue longer.
+func (s *Server) WaitFor(t testing.TB, l fairlimit.Limiter, queued int) {
+	t.Helper()
+	ctx := context.WithValue(context.WithoutCancel(t.Context()), looking{}, true)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	for {
+		changed := s.nextChange()
+		status, err := l.Status(ctx)
+		if err != nil {
+			t.Fatalf("fairlimittest: WaitFor: %v", err)
+		}
+		if status.Queued >= queued {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			t.Fatalf("fairlimittest: WaitFor: %d permits are queued after %v, want %d", status.Queued, patience, queued)
+		}
+	}
+}
+
+// nextChange is closed after the next command.
+func (s *Server) nextChange() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+func (s *Server) change() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// looking marks the ctx of what only looks, so that it does not wake itself.
+type looking struct{}
+
+// hook tells the server that a client has had an answer.
+type hook struct{ server *Server }
+
+var _ redis.Hook = hook{}
+
+func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		h.answered(ctx)
+		return err
+	}
+}
+
+func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		err := next(ctx, cmds)
+		h.answered(ctx)
+		return err
+	}
+}
+
+func (h hook) answered(ctx context.Context) {
+	if ctx.Value(looking{}) == nil {
+		h.server.change()
+	}
+}
