@@ -5,10 +5,10 @@ import (
 	"io"
 	"os"
 
-	"github.com/fairlimit/fairlimit/bench/internal/page"
-	"github.com/fairlimit/fairlimit/bench/internal/picture"
-	"github.com/fairlimit/fairlimit/bench/internal/report"
-	"github.com/fairlimit/fairlimit/bench/internal/trial"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/page"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/picture"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/report"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/trial"
 )
 
 // noPictures, given as the directory for them, makes none.
@@ -45,24 +45,28 @@ func (a *album) add(r report.Report, results []*trial.Result) error {
 			Engine: one.Trial.Engine.Name, Caption: caption(one), Simulated: r.Simulated, Log: one.Log,
 		})
 	}
-	pictures, err := picture.Draw(runs, results[0].Trial.Scenario.Apart())
+	pictures, err := picture.Draw(runs, results[0].Apart)
 	if err != nil {
 		return err
 	}
 	a.empty = false
-	return a.page.Add(r, pictures)
+	return a.page.Add(r, picture.Door(runs, results[0].Apart), pictures)
 }
 
 func (a *album) tell(w io.Writer) {
 	if !a.empty {
-		fmt.Fprintf(w, "\npictures: %s\n", a.page.Path())
+		fmt.Fprintf(w, "\nall figures and pictures: %s\n", a.page.Path())
 	}
 }
 
 // caption is what the picture of an engine shows, in figures.
 func caption(one *trial.Result) string {
+	said := fmt.Sprintf("%d pairs in the wrong order", one.Figures.Inversions)
 	if one.Figures.Inversions == 1 {
-		return "1 pair in the wrong order"
+		said = "1 pair in the wrong order"
 	}
-	return fmt.Sprintf("%d pairs in the wrong order", one.Figures.Inversions)
+	if machines := one.Figures.MachineInversions; machines > 0 {
+		said += fmt.Sprintf(", and %d by the machine", machines)
+	}
+	return said
 }

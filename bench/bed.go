@@ -8,23 +8,23 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/simulation"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/trial"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/monotime"
-	"github.com/fairlimit/fairlimit/bench/internal/simulation"
-	"github.com/fairlimit/fairlimit/bench/internal/trial"
 )
 
 // bed is where engines are put to the test: on this machine, or in virtual
 // time.
 type bed interface {
-	// prepare gets ready for a round; done ends what it has begun.
+	// prepare gets ready for a round. done ends what it has begun.
 	prepare(ctx context.Context, r round) (run runner, done func(), err error)
 	close()
 }
 
 // runner puts one engine through a round and tells how far it is.
 type runner func(
-	ctx context.Context, e engines.Engine, watch func(left time.Duration, grants int),
+	ctx context.Context, r round, e engines.Engine, watch func(left time.Duration, grants int),
 ) (*trial.Result, error)
 
 func (p plan) bed(ctx context.Context) (bed, error) {
@@ -66,7 +66,7 @@ func (m machine) prepare(ctx context.Context, r round) (run runner, done func(),
 		}
 		done = server.Close
 	}
-	return func(ctx context.Context, e engines.Engine, watch func(time.Duration, int)) (*trial.Result, error) {
+	return func(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*trial.Result, error) {
 		return trial.Trial{
 			Scenario: r.scenario, Engine: e, Load: r.load, Backend: server,
 			Name: "bench:" + rand.Text(), Command: m.command, Watch: watch,
@@ -96,7 +96,7 @@ func (v virtual) prepare(_ context.Context, r round) (run runner, done func(), e
 	if r.scenario.Breaks() {
 		return nil, nil, simulation.ErrReal
 	}
-	return func(ctx context.Context, e engines.Engine, watch func(time.Duration, int)) (*trial.Result, error) {
+	return func(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*trial.Result, error) {
 		return simulation.Simulation{
 			Scenario: r.scenario, Engine: e, Load: r.load, Command: v.command, Watch: watch,
 		}.Run(ctx)

@@ -23,6 +23,7 @@ type plan struct {
 	list    bool
 
 	simulate bool
+	verbose  bool
 	out      string // directory of the pictures; empty: a new one
 	command  string // the command line, to be shown
 }
@@ -31,6 +32,7 @@ type plan struct {
 type round struct {
 	scenario scenario.Scenario
 	load     load.Load
+	rehearse bool // the guard follows from what the machine does
 }
 
 // mostCallers is how many a machine holds in all: each has a connection of its
@@ -122,7 +124,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
 	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
 	durationVar(flags, &asked.Guard, "guard",
-		"`duration` by which engines that can are told to lengthen the quota's window (default: a hundredth of it)")
+		"`duration` by which engines that can are told to lengthen the quota's window (default: twice the delays of a rehearsal, at least 10ms)")
 	flags.IntVar(&asked.Clients, "clients", asked.Clients, "`processes` that call")
 	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call in each process")
 	durationVar(flags, &asked.Duration, "duration", "`time` that each scenario runs on each engine")
@@ -135,6 +137,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		"run in virtual time: a day of ten thousand callers in minutes, the same for the same -seed")
 	flags.StringVar(&p.out, "out", "",
 		"`directory` for the report with its pictures; none for no report (default: a new one for temporary files)")
+	flags.BoolVar(&p.verbose, "v", false, "print all there is to say, not one screen")
 	flags.BoolVar(&p.list, "list", false, "list scenarios and engines, and end")
 
 	if err := readFlags(flags, args, intro, help); err != nil {
@@ -162,7 +165,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	for _, s := range scenarios {
 		l := loadOf(s, asked, given)
-		r := round{s, l}
+		r := round{s, l, !given["guard"] && !p.simulate}
 		if err := l.Check(); err != nil {
 			return p, err
 		}
@@ -179,6 +182,7 @@ func loadOf(s scenario.Scenario, asked load.Load, given map[string]bool) load.Lo
 	l := s.Load.Or(load.Default)
 	if given["quota"] {
 		l.Quota.Permits, l.Quota.Per = asked.Quota.Permits, asked.Quota.Per
+		l.Quota.Burst = min(l.Quota.Burst, l.Quota.Permits)
 	}
 	if given["burst"] {
 		l.Quota.Burst = asked.Quota.Burst
@@ -193,11 +197,14 @@ func loadOf(s scenario.Scenario, asked load.Load, given map[string]bool) load.Lo
 		l.Duration = asked.Duration
 	}
 	l.Seed = asked.Seed
+	if s.Within != nil {
+		l.Within = s.Within(l)
+	}
 	if given["guard"] {
 		l.Guard = asked.Guard
 		return l
 	}
-	return l.Guarded()
+	return l.Guarded(0)
 }
 
 // pick finds each of a list of names, none of them twice, or all there are.

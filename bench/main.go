@@ -6,8 +6,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -17,11 +15,11 @@ import (
 	"syscall"
 	"text/tabwriter"
 
-	"github.com/fairlimit/fairlimit/bench/internal/client"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/client"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/simulation"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/bench/internal/simulation"
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
 
@@ -69,12 +67,10 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	if len(args) > 0 && args[0] == "soak" {
 		return runSoak(ctx, args[1:], stdout, stderr)
 	}
-	p, err := parse(args, stdout)
+	p, status, done := asked(parse, args, stdout, stderr)
 	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return fine
-	case err != nil:
-		return refuse(stderr, err)
+	case done:
+		return status
 	case p.list:
 		list(stdout)
 		return fine
@@ -118,6 +114,7 @@ func own(l load.Load) string {
 	add(l.Clients > 0, "-clients %d", l.Clients)
 	add(l.Callers > 0, "-callers %d", l.Callers)
 	add(l.Quota.Permits > 0, "-quota %v", l.Quota)
+	add(l.Quota.Burst > 0, "-burst %d", l.Quota.Burst)
 	add(l.Guard > 0, "-guard %v", l.Guard)
 	add(l.Duration > 0, "-duration %v", l.Duration)
 	if len(ways) == 0 {

@@ -8,11 +8,11 @@ import (
 	"os"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/progress"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/report"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/simulation"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/trial"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/progress"
-	"github.com/fairlimit/fairlimit/bench/internal/report"
-	"github.com/fairlimit/fairlimit/bench/internal/simulation"
-	"github.com/fairlimit/fairlimit/bench/internal/trial"
 )
 
 // measure runs every scenario on every engine and reports each scenario as soon
@@ -36,6 +36,9 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 
 	var measured []report.Report
 	display := progress.On(stderr)
+	if p.simulate {
+		display.Virtual()
+	}
 	for number, r := range p.rounds {
 		if ctx.Err() != nil {
 			break
@@ -58,7 +61,7 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		of := report.Of(results)
 		of.Simulated = p.simulate
 		measured = append(measured, of)
-		if err := errors.Join(of.Table(table), of.JSON(figures), album.add(of, results)); err != nil {
+		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), album.add(of, results)); err != nil {
 			return faults, fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
@@ -79,12 +82,24 @@ func (r round) measure(
 		return nil, err
 	}
 	defer done()
+	if r.rehearse {
+		display.Say(r.scenario.Name + ": a rehearsal, to see what this machine does")
+		r, err = r.rehearsed(ctx, run)
+		display.End()
+		switch {
+		case ctx.Err() != nil:
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("rehearsal: %w", err)
+		}
+	}
 	for _, e := range all {
 		display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
-		result, err := run(ctx, e, display.Update)
+		result, err := run(ctx, r, e, display.Update)
 		display.End()
 		switch {
 		case ctx.Err() != nil && err != nil: // it had not begun
+			trial.Judge(results)
 			return results, nil
 		case err != nil:
 			return results, fmt.Errorf("%s: %w", e.Name, err)
@@ -96,6 +111,7 @@ func (r round) measure(
 			break
 		}
 	}
+	trial.Judge(results)
 	return results, nil
 }
 

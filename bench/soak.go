@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/soak"
+	"github.com/fairlimit/fairlimit/bench/internal/verify/soak"
 )
 
 const soakIntro = "bench soak breaks things under load for a while, and judges whether every promise is kept. " +
@@ -51,12 +51,9 @@ func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 // runSoak is the command "soak". It ends with an error only where a promise was
 // broken.
 func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) int {
-	p, err := parseSoak(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return fine
-	case err != nil:
-		return refuse(stderr, err)
+	p, status, done := asked(parseSoak, args, stdout, stderr)
+	if done {
+		return status
 	}
 	lines, table, err := outputs(p.json, stdout, stderr)
 	if err != nil {

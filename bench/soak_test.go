@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/bench/internal/soak"
+	"github.com/fairlimit/fairlimit/bench/internal/verify/soak"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -50,7 +50,7 @@ func TestWhatSoakCannotDoIsToldInOneLine(t *testing.T) {
 func TestSoakReports(t *testing.T) {
 	_ = redistest.Standalone(t) // skips where there is no Redis
 	p := bench(t.Context(), t, "soak", "-duration", "1500ms", "-seed", "2", "-json", "-")
-	require.Zero(t, p.status(t, p.Run()), "%s%s", p.stdout, p.stderr)
+	require.Zero(t, p.status(t, p.Run()), "%s%s", p.stdout.String(), p.stderr.String())
 	var r soak.Report
 	require.NoError(t, json.Unmarshal(p.stdout.Bytes(), &r))
 	require.Empty(t, r.Broken)

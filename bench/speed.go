@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -57,12 +56,9 @@ func parseSpeed(args []string, help io.Writer) (p speedPlan, err error) {
 
 // runSpeed is the command "speed".
 func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) int {
-	p, err := parseSpeed(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return fine
-	case err != nil:
-		return refuse(stderr, err)
+	p, status, done := asked(parseSpeed, args, stdout, stderr)
+	if done {
+		return status
 	}
 	lines, table, err := outputs(p.json, stdout, stderr)
 	if err != nil {
@@ -70,7 +66,6 @@ func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	}
 	defer lines.Close()
 
-	status := fine
 	fault := func(what string, err error) {
 		status = faulty
 		fmt.Fprintf(stderr, "%s: not measured: %v\n", what, err)

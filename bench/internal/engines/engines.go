@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
-	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 )
 
 // Acquirer lets callers through, each at its turn. It is used by all callers of
@@ -22,6 +22,30 @@ type Acquirer interface {
 	Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error)
 }
 
+// MissesOf are the turns that a limiter has missed so far, if it misses any.
+func MissesOf(a Acquirer) metrics.Misses {
+	if m, misses := a.(interface{ Misses() metrics.Misses }); misses {
+		return m.Misses()
+	}
+	return metrics.Misses{}
+}
+
+// Pauser is an Acquirer that lets nobody go for a while, also in other
+// processes.
+type Pauser interface {
+	Pause(ctx context.Context, d time.Duration) error
+}
+
+// Resetter is one that forgets everything that was granted, for all processes.
+type Resetter interface {
+	Reset(ctx context.Context) error
+}
+
+// Requoter is one whose quota can be changed while it is used.
+type Requoter interface {
+	SetQuota(ctx context.Context, q load.Quota) error
+}
+
 // Engine is an entry.
 type Engine struct {
 	Name  string
@@ -30,6 +54,11 @@ type Engine struct {
 	Queues bool // promises turns in the future
 	Guards bool // can be given a guard
 	Bursts bool // can be given a burst other than the whole quota
+	Tells  bool // a quota that one process sets is told to all
+
+	// ByHand is what its users write where it has no way of its own, by the name
+	// of the scenario.
+	ByHand map[string]string
 
 	// Open makes the limiter of one process. It does no I/O.
 	Open func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error)
@@ -38,8 +67,13 @@ type Engine struct {
 	Keys func(name string) []string
 }
 
+const (
+	pausedByHand = "has no pause: a process that is told Retry-After sends nobody until then, and tells no other"
+	quotaByHand  = "has no quota for all: each process is told the new one"
+)
+
 // All are the engines, the default ones first.
-var All = []Engine{fairEngine, windowEngine, redisRateEngine, localEngine, publishedEngine}
+var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, localEngine, publishedEngine}
 
 // Named finds an engine.
 func Named(name string) (Engine, bool) {
@@ -49,6 +83,15 @@ func Named(name string) (Engine, bool) {
 		}
 	}
 	return Engine{}, false
+}
+
+// Hired finds an engine that a client may be told to use: also the one that
+// nobody asks for, Clockwork.
+func Hired(name string) (Engine, bool) {
+	if name == Clockwork.Name {
+		return Clockwork, true
+	}
+	return Named(name)
 }
 
 // Given is the load without what the engine cannot be given.

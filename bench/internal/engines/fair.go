@@ -1,6 +1,8 @@
 package engines
 
 import (
+	"cmp"
+	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,8 +18,60 @@ var fairEngine = Engine{
 	Queues: true,
 	Guards: true,
 	Bursts: true,
+	Tells:  true,
 	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
-		return record(fair.New, rdb, name, l, now, fairlimit.WithGuard(l.Guard))
+		return openFair(rdb, name, l, now)
 	},
-	Keys: func(name string) []string { return []string{"fairlimit:{" + name + "}"} },
+	Keys: fairKeys,
+}
+
+var flowsEngine = Engine{
+	Name:   "fair+flows",
+	About:  "fair with each client a flow: they share the quota, however many callers each has",
+	Queues: true,
+	Guards: true,
+	Bursts: true,
+	Tells:  true,
+	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
+		return openFair(rdb, name, l, now, fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1))
+	},
+	Keys: fairKeys,
+}
+
+func fairKeys(name string) []string {
+	return []string{"fairlimit:{" + name + "}", "fairlimit:{" + name + "}:quota"}
+}
+
+func openFair(
+	rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration, opts ...fairlimit.Option,
+) (Acquirer, error) {
+	opts = append(opts, fairlimit.WithGuard(l.Guard))
+	if l.Within != 0 {
+		opts = append(opts, fairlimit.WithPauseWithin(max(0, l.Within)))
+	}
+	if l.Stored {
+		opts = append(opts, fairlimit.WithStoredQuota())
+	}
+	r, err := record(fair.New, rdb, name, l, now, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return queue{r, r.limiter.(*fairlimit.Queue)}, nil
+}
+
+// queue can be steered.
+type queue struct {
+	*recorder
+	steer *fairlimit.Queue
+}
+
+var (
+	_ Pauser   = queue{}
+	_ Requoter = queue{}
+)
+
+func (q queue) Pause(ctx context.Context, d time.Duration) error { return q.steer.Pause(ctx, d) }
+
+func (q queue) SetQuota(ctx context.Context, quota load.Quota) error {
+	return q.steer.SetQuotas(ctx, fairlimit.Quota(quota))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/time/rate"
 
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
-	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 )
 
 // ErrRefused says that an engine refused a caller at once because its turn
@@ -21,15 +21,36 @@ var localEngine = Engine{
 	Name: "local",
 	About: "golang.org/x/time/rate in each process, with the quota divided by hand: " +
 		"what people do without a shared limiter",
+	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand, "reset": "has nothing to reset"},
 	Open: func(_ redis.UniversalClient, _ string, l load.Load, _ func() time.Duration) (Acquirer, error) {
-		interval := l.Quota.Per * time.Duration(l.Clients) / time.Duration(l.Quota.Permits)
-		return &local{limiter: rate.NewLimiter(rate.Every(interval), max(1, l.Quota.Permits/l.Clients))}, nil
+		every, burst := divided(l.Quota, l.Clients)
+		return &local{rate.NewLimiter(every, burst), l.Clients}, nil
 	},
 	Keys: func(string) []string { return nil },
 }
 
 // local knows how many processes there are and nothing else of them.
-type local struct{ limiter *rate.Limiter }
+type local struct {
+	limiter *rate.Limiter
+	clients int
+}
+
+var _ Requoter = (*local)(nil)
+
+// divided is a process's part of the quota.
+func divided(q load.Quota, clients int) (rate.Limit, int) {
+	interval := q.Per * time.Duration(clients) / time.Duration(q.Permits)
+	return rate.Every(interval), max(1, q.Permits/clients)
+}
+
+// SetQuota is for the next to ask. Those who wait go on with what they were
+// told.
+func (l *local) SetQuota(_ context.Context, q load.Quota) error {
+	every, burst := divided(q, l.clients)
+	l.limiter.SetLimit(every)
+	l.limiter.SetBurst(burst)
+	return nil
+}
 
 // Acquire takes the permits in several pieces if they are more than this
 // process's share at once. There is no other way.

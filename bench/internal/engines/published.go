@@ -4,12 +4,13 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
-	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 )
 
 //go:embed published.lua
@@ -23,14 +24,9 @@ var publishedEngine = Engine{
 		"bursts overtake, its clock drifts, errors let through",
 	Queues: true,
 	Bursts: true,
+	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand, "reset": "has no Reset: somebody deletes the key"},
 	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
-		q := l.Quota
-		return &published{
-			rdb: rdb, key: publishedKey(name), now: now,
-			limit: cmp.Or(q.Burst, q.Permits),
-			// The script counts whole milliseconds; the rest is cut off.
-			interval: max(1, (q.Per / time.Duration(q.Permits)).Milliseconds()),
-		}, nil
+		return &published{rdb: rdb, key: publishedKey(name), now: now, quota: l.Quota}, nil
 	},
 	Keys: func(name string) []string { return []string{publishedKey(name)} },
 }
@@ -39,11 +35,37 @@ func publishedKey(name string) string { return "published:{" + name + "}" }
 
 // published asks and sleeps, and tells nobody when it leaves.
 type published struct {
-	rdb      redis.UniversalClient
-	key      string
-	limit    int
-	interval int64
-	now      func() time.Duration
+	rdb redis.UniversalClient
+	key string
+	now func() time.Duration
+
+	mu    sync.Mutex
+	quota load.Quota
+}
+
+var (
+	_ Resetter = (*published)(nil)
+	_ Requoter = (*published)(nil)
+)
+
+// Reset is what a person does who knows the key.
+func (p *published) Reset(ctx context.Context) error { return p.rdb.Del(ctx, p.key).Err() }
+
+// SetQuota is for the next to ask, in this process.
+func (p *published) SetQuota(_ context.Context, q load.Quota) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.quota = q
+	return nil
+}
+
+// rule is the quota in the script's terms, which are whole milliseconds; the
+// rest is cut off.
+func (p *published) rule() (limit int, interval int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.quota
+	return cmp.Or(q.Burst, q.Permits), max(1, (q.Per / time.Duration(q.Permits)).Milliseconds())
 }
 
 // noTimeout is a wait, in milliseconds, that nobody is told.
@@ -51,9 +73,14 @@ const noTimeout = 1 << 40
 
 // Acquire asks for one permit after the other, since the script knows no more.
 func (p *published) Acquire(ctx context.Context, _, n int) (turn *metrics.Turn, err error) {
+	var first time.Duration
 	for range n {
 		if turn, err = p.one(ctx); err != nil {
 			return nil, err
+		}
+		if turn != nil {
+			first = cmp.Or(first, turn.Replied)
+			turn.First = first
 		}
 	}
 	return turn, nil
@@ -64,8 +91,9 @@ func (p *published) one(ctx context.Context) (*metrics.Turn, error) {
 	if deadline, has := ctx.Deadline(); has {
 		timeout = time.Until(deadline).Milliseconds()
 	}
+	limit, interval := p.rule()
 	sent := p.now()
-	ms, err := publishedScript.Run(ctx, p.rdb, []string{p.key}, p.limit, p.interval, timeout).Int64()
+	ms, err := publishedScript.Run(ctx, p.rdb, []string{p.key}, limit, interval, timeout).Int64()
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()

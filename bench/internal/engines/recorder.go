@@ -2,19 +2,20 @@ package engines
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
-	"github.com/fairlimit/fairlimit/bench/internal/metrics"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
 // recorder is a limiter of this library whose callers call Wait, as users do,
-// and which notes on the side what the engine told each of them.
+// and which notes on the side what the engine told each of them, and which turn
+// each of them took.
 //
 // The limiter puts the questions of many callers into one, so the recorder must
 // know a caller by its request. Each caller's ctx has a deadline that no
@@ -30,15 +31,21 @@ type recorder struct {
 func record(
 	build engine.Builder, rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration,
 	opts ...fairlimit.Option,
-) (Acquirer, error) {
-	notes := &notes{began: time.Now(), now: now, callers: map[time.Duration]int{}, turns: map[int]*metrics.Turn{}}
-	opts = append(opts, fairlimit.WithEngine(func(c engine.Config) (engine.Engine, error) {
-		e, err := build(c)
-		if err != nil {
-			return nil, err
-		}
-		return &noted{Engine: e, notes: notes}, nil
-	}))
+) (*recorder, error) {
+	notes := newNotes(now, l.Guard/2)
+	notes.requoted = l.Stored
+	opts = append(opts,
+		fairlimit.WithEngine(func(c engine.Config) (engine.Engine, error) {
+			e, err := build(c)
+			if err != nil {
+				return nil, err
+			}
+			return notes.on(e), nil
+		}),
+		fairlimit.WithTrace(&fairlimit.Trace{
+			Taken:  func(int, time.Duration, bool) {}, // or a caller does not hear what it took
+			Missed: func(permits int, _ time.Duration) { notes.miss(permits) },
+		}))
 	limiter, err := fairlimit.New(rdb, name, fairlimit.Quota(l.Quota), opts...)
 	if err != nil {
 		return nil, err
@@ -49,9 +56,16 @@ func record(
 func (r *recorder) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
 	deadline, impatient := ctx.Deadline()
 	tag := nameTag{Context: ctx, at: r.notes.enter(caller, deadline, impatient)}
-	err := r.limiter.WaitN(tag, n)
+	watched := turns.Watch(tag, func(slot time.Time) { r.notes.take(caller, r.notes.now()+time.Until(slot)) })
+	err := r.limiter.WaitN(watched, n)
 	return r.notes.leave(caller, tag.at), err
 }
+
+// Reset is the library's.
+func (r *recorder) Reset(ctx context.Context) error { return r.limiter.Reset(ctx) }
+
+// Misses are the turns that this process has missed so far.
+func (r *recorder) Misses() metrics.Misses { return r.notes.misses() }
 
 // nameTag is a ctx with a deadline that tells who asks. It has no timer of its
 // own, only that of the ctx under it.
@@ -72,96 +86,56 @@ func (t nameTag) Value(key any) any {
 	return t.Context.Value(key)
 }
 
-// ahead is how far ahead the deadline of a caller without one lies.
-const ahead = 1000 * time.Hour
-
-// notes are who asks, and the turns that callers were told and have not yet
-// taken.
-type notes struct {
-	began time.Time
-	now   func() time.Duration
-
-	mu      sync.Mutex
-	callers map[time.Duration]int // by their deadlines, counted from began
-	turns   map[int]*metrics.Turn
-}
-
-// enter gives a caller a deadline that nobody else has.
-func (n *notes) enter(caller int, deadline time.Time, impatient bool) time.Time {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	at := ahead
-	if impatient {
-		at = deadline.Sub(n.began)
-	}
-	for {
-		if _, taken := n.callers[at]; !taken {
-			n.callers[at] = caller
-			return n.began.Add(at)
-		}
-		at++
-	}
-}
-
-// leave takes what the caller was told.
-func (n *notes) leave(caller int, deadline time.Time) *metrics.Turn {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.callers, deadline.Sub(n.began))
-	turn := n.turns[caller]
-	delete(n.turns, caller)
-	return turn
-}
-
-// nobody asks without a name tag.
-const nobody = -1
-
-// read says who asks, and returns the requests as they are without name tags.
-// All MaxWaits of a question are counted from one moment, which the first
-// caller's tag tells.
-func (n *notes) read(ctx context.Context, requests []engine.Request) (plain []engine.Request, callers []int) {
-	first, _ := ctx.Value(tagged{}).(time.Time)
-	moment := first.Sub(n.began) - requests[0].MaxWait
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, r := range requests {
-		caller, known := n.callers[moment+r.MaxWait]
-		if !known {
-			caller = nobody
-		}
-		if moment+r.MaxWait >= ahead/2 {
-			r.MaxWait = engine.Forever
-		}
-		plain, callers = append(plain, r), append(callers, caller)
-	}
-	return plain, callers
-}
-
-func (n *notes) put(caller int, turn metrics.Turn) {
-	if caller == nobody {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.turns[caller] = &turn
-}
-
 // noted is an engine whose grants are noted.
 type noted struct {
 	engine.Engine
 	notes *notes
 }
 
-func (e *noted) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+// notedSteerer is one whose queue can be steered.
+type notedSteerer struct {
+	engine.Steerer
+	noted noted
+}
+
+// notedSharer is one that shares its queue between flows as well.
+type notedSharer struct {
+	notedSteerer
+	sharer engine.Sharer
+}
+
+func (e notedSharer) AtBest(permits int) time.Duration { return e.sharer.AtBest(permits) }
+
+// on is the engine with what it grants noted.
+func (n *notes) on(e engine.Engine) engine.Engine {
+	plain := noted{e, n}
+	steerer, steers := e.(engine.Steerer)
+	sharer, shares := e.(engine.Sharer)
+	switch {
+	case steers && shares:
+		return notedSharer{notedSteerer{steerer, plain}, sharer}
+	case steers:
+		return notedSteerer{steerer, plain}
+	}
+	return plain
+}
+
+func (e notedSteerer) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	return e.noted.Take(ctx, requests)
+}
+
+func (e noted) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	plain, callers := e.notes.read(ctx, requests)
 	sent := e.notes.now()
 	answers, err := e.Engine.Take(ctx, plain)
 	replied := e.notes.now()
+	told := make([]time.Duration, len(answers))
 	for i, a := range answers {
-		if a.Granted {
-			e.notes.put(callers[i], metrics.Turn{Sent: sent, Replied: replied, Wait: a.Wait})
-		}
+		told[i] = a.Wait
 	}
 	delay(ctx, answers, callers)
+	for i, a := range answers {
+		e.notes.put(callers[i], requests[i].N, a, metrics.Turn{Sent: sent, Replied: replied, Wait: told[i]})
+	}
 	return answers, err
 }

@@ -19,16 +19,33 @@ type Load struct {
 	Callers  int           // goroutines in each, if the scenario does not say otherwise
 	Duration time.Duration // of one scenario on one engine
 	Seed     uint64
+
+	// Within is how soon engines that can let those asleep hear of a pause or
+	// a reset; 0 is their default, and less than that never.
+	Within time.Duration
+	Stored bool // engines that can are told of quotas through Redis
+
+	Flow string // who the client is to those who share by client
 }
 
 // Default is the load of a run unless its scenario or a flag says otherwise.
-// The guard is a hundredth of the quota's window.
+// The guard follows from what the machine does.
 var Default = Load{
 	Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
 }
 
-// guardFraction is what Per is divided by for the default guard.
-const guardFraction = 100
+const (
+	// leastGuard is the least that a guard is by default.
+	leastGuard = 10 * time.Millisecond
+
+	// guardHeadroom is how many times the spread of the delays that were seen
+	// the default guard is.
+	guardHeadroom = 2
+
+	// guardShare is the most of the quota's window that the default guard may
+	// be: one half.
+	guardShare = 2
+)
 
 // Or takes from another load what this one leaves at zero.
 func (l Load) Or(other Load) Load {
@@ -45,12 +62,17 @@ func (l Load) Or(other Load) Load {
 		Callers:  cmp.Or(l.Callers, other.Callers),
 		Duration: cmp.Or(l.Duration, other.Duration),
 		Seed:     cmp.Or(l.Seed, other.Seed),
+		Within:   cmp.Or(l.Within, other.Within),
+		Stored:   l.Stored || other.Stored,
 	}
 }
 
-// Guarded is the load with the default guard if it has no other.
-func (l Load) Guarded() Load {
-	l.Guard = cmp.Or(l.Guard, l.Quota.Per/guardFraction)
+// Guarded is the load with a guard for delays that spread over so much, with
+// headroom. The guard that it has is the least that it gets.
+func (l Load) Guarded(spread time.Duration) Load {
+	const whole = time.Millisecond
+	wanted := (guardHeadroom*spread + whole - 1).Truncate(whole)
+	l.Guard = max(l.Guard, min(max(leastGuard, wanted), l.Quota.Per/guardShare))
 	return l
 }
 

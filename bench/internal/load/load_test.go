@@ -39,3 +39,16 @@ func TestCheckNamesTheFlagToChange(t *testing.T) {
 		require.ErrorContains(t, bad.Check(), flag)
 	}
 }
+
+func TestTheDefaultGuardFollowsFromTheDelays(t *testing.T) {
+	const ms = time.Millisecond
+	guard := func(l load.Load, spread time.Duration) time.Duration { return l.Guarded(spread).Guard }
+	second := load.Load{Quota: load.Quota{Permits: 20, Per: time.Second}}
+	require.Equal(t, 10*ms, guard(second, 0))
+	require.Equal(t, 10*ms, guard(second, 4900*time.Microsecond))
+	require.Equal(t, 31*ms, guard(second, 15300*time.Microsecond), "twice as much")
+	require.Equal(t, 500*ms, guard(second, 2*time.Second), "at most half of the window")
+	require.Equal(t, 100*ms, guard(load.Load{Quota: load.Quota{Permits: 1, Per: 200 * ms}}, time.Second))
+	second.Guard = 250 * ms
+	require.Equal(t, 250*ms, guard(second, 15*ms), "what a scenario wants is the least")
+}

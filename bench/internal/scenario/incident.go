@@ -3,6 +3,8 @@ package scenario
 import (
 	"context"
 	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
 // Incident is something that happens while the callers go on as if it did not.
@@ -22,11 +24,30 @@ type Stage interface {
 	// RestartRedis ends the server with all that it holds, and starts an empty
 	// one in its place after a while.
 	RestartRedis(ctx context.Context, away time.Duration) error
+
+	Load() load.Load
+
+	// CloseUpstream lets it answer 429 for so long, with Retry-After, whoever
+	// calls.
+	CloseUpstream(d time.Duration)
+
+	// Reset resets the limiter, if the engine has a way to. The upstream counts
+	// again, and anew, once Load().Within is over.
+	Reset(ctx context.Context) error
+
+	// SetQuota changes the quota: once for all, or in each process where there
+	// is no other way. The upstream follows: at once if the new one is wider,
+	// else once Load().Within is over, and then it counts anew.
+	SetQuota(ctx context.Context, q load.Quota, wider bool) error
 }
 
-// Breaks reports whether calls may fail and clients may end in the scenario,
-// although nothing is wrong with the measurement.
+// Breaks reports whether something happens in the scenario that only real
+// processes and servers can go through.
 func (s Scenario) Breaks() bool { return len(s.Incidents) > 0 }
+
+// Harmful reports whether calls may fail and clients may end in the scenario,
+// although nothing is wrong with the measurement.
+func (s Scenario) Harmful() bool { return s.Breaks() && !s.Steers }
 
 // lastClient is the one that incidents happen to, so that the first, which
 // scenarios may treat differently, is spared.

@@ -14,6 +14,7 @@ var restart = Scenario{
 	Shows:  "how many calls fail, and by how much the quota is broken by those who hold turns that Redis forgot",
 	Behave: steady.Behave,
 
+	Unjudged:  true,
 	EndsRedis: true,
 	Incidents: []Incident{{
 		At: 0.5, What: "Redis was restarted and had forgotten everything",

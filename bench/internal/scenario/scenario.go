@@ -19,11 +19,14 @@ type Scenario struct {
 	// leaves at zero is load.Default's.
 	Load load.Load
 
-	// Shows is what there is to see in a scenario in which nobody can be fair
-	// to everybody. If it is empty, there is a goal: fair lets nobody overtake
-	// and nobody go early. With a guard over the spread of the delays, the
-	// upstream turns nobody away.
+	// Shows is what there is to see in a scenario beyond who is fair: something
+	// is lost, and the report says how much. Usually empty.
 	Shows string
+
+	// Unjudged says that nobody can be fair to everybody here. Otherwise there
+	// is a goal: fair lets nobody overtake and nobody go early, and the upstream
+	// turns nobody away, apart from what the machine does.
+	Unjudged bool
 
 	// Replies, if not nil, is how long each answer of Redis is held up on its
 	// way.
@@ -35,6 +38,18 @@ type Scenario struct {
 	// Incidents happen to the clients or to Redis during the run, in this
 	// order.
 	Incidents []Incident
+
+	// Steers says that the incidents are what people do to a limiter on purpose,
+	// so that no call may fail.
+	Steers bool
+
+	// Wakes says that a client that was put to sleep is to send nobody after its
+	// slot: its sleep excuses no 429.
+	Wakes bool
+
+	// Within is how soon those asleep are to hear of what is done to the
+	// limiter; nil: the engine's default.
+	Within func(l load.Load) time.Duration
 
 	// Callers is how many callers a client has; nil: as many as the load says.
 	Callers func(l load.Load, client int) int
@@ -57,7 +72,10 @@ type Caller struct {
 }
 
 // All are the scenarios.
-var All = []Scenario{steady, burst, greedy, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff}
+var All = []Scenario{
+	steady, burst, greedy, newcomer, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
+	pause, reset, quota,
+}
 
 // Named finds a scenario.
 func Named(name string) (Scenario, bool) {
@@ -69,19 +87,14 @@ func Named(name string) (Scenario, bool) {
 	return Scenario{}, false
 }
 
-// Apart is how far apart two calls, and two arrivals, must be for their order
-// to count: what a machine mixes up by itself, and what the scenario holds up
-// on purpose.
-func (s Scenario) Apart() time.Duration {
+// HeldUp is the longest time for which the scenario holds up an answer on
+// purpose.
+func (s Scenario) HeldUp() time.Duration {
 	if s.Replies == nil {
-		return orderly
+		return 0
 	}
-	return orderly + s.Replies.Most
+	return s.Replies.Most
 }
-
-// orderly is the least distance at which the order of two events on one machine
-// says something.
-const orderly = 10 * time.Millisecond
 
 // CallersOf is how many callers each client has.
 func (s Scenario) CallersOf(l load.Load) []int {

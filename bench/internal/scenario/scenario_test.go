@@ -2,7 +2,6 @@ package scenario_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -11,34 +10,25 @@ import (
 )
 
 func TestTheScenariosThereAre(t *testing.T) {
-	var names, withoutGoal []string
+	var names, unjudged []string
 	for _, s := range scenario.All {
 		names = append(names, s.Name)
 		require.NotEmpty(t, s.About)
 		require.NotNil(t, s.Behave)
-		require.NoError(t, s.Load.Or(load.Default).Guarded().Check(), s.Name)
-		if s.Shows != "" {
-			withoutGoal = append(withoutGoal, s.Name)
+		require.NoError(t, s.Load.Or(load.Default).Guarded(0).Check(), s.Name)
+		if s.Unjudged {
+			unjudged = append(unjudged, s.Name)
+			require.NotEmpty(t, s.Shows, s.Name)
 		}
 	}
 	require.Equal(t, []string{
-		"steady", "burst", "greedy", "trickle", "weighted", "impatient", "fickle", "crash", "laggy", "restart", "onoff",
+		"steady", "burst", "greedy", "newcomer", "trickle", "weighted", "impatient", "fickle", "crash", "laggy", "restart", "onoff", "pause", "reset", "quota",
 	}, names)
-	require.Equal(t, []string{"crash", "restart", "onoff"}, withoutGoal)
+	require.Equal(t, []string{"restart"}, unjudged)
 }
 
 func TestTheGreedyClientHasFiftyCallers(t *testing.T) {
 	greedy, found := scenario.Named("greedy")
 	require.True(t, found)
 	require.Equal(t, []int{50, 1, 1, 1, 1, 1, 1, 1, 1, 1}, greedy.CallersOf(greedy.Load.Or(load.Default)))
-}
-
-func TestOrderIsJudgedOverWhatIsHeldUp(t *testing.T) {
-	for _, s := range scenario.All {
-		want := 10 * time.Millisecond
-		if s.Name == "laggy" {
-			want = 210 * time.Millisecond
-		}
-		require.Equal(t, want, s.Apart(), s.Name)
-	}
 }

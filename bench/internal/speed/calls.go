@@ -10,6 +10,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/monotime"
 	"github.com/fairlimit/fairlimit/window"
 )
 
@@ -27,7 +28,7 @@ func calls(ctx context.Context, b *bed) ([]Figure, error) {
 	}
 	engine, _ := engines.Named("redis_rate")
 	asked := load.Load{Quota: load.Quota{Permits: quota.Permits, Per: quota.Per}}
-	peer, err := engine.Open(b.rdb, b.name("peer"), asked, nil)
+	peer, err := engine.Open(b.rdb, b.name("peer"), asked, monotime.Now)
 	if err != nil {
 		return nil, err
 	}

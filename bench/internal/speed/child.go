@@ -62,7 +62,7 @@ func Main(stdin io.Reader, stdout io.Writer) error {
 		r.Failed = err.Error()
 	}
 	if r.Result, err = json.Marshal(result); err != nil {
-		return err
+		r.Failed = err.Error()
 	}
 	return json.NewEncoder(stdout).Encode(r)
 }

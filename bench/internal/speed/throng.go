@@ -79,11 +79,16 @@ func (t *throng) caller(ctx context.Context, call call, timed bool) {
 	}
 }
 
-// rate is how many calls a second the callers got through.
+// rate is how many calls a second the callers got through. Where the machine is
+// so busy that nobody did, they are given longer.
 func rate(ctx context.Context, callers []call, warmUp, count time.Duration) (float64, error) {
-	t := throng{callers: callers}
-	counted, err := t.run(ctx, false, warmUp, count)
-	return float64(t.calls.Load()) / counted.Seconds(), err
+	for ; ; count *= 2 {
+		t := throng{callers: callers}
+		counted, err := t.run(ctx, false, warmUp, count)
+		if calls := t.calls.Load(); calls > 0 || err != nil {
+			return float64(calls) / counted.Seconds(), err
+		}
+	}
 }
 
 // slowest is the time in µs that one call in a hundred took or more.

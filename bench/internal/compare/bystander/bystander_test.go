@@ -1,0 +1,40 @@
+package bystander_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/compare/bystander"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+)
+
+func TestASleepThatEndsLateIsAStall(t *testing.T) {
+	// The clock jumps ahead by a second at every look, as it seems to do to a
+	// process that stands still for so long.
+	var looks atomic.Int64
+	b := bystander.Watch(func() time.Duration { return time.Duration(looks.Add(1)) * time.Second }, 1)
+	var seen []metrics.Stall
+	for len(seen) == 0 {
+		seen = b.Seen()
+		time.Sleep(time.Millisecond)
+	}
+	b.Close()
+	for _, s := range seen {
+		require.Greater(t, s.To-s.From, 900*time.Millisecond)
+	}
+	b.Seen()
+	require.Empty(t, b.Seen(), "each is told once")
+}
+
+func TestAClockThatStandsStillShowsNoStall(t *testing.T) {
+	var looks atomic.Int64
+	b := bystander.Watch(func() time.Duration { looks.Add(1); return 0 }, 1)
+	for looks.Load() < 10 {
+		time.Sleep(time.Millisecond)
+	}
+	b.Close()
+	require.Empty(t, b.Seen())
+}

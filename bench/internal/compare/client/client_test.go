@@ -1,0 +1,122 @@
+package client_test
+
+import (
+	"encoding/json"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/compare/client"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/upstream"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/wire"
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/monotime"
+	"github.com/fairlimit/fairlimit/embedded"
+)
+
+// running is a client in this process, as its parent sees it.
+type running struct {
+	ledger *upstream.Ledger
+	stdin  io.Closer
+	orders *json.Encoder
+	news   *json.Decoder
+	ended  chan error
+}
+
+func run(t *testing.T, permits int, per time.Duration) *running {
+	t.Helper()
+	redis, err := embedded.Start()
+	require.NoError(t, err)
+	t.Cleanup(redis.Close)
+	ledger := upstream.NewLedger(permits, per, monotime.Now)
+	server, err := upstream.Serve(ledger)
+	require.NoError(t, err)
+	t.Cleanup(func() { server.Close() })
+
+	in, orders := io.Pipe()
+	news, out := io.Pipe()
+	r := &running{
+		ledger: ledger, stdin: orders, orders: json.NewEncoder(orders), news: json.NewDecoder(news),
+		ended: make(chan error, 1),
+	}
+	go func() { r.ended <- client.Run(in, out) }()
+	r.order(t, wire.Order{Job: &wire.Job{
+		Scenario: "steady", Engine: "fair", Redis: redis.Addr(), Upstream: server.URL, Name: t.Name(),
+		Client: 2, Callers: 3,
+		Load: load.Load{Quota: load.Quota{Permits: permits, Per: per}, Clients: 3, Callers: 3},
+	}})
+	require.True(t, r.hear(t).Ready)
+	return r
+}
+
+func (r *running) order(t *testing.T, o wire.Order) {
+	t.Helper()
+	require.NoError(t, r.orders.Encode(o))
+}
+
+func (r *running) hear(t *testing.T) (n wire.News) {
+	t.Helper()
+	require.NoError(t, r.news.Decode(&n))
+	return n
+}
+
+func (r *running) end(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-r.ended:
+		return err
+	case <-time.After(10 * time.Second):
+		t.Fatal("the client goes on")
+		return nil
+	}
+}
+
+func TestAClientTellsOfEveryCall(t *testing.T) {
+	r := run(t, 2, time.Hour)
+	begin := monotime.Now() + 50*time.Millisecond
+	r.order(t, wire.Order{Start: &begin})
+
+	seen := map[metrics.Outcome]int{}
+	for range 2 {
+		call := r.hear(t).Call
+		seen[call.Outcome]++
+		require.Equal(t, 2, call.Client)
+		require.GreaterOrEqual(t, call.Called, begin)
+		require.NotNil(t, call.Turn)
+		require.LessOrEqual(t, call.Called, call.Turn.Sent)
+		require.LessOrEqual(t, call.Turn.Sent, call.Turn.Replied)
+		require.LessOrEqual(t, call.Turn.Replied, call.Ended)
+	}
+	r.order(t, wire.Order{Stop: true})
+	for {
+		news := r.hear(t)
+		if news.Done != nil {
+			require.Positive(t, news.Done.RedisCalls)
+			break
+		}
+		seen[news.Call.Outcome]++
+	}
+	require.NoError(t, r.end(t))
+	require.Equal(t, map[metrics.Outcome]int{metrics.Granted: 2, metrics.Waiting: 3}, seen)
+	require.Equal(t, 2, r.ledger.Count())
+}
+
+func TestAClientWithoutAParentEnds(t *testing.T) {
+	r := run(t, 1, time.Hour)
+	begin := monotime.Now()
+	r.order(t, wire.Order{Start: &begin})
+	require.Equal(t, metrics.Granted, r.hear(t).Call.Outcome)
+
+	require.NoError(t, r.stdin.Close())
+	require.Error(t, r.end(t), "everybody waits for an hour, and it ends all the same")
+}
+
+func TestAClientThatIsStoppedBeforeItBeganEnds(t *testing.T) {
+	r := run(t, 1, time.Hour)
+	r.order(t, wire.Order{Stop: true})
+	require.NotNil(t, r.hear(t).Done)
+	require.NoError(t, r.end(t))
+}

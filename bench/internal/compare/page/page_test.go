@@ -1,0 +1,92 @@
+package page_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/page"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/picture"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/report"
+)
+
+// write makes a page of two scenarios, simulated or not.
+func write(t *testing.T, command string, simulated bool) (dir, html string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "made", "on the way")
+	p, err := page.In(dir, command)
+	require.NoError(t, err)
+	log := metrics.Log{End: 2 * time.Second, Callers: []int{1}, Calls: []metrics.Call{{
+		Permits: 1, Ended: time.Second, Reached: true, Arrived: time.Second, Outcome: metrics.Granted,
+	}}}
+	for _, name := range []string{"steady", "burst"} {
+		runs := []picture.Run{{Engine: "fair", Log: log, Simulated: simulated}}
+		sets, err := picture.Draw(runs, 10*time.Millisecond)
+		require.NoError(t, err)
+		require.NoError(t, p.Add(report.Report{
+			Scenario: name, Backend: "embedded", Simulated: simulated, Clients: 1, Callers: 1, Seconds: 2, ApartMS: 10,
+			Goal: &report.Goal{Met: true},
+			Engines: []report.Engine{{
+				Name: "fair", Seconds: 2, Figures: metrics.Figures{Grants: 4711}, Faults: []string{"<fault> & all"},
+			}},
+		}, picture.Door(runs, 10*time.Millisecond), sets))
+	}
+	content, err := os.ReadFile(p.Path())
+	require.NoError(t, err)
+	return dir, string(content)
+}
+
+func TestThePageNeedsNothingButItself(t *testing.T) {
+	_, html := write(t, "go run ./bench", false)
+	html = strings.ReplaceAll(html, `xmlns="http://www.w3.org/2000/svg"`, "") // a name, not an address
+	require.NotRegexp(t, regexp.MustCompile(`(?i)https?:|\bsrc=|<link|<script|@import|url\(|href="[^#]`), html)
+}
+
+func TestThePageHasTheTableAndThePictures(t *testing.T) {
+	dir, html := write(t, "go run ./bench -scenario '<all>'", false)
+	require.Contains(t, html, "go run ./bench -scenario &#39;&lt;all&gt;&#39;")
+	require.Equal(t, 2, strings.Count(html, `<td data-of="fair">4711</td>`), "each cell says what it is of")
+	require.Equal(t, 10, strings.Count(html, "<svg "))
+	require.Contains(t, html, "&lt;fault&gt; &amp; all")
+	require.NotContains(t, html, "imulation")
+	for _, name := range []string{
+		"steady-door.svg", "steady-fair-waits.svg", "steady-fair-cdf.svg", "burst-fair-shares.svg", "burst-fair-gains.svg",
+	} {
+		picture, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.True(t, bytes.HasPrefix(picture, []byte("<svg ")))
+	}
+}
+
+func TestTheVerdictComesFirstThenThePicturesThenTheTable(t *testing.T) {
+	_, html := write(t, "go run ./bench", false)
+	after := 0
+	for _, part := range []string{
+		"All scenarios", `href="#burst"`, // the summary
+		"fair kept its promises", "This machine stalled", "<svg ", "All figures", "4711", "&lt;fault&gt;",
+	} {
+		at := strings.Index(html[after:], part)
+		require.GreaterOrEqual(t, at, 0, part)
+		after += at
+	}
+}
+
+func TestASimulationIsCalledOneWhereverItsFiguresStand(t *testing.T) {
+	_, html := write(t, "go run ./bench -simulate", true)
+	require.GreaterOrEqual(t, strings.Count(html, "imulation"), 1+1+2*(1+2*3),
+		"title, heading; of each scenario the heading and the pictures")
+}
+
+func TestADirectoryThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err := page.In(file, "")
+	require.ErrorContains(t, err, "-out")
+}

@@ -1,0 +1,147 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// aimed is the engine that the goals are for.
+const aimed = "fair"
+
+// Goal is what fair is to reach in a scenario, and whether it did.
+type Goal struct {
+	Stated string   `json:"stated"`
+	Met    bool     `json:"met"`
+	Missed []string `json:"missed,omitempty"` // by how much
+	Exempt []string `json:"exempt,omitempty"` // what the goal does not cover, and why
+}
+
+const stated = "fair: nobody early, every turn in order, no window of turns over the quota; " +
+	"0 inversions and 0 upstream 429s apart from the machine's"
+
+// leastGuardMS is the guard from which on 429s count. A smaller one is too small
+// for any machine.
+const leastGuardMS = 10
+
+// goalOf is nil where the scenario has none or fair was not measured.
+func goalOf(r Report) *Goal {
+	if r.unjudged {
+		return nil
+	}
+	for _, e := range r.Engines {
+		if e.Name == aimed {
+			return judged(e)
+		}
+	}
+	return nil
+}
+
+func judged(e Engine) *Goal {
+	g := &Goal{Stated: stated}
+	miss := func(n int, one, many string) {
+		if n > 0 {
+			g.Missed = append(g.Missed, plural(n, one, many))
+		}
+	}
+	missOf := func(n *int, one, many string) {
+		if n != nil {
+			miss(*n, one, many)
+		}
+	}
+	missOf(e.Early, "early call", "early calls")
+	missOf(e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order")
+	missOf(e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota")
+	missOf(e.UnheardCalls, "call into a closed door", "calls into a closed door")
+	missOf(e.LostCalls, "call that a reset lost", "calls that a reset lost")
+	miss(e.GroundlessMisses, "turn that was given up in time", "turns that were given up in time")
+	miss(e.Inversions, "inversion", "inversions")
+	if e.GuardMS >= leastGuardMS {
+		miss(e.UpstreamRejections, "upstream 429", "upstream 429s")
+	} else if e.UpstreamRejections > 0 {
+		g.Exempt = append(g.Exempt, fmt.Sprintf("%s: a guard of %s is too small for any machine",
+			plural(e.UpstreamRejections, "upstream 429", "upstream 429s"), short(e.GuardMS)))
+	}
+	g.Met = len(g.Missed) == 0
+	return g
+}
+
+// Verdict is what is to be said first: what fair promised and whether it kept
+// it, what the machine did, and what there is to see of the others.
+func (r Report) Verdict() (lines []string) {
+	lines = append(lines, r.Outcome())
+	if r.Goal != nil {
+		for _, exempt := range r.Goal.Exempt {
+			lines = append(lines, "Not covered: "+exempt+".")
+		}
+	}
+	if !r.Simulated {
+		lines = append(lines, r.machine()...)
+	}
+	if r.shows != "" && !r.unjudged {
+		lines = append(lines, "See also "+r.shows+".")
+	}
+	return lines
+}
+
+// Outcome is the verdict on fair in a sentence.
+func (r Report) Outcome() string {
+	switch {
+	case r.unjudged:
+		return "No verdict: this shows " + r.shows + "."
+	case r.Goal == nil:
+		return "No verdict without " + aimed + "."
+	case r.Goal.Met:
+		return "fair kept its promises: no turn too early, none out of order, none over the quota."
+	default:
+		return "fair MISSED its goal by " + listed(r.Goal.Missed) + "."
+	}
+}
+
+// machine is what the machine did, in sentences.
+func (r Report) machine() []string {
+	said := []string{fmt.Sprintf(
+		"This machine stalled for up to %s. Pairs closer than %s have no order; the guard is %s.",
+		short(math.Ceil(r.StallMS)), short(r.ApartMS), short(r.Quota.GuardMS))}
+	if r.StallMS > r.ApartMS {
+		said[0] += " Longer stalls count for the calls that they hit."
+	}
+	for _, e := range r.Engines {
+		var did []string
+		if e.MachineInversions > 0 {
+			did = append(did, plural(e.MachineInversions, "pair", "pairs")+" in the wrong order")
+		}
+		if e.MachineRejections > 0 {
+			did = append(did, plural(e.MachineRejections, "upstream 429", "upstream 429s"))
+		}
+		by := "by the machine"
+		if len(e.Incidents) > 0 {
+			by += " or what befell a client"
+		}
+		if e.MachineCalls > 0 {
+			did = append(did, plural(e.MachineCalls, "call into a closed door", "calls into a closed door"))
+		}
+		if e.MissedTurns > 0 {
+			did = append(did, plural(e.MissedTurns, "missed turn", "missed turns")+", given back")
+		}
+		if len(did) > 0 {
+			said = append(said, fmt.Sprintf("%s, %s: %s.", e.Name, by, listed(did)))
+		}
+	}
+	return said
+}
+
+// listed is "a", "a and b" or "a, b and c".
+func listed(all []string) string {
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

@@ -1,0 +1,94 @@
+package report_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/report"
+	"github.com/fairlimit/fairlimit/bench/internal/compare/trial"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+)
+
+// fairly is a report on fair, after a change to its result.
+func fairly(change func(*trial.Result)) report.Report {
+	of := results()[:1]
+	of[0].Trial.Engine.Name = "fair"
+	change(of[0])
+	return report.Of(of)
+}
+
+func TestAGoalIsMetOrSaysByHowMuchItWasMissed(t *testing.T) {
+	met := fairly(func(*trial.Result) {})
+	require.True(t, met.Goal.Met)
+	require.Contains(t, met.Outcome(), "fair kept its promises")
+
+	for says, spoil := range map[string]func(*metrics.Figures){
+		"2 early calls":                        func(f *metrics.Figures) { *f.Early = 2 },
+		"1 pair of turns in the wrong order":   func(f *metrics.Figures) { one := 1; f.PromisedInversions = &one },
+		"3 windows of turns over the quota":    func(f *metrics.Figures) { three := 3; f.PromisedExcess = &three },
+		"1 inversion and 2 upstream 429s":      func(f *metrics.Figures) { f.Inversions, f.UpstreamRejections = 1, 2 },
+		"1 early call, 3 inversions and 4 ups": func(f *metrics.Figures) { *f.Early, f.Inversions, f.UpstreamRejections = 1, 3, 4 },
+	} {
+		missed := fairly(func(r *trial.Result) { spoil(&r.Figures) })
+		require.False(t, missed.Goal.Met)
+		require.Contains(t, missed.Outcome(), "fair MISSED its goal by "+says)
+	}
+}
+
+func TestWhatTheMachineDidIsNamedAndNotHeldAgainstFair(t *testing.T) {
+	r := fairly(func(r *trial.Result) { r.Figures.MachineInversions, r.Figures.MachineRejections = 12, 1 })
+	require.True(t, r.Goal.Met)
+	require.Equal(t, []string{
+		"fair kept its promises: no turn too early, none out of order, none over the quota.",
+		"This machine stalled for up to 15 ms. Pairs closer than 15 ms have no order; the guard is 10 ms.",
+		"fair, by the machine: 12 pairs in the wrong order and 1 upstream 429.",
+	}, r.Verdict())
+
+	r = fairly(func(r *trial.Result) { r.WorstStall = 100 * time.Millisecond })
+	require.Equal(t, "This machine stalled for up to 100 ms. Pairs closer than 15 ms have no order; the guard is 10 ms. "+
+		"Longer stalls count for the calls that they hit.", r.Verdict()[1])
+}
+
+func TestAGuardThatCoversNothingExcusesTheUpstreams429s(t *testing.T) {
+	r := fairly(func(r *trial.Result) { r.Figures.UpstreamRejections, r.Given.Guard = 4, 0 })
+	require.True(t, r.Goal.Met)
+	require.Contains(t, r.Verdict()[1], "Not covered: 4 upstream 429s: a guard of 0")
+}
+
+func TestWhereSomethingIsLostTheReportSaysWhat(t *testing.T) {
+	crash, _ := scenario.Named("crash")
+	r := fairly(func(r *trial.Result) {
+		r.Trial.Scenario = crash
+		r.Incidents = []trial.Incident{{AtMS: 4800, What: "somebody died"}}
+	})
+	require.True(t, r.Goal.Met, "the living have their order")
+	require.Contains(t, strings.Join(r.Verdict(), "\n"), crash.Shows)
+	require.Contains(t, r.Remarks(), "fair: somebody died after 4.8 s")
+
+	restart, _ := scenario.Named("restart")
+	r = fairly(func(r *trial.Result) { r.Trial.Scenario, r.Figures.Inversions = restart, 3 })
+	require.Nil(t, r.Goal)
+	require.Contains(t, r.Outcome(), restart.Shows)
+	require.Nil(t, report.Of(results()).Goal, "fair was not measured")
+}
+
+func TestTheSummaryHasALineForEachScenarioAndEngine(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, report.Summary(&out, []report.Report{fairly(func(*trial.Result) {}), report.Of(results())}))
+	require.Equal(t, `
+all scenarios
+
+                    inversions   overtake   429s     used     starved   early   goal
+steady   fair       0            0          0        99.9 %   0         0       met
+steady   queueing   0            0          0        99.9 %   0         0       -
+         polling    77 (+5)      0          4 (+1)   0.0 %    0         -       -
+`, out.String())
+	out.Reset()
+	require.NoError(t, report.Summary(&out, nil))
+	require.Empty(t, out.String())
+}

@@ -1,0 +1,308 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// row is one line of the table: what it is called, what it says of an engine,
+// and what a reader must know.
+type row struct {
+	name string
+	cell func(Engine) string
+	note string
+	main bool // one of those that matter most
+}
+
+func (r Report) rows() []row {
+	count := func(n func(Engine) int) func(Engine) string {
+		return func(e Engine) string { return strconv.Itoa(n(e)) }
+	}
+	return r.telling([]row{
+		{"grants", count(func(e Engine) int { return e.Grants }), "calls that got their turn", true},
+		{
+			"refused", rare(func(e Engine) int { return e.Refused }),
+			"calls whose turn would have come after their deadline", false,
+		},
+		{"gave up", rare(func(e Engine) int { return e.Left }), "calls that did not want to wait any longer", false},
+		{"failed", rare(func(e Engine) int { return e.Failed }), "calls that got an error", false},
+		{
+			"inversions", func(e Engine) string { return apart(e.Inversions, e.MachineInversions) },
+			fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)) +
+				r.plus(func(e Engine) int { return e.MachineInversions }), true,
+		},
+		{
+			"max overtake", count(func(e Engine) int { return e.MaxOvertake }),
+			"most calls that passed a single one", true,
+		},
+		{
+			"upstream 429s", func(e Engine) string { return apart(e.UpstreamRejections, e.MachineRejections) },
+			"calls turned away" + r.plus(func(e Engine) int { return e.MachineRejections }), true,
+		},
+		{
+			"max in window", inWindow,
+			fmt.Sprintf("permits in any %v; %s allowed", short(r.Quota.PerMS), r.allowed()), true,
+		},
+		{
+			"closed door", closedDoor,
+			"calls that ran into it / of them, those that should have heard of the pause", true,
+		},
+		{"idle", idle, "until somebody came once the door was open", true},
+		{"quota used", used, "time until each new quota was used once", true},
+		{
+			"lost", optional(func(e Engine) *int { return e.LostCalls }),
+			"calls that waited at the reset and still wait", true,
+		},
+		{
+			"missed turns", rare(func(e Engine) int { return e.MissedTurns }),
+			"this machine woke too late for them; they were given back", true,
+		},
+		{
+			"utilization", func(e Engine) string { return percent(e.Utilization) },
+			"of what quota and guard allow", true,
+		},
+		{
+			"unused", r.inTrouble(func(e Engine) string { return fmt.Sprintf("%.0f", e.UnusedPermits) }),
+			"permits that it might have granted", false,
+		},
+		{"guard", func(e Engine) string { return short(e.GuardMS) }, "that the engine was given", false},
+		{
+			"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) },
+			"of the clients' shares a caller; 1 is equal", false,
+		},
+		{"best / worst", ratio, "client's share", false},
+		{
+			"starved", func(e Engine) string { return short(e.LongestStarvedMS) },
+			"longest that a waiting client got nothing", false,
+		},
+		{
+			"longest gap", r.inTrouble(func(e Engine) string { return short(e.LongestGapMS) }),
+			"in which somebody waited and nobody got anything", false,
+		},
+		{"wait p50", func(e Engine) string { return short(e.WaitMS.P50) }, "from call to turn", false},
+		{"wait p99", func(e Engine) string { return short(e.WaitMS.P99) }, "99 % of the calls waited no longer", true},
+		{"wait max", func(e Engine) string { return short(e.WaitMS.Max) }, "", false},
+		{
+			"few wait", fewWait,
+			"median of the clients with the fewest callers", true,
+		},
+		{"early", early, "turns taken before their time", false},
+		{"late p50 / p99", late, "after their time", false},
+		{
+			"Redis calls", func(e Engine) string { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) },
+			"a grant" + r.countedBy(), true,
+		},
+		{"delay spread", spread, "from slot to arrival, without the worst 0.1 % / all", false},
+	})
+}
+
+// apart is a count of the engine's doings, and that of the machine's if there
+// are any.
+func apart(engines, machines int) string {
+	if machines == 0 {
+		return strconv.Itoa(engines)
+	}
+	return fmt.Sprintf("%d (+%d)", engines, machines)
+}
+
+// plus explains the second count.
+func (r Report) plus(machines func(Engine) int) string {
+	if slices.ContainsFunc(r.Engines, func(e Engine) bool { return machines(e) > 0 }) {
+		return " (+ by the machine)"
+	}
+	return ""
+}
+
+// rare is the cell of a row that is left out if every engine has 0.
+func rare(n func(Engine) int) func(Engine) string {
+	return func(e Engine) string {
+		if n(e) == 0 {
+			return nothing
+		}
+		return strconv.Itoa(n(e))
+	}
+}
+
+const nothing = "–"
+
+// inTrouble is a cell for scenarios that show what is lost.
+func (r Report) inTrouble(cell func(Engine) string) func(Engine) string {
+	if r.shows != "" {
+		return cell
+	}
+	return func(Engine) string { return nothing }
+}
+
+// telling leaves out the rows in which there is nothing for any engine.
+func (r Report) telling(rows []row) (told []row) {
+	for _, row := range rows {
+		if slices.ContainsFunc(r.Engines, func(e Engine) bool { return row.cell(e) != nothing }) {
+			told = append(told, row)
+		}
+	}
+	return told
+}
+
+// widest is how wide the names of the rows are: they stand to the left, while
+// the table aligns to the right.
+const widest = len("late p50 / p99")
+
+// Table writes the report for a person: the verdict and the rows that matter
+// most, or all there is.
+func (r Report) Table(w io.Writer, all bool) error {
+	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s\n\n", r.Scenario, r.about,
+		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
+	for _, sentence := range r.Verdict() {
+		fmt.Fprintln(w, wrapped(sentence))
+	}
+	fmt.Fprintln(w)
+	table := tabwriter.NewWriter(w, 0, 0, 0, ' ', tabwriter.AlignRight)
+	cells := func(name, note string, cell func(Engine) string) {
+		fmt.Fprintf(table, "%-*s", widest, name)
+		for _, e := range r.Engines {
+			fmt.Fprint(table, "\t   ", cell(e))
+		}
+		fmt.Fprint(table, "\t", strings.TrimRight("   "+note, " "), "\n")
+	}
+	cells("", "", func(e Engine) string { return e.Name })
+	for _, row := range r.rows() {
+		if all || row.main {
+			cells(row.name, row.note, row.cell)
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, e := range r.Engines {
+		for _, remark := range r.remarks(e) {
+			fmt.Fprintf(w, "%s: %s\n", e.Name, remark)
+		}
+	}
+	return nil
+}
+
+// width is that of a terminal that has not been made narrower.
+const width = 100
+
+// wrapped breaks a text into lines.
+func wrapped(text string) string {
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimLeft(line+" "+word, " ")
+	}
+	return strings.Join(append(lines, line), "\n")
+}
+
+// kind marks figures that were simulated, not measured.
+func (r Report) kind() string {
+	if r.Simulated {
+		return "SIMULATION in virtual time · "
+	}
+	return ""
+}
+
+// remarks are what the figures of an engine call for.
+func (r Report) remarks(e Engine) (remarks []string) {
+	if e.Seconds < r.Seconds-0.5 {
+		remarks = append(remarks, fmt.Sprintf(
+			"ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds))
+	}
+	for _, incident := range e.Incidents {
+		remarks = append(remarks, fmt.Sprintf("%s after %.1f s", incident.What, incident.AtMS/1000))
+	}
+	if e.byHand != "" {
+		remarks = append(remarks, e.byHand)
+	}
+	if r.Quota.Burst != e.Burst {
+		remarks = append(remarks, "cannot be given a -burst")
+	}
+	return append(remarks, e.Faults...)
+}
+
+func (r Report) countedBy() string {
+	for _, e := range r.Engines {
+		if e.RedisCallsBy != "server" {
+			return ", counted by the " + e.RedisCallsBy
+		}
+	}
+	return ""
+}
+
+// people are those who call.
+func (r Report) people() string {
+	processes := plural(r.Clients, "process", "processes")
+	if r.Simulated {
+		processes = plural(r.Clients, "client", "clients")
+	}
+	all := 0
+	for _, client := range r.Engines[0].Shares {
+		all += client.Callers
+	}
+	if all > 0 && all != r.Clients*r.Callers { // not all clients are alike
+		return fmt.Sprintf("%s, %d callers", processes, all)
+	}
+	return processes + " × " + plural(r.Callers, "caller", "callers")
+}
+
+// short is a length of time in milliseconds with as many digits as matter.
+func short(ms float64) string {
+	switch {
+	case ms == 0:
+		return "0"
+	case math.Abs(ms) >= 10_000:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	case math.Abs(ms) >= 100:
+		return fmt.Sprintf("%.0f ms", ms)
+	case ms == math.Trunc(ms):
+		return fmt.Sprintf("%.0f ms", ms)
+	default:
+		return fmt.Sprintf("%.1f ms", ms)
+	}
+}
+
+func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
+
+func ratio(e Engine) string {
+	if e.ShareMaxOverMin == nil {
+		return "one got 0"
+	}
+	return fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
+}
+
+func fewWait(e Engine) string {
+	if e.FewWaitMS == nil {
+		return nothing
+	}
+	return short(*e.FewWaitMS)
+}
+
+func early(e Engine) string {
+	if e.Early == nil {
+		return "-"
+	}
+	return strconv.Itoa(*e.Early)
+}
+
+func late(e Engine) string {
+	if e.LatenessMS == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f / %.1f ms", e.LatenessMS.P50, e.LatenessMS.P99)
+}
+
+func spread(e Engine) string {
+	if e.SpreadMS == nil || e.SpreadP999MS == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f / %s", *e.SpreadP999MS, short(*e.SpreadMS))
+}

@@ -1,0 +1,58 @@
+package engines
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+)
+
+// ByHand is a limiter with what its users write around it where the upstream
+// wants nobody for a while: nobody in this process asks for a turn until then,
+// and whoever is let through meanwhile goes only then. Other processes hear
+// nothing of it.
+type ByHand struct {
+	Acquirer
+
+	mu    sync.Mutex
+	until time.Time
+}
+
+var _ Pauser = (*ByHand)(nil)
+
+// Pause lets nobody in this process go.
+func (b *ByHand) Pause(_ context.Context, d time.Duration) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if until := time.Now().Add(d); until.After(b.until) {
+		b.until = until
+	}
+	return nil
+}
+
+// Acquire is the limiter's, with a wait before and after.
+func (b *ByHand) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
+	if err := b.sleep(ctx); err != nil {
+		return nil, err
+	}
+	turn, err := b.Acquirer.Acquire(ctx, caller, n)
+	if err != nil {
+		return turn, err
+	}
+	return turn, b.sleep(ctx)
+}
+
+func (b *ByHand) sleep(ctx context.Context) error {
+	for {
+		b.mu.Lock()
+		left := time.Until(b.until)
+		b.mu.Unlock()
+		if left <= 0 {
+			return nil
+		}
+		if err := doze(ctx, left); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package engines
+
+import (
+	"context"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+)
+
+// Clockwork is no limiter: everybody goes at moments that the clock alone
+// decides, after a question of Redis like any other's. It is for a rehearsal:
+// what delays its callers is the machine.
+var Clockwork = Engine{
+	Name:   "clockwork",
+	Queues: true,
+	Open: func(rdb redis.UniversalClient, _ string, l load.Load, now func() time.Duration) (Acquirer, error) {
+		callers := l.Clients * l.Callers
+		return &clockwork{rdb, now, (callers + l.Quota.Permits - 1) / l.Quota.Permits}, nil
+	},
+	Keys: func(string) []string { return nil },
+}
+
+// pitch is the time from one moment to go to the next.
+const pitch = 50 * time.Millisecond
+
+// clockwork lets callers go in turn at the moments, so that not many more than
+// the quota allows go at one.
+type clockwork struct {
+	rdb    redis.UniversalClient
+	now    func() time.Duration
+	groups int
+}
+
+func (c *clockwork) Acquire(ctx context.Context, caller, _ int) (*metrics.Turn, error) {
+	turn := metrics.Turn{Sent: c.now()}
+	if err := c.rdb.Time(ctx).Err(); err != nil {
+		return nil, err
+	}
+	turn.Replied = c.now()
+	turn.First = turn.Replied
+	round := pitch * time.Duration(c.groups)
+	due := turn.Replied.Truncate(round) + pitch*time.Duration(caller%c.groups)
+	if due <= turn.Replied {
+		due += round
+	}
+	turn.Wait = due - turn.Replied
+	return &turn, doze(ctx, turn.Wait)
+}

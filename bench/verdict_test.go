@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+)
+
+// broken, in the environment, makes the program's fair one that breaks its
+// promises in this way.
+const broken = "FAIRLIMIT_BENCH_TEST_BROKEN"
+
+// spins, in the environment, makes the test binary a program that keeps a
+// processor from the others.
+const spins = "FAIRLIMIT_BENCH_TEST_SPINS"
+
+func breakFair(way string) {
+	if way == "" {
+		return
+	}
+	fair := &engines.All[0]
+	open := fair.Open
+	fair.Open = func(
+		rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration,
+	) (engines.Acquirer, error) {
+		if way == "lets all through" {
+			return sloppy{}, nil
+		}
+		limiter, err := open(rdb, name, l, now)
+		if way == "hears of no pause" {
+			return deaf{limiter}, err
+		}
+		return slow{limiter, way, 3 * l.Quota.Per}, err
+	}
+}
+
+// slow makes every other caller late.
+type slow struct {
+	engines.Acquirer
+	way  string
+	late time.Duration
+}
+
+func (s slow) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
+	turn, err := s.Acquirer.Acquire(ctx, caller, n)
+	if err != nil || caller%2 == 0 {
+		return turn, err
+	}
+	time.Sleep(s.late)
+	if s.way == "gives turns out of order" && turn != nil {
+		turn.Wait += s.late
+	}
+	return turn, nil
+}
+
+// deaf takes no notice of pauses.
+type deaf struct{ engines.Acquirer }
+
+func (deaf) Pause(context.Context, time.Duration) error { return nil }
+
+// sloppy knows of no quota.
+type sloppy struct{}
+
+func (sloppy) Acquire(context.Context, int, int) (*metrics.Turn, error) {
+	time.Sleep(20 * time.Millisecond)
+	return nil, nil
+}
+
+func TestAFairThatIsBrokenOnPurposeIsFoundOutOnABusyMachine(t *testing.T) {
+	for range 2 {
+		spinner := bench(t.Context(), t)
+		spinner.Env = append(spinner.Env, spins+"=1")
+		require.NoError(t, spinner.Start())
+		t.Cleanup(func() {
+			_ = spinner.Process.Kill()
+			_ = spinner.Wait()
+		})
+	}
+	for way, missed := range map[string]string{
+		"gives turns out of order": "pairs of turns in the wrong order",
+		"wakes callers late":       "inversions",
+		"lets all through":         "upstream 429s",
+	} {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			p := bench(t.Context(), t, "-engines", "fair", "-json", "-", "-out", "none",
+				"-quota", "4/100ms", "-callers", "2", "-duration", "1s")
+			p.Env = append(p.Env, broken+"="+way)
+			require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+			one := read(t, p.stdout.Bytes())[0]
+			require.False(t, one.Goal.Met)
+			require.Contains(t, p.stderr.String(), "fair MISSED its goal by ")
+			require.Contains(t, p.stderr.String(), missed)
+		})
+	}
+	t.Run("hears of no pause", func(t *testing.T) {
+		t.Parallel()
+		p := bench(t.Context(), t, "-engines", "fair", "-json", "-", "-out", "none", "-scenario", "pause",
+			"-quota", "4/100ms", "-clients", "2", "-callers", "4", "-duration", "4s")
+		p.Env = append(p.Env, broken+"=hears of no pause")
+		require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+		require.False(t, read(t, p.stdout.Bytes())[0].Goal.Met)
+		require.Contains(t, p.stderr.String(), "into a closed door")
+	})
+	t.Run("an engine that overtakes", func(t *testing.T) {
+		t.Parallel()
+		p := bench(t.Context(), t, "-engines", "window", "-json", "-", "-out", "none",
+			"-quota", "4/100ms", "-callers", "4", "-duration", "1500ms")
+		require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+		require.Greater(t, read(t, p.stdout.Bytes())[0].Engines[0]["inversions"], 0.0)
+	})
+}
+
+func TestTheGuardFollowsFromARehearsal(t *testing.T) {
+	t.Parallel()
+	p := bench(t.Context(), t, "-engines", "fair", "-json", "-", "-out", "none", "-quota", "10/400ms", "-duration", "1s")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	require.Contains(t, p.stderr.String(), "a rehearsal")
+	one := read(t, p.stdout.Bytes())[0]
+	require.GreaterOrEqual(t, one.Quota.GuardMS, 10.0)
+	require.LessOrEqual(t, one.Quota.GuardMS, 200.0)
+	require.GreaterOrEqual(t, one.ApartMS, 10.0)
+	require.GreaterOrEqual(t, one.ApartMS, min(50, one.StallMS), "order counts from the longest stall on")
+	require.Contains(t, p.stderr.String(), "This machine stalled for up to")
+
+	p = bench(t.Context(), t, "-engines", "fair", "-json", "-", "-out", "none", "-quota", "10/400ms", "-duration", "1s",
+		"-guard", "3ms")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	require.NotContains(t, p.stderr.String(), "a rehearsal")
+	require.InDelta(t, 3, read(t, p.stdout.Bytes())[0].Quota.GuardMS, 1e-9)
+}
