@@ -3,6 +3,7 @@ package fair
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -334,31 +335,49 @@ func TestQuotasThatNeverStayAreAnError(t *testing.T) {
 	require.Zero(t, rdb.Exists(t.Context(), f.key).Val(), "nothing was granted")
 }
 
+// Each change waits until everybody has asked since the one before, so that no
+// question meets more of them than it is tried again for.
 func TestQuotasMayChangeWhileManyAsk(t *testing.T) {
 	t.Parallel()
 	f := build(t, realWorld(t).rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
 	admin := f.looksFor(t)
 	set(t, admin, "1000/1h")
-	var group errgroup.Group
-	for range 8 {
-		group.Go(func() error {
-			for range 40 {
-				if _, err := f.Take(t.Context(), []engine.Request{{N: 1}, {N: 500}}); err != nil {
-					return err
-				}
-				if err := f.Look(t.Context()); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+	var asked [8]atomic.Int64
+	group, ctx := errgroup.WithContext(t.Context())
+	stop := make(chan struct{})
+	for i := range asked {
+		group.Go(func() error { return askUntil(ctx, stop, f, &asked[i]) })
 	}
 	for i := range 20 {
 		set(t, admin, fmt.Sprintf("%d/1h", 100+100*i))
-		time.Sleep(time.Millisecond) // so that not every question meets a change
+		for j := range asked {
+			for before := asked[j].Load(); asked[j].Load() == before && ctx.Err() == nil; {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
 	}
+	close(stop)
 	require.NoError(t, group.Wait())
 	holds(t, f, "2000/1h", true)
+}
+
+func askUntil(ctx context.Context, stop <-chan struct{}, f *fair, asked *atomic.Int64) error {
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		default:
+		}
+		if _, err := f.Take(ctx, []engine.Request{{N: 1}, {N: 500}}); err != nil {
+			return err
+		}
+		if err := f.Look(ctx); err != nil {
+			return err
+		}
+		asked.Add(1)
+	}
 }
 
 func TestTheGuardIsAddedToStoredQuotas(t *testing.T) {
