@@ -69,7 +69,7 @@ func TestASaturatedQueueIsLateOnce(t *testing.T) {
 		{join(Windows(20, second, 0), Windows(3000, 600*second, 10)), 1},
 		{Windows(1000, 10*second, 7), 10.3}, // 1000/7 laps never come out even: up to 1.6 % less a window
 	} {
-		for _, load := range []float64{0.98, 1.05, 3} {
+		for _, load := range []float64{1.05, 0.98, 3}[:redistest.Long(1, 3)] {
 			t.Run(fmt.Sprint(c.windows, load), func(t *testing.T) {
 				t.Parallel()
 				got := late(c.windows, load, 1, redistest.Long(10, 100))
