@@ -40,7 +40,7 @@ func Standalone(t testing.TB) *redis.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rdb := redis.NewClient(&redis.Options{Addr: s.Addr()})
+	rdb := redis.NewClient(s.patient())
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
 }

@@ -64,6 +64,13 @@ func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.It
 // Client is a client of this server; it belongs to the server.
 func (s *Server) Client() *redis.Client { return s.client }
 
+// patient are the options of a client that waits for the answer of a server
+// that a busy machine holds up. A test of a server that does not answer sets the
+// timeouts that it is about.
+func (s *Server) patient() *redis.Options {
+	return &redis.Options{Addr: s.Addr(), ReadTimeout: time.Minute}
+}
+
 // Kill ends the process at once, as a crash would. What it held is lost.
 func (s *Server) Kill() {
 	s.t.Helper()
@@ -157,7 +164,7 @@ func launchOn(port int, args func(dir string, port int) ([]string, error)) (_ *S
 	if err := s.keeper.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	s.client = redis.NewClient(&redis.Options{Addr: s.Addr()})
+	s.client = redis.NewClient(s.patient())
 	if err := s.start(); err != nil {
 		s.stop()
 		return nil, err
