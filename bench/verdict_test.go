@@ -37,11 +37,11 @@ func breakFair(way string) {
 		if way == "hears of no pause" {
 			return deaf{limiter}, err
 		}
-		return slow{limiter, way, 3 * l.Quota.Per}, err
+		return slow{limiter, way, 20 * l.Quota.Per}, err
 	}
 }
 
-// slow makes every other caller late.
+// slow makes every other caller late, by more than a busy machine does.
 type slow struct {
 	engines.Acquirer
 	way  string
