@@ -50,8 +50,10 @@ func (l *windowLog) merge() {
 }
 
 // fold moves the cells that are a length or more behind the tail to the
-// histogram.
+// histogram. What has passed leaves that before, so that nothing coarsens for
+// its sake: promise 7 is about the backlog, and what has passed is none of it.
 func (l *windowLog) fold(now, tail int64) {
+	l.behind.trim(now - l.Length)
 	gone := 0
 	for ; gone < len(l.cells) && l.cells[gone].slot+l.Length <= tail; gone++ {
 		l.spread(now, l.cells[gone].slot, l.cells[gone].total-l.before(gone))
@@ -59,7 +61,6 @@ func (l *windowLog) fold(now, tail int64) {
 	if gone > 0 {
 		l.base, l.cells = l.cells[gone-1], l.cells[gone:]
 	}
-	l.behind.trim(now - l.Length)
 }
 
 // spread counts the permits of a cell in the histogram, those of a row each at

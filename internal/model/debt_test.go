@@ -53,6 +53,39 @@ func TestWhenAllLeaveLittleOfTheBacklogStays(t *testing.T) {
 	}
 }
 
+// A queue that is never empty, and of which somebody leaves now and then: all
+// that has ever stood in it is much longer than what stands in it.
+func TestWhatHasPassedCoarsensNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		windows []Window
+		pitch   int64 // from one turn to the next
+		most    int64 // that may stay, of a backlog of 3,000 turns
+	}{
+		{[]Window{{1, second}}, second, 0},
+		{Windows(10, second, 1), second / 10, 3000 * second / 10 / 100},
+		{[]Window{{1, second}, {1000, day}}, second, day / 64},
+	} {
+		q, now := NewQueue(c.windows), int64(beginning)
+		turns := queued(q, now, 3000)
+		for range 20 {
+			now = turns[1300].Slot
+			turns = append(turns[1300:], queued(q, now, 1300)...)
+			last := len(turns) - 1
+			q.Release(now, turns[last])
+			turns = append(turns[:last], queued(q, now, 1)...)
+		}
+		now = turns[1500].Slot + c.pitch/2
+		used := turns[1500].Slot
+		rng := rand.New(rand.NewPCG(1, 1))
+		rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+		for _, turn := range turns {
+			q.Release(now, turn)
+		}
+		require.LessOrEqual(t, q.Earliest(now, 1)-(used+c.pitch), c.most, "%v", c.windows)
+	}
+}
+
 // Joins, partial leaves and time: what was looked for by climbing.
 func TestAQueueAtOnePermitPerPerLeavesNothing(t *testing.T) {
 	t.Parallel()

@@ -55,15 +55,15 @@ local function compact_text(queue, window, tail)
   if count_cells(window) + 1 - gone > MOST_MOMENTS then return false end
   if gone == window.stored and window.closed[1] and window.closed[1] + length <= tail then return false end
   local base = window.base
+  trim(window, queue.now - length)
   for i = 1, gone do
     local total = total_of(window, i)
     spread(queue, window, more, slot_of(window, i), total - base)
     base, window.origin = total, slot_of(window, i)
   end
-  if gone > 0 then flush(window.behind, more) end
+  spread_done(window, more)
   window.at = window.at + gone * (window.slot_digits + window.total_digits)
   window.base, window.stored = base, window.stored - gone
-  trim(window, queue.now - length)
   local cells = count_cells(window)
   make_narrow(queue, window, cells + 1, window.last, cells > 0 and slot_of(window, 1) or window.last, base)
   return true
@@ -123,6 +123,7 @@ local function open_rows(queue, window, tail)
   local permits = queue.sequence - base_of(queue, window)
   if spacing == 0 or permits == #slots then return end
   local opened, sizes, more, many = {}, {}, {}, permits > MOST_CELLS
+  if many then trim(window, queue.now - window.length) end
   for i = 1, #slots do
     local rest, first = counts[i], slots[i] - (counts[i] - 1) * spacing
     local behind = tail - window.length - first
@@ -139,10 +140,7 @@ local function open_rows(queue, window, tail)
       opened[#opened + 1], sizes[#sizes + 1] = first - spacing, here
     end
   end
-  if window.behind then
-    flush(window.behind, more)
-    if window.behind.count == 0 then window.behind = nil end
-  end
+  spread_done(window, more)
   window.slots, window.counts = opened, sizes
 end
 
