@@ -63,9 +63,10 @@ func (l *windowLog) write() {
 }
 
 // full reports whether the log has to be compacted. Only a run in which it got
-// a cell looks at this.
+// a cell looks at this, or in which the cells outgrew their width: permits at
+// the newest slot can do so, and then all of them are written wider.
 func (l *windowLog) full() bool {
-	if !l.grew {
+	if !l.grew && l.isWritten() {
 		return false
 	}
 	if len(l.cells) <= maxCells && l.isWritten() {

@@ -78,14 +78,16 @@ local function compact_open(queue, window, tail)
   close_log(queue, window)
 end
 
--- Whether a window that got a cell has more than it may, or takes more bytes.
--- As long as its cells are wide enough, their text decides, and the line of the
--- histogram: the straight way looks at these as well.
+-- Whether a window has more cells than it may, or takes more bytes: one that got
+-- a cell, or whose cells outgrew their digits, as permits at the newest slot can
+-- do. As long as its cells are wide enough, their text decides, and the line of
+-- the histogram: the straight way looks at these as well.
 local function is_full(queue, window)
-  if not window.grew then return false end
+  local is_wide = window.slot_digits > 0 and not window.unwritten and is_wide_enough(queue, window)
+  if is_wide and not window.grew then return false end
   local closed = count_cells(window)
   if closed + 1 > MOST_CELLS and window.last > 0 then return true end
-  if window.slot_digits > 0 and not window.unwritten and is_wide_enough(queue, window) then
+  if is_wide then
     return closed * (window.slot_digits + window.total_digits) + #behind_text(window.behind) > MOST_LINES
   end
   local cells, oldest = window.last > 0 and closed + 1 or 0, closed > 0 and slot_of(window, 1) or window.last
