@@ -237,7 +237,7 @@ func crowd(seed uint64) (f *fleet, windows []Window, end int64) {
 
 func TestTheFirstTurnOfAFlowComesAfterOneLookAheadOrOneTurnOfEach(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(50, 500)) {
+	for seed := range uint64(redistest.Long(50, 1_000)) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		windows := [][]Window{{{1, second / 20}}, {{20, second}}, {{5, second}, {100, 60 * second}}}[rng.IntN(3)]
 		f := newFleet(seed, windows, max(8, 2*windows[0].Permits), second/2)
@@ -267,7 +267,7 @@ func TestTheFirstTurnOfAFlowComesAfterOneLookAheadOrOneTurnOfEach(t *testing.T) 
 
 func TestFlowsUseTheWholeQuota(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(50, 500)) {
+	for seed := range uint64(redistest.Long(50, 1_000)) {
 		f, windows, end := crowd(seed)
 		f.run(end)
 		queue := NewQueue(windows)
@@ -353,7 +353,7 @@ func (f *fleet) farthest(flow string, weight, sum int, from int64) int {
 
 func TestAFlowThatWasIdleHasNeitherCreditNorDebt(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(30, 300)) {
+	for seed := range uint64(redistest.Long(30, 1_000)) {
 		const turn, back = second / 20, 120 * second
 		f := newFleet(seed, []Window{{1, turn}}, 8, second/2)
 		f.jitter = turn / 4
