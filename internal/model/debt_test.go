@@ -86,6 +86,51 @@ func TestWhatHasPassedCoarsensNothing(t *testing.T) {
 	}
 }
 
+// Cells of long windows with many permits are wide, and leave the histogram few
+// bytes. What is over 1 % here is in docs/LIMITS.md.
+func TestWideCellsLeaveRoomForTheHistogram(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		window Window
+		most   float64 // % of the backlog that may stay
+	}{
+		{Window{1000, 60 * second}, 1},
+		{Window{10_000, day}, 1},
+		{Window{100_000, 60 * second}, 1},
+		{Window{1_000_000, hour}, 1},
+		{Window{1_000_000, day}, 1.6},
+		{Window{10_000_000, day}, 1.6},
+	} {
+		for _, distinct := range []int{90, 110, 125, 129, 170} {
+			q, now, n := NewQueue([]Window{c.window}), int64(beginning), c.window.Permits/distinct
+			take := func() Turn {
+				slot, _ := q.Take(now, n, math.MaxInt64)
+				return Turn{slot, n}
+			}
+			for range distinct {
+				take()
+				now += c.window.Length * 7 / 8 / int64(distinct)
+			}
+			var turns []Turn
+			for range 20 * distinct {
+				turns = append(turns, take())
+			}
+			backlog := turns[len(turns)-1].Slot - now
+			rng := rand.New(rand.NewPCG(1, 1))
+			rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+			at := now + backlog/2
+			used := at - c.window.Length // of the last who went
+			for _, turn := range turns {
+				if !q.Release(at, turn) {
+					used = max(used, turn.Slot)
+				}
+			}
+			debt := q.Earliest(at, c.window.Permits) - (used + c.window.Length)
+			require.LessOrEqual(t, float64(debt)*100/float64(backlog), c.most, "%v, %d slots a window", c.window, distinct)
+		}
+	}
+}
+
 // Joins, partial leaves and time: what was looked for by climbing.
 func TestAQueueAtOnePermitPerPerLeavesNothing(t *testing.T) {
 	t.Parallel()

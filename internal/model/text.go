@@ -17,8 +17,7 @@ const (
 	maxText = maxBytes + 75
 
 	// maxBuckets bounds the time that it takes to coarsen a histogram: promise
-	// 6. As many buckets as are left then are 1/256 of the backlog. Promise 7
-	// needs 100 of them: "at most 1 % of the backlog".
+	// 6. As many buckets as are left then are 1/256 of the backlog.
 	maxBuckets = 512
 
 	// maxBits is how many buckets of one permit the bytes hold: four in one.

@@ -25,11 +25,15 @@ local function base_of(queue, window)
   return total
 end
 
--- Joins buckets until there is room for some cells to come.
+-- Joins buckets until there is room for some cells to come: for fewer where
+-- that would leave too few buckets.
 local function make_narrow(queue, window, cells, last, oldest, base)
-  cells = cells > 0 and min(MOST_CELLS, cells + SPARE_CELLS) or 0
-  while window.behind and window.behind.count > 1 and is_over(queue, window, cells, last, oldest, base) do
-    coarsen(window.behind)
+  local histogram = window.behind
+  while histogram and histogram.count > 1 do
+    local spare = histogram.count > 2 * LEAST_BUCKETS and SPARE_CELLS or LEAST_SPARE
+    local most = cells > 0 and min(MOST_CELLS, cells + spare) or 0
+    if not is_over(queue, window, most, last, oldest, base) then return end
+    coarsen(histogram)
   end
 end
 
