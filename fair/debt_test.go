@@ -244,6 +244,25 @@ func TestWaitersThatLeaveByAndByLeaveNoMoreThanTheRestOfASlot(t *testing.T) {
 	}
 }
 
+// All that has ever stood in such a queue is much longer than what stands in it.
+func TestWaitersThatLeaveAQueueThatIsNeverEmptyLeaveNothing(t *testing.T) {
+	t.Parallel()
+	f, at := realWorld(t).queue(t, engine.Quota{Permits: 1, Per: time.Second})
+	grants, now := queued(t, f, 3000, 1), time.Duration(0)
+	for range 8 {
+		now += 1300 * time.Second
+		at(now)
+		grants = append(grants[1300:], queued(t, f, 1300, 1)...)
+		last := len(grants) - 1
+		giveBack(t, f, grants[last])
+		grants = append(grants[:last], queued(t, f, 1, 1)...)
+	}
+	now += 1500*time.Second + 500*time.Millisecond
+	at(now)
+	giveBack(t, f, shuffled(grants, now)...)
+	require.LessOrEqual(t, wait(t, f), 500*time.Millisecond, "the rest of the slot of the last who stayed")
+}
+
 // Joins, partial leaves and time, in any mix; then all leave.
 func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package fair
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -219,4 +220,39 @@ func (h *modelled) leave(micros int64) {
 	h.held = slices.Delete(h.held, i, i+1)
 	giveBack(h.T, h.fair, g)
 	require.True(h, h.model.Release(micros, model.Turn{Slot: g.At, N: g.N}), "%s: %v", h.what, g)
+}
+
+// Wide cells, and a backlog of several windows: bytes are short.
+func TestTheScriptsAnswerAsTheirModelWhereCellsAreWide(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for _, permits := range []int{1_000_000, 10_000_000} {
+		t.Run(fmt.Sprint(permits), func(t *testing.T) {
+			t.Parallel()
+			f, at := w.queue(t, engine.Quota{Permits: permits, Per: day})
+			h := &modelled{T: t, fair: f, rng: rand.New(rand.NewPCG(1, 1)), at: at}
+			h.model = model.NewQueue([]model.Window{{Permits: permits, Length: day.Microseconds()}})
+			micros := func() int64 { return beginning.Add(h.now).UnixMicro() }
+			for i := range 125 * redistest.Long(4, 12) {
+				answers := take(t, f, engine.Request{N: permits / 125, MaxWait: engine.Forever})
+				slot := h.model.Run(micros(), model.Request{N: permits / 125, Longest: math.MaxInt64})[0]
+				require.Equal(t, slot, answers[0].Grant.At, "turn %d", i)
+				if h.held = append(h.held, answers[0].Grant); i < 125 {
+					h.now += day / 150
+					at(h.now)
+				}
+			}
+			h.now += day
+			at(h.now)
+			h.model.Now(micros())
+			h.held = slices.DeleteFunc(h.held, func(g engine.Grant) bool { return !h.model.Ahead(g.At) })
+			for len(h.held) > 0 {
+				h.what = fmt.Sprintf("%d are left", len(h.held))
+				h.leave(micros())
+				h.look(micros())
+			}
+			last := take(t, f, engine.Request{N: permits, MaxWait: engine.Forever})[0]
+			require.Equal(t, h.model.Wait(h.model.Earliest(micros(), permits)), last.Wait.Microseconds())
+		})
+	}
 }

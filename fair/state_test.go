@@ -146,6 +146,22 @@ func TestAStateThatIsCutShortIsAnError(t *testing.T) {
 	})
 }
 
+// At some length of the queue its cells take one more digit each. Permits at the
+// newest slot can bring that about, without a new cell.
+func TestCellsThatOutgrowTheirDigitsMakeRoom(t *testing.T) {
+	t.Parallel()
+	const cells, mostLines = 57, 3075 // where the cells begin in a plain line; MOST_LINES in head.lua
+	f, _ := realWorld(t).queue(t, engine.Quota{Permits: 1000, Per: time.Minute})
+	for range 1800 {
+		require.True(t, take(t, f, engine.Request{N: 500, MaxWait: engine.Forever})[0].Granted)
+		state := f.client.Get(t.Context(), f.key).Val()
+		_, lines, plain := strings.Cut(state, " - ")
+		require.True(t, plain)
+		last := strings.LastIndex(lines, "\n")
+		require.LessOrEqual(t, last-cells, mostLines+len("\n"))
+	}
+}
+
 // FuzzState puts anything into the key. The engine either says that it cannot
 // read it and leaves it alone, or answers.
 //

@@ -12,6 +12,14 @@ const (
 	// in 30 new slots and not at each: promise 6, the script's time.
 	maxCells = mostMoments + spare
 	spare    = 30
+
+	// leastSpare is that of a log whose bytes are short. Its cells are wide: they
+	// stand for many permits in a long window. Room for 30 of them would leave
+	// few buckets to the histogram, or a single one, and promise 7 needs
+	// leastBuckets: "at most 1 % of the backlog".
+	leastSpare = 5
+
+	leastBuckets = 100
 )
 
 // compact makes room. Cells that no longer hold back the next turn go to the
@@ -31,9 +39,18 @@ func (l *windowLog) compact(now, tail int64) {
 	if l.fresh >= len(l.cells) { // some of those that folded were never written
 		l.written = width{}
 	}
-	for len(l.behind.counts) > 1 && l.over(min(maxCells, len(l.cells)+spare)) {
+	for len(l.behind.counts) > 1 && l.over(min(maxCells, len(l.cells)+l.spareCells())) {
 		l.behind.coarsen()
 	}
+}
+
+// spareCells is for how many cells to come there is to be room: fewer where
+// joining two buckets each would leave too few of them.
+func (l *windowLog) spareCells() int {
+	if len(l.behind.counts) <= 2*leastBuckets {
+		return leastSpare
+	}
+	return spare
 }
 
 // merge joins the cells that share one of the grid's.
@@ -50,8 +67,10 @@ func (l *windowLog) merge() {
 }
 
 // fold moves the cells that are a length or more behind the tail to the
-// histogram.
+// histogram. What has passed leaves that before, so that nothing coarsens for
+// its sake: promise 7 is about the backlog, and what has passed is none of it.
 func (l *windowLog) fold(now, tail int64) {
+	l.behind.trim(now - l.Length)
 	gone := 0
 	for ; gone < len(l.cells) && l.cells[gone].slot+l.Length <= tail; gone++ {
 		l.spread(now, l.cells[gone].slot, l.cells[gone].total-l.before(gone))
@@ -59,7 +78,6 @@ func (l *windowLog) fold(now, tail int64) {
 	if gone > 0 {
 		l.base, l.cells = l.cells[gone-1], l.cells[gone:]
 	}
-	l.behind.trim(now - l.Length)
 }
 
 // spread counts the permits of a cell in the histogram, those of a row each at

@@ -40,7 +40,7 @@ func (g *played) debt() int64 {
 
 func TestWhenAllLeaveLittleOfTheBacklogStays(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(16, 300)) {
+	for seed := range uint64(redistest.Long(16, 1_000)) {
 		step := 0
 		anyPlan(seed).play(t, func(g *played) {
 			if step++; step%150 > 0 {
@@ -50,6 +50,84 @@ func TestWhenAllLeaveLittleOfTheBacklogStays(t *testing.T) {
 			require.GreaterOrEqual(t, debt, int64(0), "no credit")
 			require.LessOrEqual(t, debt, max(g.longest/100, Longest(g.windows)/64), "%+v, of a backlog of %d", g.plan, g.longest)
 		})
+	}
+}
+
+// A queue that is never empty, and of which somebody leaves now and then: all
+// that has ever stood in it is much longer than what stands in it.
+func TestWhatHasPassedCoarsensNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		windows []Window
+		pitch   int64 // from one turn to the next
+		most    int64 // that may stay, of a backlog of 3,000 turns
+	}{
+		{[]Window{{1, second}}, second, 0},
+		{Windows(10, second, 1), second / 10, 3000 * second / 10 / 100},
+		{[]Window{{1, second}, {1000, day}}, second, day / 64},
+	} {
+		q, now := NewQueue(c.windows), int64(beginning)
+		turns := queued(q, now, 3000)
+		for range 20 {
+			now = turns[1300].Slot
+			turns = append(turns[1300:], queued(q, now, 1300)...)
+			last := len(turns) - 1
+			q.Release(now, turns[last])
+			turns = append(turns[:last], queued(q, now, 1)...)
+		}
+		now = turns[1500].Slot + c.pitch/2
+		used := turns[1500].Slot
+		rng := rand.New(rand.NewPCG(1, 1))
+		rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+		for _, turn := range turns {
+			q.Release(now, turn)
+		}
+		require.LessOrEqual(t, q.Earliest(now, 1)-(used+c.pitch), c.most, "%v", c.windows)
+	}
+}
+
+// Cells of long windows with many permits are wide, and leave the histogram few
+// bytes. What is over 1 % here is in docs/LIMITS.md.
+func TestWideCellsLeaveRoomForTheHistogram(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		window Window
+		most   float64 // % of the backlog that may stay
+	}{
+		{Window{1000, 60 * second}, 1},
+		{Window{10_000, day}, 1},
+		{Window{100_000, 60 * second}, 1},
+		{Window{1_000_000, hour}, 1},
+		{Window{1_000_000, day}, 1.6},
+		{Window{10_000_000, day}, 1.6},
+	} {
+		for _, distinct := range []int{90, 110, 125, 129, 170} {
+			q, now, n := NewQueue([]Window{c.window}), int64(beginning), c.window.Permits/distinct
+			take := func() Turn {
+				slot, _ := q.Take(now, n, math.MaxInt64)
+				return Turn{slot, n}
+			}
+			for range distinct {
+				take()
+				now += c.window.Length * 7 / 8 / int64(distinct)
+			}
+			var turns []Turn
+			for range 20 * distinct {
+				turns = append(turns, take())
+			}
+			backlog := turns[len(turns)-1].Slot - now
+			rng := rand.New(rand.NewPCG(1, 1))
+			rng.Shuffle(len(turns), func(i, j int) { turns[i], turns[j] = turns[j], turns[i] })
+			at := now + backlog/2
+			used := at - c.window.Length // of the last who went
+			for _, turn := range turns {
+				if !q.Release(at, turn) {
+					used = max(used, turn.Slot)
+				}
+			}
+			debt := q.Earliest(at, c.window.Permits) - (used + c.window.Length)
+			require.LessOrEqual(t, float64(debt)*100/float64(backlog), c.most, "%v, %d slots a window", c.window, distinct)
+		}
 	}
 }
 

@@ -63,6 +63,9 @@ func (l *windowLog) open(now, tail int64) {
 	if l.spacing() == 0 || permits == int64(len(l.cells)) {
 		return
 	}
+	if permits > maxCells {
+		l.behind.trim(now - l.Length)
+	}
 	var open []cell
 	total := l.base.total // up to where the rows are open
 	for _, row := range l.cells {

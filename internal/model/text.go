@@ -17,8 +17,7 @@ const (
 	maxText = maxBytes + 75
 
 	// maxBuckets bounds the time that it takes to coarsen a histogram: promise
-	// 6. As many buckets as are left then are 1/256 of the backlog. Promise 7
-	// needs 100 of them: "at most 1 % of the backlog".
+	// 6. As many buckets as are left then are 1/256 of the backlog.
 	maxBuckets = 512
 
 	// maxBits is how many buckets of one permit the bytes hold: four in one.
@@ -63,9 +62,10 @@ func (l *windowLog) write() {
 }
 
 // full reports whether the log has to be compacted. Only a run in which it got
-// a cell looks at this.
+// a cell looks at this, or in which the cells outgrew their width: permits at
+// the newest slot can do so, and then all of them are written wider.
 func (l *windowLog) full() bool {
-	if !l.grew {
+	if !l.grew && l.isWritten() {
 		return false
 	}
 	if len(l.cells) <= maxCells && l.isWritten() {

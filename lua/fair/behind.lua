@@ -1,7 +1,7 @@
 -- Moves permits between the cells of a window and its histogram.
 --
 -- Takes    what cells.lua leaves
--- Leaves   fold, spread, trim, unfold, coarsen, flush
+-- Leaves   fold, spread, spread_done, trim, unfold, coarsen
 
 -- Joins two buckets each, so that there are half as many.
 local function coarsen(histogram)
@@ -128,19 +128,28 @@ local function trim(window, passed)
   if oldest > histogram.first then drop_front(histogram, oldest) end
 end
 
+-- Ends what spread began.
+local function spread_done(window, more)
+  local histogram = window.behind
+  if not histogram then return end
+  flush(histogram, more)
+  if histogram.count == 0 then window.behind = nil end
+end
+
 -- Moves the cells that are a length or more behind the tail to the histogram.
+-- What has passed leaves that before, so that nothing coarsens for its sake.
 local function fold(queue, window, tail)
   local slots, counts, length, gone, more = window.slots, window.counts, window.length, 0, {}
+  trim(window, queue.now - length)
   while slots[gone + 1] and slots[gone + 1] + length <= tail do
     gone = gone + 1
     spread(queue, window, more, slots[gone], counts[gone])
   end
   if gone > 0 then
-    flush(window.behind, more)
+    spread_done(window, more)
     window.origin = slots[gone]
     for i = 1, #slots do slots[i], counts[i] = slots[gone + i], counts[gone + i] end
   end
-  trim(window, queue.now - length)
 end
 
 -- Makes cells again of the buckets that are less than a length behind the

@@ -1,9 +1,9 @@
 -- What a window may hold, and its cells as numbers.
 --
 -- Takes    what histogram.lua leaves
--- Leaves   MOST_CELLS, MOST_MOMENTS, SPARE_CELLS, MOST_STATE, MOST_BYTES,
---          MOST_BUCKETS, MOST_BITS, open_log, close_log, cell_digits, is_over,
---          is_wide_enough, behind_text
+-- Leaves   MOST_CELLS, MOST_MOMENTS, SPARE_CELLS, LEAST_SPARE, LEAST_BUCKETS,
+--          MOST_STATE, MOST_BYTES, MOST_BUCKETS, MOST_BITS, open_log, close_log,
+--          cell_digits, is_over, is_wide_enough, behind_text
 --
 -- An open window has its cells, the newest among them, as numbers, oldest
 -- first: in slots, and in counts how many permits each has.
@@ -18,6 +18,12 @@ local MOST_MOMENTS = 130
 local SPARE_CELLS = 30
 local MOST_CELLS = MOST_MOMENTS + SPARE_CELLS
 
+-- The spare where bytes are short, because cells are wide: they stand for many
+-- permits in a long window. Room for 30 of them would leave the histogram few
+-- buckets, and promise 7 needs 100: "at most 1 % of the backlog".
+local LEAST_SPARE = 5
+local LEAST_BUCKETS = 100
+
 -- Promise 6: "at most 3.5 KB a window".
 local MOST_STATE = 3500
 
@@ -28,8 +34,7 @@ local MOST_STATE = 3500
 local MOST_BYTES = MOST_STATE - 500
 
 -- Promise 6 again, for the time that it takes to read all of a histogram.
--- After it was coarsened a bucket is 1/256 of the backlog. Promise 7 needs 100
--- buckets: "at most 1 % of the backlog".
+-- After it was coarsened a bucket is 1/256 of the backlog.
 local MOST_BUCKETS = 512
 
 -- As many buckets of one permit as the bytes hold: four in one.

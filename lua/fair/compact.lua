@@ -25,11 +25,15 @@ local function base_of(queue, window)
   return total
 end
 
--- Joins buckets until there is room for some cells to come.
+-- Joins buckets until there is room for some cells to come: for fewer where
+-- that would leave too few buckets.
 local function make_narrow(queue, window, cells, last, oldest, base)
-  cells = cells > 0 and min(MOST_CELLS, cells + SPARE_CELLS) or 0
-  while window.behind and window.behind.count > 1 and is_over(queue, window, cells, last, oldest, base) do
-    coarsen(window.behind)
+  local histogram = window.behind
+  while histogram and histogram.count > 1 do
+    local spare = histogram.count > 2 * LEAST_BUCKETS and SPARE_CELLS or LEAST_SPARE
+    local most = cells > 0 and min(MOST_CELLS, cells + spare) or 0
+    if not is_over(queue, window, most, last, oldest, base) then return end
+    coarsen(histogram)
   end
 end
 
@@ -55,15 +59,15 @@ local function compact_text(queue, window, tail)
   if count_cells(window) + 1 - gone > MOST_MOMENTS then return false end
   if gone == window.stored and window.closed[1] and window.closed[1] + length <= tail then return false end
   local base = window.base
+  trim(window, queue.now - length)
   for i = 1, gone do
     local total = total_of(window, i)
     spread(queue, window, more, slot_of(window, i), total - base)
     base, window.origin = total, slot_of(window, i)
   end
-  if gone > 0 then flush(window.behind, more) end
+  spread_done(window, more)
   window.at = window.at + gone * (window.slot_digits + window.total_digits)
   window.base, window.stored = base, window.stored - gone
-  trim(window, queue.now - length)
   local cells = count_cells(window)
   make_narrow(queue, window, cells + 1, window.last, cells > 0 and slot_of(window, 1) or window.last, base)
   return true
@@ -78,14 +82,16 @@ local function compact_open(queue, window, tail)
   close_log(queue, window)
 end
 
--- Whether a window that got a cell has more than it may, or takes more bytes.
--- As long as its cells are wide enough, their text decides, and the line of the
--- histogram: the straight way looks at these as well.
+-- Whether a window has more cells than it may, or takes more bytes: one that got
+-- a cell, or whose cells outgrew their digits, as permits at the newest slot can
+-- do. As long as its cells are wide enough, their text decides, and the line of
+-- the histogram: the straight way looks at these as well.
 local function is_full(queue, window)
-  if not window.grew then return false end
+  local is_wide = window.slot_digits > 0 and not window.unwritten and is_wide_enough(queue, window)
+  if is_wide and not window.grew then return false end
   local closed = count_cells(window)
   if closed + 1 > MOST_CELLS and window.last > 0 then return true end
-  if window.slot_digits > 0 and not window.unwritten and is_wide_enough(queue, window) then
+  if is_wide then
     return closed * (window.slot_digits + window.total_digits) + #behind_text(window.behind) > MOST_LINES
   end
   local cells, oldest = window.last > 0 and closed + 1 or 0, closed > 0 and slot_of(window, 1) or window.last
@@ -123,6 +129,7 @@ local function open_rows(queue, window, tail)
   local permits = queue.sequence - base_of(queue, window)
   if spacing == 0 or permits == #slots then return end
   local opened, sizes, more, many = {}, {}, {}, permits > MOST_CELLS
+  if many then trim(window, queue.now - window.length) end
   for i = 1, #slots do
     local rest, first = counts[i], slots[i] - (counts[i] - 1) * spacing
     local behind = tail - window.length - first
@@ -139,10 +146,7 @@ local function open_rows(queue, window, tail)
       opened[#opened + 1], sizes[#sizes + 1] = first - spacing, here
     end
   end
-  if window.behind then
-    flush(window.behind, more)
-    if window.behind.count == 0 then window.behind = nil end
-  end
+  spread_done(window, more)
   window.slots, window.counts = opened, sizes
 end
 
