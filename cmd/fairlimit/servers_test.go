@@ -122,9 +122,13 @@ func TestAPasswordOfTheEnvironment(t *testing.T) {
 			r := (&shell{t: t, env: env}).run(command...)
 			assert.Equal(t, 1, r.status, r.err)
 			assert.Regexp(t, "WRONGPASS|NOAUTH", r.err)
+			assert.Contains(t, r.err, "$FAIRLIMIT_REDIS_PASSWORD")
 			assert.NotContains(t, r.err, "wr0ng")
 		}
 	}
+	r := (&shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}).run("wait", "tax", "-quota", "1/1s", "--", "true")
+	assert.Equal(t, 125, r.status)
+	assert.Contains(t, r.err, "$FAIRLIMIT_REDIS_PASSWORD")
 }
 
 // What every limiter needs, and SCAN.
