@@ -14,19 +14,20 @@ import (
 // back.
 const cancelBound = 250 * time.Millisecond
 
-// Reserver is what a [Limiter] on a queueing engine is as well: fair is, window
-// is not. [Queue] is one.
+// Reserver is a [Limiter] that can also reserve turns. A [Queue] is one; a
+// limiter on window is not.
 type Reserver interface {
 	Limiter
 
 	// ReserveN takes the next turn for n ≥ 1 permits and returns at once. The
-	// caller waits for it, with [Reservation.Wait] or by a sleep of its own, or
-	// cancels. Ctx bounds the call, not the turn. A turn further ahead than
-	// [WithMaxWait] is refused with a [*RefusedError].
+	// caller then waits for the turn, with [Reservation.Wait] or by a sleep of
+	// its own, or cancels it. Ctx bounds the call, not the turn. A turn further
+	// ahead than [WithMaxWait] is refused with a [*RefusedError].
 	ReserveN(ctx context.Context, n int) (*Reservation, error)
 }
 
-// ReserveN is that of [Reserver].
+// ReserveN takes the next turn for n ≥ 1 permits and returns at once: see
+// [Reserver].
 func (q *Queue) ReserveN(ctx context.Context, n int) (reservation *Reservation, err error) {
 	if err := q.check(ctx, n); err != nil {
 		return nil, q.named(err)
