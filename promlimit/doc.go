@@ -5,6 +5,7 @@
 //	prometheus.MustRegister(metrics)
 //
 //	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
+//		fairlimit.WithGuard(50*time.Millisecond),
 //		fairlimit.WithTrace(metrics.Trace()),
 //		fairlimit.WithTrace(fairlimit.LogTrace(slog.Default()))) // if you want a log as well
 //	if err != nil {
