@@ -19,7 +19,10 @@ import (
 //
 //	errors.As(err, new(redis.Error)) // any error that Redis answered with
 //	redis.IsAuthError(err)           // WRONGPASS, NOAUTH: a wrong password, or none
-//	redis.IsPermissionError(err)     // NOPERM: an ACL allows too little
+//	redis.IsPermissionError(err)     // NOPERM: an ACL forbids the key or the script
+//
+// If an ACL forbids a command that the script runs, Redis answers with an error
+// that begins with ERR and says so.
 var (
 	// ErrNilClient is returned by [New] if the client is nil.
 	ErrNilClient = errors.New("fairlimit: nil client")

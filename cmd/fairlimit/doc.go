@@ -68,7 +68,8 @@
 //     window of its own.
 //
 // A queue that is not in Redis is shown as idle: all of its quota is free. So a
-// misspelt name looks idle, too. A queue that was reset stays for an hour.
+// misspelt name looks idle, too. A queue that was reset stays for at least an
+// hour.
 //
 // With -watch, look shows the state every second. On a terminal it redraws in
 // place; elsewhere each state is one line. If Redis cannot be reached, it says

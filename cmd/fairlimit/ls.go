@@ -19,7 +19,8 @@ var lsCommand = command{
 	name: "ls", does: "list the queues that are in use or have stored quotas",
 	more: `Each line shows a name, how many permits are granted ahead, how long one more
 would wait, and how much longer the queue is paused. A queue that nobody has
-used for its longest Per is gone. One that was reset stays for an hour.`,
+used for its longest Per is gone. One that was reset stays for at least an
+hour.`,
 	define: func(flags *flag.FlagSet) action {
 		names := flags.Bool("names", false, "print only the names")
 		return func(ctx context.Context, c *call) error {
