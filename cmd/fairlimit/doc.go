@@ -99,10 +99,10 @@
 //	fairlimit wait tax-office -quota 1/1s -guard 50ms -timeout 5m -- curl ...
 //
 // Flag -quota may be given several times, and may name several quotas. All of
-// them hold. Without it, the stored quota holds; if none is stored, wait fails.
-// Flag -n takes several permits in one turn. A turn that would come after
-// -timeout is refused at once. The question to Redis has to fit in as well: with
-// -timeout 100ms the command runs nearly at once or not at all.
+// them hold. Without it, the stored quota holds; if none is stored, wait
+// fails. Flag -n takes several permits in one turn. A turn that would come
+// after -timeout is refused at once. The question to Redis has to fit in as
+// well. With -timeout 100ms the command runs nearly at once or not at all.
 //
 // SIGINT, SIGTERM or SIGHUP while it waits gives the permits back. Once the
 // command runs, signals reach it directly: wait has become the command.
