@@ -33,10 +33,11 @@ var (
 	// ErrNilContext is returned by any call whose ctx is nil.
 	ErrNilContext = errors.New("fairlimit: nil ctx")
 
-	// ErrInvalidQuota is returned by [New], [WithExtraQuota] and
-	// [Queue.SetQuotas] for a quota with fewer than 1 Permits, a Per that is not
-	// more than 0, or a Burst below 0 or above Permits. [ParseQuota] also returns
-	// it for text that is not a quota, and SetQuotas if no quota is given.
+	// ErrInvalidQuota is returned by [New], also for [WithExtraQuota], and by
+	// [Queue.SetQuotas] and [ParseQuota]. The quota has fewer than 1 Permits, a
+	// Per that is not more than 0, or a Burst below 0 or above Permits.
+	// ParseQuota also returns it for text that is not a quota, and SetQuotas if
+	// no quota is given.
 	ErrInvalidQuota = errors.New("fairlimit: invalid quota")
 
 	// ErrInvalidOption is returned by [New] if the value of an option is out of

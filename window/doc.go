@@ -68,12 +68,12 @@
 //     [Admin.Release] does. A grant that was released in part cannot be given
 //     back by its caller; the rest of it leaves with the window. That is the
 //     strict side.
-//   - Redisson accepts rates that this package does not. Every method but
+//   - Redisson accepts rates that this package does not: a rate of 0, negative
+//     or over 2⁵³; an interval of 0, negative or over 100 years; a
+//     keepAliveTime that is negative or over 100 years. If such a rate is in
+//     Redis, nothing is changed and the error matches [engine.ErrState]. Only
 //     [Admin.SetRate], [Admin.UpdateRate], [Admin.TrySetRate], [Admin.Delete]
-//     and Reset answers with an error that matches [engine.ErrState] and
-//     changes nothing if the rate in Redis is 0, negative or over 2⁵³, if its
-//     interval is 0, negative or over 100 years, or if keepAliveTime is
-//     negative or over 100 years.
+//     and Reset still work.
 //
 // # Cost
 //
