@@ -23,7 +23,7 @@ func NewQueue(rdb redis.UniversalClient, name string, quota Quota, opts ...Optio
 	if err != nil {
 		return nil, err
 	}
-	return queueOf(l)
+	return queueOf(l, name)
 }
 
 // Open is [NewQueue] without a quota. The Queue can show its Status, pause, reset
@@ -34,13 +34,13 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Queue, error
 	if err != nil {
 		return nil, err
 	}
-	return queueOf(l)
+	return queueOf(l, name)
 }
 
-func queueOf(l Limiter) (*Queue, error) {
+func queueOf(l Limiter, name string) (*Queue, error) {
 	q, ok := l.(*Queue)
 	if !ok {
-		return nil, fmt.Errorf("%w: a Queue, because it grants no turns ahead", ErrUnsupported)
+		return nil, &limiterError{name, fmt.Errorf("%w: a Queue, because it grants no turns ahead", ErrUnsupported)}
 	}
 	return q, nil
 }

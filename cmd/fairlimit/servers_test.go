@@ -127,8 +127,11 @@ func TestAPasswordOfTheEnvironment(t *testing.T) {
 		}
 	}
 	r := (&shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}).run("wait", "tax", "-quota", "1/1s", "--", "true")
-	assert.Equal(t, 125, r.status)
-	assert.Contains(t, r.err, "$FAIRLIMIT_REDIS_PASSWORD")
+	if r.status != 123 { // Redis may hang up on a command of many words before its answer is read
+		assert.Equal(t, 125, r.status, r.err)
+		assert.Regexp(t, "NOAUTH|the client gave no password", r.err)
+		assert.Contains(t, r.err, "$FAIRLIMIT_REDIS_PASSWORD")
+	}
 }
 
 // What every limiter needs, and SCAN.
