@@ -10,94 +10,110 @@ import (
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
-// Errors to match with errors.Is. When one of them is returned, nothing was
+// Match these errors with errors.Is. When one of them is returned, nothing was
 // consumed, unless its comment says otherwise.
+//
+// An answer of Redis itself, such as WRONGPASS, NOPERM, READONLY or OOM, matches
+// none of them. Nothing was consumed then either. Match it with redis.Error of
+// go-redis, or with a function of that package:
+//
+//	errors.As(err, new(redis.Error)) // any error that Redis answered with
+//	redis.IsAuthError(err)           // WRONGPASS, NOAUTH: a wrong password, or none
+//	redis.IsPermissionError(err)     // NOPERM: an ACL forbids the key or the script
+//
+// If an ACL forbids a command that the script runs, Redis answers with an error
+// that begins with ERR and says so.
 var (
-	// ErrNilClient is returned by [New] for a nil client.
+	// ErrNilClient is returned by [New] if the client is nil.
 	ErrNilClient = errors.New("fairlimit: nil client")
 
-	// ErrEmptyName is returned by [New] for an empty name.
+	// ErrEmptyName is returned by [New] if the name is empty.
 	ErrEmptyName = errors.New("fairlimit: empty name")
 
-	// ErrNilContext is returned for a nil ctx.
+	// ErrNilContext is returned by any call whose ctx is nil.
 	ErrNilContext = errors.New("fairlimit: nil ctx")
 
-	// ErrInvalidQuota is returned by [New] for a quota with fewer than 1
-	// Permits, without a Per, or with a Burst below 0 or above Permits.
+	// ErrInvalidQuota is returned by [New], also for [WithExtraQuota], and by
+	// [Queue.SetQuotas] and [ParseQuota]. The quota has fewer than 1 Permits, a
+	// Per that is not more than 0, or a Burst below 0 or above Permits.
+	// ParseQuota also returns it for text that is not a quota, and SetQuotas if
+	// no quota is given.
 	ErrInvalidQuota = errors.New("fairlimit: invalid quota")
 
-	// ErrInvalidOption is returned by [New] for an option whose value is out of
+	// ErrInvalidOption is returned by [New] if the value of an option is out of
 	// range.
 	ErrInvalidOption = errors.New("fairlimit: invalid option")
 
-	// ErrUnsupported is returned by [New] for an option, a quota or a name that
-	// the engine cannot honour.
+	// ErrUnsupported is returned by [New] if the engine cannot honour an option,
+	// a quota or the name.
 	ErrUnsupported = engine.ErrUnsupported
 
-	// ErrNoQuota is returned when a [Queue] that [Open] made is asked for
-	// permits and no quota is stored.
+	// ErrNoQuota is returned if a [Queue] that [Open] made is asked for permits,
+	// and it has no stored quota to go by.
 	ErrNoQuota = engine.ErrNoQuota
 
-	// ErrPaused is matched by a [*RefusedError] whose reason is a pause:
-	// without the pause the turn would have come in time. See [Queue.Pause].
+	// ErrPaused is matched by a [*RefusedError] if a pause is the reason: without
+	// it the turn would have come in time. See [Queue.Pause].
 	ErrPaused = errors.New("fairlimit: the queue is paused")
 
-	// ErrInvalidPause is returned by [Queue.Pause] for a duration out of range.
+	// ErrInvalidPause is returned by [Queue.Pause] if the duration is not more
+	// than 0, or is more than a year.
 	ErrInvalidPause = errors.New("fairlimit: invalid pause")
 
-	// ErrMissed is returned to a caller that missed ten turns in a row, because
-	// this process wakes later than [WithMaxLateness] allows. What was granted is
-	// given back.
+	// ErrMissed is returned to a caller that missed ten turns in a row. This
+	// process wakes later than [WithMaxLateness] allows. The permits were given
+	// back.
 	ErrMissed = turns.ErrMissed
 
 	// ErrReservationOver is returned by [Reservation.Wait] if the reservation was
-	// cancelled, or somebody has gone with it.
+	// cancelled or used.
 	ErrReservationOver = errors.New("fairlimit: the reservation is over")
 
-	// ErrInvalidPermits is returned for a request for fewer than 1 permit.
+	// ErrInvalidPermits is returned for a request of fewer than 1 permit.
 	ErrInvalidPermits = errors.New("fairlimit: invalid number of permits")
 
-	// ErrExceedsQuota is returned for a request that can never fit the quota:
-	// n > Permits, or n > Burst.
+	// ErrExceedsQuota is returned for a request that can never fit the quota: it
+	// asks for more permits than Permits, or than Burst.
 	ErrExceedsQuota = engine.ErrExceedsQuota
 
-	// ErrOutcomeUnknown is returned when the call may have reached Redis and
-	// its answer did not arrive. The permits were consumed once or not at all.
-	// The call is not sent again, because it could consume twice.
+	// ErrOutcomeUnknown is returned if the call may have reached Redis, but the
+	// answer did not arrive. The permits were consumed once or not at all. The
+	// call is not sent again, because that could consume them twice.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 
-	// ErrUnreachable is returned when Redis cannot be connected to.
+	// ErrUnreachable is returned if there is no connection to Redis.
 	ErrUnreachable = engine.ErrUnreachable
 
-	// ErrFull is returned when the queue is longer than the engine can count.
-	// For fair that is 10¹⁰ permits.
+	// ErrFull is returned if the queue is longer than the engine can count. Fair
+	// counts up to 10¹⁰ permits.
 	ErrFull = engine.ErrFull
 
-	// ErrNotReplicated is returned when a turn was granted and did not reach as
-	// many replicas as [WithReplicas] asks for. Nobody goes with it, and its
-	// permits were given back. If that failed as well, the text says so, and
-	// they pass unused.
+	// ErrNotReplicated is returned if a turn did not reach as many replicas as
+	// [WithReplicas] asks for. Nobody goes with it, and its permits were given
+	// back. If giving them back failed, the text says so, and they pass unused.
 	ErrNotReplicated = engine.ErrNotReplicated
 
-	// ErrTooManyQueued is returned when the limiter holds as many permits ahead
-	// as [WithMaxQueued] allows. Nothing was asked, so nobody knows how long
-	// the wait would be. It is not a [*RefusedError], and matches no deadline.
+	// ErrTooManyQueued is returned if this limiter would hold more permits ahead
+	// than [WithMaxQueued] allows. Redis was not asked, so nobody knows how long
+	// the wait would be. It is not a [*RefusedError], and does not match
+	// context.DeadlineExceeded.
 	ErrTooManyQueued = errors.New("fairlimit: too many queued")
 
-	// ErrState is returned when the limiter's key holds something that its
-	// engine did not write or cannot read. The key is left as it is.
-	// [Limiter]'s Reset clears it.
+	// ErrState is returned if a key of the limiter holds something that the
+	// engine did not write or cannot read. The key is left as it is. Reset of a
+	// [Limiter] clears it. Only [Queue.SetQuotas] or [Queue.ForgetQuotas] clears
+	// a stored quota that cannot be read.
 	ErrState = engine.ErrState
 )
 
-// RefusedError says that the turn would come too late: after the deadline of
-// the ctx, or later than [WithMaxWait] allows. Nothing was consumed. It is
-// always returned as *RefusedError, and errors.Is(err,
-// context.DeadlineExceeded) is true for it.
+// RefusedError says that the turn would come too late: after ctx's deadline, or
+// later than [WithMaxWait] allows. Nothing was consumed. It is always returned
+// as a *RefusedError, which matches context.DeadlineExceeded.
 //
-// If it is too late because the queue is paused, it matches [ErrPaused] as well.
+// If the turn would come too late because the queue is paused, the error matches
+// [ErrPaused] as well.
 type RefusedError struct {
-	Wait time.Duration // how long the turn would have taken to come
+	Wait time.Duration // how long the caller would have had to wait for its turn
 
 	limiter string
 	limit   string        // what the turn is too late for

@@ -14,15 +14,15 @@ import (
 )
 
 // Fallback is a second limiter, see [WithFallback]. A *rate.Limiter of
-// golang.org/x/time/rate is one as it is, and so is every [Limiter]. WaitN
-// returns nil once n permits may be used, and an error when ctx ends or they
-// never may.
+// golang.org/x/time/rate is one, and so is every [Limiter]. WaitN returns nil
+// once n permits may be used. It returns an error if ctx ends before, or if they
+// may never be used.
 type Fallback interface {
 	WaitN(ctx context.Context, n int) error
 }
 
-// FailOpen is the [Fallback] that lets everybody go at once: while Redis fails
-// there is no limit at all. It has to be asked for by its name.
+// FailOpen is the [Fallback] that lets everybody go at once. While Redis fails,
+// there is no limit at all.
 var FailOpen Fallback = failOpen{}
 
 type failOpen struct{}
@@ -31,43 +31,45 @@ func (failOpen) WaitN(ctx context.Context, _ int) error { return ctx.Err() }
 
 func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Err() == nil, ctx.Err() }
 
-// WithFallback lets f decide while Redis fails. F may be for this machine
-// alone, such as a rate.Limiter with this process's share of the quota, or use
-// another Redis. Without it, which is the default, every failure is an error
-// and nobody goes. [FailOpen] is the other extreme. A nil f is an error.
+// WithFallback lets f decide while Redis fails. F may limit this machine alone,
+// such as a rate.Limiter with this process's share of the quota, or it may use
+// another Redis. Without a fallback, which is the default, every failure is an
+// error and nobody goes. [FailOpen] is the other extreme. A nil f is an error.
 //
-// Redis fails when a question ends in an error that is not the caller's own, or
-// when it has no answer after a second. Such errors are [ErrUnreachable],
-// [ErrOutcomeUnknown], [ErrState], or one of Redis (READONLY, OOM, NOPERM). The
-// caller's own are its ctx, a [*RefusedError], [ErrExceedsQuota],
-// [ErrInvalidPermits] and [ErrTooManyQueued]. [ErrFull] is not a failure: Redis
-// answered.
+// Redis fails if a question ends in an error that is not the caller's own, or if
+// there is no answer after a second. Such errors are [ErrUnreachable],
+// [ErrOutcomeUnknown], [ErrState], and those of Redis, such as READONLY, OOM or
+// NOPERM. The caller's own are the end of its ctx, a [*RefusedError],
+// [ErrExceedsQuota], [ErrInvalidPermits] and [ErrTooManyQueued]. [ErrFull] is
+// not a failure, because Redis answered.
 //
-// After a failure callers go to f at once, those who wait for an answer as well
-// as those who come later. Turns that were granted before stay. A circuit
+// After a failure all callers go to f at once: those that wait for an answer,
+// and those that come later. Turns that were granted before stay. A circuit
 // breaker finds out when Redis is back. At most once a second, and only when
-// somebody calls, one goroutine reads whether Redis answers. Then one caller
-// asks it, and if that caller gets an answer, all ask Redis again. If Redis
-// fails again, that caller loses a second at most. A caller that
-// [WithMaxQueued] refuses asks nothing, so the next one tries.
+// somebody calls, one goroutine checks whether Redis answers. Then one caller
+// asks Redis. If it gets an answer, all ask Redis again. If Redis fails again,
+// that caller loses at most a second. A caller that [WithMaxQueued] refuses asks
+// nothing, so the next one tries.
 //
-// Wait and WaitN use f. Allow and AllowN do if f has AllowN(ctx, n) (bool,
-// error), as a Limiter has, or AllowN(time.Time, n) bool, as a rate.Limiter
-// has. If it has neither, they return the failure, and ReserveN always does.
-// While Redis is known to fail, they return at once. Status, Reset and Cancel
-// ask Redis whatever happens. If f fails too, the error matches both errors.
+// Wait and WaitN use f. Allow and AllowN use it if it has a method
+// AllowN(ctx, n) (bool, error), as a Limiter has, or AllowN(time.Time, n) bool,
+// as a rate.Limiter has. If it has neither, they return the failure. ReserveN
+// always returns the failure. While Redis is known to fail, these return at
+// once. Status, Reset and Cancel always ask Redis. If f fails as well, the error
+// matches both errors.
 //
 // A caller's deadline bounds both together. When Redis falls silent, up to a
-// second of it passes before f is asked. A caller with less than that left may
-// reach its deadline first. Once the failure is known, f has all of the time.
+// second passes before f is asked, so a caller that has less time left may reach
+// its deadline first. Once the failure is known, f has all of the time.
 // [WithMaxWait] and [WithMaxQueued] do not hold for f.
 //
-// What it gives up: while one takes over from the other, both quotas add up.
-// Turns granted before the failure are still taken beside those that f gives,
-// and those of f beside new turns once Redis is back. So any window of length
-// Per holds at most Permits and what every process's f allows in that time.
-// Permits whose answer was lost, and those given back meanwhile, may pass
-// unused; none counts twice. Order holds within each, not across the two.
+// The price: while one takes over from the other, both quotas add up. Turns
+// granted before the failure are taken beside those that f gives. Turns of f are
+// taken beside new turns once Redis is back. So a window of length Per may hold
+// Permits, and in addition what f allows in each process in that time. Permits
+// may pass unused if their answer was lost or they were given back meanwhile.
+// None counts twice. Redis keeps its order and f keeps its own, but there is no
+// order between the two.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {

@@ -15,70 +15,69 @@ import (
 
 const heaviest = 1000
 
-// ErrInvalidFlow is returned by [Queue.Flow], and by [New] with [WithFlow], for
-// an empty id or a weight out of range.
+// ErrInvalidFlow is returned by [Queue.Flow], and by [New] with [WithFlow], if
+// the id is empty or the weight is not 1 to 1000.
 var ErrInvalidFlow = errors.New("fairlimit: invalid flow")
 
 // errLineTooLong ends the wait in the line of a flow when WithMaxWait is over.
 var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
 
-// WithFlow makes the limiter one of a flow: all limiters with the same id, on
-// all machines, such as those of one service or one tenant. Flows share the
-// quota by their weights, from 1 to 1000, however many callers each has. The id
-// is any text. Without this option a limiter has no flow, and nothing of what
-// follows holds for it.
+// WithFlow makes the limiter part of a flow. A flow is all limiters with the same
+// id, on all machines, such as those of one service or one tenant. Flows share
+// the quota by their weights, however many callers each has. The id is any text
+// that is not empty, and the weight is 1 to 1000. Without this option a limiter
+// has no flow.
 //
-// A turn that was granted is not taken back. So each flow may hold ahead only
-// its share of a look-ahead of a few permits, see [WithLookAhead]. Its other
-// callers wait in this process, in order, and one is asked for whenever a turn
-// of the flow passes. Nobody polls.
+// A turn that was granted is not taken back. So all flows together hold only a
+// few permits ahead, the look-ahead (see [WithLookAhead]), and each flow only its
+// share of it. The other callers of a flow wait in this process, in order.
+// Whenever a turn of the flow passes, Redis is asked for the next caller. Nobody
+// polls.
 //
 //   - Two flows that always have callers get permits in proportion to their
-//     weights. As long as no flow comes or goes, they differ by at most one
-//     share over any time, and by one permit more where a question takes longer
-//     than a permit. Whenever one comes or goes, shares change, and up to one
-//     more is added. Where many permits go at one moment, it is chance who asks
-//     again first; among more than two flows the difference then varies.
-//   - The first turn of a flow that comes new comes after at most the look-ahead,
-//     or one permit for each limiter if that is more, whatever the others have
-//     in line. Of n that come at one moment, each finds a smaller share, so that
+//     weights. Over any time they differ by at most one share, and by one permit
+//     more if a question takes longer than a permit. Whenever a flow comes or
+//     goes, the shares change, and the difference can grow by up to one share.
+//     If many permits go at one moment, chance decides who asks again first.
+//     Among more than two flows the difference then varies.
+//   - The first turn of a new flow comes after at most the look-ahead, or after
+//     one permit for each limiter if that is more. The others' lines do not
+//     matter. If n flows come at one moment, each finds a smaller share, so that
 //     the last waits for up to look-ahead × (1 + ln n).
 //   - The whole quota is used as long as anybody has callers.
-//   - A flow that is idle for half a second is forgotten: it collects no credit
-//     and no debt.
+//   - A flow that is idle for half a second is forgotten. It collects neither
+//     credit nor debt.
 //   - Within a flow, callers of one limiter keep their order.
 //
-// Several limiters of one flow divide its share. The weight is that of the flow,
-// and the newest one told counts. Shares are in just the proportion of the
-// weights if the look-ahead is at least the sum of the weights in lowest terms;
-// otherwise they are rounded to whole permits. Each limiter can always hold one
-// request: if the share of a flow is less than its limiters need, or its weight
-// so small that its share is less than one request, the look-ahead grows, for
-// all in proportion.
+// Several limiters of one flow divide its share. The newest weight that any of
+// them gave counts for all of them. Shares are exactly in proportion to the
+// weights if the look-ahead is at least the sum of the weights in lowest terms.
+// Otherwise they are rounded to whole permits. Each limiter can always hold one
+// request. If a share is too small for that, the look-ahead grows for all, in
+// proportion.
 //
-// Redis keeps 64 limiters of all flows apart, in at most 2 KB more. Beyond that
-// they share entries. Shares stay in proportion then, but the look-ahead grows
-// by the number of limiters over 64.
+// Redis tells 64 limiters of all flows apart, in at most 2 KB. Beyond that they
+// share entries. The shares stay in proportion, but the look-ahead grows by the
+// number of limiters over 64.
 //
-// A flow that takes longer to ask than others loses the turns that pass in the
-// meantime: its share shrinks by the difference of the round trips over the time
-// that the look-ahead lasts.
+// A flow that takes longer than others to ask loses the turns that pass
+// meanwhile. Its share shrinks by the difference of the round trips, divided by
+// the time that the look-ahead lasts.
 //
-// What changes for callers: beyond the look-ahead nobody has a turn yet. So a
-// caller is refused at once only if its deadline could not be met even if its
-// flow had the whole quota from now on. Otherwise it waits until its deadline
-// comes near. With [WithMaxQueued] those in line count, and [WithMaxWait] counts
-// from the call. Allow takes a permit that is due now if its flow has room, and
-// nobody of the flow waits; nobody's turn is ahead then, so it takes nobody's
-// share.
+// For callers this changes the following. A caller beyond the look-ahead has no
+// turn yet. So it is refused at once only if its deadline could not be met even
+// with the whole quota from now on. Otherwise it waits until its deadline comes
+// near. With [WithMaxQueued] the callers in line count, and [WithMaxWait] counts
+// from the call. Allow takes a permit that is due now, if its flow has room and
+// nobody of the flow waits. No turn is ahead then, so this takes nobody's share.
 //
-// Limiters of the same name without a flow stand in the queue as it is: they
-// wait for turns that are ahead, and flows for theirs. How much such a limiter
-// takes is bounded by nothing, and the flows share the rest. So give all of
-// them a flow.
+// Limiters of the same name without a flow stand in the same queue, and nothing
+// bounds how much of the quota they take. The flows share the rest. So give all
+// limiters of the name a flow.
 //
-// Weights out of range and an empty id are [ErrInvalidFlow]; an engine that
-// grants no turns ahead is [ErrUnsupported].
+// If the weight is out of range or the id is empty, the error of New matches
+// [ErrInvalidFlow]. If the engine grants no turns ahead, it matches
+// [ErrUnsupported].
 func WithFlow(id string, weight int) Option {
 	return func(o *options) {
 		if err := checkFlow(id, weight); err != nil {
@@ -89,13 +88,14 @@ func WithFlow(id string, weight int) Option {
 }
 
 // WithLookAhead sets how many permits all flows of the name together hold ahead,
-// at least 1. All limiters of a name should have the same. The default is twice
-// what may go at one moment, or what may go in 100 ms, or 8, whichever is most.
+// at least 1. All limiters of a name should have the same look-ahead. The default
+// is twice what may go at one moment, or what may go in 100 ms, or 8, whichever
+// is most.
 //
-// The longer it is, the longer a flow that comes new waits. Shorter than what
-// may go while a question is under way, it leaves part of the quota unused. A
-// request for more permits than the share of its flow is asked for when the flow
-// holds nothing else. Without flows it has no effect.
+// With a longer look-ahead a new flow waits longer. If it is shorter than what
+// may go while a question is under way, part of the quota stays unused. A request
+// for more permits than the share of its flow goes out when the flow holds
+// nothing else. Without flows the look-ahead has no effect.
 func WithLookAhead(permits int) Option {
 	return func(o *options) {
 		if permits < 1 {
@@ -121,10 +121,10 @@ func checkFlow(id string, weight int) error {
 }
 
 // Flow returns the same queue for callers of a flow: see [WithFlow]. It is for a
-// process that has many, such as one for each of its tenants: their questions
-// are combined. It shares everything with q but its line, its share and what
+// process that has many flows, such as one for each tenant: their questions are
+// combined. A flow shares everything with q except its line, its share, and what
 // [WithMaxQueued] counts. The same id returns the same flow, and the newest
-// weight counts. It does no I/O, and needs no closing.
+// weight counts. Flow does no I/O, and what it returns needs no closing.
 func (q *Queue) Flow(id string, weight int) (*Queue, error) {
 	if err := checkFlow(id, weight); err != nil {
 		return nil, q.named(err)

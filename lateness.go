@@ -2,23 +2,23 @@ package fairlimit
 
 import "time"
 
-// WithMaxLateness sets how long after its slot a turn is still taken. A caller
-// that wakes later than that, because its process or machine stood still, does
-// not go. It takes the next turn that this limiter holds, whose caller takes
-// the one after that, and so on. The last caller lines up again. A caller for
-// which no turn comes before its deadline is refused. What was missed is given
-// back.
+// WithMaxLateness sets how long after its slot a turn may still be taken. A
+// caller can wake later than that because its process or machine stood still.
+// Then it does not go. It takes the next turn that this limiter holds. The
+// caller of that turn takes the one after it, and so on, and the last caller
+// lines up again. A caller that finds no turn before its deadline is refused.
+// The missed permits are given back.
 //
 // So Wait returns at most d after the slot of the turn that it takes, however
 // long the machine stands still. The default is half of [WithGuard], which
-// leaves the other half for the way. Without a guard the default is no limit,
-// and so is 0: every turn is taken, however late.
+// leaves the other half for the way to the upstream. Without a guard there is no
+// limit by default: every turn is taken, however late. 0 means the same.
 //
-// A slot may come while its answer is on the way. So the time by which an
-// answer took longer than the quickest recent ones counts as lateness, too.
+// A slot may pass while its answer is on the way. So if an answer took longer
+// than the quickest recent ones, the difference counts as lateness.
 //
-// After its first miss a caller wakes early and sleeps the rest in short naps.
-// One that misses ten turns in a row gets [ErrMissed]: then the machine stands
+// After its first miss a caller wakes early and sleeps the rest in short naps. A
+// caller that misses ten turns in a row gets [ErrMissed]. That machine stands
 // still for longer than d nearly all the time.
 func WithMaxLateness(d time.Duration) Option {
 	return func(o *options) {

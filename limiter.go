@@ -13,61 +13,66 @@ import (
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
-// Limiter shares one quota among everybody who uses its name on the same Redis.
-// It may be used by any number of goroutines, holds no connection, timer or
-// goroutine while idle, and needs no closing.
+// Limiter shares one quota among all programs that use its name on the same
+// Redis. Any number of goroutines may use it. While idle it holds no connection,
+// timer or goroutine, and it needs no closing.
 //
 // Every method checks ctx before it does anything, and returns when ctx ends,
-// whatever the client's timeouts are. An error of Redis is returned, and never
-// means go. If ctx never ends, a question is given up when the client gives up,
-// and after five seconds at the latest. A caller that lines up behind such a
-// question may wait five seconds more.
+// whatever the client's timeouts are. If Redis fails, the method returns the
+// error, and nobody goes. If ctx never ends, a question to Redis ends when the
+// client gives up, and after five seconds at the latest. A caller that lines up
+// behind such a question may wait five seconds more.
 type Limiter interface {
-	// Wait sleeps until this caller's turn. A turn that would come after ctx's
-	// deadline is refused at once with a [*RefusedError] and consumes nothing.
+	// Wait sleeps until this caller's turn. If the turn would come after ctx's
+	// deadline, Wait returns a [*RefusedError] at once, and nothing is consumed.
 	// If ctx ends while Wait waits, the permit goes back, and the error matches
 	// ctx's. Wait stays up to 25 ms for that. If Redis takes longer, the permit
 	// goes back after Wait has returned.
 	//
-	// On a queueing engine it costs one script run and one sleep. Callers that
-	// slept for longer than [WithPauseWithin] share one more read. If the queue
-	// was reset or the turn was missed, the caller asks again. On window it
-	// costs one script run and one sleep each time that it is refused.
+	// On fair a turn costs one script run and one sleep. Callers that slept for
+	// longer than [WithPauseWithin] share one more read. If the queue was reset
+	// or the turn was missed, the caller asks again. On window each refusal
+	// costs one script run and one sleep.
 	//
-	// It never returns before the turn. On an idle machine it returns about a
-	// millisecond after it at most: an idle Go program on Linux sleeps in whole
+	// Wait never returns before the turn. On an idle machine it returns at most
+	// about a millisecond after it: an idle Go program on Linux sleeps in whole
 	// milliseconds.
 	Wait(ctx context.Context) error
 
 	// WaitN is Wait for n ≥ 1 permits in one turn.
 	WaitN(ctx context.Context, n int) error
 
-	// Allow takes a permit now or not at all. It never queues: false changes
-	// nothing.
+	// Allow takes a permit now or not at all. If it returns false, nothing has
+	// changed: Allow never queues. During a pause it returns false.
 	Allow(ctx context.Context) (bool, error)
 
 	// AllowN is Allow for n ≥ 1 permits.
 	AllowN(ctx context.Context, n int) (bool, error)
 
-	// Status reads how things stand. It changes nothing, with one exception: on
-	// fair it restores what this Limiter knows that a server has lost.
+	// Status reads the state of the limiter. It changes nothing, with one
+	// exception: on fair, it restores turns that this Limiter knows of and the
+	// server has lost. During a pause, Available is 0, and Delay includes what
+	// is left of the pause.
 	Status(ctx context.Context) (Status, error)
 
 	// Reset forgets everything granted and ends a pause: the next caller finds
-	// an idle limiter. On fair, callers that sleep towards a turn line up
-	// again, in the order of their old turns, once their Limiter hears of it:
-	// at once in this one, in others with the next answer that any caller
-	// gets, at the latest shortly before the old turn. Reset also clears a key of another type or with an
-	// unreadable state. The rate that window shares with Redisson stays as it
-	// is.
+	// an idle limiter. It also clears a key that holds something else. Stored
+	// quotas, and the rate that window shares with Redisson, stay as they are.
+	//
+	// On fair, callers that sleep towards a turn line up again, in the order of
+	// their old turns, once their Limiter hears of the Reset. This Limiter hears
+	// of it at once. Others hear of it with the next answer to any of their
+	// callers, at the latest shortly before the old turn.
 	Reset(ctx context.Context) error
 }
 
-// New makes a limiter for the quota, shared by name. It does no I/O.
+// New makes a limiter for the quota. It does no I/O.
 //
-// Several limiters of one name, in one process or in many, are one queue. They
-// are meant to be given the same quotas. While they are not, during a rolling
-// deploy, every caller is held to its own.
+// All limiters of one name, in one process or in many, share one quota. Give all
+// of them the same. If quotas differ, as during a rolling deploy, the engine
+// decides which holds. On fair each caller is held to its own quotas, counted
+// over the calls of all. On window the rate that is stored in Redis holds for
+// everybody, and the quota given here only sets it if there is none.
 //
 // On an engine that grants turns ahead, as fair does, the Limiter is a
 // [*Queue].
@@ -86,15 +91,15 @@ func build(
 		return nil, ErrEmptyName
 	}
 	if err := check(); err != nil {
-		return nil, err
+		return nil, &limiterError{name, err}
 	}
 	o, err := collect(opts)
 	if err != nil {
-		return nil, err
+		return nil, &limiterError{name, err}
 	}
 	l := &limiter{parts: &parts{name: name, maxWait: o.maxWait, trace: o.trace}, lane: &lane{backlog: newBacklog(o.maxQueued)}}
 	if err := l.assemble(o, rdb, name, quota); err != nil {
-		return nil, err
+		return nil, l.named(err)
 	}
 	if l.batch.Engine.Queues() {
 		return &Queue{l}, nil
@@ -130,8 +135,14 @@ type parts struct {
 
 var _ Limiter = (*limiter)(nil)
 
+// What follows is documented for [Queue] as well: it shows these methods as its
+// own.
+
+// Wait sleeps until this caller's turn: see [Limiter]. If the turn would come
+// after ctx's deadline, it returns a [*RefusedError] at once.
 func (l *limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
+// WaitN is Wait for n ≥ 1 permits in one turn.
 func (l *limiter) WaitN(ctx context.Context, n int) (err error) {
 	if err := l.check(ctx, n); err != nil {
 		return l.named(err)
@@ -152,8 +163,11 @@ func (l *limiter) wait(ctx context.Context, n int) error {
 	return l.fallback.wait(ctx, n, l.waitTurn)
 }
 
+// Allow takes a permit now or not at all: see [Limiter]. It returns false during
+// a pause.
 func (l *limiter) Allow(ctx context.Context) (bool, error) { return l.AllowN(ctx, 1) }
 
+// AllowN is Allow for n ≥ 1 permits.
 func (l *limiter) AllowN(ctx context.Context, n int) (ok bool, err error) {
 	if err := l.check(ctx, n); err != nil {
 		return false, l.named(err)

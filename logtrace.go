@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// LogTrace is a [Trace] that writes to a log. What an operator has to look at is
-// a warning: turns that Redis had lost, turns that were missed, and a fallback
-// that takes over. That Redis decides again, and a pause, are information. All
-// else is for debugging, about five lines a turn.
+// LogTrace returns a [Trace] that writes to a log. Three things are warnings:
+// Redis had lost turns, a turn was missed, or the fallback takes over. Two are
+// information: a pause, and that Redis decides again. Everything else is for
+// debugging, about five lines a turn.
 //
-// It does not say which limiter it is: l.With("limiter", name) does. With nil it
-// writes to the [slog.Default] of the moment.
+// The lines do not name the limiter. Pass l.With("limiter", name) if they
+// should. If l is nil, each line goes to what [slog.Default] is at that moment.
 func LogTrace(l *slog.Logger) *Trace {
 	log := logTo{l}
 	return &Trace{

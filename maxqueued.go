@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// WithMaxQueued bounds how many permits this one [Limiter] value holds ahead:
-// those of callers that have no answer yet, those of callers that sleep towards
-// their turn, and those of reservations whose slot is still to come. A Wait,
-// WaitN or ReserveN that would make them more than n returns [ErrTooManyQueued]
-// at once; nothing was asked and nothing was consumed. 0, the default, is no
-// bound, and costs nothing.
+// WithMaxQueued bounds how many permits this one [Limiter] value holds ahead. It
+// counts the permits of callers that have no answer yet, of callers that sleep
+// towards their turn, and of reservations whose slot is still to come. A Wait,
+// WaitN or ReserveN that would bring them above n returns [ErrTooManyQueued] at
+// once. It asks nothing and consumes nothing. 0, the default, means no bound.
 //
-// It keeps one process from taking the whole queue, and its memory from filling
-// with callers, when more come than the quota lets go. It does not look at
-// other processes; [WithMaxWait] bounds the queue of all. More than n permits
-// in one call never fit, even when nobody waits.
+// When more callers come than the quota lets go, the bound keeps one process
+// from taking the whole queue, and its memory from filling with callers. It does
+// not look at other processes: [WithMaxWait] bounds the queue of all. A call for
+// more than n permits never fits, even if nobody waits.
 //
-// A reservation counts until its slot has passed or its Cancel has returned
-// nil. One whose Cancel returned [ErrOutcomeUnknown] counts until its slot. A
-// caller that leaves counts until it returns, even if its permits are still on
-// their way back. Allow and AllowN hold nothing ahead: they are not counted and
-// not bound. On window, which grants nothing ahead, it bounds those who wait.
+// A reservation counts until its slot has passed or its Cancel has returned nil.
+// If Cancel returned [ErrOutcomeUnknown], it counts until its slot. A caller
+// that leaves counts until it returns, even if its permits are still on their
+// way back. Allow and AllowN hold nothing ahead, so they are neither counted nor
+// refused. On window, which grants nothing ahead, the bound is on the callers
+// that wait.
 func WithMaxQueued(n int) Option {
 	return func(o *options) {
 		if n < 0 {

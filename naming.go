@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// limiterError is an error of one limiter. Parts of it were made by those who
-// do not know its name.
+// limiterError is an error of one limiter. Parts of it were made by code that
+// does not know its name, and may each begin with the prefix.
 type limiterError struct {
 	limiter string
 	err     error

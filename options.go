@@ -8,7 +8,8 @@ import (
 	"github.com/fairlimit/fairlimit/fair"
 )
 
-// Option changes what [New] makes. A value out of range makes New fail.
+// Option changes the limiter that [New] makes. If its value is out of range, New
+// returns an error that matches [ErrInvalidOption].
 type Option func(*options)
 
 type options struct {
@@ -57,8 +58,8 @@ func (o *options) fail(err error) {
 	}
 }
 
-// WithEngine chooses who decides: fair.New, which is the default, window.New,
-// or window.With(...).
+// WithEngine chooses the engine that decides: fair.New, which is the default,
+// window.New, or window.With(...).
 func WithEngine(b engine.Builder) Option {
 	return func(o *options) {
 		if b == nil {
@@ -68,14 +69,14 @@ func WithEngine(b engine.Builder) Option {
 	}
 }
 
-// WithPrefix puts p in front of the key. The default is "fairlimit:" for fair
-// and nothing for window; p may be empty.
+// WithPrefix puts p in front of the key. The default is "fairlimit:" for fair,
+// and nothing for window. P may be empty.
 func WithPrefix(p string) Option {
 	return func(o *options) { o.prefix = &p }
 }
 
-// WithMaxWait refuses every turn that lies further than d ahead, whatever the
-// caller's ctx allows. 0, the default, is no limit.
+// WithMaxWait refuses every turn that lies further than d ahead, even if the
+// caller's ctx allows it. 0, the default, means no limit.
 func WithMaxWait(d time.Duration) Option {
 	return func(o *options) {
 		if d < 0 {
@@ -92,29 +93,29 @@ func WithMaxWait(d time.Duration) Option {
 // 100 per 2 minutes. It may be given several times.
 func WithExtraQuota(q Quota) Option {
 	return func(o *options) {
-		if err := q.check(); err != nil {
-			o.fail(fmt.Errorf("WithExtraQuota: %w", err))
+		if err := q.checkOf("WithExtraQuota: "); err != nil {
+			o.fail(err)
 		}
 		o.extra = append(o.extra, engine.Quota(q))
 	}
 }
 
-// WithGuard lengthens Per, of every quota given, by d. 0, the default, is no
+// WithGuard lengthens the Per of every quota by d. 0, the default, means no
 // guard.
 //
-// A turn is on time on Redis's clock, but the call it allows reaches the
-// upstream later, by a delay that varies (timers, replies, the network). So
-// calls can bunch on the way. If those delays differ by at most d, the upstream
-// sees at most Permits in any window of length Per. The price is throughput ×
-// Per/(Per+d).
+// A turn is on time on Redis's clock. The call that it allows reaches the
+// upstream later, by a delay that varies: timers, replies, the network. So calls
+// can bunch on the way. If these delays differ by at most d, the upstream sees
+// at most Permits in any window of length Per. The price is throughput: it
+// becomes Per/(Per+d) of what it was.
 //
-// WithGuard(50) is 50 nanoseconds, which guards against nothing: write
-// 50*time.Millisecond. A guard may be longer than Per. One permit every 20 ms
-// with a guard of 60 ms becomes one every 80 ms.
+// The unit of d counts: WithGuard(50) is 50 nanoseconds, which guards against
+// nothing. Write 50*time.Millisecond. A guard may be longer than Per: one permit
+// every 20 ms, with a guard of 60 ms, becomes one every 80 ms.
 //
-// The window of a Burst, Per × Burst ÷ Permits, is lengthened in proportion
-// only. If the upstream counts bursts as well, give that as a quota of its own
-// with [WithExtraQuota].
+// The window of a Burst, Per × Burst ÷ Permits, is lengthened only in
+// proportion. If the upstream counts bursts as well, add a quota for them with
+// [WithExtraQuota].
 func WithGuard(d time.Duration) Option {
 	return func(o *options) {
 		if d < 0 {

@@ -16,17 +16,18 @@ const (
 	longestPause       = 365 * 24 * time.Hour
 )
 
-// WithPauseWithin sets X, one second by default. If a queue is paused or reset,
-// or its quota becomes narrower, a caller whose turn lies more than X ahead
-// hears of it before it goes. All limiters of a name have to use the same X.
+// WithPauseWithin sets how soon a sleeping caller hears that its queue was
+// paused or reset, or that its quota became narrower. A caller whose turn lies
+// more than x ahead hears of it before it goes. The default is one second. All
+// limiters of a name have to use the same x.
 //
-// A caller whose answer would be older than X at its turn asks again shortly
+// A caller whose news would be older than x at its turn asks again shortly
 // before it, unless another answer has come by then. One question serves all
-// callers of a [Limiter] value. Waits shorter than X cost nothing more, and
-// neither an idle nor a busy limiter asks. Otherwise it is at most one question
-// a turn, and 4/(3X) questions a second.
+// callers of a [Limiter] value. Waits shorter than x cost nothing more, and
+// neither an idle nor a busy limiter asks. In between there is at most one
+// question a turn, and there are at most 4/(3x) questions a second.
 //
-// With 0, callers that sleep are not held by a pause, and nobody asks.
+// With 0 nobody asks, and a pause does not hold callers that already sleep.
 func WithPauseWithin(x time.Duration) Option {
 	return func(o *options) {
 		if x < 0 {
@@ -37,25 +38,28 @@ func WithPauseWithin(x time.Duration) Option {
 }
 
 // Pause lets nobody go for d from now, on any machine: the queue's clock stands
-// still. It is meant for an upstream that says so, with 429 and Retry-After.
+// still. It is meant for an upstream that answers 429 with Retry-After.
 //
-//   - Whoever asks after the pause was recorded has its turn after it. So has a
-//     caller that sleeps towards a turn more than [WithPauseWithin] away, if
-//     Redis answers within a quarter of that. Order stays.
-//   - The callers of this limiter are held from the call on, even if Redis does
-//     not answer.
+//   - Whoever asks after the pause was recorded gets a turn after its end. A
+//     sleeping caller is held as well if its turn is more than
+//     [WithPauseWithin] away and Redis answers within a quarter of that. The
+//     order stays.
+//   - The callers of this limiter are held as soon as Pause is called, even if
+//     Redis does not answer.
 //   - A caller whose turn now comes after its deadline gets a [*RefusedError]
 //     that matches [ErrPaused], and its permits go back.
-//   - Of several pauses the longest counts, so the same one may be sent again.
+//   - Of several pauses the longest counts. So everybody may send the same one.
 //     Calls of one limiter that come together are one question.
-//   - A pause shorter than twice [WithPauseWithin] is lengthened to that.
-//     Otherwise callers that have not heard of it could exceed the quota
-//     together with those that have.
-//   - Only [Limiter]'s Reset ends it.
+//   - A pause lasts at least twice [WithPauseWithin]. In a shorter one, callers
+//     that have not heard of it could exceed the quota together with those that
+//     have.
+//   - Allow returns false while the queue is paused, and [Status] says how long
+//     the pause still lasts.
+//   - Only the Reset of a [Limiter] ends a pause early.
 //
-// A pause costs at most as much of the quota as d allows, or as much as Per
-// allows if that is less. If d is not more than 0 or is more than a year, the
-// error matches [ErrInvalidPause].
+// A pause costs at most the quota of a time d, or of Per if that is shorter. If
+// d is not more than 0 or is more than a year, the error matches
+// [ErrInvalidPause].
 func (q *Queue) Pause(ctx context.Context, d time.Duration) error {
 	return q.named(q.pauseFor(ctx, d))
 }

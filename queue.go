@@ -10,37 +10,37 @@ import (
 )
 
 // Queue is a [Limiter] on an engine that grants turns ahead, as fair does. It
-// can reserve turns, pause the queue for everybody, and change its quotas.
-// [New] returns one on such an engine.
+// can also reserve turns, pause the queue for everybody, and change its quotas.
+// On such an engine the Limiter that [New] returns is a *Queue.
 type Queue struct{ *limiter }
 
 var _ Reserver = (*Queue)(nil)
 
-// NewQueue is [New] for an engine that grants turns ahead. On another engine,
-// as window is, it returns [ErrUnsupported].
+// NewQueue is [New] for an engine that grants turns ahead. For another engine,
+// such as window, the error matches [ErrUnsupported].
 func NewQueue(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (*Queue, error) {
 	l, err := New(rdb, name, quota, opts...)
 	if err != nil {
 		return nil, err
 	}
-	return queueOf(l)
+	return queueOf(l, name)
 }
 
-// Open is [NewQueue] for those who know only the name: it can look, pause,
-// reset and set quotas. Asked for permits it returns [ErrNoQuota], unless it was
-// opened [WithStoredQuota] and a quota is stored.
+// Open is [NewQueue] without a quota. The Queue can show its Status, pause, reset
+// and set quotas. If it is asked for permits, the error matches [ErrNoQuota],
+// unless Open was given [WithStoredQuota] and a quota is stored.
 func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Queue, error) {
 	l, err := build(rdb, name, Quota{}, func() error { return nil }, opts)
 	if err != nil {
 		return nil, err
 	}
-	return queueOf(l)
+	return queueOf(l, name)
 }
 
-func queueOf(l Limiter) (*Queue, error) {
+func queueOf(l Limiter, name string) (*Queue, error) {
 	q, ok := l.(*Queue)
 	if !ok {
-		return nil, fmt.Errorf("%w: it grants no turns ahead, so it has no queue", ErrUnsupported)
+		return nil, &limiterError{name, fmt.Errorf("%w: a Queue, because it grants no turns ahead", ErrUnsupported)}
 	}
 	return q, nil
 }
@@ -53,10 +53,10 @@ func (q *Queue) steerer() (engine.Steerer, error) {
 	return q.steer, nil
 }
 
-// Quotas returns the quotas that hold for this limiter, and whether they are
+// Quotas returns the quotas that hold for this limiter, and whether they are the
 // stored ones: see [WithStoredQuota]. It asks Redis.
 //
-// A queue that [Open] made has none of its own and tells those that are stored.
+// A Queue that [Open] made has no quotas of its own: it returns the stored ones.
 func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err error) {
 	s, err := q.steerer()
 	if err == nil {
@@ -79,33 +79,37 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 	return quotas, a.stored, q.named(err)
 }
 
-// SetQuotas stores quotas for all limiters of the name that were made
-// [WithStoredQuota], on all machines, instead of those that they were made with.
-// The first decision of each after the change obeys it.
+// SetQuotas stores quotas in Redis. They take the place of their own quotas in
+// all limiters of the name that were made [WithStoredQuota], on all machines.
+// The first decision of each limiter after the change obeys it.
 //
 // What was consumed stays consumed. If the quotas become wider, turns that are
-// held keep their slots. If they become narrower, those turns come later, by
-// the ratio of the rates; their callers learn it as they learn of a
-// [Queue.Pause]. From [WithPauseWithin] after the change on, no window of the
-// new quotas is exceeded. There is one exception: if a window of the old quotas
-// held more than the new Permits, a new window may hold as many as an old one
-// did, until the held turns are gone. The rate is the new one all the same.
+// held keep their slots. If they become narrower, these turns come later, by the
+// ratio of the rates. Their callers learn of it as they learn of a
+// [Queue.Pause].
+//
+// From [WithPauseWithin] after the change on, no window of the new quotas is
+// exceeded. There is one exception: a window of the old quotas may have held
+// more than the new Permits. Then a new window may hold as many, until the held
+// turns are gone. The rate is the new one even then.
+//
+// If a quota is invalid or none is given, the error matches [ErrInvalidQuota].
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {
 	if len(quotas) == 0 {
-		return fmt.Errorf("%w: none to store; ForgetQuotas forgets those that are", ErrInvalidQuota)
+		return q.named(fmt.Errorf("%w: there is none to store; ForgetQuotas forgets the stored ones", ErrInvalidQuota))
 	}
 	all := make([]engine.Quota, len(quotas))
-	for i, q := range quotas {
-		if err := q.check(); err != nil {
-			return err
+	for i, quota := range quotas {
+		if err := quota.check(); err != nil {
+			return q.named(err)
 		}
-		all[i] = engine.Quota(q)
+		all[i] = engine.Quota(quota)
 	}
 	return q.named(q.setQuotas(ctx, all))
 }
 
-// ForgetQuotas ends what SetQuotas began: every limiter goes by the quotas that
-// it was made with.
+// ForgetQuotas undoes [Queue.SetQuotas]: every limiter goes by the quotas that it
+// was made with.
 func (q *Queue) ForgetQuotas(ctx context.Context) error {
 	return q.named(q.setQuotas(ctx, nil))
 }
@@ -124,15 +128,16 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	return err
 }
 
-// WithStoredQuota lets quotas that [Queue.SetQuotas] has stored beside the
-// queue, in the key <prefix>{name}:quota, take the place of the limiter's own.
-// If none are stored, its own hold. It costs a busy Redis one GET more a
-// question, and each process one question more after a change.
+// WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has
+// stored, in place of its own. They lie beside the queue, in the key
+// <prefix>{name}:quota. If none are stored, its own quotas hold. Redis runs one
+// GET more for each question. After a change each process sends one question
+// more.
 //
 // The key holds text that a person can read and write: "20/1s 100/2m burst 10";
-// see [Quota.String]. Text that is no quota is [ErrState], and nobody goes. A
-// stored quota that Redis has lost is written again by the next limiter that
-// knows it. So to forget one, use [Queue.ForgetQuotas], not DEL.
+// see [Quota.String]. If the text is not a quota, nobody goes: the error matches
+// [ErrState]. If Redis loses the text, the next limiter that knows it writes it
+// again. So to forget a quota, use [Queue.ForgetQuotas], not DEL.
 func WithStoredQuota() Option {
 	return func(o *options) { o.stored = true }
 }

@@ -12,35 +12,37 @@ import (
 // however the window is placed in time.
 //
 // The zero value is not a quota: [New] refuses it. Per counts in whole
-// microseconds; a finer Per is rounded up, which is the safe side.
+// microseconds. A finer Per is rounded up, which is the safe side.
 type Quota struct {
 	Permits int           // at least 1
 	Per     time.Duration // more than 0
 
-	// Burst is how many may go back to back: at most Burst permits fall into
-	// any Per × Burst ÷ Permits. It makes a quota smoother, never larger, and
-	// is no token bucket. 0 means Permits, 1 means evenly spaced.
+	// Burst is how many permits may go back to back: at most Burst of them fall
+	// into any window of length Per × Burst ÷ Permits. So a Burst spaces calls
+	// more evenly. It never makes a quota larger, unlike that of a token bucket.
+	// 0 means Permits; 1 means evenly spaced.
 	Burst int
 }
 
-// Every is one permit every d. Every(1) is one every nanosecond, which counts as
-// one every microsecond: for a second, write Every(time.Second).
+// Every is one permit every d. The unit of d counts: Every(1) is one permit
+// every nanosecond, which is rounded up to a microsecond. For one a second, write
+// Every(time.Second).
 func Every(d time.Duration) Quota { return Quota{Permits: 1, Per: d} }
 
-// PerSecond is n permits in any second.
+// PerSecond is n permits in any window of one second.
 func PerSecond(n int) Quota { return Quota{Permits: n, Per: time.Second} }
 
-// PerMinute is n permits in any minute.
+// PerMinute is n permits in any window of one minute.
 func PerMinute(n int) Quota { return Quota{Permits: n, Per: time.Minute} }
 
-// PerHour is n permits in any hour.
+// PerHour is n permits in any window of one hour.
 func PerHour(n int) Quota { return Quota{Permits: n, Per: time.Hour} }
 
 // String is the quota as a person would write it: "20/1s", "100/2m burst 10".
 func (q Quota) String() string { return quotatext.Format(engine.Quota(q)) }
 
-// ParseQuota reads what [Quota.String] writes. Per is a duration as of
-// [time.ParseDuration]. An error matches [ErrInvalidQuota].
+// ParseQuota reads what [Quota.String] writes. Per is written as for
+// [time.ParseDuration]. For any other text the error matches [ErrInvalidQuota].
 func ParseQuota(text string) (Quota, error) {
 	parsed, err := quotatext.ParseOne(text)
 	if err != nil {
@@ -53,14 +55,17 @@ func ParseQuota(text string) (Quota, error) {
 	return q, nil
 }
 
-func (q Quota) check() error {
+func (q Quota) check() error { return q.checkOf("") }
+
+// checkOf is check for a quota that was given to what the text names.
+func (q Quota) checkOf(given string) error {
 	switch {
 	case q.Permits < 1:
-		return fmt.Errorf("%w: Permits is %d, want at least 1", ErrInvalidQuota, q.Permits)
+		return fmt.Errorf("%w: %sPermits is %d, want at least 1", ErrInvalidQuota, given, q.Permits)
 	case q.Per <= 0:
-		return fmt.Errorf("%w: Per is %v, want more than 0", ErrInvalidQuota, q.Per)
+		return fmt.Errorf("%w: %sPer is %v, want more than 0", ErrInvalidQuota, given, q.Per)
 	case q.Burst < 0 || q.Burst > q.Permits:
-		return fmt.Errorf("%w: Burst is %d, want 0 to Permits, which is %d", ErrInvalidQuota, q.Burst, q.Permits)
+		return fmt.Errorf("%w: %sBurst is %d, want 0 to Permits, which is %d", ErrInvalidQuota, given, q.Burst, q.Permits)
 	}
 	return nil
 }

@@ -12,28 +12,28 @@ import (
 
 const mostReplicas = 1000
 
-// WithReplicas lets a turn count only once n replicas of the Redis that has the
-// key have it, n from 1 to 1000. Without it, a failover to a replica that
-// lagged behind forgets the turns granted last, and as many can be granted
-// again.
+// WithReplicas lets a turn count only once n replicas have it. They are replicas
+// of the Redis that holds the key, and n is 1 to 1000. Without this option, a
+// failover to a replica that lagged behind forgets the newest turns, and as many
+// can be granted again.
 //
-// Script and WAIT go out in one pipeline on one connection, and WAIT has half a
-// second, or half the client's ReadTimeout if that is less. If fewer than n
-// replicas have the turns by then, nobody goes: the callers that were granted
-// turns get [ErrNotReplicated], and their permits are given back at once.
-// Refusals write nothing, and remain refusals. While too few replicas are
-// there, every question takes that long, and all but refusals fail. Redis's own
-// min-replicas-to-write makes them fail at once, with an error of Redis.
+// The script and WAIT go out in one pipeline on one connection. WAIT waits for
+// half a second, or half of the client's ReadTimeout if that is less. If fewer
+// than n replicas have the turns by then, nobody goes: the callers that were
+// granted turns get [ErrNotReplicated], and their permits are given back at
+// once. Refusals write nothing, and remain refusals. While there are too few
+// replicas, every question takes that long and fails, except for refusals. With
+// min-replicas-to-write, Redis itself makes them fail at once.
 //
 // It costs one more command in the same round trip, and the delay of
-// replication: a turn that is due at once comes later by that. Status, Reset
-// and what is given back do not wait for replicas. What it does not do: make a
-// failover choose one of the n. A turn is safe if every replica has it, or if
-// the most advanced one is promoted, as Sentinel and Cluster attempt.
+// replication: a turn that is due at once comes later by that. Status, Reset and
+// returned permits do not wait for replicas. A failover need not choose one of
+// the n. A turn is safe if every replica has it, or if the most advanced replica
+// is promoted, as Sentinel and Cluster attempt.
 //
-// It takes a *redis.Client, which may be one under Sentinel, a
-// *redis.ClusterClient or a *redis.Ring; [New] answers any other client with
-// [ErrUnsupported]. An ACL has to allow WAIT.
+// The client has to be a *redis.Client (also one under Sentinel), a
+// *redis.ClusterClient or a *redis.Ring. For any other client the error of [New]
+// matches [ErrUnsupported]. An ACL has to allow WAIT.
 func WithReplicas(n int) Option {
 	return func(o *options) {
 		if n < 1 || n > mostReplicas {

@@ -14,19 +14,20 @@ import (
 // back.
 const cancelBound = 250 * time.Millisecond
 
-// Reserver is what a [Limiter] on a queueing engine is as well: fair is, window
-// is not. [Queue] is one.
+// Reserver is a [Limiter] that can also reserve turns. A [Queue] is one; a
+// limiter on window is not.
 type Reserver interface {
 	Limiter
 
 	// ReserveN takes the next turn for n ≥ 1 permits and returns at once. The
-	// caller waits for it, with [Reservation.Wait] or by a sleep of its own, or
-	// cancels. Ctx bounds the call, not the turn. A turn further ahead than
-	// [WithMaxWait] is refused with a [*RefusedError].
+	// caller then waits for the turn, with [Reservation.Wait] or by a sleep of
+	// its own, or cancels it. Ctx bounds the call, not the turn. A turn further
+	// ahead than [WithMaxWait] is refused with a [*RefusedError].
 	ReserveN(ctx context.Context, n int) (*Reservation, error)
 }
 
-// ReserveN is that of [Reserver].
+// ReserveN takes the next turn for n ≥ 1 permits and returns at once: see
+// [Reserver].
 func (q *Queue) ReserveN(ctx context.Context, n int) (reservation *Reservation, err error) {
 	if err := q.check(ctx, n); err != nil {
 		return nil, q.named(err)
@@ -63,8 +64,8 @@ func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) 
 	return r, nil
 }
 
-// Reservation is a turn that was granted. It may be used by several goroutines
-// at once; it comes from ReserveN only.
+// Reservation is a turn that ReserveN granted. Several goroutines may use it at
+// once.
 type Reservation struct {
 	limiter *limiter
 	began   time.Time
@@ -77,24 +78,24 @@ type Reservation struct {
 	stop  context.CancelCauseFunc // ends the Wait that is under way, if there is one
 }
 
-// Delay is how long it is until the turn, 0 when it is due. It goes by the
-// answer that granted the turn. If Wait has lined up again since, it goes by
-// the new one.
+// Delay is how long it is until the turn, and 0 once it is due. It goes by the
+// answer that granted the turn, or by the newest one if Wait has lined up again.
 func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.Slot())) }
 
-// Slot is when the turn is due, on this process's clock; it carries a monotonic
-// reading.
+// Slot is when the turn is due, on this process's clock. The time carries a
+// monotonic reading.
 func (r *Reservation) Slot() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reply.Slot()
 }
 
-// Wait sleeps until the turn has come, as [Limiter]'s Wait does: it hears of a
+// Wait sleeps until the turn has come, as Wait of a [Limiter] does: it hears of a
 // pause, a reset and a narrower quota, and does not take a turn that it missed.
-// A turn that comes after ctx's deadline is refused. With an error the permits
-// are given back. After Wait has returned, and after Cancel, the reservation is
-// over: the error then matches [ErrReservationOver].
+// A turn that comes after ctx's deadline is refused. If Wait returns an error,
+// the permits are given back. The reservation is then over, as it is after a
+// turn was taken and after Cancel: another Wait returns [ErrReservationOver]. If
+// ctx has ended before Wait begins, nothing happens and the reservation stands.
 func (r *Reservation) Wait(ctx context.Context) error {
 	return r.limiter.named(r.waitOnce(ctx))
 }
@@ -162,17 +163,17 @@ func asOfNow(reply batch.Reply) batch.Reply {
 	return batch.Reply{Answer: &answer, Asked: reply.Asked, Arrived: time.Now()}
 }
 
-// Cancel gives the permits back while the slot lies ahead; those granted
-// meanwhile keep their turns. After the slot, and the second time, it does
-// nothing and returns nil. It ends a Wait that is under way.
+// Cancel gives the permits back while the slot lies ahead. Everybody else keeps
+// their turns. After the slot, and the second time, Cancel does nothing and
+// returns nil. It ends a Wait that is under way.
 //
-// A reservation that was due at once, with Delay 0, can be given back within 250
-// ms, so that several limiters can be taken all or none. With Cancel the caller
-// says that nobody went with it. So do not defer it for one that is used.
+// A reservation that was due at once, with Delay 0, can be given back within
+// 250 ms. So a caller can take permits of several limiters, all or none. Cancel
+// says that nobody went with the turn: do not defer it if the turn is used.
 //
-// An error that matches [ErrOutcomeUnknown] means that the permits were given
-// back once or not at all. After any other error they are still held, and
-// Cancel may be called again. If ctx ends, a cancel that is under way goes on.
+// If the error matches [ErrOutcomeUnknown], the permits were given back once or
+// not at all. After any other error they are still held, and Cancel may be
+// called again. If ctx ends, a Cancel that is under way goes on.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	return r.limiter.named(r.cancel(ctx))
 }

@@ -10,16 +10,17 @@ import (
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
-// Status is how a limiter stood when it was asked.
+// Status is the state of a limiter at the moment at which it was asked.
 type Status struct {
-	Available int           // permits a caller could take right now without waiting
+	Available int           // permits a caller could take now without waiting; 0 during a pause
 	Queued    int           // permits granted for the future; 0 for window
-	Delay     time.Duration // the wait that one more permit would get now
+	Delay     time.Duration // how long one more permit would have to wait, with the rest of a pause
 	Paused    time.Duration // how much longer the queue is paused, see [Queue.Pause]
 }
 
 // Status and Reset are not combined: each is a question of its own.
 
+// Status reads the state of the limiter: see [Limiter].
 func (l *limiter) Status(ctx context.Context) (Status, error) {
 	if err := ready(ctx, "nothing was asked"); err != nil {
 		return Status{}, l.named(err)
@@ -28,6 +29,8 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	return Status(status), l.named(err)
 }
 
+// Reset forgets everything granted and ends a pause: see [Limiter]. Stored
+// quotas stay.
 func (l *limiter) Reset(ctx context.Context) error {
 	if err := ready(ctx, "nothing was reset"); err != nil {
 		return l.named(err)

@@ -7,66 +7,68 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Trace is functions that a limiter calls as things happen, in the manner of
-// net/http/httptrace. Each may be nil. They are called by the goroutine to which
-// it happens, several at once, and must return soon: callers wait for them. They
-// must not call the limiter. They are read once, by [WithTrace].
+// Trace holds functions that a limiter calls as things happen, in the manner of
+// net/http/httptrace. Each may be nil. Several goroutines may call them at once.
+// They must return soon, because callers wait for them, and they must not call
+// the limiter. [WithTrace] reads the functions once.
 //
-// [LogTrace] is one that writes to a log. Modules promlimit and otellimit, beside
-// this package, have one each that makes metrics.
+// [LogTrace] writes to a log. The modules promlimit and otellimit each have a
+// Trace that makes metrics.
 type Trace struct {
 	// Entered: a caller of Wait, WaitN or [Reservation.Wait] begins to wait. Left
 	// follows.
 	Entered func(permits int)
 
-	// Left: a caller that entered stops waiting, after so long. Err is nil if
-	// it goes, even if it is a fallback that let it go.
+	// Left: a caller that entered has stopped waiting. Waited is how long it
+	// waited. Err is nil if it goes, even if a fallback let it go.
 	Left func(permits int, waited time.Duration, err error)
 
-	// Granted: a caller was granted a turn that comes after wait.
+	// Granted: a caller was granted a turn. Wait is how long it is until then.
 	Granted func(permits int, wait time.Duration)
 
-	// Reserved: a turn that was granted is a reservation with this slot.
+	// Reserved: a turn was granted as a reservation. Slot is its slot.
 	Reserved func(permits int, slot time.Time)
 
-	// Unreserved: that reservation was cancelled, or its Wait begins, and Entered
-	// follows. It is not called for one that is slept by hand.
+	// Unreserved: a reservation was cancelled, or its Wait begins. In the second
+	// case Entered follows. For a reservation whose caller sleeps on its own,
+	// Unreserved is not called.
 	Unreserved func(permits int, slot time.Time)
 
 	// Refused: a caller gets an error instead of a turn.
 	Refused func(permits int, err error)
 
-	// Taken: a caller goes, so long after its slot. Confirmed is false if Redis
-	// did not answer in time to say that the turn still stands; see
+	// Taken: a caller goes. Lateness is how long after its slot. Confirmed is
+	// false if Redis did not say in time that the turn still stands: see
 	// [WithPauseWithin].
 	Taken func(permits int, lateness time.Duration, confirmed bool)
 
-	// Missed: a turn was not taken because it was that late; see
+	// Missed: a caller woke too late and did not take its turn: see
 	// [WithMaxLateness].
 	Missed func(permits int, lateness time.Duration)
 
-	// GivenBack: permits that callers will not use were sent back.
+	// GivenBack: permits that their callers will not use were given back. If err
+	// is not nil, that failed.
 	GivenBack func(permits int, err error)
 
-	// Asked: a question was answered, or failed. Op is take, release, status,
-	// reset, look, pause, quotas or set quotas. Callers is how many a take or a
-	// release was for, else 1.
+	// Asked: a question to Redis was answered, or failed. Op is "take",
+	// "release", "status", "reset", "look", "pause", "quotas" or "set quotas".
+	// Callers is how many callers a take or a release was for, and 1 otherwise.
 	Asked func(op string, callers int, took time.Duration, err error)
 
-	// Paused: this limiter was told to pause the queue for so long.
+	// Paused: this limiter sends a pause of d to Redis.
 	Paused func(d time.Duration)
 
-	// Lost: Redis had lost turns that this limiter knew of; they count again.
+	// Lost: Redis had lost turns that this limiter knew of. They count again.
 	Lost func()
 
-	// FellBack: the fallback took over because of an error, or, with nil, Redis
-	// decides again; see [WithFallback].
+	// FellBack: the fallback took over because of this error. If it is nil,
+	// Redis decides again. See [WithFallback].
 	FellBack func(because error)
 }
 
-// WithTrace tells t what happens. Without it, or with nil, that costs one
-// comparison each. If it is given several times, such as for a log and for
-// metrics, each trace is told, in the order given.
+// WithTrace makes the limiter call the functions of t. A nil t changes nothing.
+// WithTrace may be given several times, such as for a log and for metrics: each
+// trace is called, in the order given.
 func WithTrace(t *Trace) Option {
 	return func(o *options) { o.trace = o.trace.and(t) }
 }

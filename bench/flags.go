@@ -60,16 +60,18 @@ func (r round) holds() error {
 	return nil
 }
 
-const intro = "bench puts callers in many processes under one quota and shows, from what the upstream saw, " +
-	`who was let through when.
+const intro = `bench lets callers in many processes share one quota. It shows who got through when, as the
+upstream saw it.
 
-  go run ./bench                             an embedded Redis, half a minute
-  go run ./bench -redis localhost:6379       a real one
-  go run ./bench -scenario all -json out.json
-  go run ./bench -simulate -duration 1h      virtual time, a minute
-  go run ./bench speed                       how fast it is (speed -h explains)
+  go run ./bench                                on an embedded Redis, half a minute
+  go run ./bench -redis localhost:6379          on a real Redis
+  go run ./bench -scenario all -json out.json   every scenario, and the figures for a program
+  go run ./bench -simulate -duration 1h         in virtual time, a minute
+  go run ./bench speed                          how fast it is (speed -h explains)
+  go run ./bench soak                           whether it keeps its promises while things break (soak -h)
 
-A scenario may have clients, callers, a quota or a guard of its own (-list shows them); what a flag says comes first.
+A scenario may have clients, callers, a quota or a guard of its own. -list shows them, and flags override
+them.
 
 `
 
@@ -86,7 +88,7 @@ func readFlags(flags *flag.FlagSet, args []string, intro string, help io.Writer)
 	case err != nil:
 		return fmt.Errorf("%w (-h explains the flags)", err)
 	case flags.NArg() > 0:
-		return fmt.Errorf("%q is no flag (-h explains those there are)", flags.Arg(0))
+		return fmt.Errorf("%q is not a flag (-h explains the flags)", flags.Arg(0))
 	}
 	return nil
 }
@@ -119,26 +121,26 @@ func (d *duration) Set(text string) error {
 func parse(args []string, help io.Writer) (p plan, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare, or all")
-	scenarioName := flags.String("scenario", "steady", "`names` of the ways in which callers behave, or all")
+	scenarioName := flags.String("scenario", "steady", "`names` of the scenarios to run, or all")
 	asked := load.Default
 	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
 	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
 	durationVar(flags, &asked.Guard, "guard",
-		"`duration` by which engines that can are told to lengthen the quota's window (default: twice the delays of a rehearsal, at least 10ms)")
+		"`duration` by which engines lengthen the quota's window, if they can (default: twice the delays of a rehearsal, at least 10ms)")
 	flags.IntVar(&asked.Clients, "clients", asked.Clients, "`processes` that call")
-	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call in each process")
-	durationVar(flags, &asked.Duration, "duration", "`time` that each scenario runs on each engine")
+	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call, in each process")
+	durationVar(flags, &asked.Duration, "duration", "`time` for which each scenario runs on each engine")
 	flags.StringVar(&p.redis, "redis", "",
 		"`host:port` of a Redis to use instead of an embedded one, or a redis:// URL")
-	flags.Uint64Var(&asked.Seed, "seed", asked.Seed, "`number` that the callers' choices follow from")
+	flags.Uint64Var(&asked.Seed, "seed", asked.Seed, "`number` that decides the callers' choices")
 	flags.StringVar(&p.json, "json", "",
-		"`file` for the figures as JSON, one object a line for each scenario; - is standard output")
+		"`file` for the figures as JSON, one line for each scenario; - is standard output")
 	flags.BoolVar(&p.simulate, "simulate", false,
-		"run in virtual time: a day of ten thousand callers in minutes, the same for the same -seed")
+		"run in virtual time: a day takes minutes, and the same -seed gives the same figures")
 	flags.StringVar(&p.out, "out", "",
-		"`directory` for the report with its pictures; none for no report (default: a new one for temporary files)")
-	flags.BoolVar(&p.verbose, "v", false, "print all there is to say, not one screen")
-	flags.BoolVar(&p.list, "list", false, "list scenarios and engines, and end")
+		"`directory` for the page with its pictures; none for no page (default: a new temporary directory)")
+	flags.BoolVar(&p.verbose, "v", false, "print every row, not just one screen")
+	flags.BoolVar(&p.list, "list", false, "list the scenarios and engines, and end")
 
 	if err := readFlags(flags, args, intro, help); err != nil {
 		return p, err

@@ -14,8 +14,8 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/verify/soak"
 )
 
-const soakIntro = "bench soak breaks things under load for a while, and judges whether every promise is kept. " +
-	`It starts a redis-server of its own.
+const soakIntro = `bench soak breaks things under load, and judges whether every promise is kept. It starts a
+redis-server of its own.
 
   go run ./bench soak                       three minutes
   go run ./bench soak -duration 1h -seed 7
@@ -34,7 +34,7 @@ func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
 	p.run.Duration = 3 * time.Minute
 	durationVar(flags, &p.run.Duration, "duration", "`time` for which callers call and things break")
-	flags.Uint64Var(&p.run.Seed, "seed", 0, "of what callers do and what breaks (default: another each time)")
+	flags.Uint64Var(&p.run.Seed, "seed", 0, "`number` that decides what callers do and what breaks (default: another each time)")
 	flags.StringVar(&p.json, "json", "", "`file` for the report as JSON; - is standard output")
 	if err := readFlags(flags, args, soakIntro, help); err != nil {
 		return p, err

@@ -1,10 +1,10 @@
 // Package embedded runs a small Redis inside this process, for development,
 // tests and benchmarks where none is installed.
 //
-// It is not for production. It speaks enough of the protocol for this library,
-// but it is a single node without replication, it is slow where Redis is fast,
-// its data ends with the process, and nothing is written to disk. No figure
-// measured on it says anything about Redis.
+// It is not for production. It speaks enough of the protocol for this library.
+// It is a single node without replication, and much slower than Redis. Its data
+// ends with the process, and nothing is written to disk. No figure measured on
+// it says anything about Redis.
 package embedded
 
 import (

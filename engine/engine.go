@@ -1,10 +1,10 @@
 // Package engine is the contract between a limiter and the engine that decides
 // for it.
 //
-// An engine answers questions; it does not wait, does not combine callers and
-// does not start goroutines. All of that is done once, by the limiter in front.
-// To add an engine, write a [Builder], one script in package lua, and put it in
-// front of package enginetest.
+// An engine answers questions. It does not wait, does not combine callers and
+// does not start goroutines: the limiter in front does that for every engine.
+// To add an engine, write a [Builder] and its scripts under lua, and run
+// package enginetest on it.
 package engine
 
 import (
@@ -24,31 +24,31 @@ const Forever time.Duration = math.MaxInt64
 
 var (
 	// ErrExceedsQuota says that a request asks for more permits than the quota
-	// ever grants at once.
+	// can ever grant at once.
 	ErrExceedsQuota = errors.New("fairlimit: more permits than the quota can ever grant at once")
 
-	// ErrOutcomeUnknown says that a question may have reached Redis and its
-	// answer did not arrive: what it asked for was done once or not at all.
+	// ErrOutcomeUnknown says that a question may have reached Redis, but the
+	// answer did not arrive. What it asked for was done once or not at all.
 	ErrOutcomeUnknown = errors.New("fairlimit: outcome unknown: the call may have reached Redis, its answer did not arrive")
 
 	// ErrFull says that the queue is longer than the engine can count. Nothing
 	// was consumed.
 	ErrFull = errors.New("fairlimit: the queue is full")
 
-	// ErrUnreachable says that no question could be sent, so that nothing was
-	// consumed: no connection to Redis was to be had.
+	// ErrUnreachable says that there was no connection to Redis. Nothing was
+	// sent, so nothing was consumed.
 	ErrUnreachable = errors.New("fairlimit: Redis was not reached")
 
 	// ErrUnsupported says that the engine cannot honour an option, a quota or a
 	// name.
 	ErrUnsupported = errors.New("fairlimit: not supported by this engine")
 
-	// ErrNotReplicated says that fewer replicas than [Config] asks for had what
-	// was written when the time to wait for them was over.
+	// ErrNotReplicated says that fewer replicas than [Config] asks for had the
+	// grants when the time to wait for them was over.
 	ErrNotReplicated = errors.New("fairlimit: not on enough replicas")
 
-	// ErrNoQuota says that a limiter that was opened without a quota was asked
-	// for permits, and that no quota is stored either.
+	// ErrNoQuota says that a limiter without a quota was asked for permits, and
+	// that no quota is stored either.
 	ErrNoQuota = errors.New("fairlimit: no quota")
 
 	// ErrState says that a key holds something that the engine did not write or
@@ -56,17 +56,17 @@ var (
 	ErrState = errors.New("fairlimit: the key holds no readable state (Reset clears it)")
 )
 
-// Quota is at most Permits in any window of length Per, of which at most Burst
-// go back to back; Burst 0 means Permits. Its fields are those of the limiter's
-// own Quota and were checked there: Permits ≥ 1, Per > 0, 0 ≤ Burst ≤ Permits.
+// Quota is at most Permits in any window of length Per. At most Burst of them
+// go back to back; Burst 0 means Permits. The limiter has checked the fields:
+// Permits ≥ 1, Per > 0, 0 ≤ Burst ≤ Permits.
 type Quota struct {
 	Permits int
 	Per     time.Duration
 	Burst   int
 }
 
-// Config is what a limiter was made with. An engine returns an error that
-// matches [ErrUnsupported] for whatever it cannot honour.
+// Config is what a limiter was made with. If an engine cannot honour a part of
+// it, it returns an error that matches [ErrUnsupported].
 type Config struct {
 	Client   redis.UniversalClient // never nil
 	Name     string                // never empty
@@ -76,20 +76,20 @@ type Config struct {
 	Guard    time.Duration         // how much longer every Per is to be taken, ≥ 0
 	Replicas int                   // how many must have a grant before it counts, ≥ 0; see Take
 
-	// Stored lets quotas that are stored beside the queue take the place of
-	// Quota and Extra, as soon as there are some; see [Steerer].
+	// Stored lets the quotas that are stored beside the queue take the place of
+	// Quota and Extra, if there are any: see [Steerer].
 	Stored bool
 
-	// Heard, if it is not nil, is told the news of every answer that brings
-	// some, before the answer itself. It must not call the engine.
+	// Heard, if it is not nil, is called with the news that an answer brings,
+	// before the answer itself is returned. It must not call the engine.
 	Heard func(*News)
 }
 
 // Builder makes the engine of one limiter. It does no I/O.
 type Builder func(Config) (Engine, error)
 
-// Request asks for N permits in one turn that starts at most MaxWait from now;
-// 0 means now or not at all.
+// Request asks for N permits in one turn that starts at most MaxWait from now.
+// A MaxWait of 0 means now or not at all.
 type Request struct {
 	N       int
 	MaxWait time.Duration
@@ -98,11 +98,16 @@ type Request struct {
 
 // Answer is what became of a request.
 //
-// Granted: the permits are the caller's Wait from now. Refused (neither granted
-// nor an error): nothing was consumed; a Wait over the request's MaxWait is
-// final, and with a shorter one the caller may ask again after it. Left: the
-// request goes over the share of its flow; it may be asked again when the flow
-// holds less. Err: this request could not be decided, the others were.
+// Granted: the caller may use the permits after Wait.
+//
+// Refused, which is neither granted nor an error: nothing was consumed. If Wait
+// is longer than the request's MaxWait, the refusal is final. If it is shorter,
+// the caller may ask again after it.
+//
+// Left: the request goes over the share of its flow. It may be asked again when
+// the flow holds less.
+//
+// Err: this request could not be decided. The others were.
 type Answer struct {
 	Granted bool
 	Left    bool
@@ -119,12 +124,12 @@ type Grant struct {
 	At int64  // which moment, in the engine's unit
 	N  int
 
-	// Made is when it was granted, in the engine's unit: it proves of which
-	// history a grant is where a server has lost one.
+	// Made is when it was granted, in the engine's unit. If a server has lost a
+	// part of its history, Made tells whether the grant belongs to that part.
 	Made int64
 
-	// Unused says, of a grant that is given back, that nobody has gone with it,
-	// so that its permits are free even if its moment has passed.
+	// Unused says that nobody has gone with a grant that is given back. Its
+	// permits are then free even if its moment has passed.
 	Unused bool
 }
 
@@ -135,7 +140,7 @@ func NoClient(rdb redis.UniversalClient) bool {
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// Status is what a reader sees; see the limiter's Status.
+// Status is the state of the limiter: see its Status.
 type Status struct {
 	Available int
 	Queued    int
@@ -143,42 +148,44 @@ type Status struct {
 	Paused    time.Duration
 }
 
-// Engine decides. Its methods may be called by many goroutines at once. None of
-// them sends a question twice unless an answer proved that the first had no
-// effect; an error after which the effect is open matches [ErrOutcomeUnknown].
+// Engine decides. Many goroutines may call its methods at once. No method sends
+// a question twice, unless an answer proved that the first had no effect. If
+// the effect is open, the error matches [ErrOutcomeUnknown].
 type Engine interface {
 	// Queues reports whether a grant may lie in the future. A refusal by such
 	// an engine is always final.
 	Queues() bool
 
-	// Fits returns the error that a request for n ≥ 1 permits can only ever
-	// get, or nil. It does no I/O.
+	// Fits returns an error if a request for n ≥ 1 permits could never be
+	// granted, and nil otherwise. It does no I/O.
 	Fits(n int) error
 
-	// Take works the requests off in order, in one question. It answers at
-	// least the first and may leave later ones for the next call, so that one
-	// call never holds up the server: answers[i] belongs to requests[i],
+	// Take decides the requests in order, in one question. It answers at least
+	// the first. It may leave later ones for the next call, so that one call
+	// never holds up the server. Answers[i] belongs to requests[i], and
 	// len(answers) ≤ len(requests). An error that matches [ErrNotReplicated]
-	// comes with the answers; whoever asked gives back what they grant.
+	// comes with the answers: the caller of Take then gives back what they
+	// grant.
 	Take(ctx context.Context, requests []Request) (answers []Answer, err error)
 
 	// GiveBack returns permits that their callers will not use. It is called at
-	// most once for a grant. What can no longer be given back is left as it is,
-	// which is no error. An error that does not match [ErrOutcomeUnknown] means
-	// that none of them was given back.
+	// most once for each grant. A grant that can no longer be given back is
+	// left as it is, without an error. If an error does not match
+	// [ErrOutcomeUnknown], none of the grants was given back.
 	GiveBack(ctx context.Context, grants []Grant) error
 
-	// Status reads. It writes nothing, except what the engine knows to be lost.
+	// Status reads the state. It writes only what the engine knows and the
+	// server has lost.
 	Status(ctx context.Context) (Status, error)
 
 	// Reset forgets everything granted.
 	Reset(ctx context.Context) error
 }
 
-// GiveBackInParts is a GiveBack of many grants in questions of at most so many.
-// Once a part has been given back, an error leaves open which of the grants
-// were: it matches [ErrOutcomeUnknown], so that nobody gives them back a second
-// time.
+// GiveBackInParts gives back many grants, at most so many in one call of
+// giveBack. If a later call fails, it is open which of the grants were given
+// back. So the error matches [ErrOutcomeUnknown], and nobody gives them back a
+// second time.
 func GiveBackInParts(grants []Grant, most int, giveBack func([]Grant) error) error {
 	done := 0
 	for part := range slices.Chunk(grants, most) {

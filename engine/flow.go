@@ -2,8 +2,8 @@ package engine
 
 import "time"
 
-// Flow is one of those who share a queue, as a question tells of it. All
-// requests of a question for one flow have the same.
+// Flow describes the flow of a request. All requests of one question that
+// belong to the same flow have the same Flow.
 type Flow struct {
 	ID     string // any text
 	Weight int    // ≥ 1
@@ -19,14 +19,14 @@ type Flow struct {
 
 // Sharer is an [Engine] that shares its queue between flows.
 //
-// It decides a request that has a flow only as long as the flow holds at most
-// its share ahead, and answers Left to the others. To a flow that holds nothing
-// ahead it decides one request at least, however many permits that asks for.
-// Either all requests of a question have flows or none.
+// It decides requests of a flow as long as the flow holds at most its share
+// ahead, and answers Left to the others. If a flow holds nothing ahead, it
+// decides at least one request, however many permits that asks for. Either all
+// requests of a question have flows or none has.
 type Sharer interface {
 	Engine
 
-	// AtBest is how long it takes at least until so many permits have gone, one
-	// after the other, if nobody else has any.
+	// AtBest is the shortest time in which so many permits can go, one after
+	// the other, if nobody else has any.
 	AtBest(permits int) time.Duration
 }

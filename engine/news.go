@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// News is what an answer tells of the queue as a whole, whoever asked. A
-// queueing engine reports it to [Config].Heard.
+// News is what an answer says about the queue as a whole. A queueing engine
+// passes it to [Config].Heard.
 //
 // The queue's clock counts microseconds, as [Grant].At does. It stands still
-// while the queue is paused, and runs slower for a while where the quota became
-// narrower: so many of its microseconds take longer than they say.
+// while the queue is paused. It runs slower for a while after the quota became
+// narrower: its microseconds then last longer than real ones.
 type News struct {
 	Asked   time.Time // when the question went: what it tells is not older
 	Arrived time.Time // when the answer came
 
-	// Queue is the ID of the grants of this queue. Those of another ID are void
-	// if Reset is true, and were lost if it is false.
+	// Queue is the ID of the grants of this queue. Grants of another ID are
+	// void if Reset is true, and were lost if it is false.
 	Queue string
 	Reset bool
 
@@ -28,9 +28,9 @@ type News struct {
 	Clock  int64         // the queue's clock at the answer
 	Stands time.Duration // for how much longer it stands still
 
-	// SlowUntil is up to where the clock runs slower: a million of its
-	// microseconds last SlowPace. 0 if it does not. Late is how many real
-	// microseconds ago the clock reached Clock, if it runs slower.
+	// SlowUntil is the moment up to which the clock runs slower, and 0 if it
+	// does not. A million of its microseconds then last SlowPace real ones, and
+	// Late is how many real microseconds ago the clock reached Clock.
 	SlowUntil int64
 	SlowPace  int64
 	Late      int64
@@ -64,11 +64,11 @@ type Steerer interface {
 	// it does already. The same pause may be sent twice.
 	Pause(ctx context.Context, d time.Duration) error
 
-	// Quotas are those that hold now, and whether they are stored ones: see
-	// [Config].Stored.
+	// Quotas returns the quotas that hold now, and whether they are the stored
+	// ones: see [Config].Stored.
 	Quotas(ctx context.Context) (quotas []Quota, stored bool, err error)
 
 	// SetQuotas stores the quotas for all limiters of the name that look for
-	// them; none forgets those that are stored.
+	// them. Without any it forgets the stored quotas.
 	SetQuotas(ctx context.Context, quotas []Quota) error
 }

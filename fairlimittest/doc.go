@@ -1,10 +1,11 @@
-// Package fairlimittest makes limiters for tests of programs that use fairlimit.
-// Each has a Redis of its own in the memory of the test, so that nothing has to
-// be installed, and no socket is opened. All ends with the test.
+// Package fairlimittest makes limiters for tests of programs that use
+// fairlimit. Each limiter has a Redis of its own in memory. So there is nothing
+// to install, and no socket is opened. Limiter and Redis end with the test.
 //
 // # On a fake clock
 //
-// It works inside a [testing/synctest] bubble, where an hour takes no time:
+// A limiter works inside a [testing/synctest] bubble, where an hour takes no
+// time:
 //
 //	func TestReportsGoOutOneAMinute(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -21,28 +22,29 @@
 //		})
 //	}
 //
-// Give [New] and [Start] the t of the bubble, and use what they return inside
-// it only.
+// Give New and Start the t of the bubble, and use what they return only inside
+// it.
 //
 // # On the real clock
 //
-// Outside a bubble callers sleep for real. A test that wants to see what the
-// program does while it waits takes a quota of hours, and [WaitFor] returns as
-// soon as enough permits are queued:
+// Outside a bubble callers sleep for real. To see what a program does while it
+// waits, give it a quota of hours. WaitFor returns as soon as enough permits
+// are queued:
 //
 //	limiter := fairlimittest.New(t, fairlimit.Every(time.Hour))
 //	go program(ctx, limiter)
 //	fairlimittest.WaitFor(t, limiter, 2)
 //
-// To move Redis's clock, use [Server.SetTime]. It frees what time would free.
-// It wakes nobody, for callers sleep on their own clock. Miniredis's FastForward
-// frees nothing: it takes from the TTL of keys, and the queue's clock is Redis's
-// TIME. In a bubble neither is needed: time.Sleep moves both clocks.
+// To move Redis's clock, use [Server.SetTime]. It frees the permits that would
+// be free at that time. It wakes nobody, because callers sleep on the clock of
+// the test. FastForward of miniredis frees no permits: it shortens the TTL of
+// keys, but the queue's clock is Redis's TIME. In a bubble you need neither:
+// time.Sleep moves both clocks.
 //
 // # Several processes
 //
-// [Start] makes a server for limiters that share queues, as processes do, and
-// clients for programs that make limiters themselves.
+// [Start] makes a server. Limiters on it share queues, as processes do. It also
+// makes clients, for programs that make limiters themselves.
 //
-// No figure measured here says anything about Redis.
+// No figure that you measure here says anything about a real Redis.
 package fairlimittest

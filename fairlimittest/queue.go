@@ -7,9 +7,9 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// New returns a limiter that is like any other, but for its Redis, which is in
-// memory and this limiter's own. Its name is that of the test. All ends with the
-// test. It fails the test for what [fairlimit.NewQueue] refuses.
+// New returns a limiter like any other, except that it has a Redis of its own
+// in memory. Its name is that of the test, and it ends with the test. If
+// [fairlimit.NewQueue] returns an error, the test fails.
 //
 // It works inside a [testing/synctest] bubble as well as outside.
 func New(t testing.TB, quota fairlimit.Quota, opts ...fairlimit.Option) *fairlimit.Queue {

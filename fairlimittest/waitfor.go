@@ -13,13 +13,13 @@ import (
 // patience is how long WaitFor waits, on the clock of the test.
 const patience = 30 * time.Second
 
-// WaitFor returns as soon as at least so many permits of the queue are granted
-// for the future: those of callers that sleep towards their turn, and those of
-// reservations whose slot is still to come. A caller that goes at once is not
-// among them. It fails the test after 30 seconds, on the clock of the test. Call
-// it from the goroutine of the test.
+// WaitFor returns as soon as at least that many permits are queued. It counts
+// callers that sleep towards their turn, and reservations whose slot is still
+// to come. It does not count a caller that goes at once. After 30 seconds on
+// the clock of the test, the test fails. Call it from the goroutine of the
+// test.
 //
-// The limiter is one that [New] made; see [Server.WaitFor] for others.
+// The limiter has to come from [New]. For others, see [Server.WaitFor].
 func WaitFor(t testing.TB, q *fairlimit.Queue, queued int) {
 	t.Helper()
 	s := ServerOf(q)

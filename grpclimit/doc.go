@@ -1,7 +1,8 @@
 // Package grpclimit lets the calls of a gRPC client wait for their turn, and
 // holds everybody back when the server says that it has had enough.
 //
-//	limiter, err := fairlimit.New(rdb, "ledger", fairlimit.PerSecond(20))
+//	limiter, err := fairlimit.New(rdb, "ledger", fairlimit.PerSecond(20),
+//		fairlimit.WithGuard(50*time.Millisecond)) // for delays on the way
 //	if err != nil {
 //		return err
 //	}
@@ -12,23 +13,22 @@
 //		grpc.WithDisableRetry(), // see below
 //	)
 //
-// A server refuses with RESOURCE_EXHAUSTED or UNAVAILABLE. How long it wants to
-// be left alone stands in a google.rpc.RetryInfo among the details, or else in
-// the metadata grpc-retry-pushback-ms. A limiter that can pause is then paused
-// for everybody who shares it. One that cannot, such as one on package window,
-// leaves it to the [Interceptor], which holds back its own calls only.
+// A server refuses with RESOURCE_EXHAUSTED or UNAVAILABLE. It says how long it
+// wants to be left alone in a google.rpc.RetryInfo among the details, or else
+// in the metadata grpc-retry-pushback-ms. The Interceptor then pauses the
+// limiter for everybody who shares it. If the limiter cannot pause, as on
+// package window, the Interceptor holds back only its own calls.
 //
 // # Retries
 //
-// An Interceptor never makes a call again. What retries has to stand above it,
-// so that each attempt waits for a turn of its own: an interceptor that comes
-// earlier in the chain.
+// An [Interceptor] never makes a call again. Put the interceptor that retries
+// earlier in the chain, so that each attempt waits for a turn of its own:
 //
 //	grpc.WithChainUnaryInterceptor(retry.UnaryClientInterceptor(), limit.Unary)
 //
 // Retries and hedging of a service config happen below all interceptors. Their
-// further attempts do not wait, and only the last one is heard. Switch them off
-// with [grpc.WithDisableRetry] where the quota is strict. A call that
+// further attempts do not wait, and the Interceptor hears only the last one. If
+// the quota is strict, switch them off with grpc.WithDisableRetry. A call that
 // did not reach the server's code may still be sent once more.
 //
 // # Servers

@@ -29,36 +29,37 @@ type Waiter interface {
 	Wait(ctx context.Context) error
 }
 
-// Interceptor lets calls wait for their turn, and passes on to the limiter how
-// long the server wants to be left alone. Its methods Unary and Stream are what
-// [grpc.WithChainUnaryInterceptor] and [grpc.WithChainStreamInterceptor] take.
+// Interceptor lets calls wait for their turn. If the server says how long it
+// wants to be left alone, the Interceptor pauses the limiter for so long. Its
+// methods Unary and Stream are what [grpc.WithChainUnaryInterceptor] and
+// [grpc.WithChainStreamInterceptor] take.
 //
-// Only Limiter is required. The fields must not be changed after the first
-// call. An Interceptor may be used by any number of goroutines and connections,
-// and must not be copied. It holds no goroutine or timer while idle.
+// Only Limiter is required. Do not change the fields after the first call, and
+// do not copy an Interceptor. Any number of goroutines and connections may use
+// it. It holds no goroutine or timer while idle.
 type Interceptor struct {
-	// Limiter is asked before each call, under the call's ctx. If that ends, or
-	// if the turn would come after its deadline, nothing is sent. The error is
-	// the limiter's, with a status: DEADLINE_EXCEEDED, CANCELLED, UNAVAILABLE
-	// for a Redis that cannot be asked, RESOURCE_EXHAUSTED for
+	// Limiter is asked before each call, under the call's ctx. If the ctx ends,
+	// or if the turn would come after its deadline, nothing is sent. The error
+	// is the limiter's, with a status: DEADLINE_EXCEEDED, CANCELLED,
+	// UNAVAILABLE for a Redis that cannot be asked, RESOURCE_EXHAUSTED for
 	// [fairlimit.ErrTooManyQueued], and INTERNAL for anything else.
 	Limiter Waiter
 
 	// Permits is what a call of the method costs, as in "/package.Service/Do".
 	// A stream costs once, however many messages it has. Nil means 1 for every
-	// method. A call for 0 permits goes at once, even during a pause. Less than
-	// 0 is an error that matches [fairlimit.ErrInvalidPermits]. More than 1 of a
-	// limiter without WaitN is one that matches [fairlimit.ErrUnsupported].
+	// method. A call for 0 permits goes at once, even during a pause. If the
+	// number is negative, the error matches [fairlimit.ErrInvalidPermits]. If
+	// it is more than 1 and the limiter has no WaitN, the error matches
+	// [fairlimit.ErrUnsupported].
 	Permits func(method string) int
 
-	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. Less than 0 is an
-	// error that matches [fairlimit.ErrInvalidOption].
+	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. If it is negative,
+	// the error matches [fairlimit.ErrInvalidOption].
 	MaxPause time.Duration
 
-	// OnError is told that the limiter could not pause. The call ends as it
-	// would have, and this Interceptor holds back its own calls instead.
-	// OnError may run after the call has returned, and several times at once.
-	// Nil means that nobody is told.
+	// OnError is called if the limiter could not pause. The call ends as usual,
+	// and this Interceptor holds back its own calls instead. OnError may run
+	// after the call has returned, and several times at once. It may be nil.
 	OnError func(error)
 
 	door door.Door
@@ -70,8 +71,8 @@ var (
 )
 
 // Unary waits for the call's turn and makes it, once. If the server refuses,
-// the limiter is paused before Unary returns. That takes 100 ms at most: a
-// pause that Redis is slow to record is recorded later.
+// the limiter is paused before Unary returns. That takes at most 100 ms. If
+// Redis is slower, it records the pause later.
 func (i *Interceptor) Unary(
 	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
 	opts ...grpc.CallOption,

@@ -8,14 +8,14 @@ import (
 )
 
 // Limit is a limiter for the interceptors of package ratelimit of
-// github.com/grpc-ecosystem/go-grpc-middleware/v2, on either side of a call.
-// They answer RESOURCE_EXHAUSTED to a call that Limit refuses.
+// github.com/grpc-ecosystem/go-grpc-middleware/v2, on either side of a call. If
+// Limit refuses a call, they answer it with RESOURCE_EXHAUSTED.
 //
-// A server that uses it lets each call wait for its turn, as long as the
-// client's deadline allows. Give the limiter [fairlimit.WithMaxWait] or
-// [fairlimit.WithMaxQueued], or clients without a deadline pile up in the
-// server. A client has more from an [Interceptor], which also hears what the
-// server answers.
+// On a server, each call waits for its turn as long as the client's deadline
+// allows. Give the limiter [fairlimit.WithMaxWait] or
+// [fairlimit.WithMaxQueued]. Otherwise calls without a deadline pile up in the
+// server. On a client an [Interceptor] is better, because it also hears what
+// the server answers.
 type Limit struct {
 	Limiter Waiter // required
 }

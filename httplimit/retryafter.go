@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// RetryAfter reads how long the upstream wants to be left alone, counted from
-// received, the time at which the response arrived. It looks only at the
-// header, whatever the status is. The first of these that can be read counts:
+// RetryAfter reads how long the upstream wants to be left alone. The time
+// counts from received, when the response arrived. It looks only at the header,
+// not at the status. The first of these that can be read counts:
 //
 //   - Retry-After-Ms, X-Ms-Retry-After-Ms: milliseconds.
 //   - Retry-After: seconds, with decimals rounded up, or an HTTP date.
@@ -22,13 +22,13 @@ import (
 //     6m0s. It does not count if the header RateLimit-Remaining, or
 //     X-RateLimit-Remaining, says that requests remain.
 //
-// Points in time count from the Date of the same response, so that the
-// client's clock does not matter. Without one they count from received.
+// Dates are compared with the Date of the same response, so that the client's
+// clock does not matter. Without a Date they are compared with received.
 //
-// A time that has passed is a pause of 0. A negative number, and whatever
-// cannot be read, counts as absent. What is too long for a [time.Duration] is
-// the longest one. A response with an Age above 0 was said to somebody else
-// and comes from a cache: ok is false.
+// A time that has passed is a pause of 0. A negative number, or text that
+// cannot be read, counts as absent. A time too long for a [time.Duration] is
+// the longest one. A response with an Age above 0 comes from a cache and was
+// meant for somebody else: ok is false.
 func RetryAfter(resp *http.Response, received time.Time) (pause time.Duration, ok bool) {
 	if age, ok := decimal(resp.Header.Get("Age")); ok && age > 0 {
 		return 0, false

@@ -14,12 +14,12 @@ import (
 // [Transport.MaxPause] says otherwise.
 const DefaultMaxPause = 15 * time.Minute
 
-// Waiter is what a [Transport] needs of a limiter. A [fairlimit.Limiter] is
-// one, and so is a *rate.Limiter of golang.org/x/time/rate.
+// Waiter is what a [Transport] needs. A [fairlimit.Limiter] is one, and so is a
+// *rate.Limiter of golang.org/x/time/rate.
 //
-// Two more methods are used if the limiter has them. Without the first, a
-// request for more than one permit is an error. Without the second, the
-// Transport holds back its own requests.
+// A Transport uses two more methods if the limiter has them. Without WaitN, a
+// request for more than one permit is an error. Without Pause, the Transport
+// holds back only its own requests.
 //
 //	WaitN(ctx context.Context, n int) error
 //	Pause(ctx context.Context, d time.Duration) error // holds back everybody
@@ -27,42 +27,44 @@ type Waiter interface {
 	Wait(ctx context.Context) error
 }
 
-// Transport is an [http.RoundTripper] whose requests wait for their turn, and
-// which passes on to the limiter how long the upstream wants to be left alone.
+// Transport is an [http.RoundTripper] whose requests wait for their turn. If
+// the upstream says how long it wants to be left alone, the Transport pauses
+// the limiter for so long.
 //
-// Only Limiter is required. The fields must not be changed after the first
-// request. A Transport may be used by any number of goroutines and must not be
-// copied. It holds no goroutine or timer while idle.
+// Only Limiter is required. Do not change the fields after the first request,
+// and do not copy a Transport. Any number of goroutines may use it. It holds no
+// goroutine or timer while idle.
 type Transport struct {
-	// Limiter is asked before each request, under the request's ctx. If that
-	// ends, or if the turn would come after its deadline, RoundTrip returns the
-	// limiter's error and nothing was sent.
+	// Limiter is asked before each request, under the request's ctx. If the ctx
+	// ends, or if the turn would come after its deadline, nothing is sent, and
+	// RoundTrip returns the limiter's error.
 	Limiter Waiter
 
 	// Base sends the requests. Nil means [http.DefaultTransport].
 	Base http.RoundTripper
 
 	// Permits is what a request costs. Nil means 1 for every request. A request
-	// for 0 permits goes at once, even during a pause. Less than 0 is an error
-	// that matches [fairlimit.ErrInvalidPermits]. More than 1 of a limiter
-	// without WaitN is one that matches [fairlimit.ErrUnsupported].
+	// for 0 permits goes at once, even during a pause. If the number is
+	// negative, the error matches [fairlimit.ErrInvalidPermits]. If it is more
+	// than 1 and the limiter has no WaitN, the error matches
+	// [fairlimit.ErrUnsupported].
 	Permits func(*http.Request) int
 
 	// After says how long the upstream wants to be left alone, counted from
-	// received, which is when the header of the response arrived. It is asked
-	// for every response that refuses: status 429, 503, and 403 if it has a
+	// received, when the header of the response arrived. It is called for each
+	// response that refuses: status 429 and 503, and 403 if that has a
 	// Retry-After or says that no request remains. It must not read the body.
 	// Nil means [RetryAfter].
 	After func(resp *http.Response, received time.Time) (pause time.Duration, ok bool)
 
-	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. Less than 0 is an
-	// error that matches [fairlimit.ErrInvalidOption].
+	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. If it is negative,
+	// the error matches [fairlimit.ErrInvalidOption].
 	MaxPause time.Duration
 
-	// OnError is told that the limiter could not pause. The response is handed
-	// on nevertheless, and this Transport holds back its own requests instead.
-	// OnError may run after RoundTrip has returned, and several times at once.
-	// Nil means that nobody is told.
+	// OnError is called if the limiter could not pause. The response is
+	// returned as usual, and this Transport holds back its own requests
+	// instead. OnError may run after RoundTrip has returned, and several times
+	// at once. It may be nil.
 	OnError func(error)
 
 	door door.Door
@@ -71,12 +73,12 @@ type Transport struct {
 var _ http.RoundTripper = (*Transport)(nil)
 
 // RoundTrip waits for the request's turn and sends it, once. If the response
-// refuses, the limiter is paused before the response is handed on. That takes
-// 100 ms at most: a pause that Redis is slow to record is recorded later.
+// refuses, the limiter is paused before RoundTrip returns. That takes at most
+// 100 ms. If Redis is slower, it records the pause later.
 //
-// An error of the limiter is returned as it is, so that [errors.As] finds a
-// [*fairlimit.RefusedError]. A pause that reaches beyond the deadline of the
-// request's ctx refuses as well.
+// RoundTrip returns an error of the limiter as it is, so that [errors.As] finds
+// a [*fairlimit.RefusedError]. A request is also refused if a pause ends after
+// its ctx's deadline.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := t.wait(req); err != nil {
 		if req.Body != nil {

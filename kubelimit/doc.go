@@ -2,7 +2,8 @@
 // one quota, in order, over all processes.
 //
 //	quota := fairlimit.PerSecond(20)
-//	limiter, err := fairlimit.New(rdb, "cluster-a", quota)
+//	limiter, err := fairlimit.New(rdb, "cluster-a", quota,
+//		fairlimit.WithGuard(50*time.Millisecond)) // for delays on the way
 //	if err != nil {
 //		return err
 //	}
@@ -16,22 +17,23 @@
 //
 // # Clients
 //
-// A client asks before each request, and before each attempt to send it again.
-// It waits under the ctx of the request; the Timeout of the config begins later.
-// A config that a program makes several clients from gives all of them the same
-// RateLimiter. What the API server answers does not reach it: to pause everybody
-// on a 429, leave RateLimiter alone, set QPS to -1, and give config.Wrap a
+// A client asks before each request, and again before each retry. It waits
+// under the ctx of the request; the Timeout of the config begins later. All
+// clients that a program makes from one config share its RateLimiter.
+//
+// A RateLimiter does not hear what the API server answers. To pause everybody
+// on a 429, leave RateLimiter unset, set QPS to -1, and give config.Wrap a
 // Transport of package httplimit.
 //
 // # Work queues
 //
-// An [ItemRateLimiter] has no backoff of its own: an item that fails takes the
-// next turn. For both, combine it with one of client-go's in
-// [workqueue.NewTypedMaxOfRateLimiter]. A turn that comes before the longer of
-// the two delays passes unused.
+// An [ItemRateLimiter] has no backoff: an item that fails takes the next turn.
+// For a backoff as well, combine it with a limiter of client-go in
+// workqueue.NewTypedMaxOfRateLimiter. The item then waits for the longer of the
+// two delays. If that is the backoff, the turn passes unused.
 //
-// A work queue has no place for an error. While Redis fails, items come without
-// a turn, after a delay that grows. If the upstream must never see more than its
-// quota, use a RateLimiter, or let the worker call Wait of the limiter before it
-// calls the upstream.
+// A work queue cannot report an error. While Redis fails, items come without a
+// turn, after a delay that grows. If the upstream must never see more than its
+// quota, use a [RateLimiter], or let the worker call Wait before it calls the
+// upstream.
 package kubelimit

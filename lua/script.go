@@ -10,6 +10,7 @@ import (
 	"math"
 	"net"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -133,5 +134,11 @@ func explain(err error) error {
 	}
 }
 
-// refused is an error that Redis itself answered with.
-func refused(err error) error { return fmt.Errorf("fairlimit: Redis refused: %w", err) }
+// refused is an error that Redis itself answered with. To a client that gave no
+// password, and sends a command of more than ten words, Redis does not say so.
+func refused(err error) error {
+	if strings.Contains(err.Error(), "unauthenticated multibulk") {
+		return fmt.Errorf("fairlimit: Redis refused: %w (the client gave no password)", err)
+	}
+	return fmt.Errorf("fairlimit: Redis refused: %w", err)
+}

@@ -9,8 +9,9 @@
 //	defer metrics.Close()
 //
 //	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
+//		fairlimit.WithGuard(50*time.Millisecond),
 //		fairlimit.WithTrace(metrics.Trace()),
-//		fairlimit.WithTrace(fairlimit.LogTrace(slog.Default()))) // if you want a log as well
+//		fairlimit.WithTrace(fairlimit.LogTrace(slog.With("limiter", "tax-office")))) // a log as well
 //	if err != nil {
 //		return err
 //	}
@@ -22,7 +23,7 @@
 //
 // Each has the attribute limiter, with the name given to [New].
 //
-//	fairlimit.wait.duration    s             histogram      from a call of Wait to its turn, of those who went
+//	fairlimit.wait.duration    s             histogram      from a call of Wait to its turn, if it went
 //	fairlimit.permits          {permit}      counter        permits by outcome, see below
 //	fairlimit.callers.waiting  {caller}      updowncounter  callers that wait
 //	fairlimit.permits.ahead    {permit}      updowncounter  permits of callers that wait and of reservations
@@ -37,25 +38,25 @@
 //	fairlimit.degraded                       gauge          1 while the fallback decides
 //	fairlimit.status.failures  {failure}     counter        collections without the three that follow
 //
-// The queue is one for all processes, so each of them shows the same. Take the
-// max of these three, not the sum:
+// All processes share one queue, so all of them show the same three figures.
+// Take the max of them, not the sum:
 //
 //	fairlimit.queue.permits    {permit}      gauge          permits granted for the future
 //	fairlimit.queue.delay      s             gauge          the wait that one more permit would get
-//	fairlimit.available        {permit}      gauge          permits to be had without waiting
+//	fairlimit.available        {permit}      gauge          permits that a caller could take without waiting
 //
-// The outcomes of permits are not exclusive, so their sum says nothing:
+// A permit can have several outcomes, so their sum says nothing:
 //
 //	granted     a caller was granted a turn
-//	taken       a caller went with it; not known of a reservation that is slept by hand
-//	missed      it was not taken because the caller woke too late
-//	given_back  nobody will use them, so they went back; also those of callers
-//	            who had left before they were granted
-//	refused     the turn would have come too late, or too many are queued
+//	taken       a caller went with it; not known if it slept towards a reservation on its own
+//	missed      the caller woke too late and did not take it
+//	given_back  the caller will not use them, so they went back; also if it had left
+//	            before they were granted
+//	refused     the turn would have come too late, or too many permits are queued
 //	left        the caller's ctx ended while it waited
-//	failed      any other error, mostly of Redis
+//	failed      any other error, mostly one of Redis
 //
-// What a fallback lets go is in the wait duration, and in no outcome.
+// Calls that a fallback lets go are in the wait duration, and in no outcome.
 //
 // The names are those of module promlimit once an exporter has translated them,
 // so its dashboard.json shows these as well.

@@ -19,8 +19,9 @@ const Scope = "github.com/fairlimit/fairlimit/otellimit"
 // ErrNilProvider is returned by [New] for a nil provider.
 var ErrNilProvider = errors.New("otellimit: nil metric.MeterProvider")
 
-// Metrics are those of one limiter. It holds no goroutine and no timer. Make it
-// with [New]; its methods may be called by any number of goroutines at once.
+// Metrics are the metrics of one limiter. [New] makes them, and [Metrics.Close]
+// ends them. Any number of goroutines may use them. They hold no goroutine and
+// no timer.
 type Metrics struct {
 	tally        *tally.Tally
 	trace        *fairlimit.Trace
@@ -36,9 +37,8 @@ type Metrics struct {
 var _ tally.Meter = meter{}
 
 // New makes the metrics of one limiter. Name is the value of their attribute
-// "limiter", which need not be the name that the limiter has in Redis; two
-// limiters of one name would overwrite each other. Nobody looks at them any more
-// after [Metrics.Close].
+// "limiter", which need not be the name that the limiter has in Redis. Two
+// limiters of one name would overwrite each other.
 //
 // A nil provider is [ErrNilProvider]; other errors are the provider's.
 func New(name string, provider metric.MeterProvider) (*Metrics, error) {
@@ -72,15 +72,15 @@ func with(attributes ...attribute.KeyValue) metric.MeasurementOption {
 // Trace is what to give to [fairlimit.WithTrace]. Give it to one limiter only.
 func (m *Metrics) Trace() *fairlimit.Trace { return m.trace }
 
-// Watch lets each collection ask l for its Status, of which the metrics of the
-// queue are made. A collection waits a second for it. If there is no answer, it
-// goes without those metrics, and fairlimit.status.failures counts that. With
-// nil, nothing is asked any more.
+// Watch lets each collection ask l for its Status, which gives the metrics of
+// the queue. A collection waits a second for it. Without an answer those
+// metrics are left out, and fairlimit.status.failures counts that. If l is nil,
+// nothing is asked any more.
 func (m *Metrics) Watch(l fairlimit.Limiter) { m.tally.Watch(l) }
 
-// Close ends what a collection looks at: callers that wait, and the state of the
-// queue. It is for a limiter that is not used any more. Closing again does
-// nothing.
+// Close makes collections stop asking for the callers that wait and for the
+// state of the queue. Call it when the limiter is not used any more. Closing
+// again does nothing.
 func (m *Metrics) Close() error { return m.registration.Unregister() }
 
 // observe is how things stand at one collection.

@@ -5,8 +5,9 @@
 //	prometheus.MustRegister(metrics)
 //
 //	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
+//		fairlimit.WithGuard(50*time.Millisecond),
 //		fairlimit.WithTrace(metrics.Trace()),
-//		fairlimit.WithTrace(fairlimit.LogTrace(slog.Default()))) // if you want a log as well
+//		fairlimit.WithTrace(fairlimit.LogTrace(slog.With("limiter", "tax-office")))) // a log as well
 //	if err != nil {
 //		return err
 //	}
@@ -20,7 +21,7 @@
 //
 // Each has the label limiter, with the name given to [New].
 //
-//	fairlimit_wait_duration_seconds    histogram  from a call of Wait to its turn, of those who went
+//	fairlimit_wait_duration_seconds    histogram  from a call of Wait to its turn, if it went
 //	fairlimit_permits_total            counter    permits by outcome, see below
 //	fairlimit_callers_waiting          gauge      callers that wait
 //	fairlimit_permits_ahead            gauge      permits of callers that wait and of reservations ahead,
@@ -35,35 +36,36 @@
 //	fairlimit_degraded                 gauge      1 while the fallback decides
 //	fairlimit_status_failures_total    counter    scrapes without the three that follow
 //
-// The queue is one for all processes, so each of them shows the same. Take the
-// max of these three, not the sum:
+// All processes share one queue, so all of them show the same three figures.
+// Take the max of them, not the sum:
 //
 //	fairlimit_queue_permits            gauge      permits granted for the future
 //	fairlimit_queue_delay_seconds      gauge      the wait that one more permit would get
-//	fairlimit_available                gauge      permits to be had without waiting
+//	fairlimit_available                gauge      permits that a caller could take without waiting
 //
-// The outcomes of permits are not exclusive, so their sum says nothing:
+// A permit can have several outcomes, so their sum says nothing:
 //
 //	granted     a caller was granted a turn
-//	taken       a caller went with it; not known of a reservation that is slept by hand
-//	missed      it was not taken because the caller woke too late
-//	given_back  nobody will use them, so they went back; also those of callers
-//	            who had left before they were granted
-//	refused     the turn would have come too late, or too many are queued
+//	taken       a caller went with it; not known if it slept towards a reservation on its own
+//	missed      the caller woke too late and did not take it
+//	given_back  the caller will not use them, so they went back; also if it had left
+//	            before they were granted
+//	refused     the turn would have come too late, or too many permits are queued
 //	left        the caller's ctx ended while it waited
-//	failed      any other error, mostly of Redis
+//	failed      any other error, mostly one of Redis
 //
-// What a fallback lets go is in the wait duration, and in no outcome.
+// Calls that a fallback lets go are in the wait duration, and in no outcome.
 //
 // # Is my guard wide enough?
 //
 // A guard has to cover how much the delays from slot to upstream differ. The
-// wake lateness is this process's part of that. If the 99.9th percentile comes
-// near [fairlimit.WithMaxLateness], which is half of the guard by default, turns
-// are missed: widen the guard, or give the process more of a processor.
+// wake lateness is this process's part of them. If its 99.9th percentile comes
+// near [fairlimit.WithMaxLateness], which is half of the guard by default,
+// turns are missed. Then widen the guard, or give the process more processor
+// time.
 //
 // # Dashboard
 //
-// Beside this file lies dashboard.json, for Grafana 10 or newer. It shows all of
-// these, for the metrics of module otellimit as well.
+// Beside this file is dashboard.json, for Grafana 10 or newer. It shows all of
+// these metrics, and those of module otellimit.
 package promlimit

@@ -12,9 +12,9 @@ import (
 	"github.com/fairlimit/fairlimit/internal/tally"
 )
 
-// Metrics are those of one limiter. It holds no goroutine and no timer, and
-// needs no closing. Make it with [New]; its methods may be called by any number
-// of goroutines at once.
+// Metrics are the metrics of one limiter. [New] makes them. Any number of
+// goroutines may use them. They hold no goroutine and no timer, and need no
+// closing.
 type Metrics struct {
 	tally *tally.Tally
 	trace *fairlimit.Trace
@@ -44,8 +44,8 @@ var (
 )
 
 // New makes the metrics of one limiter. Name is the value of their label
-// "limiter", which need not be the name that the limiter has in Redis. Two of
-// one name do not fit into one registry: the second cannot be registered.
+// "limiter", which need not be the name that the limiter has in Redis. A
+// registry takes only one of each name.
 func New(name string) *Metrics {
 	labels := prometheus.Labels{tally.LimiterLabel: strings.ToValidUTF8(name, "\uFFFD")}
 	m := &Metrics{}
@@ -59,10 +59,10 @@ func New(name string) *Metrics {
 // Trace is what to give to [fairlimit.WithTrace]. Give it to one limiter only.
 func (m *Metrics) Trace() *fairlimit.Trace { return m.trace }
 
-// Watch lets each scrape ask l for its Status, of which the metrics of the
-// queue are made. A scrape waits a second for it. If there is no answer, it goes
-// without those metrics, and fairlimit_status_failures_total counts that. With
-// nil, nothing is asked any more.
+// Watch lets each scrape ask l for its Status, which gives the metrics of the
+// queue. A scrape waits a second for it. Without an answer those metrics are
+// left out, and fairlimit_status_failures_total counts that. If l is nil,
+// nothing is asked any more.
 func (m *Metrics) Watch(l fairlimit.Limiter) { m.tally.Watch(l) }
 
 // Describe is that of [prometheus.Collector].

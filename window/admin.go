@@ -53,10 +53,10 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error
 	return &Admin{client: rdb, keys: k}, nil
 }
 
-// TrySetRate writes the rate if there is none, and reports whether it did. If
-// there is a part of a rate, such as one without the keepAliveTime that old
-// versions of Redisson did not write, it adds what is missing, leaves the rest,
-// and reports whether the mode was missing.
+// TrySetRate writes the rate if there is none, and reports whether it did. Old
+// versions of Redisson did not write the keepAliveTime. If there is only such a
+// part of a rate, TrySetRate adds what is missing, leaves the rest, and reports
+// whether the mode was missing.
 func (a *Admin) TrySetRate(ctx context.Context, rate Rate) (bool, error) {
 	return a.write(ctx, "try", rate)
 }
@@ -104,9 +104,10 @@ func (a *Admin) Config(ctx context.Context) (Rate, error) {
 // AvailablePermits returns how many permits could be taken now, at least 0. It
 // changes nothing. Without a rate the error matches [ErrNotInitialized].
 //
-// If more than 1000 grants are held and more than 1000 have left the window
-// since the last question, it costs one more run for each 1000 of the latter,
-// and starts over if somebody takes or releases permits meanwhile.
+// It can cost several runs: if more than 1000 grants are held and more than
+// 1000 have left the window since the last question, one more for each 1000
+// that have left. It starts over if somebody takes or releases permits
+// meanwhile.
 func (a *Admin) AvailablePermits(ctx context.Context) (int, error) {
 	s, err := a.read(ctx)
 	return s.left, err

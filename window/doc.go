@@ -1,27 +1,28 @@
 // Package window is the sliding-window limiter that Redisson's RRateLimiter
-// keeps in Redis: as an engine for a limiter, and its administration. It reads
-// and writes Redisson's keys. So Go and Java processes can share one limiter,
-// whoever set it up, and while both run.
+// keeps in Redis. It is an engine for a limiter, and also has Redisson's
+// administration. It reads and writes Redisson's keys. So Go and Java processes
+// can share one limiter at the same time, whichever of them set it up.
 //
 // It grants at most Permits in any window of length Per, however the window is
-// placed in time. There is no queue and no order: a refused caller sleeps until
-// as many permits are free as it asked for, and asks again, together with all
-// others who do. For order, for a Burst and for further quotas use package
+// placed in time. There is no queue and no order. A refused caller sleeps until
+// as many permits are free as it asked for. Then it asks again, together with
+// all others that do. For order, for a Burst and for further quotas use package
 // fair.
 //
 // # Who decides the rate
 //
-// The rate lives in Redis. An engine writes its quota there if there is none,
-// as trySetRate does. A rate that is already there wins, even if it is another
-// one. [Open] the limiter to change it, with [Admin.SetRate] or
-// [Admin.UpdateRate].
+// The rate is stored in Redis. If there is none, an engine writes its quota
+// there, as trySetRate does. A rate that is already there wins, even if it
+// differs from the quota. To change it, [Open] the limiter and use
+// [Admin.SetRate] or [Admin.UpdateRate].
 //
 // # What is strict
 //
-// The clock is the Redis server's. Grants are stored in whole milliseconds,
-// rounded up, and count for at least Per from the microsecond in which they
-// were made. The set of grants decides. The number of permits left, which
-// Redisson keeps beside the set, is written for its sake. Two limits:
+// The clock is that of the Redis server. Grants are stored in whole
+// milliseconds, rounded up. Each counts for at least Per from the microsecond
+// in which it was made. The set of grants decides. Redisson also keeps the
+// number of permits left; this package writes it for Redisson's sake. There are
+// two limits:
 //
 //   - If more than 1000 grants are in one window, they are not added up each
 //     time, and the number left is believed. If Redisson lowers the rate then
@@ -32,24 +33,25 @@
 //
 // # Sharing with Redisson
 //
-// Under sustained saturation, a Go process wins against Java. Of 18 permits a
-// second, asked for by 4 clients of each kind, Java got 20 to 27 and Go 341 to
+// Under sustained saturation, Go processes get more than Java processes. Of 18
+// permits a second, asked for by 4 clients of each kind, Java got 20 to 27 and
+// Go 341 to
 // 348. Redisson lets a refused client wait 3 ms longer than it has to, and then
 // until the next tick of a timer, 10 to 100 ms later. By then a client of this
 // package, which waits as long as it has to, has asked. [RetryTick] makes it as
 // late. In an emulation of Redisson's timing each side got 50 % at ticks of 100
 // ms, and Java 40 % at ticks of 10 ms; without RetryTick, 10 % at most.
 //
-// Redisson uses the clock of its own machine, and this package that of the
-// Redis server:
+// Redisson uses the clock of its own machine. This package uses that of the
+// Redis server. So:
 //
-//   - A Java process whose clock is behind has its grants forgotten early. One
-//     whose clock is ahead forgets those of others early. The limiter is strict
-//     as far as the clocks of the Java side are right.
-//   - Clocks that differ by a whole Per break sharing altogether: with a Java
-//     clock 1.2 s ahead, at 5 permits a second, one window got 50.
-//   - Redisson dates a grant before it sends it, up to 15 ms early. An upstream
-//     that counts strictly needs that much slack: make Per longer by it.
+//   - If the clock of a Java process is behind, its grants are forgotten early.
+//     If it is ahead, it forgets the grants of others early. The limiter is as
+//     strict as the clocks of the Java side are right.
+//   - If clocks differ by a whole Per, sharing does not work at all: with a
+//     Java clock 1.2 s ahead, at 5 permits a second, one window got 50.
+//   - Redisson dates a grant up to 15 ms before it sends it. If the upstream
+//     counts strictly, make Per longer by that much.
 //   - This package counts a grant that is dated in the future as made now.
 //
 // What else Redisson sees or does:
@@ -66,21 +68,21 @@
 //     [Admin.Release] does. A grant that was released in part cannot be given
 //     back by its caller; the rest of it leaves with the window. That is the
 //     strict side.
-//   - Redisson accepts rates that this package does not. Every method but
+//   - Redisson accepts rates that this package does not: a rate of 0, negative
+//     or over 2⁵³; an interval of 0, negative or over 100 years; a
+//     keepAliveTime that is negative or over 100 years. If such a rate is in
+//     Redis, nothing is changed and the error matches [engine.ErrState]. Only
 //     [Admin.SetRate], [Admin.UpdateRate], [Admin.TrySetRate], [Admin.Delete]
-//     and Reset answers with an error that matches [engine.ErrState] and
-//     changes nothing if the rate in Redis is 0, negative or over 2⁵³, if its
-//     interval is 0, negative or over 100 years, or if keepAliveTime is
-//     negative or over 100 years.
+//     and Reset still work.
 //
 // # Cost
 //
-// A question is one script run with up to 128 requests, and typically takes
-// under half a millisecond of the server's time. Of that, 0.2 ms are for adding
-// up 1000 grants. Each 1000 grants that have left the window since the last
-// question cost one more run. If the number left is missing in Redis, the next
-// run adds up all grants of the window.
+// A question is one script run with up to 128 requests. It typically takes less
+// than half a millisecond of the server's time. Adding up 1000 grants takes 0.2
+// ms of that. Each 1000 grants that have left the window since the last
+// question cost one more run. If the number of permits left is missing in
+// Redis, the next run adds up all grants of the window.
 //
-// A request for more than the rate is an error and writes nothing: it neither
+// A request for more than the rate is an error. It writes nothing: it neither
 // sets a rate nor renews a keep-alive.
 package window

@@ -48,12 +48,11 @@ func KeepAlive(d time.Duration) Option {
 }
 
 // RetryTick makes a refused caller ask again as late as one of Redisson's does:
-// at least 3 ms after its permits are free, and then at the next tick of a
-// timer that ticks every d and that all callers of this limiter share. So
-// callers of both kinds get about the same share of a saturated limiter; see
-// "Sharing with Redisson" in the package documentation. Redisson's timer ticks
-// every 100 ms, unless its timeout or its retry interval is not a multiple of
-// that.
+// at the next tick of a timer, at least 3 ms after its permits are free. The
+// timer ticks every d, and all callers of this limiter share it. So callers of
+// both kinds get about the same share of a saturated limiter; see "Sharing with
+// Redisson" in the package documentation. Redisson's timer ticks every 100 ms,
+// unless its timeout or its retry interval is not a multiple of that.
 //
 // It costs d/2 + 3 ms a refusal on average, and permits that pass unused
 // meanwhile. A caller whose deadline or longest wait ends before the tick is

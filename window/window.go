@@ -40,10 +40,10 @@ var (
 // The keys are those that Redisson uses for a limiter of this name. There is no
 // prefix unless the limiter is given one.
 //
-// Errors match [engine.ErrUnsupported]: a Burst other than Permits, further
-// quotas, a guard, a Per that is not whole milliseconds or over 100 years, more
-// than 2³²−1 Permits, and on a Cluster or Ring a name whose keys would not
-// share a hash slot.
+// Errors match [engine.ErrUnsupported]. They come for a Burst other than
+// Permits, further quotas, a guard, a Per over 100 years or not of whole
+// milliseconds, and more than 2³²−1 Permits. On a Cluster or Ring they also
+// come for a name whose keys would not share a hash slot.
 func New(cfg engine.Config) (engine.Engine, error) {
 	return build(cfg, options{})
 }

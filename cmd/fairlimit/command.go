@@ -13,7 +13,7 @@ import (
 // commands are all that there are, in the order in which they are told of.
 var commands = []command{
 	lsCommand, lookCommand, pauseCommand, resetCommand, quotaCommand, waitCommand,
-	completionCommand, helpCommand, candidatesCommand,
+	completionCommand, versionCommand, helpCommand, candidatesCommand,
 }
 
 // command is a word that may follow fairlimit.
@@ -52,6 +52,9 @@ var errHelp = errors.New("help is wanted")
 func (p *program) read(args []string) (*call, error) {
 	c := &call{program: p, connection: newConnection(p.getenv), flags: newFlags()}
 	c.connection.define(c.flags)
+	if len(args) == 1 && (args[0] == "-version" || args[0] == "--version") {
+		args = []string{versionCommand.name}
+	}
 	if err := parse(c.flags, args); err != nil {
 		return c, err
 	}
@@ -68,11 +71,24 @@ func (p *program) read(args []string) (*call, error) {
 	return c, c.readArgs(args)
 }
 
-// readArgs takes flags before, between and behind the words.
+// readArgs takes flags before, between and behind the words, and the command
+// behind --.
 func (c *call) readArgs(args []string) error {
-	if at := slices.Index(args, "--"); c.command.takesCommand && at >= 0 {
+	at := slices.Index(args, "--")
+	if !c.command.takesCommand {
+		return c.readWords(args)
+	}
+	if at >= 0 {
 		args, c.behind = args[:at], args[at+1:]
 	}
+	err := c.readWords(args)
+	if errors.As(err, new(usageError)) && at < 0 && len(c.words) > c.command.most {
+		return misused("%v; is -- missing before the command?", err)
+	}
+	return err
+}
+
+func (c *call) readWords(args []string) error {
 	for len(args) > 0 {
 		if err := parse(c.flags, args); err != nil {
 			return err

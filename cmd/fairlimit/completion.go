@@ -14,7 +14,7 @@ var bashScript string
 
 var completionCommand = command{
 	name: "completion", args: "bash", does: "print a script that completes command lines",
-	more:   `For ~/.bashrc: source <(fairlimit completion bash)`,
+	more:   `Put this into ~/.bashrc: source <(fairlimit completion bash)`,
 	fewest: 1, most: 1,
 	define: func(*flag.FlagSet) action {
 		return func(_ context.Context, c *call) error {

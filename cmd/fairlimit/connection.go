@@ -9,7 +9,14 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-const defaultPrefix = "fairlimit:"
+const (
+	defaultPrefix  = "fairlimit:"
+	defaultAddress = "localhost:6379"
+)
+
+// passwords follows an error of Redis about them.
+const passwords = "the password is that of the URL, else $FAIRLIMIT_REDIS_PASSWORD, else $REDISCLI_AUTH;\n" +
+	"that of the Sentinels is $FAIRLIMIT_SENTINEL_PASSWORD\n"
 
 // connection is the Redis that a command is for, and the prefix of its keys. It
 // ends with the process: to close a client would be to wait for the calls that
@@ -30,8 +37,8 @@ func newConnection(getenv func(string) string) *connection {
 // define is for the flags before the command and for those behind it; what
 // stands before is the default behind.
 func (c *connection) define(flags *flag.FlagSet) {
-	flags.StringVar(&c.address, "redis", c.address, "address of Redis, or $FAIRLIMIT_REDIS: a `URL`")
-	flags.StringVar(&c.prefix, "prefix", c.prefix, "prefix `P` of the keys, else "+defaultPrefix)
+	flags.StringVar(&c.address, "redis", c.address, "`URL` of Redis; else $FAIRLIMIT_REDIS, else "+defaultAddress)
+	flags.StringVar(&c.prefix, "prefix", c.prefix, "prefix `P` of the keys; else "+defaultPrefix)
 }
 
 // client connects lazily.
@@ -39,7 +46,7 @@ func (c *connection) client() (redis.UniversalClient, error) {
 	if c.rdb != nil {
 		return c.rdb, nil
 	}
-	a, err := parseAddress(cmp.Or(c.address, c.getenv("FAIRLIMIT_REDIS"), "redis://localhost:6379"))
+	a, err := parseAddress(cmp.Or(c.address, c.getenv("FAIRLIMIT_REDIS"), defaultAddress))
 	if err != nil {
 		return nil, err
 	}

@@ -1,36 +1,38 @@
 // Fairlimit looks at the queues that programs share through package fairlimit,
-// steers them, and runs commands in their turn.
+// steers them, and runs commands when their turn comes.
 //
 //	go install github.com/fairlimit/fairlimit/cmd/fairlimit@latest
 //	fairlimit [-redis URL] [-prefix P] COMMAND ...
 //
-// Without an installation, go run github.com/fairlimit/fairlimit/cmd/fairlimit
-// does the same, but has only 0 and 1 as exit statuses.
+// You can also run it without installing it, as
+// go run github.com/fairlimit/fairlimit/cmd/fairlimit. Its exit status is then
+// only 0 or 1, because go run turns every failure into a 1.
 //
 // # Commands
 //
 //	ls [-names]                   list the queues
-//	look NAME [-watch] [-json]    tell how a queue stands
-//	pause NAME DURATION           let nobody go for so long, on any machine
-//	reset NAME [-yes]             forget what was granted, and any pause
-//	quota NAME [QUOTA...]         tell the quotas, or store others
-//	quota NAME -forget            forget those that are stored
-//	wait NAME -- COMMAND [ARG...] run a command in its turn
+//	look NAME [-watch] [-json]    show the state of a queue
+//	pause NAME DURATION           let nobody go for a while, on any machine
+//	reset NAME [-yes]             forget all turns, and any pause
+//	quota NAME [QUOTA...]         show the quotas, or store others
+//	quota NAME -forget            forget the stored quotas
+//	wait NAME -- COMMAND [ARG...] run a command when its turn comes
 //	completion bash               print a script that completes command lines
-//	help [COMMAND]                tell what a command does
+//	version                       print the version, as -version does
+//	help [COMMAND]                explain a command
 //
-// Ls goes through all keys of the Redis, a thousand at a time, and then asks
-// for one queue after the other.
+// Ls goes through all keys of the Redis, a thousand at a time. Then it asks for
+// the state of each queue that it found.
 //
-// Flags may stand before and behind the words of a command. A duration is one
-// of Go, such as 500ms, 30s or 1h30m. A quota is permits and a duration, with a
-// burst or without: 20/1s, or 100/2m burst 10. Of a name with spaces or other
-// odd letters, the output shows the form that Go quotes.
+// Flags may stand before and behind the words of a command. A duration is
+// written as in Go: 500ms, 30s or 1h30m. A quota is permits and a duration,
+// with or without a burst: 20/1s, or 100/2m burst 10. A name with spaces or
+// other odd characters is printed as Go quotes it.
 //
 // # Which Redis
 //
-// Flag -redis says where Redis is, or the environment's FAIRLIMIT_REDIS, or it
-// is redis://localhost:6379.
+// Flag -redis says where Redis is. Without it the environment's FAIRLIMIT_REDIS
+// counts, and without that it is localhost:6379.
 //
 //	host:port                                    one server
 //	redis://user@host:port/0                     one server, a database
@@ -45,45 +47,48 @@
 // lists them. With ?skip_verify=true no certificate is checked.
 //
 // Everybody on a machine can see the arguments of a process. So put a password
-// into FAIRLIMIT_REDIS_PASSWORD, or REDISCLI_AUTH, and that of the Sentinels
-// into FAIRLIMIT_SENTINEL_PASSWORD. A password in the URL is taken first. None
-// is ever printed.
+// into FAIRLIMIT_REDIS_PASSWORD or REDISCLI_AUTH, and that of the Sentinels
+// into FAIRLIMIT_SENTINEL_PASSWORD. A password in the URL comes before these.
+// None is ever printed.
 //
-// Flag -prefix is what callers gave to WithPrefix, if they did. An ACL has to
+// If programs use WithPrefix, give the same prefix to -prefix. An ACL has to
 // allow what package fairlimit needs, and SCAN for ls.
 //
 // # Look
 //
-// Look needs no quota. It tells
+// Look needs no quota. It shows
 //
 //   - backlog: how many permits are granted ahead;
 //   - next slot: how long one more permit would wait;
-//   - available: how many permits could be had at once;
-//   - paused: for how much longer;
-//   - flows: how many use the queue, if any do, and their weights;
-//   - quotas: those that are stored, else those that the last caller had. The
-//     latter are windows: a caller's guard has made them longer, and a burst is
-//     one of its own.
+//   - available: how many permits a caller could take at once;
+//   - paused: how much longer the queue is paused;
+//   - flows: how many flows use the queue, and their weights, if there are any;
+//   - quotas: the stored quotas. If none are stored, it shows the windows of
+//     the last caller. They include that caller's guard, and a burst is a
+//     window of its own.
 //
-// A queue that is not in Redis is idle: all of its quota is to be had. Whoever
-// misspells a name sees that, too. One that was reset stays for an hour.
+// A queue that is not in Redis is shown as idle: all of its quota is free. So a
+// misspelt name looks idle, too. A queue that was reset stays for at least an
+// hour.
 //
-// With -watch, look tells it every second: on a terminal in place, elsewhere
-// one line at a time. While Redis is not reached it says so, and goes on.
-// SIGINT ends it, with status 0. With -json each line is an object:
+// With -watch, look shows the state every second. On a terminal it redraws in
+// place; elsewhere each state is one line. If Redis cannot be reached, it says
+// so and goes on. SIGINT ends it, with status 0. With -json each line is an
+// object:
 //
 //	{"name":"tax-office","idle":false,"backlog":40,"delay_seconds":8.2,
 //	 "available":0,"paused_seconds":0,"quotas":["5/1s"],"quotas_stored":true}
 //
-// Available is null for an idle queue, and quotas are empty if none is known.
-// With flows there is "flows":[{"weight":2,"limiters":1}] as well.
+// Available is null for an idle queue. Quotas are empty if none are known. With
+// flows there is "flows":[{"weight":2,"limiters":1}] as well.
 //
 // # Pause, reset, quota
 //
-// These do what Pause, Reset, SetQuotas and ForgetQuotas of a fairlimit.Queue
-// do; see there. If callers use WithPauseWithin, give the same to -within.
+// These call Pause, Reset, SetQuotas and ForgetQuotas of a fairlimit.Queue,
+// whose documentation says what they do. If programs use WithPauseWithin, give
+// the same duration to -within.
 //
-// Reset tells what it frees and asks for a y on standard input. With -yes it
+// Reset shows what it frees and asks for a y on standard input. With -yes it
 // does not ask.
 //
 // # Wait
@@ -93,14 +98,14 @@
 //
 //	fairlimit wait tax-office -quota 1/1s -guard 50ms -timeout 5m -- curl ...
 //
-// Flag -quota may be given several times, or with several quotas, all of which
-// hold. Without it, the stored quota holds; if there is none, wait fails. Flag
-// -n takes that many permits in one turn. A turn later than -timeout is refused
-// at once; so is one that would come with -timeout 1us if anybody waits.
+// Flag -quota may be given several times, and may name several quotas. All of
+// them hold. Without it, the stored quota holds; if none is stored, wait
+// fails. Flag -n takes several permits in one turn. A turn that would come
+// after -timeout is refused at once. The question to Redis has to fit in as
+// well. With -timeout 100ms the command runs nearly at once or not at all.
 //
-// SIGINT, SIGTERM or SIGHUP while it waits gives the permits back. From its
-// turn on, signals reach the command alone, for there is no other process any
-// more.
+// SIGINT, SIGTERM or SIGHUP while it waits gives the permits back. Once the
+// command runs, signals reach it directly: wait has become the command.
 //
 // # Exit statuses
 //
@@ -109,8 +114,8 @@
 //	2  the command line cannot be understood
 //	3  Redis was not reached, or did not answer
 //
-// Wait has the status of the command. What keeps it from running the command
-// has others:
+// Wait has the exit status of the command. If the command does not run, the
+// status is one of these:
 //
 //	123    Redis was not reached, or did not answer
 //	124    the turn would come too late
@@ -125,6 +130,6 @@
 //
 //	source <(fairlimit completion bash)
 //
-// It completes commands, flags, and the names of queues: it asks the Redis that
-// the line or the environment names.
+// It completes commands, flags and the names of queues. For names it asks the
+// Redis that the line or the environment names.
 package main

@@ -9,7 +9,7 @@ import (
 )
 
 var helpCommand = command{
-	name: "help", args: "[COMMAND]", does: "tell what a command does",
+	name: "help", args: "[COMMAND]", does: "explain a command",
 	most: 1,
 	define: func(*flag.FlagSet) action {
 		return func(_ context.Context, c *call) error {
@@ -34,7 +34,7 @@ func (c *call) printUsage(to io.Writer) {
 	if c.command != nil {
 		name = " " + c.command.name
 	}
-	_, _ = fmt.Fprintf(to, "usage: %s\n`fairlimit help%s` tells more\n", c.usage(), name)
+	_, _ = fmt.Fprintf(to, "usage: %s\n`fairlimit help%s` says more\n", c.usage(), name)
 }
 
 func (c *call) usage() string {
@@ -49,7 +49,7 @@ func (c *call) printHelp(to io.Writer) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "usage: %s\n\n", c.usage())
 	if c.command == nil {
-		b.WriteString("Looks at and steers the queues of fairlimit that are in a Redis.\n\ncommands:\n")
+		b.WriteString("Looks at the queues of package fairlimit in a Redis, and steers them.\n\ncommands:\n")
 		for _, other := range c.commands {
 			if !other.hidden {
 				fmt.Fprintf(&b, "  %-11s %s\n", other.name, other.does)

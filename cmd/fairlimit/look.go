@@ -9,11 +9,11 @@ import (
 )
 
 var lookCommand = command{
-	name: "look", args: "NAME", does: "tell how a queue stands",
+	name: "look", args: "NAME", does: "show the state of a queue",
 	fewest: 1, most: 1,
 	define: func(flags *flag.FlagSet) action {
-		watch := flags.Bool("watch", false, "tell it every second, until interrupted")
-		asJSON := flags.Bool("json", false, "one JSON object a line")
+		watch := flags.Bool("watch", false, "show it every second, until interrupted")
+		asJSON := flags.Bool("json", false, "print one JSON object a line")
 		return func(ctx context.Context, c *call) error {
 			screen := &screen{program: c.program}
 			show := func() error {

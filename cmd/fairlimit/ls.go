@@ -16,13 +16,13 @@ import (
 )
 
 var lsCommand = command{
-	name: "ls", does: "list the queues that somebody uses, or that have stored quotas",
-	more: `Each line has a name, how many permits are granted ahead, how long one more
-would wait, and for how much longer the queue is paused. A queue that nobody
-has used for its longest Per is not there any more; one that was reset stays
-for an hour.`,
+	name: "ls", does: "list the queues that are in use or have stored quotas",
+	more: `Each line shows a name, how many permits are granted ahead, how long one more
+would wait, and how much longer the queue is paused. A queue that nobody has
+used for its longest Per is gone. One that was reset stays for at least an
+hour.`,
 	define: func(flags *flag.FlagSet) action {
-		names := flags.Bool("names", false, "print nothing but the names")
+		names := flags.Bool("names", false, "print only the names")
 		return func(ctx context.Context, c *call) error {
 			found, err := c.names(ctx)
 			if err != nil {

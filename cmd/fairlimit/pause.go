@@ -9,9 +9,9 @@ import (
 )
 
 var pauseCommand = command{
-	name: "pause", args: "NAME DURATION", does: "let nobody go for so long, on any machine",
-	more: `The longest of several pauses counts, and only reset ends one. It lasts for
-twice -within at least.`,
+	name: "pause", args: "NAME DURATION", does: "let nobody go for a while, on any machine",
+	more: `The longest of several pauses counts, and only reset ends one. A pause lasts
+at least twice -within, which is 2s unless -within is given.`,
 	fewest: 2, most: 2,
 	define: func(flags *flag.FlagSet) action {
 		within := defineWithin(flags)
@@ -31,13 +31,27 @@ twice -within at least.`,
 			if err != nil {
 				return err
 			}
-			c.printf("%s: paused for %s\n", printable(c.words[0]), brief(status.Paused))
+			c.printf("%s: paused for %s%s\n", printable(c.words[0]), brief(status.Paused), whyLonger(d, *within, status.Paused))
 			return nil
 		}
 	},
 }
 
+// whyLonger says why a queue is paused for longer than was asked, and nothing
+// if it is not. Some time has passed since.
+func whyLonger(asked, within, paused time.Duration) string {
+	switch shortest := 2 * within; {
+	case paused > max(asked, shortest):
+		return ": it was paused for longer before"
+	case asked < shortest:
+		return ": a pause lasts at least twice -within"
+	}
+	return ""
+}
+
 // defineWithin is for what has to be the same for all users of a queue.
 func defineWithin(flags *flag.FlagSet) *time.Duration {
-	return flags.Duration("within", time.Second, "what callers gave to WithPauseWithin, else 1s")
+	within := time.Second
+	flags.Var((*durationFlag)(&within), "within", "the `duration` that callers give to WithPauseWithin; else 1s")
+	return &within
 }

@@ -54,6 +54,9 @@ func (p *program) run(args []string) int {
 		return statusOK
 	}
 	p.tell(err)
+	if redis.IsAuthError(err) {
+		_, _ = fmt.Fprint(p.err, passwords)
+	}
 	if errors.As(err, new(usageError)) {
 		c.printUsage(p.err)
 	}

@@ -10,12 +10,12 @@ import (
 )
 
 var quotaCommand = command{
-	name: "quota", args: "NAME [QUOTA...]", does: "tell, store or forget the quotas of a queue",
-	more: `A quota is 20/1s, or 100/2m burst 10. Those that are stored hold for callers
-made WithStoredQuota, instead of their own, and for wait without -quota.`,
+	name: "quota", args: "NAME [QUOTA...]", does: "show, store or forget the quotas of a queue",
+	more: `A quota is 20/1s, or 100/2m burst 10. A stored quota takes the place of their
+own in limiters made WithStoredQuota. It also holds for wait without -quota.`,
 	fewest: 1, most: -1,
 	define: func(flags *flag.FlagSet) action {
-		forget := flags.Bool("forget", false, "forget those that are stored")
+		forget := flags.Bool("forget", false, "forget the stored quotas")
 		return func(ctx context.Context, c *call) error {
 			quotas, err := parseQuotas(strings.Join(c.words[1:], " "))
 			switch {

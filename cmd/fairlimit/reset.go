@@ -11,8 +11,8 @@ import (
 )
 
 var resetCommand = command{
-	name: "reset", args: "NAME", does: "forget what was granted, and any pause",
-	more:   "It tells what that is and asks, unless -yes is given. Stored quotas stay.",
+	name: "reset", args: "NAME", does: "forget all turns, and any pause",
+	more:   "It shows what goes and asks, unless -yes is given. Stored quotas stay.",
 	fewest: 1, most: 1,
 	define: func(flags *flag.FlagSet) action {
 		yes := flags.Bool("yes", false, "do not ask")

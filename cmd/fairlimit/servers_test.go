@@ -122,8 +122,15 @@ func TestAPasswordOfTheEnvironment(t *testing.T) {
 			r := (&shell{t: t, env: env}).run(command...)
 			assert.Equal(t, 1, r.status, r.err)
 			assert.Regexp(t, "WRONGPASS|NOAUTH", r.err)
+			assert.Contains(t, r.err, "$FAIRLIMIT_REDIS_PASSWORD")
 			assert.NotContains(t, r.err, "wr0ng")
 		}
+	}
+	r := (&shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}).run("wait", "tax", "-quota", "1/1s", "--", "true")
+	if r.status != 123 { // Redis may hang up on a command of many words before its answer is read
+		assert.Equal(t, 125, r.status, r.err)
+		assert.Regexp(t, "NOAUTH|the client gave no password", r.err)
+		assert.Contains(t, r.err, "$FAIRLIMIT_REDIS_PASSWORD")
 	}
 }
 

@@ -25,11 +25,12 @@ func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 		"look":                            "look: NAME is missing",
 		"look a b":                        "look: b is one word too many",
 		"pause a":                         "pause: DURATION is missing",
-		"pause a 30":                      "pause: 30 is no duration, such as 30s",
+		"pause a 30":                      "pause: 30: the unit is missing, as in 30ms or 30s",
+		"pause a soon":                    "pause: soon: want a duration, such as 50ms",
 		"pause a -5s":                     "not defined: -5s",
 		"pause -- a -5s":                  "pause: -5s is not more than 0",
 		"pause a 0s":                      "pause: 0s is not more than 0",
-		"pause a 5s -within soon":         `invalid value "soon" for flag -within`,
+		"pause a 5s -within soon":         `invalid value "soon" for flag -within: want a duration`,
 		"quota a 20":                      `quota: duration of "20"`,
 		"quota a 0/1s":                    "want at least 1",
 		"quota a 20/1s -forget":           "quota: -forget goes without quotas",
@@ -68,7 +69,11 @@ func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
 		"wait":                               "wait: NAME is missing",
 		"wait -- true":                       "wait: NAME is missing",
 		"wait a":                             "wait: -- and a command are missing",
-		"wait a true":                        "wait: true is one word too many",
+		"wait a true":                        "wait: true is one word too many; is -- missing before the command?",
+		"wait a true -nix":                   "not defined: -nix; is -- missing before the command?",
+		"wait a -nix":                        "not defined: -nix\n",
+		"wait a b -- true":                   "wait: b is one word too many\n",
+		"wait a -guard 50 -- true":           "-guard: the unit is missing, as in 50ms or 50s",
 		"wait a --":                          "wait: -- and a command are missing",
 		"wait a -quota 1 -- true":            `-quota: duration of "1"`,
 		"wait a -quota 1/1s -n x -- true":    "-n: parse error",
@@ -77,7 +82,7 @@ func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
 		"wait a -timeout -1s -- true":        "-timeout -1s is negative",
 		"wait a -guard -1s -- true":          "WithGuard: -1s is negative",
 		"wait a -redis http://h/ -- true":    "unknown scheme",
-		"wait a -timeout 5 -quota 1/1s -- x": `invalid value "5" for flag -timeout`,
+		"wait a -timeout 5 -quota 1/1s -- x": `invalid value "5" for flag -timeout: the unit is missing`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
@@ -86,6 +91,16 @@ func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
 			assert.Empty(t, r.out)
 			assert.Contains(t, r.err, says)
 		})
+	}
+}
+
+func TestTheVersionIsPrinted(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"version", "-version", "--version"} {
+		r := finish(t, process(nowhere, line))
+		require.Zero(t, r.status, line)
+		require.Empty(t, r.err)
+		require.Regexp(t, `^fairlimit \S+ go\S+ \w+/\w+\n$`, r.out)
 	}
 }
 

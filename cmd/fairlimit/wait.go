@@ -12,18 +12,19 @@ import (
 )
 
 var waitCommand = command{
-	name: "wait", args: "NAME -- COMMAND [ARG...]", does: "run a command in its turn",
-	more: `Its exit status is that of the command; else 123 if Redis was not reached,
-124 if the turn would come too late, 125 for any other failure, 126 if the
-command cannot be run, 127 if there is none, and 128+n after signal n.
-The turn comes only once: a command that calls twice needs -n 2.`,
+	name: "wait", args: "NAME -- COMMAND [ARG...]", does: "run a command when its turn comes",
+	more: `The exit status is that of the command. If the command does not run, it is 123
+if Redis was not reached, 124 if the turn would come too late, 125 for any
+other failure, 126 if the command cannot be run, 127 if there is no such
+command, and 128+n after signal n.
+The command gets one turn. If it calls the upstream twice, give -n 2.`,
 	fewest: 1, most: 1, takesCommand: true, passesStatus: true,
 	define: func(flags *flag.FlagSet) action {
 		var w waiting
-		flags.Var(&w.quotas, "quota", "`Q` that holds for this call, such as 20/1s, else the stored")
-		flags.DurationVar(&w.guard, "guard", 0, "lengthen every quota's Per by so much")
-		flags.DurationVar(&w.timeout, "timeout", 0, "longest wait; a later turn is refused at once")
-		flags.IntVar(&w.permits, "n", 1, "how many permits the command takes")
+		flags.Var(&w.quotas, "quota", "quota `Q`, such as 20/1s; else the stored quota holds")
+		flags.Var((*durationFlag)(&w.guard), "guard", "lengthen every quota's Per by this `duration`")
+		flags.Var((*durationFlag)(&w.timeout), "timeout", "refuse a turn at once that comes after this `duration`")
+		flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
 		within := defineWithin(flags)
 		return func(ctx context.Context, c *call) error {
 			w.within = *within
