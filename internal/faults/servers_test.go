@@ -85,12 +85,12 @@ func TestAQueueIsSteeredUnderASentinel(t *testing.T) {
 	require.NoError(t, other.WaitN(t.Context(), 2))
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	errs := make(chan error)
+	errs := make(chan error, 1)
 	go func() { errs <- other.Wait(ctx) }()
 	require.Eventually(t, func() bool { return status(t, one).Queued == 1 }, 10*time.Second, time.Millisecond,
 		"by the quota of an hour it would be refused")
 	require.NoError(t, one.Pause(t.Context(), time.Hour))
-	assert.Positive(t, status(t, other).Paused, "which brings the news")
+	require.Positive(t, status(t, other).Paused, "which brings the news")
 	require.ErrorIs(t, <-errs, fairlimit.ErrPaused)
 	assert.Eventually(t, func() bool { return status(t, one).Queued == 0 }, 10*time.Second, time.Millisecond)
 }
