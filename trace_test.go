@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -143,17 +144,26 @@ func TestSeveralTracesAreTold(t *testing.T) {
 // TestATraceIsToldOfEachQuestion has a queue of which Redis loses what it knew.
 func TestATraceIsToldOfEachQuestion(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		var mu sync.Mutex
 		var asked, rest []string
+		note := func(where *[]string, what ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			*where = append(*where, fmt.Sprint(what...))
+		}
 		q := limiter(t, rdb, fairlimit.Every(10*time.Second), fairlimit.WithTrace(&fairlimit.Trace{
 			Asked: func(op string, callers int, _ time.Duration, err error) {
-				asked = append(asked, fmt.Sprint(op, " for ", callers, " ", err == nil))
+				note(&asked, op, " for ", callers, " ", err == nil)
 			},
-			GivenBack: func(permits int, err error) { rest = append(rest, fmt.Sprint("given back ", permits, " ", err == nil)) },
-			Paused:    func(d time.Duration) { rest = append(rest, fmt.Sprint("paused ", d)) },
-			Lost:      func() { rest = append(rest, "lost") },
+			GivenBack: func(permits int, err error) { note(&rest, "given back ", permits, " ", err == nil) },
+			Paused:    func(d time.Duration) { note(&rest, "paused ", d) },
+			Lost:      func() { note(&rest, "lost") },
 		})).(*fairlimit.Queue)
 		told := func(questions []string, more ...string) {
 			t.Helper()
+			synctest.Wait() // for a look
+			mu.Lock()
+			defer mu.Unlock()
 			assert.Equal(t, questions, asked)
 			assert.Equal(t, more, rest)
 			asked, rest = nil, nil
