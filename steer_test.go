@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,5 +161,24 @@ func TestAnOpenedQueueTellsTheStoredQuotas(t *testing.T) {
 		_, stored, err = q.Quotas(t.Context())
 		require.NoError(t, err)
 		assert.False(t, stored)
+	})
+}
+
+// TestManyCallersShareTheirQuestions counts all that is asked for 200 callers
+// who come at once and sleep up to two seconds.
+func TestManyCallersShareTheirQuestions(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		const callers = 200
+		var asked atomic.Int64
+		l := limiter(t, rdb, fairlimit.Quota{Permits: callers / 2, Per: time.Second, Burst: 1},
+			fairlimit.WithTrace(&fairlimit.Trace{
+				Asked: func(string, int, time.Duration, error) { asked.Add(1) },
+			}))
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() { assert.NoError(t, l.Wait(t.Context())) })
+		}
+		all.Wait()
+		assert.LessOrEqual(t, asked.Load(), int64(callers/10), "a tenth of a question a turn")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -138,4 +139,56 @@ func TestSeveralTracesAreTold(t *testing.T) {
 		}))
 	require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrUnreachable)
 	assert.Equal(t, []int{2, 1, 3}, told, "each in the order given")
+}
+
+// TestATraceIsToldOfEachQuestion has a queue of which Redis loses what it knew.
+func TestATraceIsToldOfEachQuestion(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		var mu sync.Mutex
+		var asked, rest []string
+		note := func(where *[]string, what ...any) {
+			mu.Lock()
+			defer mu.Unlock()
+			*where = append(*where, fmt.Sprint(what...))
+		}
+		q := limiter(t, rdb, fairlimit.Every(10*time.Second), fairlimit.WithTrace(&fairlimit.Trace{
+			Asked: func(op string, callers int, _ time.Duration, err error) {
+				note(&asked, op, " for ", callers, " ", err == nil)
+			},
+			GivenBack: func(permits int, err error) { note(&rest, "given back ", permits, " ", err == nil) },
+			Paused:    func(d time.Duration) { note(&rest, "paused ", d) },
+			Lost:      func() { note(&rest, "lost") },
+		})).(*fairlimit.Queue)
+		told := func(questions []string, more ...string) {
+			t.Helper()
+			synctest.Wait() // for a look
+			mu.Lock()
+			defer mu.Unlock()
+			assert.Equal(t, questions, asked)
+			assert.Equal(t, more, rest)
+			asked, rest = nil, nil
+		}
+		require.NoError(t, q.Wait(t.Context()))
+		told([]string{"take for 1 true"})
+		require.NoError(t, q.Wait(t.Context()))
+		told([]string{"take for 1 true", "look for 1 true"})
+
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+		time.AfterFunc(time.Second, cancel)
+		require.ErrorIs(t, q.WaitN(ctx, 1), context.Canceled)
+		told([]string{"take for 1 true", "release for 1 true"}, "given back 1 true")
+
+		require.NoError(t, q.Pause(t.Context(), 3*time.Second))
+		told([]string{"pause for 1 true"}, "paused 3s")
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		_, err := q.Status(t.Context())
+		require.NoError(t, err)
+		told([]string{"status for 1 true"}, "lost")
+		require.NoError(t, q.Reset(t.Context()))
+		told([]string{"reset for 1 true"})
+		_, _, err = q.Quotas(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(2)))
+		told([]string{"quotas for 1 true", "set quotas for 1 true"})
+	})
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // A process is a further run of this binary, in which the same test calls
@@ -187,7 +188,12 @@ func (s *served) obey(words []string) {
 		s.did(s.queue.Reset(s.t.Context()))
 	case "report":
 		s.callers.Wait()
+		for redistest.Running("turns.(*Line).lookOnce") > 0 { // whose answer nobody waited for
+			time.Sleep(time.Millisecond)
+		}
+		s.mu.Lock()
 		text, err := json.Marshal(&s.report)
+		s.mu.Unlock()
 		require.NoError(s.t, err)
 		fmt.Println(string(text))
 	default:

@@ -1,6 +1,7 @@
 package faults_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -71,4 +72,25 @@ func TestALimiterWorksUnderASentinel(t *testing.T) {
 		require.NoError(t, l.Wait(t.Context()))
 	}
 	assert.GreaterOrEqual(t, time.Since(start), 80*time.Millisecond)
+}
+
+func TestAQueueIsSteeredUnderASentinel(t *testing.T) {
+	t.Parallel()
+	rdb, name := redistest.Sentinel(t).Client, redistest.Name(t)
+	steer := func() *fairlimit.Queue {
+		return named(t, rdb, name, fairlimit.PerHour(1), fairlimit.WithStoredQuota()).(*fairlimit.Queue)
+	}
+	one, other := steer(), steer()
+	require.NoError(t, one.SetQuotas(t.Context(), fairlimit.PerMinute(2)))
+	require.NoError(t, other.WaitN(t.Context(), 2))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	errs := make(chan error, 1)
+	go func() { errs <- other.Wait(ctx) }()
+	require.Eventually(t, func() bool { return status(t, one).Queued == 1 }, 10*time.Second, time.Millisecond,
+		"by the quota of an hour it would be refused")
+	require.NoError(t, one.Pause(t.Context(), time.Hour))
+	require.Positive(t, status(t, other).Paused, "which brings the news")
+	require.ErrorIs(t, <-errs, fairlimit.ErrPaused)
+	assert.Eventually(t, func() bool { return status(t, one).Queued == 0 }, 10*time.Second, time.Millisecond)
 }

@@ -38,7 +38,7 @@ func (l *Line) Hear(n *engine.News) {
 	case l.stoodStill(n):
 		l.news = *n
 		l.change()
-	case l.estimates(n).Before(l.estimates(&old)) || n.Asked.Sub(old.Asked) > l.Within/2:
+	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
 		l.news = *n
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
@@ -67,11 +67,12 @@ func (l *Line) learnQuickest(took time.Duration) {
 	}
 }
 
-// estimates is when a slot would come that lies beyond whatever both know of.
-func (l *Line) estimates(n *engine.News) time.Time {
+// putsOff is how much later a slot comes by n than by old, of those that lie
+// beyond whatever both know of.
+func putsOff(old, n *engine.News) time.Duration {
 	const beyond = int64(time.Hour / time.Microsecond)
-	at := max(n.Clock, l.news.Clock, n.SlowUntil, l.news.SlowUntil) + beyond
-	return n.Arrived.Add(n.Until(at))
+	at := max(n.Clock, old.Clock, n.SlowUntil, old.SlowUntil) + beyond
+	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
 }
 
 // isWider reports whether a clock that ran slower runs at another speed before
@@ -83,14 +84,15 @@ func isWider(old, n *engine.News) bool {
 
 // stoodStill, under mu, reports whether slots come later than was known, by
 // more than the answer took and clocks can have run apart. An answer that took
-// long could hide that, so it is believed.
+// long could hide that, so it is believed, and so is any while the queue is
+// paused: the pause may have become longer by little.
 func (l *Line) stoodStill(n *engine.News) bool {
 	took := n.Arrived.Sub(n.Asked)
-	if took > l.Within/4 || n.SlowUntil > 0 && (n.SlowUntil != l.news.SlowUntil || n.SlowPace != l.news.SlowPace) {
+	slowed := n.SlowUntil > 0 && (n.SlowUntil != l.news.SlowUntil || n.SlowPace != l.news.SlowPace)
+	if took > l.Within/4 || slowed || n.Stands > 0 || l.news.Stands > 0 {
 		return true
 	}
-	later := l.estimates(n).Sub(l.estimates(&l.news))
-	return later > took+n.Asked.Sub(l.news.Arrived)/drift
+	return putsOff(&l.news, n) > took+n.Asked.Sub(l.news.Arrived)/drift
 }
 
 // lineUpOthers, under mu, lines up again those whose queue was reset, in the
@@ -112,17 +114,14 @@ func (l *Line) isVoid(s *Sleeper, n *engine.News) bool {
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes, if what it
-// was told is too old or has changed since. A server's clock that leaps ahead
-// moves nobody's turn.
+// was told is too old, has changed since, or can be told better: by an answer
+// that took less long. A server's clock that leaps ahead moves nobody's turn.
 func (l *Line) reckon(s *Sleeper) {
-	stale := s.asked.Before(s.due.Add(-l.Within))
-	if s.epoch == l.epoch && !stale {
-		return
-	}
+	n := &l.news
+	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	sooner := s.epoch < l.sooner
 	s.epoch = l.epoch
-	n := &l.news
-	if n.Queue != s.grant.ID || !n.Asked.After(s.asked) {
+	if n.Queue != s.grant.ID {
 		return
 	}
 	due := n.Arrived.Add(n.Until(s.grant.At))
@@ -133,10 +132,15 @@ func (l *Line) reckon(s *Sleeper) {
 	default:
 		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // it came that long ago
 	}
-	leeway := s.excess + l.quickest + n.Asked.Sub(s.asked)/drift
-	if !sooner && due.Before(s.due.Add(-leeway)) {
+	leeway := s.took + n.Asked.Sub(s.asked).Abs()/drift
+	if !(anew && sooner) && due.Before(s.due.Add(-leeway)) {
 		due = s.due
 	}
-	s.due, s.asked, s.excess = due, n.Asked, l.excess(n.Asked, n.Arrived)
-	s.passed = sooner && s.grant.At < n.Clock // to go now would be to go with the next
+	if !anew && (n.Stands > 0 || !due.Before(s.due)) { // a pause may have become longer since
+		return
+	}
+	s.due, s.asked, s.took = due, later(s.asked, n.Asked), n.Arrived.Sub(n.Asked)
+	if anew {
+		s.passed = sooner && s.grant.At < n.Clock // to go now would be to go with the next
+	}
 }

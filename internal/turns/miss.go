@@ -48,7 +48,7 @@ func (l *Line) missedBy(s *Sleeper, now time.Time) time.Duration {
 	if s.passed || l.held.After(s.due) {
 		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still
 	}
-	if lateness := now.Sub(s.due) + s.excess; !now.Before(s.due) && l.tooLate(lateness) {
+	if lateness := now.Sub(s.due) + l.excess(s.took); !now.Before(s.due) && l.tooLate(lateness) {
 		return lateness
 	}
 	return 0

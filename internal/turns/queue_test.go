@@ -34,6 +34,7 @@ type queue struct {
 	takeCount  int
 	looks      int
 	returned   []engine.Grant
+	stays      time.Duration // how much longer the next answer is on its way back
 
 	heard func(*engine.News)
 }
@@ -65,6 +66,11 @@ func (q *queue) news(asked time.Time) *engine.News {
 // answer brings the news of a question, after what it takes on the way.
 func (q *queue) answer(asked time.Time, n *engine.News) {
 	q.travel()
+	q.mu.Lock()
+	stays := q.stays
+	q.stays = 0
+	q.mu.Unlock()
+	time.Sleep(stays)
 	n.Arrived = time.Now()
 	q.heard(n)
 }
@@ -81,6 +87,13 @@ func (q *queue) nowTakes(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.takes = d
+}
+
+// slow lets the next answer stay on its way back for so much longer.
+func (q *queue) slow(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stays = d
 }
 
 func (q *queue) Queues() bool   { return true }

@@ -10,10 +10,13 @@ import (
 )
 
 // longestMargin bounds how much earlier a caller that missed a turn wakes for
-// the next. A sleep of two shortestNaps is not halved any more.
+// the next. A sleep of two shortestNaps is not halved any more. An answer that
+// took longer than the quickest, by a longExcess, tells too little of when a turn
+// comes.
 const (
 	longestMargin = 50 * time.Millisecond
 	shortestNap   = 100 * time.Microsecond
+	longExcess    = time.Millisecond
 )
 
 type state int8
@@ -47,7 +50,7 @@ type turn struct {
 	grant  engine.Grant
 	due    time.Time
 	asked  time.Time     // when the question went that due was told by
-	excess time.Duration // of that answer, see Line.excess
+	took   time.Duration // that answer, on its way there and back
 	passed bool          // it came before anybody could know
 }
 
@@ -82,7 +85,7 @@ func (s *Sleeper) accepts(due time.Time) bool {
 func (l *Line) Sleep(s *Sleeper, reply batch.Reply) (*batch.Place, error) {
 	l.mu.Lock()
 	s.turn = turn{
-		grant: reply.Grant, due: reply.Slot(), asked: reply.Asked, excess: l.excess(reply.Asked, reply.Arrived),
+		grant: reply.Grant, due: reply.Slot(), asked: reply.Asked, took: reply.Arrived.Sub(reply.Asked),
 	}
 	s.epoch = l.epoch
 	s.accept()
@@ -144,6 +147,16 @@ func (s *Sleeper) napTo(until, now time.Time) time.Time {
 	return until
 }
 
+// sure, under mu, is up to when a caller sleeps at least that is to sleep until a
+// moment: where its answer took long, its turn may come sooner, and others may
+// know that by then.
+func (l *Line) sure(s *Sleeper, until, now time.Time) time.Time {
+	if at := s.due.Add(-s.took); l.excess(s.took) > longExcess && now.Before(at) && at.Before(until) {
+		return at
+	}
+	return until
+}
+
 // leave takes out a caller whose ctx has ended. It reports whether the caller
 // held a turn that had not come yet: a turn that has come is a turn.
 func (l *Line) leave(s *Sleeper) bool {
@@ -172,7 +185,7 @@ func (l *Line) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what 
 	case !s.accepts(due):
 		return time.Time{}, nil, l.refuse(s, due, now)
 	case now.Before(due):
-		return s.napTo(l.confirm(s, due, now), now), l.changed, nil
+		return s.napTo(l.sure(s, l.confirm(s, due, now), now), now), l.changed, nil
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
 		what = l.miss(s, now)
 		return now, l.changed, what
@@ -215,7 +228,7 @@ func (l *Line) taken(s *Sleeper, now time.Time) func() {
 	if l.Taken == nil {
 		return nil
 	}
-	lateness, confirmed := now.Sub(s.due)+s.excess, l.isFresh(s, s.due)
+	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, s.due)
 	return func() {
 		l.Taken(s.request.N, lateness, confirmed)
 		if told, ok := s.ctx.Value(watching{}).(func(time.Time)); ok {

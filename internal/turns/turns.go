@@ -138,7 +138,7 @@ func (l *Line) Goes(reply batch.Reply) bool {
 		return true
 	}
 	now := time.Now()
-	lateness := now.Sub(reply.Slot()) + l.excess(reply.Asked, reply.Arrived)
+	lateness := now.Sub(reply.Slot()) + l.excess(reply.Arrived.Sub(reply.Asked))
 	if now.Before(l.held) || l.tooLate(lateness) {
 		return false
 	}
@@ -156,11 +156,11 @@ func (l *Line) tooLate(lateness time.Duration) bool {
 // counts as lateness: the turn may have come while the answer was on its way.
 // What every answer takes does not count, since a guard is there for delays
 // that differ.
-func (l *Line) excess(asked, arrived time.Time) time.Duration {
+func (l *Line) excess(took time.Duration) time.Duration {
 	if l.quickest == 0 {
 		return 0
 	}
-	return max(0, arrived.Sub(asked)-l.quickest)
+	return max(0, took-l.quickest)
 }
 
 // change, under mu, tells those asleep to look again.

@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,28 @@ func TestAPauseThatGrowsHoldsOn(t *testing.T) {
 		for i := 2; i < 5; i++ {
 			assert.Equal(t, time.Duration(i)*second+55*second, at[i])
 		}
+	})
+}
+
+// TestAPauseThatGrowsByLittleHoldsOn lets an answer take longer than that.
+func TestAPauseThatGrowsByLittleHoldsOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(5 * second)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(second, 0)
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		time.Sleep(4500 * time.Millisecond)
+		q.pause(10 * second) // its turn comes half a second after the pause
+		time.Sleep(9700 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		time.Sleep(100*time.Millisecond - 2*time.Millisecond)
+		q.pause(230 * time.Millisecond)
+		q.nowTakes(100 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		w := <-out
+		require.NoError(t, w.err)
+		assert.GreaterOrEqual(t, w.at, 15*second+30*time.Millisecond)
 	})
 }
 
@@ -294,5 +317,76 @@ func TestATurnOfAQueueThatWasResetMeanwhileIsNotSleptFor(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "1", reply.Grant.ID)
 		assert.Equal(t, 10*second, reply.Wait)
+	})
+}
+
+// TestAnAnswerThatTellsNothingNewWakesNobody lets others ask while some sleep.
+func TestAnAnswerThatTellsNothingNewWakesNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(100 * time.Millisecond)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(second, 0)
+		var woken atomic.Int64
+		l.woke = func() { woken.Add(1) }
+		out := callers(t.Context(), l, 9, forever)
+		for range 100 {
+			_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1})
+			require.NoError(t, err)
+			time.Sleep(5 * time.Millisecond)
+		}
+		inOrder(t, out, 9)
+		assert.EqualValues(t, 8, woken.Load(), "the first did not sleep, and the others each once")
+	})
+}
+
+// TestWhoHadToWaitForItsAnswerDoesNotGoLater has one answer stay on its way back
+// for so long that the next turn comes meanwhile. Other answers tell when the
+// turn is.
+func TestWhoHadToWaitForItsAnswerDoesNotGoLater(t *testing.T) {
+	for name, before := range map[string]bool{"known before": true, "known after": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(100 * time.Millisecond)
+				q.nowTakes(2 * time.Millisecond)
+				l := q.line(second, 0)
+				for range 10 { // turns of others
+					_, err := l.Batch.Ask(t.Context(), forever(0))
+					require.NoError(t, err)
+				}
+				if !before {
+					l.news = engine.News{}
+				}
+				q.slow(150 * time.Millisecond)
+				out := callers(t.Context(), l, 1, forever)
+				time.Sleep(200 * time.Millisecond)
+				rest := callers(t.Context(), l, 3, forever)
+				w := <-out
+				require.NoError(t, w.err)
+				at := inOrder(t, rest, 3)
+				assert.Less(t, w.at, 200*time.Millisecond+at[0], "it called first")
+				assert.InDelta(t, float64(at[0]+100*time.Millisecond), float64(w.at), float64(2*time.Millisecond))
+			})
+		})
+	}
+}
+
+// TestAnAnswerThatTookLongMakesNobodyLate has a look take so long that it must
+// be believed that the clock stood still. The next answer tells that it did not.
+func TestAnAnswerThatTookLongMakesNobodyLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(5 * second)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(second, 50*time.Millisecond)
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		time.Sleep(4 * second)
+		q.slow(300 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1})
+		require.NoError(t, err)
+		w := <-out
+		require.NoError(t, w.err)
+		assert.InDelta(t, float64(5*second), float64(w.at), float64(3*time.Millisecond))
+		assert.Empty(t, q.givenBack(), "it is no reason to miss a turn")
 	})
 }

@@ -20,7 +20,7 @@ local function extends(queue, window, slot, permits)
       window.mode, window.grew = '.', true
       return false
     end
-    window.bound, window.grew = min(bound_of(window, slot), window.until_slot), true
+    window.bound, window.grew = math.min(bound_of(window, slot), window.until_slot), true
     return false
   end
   window.grew = true
@@ -32,7 +32,7 @@ local function add(queue, window, slot, permits)
   local last = window.last
   if last > 0 and last < slot and not extends(queue, window, slot, permits) then
     drop_passed(queue, window)
-    if window.most > 1 then window.room = max(window.room, window.base + window.most) end
+    if window.most > 1 then window.room = math.max(window.room, window.base + window.most) end
     local closed = window.closed
     if window.last > 0 then closed[#closed + 1], closed[#closed + 2] = last, queue.sequence end
   end

@@ -17,7 +17,7 @@ end
 -- Returns whether the queue is to be written even if nothing else happens,
 -- and whether that is because something was lost.
 local function begin(queue, returns)
-  local touched, saw = set_clock(queue), what_was_seen()
+  local touched, saw = set_clock(queue), what_was_seen(queue)
   local lost = saw and restore_pause(queue, saw)
   if queue.offset < 0 then catch_up(queue) end
   touched = select_windows(queue, returns) or touched

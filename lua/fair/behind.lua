@@ -9,7 +9,7 @@ local function coarsen(histogram)
   if odd == 1 then joined[1] = counts[1] end
   for i = 1 + odd, #counts, 2 do joined[#joined + 1] = counts[i] + (counts[i + 1] or 0) end
   histogram.level = histogram.level + 1
-  set_counts(histogram, floor(histogram.first / 2), joined)
+  set_counts(histogram, math.floor(histogram.first / 2), joined)
 end
 
 local function new_histogram(window, slot)
@@ -50,10 +50,10 @@ local function add_run(histogram, permits)
     histogram.count = histogram.count + permits
     return
   end
-  for i = 1, min(permits, -(histogram.first + histogram.count) % 4) do one[i] = 1 end
+  for i = 1, math.min(permits, -(histogram.first + histogram.count) % 4) do one[i] = 1 end
   permits = permits - #one
   flush(histogram, one)
-  local whole = floor(permits / 4)
+  local whole = math.floor(permits / 4)
   histogram.text, histogram.count = histogram.text .. string.rep('f', whole), histogram.count + 4 * whole
   for i = 1, permits - 4 * whole do one[i] = 1 end
   append(histogram, one)
@@ -84,11 +84,11 @@ local function spread(queue, window, more, slot, permits)
   elseif window.most == 1 then
     -- A length was rounded: all older ones count a little later.
     local late = (slot + 1 - histogram.from) % length
-    if late <= floor(length / 64) then histogram.from = histogram.from + late end
+    if late <= math.floor(length / 64) then histogram.from = histogram.from + late end
   end
   local first = interval > 0 and slot - (permits - 1) * interval or slot
   local passed = queue.now - length - first
-  if interval > 0 and passed > 0 then first = first + ceil(passed / interval) * interval end
+  if interval > 0 and passed > 0 then first = first + math.ceil(passed / interval) * interval end
   if first > slot then return end
   if interval == 0 then
     local bucket = bucket_at(histogram, slot)
@@ -101,7 +101,7 @@ local function spread(queue, window, more, slot, permits)
   make_room(histogram, more, first, slot, interval)
   while first <= slot do
     local bucket = bucket_at(histogram, first)
-    local here = max(1, floor((min(slot, end_of(histogram, bucket)) - first) / interval) + 1)
+    local here = math.max(1, math.floor((math.min(slot, end_of(histogram, bucket)) - first) / interval) + 1)
     add_permits(histogram, more, bucket, here)
     first = first + here * interval
     local rest = (slot - first) / interval + 1
@@ -118,7 +118,7 @@ local function trim(window, passed)
   local histogram = window.behind
   if not histogram then return end
   local newest = histogram.count > 0 and newest_bucket(histogram, histogram.first + histogram.count - 1)
-  local oldest = max(histogram.first, bucket_at(histogram, passed + 1))
+  local oldest = math.max(histogram.first, bucket_at(histogram, passed + 1))
   oldest = newest and oldest <= newest and oldest_bucket(histogram, oldest)
   if not oldest then
     window.behind = nil
@@ -161,7 +161,7 @@ local function unfold(window, tail)
   local bucket, lowest = histogram.first + histogram.count - 1, histogram.first
   local newest = newest_bucket(histogram, bucket)
   while bucket >= lowest do
-    local slot = newest and min(end_of(histogram, newest), newest < bucket and math.huge or window.origin)
+    local slot = newest and math.min(end_of(histogram, newest), newest < bucket and math.huge or window.origin)
     if newest ~= bucket then window.origin = end_of(histogram, newest or lowest - 1) end
     bucket = newest or lowest - 1
     if not newest or (window.slots[1] or slots[1]) and slot + window.length <= tail then break end

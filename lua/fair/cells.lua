@@ -65,22 +65,22 @@ local function close_log(queue, window)
   if newest == 0 then
     window.mode = '.'
   elseif window.mode == 'c' then
-    window.bound = min(bound_of(window, window.last), window.until_slot)
+    window.bound = math.min(bound_of(window, window.last), window.until_slot)
   end
   if window.behind and window.behind.count == 0 then window.behind, window.origin = nil, 0 end
 end
 
 -- How many digits cells take, wide enough for some time to come.
 local function cell_digits(queue, window, last, oldest, base)
-  return #format('%d', min(2 ^ 52, 2 * max(window.length, last - oldest))),
-    #format('%d', 2 * max(500, queue.sequence - base))
+  return #format('%d', math.min(2 ^ 52, 2 * math.max(window.length, last - oldest))),
+    #format('%d', 2 * math.max(500, queue.sequence - base))
 end
 
 -- Whether the window takes too much with so many cells.
 local function is_over(queue, window, cells, last, oldest, base)
   local histogram, bytes = window.behind, 0
   if histogram then
-    bytes = histogram.width > 0 and histogram.count * histogram.width or ceil(histogram.count / 4)
+    bytes = histogram.width > 0 and histogram.count * histogram.width or math.ceil(histogram.count / 4)
     if histogram.width > 0 and histogram.count > MOST_BUCKETS then return true end
   end
   local slot_digits, total_digits = cell_digits(queue, window, last, oldest, base)

@@ -18,14 +18,14 @@
 -- The moment at which the clock reaches a label.
 local function moment_of(queue, label)
   if label >= queue.slow_until then return label end
-  return queue.slow_until - floor((queue.slow_until - label) * queue.slow_pace / 1000000)
+  return queue.slow_until - math.floor((queue.slow_until - label) * queue.slow_pace / 1000000)
 end
 
 -- The label that the clock has reached at a moment: the last one whose moment
 -- is not later.
 local function label_at(queue, moment)
   if moment >= queue.slow_until then return moment end
-  local label = queue.slow_until - ceil((queue.slow_until - moment) * 1000000 / queue.slow_pace)
+  local label = queue.slow_until - math.ceil((queue.slow_until - moment) * 1000000 / queue.slow_pace)
   if moment_of(queue, label) > moment then return label - 1 end
   if moment_of(queue, label + 1) <= moment then return label + 1 end
   return label
@@ -50,7 +50,7 @@ local function set_clock(queue)
   local excess = due - server - queue.offset - queue.rest
   if excess > 0 then queue.offset = queue.offset + excess end
   local moment = server + queue.offset
-  queue.rest = max(0, due - moment)
+  queue.rest = math.max(0, due - moment)
   queue.now = queue.rest > 0 and queue.clock or label_at(queue, moment)
   queue.late = queue.rest > 0 and 0 or moment - moment_of(queue, queue.now)
   if queue.now >= queue.slow_until then queue.slow_until, queue.slow_pace = 0, 0 end
@@ -80,9 +80,9 @@ end
 -- clock: what a limiter can remember while the offset changes. 0 stays 0.
 local function in_server_time(queue, label)
   if label == 0 then return 0 end
-  if queue.slow_until == 0 then return max(0, label - queue.offset) end
-  local moment = moment_of(queue, max(label, queue.now)) - max(0, queue.now - label)
-  return max(0, moment - queue.offset)
+  if queue.slow_until == 0 then return math.max(0, label - queue.offset) end
+  local moment = moment_of(queue, math.max(label, queue.now)) - math.max(0, queue.now - label)
+  return math.max(0, moment - queue.offset)
 end
 
 -- Whether nothing is to be told of the queue as a whole but its clock.

@@ -31,7 +31,7 @@ local function make_narrow(queue, window, cells, last, oldest, base)
   local histogram = window.behind
   while histogram and histogram.count > 1 do
     local spare = histogram.count > 2 * LEAST_BUCKETS and SPARE_CELLS or LEAST_SPARE
-    local most = cells > 0 and min(MOST_CELLS, cells + spare) or 0
+    local most = cells > 0 and math.min(MOST_CELLS, cells + spare) or 0
     if not is_over(queue, window, most, last, oldest, base) then return end
     coarsen(histogram)
   end
@@ -114,7 +114,7 @@ local function drop_passed_of_row(queue, window)
   local spacing, slots, counts = queue.spacing, window.slots, window.counts
   if spacing == 0 or #slots == 0 then return end
   local first = slots[1] - (counts[1] - 1) * spacing
-  local passed = floor((queue.now - window.length - first) / spacing) + 1
+  local passed = math.floor((queue.now - window.length - first) / spacing) + 1
   if passed > 0 then
     counts[1], window.origin, window.behind = counts[1] - passed, first + (passed - 1) * spacing, nil
   end
@@ -134,14 +134,14 @@ local function open_rows(queue, window, tail)
     local rest, first = counts[i], slots[i] - (counts[i] - 1) * spacing
     local behind = tail - window.length - first
     if many and behind >= 0 then
-      local folded = min(rest, floor(behind / spacing) + 1)
+      local folded = math.min(rest, math.floor(behind / spacing) + 1)
       first, rest = first + folded * spacing, rest - folded
       spread(queue, window, more, first - spacing, folded)
       window.origin = first - spacing
     end
     while rest > 0 do
       local here = 1
-      if many then here = min(rest, floor((bound_of(window, first) - 1 - first) / spacing) + 1) end
+      if many then here = math.min(rest, math.floor((bound_of(window, first) - 1 - first) / spacing) + 1) end
       first, rest = first + here * spacing, rest - here
       opened[#opened + 1], sizes[#sizes + 1] = first - spacing, here
     end

@@ -83,11 +83,11 @@ local function share_out(flows, ahead)
     entry.rank = #group
   end
   local worth = ahead / (sum / divisor)
-  if worth >= 1 then worth = floor(worth) end
+  if worth >= 1 then worth = math.floor(worth) end
   for _, group in ipairs(flows.groups) do
     local least = group.need / (group.weight / divisor)
-    if least >= 1 then least = ceil(least) end
-    worth = max(worth, least)
+    if least >= 1 then least = math.ceil(least) end
+    worth = math.max(worth, least)
   end
   return worth / divisor
 end
@@ -96,15 +96,15 @@ end
 -- share, without a rest.
 local function share_of(entry, weight, worth)
   local members = #entry.group
-  local share = floor(worth * weight + 0.5)
-  local part = floor(share / members)
+  local share = math.floor(worth * weight + 0.5)
+  local part = math.floor(share / members)
   if entry.rank <= share - part * members then part = part + 1 end
-  return max(1, part)
+  return math.max(1, part)
 end
 
 -- Notes that an entry holds a turn at the slot.
 local function note_grant(entry, slot, grace)
-  entry.ends = max(entry.ends, 10000 * ceil((slot + grace) / 10000))
+  entry.ends = math.max(entry.ends, 10000 * math.ceil((slot + grace) / 10000))
 end
 
 -- Those who hold nothing have no entry.
@@ -113,7 +113,7 @@ local function write_flows(queue, flows)
   for _, entry in ipairs(flows) do
     if entry.ends > 0 then
       lines[#lines + 1] = format('%s/%d/%d/%d', entry.id, entry.group.weight, entry.need, entry.ends)
-      ends = max(ends, entry.ends)
+      ends = math.max(ends, entry.ends)
     end
   end
   queue.flows, queue.flows_end = table.concat(lines, ' '), ends

@@ -17,12 +17,12 @@ local function slot_reaching(queue, window, need)
   local slot, total, low, high = window.last, queue.sequence, 1, count_cells(window)
   if total > need and high > 0 and total_of(window, high) >= need then
     while low < high do
-      local middle = floor((low + high) / 2)
+      local middle = math.floor((low + high) / 2)
       if total_of(window, middle) >= need then high = middle else low = middle + 1 end
     end
     slot, total = slot_of(window, low), total_of(window, low)
   end
-  local laps = floor((total - need) / queue.burst)
+  local laps = math.floor((total - need) / queue.burst)
   return slot - laps * queue.interval, total - laps * queue.burst
 end
 
@@ -54,14 +54,14 @@ local function total_until(queue, window, moment)
   local count, low = count_cells(window), 0
   local high = count
   while low < high do
-    local middle = ceil((low + high) / 2)
+    local middle = math.ceil((low + high) / 2)
     if slot_of(window, middle) <= moment then low = middle else high = middle - 1 end
   end
   local total = low == 0 and window.base or total_of(window, low)
   if queue.interval == 0 then return total end
   local slot, upto = window.last, queue.sequence -- of the cell that the moment lies in
   if low < count then slot, upto = slot_of(window, low + 1), total_of(window, low + 1) end
-  return max(total, upto - ceil((slot - moment) / queue.interval) * queue.burst)
+  return math.max(total, upto - math.ceil((slot - moment) / queue.interval) * queue.burst)
 end
 
 -- How many equal requests fit at the slot, the first of which does.
@@ -70,10 +70,10 @@ local function fitting(queue, slot, permits, count)
     local window = queue[i]
     if queue.sequence + permits * count - window.most > window.base then
       local room = window.most - queue.sequence + total_until(queue, window, slot - window.length)
-      count = min(count, floor(room / permits))
+      count = math.min(count, math.floor(room / permits))
     end
   end
-  return max(1, count)
+  return math.max(1, count)
 end
 
 -- Grants single permits one spacing apart behind the slot, where nothing but
@@ -82,7 +82,8 @@ end
 local function in_a_row(queue, slot, left_to_wait, count)
   local window, spacing = queue[1], queue.spacing
   if queue[2] or window.most > 1 or window.mode == 'c' then return 0 end
-  local more = max(0, min(count, floor(left_to_wait / spacing), MOST_HELD - queue.sequence + window.base))
+  local fit = MOST_HELD - queue.sequence + window.base
+  local more = math.max(0, math.min(count, math.floor(left_to_wait / spacing), fit))
   window.last, window.grew, queue.sequence = window.last + more * spacing, true, queue.sequence + more
   return more
 end
@@ -94,8 +95,8 @@ local function is_full(queue, permits)
       drop_passed(queue, window)
       if queue.spacing > 0 and not queue[2] and count_cells(window) == 0 and not window.behind and window.last > 0 then
         -- What has passed of the one row is not held any more.
-        local ahead = ceil((window.last + window.length - queue.now) / queue.spacing)
-        window.base = max(window.base, queue.sequence - ahead)
+        local ahead = math.ceil((window.last + window.length - queue.now) / queue.spacing)
+        window.base = math.max(window.base, queue.sequence - ahead)
       end
       if queue.sequence + permits - window.base > MOST_HELD then return true end
     end
@@ -136,7 +137,7 @@ end
 -- is unanswered is for the next call.
 local function grant(queue)
   local reply, size, granted, turns = { '', '' }, 2, false, 0
-  local tail = after_what_was_lost(queue, max(queue.now, (bounds(queue))))
+  local tail = after_what_was_lost(queue, math.max(queue.now, (bounds(queue))))
   for i = 7, #ARGV, 3 do
     local permits, longest, count = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
     local mixed, first = count < 0, true

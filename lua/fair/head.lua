@@ -15,6 +15,10 @@
 --
 -- Times and lengths are microseconds, whole numbers below 2^53. The words and
 -- samples of a state are in fair/doc.go.
+--
+-- Each run makes all functions anew. A local name that one of them uses costs a
+-- step then for each such name that is declared after it. So names that most of
+-- them would use stay global, as math.max does.
 
 local key, head, seen = KEYS[1], ARGV[1], ARGV[2]
 local call, sub, format = redis.call, string.sub, string.format

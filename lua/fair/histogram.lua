@@ -17,7 +17,7 @@
 local HEX = '0123456789abcdef'
 
 local function bucket_at(histogram, slot)
-  return floor(cell_at(histogram, slot) / 2 ^ histogram.level)
+  return math.floor(cell_at(histogram, slot) / 2 ^ histogram.level)
 end
 
 -- The slot at which the permits of a bucket count.
@@ -26,7 +26,7 @@ local function end_of(histogram, bucket)
 end
 
 local function hex_at(histogram, bucket)
-  return floor(bucket / 4) - floor(histogram.first / 4) + 1
+  return math.floor(bucket / 4) - math.floor(histogram.first / 4) + 1
 end
 
 local function permits_in(histogram, bucket)
@@ -36,7 +36,7 @@ local function permits_in(histogram, bucket)
     return tonumber(sub(text, at + 1, at + width))
   end
   local at = hex_at(histogram, bucket)
-  return floor(tonumber(sub(text, at, at), 16) / 2 ^ (bucket % 4)) % 2
+  return math.floor(tonumber(sub(text, at, at), 16) / 2 ^ (bucket % 4)) % 2
 end
 
 -- All counts, oldest first, and behind them those in more.
@@ -46,12 +46,12 @@ local function counts_of(histogram, more)
     for i = 1, count do counts[i] = tonumber(sub(text, (i - 1) * width + 1, i * width)) end
   elseif count > 0 then
     local skipped = histogram.first % 4 -- in the first digit
-    local digit = floor(tonumber(sub(text, 1, 1), 16) / 2 ^ skipped)
+    local digit = math.floor(tonumber(sub(text, 1, 1), 16) / 2 ^ skipped)
     for i = 1, count do
       local at = skipped + i - 1
       if at % 4 == 0 then digit = tonumber(sub(text, at / 4 + 1, at / 4 + 1), 16) end
       counts[i] = digit % 2
-      digit = floor(digit / 2)
+      digit = math.floor(digit / 2)
     end
   end
   for i = 1, #more do counts[count + i] = more[i] end
@@ -93,7 +93,7 @@ local function newest_bucket(histogram, upto)
   if width > 0 then
     text = sub(text, 1, (upto - first + 1) * width)
     local zeros = string.find(string.reverse(text), '[1-9]')
-    return zeros and upto - floor((zeros - 1) / width)
+    return zeros and upto - math.floor((zeros - 1) / width)
   end
   local bucket = upto
   while bucket >= first and permits_in(histogram, bucket) == 0 do
@@ -114,11 +114,11 @@ local function oldest_bucket(histogram, from)
   local text, width, first = histogram.text, histogram.width, histogram.first
   if width > 0 then
     local at = string.find(text, '[1-9]', (from - first) * width + 1)
-    return at and first + floor((at - 1) / width)
+    return at and first + math.floor((at - 1) / width)
   end
   local at = string.find(text, '[^0]', hex_at(histogram, from))
   local last = first + histogram.count - 1
-  local bucket = at and max(from, (at - 1 + floor(first / 4)) * 4) or last + 1
+  local bucket = at and math.max(from, (at - 1 + math.floor(first / 4)) * 4) or last + 1
   while bucket <= last and permits_in(histogram, bucket) == 0 do bucket = bucket + 1 end
   return bucket <= last and bucket or nil
 end
@@ -143,7 +143,7 @@ local function drop_front(histogram, first)
     histogram.text = sub(text, (first - histogram.first) * width + 1)
   else
     local at, unit = hex_at(histogram, first), 2 ^ (first % 4)
-    local digit = floor(tonumber(sub(text, at, at), 16) / unit) * unit
+    local digit = math.floor(tonumber(sub(text, at, at), 16) / unit) * unit
     histogram.text = sub(HEX, digit + 1, digit + 1) .. sub(text, at + 1)
   end
   histogram.first, histogram.count = first, histogram.count - first + histogram.first
@@ -154,13 +154,13 @@ local function append(histogram, more)
   if #more == 0 then return end
   local width, bucket, list = width_for(largest(more)), histogram.first + histogram.count, {}
   if histogram.count == 0 then
-    histogram.width, histogram.text = max(width, histogram.width), ''
+    histogram.width, histogram.text = math.max(width, histogram.width), ''
   elseif width > histogram.width then
     list = counts_of(histogram, more)
     more, bucket = list, histogram.first
     histogram.width, histogram.text, histogram.count = width, '', 0
   elseif histogram.width == 0 and bucket % 4 > 0 then -- the last digit has room
-    local kept = min(bucket % 4, histogram.count)
+    local kept = math.min(bucket % 4, histogram.count)
     for i = 1, kept do list[i] = permits_in(histogram, bucket - kept + i - 1) end
     for i = 1, #more do list[kept + i] = more[i] end
     histogram.text, histogram.count = sub(histogram.text, 1, -2), histogram.count - kept

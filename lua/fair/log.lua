@@ -38,7 +38,7 @@ local function read_behind(at)
     first = number(first), count = number(count), width = number(width), text = sub(state, text, finish - 1)
   }
   first, count, width = histogram.first, histogram.count, histogram.width
-  local size = width > 0 and count * width or floor((first + count - 1) / 4) - floor(first / 4) + 1
+  local size = width > 0 and count * width or math.floor((first + count - 1) / 4) - math.floor(first / 4) + 1
   if first <= -2 ^ 52 or count == 0 or width > 12 or histogram.level > 52 or size ~= #histogram.text
     or histogram.period == 0 or histogram.cells == 0 or histogram.laps == 0 then
     damaged()
@@ -81,11 +81,11 @@ local function read()
     local length = match(queue.word, '^%d+/(%d+)$')
     queue[1], at = read_window(at, length, 0, newest, queue.sequence)
   end
-  for i = 1, min(count, 99) do
+  for i = 1, math.min(count, 99) do
     local length, idle, last, body = match(state, '^(%d+) (%d+) (%d+) ()', at)
     queue[i], at = read_window(body, length, idle, last, queue.sequence)
   end
-  if #queue ~= max(1, count) then damaged() end
+  if #queue ~= math.max(1, count) then damaged() end
   if at ~= #state - 58 and sub(state, at, at + 5) == 'flows ' then
     local ends
     ends, queue.flows, at = match(state, '^flows (%d+) ([%w/ ]+)\n()', at)

@@ -17,10 +17,10 @@ local function speed_of(old, new)
     local strict, rate = 0, 0
     for _, known in ipairs(old) do
       local lengths = window.most / known.most
-      local speed = (lengths < 1 and lengths or floor(lengths)) * known.length / window.length
-      if lengths < 1 then rate = max(rate, speed) else strict = max(strict, speed) end
+      local speed = (lengths < 1 and lengths or math.floor(lengths)) * known.length / window.length
+      if lengths < 1 then rate = math.max(rate, speed) else strict = math.max(strict, speed) end
     end
-    least = min(least, 2 * strict < rate and rate or strict)
+    least = math.min(least, 2 * strict < rate and rate or strict)
   end
   return least
 end
@@ -36,10 +36,10 @@ local MOST_PACE = 2 ^ 52 - 1
 -- that is held; but never faster than the server's.
 local function change_speed(queue, speed)
   local _, _, newest = bounds(queue)
-  local stop = speed < 1 and max(newest, queue.slow_until) or queue.slow_until
+  local stop = speed < 1 and math.max(newest, queue.slow_until) or queue.slow_until
   if stop <= queue.now then return end
-  local pace = ceil(max(1000000, queue.slow_pace) / speed * (1 - 1e-15)) -- 1e6 / 100 * 100 is 1e6
-  pace = min(pace, floor(MOST_SLOWED / (stop - queue.now) * 1000000), MOST_PACE)
+  local pace = math.ceil(math.max(1000000, queue.slow_pace) / speed * (1 - 1e-15)) -- 1e6 / 100 * 100 is 1e6
+  pace = math.min(pace, math.floor(MOST_SLOWED / (stop - queue.now) * 1000000), MOST_PACE)
   if pace <= 1000000 then stop, pace = 0, 0 end
   queue.slow_until, queue.slow_pace = stop, pace
   stand_still(queue, queue.rest)

@@ -2,9 +2,8 @@
 -- the windows, and in its last.
 --
 -- Takes    what head.lua leaves
--- Leaves   floor, ceil, max, min, match; damaged, number, read_notes
+-- Leaves   match; damaged, number, read_notes
 
-local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local match = string.match
 
 -- The word of a queue that was begun by somebody without windows: any that is

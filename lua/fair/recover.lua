@@ -18,29 +18,30 @@ local MOST_SILENCES = 8
 -- back: in place of one that counts too late, one that counts too early is
 -- free again.
 local function add_missing(queue, missing, newest)
-  local tail = max(queue.now, (bounds(queue)))
+  local tail = math.max(queue.now, (bounds(queue)))
   if queue.interval > 0 then forget_pace(queue, tail) end -- they may be those of callers who keep another
   local passed = {}
   for i, window in ipairs(queue) do
     passed[i] = newest + window.length <= queue.now
-    if passed[i] then open_log(queue, window) else add(queue, window, max(newest, window.last), missing) end
+    if passed[i] then open_log(queue, window) else add(queue, window, math.max(newest, window.last), missing) end
   end
   queue.sequence = queue.sequence + missing
   for i, window in ipairs(queue) do
     if passed[i] then close_log(queue, window) end
     window.room = 0
   end
-  compact_full(queue, max(tail, newest))
+  compact_full(queue, math.max(tail, newest))
 end
 
--- What the caller saw last: nil if nothing.
-local function what_was_seen()
+-- What the caller saw last: nil if nothing, or nothing that is not here.
+local function what_was_seen(queue)
   if seen == '' then return nil end
   local generation, sequence, clock = match(seen, '^(%w+) +(%d+) +(%d+)$')
+  if generation == queue.generation and sequence + 0 <= queue.sequence and clock + 0 <= queue.clock then return nil end
   local newest, ends, pause_end, pause_left = match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+)$')
   return {
     generation = generation, sequence = sequence + 0, clock = clock + 0,
-    newest = newest + 0, ends = ends + 0, pause_left = min(pause_end - server, pause_left + 0)
+    newest = newest + 0, ends = ends + 0, pause_left = math.min(pause_end - server, pause_left + 0)
   }
 end
 
@@ -68,7 +69,7 @@ local function recover(queue, saw)
   local missing = saw.sequence - queue.sequence
   if saw.ends <= server or known and missing <= 0 and clock <= written then return false end
   if missing == 0 and saw.restored then return false end -- the pause was lost, and no turn
-  local newest = saw.newest > 0 and max(0, label_at(queue, saw.newest + queue.offset)) or 0
+  local newest = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0
   if not known and (queue.reset_end > server or newest <= queue.lost) then return false end
   queue.healed = true
   if known and missing > 0 and missing < 1000000000 and written <= clock then
@@ -76,7 +77,7 @@ local function recover(queue, saw)
     queue.clock = clock
     return true
   end
-  queue.lost = max(queue.lost, newest)
+  queue.lost = math.max(queue.lost, newest)
   if known or written <= clock then
     -- Turns of the state that was lost cannot be given back to this one.
     queue.generation, queue.silences = sub(ARGV[3], 1, 8), ''

@@ -18,7 +18,7 @@ local function give_back(window, slot, permits, gone)
   local slots, counts, histogram = window.slots, window.counts, window.behind
   if slot <= gone then return end
   if slot <= window.origin and histogram and histogram.count > 0 then
-    local bucket = max(histogram.first, bucket_at(histogram, slot))
+    local bucket = math.max(histogram.first, bucket_at(histogram, slot))
     while bucket and bucket < histogram.first + histogram.count do
       if take_out(histogram, bucket, permits) then return end
       bucket = oldest_bucket(histogram, bucket + 1)
@@ -26,7 +26,7 @@ local function give_back(window, slot, permits, gone)
   end
   local low, high = 1, #slots + 1
   while low < high do
-    local middle = floor((low + high) / 2)
+    local middle = math.floor((low + high) / 2)
     if slots[middle] >= slot then high = middle else low = middle + 1 end
   end
   while counts[low] and counts[low] < permits do low = low + 1 end
@@ -44,7 +44,8 @@ local function still_held(queue)
   local held = {}
   for i = 4, #ARGV, 5 do
     local slot, permits, granted = ARGV[i + 1] + 0, ARGV[i + 2] + 0, ARGV[i + 3] + 0
-    if ARGV[i] == queue.generation and (is_ahead(queue, slot) or ARGV[i + 4] == '1') and not was_silent(queue, granted) then
+    local unused = is_ahead(queue, slot) or ARGV[i + 4] == '1'
+    if unused and ARGV[i] == queue.generation and not was_silent(queue, granted) then
       held[#held + 1] = { slot = slot, permits = permits }
     end
   end
@@ -56,7 +57,7 @@ end
 -- counts there.
 local function pull_forward(window, newest)
   local slots, counts, permits, n = window.slots, window.counts, 0, #window.slots
-  newest = max(newest, window.origin)
+  newest = math.max(newest, window.origin)
   while n > 0 and slots[n] > newest do
     permits = permits + counts[n]
     slots[n], counts[n] = nil, nil
@@ -74,17 +75,17 @@ local queue = read()
 local noted, lost = begin(queue, true)
 local held = still_held(queue)
 if #held > 0 then
-  local tail, newest, upto = max(queue.now, (bounds(queue))), nil, math.huge
+  local tail, newest, upto = math.max(queue.now, (bounds(queue))), nil, math.huge
   for _, window in ipairs(queue) do
     open_log(queue, window)
     open_rows(queue, window, tail)
-    local gone = max(queue.now - window.length, window.behind and 0 or window.origin)
+    local gone = math.max(queue.now - window.length, window.behind and 0 or window.origin)
     for _, turn in ipairs(held) do give_back(window, turn.slot, turn.permits, gone) end
     unfold(window, math.huge)
     local last = window.slots[#window.slots] or 0
-    newest, upto = min(newest or last, last), min(upto, last > 0 and last or queue.now - window.length)
+    newest, upto = math.min(newest or last, last), math.min(upto, last > 0 and last or queue.now - window.length)
   end
-  tail = max(queue.now, newest)
+  tail = math.max(queue.now, newest)
   for _, window in ipairs(queue) do
     pull_forward(window, upto)
     unfold(window, tail)

@@ -13,9 +13,9 @@ local queue = read()
 queue.now = server
 select_windows(queue)
 local ends = match(ARGV[3], ' (%d+) %d+ %d+$') or 0
-queue.reset_end = max(ends + 0, server + (left + 1) * 1000, server + 3600000000)
-if sub(head, 7, -4) == '' then queue.reset_end = max(queue.reset_end, server + 172800000000) end
-for _, window in ipairs(queue) do queue.reset_end = max(queue.reset_end, server + 2 * window.length) end
-queue.reset_end = min(queue.reset_end, 2 ^ 52 - 1)
+queue.reset_end = math.max(ends + 0, server + (left + 1) * 1000, server + 3600000000)
+if sub(head, 7, -4) == '' then queue.reset_end = math.max(queue.reset_end, server + 172800000000) end
+for _, window in ipairs(queue) do queue.reset_end = math.max(queue.reset_end, server + 2 * window.length) end
+queue.reset_end = math.min(queue.reset_end, 2 ^ 52 - 1)
 local _, _, problem = write(queue)
 return problem or news_of(queue)

@@ -40,15 +40,15 @@ end
 -- nothing. None goes before one that had no room.
 local function room_of(flow, permits)
   if flow.full then return 0 end
-  local room = floor((flow.share - flow.held) / permits)
-  if flow.held == 0 then return max(1, room) end
-  return max(0, room)
+  local room = math.floor((flow.share - flow.held) / permits)
+  if flow.held == 0 then return math.max(1, room) end
+  return math.max(0, room)
 end
 
 local flows = read_flows(queue)
 local asking, shares = shares_of(flows)
 local reply, granted, turns = { '', '', shares }, false, 0
-local tail = after_what_was_lost(queue, max(queue.now, (bounds(queue))))
+local tail = after_what_was_lost(queue, math.max(queue.now, (bounds(queue))))
 
 local function answer(ahead, count, step)
   local size = #reply
@@ -60,7 +60,7 @@ local function grant_run(flow, permits, longest, count)
   local mixed, first = count < 0, true
   count = math.abs(count)
   while count > 0 do
-    local room = min(count, room_of(flow, permits))
+    local room = math.min(count, room_of(flow, permits))
     if room == 0 then
       flow.full = true
       answer(-2, -count, 0)

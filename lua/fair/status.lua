@@ -19,13 +19,13 @@ local queue = read()
 local _, lost = begin(queue)
 local now, available, queued, news = queue.now, nil, nil, ''
 local passed = is_ahead(queue, now) and now - 1 or now
-local tail = after_what_was_lost(queue, max(now, (bounds(queue))))
+local tail = after_what_was_lost(queue, math.max(now, (bounds(queue))))
 for i = 1, queue.asked do
   local window = queue[i]
   local free = window.most - queue.sequence + total_until(queue, window, now - window.length)
   local ahead = queue.sequence - total_until(queue, window, passed)
   if window.origin > passed then ahead = ahead + permits_after(window.behind, passed) end
-  available, queued = min(available or free, free), min(queued or ahead, ahead)
+  available, queued = math.min(available or free, free), math.min(queued or ahead, ahead)
 end
 local slot = earliest(queue, tail, 1, 1)
 if not (slot < 2 ^ 52) then damaged() end
@@ -39,4 +39,4 @@ elseif sub(head, 7, -4) == '' then
   return { 0, 0, 0, news }
 end
 if tail > now or queue.rest > 0 then available = 0 end
-return { max(0, available), max(0, queued), wait_for(queue, slot), news }
+return { math.max(0, available), math.max(0, queued), wait_for(queue, slot), news }

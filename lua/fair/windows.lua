@@ -19,11 +19,11 @@ local function windows_of(word)
   local windows, period = {}, 0
   for most, length, grid in string.gmatch(word, '(%d+)/(%d+)([/%d]*)') do
     local cells, laps = match(grid, '^/(%d+)/?(%d*)$')
-    cells = cells and number(cells) or min(64, number(length)) -- none is finer than a microsecond
+    cells = cells and number(cells) or math.min(64, number(length)) -- none is finer than a microsecond
     laps = laps and laps ~= '' and number(laps) or cells
     windows[#windows + 1] = { most = number(most), length = number(length), cells = cells, laps = laps }
     if cells == 0 or laps == 0 then damaged() end
-    period = max(period, length + 0)
+    period = math.max(period, length + 0)
   end
   for _, window in ipairs(windows) do
     if window.cells > period or window.laps > period then damaged() end
@@ -39,7 +39,7 @@ end
 -- see PaceOf in internal/grid. Where it is one permit an interval, permits are
 -- a spacing apart.
 local function set_pace(queue, windows)
-  local pace, short = nil, floor(windows[1].period / 64)
+  local pace, short = nil, math.floor(windows[1].period / 64)
   for _, window in ipairs(windows) do
     local better = not pace or window.length < pace.length
     if pace and window.length <= short and pace.length <= short then
@@ -99,7 +99,7 @@ local function line_up(queue, windows)
     end
   end
   table.sort(others, function(a, b) return a.length > b.length end)
-  for i = 1, max(#queue, MOST_WINDOWS) do
+  for i = 1, math.max(#queue, MOST_WINDOWS) do
     queue[i] = lined[i] or i <= MOST_WINDOWS and others[i - #lined] or nil
   end
   queue.asked = #lined
@@ -135,7 +135,7 @@ local function select_windows(queue, returns)
   if queue.mixed == 0 then set_pace(queue, known) end
   if queue[1] then
     local _, natural = bounds(queue)
-    queue.ends = max(queue.ends, natural)
+    queue.ends = math.max(queue.ends, natural)
   end
   if returns and queue[1] or word == queue.word and #queue == #known then
     keep_windows(queue, known)
@@ -145,7 +145,7 @@ local function select_windows(queue, returns)
   for _, window in ipairs(queue) do
     if returns or not has_room(queue) then drop_passed(queue, window) end
   end
-  local tail = max(queue.now, (bounds(queue)))
+  local tail = math.max(queue.now, (bounds(queue)))
   for _, window in ipairs(queue) do
     if window.copied then adopt(queue, window, tail) end
   end

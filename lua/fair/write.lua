@@ -6,7 +6,7 @@
 -- What was lost fills every window.
 local function after_what_was_lost(queue, tail)
   if queue.lost == 0 then return tail end
-  for i = 1, queue.asked do tail = max(tail, queue.lost + queue[i].length) end
+  for i = 1, queue.asked do tail = math.max(tail, queue.lost + queue[i].length) end
   return tail
 end
 
@@ -31,7 +31,7 @@ local function window_text(queue, window)
   local slot_digits, total_digits, closed = window.slot_digits, window.total_digits, window.closed
   local kind, cells = '.', {}
   if window.mode == 'c' then
-    kind = format('c %16d %16d %3d', window.bound, window.until_slot, min(131, window.moments))
+    kind = format('c %16d %16d %3d', window.bound, window.until_slot, math.min(131, window.moments))
   elseif not queue[2] and queue.spacing > 0 and window.last > 0 then
     kind = 'r'
   end
@@ -41,7 +41,7 @@ local function window_text(queue, window)
       cells[i] = cell .. sub(format('%16d', closed[2 * i]), -total_digits)
     end
   end
-  local room = queue[2] and 0 or min(window.room, window.base + 10 ^ window.total_digits - 1)
+  local room = queue[2] and 0 or math.min(window.room, window.base + 10 ^ window.total_digits - 1)
   local line = format('%16d %16d %16d ', room, window.base, window.origin) .. digit(slot_digits) .. digit(total_digits)
   local kept = sub(window.text, window.at, window.at + window.stored * (slot_digits + total_digits) - 1)
   return table.concat({ line, ' ', kind, ':', kept, table.concat(cells), '\n', behind_text(window.behind) })
@@ -52,7 +52,7 @@ local function settle_notes(queue, natural)
   local now = queue.now
   if natural <= now then queue.lost = 0 end
   if queue.reset_end <= server then queue.reset_end = 0 end
-  if queue.reset_end > 0 then natural = max(natural, label_at(queue, queue.reset_end + queue.offset)) end
+  if queue.reset_end > 0 then natural = math.max(natural, label_at(queue, queue.reset_end + queue.offset)) end
   if queue.ends <= natural then
     queue.ends = natural
     return 0
@@ -97,13 +97,13 @@ local function write(queue)
     lines[#lines + 1] = format('flows %d %s\n', queue.flows_end, queue.flows)
   end
   if queue.silences ~= '' then lines[#lines + 1] = table.concat({ 'silent ', queue.silences, '\n' }) end
-  lines[#lines + 1] = format('%s %16d %16d %16d', queue.generation, queue.sequence, queue.now, newest)
+  local line = format('%s %16d %16d %16d', queue.generation, queue.sequence, queue.now, newest)
+  lines[#lines + 1] = line
   local ends = in_server_time(queue, queue.ends)
   local left_to_live = ends - server
-  local life = format('%d', ceil((left_to_live + max(0, queue.flows_end - queue.ends)) / 1000) + 1)
+  local life = format('%d', math.ceil((left_to_live + math.max(0, queue.flows_end - queue.ends)) / 1000) + 1)
   local reply = redis.pcall('PSETEX', key, life, table.concat(lines))
   if reply.err then return nil, plain, redis.error_reply(reply.err) end
-  local told = format('%s %16d %16d %16d %d %d %d %d %d', queue.generation, queue.sequence, queue.now, newest,
-    in_server_time(queue, newest), ends, queue.rest > 0 and server + queue.rest or 0, left_to_live, queue.rest)
-  return told, plain
+  return line .. format(' %d %d %d %d %d', in_server_time(queue, newest), ends,
+    queue.rest > 0 and server + queue.rest or 0, left_to_live, queue.rest), plain
 end

@@ -1,6 +1,7 @@
 // Package bystander watches what the machine does to a process while others
-// work in it: how late its plain sleeps end. It knows no limiter, so what it
-// sees is nobody's doing but the machine's.
+// work in it: how late its plain sleeps end, or how long a server takes that is
+// asked for nothing. It knows no limiter, so what it sees is nobody's doing but
+// the machine's.
 package bystander
 
 import (
@@ -40,10 +41,20 @@ type Bystander struct {
 
 // Watch begins, in one of so many processes. Close ends it.
 func Watch(now func() time.Duration, processes int) *Bystander {
+	return begin(now, processes, sleepers, (*Bystander).sleep)
+}
+
+// Ask watches a server, while so many processes work with it: ping asks it for
+// nothing. Close ends it.
+func Ask(now func() time.Duration, processes int, ping func(context.Context)) *Bystander {
+	return begin(now, processes, 1, func(b *Bystander, ctx context.Context) { b.ask(ctx, ping) })
+}
+
+func begin(now func() time.Duration, processes, how int, watch func(*Bystander, context.Context)) *Bystander {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Bystander{now: now, nap: nap * time.Duration(max(1, processes/few)), cancel: cancel}
-	for range sleepers {
-		b.all.Go(func() { b.sleep(ctx) })
+	for range how {
+		b.all.Go(func() { watch(b, ctx) })
 	}
 	return b
 }
@@ -70,6 +81,17 @@ func (b *Bystander) sleep(ctx context.Context) {
 		if woke := b.now(); woke-due >= least {
 			b.note(metrics.Stall{From: due, To: woke})
 		}
+	}
+}
+
+func (b *Bystander) ask(ctx context.Context, ping func(context.Context)) {
+	for ctx.Err() == nil {
+		asked := b.now()
+		ping(ctx)
+		if told := b.now(); told-asked >= least {
+			b.note(metrics.Stall{From: asked, To: told})
+		}
+		time.Sleep(b.nap)
 	}
 }
 

@@ -1,6 +1,7 @@
 package bystander_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -37,4 +38,29 @@ func TestAClockThatStandsStillShowsNoStall(t *testing.T) {
 	}
 	b.Close()
 	require.Empty(t, b.Seen())
+}
+
+func TestAnAnswerThatComesLateIsAStall(t *testing.T) {
+	var moment atomic.Int64
+	now := func() time.Duration { return time.Duration(moment.Load()) }
+	pings := 0
+	third := make(chan struct{})
+	b := bystander.Ask(now, 1, func(ctx context.Context) {
+		switch pings++; pings {
+		case 1:
+			moment.Add(int64(time.Millisecond)) // as ever
+		case 2:
+			moment.Add(int64(time.Second))
+		case 3:
+			close(third)
+			<-ctx.Done() // it does not answer any more
+			moment.Add(int64(time.Minute))
+		}
+	})
+	<-third
+	b.Close()
+	require.Equal(t, []metrics.Stall{
+		{From: time.Millisecond, To: time.Second + time.Millisecond},
+		{From: time.Second + time.Millisecond, To: time.Minute + time.Second + time.Millisecond},
+	}, b.Seen())
 }

@@ -7,7 +7,8 @@ import (
 )
 
 // Stall is a time in which a process stood still: a plain sleep in it was to
-// end at From and ended at To. Nothing that was measured had a part in it.
+// end at From and ended at To, or the server was asked for nothing at From and
+// answered at To. Nothing that was measured had a part in it.
 type Stall struct {
 	From time.Duration `json:"from"`
 	To   time.Duration `json:"to"`
@@ -17,6 +18,7 @@ type Stall struct {
 type Machine struct {
 	Clients [][]Stall // by client
 	Here    []Stall   // in the process of the upstream, and of the embedded Redis
+	Redis   []Stall   // of the server
 
 	// Asleep is when clients were put to sleep that are to send nobody after
 	// its slot.
@@ -60,13 +62,13 @@ func (m Machine) Worst(befallen map[int]bool) (worst time.Duration) {
 // hindrance tells what the machine, and not the engine, did to each call.
 type hindrance struct {
 	atHome []timeline // by client: its process stood still
-	asking []timeline // by client: its process did, or the one of Redis
+	asking []timeline // by client: its process did, or Redis
 }
 
 func newHindrance(m Machine) (h hindrance) {
 	for _, stalls := range m.Clients {
 		h.atHome = append(h.atHome, newTimeline(stalls))
-		h.asking = append(h.asking, newTimeline(stalls, m.Here))
+		h.asking = append(h.asking, newTimeline(stalls, m.Here, m.Redis))
 	}
 	return h
 }

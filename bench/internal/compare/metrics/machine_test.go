@@ -81,7 +81,9 @@ func TestAQuestionThatWasHeldUpIsLateForItsPlace(t *testing.T) {
 	require.Equal(t, 1, judge(Machine{Clients: [][]Stall{nil, nil}}, calls...).Inversions)
 	require.Zero(t, judge(Machine{Clients: [][]Stall{{stall(2, 39)}, nil}}, calls...).Inversions)
 	require.Zero(t, judge(Machine{Clients: [][]Stall{nil, nil}, Here: []Stall{stall(2, 39)}}, calls...).Inversions,
-		"Redis stood still")
+		"the embedded Redis stood still")
+	require.Zero(t, judge(Machine{Clients: [][]Stall{nil, nil}, Redis: []Stall{stall(2, 39)}}, calls...).Inversions,
+		"another Redis did")
 }
 
 func TestTurnsInTheWrongOrderAreBrokenPromisesOnAnyMachine(t *testing.T) {

@@ -93,6 +93,8 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	during, over := context.WithCancel(ctx)
 	watcher := bystander.Watch(monotime.Now, t.Load.Clients)
 	defer watcher.Close()
+	asker := bystander.Ask(monotime.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
+	defer asker.Close()
 	befallen, happened := map[int]bool{}, make(chan error, 1)
 	on := stage{clients, t, ledger, befallen, &happenings{asleep: map[int][]metrics.Span{}}}
 	go func() {
@@ -111,9 +113,10 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	r.fault(err)
 	r.fault(t.Backend.Remove(tidy, t.Engine.Keys(t.Name)))
 	watcher.Close()
+	asker.Close()
 
 	r.Log.Calls = join(told.Calls, ledger.Arrivals(), r.Log.End)
-	r.Log.Machine = metrics.Machine{Clients: told.Stalls, Here: watcher.Seen()}
+	r.Log.Machine = metrics.Machine{Clients: told.Stalls, Here: watcher.Seen(), Redis: asker.Seen()}
 	r.Log.Misses, r.Log.Eras, r.Log.Within = told.Misses, ledger.Eras(), t.Load.Within
 	r.Log.Closed, r.Log.Reset, r.Log.Quotas = on.seen.closed, on.seen.reset, on.seen.quotas
 	if len(told.Paused) > 0 {
