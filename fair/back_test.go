@@ -82,3 +82,20 @@ func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrUnreachable)
 	require.NotErrorIs(t, err, engine.ErrOutcomeUnknown, "none were given back")
 }
+
+// A turn that another window never knew frees nothing in it.
+func TestAReturnFreesNothingInAWindowThatWasBegunLater(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		short, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
+		long := short.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second})
+		first := queued(t, short, 1, 1)[0]
+		at(time.Second)
+		queued(t, short, 1, 1)
+		queued(t, long, 1, 1)
+		at(time.Second + time.Microsecond)
+		first.Unused = true // its caller left at its slot, and the return was slow
+		giveBack(t, short, first)
+		require.False(t, take(t, long, engine.Request{N: 1})[0].Granted, "two were taken since it began to count")
+	})
+}

@@ -285,3 +285,20 @@ func TestTheStateOfAWindowIsBounded(t *testing.T) {
 		})
 	}
 }
+
+func TestASlotThatNoStateCanHoldIsAnErrorAndLeavesTheQueueAsItIs(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: longestPer})
+		for {
+			before := w.rdb.Get(t.Context(), f.key).Val()
+			_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
+			if err != nil {
+				require.ErrorIs(t, err, engine.ErrState)
+				require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
+				break
+			}
+		}
+		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted, "it can still be read")
+	})
+}
