@@ -57,9 +57,9 @@ type Limiter interface {
 	// an idle limiter. On fair, callers that sleep towards a turn line up
 	// again, in the order of their old turns, once their Limiter hears of it:
 	// at once in this one, in others with the next answer that any caller
-	// gets, at the latest shortly before the old turn. Reset also clears a key of another type or with an
-	// unreadable state. The rate that window shares with Redisson stays as it
-	// is.
+	// gets, at the latest shortly before the old turn. Reset also clears a key
+	// of another type or with an unreadable state. The rate that window shares
+	// with Redisson stays as it is.
 	Reset(ctx context.Context) error
 }
 
@@ -92,7 +92,10 @@ func build(
 	if err != nil {
 		return nil, err
 	}
-	l := &limiter{parts: &parts{name: name, maxWait: o.maxWait, trace: o.trace}, lane: &lane{backlog: newBacklog(o.maxQueued)}}
+	l := &limiter{
+		parts: &parts{name: name, maxWait: o.maxWait, trace: o.trace},
+		lane:  &lane{backlog: newBacklog(o.maxQueued)},
+	}
 	if err := l.assemble(o, rdb, name, quota); err != nil {
 		return nil, err
 	}

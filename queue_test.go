@@ -46,7 +46,7 @@ func TestQuotasAreSetAsTheyAreGiven(t *testing.T) {
 	_, q := newSteered(t)
 	require.ErrorIs(t, q.SetQuotas(t.Context()), fairlimit.ErrInvalidQuota, "none")
 	require.ErrorIs(t, q.SetQuotas(t.Context(), fairlimit.Quota{}), fairlimit.ErrInvalidQuota)
-	require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(20), fairlimit.Quota{Permits: 100, Per: 2 * time.Minute}))
+	require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(20), fairlimit.PerMinute(100)))
 }
 
 // Narrower for a while, then wide again: those who have heard that they come

@@ -53,7 +53,9 @@ func TestAQuotaIsText(t *testing.T) {
 	}
 	assert.Equal(t, "100/2m burst 10", fairlimit.Quota{Permits: 100, Per: 2 * time.Minute, Burst: 10}.String())
 	assert.Equal(t, "20/1s", fairlimit.PerSecond(20).String())
-	for _, text := range []string{"", "20", "20/", "/1s", "20/1s 3/1m", "0/1s", "3/0s", "3/-1s", "3/1s burst", "3/1s burst 4", "x/1s"} {
+	for _, text := range []string{
+		"", "20", "20/", "/1s", "20/1s 3/1m", "0/1s", "3/0s", "3/-1s", "3/1s burst", "3/1s burst 4", "x/1s",
+	} {
 		_, err := fairlimit.ParseQuota(text)
 		require.ErrorIs(t, err, fairlimit.ErrInvalidQuota, text)
 	}

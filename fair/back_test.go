@@ -17,7 +17,7 @@ import (
 func TestASlotThatHasPassedIsFreeOnlyIfNobodyUsedIt(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 4, Per: 10 * time.Second}, engine.Quota{Permits: 3, Per: 2 * time.Second})
+		f, at := w.queue(t, quotas(t, "4/10s 3/2s")...)
 		available := func() int {
 			s, err := f.Status(t.Context())
 			require.NoError(t, err)

@@ -201,6 +201,7 @@ func TestTheClockDoesNotSlowDownMoreWithEachProcessThatBegins(t *testing.T) {
 		}
 		news := hears(f)
 		require.NoError(t, f.Look(t.Context()))
-		require.Less(t, last(t, news).Until(held[99].At), 11*time.Second, "20/s held, 10/s stored: at most twice as long")
+		require.Less(t, last(t, news).Until(held[99].At), 11*time.Second,
+			"20/s held, 10/s stored: at most twice as long")
 	})
 }

@@ -56,8 +56,9 @@ func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
 			require.Equal(t, held[0].ID, n.Queue)
 			require.Equal(t, 10*time.Second, n.Stands)
 			require.Equal(t, 10*time.Second+499_999*time.Microsecond, n.Until(held[1].At))
-			require.Equal(t, engine.Status{Queued: 2, Delay: 12*time.Second + 499_999*time.Microsecond, Paused: 10 * time.Second},
-				status(t, f))
+			require.Equal(t, engine.Status{
+				Queued: 2, Delay: 12*time.Second + 499_999*time.Microsecond, Paused: 10 * time.Second,
+			}, status(t, f))
 
 			at(4500 * time.Millisecond)
 			require.NoError(t, f.Look(t.Context()))
@@ -69,7 +70,8 @@ func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
 			require.Equal(t, held[2].At+time.Second.Microseconds(), answer.Grant.At, "slots stay a second apart")
 
 			at(11 * time.Second)
-			require.Equal(t, engine.Status{Queued: 2, Delay: 2*time.Second + 999_999*time.Microsecond}, status(t, f), "it goes on")
+			goesOn := engine.Status{Queued: 2, Delay: 2*time.Second + 999_999*time.Microsecond}
+			require.Equal(t, goesOn, status(t, f))
 		}
 	})
 }
@@ -227,7 +229,7 @@ func TestAPauseThatWasLostGoesOn(t *testing.T) {
 			n := last(t, news)
 			require.False(t, n.Lost, "no turn was")
 			require.Equal(t, held[0].ID, n.Queue)
-			require.Equal(t, 6*time.Second+999_999*time.Microsecond, n.Until(held[1].At), "turns come when they were to")
+			require.Equal(t, 6*time.Second+999_999*time.Microsecond, n.Until(held[1].At), "when it was to come")
 		})
 		t.Run("in a failover, with turns", func(t *testing.T) {
 			f, at := w.queue(t, quota)

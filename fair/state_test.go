@@ -110,8 +110,10 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			"a megabyte": func(rdb redis.UniversalClient, key, _ string) {
 				rdb.Set(ctx, key, strings.Repeat("x", 1<<20), time.Hour)
 			},
-			"no end":          func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
-			"a later version": func(rdb redis.UniversalClient, key, s string) { rdb.Set(ctx, key, "fair4"+s[5:], time.Hour) },
+			"no end": func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
+			"a later version": func(rdb redis.UniversalClient, key, s string) {
+				rdb.Set(ctx, key, "fair4"+s[5:], time.Hour)
+			},
 			"an earlier version": func(rdb redis.UniversalClient, key, _ string) {
 				rdb.Set(ctx, key, "fair2 a 1 1700000000000000 3/1000000 1\n"+
 					"1700000000000000 1 1000000 0 16 5:000000000000000000000\n", time.Hour)

@@ -35,7 +35,8 @@ type unreadableQuotas struct {
 }
 
 func (e *unreadableQuotas) Error() string {
-	return fmt.Sprintf("fairlimit: the stored quotas in %q cannot be used (store others by SetQuotas): %v", e.key, e.err)
+	return fmt.Sprintf("fairlimit: the stored quotas in %q cannot be used (store others by SetQuotas): %v",
+		e.key, e.err)
 }
 
 func (e *unreadableQuotas) Unwrap() []error { return []error{engine.ErrState, e.err} }
@@ -56,7 +57,8 @@ func (f *fair) under(ask func(*terms) error) error {
 			return err
 		}
 	}
-	return &unreadableQuotas{f.quotaKey(), fmt.Errorf("they changed %d times while one question was asked", mostChanges)}
+	err := fmt.Errorf("they changed %d times while one question was asked", mostChanges)
+	return &unreadableQuotas{f.quotaKey(), err}
 }
 
 // askUnder runs a script that compares the terms with what is stored.

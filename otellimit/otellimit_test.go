@@ -60,6 +60,7 @@ func TestACollectionShowsWhoWaitsAndWhatBecameOfThem(t *testing.T) {
 		require.ErrorAs(t, l.Wait(soon), new(*fairlimit.RefusedError))
 
 		r := p.collect()
+		const questions = "fairlimit.questions failed=false limiter=office op=take"
 		r.show(t, readings{
 			"fairlimit.callers.waiting limiter=office":         2,
 			"fairlimit.permits.ahead limiter=office":           3,
@@ -75,7 +76,7 @@ func TestACollectionShowsWhoWaitsAndWhatBecameOfThem(t *testing.T) {
 			"fairlimit.wait.duration# limiter=office":          1,
 			"fairlimit.wake.lateness# limiter=office":          1,
 			"fairlimit.question.callers+ limiter=office":       5,
-			"fairlimit.question.callers# limiter=office":       r["fairlimit.questions failed=false limiter=office op=take"],
+			"fairlimit.question.callers# limiter=office":       r[questions],
 		})
 		assert.InDelta(t, 4*3600, r["fairlimit.queue.delay limiter=office"], 60)
 

@@ -140,7 +140,8 @@ func TestWhatAnACLHasToAllow(t *testing.T) {
 func TestThePasswordOfTheSentinels(t *testing.T) {
 	t.Parallel()
 	group := redistest.Sentinel(t)
-	require.NoError(t, group.Sentinel.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">s3cret").Err())
+	sentinel := group.Sentinel.Client()
+	require.NoError(t, sentinel.Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">s3cret").Err())
 	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=redis+sentinel://" + group.Sentinel.Addr() + "/fairlimit"}}
 	require.NotZero(t, s.run("look", "tax").status)
 	s.env = append(s.env, "FAIRLIMIT_SENTINEL_PASSWORD=s3cret")

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -22,7 +23,8 @@ var steering = []testCase{
 			s.ok(e.Pause(s.ctx, 2*long), "Pause")
 			s.ok(e.Pause(s.ctx, long), "Pause for less long")
 			g := s.refused(e, now(1))
-			s.want(g.Wait <= 2*long+rounding && g.Wait > 2*long-time.Minute, "the wait should be about %v: %v", 2*long, g.Wait)
+			s.want(g.Wait <= 2*long+rounding && g.Wait > 2*long-time.Minute, "the wait should be about %v: %v",
+				2*long, g.Wait)
 			s.want(g.Paused <= g.Wait && g.Paused > g.Wait-rounding, "all of it is the pause: %+v", g.Answer)
 			status := s.status(e)
 			s.want(status.Available == 0 && status.Paused > 2*long-time.Minute && status.Delay >= status.Paused,
@@ -120,10 +122,11 @@ var steering = []testCase{
 			admin, err := s.build(engine.Config{Client: s.rdb, Name: s.name, Stored: true})
 			s.ok(err, "build without a quota")
 			s.idle(e, 5)
-			s.ok(admin.(engine.Steerer).SetQuotas(s.ctx, []engine.Quota{{Permits: 2, Per: long}}), "SetQuotas")
+			two := []engine.Quota{{Permits: 2, Per: long}}
+			s.ok(admin.(engine.Steerer).SetQuotas(s.ctx, two), "SetQuotas")
 			quotas, stored, err := e.Quotas(s.ctx)
 			s.ok(err, "Quotas")
-			s.want(stored && len(quotas) == 1 && quotas[0] == engine.Quota{Permits: 2, Per: long}, "2 are stored: %+v, %v",
+			s.want(stored && slices.Equal(quotas, two), "2 are stored: %+v, %v",
 				quotas, stored)
 			s.granted(e, now(2))
 			s.refused(admin, now(1))

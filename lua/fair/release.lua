@@ -44,7 +44,8 @@ local function still_held(queue)
   local held = {}
   for i = 4, #ARGV, 5 do
     local slot, permits, granted = ARGV[i + 1] + 0, ARGV[i + 2] + 0, ARGV[i + 3] + 0
-    if ARGV[i] == queue.generation and (is_ahead(queue, slot) or ARGV[i + 4] == '1') and not was_silent(queue, granted) then
+    local back = is_ahead(queue, slot) or ARGV[i + 4] == '1'
+    if back and ARGV[i] == queue.generation and not was_silent(queue, granted) then
       held[#held + 1] = { slot = slot, permits = permits }
     end
   end

@@ -24,7 +24,9 @@ var publishedEngine = Engine{
 		"bursts overtake, its clock drifts, errors let through",
 	Queues: true,
 	Bursts: true,
-	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand, "reset": "has no Reset: somebody deletes the key"},
+	ByHand: map[string]string{
+		"pause": pausedByHand, "quota": quotaByHand, "reset": "has no Reset: somebody deletes the key",
+	},
 	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
 		return &published{rdb: rdb, key: publishedKey(name), now: now, quota: l.Quota}, nil
 	},

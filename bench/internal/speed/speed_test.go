@@ -220,7 +220,8 @@ func TestTheTableTellsWhatWasMetAndWhatWasMissed(t *testing.T) {
 	}))
 	require.Equal(t, []string{
 		"what     yardstick                   ours                ratio   middle half  goal",
-		"met      yardstick  1 µs             1.06 µs             1.06 ×  1.02–1.10    at most 1.2 ×   met, and the mark of 1.1",
+		"met      yardstick  1 µs             1.06 µs             1.06 ×  1.02–1.10    at most 1.2 ×   " +
+			"met, and the mark of 1.1",
 		"missed   yardstick  50,000 a second  1,234,567 a second  12.3 ×  9–15.0       at least 15 ×   missed",
 		"",
 		"of ours                              0.0500 ms                                at most 1.5 ms  met",

@@ -188,11 +188,14 @@ func (s *soak) recover(r *Report) {
 	}
 }
 
+// library is how the names of its functions begin.
+var library = []string{"github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch."}
+
 // leftovers counts the goroutines of the library that are still there when
 // nobody uses it.
 func (s *soak) leftovers(r *Report) {
 	for end := time.Now().Add(homecoming); ; time.Sleep(10 * time.Millisecond) {
-		r.Goroutines = redistest.Running("github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch.")
+		r.Goroutines = redistest.Running(library...)
 		if r.Goroutines == 0 || time.Now().After(end) {
 			break
 		}
