@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -97,7 +98,7 @@ func TestARowThatCannotBeMeasuredIsToldAndTheOthersGoOn(t *testing.T) {
 	require.NoError(t, err)
 	defer server.Close()
 	got := tiny(t, server.Addr(), "script", "alone")
-	require.ErrorContains(t, got.faults["script"], errUncounted.Error())
+	require.ErrorContains(t, got.faults["script"], backend.ErrUncounted.Error())
 	require.Len(t, got.faults, 1)
 	require.Len(t, got.figures["alone"], 2)
 }
