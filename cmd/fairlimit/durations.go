@@ -1,8 +1,9 @@
 package main
 
 import (
-	"strings"
 	"time"
+
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // brief is a duration as a person reads it.
@@ -15,19 +16,7 @@ func brief(d time.Duration) string {
 	default:
 		d = d.Round(time.Second)
 	}
-	return trimmed(d)
-}
-
-// trimmed is 2m and not 2m0s.
-func trimmed(d time.Duration) string {
-	text := d.String()
-	if minutes, whole := strings.CutSuffix(text, "m0s"); whole {
-		text = minutes + "m"
-	}
-	if hours, whole := strings.CutSuffix(text, "h0m"); whole {
-		text = hours + "h"
-	}
-	return text
+	return quotatext.Duration(d)
 }
 
 // duration reads one that is more than 0.
