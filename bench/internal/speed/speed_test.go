@@ -28,6 +28,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// least shows that everything works; its figures say nothing.
+var least = Scale{
+	Rounds: 1, Round: 30 * time.Millisecond, Calls: 10, Windows: 0.1,
+	Callers: 32, Burst: 20, Sleepers: 50, Rest: 20 * time.Millisecond, Limiters: 50, Queue: [2]int{50, 300},
+}
+
 // taken is what a run gave.
 type taken struct {
 	begun   []string
@@ -39,7 +45,7 @@ func tiny(t *testing.T, redis string, rows ...string) taken {
 	t.Helper()
 	got := taken{figures: map[string][]Figure{}, faults: map[string]error{}}
 	r := Run{
-		Redis: redis, Rows: rows, Scale: Tiny,
+		Redis: redis, Rows: rows, Scale: least,
 		Begin: func(row, _ string, _, _ int) { got.begun = append(got.begun, row) },
 		Took:  func(f Figure) { got.figures[f.Row] = append(got.figures[f.Row], f) },
 		Fault: func(row string, err error) { got.faults[row] = err },
