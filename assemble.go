@@ -38,7 +38,8 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	}
 	steerer, _ := e.(engine.Steerer)
 	if steerer == nil && (o.steers || o.stored) {
-		return fmt.Errorf("%w: WithPauseWithin, WithMaxLateness and WithStoredQuota need turns granted ahead", ErrUnsupported)
+		return fmt.Errorf("%w: WithPauseWithin, WithMaxLateness and WithStoredQuota need turns granted ahead",
+			ErrUnsupported)
 	}
 	if err := l.share(o, e); err != nil {
 		return err

@@ -180,7 +180,8 @@ func TestFlowsArePausedAndResetWithTheirQueue(t *testing.T) {
 		<-ctx.Done()
 		c.group.Wait()
 		all := c.count("a") + c.count("b")
-		assert.InDelta(t, c.count("a"), c.count("b"), 2*8, "but for a look-ahead, as the first to line up again is alone")
+		assert.InDelta(t, c.count("a"), c.count("b"), 2*8,
+			"but for a look-ahead, as the first to line up again is alone")
 		assert.InDelta(t, 400, all, 25, "twenty seconds without the pause")
 		assert.Equal(t, 30*time.Second, time.Since(began))
 	})

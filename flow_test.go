@@ -158,14 +158,15 @@ func TestManyFlowsOfOneProcessCombineTheirQuestions(t *testing.T) {
 		defer stop()
 		var c tally
 		questions := 0
-		parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(100), fairlimit.WithTrace(&fairlimit.Trace{
+		watch := fairlimit.WithTrace(&fairlimit.Trace{
 			Asked: func(op string, _ int, _ time.Duration, err error) {
 				c.mu.Lock()
 				defer c.mu.Unlock()
 				questions++
 				assert.NoError(t, err)
 			},
-		}))
+		})
+		parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(100), watch)
 		require.NoError(t, err)
 		for i := range 1000 {
 			q, err := parent.Flow(fmt.Sprint("tenant ", i), 1)

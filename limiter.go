@@ -97,7 +97,10 @@ func build(
 	if err != nil {
 		return nil, &limiterError{name, err}
 	}
-	l := &limiter{parts: &parts{name: name, maxWait: o.maxWait, trace: o.trace}, lane: &lane{backlog: newBacklog(o.maxQueued)}}
+	l := &limiter{
+		parts: &parts{name: name, maxWait: o.maxWait, trace: o.trace},
+		lane:  &lane{backlog: newBacklog(o.maxQueued)},
+	}
 	if err := l.assemble(o, rdb, name, quota); err != nil {
 		return nil, l.named(err)
 	}

@@ -39,7 +39,8 @@ func LogTrace(l *slog.Logger) *Trace {
 		},
 		GivenBack: func(permits int, err error) { log.debug("given back", slog.Int("permits", permits), cause(err)) },
 		Asked: func(op string, callers int, took time.Duration, err error) {
-			log.debug("asked", slog.String("op", op), slog.Int("callers", callers), slog.Duration("took", took), cause(err))
+			log.debug("asked", slog.String("op", op), slog.Int("callers", callers), slog.Duration("took", took),
+				cause(err))
 		},
 		Paused:   func(d time.Duration) { log.info("pauses", slog.Duration("for", d)) },
 		Lost:     func() { log.warn("Redis had lost turns, they count again") },

@@ -47,11 +47,15 @@ func TestALogTraceWritesEachEventAtItsLevel(t *testing.T) {
 		{"DEBUG", "reserved", "permits=2 slot=2030-01-02T03:04:05.000Z", func() { trace.Reserved(2, slot) }},
 		{"DEBUG", "unreserved", "permits=2 slot=2030-01-02T03:04:05.000Z", func() { trace.Unreserved(2, slot) }},
 		{"DEBUG", "refused", "permits=2 error=broken", func() { trace.Refused(2, broken) }},
-		{"DEBUG", "turn taken", "permits=2 lateness=1ms confirmed=true", func() { trace.Taken(2, time.Millisecond, true) }},
+		{"DEBUG", "turn taken", "permits=2 lateness=1ms confirmed=true", func() {
+			trace.Taken(2, time.Millisecond, true)
+		}},
 		{"WARN", "turn missed", "permits=2 lateness=1s", func() { trace.Missed(2, time.Second) }},
 		{"DEBUG", "given back", "permits=2", func() { trace.GivenBack(2, nil) }},
 		{"DEBUG", "given back", "permits=2 error=broken", func() { trace.GivenBack(2, broken) }},
-		{"DEBUG", "asked", "op=take callers=9 took=1s error=broken", func() { trace.Asked("take", 9, time.Second, broken) }},
+		{"DEBUG", "asked", "op=take callers=9 took=1s error=broken", func() {
+			trace.Asked("take", 9, time.Second, broken)
+		}},
 		{"INFO", "pauses", "for=30s", func() { trace.Paused(30 * time.Second) }},
 		{"WARN", "Redis had lost turns, they count again", "", func() { trace.Lost() }},
 		{"WARN", "the fallback takes over", "error=broken", func() { trace.FellBack(broken) }},

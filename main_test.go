@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
@@ -31,4 +32,12 @@ func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, e fair
 			redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) { f(t, rdb, e) })
 		})
 	}
+}
+
+func queueOf(
+	t *testing.T, rdb *redis.Client, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
+) *fairlimit.Queue {
+	q, err := fairlimit.NewQueue(rdb, name, quota, opts...)
+	require.NoError(t, err)
+	return q
 }

@@ -5,15 +5,18 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // steered is a stub whose queue can be paused: each pause takes a while, and
@@ -182,4 +185,157 @@ func TestAnEngineThatCannotBeSteeredSaysSo(t *testing.T) {
 	require.ErrorIs(t, q.ForgetQuotas(t.Context()), fairlimit.ErrUnsupported)
 	_, _, err := q.Quotas(t.Context())
 	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+}
+
+// Callers of one limiter that line up again keep their order, whatever they ask
+// for. The later ones line up in front of the earlier ones.
+func TestCallersForDifferentPermitsLineUpAgainInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newSteered(t)
+		s.fails = engine.ErrUnreachable
+		errs := lineUp(t.Context(), q, 1, 3)
+		(<-s.calls).answers(granted(time.Second, 1))
+		(<-s.calls).answers(granted(2*time.Second, 2), granted(3*time.Second, 3))
+		synctest.Wait()
+		require.Error(t, q.Pause(t.Context(), 10*time.Second))
+		time.Sleep(9 * time.Second)
+		other := lineUp(t.Context(), q, 4, 4)
+		call := <-s.calls // a question is under way when all three miss their turns
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		call.grants(1)
+		call = <-s.calls
+		assert.Equal(t, []int{1, 2, 3}, call.permits())
+		call.grants(3)
+		for range 3 {
+			<-errs
+		}
+		<-other
+	})
+}
+
+func TestAPauseHoldsThoseWhoSleepInOtherProcesses(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		name := redistest.Name(t)
+		quota := fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 1}
+		one, other := named(t, rdb, name, quota), named(t, rdb, name, quota)
+		start := time.Now()
+		require.NoError(t, one.Wait(t.Context()))
+		var g goers
+		g.wait(t, other, 0, 20) // up to 4 s
+		time.Sleep(1500*time.Millisecond - time.Since(start))
+		require.NoError(t, one.(*fairlimit.Queue).Pause(t.Context(), 10*time.Second))
+		assert.InDelta(t, float64(10*time.Second), float64(status(t, one).Paused), float64(10*time.Millisecond))
+		assert.Zero(t, status(t, one).Available)
+		g.all.Wait()
+		for i, at := range g.at {
+			require.Equal(t, i, g.order[i])
+			went := at.Sub(start)
+			assert.False(t, went > 2500*time.Millisecond && went < 11500*time.Millisecond, "%d went at %v", i, went)
+		}
+		assert.LessOrEqual(t, g.most(time.Second), 5)
+	})
+}
+
+// The server's clock gains 1 ms in a pause of 30 s, as clocks may. Then whoever
+// has its turn just after the pause misses it, though nothing was late.
+func TestNobodyMissesItsTurnBecauseClocksRunApartInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		name := redistest.Name(t)
+		missed := 0
+		trace := &fairlimit.Trace{Missed: func(n int, _ time.Duration) { missed += n }}
+		quota := fairlimit.PerSecond(5)
+		q, other := queueOf(t, m.Client, name, quota, fairlimit.WithTrace(trace)), queueOf(t, m.Client, name, quota)
+		require.NoError(t, q.Pause(t.Context(), 30*time.Second))
+		start := time.Now()
+		var first, second goers
+		first.wait(t, q, 0, 5)
+		time.Sleep(time.Second)
+		second.wait(t, other, 0, 5)
+		for range 28 { // the server gains 35 ppm
+			time.Sleep(time.Second)
+			m.SetTime(time.Now().Add(time.Since(start) / 28000))
+		}
+		synctest.Wait()
+		ticker := time.NewTicker(100 * time.Microsecond)
+		defer ticker.Stop()
+		done := make(chan struct{})
+		go func() { first.all.Wait(); second.all.Wait(); close(done) }()
+		for running := true; running; {
+			select {
+			case <-done:
+				running = false
+			case <-ticker.C:
+				m.SetTime(time.Now().Add(time.Since(start) / 28000))
+			}
+		}
+		assert.Zero(t, missed, "no limiter has a MaxLateness")
+		for _, at := range first.at {
+			assert.Less(t, at.Sub(start).Seconds(), 30.1, "those who called first went first")
+		}
+	})
+}
+
+// refuses fails what is asked while it is set.
+type refuses struct{ set *atomic.Bool }
+
+func (r refuses) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (r refuses) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if r.set.Load() {
+			cmd.SetErr(errors.New("refused"))
+			return cmd.Err()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (r refuses) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// The first time Redis does not record the pause, so that the slots of those who
+// are held pass. The second time it does. Nobody may take the end of the pause
+// for the slot that has passed before.
+func TestSlotsThatPassedBeforeAPauseWasRecordedAreMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := redistest.Mini(t)
+		var fails atomic.Bool
+		rdb := m.NewClient(t)
+		rdb.AddHook(refuses{&fails})
+		q := queueOf(t, rdb, redistest.Name(t), fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 1})
+		var g goers
+		g.wait(t, q, 0, 100) // up to 20 s
+		time.Sleep(2*time.Second + 100*time.Millisecond)
+		fails.Store(true)
+		require.Error(t, q.Pause(t.Context(), 30*time.Second))
+		fails.Store(false)
+		time.Sleep(8 * time.Second)
+		require.NoError(t, q.Pause(t.Context(), 30*time.Second))
+		g.all.Wait()
+		assert.LessOrEqual(t, g.most(time.Second), 5)
+		for i := range g.order {
+			require.Equal(t, i, g.order[i])
+		}
+	})
+}
+
+// Somebody reset the queue since this limiter's longer pause was recorded. A new
+// pause within X/4 of that is taken for recorded, and is not sent.
+func TestAPauseRightAfterAResetIsSent(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		name := redistest.Name(t)
+		q, other := queueOf(t, rdb, name, fairlimit.PerSecond(5)), queueOf(t, rdb, name, fairlimit.PerSecond(5))
+		require.NoError(t, q.Pause(t.Context(), time.Minute))
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, other.Reset(t.Context()))
+		_, err := q.Status(t.Context()) // q hears of the reset
+		require.NoError(t, err)
+		require.NoError(t, q.Pause(t.Context(), 30*time.Second))
+		s, err := other.Status(t.Context())
+		require.NoError(t, err)
+		assert.NotZero(t, s.Paused)
+	})
 }

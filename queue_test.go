@@ -4,10 +4,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
 
@@ -44,31 +46,66 @@ func TestQuotasAreSetAsTheyAreGiven(t *testing.T) {
 	_, q := newSteered(t)
 	require.ErrorIs(t, q.SetQuotas(t.Context()), fairlimit.ErrInvalidQuota, "none")
 	require.ErrorIs(t, q.SetQuotas(t.Context(), fairlimit.Quota{}), fairlimit.ErrInvalidQuota)
-	require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(20), fairlimit.Quota{Permits: 100, Per: 2 * time.Minute}))
+	require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(20), fairlimit.PerMinute(100)))
 }
 
-func TestAQuotaIsText(t *testing.T) {
-	for text, quota := range map[string]fairlimit.Quota{
-		"20/1s":            fairlimit.PerSecond(20),
-		"100/2m burst 10":  {Permits: 100, Per: 2 * time.Minute, Burst: 10},
-		"1/1h30m":          fairlimit.Every(90 * time.Minute),
-		"3/500ms":          {Permits: 3, Per: 500 * time.Millisecond},
-		"1000000/24h":      {Permits: 1_000_000, Per: 24 * time.Hour},
-		"1/1.5s":           fairlimit.Every(1500 * time.Millisecond),
-		"60/1m burst 1":    {Permits: 60, Per: time.Minute, Burst: 1},
-		"9/1h0m1s burst 9": {Permits: 9, Per: time.Hour + time.Second, Burst: 9},
-	} {
-		got, err := fairlimit.ParseQuota(text)
-		require.NoError(t, err, text)
-		assert.Equal(t, quota, got, text)
-		again, err := fairlimit.ParseQuota(quota.String())
-		require.NoError(t, err, quota)
-		assert.Equal(t, quota, again)
-	}
-	assert.Equal(t, "100/2m burst 10", fairlimit.Quota{Permits: 100, Per: 2 * time.Minute, Burst: 10}.String())
-	assert.Equal(t, "20/1s", fairlimit.PerSecond(20).String())
-	for _, text := range []string{"", "20", "20/", "/1s", "20/1s 3/1m", "0/1s", "3/0s", "3/-1s", "3/1s burst", "3/1s burst 4", "x/1s"} {
-		_, err := fairlimit.ParseQuota(text)
-		require.ErrorIs(t, err, fairlimit.ErrInvalidQuota, text)
-	}
+// Narrower for a while, then wide again: those who have heard that they come
+// later have to hear that they come sooner again.
+func TestThoseWhoSleepHearThatTheQuotaIsWideAgain(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		name := redistest.Name(t)
+		quota := fairlimit.Quota{Permits: 10, Per: time.Second, Burst: 1}
+		stored := fairlimit.WithStoredQuota()
+		q, other := queueOf(t, rdb, name, quota, stored), queueOf(t, rdb, name, quota, stored)
+		narrow := fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 1}
+		require.NoError(t, other.SetQuotas(t.Context(), quota))
+		var g, late goers
+		start := time.Now()
+		g.wait(t, q, 0, 60) // up to 6 s
+		time.Sleep(time.Second)
+		require.NoError(t, other.SetQuotas(t.Context(), narrow))
+		time.Sleep(2 * time.Second)
+		require.NoError(t, other.SetQuotas(t.Context(), quota))
+		time.Sleep(time.Second)
+		late.wait(t, other, 0, 60)
+		g.all.Wait()
+		last := time.Since(start)
+		late.all.Wait()
+		t.Log("last of q", last, "last of other", time.Since(start), "first of other", late.at[0].Sub(start))
+		for i := range g.order {
+			require.Equal(t, i, g.order[i])
+		}
+		all := goers{}
+		for _, at := range append(g.at, late.at...) {
+			if at.Sub(start) > 4500*time.Millisecond {
+				all.at = append(all.at, at)
+			}
+		}
+		assert.LessOrEqual(t, all.most(time.Second), 10)
+		assert.Less(t, g.at[len(g.at)-1].Sub(start), late.at[0].Sub(start), "first come, first served")
+	})
+}
+
+func TestAnOpenedQueueTellsTheStoredQuotas(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		q, err := fairlimit.Open(rdb, redistest.Name(t))
+		require.NoError(t, err)
+		quotas, stored, err := q.Quotas(t.Context())
+		require.NoError(t, err)
+		assert.Empty(t, quotas)
+		assert.False(t, stored)
+
+		want := []fairlimit.Quota{fairlimit.PerSecond(20), {Permits: 100, Per: 2 * time.Minute, Burst: 10}}
+		require.NoError(t, q.SetQuotas(t.Context(), want...))
+		quotas, stored, err = q.Quotas(t.Context())
+		require.NoError(t, err)
+		assert.Equal(t, want, quotas)
+		assert.True(t, stored)
+		require.ErrorIs(t, q.Wait(t.Context()), fairlimit.ErrNoQuota, "it was not made WithStoredQuota")
+
+		require.NoError(t, q.ForgetQuotas(t.Context()))
+		_, stored, err = q.Quotas(t.Context())
+		require.NoError(t, err)
+		assert.False(t, stored)
+	})
 }

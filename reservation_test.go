@@ -177,3 +177,56 @@ func TestASecondCancelWaitsForTheFirst(t *testing.T) {
 		both.Wait()
 	})
 }
+
+// The limiter heard of the reset before the reservation's Wait began, and
+// nobody tells it then.
+func TestAReservationWhoseQueueWasResetBeforeItsWaitLinesUpAgain(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		name := redistest.Name(t)
+		quota := fairlimit.Every(10 * time.Second)
+		q, admin := queueOf(t, rdb, name, quota), queueOf(t, rdb, name, quota)
+		start := time.Now()
+		require.NoError(t, q.Wait(t.Context()))
+		turn, err := q.ReserveN(t.Context(), 1) // at 10 s
+		require.NoError(t, err)
+		time.Sleep(time.Second)
+		require.NoError(t, admin.Reset(t.Context()))
+		require.NoError(t, q.Wait(t.Context())) // at 1 s; q hears of the reset
+		require.NoError(t, turn.Wait(t.Context()))
+		assert.InDelta(t, 11, time.Since(start).Seconds(), 0.1, "ten seconds after the other")
+	})
+}
+
+func TestAReservationWaits(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := named(t, rdb, redistest.Name(t), fairlimit.Every(10*time.Second)).(*fairlimit.Queue)
+		start := time.Now()
+		first, err := q.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		second, err := q.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		require.NoError(t, first.Wait(t.Context()))
+		require.ErrorIs(t, first.Wait(t.Context()), fairlimit.ErrReservationOver)
+		require.NoError(t, q.Pause(t.Context(), 30*time.Second))
+		require.NoError(t, second.Wait(t.Context()))
+		assert.InDelta(t, float64(40*time.Second), float64(time.Since(start)), float64(20*time.Millisecond))
+
+		third, err := q.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		errs := make(chan error, 1)
+		go func() { errs <- third.Wait(t.Context()) }()
+		time.Sleep(time.Second)
+		require.NoError(t, third.Cancel(t.Context()))
+		require.ErrorIs(t, <-errs, fairlimit.ErrReservationOver)
+		require.NoError(t, third.Cancel(t.Context()))
+		assert.Zero(t, status(t, q).Queued)
+
+		fourth, err := q.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var refused *fairlimit.RefusedError
+		require.ErrorAs(t, fourth.Wait(ctx), &refused)
+		assert.Zero(t, status(t, q).Queued, "it was given back")
+	})
+}

@@ -126,7 +126,8 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
 	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
 	durationVar(flags, &asked.Guard, "guard",
-		"`duration` by which engines lengthen the quota's window, if they can (default: twice the delays of a rehearsal, at least 10ms)")
+		"`duration` by which engines lengthen the quota's window, if they can "+
+			"(default: twice the delays of a rehearsal, at least 10ms)")
 	flags.IntVar(&asked.Clients, "clients", asked.Clients, "`processes` that call")
 	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call, in each process")
 	durationVar(flags, &asked.Duration, "duration", "`time` for which each scenario runs on each engine")

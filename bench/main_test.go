@@ -92,6 +92,15 @@ func (p *program) status(t *testing.T, err error) int {
 	return p.ProcessState.ExitCode()
 }
 
+// cannotRun runs the program, which says why it cannot, in one line.
+func (p *program) cannotRun(t *testing.T, says string) {
+	t.Helper()
+	require.Equal(t, 2, p.status(t, p.Run()))
+	require.Empty(t, p.stdout.String())
+	require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
+	require.Contains(t, p.stderr.String(), says)
+}
+
 func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -127,10 +136,7 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := bench(t.Context(), t, c.args...)
-			require.Equal(t, 2, p.status(t, p.Run()))
-			require.Empty(t, p.stdout.String())
-			require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
-			require.Contains(t, p.stderr.String(), c.says)
+			p.cannotRun(t, c.says)
 		})
 	}
 }

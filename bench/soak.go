@@ -34,7 +34,8 @@ func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
 	p.run.Duration = 3 * time.Minute
 	durationVar(flags, &p.run.Duration, "duration", "`time` for which callers call and things break")
-	flags.Uint64Var(&p.run.Seed, "seed", 0, "`number` that decides what callers do and what breaks (default: another each time)")
+	flags.Uint64Var(&p.run.Seed, "seed", 0,
+		"`number` that decides what callers do and what breaks (default: another each time)")
 	flags.StringVar(&p.json, "json", "", "`file` for the report as JSON; - is standard output")
 	if err := readFlags(flags, args, soakIntro, help); err != nil {
 		return p, err

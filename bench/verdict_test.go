@@ -120,7 +120,8 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOutOnABusyMachine(t *testing.T) {
 
 func TestTheGuardFollowsFromARehearsal(t *testing.T) {
 	t.Parallel()
-	p := bench(t.Context(), t, "-engines", "fair", "-json", "-", "-out", "none", "-quota", "10/400ms", "-duration", "1s")
+	p := bench(t.Context(), t,
+		"-engines", "fair", "-json", "-", "-out", "none", "-quota", "10/400ms", "-duration", "1s")
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
 	require.Contains(t, p.stderr.String(), "a rehearsal")
 	one := read(t, p.stdout.Bytes())[0]

@@ -29,7 +29,8 @@ var (
 
 	// ErrOutcomeUnknown says that a question may have reached Redis, but the
 	// answer did not arrive. What it asked for was done once or not at all.
-	ErrOutcomeUnknown = errors.New("fairlimit: outcome unknown: the call may have reached Redis, its answer did not arrive")
+	ErrOutcomeUnknown = errors.New(
+		"fairlimit: outcome unknown: the call may have reached Redis, its answer did not arrive")
 
 	// ErrFull says that the queue is longer than the engine can count. Nothing
 	// was consumed.

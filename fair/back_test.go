@@ -17,7 +17,7 @@ import (
 func TestASlotThatHasPassedIsFreeOnlyIfNobodyUsedIt(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 4, Per: 10 * time.Second}, engine.Quota{Permits: 3, Per: 2 * time.Second})
+		f, at := w.queue(t, quotas(t, "4/10s 3/2s")...)
 		available := func() int {
 			s, err := f.Status(t.Context())
 			require.NoError(t, err)
@@ -81,4 +81,21 @@ func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
 	err = f.GiveBack(t.Context(), grants[1500:])
 	require.ErrorIs(t, err, engine.ErrUnreachable)
 	require.NotErrorIs(t, err, engine.ErrOutcomeUnknown, "none were given back")
+}
+
+// A turn that another window never knew frees nothing in it.
+func TestAReturnFreesNothingInAWindowThatWasBegunLater(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		short, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
+		long := short.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second})
+		first := queued(t, short, 1, 1)[0]
+		at(time.Second)
+		queued(t, short, 1, 1)
+		queued(t, long, 1, 1)
+		at(time.Second + time.Microsecond)
+		first.Unused = true // its caller left at its slot, and the return was slow
+		giveBack(t, short, first)
+		require.False(t, take(t, long, engine.Request{N: 1})[0].Granted, "two were taken since it began to count")
+	})
 }

@@ -61,8 +61,16 @@ func BenchmarkScript(b *testing.B) {
 			engine.Quota{Permits: 1, Per: time.Second},
 			3, 64 * time.Second, forever(1, 64), false,
 		},
-		{"1000 queued", engine.Quota{Permits: 10, Per: time.Second}, 1000, 100 * time.Millisecond, forever(1, 1), false},
-		{"100000 queued", engine.Quota{Permits: 10, Per: time.Second}, 100_000, 100 * time.Millisecond, forever(1, 1), false},
+		{
+			"1000 queued",
+			engine.Quota{Permits: 10, Per: time.Second},
+			1000, 100 * time.Millisecond, forever(1, 1), false,
+		},
+		{
+			"100000 queued",
+			engine.Quota{Permits: 10, Per: time.Second},
+			100_000, 100 * time.Millisecond, forever(1, 1), false,
+		},
 		{
 			"129 moments a window and a queue",
 			engine.Quota{Permits: 258, Per: 129 * time.Second, Burst: 2},

@@ -91,7 +91,13 @@ func TestCallersOfOneNameWithOtherQuotasEachKeepTheirOwn(t *testing.T) {
 	}
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for seed, pair := range [][][]engine.Quota{
-			{narrow, wide}, {narrow, long}, {narrow, burst}, {narrow, extra}, {long, burst}, {long, extra}, {burst, extra},
+			{narrow, wide},
+			{narrow, long},
+			{narrow, burst},
+			{narrow, extra},
+			{long, burst},
+			{long, extra},
+			{burst, extra},
 		} {
 			for i := range w.many(6) { // both ways round, in each manner
 				order := [][][]engine.Quota{pair, {pair[1], pair[0]}}[(seed+i)%2]

@@ -108,23 +108,21 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 // takeUnder asks one question for requests that fit.
 func (f *fair) takeUnder(ctx context.Context, t *terms, requests []engine.Request) ([]engine.Answer, error) {
 	args, asked := f.takeArgs(t, requests)
-	sent := time.Now()
-	reply, err := f.askUnder(ctx, f.scriptOf(requests).Confirmed(f.replicas), t, args)
+	r, err := f.askUnder(ctx, f.scriptOf(requests).Confirmed(f.replicas), t, args)
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
-	arrived := time.Now()
-	o, problem := t.decode(reply, requests[:asked])
-	f.learn(&o, sent, arrived)
+	o, problem := t.decode(r.said, requests[:asked])
+	f.learn(&o, r)
 	return o.answers, cmp.Or(problem, err)
 }
 
 // learn remembers where the queue was seen, and tells the news.
-func (f *fair) learn(o *outcome, sent, arrived time.Time) {
+func (f *fair) learn(o *outcome, r reply) {
 	if o.seen.text != "" {
 		f.position.learn(o.seen, o.left)
 	}
-	f.tell(o.news, sent, arrived)
+	f.tell(o.news, r)
 }
 
 // takeArgs asks for as many of the requests as one question may.
@@ -186,26 +184,23 @@ func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
 }
 
 func (f *fair) statusUnder(ctx context.Context, t *terms) (engine.Status, error) {
-	sent := time.Now()
-	reply, err := f.askUnder(ctx, f.scripts.status, t, f.args(t, 1))
+	r, err := f.askUnder(ctx, f.scripts.status, t, f.args(t, 1))
 	if err != nil {
 		return engine.Status{}, err
 	}
-	arrived := time.Now()
-	status, news, err := decodeStatus(reply)
-	f.tell(news, sent, arrived)
+	status, news, err := decodeStatus(r.said)
+	f.tell(news, r)
 	return status, err
 }
 
 func (f *fair) Reset(ctx context.Context) error {
 	before := f.position.now()
-	sent := time.Now()
-	reply, err := f.ask(ctx, f.scripts.reset, f.args(f.held(), 0))
+	r, err := f.ask(ctx, f.scripts.reset, f.args(f.held(), 0))
 	if err != nil {
 		return err
 	}
 	f.position.forget(before)
-	return f.hear(reply, sent)
+	return f.hear(r)
 }
 
 // args begins the arguments of a script, and has room for so many more.
@@ -215,7 +210,7 @@ func (f *fair) args(t *terms, more int) []any {
 }
 
 // ask runs a script once.
-func (f *fair) ask(ctx context.Context, script *lua.Script, args []any) (any, error) {
+func (f *fair) ask(ctx context.Context, script *lua.Script, args []any) (reply, error) {
 	if f.stored {
 		return f.askKeys(ctx, script, []string{f.key, f.quotaKey()}, args)
 	}
@@ -223,22 +218,22 @@ func (f *fair) ask(ctx context.Context, script *lua.Script, args []any) (any, er
 }
 
 // askKeys runs a script with these keys. Whatever it stumbles over is in them.
-func (f *fair) askKeys(ctx context.Context, script *lua.Script, keys []string, args []any) (any, error) {
-	reply, err := script.Run(ctx, f.client, keys, args...)
+func (f *fair) askKeys(ctx context.Context, script *lua.Script, keys []string, args []any) (reply, error) {
+	sent := time.Now()
+	said, err := script.Run(ctx, f.client, keys, args...)
 	var refusal redis.Error
 	switch {
 	case !errors.As(err, &refusal) || !blamesState(refusal.Error()):
-		return reply, err
+		return reply{said, sent, time.Now()}, err
 	case strings.Contains(refusal.Error(), "STATE stored quotas"):
-		return nil, &unreadableQuotas{f.quotaKey(), err}
+		return reply{}, &unreadableQuotas{f.quotaKey(), err}
 	}
-	return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
+	return reply{}, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
 }
 
 // blamesState tells what a script says of a state from what Redis says of a
 // command. Redis 6.2 puts its own words in front.
 func blamesState(refusal string) bool {
-	return slices.ContainsFunc([]string{"STATE ", "WRONGTYPE ", "attempt to ", "bad argument "}, func(words string) bool {
-		return strings.Contains(refusal, words)
-	})
+	blames := []string{"STATE ", "WRONGTYPE ", "attempt to ", "bad argument "}
+	return slices.ContainsFunc(blames, func(words string) bool { return strings.Contains(refusal, words) })
 }

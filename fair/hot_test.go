@@ -14,8 +14,8 @@ import (
 )
 
 // generalTake is the script to take without its straight way.
-var generalTake = behind(stillClock,
-	assemble("head open notes clock log windows grid histogram cells behind compact add recover begin write grant take"))
+var generalTake = behind(stillClock, assemble(
+	"head open notes clock log windows grid histogram cells behind compact add recover begin write grant take"))
 
 // straightTake is nothing but the straight way.
 var straightTake = lua.New(
@@ -52,11 +52,11 @@ func (b *twice) take(t *testing.T, requests ...engine.Request) []engine.Answer {
 	straight, straightErr := b.ask(ctx, b.scripts.take, args)
 	about := fmt.Sprintf("%s\nbefore  %q\nargs    %q", b.context, before, args)
 	require.Equal(t, generalErr, straightErr, about)
-	require.Equal(t, general, straight, about)
+	require.Equal(t, general.said, straight.said, about)
 	require.Equal(t, state, b.client.Get(ctx, b.key).Val(), about)
 	require.InDelta(t, float64(ttl), float64(b.client.PTTL(ctx, b.key).Val()), float64(time.Second), about)
 	require.NoError(t, straightErr, about)
-	o, err := b.decode(straight, requests[:asked])
+	o, err := b.decode(straight.said, requests[:asked])
 	require.NoError(t, err, about)
 	if o.seen.text != "" {
 		b.position.learn(o.seen, o.left)

@@ -1,12 +1,10 @@
 package fair
 
 import (
-	"context"
 	"math/rand/v2"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -253,54 +251,6 @@ func TestATurnOfAStateThatWasLostCannotBeGivenBackToAnother(t *testing.T) {
 		giveBack(t, f, lost...)
 		require.GreaterOrEqual(t, queued(t, f, 1, 10)[0].At, held[0].At+10*time.Second.Microseconds())
 	})
-}
-
-func TestWhoWasToldMoreBeforeALossLearnsWhatItIsGrantedAfterIt(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
-	other := f.joins(t, engine.Quota{Permits: 10, Per: time.Second})
-	queued(t, other, 1, 1)
-	before := snap(t, f)
-	queued(t, f, 19, 1)
-	before.restore(t, f)
-	for _, now := range []time.Duration{900, 1800, 2700} {
-		at(now * time.Millisecond)
-		queued(t, other, 1, 1)
-	}
-	at(2800 * time.Millisecond)
-	newest := queued(t, f, 6, 1)
-	w.rdb.Del(t.Context(), f.key)
-	require.GreaterOrEqual(t, queued(t, f, 10, 1)[0].At, newest[5].At+time.Second.Microseconds())
-}
-
-// afterReset calls do when a Reset has been answered, before its answer
-// arrives.
-type afterReset struct {
-	cutOff
-	do func()
-}
-
-func (h *afterReset) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if do := h.do; do != nil && cmd.Name() == "evalsha" && err == nil {
-			h.do = nil
-			do()
-		}
-		return err
-	}
-}
-
-func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Standalone(t)
-	f := build(t, rdb, engine.Quota{Permits: 2, Per: time.Hour})
-	require.NoError(t, f.Reset(t.Context()), "teaches the server the script")
-	rdb.AddHook(&afterReset{do: func() { queued(t, f, 2, 1) }})
-	require.NoError(t, f.Reset(t.Context()))
-	require.NoError(t, rdb.Del(t.Context(), f.key).Err())
-	require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
 
 func TestAResetEndsAStateOfAnyAge(t *testing.T) {

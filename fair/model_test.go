@@ -101,7 +101,9 @@ func anyQuota(rng *rand.Rand) engine.Quota {
 func (h *modelled) step(step int) {
 	rng := h.rng
 	if step == 0 || rng.IntN(40) == 0 {
-		h.pace = []time.Duration{0, h.turn / 10, h.turn / 3, h.turn, 2 * h.turn, 20 * h.turn, h.longest / 200}[rng.IntN(7)]
+		h.pace = []time.Duration{
+			0, h.turn / 10, h.turn / 3, h.turn, 2 * h.turn, 20 * h.turn, h.longest / 200,
+		}[rng.IntN(7)]
 		h.size = []int{1, 1, 1, 1 + rng.IntN(max(1, h.fewest/50)), 1 + rng.IntN(h.fewest)}[rng.IntN(5)]
 		h.together = []int{1, 1, 3, 30}[rng.IntN(4)]
 		h.leaving = []int{0, 0, 10, 40, 70, 95}[rng.IntN(6)]

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
 )
@@ -56,9 +55,9 @@ func parseNumbers(text string, count int) ([]int64, error) {
 }
 
 // tell reports news that are some.
-func (f *fair) tell(news engine.News, sent, arrived time.Time) {
+func (f *fair) tell(news engine.News, r reply) {
 	if f.heard != nil && news.Queue != "" {
-		news.Asked, news.Arrived = sent, arrived
+		news.Asked, news.Arrived = r.sent, r.arrived
 		f.heard(&news)
 	}
 }

@@ -56,8 +56,9 @@ func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
 			require.Equal(t, held[0].ID, n.Queue)
 			require.Equal(t, 10*time.Second, n.Stands)
 			require.Equal(t, 10*time.Second+499_999*time.Microsecond, n.Until(held[1].At))
-			require.Equal(t, engine.Status{Queued: 2, Delay: 12*time.Second + 499_999*time.Microsecond, Paused: 10 * time.Second},
-				status(t, f))
+			require.Equal(t, engine.Status{
+				Queued: 2, Delay: 12*time.Second + 499_999*time.Microsecond, Paused: 10 * time.Second,
+			}, status(t, f))
 
 			at(4500 * time.Millisecond)
 			require.NoError(t, f.Look(t.Context()))
@@ -69,7 +70,8 @@ func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
 			require.Equal(t, held[2].At+time.Second.Microseconds(), answer.Grant.At, "slots stay a second apart")
 
 			at(11 * time.Second)
-			require.Equal(t, engine.Status{Queued: 2, Delay: 2*time.Second + 999_999*time.Microsecond}, status(t, f), "it goes on")
+			goesOn := engine.Status{Queued: 2, Delay: 2*time.Second + 999_999*time.Microsecond}
+			require.Equal(t, goesOn, status(t, f))
 		}
 	})
 }
@@ -227,7 +229,7 @@ func TestAPauseThatWasLostGoesOn(t *testing.T) {
 			n := last(t, news)
 			require.False(t, n.Lost, "no turn was")
 			require.Equal(t, held[0].ID, n.Queue)
-			require.Equal(t, 6*time.Second+999_999*time.Microsecond, n.Until(held[1].At), "turns come when they were to")
+			require.Equal(t, 6*time.Second+999_999*time.Microsecond, n.Until(held[1].At), "when it was to come")
 		})
 		t.Run("in a failover, with turns", func(t *testing.T) {
 			f, at := w.queue(t, quota)
@@ -308,86 +310,6 @@ func TestAQueueThatWasPausedIsPlainAgainWhenNothingCounts(t *testing.T) {
 	require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "fair3 1/1000000 - ")
 	require.Equal(t, time.Second, queuedWait(t, other), "who knows of older turns has nothing to add")
 	require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "fair3 1/1000000 - ")
-}
-
-func TestALookTellsWhatThereIs(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		ctx := t.Context()
-		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
-		news := hears(f)
-		require.NoError(t, f.Look(ctx))
-		require.Empty(t, *news, "there is no queue")
-		grants := queued(t, f, 500, 1)
-		last(t, news)
-		at(100 * time.Millisecond)
-		before := w.rdb.Dump(ctx, f.key).Val()
-		require.NoError(t, f.Look(ctx))
-		n := last(t, news)
-		require.Equal(t, grants[0].ID, n.Queue)
-		require.Equal(t, beginning.Add(100*time.Millisecond).UnixMicro(), n.Clock)
-		require.Equal(t, 48_900*time.Millisecond, n.Until(grants[499].At))
-		require.False(t, n.Reset || n.Lost)
-		require.Equal(t, before, w.rdb.Dump(ctx, f.key).Val())
-
-		for _, garbage := range []string{"foreign", "fair4" + before, string(make([]byte, 4000))} {
-			require.NoError(t, w.rdb.Set(ctx, f.key, garbage, time.Hour).Err())
-			require.ErrorIs(t, f.Look(ctx), engine.ErrState)
-		}
-		require.NoError(t, w.rdb.Del(ctx, f.key).Err())
-		require.NoError(t, w.rdb.RPush(ctx, f.key, "foreign").Err())
-		require.ErrorIs(t, f.Look(ctx), engine.ErrState)
-		require.ErrorIs(t, f.Pause(ctx, time.Second), engine.ErrState)
-		require.Empty(t, *news)
-	})
-}
-
-// open is an engine of the queue's name that was given no quota.
-func (f *fair) open(t testing.TB) *fair {
-	o := f.joins(t, engine.Quota{Permits: 1, Per: 1})
-	name := o.key[len(defaultPrefix)+1 : len(o.key)-1]
-	e, err := New(engine.Config{Client: f.client, Name: name})
-	require.NoError(t, err)
-	opened := e.(*fair)
-	opened.scripts = f.scripts
-	require.Equal(t, f.key, opened.key)
-	return opened
-}
-
-func TestWithoutAQuotaThereIsNothingToTake(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		ctx := t.Context()
-		f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second}, engine.Quota{Permits: 9, Per: time.Minute})
-		o := f.open(t)
-		require.ErrorIs(t, o.Fits(1), engine.ErrNoQuota)
-		_, err := o.Take(ctx, []engine.Request{{N: 1}})
-		require.ErrorIs(t, err, engine.ErrNoQuota)
-		require.Zero(t, status(t, o), "there is no queue")
-		require.NoError(t, o.Look(ctx))
-
-		held := queued(t, f, 3, 1)
-		require.Equal(t, status(t, f), status(t, o))
-		pause(t, o, 10*time.Second)
-		require.Equal(t, 10*time.Second, status(t, f).Paused)
-		require.Equal(t, status(t, f), status(t, o))
-		giveBack(t, o, held[2])
-		require.Zero(t, status(t, f).Queued)
-		require.NoError(t, o.Reset(ctx))
-		require.Contains(t, w.rdb.Get(ctx, f.key).Val(), " "+word(f.windows)+" +")
-		require.Equal(t, engine.Status{Available: 2}, status(t, f))
-		require.Equal(t, status(t, f), status(t, o))
-
-		require.NoError(t, w.rdb.Set(ctx, f.key, "foreign", 0).Err())
-		require.NoError(t, o.Reset(ctx))
-		require.Equal(t, engine.Status{Available: 2}, status(t, f))
-
-		fresh, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
-		pause(t, fresh.open(t), time.Minute)
-		require.Equal(t, engine.Status{Delay: time.Minute, Paused: time.Minute}, status(t, fresh))
-		queued(t, fresh, 2, 1)
-		require.Equal(t, time.Minute+time.Second, status(t, fresh).Delay)
-	})
 }
 
 func TestAPauseOfMoreThanTenYearsIsNotSupported(t *testing.T) {

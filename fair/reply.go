@@ -8,6 +8,12 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
+// reply is what a script said, and when it was asked and answered.
+type reply struct {
+	said          any
+	sent, arrived time.Time
+}
+
 // outcome is what the script replies to 'take'.
 type outcome struct {
 	answers []engine.Answer

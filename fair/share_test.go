@@ -157,7 +157,8 @@ func TestFlowsThatCannotBeReadAreAnError(t *testing.T) {
 			before, after, _ := strings.Cut(state, "flows ")
 			_, last, _ := strings.Cut(after, "\n")
 			require.NoError(t, w.rdb.Set(t.Context(), f.key, before+line+"\n"+last, time.Hour).Err())
-			_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever, Flow: &engine.Flow{ID: "a", Weight: 1}}})
+			request := engine.Request{N: 1, MaxWait: engine.Forever, Flow: &engine.Flow{ID: "a", Weight: 1}}
+			_, err := f.Take(t.Context(), []engine.Request{request})
 			require.ErrorIs(t, err, engine.ErrState, line)
 		}
 	})

@@ -110,8 +110,10 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			"a megabyte": func(rdb redis.UniversalClient, key, _ string) {
 				rdb.Set(ctx, key, strings.Repeat("x", 1<<20), time.Hour)
 			},
-			"no end":          func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
-			"a later version": func(rdb redis.UniversalClient, key, s string) { rdb.Set(ctx, key, "fair4"+s[5:], time.Hour) },
+			"no end": func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
+			"a later version": func(rdb redis.UniversalClient, key, s string) {
+				rdb.Set(ctx, key, "fair4"+s[5:], time.Hour)
+			},
 			"an earlier version": func(rdb redis.UniversalClient, key, _ string) {
 				rdb.Set(ctx, key, "fair2 a 1 1700000000000000 3/1000000 1\n"+
 					"1700000000000000 1 1000000 0 16 5:000000000000000000000\n", time.Hour)
@@ -300,4 +302,21 @@ func TestTheStateOfAWindowIsBounded(t *testing.T) {
 			t.Logf("%d bytes", largest)
 		})
 	}
+}
+
+func TestASlotThatNoStateCanHoldIsAnErrorAndLeavesTheQueueAsItIs(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: longestPer})
+		for {
+			before := w.rdb.Get(t.Context(), f.key).Val()
+			_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
+			if err != nil {
+				require.ErrorIs(t, err, engine.ErrState)
+				require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
+				break
+			}
+		}
+		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted, "it can still be read")
+	})
 }

@@ -25,26 +25,24 @@ func (f *fair) lookUnder(ctx context.Context, t *terms) error {
 }
 
 func (f *fair) look(ctx context.Context, t *terms) error {
-	sent := time.Now()
-	reply, err := f.askUnder(ctx, f.scripts.look, t, f.args(t, 1))
+	r, err := f.askUnder(ctx, f.scripts.look, t, f.args(t, 1))
 	if err != nil {
 		return err
 	}
-	return f.hear(reply, sent)
+	return f.hear(r)
 }
 
 // hear tells the news of a reply that is nothing else. There are none where
 // there is no queue.
-func (f *fair) hear(reply any, sent time.Time) error {
-	arrived := time.Now()
-	if reply == "" {
+func (f *fair) hear(r reply) error {
+	if r.said == "" {
 		return nil
 	}
-	news, err := parseNews(reply)
+	news, err := parseNews(r.said)
 	if err != nil {
-		return misread(reply, err)
+		return misread(r.said, err)
 	}
-	f.tell(news, sent, arrived)
+	f.tell(news, r)
 	return nil
 }
 
@@ -54,13 +52,11 @@ func (f *fair) Pause(ctx context.Context, d time.Duration) error {
 	if d > longestPer {
 		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
 	}
-	sent := time.Now()
-	reply, err := f.ask(ctx, f.scripts.pause, append(f.args(f.held(), 1), ceilMicroseconds(max(1, d))))
+	r, err := f.ask(ctx, f.scripts.pause, append(f.args(f.held(), 1), ceilMicroseconds(max(1, d))))
 	if err != nil {
 		return err
 	}
-	arrived := time.Now()
-	o, err := decodeTold(reply)
-	f.learn(&o, sent, arrived)
+	o, err := decodeTold(r.said)
+	f.learn(&o, r)
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -36,7 +35,8 @@ type unreadableQuotas struct {
 }
 
 func (e *unreadableQuotas) Error() string {
-	return fmt.Sprintf("fairlimit: the stored quotas in %q cannot be used (store others by SetQuotas): %v", e.key, e.err)
+	return fmt.Sprintf("fairlimit: the stored quotas in %q cannot be used (store others by SetQuotas): %v",
+		e.key, e.err)
 }
 
 func (e *unreadableQuotas) Unwrap() []error { return []error{engine.ErrState, e.err} }
@@ -57,11 +57,12 @@ func (f *fair) under(ask func(*terms) error) error {
 			return err
 		}
 	}
-	return &unreadableQuotas{f.quotaKey(), fmt.Errorf("they changed %d times while one question was asked", mostChanges)}
+	err := fmt.Errorf("they changed %d times while one question was asked", mostChanges)
+	return &unreadableQuotas{f.quotaKey(), err}
 }
 
 // askUnder runs a script that compares the terms with what is stored.
-func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *terms, args []any) (any, error) {
+func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *terms, args []any) (reply, error) {
 	if !f.stored {
 		return f.ask(ctx, script, args)
 	}
@@ -72,16 +73,20 @@ func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *terms, args 
 			mark = "?"
 		}
 	}
-	reply, err := f.ask(ctx, script, append(args, mark+t.text))
-	if text, isText := reply.(string); isText {
-		if text, changed := strings.CutPrefix(text, "QUOTA "); changed {
-			return nil, f.adopt(t, text)
-		}
+	r, err := f.ask(ctx, script, append(args, mark+t.text))
+	if text, changed := r.quotas(); changed {
+		return reply{}, f.adopt(t, text)
 	}
 	if learned && err == nil {
 		t.learned.Store(false)
 	}
-	return reply, err
+	return r, err
+}
+
+// quotas is the text that a script replies if it is not the one it was sent.
+func (r reply) quotas() (text string, changed bool) {
+	word, _ := r.said.(string)
+	return strings.CutPrefix(word, "QUOTA ")
 }
 
 // adopt makes a stored text the one that is known.
@@ -169,12 +174,11 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 		return nil, false, err
 	}
 	keys := []string{f.key, f.quotaKey()}
-	reply, err := f.askKeys(ctx, storedScripts.look, keys, append(f.args(f.terms, 1), "="))
+	r, err := f.askKeys(ctx, storedScripts.look, keys, append(f.args(f.terms, 1), "="))
 	if err != nil {
 		return nil, false, err
 	}
-	word, _ := reply.(string)
-	text, stored := strings.CutPrefix(word, "QUOTA ")
+	text, stored := r.quotas()
 	if !stored || text == "" {
 		return nil, false, nil
 	}
@@ -195,13 +199,12 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	sent := time.Now()
-	reply, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, append(f.args(t, 1), t.text))
+	r, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, append(f.args(t, 1), t.text))
 	if err != nil {
 		return err
 	}
 	if f.stored {
 		f.known.Store(t)
 	}
-	return f.hear(reply, sent)
+	return f.hear(r)
 }

@@ -121,10 +121,11 @@ func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
+		nine := "1/1s 2/2s 3/4s 4/7s 5/9s 6/11s 7/15s 8/17s 9/19s"
 		for what, put := range map[string]func(f *fair){
 			"no quotas":      func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), "20 a second", 0) },
 			"half of them":   func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), "20/1s 5/1h burst", 0) },
-			"too many":       func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), "1/1s 2/2s 3/4s 4/7s 5/9s 6/11s 7/15s 8/17s 9/19s", 0) },
+			"too many":       func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), nine, 0) },
 			"too long a Per": func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), "1/99999h", 0) },
 			"a list":         func(f *fair) { w.rdb.RPush(ctx, f.quotaKey(), "20/1s") },
 			"a kilobyte":     func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), string(make([]byte, 1024)), 0) },
@@ -204,7 +205,8 @@ func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
 		pause(t, f, 6*time.Second)
 		at(22 * time.Second)
 		require.Equal(t, 4*time.Second, status(t, f).Paused)
-		require.Equal(t, 36*time.Second-4*time.Microsecond, status(t, f).Delay, "34 − 2, and the pause began a microsecond later")
+		require.Equal(t, 36*time.Second-4*time.Microsecond, status(t, f).Delay,
+			"34 − 2, and the pause began a microsecond later")
 		giveBack(t, other, held[10])
 		at(26 * time.Second)
 		set(t, f, "1/8s")
@@ -261,7 +263,8 @@ func TestBothKeysAreInOneSlotOfACluster(t *testing.T) {
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Addr()}})
 	defer func() { _ = rdb.Close() }()
 	for _, name := range []string{"plain", "a}b{c", "{", "{}", " }"} {
-		e, err := New(engine.Config{Client: rdb, Name: name, Quota: engine.Quota{Permits: 1, Per: time.Hour}, Stored: true})
+		quota := engine.Quota{Permits: 1, Per: time.Hour}
+		e, err := New(engine.Config{Client: rdb, Name: name, Quota: quota, Stored: true})
 		require.NoError(t, err)
 		f := e.(*fair)
 		set(t, f, "5/1m")

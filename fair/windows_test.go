@@ -32,7 +32,12 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 			0,
 			[]window{{3, 1_000_000}},
 		},
-		{"a burst rounds down", quotas{{Permits: 3, Per: time.Second, Burst: 2}}, 0, []window{{3, 1_000_000}, {2, 666_666}}},
+		{
+			"a burst rounds down",
+			quotas{{Permits: 3, Per: time.Second, Burst: 2}},
+			0,
+			[]window{{3, 1_000_000}, {2, 666_666}},
+		},
 		{"a burst of the exact Per", quotas{{Permits: 3, Per: 1500, Burst: 2}}, 0, []window{{3, 2}, {2, 1}}},
 		{
 			"a guard lengthens",

@@ -112,7 +112,8 @@ func TestWaitForOfAnotherLimiterFails(t *testing.T) {
 	s := fairlimittest.Start(t)
 	q := s.Queue(t, "tax", fairlimit.PerSecond(1))
 	require.Nil(t, fairlimittest.ServerOf(q))
-	require.Contains(t, failureOf(func(t testing.TB) { fairlimittest.WaitFor(t, q, 0) }), "New did not make this limiter")
+	failure := failureOf(func(t testing.TB) { fairlimittest.WaitFor(t, q, 0) })
+	require.Contains(t, failure, "New did not make this limiter")
 	require.NoError(t, s.Client(t).Set(t.Context(), "fairlimit:{tax}", "something else", 0).Err())
 	require.Contains(t, failureOf(func(t testing.TB) { s.WaitFor(t, q, 0) }), "no readable state")
 }

@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/testing/testpb"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/grpclimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -26,19 +24,9 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 var (
 	limiter = limitertest.New
+	onEach  = limitertest.OnEach
 	state   = limitertest.Status
 )
-
-// onEach runs f on a Redis inside the process and on a real one.
-func onEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
-	t.Run("embedded", func(t *testing.T) {
-		server, err := embedded.Start()
-		require.NoError(t, err)
-		t.Cleanup(server.Close)
-		f(t, server.Client())
-	})
-	t.Run("redis", func(t *testing.T) { f(t, redistest.Standalone(t)) })
-}
 
 // service counts the calls that reach it and answers each as the test says.
 type service struct {

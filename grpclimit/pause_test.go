@@ -48,12 +48,14 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 		answer answer
 		want   []time.Duration
 	}{
-		"RetryInfo":            {info(codes.ResourceExhausted, brief), []time.Duration{brief}},
-		"RetryInfo, away":      {info(codes.Unavailable, 2*time.Second), []time.Duration{2 * time.Second}},
-		"RetryInfo, aborted":   {info(codes.Aborted, 2*time.Second), nil},
-		"RetryInfo of 0":       {info(codes.ResourceExhausted, 0), nil},
-		"RetryInfo below 0":    {info(codes.ResourceExhausted, -time.Second), nil},
-		"RetryInfo, absurd":    {info(codes.ResourceExhausted, 250*365*24*time.Hour), []time.Duration{15 * time.Minute}},
+		"RetryInfo":          {info(codes.ResourceExhausted, brief), []time.Duration{brief}},
+		"RetryInfo, away":    {info(codes.Unavailable, 2*time.Second), []time.Duration{2 * time.Second}},
+		"RetryInfo, aborted": {info(codes.Aborted, 2*time.Second), nil},
+		"RetryInfo of 0":     {info(codes.ResourceExhausted, 0), nil},
+		"RetryInfo below 0":  {info(codes.ResourceExhausted, -time.Second), nil},
+		"RetryInfo, absurd": {
+			info(codes.ResourceExhausted, 250*365*24*time.Hour), []time.Duration{15 * time.Minute},
+		},
 		"RetryInfo, empty":     {empty, nil},
 		"pushback":             {trailer(codes.ResourceExhausted, "1500"), []time.Duration{brief}},
 		"pushback, away":       {trailer(codes.Unavailable, "20"), []time.Duration{20 * time.Millisecond}},

@@ -23,7 +23,8 @@ func TestAnAttemptOfARetryAboveTakesATurn(t *testing.T) {
 		s := &service{answer: func(context.Context) error { return status.Error(codes.Unavailable, "not now") }}
 		l := limiter(t, rdb, fairlimit.PerHour(10))
 		limit := &grpclimit.Interceptor{Limiter: l}
-		again := retry.UnaryClientInterceptor(retry.WithMax(3), retry.WithBackoff(retry.BackoffLinear(time.Millisecond)))
+		backoff := retry.WithBackoff(retry.BackoffLinear(time.Millisecond))
+		again := retry.UnaryClientInterceptor(retry.WithMax(3), backoff)
 		c := connect(t, s.serve(t), grpc.WithDisableRetry(), grpc.WithChainUnaryInterceptor(again, limit.Unary))
 		require.Error(t, shapes(c)["unary"](t.Context()))
 		assert.Equal(t, 3, s.calls())
@@ -48,7 +49,8 @@ func TestAnAttemptOfAServiceConfigTakesNone(t *testing.T) {
 			s := &service{answer: func(context.Context) error { return status.Error(codes.Unavailable, "not now") }}
 			l := limiter(t, rdb, fairlimit.PerHour(10))
 			limit := &grpclimit.Interceptor{Limiter: l}
-			opts := append(test.opts, grpc.WithDefaultServiceConfig(config), grpc.WithChainUnaryInterceptor(limit.Unary))
+			opts := append(test.opts,
+				grpc.WithDefaultServiceConfig(config), grpc.WithChainUnaryInterceptor(limit.Unary))
 			require.Error(t, shapes(connect(t, s.serve(t), opts...))["unary"](t.Context()))
 			assert.Equal(t, test.want, s.calls())
 			assert.Equal(t, 9, state(t, l).Available)

@@ -168,17 +168,18 @@ func TestWhoeverIsRefusedHasItsBodyClosed(t *testing.T) {
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		permits := func(n int) func(*http.Request) int { return func(*http.Request) int { return n } }
+		type transport = httplimit.Transport
 		for name, test := range map[string]struct {
-			transport *httplimit.Transport
+			transport *transport
 			ctx       context.Context
 			want      error
 		}{
-			"no limiter":            {&httplimit.Transport{}, nil, fairlimit.ErrInvalidOption},
-			"a negative MaxPause":   {&httplimit.Transport{Limiter: l, MaxPause: -1}, nil, fairlimit.ErrInvalidOption},
-			"negative permits":      {&httplimit.Transport{Limiter: l, Permits: permits(-1)}, nil, fairlimit.ErrInvalidPermits},
-			"more than ever":        {&httplimit.Transport{Limiter: l, Permits: permits(6)}, nil, fairlimit.ErrExceedsQuota},
-			"several, one at most":  {&httplimit.Transport{Limiter: only, Permits: permits(2)}, nil, fairlimit.ErrUnsupported},
-			"a request that is off": {&httplimit.Transport{Limiter: l}, ended, context.Canceled},
+			"no limiter":            {&transport{}, nil, fairlimit.ErrInvalidOption},
+			"a negative MaxPause":   {&transport{Limiter: l, MaxPause: -1}, nil, fairlimit.ErrInvalidOption},
+			"negative permits":      {&transport{Limiter: l, Permits: permits(-1)}, nil, fairlimit.ErrInvalidPermits},
+			"more than ever":        {&transport{Limiter: l, Permits: permits(6)}, nil, fairlimit.ErrExceedsQuota},
+			"several, one at most":  {&transport{Limiter: only, Permits: permits(2)}, nil, fairlimit.ErrUnsupported},
+			"a request that is off": {&transport{Limiter: l}, ended, context.Canceled},
 		} {
 			t.Run(name, func(t *testing.T) {
 				test.transport.Base = sender(func(*http.Request) (*http.Response, error) {

@@ -3,10 +3,6 @@ package kubelimit_test
 import (
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -15,16 +11,6 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 var (
 	limiter = limitertest.New
+	onEach  = limitertest.OnEach
 	status  = limitertest.Status
 )
-
-// onEach runs f on a Redis inside the process and on a real one.
-func onEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
-	t.Run("embedded", func(t *testing.T) {
-		server, err := embedded.Start()
-		require.NoError(t, err)
-		t.Cleanup(server.Close)
-		f(t, server.Client())
-	})
-	t.Run("redis", func(t *testing.T) { f(t, redistest.Standalone(t)) })
-}

@@ -127,7 +127,8 @@ func together(ctx context.Context, node *redis.Client, asking bool, replicas int
 		// which may be sent again.
 		return cmd.Val(), fmt.Errorf("%w: WAIT: %v", engine.ErrNotReplicated, wait.Err())
 	case wait.Val() < int64(replicas):
-		return cmd.Val(), fmt.Errorf("%w: %d of %d had it within %v", engine.ErrNotReplicated, wait.Val(), replicas, bound)
+		return cmd.Val(), fmt.Errorf("%w: %d of %d had it within %v",
+			engine.ErrNotReplicated, wait.Val(), replicas, bound)
 	}
 	return cmd.Val(), nil
 }

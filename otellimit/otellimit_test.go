@@ -17,33 +17,14 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/otellimit"
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// onBoth runs f on a Redis of its own process and on an embedded one.
-func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
-	t.Run("redis", func(t *testing.T) { f(t, patient(t, redistest.Standalone(t).Options().Addr)) })
-	t.Run("embedded", func(t *testing.T) {
-		server, err := embedded.Start()
-		require.NoError(t, err)
-		defer server.Close()
-		f(t, patient(t, server.Addr()))
-	})
-}
-
-// patient is a client that a busy machine does not time out.
-func patient(t *testing.T, addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
 func TestACollectionShowsWhoWaitsAndWhatBecameOfThem(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+	limitertest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		p := newProgram(t)
 		l := p.watched(rdb, fairlimit.Every(time.Hour))
 		require.NoError(t, l.Wait(t.Context()))
@@ -60,6 +41,7 @@ func TestACollectionShowsWhoWaitsAndWhatBecameOfThem(t *testing.T) {
 		require.ErrorAs(t, l.Wait(soon), new(*fairlimit.RefusedError))
 
 		r := p.collect()
+		const questions = "fairlimit.questions failed=false limiter=office op=take"
 		r.show(t, readings{
 			"fairlimit.callers.waiting limiter=office":         2,
 			"fairlimit.permits.ahead limiter=office":           3,
@@ -75,7 +57,7 @@ func TestACollectionShowsWhoWaitsAndWhatBecameOfThem(t *testing.T) {
 			"fairlimit.wait.duration# limiter=office":          1,
 			"fairlimit.wake.lateness# limiter=office":          1,
 			"fairlimit.question.callers+ limiter=office":       5,
-			"fairlimit.question.callers# limiter=office":       r["fairlimit.questions failed=false limiter=office op=take"],
+			"fairlimit.question.callers# limiter=office":       r[questions],
 		})
 		assert.InDelta(t, 4*3600, r["fairlimit.queue.delay limiter=office"], 60)
 
@@ -146,7 +128,7 @@ func TestACollectionShowsTurnsThatWereMissed(t *testing.T) {
 }
 
 func TestACollectionShowsPausesAndLosses(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+	limitertest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		p := newProgram(t)
 		m, name := p.metrics("office"), redistest.Name(t)
 		l, err := fairlimit.NewQueue(rdb, name, fairlimit.PerHour(5), fairlimit.WithTrace(m.Trace()))

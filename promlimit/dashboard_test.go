@@ -106,7 +106,8 @@ func TestTheDashboardAsksOnlyForMetricsAndLabelsThatExist(t *testing.T) {
 		for _, target := range p.Targets {
 			assert.Equal(t, strings.Count(target.Expr, "("), strings.Count(target.Expr, ")"), target.Expr)
 			asked := query.FindAllStringSubmatch(target.Expr, -1)
-			assert.Len(t, asked, len(metricName.FindAllString(target.Expr, -1)), "not all select a limiter: %s", target.Expr)
+			metrics := metricName.FindAllString(target.Expr, -1)
+			assert.Len(t, asked, len(metrics), "not all select a limiter: %s", target.Expr)
 			for _, q := range asked {
 				assert.Contains(t, q[2], `limiter=~"$limiter"`, target.Expr)
 				for _, label := range labels(target.Expr, q[2]) {

@@ -16,33 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/promlimit"
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// onBoth runs f on a Redis of its own process and on an embedded one.
-func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
-	t.Run("redis", func(t *testing.T) { f(t, patient(t, redistest.Standalone(t).Options().Addr)) })
-	t.Run("embedded", func(t *testing.T) {
-		server, err := embedded.Start()
-		require.NoError(t, err)
-		defer server.Close()
-		f(t, patient(t, server.Addr()))
-	})
-}
-
-// patient is a client that a busy machine does not time out.
-func patient(t *testing.T, addr string) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
 func TestAScrapeShowsWhoWaitsAndWhatBecameOfThem(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+	limitertest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l, m := watched(t, rdb, fairlimit.Every(time.Hour))
 		e := export(t, m)
 		e.scrape().shows(t, page{
@@ -176,7 +157,7 @@ func TestAScrapeShowsThatTheFallbackDecides(t *testing.T) {
 }
 
 func TestAScrapeShowsThatRedisHadLostTurns(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+	limitertest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		m, name := promlimit.New("office"), redistest.Name(t)
 		l := limitertest.Named(t, rdb, name, fairlimit.PerHour(5), fairlimit.WithTrace(m.Trace()))
 		m.Watch(l)
@@ -190,7 +171,7 @@ func TestAScrapeShowsThatRedisHadLostTurns(t *testing.T) {
 }
 
 func TestAScrapeShowsAPauseInEveryProcess(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient) {
+	limitertest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		name := redistest.Name(t)
 		ours, theirs, alone := promlimit.New("office"), promlimit.New("office"), promlimit.New("office")
 		queue := func(m *promlimit.Metrics) *fairlimit.Queue {

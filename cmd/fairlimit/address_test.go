@@ -93,7 +93,8 @@ func TestNoErrorRepeatsAPieceOfAPassword(t *testing.T) {
 		"secret://x",
 		"redis://u:secret@h?nix=1", "redis://u:secret@h?db=x", "redis://u:secret@h,", "redis+sentinel://u:secret@h",
 		"redis+cluster://u:secret@h?nix=1", "redis+cluster://u:secret@h/1", "redis+sentinel://u:secret@h/m/x",
-		"redis+sentinel://u:secret@h/m?nix=1", "redis://u:secret@h?%zz", "redis://u:secret@h/%zz", "unix://u:secret@?nix=1",
+		"redis+sentinel://u:secret@h/m?nix=1",
+		"redis://u:secret@h?%zz", "redis://u:secret@h/%zz", "unix://u:secret@?nix=1",
 		"redis://u:secret@h?read_timeout=x", "redis://u:secret@h?skip_verify=x", "u:secret@h:x", "u:secret",
 		"redis:/u:secret@h", "/u:secret@h",
 	} {

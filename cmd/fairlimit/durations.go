@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
+
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // brief is a duration as a person reads it.
@@ -18,19 +19,7 @@ func brief(d time.Duration) string {
 	default:
 		d = d.Round(time.Second)
 	}
-	return trimmed(d)
-}
-
-// trimmed is 2m and not 2m0s.
-func trimmed(d time.Duration) string {
-	text := d.String()
-	if minutes, whole := strings.CutSuffix(text, "m0s"); whole {
-		text = minutes + "m"
-	}
-	if hours, whole := strings.CutSuffix(text, "h0m"); whole {
-		text = hours + "h"
-	}
-	return text
+	return quotatext.Duration(d)
 }
 
 // duration reads one that is more than 0.
@@ -56,7 +45,7 @@ func noDuration(text string) error {
 // durationFlag is a flag for a duration.
 type durationFlag time.Duration
 
-func (f *durationFlag) String() string { return trimmed(time.Duration(*f)) }
+func (f *durationFlag) String() string { return quotatext.Duration(time.Duration(*f)) }
 
 func (f *durationFlag) Set(text string) error {
 	d, err := time.ParseDuration(text)

@@ -126,7 +126,8 @@ func TestAPasswordOfTheEnvironment(t *testing.T) {
 			assert.NotContains(t, r.err, "wr0ng")
 		}
 	}
-	r := (&shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}).run("wait", "tax", "-quota", "1/1s", "--", "true")
+	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}
+	r := s.run("wait", "tax", "-quota", "1/1s", "--", "true")
 	if r.status != 123 { // Redis may hang up on a command of many words before its answer is read
 		assert.Equal(t, 125, r.status, r.err)
 		assert.Regexp(t, "NOAUTH|the client gave no password", r.err)
@@ -147,7 +148,8 @@ func TestWhatAnACLHasToAllow(t *testing.T) {
 func TestThePasswordOfTheSentinels(t *testing.T) {
 	t.Parallel()
 	group := redistest.Sentinel(t)
-	require.NoError(t, group.Sentinel.Client().Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">s3cret").Err())
+	sentinel := group.Sentinel.Client()
+	require.NoError(t, sentinel.Do(t.Context(), "ACL", "SETUSER", "default", "resetpass", ">s3cret").Err())
 	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=redis+sentinel://" + group.Sentinel.Addr() + "/fairlimit"}}
 	require.NotZero(t, s.run("look", "tax").status)
 	s.env = append(s.env, "FAIRLIMIT_SENTINEL_PASSWORD=s3cret")

@@ -19,7 +19,8 @@ func TestPauseHoldsEverybody(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.ErrorIs(t, s.queue("tax", fairlimit.PerSecond(100)).Wait(ctx), fairlimit.ErrPaused)
-	require.Regexp(t, `^tax: paused for (1h|59m\d+s): it was paused for longer before\n$`, s.does("pause", "tax", "1m"), "the longest counts")
+	require.Regexp(t, `^tax: paused for (1h|59m\d+s): it was paused for longer before\n$`,
+		s.does("pause", "tax", "1m"), "the longest counts")
 }
 
 func TestAnEmptyPrefixIsOneToo(t *testing.T) {

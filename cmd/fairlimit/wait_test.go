@@ -29,7 +29,8 @@ func TestWaitRunsTheCommandInItsTurn(t *testing.T) {
 func TestWaitPassesOnWhatTheCommandDoes(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	cmd := s.command("wait", "tax", "-quota", "1000/1s", "--", "sh", "-c", `cat; echo "$0-$1" >&2; exit 3`, "-nix", "--")
+	cmd := s.command("wait", "tax", "-quota", "1000/1s", "--",
+		"sh", "-c", `cat; echo "$0-$1" >&2; exit 3`, "-nix", "--")
 	cmd.Stdin = strings.NewReader("input\n")
 	require.Equal(t, result{3, "input\n", "-nix---\n"}, finish(t, cmd))
 
@@ -50,7 +51,8 @@ func TestAllQuotasOfWaitHold(t *testing.T) {
 	require.Equal(t, 124, r.status)
 	require.Empty(t, r.out)
 	require.Regexp(t, `^fairlimit: "[^"]+": refused: the turn would come in (1h|59m).*, later than .* allows\n$`, r.err)
-	require.Contains(t, s.does("quota", "tax"), "10/2s\n            2/1h0m1s\n            5/1m1s\n            2/24.4s\n")
+	require.Contains(t, s.does("quota", "tax"),
+		"10/2s\n            2/1h0m1s\n            5/1m1s\n            2/24.4s\n")
 }
 
 func TestWhatKeepsWaitFromRunningTheCommand(t *testing.T) {
@@ -99,7 +101,8 @@ func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
 			require.Equal(t, status, cmd.ProcessState.ExitCode())
 			require.Equal(t, 1, s.queued(q))
 			require.Empty(t, out.String())
-			require.Regexp(t, `^fairlimit: "[^"]+": left .* given back: context canceled: `+signal.String()+`\n$`, problems.String())
+			require.Regexp(t, `^fairlimit: "[^"]+": left .* given back: context canceled: `+signal.String()+`\n$`,
+				problems.String())
 		})
 	}
 }

@@ -16,12 +16,25 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
 )
+
+const (
+	// long is a window that does not pass during a case.
+	long = 10 * time.Minute
+
+	// rounding is what an engine may round a wait up by, and what the clocks of
+	// two machines may differ by within a case.
+	rounding = 10 * time.Millisecond
+)
+
+var cases = slices.Concat(turns, returns, limiters, servers, steering)
 
 // Server calls f with a new client, which nobody else uses. It may do so inside
 // a [testing/synctest] bubble, and it may do so several times, each in a

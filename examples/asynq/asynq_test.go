@@ -38,7 +38,8 @@ func work(t *testing.T, rdb redis.UniversalClient, queue *fairlimit.Queue) <-cha
 
 func enqueue(t *testing.T, rdb redis.UniversalClient) *upstream.TaskInfo {
 	t.Helper()
-	info, err := upstream.NewClientFromRedisClient(rdb).Enqueue(upstream.NewTask("report", nil), upstream.Queue(t.Name()))
+	client := upstream.NewClientFromRedisClient(rdb)
+	info, err := client.Enqueue(upstream.NewTask("report", nil), upstream.Queue(t.Name()))
 	require.NoError(t, err)
 	return info
 }

@@ -47,7 +47,8 @@ func TestRequestsOfAllClientsTakeTurns(t *testing.T) {
 }
 
 func TestALimitPausesEverybody(t *testing.T) {
-	const documentation = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api#about-secondary-rate-limits"
+	const documentation = "https://docs.github.com/rest/overview/rate-limits-for-the-rest-api" +
+		"#about-secondary-rate-limits"
 	for name, limit := range map[string]struct {
 		header http.Header
 		want   any // of go-github

@@ -1,10 +1,6 @@
 package batch
 
-import (
-	"context"
-
-	"github.com/fairlimit/fairlimit/engine"
-)
+import "context"
 
 // Place is a caller's place in line, which somebody else has taken for it.
 type Place struct{ caller *caller }
@@ -55,10 +51,4 @@ func merge(callers, waiting []*caller) []*caller {
 // Await is [Batcher.Ask] for a caller who stands in line already.
 func (b *Batcher) Await(ctx context.Context, p Place) (Reply, error) {
 	return b.answerOf(ctx, p.caller)
-}
-
-// GiveBack gives grants back that nobody will use, for nobody who waits.
-func (b *Batcher) GiveBack(ctx context.Context, grant engine.Grant) {
-	grant.Unused = true
-	b.lineUpReturn(&giver{ctx: ctx, grant: grant})
 }

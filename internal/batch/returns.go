@@ -66,12 +66,17 @@ func (b *Batcher) abandon(ctx context.Context, grant engine.Grant, timer *time.T
 	}
 }
 
+// GiveBack gives back what nobody will use, and waits for nothing.
+func (b *Batcher) GiveBack(ctx context.Context, grant engine.Grant) {
+	grant.Unused = true
+	b.lineUpReturn(&giver{ctx: ctx, grant: grant})
+}
+
 // nobodys gives back what was granted to callers that are gone.
 func (b *Batcher) nobodys(ctx context.Context, answers []engine.Answer) {
 	for _, a := range answers {
 		if a.Granted {
-			a.Grant.Unused = true
-			b.lineUpReturn(&giver{ctx: ctx, grant: a.Grant})
+			b.GiveBack(ctx, a.Grant)
 		}
 	}
 }

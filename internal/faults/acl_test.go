@@ -178,13 +178,14 @@ func crowd(ctx context.Context, e engine.Engine, per time.Duration) error {
 
 func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 	t.Parallel()
+	prefixed := func(string) []string { return []string{"~fairlimit:*"} }
 	for name, c := range map[string]struct {
 		commands string
 		keys     func(name string) []string
 		use      func(ctx context.Context, rdb *redis.Client, name string) error
 	}{
-		"fair":                     {fairCommands, func(string) []string { return []string{"~fairlimit:*"} }, useFair},
-		"fair, with stored quotas": {storedCommands, func(string) []string { return []string{"~fairlimit:*"} }, useStored},
+		"fair":                     {fairCommands, prefixed, useFair},
+		"fair, with stored quotas": {storedCommands, prefixed, useStored},
 		"window": {
 			windowCommands,
 			func(name string) []string { return []string{"~" + name, "~{" + name + "}:*"} },

@@ -123,7 +123,9 @@ func TestProcessesOfFlowsShareAQueue(t *testing.T) {
 	heavy := start("heavy", 2, 10)
 	all := append([]*service{greedy, heavy}, twins...)
 	for _, s := range all {
-		require.Eventually(t, func() bool { return s.between(time.Time{}, time.Now()) > 2 }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool {
+			return s.between(time.Time{}, time.Now()) > 2
+		}, 20*time.Second, time.Millisecond)
 	}
 	time.Sleep(500 * time.Millisecond) // a look-ahead, so that all have their shares
 
@@ -142,10 +144,12 @@ func TestProcessesOfFlowsShareAQueue(t *testing.T) {
 	assert.InDelta(t, 2*g, h, 2*(share+late), "twice as much")
 	assert.GreaterOrEqual(t, g+h+w, due*3/4, "and all of it together")
 
+	newer := named(t, rdb, name, fairlimit.Every(serviceQuota), fairlimit.WithFlow("newer", 1))
 	began := time.Now()
-	require.NoError(t, named(t, rdb, name, fairlimit.Every(serviceQuota), fairlimit.WithFlow("newer", 1)).Wait(t.Context()))
+	require.NoError(t, newer.Wait(t.Context()))
 	t.Logf("a new flow waited %v", time.Since(began))
-	assert.Less(t, time.Since(began), 20*serviceQuota, "eight permits, whatever the others have in line, and a busy machine")
+	assert.Less(t, time.Since(began), 20*serviceQuota,
+		"eight permits, whatever the others have in line, and a busy machine")
 
 	require.NoError(t, heavy.cmd.Process.Kill())
 	<-heavy.ended

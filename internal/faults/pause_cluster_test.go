@@ -35,7 +35,9 @@ func TestAPauseIsNeverReadFromAReplica(t *testing.T) {
 		require.Eventually(t, func() bool {
 			ranges, err := node.Client().Do(t.Context(), "cluster", "slots").Slice()
 			const withoutReplica = 3 // first slot, last slot, master
-			return err == nil && slices.ContainsFunc(ranges, func(r any) bool { return len(r.([]any)) > withoutReplica })
+			return err == nil && slices.ContainsFunc(ranges, func(r any) bool {
+				return len(r.([]any)) > withoutReplica
+			})
 		}, 30*time.Second, 10*time.Millisecond)
 	}
 	all := map[string]*redis.ClusterClient{}

@@ -50,7 +50,8 @@ func TestAProcessThatStoodStillSendsNobodyLate(t *testing.T) {
 	log := upstream.calls()
 	require.Len(t, log, callers+callers/3)
 	way, onTheirWay := waysOf(reports, stood)
-	t.Logf("stopped for %v: %d turns missed, the latest taken %v late; a call took up to %v, %d stood still on their way",
+	t.Logf("stopped for %v: %d turns missed, the latest taken %v late; "+
+		"a call took up to %v, %d stood still on their way",
 		wentOn.Sub(stopped), reports[0].Misses, reports[0].Latest, way, onTheirWay)
 	assert.Positive(t, reports[0].Misses)
 	for _, r := range reports {
@@ -156,7 +157,8 @@ func TestAProcessThatStopsAgainAndAgainEnds(t *testing.T) {
 	const callers = 10
 	rdb, upstream := redistest.Standalone(t), startUpstream(t)
 	p := startProcess(t, setup{
-		Redis: rdb.Options().Addr, Name: t.Name(), Upstream: upstream.url, Within: time.Second, Guard: 4 * time.Millisecond,
+		Redis: rdb.Options().Addr, Name: t.Name(), Upstream: upstream.url,
+		Within: time.Second, Guard: 4 * time.Millisecond,
 		Quota: fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1},
 	})
 	p.does("wait %d", callers)

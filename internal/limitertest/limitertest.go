@@ -5,10 +5,12 @@ package limitertest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
@@ -33,6 +35,26 @@ func Named(
 		t.Fatal(err)
 	}
 	return l.(fairlimit.Reserver)
+}
+
+// OnEach runs f in real time on a Redis inside the process and on a real one.
+// A busy machine does not time its clients out.
+func OnEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
+	t.Helper()
+	on := func(t *testing.T, addr string) {
+		rdb := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute})
+		t.Cleanup(func() { _ = rdb.Close() })
+		f(t, rdb)
+	}
+	t.Run("embedded", func(t *testing.T) {
+		server, err := embedded.Start()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		on(t, server.Addr())
+	})
+	t.Run("redis", func(t *testing.T) { on(t, redistest.Standalone(t).Options().Addr) })
 }
 
 // Status returns how the limiter stands. It may be called until the test has

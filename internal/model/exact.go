@@ -145,7 +145,8 @@ func Strict(windows []Window, turns []Turn) (err error) {
 	for _, w := range windows {
 		w.Overfull(turns, func(first, last int) {
 			if err == nil {
-				err = fmt.Errorf("model: more than %d permits within %d µs up to slot %d", w.Permits, w.Length, turns[last].Slot)
+				err = fmt.Errorf("model: more than %d permits within %d µs up to slot %d",
+					w.Permits, w.Length, turns[last].Slot)
 			}
 		})
 	}

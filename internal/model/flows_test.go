@@ -372,7 +372,8 @@ func TestAThousandFlowsShareEntriesAndTheQuota(t *testing.T) {
 	f := newFleet(1, []Window{{100, second}}, 200, second/2)
 	f.jitter = 5_000
 	for i := range 1000 {
-		f.joins(fmt.Sprintf("%05s", strconv.FormatInt(int64(i)*7919+36*36*36*36, 36)), 0, 1, 1, second+f.rng.Int64N(second), 1<<50)
+		id := strconv.FormatInt(int64(i)*7919+36*36*36*36, 36)
+		f.joins(fmt.Sprintf("%05s", id), 0, 1, 1, second+f.rng.Int64N(second), 1<<50)
 	}
 	f.run(100 * second)
 	require.LessOrEqual(t, len(f.entries), mostFlows)

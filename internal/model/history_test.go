@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -231,7 +232,9 @@ func (g *played) leave() {
 		if count == 0 {
 			return
 		}
-		ahead, _ := slices.BinarySearchFunc(g.held.Held, g.now+1, func(t Turn, now int64) int { return int(t.Slot - now) })
+		ahead, _ := slices.BinarySearchFunc(g.held.Held, g.now+1, func(t Turn, now int64) int {
+			return cmp.Compare(t.Slot, now)
+		})
 		i := []int{
 			g.rng.IntN(count),
 			count - 1 - g.rng.IntN(min(count, 20)),

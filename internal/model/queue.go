@@ -18,7 +18,9 @@ func NewQueue(windows []Window) *Queue {
 	q, plain := &Queue{}, grid.Plain(windows)
 	pace := grid.PaceOf(plain)
 	for i, g := range grid.Of(plain) {
-		q.logs = append(q.logs, &windowLog{Window: windows[i], grid: g, interval: pace.Length, burst: int64(pace.Permits)})
+		q.logs = append(q.logs, &windowLog{
+			Window: windows[i], grid: g, interval: pace.Length, burst: int64(pace.Permits),
+		})
 	}
 	return q
 }

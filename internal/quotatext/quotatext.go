@@ -86,7 +86,7 @@ func count(digits string) (int, error) {
 
 // Format writes a quota as Parse reads it.
 func Format(q engine.Quota) string {
-	text := strconv.Itoa(q.Permits) + "/" + duration(q.Per)
+	text := strconv.Itoa(q.Permits) + "/" + Duration(q.Per)
 	if q.Burst > 0 {
 		text += " burst " + strconv.Itoa(q.Burst)
 	}
@@ -102,8 +102,8 @@ func FormatAll(quotas []engine.Quota) string {
 	return strings.Join(words, " ")
 }
 
-// duration is what a person would write: 2m and not 2m0s.
-func duration(d time.Duration) string {
+// Duration is what a person would write: 2m and not 2m0s.
+func Duration(d time.Duration) string {
 	text := d.String()
 	if minutes, whole := strings.CutSuffix(text, "m0s"); whole {
 		text = minutes + "m"

@@ -6,7 +6,7 @@
 # Each line of standard input is an order: "start" or the name of a signal. Each is answered with a line: the process id of the server, or nothing
 # when it is gone, as after KILL. When standard input ends, which it does when the test binary is no more, the server is killed.
 
-trap '' HUP INT TERM # Ctrl-C reaches the whole process group; the server must be gone and the directory removed then too
+trap '' HUP INT TERM # the server must be gone and the directory removed, whatever this process is told
 
 dir=$1
 shift

@@ -153,6 +153,7 @@ func launchOn(port int, args func(dir string, port int) ([]string, error)) (_ *S
 
 	s := &Server{port: port, dir: dir}
 	s.keeper = exec.Command("sh", append([]string{"-c", keeper, "sh", dir, redisServer()}, command...)...)
+	setApart(s.keeper)
 	answers, err := s.keeper.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -74,7 +74,9 @@ var (
 // Upper bounds of the buckets of histograms. A wait may last hours, and a wake
 // should be late by about a millisecond.
 var (
-	WaitBounds     = []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600}
+	WaitBounds = []float64{
+		.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600,
+	}
 	LatenessBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
 	CallersBounds  = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
 )

@@ -12,12 +12,12 @@ import (
 // next turn that can still be taken, and those for whom none is left line up
 // again. What was missed is given back unused.
 func (l *Line) miss(s *Sleeper, now time.Time) func() {
-	queue, permits := s.grant.ID, s.request.N
+	permits := s.request.N
 	var callers []*Sleeper
 	var turns []turn
 	var late []time.Duration
 	for _, c := range l.sleepers {
-		if c.grant.ID != queue || !c.matches(s) {
+		if !c.matches(s) {
 			continue
 		}
 		callers = append(callers, c)
@@ -54,15 +54,15 @@ func (l *Line) missedBy(s *Sleeper, now time.Time) time.Duration {
 	return 0
 }
 
-// anEarlierMissed, under mu, reports whether a caller for as many permits that
-// comes before s has missed its turn, and has not woken yet: the turn of s is
-// due to it.
+// anEarlierMissed, under mu, reports whether a caller that matches s and comes
+// before it has missed its turn, and has not woken yet: the turn of s is due to
+// it.
 func (l *Line) anEarlierMissed(s *Sleeper, now time.Time) bool {
 	for _, c := range l.sleepers {
 		if c == s {
 			return false
 		}
-		if c.grant.ID == s.grant.ID && c.request.N == s.request.N {
+		if c.matches(s) {
 			return l.missedBy(c, now) > 0
 		}
 	}
@@ -96,7 +96,7 @@ func (l *Line) handOut(callers []*Sleeper, turns []turn, now time.Time) (left []
 
 // matches reports whether two callers can exchange their turns.
 func (s *Sleeper) matches(other *Sleeper) bool {
-	return s.request.N == other.request.N && s.request.Flow == other.request.Flow
+	return s.grant.ID == other.grant.ID && s.request.N == other.request.N && s.request.Flow == other.request.Flow
 }
 
 // goBefore, under mu, lets a caller that lined up again go before those who came
@@ -109,7 +109,7 @@ func (l *Line) goBefore(s *Sleeper) {
 	}
 	var younger []*Sleeper
 	for _, c := range l.sleepers {
-		if c.first.ID == s.first.ID && c.first.At > s.first.At && c.grant.At < s.grant.At && c.matches(s) {
+		if c.matches(s) && c.first.At > s.first.At && c.grant.At < s.grant.At {
 			younger = append(younger, c)
 		}
 	}

@@ -120,6 +120,31 @@ func TestCallersForOtherPermitsKeepTheirTurns(t *testing.T) {
 	})
 }
 
+// The first of one flow missed its turn and has not woken yet. A caller of
+// another flow cannot take that turn's place, so it goes on time.
+func TestAMissedTurnHoldsUpNoOtherFlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l := q.line(second, 50*time.Millisecond)
+		var stuck atomic.Bool
+		l.woke = func() {
+			if stuck.CompareAndSwap(false, true) {
+				time.Sleep(10 * second) // the first to wake
+			}
+			time.Sleep(time.Millisecond)
+		}
+		flows := []*batch.Flow{batch.NewFlow("x", 1, 8), batch.NewFlow("a", 1, 8), batch.NewFlow("b", 1, 8)}
+		out := callers(t.Context(), l, len(flows), func(who int) batch.Request {
+			return batch.Request{N: 1, MaxWait: engine.Forever, Flow: flows[who]}
+		})
+		require.NoError(t, (<-out).err)
+		assert.Equal(t, went{2, 2001 * time.Millisecond, nil}, <-out)
+		w := <-out
+		require.NoError(t, w.err)
+		assert.Greater(t, w.at, 11*second, "it lined up again")
+	})
+}
+
 // A machine that is late every time neither goes late nor hangs for ever.
 func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

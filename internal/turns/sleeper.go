@@ -60,9 +60,6 @@ func NewSleeper(ctx context.Context, request batch.Request, began time.Time) *Sl
 	return &Sleeper{ctx: ctx, request: request, began: began}
 }
 
-// Grant is what the caller holds, or went with.
-func (s *Sleeper) Grant() engine.Grant { return s.grant }
-
 // accept sets the latest turn that the caller accepts, zero for any. MaxWait
 // counts from when the caller came, but what the engine granted within it stands.
 func (s *Sleeper) accept() {
@@ -260,14 +257,4 @@ func later(a, b time.Time) time.Time {
 		return b
 	}
 	return a
-}
-
-func compare(a, b int64) int {
-	if a < b {
-		return -1
-	}
-	if a > b {
-		return 1
-	}
-	return 0
 }

@@ -21,6 +21,7 @@
 package turns
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -35,7 +36,8 @@ import (
 const mostMissed = 10
 
 // ErrMissed is the error of a caller that missed turn after turn.
-var ErrMissed = fmt.Errorf("fairlimit: missed %d turns in a row: this process wakes later than WithMaxLateness allows", mostMissed)
+var ErrMissed = fmt.Errorf(
+	"fairlimit: missed %d turns in a row: this process wakes later than WithMaxLateness allows", mostMissed)
 
 // Refusal says that a turn comes too late by now.
 type Refusal struct {
@@ -188,7 +190,7 @@ func (l *Line) join(s *Sleeper) {
 // quit, under mu, takes a caller out of those asleep.
 func (l *Line) quit(s *Sleeper, state state) {
 	at, _ := slices.BinarySearchFunc(l.sleepers, s.grant.At, func(s *Sleeper, at int64) int {
-		return compare(s.grant.At, at)
+		return cmp.Compare(s.grant.At, at)
 	})
 	for l.sleepers[at] != s {
 		at++

@@ -44,8 +44,8 @@ local function still_held(queue)
   local held = {}
   for i = 4, #ARGV, 5 do
     local slot, permits, granted = ARGV[i + 1] + 0, ARGV[i + 2] + 0, ARGV[i + 3] + 0
-    local unused = is_ahead(queue, slot) or ARGV[i + 4] == '1'
-    if unused and ARGV[i] == queue.generation and not was_silent(queue, granted) then
+    local back = is_ahead(queue, slot) or ARGV[i + 4] == '1'
+    if back and ARGV[i] == queue.generation and not was_silent(queue, granted) then
       held[#held + 1] = { slot = slot, permits = permits }
     end
   end

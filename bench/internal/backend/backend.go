@@ -4,9 +4,9 @@ package backend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
-	"strconv"
 	"strings"
 	"time"
 
@@ -101,22 +101,41 @@ func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
 // Calls is how many commands of the engines' kind the server has worked off in
 // its life; false where the server does not count.
 func (b *Backend) Calls(ctx context.Context) (int, bool) {
-	info, err := b.client.InfoMap(ctx, "commandstats").Result()
+	served, err := ServedBy(ctx, b.client)
 	if err != nil || b.restart != nil { // a restart sets the counter back
 		return 0, false
 	}
-	stats, found := info["Commandstats"]
-	if !found {
-		return 0, false
+	return int(served.Runs), true
+}
+
+// Served is what a server says of the scripts that it has run in its life.
+type Served struct{ Runs, Micros float64 }
+
+// ErrUncounted says that a server does not count.
+var ErrUncounted = errors.New("this server does not say how long its commands take (INFO commandstats)")
+
+// ServedBy asks the server. An error matches ErrUncounted.
+func ServedBy(ctx context.Context, rdb *redis.Client) (s Served, err error) {
+	info, err := rdb.InfoMap(ctx, "commandstats").Result()
+	if err != nil {
+		return s, fmt.Errorf("%w: %w", ErrUncounted, err)
 	}
-	total := 0
+	stats := info["Commandstats"]
+	if len(stats) == 0 {
+		return s, ErrUncounted
+	}
 	for _, command := range []string{"evalsha", "eval", "fcall"} {
-		calls, _, _ := strings.Cut(strings.TrimPrefix(stats["cmdstat_"+command], "calls="), ",")
-		if n, err := strconv.Atoi(calls); err == nil {
-			total += n
+		line, ran := stats["cmdstat_"+command]
+		if !ran {
+			continue
 		}
+		var runs, micros float64
+		if _, err := fmt.Sscanf(strings.ReplaceAll(line, ",", " "), "calls=%f usec=%f", &runs, &micros); err != nil {
+			return s, ErrUncounted
+		}
+		s.Runs, s.Micros = s.Runs+runs, s.Micros+micros
 	}
-	return total, true
+	return s, nil
 }
 
 // Remove deletes what a run has left behind, each key on its own, as a Cluster

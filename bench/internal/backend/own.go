@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // ErrNotOurs says that a server cannot be restarted.
@@ -32,6 +30,3 @@ func (b *Backend) Restart(ctx context.Context, away time.Duration) error {
 	}
 	return b.restart(ctx, away)
 }
-
-// observer is the parent's own client of a server that may go and come back.
-func observer(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
@@ -16,7 +17,7 @@ func ownEmbedded() (*Backend, error) {
 		return nil, err
 	}
 	addr := mini.Addr()
-	client := observer(addr)
+	client := redis.NewClient(&redis.Options{Addr: addr})
 	return &Backend{
 		Name: "embedded", Addr: addr, embedded: addr, client: client,
 		close: func() {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // ByHand is a limiter with what its users write around it where the upstream
@@ -51,8 +53,29 @@ func (b *ByHand) sleep(ctx context.Context) error {
 		if left <= 0 {
 			return nil
 		}
-		if err := doze(ctx, left); err != nil {
+		if err := clock.Sleep(ctx, left); err != nil {
 			return err
 		}
 	}
+}
+
+// rule is the quota of an engine that asks with it each time. It holds in this
+// process.
+type rule struct {
+	mu    sync.Mutex
+	quota load.Quota
+}
+
+// SetQuota is for the next to ask.
+func (r *rule) SetQuota(_ context.Context, q load.Quota) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.quota = q
+	return nil
+}
+
+func (r *rule) holds() load.Quota {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.quota
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // after lets everybody through after a while.
 type after time.Duration
 
 func (a after) Acquire(ctx context.Context, _, _ int) (*metrics.Turn, error) {
-	return nil, doze(ctx, time.Duration(a))
+	return nil, clock.Sleep(ctx, time.Duration(a))
 }
 
 func TestByHandAProcessStandsStillByItself(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // Clockwork is no limiter: everybody goes at moments that the clock alone
@@ -47,5 +48,5 @@ func (c *clockwork) Acquire(ctx context.Context, caller, _ int) (*metrics.Turn, 
 		due += round
 	}
 	turn.Wait = due - turn.Replied
-	return &turn, doze(ctx, turn.Wait)
+	return &turn, clock.Sleep(ctx, turn.Wait)
 }

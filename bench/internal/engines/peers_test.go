@@ -79,7 +79,7 @@ func TestPublishedOvertakes(t *testing.T) {
 // whether they arrived then.
 func publishedAnswers(t *testing.T, arrivals []int) (goes []int, onTime bool) {
 	limiter := open(t, publishedEngine, server(t).Client(), 3, 600*time.Millisecond, 1).(*published)
-	limit, interval := limiter.rule()
+	limit, interval := limiter.terms()
 	began := time.Now()
 	for _, at := range arrivals {
 		arrival := began.Add(time.Duration(at) * time.Millisecond)

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 //go:embed published.lua
@@ -24,9 +24,11 @@ var publishedEngine = Engine{
 		"bursts overtake, its clock drifts, errors let through",
 	Queues: true,
 	Bursts: true,
-	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand, "reset": "has no Reset: somebody deletes the key"},
+	ByHand: map[string]string{
+		"pause": pausedByHand, "quota": quotaByHand, "reset": "has no Reset: somebody deletes the key",
+	},
 	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
-		return &published{rdb: rdb, key: publishedKey(name), now: now, quota: l.Quota}, nil
+		return &published{rdb: rdb, key: publishedKey(name), now: now, rule: rule{quota: l.Quota}}, nil
 	},
 	Keys: func(name string) []string { return []string{publishedKey(name)} },
 }
@@ -38,9 +40,7 @@ type published struct {
 	rdb redis.UniversalClient
 	key string
 	now func() time.Duration
-
-	mu    sync.Mutex
-	quota load.Quota
+	rule
 }
 
 var (
@@ -51,20 +51,10 @@ var (
 // Reset is what a person does who knows the key.
 func (p *published) Reset(ctx context.Context) error { return p.rdb.Del(ctx, p.key).Err() }
 
-// SetQuota is for the next to ask, in this process.
-func (p *published) SetQuota(_ context.Context, q load.Quota) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.quota = q
-	return nil
-}
-
-// rule is the quota in the script's terms, which are whole milliseconds; the
-// rest is cut off.
-func (p *published) rule() (limit int, interval int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	q := p.quota
+// terms are the quota in the script's, which are whole milliseconds; the rest
+// is cut off.
+func (p *published) terms() (limit int, interval int64) {
+	q := p.holds()
 	return cmp.Or(q.Burst, q.Permits), max(1, (q.Per / time.Duration(q.Permits)).Milliseconds())
 }
 
@@ -91,7 +81,7 @@ func (p *published) one(ctx context.Context) (*metrics.Turn, error) {
 	if deadline, has := ctx.Deadline(); has {
 		timeout = time.Until(deadline).Milliseconds()
 	}
-	limit, interval := p.rule()
+	limit, interval := p.terms()
 	sent := p.now()
 	ms, err := publishedScript.Run(ctx, p.rdb, []string{p.key}, limit, interval, timeout).Int64()
 	switch {
@@ -103,5 +93,5 @@ func (p *published) one(ctx context.Context) (*metrics.Turn, error) {
 		return nil, ErrRefused
 	}
 	turn := &metrics.Turn{Sent: sent, Replied: p.now(), Wait: time.Duration(ms) * time.Millisecond}
-	return turn, doze(ctx, turn.Wait)
+	return turn, clock.Sleep(ctx, turn.Wait)
 }

@@ -3,7 +3,6 @@ package engines
 import (
 	"cmp"
 	"context"
-	"sync"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 var redisRateEngine = Engine{
@@ -20,13 +20,7 @@ var redisRateEngine = Engine{
 	Bursts: true,
 	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand},
 	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
-		q := l.Quota
-		return &redisRate{
-			limiter: redis_rate.NewLimiter(rdb),
-			name:    name,
-			now:     now,
-			limit:   limitOf(q),
-		}, nil
+		return &redisRate{limiter: redis_rate.NewLimiter(rdb), name: name, now: now, rule: rule{quota: l.Quota}}, nil
 	},
 	Keys: func(name string) []string { return []string{"rate:" + name} },
 }
@@ -37,9 +31,7 @@ type redisRate struct {
 	limiter *redis_rate.Limiter
 	name    string
 	now     func() time.Duration
-
-	mu    sync.Mutex
-	limit redis_rate.Limit
+	rule
 }
 
 var (
@@ -54,25 +46,11 @@ func limitOf(q load.Quota) redis_rate.Limit {
 // Reset is that of redis_rate.
 func (r *redisRate) Reset(ctx context.Context) error { return r.limiter.Reset(ctx, r.name) }
 
-// SetQuota is for the next to ask, in this process.
-func (r *redisRate) SetQuota(_ context.Context, q load.Quota) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.limit = limitOf(q)
-	return nil
-}
-
-func (r *redisRate) rule() redis_rate.Limit {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.limit
-}
-
 func (r *redisRate) Acquire(ctx context.Context, _, n int) (*metrics.Turn, error) {
 	var turn metrics.Turn
 	for {
 		turn.Sent = r.now()
-		result, err := r.limiter.AllowN(ctx, r.name, r.rule(), n)
+		result, err := r.limiter.AllowN(ctx, r.name, limitOf(r.holds()), n)
 		turn.Replied = r.now()
 		turn.First = cmp.Or(turn.First, turn.Replied)
 		switch {
@@ -81,20 +59,8 @@ func (r *redisRate) Acquire(ctx context.Context, _, n int) (*metrics.Turn, error
 		case result.Allowed > 0:
 			return &turn, nil
 		}
-		if err := doze(ctx, result.RetryAfter); err != nil {
+		if err := clock.Sleep(ctx, result.RetryAfter); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// doze sleeps, or returns why not.
-func doze(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

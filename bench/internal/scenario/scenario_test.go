@@ -22,7 +22,8 @@ func TestTheScenariosThereAre(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{
-		"steady", "burst", "greedy", "newcomer", "trickle", "weighted", "impatient", "fickle", "crash", "laggy", "restart", "onoff", "pause", "reset", "quota",
+		"steady", "burst", "greedy", "newcomer", "trickle", "weighted", "impatient", "fickle",
+		"crash", "laggy", "restart", "onoff", "pause", "reset", "quota",
 	}, names)
 	require.Equal(t, []string{"restart"}, unjudged)
 }

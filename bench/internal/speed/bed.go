@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -136,54 +135,27 @@ func (b *bed) evalsha(ctx context.Context) (call, error) {
 	return func(ctx context.Context) error { return b.rdb.EvalSha(ctx, sha, nil).Err() }, err
 }
 
-// served is what the server says of the scripts that it has run in its life.
-type served struct{ runs, micros float64 }
-
-var errUncounted = errors.New("this server does not say how long its commands take (INFO commandstats)")
-
-func (b *bed) served(ctx context.Context) (s served, err error) {
-	info, err := b.rdb.InfoMap(ctx, "commandstats").Result()
-	if err != nil {
-		return s, fmt.Errorf("%w: %w", errUncounted, err)
-	}
-	stats := info["Commandstats"]
-	if len(stats) == 0 {
-		return s, errUncounted
-	}
-	for _, command := range []string{"cmdstat_evalsha", "cmdstat_eval"} {
-		var runs, micros float64
-		if line := stats[command]; line != "" {
-			line = strings.ReplaceAll(line, ",", " ")
-			if _, err := fmt.Sscanf(line, "calls=%f usec=%f", &runs, &micros); err != nil {
-				return s, errUncounted
-			}
-		}
-		s.runs, s.micros = s.runs+runs, s.micros+micros
-	}
-	return s, nil
-}
-
 // during is what the server has worked off while do ran.
-func (b *bed) during(ctx context.Context, do func() error) (served, error) {
-	before, err := b.served(ctx)
+func (b *bed) during(ctx context.Context, do func() error) (backend.Served, error) {
+	before, err := backend.ServedBy(ctx, b.rdb)
 	if err != nil {
-		return served{}, err
+		return backend.Served{}, err
 	}
 	if err := do(); err != nil {
-		return served{}, err
+		return backend.Served{}, err
 	}
-	after, err := b.served(ctx)
-	if err == nil && after.runs == before.runs {
-		err = errUncounted
+	after, err := backend.ServedBy(ctx, b.rdb)
+	if err == nil && after.Runs == before.Runs {
+		err = backend.ErrUncounted
 	}
-	return served{after.runs - before.runs, after.micros - before.micros}, err
+	return backend.Served{Runs: after.Runs - before.Runs, Micros: after.Micros - before.Micros}, err
 }
 
 // perRun is how long one run of a script took the server on average, in µs,
 // while do ran.
 func (b *bed) perRun(ctx context.Context, do func() error) (float64, error) {
 	s, err := b.during(ctx, do)
-	return s.micros / s.runs, err
+	return s.Micros / s.Runs, err
 }
 
 // paced does it n times, a step apart. Who is late catches up.

@@ -247,7 +247,7 @@ func (k kind) expect(granted bool) error {
 func (b *bed) unpaused(c crew, times int) measure {
 	return func(ctx context.Context) (float64, error) {
 		s, err := b.during(ctx, func() error { return c.keepAsking(ctx, times) })
-		return s.micros / float64(len(c)*times), err
+		return s.Micros / float64(len(c)*times), err
 	}
 }
 

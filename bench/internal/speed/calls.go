@@ -54,7 +54,7 @@ func (b *bed) rush(quota fairlimit.Quota, wait func(context.Context) error) meas
 			return 0, err
 		}
 		s, err := b.during(ctx, func() error { return atOnce(ctx, b.Burst, wait) })
-		return s.runs / float64(b.Burst), err
+		return s.Runs / float64(b.Burst), err
 	}
 }
 

@@ -27,9 +27,3 @@ var Quick = Scale{
 	Rounds: 3, Round: 300 * time.Millisecond, Calls: 200, Windows: 2.2,
 	Callers: 1024, Burst: 200, Sleepers: 10_000, Rest: 2 * time.Second, Limiters: 20_000, Queue: [2]int{1000, 100_000},
 }
-
-// Tiny shows that everything works; its figures say nothing.
-var Tiny = Scale{
-	Rounds: 1, Round: 30 * time.Millisecond, Calls: 10, Windows: 0.1,
-	Callers: 32, Burst: 20, Sleepers: 50, Rest: 20 * time.Millisecond, Limiters: 50, Queue: [2]int{50, 300},
-}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -27,6 +28,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// least shows that everything works; its figures say nothing.
+var least = Scale{
+	Rounds: 1, Round: 30 * time.Millisecond, Calls: 10, Windows: 0.1,
+	Callers: 32, Burst: 20, Sleepers: 50, Rest: 20 * time.Millisecond, Limiters: 50, Queue: [2]int{50, 300},
+}
+
 // taken is what a run gave.
 type taken struct {
 	begun   []string
@@ -38,7 +45,7 @@ func tiny(t *testing.T, redis string, rows ...string) taken {
 	t.Helper()
 	got := taken{figures: map[string][]Figure{}, faults: map[string]error{}}
 	r := Run{
-		Redis: redis, Rows: rows, Scale: Tiny,
+		Redis: redis, Rows: rows, Scale: least,
 		Begin: func(row, _ string, _, _ int) { got.begun = append(got.begun, row) },
 		Took:  func(f Figure) { got.figures[f.Row] = append(got.figures[f.Row], f) },
 		Fault: func(row string, err error) { got.faults[row] = err },
@@ -97,7 +104,7 @@ func TestARowThatCannotBeMeasuredIsToldAndTheOthersGoOn(t *testing.T) {
 	require.NoError(t, err)
 	defer server.Close()
 	got := tiny(t, server.Addr(), "script", "alone")
-	require.ErrorContains(t, got.faults["script"], errUncounted.Error())
+	require.ErrorContains(t, got.faults["script"], backend.ErrUncounted.Error())
 	require.Len(t, got.faults, 1)
 	require.Len(t, got.figures["alone"], 2)
 }
@@ -220,7 +227,8 @@ func TestTheTableTellsWhatWasMetAndWhatWasMissed(t *testing.T) {
 	}))
 	require.Equal(t, []string{
 		"what     yardstick                   ours                ratio   middle half  goal",
-		"met      yardstick  1 µs             1.06 µs             1.06 ×  1.02–1.10    at most 1.2 ×   met, and the mark of 1.1",
+		"met      yardstick  1 µs             1.06 µs             1.06 ×  1.02–1.10    at most 1.2 ×   " +
+			"met, and the mark of 1.1",
 		"missed   yardstick  50,000 a second  1,234,567 a second  12.3 ×  9–15.0       at least 15 ×   missed",
 		"",
 		"of ours                              0.0500 ms                                at most 1.5 ms  met",

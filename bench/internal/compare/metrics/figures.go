@@ -32,7 +32,7 @@ type Figures struct {
 	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
 	Early              *int       `json:"early,omitempty"`
 	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers alone, beyond doubt
-	PromisedExcess     *int       `json:"promised_excess,omitempty"`     // windows of turns over the quota, beyond doubt
+	PromisedExcess     *int       `json:"promised_excess,omitempty"`     // windows of turns beyond doubt over the quota
 	SpreadMS           *float64   `json:"spread_ms,omitempty"`
 	SpreadP999MS       *float64   `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
 	Shares             []Share    `json:"clients"`

@@ -152,7 +152,9 @@ func newTimeline(all ...[]Stall) (t timeline) {
 
 // until is how much of the time before a moment was stalled.
 func (t timeline) until(at time.Duration) time.Duration {
-	i, _ := slices.BinarySearchFunc(t.stalls, at, func(s Stall, at time.Duration) int { return cmp.Compare(s.From, at) })
+	i, _ := slices.BinarySearchFunc(t.stalls, at, func(s Stall, at time.Duration) int {
+		return cmp.Compare(s.From, at)
+	})
 	if i == 0 {
 		return 0
 	}

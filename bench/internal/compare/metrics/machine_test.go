@@ -33,16 +33,18 @@ func judge(m Machine, calls ...Call) Figures {
 func TestAStallThatExplainsAnInversionTakesTheBlame(t *testing.T) {
 	// The first was to go at 100, and went at 230, after the second.
 	late := []Call{turn(0, 0, 100, 230, 231), turn(1, 20, 200, 201, 202)}
+	one := []Stall{stall(99, 229)}
+	several := []Stall{stall(99, 150), stall(120, 160), stall(170, 230)}
 	for name, c := range map[string]struct {
 		machine           Machine
 		engines, machine2 int
 	}{
 		"nothing stalled":         {Machine{Clients: [][]Stall{nil, nil}}, 1, 0},
 		"nobody looked":           {Machine{}, 1, 0},
-		"its process stalled":     {Machine{Clients: [][]Stall{{stall(99, 229)}, nil}}, 0, 1},
+		"its process stalled":     {Machine{Clients: [][]Stall{one, nil}}, 0, 1},
 		"too short a stall":       {Machine{Clients: [][]Stall{{stall(99, 109)}, nil}}, 1, 0},
-		"several":                 {Machine{Clients: [][]Stall{{stall(99, 150), stall(120, 160), stall(170, 230)}, nil}}, 0, 1},
-		"another process stalled": {Machine{Clients: [][]Stall{nil, {stall(99, 229)}}, Here: []Stall{stall(99, 229)}}, 1, 0},
+		"several":                 {Machine{Clients: [][]Stall{several, nil}}, 0, 1},
+		"another process stalled": {Machine{Clients: [][]Stall{nil, one}, Here: one}, 1, 0},
 		"it stalled earlier":      {Machine{Clients: [][]Stall{{stall(2, 99)}, nil}}, 1, 0},
 		"it stalled afterwards":   {Machine{Clients: [][]Stall{{stall(231, 400)}, nil}}, 1, 0},
 	} {
@@ -96,9 +98,11 @@ func TestTurnsInTheWrongOrderAreBrokenPromisesOnAnyMachine(t *testing.T) {
 }
 
 func TestTurnsOverTheQuotaAreBrokenPromisesOnAnyMachine(t *testing.T) {
-	require.Zero(t, *judge(Machine{}, turn(0, 0, 100, 0, 1), turn(0, 0, 105, 0, 1), turn(0, 0, 210, 0, 1)).PromisedExcess)
-	require.Equal(t, 1,
-		*judge(Machine{}, turn(0, 0, 100, 0, 1), turn(0, 0, 105, 0, 1), turn(0, 0, 203, 0, 1)).PromisedExcess)
+	excess := func(third Call) int {
+		return *judge(Machine{}, turn(0, 0, 100, 0, 1), turn(0, 0, 105, 0, 1), third).PromisedExcess
+	}
+	require.Zero(t, excess(turn(0, 0, 210, 0, 1)))
+	require.Equal(t, 1, excess(turn(0, 0, 203, 0, 1)))
 }
 
 func TestA429BelongsToWhoeverMadeTheCallLate(t *testing.T) {
@@ -148,7 +152,8 @@ func TestATimelineCountsEveryMomentOnce(t *testing.T) {
 				want++
 			}
 		}
-		require.Equal(t, time.Duration(want)*ms, line.within(time.Duration(from)*ms, time.Duration(to)*ms), "%v", stalls)
+		got := line.within(time.Duration(from)*ms, time.Duration(to)*ms)
+		require.Equal(t, time.Duration(want)*ms, got, "%v", stalls)
 	}
 }
 

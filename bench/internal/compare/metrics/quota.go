@@ -57,7 +57,8 @@ func rejected(arrived []Call, rule Rule, eras []Era, h hindrance) (engines, mach
 	}
 	after := func(c Call) time.Duration { return h.after(c) + min(rule.Blur, h.unexplained(c)) }
 	answering := func(c Call) time.Duration { return h.answering(c) + after(c) }
-	engines = min(all, rejections(arrived, rule, eras, unusual(after)), rejections(arrived, rule, eras, unusual(answering)))
+	engines = min(all,
+		rejections(arrived, rule, eras, unusual(after)), rejections(arrived, rule, eras, unusual(answering)))
 	return engines, all - engines
 }
 

@@ -58,9 +58,10 @@ func TestAResetBeginsANewLine(t *testing.T) {
 		}
 	}
 	inversions := func(l Log) int { return Of(l, rule).Inversions }
-	require.Zero(t, inversions(log(turn(0, 0, 300, 300, 301), turn(1, 50, 200, 200, 201))), "each process lines up by itself")
-	require.Equal(t, 1, inversions(log(turn(0, 0, 300, 300, 301), turn(0, 50, 200, 200, 201))), "but in order")
-	require.Zero(t, inversions(log(turn(0, 0, 300, 300, 301), turn(0, 150, 200, 200, 201))), "in the new line before it")
+	passed := turn(0, 0, 300, 300, 301)
+	require.Zero(t, inversions(log(passed, turn(1, 50, 200, 200, 201))), "each process lines up by itself")
+	require.Equal(t, 1, inversions(log(passed, turn(0, 50, 200, 200, 201))), "but in order")
+	require.Zero(t, inversions(log(passed, turn(0, 150, 200, 200, 201))), "in the new line before it")
 	require.Equal(t, 1, inversions(log(turn(0, 110, 300, 300, 301), turn(1, 150, 200, 200, 201))))
 
 	lost := log(turn(0, 0, 300, 300, 301), turn(1, 50, 200, 200, 201))

@@ -57,7 +57,8 @@ func TestThePageHasTheTableAndThePictures(t *testing.T) {
 	require.Contains(t, html, "&lt;fault&gt; &amp; all")
 	require.NotContains(t, html, "imulation")
 	for _, name := range []string{
-		"steady-door.svg", "steady-fair-waits.svg", "steady-fair-cdf.svg", "burst-fair-shares.svg", "burst-fair-gains.svg",
+		"steady-door.svg", "steady-fair-waits.svg", "steady-fair-cdf.svg",
+		"burst-fair-shares.svg", "burst-fair-gains.svg",
 	} {
 		picture, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)

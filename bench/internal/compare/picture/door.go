@@ -45,7 +45,8 @@ func Door(runs []Run, apart time.Duration) Drawing {
 		width: vg.Length(doorPanel * max(1, len(runs))), height: doorTop + doorFoot + doorStep*(atDoor-1),
 	}
 	var out strings.Builder
-	out.WriteString("<style>.dot{display:none}@media (prefers-reduced-motion:no-preference){.dot{display:inline}}</style>\n")
+	out.WriteString("<style>.dot{display:none}" +
+		"@media (prefers-reduced-motion:no-preference){.dot{display:inline}}</style>\n")
 	for i, run := range runs {
 		fmt.Fprintf(&out, "<g transform=\"translate(%d 0)\" font-family=\"%s\" fill=\"currentColor\">\n",
 			i*doorPanel, html.EscapeString(fonts))
@@ -120,7 +121,8 @@ func (p panel) dot(out *strings.Builder, c metrics.Call, colour string, x, y [2]
 	}{{"cx", x}, {"cy", y}} {
 		fmt.Fprintf(out, "<animate attributeName=\"%s\" dur=\"%.1fs\" repeatCount=\"indefinite\" "+
 			"keyTimes=\"0;%.4f;%.4f;1\" values=\"%d;%d;%d;%d\"/>",
-			axis.name, doorSlow*whole.Seconds(), at(c.Called), at(c.Arrived), axis.of[0], axis.of[0], axis.of[1], axis.of[1])
+			axis.name, doorSlow*whole.Seconds(), at(c.Called), at(c.Arrived),
+			axis.of[0], axis.of[0], axis.of[1], axis.of[1])
 	}
 	out.WriteString("</circle>\n")
 }

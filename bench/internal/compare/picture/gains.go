@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 )
@@ -20,13 +19,9 @@ func gains(run Run, r ranking) (Drawing, error) {
 	frame.Y.Min, frame.Y.Max = 0, max(1, r.largest*1.05)
 	clients, scope := some(clientsOf(run.Log), mostCurves, func(c client) int { return len(c.waits) })
 	for _, c := range clients {
-		line, err := plotter.NewLine(gained(run.Log, c.number, x))
-		if err != nil {
+		if err := addCurve(frame, c, gained(run.Log, c.number, x)); err != nil {
 			return Drawing{}, err
 		}
-		line.StepStyle = plotter.PostStep
-		line.Color, line.Width = colourOf(c.number), vg.Points(1.8)
-		frame.Add(line)
 	}
 	return render(frame, scope, "a curve each: what it had got by then", low)
 }
@@ -38,12 +33,6 @@ func gained(log metrics.Log, client int, x axis) plotter.XYs {
 			at = append(at, c.Ended-log.Begin)
 		}
 	}
-	points := plotter.XYs{{}}
-	n := min(len(at), mostSteps)
 	slices.Sort(at)
-	for i := range n {
-		rank := (i + 1) * len(at) / n
-		points = append(points, plotter.XY{X: x.of(at[rank-1]), Y: float64(rank)})
-	}
-	return append(points, plotter.XY{X: x.of(log.End - log.Begin), Y: float64(len(at))})
+	return append(steps(at, x, 1), plotter.XY{X: x.of(log.End - log.Begin), Y: float64(len(at))})
 }

@@ -28,11 +28,13 @@ func TestAGoalIsMetOrSaysByHowMuchItWasMissed(t *testing.T) {
 	require.Contains(t, met.Outcome(), "fair kept its promises")
 
 	for says, spoil := range map[string]func(*metrics.Figures){
-		"2 early calls":                        func(f *metrics.Figures) { *f.Early = 2 },
-		"1 pair of turns in the wrong order":   func(f *metrics.Figures) { one := 1; f.PromisedInversions = &one },
-		"3 windows of turns over the quota":    func(f *metrics.Figures) { three := 3; f.PromisedExcess = &three },
-		"1 inversion and 2 upstream 429s":      func(f *metrics.Figures) { f.Inversions, f.UpstreamRejections = 1, 2 },
-		"1 early call, 3 inversions and 4 ups": func(f *metrics.Figures) { *f.Early, f.Inversions, f.UpstreamRejections = 1, 3, 4 },
+		"2 early calls":                      func(f *metrics.Figures) { *f.Early = 2 },
+		"1 pair of turns in the wrong order": func(f *metrics.Figures) { one := 1; f.PromisedInversions = &one },
+		"3 windows of turns over the quota":  func(f *metrics.Figures) { three := 3; f.PromisedExcess = &three },
+		"1 inversion and 2 upstream 429s":    func(f *metrics.Figures) { f.Inversions, f.UpstreamRejections = 1, 2 },
+		"1 early call, 3 inversions and 4 ups": func(f *metrics.Figures) {
+			*f.Early, f.Inversions, f.UpstreamRejections = 1, 3, 4
+		},
 	} {
 		missed := fairly(func(r *trial.Result) { spoil(&r.Figures) })
 		require.False(t, missed.Goal.Met)
@@ -50,7 +52,8 @@ func TestWhatTheMachineDidIsNamedAndNotHeldAgainstFair(t *testing.T) {
 	}, r.Verdict())
 
 	r = fairly(func(r *trial.Result) { r.WorstStall = 100 * time.Millisecond })
-	require.Equal(t, "This machine stalled for up to 100 ms. Pairs closer than 15 ms have no order; the guard is 10 ms. "+
+	require.Equal(t, "This machine stalled for up to 100 ms. "+
+		"Pairs closer than 15 ms have no order; the guard is 10 ms. "+
 		"Longer stalls count for the calls that they hit.", r.Verdict()[1])
 }
 

@@ -87,7 +87,8 @@ func TestOneScreenHasTheVerdictAndEightRows(t *testing.T) {
 	table, line := table(t, report.Of(results()[:1]), false)
 	require.LessOrEqual(t, strings.Count(table, "\n"), 22, "with the path of the page, 25")
 	for _, row := range []string{
-		"grants", "inversions", "max overtake", "upstream 429s", "max in window", "utilization", "wait p99", "Redis calls",
+		"grants", "inversions", "max overtake", "upstream 429s",
+		"max in window", "utilization", "wait p99", "Redis calls",
 	} {
 		line(row)
 	}

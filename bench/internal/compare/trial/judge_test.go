@@ -16,8 +16,10 @@ func TestOrderCountsFromTheLongestStallOn(t *testing.T) {
 		scenario string
 		want     time.Duration
 	}{
-		"a quiet machine":          {[]time.Duration{0, 900 * time.Microsecond}, "steady", 10 * time.Millisecond},
-		"one that stalls":          {[]time.Duration{30200 * time.Microsecond, 4 * time.Millisecond}, "steady", 31 * time.Millisecond},
+		"a quiet machine": {[]time.Duration{0, 900 * time.Microsecond}, "steady", 10 * time.Millisecond},
+		"one that stalls": {
+			[]time.Duration{30200 * time.Microsecond, 4 * time.Millisecond}, "steady", 31 * time.Millisecond,
+		},
 		"one that hardly moves":    {[]time.Duration{4 * time.Second}, "steady", 100 * time.Millisecond},
 		"what is held up, on top":  {[]time.Duration{12 * time.Millisecond}, "laggy", 212 * time.Millisecond},
 		"held up, a quiet machine": {[]time.Duration{0}, "laggy", 210 * time.Millisecond},

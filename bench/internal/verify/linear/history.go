@@ -30,14 +30,17 @@ type History struct {
 func Begin(quotas ...engine.Quota) *History {
 	h := &History{began: time.Now()}
 	for _, q := range quotas {
-		h.windows = append(h.windows, model.Window{Permits: q.Permits, Length: int64((q.Per + time.Microsecond - 1) / time.Microsecond)})
+		length := int64((q.Per + time.Microsecond - 1) / time.Microsecond)
+		h.windows = append(h.windows, model.Window{Permits: q.Permits, Length: length})
 	}
 	return h
 }
 
 // Take asks the engine and notes it. An error that leaves the outcome open is
 // noted, not returned; one that does not means that nothing was done.
-func (h *History) Take(ctx context.Context, caller int, e engine.Engine, requests ...engine.Request) ([]engine.Answer, error) {
+func (h *History) Take(
+	ctx context.Context, caller int, e engine.Engine, requests ...engine.Request,
+) ([]engine.Answer, error) {
 	call := h.now()
 	told, err := e.Take(ctx, requests)
 	return told, h.note(caller, call, take(requests), answers(told), err)
@@ -92,7 +95,9 @@ func (h *History) note(caller int, call int64, input, output any, err error) err
 	if end == never {
 		h.lost++
 	}
-	h.calls = append(h.calls, porcupine.Operation{ClientId: caller, Input: input, Call: call, Output: output, Return: end})
+	h.calls = append(h.calls, porcupine.Operation{
+		ClientId: caller, Input: input, Call: call, Output: output, Return: end,
+	})
 	return nil
 }
 

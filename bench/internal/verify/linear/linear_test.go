@@ -75,7 +75,8 @@ type line struct {
 func newLine(t *testing.T, p play) *line {
 	l := &line{proxy: redistest.StartProxy(t), sound: redistest.Standalone(t)}
 	for range p.callers {
-		l.shaky = append(l.shaky, l.proxy.Client(&redis.Options{Addr: l.sound.Options().Addr, ReadTimeout: 60 * time.Millisecond}))
+		options := &redis.Options{Addr: l.sound.Options().Addr, ReadTimeout: 60 * time.Millisecond}
+		l.shaky = append(l.shaky, l.proxy.Client(options))
 	}
 	return l
 }
@@ -166,7 +167,8 @@ func (p play) caller(t *testing.T, h *linear.History, id int, e engine.Engine, r
 		for i := range requests {
 			requests[i] = engine.Request{N: 1 + rng.IntN(2), MaxWait: engine.Forever}
 			if rng.IntN(4) == 0 {
-				requests[i].MaxWait = time.Duration(rng.Int64N(int64(p.quotas[0].Per) * int64(1+p.backlog))).Truncate(time.Microsecond)
+				longest := int64(p.quotas[0].Per) * int64(1+p.backlog)
+				requests[i].MaxWait = time.Duration(rng.Int64N(longest)).Truncate(time.Microsecond)
 			}
 		}
 		answers, err := h.Take(t.Context(), id, e, requests...)
@@ -188,7 +190,9 @@ func allowed(t *testing.T, err error) {
 }
 
 func TestEveryAnswerIsTheOneThatSomeOrderOfTheCallsDemands(t *testing.T) {
-	for name, p := range map[string]play{"a queue that is empty at times": idle, "a long queue, any reply lost": behind} {
+	for name, p := range map[string]play{
+		"a queue that is empty at times": idle, "a long queue, any reply lost": behind,
+	} {
 		t.Run(name, func(t *testing.T) {
 			var lost, calls, explained int
 			l := newLine(t, p)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/fairlimit/fairlimit/bench/internal/stage"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -50,7 +51,7 @@ var faults = []fault{
 		return nil
 	}},
 	{name: "server stopped, up to 600 ms", weight: 3, strike: func(ctx context.Context, b *bed, rng *rand.Rand) error {
-		return attempt(func() {
+		return stage.Attempt(func() {
 			b.server.Pause()
 			_ = clock.Sleep(ctx, between(rng, 50, 600))
 			b.server.Resume()
@@ -68,7 +69,7 @@ var faults = []fault{
 	{
 		name: "restart without persistence", weight: 1, loses: true,
 		strike: func(_ context.Context, b *bed, _ *rand.Rand) error {
-			return b.forget(func() error { return attempt(b.server.Restart) })
+			return b.forget(func() error { return stage.Attempt(b.server.Restart) })
 		},
 	},
 }

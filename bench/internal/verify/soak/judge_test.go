@@ -52,16 +52,22 @@ func TestATurnBeforeOneGrantedEarlierIsCounted(t *testing.T) {
 		losses []loss
 		want   int
 	}{
-		"in order":                        {turns: at(1, 1, 2, 3)},
-		"one before":                      {turns: at(1, 3, 2, 3), want: 1},
-		"one before, far back":            {turns: at(9, 1, 2), want: 2},
-		"of one moment, in other answers": {turns: []turn{{run: 1, batch: 1, slot: 9, n: 1}, {run: 1, batch: 2, slot: 8, n: 1}}},
+		"in order":             {turns: at(1, 1, 2, 3)},
+		"one before":           {turns: at(1, 3, 2, 3), want: 1},
+		"one before, far back": {turns: at(9, 1, 2), want: 2},
+		"of one moment, in other answers": {turns: []turn{
+			{run: 1, batch: 1, slot: 9, n: 1}, {run: 1, batch: 2, slot: 8, n: 1},
+		}},
 		"of one moment, then before both": {turns: []turn{
 			{run: 1, batch: 1, slot: 9, n: 1}, {run: 1, batch: 2, slot: 7, n: 1}, {run: 2, batch: 3, slot: 8, n: 1},
 		}, want: 1},
-		"of one answer":               {turns: []turn{{run: 1, slot: 9, n: 1}, {run: 1, place: 1, slot: 8, n: 1}}, want: 1},
-		"before one that went back":   {turns: []turn{{run: 1, batch: 1, slot: 9, n: 1, unused: true}, {run: 2, batch: 2, slot: 8, n: 1}}},
-		"one that goes back, before":  {turns: []turn{{run: 1, batch: 1, slot: 9, n: 1}, {run: 2, batch: 2, slot: 8, n: 1, unused: true}}, want: 1},
+		"of one answer": {turns: []turn{{run: 1, slot: 9, n: 1}, {run: 1, place: 1, slot: 8, n: 1}}, want: 1},
+		"before one that went back": {turns: []turn{
+			{run: 1, batch: 1, slot: 9, n: 1, unused: true}, {run: 2, batch: 2, slot: 8, n: 1},
+		}},
+		"one that goes back, before": {turns: []turn{
+			{run: 1, batch: 1, slot: 9, n: 1}, {run: 2, batch: 2, slot: 8, n: 1, unused: true},
+		}, want: 1},
 		"data were lost in between":   {turns: at(9, 1), losses: []loss{{0, 1}}},
 		"data were lost, before both": {turns: at(9, 1), losses: []loss{{-3, -2}}, want: 1},
 	} {
@@ -70,7 +76,13 @@ func TestATurnBeforeOneGrantedEarlierIsCounted(t *testing.T) {
 }
 
 func TestArrivalsAreMatchedWithTurns(t *testing.T) {
-	turns := []turn{{slot: 10, n: 1}, {slot: 20, n: 1}, {slot: 10, n: 2}, {slot: 5, n: 1, unused: true}, {limiter: 1, slot: 10, n: 1}}
+	turns := []turn{
+		{slot: 10, n: 1},
+		{slot: 20, n: 1},
+		{slot: 10, n: 2},
+		{slot: 5, n: 1, unused: true},
+		{limiter: 1, slot: 10, n: 1},
+	}
 	arrivals := []arrival{{0, 21, 1}, {0, 11, 1}, {0, 9, 2}, {1, 12, 1}}
 	matched, strangers, forgotten := pairs(turns, arrivals)
 	require.Len(t, matched, 4)
@@ -113,7 +125,8 @@ type whim struct{ engine.Engine }
 
 func (whim) Take(_ context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
 	for _, r := range requests {
-		answers = append(answers, engine.Answer{Granted: true, Grant: engine.Grant{ID: "whim", At: time.Now().UnixMicro(), N: r.N}})
+		grant := engine.Grant{ID: "whim", At: time.Now().UnixMicro(), N: r.N}
+		answers = append(answers, engine.Answer{Granted: true, Grant: grant})
 	}
 	return answers, nil
 }
@@ -122,7 +135,8 @@ func (whim) GiveBack(context.Context, []engine.Grant) error { return nil }
 
 func TestAnEngineThatGrantsEverythingIsFoundOut(t *testing.T) {
 	_ = redistest.Standalone(t) // skips where there is no Redis
-	r, err := Run{Duration: 500 * time.Millisecond, Seed: 3, wrap: func(e engine.Engine) engine.Engine { return whim{e} }}.Do(t.Context())
+	wrap := func(e engine.Engine) engine.Engine { return whim{e} }
+	r, err := Run{Duration: 500 * time.Millisecond, Seed: 3, wrap: wrap}.Do(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, r.Windows)
 	require.NotEmpty(t, r.Broken)
@@ -132,7 +146,8 @@ func TestAnEngineThatGrantsEverythingIsFoundOut(t *testing.T) {
 func TestASmallSoakKeepsEveryPromise(t *testing.T) {
 	_ = redistest.Standalone(t) // skips where there is no Redis
 	var told []Report
-	r, err := Run{Duration: 4 * time.Second, Seed: 1, Progress: func(r Report) { told = append(told, r) }}.Do(t.Context())
+	progress := func(r Report) { told = append(told, r) }
+	r, err := Run{Duration: 4 * time.Second, Seed: 1, Progress: progress}.Do(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, r.Broken)
 	require.NotEmpty(t, told)
@@ -143,8 +158,13 @@ func TestASmallSoakKeepsEveryPromise(t *testing.T) {
 
 func TestErrorsAreNamed(t *testing.T) {
 	for kind, err := range map[string]error{
-		"let through": nil, "refused": &fairlimit.RefusedError{}, "left: ctx ended": context.Canceled, "outcome unknown": fairlimit.ErrOutcomeUnknown,
-		"unreachable": fairlimit.ErrUnreachable, "too many queued": fairlimit.ErrTooManyQueued, "other": fairlimit.ErrState,
+		"let through":     nil,
+		"refused":         &fairlimit.RefusedError{},
+		"left: ctx ended": context.Canceled,
+		"outcome unknown": fairlimit.ErrOutcomeUnknown,
+		"unreachable":     fairlimit.ErrUnreachable,
+		"too many queued": fairlimit.ErrTooManyQueued,
+		"other":           fairlimit.ErrState,
 	} {
 		name, expected := kindOf(err)
 		require.Equal(t, kind, name)

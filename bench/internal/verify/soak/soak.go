@@ -4,17 +4,16 @@
 package soak
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/stage"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -43,7 +42,7 @@ const homecoming = 20 * time.Second
 // soak is a run under way.
 type soak struct {
 	Run
-	stage    *stage
+	stage    *stage.Stage
 	bed      *bed
 	limiters []fairlimit.Reserver
 	notes    []*notes // of each name
@@ -58,12 +57,12 @@ type soak struct {
 // Do runs it until it is over or ctx ends. An error says that it could not be
 // done; what was broken is in the report.
 func (r Run) Do(ctx context.Context) (report Report, err error) {
-	if _, err := exec.LookPath(cmp.Or(os.Getenv("FAIRLIMIT_REDIS_SERVER"), "redis-server")); err != nil {
+	if !backend.Installed() {
 		return Report{}, ErrNoServer
 	}
-	s := &soak{Run: r, stage: &stage{ctx: ctx}, struck: map[string]int{}}
-	defer s.stage.end()
-	if err := attempt(s.set); err != nil {
+	s := &soak{Run: r, stage: stage.New(ctx), struck: map[string]int{}}
+	defer s.stage.End()
+	if err := stage.Attempt(s.set); err != nil {
 		return Report{}, err
 	}
 	if err := s.run(ctx); err != nil {
@@ -71,7 +70,7 @@ func (r Run) Do(ctx context.Context) (report Report, err error) {
 	}
 	report = s.judge()
 	s.recover(&report)
-	s.stage.end()
+	s.stage.End()
 	s.leftovers(&report)
 	return report, nil
 }
@@ -188,11 +187,14 @@ func (s *soak) recover(r *Report) {
 	}
 }
 
+// library is how the names of its functions begin.
+var library = []string{"github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch."}
+
 // leftovers counts the goroutines of the library that are still there when
 // nobody uses it.
 func (s *soak) leftovers(r *Report) {
 	for end := time.Now().Add(homecoming); ; time.Sleep(10 * time.Millisecond) {
-		r.Goroutines = redistest.Running("github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch.")
+		r.Goroutines = redistest.Running(library...)
 		if r.Goroutines == 0 || time.Now().After(end) {
 			break
 		}

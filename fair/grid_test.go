@@ -24,40 +24,6 @@ func TestTheShortestWindowsEndTheirScripts(t *testing.T) {
 	})
 }
 
-// A turn that another window never knew frees nothing in it.
-func TestAReturnFreesNothingInAWindowThatWasBegunLater(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		short, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
-		long := short.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second})
-		first := queued(t, short, 1, 1)[0]
-		at(time.Second)
-		queued(t, short, 1, 1)
-		queued(t, long, 1, 1)
-		at(time.Second + time.Microsecond)
-		first.Unused = true // its caller left at its slot, and the return was slow
-		giveBack(t, short, first)
-		require.False(t, take(t, long, engine.Request{N: 1})[0].Granted, "two were taken since it began to count")
-	})
-}
-
-func TestASlotThatNoStateCanHoldIsAnErrorAndLeavesTheQueueAsItIs(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: longestPer})
-		for {
-			before := w.rdb.Get(t.Context(), f.key).Val()
-			_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
-			if err != nil {
-				require.ErrorIs(t, err, engine.ErrState)
-				require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
-				break
-			}
-		}
-		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted, "it can still be read")
-	})
-}
-
 func TestNoSetOfWindowsTakesLongToLayAGrid(t *testing.T) {
 	t.Parallel()
 	for _, quotas := range [][]engine.Quota{

@@ -1,0 +1,90 @@
+package fair
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+func TestALookTellsWhatThereIs(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+		news := hears(f)
+		require.NoError(t, f.Look(ctx))
+		require.Empty(t, *news, "there is no queue")
+		grants := queued(t, f, 500, 1)
+		last(t, news)
+		at(100 * time.Millisecond)
+		before := w.rdb.Dump(ctx, f.key).Val()
+		require.NoError(t, f.Look(ctx))
+		n := last(t, news)
+		require.Equal(t, grants[0].ID, n.Queue)
+		require.Equal(t, beginning.Add(100*time.Millisecond).UnixMicro(), n.Clock)
+		require.Equal(t, 48_900*time.Millisecond, n.Until(grants[499].At))
+		require.False(t, n.Reset || n.Lost)
+		require.Equal(t, before, w.rdb.Dump(ctx, f.key).Val())
+
+		for _, garbage := range []string{"foreign", "fair4" + before, string(make([]byte, 4000))} {
+			require.NoError(t, w.rdb.Set(ctx, f.key, garbage, time.Hour).Err())
+			require.ErrorIs(t, f.Look(ctx), engine.ErrState)
+		}
+		require.NoError(t, w.rdb.Del(ctx, f.key).Err())
+		require.NoError(t, w.rdb.RPush(ctx, f.key, "foreign").Err())
+		require.ErrorIs(t, f.Look(ctx), engine.ErrState)
+		require.ErrorIs(t, f.Pause(ctx, time.Second), engine.ErrState)
+		require.Empty(t, *news)
+	})
+}
+
+// open is an engine of the queue's name that was given no quota.
+func (f *fair) open(t testing.TB) *fair {
+	o := f.joins(t, engine.Quota{Permits: 1, Per: 1})
+	name := o.key[len(defaultPrefix)+1 : len(o.key)-1]
+	e, err := New(engine.Config{Client: f.client, Name: name})
+	require.NoError(t, err)
+	opened := e.(*fair)
+	opened.scripts = f.scripts
+	require.Equal(t, f.key, opened.key)
+	return opened
+}
+
+func TestWithoutAQuotaThereIsNothingToTake(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second}, engine.Quota{Permits: 9, Per: time.Minute})
+		o := f.open(t)
+		require.ErrorIs(t, o.Fits(1), engine.ErrNoQuota)
+		_, err := o.Take(ctx, []engine.Request{{N: 1}})
+		require.ErrorIs(t, err, engine.ErrNoQuota)
+		require.Zero(t, status(t, o), "there is no queue")
+		require.NoError(t, o.Look(ctx))
+
+		held := queued(t, f, 3, 1)
+		require.Equal(t, status(t, f), status(t, o))
+		pause(t, o, 10*time.Second)
+		require.Equal(t, 10*time.Second, status(t, f).Paused)
+		require.Equal(t, status(t, f), status(t, o))
+		giveBack(t, o, held[2])
+		require.Zero(t, status(t, f).Queued)
+		require.NoError(t, o.Reset(ctx))
+		require.Contains(t, w.rdb.Get(ctx, f.key).Val(), " "+word(f.windows)+" +")
+		require.Equal(t, engine.Status{Available: 2}, status(t, f))
+		require.Equal(t, status(t, f), status(t, o))
+
+		require.NoError(t, w.rdb.Set(ctx, f.key, "foreign", 0).Err())
+		require.NoError(t, o.Reset(ctx))
+		require.Equal(t, engine.Status{Available: 2}, status(t, f))
+
+		fresh, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
+		pause(t, fresh.open(t), time.Minute)
+		require.Equal(t, engine.Status{Delay: time.Minute, Paused: time.Minute}, status(t, fresh))
+		queued(t, fresh, 2, 1)
+		require.Equal(t, time.Minute+time.Second, status(t, fresh).Delay)
+	})
+}

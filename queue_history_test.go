@@ -1,0 +1,361 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// laggard lets every command take a random while, on the way there and back.
+type laggard struct {
+	most time.Duration
+	mu   *sync.Mutex
+	rng  *rand.Rand
+}
+
+func (s laggard) nap() {
+	if s.most == 0 {
+		return
+	}
+	s.mu.Lock()
+	d := time.Duration(s.rng.Int64N(int64(s.most)))
+	s.mu.Unlock()
+	time.Sleep(d)
+}
+
+func (s laggard) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, n, a string) (net.Conn, error) { return next(ctx, n, a) }
+}
+
+func (s laggard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s.nap()
+		err := next(ctx, cmd)
+		s.nap()
+		return err
+	}
+}
+
+func (s laggard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, c []redis.Cmder) error { s.nap(); err := next(ctx, c); s.nap(); return err }
+}
+
+// steering is what happens to a queue beside pauses, and how long a question
+// takes at most, there and back each.
+type steering struct {
+	latency                  time.Duration
+	resets, flushes, narrows bool
+}
+
+// steeredHistory is one random history: several limiters of one queue, callers
+// that wait, reserve, leave and have deadlines, while somebody steers it. Times
+// count from its start.
+type steeredHistory struct {
+	*testing.T
+	steering
+	seed    uint64
+	rng     *rand.Rand
+	server  *redistest.MiniServer
+	within  time.Duration // X
+	quotas  []fairlimit.Quota
+	longest time.Duration // of their Pers
+	queues  []*fairlimit.Queue
+	admin   *fairlimit.Queue
+	start   time.Time
+
+	called    int
+	from      time.Duration // since when the quotas hold
+	lastReset time.Duration
+	pauses    []spell
+	callers   sync.WaitGroup
+
+	mu    sync.Mutex
+	goers []goer
+}
+
+type spell struct{ from, to time.Duration }
+
+type goer struct {
+	who, n int
+	at     time.Duration
+}
+
+func newSteeredHistory(t *testing.T, seed uint64, s steering) *steeredHistory {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	h := &steeredHistory{
+		T: t, steering: s, seed: seed, rng: rng, server: redistest.Mini(t), start: time.Now(),
+		within: []time.Duration{time.Second, 200 * time.Millisecond, 3 * time.Second}[rng.IntN(3)],
+	}
+	if s.latency > 0 {
+		h.within = time.Second
+	}
+	quota := fairlimit.Quota{Permits: 1 + rng.IntN(6), Per: time.Duration(1+rng.IntN(4)) * 500 * time.Millisecond}
+	if rng.IntN(2) == 0 {
+		quota.Burst = 1 + rng.IntN(quota.Permits)
+	}
+	extra := fairlimit.Quota{Permits: quota.Permits * 2, Per: quota.Per * time.Duration(2+rng.IntN(4))}
+	h.quotas, h.longest = []fairlimit.Quota{quota}, extra.Per
+	opts := []fairlimit.Option{fairlimit.WithPauseWithin(h.within)}
+	switch {
+	case s.narrows:
+		opts = append(opts, fairlimit.WithStoredQuota())
+	case rng.IntN(3) == 0:
+		opts = append(opts, fairlimit.WithExtraQuota(extra))
+		h.quotas = append(h.quotas, extra)
+	}
+	name := redistest.Name(t)
+	for range 3 {
+		rdb := h.server.NewClient(t)
+		rdb.AddHook(laggard{s.latency, new(sync.Mutex), rand.New(rand.NewPCG(seed, 2))})
+		h.queues = append(h.queues, queueOf(t, rdb, name, quota, opts...))
+	}
+	h.admin = queueOf(t, h.server.Client, name, quota, opts...)
+	if s.narrows {
+		require.NoError(t, h.admin.SetQuotas(t.Context(), quota))
+	}
+	return h
+}
+
+func (h *steeredHistory) now() time.Duration { return time.Since(h.start) }
+
+// random is a time below the longest.
+func (h *steeredHistory) random(longest time.Duration) time.Duration {
+	return time.Duration(h.rng.Int64N(int64(longest)))
+}
+
+// play returns when all have gone or left.
+func (h *steeredHistory) play() {
+	for range 30 + h.rng.IntN(60) {
+		q := h.queues[h.rng.IntN(len(h.queues))]
+		time.Sleep(time.Microsecond) // no two questions go at one moment
+		switch k := h.rng.IntN(20); {
+		case k < 11:
+			for range 1 + h.rng.IntN(4) {
+				h.wait(q)
+			}
+		case k < 14:
+			h.reserve(q)
+		case k == 14:
+			h.pause(q)
+		case k == 15 && h.resets:
+			h.reset(q)
+		case k == 16 && h.flushes:
+			h.flush(q)
+		case k == 17 && h.narrows && h.from == 0:
+			h.narrow()
+		default:
+			time.Sleep(h.random(1500 * time.Millisecond))
+		}
+	}
+	h.callers.Wait()
+	time.Sleep(2*h.latency + time.Millisecond)
+	slices.SortStableFunc(h.goers, func(a, b goer) int { return int(a.at - b.at) })
+}
+
+// call lets somebody call, whose number tells when it came.
+func (h *steeredHistory) call(f func(who int)) {
+	who := h.called
+	h.called++
+	h.callers.Go(func() { f(who) })
+	if h.latency == 0 {
+		synctest.Wait()
+	}
+}
+
+func (h *steeredHistory) gone(who, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.goers = append(h.goers, goer{who, n, h.now()})
+}
+
+// wait is a caller that may want several permits, leave, or have a deadline.
+func (h *steeredHistory) wait(q *fairlimit.Queue) {
+	n, patience, leaves := 1, time.Duration(0), h.rng.IntN(2) == 0
+	if h.rng.IntN(4) == 0 {
+		most := h.quotas[0].Permits
+		if h.quotas[0].Burst > 0 {
+			most = h.quotas[0].Burst
+		}
+		n = 1 + h.rng.IntN(most)
+	}
+	if h.rng.IntN(3) == 0 {
+		patience = h.random(20 * time.Second)
+	}
+	h.call(func(who int) {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		switch {
+		case patience == 0:
+		case leaves:
+			defer time.AfterFunc(patience, cancel).Stop()
+		default:
+			ctx, cancel = context.WithTimeout(ctx, patience)
+			defer cancel()
+		}
+		switch err := q.WaitN(ctx, n); {
+		case err == nil:
+			h.gone(who, n)
+		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		case errors.Is(err, fairlimit.ErrExceedsQuota):
+		default:
+			h.Errorf("seed %d: %v", h.seed, err)
+		}
+	})
+}
+
+// reserve is a caller that sleeps by hand, and may cancel at once or later.
+func (h *steeredHistory) reserve(q *fairlimit.Queue) {
+	what, patience := h.rng.IntN(4), h.random(8*time.Second)
+	h.call(func(who int) {
+		r, err := q.ReserveN(context.Background(), 1)
+		if !assert.NoError(h, err, "seed %d", h.seed) {
+			return
+		}
+		switch what {
+		case 0:
+			assert.NoError(h, r.Cancel(context.Background()), "seed %d", h.seed)
+			return
+		case 1:
+			defer time.AfterFunc(patience, func() { _ = r.Cancel(context.Background()) }).Stop()
+		}
+		switch err := r.Wait(context.Background()); {
+		case err == nil:
+			h.gone(who, 1)
+		case !errors.Is(err, fairlimit.ErrReservationOver):
+			h.Errorf("seed %d: %v", h.seed, err)
+		}
+	})
+}
+
+// pause is for at least twice X, whatever is asked for.
+func (h *steeredHistory) pause(q *fairlimit.Queue) {
+	d := 2*h.within + h.random(8*time.Second)
+	if h.rng.IntN(3) == 0 {
+		d = 1 + h.random(2*h.within)
+	}
+	require.NoError(h, q.Pause(context.Background(), d), "seed %d", h.seed)
+	from := h.now()
+	h.pauses = append(h.pauses, spell{from, from - 2*h.latency + max(d, 2*h.within)})
+}
+
+func (h *steeredHistory) reset(q *fairlimit.Queue) {
+	require.NoError(h, q.Reset(h.Context()))
+	h.lastReset = h.now()
+	for i := range h.pauses {
+		h.pauses[i].to = min(h.pauses[i].to, h.lastReset-2*h.latency)
+	}
+}
+
+// flush loses the queue, which somebody remembers and all learn of.
+func (h *steeredHistory) flush(q *fairlimit.Queue) {
+	_, err := q.Status(context.Background())
+	require.NoError(h, err)
+	h.server.FlushAll()
+	for _, q := range h.queues {
+		_, err := q.Status(context.Background())
+		require.NoError(h, err)
+	}
+}
+
+func (h *steeredHistory) narrow() {
+	h.quotas[0].Per *= time.Duration(2 + h.rng.IntN(2))
+	h.longest = max(h.longest, h.quotas[0].Per)
+	require.NoError(h, h.admin.SetQuotas(context.Background(), h.quotas[0]))
+	h.from = h.now() + h.within
+}
+
+// nobodyGoesInAPause is but for those whose turn came within X.
+func (h *steeredHistory) nobodyGoesInAPause() {
+	for _, p := range h.pauses {
+		for _, g := range h.goers {
+			if g.at > p.from+h.within+2*h.latency && g.at < p.to-2*time.Microsecond {
+				h.Errorf("seed %d: %d went at %v in a pause %v, X %v", h.seed, g.who, g.at, p, h.within)
+			}
+		}
+	}
+}
+
+// keeps is for those who went after X was over since the last reset, and since
+// the quota changed.
+func (h *steeredHistory) keeps(q fairlimit.Quota) {
+	for i, g := range h.goers {
+		if h.lastReset > 0 && g.at <= h.lastReset+h.within+time.Millisecond || g.at < h.from {
+			continue
+		}
+		in := 0
+		for _, other := range h.goers[i:] {
+			if other.at-g.at < q.Per-2*time.Microsecond {
+				in += other.n
+			}
+		}
+		if in > q.Permits {
+			h.Errorf("seed %d: %d permits from %v in %v, at most %d; X %v, narrower from %v, reset at %v, pauses %v",
+				h.seed, in, g.at, q.Per, q.Permits, h.within, h.from, h.lastReset, h.pauses)
+			return
+		}
+	}
+}
+
+func (h *steeredHistory) inOrder() {
+	for i, g := range h.goers[min(1, len(h.goers)):] {
+		if before := h.goers[i]; g.at > before.at+time.Microsecond && g.who < before.who {
+			h.Errorf("seed %d: %d went at %v, after %d at %v", h.seed, g.who, g.at, before.who, before.at)
+			return
+		}
+	}
+}
+
+func (h *steeredHistory) leavesNoDebt() {
+	s, err := h.admin.Status(h.Context())
+	require.NoError(h, err)
+	assert.Zero(h, s.Queued, "seed %d: debt", h.seed)
+	if s.Paused == 0 && !h.flushes {
+		assert.LessOrEqual(h, s.Delay, 5*h.longest, "seed %d: debt", h.seed)
+	}
+}
+
+// TestRandomHistoriesOfSteeredQueues plays several limiters of one name, each
+// with callers of all kinds, while the queue is paused, reset, flushed and made
+// narrower, against what is promised.
+func TestRandomHistoriesOfSteeredQueues(t *testing.T) {
+	for name, s := range map[string]steering{
+		"plain":    {},
+		"resets":   {resets: true},
+		"narrower": {narrows: true},
+		"slow":     {latency: 60 * time.Millisecond, resets: true},
+		"all":      {latency: 60 * time.Millisecond, resets: true, flushes: true, narrows: true},
+	} {
+		for seed := range uint64(redistest.Long(2, 20)) {
+			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					h := newSteeredHistory(t, seed+1, s)
+					h.play()
+					h.nobodyGoesInAPause()
+					if h.latency == 0 && !h.flushes {
+						for _, q := range h.quotas {
+							h.keeps(q)
+						}
+						if h.lastReset == 0 && len(h.pauses) == 0 {
+							h.inOrder()
+						}
+					}
+					h.leavesNoDebt()
+				})
+			})
+		}
+	}
+}
