@@ -57,11 +57,13 @@ func (s laggard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 type wentAt struct {
 	who, n int
 	at     time.Duration
+	queue  *fairlimit.Queue
 }
 
 // steeredHistory plays one random history: several limiters of one queue, callers
 // that wait, reserve, leave, have deadlines; pauses, and resets if asked for.
-func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, flushes, narrows bool) {
+// With flows, all but one of the limiters are of one.
+func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, flushes, narrows, flows bool) {
 	synctest.Test(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		m := redistest.Mini(t)
@@ -87,7 +89,11 @@ func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, fl
 		for range 3 {
 			c := m.NewClient(t)
 			c.AddHook(laggard{latency, new(sync.Mutex), rand.New(rand.NewPCG(seed, 2))})
-			queues = append(queues, queueOf(t, c, name, quota, opts...))
+			its := opts
+			if flows && len(queues) > 0 {
+				its = append(slices.Clone(opts), fairlimit.WithFlow(strconv.Itoa(len(queues)), 1+rnd.IntN(3)))
+			}
+			queues = append(queues, queueOf(t, c, name, quota, its...))
 		}
 		admin := queueOf(t, m.Client, name, quota, opts...)
 		if narrows {
@@ -106,10 +112,10 @@ func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, fl
 		isNarrow := false
 		var callers sync.WaitGroup
 		who := 0
-		gone := func(who, n int) {
+		gone := func(who, n int, queue *fairlimit.Queue) {
 			mu.Lock()
 			defer mu.Unlock()
-			goers = append(goers, wentAt{who, n, time.Since(start)})
+			goers = append(goers, wentAt{who, n, time.Since(start), queue})
 		}
 		fits := quota.Permits
 		if quota.Burst > 0 {
@@ -141,7 +147,7 @@ func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, fl
 						defer cancel()
 						err := q.WaitN(ctx, n)
 						if err == nil {
-							gone(id, n)
+							gone(id, n, q)
 						} else if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, fairlimit.ErrExceedsQuota) {
 							t.Errorf("seed %d: %v", seed, err)
 						}
@@ -171,7 +177,7 @@ func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, fl
 					}
 					switch err := r.Wait(context.Background()); {
 					case err == nil:
-						gone(id, 1)
+						gone(id, 1, q)
 					case !errors.Is(err, fairlimit.ErrReservationOver):
 						t.Errorf("seed %d: %v", seed, err)
 					}
@@ -253,11 +259,18 @@ func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, fl
 				strict(extra, from)
 			}
 			if lastReset == 0 && len(pauses) == 0 {
-				for i := 1; i < len(goers); i++ {
-					if goers[i].at > goers[i-1].at+time.Microsecond && goers[i].who < goers[i-1].who {
-						t.Errorf("seed %d: %d went at %v, after %d at %v", seed, goers[i].who, goers[i].at, goers[i-1].who, goers[i-1].at)
+				before := map[*fairlimit.Queue]wentAt{}
+				for _, g := range goers {
+					line := g.queue
+					if !flows {
+						line = nil // all of them stand in one
+					}
+					last, some := before[line]
+					if some && g.at > last.at+time.Microsecond && g.who < last.who {
+						t.Errorf("seed %d: %d went at %v, after %d at %v", seed, g.who, g.at, last.who, last.at)
 						break
 					}
+					before[line] = g
 				}
 			}
 		}
@@ -275,20 +288,24 @@ func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, fl
 // narrower, against what is promised.
 func TestRandomHistoriesOfSteeredQueues(t *testing.T) {
 	for _, c := range []struct {
-		what                     string
-		latency                  time.Duration
-		resets, flushes, narrows bool
+		what                            string
+		latency                         time.Duration
+		resets, flushes, narrows, flows bool
 	}{
-		{"plain", 0, false, false, false},
-		{"resets", 0, true, false, false},
-		{"narrower", 0, false, false, true},
-		{"slow", 60 * time.Millisecond, true, false, false},
-		{"all", 60 * time.Millisecond, true, true, true},
+		{"plain", 0, false, false, false, false},
+		{"resets", 0, true, false, false, false},
+		{"narrower", 0, false, false, true, false},
+		{"slow", 60 * time.Millisecond, true, false, false, false},
+		{"all", 60 * time.Millisecond, true, true, true, false},
+		{"flows", 0, false, false, false, true},
+		{"flows, resets", 0, true, false, false, true},
+		{"flows, narrower", 0, false, false, true, true},
+		{"flows, all", 60 * time.Millisecond, true, true, true, true},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			for seed := range uint64(redistest.Long(2, 20)) {
 				t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-					steeredHistory(t, seed+1, c.latency, c.resets, c.flushes, c.narrows)
+					steeredHistory(t, seed+1, c.latency, c.resets, c.flushes, c.narrows, c.flows)
 				})
 			}
 		})
