@@ -256,6 +256,50 @@ func TestManyFlowsOfOneProcessCombineTheirQuestions(t *testing.T) {
 	})
 }
 
+// TestFlowsThatShareEntriesGetAsMuchEach has more flows than the state tells
+// apart.
+func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
+	t.Parallel()
+	const flows, rate = 300, 100
+	for lookAhead, longest := range map[int]int{
+		2 * rate: 2 * rate * flows / 64, // the default: three permits for each
+		64:       flows,                 // one for each
+	} {
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+			ctx, stop := context.WithTimeout(t.Context(), 45*time.Second)
+			defer stop()
+			var c tally
+			parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(rate), fairlimit.WithLookAhead(lookAhead))
+			require.NoError(t, err)
+			for i := range flows {
+				q, err := parent.Flow(fmt.Sprint(i), 1)
+				require.NoError(t, err)
+				c.call(ctx, fmt.Sprint(i), q, 4)
+			}
+			time.Sleep(15 * time.Second)
+			from := make([]int, flows)
+			for i := range from {
+				from[i] = c.count(fmt.Sprint(i))
+			}
+			newer, err := parent.Flow("newer", 1)
+			require.NoError(t, err)
+			began := time.Now()
+			require.NoError(t, newer.Wait(ctx))
+			waited := time.Since(began)
+			c.group.Wait()
+			least, most, sum := 1<<30, 0, 0
+			for i := range from {
+				got := c.count(fmt.Sprint(i)) - from[i]
+				least, most, sum = min(least, got), max(most, got), sum+got
+			}
+			t.Logf("look-ahead %d: a new one of %d flows waited %v; in 30 s each got %d to %d", lookAhead, flows, waited, least, most)
+			assert.LessOrEqual(t, waited, time.Duration(longest+rate)*time.Second/rate, "and those who go at one moment")
+			assert.LessOrEqual(t, most-least, 1+longest/flows)
+			assert.GreaterOrEqual(t, sum, 30*rate*99/100)
+		})
+	}
+}
+
 func TestCallersOfOneFlowKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {

@@ -277,10 +277,29 @@ func steeredHistory(t *testing.T, seed uint64, latency time.Duration, resets, fl
 		s, err := admin.Status(t.Context())
 		require.NoError(t, err)
 		assert.Zero(t, s.Queued, "seed %d: debt", seed)
+		if flows {
+			time.Sleep(time.Second + s.Delay + s.Paused) // all flows are forgotten
+			holdNothing(t, seed, latency, queues[1:])
+		}
 		if s.Paused == 0 && !flushes {
 			assert.LessOrEqual(t, s.Delay, 5*max(quota.Per, extra.Per), "seed %d: debt", seed)
 		}
 	})
+}
+
+// holdNothing requires of flows, one after the other, that none counts permits
+// that it does not hold: each can reserve all of the least look-ahead at once.
+func holdNothing(t *testing.T, seed uint64, latency time.Duration, queues []*fairlimit.Queue) {
+	for _, q := range queues {
+		began := time.Now()
+		for range 8 {
+			r, err := q.ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+			defer func() { require.NoError(t, r.Wait(context.WithoutCancel(t.Context()))) }()
+		}
+		assert.LessOrEqual(t, time.Since(began), 8*2*latency, "seed %d: a flow counts what it does not hold", seed)
+		require.NoError(t, q.Reset(t.Context())) // the other flow is alone, too
+	}
 }
 
 // TestRandomHistoriesOfSteeredQueues plays several limiters of one name, each
