@@ -56,9 +56,13 @@ var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
 // so small that its share is less than one request, the look-ahead grows, for
 // all in proportion.
 //
+// A flow with fewer callers than its share cannot use all of it: one caller that
+// calls again and again gets one turn a look-ahead.
+//
 // Redis keeps 64 limiters of all flows apart, in at most 2 KB more. Beyond that
-// they share entries. Shares stay in proportion then, but the look-ahead grows
-// by the number of limiters over 64.
+// they share entries. Shares stay in proportion then, but n limiters together
+// hold up to n/64 look-aheads, and a flow that comes new waits for those. With a
+// [WithLookAhead] of 64 at most it waits for one request of each.
 //
 // A flow that takes longer to ask than others loses the turns that pass in the
 // meantime: its share shrinks by the difference of the round trips over the time
