@@ -15,6 +15,23 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
+// late holds up every answer.
+type late struct{ by time.Duration }
+
+func (l late) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (l late) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		time.Sleep(l.by)
+		return err
+	}
+}
+
+func (l late) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
 func TestACallerOfAFlowIsRefusedAtOnceOnlyIfTheWholeQuotaWouldNotDo(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
@@ -171,15 +188,18 @@ func TestFlowsArePausedAndResetWithTheirQueue(t *testing.T) {
 		c.call(ctx, "a", a, 10)
 		c.call(ctx, "b", b, 10)
 		time.Sleep(5 * time.Second)
+		assert.LessOrEqual(t, c.widest(began.Add(time.Second), time.Now(), "a", 1, "b", 1), 4)
 		require.NoError(t, a.Pause(ctx, 10*time.Second))
 		before := c.count("a") + c.count("b")
 		time.Sleep(9 * time.Second)
 		assert.LessOrEqual(t, c.count("a")+c.count("b")-before, 20, "those who go within X")
 		time.Sleep(6 * time.Second) // until 20 s: five of them after the pause
+		assert.LessOrEqual(t, c.widest(began.Add(time.Second), time.Now(), "a", 1, "b", 1), 4+4, "and those of b who go within X")
 		require.NoError(t, b.Reset(ctx))
 		<-ctx.Done()
 		c.group.Wait()
 		all := c.count("a") + c.count("b")
+		assert.LessOrEqual(t, c.widest(began.Add(22*time.Second), time.Now(), "a", 1, "b", 1), 4, "as before")
 		assert.InDelta(t, c.count("a"), c.count("b"), 2*8,
 			"but for a look-ahead, as the first to line up again is alone")
 		assert.InDelta(t, 400, all, 25, "twenty seconds without the pause")
@@ -252,6 +272,7 @@ func TestCallersWithoutAFlowStandInTheQueueAsItIs(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
 		defer stop()
 		var c tally
+		began := time.Now()
 		q := fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1}
 		plain, err := fairlimit.NewQueue(rdb, "shared", q)
 		require.NoError(t, err)
@@ -261,9 +282,41 @@ func TestCallersWithoutAFlowStandInTheQueueAsItIs(t *testing.T) {
 		require.NoError(t, err)
 		c.call(ctx, "b", b, 50)
 		c.group.Wait()
-		assert.InDelta(t, c.count("a"), c.count("b"), 8, "the flows share what is left")
+		assert.LessOrEqual(t, c.widest(began.Add(2*time.Second), time.Now(), "a", 1, "b", 1), 4, "the flows share what is left")
 		assert.InDelta(t, 133, c.count("plain"), 10, "four turns ahead beside eight of the flows")
 		assert.GreaterOrEqual(t, c.count("plain")+c.count("a")+c.count("b"), 396)
+	})
+}
+
+func TestATurnOfAFlowWhoseAnswerCameTooLateCountsNoMore(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		client := redis.NewClient(rdb.Options())
+		defer func() { assert.NoError(t, client.Close()) }()
+		q := flow(t, client, "a", 1)
+		plain, err := fairlimit.NewQueue(rdb, "shared", fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1})
+		require.NoError(t, err)
+		require.NoError(t, q.Wait(t.Context())) // the script is there
+		time.Sleep(time.Second)
+		client.AddHook(late{200 * time.Millisecond})
+		for range 8 {
+			for range 2 { // so that the next turn is 100 ms away
+				_, err := plain.ReserveN(t.Context(), 1)
+				require.NoError(t, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
+			var r *fairlimit.RefusedError
+			require.ErrorAs(t, q.Wait(ctx), &r, "it was granted, and would come too late")
+			cancel()
+			time.Sleep(time.Second)
+		}
+		began := time.Now()
+		for range 8 {
+			_, err := q.ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+		}
+		assert.Equal(t, 8*200*time.Millisecond, time.Since(began), "all of its share")
+		time.Sleep(time.Minute)
 	})
 }
 

@@ -57,8 +57,8 @@ func (s laggard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // steering is what happens to a queue beside pauses, and how long a question
 // takes at most, there and back each.
 type steering struct {
-	latency                  time.Duration
-	resets, flushes, narrows bool
+	latency                         time.Duration
+	resets, flushes, narrows, flows bool // with flows, all limiters but the first are of one
 }
 
 // steeredHistory is one random history: several limiters of one queue, callers
@@ -92,6 +92,7 @@ type spell struct{ from, to time.Duration }
 type goer struct {
 	who, n int
 	at     time.Duration
+	queue  *fairlimit.Queue
 }
 
 func newSteeredHistory(t *testing.T, seed uint64, s steering) *steeredHistory {
@@ -121,7 +122,11 @@ func newSteeredHistory(t *testing.T, seed uint64, s steering) *steeredHistory {
 	for range 3 {
 		rdb := h.server.NewClient(t)
 		rdb.AddHook(laggard{s.latency, new(sync.Mutex), rand.New(rand.NewPCG(seed, 2))})
-		h.queues = append(h.queues, queueOf(t, rdb, name, quota, opts...))
+		its := opts
+		if s.flows && len(h.queues) > 0 {
+			its = append(slices.Clone(opts), fairlimit.WithFlow(strconv.Itoa(len(h.queues)), 1+rng.IntN(3)))
+		}
+		h.queues = append(h.queues, queueOf(t, rdb, name, quota, its...))
 	}
 	h.admin = queueOf(t, h.server.Client, name, quota, opts...)
 	if s.narrows {
@@ -176,10 +181,10 @@ func (h *steeredHistory) call(f func(who int)) {
 	}
 }
 
-func (h *steeredHistory) gone(who, n int) {
+func (h *steeredHistory) gone(who, n int, queue *fairlimit.Queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.goers = append(h.goers, goer{who, n, h.now()})
+	h.goers = append(h.goers, goer{who, n, h.now(), queue})
 }
 
 // wait is a caller that may want several permits, leave, or have a deadline.
@@ -208,7 +213,7 @@ func (h *steeredHistory) wait(q *fairlimit.Queue) {
 		}
 		switch err := q.WaitN(ctx, n); {
 		case err == nil:
-			h.gone(who, n)
+			h.gone(who, n, q)
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		case errors.Is(err, fairlimit.ErrExceedsQuota):
 		default:
@@ -234,7 +239,7 @@ func (h *steeredHistory) reserve(q *fairlimit.Queue) {
 		}
 		switch err := r.Wait(context.Background()); {
 		case err == nil:
-			h.gone(who, 1)
+			h.gone(who, 1, q)
 		case !errors.Is(err, fairlimit.ErrReservationOver):
 			h.Errorf("seed %d: %v", h.seed, err)
 		}
@@ -310,12 +315,19 @@ func (h *steeredHistory) keeps(q fairlimit.Quota) {
 	}
 }
 
+// inOrder is for all of a queue, and with flows for those of each limiter.
 func (h *steeredHistory) inOrder() {
-	for i, g := range h.goers[min(1, len(h.goers)):] {
-		if before := h.goers[i]; g.at > before.at+time.Microsecond && g.who < before.who {
+	last := map[*fairlimit.Queue]goer{}
+	for _, g := range h.goers {
+		line := g.queue
+		if !h.flows {
+			line = nil // all of them stand in one
+		}
+		if before, some := last[line]; some && g.at > before.at+time.Microsecond && g.who < before.who {
 			h.Errorf("seed %d: %d went at %v, after %d at %v", h.seed, g.who, g.at, before.who, before.at)
 			return
 		}
+		last[line] = g
 	}
 }
 
@@ -323,8 +335,28 @@ func (h *steeredHistory) leavesNoDebt() {
 	s, err := h.admin.Status(h.Context())
 	require.NoError(h, err)
 	assert.Zero(h, s.Queued, "seed %d: debt", h.seed)
+	if h.flows {
+		time.Sleep(time.Second + s.Delay + s.Paused) // all flows are forgotten
+		h.flowsHoldNothing()
+	}
 	if s.Paused == 0 && !h.flushes {
 		assert.LessOrEqual(h, s.Delay, 5*h.longest, "seed %d: debt", h.seed)
+	}
+}
+
+// flowsHoldNothing requires of flows, one after the other, that none counts
+// permits that it does not hold: each can reserve all of the least look-ahead at
+// once.
+func (h *steeredHistory) flowsHoldNothing() {
+	for _, q := range h.queues[1:] {
+		began := time.Now()
+		for range 8 {
+			r, err := q.ReserveN(h.Context(), 1)
+			require.NoError(h, err)
+			defer func() { require.NoError(h, r.Wait(context.WithoutCancel(h.Context()))) }()
+		}
+		assert.LessOrEqual(h, time.Since(began), 8*2*h.latency, "seed %d: a flow counts what it does not hold", h.seed)
+		require.NoError(h, q.Reset(h.Context())) // the other flow is alone, too
 	}
 }
 
@@ -333,11 +365,15 @@ func (h *steeredHistory) leavesNoDebt() {
 // narrower, against what is promised.
 func TestRandomHistoriesOfSteeredQueues(t *testing.T) {
 	for name, s := range map[string]steering{
-		"plain":    {},
-		"resets":   {resets: true},
-		"narrower": {narrows: true},
-		"slow":     {latency: 60 * time.Millisecond, resets: true},
-		"all":      {latency: 60 * time.Millisecond, resets: true, flushes: true, narrows: true},
+		"plain":           {},
+		"resets":          {resets: true},
+		"narrower":        {narrows: true},
+		"slow":            {latency: 60 * time.Millisecond, resets: true},
+		"all":             {latency: 60 * time.Millisecond, resets: true, flushes: true, narrows: true},
+		"flows":           {flows: true},
+		"flows, resets":   {resets: true, flows: true},
+		"flows, narrower": {narrows: true, flows: true},
+		"flows, all":      {latency: 60 * time.Millisecond, resets: true, flushes: true, narrows: true, flows: true},
 	} {
 		for seed := range uint64(redistest.Long(2, 20)) {
 			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {

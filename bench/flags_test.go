@@ -43,7 +43,8 @@ func TestAFlagComesBeforeWhatTheScenarioWants(t *testing.T) {
 	greedy := parsed(t, "-scenario", "greedy", "-clients", "3").rounds[0].load
 	require.Equal(t, 3, greedy.Clients)
 	require.Equal(t, 1, greedy.Callers)
-	require.Equal(t, 40, greedy.Quota.Permits)
+	require.Equal(t, 20, greedy.Quota.Permits)
+	require.Equal(t, 1, greedy.Quota.Burst)
 
 	require.Equal(t, 250*time.Millisecond, parsed(t, "-scenario", "laggy").rounds[0].load.Guard)
 	require.Zero(t, parsed(t, "-scenario", "laggy", "-guard", "0").rounds[0].load.Guard)

@@ -31,12 +31,16 @@ type changing struct {
 	window []model.Window // since then
 	most   int            // that a window of those held might have held
 
+	come func(*fair) // lets callers of a client ask
+	also func(*fair) // does what else is done now and then; nil for nothing
+
 	changes, checked, slowed int
 }
 
 type waiting struct {
 	engine.Grant
-	due int64 // in time
+	due int64   // in time
+	of  *sharer // whose share it counts for, nil for nobody's
 }
 
 // play lets callers come, leave and go, pauses, and changes quotas. Those who
@@ -58,6 +62,8 @@ func (c *changing) play(steps int, evenly bool) {
 			i := len(c.held) - 1 - c.rng.IntN(min(4, len(c.held)))
 			giveBack(c.T, client, c.held[i].Grant)
 			c.held = slices.Delete(c.held, i, i+1)
+		case c.rng.IntN(10) == 0 && c.also != nil:
+			c.also(client)
 		default:
 			c.come(client)
 		}
@@ -76,14 +82,15 @@ func (c *changing) go_() {
 	}
 }
 
-func (c *changing) come(client *fair) {
+// plain lets callers come that have no flow.
+func (c *changing) plain(client *fair) {
 	requests := make([]engine.Request, 1+c.rng.IntN(12))
 	for i := range requests {
 		requests[i] = engine.Request{N: 1, MaxWait: engine.Forever}
 	}
 	for _, a := range take(c.T, client, requests...) {
 		require.True(c, a.Granted)
-		c.held = append(c.held, waiting{a.Grant, c.micros() + a.Wait.Microseconds()})
+		c.held = append(c.held, waiting{Grant: a.Grant, due: c.micros() + a.Wait.Microseconds()})
 	}
 	c.go_()
 }
@@ -164,6 +171,7 @@ func TestChangedQuotasAreKeptInTime(t *testing.T) {
 						T: t, rng: rand.New(rand.NewPCG(seed, 31)), texts: texts, at: at,
 						clients: []*fair{f, f.looksFor(t), f.looksFor(t)}, news: hears(f),
 					}
+					g.come = g.plain
 					g.play(redistest.Long(500/w.share, 250), name == "evenly")
 					changes, checked, slowed = changes+g.changes, checked+g.checked, slowed+g.slowed
 				})

@@ -95,3 +95,39 @@ func TestTheLineOfAFlowForgetsThoseWhoLeave(t *testing.T) {
 		b.mu.Unlock()
 	})
 }
+
+func TestAFlowCountsNothingOfThoseWhoLeaveDuringTheQuestion(t *testing.T) {
+	for name, leaves := range map[string]time.Duration{
+		"shortly before the answer":  95 * time.Millisecond,
+		"so early that nobody waits": 10 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &Batcher{Engine: &slowly{sharing: &sharing{}, takes: 100 * time.Millisecond}}
+				f := NewFlow("f", 1, 0)
+				ctx, cancel := context.WithTimeout(context.Background(), leaves)
+				defer cancel()
+				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Flow: f})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				time.Sleep(time.Second)
+				b.mu.Lock()
+				assert.Zero(t, f.ahead)
+				assert.Zero(t, f.lined)
+				b.mu.Unlock()
+			})
+		})
+	}
+}
+
+// slowly is a sharing that takes its time, and takes back.
+type slowly struct {
+	*sharing
+	takes time.Duration
+}
+
+func (s *slowly) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	time.Sleep(s.takes)
+	return s.sharing.Take(ctx, requests)
+}
+
+func (s *slowly) GiveBack(context.Context, []engine.Grant) error { return nil }

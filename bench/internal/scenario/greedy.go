@@ -8,7 +8,11 @@ const greed = 50
 var greedy = Scenario{
 	Name:  "greedy",
 	About: "one client has fifty callers, the others have one each",
-	Load:  load.Load{Quota: load.Quota{Permits: 40, Per: load.Default.Quota.Per}, Clients: 10, Callers: 1},
+	// A client with one caller can hold no more than one permit ahead. So that it
+	// is a fair share, permits go one by one, and flows do not look far ahead.
+	Load: load.Load{
+		Quota: load.Quota{Permits: 20, Per: load.Default.Quota.Per, Burst: 1}, Clients: 10, Callers: 1,
+	},
 	Callers: func(l load.Load, client int) int {
 		if client == 0 {
 			return greed * l.Callers

@@ -6,36 +6,37 @@ package metrics
 // Inversions, MaxOvertake and UpstreamRejections are the engine's. What
 // bystanders show to be the machine's work is counted apart.
 type Figures struct {
-	Grants             int        `json:"grants"`
-	Permits            int        `json:"permits"` // granted
-	Refused            int        `json:"refused"`
-	Left               int        `json:"left"` // gave up by themselves
-	Failed             int        `json:"failed"`
-	Inversions         int        `json:"inversions"`
-	MaxOvertake        int        `json:"max_overtake"`
-	UpstreamRejections int        `json:"upstream_rejections"`
-	MachineInversions  int        `json:"machine_inversions"`
-	MachineRejections  int        `json:"machine_rejections"`
-	MaxInWindow        int        `json:"max_in_window"`
-	MissedTurns        int        `json:"missed_turns"`      // the process woke too late for them
-	GroundlessMisses   int        `json:"groundless_misses"` // of them: it had not
-	Utilization        float64    `json:"utilization"`
-	UnusedPermits      float64    `json:"unused_permits"` // that utilization lacks
-	Jain               float64    `json:"jain"`
-	JainClients        float64    `json:"jain_clients"`       // without the division by callers
-	JainWorstSecond    float64    `json:"jain_worst_second"`  // of the seconds in which somebody got something
-	ShareMaxOverMin    *float64   `json:"share_max_over_min"` // null: a client got nothing
-	LongestStarvedMS   float64    `json:"longest_starved_ms"`
-	LongestGapMS       float64    `json:"longest_gap_ms"` // somebody waited, and nobody got anything
-	WaitMS             Quantiles  `json:"wait_ms"`
-	FewWaitMS          *float64   `json:"few_wait_ms,omitempty"` // median of the clients with the fewest callers
-	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
-	Early              *int       `json:"early,omitempty"`
-	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers alone, beyond doubt
-	PromisedExcess     *int       `json:"promised_excess,omitempty"`     // windows of turns beyond doubt over the quota
-	SpreadMS           *float64   `json:"spread_ms,omitempty"`
-	SpreadP999MS       *float64   `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
-	Shares             []Share    `json:"clients"`
+	Grants             int         `json:"grants"`
+	Permits            int         `json:"permits"` // granted
+	Refused            int         `json:"refused"`
+	Left               int         `json:"left"` // gave up by themselves
+	Failed             int         `json:"failed"`
+	Inversions         int         `json:"inversions"`
+	MaxOvertake        int         `json:"max_overtake"`
+	UpstreamRejections int         `json:"upstream_rejections"`
+	MachineInversions  int         `json:"machine_inversions"`
+	MachineRejections  int         `json:"machine_rejections"`
+	MaxInWindow        int         `json:"max_in_window"`
+	MissedTurns        int         `json:"missed_turns"`      // the process woke too late for them
+	GroundlessMisses   int         `json:"groundless_misses"` // of them: it had not
+	Utilization        float64     `json:"utilization"`
+	UnusedPermits      float64     `json:"unused_permits"` // that utilization lacks
+	Jain               float64     `json:"jain"`
+	JainClients        float64     `json:"jain_clients"`       // without the division by callers
+	JainWorstSecond    float64     `json:"jain_worst_second"`  // of the seconds in which somebody got something
+	ShareMaxOverMin    *float64    `json:"share_max_over_min"` // null: a client got nothing
+	LongestStarvedMS   float64     `json:"longest_starved_ms"`
+	LongestGapMS       float64     `json:"longest_gap_ms"` // somebody waited, and nobody got anything
+	WaitMS             Quantiles   `json:"wait_ms"`
+	FewWaitMS          *float64    `json:"few_wait_ms,omitempty"`      // median of the clients with the fewest callers
+	FewPermits         *[2]float64 `json:"most_few_permits,omitempty"` // of clients with the most and the fewest callers
+	LatenessMS         *Quantiles  `json:"lateness_ms,omitempty"`
+	Early              *int        `json:"early,omitempty"`
+	PromisedInversions *int        `json:"promised_inversions,omitempty"` // by questions and answers alone, beyond doubt
+	PromisedExcess     *int        `json:"promised_excess,omitempty"`     // windows of turns beyond doubt over the quota
+	SpreadMS           *float64    `json:"spread_ms,omitempty"`
+	SpreadP999MS       *float64    `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
+	Shares             []Share     `json:"clients"`
 	Steering
 }
 
@@ -55,7 +56,7 @@ func Of(log Log, rule Rule) Figures {
 		MissedTurns:      log.Misses.Turns,
 		GroundlessMisses: log.Misses.Groundless,
 	}
-	f.FewWaitMS = fewWait(log)
+	f.FewWaitMS, f.FewPermits = fewWait(log), fewPermits(got)
 	f.Utilization, f.UnusedPermits = utilization(log, arrived, rule)
 	f.SpreadMS, f.SpreadP999MS = spread(arrived)
 	hindered := newHindrance(log.Machine)

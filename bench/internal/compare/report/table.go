@@ -89,6 +89,10 @@ func (r Report) rows() []row {
 		{"wait p99", func(e Engine) string { return short(e.WaitMS.P99) }, "99 % of the calls waited no longer", true},
 		{"wait max", func(e Engine) string { return short(e.WaitMS.Max) }, "", false},
 		{
+			"most : few", fewPermits,
+			"permits of a client with the most callers : with the fewest", true,
+		},
+		{
 			"few wait", fewWait,
 			"median of the clients with the fewest callers", true,
 		},
@@ -284,6 +288,13 @@ func fewWait(e Engine) string {
 		return nothing
 	}
 	return short(*e.FewWaitMS)
+}
+
+func fewPermits(e Engine) string {
+	if e.FewPermits == nil {
+		return nothing
+	}
+	return fmt.Sprintf("%.0f : %.0f", e.FewPermits[0], e.FewPermits[1])
 }
 
 func early(e Engine) string {
