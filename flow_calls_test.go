@@ -194,7 +194,8 @@ func TestFlowsArePausedAndResetWithTheirQueue(t *testing.T) {
 		time.Sleep(9 * time.Second)
 		assert.LessOrEqual(t, c.count("a")+c.count("b")-before, 20, "those who go within X")
 		time.Sleep(6 * time.Second) // until 20 s: five of them after the pause
-		assert.LessOrEqual(t, c.widest(began.Add(time.Second), time.Now(), "a", 1, "b", 1), 4+4, "and those of b who go within X")
+		assert.LessOrEqual(t, c.widest(began.Add(time.Second), time.Now(), "a", 1, "b", 1), 4+4,
+			"and those of b who go within X")
 		require.NoError(t, b.Reset(ctx))
 		<-ctx.Done()
 		c.group.Wait()
@@ -282,7 +283,8 @@ func TestCallersWithoutAFlowStandInTheQueueAsItIs(t *testing.T) {
 		require.NoError(t, err)
 		c.call(ctx, "b", b, 50)
 		c.group.Wait()
-		assert.LessOrEqual(t, c.widest(began.Add(2*time.Second), time.Now(), "a", 1, "b", 1), 4, "the flows share what is left")
+		assert.LessOrEqual(t, c.widest(began.Add(2*time.Second), time.Now(), "a", 1, "b", 1), 4,
+			"the flows share what is left")
 		assert.InDelta(t, 133, c.count("plain"), 10, "four turns ahead beside eight of the flows")
 		assert.GreaterOrEqual(t, c.count("plain")+c.count("a")+c.count("b"), 396)
 	})

@@ -113,7 +113,8 @@ func TestFlowsShareByWeightHoweverManyCallersEachHas(t *testing.T) {
 			c.call(ctx, "many", flow(t, rdb, "many", 1), 10)
 		}
 		c.group.Wait()
-		assert.LessOrEqual(t, c.widest(settled, time.Now(), "greedy", 1, "many", 1), 5, "a share, one permit for each process")
+		assert.LessOrEqual(t, c.widest(settled, time.Now(), "greedy", 1, "many", 1), 5,
+			"a share, one permit for each process")
 		assert.LessOrEqual(t, c.widest(settled, time.Now(), "greedy", 1, "heavy", 2), 10, "twice as many")
 		assert.GreaterOrEqual(t, c.count("greedy")+c.count("heavy")+c.count("many"), 317, "99 % of 320")
 	})
@@ -270,7 +271,8 @@ func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), 45*time.Second)
 			defer stop()
 			var c tally
-			parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(rate), fairlimit.WithLookAhead(lookAhead))
+			parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(rate),
+				fairlimit.WithLookAhead(lookAhead))
 			require.NoError(t, err)
 			for i := range flows {
 				q, err := parent.Flow(fmt.Sprint(i), 1)
@@ -293,8 +295,10 @@ func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
 				got := c.count(fmt.Sprint(i)) - from[i]
 				least, most, sum = min(least, got), max(most, got), sum+got
 			}
-			t.Logf("look-ahead %d: a new one of %d flows waited %v; in 30 s each got %d to %d", lookAhead, flows, waited, least, most)
-			assert.LessOrEqual(t, waited, time.Duration(longest+rate)*time.Second/rate, "and those who go at one moment")
+			t.Logf("look-ahead %d: a new one of %d flows waited %v; in 30 s each got %d to %d",
+				lookAhead, flows, waited, least, most)
+			assert.LessOrEqual(t, waited, time.Duration(longest+rate)*time.Second/rate,
+				"and those who go at one moment")
 			assert.LessOrEqual(t, most-least, 1+longest/flows)
 			assert.GreaterOrEqual(t, sum, 30*rate*99/100)
 		})

@@ -65,7 +65,8 @@ func (q Quota) checkOf(given string) error {
 	case q.Per <= 0:
 		return fmt.Errorf("%w: %sPer is %v, want more than 0", ErrInvalidQuota, given, q.Per)
 	case q.Burst < 0 || q.Burst > q.Permits:
-		return fmt.Errorf("%w: %sBurst is %d, want 0 to Permits, which is %d", ErrInvalidQuota, given, q.Burst, q.Permits)
+		return fmt.Errorf("%w: %sBurst is %d, want 0 to Permits, which is %d",
+			ErrInvalidQuota, given, q.Burst, q.Permits)
 	}
 	return nil
 }

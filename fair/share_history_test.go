@@ -80,7 +80,8 @@ func (s *sharing) told(requests []engine.Request, of []*sharer, answers []engine
 		}
 		held := flow.Ahead + ahead[flow]
 		require.False(s, full[flow])
-		require.True(s, held == 0 || held+requests[i].N <= a.Share, "%d held, %d more of %d", held, requests[i].N, a.Share)
+		require.True(s, held == 0 || held+requests[i].N <= a.Share,
+			"%d held, %d more of %d", held, requests[i].N, a.Share)
 		ahead[flow] += requests[i].N
 		s.granted++
 		s.held = append(s.held, waiting{a.Grant, s.micros() + a.Wait.Microseconds(), of[i]})
@@ -143,7 +144,8 @@ func TestFlowsKeepEveryWindow(t *testing.T) {
 				t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
 					f, at := w.stored(t)
 					s := &sharing{flows: map[*fair][]*sharer{}, changing: &changing{
-						T: t, rng: rand.New(rand.NewPCG(seed, 41)), texts: texts, at: at, clients: []*fair{f}, news: hears(f),
+						T: t, rng: rand.New(rand.NewPCG(seed, 41)), texts: texts, at: at,
+						clients: []*fair{f}, news: hears(f),
 					}}
 					s.flows[f] = []*sharer{{"flow 0", 1}}
 					s.come, s.also = s.comes, s.reset

@@ -31,7 +31,8 @@ at least twice -within, which is 2s unless -within is given.`,
 			if err != nil {
 				return err
 			}
-			c.printf("%s: paused for %s%s\n", printable(c.words[0]), brief(status.Paused), whyLonger(d, *within, status.Paused))
+			c.printf("%s: paused for %s%s\n",
+				printable(c.words[0]), brief(status.Paused), whyLonger(d, *within, status.Paused))
 			return nil
 		}
 	},

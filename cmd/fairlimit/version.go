@@ -16,7 +16,8 @@ var versionCommand = command{
 			if info, ok := debug.ReadBuildInfo(); ok {
 				version = info.Main.Version
 			}
-			c.printf("fairlimit %s %s %s/%s\n", cmp.Or(version, "(devel)"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			c.printf("fairlimit %s %s %s/%s\n",
+				cmp.Or(version, "(devel)"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		}
 	},

@@ -32,7 +32,8 @@ func TestTurnsOfFlowsOutliveTheirServer(t *testing.T) {
 	require.NoError(t, replica.Client().ReplicaOf(t.Context(), "NO", "ONE").Err())
 	promoted := named(t, replica.Client(), name, fairlimit.Every(time.Minute))
 	assert.Equal(t, 5, status(t, promoted).Queued, "all but the one that was due")
-	assert.Equal(t, 2, flowsOf(replica.Client().Get(t.Context(), limitertest.Key(name)).Val()), "and both have their shares")
+	assert.Equal(t, 2, flowsOf(replica.Client().Get(t.Context(), limitertest.Key(name)).Val()),
+		"and both have their shares")
 }
 
 func TestFlowsGoOnWhereTheyFellBack(t *testing.T) {

@@ -205,7 +205,9 @@ func (b *book) all() []turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	all := slices.Clone(b.turns)
-	slices.SortFunc(all, func(a, b turn) int { return cmp.Or(cmp.Compare(a.made, b.made), cmp.Compare(a.slot, b.slot)) })
+	slices.SortFunc(all, func(a, b turn) int {
+		return cmp.Or(cmp.Compare(a.made, b.made), cmp.Compare(a.slot, b.slot))
+	})
 	return all
 }
 

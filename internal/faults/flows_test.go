@@ -98,7 +98,8 @@ func TestProcessesOfFlowsShareAQueue(t *testing.T) {
 	shared("equal weights", from, to, 2, twins[0], 1, heavy, 1)
 
 	heavy.kill(t)
-	require.Eventually(t, func() bool { return entries() == 3 }, time.Minute, 10*time.Millisecond, "and then it is forgotten")
+	require.Eventually(t, func() bool { return entries() == 3 }, time.Minute, 10*time.Millisecond,
+		"and then it is forgotten")
 	settle(greedy, twins[0], twins[1])
 	from, to = turns.pass(t, long, greedy, twins[0], twins[1])
 	shared("after a kill", from, to, 4, greedy, 1, twins[0], 1)

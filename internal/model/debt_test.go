@@ -127,7 +127,8 @@ func TestWideCellsLeaveRoomForTheHistogram(t *testing.T) {
 				}
 			}
 			debt := q.Earliest(at, c.window.Permits) - (used + c.window.Length)
-			require.LessOrEqual(t, float64(debt)*100/float64(backlog), c.most, "%v, %d slots a window", c.window, distinct)
+			require.LessOrEqual(t, float64(debt)*100/float64(backlog), c.most,
+				"%v, %d slots a window", c.window, distinct)
 		}
 	}
 }

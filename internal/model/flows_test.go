@@ -317,7 +317,8 @@ func TestFlowsGetPermitsByTheirWeightsHoweverManyProcessesTheyHave(t *testing.T)
 			share, all := f.sharesOf(flow)
 			require.Equal(t, all*weight, share*sum, "seed %d: flow %d of %v", seed, i, weights)
 			off := f.farthest(flow, weight, sum, from)
-			require.Less(t, off, share*sum, "seed %d: flow %d of %v with %d permits of %d", seed, i, weights, share, all)
+			require.Less(t, off, share*sum,
+				"seed %d: flow %d of %v with %d permits of %d", seed, i, weights, share, all)
 		}
 	}
 }

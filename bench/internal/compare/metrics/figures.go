@@ -29,11 +29,11 @@ type Figures struct {
 	LongestGapMS       float64     `json:"longest_gap_ms"` // somebody waited, and nobody got anything
 	WaitMS             Quantiles   `json:"wait_ms"`
 	FewWaitMS          *float64    `json:"few_wait_ms,omitempty"`      // median of the clients with the fewest callers
-	FewPermits         *[2]float64 `json:"most_few_permits,omitempty"` // of clients with the most and the fewest callers
+	FewPermits         *[2]float64 `json:"most_few_permits,omitempty"` // of those with the most callers, the fewest
 	LatenessMS         *Quantiles  `json:"lateness_ms,omitempty"`
 	Early              *int        `json:"early,omitempty"`
-	PromisedInversions *int        `json:"promised_inversions,omitempty"` // by questions and answers alone, beyond doubt
-	PromisedExcess     *int        `json:"promised_excess,omitempty"`     // windows of turns beyond doubt over the quota
+	PromisedInversions *int        `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
+	PromisedExcess     *int        `json:"promised_excess,omitempty"`     // windows over the quota, beyond doubt
 	SpreadMS           *float64    `json:"spread_ms,omitempty"`
 	SpreadP999MS       *float64    `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
 	Shares             []Share     `json:"clients"`
