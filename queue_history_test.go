@@ -375,7 +375,7 @@ func TestRandomHistoriesOfSteeredQueues(t *testing.T) {
 		"flows, narrower": {narrows: true, flows: true},
 		"flows, all":      {latency: 60 * time.Millisecond, resets: true, flushes: true, narrows: true, flows: true},
 	} {
-		for seed := range uint64(redistest.Long(2, 20)) {
+		for seed := range uint64(redistest.Long(1, 20)) {
 			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newSteeredHistory(t, seed+1, s)

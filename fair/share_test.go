@@ -87,7 +87,7 @@ func TestAFlowThatHoldsNothingGetsOneRequestHoweverLarge(t *testing.T) {
 func TestSharesAreThoseOfTheModel(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(redistest.Long(4, 100)) {
+		for seed := range uint64(redistest.Long(2, 100)) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 1})
 			members := make([]*fair, 4)
