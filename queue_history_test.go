@@ -81,6 +81,7 @@ type steeredHistory struct {
 	from      time.Duration // since when the quotas hold
 	lastReset time.Duration
 	pauses    []spell
+	losses    []spell // from a flush until somebody told what it remembers
 	callers   sync.WaitGroup
 
 	mu    sync.Mutex
@@ -101,7 +102,12 @@ func newSteeredHistory(t *testing.T, seed uint64, s steering) *steeredHistory {
 		T: t, steering: s, seed: seed, rng: rng, server: redistest.Mini(t), start: time.Now(),
 		within: []time.Duration{time.Second, 200 * time.Millisecond, 3 * time.Second}[rng.IntN(3)],
 	}
-	if s.latency > 0 {
+	switch {
+	case s.latency > 0 && s.narrows:
+		// A look that learns of other quotas takes three questions, and two of
+		// their scripts may have to be sent as well. All that is within X/4.
+		h.within = 3 * time.Second
+	case s.latency > 0:
 		h.within = time.Second
 	}
 	quota := fairlimit.Quota{Permits: 1 + rng.IntN(6), Per: time.Duration(1+rng.IntN(4)) * 500 * time.Millisecond}
@@ -265,11 +271,16 @@ func (h *steeredHistory) reset(q *fairlimit.Queue) {
 	}
 }
 
-// flush loses the queue, which somebody remembers and all learn of.
+// flush loses the queue, which somebody remembers, who asks first, and all learn
+// of.
 func (h *steeredHistory) flush(q *fairlimit.Queue) {
 	_, err := q.Status(context.Background())
 	require.NoError(h, err)
+	flushed := h.now()
 	h.server.FlushAll()
+	_, err = q.Status(context.Background())
+	require.NoError(h, err)
+	h.losses = append(h.losses, spell{flushed, h.now()})
 	for _, q := range h.queues {
 		_, err := q.Status(context.Background())
 		require.NoError(h, err)
@@ -283,11 +294,20 @@ func (h *steeredHistory) narrow() {
 	h.from = h.now() + h.within
 }
 
+// unaware reports whether somebody may go at the moment without knowing of a
+// pause that others know of: nobody has told Redis again since it lost the pause,
+// or somebody has for less than X.
+func (h *steeredHistory) unaware(at time.Duration) bool {
+	return slices.ContainsFunc(h.losses, func(l spell) bool {
+		return at >= l.from && at <= l.to+h.within+2*h.latency
+	})
+}
+
 // nobodyGoesInAPause is but for those whose turn came within X.
 func (h *steeredHistory) nobodyGoesInAPause() {
 	for _, p := range h.pauses {
 		for _, g := range h.goers {
-			if g.at > p.from+h.within+2*h.latency && g.at < p.to-2*time.Microsecond {
+			if g.at > p.from+h.within+2*h.latency && g.at < p.to-2*time.Microsecond && !h.unaware(g.at) {
 				h.Errorf("seed %d: %d went at %v in a pause %v, X %v", h.seed, g.who, g.at, p, h.within)
 			}
 		}
@@ -295,15 +315,16 @@ func (h *steeredHistory) nobodyGoesInAPause() {
 }
 
 // keeps is for those who went after X was over since the last reset, and since
-// the quota changed.
+// the quota changed. What an answer takes on its way back may delay whoever it is
+// for.
 func (h *steeredHistory) keeps(q fairlimit.Quota) {
 	for i, g := range h.goers {
-		if h.lastReset > 0 && g.at <= h.lastReset+h.within+time.Millisecond || g.at < h.from {
+		if h.lastReset > 0 && g.at <= h.lastReset+h.within+2*h.latency+time.Millisecond || g.at < h.from {
 			continue
 		}
 		in := 0
 		for _, other := range h.goers[i:] {
-			if other.at-g.at < q.Per-2*time.Microsecond {
+			if other.at-g.at < q.Per-2*h.latency-2*time.Microsecond {
 				in += other.n
 			}
 		}
@@ -334,14 +355,28 @@ func (h *steeredHistory) inOrder() {
 func (h *steeredHistory) leavesNoDebt() {
 	s, err := h.admin.Status(h.Context())
 	require.NoError(h, err)
-	assert.Zero(h, s.Queued, "seed %d: debt", h.seed)
+	assert.LessOrEqual(h, s.Queued, h.wentAhead(), "seed %d: debt", h.seed)
 	if h.flows {
-		time.Sleep(time.Second + s.Delay + s.Paused) // all flows are forgotten
+		time.Sleep(time.Hour) // all flows are forgotten, also where the last turns were cancelled
 		h.flowsHoldNothing()
 	}
 	if s.Paused == 0 && !h.flushes {
 		assert.LessOrEqual(h, s.Delay, 5*h.longest, "seed %d: debt", h.seed)
 	}
+}
+
+// wentAhead is how many permits may have been used before their slots: those of
+// callers who went within X of a pause. The clock stood still before it came to
+// their slots.
+func (h *steeredHistory) wentAhead() (permits int) {
+	for _, g := range h.goers {
+		if slices.ContainsFunc(h.pauses, func(p spell) bool {
+			return g.at >= p.from-2*h.latency && g.at <= p.from+h.within+2*h.latency
+		}) {
+			permits += g.n
+		}
+	}
+	return permits
 }
 
 // flowsHoldNothing requires of flows, one after the other, that none counts
@@ -381,11 +416,11 @@ func TestRandomHistoriesOfSteeredQueues(t *testing.T) {
 					h := newSteeredHistory(t, seed+1, s)
 					h.play()
 					h.nobodyGoesInAPause()
-					if h.latency == 0 && !h.flushes {
+					if !h.flushes {
 						for _, q := range h.quotas {
 							h.keeps(q)
 						}
-						if h.lastReset == 0 && len(h.pauses) == 0 {
+						if h.latency == 0 && h.lastReset == 0 && len(h.pauses) == 0 {
 							h.inOrder()
 						}
 					}
