@@ -59,6 +59,7 @@ func (s laggard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 type steering struct {
 	latency                         time.Duration
 	resets, flushes, narrows, flows bool // with flows, all limiters but the first are of one
+	misses                          bool // turns are missed whose answers took long
 }
 
 // steeredHistory is one random history: several limiters of one queue, callers
@@ -117,6 +118,9 @@ func newSteeredHistory(t *testing.T, seed uint64, s steering) *steeredHistory {
 	extra := fairlimit.Quota{Permits: quota.Permits * 2, Per: quota.Per * time.Duration(2+rng.IntN(4))}
 	h.quotas, h.longest = []fairlimit.Quota{quota}, extra.Per
 	opts := []fairlimit.Option{fairlimit.WithPauseWithin(h.within)}
+	if s.misses {
+		opts = append(opts, fairlimit.WithMaxLateness(s.latency))
+	}
 	switch {
 	case s.narrows:
 		opts = append(opts, fairlimit.WithStoredQuota())
@@ -222,6 +226,7 @@ func (h *steeredHistory) wait(q *fairlimit.Queue) {
 			h.gone(who, n, q)
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		case errors.Is(err, fairlimit.ErrExceedsQuota):
+		case h.misses && errors.Is(err, fairlimit.ErrMissed):
 		default:
 			h.Errorf("seed %d: %v", h.seed, err)
 		}
@@ -246,6 +251,7 @@ func (h *steeredHistory) reserve(q *fairlimit.Queue) {
 		switch err := r.Wait(context.Background()); {
 		case err == nil:
 			h.gone(who, 1, q)
+		case h.misses && errors.Is(err, fairlimit.ErrMissed):
 		case !errors.Is(err, fairlimit.ErrReservationOver):
 			h.Errorf("seed %d: %v", h.seed, err)
 		}
@@ -403,6 +409,7 @@ func TestRandomHistoriesOfSteeredQueues(t *testing.T) {
 		"plain":           {},
 		"resets":          {resets: true},
 		"narrower":        {narrows: true},
+		"slow, misses":    {latency: 60 * time.Millisecond, resets: true, misses: true},
 		"slow":            {latency: 60 * time.Millisecond, resets: true},
 		"all":             {latency: 60 * time.Millisecond, resets: true, flushes: true, narrows: true},
 		"flows":           {flows: true},
