@@ -59,6 +59,7 @@ func (s laggard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 type steering struct {
 	latency                         time.Duration
 	resets, flushes, narrows, flows bool // with flows, all limiters but the first are of one
+	misses                          bool // turns are missed whose answers took long
 }
 
 // steeredHistory is one random history: several limiters of one queue, callers
@@ -81,6 +82,7 @@ type steeredHistory struct {
 	from      time.Duration // since when the quotas hold
 	lastReset time.Duration
 	pauses    []spell
+	losses    []spell // from a flush until somebody told what it remembers
 	callers   sync.WaitGroup
 
 	mu    sync.Mutex
@@ -101,7 +103,12 @@ func newSteeredHistory(t *testing.T, seed uint64, s steering) *steeredHistory {
 		T: t, steering: s, seed: seed, rng: rng, server: redistest.Mini(t), start: time.Now(),
 		within: []time.Duration{time.Second, 200 * time.Millisecond, 3 * time.Second}[rng.IntN(3)],
 	}
-	if s.latency > 0 {
+	switch {
+	case s.latency > 0 && s.narrows:
+		// A look that learns of other quotas takes three questions, and two of
+		// their scripts may have to be sent as well. All that is within X/4.
+		h.within = 3 * time.Second
+	case s.latency > 0:
 		h.within = time.Second
 	}
 	quota := fairlimit.Quota{Permits: 1 + rng.IntN(6), Per: time.Duration(1+rng.IntN(4)) * 500 * time.Millisecond}
@@ -111,6 +118,9 @@ func newSteeredHistory(t *testing.T, seed uint64, s steering) *steeredHistory {
 	extra := fairlimit.Quota{Permits: quota.Permits * 2, Per: quota.Per * time.Duration(2+rng.IntN(4))}
 	h.quotas, h.longest = []fairlimit.Quota{quota}, extra.Per
 	opts := []fairlimit.Option{fairlimit.WithPauseWithin(h.within)}
+	if s.misses {
+		opts = append(opts, fairlimit.WithMaxLateness(s.latency))
+	}
 	switch {
 	case s.narrows:
 		opts = append(opts, fairlimit.WithStoredQuota())
@@ -216,6 +226,7 @@ func (h *steeredHistory) wait(q *fairlimit.Queue) {
 			h.gone(who, n, q)
 		case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		case errors.Is(err, fairlimit.ErrExceedsQuota):
+		case h.misses && errors.Is(err, fairlimit.ErrMissed):
 		default:
 			h.Errorf("seed %d: %v", h.seed, err)
 		}
@@ -240,6 +251,7 @@ func (h *steeredHistory) reserve(q *fairlimit.Queue) {
 		switch err := r.Wait(context.Background()); {
 		case err == nil:
 			h.gone(who, 1, q)
+		case h.misses && errors.Is(err, fairlimit.ErrMissed):
 		case !errors.Is(err, fairlimit.ErrReservationOver):
 			h.Errorf("seed %d: %v", h.seed, err)
 		}
@@ -265,11 +277,16 @@ func (h *steeredHistory) reset(q *fairlimit.Queue) {
 	}
 }
 
-// flush loses the queue, which somebody remembers and all learn of.
+// flush loses the queue, which somebody remembers, who asks first, and all learn
+// of.
 func (h *steeredHistory) flush(q *fairlimit.Queue) {
 	_, err := q.Status(context.Background())
 	require.NoError(h, err)
+	flushed := h.now()
 	h.server.FlushAll()
+	_, err = q.Status(context.Background())
+	require.NoError(h, err)
+	h.losses = append(h.losses, spell{flushed, h.now()})
 	for _, q := range h.queues {
 		_, err := q.Status(context.Background())
 		require.NoError(h, err)
@@ -283,11 +300,20 @@ func (h *steeredHistory) narrow() {
 	h.from = h.now() + h.within
 }
 
+// unaware reports whether somebody may go at the moment without knowing of a
+// pause that others know of: nobody has told Redis again since it lost the pause,
+// or somebody has for less than X.
+func (h *steeredHistory) unaware(at time.Duration) bool {
+	return slices.ContainsFunc(h.losses, func(l spell) bool {
+		return at >= l.from && at <= l.to+h.within+2*h.latency
+	})
+}
+
 // nobodyGoesInAPause is but for those whose turn came within X.
 func (h *steeredHistory) nobodyGoesInAPause() {
 	for _, p := range h.pauses {
 		for _, g := range h.goers {
-			if g.at > p.from+h.within+2*h.latency && g.at < p.to-2*time.Microsecond {
+			if g.at > p.from+h.within+2*h.latency && g.at < p.to-2*time.Microsecond && !h.unaware(g.at) {
 				h.Errorf("seed %d: %d went at %v in a pause %v, X %v", h.seed, g.who, g.at, p, h.within)
 			}
 		}
@@ -295,15 +321,16 @@ func (h *steeredHistory) nobodyGoesInAPause() {
 }
 
 // keeps is for those who went after X was over since the last reset, and since
-// the quota changed.
+// the quota changed. What an answer takes on its way back may delay whoever it is
+// for.
 func (h *steeredHistory) keeps(q fairlimit.Quota) {
 	for i, g := range h.goers {
-		if h.lastReset > 0 && g.at <= h.lastReset+h.within+time.Millisecond || g.at < h.from {
+		if h.lastReset > 0 && g.at <= h.lastReset+h.within+2*h.latency+time.Millisecond || g.at < h.from {
 			continue
 		}
 		in := 0
 		for _, other := range h.goers[i:] {
-			if other.at-g.at < q.Per-2*time.Microsecond {
+			if other.at-g.at < q.Per-2*h.latency-2*time.Microsecond {
 				in += other.n
 			}
 		}
@@ -334,14 +361,28 @@ func (h *steeredHistory) inOrder() {
 func (h *steeredHistory) leavesNoDebt() {
 	s, err := h.admin.Status(h.Context())
 	require.NoError(h, err)
-	assert.Zero(h, s.Queued, "seed %d: debt", h.seed)
+	assert.LessOrEqual(h, s.Queued, h.wentAhead(), "seed %d: debt", h.seed)
 	if h.flows {
-		time.Sleep(time.Second + s.Delay + s.Paused) // all flows are forgotten
+		time.Sleep(time.Hour) // all flows are forgotten, also where the last turns were cancelled
 		h.flowsHoldNothing()
 	}
 	if s.Paused == 0 && !h.flushes {
 		assert.LessOrEqual(h, s.Delay, 5*h.longest, "seed %d: debt", h.seed)
 	}
+}
+
+// wentAhead is how many permits may have been used before their slots: those of
+// callers who went within X of a pause. The clock stood still before it came to
+// their slots.
+func (h *steeredHistory) wentAhead() (permits int) {
+	for _, g := range h.goers {
+		if slices.ContainsFunc(h.pauses, func(p spell) bool {
+			return g.at >= p.from-2*h.latency && g.at <= p.from+h.within+2*h.latency
+		}) {
+			permits += g.n
+		}
+	}
+	return permits
 }
 
 // flowsHoldNothing requires of flows, one after the other, that none counts
@@ -368,6 +409,7 @@ func TestRandomHistoriesOfSteeredQueues(t *testing.T) {
 		"plain":           {},
 		"resets":          {resets: true},
 		"narrower":        {narrows: true},
+		"slow, misses":    {latency: 60 * time.Millisecond, resets: true, misses: true},
 		"slow":            {latency: 60 * time.Millisecond, resets: true},
 		"all":             {latency: 60 * time.Millisecond, resets: true, flushes: true, narrows: true},
 		"flows":           {flows: true},
@@ -381,11 +423,11 @@ func TestRandomHistoriesOfSteeredQueues(t *testing.T) {
 					h := newSteeredHistory(t, seed+1, s)
 					h.play()
 					h.nobodyGoesInAPause()
-					if h.latency == 0 && !h.flushes {
+					if !h.flushes {
 						for _, q := range h.quotas {
 							h.keeps(q)
 						}
-						if h.lastReset == 0 && len(h.pauses) == 0 {
+						if h.latency == 0 && h.lastReset == 0 && len(h.pauses) == 0 {
 							h.inOrder()
 						}
 					}

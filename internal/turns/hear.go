@@ -133,13 +133,18 @@ func (l *Line) reckon(s *Sleeper) {
 		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // it came that long ago
 	}
 	leeway := s.took + n.Asked.Sub(s.asked).Abs()/drift
-	if !(anew && sooner) && due.Before(s.due.Add(-leeway)) {
+	earliest := s.due.Add(-leeway)
+	if !(anew && sooner) && due.Before(earliest) {
 		due = s.due
 	}
 	if !anew && (n.Stands > 0 || !due.Before(s.due)) { // a pause may have become longer since
 		return
 	}
-	s.due, s.asked, s.took = due, later(s.asked, n.Asked), n.Arrived.Sub(n.Asked)
+	took := n.Arrived.Sub(n.Asked)
+	if !(anew && sooner) {
+		took = min(took, due.Sub(earliest)) // the answer before may have told more exactly
+	}
+	s.due, s.asked, s.took = due, later(s.asked, n.Asked), took
 	if anew {
 		s.passed = sooner && s.grant.At < n.Clock // to go now would be to go with the next
 	}

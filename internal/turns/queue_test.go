@@ -35,6 +35,7 @@ type queue struct {
 	looks      int
 	returned   []engine.Grant
 	stays      time.Duration // how much longer the next answer is on its way back
+	dawdles    time.Duration // and the next look on its way there
 
 	heard func(*engine.News)
 }
@@ -89,6 +90,13 @@ func (q *queue) nowTakes(d time.Duration) {
 	q.takes = d
 }
 
+// slowThere lets the next look be on its way for so much longer.
+func (q *queue) slowThere(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.dawdles = d
+}
+
 // slow lets the next answer stay on its way back for so much longer.
 func (q *queue) slow(d time.Duration) {
 	q.mu.Lock()
@@ -125,6 +133,11 @@ func (q *queue) Take(_ context.Context, requests []engine.Request) ([]engine.Ans
 func (q *queue) look(ctx context.Context) error {
 	asked := time.Now()
 	q.travel()
+	q.mu.Lock()
+	dawdles := q.dawdles
+	q.dawdles = 0
+	q.mu.Unlock()
+	time.Sleep(dawdles)
 	q.mu.Lock()
 	q.looks++
 	silent, news := q.silent, q.news(asked)

@@ -50,7 +50,7 @@ type turn struct {
 	grant  engine.Grant
 	due    time.Time
 	asked  time.Time     // when the question went that due was told by
-	took   time.Duration // that answer, on its way there and back
+	took   time.Duration // by how much sooner it may have come: what an answer took
 	passed bool          // it came before anybody could know
 }
 

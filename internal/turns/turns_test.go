@@ -390,3 +390,49 @@ func TestAnAnswerThatTookLongMakesNobodyLate(t *testing.T) {
 		assert.Empty(t, q.givenBack(), "it is no reason to miss a turn")
 	})
 }
+
+// TestALookThatTookLongGivesNoTurnUp has the look wait on its way to Redis, not
+// on its way back. So its answer tells as late a slot as the one before, which
+// was quick. That turn cannot have come long ago.
+func TestALookThatTookLongGivesNoTurnUp(t *testing.T) {
+	for name, took := range map[string]time.Duration{"told nothing new": 200, "has to be believed": 300} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(5 * second)
+				q.nowTakes(2 * time.Millisecond)
+				l := q.line(second, 50*time.Millisecond)
+				out := callers(t.Context(), l, 2, forever)
+				require.NoError(t, (<-out).err)
+				time.Sleep(4 * second)
+				q.slowThere(took * time.Millisecond)
+				require.NoError(t, l.Look(t.Context()))
+				w := <-out
+				require.NoError(t, w.err)
+				assert.InDelta(t, float64(5*second), float64(w.at), float64(3*time.Millisecond))
+				assert.Empty(t, q.givenBack(), "it was not late")
+			})
+		})
+	}
+}
+
+// TestATurnThatAnotherAnswerTellsBetterIsNotGivenUp lets one answer be quick, and
+// one before it come back at once that was long on its way there.
+func TestATurnThatAnotherAnswerTellsBetterIsNotGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(400 * time.Millisecond)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(2*second, 50*time.Millisecond)
+		_, err := l.Batch.Ask(t.Context(), forever(0))
+		require.NoError(t, err)
+		time.Sleep(1200 * time.Millisecond)
+		q.slowThere(100 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		require.Equal(t, 102*time.Millisecond, l.news.Arrived.Sub(l.news.Asked))
+		_, err = l.Batch.Ask(t.Context(), forever(0))
+		require.NoError(t, err)
+		q.slow(20 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		require.NoError(t, (<-out).err)
+		assert.Empty(t, q.givenBack(), "it was not late")
+	})
+}

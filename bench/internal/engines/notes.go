@@ -148,7 +148,9 @@ const (
 	alike = time.Millisecond
 )
 
-// take notes which turn a caller took that slept for it: that of this moment.
+// take notes which turn a caller took that slept for it: that of this moment. No
+// two callers take one turn: the second of them took another, and which is not
+// known.
 func (n *notes) take(caller int, at time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -157,15 +159,14 @@ func (n *notes) take(caller int, at time.Duration) {
 		return
 	}
 	took := n.comesAt(f.newest, at)
-	turn := took.turn
-	if !took.comes(at) {
+	turn, held := took.turn, n.drop(took)
+	if !took.comes(at) || !held && n.mayBeAnothers(at) {
 		turn.Unknown = n.mayBeAnothers(at)
 		if at > took.due || n.requoted || turn.Unknown {
 			turn.Later = at - took.due
 		}
 	}
 	f.took = &turn
-	n.drop(took)
 }
 
 // comes reports whether the turn comes at a moment, for all that its answer
@@ -180,11 +181,11 @@ func (n *notes) mayBeAnothers(at time.Duration) bool {
 	return n.lastMiss > 0 && n.lastMiss >= at-forgotten
 }
 
-// comesAt is the caller's own turn, unless it does not come at that moment, and
-// another's does that it may have taken: since one was missed of late, callers
+// comesAt is the caller's own turn, unless it is gone or does not come at that
+// moment, and another's does that it may have taken: since one was missed of late, callers
 // who lined up again go before those who came after them.
 func (n *notes) comesAt(own *grant, at time.Duration) *grant {
-	if own.comes(at) || !n.mayBeAnothers(at) {
+	if own.comes(at) && slices.Contains(n.held, own) || !n.mayBeAnothers(at) {
 		return own
 	}
 	for _, g := range n.held {

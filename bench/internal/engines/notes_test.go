@@ -77,6 +77,29 @@ func TestAfterAMissTheTurnIsThatOfWhoseSlotItIs(t *testing.T) {
 	require.Equal(t, 200*ms, second.Promised)
 }
 
+// TestNoTurnIsTakenTwice has answers take so long that the turns of callers 1 and
+// 2 may both come at 200 ms. Caller 0 has missed its own.
+func TestNoTurnIsTakenTwice(t *testing.T) {
+	for name, third := range map[string]bool{"the other is there": true, "none is there": false} {
+		t.Run(name, func(t *testing.T) {
+			b := twoCallers()
+			if third {
+				b.tags[2] = b.enter(2, time.Time{}, false)
+				b.put(2, 1, engine.Answer{Granted: true, Wait: 101 * ms},
+					metrics.Turn{Sent: 21 * ms, Replied: 100 * ms, Wait: 101 * ms})
+			}
+			b.at = 106 * ms
+			b.miss(1)
+			require.Equal(t, 20*ms, b.goes(0, 200*ms).Replied)
+			second := b.goes(1, 200*ms)
+			if third {
+				require.Equal(t, 100*ms, second.Replied)
+			}
+			require.Equal(t, !third, second.Unknown)
+		})
+	}
+}
+
 func TestAMissWithoutATurnThatIsPastIsGroundless(t *testing.T) {
 	b := twoCallers()
 	b.at = 101 * ms
