@@ -81,7 +81,8 @@ func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
 			f := build(t, rdb.rdb, engine.Quota{Permits: 1, Per: 5 * time.Millisecond})
 			f.scripts = f.scripts.behind(slow)
 			begin := serverTime(t, f)
-			for before, last := begin, int64(0); before < begin+redistest.Long(time.Second, 3*time.Second).Microseconds(); {
+			end := begin + redistest.Long(time.Second, 3*time.Second).Microseconds()
+			for before, last := begin, int64(0); before < end; {
 				answers := take(
 					t,
 					f,
