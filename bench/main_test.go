@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"net"
 	"os"
 	"os/exec"
@@ -30,6 +31,9 @@ func TestMain(m *testing.M) {
 		breakFair(os.Getenv(broken))
 		main()
 		return
+	}
+	if err := flag.Set("test.parallel", "4"); err != nil { // most tests here wait for their calls' turns
+		panic(err)
 	}
 	os.Exit(m.Run())
 }
@@ -102,6 +106,7 @@ func (p *program) cannotRun(t *testing.T, says string) {
 }
 
 func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
+	t.Parallel()
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	away := nobody.Addr().String()
@@ -176,6 +181,7 @@ func read(t *testing.T, stdout []byte) (all []figures) {
 }
 
 func TestOneCallerAlone(t *testing.T) {
+	t.Parallel()
 	p := bench(t.Context(), t, "-json", "-", "-engines", "fair", "-quota", "5/100ms", "-burst", "1",
 		"-duration", "1s", "-clients", "1", "-callers", "1", "-guard", "10ms")
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())

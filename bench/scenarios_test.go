@@ -124,6 +124,7 @@ func TestThePeersFromEndToEnd(t *testing.T) {
 }
 
 func TestCtrlCReportsWhateverTheScenario(t *testing.T) {
+	t.Parallel()
 	for _, scenario := range []string{
 		"onoff", // while a client is asleep
 		"restart",

@@ -17,6 +17,7 @@ func simulated(t *testing.T, args ...string) *program {
 }
 
 func TestASeedLeadsToTheSameFiguresEachTime(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{
 		{"-scenario", "all", "-quota", "20/500ms", "-duration", "1500ms"},
 		{"-scenario", "steady", "-engines", "all", "-duration", "3s"},
@@ -38,6 +39,7 @@ func TestAnotherSeedLeadsToOtherFigures(t *testing.T) {
 }
 
 func TestASimulationSaysThatItIsOne(t *testing.T) {
+	t.Parallel()
 	p := simulated(t, "-scenario", "steady,crash", "-duration", "20s", "-clients", "5", "-callers", "20")
 	require.Contains(t, p.stdout.String(), `"simulated":true`)
 	require.Contains(t, p.stderr.String(), "SIMULATION")
@@ -58,6 +60,7 @@ func TestASimulationSaysThatItIsOne(t *testing.T) {
 }
 
 func TestTheReportIsWhereItIsSaidToBe(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")
 	p := bench(t.Context(), t, "-simulate", "-engines", "fair", "-duration", "3s", "-out", dir)
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())

@@ -26,6 +26,7 @@ func TestFlagsOfSoak(t *testing.T) {
 }
 
 func TestWhatSoakCannotDoIsToldInOneLine(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string
 		says string
@@ -44,6 +45,7 @@ func TestWhatSoakCannotDoIsToldInOneLine(t *testing.T) {
 }
 
 func TestSoakReports(t *testing.T) {
+	t.Parallel()
 	_ = redistest.Standalone(t) // skips where there is no Redis
 	p := bench(t.Context(), t, "soak", "-duration", "1500ms", "-seed", "2", "-json", "-")
 	require.Zero(t, p.status(t, p.Run()), "%s%s", p.stdout.String(), p.stderr.String())

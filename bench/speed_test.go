@@ -31,6 +31,7 @@ func TestFlagsOfSpeed(t *testing.T) {
 }
 
 func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		args []string
 		path string
