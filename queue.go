@@ -91,9 +91,9 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 //
 // From [WithPauseWithin] after the change on, no window of the new quotas is
 // exceeded. There is one exception: a window of the old quotas may have held
-// more than the new Permits. Turns that share a slot still go together. So a new
-// window may hold as many as an old one did, until the held turns are gone. The
-// rate is the new one even then.
+// more than the new Permits. Turns that share a slot still go together. So a
+// new window may hold as many as an old one did, until the held turns are gone.
+// The rate is the new one even then.
 //
 // If a quota is invalid or none is given, the error matches [ErrInvalidQuota].
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {
