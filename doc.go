@@ -1,6 +1,11 @@
 // Package fairlimit lets programs on many machines share one strict upstream
 // quota in order. A caller asks Redis once, learns how long to sleep, sleeps
-// once and goes. Nobody polls, nobody overtakes, nobody starves.
+// once and goes. Nobody polls, nobody overtakes, and the quota holds in every
+// window.
+//
+// The order is that of calls: first come, first served. It is not fair to
+// services. If one service queues a thousand calls, the next service waits for
+// all of them. To share the quota between services, use [WithFlow].
 //
 //	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
 //		fairlimit.WithGuard(50*time.Millisecond)) // for delays on the way

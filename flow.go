@@ -22,7 +22,13 @@ var ErrInvalidFlow = errors.New("fairlimit: invalid flow")
 // errLineTooLong ends the wait in the line of a flow when WithMaxWait is over.
 var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
 
-// WithFlow makes the limiter part of a flow. A flow is all limiters with the same
+// WithFlow makes the limiter part of a flow, which has its share of the quota:
+//
+//	limiter, err := fairlimit.New(rdb, "tax-office", quota,
+//		fairlimit.WithFlow("billing", 1)) // this service, and its weight
+//	err = limiter.Wait(ctx)
+//
+// Give all limiters of the name a flow. A flow is all limiters with the same
 // id, on all machines, such as those of one service or one tenant. Flows share
 // the quota by their weights, however many callers each has. The id is any text
 // that is not empty, and the weight is 1 to 1000. Without this option a limiter
@@ -76,8 +82,7 @@ var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
 // nobody of the flow waits. No turn is ahead then, so this takes nobody's share.
 //
 // Limiters of the same name without a flow stand in the same queue, and nothing
-// bounds how much of the quota they take. The flows share the rest. So give all
-// limiters of the name a flow.
+// bounds how much of the quota they take. The flows share the rest.
 //
 // If the weight is out of range or the id is empty, the error of New matches
 // [ErrInvalidFlow]. If the engine grants no turns ahead, it matches

@@ -38,7 +38,9 @@ func WithPauseWithin(x time.Duration) Option {
 }
 
 // Pause lets nobody go for d from now, on any machine: the queue's clock stands
-// still. It is meant for an upstream that answers 429 with Retry-After.
+// still. So what was left until a slot comes on top of the pause: a turn that
+// was 3 s ahead comes 3 s after the end of the pause. Pause is meant for an
+// upstream that answers 429 with Retry-After.
 //
 //   - Whoever asks after the pause was recorded gets a turn after its end. A
 //     sleeping caller is held as well if its turn is more than
@@ -57,8 +59,9 @@ func WithPauseWithin(x time.Duration) Option {
 //     the pause still lasts.
 //   - Only the Reset of a [Limiter] ends a pause early.
 //
-// A pause costs at most the quota of a time d, or of Per if that is shorter. If
-// d is not more than 0 or is more than a year, the error matches
+// Permits used before the pause count for d longer. After the pause, that costs
+// at most as many permits as go in a time d, or in Per if that is shorter. If d
+// is not more than 0 or is more than a year, the error matches
 // [ErrInvalidPause].
 func (q *Queue) Pause(ctx context.Context, d time.Duration) error {
 	return q.named(q.pauseFor(ctx, d))

@@ -79,9 +79,10 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 	return quotas, a.stored, q.named(err)
 }
 
-// SetQuotas stores quotas in Redis. They take the place of their own quotas in
-// all limiters of the name that were made [WithStoredQuota], on all machines.
-// The first decision of each limiter after the change obeys it.
+// SetQuotas stores quotas in Redis. All limiters of the name that were made
+// [WithStoredQuota], on all machines, go by them instead of by their own. The
+// first decision of each limiter after the change obeys it. This queue itself
+// obeys only if it was made WithStoredQuota.
 //
 // What was consumed stays consumed. If the quotas become wider, turns that are
 // held keep their slots. If they become narrower, these turns come later, by the
@@ -90,8 +91,9 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 //
 // From [WithPauseWithin] after the change on, no window of the new quotas is
 // exceeded. There is one exception: a window of the old quotas may have held
-// more than the new Permits. Then a new window may hold as many, until the held
-// turns are gone. The rate is the new one even then.
+// more than the new Permits. Turns that share a slot still go together. So a
+// new window may hold as many as an old one did, until the held turns are gone.
+// The rate is the new one even then.
 //
 // If a quota is invalid or none is given, the error matches [ErrInvalidQuota].
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {

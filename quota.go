@@ -29,13 +29,19 @@ type Quota struct {
 // Every(time.Second).
 func Every(d time.Duration) Quota { return Quota{Permits: 1, Per: d} }
 
-// PerSecond is n permits in any window of one second.
+// PerSecond is n permits in any window of one second. They may go together:
+// PerSecond(5) lets five callers go at the same moment, and then none until a
+// second is over. To space them, use Every(200*time.Millisecond), or a Burst:
+//
+//	Quota{Permits: 5, Per: time.Second, Burst: 1}
 func PerSecond(n int) Quota { return Quota{Permits: n, Per: time.Second} }
 
-// PerMinute is n permits in any window of one minute.
+// PerMinute is n permits in any window of one minute. As with [PerSecond], they
+// may go together.
 func PerMinute(n int) Quota { return Quota{Permits: n, Per: time.Minute} }
 
-// PerHour is n permits in any window of one hour.
+// PerHour is n permits in any window of one hour. As with [PerSecond], they may
+// go together.
 func PerHour(n int) Quota { return Quota{Permits: n, Per: time.Hour} }
 
 // String is the quota as a person would write it: "20/1s", "100/2m burst 10".

@@ -29,10 +29,10 @@
 //
 // Outside a bubble callers sleep for real. To see what a program does while it
 // waits, give it a quota of hours. WaitFor returns as soon as enough permits
-// are queued:
+// are queued. A caller that goes at once is not queued:
 //
 //	limiter := fairlimittest.New(t, fairlimit.Every(time.Hour))
-//	go program(ctx, limiter)
+//	go program(ctx, limiter) // calls Wait in three goroutines
 //	fairlimittest.WaitFor(t, limiter, 2)
 //
 // To move Redis's clock, use [Server.SetTime]. It frees the permits that would

@@ -51,7 +51,8 @@ func (s *Server) WaitFor(t testing.TB, l fairlimit.Limiter, queued int) {
 		select {
 		case <-changed:
 		case <-late.C:
-			t.Fatalf("fairlimittest: WaitFor: %d permits are queued after %v, want %d", status.Queued, patience, queued)
+			t.Fatalf("fairlimittest: WaitFor: %d permits are queued after %v, want %d; "+
+				"a caller that goes at once does not count", status.Queued, patience, queued)
 		}
 	}
 }

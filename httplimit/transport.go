@@ -29,7 +29,8 @@ type Waiter interface {
 
 // Transport is an [http.RoundTripper] whose requests wait for their turn. If
 // the upstream says how long it wants to be left alone, the Transport pauses
-// the limiter for so long.
+// the limiter for so long. What was left until a request's turn comes on top of
+// the pause: see [fairlimit.Queue.Pause].
 //
 // Only Limiter is required. Do not change the fields after the first request,
 // and do not copy a Transport. Any number of goroutines may use it. It holds no
