@@ -165,8 +165,9 @@ type figures struct {
 	Quota    struct {
 		GuardMS float64 `json:"guard_ms"`
 	}
-	Goal    *struct{ Met bool }
-	Engines []map[string]any
+	Rehearsed bool
+	Goal      *struct{ Met bool }
+	Engines   []map[string]any
 }
 
 func read(t *testing.T, stdout []byte) (all []figures) {

@@ -59,7 +59,7 @@ func measure(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 			faults += len(result.Faults)
 		}
 		of := report.Of(results)
-		of.Simulated = p.simulate
+		of.Simulated, of.Rehearsed = p.simulate, r.rehearse
 		measured = append(measured, of)
 		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), album.add(of, results)); err != nil {
 			return faults, fmt.Errorf("the report cannot be written: %w", err)

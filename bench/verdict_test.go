@@ -125,6 +125,7 @@ func TestTheGuardFollowsFromARehearsal(t *testing.T) {
 	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
 	require.Contains(t, p.stderr.String(), "a rehearsal")
 	one := read(t, p.stdout.Bytes())[0]
+	require.True(t, one.Rehearsed)
 	require.GreaterOrEqual(t, one.Quota.GuardMS, 10.0)
 	require.LessOrEqual(t, one.Quota.GuardMS, 200.0)
 	require.GreaterOrEqual(t, one.ApartMS, 10.0)

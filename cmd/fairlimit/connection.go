@@ -18,6 +18,9 @@ const (
 const passwords = "the password is that of the URL, else $FAIRLIMIT_REDIS_PASSWORD, else $REDISCLI_AUTH;\n" +
 	"that of the Sentinels is $FAIRLIMIT_SENTINEL_PASSWORD\n"
 
+// wheres follows an error if there was no server to ask.
+const wheres = "Redis was looked for at %s: -redis or $FAIRLIMIT_REDIS says where it is\n"
+
 // connection is the Redis that a command is for, and the prefix of its keys. It
 // ends with the process: to close a client would be to wait for the calls that
 // Redis leaves unanswered.

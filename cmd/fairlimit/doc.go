@@ -51,6 +51,8 @@
 // into FAIRLIMIT_SENTINEL_PASSWORD. A password in the URL comes before these.
 // None is ever printed.
 //
+// If no server is reached, a line after the error says where it was looked for.
+//
 // If programs use WithPrefix, give the same prefix to -prefix. An ACL has to
 // allow what package fairlimit needs, and SCAN for ls.
 //
@@ -60,7 +62,9 @@
 //
 //   - backlog: how many permits are granted ahead;
 //   - next slot: how long one more permit would wait;
-//   - available: how many permits a caller could take at once;
+//   - available: how many permits a caller could take at once. If no quotas are
+//     stored, this and the next slot are those of a caller with the quotas of
+//     the last caller;
 //   - paused: how much longer the queue is paused;
 //   - flows: how many flows use the queue, and their weights, if there are any;
 //   - quotas: the stored quotas. If none are stored, it shows the windows of
@@ -88,6 +92,8 @@
 // whose documentation says what they do. If programs use WithPauseWithin, give
 // the same duration to -within.
 //
+// Quota -forget says which quotas it forgot, or that there was none.
+//
 // Reset shows what it frees and asks for a y on standard input. With -yes it
 // does not ask.
 //
@@ -103,6 +109,10 @@
 // fails. Flag -n takes several permits in one turn. A turn that would come
 // after -timeout is refused at once. The question to Redis has to fit in as
 // well. With -timeout 100ms the command runs nearly at once or not at all.
+// Without -timeout it waits however long it takes. If that is more than 2s, it
+// says so on standard error:
+//
+//	fairlimit: tax-office: my turn comes in 59m58s
 //
 // SIGINT, SIGTERM or SIGHUP while it waits gives the permits back. Once the
 // command runs, signals reach it directly: wait has become the command.

@@ -95,6 +95,12 @@ func waitStatus(err error) int {
 	return waitFailed
 }
 
+// foundNobody reports whether there was no server to ask.
+func foundNobody(err error) bool {
+	var failed *net.OpError
+	return errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, &failed) && failed.Op == "dial"
+}
+
 // isUnreachable reports whether Redis gave no answer.
 func isUnreachable(err error) bool {
 	var reply redis.Error

@@ -57,6 +57,9 @@ func (p *program) run(args []string) int {
 	if redis.IsAuthError(err) {
 		_, _ = fmt.Fprint(p.err, passwords)
 	}
+	if foundNobody(err) {
+		_, _ = fmt.Fprintf(p.err, wheres, fit(c.at, width))
+	}
 	if errors.As(err, new(usageError)) {
 		c.printUsage(p.err)
 	}

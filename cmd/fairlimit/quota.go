@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"strings"
 
@@ -70,9 +71,31 @@ func (c *call) forgetQuotas(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	forgotten, err := storedQuotas(ctx, q)
+	if err != nil {
+		return err
+	}
 	if err := q.ForgetQuotas(ctx); err != nil {
 		return err
 	}
-	c.printf("%s: no quota is stored\n", printable(c.words[0]))
+	c.printf("%s: %s\n", printable(c.words[0]), forgotten)
 	return nil
+}
+
+// storedQuotas says what is there to be forgotten.
+func storedQuotas(ctx context.Context, q *fairlimit.Queue) (string, error) {
+	quotas, stored, err := q.Quotas(ctx)
+	switch {
+	case errors.Is(err, fairlimit.ErrState):
+		return "forgot a text that was no quota", nil
+	case err != nil:
+		return "", err
+	case !stored:
+		return "there was no quota to forget", nil
+	}
+	words := []string{"forgot"}
+	for _, quota := range quotas {
+		words = append(words, quota.String())
+	}
+	return strings.Join(words, " "), nil
 }

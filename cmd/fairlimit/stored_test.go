@@ -18,7 +18,8 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 
 	s.does("reset", "tax", "-yes")
 	require.Contains(t, s.does("quota", "tax"), "stored\n", "stored quotas stay")
-	require.Equal(t, "tax: no quota is stored\n", s.does("quota", "tax", "-forget"))
+	require.Equal(t, "tax: forgot 20/1s 100/2m burst 10\n", s.does("quota", "tax", "-forget"))
+	require.Equal(t, "tax: there was no quota to forget\n", s.does("quota", "tax", "-forget"))
 	require.NotContains(t, s.does("quota", "tax"), "  stored\n")
 }
 
@@ -42,7 +43,7 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	}
 	require.Equal(t, 125, s.run("wait", "tax", "--", "true").status)
 	require.Contains(t, s.does("ls"), "tax ", "it is no part of the queue")
-	s.does("quota", "tax", "-forget")
+	require.Equal(t, "tax: forgot a text that was no quota\n", s.does("quota", "tax", "-forget"))
 	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
 }
 

@@ -84,8 +84,8 @@ func (v view) lines() []string {
 		add("idle", "nobody waits, and nothing that was granted counts any more")
 	} else {
 		add("backlog", "%d permits", v.status.Queued)
-		add("next slot", "in %s", brief(v.status.Delay))
-		add("available", "%d permits at once", v.status.Available)
+		add("next slot", "in %s%s", brief(v.status.Delay), v.whose())
+		add("available", "%d permits at once%s", v.status.Available, v.whose())
 	}
 	if v.status.Paused > 0 {
 		add("paused", "for %s more", brief(v.status.Paused))
@@ -96,6 +96,15 @@ func (v view) lines() []string {
 		add("flows", "%s", flowsText(v.flows))
 	}
 	return append(lines, v.quotaLines()...)
+}
+
+// whose says for which callers a figure holds. One with other quotas sees
+// another.
+func (v view) whose() string {
+	if v.stored || len(v.quotas) == 0 {
+		return ""
+	}
+	return ", for a caller with the quotas below"
 }
 
 func (v view) quotaLines() []string {

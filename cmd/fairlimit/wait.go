@@ -17,7 +17,9 @@ var waitCommand = command{
 if Redis was not reached, 124 if the turn would come too late, 125 for any
 other failure, 126 if the command cannot be run, 127 if there is no such
 command, and 128+n after signal n.
-The command gets one turn. If it calls the upstream twice, give -n 2.`,
+The command gets one turn. If it calls the upstream twice, give -n 2.
+A wait of more than 2s is told on standard error. It can be any length: give
+-timeout to refuse a turn that would come too late.`,
 	fewest: 1, most: 1, takesCommand: true, passesStatus: true,
 	define: func(flags *flag.FlagSet) action {
 		var w waiting
@@ -32,6 +34,9 @@ The command gets one turn. If it calls the upstream twice, give -n 2.`,
 		}
 	},
 }
+
+// longWait is how long wait is silent about the time until its turn.
+const longWait = 2 * time.Second
 
 // waiting is how wait waits.
 type waiting struct {
@@ -75,7 +80,10 @@ func (c *call) runInTurn(ctx context.Context, w *waiting) error {
 
 // queue is the one to wait in.
 func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
-	opts := []fairlimit.Option{fairlimit.WithGuard(w.guard), fairlimit.WithPauseWithin(w.within)}
+	opts := []fairlimit.Option{
+		fairlimit.WithGuard(w.guard), fairlimit.WithPauseWithin(w.within),
+		fairlimit.WithTrace(&fairlimit.Trace{Granted: c.tellLongWait}),
+	}
 	if len(w.quotas) == 0 {
 		return c.open(c.words[0], append(opts, fairlimit.WithStoredQuota())...)
 	}
@@ -87,6 +95,14 @@ func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 		opts = append(opts, fairlimit.WithExtraQuota(extra))
 	}
 	return fairlimit.NewQueue(rdb, c.words[0], w.quotas[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
+}
+
+// tellLongWait is for people who would wonder whether anything happens. What
+// takes a moment leaves standard error to the command.
+func (c *call) tellLongWait(_ int, wait time.Duration) {
+	if wait > longWait {
+		_, _ = fmt.Fprintf(c.err, "fairlimit: %s: my turn comes in %s\n", printable(c.words[0]), brief(wait))
+	}
 }
 
 // wait returns nil in this call's turn. A signal ends it, and the permits go

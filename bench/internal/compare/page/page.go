@@ -34,12 +34,16 @@ type Scenario struct {
 func (p *Page) SummaryHead() []string { return report.SummaryHead }
 
 // Summary has a line for each scenario and engine.
-func (p *Page) Summary() [][]string {
-	var reports []report.Report
+func (p *Page) Summary() [][]string { return report.Summed(p.reports()) }
+
+// SummaryLegend explains cells of the summary, if there is anything to explain.
+func (p *Page) SummaryLegend() string { return report.SummaryLegend(p.reports()) }
+
+func (p *Page) reports() (reports []report.Report) {
 	for _, s := range p.Scenarios {
 		reports = append(reports, s.Report)
 	}
-	return report.Summed(reports)
+	return reports
 }
 
 //go:embed page.html.tmpl

@@ -34,7 +34,8 @@ func write(t *testing.T, command string, simulated bool) (dir, html string) {
 			Scenario: name, Backend: "embedded", Simulated: simulated, Clients: 1, Callers: 1, Seconds: 2, ApartMS: 10,
 			Goal: &report.Goal{Met: true},
 			Engines: []report.Engine{{
-				Name: "fair", Seconds: 2, Figures: metrics.Figures{Grants: 4711}, Faults: []string{"<fault> & all"},
+				Name: "fair", Seconds: 2, Faults: []string{"<fault> & all"},
+				Figures: metrics.Figures{Grants: 4711, UpstreamRejections: 6, MachineRejections: 7},
 			}},
 		}, picture.Door(runs, 10*time.Millisecond), sets))
 	}
@@ -68,10 +69,13 @@ func TestThePageHasTheTableAndThePictures(t *testing.T) {
 
 func TestTheVerdictComesFirstThenThePicturesThenTheTable(t *testing.T) {
 	_, html := write(t, "go run ./bench", false)
+	require.Equal(t, 3, strings.Count(html, ", and 7 more by the machine</p>"), "in the summary and with each table")
 	after := 0
 	for _, part := range []string{
 		"All scenarios", `href="#burst"`, // the summary
-		"fair kept its promises", "This machine stalled", "<svg ", "All figures", "4711", "&lt;fault&gt;",
+		"6 (&#43;7): 6, and 7 more by the machine",
+		"fair kept its promises, but ", "&lt;fault&gt;", "This machine stalled", "7 more upstream 429s",
+		"<svg ", "All figures", "6 (&#43;7): 6, and 7 more by the machine", "4711", "6 (&#43;7)</td>",
 	} {
 		at := strings.Index(html[after:], part)
 		require.GreaterOrEqual(t, at, 0, part)

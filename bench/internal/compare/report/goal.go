@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -70,6 +71,9 @@ func judged(e Engine) *Goal {
 // it, what the machine did, and what there is to see of the others.
 func (r Report) Verdict() (lines []string) {
 	lines = append(lines, r.Outcome())
+	if faults := r.faults(); len(faults) > 0 {
+		lines = append(lines, "Exit status 1, because of "+listed(faults)+".")
+	}
 	if r.Goal != nil {
 		for _, exempt := range r.Goal.Exempt {
 			lines = append(lines, "Not covered: "+exempt+".")
@@ -91,35 +95,60 @@ func (r Report) Outcome() string {
 		return "No verdict: this shows " + r.shows + "."
 	case r.Goal == nil:
 		return "No verdict without " + aimed + "."
+	case r.Goal.Met && r.trouble() != "":
+		return "fair kept its promises, but " + r.trouble() + ". No turn was too early, out of order or over the quota."
 	case r.Goal.Met:
 		return "fair kept its promises: no turn too early, none out of order, none over the quota."
+	case r.trouble() != "":
+		return "fair MISSED its goal by " + listed(r.Goal.Missed) + ", and " + r.trouble() + "."
 	default:
 		return "fair MISSED its goal by " + listed(r.Goal.Missed) + "."
 	}
 }
 
+// trouble is what went wrong for fair although no promise forbids it.
+func (r Report) trouble() string {
+	at := slices.IndexFunc(r.Engines, func(e Engine) bool { return e.Name == aimed })
+	switch e := r.Engines[at]; {
+	case e.Failed > 0:
+		return plural(e.Failed, "of its calls failed", "of its calls failed")
+	case len(e.Faults) > 0:
+		return "something went wrong in its run"
+	}
+	return ""
+}
+
+// faults are what went wrong for any engine, which is why the program fails.
+func (r Report) faults() (faults []string) {
+	for _, e := range r.Engines {
+		if len(e.Faults) > 0 {
+			faults = append(faults, fmt.Sprintf("%s (%s)", e.Name, strings.Join(e.Faults, "; ")))
+		}
+	}
+	return faults
+}
+
 // machine is what the machine did, in sentences.
 func (r Report) machine() []string {
-	said := []string{fmt.Sprintf(
-		"This machine stalled for up to %s. Pairs closer than %s have no order; the guard is %s.",
-		short(math.Ceil(r.StallMS)), short(r.ApartMS), short(r.Quota.GuardMS))}
+	said := []string{fmt.Sprintf("This machine stalled for up to %s. Pairs closer than %s have no order%s.",
+		short(math.Ceil(r.StallMS)), short(r.ApartMS), r.guard("; %s"))}
 	if r.StallMS > r.ApartMS {
 		said[0] += " Longer stalls count for the calls that they hit."
 	}
 	for _, e := range r.Engines {
 		var did []string
 		if e.MachineInversions > 0 {
-			did = append(did, plural(e.MachineInversions, "pair", "pairs")+" in the wrong order")
+			did = append(did, further(e.Inversions, e.MachineInversions, "pair", "pairs")+" in the wrong order")
 		}
 		if e.MachineRejections > 0 {
-			did = append(did, plural(e.MachineRejections, "upstream 429", "upstream 429s"))
+			did = append(did, further(e.UpstreamRejections, e.MachineRejections, "upstream 429", "upstream 429s"))
 		}
 		by := "by the machine"
 		if len(e.Incidents) > 0 {
 			by += " or what befell a client"
 		}
 		if e.MachineCalls > 0 {
-			did = append(did, plural(e.MachineCalls, "call into a closed door", "calls into a closed door"))
+			did = append(did, further(*e.UnheardCalls, e.MachineCalls, "call into a closed door", "calls into a closed door"))
 		}
 		if e.MissedTurns > 0 {
 			did = append(did, plural(e.MissedTurns, "missed turn", "missed turns")+", given back")
@@ -129,6 +158,34 @@ func (r Report) machine() []string {
 		}
 	}
 	return said
+}
+
+// guard says whose guard it is and where it comes from, or nothing if no engine
+// was given one.
+func (r Report) guard(format string) string {
+	var whose []string
+	for _, e := range r.Engines {
+		if e.GuardMS > 0 {
+			whose = append(whose, e.Name)
+		}
+	}
+	if len(whose) == 0 {
+		return ""
+	}
+	said := fmt.Sprintf("the guard of %s is %s", listed(whose), short(r.Quota.GuardMS))
+	if r.Rehearsed {
+		said += ", from a rehearsal"
+	}
+	return fmt.Sprintf(format, said)
+}
+
+// further is a count of the machine's beside the engine's own: "6 more pairs",
+// or "6 pairs" if the engine has none.
+func further(own, machines int, one, many string) string {
+	if own > 0 {
+		one, many = "more "+one, "more "+many
+	}
+	return plural(machines, one, many)
 }
 
 // listed is "a", "a and b" or "a, b and c".

@@ -47,14 +47,60 @@ func TestWhatTheMachineDidIsNamedAndNotHeldAgainstFair(t *testing.T) {
 	require.True(t, r.Goal.Met)
 	require.Equal(t, []string{
 		"fair kept its promises: no turn too early, none out of order, none over the quota.",
-		"This machine stalled for up to 15 ms. Pairs closer than 15 ms have no order; the guard is 10 ms.",
+		"This machine stalled for up to 15 ms. Pairs closer than 15 ms have no order; the guard of fair is 10 ms.",
 		"fair, by the machine: 12 pairs in the wrong order and 1 upstream 429.",
 	}, r.Verdict())
 
+	r = fairly(func(r *trial.Result) {
+		f, unheard := &r.Figures, 6
+		f.Inversions, f.MachineInversions = 1, 1
+		f.UpstreamRejections, f.MachineRejections = 6, 6
+		f.UnheardCalls, f.MachineCalls = &unheard, 2
+	})
+	require.Equal(t, "fair, by the machine: 1 more pair in the wrong order, 6 more upstream 429s and "+
+		"2 more calls into a closed door.", r.Verdict()[2], "they come on top of those of fair")
+
 	r = fairly(func(r *trial.Result) { r.WorstStall = 100 * time.Millisecond })
 	require.Equal(t, "This machine stalled for up to 100 ms. "+
-		"Pairs closer than 15 ms have no order; the guard is 10 ms. "+
+		"Pairs closer than 15 ms have no order; the guard of fair is 10 ms. "+
 		"Longer stalls count for the calls that they hit.", r.Verdict()[1])
+}
+
+func TestTheGuardIsSomebodysAndComesFromSomewhere(t *testing.T) {
+	r := fairly(func(*trial.Result) {})
+	require.Contains(t, r.Facts(), "the guard of fair is 10 ms")
+	r.Rehearsed = true
+	require.Contains(t, r.Verdict()[1], "; the guard of fair is 10 ms, from a rehearsal.")
+	require.Contains(t, r.Facts(), "the guard of fair is 10 ms, from a rehearsal")
+	whole, _ := table(t, r, true)
+	require.Contains(t, whole, "that the engine was given, from a rehearsal\n")
+
+	r = fairly(func(r *trial.Result) { r.Given.Guard = 0 })
+	require.NotContains(t, strings.Join(append(r.Facts(), r.Verdict()...), " "), "guard", "nobody was given it")
+}
+
+func TestCallsThatFailedAreNamedFirstAndWhyTheProgramFailsNext(t *testing.T) {
+	r := fairly(func(r *trial.Result) {
+		r.Figures.Failed = 26
+		r.Faults = []string{"26 calls failed, the first with: outcome unknown"}
+	})
+	require.True(t, r.Goal.Met)
+	require.Equal(t, []string{
+		"fair kept its promises, but 26 of its calls failed. No turn was too early, out of order or over the quota.",
+		"Exit status 1, because of fair (26 calls failed, the first with: outcome unknown).",
+	}, r.Verdict()[:2])
+	require.NotContains(t, strings.Join(r.Remarks(), "\n"), "outcome unknown", "it is said once")
+
+	var out bytes.Buffer
+	require.NoError(t, report.Summary(&out, []report.Report{r}))
+	require.Contains(t, out.String(), "met, 26 failed\n")
+
+	r = fairly(func(r *trial.Result) { r.Figures.Failed, r.Figures.Inversions = 1, 2 })
+	require.Equal(t, "fair MISSED its goal by 2 inversions, and 1 of its calls failed.", r.Outcome())
+	r = fairly(func(r *trial.Result) { r.Faults = []string{"client 3 died", "no answer"} })
+	require.Contains(t, r.Outcome(), "fair kept its promises, but something went wrong in its run. ")
+	require.Equal(t, "Exit status 1, because of fair (client 3 died; no answer).", r.Verdict()[1])
+	require.Equal(t, "Exit status 1, because of polling (client 3 died).", report.Of(results()).Verdict()[1])
 }
 
 func TestAGuardThatCoversNothingExcusesTheUpstreams429s(t *testing.T) {
@@ -90,6 +136,8 @@ all scenarios
 steady   fair       0            0          0        99.9 %   0         0       met
 steady   queueing   0            0          0        99.9 %   0         0       -
          polling    77 (+5)      0          4 (+1)   0.0 %    0         -       -
+
+4 (+1): 4, and 1 more by the machine
 `, out.String())
 	out.Reset()
 	require.NoError(t, report.Summary(&out, nil))

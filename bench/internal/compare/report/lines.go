@@ -28,8 +28,10 @@ func (r Report) About() string { return r.about }
 func (r Report) Facts() []string {
 	facts := []string{
 		r.people(), r.Backend, fmt.Sprintf("quota %d per %s", r.Quota.Permits, short(r.Quota.PerMS)),
-		fmt.Sprintf("guard %s", short(r.Quota.GuardMS)), fmt.Sprintf("%.0f s on each engine", r.Seconds),
-		fmt.Sprintf("seed %d", r.Seed),
+		fmt.Sprintf("%.0f s on each engine", r.Seconds), fmt.Sprintf("seed %d", r.Seed),
+	}
+	if guard := r.guard("%s"); guard != "" {
+		facts = append(facts, guard)
 	}
 	if r.Quota.Burst > 0 {
 		facts = append(facts, fmt.Sprintf("burst %d", r.Quota.Burst))

@@ -56,7 +56,7 @@ func table(t *testing.T, r report.Report, all bool) (text string, line func(begi
 	require.NoError(t, r.Table(&out, all))
 	text = out.String()
 	for l := range strings.Lines(text) {
-		require.LessOrEqual(t, len([]rune(l)), 101, "it fits a terminal")
+		require.LessOrEqual(t, len([]rune(l)), 101, "it fits a terminal: %s", l)
 	}
 	return text, func(begins string) []string {
 		for l := range strings.Lines(text) {
@@ -79,12 +79,14 @@ func TestTheWholeTable(t *testing.T) {
 	require.Equal(t, []string{"0", "-"}, line("early")[:2], "an engine that promises no turn breaks none")
 	require.Contains(t, table, "polling: ended after 7.0 of 12 s")
 	require.Contains(t, table, "polling: cannot be given a -burst\n")
-	require.Contains(t, table, "polling: client 3 died\n")
+	require.Contains(t, table, "   4 (+1): 4, and 1 more by the machine\n")
 	require.Contains(t, table, "counted by the clients")
 }
 
 func TestOneScreenHasTheVerdictAndEightRows(t *testing.T) {
-	table, line := table(t, report.Of(results()[:1]), false)
+	r := report.Of(results()[:1])
+	r.Rehearsed = true
+	table, line := table(t, r, false)
 	require.LessOrEqual(t, strings.Count(table, "\n"), 22, "with the path of the page, 25")
 	for _, row := range []string{
 		"grants", "inversions", "max overtake", "upstream 429s",
@@ -93,7 +95,27 @@ func TestOneScreenHasTheVerdictAndEightRows(t *testing.T) {
 		line(row)
 	}
 	require.NotContains(t, table, "Jain")
+	require.NotContains(t, table, "(+", "no legend where there is nothing to explain")
 	require.Less(t, strings.Index(table, "This machine"), strings.Index(table, "grants"), "the verdict comes first")
+}
+
+func TestOneScreenHoldsARunInWhichMuchWentWrong(t *testing.T) {
+	of := results()
+	of[0].Trial.Engine.Name = "fair"
+	for _, r := range of {
+		f := &r.Figures
+		f.Failed, r.WorstStall, r.Given.Quota.Burst = 26, 7*time.Second, 5
+		f.UpstreamRejections, f.MachineRejections, f.Inversions, f.MachineInversions = 6, 6, 1234, 5678
+		r.Log.End = 13 * time.Second
+	}
+	of[0].Figures.MissedTurns = 1
+	of[0].Faults = []string{"26 calls failed, the first with: outcome unknown, the permits may be consumed: i/o timeout"}
+	of[1].Faults = nil
+	r := report.Of(of)
+	r.Rehearsed = true
+	table, _ := table(t, r, false)
+	require.LessOrEqual(t, strings.Count(table, "\n"), 23, "with the path of the page, 25")
+	require.Less(t, strings.Index(table, "Exit status 1"), strings.Index(table, "grants"))
 }
 
 func TestCallersAreCountedWhereClientsDiffer(t *testing.T) {

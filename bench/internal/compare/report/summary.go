@@ -41,7 +41,23 @@ func Summary(w io.Writer, reports []Report) error {
 	for _, line := range slices.Concat([][]string{SummaryHead}, Summed(reports)) {
 		fmt.Fprintln(table, strings.Join(line, "\t"))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	if legend := SummaryLegend(reports); legend != "" {
+		fmt.Fprintf(w, "\n%s\n", legend)
+	}
+	return nil
+}
+
+// SummaryLegend is the first legend that there is.
+func SummaryLegend(reports []Report) string {
+	for _, r := range reports {
+		if legend := r.Legend(); legend != "" {
+			return legend
+		}
+	}
+	return ""
 }
 
 // verdict is a word about an engine that has a goal.
@@ -53,6 +69,8 @@ func (r Report) verdict(e Engine) string {
 		return ""
 	case !r.Goal.Met:
 		return "missed"
+	case e.Failed > 0:
+		return fmt.Sprintf("met, %d failed", e.Failed)
 	case len(r.Goal.Exempt) > 0:
 		return "met, without a guard"
 	}

@@ -34,8 +34,7 @@ func (r Report) rows() []row {
 		{"failed", rare(func(e Engine) int { return e.Failed }), "calls that got an error", false},
 		{
 			"inversions", func(e Engine) string { return apart(e.Inversions, e.MachineInversions) },
-			fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)) +
-				r.plus(func(e Engine) int { return e.MachineInversions }), true,
+			fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), true,
 		},
 		{
 			"max overtake", count(func(e Engine) int { return e.MaxOvertake }),
@@ -43,7 +42,7 @@ func (r Report) rows() []row {
 		},
 		{
 			"upstream 429s", func(e Engine) string { return apart(e.UpstreamRejections, e.MachineRejections) },
-			"calls turned away" + r.plus(func(e Engine) int { return e.MachineRejections }), true,
+			"calls turned away", true,
 		},
 		{
 			"max in window", inWindow,
@@ -61,7 +60,7 @@ func (r Report) rows() []row {
 		},
 		{
 			"missed turns", rare(func(e Engine) int { return e.MissedTurns }),
-			"this machine woke too late for them; they were given back", true,
+			"this machine woke too late; given back", true,
 		},
 		{
 			"utilization", func(e Engine) string { return percent(e.Utilization) },
@@ -71,7 +70,7 @@ func (r Report) rows() []row {
 			"unused", r.inTrouble(func(e Engine) string { return fmt.Sprintf("%.0f", e.UnusedPermits) }),
 			"permits that it might have granted", false,
 		},
-		{"guard", func(e Engine) string { return short(e.GuardMS) }, "that the engine was given", false},
+		{"guard", func(e Engine) string { return short(e.GuardMS) }, r.guardNote(), false},
 		{
 			"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) },
 			"of the clients' shares a caller; 1 is equal", false,
@@ -115,12 +114,28 @@ func apart(engines, machines int) string {
 	return fmt.Sprintf("%d (+%d)", engines, machines)
 }
 
-// plus explains the second count.
-func (r Report) plus(machines func(Engine) int) string {
-	if slices.ContainsFunc(r.Engines, func(e Engine) bool { return machines(e) > 0 }) {
-		return " (+ by the machine)"
+// Legend explains the cells that have a second count, by the shortest of them.
+// It is empty if there are none.
+func (r Report) Legend() (legend string) {
+	var counts [][2]int
+	for _, e := range r.Engines {
+		counts = append(counts, [2]int{e.Inversions, e.MachineInversions})
 	}
-	return ""
+	for _, e := range r.Engines {
+		counts = append(counts, [2]int{e.UpstreamRejections, e.MachineRejections})
+	}
+	for _, e := range r.Engines {
+		if e.UnheardCalls != nil {
+			counts = append(counts, [2]int{*e.UnheardCalls, e.MachineCalls})
+		}
+	}
+	for _, n := range counts {
+		said := fmt.Sprintf("%s: %d, and %d more by the machine", apart(n[0], n[1]), n[0], n[1])
+		if n[1] > 0 && (legend == "" || len(said) < len(legend)) {
+			legend = said
+		}
+	}
+	return legend
 }
 
 // rare is the cell of a row that is left out if every engine has 0.
@@ -134,6 +149,13 @@ func rare(n func(Engine) int) func(Engine) string {
 }
 
 const nothing = "–"
+
+func (r Report) guardNote() string {
+	if r.Rehearsed {
+		return "that the engine was given, from a rehearsal"
+	}
+	return "that the engine was given"
+}
 
 // inTrouble is a cell for scenarios that show what is lost.
 func (r Report) inTrouble(cell func(Engine) string) func(Engine) string {
@@ -174,7 +196,7 @@ func (r Report) Table(w io.Writer, all bool) error {
 		}
 		fmt.Fprint(table, "\t", strings.TrimRight("   "+note, " "), "\n")
 	}
-	cells("", "", func(e Engine) string { return e.Name })
+	cells("", r.Legend(), func(e Engine) string { return e.Name })
 	for _, row := range r.rows() {
 		if all || row.main {
 			cells(row.name, row.note, row.cell)
@@ -215,7 +237,8 @@ func (r Report) kind() string {
 	return ""
 }
 
-// remarks are what the figures of an engine call for.
+// remarks are what the figures of an engine call for. Its faults stand with the
+// verdict.
 func (r Report) remarks(e Engine) (remarks []string) {
 	if e.Seconds < r.Seconds-0.5 {
 		remarks = append(remarks, fmt.Sprintf(
@@ -230,7 +253,7 @@ func (r Report) remarks(e Engine) (remarks []string) {
 	if r.Quota.Burst != e.Burst {
 		remarks = append(remarks, "cannot be given a -burst")
 	}
-	return append(remarks, e.Faults...)
+	return remarks
 }
 
 func (r Report) countedBy() string {

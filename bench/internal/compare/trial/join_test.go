@@ -32,3 +32,11 @@ func TestTheUpstreamsAccountIsTheOneThatIsBelieved(t *testing.T) {
 		{Client: 1, Seq: 1, Called: 20, Ended: end, Outcome: metrics.Waiting},
 	}, calls)
 }
+
+func TestCallsThatFailedAreCounted(t *testing.T) {
+	failed := metrics.Call{Outcome: metrics.Failed, Error: "no answer"}
+	require.NoError(t, Failures([]metrics.Call{{}, {}}))
+	require.EqualError(t, Failures([]metrics.Call{{}, failed}), "1 call failed with: no answer")
+	require.EqualError(t, Failures([]metrics.Call{failed, {}, {Outcome: metrics.Failed}}),
+		"2 calls failed, the first with: no answer")
+}

@@ -186,8 +186,11 @@ func Failures(calls []metrics.Call) (err error) {
 			failed++
 		}
 	}
-	if failed == 0 {
+	switch failed {
+	case 0:
 		return nil
+	case 1:
+		return fmt.Errorf("1 call failed with: %s", first)
 	}
 	return fmt.Errorf("%d calls failed, the first with: %s", failed, first)
 }
