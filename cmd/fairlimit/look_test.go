@@ -18,7 +18,8 @@ func TestLookTellsHowAQueueStands(t *testing.T) {
 	q := s.backlog("tax", fairlimit.Quota{Permits: 2, Per: time.Hour}, 5)
 	out := s.does("look", "tax")
 	fits(t, out)
-	require.Regexp(t, `^tax\n  backlog   3 permits\n  next slot in (2h|1h59m\d+s), for a caller with the quotas below\n`+
+	require.Regexp(t, `^tax\n  backlog   3 permits\n`+
+		`  next slot in (2h|1h59m\d+s), for a caller with the quotas below\n`+
 		`  available 0 permits at once, for a caller with the quotas below\n`+
 		`  paused    no\n  quotas    2/1h\n            as the last caller had them, guard included\n$`, out)
 

@@ -148,7 +148,8 @@ func (r Report) machine() []string {
 			by += " or what befell a client"
 		}
 		if e.MachineCalls > 0 {
-			did = append(did, further(*e.UnheardCalls, e.MachineCalls, "call into a closed door", "calls into a closed door"))
+			did = append(did,
+				further(*e.UnheardCalls, e.MachineCalls, "call into a closed door", "calls into a closed door"))
 		}
 		if e.MissedTurns > 0 {
 			did = append(did, plural(e.MissedTurns, "missed turn", "missed turns")+", given back")

@@ -109,7 +109,9 @@ func TestOneScreenHoldsARunInWhichMuchWentWrong(t *testing.T) {
 		r.Log.End = 13 * time.Second
 	}
 	of[0].Figures.MissedTurns = 1
-	of[0].Faults = []string{"26 calls failed, the first with: outcome unknown, the permits may be consumed: i/o timeout"}
+	of[0].Faults = []string{
+		"26 calls failed, the first with: outcome unknown, the permits may be consumed: i/o timeout",
+	}
 	of[1].Faults = nil
 	r := report.Of(of)
 	r.Rehearsed = true
