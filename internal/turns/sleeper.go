@@ -228,16 +228,16 @@ func (l *Line) taken(s *Sleeper, now time.Time) func() {
 	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, s.due)
 	return func() {
 		l.Taken(s.request.N, lateness, confirmed)
-		if told, ok := s.ctx.Value(watching{}).(func(time.Time)); ok {
-			told(s.due)
+		if told, ok := s.ctx.Value(watching{}).(func(time.Time, engine.Grant)); ok {
+			told(s.due, s.grant)
 		}
 	}
 }
 
 // Watch returns a ctx for one caller of a limiter that has a trace: told learns
-// which turn it took, if it slept for it. That can be another than it was
-// granted.
-func Watch(ctx context.Context, told func(slot time.Time)) context.Context {
+// which turn it took, and when that came, if it slept for it. That can be
+// another than it was granted.
+func Watch(ctx context.Context, told func(slot time.Time, took engine.Grant)) context.Context {
 	return context.WithValue(ctx, watching{}, told)
 }
 

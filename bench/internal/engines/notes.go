@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,8 +15,7 @@ import (
 const ahead = 1000 * time.Hour
 
 // notes are who asks, the turns that callers were told, and which of them each
-// took. After a turn was missed, callers take each other's: then a turn is known
-// by its slot.
+// took. After a turn was missed, callers take each other's.
 type notes struct {
 	began time.Time
 	now   func() time.Duration
@@ -26,7 +26,8 @@ type notes struct {
 	mu       sync.Mutex
 	callers  map[time.Duration]int // by their deadlines, counted from began
 	files    map[int]*file
-	held     []*grant // neither taken nor missed
+	granted  map[engine.Grant]*grant // those that one question was granted for one slot are alike
+	held     []*grant                // neither taken nor missed
 	missed   metrics.Misses
 	lastMiss time.Duration
 }
@@ -37,17 +38,21 @@ type file struct {
 	promised time.Duration // its first turn, at the latest
 	newest   *grant
 	took     *metrics.Turn // nil if it did not sleep for its turn
+	swapped  bool          // it took another's
 }
 
 // grant is a turn that somebody was told.
 type grant struct {
-	permits int
-	turn    metrics.Turn
-	due     time.Duration
+	engine.Grant
+	turn metrics.Turn
+	due  time.Duration
 }
 
 func newNotes(now func() time.Duration, most time.Duration) *notes {
-	return &notes{began: time.Now(), now: now, most: most, callers: map[time.Duration]int{}, files: map[int]*file{}}
+	return &notes{
+		began: time.Now(), now: now, most: most,
+		callers: map[time.Duration]int{}, files: map[int]*file{}, granted: map[engine.Grant]*grant{},
+	}
 }
 
 // enter gives a caller a deadline that nobody else has.
@@ -86,7 +91,7 @@ func (n *notes) leave(caller int, deadline time.Time) *metrics.Turn {
 		lost = !n.drop(f.newest)
 	}
 	turn.First = f.first
-	if n.lastMiss > f.first && (lost || turn.Due() > f.promised+alike) {
+	if f.swapped || n.lastMiss > f.first && (lost || turn.Due() > f.promised+alike) {
 		turn.Promised = f.promised
 	}
 	return &turn
@@ -117,7 +122,7 @@ func (n *notes) read(ctx context.Context, requests []engine.Request) (plain []en
 }
 
 // put notes what a caller was answered.
-func (n *notes) put(caller, permits int, answer engine.Answer, turn metrics.Turn) {
+func (n *notes) put(caller int, answer engine.Answer, turn metrics.Turn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.files[caller]
@@ -133,9 +138,12 @@ func (n *notes) put(caller, permits int, answer engine.Answer, turn metrics.Turn
 	if f.newest == nil {
 		f.promised = turn.Replied + turn.Wait
 	}
-	f.newest = &grant{permits, turn, turn.Replied + answer.Wait}
+	f.newest = &grant{answer.Grant, turn, turn.Replied + answer.Wait}
+	n.granted[answer.Grant] = f.newest
 	n.held = append(n.held, f.newest)
-	n.held = slices.DeleteFunc(n.held, func(g *grant) bool { return g.due < turn.Replied-forgotten })
+	old := func(g *grant) bool { return g.due < turn.Replied-forgotten }
+	n.held = slices.DeleteFunc(n.held, old)
+	maps.DeleteFunc(n.granted, func(_ engine.Grant, g *grant) bool { return old(g) })
 }
 
 const (
@@ -148,52 +156,26 @@ const (
 	alike = time.Millisecond
 )
 
-// take notes which turn a caller took that slept for it: that of this moment. No
-// two callers take one turn: the second of them took another, and which is not
-// known.
-func (n *notes) take(caller int, at time.Duration) {
+// take notes which turn a caller took that slept for it, and when that came.
+func (n *notes) take(caller int, grant engine.Grant, at time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.files[caller]
 	if f == nil || f.newest == nil {
 		return
 	}
-	took := n.comesAt(f.newest, at)
-	turn, held := took.turn, n.drop(took)
-	if !took.comes(at) || !held && n.mayBeAnothers(at) {
-		turn.Unknown = n.mayBeAnothers(at)
-		if at > took.due || n.requoted || turn.Unknown {
-			turn.Later = at - took.due
-		}
+	took, known := n.granted[grant]
+	f.swapped = grant != f.newest.Grant
+	if !known || !f.swapped {
+		took = f.newest
+	}
+	turn := took.turn
+	turn.Unknown = !known && f.swapped
+	if at > took.due+alike || at < turn.Sent+turn.Wait && (n.requoted || turn.Unknown) {
+		turn.Later = at - took.due
 	}
 	f.took = &turn
-}
-
-// comes reports whether the turn comes at a moment, for all that its answer
-// tells.
-func (g *grant) comes(at time.Duration) bool {
-	return at >= g.turn.Sent+g.turn.Wait && at <= g.due+alike
-}
-
-// mayBeAnothers reports whether a turn was missed of late: since then callers
-// take each other's.
-func (n *notes) mayBeAnothers(at time.Duration) bool {
-	return n.lastMiss > 0 && n.lastMiss >= at-forgotten
-}
-
-// comesAt is the caller's own turn, unless it is gone or does not come at that
-// moment, and another's does that it may have taken: since one was missed of late, callers
-// who lined up again go before those who came after them.
-func (n *notes) comesAt(own *grant, at time.Duration) *grant {
-	if own.comes(at) && slices.Contains(n.held, own) || !n.mayBeAnothers(at) {
-		return own
-	}
-	for _, g := range n.held {
-		if g.permits == own.permits && g.comes(at) {
-			return g
-		}
-	}
-	return own
+	n.drop(took)
 }
 
 // miss notes that somebody missed a turn. If no turn of so many permits is
@@ -207,7 +189,7 @@ func (n *notes) miss(permits int) {
 	n.missed.Turns++
 	for _, g := range n.held {
 		past := g.turn.Sent+g.turn.Wait+n.most <= now+rounding
-		if g.permits == permits && (past || n.requoted) {
+		if g.N == permits && (past || n.requoted) {
 			n.lastMiss = now
 			n.drop(g)
 			return
@@ -222,9 +204,10 @@ func (n *notes) misses() metrics.Misses {
 	return n.missed
 }
 
-// drop reports whether the turn was there: nobody had taken or missed it.
+// drop takes out one turn that nobody has taken or missed. It reports whether
+// there was one.
 func (n *notes) drop(g *grant) bool {
-	i := slices.Index(n.held, g)
+	i := slices.IndexFunc(n.held, func(h *grant) bool { return h.Grant == g.Grant })
 	if i >= 0 {
 		n.held = slices.Delete(n.held, i, i+1)
 	}

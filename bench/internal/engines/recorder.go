@@ -56,7 +56,9 @@ func record(
 func (r *recorder) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
 	deadline, impatient := ctx.Deadline()
 	tag := nameTag{Context: ctx, at: r.notes.enter(caller, deadline, impatient)}
-	watched := turns.Watch(tag, func(slot time.Time) { r.notes.take(caller, r.notes.now()+time.Until(slot)) })
+	watched := turns.Watch(tag, func(slot time.Time, took engine.Grant) {
+		r.notes.take(caller, took, r.notes.now()+time.Until(slot))
+	})
 	err := r.limiter.WaitN(watched, n)
 	return r.notes.leave(caller, tag.at), err
 }
@@ -135,7 +137,7 @@ func (e noted) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 	}
 	delay(ctx, answers, callers)
 	for i, a := range answers {
-		e.notes.put(callers[i], requests[i].N, a, metrics.Turn{Sent: sent, Replied: replied, Wait: told[i]})
+		e.notes.put(callers[i], a, metrics.Turn{Sent: sent, Replied: replied, Wait: told[i]})
 	}
 	return answers, err
 }
