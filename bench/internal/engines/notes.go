@@ -179,16 +179,18 @@ func (n *notes) take(caller int, grant engine.Grant, at time.Duration) {
 }
 
 // miss notes that somebody missed a turn. If no turn of so many permits is
-// past by as much as is allowed, it was missed in vain. Where the quota may
-// become wider, turns come sooner than was answered, so nobody can say.
+// past by as much as is allowed, it was missed in vain. The limiter may go by an
+// answer newer than the turn's, and by then the clocks may have run apart. Where
+// the quota may become wider, turns come sooner than was answered, so nobody can
+// say.
 func (n *notes) miss(permits int) {
-	const rounding = 2 * time.Millisecond
+	const rounding, drift = 2 * time.Millisecond, 1000
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now()
 	n.missed.Turns++
 	for _, g := range n.held {
-		past := g.turn.Sent+g.turn.Wait+n.most <= now+rounding
+		past := g.turn.Sent+g.turn.Wait+n.most <= now+rounding+(now-g.turn.Sent)/drift
 		if g.N == permits && (past || n.requoted) {
 			n.lastMiss = now
 			n.drop(g)

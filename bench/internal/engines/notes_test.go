@@ -103,6 +103,21 @@ func TestATurnTakenTwiceIsNotedTwice(t *testing.T) {
 	require.False(t, second.Unknown)
 }
 
+// TestALongWaitLetsClocksRunApart has a turn of 10 s missed at a moment that its
+// answer puts 8 ms before it is past, and one of 1 s.
+func TestALongWaitLetsClocksRunApart(t *testing.T) {
+	for slot, groundless := range map[time.Duration]int{10_000 * ms: 0, 1000 * ms: 1} {
+		b := twoCallers()
+		b.goes(0, 100*ms, 0)
+		b.goes(1, 200*ms, 1)
+		b.tags[0] = b.enter(0, time.Time{}, false)
+		b.told(0, 20*ms, slot)
+		b.at = slot - ms + 5*ms - 8*ms
+		b.miss(1)
+		require.Equal(t, metrics.Misses{Turns: 1, Groundless: groundless}, b.misses())
+	}
+}
+
 func TestATurnThatNobodyWasToldIsUnknown(t *testing.T) {
 	b := twoCallers()
 	b.last[2] = engine.Grant{ID: "another queue", At: 1}
