@@ -29,10 +29,21 @@ type oldVersion struct {
 	ends string
 }
 
+// oldScripts are assembled of that version's parts, without their comments.
+var oldScripts = map[string]string{
+	"take":    "head open hot log windows grid histogram cells behind compact add recover begin write grant take",
+	"release": "head open log windows grid histogram cells behind compact add recover begin write release",
+	"status":  "head open log windows grid histogram cells behind compact add recover begin write grant status",
+}
+
 func (o *oldVersion) run(t *testing.T, script string, args ...any) (any, error) {
 	t.Helper()
-	source, err := os.ReadFile(filepath.Join("testdata", "before_pauses", script+".lua"))
-	require.NoError(t, err)
+	var source strings.Builder
+	for _, part := range strings.Fields(oldScripts[script]) {
+		text, err := os.ReadFile(filepath.Join("testdata", "before_pauses", part+".lua"))
+		require.NoError(t, err)
+		source.Write(text)
+	}
 	const letters = "abcdefghijklmnopqrstuvwxyz"
 	fresh := make([]byte, 8)
 	for i := range fresh {
@@ -43,7 +54,7 @@ func (o *oldVersion) run(t *testing.T, script string, args ...any) (any, error) 
 		ends = "0 0"
 	}
 	head := []any{fmt.Sprintf("fair3 1/%d - ", o.per), o.seen, string(fresh) + " " + ends}
-	return redis.NewScript(string(source)).Run(t.Context(), o.rdb, []string{o.key}, append(head, args...)...).Result()
+	return redis.NewScript(source.String()).Run(t.Context(), o.rdb, []string{o.key}, append(head, args...)...).Result()
 }
 
 // oldGrant is what that version gives back.
