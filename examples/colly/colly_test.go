@@ -69,10 +69,7 @@ func TestASiteThatNeverAnswersIsLeft(t *testing.T) {
 
 func TestA429PausesAllCrawlers(t *testing.T) {
 	t.Parallel()
-	service := fake.Start(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "600")
-		w.WriteHeader(http.StatusTooManyRequests)
-	})
+	service := fake.StartBusy(t, "Retry-After", "600")
 	server := fairlimittest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -72,10 +72,7 @@ func TestEachAttemptTakesARequestAndItsTokens(t *testing.T) {
 
 func TestA429PausesBothQueues(t *testing.T) {
 	t.Parallel()
-	service := fake.Start(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After-Ms", "600000")
-		w.WriteHeader(http.StatusTooManyRequests)
-	})
+	service := fake.StartBusy(t, "Retry-After-Ms", "600000")
 	server := fairlimittest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -44,10 +44,7 @@ func TestEachAttemptTakesATurn(t *testing.T) {
 
 func TestA429PausesEverybody(t *testing.T) {
 	t.Parallel()
-	service := fake.Start(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "600")
-		w.WriteHeader(http.StatusTooManyRequests)
-	})
+	service := fake.StartBusy(t, "Retry-After", "600")
 	server := fairlimittest.Start(t)
 	first, second := server.Queue(t, "rates", fairlimit.PerHour(10)), server.Queue(t, "rates", fairlimit.PerHour(10))
 	resp, err := newClient(t, first, service).R().SetContext(t.Context()).SetRetryCount(0).Get("/rates")
