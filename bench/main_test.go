@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"net"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/embedded"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // asMain, set in the environment, makes the test binary the program.
@@ -32,9 +32,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	if err := flag.Set("test.parallel", "4"); err != nil { // most tests here wait for their calls' turns
-		panic(err)
-	}
+	redistest.Parallel(4)
 	os.Exit(m.Run())
 }
 

@@ -8,5 +8,6 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	redistest.Everywhere(t, func(t *testing.T, server redistest.Kind) { enginetest.Run(t, New, server) })
 }

@@ -100,6 +100,7 @@ func (h history) play(t *testing.T, f *fair, at func(time.Duration)) {
 }
 
 func TestHistoriesOnMiniredis(t *testing.T) {
+	t.Parallel()
 	for _, h := range histories(t) {
 		t.Run(h.Name, func(t *testing.T) {
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
@@ -114,6 +115,7 @@ func TestHistoriesOnMiniredis(t *testing.T) {
 }
 
 func TestHistoriesOnRedis(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Standalone(t)
 	for _, h := range histories(t) {
 		t.Run(h.Name, func(t *testing.T) {

@@ -242,7 +242,9 @@ func TestManyRequestsAtOnce(t *testing.T) {
 				refuse(http.StatusTooManyRequests, map[string]string{"Retry-After-Ms": "2"})(w, r)
 			}
 		})
-		l := limiter(t, rdb, fairlimit.PerHour(500))
+		// A pause lasts at least twice this.
+		soon := fairlimit.WithPauseWithin(20 * time.Millisecond)
+		l := limiter(t, rdb, fairlimit.PerHour(500), soon)
 		able := &pausing{Limiter: l}
 		for _, l := range []httplimit.Waiter{l, able} {
 			c := client(t, &httplimit.Transport{Limiter: l})

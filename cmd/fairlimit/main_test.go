@@ -28,6 +28,7 @@ func TestMain(m *testing.M) {
 	// A process that ignores a signal, as under nohup, hands that on to those it
 	// starts; one that catches it does not.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	redistest.Parallel(4)
 	redistest.Main(m)
 }
 

@@ -1,7 +1,6 @@
 package faults_test
 
 import (
-	"flag"
 	"testing"
 
 	"github.com/fairlimit/fairlimit/internal/limitertest"
@@ -10,14 +9,8 @@ import (
 
 // TestMain holds the whole binary to what a limiter promises: no goroutine is
 // left when nobody uses it.
-//
-// Most tests here wait: for a timeout, for a failover, for a server to start.
-// So more of them run at a time than there are processors. -parallel still sets
-// how many.
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "8"); err != nil {
-		panic(err)
-	}
+	redistest.Parallel(8)
 	redistest.Main(m)
 }
 

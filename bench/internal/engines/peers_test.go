@@ -30,8 +30,10 @@ func server(t *testing.T) *embedded.Server {
 }
 
 func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
+	t.Parallel()
 	for _, e := range All {
 		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
 			s := server(t)
 			limiter := open(t, e, s.Client(), 4, 200*time.Millisecond, 2)
 			began := time.Now()
@@ -60,6 +62,7 @@ func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
 }
 
 func TestPublishedOvertakes(t *testing.T) {
+	t.Parallel()
 	arrivals := []int{0, 0, 0, 10, 450, 460}
 	goes, onTime := publishedAnswers(t, arrivals)
 	for range 50 { // a busy machine may need several tries to call at these moments
@@ -96,6 +99,7 @@ func publishedAnswers(t *testing.T, arrivals []int) (goes []int, onTime bool) {
 }
 
 func TestPublishedLetsThroughWhenRedisIsAway(t *testing.T) {
+	t.Parallel()
 	away := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	defer away.Close()
 	_, err := open(t, publishedEngine, away, 1, time.Hour, 1).Acquire(t.Context(), 0, 1)
@@ -103,6 +107,7 @@ func TestPublishedLetsThroughWhenRedisIsAway(t *testing.T) {
 }
 
 func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
+	t.Parallel()
 	limiter := open(t, redisRateEngine, server(t).Client(), 10, 500*time.Millisecond, 1)
 	began, admitted := time.Now(), 0
 	for time.Since(began) < 480*time.Millisecond {
@@ -114,6 +119,7 @@ func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
 }
 
 func TestLocalGivesEachProcessItsPartAndNoMore(t *testing.T) {
+	t.Parallel()
 	limiter := open(t, localEngine, nil, 20, time.Second, 4)
 	began := time.Now()
 	for range 10 {
