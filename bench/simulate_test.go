@@ -19,8 +19,8 @@ func simulated(t *testing.T, args ...string) *program {
 func TestASeedLeadsToTheSameFiguresEachTime(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"-scenario", "all", "-quota", "20/500ms", "-duration", "1500ms"},
-		{"-scenario", "steady", "-engines", "all", "-duration", "3s"},
+		{"-scenario", "all", "-quota", "20/300ms", "-duration", "1100ms"},
+		{"-scenario", "steady", "-engines", "all", "-duration", "2100ms"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()

@@ -99,7 +99,7 @@ func TestCallersOfOneNameWithOtherQuotasEachKeepTheirOwn(t *testing.T) {
 			{long, extra},
 			{burst, extra},
 		} {
-			for i := range w.many(6) { // both ways round, in each manner
+			for i := range w.many(8) { // both ways round, in each manner
 				order := [][][]engine.Quota{pair, {pair[1], pair[0]}}[(seed+i)%2]
 				callers(t, w, uint64(seed), order, changes[(seed+i)%3])
 			}

@@ -67,7 +67,7 @@ func TestEachFlowThatComesOrGoesMovesOthersApartByOneShareAtMost(t *testing.T) {
 		{"eight at the same moments", 8, 8, inStep},
 	} {
 		worst, granted, changes := 0, 0, 0
-		for seed := range uint64(redistest.Long(4, 40)) {
+		for seed := range uint64(redistest.Long(2, 40)) {
 			c := newChurn(seed, k.others, k.lookAhead, k.pause)
 			widest, share := c.widest("aaaaa", "bbbbb", 1, 1, 1, 5*second)
 			if widest > worst {
