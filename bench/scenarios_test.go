@@ -60,19 +60,6 @@ func TestEveryScenarioOnFair(t *testing.T) {
 	require.LessOrEqual(t, all["steady"].ApartMS, 50.0, "a machine blurs no more")
 
 	require.Greater(t, figure("onoff", "missed_turns"), 0.0, "its process slept through them")
-	for scenario, figures := range map[string][]string{
-		"pause": {"closed_calls", "unheard_calls", "idle_ms"}, "reset": {"lost_calls"}, "quota": {"quota_used_ms"},
-	} {
-		for _, figure := range figures {
-			if happenedInTime(all[scenario]) {
-				require.Contains(t, all[scenario].Engines[0], figure)
-			}
-		}
-		require.Zero(t, figure(scenario, "failed"))
-	}
-	require.Equal(t, []any{10.0, 5.0, 20.0}, all["quota"].Engines[0]["era_permits"])
-	require.Equal(t, []any{10.0, 10.0}, all["reset"].Engines[0]["era_permits"], "none while it is heard of")
-
 	for scenario, incidents := range map[string]int{
 		"crash": 1, "restart": 1, "onoff": 4, "pause": 1, "reset": 1, "quota": 2,
 	} {
@@ -104,14 +91,23 @@ func sane(t *testing.T, one figures, e map[string]any) {
 	require.InDelta(t, 0.75, e["jain"], 0.25+1e-9, one.Scenario)
 }
 
-// happenedInTime reports whether so much of the run was left after the last
-// incident that something can have come of it. A machine that stands still has
-// incidents late.
-func happenedInTime(one figures) bool {
-	e := one.Engines[0]
-	incidents := e["incidents"].([]any)
-	last := incidents[len(incidents)-1].(map[string]any)["at_ms"].(float64)
-	return last < 700*e["seconds"].(float64)
+// TestWhatCameOfWhatWasDone is about figures that only some scenarios have. Its
+// runs are longer than others, so that something comes of it on a busy machine.
+func TestWhatCameOfWhatWasDone(t *testing.T) {
+	t.Parallel()
+	p := bench(t.Context(), t, "-scenario", "pause,reset,quota", "-engines", "fair", "-json", "-", "-out", "none",
+		"-quota", "10/200ms", "-guard", "20ms", "-duration", "4s", "-clients", "2")
+	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	all := read(t, p.stdout.Bytes())
+	require.Len(t, all, 3)
+	for i, figures := range [][]string{{"closed_calls", "unheard_calls", "idle_ms"}, {"lost_calls"}, {"quota_used_ms"}} {
+		for _, figure := range figures {
+			require.Contains(t, all[i].Engines[0], figure)
+		}
+		require.Zero(t, all[i].Engines[0]["failed"])
+	}
+	require.Equal(t, []any{10.0, 10.0}, all[1].Engines[0]["era_permits"], "none while it is heard of")
+	require.Equal(t, []any{10.0, 5.0, 20.0}, all[2].Engines[0]["era_permits"])
 }
 
 func TestThePeersFromEndToEnd(t *testing.T) {

@@ -90,11 +90,7 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOutOnABusyMachine(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			p := bench(t.Context(), t, "-engines", "fair", "-json", "-", "-out", "none",
-				"-quota", "4/100ms", "-callers", "2", "-duration", "1s")
-			p.Env = append(p.Env, broken+"="+way)
-			require.Zero(t, p.status(t, p.Run()), p.stderr.String())
-			one := read(t, p.stdout.Bytes())[0]
+			p, one := ran(t, way, "-engines", "fair", "-quota", "4/100ms", "-callers", "2", "-duration", "1s")
 			require.False(t, one.Goal.Met)
 			require.Contains(t, p.stderr.String(), "fair MISSED its goal by ")
 			require.Contains(t, p.stderr.String(), missed)
@@ -102,20 +98,33 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOutOnABusyMachine(t *testing.T) {
 	}
 	t.Run("hears of no pause", func(t *testing.T) {
 		t.Parallel()
-		p := bench(t.Context(), t, "-engines", "fair", "-json", "-", "-out", "none", "-scenario", "pause",
+		p, one := ran(t, "hears of no pause", "-engines", "fair", "-scenario", "pause",
 			"-quota", "4/100ms", "-clients", "2", "-callers", "4", "-duration", "4s")
-		p.Env = append(p.Env, broken+"=hears of no pause")
-		require.Zero(t, p.status(t, p.Run()), p.stderr.String())
-		require.False(t, read(t, p.stdout.Bytes())[0].Goal.Met)
+		require.False(t, one.Goal.Met)
 		require.Contains(t, p.stderr.String(), "into a closed door")
 	})
 	t.Run("an engine that overtakes", func(t *testing.T) {
 		t.Parallel()
-		p := bench(t.Context(), t, "-engines", "window", "-json", "-", "-out", "none",
-			"-quota", "4/100ms", "-callers", "4", "-duration", "1500ms")
-		require.Zero(t, p.status(t, p.Run()), p.stderr.String())
-		require.Greater(t, read(t, p.stdout.Bytes())[0].Engines[0]["inversions"], 0.0)
+		_, one := ran(t, "", "-engines", "window", "-quota", "4/100ms", "-callers", "4", "-duration", "1500ms")
+		require.Greater(t, one.Engines[0]["inversions"], 0.0)
 	})
+}
+
+// ran runs the program with fair broken in some way. Processes that get no
+// processor for seconds are the machine's fault: then it says that something
+// went wrong, and has another try.
+func ran(t *testing.T, way string, args ...string) (p *program, one figures) {
+	t.Helper()
+	for range 3 {
+		p = bench(t.Context(), t, append(args, "-json", "-", "-out", "none")...)
+		p.Env = append(p.Env, broken+"="+way)
+		if p.status(t, p.Run()) == 0 {
+			return p, read(t, p.stdout.Bytes())[0]
+		}
+		t.Log(p.stderr.String())
+	}
+	require.Fail(t, "something went wrong each time")
+	return p, one
 }
 
 func TestTheGuardFollowsFromARehearsal(t *testing.T) {

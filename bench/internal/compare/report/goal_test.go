@@ -117,7 +117,7 @@ func TestWhereSomethingIsLostTheReportSaysWhat(t *testing.T) {
 	})
 	require.True(t, r.Goal.Met, "the living have their order")
 	require.Contains(t, strings.Join(r.Verdict(), "\n"), crash.Shows)
-	require.Contains(t, r.Remarks(), "fair: somebody died after 4.8 s")
+	require.Contains(t, r.Remarks(), "fair: after 4.8 s, somebody died")
 
 	restart, _ := scenario.Named("restart")
 	r = fairly(func(r *trial.Result) { r.Trial.Scenario, r.Figures.Inversions = restart, 3 })

@@ -245,7 +245,7 @@ func (r Report) remarks(e Engine) (remarks []string) {
 			"ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds))
 	}
 	for _, incident := range e.Incidents {
-		remarks = append(remarks, fmt.Sprintf("%s after %.1f s", incident.What, incident.AtMS/1000))
+		remarks = append(remarks, fmt.Sprintf("after %.1f s, %s", incident.AtMS/1000, incident.What))
 	}
 	if e.byHand != "" {
 		remarks = append(remarks, e.byHand)

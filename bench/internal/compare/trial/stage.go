@@ -112,11 +112,12 @@ func (s stage) heard(ctx context.Context, at time.Duration) {
 
 // Incident is what happened to the run, and when.
 type Incident struct {
-	AtMS float64 `json:"at_ms"` // of the run; when it was over
+	AtMS float64 `json:"at_ms"` // of the run; when that was over
 	What string  `json:"what"`
 }
 
-// befall lets the scenario's incidents happen at their times, until ctx ends.
+// befall lets the scenario's incidents happen at their times, until ctx ends. It
+// is no fault if one is under way then.
 func (t Trial) befall(ctx context.Context, begin time.Duration, stage scenario.Stage) (happened []Incident, err error) {
 	for _, incident := range t.Scenario.Incidents {
 		at := begin + time.Duration(incident.At*float64(t.Load.Duration))
@@ -125,11 +126,15 @@ func (t Trial) befall(ctx context.Context, begin time.Duration, stage scenario.S
 		case <-ctx.Done():
 			return happened, err
 		}
-		if failed := incident.Do(ctx, stage); failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s, or should have: %w", incident.What, failed))
+		failed, what := incident.Do(ctx, stage), incident.What
+		switch {
+		case failed != nil && ctx.Err() != nil:
+			what = "the run ended, before " + what
+		case failed != nil:
+			err = errors.Join(err, fmt.Errorf("%s, or should have: %w", what, failed))
 			continue
 		}
-		happened = append(happened, Incident{AtMS: metrics.Milliseconds(monotime.Now() - begin), What: incident.What})
+		happened = append(happened, Incident{AtMS: metrics.Milliseconds(monotime.Now() - begin), What: what})
 	}
 	return happened, err
 }
