@@ -99,7 +99,7 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOutOnABusyMachine(t *testing.T) {
 	t.Run("hears of no pause", func(t *testing.T) {
 		t.Parallel()
 		p, one := ran(t, "hears of no pause", "-engines", "fair", "-scenario", "pause",
-			"-quota", "4/100ms", "-clients", "2", "-callers", "4", "-duration", "4s")
+			"-quota", "4/100ms", "-clients", "2", "-callers", "4", "-duration", "3s")
 		require.False(t, one.Goal.Met)
 		require.Contains(t, p.stderr.String(), "into a closed door")
 	})
