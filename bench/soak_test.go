@@ -38,7 +38,7 @@ func TestWhatSoakCannotDoIsToldInOneLine(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := bench(t.Context(), t, append([]string{"soak"}, c.args...)...)
-			p.Env = append(p.Env, "PATH="+t.TempDir())
+			p.Env = append(p.Env, "PATH="+t.TempDir(), "FAIRLIMIT_REDIS_SERVER=")
 			p.cannotRun(t, c.says)
 		})
 	}

@@ -47,7 +47,7 @@ func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := bench(t.Context(), t, append([]string{"speed"}, c.args...)...)
 			if c.path != "" {
-				p.Env = append(p.Env, "PATH="+c.path)
+				p.Env = append(p.Env, "PATH="+c.path, "FAIRLIMIT_REDIS_SERVER=")
 			}
 			p.cannotRun(t, c.says)
 		})

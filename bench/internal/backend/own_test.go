@@ -1,7 +1,6 @@
 package backend_test
 
 import (
-	"os/exec"
 	"testing"
 	"time"
 
@@ -45,7 +44,7 @@ func TestARealServerOfOurOwnRestarts(t *testing.T) {
 	require.NoError(t, err)
 	defer given.Close()
 
-	if _, err := exec.LookPath("redis-server"); err != nil {
+	if !backend.Installed() {
 		_, err := given.Own(t.Context())
 		require.ErrorIs(t, err, backend.ErrNotOurs)
 		t.Skip("no redis-server to start")
@@ -55,6 +54,7 @@ func TestARealServerOfOurOwnRestarts(t *testing.T) {
 
 func TestWithoutARedisServerNoneIsStarted(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
+	t.Setenv("FAIRLIMIT_REDIS_SERVER", "")
 	_, err := backend.Start(t.Context())
 	require.ErrorIs(t, err, backend.ErrNoServer)
 
