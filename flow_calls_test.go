@@ -201,8 +201,8 @@ func TestFlowsArePausedAndResetWithTheirQueue(t *testing.T) {
 		c.group.Wait()
 		all := c.count("a") + c.count("b")
 		assert.LessOrEqual(t, c.widest(began.Add(22*time.Second), time.Now(), "a", 1, "b", 1), 4, "as before")
-		assert.InDelta(t, c.count("a"), c.count("b"), 2*8,
-			"but for a look-ahead, as the first to line up again is alone")
+		assert.LessOrEqual(t, c.widest(began.Add(19*time.Second), time.Now(), "a", 1, "b", 1), 4+8,
+			"and a look-ahead, as the first to line up again is alone")
 		assert.InDelta(t, 400, all, 25, "twenty seconds without the pause")
 		assert.Equal(t, 30*time.Second, time.Since(began))
 	})
