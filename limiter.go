@@ -20,8 +20,9 @@ import (
 // Every method checks ctx before it does anything, and returns when ctx ends,
 // whatever the client's timeouts are. If Redis fails, the method returns the
 // error, and nobody goes. If ctx never ends, a question to Redis ends when the
-// client gives up, and after five seconds at the latest. A caller that lines up
-// behind such a question may wait five seconds more.
+// client gives up, and after five seconds at the latest. A caller may have lined
+// up behind such a question, and behind permits that are given back after it. So
+// without a deadline it may wait up to fifteen seconds.
 type Limiter interface {
 	// Wait sleeps until this caller's turn. If the turn would come after ctx's
 	// deadline, Wait returns a [*RefusedError] at once, and nothing is consumed.

@@ -12,7 +12,8 @@ import (
 // Admin sets up and looks after one limiter as Redisson's RRateLimiter does.
 // Make one with [Open]; the zero value is of no use. Its methods may be called
 // by many goroutines at once. Each is one script run unless it says otherwise,
-// and is sent once.
+// and is sent once. It returns when the client does: if ctx ends before, only a
+// client made with ContextTimeoutEnabled returns at once.
 //
 // Errors match [ErrInvalidArgument], [ErrNotInitialized], [engine.ErrState] if
 // a key holds what cannot be read, and [engine.ErrOutcomeUnknown] if the answer

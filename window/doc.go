@@ -73,7 +73,7 @@
 //     keepAliveTime that is negative or over 100 years. If such a rate is in
 //     Redis, nothing is changed and the error matches [engine.ErrState]. Only
 //     [Admin.SetRate], [Admin.UpdateRate], [Admin.TrySetRate], [Admin.Delete]
-//     and Reset still work.
+//     and Reset still work. Reset deletes such a rate.
 //
 // # Cost
 //
