@@ -40,16 +40,16 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // there is no answer after a second. Such errors are [ErrUnreachable],
 // [ErrOutcomeUnknown], [ErrState], and those of Redis, such as READONLY, OOM or
 // NOPERM. The caller's own are the end of its ctx, a [*RefusedError],
-// [ErrExceedsQuota], [ErrInvalidPermits] and [ErrTooManyQueued]. [ErrFull] is
-// not a failure, because Redis answered.
+// [ErrExceedsQuota], [ErrInvalidPermits], [ErrTooManyQueued] and [ErrMissed].
+// [ErrFull] and [ErrNoQuota] are no failures, because Redis answered.
 //
 // After a failure all callers go to f at once: those that wait for an answer,
 // and those that come later. Turns that were granted before stay. A circuit
 // breaker finds out when Redis is back. At most once a second, and only when
 // somebody calls, one goroutine checks whether Redis answers. Then one caller
 // asks Redis. If it gets an answer, all ask Redis again. If Redis fails again,
-// that caller loses at most a second. A caller that [WithMaxQueued] refuses asks
-// nothing, so the next one tries.
+// that caller loses at most a second. A caller that is refused without a
+// question, as by [WithMaxQueued], does not count, so the next one tries.
 //
 // Wait and WaitN use f. Allow and AllowN use it if it has a method
 // AllowN(ctx, n) (bool, error), as a Limiter has, or AllowN(time.Time, n) bool,
@@ -98,15 +98,16 @@ func (f *fallback) gate() batch.Gate {
 // ask calls first if Redis is to be asked. It returns nil if that decided, with
 // whatever result, and else the reason to use the second.
 //
-// A trial ends with the answer to its question. One that [WithMaxQueued]
-// refuses sends none, so it is withdrawn here.
+// A trial ends with the answer to its question. If its caller was told
+// something without one, it is withdrawn here: WithMaxQueued, a pause, or the
+// share of a flow may decide. A trial that was answered is over already.
 func (f *fallback) ask(ctx context.Context, first func() error) (why error) {
 	trial, why := f.breaker.Admit()
 	if why != nil {
 		return why
 	}
 	why = first()
-	if errors.Is(why, ErrTooManyQueued) {
+	if !failed(why) {
 		f.breaker.Withdraw(trial)
 	}
 	if ctx.Err() != nil || !failed(why) {
@@ -162,7 +163,7 @@ func bothFailed(err, why error) error {
 // failed tells errors of Redis and of the way there from the caller's own.
 func failed(err error) bool {
 	var refused *RefusedError
-	own := []error{ErrExceedsQuota, ErrInvalidPermits, ErrTooManyQueued, ErrFull}
+	own := []error{ErrExceedsQuota, ErrInvalidPermits, ErrTooManyQueued, ErrFull, ErrMissed, ErrNoQuota}
 	is := func(own error) bool { return errors.Is(err, own) }
 	return err != nil && !errors.As(err, &refused) && !slices.ContainsFunc(own, is)
 }

@@ -22,7 +22,8 @@ import (
 // error, and nobody goes. If ctx never ends, a question to Redis ends when the
 // client gives up, and after five seconds at the latest. A caller may have lined
 // up behind such a question, and behind permits that are given back after it. So
-// without a deadline it may wait up to fifteen seconds.
+// without a deadline it may wait up to fifteen seconds, and longer on a slow
+// connection: see docs/LIMITS.md.
 type Limiter interface {
 	// Wait sleeps until this caller's turn. If the turn would come after ctx's
 	// deadline, Wait returns a [*RefusedError] at once, and nothing is consumed.

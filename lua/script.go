@@ -99,9 +99,12 @@ type sentOnce struct{ *redis.Cmd }
 
 func (sentOnce) NoRetry() bool { return true }
 
+// refusedForNow reports whether the reply proves that nothing was written. Redis
+// 6.2 puts text in front of the READONLY of a command in a script, which
+// go-redis knows.
 func refusedForNow(err error) bool {
 	begins := func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }
-	return err != nil && slices.ContainsFunc(provesNothingWritten, begins)
+	return err != nil && (slices.ContainsFunc(provesNothingWritten, begins) || redis.IsReadOnlyError(err))
 }
 
 func timeLeft(ctx context.Context) time.Duration {

@@ -60,7 +60,8 @@
 //     than the rate allows. The number left is then negative, so that Redisson
 //     grants nothing either, and its availablePermits returns that number. It
 //     rises to 0 and above as grants leave the window. [Admin.AvailablePermits]
-//     returns 0.
+//     returns 0. If the rate is per client, this holds for the client of the
+//     Admin: the others' numbers stay as they were.
 //   - In every version up to 4.7.0, Redisson's release changes the number left
 //     and not the set. The next question from this package undoes it: the
 //     permits are free once their grants leave the window.

@@ -54,3 +54,66 @@ func TestAFallbackDecidesNoLongerOnceRedisIsBack(t *testing.T) {
 	}
 	assert.Equal(t, let, f.permits.Load())
 }
+
+// TestATrialThatAsksNothingIsNotSilent has callers that are refused without a
+// question after Redis is back.
+func TestATrialThatAsksNothingIsNotSilent(t *testing.T) {
+	t.Parallel()
+	for why, c := range map[string]struct {
+		option fairlimit.Option
+		refuse func(t *testing.T, q *fairlimit.Queue) (another *fairlimit.Queue)
+	}{
+		"a pause": {fairlimit.WithPauseWithin(20 * time.Second), func(t *testing.T, q *fairlimit.Queue) *fairlimit.Queue {
+			require.NoError(t, q.Pause(t.Context(), time.Minute))
+			return q
+		}},
+		"the share of a flow": {fairlimit.WithFlow("a", 1), func(t *testing.T, q *fairlimit.Queue) *fairlimit.Queue {
+			for range 8 {
+				_, err := q.ReserveN(t.Context(), 1)
+				require.NoError(t, err)
+			}
+			another, err := q.Flow("b", 1)
+			require.NoError(t, err)
+			return another
+		}},
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			s := redistest.StartServer(t)
+			q := limiter(t, s.Client(), fairlimit.Every(time.Minute), c.option,
+				fairlimit.WithFallback(new(counted))).(*fairlimit.Queue)
+			require.NoError(t, q.Wait(t.Context()))
+			another := c.refuse(t, q)
+			allow := func() error {
+				ok, err := q.Allow(t.Context())
+				assert.False(t, ok)
+				return err
+			}
+			require.Eventually(t, func() bool { return allow() == nil }, 20*time.Second, time.Millisecond)
+			s.Kill()
+			require.NoError(t, another.Wait(t.Context()), "the fallback lets it go")
+			s.Restart()
+			require.Eventually(t, func() bool { return allow() == nil }, 20*time.Second, 10*time.Millisecond)
+			for range 150 { // three seconds
+				require.NoError(t, allow(), "a fallback without AllowN does not decide")
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+}
+
+func TestAMissedTurnIsNoFailureOfRedis(t *testing.T) {
+	t.Parallel()
+	var f counted
+	l := limiter(t, redistest.Standalone(t), fairlimit.PerSecond(200), fairlimit.WithMaxLateness(time.Nanosecond),
+		fairlimit.WithFallback(&f))
+	missed := 0
+	for range 30 {
+		if err := l.Wait(t.Context()); err != nil {
+			require.ErrorIs(t, err, fairlimit.ErrMissed)
+			missed++
+		}
+	}
+	assert.Positive(t, missed)
+	assert.Zero(t, f.permits.Load())
+}
