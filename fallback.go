@@ -107,10 +107,11 @@ func (f *fallback) ask(ctx context.Context, first func() error) (why error) {
 		return why
 	}
 	why = first()
-	if !failed(why) {
+	switch {
+	case !failed(why):
 		f.breaker.Withdraw(trial)
-	}
-	if ctx.Err() != nil || !failed(why) {
+		return nil
+	case ctx.Err() != nil:
 		return nil
 	}
 	return why

@@ -54,8 +54,8 @@ func (q *Queue) steerer() (engine.Steerer, error) {
 }
 
 // Quotas returns the quotas that hold for this limiter, and whether they are the
-// stored ones: see [WithStoredQuota]. It asks Redis,
-// unless the queue was made with quotas and without WithStoredQuota.
+// stored ones: see [WithStoredQuota]. It asks Redis, unless the queue was made
+// with quotas and without WithStoredQuota.
 //
 // A Queue that [Open] made has no quotas of its own: it returns the stored ones.
 func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err error) {

@@ -109,7 +109,11 @@ func (b *Breaker) Admit() (Trial, error) {
 }
 
 // Withdraw ends a trial whose caller has asked nothing: the next caller tries.
+// Without a trial it costs nothing.
 func (b *Breaker) Withdraw(t Trial) {
+	if t.opened == nil {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.state == trying && t.opened == b.opened {
