@@ -271,7 +271,7 @@ func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
 	} {
 		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 			seconds := redistest.Long(15, 30)
-			ctx, stop := context.WithTimeout(t.Context(), 15*time.Second+time.Duration(seconds)*time.Second)
+			ctx, stop := context.WithTimeout(t.Context(), time.Duration(15+seconds)*time.Second)
 			defer stop()
 			var c tally
 			parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(rate),

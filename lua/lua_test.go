@@ -55,8 +55,7 @@ func (o *old) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 }
 
 func TestAReplicaOfRedis62IsWaitedFor(t *testing.T) {
-	rdb := redis.NewClient(redistest.Mini(t).Client.Options())
-	defer func() { _ = rdb.Close() }()
+	rdb := redistest.Mini(t).NewClient(t)
 	replica := &old{[]string{
 		"@user_script: 257: -READONLY You can't write against a read only replica. ",
 		"ERR Error running script (call to f_6b1bf4): @user_script:257: @user_script: 257: " +

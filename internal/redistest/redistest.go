@@ -12,6 +12,7 @@
 package redistest
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,7 +70,7 @@ func Nowhere(t testing.TB) *redis.Client {
 
 func needRedis(t testing.TB) {
 	t.Helper()
-	for _, program := range []string{redisServer(), "sh"} {
+	for _, program := range []string{ServerProgram(), "sh"} {
 		if _, err := exec.LookPath(program); err == nil {
 			continue
 		} else if os.Getenv("FAIRLIMIT_REQUIRE_REDIS") == "1" {
@@ -80,9 +81,6 @@ func needRedis(t testing.TB) {
 	}
 }
 
-func redisServer() string {
-	if name := os.Getenv("FAIRLIMIT_REDIS_SERVER"); name != "" {
-		return name
-	}
-	return "redis-server"
-}
+// ServerProgram is the program that a server is, redis-server unless
+// FAIRLIMIT_REDIS_SERVER names another.
+func ServerProgram() string { return cmp.Or(os.Getenv("FAIRLIMIT_REDIS_SERVER"), "redis-server") }

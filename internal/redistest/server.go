@@ -152,7 +152,7 @@ func launchOn(port int, args func(dir string, port int) ([]string, error)) (_ *S
 	}
 
 	s := &Server{port: port, dir: dir}
-	s.keeper = exec.Command("sh", append([]string{"-c", keeper, "sh", dir, redisServer()}, command...)...)
+	s.keeper = exec.Command("sh", append([]string{"-c", keeper, "sh", dir, ServerProgram()}, command...)...)
 	setApart(s.keeper)
 	answers, err := s.keeper.StdoutPipe()
 	if err != nil {

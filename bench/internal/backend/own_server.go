@@ -1,11 +1,9 @@
 package backend
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"time"
 
@@ -28,7 +26,7 @@ func ownServer(ctx context.Context) (*Backend, error) {
 // Installed reports whether there is a redis-server to start.
 // FAIRLIMIT_REDIS_SERVER names another program.
 func Installed() bool {
-	_, err := exec.LookPath(cmp.Or(os.Getenv("FAIRLIMIT_REDIS_SERVER"), "redis-server"))
+	_, err := exec.LookPath(redistest.ServerProgram())
 	return err == nil
 }
 
