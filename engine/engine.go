@@ -125,9 +125,9 @@ type Grant struct {
 	At int64  // which moment, in the engine's unit
 	N  int
 
-	// Made is when it was granted, in the engine's unit. If a server has lost a
-	// part of its history, Made tells whether the grant belongs to that part.
-	Made int64
+	// Made is which question granted it. If a server has lost a part of its
+	// history, Made tells whether the grant belongs to that part.
+	Made string
 
 	// Unused says that nobody has gone with a grant that is given back. Its
 	// permits are then free even if its moment has passed.

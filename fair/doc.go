@@ -24,8 +24,8 @@
 //     there.
 //   - A generation is the life of one state. It has a name of its own. The
 //     sequence counts the permits granted in it.
-//   - A position is a generation, a sequence and a clock: where a limiter last
-//     saw its queue. It is sent along with every question.
+//   - A position is a generation, an epoch, a sequence and a clock: where a
+//     limiter last saw its queue. It is sent along with every question.
 //   - The window log holds the permits that may still count, in cells. A cell
 //     is the slot of its last permit, and the sequence up to that permit. All
 //     permits of a cell count at its slot, which is the safe side.
@@ -43,8 +43,10 @@
 //     one limiter of a flow. It is active until some time after its newest
 //     slot. The active flows divide the look-ahead: a flow's share is what it
 //     may hold ahead.
-//   - A silence is a time in which nothing was written. If another server
-//     granted turns meanwhile, they do not belong to this history.
+//   - An epoch is the time in which one server writes the state. The next one
+//     begins when another server goes on with it, after a failover or a restart.
+//     What the first one granted after the state that the second one has does
+//     not belong to this history.
 //
 // # The state
 //
@@ -52,12 +54,12 @@
 // script finds everything at fixed places. This is a quota of 3 permits a
 // second after five requests at one moment. The key has 2.001 s to live:
 //
-//	fair3 3/1000000 -                6                0                0 74 .:0123456   3
-//	k3x9q2ab                5 1700000000123456 1700000001123456
+//	fair4 3/1000000 -                6                0                0 74 .:0123456   3
+//	k3x9q2ab 77a62222ab                5 1700000000123456 1700000001123456
 //
 // The first line is one window:
 //
-//	fair3              the version: of another one a script says STATE
+//	fair4              the version: of another one a script says STATE
 //	3/1000000          the windows of the last caller, most/length in µs
 //	-                  plain: one window, nothing else to remember
 //	6                  room: up to this sequence the newest slot takes permits
@@ -68,11 +70,11 @@
 //	                   then bound, until when it is crowded, distinct slots so far
 //	0123456   3        the closed cells: the last digits of slot and sequence
 //
-// Lines that begin with 'behind' and 'silent' may follow. They hold the
-// histogram, and the ends and lengths of the silences. The last line is the
-// position, and the newest slot:
+// A line that begins with 'behind' may follow: the histogram. The last line is
+// the position, and the newest slot:
 //
 //	k3x9q2ab           generation
+//	77a62222ab         epoch: the server that wrote this, and three letters
 //	5                  sequence
 //	1700000000123456   clock
 //	1700000001123456   newest slot
@@ -80,12 +82,11 @@
 // A state that is not plain has a '+' in place of the '-'. This is 20 permits a
 // second with a Burst of 1, and 100 in 2 minutes, after six requests:
 //
-//	fair3 20/1000000/9600,1/50000/153600,100/120000000/120/2400 + 3 0 0 0 0 0
+//	fair4 20/1000000/9600,1/50000/153600,100/120000000/120/2400 + 3 0 0 0 0 0
 //	1000000 0 1700000000423456                0                0                0 74 .:0323456   5
 //	50000 0 1700000000423456                0                5 1700000000323456 64 .:
 //	120000000 0 1700000000423456                0                0                0 94 .:000323456   5
-//	silent 1700000000423456 300000
-//	3i7wfy7i                6 1700000000423456 1700000000423456
+//	3i7wfy7i 77a6222y7i                6 1700000000423456 1700000000423456
 //
 // The word of a window goes on with its grid: its cells, and its laps if they
 // differ, in the longest length. Six numbers follow the '+': how many windows
@@ -100,16 +101,30 @@
 // and how long a million of its microseconds take until then. This is the first
 // state again, paused for 30 s:
 //
-//	fair3 3/1000000 + 1 -29999999 0 0 0 0 30000000 0 0
+//	fair4 3/1000000 + 1 -29999999 0 0 0 0 30000000 0 0
 //	1000000 0 1700000001123456                6                0                0 74 .:0123456   3
-//	v0c9s41m                5 1700000000123457 1700000001123456
+//	v0c9s41m 77a622241m                5 1700000000123457 1700000001123456
 //
-// After the pause the offset stays below 0 until nothing counts any more. For
-// such a state, a library that does not know pauses answers STATE.
+// After the pause the offset stays below 0 until nothing counts any more.
+//
+// # Epochs
+//
+// Another server goes on with a state after a failover. Then there is a line
+// for the epochs that have ended, eight at most. Each has its name, the
+// sequence at which it ended, and the sequence up to which what it granted
+// counts: that is more if a limiter that was told of more has asked since. This
+// is the first state without its last request, which was lost, and with two
+// requests of others:
+//
+//	epochs 77a62222ab 4 4
+//	k3x9q2ab 5b11f04p0c                6 1700000000523456 1700000001123456
+//
+// A return says in which epoch it was granted, and with which sequence. It is
+// taken if the epoch is the present one or ended at that sequence or later.
 //
 // # Flows
 //
-// While flows use the queue, there is a line for them before 'silent'. It
+// While flows use the queue, there is a line for them before 'epochs'. It
 // begins with the time up to which the last flow is active. The entries follow:
 // 5 letters of the flow and 3 of the limiter, the weight, the most permits of
 // one request, and up to when it is active. This is the first state once more,
@@ -120,7 +135,7 @@
 // There are at most 64 entries, in at most 2,048 bytes. A further limiter
 // shares the entry of another one, which its letters choose. Limiters without a
 // flow leave the line as it is. The key stays at least until the last entry is
-// over. For such a state, a library that does not know flows answers STATE.
+// over.
 //
 // The script that grants to flows is that of take, without 'hot' and with two
 // other parts at its end: flows, which divides the look-ahead, and share, which
@@ -153,6 +168,7 @@
 //	grid, histogram, cells, behind, compact
 //	         keep a log small
 //	add      adds permits to a log
+//	epochs   tells apart what different servers have granted
 //	recover  finds out what was lost
 //	begin    calls clock, windows and recover
 //	narrow   slows the clock where stored quotas have become narrower

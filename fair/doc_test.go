@@ -16,13 +16,13 @@ func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	inBothWorlds(t, func(t *testing.T, w world) {
-		shows := func(f *fair, generation string) {
+		shows := func(f *fair, generation, epoch string) {
 			t.Helper()
 			state := w.rdb.Get(t.Context(), f.key).Val()
 			for line := range strings.Lines(state) {
 				line = strings.TrimSuffix(line, "\n")
-				if len(line) == 59 {
-					line = generation + line[generationLength:]
+				if len(line) == 70 {
+					line = generation + " " + epoch + line[19:]
 				}
 				require.Contains(t, string(doc), "\n//\t"+line+"\n")
 			}
@@ -31,18 +31,34 @@ func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 		for range 5 {
 			queued(t, f, 1, 1)
 		}
-		shows(f, "k3x9q2ab")
+		shows(f, "k3x9q2ab", "77a62222ab")
 		f, at := w.queue(t,
 			engine.Quota{Permits: 20, Per: time.Second, Burst: 1},
 			engine.Quota{Permits: 100, Per: 2 * time.Minute})
 		queued(t, f, 5, 1)
 		at(300 * time.Millisecond)
 		queued(t, f, 1, 1)
-		shows(f, "3i7wfy7i")
+		shows(f, "3i7wfy7i", "77a6222y7i")
 		f, _ = w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		queued(t, f, 5, 1)
 		pause(t, f, 30*time.Second)
-		shows(f, "v0c9s41m")
+		shows(f, "v0c9s41m", "77a622241m")
+	})
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		for range 4 {
+			queued(t, f, 1, 1)
+		}
+		moves(t, f)
+		at(400 * time.Millisecond)
+		queued(t, f, 2, 1)
+		lines := strings.Split(w.rdb.Get(t.Context(), f.key).Val(), "\n")
+		require.Len(t, lines, 3)
+		for i, names := range []string{1: "epochs 77a62222ab", 2: "k3x9q2ab 5b11f04p0c"} {
+			if i > 0 {
+				require.Contains(t, string(doc), "\n//\t"+names+lines[i][len(names):]+"\n")
+			}
+		}
 	})
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})

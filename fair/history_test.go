@@ -125,7 +125,14 @@ func TestHistoriesOnRedis(t *testing.T) {
 	}
 }
 
-// stillClock reads the time from a key of its own, and lets keys live longer.
+// anyServer reads from a key of its own which server runs the script.
+const anyServer = `local redis = setmetatable({ breakpoint = true }, { __index = redis, __tostring = function()
+	return redis.call('GET', KEYS[1] .. ':server') or 'table: 0x500000000000'
+end })
+`
+
+// stillClock does so as well, and reads the time from another key. It lets keys
+// live longer.
 const stillClock = `local redis = setmetatable({ call = function(name, ...)
 	if name == 'PTTL' then
 		local left = redis.call(name, ...)
@@ -138,7 +145,9 @@ end, pcall = function(name, ...)
 	if name ~= 'PSETEX' then return redis.pcall(name, ...) end
 	local key, ttl, state = ...
 	return redis.pcall(name, key, 1000 * ttl, state)
-end }, { __index = redis })
+end }, { __index = redis, __tostring = function()
+	return redis.call('GET', KEYS[1] .. ':server') or 'table: 0x500000000000'
+end })
 `
 
 // setClock puts the engine's scripts, otherwise as they are, under a clock of

@@ -15,7 +15,7 @@ import (
 
 // generalTake is the script to take without its straight way.
 var generalTake = behind(stillClock, assemble(
-	"head open notes clock log windows grid histogram cells behind compact add recover begin write grant take"))
+	"head open notes clock log windows grid histogram cells behind compact add epochs recover begin write grant take"))
 
 // straightTake is nothing but the straight way.
 var straightTake = lua.New(

@@ -307,9 +307,9 @@ func TestAQueueThatWasPausedIsPlainAgainWhenNothingCounts(t *testing.T) {
 	require.Equal(t, beginning.Add(13*time.Second).UnixMicro(), next[0].At, "the server's clock")
 	at(19 * time.Second)
 	queued(t, f, 1, 1)
-	require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "fair3 1/1000000 - ")
+	require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "fair4 1/1000000 - ")
 	require.Equal(t, time.Second, queuedWait(t, other), "who knows of older turns has nothing to add")
-	require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "fair3 1/1000000 - ")
+	require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), "fair4 1/1000000 - ")
 }
 
 func TestAPauseOfMoreThanTenYearsIsNotSupported(t *testing.T) {

@@ -26,7 +26,7 @@ type position struct {
 // seen is one state of a queue. Moments are microseconds: the clock is the
 // queue's, newest slot and end are the server's.
 type seen struct {
-	text            string // '<generation> <sequence> <clock>', as the state has it
+	text            string // '<generation> <epoch> <sequence> <clock>', as the state has it
 	sequence, clock int64
 	newest, end     int64 // when its newest slot is, and when its key ends
 	pauseEnd        int64 // until when it is paused, 0 if it is not
@@ -109,10 +109,19 @@ const (
 	generations      = 35 * firstGeneration
 )
 
-// parseSeen reads '<generation> <sequence> <clock> <newest slot>', each at a
-// fixed place, and returns what stands behind it.
+// granted is '<epoch> <sequence>': which question granted what it did. It tells
+// a grant of this history from one that a server has lost.
+func (s seen) granted() string {
+	if s.text == "" {
+		return ""
+	}
+	return s.text[generationLength+1 : 36]
+}
+
+// parseSeen reads '<generation> <epoch> <sequence> <clock> <newest slot>', each at
+// a fixed place, and returns what stands behind it.
 func parseSeen(text string) (s seen, newest int64, rest string, err error) {
-	const position, whole = 42, 59
+	const position, whole = 53, 70
 	if len(text) < whole {
 		return seen{}, 0, "", fmt.Errorf("too short: %q", text)
 	}
@@ -120,7 +129,7 @@ func parseSeen(text string) (s seen, newest int64, rest string, err error) {
 	for _, field := range []struct {
 		value *int64
 		text  string
-	}{{&s.sequence, text[9:25]}, {&s.clock, text[26:42]}, {&newest, text[43:59]}} {
+	}{{&s.sequence, text[20:36]}, {&s.clock, text[37:53]}, {&newest, text[54:70]}} {
 		if *field.value, err = strconv.ParseInt(strings.TrimLeft(field.text, " "), 10, 64); err != nil {
 			return seen{}, 0, "", err
 		}

@@ -112,7 +112,7 @@ func (o *outcome) learn(told, news any) (err error) {
 // further each is than the one before it.
 func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 	o.answers = make([]engine.Answer, 0, len(requests))
-	generation := o.seen.generation()
+	generation, made := o.seen.generation(), o.seen.granted()
 	for ; len(runs) > 0; runs = runs[3:] {
 		ahead, count, step, granted := runs[0], runs[1], runs[2], runs[1] > 0
 		if !granted {
@@ -127,7 +127,7 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			a := engine.Answer{Granted: granted, Wait: o.news.Until(at), Paused: o.news.Stands}
 			switch {
 			case granted:
-				a.Grant = engine.Grant{ID: generation, At: at, N: requests[len(o.answers)].N, Made: o.seen.clock}
+				a.Grant = engine.Grant{ID: generation, At: at, N: requests[len(o.answers)].N, Made: made}
 			case ahead == full:
 				a = engine.Answer{Err: engine.ErrFull}
 			case ahead == left:

@@ -15,7 +15,7 @@ type scripts struct {
 // whose windows count, what was lost, and how a log is compacted.
 const (
 	reads  = " open notes clock log "
-	logs   = " windows grid histogram cells behind compact add recover "
+	logs   = " windows grid histogram cells behind compact add epochs recover "
 	writes = " begin write "
 )
 

@@ -112,7 +112,7 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			},
 			"no end": func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
 			"a later version": func(rdb redis.UniversalClient, key, s string) {
-				rdb.Set(ctx, key, "fair4"+s[5:], time.Hour)
+				rdb.Set(ctx, key, "fair5"+s[5:], time.Hour)
 			},
 			"an earlier version": func(rdb redis.UniversalClient, key, _ string) {
 				rdb.Set(ctx, key, "fair2 a 1 1700000000000000 3/1000000 1\n"+
@@ -192,7 +192,7 @@ func FuzzState(f *testing.F) {
 			}
 		}
 	}
-	const head, tail = "fair3 3/1000000 - ", "\nabcdefgh                9 1700000000000000 1700000000000000"
+	const head, tail = "fair4 3/1000000 - ", "\nabcdefgh 500000abcd                9 1700000000000000 1700000000000000"
 	const log = "               0                0 "
 	f.Add(head + log + "ga .:" + strings.Repeat("00000000000000090000000001", 200) + tail)
 	f.Add(head + log + "ga .:             nan         1" + tail)
@@ -201,17 +201,19 @@ func FuzzState(f *testing.F) {
 	f.Add(head + log + "zz .:" + strings.Repeat("9", 70) + tail)
 	f.Add(head + "             nan              inf 95 .:" + tail)
 	f.Add(head + log + "95 c             1e99             1e99 1e9:" + tail)
-	f.Add(head + log + "95 .:\nabcdefgh              nan              nan              nan")
-	f.Add(head + log + "95 .:\nabcdefgh 9007199254740992 4503599627370496 9007199254740991")
-	f.Add("fair3 3/1000000 + 1 9007199254740991 4503599627370495 9007199254740991 9007199254740991 1\n1000000 0 9 " +
+	f.Add(head + log + "95 .:\nabcdefgh 500000abcd              nan              nan              nan")
+	f.Add(head + log + "95 .:\nabcdefgh 500000abcd 9007199254740992 4503599627370496 9007199254740991")
+	f.Add("fair4 3/1000000 + 1 9007199254740991 4503599627370495 9007199254740991 9007199254740991 1\n1000000 0 9 " +
 		log[1:] + "95 .:" + tail)
-	f.Add("fair3 3/1000000 + 1 0 0 0 0 0\n0 0 9 " + log[1:] + "95 .:" + tail)
-	f.Add("fair3 3/1000000 + 1 -9000000 0 0 0 0 5000000 0 0\n1000000 0 9 " + log[1:] + "95 .:" + tail)
-	f.Add("fair3 3/1000000 + 1 -9 0 0 0 0 0 1700000001000000 2000000\n1000000 0 9 " + log[1:] + "95 .:" + tail)
-	f.Add("fair3 3/1000000 + 1 -9 0 0 0 0 0 4503599627370495 4503599627370495\n1000000 0 9 " + log[1:] + "95 .:" + tail)
-	f.Add("fair3 3/1000000 + 1 -9 0 0 0 0 5 1700000001000000 0\n1000000 0 9 " + log[1:] + "95 .:" + tail)
-	f.Add("fair3 1/1 + 99 0 0 0 0 0\n1 0 1 " + log[1:] + "00 .:" + tail)
-	f.Add("fair3 3/1000000 - " + log[1:] + "95 .:\nsilent 1 9 9" + tail)
+	f.Add("fair4 3/1000000 + 1 0 0 0 0 0\n0 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair4 3/1000000 + 1 -9000000 0 0 0 0 5000000 0 0\n1000000 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair4 3/1000000 + 1 -9 0 0 0 0 0 1700000001000000 2000000\n1000000 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair4 3/1000000 + 1 -9 0 0 0 0 0 4503599627370495 4503599627370495\n1000000 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair4 3/1000000 + 1 -9 0 0 0 0 5 1700000001000000 0\n1000000 0 9 " + log[1:] + "95 .:" + tail)
+	f.Add("fair4 1/1 + 99 0 0 0 0 0\n1 0 1 " + log[1:] + "00 .:" + tail)
+	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs 400000abcd 9 9" + tail)
+	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs 400000abcd 9" + tail)
+	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs" + strings.Repeat(" 400000abcd 9 9", 9) + tail)
 
 	f.Fuzz(func(t *testing.T, state string) {
 		for _, e := range engines {

@@ -31,7 +31,7 @@ func newTerms(quotas []engine.Quota, guard time.Duration) (*terms, error) {
 	}
 	return &terms{
 		quotas: quotas, windows: windows, most: most(windows),
-		head: []any{"fair3 " + word(windows) + " - "}, plain: plainArgs(windows),
+		head: []any{"fair4 " + word(windows) + " - "}, plain: plainArgs(windows),
 	}, nil
 }
 

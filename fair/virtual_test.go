@@ -33,7 +33,8 @@ func inBothWorlds(t *testing.T, test func(*testing.T, world)) {
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
 		m := redistest.Mini(t)
-		test(t, world{m.Client, func(testing.TB, *fair) func(time.Duration) {
+		test(t, world{m.Client, func(_ testing.TB, f *fair) func(time.Duration) {
+			f.scripts = f.scripts.behind(anyServer)
 			return func(d time.Duration) { m.SetTime(beginning.Add(d)) }
 		}, 1, 20, redistest.Long(500*time.Millisecond, 100*time.Millisecond)})
 	})

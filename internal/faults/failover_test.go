@@ -55,22 +55,10 @@ func TestCallersGoOnThroughAFailover(t *testing.T) {
 func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, replica *redistest.Server, knowing bool) {
 	const permits, before, unseen, callers = 400, 100, 20, 16
 	l := named(t, rdb, name, fairlimit.PerHour(permits))
-	admin := primary.Client()
 	for range before {
 		require.NoError(t, l.Wait(t.Context()))
 	}
-	// WAIT waits for what its own connection wrote. What was written before
-	// has arrived by then, too.
-	conn := admin.Conn()
-	defer func() { _ = conn.Close() }()
-	require.NoError(t, conn.Set(t.Context(), limitertest.Key(name)+"seen", "", time.Minute).Err())
-	acknowledged, err := conn.Wait(t.Context(), 1, 2*time.Second).Result()
-	require.NoError(t, err)
-	require.Equal(t, int64(1), acknowledged)
-	// The replica stands still and is cut off. It will never see what is
-	// granted now.
-	replica.Pause()
-	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "replica").Err())
+	cutOff(t, primary, replica, name)
 	for range unseen {
 		require.NoError(t, l.Wait(t.Context()))
 	}
@@ -133,6 +121,75 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 	status, err := l.Status(t.Context())
 	require.NoError(t, err)
 	assert.Zero(t, status.Available)
+}
+
+// cutOff lets the replica see all that has been written, and nothing of what
+// will be.
+func cutOff(t *testing.T, primary, replica *redistest.Server, name string) {
+	admin := primary.Client()
+	// WAIT waits for what its own connection wrote. What was written before
+	// has arrived by then, too.
+	conn := admin.Conn()
+	defer func() { _ = conn.Close() }()
+	require.NoError(t, conn.Set(t.Context(), limitertest.Key(name)+"seen", "", time.Minute).Err())
+	acknowledged, err := conn.Wait(t.Context(), 1, 2*time.Second).Result()
+	require.NoError(t, err)
+	require.Equal(t, int64(1), acknowledged)
+	// It stands still, and is cut off.
+	replica.Pause()
+	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "replica").Err())
+}
+
+// TestReturnsOfLostTurnsFreeNobodyElses has turns granted that the replica never
+// sees, and given back once it has granted as many to others.
+func TestReturnsOfLostTurnsFreeNobodyElses(t *testing.T) {
+	t.Parallel()
+	for what, before := range map[string]func(*fairlimit.Queue) error{
+		"running":    func(*fairlimit.Queue) error { return nil },
+		"in a pause": func(q *fairlimit.Queue) error { return q.Pause(t.Context(), time.Hour) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			const interval, lost = 10 * time.Second, 20
+			g, name := redistest.Sentinel(t), redistest.Name(t)
+			knowing := named(t, g.Client, name, fairlimit.Every(interval)).(*fairlimit.Queue)
+			other := named(t, g.Client, name, fairlimit.Every(interval)).(*fairlimit.Queue)
+			require.NoError(t, other.Wait(t.Context()))
+			require.NoError(t, before(other))
+			cutOff(t, g.Master, g.Replica, name)
+			unseen := reserveSome(t, knowing, lost)
+			g.Master.Kill()
+			g.Replica.Resume()
+			require.Eventually(t, func() bool {
+				_, err := other.Status(t.Context())
+				return err == nil
+			}, 30*time.Second, 10*time.Millisecond)
+
+			start := time.Now()
+			held := reserveSome(t, other, lost)
+			for _, r := range unseen {
+				require.NoError(t, r.Cancel(t.Context()))
+			}
+			held = append(held, reserveSome(t, other, lost)...)
+			var last time.Duration
+			for i, r := range held {
+				slot := time.Since(start) + r.Delay()
+				if i > 0 {
+					assert.Greater(t, slot-last, interval/2, "turns %d and %d share a slot", i, i+1)
+				}
+				last = slot
+			}
+		})
+	}
+}
+
+func reserveSome(t *testing.T, q *fairlimit.Queue, count int) (all []*fairlimit.Reservation) {
+	for range count {
+		r, err := q.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		all = append(all, r)
+	}
+	return all
 }
 
 // TestAFailoverThatIsPlannedLosesNothing hands over while callers call.

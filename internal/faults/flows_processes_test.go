@@ -75,6 +75,9 @@ func tellsTurns(granted func(engine.Answer), back func(engine.Grant)) fairlimit.
 	})
 }
 
+// made is when a turn was granted, on the queue's clock, which runs.
+func made(a engine.Answer) int64 { return a.Grant.At - a.Wait.Microseconds() }
+
 func (e *telling) AtBest(permits int) time.Duration { return e.sharer.AtBest(permits) }
 
 func (e *telling) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
@@ -107,7 +110,7 @@ func runService(t *testing.T) (isOne bool) {
 	defer func() { _ = rdb.Close() }()
 	q := named(t, rdb, s.Name, fairlimit.Every(serviceQuota), fairlimit.WithFlow(s.Flow, s.Weight),
 		tellsTurns(
-			func(a engine.Answer) { fmt.Println("turn", a.Grant.At, a.Grant.Made, a.Share) },
+			func(a engine.Answer) { fmt.Println("turn", a.Grant.At, made(a), a.Share) },
 			func(g engine.Grant) { fmt.Println("back", g.At) },
 		)).(*fairlimit.Queue)
 	var callers sync.WaitGroup

@@ -69,7 +69,7 @@ func TestProcessesOfFlowsShareAQueue(t *testing.T) {
 	require.NoError(t, newer.Wait(t.Context()))
 	ahead := 0
 	for _, one := range turns.all() {
-		if one.made < first.Grant.Made && one.slot > first.Grant.Made {
+		if one.made < made(first) && one.slot > made(first) {
 			ahead++
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 // declared are the globals that every server has which runs these scripts,
 // real or not.
-var declared = strings.Fields("KEYS ARGV redis math string table tonumber type ipairs pairs pcall unpack error")
+var declared = strings.Fields("KEYS ARGV redis math string table tonumber tostring type ipairs pairs pcall unpack error")
 
 // Lint checks the scripts that an engine assembles of the parts in a folder:
 // each compiles, touches no undeclared global, formats no number implicitly,
@@ -137,7 +137,7 @@ var (
 
 func formatsNoNumberImplicitly(t *testing.T, source string) {
 	source = literal.ReplaceAllString(comment.ReplaceAllString(source, ""), "''")
-	assert.NotContains(t, source, "tostring")
+	assert.NotContains(t, strings.ReplaceAll(source, "tostring(redis)", ""), "tostring")
 	for i, line := range strings.Split(continued.ReplaceAllString(strings.ReplaceAll(source, "...", ""), ".. "), "\n") {
 		for parts := strings.Split(line, ".."); len(parts) > 1; parts = parts[1:] {
 			assert.Regexp(t, joined, parts[0], "line %d: %s", i+1, line)

@@ -8,7 +8,7 @@ import "fmt"
 const (
 	// maxBytes is what the cells and the histogram of a window may take with as
 	// many digits as they would be written with now. Promise 6: "at most 3.5 KB
-	// a window", of which 500 bytes are for its numbers, the silences and the
+	// a window", of which 500 bytes are for its numbers, the epochs and the
 	// position.
 	maxBytes = 3500 - 500
 

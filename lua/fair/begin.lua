@@ -1,4 +1,4 @@
--- Begins: sets the queue's clock, selects windows, recovers.
+-- Begins: sets the queue's clock, begins an epoch, selects windows, recovers.
 --
 -- Takes    what recover.lua leaves
 -- Leaves   begin
@@ -17,6 +17,7 @@ end
 -- Returns whether the queue is to be written even if nothing else happens,
 -- and whether that is because something was lost.
 local function begin(queue, returns)
+  take_over(queue)
   local touched, saw = set_clock(queue), what_was_seen(queue)
   local lost = saw and restore_pause(queue, saw)
   if queue.offset < 0 then catch_up(queue) end

@@ -10,6 +10,6 @@ local time = call('TIME')
 local server = time[1] * 1000000 + time[2]
 if sub(head, 7, -4) == '' then
   local text = redis.pcall('GET', key)
-  local word = type(text) == 'string' and string.match(text, '^fair3 ([%d/,]+) [-+] ')
-  if word then head = table.concat({ 'fair3 ', word, ' - ' }) end
+  local word = type(text) == 'string' and string.match(text, '^fair4 ([%d/,]+) [-+] ')
+  if word then head = table.concat({ 'fair4 ', word, ' - ' }) end
 end

@@ -2,16 +2,16 @@
 --
 -- KEYS[1]  the queue
 -- ARGV[1]  what a plain state of the caller's windows begins with:
---          'fair3 <windows> - ', the windows as <most permits>/<length>,...;
+--          'fair4 <windows> - ', the windows as <most permits>/<length>,...;
 --          without any, those that the queue has are meant
 -- ARGV[2]  the position that the caller saw last, '' if none:
---          '<generation> <sequence> <clock>', as the state has them
+--          '<generation> <epoch> <sequence> <clock>', as the state has them
 -- ARGV[3]  what goes with it: '<fresh> <newest slot> <end> <pause's end> <left>',
 --          moments in the server's time, and how much is left of the pause by
 --          the caller's; fresh is a word of 8 letters never used before, the
---          name of the next generation
+--          name of the next generation, and its end that of the next epoch
 --
--- Leaves   key, head, seen; call, sub, format; SILENCE, MOST_LINES
+-- Leaves   key, head, seen; call, sub, format; this_server, MOST_LINES
 --
 -- Times and lengths are microseconds, whole numbers below 2^53. The words and
 -- samples of a state are in fair/doc.go.
@@ -23,10 +23,14 @@
 local key, head, seen = KEYS[1], ARGV[1], ARGV[2]
 local call, sub, format = redis.call, string.sub, string.format
 
--- How long nothing must be written for that to be remembered: longer than
--- between two questions to a busy queue, shorter than a failover; see
--- recover.lua.
-local SILENCE = 100000
+-- The server that runs this, in 7 letters: in which page of memory its
+-- interpreter lies. The operating system draws that anew for each process, so a
+-- replica has another one; see epochs.lua. SCRIPT FLUSH may change it. What is
+-- no Redis and knows no breakpoints, as miniredis, makes an interpreter for each
+-- run: it counts as one server.
+local function this_server()
+  return redis.breakpoint and sub(tostring(redis), -10, -4) or '0000000'
+end
 
 -- How long the cells of a window and the line of its histogram get before it
 -- is compacted; see cells.lua.

@@ -2,7 +2,7 @@
 -- the windows, and in its last.
 --
 -- Takes    what head.lua leaves
--- Leaves   match; damaged, number, read_notes
+-- Leaves   match; damaged, new_epoch, number, read_notes
 
 local match = string.match
 
@@ -14,6 +14,11 @@ local function damaged()
   error('STATE not the state of a queue, or that of another version, or damaged', 0)
 end
 
+-- The name of an epoch of this server; see epochs.lua.
+local function new_epoch()
+  return table.concat({ this_server(), sub(ARGV[3], 6, 8) })
+end
+
 -- A number of the state. It is checked for size, so that sums stay exact.
 local function number(text)
   local n = tonumber(text)
@@ -23,22 +28,25 @@ end
 
 -- A queue that is new, or that a text with the first line and one with the last
 -- tell of. It has the fields of the state under their names, but no windows and
--- no silences. Also returns the place behind the first line or, in a plain
--- state, behind its mark; the newest slot; how many windows there are, 0 in a
--- plain state.
+-- no epochs that have ended. Also returns the place behind the first line or, in
+-- a plain state, behind its mark; the newest slot; how many windows there are, 0
+-- in a plain state.
 local function read_notes(first, last)
   local word = sub(head, 7, -4)
   local queue = {
-    generation = sub(ARGV[3], 1, 8), sequence = 0, clock = 0, word = word ~= '' and word or NO_WINDOWS,
+    generation = sub(ARGV[3], 1, 8), epoch = '', sequence = 0, clock = 0, word = word ~= '' and word or NO_WINDOWS,
     offset = 0, ends = 0, lost = 0, reset_end = 0, mixed = 0, rest = 0, late = 0, slow_until = 0, slow_pace = 0,
-    silences = '', flows = '', flows_end = 0, interval = 0, burst = 1, spacing = 0, asked = 0
+    epochs = '', flows = '', flows_end = 0, interval = 0, burst = 1, spacing = 0, asked = 0
   }
-  if not first then return queue end
-  local generation, sequence, clock, newest = match(last, '^\n(%w+) +(%d+) +(%d+) +(%d+)$')
+  if not first then
+    queue.epoch = new_epoch()
+    return queue
+  end
+  local generation, epoch, sequence, clock, newest = match(last, '^\n(%w+) (%w+) +(%d+) +(%d+) +(%d+)$')
   local kind, at
-  queue.word, kind, at = match(first, '^fair3 (%S+) ([-+]) ()')
-  if not kind or not generation or #generation ~= 8 then damaged() end
-  queue.generation, queue.sequence, queue.clock = generation, number(sequence), number(clock)
+  queue.word, kind, at = match(first, '^fair4 (%S+) ([-+]) ()')
+  if not kind or not generation or #generation ~= 8 or #epoch ~= 10 then damaged() end
+  queue.generation, queue.epoch, queue.sequence, queue.clock = generation, epoch, number(sequence), number(clock)
   if kind == '-' then return queue, at, newest, 0 end
   local count, offset, ends, lost, reset_end, mixed, more, behind =
     match(first, '^(%d+) (%-?%d+) (%d+) (%d+) (%d+) ([01])([%d ]*)\n()', at)

@@ -1,22 +1,16 @@
--- Finds out what was lost, and remembers when the queue was silent.
+-- Finds out what was lost.
 --
--- Takes    what add.lua leaves
--- Leaves   what_was_seen, restore_pause, recover, note_silence, forget_silence, was_silent
+-- Takes    what add.lua and epochs.lua leave
+-- Leaves   what_was_seen, restore_pause, recover
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. It counts as full.
 -- A pause goes on.
 
--- A replica takes over after a silence. What the old primary granted in that
--- time is of another history; see was_silent. As many silences are kept, the
--- longest, if there is room: each takes some 27 bytes. They are on the queue's
--- clock: of what is granted while it stands still, silences tell nothing.
-local MOST_SILENCES = 8
-
--- Counts what this state lacks, and nobody has granted since, at the newest
--- slot that the caller saw. That is the safe side, even if some of it is given
--- back: in place of one that counts too late, one that counts too early is
--- free again.
+-- Counts what this state lacks at the newest slot that the caller saw, or at the
+-- newest of a window if others were granted later ones since. That is the safe
+-- side, even if some of it is given back: in place of one that counts too late,
+-- one that counts too early is free again.
 local function add_missing(queue, missing, newest)
   local tail = math.max(queue.now, (bounds(queue)))
   if queue.interval > 0 then forget_pace(queue, tail) end -- they may be those of callers who keep another
@@ -36,12 +30,16 @@ end
 -- What the caller saw last: nil if nothing, or nothing that is not here.
 local function what_was_seen(queue)
   if seen == '' then return nil end
-  local generation, sequence, clock = match(seen, '^(%w+) +(%d+) +(%d+)$')
-  if generation == queue.generation and sequence + 0 <= queue.sequence and clock + 0 <= queue.clock then return nil end
+  local generation, epoch, sequence, clock = match(seen, '^(%w+) (%w+) +(%d+) +(%d+)$')
+  local known = generation == queue.generation
+  local upto = known and known_of(queue, epoch)
+  local missing = sequence - (upto or queue.sequence)
+  if known and missing <= 0 and clock + 0 <= queue.clock then return nil end
   local newest, ends, pause_end, pause_left = match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+)$')
   return {
-    generation = generation, sequence = sequence + 0, clock = clock + 0,
-    newest = newest + 0, ends = ends + 0, pause_left = math.min(pause_end - server, pause_left + 0)
+    generation = generation, epoch = epoch, has_ended = upto, sequence = sequence + 0, missing = missing,
+    clock = clock + 0, newest = newest + 0, ends = ends + 0,
+    pause_left = math.min(pause_end - server, pause_left + 0)
   }
 end
 
@@ -63,52 +61,27 @@ local function restore_pause(queue, saw)
   return true
 end
 
--- Counts again what was lost. Returns whether anything was.
+-- Counts again what was lost. Returns whether anything was. Where the epoch is
+-- known in which the caller was told, so is how much that was, even if others
+-- were granted permits since.
 local function recover(queue, saw)
-  local known, written, clock = saw.generation == queue.generation, queue.clock, saw.clock
-  local missing = saw.sequence - queue.sequence
+  local known, written, clock, missing = saw.generation == queue.generation, queue.clock, saw.clock, saw.missing
   if saw.ends <= server or known and missing <= 0 and clock <= written then return false end
   if missing == 0 and saw.restored then return false end -- the pause was lost, and no turn
   local newest = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0
   if not known and (queue.reset_end > server or newest <= queue.lost) then return false end
   queue.healed = true
-  if known and missing > 0 and missing < 1000000000 and written <= clock then
+  local alone = saw.has_ended == queue.sequence -- nobody was granted anything since
+  if known and missing > 0 and missing < 1000000000 and (saw.has_ended or written <= clock) then
     add_missing(queue, missing, newest)
-    queue.clock = clock
+    if saw.has_ended then knows_of(queue, saw.epoch, saw.sequence, alone) end
+    queue.clock = math.max(written, clock)
     return true
   end
   queue.lost = math.max(queue.lost, newest)
   if known or written <= clock then
     -- Turns of the state that was lost cannot be given back to this one.
-    queue.generation, queue.silences = sub(ARGV[3], 1, 8), ''
+    queue.generation, queue.epochs = sub(ARGV[3], 1, 8), ''
   end
   return true
-end
-
--- Forgets the shortest silence.
-local function forget_silence(queue)
-  local silences, shortest = {}, nil
-  for ended, lasted in string.gmatch(queue.silences, '(%d+) (%d+)') do
-    silences[#silences + 1] = format('%d %d', ended, lasted)
-    if not shortest or lasted + 0 < shortest then shortest, silences.least = lasted + 0, #silences end
-  end
-  table.remove(silences, silences.least)
-  queue.silences = table.concat(silences, ' ')
-end
-
--- Remembers that nothing was written for a while, when something is again.
-local function note_silence(queue)
-  if queue.clock == 0 or queue.now - queue.clock < SILENCE then return end
-  queue.silences = match(format('%s %d %d', queue.silences, queue.now, queue.now - queue.clock), '^ ?(.*)$')
-  local _, count = string.gsub(queue.silences, '%d+ %d+', '')
-  if count > MOST_SILENCES then forget_silence(queue) end
-end
-
--- Whether nothing was granted at the moment, as far as is remembered.
-local function was_silent(queue, moment)
-  if moment > queue.clock then return true end
-  for ended, lasted in string.gmatch(queue.silences, '(%d+) (%d+)') do
-    if moment < ended + 0 and moment > ended - lasted then return true end
-  end
-  return false
 end

@@ -2,8 +2,8 @@
 -- frees room in the windows, what lies at the tail makes the queue shorter.
 --
 -- KEYS, ARGV[1..3]  see head.lua
--- ARGV[4..]  for each grant: generation, slot, permits, the clock at which it
---            was granted, 1 if nobody has used it else 0
+-- ARGV[4..]  for each grant: generation, slot, permits, '<epoch> <sequence>' with
+--            which it was granted, 1 if nobody has used it else 0
 --
 -- Returns  how many were given back, the others having passed or gone, or
 --          being of another history
@@ -38,14 +38,14 @@ local function give_back(window, slot, permits, gone)
   end
 end
 
--- The grants that can still be given back: of this generation, not granted
--- while this history was silent, ahead or known to be unused.
+-- The grants that can still be given back: of this generation and this history,
+-- ahead or known to be unused.
 local function still_held(queue)
   local held = {}
   for i = 4, #ARGV, 5 do
-    local slot, permits, granted = ARGV[i + 1] + 0, ARGV[i + 2] + 0, ARGV[i + 3] + 0
+    local slot, permits = ARGV[i + 1] + 0, ARGV[i + 2] + 0
     local back = is_ahead(queue, slot) or ARGV[i + 4] == '1'
-    if back and ARGV[i] == queue.generation and not was_silent(queue, granted) then
+    if back and ARGV[i] == queue.generation and is_of_this_history(queue, ARGV[i + 3]) then
       held[#held + 1] = { slot = slot, permits = permits }
     end
   end

@@ -8,7 +8,7 @@
 -- Returns  a number: all of one run are refused; so far ahead is the first slot
 --          a text: one run in a plain state, granted at one slot, or where
 --          most is 1 in a row up to it:
---            '<generation> <sequence> <clock> <newest slot>'
+--            '<generation> <epoch> <sequence> <clock> <newest slot>'
 --          else { text, news, then for each run of answers: how far ahead of
 --            the queue's clock, how many, how much further each is than the
 --            one before }. How many is negative where they are refused, and -1
@@ -30,7 +30,7 @@ end
 if not is_quiet(queue) then
   reply[2] = news_of(queue)
 elseif plain and not ARGV[10] and not reply[6] and math.abs(reply[4]) == ARGV[9] + 0 then
-  if granted then return sub(text, 1, 59) end
+  if granted then return sub(text, 1, 70) end
   if text == '' and reply[3] >= 0 then return reply[3] end
 end
 reply[1] = text

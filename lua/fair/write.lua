@@ -68,11 +68,10 @@ end
 
 -- Writes the queue. Returns what a limiter has to remember of it, whether it
 -- is plain, and the server's error if there is one. To remember are
--- '<generation> <sequence> <clock> <newest slot>', then, in the server's time,
+-- '<generation> <epoch> <sequence> <clock> <newest slot>', then, in the server's time,
 -- ' <newest slot> <end> <pause's end>', and how long it is until these ends.
 local function write(queue)
   local _, natural, newest = bounds(queue)
-  note_silence(queue)
   local kept = settle_notes(queue, natural)
   if queue.offset <= -2 ^ 52 then damaged() end
   local plain = not queue[2] and queue[1].idle == 0 and queue.offset == 0 and queue.rest + queue.slow_until == 0
@@ -80,24 +79,24 @@ local function write(queue)
   local lines = {}
   if plain then
     newest = queue[1].last
-    lines[1] = table.concat({ 'fair3 ', queue.word, ' - ', window_text(queue, queue[1]) })
+    lines[1] = table.concat({ 'fair4 ', queue.word, ' - ', window_text(queue, queue[1]) })
   else
-    lines[1] = table.concat({ 'fair3 ', queue.word, format(' + %d %d %d %d %d %d',
+    lines[1] = table.concat({ 'fair4 ', queue.word, format(' + %d %d %d %d %d %d',
       #queue, queue.offset, kept, queue.lost, queue.reset_end, queue.mixed), timeline_text(queue), '\n' })
     for i, window in ipairs(queue) do
       lines[i + 1] = format('%d %d %d ', window.length, window.idle, window.last) .. window_text(queue, window)
     end
   end
-  local bytes = 60
+  local bytes = 71
   for _, line in ipairs(lines) do bytes = bytes + #line end
-  while queue.silences ~= '' and bytes + #queue.silences + 8 > MOST_STATE * #queue do forget_silence(queue) end
+  while queue.epochs ~= '' and bytes + #queue.epochs + 8 > MOST_STATE * #queue do forget_epoch(queue) end
   if queue.flows_end <= queue.now then
     queue.flows_end = 0
   else
     lines[#lines + 1] = format('flows %d %s\n', queue.flows_end, queue.flows)
   end
-  if queue.silences ~= '' then lines[#lines + 1] = table.concat({ 'silent ', queue.silences, '\n' }) end
-  local line = format('%s %16d %16d %16d', queue.generation, queue.sequence, queue.now, newest)
+  if queue.epochs ~= '' then lines[#lines + 1] = table.concat({ 'epochs', queue.epochs, '\n' }) end
+  local line = format('%s %s %16d %16d %16d', queue.generation, queue.epoch, queue.sequence, queue.now, newest)
   lines[#lines + 1] = line
   local ends = in_server_time(queue, queue.ends)
   local left_to_live = ends - server

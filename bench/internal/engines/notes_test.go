@@ -33,7 +33,7 @@ func twoCallers() *book {
 
 func (b *book) told(caller int, replied, due time.Duration) {
 	wait := due - replied
-	b.last[caller] = engine.Grant{ID: "a queue", At: due.Microseconds(), N: 1, Made: replied.Microseconds()}
+	b.last[caller] = engine.Grant{ID: "a queue", At: due.Microseconds(), N: 1, Made: replied.String()}
 	b.put(caller, engine.Answer{Granted: true, Wait: wait, Grant: b.last[caller]},
 		metrics.Turn{Sent: replied - ms, Replied: replied, Wait: wait})
 }
