@@ -94,7 +94,7 @@ func TestTheStraightWayIsTheGeneralOne(t *testing.T) {
 
 // randomHistory is a random history: calls at one moment, close together or far
 // apart, alone or together, with and without patience; and the odder, the more
-// often returns, losses, resets, pauses, clocks set back.
+// often returns, losses, other servers, resets, pauses, clocks set back.
 func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Rand, oddity int) {
 	per := time.Duration(b.windows[0].Length) * time.Microsecond
 	interval := per / time.Duration(b.windows[0].Permits)
@@ -146,7 +146,12 @@ func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Ran
 			require.NoError(t, b.client.Del(t.Context(), b.key).Err())
 		case odd == 25:
 			saved = b.client.Get(t.Context(), b.key).Val()
+		case odd == 23:
+			moves(t, b.fair)
 		case odd == 26 && saved != "":
+			if rng.IntN(2) == 0 {
+				moves(t, b.fair)
+			}
 			require.NoError(t, b.client.Set(t.Context(), b.key, saved, time.Hour).Err())
 		case odd == 27:
 			require.NoError(t, who.Reset(t.Context()))

@@ -249,7 +249,7 @@ func FuzzState(f *testing.F) {
 }
 
 // Whatever a window holds: as many moments as are kept apart, a backlog with
-// gaps, silences, the widest numbers.
+// gaps, epochs, the widest numbers.
 func TestTheStateOfAWindowIsBounded(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -277,6 +277,7 @@ func TestTheStateOfAWindowIsBounded(t *testing.T) {
 				for range 12 {
 					now += 100*time.Millisecond + time.Duration(rng.Int64N(int64(quota.Per)/200+1))
 					at(now)
+					moves(t, f)
 					queued(t, f, 1, 1+rng.IntN(min(100, quota.Permits)))
 					check()
 				}
