@@ -48,6 +48,12 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 		e, steerer = o.trace.watch(e, steerer)
 	}
 	l.steering(o, steerer)
+	if quota != (Quota{}) && !o.stored {
+		l.own = []Quota{quota}
+		for _, extra := range o.extra {
+			l.own = append(l.own, Quota(extra))
+		}
+	}
 	if o.replicas > 0 {
 		e = replicated{e}
 	}

@@ -135,6 +135,7 @@ type parts struct {
 	turns    turns.Line
 	pauses   pauses
 	steer    engine.Steerer // the engine, nil if it cannot be steered
+	own      []Quota        // that hold whatever is stored, nil if the engine has to say
 	trace    *Trace         // nil without one
 }
 

@@ -3,6 +3,7 @@ package fairlimit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,10 +55,12 @@ func (q *Queue) steerer() (engine.Steerer, error) {
 }
 
 // Quotas returns the quotas that hold for this limiter, and whether they are the
-// stored ones: see [WithStoredQuota]. It asks Redis, unless the queue was made
-// with quotas and without WithStoredQuota.
+// stored ones: see [WithStoredQuota]. A Queue that [Open] made has no quotas of
+// its own: it returns the stored ones.
 //
-// A Queue that [Open] made has no quotas of its own: it returns the stored ones.
+// Quotas asks Redis, and restores what the server has lost, as Status does. A
+// queue that was made with quotas and without WithStoredQuota has nothing to
+// ask: then Redis hears nothing of what it has lost.
 func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err error) {
 	s, err := q.steerer()
 	if err == nil {
@@ -65,6 +68,9 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 	}
 	if err != nil {
 		return nil, false, q.named(err)
+	}
+	if q.own != nil {
+		return slices.Clone(q.own), false, nil
 	}
 	type answer struct {
 		quotas []engine.Quota
@@ -95,6 +101,8 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 // more than the new Permits. Turns that share a slot still go together. So a
 // new window may hold as many as an old one did, until the held turns are gone.
 // The rate is the new one even then.
+//
+// Turns that this limiter knows of and the server has lost are restored first.
 //
 // If a quota is invalid or none is given, the error matches [ErrInvalidQuota].
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {

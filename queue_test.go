@@ -1,6 +1,7 @@
 package fairlimit_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -47,6 +48,23 @@ func TestQuotasAreSetAsTheyAreGiven(t *testing.T) {
 	require.ErrorIs(t, q.SetQuotas(t.Context()), fairlimit.ErrInvalidQuota, "none")
 	require.ErrorIs(t, q.SetQuotas(t.Context(), fairlimit.Quota{}), fairlimit.ErrInvalidQuota)
 	require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(20), fairlimit.PerMinute(100)))
+}
+
+func TestAQueueWithQuotasOfItsOwnKnowsThem(t *testing.T) {
+	opts := []fairlimit.Option{fairlimit.WithExtraQuota(fairlimit.PerHour(9)), fairlimit.WithGuard(time.Second)}
+	q, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), opts...)
+	require.NoError(t, err)
+	for range 2 {
+		quotas, stored, err := q.Quotas(t.Context())
+		require.NoError(t, err)
+		assert.False(t, stored)
+		assert.Equal(t, []fairlimit.Quota{fairlimit.PerSecond(1), fairlimit.PerHour(9)}, quotas)
+		quotas[0].Permits = 7
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, _, err = q.Quotas(ctx)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // Narrower for a while, then wide again: those who have heard that they come

@@ -152,14 +152,15 @@ func TestATraceIsToldOfEachQuestion(t *testing.T) {
 			defer mu.Unlock()
 			*where = append(*where, fmt.Sprint(what...))
 		}
-		q := limiter(t, rdb, fairlimit.Every(10*time.Second), fairlimit.WithTrace(&fairlimit.Trace{
+		quota, trace := fairlimit.Every(10*time.Second), fairlimit.WithTrace(&fairlimit.Trace{
 			Asked: func(op string, callers int, _ time.Duration, err error) {
 				note(&asked, op, " for ", callers, " ", err == nil)
 			},
 			GivenBack: func(permits int, err error) { note(&rest, "given back ", permits, " ", err == nil) },
 			Paused:    func(d time.Duration) { note(&rest, "paused ", d) },
 			Lost:      func() { note(&rest, "lost") },
-		})).(*fairlimit.Queue)
+		})
+		q := limiter(t, rdb, quota, trace).(*fairlimit.Queue)
 		told := func(questions []string, more ...string) {
 			t.Helper()
 			synctest.Wait() // for a look
@@ -187,10 +188,16 @@ func TestATraceIsToldOfEachQuestion(t *testing.T) {
 		told([]string{"status for 1 true"}, "lost")
 		require.NoError(t, q.Reset(t.Context()))
 		told([]string{"reset for 1 true"})
-		_, _, err = q.Quotas(t.Context())
+		quotas, stored, err := q.Quotas(t.Context())
 		require.NoError(t, err)
+		require.False(t, stored)
+		require.Equal(t, []fairlimit.Quota{quota}, quotas)
+		told(nil)
+		_, _, err = limiter(t, rdb, quota, trace, fairlimit.WithStoredQuota()).(*fairlimit.Queue).Quotas(t.Context())
+		require.NoError(t, err)
+		told([]string{"quotas for 1 true"})
 		require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(2)))
-		told([]string{"quotas for 1 true", "set quotas for 1 true"})
+		told([]string{"set quotas for 1 true"})
 	})
 }
 

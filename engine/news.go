@@ -65,10 +65,12 @@ type Steerer interface {
 	Pause(ctx context.Context, d time.Duration) error
 
 	// Quotas returns the quotas that hold now, and whether they are the stored
-	// ones: see [Config].Stored.
+	// ones: see [Config].Stored. Like Status it writes only what the engine
+	// knows and the server has lost.
 	Quotas(ctx context.Context) (quotas []Quota, stored bool, err error)
 
 	// SetQuotas stores the quotas for all limiters of the name that look for
-	// them. Without any it forgets the stored quotas.
+	// them. Without any it forgets the stored quotas. What the engine knows and
+	// the server has lost is restored first.
 	SetQuotas(ctx context.Context, quotas []Quota) error
 }

@@ -150,7 +150,8 @@ func (f *fair) sharesSlot() error {
 	return nil
 }
 
-// Quotas asks for those that are stored, of a limiter that looks for them.
+// Quotas asks for those that are stored, as Status asks: so it restores what was
+// lost. A limiter that goes by its own quotas only asks nothing.
 func (f *fair) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
 	if !f.stored && len(f.quotas) > 0 {
 		return f.quotas, false, nil
@@ -160,7 +161,8 @@ func (f *fair) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, 
 	}
 	err = f.under(func(t *terms) error {
 		quotas, stored = t.quotas, t.text != ""
-		return f.lookUnder(ctx, t)
+		_, err := f.statusUnder(ctx, t)
+		return err
 	})
 	if err != nil {
 		return nil, false, err
@@ -169,9 +171,15 @@ func (f *fair) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, 
 }
 
 // readQuotas is for those who have none and do not go by those that are stored.
+// If they know of a queue, it costs a second question.
 func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
 	if err := f.sharesSlot(); err != nil {
 		return nil, false, err
+	}
+	if seen, _ := f.position.recall(); seen != "" {
+		if _, err := f.Status(ctx); err != nil {
+			return nil, false, err
+		}
 	}
 	keys := []string{f.key, f.quotaKey()}
 	r, err := f.askKeys(ctx, storedScripts.look, keys, append(f.args(f.terms, 1), "="))
@@ -199,7 +207,8 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	r, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, append(f.args(t, 1), t.text))
+	args := append(f.args(t, 2), t.text, f.held().head[0])
+	r, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, args)
 	if err != nil {
 		return err
 	}
