@@ -22,7 +22,8 @@
 //	help [COMMAND]                explain a command
 //
 // Ls goes through all keys of the Redis, a thousand at a time. Then it asks for
-// the state of each queue that it found.
+// the state of each queue that it found. If there is none, it says so on
+// standard error, and with -names it says nothing.
 //
 // Flags may stand before and behind the words of a command. A duration is
 // written as in Go: 500ms, 30s or 1h30m. A quota is permits and a duration,
@@ -116,6 +117,10 @@
 //
 // SIGINT, SIGTERM or SIGHUP while it waits gives the permits back. Once the
 // command runs, signals reach it directly: wait has become the command.
+//
+// A wait that ends without its turn stays until Redis has taken back what it
+// granted, for up to 2s. If Redis is silent for longer, a turn that it grants
+// after that passes unused, and the error says so.
 //
 // # Exit statuses
 //

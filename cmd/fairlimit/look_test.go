@@ -71,7 +71,7 @@ func TestLookAtAQueueThatIsNotThere(t *testing.T) {
 		"  paused    no\n  quotas    unknown, none is stored\n", s.does("look", "nix"))
 	require.JSONEq(t, `{"name":"nix","idle":true,"backlog":0,"delay_seconds":0,"available":null,
 		"paused_seconds":0,"quotas":[],"quotas_stored":false}`, s.does("look", "nix", "-json"))
-	require.Empty(t, s.does("ls"), "looking leaves nothing behind")
+	require.Empty(t, s.does("ls", "-names"), "looking leaves nothing behind")
 }
 
 func TestLookAsJSON(t *testing.T) {

@@ -51,6 +51,7 @@ var header = line{"NAME", [3]string{"BACKLOG", "DELAY", "PAUSED"}}
 // and makes the command fail once all are listed.
 func (c *call) list(ctx context.Context, names []string) error {
 	if len(names) == 0 {
+		c.tellNone()
 		return nil
 	}
 	lines, unreadable := []line{header}, 0
@@ -75,6 +76,15 @@ func (c *call) list(ctx context.Context, names []string) error {
 		return fmt.Errorf("%d keys hold no queue that can be read; reset deletes them", unreadable)
 	}
 	return nil
+}
+
+// tellNone leaves standard output to lines of the list.
+func (c *call) tellNone() {
+	under := ""
+	if c.prefix != "" {
+		under = " under the prefix " + printable(c.prefix)
+	}
+	_, _ = fmt.Fprintf(c.err, "fairlimit: no queues%s\n", under)
 }
 
 func (c *call) statusOf(ctx context.Context, name string) (fairlimit.Status, error) {

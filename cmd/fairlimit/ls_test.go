@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestLsListsQueuesInOrder(t *testing.T) {
@@ -28,9 +29,14 @@ func TestLsListsQueuesInOrder(t *testing.T) {
 	assert.Equal(t, "\"idle soon\"\npaused\ntax\n", s.does("ls", "-names"))
 }
 
-func TestLsOfNothingSaysNothing(t *testing.T) {
+func TestLsOfNothingSaysSo(t *testing.T) {
 	t.Parallel()
-	require.Empty(t, newShell(t).does("ls"))
+	s := newShell(t)
+	require.Equal(t, result{err: "fairlimit: no queues under the prefix " + s.prefix + "\n"}, s.run("ls"))
+	require.Empty(t, s.does("ls", "-names"), "only names")
+	s = &shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + redistest.StartServer(t).Addr()}}
+	require.Equal(t, result{err: "fairlimit: no queues under the prefix fairlimit:\n"}, s.run("ls"))
+	require.Equal(t, result{err: "fairlimit: no queues\n"}, s.run("ls", "-prefix", ""))
 }
 
 // The prefix is a text, not a pattern; what is beside the queues is not one.
@@ -45,7 +51,7 @@ func TestLsTellsItsKeysFromOthers(t *testing.T) {
 	}
 	require.Equal(t, "a}b\nwith{brace\nx}:quota\n{\n}\n", s.does("ls", "-names"))
 	s.prefix = strings.Replace(s.prefix, "T", "?", 1)
-	require.Empty(t, s.does("ls"))
+	require.Empty(t, s.does("ls", "-names"))
 	s.prefix = s.prefix[:1] + `[a-z]*\`
 	s.backlog("odd prefix", fairlimit.Every(time.Hour), 1)
 	require.Equal(t, "\"odd prefix\"\n", s.does("ls", "-names"))

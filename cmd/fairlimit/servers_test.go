@@ -160,7 +160,7 @@ func TestARedisThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
 	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}
-	s.does("ls")
+	s.does("ls", "-names")
 	server.Pause()
 	for _, command := range [][]string{{"ls"}, {"look", "tax"}} {
 		r := s.run(append(command, "-redis", server.Addr()+"?read_timeout=100ms")...)
@@ -169,6 +169,7 @@ func TestARedisThatDoesNotAnswer(t *testing.T) {
 	r := s.run("wait", "tax", "-quota", "1/1s", "-timeout", "100ms", "--", "echo", "hello")
 	assert.Equal(t, 123, r.status, r.err)
 	assert.Empty(t, r.out)
+	assert.Contains(t, r.err, "Redis was silent for another 2s: a turn that it grants may pass unused)\n")
 	server.Resume()
 	s.does("wait", "tax", "-quota", "1/1ms", "-timeout", time.Minute.String(), "--", "true")
 }

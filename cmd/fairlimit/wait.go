@@ -35,8 +35,14 @@ A wait of more than 2s is told on standard error. It can be any length: give
 	},
 }
 
-// longWait is how long wait is silent about the time until its turn.
-const longWait = 2 * time.Second
+const (
+	// longWait is how long wait is silent about the time until its turn.
+	longWait = 2 * time.Second
+
+	// longReturn is how long a wait that has failed stays for Redis, so that it
+	// gives back what it will not use.
+	longReturn = 2 * time.Second
+)
 
 // waiting is how wait waits.
 type waiting struct {
@@ -44,6 +50,7 @@ type waiting struct {
 	guard, timeout time.Duration
 	within         time.Duration
 	permits        int
+	account        account
 }
 
 // quotaFlag may be given several times, each time with several quotas.
@@ -82,7 +89,7 @@ func (c *call) runInTurn(ctx context.Context, w *waiting) error {
 func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 	opts := []fairlimit.Option{
 		fairlimit.WithGuard(w.guard), fairlimit.WithPauseWithin(w.within),
-		fairlimit.WithTrace(&fairlimit.Trace{Granted: c.tellLongWait}),
+		fairlimit.WithTrace(&fairlimit.Trace{Granted: c.tellLongWait}), fairlimit.WithEngine(w.account.build),
 	}
 	if len(w.quotas) == 0 {
 		return c.open(c.words[0], append(opts, fairlimit.WithStoredQuota())...)
@@ -105,9 +112,18 @@ func (c *call) tellLongWait(_ int, wait time.Duration) {
 	}
 }
 
-// wait returns nil in this call's turn. A signal ends it, and the permits go
-// back.
+// wait returns nil in this call's turn. If it fails, what Redis grants or has
+// granted goes back first.
 func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue) error {
+	err := w.inTime(ctx, q)
+	if err != nil && !w.account.settle(longReturn) {
+		return fmt.Errorf("%w (Redis was silent for another %v: a turn that it grants may pass unused)", err, longReturn)
+	}
+	return err
+}
+
+// inTime waits until the turn, a signal or the timeout.
+func (w *waiting) inTime(ctx context.Context, q *fairlimit.Queue) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	bounded := ctx

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestWaitRunsTheCommandInItsTurn(t *testing.T) {
@@ -113,6 +115,30 @@ func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
 			require.Empty(t, out.String())
 		})
 	}
+}
+
+// The answer comes after the timeout, and the process is still there.
+func TestWhatIsGrantedAfterTheTimeoutIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	q := s.backlog("tax", fairlimit.Quota{Permits: 5, Per: time.Hour}, 1)
+	proxy := redistest.StartProxy(t)
+	var questions atomic.Int64
+	proxy.Watch(func(words []string) {
+		if strings.EqualFold(words[0], "evalsha") {
+			questions.Add(1)
+		}
+	})
+	proxy.Delay(100 * time.Millisecond)
+	s.env = []string{"FAIRLIMIT_REDIS=" + proxy.Addr(s.rdb.Options().Addr)}
+	r := s.run("wait", "tax", "-quota", "5/1h", "-timeout", "50ms", "--", "echo", "hello")
+	require.Equal(t, 123, r.status, r.err)
+	require.Empty(t, r.out)
+	require.Regexp(t, `what it grants is given back if it comes: context deadline exceeded\n$`, r.err)
+	require.EqualValues(t, 2, questions.Load(), "a turn was granted and given back")
+	status, err := q.Status(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 4, status.Available)
 }
 
 func TestSignalsReachTheCommandOnceItRuns(t *testing.T) {

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/fair"
+)
+
+// account is an engine that keeps count of what a caller that leaves leaves
+// behind: questions that have no answer yet, and turns that were granted and
+// have not been given back. The process must not end before they are, or these
+// turns pass unused.
+type account struct {
+	engine.Steerer
+
+	mu      sync.Mutex
+	open    int
+	settled chan struct{} // closed once nothing is open; nil if nobody waits for that
+}
+
+// build is an engine.Builder.
+func (a *account) build(cfg engine.Config) (engine.Engine, error) {
+	e, err := fair.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	a.Steerer = e.(engine.Steerer)
+	return a, nil
+}
+
+func (a *account) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	a.add(1)
+	answers, err := a.Steerer.Take(ctx, requests)
+	granted := 0
+	for _, answer := range answers {
+		if answer.Granted {
+			granted++
+		}
+	}
+	a.add(granted - 1)
+	return answers, err
+}
+
+// GiveBack settles even what it fails to give back: it is not tried again.
+func (a *account) GiveBack(ctx context.Context, grants []engine.Grant) error {
+	defer a.add(-len(grants))
+	return a.Steerer.GiveBack(ctx, grants)
+}
+
+func (a *account) add(n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.open += n
+	if a.open == 0 && a.settled != nil {
+		close(a.settled)
+		a.settled = nil
+	}
+}
+
+// settle is for one who leaves without a turn. It returns when nothing is open
+// any more, and reports false if that takes longer than d.
+func (a *account) settle(d time.Duration) bool {
+	a.mu.Lock()
+	if a.open == 0 {
+		a.mu.Unlock()
+		return true
+	}
+	settled := make(chan struct{})
+	a.settled = settled
+	a.mu.Unlock()
+	select {
+	case <-settled:
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
