@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
@@ -148,7 +149,7 @@ func (p *pauses) record(ctx context.Context, until time.Time) error {
 	if p.paused != nil {
 		p.paused(left)
 	}
-	_, err := within(ctx, func(ctx context.Context) (struct{}, error) {
+	_, err := bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, p.engine.Pause(ctx, left)
 	})
 	return err

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/bound"
 )
 
 // Queue is a [Limiter] on an engine that grants turns ahead, as fair does. It
@@ -76,7 +77,7 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 		quotas []engine.Quota
 		stored bool
 	}
-	a, err := within(ctx, func(ctx context.Context) (a answer, err error) {
+	a, err := bound.Call(ctx, func(ctx context.Context) (a answer, err error) {
 		a.quotas, a.stored, err = s.Quotas(ctx)
 		return a, err
 	})
@@ -133,7 +134,7 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	_, err = within(ctx, func(ctx context.Context) (struct{}, error) {
+	_, err = bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, s.SetQuotas(ctx, quotas)
 	})
 	return err

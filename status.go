@@ -2,12 +2,9 @@ package fairlimit
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
-	"github.com/fairlimit/fairlimit/internal/batch"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/bound"
 )
 
 // Status is the state of a limiter at the moment at which it was asked.
@@ -25,7 +22,7 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	if err := ready(ctx, "nothing was asked"); err != nil {
 		return Status{}, l.named(err)
 	}
-	status, err := within(ctx, l.batch.Engine.Status)
+	status, err := bound.Call(ctx, l.batch.Engine.Status)
 	return Status(status), l.named(err)
 }
 
@@ -35,40 +32,11 @@ func (l *limiter) Reset(ctx context.Context) error {
 	if err := ready(ctx, "nothing was reset"); err != nil {
 		return l.named(err)
 	}
-	_, err := within(ctx, func(ctx context.Context) (struct{}, error) {
+	_, err := bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.batch.Engine.Reset(ctx)
 	})
 	if err == nil {
 		l.turns.Free()
 	}
 	return l.named(err)
-}
-
-// within returns what call does when it does, or an error when ctx ends, or
-// after [batch.AnswerBound], whatever timeouts the client was made with. A call
-// that it leaves behind ends with the client's own timeouts.
-func within[T any](ctx context.Context, call func(context.Context) (T, error)) (answer T, err error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, batch.AnswerBound, batch.ErrOverdue)
-	defer cancel()
-	type result struct {
-		answer T
-		err    error
-	}
-	done := make(chan result, 1)
-	go func() {
-		answer, err := call(bounded)
-		done <- result{answer, err}
-	}()
-	select {
-	case r := <-done:
-		if errors.Is(r.err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return answer, batch.ErrOverdue // not the caller's deadline: ours
-		}
-		return r.answer, r.err
-	case <-bounded.Done():
-		if ctx.Err() == nil {
-			return answer, batch.ErrOverdue
-		}
-		return answer, fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctxerr.Ended(ctx, "the call was under way"))
-	}
 }

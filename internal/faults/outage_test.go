@@ -51,7 +51,8 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 			}
 			wg.Wait()
 			start := time.Now()
-			library := []string{"github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch."}
+			const module = "github.com/fairlimit/fairlimit"
+			library := []string{module + ".", module + "/internal/batch.", module + "/internal/bound."}
 			require.Eventually(t, func() bool { return redistest.Running(library...) == 0 },
 				30*time.Second, 10*time.Millisecond,
 				"what was left behind should end with the client's own timeouts")

@@ -188,7 +188,11 @@ func (s *soak) recover(r *Report) {
 }
 
 // library is how the names of its functions begin.
-var library = []string{"github.com/fairlimit/fairlimit.", "github.com/fairlimit/fairlimit/internal/batch."}
+var library = []string{
+	"github.com/fairlimit/fairlimit.",
+	"github.com/fairlimit/fairlimit/internal/batch.",
+	"github.com/fairlimit/fairlimit/internal/bound.",
+}
 
 // leftovers counts the goroutines of the library that are still there when
 // nobody uses it.
