@@ -118,6 +118,23 @@ func TestBadNumbersOfPermitsAreErrors(t *testing.T) {
 	})
 }
 
+// The key of window is the name itself, unless there is a prefix.
+func TestTheErrorOfAForeignKeyNamesTheLimiterOnce(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		name := redistest.Name(t)
+		for prefix, times := range map[string]int{"": 1, "prefix:": 2} {
+			l, err := fairlimit.New(
+				rdb, name, fairlimit.PerSecond(1), fairlimit.WithEngine(window.New), fairlimit.WithPrefix(prefix))
+			require.NoError(t, err)
+			require.NoError(t, rdb.Set(t.Context(), prefix+name, "x", time.Hour).Err())
+			err = l.Wait(t.Context())
+			require.ErrorIs(t, err, fairlimit.ErrState)
+			require.Equal(t, times, strings.Count(err.Error(), name), err)
+			require.Contains(t, err.Error(), prefix+name)
+		}
+	})
+}
+
 func TestAForeignKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		name := redistest.Name(t)

@@ -7,21 +7,25 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/lua"
 )
 
 // Admin sets up and looks after one limiter as Redisson's RRateLimiter does.
 // Make one with [Open]; the zero value is of no use. Its methods may be called
 // by many goroutines at once. Each is one script run unless it says otherwise,
-// and is sent once. It returns when the client does: if ctx ends before, only a
-// client made with ContextTimeoutEnabled returns at once.
+// and each run is sent once.
+//
+// Every method checks ctx before it sends anything, and returns when ctx ends,
+// whatever the client's timeouts are. If ctx never ends, each run ends when the
+// client gives up, and after five seconds at the latest. What is left behind
+// ends with the client's timeouts.
 //
 // Errors match [ErrInvalidArgument], [ErrNotInitialized], [engine.ErrState] if
 // a key holds what cannot be read, and [engine.ErrOutcomeUnknown] if the answer
-// did not arrive.
-type Admin struct {
-	client redis.UniversalClient
-	keys   keys
-}
+// did not arrive. If ctx has ended, they match ctx's error as well.
+type Admin struct{ place }
 
 // Open returns the administration of the limiter of this name. It does no I/O.
 // The name is the whole key: if a limiter has a prefix, that is part of it.
@@ -51,7 +55,7 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error
 	if err != nil {
 		return nil, err
 	}
-	return &Admin{client: rdb, keys: k}, nil
+	return &Admin{place{client: rdb, keys: k, called: name}}, nil
 }
 
 // TrySetRate writes the rate if there is none, and reports whether it did. Old
@@ -93,7 +97,7 @@ func (a *Admin) write(ctx context.Context, op string, rate Rate) (bool, error) {
 		return false, err
 	}
 	args := append([]any{op}, rate.words()...)
-	return a.happened(run(ctx, ruleScript, a.client, a.keys[:], args...))
+	return a.happened(a.run(ctx, ruleScript, args...))
 }
 
 // Config returns the rate. Without one the error matches [ErrNotInitialized].
@@ -115,7 +119,8 @@ func (a *Admin) AvailablePermits(ctx context.Context) (int, error) {
 }
 
 func (a *Admin) read(ctx context.Context) (state, error) {
-	s, found, err := read(ctx, a.client, a.keys, []any{"", "", ""})
+	ask := func(args ...any) (any, error) { return a.run(ctx, readScript, args...) }
+	s, found, err := read(ask, []any{"", "", ""})
 	if err == nil && !found {
 		err = a.notInitialized()
 	}
@@ -134,16 +139,19 @@ func (a *Admin) read(ctx context.Context) (state, error) {
 // whose they are.
 //
 // It costs one script run for each 128 grants, and one more for each 1000 that
-// have left the window since the last question. An n below 0 is an error that
-// matches [ErrInvalidArgument]. Without a rate the error matches
+// have left the window since the last question. If a later run fails, some of
+// the permits were released, and the error matches [engine.ErrOutcomeUnknown].
+// An n below 0 is an error that matches [ErrInvalidArgument]. Without a rate the error matches
 // [ErrNotInitialized], unless n is 0.
 func (a *Admin) Release(ctx context.Context, n int) error {
 	if n < 0 {
 		return fmt.Errorf("%w: %d permits to release, want at least 0", ErrInvalidArgument, n)
 	}
 	for rest := int64(n); rest > 0; {
-		reply, err := run(ctx, releaseScript, a.client, a.keys[:], rest)
-		if err != nil {
+		reply, err := a.run(ctx, releaseScript, rest)
+		if err != nil && rest < int64(n) {
+			return fmt.Errorf("%w: of %d permits %d were released: %w", engine.ErrOutcomeUnknown, n, int64(n)-rest, err)
+		} else if err != nil {
 			return err
 		}
 		if rest, err = number(reply); err != nil {
@@ -159,7 +167,18 @@ func (a *Admin) Release(ctx context.Context, n int) error {
 // Delete deletes the rate and the grants, to all together and to this client,
 // and reports whether there was anything.
 func (a *Admin) Delete(ctx context.Context) (bool, error) {
-	return a.happened(run(ctx, forgetScript, a.client, a.keys[:], ""))
+	return a.happened(a.run(ctx, forgetScript, ""))
+}
+
+// run is that of the place, which ends in time.
+func (a *Admin) run(ctx context.Context, script *lua.Script, args ...any) (any, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("%w: nil ctx", ErrInvalidArgument)
+	}
+	if ctx.Err() != nil {
+		return nil, ctxerr.Ended(ctx, "nothing was sent")
+	}
+	return bound.Call(ctx, func(ctx context.Context) (any, error) { return a.place.run(ctx, script, args...) })
 }
 
 // happened decodes how many of something there were.

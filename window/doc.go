@@ -61,7 +61,8 @@
 //     grants nothing either, and its availablePermits returns that number. It
 //     rises to 0 and above as grants leave the window. [Admin.AvailablePermits]
 //     returns 0. If the rate is per client, this holds for the client of the
-//     Admin: the others' numbers stay as they were.
+//     Admin: the others' numbers stay as they were, as they do when Redisson
+//     changes the rate.
 //   - In every version up to 4.7.0, Redisson's release changes the number left
 //     and not the set. The next question from this package undoes it: the
 //     permits are free once their grants leave the window.

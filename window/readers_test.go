@@ -38,25 +38,25 @@ func TestReadersAreExactBesideWriters(t *testing.T) {
 		"a release by Redisson": func(l *limiter) { redisson{l}.release(5) },
 		"a Reset":               func(l *limiter) { require.NoError(l.t, l.Reset(l.t.Context())) },
 		"time": func(l *limiter) {
-			time.Sleep(10 * time.Second)
+			time.Sleep(4 * time.Second) // a run may take five
 		},
 	}
 	for who, write := range writes {
 		t.Run(who, func(t *testing.T) {
 			each(t, func(t *testing.T, rdb redis.UniversalClient) {
 				rdb.AddHook(editedScripts{countingFew})
-				l := newLimiter(t, rdb, 22, 20*time.Second)
+				l := newLimiter(t, rdb, 22, 8*time.Second)
 				l.fill(11, 1)
-				time.Sleep(10 * time.Second)
+				time.Sleep(4 * time.Second)
 				l.fill(5, 2)
-				time.Sleep(10*time.Second + time.Millisecond)
+				time.Sleep(4*time.Second + time.Millisecond)
 				beside := &between{run: 3, do: func() { write(l) }}
 				rdb.AddHook(beside)
 				got := l.available()
 				require.GreaterOrEqual(t, beside.runs, 3)
 
 				all := redisson{l}.held("+inf")
-				lapsed := redisson{l}.held(l.serverTime() - 20_000)
+				lapsed := redisson{l}.held(l.serverTime() - 8_000)
 				require.Equal(t, 22-(all-lapsed), got)
 			})
 		})

@@ -24,22 +24,36 @@ var (
 	forgetScript  = lua.Assemble("window", "head", "forget")                                  // deletes
 )
 
+// place is where one limiter is kept.
+type place struct {
+	client redis.UniversalClient
+	keys   keys
+	called string // what errors call the limiter, "" if whoever gets them knows
+}
+
 // run runs a script once. An error for which the keys are to blame matches
 // [engine.ErrState].
-func run(ctx context.Context, script *lua.Script, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
+func (p *place) run(ctx context.Context, script *lua.Script, args ...any) (any, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	reply, err := script.Run(ctx, rdb, keys, args...)
+	reply, err := script.Run(ctx, p.client, p.keys[:], args...)
 	var refusal redis.Error
 	if errors.As(err, &refusal) {
 		// Redis 6.2 puts its own words in front of an error that a script
 		// raises.
 		if text := refusal.Error(); strings.Contains(text, "STATE ") || strings.Contains(text, "WRONGTYPE") {
-			return nil, fmt.Errorf("%w: %q: %w", engine.ErrState, keys[0], err)
+			return nil, p.unreadable(err)
 		}
 	}
 	return reply, err
+}
+
+func (p *place) unreadable(err error) error {
+	if p.called == "" {
+		return fmt.Errorf("%w: %w", engine.ErrState, err)
+	}
+	return fmt.Errorf("%w: %q: %w", engine.ErrState, p.called, err)
 }
 
 // answers decodes what the script returns for requests. If again is true,
@@ -75,11 +89,12 @@ type state struct {
 	delay time.Duration // for one permit
 }
 
-// read reads the rate and what is left under it. The words are the rate to
-// assume if there is none. Without them, found tells whether there is one.
-func read(ctx context.Context, rdb redis.UniversalClient, k keys, words []any) (_ state, found bool, _ error) {
+// read reads the rate and what is left under it, by asking the reader's script.
+// The words are the rate to assume if there is none. Without them, found tells
+// whether there is one.
+func read(ask func(args ...any) (any, error), words []any) (_ state, found bool, _ error) {
 	for args := words; ; {
-		reply, err := run(ctx, readScript, rdb, k[:], args...)
+		reply, err := ask(args...)
 		if err != nil {
 			return state{}, false, err
 		}

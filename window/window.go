@@ -8,8 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/lua"
 )
@@ -22,9 +20,8 @@ const (
 
 // window is the engine of one limiter.
 type window struct {
-	client redis.UniversalClient
+	place
 	take   *lua.Script
-	keys   keys
 	rate   Rate
 	ticker ticker
 }
@@ -77,18 +74,18 @@ func build(cfg engine.Config, o options) (engine.Engine, error) {
 	if err := rate.check(); err != nil {
 		return nil, err
 	}
-	name := cfg.Name
-	if cfg.Prefix != nil {
+	name, called := cfg.Name, ""
+	if cfg.Prefix != nil && *cfg.Prefix != "" {
 		name = *cfg.Prefix + name
+		called = name
 	}
 	k, err := keysOf(cfg.Client, name, o.client())
 	if err != nil {
 		return nil, err
 	}
 	return &window{
-		client: cfg.Client,
+		place:  place{client: cfg.Client, keys: k, called: called},
 		take:   takeScript.Confirmed(cfg.Replicas),
-		keys:   k,
 		rate:   rate,
 		ticker: newTicker(o.retryTick),
 	}, nil
@@ -120,7 +117,7 @@ func (w *window) Take(ctx context.Context, requests []engine.Request) ([]engine.
 		args = append(args, grants[len(grants)-1])
 	}
 	for {
-		reply, err := run(ctx, w.take, w.client, w.keys[:], args...)
+		reply, err := w.run(ctx, w.take, args...)
 		if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 			return nil, err
 		}
@@ -154,7 +151,7 @@ func (w *window) GiveBack(ctx context.Context, grants []engine.Grant) error {
 			args = append(args, g.ID)
 		}
 		for {
-			reply, err := run(ctx, backScript, w.client, w.keys[:], args...)
+			reply, err := w.run(ctx, backScript, args...)
 			if err != nil {
 				return err
 			}
@@ -170,7 +167,8 @@ func (w *window) GiveBack(ctx context.Context, grants []engine.Grant) error {
 // 1000 grants are held and more than 1000 have left the window since the last
 // question, each 1000 of the latter cost one more run.
 func (w *window) Status(ctx context.Context) (engine.Status, error) {
-	s, _, err := read(ctx, w.client, w.keys, w.rate.words()[:3])
+	ask := func(args ...any) (any, error) { return w.run(ctx, readScript, args...) }
+	s, _, err := read(ask, w.rate.words()[:3])
 	return engine.Status{Available: s.left, Delay: s.delay}, err
 }
 
@@ -178,6 +176,6 @@ func (w *window) Status(ctx context.Context) (engine.Status, error) {
 // the rate, if it can be read, so that a peer that did not ask for the reset
 // can go on.
 func (w *window) Reset(ctx context.Context) error {
-	_, err := run(ctx, forgetScript, w.client, w.keys[:], "keep")
+	_, err := w.run(ctx, forgetScript, "keep")
 	return err
 }
