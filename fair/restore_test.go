@@ -158,7 +158,34 @@ func TestQuestionsAboutQuotasRestoreAPause(t *testing.T) {
 			at(4 * time.Second)
 			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
 			ask(o)
-			require.Equal(t, 6*time.Second, status(t, f.joins(t, quotas(t, "2/1m")...)).Paused, what)
+			stranger := f.joins(t, quotas(t, "2/1m")...)
+			require.Equal(t, 6*time.Second, status(t, stranger).Paused, what)
+			require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: 6 * time.Second})[0].Granted, what)
+		}
+	})
+}
+
+// The limiter that restores need not know the longest Per. It knows when the key
+// was to end.
+func TestWhatWasLostCountsForTheLongerQuotaOfAnother(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, ask := range map[string]func(f *fair){
+			"Take":      func(f *fair) { require.False(t, take(t, f, engine.Request{N: 1})[0].Granted) },
+			"Status":    func(f *fair) { status(t, f) },
+			"SetQuotas": func(f *fair) { set(t, f, "9/1s") },
+		} {
+			f, at := w.queue(t, quotas(t, "2/1m")...)
+			short := f.joins(t, quotas(t, "5/1s")...)
+			queued(t, f, 1, 1)
+			queued(t, short, 1, 1)
+			at(time.Millisecond)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			ask(short)
+			require.Greater(t, w.ttl(t, f), 59*time.Second, what)
+			at(2 * time.Second)
+			queued(t, short, 1, 1)
+			require.Equal(t, 58*time.Second, wait(t, f.joins(t, quotas(t, "2/1m")...)), what)
 		}
 	})
 }

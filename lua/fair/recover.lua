@@ -78,7 +78,7 @@ local function recover(queue, saw)
     queue.clock = math.max(written, clock)
     return true
   end
-  queue.lost = math.max(queue.lost, newest)
+  queue.lost, queue.ends = math.max(queue.lost, newest), math.max(queue.ends, label_at(queue, saw.ends + queue.offset))
   if known or written <= clock then
     -- Turns of the state that was lost cannot be given back to this one.
     queue.generation, queue.epochs = sub(ARGV[3], 1, 8), ''

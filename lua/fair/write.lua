@@ -50,7 +50,7 @@ end
 -- What lasts only as long as there is reason to keep the key for it.
 local function settle_notes(queue, natural)
   local now = queue.now
-  if natural <= now then queue.lost = 0 end
+  if math.max(natural, queue.ends) <= now then queue.lost = 0 end
   if queue.reset_end <= server then queue.reset_end = 0 end
   if queue.reset_end > 0 then natural = math.max(natural, label_at(queue, queue.reset_end + queue.offset)) end
   if queue.ends <= natural then
