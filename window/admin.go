@@ -141,7 +141,7 @@ func (a *Admin) read(ctx context.Context) (state, error) {
 // It costs one script run for each 128 grants, and one more for each 1000 that
 // have left the window since the last question. If a later run fails, some of
 // the permits were released, and the error matches [engine.ErrOutcomeUnknown].
-// An n below 0 is an error that matches [ErrInvalidArgument]. Without a rate the error matches
+// If n is below 0, it matches [ErrInvalidArgument]. Without a rate it matches
 // [ErrNotInitialized], unless n is 0.
 func (a *Admin) Release(ctx context.Context, n int) error {
 	if n < 0 {
