@@ -49,7 +49,10 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // somebody calls, one goroutine checks whether Redis answers. Then one caller
 // asks Redis. If it gets an answer, all ask Redis again. If Redis fails again,
 // that caller loses at most a second. A caller that is refused without a
-// question, as by [WithMaxQueued], does not count, so the next one tries.
+// question, as by [WithMaxQueued], does not count, so the next one tries. Nor
+// does a caller that finds no room in its flow: it stands in line once Redis
+// answers, and leaves for f if Redis fails again. A caller that f was asked for
+// stays with f, even if Redis is back sooner.
 //
 // Wait and WaitN use f. Allow and AllowN use it if it has a method
 // AllowN(ctx, n) (bool, error), as a Limiter has, or AllowN(time.Time, n) bool,
@@ -97,24 +100,14 @@ func (f *fallback) gate() batch.Gate {
 
 // ask calls first if Redis is to be asked. It returns nil if that decided, with
 // whatever result, and else the reason to use the second.
-//
-// A trial ends with the answer to its question. If its caller was told
-// something without one, it is withdrawn here: WithMaxQueued, a pause, or the
-// share of a flow may decide. A trial that was answered is over already.
 func (f *fallback) ask(ctx context.Context, first func() error) (why error) {
-	trial, why := f.breaker.Admit()
-	if why != nil {
+	if why := f.breaker.Admit(); why != nil {
 		return why
 	}
-	why = first()
-	switch {
-	case !failed(why):
-		f.breaker.Withdraw(trial)
-		return nil
-	case ctx.Err() != nil:
-		return nil
+	if why := first(); failed(why) && ctx.Err() == nil {
+		return why
 	}
-	return why
+	return nil
 }
 
 // wait is first, or the second's WaitN if Redis fails.

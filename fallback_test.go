@@ -80,12 +80,21 @@ func (e *ailing) probes() int {
 }
 
 func newAiling(t *testing.T, f fairlimit.Fallback) (*ailing, fairlimit.Reserver) {
-	e := &ailing{stub: &stub{queues: true, calls: make(chan *call)}, status: func() error { return assert.AnError }}
+	e := newAilingEngine()
+	return e, backedBy(t, f, e)
+}
+
+func newAilingEngine() *ailing {
+	return &ailing{stub: &stub{queues: true, calls: make(chan *call)}, status: func() error { return assert.AnError }}
+}
+
+// backedBy makes a limiter on an engine with a fallback.
+func backedBy(t *testing.T, f fairlimit.Fallback, e engine.Engine) fairlimit.Reserver {
 	build := func(engine.Config) (engine.Engine, error) { return e, nil }
 	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build),
 		fairlimit.WithFallback(f))
 	require.NoError(t, err)
-	return e, l.(fairlimit.Reserver)
+	return l.(fairlimit.Reserver)
 }
 
 // fail lets a question of the limiter fail.

@@ -53,9 +53,14 @@ const (
 	ReturnBound = 25 * time.Millisecond
 )
 
-// Gate tells callers not to wait for an answer any longer, for a reason other
+// Gate tells callers not to ask, and not to wait any longer, for a reason other
 // than their own ctx.
 type Gate interface {
+	// Try is called before a caller lines up for whom a question goes next. It
+	// does not line up if Try returns an error. A caller of a flow without room
+	// lines up in any case. Try must not call the Batcher.
+	Try() error
+
 	// Opened is closed when callers are to leave.
 	Opened() <-chan struct{}
 
@@ -74,8 +79,8 @@ type Gate interface {
 type Batcher struct {
 	Engine engine.Engine
 
-	// Gate, if it is not nil, calls callers away. Without one they leave when
-	// their ctx ends, and only then.
+	// Gate, if it is not nil, turns callers away and calls them away. Without
+	// one they leave when their ctx ends, and only then.
 	Gate Gate
 
 	mu      sync.Mutex
@@ -118,8 +123,11 @@ func (r Reply) Slot() time.Time { return r.Arrived.Add(r.Wait) }
 // the engine answers within it. Answer.Err of the reply is returned as the
 // error.
 func (b *Batcher) Ask(ctx context.Context, r Request) (Reply, error) {
-	c, alone := b.lineUp(ctx, r)
-	if alone {
+	c, alone, err := b.lineUp(ctx, r)
+	switch {
+	case err != nil:
+		return Reply{}, err
+	case alone:
 		return b.askAlone(ctx, r)
 	}
 	return b.answerOf(ctx, c)

@@ -283,6 +283,7 @@ func TestAnAnswersErrorIsItsCallersAlone(t *testing.T) {
 // gate opens when the test says.
 type gate struct{ opened chan struct{} }
 
+func (g gate) Try() error              { return nil }
 func (g gate) Opened() <-chan struct{} { return g.opened }
 func (g gate) Cause() error            { return errGate }
 

@@ -58,7 +58,7 @@ func (b *Batcher) Lined(f *Flow) int {
 func (b *Batcher) Full(f *Flow, n int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !f.fits(f.lined + n)
+	return !f.fits(f.lined, n)
 }
 
 // Passed says that n permits of a flow are not ahead any more: their turn has
@@ -73,16 +73,17 @@ func (b *Batcher) Passed(f *Flow, n int) {
 	b.makeReady(f)
 }
 
-// fits, under mu, reports whether the share has room for n permits more. One
-// request always fits.
-func (f *Flow) fits(n int) bool {
-	return f.ahead == 0 || f.share == 0 && f.ahead < mostAsked || f.ahead+n <= f.share
+// fits, under mu, reports whether the share has room for n permits behind those
+// of others that are first. One request always fits.
+func (f *Flow) fits(first, n int) bool {
+	held := f.ahead + first
+	return held == 0 || f.share == 0 && held < mostAsked || held+n <= f.share
 }
 
 // makeReady, under mu, has a flow served if there is anybody to serve.
 func (b *Batcher) makeReady(f *Flow) {
 	f.dropGone()
-	if f.ready || len(f.waiting) == 0 || !f.fits(f.waiting[0].request.N) {
+	if f.ready || len(f.waiting) == 0 || !f.fits(0, f.waiting[0].request.N) {
 		return
 	}
 	f.ready = true
@@ -178,7 +179,7 @@ func (f *Flow) askFor(q *question) {
 	asks := &engine.Flow{ID: f.id, Weight: f.weight, LookAhead: f.lookAhead, Ahead: f.ahead}
 	for len(q.callers) < mostAsked {
 		f.dropGone()
-		if len(f.waiting) == 0 || !f.fits(f.waiting[0].request.N) {
+		if len(f.waiting) == 0 || !f.fits(0, f.waiting[0].request.N) {
 			break
 		}
 		c := f.pop()

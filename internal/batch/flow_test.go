@@ -131,3 +131,51 @@ func (s *slowly) Take(ctx context.Context, requests []engine.Request) ([]engine.
 }
 
 func (s *slowly) GiveBack(context.Context, []engine.Grant) error { return nil }
+
+// keeper is a gate that counts who would ask.
+type keeper struct {
+	tries int
+	err   error
+}
+
+func (k *keeper) Try() error            { k.tries++; return k.err }
+func (*keeper) Opened() <-chan struct{} { return nil }
+func (*keeper) Cause() error            { return errGate }
+
+func TestAGateHearsOfThoseWhoseQuestionGoesNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{}
+		b := &Batcher{Engine: &slowly{sharing: &sharing{}, takes: 100 * time.Millisecond}, Gate: k}
+		f := NewFlow("f", 1, 0)
+		ask := func(f *Flow) <-chan error {
+			answered := make(chan error, 1)
+			go func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Flow: f})
+				answered <- err
+			}()
+			synctest.Wait()
+			return answered
+		}
+		require.NoError(t, <-ask(f)) // its share is one permit, which it holds
+		require.Equal(t, 1, k.tries)
+		require.ErrorIs(t, <-ask(f), context.DeadlineExceeded)
+		require.Equal(t, 1, k.tries, "it only stood in line")
+
+		b.Passed(f, 1)
+		other := ask(NewFlow("g", 1, 0)) // the server is busy
+		first := ask(f)
+		require.Equal(t, 3, k.tries)
+		second := ask(f)
+		require.Equal(t, 3, k.tries, "the room is the first's")
+		require.NoError(t, <-other)
+		require.NoError(t, <-first)
+		require.ErrorIs(t, <-second, context.DeadlineExceeded)
+
+		b.Passed(f, 1)
+		k.err = errGate
+		require.ErrorIs(t, <-ask(f), errGate)
+		require.Zero(t, b.Lined(f), "it does not line up")
+	})
+}

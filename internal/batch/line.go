@@ -55,23 +55,28 @@ const (
 
 // lineUp puts a request in line. A caller that may send its own question and
 // finds nobody serving is alone: it stands in no line and has to serve.
-func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool) {
+func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool, err error) {
 	mayServe := b.Prompt && b.Gate == nil && r.Flow == nil && ctx.Done() == nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if mayServe && !b.busy {
 		b.busy = true
-		return nil, true
+		return nil, true, nil
+	}
+	if b.Gate != nil && (r.Flow == nil || r.Flow.fits(r.Flow.lined, r.N)) {
+		if err := b.Gate.Try(); err != nil {
+			return nil, false, err
+		}
 	}
 	c = b.newCaller()
 	c.ctx, c.request = ctx, r
 	if r.Flow != nil {
 		b.lineUpInFlow(c)
-		return c, false
+		return c, false, nil
 	}
 	b.waiting = append(b.waiting, c)
 	b.startServer()
-	return c, false
+	return c, false, nil
 }
 
 // startServer, under mu, starts the goroutine that serves unless there is one.

@@ -4,14 +4,13 @@
 //
 //	closed    everybody asks
 //	open      nobody asks; Redis has failed
-//	half-open nobody asks; Redis has answered a read since
-//	trying    one caller asks, the trial; nobody else does
+//	half-open Redis has answered a read since; whoever asks next is the trial
+//	trying    the trial is under way; nobody else comes
 //
 //	closed    ── failure ──────────────────────▶ open
 //	open      ── probe answered ───────────────▶ half-open
-//	half-open ── a caller comes ───────────────▶ trying
+//	half-open ── somebody is to ask ───────────▶ trying
 //	half-open ── failure ──────────────────────▶ open
-//	trying    ── withdrawn ────────────────────▶ half-open
 //	trying    ── failure, or silence ──────────▶ open
 //	any       ── a question to grant answered ─▶ closed
 //
@@ -19,6 +18,11 @@
 // probe only reads, so nothing is consumed if its answer is lost. It starts
 // when a caller comes, [Interval] after the last failure at the earliest; one
 // runs at a time. Nothing runs while nobody comes.
+//
+// A trial is a question, not a caller. In half-open callers come as they like:
+// those that are refused without a question, and those that only stand in a
+// line, from which nobody is asked for yet. They change nothing, and those in
+// line leave if Redis fails again.
 package breaker
 
 import (
@@ -54,10 +58,10 @@ const (
 
 // Breaker is one circuit breaker. Make it with [New].
 //
-// Invariant, under mu: opened is a closed channel exactly in the states open
-// and half-open. So whoever may wait for an answer waits on a channel that the
-// next failure closes. Why is nil exactly in the state closed. Trial is a
-// running timer exactly in the state trying.
+// Invariant, under mu: opened is a closed channel exactly in the state open. So
+// whoever may wait waits on a channel that the next failure closes. Why is nil
+// exactly in the state closed. Trial is a running timer, or one that has just
+// fired, exactly in the state trying.
 type Breaker struct {
 	read func(context.Context) error
 
@@ -85,56 +89,55 @@ func New(read func(context.Context) error) *Breaker {
 	return &Breaker{read: read, opened: make(chan struct{})}
 }
 
-// Trial is the right of one caller to ask while nobody else does. The zero
-// value is none.
-type Trial struct{ opened chan struct{} }
-
-// Admit returns nil to callers that may ask Redis. To all others it says at
-// once why not. A trial that will not ask has to be withdrawn.
-func (b *Breaker) Admit() (Trial, error) {
+// Admit says at once why not to callers that are not to come. To those that may
+// come it returns nil. It is [Breaker.Try] that lets them ask.
+func (b *Breaker) Admit() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch b.state {
-	case closed:
-		return Trial{}, nil
-	case halfOpen:
-		return b.try(), nil
+	case closed, halfOpen:
+		return nil
 	case open:
 		if !b.probing && !time.Now().Before(b.next) {
 			b.probing = true
 			go b.probe()
 		}
 	}
-	return Trial{}, b.notAsked()
+	return b.notAsked()
 }
 
-// Withdraw ends a trial whose caller has asked nothing: the next caller tries.
-// Without a trial it costs nothing.
-func (b *Breaker) Withdraw(t Trial) {
-	if t.opened == nil {
-		return
-	}
+// Try is for a caller whose question goes next. One of them is the trial. It
+// says why not to those that come while there is one, and while Redis fails.
+func (b *Breaker) Try() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state == trying && t.opened == b.opened {
-		b.endTrial()
-		b.state = halfOpen
-		close(b.opened)
+	switch b.state {
+	case closed:
+		return nil
+	case halfOpen:
+		b.try()
+		return nil
 	}
+	return b.notAsked()
 }
 
-// Check says why not to callers that were admitted before Redis failed and
-// whose question has not gone yet.
+// Check is for a question that is about to go. It says why not if Redis has
+// failed since its callers came. If nobody has tried yet, the question is the
+// trial: its callers stood in line before.
 func (b *Breaker) Check() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.state == open || b.state == halfOpen {
+	switch b.state {
+	case open:
 		return b.notAsked()
+	case halfOpen:
+		b.try()
 	}
 	return nil
 }
 
-// Opened is closed when callers that wait for an answer are to leave.
+// Opened is closed when callers that wait, in line or for an answer, are to
+// leave.
 func (b *Breaker) Opened() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -190,7 +193,7 @@ func (b *Breaker) healed(number int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.answered = max(b.answered, number)
-	if b.state == open || b.state == halfOpen {
+	if b.state == open {
 		b.opened = make(chan struct{})
 	}
 	b.endTrial()
@@ -200,17 +203,17 @@ func (b *Breaker) healed(number int) {
 
 // try, under mu, begins a trial. Its question may never go, or stand behind one
 // that hangs: then silence ends it.
-func (b *Breaker) try() Trial {
-	opened := make(chan struct{})
-	b.state, b.opened = trying, opened
-	b.trial = time.AfterFunc(Silence, func() {
+func (b *Breaker) try() {
+	b.state = trying
+	var trial *time.Timer
+	trial = time.AfterFunc(Silence, func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		if b.state == trying && b.opened == opened {
+		if b.trial == trial {
 			b.fail(errSilent)
 		}
 	})
-	return Trial{opened}
+	b.trial = trial
 }
 
 func (b *Breaker) endTrial() {
@@ -222,7 +225,7 @@ func (b *Breaker) endTrial() {
 
 // fail, under mu, opens the breaker.
 func (b *Breaker) fail(why error) {
-	if b.state == closed || b.state == trying {
+	if b.state != open {
 		close(b.opened)
 	}
 	b.endTrial()
@@ -246,7 +249,7 @@ func (b *Breaker) probe() {
 	switch {
 	case b.state != open: // decided meanwhile
 	case err == nil:
-		b.state = halfOpen
+		b.state, b.opened = halfOpen, make(chan struct{})
 	default:
 		b.next = time.Now().Add(Interval)
 	}

@@ -58,17 +58,17 @@ func isOpened(b *Breaker) bool {
 	}
 }
 
-func admitted(t *testing.T, b *Breaker) Trial {
+// asks is a caller that comes and whose question goes next.
+func asks(t *testing.T, b *Breaker) {
 	t.Helper()
-	trial, err := b.Admit()
-	require.NoError(t, err)
-	return trial
+	require.NoError(t, b.Admit())
+	require.NoError(t, b.Try())
 }
 
 func turnedAway(t *testing.T, b *Breaker) {
 	t.Helper()
-	_, err := b.Admit()
-	require.ErrorIs(t, err, engine.ErrUnreachable)
+	require.ErrorIs(t, b.Try(), engine.ErrUnreachable)
+	require.ErrorIs(t, b.Admit(), engine.ErrUnreachable) // and it may start a probe
 }
 
 // opens makes a question fail.
@@ -86,7 +86,7 @@ func halfOpens(t *testing.T, b *Breaker, r *redis) {
 
 func TestAFailureOpens(t *testing.T) {
 	bubble(t, func(t *testing.T, b *Breaker, _ *redis) {
-		admitted(t, b)
+		asks(t, b)
 		require.NoError(t, b.Check())
 		require.False(t, isOpened(b))
 		waiting := b.Opened()
@@ -176,54 +176,64 @@ func TestOneProbeAtATimeAndNoneUncalledFor(t *testing.T) {
 }
 
 func TestOneTriesAfterAProbe(t *testing.T) {
-	for what, ends := range map[string]struct {
-		with func(b *Breaker, trial Trial)
+	begins := map[string]func(t *testing.T, b *Breaker){
+		"a caller that comes":         asks,
+		"a question of those in line": func(t *testing.T, b *Breaker) { require.NoError(t, b.Check()) },
+	}
+	ends := map[string]struct {
+		with func(b *Breaker)
 		want state
 	}{
-		"its question is answered": {func(b *Breaker, _ Trial) { b.Begin(true)(nil) }, closed},
-		"its question fails":       {func(b *Breaker, _ Trial) { b.Begin(true)(errBoom) }, open},
-		"its question is silent":   {func(b *Breaker, _ Trial) { b.Begin(true); time.Sleep(Silence) }, open},
-		"its question never goes":  {func(*Breaker, Trial) { time.Sleep(Silence) }, open},
-		"it is withdrawn":          {func(b *Breaker, trial Trial) { b.Withdraw(trial) }, halfOpen},
-	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, b *Breaker, r *redis) {
-				halfOpens(t, b, r)
-				require.True(t, isOpened(b))
-				require.ErrorIs(t, b.Check(), engine.ErrUnreachable)
+		"its question is answered": {func(b *Breaker) { b.Begin(true)(nil) }, closed},
+		"its question fails":       {func(b *Breaker) { b.Begin(true)(errBoom) }, open},
+		"its question is silent":   {func(b *Breaker) { b.Begin(true); time.Sleep(Silence) }, open},
+		"its question never goes":  {func(*Breaker) { time.Sleep(Silence) }, open},
+	}
+	for who, begin := range begins {
+		for what, end := range ends {
+			t.Run(who+", "+what, func(t *testing.T) {
+				bubble(t, func(t *testing.T, b *Breaker, r *redis) {
+					halfOpens(t, b, r)
+					waiting := b.Opened()
+					begin(t, b)
+					require.Equal(t, trying, b.is())
+					require.NoError(t, b.Check(), "the trial may go")
+					require.False(t, isOpened(b), "it waits for its answer")
+					turnedAway(t, b)
 
-				trial := admitted(t, b)
-				require.Equal(t, trying, b.is())
-				require.NoError(t, b.Check())
-				require.False(t, isOpened(b), "it waits for its answer")
-				turnedAway(t, b)
-
-				ends.with(b, trial)
-				require.Equal(t, ends.want, b.is())
-				require.Equal(t, ends.want != closed, isOpened(b))
-				time.Sleep(time.Minute)
-				b.Withdraw(trial)
-				require.Equal(t, ends.want, b.is(), "an old trial changes nothing")
+					end.with(b)
+					require.Equal(t, end.want, b.is())
+					require.Equal(t, end.want != closed, isOpened(b))
+					select {
+					case <-waiting:
+						require.Equal(t, open, end.want, "whoever stood in line before stays")
+					default:
+						require.Equal(t, closed, end.want, "whoever stood in line before leaves")
+					}
+					time.Sleep(time.Minute)
+					require.Equal(t, end.want, b.is(), "an old trial changes nothing")
+				})
 			})
-		})
+		}
 	}
 }
 
-func TestAWithdrawnTrialIsTheNextCallers(t *testing.T) {
+func TestWhoeverOnlyStandsInLineIsNoTrial(t *testing.T) {
 	bubble(t, func(t *testing.T, b *Breaker, r *redis) {
 		halfOpens(t, b, r)
+		waiting := b.Opened()
 		for range 100 {
-			b.Withdraw(admitted(t, b))
+			require.NoError(t, b.Admit())
+			time.Sleep(Silence)
 		}
-		old := admitted(t, b)
-		b.Withdraw(old)
-		newer := admitted(t, b)
-		b.Withdraw(old)
-		require.Equal(t, trying, b.is(), "another's trial goes on")
-		b.Withdraw(newer)
-		b.Withdraw(Trial{})
 		require.Equal(t, halfOpen, b.is())
+		require.False(t, isOpened(b))
 		assert.EqualValues(t, 1, r.reads.Load())
+
+		b.Begin(false)(errBoom)
+		require.Equal(t, open, b.is())
+		<-waiting // those in line leave
+		require.ErrorIs(t, b.Cause(), errBoom)
 	})
 }
 

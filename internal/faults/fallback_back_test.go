@@ -102,6 +102,62 @@ func TestATrialThatAsksNothingIsNotSilent(t *testing.T) {
 	}
 }
 
+// TestTheLineOfAFullFlowWaitsForRedisOnceItIsBack has callers that ask nothing
+// come after Redis is back: their flow holds as much as it may.
+func TestTheLineOfAFullFlowWaitsForRedisOnceItIsBack(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartServer(t)
+	var f counted
+	q := limiter(t, s.Client(), fairlimit.Every(time.Minute), fairlimit.WithLookAhead(4),
+		fairlimit.WithFallback(&f)).(*fairlimit.Queue)
+	flow := func(id string) *fairlimit.Queue {
+		flow, err := q.Flow(id, 1)
+		require.NoError(t, err)
+		return flow
+	}
+	a, b := flow("a"), flow("b")
+	for range 5 { // one goes, and four are held ahead
+		_, err := a.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+	}
+	s.Kill()
+	for range 3 {
+		require.NoError(t, b.Wait(t.Context()), "the fallback lets it go")
+	}
+	s.Restart()
+	// stands reports whether a caller of the full flow stands in line for d.
+	stands := func(d time.Duration) bool {
+		ctx, leave := context.WithCancel(t.Context())
+		defer time.AfterFunc(d, leave).Stop()
+		err := a.Wait(ctx)
+		leave()
+		if err != nil {
+			assert.ErrorIs(t, err, context.Canceled)
+		}
+		return err != nil
+	}
+	require.Eventually(t, func() bool { return stands(50 * time.Millisecond) }, 20*time.Second, time.Millisecond)
+	let := f.permits.Load()
+	for range 10 {
+		require.True(t, stands(300*time.Millisecond))
+	}
+	require.True(t, stands(2*time.Second))
+	assert.Equal(t, let, f.permits.Load())
+
+	ctx, leave := context.WithTimeout(t.Context(), 5*time.Second)
+	defer leave()
+	_, err := b.ReserveN(ctx, 1)
+	require.NoError(t, err, "the first question that goes tries")
+	require.True(t, stands(300*time.Millisecond))
+
+	s.Kill()
+	left := make(chan bool, 1)
+	go func() { left <- !stands(20 * time.Second) }()
+	time.Sleep(100 * time.Millisecond)
+	require.NoError(t, b.Wait(t.Context()))
+	require.True(t, <-left, "whoever stands in line leaves for the fallback if Redis fails again")
+}
+
 func TestAMissedTurnIsNoFailureOfRedis(t *testing.T) {
 	t.Parallel()
 	var f counted
