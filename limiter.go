@@ -22,8 +22,7 @@ import (
 // error, and nobody goes. If ctx never ends, a question to Redis ends when the
 // client gives up, and after five seconds at the latest. A caller may have lined
 // up behind such a question, and behind permits that are given back after it. So
-// without a deadline it may wait up to fifteen seconds, and longer on a slow
-// connection: see docs/LIMITS.md.
+// without a deadline it may wait up to fifteen seconds for its answer.
 type Limiter interface {
 	// Wait sleeps until this caller's turn. If the turn would come after ctx's
 	// deadline, Wait returns a [*RefusedError] at once, and nothing is consumed.
@@ -209,18 +208,15 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	return l.batch.Engine.Fits(n)
 }
 
-// endsByItself reports whether the client ends, within [batch.AnswerBound],
-// what Redis leaves unanswered. Where it does not, even a caller that nothing
-// else hurries must be able to leave its question behind.
-func endsByItself(rdb redis.UniversalClient) bool {
-	var read, write time.Duration
-	switch c := rdb.(type) {
-	case *redis.Client:
-		read, write = c.Options().ReadTimeout, c.Options().WriteTimeout
-	case *redis.ClusterClient:
-		read, write = c.Options().ReadTimeout, c.Options().WriteTimeout
-	case *redis.Ring:
-		read, write = c.Options().ReadTimeout, c.Options().WriteTimeout
+// heedsCtx reports whether a call of the client ends when its ctx does, however
+// many round trips it needs: even a connection that is new is set up under the
+// ctx. Where it does not, a question is left behind when it is overdue. That
+// takes another goroutine. A Cluster's client has ctxs of its own.
+func heedsCtx(rdb redis.UniversalClient) bool {
+	c, ok := rdb.(*redis.Client)
+	if !ok {
+		return false
 	}
-	return min(read, write) > 0 && max(read, write) <= batch.AnswerBound
+	o := c.Options()
+	return o.ContextTimeoutEnabled && min(o.ReadTimeout, o.WriteTimeout) >= 0 // -1 is no bound at all
 }

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
@@ -39,8 +40,14 @@ func newStub(t testing.TB, opts ...fairlimit.Option) (*stub, fairlimit.Limiter) 
 }
 
 func (s *stub) limiter(t testing.TB, opts ...fairlimit.Option) fairlimit.Limiter {
+	return s.with(t, nowhere(t), opts...)
+}
+
+// with makes a limiter with a client, by which it goes although nothing is sent.
+func (s *stub) with(t testing.TB, rdb redis.UniversalClient, opts ...fairlimit.Option) fairlimit.Limiter {
+	t.Cleanup(func() { _ = rdb.Close() })
 	build := func(engine.Config) (engine.Engine, error) { return s, nil }
-	l, err := fairlimit.New(nowhere(t), "stub", fairlimit.PerSecond(1), append(opts, fairlimit.WithEngine(build))...)
+	l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1), append(opts, fairlimit.WithEngine(build))...)
 	require.NoError(t, err)
 	return l
 }

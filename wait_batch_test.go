@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -239,87 +238,6 @@ func TestNobodyInABatchHoldsUpTheOthers(t *testing.T) {
 		assert.Zero(t, time.Since(start))
 		require.NoError(t, <-far)
 		assert.Equal(t, time.Hour, time.Since(start))
-	})
-}
-
-// TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never
-// ends, who may ask Redis in their own goroutine.
-func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
-	endless := context.Background()
-	t.Run("without another goroutine", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e, l := newStub(t)
-			before := runtime.NumGoroutine()
-			errs := lineUp(endless, l, 1, 1)
-			assert.Equal(t, before+1, runtime.NumGoroutine())
-			(<-e.calls).grants(1)
-			require.NoError(t, <-errs)
-		})
-	})
-	t.Run("and for nobody else", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e, l := newStub(t)
-			errs := lineUp(endless, l, 1, 1)
-			alone := <-e.calls
-			others := lineUp(endless, l, 2, 4)
-			assert.Equal(t, []int{1}, alone.permits())
-			alone.grants(1)
-			require.NoError(t, <-errs, "it does not wait until the others are served")
-			next := <-e.calls
-			assert.Equal(t, []int{2, 3, 4}, next.permits())
-			next.grants(3)
-			for range 3 {
-				require.NoError(t, <-others)
-			}
-		})
-	})
-	t.Run("until its answer is overdue, then others go on", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e, l := newStub(t)
-			errs := lineUp(endless, l, 1, 1)
-			stuck := <-e.calls
-			next := lineUp(t.Context(), l, 2, 2)
-			start := time.Now()
-			current := <-e.calls
-			assert.Equal(t, 5*time.Second, time.Since(start))
-			stuck.grants(1)
-			last := lineUp(t.Context(), l, 3, 3)
-			select {
-			case <-e.calls:
-				t.Error("one question at a time")
-			default:
-			}
-			current.grants(1)
-			require.NoError(t, <-next)
-			(<-e.calls).grants(1)
-			require.NoError(t, <-last)
-			require.ErrorIs(t, <-errs, fairlimit.ErrOutcomeUnknown)
-			synctest.Wait()
-			assert.Len(t, e.givenBack(), 1)
-		})
-	})
-	t.Run("but not with a client that may wait for ever", func(t *testing.T) {
-		for name, timeouts := range map[string]redis.Options{
-			"no ReadTimeout":      {ReadTimeout: -1},
-			"no WriteTimeout":     {WriteTimeout: -1},
-			"a ReadTimeout of 1m": {ReadTimeout: time.Minute},
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				e, _ := newStub(t)
-				timeouts.Addr = "127.0.0.1:1"
-				rdb := redis.NewClient(&timeouts)
-				defer func() { _ = rdb.Close() }()
-				l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1),
-					fairlimit.WithEngine(func(engine.Config) (engine.Engine, error) { return e, nil }))
-				require.NoError(t, err)
-				start := time.Now()
-				errs := lineUp(endless, l, 1, 1)
-				stuck := <-e.calls
-				require.ErrorIs(t, <-errs, fairlimit.ErrOutcomeUnknown, name)
-				assert.Equal(t, 5*time.Second, time.Since(start), name)
-				stuck.grants(1)
-			})
-		}
 	})
 }
 

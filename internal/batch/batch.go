@@ -9,8 +9,8 @@
 //
 // One goroutine at a time sends questions, the server. The first caller in an
 // idle Batcher starts it, and it ends when nobody is left in line. A caller
-// that is alone and that nothing can call away is its own server, which spares
-// it two changes of goroutine.
+// that is alone and that nothing can call away is its own server if the engine
+// heeds its ctx, which spares it two changes of goroutine.
 //
 // A question that has no answer after five seconds is overdue: those it was
 // sent for are told so, another goroutine serves, and what the answer grants
@@ -92,10 +92,10 @@ type Batcher struct {
 	ready     []*Flow // those of whose line somebody may be asked for
 	flowsNext bool    // the next question is for them, if others wait as well
 
-	// Prompt says that the client ends a call within [AnswerBound] by itself,
-	// so that a caller whose ctx never ends may wait inside the client. With a
-	// gate nobody may.
-	Prompt bool
+	// HeedsCtx says that the engine returns when its ctx ends, so that a caller
+	// whose own ctx never ends may ask in its own goroutine. With a gate nobody
+	// may.
+	HeedsCtx bool
 }
 
 // Request is what one caller asks for.

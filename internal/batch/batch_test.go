@@ -292,7 +292,7 @@ var errGate = errors.New("opened")
 func TestAnOpenGateCallsEverybodyAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, g := &timed{take: time.Second}, gate{make(chan struct{})}
-		b := &Batcher{Engine: e, Gate: g, Prompt: true}
+		b := &Batcher{Engine: e, Gate: g, HeedsCtx: true}
 		asked, lined := asking(context.Background(), b, 1), asking(t.Context(), b, 2)
 		start := time.Now()
 		close(g.opened)

@@ -166,7 +166,7 @@ func (b *Batcher) putBack(left []*caller) {
 
 // askAlone is the server of one caller that nothing can call away, in its own
 // goroutine. It asks for nobody else, and leaves those who have come meanwhile
-// to a goroutine of theirs. It returns when the client does.
+// to a goroutine of theirs. It returns when the engine does, which heeds the ctx.
 func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
 	now := time.Now()
 	q := &question{batcher: b}
