@@ -3,6 +3,7 @@ package batch
 import (
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
@@ -13,7 +14,8 @@ const mostFlows = 100
 
 // Flow is a line of its own, of callers that share what they may hold ahead.
 // Only so many of them are asked for as their share has room for; the others
-// wait, without a question, until one of the turns passes.
+// wait, without a question, until one of the turns passes. Those that accept no
+// wait are told at once that there is no room.
 //
 // A caller holds its permits ahead from the question on, until the question
 // ends without a grant, or until whoever was granted them calls
@@ -33,6 +35,7 @@ type Flow struct {
 	ahead   int
 	share   int // as the engine told it last, 0 before
 	ready   bool
+	hasty   bool // some of those waiting may accept no wait
 }
 
 // NewFlow makes one; see [engine.Flow].
@@ -83,7 +86,11 @@ func (f *Flow) fits(first, n int) bool {
 // makeReady, under mu, has a flow served if there is anybody to serve.
 func (b *Batcher) makeReady(f *Flow) {
 	f.dropGone()
-	if f.ready || len(f.waiting) == 0 || !f.fits(0, f.waiting[0].request.N) {
+	if f.ready || len(f.waiting) == 0 {
+		return
+	}
+	if !f.fits(0, f.waiting[0].request.N) {
+		f.dropHasty()
 		return
 	}
 	f.ready = true
@@ -99,6 +106,24 @@ func (f *Flow) dropGone() {
 	}
 }
 
+// dropHasty, under mu, tells those who accept no wait that there is no room.
+func (f *Flow) dropHasty() {
+	if !f.hasty {
+		return
+	}
+	f.hasty = false
+	now := time.Now()
+	f.waiting = slices.DeleteFunc(f.waiting, func(c *caller) bool {
+		n := c.request.N // once told, c may be another's
+		if c.request.MaxWait > 0 || !c.state.CompareAndSwap(lined, asked) {
+			return false
+		}
+		f.lined -= n
+		c.tell(outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}})
+		return true
+	})
+}
+
 func (f *Flow) pop() *caller {
 	c := f.waiting[0]
 	f.waiting[0] = nil
@@ -111,6 +136,7 @@ func (b *Batcher) lineUpInFlow(c *caller) {
 	f := c.request.Flow
 	f.waiting = append(f.waiting, c)
 	f.lined += c.request.N
+	f.hasty = f.hasty || c.request.MaxWait <= 0
 	b.makeReady(f)
 }
 
@@ -129,6 +155,7 @@ func (b *Batcher) lineUpAgainInFlows(places []Place) {
 		callers[f] = append(callers[f], p.caller)
 		f.lined += p.caller.request.N
 		f.ahead -= p.caller.request.N
+		f.hasty = f.hasty || p.caller.request.MaxWait <= 0
 	}
 	for f, again := range callers {
 		f.waiting = merge(again, f.waiting)

@@ -132,6 +132,43 @@ func (s *slowly) Take(ctx context.Context, requests []engine.Request) ([]engine.
 
 func (s *slowly) GiveBack(context.Context, []engine.Grant) error { return nil }
 
+func TestWhoeverAcceptsNoWaitStandsInNoLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &sharing{}
+		b := &Batcher{Engine: &slowly{sharing: e, takes: 100 * time.Millisecond}}
+		f := NewFlow("f", 1, 0)
+		ask := func(maxWait time.Duration) <-chan Reply {
+			replies := make(chan Reply, 1)
+			go func() {
+				reply, err := b.Ask(t.Context(), Request{N: 1, MaxWait: maxWait, Flow: f})
+				if err == nil {
+					replies <- reply
+				}
+			}()
+			synctest.Wait()
+			return replies
+		}
+		require.True(t, (<-ask(engine.Forever)).Granted) // its share is one permit, which it holds
+		start := time.Now()
+		require.Len(t, e.asked, 1)
+		require.False(t, (<-ask(0)).Granted)
+		assert.Zero(t, time.Since(start))
+		require.Len(t, e.asked, 1, "nothing was asked")
+
+		b.Passed(f, 1)
+		first, second, hasty, third := ask(engine.Forever), ask(engine.Forever), ask(0), ask(engine.Forever)
+		require.True(t, (<-first).Granted)
+		require.False(t, (<-hasty).Granted)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start), "there was no room left after that question")
+		assert.Equal(t, 2, b.Lined(f))
+		b.Passed(f, 1)
+		require.True(t, (<-second).Granted)
+		b.Passed(f, 1)
+		require.True(t, (<-third).Granted)
+		assert.Zero(t, b.Lined(f))
+	})
+}
+
 // keeper is a gate that counts who would ask.
 type keeper struct {
 	tries int
