@@ -119,6 +119,7 @@ type RefusedError struct {
 	limit   string        // what the turn is too late for
 	pause   time.Duration // for how much longer the queue is paused
 	paused  bool          // without that it would have come in time
+	missed  bool          // an earlier turn was missed: see WithMaxLateness
 }
 
 func (e *RefusedError) Error() string {
@@ -132,7 +133,11 @@ func (e *RefusedError) Error() string {
 	case e.paused:
 		text += "paused, and "
 	}
-	text += fmt.Sprintf("refused: the turn would come in %v", e.Wait)
+	text += "refused"
+	if e.missed {
+		text += " after a missed turn"
+	}
+	text += fmt.Sprintf(": the turn would come in %v", e.Wait)
 	if e.limit == "" {
 		return text + ", which is too late"
 	}

@@ -212,6 +212,40 @@ func TestARefusalSaysWhatTheTurnIsTooLateFor(t *testing.T) {
 	})
 }
 
+// TestARefusalAfterAMissedTurnSaysSo has a caller that is late for any turn, and
+// another limiter that has taken the turns behind it.
+func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
+	rdb, name, quota := redistest.Standalone(t), redistest.Name(t), fairlimit.Every(300*time.Millisecond)
+	late := named(t, rdb, name, quota, fairlimit.WithMaxLateness(time.Nanosecond)).(*fairlimit.Queue)
+	others := named(t, rdb, name, quota).(*fairlimit.Queue)
+	for how, wait := range map[string]func(ctx context.Context) error{
+		"Wait": late.Wait,
+		"Wait of a reservation": func(ctx context.Context) error {
+			r, err := late.ReserveN(ctx, 1)
+			require.NoError(t, err)
+			return r.Wait(ctx)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			require.NoError(t, others.Reset(t.Context()))
+			require.NoError(t, others.Wait(t.Context()))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			errs := make(chan error, 1)
+			go func() { errs <- wait(ctx) }()
+			require.Eventually(t, func() bool { return status(t, others).Queued == 1 }, time.Second, time.Millisecond)
+			for range 10 {
+				_, err := others.ReserveN(t.Context(), 1)
+				require.NoError(t, err)
+			}
+			err := <-errs
+			var refused *fairlimit.RefusedError
+			require.ErrorAs(t, err, &refused)
+			assert.Contains(t, err.Error(), ": refused after a missed turn: the turn would come in ")
+		})
+	}
+}
+
 func TestAllowTakesNowOrLeavesNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
 		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)

@@ -138,7 +138,7 @@ func (r *Reservation) wait(ctx context.Context) error {
 	reply := r.reply
 	for {
 		if !l.accepts(w.request, reply) {
-			return l.refuse(ctx, w.request, asOfNow(reply))
+			return l.refuse(ctx, &w, asOfNow(reply))
 		}
 		place, err := l.turn(ctx, &w, reply)
 		if place == nil {

@@ -30,7 +30,7 @@ func (l *limiter) waitTurn(ctx context.Context, n int) error {
 		var place *batch.Place
 		switch {
 		case !l.accepts(w.request, reply):
-			return l.refuse(ctx, w.request, reply)
+			return l.refuse(ctx, &w, reply)
 		case reply.Granted:
 			l.trace.granted(n, reply.Wait)
 			if place, err = l.turn(ctx, &w, reply); place == nil {
@@ -95,13 +95,13 @@ func (l *limiter) turn(ctx context.Context, w *waiter, reply batch.Reply) (*batc
 	} else {
 		l.passed(w.request.N)
 	}
-	return place, refusal(w.request, err)
+	return place, w.refusal(err)
 }
 
 // refusal is a refusal of package turns in the words of this one.
-func refusal(request batch.Request, err error) error {
+func (w *waiter) refusal(err error) error {
 	if r, ok := err.(*turns.Refusal); ok {
-		return &RefusedError{Wait: r.Wait, limit: limit(request), paused: r.Paused}
+		return &RefusedError{Wait: r.Wait, limit: limit(w.request), paused: r.Paused, missed: w.sleeper.HasMissed()}
 	}
 	return err
 }
@@ -129,12 +129,14 @@ func (l *limiter) accepts(request batch.Request, reply batch.Reply) bool {
 }
 
 // refuse gives back a turn that comes too late, if it was granted.
-func (l *limiter) refuse(ctx context.Context, request batch.Request, reply batch.Reply) error {
+func (l *limiter) refuse(ctx context.Context, w *waiter, reply batch.Reply) error {
 	if reply.Granted {
 		l.batch.Abandon(ctx, reply.Grant)
-		l.passed(request.N)
+		l.passed(w.request.N)
 	}
-	return refused(request, reply)
+	err := refused(w.request, reply)
+	err.missed = w.sleeper.HasMissed()
+	return err
 }
 
 // refused says that a turn comes too late, and whether that is because of a

@@ -60,6 +60,9 @@ func NewSleeper(ctx context.Context, request batch.Request, began time.Time) *Sl
 	return &Sleeper{ctx: ctx, request: request, began: began}
 }
 
+// HasMissed reports whether the caller has missed a turn. Nil has had none.
+func (s *Sleeper) HasMissed() bool { return s != nil && s.missed > 0 }
+
 // accept sets the latest turn that the caller accepts, zero for any. MaxWait
 // counts from when the caller came, but what the engine granted within it stands.
 func (s *Sleeper) accept() {
