@@ -64,7 +64,7 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 		}
 		e, l.fallback = watched{e, b}, &fallback{o.fallback, b}
 	}
-	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate(), HeedsCtx: heedsCtx(rdb)}
+	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate(), HeedsCtx: heedsCtx(rdb), Prompt: isPrompt(rdb)}
 	return nil
 }
 

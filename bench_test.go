@@ -33,17 +33,10 @@ const stretch = 100 * time.Millisecond
 var endless = context.Background()
 
 // contexts are the two kinds that a limiter tells apart: who cannot leave may
-// ask in its own goroutine, if the client heeds ctx.
+// ask in its own goroutine.
 func contexts(b *testing.B, f func(b *testing.B, ctx context.Context)) {
 	b.Run("ctx=endless", func(b *testing.B) { f(b, endless) })
 	b.Run("ctx=cancellable", func(b *testing.B) { f(b, b.Context()) })
-}
-
-// heeding is a client that ends a call when its ctx ends.
-func heeding(b *testing.B) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.Standalone(b).Options().Addr, ContextTimeoutEnabled: true})
-	b.Cleanup(func() { _ = rdb.Close() })
-	return rdb
 }
 
 func rounds(b *testing.B, unit string, ratio func() float64) {
@@ -138,7 +131,7 @@ func scripting(b *testing.B, rdb *redis.Client) func() error {
 // BenchmarkWaitBy1024 compares how many turns 1024 callers get with how many
 // PINGs 64 goroutines send: both is as much as one client does.
 func BenchmarkWaitBy1024(b *testing.B) {
-	rdb := heeding(b)
+	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
 		wait, ping := waiting(limiter(b, rdb, ample), ctx), pinging(rdb)
 		rounds(b, "×PING", func() float64 { return rate(b, 1024, wait) / rate(b, 64, ping) })
@@ -148,7 +141,7 @@ func BenchmarkWaitBy1024(b *testing.B) {
 // BenchmarkWaitAlone compares the median time of a turn, nobody else about,
 // with that of a script that does nothing.
 func BenchmarkWaitAlone(b *testing.B) {
-	rdb := heeding(b)
+	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
 		wait, script := waiting(limiter(b, rdb, ample), ctx), scripting(b, rdb)
 		rounds(b, "×EVALSHA", func() float64 { return latency(b, 0.5, 1, wait) / latency(b, 0.5, 1, script) })
@@ -158,7 +151,7 @@ func BenchmarkWaitAlone(b *testing.B) {
 // BenchmarkWaitBy64 compares the slowest hundredth of 64 callers' turns with
 // the slowest hundredth of scripts that do nothing, 64 at a time.
 func BenchmarkWaitBy64(b *testing.B) {
-	rdb := heeding(b)
+	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
 		wait, script := waiting(limiter(b, rdb, ample), ctx), scripting(b, rdb)
 		rounds(b, "×p99-of-EVALSHA",
@@ -169,7 +162,7 @@ func BenchmarkWaitBy64(b *testing.B) {
 // BenchmarkAllocsPerWait counts what a turn allocates while 1024 callers
 // combine, with the engine and the client.
 func BenchmarkAllocsPerWait(b *testing.B) {
-	rdb := heeding(b)
+	rdb := redistest.Standalone(b)
 	contexts(b, func(b *testing.B, ctx context.Context) {
 		l := limiter(b, rdb, ample)
 		const callers, each = 1024, 200

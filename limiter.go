@@ -22,7 +22,8 @@ import (
 // error, and nobody goes. If ctx never ends, a question to Redis ends when the
 // client gives up, and after five seconds at the latest. A caller may have lined
 // up behind such a question, and behind permits that are given back after it. So
-// without a deadline it may wait up to fifteen seconds for its answer.
+// without a deadline it may wait up to fifteen seconds for its answer. There is
+// one exception to these times, where a connection breaks: see docs/LIMITS.md.
 type Limiter interface {
 	// Wait sleeps until this caller's turn. If the turn would come after ctx's
 	// deadline, Wait returns a [*RefusedError] at once, and nothing is consumed.
@@ -206,6 +207,17 @@ func (l *limiter) check(ctx context.Context, n int) error {
 		return fmt.Errorf("%w: %d asked for, want at least 1", ErrInvalidPermits, n)
 	}
 	return l.batch.Engine.Fits(n)
+}
+
+// isPrompt reports whether the client ends each round trip within
+// [batch.AnswerBound] by itself. A Cluster's client may ask several nodes.
+func isPrompt(rdb redis.UniversalClient) bool {
+	c, ok := rdb.(*redis.Client)
+	if !ok {
+		return false
+	}
+	o := c.Options()
+	return min(o.ReadTimeout, o.WriteTimeout) > 0 && max(o.ReadTimeout, o.WriteTimeout) <= batch.AnswerBound
 }
 
 // heedsCtx reports whether a call of the client ends when its ctx does, however

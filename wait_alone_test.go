@@ -19,9 +19,12 @@ import (
 // that they come back.
 func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 	endless := context.Background()
-	newStub := func(t *testing.T) (*stub, fairlimit.Limiter) {
+	newStubOf := func(t *testing.T, o *redis.Options) (*stub, fairlimit.Limiter) {
 		s, _ := newStub(t)
-		return s, s.with(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true}))
+		return s, s.with(t, redis.NewClient(o))
+	}
+	newStub := func(t *testing.T) (*stub, fairlimit.Limiter) {
+		return newStubOf(t, &redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true})
 	}
 	t.Run("without another goroutine", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -73,6 +76,33 @@ func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 			require.ErrorIs(t, <-errs, fairlimit.ErrOutcomeUnknown)
 			synctest.Wait()
 			assert.Len(t, e.givenBack(), 1)
+		})
+	})
+	t.Run("right after a quick answer, if the client bounds each round trip", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e, l := newStubOf(t, &redis.Options{Addr: "127.0.0.1:1"})
+			asks := func(after, takes time.Duration, byItself bool) {
+				t.Helper()
+				time.Sleep(after)
+				before := runtime.NumGoroutine()
+				errs := lineUp(endless, l, 1, 1)
+				question := <-e.calls
+				own := 1 // its own, and that which serves
+				if !byItself {
+					own = 2
+				}
+				assert.Equal(t, before+own, runtime.NumGoroutine())
+				time.Sleep(takes)
+				question.grants(1)
+				require.NoError(t, <-errs)
+				synctest.Wait()
+			}
+			asks(0, time.Millisecond, false) // the connection is new
+			asks(99*time.Millisecond, time.Millisecond, true)
+			asks(99*time.Millisecond, 101*time.Millisecond, true)
+			asks(0, time.Millisecond, false) // the last answer took long
+			asks(0, time.Millisecond, true)
+			asks(100*time.Millisecond, time.Millisecond, false) // too long ago
 		})
 	})
 	t.Run("but not with a client that may wait for longer", func(t *testing.T) {

@@ -9,8 +9,9 @@
 //
 // One goroutine at a time sends questions, the server. The first caller in an
 // idle Batcher starts it, and it ends when nobody is left in line. A caller
-// that is alone and that nothing can call away is its own server if the engine
-// heeds its ctx, which spares it two changes of goroutine.
+// that is alone and that nothing can call away may be its own server, which
+// spares it two changes of goroutine: see [Batcher.HeedsCtx] and
+// [Batcher.Prompt].
 //
 // A question that has no answer after five seconds is overdue: those it was
 // sent for are told so, another goroutine serves, and what the answer grants
@@ -45,6 +46,10 @@ const (
 
 	// mostSpare bounds how many callers are kept for reuse.
 	mostSpare = mostAsked
+
+	// warm is how long an answer may take to be quick, and for how long after
+	// it the next question is taken for one round trip.
+	warm = 100 * time.Millisecond
 
 	// ReturnBound is how long a caller that leaves stays for its answer and
 	// for the word that its permits are back, both together. So a program
@@ -96,6 +101,12 @@ type Batcher struct {
 	// whose own ctx never ends may ask in its own goroutine. With a gate nobody
 	// may.
 	HeedsCtx bool
+
+	// Prompt says that the engine ends each round trip within [AnswerBound]. A
+	// question can be several, where a connection is new. But right after a
+	// quick answer it is one, so that such a caller may ask by itself as well.
+	Prompt bool
+	quick  time.Time // when the last answer came, zero if it was not quick
 }
 
 // Request is what one caller asks for.

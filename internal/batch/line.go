@@ -56,10 +56,10 @@ const (
 // lineUp puts a request in line. A caller that may send its own question and
 // finds nobody serving is alone: it stands in no line and has to serve.
 func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool, err error) {
-	mayServe := b.HeedsCtx && b.Gate == nil && r.Flow == nil && ctx.Done() == nil
+	mayServe := (b.HeedsCtx || b.Prompt) && b.Gate == nil && r.Flow == nil && ctx.Done() == nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if mayServe && !b.busy {
+	if mayServe && !b.busy && (b.HeedsCtx || time.Since(b.quick) < warm) {
 		b.busy = true
 		return nil, true, nil
 	}

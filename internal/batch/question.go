@@ -32,6 +32,7 @@ type question struct {
 	flows    []*Flow   // that it is for, if it is for flows
 	of       []*Flow   // the flow of each of the callers
 	slice    time.Time // until when returns go before callers, see returnsGo
+	quick    time.Time // when its answer came, zero if that was not quick
 
 	ctx   *boundedCtx
 	timer *time.Timer
@@ -45,6 +46,14 @@ func (q *question) start(ctx context.Context, now time.Time) {
 		return
 	}
 	q.timer.Reset(AnswerBound)
+}
+
+// quickly is when an answer came, zero if it was not quick.
+func quickly(asked, arrived time.Time) time.Time {
+	if arrived.Sub(asked) > warm {
+		return time.Time{}
+	}
+	return arrived
 }
 
 // finish reports whether the answer came in time. If it did not, everybody was

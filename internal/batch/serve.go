@@ -46,7 +46,7 @@ func (b *Batcher) gather(q *question) bool {
 		q.slice, b.flowsNext = time.Time{}, true
 	default:
 		b.ready = nil
-		b.waiting, b.returns, b.spare, b.busy = nil, nil, nil, false
+		b.waiting, b.returns, b.spare, b.busy, b.quick = nil, nil, nil, false, q.quick
 		return false
 	}
 	return true
@@ -70,6 +70,7 @@ func (q *question) take() (inTime bool) {
 		return true
 	}
 	first := q.callers[0].ctx
+	q.quick = time.Time{}
 	q.start(first, now)
 	answers, err := q.batcher.Engine.Take(q.ctx, q.requests)
 	if !q.finish() {
@@ -128,6 +129,7 @@ func counted(answers []engine.Answer, requests []engine.Request) error {
 // answered tells the callers their answers.
 func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	done := &result{asked: asked, arrived: time.Now()}
+	q.quick = quickly(asked, done.arrived)
 	if len(q.flows) > 0 {
 		q.answeredFlows(answers, done)
 		return
@@ -166,7 +168,7 @@ func (b *Batcher) putBack(left []*caller) {
 
 // askAlone is the server of one caller that nothing can call away, in its own
 // goroutine. It asks for nobody else, and leaves those who have come meanwhile
-// to a goroutine of theirs. It returns when the engine does, which heeds the ctx.
+// to a goroutine of theirs. It returns when the engine does.
 func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
 	now := time.Now()
 	q := &question{batcher: b}
@@ -178,21 +180,22 @@ func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, ErrOverdue
 	}
 	arrived := time.Now()
-	b.handOn()
 	if err == nil {
 		err = counted(answers, requests)
 	}
 	if err != nil {
+		b.handOn(time.Time{})
 		return Reply{}, err
 	}
+	b.handOn(quickly(now, arrived))
 	return Reply{Answer: &answers[0], Asked: now, Arrived: arrived}, answers[0].Err
 }
 
 // handOn ends the service of a caller that was alone.
-func (b *Batcher) handOn() {
+func (b *Batcher) handOn(quick time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy = false
+	b.busy, b.quick = false, quick
 	if len(b.waiting)+len(b.returns)+len(b.ready) > 0 {
 		b.startServer()
 	}
