@@ -43,7 +43,7 @@
 //     one limiter of a flow. It is active until some time after its newest
 //     slot. The active flows divide the look-ahead: a flow's share is what it
 //     may hold ahead.
-//   - An epoch is the time in which one server writes the state. The next one
+//   - An epoch is the time in which one primary writes the state. The next one
 //     begins when another server goes on with it, after a failover or a restart.
 //     What the first one granted after the state that the second one has does
 //     not belong to this history.
@@ -55,7 +55,7 @@
 // second after five requests at one moment. The key has 2.001 s to live:
 //
 //	fair4 3/1000000 -                6                0                0 74 .:0123456   3
-//	k3x9q2ab 77a62222ab                5 1700000000123456 1700000001123456
+//	77a6222 k3x9q2ab 39a85018                5 1700000000123456 1700000001123456
 //
 // The first line is one window:
 //
@@ -71,10 +71,11 @@
 //	0123456   3        the closed cells: the last digits of slot and sequence
 //
 // A line that begins with 'behind' may follow: the histogram. The last line is
-// the position, and the newest slot:
+// the server, the position, and the newest slot:
 //
+//	77a6222            server: where the interpreter lies that wrote this
 //	k3x9q2ab           generation
-//	77a62222ab         epoch: the server that wrote this, and three letters
+//	39a85018           epoch: the replication id of the server
 //	5                  sequence
 //	1700000000123456   clock
 //	1700000001123456   newest slot
@@ -86,7 +87,7 @@
 //	1000000 0 1700000000423456                0                0                0 74 .:0323456   5
 //	50000 0 1700000000423456                0                5 1700000000323456 64 .:
 //	120000000 0 1700000000423456                0                0                0 94 .:000323456   5
-//	3i7wfy7i 77a6222y7i                6 1700000000423456 1700000000423456
+//	77a6222 3i7wfy7i 39a85018                6 1700000000423456 1700000000423456
 //
 // The word of a window goes on with its grid: its cells, and its laps if they
 // differ, in the longest length. Six numbers follow the '+': how many windows
@@ -103,21 +104,21 @@
 //
 //	fair4 3/1000000 + 1 -29999999 0 0 0 0 30000000 0 0
 //	1000000 0 1700000001123456                6                0                0 74 .:0123456   3
-//	v0c9s41m 77a622241m                5 1700000000123457 1700000001123456
+//	77a6222 v0c9s41m 39a85018                5 1700000000123457 1700000001123456
 //
 // After the pause the offset stays below 0 until nothing counts any more.
 //
 // # Epochs
 //
 // Another server goes on with a state after a failover. Then there is a line
-// for the epochs that have ended, eight at most. Each has its name, the
+// for the epochs that have ended, the last eight or so. Each has its name, the
 // sequence at which it ended, and the sequence up to which what it granted
-// counts: that is more if a limiter that was told of more has asked since. This
-// is the first state without its last request, which was lost, and with two
-// requests of others:
+// counts: that is more if a limiter that was told of more has asked since. A
+// slot may follow, at which all of that stands. This is the first state without
+// its last request, which was lost, and with two requests of others:
 //
-//	epochs 77a62222ab 4 4
-//	k3x9q2ab 5b11f04p0c                6 1700000000523456 1700000001123456
+//	epochs 39a85018 4 4
+//	5b11f04 k3x9q2ab c4d20f6e                6 1700000000523456 1700000001123456
 //
 // A return says in which epoch it was granted, and with which sequence. It is
 // taken if the epoch is the present one or ended at that sequence or later.

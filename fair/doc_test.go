@@ -21,8 +21,8 @@ func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 			state := w.rdb.Get(t.Context(), f.key).Val()
 			for line := range strings.Lines(state) {
 				line = strings.TrimSuffix(line, "\n")
-				if len(line) == 70 {
-					line = generation + " " + epoch + line[19:]
+				if len(line) == 76 {
+					line = "77a6222 " + generation + " " + epoch + line[25:]
 				}
 				require.Contains(t, string(doc), "\n//\t"+line+"\n")
 			}
@@ -31,18 +31,18 @@ func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 		for range 5 {
 			queued(t, f, 1, 1)
 		}
-		shows(f, "k3x9q2ab", "77a62222ab")
+		shows(f, "k3x9q2ab", "39a85018")
 		f, at := w.queue(t,
 			engine.Quota{Permits: 20, Per: time.Second, Burst: 1},
 			engine.Quota{Permits: 100, Per: 2 * time.Minute})
 		queued(t, f, 5, 1)
 		at(300 * time.Millisecond)
 		queued(t, f, 1, 1)
-		shows(f, "3i7wfy7i", "77a6222y7i")
+		shows(f, "3i7wfy7i", "39a85018")
 		f, _ = w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		queued(t, f, 5, 1)
 		pause(t, f, 30*time.Second)
-		shows(f, "v0c9s41m", "77a622241m")
+		shows(f, "v0c9s41m", "39a85018")
 	})
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
@@ -54,7 +54,7 @@ func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 		queued(t, f, 2, 1)
 		lines := strings.Split(w.rdb.Get(t.Context(), f.key).Val(), "\n")
 		require.Len(t, lines, 3)
-		for i, names := range []string{1: "epochs 77a62222ab", 2: "k3x9q2ab 5b11f04p0c"} {
+		for i, names := range []string{1: "epochs 39a85018", 2: "5b11f04 k3x9q2ab c4d20f6e"} {
 			if i > 0 {
 				require.Contains(t, string(doc), "\n//\t"+names+lines[i][len(names):]+"\n")
 			}

@@ -125,8 +125,12 @@ func TestHistoriesOnRedis(t *testing.T) {
 	}
 }
 
-// anyServer reads from a key of its own which server runs the script.
-const anyServer = `local redis = setmetatable({ breakpoint = true }, { __index = redis, __tostring = function()
+// anyServer reads from keys of its own which server runs the script, and of
+// which history its data is.
+const anyServer = `local redis = setmetatable({ breakpoint = true, pcall = function(name, ...)
+	if name ~= 'INFO' then return redis.pcall(name, ...) end
+	return redis.call('GET', KEYS[1] .. ':replication') or redis.error_reply('NOPERM')
+end }, { __index = redis, __tostring = function()
 	return redis.call('GET', KEYS[1] .. ':server') or 'table: 0x500000000000'
 end })
 `
@@ -142,6 +146,9 @@ const stillClock = `local redis = setmetatable({ call = function(name, ...)
 	local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
 	return { math.floor(now / 1000000), now % 1000000 }
 end, pcall = function(name, ...)
+	if name == 'INFO' then
+		return redis.call('GET', KEYS[1] .. ':replication') or redis.error_reply('NOPERM')
+	end
 	if name ~= 'PSETEX' then return redis.pcall(name, ...) end
 	local key, ttl, state = ...
 	return redis.pcall(name, key, 1000 * ttl, state)

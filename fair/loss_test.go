@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -37,6 +38,13 @@ func (s snapshot) restore(t testing.TB, f *fair) {
 func moves(t testing.TB, f *fair) {
 	server := fmt.Sprintf("table: 0x%x000", 1<<32+rand.Uint64N(1<<32))
 	require.NoError(t, f.client.Set(t.Context(), f.key+":server", server, 0).Err())
+	promotes(t, f)
+}
+
+// promotes has the server be a primary anew.
+func promotes(t testing.TB, f *fair) {
+	replication := fmt.Sprintf("master_replid:%016x", rand.Uint64())
+	require.NoError(t, f.client.Set(t.Context(), f.key+":replication", replication, 0).Err())
 }
 
 func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
@@ -419,6 +427,7 @@ func TestAServerThatTakesOverTwiceKnowsWhatItLost(t *testing.T) {
 			server = "table: 0x500000000000"
 		}
 		require.NoError(t, w.rdb.Set(t.Context(), a.key+":server", server, 0).Err())
+		promotes(t, a)
 		held = append(held, queued(t, b, 10, 1)...)
 		giveBack(t, a, lost...)
 		held = append(held, queued(t, b, 5, 1)...)
@@ -491,8 +500,8 @@ func takesBack(t *testing.T, f *fair, change func()) map[string]bool {
 	return servers
 }
 
-// Servers take over at random from any earlier state, with queues that are
-// paused, and callers give back whatever they were granted, by whom ever. The
+// Servers take over at random from any earlier state, with clocks that differ and
+// queues that are paused, and callers give back whatever they were granted, by whom ever. The
 // turns that the last server knows of and nobody gave back keep every window.
 func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
 	t.Parallel()
@@ -518,15 +527,16 @@ func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
 			var known []int
 			var past []moment
 			given := map[int]bool{}
-			now := time.Duration(0)
+			now, ahead := time.Duration(0), time.Duration(0)
 			for range 150 {
 				now += time.Duration(rng.IntN(2)*rng.IntN(500)) * time.Millisecond
-				at(now)
+				at(now + ahead)
 				caller := processes[rng.IntN(len(processes))]
 				switch action := rng.IntN(24); {
 				case action < 2 && len(past) > 0:
 					i := max(0, len(past)-1-rng.IntN(8))
 					past[i].restore(t, first)
+					ahead = time.Duration(rng.IntN(3)-1) * time.Duration(rng.IntN(1000)) * time.Millisecond
 					known, past = slices.Clone(past[i].known), past[:i+1]
 					takeovers++
 				case action == 2:
@@ -544,7 +554,7 @@ func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
 					}
 					giveBack(t, caller, some...)
 				default:
-					for _, g := range queued(t, caller, 1+rng.IntN(3), 1) {
+					for _, g := range queued(t, caller, 1+rng.IntN(3), 1+rng.IntN(min(2, cmp.Or(quotas[0].Burst, quotas[0].Permits)))) {
 						known = append(known, len(turns))
 						turns = append(turns, g)
 					}

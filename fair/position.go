@@ -28,7 +28,8 @@ type position struct {
 type seen struct {
 	text            string // '<generation> <epoch> <sequence> <clock>', as the state has it
 	sequence, clock int64
-	newest, end     int64 // when its newest slot is, and when its key ends
+	label           int64 // its newest slot, by the queue's clock
+	newest, end     int64 // when that is, and when its key ends
 	pauseEnd        int64 // until when it is paused, 0 if it is not
 }
 
@@ -59,15 +60,17 @@ func (p *position) recall() (text, rest string) {
 	s, over, paused := p.seen, p.seen.end == 0 || now.After(p.expires), p.goesOn.Sub(now)
 	p.mu.Unlock()
 	if over {
-		return "", string(append(fresh, " 0 0 0 0"...))
+		return "", string(append(fresh, " 0 0 0 0 0"...))
 	}
 	fresh = strconv.AppendInt(append(fresh, ' '), s.newest, 10)
 	fresh = strconv.AppendInt(append(fresh, ' '), s.end, 10)
 	if s.pauseEnd == 0 || paused <= 0 {
-		return s.text, string(append(fresh, " 0 0"...))
+		fresh = append(fresh, " 0 0"...)
+	} else {
+		fresh = strconv.AppendInt(append(fresh, ' '), s.pauseEnd, 10)
+		fresh = strconv.AppendInt(append(fresh, ' '), paused.Microseconds(), 10)
 	}
-	fresh = strconv.AppendInt(append(fresh, ' '), s.pauseEnd, 10)
-	return s.text, string(strconv.AppendInt(append(fresh, ' '), paused.Microseconds(), 10))
+	return s.text, string(strconv.AppendInt(append(fresh, ' '), s.label, 10))
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
@@ -115,31 +118,31 @@ func (s seen) granted() string {
 	if s.text == "" {
 		return ""
 	}
-	return s.text[generationLength+1 : 36]
+	return s.text[generationLength+1 : 34]
 }
 
 // parseSeen reads '<generation> <epoch> <sequence> <clock> <newest slot>', each at
 // a fixed place, and returns what stands behind it.
-func parseSeen(text string) (s seen, newest int64, rest string, err error) {
-	const position, whole = 53, 70
+func parseSeen(text string) (s seen, rest string, err error) {
+	const position, whole = 51, 68
 	if len(text) < whole {
-		return seen{}, 0, "", fmt.Errorf("too short: %q", text)
+		return seen{}, "", fmt.Errorf("too short: %q", text)
 	}
 	s.text = text[:position]
 	for _, field := range []struct {
 		value *int64
 		text  string
-	}{{&s.sequence, text[20:36]}, {&s.clock, text[37:53]}, {&newest, text[54:70]}} {
+	}{{&s.sequence, text[18:34]}, {&s.clock, text[35:51]}, {&s.label, text[52:68]}} {
 		if *field.value, err = strconv.ParseInt(strings.TrimLeft(field.text, " "), 10, 64); err != nil {
-			return seen{}, 0, "", err
+			return seen{}, "", err
 		}
 	}
-	return s, newest, text[whole:], nil
+	return s, text[whole:], nil
 }
 
 // parseTold reads what lua/fair/write.lua gives a limiter to remember.
 func parseTold(text string) (s seen, left lasts, err error) {
-	s, _, rest, err := parseSeen(text)
+	s, rest, err := parseSeen(text)
 	if err != nil {
 		return seen{}, lasts{}, err
 	}

@@ -58,16 +58,16 @@ func misread(reply any, err error) error {
 // decodePlain: all requests were granted at the newest slot, or where one
 // permit fits at a time, one length apart up to it. The clock runs.
 func (t *terms) decodePlain(o *outcome, reply string, requests []engine.Request) error {
-	s, newest, _, err := parseSeen(reply)
+	s, _, err := parseSeen(reply)
 	if err != nil {
 		return err
 	}
-	ahead, step, length := newest-s.clock, int64(0), t.windows[0].Length
+	ahead, step, length := s.label-s.clock, int64(0), t.windows[0].Length
 	if t.windows[0].Permits == 1 {
 		step = length
 		ahead -= int64(len(requests)-1) * step
 	}
-	s.newest, s.end = newest, newest+length
+	s.newest, s.end = s.label, s.label+length
 	o.seen, o.left, o.news = s, lasts{key: microseconds(s.end - s.clock)}, s.news()
 	return o.unfold([]int64{ahead, int64(len(requests)), step}, requests)
 }

@@ -16,13 +16,13 @@ import (
 // be taken for leave to go.
 func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	t.Parallel()
-	const position = "abcdefgh 500000abcd                1 1700000000000000 1700000000000000"
+	const position = "abcdefgh 500000ab                1 1700000000000000 1700000000000000"
 	whole := position + " 1700000000000000 1700000001000000 0 1000000 0"
 	const news = "abcdefgh 1700000000000000 0 0 0 0"
 	f := &terms{windows: []window{{Permits: 1, Length: 1_000_000}}}
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{
-		nil, "", "OK", position[:40], strings.Repeat("x", 70),
+		nil, "", "OK", position[:40], strings.Repeat("x", 68),
 		strings.Replace(position, "1700", "17x0", 1), true, 1.5, []byte(position),
 		int64(-1), int64(-5),
 		[]any{},

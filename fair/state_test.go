@@ -192,7 +192,7 @@ func FuzzState(f *testing.F) {
 			}
 		}
 	}
-	const head, tail = "fair4 3/1000000 - ", "\nabcdefgh 500000abcd                9 1700000000000000 1700000000000000"
+	const head, tail = "fair4 3/1000000 - ", "\n0000000 abcdefgh 500000ab                9 1700000000000000 1700000000000000"
 	const log = "               0                0 "
 	f.Add(head + log + "ga .:" + strings.Repeat("00000000000000090000000001", 200) + tail)
 	f.Add(head + log + "ga .:             nan         1" + tail)
@@ -201,8 +201,8 @@ func FuzzState(f *testing.F) {
 	f.Add(head + log + "zz .:" + strings.Repeat("9", 70) + tail)
 	f.Add(head + "             nan              inf 95 .:" + tail)
 	f.Add(head + log + "95 c             1e99             1e99 1e9:" + tail)
-	f.Add(head + log + "95 .:\nabcdefgh 500000abcd              nan              nan              nan")
-	f.Add(head + log + "95 .:\nabcdefgh 500000abcd 9007199254740992 4503599627370496 9007199254740991")
+	f.Add(head + log + "95 .:\n0000000 abcdefgh 500000ab              nan              nan              nan")
+	f.Add(head + log + "95 .:\n0000000 abcdefgh 500000ab 9007199254740992 4503599627370496 9007199254740991")
 	f.Add("fair4 3/1000000 + 1 9007199254740991 4503599627370495 9007199254740991 9007199254740991 1\n1000000 0 9 " +
 		log[1:] + "95 .:" + tail)
 	f.Add("fair4 3/1000000 + 1 0 0 0 0 0\n0 0 9 " + log[1:] + "95 .:" + tail)
@@ -211,9 +211,9 @@ func FuzzState(f *testing.F) {
 	f.Add("fair4 3/1000000 + 1 -9 0 0 0 0 0 4503599627370495 4503599627370495\n1000000 0 9 " + log[1:] + "95 .:" + tail)
 	f.Add("fair4 3/1000000 + 1 -9 0 0 0 0 5 1700000001000000 0\n1000000 0 9 " + log[1:] + "95 .:" + tail)
 	f.Add("fair4 1/1 + 99 0 0 0 0 0\n1 0 1 " + log[1:] + "00 .:" + tail)
-	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs 400000abcd 9 9" + tail)
-	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs 400000abcd 9" + tail)
-	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs" + strings.Repeat(" 400000abcd 9 9", 9) + tail)
+	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs 400000ab 9 9" + tail)
+	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs 400000ab 9" + tail)
+	f.Add("fair4 3/1000000 - " + log[1:] + "95 .:\nepochs" + strings.Repeat(" 400000ab 9 9", 9) + tail)
 
 	f.Fuzz(func(t *testing.T, state string) {
 		for _, e := range engines {
@@ -240,7 +240,7 @@ func FuzzState(f *testing.F) {
 				require.GreaterOrEqual(t, a.Wait, time.Duration(0))
 				// What is not digits is noticed when it is read, and giving
 				// back reads more than taking.
-				if err := e.GiveBack(t.Context(), []engine.Grant{{ID: a.Grant.ID, At: a.Grant.At, N: 1}}); err != nil {
+				if err := e.GiveBack(t.Context(), []engine.Grant{{ID: a.Grant.ID, At: a.Grant.At, N: 1, Made: a.Grant.Made}}); err != nil {
 					require.ErrorIs(t, err, engine.ErrState)
 				}
 			}

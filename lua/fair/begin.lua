@@ -18,7 +18,9 @@ end
 -- and whether that is because something was lost.
 local function begin(queue, returns)
   take_over(queue)
-  local touched, saw = set_clock(queue), what_was_seen(queue)
+  local saw = what_was_seen(queue)
+  if saw and saw.known then queue.clock = math.max(queue.clock, saw.clock) end -- it never goes back
+  local touched = set_clock(queue)
   local lost = saw and restore_pause(queue, saw)
   if queue.offset < 0 then catch_up(queue) end
   touched = select_windows(queue, returns) or touched

@@ -1,55 +1,89 @@
 -- Tells apart what different servers have granted.
 --
 -- Takes    what log.lua leaves
--- Leaves   take_over, forget_epoch, known_of, knows_of, is_of_this_history
+-- Leaves   take_over, known_of, knows_of, place_of
 --
--- The time in which one server writes the queue is an epoch. A server that takes
--- over, after a failover or a restart, goes on from what it has: the epoch
+-- The time in which one primary writes the queue is an epoch. A server that
+-- takes over, after a failover or a restart, goes on from what it has: the epoch
 -- before it ended there. What the other server has granted behind that end is of
 -- another history, though both may have granted equally many permits.
 --
--- An epoch's name is the 7 letters of its server and 3 of chance, as a server
--- may take over twice. The state has the names of some that have ended; each
--- takes some 27 bytes.
-local MOST_EPOCHS = 8
+-- An entry is an epoch that has ended: ' <name> <end> <known>', two sequences.
+-- Recovering may count again what was granted behind its end; known is up to
+-- where. '@<slot>' follows if that stands at one slot, and nobody else's does.
 
--- Forgets the oldest epoch that has ended.
-local function forget_epoch(queue)
-  queue.epochs = match(queue.epochs, '^ %w+ %d+ %d+(.*)$') or damaged()
+-- As many letters of entries are kept: some seven. With them, a plain state of
+-- MOST_LINES still keeps to promise 6. Before the first one is '-', with a blank
+-- on each side, once others were forgotten.
+local MOST_LETTERS = 160
+
+-- How long ago the state was written.
+local function silence_of(queue)
+  return server - (moment_of(queue, queue.clock) - queue.rest - queue.offset)
 end
 
--- Begins an epoch if another server wrote the state. Behind the name of the one
--- that ends stand its end, as a sequence, and up to which sequence it is known:
--- recover.lua may count again what was granted behind its end.
+local function without(queue, epoch)
+  return (string.gsub(queue.epochs, table.concat({ ' ', epoch, ' %d+ %d+@?%d*' }), ''))
+end
+
+-- Ends the epoch of the state. One that a slot of a Cluster has come back to has
+-- ended before.
+local function end_epoch(queue)
+  queue.epochs = format('%s %s %d %d', without(queue, queue.epoch), queue.epoch, queue.sequence, queue.sequence)
+end
+
+local function forget_epochs(queue)
+  while #queue.epochs > MOST_LETTERS do
+    queue.epochs = table.concat({ ' -', match(queue.epochs, '^ ?%-? %w+ %d+ %d+@?%d*(.*)$') or damaged() })
+  end
+end
+
+-- Begins an epoch if another server wrote the state, or this one did before it
+-- was a replica for a while. Where a server does not tell its replication, it is
+-- known by its place in memory alone.
 local function take_over(queue)
-  if sub(queue.epoch, 1, 7) == this_server() then return end
-  queue.epochs = format('%s %s %d %d', queue.epochs, queue.epoch, queue.sequence, queue.sequence)
-  local _, count = string.gsub(queue.epochs, ' %w+ %d+ %d+', '')
-  if count > MOST_EPOCHS then forget_epoch(queue) end
-  queue.epoch = new_epoch()
+  local place = this_server()
+  local same = queue.place == place
+  if not same or silence_of(queue) >= SILENCE then
+    local name = replication()
+    if name then same = queue.epoch == name end
+    if not same then
+      end_epoch(queue)
+      forget_epochs(queue)
+      queue.epoch = name or sub(ARGV[3], 1, 8)
+    end
+  end
+  queue.place = place
 end
 
--- Up to which sequence an epoch that has ended is known; nil if this history
--- does not have it, or not any more.
+-- Up to which sequence this history knows of an epoch; nil if it does not have
+-- it. Then whether it may have forgotten it.
 local function known_of(queue, epoch)
+  if epoch == queue.epoch then return queue.sequence end
   local known = match(queue.epochs, table.concat({ ' ', epoch, ' %d+ (%d+)' }))
-  return known and number(known)
+  if known then return number(known) end
+  return nil, sub(queue.epochs, 1, 3) == ' - '
 end
 
--- Remembers that it is known up to there, and if nobody was granted anything
--- since, that it ended there: then what counts again stands where it did, or
--- later, and nobody else's turns do.
-local function knows_of(queue, epoch, sequence, alone)
-  local ended = alone and format('%d', sequence) or '%1'
-  queue.epochs =
-    string.gsub(queue.epochs, format(' %s (%%d+) %%d+', epoch), format(' %s %s %d', epoch, ended, sequence))
+-- Remembers that it is known up to there. Alone says that nobody was granted
+-- anything since it was last. If that was when it ended, all that counts again
+-- does so at the slot.
+local function knows_of(queue, epoch, sequence, alone, slot)
+  local ended, known = match(queue.epochs, table.concat({ ' ', epoch, ' (%d+) (%d+)' }))
+  local at = alone and ended == known and format('@%d', slot) or ''
+  queue.epochs = format('%s %s %d %d%s', without(queue, epoch), epoch, ended, sequence, at)
+  forget_epochs(queue)
 end
 
--- Whether this history has what was granted in an epoch up to a sequence.
-local function is_of_this_history(queue, granted)
+-- At or behind which slot stands what was granted with a sequence in an epoch,
+-- for the slot that its caller was told; nil if it is not of this history.
+local function place_of(queue, granted, slot)
   local epoch, sequence = match(granted, '^(%w+) +(%d+)$')
-  if not epoch then return false end
-  local ended = match(queue.epochs, table.concat({ ' ', epoch, ' (%d+) %d+' }))
-  if epoch == queue.epoch then ended = queue.sequence end
-  return ended and sequence + 0 <= ended + 0
+  if not epoch then return nil end
+  sequence = sequence + 0
+  if epoch == queue.epoch then return sequence <= queue.sequence and slot or nil end
+  local ended, known, at = match(queue.epochs, table.concat({ ' ', epoch, ' (%d+) (%d+)@?(%d*)' }))
+  if not ended then return nil end
+  if sequence <= ended + 0 then return slot end
+  return at ~= '' and sequence <= known + 0 and number(at) or nil
 end

@@ -6,12 +6,14 @@
 --          without any, those that the queue has are meant
 -- ARGV[2]  the position that the caller saw last, '' if none:
 --          '<generation> <epoch> <sequence> <clock>', as the state has them
--- ARGV[3]  what goes with it: '<fresh> <newest slot> <end> <pause's end> <left>',
---          moments in the server's time, and how much is left of the pause by
---          the caller's; fresh is a word of 8 letters never used before, the
---          name of the next generation, and its end that of the next epoch
+-- ARGV[3]  what goes with it:
+--          '<fresh> <newest slot> <end> <pause's end> <left> <newest slot>',
+--          moments in the server's time, how much is left of the pause by the
+--          caller's, and the newest slot by the queue's clock; fresh is a word
+--          of 8 letters never used before, for the next generation
 --
--- Leaves   key, head, seen; call, sub, format; this_server, MOST_LINES
+-- Leaves   key, head, seen; call, sub, format; this_server, SILENCE,
+--          replication, MOST_LINES
 --
 -- Times and lengths are microseconds, whole numbers below 2^53. The words and
 -- samples of a state are in fair/doc.go.
@@ -24,12 +26,23 @@ local key, head, seen = KEYS[1], ARGV[1], ARGV[2]
 local call, sub, format = redis.call, string.sub, string.format
 
 -- The server that runs this, in 7 letters: in which page of memory its
--- interpreter lies. The operating system draws that anew for each process, so a
--- replica has another one; see epochs.lua. SCRIPT FLUSH may change it. What is
--- no Redis and knows no breakpoints, as miniredis, makes an interpreter for each
--- run: it counts as one server.
+-- interpreter lies. The operating system draws that anew for each process.
+-- SCRIPT FLUSH may change it. What is no Redis and knows no breakpoints, as
+-- miniredis, makes an interpreter for each run: it counts as one server.
 local function this_server()
-  return redis.breakpoint and sub(tostring(redis), -10, -4) or '0000000'
+  if not redis.breakpoint then return '0000000' end
+  return sub(table.concat({ '0000000000', string.match(tostring(redis), '%x+$') }), -10, -4)
+end
+
+-- How long the state must not have been written for the server to have become a
+-- replica meanwhile and be the primary again: no failover is shorter.
+local SILENCE = 100000
+
+-- The history of the server's data, in 8 letters: each promotion of a replica
+-- begins another. Nil if the server does not tell.
+local function replication()
+  local info = redis.pcall('INFO', 'replication')
+  return type(info) == 'string' and string.match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or nil
 end
 
 -- How long the cells of a window and the line of its histogram get before it

@@ -13,11 +13,12 @@
 -- A plain state has fixed places, behind its head, which is p long, and
 -- before its end:
 --
---   p+1..16    room       p+57..72  bound      -70..-63  generation
---   p+18..33   base       p+74..89  until      -61..-52  epoch
---   p+35..50   origin     p+91..93  moments    -50..-35  sequence
---   p+52, 53   digits                          -33..-18  clock
---   p+55       mode                            -16..-1   newest slot
+--   p+1..16    room       p+57..72  bound      -76..-70  server
+--   p+18..33   base       p+74..89  until      -68..-61  generation
+--   p+35..50   origin     p+91..93  moments    -59..-52  epoch
+--   p+52, 53   digits                          -50..-35  sequence
+--   p+55       mode                            -33..-18  clock
+--                                              -16..-1   newest slot
 --
 -- The middle ones are there only while the mode is 'c'. Then come ':' and the
 -- cells, up to the end of the line. A histogram and epochs may follow, each in a
@@ -26,14 +27,14 @@
 local p, argv = #head, ARGV
 while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(state, 1, p) == head do
   -- What the caller saw must be of this history.
-  if seen ~= '' and seen ~= sub(state, -70, -18) and not (sub(seen, 1, 20) == sub(state, -70, -51)
-    and sub(seen, 21, 36) + 0 <= sub(state, -50, -35) + 0 and sub(seen, 38) + 0 <= sub(state, -33, -18) + 0) then
+  if seen ~= '' and seen ~= sub(state, -68, -18) and not (sub(seen, 1, 18) == sub(state, -68, -51)
+    and sub(seen, 19, 34) + 0 <= sub(state, -50, -35) + 0 and sub(seen, 36) + 0 <= sub(state, -33, -18) + 0) then
     break
   end
 
   local now, sequence, last = server, sub(state, -50, -35) + 0, sub(state, -16) + 0
-  local permits, most, length = argv[7] + 0, nil, nil
-  if not (now - sub(state, -33, -18) >= 0 and sequence < 2 ^ 52 and last < 2 ^ 52) then break end
+  local silence, permits, most, length = now - sub(state, -33, -18), argv[7] + 0, nil, nil
+  if not (silence >= 0 and sequence < 2 ^ 52 and last < 2 ^ 52) then break end
   if argv[9] ~= '1' then
     if argv[9] + 0 < 1 then break end
     permits = permits * argv[9]
@@ -43,7 +44,7 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
 
   -- The cells end with their line; only two kinds of lines may follow.
   local finish = mode == 'r:\n' and p + 57 or string.find(state, '\n', p + 57, true)
-  if finish ~= #state - 70 then
+  if finish ~= #state - 76 then
     local follows = sub(state, finish + 1, finish + 7)
     if follows ~= 'behind ' and follows ~= 'epochs ' then break end
   end
@@ -169,7 +170,10 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
     whole = true
   end
 
-  if slot >= 2 ^ 52 or sub(state, -61, -55) ~= this_server() then break end
+  -- It must be of the epoch that the state was written in.
+  if slot >= 2 ^ 52 or sub(state, -76, -70) ~= this_server() then break end
+  if silence >= SILENCE and sub(state, -59, -52) ~= (replication() or sub(state, -59, -52)) then break end
+
   local life = argv[6]
   if slot > now then
     length = length or argv[5] + 0
@@ -178,5 +182,5 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
   if not whole then text = text .. format('%16d %16d %16d', total, now, slot) end
   local reply = redis.pcall('PSETEX', key, life, text)
   if reply.err then return redis.error_reply(reply.err) end
-  return sub(text, -70)
+  return sub(text, -68)
 end

@@ -76,7 +76,7 @@ end
 local function read()
   if not state then return read_notes() end
   if #state > 16 * 4096 then damaged() end
-  local queue, at, newest, count = read_notes(state, sub(state, -71))
+  local queue, at, newest, count = read_notes(state, sub(state, -77))
   if count == 0 then
     local length = match(queue.word, '^%d+/(%d+)$')
     queue[1], at = read_window(at, length, 0, newest, queue.sequence)
@@ -86,14 +86,16 @@ local function read()
     queue[i], at = read_window(body, length, idle, last, queue.sequence)
   end
   if #queue ~= math.max(1, count) then damaged() end
-  if at ~= #state - 69 and sub(state, at, at + 5) == 'flows ' then
+  if at ~= #state - 75 and sub(state, at, at + 5) == 'flows ' then
     local ends
     ends, queue.flows, at = match(state, '^flows (%d+) ([%w/ ]+)\n()', at)
     queue.flows_end = number(ends)
   end
-  if at ~= #state - 69 then
-    queue.epochs, at = match(state, '^epochs( [%w ]+)\n()', at)
-    if at ~= #state - 69 then damaged() end
+  if at ~= #state - 75 then
+    queue.epochs, at = match(state, '^epochs( [-%w @]+)\n()', at)
+    local rest = queue.epochs and string.gsub(queue.epochs, ' %w+ %d+ %d+@?%d*', '')
+    if rest ~= '' and rest ~= ' -' then damaged() end
+    if at ~= #state - 75 then damaged() end
   end
   return queue
 end

@@ -2,7 +2,7 @@
 -- the windows, and in its last.
 --
 -- Takes    what head.lua leaves
--- Leaves   match; damaged, new_epoch, number, read_notes
+-- Leaves   match; damaged, number, read_notes
 
 local match = string.match
 
@@ -12,11 +12,6 @@ local NO_WINDOWS = '1/1'
 
 local function damaged()
   error('STATE not the state of a queue, or that of another version, or damaged', 0)
-end
-
--- The name of an epoch of this server; see epochs.lua.
-local function new_epoch()
-  return table.concat({ this_server(), sub(ARGV[3], 6, 8) })
 end
 
 -- A number of the state. It is checked for size, so that sums stay exact.
@@ -34,19 +29,22 @@ end
 local function read_notes(first, last)
   local word = sub(head, 7, -4)
   local queue = {
-    generation = sub(ARGV[3], 1, 8), epoch = '', sequence = 0, clock = 0, word = word ~= '' and word or NO_WINDOWS,
+    generation = sub(ARGV[3], 1, 8), epoch = '', place = '', sequence = 0, clock = 0,
+    word = word ~= '' and word or NO_WINDOWS,
     offset = 0, ends = 0, lost = 0, reset_end = 0, mixed = 0, rest = 0, late = 0, slow_until = 0, slow_pace = 0,
     epochs = '', flows = '', flows_end = 0, interval = 0, burst = 1, spacing = 0, asked = 0
   }
   if not first then
-    queue.epoch = new_epoch()
+    queue.epoch, queue.place = replication() or queue.generation, this_server()
     return queue
   end
-  local generation, epoch, sequence, clock, newest = match(last, '^\n(%w+) (%w+) +(%d+) +(%d+) +(%d+)$')
+  local place, generation, epoch, sequence, clock, newest =
+    match(last, '^\n(%w+) (%w+) (%w+) +(%d+) +(%d+) +(%d+)$')
   local kind, at
   queue.word, kind, at = match(first, '^fair4 (%S+) ([-+]) ()')
-  if not kind or not generation or #generation ~= 8 or #epoch ~= 10 then damaged() end
-  queue.generation, queue.epoch, queue.sequence, queue.clock = generation, epoch, number(sequence), number(clock)
+  if not kind or not generation or #generation ~= 8 or #epoch ~= 8 then damaged() end
+  queue.place, queue.generation, queue.epoch = place, generation, epoch
+  queue.sequence, queue.clock = number(sequence), number(clock)
   if kind == '-' then return queue, at, newest, 0 end
   local count, offset, ends, lost, reset_end, mixed, more, behind =
     match(first, '^(%d+) (%-?%d+) (%d+) (%d+) (%d+) ([01])([%d ]*)\n()', at)

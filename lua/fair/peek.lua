@@ -9,7 +9,7 @@
 -- A first line is not longer: 8 windows of up to 60 bytes, and ten numbers.
 local MOST_FIRST = 700
 
-local last = call('GETRANGE', key, -71, -1)
+local last = call('GETRANGE', key, -77, -1)
 if last == '' then return '' end
 local first = call('GETRANGE', key, 0, MOST_FIRST)
 local time = call('TIME')
@@ -20,7 +20,7 @@ local offset, reset_end = 0, 0
 if kind == '+' then
   offset, reset_end = string.match(first, '^%d+ (%-?%d+) %d+ %d+ (%d+) [01]\n', at)
 end
-local generation, clock = string.match(last, '^\n(%w%w%w%w%w%w%w%w) %w+ +%d+ +(%d+) +%d+$')
+local generation, clock = string.match(last, '^\n%w+ (%w%w%w%w%w%w%w%w) %w+ +%d+ +(%d+) +%d+$')
 if kind and offset and generation then
   local now, mark = math.max(server + offset, clock + 0), reset_end + 0 > server and 1 or 0
   return format('%s %d 0 0 0 %d', generation, now, mark)

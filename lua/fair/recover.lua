@@ -27,18 +27,20 @@ local function add_missing(queue, missing, newest)
   compact_full(queue, math.max(tail, newest))
 end
 
--- What the caller saw last: nil if nothing, or nothing that is not here.
+-- What the caller saw last: nil if nothing, or nothing that is not here. Missing
+-- is how many permits this state lacks, exact if it knows the epoch in which the
+-- caller was told. If it has never heard of that, some are missing in any case.
 local function what_was_seen(queue)
   if seen == '' then return nil end
   local generation, epoch, sequence, clock = match(seen, '^(%w+) (%w+) +(%d+) +(%d+)$')
-  local known = generation == queue.generation
-  local upto = known and known_of(queue, epoch)
-  local missing = sequence - (upto or queue.sequence)
-  if known and missing <= 0 and clock + 0 <= queue.clock then return nil end
-  local newest, ends, pause_end, pause_left = match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+)$')
+  local newest, ends, pause_end, pause_left, label = match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local known, upto, forgotten = generation == queue.generation, nil, nil
+  if known then upto, forgotten = known_of(queue, epoch) end
+  local missing, strange = sequence - (upto or queue.sequence), known and not upto and not forgotten
+  if ends + 0 <= server or known and not strange and missing <= 0 and clock + 0 <= queue.clock then return nil end
   return {
-    generation = generation, epoch = epoch, has_ended = upto, sequence = sequence + 0, missing = missing,
-    clock = clock + 0, newest = newest + 0, ends = ends + 0,
+    known = known, epoch = epoch, upto = upto, strange = strange, missing = missing, sequence = sequence + 0,
+    clock = clock + 0, written = queue.clock, label = label + 0, newest = newest + 0, ends = ends + 0,
     pause_left = math.min(pause_end - server, pause_left + 0)
   }
 end
@@ -49,11 +51,11 @@ end
 -- than both clocks say, the server's and the caller's.
 local function restore_pause(queue, saw)
   if saw.pause_left <= queue.rest then return false end
-  if saw.generation ~= queue.generation then
+  if not saw.known then
     if queue.reset_end > server then return false end
     pause(queue, saw.pause_left)
-  elseif queue.clock < saw.clock then
-    queue.now, saw.restored = saw.clock, true
+  elseif saw.written < saw.clock then
+    queue.now = saw.clock
     stand_still(queue, saw.pause_left)
   else
     return false
@@ -61,25 +63,23 @@ local function restore_pause(queue, saw)
   return true
 end
 
--- Counts again what was lost. Returns whether anything was. Where the epoch is
--- known in which the caller was told, so is how much that was, even if others
--- were granted permits since.
+-- Counts again what was lost. Returns whether anything was. A slot of this
+-- generation is what it was; of another one, only its moment is known.
 local function recover(queue, saw)
-  local known, written, clock, missing = saw.generation == queue.generation, queue.clock, saw.clock, saw.missing
-  if saw.ends <= server or known and missing <= 0 and clock <= written then return false end
-  if missing == 0 and saw.restored then return false end -- the pause was lost, and no turn
-  local newest = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0
-  if not known and (queue.reset_end > server or newest <= queue.lost) then return false end
+  if saw.known and saw.missing <= 0 and not saw.strange then return false end
+  local newest = saw.label
+  if not saw.known then newest = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0 end
+  if not saw.known and (queue.reset_end > server or newest <= queue.lost) then return false end
   queue.healed = true
-  local alone = saw.has_ended == queue.sequence -- nobody was granted anything since
-  if known and missing > 0 and missing < 1000000000 and (saw.has_ended or written <= clock) then
-    add_missing(queue, missing, newest)
-    if saw.has_ended then knows_of(queue, saw.epoch, saw.sequence, alone) end
-    queue.clock = math.max(written, clock)
+  local has_ended = saw.upto and saw.epoch ~= queue.epoch
+  if saw.known and not saw.strange and saw.missing < 1000000000 and (has_ended or saw.written <= saw.clock) then
+    local alone = saw.upto == queue.sequence -- nobody was granted anything since
+    add_missing(queue, saw.missing, newest)
+    if has_ended then knows_of(queue, saw.epoch, saw.sequence, alone, newest) end
     return true
   end
   queue.lost, queue.ends = math.max(queue.lost, newest), math.max(queue.ends, label_at(queue, saw.ends + queue.offset))
-  if known or written <= clock then
+  if saw.known or saw.written <= saw.clock then
     -- Turns of the state that was lost cannot be given back to this one.
     queue.generation, queue.epochs = sub(ARGV[3], 1, 8), ''
   end

@@ -44,10 +44,9 @@ local function still_held(queue)
   local held = {}
   for i = 4, #ARGV, 5 do
     local slot, permits = ARGV[i + 1] + 0, ARGV[i + 2] + 0
+    local place = ARGV[i] == queue.generation and place_of(queue, ARGV[i + 3], slot)
     local back = is_ahead(queue, slot) or ARGV[i + 4] == '1'
-    if back and ARGV[i] == queue.generation and is_of_this_history(queue, ARGV[i + 3]) then
-      held[#held + 1] = { slot = slot, permits = permits }
-    end
+    if back and place then held[#held + 1] = { slot = place, permits = permits } end
   end
   return held
 end

@@ -15,7 +15,9 @@
 --            ahead is that of a full queue. The text is '' if nothing was
 --            written, else see write.lua. The news are '' if there are none but
 --            the text, else see clock.lua. At least one request is answered;
---            the rest is for the next call.
+--            the rest is for the next call. Who saw another epoch gets the text
+--            of the state even if nothing was written, so that the next refusal
+--            goes straight.
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
 local queue = read()
@@ -26,11 +28,15 @@ if granted or noted or lost then
   local problem
   text, plain, problem = write(queue)
   if problem then return problem end
+elseif seen ~= '' and state and sub(seen, 1, 18) ~= sub(state, -68, -51) then
+  local _, natural, newest = bounds(queue)
+  queue.ends = math.max(queue.ends, natural)
+  text = position_of(queue, sub(state, -68), newest)
 end
 if not is_quiet(queue) then
   reply[2] = news_of(queue)
 elseif plain and not ARGV[10] and not reply[6] and math.abs(reply[4]) == ARGV[9] + 0 then
-  if granted then return sub(text, 1, 70) end
+  if granted then return sub(text, 1, 68) end
   if text == '' and reply[3] >= 0 then return reply[3] end
 end
 reply[1] = text

@@ -156,8 +156,10 @@ local function select_windows(queue, returns)
     queue.mixed = 0
   elseif queue.interval ~= interval or queue.burst ~= burst then
     queue.interval, queue.burst, queue.spacing = interval, burst, burst == 1 and interval or 0
-    forget_pace(queue, tail)
-    compact_full(queue, tail)
+    if queue.mixed == 0 then -- else no cell tells of a pace
+      forget_pace(queue, tail)
+      compact_full(queue, tail)
+    end
   end
   queue.word = word
   return noted

@@ -1,7 +1,7 @@
 -- Writes the state.
 --
 -- Takes    what begin.lua leaves, or recover.lua
--- Leaves   after_what_was_lost, write
+-- Leaves   after_what_was_lost, position_of, write
 
 -- What was lost fills every window.
 local function after_what_was_lost(queue, tail)
@@ -66,10 +66,17 @@ local function timeline_text(queue)
   return format(' %d %d %d', queue.rest, queue.slow_until, queue.slow_pace)
 end
 
--- Writes the queue. Returns what a limiter has to remember of it, whether it
--- is plain, and the server's error if there is one. To remember are
--- '<generation> <epoch> <sequence> <clock> <newest slot>', then, in the server's time,
+-- What a limiter has to remember of the queue: the position and the newest slot,
+-- as the state has them, then, in the server's time,
 -- ' <newest slot> <end> <pause's end>', and how long it is until these ends.
+local function position_of(queue, line, newest)
+  local ends = in_server_time(queue, queue.ends)
+  return line .. format(' %d %d %d %d %d', in_server_time(queue, newest), ends,
+    queue.rest > 0 and server + queue.rest or 0, ends - server, queue.rest)
+end
+
+-- Writes the queue. Returns its position, whether it is plain, and the server's
+-- error if there is one.
 local function write(queue)
   local _, natural, newest = bounds(queue)
   local kept = settle_notes(queue, natural)
@@ -87,9 +94,6 @@ local function write(queue)
       lines[i + 1] = format('%d %d %d ', window.length, window.idle, window.last) .. window_text(queue, window)
     end
   end
-  local bytes = 71
-  for _, line in ipairs(lines) do bytes = bytes + #line end
-  while queue.epochs ~= '' and bytes + #queue.epochs + 8 > MOST_STATE * #queue do forget_epoch(queue) end
   if queue.flows_end <= queue.now then
     queue.flows_end = 0
   else
@@ -97,12 +101,10 @@ local function write(queue)
   end
   if queue.epochs ~= '' then lines[#lines + 1] = table.concat({ 'epochs', queue.epochs, '\n' }) end
   local line = format('%s %s %16d %16d %16d', queue.generation, queue.epoch, queue.sequence, queue.now, newest)
-  lines[#lines + 1] = line
-  local ends = in_server_time(queue, queue.ends)
-  local left_to_live = ends - server
+  lines[#lines + 1] = table.concat({ queue.place, ' ', line })
+  local left_to_live = in_server_time(queue, queue.ends) - server
   local life = format('%d', math.ceil((left_to_live + math.max(0, queue.flows_end - queue.ends)) / 1000) + 1)
   local reply = redis.pcall('PSETEX', key, life, table.concat(lines))
   if reply.err then return nil, plain, redis.error_reply(reply.err) end
-  return line .. format(' %d %d %d %d %d', in_server_time(queue, newest), ends,
-    queue.rest > 0 and server + queue.rest or 0, left_to_live, queue.rest), plain
+  return position_of(queue, line, newest), plain
 end
