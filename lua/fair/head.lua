@@ -31,7 +31,9 @@ local call, sub, format = redis.call, string.sub, string.format
 -- miniredis, makes an interpreter for each run: it counts as one server.
 local function this_server()
   if not redis.breakpoint then return '0000000' end
-  return sub(table.concat({ '0000000000', string.match(tostring(redis), '%x+$') }), -10, -4)
+  local address = tostring(redis) -- 'table: 0x7f7a6222b340'
+  if #address < 17 then address = table.concat({ '0000000000', string.match(address, '%w*$') }) end
+  return sub(address, -10, -4)
 end
 
 -- How long the state must not have been written for the server to have become a
