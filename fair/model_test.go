@@ -33,6 +33,16 @@ func TestTheScriptsAnswerAsTheirModel(t *testing.T) {
 	}
 }
 
+// A history in which permits are pulled forward to a cell that then seems to be
+// a row which reaches back behind other cells.
+func TestPermitsThatWerePulledForwardAreNoRow(t *testing.T) {
+	t.Parallel()
+	h := anyModelled(t, realWorld(t), 10_000_039)
+	for step := range 600 {
+		h.step(step)
+	}
+}
+
 // modelled is a queue on a server beside its model.
 type modelled struct {
 	*testing.T

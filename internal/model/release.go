@@ -55,7 +55,8 @@ func (l *windowLog) pullForward(newest int64) {
 // open takes rows apart, so that a permit can be taken out, and has the cells
 // written anew: into single permits if the log has room for them. Else what is
 // behind the tail goes to the histogram, and the rest is cut at the borders of
-// the grid.
+// the grid. A cell to which permits were pulled forward can reach back behind
+// the one before it: it is no row, and goes or stays as a whole.
 func (l *windowLog) open(now, tail int64) {
 	l.written, l.grew = width{}, true
 	l.expireRow(now)
@@ -67,9 +68,20 @@ func (l *windowLog) open(now, tail int64) {
 		l.behind.trim(now - l.Length)
 	}
 	var open []cell
-	total := l.base.total // up to where the rows are open
+	before, total := l.base.slot, l.base.total // up to where the rows are open
 	for _, row := range l.cells {
 		first := row.slot - (row.total-total-1)*l.interval
+		if first < before {
+			if permits > maxCells && row.slot+l.Length <= tail {
+				l.spread(now, row.slot, row.total-total)
+				l.base = row
+			} else {
+				open = append(open, row)
+			}
+			before, total = row.slot, row.total
+			continue
+		}
+		before = row.slot
 		if behind := tail - l.Length - first; permits > maxCells && behind >= 0 {
 			folded := min(row.total-total, behind/l.interval+1)
 			first, total = first+folded*l.interval, total+folded
@@ -95,6 +107,9 @@ func (l *windowLog) expireRow(now int64) {
 		return
 	}
 	first := l.cells[0].slot - (l.cells[0].total-l.base.total-1)*l.interval
+	if first < l.base.slot {
+		return // no row; see open
+	}
 	if gone := now - l.Length - first; gone >= 0 {
 		passed := gone/l.interval + 1
 		l.base = cell{first + (passed-1)*l.interval, l.base.total + passed}

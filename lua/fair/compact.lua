@@ -114,6 +114,7 @@ local function drop_passed_of_row(queue, window)
   local spacing, slots, counts = queue.spacing, window.slots, window.counts
   if spacing == 0 or #slots == 0 then return end
   local first = slots[1] - (counts[1] - 1) * spacing
+  if first < window.origin then return end -- no row; see open_rows
   local passed = math.floor((queue.now - window.length - first) / spacing) + 1
   if passed > 0 then
     counts[1], window.origin, window.behind = counts[1] - passed, first + (passed - 1) * spacing, nil
@@ -122,18 +123,25 @@ end
 
 -- Takes the rows of an open window apart, so that a permit can be taken out:
 -- into single permits if the log has room for them. Else what is behind the
--- tail goes to the histogram, and the rest is cut at the borders of the grid.
+-- tail goes to the histogram, and the rest is cut at the borders of the grid. A
+-- cell to which permits were pulled forward can reach back behind the one before
+-- it: it is no row, and goes or stays as a whole.
 local function open_rows(queue, window, tail)
   local spacing, slots, counts = queue.spacing, window.slots, window.counts
   drop_passed_of_row(queue, window)
   local permits = queue.sequence - base_of(queue, window)
   if spacing == 0 or permits == #slots then return end
-  local opened, sizes, more, many = {}, {}, {}, permits > MOST_CELLS
+  local opened, sizes, more, many, before = {}, {}, {}, permits > MOST_CELLS, window.origin
   if many then trim(window, queue.now - window.length) end
   for i = 1, #slots do
     local rest, first = counts[i], slots[i] - (counts[i] - 1) * spacing
     local behind = tail - window.length - first
-    if many and behind >= 0 then
+    if first < before and many and slots[i] + window.length <= tail then
+      spread(queue, window, more, slots[i], rest)
+      window.origin, rest = slots[i], 0
+    elseif first < before then
+      opened[#opened + 1], sizes[#sizes + 1], rest = slots[i], rest, 0
+    elseif many and behind >= 0 then
       local folded = math.min(rest, math.floor(behind / spacing) + 1)
       first, rest = first + folded * spacing, rest - folded
       spread(queue, window, more, first - spacing, folded)
@@ -145,6 +153,7 @@ local function open_rows(queue, window, tail)
       first, rest = first + here * spacing, rest - here
       opened[#opened + 1], sizes[#sizes + 1] = first - spacing, here
     end
+    before = slots[i]
   end
   spread_done(window, more)
   window.slots, window.counts = opened, sizes
