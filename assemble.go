@@ -62,7 +62,7 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 		if o.trace != nil {
 			b.Changed = o.trace.FellBack
 		}
-		e, l.fallback = watched{e, b}, &fallback{o.fallback, b}
+		e, l.fallback = watched{e, b}, &fallback{o.fallback, b, &l.turns}
 	}
 	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate(), HeedsCtx: heedsCtx(rdb), Prompt: isPrompt(rdb)}
 	return nil

@@ -11,6 +11,9 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/breaker"
+	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
 // Fallback is a second limiter, see [WithFallback]. A *rate.Limiter of
@@ -64,7 +67,9 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // A caller's deadline bounds both together. When Redis falls silent, up to a
 // second passes before f is asked, so a caller that has less time left may reach
 // its deadline first. Once the failure is known, f has all of the time.
-// [WithMaxWait] and [WithMaxQueued] do not hold for f.
+// [WithMaxWait] and [WithMaxQueued] do not hold for f, but a [Queue.Pause] that
+// this limiter knows of does: f is asked once it is over, and Allow returns false
+// until then.
 //
 // The price: while one takes over from the other, both quotas add up. Turns
 // granted before the failure are taken beside those that f gives. Turns of f are
@@ -83,10 +88,12 @@ func WithFallback(f Fallback) Option {
 	}
 }
 
-// fallback is a second limiter and the breaker that says when to use it.
+// fallback is a second limiter and the breaker that says when to use it. What
+// the limiter knows of a pause holds for both.
 type fallback struct {
 	second  Fallback
 	breaker *breaker.Breaker
+	turns   *turns.Line
 }
 
 // gate is what calls callers away from a Redis that fails, nil without a
@@ -112,10 +119,28 @@ func (f *fallback) ask(ctx context.Context, first func() error) (why error) {
 
 // wait is first, or the second's WaitN if Redis fails.
 func (f *fallback) wait(ctx context.Context, n int, first func(context.Context, int) error) (err error) {
-	if why := f.ask(ctx, func() error { err = first(ctx, n); return err }); why != nil {
-		return bothFailed(f.second.WaitN(ctx, n), why)
+	why := f.ask(ctx, func() error { err = first(ctx, n); return err })
+	if why == nil {
+		return err
 	}
-	return err
+	if err := f.outlast(ctx, n); err != nil {
+		return err
+	}
+	return bothFailed(f.second.WaitN(ctx, n), why)
+}
+
+// outlast returns nil once a pause that the limiter knows of is over.
+func (f *fallback) outlast(ctx context.Context, n int) error {
+	for left := f.turns.Held(); left > 0; left = f.turns.Held() {
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
+			asked := limit(batch.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
+			return &RefusedError{Wait: left, limit: asked, pause: left, paused: true}
+		}
+		if clock.SleepUntil(ctx, time.Now().Add(left)) != nil {
+			return ctxerr.Ended(ctx, "left in a pause")
+		}
+	}
+	return nil
 }
 
 // allow is first, or the second's AllowN, if it has one, if Redis fails.
@@ -125,6 +150,9 @@ func (f *fallback) allow(
 	why := f.ask(ctx, func() error { ok, err = first(ctx, n); return err })
 	if why == nil {
 		return ok, err
+	}
+	if f.turns.Held() > 0 {
+		return false, nil
 	}
 	switch second := f.second.(type) {
 	case interface {

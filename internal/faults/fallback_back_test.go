@@ -91,7 +91,13 @@ func TestATrialThatAsksNothingIsNotSilent(t *testing.T) {
 			}
 			require.Eventually(t, func() bool { return allow() == nil }, 20*time.Second, time.Millisecond)
 			s.Kill()
-			require.NoError(t, another.Wait(t.Context()), "the fallback lets it go")
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := another.Wait(ctx); another == q {
+				require.ErrorIs(t, err, fairlimit.ErrPaused, "a pause holds the fallback, too")
+			} else {
+				require.NoError(t, err, "the fallback lets it go")
+			}
 			s.Restart()
 			require.Eventually(t, func() bool { return allow() == nil }, 20*time.Second, 10*time.Millisecond)
 			for range 150 { // three seconds
@@ -100,6 +106,30 @@ func TestATrialThatAsksNothingIsNotSilent(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAPauseHoldsTheFallback has a queue paused whose Redis is lost then. The
+// fallback would let everybody go at once.
+func TestAPauseHoldsTheFallback(t *testing.T) {
+	t.Parallel()
+	const pause = 3 * time.Second
+	s := redistest.StartServer(t)
+	q := limiter(t, s.Client(), fairlimit.PerSecond(100), fairlimit.WithFallback(fairlimit.FailOpen)).(*fairlimit.Queue)
+	require.NoError(t, q.Wait(t.Context()))
+	start := time.Now()
+	require.NoError(t, q.Pause(t.Context(), pause))
+	s.Kill()
+	soon, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.ErrorIs(t, q.Wait(soon), fairlimit.ErrPaused)
+	allowed, err := q.Allow(t.Context())
+	require.NoError(t, err)
+	require.False(t, allowed)
+	require.NoError(t, q.Wait(t.Context()))
+	require.GreaterOrEqual(t, time.Since(start), pause)
+	allowed, err = q.Allow(t.Context())
+	require.NoError(t, err)
+	require.True(t, allowed, "afterwards it decides")
 }
 
 // TestTheLineOfAFullFlowWaitsForRedisOnceItIsBack has callers that ask nothing
