@@ -58,7 +58,8 @@ type Trace struct {
 	// Paused: this limiter sends a pause of d to Redis.
 	Paused func(d time.Duration)
 
-	// Lost: Redis had lost turns that this limiter knew of. They count again.
+	// Lost: Redis had lost turns that this limiter knew of. They count again. It
+	// is not told if what restored them was a return of permits.
 	Lost func()
 
 	// FellBack: the fallback took over because of this error. If it is nil,

@@ -111,7 +111,7 @@
 // # Epochs
 //
 // Another server goes on with a state after a failover. Then there is a line
-// for the epochs that have ended, the last eight or so. Each has its name, the
+// for the epochs that have ended, the last seven or so. Each has its name, the
 // sequence at which it ended, and the sequence up to which what it granted
 // counts: that is more if a limiter that was told of more has asked since. A
 // slot may follow, at which all of that stands. This is the first state without
