@@ -137,7 +137,7 @@ end })
 
 // stillClock does so as well, and reads the time from another key. It lets keys
 // live longer.
-const stillClock = `local redis = setmetatable({ call = function(name, ...)
+const stillClock = anyServer + `local redis = setmetatable({ call = function(name, ...)
 	if name == 'PTTL' then
 		local left = redis.call(name, ...)
 		return left < 0 and left or math.ceil(left / 1000)
@@ -146,15 +146,10 @@ const stillClock = `local redis = setmetatable({ call = function(name, ...)
 	local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
 	return { math.floor(now / 1000000), now % 1000000 }
 end, pcall = function(name, ...)
-	if name == 'INFO' then
-		return redis.call('GET', KEYS[1] .. ':replication') or redis.error_reply('NOPERM')
-	end
 	if name ~= 'PSETEX' then return redis.pcall(name, ...) end
 	local key, ttl, state = ...
 	return redis.pcall(name, key, 1000 * ttl, state)
-end }, { __index = redis, __tostring = function()
-	return redis.call('GET', KEYS[1] .. ':server') or 'table: 0x500000000000'
-end })
+end }, { __index = redis, __tostring = function() return tostring(redis) end })
 `
 
 // setClock puts the engine's scripts, otherwise as they are, under a clock of

@@ -192,7 +192,8 @@ func FuzzState(f *testing.F) {
 			}
 		}
 	}
-	const head, tail = "fair4 3/1000000 - ", "\n0000000 abcdefgh 500000ab                9 1700000000000000 1700000000000000"
+	const head = "fair4 3/1000000 - "
+	const tail = "\n0000000 abcdefgh 500000ab                9 1700000000000000 1700000000000000"
 	const log = "               0                0 "
 	f.Add(head + log + "ga .:" + strings.Repeat("00000000000000090000000001", 200) + tail)
 	f.Add(head + log + "ga .:             nan         1" + tail)
@@ -240,7 +241,8 @@ func FuzzState(f *testing.F) {
 				require.GreaterOrEqual(t, a.Wait, time.Duration(0))
 				// What is not digits is noticed when it is read, and giving
 				// back reads more than taking.
-				if err := e.GiveBack(t.Context(), []engine.Grant{{ID: a.Grant.ID, At: a.Grant.At, N: 1, Made: a.Grant.Made}}); err != nil {
+				one := engine.Grant{ID: a.Grant.ID, At: a.Grant.At, N: 1, Made: a.Grant.Made}
+				if err := e.GiveBack(t.Context(), []engine.Grant{one}); err != nil {
 					require.ErrorIs(t, err, engine.ErrState)
 				}
 			}

@@ -19,7 +19,8 @@ import (
 
 // declared are the globals that every server has which runs these scripts,
 // real or not.
-var declared = strings.Fields("KEYS ARGV redis math string table tonumber tostring type ipairs pairs pcall unpack error")
+var declared = strings.Fields("KEYS ARGV redis math string table tonumber tostring type ipairs pairs " +
+	"pcall unpack error")
 
 // Lint checks the scripts that an engine assembles of the parts in a folder:
 // each compiles, touches no undeclared global, formats no number implicitly,

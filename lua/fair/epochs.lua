@@ -1,6 +1,6 @@
 -- Tells apart what different servers have granted.
 --
--- Takes    what log.lua leaves
+-- Takes    what log.lua leaves; state, of open.lua
 -- Leaves   take_over, known_of, knows_of, place_of
 --
 -- The time in which one primary writes the queue is an epoch. A server that
@@ -20,6 +20,12 @@ local MOST_LETTERS = 160
 -- How long ago the state was written.
 local function silence_of(queue)
   return server - (moment_of(queue, queue.clock) - queue.rest - queue.offset)
+end
+
+-- The words of an epoch's entry, nil if there is none. Where nothing follows
+-- '@', the last is ''.
+local function entry_of(queue, epoch)
+  return match(queue.epochs, table.concat({ ' ', epoch, ' (%d+) (%d+)@?(%d*)' }))
 end
 
 local function without(queue, epoch)
@@ -42,6 +48,7 @@ end
 -- was a replica for a while. Where a server does not tell its replication, it is
 -- known by its place in memory alone.
 local function take_over(queue)
+  if not state then return end -- its epoch has just begun
   local place = this_server()
   local same = queue.place == place
   if not same or silence_of(queue) >= SILENCE then
@@ -60,7 +67,7 @@ end
 -- it. Then whether it may have forgotten it.
 local function known_of(queue, epoch)
   if epoch == queue.epoch then return queue.sequence end
-  local known = match(queue.epochs, table.concat({ ' ', epoch, ' %d+ (%d+)' }))
+  local _, known = entry_of(queue, epoch)
   if known then return number(known) end
   return nil, sub(queue.epochs, 1, 3) == ' - '
 end
@@ -69,7 +76,7 @@ end
 -- anything since it was last. If that was when it ended, all that counts again
 -- does so at the slot.
 local function knows_of(queue, epoch, sequence, alone, slot)
-  local ended, known = match(queue.epochs, table.concat({ ' ', epoch, ' (%d+) (%d+)' }))
+  local ended, known = entry_of(queue, epoch)
   local at = alone and ended == known and format('@%d', slot) or ''
   queue.epochs = format('%s %s %d %d%s', without(queue, epoch), epoch, ended, sequence, at)
   forget_epochs(queue)
@@ -82,7 +89,7 @@ local function place_of(queue, granted, slot)
   if not epoch then return nil end
   sequence = sequence + 0
   if epoch == queue.epoch then return sequence <= queue.sequence and slot or nil end
-  local ended, known, at = match(queue.epochs, table.concat({ ' ', epoch, ' (%d+) (%d+)@?(%d*)' }))
+  local ended, known, at = entry_of(queue, epoch)
   if not ended then return nil end
   if sequence <= ended + 0 then return slot end
   return at ~= '' and sequence <= known + 0 and number(at) or nil

@@ -172,7 +172,8 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
 
   -- It must be of the epoch that the state was written in.
   if slot >= 2 ^ 52 or sub(state, -76, -70) ~= this_server() then break end
-  if silence >= SILENCE and sub(state, -59, -52) ~= (replication() or sub(state, -59, -52)) then break end
+  local epoch = sub(state, -59, -52)
+  if silence >= SILENCE and (replication() or epoch) ~= epoch then break end
 
   local life = argv[6]
   if slot > now then

@@ -94,8 +94,7 @@ local function read()
   if at ~= #state - 75 then
     queue.epochs, at = match(state, '^epochs( [-%w @]+)\n()', at)
     local rest = queue.epochs and string.gsub(queue.epochs, ' %w+ %d+ %d+@?%d*', '')
-    if rest ~= '' and rest ~= ' -' then damaged() end
-    if at ~= #state - 75 then damaged() end
+    if at ~= #state - 75 or rest ~= '' and rest ~= ' -' then damaged() end
   end
   return queue
 end

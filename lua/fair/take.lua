@@ -30,8 +30,7 @@ if granted or noted or lost then
   if problem then return problem end
 elseif seen ~= '' and state and sub(seen, 1, 18) ~= sub(state, -68, -51) then
   local _, natural, newest = bounds(queue)
-  queue.ends = math.max(queue.ends, natural)
-  text = position_of(queue, sub(state, -68), newest)
+  text = position_of(queue, sub(state, -68), newest, in_server_time(queue, math.max(queue.ends, natural)))
 end
 if not is_quiet(queue) then
   reply[2] = news_of(queue)

@@ -68,9 +68,9 @@ end
 
 -- What a limiter has to remember of the queue: the position and the newest slot,
 -- as the state has them, then, in the server's time,
--- ' <newest slot> <end> <pause's end>', and how long it is until these ends.
-local function position_of(queue, line, newest)
-  local ends = in_server_time(queue, queue.ends)
+-- ' <newest slot> <end> <pause's end>', and how long it is until these ends. The
+-- end is given in the server's time.
+local function position_of(queue, line, newest, ends)
   return line .. format(' %d %d %d %d %d', in_server_time(queue, newest), ends,
     queue.rest > 0 and server + queue.rest or 0, ends - server, queue.rest)
 end
@@ -102,9 +102,9 @@ local function write(queue)
   if queue.epochs ~= '' then lines[#lines + 1] = table.concat({ 'epochs', queue.epochs, '\n' }) end
   local line = format('%s %s %16d %16d %16d', queue.generation, queue.epoch, queue.sequence, queue.now, newest)
   lines[#lines + 1] = table.concat({ queue.place, ' ', line })
-  local left_to_live = in_server_time(queue, queue.ends) - server
-  local life = format('%d', math.ceil((left_to_live + math.max(0, queue.flows_end - queue.ends)) / 1000) + 1)
+  local ends = in_server_time(queue, queue.ends)
+  local life = format('%d', math.ceil((ends - server + math.max(0, queue.flows_end - queue.ends)) / 1000) + 1)
   local reply = redis.pcall('PSETEX', key, life, table.concat(lines))
   if reply.err then return nil, plain, redis.error_reply(reply.err) end
-  return position_of(queue, line, newest), plain
+  return position_of(queue, line, newest, ends), plain
 end
