@@ -64,7 +64,8 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 		}
 		e, l.fallback = watched{e, b}, &fallback{o.fallback, b, &l.turns}
 	}
-	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate(), HeedsCtx: heedsCtx(rdb), Prompt: isPrompt(rdb)}
+	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate()}
+	l.batch.HeedsCtx, l.batch.Prompt = endsCalls(rdb)
 	return nil
 }
 

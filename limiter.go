@@ -209,26 +209,19 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	return l.batch.Engine.Fits(n)
 }
 
-// isPrompt reports whether the client ends each round trip within
-// [batch.AnswerBound] by itself. A Cluster's client may ask several nodes.
-func isPrompt(rdb redis.UniversalClient) bool {
-	c, ok := rdb.(*redis.Client)
-	if !ok {
-		return false
-	}
-	o := c.Options()
-	return min(o.ReadTimeout, o.WriteTimeout) > 0 && max(o.ReadTimeout, o.WriteTimeout) <= batch.AnswerBound
-}
-
-// heedsCtx reports whether a call of the client ends when its ctx does, however
+// endsCalls reports whether a call of the client ends when its ctx does, however
 // many round trips it needs: even a connection that is new is set up under the
-// ctx. Where it does not, a question is left behind when it is overdue. That
-// takes another goroutine. A Cluster's client has ctxs of its own.
-func heedsCtx(rdb redis.UniversalClient) bool {
+// ctx. And whether it ends each round trip within [batch.AnswerBound] by itself.
+// Where neither is so, a question is left behind when it is overdue, which takes
+// another goroutine. A Cluster's client has ctxs of its own, and may ask several
+// nodes.
+func endsCalls(rdb redis.UniversalClient) (withCtx, byItself bool) {
 	c, ok := rdb.(*redis.Client)
 	if !ok {
-		return false
+		return false, false
 	}
 	o := c.Options()
-	return o.ContextTimeoutEnabled && min(o.ReadTimeout, o.WriteTimeout) >= 0 // -1 is no bound at all
+	least, most := min(o.ReadTimeout, o.WriteTimeout), max(o.ReadTimeout, o.WriteTimeout)
+	return o.ContextTimeoutEnabled && least >= 0, // -1 is no bound at all
+		least > 0 && most <= batch.AnswerBound
 }
