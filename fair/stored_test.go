@@ -261,7 +261,7 @@ func TestBothKeysAreInOneSlotOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Addr()}})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	for _, name := range []string{"plain", "a}b{c", "{", "{}", " }"} {
 		quota := engine.Quota{Permits: 1, Per: time.Hour}
 		e, err := New(engine.Config{Client: rdb, Name: name, Quota: quota, Stored: true})

@@ -27,7 +27,7 @@ func onRedis(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 			ReadTimeout:              time.Minute,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
-		t.Cleanup(func() { _ = rdb.Close() })
+		t.Cleanup(func() { redistest.Close(rdb) })
 		rdb.AddHook(editedScripts{atTime})
 		f(t, rdb)
 	})

@@ -193,7 +193,7 @@ func TestALostReplyConsumesOnce(t *testing.T) {
 		c, err := d.DialContext(ctx, "tcp", server.Options().Addr)
 		return &deafConn{c, &line}, err
 	}})
-	t.Cleanup(func() { _ = rdb.Close() })
+	t.Cleanup(func() { redistest.Close(rdb) })
 	require.NoError(t, rdb.Ping(t.Context()).Err())
 	line.deaf.Store(true)
 	other := namedLimiter(t, rdb, l.name, 10, time.Minute)

@@ -159,7 +159,7 @@ func TestARetryIsLateByAMarginAndAtMostTwoTicks(t *testing.T) {
 func TestTheRetryTickIsCheckedBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never reached
-	t.Cleanup(func() { _ = rdb.Close() })
+	t.Cleanup(func() { redistest.Close(rdb) })
 	cfg := engine.Config{Client: rdb, Name: "n", Quota: engine.Quota{Permits: 1, Per: time.Second}}
 	for _, tick := range []time.Duration{-1, 24*time.Hour + 1} {
 		_, err := window.With(window.RetryTick(tick))(cfg)

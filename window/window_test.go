@@ -18,7 +18,7 @@ import (
 func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never reached
-	t.Cleanup(func() { _ = rdb.Close() })
+	t.Cleanup(func() { redistest.Close(rdb) })
 	ok := engine.Config{Client: rdb, Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
 	for says, change := range map[string]func(*engine.Config){
 		"Burst is 4":                    func(c *engine.Config) { c.Quota.Burst = 4 },
@@ -66,7 +66,7 @@ func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 func TestBadArgumentsOfTheAdministration(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // never reached
-	t.Cleanup(func() { _ = rdb.Close() })
+	t.Cleanup(func() { redistest.Close(rdb) })
 	_, err := window.Open(nil, "n")
 	require.ErrorIs(t, err, window.ErrInvalidArgument)
 	_, err = window.Open((*redis.Client)(nil), "n")

@@ -209,7 +209,7 @@ func TestAnACLNeedsToAllowWhatIsWrittenAndNoLess(t *testing.T) {
 				require.NoError(t, admin.ScriptFlush(t.Context()).Err())
 				require.NoError(t, admin.FlushAll(t.Context()).Err())
 				rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "limited", Password: "secret"})
-				defer func() { _ = rdb.Close() }()
+				defer redistest.Close(rdb)
 				return c.use(t.Context(), rdb, "limiter")
 			}
 			require.NoError(t, use(commands, c.keys("limiter")), "all that is written suffices")

@@ -21,9 +21,9 @@ func TestAServerThatStandsStillHoldsNoMethodOfAnAdmin(t *testing.T) {
 	redistest.NoLeaks(t)
 	s := redistest.StartServer(t)
 	usual := redis.NewClient(&redis.Options{Addr: s.Addr()})
-	defer func() { _ = usual.Close() }()
+	defer redistest.Close(usual)
 	patient := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
-	defer func() { _ = patient.Close() }()
+	defer redistest.Close(patient)
 	name := redistest.Name(t)
 	rate := window.Rate{Permits: 5, Per: time.Hour}
 	methods := func(rdb redis.UniversalClient) map[string]func(context.Context) error {

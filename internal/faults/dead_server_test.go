@@ -50,7 +50,7 @@ func TestADeadServerPilesNothingUp(t *testing.T) {
 			rdb := proxy.Client(&redis.Options{Addr: server.Addr()})
 			if name == "refuses" { // a proxy would take the connection first
 				rdb = redis.NewClient(&redis.Options{Addr: server.Addr()})
-				defer func() { _ = rdb.Close() }()
+				defer redistest.Close(rdb)
 			}
 			l := limiter(t, rdb, fairlimit.PerSecond(1000))
 			require.NoError(t, l.Wait(t.Context()))

@@ -23,6 +23,7 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // service is a process of one flow with callers that call again and again. It
@@ -107,7 +108,7 @@ func runService(t *testing.T) (isOne bool) {
 	var s service
 	require.NoError(t, json.Unmarshal([]byte(text), &s))
 	rdb := redis.NewClient(&redis.Options{Addr: s.Server})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	q := named(t, rdb, s.Name, fairlimit.Every(serviceQuota), fairlimit.WithFlow(s.Flow, s.Weight),
 		tellsTurns(
 			func(a engine.Answer) { fmt.Println("turn", a.Grant.At, made(a), a.Share) },

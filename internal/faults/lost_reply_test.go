@@ -35,7 +35,7 @@ func lossy(t *testing.T, f func(t *testing.T, proxy *redistest.Proxy, rdb redis.
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{
 			Addrs: redistest.Cluster(t).Options().Addrs, Dialer: proxy.Dial,
 		})
-		t.Cleanup(func() { _ = rdb.Close() })
+		t.Cleanup(func() { redistest.Close(rdb) })
 		f(t, proxy, rdb)
 	})
 }

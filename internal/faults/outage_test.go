@@ -33,7 +33,7 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 			proxy := redistest.StartProxy(t)
 			proxy.Freeze()
 			rdb := connect(proxy)
-			defer func() { _ = rdb.Close() }()
+			defer redistest.Close(rdb)
 			l := limiter(t, rdb, fairlimit.PerSecond(10))
 			var wg sync.WaitGroup
 			for name, call := range calls(l) {
@@ -67,7 +67,7 @@ func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	l := limiter(t, rdb, fairlimit.PerHour(10))
 	require.NoError(t, l.Wait(t.Context()))
 
@@ -88,7 +88,7 @@ func TestAServerThatStandsStillHoldsNoMethod(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)
 	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: -1, WriteTimeout: -1})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	l := limiter(t, rdb, fairlimit.PerHour(10))
 	queued := limiter(t, rdb, fairlimit.PerHour(1))
 	require.NoError(t, queued.Wait(t.Context()))

@@ -48,7 +48,7 @@ func TestAPauseIsNeverReadFromAReplica(t *testing.T) {
 	} {
 		options.Addrs = []string{g.Masters[0].Addr(), g.Masters[1].Addr()}
 		rdb := redis.NewClusterClient(options)
-		defer func() { _ = rdb.Close() }()
+		defer redistest.Close(rdb)
 		require.NoError(t, rdb.Ping(t.Context()).Err(), "it knows the cluster")
 		all[how] = rdb
 	}

@@ -178,7 +178,7 @@ func TestAPauseOutlivesItsServer(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, network, addr.Load().(string))
 		},
 	})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	name, quota := redistest.Name(t), fairlimit.PerHour(100)
 	own, other := queue(t, rdb, name, quota), queue(t, rdb, name, quota)
 	conn := primary.Client().Conn() // WAIT waits for what its own connection wrote, and what was before

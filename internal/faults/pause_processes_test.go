@@ -78,7 +78,7 @@ func (m *monitor) count(script string) int {
 func scriptOf(t *testing.T, ask func(context.Context, engine.Steerer) error) string {
 	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: redistest.Standalone(t).Options().Addr})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	e, err := fair.New(engine.Config{Client: rdb, Name: redistest.Name(t)})
 	require.NoError(t, err)
 	heard := &overheard{}

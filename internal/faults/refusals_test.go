@@ -51,7 +51,7 @@ func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 				}
 			}
 			rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-			defer func() { _ = rdb.Close() }()
+			defer redistest.Close(rdb)
 			limiters := map[string]fairlimit.Limiter{}
 			for name, e := range engines() {
 				l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)
@@ -115,7 +115,7 @@ func TestAServerWithoutRoomForAClientIsAnErrorAndNeverLeave(t *testing.T) {
 	admin := server.Client().Conn()
 	defer func() { _ = admin.Close() }()
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	l := limiter(t, rdb, fairlimit.PerHour(5))
 	require.NoError(t, l.Wait(t.Context()))
 	require.NoError(t, admin.ConfigSet(t.Context(), "maxclients", "1").Err())
@@ -134,7 +134,7 @@ func TestAServerKeptBusyByAnothersScriptIsAnErrorThatSaysSo(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t, "--lua-time-limit", "20")
 	neighbour := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: -1, MaxRetries: -1})
-	defer func() { _ = neighbour.Close() }()
+	defer redistest.Close(neighbour)
 	l := limiter(t, server.Client(), fairlimit.PerHour(5))
 	require.NoError(t, l.Wait(t.Context()))
 	ended := make(chan error, 1)
@@ -259,7 +259,7 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	})
 	require.NoError(t, err)
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	loading := new(atomic.Int64)
 	rdb.AddHook(seen{"LOADING", loading})
 	l := limiter(t, rdb, fairlimit.PerHour(100))

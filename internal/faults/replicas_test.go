@@ -184,7 +184,7 @@ func TestScriptAndWaitShareOneConnection(t *testing.T) {
 	t.Parallel()
 	primary, _ := redistest.Pair(t)
 	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr()})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	require.NoError(t, rdb.Ping(t.Context()).Err(), "connecting has a pipeline of its own")
 	seen := &pipelines{after: func([]redis.Cmder) {}}
 	rdb.AddHook(seen)
@@ -237,7 +237,7 @@ func TestAnAccountThatMayNotWaitForReplicasGoesNowhere(t *testing.T) {
 	all := []any{"acl", "setuser", "caller", "on", ">secret", "~*", "+@all", "-wait"}
 	require.NoError(t, primary.Client().Do(t.Context(), all...).Err())
 	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr(), Username: "caller", Password: "secret"})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	l := limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1))
 	err := l.Wait(t.Context())
 	require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
@@ -249,7 +249,7 @@ func TestAConnectionThatRedisTurnsAwayIsAnErrorOfRedis(t *testing.T) {
 	t.Parallel()
 	primary, _ := redistest.Pair(t)
 	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr(), Username: "nobody", Password: "knows"})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	var refusal redis.Error
 	require.ErrorAs(t, limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1)).Wait(t.Context()), &refusal)
 	assert.Contains(t, refusal.Error(), "WRONGPASS")
@@ -275,7 +275,7 @@ func TestReplicasOfARing(t *testing.T) {
 	a, _ := redistest.Pair(t)
 	b, replica := redistest.Pair(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
-	defer func() { _ = ring.Close() }()
+	defer redistest.Close(ring)
 	replica.Pause()
 	outcomes := map[bool]int{}
 	for len(outcomes) < 2 { // until names are on both, each of which waits for its own replicas
@@ -305,7 +305,7 @@ func TestReplicasOfAClusterFollowTheirKey(t *testing.T) {
 			slot, err := g.Client.ClusterKeySlot(t.Context(), "{"+queue+"}").Result()
 			require.NoError(t, err)
 			rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{from.Addr(), to.Addr()}})
-			defer func() { _ = rdb.Close() }()
+			defer redistest.Close(rdb)
 			require.NoError(t, rdb.Ping(t.Context()).Err(), "the client knows the cluster as it was")
 			l, err := fairlimit.New(rdb, queue, fairlimit.PerHour(10), e, fairlimit.WithReplicas(1))
 			require.NoError(t, err)

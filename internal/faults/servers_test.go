@@ -54,7 +54,7 @@ func TestALimiterSharesARing(t *testing.T) {
 	t.Parallel()
 	a, b := redistest.StartServer(t), redistest.StartServer(t)
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
-	defer func() { _ = ring.Close() }()
+	defer redistest.Close(ring)
 	for range 20 {
 		l := limiter(t, ring, fairlimit.PerHour(1))
 		require.NoError(t, l.Wait(t.Context()))

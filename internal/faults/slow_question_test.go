@@ -110,7 +110,7 @@ func TestAClusterThatStandsStillHoldsNobodyForLonger(t *testing.T) {
 					node.Resume()
 				}
 				for _, rdb := range clients {
-					_ = rdb.Close()
+					redistest.Close(rdb)
 				}
 			}()
 			overdue(t, func() redis.UniversalClient {

@@ -18,7 +18,7 @@ func TestALimiterWorksOverTLS(t *testing.T) {
 	redistest.NoLeaks(t)
 	_, addr, config := redistest.StartTLSServer(t)
 	rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config})
-	defer func() { _ = rdb.Close() }()
+	defer redistest.Close(rdb)
 	for name, e := range engines() {
 		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(20*time.Millisecond), e)
 		require.NoError(t, err, name)

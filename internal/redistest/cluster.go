@@ -32,7 +32,7 @@ func Cluster(t testing.TB) *redis.ClusterClient {
 		addrs = append(addrs, node.Addr())
 	}
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
-	t.Cleanup(func() { _ = rdb.Close() })
+	t.Cleanup(func() { Close(rdb) })
 	return rdb
 }
 
@@ -72,7 +72,7 @@ func StartCluster(t testing.TB) *ClusterGroup {
 		// A failover is noticed at the next reload; the default is 10 s.
 		ClusterStateReloadInterval: time.Second,
 	})
-	t.Cleanup(func() { _ = g.Client.Close() })
+	t.Cleanup(func() { Close(g.Client) })
 	return g
 }
 

@@ -28,7 +28,7 @@ func Everywhere(t *testing.T, test func(t *testing.T, server Kind)) {
 				rdb := redis.NewFailoverClient(&redis.FailoverOptions{
 					MasterName: "fairlimit", SentinelAddrs: []string{group.Sentinel.Addr()},
 				})
-				defer func() { _ = rdb.Close() }()
+				defer Close(rdb)
 				f(t, rdb)
 			})
 		})

@@ -91,7 +91,7 @@ func (p *Proxy) Client(o *redis.Options) *redis.Client {
 	p.t.Cleanup(func() {
 		p.Heal()
 		p.Cut()
-		_ = rdb.Close()
+		Close(rdb)
 	})
 	return rdb
 }

@@ -42,7 +42,7 @@ func Standalone(t testing.TB) *redis.Client {
 		t.Fatal(err)
 	}
 	rdb := redis.NewClient(s.patient())
-	t.Cleanup(func() { _ = rdb.Close() })
+	t.Cleanup(func() { Close(rdb) })
 	return rdb
 }
 
@@ -64,7 +64,7 @@ func OnEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 // do no I/O, or that want to see it fail.
 func Nowhere(t testing.TB) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	t.Cleanup(func() { _ = rdb.Close() })
+	t.Cleanup(func() { Close(rdb) })
 	return rdb
 }
 

@@ -63,6 +63,6 @@ sentinel failover-timeout %[3]s 3000
 	g.Client = redis.NewFailoverClient(&redis.FailoverOptions{
 		MasterName: masterName, SentinelAddrs: []string{sentinel.Addr()},
 	})
-	t.Cleanup(func() { _ = g.Client.Close() })
+	t.Cleanup(func() { Close(g.Client) })
 	return g
 }
