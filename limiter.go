@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
@@ -211,7 +212,7 @@ func (l *limiter) check(ctx context.Context, n int) error {
 
 // endsCalls reports whether a call of the client ends when its ctx does, however
 // many round trips it needs: even a connection that is new is set up under the
-// ctx. And whether it ends each round trip within [batch.AnswerBound] by itself.
+// ctx. And whether it ends each round trip within [bound.Answer] by itself.
 // Where neither is so, a question is left behind when it is overdue, which takes
 // another goroutine. A Cluster's client has ctxs of its own, and may ask several
 // nodes.
@@ -223,5 +224,5 @@ func endsCalls(rdb redis.UniversalClient) (withCtx, byItself bool) {
 	o := c.Options()
 	least, most := min(o.ReadTimeout, o.WriteTimeout), max(o.ReadTimeout, o.WriteTimeout)
 	return o.ContextTimeoutEnabled && least >= 0, // -1 is no bound at all
-		least > 0 && most <= batch.AnswerBound
+		least > 0 && most <= bound.Answer
 }

@@ -102,7 +102,7 @@ type Batcher struct {
 	// may.
 	HeedsCtx bool
 
-	// Prompt says that the engine ends each round trip within [AnswerBound]. A
+	// Prompt says that the engine ends each round trip within [bound.Answer]. A
 	// question can be several, where a connection is new. But right after a
 	// quick answer it is one, so that such a caller may ask by itself as well.
 	Prompt bool

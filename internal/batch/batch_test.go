@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/bound"
 )
 
 // timed is an engine that grants everything and takes its time.
@@ -311,8 +312,8 @@ func TestAReturnWithoutAnAnswerIsOverdue(t *testing.T) {
 		e := &timed{giving: time.Hour}
 		b := e.batcher()
 		start := time.Now()
-		require.ErrorIs(t, b.Return(context.Background(), engine.Grant{N: 1}), ErrOverdue)
-		assert.Equal(t, AnswerBound, time.Since(start))
+		require.ErrorIs(t, b.Return(context.Background(), engine.Grant{N: 1}), bound.ErrOverdue)
+		assert.Equal(t, bound.Answer, time.Since(start))
 		require.NoError(t, <-asking(t.Context(), b, 1), "others go on")
 		time.Sleep(time.Hour)
 		idle(t, b)
@@ -324,7 +325,7 @@ func TestTheCtxOfAQuestion(t *testing.T) {
 	callers, leave := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
 	leave(errGate)
 	synctest.Test(t, func(t *testing.T) {
-		deadline := time.Now().Add(AnswerBound)
+		deadline := time.Now().Add(bound.Answer)
 		ctx := &boundedCtx{Context: context.WithoutCancel(callers), deadline: deadline}
 		assert.Equal(t, "value", ctx.Value(key{}))
 		at, bounded := ctx.Deadline()

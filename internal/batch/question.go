@@ -2,21 +2,12 @@ package batch
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/bound"
 )
-
-// AnswerBound is how long a question may take altogether, whoever waits for it.
-// One lost answer holds up its Batcher for that long at most, or for the
-// client's ReadTimeout, whichever is shorter.
-const AnswerBound = 5 * time.Second
-
-// ErrOverdue is the error of those whose question had no answer in time. It
-// does not match context.DeadlineExceeded: nobody's own deadline has passed.
-var ErrOverdue = fmt.Errorf("%w: no answer within %v", engine.ErrOutcomeUnknown, AnswerBound)
 
 // question is one call of the engine, for callers or for givers. Its server
 // uses it again for the next.
@@ -40,12 +31,12 @@ type question struct {
 
 // start makes ctx and arms the timer. Now is when the question begins.
 func (q *question) start(ctx context.Context, now time.Time) {
-	q.ctx = &boundedCtx{Context: context.WithoutCancel(ctx), deadline: now.Add(AnswerBound)}
+	q.ctx = &boundedCtx{Context: context.WithoutCancel(ctx), deadline: now.Add(bound.Answer)}
 	if q.timer == nil {
-		q.timer = time.AfterFunc(AnswerBound, q.overdue)
+		q.timer = time.AfterFunc(bound.Answer, q.overdue)
 		return
 	}
-	q.timer.Reset(AnswerBound)
+	q.timer.Reset(bound.Answer)
 }
 
 // quickly is when an answer came, zero if it was not quick.
@@ -67,7 +58,7 @@ func (q *question) finish() (inTime bool) {
 // overdue runs on the timer's goroutine, which serves from then on.
 func (q *question) overdue() {
 	q.ctx.end(context.DeadlineExceeded)
-	q.refuse(ErrOverdue)
+	q.refuse(bound.ErrOverdue)
 	q.batcher.serve()
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
@@ -156,7 +157,7 @@ func (b *Batcher) putBack(left []*caller) {
 	for _, c := range left {
 		switch {
 		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
-			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before anything was asked")}})
+			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before its question was sent")}})
 		case c.state.CompareAndSwap(asked, lined):
 			again = append(again, c)
 		}
@@ -177,7 +178,7 @@ func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
 	answers, err := b.Engine.Take(q.ctx, requests)
 	if !q.finish() {
 		b.nobodys(ctx, answers)
-		return Reply{}, ErrOverdue
+		return Reply{}, bound.ErrOverdue
 	}
 	arrived := time.Now()
 	if err == nil {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
@@ -212,7 +213,7 @@ func (l *Line) confirm(s *Sleeper, due, now time.Time) time.Time {
 // lookOnce asks for news, for as long as any question may take. That it fails
 // changes nothing: the turns were granted.
 func (l *Line) lookOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, batch.AnswerBound)
+	ctx, cancel := context.WithTimeout(ctx, bound.Answer)
 	defer cancel()
 	_ = l.Look(ctx)
 }
