@@ -115,6 +115,9 @@ func limit(request batch.Request) string {
 	case request.Deadline.IsZero() || request.MaxWait < left:
 		return fmt.Sprintf("WithMaxWait (%v left)", request.MaxWait)
 	}
+	if left < 0 {
+		return fmt.Sprintf("ctx's deadline (%v ago)", -left.Round(time.Microsecond))
+	}
 	return fmt.Sprintf("ctx's deadline (in %v)", left.Round(time.Microsecond))
 }
 

@@ -264,7 +264,7 @@ func (q *question) putBackInFlows(left []int) {
 		switch {
 		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
 			f.ahead -= n
-			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before anything was asked")}})
+			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before its question was sent")}})
 		case c.state.CompareAndSwap(asked, lined):
 			f.putFirst(c)
 		default:

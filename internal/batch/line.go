@@ -158,7 +158,7 @@ func (b *Batcher) leaves(c *caller) bool {
 func (b *Batcher) leave(c *caller) error {
 	if c.state.CompareAndSwap(lined, gone) {
 		b.left(c)
-		return ctxerr.Ended(c.ctx, "left before anything was asked")
+		return ctxerr.Ended(c.ctx, "left before its question was sent")
 	}
 	timer := time.NewTimer(ReturnBound)
 	defer timer.Stop()
