@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
@@ -123,9 +124,9 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	text := prefix
+	text := naming.Prefix
 	if e.limiter != "" {
-		text = fmt.Sprintf("%s%.100q: ", prefix, e.limiter)
+		text = fmt.Sprintf("%s%.100q: ", naming.Prefix, e.limiter)
 	}
 	switch {
 	case e.pause > 0:

@@ -11,6 +11,7 @@ import (
 	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
@@ -94,11 +95,11 @@ func build(
 		return nil, ErrEmptyName
 	}
 	if err := check(); err != nil {
-		return nil, &limiterError{name, err}
+		return nil, naming.Of(name, err)
 	}
 	o, err := collect(opts)
 	if err != nil {
-		return nil, &limiterError{name, err}
+		return nil, naming.Of(name, err)
 	}
 	l := &limiter{
 		parts: &parts{name: name, maxWait: o.maxWait, trace: o.trace},

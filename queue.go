@@ -9,6 +9,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/naming"
 )
 
 // Queue is a [Limiter] on an engine that grants turns ahead, as fair does. It
@@ -42,7 +43,7 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Queue, error
 func queueOf(l Limiter, name string) (*Queue, error) {
 	q, ok := l.(*Queue)
 	if !ok {
-		return nil, &limiterError{name, fmt.Errorf("%w: a Queue, because it grants no turns ahead", ErrUnsupported)}
+		return nil, naming.Of(name, fmt.Errorf("%w: a Queue, because it grants no turns ahead", ErrUnsupported))
 	}
 	return q, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
@@ -24,8 +25,12 @@ import (
 //
 // Errors match [ErrInvalidArgument], [ErrNotInitialized], [engine.ErrState] if
 // a key holds what cannot be read, and [engine.ErrOutcomeUnknown] if the answer
-// did not arrive. If ctx has ended, they match ctx's error as well.
-type Admin struct{ place }
+// did not arrive. If ctx has ended, they match ctx's error as well. Their texts
+// name the limiter.
+type Admin struct {
+	place
+	name string
+}
 
 // Open returns the administration of the limiter of this name. It does no I/O.
 // The name is the whole key: if a limiter has a prefix, that is part of it.
@@ -37,12 +42,17 @@ type Admin struct{ place }
 // does not fit; or [engine.ErrUnsupported]: on a Cluster or Ring, a name whose
 // keys would not share a hash slot.
 func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error) {
-	o := collect(opts)
+	if name == "" {
+		return nil, fmt.Errorf("%w: empty name", ErrInvalidArgument)
+	}
+	a, err := open(rdb, name, collect(opts))
+	return a, naming.Of(name, err)
+}
+
+func open(rdb redis.UniversalClient, name string, o options) (*Admin, error) {
 	switch {
 	case engine.NoClient(rdb):
 		return nil, fmt.Errorf("%w: no client", ErrInvalidArgument)
-	case name == "":
-		return nil, fmt.Errorf("%w: empty name", ErrInvalidArgument)
 	case o.keepAlive != 0:
 		return nil, fmt.Errorf("%w: KeepAlive is a field of Rate, not an option of Open", ErrInvalidArgument)
 	case o.retryTick != 0:
@@ -55,7 +65,7 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error
 	if err != nil {
 		return nil, err
 	}
-	return &Admin{place{client: rdb, keys: k, called: name}}, nil
+	return &Admin{place{client: rdb, keys: k}, name}, nil
 }
 
 // TrySetRate writes the rate if there is none, and reports whether it did. Old
@@ -92,7 +102,8 @@ func (a *Admin) UpdateRate(ctx context.Context, rate Rate, keepState bool) (bool
 }
 
 // write decodes what the script returns for the rate.
-func (a *Admin) write(ctx context.Context, op string, rate Rate) (bool, error) {
+func (a *Admin) write(ctx context.Context, op string, rate Rate) (done bool, err error) {
+	defer a.named(&err)
 	if err := rate.check(); err != nil {
 		return false, err
 	}
@@ -118,11 +129,12 @@ func (a *Admin) AvailablePermits(ctx context.Context) (int, error) {
 	return s.left, err
 }
 
-func (a *Admin) read(ctx context.Context) (state, error) {
+func (a *Admin) read(ctx context.Context) (s state, err error) {
+	defer a.named(&err)
 	ask := func(args ...any) (any, error) { return a.run(ctx, readScript, args...) }
 	s, found, err := read(ask, []any{"", "", ""})
 	if err == nil && !found {
-		err = a.notInitialized()
+		err = ErrNotInitialized
 	}
 	return s, err
 }
@@ -143,7 +155,8 @@ func (a *Admin) read(ctx context.Context) (state, error) {
 // the permits were released, and the error matches [engine.ErrOutcomeUnknown].
 // If n is below 0, it matches [ErrInvalidArgument]. Without a rate it matches
 // [ErrNotInitialized], unless n is 0.
-func (a *Admin) Release(ctx context.Context, n int) error {
+func (a *Admin) Release(ctx context.Context, n int) (err error) {
+	defer a.named(&err)
 	if n < 0 {
 		return fmt.Errorf("%w: %d permits to release, want at least 0", ErrInvalidArgument, n)
 	}
@@ -158,7 +171,7 @@ func (a *Admin) Release(ctx context.Context, n int) error {
 			return err
 		}
 		if rest < 0 {
-			return a.notInitialized()
+			return ErrNotInitialized
 		}
 	}
 	return nil
@@ -166,7 +179,8 @@ func (a *Admin) Release(ctx context.Context, n int) error {
 
 // Delete deletes the rate and the grants, to all together and to this client,
 // and reports whether there was anything.
-func (a *Admin) Delete(ctx context.Context) (bool, error) {
+func (a *Admin) Delete(ctx context.Context) (found bool, err error) {
+	defer a.named(&err)
 	return a.happened(a.run(ctx, forgetScript, ""))
 }
 
@@ -190,4 +204,5 @@ func (a *Admin) happened(reply any, err error) (bool, error) {
 	return n > 0, err
 }
 
-func (a *Admin) notInitialized() error { return fmt.Errorf("%w: %q", ErrNotInitialized, a.keys[0]) }
+// named says in the error of a method whose it is.
+func (a *Admin) named(err *error) { *err = naming.Of(a.name, *err) }

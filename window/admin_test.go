@@ -127,3 +127,27 @@ func TestAnErrorOfAStateNamesTheLimiterOnce(t *testing.T) {
 		require.Equal(t, 1, strings.Count(err.Error(), name), err)
 	})
 }
+
+// TestAnErrorOfAnAdminNamesItsLimiterOnce is for every method, with a server
+// that is not there, and for what is refused before Redis is asked.
+func TestAnErrorOfAnAdminNamesItsLimiterOnce(t *testing.T) {
+	a := open(t, redistest.Nowhere(t), "tax-office")
+	_, unset := open(t, redistest.Standalone(t), "tax-office").Config(t.Context())
+	_, opened := window.Open(nil, "tax-office")
+	errs := map[string]error{
+		"Release of fewer than none": a.Release(t.Context(), -1),
+		"SetRate of nothing":         a.SetRate(t.Context(), window.Rate{}),
+		"Config without a rate":      unset,
+		"Open without a client":      opened,
+	}
+	for what, call := range methods(a) {
+		errs[what] = call(t.Context())
+	}
+	for what, err := range errs {
+		require.Error(t, err, what)
+		require.True(t, strings.HasPrefix(err.Error(), `fairlimit: "tax-office": `), err)
+		for _, once := range []string{"fairlimit: ", `"tax-office"`} {
+			require.Equal(t, 1, strings.Count(err.Error(), once), err)
+		}
+	}
+}
