@@ -141,8 +141,41 @@ func TestADeadlineThatAPauseMakesImpossibleIsRefusedAtOnce(t *testing.T) {
 		require.ErrorAs(t, err, &refused)
 		require.ErrorIs(t, err, fairlimit.ErrPaused)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 65*time.Second, refused.Wait, "the turn comes after the pause as it would have come without")
 		assert.LessOrEqual(t, time.Since(start), 50*time.Millisecond)
 		assert.Len(t, s.givenBack(), 1)
+	})
+}
+
+// TestARefusalTellsWhenTheTurnComesAfterThePause compares it with what Status
+// tells next. The second pause makes the first longer.
+func TestARefusalTellsWhenTheTurnComesAfterThePause(t *testing.T) {
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		q, err := fairlimit.NewQueue(rdb, redistest.Name(t), fairlimit.Every(30*time.Second))
+		require.NoError(t, err)
+		require.NoError(t, q.Wait(t.Context()))
+		refused := func(after, pause time.Duration) {
+			ctx, cancel := context.WithTimeout(t.Context(), after+time.Second)
+			defer cancel()
+			errs := make(chan error, 1)
+			go func() { errs <- q.Wait(ctx) }()
+			require.Eventually(t, func() bool {
+				status, err := q.Status(t.Context())
+				return err == nil && status.Queued == 1
+			}, 10*time.Second, 10*time.Millisecond)
+			require.NoError(t, q.Pause(t.Context(), pause))
+			var refused *fairlimit.RefusedError
+			require.ErrorAs(t, <-errs, &refused)
+			require.Eventually(t, func() bool {
+				status, err := q.Status(t.Context())
+				return err == nil && status.Queued == 0
+			}, 10*time.Second, 10*time.Millisecond)
+			status, err := q.Status(t.Context())
+			require.NoError(t, err)
+			assert.InDelta(t, status.Delay, refused.Wait, float64(2*time.Second), "paused for %v", pause)
+		}
+		refused(30*time.Second, time.Minute)
+		refused(90*time.Second, 10*time.Minute)
 	})
 }
 

@@ -252,8 +252,19 @@ type watching struct{}
 // permits are given back, for which it stays as long as any that leaves.
 func (l *Line) refuse(s *Sleeper, due, now time.Time) func() {
 	l.quit(s, gone)
-	s.err = &Refusal{Wait: due.Sub(now), Paused: now.Before(l.held)}
+	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.held)}
 	return func() { l.Batch.Abandon(s.ctx, s.grant) }
+}
+
+// putOff, under mu, is when a turn will come that is held back. Redis may not
+// know yet of what holds it: then the queue stands still from when that became
+// known, or from the end of an earlier pause, and all its turns come later.
+func (l *Line) putOff(s *Sleeper, due time.Time) time.Time {
+	if l.held.IsZero() || l.heldAt.Before(l.newest) {
+		return due
+	}
+	from := later(l.heldAt, l.news.Asked.Add(l.news.Stands))
+	return later(due, s.due.Add(l.held.Sub(from)))
 }
 
 func later(a, b time.Time) time.Time {
