@@ -138,7 +138,7 @@ func (e *RefusedError) Error() string {
 	if e.missed {
 		text += " after a missed turn"
 	}
-	text += fmt.Sprintf(": the turn would come in %v", e.Wait)
+	text += fmt.Sprintf(": the turn would come in %v", e.Wait.Round(time.Microsecond))
 	if e.limit == "" {
 		return text + ", which is too late"
 	}

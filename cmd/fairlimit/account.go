@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type account struct {
 
 	mu      sync.Mutex
 	open    int
+	unknown bool          // a question had no answer, so nobody knows what it granted
 	settled chan struct{} // closed once nothing is open; nil if nobody waits for that
 }
 
@@ -40,14 +42,23 @@ func (a *account) Take(ctx context.Context, requests []engine.Request) ([]engine
 			granted++
 		}
 	}
+	a.hear(err)
 	a.add(granted - 1)
 	return answers, err
 }
 
 // GiveBack settles even what it fails to give back: it is not tried again.
 func (a *account) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	defer a.add(-len(grants))
-	return a.Steerer.GiveBack(ctx, grants)
+	err := a.Steerer.GiveBack(ctx, grants)
+	a.hear(err)
+	a.add(-len(grants))
+	return err
+}
+
+func (a *account) hear(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.unknown = a.unknown || errors.Is(err, engine.ErrOutcomeUnknown)
 }
 
 func (a *account) add(n int) {
@@ -61,20 +72,25 @@ func (a *account) add(n int) {
 }
 
 // settle is for one who leaves without a turn. It returns when nothing is open
-// any more, and reports false if that takes longer than d.
+// any more, or after d, and reports whether all was answered by then.
 func (a *account) settle(d time.Duration) bool {
-	a.mu.Lock()
-	if a.open == 0 {
-		a.mu.Unlock()
-		return true
-	}
-	settled := make(chan struct{})
-	a.settled = settled
-	a.mu.Unlock()
 	select {
-	case <-settled:
-		return true
+	case <-a.nothingOpen():
 	case <-time.After(d):
-		return false
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.open == 0 && !a.unknown
+}
+
+func (a *account) nothingOpen() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	settled := make(chan struct{})
+	if a.open == 0 {
+		close(settled)
+	} else {
+		a.settled = settled
+	}
+	return settled
 }

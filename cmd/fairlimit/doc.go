@@ -119,8 +119,8 @@
 // command runs, signals reach it directly: wait has become the command.
 //
 // A wait that ends without its turn stays until Redis has taken back what it
-// granted, for up to 2s. If Redis is silent for longer, a turn that it grants
-// after that passes unused, and the error says so.
+// granted, for up to 2s. If Redis does not answer by then, a turn that it
+// grants passes unused, and the error says so.
 //
 // # Exit statuses
 //

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -55,6 +56,24 @@ type interrupted struct {
 }
 
 func (e interrupted) Error() string { return e.error.Error() }
+
+// tooLate is a refusal in the words of the command line.
+type tooLate struct {
+	refused *fairlimit.RefusedError
+	name    string
+	timeout time.Duration
+}
+
+func (e tooLate) Error() string {
+	paused := ""
+	if errors.Is(e.refused, fairlimit.ErrPaused) {
+		paused = "paused, and "
+	}
+	return fmt.Sprintf("%.100q: %srefused: the turn would come in %s, later than -timeout %v allows",
+		e.name, paused, brief(e.refused.Wait), e.timeout)
+}
+
+func (e tooLate) Unwrap() error { return e.refused }
 
 // cannotRun is a command that cannot be run in its turn.
 type cannotRun struct{ error }

@@ -73,7 +73,7 @@ func (c *call) list(ctx context.Context, names []string) error {
 	}
 	c.printLines(lines)
 	if unreadable > 0 {
-		return fmt.Errorf("%d keys hold no queue that can be read; reset deletes them", unreadable)
+		return fmt.Errorf("keys that hold no queue that can be read: %d; reset deletes them", unreadable)
 	}
 	return nil
 }

@@ -46,6 +46,7 @@ const (
 
 // waiting is how wait waits.
 type waiting struct {
+	name           string
 	quotas         quotaFlag
 	guard, timeout time.Duration
 	within         time.Duration
@@ -79,6 +80,7 @@ func (c *call) runInTurn(ctx context.Context, w *waiting) error {
 	if err != nil {
 		return err
 	}
+	w.name = c.words[0]
 	if err := w.wait(ctx, q); err != nil {
 		return err
 	}
@@ -117,7 +119,7 @@ func (c *call) tellLongWait(_ int, wait time.Duration) {
 func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue) error {
 	err := w.inTime(ctx, q)
 	if err != nil && !w.account.settle(longReturn) {
-		return fmt.Errorf("%w (Redis was silent for another %v: a turn that it grants may pass unused)", err, longReturn)
+		return fmt.Errorf("%w (Redis did not answer: a turn that it grants may pass unused)", err)
 	}
 	return err
 }
@@ -134,9 +136,12 @@ func (w *waiting) inTime(ctx context.Context, q *fairlimit.Queue) error {
 	}
 	err := q.WaitN(bounded, w.permits)
 	var signal signalled
+	var refused *fairlimit.RefusedError
 	switch {
 	case err != nil && errors.As(context.Cause(ctx), &signal):
 		return interrupted{err, signal}
+	case errors.As(err, &refused):
+		return tooLate{refused, w.name, w.timeout}
 	case errors.Is(err, fairlimit.ErrNoQuota):
 		return fmt.Errorf("%w: none is stored; give one with -quota, or store one with fairlimit quota", err)
 	}
