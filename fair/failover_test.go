@@ -241,3 +241,44 @@ func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
 		}
 	})
 }
+
+// TestWhatCountsAsFullDoesSoAfterAFailover loses a queue, of which one limiter
+// knows, and then the write that counts it as full. That limiter has been told
+// of the new queue by then, so that is all it remembers.
+func TestWhatCountsAsFullDoesSoAfterAFailover(t *testing.T) {
+	for what, asks := range map[string]func(*testing.T, *fair){
+		"a refusal": func(t *testing.T, a *fair) {
+			require.False(t, take(t, a, engine.Request{N: 1, MaxWait: time.Second})[0].Granted)
+		},
+		"a grant": func(t *testing.T, a *fair) { queued(t, a, 1, 1) },
+		"Status":  func(t *testing.T, a *fair) { status(t, a) },
+	} {
+		for _, first := range []string{"it asks first", "a stranger's turn comes between"} {
+			t.Run(what+", "+first, func(t *testing.T) {
+				inBothWorlds(t, func(t *testing.T, w world) {
+					a, at := w.queue(t, engine.Quota{Permits: 3, Per: 10 * time.Second})
+					b := a.joins(t, engine.Quota{Permits: 3, Per: 10 * time.Second})
+					queued(t, a, 9, 1) // at 0, 10 and 20 s
+					moves(t, a)
+					require.NoError(t, a.client.Del(t.Context(), a.key).Err())
+					at(200 * time.Millisecond)
+					queued(t, b, 1, 1) // so that the queue is not renewed
+					at(500 * time.Millisecond)
+					replica := snap(t, a)
+					asks(t, a)
+					require.Equal(t, 29500*time.Millisecond, queuedWait(t, b))
+					replica.restore(t, a)
+					promotes(t, a)
+					if first != "it asks first" {
+						at(600 * time.Millisecond)
+						queued(t, a.joins(t, a.quotas...), 1, 1)
+					}
+					at(700 * time.Millisecond)
+					again := take(t, a, engine.Request{N: 1, MaxWait: engine.Forever})[0]
+					require.GreaterOrEqual(t, again.Wait, 29300*time.Millisecond, "three turns are at 20 s")
+					require.LessOrEqual(t, again.Wait, 40*time.Second)
+				})
+			})
+		}
+	}
+}

@@ -28,7 +28,7 @@ type position struct {
 type seen struct {
 	text            string // '<generation> <epoch> <sequence> <clock>', as the state has it
 	sequence, clock int64
-	label           int64 // its newest slot, by the queue's clock
+	label, lost     int64 // its newest slot, and up to which all counts as full, by the queue's clock
 	newest, end     int64 // when that is, and when its key ends
 	pauseEnd        int64 // until when it is paused, 0 if it is not
 }
@@ -44,23 +44,24 @@ func (s seen) generation() string {
 }
 
 // before reports whether something was seen of a generation before something
-// else was. At one moment of the clock permits grow, and a pause.
+// else was. At one moment of the clock permits grow, what counts as full, and a
+// pause.
 func (s seen) before(other seen) bool {
 	return cmp.Or(cmp.Compare(s.clock, other.clock), cmp.Compare(s.sequence, other.sequence),
-		cmp.Compare(s.pauseEnd, other.pauseEnd)) < 0
+		cmp.Compare(s.lost, other.lost), cmp.Compare(s.pauseEnd, other.pauseEnd)) < 0
 }
 
 // recall returns what was seen last as the scripts take it: nothing if it is
 // over, and what goes with it behind a name for the next generation.
 func (p *position) recall() (text, rest string) {
-	fresh := make([]byte, 0, 64)
+	fresh := make([]byte, 0, 80)
 	fresh = strconv.AppendUint(fresh, firstGeneration+rand.Uint64N(generations), 36)
 	p.mu.Lock()
 	now := time.Now()
 	s, over, paused := p.seen, p.seen.end == 0 || now.After(p.expires), p.goesOn.Sub(now)
 	p.mu.Unlock()
 	if over {
-		return "", string(append(fresh, " 0 0 0 0 0"...))
+		return "", string(append(fresh, " 0 0 0 0 0 0"...))
 	}
 	fresh = strconv.AppendInt(append(fresh, ' '), s.newest, 10)
 	fresh = strconv.AppendInt(append(fresh, ' '), s.end, 10)
@@ -70,7 +71,8 @@ func (p *position) recall() (text, rest string) {
 		fresh = strconv.AppendInt(append(fresh, ' '), s.pauseEnd, 10)
 		fresh = strconv.AppendInt(append(fresh, ' '), paused.Microseconds(), 10)
 	}
-	return s.text, string(strconv.AppendInt(append(fresh, ' '), s.label, 10))
+	fresh = strconv.AppendInt(append(fresh, ' '), s.label, 10)
+	return s.text, string(strconv.AppendInt(append(fresh, ' '), s.lost, 10))
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
@@ -146,10 +148,10 @@ func parseTold(text string) (s seen, left lasts, err error) {
 	if err != nil {
 		return seen{}, lasts{}, err
 	}
-	numbers, err := parseNumbers(rest, 5)
+	numbers, err := parseNumbers(rest, 6)
 	if err != nil {
 		return seen{}, lasts{}, err
 	}
-	s.newest, s.end, s.pauseEnd = numbers[0], numbers[1], numbers[2]
+	s.newest, s.end, s.pauseEnd, s.lost = numbers[0], numbers[1], numbers[2], numbers[5]
 	return s, lasts{microseconds(numbers[3]), microseconds(numbers[4])}, nil
 }

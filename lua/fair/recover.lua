@@ -30,17 +30,20 @@ end
 -- What the caller saw last: nil if nothing, or nothing that is not here. Missing
 -- is how many permits this state lacks, exact if it knows the epoch in which the
 -- caller was told. If it has never heard of that, some are missing in any case.
+-- Full is up to which slot all counted as full, if it does not here.
 local function what_was_seen(queue)
   if seen == '' then return nil end
   local generation, epoch, sequence, clock = match(seen, '^(%w+) (%w+) +(%d+) +(%d+)$')
-  local newest, ends, pause_end, pause_left, label = match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local newest, ends, pause_end, pause_left, label, lost = match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   local known, upto, forgotten = generation == queue.generation, nil, nil
   if known then upto, forgotten = known_of(queue, epoch) end
   local missing, strange = sequence - (upto or queue.sequence), known and not upto and not forgotten
-  if ends + 0 <= server or known and not strange and missing <= 0 and clock + 0 <= queue.clock then return nil end
+  local full = known and lost + 0 > queue.lost and lost + 0 or 0
+  if ends + 0 <= server then return nil end
+  if known and not strange and missing <= 0 and clock + 0 <= queue.clock and full == 0 then return nil end
   return {
     known = known, epoch = epoch, upto = upto, strange = strange, missing = missing, sequence = sequence + 0,
-    clock = clock + 0, written = queue.clock, label = label + 0, newest = newest + 0, ends = ends + 0,
+    clock = clock + 0, written = queue.clock, label = label + 0, newest = newest + 0, ends = ends + 0, full = full,
     pause_left = math.min(pause_end - server, pause_left + 0)
   }
 end
@@ -63,22 +66,29 @@ local function restore_pause(queue, saw)
   return true
 end
 
+-- All counts as full up to the slot, for as long as the caller was told.
+local function fill(queue, saw, slot)
+  queue.lost, queue.ends = math.max(queue.lost, slot), math.max(queue.ends, label_at(queue, saw.ends + queue.offset))
+  queue.healed = true
+end
+
 -- Counts again what was lost. Returns whether anything was. A slot of this
 -- generation is what it was; of another one, only its moment is known.
 local function recover(queue, saw)
-  if saw.known and saw.missing <= 0 and not saw.strange then return false end
+  if saw.full > 0 then fill(queue, saw, saw.full) end
+  if saw.known and saw.missing <= 0 and not saw.strange then return saw.full > 0 end
   local newest = saw.label
   if not saw.known then newest = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0 end
   if not saw.known and (queue.reset_end > server or newest <= queue.lost) then return false end
-  queue.healed = true
   local has_ended = saw.upto and saw.epoch ~= queue.epoch
   if saw.known and not saw.strange and saw.missing < 1000000000 and (has_ended or saw.written <= saw.clock) then
     local alone = saw.upto == queue.sequence -- nobody was granted anything since
     add_missing(queue, saw.missing, newest)
+    queue.healed = true
     if has_ended then knows_of(queue, saw.epoch, saw.sequence, alone, newest) end
     return true
   end
-  queue.lost, queue.ends = math.max(queue.lost, newest), math.max(queue.ends, label_at(queue, saw.ends + queue.offset))
+  fill(queue, saw, newest)
   if saw.known or saw.written <= saw.clock then
     -- Turns of the state that was lost cannot be given back to this one.
     queue.generation, queue.epochs = sub(ARGV[3], 1, 8), ''

@@ -68,11 +68,11 @@ end
 
 -- What a limiter has to remember of the queue: the position and the newest slot,
 -- as the state has them, then, in the server's time,
--- ' <newest slot> <end> <pause's end>', and how long it is until these ends. The
--- end is given in the server's time.
+-- ' <newest slot> <end> <pause's end>', how long it is until these ends, and up to
+-- which slot all counts as full. The end is given in the server's time.
 local function position_of(queue, line, newest, ends)
-  return line .. format(' %d %d %d %d %d', in_server_time(queue, newest), ends,
-    queue.rest > 0 and server + queue.rest or 0, ends - server, queue.rest)
+  return line .. format(' %d %d %d %d %d %d', in_server_time(queue, newest), ends,
+    queue.rest > 0 and server + queue.rest or 0, ends - server, queue.rest, queue.lost)
 end
 
 -- Writes the queue. Returns its position, whether it is plain, and the server's
