@@ -168,6 +168,7 @@ func (f *Flow) putFirst(c *caller) {
 	f.waiting = slices.Insert(f.waiting, 0, c)
 	f.lined += c.request.N
 	f.ahead -= c.request.N
+	f.hasty = f.hasty || c.request.MaxWait <= 0
 }
 
 // left settles that a caller has left the line. The line keeps its place until

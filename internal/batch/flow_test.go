@@ -2,6 +2,8 @@ package batch
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,5 +216,94 @@ func TestAGateHearsOfThoseWhoseQuestionGoesNext(t *testing.T) {
 		k.err = errGate
 		require.ErrorIs(t, <-ask(f), errGate)
 		require.Zero(t, b.Lined(f), "it does not line up")
+	})
+}
+
+// deciding is an engine whose answers take 100 ms and are what a test decides.
+type deciding struct {
+	engine.Engine
+	decide func([]engine.Request) []engine.Answer
+}
+
+func (d *deciding) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	time.Sleep(100 * time.Millisecond)
+	return d.decide(requests), nil
+}
+
+// TestOnlyCallersOfAFlowAreAskedForAsSuch has each kind ask for a number of
+// permits of its own. Callers of none use what those of a flow have left.
+func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &deciding{decide: func(requests []engine.Request) []engine.Answer {
+			answers := make([]engine.Answer, len(requests))
+			for i, r := range requests {
+				assert.Equal(t, r.N == 1, r.Flow != nil, "%d permits", r.N)
+				answers[i] = engine.Answer{Granted: true, Share: 100}
+			}
+			return answers
+		}}
+		b := &Batcher{Engine: e}
+		var all sync.WaitGroup
+		ask := func(r Request) {
+			all.Go(func() {
+				_, err := b.Ask(context.Background(), r)
+				assert.NoError(t, err)
+				b.Passed(r.Flow, r.N)
+			})
+			synctest.Wait()
+		}
+		f := NewFlow("f", 1, 0)
+		for range 3 {
+			ask(Request{N: 2, MaxWait: engine.Forever})
+			ask(Request{N: 1, MaxWait: engine.Forever, Flow: f})
+			time.Sleep(100 * time.Millisecond)
+			ask(Request{N: 2, MaxWait: engine.Forever}) // what follows keeps the server busy
+			time.Sleep(100 * time.Millisecond)
+			ask(Request{N: 2, MaxWait: engine.Forever})
+		}
+		all.Wait()
+	})
+}
+
+// TestWhoeverAcceptsNoWaitIsNotPutBackInLine has its question leave it for the
+// next, for which there is no room: the share has become smaller. Another that
+// does not fit either has come meanwhile.
+func TestWhoeverAcceptsNoWaitIsNotPutBackInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var share atomic.Int64
+		share.Store(10)
+		e := &deciding{decide: func(requests []engine.Request) []engine.Answer {
+			answers := make([]engine.Answer, min(4, len(requests)))
+			for i := range answers {
+				answers[i] = engine.Answer{Granted: requests[i].MaxWait > 0, Wait: time.Hour, Share: int(share.Load())}
+			}
+			return answers
+		}}
+		b := &Batcher{Engine: e}
+		f := NewFlow("f", 1, 0)
+		ask := func(n int, maxWait time.Duration) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := b.Ask(t.Context(), Request{N: n, MaxWait: maxWait, Flow: f})
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		<-ask(1, engine.Forever) // tells the share
+		for range 5 {
+			ask(1, engine.Forever) // one is asked for, four follow
+		}
+		hasty := ask(1, 0)
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait() // the four are asked for, and the hasty one
+		ask(9, engine.Forever)
+		share.Store(5)
+		start := time.Now()
+		require.NoError(t, <-hasty)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		b.Passed(f, 6)
+		time.Sleep(time.Second)
+		b.Passed(f, 9)
 	})
 }

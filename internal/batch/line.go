@@ -96,7 +96,7 @@ func (b *Batcher) newCaller() *caller {
 	c := b.spare[last]
 	b.spare = b.spare[:last]
 	c.state.Store(lined)
-	c.again, c.at = false, 0
+	c.again, c.at, c.asks = false, 0, nil
 	return c
 }
 
