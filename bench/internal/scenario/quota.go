@@ -25,7 +25,7 @@ var quota = Scenario{
 // requote changes the quota to a multiple of the first.
 func requote(at float64, times, over int) Incident {
 	return Incident{
-		At: at, What: fmt.Sprintf("the quota became %d/%d of the first", times, over),
+		At: at, What: fmt.Sprintf("the quota became %d/%d of what it was first", times, over),
 		Do: func(ctx context.Context, stage Stage) error {
 			q := stage.Load().Quota
 			q.Permits = max(1, q.Permits*times/over)
