@@ -234,7 +234,7 @@ func (b *Breaker) fail(why error) {
 }
 
 func (b *Breaker) notAsked() error {
-	return fmt.Errorf("%w, nothing was sent: it has failed before: %v", engine.ErrUnreachable, b.why)
+	return fmt.Errorf("%w: nothing was sent, because an earlier call had failed (%v)", engine.ErrUnreachable, b.why)
 }
 
 // probe reads once. With a client that has no timeouts it lasts until the
