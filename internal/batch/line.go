@@ -190,9 +190,9 @@ func (b *Batcher) leave(c *caller) (outcome, error) {
 	return outcome{}, ctxerr.Ended(c.ctx, "left as the answer came, what it granted was given back")
 }
 
-// Keep makes a cause, for the end of a ctx, that matches an error. A caller whose
-// ctx ends by it keeps what it was granted, because somebody else gives that
-// back.
+// Keep makes a cause, for the end of a ctx, that matches an error. A caller
+// whose ctx ends by it keeps what it was granted, because somebody else gives
+// that back.
 func Keep(cause error) error { return keep{cause} }
 
 type keep struct{ error }
