@@ -52,10 +52,11 @@ func WithPauseWithin(x time.Duration) Option {
 //   - A caller whose turn now comes after its deadline gets a [*RefusedError]
 //     that matches [ErrPaused], and its permits go back.
 //   - Of several pauses the longest counts. So everybody may send the same one.
-//     Calls of one limiter that come together are one question.
-//   - A pause lasts at least twice [WithPauseWithin]. In a shorter one, callers
-//     that have not heard of it could exceed the quota together with those that
-//     have.
+//     Calls of one limiter that come while a pause is under way wait for that,
+//     and are one question together.
+//   - A pause lasts at least twice [WithPauseWithin] from when it is sent, and
+//     from when Pause is called. In a shorter one, callers that have not heard
+//     of it could exceed the quota together with those that have.
 //   - Allow returns false while the queue is paused, and [Status] says how long
 //     the pause still lasts.
 //   - Only the Reset of a [Limiter] ends a pause early.
@@ -78,14 +79,18 @@ func (q *Queue) pauseFor(ctx context.Context, d time.Duration) error {
 	if err := ready(ctx, "nothing was paused"); err != nil {
 		return err
 	}
-	return q.pauses.pause(ctx, time.Now().Add(max(d, 2*q.turns.Within)))
+	return q.pauses.pause(ctx, time.Now().Add(max(d, q.pauses.least())))
 }
 
 // pauses combines the pauses of one limiter. One goroutine at a time sends
 // them, and ends when none is left.
 //
+// A pause that is sent lasts until the latest moment that any of its callers
+// named, and for at least twice X from when it is sent. Its callers come before
+// that. So each of them is told of a pause that Redis recorded after the call.
+//
 // Invariant, under mu: now is the pause that is being sent, nil if none is;
-// next, which is longer, follows it.
+// next follows it, and is what further callers join.
 type pauses struct {
 	engine engine.Steerer
 	turns  *turns.Line
@@ -114,14 +119,13 @@ func (p *pauses) pause(ctx context.Context, until time.Time) error {
 	}
 }
 
-// send returns the pause that covers until: one that is under way, or another.
+// send returns a pause that lasts until then or longer, and is not sent yet. One
+// that is under way will not do, however long it is: Redis may have recorded it
+// already, and somebody may have reset the queue since.
 func (p *pauses) send(ctx context.Context, until time.Time) *pause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.now != nil && !until.After(p.now.until):
-		return p.now
-	case p.now != nil && p.next != nil:
+	if p.next != nil {
 		if until.After(p.next.until) {
 			p.next.until = until
 		}
@@ -144,8 +148,13 @@ func (p *pauses) serve(ctx context.Context) {
 	}
 }
 
+// record sends a pause, which may have stood in line until little of it was
+// left. What Redis records is not shorter than a pause may be, and so the
+// callers of this limiter are held for as long as that.
 func (p *pauses) record(ctx context.Context, until time.Time) error {
-	left := max(time.Microsecond, time.Until(until))
+	now := time.Now()
+	left := max(until.Sub(now), p.least())
+	p.turns.Hold(now.Add(left))
 	if p.paused != nil {
 		p.paused(left)
 	}
@@ -154,6 +163,9 @@ func (p *pauses) record(ctx context.Context, until time.Time) error {
 	})
 	return err
 }
+
+// least is how long a pause lasts at least.
+func (p *pauses) least() time.Duration { return max(time.Microsecond, 2*p.turns.Within) }
 
 // finish tells those who wait for the pause that was sent. It reports whether
 // another follows.

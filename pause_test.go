@@ -83,6 +83,78 @@ func TestAPauseIsAtLeastTwiceX(t *testing.T) {
 	})
 }
 
+// The first question takes longer than what the second pause has left. Less than
+// 2X of that would be too short for callers that do not hear of it.
+func TestAPauseThatStoodInLineLastsTwiceX(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newSteered(t)
+		s.takes, s.fails = 1400*time.Millisecond, engine.ErrOutcomeUnknown
+		start := time.Now()
+		errs := lineUp(t.Context(), q, 1, 1)
+		(<-s.calls).answers(granted(3*time.Second, 1))
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { assert.Error(t, q.Pause(t.Context(), 2*time.Second)) })
+			time.Sleep(100 * time.Millisecond)
+		}
+		both.Wait()
+		require.Equal(t, []time.Duration{2 * time.Second, 2 * time.Second}, s.sent())
+
+		again := <-s.calls // its turn has passed, if the pause was recorded or not
+		assert.Equal(t, 3400*time.Millisecond, time.Since(start), "it is held for as long as was sent")
+		again.answers(granted(0, 1))
+		require.NoError(t, <-errs)
+	})
+}
+
+// TestARefusalInAPauseThatStoodInLine has a caller that is held longer than it
+// was when Pause was called: until 3.4 s instead of 2.1 s.
+func TestARefusalInAPauseThatStoodInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newSteered(t)
+		s.takes = 1400 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		errs := lineUp(ctx, q, 1, 1)
+		(<-s.calls).answers(granted(2500*time.Millisecond, 1))
+		start := time.Now()
+		var both sync.WaitGroup
+		defer both.Wait()
+		for range 2 {
+			both.Go(func() { assert.NoError(t, q.Pause(t.Context(), 2*time.Second)) })
+			time.Sleep(100 * time.Millisecond)
+		}
+		var refused *fairlimit.RefusedError
+		require.ErrorAs(t, <-errs, &refused)
+		require.ErrorIs(t, refused, fairlimit.ErrPaused)
+		assert.Equal(t, 1400*time.Millisecond, time.Since(start), "when the second is sent")
+		assert.Equal(t, 3100*time.Millisecond, refused.Wait, "2 s later than its slot, which was 1.1 s ahead")
+	})
+}
+
+// Redis has recorded a longer pause, and its answer is on the way. Meanwhile
+// somebody resets the queue.
+func TestAPauseDoesNotJoinOneThatMayHaveBeenReset(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		name := redistest.Name(t)
+		other := queueOf(t, rdb, name, fairlimit.PerSecond(5))
+		far := redis.NewClient(rdb.Options())
+		defer func() { _ = far.Close() }()
+		q := queueOf(t, far, name, fairlimit.PerSecond(5))
+		require.NoError(t, q.Pause(t.Context(), time.Minute)) // the script is loaded
+		require.NoError(t, other.Reset(t.Context()))
+		far.AddHook(slow{time.Second})
+		var first sync.WaitGroup
+		defer first.Wait()
+		first.Go(func() { assert.NoError(t, q.Pause(t.Context(), time.Minute)) })
+		time.Sleep(500 * time.Millisecond)
+		require.NotZero(t, status(t, other).Paused)
+		require.NoError(t, other.Reset(t.Context()))
+		require.NoError(t, q.Pause(t.Context(), 30*time.Second))
+		assert.NotZero(t, status(t, other).Paused)
+	})
+}
+
 func TestALaterPauseIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, q := newSteered(t)

@@ -3,11 +3,13 @@ package fairlimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
 // cancelBound is for how long a reservation that was due at once can be given
@@ -57,7 +59,7 @@ func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) 
 	l.trace.granted(n, reply.Wait)
 	answer := *reply.Answer // its array holds the answers of others
 	reply.Answer = &answer
-	r := &Reservation{limiter: l, began: began, reply: reply, busy: make(chan struct{}, 1), gone: make(chan struct{})}
+	r := &Reservation{limiter: l, began: began, reply: reply, busy: make(chan struct{}, 1)}
 	l.backlog.keep(r, reply.Slot(), n)
 	r.passes(n)
 	l.trace.reserved(n, reply.Slot())
@@ -69,14 +71,41 @@ func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) 
 type Reservation struct {
 	limiter *limiter
 	began   time.Time
-	timer   *time.Timer   // of a flow: when it passes
 	busy    chan struct{} // a lock that a ctx can leave: whoever puts one in may change what follows
-	gone    chan struct{} // closed when it was cancelled or its Wait has ended
+	timer   *time.Timer   // of a flow: when it passes
+	stage   stage
+	unknown bool // a Cancel ended its Wait while that was being granted another turn
 
-	mu    sync.Mutex // guards what follows for those who only read
-	reply batch.Reply
-	stop  context.CancelCauseFunc // ends the Wait that is under way, if there is one
+	mu      sync.Mutex // guards what follows for those who only read
+	reply   batch.Reply
+	stop    context.CancelCauseFunc // ends the Wait that is under way, if there is one
+	cancels int                     // that have the lock or wait for it
 }
+
+// stage says who gives a reservation back.
+//
+//	stands ──▶ over      it was taken or given back
+//	   │        ▲
+//	   ▼        │
+//	  left ─────┘        a Cancel ended its Wait, and is to give it back
+//
+// Invariant, under mu: while cancels > 0, a Wait that is under way was told to
+// end. Whoever counts a Cancel calls stop, and whoever sets stop looks whether
+// one is counted. So a Cancel never waits for the turn.
+//
+// A Cancel that was counted gets the lock in the end, whatever becomes of its
+// ctx, and gives back what is still held. So what a Wait has left for it is not
+// forgotten.
+type stage int8
+
+const (
+	stands stage = iota
+	left
+	over
+)
+
+// errCancelled ends a Wait. The Cancel gives back what it leaves.
+var errCancelled = batch.Keep(ErrReservationOver)
 
 // Delay is how long it is until the turn, and 0 once it is due. It goes by the
 // answer that granted the turn, or by the newest one if Wait has lined up again.
@@ -96,6 +125,10 @@ func (r *Reservation) Slot() time.Time {
 // the permits are given back. The reservation is then over, as it is after a
 // turn was taken and after Cancel: another Wait returns [ErrReservationOver]. If
 // ctx has ended before Wait begins, nothing happens and the reservation stands.
+//
+// A Wait that is ended by Cancel returns an error that matches
+// [ErrReservationOver] as well. Cancel then gives the permits back, and says
+// what became of that.
 func (r *Reservation) Wait(ctx context.Context) error {
 	return r.limiter.named(r.waitOnce(ctx))
 }
@@ -108,15 +141,12 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 		return err
 	}
 	defer r.unlock()
-	if r.over() {
+	if r.stage != stands {
 		return ErrReservationOver
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r.mu.Lock()
-	r.stop = stop
-	r.mu.Unlock()
-	defer close(r.gone)
+	r.begin(stop)
 	t := r.limiter.trace
 	if t == nil {
 		return r.wait(ctx)
@@ -125,12 +155,48 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	return t.waits(r.reply.Grant.N, func() error { return r.wait(ctx) })
 }
 
+// begin makes it possible to end a Wait.
+func (r *Reservation) begin(stop context.CancelCauseFunc) {
+	r.stage = over // unless it is left
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stop = stop
+	if r.cancels > 0 {
+		stop(errCancelled)
+	}
+}
+
 // wait is Wait with the lock held.
 func (r *Reservation) wait(ctx context.Context) error {
 	l, n := r.limiter, r.reply.Grant.N
 	l.backlog.waits(r)
-	defer l.backlog.leave(n)
 	l.holdsAgain(r)
+	err := r.sleep(ctx)
+	if kept, ok := err.(*turns.Kept); ok {
+		r.leave(kept)
+		return ctxerr.Ended(ctx, "left before the turn came, Cancel gives back what was granted")
+	}
+	l.backlog.leave(n)
+	r.unknown = batch.Keeps(ctx) && errors.Is(err, ErrOutcomeUnknown)
+	return err
+}
+
+// leave makes it a reservation again that nobody waits for, of the turn that its
+// Wait held last.
+func (r *Reservation) leave(kept *turns.Kept) {
+	answer := *r.reply.Answer
+	answer.Grant, answer.Wait = kept.Grant, kept.Slot.Sub(r.reply.Arrived)
+	r.stage = left
+	r.mu.Lock()
+	r.reply.Answer = &answer
+	r.mu.Unlock()
+	r.limiter.backlog.keep(r, r.reply.Slot(), answer.Grant.N)
+	r.passes(answer.Grant.N)
+}
+
+// sleep sleeps until the turn has come, or one that took its place.
+func (r *Reservation) sleep(ctx context.Context) error {
+	l, n := r.limiter, r.reply.Grant.N
 	w := l.waiter(ctx, n)
 	if !w.began.IsZero() {
 		w.began = r.began
@@ -173,7 +239,8 @@ func asOfNow(reply batch.Reply) batch.Reply {
 //
 // If the error matches [ErrOutcomeUnknown], the permits were given back once or
 // not at all. After any other error they are still held, and Cancel may be
-// called again. If ctx ends, a Cancel that is under way goes on.
+// called again. That is so for a Cancel that ended a Wait as well. If ctx ends,
+// a Cancel that is under way goes on.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	return r.limiter.named(r.cancel(ctx))
 }
@@ -184,39 +251,64 @@ func (r *Reservation) cancel(ctx context.Context) error {
 	}
 	r.endWait()
 	if err := r.lock(ctx); err != nil {
-		return err
+		go func() {
+			r.busy <- struct{}{}
+			_ = r.giveBack(ctx) // which does not wait for that
+		}()
+		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
+	return r.giveBack(ctx)
+}
+
+// endWait counts a Cancel, and ends the Wait that is under way.
+func (r *Reservation) endWait() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cancels++
+	if r.stop != nil {
+		r.stop(errCancelled)
+	}
+}
+
+// giveBack is what a Cancel does with the lock, which it then leaves.
+func (r *Reservation) giveBack(ctx context.Context) error {
 	defer r.unlock()
-	if r.over() || !r.isOurs() {
+	defer r.cancelled()
+	if r.unknown {
+		r.unknown = false
+		return fmt.Errorf("%w: the Wait was being granted another turn", ErrOutcomeUnknown)
+	}
+	if r.stage == over || !r.isOurs() {
 		return nil
 	}
-	grant := r.reply.Grant
-	grant.Unused = r.reply.Wait <= 0
+	grant, waited := r.reply.Grant, r.stage == left
+	grant.Unused = waited || r.reply.Wait <= 0
 	err := r.limiter.batch.Return(ctx, grant)
 	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
-		close(r.gone)
+		r.stage = over
 	}
 	if err == nil {
 		r.limiter.backlog.cancelled(r)
 		r.passedNow()
-		r.limiter.trace.unreserved(grant.N, r.reply.Slot())
+		if !waited {
+			r.limiter.trace.unreserved(grant.N, r.reply.Slot())
+		}
 	}
 	return err
 }
 
-// isOurs reports whether the permits can be given back: nobody can have gone
-// with them, or the caller knows that nobody has.
-func (r *Reservation) isOurs() bool {
-	left := time.Until(r.reply.Slot())
-	return left > 0 || r.reply.Wait <= 0 && left > -cancelBound
-}
-
-func (r *Reservation) endWait() {
+// cancelled ends what endWait counted.
+func (r *Reservation) cancelled() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stop != nil {
-		r.stop(ErrReservationOver)
-	}
+	r.cancels--
+}
+
+// isOurs reports whether the permits can be given back: nobody can have gone
+// with them, or it is known that nobody has.
+func (r *Reservation) isOurs() bool {
+	ahead := time.Until(r.reply.Slot())
+	return ahead > 0 || r.stage == left || r.reply.Wait <= 0 && ahead > -cancelBound
 }
 
 func (r *Reservation) lock(ctx context.Context) error {
@@ -229,12 +321,3 @@ func (r *Reservation) lock(ctx context.Context) error {
 }
 
 func (r *Reservation) unlock() { <-r.busy }
-
-func (r *Reservation) over() bool {
-	select {
-	case <-r.gone:
-		return true
-	default:
-		return false
-	}
-}

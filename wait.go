@@ -80,7 +80,8 @@ func (w *waiter) again() batch.Request {
 }
 
 // turn returns nil, nil once a turn that was granted has come. If it does not
-// stand any more, the caller is in line again and gets its place there.
+// stand any more, the caller is in line again and gets its place there. With a
+// [*turns.Kept] it lies ahead still.
 func (l *limiter) turn(ctx context.Context, w *waiter, reply batch.Reply) (*batch.Place, error) {
 	if reply.Wait <= 0 && l.turns.Goes(reply) {
 		l.passed(w.request.N)
@@ -90,6 +91,9 @@ func (l *limiter) turn(ctx context.Context, w *waiter, reply batch.Reply) (*batc
 		w.sleeper = turns.NewSleeper(ctx, w.request, w.began)
 	}
 	place, err := l.turns.Sleep(w.sleeper, reply)
+	if _, kept := err.(*turns.Kept); kept {
+		return nil, err
+	}
 	if place != nil {
 		w.again()
 	} else {

@@ -13,6 +13,10 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
+// mostHeld is how many permits can be held at once, since no rate is higher. The
+// scripts count exactly up to it. A number near 2⁶³ comes back negative.
+const mostHeld = 1 << 53
+
 // Admin sets up and looks after one limiter as Redisson's RRateLimiter does.
 // Make one with [Open]; the zero value is of no use. Its methods may be called
 // by many goroutines at once. Each is one script run unless it says otherwise,
@@ -160,10 +164,11 @@ func (a *Admin) Release(ctx context.Context, n int) (err error) {
 	if n < 0 {
 		return fmt.Errorf("%w: %d permits to release, want at least 0", ErrInvalidArgument, n)
 	}
-	for rest := int64(n); rest > 0; {
+	most := min(int64(n), mostHeld)
+	for rest := most; rest > 0; {
 		reply, err := a.run(ctx, releaseScript, rest)
-		if err != nil && rest < int64(n) {
-			return fmt.Errorf("%w: of %d permits %d were released: %w", engine.ErrOutcomeUnknown, n, int64(n)-rest, err)
+		if err != nil && rest < most {
+			return fmt.Errorf("%w: of %d permits %d were released: %w", engine.ErrOutcomeUnknown, n, most-rest, err)
 		} else if err != nil {
 			return err
 		}

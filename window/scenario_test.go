@@ -1,6 +1,7 @@
 package window_test
 
 import (
+	"math"
 	"strconv"
 	"sync"
 	"testing"
@@ -210,6 +211,17 @@ func TestReleaseOfManyGrants(t *testing.T) {
 		require.Equal(t, 700, l.available())
 		require.NoError(t, l.Release(t.Context(), 1_000_000))
 		require.Equal(t, 1200, l.available())
+	})
+}
+
+func TestAReleaseOfAsManyAsAnIntHolds(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		for _, n := range []int{math.MaxInt / 2, math.MaxInt - 1000, math.MaxInt} {
+			l := newLimiter(t, rdb, 300, time.Hour)
+			l.fill(300, 1)
+			require.NoError(t, l.Release(t.Context(), n), n)
+			require.Equal(t, 300, l.available(), n)
+		}
 	})
 }
 

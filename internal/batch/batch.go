@@ -131,8 +131,8 @@ func (r Reply) Slot() time.Time { return r.Arrived.Add(r.Wait) }
 
 // Ask returns the engine's answer to one request. If ctx ends first, Ask leaves
 // the line; what it was granted meanwhile goes back, within [ReturnBound] if
-// the engine answers within it. Answer.Err of the reply is returned as the
-// error.
+// the engine answers within it. If ctx ends by a cause of [Keep], Ask returns an
+// answer that comes within it. Answer.Err of the reply is returned as the error.
 func (b *Batcher) Ask(ctx context.Context, r Request) (Reply, error) {
 	c, alone, err := b.lineUp(ctx, r)
 	switch {

@@ -2,6 +2,8 @@ package batch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -125,7 +127,7 @@ func (b *Batcher) await(ctx context.Context, c *caller) (outcome, error) {
 	case o := <-c.told:
 		return o, nil
 	case <-done:
-		return outcome{}, b.leave(c)
+		return b.leave(c)
 	}
 }
 
@@ -134,7 +136,7 @@ func (b *Batcher) awaitGated(c *caller, done <-chan struct{}) (outcome, error) {
 	case o := <-c.told:
 		return o, nil
 	case <-done:
-		return outcome{}, b.leave(c)
+		return b.leave(c)
 	case <-b.Gate.Opened():
 		if b.leaves(c) {
 			return outcome{}, b.Gate.Cause()
@@ -154,12 +156,15 @@ func (b *Batcher) leaves(c *caller) bool {
 
 // leave ends the wait of a caller whose ctx has ended. From the line it goes at
 // once. If it was asked for, it stays for [ReturnBound], for the answer and for
-// the return of what it grants.
-func (b *Batcher) leave(c *caller) error {
+// the return of what it grants. A caller that [Keeps] what it is granted stays
+// for the answer only, and is told it. If none comes, its error matches
+// [engine.ErrOutcomeUnknown] as well.
+func (b *Batcher) leave(c *caller) (outcome, error) {
 	if c.state.CompareAndSwap(lined, gone) {
 		b.left(c)
-		return ctxerr.Ended(c.ctx, "left before its question was sent")
+		return outcome{}, ctxerr.Ended(c.ctx, "left before its question was sent")
 	}
+	keeps := Keeps(c.ctx)
 	timer := time.NewTimer(ReturnBound)
 	defer timer.Stop()
 	var o outcome
@@ -167,16 +172,35 @@ func (b *Batcher) leave(c *caller) error {
 	case o = <-c.told:
 	case <-timer.C:
 		if b.leaves(c) {
-			return ctxerr.Ended(c.ctx, "left before the answer came; what it grants is given back if it comes")
+			err := ctxerr.Ended(c.ctx, "left before the answer came; what it grants is given back if it comes")
+			if keeps {
+				err = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
+			}
+			return outcome{}, err
 		}
 		o = <-c.told
+	}
+	if keeps {
+		return o, nil
 	}
 	if o.granted() {
 		b.abandon(c.ctx, o.answer.Grant, timer)
 		b.Passed(c.request.Flow, c.request.N)
 	}
-	return ctxerr.Ended(c.ctx, "left as the answer came, what it granted was given back")
+	return outcome{}, ctxerr.Ended(c.ctx, "left as the answer came, what it granted was given back")
 }
+
+// Keep makes a cause, for the end of a ctx, that matches an error. A caller
+// whose ctx ends by it keeps what it was granted, because somebody else gives
+// that back.
+func Keep(cause error) error { return keep{cause} }
+
+type keep struct{ error }
+
+func (k keep) Unwrap() error { return k.error }
+
+// Keeps reports whether ctx has ended by a cause of [Keep].
+func Keeps(ctx context.Context) bool { return errors.As(context.Cause(ctx), new(keep)) }
 
 // tell hands a caller its outcome. It reports whether the caller is there to
 // take it.

@@ -123,6 +123,38 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 	})
 }
 
+// The same for a Cancel that ends a Wait.
+func TestALostReplyToACancelThatEndsAWaitIsOfUnknownOutcome(t *testing.T) {
+	t.Parallel()
+	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
+		for _, how := range losses {
+			entered := make(chan int, 1)
+			l := limiter(t, rdb, fairlimit.Quota{Permits: 2, Per: time.Hour},
+				fairlimit.WithTrace(&fairlimit.Trace{Entered: func(n int) { entered <- n }}))
+			_, err := l.ReserveN(t.Context(), 2)
+			require.NoError(t, err)
+			first, err := l.ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+			second, err := l.ReserveN(t.Context(), 1) // of the same moment
+			require.NoError(t, err)
+			third, err := l.ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+			require.NoError(t, third.Cancel(t.Context()), "the script is loaded")
+			waits := make(chan error, 1)
+			go func() { waits <- second.Wait(t.Context()) }()
+			<-entered
+			runs := sent(proxy)
+			proxy.Lose(1, "evalsha", how)
+			require.ErrorIs(t, second.Cancel(t.Context()), fairlimit.ErrOutcomeUnknown)
+			require.ErrorIs(t, <-waits, fairlimit.ErrReservationOver)
+			require.NoError(t, second.Cancel(t.Context()), "the second time, it does nothing")
+			require.Equal(t, int64(1), runs.Load())
+			require.Contains(t, []int{1, 2}, status(t, l).Queued, "%v: the other keeps its turn", how)
+			require.Positive(t, first.Delay())
+		}
+	})
+}
+
 // TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts:
 // a call that succeeded consumed once. A call without an answer consumed once
 // or not at all. No other call consumed anything.

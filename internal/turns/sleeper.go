@@ -82,7 +82,7 @@ func (s *Sleeper) accepts(due time.Time) bool {
 
 // Sleep returns nil once the turn has come that the reply granted, or one that
 // took its place. If the caller stands in line again instead, it gets its place
-// there. With an error, the caller holds nothing.
+// there. With an error, the caller holds nothing, unless that is a [*Kept].
 func (l *Line) Sleep(s *Sleeper, reply batch.Reply) (*batch.Place, error) {
 	l.mu.Lock()
 	s.turn = turn{
@@ -109,6 +109,9 @@ func (l *Line) Sleep(s *Sleeper, reply batch.Reply) (*batch.Place, error) {
 			l.woke()
 		}
 		if ended != nil && l.leave(s) {
+			if batch.Keeps(s.ctx) {
+				return nil, &Kept{Grant: s.grant, Slot: s.due}
+			}
 			l.Batch.Abandon(s.ctx, s.grant)
 			return nil, ctxerr.Ended(s.ctx, "left before the turn came, what was granted is given back")
 		}

@@ -47,6 +47,15 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return fmt.Sprintf("the turn would come in %v", r.Wait) }
 
+// Kept is the turn of a caller that left before it came, by a cause of
+// [batch.Keep]. Nobody goes with it, and it is not given back.
+type Kept struct {
+	Grant engine.Grant
+	Slot  time.Time
+}
+
+func (*Kept) Error() string { return "left before the turn came, and keeps it" }
+
 // Line is the callers of one limiter that sleep. Its exported fields are set
 // once, before the first call. An idle one holds no goroutine and no timer.
 //
