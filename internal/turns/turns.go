@@ -116,11 +116,15 @@ func (l *Line) hold(until, at time.Time) {
 	}
 }
 
-// Free ends what Hold began: the queue was reset.
+// Free ends what Hold began: the queue was reset. Those asleep may have to look
+// for news sooner than they would have had to.
 func (l *Line) Free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.held = time.Time{}
+	if !l.held.IsZero() {
+		l.held = time.Time{}
+		l.change()
+	}
 }
 
 // Held is for how much longer nobody goes.

@@ -161,6 +161,29 @@ func TestWhoeverHoldsIsHeldWithoutRedis(t *testing.T) {
 	})
 }
 
+// TestWhoeverIsFreedHearsOfAPauseAgain has callers sleep beyond their look for a
+// pause that ends early, and then another process pauses.
+func TestWhoeverIsFreedHearsOfAPauseAgain(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(10 * second)
+			l := q.line(second, 0)
+			out := callers(t.Context(), l, 2, forever)
+			time.Sleep(second)
+			l.Hold(time.Now().Add(20 * second))
+			time.Sleep(second)
+			l.Free()
+			time.Sleep(second)
+			due := 10 * second
+			if paused {
+				q.pause(30 * second)
+				due += 30 * second
+			}
+			assert.Equal(t, due, inOrder(t, out, 2)[1])
+		})
+	}
+}
+
 func TestThoseWhoseQueueWasResetLineUpAgainInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(second)
