@@ -169,8 +169,9 @@ func takesBack(t *testing.T, f *fair, change func()) map[string]bool {
 }
 
 // Servers take over at random from any earlier state, with clocks that differ and
-// queues that are paused, and callers give back whatever they were granted, by whom ever. The
-// turns that the last server knows of and nobody gave back keep every window.
+// queues that are paused, and callers give back whatever they were granted, by
+// whom ever. The turns that the last server knows of and nobody gave back keep
+// every window. A server whose clock is ahead may end the queue.
 func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -199,6 +200,9 @@ func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
 			for range 150 {
 				now += time.Duration(rng.IntN(2)*rng.IntN(500)) * time.Millisecond
 				at(now + ahead)
+				if first.client.Exists(t.Context(), first.key).Val() == 0 {
+					known = nil // slots of the next queue are by another clock
+				}
 				caller := processes[rng.IntN(len(processes))]
 				switch action := rng.IntN(24); {
 				case action < 2 && len(past) > 0:
@@ -235,7 +239,7 @@ func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
 					o.holds(turns[i])
 				}
 			}
-			require.NotEmpty(t, o.Held)
+			require.True(t, known == nil || len(o.Held) > 0)
 			o.keeps(t)
 			require.False(t, t.Failed(), "seed %d", seed)
 		}
