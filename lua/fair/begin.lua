@@ -19,10 +19,12 @@ end
 local function begin(queue, returns)
   take_over(queue)
   local saw = what_was_seen(queue)
-  if saw and saw.known then queue.clock = math.max(queue.clock, saw.clock) end -- it never goes back
+  -- The clock never goes back. Once this server has granted turns, they go by its own.
+  if saw and saw.known and queue.took_over then queue.clock = math.max(queue.clock, saw.clock) end
   local touched = set_clock(queue)
   local lost = saw and restore_pause(queue, saw)
-  if queue.offset < 0 then catch_up(queue) end
+  lost = saw and restore_clock(queue, saw) or lost
+  if queue.offset < 0 and not saw then catch_up(queue) end
   touched = select_windows(queue, returns) or touched
   return touched, saw and recover(queue, saw) or lost
 end

@@ -2,8 +2,8 @@
 -- queue is paused, and may run slower for a while.
 --
 -- Takes    what notes.lua leaves; server, of open.lua
--- Leaves   moment_of, label_at, wait_for, set_clock, stand_still, pause,
---          is_ahead, in_server_time, is_quiet, news_of
+-- Leaves   moment_of, label_at, wait_for, read_clock, set_clock, stand_still,
+--          pause, is_ahead, in_server_time, is_quiet, news_of
 --
 -- Slots are labels on this clock: while it stands still nobody's slot changes,
 -- but all come later. Of two labels the later one never comes less than their
@@ -38,6 +38,15 @@ local function wait_for(queue, label)
   return queue.rest - queue.late + moment_of(queue, label) - moment_of(queue, queue.now)
 end
 
+-- Where the clock is by the offset. It does not go back: it stands still until
+-- the moment has caught up.
+local function read_clock(queue)
+  local due, moment = moment_of(queue, queue.clock), server + queue.offset
+  queue.rest = math.max(0, due - moment)
+  queue.now = queue.rest > 0 and queue.clock or label_at(queue, moment)
+  queue.late = queue.rest > 0 and 0 or moment - moment_of(queue, queue.now)
+end
+
 -- Sets the clock. What a pause does not explain of its being ahead of the
 -- moment, the server's clock has gone back: then the offset makes up for it, so
 -- that the queue's carries on. Returns whether that is so.
@@ -46,13 +55,9 @@ local function set_clock(queue)
     queue.now = server
     return false
   end
-  local due = moment_of(queue, queue.clock)
-  local excess = due - server - queue.offset - queue.rest
+  local excess = moment_of(queue, queue.clock) - server - queue.offset - queue.rest
   if excess > 0 then queue.offset = queue.offset + excess end
-  local moment = server + queue.offset
-  queue.rest = math.max(0, due - moment)
-  queue.now = queue.rest > 0 and queue.clock or label_at(queue, moment)
-  queue.late = queue.rest > 0 and 0 or moment - moment_of(queue, queue.now)
+  read_clock(queue)
   if queue.now >= queue.slow_until then queue.slow_until, queue.slow_pace = 0, 0 end
   return excess > 0
 end

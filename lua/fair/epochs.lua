@@ -57,7 +57,7 @@ local function take_over(queue)
     if not same then
       end_epoch(queue)
       forget_epochs(queue)
-      queue.epoch = name or sub(ARGV[3], 1, 8)
+      queue.epoch, queue.took_over = name or sub(ARGV[3], 1, 8), true
     end
   end
   queue.place = place

@@ -1,11 +1,11 @@
 -- Finds out what was lost.
 --
 -- Takes    what add.lua and epochs.lua leave
--- Leaves   what_was_seen, restore_pause, recover
+-- Leaves   what_was_seen, restore_pause, restore_clock, recover
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. It counts as full.
--- A pause goes on.
+-- A pause goes on, and turns that one has put off stay where they are.
 
 -- Counts what this state lacks at the newest slot that the caller saw, or at the
 -- newest of a window if others were granted later ones since. That is the safe
@@ -27,10 +27,11 @@ local function add_missing(queue, missing, newest)
   compact_full(queue, math.max(tail, newest))
 end
 
--- What the caller saw last: nil if nothing, or nothing that is not here. Missing
--- is how many permits this state lacks, exact if it knows the epoch in which the
--- caller was told. If it has never heard of that, some are missing in any case.
--- Full is up to which slot all counted as full, if it does not here.
+-- What the caller saw last: nil if nothing, or if this epoch has all of it. Lacks
+-- says that something of it is not here. Missing is how many permits this state
+-- lacks, exact if it knows the epoch in which the caller was told. If it has
+-- never heard of that, some are missing in any case. Full is up to which slot all
+-- counted as full, if it does not here.
 local function what_was_seen(queue)
   if seen == '' then return nil end
   local generation, epoch, sequence, clock = match(seen, '^(%w+) (%w+) +(%d+) +(%d+)$')
@@ -40,12 +41,21 @@ local function what_was_seen(queue)
   local missing, strange = sequence - (upto or queue.sequence), known and not upto and not forgotten
   local full = known and lost + 0 > queue.lost and lost + 0 or 0
   if ends + 0 <= server then return nil end
-  if known and not strange and missing <= 0 and clock + 0 <= queue.clock and full == 0 then return nil end
+  local lacks = not known or strange or missing > 0 or clock + 0 > queue.clock or full > 0
+  if not lacks and epoch == queue.epoch then return nil end
   return {
-    known = known, epoch = epoch, upto = upto, strange = strange, missing = missing, sequence = sequence + 0,
-    clock = clock + 0, written = queue.clock, label = label + 0, newest = newest + 0, ends = ends + 0, full = full,
-    pause_left = math.min(pause_end - server, pause_left + 0)
+    lacks = lacks, known = known, epoch = epoch, upto = upto, strange = strange, missing = missing, full = full,
+    sequence = sequence + 0, clock = clock + 0, written = queue.clock,
+    label = label + 0, newest = newest + 0, ends = ends + 0, pause_left = math.min(pause_end - server, pause_left + 0)
   }
+end
+
+-- Whether what the caller saw was forgotten by a reset. What it saw later than
+-- this state was written came after that. Each goes by the server's time, which
+-- a pause makes seem earlier for what was seen, and later for what was written.
+local function was_reset(queue, saw)
+  if queue.reset_end <= server then return false end
+  return saw.clock - math.max(0, saw.label - saw.newest) <= in_server_time(queue, saw.written) + 1
 end
 
 -- Lets a pause go on that the caller saw and this state does not know of. Where
@@ -55,9 +65,9 @@ end
 local function restore_pause(queue, saw)
   if saw.pause_left <= queue.rest then return false end
   if not saw.known then
-    if queue.reset_end > server then return false end
+    if was_reset(queue, saw) then return false end
     pause(queue, saw.pause_left)
-  elseif saw.written < saw.clock then
+  elseif saw.written < saw.clock and queue.took_over then
     queue.now = saw.clock
     stand_still(queue, saw.pause_left)
   else
@@ -72,14 +82,33 @@ local function fill(queue, saw, slot)
   queue.healed = true
 end
 
+-- Where this state's clock would reach the newest slot sooner than the caller was
+-- told, it lacks a pause, or a slower clock, that may be over. If this run takes
+-- over, the clock is put back by as much. Else turns may have been granted by it,
+-- and all counts as full up to the moment that the caller was told. Moments are
+-- rounded down. Returns whether there was one.
+local function restore_clock(queue, saw)
+  if not saw.known or saw.newest == 0 or queue.offset > 0 then return false end
+  local early = saw.newest - in_server_time(queue, saw.label)
+  if early <= 2 then return false end
+  if queue.took_over then
+    queue.offset = queue.offset - early
+    read_clock(queue)
+  else
+    fill(queue, saw, label_at(queue, saw.newest + queue.offset))
+  end
+  return true
+end
+
 -- Counts again what was lost. Returns whether anything was. A slot of this
 -- generation is what it was; of another one, only its moment is known.
 local function recover(queue, saw)
+  if not saw.lacks then return false end
   if saw.full > 0 then fill(queue, saw, saw.full) end
   if saw.known and saw.missing <= 0 and not saw.strange then return saw.full > 0 end
   local newest = saw.label
   if not saw.known then newest = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0 end
-  if not saw.known and (queue.reset_end > server or newest <= queue.lost) then return false end
+  if not saw.known and (was_reset(queue, saw) or newest <= queue.lost) then return false end
   local has_ended = saw.upto and saw.epoch ~= queue.epoch
   if saw.known and not saw.strange and saw.missing < 1000000000 and (has_ended or saw.written <= saw.clock) then
     local alone = saw.upto == queue.sequence -- nobody was granted anything since

@@ -23,7 +23,7 @@
 local queue = read()
 local noted, lost = begin(queue)
 local reply, granted = grant(queue)
-local text, plain = '', true
+local text, plain, told = '', true, false
 if granted or noted or lost then
   local problem
   text, plain, problem = write(queue)
@@ -31,8 +31,9 @@ if granted or noted or lost then
 elseif seen ~= '' and state and sub(seen, 1, 18) ~= sub(state, -68, -51) then
   local _, natural, newest = bounds(queue)
   text = position_of(queue, sub(state, -68), newest, in_server_time(queue, math.max(queue.ends, natural)))
+  told = true -- of a clock that was written some time ago
 end
-if not is_quiet(queue) then
+if told or not is_quiet(queue) then
   reply[2] = news_of(queue)
 elseif plain and not ARGV[10] and not reply[6] and math.abs(reply[4]) == ARGV[9] + 0 then
   if granted then return sub(text, 1, 68) end

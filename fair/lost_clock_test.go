@@ -1,0 +1,152 @@
+package fair
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// comesAt is when a turn comes, by the last news, which came at a moment.
+func comesAt(t *testing.T, news *[]engine.News, moment time.Duration, g engine.Grant) time.Duration {
+	return moment + last(t, news).Until(g.At)
+}
+
+// A refusal tells of the epoch that has begun since. The news that come with it
+// are of its own moment, not of the last write.
+func TestARefusalAfterAFailoverPutsNobodyOff(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
+		other := f.joins(t, f.quotas...)
+		held := queued(t, f, 2, 1)[1] // at 10 s
+		moves(t, f)
+		queued(t, other, 1, 1) // begins the epoch
+		news := hears(f)
+		at(5 * time.Second)
+		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
+		require.Equal(t, 10*time.Second, comesAt(t, news, 5*time.Second, held))
+	})
+}
+
+// A pause is over, and the state that a server goes on with is older than it.
+// The limiter that asks knows of all turns, and when they come.
+func TestTurnsThatALostPausePutOffComeAsLate(t *testing.T) {
+	t.Parallel()
+	for what, granted := range map[string]int{"nothing was granted since": 0, "a turn was granted since": 1} {
+		for first, stranger := range map[string]bool{"it asks first": false, "a stranger's turn comes between": true} {
+			t.Run(what+", "+first, func(t *testing.T) {
+				inBothWorlds(t, func(t *testing.T, w world) {
+					f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+					other := f.joins(t, f.quotas...)
+					news := hears(f)
+					held := queued(t, f, 20, 1) // at 0, 1 … 19 s
+					replica := snap(t, f)
+					at(500 * time.Millisecond)
+					pause(t, f, 10*time.Second)
+					at(11 * time.Second)
+					held = append(held, queued(t, f, granted, 1)...)
+					require.NoError(t, f.Look(t.Context()))
+					comes := comesAt(t, news, 11*time.Second, held[len(held)-1])
+					require.Greater(t, comes, 28*time.Second)
+					at(12 * time.Second)
+					replica.restore(t, f)
+					if stranger {
+						queued(t, other, 1, 1)
+					}
+					require.GreaterOrEqual(t, 12*time.Second+queuedWait(t, f), comes+time.Second)
+				})
+			})
+		}
+	}
+}
+
+// The pause is not over here. A stranger asks first.
+func TestTurnsThatAPausePutsOffComeAsLateAfterAStrangersTurn(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		other := f.joins(t, f.quotas...)
+		news := hears(f)
+		held := queued(t, f, 20, 1) // at 0, 1 … 19 s
+		replica := snap(t, f)
+		at(500 * time.Millisecond)
+		pause(t, f, 10*time.Second)
+		comes := comesAt(t, news, 500*time.Millisecond, held[19])
+		at(time.Second)
+		replica.restore(t, f)
+		queued(t, other, 1, 1)
+		require.GreaterOrEqual(t, time.Second+queuedWait(t, f), comes+time.Second)
+	})
+}
+
+// A replica has heard of a pause that is over, and of none of the turns granted
+// since. Nothing that it has heard of counts any more when it takes over.
+func TestTurnsThatWereGrantedAfterAPauseCountAgain(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		news := hears(f)
+		queued(t, f, 2, 1) // at 0 and 1 s
+		at(500 * time.Millisecond)
+		pause(t, f, 10*time.Second) // the second comes at 11 s
+		replica := snap(t, f)
+		at(11500 * time.Millisecond)
+		held := queued(t, f, 5, 1) // at 12, 13 … 16 s
+		require.NoError(t, f.Look(t.Context()))
+		comes := comesAt(t, news, 11500*time.Millisecond, held[4])
+		require.Equal(t, 16*time.Second-time.Microsecond, comes)
+		at(12500 * time.Millisecond)
+		replica.restore(t, f)
+		require.GreaterOrEqual(t, 12500*time.Millisecond+queuedWait(t, f), comes+time.Second)
+	})
+}
+
+// A queue was reset a while ago. What was granted since is lost: the limiter was
+// told of all of it after the reset.
+func TestWhatWasGrantedAfterAResetCountsAgain(t *testing.T) {
+	t.Parallel()
+	for what, after := range map[string]func(t *testing.T, f *fair){
+		"deleted and begun anew": func(t *testing.T, f *fair) { require.NoError(t, f.client.Del(t.Context(), f.key).Err()) },
+		"reset once more":        func(t *testing.T, f *fair) { require.NoError(t, f.Reset(t.Context())) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBothWorlds(t, func(t *testing.T, w world) {
+				f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Minute})
+				queued(t, f, 3, 1)
+				require.NoError(t, f.Reset(t.Context()))
+				replica := snap(t, f)
+				at(10 * time.Minute)
+				after(t, f)
+				queued(t, f, 6, 1) // at 10 and 11 min
+				at(10*time.Minute + time.Second)
+				replica.restore(t, f)
+				require.GreaterOrEqual(t, queuedWait(t, f), 119*time.Second, "three of them are at 11 min")
+			})
+		})
+	}
+}
+
+// A server takes over whose clock is behind. It grants turns to a limiter that
+// was told of less, and then one asks that was told of more.
+func TestAPositionMovesNoTurnOfThePresentEpoch(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		other := f.joins(t, f.quotas...)
+		queued(t, other, 1, 1)
+		replica := snap(t, f)
+		at(5 * time.Second)
+		queued(t, f, 1, 1)
+		at(-5 * time.Second)
+		replica.restore(t, f)
+		var comes time.Duration
+		for range 10 {
+			comes = queuedWait(t, other)
+		}
+		require.Equal(t, 10*time.Second, comes)
+		require.GreaterOrEqual(t, queuedWait(t, f), comes+time.Second)
+	})
+}
