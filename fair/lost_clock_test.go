@@ -112,20 +112,26 @@ func TestWhatWasGrantedAfterAResetCountsAgain(t *testing.T) {
 		"deleted and begun anew": func(t *testing.T, f *fair) { require.NoError(t, f.client.Del(t.Context(), f.key).Err()) },
 		"reset once more":        func(t *testing.T, f *fair) { require.NoError(t, f.Reset(t.Context())) },
 	} {
-		t.Run(what, func(t *testing.T) {
-			inBothWorlds(t, func(t *testing.T, w world) {
-				f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Minute})
-				queued(t, f, 3, 1)
-				require.NoError(t, f.Reset(t.Context()))
-				replica := snap(t, f)
-				at(10 * time.Minute)
-				after(t, f)
-				queued(t, f, 6, 1) // at 10 and 11 min
-				at(10*time.Minute + time.Second)
-				replica.restore(t, f)
-				require.GreaterOrEqual(t, queuedWait(t, f), 119*time.Second, "three of them are at 11 min")
+		for first, stranger := range map[string]bool{"it asks first": false, "a stranger's turn comes between": true} {
+			t.Run(what+", "+first, func(t *testing.T) {
+				inBothWorlds(t, func(t *testing.T, w world) {
+					f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Minute})
+					queued(t, f, 3, 1)
+					require.NoError(t, f.Reset(t.Context()))
+					replica := snap(t, f)
+					at(10 * time.Minute)
+					after(t, f)
+					at(10*time.Minute + time.Millisecond)
+					queued(t, f, 6, 1) // at 10 and 11 min
+					at(10*time.Minute + time.Second)
+					replica.restore(t, f)
+					if stranger {
+						queued(t, f.joins(t, f.quotas...), 1, 1)
+					}
+					require.GreaterOrEqual(t, queuedWait(t, f), 119*time.Second, "three of them are at 11 min")
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -8,35 +8,36 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// The marks of news, as lua/fair/clock.lua has them.
-const (
-	markReset = 1
-	markLost  = 2
-)
+// news are those of a queue, and until when it is remembered, in the server's
+// time, that it was reset: 0 if it was not.
+type news struct {
+	engine.News
+	resetEnd int64
+}
 
 // parseNews reads what lua/fair/clock.lua says of a queue.
-func parseNews(reply any) (news engine.News, err error) {
+func parseNews(reply any) (n news, err error) {
 	text, isText := reply.(string)
 	if !isText {
-		return news, fmt.Errorf("a %T instead of news", reply)
+		return n, fmt.Errorf("a %T instead of news", reply)
 	}
 	generation, rest, _ := strings.Cut(text, " ")
 	if len(generation) != generationLength {
-		return news, fmt.Errorf("no news: %q", text)
+		return n, fmt.Errorf("no news: %q", text)
 	}
-	numbers, err := parseNumbers(rest, 5)
+	numbers, err := parseNumbers(rest, 6)
 	if err != nil {
-		return news, err
+		return n, err
 	}
-	return engine.News{
+	return news{resetEnd: numbers[4], News: engine.News{
 		Queue: generation, Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
-		SlowUntil: numbers[2], SlowPace: numbers[3], Reset: numbers[4]&markReset != 0, Lost: numbers[4]&markLost != 0,
-	}, nil
+		SlowUntil: numbers[2], SlowPace: numbers[3], Reset: numbers[4] > 0, Lost: numbers[5] > 0,
+	}}, nil
 }
 
 // news are those of a queue whose clock runs.
-func (s seen) news() engine.News {
-	return engine.News{Queue: s.generation(), Clock: s.clock}
+func (s seen) news() news {
+	return news{News: engine.News{Queue: s.generation(), Clock: s.clock}}
 }
 
 func parseNumbers(text string, count int) ([]int64, error) {
@@ -54,10 +55,13 @@ func parseNumbers(text string, count int) ([]int64, error) {
 	return numbers, nil
 }
 
-// tell reports news that are some.
-func (f *fair) tell(news engine.News, r reply) {
-	if f.heard != nil && news.Queue != "" {
-		news.Asked, news.Arrived = r.sent, r.arrived
-		f.heard(&news)
+// tell reports news that are some, and remembers a reset.
+func (f *fair) tell(n news, r reply) {
+	if n.resetEnd > 0 {
+		f.position.wasReset(&n)
+	}
+	if f.heard != nil && n.Queue != "" {
+		n.Asked, n.Arrived = r.sent, r.arrived
+		f.heard(&n.News)
 	}
 }

@@ -21,6 +21,9 @@ type position struct {
 	seen    seen
 	expires time.Time
 	goesOn  time.Time // when a pause is over
+
+	resetEnd int64 // until when the newest reset is remembered that this limiter knows of, 0 if it knows of none
+	resetAt  int64 // what was seen at an earlier clock may have come before it
 }
 
 // seen is one state of a queue. Moments are microseconds: the clock is the
@@ -54,14 +57,17 @@ func (s seen) before(other seen) bool {
 // recall returns what was seen last as the scripts take it: nothing if it is
 // over, and what goes with it behind a name for the next generation.
 func (p *position) recall() (text, rest string) {
-	fresh := make([]byte, 0, 80)
+	fresh := make([]byte, 0, 96)
 	fresh = strconv.AppendUint(fresh, firstGeneration+rand.Uint64N(generations), 36)
 	p.mu.Lock()
 	now := time.Now()
-	s, over, paused := p.seen, p.seen.end == 0 || now.After(p.expires), p.goesOn.Sub(now)
+	s, over, paused, resetEnd := p.seen, p.seen.end == 0 || now.After(p.expires), p.goesOn.Sub(now), p.resetEnd
+	if s.clock < p.resetAt {
+		resetEnd = 0
+	}
 	p.mu.Unlock()
 	if over {
-		return "", string(append(fresh, " 0 0 0 0 0 0"...))
+		return "", string(append(fresh, " 0 0 0 0 0 0 0"...))
 	}
 	fresh = strconv.AppendInt(append(fresh, ' '), s.newest, 10)
 	fresh = strconv.AppendInt(append(fresh, ' '), s.end, 10)
@@ -72,7 +78,8 @@ func (p *position) recall() (text, rest string) {
 		fresh = strconv.AppendInt(append(fresh, ' '), paused.Microseconds(), 10)
 	}
 	fresh = strconv.AppendInt(append(fresh, ' '), s.label, 10)
-	return s.text, string(strconv.AppendInt(append(fresh, ' '), s.lost, 10))
+	fresh = strconv.AppendInt(append(fresh, ' '), s.lost, 10)
+	return s.text, string(strconv.AppendInt(append(fresh, ' '), resetEnd, 10))
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
@@ -88,6 +95,20 @@ func (p *position) learn(s seen, left lasts) {
 	}
 	now := time.Now()
 	p.seen, p.expires, p.goesOn = s, now.Add(left.key), now.Add(left.pause)
+}
+
+// wasReset keeps in mind that a queue followed a reset, which this limiter may
+// have seen already. A pause is seen at a clock that is a microsecond ahead.
+func (p *position) wasReset(n *news) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n.resetEnd <= p.resetEnd {
+		return
+	}
+	p.resetEnd, p.resetAt = n.resetEnd, n.Clock+2
+	if p.seen.generation() == n.Queue {
+		p.resetAt = p.seen.clock
+	}
 }
 
 // now is what was seen last, over or not.

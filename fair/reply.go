@@ -19,7 +19,7 @@ type outcome struct {
 	answers []engine.Answer
 	seen    seen // zero if nothing was written
 	left    lasts
-	news    engine.News // of no queue if there are none
+	news    news // of no queue if there are none
 }
 
 // decode is the one place that knows the replies of lua/fair/take.lua. The
@@ -160,7 +160,7 @@ func decodeTold(reply any) (o outcome, err error) {
 }
 
 // decodeStatus is the one place that knows the reply of lua/fair/status.lua.
-func decodeStatus(reply any) (status engine.Status, news engine.News, err error) {
+func decodeStatus(reply any) (status engine.Status, news news, err error) {
 	elements, _ := reply.([]any)
 	if len(elements) != 4 {
 		return status, news, misread(reply, fmt.Errorf("%d elements", len(elements)))

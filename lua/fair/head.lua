@@ -8,10 +8,12 @@
 --          '<generation> <epoch> <sequence> <clock>', as the state has them
 -- ARGV[3]  what goes with it:
 --          '<fresh> <newest slot> <end> <pause's end> <left> <newest slot>
---          <lost>', moments in the server's time, how much is left of the pause
---          by the caller's, and by the queue's clock the newest slot and the
---          slot up to which all counts as full, 0 if nothing was lost; fresh is
---          a word of 8 letters never used before, for the next generation
+--          <lost> <reset's end>', moments in the server's time, how much is
+--          left of the pause by the caller's, and by the queue's clock the
+--          newest slot and the slot up to which all counts as full, 0 if
+--          nothing was lost; the reset is one that came before what the caller
+--          saw; fresh is a word of 8 letters never used before, for the next
+--          generation
 --
 -- Leaves   key, head, seen; call, sub, format; this_server, SILENCE,
 --          replication, MOST_LINES

@@ -22,6 +22,6 @@ if kind == '+' then
 end
 local generation, clock = string.match(last, '^\n%w+ (%w%w%w%w%w%w%w%w) %w+ +%d+ +(%d+) +%d+$')
 if kind and offset and generation then
-  local now, mark = math.max(server + offset, clock + 0), reset_end + 0 > server and 1 or 0
-  return format('%s %d 0 0 0 %d', generation, now, mark)
+  if reset_end + 0 <= server then reset_end = 0 end
+  return format('%s %d 0 0 0 %d 0', generation, math.max(server + offset, clock + 0), reset_end)
 end

@@ -35,7 +35,8 @@ end
 local function what_was_seen(queue)
   if seen == '' then return nil end
   local generation, epoch, sequence, clock = match(seen, '^(%w+) (%w+) +(%d+) +(%d+)$')
-  local newest, ends, pause_end, pause_left, label, lost = match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local newest, ends, pause_end, pause_left, label, lost, reset_end =
+    match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
   local known, upto, forgotten = generation == queue.generation, nil, nil
   if known then upto, forgotten = known_of(queue, epoch) end
   local missing, strange = sequence - (upto or queue.sequence), known and not upto and not forgotten
@@ -45,16 +46,17 @@ local function what_was_seen(queue)
   if not lacks and epoch == queue.epoch then return nil end
   return {
     lacks = lacks, known = known, epoch = epoch, upto = upto, strange = strange, missing = missing, full = full,
-    sequence = sequence + 0, clock = clock + 0, written = queue.clock,
+    sequence = sequence + 0, reset_end = reset_end + 0, clock = clock + 0, written = queue.clock,
     label = label + 0, newest = newest + 0, ends = ends + 0, pause_left = math.min(pause_end - server, pause_left + 0)
   }
 end
 
--- Whether what the caller saw was forgotten by a reset. What it saw later than
--- this state was written came after that. Each goes by the server's time, which
--- a pause makes seem earlier for what was seen, and later for what was written.
+-- Whether what the caller saw was forgotten by a reset. It came after that if the
+-- caller knew of it, or saw it later than this state was written. The latter goes
+-- by the server's time, which a pause makes seem earlier for what was seen, and
+-- later for what was written.
 local function was_reset(queue, saw)
-  if queue.reset_end <= server then return false end
+  if queue.reset_end <= server or saw.reset_end >= queue.reset_end then return false end
   return saw.clock - math.max(0, saw.label - saw.newest) <= in_server_time(queue, saw.written) + 1
 end
 

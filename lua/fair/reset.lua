@@ -12,7 +12,7 @@
 local queue = read()
 queue.now = server
 select_windows(queue)
-local ends = match(ARGV[3], ' (%d+) %d+ %d+ %d+ %d+$') or 0
+local ends = match(ARGV[3], ' (%d+) %d+ %d+ %d+ %d+ %d+$') or 0
 queue.reset_end = math.max(ends + 0, server + (left + 1) * 1000, server + 3600000000)
 if sub(head, 7, -4) == '' then queue.reset_end = math.max(queue.reset_end, server + 172800000000) end
 for _, window in ipairs(queue) do queue.reset_end = math.max(queue.reset_end, server + 2 * window.length) end
