@@ -161,6 +161,63 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 	}
 }
 
+// TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger has a return that takes
+// three seconds. Whether the answer or the end of the stay comes first is chance.
+func TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: 5*time.Millisecond + ReturnBound, giving: 300 * time.Second}
+		b := e.batcher()
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			start := time.Now()
+			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 5*time.Millisecond+ReturnBound, time.Since(start))
+			time.Sleep(time.Minute)
+		}
+		assert.Len(t, e.givenBack(), 50)
+		idle(t, b)
+	})
+}
+
+// TestACallerThatLeavesIsToldWhatItsQuestionFailedBy has an answer soon after the
+// caller's ctx has ended.
+func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		answers []engine.Answer
+		err     error
+		wants   error
+		says    string
+	}{
+		{"its answer is lost", nil, engine.ErrOutcomeUnknown, engine.ErrOutcomeUnknown, "its question failed"},
+		{"there is no connection", nil, engine.ErrUnreachable, engine.ErrUnreachable, "its question failed"},
+		{"the queue is full", []engine.Answer{{Err: engine.ErrFull}}, nil, engine.ErrFull, "its question failed"},
+		{"it is refused", []engine.Answer{{Wait: time.Hour}}, nil, nil, "granted nothing"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &timed{take: 10 * time.Millisecond}
+				e.answers = func([]engine.Request) ([]engine.Answer, error) { return c.answers, c.err }
+				b := e.batcher()
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
+				defer cancel()
+				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, errGate, "the cause")
+				if c.wants != nil {
+					require.ErrorIs(t, err, c.wants)
+				}
+				assert.ErrorContains(t, err, c.says)
+				assert.NotContains(t, err.Error(), "given back")
+				assert.Empty(t, e.givenBack())
+				idle(t, b)
+			})
+		})
+	}
+}
+
 func TestACallerThatLeavesTheLineGoesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 20 * time.Millisecond}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
 // mostFlows bounds how many flows one question is for.
@@ -265,7 +264,7 @@ func (q *question) putBackInFlows(left []int) {
 		switch {
 		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
 			f.ahead -= n
-			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before its question was sent")}})
+			c.tell(outcome{result: &result{err: unsent(c.ctx)}})
 		case c.state.CompareAndSwap(asked, lined):
 			f.putFirst(c)
 		default:

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/bound"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
 // serve sends what has lined up until nothing is left, or until an answer is
@@ -157,7 +156,7 @@ func (b *Batcher) putBack(left []*caller) {
 	for _, c := range left {
 		switch {
 		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
-			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before its question was sent")}})
+			c.tell(outcome{result: &result{err: unsent(c.ctx)}})
 		case c.state.CompareAndSwap(asked, lined):
 			again = append(again, c)
 		}
