@@ -90,6 +90,7 @@ func idle(t *testing.T, b *Batcher) {
 	assert.False(t, b.busy)
 	assert.Nil(t, b.waiting)
 	assert.Nil(t, b.returns)
+	assert.Nil(t, b.ready)
 	assert.Nil(t, b.spare)
 }
 
@@ -360,6 +361,21 @@ func TestAnOpenGateCallsEverybodyAway(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		assert.Len(t, e.givenBack(), 1)
 		assert.Equal(t, []int{1, -1}, e.log)
+		idle(t, b)
+	})
+}
+
+// TestWhoeverServesAloneLeavesNobodyBehind has a caller, which was told before,
+// come back while another serves alone.
+func TestWhoeverServesAloneLeavesNobodyBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: time.Second}
+		b := &Batcher{Engine: e, HeedsCtx: true}
+		c := b.newCaller()
+		alone := asking(context.Background(), b, 1)
+		require.True(t, b.busy)
+		b.release(c)
+		require.NoError(t, <-alone)
 		idle(t, b)
 	})
 }

@@ -45,8 +45,7 @@ func (b *Batcher) gather(q *question) bool {
 		b.nextCallers(q)
 		q.slice, b.flowsNext = time.Time{}, true
 	default:
-		b.ready = nil
-		b.waiting, b.returns, b.spare, b.busy, b.quick = nil, nil, nil, false, q.quick
+		b.rest(q.quick)
 		return false
 	}
 	return true
@@ -195,8 +194,16 @@ func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
 func (b *Batcher) handOn(quick time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy, b.quick = false, quick
 	if len(b.waiting)+len(b.returns)+len(b.ready) > 0 {
-		b.startServer()
+		go b.serve()
+		return
 	}
+	b.rest(quick)
+}
+
+// rest, under mu, makes b idle, when nobody is left in line. The last answer
+// came at quick, or it was not quick.
+func (b *Batcher) rest(quick time.Time) {
+	b.waiting, b.returns, b.ready, b.spare = nil, nil, nil, nil
+	b.busy, b.quick = false, quick
 }
