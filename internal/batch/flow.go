@@ -20,8 +20,9 @@ const mostFlows = 100
 // ends without a grant, or until whoever was granted them calls
 // [Batcher.Passed] or lines up again.
 //
-// Invariant, under mu of its Batcher: it is ready, and among those that are,
-// exactly if its first caller that is not gone fits. Lined is the sum of the
+// Invariant, under mu of its Batcher, unless a question for it is under way: it
+// is ready, and among those that are, if its first caller that is not gone fits.
+// If it is not ready, nobody in line accepts no wait. Lined is the sum of the
 // permits of those in line that are not gone.
 type Flow struct {
 	id        string
@@ -84,17 +85,34 @@ func (f *Flow) fits(first, n int) bool {
 
 // makeReady, under mu, has a flow served if there is anybody to serve.
 func (b *Batcher) makeReady(f *Flow) {
-	f.dropGone()
-	if f.ready || len(f.waiting) == 0 {
-		return
-	}
-	if !f.fits(0, f.waiting[0].request.N) {
-		f.dropHasty()
+	if f.ready || !f.hasRoom() {
 		return
 	}
 	f.ready = true
 	b.ready = append(b.ready, f)
 	b.startServer()
+}
+
+// hasRoom, under mu, reports whether the first of the line may be asked for. If
+// not, nobody who accepts no wait is left in line: whoever stands first and does
+// not fit is told, and so are all behind one that waits.
+func (f *Flow) hasRoom() bool {
+	for {
+		f.dropGone()
+		if len(f.waiting) == 0 {
+			return false
+		}
+		first := f.waiting[0]
+		switch {
+		case f.fits(0, first.request.N):
+			return true
+		case first.request.MaxWait > 0:
+			f.dropHasty()
+			return false
+		case f.noRoom(first):
+			f.pop()
+		}
+	}
 }
 
 // dropGone, under mu, drops those who are gone from the front of the line.
@@ -105,22 +123,27 @@ func (f *Flow) dropGone() {
 	}
 }
 
-// dropHasty, under mu, tells those who accept no wait that there is no room.
+// dropHasty, under mu, drops those who accept no wait, wherever they stand.
 func (f *Flow) dropHasty() {
 	if !f.hasty {
 		return
 	}
 	f.hasty = false
-	now := time.Now()
 	f.waiting = slices.DeleteFunc(f.waiting, func(c *caller) bool {
-		n := c.request.N // once told, c may be another's
-		if c.request.MaxWait > 0 || !c.state.CompareAndSwap(lined, asked) {
-			return false
-		}
-		f.lined -= n
-		c.tell(outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}})
-		return true
+		return c.request.MaxWait <= 0 && f.noRoom(c)
 	})
+}
+
+// noRoom, under mu, tells a caller that there is no room. It reports whether the
+// caller was still in line. Once told, it may be another's.
+func (f *Flow) noRoom(c *caller) bool {
+	if !c.state.CompareAndSwap(lined, asked) {
+		return false
+	}
+	f.lined -= c.request.N
+	now := time.Now()
+	c.tell(outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}})
+	return true
 }
 
 func (f *Flow) pop() *caller {
@@ -205,8 +228,7 @@ func (b *Batcher) nextOfFlows(q *question) {
 func (f *Flow) askFor(q *question) {
 	asks := &engine.Flow{ID: f.id, Weight: f.weight, LookAhead: f.lookAhead, Ahead: f.ahead}
 	for len(q.callers) < mostAsked {
-		f.dropGone()
-		if len(f.waiting) == 0 || !f.fits(0, f.waiting[0].request.N) {
+		if !f.hasRoom() {
 			break
 		}
 		c := f.pop()
