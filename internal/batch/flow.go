@@ -185,12 +185,21 @@ func (b *Batcher) lineUpAgainInFlows(places []Place) {
 	}
 }
 
-// putFirst, under mu, puts a caller that held its permits in front of the line.
-func (f *Flow) putFirst(c *caller) {
-	f.waiting = slices.Insert(f.waiting, 0, c)
-	f.lined += c.request.N
-	f.ahead -= c.request.N
-	f.hasty = f.hasty || c.request.MaxWait <= 0
+// putBack, under mu, lines up again those who held their permits ahead and whom
+// the engine has left for the next question.
+func (f *Flow) putBack(left []*caller) {
+	there := left[:0]
+	for _, c := range left {
+		n := c.request.N // once told, c may be another's
+		f.ahead -= n
+		if !c.staysInLine() {
+			continue
+		}
+		there = append(there, c)
+		f.lined += n
+		f.hasty = f.hasty || c.request.MaxWait <= 0
+	}
+	f.waiting = putBack(there, f.waiting)
 }
 
 // left settles that a caller has left the line. The line keeps its place until
@@ -246,10 +255,10 @@ func (f *Flow) askFor(q *question) {
 // those who are not answered.
 func (q *question) answeredFlows(answers []engine.Answer, done *result) {
 	q.learnShares(answers)
-	var left []int
+	var left []*caller
 	for i, c := range q.callers {
 		if i >= len(answers) || answers[i].Left && c.request.MaxWait > 0 {
-			left = append(left, i)
+			left = append(left, c)
 			continue
 		}
 		there := c.tell(outcome{&answers[i], done}) // from here on c may be another's
@@ -275,25 +284,20 @@ func (q *question) learnShares(answers []engine.Answer) {
 	}
 }
 
-// putBackInFlows lines up again, in front, those of whom the engine has said
-// nothing, or that there is no room. Then more of each flow may have room.
-func (q *question) putBackInFlows(left []int) {
+// putBackInFlows lines up again those of whom the engine has said nothing, or
+// that there is no room: each flow's at once, for they stand together, in the
+// order of the flows. Then more of each flow may have room.
+func (q *question) putBackInFlows(left []*caller) {
 	b := q.batcher
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, i := range slices.Backward(left) {
-		c, f, n := q.callers[i], q.of[i], q.requests[i].N
-		switch {
-		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
-			f.ahead -= n
-			c.tell(outcome{result: &result{err: unsent(c.ctx)}})
-		case c.state.CompareAndSwap(asked, lined):
-			f.putFirst(c)
-		default:
-			f.ahead -= n
-		}
-	}
 	for _, f := range q.flows {
+		n := 0
+		for n < len(left) && left[n].request.Flow == f {
+			n++
+		}
+		f.putBack(left[:n])
+		left = left[n:]
 		b.makeReady(f)
 	}
 }

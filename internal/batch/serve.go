@@ -145,24 +145,20 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	runtime.Gosched()
 }
 
-// putBack lines up again, in front, those whom the engine has left for the next
-// question.
+// putBack lines up again those whom the engine has left for the next question.
 func (b *Batcher) putBack(left []*caller) {
-	if len(left) == 0 {
-		return
-	}
-	again := make([]*caller, 0, len(left))
+	there := make([]*caller, 0, len(left))
 	for _, c := range left {
-		switch {
-		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
-			c.tell(outcome{result: &result{err: unsent(c.ctx)}})
-		case c.state.CompareAndSwap(asked, lined):
-			again = append(again, c)
+		if c.staysInLine() {
+			there = append(there, c)
 		}
+	}
+	if len(there) == 0 {
+		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting = slices.Insert(b.waiting, 0, again...)
+	b.waiting = putBack(there, b.waiting)
 }
 
 // askAlone is the server of one caller that nothing can call away, in its own
