@@ -163,7 +163,8 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 }
 
 // TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger has a return that takes
-// three seconds. Whether the answer or the end of the stay comes first is chance.
+// three seconds. Whether the answer or the end of the stay comes first is
+// chance.
 func TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 5*time.Millisecond + ReturnBound, giving: 300 * time.Second}
@@ -182,8 +183,8 @@ func TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger(t *testing.T) {
 	})
 }
 
-// TestACallerThatLeavesIsToldWhatItsQuestionFailedBy has an answer soon after the
-// caller's ctx has ended.
+// TestACallerThatLeavesIsToldWhatItsQuestionFailedBy has an answer soon after
+// the caller's ctx has ended.
 func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -258,9 +259,9 @@ func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft has an engine that answers
-// one caller of each question. Those who line up again are named after the slots
-// of their turns that are void.
+// TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft has an engine that
+// answers one caller of each question. Those who line up again are named after
+// the slots of their turns that are void.
 func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
 	for what, f := range map[string]*Flow{"without a flow": nil, "in a flow": NewFlow("f", 1, 0)} {
 		t.Run(what, func(t *testing.T) {

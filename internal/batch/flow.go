@@ -21,9 +21,9 @@ const mostFlows = 100
 // [Batcher.Passed] or lines up again.
 //
 // Invariant, under mu of its Batcher, unless a question for it is under way: it
-// is ready, and among those that are, if its first caller that is not gone fits.
-// If it is not ready, nobody in line accepts no wait. Lined is the sum of the
-// permits of those in line that are not gone.
+// is ready, and among those that are, if its first caller that is not gone
+// fits. If it is not ready, nobody in line accepts no wait. Lined is the sum of
+// the permits of those in line that are not gone.
 type Flow struct {
 	id        string
 	weight    int
@@ -94,8 +94,8 @@ func (b *Batcher) makeReady(f *Flow) {
 }
 
 // hasRoom, under mu, reports whether the first of the line may be asked for. If
-// not, nobody who accepts no wait is left in line: whoever stands first and does
-// not fit is told, and so are all behind one that waits.
+// not, nobody who accepts no wait is left in line: whoever stands first and
+// does not fit is told, and so are all behind one that waits.
 func (f *Flow) hasRoom() bool {
 	for {
 		f.dropGone()
@@ -134,8 +134,8 @@ func (f *Flow) dropHasty() {
 	})
 }
 
-// noRoom, under mu, tells a caller that there is no room. It reports whether the
-// caller was still in line. Once told, it may be another's.
+// noRoom, under mu, tells a caller that there is no room. It reports whether
+// the caller was still in line. Once told, it may be another's.
 func (f *Flow) noRoom(c *caller) bool {
 	if !c.state.CompareAndSwap(lined, asked) {
 		return false

@@ -329,8 +329,8 @@ func TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank(t *testing.T) {
 	})
 }
 
-// TestWhoeverAcceptsNoWaitHoldsNobodyUp has one that does not fit stand in front
-// of two that do.
+// TestWhoeverAcceptsNoWaitHoldsNobodyUp has one that does not fit stand in
+// front of two that do.
 func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, share := sharingOut(8)
@@ -349,8 +349,8 @@ func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// sharingOut returns a Batcher whose engine grants everything, after 100 ms, and
-// tells the share that a test sets.
+// sharingOut returns a Batcher whose engine grants everything, after 100 ms,
+// and tells the share that a test sets.
 func sharingOut(share int64) (*Batcher, *atomic.Int64) {
 	var told atomic.Int64
 	told.Store(share)

@@ -180,8 +180,8 @@ func (b *Batcher) leave(c *caller) (outcome, error) {
 	return outcome{}, o.nothing(c.ctx)
 }
 
-// lastWord is what a caller that leaves is told until a moment. After that it is
-// gone, unless it is being told just then.
+// lastWord is what a caller that leaves is told until a moment. After that it
+// is gone, unless it is being told just then.
 func (b *Batcher) lastWord(c *caller, until time.Time) (o outcome, told bool) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()

@@ -258,8 +258,9 @@ func TestALookThatTookLongDoesNotHideThatTurnsPassed(t *testing.T) {
 	})
 }
 
-// TestATurnThatChangesHandsIsNotToldToBeLater has a caller line up again, and take
-// the turn of a younger one that has not woken yet to hear that it comes sooner.
+// TestATurnThatChangesHandsIsNotToldToBeLater has a caller line up again, and
+// take the turn of a younger one that has not woken yet to hear that it comes
+// sooner.
 func TestATurnThatChangesHandsIsNotToldToBeLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(second)
