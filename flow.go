@@ -196,7 +196,7 @@ func (f *flows) forget(id string) {
 
 // ask returns the answer to a request, of a caller that stands in line already
 // if it has a place. In the line of a flow, a caller stays no longer than its
-// MaxWait allows.
+// MaxWait allows. Then it is refused, unless it may hold permits.
 func (l *limiter) ask(ctx context.Context, request batch.Request, place *batch.Place) (batch.Reply, error) {
 	bounded, bound := ctx, false
 	if !request.Began.IsZero() && request.MaxWait > 0 && request.MaxWait != engine.Forever {
@@ -212,7 +212,8 @@ func (l *limiter) ask(ctx context.Context, request batch.Request, place *batch.P
 	} else {
 		reply, err = l.batch.Ask(bounded, request)
 	}
-	if err != nil && bound && context.Cause(bounded) == errLineTooLong {
+	ended := bound && context.Cause(bounded) == errLineTooLong
+	if err != nil && ended && !errors.Is(err, ErrOutcomeUnknown) {
 		return reply, &RefusedError{Wait: request.MaxWait, limit: limit(request)}
 	}
 	return reply, err

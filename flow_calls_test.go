@@ -2,6 +2,7 @@ package fairlimit_test
 
 import (
 	"context"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -321,6 +322,38 @@ func TestATurnOfAFlowWhoseAnswerCameTooLateCountsNoMore(t *testing.T) {
 		assert.Equal(t, 8*200*time.Millisecond, time.Since(began), "all of its share")
 		time.Sleep(time.Minute)
 	})
+}
+
+// lost is late, and loses every answer as well.
+type lost struct{ late }
+
+func (l lost) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	held := l.late.ProcessHook(next)
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		_ = held(ctx, cmd)
+		cmd.SetErr(io.EOF)
+		return io.EOF
+	}
+}
+
+// A refusal says that nothing was consumed.
+func TestACallerOfAFlowWhoseAnswerIsLostAsItsWaitEndsIsNotRefused(t *testing.T) {
+	t.Parallel()
+	for what, by := range map[string]time.Duration{"as it ends": 0, "shortly after": 10 * time.Millisecond} {
+		t.Run(what, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				client := redis.NewClient(rdb.Options())
+				defer func() { assert.NoError(t, client.Close()) }()
+				q := flow(t, client, "a", 1, fairlimit.WithMaxWait(time.Second))
+				require.NoError(t, q.Wait(t.Context())) // the script is there
+				client.AddHook(lost{late{time.Second + by}})
+				err := q.Wait(t.Context())
+				require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+				require.NotErrorAs(t, err, new(*fairlimit.RefusedError))
+				time.Sleep(time.Minute)
+			})
+		})
+	}
 }
 
 func TestFlowsFallBackWithTheirLimiter(t *testing.T) {

@@ -382,3 +382,49 @@ func TestACancelWhoseCtxEndsGoesOn(t *testing.T) {
 		assert.Zero(t, status(t, l).Queued)
 	})
 }
+
+// The quota becomes narrower, a turn is reserved, and the quota becomes wide
+// again, by which that turn comes sooner. The limiter hears of it before the
+// reservation's Wait begins.
+func TestAReservationWhoseTurnComesSoonerDoesNotSleepOn(t *testing.T) {
+	const told, comes = 120 * time.Second, 30900 * time.Millisecond
+	for what, c := range map[string]struct {
+		begins time.Duration
+		guard  []fairlimit.Option
+		goes   time.Duration
+		missed int
+	}{
+		"it lies ahead":                          {2 * time.Second, nil, comes, 0},
+		"it came before anybody could know":      {60 * time.Second, nil, 60 * time.Second, 1},
+		"the caller comes when it was told to":   {told, nil, told, 0},
+		"the same, and late turns are not taken": {told, []fairlimit.Option{fairlimit.WithMaxLateness(time.Second)}, told, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				missed := 0
+				q := queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Second), append(c.guard,
+					fairlimit.WithStoredQuota(),
+					fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { missed++ }}))...)
+				start := time.Now()
+				for range 11 { // the turns up to 10 s
+					_, err := q.ReserveN(t.Context(), 1)
+					require.NoError(t, err)
+				}
+				require.NoError(t, q.SetQuotas(t.Context(), fairlimit.Every(10*time.Second)))
+				_, err := q.ReserveN(t.Context(), 1)
+				require.NoError(t, err)
+				r, err := q.ReserveN(t.Context(), 1)
+				require.NoError(t, err)
+				require.InDelta(t, told.Seconds(), r.Delay().Seconds(), 0.001)
+				time.Sleep(time.Second)
+				require.NoError(t, q.SetQuotas(t.Context(), fairlimit.Every(time.Second)))
+				_, err = q.ReserveN(t.Context(), 1) // q hears of it
+				require.NoError(t, err)
+				time.Sleep(time.Until(start.Add(c.begins)))
+				require.NoError(t, r.Wait(t.Context()))
+				assert.InDelta(t, c.goes.Seconds(), time.Since(start).Seconds(), 0.001)
+				assert.Equal(t, c.missed, missed)
+			})
+		})
+	}
+}

@@ -1,6 +1,9 @@
 package batch
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // Place is a caller's place in line, which somebody else has taken for it.
 type Place struct{ caller *caller }
@@ -37,6 +40,7 @@ func (b *Batcher) LineUpAgain(all []Again) []Place {
 	return places
 }
 
+// merge puts callers who line up again in front of a line, and returns it anew.
 func merge(callers, waiting []*caller) []*caller {
 	all := make([]*caller, 0, len(callers)+len(waiting))
 	for _, c := range callers {
@@ -46,6 +50,37 @@ func merge(callers, waiting []*caller) []*caller {
 		all = append(all, c)
 	}
 	return append(all, waiting...)
+}
+
+// putBack returns the line in which callers stand again, in their order, as if
+// no question had been sent for them: in front of those who came later, but
+// behind those who have lined up again meanwhile, unless their own turn that is
+// void was earlier.
+func putBack(left, waiting []*caller) []*caller {
+	had, first := countAgain(left), countAgain(waiting)
+	if had == 0 {
+		return slices.Insert(waiting, first, left...)
+	}
+	return slices.Concat(merge(waiting[:first], left[:had]), left[had:], waiting[first:])
+}
+
+// countAgain is how many line up again: the first of a line do.
+func countAgain(line []*caller) int {
+	first := slices.IndexFunc(line, func(c *caller) bool { return !c.again })
+	if first < 0 {
+		return len(line)
+	}
+	return first
+}
+
+// staysInLine lines up again a caller whom the engine has left for the next
+// question, unless it leaves.
+func (c *caller) staysInLine() bool {
+	if c.ctx.Err() != nil { // it is leaving, and there is nothing to wait for
+		c.tell(outcome{result: &result{err: unsent(c.ctx)}})
+		return false
+	}
+	return c.state.CompareAndSwap(asked, lined)
 }
 
 // Await is [Batcher.Ask] for a caller who stands in line already.

@@ -81,6 +81,10 @@ type Gate interface {
 // adds to waiting, ready or returns while busy is false starts a server. The server
 // stops only under mu with all empty, or hands over to another goroutine. So
 // nobody is left behind, and no goroutine is left over.
+//
+// In every line, the common one and those of flows, those who line up again
+// stand first, by the slots of their turns that are void. The others follow in
+// the order in which they called.
 type Batcher struct {
 	Engine engine.Engine
 

@@ -90,6 +90,7 @@ func idle(t *testing.T, b *Batcher) {
 	assert.False(t, b.busy)
 	assert.Nil(t, b.waiting)
 	assert.Nil(t, b.returns)
+	assert.Nil(t, b.ready)
 	assert.Nil(t, b.spare)
 }
 
@@ -161,6 +162,64 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 	}
 }
 
+// TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger has a return that takes
+// three seconds. Whether the answer or the end of the stay comes first is
+// chance.
+func TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: 5*time.Millisecond + ReturnBound, giving: 300 * time.Second}
+		b := e.batcher()
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			start := time.Now()
+			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 5*time.Millisecond+ReturnBound, time.Since(start))
+			time.Sleep(time.Minute)
+		}
+		assert.Len(t, e.givenBack(), 50)
+		idle(t, b)
+	})
+}
+
+// TestACallerThatLeavesIsToldWhatItsQuestionFailedBy has an answer soon after
+// the caller's ctx has ended.
+func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		answers []engine.Answer
+		err     error
+		wants   error
+		says    string
+	}{
+		{"its answer is lost", nil, engine.ErrOutcomeUnknown, engine.ErrOutcomeUnknown, "its question failed"},
+		{"there is no connection", nil, engine.ErrUnreachable, engine.ErrUnreachable, "its question failed"},
+		{"the queue is full", []engine.Answer{{Err: engine.ErrFull}}, nil, engine.ErrFull, "its question failed"},
+		{"it is refused", []engine.Answer{{Wait: time.Hour}}, nil, nil, "granted nothing"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &timed{take: 10 * time.Millisecond}
+				e.answers = func([]engine.Request) ([]engine.Answer, error) { return c.answers, c.err }
+				b := e.batcher()
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
+				defer cancel()
+				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, errGate, "the cause")
+				if c.wants != nil {
+					require.ErrorIs(t, err, c.wants)
+				}
+				assert.ErrorContains(t, err, c.says)
+				assert.NotContains(t, err.Error(), "given back")
+				assert.Empty(t, e.givenBack())
+				idle(t, b)
+			})
+		})
+	}
+}
+
 func TestACallerThatLeavesTheLineGoesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 20 * time.Millisecond}
@@ -198,6 +257,55 @@ func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {
 		assert.Equal(t, []int{1, 2}, e.log)
 		assert.Empty(t, e.givenBack())
 	})
+}
+
+// TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft has an engine that
+// answers one caller of each question. Those who line up again are named after
+// the slots of their turns that are void.
+func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
+	for what, f := range map[string]*Flow{"without a flow": nil, "in a flow": NewFlow("f", 1, 0)} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := (&timed{take: 10 * time.Millisecond, most: 1}).batcher()
+				request := Request{N: 1, MaxWait: engine.Forever, Flow: f}
+				wants := []string{"a", "b", "5", "7", "9'", "9", "c", "d", "e"}
+				went := make(chan string, len(wants))
+				call := func(names ...string) {
+					for _, name := range names {
+						go func() {
+							_, err := b.Ask(t.Context(), request)
+							assert.NoError(t, err)
+							went <- name
+						}()
+						synctest.Wait()
+					}
+				}
+				again := func(names ...string) {
+					var all []Again
+					for _, name := range names {
+						all = append(all, Again{t.Context(), request, int64(name[0])})
+					}
+					for i, place := range b.LineUpAgain(all) {
+						go func() {
+							_, err := b.Await(t.Context(), place)
+							assert.NoError(t, err)
+							went <- names[i]
+						}()
+					}
+				}
+				call("a", "b", "c", "d")
+				time.Sleep(12 * time.Millisecond) // the question for b, c and d is under way
+				again("5", "9")
+				time.Sleep(10 * time.Millisecond) // and that for 5, 9, c and d
+				again("7", "9'")
+				call("e")
+				for _, name := range wants {
+					assert.Equal(t, name, <-went)
+				}
+				idle(t, b)
+			})
+		})
+	}
 }
 
 // TestReturnsDoNotStarveCallers has 20,000 returns in line, which take a
@@ -303,6 +411,21 @@ func TestAnOpenGateCallsEverybodyAway(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		assert.Len(t, e.givenBack(), 1)
 		assert.Equal(t, []int{1, -1}, e.log)
+		idle(t, b)
+	})
+}
+
+// TestWhoeverServesAloneLeavesNobodyBehind has a caller, which was told before,
+// come back while another serves alone.
+func TestWhoeverServesAloneLeavesNobodyBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: time.Second}
+		b := &Batcher{Engine: e, HeedsCtx: true}
+		c := b.newCaller()
+		alone := asking(context.Background(), b, 1)
+		require.True(t, b.busy)
+		b.release(c)
+		require.NoError(t, <-alone)
 		idle(t, b)
 	})
 }

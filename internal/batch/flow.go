@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
 // mostFlows bounds how many flows one question is for.
@@ -21,9 +20,10 @@ const mostFlows = 100
 // ends without a grant, or until whoever was granted them calls
 // [Batcher.Passed] or lines up again.
 //
-// Invariant, under mu of its Batcher: it is ready, and among those that are,
-// exactly if its first caller that is not gone fits. Lined is the sum of the
-// permits of those in line that are not gone.
+// Invariant, under mu of its Batcher, unless a question for it is under way: it
+// is ready, and among those that are, if its first caller that is not gone
+// fits. If it is not ready, nobody in line accepts no wait. Lined is the sum of
+// the permits of those in line that are not gone.
 type Flow struct {
 	id        string
 	weight    int
@@ -85,17 +85,34 @@ func (f *Flow) fits(first, n int) bool {
 
 // makeReady, under mu, has a flow served if there is anybody to serve.
 func (b *Batcher) makeReady(f *Flow) {
-	f.dropGone()
-	if f.ready || len(f.waiting) == 0 {
-		return
-	}
-	if !f.fits(0, f.waiting[0].request.N) {
-		f.dropHasty()
+	if f.ready || !f.hasRoom() {
 		return
 	}
 	f.ready = true
 	b.ready = append(b.ready, f)
 	b.startServer()
+}
+
+// hasRoom, under mu, reports whether the first of the line may be asked for. If
+// not, nobody who accepts no wait is left in line: whoever stands first and
+// does not fit is told, and so are all behind one that waits.
+func (f *Flow) hasRoom() bool {
+	for {
+		f.dropGone()
+		if len(f.waiting) == 0 {
+			return false
+		}
+		first := f.waiting[0]
+		switch {
+		case f.fits(0, first.request.N):
+			return true
+		case first.request.MaxWait > 0:
+			f.dropHasty()
+			return false
+		case f.noRoom(first):
+			f.pop()
+		}
+	}
 }
 
 // dropGone, under mu, drops those who are gone from the front of the line.
@@ -106,22 +123,27 @@ func (f *Flow) dropGone() {
 	}
 }
 
-// dropHasty, under mu, tells those who accept no wait that there is no room.
+// dropHasty, under mu, drops those who accept no wait, wherever they stand.
 func (f *Flow) dropHasty() {
 	if !f.hasty {
 		return
 	}
 	f.hasty = false
-	now := time.Now()
 	f.waiting = slices.DeleteFunc(f.waiting, func(c *caller) bool {
-		n := c.request.N // once told, c may be another's
-		if c.request.MaxWait > 0 || !c.state.CompareAndSwap(lined, asked) {
-			return false
-		}
-		f.lined -= n
-		c.tell(outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}})
-		return true
+		return c.request.MaxWait <= 0 && f.noRoom(c)
 	})
+}
+
+// noRoom, under mu, tells a caller that there is no room. It reports whether
+// the caller was still in line. Once told, it may be another's.
+func (f *Flow) noRoom(c *caller) bool {
+	if !c.state.CompareAndSwap(lined, asked) {
+		return false
+	}
+	f.lined -= c.request.N
+	now := time.Now()
+	c.tell(outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}})
+	return true
 }
 
 func (f *Flow) pop() *caller {
@@ -163,12 +185,21 @@ func (b *Batcher) lineUpAgainInFlows(places []Place) {
 	}
 }
 
-// putFirst, under mu, puts a caller that held its permits in front of the line.
-func (f *Flow) putFirst(c *caller) {
-	f.waiting = slices.Insert(f.waiting, 0, c)
-	f.lined += c.request.N
-	f.ahead -= c.request.N
-	f.hasty = f.hasty || c.request.MaxWait <= 0
+// putBack, under mu, lines up again those who held their permits ahead and whom
+// the engine has left for the next question.
+func (f *Flow) putBack(left []*caller) {
+	there := left[:0]
+	for _, c := range left {
+		n := c.request.N // once told, c may be another's
+		f.ahead -= n
+		if !c.staysInLine() {
+			continue
+		}
+		there = append(there, c)
+		f.lined += n
+		f.hasty = f.hasty || c.request.MaxWait <= 0
+	}
+	f.waiting = putBack(there, f.waiting)
 }
 
 // left settles that a caller has left the line. The line keeps its place until
@@ -206,8 +237,7 @@ func (b *Batcher) nextOfFlows(q *question) {
 func (f *Flow) askFor(q *question) {
 	asks := &engine.Flow{ID: f.id, Weight: f.weight, LookAhead: f.lookAhead, Ahead: f.ahead}
 	for len(q.callers) < mostAsked {
-		f.dropGone()
-		if len(f.waiting) == 0 || !f.fits(0, f.waiting[0].request.N) {
+		if !f.hasRoom() {
 			break
 		}
 		c := f.pop()
@@ -225,10 +255,10 @@ func (f *Flow) askFor(q *question) {
 // those who are not answered.
 func (q *question) answeredFlows(answers []engine.Answer, done *result) {
 	q.learnShares(answers)
-	var left []int
+	var left []*caller
 	for i, c := range q.callers {
 		if i >= len(answers) || answers[i].Left && c.request.MaxWait > 0 {
-			left = append(left, i)
+			left = append(left, c)
 			continue
 		}
 		there := c.tell(outcome{&answers[i], done}) // from here on c may be another's
@@ -254,25 +284,20 @@ func (q *question) learnShares(answers []engine.Answer) {
 	}
 }
 
-// putBackInFlows lines up again, in front, those of whom the engine has said
-// nothing, or that there is no room. Then more of each flow may have room.
-func (q *question) putBackInFlows(left []int) {
+// putBackInFlows lines up again those of whom the engine has said nothing, or
+// that there is no room: each flow's at once, for they stand together, in the
+// order of the flows. Then more of each flow may have room.
+func (q *question) putBackInFlows(left []*caller) {
 	b := q.batcher
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, i := range slices.Backward(left) {
-		c, f, n := q.callers[i], q.of[i], q.requests[i].N
-		switch {
-		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
-			f.ahead -= n
-			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before its question was sent")}})
-		case c.state.CompareAndSwap(asked, lined):
-			f.putFirst(c)
-		default:
-			f.ahead -= n
-		}
-	}
 	for _, f := range q.flows {
+		n := 0
+		for n < len(left) && left[n].request.Flow == f {
+			n++
+		}
+		f.putBack(left[:n])
+		left = left[n:]
 		b.makeReady(f)
 	}
 }

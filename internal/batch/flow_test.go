@@ -307,3 +307,69 @@ func TestWhoeverAcceptsNoWaitIsNotPutBackInLine(t *testing.T) {
 		b.Passed(f, 9)
 	})
 }
+
+// TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank lines up behind a question,
+// while there is room.
+func TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, share := sharingOut(8)
+		f := NewFlow("f", 1, 0)
+		require.NoError(t, <-askingIn(b, f, 1, engine.Forever))
+		other := askingIn(b, f, 1, engine.Forever)
+		start := time.Now()
+		share.Store(2)
+		require.False(t, b.Full(f, 1))
+		hasty := askingIn(b, f, 1, 0)
+		time.Sleep(time.Second)
+		require.Len(t, hasty, 1, "it is told before any turn passes")
+		require.NoError(t, <-hasty)
+		require.NoError(t, <-other)
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.Zero(t, b.Lined(f))
+	})
+}
+
+// TestWhoeverAcceptsNoWaitHoldsNobodyUp has one that does not fit stand in
+// front of two that do.
+func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, share := sharingOut(8)
+		f := NewFlow("f", 1, 0)
+		require.NoError(t, <-askingIn(b, f, 1, engine.Forever))
+		askingIn(b, f, 1, engine.Forever)
+		share.Store(4) // of which two are held
+		large, one, small := askingIn(b, f, 3, 0), askingIn(b, f, 1, engine.Forever), askingIn(b, f, 1, 0)
+		time.Sleep(time.Second)
+		require.Len(t, large, 1)
+		require.Len(t, one, 1)
+		require.Len(t, small, 1)
+		b.mu.Lock()
+		assert.Equal(t, 4, f.ahead, "all but the large one were granted")
+		b.mu.Unlock()
+	})
+}
+
+// sharingOut returns a Batcher whose engine grants everything, after 100 ms,
+// and tells the share that a test sets.
+func sharingOut(share int64) (*Batcher, *atomic.Int64) {
+	var told atomic.Int64
+	told.Store(share)
+	return &Batcher{Engine: &deciding{decide: func(requests []engine.Request) []engine.Answer {
+		answers := make([]engine.Answer, len(requests))
+		for i := range answers {
+			answers[i] = engine.Answer{Granted: true, Share: int(told.Load())}
+		}
+		return answers
+	}}}, &told
+}
+
+// askingIn is asking for a caller of a flow.
+func askingIn(b *Batcher, f *Flow, n int, maxWait time.Duration) <-chan error {
+	err := make(chan error, 1)
+	go func() {
+		_, e := b.Ask(context.Background(), Request{N: n, MaxWait: maxWait, Flow: f})
+		err <- e
+	}()
+	synctest.Wait()
+	return err
+}

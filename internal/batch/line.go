@@ -158,36 +158,72 @@ func (b *Batcher) leaves(c *caller) bool {
 // once. If it was asked for, it stays for [ReturnBound], for the answer and for
 // the return of what it grants. A caller that [Keeps] what it is granted stays
 // for the answer only, and is told it. If none comes, its error matches
-// [engine.ErrOutcomeUnknown] as well.
+// [engine.ErrOutcomeUnknown] as well. If the question fails, the error of any
+// caller matches what it failed by.
 func (b *Batcher) leave(c *caller) (outcome, error) {
 	if c.state.CompareAndSwap(lined, gone) {
 		b.left(c)
-		return outcome{}, ctxerr.Ended(c.ctx, "left before its question was sent")
+		return outcome{}, unsent(c.ctx)
 	}
-	keeps := Keeps(c.ctx)
-	timer := time.NewTimer(ReturnBound)
+	until := time.Now().Add(ReturnBound)
+	o, told := b.lastWord(c, until)
+	switch {
+	case !told:
+		return outcome{}, untold(c.ctx)
+	case Keeps(c.ctx):
+		return o, nil
+	case o.granted():
+		b.abandon(c.ctx, o.answer.Grant, until)
+		b.Passed(c.request.Flow, c.request.N)
+		return outcome{}, ctxerr.Ended(c.ctx, "left as the answer came, what it granted is given back")
+	}
+	return outcome{}, o.nothing(c.ctx)
+}
+
+// lastWord is what a caller that leaves is told until a moment. After that it
+// is gone, unless it is being told just then.
+func (b *Batcher) lastWord(c *caller, until time.Time) (o outcome, told bool) {
+	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
-	var o outcome
 	select {
 	case o = <-c.told:
+		return o, true
 	case <-timer.C:
-		if b.leaves(c) {
-			err := ctxerr.Ended(c.ctx, "left before the answer came; what it grants is given back if it comes")
-			if keeps {
-				err = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
-			}
-			return outcome{}, err
-		}
-		o = <-c.told
 	}
-	if keeps {
-		return o, nil
+	if b.leaves(c) {
+		return outcome{}, false
 	}
-	if o.granted() {
-		b.abandon(c.ctx, o.answer.Grant, timer)
-		b.Passed(c.request.Flow, c.request.N)
+	return <-c.told, true
+}
+
+// errUnsent is the error of a caller that left before its question was sent.
+type errUnsent struct{ error }
+
+func (e errUnsent) Unwrap() error { return e.error }
+
+func unsent(ctx context.Context) error {
+	return errUnsent{ctxerr.Ended(ctx, "left before its question was sent")}
+}
+
+// untold is the error of a caller that left before it was told anything.
+func untold(ctx context.Context) error {
+	err := ctxerr.Ended(ctx, "left before the answer came; what it grants is given back if it comes")
+	if Keeps(ctx) {
+		err = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
 	}
-	return outcome{}, ctxerr.Ended(c.ctx, "left as the answer came, what it granted was given back")
+	return err
+}
+
+// nothing is the error of a caller that left and was granted nothing.
+func (o outcome) nothing(ctx context.Context) error {
+	_, err := o.reply()
+	switch err.(type) {
+	case nil:
+		return ctxerr.Ended(ctx, "left as the answer came, which granted nothing")
+	case errUnsent:
+		return err
+	}
+	return fmt.Errorf("%w: %w", ctxerr.Ended(ctx, "left as its question failed"), err)
 }
 
 // Keep makes a cause, for the end of a ctx, that matches an error. A caller

@@ -49,17 +49,17 @@ func (b *Batcher) Return(ctx context.Context, grant engine.Grant) error {
 // Abandon gives back what a caller that leaves will not use. It returns when
 // that is done, or after [ReturnBound].
 func (b *Batcher) Abandon(ctx context.Context, grant engine.Grant) {
-	timer := time.NewTimer(ReturnBound)
-	defer timer.Stop()
-	b.abandon(ctx, grant, timer)
+	b.abandon(ctx, grant, time.Now().Add(ReturnBound))
 }
 
-// abandon stays until timer fires. The caller has its own reason to leave, so
-// an error is not told: permits that cannot be given back pass unused.
-func (b *Batcher) abandon(ctx context.Context, grant engine.Grant, timer *time.Timer) {
+// abandon stays until a moment at most. The caller has its own reason to leave,
+// so an error is not told: permits that cannot be given back pass unused.
+func (b *Batcher) abandon(ctx context.Context, grant engine.Grant, until time.Time) {
 	grant.Unused = true
 	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
 	b.lineUpReturn(g)
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
 	select {
 	case <-g.done:
 	case <-timer.C:

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/bound"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
 // serve sends what has lined up until nothing is left, or until an answer is
@@ -46,8 +45,7 @@ func (b *Batcher) gather(q *question) bool {
 		b.nextCallers(q)
 		q.slice, b.flowsNext = time.Time{}, true
 	default:
-		b.ready = nil
-		b.waiting, b.returns, b.spare, b.busy, b.quick = nil, nil, nil, false, q.quick
+		b.rest(q.quick)
 		return false
 	}
 	return true
@@ -147,24 +145,20 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	runtime.Gosched()
 }
 
-// putBack lines up again, in front, those whom the engine has left for the next
-// question.
+// putBack lines up again those whom the engine has left for the next question.
 func (b *Batcher) putBack(left []*caller) {
-	if len(left) == 0 {
-		return
-	}
-	again := make([]*caller, 0, len(left))
+	there := make([]*caller, 0, len(left))
 	for _, c := range left {
-		switch {
-		case c.ctx.Err() != nil: // it is leaving, and there is nothing to wait for
-			c.tell(outcome{result: &result{err: ctxerr.Ended(c.ctx, "left before its question was sent")}})
-		case c.state.CompareAndSwap(asked, lined):
-			again = append(again, c)
+		if c.staysInLine() {
+			there = append(there, c)
 		}
+	}
+	if len(there) == 0 {
+		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting = slices.Insert(b.waiting, 0, again...)
+	b.waiting = putBack(there, b.waiting)
 }
 
 // askAlone is the server of one caller that nothing can call away, in its own
@@ -196,8 +190,16 @@ func (b *Batcher) askAlone(ctx context.Context, r Request) (Reply, error) {
 func (b *Batcher) handOn(quick time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.busy, b.quick = false, quick
 	if len(b.waiting)+len(b.returns)+len(b.ready) > 0 {
-		b.startServer()
+		go b.serve()
+		return
 	}
+	b.rest(quick)
+}
+
+// rest, under mu, makes b idle, when nobody is left in line. The last answer
+// came at quick, or it was not quick.
+func (b *Batcher) rest(quick time.Time) {
+	b.waiting, b.returns, b.ready, b.spare = nil, nil, nil, nil
+	b.busy, b.quick = false, quick
 }

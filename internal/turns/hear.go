@@ -34,7 +34,7 @@ func (l *Line) Hear(n *engine.News) {
 	case isWider(&old, n):
 		l.news = *n
 		l.change()
-		l.sooner = l.epoch
+		l.sooner, l.soonerAt = l.epoch, n.Asked
 	case l.stoodStill(n):
 		l.news = *n
 		l.change()
@@ -148,4 +148,17 @@ func (l *Line) reckon(s *Sleeper) {
 	if anew {
 		s.passed = sooner && s.grant.At < n.Clock // to go now would be to go with the next
 	}
+}
+
+// catchUp, under mu, lets a caller that is about to sleep hear that turns came
+// sooner after it was granted its own. If that one has come meanwhile, nobody
+// could know. But without a guard, a turn that is due as it was told is taken.
+func (l *Line) catchUp(s *Sleeper) {
+	now, told := time.Now(), s.due
+	if !s.asked.Before(l.soonerAt) || l.MaxLateness == 0 && !now.Before(told) {
+		return
+	}
+	s.epoch = l.sooner - 1
+	l.reckon(s)
+	s.passed = s.due.Before(told) && !now.Before(s.due)
 }

@@ -41,7 +41,6 @@ type Sleeper struct {
 	state  state
 	place  batch.Place
 	err    error
-	epoch  int // of the line when it last looked
 	missed int // turns in a row
 	margin time.Duration
 }
@@ -52,6 +51,7 @@ type turn struct {
 	due    time.Time
 	asked  time.Time     // when the question went that due was told by
 	took   time.Duration // by how much sooner it may have come: what an answer took
+	epoch  int           // of the line when due was worked out
 	passed bool          // it came before anybody could know
 }
 
@@ -90,6 +90,7 @@ func (l *Line) Sleep(s *Sleeper, reply batch.Reply) (*batch.Place, error) {
 	}
 	s.epoch = l.epoch
 	s.accept()
+	l.catchUp(s)
 	l.join(s)
 	l.goBefore(s)
 	if l.isVoid(s, &l.news) { // the news of a reset came before this answer

@@ -90,6 +90,7 @@ type Line struct {
 	looked   time.Time     // when the newest look went
 	epoch    int           // counts the changes that those asleep have to hear of,
 	sooner   int           // and is this at the last by which turns may come sooner
+	soonerAt time.Time     // when the question went that told of that
 	quickest time.Duration // what an answer takes at best
 
 	held   time.Time // nobody goes before
