@@ -28,6 +28,12 @@ const (
 // neither an idle nor a busy limiter asks. In between there is at most one
 // question a turn, and there are at most 4/(3x) questions a second.
 //
+// If the process stood still when it was to ask, it asks when it goes on, and
+// the caller waits for the answer, but for x/4 at most. That counts as lateness:
+// see [WithMaxLateness]. With that, a caller waits no longer than for half of
+// the lateness, so a silent Redis makes nobody miss a turn that woke before half
+// of it was over. One that wakes later misses its turn unless it hears in time.
+//
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 func WithPauseWithin(x time.Duration) Option {
 	return func(o *options) {
