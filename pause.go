@@ -29,10 +29,10 @@ const (
 // question a turn, and there are at most 4/(3x) questions a second.
 //
 // If the process stood still when it was to ask, it asks when it goes on, and
-// the caller waits for the answer, but for x/4 at most. That counts as lateness:
-// see [WithMaxLateness]. With that, a caller waits no longer than for half of
-// the lateness, so a silent Redis makes nobody miss a turn that woke before half
-// of it was over. One that wakes later misses its turn unless it hears in time.
+// the caller waits for the answer, for x/4 at most. This time is lateness, as
+// [WithMaxLateness] counts it, and takes at most half of what that allows. So a
+// caller that wakes within the first half goes, even if Redis is silent. A
+// caller that wakes later misses its turn unless it hears in time.
 //
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 func WithPauseWithin(x time.Duration) Option {
