@@ -51,8 +51,11 @@ func (l *Line) waitsForNews(s *Sleeper, now time.Time) (until time.Time, waits b
 	if l.newest.Before(l.looked) && late <= l.Within/4 {
 		needed = s.due // Redis is silent, and need not be asked twice for one turn
 	}
+	oldest := needed.Add(-l.Within)
 	switch {
-	case l.looked.Before(needed.Add(-l.Within)):
+	case l.newest.Before(l.before) && !l.before.Before(oldest):
+		return time.Time{}, false // that look had its time, and the next is for later turns
+	case l.looked.Before(oldest):
 		l.beginLook(s, now)
 	case late > l.leeway() && l.patience.Before(s.due):
 		// The process may have stood still while the look was on its way: then the
@@ -74,7 +77,7 @@ func (l *Line) patient() time.Duration {
 
 // beginLook, under mu, lets one goroutine look for all callers of the line.
 func (l *Line) beginLook(s *Sleeper, now time.Time) {
-	l.looked, l.patience = now, now.Add(l.patient())
+	l.before, l.looked, l.patience = l.looked, now, now.Add(l.patient())
 	l.looking++
 	go l.lookOnce(context.WithoutCancel(s.ctx))
 }

@@ -337,6 +337,23 @@ func TestASilentRedisHoldsNobodyForLongWhoWokeLate(t *testing.T) {
 	}
 }
 
+// The look for a later turn begins just before the turn of a caller for whom
+// Redis was asked before.
+func TestALookForALaterTurnHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(20 * time.Millisecond)
+		q.silent = true
+		l := q.line(second, 0)
+		at := inOrder(t, callers(t.Context(), l, 4, func(who int) batch.Request {
+			return batch.Request{N: []int{1, 500, 36, 11}[who], MaxWait: engine.Forever} // looks at 9.75 and 10.69 s
+		}), 4)
+		assert.Equal(t, []time.Duration{0, 10 * second, 10720 * time.Millisecond, 10940 * time.Millisecond}, at)
+		time.Sleep(10 * second) // the looks end by themselves
+		synctest.Wait()
+		assert.Equal(t, 2, q.looks)
+	})
+}
+
 func TestARedisThatRefusesHoldsNobodyWhoWokeLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(10 * second)

@@ -89,7 +89,8 @@ type Line struct {
 	news     engine.News   // the estimate to sleep by; see Hear
 	newest   time.Time     // when the question went that brought the newest news
 	looked   time.Time     // when the newest look went,
-	patience time.Time     // and until when callers wait for it
+	before   time.Time     // and the one before it,
+	patience time.Time     // and until when callers wait for the newest
 	looking  int           // how many looks are under way
 	waiting  chan struct{} // nil while nobody waits for news
 	epoch    int           // counts the changes that those asleep have to hear of,
