@@ -28,6 +28,12 @@ const (
 // neither an idle nor a busy limiter asks. In between there is at most one
 // question a turn, and there are at most 4/(3x) questions a second.
 //
+// If the process stood still when it was to ask, it asks when it goes on, and
+// the caller waits for the answer, for x/4 at most. This time is lateness, as
+// [WithMaxLateness] counts it, and takes at most half of what that allows. So a
+// caller that wakes within the first half goes, even if Redis is silent. A
+// caller that wakes later misses its turn unless it hears in time.
+//
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 func WithPauseWithin(x time.Duration) Option {
 	return func(o *options) {

@@ -101,7 +101,7 @@ func (i *Interceptor) Stream(
 		i.heed(ctx, err)
 		return nil, err
 	}
-	return &watched{stream, ctx, i}, nil
+	return &watched{ClientStream: stream, ctx: ctx, interceptor: i}, nil
 }
 
 // watched is a stream whose end is looked at.
@@ -109,12 +109,15 @@ type watched struct {
 	grpc.ClientStream
 	ctx         context.Context // the caller's: the stream's own ends with it
 	interceptor *Interceptor
+	ended       bool // its status was looked at
 }
 
-// RecvMsg is where a stream's status arrives. It never runs twice at once.
+// RecvMsg is where a stream's status arrives. It never runs twice at once. A
+// stream that has ended returns its status again each time.
 func (w *watched) RecvMsg(m any) error {
 	err := w.ClientStream.RecvMsg(m)
-	if err != nil {
+	if err != nil && !w.ended {
+		w.ended = true
 		header, _ := w.Header()
 		w.interceptor.heed(w.ctx, err, w.Trailer(), header)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/testing/testpb"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -98,6 +99,22 @@ func header(t *testing.T, ctx context.Context) error {
 		assert.NoError(t, grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "40")))
 	}
 	return status.Error(codes.ResourceExhausted, "slow down")
+}
+
+// A stream that was refused says so each time that it is read.
+func TestARefusalOfAStreamPausesOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		s := &service{answer: func(context.Context) error { return refusal(t, codes.ResourceExhausted, time.Minute) }}
+		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(20))}
+		stream, err := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l}).PingStream(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, stream.Send(&testpb.PingStreamRequest{}))
+		for range 3 {
+			_, err := stream.Recv()
+			assert.Equal(t, codes.ResourceExhausted, status.Code(err))
+		}
+		assert.Equal(t, []time.Duration{time.Minute}, l.paused())
+	})
 }
 
 func TestMaxPauseBoundsAPause(t *testing.T) {

@@ -24,6 +24,7 @@ func (l *Line) Hear(n *engine.News) {
 	}
 	old := l.news
 	l.newest = n.Asked
+	l.tellWaiting()
 	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
 		l.held = time.Time{}
 	}

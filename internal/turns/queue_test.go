@@ -30,7 +30,8 @@ type queue struct {
 	generation int
 	reset      bool
 	last       time.Duration
-	silent     bool
+	silent     bool // to looks
+	refuses    bool // them at once
 	takeCount  int
 	looks      int
 	returned   []engine.Grant
@@ -140,8 +141,11 @@ func (q *queue) look(ctx context.Context) error {
 	time.Sleep(dawdles)
 	q.mu.Lock()
 	q.looks++
-	silent, news := q.silent, q.news(asked)
+	silent, refuses, news := q.silent, q.refuses, q.news(asked)
 	q.mu.Unlock()
+	if refuses {
+		return errors.New("refused")
+	}
 	if silent {
 		<-ctx.Done()
 		return errors.New("no answer")

@@ -6,7 +6,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/batch"
-	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
@@ -163,12 +162,18 @@ func (l *Line) sure(s *Sleeper, until, now time.Time) time.Time {
 }
 
 // leave takes out a caller whose ctx has ended. It reports whether the caller
-// held a turn that had not come yet: a turn that has come is a turn.
+// held a turn that had not come yet, or that it does not know to stand. Any
+// other turn that has come is a turn.
 func (l *Line) leave(s *Sleeper) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.state != asleep || !time.Now().Before(later(s.due, l.held)) {
+	if s.state != asleep {
 		return false
+	}
+	if now := time.Now(); !now.Before(later(s.due, l.held)) {
+		if _, waits := l.waitsForNews(s, now); !waits {
+			return false
+		}
 	}
 	l.quit(s, gone)
 	return true
@@ -195,37 +200,11 @@ func (l *Line) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what 
 		what = l.miss(s, now)
 		return now, l.changed, what
 	}
+	if until, waits := l.waitsForNews(s, now); waits {
+		return until, l.untilNews(), nil
+	}
 	l.quit(s, gone)
 	return time.Time{}, nil, l.taken(s, now)
-}
-
-// confirm, under mu, says until when a caller sleeps whose turn is to come. If
-// the turn would be taken on news that is too old, and none is on its way, it
-// begins a look.
-func (l *Line) confirm(s *Sleeper, due, now time.Time) time.Time {
-	if l.isFresh(s, due) || !l.looked.Before(due.Add(-l.Within)) {
-		return due
-	}
-	if at := due.Add(-l.Within / 4); now.Before(at) {
-		return at
-	}
-	l.looked = now
-	go l.lookOnce(context.WithoutCancel(s.ctx))
-	return due
-}
-
-// lookOnce asks for news, for as long as any question may take. That it fails
-// changes nothing: the turns were granted.
-func (l *Line) lookOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, bound.Answer)
-	defer cancel()
-	_ = l.Look(ctx)
-}
-
-// isFresh, under mu, reports whether what is known at a turn is new enough.
-func (l *Line) isFresh(s *Sleeper, due time.Time) bool {
-	oldest := due.Add(-l.Within)
-	return l.Within == 0 || !s.asked.Before(oldest) || !l.newest.Before(oldest)
 }
 
 // taken, under mu, is the event of a turn that a caller goes with now.
@@ -233,7 +212,7 @@ func (l *Line) taken(s *Sleeper, now time.Time) func() {
 	if l.Taken == nil {
 		return nil
 	}
-	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, s.due)
+	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.goes(s, now))
 	return func() {
 		l.Taken(s.request.N, lateness, confirmed)
 		if told, ok := s.ctx.Value(watching{}).(func(time.Time, engine.Grant)); ok {

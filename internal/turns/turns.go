@@ -6,7 +6,8 @@
 // keeps the newest news of the queue that any answer brought. A caller whose own
 // answer would be older than [Line].Within at its turn wakes a quarter of that
 // early. Unless newer news is there by then, or on its way, one goroutine looks
-// for all callers of the line.
+// for all callers of the line. A caller that wakes too late for that waits for
+// the look before it goes, but not for long.
 //
 // # What becomes of a caller that sleeps
 //
@@ -87,7 +88,11 @@ type Line struct {
 
 	news     engine.News   // the estimate to sleep by; see Hear
 	newest   time.Time     // when the question went that brought the newest news
-	looked   time.Time     // when the newest look went
+	looked   time.Time     // when the newest look went,
+	before   time.Time     // and the one before it,
+	patience time.Time     // and until when callers wait for the newest
+	looking  int           // how many looks are under way
+	waiting  chan struct{} // nil while nobody waits for news
 	epoch    int           // counts the changes that those asleep have to hear of,
 	sooner   int           // and is this at the last by which turns may come sooner
 	soonerAt time.Time     // when the question went that told of that
@@ -186,6 +191,7 @@ func (l *Line) change() {
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
+	l.tellWaiting()
 }
 
 // join, under mu, puts a caller among those asleep.
@@ -223,6 +229,7 @@ func (l *Line) drop(at int) {
 	}
 	if len(l.sleepers) == 0 {
 		close(l.changed) // somebody else may have taken them out
+		l.tellWaiting()
 		l.sleepers, l.changed = nil, nil
 	}
 }
