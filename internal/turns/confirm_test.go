@@ -1,0 +1,211 @@
+package turns
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/batch"
+)
+
+// standsOverALook has the process stand still from a moment to another, when a
+// caller whose turn is due at 10 s is to look at 9.75 s. Something was done to
+// the queue at 5 s. It returns what became of the caller.
+func standsOverALook(t *testing.T, q *queue, lateness time.Duration, done func(), from, to time.Duration) went {
+	t.Helper()
+	start := time.Now()
+	l, stall := q.stalls(lateness)
+	out := callers(t.Context(), l, 2, forever)
+	require.NoError(t, (<-out).err)
+	time.Sleep(5*second - time.Since(start))
+	done()
+	time.Sleep(from - time.Since(start))
+	stall(to - from)
+	return <-out
+}
+
+// The process stands still over the moment at which a caller is to look. So the
+// look comes late, or after the slot, or its answer is not read in time.
+func TestAProcessThatStoodStillHearsBeforeItGoes(t *testing.T) {
+	for name, test := range map[string]struct{ lateness, from, to, takes, stays time.Duration }{
+		"past the slot":         {0, 9700, 10100, 0, 0},
+		"past it, with a guard": {500, 9700, 10100, 20, 0},
+		"nearly for the guard":  {500, 9700, 10450, 20, 0},
+		"until just before":     {0, 9700, 9999, 20, 0},
+		"during the look":       {0, 9780, 10100, 20, 320}, // the answer is read at 10.11 s
+		"for ten times X":       {0, 9700, 20000, 20, 0},
+		"after the look":        {0, 9900, 11000, 20, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(t *testing.T, done func(*queue), is func(q *queue, w went)) {
+				synctest.Test(t, func(t *testing.T) {
+					q := newQueue(10 * second)
+					q.nowTakes(test.takes * time.Millisecond)
+					w := standsOverALook(t, q, test.lateness*time.Millisecond, func() {
+						done(q)
+						q.slow(test.stays * time.Millisecond)
+					}, test.from*time.Millisecond, test.to*time.Millisecond)
+					require.NoError(t, w.err)
+					is(q, w)
+				})
+			}
+			run(t, func(q *queue) { q.pause(30 * second) }, func(q *queue, w went) {
+				assert.GreaterOrEqual(t, w.at, 40*second, "it goes in a pause")
+				assert.LessOrEqual(t, q.looks, 2)
+			})
+			run(t, func(q *queue) { require.NoError(t, q.Reset(t.Context())) }, func(q *queue, _ went) {
+				assert.Equal(t, 3, q.takeCount, "its turn is void, and it lines up again")
+				assert.LessOrEqual(t, q.looks, 2)
+			})
+		})
+	}
+}
+
+// Redis does not say what a caller wants to hear that woke late.
+func TestASilentRedisHoldsNobodyForLongWhoWokeLate(t *testing.T) {
+	for name, test := range map[string]struct{ lateness, to, want time.Duration }{
+		"no guard":              {0, 10100, 10350},
+		"a wide guard":          {500, 10100, 10350},
+		"a guard below X/2":     {200, 10050, 10150},
+		"just before its slot":  {0, 9999, 10249},
+		"the same with a guard": {20, 9999, 10009},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := newQueue(10 * second)
+				q.silent = true
+				w := standsOverALook(t, q, test.lateness*time.Millisecond, func() {},
+					9700*time.Millisecond, test.to*time.Millisecond)
+				require.NoError(t, w.err)
+				assert.InDelta(t, float64(test.want*time.Millisecond), float64(w.at), float64(2*time.Millisecond))
+				assert.Empty(t, q.givenBack(), "a turn that was granted is a turn")
+				assert.Equal(t, 1, q.looks)
+				time.Sleep(10 * second) // the look ends by itself
+			})
+		})
+	}
+}
+
+// The look for a later turn begins just before the turn of a caller for whom
+// Redis was asked before.
+func TestALookForALaterTurnHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(20 * time.Millisecond)
+		q.silent = true
+		l := q.line(second, 0)
+		at := inOrder(t, callers(t.Context(), l, 4, func(who int) batch.Request {
+			return batch.Request{N: []int{1, 500, 36, 11}[who], MaxWait: engine.Forever} // looks at 9.75 and 10.69 s
+		}), 4)
+		assert.Equal(t, []time.Duration{0, 10 * second, 10720 * time.Millisecond, 10940 * time.Millisecond}, at)
+		time.Sleep(10 * second) // the looks end by themselves
+		synctest.Wait()
+		assert.Equal(t, 2, q.looks)
+	})
+}
+
+func TestARedisThatRefusesHoldsNobodyWhoWokeLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		q.refuses = true
+		w := standsOverALook(t, q, 0, func() {}, 9700*time.Millisecond, 10100*time.Millisecond)
+		require.NoError(t, w.err)
+		assert.Equal(t, 10100*time.Millisecond, w.at)
+		synctest.Wait()
+		assert.Equal(t, 1, q.looks)
+	})
+}
+
+// TestARedisThatRefusedIsAskedAgainLongAfter has it refuse the look in time. Then
+// the process stands still, and the answer is there when it goes on.
+func TestARedisThatRefusedIsAskedAgainLongAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		q.refuses = true
+		time.AfterFunc(9800*time.Millisecond, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.refuses = false
+		})
+		w := standsOverALook(t, q, 0, func() { q.pause(30 * second) }, 9900*time.Millisecond, 11*second)
+		require.NoError(t, w.err)
+		assert.Equal(t, 40*second, w.at)
+	})
+}
+
+// A silent Redis is not asked again for a turn that it was asked for, if the
+// caller wakes a little late.
+func TestASilentRedisIsAskedOnceForATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(250 * time.Millisecond)
+		q.silent = true
+		l, stall := q.stalls(0)
+		out := callers(t.Context(), l, 3, func(who int) batch.Request {
+			return batch.Request{N: []int{1, 40, 3}[who], MaxWait: engine.Forever} // turns at 0, 10 and 10.75 s
+		})
+		inOrder(t, out, 2) // the look went at 9.75 s
+		time.Sleep(700 * time.Millisecond)
+		stall(70 * time.Millisecond)
+		w := <-out
+		require.NoError(t, w.err)
+		assert.Less(t, w.at, 10800*time.Millisecond)
+		time.Sleep(10 * second) // the look ends by itself
+		synctest.Wait()
+		assert.Equal(t, 1, q.looks)
+	})
+}
+
+// There is not enough time left to ask a Redis that is slow, or silent.
+func TestWhoeverHearsNothingInTimeMissesItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		q.silent = true
+		w := standsOverALook(t, q, 200*time.Millisecond, func() {}, 9700*time.Millisecond, 10150*time.Millisecond)
+		require.NoError(t, w.err)
+		assert.Equal(t, 20*second, w.at)
+		assert.Len(t, q.givenBack(), 1)
+		time.Sleep(10 * second) // the look ends by itself
+	})
+}
+
+// An ordinary timer is late by some microseconds, and the news of a turn that
+// was exactly X ahead is older than X by then.
+func TestATimerThatIsLateByLittleIsNoReasonToLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l := q.line(second, 0)
+		l.Taken = func(_ int, _ time.Duration, confirmed bool) { assert.True(t, confirmed) }
+		l.woke = func() { time.Sleep(500 * time.Microsecond) }
+		for range 10 {
+			require.NoError(t, (<-callers(t.Context(), l, 1, forever)).err)
+		}
+		assert.Zero(t, q.looks)
+	})
+}
+
+// Nobody stays beyond its ctx for news, and nobody goes on old news because its
+// ctx has ended.
+func TestACtxThatEndsBeforeTheNewsComesGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(10 * second)
+		q.silent = true
+		l, stall := q.stalls(0)
+		ctx, cancel := context.WithCancel(t.Context())
+		out := callers(ctx, l, 2, forever)
+		require.NoError(t, (<-out).err)
+		time.Sleep(9700 * time.Millisecond)
+		stall(400 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
+		cancel()
+		w := <-out
+		require.ErrorIs(t, w.err, context.Canceled)
+		assert.Equal(t, 10150*time.Millisecond, w.at)
+		assert.Len(t, q.givenBack(), 1)
+		assert.Empty(t, l.sleepers)
+		time.Sleep(10 * second) // the look ends by itself
+	})
+}
