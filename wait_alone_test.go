@@ -2,7 +2,6 @@ package fairlimit_test
 
 import (
 	"context"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never
@@ -29,9 +29,8 @@ func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 	t.Run("without another goroutine", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			e, l := newStub(t)
-			before := runtime.NumGoroutine()
 			errs := lineUp(endless, l, 1, 1)
-			assert.Equal(t, before+1, runtime.NumGoroutine())
+			assert.Zero(t, redistest.Running("internal/batch.(*Batcher).serve("))
 			(<-e.calls).grants(1)
 			require.NoError(t, <-errs)
 		})
@@ -84,14 +83,9 @@ func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 			asks := func(after, takes time.Duration, byItself bool) {
 				t.Helper()
 				time.Sleep(after)
-				before := runtime.NumGoroutine()
 				errs := lineUp(endless, l, 1, 1)
 				question := <-e.calls
-				own := 1 // its own, and that which serves
-				if !byItself {
-					own = 2
-				}
-				assert.Equal(t, before+own, runtime.NumGoroutine())
+				assert.Equal(t, byItself, redistest.Running("internal/batch.(*Batcher).serve(") == 0)
 				time.Sleep(takes)
 				question.grants(1)
 				require.NoError(t, <-errs)

@@ -88,7 +88,8 @@ func TestATurnThatPassedWhileItsAnswerWasOnTheWayIsNotTaken(t *testing.T) {
 	if serveOrders(t) {
 		return
 	}
-	const guard, per, delay = 50 * time.Millisecond, 3 * time.Second, 100 * time.Millisecond
+	// The process stands still for less than its client's ReadTimeout.
+	const guard, per, delay = 50 * time.Millisecond, time.Second, 100 * time.Millisecond
 	rdb, upstream, proxy := redistest.Standalone(t), startUpstream(t), redistest.StartProxy(t)
 	s := setup{
 		Redis: proxy.Addr(rdb.Options().Addr), Name: t.Name(), Upstream: upstream.url,
