@@ -235,6 +235,7 @@ func TestARefusalTellsWhenTheTurnComesAfterThePause(t *testing.T) {
 				status, err := q.Status(t.Context())
 				return err == nil && status.Queued == 1
 			}, 10*time.Second, 10*time.Millisecond)
+			time.Sleep(time.Millisecond) // the pause comes after what the caller knows
 			require.NoError(t, q.Pause(t.Context(), pause))
 			var refused *fairlimit.RefusedError
 			require.ErrorAs(t, <-errs, &refused)

@@ -151,7 +151,7 @@ func serveOrders(t *testing.T) bool {
 	}
 	s := &served{t: t, granted: make(chan struct{}, 1), report: report{Asked: map[string]int{}}}
 	require.NoError(t, json.Unmarshal([]byte(text), &s.setup))
-	rdb := redis.NewClient(&redis.Options{Addr: s.Redis})
+	rdb := redis.NewClient(&redis.Options{Addr: s.Redis, ReadTimeout: 4500 * time.Millisecond})
 	defer redistest.Close(rdb)
 	queue, err := fairlimit.NewQueue(rdb, s.Name, s.Quota, fairlimit.WithPauseWithin(s.Within),
 		fairlimit.WithGuard(s.Guard), fairlimit.WithTrace(s.trace()))

@@ -89,7 +89,7 @@ func TestATurnThatPassedWhileItsAnswerWasOnTheWayIsNotTaken(t *testing.T) {
 		return
 	}
 	// The process stands still for less than its client's ReadTimeout.
-	const guard, per, delay = 50 * time.Millisecond, time.Second, 100 * time.Millisecond
+	const guard, per, delay = 50 * time.Millisecond, 1800 * time.Millisecond, 100 * time.Millisecond
 	rdb, upstream, proxy := redistest.Standalone(t), startUpstream(t), redistest.StartProxy(t)
 	s := setup{
 		Redis: proxy.Addr(rdb.Options().Addr), Name: t.Name(), Upstream: upstream.url,
