@@ -26,7 +26,7 @@ func (l *Line) Hear(n *engine.News) {
 	l.newest = n.Asked
 	l.tellWaiting()
 	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
-		l.held = time.Time{}
+		l.free()
 	}
 	switch {
 	case old.Queue != n.Queue:
@@ -155,8 +155,11 @@ func (l *Line) reckon(s *Sleeper) {
 // sooner after it was granted its own. If that one has come meanwhile, nobody
 // could know. But without a guard, a turn that is due as it was told is taken.
 func (l *Line) catchUp(s *Sleeper) {
+	if !s.asked.Before(l.soonerAt) {
+		return
+	}
 	now, told := time.Now(), s.due
-	if !s.asked.Before(l.soonerAt) || l.MaxLateness == 0 && !now.Before(told) {
+	if l.MaxLateness == 0 && !now.Before(told) {
 		return
 	}
 	s.epoch = l.sooner - 1

@@ -127,6 +127,11 @@ func (l *Line) hold(until, at time.Time) {
 func (l *Line) Free() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.free()
+}
+
+// free, under mu, is Free.
+func (l *Line) free() {
 	if !l.held.IsZero() {
 		l.held = time.Time{}
 		l.change()
