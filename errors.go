@@ -126,7 +126,7 @@ type RefusedError struct {
 func (e *RefusedError) Error() string {
 	text := naming.Prefix
 	if e.limiter != "" {
-		text = fmt.Sprintf("%s%.100q: ", naming.Prefix, e.limiter)
+		text = naming.Begin(e.limiter)
 	}
 	switch {
 	case e.pause > 0:

@@ -34,7 +34,7 @@ func (a *account) build(cfg engine.Config) (engine.Engine, error) {
 }
 
 func (a *account) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	a.add(1)
+	a.add(1, nil)
 	answers, err := a.Steerer.Take(ctx, requests)
 	granted := 0
 	for _, answer := range answers {
@@ -42,29 +42,23 @@ func (a *account) Take(ctx context.Context, requests []engine.Request) ([]engine
 			granted++
 		}
 	}
-	a.hear(err)
-	a.add(granted - 1)
+	a.add(granted-1, err)
 	return answers, err
 }
 
 // GiveBack settles even what it fails to give back: it is not tried again.
 func (a *account) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	err := a.Steerer.GiveBack(ctx, grants)
-	a.hear(err)
-	a.add(-len(grants))
+	a.add(-len(grants), err)
 	return err
 }
 
-func (a *account) hear(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.unknown = a.unknown || errors.Is(err, engine.ErrOutcomeUnknown)
-}
-
-func (a *account) add(n int) {
+// add changes how much is open, by a question that ended with err if it has.
+func (a *account) add(n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open += n
+	a.unknown = a.unknown || errors.Is(err, engine.ErrOutcomeUnknown)
 	if a.open == 0 && a.settled != nil {
 		close(a.settled)
 		a.settled = nil

@@ -9,6 +9,9 @@ import (
 // Prefix is what a text of this library begins with.
 const Prefix = "fairlimit: "
 
+// Begin is what a text of the limiter of this name begins with.
+func Begin(limiter string) string { return fmt.Sprintf("%s%.100q: ", Prefix, limiter) }
+
 // Of says that err is one of the limiter of this name; nil stays nil. Parts of
 // it were made by code that does not know the name, and may each begin with the
 // prefix. The text has it once.
@@ -25,7 +28,7 @@ type limiterError struct {
 }
 
 func (e *limiterError) Error() string {
-	return fmt.Sprintf("%s%.100q: %s", Prefix, e.limiter, strings.ReplaceAll(e.err.Error(), Prefix, ""))
+	return Begin(e.limiter) + strings.ReplaceAll(e.err.Error(), Prefix, "")
 }
 
 func (e *limiterError) Unwrap() error { return e.err }
