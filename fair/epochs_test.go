@@ -186,7 +186,10 @@ func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {
 			write func(*fair)
 			later time.Duration
 		}{
-			{"a pause that is over", func(f *fair) { pause(t, f, 100*time.Millisecond) }, 100*time.Millisecond - time.Microsecond},
+			{
+				"a pause that is over", func(f *fair) { pause(t, f, 100*time.Millisecond) },
+				100*time.Millisecond - time.Microsecond,
+			},
 			{"who asked", func(f *fair) {
 				other := f.joins(t, engine.Quota{Permits: 2, Per: 2 * time.Minute})
 				require.False(t, take(t, other, engine.Request{N: 1})[0].Granted)

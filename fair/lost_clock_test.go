@@ -31,6 +31,20 @@ func TestARefusalAfterAFailoverPutsNobodyOff(t *testing.T) {
 	})
 }
 
+// holdsTwentyAndPauses takes turns at 0, 1 … 19 s, and pauses at half a second
+// for ten. The replica has not heard of the pause.
+func holdsTwentyAndPauses(
+	t *testing.T, f *fair, at func(time.Duration),
+) (held []engine.Grant, replica snapshot, news *[]engine.News) {
+	t.Helper()
+	news = hears(f)
+	held = queued(t, f, 20, 1)
+	replica = snap(t, f)
+	at(500 * time.Millisecond)
+	pause(t, f, 10*time.Second)
+	return held, replica, news
+}
+
 // A pause is over, and the state that a server goes on with is older than it.
 // The limiter that asks knows of all turns, and when they come.
 func TestTurnsThatALostPausePutOffComeAsLate(t *testing.T) {
@@ -40,12 +54,7 @@ func TestTurnsThatALostPausePutOffComeAsLate(t *testing.T) {
 			t.Run(what+", "+first, func(t *testing.T) {
 				inBothWorlds(t, func(t *testing.T, w world) {
 					f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-					other := f.joins(t, f.quotas...)
-					news := hears(f)
-					held := queued(t, f, 20, 1) // at 0, 1 … 19 s
-					replica := snap(t, f)
-					at(500 * time.Millisecond)
-					pause(t, f, 10*time.Second)
+					held, replica, news := holdsTwentyAndPauses(t, f, at)
 					at(11 * time.Second)
 					held = append(held, queued(t, f, granted, 1)...)
 					require.NoError(t, f.Look(t.Context()))
@@ -54,7 +63,7 @@ func TestTurnsThatALostPausePutOffComeAsLate(t *testing.T) {
 					at(12 * time.Second)
 					replica.restore(t, f)
 					if stranger {
-						queued(t, other, 1, 1)
+						queued(t, f.joins(t, f.quotas...), 1, 1)
 					}
 					require.GreaterOrEqual(t, 12*time.Second+queuedWait(t, f), comes+time.Second)
 				})
@@ -68,16 +77,11 @@ func TestTurnsThatAPausePutsOffComeAsLateAfterAStrangersTurn(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		other := f.joins(t, f.quotas...)
-		news := hears(f)
-		held := queued(t, f, 20, 1) // at 0, 1 … 19 s
-		replica := snap(t, f)
-		at(500 * time.Millisecond)
-		pause(t, f, 10*time.Second)
+		held, replica, news := holdsTwentyAndPauses(t, f, at)
 		comes := comesAt(t, news, 500*time.Millisecond, held[19])
 		at(time.Second)
 		replica.restore(t, f)
-		queued(t, other, 1, 1)
+		queued(t, f.joins(t, f.quotas...), 1, 1)
 		require.GreaterOrEqual(t, time.Second+queuedWait(t, f), comes+time.Second)
 	})
 }

@@ -160,21 +160,21 @@ func decodeTold(reply any) (o outcome, err error) {
 }
 
 // decodeStatus is the one place that knows the reply of lua/fair/status.lua.
-func decodeStatus(reply any) (status engine.Status, news news, err error) {
+func decodeStatus(reply any) (status engine.Status, n news, err error) {
 	elements, _ := reply.([]any)
 	if len(elements) != 4 {
-		return status, news, misread(reply, fmt.Errorf("%d elements", len(elements)))
+		return status, n, misread(reply, fmt.Errorf("%d elements", len(elements)))
 	}
 	numbers, err := integers(elements[:3])
 	if err == nil && elements[3] != "" {
-		news, err = parseNews(elements[3])
+		n, err = parseNews(elements[3])
 	}
 	if err != nil {
-		return status, news, misread(reply, err)
+		return status, n, misread(reply, err)
 	}
 	return engine.Status{
-		Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(numbers[2]), Paused: news.Stands,
-	}, news, nil
+		Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(numbers[2]), Paused: n.Stands,
+	}, n, nil
 }
 
 // integers returns the elements of a reply as numbers.

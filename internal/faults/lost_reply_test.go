@@ -105,13 +105,7 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 		for _, how := range losses {
 			l := limiter(t, rdb, fairlimit.Quota{Permits: 2, Per: time.Hour})
 			require.NoError(t, l.WaitN(t.Context(), 2))
-			first, err := l.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-			second, err := l.ReserveN(t.Context(), 1) // of the same moment
-			require.NoError(t, err)
-			third, err := l.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-			require.NoError(t, third.Cancel(t.Context()), "the script is loaded")
+			first, second := twoOfOneMoment(t, l)
 			runs := sent(proxy)
 			proxy.Lose(1, "evalsha", how)
 			require.ErrorIs(t, second.Cancel(t.Context()), fairlimit.ErrOutcomeUnknown)
@@ -121,6 +115,20 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 			require.Positive(t, first.Delay())
 		}
 	})
+}
+
+// twoOfOneMoment reserves two turns of a quota of two, and loads the script of
+// returns.
+func twoOfOneMoment(t *testing.T, l fairlimit.Reserver) (first, second *fairlimit.Reservation) {
+	t.Helper()
+	reserve := func() *fairlimit.Reservation {
+		r, err := l.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		return r
+	}
+	first, second = reserve(), reserve()
+	require.NoError(t, reserve().Cancel(t.Context()))
+	return first, second
 }
 
 // The same for a Cancel that ends a Wait.
@@ -133,13 +141,7 @@ func TestALostReplyToACancelThatEndsAWaitIsOfUnknownOutcome(t *testing.T) {
 				fairlimit.WithTrace(&fairlimit.Trace{Entered: func(n int) { entered <- n }}))
 			_, err := l.ReserveN(t.Context(), 2)
 			require.NoError(t, err)
-			first, err := l.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-			second, err := l.ReserveN(t.Context(), 1) // of the same moment
-			require.NoError(t, err)
-			third, err := l.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-			require.NoError(t, third.Cancel(t.Context()), "the script is loaded")
+			first, second := twoOfOneMoment(t, l)
 			waits := make(chan error, 1)
 			go func() { waits <- second.Wait(t.Context()) }()
 			<-entered
