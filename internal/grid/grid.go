@@ -71,7 +71,7 @@ func Of(windows []Window) []Grid {
 	for _, i := range order {
 		laps := int64(0)
 		if pace.Length <= windows[i].Length/most {
-			laps = wholeLaps(period, pace.Length)
+			laps = wholeLaps(windows, period, pace)
 		}
 		cells = divide(windows, windows[i], period, cells, laps)
 		grids[i] = Grid{Period: period, Cells: cells, Laps: cmp.Or(laps, cells)}
@@ -82,14 +82,28 @@ func Of(windows []Window) []Grid {
 	return grids
 }
 
-// wholeLaps is how many lengths make a period, 0 if they do not: a length is
-// off by less than a microsecond, for it was rounded down.
-func wholeLaps(period, length int64) int64 {
-	laps := (period + length/2) / length
-	if off := period - laps*length; off > laps || off < -laps {
+// wholeLaps is how many lengths of the pace make a period, 0 if they do not. A
+// burst's length was rounded down to a microsecond, so its quota's permits tell
+// the count. Of others it is off by less than a microsecond a lap.
+func wholeLaps(windows []Window, period int64, pace Window) int64 {
+	for _, w := range windows {
+		if burstOf(w, pace) {
+			laps := float64(period) / float64(w.Length) * float64(w.Permits) / float64(pace.Permits)
+			if whole := math.Round(laps); math.Abs(laps-whole) < 1e-9*whole {
+				return int64(whole)
+			}
+		}
+	}
+	laps := (period + pace.Length/2) / pace.Length
+	if off := period - laps*pace.Length; off > laps || off < -laps {
 		return 0
 	}
 	return laps
+}
+
+// burstOf reports whether a window is as long as a burst of the quota.
+func burstOf(quota, w Window) bool {
+	return w.Permits < quota.Permits && Scale(quota.Length, int64(w.Permits), int64(quota.Permits)) == w.Length
 }
 
 // divide is the count of cells a period for the Window, a multiple of base.

@@ -39,6 +39,7 @@ func TestTheGridTilesTimeIntoCellsOfA64thAtMost(t *testing.T) {
 		quota(400, 10_019, 2),
 		joined(quota(20, second, 5), quota(1000, 600*second, 100)),
 		joined(quota(30, second, 0), quota(60, 3*second, 0), quota(2000, 10*365*day, 7)),
+		joined(quota(1, 10*365*day, 0), quota(1_000_000_000, second, 0)),
 	} {
 		for i, g := range grid.Of(windows) {
 			rng := rand.New(rand.NewPCG(1, 1))
