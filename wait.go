@@ -83,7 +83,7 @@ func (w *waiter) again() batch.Request {
 // stand any more, the caller is in line again and gets its place there. With a
 // [*turns.Kept] it lies ahead still.
 func (l *limiter) turn(ctx context.Context, w *waiter, reply batch.Reply) (*batch.Place, error) {
-	if reply.Wait <= 0 && l.turns.Goes(reply) {
+	if reply.Wait <= 0 && l.turns.IsNew(reply) && l.turns.Goes(reply) {
 		l.passed(w.request.N)
 		return nil, nil
 	}

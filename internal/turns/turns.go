@@ -156,6 +156,12 @@ func (l *Line) Stale() bool {
 	return time.Since(later(l.newest, l.heldAt)) > l.Within
 }
 
+// IsNew reports whether a reply was on its way for no longer than news is good.
+// The caller of an older one is to [Line.Sleep], even if its turn is due.
+func (l *Line) IsNew(reply batch.Reply) bool {
+	return l.Within == 0 || reply.Arrived.Sub(reply.Asked) <= l.Within
+}
+
 // Goes reports whether a turn that is due at once may be taken.
 func (l *Line) Goes(reply batch.Reply) bool {
 	l.mu.Lock()
