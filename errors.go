@@ -11,12 +11,13 @@ import (
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
-// Match these errors with errors.Is. When one of them is returned, nothing was
-// consumed, unless its comment says otherwise.
+// Match these errors, and [ErrInvalidFlow], with errors.Is. When one of them is
+// returned, nothing was consumed, unless its comment says otherwise.
 //
 // An answer of Redis itself, such as WRONGPASS, NOPERM, READONLY or OOM, matches
 // none of them. Nothing was consumed then either. Match it with redis.Error of
-// go-redis, or with a function of that package:
+// go-redis, or with a function of that package. An [ErrState] can match
+// redis.Error too, so look for that first:
 //
 //	errors.As(err, new(redis.Error)) // any error that Redis answered with
 //	redis.IsAuthError(err)           // WRONGPASS, NOAUTH: a wrong password, or none
@@ -50,7 +51,8 @@ var (
 	ErrUnsupported = engine.ErrUnsupported
 
 	// ErrNoQuota is returned if a [Queue] that [Open] made is asked for permits,
-	// and it has no stored quota to go by.
+	// and it has no stored quota to go by. Use [NewQueue], or [WithStoredQuota]
+	// and [Queue.SetQuotas].
 	ErrNoQuota = engine.ErrNoQuota
 
 	// ErrPaused is matched by a [*RefusedError] if a pause is the reason: without
@@ -109,7 +111,8 @@ var (
 
 // RefusedError says that the turn would come too late: after ctx's deadline, or
 // later than [WithMaxWait] allows. Nothing was consumed. It is always returned
-// as a *RefusedError, which matches context.DeadlineExceeded.
+// as a *RefusedError, which matches context.DeadlineExceeded. So does a call
+// whose ctx ended before Redis answered: use errors.As to tell them apart.
 //
 // If the turn would come too late because the queue is paused, the error matches
 // [ErrPaused] as well.
@@ -144,6 +147,10 @@ func (e *RefusedError) Error() string {
 	}
 	return text + ", later than " + e.limit + " allows"
 }
+
+// Timeout is true, as it is of context.DeadlineExceeded: package net/http and
+// others ask for it.
+func (*RefusedError) Timeout() bool { return true }
 
 // Is makes a refusal match what a caller whose deadline has passed looks for.
 func (e *RefusedError) Is(target error) bool {

@@ -25,11 +25,14 @@ type Reserver interface {
 	// caller then waits for the turn, with [Reservation.Wait] or by a sleep of
 	// its own, or cancels it. Ctx bounds the call, not the turn. A turn further
 	// ahead than [WithMaxWait] is refused with a [*RefusedError].
+	//
+	// With a flow, only callers within the look-ahead have a turn: see
+	// [WithFlow]. So ReserveN waits in line until there is room.
 	ReserveN(ctx context.Context, n int) (*Reservation, error)
 }
 
-// ReserveN takes the next turn for n ≥ 1 permits and returns at once: see
-// [Reserver].
+// ReserveN takes the next turn for n ≥ 1 permits and returns at once, unless it
+// stands in the line of a flow: see [Reserver].
 func (q *Queue) ReserveN(ctx context.Context, n int) (reservation *Reservation, err error) {
 	if err := q.check(ctx, n); err != nil {
 		return nil, q.named(err)

@@ -7,7 +7,9 @@ import (
 	"github.com/fairlimit/fairlimit/internal/bound"
 )
 
-// Status is the state of a limiter at the moment at which it was asked.
+// Status is the state of a limiter at the moment at which it was asked. With
+// flows it says nothing of those who wait in line for room in the look-ahead,
+// so Delay is not how long one more caller would wait: see [WithFlow].
 type Status struct {
 	Available int           // permits a caller could take now without waiting; 0 during a pause
 	Queued    int           // permits granted for the future; 0 for window

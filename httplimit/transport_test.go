@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -86,6 +87,7 @@ func TestARequestThatWouldComeTooLateIsNeverSent(t *testing.T) {
 		var refused *fairlimit.RefusedError
 		require.ErrorAs(t, err, &refused)
 		assert.Greater(t, refused.Wait, 50*time.Minute)
+		assert.True(t, os.IsTimeout(err), "as of any request that is out of time")
 		assert.EqualValues(t, 2, u.reached.Load())
 		assert.Zero(t, status(t, l).Queued)
 	})

@@ -27,11 +27,13 @@ const (
 // after the first call.
 type ItemRateLimiter[T comparable] struct {
 	// Reserver gives the turns. Without one, Otherwise decides and OnError is
-	// told an error that matches [fairlimit.ErrInvalidOption].
+	// told an error that matches [fairlimit.ErrInvalidOption]. It should have no
+	// flow: with one, When waits until the flow has room, and Otherwise decides
+	// after five seconds.
 	Reserver fairlimit.Reserver
 
-	// Otherwise says how long an item waits that got no turn, because Redis
-	// failed or did not answer within five seconds. The item then comes without
+	// Otherwise says how long an item waits that got no turn within five
+	// seconds, mostly because Redis failed or did not answer. The item then comes without
 	// a turn, since a work queue cannot do without an answer. Nil means an
 	// exponential delay for each item: 1 s, 2 s, and so on up to 5 minutes.
 	Otherwise workqueue.TypedRateLimiter[T]

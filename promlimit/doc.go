@@ -40,7 +40,8 @@
 // Take the max of them, not the sum:
 //
 //	fairlimit_queue_permits            gauge      permits granted for the future
-//	fairlimit_queue_delay_seconds      gauge      the wait that one more permit would get
+//	fairlimit_queue_delay_seconds      gauge      the wait that one more permit would get; with
+//	                                              flows without those in line for the look-ahead
 //	fairlimit_available                gauge      permits that a caller could take without waiting
 //
 // A permit can have several outcomes, so their sum says nothing:

@@ -109,9 +109,9 @@
 // them hold. Without it, the stored quota holds; if none is stored, wait
 // fails. Flag -n takes several permits in one turn. A turn that would come
 // after -timeout is refused at once. The question to Redis has to fit in as
-// well. With -timeout 100ms the command runs nearly at once or not at all.
-// Without -timeout it waits however long it takes. If that is more than 2s, it
-// says so on standard error:
+// well. With -timeout 100ms the command runs nearly at once or not at all; 0 is
+// an error. Without -timeout it waits however long it takes. If that is more
+// than 2s, it says so on standard error:
 //
 //	fairlimit: tax-office: my turn comes in 59m58s
 //

@@ -25,7 +25,7 @@ A wait of more than 2s is told on standard error. It can be any length: give
 		var w waiting
 		flags.Var(&w.quotas, "quota", "quota `Q`, such as 20/1s; else the stored quota holds")
 		flags.Var((*durationFlag)(&w.guard), "guard", "lengthen every quota's Per by this `duration`")
-		flags.Var((*durationFlag)(&w.timeout), "timeout", "refuse a turn at once that comes after this `duration`")
+		flags.Func("timeout", "refuse a turn at once that comes after this `duration`", w.setTimeout)
 		flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
 		within := defineWithin(flags)
 		return func(ctx context.Context, c *call) error {
@@ -68,10 +68,16 @@ func (f *quotaFlag) Set(text string) error {
 	return err
 }
 
-func (c *call) runInTurn(ctx context.Context, w *waiting) error {
-	if w.timeout < 0 {
-		return misused("wait: -timeout %v is negative", w.timeout)
+// setTimeout takes no 0: it may be what is left of a time, and is not for ever.
+func (w *waiting) setTimeout(text string) error {
+	err := (*durationFlag)(&w.timeout).Set(text)
+	if err == nil && w.timeout <= 0 {
+		return errors.New("want more than 0")
 	}
+	return err
+}
+
+func (c *call) runInTurn(ctx context.Context, w *waiting) error {
 	path, err := exec.LookPath(c.behind[0])
 	if err != nil {
 		return cannotRun{fmt.Errorf("nothing was consumed: %w", err)}

@@ -101,9 +101,14 @@ func wholeLaps(windows []Window, period int64, pace Window) int64 {
 	return laps
 }
 
-// burstOf reports whether a window is as long as a burst of the quota.
+// burstOf reports whether a window is as long as a burst of the quota. The
+// quota's length may be rounded up from a part of a microsecond.
 func burstOf(quota, w Window) bool {
-	return w.Permits < quota.Permits && Scale(quota.Length, int64(w.Permits), int64(quota.Permits)) == w.Length
+	if w.Permits >= quota.Permits {
+		return false
+	}
+	off := Scale(quota.Length, int64(w.Permits), int64(quota.Permits)) - w.Length
+	return off == 0 || off == 1
 }
 
 // divide is the count of cells a period for the Window, a multiple of base.
