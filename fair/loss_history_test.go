@@ -15,21 +15,19 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// Servers take over at random from any earlier state, and the key is lost, while
-// the queue is used and steered in every way. No turn that is granted exceeds a
-// window of its limiter, over all turns that the queue can know of: those in the
-// state that the server has, and those that limiters were told of that have
-// asked since. What else a server lost may exceed a window: see docs/LIMITS.md.
+// Servers take over at random, each with one of the last states, while the queue
+// is used and steered in every way. No turn that is granted exceeds a window of
+// its limiter, over all turns of which the queue can know: see comings.
 func TestNoLossExceedsAWindowOverWhatLimitersWereToldOf(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
 	for what, also := range map[string]happens{
-		"failovers":        {},
-		"and pauses":       {pauses: true},
-		"and resets":       {pauses: true, resets: true, deletes: true},
-		"and mixed quotas": {pauses: true, mixed: true},
-		"and flows":        {pauses: true, deletes: true, flows: true},
-		"and late returns": {late: true, deletes: true},
+		"alone":                 {},
+		"with pauses":           {pauses: true},
+		"with resets":           {pauses: true, resets: true, deletes: true},
+		"with different quotas": {pauses: true, mixed: true},
+		"with flows":            {pauses: true, deletes: true, flows: true},
+		"with late returns":     {late: true, deletes: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -50,12 +48,13 @@ func TestNoLossExceedsAWindowOverWhatLimitersWereToldOf(t *testing.T) {
 	}
 }
 
-// happens says what happens besides turns, returns and failovers.
+// happens says what happens besides turns, returns, failovers, and limiters that
+// start anew.
 type happens struct {
 	pauses, resets bool
 	deletes        bool // of the key
-	mixed          bool // some limiters have further quotas
-	flows          bool // some limiters have one
+	mixed          bool // two limiters have further quotas
+	flows          bool // three limiters have one
 	late           bool // turns are given back whose moment has come
 }
 
@@ -72,43 +71,15 @@ func (c *counted) add(more counted) {
 	c.restored += more.restored
 }
 
-// promise is a turn that was granted.
-type promise struct {
-	engine.Grant
-	to   *member
-	due  time.Duration // when its caller goes
-	void bool          // nobody goes: it was given back, or forgotten by a reset
-}
-
-// comings is when turns come. Each is the latest that was told.
-type comings map[*promise]time.Duration
-
-func (c comings) later(more comings) (added int) {
-	for p, due := range more {
-		if _, known := c[p]; !known {
-			added++
-		}
-		c[p] = max(c[p], due)
-	}
-	return added
-}
-
-// member is a limiter with what it was told: of all turns that counted at the
-// last answer of which it keeps the position.
-type member struct {
-	*fair
-	quotas []engine.Quota
-	flow   *engine.Flow
-	told   comings
-}
-
-// moment is what a server has kept.
+// moment is what a server may take over with.
 type moment struct {
 	snapshot
 	counts comings
 }
 
-// forgetful is a queue that its servers forget.
+// forgetful is a queue that its servers forget, and four limiters that remember
+// it, each up to its last answer. All clocks agree, which is where the oracle is
+// exact: a server that is behind tells of later moments for a while.
 type forgetful struct {
 	*testing.T
 	happens
@@ -124,7 +95,7 @@ type forgetful struct {
 	view     engine.News
 
 	promises []*promise
-	counts   comings // what the queue can know of
+	counts   comings // of which the queue can know
 	past     []moment
 }
 
@@ -163,7 +134,7 @@ func anyForgetful(t *testing.T, w world, seed uint64, also happens) *forgetful {
 
 func (h *forgetful) step() {
 	h.now += time.Duration(h.rng.IntN(2)*h.rng.IntN(400)) * time.Millisecond
-	h.now += 10 * time.Microsecond // no two scripts run in the same two
+	h.now += 10 * time.Microsecond // a script takes longer
 	h.at(h.now)
 	m := h.members[h.rng.IntN(len(h.members))]
 	switch action := h.rng.IntN(52); {
@@ -188,14 +159,14 @@ func (h *forgetful) step() {
 	h.past = append(h.past, moment{snap(h.T, h.observer), maps.Clone(h.counts)})
 }
 
-// forgot reports whether the state has forgotten a primary that took over, as it
-// knows some seven. Then turns that one granted which was lost may count as if
-// they had been granted by that one, and so not at all.
+// forgot reports whether the state has forgotten a primary, as it knows some
+// seven. Then it takes any that it does not know for a forgotten one, and turns
+// that were lost do not count if others were granted as many since.
 func (h *forgetful) forgot() bool {
 	return strings.Contains(h.past[len(h.past)-1].state, "\nepochs - ")
 }
 
-// starts makes a limiter one that knows of nothing, as that of a new process.
+// starts makes a limiter one that was told of nothing, as that of a new process.
 func (h *forgetful) starts(m *member) {
 	m.fair, m.told = h.observer.joins(h, m.quotas...), nil
 	m.heard = func(n *engine.News) { h.hears(m, n) }
@@ -262,91 +233,4 @@ func (h *forgetful) come(m *member) {
 		m.flow.Ahead, r.Flow = h.rng.IntN(3), m.flow
 	}
 	h.asks(m, slices.Repeat([]engine.Request{r}, 1+h.rng.IntN(3))...)
-}
-
-// asks holds what is granted to every window of the limiter.
-func (h *forgetful) asks(m *member, requests ...engine.Request) {
-	first := len(h.promises)
-	h.question(m, func() {
-		answers, err := m.Take(h.Context(), requests)
-		require.NoError(h, err, h.what)
-		for _, a := range answers {
-			if !a.Granted {
-				continue
-			}
-			p := &promise{Grant: a.Grant, to: m, due: h.now + a.Wait}
-			h.promises, h.counts[p] = append(h.promises, p), p.due
-			h.granted++
-		}
-	})
-	for _, p := range h.promises[first:] {
-		for _, w := range m.windows {
-			h.keeps(p, w)
-		}
-	}
-}
-
-// keeps checks the window that ends with a turn which has just been granted.
-func (h *forgetful) keeps(granted *promise, w window) {
-	end, permits := h.counts[granted], 0
-	for p, due := range h.counts {
-		if !p.void && due <= end && due > end-microseconds(w.Length) {
-			permits += p.N
-		}
-	}
-	require.LessOrEqual(h, permits, w.Permits, "%s, at %v: turns of %v up to %v", h.what, h.now, microseconds(w.Length), end)
-}
-
-// question lets a limiter ask anything. It sends its position along, so the
-// queue can know from now on of all that the limiter was told. And where the
-// position is new, the limiter was told of all that counts.
-func (h *forgetful) question(m *member, ask func()) {
-	before := m.position.now()
-	if before.text != "" {
-		h.restored += h.counts.later(m.told)
-	}
-	ask()
-	h.settle()
-	if m.position.now() != before {
-		m.told = maps.Clone(h.counts)
-		// The test's clock runs at another pace than the process's, by which
-		// nothing of this is over.
-		m.position.expires = time.Now().Add(time.Hour)
-		m.position.goesOn = m.position.expires
-	}
-}
-
-// settle puts turns off if the queue's clock now comes to them later. Those that
-// it has passed count from when they came, though a pause may hold back a caller
-// that was told of a later moment by a server whose pause was lost.
-func (h *forgetful) settle() {
-	h.view = engine.News{}
-	require.NoError(h, h.observer.Look(h.Context()))
-	for p, due := range h.counts {
-		if p.ID == h.view.Queue && due > h.now && p.At >= h.view.Clock {
-			h.counts[p] = max(due, h.now+h.view.Until(p.At))
-		}
-	}
-}
-
-// look tells everybody how things stand, as it does limiters whose callers wait.
-func (h *forgetful) look() {
-	for _, m := range h.members {
-		require.NoError(h, m.Look(h.Context()))
-	}
-}
-
-// hears is what callers of a limiter do at news: they go later, but never
-// sooner. If the queue was reset, they line up again.
-func (h *forgetful) hears(m *member, n *engine.News) {
-	for _, p := range h.promises {
-		if p.to != m || p.void || p.due <= h.now {
-			continue
-		}
-		if p.ID == n.Queue {
-			p.due = max(p.due, h.now+n.Until(p.At))
-		} else if n.Reset {
-			p.void = true
-		}
-	}
 }
