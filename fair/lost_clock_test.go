@@ -160,3 +160,58 @@ func TestAPositionMovesNoTurnOfThePresentEpoch(t *testing.T) {
 		require.GreaterOrEqual(t, queuedWait(t, f), comes+time.Second)
 	})
 }
+
+// A state is paused. The server that takes over is asked first by one that knows
+// a later clock, of a history without the pause.
+func TestAPauseOutlastsAClockOfAnotherHistory(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		pauses, strange := f.joins(t, f.quotas...), f.joins(t, f.quotas...)
+		news := hears(f)
+		queued(t, pauses, 4, 1) // at 0, 1, 2, 3 s
+		unpaused := snap(t, f)
+		at(500 * time.Millisecond)
+		pause(t, pauses, time.Second)
+		at(950 * time.Millisecond)
+		held := queued(t, f, 1, 1)[0]
+		comes := comesAt(t, news, 950*time.Millisecond, held)
+		paused := snap(t, f)
+		unpaused.restore(t, f)
+		at(1100 * time.Millisecond)
+		queued(t, strange, 1, 1)
+		paused.restore(t, f)
+		at(1200 * time.Millisecond)
+		next := 1200*time.Millisecond + queuedWait(t, strange)
+		require.NoError(t, f.Look(t.Context()))
+		require.Equal(t, comes, comesAt(t, news, 1200*time.Millisecond, held))
+		require.GreaterOrEqual(t, next, comes+time.Second)
+	})
+}
+
+// What was lost counted as full, under a new name. Then the state from before is
+// back, and somebody pauses it before the one asks that knows.
+func TestWhatCountedUnderALaterNameIsPutOffByAPause(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		other := f.joins(t, f.quotas...)
+		news := hears(f)
+		queued(t, other, 1, 1)
+		old := snap(t, f)
+		moves(t, f)
+		at(100 * time.Millisecond)
+		held := queued(t, f, 3, 1)[2] // by a server of which nobody else hears
+		old.restore(t, f)
+		at(200 * time.Millisecond)
+		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
+		require.NotEqual(t, held.ID, f.position.now().generation())
+		old.restore(t, f)
+		at(300 * time.Millisecond)
+		pause(t, other, 500*time.Millisecond)
+		require.NoError(t, f.Look(t.Context()))
+		comes := comesAt(t, news, 300*time.Millisecond, held)
+		require.Greater(t, comes, 3400*time.Millisecond)
+		require.GreaterOrEqual(t, 300*time.Millisecond+queuedWait(t, f), comes+time.Second)
+	})
+}

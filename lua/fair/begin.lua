@@ -19,9 +19,8 @@ end
 local function begin(queue, returns)
   take_over(queue)
   local saw = what_was_seen(queue)
-  -- The clock never goes back. Once this server has granted turns, they go by its own.
-  if saw and saw.known and queue.took_over then queue.clock = math.max(queue.clock, saw.clock) end
   local touched = set_clock(queue)
+  if saw and saw.known and queue.took_over then carry_on(queue, saw) end
   local lost = saw and restore_pause(queue, saw)
   lost = saw and restore_clock(queue, saw) or lost
   if queue.offset < 0 and not saw then catch_up(queue) end

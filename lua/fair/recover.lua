@@ -1,7 +1,7 @@
 -- Finds out what was lost.
 --
 -- Takes    what add.lua and epochs.lua leave
--- Leaves   what_was_seen, restore_pause, restore_clock, recover
+-- Leaves   what_was_seen, carry_on, restore_pause, restore_clock, recover
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. It counts as full.
@@ -60,6 +60,18 @@ local function was_reset(queue, saw)
   return saw.clock - math.max(0, saw.label - saw.newest) <= in_server_time(queue, saw.written) + 1
 end
 
+-- The clock does not go back to before what the caller saw, unless turns have
+-- been granted by it since. By as much as the server is behind, the offset makes
+-- up for it. What is left is a pause that the caller's queue did not have: the
+-- clock stands still.
+local function carry_on(queue, saw)
+  if saw.clock <= queue.now then return end
+  local excess = moment_of(queue, saw.clock) - server - queue.offset - queue.rest
+  local behind = saw.clock + saw.newest - saw.label - math.max(0, saw.pause_left) - server
+  queue.offset, queue.clock = queue.offset + math.max(0, math.min(excess, behind)), saw.clock
+  read_clock(queue)
+end
+
 -- Lets a pause go on that the caller saw and this state does not know of. Where
 -- nothing has been written since, the clock stands where it stood, so that all
 -- slots are what they were. Returns whether there was one. It lasts no longer
@@ -78,9 +90,11 @@ local function restore_pause(queue, saw)
   return true
 end
 
--- All counts as full up to the slot, for as long as the caller was told.
-local function fill(queue, saw, slot)
-  queue.lost, queue.ends = math.max(queue.lost, slot), math.max(queue.ends, label_at(queue, saw.ends + queue.offset))
+-- All counts as full up to the slot, for as long as the caller was told, or for
+-- longer if it comes later.
+local function fill(queue, saw, slot, later)
+  local ends = label_at(queue, saw.ends + queue.offset) + (later or 0)
+  queue.lost, queue.ends = math.max(queue.lost, slot), math.max(queue.ends, ends)
   queue.healed = true
 end
 
@@ -103,13 +117,19 @@ local function restore_clock(queue, saw)
 end
 
 -- Counts again what was lost. Returns whether anything was. A slot of this
--- generation is what it was; of another one, only its moment is known.
+-- generation is what it was; of another one, its moment is known. But that may
+-- have been this one under a later name, and a pause has put its slots off
+-- since: then the slot is the later.
 local function recover(queue, saw)
   if not saw.lacks then return false end
   if saw.full > 0 then fill(queue, saw, saw.full) end
   if saw.known and saw.missing <= 0 and not saw.strange then return saw.full > 0 end
-  local newest = saw.label
-  if not saw.known then newest = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0 end
+  local newest, later = saw.label, 0
+  if not saw.known then
+    local at = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0
+    newest = math.max(newest, at)
+    later = newest - at
+  end
   if not saw.known and (was_reset(queue, saw) or newest <= queue.lost) then return false end
   local has_ended = saw.upto and saw.epoch ~= queue.epoch
   if saw.known and not saw.strange and saw.missing < 1000000000 and (has_ended or saw.written <= saw.clock) then
@@ -119,7 +139,7 @@ local function recover(queue, saw)
     if has_ended then knows_of(queue, saw.epoch, saw.sequence, alone, newest) end
     return true
   end
-  fill(queue, saw, newest)
+  fill(queue, saw, newest, later)
   if saw.known or saw.written <= saw.clock then
     -- Turns of the state that was lost cannot be given back to this one.
     queue.generation, queue.epochs = sub(ARGV[3], 1, 8), ''
