@@ -100,12 +100,14 @@ func (h *forgetful) question(m *member, ask func()) {
 	}
 	ask()
 	h.settle()
-	if m.position.now() != before {
+	after := m.position.now()
+	after.newest, after.end = before.newest, before.end // news may move them, and tell of no turns
+	if after != before {
 		m.told = maps.Clone(h.counts)
 		// The test's clock runs at another pace than the process's, by which
 		// nothing of this is over.
 		m.position.expires = time.Now().Add(time.Hour)
-		m.position.goesOn = m.position.expires
+		m.position.soonest, m.position.goesOn = m.position.expires, m.position.expires
 	}
 }
 

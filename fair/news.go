@@ -8,11 +8,12 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// news are those of a queue, and until when it is remembered, in the server's
-// time, that it was reset: 0 if it was not.
+// news are those of a queue. In the server's time they have until when it is
+// remembered that the queue was reset, 0 if it was not, and when it was, 0 if
+// they do not tell.
 type news struct {
 	engine.News
-	resetEnd int64
+	resetEnd, server int64
 }
 
 // parseNews reads what lua/fair/clock.lua says of a queue.
@@ -25,11 +26,11 @@ func parseNews(reply any) (n news, err error) {
 	if len(generation) != generationLength {
 		return n, fmt.Errorf("no news: %q", text)
 	}
-	numbers, err := parseNumbers(rest, 6)
+	numbers, err := parseNumbers(rest, 7)
 	if err != nil {
 		return n, err
 	}
-	return news{resetEnd: numbers[4], News: engine.News{
+	return news{resetEnd: numbers[4], server: numbers[6], News: engine.News{
 		Queue: generation, Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
 		SlowUntil: numbers[2], SlowPace: numbers[3], Reset: numbers[4] > 0, Lost: numbers[5] > 0,
 	}}, nil
@@ -55,13 +56,14 @@ func parseNumbers(text string, count int) ([]int64, error) {
 	return numbers, nil
 }
 
-// tell reports news that are some, and remembers a reset.
+// tell reports news that are some, and remembers what they say of the queue.
 func (f *fair) tell(n news, r reply) {
+	n.Asked, n.Arrived = r.sent, r.arrived
 	if n.resetEnd > 0 {
 		f.position.wasReset(&n)
 	}
-	if f.heard != nil && n.Queue != "" {
-		n.Asked, n.Arrived = r.sent, r.arrived
+	n.Ended = f.position.hear(&n)
+	if f.heard != nil && (n.Queue != "" || n.Ended != "") {
 		f.heard(&n.News)
 	}
 }

@@ -20,6 +20,8 @@ type position struct {
 	mu      sync.Mutex
 	seen    seen
 	expires time.Time
+	soonest time.Time // when the queue ends at the soonest, if quotas become wider
+	ended   string    // the generation that was found to have ended by itself
 	goesOn  time.Time // when a pause is over
 
 	resetEnd int64 // until when the newest reset is remembered that this limiter knows of, 0 if it knows of none
@@ -94,8 +96,64 @@ func (p *position) learn(s seen, left lasts) {
 		return
 	}
 	now := time.Now()
+	if s.generation() != old.generation() {
+		p.replaced(now)
+	}
 	p.seen, p.expires, p.goesOn = s, now.Add(left.key), now.Add(left.pause)
+	p.soonest = p.expires
 }
+
+// replaced, under mu, notes that there is no queue any more, or another one,
+// than was seen: it has ended if it can have. Else it was lost.
+func (p *position) replaced(now time.Time) {
+	if p.seen.text != "" && now.After(p.soonest) {
+		p.ended = p.seen.generation()
+	}
+}
+
+// hear learns from news when turns come that were seen. It returns the
+// generation that has ended, if one is known to have.
+func (p *position) hear(n *news) (ended string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.seen.text == "":
+	case n.Queue != p.seen.generation():
+		p.replaced(n.Asked)
+	case n.server > 0 && p.seen.label > 0:
+		p.move(n)
+	}
+	return p.ended
+}
+
+// move, under mu, puts off what was seen, as a pause or narrower quotas have.
+// What narrower quotas have put off, wider ones bring forward again.
+func (p *position) move(n *news) {
+	s := &p.seen
+	plain := s.label - n.Clock
+	comes := min(plain, 0)
+	if plain > 0 || plain == 0 && n.Stands > 0 {
+		comes = n.Until(s.label).Microseconds()
+	}
+	by := n.server + comes - s.newest
+	if by < 0 {
+		by = min(0, max(by, p.soonest.Sub(p.expires).Microseconds()))
+	}
+	if by >= -rounded && by <= rounded {
+		by = 0
+	}
+	s.newest, s.end = s.newest+by, s.end+by
+	p.expires = p.expires.Add(microseconds(by))
+	if n.SlowUntil > 0 {
+		p.soonest = n.Asked.Add(n.Stands + microseconds(plain+s.end-s.newest))
+	} else if by > 0 {
+		p.soonest = p.soonest.Add(microseconds(by))
+	}
+}
+
+// rounded is by how many microseconds one moment differs when it is worked out
+// from others.
+const rounded = 2
 
 // wasReset keeps in mind that a queue followed a reset, which this limiter may
 // have seen already. A pause is seen at a clock that is a microsecond ahead.

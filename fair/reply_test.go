@@ -18,7 +18,7 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	t.Parallel()
 	const position = "abcdefgh 500000ab                1 1700000000000000 1700000000000000"
 	whole := position + " 1700000000000000 1700000001000000 0 1000000 0 0"
-	const news = "abcdefgh 1700000000000000 0 0 0 0 0"
+	const news = "abcdefgh 1700000000000000 0 0 0 0 0 1700000000000000"
 	f := &terms{windows: []window{{Permits: 1, Length: 1_000_000}}}
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{

@@ -32,10 +32,11 @@ func (f *fair) look(ctx context.Context, t *terms) error {
 	return f.hear(r)
 }
 
-// hear tells the news of a reply that is nothing else. There are none where
-// there is no queue.
+// hear tells the news of a reply that is nothing else. Where there is no queue,
+// they can only be that it has ended.
 func (f *fair) hear(r reply) error {
 	if r.said == "" {
+		f.tell(news{}, r)
 		return nil
 	}
 	news, err := parseNews(r.said)

@@ -25,8 +25,15 @@ func (l *Line) Hear(n *engine.News) {
 	old := l.news
 	l.newest = n.Asked
 	l.tellWaiting()
+	if n.Queue == "" {
+		l.lineUpOthers(n)
+		return
+	}
 	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
 		l.free()
+	}
+	if n.Ended != old.Ended {
+		l.lineUpOthers(n)
 	}
 	switch {
 	case old.Queue != n.Queue:
@@ -77,10 +84,14 @@ func putsOff(old, n *engine.News) time.Duration {
 }
 
 // isWider reports whether a clock that ran slower runs at another speed before
-// it had to: quotas that had become narrower have changed again, and turns may
-// come sooner than was told.
+// it had to, or has got further than it could: quotas that had become narrower
+// have changed again, and turns may come sooner than was told.
 func isWider(old, n *engine.News) bool {
-	return old.SlowUntil > n.Clock && (n.SlowUntil != old.SlowUntil || n.SlowPace != old.SlowPace)
+	if old.SlowUntil > n.Clock {
+		return n.SlowUntil != old.SlowUntil || n.SlowPace != old.SlowPace
+	}
+	slow := old.Until(old.SlowUntil)
+	return old.SlowUntil > old.Clock && n.Arrived.Sub(old.Asked) < slow-slow/drift
 }
 
 // stoodStill, under mu, reports whether slots come later than was known, by
@@ -96,9 +107,9 @@ func (l *Line) stoodStill(n *engine.News) bool {
 	return putsOff(&l.news, n) > took+n.Asked.Sub(l.news.Arrived)/drift
 }
 
-// lineUpOthers, under mu, lines up again those whose queue was reset, in the
-// order of their slots. If their queue was lost, they go as they were told: the
-// engine makes sure that their turns count.
+// lineUpOthers, under mu, lines up again those whose queue was reset or has
+// ended, in the order of their slots. If their queue was lost, they go as they
+// were told: the engine makes sure that their turns count.
 func (l *Line) lineUpOthers(n *engine.News) {
 	var void []*Sleeper
 	for _, s := range l.sleepers {
@@ -109,9 +120,11 @@ func (l *Line) lineUpOthers(n *engine.News) {
 	l.lineUpAgain(void)
 }
 
-// isVoid, under mu, reports whether the queue of a caller's turn was reset.
+// isVoid, under mu, reports whether the queue of a caller's turn was reset, or
+// has ended: quotas that had become narrower are wider again, so that its turn
+// has passed.
 func (l *Line) isVoid(s *Sleeper, n *engine.News) bool {
-	return n.Reset && s.grant.ID != n.Queue && s.asked.Before(n.Asked)
+	return (n.Reset && s.grant.ID != n.Queue || s.grant.ID == n.Ended) && s.asked.Before(n.Asked)
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes, if what it

@@ -96,11 +96,12 @@ local function is_quiet(queue)
 end
 
 -- What a limiter is told of the queue as a whole:
--- '<generation> <clock> <rest> <slow until> <slow pace> <reset's end> <lost>': the
--- rest is negative if the clock is late; then until when it is remembered that
--- the queue was reset, 0 if it was not, and 1 if turns had been lost.
+-- '<generation> <clock> <rest> <slow until> <slow pace> <reset's end> <lost>
+-- <server>': the rest is negative if the clock is late; then until when it is
+-- remembered that the queue was reset, 0 if it was not; 1 if turns had been lost;
+-- and the server's time.
 local function news_of(queue)
   local reset_end = queue.reset_end > server and queue.reset_end or 0
-  return format('%s %d %d %d %d %d %d', queue.generation, queue.now, queue.rest - queue.late, queue.slow_until,
-    queue.slow_pace, reset_end, queue.healed and 1 or 0)
+  return format('%s %d %d %d %d %d %d %d', queue.generation, queue.now, queue.rest - queue.late, queue.slow_until,
+    queue.slow_pace, reset_end, queue.healed and 1 or 0, server)
 end

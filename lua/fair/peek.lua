@@ -23,5 +23,5 @@ end
 local generation, clock = string.match(last, '^\n%w+ (%w%w%w%w%w%w%w%w) %w+ +%d+ +(%d+) +%d+$')
 if kind and offset and generation then
   if reset_end + 0 <= server then reset_end = 0 end
-  return format('%s %d 0 0 0 %d 0', generation, math.max(server + offset, clock + 0), reset_end)
+  return format('%s %d 0 0 0 %d 0 %d', generation, math.max(server + offset, clock + 0), reset_end, server)
 end
