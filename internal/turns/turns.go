@@ -101,6 +101,8 @@ type Line struct {
 	held   time.Time // nobody goes before
 	heldAt time.Time // when that became known
 
+	holdChanged chan struct{} // nil while nobody waits for held to change
+
 	woke func() // tests let the process stand still here; else nil
 }
 
@@ -118,7 +120,7 @@ func (l *Line) Hold(until time.Time) {
 func (l *Line) hold(until, at time.Time) {
 	if until.After(l.held) {
 		l.held, l.heldAt = until, at
-		l.change()
+		l.changeHold()
 	}
 }
 
@@ -134,7 +136,16 @@ func (l *Line) Free() {
 func (l *Line) free() {
 	if !l.held.IsZero() {
 		l.held = time.Time{}
-		l.change()
+		l.changeHold()
+	}
+}
+
+// changeHold, under mu, tells those asleep, and those who wait elsewhere.
+func (l *Line) changeHold() {
+	l.change()
+	if l.holdChanged != nil {
+		close(l.holdChanged)
+		l.holdChanged = nil
 	}
 }
 
@@ -142,10 +153,25 @@ func (l *Line) free() {
 func (l *Line) Held() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.left()
+}
+
+// left, under mu, is Held.
+func (l *Line) left() time.Duration {
 	if l.held.IsZero() {
 		return 0
 	}
 	return max(0, time.Until(l.held))
+}
+
+// Holds is Held, and what is closed when that becomes longer or is freed.
+func (l *Line) Holds() (left time.Duration, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left = l.left(); left > 0 && l.holdChanged == nil {
+		l.holdChanged = make(chan struct{})
+	}
+	return left, l.holdChanged
 }
 
 // Stale reports whether what is known of the queue, and of the moment up to
