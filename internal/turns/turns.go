@@ -99,7 +99,7 @@ type Line struct {
 	quickest time.Duration // what an answer takes at best
 
 	held   time.Time // nobody goes before
-	heldAt time.Time // when that became known
+	heldAt time.Time // when that was said last
 
 	holdChanged chan struct{} // nil while nobody waits for held to change
 
@@ -118,21 +118,29 @@ func (l *Line) Hold(until time.Time) {
 
 // hold, under mu, is Hold as of a moment.
 func (l *Line) hold(until, at time.Time) {
-	if until.After(l.held) {
+	switch {
+	case until.After(l.held):
 		l.held, l.heldAt = until, at
 		l.changeHold()
+	case until.Equal(l.held):
+		l.heldAt = later(l.heldAt, at)
 	}
 }
 
-// Free ends what Hold began: the queue was reset. Those asleep may have to look
-// for news sooner than they would have had to.
-func (l *Line) Free() {
+// Free ends what Hold began before the queue was asked to reset, and reports
+// whether nobody is held any more. A hold that began later stays: it is not known
+// which of the two came first. Those asleep may have to look for news sooner than
+// they would have had to.
+func (l *Line) Free(asked time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.free()
+	if !l.heldAt.After(asked) {
+		l.free()
+	}
+	return l.left() == 0
 }
 
-// free, under mu, is Free.
+// free, under mu, is Free of whatever holds.
 func (l *Line) free() {
 	if !l.held.IsZero() {
 		l.held = time.Time{}
