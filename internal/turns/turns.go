@@ -65,7 +65,7 @@ func (*Kept) Error() string { return "left before the turn came, and keeps it" }
 // something other than it was told when it last looked.
 type Line struct {
 	// Within is how old news may be when a turn is taken on it. 0 takes every
-	// turn on the answer that granted it.
+	// turn on the answer that granted it, unless its queue was reset.
 	Within time.Duration
 
 	// MaxLateness is how long after its slot a turn is still taken, 0 for any
@@ -106,11 +106,9 @@ type Line struct {
 	woke func() // tests let the process stand still here; else nil
 }
 
-// Hold lets nobody go before a moment, whatever Redis says.
+// Hold lets nobody go before a moment, whatever Redis says. If Within is 0, those
+// who sleep towards a turn go all the same.
 func (l *Line) Hold(until time.Time) {
-	if l.Within == 0 {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold(until, time.Now())
@@ -155,6 +153,14 @@ func (l *Line) changeHold() {
 		close(l.holdChanged)
 		l.holdChanged = nil
 	}
+}
+
+// holdsAsleep, under mu, is up to when those asleep are held.
+func (l *Line) holdsAsleep() time.Time {
+	if l.Within == 0 {
+		return time.Time{}
+	}
+	return l.held
 }
 
 // Held is for how much longer nobody goes.
