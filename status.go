@@ -38,7 +38,7 @@ func (l *limiter) Reset(ctx context.Context) error {
 	_, err := bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.batch.Engine.Reset(ctx)
 	})
-	if err == nil && !l.turns.Free(asked) {
+	if err == nil && !l.turns.Free(asked) && l.turns.Look != nil {
 		// Somebody has paused meanwhile. Redis knows whether that came first. If it
 		// does not say so now, those who are held look before they go.
 		_, _ = bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
