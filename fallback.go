@@ -68,8 +68,9 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // second passes before f is asked, so a caller that has less time left may reach
 // its deadline first. Once the failure is known, f has all of the time.
 // [WithMaxWait] and [WithMaxQueued] do not hold for f, but a [Queue.Pause] that
-// this limiter knows of does: f is asked once it is over, and Allow returns false
-// until then.
+// this limiter knows of does. A caller waits until it is over, or until this
+// limiter hears that it was reset. Then the caller asks Redis if that is back,
+// and f otherwise. Allow returns false until then.
 //
 // The price: while one takes over from the other, both quotas add up. Turns
 // granted before the failure are taken beside those that f gives. Turns of f are
@@ -117,30 +118,41 @@ func (f *fallback) ask(ctx context.Context, first func() error) (why error) {
 	return nil
 }
 
-// wait is first, or the second's WaitN if Redis fails.
+// wait is first, or the second's WaitN if Redis fails. Redis may be back after a
+// pause, so whoever slept through one begins anew.
 func (f *fallback) wait(ctx context.Context, n int, first func(context.Context, int) error) (err error) {
-	why := f.ask(ctx, func() error { err = first(ctx, n); return err })
-	if why == nil {
-		return err
+	for {
+		why := f.ask(ctx, func() error { err = first(ctx, n); return err })
+		if why == nil {
+			return err
+		}
+		slept, err := f.outlast(ctx, n)
+		if err != nil {
+			return err
+		}
+		if !slept {
+			return bothFailed(f.second.WaitN(ctx, n), why)
+		}
 	}
-	if err := f.outlast(ctx, n); err != nil {
-		return err
-	}
-	return bothFailed(f.second.WaitN(ctx, n), why)
 }
 
-// outlast returns nil once a pause that the limiter knows of is over.
-func (f *fallback) outlast(ctx context.Context, n int) error {
-	for left := f.turns.Held(); left > 0; left = f.turns.Held() {
+// outlast returns once a pause that the limiter knows of is over, or was ended.
+// It reports whether there was one.
+func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
+	for {
+		left, changed := f.turns.Holds()
+		if left <= 0 {
+			return slept, nil
+		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
 			asked := limit(batch.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
-			return &RefusedError{Wait: left, limit: asked, pause: left, paused: true}
+			return slept, &RefusedError{Wait: left, limit: asked, pause: left, paused: true}
 		}
-		if clock.SleepUntil(ctx, time.Now().Add(left)) != nil {
-			return ctxerr.Ended(ctx, "left in a pause")
+		slept = true
+		if clock.NapUntil(ctx, time.Now().Add(left), changed) != nil {
+			return slept, ctxerr.Ended(ctx, "left in a pause")
 		}
 	}
-	return nil
 }
 
 // allow is first, or the second's AllowN, if it has one, if Redis fails.

@@ -35,6 +35,8 @@ const (
 // caller that wakes later misses its turn unless it hears in time.
 //
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
+// They hear of a reset only if their own [Limiter] resets, or asks for another
+// caller.
 func WithPauseWithin(x time.Duration) Option {
 	return func(o *options) {
 		if x < 0 {
@@ -54,7 +56,7 @@ func WithPauseWithin(x time.Duration) Option {
 //     [WithPauseWithin] away and Redis answers within a quarter of that. The
 //     order stays.
 //   - The callers of this limiter are held as soon as Pause is called, even if
-//     Redis does not answer.
+//     Redis does not answer. WithPauseWithin(0) leaves out those that sleep.
 //   - A caller whose turn now comes after its deadline gets a [*RefusedError]
 //     that matches [ErrPaused], and its permits go back.
 //   - Of several pauses the longest counts. So everybody may send the same one.

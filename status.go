@@ -34,11 +34,16 @@ func (l *limiter) Reset(ctx context.Context) error {
 	if err := ready(ctx, "nothing was reset"); err != nil {
 		return l.named(err)
 	}
+	asked := time.Now()
 	_, err := bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, l.batch.Engine.Reset(ctx)
 	})
-	if err == nil {
-		l.turns.Free()
+	if err == nil && !l.turns.Free(asked) && l.turns.Look != nil {
+		// Somebody has paused meanwhile. Redis knows whether that came first. If it
+		// does not say so now, those who are held look before they go.
+		_, _ = bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, l.turns.Look(ctx)
+		})
 	}
 	return l.named(err)
 }

@@ -116,10 +116,10 @@ func (b *Batcher) release(c *caller) {
 // await returns what the caller is told. After an error the caller is gone, or
 // it was told and has given back what it was granted.
 func (b *Batcher) await(ctx context.Context, c *caller) (outcome, error) {
-	done := ctx.Done()
 	if b.Gate != nil {
-		return b.awaitGated(c, done)
+		return b.awaitGated(ctx, c)
 	}
+	done := ctx.Done()
 	if done == nil {
 		return <-c.told, nil
 	}
@@ -127,16 +127,16 @@ func (b *Batcher) await(ctx context.Context, c *caller) (outcome, error) {
 	case o := <-c.told:
 		return o, nil
 	case <-done:
-		return b.leave(c)
+		return b.leave(ctx, c)
 	}
 }
 
-func (b *Batcher) awaitGated(c *caller, done <-chan struct{}) (outcome, error) {
+func (b *Batcher) awaitGated(ctx context.Context, c *caller) (outcome, error) {
 	select {
 	case o := <-c.told:
 		return o, nil
-	case <-done:
-		return b.leave(c)
+	case <-ctx.Done():
+		return b.leave(ctx, c)
 	case <-b.Gate.Opened():
 		if b.leaves(c) {
 			return outcome{}, b.Gate.Cause()
@@ -154,30 +154,31 @@ func (b *Batcher) leaves(c *caller) bool {
 	return before != answered
 }
 
-// leave ends the wait of a caller whose ctx has ended. From the line it goes at
+// leave ends the wait of a caller whose ctx has ended. If it lined up again, that
+// may end sooner than the one it was lined up with. From the line it goes at
 // once. If it was asked for, it stays for [ReturnBound], for the answer and for
 // the return of what it grants. A caller that [Keeps] what it is granted stays
 // for the answer only, and is told it. If none comes, its error matches
 // [engine.ErrOutcomeUnknown] as well. If the question fails, the error of any
 // caller matches what it failed by.
-func (b *Batcher) leave(c *caller) (outcome, error) {
+func (b *Batcher) leave(ctx context.Context, c *caller) (outcome, error) {
 	if c.state.CompareAndSwap(lined, gone) {
 		b.left(c)
-		return outcome{}, unsent(c.ctx)
+		return outcome{}, unsent(ctx)
 	}
 	until := time.Now().Add(ReturnBound)
 	o, told := b.lastWord(c, until)
 	switch {
 	case !told:
-		return outcome{}, untold(c.ctx)
-	case Keeps(c.ctx):
+		return outcome{}, untold(ctx)
+	case Keeps(ctx):
 		return o, nil
 	case o.granted():
-		b.abandon(c.ctx, o.answer.Grant, until)
+		b.abandon(ctx, o.answer.Grant, until)
 		b.Passed(c.request.Flow, c.request.N)
-		return outcome{}, ctxerr.Ended(c.ctx, "left as the answer came, what it granted is given back")
+		return outcome{}, ctxerr.Ended(ctx, "left as the answer came, what it granted is given back")
 	}
-	return outcome{}, o.nothing(c.ctx)
+	return outcome{}, o.nothing(ctx)
 }
 
 // lastWord is what a caller that leaves is told until a moment. After that it

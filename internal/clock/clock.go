@@ -16,7 +16,10 @@ func Sleep(ctx context.Context, d time.Duration) error {
 
 // SleepUntil is [Sleep] until t, which must carry a monotonic reading: one from
 // time.Now, moved by Add.
-func SleepUntil(ctx context.Context, t time.Time) error {
+func SleepUntil(ctx context.Context, t time.Time) error { return NapUntil(ctx, t, nil) }
+
+// NapUntil is [SleepUntil], and returns nil as soon as woken is closed as well.
+func NapUntil(ctx context.Context, t time.Time, woken <-chan struct{}) error {
 	d := time.Until(t)
 	if d <= 0 {
 		return nil
@@ -25,6 +28,8 @@ func SleepUntil(ctx context.Context, t time.Time) error {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return nil
+	case <-woken:
 		return nil
 	case <-ctx.Done():
 		if time.Until(t) <= 0 {

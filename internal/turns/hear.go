@@ -19,7 +19,7 @@ func (l *Line) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learnQuickest(n.Arrived.Sub(n.Asked))
-	if l.Within == 0 || n.Asked.Before(l.newest) {
+	if n.Asked.Before(l.newest) {
 		return // replies may arrive out of order
 	}
 	old := l.news
@@ -39,6 +39,8 @@ func (l *Line) Hear(n *engine.News) {
 	case old.Queue != n.Queue:
 		l.news = *n
 		l.lineUpOthers(n)
+	case l.Within == 0: // those asleep go as they were told
+		l.news = *n
 	case isWider(&old, n):
 		l.news = *n
 		l.change()
@@ -135,7 +137,7 @@ func (l *Line) reckon(s *Sleeper) {
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	sooner := s.epoch < l.sooner
 	s.epoch = l.epoch
-	if n.Queue != s.grant.ID {
+	if n.Queue != s.grant.ID || l.Within == 0 {
 		return
 	}
 	due := n.Arrived.Add(n.Until(s.grant.At))

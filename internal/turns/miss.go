@@ -45,7 +45,7 @@ func (l *Line) miss(s *Sleeper, now time.Time) func() {
 // not.
 func (l *Line) missedBy(s *Sleeper, now time.Time) time.Duration {
 	l.reckon(s)
-	if s.passed || l.held.After(s.due) {
+	if s.passed || l.holdsAsleep().After(s.due) {
 		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still
 	}
 	if lateness := now.Sub(s.due) + l.excess(s.took); !now.Before(s.due) && l.tooLate(lateness) {

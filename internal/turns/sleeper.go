@@ -170,7 +170,7 @@ func (l *Line) leave(s *Sleeper) bool {
 	if s.state != asleep {
 		return false
 	}
-	if now := time.Now(); !now.Before(later(s.due, l.held)) {
+	if now := time.Now(); !now.Before(later(s.due, l.holdsAsleep())) {
 		if _, waits := l.waitsForNews(s, now); !waits {
 			return false
 		}
@@ -190,7 +190,7 @@ func (l *Line) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what 
 	}
 	now := time.Now()
 	l.reckon(s)
-	due := later(s.due, l.held)
+	due := later(s.due, l.holdsAsleep())
 	switch {
 	case !s.accepts(due):
 		return time.Time{}, nil, l.refuse(s, due, now)
@@ -235,7 +235,7 @@ type watching struct{}
 // permits are given back, for which it stays as long as any that leaves.
 func (l *Line) refuse(s *Sleeper, due, now time.Time) func() {
 	l.quit(s, gone)
-	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.held)}
+	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.holdsAsleep())}
 	return func() { l.Batch.Abandon(s.ctx, s.grant) }
 }
 
@@ -243,11 +243,12 @@ func (l *Line) refuse(s *Sleeper, due, now time.Time) func() {
 // know yet of what holds it: then the queue stands still from when that became
 // known, or from the end of an earlier pause, and all its turns come later.
 func (l *Line) putOff(s *Sleeper, due time.Time) time.Time {
-	if l.held.IsZero() || l.heldAt.Before(l.newest) {
+	held := l.holdsAsleep()
+	if held.IsZero() || l.heldAt.Before(l.newest) {
 		return due
 	}
 	from := later(l.heldAt, l.news.Asked.Add(l.news.Stands))
-	return later(due, s.due.Add(l.held.Sub(from)))
+	return later(due, s.due.Add(held.Sub(from)))
 }
 
 func later(a, b time.Time) time.Time {

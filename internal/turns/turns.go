@@ -65,7 +65,7 @@ func (*Kept) Error() string { return "left before the turn came, and keeps it" }
 // something other than it was told when it last looked.
 type Line struct {
 	// Within is how old news may be when a turn is taken on it. 0 takes every
-	// turn on the answer that granted it.
+	// turn on the answer that granted it, unless its queue was reset.
 	Within time.Duration
 
 	// MaxLateness is how long after its slot a turn is still taken, 0 for any
@@ -99,16 +99,16 @@ type Line struct {
 	quickest time.Duration // what an answer takes at best
 
 	held   time.Time // nobody goes before
-	heldAt time.Time // when that became known
+	heldAt time.Time // when that was said last
+
+	holdChanged chan struct{} // nil while nobody waits for held to change
 
 	woke func() // tests let the process stand still here; else nil
 }
 
-// Hold lets nobody go before a moment, whatever Redis says.
+// Hold lets nobody go before a moment, whatever Redis says. If Within is 0, those
+// who sleep towards a turn go all the same.
 func (l *Line) Hold(until time.Time) {
-	if l.Within == 0 {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold(until, time.Now())
@@ -116,36 +116,76 @@ func (l *Line) Hold(until time.Time) {
 
 // hold, under mu, is Hold as of a moment.
 func (l *Line) hold(until, at time.Time) {
-	if until.After(l.held) {
+	switch {
+	case until.After(l.held):
 		l.held, l.heldAt = until, at
-		l.change()
+		l.changeHold()
+	case until.Equal(l.held):
+		l.heldAt = later(l.heldAt, at)
 	}
 }
 
-// Free ends what Hold began: the queue was reset. Those asleep may have to look
-// for news sooner than they would have had to.
-func (l *Line) Free() {
+// Free ends what Hold began before the queue was asked to reset, and reports
+// whether nobody is held any more. A hold that began later stays: it is not known
+// which of the two came first. Those asleep may have to look for news sooner than
+// they would have had to.
+func (l *Line) Free(asked time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.free()
+	if !l.heldAt.After(asked) {
+		l.free()
+	}
+	return l.left() == 0
 }
 
-// free, under mu, is Free.
+// free, under mu, is Free of whatever holds.
 func (l *Line) free() {
 	if !l.held.IsZero() {
 		l.held = time.Time{}
-		l.change()
+		l.changeHold()
 	}
+}
+
+// changeHold, under mu, tells those asleep, and those who wait elsewhere.
+func (l *Line) changeHold() {
+	l.change()
+	if l.holdChanged != nil {
+		close(l.holdChanged)
+		l.holdChanged = nil
+	}
+}
+
+// holdsAsleep, under mu, is up to when those asleep are held.
+func (l *Line) holdsAsleep() time.Time {
+	if l.Within == 0 {
+		return time.Time{}
+	}
+	return l.held
 }
 
 // Held is for how much longer nobody goes.
 func (l *Line) Held() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.left()
+}
+
+// left, under mu, is Held.
+func (l *Line) left() time.Duration {
 	if l.held.IsZero() {
 		return 0
 	}
 	return max(0, time.Until(l.held))
+}
+
+// Holds is Held, and what is closed when that becomes longer or is freed.
+func (l *Line) Holds() (left time.Duration, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left = l.left(); left > 0 && l.holdChanged == nil {
+		l.holdChanged = make(chan struct{})
+	}
+	return left, l.holdChanged
 }
 
 // Stale reports whether what is known of the queue, and of the moment up to

@@ -172,7 +172,7 @@ func TestWhoeverIsFreedHearsOfAPauseAgain(t *testing.T) {
 			time.Sleep(second)
 			l.Hold(time.Now().Add(20 * second))
 			time.Sleep(second)
-			l.Free()
+			assert.True(t, l.Free(time.Now()))
 			time.Sleep(second)
 			due := 10 * second
 			if paused {
@@ -182,6 +182,26 @@ func TestWhoeverIsFreedHearsOfAPauseAgain(t *testing.T) {
 			assert.Equal(t, due, inOrder(t, out, 2)[1])
 		})
 	}
+}
+
+// A pause is called, stands in line for a while, and is sent after the reset.
+func TestFreeEndsOnlyWhatWasHeldBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newQueue(second).line(second, 0)
+		until := time.Now().Add(time.Minute)
+		called := time.Now()
+		l.Hold(until)
+		time.Sleep(second)
+		reset := time.Now()
+		time.Sleep(second)
+		sent := time.Now()
+		l.Hold(until)
+		assert.False(t, l.Free(called))
+		assert.False(t, l.Free(reset))
+		assert.Equal(t, 58*second, l.Held())
+		assert.True(t, l.Free(sent))
+		assert.Zero(t, l.Held())
+	})
 }
 
 func TestThoseWhoseQueueWasResetLineUpAgainInOrder(t *testing.T) {
