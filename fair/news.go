@@ -58,6 +58,15 @@ func parseNumbers(text string, count int) ([]int64, error) {
 
 // tell reports news that are some, and remembers what they say of the queue.
 func (f *fair) tell(n news, r reply) {
+	if n.Queue != "" {
+		f.report(n, r)
+	}
+}
+
+// tellNone reports that there is no queue.
+func (f *fair) tellNone(r reply) { f.report(news{}, r) }
+
+func (f *fair) report(n news, r reply) {
 	n.Asked, n.Arrived = r.sent, r.arrived
 	if n.resetEnd > 0 {
 		f.position.wasReset(&n)

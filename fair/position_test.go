@@ -75,3 +75,21 @@ func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
 	require.NoError(t, rdb.Del(t.Context(), f.key).Err())
 	require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
+
+// What was told is over, but others may have kept the queue. An answer without
+// news is no sign that it has ended; one that there is no queue is.
+func TestAnAnswerWithoutNewsEndsNoQueue(t *testing.T) {
+	t.Parallel()
+	var heard []engine.News
+	f := &fair{heard: func(n *engine.News) { heard = append(heard, *n) }}
+	told := seen{text: "abcdefgh rest"}
+	f.position.learn(told, lasts{})
+	r := reply{sent: time.Now().Add(time.Second)}
+	f.tell(news{}, r)
+	f.tell(news{News: engine.News{Queue: told.generation()}}, r)
+	require.Len(t, heard, 1)
+	require.Empty(t, heard[0].Ended)
+	f.tellNone(r)
+	require.Len(t, heard, 2)
+	require.Equal(t, told.generation(), heard[1].Ended)
+}

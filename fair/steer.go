@@ -36,7 +36,7 @@ func (f *fair) look(ctx context.Context, t *terms) error {
 // they can only be that it has ended.
 func (f *fair) hear(r reply) error {
 	if r.said == "" {
-		f.tell(news{}, r)
+		f.tellNone(r)
 		return nil
 	}
 	news, err := parseNews(r.said)
