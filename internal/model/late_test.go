@@ -63,9 +63,9 @@ func TestASaturatedQueueIsLateOnce(t *testing.T) {
 		{Windows(400, 10_050_000, 4), 1},  // with a guard
 		{Windows(1000, 10_000_019, 5), 1}, // the burst's length is rounded
 		{Windows(1000, 10_019, 10), 1},
-		{Windows(2000, 127_000, 5), 0.5},         // 400 laps, though 401 of the rounded length come nearer to Per
+		{Windows(2000, 127_000, 5), 0.5},       // 400 laps, though 401 of the rounded length come nearer to Per
 		{[]Window{{600, 41_400}, {4, 275}}, 1}, // of a Per of 41,399.92 µs, which is rounded up
-		{Windows(10_000, 10*second, 1000), 1},    // both windows crowded
+		{Windows(10_000, 10*second, 1000), 1},  // both windows crowded
 		{join(Windows(20, second, 0), Windows(1000, 60*second, 0)), 1},
 		{join(Windows(20, second, 5), Windows(1000, 60*second, 100)), 1},
 		{join(Windows(20, second, 0), Windows(3000, 600*second, 10)), 1},
