@@ -181,10 +181,9 @@ func read(t *testing.T, stdout []byte) (all []figures) {
 
 func TestOneCallerAlone(t *testing.T) {
 	t.Parallel()
-	p := bench(t.Context(), t, "-json", "-", "-engines", "fair", "-quota", "5/100ms", "-burst", "1",
+	_, all := succeeds(t, nil, "-engines", "fair", "-quota", "5/100ms", "-burst", "1",
 		"-duration", "1s", "-clients", "1", "-callers", "1", "-guard", "10ms")
-	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
-	fair := read(t, p.stdout.Bytes())[0].Engines[0]
+	fair := all[0].Engines[0]
 	require.Zero(t, fair["inversions"])
 	require.InDelta(t, 1, fair["jain"], 1e-9)
 	require.Greater(t, fair["grants"], 0.0)

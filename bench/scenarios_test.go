@@ -11,11 +11,10 @@ import (
 // a row.
 func every(t *testing.T, engine, scenarios string, count int) map[string]figures {
 	t.Helper()
-	p := bench(t.Context(), t, "-scenario", scenarios, "-engines", engine, "-json", "-", "-out", "none",
+	p, runs := succeeds(t, nil, "-scenario", scenarios, "-engines", engine,
 		"-quota", "10/200ms", "-guard", "100ms", "-duration", "1s", "-clients", "2")
-	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
 	all := map[string]figures{}
-	for _, one := range read(t, p.stdout.Bytes()) {
+	for _, one := range runs {
 		all[one.Scenario] = one
 		require.Contains(t, p.stderr.String(), one.Scenario+":", "the table is where it does not disturb")
 		require.Len(t, one.Engines, 1)
@@ -99,10 +98,8 @@ func sane(t *testing.T, one figures, e map[string]any) {
 // runs are longer than others, so that something comes of it on a busy machine.
 func TestWhatCameOfWhatWasDone(t *testing.T) {
 	t.Parallel()
-	p := bench(t.Context(), t, "-scenario", "pause,reset,quota", "-engines", "fair", "-json", "-", "-out", "none",
+	_, all := succeeds(t, nil, "-scenario", "pause,reset,quota", "-engines", "fair",
 		"-quota", "10/200ms", "-guard", "100ms", "-duration", "4s", "-clients", "2")
-	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
-	all := read(t, p.stdout.Bytes())
 	require.Len(t, all, 3)
 	for i, figures := range [][]string{{"closed_calls", "unheard_calls", "idle_ms"}, {"lost_calls"}, {"quota_used_ms"}} {
 		for _, figure := range figures {
@@ -116,10 +113,8 @@ func TestWhatCameOfWhatWasDone(t *testing.T) {
 
 func TestThePeersFromEndToEnd(t *testing.T) {
 	t.Parallel()
-	p := bench(t.Context(), t, "-engines", "redis_rate,local,published", "-scenario", "weighted,impatient",
-		"-json", "-", "-out", "none", "-quota", "10/200ms", "-guard", "100ms", "-duration", "1s", "-clients", "2")
-	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
-	all := read(t, p.stdout.Bytes())
+	_, all := succeeds(t, nil, "-engines", "redis_rate,local,published", "-scenario", "weighted,impatient",
+		"-quota", "10/200ms", "-guard", "100ms", "-duration", "1s", "-clients", "2")
 	require.Len(t, all, 2)
 	for _, one := range all {
 		require.Nil(t, one.Goal, "it is fair's")

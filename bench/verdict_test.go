@@ -112,30 +112,35 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOutOnABusyMachine(t *testing.T) {
 	})
 }
 
-// ran runs the program with fair broken in some way. Processes that get no
-// processor for seconds are the machine's fault: then it says that something
-// went wrong, and has another try.
+// ran runs the program with fair broken in some way.
 func ran(t *testing.T, way string, args ...string) (p *program, one figures) {
+	t.Helper()
+	p, all := succeeds(t, []string{broken + "=" + way}, args...)
+	return p, all[0]
+}
+
+// succeeds runs the program until nothing goes wrong. Processes that get no
+// processor for seconds are the machine's fault: then calls fail, the program
+// says so, and has another try.
+func succeeds(t *testing.T, env []string, args ...string) (p *program, all []figures) {
 	t.Helper()
 	for range 3 {
 		p = bench(t.Context(), t, append(args, "-json", "-", "-out", "none")...)
-		p.Env = append(p.Env, broken+"="+way)
+		p.Env = append(p.Env, env...)
 		if p.status(t, p.Run()) == 0 {
-			return p, read(t, p.stdout.Bytes())[0]
+			return p, read(t, p.stdout.Bytes())
 		}
 		t.Log(p.stderr.String())
 	}
 	require.Fail(t, "something went wrong each time")
-	return p, one
+	return p, nil
 }
 
 func TestTheGuardFollowsFromARehearsal(t *testing.T) {
 	t.Parallel()
-	p := bench(t.Context(), t,
-		"-engines", "fair", "-json", "-", "-out", "none", "-quota", "10/400ms", "-duration", "1s")
-	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	p, all := succeeds(t, nil, "-engines", "fair", "-quota", "10/400ms", "-duration", "1s")
 	require.Contains(t, p.stderr.String(), "a rehearsal")
-	one := read(t, p.stdout.Bytes())[0]
+	one := all[0]
 	require.True(t, one.Rehearsed)
 	require.GreaterOrEqual(t, one.Quota.GuardMS, 10.0)
 	require.LessOrEqual(t, one.Quota.GuardMS, 200.0)
@@ -143,9 +148,7 @@ func TestTheGuardFollowsFromARehearsal(t *testing.T) {
 	require.GreaterOrEqual(t, one.ApartMS, min(50, one.StallMS), "order counts from the longest stall on")
 	require.Contains(t, p.stderr.String(), "This machine stalled for up to")
 
-	p = bench(t.Context(), t, "-engines", "fair", "-json", "-", "-out", "none", "-quota", "10/400ms", "-duration", "1s",
-		"-guard", "3ms")
-	require.Zero(t, p.status(t, p.Run()), p.stderr.String())
+	p, all = succeeds(t, nil, "-engines", "fair", "-quota", "10/400ms", "-duration", "1s", "-guard", "3ms")
 	require.NotContains(t, p.stderr.String(), "a rehearsal")
-	require.InDelta(t, 3, read(t, p.stdout.Bytes())[0].Quota.GuardMS, 1e-9)
+	require.InDelta(t, 3, all[0].Quota.GuardMS, 1e-9)
 }
