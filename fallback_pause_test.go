@@ -22,7 +22,7 @@ func pausedAndLost(
 ) (q *fairlimit.Queue, fails *atomic.Bool, done <-chan time.Duration) {
 	fails = new(atomic.Bool)
 	rdb := redistest.Mini(t).NewClient(t)
-	rdb.AddHook(refuses{fails})
+	rdb.AddHook(refuses{set: fails})
 	q = queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Second), fairlimit.WithFallback(f))
 	require.NoError(t, q.Pause(t.Context(), 24*time.Hour))
 	fails.Store(true)

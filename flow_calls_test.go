@@ -16,23 +16,6 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// late holds up every answer.
-type late struct{ by time.Duration }
-
-func (l late) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (l late) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		time.Sleep(l.by)
-		return err
-	}
-}
-
-func (l late) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 func TestACallerOfAFlowIsRefusedAtOnceOnlyIfTheWholeQuotaWouldNotDo(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
@@ -302,7 +285,7 @@ func TestATurnOfAFlowWhoseAnswerCameTooLateCountsNoMore(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, q.Wait(t.Context())) // the script is there
 		time.Sleep(time.Second)
-		client.AddHook(late{200 * time.Millisecond})
+		client.AddHook(late{by: 200 * time.Millisecond})
 		for range 8 {
 			for range 2 { // so that the next turn is 100 ms away
 				_, err := plain.ReserveN(t.Context(), 1)
@@ -346,7 +329,7 @@ func TestACallerOfAFlowWhoseAnswerIsLostAsItsWaitEndsIsNotRefused(t *testing.T) 
 				defer func() { assert.NoError(t, client.Close()) }()
 				q := flow(t, client, "a", 1, fairlimit.WithMaxWait(time.Second))
 				require.NoError(t, q.Wait(t.Context())) // the script is there
-				client.AddHook(lost{late{time.Second + by}})
+				client.AddHook(lost{late{by: time.Second + by}})
 				err := q.Wait(t.Context())
 				require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
 				require.NotErrorAs(t, err, new(*fairlimit.RefusedError))

@@ -2,7 +2,6 @@ package fairlimit_test
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,37 +16,10 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// onTheWay holds up the next command, on its way there or back, and fails all
-// once the connection is lost.
-type onTheWay struct {
-	there, back atomic.Int64
-	lost        atomic.Bool
-}
-
-func (o *onTheWay) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if o.lost.Load() {
-			cmd.SetErr(errors.New("lost"))
-			return cmd.Err()
-		}
-		there, back := o.there.Swap(0), o.back.Swap(0)
-		time.Sleep(time.Duration(there))
-		err := next(ctx, cmd)
-		time.Sleep(time.Duration(back))
-		return err
-	}
-}
-
-func (o *onTheWay) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (o *onTheWay) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // pausedInAReset is a queue that is paused for an hour while a Reset is on its
 // way. One caller slept, and done tells after how long it went.
 func pausedInAReset(
-	t *testing.T, way *onTheWay, opts ...fairlimit.Option,
+	t *testing.T, hooks []redis.Hook, opts ...fairlimit.Option,
 ) (q *fairlimit.Queue, done <-chan time.Duration) {
 	rdb := redistest.Mini(t).NewClient(t)
 	q = queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Minute), opts...)
@@ -59,7 +31,9 @@ func pausedInAReset(
 		went <- time.Since(start)
 	}()
 	synctest.Wait()
-	rdb.AddHook(way)
+	for _, hook := range hooks {
+		rdb.AddHook(hook)
+	}
 	reset := make(chan error, 1)
 	go func() { reset <- q.Reset(t.Context()) }()
 	time.Sleep(50 * time.Millisecond)
@@ -73,13 +47,14 @@ func TestAResetFreesNobodyFromALaterPause(t *testing.T) {
 		var way onTheWay
 		way.back.Store(int64(300 * time.Millisecond))
 		var f rateLimiter
-		q, done := pausedInAReset(t, &way, fairlimit.WithFallback(&f))
-		way.lost.Store(true)
+		var lost atomic.Bool
+		q, done := pausedInAReset(t, []redis.Hook{refuses{set: &lost}, &way}, fairlimit.WithFallback(&f))
+		lost.Store(true)
 		allowed, err := q.Allow(t.Context())
 		require.NoError(t, err)
 		assert.False(t, allowed, "the pause holds the fallback")
 		assert.Zero(t, f.permits.Load())
-		way.lost.Store(false)
+		lost.Store(false)
 		assert.GreaterOrEqual(t, <-done, time.Hour)
 	})
 }
@@ -89,7 +64,7 @@ func TestAResetFreesThoseWhosePauseItForgot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var way onTheWay
 		way.there.Store(int64(300 * time.Millisecond))
-		_, done := pausedInAReset(t, &way)
+		_, done := pausedInAReset(t, []redis.Hook{&way})
 		assert.Equal(t, 300*time.Millisecond, <-done)
 	})
 }

@@ -169,7 +169,7 @@ func TestACancelWithoutAnAnswerKeepsItsReservationCounted(t *testing.T) {
 		require.NoError(t, l.Wait(t.Context()))
 		r, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
-		rdb.AddHook(slow{time.Second})
+		rdb.AddHook(late{by: time.Second})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		require.ErrorIs(t, r.Cancel(ctx), fairlimit.ErrOutcomeUnknown)

@@ -143,7 +143,7 @@ func TestAPauseDoesNotJoinOneThatMayHaveBeenReset(t *testing.T) {
 		q := queueOf(t, far, name, fairlimit.PerSecond(5))
 		require.NoError(t, q.Pause(t.Context(), time.Minute)) // the script is loaded
 		require.NoError(t, other.Reset(t.Context()))
-		far.AddHook(slow{time.Second})
+		far.AddHook(late{by: time.Second})
 		var first sync.WaitGroup
 		defer first.Wait()
 		first.Go(func() { assert.NoError(t, q.Pause(t.Context(), time.Minute)) })
@@ -383,25 +383,6 @@ func TestNobodyMissesItsTurnBecauseClocksRunApartInAPause(t *testing.T) {
 	})
 }
 
-// refuses fails what is asked while it is set.
-type refuses struct{ set *atomic.Bool }
-
-func (r refuses) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (r refuses) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if r.set.Load() {
-			cmd.SetErr(errors.New("refused"))
-			return cmd.Err()
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (r refuses) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // The first time Redis does not record the pause, so that the slots of those who
 // are held pass. The second time it does. Nobody may take the end of the pause
 // for the slot that has passed before.
@@ -410,7 +391,7 @@ func TestSlotsThatPassedBeforeAPauseWasRecordedAreMissed(t *testing.T) {
 		m := redistest.Mini(t)
 		var fails atomic.Bool
 		rdb := m.NewClient(t)
-		rdb.AddHook(refuses{&fails})
+		rdb.AddHook(refuses{set: &fails})
 		q := queueOf(t, rdb, redistest.Name(t), fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 1})
 		var g goers
 		g.wait(t, q, 0, 100) // up to 20 s

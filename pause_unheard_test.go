@@ -21,7 +21,7 @@ func TestWhereNobodyLooksAPauseHoldsTheFallback(t *testing.T) {
 		var f rateLimiter
 		var fails atomic.Bool
 		rdb := redistest.Mini(t).NewClient(t)
-		rdb.AddHook(refuses{&fails})
+		rdb.AddHook(refuses{set: &fails})
 		q := queueOf(t, rdb, redistest.Name(t), fairlimit.PerSecond(1),
 			fairlimit.WithFallback(&f), fairlimit.WithPauseWithin(0))
 		require.NoError(t, q.Pause(t.Context(), time.Minute))

@@ -165,7 +165,7 @@ func TestASecondCancelWaitsForTheFirst(t *testing.T) {
 		other, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
 		require.NoError(t, other.Cancel(t.Context()), "the script is loaded")
-		rdb.AddHook(slow{time.Second})
+		rdb.AddHook(late{by: time.Second})
 		start := time.Now()
 		var both sync.WaitGroup
 		for range 2 {
@@ -367,7 +367,7 @@ func TestACancelWhoseCtxEndsGoesOn(t *testing.T) {
 		require.NoError(t, rdb.Set(t.Context(), key, "another's", 0).Err())
 		direct := redis.NewClient(rdb.Options())
 		defer func() { _ = direct.Close() }()
-		rdb.AddHook(slow{time.Second})
+		rdb.AddHook(late{by: time.Second})
 		first := make(chan error, 1)
 		go func() { first <- r.Cancel(t.Context()) }()
 		synctest.Wait()

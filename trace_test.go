@@ -207,7 +207,7 @@ func TestManyCallersShareTheirQuestions(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		const callers = 200
 		var asked atomic.Int64
-		rdb.AddHook(slow{time.Millisecond}) // in which all line up
+		rdb.AddHook(late{by: time.Millisecond}) // in which all line up
 		l := limiter(t, rdb, fairlimit.Quota{Permits: callers / 2, Per: time.Second, Burst: 1},
 			fairlimit.WithTrace(&fairlimit.Trace{
 				Asked: func(string, int, time.Duration, error) { asked.Add(1) },

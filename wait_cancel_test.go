@@ -183,27 +183,10 @@ func TestManyCallsAtRandomLoseNothing(t *testing.T) {
 	})
 }
 
-// slow makes every answer late.
-type slow struct{ by time.Duration }
-
-func (s slow) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		time.Sleep(s.by)
-		return err
-	}
-}
-
-func (s slow) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s slow) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 func TestDeadlinesShorterThanTheWayBurnNothing(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.PerMinute(60))
-		rdb.AddHook(slow{30 * time.Millisecond})
+		rdb.AddHook(late{by: 30 * time.Millisecond})
 		for range 20 {
 			for _, patience := range []time.Duration{20 * time.Millisecond, 29 * time.Millisecond} {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -77,7 +77,7 @@ func TestOneWhoLeavesDuringTheCallHasItsPermitBack(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, r.Cancel(t.Context())) // Redis knows the script now
 		before := status(t, l).Available
-		rdb.AddHook(slow{10 * time.Millisecond})
+		rdb.AddHook(late{by: 10 * time.Millisecond})
 		for range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(5*time.Millisecond, cancel)
