@@ -141,7 +141,7 @@ func TestCtrlCReportsWhateverTheScenario(t *testing.T) {
 		t.Run(scenario, func(t *testing.T) {
 			t.Parallel()
 			p := bench(t.Context(), t, "-scenario", scenario, "-engines", "fair", "-json", "-",
-				"-quota", "5/100ms", "-guard", "10ms", "-duration", "8s")
+				"-quota", "5/100ms", "-guard", "10ms", "-clients", "2", "-duration", "8s")
 			p.interruptOnceCallsAreThrough(t)
 			// 1 says that fair missed its goal, as so small a guard may let it.
 			require.Contains(t, []int{0, 1}, p.status(t, p.Wait()), p.stderr.String())

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func simulated(t *testing.T, args ...string) *program {
@@ -18,8 +20,9 @@ func simulated(t *testing.T, args ...string) *program {
 
 func TestASeedLeadsToTheSameFiguresEachTime(t *testing.T) {
 	t.Parallel()
+	scenarios := redistest.Long("steady,weighted,fickle,onoff,quota", "all")
 	for _, args := range [][]string{
-		{"-scenario", "all", "-quota", "20/300ms", "-duration", "1100ms"},
+		{"-scenario", scenarios, "-quota", "10/300ms", "-clients", "3", "-callers", "6", "-duration", "1100ms"},
 		{"-scenario", "steady", "-engines", "all", "-duration", "2100ms"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
