@@ -29,6 +29,7 @@ type visit struct {
 // TestFirstComeFirstServedAcrossMachines lets hundreds of callers, with
 // deadlines of all kinds, call several limiters of one name.
 func TestFirstComeFirstServedAcrossMachines(t *testing.T) {
+	t.Parallel()
 	const (
 		machines = 4
 		callers  = 75 // of each
@@ -220,6 +221,7 @@ func TestTurnsKeepTheOrderOfTheCalls(t *testing.T) {
 // TestNobodyGoesEarly holds the moments at which callers go against the
 // earliest that the quota allows.
 func TestNobodyGoesEarly(t *testing.T) {
+	t.Parallel()
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		const interval, callers = 20 * time.Millisecond, 50
 		l := limiter(t, rdb, fairlimit.Every(interval))

@@ -307,6 +307,7 @@ func TestWithoutAFallbackNobodyGoes(t *testing.T) {
 }
 
 func TestFailOpenLetsEverybodyGoButThoseWhoHaveLeft(t *testing.T) {
+	t.Parallel()
 	l := limiter(t, nowhere(t), fairlimit.PerHour(1), fairlimit.WithFallback(fairlimit.FailOpen))
 	for range 100 {
 		require.NoError(t, l.Wait(t.Context()))

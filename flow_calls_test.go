@@ -91,7 +91,7 @@ func TestAllowOfAFlowTakesNoShareOfOthers(t *testing.T) {
 			if ok, _ := q.Allow(ctx); ok {
 				allowed++
 			}
-			time.Sleep(7 * time.Millisecond)
+			time.Sleep(20 * time.Millisecond)
 		}
 		c.group.Wait()
 		assert.LessOrEqual(t, allowed, 5)
@@ -195,24 +195,27 @@ func TestFlowsArePausedAndResetWithTheirQueue(t *testing.T) {
 func TestFlowsObeyStoredQuotas(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+		seconds := redistest.Long(5, 10)
+		each := time.Duration(seconds) * time.Second
+		ctx, stop := context.WithTimeout(t.Context(), 6*each)
 		defer stop()
 		var c tally
 		quota := fairlimit.Every(50 * time.Millisecond)
 		a := flowOf(t, rdb, quota, "a", 1, fairlimit.WithStoredQuota())
 		c.call(ctx, "a", a, 10)
 		c.call(ctx, "b", flowOf(t, rdb, quota, "b", 1, fairlimit.WithStoredQuota()), 10)
-		time.Sleep(10 * time.Second)
-		assert.LessOrEqual(t, c.widest(time.Now().Add(-9*time.Second), time.Now(), "a", 1, "b", 1), 4, "a share")
-		require.InDelta(t, 200, c.count("a")+c.count("b"), 2)
+		began := time.Now()
+		time.Sleep(each)
+		assert.LessOrEqual(t, c.widest(began.Add(time.Second), time.Now(), "a", 1, "b", 1), 4, "a share")
+		require.InDelta(t, 20*seconds, c.count("a")+c.count("b"), 2)
 		require.NoError(t, a.SetQuotas(ctx, fairlimit.Every(500*time.Millisecond)))
-		time.Sleep(10 * time.Second)
-		require.InDelta(t, 220, c.count("a")+c.count("b"), 12, "narrower")
+		time.Sleep(each)
+		require.InDelta(t, 22*seconds, c.count("a")+c.count("b"), 12, "narrower")
 		require.NoError(t, a.SetQuotas(ctx, fairlimit.Every(25*time.Millisecond)))
-		time.Sleep(10 * time.Second) // the turns held come first
+		time.Sleep(each) // the turns held come first
 		widened, wide := time.Now(), c.count("a")+c.count("b")
-		time.Sleep(10 * time.Second)
-		require.InDelta(t, wide+400, c.count("a")+c.count("b"), 2, "wider")
+		time.Sleep(each)
+		require.InDelta(t, wide+40*seconds, c.count("a")+c.count("b"), 2, "wider")
 		require.ErrorIs(t, a.WaitN(ctx, 2), fairlimit.ErrExceedsQuota)
 		assert.LessOrEqual(t, c.widest(widened, time.Now(), "a", 1, "b", 1), 4, "a share")
 		stop()

@@ -123,7 +123,7 @@ func TestFlowsShareByWeightHoweverManyCallersEachHas(t *testing.T) {
 func TestFiftyCallersOfOneFlowGetAsMuchAsEachOfNineSingleOnes(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		each := redistest.Long(40, 80) // two a second
+		each := redistest.Long(28, 80) // two a second
 		ctx, stop := context.WithTimeout(t.Context(), time.Duration(each)*time.Second/2)
 		defer stop()
 		var c tally
@@ -270,8 +270,8 @@ func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
 		64:       flows,                 // one for each
 	} {
 		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-			seconds := redistest.Long(15, 30)
-			ctx, stop := context.WithTimeout(t.Context(), time.Duration(15+seconds)*time.Second)
+			settle, seconds := redistest.Long(8, 15), redistest.Long(11, 30)
+			ctx, stop := context.WithTimeout(t.Context(), time.Duration(settle+seconds)*time.Second)
 			defer stop()
 			var c tally
 			parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(rate),
@@ -282,7 +282,7 @@ func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
 				require.NoError(t, err)
 				c.call(ctx, fmt.Sprint(i), q, 4)
 			}
-			time.Sleep(15 * time.Second)
+			time.Sleep(time.Duration(settle) * time.Second)
 			from := make([]int, flows)
 			for i := range from {
 				from[i] = c.count(fmt.Sprint(i))

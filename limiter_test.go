@@ -190,6 +190,7 @@ func TestANilCtxIsAnErrorOfEveryCall(t *testing.T) {
 }
 
 func TestAnErrorNamesItsLimiterOnce(t *testing.T) {
+	t.Parallel()
 	l := named(t, nowhere(t), "tax-office", fairlimit.PerSecond(5))
 	for method, call := range limitertest.Calls(l) {
 		err := call(t.Context())
@@ -215,6 +216,7 @@ func TestARefusalSaysWhatTheTurnIsTooLateFor(t *testing.T) {
 // TestARefusalAfterAMissedTurnSaysSo has a caller that is late for any turn, and
 // another limiter that has taken the turns behind it.
 func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
+	t.Parallel()
 	rdb, name, quota := redistest.Standalone(t), redistest.Name(t), fairlimit.Every(300*time.Millisecond)
 	late := named(t, rdb, name, quota, fairlimit.WithMaxLateness(time.Nanosecond)).(*fairlimit.Queue)
 	others := named(t, rdb, name, quota).(*fairlimit.Queue)

@@ -73,6 +73,7 @@ func TestALogTraceWritesEachEventAtItsLevel(t *testing.T) {
 }
 
 func TestALogTraceOfALimiterTellsAnOperatorOnlyWhatMatters(t *testing.T) {
+	t.Parallel()
 	l, lines := logTo(slog.LevelInfo)
 	waiting := limiter(t, nowhere(t), fairlimit.PerHour(1),
 		fairlimit.WithFallback(fairlimit.FailOpen), fairlimit.WithTrace(fairlimit.LogTrace(l)))

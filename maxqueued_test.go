@@ -243,6 +243,7 @@ func TestABoundOfNoneIsNoBound(t *testing.T) {
 // TestTheBoundHoldsUnderLoad holds what Redis says is queued against the bound,
 // and looks whether all of it is free in the end.
 func TestTheBoundHoldsUnderLoad(t *testing.T) {
+	t.Parallel()
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		const most = 20
 		l := limiter(t, rdb, fairlimit.Quota{Permits: most, Per: 40 * time.Millisecond}, fairlimit.WithMaxQueued(most))

@@ -69,6 +69,7 @@ func TestAReservationIsCancelledOnce(t *testing.T) {
 }
 
 func TestALateCancelChangesNothing(t *testing.T) {
+	t.Parallel()
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.Every(time.Hour))
 		r, err := l.ReserveN(t.Context(), 1)

@@ -101,6 +101,7 @@ func TestATraceIsToldHowLongACallerWaitedAndWhatBecameOfIt(t *testing.T) {
 }
 
 func TestATraceIsToldOfCallersThatAFallbackLetsGo(t *testing.T) {
+	t.Parallel()
 	seen := &events{}
 	l := limiter(t, nowhere(t), fairlimit.PerHour(1),
 		fairlimit.WithFallback(fairlimit.FailOpen), fairlimit.WithTrace(seen.trace()))
@@ -130,6 +131,7 @@ func TestATraceIsToldOfReservations(t *testing.T) {
 }
 
 func TestSeveralTracesAreTold(t *testing.T) {
+	t.Parallel()
 	var told []int
 	l := limiter(t, nowhere(t), fairlimit.PerHour(1),
 		fairlimit.WithTrace(&fairlimit.Trace{Refused: func(int, error) { told = append(told, 1) }}),

@@ -184,6 +184,7 @@ func TestManyCallsAtRandomLoseNothing(t *testing.T) {
 }
 
 func TestDeadlinesShorterThanTheWayBurnNothing(t *testing.T) {
+	t.Parallel()
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.PerMinute(60))
 		rdb.AddHook(late{by: 30 * time.Millisecond})

@@ -42,6 +42,7 @@ func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 }
 
 func TestATurnBeforeTheDeadlineIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
 		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(100*time.Millisecond), e)
 		require.NoError(t, err)

@@ -44,7 +44,7 @@ func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next 
 	}
 	held := newOracle(first)
 	var now time.Duration
-	for step := range max(100, w.many(250)) {
+	for step := range max(60, w.many(250)) {
 		i := step
 		if step >= len(configs) {
 			i = next(rng, step)

@@ -98,7 +98,7 @@ func TestTheStraightWayIsTheGeneralOne(t *testing.T) {
 func randomHistory(t *testing.T, b *twice, at func(time.Duration), rng *rand.Rand, oddity int) {
 	per := time.Duration(b.windows[0].Length) * time.Microsecond
 	interval := per / time.Duration(b.windows[0].Permits)
-	steps := redistest.Long(150, 4000)
+	steps := redistest.Long(100, 4000)
 	others := []*twice{b, {fair: b.joins(t, engine.Quota{Permits: b.windows[0].Permits, Per: per})}}
 	var held []engine.Grant
 	var saved string

@@ -33,7 +33,7 @@ func TestNoLossExceedsAWindowOverWhatLimitersWereToldOf(t *testing.T) {
 			t.Parallel()
 			var all counted
 			defer func() { t.Logf("%+v", all) }()
-			for seed := range uint64(redistest.Long(3, 60)) {
+			for seed := range uint64(redistest.Long(2, 60)) {
 				t.Run(fmt.Sprint(seed), func(t *testing.T) {
 					h := anyForgetful(t, w, seed, also)
 					for range 120 {

@@ -22,7 +22,7 @@ import (
 func TestTheScriptsAnswerAsTheirModel(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	for seed := range uint64(redistest.Long(20, 100)) {
+	for seed := range uint64(redistest.Long(14, 100)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			h := anyModelled(t, w, seed)

@@ -98,7 +98,7 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 			m := &model.Flows{Grace: defaultGrace.Microseconds(), LookAhead: 8 + rng.IntN(100)}
 			flows := 2 + rng.IntN(200)
 			now := time.Duration(0)
-			for step := range redistest.Long(150, 500) {
+			for step := range redistest.Long(80, 500) {
 				now += time.Duration(rng.IntN(100)) * time.Millisecond
 				at(now)
 				p := members[rng.IntN(1+rng.IntN(4))]

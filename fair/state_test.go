@@ -183,7 +183,7 @@ func FuzzState(f *testing.F) {
 			queued(f, e, count, 1)
 			state := rdb.Get(f.Context(), e.key).Val()
 			f.Add(state)
-			for i := 0; i < len(state); i += 1 + len(state)/40 {
+			for i := 0; i < len(state); i += 1 + len(state)/redistest.Long(20, 40) {
 				f.Add(state[:i])
 				f.Add(state[:i] + "9" + state[i+1:])
 				f.Add(state[:i] + "x" + state[i+1:])

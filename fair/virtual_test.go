@@ -24,7 +24,7 @@ type world struct {
 }
 
 // many is how many of all histories are played: all where FAIRLIMIT_LONG is
-// set. By default it is a quarter, and a twentieth on miniredis, whose Lua is
+// set. By default it is a sixth, and a fortieth on miniredis, whose Lua is
 // slow. The model in internal/model is what plays many.
 func (w world) many(all int) int { return redistest.Long(max(1, all/w.share), all) }
 
@@ -36,7 +36,7 @@ func inBothWorlds(t *testing.T, test func(*testing.T, world)) {
 		test(t, world{m.Client, func(_ testing.TB, f *fair) func(time.Duration) {
 			f.scripts = f.scripts.behind(anyServer)
 			return func(d time.Duration) { m.SetTime(beginning.Add(d)) }
-		}, 1, 20, redistest.Long(500*time.Millisecond, 100*time.Millisecond)})
+		}, 1, 40, redistest.Long(500*time.Millisecond, 100*time.Millisecond)})
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
@@ -45,7 +45,7 @@ func inBothWorlds(t *testing.T, test func(*testing.T, world)) {
 }
 
 func realWorld(t testing.TB) world {
-	return world{redistest.Standalone(t), setClock, 1000, 4, 100 * time.Millisecond}
+	return world{redistest.Standalone(t), setClock, 1000, 6, 100 * time.Millisecond}
 }
 
 // queue makes an engine on a name of its own, and what sets its clock, at first

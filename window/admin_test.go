@@ -131,6 +131,7 @@ func TestAnErrorOfAStateNamesTheLimiterOnce(t *testing.T) {
 // TestAnErrorOfAnAdminNamesItsLimiterOnce is for every method, with a server
 // that is not there, and for what is refused before Redis is asked.
 func TestAnErrorOfAnAdminNamesItsLimiterOnce(t *testing.T) {
+	t.Parallel()
 	a := open(t, redistest.Nowhere(t), "tax-office")
 	_, unset := open(t, redistest.Standalone(t), "tax-office").Config(t.Context())
 	_, opened := window.Open(nil, "tax-office")

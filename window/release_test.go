@@ -111,7 +111,7 @@ func (w *log) giveBack(at int64, n int) {
 // permits that are left in use keep every window.
 func TestReleaseIsStrictInEveryHistory(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		for seed := range uint64(redistest.Long(20, 300)) {
+		for seed := range uint64(redistest.Long(12, 300)) {
 			t.Log("seed", seed)
 			randomReleases(t, rdb, rand.New(rand.NewPCG(18, seed)), 6)
 		}
@@ -123,7 +123,7 @@ func TestReleaseIsStrictInEveryHistory(t *testing.T) {
 func TestReleaseIsStrictWithMoreGrantsThanAreAddedUp(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		rdb.AddHook(editedScripts{countingFew})
-		for seed := range uint64(redistest.Long(20, 300)) {
+		for seed := range uint64(redistest.Long(12, 300)) {
 			t.Log("seed", seed)
 			randomReleases(t, rdb, rand.New(rand.NewPCG(16, seed)), 24)
 		}

@@ -117,7 +117,7 @@ func TestWithRetryTickBothSidesGetAShare(t *testing.T) {
 		for _, tick := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond} {
 			var java, ours int
 			for seed := range uint64(3) {
-				j, o := shares(t, rdb, seed, redistest.Long(20, 200), tick, window.RetryTick(tick))
+				j, o := shares(t, rdb, seed, redistest.Long(12, 200), tick, window.RetryTick(tick))
 				java, ours = java+j, ours+o
 			}
 			t.Logf("ticks of %v: Redisson %d, window %d", tick, java, ours)

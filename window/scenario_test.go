@@ -47,7 +47,7 @@ func TestAPermitIsFreeOnceItsOwnGrantHasLeftTheWindow(t *testing.T) {
 func TestTenASecondForEightCallers(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 10, time.Second)
-		sent, received := l.run(8, redistest.Long(150, 500))
+		sent, received := l.run(8, redistest.Long(100, 500))
 		strict(t, sent, received, 10, time.Second)
 	})
 }
@@ -55,14 +55,14 @@ func TestTenASecondForEightCallers(t *testing.T) {
 func TestNoSecondHasMoreThanEighteen(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 18, time.Second)
-		sent, received := l.run(8, redistest.Long(200, 1000))
+		sent, received := l.run(8, redistest.Long(120, 1000))
 		strict(t, sent, received, 18, time.Second)
 	})
 }
 
 func TestABigWindowIsFilledAndNeverOverfilled(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		permits, callers := redistest.Long(1200, 10_000), redistest.Long(20, 200)
+		permits, callers := redistest.Long(800, 10_000), redistest.Long(20, 200)
 		const together = 64
 		l := newLimiter(t, rdb, permits, 10*time.Second)
 		requests := make([]engine.Request, together)

@@ -181,7 +181,7 @@ func TestEveryGrantFitsTheRateOfItsTime(t *testing.T) {
 			}
 			return eval
 		}})
-		for seed := range uint64(redistest.Long(20, 200)) {
+		for seed := range uint64(redistest.Long(12, 200)) {
 			t.Log("seed", seed)
 			few = seed%2 == 1
 			randomRates(t, rdb, rand.New(rand.NewPCG(17, seed)))

@@ -10,7 +10,7 @@ import (
 // TestMain holds the whole binary to what a limiter promises: no goroutine is
 // left when nobody uses it.
 func TestMain(m *testing.M) {
-	redistest.Parallel(8)
+	redistest.Parallel(12)
 	redistest.Main(m)
 }
 

@@ -47,7 +47,7 @@ func TestEveryReturnFindsItsPermits(t *testing.T) {
 	t.Parallel()
 	for _, windows := range [][]Window{Windows(3, second, 1), Windows(7, second, 2), {{2, second}, {1000, day}}} {
 		fewest := min(windows[0].Permits, windows[1].Permits)
-		for seed := range uint64(redistest.Long(6, 60)) {
+		for seed := range uint64(redistest.Long(4, 60)) {
 			rng := rand.New(rand.NewPCG(seed, 6))
 			q, now, held := NewQueue(windows), int64(beginning), []Turn{}
 			largest := max(1, fewest/[]int{1, 3, 20, 1000}[rng.IntN(4)])

@@ -196,7 +196,7 @@ func (f *fleet) firstOf(flow string) int64 {
 
 func TestTwoFlowsThatAlwaysHaveCallersDifferByOneShare(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(30, 1_000)) {
+	for seed := range uint64(redistest.Long(20, 1_000)) {
 		widest, most := alwaysDiffer(seed, second/2, false)
 		require.LessOrEqual(t, widest, most, "seed %d", seed)
 		widest, most = alwaysDiffer(seed, second/2, true)
@@ -237,7 +237,7 @@ func crowd(seed uint64) (f *fleet, windows []Window, end int64) {
 
 func TestTheFirstTurnOfAFlowComesAfterOneLookAheadOrOneTurnOfEach(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(50, 1_000)) {
+	for seed := range uint64(redistest.Long(30, 1_000)) {
 		rng := rand.New(rand.NewPCG(seed, 6))
 		windows := [][]Window{{{1, second / 20}}, {{20, second}}, {{5, second}, {100, 60 * second}}}[rng.IntN(3)]
 		f := newFleet(seed, windows, max(8, 2*windows[0].Permits), second/2)
@@ -267,7 +267,7 @@ func TestTheFirstTurnOfAFlowComesAfterOneLookAheadOrOneTurnOfEach(t *testing.T) 
 
 func TestFlowsUseTheWholeQuota(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(50, 1_000)) {
+	for seed := range uint64(redistest.Long(30, 1_000)) {
 		f, windows, end := crowd(seed)
 		f.run(end)
 		queue := NewQueue(windows)
@@ -297,7 +297,7 @@ func TestFlowsUseTheWholeQuota(t *testing.T) {
 // it has tokens. A percentage says nothing: it depends on the interval.
 func TestFlowsGetPermitsByTheirWeightsHoweverManyProcessesTheyHave(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(20, 1_000)) {
+	for seed := range uint64(redistest.Long(14, 1_000)) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		f := newFleet(seed, []Window{{1, second / 20}}, 8+rng.IntN(16), second/2)
 		f.jitter = 10_000
@@ -354,7 +354,7 @@ func (f *fleet) farthest(flow string, weight, sum int, from int64) int {
 
 func TestAFlowThatWasIdleHasNeitherCreditNorDebt(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(30, 1_000)) {
+	for seed := range uint64(redistest.Long(20, 1_000)) {
 		const turn, back = second / 20, 120 * second
 		f := newFleet(seed, []Window{{1, turn}}, 8, second/2)
 		f.jitter = turn / 4

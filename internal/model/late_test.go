@@ -71,7 +71,7 @@ func TestASaturatedQueueIsLateOnce(t *testing.T) {
 		{join(Windows(20, second, 0), Windows(3000, 600*second, 10)), 1},
 		{Windows(1000, 10*second, 7), 6.2}, // 1000/7 laps never come out even: up to 1.6 % less a window
 	} {
-		windows, most := redistest.Long(6, 100), c.at6
+		windows, most := redistest.Long(4, 100), c.at6
 		if most > 1 {
 			most *= float64(windows) / 6
 		}
@@ -88,7 +88,7 @@ func TestASaturatedQueueIsLateOnce(t *testing.T) {
 
 func TestAnyBurstThatDividesPermitsIsLateOnce(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(12, 400)) {
+	for seed := range uint64(redistest.Long(8, 400)) {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		permits := []int{140, 200, 240, 300, 400, 500, 600, 720, 1000, 1200, 2000}[rng.IntN(11)]
 		per := []int64{second, 10 * second, 10*second + 7, 60 * second, hour, 999_983, 127_000}[rng.IntN(7)]

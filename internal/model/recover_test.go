@@ -14,7 +14,7 @@ import (
 // newest turn calls next: all turns ever granted keep every window.
 func TestNoLossExceedsAWindow(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(redistest.Long(80, 5000)) {
+	for seed := range uint64(redistest.Long(50, 5000)) {
 		rng := rand.New(rand.NewPCG(seed, 3))
 		windows := anyWindows[rng.IntN(len(anyWindows))]
 		q, now, newest := NewQueue(windows), int64(beginning), int64(0)

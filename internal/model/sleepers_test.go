@@ -100,7 +100,7 @@ func exceeds(seed uint64, least int64) error {
 func TestSleepersKeepEveryWindowIfPausesAreLongEnough(t *testing.T) {
 	t.Parallel()
 	short := 0
-	for seed := range uint64(redistest.Long(1500, 20_000)) {
+	for seed := range uint64(redistest.Long(1000, 20_000)) {
 		require.NoError(t, exceeds(seed, 2))
 		if exceeds(seed, 0) != nil {
 			short++

@@ -6,4 +6,7 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+func TestMain(m *testing.M) {
+	redistest.Parallel(4)
+	redistest.Main(m)
+}

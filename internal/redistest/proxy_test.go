@@ -153,6 +153,7 @@ func TestAProxySeesCommands(t *testing.T) {
 }
 
 func TestAProxyStandsBeforeEveryNodeOfACluster(t *testing.T) {
+	t.Parallel()
 	direct := redistest.Cluster(t)
 	proxy := redistest.StartProxy(t)
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: direct.Options().Addrs, Dialer: proxy.Dial})
