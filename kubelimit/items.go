@@ -33,9 +33,10 @@ type ItemRateLimiter[T comparable] struct {
 	Reserver fairlimit.Reserver
 
 	// Otherwise says how long an item waits that got no turn within five
-	// seconds, mostly because Redis failed or did not answer. The item then comes without
-	// a turn, since a work queue cannot do without an answer. Nil means an
-	// exponential delay for each item: 1 s, 2 s, and so on up to 5 minutes.
+	// seconds, mostly because Redis failed or did not answer. The item then
+	// comes without a turn, since a work queue cannot do without an answer. Nil
+	// means an exponential delay for each item: 1 s, 2 s, and so on up to 5
+	// minutes.
 	Otherwise workqueue.TypedRateLimiter[T]
 
 	// OnError is told why an item got no turn. It may run several times at once.
