@@ -166,10 +166,7 @@ func (p *pauses) record(ctx context.Context, until time.Time) error {
 	if p.paused != nil {
 		p.paused(left)
 	}
-	_, err := bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, p.engine.Pause(ctx, left)
-	})
-	return err
+	return bound.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
 }
 
 // least is how long a pause lasts at least.

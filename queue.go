@@ -135,10 +135,7 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	_, err = bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, s.SetQuotas(ctx, quotas)
-	})
-	return err
+	return bound.Do(ctx, func(ctx context.Context) error { return s.SetQuotas(ctx, quotas) })
 }
 
 // WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has

@@ -35,15 +35,11 @@ func (l *limiter) Reset(ctx context.Context) error {
 		return l.named(err)
 	}
 	asked := time.Now()
-	_, err := bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, l.batch.Engine.Reset(ctx)
-	})
+	err := bound.Do(ctx, l.batch.Engine.Reset)
 	if err == nil && !l.turns.Free(asked) && l.turns.Look != nil {
 		// Somebody has paused meanwhile. Redis knows whether that came first. If it
 		// does not say so now, those who are held look before they go.
-		_, _ = bound.Call(ctx, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, l.turns.Look(ctx)
-		})
+		_ = bound.Do(ctx, l.turns.Look)
 	}
 	return l.named(err)
 }

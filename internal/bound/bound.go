@@ -52,3 +52,9 @@ func Call[T any](ctx context.Context, call func(context.Context) (T, error)) (an
 		return answer, fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ctxerr.Ended(ctx, "the call was under way"))
 	}
 }
+
+// Do is [Call] for a call that returns nothing but an error.
+func Do(ctx context.Context, call func(context.Context) error) error {
+	_, err := Call(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
+	return err
+}
