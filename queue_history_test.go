@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strconv"
 	"sync"
@@ -22,6 +21,7 @@ import (
 
 // laggard lets every command take a random while, on the way there and back.
 type laggard struct {
+	commands
 	most time.Duration
 	mu   *sync.Mutex
 	rng  *rand.Rand
@@ -35,10 +35,6 @@ func (s laggard) nap() {
 	d := time.Duration(s.rng.Int64N(int64(s.most)))
 	s.mu.Unlock()
 	time.Sleep(d)
-}
-
-func (s laggard) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, n, a string) (net.Conn, error) { return next(ctx, n, a) }
 }
 
 func (s laggard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -131,7 +127,7 @@ func newSteeredHistory(t *testing.T, seed uint64, s steering) *steeredHistory {
 	name := redistest.Name(t)
 	for range 3 {
 		rdb := h.server.NewClient(t)
-		rdb.AddHook(laggard{s.latency, new(sync.Mutex), rand.New(rand.NewPCG(seed, 2))})
+		rdb.AddHook(laggard{commands{}, s.latency, new(sync.Mutex), rand.New(rand.NewPCG(seed, 2))})
 		its := opts
 		if s.flows && len(h.queues) > 0 {
 			its = append(slices.Clone(opts), fairlimit.WithFlow(strconv.Itoa(len(h.queues)), 1+rng.IntN(3)))

@@ -93,7 +93,8 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOut(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			p, one := ran(t, way, "-engines", "fair", "-quota", "4/100ms", "-clients", "4", "-callers", "2", "-duration", "3s")
+			p, one := ran(t, way, "-engines", "fair",
+				"-quota", "4/100ms", "-clients", "4", "-callers", "2", "-duration", "3s")
 			require.False(t, one.Goal.Met)
 			require.Contains(t, p.stderr.String(), "fair MISSED its goal by ")
 			require.Contains(t, p.stderr.String(), missed)
