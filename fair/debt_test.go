@@ -94,6 +94,27 @@ func TestTwoHundredWaitersThatLeaveAtOnceLeaveNoDebt(t *testing.T) {
 	})
 }
 
+// Those who leave are given back in parts of any size and order, as the answers
+// of several batches come in.
+func TestWhoeverLeavesInPartsOfAnySizeLeavesNoDebt(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(w.many(400)) {
+			rng := rand.New(rand.NewPCG(seed, 11))
+			f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 1000, Per: day})
+			grants := queued(t, f, 20+rng.IntN(200), 1)
+			parts := slices.Collect(slices.Chunk(grants[1:], 1+rng.IntN(40)))
+			rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
+			for left := slices.Concat(parts...); len(left) > 0; {
+				n := 1 + rng.IntN(min(len(left), 1+rng.IntN(100)))
+				giveBack(t, f, left[:n]...)
+				left = left[n:]
+			}
+			require.LessOrEqual(t, wait(t, f), time.Second, "seed %d", seed)
+		}
+	})
+}
+
 // What waiters leave behind who all leave: at most 1 % of the backlog as it was
 // at its longest, however much of it has passed since; or a 64th of the longest
 // Per.

@@ -140,7 +140,8 @@ local function open_rows(queue, window, tail)
       spread(queue, window, more, slots[i], rest)
       window.origin, rest = slots[i], 0
     elseif first < before then
-      opened[#opened + 1], sizes[#sizes + 1], rest = slots[i], rest, 0
+      opened[#opened + 1], sizes[#sizes + 1] = slots[i], rest
+      rest = 0
     elseif many and behind >= 0 then
       local folded = math.min(rest, math.floor(behind / spacing) + 1)
       first, rest = first + folded * spacing, rest - folded

@@ -18,7 +18,8 @@ local function scale(a, b, c)
   while unit * 8 <= b do unit = unit * 8 end
   while unit >= 1 do -- long division, a digit of b in base 8 at a time
     rest = rest * 8 + a * (math.floor(b / unit) % 8)
-    whole, rest, unit = whole * 8 + math.floor(rest / c), rest % c, unit / 8
+    whole = whole * 8 + math.floor(rest / c)
+    rest, unit = rest % c, unit / 8
   end
   return whole, rest
 end

@@ -154,7 +154,8 @@ while argv[9] and not argv[10] and state and left > 0 and #state < 4096 and sub(
       if slot + length - oldest >= round or total - base >= rounds then break end
       cell = sub(state, -slot_digits) .. sub(state, -34 - total_digits, -35)
       if until_slot and slot >= until_slot then
-        until_slot, moments = moments > 130 and slot + length, 1
+        until_slot = moments > 130 and slot + length
+        moments = 1
       end
       if until_slot then
         local phase = slot % length
