@@ -150,13 +150,12 @@ func (a *Admin) read(ctx context.Context) (s state, err error) {
 // Release a permit within Per of taking it. Then no window gets more than the
 // rate. Grants that have left the window are the oldest: permits that come out
 // of them were free already. So a release that is late frees nobody else's
-// permits until a question has removed those grants. After that it does, and
-// the window of those permits may get n too many: nothing in Redis tells then
-// whose they are.
+// permits until a question has removed those grants, of this process or of any
+// other. After that it does, and the window of those permits may get n too many:
+// nothing in Redis tells then whose they are.
 //
-// It costs one script run for each 128 grants, and one more for each 1000 that
-// have left the window since the last question. If a later run fails, some of
-// the permits were released, and the error matches [engine.ErrOutcomeUnknown].
+// It costs one script run for each 128 grants. If a later run fails, some of the
+// permits were released, and the error matches [engine.ErrOutcomeUnknown].
 // If n is below 0, it matches [ErrInvalidArgument]. Without a rate it matches
 // [ErrNotInitialized], unless n is 0.
 func (a *Admin) Release(ctx context.Context, n int) (err error) {

@@ -28,6 +28,43 @@ func TestTheReleaseOfALapsedGrantFreesNobodyElses(t *testing.T) {
 	})
 }
 
+// What is freed before anybody asks removes no more than that from the set. So
+// the lapsed grants that other releases are of are still there.
+func TestLateReleasesInPartsFreeNobodyElses(t *testing.T) {
+	release := func(l *limiter, _ engine.Grant) error { return l.Release(l.t.Context(), 1) }
+	giveBack := func(l *limiter, last engine.Grant) error {
+		return l.GiveBack(l.t.Context(), []engine.Grant{last})
+	}
+	for name, test := range map[string]struct {
+		early, late []int
+		frees       func(_ *limiter, last engine.Grant) error
+	}{
+		"of two grants":          {[]int{1, 1}, []int{2}, release},
+		"of one grant":           {[]int{2}, []int{2}, release},
+		"after one that is live": {[]int{1}, []int{2, 1}, giveBack},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(t *testing.T, rdb redis.UniversalClient) {
+				l := newLimiter(t, rdb, 4, 10*time.Millisecond)
+				for _, n := range test.early {
+					require.True(t, l.allowed(n))
+				}
+				time.Sleep(9 * time.Millisecond)
+				last := engine.Answer{}
+				for _, n := range test.late {
+					last = l.ask(n)
+					require.True(t, last.Granted)
+				}
+				time.Sleep(2 * time.Millisecond)
+				require.NoError(t, test.frees(l, last.Grant))
+				require.NoError(t, l.Release(t.Context(), 1))
+				require.False(t, l.allowed(3), "2 of 2 ms ago and these 3")
+				require.True(t, l.allowed(2))
+			})
+		})
+	}
+}
+
 func TestTheReleaseOfManyLapsedGrants(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		rdb.AddHook(editedScripts{countingFew})
@@ -83,10 +120,10 @@ type log struct {
 
 func (w *log) add(at int64, n int) { w.permits = append(w.permits, slices.Repeat([]int64{at}, n)...) }
 
-// settle removes what had lapsed at that time, but for so many permits.
-func (w *log) settle(now int64, but int) {
+// settle removes what had lapsed at that time.
+func (w *log) settle(now int64) {
 	lapsed, _ := slices.BinarySearch(w.permits, now-w.per+1)
-	w.permits = w.permits[max(0, lapsed-but):]
+	w.permits = w.permits[lapsed:]
 }
 
 func (w *log) available(now int64) int {
@@ -144,7 +181,6 @@ func randomReleases(t *testing.T, rdb redis.UniversalClient, random *rand.Rand, 
 		now := l.serverTime()
 		n := 1 + random.IntN(min(rate, 6))
 		fits := n <= want.available(now)
-		but := 0 // permits of lapsed grants that are still there
 		switch random.IntN(5) {
 		case 0, 1:
 			a := l.ask(n)
@@ -169,10 +205,9 @@ func randomReleases(t *testing.T, rdb redis.UniversalClient, random *rand.Rand, 
 			}
 			h := mine[random.IntN(len(mine))]
 			want.give(t, l, h, 1+random.IntN(h.unused))
-			settled, fits = now, false
-			but = java.held(now - per) // a release ends where it finds enough
+			fits = false
 		}
-		want.settle(settled, but)
+		want.settle(settled)
 		if fits {
 			want.add(now, n)
 		}

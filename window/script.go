@@ -17,8 +17,8 @@ import (
 // The scripts, one an operation, each the parts that it needs.
 var (
 	takeScript    = lua.Assemble("window", "head", "count", "wait", "settle", "save", "take") // grants
-	backScript    = lua.Assemble("window", "head", "count", "settle", "save", "back")         // gives back
-	releaseScript = lua.Assemble("window", "head", "count", "settle", "save", "release")      // releases
+	backScript    = lua.Assemble("window", "head", "count", "save", "free", "back")           // gives back
+	releaseScript = lua.Assemble("window", "head", "count", "save", "free", "release")        // releases
 	readScript    = lua.Assemble("window", "head", "count", "wait", "read")                   // reads
 	ruleScript    = lua.Assemble("window", "head", "count", "save", "rule")                   // writes the rate
 	forgetScript  = lua.Assemble("window", "head", "forget")                                  // deletes

@@ -48,6 +48,31 @@ func TestNothingIsKeptOfARateInItsLastMillisecond(t *testing.T) {
 	})
 }
 
+// The same, by whoever asks at any moment of that millisecond.
+func TestAGrantOfARatesLastMillisecondDoesNotStay(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		var last int // questions in that millisecond
+		for pause := 3 * time.Millisecond; pause < 4100*time.Microsecond; pause += 25 * time.Microsecond {
+			l := newLimiter(t, rdb, 5, 5*time.Millisecond)
+			redisson{l}.setRate(5, 5*time.Millisecond, 0)
+			redisson{l}.mustAcquire(1, l.serverTime())
+			l.do("PEXPIRE", l.name, 4)
+			time.Sleep(pause)
+			left := l.do("PTTL", l.name).(int64)
+			if left < 0 { // its quota becomes the rate
+				continue
+			} else if left == 0 {
+				last++
+			}
+			require.True(t, l.allowed(1))
+			for _, key := range []string{l.leftKey(), l.grantsKey()} {
+				require.NotEqualValues(t, -1, l.do("PTTL", key), "it stays for ever: PTTL was %d", left)
+			}
+		}
+		require.Positive(t, last)
+	})
+}
+
 func TestARequestAboveTheRateWritesNothing(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(5*time.Hour))

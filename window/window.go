@@ -150,15 +150,12 @@ func (w *window) GiveBack(ctx context.Context, grants []engine.Grant) error {
 		for _, g := range part {
 			args = append(args, g.ID)
 		}
-		for {
-			reply, err := w.run(ctx, backScript, args...)
-			if err != nil {
-				return err
-			}
-			if found, err := number(reply); err != nil || found >= 0 {
-				return err
-			}
+		reply, err := w.run(ctx, backScript, args...)
+		if err != nil {
+			return err
 		}
+		_, err = number(reply)
+		return err
 	})
 }
 

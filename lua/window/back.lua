@@ -3,24 +3,23 @@
 -- KEYS     see head
 -- ARGV     the grants, at most 128
 --
--- Returns  how many of them were still there, or -1: lapsed grants had to be
---          removed, and none was given back; ask again
+-- Returns  how many of them were still there
 --
--- Takes    all that head, count, settle and save leave
+-- Takes    all that head, count, save and free leave
 
 local grants = ARGV
 
 if not load() then return 0 end
 count()
-if not settle() then return -1 end
 
 local found = 0
 for _, grant in ipairs(grants) do
-  if redis.call('ZREM', grants_key, grant) == 1 then
+  local made = redis.call('ZSCORE', grants_key, grant)
+  if made then
+    redis.call('ZREM', grants_key, grant)
+    free(permits_of(grant), tonumber(made) > now_down - interval)
     found = found + 1
-    held = held - 1
-    left = left + permits_of(grant)
   end
 end
-save()
+freed()
 return found

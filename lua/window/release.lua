@@ -2,7 +2,7 @@
 --
 -- Lapsed grants are the oldest. Permits released out of them are free anyway.
 -- So the release of a permit whose grant has lapsed frees nobody else's, as
--- long as that grant is in the zset.
+-- long as that grant is in the zset: until somebody asks.
 --
 -- KEYS     see head
 -- ARGV[1]  how many permits, at least 1
@@ -10,14 +10,12 @@
 -- Returns  how many of them are still to be released by asking again; 0 if no
 --          more are taken; -1 if there is no rule
 --
--- Takes    all that head, count, settle and save leave
+-- Takes    all that head, count, save and free leave
 
 local n = tonumber(ARGV[1])
 
 if not load() then return -1 end
 count()
-n = math.max(0, n - lapsed_permits)
-if not settle() then return n end
 
 -- The same grant with fewer permits.
 local function shrunk(grant, permits)
@@ -29,24 +27,23 @@ local function shrunk(grant, permits)
   return string.sub(grant, 1, -5) .. string.char(unpack(bytes))
 end
 
-local oldest = {}
-if n > 0 then
-  oldest = redis.call('ZRANGE', grants_key, 0, math.min(n, 128) - 1)
+local oldest = redis.call('ZRANGE', grants_key, 0, math.min(n, 128) - 1)
+local sizes = {} -- all are read before the first write
+for rank, grant in ipairs(oldest) do
+  sizes[rank] = permits_of(grant)
 end
-for _, grant in ipairs(oldest) do
-  local has = permits_of(grant)
-  local freed = math.min(has, n)
-  local score = redis.call('ZSCORE', grants_key, grant)
+for rank, grant in ipairs(oldest) do
+  local has = sizes[rank]
+  local some = math.min(has, n)
+  local made = redis.call('ZSCORE', grants_key, grant)
   redis.call('ZREM', grants_key, grant)
-  if freed < has then
-    redis.call('ZADD', grants_key, score, shrunk(grant, has - freed))
-  else
-    held = held - 1
+  if some < has then
+    redis.call('ZADD', grants_key, made, shrunk(grant, has - some))
   end
-  left = left + freed
-  n = n - freed
+  free(some, rank > lapsed)
+  n = n - some
   if n == 0 then break end
 end
-save()
-if held == 0 then return 0 end
+freed()
+if #oldest < 128 then return 0 end
 return n

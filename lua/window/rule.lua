@@ -51,6 +51,7 @@ end
 if keep then
   if lapsed > 0 then
     redis.call('ZREMRANGEBYRANK', grants_key, 0, lapsed - 1)
+    lapsed_permits = 0
   end
   save()
   return 1

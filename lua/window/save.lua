@@ -1,16 +1,17 @@
 -- Writes the permits left, and how long the keys live.
 --
 -- Takes    hash, keep_alive, decimal; left_key, left_text, grants_key, held,
---          left
+--          lapsed_permits, left
 -- Leaves   save   function
 
--- The number is written as it is. Below 0, Redisson refuses until enough of the
+-- The number is that of the whole zset: whoever removes what has lapsed adds its
+-- permits. It is written as it is. Below 0, Redisson refuses until enough of the
 -- zset has left, as these scripts do. A floor at 0 would let it grant too many.
 --
 -- The keys live as long as keepAliveTime says, else as long as the hash. In its
 -- last millisecond PTTL is 0. They end then, too, but not before it.
 local function save()
-  local text = decimal(left)
+  local text = decimal(left - lapsed_permits)
   if text ~= left_text and (left_text or held > 0) then
     redis.call('SET', left_key, text)
   end

@@ -2,7 +2,7 @@
 --
 -- Takes    now_up, decimal, COUNTED; left_key, left_text, grants_key, lapsed,
 --          lapsed_permits
--- Leaves   lapsed   0, if settle returned true
+-- Leaves   lapsed, lapsed_permits   0, if settle returned true
 --          settle   function
 
 -- Removes at most COUNTED grants. If more have lapsed it returns false: the
@@ -17,7 +17,7 @@ local function settle()
     end
     return false
   end
-  lapsed = 0
+  lapsed, lapsed_permits = 0, 0
   -- A grant dated in the future counts from now on.
   for _, member in ipairs(redis.call('ZRANGEBYSCORE', grants_key, '(' .. decimal(now_up), '+inf', 'LIMIT', 0, 100)) do
     redis.call('ZADD', grants_key, decimal(now_up), member)

@@ -1,0 +1,31 @@
+-- Frees permits that a script takes out of the zset.
+--
+-- What has lapsed was free already. It stays in the zset until somebody asks,
+-- so that a release can still come out of it.
+--
+-- Takes    COUNTED, decimal; left_key, left_text, held, lapsed, lapsed_permits,
+--          left; save
+-- Leaves   free, freed   functions
+
+local total = 0 -- freed by this run
+
+-- Counts permits as free, of a grant that is held or has lapsed.
+local function free(permits, is_held)
+  total = total + permits
+  if is_held then
+    left = left + permits
+  else
+    lapsed_permits = lapsed_permits - permits
+  end
+end
+
+-- Writes what the run has freed. Where more have lapsed than count has added
+-- up, the string says what is left of the whole zset, and grows by that.
+local function freed()
+  if lapsed <= COUNTED then
+    save()
+  elseif left_text then
+    redis.call('INCRBY', left_key, decimal(total))
+  end
+end
+
