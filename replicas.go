@@ -23,7 +23,8 @@ const mostReplicas = 1000
 // granted turns get [ErrNotReplicated], and their permits are given back at
 // once. Refusals write nothing, and remain refusals. While there are too few
 // replicas, every question takes that long and fails, except for refusals. With
-// min-replicas-to-write, Redis itself makes them fail at once.
+// min-replicas-to-write it takes as long, and the error is that of Redis,
+// NOREPLICAS. Redis looks at that setting inside scripts from 6.2.7 on.
 //
 // It costs one more command in the same round trip, and the delay of
 // replication: a turn that is due at once comes later by that. Status, Reset and

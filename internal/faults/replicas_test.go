@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -229,6 +230,47 @@ func TestAReplicaThatIsAskedIsNoPrimary(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	require.Error(t, l.Wait(ctx))
+}
+
+// looksAtReplicasInScripts says whether min-replicas-to-write holds for scripts:
+// from Redis 6.2.7 on.
+func looksAtReplicasInScripts(t *testing.T, server *redistest.Server) bool {
+	info, err := server.Client().InfoMap(t.Context(), "server").Result()
+	require.NoError(t, err)
+	version := info["Server"]["redis_version"]
+	patch, isOld := strings.CutPrefix(version, "6.2.")
+	n, err := strconv.Atoi(patch)
+	return !isOld || err == nil && n >= 7
+}
+
+func TestMinReplicasToWriteAndWithReplicasGoTogether(t *testing.T) {
+	t.Parallel()
+	for name, e := range engines() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			primary, replica := redistest.Pair(t)
+			require.NoError(t, primary.Client().ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+			l, err := fairlimit.New(primary.Client(), redistest.Name(t), fairlimit.PerHour(3), e, fairlimit.WithReplicas(1))
+			require.NoError(t, err)
+			require.NoError(t, l.Wait(t.Context()))
+
+			replica.Kill()
+			for range 2 {
+				err := l.Wait(t.Context())
+				if looksAtReplicasInScripts(t, primary) {
+					require.ErrorContains(t, err, "NOREPLICAS")
+					require.ErrorAs(t, err, new(redis.Error))
+				} else {
+					require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+				}
+			}
+			require.Equal(t, 2, status(t, l).Available, "nothing was consumed")
+
+			replica.Restart()
+			require.Eventually(t, func() bool { return l.Wait(t.Context()) == nil }, 20*time.Second, time.Millisecond)
+			require.Equal(t, 1, status(t, l).Available)
+		})
+	}
 }
 
 func TestAnAccountThatMayNotWaitForReplicasGoesNowhere(t *testing.T) {

@@ -3,6 +3,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,9 +58,18 @@ func Open(ctx context.Context, addr string) (*Backend, error) {
 
 // named adds the version that the server says it has.
 func (b *Backend) named(ctx context.Context) {
-	if server, err := b.client.InfoMap(ctx, "server").Result(); err == nil {
-		b.Name += " " + server["Server"]["redis_version"]
+	if info, err := b.client.InfoMap(ctx, "server").Result(); err == nil {
+		b.Name = nameOf(info["Server"])
 	}
+}
+
+// nameOf is the name and version of a server. A Valkey says as well which Redis
+// its clients may take it for.
+func nameOf(info map[string]string) string {
+	if version := info["valkey_version"]; version != "" {
+		return cmp.Or(info["server_name"], "valkey") + " " + version
+	}
+	return "redis " + info["redis_version"]
 }
 
 // Dial opens a plain connection to where the server listens.

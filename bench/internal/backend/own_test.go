@@ -1,12 +1,16 @@
 package backend_test
 
 import (
+	"os"
+	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // restarts holds a server of our own to what it says of itself.
@@ -50,6 +54,29 @@ func TestARealServerOfOurOwnRestarts(t *testing.T) {
 		t.Skip("no redis-server to start")
 	}
 	restarts(t, given)
+}
+
+// TestTheProgramThatIsNamedIsStarted has nothing else in PATH but what starts it
+// and clears up after it.
+func TestTheProgramThatIsNamedIsStarted(t *testing.T) {
+	program, err := exec.LookPath(redistest.ServerProgram())
+	if err != nil {
+		t.Skip("no redis-server to start")
+	}
+	path := t.TempDir()
+	for _, tool := range []string{"sh", "rm"} {
+		at, err := exec.LookPath(tool)
+		require.NoError(t, err)
+		require.NoError(t, os.Symlink(at, filepath.Join(path, tool)))
+	}
+	program, err = filepath.Abs(program)
+	require.NoError(t, err)
+	t.Setenv("FAIRLIMIT_REDIS_SERVER", program)
+	t.Setenv("PATH", path)
+	own, err := backend.Start(t.Context())
+	require.NoError(t, err)
+	defer own.Close()
+	require.NoError(t, own.Client().Ping(t.Context()).Err())
 }
 
 func TestWithoutARedisServerNoneIsStarted(t *testing.T) {
