@@ -154,7 +154,7 @@ func TestAStateThatIsCutShortIsAnError(t *testing.T) {
 // newest slot can bring that about, without a new cell.
 func TestCellsThatOutgrowTheirDigitsMakeRoom(t *testing.T) {
 	t.Parallel()
-	const cells, mostLines = 57, 3075 // where the cells begin in a plain line; MOST_LINES in head.lua
+	const cells, mostLines = 57, 2995 // where the cells begin in a plain line; MOST_LINES in head.lua
 	f, _ := realWorld(t).queue(t, engine.Quota{Permits: 1000, Per: time.Minute})
 	for range 1800 {
 		require.True(t, take(t, f, engine.Request{N: 500, MaxWait: engine.Forever})[0].Granted)

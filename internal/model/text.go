@@ -8,9 +8,9 @@ import "fmt"
 const (
 	// maxBytes is what the cells and the histogram of a window may take with as
 	// many digits as they would be written with now. Promise 6: "at most 3.5 KB
-	// a window", of which 500 bytes are for its numbers, the epochs and the
-	// position.
-	maxBytes = 3500 - 500
+	// a window", of which 580 bytes are for all other numbers, the epochs and
+	// the position.
+	maxBytes = 3500 - 580
 
 	// maxText is what they may take as they are written: with the numbers of
 	// the histogram, but without the newest cell, which is not in the line.

@@ -12,10 +12,10 @@
 -- Recovering may count again what was granted behind its end; known is up to
 -- where. '@<slot>' follows if that stands at one slot, and nobody else's does.
 
--- As many letters of entries are kept: some seven. With them, a plain state of
--- MOST_LINES still keeps to promise 6. Before the first one is '-', with a blank
--- on each side, once others were forgotten.
-local MOST_LETTERS = 160
+-- As many letters of entries are kept: some seven; see MOST_BYTES in cells.lua.
+-- Before the first one is '-', with a blank on each side, once others were
+-- forgotten.
+local MOST_LETTERS = 150
 
 -- How long ago the state was written.
 local function silence_of(queue)

@@ -52,4 +52,4 @@ end
 
 -- How long the cells of a window and the line of its histogram get before it
 -- is compacted; see cells.lua.
-local MOST_LINES = 3075
+local MOST_LINES = 2995
