@@ -13,11 +13,11 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// restOfAState is what a state takes beside the cells and the histogram of its
-// window, at most; see MOST_BYTES in lua/fair/cells.lua.
-const restOfAState = 580
+// restOfAState is what a state takes at most beside the cells and the histogram
+// of its window; see MOST_BYTES in lua/fair/cells.lua, and MOST_LINES in head.lua.
+const restOfAState = 505
 
-var cellsAndBuckets = regexp.MustCompile(`:[0-9a-f ]*\n`)
+var cellsAndHistogram = regexp.MustCompile(`:[0-9 ]*\n(behind .*\n)?`)
 
 // steered is a queue that everything is done to which makes its state longer.
 type steered struct {
@@ -36,7 +36,7 @@ type steered struct {
 func (s *steered) check() {
 	state := s.rdb.Get(s.t.Context(), s.key).Val()
 	s.largest = max(s.largest, len(state))
-	rest := len(cellsAndBuckets.ReplaceAllString(state, ":\n"))
+	rest := len(cellsAndHistogram.ReplaceAllString(state, ":\n"))
 	s.rest = max(s.rest, rest)
 	require.LessOrEqual(s.t, len(state), mostState)
 	require.LessOrEqual(s.t, rest, restOfAState)
