@@ -30,8 +30,9 @@ type Limiter interface {
 	// Wait sleeps until this caller's turn. If the turn would come after ctx's
 	// deadline, Wait returns a [*RefusedError] at once, and nothing is consumed.
 	// If ctx ends while Wait waits, the permit goes back, and the error matches
-	// ctx's. Wait stays up to 25 ms for that. If Redis takes longer, the permit
-	// goes back after Wait has returned.
+	// ctx's. Wait stays up to 25 ms for that, with the answer to a question that
+	// is under way. If Redis takes longer, the permit goes back after Wait has
+	// returned.
 	//
 	// On fair a turn costs one script run and one sleep. Callers that slept for
 	// longer than [WithPauseWithin] share one more read. If the queue was reset

@@ -27,7 +27,7 @@ const (
 	mostWindows = 8
 
 	// How much one run of a script is asked to do, so that it holds up the
-	// server for less than a millisecond.
+	// server for about a millisecond at most.
 	mostRuns  = 100
 	mostGiven = 200 // over all windows
 )

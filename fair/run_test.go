@@ -64,3 +64,28 @@ func TestEachOfARunIsRefusedByItsOwnDeadlineOnly(t *testing.T) {
 		)
 	})
 }
+
+// A slot is what a run takes time for. With a Burst a question has two windows,
+// so half as many slots are granted in one run; see lua/fair/grant.lua.
+func TestOneRunGrantsAFewSlotsAtMost(t *testing.T) {
+	t.Parallel()
+	requests := make([]engine.Request, 1024)
+	for i := range requests {
+		requests[i] = engine.Request{N: 1, MaxWait: engine.Forever}
+	}
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for burst, most := range map[int]int{0: 40, 1: 40, 2: 20, 3: 20, 5: 20, 7: 20} {
+			f, _ := w.queue(t, engine.Quota{Permits: 420, Per: time.Minute, Burst: burst})
+			queued(t, f, 1000, 1)
+			answers, err := f.Take(t.Context(), requests)
+			require.NoError(t, err)
+			slots := map[int64]bool{}
+			for _, a := range answers {
+				require.True(t, a.Granted)
+				slots[a.Grant.At] = true
+			}
+			require.NotEmpty(t, slots)
+			require.LessOrEqual(t, len(slots), most, "Burst %d", burst)
+		}
+	})
+}

@@ -70,6 +70,11 @@ func TestASaturatedQueueIsLateOnce(t *testing.T) {
 		{join(Windows(20, second, 5), Windows(1000, 60*second, 100)), 1},
 		{join(Windows(20, second, 0), Windows(3000, 600*second, 10)), 1},
 		{Windows(1000, 10*second, 7), 6.2}, // 1000/7 laps never come out even: up to 1.6 % less a window
+		// No cell of a 64th to a 128th of the longer window fits the laps of both.
+		{join(Windows(20, second, 5), Windows(1000, 60*second, 20)), 6.2},
+		{join(Windows(20, second, 1), Windows(1000, 60*second, 10)), 8.8},
+		{join(Windows(100, 10*second, 10), Windows(500, 60*second, 20)), 6.2},
+		{[]Window{{300, 10 * second}, {1500, 53_824_167}}, 1.6}, // once
 	} {
 		windows, most := redistest.Long(4, 100), c.at6
 		if most > 1 {
