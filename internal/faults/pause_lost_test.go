@@ -237,7 +237,7 @@ func TestASilentRedisLetsThoseGoWhoWereGranted(t *testing.T) {
 	t.Parallel()
 	// No turn comes when the answer that granted it is just too old to go by:
 	// whoever woke a little late would look then, and wait for that.
-	const within, callers, interval = 400 * time.Millisecond, 10, 110 * time.Millisecond
+	const within, callers, interval = 400 * time.Millisecond, 10, 120 * time.Millisecond
 	server := redistest.StartServer(t)
 	var confirmed, not atomic.Int64
 	l := queue(t, server.Client(), redistest.Name(t), fairlimit.Every(interval), fairlimit.WithPauseWithin(within),

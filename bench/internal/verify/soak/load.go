@@ -34,7 +34,7 @@ var names = []name{
 	{
 		about:  "with a guard",
 		quotas: []fairlimit.Quota{{Permits: 10, Per: 100 * time.Millisecond}},
-		guard:  20 * time.Millisecond,
+		guard:  50 * time.Millisecond,
 		most:   2,
 	},
 	{about: "many moments", quotas: []fairlimit.Quota{{Permits: 300, Per: 500 * time.Millisecond}}, most: 5},
