@@ -236,8 +236,9 @@ func TestAPauseReachesAServerThatStandsStill(t *testing.T) {
 func TestASilentRedisLetsThoseGoWhoWereGranted(t *testing.T) {
 	t.Parallel()
 	// No turn comes when the answer that granted it is just too old to go by:
-	// whoever woke a little late would look then, and wait for that.
-	const within, callers, interval = 400 * time.Millisecond, 10, 120 * time.Millisecond
+	// whoever woke a little late would look then, and wait for that. The third
+	// turn is 60 ms from there, and the fourth 110 less what asking took.
+	const within, callers, interval = 400 * time.Millisecond, 10, 170 * time.Millisecond
 	server := redistest.StartServer(t)
 	var confirmed, not atomic.Int64
 	l := queue(t, server.Client(), redistest.Name(t), fairlimit.Every(interval), fairlimit.WithPauseWithin(within),

@@ -30,7 +30,7 @@ var ErrStuck = errors.New("calls are stuck")
 type Run struct {
 	Duration time.Duration
 	Seed     uint64
-	Progress func(Report) // told how far it is, every few seconds
+	Progress func(Report) // told how far it is, every few seconds and at the end
 
 	wrap func(engine.Engine) engine.Engine // puts an engine in place of the one of package fair
 }
@@ -159,11 +159,11 @@ func (s *soak) tell(ctx context.Context) {
 	}
 	for every := max(s.Duration/18, time.Second); ; {
 		_ = clock.Sleep(ctx, every)
+		s.drift.look()
+		s.Progress(s.sofar())
 		if ctx.Err() != nil {
 			return
 		}
-		s.drift.look()
-		s.Progress(s.sofar())
 	}
 }
 
