@@ -108,14 +108,20 @@ func TestPublishedLetsThroughWhenRedisIsAway(t *testing.T) {
 
 func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
 	t.Parallel()
-	limiter := open(t, redisRateEngine, server(t).Client(), 10, 500*time.Millisecond, 1)
-	began, admitted := time.Now(), 0
-	for time.Since(began) < 480*time.Millisecond {
-		_, err := limiter.Acquire(t.Context(), 0, 1)
-		require.NoError(t, err)
-		admitted++
+	most := 0
+	for range 10 { // a busy machine may be too slow to show it in one window
+		limiter := open(t, redisRateEngine, server(t).Client(), 10, 500*time.Millisecond, 1)
+		began, admitted := time.Now(), 0
+		for time.Since(began) < 480*time.Millisecond {
+			_, err := limiter.Acquire(t.Context(), 0, 1)
+			require.NoError(t, err)
+			admitted++
+		}
+		if most = max(most, admitted); most > 14 {
+			break
+		}
 	}
-	require.Greater(t, admitted, 14, "a whole burst, and what trickles in meanwhile")
+	require.Greater(t, most, 14, "a whole burst, and what trickles in meanwhile")
 }
 
 func TestLocalGivesEachProcessItsPartAndNoMore(t *testing.T) {
