@@ -3,8 +3,8 @@
 -- What has lapsed was free already. It stays in the zset until somebody asks,
 -- so that a release can still come out of it.
 --
--- Takes    COUNTED, decimal; left_key, left_text, held, lapsed, lapsed_permits,
---          left; save
+-- Takes    COUNTED, decimal; left_key, left_text, lapsed, lapsed_permits, left;
+--          save
 -- Leaves   free, freed   functions
 
 local total = 0 -- freed by this run
