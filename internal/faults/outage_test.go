@@ -54,7 +54,7 @@ func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
 			const module = "github.com/fairlimit/fairlimit"
 			library := []string{module + ".", module + "/internal/batch.", module + "/internal/bound."}
 			require.Eventually(t, func() bool { return redistest.Running(library...) == 0 },
-				30*time.Second, 10*time.Millisecond,
+				30*time.Second, 100*time.Millisecond,
 				"what was left behind should end with the client's own timeouts")
 			t.Logf("what was left behind ended %v later", time.Since(start))
 		})

@@ -58,7 +58,8 @@ func Running(texts ...string) int {
 // settle waits until no goroutines are left but those known, or until the
 // patience is over. It returns the stacks of those that are left.
 func settle(patience time.Duration, known map[string]bool) string {
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	pause := time.Millisecond // longer each time: a look stops the world
+	for end := time.Now().Add(patience); ; pause = min(2*pause, 50*time.Millisecond) {
 		var left []string
 		for id, stack := range goroutines() {
 			if !known[id] {
@@ -68,6 +69,7 @@ func settle(patience time.Duration, known map[string]bool) string {
 		if len(left) == 0 || time.Now().After(end) {
 			return strings.Join(left, "\n\n")
 		}
+		time.Sleep(pause)
 	}
 }
 
