@@ -121,7 +121,7 @@ func follow(replica, primary *Server, nodes []*Server) error {
 	if err != nil {
 		return err
 	}
-	if err := replica.client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(primary.port)).Err(); err != nil {
+	if err := replica.client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(primary.port.number)).Err(); err != nil {
 		return err
 	}
 	if err := eventually(func(ctx context.Context) error {
@@ -178,7 +178,7 @@ func form(nodes []*Server) error {
 		}
 	}
 	for _, node := range nodes[1:] {
-		if err := nodes[0].client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(node.port)).Err(); err != nil {
+		if err := nodes[0].client.ClusterMeet(ctx, "127.0.0.1", fmt.Sprint(node.port.number)).Err(); err != nil {
 			return fmt.Errorf("redistest: cluster meet: %w", err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 func Pair(t testing.TB, args ...string) (primary, replica *Server) {
 	t.Helper()
 	primary = StartServer(t, append(args, "--repl-diskless-sync-delay", "0")...)
-	replica = StartServer(t, append(args, "--replicaof", "127.0.0.1", strconv.Itoa(primary.port))...)
+	replica = StartServer(t, append(args, "--replicaof", "127.0.0.1", strconv.Itoa(primary.port.number))...)
 	if err := heard(primary); err != nil {
 		t.Fatal(err)
 	}

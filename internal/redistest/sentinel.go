@@ -37,7 +37,7 @@ dir "%[2]s"
 sentinel monitor %[3]s 127.0.0.1 %[4]d 1
 sentinel down-after-milliseconds %[3]s 1000
 sentinel failover-timeout %[3]s 3000
-`, port, dir, masterName, g.Master.port), 0o600)
+`, port, dir, masterName, g.Master.port.number), 0o600)
 	})
 	if err != nil {
 		t.Fatal(err)

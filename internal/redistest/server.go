@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -32,7 +31,7 @@ const startTimeout = 30 * time.Second
 // the test if they cannot.
 type Server struct {
 	t      testing.TB // nil for a server that all tests share
-	port   int
+	port   port
 	dir    string
 	client *redis.Client
 
@@ -59,7 +58,7 @@ func StartServer(t testing.TB, args ...string) *Server {
 }
 
 // Addr is the server's host:port; a restart keeps it.
-func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+func (s *Server) Addr() string { return s.port.addr() }
 
 // Client is a client of this server; it belongs to the server.
 func (s *Server) Client() *redis.Client { return s.client }
@@ -134,24 +133,29 @@ var errPortTaken = errors.New("redistest: port taken by another process")
 // directory and port, and what they write is the launcher's.
 func launch(args func(dir string, port int) ([]string, error)) (*Server, error) {
 	for {
-		s, err := launchOn(freePort(), args)
+		s, err := launchOn(takePort(), args)
 		if !errors.Is(err, errPortTaken) {
 			return s, err
 		}
 	}
 }
 
-func launchOn(port int, args func(dir string, port int) ([]string, error)) (_ *Server, err error) {
+func launchOn(p port, args func(dir string, port int) ([]string, error)) (_ *Server, err error) {
+	defer func() {
+		if err != nil {
+			p.giveBack()
+		}
+	}()
 	dir, err := os.MkdirTemp("", "redistest-")
 	if err != nil {
 		return nil, err
 	}
-	command, err := args(dir, port)
+	command, err := args(dir, p.number)
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 
-	s := &Server{port: port, dir: dir}
+	s := &Server{port: p, dir: dir}
 	s.keeper = exec.Command("sh", append([]string{"-c", keeper, "sh", dir, ServerProgram()}, command...)...)
 	setApart(s.keeper)
 	answers, err := s.keeper.StdoutPipe()
@@ -208,6 +212,7 @@ func (s *Server) stop() {
 	_ = s.client.Close()
 	_ = s.orders.Close()
 	_ = s.keeper.Wait()
+	s.port.giveBack()
 }
 
 // order tells the keeper what to do and returns the process id that the server
@@ -221,26 +226,6 @@ func (s *Server) order(order string) (pid string, err error) {
 		return "", fmt.Errorf("redistest: %s: %w", order, err)
 	}
 	return strings.TrimSpace(pid), nil
-}
-
-// freePort returns a port that nobody listens on. It lies below those that
-// systems hand out for outgoing connections, so that it is still free after a
-// restart, and so does the port 10000 above it, which a cluster node takes too.
-func freePort() int {
-	for {
-		port := 10000 + rand.IntN(12000)
-		if canListen(port) && canListen(port+10000) {
-			return port
-		}
-	}
-}
-
-func canListen(port int) bool {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return false
-	}
-	return l.Close() == nil
 }
 
 // final is an error that trying again does not mend.

@@ -31,9 +31,10 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := freePort()
+	forTLS := takePort()
+	t.Cleanup(forTLS.giveBack)
 	server, err = launch(alone(
-		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes",
+		"--tls-port", strconv.Itoa(forTLS.number), "--tls-auth-clients", "yes",
 		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
 		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
 	))
@@ -44,7 +45,7 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 		t.Fatal(err)
 	}
 	server.own(t)
-	return server, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), config
+	return server, forTLS.addr(), config
 }
 
 // certificates writes a certificate of its own authority, for both sides, and

@@ -1,0 +1,59 @@
+package redistest
+
+import (
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// port is a port of the loopback interface that is its owner's until it is
+// given back, also while nobody listens on it: tests of other packages run at
+// the same time, and one whose server took the port of a killed one would not
+// only keep it from its restart, but be mistaken for it by the killed one's
+// clients, Sentinels and fellow nodes.
+//
+// Ports are even. The owner listens on the odd one above, which only one
+// process can, and which is free again when that process is no more.
+type port struct {
+	number int
+	lease  net.Listener
+}
+
+// takePort returns a port that nobody listens on. It lies below those that
+// systems hand out for outgoing connections, and so does the port 10000 above
+// it, which a cluster node takes too.
+func takePort() port {
+	for {
+		if p, ok := lease(10000 + 2*rand.IntN(5000)); ok {
+			return p
+		}
+	}
+}
+
+// lease takes the port, unless it has an owner or somebody listens on it.
+func lease(number int) (port, bool) {
+	l, err := listen(number + 1)
+	if err != nil {
+		return port{}, false
+	}
+	p := port{number, l}
+	if canListen(number) && canListen(number+10000) {
+		return p, true
+	}
+	p.giveBack()
+	return port{}, false
+}
+
+func (p port) giveBack() { _ = p.lease.Close() }
+
+func (p port) addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.number)) }
+
+func canListen(number int) bool {
+	l, err := listen(number)
+	if err != nil {
+		return false
+	}
+	return l.Close() == nil
+}
+
+func listen(number int) (net.Listener, error) { return net.Listen("tcp", port{number: number}.addr()) }
