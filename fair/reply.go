@@ -22,11 +22,15 @@ type outcome struct {
 	news    news // of no queue if there are none
 }
 
-// decode is the one place that knows the replies of lua/fair/take.lua. The
-// requests are those that one question asked for.
+// decode is the one place that knows the replies of lua/fair/take.lua and
+// lua/fair/share.lua. The requests are those that one question asked for.
 func (t *terms) decode(reply any, requests []engine.Request) (outcome, error) {
 	var o outcome
 	var err error
+	flows := requests[0].Flow != nil
+	if _, whole := reply.([]any); flows && !whole { // lua/fair/share.lua has no shorter ones
+		return o, misread(reply, fmt.Errorf("a %T", reply))
+	}
 	switch reply := reply.(type) {
 	case int64:
 		if reply < 0 {
@@ -37,7 +41,7 @@ func (t *terms) decode(reply any, requests []engine.Request) (outcome, error) {
 	case string:
 		err = t.decodePlain(&o, reply, requests)
 	case []any:
-		if requests[0].Flow != nil {
+		if flows {
 			err = decodeShares(&o, reply, requests)
 		} else {
 			err = decodeTriples(&o, reply, requests)

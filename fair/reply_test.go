@@ -60,6 +60,38 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	require.Len(t, o.answers, 2)
 }
 
+func TestAReplyWithoutSharesIsAnErrorAndNeverAGrantOfAFlow(t *testing.T) {
+	t.Parallel()
+	const position = "abcdefgh 500000ab                1 1700000000000000 1700000000000000"
+	const whole = position + " 1700000000000000 1700000001000000 0 1000000 0 0"
+	f := &terms{windows: []window{{Permits: 1, Length: 1_000_000}}}
+	a, b := &engine.Flow{ID: "a", Weight: 1}, &engine.Flow{ID: "b", Weight: 1}
+	requests := []engine.Request{{N: 1, Flow: a}, {N: 1, Flow: b}}
+	answers := []any{int64(0), int64(2), int64(0)}
+	for _, reply := range []any{
+		nil, "", position, int64(7), true,
+		[]any{},
+		[]any{whole, "", "1 1"},
+		append([]any{whole, ""}, answers...),
+		append([]any{whole, "", int64(1)}, answers...),
+		append([]any{whole, "", ""}, answers...),
+		append([]any{whole, "", "1"}, answers...),
+		append([]any{whole, "", "1 0"}, answers...),
+		append([]any{whole, "", "1 x"}, answers...),
+		append([]any{whole, "", "1 1"}, append(answers, int64(1))...),
+		append([]any{position, "", "1 1"}, answers...),
+	} {
+		t.Run(fmt.Sprintf("%.80v", reply), func(t *testing.T) {
+			o, err := f.decode(reply, requests)
+			require.ErrorIs(t, err, engine.ErrOutcomeUnknown)
+			assert.Empty(t, o)
+		})
+	}
+	o, err := f.decode(append([]any{whole, "", "1 2"}, answers...), requests)
+	require.NoError(t, err, "the check itself")
+	require.Equal(t, 2, o.answers[1].Share)
+}
+
 func TestAFullQueueIsAnErrorOfTheRequestThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -75,5 +107,23 @@ func TestAFullQueueIsAnErrorOfTheRequestThatDoesNotFit(t *testing.T) {
 		require.True(t, answers[2].Granted)
 		alone := take(t, f, engine.Request{N: 1_000_000_000, MaxWait: engine.Forever})
 		require.ErrorIs(t, alone[0].Err, engine.ErrFull)
+	})
+}
+
+func TestAFullQueueRefusesAFlowOnlyWhatDoesNotFit(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 1_000_000_000, Per: time.Second})
+		queued(t, f, 9, 1_000_000_000)
+		queued(t, f, 1, 999_999_000)
+		of := func(id string, n int) engine.Request {
+			return engine.Request{
+				N: n, MaxWait: engine.Forever, Flow: &engine.Flow{ID: id, Weight: 1, LookAhead: 2_000_000_000},
+			}
+		}
+		answers := take(t, f, of("a", 5), of("b", 1_000_000_000), of("c", 7))
+		require.True(t, answers[0].Granted)
+		require.ErrorIs(t, answers[1].Err, engine.ErrFull)
+		require.True(t, answers[2].Granted)
 	})
 }
