@@ -265,11 +265,14 @@ func (h *steeredHistory) pause(q *fairlimit.Queue) {
 	h.pauses = append(h.pauses, spell{from, from - 2*h.latency + max(d, 2*h.within)})
 }
 
+// reset ends the pauses, no sooner than it begins. It may ask several times after
+// that.
 func (h *steeredHistory) reset(q *fairlimit.Queue) {
+	began := h.now()
 	require.NoError(h, q.Reset(h.Context()))
 	h.lastReset = h.now()
 	for i := range h.pauses {
-		h.pauses[i].to = min(h.pauses[i].to, h.lastReset-2*h.latency)
+		h.pauses[i].to = min(h.pauses[i].to, began)
 	}
 }
 
