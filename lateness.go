@@ -14,6 +14,10 @@ import "time"
 // leaves the other half for the way to the upstream. Without a guard there is no
 // limit by default: every turn is taken, however late. 0 means the same.
 //
+// One kind of turn is missed without any limit. [Queue.Pause] holds the callers
+// of its limiter at once. If a slot passes before Redis has recorded the pause,
+// nobody may take that turn during the pause, and it counts as used after it.
+//
 // A slot may pass while its answer is on the way. So if an answer took longer
 // than the quickest recent ones, the difference counts as lateness.
 //

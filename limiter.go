@@ -67,7 +67,8 @@ type Limiter interface {
 	// On fair, callers that sleep towards a turn line up again, in the order of
 	// their old turns, once their Limiter hears of the Reset. This Limiter hears
 	// of it at once. Others hear of it with the next answer to any of their
-	// callers, at the latest shortly before the old turn.
+	// callers, at the latest shortly before the old turn. On window a sleeping
+	// caller does not hear of it: it asks again when its sleep is over.
 	Reset(ctx context.Context) error
 }
 

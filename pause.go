@@ -56,7 +56,9 @@ func WithPauseWithin(x time.Duration) Option {
 //     [WithPauseWithin] away and Redis answers within a quarter of that. The
 //     order stays.
 //   - The callers of this limiter are held as soon as Pause is called, even if
-//     Redis does not answer. WithPauseWithin(0) leaves out those that sleep.
+//     Redis does not answer. WithPauseWithin(0) leaves out those that sleep. Of
+//     those that are held, callers whose slots pass before Redis has recorded
+//     the pause miss their turns and line up again.
 //   - A caller whose turn now comes after its deadline gets a [*RefusedError]
 //     that matches [ErrPaused], and its permits go back.
 //   - Of several pauses the longest counts. So everybody may send the same one.

@@ -42,8 +42,8 @@ type Trace struct {
 	// [WithPauseWithin].
 	Taken func(permits int, lateness time.Duration, confirmed bool)
 
-	// Missed: a caller woke too late and did not take its turn: see
-	// [WithMaxLateness].
+	// Missed: a caller did not take its turn. It woke too late, or a pause of its
+	// own limiter held it while its slot passed: see [WithMaxLateness].
 	Missed func(permits int, lateness time.Duration)
 
 	// GivenBack: permits that their callers will not use were given back. If err

@@ -139,7 +139,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	flags.BoolVar(&p.simulate, "simulate", false,
 		"run in virtual time: a day takes minutes, and the same -seed gives the same figures")
 	flags.StringVar(&p.out, "out", "",
-		"`directory` for the page with its pictures; none for no page (default: a new temporary directory)")
+		"`directory` for the page with its pictures; the word none for no page (default: a new temporary directory)")
 	flags.BoolVar(&p.verbose, "v", false, "print every row, not just one screen")
 	flags.BoolVar(&p.list, "list", false, "list the scenarios and engines, and end")
 

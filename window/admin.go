@@ -98,6 +98,9 @@ func (a *Admin) SetRate(ctx context.Context, rate Rate) error {
 // then. A longer Per cannot know of grants that had left the shorter one. A
 // change of Mode forgets all grants. It takes about 0.2 ms of the server's time
 // for each thousand grants that are kept.
+//
+// Callers that sleep do not hear of the change: they ask once the sleep is over
+// that they were told.
 func (a *Admin) UpdateRate(ctx context.Context, rate Rate, keepState bool) (bool, error) {
 	if keepState {
 		return a.write(ctx, "keep", rate)
@@ -153,6 +156,8 @@ func (a *Admin) read(ctx context.Context) (s state, err error) {
 // permits until a question has removed those grants, of this process or of any
 // other. After that it does, and the window of those permits may get n too many:
 // nothing in Redis tells then whose they are.
+//
+// Callers that sleep do not hear of it.
 //
 // It costs one script run for each 128 grants. If a later run fails, some of the
 // permits were released, and the error matches [engine.ErrOutcomeUnknown].

@@ -4,10 +4,11 @@
 // can share one limiter at the same time, whichever of them set it up.
 //
 // It grants at most Permits in any window of length Per, however the window is
-// placed in time. There is no queue and no order. A refused caller sleeps until
-// as many permits are free as it asked for. Then it asks again, together with
-// all others that do. For order, for a Burst and for further quotas use package
-// fair.
+// placed in time. There is no queue and no order. A refused caller is told
+// when as many permits leave the window as it asked for. It sleeps until then
+// and asks again, together with all others that do. It does not hear of
+// permits that become free before: by Reset, [Admin.Release] or a wider rate.
+// For order, for a Burst and for further quotas use package fair.
 //
 // # Who decides the rate
 //

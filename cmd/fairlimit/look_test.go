@@ -21,7 +21,7 @@ func TestLookTellsHowAQueueStands(t *testing.T) {
 	require.Regexp(t, `^tax\n  backlog   3 permits\n`+
 		`  next slot in (2h|1h59m\d+s), for a caller with the quotas below\n`+
 		`  available 0 permits at once, for a caller with the quotas below\n`+
-		`  paused    no\n  quotas    2/1h\n            as the last caller had them, guard included\n$`, out)
+		`  paused    no\n  quotas    2/1h\n            as the queue has them, guard included\n$`, out)
 
 	require.NoError(t, q.Pause(t.Context(), 3*time.Hour))
 	out = s.does("look", "tax")
@@ -47,7 +47,7 @@ func TestLookTellsTheWindowsOfTheLastCaller(t *testing.T) {
 		fairlimit.WithGuard(200*time.Millisecond))
 	require.NoError(t, q.Wait(t.Context()))
 	require.Contains(t, s.does("quota", "tax"), "\n  quotas    20/1.2s\n            1/60ms\n            100/2m0.2s\n"+
-		"            as the last caller had them, guard included\n")
+		"            as the queue has them, guard included\n")
 }
 
 func TestLookTellsTheFlows(t *testing.T) {

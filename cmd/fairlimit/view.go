@@ -117,7 +117,7 @@ func (v view) quotaLines() []string {
 	case v.stored:
 		lines = append(lines, fmt.Sprintf("  %-10s%s", what, "stored"))
 	case len(v.quotas) > 0:
-		lines = append(lines, fmt.Sprintf("  %-10s%s", what, "as the last caller had them, guard included"))
+		lines = append(lines, fmt.Sprintf("  %-10s%s", what, "as the queue has them, guard included"))
 	default:
 		lines = append(lines, fmt.Sprintf("  %-10s%s", what, "unknown, none is stored"))
 	}
