@@ -27,7 +27,9 @@ local function shrunk(grant, permits)
   return string.sub(grant, 1, -5) .. string.char(unpack(bytes))
 end
 
-local oldest = redis.call('ZRANGE', grants_key, 0, math.min(n, 128) - 1)
+-- Each holds a permit at least, but those of old versions that hold none.
+local most = math.min(n, 128)
+local oldest = redis.call('ZRANGE', grants_key, 0, most - 1)
 local sizes = {} -- all are read before the first write
 for rank, grant in ipairs(oldest) do
   sizes[rank] = permits_of(grant)
@@ -45,5 +47,5 @@ for rank, grant in ipairs(oldest) do
   if n == 0 then break end
 end
 freed()
-if #oldest < 128 then return 0 end
+if #oldest < most then return 0 end
 return n
