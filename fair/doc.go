@@ -134,9 +134,9 @@
 //	flows 1700000001630000 v4rrg00a/1/1/1700000000630000 lmxt100b/2/1/1700000001630000
 //
 // There are at most 64 entries, in at most 2,048 bytes. A further limiter
-// shares the entry of another one, which its letters choose. Limiters without a
-// flow leave the line as it is. The key stays at least until the last entry is
-// over.
+// shares the entry of another one, which its letters choose. An entry whose
+// numbers become too long for the rest stays as it is. Limiters without a flow
+// leave the line as it is. The key stays at least until the last entry is over.
 //
 // The script that grants to flows is that of take, without 'hot' and with two
 // other parts at its end: flows, which divides the look-ahead, and share, which

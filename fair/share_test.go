@@ -89,10 +89,14 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for seed := range uint64(redistest.Long(2, 100)) {
 			rng := rand.New(rand.NewPCG(seed, 8))
-			f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 1})
+			quota, heaviest, most := engine.Quota{Permits: 20, Per: time.Second, Burst: 1}, 3, 1
+			if seed%2 > 0 { // long numbers
+				quota, heaviest, most = engine.Quota{Permits: 1_000_000_000, Per: time.Second}, 1000, 20_000
+			}
+			f, at := w.queue(t, quota)
 			members := make([]*fair, 4)
 			for i := range members {
-				members[i] = f.joins(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 1})
+				members[i] = f.joins(t, quota)
 				members[i].member = fmt.Sprintf("%03d", i)
 			}
 			m := &model.Flows{Grace: defaultGrace.Microseconds(), LookAhead: 8 + rng.IntN(100)}
@@ -102,12 +106,15 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 				now += time.Duration(rng.IntN(100)) * time.Millisecond
 				at(now)
 				p := members[rng.IntN(1+rng.IntN(4))]
-				flow := &engine.Flow{ID: fmt.Sprint(rng.IntN(flows)), Weight: 1 + rng.IntN(3), LookAhead: m.LookAhead}
-				answers, err := p.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever, Flow: flow}})
+				flow := &engine.Flow{
+					ID: fmt.Sprint(rng.IntN(flows)), Weight: 1 + rng.IntN(1+rng.IntN(heaviest)), LookAhead: m.LookAhead,
+				}
+				n := 1 + rng.IntN(1+rng.IntN(most))
+				answers, err := p.Take(t.Context(), []engine.Request{{N: n, MaxWait: engine.Forever, Flow: flow}})
 				require.NoError(t, err)
 				id := flowWord(flow.ID) + p.member
 				clock := p.position.now().clock
-				require.Equal(t, m.Enter(clock, model.Asker{ID: id, Weight: flow.Weight, Need: 1})[0], answers[0].Share,
+				require.Equal(t, m.Enter(clock, model.Asker{ID: id, Weight: flow.Weight, Need: n})[0], answers[0].Share,
 					"seed %d, step %d", seed, step)
 				require.True(t, answers[0].Granted)
 				m.Holds(id, answers[0].Grant.At)
@@ -121,6 +128,24 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 				require.Len(t, strings.Fields(entries), m.Written()+2)
 				require.LessOrEqual(t, len(entries), 2048)
 			}
+		}
+	})
+}
+
+func TestFlowsThatAskForMoreTakeTwoKilobytesAtMost(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		quota := engine.Quota{Permits: 1_000_000, Per: day}
+		f, _ := w.queue(t, quota)
+		for _, c := range []struct{ n, weight int }{{1, 1}, {100, 1}, {10_000, 1000}, {1, 1}} {
+			for i := range 64 {
+				flow := &engine.Flow{ID: fmt.Sprint(i), Weight: c.weight, LookAhead: 64}
+				require.True(t, take(t, f, engine.Request{N: c.n, MaxWait: engine.Forever, Flow: flow})[0].Granted)
+			}
+			_, line, _ := strings.Cut(w.rdb.Get(t.Context(), f.key).Val(), "\nflows ")
+			line, _, _ = strings.Cut(line, "\n")
+			require.LessOrEqual(t, len("flows ")+len(line)+1, 2048, c)
+			require.Len(t, strings.Fields(line), 65)
 		}
 	})
 }

@@ -75,12 +75,20 @@ func (f *Flows) dropPassed(now int64) {
 	f.entries = kept
 }
 
-// entryOf is the entry of an id, or the one that it shares.
-func (f *Flows) entryOf(id string) *flowEntry {
+// own is the entry of an id, nil if it has none.
+func (f *Flows) own(id string) *flowEntry {
 	for _, e := range f.entries {
 		if e.id == id {
 			return e
 		}
+	}
+	return nil
+}
+
+// entryOf is the entry of an id, or the one that it shares.
+func (f *Flows) entryOf(id string) *flowEntry {
+	if e := f.own(id); e != nil {
+		return e
 	}
 	hash, err := strconv.ParseInt(id[:flowLetters], 36, 64)
 	if err != nil {
@@ -89,39 +97,46 @@ func (f *Flows) entryOf(id string) *flowEntry {
 	return f.entries[hash%int64(len(f.entries))]
 }
 
+// enter leaves the entries as they are if they would take too many bytes.
 func (f *Flows) enter(a Asker) *flowEntry {
-	bytes := 0
-	if i := slices.IndexFunc(f.entries, func(e *flowEntry) bool { return e.id == a.ID }); i >= 0 {
-		return f.update(f.entries[i], a)
+	before := slices.Clone(f.entries)
+	for i, e := range before {
+		same := *e
+		before[i] = &same
 	}
-	if len(f.entries) >= mostFlows {
+	took := f.bytes()
+	e := f.own(a.ID)
+	if e == nil {
+		e = &flowEntry{id: a.ID}
+		f.entries = append(f.entries, e)
+	}
+	f.update(e, a)
+	if takes := f.bytes(); len(f.entries) > mostFlows || takes > took && takes > mostFlowsBytes {
+		f.entries = before
 		return f.entryOf(a.ID)
 	}
+	return e
+}
+
+func (f *Flows) bytes() (sum int) {
 	for _, e := range f.entries {
 		ends := int64(1) << 52
 		if e.ends > 0 {
 			ends = e.ends
 		}
-		bytes += len(fmt.Sprintf("%s/%d/%d/%d ", e.id, e.weight, e.need, ends))
+		sum += len(fmt.Sprintf("%s/%d/%d/%d ", e.id, e.weight, e.need, ends))
 	}
-	more := len(fmt.Sprintf("%s/%d/%d/%d ", a.ID, a.Weight, a.Need, int64(1)<<52))
-	if bytes+more > mostFlowsBytes {
-		return f.entryOf(a.ID)
-	}
-	e := &flowEntry{id: a.ID}
-	f.entries = append(f.entries, e)
-	return f.update(e, a)
+	return sum
 }
 
 // update has the newest weight of a flow hold for all its processes.
-func (f *Flows) update(e *flowEntry, a Asker) *flowEntry {
+func (f *Flows) update(e *flowEntry, a Asker) {
 	e.need = a.Need
 	for _, other := range f.entries {
 		if other.flow() == e.flow() {
 			other.weight = a.Weight
 		}
 	}
-	return e
 }
 
 // worth is what a permit of weight is worth: a whole number of permits for the

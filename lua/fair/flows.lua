@@ -18,7 +18,7 @@ local function group_of(flows, id)
   local flow = sub(id, 1, 5)
   local group = flows.groups[flow]
   if not group then
-    group = { need = 0 }
+    group = { need = 0, members = 0, weight = 0 }
     flows.groups[flow], flows.groups[#flows.groups + 1] = group, group
   end
   return group
@@ -27,6 +27,7 @@ end
 local function new_entry(flows, id, bytes)
   local entry = { id = id, need = 0, ends = 0, group = group_of(flows, id) }
   flows[#flows + 1], flows[id], flows.bytes = entry, entry, flows.bytes + bytes
+  entry.group.members = entry.group.members + 1
   return entry
 end
 
@@ -42,13 +43,22 @@ local function read_flows(queue)
   return flows
 end
 
+local function digits(n) return #format('%d', n) end
+
 -- Enters one who asks, and returns its entry. The newest weight of a flow holds
 -- for all its processes. Where there is no place for one more, it shares the
--- entry of another.
+-- entry of another. Where there is none for a longer number, an entry stays as
+-- it is.
 local function enter(flows, id, weight, need)
-  local entry = flows[id]
-  if not entry then
-    local bytes = #format('%s/%d/%d/%d ', id, weight, need, 2 ^ 52)
+  local entry, group = flows[id], flows.groups[sub(id, 1, 5)]
+  local bytes = 0
+  if group and group.weight ~= weight then bytes = group.members * (digits(weight) - digits(group.weight)) end
+  if entry then
+    bytes = bytes + digits(need) - digits(entry.need)
+    if bytes > 0 and flows.bytes + bytes > MOST_FLOWS_BYTES then return entry end
+    flows.bytes = flows.bytes + bytes
+  else
+    bytes = bytes + #format('%s/%d/%d/%d ', id, weight, need, 2 ^ 52)
     if #flows >= MOST_FLOWS or flows.bytes + bytes > MOST_FLOWS_BYTES then
       return flows[tonumber(sub(id, 1, 5), 36) % #flows + 1]
     end
