@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"errors"
 	"math/rand/v2"
 	"net"
 	"strconv"
@@ -22,12 +23,13 @@ type port struct {
 // takePort returns a port that nobody listens on. It lies below those that
 // systems hand out for outgoing connections, and so does the port 10000 above
 // it, which a cluster node takes too.
-func takePort() port {
-	for {
+func takePort() (port, error) {
+	for range 1000 {
 		if p, ok := lease(10000 + 2*rand.IntN(5000)); ok {
-			return p
+			return p, nil
 		}
 	}
+	return port{}, errors.New("redistest: none of 1000 ports is free, or this process has too many files open")
 }
 
 // lease takes the port, unless it has an owner or somebody listens on it.

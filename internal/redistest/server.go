@@ -133,7 +133,11 @@ var errPortTaken = errors.New("redistest: port taken by another process")
 // directory and port, and what they write is the launcher's.
 func launch(args func(dir string, port int) ([]string, error)) (*Server, error) {
 	for {
-		s, err := launchOn(takePort(), args)
+		p, err := takePort()
+		if err != nil {
+			return nil, err
+		}
+		s, err := launchOn(p, args)
 		if !errors.Is(err, errPortTaken) {
 			return s, err
 		}

@@ -31,13 +31,18 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 	if err != nil {
 		t.Fatal(err)
 	}
-	forTLS := takePort()
-	t.Cleanup(forTLS.giveBack)
-	server, err = launch(alone(
-		"--tls-port", strconv.Itoa(forTLS.number), "--tls-auth-clients", "yes",
-		"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
-		"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
-	))
+	var forTLS port
+	server, err = launch(func(own string, number int) ([]string, error) { // each try takes another
+		if forTLS, err = takePort(); err != nil {
+			return nil, err
+		}
+		t.Cleanup(forTLS.giveBack)
+		return alone(
+			"--tls-port", strconv.Itoa(forTLS.number), "--tls-auth-clients", "yes",
+			"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
+			"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
+		)(own, number)
+	})
 	if err != nil && strings.Contains(err.Error(), "FATAL CONFIG FILE ERROR") {
 		t.Skipf("this test needs a Redis that was built with TLS: %v", err)
 	}
