@@ -88,6 +88,47 @@ func (s *steered) leave() {
 	s.check()
 }
 
+// As many cells as stay apart have room if they have 23 digits at most.
+func TestWideCellsTakeMoreOnlyInTheLongestWindows(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for _, c := range []struct {
+		quota engine.Quota
+		most  int
+	}{
+		{engine.Quota{Permits: 1_000_000_000, Per: 57 * day}, mostState},
+		{engine.Quota{Permits: 499_000_000, Per: 570 * day}, mostState},
+		{engine.Quota{Permits: 49_000_000, Per: 3650 * day}, mostState},
+		{engine.Quota{Permits: 499_000_000, Per: 3650 * day}, 3800},
+		{engine.Quota{Permits: 1_000_000_000, Per: 3650 * day}, 3800},
+	} {
+		t.Run(fmt.Sprint(c.quota), func(t *testing.T) {
+			t.Parallel()
+			f, at := w.stored(t, c.quota)
+			require.NoError(t, f.SetQuotas(t.Context(), []engine.Quota{c.quota}))
+			largest, now, n := 0, time.Duration(0), c.quota.Permits/140
+			for i := range 128 {
+				if i%15 == 5 {
+					moves(t, f)
+				}
+				now += (c.quota.Per / 145).Truncate(time.Microsecond)
+				at(now)
+				if i == 127 { // ahead of the clock
+					n = c.quota.Permits - 127*n + 1
+				}
+				queued(t, f, 1, n)
+				largest = max(largest, len(w.rdb.Get(t.Context(), f.key).Val()))
+			}
+			c.quota.Permits -= c.quota.Permits / 10
+			require.NoError(t, f.SetQuotas(t.Context(), []engine.Quota{c.quota}))
+			pause(t, f, time.Minute)
+			largest = max(largest, len(w.rdb.Get(t.Context(), f.key).Val()))
+			t.Logf("%d bytes", largest)
+			require.LessOrEqual(t, largest, c.most)
+		})
+	}
+}
+
 func TestTheStateOfASteeredWindowIsBounded(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
