@@ -31,7 +31,7 @@ local MOST_STATE = 3500
 
 -- What the cells and the histogram of a window take of it at most. The rest of
 -- its state takes 580 bytes: the first line 160, with a pause and with quotas
--- that became narrower; the window's own numbers 130, those of its histogram 64;
+-- that became narrower; the window's own numbers 122, those of its histogram 64;
 -- the epochs 157, the position 77.
 local MOST_BYTES = MOST_STATE - 580
 
