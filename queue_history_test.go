@@ -341,7 +341,9 @@ func (h *steeredHistory) keeps(q fairlimit.Quota) {
 	}
 }
 
-// inOrder is for all of a queue, and with flows for those of each limiter.
+// inOrder is for all of a queue, and with flows for those of each limiter. Within
+// X after quotas became narrower, whoever has not heard of it goes before those
+// who have.
 func (h *steeredHistory) inOrder() {
 	last := map[*fairlimit.Queue]goer{}
 	for _, g := range h.goers {
@@ -353,7 +355,9 @@ func (h *steeredHistory) inOrder() {
 			h.Errorf("seed %d: %d went at %v, after %d at %v", h.seed, g.who, g.at, before.who, before.at)
 			return
 		}
-		last[line] = g
+		if h.from == 0 || g.at < h.from-h.within || g.at >= h.from {
+			last[line] = g
+		}
 	}
 }
 
