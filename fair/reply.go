@@ -27,32 +27,31 @@ type outcome struct {
 func (t *terms) decode(reply any, requests []engine.Request) (outcome, error) {
 	var o outcome
 	var err error
-	flows := requests[0].Flow != nil
-	if _, whole := reply.([]any); flows && !whole { // lua/fair/share.lua has no shorter ones
-		return o, misread(reply, fmt.Errorf("a %T", reply))
-	}
-	switch reply := reply.(type) {
-	case int64:
-		if reply < 0 {
-			err = errors.New("a wait below 0")
-		} else {
-			err = o.unfold([]int64{reply, -int64(len(requests)), 0}, requests)
-		}
-	case string:
-		err = t.decodePlain(&o, reply, requests)
-	case []any:
-		if flows {
-			err = decodeShares(&o, reply, requests)
-		} else {
-			err = decodeTriples(&o, reply, requests)
-		}
-	default:
-		err = fmt.Errorf("a %T", reply)
+	if requests[0].Flow != nil {
+		err = decodeShares(&o, reply, requests)
+	} else {
+		err = t.decodeTake(&o, reply, requests)
 	}
 	if err != nil {
 		return outcome{}, misread(reply, err)
 	}
 	return o, nil
+}
+
+func (t *terms) decodeTake(o *outcome, reply any, requests []engine.Request) error {
+	switch reply := reply.(type) {
+	case int64:
+		if reply < 0 {
+			return errors.New("a wait below 0")
+		}
+		return o.unfold([]int64{reply, -int64(len(requests)), 0}, requests)
+	case string:
+		return t.decodePlain(o, reply, requests)
+	case []any:
+		return decodeTriples(o, reply, requests)
+	default:
+		return fmt.Errorf("a %T", reply)
+	}
 }
 
 func misread(reply any, err error) error {

@@ -101,15 +101,16 @@ func word36(n uint64, letters int) string {
 }
 
 // decodeShares: as decodeTriples, with the shares of the flows behind the news.
-func decodeShares(o *outcome, reply []any, requests []engine.Request) error {
-	if len(reply) < 6 || len(reply)%3 != 0 {
-		return fmt.Errorf("%d elements", len(reply))
+func decodeShares(o *outcome, reply any, requests []engine.Request) error {
+	elements, _ := reply.([]any)
+	if len(elements) < 6 || len(elements)%3 != 0 {
+		return fmt.Errorf("%d elements", len(elements))
 	}
-	text, isText := reply[2].(string)
+	text, isText := elements[2].(string)
 	if !isText {
-		return fmt.Errorf("a %T instead of shares", reply[2])
+		return fmt.Errorf("a %T instead of shares", elements[2])
 	}
-	if err := decodeTriples(o, append(append([]any{}, reply[:2]...), reply[3:]...), requests); err != nil {
+	if err := decodeTriples(o, append(append([]any{}, elements[:2]...), elements[3:]...), requests); err != nil {
 		return err
 	}
 	flow := -1

@@ -99,23 +99,16 @@ func (f *Flows) entryOf(id string) *flowEntry {
 
 // enter leaves the entries as they are if they would take too many bytes.
 func (f *Flows) enter(a Asker) *flowEntry {
-	before := slices.Clone(f.entries)
-	for i, e := range before {
+	after := Flows{}
+	for _, e := range f.entries {
 		same := *e
-		before[i] = &same
+		after.entries = append(after.entries, &same)
 	}
-	took := f.bytes()
-	e := f.own(a.ID)
-	if e == nil {
-		e = &flowEntry{id: a.ID}
-		f.entries = append(f.entries, e)
-	}
-	f.update(e, a)
-	if takes := f.bytes(); len(f.entries) > mostFlows || takes > took && takes > mostFlowsBytes {
-		f.entries = before
+	after.put(a)
+	if takes := after.bytes(); len(after.entries) > mostFlows || takes > f.bytes() && takes > mostFlowsBytes {
 		return f.entryOf(a.ID)
 	}
-	return e
+	return f.put(a)
 }
 
 func (f *Flows) bytes() (sum int) {
@@ -129,14 +122,20 @@ func (f *Flows) bytes() (sum int) {
 	return sum
 }
 
-// update has the newest weight of a flow hold for all its processes.
-func (f *Flows) update(e *flowEntry, a Asker) {
+// put has the newest weight of a flow hold for all its processes.
+func (f *Flows) put(a Asker) *flowEntry {
+	e := f.own(a.ID)
+	if e == nil {
+		e = &flowEntry{id: a.ID}
+		f.entries = append(f.entries, e)
+	}
 	e.need = a.Need
 	for _, other := range f.entries {
 		if other.flow() == e.flow() {
 			other.weight = a.Weight
 		}
 	}
+	return e
 }
 
 // worth is what a permit of weight is worth: a whole number of permits for the

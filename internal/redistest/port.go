@@ -7,11 +7,10 @@ import (
 	"strconv"
 )
 
-// port is a port of the loopback interface that is its owner's until it is
-// given back, also while nobody listens on it: tests of other packages run at
-// the same time, and one whose server took the port of a killed one would not
-// only keep it from its restart, but be mistaken for it by the killed one's
-// clients, Sentinels and fellow nodes.
+// port is a port of the loopback interface. It is its owner's until it is given
+// back, also while nobody listens on it. Tests of other packages run at the same
+// time. If another server took the port of a killed one, that could not restart,
+// and its clients, Sentinels and fellow nodes would take the other for it.
 //
 // Ports are even. The owner listens on the odd one above, which only one
 // process can, and which is free again when that process is no more.

@@ -138,6 +138,9 @@ func launch(args func(dir string, port int) ([]string, error)) (*Server, error) 
 			return nil, err
 		}
 		s, err := launchOn(p, args)
+		if err != nil {
+			p.giveBack()
+		}
 		if !errors.Is(err, errPortTaken) {
 			return s, err
 		}
@@ -145,11 +148,6 @@ func launch(args func(dir string, port int) ([]string, error)) (*Server, error) 
 }
 
 func launchOn(p port, args func(dir string, port int) ([]string, error)) (_ *Server, err error) {
-	defer func() {
-		if err != nil {
-			p.giveBack()
-		}
-	}()
 	dir, err := os.MkdirTemp("", "redistest-")
 	if err != nil {
 		return nil, err

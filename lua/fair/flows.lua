@@ -18,16 +18,16 @@ local function group_of(flows, id)
   local flow = sub(id, 1, 5)
   local group = flows.groups[flow]
   if not group then
-    group = { need = 0, members = 0, weight = 0 }
+    group = { need = 0, weight = 0 }
     flows.groups[flow], flows.groups[#flows.groups + 1] = group, group
   end
   return group
 end
 
-local function new_entry(flows, id, bytes)
-  local entry = { id = id, need = 0, ends = 0, group = group_of(flows, id) }
-  flows[#flows + 1], flows[id], flows.bytes = entry, entry, flows.bytes + bytes
-  entry.group.members = entry.group.members + 1
+local function new_entry(flows, id)
+  local group = group_of(flows, id)
+  local entry = { id = id, need = 0, ends = 0, group = group, rank = #group + 1 }
+  flows[#flows + 1], flows[id], group[entry.rank] = entry, entry, entry
   return entry
 end
 
@@ -35,7 +35,8 @@ local function read_flows(queue)
   local flows = { bytes = 0, groups = {} }
   for id, weight, need, ends in string.gmatch(queue.flows, '(%w+)/(%d+)/(%d+)/(%d+)') do
     if number(ends) > queue.now then
-      local entry = new_entry(flows, id, #id + #weight + #need + #ends + 4)
+      local entry = new_entry(flows, id)
+      flows.bytes = flows.bytes + #id + #weight + #need + #ends + 4
       entry.need, entry.ends, entry.group.weight = number(need), ends + 0, number(weight)
       if #id ~= 8 or entry.group.weight == 0 or entry.need == 0 then damaged() end
     end
@@ -51,20 +52,15 @@ local function digits(n) return #format('%d', n) end
 -- it is.
 local function enter(flows, id, weight, need)
   local entry, group = flows[id], flows.groups[sub(id, 1, 5)]
-  local bytes = 0
-  if group and group.weight ~= weight then bytes = group.members * (digits(weight) - digits(group.weight)) end
-  if entry then
-    bytes = bytes + digits(need) - digits(entry.need)
-    if bytes > 0 and flows.bytes + bytes > MOST_FLOWS_BYTES then return entry end
-    flows.bytes = flows.bytes + bytes
-  else
-    bytes = bytes + #format('%s/%d/%d/%d ', id, weight, need, 2 ^ 52)
-    if #flows >= MOST_FLOWS or flows.bytes + bytes > MOST_FLOWS_BYTES then
-      return flows[tonumber(sub(id, 1, 5), 36) % #flows + 1]
-    end
-    entry = new_entry(flows, id, bytes)
+  if entry and entry.need == need and group.weight == weight then return entry end
+  local bytes = entry and digits(need) - digits(entry.need) or #format('%s/%d/%d/%d ', id, weight, need, 2 ^ 52)
+  if group then bytes = bytes + #group * (digits(weight) - digits(group.weight)) end
+  if not entry and #flows >= MOST_FLOWS or bytes > 0 and flows.bytes + bytes > MOST_FLOWS_BYTES then
+    return entry or flows[tonumber(sub(id, 1, 5), 36) % #flows + 1]
   end
+  entry = entry or new_entry(flows, id)
   entry.need, entry.group.weight = need, weight
+  flows.bytes = flows.bytes + bytes
   return entry
 end
 
@@ -88,9 +84,7 @@ local function share_out(flows, ahead)
     sum, divisor = sum + group.weight, common_divisor(group.weight, divisor)
   end
   for _, entry in ipairs(flows) do
-    local group = entry.group
-    group[#group + 1], group.need = entry, group.need + entry.need
-    entry.rank = #group
+    entry.group.need = entry.group.need + entry.need
   end
   local worth = ahead / (sum / divisor)
   if worth >= 1 then worth = math.floor(worth) end
