@@ -28,8 +28,8 @@ const (
 
 	// How much one run of a script is asked to do, so that it holds up the
 	// server for about a millisecond at most.
-	mostRuns  = 100
-	mostGiven = 200 // over all windows
+	mostRuns  = 256
+	mostGiven = 100
 )
 
 // fair is the engine of one limiter.
@@ -40,6 +40,7 @@ type fair struct {
 	key      string
 	position position
 	member   string        // this limiter, among those of a flow
+	places   places        // of its flows' entries
 	grace    time.Duration // see lua/fair/flows.lua
 
 	guard    time.Duration
@@ -61,7 +62,7 @@ var _ engine.Steerer = (*fair)(nil)
 // microsecond, more than 8 windows (each quota is one, each Burst another), and
 // stored quotas on a Cluster or Ring under a name that begins with }.
 func New(cfg engine.Config) (engine.Engine, error) {
-	given, err := newTerms(quotasOf(cfg), cfg.Guard)
+	given, err := newTerms(quotasOf(cfg), cfg.Guard, notStored)
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +82,9 @@ func New(cfg engine.Config) (engine.Engine, error) {
 		return nil, err
 	}
 	f.scripts = storedScripts
+	given, err = f.termsOf(nil, "")
 	f.known.Store(given)
-	return f, nil
+	return f, err
 }
 
 func (f *fair) Queues() bool { return true }
@@ -112,17 +114,20 @@ func (f *fair) takeUnder(ctx context.Context, t *terms, requests []engine.Reques
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
-	o, problem := t.decode(r.said, requests[:asked])
-	f.learn(&o, r)
+	o, problem := decode(r.said, requests[:asked])
+	f.learn(t, &o, r)
 	return o.answers, cmp.Or(problem, err)
 }
 
 // learn remembers where the queue was seen, and tells the news.
-func (f *fair) learn(o *outcome, r reply) {
-	if o.seen.text != "" {
-		f.position.learn(o.seen, o.left)
+func (f *fair) learn(t *terms, o *outcome, r reply) {
+	if len(o.places) > 0 {
+		f.places.learn(o.places)
 	}
-	f.tell(o.news, r)
+	n := f.tell(o.news, r)
+	if o.seen.text != "" {
+		f.position.learn(o.seen, n, t)
+	}
 }
 
 // takeArgs asks for as many of the requests as one question may.
@@ -130,38 +135,32 @@ func (f *fair) takeArgs(t *terms, requests []engine.Request) (args []any, asked 
 	if requests[0].Flow != nil {
 		return f.shareArgs(t, requests)
 	}
-	args = append(f.args(t, 7), t.plain...)
+	args = f.args(t, 4)
 	for runs := 0; asked < len(requests) && runs < mostRuns; runs++ {
 		permits, longest, count := run(requests[asked:])
-		args = append(args, permits, longest, count)
-		asked += max(count, -count)
+		args = append(args, 0, permits, longest, count)
+		asked += count
 	}
 	return args, asked
 }
 
-// run is as many requests as the script can take for one: all for as many
-// permits as the first, none that waits for less long. The count is negative
-// if some wait for longer.
+// run is as many of the requests as are equal: how many permits each asks for,
+// how long it may wait, and how many there are.
 func run(requests []engine.Request) (permits int, longest int64, count int) {
 	wait := func(r engine.Request) int64 { return min(r.MaxWait, longestWait).Microseconds() }
 	permits, longest = requests[0].N, wait(requests[0])
-	mixed := false
 	for _, r := range requests {
-		if r.N != permits || r.Flow != requests[0].Flow || wait(r) < longest {
+		if r.N != permits || r.Flow != requests[0].Flow || wait(r) != longest {
 			break
 		}
-		mixed = mixed || wait(r) > longest
 		count++
-	}
-	if mixed {
-		count = -count
 	}
 	return permits, longest, count
 }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	t := f.held()
-	return engine.GiveBackInParts(grants, mostGiven/max(1, len(t.windows)), func(part []engine.Grant) error {
+	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
 		args := f.args(t, 5*len(part))
 		for _, g := range part {
 			unused := 0
@@ -184,7 +183,7 @@ func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
 }
 
 func (f *fair) statusUnder(ctx context.Context, t *terms) (engine.Status, error) {
-	r, err := f.askUnder(ctx, f.scripts.status, t, f.args(t, 1))
+	r, err := f.askUnder(ctx, f.scripts.status, t, append(f.args(t, 5), oneTurn...))
 	if err != nil {
 		return engine.Status{}, err
 	}
@@ -205,9 +204,13 @@ func (f *fair) Reset(ctx context.Context) error {
 
 // args begins the arguments of a script, and has room for so many more.
 func (f *fair) args(t *terms, more int) []any {
-	seen, rest := f.position.recall()
-	return append(append(make([]any, 0, 3+more), t.head...), seen, rest)
+	seen, rest := f.position.recall(t.head)
+	return append(append(make([]any, 0, 3+len(t.layout)+more), t.head, seen, rest), t.layout...)
 }
+
+// oneTurn asks for one permit in no flow, and accepts no turn: lua/fair/status.lua
+// asks how far away that is.
+var oneTurn = []any{0, 1, -1, 1}
 
 // ask runs a script once.
 func (f *fair) ask(ctx context.Context, script *lua.Script, args []any) (reply, error) {

@@ -146,6 +146,10 @@ const stillClock = anyServer + `local redis = setmetatable({ call = function(nam
 		local left = redis.call(name, ...)
 		return left < 0 and left or math.ceil(left / 1000)
 	end
+	if name == 'PEXPIRE' then
+		local key, ttl = ...
+		return redis.call(name, key, 1000 * ttl)
+	end
 	if name ~= 'TIME' then return redis.call(name, ...) end
 	local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
 	return { math.floor(now / 1000000), now % 1000000 }

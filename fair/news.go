@@ -9,8 +9,8 @@ import (
 )
 
 // news are those of a queue. In the server's time they have until when it is
-// remembered that the queue was reset, 0 if it was not, and when it was, 0 if
-// they do not tell.
+// remembered that the queue was reset, 0 if it was not, and when they were
+// told.
 type news struct {
 	engine.News
 	resetEnd, server int64
@@ -26,19 +26,19 @@ func parseNews(reply any) (n news, err error) {
 	if len(generation) != generationLength {
 		return n, fmt.Errorf("no news: %q", text)
 	}
-	numbers, err := parseNumbers(rest, 7)
+	numbers, err := parseNumbers(rest, 8)
 	if err != nil {
 		return n, err
 	}
-	return news{resetEnd: numbers[4], server: numbers[6], News: engine.News{
+	return news{resetEnd: numbers[4], server: numbers[7], News: engine.News{
 		Queue: generation, Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
 		SlowUntil: numbers[2], SlowPace: numbers[3], Reset: numbers[4] > 0, Lost: numbers[5] > 0,
 	}}, nil
 }
 
-// news are those of a queue whose clock runs.
-func (s seen) news() news {
-	return news{News: engine.News{Queue: s.generation(), Clock: s.clock}}
+// news are those of a queue whose clock runs, by an offset to the server's.
+func (s seen) news(offset int64) news {
+	return news{server: s.clock - offset, News: engine.News{Queue: s.generation(), Clock: s.clock}}
 }
 
 func parseNumbers(text string, count int) ([]int64, error) {
@@ -56,23 +56,16 @@ func parseNumbers(text string, count int) ([]int64, error) {
 	return numbers, nil
 }
 
-// tell reports news that are some, and remembers what they say of the queue.
-func (f *fair) tell(n news, r reply) {
-	if n.Queue != "" {
-		f.report(n, r)
-	}
-}
-
-// tellNone reports that there is no queue.
-func (f *fair) tellNone(r reply) { f.report(news{}, r) }
-
-func (f *fair) report(n news, r reply) {
+// tell reports news that are some, and remembers what they say of the queue. It
+// returns them with when they were asked for.
+func (f *fair) tell(n news, r reply) news {
 	n.Asked, n.Arrived = r.sent, r.arrived
-	if n.resetEnd > 0 {
-		f.position.wasReset(&n)
+	if n.Queue == "" {
+		return n
 	}
-	n.Ended = f.position.hear(&n)
-	if f.heard != nil && (n.Queue != "" || n.Ended != "") {
+	f.position.hear(n)
+	if f.heard != nil {
 		f.heard(&n.News)
 	}
+	return n
 }

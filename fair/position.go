@@ -13,33 +13,25 @@ import (
 // position is where this limiter saw its queue last. It goes along with every
 // question: a state that does not know of it has lost something (a server that
 // was flushed or restarted empty, a key evicted, a replica promoted that had
-// not heard all), and then counts what is missing as full. It is dropped once
-// the queue has ended by this process's clock as well, so that a server whose
-// clock goes back does not seem to have lost a queue that ended by itself.
+// not heard all), and then counts what is missing. It is dropped once the queue
+// has ended by this process's clock as well, so that a server whose clock goes
+// back does not seem to have lost a queue that ended by itself.
 type position struct {
-	mu      sync.Mutex
-	seen    seen
-	expires time.Time
-	soonest time.Time // when the queue ends at the soonest, if quotas become wider
-	ended   string    // the generation that was found to have ended by itself
-	goesOn  time.Time // when a pause is over
+	mu    sync.Mutex
+	seen  seen
+	news  news   // by which the newest slot comes latest, of all that were heard of the queue
+	under *terms // that the newest slot was granted under, or the last that were asked under
 
 	resetEnd int64 // until when the newest reset is remembered that this limiter knows of, 0 if it knows of none
 	resetAt  int64 // what was seen at an earlier clock may have come before it
 }
 
-// seen is one state of a queue. Moments are microseconds: the clock is the
-// queue's, newest slot and end are the server's.
+// seen is one state of a queue. Moments are microseconds of the queue's clock.
 type seen struct {
 	text            string // '<generation> <epoch> <sequence> <clock>', as the state has it
 	sequence, clock int64
-	label, lost     int64 // its newest slot, and up to which all counts as full, by the queue's clock
-	newest, end     int64 // when that is, and when its key ends
-	pauseEnd        int64 // until when it is paused, 0 if it is not
+	newest          int64 // its newest slot
 }
-
-// lasts is for how much longer what was seen does.
-type lasts struct{ key, pause time.Duration }
 
 func (s seen) generation() string {
 	if s.text == "" {
@@ -49,125 +41,89 @@ func (s seen) generation() string {
 }
 
 // before reports whether something was seen of a generation before something
-// else was. At one moment of the clock permits grow, what counts as full, and a
-// pause.
+// else was.
 func (s seen) before(other seen) bool {
-	return cmp.Or(cmp.Compare(s.clock, other.clock), cmp.Compare(s.sequence, other.sequence),
-		cmp.Compare(s.lost, other.lost), cmp.Compare(s.pauseEnd, other.pauseEnd)) < 0
+	return cmp.Or(cmp.Compare(s.clock, other.clock), cmp.Compare(s.sequence, other.sequence)) < 0
 }
 
-// recall returns what was seen last as the scripts take it: nothing if it is
-// over, and what goes with it behind a name for the next generation.
-func (p *position) recall() (text, rest string) {
-	fresh := make([]byte, 0, 96)
-	fresh = strconv.AppendUint(fresh, firstGeneration+rand.Uint64N(generations), 36)
+// ends is when nothing of what was seen counts any more.
+func (p *position) ends() int64 {
+	length := int64(0)
+	if p.under != nil && len(p.under.windows) > 0 {
+		length = p.under.windows[0].Length
+	}
+	return max(p.seen.newest, p.news.Clock) + length
+}
+
+// recall returns what was seen last as lua/fair/recover.lua takes it, for a
+// question under the windows of a head: nothing if it is over, and what goes
+// with it behind a name for the next generation.
+func (p *position) recall(head string) (text, rest string) {
+	fresh := strconv.FormatUint(firstGeneration+rand.Uint64N(generations), 36)
 	p.mu.Lock()
-	now := time.Now()
-	s, over, paused, resetEnd := p.seen, p.seen.end == 0 || now.After(p.expires), p.goesOn.Sub(now), p.resetEnd
+	defer p.mu.Unlock()
+	s, n, since := p.seen, &p.news, time.Since(p.news.Arrived)
+	if s.text == "" || since > n.Until(p.ends()) {
+		return "", fresh + " 0 0 0 0 0 0 0 0 0 -"
+	}
+	newest, under, resetEnd := max(s.newest, n.Clock), "-", p.resetEnd
+	if p.under.head != head && p.under.head != "" {
+		under = strings.Fields(p.under.head)[1]
+	}
 	if s.clock < p.resetAt {
 		resetEnd = 0
 	}
-	p.mu.Unlock()
-	if over {
-		return "", string(append(fresh, " 0 0 0 0 0 0 0"...))
-	}
-	fresh = strconv.AppendInt(append(fresh, ' '), s.newest, 10)
-	fresh = strconv.AppendInt(append(fresh, ' '), s.end, 10)
-	if s.pauseEnd == 0 || paused <= 0 {
-		fresh = append(fresh, " 0 0"...)
-	} else {
-		fresh = strconv.AppendInt(append(fresh, ' '), s.pauseEnd, 10)
-		fresh = strconv.AppendInt(append(fresh, ' '), paused.Microseconds(), 10)
-	}
-	fresh = strconv.AppendInt(append(fresh, ' '), s.label, 10)
-	fresh = strconv.AppendInt(append(fresh, ' '), s.lost, 10)
-	return s.text, string(strconv.AppendInt(append(fresh, ' '), resetEnd, 10))
+	comes, stands := n.Until(newest), max(0, n.Stands-since)
+	return s.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %s", fresh, n.server, newest,
+		n.server+comes.Microseconds(), (comes - since).Microseconds(), n.server+n.Until(p.ends()).Microseconds(),
+		stands.Microseconds(), n.SlowUntil, n.SlowPace, resetEnd, under)
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
 // order. A queue whose state was lost and begun anew may count less than
-// before, but its clock goes on. In a pause it does not, and the pause may have
-// become longer.
-func (p *position) learn(s seen, left lasts) {
+// before, but its clock goes on.
+func (p *position) learn(s seen, n news, under *terms) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	old := p.seen
-	if s.generation() == old.generation() && s.before(old) {
+	same := s.generation() == p.seen.generation()
+	if same && s.before(p.seen) {
 		return
 	}
-	now := time.Now()
-	if s.generation() != old.generation() {
-		p.replaced(now)
+	p.seen, p.under = s, under
+	if !same {
+		p.news = n
 	}
-	p.seen, p.expires, p.goesOn = s, now.Add(left.key), now.Add(left.pause)
-	p.soonest = p.expires
+	p.move(n)
 }
 
-// replaced, under mu, notes that there is no queue any more, or another one,
-// than was seen: it has ended if it can have. Else it was lost.
-func (p *position) replaced(now time.Time) {
-	if p.seen.text != "" && now.After(p.soonest) {
-		p.ended = p.seen.generation()
-	}
-}
-
-// hear learns from news when turns come that were seen. It returns the
-// generation that has ended, if one is known to have.
-func (p *position) hear(n *news) (ended string) {
+// hear learns from news when turns come that were seen.
+func (p *position) hear(n news) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch {
-	case p.seen.text == "":
-	case n.Queue != p.seen.generation():
-		p.replaced(n.Asked)
-	case n.server > 0 && p.seen.label > 0:
+	if n.resetEnd > p.resetEnd {
+		p.resetEnd, p.resetAt = n.resetEnd, n.Clock+2
+		if p.seen.generation() == n.Queue {
+			p.resetAt = p.seen.clock
+		}
+	}
+	if p.seen.text != "" && n.Queue == p.seen.generation() {
 		p.move(n)
 	}
-	return p.ended
 }
 
-// move, under mu, puts off what was seen, as a pause or narrower quotas have.
-// What narrower quotas have put off, wider ones bring forward again.
-func (p *position) move(n *news) {
-	s := &p.seen
-	plain := s.label - n.Clock
-	comes := min(plain, 0)
-	if plain > 0 || plain == 0 && n.Stands > 0 {
-		comes = n.Until(s.label).Microseconds()
-	}
-	by := n.server + comes - s.newest
-	if by < 0 {
-		by = min(0, max(by, p.soonest.Sub(p.expires).Microseconds()))
-	}
-	if by >= -rounded && by <= rounded {
-		by = 0
-	}
-	s.newest, s.end = s.newest+by, s.end+by
-	p.expires = p.expires.Add(microseconds(by))
-	if n.SlowUntil > 0 {
-		p.soonest = n.Asked.Add(n.Stands + microseconds(plain+s.end-s.newest))
-	} else if by > 0 {
-		p.soonest = p.soonest.Add(microseconds(by))
+// move, under mu, goes by the news, unless the newest slot would come sooner
+// than was told: no turn does. Then the server has lost what has put it off.
+func (p *position) move(n news) {
+	at := max(p.seen.newest, p.news.Clock)
+	told := p.news.server + p.news.Until(at).Microseconds()
+	if p.news.Queue != n.Queue || n.server+n.Until(at).Microseconds() >= told-rounded {
+		p.news = n
 	}
 }
 
 // rounded is by how many microseconds one moment differs when it is worked out
 // from others.
 const rounded = 2
-
-// wasReset keeps in mind that a queue followed a reset, which this limiter may
-// have seen already. A pause is seen at a clock that is a microsecond ahead.
-func (p *position) wasReset(n *news) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n.resetEnd <= p.resetEnd {
-		return
-	}
-	p.resetEnd, p.resetAt = n.resetEnd, n.Clock+2
-	if p.seen.generation() == n.Queue {
-		p.resetAt = p.seen.clock
-	}
-}
 
 // now is what was seen last, over or not.
 func (p *position) now() seen {
@@ -202,35 +158,25 @@ func (s seen) granted() string {
 	return s.text[generationLength+1 : 34]
 }
 
-// parseSeen reads '<generation> <epoch> <sequence> <clock> <newest slot>', each at
-// a fixed place, and returns what stands behind it.
-func parseSeen(text string) (s seen, rest string, err error) {
+// parseTold reads '<generation> <epoch> <sequence> <clock> <newest slot>', each at
+// a fixed place, and what may follow: the offset of the queue's clock to the
+// server's, and how far apart turns are that were granted together.
+func parseTold(text string) (s seen, offset, step int64, err error) {
 	const position, whole = 51, 68
 	if len(text) < whole {
-		return seen{}, "", fmt.Errorf("too short: %q", text)
+		return seen{}, 0, 0, fmt.Errorf("too short: %q", text)
 	}
 	s.text = text[:position]
-	for _, field := range []struct {
-		value *int64
-		text  string
-	}{{&s.sequence, text[18:34]}, {&s.clock, text[35:51]}, {&s.label, text[52:68]}} {
-		if *field.value, err = strconv.ParseInt(strings.TrimLeft(field.text, " "), 10, 64); err != nil {
-			return seen{}, "", err
+	numbers, err := parseNumbers(text[18:34]+" "+text[35:51]+" "+text[52:68], 3)
+	if err != nil {
+		return seen{}, 0, 0, err
+	}
+	s.sequence, s.clock, s.newest = numbers[0], numbers[1], numbers[2]
+	if len(text) > whole {
+		if numbers, err = parseNumbers(text[whole:], 2); err != nil {
+			return seen{}, 0, 0, err
 		}
+		offset, step = numbers[0], numbers[1]
 	}
-	return s, text[whole:], nil
-}
-
-// parseTold reads what lua/fair/write.lua gives a limiter to remember.
-func parseTold(text string) (s seen, left lasts, err error) {
-	s, rest, err := parseSeen(text)
-	if err != nil {
-		return seen{}, lasts{}, err
-	}
-	numbers, err := parseNumbers(rest, 6)
-	if err != nil {
-		return seen{}, lasts{}, err
-	}
-	s.newest, s.end, s.pauseEnd, s.lost = numbers[0], numbers[1], numbers[2], numbers[5]
-	return s, lasts{microseconds(numbers[3]), microseconds(numbers[4])}, nil
+	return s, offset, step, nil
 }

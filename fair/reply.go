@@ -18,19 +18,19 @@ type reply struct {
 type outcome struct {
 	answers []engine.Answer
 	seen    seen // zero if nothing was written
-	left    lasts
 	news    news // of no queue if there are none
+	places  []place
 }
 
 // decode is the one place that knows the replies of lua/fair/take.lua and
 // lua/fair/share.lua. The requests are those that one question asked for.
-func (t *terms) decode(reply any, requests []engine.Request) (outcome, error) {
+func decode(reply any, requests []engine.Request) (outcome, error) {
 	var o outcome
 	var err error
 	if requests[0].Flow != nil {
 		err = decodeShares(&o, reply, requests)
 	} else {
-		err = t.decodeTake(&o, reply, requests)
+		err = decodeTake(&o, reply, requests)
 	}
 	if err != nil {
 		return outcome{}, misread(reply, err)
@@ -38,7 +38,7 @@ func (t *terms) decode(reply any, requests []engine.Request) (outcome, error) {
 	return o, nil
 }
 
-func (t *terms) decodeTake(o *outcome, reply any, requests []engine.Request) error {
+func decodeTake(o *outcome, reply any, requests []engine.Request) error {
 	switch reply := reply.(type) {
 	case int64:
 		if reply < 0 {
@@ -46,7 +46,7 @@ func (t *terms) decodeTake(o *outcome, reply any, requests []engine.Request) err
 		}
 		return o.unfold([]int64{reply, -int64(len(requests)), 0}, requests)
 	case string:
-		return t.decodePlain(o, reply, requests)
+		return decodePlain(o, reply, requests)
 	case []any:
 		return decodeTriples(o, reply, requests)
 	default:
@@ -58,21 +58,16 @@ func misread(reply any, err error) error {
 	return fmt.Errorf("%w: the script replied %.200q: %w", engine.ErrOutcomeUnknown, fmt.Sprint(reply), err)
 }
 
-// decodePlain: all requests were granted at the newest slot, or where one
-// permit fits at a time, one length apart up to it. The clock runs.
-func (t *terms) decodePlain(o *outcome, reply string, requests []engine.Request) error {
-	s, _, err := parseSeen(reply)
+// decodePlain: all requests were granted, at the newest slot or in a row up to
+// it. The clock runs.
+func decodePlain(o *outcome, reply string, requests []engine.Request) error {
+	s, offset, step, err := parseTold(reply)
 	if err != nil {
 		return err
 	}
-	ahead, step, length := s.label-s.clock, int64(0), t.windows[0].Length
-	if t.windows[0].Permits == 1 {
-		step = length
-		ahead -= int64(len(requests)-1) * step
-	}
-	s.newest, s.end = s.label, s.label+length
-	o.seen, o.left, o.news = s, lasts{key: microseconds(s.end - s.clock)}, s.news()
-	return o.unfold([]int64{ahead, int64(len(requests)), step}, requests)
+	count := int64(len(requests))
+	o.seen, o.news = s, s.news(offset)
+	return o.unfold([]int64{s.newest - s.clock - (count-1)*step, count, step}, requests)
 }
 
 // decodeTriples: what to remember of the queue, and its news, then answers in
@@ -98,10 +93,11 @@ func (o *outcome) learn(told, news any) (err error) {
 		return fmt.Errorf("a %T first", told)
 	}
 	if text != "" {
-		if o.seen, o.left, err = parseTold(text); err != nil {
+		var offset int64
+		if o.seen, offset, _, err = parseTold(text); err != nil {
 			return err
 		}
-		o.news = o.seen.news()
+		o.news = o.seen.news(offset)
 	}
 	if news == "" {
 		return nil

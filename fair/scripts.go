@@ -11,35 +11,35 @@ type scripts struct {
 	take, share, release, status, reset, look, pause, set *lua.Script
 }
 
-// Parts that several scripts have in common: how a state is read and written,
-// whose windows count, what was lost, and how a log is compacted.
+// Parts that several scripts have in common. Those in braces run only if the
+// question or the state is unusual: see lua/fair/open.lua.
 const (
-	reads  = " open notes clock log "
-	logs   = " windows grid histogram cells behind compact add epochs recover "
-	writes = " begin write "
+	opens    = " fields open "
+	restores = " notes clock epochs narrow recover "
+	unusual  = " {" + restores + "windows } "
 )
 
 // allScripts are assembled of the parts in lua/fair.
 var allScripts = scripts{
-	take:    assemble("head open hot notes clock log" + logs + writes + "grant take"),
-	share:   assemble("head" + reads + logs + writes + "grant flows share"),
-	release: assemble("head" + reads + logs + writes + "release"),
-	status:  assemble("head" + reads + logs + writes + "grant status"),
-	reset:   assemble("head forget notes clock log" + logs + "write reset"),
-	look:    assemble("head peek notes clock look"),
-	pause:   assemble("head" + reads + logs + writes + "pause"),
-	set:     assemble("head renew" + reads + logs + "begin narrow write set"),
+	take:    assemble("head" + opens + unusual + "grant compact write take"),
+	share:   assemble("head" + opens + unusual + "flows grant compact active write share"),
+	release: assemble("head" + opens + restores + "begin cells release compact write given"),
+	status:  assemble("head" + opens + "still" + unusual + "grant cells status write stands"),
+	reset:   assemble("head fields forget notes clock epochs begin reset write news"),
+	look:    assemble("head" + opens + "{ notes clock } look write news"),
+	pause:   assemble("head" + opens + restores + "begin pause write told"),
+	set:     assemble("head" + opens + "always" + restores + "set windows begin write news"),
 }
 
 // storedScripts are those of a limiter that looks for stored quotas: whatever
 // depends on its quotas makes sure that they are those that are stored.
 var storedScripts = scripts{
-	take:    assemble("head quota open hot notes clock log" + logs + "begin narrow write grant take"),
-	share:   assemble("head quota" + reads + logs + "begin narrow write grant flows share"),
+	take:    assemble("head quota" + opens + unusual + "grant compact write take"),
+	share:   assemble("head quota" + opens + unusual + "flows grant compact active write share"),
 	release: allScripts.release,
-	status:  assemble("head quota" + reads + logs + "begin narrow write grant status"),
+	status:  assemble("head quota" + opens + "still" + unusual + "grant cells status write stands"),
 	reset:   allScripts.reset,
-	look:    assemble("head quota peek notes clock look"),
+	look:    assemble("head quota" + opens + "{ notes clock } look write news"),
 	pause:   allScripts.pause,
 	set:     allScripts.set,
 }

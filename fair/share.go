@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -70,12 +71,13 @@ func (f *fair) shareArgs(t *terms, requests []engine.Request) (args []any, asked
 		if flow != last {
 			last, need = flow, 0
 			count++
-			flows = append(flows, flowWord(flow.ID)+f.member, flow.Weight, flow.Ahead, 0)
+			word := flowWord(flow.ID)
+			flows = append(flows, word+f.member, flow.Weight, 0, flow.Ahead, f.places.of(word))
 		}
 		need = max(need, permits)
-		flows[len(flows)-1] = need
+		flows[len(flows)-3] = need
 		runs = append(runs, count, permits, longest, size)
-		asked += max(size, -size)
+		asked += size
 	}
 	ahead := last.LookAhead
 	if ahead == 0 {
@@ -87,9 +89,14 @@ func (f *fair) shareArgs(t *terms, requests []engine.Request) (args []any, asked
 
 // flowWord is the same in all programs for the same text.
 func flowWord(id string) string {
+	return word36(hash(id), flowLetters)
+}
+
+// hash is the same in all programs.
+func hash(text string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(id))
-	return word36(h.Sum64(), flowLetters)
+	_, _ = h.Write([]byte(text))
+	return h.Sum64()
 }
 
 func newMember() string { return word36(rand.Uint64(), memberLetters) }
@@ -100,7 +107,8 @@ func word36(n uint64, letters int) string {
 	return text[len(text)-letters:]
 }
 
-// decodeShares: as decodeTriples, with the shares of the flows behind the news.
+// decodeShares: as decodeTriples, with the shares and the places of the flows
+// behind the news.
 func decodeShares(o *outcome, reply any, requests []engine.Request) error {
 	elements, _ := reply.([]any)
 	if len(elements) < 6 || len(elements)%3 != 0 {
@@ -113,16 +121,52 @@ func decodeShares(o *outcome, reply any, requests []engine.Request) error {
 	if err := decodeTriples(o, append(append([]any{}, elements[:2]...), elements[3:]...), requests); err != nil {
 		return err
 	}
-	flow := -1
+	flow := -2
 	shares, err := parseNumbers(text, len(strings.Fields(text)))
 	for i := range o.answers {
 		if i == 0 || requests[i].Flow != requests[i-1].Flow {
-			flow++
+			flow += 2
 		}
-		if err != nil || flow >= len(shares) || shares[flow] < 1 {
+		if err != nil || flow+1 >= len(shares) || shares[flow] < 1 {
 			return fmt.Errorf("no shares: %q", text)
 		}
 		o.answers[i].Share = int(shares[flow])
+		if flow/2 == len(o.places) {
+			o.places = append(o.places, place{flowWord(requests[i].Flow.ID), shares[flow+1]})
+		}
 	}
 	return nil
+}
+
+// place is where the entry of a flow was last; see lua/fair/flows.lua.
+type place struct {
+	flow string
+	at   int64
+}
+
+// places are those that a limiter was told. One that is wrong costs the script
+// a look at all entries.
+type places struct {
+	mu sync.Mutex
+	at map[string]int64
+}
+
+func (p *places) of(flow string) int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at[flow]
+}
+
+// mostPlaces bounds the memory of a limiter with many flows.
+const mostPlaces = 1024
+
+func (p *places) learn(told []place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.at == nil || len(p.at) > mostPlaces {
+		p.at = make(map[string]int64)
+	}
+	for _, t := range told {
+		p.at[t.flow] = t.at
+	}
 }

@@ -66,19 +66,9 @@ func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *terms, args 
 	if !f.stored {
 		return f.ask(ctx, script, args)
 	}
-	mark, learned := "=", t.learned.Load() && script != f.scripts.look
-	if learned {
-		mark = "!"
-		if t.first {
-			mark = "?"
-		}
-	}
-	r, err := f.ask(ctx, script, append(args, mark+t.text))
+	r, err := f.ask(ctx, script, append(args, t.text))
 	if text, changed := r.quotas(); changed {
 		return reply{}, f.adopt(t, text)
-	}
-	if learned && err == nil {
-		t.learned.Store(false)
 	}
 	return r, err
 }
@@ -98,8 +88,6 @@ func (f *fair) adopt(known *terms, text string) error {
 	if err != nil {
 		return &unreadableQuotas{f.quotaKey(), err}
 	}
-	t.learned.Store(true)
-	t.first = known.text == "" && known == f.terms
 	f.known.CompareAndSwap(known, t) // or another question was faster
 	return errChanged
 }
@@ -176,13 +164,13 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 	if err := f.sharesSlot(); err != nil {
 		return nil, false, err
 	}
-	if seen, _ := f.position.recall(); seen != "" {
+	if seen, _ := f.position.recall(""); seen != "" {
 		if _, err := f.Status(ctx); err != nil {
 			return nil, false, err
 		}
 	}
 	keys := []string{f.key, f.quotaKey()}
-	r, err := f.askKeys(ctx, storedScripts.look, keys, append(f.args(f.terms, 1), "="))
+	r, err := f.askKeys(ctx, storedScripts.look, keys, append(f.args(f.terms, 1), ""))
 	if err != nil {
 		return nil, false, err
 	}
@@ -207,7 +195,7 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	args := append(f.args(t, 2), t.text, f.held().head[0])
+	args := append(f.args(t, 1), t.text)
 	r, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, args)
 	if err != nil {
 		return err

@@ -2,7 +2,6 @@ package fair
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -13,26 +12,42 @@ import (
 type terms struct {
 	quotas  []engine.Quota
 	windows []window
-	head    []any // of the arguments of every question; see lua/fair/head.lua
-	plain   []any // what a plain state is asked with; see lua/fair/hot.lua
-	most    int   // permits that fit every window
+	most    int // permits that fit every window
 
-	text    string      // as they are stored, "" if they were given
-	learned atomic.Bool // nothing has been asked under them yet, see lua/fair/quota.lua
-	first   bool        // this limiter knew of no others before
+	head   string // what a state of these windows begins with; see lua/fair/head.lua
+	layout []any  // of the arguments of every question: where the header ends, the windows
+
+	text string // as they are stored, "" if they were given
 }
+
+// A header is so many bytes, and so many more for each window: see doc.go.
+const (
+	headerBytes = 191
+	windowBytes = 22
+)
+
+// notStored stands in the head of those who do not look for stored quotas, in
+// place of the eight letters that tell one stored text from another.
+const notStored = "--------"
 
 // newTerms returns an error that matches [engine.ErrUnsupported] for quotas
 // that cannot be held. None are quotas as well.
-func newTerms(quotas []engine.Quota, guard time.Duration) (*terms, error) {
+func newTerms(quotas []engine.Quota, guard time.Duration, stored string) (*terms, error) {
 	windows, err := windowsOf(quotas, guard)
 	if err != nil {
 		return nil, err
 	}
-	return &terms{
-		quotas: quotas, windows: windows, most: most(windows),
-		head: []any{"fair4 " + word(windows) + " - "}, plain: plainArgs(windows),
-	}, nil
+	t := &terms{quotas: quotas, windows: windows, most: most(windows)}
+	end := 0
+	if len(windows) > 0 {
+		t.head = "fair5 " + word(windows) + " " + stored + "\n"
+		end = len(t.head) + headerBytes + windowBytes*len(windows)
+	}
+	t.layout = append(t.layout, max(0, end-1), len(windows))
+	for i, cells := range cellsOf(windows) {
+		t.layout = append(t.layout, windows[i].Permits, windows[i].Length, cells)
+	}
+	return t, nil
 }
 
 // storedTerms are those of a stored text.
@@ -49,7 +64,7 @@ func (f *fair) termsOf(quotas []engine.Quota, text string) (*terms, error) {
 	if len(quotas) == 0 {
 		quotas = f.quotas
 	}
-	t, err := newTerms(quotas, f.guard)
+	t, err := newTerms(quotas, f.guard, word36(hash(text), len(notStored)))
 	if err == nil {
 		t.text = text
 	}

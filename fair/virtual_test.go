@@ -121,14 +121,14 @@ func arrive(t testing.TB, f *fair, arrivals []arrival) []engine.Grant {
 		replies := make([]*redis.Cmd, len(some))
 		for i, a := range some {
 			args, _ := f.takeArgs(f.terms, []engine.Request{a.request})
-			args[1], args[2] = "", "abcdefgh 0 0 0 0 0 0 0"
+			args[1], args[2] = "", "abcdefgh 0 0 0 0 0 0 0 0 0 -"
 			pipe.Set(ctx, f.key+":clock", beginning.Add(a.at).UnixMicro(), 0)
 			replies[i] = pipe.EvalSha(ctx, sha, []string{f.key}, args...)
 		}
 		_, err := pipe.Exec(ctx)
 		require.NoError(t, err)
 		for i, reply := range replies {
-			o, err := f.decode(reply.Val(), []engine.Request{some[i].request})
+			o, err := decode(reply.Val(), []engine.Request{some[i].request})
 			require.NoError(t, err)
 			require.True(t, o.answers[0].Granted)
 			grants = append(grants, o.answers[0].Grant)

@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,8 +22,8 @@ func quotasOf(cfg engine.Config) []engine.Quota {
 	return append([]engine.Quota{cfg.Quota}, cfg.Extra...)
 }
 
-// windowsOf turns every quota into one window, and its Burst into another.
-// Windows of one length are one, the stricter.
+// windowsOf turns every quota into one window, and its Burst into another, from
+// the longest to the shortest. Windows of one length are one, the stricter.
 func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 	var windows []window
 	for _, q := range quotas {
@@ -52,6 +53,7 @@ func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 	if len(windows) > mostWindows {
 		return nil, fmt.Errorf("%w: %d windows, fair holds up to %d", engine.ErrUnsupported, len(windows), mostWindows)
 	}
+	slices.SortFunc(windows, func(a, b window) int { return cmp.Compare(b.Length, a.Length) })
 	return windows, nil
 }
 
@@ -73,26 +75,26 @@ func add(windows []window, w window) []window {
 	return append(windows, w)
 }
 
-// word writes windows as the state names them, separated by commas:
-// most/length, and where the grid is not the plain one, /cells or /cells/laps.
+// word writes windows as the state names them, from the longest to the shortest:
+// most/length/cells, separated by commas.
 func word(windows []window) string {
+	var words []string
+	for i, cells := range cellsOf(windows) {
+		words = append(words, fmt.Sprintf("%d/%d/%d", windows[i].Permits, windows[i].Length, cells))
+	}
+	return strings.Join(words, ",")
+}
+
+// cellsOf is on which grid each window is: see [grid.Cells].
+func cellsOf(windows []window) []int64 {
 	if len(windows) == 0 {
-		return ""
+		return nil
 	}
-	var b strings.Builder
-	for i, g := range grid.Of(grid.Plain(windows)) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, "%d/%d", windows[i].Permits, windows[i].Length)
-		if len(windows) > 1 && (g.Cells != grid.Fewest || g.Laps != g.Cells) {
-			fmt.Fprintf(&b, "/%d", g.Cells)
-		}
-		if len(windows) > 1 && g.Laps != g.Cells {
-			fmt.Fprintf(&b, "/%d", g.Laps)
-		}
+	plain := make([]grid.Window, len(windows))
+	for i, w := range windows {
+		plain[i] = grid.Window(w)
 	}
-	return b.String()
+	return grid.Cells(plain)
 }
 
 func ceilMicroseconds(d time.Duration) int64 {
@@ -107,14 +109,4 @@ func burstMicroseconds(q engine.Quota, per time.Duration) int64 {
 	burst, permits := int64(q.Burst), int64(q.Permits)
 	whole, rest := int64(per)/permits, int64(per)%permits
 	return (whole*burst + rest*burst/permits) / int64(time.Microsecond)
-}
-
-// plainArgs is what the straight way through the script needs to know of the
-// one window: see lua/fair/hot.lua. Of several windows it needs nothing.
-func plainArgs(windows []window) []any {
-	if len(windows) != 1 {
-		return []any{0, 0, 0}
-	}
-	w := windows[0]
-	return []any{w.Permits, w.Length, (w.Length+999)/1000 + 1}
 }

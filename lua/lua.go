@@ -21,8 +21,10 @@ import (
 var parts embed.FS
 
 // Assemble makes a script of an engine's parts, each named by its file without
-// the ending. It does no I/O: the server learns the source when it first runs.
-// It panics for a part that does not exist.
+// the ending. The parts between { and } run only if the variable unusual is
+// true, and their functions are made only then. It does no I/O: the server
+// learns the source when it first runs. It panics for a part that does not
+// exist.
 //
 // An error that Redis reports for a line of the script names the part's file
 // and line instead.
@@ -30,6 +32,11 @@ func Assemble(engine string, names ...string) *Script {
 	var source strings.Builder
 	var lines lineMap
 	for _, name := range names {
+		if brace, isOne := braces[name]; isOne {
+			lines.next += strings.Count(brace, "\n")
+			source.WriteString(brace)
+			continue
+		}
 		part := engine + "/" + name
 		text, err := parts.ReadFile(part + ".lua")
 		if err != nil {
@@ -42,6 +49,9 @@ func Assemble(engine string, names ...string) *Script {
 	s.lines = lines
 	return s
 }
+
+// braces are what stands for { and } in a script.
+var braces = map[string]string{"{": "if unusual then\n", "}": "end\n"}
 
 // Parts names the parts that the script is assembled of.
 func (s *Script) Parts() []string { return s.lines.names }

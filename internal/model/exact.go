@@ -1,18 +1,16 @@
-// Package model is the bounded queue of engine fair in plain Go: the
-// specification that its script follows.
+// Package model is the definition of engine fair in plain Go: what its scripts
+// are held against. It models no bytes.
 //
-// [Exact] is the definition by brute force: it keeps every permit. [Queue] is
-// what the script keeps instead: per window a log of at most some 160 cells and
-// a histogram of what lies further back. All times are integers of
-// microseconds.
+// [Exact] is the rule by brute force: it keeps every permit. [Clock] is the
+// queue's clock, and [Flows] how a look-ahead is shared. All times are integers
+// of microseconds.
 package model
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"sort"
-
-	"github.com/fairlimit/fairlimit/internal/grid"
 )
 
 // Window is at most Permits in any half-open stretch of Length microseconds.
@@ -33,7 +31,7 @@ type Turn struct {
 func Windows(permits int, per int64, burst int) []Window {
 	all := []Window{{permits, per}}
 	if burst > 0 && burst < permits {
-		all = append(all, Window{burst, grid.Scale(per, int64(burst), int64(permits))})
+		all = append(all, Window{burst, scale(per, int64(burst), int64(permits))})
 	}
 	return all
 }
@@ -151,4 +149,11 @@ func Strict(windows []Window, turns []Turn) (err error) {
 		})
 	}
 	return err
+}
+
+// scale is a*b/c rounded down, for a product of any size.
+func scale(a, b, c int64) int64 {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	q, _ := bits.Div64(high, low, uint64(c))
+	return int64(q)
 }

@@ -1,124 +1,106 @@
 -- The flows that use the queue, and what each may hold ahead.
 --
--- Takes    what grant.lua leaves
--- Leaves   read_flows, enter, share_out, note_grant, write_flows
+-- ARGV[first]      grace: how long a flow is active after its newest slot
+-- ARGV[first + 1]  look-ahead: how many permits all flows together hold ahead
+-- ARGV[first + 2]  how many flows ask
+-- then for each of them: id (5 letters of the flow, 3 of the process), weight,
+--          need (the most permits of one of its requests), how many it holds
+--          ahead, and where its entry was last, from 0 on
 --
--- An entry is one process of one flow: id (5 letters of the flow, 3 of the
--- process), weight, need (the most permits that one of its requests asks for),
--- and until when it is active: some grace longer than it holds a turn ahead. A
--- flow whose only turn has just passed is asking for the next: without the
--- grace the others would take its place meanwhile.
+-- Takes    what open.lua leaves, or what is unusual
+-- Leaves   asking: for each flow share, held, place (of its entry), ends and, if
+--          all were read, entry; list: the entries if all were read; first, the
+--          next argument; ENTRY, entries_at, grace
+--
+-- An entry is one process of one flow, with its share ready, so that usually
+-- one is read. All of them are read only when one comes, changes or is over. A
+-- flow whose only turn has just passed is asking for the next: without the grace
+-- the others would take its place meanwhile. An entry is 76 bytes:
+--
+--   v4rrg00a          1          1 1700000000630000          4 1700000000630000
+--   id           weight       need ends                  share earliest end
 
--- "The flows' 2 KB": as many entries, and as many bytes.
-local MOST_FLOWS = 64
-local MOST_FLOWS_BYTES = 2000
+local ENTRY, MOST_ENTRIES = 76, 64
+local entries_at, askers = size + CELLS * WIDTH + NOTES, argv[first + 2] + 0
+local grace, ahead_of_all, list = argv[first] + 0, argv[first + 1] + 0, nil
+asking = {}
 
--- The entries that are active, in groups: those of one flow.
-local function group_of(flows, id)
-  local flow = sub(id, 1, 5)
-  local group = flows.groups[flow]
-  if not group then
-    group = { need = 0, weight = 0 }
-    flows.groups[flow], flows.groups[#flows.groups + 1] = group, group
+-- Each entry that is still as the flow's process asks.
+for i = 1, askers do
+  local at = first + 5 * i - 2
+  local id, weight, need, own = argv[at], argv[at + 1], argv[at + 2], argv[at + 4] + 0
+  local entry = flag == 'f' and call('GETRANGE', key, entries_at + own * ENTRY, entries_at + own * ENTRY + ENTRY - 1) or ''
+  if sub(entry, 1, 30) ~= format('%8s %10d %10d', id, weight, need) or sub(entry, 60, 75) + 0 <= now then
+    break
   end
-  return group
+  asking[i] = { share = sub(entry, 49, 58) + 0, held = argv[at + 3] + 0, place = own, ends = sub(entry, 32, 47) + 0 }
 end
 
-local function new_entry(flows, id)
-  local group = group_of(flows, id)
-  local entry = { id = id, need = 0, ends = 0, group = group, rank = #group + 1 }
-  flows[#flows + 1], flows[id], group[entry.rank] = entry, entry, entry
-  return entry
-end
-
-local function read_flows(queue)
-  local flows = { bytes = 0, groups = {} }
-  for id, weight, need, ends in string.gmatch(queue.flows, '(%w+)/(%d+)/(%d+)/(%d+)') do
-    if number(ends) > queue.now then
-      local entry = new_entry(flows, id)
-      flows.bytes = flows.bytes + #id + #weight + #need + #ends + 4
-      entry.need, entry.ends, entry.group.weight = number(need), ends + 0, number(weight)
-      if #id ~= 8 or entry.group.weight == 0 or entry.need == 0 then damaged() end
+-- Else all shares are worked out anew: the look-ahead is divided among all flows
+-- that are active, by their weights in lowest terms, so that shares are in just
+-- their proportion where it suffices for that. Each process can make at least
+-- one of its requests, and the others have more then: shares stay in proportion,
+-- and the look-ahead becomes longer. The processes of a flow divide its share.
+if #asking < askers then
+  local all, groups = flag == 'f' and call('GETRANGE', key, entries_at, '-1') or '', {}
+  local sum, divisor = 0, 0
+  asking, list = {}, { stood = floor(#all / ENTRY) }
+  for i = 1, list.stood do
+    local id, weight, need, over = match(all, '^(%w+) +(%d+) +(%d+) +(%d+)', (i - 1) * ENTRY + 1)
+    if id and over + 0 > now then
+      list[#list + 1] = { id = id, weight = weight + 0, need = need + 0, ends = over + 0 }
+      list[id] = list[#list]
     end
   end
-  return flows
-end
-
-local function digits(n) return #format('%d', n) end
-
--- Enters one who asks, and returns its entry. The newest weight of a flow holds
--- for all its processes. Where there is no place for one more, it shares the
--- entry of another. Where there is none for a longer number, an entry stays as
--- it is.
-local function enter(flows, id, weight, need)
-  local entry, group = flows[id], flows.groups[sub(id, 1, 5)]
-  if entry and entry.need == need and group.weight == weight then return entry end
-  local bytes = entry and digits(need) - digits(entry.need) or #format('%s/%d/%d/%d ', id, weight, need, 2 ^ 52)
-  if group then bytes = bytes + #group * (digits(weight) - digits(group.weight)) end
-  if not entry and #flows >= MOST_FLOWS or bytes > 0 and flows.bytes + bytes > MOST_FLOWS_BYTES then
-    return entry or flows[tonumber(sub(id, 1, 5), 36) % #flows + 1]
+  for i = 1, askers do
+    local at = first + 5 * i - 2
+    local id = argv[at]
+    local entry = list[id]
+    if not entry and #list >= MOST_ENTRIES then
+      entry = list[tonumber(sub(id, 1, 5), 36) % #list + 1] -- it shares that of another
+    elseif not entry then
+      entry = { id = id, ends = 0 }
+      list[#list + 1], list[id] = entry, entry
+    end
+    if entry.id == id then entry.weight, entry.need = argv[at + 1] + 0, argv[at + 2] + 0 end
+    asking[i] = { entry = entry, held = argv[at + 3] + 0 }
   end
-  entry = entry or new_entry(flows, id)
-  entry.need, entry.group.weight = need, weight
-  flows.bytes = flows.bytes + bytes
-  return entry
-end
-
-local function common_divisor(a, b)
-  while b > 0 do
-    local rest = a % b
-    a = b
-    b = rest
+  for _, entry in ipairs(list) do
+    local flow = sub(entry.id, 1, 5)
+    local group = groups[flow]
+    if not group then
+      group = { weight = entry.weight, need = 0, members = 0 }
+      groups[flow], groups[#groups + 1] = group, group
+    end
+    for i = 1, askers do -- the newest weight of a flow holds for all its processes
+      local at = first + 5 * i - 2
+      if sub(argv[at], 1, 5) == flow then group.weight = argv[at + 1] + 0 end
+    end
+    group.members, group.need, entry.group = group.members + 1, group.need + entry.need, group
+    entry.rank = group.members
   end
-  return a
-end
-
--- Shares a look-ahead of so many permits out among all who are active: returns
--- what one permit of weight is worth. Weights count in lowest terms, so that
--- shares are in just their proportion where the look-ahead suffices for that.
--- Each process can make at least one of its requests, and the others have more
--- then: shares stay in proportion, and the look-ahead becomes longer.
-local function share_out(flows, ahead)
-  local sum, divisor = 0, 0
-  for _, group in ipairs(flows.groups) do
-    sum, divisor = sum + group.weight, common_divisor(group.weight, divisor)
+  for _, group in ipairs(groups) do
+    local a, b = group.weight, divisor
+    while b > 0 do
+      local rest_of = a % b
+      a = b
+      b = rest_of
+    end
+    sum, divisor = sum + group.weight, a
   end
-  for _, entry in ipairs(flows) do
-    entry.group.need = entry.group.need + entry.need
-  end
-  local worth = ahead / (sum / divisor)
-  if worth >= 1 then worth = math.floor(worth) end
-  for _, group in ipairs(flows.groups) do
+  local worth = ahead_of_all / (sum / divisor)
+  if worth >= 1 then worth = floor(worth) end
+  for _, group in ipairs(groups) do
     local least = group.need / (group.weight / divisor)
     if least >= 1 then least = math.ceil(least) end
     worth = math.max(worth, least)
   end
-  return worth / divisor
-end
-
--- How many permits a process of a flow may hold ahead: its part of the flow's
--- share, without a rest.
-local function share_of(entry, weight, worth)
-  local members = #entry.group
-  local share = math.floor(worth * weight + 0.5)
-  local part = math.floor(share / members)
-  if entry.rank <= share - part * members then part = part + 1 end
-  return math.max(1, part)
-end
-
--- Notes that an entry holds a turn at the slot.
-local function note_grant(entry, slot, grace)
-  entry.ends = math.max(entry.ends, 10000 * math.ceil((slot + grace) / 10000))
-end
-
--- Those who hold nothing have no entry.
-local function write_flows(queue, flows)
-  local lines, ends = {}, 0
-  for _, entry in ipairs(flows) do
-    if entry.ends > 0 then
-      lines[#lines + 1] = format('%s/%d/%d/%d', entry.id, entry.group.weight, entry.need, entry.ends)
-      ends = math.max(ends, entry.ends)
-    end
+  for _, entry in ipairs(list) do
+    local share = floor(worth / divisor * entry.group.weight + 0.5)
+    local part = floor(share / entry.group.members)
+    if entry.rank <= share - part * entry.group.members then part = part + 1 end
+    entry.share = math.max(1, part)
   end
-  queue.flows, queue.flows_end = table.concat(lines, ' '), ends
+  for _, flow in ipairs(asking) do flow.share, flow.ends = flow.entry.share, flow.entry.ends end
 end
+first = first + 3 + 5 * askers

@@ -1,15 +1,17 @@
--- Stands in for open.lua where whatever the key holds is to go.
+-- Lets whatever the key holds go. If it was a queue, and the caller has no
+-- windows, those of the queue stay.
 --
--- Takes    what head.lua leaves
--- Leaves   as open.lua; the state is false, and a key without a TTL has none.
---          A head without windows gets those of what goes, if it has some
+-- Takes    what fields.lua leaves
+-- Leaves   left: as if there were no key; had: how long it had to live
 
-local state = false
-local left = math.max(0, call('PTTL', key))
-local time = call('TIME')
-local server = time[1] * 1000000 + time[2]
-if sub(head, 7, -4) == '' then
-  local text = redis.pcall('GET', key)
-  local word = type(text) == 'string' and string.match(text, '^fair4 ([%d/,]+) [-+] ')
-  if word then head = table.concat({ 'fair4 ', word, ' - ' }) end
+local had = math.max(0, left)
+if head == '' then
+  local state = redis.pcall('GET', key)
+  local words = type(state) == 'string' and match(state, '^fair5 [%d/,]+ ........\n')
+  if words then
+    head = words
+    local _, windows = string.gsub(words, ',', '')
+    p, size = #head, #head + 191 + 22 * (windows + 1)
+  end
 end
+left, seen = -2, ''

@@ -1,156 +1,181 @@
--- Finds slots and grants them.
+-- Grants what the requests ask for: the one way for all of them.
 --
--- Takes    what write.lua leaves
--- Leaves   grant, earliest, total_until
+-- ARGV[first..]  for each run of equal requests: the flow (0 without), permits,
+--                longest wait, how many
+--
+-- Takes    what open.lua leaves, or what is unusual; asking, of share.lua
+-- Leaves   granted (how many turns), changed, marked; groups (how many answers),
+--          answer, ahead, step, together: those of the first; answers: from the
+--          second on, a table of all: how far ahead of the clock, how many
+--          (negative: refused), how much further each is than the one before
+--
+-- A request for n permits at sequence S goes at the latest of the clock, the
+-- tail and, for each window of N in T, the slot of permit S+n-N, plus T. A cell
+-- tells where that permit stands at the latest: its windows say how far back.
 
--- The most that one run grants in turns times windows. Each takes up to 10 µs,
--- a cell and its share of the compactions, so that a run holds the server for
--- less than a millisecond (promise 6, the script's time) on a slow machine.
-local MOST_TURNS = 40
+local MOST_GROUPS = 64  -- one run of the script grants at so many slots at most
+local FULL, LEFT = -1, -2 -- in place of how far ahead: nothing counts so far; over the share of its flow
+local MOST_HELD, MOST_SLOT = 10000000000, 2 ^ 52
 
--- The most permits that a window counts.
-local MOST_HELD = 9999999999
+local period, short, least = argv[7] + 0, argv[first - 2] + 0, argv[first - 3] + 0
+local kept = period -- for how long a permit counts
+if not unusual and not fresh then span, base = sub(text, p + 148, p + 163) + 0, sub(text, p + 175, p + 190) + 0 end
+if coarse > now and span > period then kept = span end
+local tail, changed, marked, granted = last > now and last or now, fresh or unusual, false, 0
+local groups, ahead, together, step, answers = 0, nil, nil, nil, nil
+local refused_permits, refused_slot = 0, 0
 
--- The moment by which the running total reaches need, which it does, and how
--- far it reaches at that moment.
-local function slot_reaching(queue, window, need)
-  local slot, total, low, high = window.last, queue.sequence, 1, count_cells(window)
-  if total > need and high > 0 and total_of(window, high) >= need then
-    while low < high do
-      local middle = math.floor((low + high) / 2)
-      if total_of(window, middle) >= need then high = middle else low = middle + 1 end
-    end
-    slot, total = slot_of(window, low), total_of(window, low)
-  end
-  local laps = math.floor((total - need) / queue.burst)
-  return slot - laps * queue.interval, total - laps * queue.burst
+if last + kept <= now then -- nothing counts any more
+  marks, marked, changed, closed, oldest, crowded, base = '', true, true, 0, 0, 0, sequence
+  for w = 6, first - 1, 3 do marks = format('%s%16d %4d\n', marks, sequence + argv[w], 0) end
 end
 
--- The earliest slot from the tail on at which every window has room for one of
--- so many requests. In each it notes how far there is room at that slot.
-local function earliest(queue, tail, permits, count)
-  local slot = tail
-  for i = 1, queue.asked do
-    local window = queue[i]
-    local need = queue.sequence + permits - window.most
-    window.next_room = window.room
-    if queue.sequence + permits * count > window.room then
-      if need > window.base then drop_passed(queue, window) end
-      local leaves, upto = 0, window.base
-      if need > window.base then
-        leaves, upto = slot_reaching(queue, window, need)
-        leaves = leaves + window.length
+for run = first, #argv, 4 do
+  local flow, permits, count = asking and asking[argv[run] + 0], argv[run + 1] + 0, argv[run + 3] + 0
+  local latest = label_in and label_in(argv[run + 2] + 0) or now + argv[run + 2]
+  while count > 0 do
+    -- The earliest slot, and up to which sequence there is room at it.
+    local slot, room, others, from, unmarked, fits = tail, 2 ^ 53, 2 ^ 53, 1, marks, count
+    if flow then
+      fits = floor((flow.share - flow.held) / permits)
+      if flow.held == 0 and fits < 1 then fits = 1 end
+      if fits > count then fits = count end
+    end
+    if fits < 1 then
+      slot = LEFT
+    elseif permits == refused_permits and latest < refused_slot then
+      slot = refused_slot
+    else
+      for w = 6, first - 1, 3 do
+        local own = sub(marks, from, from + 15) + 0
+        if sequence + permits > own then
+          local most, length, at, start, chunk = argv[w] + 0, argv[w + 1] + 0, sub(marks, from + 17, from + 20) + 0, 0, ''
+          local need, cell, total, upto, few = sequence + permits - most, 0, 0, nil, 3
+          if at < oldest then at = oldest end
+          while true do
+            if at >= closed then
+              cell, total = last, sequence
+            else
+              local q = (at - start) * WIDTH
+              if q >= #chunk then
+                local index, to = at % CELLS, at + few
+                if to >= closed then to = closed - 1 end
+                to = index + to - at
+                if to >= CELLS then to = CELLS - 1 end
+                chunk, start, q, few = call('GETRANGE', key, size + index * WIDTH, size + to * WIDTH + 14), at, 0, 31
+              end
+              local a, b, c, d, e, f, g, h, i, j, k, l, m, n = byte(chunk, q + 1, q + 14)
+              cell = ((((((a * 94 + b) * 94 + c) * 94 + d) * 94 + e) * 94 + f) * 94 + g) * 94 + h - 2162986556113515
+              total = ((((i * 94 + j) * 94 + k) * 94 + l) * 94 + m) * 94 + n - 244792502955
+              total = sequence - (sequence - total) % 689869781056
+            end
+            if upto and cell + length > slot then break end -- has not left at this slot
+            if total >= need then
+              if not upto then
+                -- Each window says how far back the permits of a cell stand.
+                local behind = total - need
+                if behind >= least and coarse <= now then
+                  for v = 6, first - 1, 3 do
+                    local times = floor(behind / argv[v])
+                    cell, behind = cell - times * argv[v + 1], behind - times * argv[v]
+                  end
+                end
+                upto = need + behind
+                if cell + length > slot then slot = cell + length end
+              else
+                upto = total
+              end
+              if upto < total or at >= closed then break end
+            end
+            at = at + 1
+          end
+          own = upto + most
+          marks, marked = sub(marks, 1, from - 1) .. format('%16d %4d', own, at) .. sub(marks, from + 21), true
+        end
+        others = room
+        if own < room then room = own end
+        from = from + 22
       end
-      if leaves > slot then slot = leaves end
-      window.next_room = window.most > 1 and upto + window.most or 0
-    end
-  end
-  return slot
-end
-
--- The running total at the moment.
-local function total_until(queue, window, moment)
-  if window.last <= moment then return queue.sequence end
-  local count, low = count_cells(window), 0
-  local high = count
-  while low < high do
-    local middle = math.ceil((low + high) / 2)
-    if slot_of(window, middle) <= moment then low = middle else high = middle - 1 end
-  end
-  local total = low == 0 and window.base or total_of(window, low)
-  if queue.interval == 0 then return total end
-  local slot, upto = window.last, queue.sequence -- of the cell that the moment lies in
-  if low < count then slot, upto = slot_of(window, low + 1), total_of(window, low + 1) end
-  return math.max(total, upto - math.ceil((slot - moment) / queue.interval) * queue.burst)
-end
-
--- How many equal requests fit at the slot, the first of which does.
-local function fitting(queue, slot, permits, count)
-  for i = 1, queue.asked do
-    local window = queue[i]
-    if queue.sequence + permits * count - window.most > window.base then
-      local room = window.most - queue.sequence + total_until(queue, window, slot - window.length)
-      count = math.min(count, math.floor(room / permits))
-    end
-  end
-  return math.max(1, count)
-end
-
--- Grants single permits one spacing apart behind the slot, where nothing but
--- the spacing holds them back: in a queue for one permit at a time. Returns how
--- many.
-local function in_a_row(queue, slot, left_to_wait, count)
-  local window, spacing = queue[1], queue.spacing
-  if queue[2] or window.most > 1 or window.mode == 'c' then return 0 end
-  local fit = MOST_HELD - queue.sequence + window.base
-  local more = math.max(0, math.min(count, math.floor(left_to_wait / spacing), fit))
-  window.last, window.grew, queue.sequence = window.last + more * spacing, true, queue.sequence + more
-  return more
-end
-
--- Whether no window can count so many more.
-local function is_full(queue, permits)
-  for _, window in ipairs(queue) do
-    if queue.sequence + permits - window.base > MOST_HELD then
-      drop_passed(queue, window)
-      if queue.spacing > 0 and not queue[2] and count_cells(window) == 0 and not window.behind and window.last > 0 then
-        -- What has passed of the one row is not held any more.
-        local ahead = math.ceil((window.last + window.length - queue.now) / queue.spacing)
-        window.base = math.max(window.base, queue.sequence - ahead)
+      if slot > latest then
+        refused_permits, refused_slot = permits, slot
+      elseif slot >= MOST_SLOT then
+        slot = FULL
+      elseif sequence + permits - base >= MOST_HELD then
+        -- No more count than the longest window lets through from one length ago up to the tail.
+        local most = coarse <= now and argv[6] * (1 + math.ceil((tail - now) / period)) or MOST_HELD
+        if sequence - most > base then base, changed = sequence - most, true end
+        if sequence + permits - base >= MOST_HELD then slot = FULL end
       end
-      if queue.sequence + permits - window.base > MOST_HELD then return true end
     end
-  end
-  return false
-end
 
--- Grants what fits of one run of equal requests: returns how far ahead of the
--- clock the slot of the first is, how many have the same answer (negative:
--- refused), how much further each is than the one before, and the slot of the
--- last. A row needs a clock that runs as the server's does, up to each slot.
-local function grant_some(queue, tail, permits, longest, count, mixed)
-  local slot = earliest(queue, tail, permits, count)
-  local ahead, together, step = slot - queue.now, 1, 0
-  local wait = queue.slow_until > 0 and wait_for(queue, slot) or queue.rest + ahead
-  if not (slot < 2 ^ 52) then damaged() end
-  if wait > longest then return ahead, mixed and -1 or -count, 0, tail end
-  if count > 1 then together = fitting(queue, slot, permits, count) end
-  if is_full(queue, permits * together) then
-    if together > 1 then return grant_some(queue, tail, permits, longest, 1, mixed) end
-    return -1, -1, 0, tail
-  end
-  for i = 1, #queue do
-    queue[i].room = queue[i].next_room or 0
-    add(queue, queue[i], slot, permits * together)
-  end
-  queue.sequence = queue.sequence + permits * together
-  if count > together and queue.spacing > 0 and permits == 1 and slot >= queue.slow_until then
-    local more = in_a_row(queue, slot, longest - wait, count - together)
-    if more > 0 then slot, together, step = slot + more * queue.spacing, together + more, queue.spacing end
-  end
-  compact_full(queue, slot)
-  return ahead, together, step, slot
-end
+    local so_many, apart = -count, 0
+    if slot < 0 or slot > latest then
+      marks = unmarked -- there is room at that slot, not at the tail
+      if flow and slot == LEFT then flow.held = flow.held + flow.share end -- none goes before one that had no room
+      if slot < 0 then slot = slot + now end
+      count = 0
+    else
+      so_many = 1
+      if fits > 1 then
+        so_many = floor((room - sequence) / permits)
+        if so_many > fits then so_many = fits elseif so_many < 1 then so_many = 1 end
+        local held = sequence + permits * so_many - base
+        if held >= MOST_HELD then so_many = 1 end
+      end
 
--- Works off the runs of requests from ARGV[7] on. Returns the answers as
--- triples, behind two places for texts, and whether anything was granted. What
--- is unanswered is for the next call.
-local function grant(queue)
-  local reply, size, granted, turns = { '', '' }, 2, false, 0
-  local tail = after_what_was_lost(queue, math.max(queue.now, (bounds(queue))))
-  for i = 7, #ARGV, 3 do
-    local permits, longest, count = ARGV[i] + 0, ARGV[i + 1] + 0, ARGV[i + 2] + 0
-    local mixed, first = count < 0, true
-    if mixed then count = -count end
-    while count > 0 do
-      local ahead, together, step, slot = grant_some(queue, tail, permits, longest, count, mixed)
-      if mixed and not first and together < 0 then return reply, granted end
-      reply[size + 1], reply[size + 2], reply[size + 3] = ahead, together, step
-      size, tail, first, turns = size + 3, slot, false, turns + #queue
-      granted = granted or together > 0
-      count = count - math.abs(together)
-      if turns >= MOST_TURNS or mixed and together < 0 then return reply, granted end
+      -- The newest cell takes them, or is closed and another begins.
+      if slot > last then
+        local row = least == 1 and slot == last + short and coarse <= now
+        local stretches = row
+        if not row and slot < crowded then -- one cell of the grid
+          local cells, phase, before = argv[first - 1], slot % period, last % period
+          stretches = slot - phase == last - before and floor(phase * cells / period) == floor(before * cells / period)
+        end
+        if not stretches and last + kept > now and closed - oldest >= CELLS then
+          stretches, crowded, changed = true, slot + 1, true
+        end
+        if not stretches and last + kept > now then
+          local x, y = last, sequence % 689869781056
+          local h = x % 94 x = (x - h) / 94 local g = x % 94 x = (x - g) / 94 local f = x % 94 x = (x - f) / 94
+          local e = x % 94 x = (x - e) / 94 local d = x % 94 x = (x - d) / 94 local c = x % 94 x = (x - c) / 94
+          local b = x % 94 x = (x - b) / 94
+          local n = y % 94 y = (y - n) / 94 local m = y % 94 y = (y - m) / 94 local l = y % 94 y = (y - l) / 94
+          local k = y % 94 y = (y - k) / 94 local j = y % 94 y = (y - j) / 94
+          local problem = redis.pcall('SETRANGE', key, size + closed % CELLS * WIDTH, string.char(33 + x, 33 + b, 33 + c,
+            33 + d, 33 + e, 33 + f, 33 + g, 33 + h, 33 + y, 33 + j, 33 + k, 33 + l, 33 + m, 33 + n,
+            last < crowded and 126 or 46))
+          if type(problem) == 'table' then return redis.error_reply(problem.err) end
+          closed, changed = closed + 1, true
+        end
+      end
+      last, sequence, tail, count = slot, sequence + permits * so_many, slot, count - so_many
+      granted, refused_permits = granted + so_many, 0
+
+      -- Where one permit at a time is all that holds them back, they go in a row.
+      if count > 0 and least == 1 and fits > 1 and coarse <= now then
+        local more = floor((latest - slot) / short)
+        if more > fits - 1 then more = fits - 1 end
+        if more > others - sequence then more = others - sequence end
+        if more > 0 and sequence + more - base < MOST_HELD then
+          last, sequence, count, so_many, apart = slot + more * short, sequence + more, count - more, 1 + more, short
+          tail, granted = last, granted + more
+        end
+      end
+      if flow then
+        flow.held = flow.held + permits * so_many
+        flow.newest = last
+      end
     end
+
+    groups = groups + 1
+    if groups == 1 then
+      ahead, together, step = slot - now, so_many, apart
+    else
+      answers = answers or { '', '', ahead, together, step }
+      answers[3 * groups], answers[3 * groups + 1], answers[3 * groups + 2] = slot - now, so_many, apart
+    end
+    if groups * argv[5] >= 4 * MOST_GROUPS or granted > 0 and closed - oldest >= CELLS then count = -1 end
+    if groups >= MOST_GROUPS and so_many > 0 then count = -1 end
   end
-  return reply, granted
+  if count < 0 then break end
 end

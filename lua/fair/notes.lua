@@ -1,60 +1,105 @@
--- Reads what a state tells of the queue as a whole: in its first line, behind
--- the windows, and in its last.
+-- Reads the state of any windows, and what is noted in it.
 --
--- Takes    what head.lua leaves
--- Leaves   match; damaged, number, read_notes
-
-local match = string.match
-
--- The word of a queue that was begun by somebody without windows: any that is
--- over at once will do.
-local NO_WINDOWS = '1/1'
+-- Takes    what open.lua leaves
+-- Leaves   the fields of the header; state (all of it, '' if there is none);
+--          windows; own (its
+--          place), moment (when it was written: the server's time and the offset),
+--          slow_until, slow_pace, reset_end, full, epochs, as noted; rest, late,
+--          healed, differs; damaged, number, windows_of,
+--          as_arguments, counts_for
+--
+-- Notes stand behind the ring while there are any:
+--
+--   moment, slow_until, slow_pace   of the clock, see clock.lua
+--   reset_end                       up to when the queue is known to have been
+--                                   reset, in the server's time
+--   full                            up to this slot all counts as full, after a
+--                                   loss
+--   epochs                          those that have ended, see epochs.lua
+--
+-- The mark is '+' while the clock does not run as the server's does, else 'n'
+-- if there are notes, else '-'.
 
 local function damaged()
   error('STATE not the state of a queue, or that of another version, or damaged', 0)
 end
 
 -- A number of the state. It is checked for size, so that sums stay exact.
-local function number(text)
-  local n = tonumber(text)
-  if not n or n >= 2 ^ 52 then damaged() end
+local function number(value)
+  local n = tonumber(value)
+  if not n or not (n < 2 ^ 52) or n <= -2 ^ 52 then damaged() end
   return n
 end
 
--- A queue that is new, or that a text with the first line and one with the last
--- tell of. It has the fields of the state under their names, but no windows and
--- no epochs that have ended. Also returns the place behind the first line or, in
--- a plain state, behind its mark; the newest slot; how many windows there are, 0
--- in a plain state.
-local function read_notes(first, last)
-  local word = sub(head, 7, -4)
-  local queue = {
-    generation = sub(ARGV[3], 1, 8), epoch = '', place = '', sequence = 0, clock = 0,
-    word = word ~= '' and word or NO_WINDOWS,
-    offset = 0, ends = 0, lost = 0, reset_end = 0, mixed = 0, rest = 0, late = 0, slow_until = 0, slow_pace = 0,
-    epochs = '', flows = '', flows_end = 0, interval = 0, burst = 1, spacing = 0, asked = 0
-  }
-  if not first then
-    queue.epoch, queue.place = replication() or queue.generation, this_server()
-    return queue
+unusual = true
+local slow_until, slow_pace, reset_end, full, moment, epochs = 0, 0, 0, 0, 0, ''
+local rest, late, healed, differs, windows, own = 0, 0, false, false, nil, nil
+local state = left ~= -2 and redis.pcall('GETRANGE', key, '0', '-1') or ''
+if type(state) == 'table' then return redis.error_reply(state.err) end
+if left == -1 then return redis.error_reply('STATE the key has no TTL') end
+fresh = left == -2
+
+local function windows_of(words)
+  local all = {}
+  for most, length, cells in string.gmatch(words, '(%d+)/(%d+)/(%d+)') do
+    all[#all + 1] = { most = number(most), length = number(length), cells = number(cells) }
+    if all[#all].length == 0 or all[#all].most == 0 then damaged() end
   end
-  local place, generation, epoch, sequence, clock, newest =
-    match(last, '^\n(%w+) (%w+) (%w+) +(%d+) +(%d+) +(%d+)$')
-  local kind, at
-  queue.word, kind, at = match(first, '^fair4 (%S+) ([-+]) ()')
-  if not kind or not generation or #generation ~= 8 or #epoch ~= 8 then damaged() end
-  queue.place, queue.generation, queue.epoch = place, generation, epoch
-  queue.sequence, queue.clock = number(sequence), number(clock)
-  if kind == '-' then return queue, at, newest, 0 end
-  local count, offset, ends, lost, reset_end, mixed, more, behind =
-    match(first, '^(%d+) (%-?%d+) (%d+) (%d+) (%d+) ([01])([%d ]*)\n()', at)
-  queue.offset, queue.ends = number(offset), number(ends)
-  queue.lost, queue.reset_end, queue.mixed = number(lost), number(reset_end), number(mixed)
-  if more ~= '' then
-    local rest, slow_until, slow_pace = match(more, '^ (%d+) (%d+) (%d+)$')
-    queue.rest, queue.slow_until, queue.slow_pace = number(rest), number(slow_until), number(slow_pace)
-    if queue.slow_until > 0 and queue.slow_pace < 1000000 then damaged() end
+  return all
+end
+
+local function read_header()
+  local word, stored, at, generation, epoch, upto
+  word, stored, at = match(state, '^fair5 ([%d/,]*) (%S+)\n()')
+  if not word or #stored ~= 8 then damaged() end
+  head, p = sub(state, 1, at - 1), at - 1
+  mark, flag, own, generation, epoch, sequence, clock, last, upto =
+    match(state, '^([-n+])([ f])(.......) (%w+) (%w+) +(%d+) +(%d+) +(%d+)\n()', at)
+  if not mark or #generation ~= 8 or #epoch ~= 8 or upto ~= at + 79 then damaged() end
+  name, sequence, clock, last = generation .. ' ' .. epoch .. ' ', number(sequence), number(clock), number(last)
+  offset, ends, crowded, coarse, span, closed, oldest, base, at =
+    match(state, '^ *(%-?%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+)\n()', upto)
+  if not offset or at ~= upto + 112 then damaged() end
+  offset, ends, crowded, coarse = number(offset), number(ends), number(crowded), number(coarse)
+  span, closed, oldest, base = number(span), number(closed), number(oldest), number(base)
+  if closed < oldest or closed - oldest > CELLS or oldest >= CELLS then damaged() end
+  windows = windows_of(word)
+end
+
+if not fresh then
+  read_header()
+  size, moment = p + 191 + 22 * #windows, clock
+  marks = sub(state, p + 192, size)
+  if #string.gsub(marks, ' *%d+ +%d+\n', '') > 0 or #marks ~= 22 * #windows or #state > 64 * 1024 then damaged() end
+  if mark ~= '-' then
+    local noted = sub(state, size + CELLS * WIDTH + 1, size + CELLS * WIDTH + NOTES)
+    moment, slow_until, slow_pace, reset_end, full, epochs =
+      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) +(%d+)([-%w ]*)\n$')
+    if not moment or #noted ~= NOTES then damaged() end
+    moment, slow_until, slow_pace, full = number(moment), number(slow_until), number(slow_pace), number(full)
+    reset_end, epochs = number(reset_end), match(epochs, '^(.-) *$')
+    if slow_until > 0 and slow_pace < 1000000 then damaged() end
   end
-  if number(count) == 0 or queue.offset <= -2 ^ 52 then damaged() end
-  return queue, behind, newest, number(count)
+else
+  if head == '' then -- any windows that are over at once will do
+    head = 'fair5 1/1/1 --------\n'
+    p, size = #head, #head + 191 + 22
+  end
+  name, windows = sub(argv[3], 1, 8) .. ' ', windows_of(head)
+  for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, window.most, 0) end
+end
+
+-- Lets the windows be those of the arguments, for parts that go by these.
+local function as_arguments(...)
+  argv, first = { '', '', '', 0, #windows }, 6
+  for _, window in ipairs(windows) do
+    argv[first], argv[first + 1], argv[first + 2], first = window.most, window.length, window.cells, first + 3
+  end
+  for i, value in ipairs({ ... }) do argv[first + i - 1] = value end
+end
+
+-- For how long a permit counts.
+counts_for = function()
+  local length = windows[1] and windows[1].length or 1
+  return coarse > now and span > length and span or length
 end

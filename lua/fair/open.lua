@@ -1,11 +1,40 @@
--- Reads what there is: once each, as before Redis 7.2 time goes on inside a
--- script.
+-- Reads the header and decides which way to go.
 --
--- Takes    what head.lua leaves
--- Leaves   state (false if there is none), left (ms that the key has to live),
---          server (its time)
+-- Takes    what fields.lua leaves
+-- Leaves   text, the header; the fields that it has; fresh, unusual
+--
+-- The usual way is for those who ask under the windows of the caller before, on
+-- the same server, and have not seen more of the queue than there is. The
+-- queue's clock runs as the server's does.
 
-local state = call('GET', key)
-local left = state and call('PTTL', key)
-local time = call('TIME')
-local server = time[1] * 1000000 + time[2]
+text = call('GETRANGE', key, '0', argv[4])
+
+if text == '' then
+  fresh, unusual = true, seen ~= '' or left ~= -2
+  if not unusual then
+    local info = redis.pcall('INFO', 'replication')
+    local id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or sub(argv[3], 1, 8)
+    name = sub(argv[3], 1, 8) .. ' ' .. id .. ' '
+  end
+elseif p == 0 or sub(text, 1, p) ~= head or sub(text, p + 3, p + 9) ~= place or left < 0 then
+  unusual = true
+else
+  mark, flag, name = sub(text, p + 1, p + 1), sub(text, p + 2, p + 2), sub(text, p + 11, p + 28)
+  sequence, clock, last = sub(text, p + 29, p + 44) + 0, sub(text, p + 46, p + 61) + 0, sub(text, p + 63, p + 78) + 0
+  offset, crowded, coarse = sub(text, p + 80, p + 95) + 0, sub(text, p + 114, p + 129) + 0, sub(text, p + 131, p + 146) + 0
+  closed, oldest, marks = sub(text, p + 165, p + 168) + 0, sub(text, p + 170, p + 173) + 0, sub(text, p + 192)
+  now = server + offset
+  if mark == '+' or now < clock then
+    unusual = true
+  elseif seen == '' then
+    unusual = mark ~= '-'
+  elseif seen ~= sub(text, p + 11, p + 61) then
+    -- What the caller saw must be of this history.
+    unusual = sub(seen, 1, 18) ~= name or sub(seen, 19, 34) + 0 > sequence or sub(seen, 36) + 0 > clock
+  end
+  if not unusual and now - clock >= SILENCE then
+    local info = redis.pcall('INFO', 'replication')
+    local id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)')
+    unusual = id and id ~= sub(name, 10, 17)
+  end
+end

@@ -1,13 +1,12 @@
--- Pauses the queue: its clock stands still from now on.
+-- Pauses the queue: its clock stands still from now on, at a label that it has
+-- not shown before, so that all turns from now on are ahead.
 --
--- KEYS, ARGV[1..3]  see head.lua
--- ARGV[4]  for how long; if it is paused for longer anyway, that counts
---
--- Returns  { text, news }: see write.lua and clock.lua
--- Errors   STATE: the key holds something else. Nothing was changed.
+-- KEYS, ARGV[1..5]  see head.lua
+-- ARGV[first]       for how long; if it is paused for longer anyway, that counts
 
-local queue = read()
-begin(queue, true)
-pause(queue, ARGV[4] + 0)
-local text, _, problem = write(queue)
-return problem or { text, news_of(queue) }
+local for_long = argv[first] + 0
+if for_long > rest then
+  if rest == 0 then now = now + 1 end
+  stand_still(for_long)
+end
+must = true

@@ -1,148 +1,118 @@
--- Finds out what was lost.
+-- Finds out what was lost, and counts it again.
 --
--- Takes    what add.lua and epochs.lua leave
--- Leaves   what_was_seen, carry_on, restore_pause, restore_clock, recover
+-- Takes    what narrow.lua leaves
+-- Leaves   nothing but changed fields
+--
+-- ARGV[3] is '<fresh> <at> <newest> <comes> <within> <ends> <stands> <slow until>
+-- <slow pace> <reset's end> <windows>': when the caller saw its position, in the
+-- server's time; the newest slot that it was told, or the clock if that is later;
+-- when that comes, in the server's time and, from now on, by the caller's clock;
+-- when the queue ends; how much longer it stands still; up to when its clock
+-- runs slower; the last reset that the caller knows of; and the windows of then,
+-- '-' if they are the same now.
 --
 -- What the caller saw and this state does not know of was lost: the key is
--- gone, or the state is an older one, as after a failover. It counts as full.
--- A pause goes on, and turns that one has put off stay where they are.
+-- gone, or the state is an older one, as after a failover. It is booked at the
+-- newest slot that the caller was told, as one cell: as many permits as the
+-- state lacks, or as any window holds if nobody knows how many. That is the
+-- safe side. The clock reaches that slot no sooner than the caller was told: so
+-- a pause goes on, and turns that one has put off stay where they are.
 
--- Counts what this state lacks at the newest slot that the caller saw, or at the
--- newest of a window if others were granted later ones since. That is the safe
--- side, even if some of it is given back: in place of one that counts too late,
--- one that counts too early is free again.
-local function add_missing(queue, missing, newest)
-  local tail = math.max(queue.now, (bounds(queue)))
-  if queue.interval > 0 then forget_pace(queue, tail) end -- they may be those of callers who keep another
-  local passed = {}
-  for i, window in ipairs(queue) do
-    passed[i] = newest + window.length <= queue.now
-    if passed[i] then open_log(queue, window) else add(queue, window, math.max(newest, window.last), missing) end
+-- A cell of the ring: slot and total in base 94, from '!' on, and whether it
+-- stands for more than its own slot.
+local function cell_of(slot, total, flag)
+  local bytes = {}
+  total = total % 689869781056
+  for i = 14, 9, -1 do bytes[i], total = 33 + total % 94, floor(total / 94) end
+  for i = 8, 1, -1 do bytes[i], slot = 33 + slot % 94, floor(slot / 94) end
+  return string.char(unpack(bytes)) .. flag
+end
+
+-- Counts permits at the slot, or at the newest if others were granted later
+-- ones. Until they have left, each cell counts whole: they may be of callers
+-- with other windows.
+local function book(permits, slot)
+  slot = math.max(slot, last)
+  if slot > last and last + counts_for() > now then
+    if closed - oldest < CELLS then
+      local problem = redis.pcall('SETRANGE', key, size + closed % CELLS * WIDTH,
+        cell_of(last, sequence, last < crowded and '~' or '.'))
+      if type(problem) == 'table' then error(problem.err, 0) end
+      closed = closed + 1
+    else
+      crowded = slot + 1
+    end
   end
-  queue.sequence = queue.sequence + missing
-  for i, window in ipairs(queue) do
-    if passed[i] then close_log(queue, window) end
-    window.room = 0
+  if last + counts_for() <= now then closed, oldest, base, crowded = 0, 0, sequence, 0 end
+  last, sequence, coarse = slot, sequence + permits, math.max(coarse, slot + counts_for())
+  healed, must = true, true
+end
+
+-- Whether what the caller saw was forgotten by a reset that it does not know of,
+-- which came after that.
+local function was_reset(at, known_reset)
+  return reset_end > server and known_reset < reset_end and at <= moment - offset + 1
+end
+
+-- Sets the clock by when the caller was told that the newest slot comes, and
+-- returns that slot. A clock that has just begun takes it over. That of a server
+-- which has just taken over goes on from what the caller saw. One that would get
+-- there sooner stands still until then. If others began a queue of their own
+-- meanwhile, its clock has nothing to do with the caller's.
+local function restore_clock(known, seen_clock, newest, wait, stands)
+  local told = moment_of(newest) - wait - server -- the offset by what was told
+  if not known and not fresh then
+    if stands > rest then stand_still(stands) end
+    return math.max(newest, label_at(server + offset + wait))
   end
-  compact_full(queue, math.max(tail, newest))
-end
-
--- What the caller saw last: nil if nothing, or if this epoch has all of it. Lacks
--- says that something of it is not here. Missing is how many permits this state
--- lacks, exact if it knows the epoch in which the caller was told. If it has
--- never heard of that, some are missing in any case. Full is up to which slot all
--- counted as full, if it does not here.
-local function what_was_seen(queue)
-  if seen == '' then return nil end
-  local generation, epoch, sequence, clock = match(seen, '^(%w+) (%w+) +(%d+) +(%d+)$')
-  local newest, ends, pause_end, pause_left, label, lost, reset_end =
-    match(ARGV[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
-  local known, upto, forgotten = generation == queue.generation, nil, nil
-  if known then upto, forgotten = known_of(queue, epoch) end
-  local missing, strange = sequence - (upto or queue.sequence), known and not upto and not forgotten
-  local full = known and lost + 0 > queue.lost and lost + 0 or 0
-  if ends + 0 <= server then return nil end
-  local lacks = not known or strange or missing > 0 or clock + 0 > queue.clock or full > 0
-  if not lacks and epoch == queue.epoch then return nil end
-  return {
-    lacks = lacks, known = known, epoch = epoch, upto = upto, strange = strange, missing = missing, full = full,
-    sequence = sequence + 0, reset_end = reset_end + 0, clock = clock + 0, written = queue.clock,
-    label = label + 0, newest = newest + 0, ends = ends + 0, pause_left = math.min(pause_end - server, pause_left + 0)
-  }
-end
-
--- Whether what the caller saw was forgotten by a reset. It came after that if the
--- caller knew of it, or saw it later than this state was written. The latter goes
--- by the server's time, which a pause makes seem earlier for what was seen, and
--- later for what was written.
-local function was_reset(queue, saw)
-  if queue.reset_end <= server or saw.reset_end >= queue.reset_end then return false end
-  return saw.clock - math.max(0, saw.label - saw.newest) <= in_server_time(queue, saw.written) + 1
-end
-
--- The clock does not go back to before what the caller saw, unless turns have
--- been granted by it since. By as much as the server is behind, the offset makes
--- up for it. What is left is a pause that the caller's queue did not have: the
--- clock stands still.
-local function carry_on(queue, saw)
-  if saw.clock <= queue.now then return end
-  local excess = moment_of(queue, saw.clock) - server - queue.offset - queue.rest
-  local behind = saw.clock + saw.newest - saw.label - math.max(0, saw.pause_left) - server
-  queue.offset, queue.clock = queue.offset + math.max(0, math.min(excess, behind)), saw.clock
-  read_clock(queue)
-end
-
--- Lets a pause go on that the caller saw and this state does not know of. Where
--- nothing has been written since, the clock stands where it stood, so that all
--- slots are what they were. Returns whether there was one. It lasts no longer
--- than both clocks say, the server's and the caller's.
-local function restore_pause(queue, saw)
-  if saw.pause_left <= queue.rest then return false end
-  if not saw.known then
-    if was_reset(queue, saw) then return false end
-    pause(queue, saw.pause_left)
-  elseif saw.written < saw.clock and queue.took_over then
-    queue.now = saw.clock
-    stand_still(queue, saw.pause_left)
-  else
-    return false
+  if fresh then
+    clock, offset = seen_clock, told
+  elseif took_over and seen_clock > now then
+    clock, offset = seen_clock, math.max(offset, told)
+  elseif offset - told > 2 then -- they are rounded
+    clock, offset = now, told
   end
-  return true
+  read_clock()
+  return newest
 end
 
--- All counts as full up to the slot, for as long as the caller was told, or for
--- longer if it comes later.
-local function fill(queue, saw, slot, later)
-  local ends = label_at(queue, saw.ends + queue.offset) + (later or 0)
-  queue.lost, queue.ends = math.max(queue.lost, slot), math.max(queue.ends, ends)
-  queue.healed = true
+-- How many permits any window holds.
+local function most_of_all()
+  local most = 1
+  for _, window in ipairs(windows) do most = math.max(most, window.most) end
+  for w = 6, first - 1, 3 do most = math.max(most, argv[w] + 0) end
+  return most
 end
 
--- Where this state's clock would reach the newest slot sooner than the caller was
--- told, it lacks a pause, or a slower clock, that may be over. If this run takes
--- over, the clock is put back by as much. Else turns may have been granted by it,
--- and all counts as full up to the moment that the caller was told. Moments are
--- rounded down. Returns whether there was one.
-local function restore_clock(queue, saw)
-  if not saw.known or saw.newest == 0 or queue.offset > 0 then return false end
-  local early = saw.newest - in_server_time(queue, saw.label)
-  if early <= 2 then return false end
-  if queue.took_over then
-    queue.offset = queue.offset - early
-    read_clock(queue)
-  else
-    fill(queue, saw, label_at(queue, saw.newest + queue.offset))
+local function recover()
+  local generation, epoch, seen_sequence, seen_clock = match(seen, '^(%w+) (%w+) +(%d+) +(%d+)$')
+  local at, newest, comes, within, ends_at, stands, slow, pace, known_reset, under =
+    match(argv[3], '^%w+ (%d+) (%d+) (%-?%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  if not generation or not at or ends_at + 0 <= server then return end
+  seen_sequence, seen_clock = seen_sequence + 0, seen_clock + 0
+  local known, upto, forgotten = generation == sub(name, 1, 8), nil, nil
+  if known then upto, forgotten = known_of(epoch) end
+  local strange = known and not upto and not forgotten
+  local missing = seen_sequence - (upto or sequence)
+  if known and not strange and missing <= 0 and seen_clock <= now then return end
+  if not known and was_reset(at + 0, known_reset + 0) then return end
+
+  local written = clock
+  if (known or fresh) and slow + 0 > math.max(now, slow_until) then slow_until, slow_pace = slow + 0, pace + 0 end
+  newest = restore_clock(known, seen_clock, newest + 0, math.min(comes - server, within + 0), stands + 0)
+  must = true
+  if known and not strange then
+    if missing > 0 then book(missing, newest) end
+    if missing > 0 and upto and epoch ~= sub(name, 10, 17) then knows_of(epoch, end_of(epoch), seen_sequence) end
+  elseif newest > full then
+    full = newest
+    book(most_of_all(), newest)
+    if under ~= '-' then narrow(windows_of(under), newest) end
+    if known or written <= seen_clock then
+      -- Turns of the state that was lost cannot be given back to this one.
+      name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
+    end
   end
-  return true
 end
 
--- Counts again what was lost. Returns whether anything was. A slot of this
--- generation is what it was; of another one, its moment is known. But that may
--- have been this one under a later name, and a pause has put its slots off
--- since: then the slot is the later.
-local function recover(queue, saw)
-  if not saw.lacks then return false end
-  if saw.full > 0 then fill(queue, saw, saw.full) end
-  if saw.known and saw.missing <= 0 and not saw.strange then return saw.full > 0 end
-  local newest, later = saw.label, 0
-  if not saw.known then
-    local at = saw.newest > 0 and math.max(0, label_at(queue, saw.newest + queue.offset)) or 0
-    newest = math.max(newest, at)
-    later = newest - at
-  end
-  if not saw.known and (was_reset(queue, saw) or newest <= queue.lost) then return false end
-  local has_ended = saw.upto and saw.epoch ~= queue.epoch
-  if saw.known and not saw.strange and saw.missing < 1000000000 and (has_ended or saw.written <= saw.clock) then
-    local alone = saw.upto == queue.sequence -- nobody was granted anything since
-    add_missing(queue, saw.missing, newest)
-    queue.healed = true
-    if has_ended then knows_of(queue, saw.epoch, saw.sequence, alone, newest) end
-    return true
-  end
-  fill(queue, saw, newest, later)
-  if saw.known or saw.written <= saw.clock then
-    -- Turns of the state that was lost cannot be given back to this one.
-    queue.generation, queue.epochs = sub(ARGV[3], 1, 8), ''
-  end
-  return true
-end
+if seen ~= '' then recover() end

@@ -1,98 +1,113 @@
 -- Gives permits back. Nobody moves up: what lies ahead of turns still held
 -- frees room in the windows, what lies at the tail makes the queue shorter.
 --
--- KEYS, ARGV[1..3]  see head.lua
--- ARGV[4..]  for each grant: generation, slot, permits, '<epoch> <sequence>' with
---            which it was granted, 1 if nobody has used it else 0
+-- KEYS, ARGV[1..5]  see head.lua
+-- ARGV[first..]  for each grant: generation, slot, permits, '<epoch> <sequence>'
+--                with which it was granted, 1 if nobody has used it else 0
 --
--- Returns  how many were given back, the others having passed or gone, or
---          being of another history
+-- Takes    what cells.lua leaves
+-- Leaves   the fields of the header; given, how many were given back; kept,
+--          period, short, granted, changed, marked: see write.lua, compact.lua
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
--- Takes permits out of the first bucket or cell at or after their slot that
--- has as many. It is their own, or one that they were moved to: permits are
--- known to stand at their slot or later. A cell keeps its slot, even if it was
--- theirs: the safe side. Up to the slot gone nothing is in the window any more,
--- or never was, if it was begun later.
-local function give_back(window, slot, permits, gone)
-  local slots, counts, histogram = window.slots, window.counts, window.behind
-  if slot <= gone then return end
-  if slot <= window.origin and histogram and histogram.count > 0 then
-    local bucket = math.max(histogram.first, bucket_at(histogram, slot))
-    while bucket and bucket < histogram.first + histogram.count do
-      if take_out(histogram, bucket, permits) then return end
-      bucket = oldest_bucket(histogram, bucket + 1)
-    end
+local kept, granted, changed, marked, given = counts_for(), 0, true, true, 0
+local period, short, least = windows[1].length, windows[#windows].length, windows[#windows].most
+
+-- How many permits each cell has. A row is single permits as close to each other
+-- as the windows allow.
+local counts = {}
+for i, total in ipairs(totals) do counts[i] = math.max(0, total - (totals[i - 1] or base)) end
+
+-- How many permits of a cell stand within the span of its end, by its windows;
+-- and back.
+local function permits_in(length)
+  local permits = 0
+  for _, window in ipairs(windows) do
+    local times = floor(length / window.length)
+    permits, length = permits + times * window.most, length - times * window.length
   end
+  return permits, length
+end
+
+local function span_of(permits)
+  local length = 0
+  for _, window in ipairs(windows) do
+    local times = floor(permits / window.most)
+    length, permits = length + times * window.length, permits - times * window.most
+  end
+  return length
+end
+
+-- The first cell at or after the slot.
+local function cell_after(slot)
   local low, high = 1, #slots + 1
   while low < high do
-    local middle = math.floor((low + high) / 2)
+    local middle = floor((low + high) / 2)
     if slots[middle] >= slot then high = middle else low = middle + 1 end
   end
-  while counts[low] and counts[low] < permits do low = low + 1 end
-  if not counts[low] then return end
-  counts[low] = counts[low] - permits
-  if counts[low] == 0 then
-    table.remove(slots, low)
-    table.remove(counts, low)
+  return low
+end
+
+-- Takes a row apart: what stands later than the slot, the group at it, what
+-- stands earlier. Returns the place of the group.
+local function take_apart(i, slot)
+  local later, rest_of = permits_in(slots[i] - slot)
+  if not exact[i] or rest_of > 0 or later >= counts[i] or coarse > now then return i end
+  local earlier = counts[i] - later - least
+  if later > 0 then
+    table.insert(slots, i + 1, slots[i])
+    table.insert(counts, i + 1, later)
+    table.insert(exact, i + 1, true)
+    slots[i], counts[i] = slot, counts[i] - later
+  end
+  if earlier <= 0 then return i end
+  table.insert(slots, i, slots[i] - span_of(least))
+  table.insert(counts, i, earlier)
+  table.insert(exact, i, true)
+  counts[i + 1] = least
+  return i + 1
+end
+
+-- Permits are known to stand at their slot or later.
+local function give_back(slot, permits)
+  local i = cell_after(slot)
+  if slots[i] then i = take_apart(i, slot) end
+  while counts[i] and counts[i] < permits do i = i + 1 end
+  if counts[i] then counts[i], given = counts[i] - permits, given + 1 end
+end
+
+-- Writes what is left, newest first. Totals of what stands before a return grow.
+-- What the ring has no place for is counted by the oldest cell that it has.
+local function write_cells()
+  local total, cells, n = sequence, {}, 0
+  for i = #slots, 1, -1 do
+    if counts[i] > 0 then
+      n = n + 1
+      if n == 1 then
+        last, crowded = slots[i], exact[i] and 0 or slots[i] + 1
+      elseif n <= CELLS then
+        local whole = exact[i] and (n < CELLS or i == 1)
+        cells[CELLS - n + 2] = cell_of(slots[i], total, whole and '.' or '~')
+      end
+      total = total - counts[i]
+    end
+  end
+  if n == 0 then last = 0 end
+  closed, oldest, base, marks = math.min(math.max(0, n - 1), CELLS - 1), 0, total, ''
+  for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, total + window.most, 0) end
+  if closed > 0 then
+    call('SETRANGE', key, size, table.concat(cells, '', CELLS - closed + 1, CELLS))
   end
 end
 
--- The grants that can still be given back: of this generation and this history,
--- ahead or known to be unused.
-local function still_held(queue)
-  local held = {}
-  for i = 4, #ARGV, 5 do
-    local slot, permits = ARGV[i + 1] + 0, ARGV[i + 2] + 0
-    local place = ARGV[i] == queue.generation and place_of(queue, ARGV[i + 3], slot)
-    local back = is_ahead(queue, slot) or ARGV[i + 4] == '1'
-    if back and place then held[#held + 1] = { slot = place, permits = permits } end
-  end
-  return held
-end
-
--- No turn that is held is later than the newest cell of any window. So what a
--- window has later than that, as returns came from where it had been moved to,
--- counts there.
-local function pull_forward(window, newest)
-  local slots, counts, permits, n = window.slots, window.counts, 0, #window.slots
-  newest = math.max(newest, window.origin)
-  while n > 0 and slots[n] > newest do
-    permits = permits + counts[n]
-    slots[n], counts[n] = nil, nil
-    n = n - 1
-  end
-  if permits > 0 and n > 0 and slots[n] == newest then
-    counts[n] = counts[n] + permits
-  elseif permits > 0 then
-    slots[n + 1], counts[n + 1] = newest, permits
+for i = first, #argv, 5 do
+  local slot = argv[i + 1] + 0
+  if argv[i] == sub(name, 1, 8) and is_held(argv[i + 3]) and (is_ahead(slot) or argv[i + 4] == '1') then
+    give_back(slot, argv[i + 2] + 0)
   end
 end
-
-if not state and seen == '' then return 0 end
-local queue = read()
-local noted, lost = begin(queue, true)
-local held = still_held(queue)
-if #held > 0 then
-  local tail, newest, upto = math.max(queue.now, (bounds(queue))), nil, math.huge
-  for _, window in ipairs(queue) do
-    open_log(queue, window)
-    open_rows(queue, window, tail)
-    local gone = math.max(queue.now - window.length, window.behind and 0 or window.origin)
-    for _, turn in ipairs(held) do give_back(window, turn.slot, turn.permits, gone) end
-    unfold(window, math.huge)
-    local last = window.slots[#window.slots] or 0
-    newest, upto = math.min(newest or last, last), math.min(upto, last > 0 and last or queue.now - window.length)
-  end
-  tail = math.max(queue.now, newest)
-  for _, window in ipairs(queue) do
-    pull_forward(window, upto)
-    unfold(window, tail)
-    compact_open(queue, window, tail)
-  end
+if given > 0 then
+  write_cells()
+  must = true
 end
-if #held > 0 or noted or lost then
-  local _, _, problem = write(queue)
-  if problem then return problem end
-end
-return #held
+as_arguments() -- for compact.lua

@@ -4,18 +4,13 @@
 -- before; so it stays for an hour, or two lengths, at least, and for two days
 -- if the caller knows of no quota. A pause is over.
 --
--- KEYS, ARGV[1..3]  see head.lua
+-- KEYS, ARGV[1..5]  see head.lua
 --
--- Takes    what write.lua leaves
--- Returns  the news, as in clock.lua
+-- Leaves   a header for write.lua
 
-local queue = read()
-queue.now = server
-select_windows(queue)
-local ends = match(ARGV[3], ' (%d+) %d+ %d+ %d+ %d+ %d+$') or 0
-queue.reset_end = math.max(ends + 0, server + (left + 1) * 1000, server + 3600000000)
-if sub(head, 7, -4) == '' then queue.reset_end = math.max(queue.reset_end, server + 172800000000) end
-for _, window in ipairs(queue) do queue.reset_end = math.max(queue.reset_end, server + 2 * window.length) end
-queue.reset_end = math.min(queue.reset_end, 2 ^ 52 - 1)
-local _, _, problem = write(queue)
-return problem or news_of(queue)
+local ends_at = match(argv[3], '^%w+ %d+ %d+ %-?%d+ %-?%d+ (%d+)') or 0
+reset_end = math.max(ends_at + 0, server + (had + 1) * 1000, server + 3600000000)
+if ARGV[1] == '' then reset_end = math.max(reset_end, server + 172800000000) end
+for _, window in ipairs(windows) do reset_end = math.max(reset_end, server + 2 * window.length) end
+reset_end = math.min(reset_end, 2 ^ 52 - 1)
+lives, must = reset_end, true

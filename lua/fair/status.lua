@@ -1,42 +1,39 @@
--- Tells how things stand. It writes only what was lost and the caller knows.
+-- Tells how things stand.
 --
--- KEYS, ARGV[1..3]  see head.lua
+-- KEYS, ARGV[1..]  see head.lua and grant.lua: one request for one permit that
+--                  is refused in any case, as it accepts a wait of -1
 --
--- Returns  { permits to be had now, permits queued, wait for one more, news },
---          the news as in clock.lua, or '' if there is no queue
--- Errors   STATE: the key holds something else. Nothing was changed.
+-- Takes    what grant.lua and cells.lua leave
+-- Leaves   available, queued
 
--- How many permits of the histogram stand after the moment, as far as it tells.
-local function permits_after(histogram, moment)
-  local sum, bucket = 0, histogram and bucket_at(histogram, moment + 1)
-  for i, permits in ipairs(histogram and counts_of(histogram, {}) or {}) do
-    if histogram.first + i - 1 >= bucket then sum = sum + permits end
+-- How many permits stand within a length before the end of a cell.
+local function permits_in(length)
+  local permits = 0
+  for w = 6, first - 1, 3 do
+    local times = floor(length / argv[w + 1])
+    permits, length = permits + times * argv[w], length - times * argv[w + 1]
   end
-  return sum
+  return permits
 end
 
-local queue = read()
-local _, lost = begin(queue)
-local now, available, queued, news = queue.now, nil, nil, ''
-local passed = is_ahead(queue, now) and now - 1 or now
-local tail = after_what_was_lost(queue, math.max(now, (bounds(queue))))
-for i = 1, queue.asked do
-  local window = queue[i]
-  local free = window.most - queue.sequence + total_until(queue, window, now - window.length)
-  local ahead = queue.sequence - total_until(queue, window, passed)
-  if window.origin > passed then ahead = ahead + permits_after(window.behind, passed) end
-  available, queued = math.min(available or free, free), math.min(queued or ahead, ahead)
+-- The sequence up to a moment, as the cells tell.
+local function total_until(at)
+  local low, high = 1, #slots + 1
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if slots[middle] > at then high = middle else low = middle + 1 end
+  end
+  local passed = totals[low - 1] or base
+  if not slots[low] then return passed end
+  if coarse > now then return passed end
+  return math.max(passed, totals[low] - permits_in(slots[low] - at - 1) - least)
 end
-local slot = earliest(queue, tail, 1, 1)
-if not (slot < 2 ^ 52) then damaged() end
-if lost then
-  local _, _, problem = write(queue)
-  if problem then return problem end
+
+local passed = (label_in and not (wait_for(now) == 0)) and now - 1 or now
+local available, queued = 2 ^ 53, 0
+if last + kept > now then queued = sequence - total_until(passed) end
+for w = 6, first - 1, 3 do
+  local free = argv[w] - sequence + (last + kept > now and total_until(now - argv[w + 1]) or sequence)
+  available = math.min(available, free)
 end
-if state or lost then
-  news = news_of(queue)
-elseif sub(head, 7, -4) == '' then
-  return { 0, 0, 0, news }
-end
-if tail > now or queue.rest > 0 then available = 0 end
-return { math.max(0, available), math.max(0, queued), wait_for(queue, slot), news }
+if ahead > 0 or passed < now then available = 0 end

@@ -1,0 +1,27 @@
+-- Names what is known of the queue, as if there were none.
+--
+-- Takes    what head.lua leaves
+-- Leaves   server (its time), place (which server this is), left (ms that the
+--          key has to live); now, the queue's clock; the fields of the header:
+--          mark, flag, name ('<generation> <epoch> '), sequence, clock, last,
+--          offset, ends, crowded, coarse, span, closed, oldest, base, marks;
+--          fresh: there is no state yet; unusual: the parts in braces ran, see
+--          fair/scripts.go; must: there is something to write in any case;
+--          relocates: the caller may make the queue one of its windows; front:
+--          the first line of the header has changed; lives: up to when the key
+--          is to live at least; asking, for flows.lua; and for the parts in
+--          braces text, label_in, wait_for, counts_for, settle, news
+
+local left, time = call('PTTL', key), call('TIME')
+local server = time[1] * 1000000 + time[2]
+
+-- The server in 7 letters: where in memory its interpreter lies. The operating
+-- system draws that anew for each process. Miniredis, which knows no
+-- breakpoints, makes an interpreter for each run.
+local place = redis.breakpoint and sub(tostring(redis), -10, -4) or '0000000'
+
+local now, mark, flag, name, fresh, unusual = server, '-', ' ', nil, false, false
+local sequence, clock, last, offset, ends, crowded, coarse, span = 0, 0, 0, 0, 0, 0, 0, 0
+local closed, oldest, base, marks = 0, 0, 0, ''
+local must, relocates, front, lives, asking = false, true, false, 0, nil
+local text, label_in, wait_for, counts_for, settle, news

@@ -1,0 +1,3 @@
+-- Returns  the news as in clock.lua
+
+return news()

@@ -1,0 +1,7 @@
+-- Returns  { permits to be had now, permits queued, wait for one more, news },
+--          the news as in clock.lua, or '' if there is no queue
+-- Errors   STATE: the key holds something else. Nothing was changed.
+
+local slot = now + ahead
+return { math.max(0, available), math.max(0, queued), unusual and wait_for(slot) or ahead,
+  (fresh and not must) and '' or unusual and news() or format('%s %d 0 0 0 0 0 0 %d', sub(name, 1, 8), now, server) }
