@@ -26,13 +26,18 @@ if closed - oldest > CELLS - 32 then
 
   local level, left_over, merged, numbers = -1, count - gone, {}, {}
   local stays -- from the newest to the oldest
-  for v = 6, first - 1 do numbers[v] = argv[v] + 0 end -- a conversion takes 0.1 µs
-  while level < 0 and left_over > CELLS - 32 or level >= 0 and left_over > CELLS - 64 do
+  if left_over > CELLS - 32 then -- what cannot suffice is not tried
+    local doubled = math.log(math.max(1, (last - slots[gone + 1]) / period)) / math.log(2)
+    while doubled * 2 ^ (4 - level) > CELLS - 64 do level = level + 1 end
+  end
+  for v = 6, windows_end do numbers[v] = argv[v] + 0 end -- a conversion takes 0.1 µs
+  while left_over > CELLS - 32 or stays and left_over > CELLS - 64 do
     level, stays, merged = level + 1, { count }, {}
-    local near, far, newer = floor(level / 3), 2 ^ (5 - level % 3), count
+    local near, newer = floor(level / 3), count
+    local far = 2 ^ (5 - level % 3 - near)
     for i = count - 1, gone + 1, -1 do
       local age, cells, unit, behind, gap = last - slots[i], nil, 1, totals[newer] - totals[i], 0
-      for v = 6, first - 1, 3 do
+      for v = 6, windows_end, 3 do
         local times, length = floor(behind / numbers[v]), numbers[v + 1]
         gap, behind = gap + times * length, behind - times * numbers[v]
         if near > 0 and age <= length then cells, unit = numbers[v + 2], 2 ^ (near - 1) end
@@ -74,7 +79,7 @@ if closed - oldest > CELLS - 32 then
     shift = oldest - oldest % CELLS
     closed, oldest = closed - shift, oldest - shift
   end
-  for w = 6, first - 1, 3 do
+  for w = 6, windows_end, 3 do
     local own, cursor = sub(marks, from, from + 15) + 0, sub(marks, from + 17, from + 20) - shift
     if stays then
       cursor = left_over

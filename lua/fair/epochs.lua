@@ -1,7 +1,7 @@
 -- Tells apart what different servers have granted.
 --
 -- Takes    what clock.lua leaves
--- Leaves   took_over, known_of, knows_of, is_held
+-- Leaves   took_over, known_of, knows_of, place_of
 --
 -- The time in which one primary writes the queue is an epoch. A server that
 -- takes over, after a failover or a restart, goes on from what it has: the epoch
@@ -10,7 +10,8 @@
 --
 -- An entry is an epoch that has ended: ' <name> <end> <known>', two sequences.
 -- Recovering may count again what was granted behind its end; known is up to
--- where.
+-- where. '@<slot>' follows if all of that stands at one slot, and nobody else's
+-- does.
 
 -- As many letters of entries are kept: some four. Before the first one is '-',
 -- with a blank on each side, once others were forgotten.
@@ -19,14 +20,16 @@ local MOST_LETTERS = NOTES - 5 * 17 - 1
 local took_over = false
 
 local function end_of(epoch)
-  return match(epochs, ' ' .. epoch .. ' (%d+) (%d+)')
+  return match(epochs, ' ' .. epoch .. ' (%d+) (%d+)@?(%d*)')
 end
 
--- Notes up to where an epoch went, and up to where it is known.
-local function knows_of(epoch, ended, known)
-  epochs = string.gsub(epochs, ' ' .. epoch .. ' %d+ %d+', '') .. format(' %s %d %d', epoch, ended, known)
+-- Notes up to where an epoch went, up to where it is known, and the slot, nil if
+-- it is none.
+local function knows_of(epoch, ended, known, slot)
+  epochs = string.gsub(epochs, ' ' .. epoch .. ' %d+ %d+@?%d*', '') .. format(' %s %d %d', epoch, ended, known)
+  if slot then epochs = epochs .. format('@%d', slot) end
   while #epochs > MOST_LETTERS do
-    epochs = ' -' .. (match(epochs, '^ ?%-? %w+ %d+ %d+(.*)$') or damaged())
+    epochs = ' -' .. (match(epochs, '^ ?%-? %w+ %d+ %d+@?%d*(.*)$') or damaged())
   end
 end
 
@@ -57,12 +60,16 @@ local function known_of(epoch)
   return nil, sub(epochs, 1, 3) == ' - '
 end
 
--- Whether what was granted as '<epoch> <sequence>' is of this history, and not
--- of one that a server has lost.
-local function is_held(granted_as)
+-- At or behind which slot stands what was granted at a slot as '<epoch>
+-- <sequence>'; nil if it is of a history that a server has lost.
+local function place_of(granted_as, slot)
   local epoch, at = match(granted_as, '^(%w+) +(%d+)$')
-  local ended = epoch == sub(name, 10, 17) and sequence or epoch and end_of(epoch)
-  return ended and at + 0 <= ended + 0
+  if not epoch then return nil end
+  if epoch == sub(name, 10, 17) then return at + 0 <= sequence and slot or nil end
+  local ended, known, booked = end_of(epoch)
+  if not ended then return nil end
+  if at + 0 <= ended + 0 then return slot end
+  return booked ~= '' and at + 0 <= known + 0 and booked + 0 or nil
 end
 
 take_over()

@@ -17,7 +17,7 @@ local MOST_GROUPS = 64  -- one run of the script grants at so many slots at most
 local FULL, LEFT = -1, -2 -- in place of how far ahead: nothing counts so far; over the share of its flow
 local MOST_HELD, MOST_SLOT = 10000000000, 2 ^ 52
 
-local period, short, least = argv[7] + 0, argv[first - 2] + 0, argv[first - 3] + 0
+local period, short, least = argv[7] + 0, argv[windows_end - 1] + 0, argv[windows_end - 2] + 0
 local kept = period -- for how long a permit counts
 if not unusual and not fresh then span, base = sub(text, p + 148, p + 163) + 0, sub(text, p + 175, p + 190) + 0 end
 if coarse > now and span > period then kept = span end
@@ -27,7 +27,7 @@ local refused_permits, refused_slot = 0, 0
 
 if last + kept <= now then -- nothing counts any more
   marks, marked, changed, closed, oldest, crowded, base = '', true, true, 0, 0, 0, sequence
-  for w = 6, first - 1, 3 do marks = format('%s%16d %4d\n', marks, sequence + argv[w], 0) end
+  for w = 6, windows_end, 3 do marks = format('%s%16d %4d\n', marks, sequence + argv[w], 0) end
 end
 
 for run = first, #argv, 4 do
@@ -46,7 +46,7 @@ for run = first, #argv, 4 do
     elseif permits == refused_permits and latest < refused_slot then
       slot = refused_slot
     else
-      for w = 6, first - 1, 3 do
+      for w = 6, windows_end, 3 do
         local own = sub(marks, from, from + 15) + 0
         if sequence + permits > own then
           local most, length, at, start, chunk = argv[w] + 0, argv[w + 1] + 0, sub(marks, from + 17, from + 20) + 0, 0, ''
@@ -75,7 +75,7 @@ for run = first, #argv, 4 do
                 -- Each window says how far back the permits of a cell stand.
                 local behind = total - need
                 if behind >= least and coarse <= now then
-                  for v = 6, first - 1, 3 do
+                  for v = 6, windows_end, 3 do
                     local times = floor(behind / argv[v])
                     cell, behind = cell - times * argv[v + 1], behind - times * argv[v]
                   end
@@ -128,7 +128,7 @@ for run = first, #argv, 4 do
         local row = least == 1 and slot == last + short and coarse <= now
         local stretches = row
         if not row and slot < crowded then -- one cell of the grid
-          local cells, phase, before = argv[first - 1], slot % period, last % period
+          local cells, phase, before = argv[windows_end], slot % period, last % period
           stretches = slot - phase == last - before and floor(phase * cells / period) == floor(before * cells / period)
         end
         if not stretches and last + kept > now and closed - oldest >= CELLS then

@@ -14,8 +14,8 @@
 -- ARGV[5]  how many windows
 -- ARGV[6..]  for each window: most permits, length, cells of its grid
 --
--- Leaves   key, head, seen, argv, p, size, first (the next argument); CELLS,
---          WIDTH, NOTES, SILENCE; call, sub, byte, format, floor, match
+-- Leaves   key, head, seen, argv, p, size, windows_end (the last of these
+--          arguments), first (the next); CELLS, WIDTH, NOTES, SILENCE; call, sub, byte, format, floor, match
 --
 -- Times and lengths are microseconds, whole numbers below 2^53. fair/doc.go
 -- describes the state, field by field.
@@ -27,4 +27,5 @@ local SILENCE = 100000       -- no failover takes less time than this
 local key, head, seen, argv = KEYS[1], ARGV[1], ARGV[2], ARGV
 local call, sub, byte, format, floor, match =
   redis.call, string.sub, string.byte, string.format, math.floor, string.match
-local p, size, first = #head, argv[4] + 1, 6 + 3 * argv[5]
+local p, size, windows_end = #head, argv[4] + 1, 5 + 3 * argv[5]
+local first = windows_end + 1

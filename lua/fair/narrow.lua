@@ -14,7 +14,7 @@
 -- where those that are would slow turns down twice as much.
 local function speed_of(old)
   local least = math.huge
-  for w = 6, first - 1, 3 do
+  for w = 6, windows_end, 3 do
     local strict, rate = 0, 0
     for _, known in ipairs(old) do
       local lengths = argv[w] / known.most

@@ -1,8 +1,8 @@
 -- Reads the state of any windows, and what is noted in it.
 --
 -- Takes    what open.lua leaves
--- Leaves   the fields of the header; state (all of it, '' if there is none);
---          windows; own (its
+-- Leaves   the fields of the header; state (the header and some more, '' if there
+--          is none); windows; own (its
 --          place), moment (when it was written: the server's time and the offset),
 --          slow_until, slow_pace, reset_end, full, epochs, as noted; rest, late,
 --          healed, differs; damaged, number, windows_of,
@@ -34,7 +34,7 @@ end
 unusual = true
 local slow_until, slow_pace, reset_end, full, moment, epochs = 0, 0, 0, 0, 0, ''
 local rest, late, healed, differs, windows, own = 0, 0, false, false, nil, nil
-local state = left ~= -2 and redis.pcall('GETRANGE', key, '0', '-1') or ''
+local state = left ~= -2 and redis.pcall('GETRANGE', key, '0', '767') or ''
 if type(state) == 'table' then return redis.error_reply(state.err) end
 if left == -1 then return redis.error_reply('STATE the key has no TTL') end
 fresh = left == -2
@@ -70,11 +70,11 @@ if not fresh then
   read_header()
   size, moment = p + 191 + 22 * #windows, clock
   marks = sub(state, p + 192, size)
-  if #string.gsub(marks, ' *%d+ +%d+\n', '') > 0 or #marks ~= 22 * #windows or #state > 64 * 1024 then damaged() end
+  if #string.gsub(marks, ' *%d+ +%d+\n', '') > 0 or #marks ~= 22 * #windows then damaged() end
   if mark ~= '-' then
-    local noted = sub(state, size + CELLS * WIDTH + 1, size + CELLS * WIDTH + NOTES)
+    local noted = call('GETRANGE', key, size + CELLS * WIDTH, size + CELLS * WIDTH + NOTES - 1)
     moment, slow_until, slow_pace, reset_end, full, epochs =
-      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) +(%d+)([-%w ]*)\n$')
+      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) +(%d+)([-%w @]*)\n$')
     if not moment or #noted ~= NOTES then damaged() end
     moment, slow_until, slow_pace, full = number(moment), number(slow_until), number(slow_pace), number(full)
     reset_end, epochs = number(reset_end), match(epochs, '^(.-) *$')
@@ -96,6 +96,7 @@ local function as_arguments(...)
     argv[first], argv[first + 1], argv[first + 2], first = window.most, window.length, window.cells, first + 3
   end
   for i, value in ipairs({ ... }) do argv[first + i - 1] = value end
+  windows_end = first - 1
 end
 
 -- For how long a permit counts.

@@ -10,7 +10,7 @@
 text = call('GETRANGE', key, '0', argv[4])
 
 if text == '' then
-  fresh, unusual = true, seen ~= '' or left ~= -2
+  fresh, unusual = true, seen ~= '' or left ~= -2 or p == 0
   if not unusual then
     local info = redis.pcall('INFO', 'replication')
     local id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or sub(argv[3], 1, 8)

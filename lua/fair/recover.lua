@@ -68,7 +68,7 @@ local function restore_clock(known, seen_clock, newest, wait, stands)
   if fresh then
     clock, offset = seen_clock, told
   elseif took_over and seen_clock > now then
-    clock, offset = seen_clock, math.max(offset, told)
+    clock, offset = seen_clock, moment_of(seen_clock) - server
   elseif offset - told > 2 then -- they are rounded
     clock, offset = now, told
   end
@@ -80,7 +80,7 @@ end
 local function most_of_all()
   local most = 1
   for _, window in ipairs(windows) do most = math.max(most, window.most) end
-  for w = 6, first - 1, 3 do most = math.max(most, argv[w] + 0) end
+  for w = 6, windows_end, 3 do most = math.max(most, argv[w] + 0) end
   return most
 end
 
@@ -99,11 +99,17 @@ local function recover()
 
   local written = clock
   if (known or fresh) and slow + 0 > math.max(now, slow_until) then slow_until, slow_pace = slow + 0, pace + 0 end
-  newest = restore_clock(known, seen_clock, newest + 0, math.min(comes - server, within + 0), stands + 0)
+  local wait = comes - server
+  if within + 0 < wait - SILENCE then wait = within + 0 end -- the server's clock is another one
+  newest = restore_clock(known, seen_clock, newest + 0, wait, stands + 0)
   must = true
   if known and not strange then
+    local alone = upto == sequence and newest >= last -- nobody was granted anything since
     if missing > 0 then book(missing, newest) end
-    if missing > 0 and upto and epoch ~= sub(name, 10, 17) then knows_of(epoch, end_of(epoch), seen_sequence) end
+    if missing > 0 and upto and epoch ~= sub(name, 10, 17) then
+      local ended, known = end_of(epoch)
+      knows_of(epoch, ended, seen_sequence, alone and ended == known and newest)
+    end
   elseif newest > full then
     full = newest
     book(most_of_all(), newest)

@@ -102,9 +102,8 @@ end
 
 for i = first, #argv, 5 do
   local slot = argv[i + 1] + 0
-  if argv[i] == sub(name, 1, 8) and is_held(argv[i + 3]) and (is_ahead(slot) or argv[i + 4] == '1') then
-    give_back(slot, argv[i + 2] + 0)
-  end
+  local place_in = argv[i] == sub(name, 1, 8) and place_of(argv[i + 3], slot)
+  if place_in and (is_ahead(slot) or argv[i + 4] == '1') then give_back(place_in, argv[i + 2] + 0) end
 end
 if given > 0 then
   write_cells()

@@ -2,6 +2,7 @@
 --          the news as in clock.lua, or '' if there is no queue
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
+if fresh and not must and ARGV[1] == '' then return { 0, 0, 0, '' } end
 local slot = now + ahead
 return { math.max(0, available), math.max(0, queued), unusual and wait_for(slot) or ahead,
   (fresh and not must) and '' or unusual and news() or format('%s %d 0 0 0 0 0 0 %d', sub(name, 1, 8), now, server) }

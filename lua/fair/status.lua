@@ -9,7 +9,7 @@
 -- How many permits stand within a length before the end of a cell.
 local function permits_in(length)
   local permits = 0
-  for w = 6, first - 1, 3 do
+  for w = 6, windows_end, 3 do
     local times = floor(length / argv[w + 1])
     permits, length = permits + times * argv[w], length - times * argv[w + 1]
   end
@@ -32,7 +32,7 @@ end
 local passed = (label_in and not (wait_for(now) == 0)) and now - 1 or now
 local available, queued = 2 ^ 53, 0
 if last + kept > now then queued = sequence - total_until(passed) end
-for w = 6, first - 1, 3 do
+for w = 6, windows_end, 3 do
   local free = argv[w] - sequence + (last + kept > now and total_until(now - argv[w + 1]) or sequence)
   available = math.min(available, free)
 end

@@ -33,8 +33,9 @@ if granted > 0 or must then
   end
   if whole or unusual or front then body = mark .. flag .. place .. ' ' .. name .. body end
   if whole then
-    body = head .. body
-    if notes then body = body .. string.rep(' ', CELLS * WIDTH) .. notes end
+    local ring = closed > 0 and call('GETRANGE', key, size, '-1') or '' -- of this run: see grant.lua
+    if notes then ring = ring .. string.rep(' ', CELLS * WIDTH - #ring) .. notes end
+    body = head .. body .. ring
     problem = redis.pcall('PSETEX', key, life, body)
   else
     problem = redis.pcall('SETRANGE', key, (unusual or front) and p or p + 28, body)
