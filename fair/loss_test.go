@@ -207,7 +207,7 @@ func TestAReturnToAnOlderStateGivesBackNoMoreThanWasGranted(t *testing.T) {
 		giveBack(t, f, lost[1])
 		require.Equal(t, 5*time.Second, wait(t, f), "the last is still held")
 		giveBack(t, f, append(lost, kept...)...)
-		require.Equal(t, time.Second, wait(t, f))
+		require.LessOrEqual(t, wait(t, f), 2*time.Second, "the first is held; as a row with the second, which is coarse now")
 	})
 }
 

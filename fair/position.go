@@ -64,19 +64,19 @@ func (p *position) recall(head string) (text, rest string) {
 	defer p.mu.Unlock()
 	s, n, since := p.seen, &p.news, time.Since(p.news.Arrived)
 	if s.text == "" || since > n.Until(p.ends()) {
-		return "", fresh + " 0 0 0 0 0 0 0 0 0 -"
+		return "", fresh + " 0 0 0 0 0 0 0 0 0 0 -"
 	}
-	newest, under, resetEnd := max(s.newest, n.Clock), "-", p.resetEnd
+	under, resetEnd := "-", p.resetEnd
 	if p.under.head != head && p.under.head != "" {
 		under = strings.Fields(p.under.head)[1]
 	}
 	if s.clock < p.resetAt {
 		resetEnd = 0
 	}
-	comes, stands := n.Until(newest), max(0, n.Stands-since)
-	return s.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %s", fresh, n.server, newest,
-		n.server+comes.Microseconds(), (comes - since).Microseconds(), n.server+n.Until(p.ends()).Microseconds(),
-		stands.Microseconds(), n.SlowUntil, n.SlowPace, resetEnd, under)
+	comes := n.Until(max(s.newest, n.Clock))
+	return s.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %d %s", fresh, n.server, since.Microseconds(), n.Clock,
+		s.newest, comes.Microseconds(), n.Until(p.ends()).Microseconds(), n.Stands.Microseconds(), n.SlowUntil,
+		n.SlowPace, resetEnd, under)
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
@@ -115,15 +115,28 @@ func (p *position) hear(n news) {
 // than was told: no turn does. Then the server has lost what has put it off.
 func (p *position) move(n news) {
 	at := max(p.seen.newest, p.news.Clock)
-	told := p.news.server + p.news.Until(at).Microseconds()
-	if p.news.Queue != n.Queue || n.server+n.Until(at).Microseconds() >= told-rounded {
+	told := p.news.Until(at) - elapsed(p.news, n)
+	if p.news.Queue != n.Queue || n.Until(at) >= told-rounded {
 		p.news = n
 	}
 }
 
-// rounded is by how many microseconds one moment differs when it is worked out
-// from others.
-const rounded = 2
+// rounded is by how much one wait differs when it is worked out from others.
+const rounded = 2 * time.Microsecond
+
+// clocksApart is by how much the server's clock went slower than this process's
+// if it is another one: it was set back, or a server took over that is behind.
+// lua/fair/recover.lua goes by the same.
+const clocksApart = time.Second
+
+// elapsed is how long after some news others were told.
+func elapsed(before, after news) time.Duration {
+	here, there := after.Arrived.Sub(before.Arrived), microseconds(after.server-before.server)
+	if here-there > clocksApart {
+		return here
+	}
+	return there
+}
 
 // now is what was seen last, over or not.
 func (p *position) now() seen {

@@ -61,8 +61,13 @@ local function set_clock()
   if now >= slow_until then slow_until, slow_pace = 0, 0 end
 end
 
--- Lets the clock stand still at now for so long.
+local written_at = moment - offset -- in the time of the server that wrote the state
+set_clock()
+
+-- Lets the clock stand still for so long: at a label that it has not shown
+-- before, so that all turns from now on are ahead.
 local function stand_still(for_long)
+  if rest == 0 and for_long > 0 then now = now + 1 end
   rest, late, offset = for_long, 0, moment_of(now) - for_long - server
 end
 

@@ -39,7 +39,7 @@ end
 local function take_over()
   local id
   local epoch = sub(name, 10, 17)
-  if fresh or own ~= place or server - (moment - offset) >= SILENCE then
+  if fresh or own ~= place or server - written_at >= SILENCE then
     local info = redis.pcall('INFO', 'replication')
     id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or nil
   end
@@ -73,4 +73,3 @@ local function place_of(granted_as, slot)
 end
 
 take_over()
-set_clock()

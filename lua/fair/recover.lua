@@ -3,13 +3,13 @@
 -- Takes    what narrow.lua leaves
 -- Leaves   nothing but changed fields
 --
--- ARGV[3] is '<fresh> <at> <newest> <comes> <within> <ends> <stands> <slow until>
--- <slow pace> <reset's end> <windows>': when the caller saw its position, in the
--- server's time; the newest slot that it was told, or the clock if that is later;
--- when that comes, in the server's time and, from now on, by the caller's clock;
--- when the queue ends; how much longer it stands still; up to when its clock
--- runs slower; the last reset that the caller knows of; and the windows of then,
--- '-' if they are the same now.
+-- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
+-- <slow until> <slow pace> <reset's end> <windows>': when the caller heard of the
+-- queue last, in the server's time, and how long ago by its own clock; the label
+-- that the queue's clock had then; the newest slot that the caller was told; how
+-- much later the later of these two comes, the queue ends, and its clock runs
+-- again; up to when that runs slower; the last reset that the caller knows of;
+-- and the windows of then, '-' if they are the same now.
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. It is booked at the
@@ -51,29 +51,27 @@ end
 -- Whether what the caller saw was forgotten by a reset that it does not know of,
 -- which came after that.
 local function was_reset(at, known_reset)
-  return reset_end > server and known_reset < reset_end and at <= moment - offset + 1
+  return reset_end > server and known_reset < reset_end and at <= written_at + 1
 end
 
--- Sets the clock by when the caller was told that the newest slot comes, and
--- returns that slot. A clock that has just begun takes it over. That of a server
--- which has just taken over goes on from what the caller saw. One that would get
--- there sooner stands still until then. If others began a queue of their own
--- meanwhile, its clock has nothing to do with the caller's.
-local function restore_clock(known, seen_clock, newest, wait, stands)
-  local told = moment_of(newest) - wait - server -- the offset by what was told
+-- Sets the clock by when the caller was told that a label comes: a clock that
+-- has just begun takes that over, one that would get there sooner stands still
+-- until then. If others began a queue of their own meanwhile, its clock has
+-- nothing to do with the caller's: the label is moved to when it comes on
+-- theirs. Returns how far.
+local function restore_clock(known, shown, label, wait, stands)
+  local told = moment_of(label) - wait - server -- the offset by what was told
   if not known and not fresh then
     if stands > rest then stand_still(stands) end
-    return math.max(newest, label_at(server + offset + wait))
+    return math.max(0, label_at(server + offset + wait) - label)
   end
   if fresh then
-    clock, offset = seen_clock, told
-  elseif took_over and seen_clock > now then
-    clock, offset = seen_clock, moment_of(seen_clock) - server
+    clock, offset = shown, told
   elseif offset - told > 2 then -- they are rounded
-    clock, offset = now, told
+    clock, offset = clock + 1, told -- at a label that it has not shown
   end
   read_clock()
-  return newest
+  return 0
 end
 
 -- How many permits any window holds.
@@ -84,24 +82,32 @@ local function most_of_all()
   return most
 end
 
+-- How long ago the caller saw its position. The server's clock tells, unless it
+-- is another one: then the caller's does.
+local CLOCKS_APART = 1000000
+
+local function elapsed(at, since)
+  return since - (server - at) > CLOCKS_APART and since or server - at
+end
+
 local function recover()
-  local generation, epoch, seen_sequence, seen_clock = match(seen, '^(%w+) (%w+) +(%d+) +(%d+)$')
-  local at, newest, comes, within, ends_at, stands, slow, pace, known_reset, under =
-    match(argv[3], '^%w+ (%d+) (%d+) (%-?%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
-  if not generation or not at or ends_at + 0 <= server then return end
-  seen_sequence, seen_clock = seen_sequence + 0, seen_clock + 0
+  local generation, epoch, seen_sequence = match(seen, '^(%w+) (%w+) +(%d+) +%d+$')
+  local at, since, shown, newest, comes, ends_in, stands, slow, pace, known_reset, under =
+    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  if not generation or not at then return end
+  seen_sequence, shown, newest = seen_sequence + 0, shown + 0, newest + 0
+  local gone = elapsed(at + 0, since + 0)
+  if ends_in - gone <= 0 then return end
   local known, upto, forgotten = generation == sub(name, 1, 8), nil, nil
   if known then upto, forgotten = known_of(epoch) end
   local strange = known and not upto and not forgotten
-  local missing = seen_sequence - (upto or sequence)
-  if known and not strange and missing <= 0 and seen_clock <= now then return end
   if not known and was_reset(at + 0, known_reset + 0) then return end
 
-  local written = clock
+  local missing, written = seen_sequence - (upto or sequence), clock
+  local label, wait = math.max(newest, shown), comes - gone
+  if known and not strange and missing <= 0 and wait_for(label) >= wait - 2 then return end
   if (known or fresh) and slow + 0 > math.max(now, slow_until) then slow_until, slow_pace = slow + 0, pace + 0 end
-  local wait = comes - server
-  if within + 0 < wait - SILENCE then wait = within + 0 end -- the server's clock is another one
-  newest = restore_clock(known, seen_clock, newest + 0, wait, stands + 0)
+  newest = newest + restore_clock(known, shown, label, wait, stands - gone)
   must = true
   if known and not strange then
     local alone = upto == sequence and newest >= last -- nobody was granted anything since
@@ -110,11 +116,11 @@ local function recover()
       local ended, known = end_of(epoch)
       knows_of(epoch, ended, seen_sequence, alone and ended == known and newest)
     end
-  elseif newest > full then
+  elseif newest > full and newest + counts_for() > now then
     full = newest
     book(most_of_all(), newest)
     if under ~= '-' then narrow(windows_of(under), newest) end
-    if known or written <= seen_clock then
+    if known or written <= shown then
       -- Turns of the state that was lost cannot be given back to this one.
       name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
     end

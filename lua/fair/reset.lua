@@ -8,8 +8,8 @@
 --
 -- Leaves   a header for write.lua
 
-local ends_at = match(argv[3], '^%w+ %d+ %d+ %-?%d+ %-?%d+ (%d+)') or 0
-reset_end = math.max(ends_at + 0, server + (had + 1) * 1000, server + 3600000000)
+local at, ends_in = match(argv[3], '^%w+ (%d+) %d+ %d+ %d+ %d+ (%d+)')
+reset_end = math.max(at + ends_in, server + (had + 1) * 1000, server + 3600000000)
 if ARGV[1] == '' then reset_end = math.max(reset_end, server + 172800000000) end
 for _, window in ipairs(windows) do reset_end = math.max(reset_end, server + 2 * window.length) end
 reset_end = math.min(reset_end, 2 ^ 52 - 1)
