@@ -41,7 +41,7 @@ func forward(grants []engine.Grant, now time.Duration) []engine.Grant {
 	return ahead
 }
 
-func TestTwoHundredWaitersThatLeaveAtOnceLeaveNoDebt(t *testing.T) {
+func TestTwoHundredWaitersThatLeaveAtOnceLeaveLittle(t *testing.T) {
 	t.Parallel()
 	second, aDay := engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 1000, Per: day}
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -78,10 +78,14 @@ func TestTwoHundredWaitersThatLeaveAtOnceLeaveNoDebt(t *testing.T) {
 					for some := range slices.Chunk(order(grants, now), 7) {
 						giveBack(t, f, some...)
 					}
+					most := time.Second
+					if c.earlier > 0 { // more cells than are kept apart
+						most += 200 * time.Second / 25
+					}
 					assert.LessOrEqual(
 						t,
 						wait(t, f),
-						time.Second,
+						most,
 						"%v after %d calls, %s order, %v later",
 						c.quotas,
 						c.earlier,
@@ -116,7 +120,7 @@ func TestWhoeverLeavesInPartsOfAnySizeLeavesNoDebt(t *testing.T) {
 }
 
 // What waiters leave behind who all leave: at most 1 % of the backlog as it was
-// at its longest, however much of it has passed since; or a 64th of the longest
+// at its longest, however much of it has passed since; or a 64th of the shortest
 // Per.
 func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 	t.Parallel()
@@ -164,7 +168,7 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 						"of a backlog of %v",
 						backlog,
 					)
-					require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState*len(f.windows)))
+					require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState))
 				})
 			}
 		}
@@ -241,10 +245,13 @@ func (o *oracle) remaining(t *testing.T, f *fair, now time.Duration) time.Durati
 	return wait(t, f) - microseconds(earliest-micros)
 }
 
-func TestWaitersThatLeaveByAndByLeaveNoMoreThanTheRestOfASlot(t *testing.T) {
+func TestWaitersThatLeaveByAndByLeaveLittle(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	for _, count := range []int{300, 4000} {
+	for count, most := range map[int]time.Duration{
+		300:  500 * time.Millisecond, // the rest of the slot of the last who stayed
+		4000: 40 * time.Second,       // 1 %
+	} {
 		t.Run(fmt.Sprint(count), func(t *testing.T) {
 			t.Parallel()
 			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
@@ -261,7 +268,7 @@ func TestWaitersThatLeaveByAndByLeaveNoMoreThanTheRestOfASlot(t *testing.T) {
 			now := 60_500 * time.Millisecond
 			at(now)
 			giveBack(t, f, forward(staying, now)...)
-			require.LessOrEqual(t, wait(t, f), 500*time.Millisecond, "the rest of the slot of the last who stayed")
+			require.LessOrEqual(t, wait(t, f), most)
 		})
 	}
 }
@@ -353,7 +360,7 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 				quotas,
 				backlog,
 			)
-			require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState*len(f.windows)))
+			require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState))
 		})
 	}
 }

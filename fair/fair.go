@@ -29,7 +29,7 @@ const (
 	// How much one run of a script is asked to do, so that it holds up the
 	// server for about a millisecond at most.
 	mostRuns  = 256
-	mostGiven = 100
+	mostGiven = 50
 )
 
 // fair is the engine of one limiter.

@@ -15,7 +15,7 @@ type scripts struct {
 // question or the state is unusual: see lua/fair/open.lua.
 const (
 	opens    = " fields open "
-	restores = " notes clock epochs narrow recover "
+	restores = " notes clock epochs narrow recover cells "
 	unusual  = " {" + restores + "windows } "
 )
 
@@ -23,7 +23,7 @@ const (
 var allScripts = scripts{
 	take:    assemble("head" + opens + unusual + "grant compact write take"),
 	share:   assemble("head" + opens + unusual + "flows grant compact active write share"),
-	release: assemble("head" + opens + restores + "begin cells release compact write given"),
+	release: assemble("head" + opens + restores + "begin release compact write given"),
 	status:  assemble("head" + opens + "still" + unusual + "grant cells status write stands"),
 	reset:   assemble("head fields forget notes clock epochs begin reset write news"),
 	look:    assemble("head" + opens + "{ notes clock } look write news"),

@@ -73,7 +73,7 @@ func TestWithoutAQuotaThereIsNothingToTake(t *testing.T) {
 		giveBack(t, o, held[2])
 		require.Zero(t, status(t, f).Queued)
 		require.NoError(t, o.Reset(ctx))
-		require.Contains(t, w.rdb.Get(ctx, f.key).Val(), " "+word(f.windows)+" +")
+		require.Contains(t, w.rdb.Get(ctx, f.key).Val(), "fair5 "+word(f.windows)+" ")
 		require.Equal(t, engine.Status{Available: 2}, status(t, f))
 		require.Equal(t, status(t, f), status(t, o))
 

@@ -49,7 +49,7 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 			"a guard lengthens every quota",
 			quotas{{Permits: 10, Per: time.Second}, {Permits: 20, Per: time.Minute}},
 			time.Second,
-			[]window{{10, 2_000_000}, {20, 61_000_000}},
+			[]window{{20, 61_000_000}, {10, 2_000_000}},
 		},
 		{
 			"of equal lengths the stricter counts",

@@ -1,9 +1,9 @@
 -- Reads the ring.
 --
 -- Takes    the fields of the header
--- Leaves   slots, totals, exact: of each cell from the oldest to the newest its
---          slot, the sequence up to it, and whether it stands for nothing but
---          its slot, or a row up to it
+-- Leaves   read_cells; and, once that was called, slots, totals, exact: of each
+--          cell from the oldest to the newest its slot, the sequence up to it,
+--          and whether it stands for nothing but its slot, or a row up to it
 
 local slots, totals, exact = {}, {}, {}
 
@@ -18,5 +18,3 @@ local function read_cells()
   end
   slots[#slots + 1], totals[#totals + 1], exact[#exact + 1] = last, sequence, last >= crowded
 end
-
-if not fresh then read_cells() end

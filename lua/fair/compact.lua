@@ -3,17 +3,22 @@
 -- counts both. A merge only makes a slot later.
 --
 -- Takes    what grant.lua leaves: closed, oldest, base, marks, crowded, last,
---          kept, period, short; the windows in argv[6..first-1]
+--          kept, period, short; log, of release.lua; the windows in
+--          argv[6..windows_end]
 -- Leaves   the same, changed
 --
 -- Cells merge in steps, until 64 places are free: first those that read the same
--- when joined (a row of them); then those beyond the longest window, to 1/32 of
--- their distance from the tail, or coarser; then those that share a place on
--- the grid of the shortest window that reaches as far, or a wider one.
+-- when joined (a row of them); then those beyond the longest window, to 1/128 of
+-- the queue, or coarser; then those that share a place on the grid of the
+-- shortest window that reaches as far, or a wider one; ahead of the clock on one
+-- to 1/32 of what is queued, or coarser, so that waiters who leave leave little.
 
 if closed - oldest > CELLS - 32 then
-  local ring, at, count = call('GETRANGE', key, size, size + CELLS * WIDTH - 1), oldest % CELLS * WIDTH, closed - oldest
-  ring = sub(ring, at + 1) .. sub(ring, 1, at)
+  local ring, at, count = log, oldest % CELLS * WIDTH, closed - oldest
+  if not ring then
+    ring = call('GETRANGE', key, size, size + CELLS * WIDTH - 1)
+    ring = sub(ring, at + 1) .. sub(ring, 1, at)
+  end
   local slots, totals, gone = {}, {}, 0
   for i = 1, count do
     local a, b, c, d, e, f, g, h, i1, j, k, l, m, n = byte(ring, i * WIDTH - 14, i * WIDTH - 1)
@@ -24,17 +29,27 @@ if closed - oldest > CELLS - 32 then
   while gone + 1 < count and slots[gone + 2] + kept <= now do gone = gone + 1 end -- one that has passed stays
   if gone > 0 then base, oldest = totals[gone], oldest + gone end
 
-  local level, left_over, merged, numbers = -1, count - gone, {}, {}
-  local stays -- from the newest to the oldest
-  if left_over > CELLS - 32 then -- what cannot suffice is not tried
-    local doubled = math.log(math.max(1, (last - slots[gone + 1]) / period)) / math.log(2)
-    while doubled * 2 ^ (4 - level) > CELLS - 64 do level = level + 1 end
-  end
+  local left_over, extent, crowd, near, far, stays, merged, numbers = count - gone, last - slots[gone + 1], 0, 0, nil, nil, nil, {}
   for v = 6, windows_end do numbers[v] = argv[v] + 0 end -- a conversion takes 0.1 µs
-  while left_over > CELLS - 32 or stays and left_over > CELLS - 64 do
-    level, stays, merged = level + 1, { count }, {}
-    local near, newer = floor(level / 3), count
-    local far = 2 ^ (5 - level % 3 - near)
+  while (left_over > CELLS - 32 or stays and left_over > CELLS - 64) and near < 60 do
+    if not far then -- nothing but rows
+      far = 256
+    elseif far == 256 then -- those within the longest window leave so much room for the others
+      for i = count, gone + 1, -1 do
+        if last - slots[i] <= period then crowd = crowd + 1 end
+      end
+      far = 128
+      while far > 8 and far > CELLS - 64 - crowd do far = far / 2 end
+    elseif far > 16 then
+      far = far / 2
+    else
+      near = near + 1
+      far = math.max(1, 64 / 2 ^ near)
+    end
+    stays, merged = { count }, {}
+    local newer, wide, fine = count, 1, numbers[8]
+    while 2 * wide * period * far <= extent * numbers[8] do wide = 2 * wide end -- beyond the longest window
+    while fine * (last - now) < period * far and fine < period do fine = 2 * fine end -- ahead of the clock
     for i = count - 1, gone + 1, -1 do
       local age, cells, unit, behind, gap = last - slots[i], nil, 1, totals[newer] - totals[i], 0
       for v = 6, windows_end, 3 do
@@ -42,11 +57,9 @@ if closed - oldest > CELLS - 32 then
         gap, behind = gap + times * length, behind - times * numbers[v]
         if near > 0 and age <= length then cells, unit = numbers[v + 2], 2 ^ (near - 1) end
       end
-      if age > period then
-        cells = numbers[8]
-        while 2 * unit * period * far <= age * cells do unit = 2 * unit end
-      end
-      local row = behind == 0 and gap == slots[newer] - slots[i] and gap > 0
+      if age > period and far < 256 then cells, unit = numbers[8], wide end
+      if cells and slots[i] > now and fine > numbers[8] and cells < fine * unit then cells, unit = fine, 1 end
+      local row = coarse <= now and behind == 0 and gap == slots[newer] - slots[i] and gap > 0
         and not merged[newer] and byte(ring, i * WIDTH) == 46 and byte(ring, newer * WIDTH) == 46
       local joins = row
       if not row and cells then
@@ -72,7 +85,7 @@ if closed - oldest > CELLS - 32 then
         .. (merged[cell] and '~' or sub(ring, cell * WIDTH, cell * WIDTH))
       if slots[cell] + short > last then dense = dense + 1 end
     end
-    if level >= 3 and dense > 48 then crowded = last + short end
+    if near > 0 and dense > 48 then crowded = last + short end
     closed, oldest = left_over, 0
     call('SETRANGE', key, size, table.concat(pieces))
   else

@@ -6,7 +6,7 @@
 --          place), moment (when it was written: the server's time and the offset),
 --          slow_until, slow_pace, reset_end, full, epochs, as noted; rest, late,
 --          healed, differs; damaged, number, windows_of,
---          as_arguments, counts_for
+--          as_arguments, span_of, counts_for
 --
 -- Notes stand behind the ring while there are any:
 --
@@ -37,7 +37,7 @@ local rest, late, healed, differs, windows, own = 0, 0, false, false, nil, nil
 local state = left ~= -2 and redis.pcall('GETRANGE', key, '0', '767') or ''
 if type(state) == 'table' then return redis.error_reply(state.err) end
 if left == -1 then return redis.error_reply('STATE the key has no TTL') end
-fresh = left == -2
+fresh = state == '' -- miniredis lets a key expire between two commands
 
 local function windows_of(words)
   local all = {}
@@ -97,6 +97,17 @@ local function as_arguments(...)
   end
   for i, value in ipairs({ ... }) do argv[first + i - 1] = value end
   windows_end = first - 1
+end
+
+-- By how much earlier than the end of its cell a permit stands at least that so
+-- many others follow.
+local function span_of(permits)
+  local length = 0
+  for _, window in ipairs(windows) do
+    local times = floor(permits / window.most)
+    length, permits = length + times * window.length, permits - times * window.most
+  end
+  return length
 end
 
 -- For how long a permit counts.

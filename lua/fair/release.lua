@@ -13,13 +13,14 @@
 local kept, granted, changed, marked, given = counts_for(), 0, true, true, 0
 local period, short, least = windows[1].length, windows[#windows].length, windows[#windows].most
 
+if not fresh then read_cells() end
+
 -- How many permits each cell has. A row is single permits as close to each other
 -- as the windows allow.
 local counts = {}
 for i, total in ipairs(totals) do counts[i] = math.max(0, total - (totals[i - 1] or base)) end
 
--- How many permits of a cell stand within the span of its end, by its windows;
--- and back.
+-- How many permits of a cell stand within a length before its end.
 local function permits_in(length)
   local permits = 0
   for _, window in ipairs(windows) do
@@ -27,15 +28,6 @@ local function permits_in(length)
     permits, length = permits + times * window.most, length - times * window.length
   end
   return permits, length
-end
-
-local function span_of(permits)
-  local length = 0
-  for _, window in ipairs(windows) do
-    local times = floor(permits / window.most)
-    length, permits = length + times * window.length, permits - times * window.most
-  end
-  return length
 end
 
 -- The first cell at or after the slot.
@@ -48,24 +40,35 @@ local function cell_after(slot)
   return low
 end
 
--- Takes a row apart: what stands later than the slot, the group at it, what
--- stands earlier. Returns the place of the group.
-local function take_apart(i, slot)
-  local later, rest_of = permits_in(slots[i] - slot)
-  if not exact[i] or rest_of > 0 or later >= counts[i] or coarse > now then return i end
-  local earlier = counts[i] - later - least
-  if later > 0 then
-    table.insert(slots, i + 1, slots[i])
-    table.insert(counts, i + 1, later)
-    table.insert(exact, i + 1, true)
-    slots[i], counts[i] = slot, counts[i] - later
-  end
-  if earlier <= 0 then return i end
-  table.insert(slots, i, slots[i] - span_of(least))
-  table.insert(counts, i, earlier)
+local function insert(i, slot, count)
+  table.insert(slots, i, slot)
+  table.insert(counts, i, count)
   table.insert(exact, i, true)
-  counts[i + 1] = least
-  return i + 1
+end
+
+-- Takes a row apart: what stands later than the slot, the group at it, what
+-- stands earlier. A row reads as whole lengths back from its end: so what stands
+-- earlier begins anew where one is whole. Returns the place of the group.
+local function take_apart(i, slot)
+  local finish, all = slots[i], counts[i]
+  local later, rest_of = permits_in(finish - slot)
+  if not exact[i] or rest_of > 0 or later >= all or coarse > now then return i end
+  if later > 0 then
+    counts[i] = later
+    insert(i, slot, 0)
+  end
+  local at = math.min(later + least, all)
+  counts[i] = at - later
+  local group = i
+  for w = #windows, 0, -1 do
+    local most = w > 0 and windows[w].most or all
+    local upto = math.min(math.ceil(at / most) * most, all)
+    if upto > at then
+      insert(i, finish - span_of(at), upto - at)
+      group, at = group + 1, upto
+    end
+  end
+  return group
 end
 
 -- Permits are known to stand at their slot or later.
@@ -76,28 +79,22 @@ local function give_back(slot, permits)
   if counts[i] then counts[i], given = counts[i] - permits, given + 1 end
 end
 
--- Writes what is left, newest first. Totals of what stands before a return grow.
--- What the ring has no place for is counted by the oldest cell that it has.
+-- Writes what is left. Totals of what stands before a return grow. If the ring
+-- has too little room for it, compact.lua makes some.
 local function write_cells()
-  local total, cells, n = sequence, {}, 0
-  for i = #slots, 1, -1 do
-    if counts[i] > 0 then
-      n = n + 1
-      if n == 1 then
-        last, crowded = slots[i], exact[i] and 0 or slots[i] + 1
-      elseif n <= CELLS then
-        local whole = exact[i] and (n < CELLS or i == 1)
-        cells[CELLS - n + 2] = cell_of(slots[i], total, whole and '.' or '~')
-      end
-      total = total - counts[i]
-    end
+  local total, cells, newest = sequence, {}, 0
+  for i = 1, #slots do
+    if counts[i] > 0 then total, newest = total - counts[i], i end
   end
-  if n == 0 then last = 0 end
-  closed, oldest, base, marks = math.min(math.max(0, n - 1), CELLS - 1), 0, total, ''
-  for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, total + window.most, 0) end
-  if closed > 0 then
-    call('SETRANGE', key, size, table.concat(cells, '', CELLS - closed + 1, CELLS))
+  base = total
+  for i = 1, newest - 1 do
+    total = total + counts[i]
+    if counts[i] > 0 then cells[#cells + 1] = cell_of(slots[i], total, exact[i] and '.' or '~') end
   end
+  last, crowded = slots[newest] or 0, newest > 0 and not exact[newest] and slots[newest] + 1 or 0
+  closed, oldest, marks, log = #cells, 0, '', table.concat(cells)
+  for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, base + window.most, 0) end
+  if closed > 0 and closed <= CELLS then call('SETRANGE', key, size, log) end
 end
 
 for i = first, #argv, 5 do

@@ -14,14 +14,40 @@
 -- are stored: they tell whether these have changed. Callers who do not look for
 -- them have '--------', and change nothing for turns that are held.
 
+-- Cuts rows into pieces that are short enough to count whole. Returns the ring,
+-- nil if there is nothing to cut.
+local function cut_rows(short_by)
+  read_cells()
+  local cells, rows, before = {}, 0, base
+  for i = 1, #slots do
+    if totals[i] - before > short_by then rows = rows + 1 end
+    before = totals[i]
+  end
+  local most = rows > 0 and floor((CELLS - 64 - #slots) / rows) or 0
+  if most < 2 then return nil end
+  before = base
+  for i = 1, #slots do
+    local count = totals[i] - before
+    local pieces = exact[i] and count > short_by and most or 1
+    local long = math.ceil(count / pieces)
+    for behind = long * (pieces - 1), 0, -long do
+      if behind < count then cells[#cells + 1] = cell_of(slots[i] - span_of(behind), totals[i] - behind, '~') end
+    end
+    before = totals[i]
+  end
+  closed, oldest = #cells - 1, 0
+  return table.concat(cells, '', 1, closed)
+end
+
 -- The header with the caller's windows is longer or shorter than the one there
 -- is: what stands behind it moves.
-local function relocate(old_size)
+local function relocate(old_size, ring)
   local behind = sub(call('GETRANGE', key, '0', '-1'), old_size + 1)
   local notes = settle()
-  if notes then
+  if notes or ring then
+    behind = (ring or '') .. sub(behind, #(ring or '') + 1)
     behind = behind .. string.rep(' ', CELLS * WIDTH - #behind)
-    behind = sub(behind, 1, CELLS * WIDTH) .. notes .. sub(behind, CELLS * WIDTH + NOTES + 1)
+    behind = sub(behind, 1, CELLS * WIDTH) .. (notes or string.rep(' ', NOTES)) .. sub(behind, CELLS * WIDTH + NOTES + 1)
   end
   ends = math.max(ends, last + counts_for())
   return redis.pcall('PSETEX', key, format('%d', math.ceil(wait_for(ends) / 1000) + 1),
@@ -33,11 +59,10 @@ if ARGV[1] == '' then
   as_arguments(unpack(argv, first))
 elseif ARGV[1] ~= head then
   local old_size, longest, before = size, counts_for(), match(head, '(%S+)\n$')
-  local old = windows
+  local old, ring, stored = windows, nil, sub(ARGV[1], -9, -2)
   differs = sub(head, 1, -10) ~= sub(ARGV[1], 1, -10)
-  head, p, size = ARGV[1], #ARGV[1], argv[4] + 1
-  windows = windows_of(head)
-  local stored = sub(head, -9, -2)
+  if differs and coarse <= now and last + longest > now and not fresh then ring = cut_rows(old[#old].most) end
+  head, p, size, windows = ARGV[1], #ARGV[1], argv[4] + 1, windows_of(ARGV[1])
   if before ~= stored and before ~= '--------' and stored ~= '--------' then narrow(old, last) end
   if differs then
     marks = ''
@@ -51,7 +76,7 @@ elseif ARGV[1] ~= head then
     end
   end
   if relocates or must then
-    local problem = relocate(old_size)
+    local problem = relocate(old_size, ring)
     if problem.err then return redis.error_reply(problem.err) end
     must = true
   else
