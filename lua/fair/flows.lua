@@ -30,10 +30,10 @@ for i = 1, askers do
   local at = first + 5 * i - 2
   local id, weight, need, own = argv[at], argv[at + 1], argv[at + 2], argv[at + 4] + 0
   local entry = flag == 'f' and call('GETRANGE', key, entries_at + own * ENTRY, entries_at + own * ENTRY + ENTRY - 1) or ''
-  if sub(entry, 1, 30) ~= format('%8s %10d %10d', id, weight, need) or sub(entry, 60, 75) + 0 <= now then
-    break
-  end
-  asking[i] = { share = sub(entry, 49, 58) + 0, held = argv[at + 3] + 0, place = own, ends = sub(entry, 32, 47) + 0 }
+  if sub(entry, 1, 30) ~= format('%8s %10d %10d', id, weight, need) then break end
+  local ends_at, share, earliest = match(entry, '^ *(%d+) +(%d+) +(%d+)\n$', 31)
+  if not share or share + 0 < 1 or earliest + 0 <= now then break end
+  asking[i] = { share = share + 0, held = argv[at + 3] + 0, place = own, ends = ends_at + 0 }
 end
 
 -- Else all shares are worked out anew: the look-ahead is divided among all flows
@@ -46,8 +46,9 @@ if #asking < askers then
   local sum, divisor = 0, 0
   asking, list = {}, { stood = floor(#all / ENTRY) }
   for i = 1, list.stood do
-    local id, weight, need, over = match(all, '^(%w+) +(%d+) +(%d+) +(%d+)', (i - 1) * ENTRY + 1)
-    if id and over + 0 > now then
+    local id, weight, need, over = match(sub(all, i * ENTRY - ENTRY + 1, i * ENTRY - 29),
+      '^(%w%w%w%w%w%w%w%w) +(%d+) +(%d+) +(%d+)$')
+    if id and over + 0 > now and weight + 0 >= 1 and weight + 0 <= 1000000000 and need + 0 <= 1000000000 and over + 0 < 2 ^ 52 then
       list[#list + 1] = { id = id, weight = weight + 0, need = need + 0, ends = over + 0 }
       list[id] = list[#list]
     end
