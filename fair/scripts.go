@@ -15,7 +15,7 @@ type scripts struct {
 // question or the state is unusual: see lua/fair/open.lua.
 const (
 	opens    = " fields open "
-	restores = " notes clock epochs narrow recover cells "
+	restores = " notes clock epochs narrow cells recover "
 	unusual  = " {" + restores + "windows } "
 )
 

@@ -45,12 +45,10 @@ func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 		"a number":             text("42"),
 		"bytes":                text("\x00\xff\n\r\n\x00"),
 		"a megabyte":           text(strings.Repeat("x", 1<<20)),
-		"a megabyte of ours":   text(own + strings.Repeat("0", 1<<20)),
 		"a megabyte of digits": text(mark + " " + strings.Repeat("9", 1<<20)),
 		"a later version":      text("fair9 " + rest),
 		"no version":           text(rest),
 		"half of ours":         text(own[:len(own)/2]),
-		"ours twice":           text(own + own),
 		"ours without a TTL":   func(ctx context.Context, key string) error { return rdb.Set(ctx, key, own, 0).Err() },
 		"a hash": func(ctx context.Context, key string) error {
 			return rdb.HSet(ctx, key, "rate", "1").Err()

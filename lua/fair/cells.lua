@@ -1,13 +1,30 @@
--- Reads the ring.
+-- Reads and writes the ring as a whole.
 --
--- Takes    the fields of the header
--- Leaves   read_cells; and, once that was called, slots, totals, exact: of each
---          cell from the oldest to the newest its slot, the sequence up to it,
---          and whether it stands for nothing but its slot, or a row up to it
+-- Takes    the fields of the header, windows
+-- Leaves   cell_of, read_cells, write_cells
+--
+-- Three tables stand for the cells from the oldest to the newest: of each its
+-- slot, the sequence up to it, and whether it stands for nothing but its slot,
+-- or a row up to it.
 
-local slots, totals, exact = {}, {}, {}
+-- A cell of the ring: slot and total in base 94, from '!' on, and a flag: '.' if
+-- it is exact, else '~'.
+local function cell_of(slot, total, exact)
+  local bytes = {}
+  total = total % 689869781056
+  for i = 14, 9, -1 do
+    bytes[i] = 33 + total % 94
+    total = floor(total / 94)
+  end
+  for i = 8, 1, -1 do
+    bytes[i] = 33 + slot % 94
+    slot = floor(slot / 94)
+  end
+  return string.char(unpack(bytes)) .. (exact and '.' or '~')
+end
 
 local function read_cells()
+  local slots, totals, exact = {}, {}, {}
   local ring = call('GETRANGE', key, size, size + CELLS * WIDTH - 1)
   for at = oldest, closed - 1 do
     local q, i = at % CELLS * WIDTH, #slots + 1
@@ -17,4 +34,15 @@ local function read_cells()
     totals[i], exact[i] = sequence - (sequence - totals[i]) % 689869781056, flag_of == 46
   end
   slots[#slots + 1], totals[#totals + 1], exact[#exact + 1] = last, sequence, last >= crowded
+  return slots, totals, exact
+end
+
+-- Makes these the cells. If the ring has too little room, compact.lua makes some.
+local function write_cells(slots, totals, exact)
+  local cells, n = {}, #slots
+  for i = 1, n - 1 do cells[i] = cell_of(slots[i], totals[i], exact[i]) end
+  last, crowded = slots[n] or 0, n > 0 and not exact[n] and slots[n] + 1 or 0
+  closed, oldest, marks, log = #cells, 0, '', table.concat(cells)
+  for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, base + window.most, 0) end
+  if closed > 0 and closed <= CELLS then call('SETRANGE', key, size, log) end
 end

@@ -29,7 +29,8 @@ if closed - oldest > CELLS - 32 then
   while gone + 1 < count and slots[gone + 2] + kept <= now do gone = gone + 1 end -- one that has passed stays
   if gone > 0 then base, oldest = totals[gone], oldest + gone end
 
-  local left_over, extent, crowd, near, far, stays, merged, numbers = count - gone, last - slots[gone + 1], 0, 0, nil, nil, nil, {}
+  local left_over, extent, crowd, numbers = count - gone, last - slots[gone + 1], 0, {}
+  local near, far, stays, merged = 0, nil, nil, nil
   for v = 6, windows_end do numbers[v] = argv[v] + 0 end -- a conversion takes 0.1 µs
   while (left_over > CELLS - 32 or stays and left_over > CELLS - 64) and near < 60 do
     if not far then -- nothing but rows

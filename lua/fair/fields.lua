@@ -10,7 +10,7 @@
 --          relocates: the caller may make the queue one of its windows; front:
 --          the first line of the header has changed; lives: up to when the key
 --          is to live at least; asking, for flows.lua; log, for release.lua; and
---          for the parts in braces text, label_in, wait_for, counts_for, settle, news
+--          for the parts in braces text, windows, label_in, wait_for, counts_for, settle, news
 
 local left, time = call('PTTL', key), call('TIME')
 local server = time[1] * 1000000 + time[2]
@@ -24,4 +24,4 @@ local now, mark, flag, name, fresh, unusual = server, '-', ' ', nil, false, fals
 local sequence, clock, last, offset, ends, crowded, coarse, span = 0, 0, 0, 0, 0, 0, 0, 0
 local closed, oldest, base, marks = 0, 0, 0, ''
 local must, relocates, front, lives, asking, log = false, true, false, 0, nil, nil
-local text, label_in, wait_for, counts_for, settle, news
+local text, windows, label_in, wait_for, counts_for, settle, news

@@ -20,7 +20,7 @@
 --   v4rrg00a          1          1 1700000000630000          4 1700000000630000
 --   id           weight       need ends                  share earliest end
 
-local ENTRY, MOST_ENTRIES = 76, 64
+local ENTRY, MOST_ENTRIES, MOST_OF_A_FLOW = 76, 64, 1000000000
 local entries_at, askers = size + CELLS * WIDTH + NOTES, argv[first + 2] + 0
 local grace, ahead_of_all, list = argv[first] + 0, argv[first + 1] + 0, nil
 asking = {}
@@ -29,7 +29,8 @@ asking = {}
 for i = 1, askers do
   local at = first + 5 * i - 2
   local id, weight, need, own = argv[at], argv[at + 1], argv[at + 2], argv[at + 4] + 0
-  local entry = flag == 'f' and call('GETRANGE', key, entries_at + own * ENTRY, entries_at + own * ENTRY + ENTRY - 1) or ''
+  local from = entries_at + own * ENTRY
+  local entry = flag == 'f' and call('GETRANGE', key, from, from + ENTRY - 1) or ''
   if sub(entry, 1, 30) ~= format('%8s %10d %10d', id, weight, need) then break end
   local ends_at, share, earliest = match(entry, '^ *(%d+) +(%d+) +(%d+)\n$', 31)
   if not share or share + 0 < 1 or earliest + 0 <= now then break end
@@ -48,7 +49,7 @@ if #asking < askers then
   for i = 1, list.stood do
     local id, weight, need, over = match(sub(all, i * ENTRY - ENTRY + 1, i * ENTRY - 29),
       '^(%w%w%w%w%w%w%w%w) +(%d+) +(%d+) +(%d+)$')
-    if id and over + 0 > now and weight + 0 >= 1 and weight + 0 <= 1000000000 and need + 0 <= 1000000000 and over + 0 < 2 ^ 52 then
+    if id and over + 0 > now and over + 0 < 2 ^ 52 and weight + 0 >= 1 and math.max(weight, need) <= MOST_OF_A_FLOW then
       list[#list + 1] = { id = id, weight = weight + 0, need = need + 0, ends = over + 0 }
       list[id] = list[#list]
     end

@@ -49,7 +49,8 @@ for run = first, #argv, 4 do
       for w = 6, windows_end, 3 do
         local own = sub(marks, from, from + 15) + 0
         if sequence + permits > own then
-          local most, length, at, start, chunk = argv[w] + 0, argv[w + 1] + 0, sub(marks, from + 17, from + 20) + 0, 0, ''
+          local most, length, start, chunk = argv[w] + 0, argv[w + 1] + 0, 0, ''
+          local at = sub(marks, from + 17, from + 20) + 0
           local need, cell, total, upto, few = sequence + permits - most, 0, 0, nil, 3
           if at < oldest then at = oldest end
           while true do
@@ -141,8 +142,8 @@ for run = first, #argv, 4 do
           local b = x % 94 x = (x - b) / 94
           local n = y % 94 y = (y - n) / 94 local m = y % 94 y = (y - m) / 94 local l = y % 94 y = (y - l) / 94
           local k = y % 94 y = (y - k) / 94 local j = y % 94 y = (y - j) / 94
-          local problem = redis.pcall('SETRANGE', key, size + closed % CELLS * WIDTH, string.char(33 + x, 33 + b, 33 + c,
-            33 + d, 33 + e, 33 + f, 33 + g, 33 + h, 33 + y, 33 + j, 33 + k, 33 + l, 33 + m, 33 + n,
+          local problem = redis.pcall('SETRANGE', key, size + closed % CELLS * WIDTH, string.char(33 + x, 33 + b,
+            33 + c, 33 + d, 33 + e, 33 + f, 33 + g, 33 + h, 33 + y, 33 + j, 33 + k, 33 + l, 33 + m, 33 + n,
             last < crowded and 126 or 46))
           if type(problem) == 'table' then return redis.error_reply(problem.err) end
           closed, changed = closed + 1, true

@@ -33,11 +33,12 @@ end
 
 unusual = true
 local slow_until, slow_pace, reset_end, full, moment, epochs = 0, 0, 0, 0, 0, ''
-local rest, late, healed, differs, windows, own = 0, 0, false, false, nil, nil
+local rest, late, healed, differs, own = 0, 0, false, false, nil
 local state = left ~= -2 and redis.pcall('GETRANGE', key, '0', '767') or ''
 if type(state) == 'table' then return redis.error_reply(state.err) end
+if state == '' and left ~= -2 then left = call('PTTL', key) end -- miniredis lets a key expire between two commands
 if left == -1 then return redis.error_reply('STATE the key has no TTL') end
-fresh = state == '' -- miniredis lets a key expire between two commands
+fresh = left == -2
 
 local function windows_of(words)
   local all = {}

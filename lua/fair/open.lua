@@ -21,7 +21,8 @@ elseif p == 0 or sub(text, 1, p) ~= head or sub(text, p + 3, p + 9) ~= place or 
 else
   mark, flag, name = sub(text, p + 1, p + 1), sub(text, p + 2, p + 2), sub(text, p + 11, p + 28)
   sequence, clock, last = sub(text, p + 29, p + 44) + 0, sub(text, p + 46, p + 61) + 0, sub(text, p + 63, p + 78) + 0
-  offset, crowded, coarse = sub(text, p + 80, p + 95) + 0, sub(text, p + 114, p + 129) + 0, sub(text, p + 131, p + 146) + 0
+  offset, crowded = sub(text, p + 80, p + 95) + 0, sub(text, p + 114, p + 129) + 0
+  coarse = sub(text, p + 131, p + 146) + 0
   closed, oldest, marks = sub(text, p + 165, p + 168) + 0, sub(text, p + 170, p + 173) + 0, sub(text, p + 192)
   now = server + offset
   if mark == '+' or now < clock then

@@ -1,6 +1,6 @@
 -- Finds out what was lost, and counts it again.
 --
--- Takes    what narrow.lua leaves
+-- Takes    what narrow.lua and cells.lua leave
 -- Leaves   nothing but changed fields
 --
 -- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
@@ -14,19 +14,10 @@
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. It is booked at the
 -- newest slot that the caller was told, as one cell: as many permits as the
--- state lacks, or as any window holds if nobody knows how many. That is the
--- safe side. The clock reaches that slot no sooner than the caller was told: so
--- a pause goes on, and turns that one has put off stay where they are.
-
--- A cell of the ring: slot and total in base 94, from '!' on, and whether it
--- stands for more than its own slot.
-local function cell_of(slot, total, flag)
-  local bytes = {}
-  total = total % 689869781056
-  for i = 14, 9, -1 do bytes[i], total = 33 + total % 94, floor(total / 94) end
-  for i = 8, 1, -1 do bytes[i], slot = 33 + slot % 94, floor(slot / 94) end
-  return string.char(unpack(bytes)) .. flag
-end
+-- state lacks, or as any window holds if nobody knows how many. If another
+-- caller knows of a later slot, they stand there. That is the safe side. The
+-- clock reaches that slot no sooner than the caller was told: so a pause goes
+-- on, and turns that one has put off stay where they are.
 
 -- Counts permits at the slot, or at the newest if others were granted later
 -- ones. Until they have left, each cell counts whole: they may be of callers
@@ -36,7 +27,7 @@ local function book(permits, slot)
   if slot > last and last + counts_for() > now then
     if closed - oldest < CELLS then
       local problem = redis.pcall('SETRANGE', key, size + closed % CELLS * WIDTH,
-        cell_of(last, sequence, last < crowded and '~' or '.'))
+        cell_of(last, sequence, last >= crowded))
       if type(problem) == 'table' then error(problem.err, 0) end
       closed = closed + 1
     else
@@ -46,6 +37,21 @@ local function book(permits, slot)
   if last + counts_for() <= now then closed, oldest, base, crowded = 0, 0, sequence, 0 end
   last, sequence, coarse = slot, sequence + permits, math.max(coarse, slot + counts_for())
   healed, must = true, true
+end
+
+-- Counts all that stands between two slots at the later one.
+local function put_off(from, to)
+  local slots, totals, exact = read_cells()
+  local n = 0
+  for i = 1, #slots do
+    local slot, total, alone = slots[i], totals[i], exact[i]
+    if n > 0 and slots[n] == to and slot <= to then n = n - 1 end
+    n = n + 1
+    slots[n], totals[n], exact[n] = slot >= from and slot <= to and to or slot, total, alone and slot > to
+  end
+  for i = n + 1, #slots do slots[i] = nil end
+  write_cells(slots, totals, exact)
+  coarse, must = math.max(coarse, to + counts_for()), true
 end
 
 -- Whether what the caller saw was forgotten by a reset that it does not know of,
@@ -117,8 +123,8 @@ local function recover()
       knows_of(epoch, ended, seen_sequence, alone and ended == known and newest)
     end
   elseif newest > full and newest + counts_for() > now then
+    if full + counts_for() > now then put_off(full, newest) else book(most_of_all(), newest) end
     full = newest
-    book(most_of_all(), newest)
     if under ~= '-' then narrow(windows_of(under), newest) end
     if known or written <= shown then
       -- Turns of the state that was lost cannot be given back to this one.

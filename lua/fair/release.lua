@@ -13,7 +13,8 @@
 local kept, granted, changed, marked, given = counts_for(), 0, true, true, 0
 local period, short, least = windows[1].length, windows[#windows].length, windows[#windows].most
 
-if not fresh then read_cells() end
+local slots, totals, exact = {}, {}, {}
+if not fresh then slots, totals, exact = read_cells() end
 
 -- How many permits each cell has. A row is single permits as close to each other
 -- as the windows allow.
@@ -79,22 +80,19 @@ local function give_back(slot, permits)
   if counts[i] then counts[i], given = counts[i] - permits, given + 1 end
 end
 
--- Writes what is left. Totals of what stands before a return grow. If the ring
--- has too little room for it, compact.lua makes some.
-local function write_cells()
-  local total, cells, newest = sequence, {}, 0
-  for i = 1, #slots do
-    if counts[i] > 0 then total, newest = total - counts[i], i end
-  end
+-- Totals of what stands before a return grow.
+local function write_left()
+  local n, total = 0, sequence
+  for _, count in ipairs(counts) do total = total - count end
   base = total
-  for i = 1, newest - 1 do
-    total = total + counts[i]
-    if counts[i] > 0 then cells[#cells + 1] = cell_of(slots[i], total, exact[i] and '.' or '~') end
+  for i, count in ipairs(counts) do
+    if count > 0 then
+      n, total = n + 1, total + count
+      slots[n], totals[n], exact[n] = slots[i], total, exact[i]
+    end
   end
-  last, crowded = slots[newest] or 0, newest > 0 and not exact[newest] and slots[newest] + 1 or 0
-  closed, oldest, marks, log = #cells, 0, '', table.concat(cells)
-  for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, base + window.most, 0) end
-  if closed > 0 and closed <= CELLS then call('SETRANGE', key, size, log) end
+  for i = n + 1, #slots do slots[i] = nil end
+  write_cells(slots, totals, exact)
 end
 
 for i = first, #argv, 5 do
@@ -103,7 +101,7 @@ for i = first, #argv, 5 do
   if place_in and (is_ahead(slot) or argv[i + 4] == '1') then give_back(place_in, argv[i + 2] + 0) end
 end
 if given > 0 then
-  write_cells()
+  write_left()
   must = true
 end
 as_arguments() -- for compact.lua

@@ -32,7 +32,8 @@ for i, flow in ipairs(asking) do
   shares[i] = format('%d %d', flow.share, flow.entry and flow.entry.place or flow.place or 0)
 end
 
-local reply = { told and told .. format(' %d 0', offset) or '', unusual and news() or '', table.concat(shares, ' '), ahead, together, step }
-if unusual and not told then reply[1] = name .. format('%16d %16d %16d %d 0', sequence, clock, last, offset) end
+local text_of = told and told .. format(' %d 0', offset) or ''
+if unusual and not told then text_of = name .. format('%16d %16d %16d %d 0', sequence, clock, last, offset) end
+local reply = { text_of, unusual and news() or '', table.concat(shares, ' '), ahead, together, step }
 for i = 6, 3 * groups + 2 do reply[i + 1] = answers[i] end
 return reply

@@ -6,7 +6,8 @@
 -- Takes    what grant.lua and cells.lua leave
 -- Leaves   available, queued
 
-if not fresh then read_cells() end
+local slots, totals = {}, {}
+if not fresh then slots, totals = read_cells() end
 
 -- How many permits stand within a length before the end of a cell.
 local function permits_in(length)

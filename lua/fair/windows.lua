@@ -14,40 +14,36 @@
 -- are stored: they tell whether these have changed. Callers who do not look for
 -- them have '--------', and change nothing for turns that are held.
 
--- Cuts rows into pieces that are short enough to count whole. Returns the ring,
--- nil if there is nothing to cut.
+-- Cuts rows into pieces that are short enough to count whole.
 local function cut_rows(short_by)
-  read_cells()
-  local cells, rows, before = {}, 0, base
+  local slots, totals, exact = read_cells()
+  local ends_at, upto, rows, before = {}, {}, 0, base
   for i = 1, #slots do
-    if totals[i] - before > short_by then rows = rows + 1 end
+    if exact[i] and totals[i] - before > short_by then rows = rows + 1 end
     before = totals[i]
   end
-  local most = rows > 0 and floor((CELLS - 64 - #slots) / rows) or 0
-  if most < 2 then return nil end
+  if rows == 0 then return end
+  local most = math.max(1, floor((CELLS - 64 - #slots) / rows))
   before = base
   for i = 1, #slots do
     local count = totals[i] - before
-    local pieces = exact[i] and count > short_by and most or 1
-    local long = math.ceil(count / pieces)
-    for behind = long * (pieces - 1), 0, -long do
-      if behind < count then cells[#cells + 1] = cell_of(slots[i] - span_of(behind), totals[i] - behind, '~') end
+    local long = math.ceil(exact[i] and count > short_by and count / most or count)
+    for behind = floor((count - 1) / long) * long, 0, -long do
+      ends_at[#ends_at + 1], upto[#upto + 1] = slots[i] - span_of(behind), totals[i] - behind
     end
     before = totals[i]
   end
-  closed, oldest = #cells - 1, 0
-  return table.concat(cells, '', 1, closed)
+  write_cells(ends_at, upto, {})
 end
 
 -- The header with the caller's windows is longer or shorter than the one there
 -- is: what stands behind it moves.
-local function relocate(old_size, ring)
+local function relocate(old_size)
   local behind = sub(call('GETRANGE', key, '0', '-1'), old_size + 1)
   local notes = settle()
-  if notes or ring then
-    behind = (ring or '') .. sub(behind, #(ring or '') + 1)
+  if notes then
     behind = behind .. string.rep(' ', CELLS * WIDTH - #behind)
-    behind = sub(behind, 1, CELLS * WIDTH) .. (notes or string.rep(' ', NOTES)) .. sub(behind, CELLS * WIDTH + NOTES + 1)
+    behind = sub(behind, 1, CELLS * WIDTH) .. notes .. sub(behind, CELLS * WIDTH + NOTES + 1)
   end
   ends = math.max(ends, last + counts_for())
   return redis.pcall('PSETEX', key, format('%d', math.ceil(wait_for(ends) / 1000) + 1),
@@ -59,9 +55,9 @@ if ARGV[1] == '' then
   as_arguments(unpack(argv, first))
 elseif ARGV[1] ~= head then
   local old_size, longest, before = size, counts_for(), match(head, '(%S+)\n$')
-  local old, ring, stored = windows, nil, sub(ARGV[1], -9, -2)
+  local old, stored = windows, sub(ARGV[1], -9, -2)
   differs = sub(head, 1, -10) ~= sub(ARGV[1], 1, -10)
-  if differs and coarse <= now and last + longest > now and not fresh then ring = cut_rows(old[#old].most) end
+  if differs and coarse <= now and last + longest > now and (relocates or must) then cut_rows(old[#old].most) end
   head, p, size, windows = ARGV[1], #ARGV[1], argv[4] + 1, windows_of(ARGV[1])
   if before ~= stored and before ~= '--------' and stored ~= '--------' then narrow(old, last) end
   if differs then
@@ -76,7 +72,7 @@ elseif ARGV[1] ~= head then
     end
   end
   if relocates or must then
-    local problem = relocate(old_size, ring)
+    local problem = relocate(old_size)
     if problem.err then return redis.error_reply(problem.err) end
     must = true
   else
