@@ -47,7 +47,7 @@ local function put_off(from, to)
     local slot, total, alone = slots[i], totals[i], exact[i]
     if n > 0 and slots[n] == to and slot <= to then n = n - 1 end
     n = n + 1
-    slots[n], totals[n], exact[n] = slot >= from and slot <= to and to or slot, total, alone and slot > to
+    slots[n], totals[n], exact[n] = slot >= from and slot <= to and to or slot, total, alone and (slot < from or slot > to)
   end
   for i = n + 1, #slots do slots[i] = nil end
   write_cells(slots, totals, exact)
