@@ -9,10 +9,19 @@ import (
 )
 
 // Look reads the header of the state: a key that holds an empty string is no
-// queue to it. If other quotas are stored than it knows, it takes one more
-// question.
+// queue to it. If other quotas are stored than it knows, it makes the queue one
+// of theirs, by a request that is refused. That takes two more questions.
 func (f *fair) Look(ctx context.Context) error {
-	return f.under(func(t *terms) error { return f.look(ctx, t) })
+	known := f.held()
+	return f.under(func(t *terms) error {
+		if t != known && len(t.windows) > 0 {
+			known = t
+			if _, err := f.takeUnder(ctx, t, []engine.Request{{N: 1, MaxWait: -time.Microsecond}}); err != nil {
+				return err
+			}
+		}
+		return f.look(ctx, t)
+	})
 }
 
 func (f *fair) look(ctx context.Context, t *terms) error {
