@@ -1,0 +1,215 @@
+package fair
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// changing is a queue whose quotas change while turns are held, and whose
+// callers go when their news say so, which they always have.
+type changing struct {
+	*testing.T
+	rng     *rand.Rand
+	texts   []string
+	clients []*fair
+	news    *[]engine.News
+	at      func(time.Duration)
+	now     time.Duration
+
+	held   []waiting
+	gone   []model.Turn   // since the quotas changed, in time
+	window []model.Window // since then
+	most   int            // that a window of those held might have held
+
+	come func(*fair) // lets callers of a client ask
+	also func(*fair) // does what else is done now and then; nil for nothing
+
+	changes, checked, slowed int
+}
+
+type waiting struct {
+	engine.Grant
+	due int64   // in time
+	of  *sharer // whose share it counts for, nil for nobody's
+}
+
+// play lets callers come, leave and go, pauses, and changes quotas. Those who
+// went since the last change must have kept its quotas.
+func (c *changing) play(steps int, evenly bool) {
+	c.adopt(c.texts[c.rng.IntN(len(c.texts))])
+	for range steps {
+		c.now += time.Duration(c.rng.Int64N(2) * c.rng.Int64N(int64(2*time.Second)))
+		c.now = c.now.Truncate(time.Microsecond)
+		c.at(c.now)
+		c.go_()
+		switch client := c.clients[c.rng.IntN(len(c.clients))]; {
+		case c.rng.IntN(12) == 0:
+			c.keeps(evenly)
+			c.adopt(c.texts[c.rng.IntN(len(c.texts))])
+		case c.rng.IntN(15) == 0:
+			pause(c.T, client, time.Duration(1+c.rng.Int64N(int64(3*time.Second))))
+		case c.rng.IntN(4) == 0 && len(c.held) > 0:
+			i := len(c.held) - 1 - c.rng.IntN(min(4, len(c.held)))
+			giveBack(c.T, client, c.held[i].Grant)
+			c.held = slices.Delete(c.held, i, i+1)
+		case c.rng.IntN(10) == 0 && c.also != nil:
+			c.also(client)
+		default:
+			c.come(client)
+		}
+		c.look()
+	}
+	c.keeps(evenly)
+}
+
+func (c *changing) micros() int64 { return beginning.Add(c.now).UnixMicro() }
+
+// go_ lets those go whose turn has come.
+func (c *changing) go_() {
+	for len(c.held) > 0 && c.held[0].due <= c.micros() {
+		c.gone = append(c.gone, model.Turn{Slot: c.held[0].due, N: c.held[0].N})
+		c.held = c.held[1:]
+	}
+}
+
+// plain lets callers come that have no flow.
+func (c *changing) plain(client *fair) {
+	requests := make([]engine.Request, 1+c.rng.IntN(12))
+	for i := range requests {
+		requests[i] = engine.Request{N: 1, MaxWait: engine.Forever}
+	}
+	for _, a := range take(c.T, client, requests...) {
+		require.True(c, a.Granted)
+		c.held = append(c.held, waiting{Grant: a.Grant, due: c.micros() + a.Wait.Microseconds()})
+	}
+	c.go_()
+}
+
+// look tells everybody when its turn comes. It comes no earlier than in order.
+func (c *changing) look() {
+	*c.news = nil
+	require.NoError(c, c.clients[0].Look(c.Context()))
+	if len(*c.news) == 0 {
+		return
+	}
+	n := last(c.T, c.news)
+	if n.SlowUntil > 0 {
+		c.slowed++
+	}
+	for i := range c.held {
+		c.held[i].due = c.micros() + n.Until(c.held[i].At).Microseconds()
+	}
+	require.True(c, slices.IsSortedFunc(c.held, func(a, b waiting) int { return cmp.Compare(a.due, b.due) }))
+	c.go_()
+}
+
+// adopt stores other quotas: by SetQuotas, or by hand, which the next look
+// finds out.
+func (c *changing) adopt(text string) {
+	c.changes++
+	client := c.clients[c.rng.IntN(len(c.clients))]
+	if c.rng.IntN(2) == 0 {
+		set(c.T, client, text)
+	} else {
+		require.NoError(c, client.client.Set(c.Context(), client.quotaKey(), text, 0).Err())
+		if c.rng.IntN(2) == 0 {
+			status(c.T, client)
+		}
+	}
+	c.look()
+	c.window, c.gone = nil, nil
+	if len(c.held) == 0 {
+		c.most = 0
+	}
+	t, err := client.storedTerms(text)
+	require.NoError(c, err)
+	for _, w := range t.windows {
+		c.most = max(c.most, w.Permits)
+		c.window = append(c.window, model.Window(w))
+	}
+}
+
+// keeps requires that no window held more than its permits; if turns did not
+// come evenly, not more beyond them than an older one would have.
+func (c *changing) keeps(evenly bool) {
+	for _, w := range c.window {
+		if !evenly {
+			w.Permits += c.most
+		}
+		require.NoError(c, model.Strict([]model.Window{w}, c.gone), "change %d", c.changes)
+	}
+	c.checked += len(c.gone)
+}
+
+func TestChangedQuotasAreKeptInTime(t *testing.T) {
+	t.Parallel()
+	smooth := []string{
+		"10/1s burst 1", "20/1s burst 1", "3/1s burst 1", "1/1s", "1/4s", "1/700ms", "7/3s burst 1", "100/1m burst 1",
+		"1/1.000003s", "1000/1h burst 1", "1/50ms",
+	}
+	bursty := append([]string{
+		"10/1s", "3/2s", "20/3s burst 4", "2/3s", "5/1s 20/1m", "2/1s burst 1 30/1m", "5/1s burst 1 9/7s", "1/3s 10/1h",
+	}, smooth...)
+	inBothWorlds(t, func(t *testing.T, w world) {
+		changes, checked, slowed := 0, 0, 0
+		defer func() { t.Logf("%d changes, %d turns, %d looks at a slow clock", changes, checked, slowed) }()
+		for name, texts := range map[string][]string{"evenly": smooth, "in bursts": bursty} {
+			for seed := range uint64(redistest.Long(max(1, 8/w.share), 80/w.share)) {
+				t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
+					f, at := w.stored(t)
+					g := &changing{
+						T: t, rng: rand.New(rand.NewPCG(seed, 31)), texts: texts, at: at,
+						clients: []*fair{f, f.looksFor(t), f.looksFor(t)}, news: hears(f),
+					}
+					g.come = g.plain
+					g.play(redistest.Long(500/w.share, 250), name == "evenly")
+					changes, checked, slowed = changes+g.changes, checked+g.checked, slowed+g.slowed
+				})
+			}
+		}
+	})
+}
+
+// From very many permits to very few: the pace must stay a number that the
+// scripts read again.
+func TestAQuotaThatBecomesVeryMuchNarrowerLeavesAStateThatCanBeRead(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t, quotas(t, "1000000/1s")...)
+		queued(t, f, 3, 1000000)
+		at(1999 * time.Millisecond)
+		set(t, f, "1/12h")
+		require.NoError(t, f.Look(t.Context()))
+		status(t, f)
+	})
+}
+
+// A limiter that looks for stored quotas begins, as one does for each run of
+// "fairlimit wait", while others keep to wider quotas of their own. Each time the
+// clock runs slower by the same ratio once more.
+func TestTheClockDoesNotSlowDownMoreWithEachProcessThatBegins(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, quotas(t, "20/1s burst 1")...)
+		set(t, f.looksFor(t), "10/1s burst 1")
+		held := queued(t, f, 100, 1)
+		for range 6 {
+			status(t, f.looksFor(t)) // a new process
+			queued(t, f, 1, 1)       // one that keeps to its own
+		}
+		news := hears(f)
+		require.NoError(t, f.Look(t.Context()))
+		require.Less(t, last(t, news).Until(held[99].At), 11*time.Second,
+			"20/s held, 10/s stored: at most twice as long")
+	})
+}

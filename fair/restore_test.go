@@ -1,0 +1,166 @@
+package fair
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// asksForQuotas are the questions about quotas, of a limiter that goes by 2/1m.
+func asksForQuotas(t testing.TB) map[string]func(f *fair) {
+	return map[string]func(f *fair){
+		"Quotas":       func(f *fair) { _, _, err := f.Quotas(t.Context()); require.NoError(t, err) },
+		"SetQuotas":    func(f *fair) { set(t, f, "2/1m") },
+		"ForgetQuotas": func(f *fair) { require.NoError(t, f.SetQuotas(t.Context(), nil)) },
+	}
+}
+
+// restorers are a limiter that goes by stored quotas and one that does not, each
+// on a queue of its own.
+func (w world) restorers(t testing.TB) map[string]*fair {
+	stored, _ := w.stored(t, quotas(t, "2/1m")...)
+	own, _ := w.queue(t, quotas(t, "2/1m")...)
+	return map[string]*fair{"stored": stored, "own": own}
+}
+
+// asksNothing reports whether a question is none for that kind of limiter.
+func asksNothing(kind, what string) bool { return kind == "own" && what == "Quotas" }
+
+func TestQuestionsAboutQuotasRestoreAQueueThatIsGone(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, ask := range asksForQuotas(t) {
+			for kind, f := range w.restorers(t) {
+				if asksNothing(kind, what) {
+					continue
+				}
+				news := hears(f)
+				queued(t, f, 3, 1) // the last after a minute
+				require.NoError(t, w.rdb.Del(t.Context(), f.key, f.quotaKey()).Err())
+				ask(f)
+				require.True(t, last(t, news).Lost, "%s, %s", what, kind)
+				for of, stranger := range map[string]*fair{
+					"own": f.joins(t, quotas(t, "2/1m")...), "stored": f.looksFor(t, quotas(t, "2/1m")...),
+				} {
+					require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: 2*time.Minute - 1})[0].Granted,
+						"%s, %s, and a stranger with %s quotas", what, kind, of)
+				}
+				require.Equal(t, 2*time.Minute, queuedWait(t, f), "%s, %s", what, kind)
+			}
+		}
+	})
+}
+
+func TestQuestionsAboutQuotasRestoreWhatAnOlderStateLacks(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, ask := range asksForQuotas(t) {
+			for kind, f := range w.restorers(t) {
+				if asksNothing(kind, what) {
+					continue
+				}
+				queued(t, f, 1, 1)
+				before := snap(t, f)
+				queued(t, f, 1, 1)
+				before.restore(t, f)
+				ask(f)
+				stranger := f.joins(t, quotas(t, "2/1m")...)
+				require.False(t, take(t, stranger, engine.Request{N: 1})[0].Granted, "%s, %s", what, kind)
+				require.Equal(t, time.Minute, queuedWait(t, f), "%s, %s", what, kind)
+			}
+		}
+	})
+}
+
+func TestQuestionsAboutQuotasRestoreNothingThatWasReset(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, ask := range asksForQuotas(t) {
+			for kind, f := range w.restorers(t) {
+				stranger := f.joins(t, quotas(t, "2/1m")...)
+				queued(t, f, 3, 1)
+				require.NoError(t, stranger.Reset(t.Context()))
+				ask(f)
+				require.True(t, take(t, stranger, engine.Request{N: 2})[0].Granted, "%s, %s: by another", what, kind)
+
+				queued(t, f, 1, 1)
+				require.NoError(t, f.Reset(t.Context()))
+				require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+				ask(f)
+				require.Zero(t, w.rdb.Exists(t.Context(), f.key).Val(), "%s, %s: by itself, and then it was lost", what, kind)
+			}
+		}
+	})
+}
+
+func TestQuestionsAboutQuotasRestoreNothingThatIsOver(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, ask := range asksForQuotas(t) {
+			f, at := w.stored(t, quotas(t, "2/1m")...)
+			queued(t, f, 2, 1)
+			at(time.Minute)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			ask(f)
+			require.Zero(t, w.rdb.Exists(t.Context(), f.key).Val(), what)
+		}
+	})
+}
+
+// A queue that is gone is restored as one of the quotas that held, so that its
+// turns come as far apart as the new ones allow.
+func TestSetQuotasRestoresWhatItThenNarrows(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, lose := range map[string]func(f *fair){
+			"kept": func(*fair) {},
+			"lost": func(f *fair) { require.NoError(t, w.rdb.Del(t.Context(), f.key, f.quotaKey()).Err()) },
+		} {
+			f, _ := w.stored(t, quotas(t, "1/1s")...)
+			news := hears(f)
+			held := queued(t, f, 11, 1)
+			lose(f)
+			set(t, f, "1/4s")
+			require.Equal(t, 40*time.Second, last(t, news).Until(held[10].At), "%s: ten seconds, four times as long", what)
+			require.Equal(t, 44*time.Second, queuedWait(t, f.looksFor(t)), what)
+		}
+	})
+}
+
+// The quotas that hold from now on do not say how long others have to wait.
+func TestSetQuotasRestoresForLimitersThatKeepTheirOwn(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for kind, f := range w.restorers(t) {
+			queued(t, f, 2, 1)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			set(t, f, "5/1s")
+			stranger := f.joins(t, quotas(t, "2/1m")...)
+			require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: time.Minute - 1})[0].Granted, kind)
+			require.Greater(t, w.ttl(t, f), 59*time.Second, "the key lives as long, %s", kind)
+			require.Equal(t, time.Second, wait(t, f.looksFor(t)), kind)
+		}
+	})
+}
+
+// Whoever was given no quota knows of a queue that it paused.
+func TestQuestionsAboutQuotasRestoreAPause(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, ask := range asksForQuotas(t) {
+			f, at := w.queue(t, quotas(t, "2/1m")...)
+			o := f.open(t)
+			queued(t, f, 2, 1)
+			pause(t, o, 10*time.Second)
+			at(4 * time.Second)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			ask(o)
+			stranger := f.joins(t, quotas(t, "2/1m")...)
+			require.Equal(t, 6*time.Second, status(t, stranger).Paused, what)
+			require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: 6*time.Second - 1})[0].Granted, what)
+		}
+	})
+}

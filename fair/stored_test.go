@@ -1,0 +1,445 @@
+package fair
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// looksFor is an engine of the queue's name that looks for stored quotas, with
+// the given ones in their place while there are none.
+func (f *fair) looksFor(t testing.TB, given ...engine.Quota) *fair {
+	t.Helper()
+	cfg := engine.Config{Client: f.client, Name: f.key[len(defaultPrefix)+1 : len(f.key)-1], Stored: true}
+	if len(given) > 0 {
+		cfg.Quota, cfg.Extra = given[0], given[1:]
+	}
+	e, err := New(cfg)
+	require.NoError(t, err)
+	s := e.(*fair)
+	require.Equal(t, f.key, s.key)
+	s.scripts = f.withClock(storedScripts)
+	return s
+}
+
+// stored is a queue for limiters that look for stored quotas, with given ones.
+func (w world) stored(t testing.TB, given ...engine.Quota) (*fair, func(time.Duration)) {
+	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+	return f.looksFor(t, given...), at
+}
+
+func quotas(t testing.TB, text string) []engine.Quota {
+	t.Helper()
+	all, err := quotatext.Parse(text)
+	require.NoError(t, err)
+	return all
+}
+
+func set(t testing.TB, f *fair, text string) {
+	t.Helper()
+	require.NoError(t, f.SetQuotas(t.Context(), quotas(t, text)))
+}
+
+// holds requires that the quotas hold.
+func holds(t testing.TB, f *fair, text string, wantStored bool) {
+	t.Helper()
+	all, stored, err := f.Quotas(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, text, quotatext.FormatAll(all))
+	require.Equal(t, wantStored, stored)
+}
+
+func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, at := w.stored(t, quotas(t, "2/1m")...)
+		other, plain := f.looksFor(t, quotas(t, "3/1m")...), f.joins(t, quotas(t, "2/1m")...)
+		holds(t, f, "2/1m", false)
+		require.Equal(t, engine.Status{Available: 2}, status(t, f))
+		require.Equal(t, engine.Status{Available: 3}, status(t, other), "each has its own while none are stored")
+
+		set(t, f, "5/1m burst 1 20/1h")
+		require.Equal(t, "5/1m burst 1 20/1h", w.rdb.Get(ctx, f.quotaKey()).Val())
+		require.EqualValues(t, -1, w.rdb.TTL(ctx, f.quotaKey()).Val())
+		holds(t, f, "5/1m burst 1 20/1h", true)
+		queued(t, other, 1, 1)
+		require.Equal(t, 12*time.Second, queuedWait(t, f))
+		require.Equal(t, 24*time.Second, queuedWait(t, other))
+		late := queuedWait(t, plain)
+		require.GreaterOrEqual(t, late, 72*time.Second, "who does not look is held to its own")
+		require.LessOrEqual(t, late, 84*time.Second, "as if all of others' turns stood at the newest slot")
+
+		at(time.Hour)
+		require.NoError(t, w.rdb.Set(ctx, f.quotaKey(), " 7/60000ms\n", 0).Err()) // as a person may
+		holds(t, other, "7/1m", true)
+		queued(t, f, 7, 1)
+		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
+
+		require.NoError(t, f.SetQuotas(ctx, nil))
+		require.Empty(t, w.rdb.Get(ctx, f.quotaKey()).Val())
+		require.EqualValues(t, 1, w.rdb.Exists(ctx, f.quotaKey()).Val())
+		at(3 * time.Hour)
+		holds(t, other, "3/1m", false)
+		holds(t, f, "2/1m", false)
+		require.Equal(t, engine.Status{Available: 2}, status(t, f))
+	})
+}
+
+func TestStoredQuotasThatWereLostAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, _ := w.stored(t, quotas(t, "2/1m")...)
+		set(t, f, "5/1m")
+		for what, ask := range map[string]func(){
+			"Take":   func() { queued(t, f, 1, 1) },
+			"Status": func() { status(t, f) },
+			"Look":   func() { require.NoError(t, f.Look(ctx)) },
+			"Quotas": func() { holds(t, f, "5/1m", true) },
+		} {
+			require.NoError(t, w.rdb.Del(ctx, f.key, f.quotaKey()).Err())
+			ask()
+			require.Equal(t, "5/1m", w.rdb.Get(ctx, f.quotaKey()).Val(), what)
+		}
+		require.NoError(t, f.SetQuotas(ctx, nil))
+		require.NoError(t, w.rdb.Del(ctx, f.quotaKey()).Err())
+		queued(t, f, 1, 1)
+		require.Zero(t, w.rdb.Exists(ctx, f.quotaKey()).Val(), "there is nothing to write again")
+	})
+}
+
+func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		nine := "1/1s 2/2s 3/4s 4/7s 5/9s 6/11s 7/15s 8/17s 9/19s"
+		for what, put := range map[string]func(f *fair){
+			"no quotas":      func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), "20 a second", 0) },
+			"half of them":   func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), "20/1s 5/1h burst", 0) },
+			"too many":       func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), nine, 0) },
+			"too long a Per": func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), "1/99999h", 0) },
+			"a list":         func(f *fair) { w.rdb.RPush(ctx, f.quotaKey(), "20/1s") },
+			"a kilobyte":     func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), string(make([]byte, 1024)), 0) },
+		} {
+			f, _ := w.stored(t, quotas(t, "2/1m")...)
+			put(f)
+			before := snap(t, f)
+			{
+				_, err := f.Take(ctx, []engine.Request{{N: 1}})
+				require.ErrorIs(t, err, engine.ErrState, what)
+				_, err = f.Status(ctx)
+				require.ErrorIs(t, err, engine.ErrState, what)
+				require.ErrorIs(t, f.Look(ctx), engine.ErrState, what)
+				_, _, err = f.Quotas(ctx)
+				require.ErrorIs(t, err, engine.ErrState, what)
+				require.ErrorContains(t, err, "SetQuotas", what)
+			}
+			require.Equal(t, before.state, snap(t, f).state, what)
+			require.NoError(t, f.Reset(ctx))
+			_, err := f.Take(ctx, []engine.Request{{N: 1}})
+			require.ErrorIs(t, err, engine.ErrState, "%s: a reset leaves it as it is", what)
+			set(t, f, "3/1m")
+			require.Equal(t, 3, status(t, f).Available)
+		}
+	})
+}
+
+func TestWhatExceedsTheStoredQuotasIsRefusedByThem(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, _ := w.stored(t, quotas(t, "2/1m")...)
+		admin := f.looksFor(t)
+		require.NoError(t, f.Fits(1000), "nobody knows before it is asked")
+		_, err := admin.Take(ctx, []engine.Request{{N: 1}})
+		require.ErrorIs(t, err, engine.ErrNoQuota)
+		require.ErrorIs(t, take(t, f, engine.Request{N: 3})[0].Err, engine.ErrExceedsQuota)
+
+		set(t, admin, "4/1m")
+		answers := take(t, f,
+			engine.Request{N: 5}, engine.Request{N: 3}, engine.Request{N: 9, MaxWait: engine.Forever},
+			engine.Request{N: 2}, engine.Request{N: 1}, engine.Request{N: 5})
+		for i, granted := range []bool{false, true, false, false, true, false} {
+			require.Equal(t, granted, answers[i].Granted, i)
+		}
+		for _, i := range []int{0, 2, 5} {
+			require.ErrorIs(t, answers[i].Err, engine.ErrExceedsQuota)
+		}
+		require.NoError(t, answers[3].Err, "it fits, later")
+
+		set(t, admin, "1/1m")
+		require.ErrorIs(t, take(t, f, engine.Request{N: 4, MaxWait: engine.Forever})[0].Err, engine.ErrExceedsQuota)
+		set(t, admin, "9/1m")
+		require.True(t, take(t, f, engine.Request{N: 9, MaxWait: engine.Forever})[0].Granted, "wider than it knew")
+		require.NoError(t, admin.SetQuotas(ctx, nil))
+		_, err = admin.Take(ctx, []engine.Request{{N: 1}})
+		require.ErrorIs(t, err, engine.ErrNoQuota)
+	})
+}
+
+func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t, quotas(t, "1/1s")...)
+		other := f.looksFor(t, quotas(t, "1/1s")...)
+		news := hears(other)
+		held := queued(t, other, 11, 1)
+		comes := func(g engine.Grant) time.Duration {
+			require.NoError(t, other.Look(t.Context()))
+			return last(t, news).Until(g.At)
+		}
+		set(t, f, "1/4s")
+		require.Equal(t, 40*time.Second, comes(held[10]), "ten seconds, four times as long")
+		require.Equal(t, 20*time.Second, comes(held[5]))
+		require.Equal(t, 44*time.Second, wait(t, f))
+		at(20 * time.Second)
+		require.Equal(t, 24*time.Second, wait(t, f))
+		require.Equal(t, 24*time.Second, queuedWait(t, other))
+		require.Equal(t, 28*time.Second, queuedWait(t, f))
+
+		pause(t, f, 6*time.Second)
+		at(22 * time.Second)
+		require.Equal(t, 4*time.Second, status(t, f).Paused)
+		require.Equal(t, 36*time.Second-4*time.Microsecond, wait(t, f), "34 − 2, and the pause began a microsecond later")
+		at(26 * time.Second)
+		set(t, f, "1/8s")
+		require.InDelta(t, 8*time.Second, comes(held[6]), float64(time.Millisecond))
+		require.InDelta(t, 32*time.Second, comes(held[9]), float64(time.Millisecond))
+		set(t, f, "1/1s")
+		require.InDelta(t, 8*time.Second, comes(held[6]), float64(time.Millisecond), "no sooner than told")
+		require.InDelta(t, 32*time.Second, comes(held[9]), float64(time.Millisecond))
+		at(200 * time.Second)
+		require.Equal(t, engine.Status{Available: 1}, status(t, f))
+	})
+}
+
+// Quotas become narrower and then wider again. What was told in between stays.
+func TestWiderQuotasSpeedUpNobody(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t, quotas(t, "1/100ms")...)
+		news := hears(f)
+		held := queued(t, f, 21, 1)
+		set(t, f, "1/250ms")
+		held = append(held, queued(t, f, 1, 1)...)
+		require.Equal(t, 5250*time.Millisecond, last(t, news).Until(held[21].At))
+		at(time.Second)
+		set(t, f, "1/100ms")
+		n := last(t, news)
+		require.Equal(t, 4250*time.Millisecond, n.Until(held[21].At))
+		for i, g := range held[5:] {
+			require.Equal(t, time.Duration(i+1)*250*time.Millisecond, n.Until(g.At), "turn %d keeps its slot", i)
+		}
+		require.Equal(t, 4350*time.Millisecond, queuedWait(t, f))
+	})
+}
+
+func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, _ := w.stored(t, quotas(t, "1/1s")...)
+		other := f.looksFor(t, quotas(t, "1/1s")...)
+		held := queued(t, f, 3, 1)
+		require.NoError(t, w.rdb.Set(ctx, f.quotaKey(), "1/10s", 0).Err())
+		news := hears(f)
+		require.NoError(t, f.Look(ctx))
+		require.Equal(t, 20*time.Second, last(t, news).Until(held[2].At))
+		holds(t, f, "1/10s", true)
+		queued(t, other, 1, 1)
+		require.NoError(t, f.Look(ctx))
+		require.Equal(t, 20*time.Second, last(t, news).Until(held[2].At), "once is enough")
+	})
+}
+
+func TestBothKeysAreInOneSlotOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Addr()}})
+	defer redistest.Close(rdb)
+	for _, name := range []string{"plain", "a}b{c", "{", "{}", " }"} {
+		quota := engine.Quota{Permits: 1, Per: time.Hour}
+		e, err := New(engine.Config{Client: rdb, Name: name, Quota: quota, Stored: true})
+		require.NoError(t, err)
+		f := e.(*fair)
+		set(t, f, "5/1m")
+		require.Equal(t, 5, status(t, f).Available)
+		require.Equal(t,
+			rdb.ClusterKeySlot(t.Context(), f.key).Val(), rdb.ClusterKeySlot(t.Context(), f.quotaKey()).Val(), name)
+	}
+	cfg := engine.Config{Client: rdb, Name: "}", Quota: engine.Quota{Permits: 1, Per: time.Hour}}
+	e, err := New(cfg)
+	require.NoError(t, err)
+	require.ErrorIs(t, e.(*fair).SetQuotas(t.Context(), nil), engine.ErrUnsupported)
+	cfg.Stored = true
+	_, err = New(cfg)
+	require.ErrorIs(t, err, engine.ErrUnsupported)
+}
+
+func TestQuotasThatCannotBeHeldAreNotStored(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	f, _ := w.stored(t, quotas(t, "1/1s")...)
+	for _, q := range []engine.Quota{
+		{Permits: 1, Per: longestPer + 1},
+		{Permits: mostPermits + 1, Per: time.Hour},
+		{Permits: 0, Per: time.Hour},
+	} {
+		require.ErrorIs(t, f.SetQuotas(t.Context(), []engine.Quota{q}), engine.ErrUnsupported)
+	}
+	require.Zero(t, w.rdb.Exists(t.Context(), f.quotaKey()).Val())
+}
+
+func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t, quotas(t, "1/1s")...)
+		queued(t, f, 10, 1)
+		set(t, f, "1/1m")
+		news := hears(f)
+		require.NoError(t, f.Reset(t.Context()))
+		require.Zero(t, last(t, news).SlowUntil)
+		queued(t, f, 2, 1)
+		require.Equal(t, engine.Status{Queued: 1, Delay: 2 * time.Minute}, status(t, f))
+	})
+}
+
+// restless stores other quotas before each question.
+type restless struct {
+	cutOff
+	f     *fair
+	texts int
+}
+
+func (h *restless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			h.texts++
+			h.f.client.Set(ctx, h.f.quotaKey(), fmt.Sprintf("%d/1h", h.texts), 0)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func TestQuotasThatNeverStayAreAnError(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.StartServer(t).Client()
+	f := build(t, rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
+	hook := &restless{f: f}
+	rdb.AddHook(hook)
+	_, err := f.Take(t.Context(), []engine.Request{{N: 1}})
+	require.ErrorIs(t, err, engine.ErrState)
+	require.ErrorContains(t, err, "changed 4 times")
+	require.Zero(t, rdb.Exists(t.Context(), f.key).Val(), "nothing was granted")
+}
+
+// Each change waits until everybody has asked since the one before, so that no
+// question meets more of them than it is tried again for.
+func TestQuotasMayChangeWhileManyAsk(t *testing.T) {
+	t.Parallel()
+	f := build(t, realWorld(t).rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
+	admin := f.looksFor(t)
+	set(t, admin, "1000/1h")
+	var asked [8]atomic.Int64
+	group, ctx := errgroup.WithContext(t.Context())
+	stop := make(chan struct{})
+	for i := range asked {
+		group.Go(func() error { return askUntil(ctx, stop, f, &asked[i]) })
+	}
+	for i := range 20 {
+		set(t, admin, fmt.Sprintf("%d/1h", 100+100*i))
+		for j := range asked {
+			for before := asked[j].Load(); asked[j].Load() == before && ctx.Err() == nil; {
+				time.Sleep(100 * time.Microsecond)
+			}
+		}
+	}
+	close(stop)
+	require.NoError(t, group.Wait())
+	holds(t, f, "2000/1h", true)
+}
+
+func askUntil(ctx context.Context, stop <-chan struct{}, f *fair, asked *atomic.Int64) error {
+	for {
+		select {
+		case <-stop:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		default:
+		}
+		if _, err := f.Take(ctx, []engine.Request{{N: 1}, {N: 500}}); err != nil {
+			return err
+		}
+		if err := f.Look(ctx); err != nil {
+			return err
+		}
+		asked.Add(1)
+	}
+}
+
+func TestTheGuardIsAddedToStoredQuotas(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		guarded := f.looksFor(t)
+		guarded.guard = 100 * time.Millisecond
+		set(t, f, "1/1s")
+		queued(t, guarded, 1, 1)
+		require.Equal(t, 1100*time.Millisecond, queuedWait(t, guarded))
+		set(t, guarded, "1/2s")
+		require.Equal(t, "1/2s", w.rdb.Get(t.Context(), f.quotaKey()).Val())
+	})
+}
+
+// asked counts the scripts that a client runs.
+type asked struct{ atomic.Int64 }
+
+func (a *asked) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (a *asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (a *asked) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() == "evalsha" {
+			a.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// The first decision after a change obeys it, for one more question a process.
+func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.StartServer(t).Client()
+	f := build(t, rdb, engine.Quota{Permits: 1, Per: time.Hour})
+	one, other := f.looksFor(t, quotas(t, "3/1h")...), f.looksFor(t, quotas(t, "3/1h")...)
+	queued(t, one, 1, 1)
+	count := &asked{}
+	rdb.AddHook(count)
+	queued(t, one, 1, 1)
+	queued(t, other, 1, 1)
+	require.EqualValues(t, 2, count.Swap(0), "nothing is stored")
+	set(t, one, "4/1h")
+	count.Store(0)
+	for i, process := range []*fair{one, other} {
+		granted := take(t, process, engine.Request{N: 1})[0].Granted
+		require.Equal(t, i == 0, granted, "the new quota has one permit more")
+		require.EqualValues(t, 1+i, count.Swap(0), "the first has stored it")
+		require.False(t, take(t, process, engine.Request{N: 1})[0].Granted)
+		require.EqualValues(t, 1, count.Swap(0), "from then on it costs nothing more")
+	}
+}
