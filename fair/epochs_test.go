@@ -1,0 +1,233 @@
+package fair
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// follows makes a server the replica of another, or a primary of its own, and
+// waits until it is.
+func follows(t *testing.T, s, primary *redistest.Server) {
+	t.Helper()
+	host, port := "NO", "ONE"
+	if primary != nil {
+		var err error
+		host, port, err = net.SplitHostPort(primary.Addr())
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Client().Do(t.Context(), "REPLICAOF", host, port).Err())
+	require.Eventually(t, func() bool {
+		info, err := s.Client().InfoMap(t.Context(), "replication").Result()
+		return err == nil && (primary == nil || info["Replication"]["master_link_status"] == "up")
+	}, 20*time.Second, 10*time.Millisecond)
+}
+
+// lostOnP has a primary and its replica. The replica has seen one turn, and is
+// promoted. Then the primary, which has not heard of it, grants 20 turns to a.
+// It becomes the replica of the other one, and loses them. In the end it is
+// promoted again, before anybody has asked the other one.
+func lostOnP(t *testing.T, quota engine.Quota) (a, b *fair, first, lost []engine.Grant) {
+	p, r := redistest.Pair(t, "--repl-diskless-sync-delay", "0")
+	a, b = build(t, p.Client(), quota), build(t, p.Client(), quota)
+	b.key = a.key
+	first = queued(t, b, 1, 1)
+	require.Eventually(t, func() bool { return r.Client().Exists(t.Context(), a.key).Val() == 1 },
+		20*time.Second, time.Millisecond)
+	follows(t, r, nil)
+	lost = queued(t, a, 20, 1)
+	follows(t, p, r)
+	follows(t, r, p)
+	follows(t, p, nil)
+	time.Sleep(100 * time.Millisecond) // SILENCE: no failover is shorter
+	return a, b, first, lost
+}
+
+func TestAPrimaryThatComesBackIsNotTheOneItWas(t *testing.T) {
+	t.Parallel()
+	t.Run("turns that it lost free nothing", func(t *testing.T) {
+		t.Parallel()
+		a, b, held, lost := lostOnP(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
+		held = append(held, queued(t, b, 20, 1)...)
+		giveBack(t, a, lost...)
+		held = append(held, queued(t, b, 20, 1)...)
+		for i, g := range held[1:] {
+			require.GreaterOrEqual(t, g.At, held[i].At+10*time.Second.Microseconds(), "turn %d", i+1)
+		}
+	})
+	t.Run("turns that it lost count again", func(t *testing.T) {
+		t.Parallel()
+		a, b, _, _ := lostOnP(t, engine.Quota{Permits: 100, Per: time.Hour})
+		queued(t, b, 20, 1)
+		require.Equal(t, 100-1-20-20, status(t, a).Available)
+	})
+}
+
+// A server takes over and is lost before any other has heard of what it granted.
+// Nobody can tell how much that was.
+func TestWhatAServerGrantedThatNobodyHeardOfCountsAsFull(t *testing.T) {
+	t.Parallel()
+	p, r := redistest.Pair(t, "--repl-diskless-sync-delay", "0")
+	quota := engine.Quota{Permits: 100, Per: time.Hour}
+	a, b := build(t, p.Client(), quota), build(t, p.Client(), quota)
+	b.key = a.key
+	queued(t, b, 1, 1)
+	follows(t, r, nil)
+	follows(t, p, r)
+	follows(t, p, nil)
+	a.client = r.Client()
+	lost := queued(t, a, 20, 1)
+	r.Kill()
+	a.client = p.Client()
+	queued(t, b, 20, 1)
+	require.Zero(t, status(t, a).Available)
+	require.GreaterOrEqual(t, queued(t, b, 1, 1)[0].At, lost[19].At+time.Hour.Microseconds())
+}
+
+// A server takes over whose clock is behind. The queue's carries on: at once, or
+// within the second that a clock may be behind without anybody noticing.
+func TestAServerWhoseClockIsBehindLosesNothing(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, behind := range []time.Duration{50 * time.Millisecond, 5 * time.Minute} {
+			a, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Minute})
+			queued(t, a, 1, 1)
+			replica := snap(t, a)
+			at(100 * time.Millisecond)
+			lost := queued(t, a, 2, 1)
+			replica.restore(t, a)
+			at(100*time.Millisecond - behind)
+			first := take(t, a, engine.Request{N: 1, MaxWait: engine.Forever})[0]
+			require.LessOrEqual(t, first.Wait, 50*time.Millisecond)
+			require.Equal(t, lost[1].At, first.Grant.At)
+			at(200*time.Millisecond - behind)
+			require.Equal(t, 20-4, status(t, a).Available)
+			second := queued(t, a, 1, 1)[0]
+			require.Equal(t, first.Grant.ID, second.ID, "the same generation")
+			require.Equal(t, 20-5, status(t, a).Available)
+		}
+	})
+}
+
+// The queue of the new server is paused, or its quota becomes narrower, before
+// anybody asks who knows of what was lost. A slot stays what it was.
+func TestWhatWasLostCountsAtItsSlotWhateverTheClockDid(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		t.Run("paused", func(t *testing.T) {
+			a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+			b := a.joins(t, engine.Quota{Permits: 1, Per: time.Second})
+			queued(t, b, 1, 1)
+			replica := snap(t, a)
+			lost := queued(t, a, 20, 1)
+			replica.restore(t, a)
+			at(100 * time.Millisecond)
+			pause(t, b, 10*time.Second)
+			at(200 * time.Millisecond)
+			status(t, a)
+			held := queued(t, b, 12, 1)
+			require.Equal(t, lost[19].At+time.Second.Microseconds(), held[0].At)
+			giveBack(t, a, lost...)
+			giveBack(t, b, held[10:]...)
+			held = append(held[:10:10], queued(t, b, 12, 1)...)
+			for i, g := range held[1:] {
+				require.GreaterOrEqual(t, g.At, held[i].At+time.Second.Microseconds(), "turn %d", i+1)
+			}
+		})
+		t.Run("narrower", func(t *testing.T) {
+			a, at := w.stored(t, quotas(t, "1/1s")...)
+			b := a.looksFor(t, quotas(t, "1/1s")...)
+			queued(t, b, 11, 1)
+			replica := snap(t, a)
+			lost := queued(t, a, 20, 1)
+			replica.restore(t, a)
+			at(100 * time.Millisecond)
+			set(t, b, "1/4s")
+			at(200 * time.Millisecond)
+			status(t, a)
+			require.GreaterOrEqual(t, queued(t, b, 1, 1)[0].At, lost[19].At+time.Second.Microseconds())
+		})
+	})
+}
+
+// Two single turns that were lost count again at the later one's slot. The first
+// is given back, and then a turn of two permits beside it: neither frees the
+// second.
+func TestTurnsOfSeveralPermitsAreGivenBackBesideThoseThatWereLost(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		a, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		b := a.joins(t, engine.Quota{Permits: 3, Per: time.Second})
+		queued(t, b, 1, 3)
+		two := queued(t, b, 1, 2) // after a second
+		replica := snap(t, a)
+		lost := queued(t, a, 2, 1) // after a second, and after two
+		replica.restore(t, a)
+		status(t, a)
+		giveBack(t, a, lost[0])
+		giveBack(t, b, two...)
+		permits := map[int64]int{}
+		for _, g := range append(queued(t, b, 5, 1), lost[1]) {
+			permits[g.At]++
+		}
+		require.LessOrEqual(t, permits[lost[1].At], 3)
+	})
+}
+
+// Something was written that granted nothing, and was lost. No turn is missing.
+// Those that a pause had put off come as late as was told.
+func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, c := range []struct {
+			what  string
+			write func(*fair)
+			later time.Duration
+		}{
+			{
+				"a pause that is over", func(f *fair) { pause(t, f, 100*time.Millisecond) },
+				100*time.Millisecond - time.Microsecond,
+			},
+			{"who asked", func(f *fair) {
+				other := f.joins(t, engine.Quota{Permits: 2, Per: 2 * time.Minute})
+				require.False(t, take(t, other, engine.Request{N: 1})[0].Granted)
+				f.position.learn(other.position.seen, other.position.news, f.terms)
+			}, 0},
+		} {
+			a, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
+			news := hears(a)
+			held := queued(t, a, 4, 1)
+			replica := snap(t, a)
+			at(time.Second)
+			c.write(a)
+			at(2 * time.Second)
+			replica.restore(t, a)
+			next := queued(t, a, 1, 1)[0]
+			require.Equal(t, held[0].ID, next.ID, c.what)
+			require.False(t, last(t, news).Lost, c.what)
+			giveBack(t, a, append(held[2:], next)...)
+			require.Equal(t, 58*time.Second+c.later, wait(t, a), c.what)
+		}
+	})
+}
+
+// Whoever is only refused after a failover hears of the new epoch all the same,
+// so that its questions go straight again.
+func TestARefusalTellsOfTheEpoch(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Hour})
+		b := a.joins(t, engine.Quota{Permits: 1, Per: time.Hour})
+		queued(t, a, 1, 1)
+		moves(t, a)
+		at(time.Second)
+		queued(t, b, 1, 1)
+		require.False(t, take(t, a, engine.Request{N: 1})[0].Granted)
+		require.Equal(t, b.position.now().text, a.position.now().text)
+	})
+}

@@ -1,0 +1,77 @@
+package fair
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// The pause that was told last counts, even if the replies arrive the other way
+// round.
+func TestALongerPauseIsNotForgottenForAShorterOne(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		pause(t, f, 10*time.Second)
+		early, told := f.position.seen, f.position.news
+		pause(t, f, time.Minute)
+		f.position.learn(early, told, f.terms) // arrives late
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		at(time.Second)
+		require.Equal(t, 59*time.Second, status(t, f).Paused)
+	})
+}
+
+func TestWhoWasToldMoreBeforeALossLearnsWhatItIsGrantedAfterIt(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+	other := f.joins(t, engine.Quota{Permits: 10, Per: time.Second})
+	queued(t, other, 1, 1)
+	before := snap(t, f)
+	queued(t, f, 19, 1)
+	before.restore(t, f)
+	for _, now := range []time.Duration{900, 1800, 2700} {
+		at(now * time.Millisecond)
+		queued(t, other, 1, 1)
+	}
+	at(2800 * time.Millisecond)
+	newest := queued(t, f, 6, 1)
+	w.rdb.Del(t.Context(), f.key)
+	require.GreaterOrEqual(t, queued(t, f, 10, 1)[0].At, newest[5].At+time.Second.Microseconds())
+}
+
+// afterReset calls do when a Reset has been answered, before its answer
+// arrives.
+type afterReset struct {
+	cutOff
+	do func()
+}
+
+func (h *afterReset) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if do := h.do; do != nil && cmd.Name() == "evalsha" && err == nil {
+			h.do = nil
+			do()
+		}
+		return err
+	}
+}
+
+func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Standalone(t)
+	f := build(t, rdb, engine.Quota{Permits: 2, Per: time.Hour})
+	require.NoError(t, f.Reset(t.Context()), "teaches the server the script")
+	rdb.AddHook(&afterReset{do: func() { queued(t, f, 2, 1) }})
+	require.NoError(t, f.Reset(t.Context()))
+	require.NoError(t, rdb.Del(t.Context(), f.key).Err())
+	require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
+}
