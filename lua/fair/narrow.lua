@@ -26,9 +26,9 @@ local function speed_of(old)
   return least
 end
 
--- A turn is not put off for longer than 71 years, and a number of the state is
--- less than 2^52.
-local MOST_SLOWED, MOST_PACE = 2 ^ 51, 2 ^ 52 - 1
+-- A turn is not put off for longer than 17 years: the offset, a pause of ten
+-- years included, has 15 digits. A number of the state is less than 2^52.
+local MOST_SLOWED, MOST_PACE = 2 ^ 49, 2 ^ 52 - 1
 
 -- Slows the clock down up to the slot, for turns that were granted on the old
 -- windows.
