@@ -72,6 +72,21 @@ func TestTurnsThatALostPausePutOffComeAsLate(t *testing.T) {
 	}
 }
 
+// So did turns that have passed since.
+func TestTurnsThatALostPausePutOffCountAsLateOnceTheyHavePassed(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
+		queued(t, f, 2, 1) // at 0 and 60 s
+		replica := snap(t, f)
+		at(59 * time.Second)
+		pause(t, f, 10*time.Second)
+		at(75 * time.Second)
+		replica.restore(t, f)
+		require.InDelta(t, 55*time.Second, queuedWait(t, f), float64(time.Millisecond), "a minute after 70 s")
+	})
+}
+
 // The pause is not over here. A stranger asks first.
 func TestTurnsThatAPausePutsOffComeAsLateAfterAStrangersTurn(t *testing.T) {
 	t.Parallel()

@@ -111,7 +111,9 @@ local function recover()
 
   local missing, written = seen_sequence - (upto or sequence), clock
   local label, wait = math.max(newest, shown), comes - gone
-  if known and not strange and missing <= 0 and wait_for(label) >= wait - 2 then return end
+  local comes_in = wait_for(label)
+  if label <= now and rest == 0 and slow_until == 0 then comes_in = label - server - offset end -- it has come
+  if known and not strange and missing <= 0 and comes_in >= wait - 2 then return end
   if (known or fresh) and slow + 0 > math.max(now, slow_until) then slow_until, slow_pace = slow + 0, pace + 0 end
   newest = newest + restore_clock(known, shown, label, wait, stands - gone)
   must = true
