@@ -230,3 +230,42 @@ func TestWhatCountedUnderALaterNameIsPutOffByAPause(t *testing.T) {
 		require.GreaterOrEqual(t, 300*time.Millisecond+queuedWait(t, f), comes+time.Second)
 	})
 }
+
+// Two limiters hold turns alternately. One pauses the queue, and the server loses
+// all before the other has heard of it.
+func TestNobodyGoesBesideTurnsThatWerePausedAndLost(t *testing.T) {
+	t.Parallel()
+	for what, pauserFirst := range map[string]bool{"who paused asks first": true, "the other asks first": false} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			inBothWorlds(t, func(t *testing.T, w world) {
+				a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+				b := a.joins(t, a.quotas...)
+				newsA, newsB := hears(a), hears(b)
+				var held []engine.Grant
+				for range 5 {
+					held = append(held, queued(t, a, 1, 1)...)
+					held = append(held, queued(t, b, 1, 1)...)
+				}
+				at(500 * time.Millisecond)
+				pause(t, a, 5*time.Second)
+				comes := comesAt(t, newsA, 500*time.Millisecond, held[9])
+				require.Equal(t, 14*time.Second-time.Microsecond, comes)
+				require.NoError(t, w.rdb.Del(t.Context(), a.key).Err())
+				at(600 * time.Millisecond)
+				if pauserFirst {
+					status(t, a)
+					require.NoError(t, b.Look(t.Context()))
+					require.Equal(t, comes, comesAt(t, newsB, 600*time.Millisecond, held[9]), "labels go on")
+				}
+				status(t, b)
+				status(t, a)
+				for _, f := range []*fair{b, a} {
+					next := 600*time.Millisecond + queuedWait(t, f)
+					require.GreaterOrEqual(t, next, comes+time.Second)
+					comes = next
+				}
+			})
+		})
+	}
+}

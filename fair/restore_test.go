@@ -164,3 +164,25 @@ func TestQuestionsAboutQuotasRestoreAPause(t *testing.T) {
 		}
 	})
 }
+
+// Who stores narrower quotas knows nothing of the turns that were lost. Who holds
+// them does.
+func TestLostTurnsComeAsFarApartAsQuotasThatWereStoredSince(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, ask := range map[string]func(f *fair){
+			"Look":   func(f *fair) { require.NoError(t, f.Look(t.Context())) },
+			"Status": func(f *fair) { status(t, f); require.NoError(t, f.Look(t.Context())) },
+		} {
+			f, at := w.stored(t, quotas(t, "1/1s")...)
+			news := hears(f)
+			held := queued(t, f, 10, 1)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			at(time.Second)
+			set(t, f.looksFor(t), "1/5s")
+			ask(f)
+			require.Equal(t, 40*time.Second, last(t, news).Until(held[9].At), what)
+			require.Equal(t, 45*time.Second, queuedWait(t, f), what)
+		}
+	})
+}
