@@ -2,6 +2,7 @@ package fair
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -112,6 +113,34 @@ func TestAFullQueueIsAnErrorOfTheRequestThatDoesNotFit(t *testing.T) {
 				alone := take(t, f, of("d", 1_000_000_000))
 				require.ErrorIs(t, alone[0].Err, engine.ErrFull)
 			})
+		}
+	})
+}
+
+func TestATurnThatIsFarTooLateIsThatOfAFullQueue(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for name, flow := range map[string]*engine.Flow{"plain": nil, "flows": {ID: "a", Weight: 1, LookAhead: 100}} {
+			for _, quota := range []engine.Quota{{Permits: 1, Per: longestPer}, {Permits: 2, Per: longestPer, Burst: 1}} {
+				for _, together := range []int{1, 30} {
+					f, _ := w.queue(t, quota)
+					r := engine.Request{N: 1, MaxWait: engine.Forever, Flow: flow}
+					granted := 0
+					for range 30 / together {
+						for _, a := range take(t, f, slices.Repeat([]engine.Request{r}, together)...) {
+							if a.Granted {
+								granted++
+							} else {
+								require.ErrorIs(t, a.Err, engine.ErrFull)
+							}
+						}
+					}
+					require.Equal(t, 7*quota.Permits, granted, "%s, %+v, %d together: up to 2092", name, quota, together)
+					require.Positive(t, wait(t, f))
+					pause(t, f, longestPer)
+					require.Equal(t, longestPer, status(t, f).Paused)
+				}
+			}
 		}
 	})
 }

@@ -21,6 +21,7 @@ local period, short, least = argv[7] + 0, argv[windows_end - 1] + 0, argv[window
 local kept = period -- for how long a permit counts
 if not unusual and not fresh then span, base = sub(text, p + 148, p + 163) + 0, sub(text, p + 175, p + 190) + 0 end
 if coarse > now and span > period then kept = span end
+local farthest = MOST_SLOT - 2 * kept -- the state has later moments than a slot, too
 local tail, changed, marked, granted = last > now and last or now, fresh or unusual, false, 0
 local groups, ahead, together, step, answers = 0, nil, nil, nil, nil
 local refused_permits, refused_slot = 0, 0
@@ -99,7 +100,7 @@ for run = first, #argv, 4 do
       end
       if slot > latest then
         refused_permits, refused_slot = permits, slot
-      elseif slot >= MOST_SLOT then
+      elseif slot >= farthest then
         slot = FULL
       elseif sequence + permits - base >= MOST_HELD then
         -- No more count than the longest window lets through from one length ago up to the tail.
@@ -154,7 +155,7 @@ for run = first, #argv, 4 do
 
       -- Where one permit at a time is all that holds them back, they go in a row.
       if count > 0 and least == 1 and fits > 1 and coarse <= now then
-        local more = floor((latest - slot) / short)
+        local more = floor(((latest < farthest and latest or farthest - 1) - slot) / short)
         if more > fits - 1 then more = fits - 1 end
         if more > others - sequence then more = others - sequence end
         if more > 0 and sequence + more - base < MOST_HELD then
