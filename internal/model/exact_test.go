@@ -8,7 +8,7 @@ import (
 
 func TestExactIsTheDefinition(t *testing.T) {
 	t.Parallel()
-	e := &Exact{Windows: join(Windows(3, 200, 0), Windows(4, 1000, 0))}
+	e := &Exact{Windows: []Window{{3, 200}, {4, 1000}}}
 	for _, want := range []struct {
 		now  int64
 		n    int

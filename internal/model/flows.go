@@ -1,17 +1,14 @@
 package model
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
 )
 
-// mostFlows and mostFlowsBytes bound the entries that are kept.
 const (
-	mostFlows      = 64
-	mostFlowsBytes = 2000
-	flowLetters    = 5
+	mostFlows   = 64 // entries are kept at most
+	flowLetters = 5
 )
 
 // Flows is what the state keeps of those who share the queue: who is active,
@@ -97,29 +94,12 @@ func (f *Flows) entryOf(id string) *flowEntry {
 	return f.entries[hash%int64(len(f.entries))]
 }
 
-// enter leaves the entries as they are if they would take too many bytes.
+// enter leaves the entries as they are if there are too many.
 func (f *Flows) enter(a Asker) *flowEntry {
-	after := Flows{}
-	for _, e := range f.entries {
-		same := *e
-		after.entries = append(after.entries, &same)
-	}
-	after.put(a)
-	if takes := after.bytes(); len(after.entries) > mostFlows || takes > f.bytes() && takes > mostFlowsBytes {
+	if f.own(a.ID) == nil && len(f.entries) >= mostFlows {
 		return f.entryOf(a.ID)
 	}
 	return f.put(a)
-}
-
-func (f *Flows) bytes() (sum int) {
-	for _, e := range f.entries {
-		ends := int64(1) << 52
-		if e.ends > 0 {
-			ends = e.ends
-		}
-		sum += len(fmt.Sprintf("%s/%d/%d/%d ", e.id, e.weight, e.need, ends))
-	}
-	return sum
 }
 
 // put has the newest weight of a flow hold for all its processes.

@@ -17,7 +17,7 @@ import (
 // when it has callers and room, and hears of a turn that passes a little late.
 type fleet struct {
 	*Flows
-	queue     *Queue
+	queue     *Exact
 	processes []*process
 	rng       *rand.Rand
 	base      int64 // how long a question, or an answer, is on its way
@@ -65,7 +65,7 @@ func (e *events) Pop() any {
 
 func newFleet(seed uint64, windows []Window, lookAhead int, grace int64) *fleet {
 	return &fleet{
-		Flows: &Flows{Grace: grace, LookAhead: lookAhead}, queue: NewQueue(windows),
+		Flows: &Flows{Grace: grace, LookAhead: lookAhead}, queue: &Exact{Windows: windows},
 		rng: rand.New(rand.NewPCG(seed, 12)), jitter: 1, now: 1_000_000,
 	}
 }
@@ -270,7 +270,7 @@ func TestFlowsUseTheWholeQuota(t *testing.T) {
 	for seed := range uint64(redistest.Long(30, 1_000)) {
 		f, windows, end := crowd(seed)
 		f.run(end)
-		queue := NewQueue(windows)
+		queue := &Exact{Windows: windows}
 		begin := f.served[0].slot
 		possible, used := 0, 0
 		for {
