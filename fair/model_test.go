@@ -1,0 +1,263 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// Random histories of all that callers do to one queue, each answer held against
+// the definition in internal/model.
+func TestTheScriptsKeepTheDefinition(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(w.many(redistest.Long(60, 400))) {
+			h := anyModelled(t, w, seed)
+			for step := range 300 {
+				h.step(step)
+			}
+			h.ends()
+		}
+	})
+}
+
+// modelled is a queue on a server beside the definition.
+type modelled struct {
+	*testing.T
+	w     world
+	seed  uint64
+	rng   *rand.Rand
+	at    func(time.Duration)
+	now   time.Duration
+	clock model.Clock
+	label int64 // that the queue's clock shows
+
+	callers []*fair // each with windows of its own
+	last    *fair   // that wrote the queue's windows
+	coarse  bool    // others with other windows have come
+	held    []engine.Grant
+	turns   []model.Turn // the same
+	given   bool         // permits were given back
+	blurred bool         // cells may have merged
+	longest int64        // window
+	tail    int64        // the farthest that the queue has been ahead
+	what    string
+
+	// How things are for a while.
+	pace     time.Duration // between two steps
+	size     int           // permits of one
+	together int           // who come at once
+	leaving  int           // % of the steps in which somebody leaves
+	pausing  int           // % of the steps in which somebody pauses the queue
+	flows    int           // how many ask, 0 if none do
+}
+
+func anyModelled(t *testing.T, w world, seed uint64) *modelled {
+	h := &modelled{T: t, w: w, seed: seed, rng: rand.New(rand.NewPCG(seed, 77))}
+	first, at := w.queue(t, h.anyQuotas()...)
+	h.at, h.callers, h.last = at, []*fair{first}, first
+	for range h.rng.IntN(3) * h.rng.IntN(2) {
+		h.callers = append(h.callers, first.joins(t, h.anyQuotas()...))
+	}
+	for _, f := range h.callers {
+		h.longest = max(h.longest, f.windows[0].Length)
+	}
+	return h
+}
+
+// anyQuotas are one to four windows.
+func (h *modelled) anyQuotas() []engine.Quota {
+	quotas := make([]engine.Quota, 1+h.rng.IntN(2)*h.rng.IntN(2))
+	for i := range quotas {
+		quotas[i] = anyQuota(h.rng)
+	}
+	return quotas
+}
+
+func anyQuota(rng *rand.Rand) engine.Quota {
+	q := engine.Quota{
+		Permits: []int{1, 1, 2, 3, 7, 10, 60, 130, 200, 400, 1000, 1_000_000}[rng.IntN(12)],
+		Per: []time.Duration{
+			time.Second, 10 * time.Second, 999_983 * time.Microsecond, 7_919_001 * time.Nanosecond, time.Minute,
+			127 * time.Millisecond, time.Hour, day,
+		}[rng.IntN(8)],
+	}
+	switch rng.IntN(4) {
+	case 0:
+		q.Burst = 1 + rng.IntN(q.Permits)
+	case 1:
+		q.Burst = 1 + rng.IntN(min(q.Permits, 8))
+	}
+	if q.Per/time.Duration(q.Permits)*time.Duration(q.Burst) < 100*time.Microsecond {
+		q.Burst = 0
+	}
+	return q
+}
+
+func (h *modelled) step(step int) {
+	rng := h.rng
+	f := h.callers[rng.IntN(len(h.callers))]
+	if step == 0 || rng.IntN(40) == 0 {
+		h.change(f)
+	}
+	if rng.IntN(3) > 0 {
+		h.now += time.Duration(rng.Int64N(int64(2*h.pace) + 2000))
+	}
+	if rng.IntN(300) == 0 {
+		h.now += time.Duration(rng.Int64N(3 * microseconds(h.longest).Nanoseconds()))
+	}
+	h.now = h.now.Truncate(time.Microsecond)
+	h.at(h.now)
+	if h.w.rdb.Exists(h.Context(), f.key).Val() == 0 {
+		h.clock, h.held, h.turns, h.given, h.blurred = model.Clock{}, nil, nil, false, false
+	}
+	micros := beginning.Add(h.now).UnixMicro()
+	h.clock.Set(micros)
+	h.label = h.clock.Now()
+	h.what = fmt.Sprintf("seed %d, %v, step %d at %v", h.seed, f.windows, step, h.now)
+	switch {
+	case rng.IntN(100) < h.leaving && len(h.held) > 0:
+		h.leave(f)
+	case rng.IntN(100) < h.pausing:
+		d := time.Duration(rng.Int64N(int64(h.pace)+int64(time.Millisecond)) + 1000).Truncate(time.Microsecond)
+		require.NoError(h, f.Pause(h.Context(), d))
+		h.clock.Pause(micros, d.Microseconds())
+	default:
+		h.come(f)
+	}
+}
+
+// change is how things are from now on.
+func (h *modelled) change(f *fair) {
+	rng, longest := h.rng, microseconds(f.windows[0].Length)
+	turn := longest / time.Duration(f.windows[0].Permits)
+	h.pace = []time.Duration{0, turn / 10, turn / 3, turn, 2 * turn, 20 * turn, longest / 200}[rng.IntN(7)]
+	h.size = []int{1, 1, 1, 1 + rng.IntN(max(1, f.most/50)), 1 + rng.IntN(f.most)}[rng.IntN(5)]
+	h.together = []int{1, 1, 3, 30}[rng.IntN(4)]
+	h.leaving = []int{0, 0, 10, 40, 70, 95}[rng.IntN(6)]
+	h.pausing = []int{0, 0, 1, 10}[rng.IntN(4)]
+	h.flows = []int{0, 0, 0, 1, 5}[rng.IntN(5)]
+}
+
+// come asks for permits, in one run of the script.
+func (h *modelled) come(f *fair) {
+	rng, most := h.rng, min(h.size, f.most)
+	n, longest := 1+rng.IntN(most), longestWait/10 // slots must be below 2⁵²
+	if rng.IntN(3) == 0 {
+		longest = time.Duration(rng.Int64N(int64(microseconds(h.longest)))).Truncate(time.Microsecond)
+	}
+	mixed := rng.IntN(4) == 0
+	var flow *engine.Flow
+	if h.flows > 0 {
+		flow = &engine.Flow{ID: fmt.Sprint(rng.IntN(h.flows)), Weight: 1 + rng.IntN(3), LookAhead: 100}
+	}
+	requests := make([]engine.Request, h.together)
+	for i := range requests {
+		requests[i] = engine.Request{N: n, MaxWait: longest, Flow: flow}
+		if mixed && rng.IntN(3) == 0 {
+			n = 1 + rng.IntN(most)
+		}
+	}
+	before, same := h.state(f), f == h.last && flow == nil
+	h.coarse, h.last = h.coarse || f != h.last, f
+	answers, err := f.Take(h.Context(), requests)
+	require.NoError(h, err, h.what)
+	require.NotEmpty(h, answers)
+	for i, a := range answers {
+		h.judge(f, requests[i], a)
+		same = same && !a.Granted
+	}
+	if same {
+		require.Equal(h, before, h.state(f), "%s: a refusal writes nothing", h.what)
+	}
+}
+
+func (h *modelled) state(f *fair) string { return h.w.rdb.Get(h.Context(), f.key).Val() }
+
+// judge compares one answer with the definition: never sooner, and later by no
+// more than what merged cells cost.
+func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
+	if a.Left {
+		return
+	}
+	windows := modelsOf(f.windows)
+	earliest := max(h.label, model.Earliest(windows, h.turns, r.N))
+	what := fmt.Sprintf("%s: %+v got %+v", h.what, r, a)
+	require.GreaterOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(earliest), what)
+	require.LessOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(earliest+h.tolerance(f, earliest, r.N)), what)
+	require.Equal(h, a.Wait <= r.MaxWait, a.Granted, what)
+	if !a.Granted {
+		return
+	}
+	require.Equal(h, h.clock.Wait(a.Grant.At), a.Wait.Microseconds(), what)
+	require.Equal(h, r.N, a.Grant.N)
+	if k := len(h.turns); k > 0 {
+		require.GreaterOrEqual(h, a.Grant.At, h.turns[k-1].Slot, "%s: first in, first out", what)
+	}
+	h.held = append(h.held, a.Grant)
+	h.turns = append(h.turns, model.Turn{Slot: a.Grant.At, N: a.Grant.N})
+	h.tail = max(h.tail, a.Grant.At-h.label)
+	h.blurred = h.blurred || distinct(h.turns, min(h.label, a.Grant.At)-h.longest) > moments
+}
+
+// tolerance is how much later than the definition a request may go.
+func (h *modelled) tolerance(f *fair, earliest int64, n int) (late int64) {
+	if h.coarse { // until others' turns have left, each cell counts whole
+		return h.longest
+	}
+	if !h.blurred {
+		return 0
+	}
+	if h.given { // room within merged cells is not seen
+		late = h.tail / 25
+	}
+	for _, w := range modelsOf(f.windows) {
+		late = max(late, w.Free(h.turns, n)+w.Length/32+1-earliest)
+	}
+	return late
+}
+
+// distinct counts the slots after a moment.
+func distinct(turns []model.Turn, after int64) (count int) {
+	for i := len(turns) - 1; i >= 0 && turns[i].Slot > after; i-- {
+		if i+1 == len(turns) || turns[i+1].Slot != turns[i].Slot {
+			count++
+		}
+	}
+	return count
+}
+
+func modelsOf(windows []window) (all []model.Window) {
+	for _, w := range windows {
+		all = append(all, model.Window(w))
+	}
+	return all
+}
+
+// leave gives one back that lies ahead: anyone, the last, one of the last, the
+// next.
+func (h *modelled) leave(f *fair) {
+	last := len(h.held) - 1
+	i := []int{h.rng.IntN(last + 1), last, last - h.rng.IntN(min(40, last+1)), 0}[h.rng.IntN(4)]
+	g := h.held[i]
+	giveBack(h.T, f, g)
+	if h.clock.Ahead(g.At) {
+		h.held, h.turns, h.given = slices.Delete(h.held, i, i+1), slices.Delete(h.turns, i, i+1), true
+	}
+}
+
+// ends requires that no window of a queue with one kind of caller ever held too
+// many.
+func (h *modelled) ends() {
+	if len(h.callers) == 1 {
+		require.NoError(h, model.Strict(modelsOf(h.callers[0].windows), h.turns), h.what)
+	}
+}
