@@ -117,7 +117,7 @@ func (h *modelled) step(step int) {
 	h.now = h.now.Truncate(time.Microsecond)
 	h.at(h.now)
 	if h.w.rdb.Exists(h.Context(), f.key).Val() == 0 {
-		h.clock, h.held, h.turns, h.given, h.blurred = model.Clock{}, nil, nil, false, false
+		h.begins()
 	}
 	micros := beginning.Add(h.now).UnixMicro()
 	h.clock.Set(micros)
@@ -133,6 +133,16 @@ func (h *modelled) step(step int) {
 	default:
 		h.come(f)
 	}
+}
+
+// begins forgets a queue that has ended, and those who remember its pauses.
+func (h *modelled) begins() {
+	if h.clock.Offset() != 0 {
+		for _, f := range h.callers {
+			f.position = position{}
+		}
+	}
+	h.clock, h.held, h.turns, h.given, h.blurred = model.Clock{}, nil, nil, false, false
 }
 
 // change is how things are from now on.
