@@ -220,13 +220,14 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 
 // tolerance is how much later than the definition a request may go.
 func (h *modelled) tolerance(f *fair, earliest int64, n int) (late int64) {
-	if h.coarse { // until others' turns have left, each cell counts whole
+	switch {
+	case h.coarse && h.given: // a row that others began is not taken apart
+		return h.longest + h.tail
+	case h.coarse: // until others' turns have left, each cell counts whole
 		return h.longest
-	}
-	if !h.blurred {
+	case !h.blurred:
 		return 0
-	}
-	if h.given { // room within merged cells is not seen
+	case h.given: // room within merged cells is not seen
 		late = h.tail / 25
 	}
 	for _, w := range modelsOf(f.windows) {
