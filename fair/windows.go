@@ -54,7 +54,29 @@ func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 		return nil, fmt.Errorf("%w: %d windows, fair holds up to %d", engine.ErrUnsupported, len(windows), mostWindows)
 	}
 	slices.SortFunc(windows, func(a, b window) int { return cmp.Compare(b.Length, a.Length) })
-	return windows, nil
+	return binding(windows), nil
+}
+
+// binding drops the windows that another one implies. Where only single permits
+// with a second between them fit, ten in five seconds is no limit. What is left
+// has more permits the longer it is, and allows less than the shorter ones do:
+// lua/fair/grant.lua goes by that.
+func binding(windows []window) (all []window) {
+	for i := len(windows) - 1; i >= 0; i-- {
+		all = slices.DeleteFunc(all, func(w window) bool { return w.Permits >= windows[i].Permits })
+		if span(all, windows[i].Permits) < float64(windows[i].Length) {
+			all = slices.Insert(all, 0, windows[i])
+		}
+	}
+	return all
+}
+
+// span is how far apart two permits are at least that are so many apart.
+func span(windows []window, permits int) (length float64) {
+	for _, w := range windows {
+		length, permits = length+float64(permits/w.Permits)*float64(w.Length), permits%w.Permits
+	}
+	return length
 }
 
 // most is how many permits fit every window.

@@ -43,7 +43,7 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 			"a guard lengthens",
 			quotas{{Permits: 10, Per: time.Second, Burst: 1}},
 			50 * time.Millisecond,
-			[]window{{10, 1_050_000}, {1, 105_000}},
+			[]window{{1, 105_000}}, // ten of these take as long
 		},
 		{
 			"a guard lengthens every quota",
@@ -56,6 +56,18 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 			quotas{{Permits: 10, Per: time.Second}, {Permits: 4, Per: time.Second}},
 			0,
 			[]window{{4, 1_000_000}},
+		},
+		{
+			"what a shorter one implies is none, nor what a longer one does",
+			quotas{
+				{Permits: 100, Per: 150 * time.Second},
+				{Permits: 10, Per: 5 * time.Second},
+				{Permits: 1, Per: time.Second},
+				{Permits: 100, Per: 75 * time.Second},
+				{Permits: 2, Per: time.Millisecond},
+			},
+			0,
+			[]window{{100, 150_000_000}, {1, 1_000_000}},
 		},
 		{
 			"the longest and the most",
@@ -71,6 +83,18 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 		require.NoError(t, err, c.what)
 		assert.Equal(t, c.want, got, c.what)
 	}
+}
+
+// Single permits a second apart stand in one cell. Read with a window of ten in
+// five seconds they would seem to stand closer together.
+func TestAWindowThatAnotherOneImpliesDelaysNobody(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 100, Per: 150 * time.Second},
+			engine.Quota{Permits: 10, Per: 5 * time.Second}, engine.Quota{Permits: 1, Per: time.Second})
+		grants := queued(t, f, 101, 1)
+		require.Equal(t, (150 * time.Second).Microseconds(), grants[100].At-grants[0].At)
+	})
 }
 
 func TestWhatCannotBeHonouredIsAnErrorOfNew(t *testing.T) {
