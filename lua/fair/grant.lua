@@ -19,7 +19,9 @@ local MOST_HELD, MOST_SLOT = 10000000000, 2 ^ 52
 
 local period, short, least = argv[7] + 0, argv[windows_end - 1] + 0, argv[windows_end - 2] + 0
 local kept = period -- for how long a permit counts
-if not unusual and not fresh then span, base = sub(text, p + 148, p + 163) + 0, sub(text, p + 175, p + 190) + 0 end
+if not unusual and not fresh then -- all is read before anything is written
+  ends, span, base = sub(text, p + 97, p + 112) + 0, sub(text, p + 148, p + 163) + 0, sub(text, p + 175, p + 190) + 0
+end
 if coarse > now and span > period then kept = span end
 local farthest = MOST_SLOT - 2 * kept -- the state has later moments than a slot, too
 local tail, changed, marked, granted = last > now and last or now, fresh or unusual, false, 0
@@ -48,9 +50,12 @@ for run = first, #argv, 4 do
       slot = refused_slot
     else
       for w = 6, windows_end, 3 do
-        local own = sub(marks, from, from + 15) + 0
+        local own, most = sub(marks, from, from + 15) + 0, argv[w] + 0
+        if not (own - most <= sequence) then
+          return redis.error_reply('STATE room for more permits than a window has')
+        end
         if sequence + permits > own then
-          local most, length, start, chunk = argv[w] + 0, argv[w + 1] + 0, 0, ''
+          local length, start, chunk = argv[w + 1] + 0, 0, ''
           local at = sub(marks, from + 17, from + 20) + 0
           local need, cell, total, upto, few = sequence + permits - most, 0, 0, nil, 3
           if at < oldest then at = oldest end

@@ -63,7 +63,7 @@ local function read_header()
   if not offset or at ~= upto + 112 then damaged() end
   offset, ends, crowded, coarse = number(offset), number(ends), number(crowded), number(coarse)
   span, closed, oldest, base = number(span), number(closed), number(oldest), number(base)
-  if closed < oldest or closed - oldest > CELLS or oldest >= CELLS then damaged() end
+  if closed < oldest or closed - oldest > CELLS or oldest >= CELLS or base > sequence then damaged() end
   windows = windows_of(word)
 end
 

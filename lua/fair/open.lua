@@ -16,7 +16,7 @@ if text == '' then
     local id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or sub(argv[3], 1, 8)
     name = sub(argv[3], 1, 8) .. ' ' .. id .. ' '
   end
-elseif p == 0 or sub(text, 1, p) ~= head or sub(text, p + 3, p + 9) ~= place or left < 0 then
+elseif p == 0 or sub(text, 1, p) ~= head or #text < size or sub(text, p + 3, p + 9) ~= place or left < 0 then
   unusual = true
 else
   mark, flag, name = sub(text, p + 1, p + 1), sub(text, p + 2, p + 2), sub(text, p + 11, p + 28)

@@ -15,7 +15,6 @@
 local told
 if granted > 0 or must then
   local notes = unusual and settle()
-  if not fresh and not unusual then ends = sub(text, p + 97, p + 112) + 0 end
   local whole = fresh or closed == 0 and mark == '-' and flag == ' '
   local needs = math.max(last + kept, lives)
   local late, numbers = needs > ends, format('%16d %16d %16d', sequence, now, last)
