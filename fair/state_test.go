@@ -1,0 +1,294 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestTheKeyLivesUntilTheLastSlotHasLeftTheLongestWindow(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second},
+			engine.Quota{Permits: 7, Per: 7_000_500 * time.Nanosecond})
+		queued(t, f, 1, 1)
+		require.Equal(t, time.Second+time.Millisecond, w.ttl(t, f))
+		at(300_100 * time.Microsecond)
+		queued(t, f, 2, 1)
+		require.Equal(t, 3*time.Second-300*time.Millisecond+time.Millisecond, w.ttl(t, f),
+			"699.9 ms, 1 s, 1 s, rounded up, and one more")
+	})
+}
+
+func TestARefusalChangesNothing(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
+		queued(t, f, 5, 1)
+		start := time.Now()
+		before, life := w.rdb.Get(t.Context(), f.key).Val(), w.rdb.PTTL(t.Context(), f.key).Val()
+		at(time.Second)
+		for _, r := range []engine.Request{{N: 1}, {N: 2, MaxWait: 3*time.Minute - time.Second - time.Microsecond}} {
+			require.False(t, take(t, f, r)[0].Granted)
+		}
+		_ = wait(t, f)
+		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
+		passed := life - w.rdb.PTTL(t.Context(), f.key).Val()
+		require.Less(t, passed, time.Since(start)+2*time.Second, "Redis would take 1000 s off if it was written anew")
+		require.True(t, take(t, f, engine.Request{N: 2, MaxWait: 3*time.Minute - time.Second})[0].Granted,
+			"one microsecond more")
+	})
+}
+
+// unchanged does what is done and requires that the key holds what it held.
+func unchanged(t testing.TB, f *fair, do func()) {
+	before, left := f.client.Dump(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val() < 0
+	do()
+	require.Equal(t, before, f.client.Dump(t.Context(), f.key).Val())
+	require.Equal(t, left, f.client.PTTL(t.Context(), f.key).Val() < 0)
+}
+
+// unreadable requires that the engine says so whatever it is asked, and leaves
+// the key alone.
+func unreadable(t testing.TB, f *fair) {
+	unchanged(t, f, func() {
+		_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
+		assert.ErrorIs(t, err, engine.ErrState)
+		_, err = f.Status(t.Context())
+		assert.ErrorIs(t, err, engine.ErrState)
+		assert.ErrorIs(t, f.Pause(t.Context(), time.Hour), engine.ErrState)
+		assert.ErrorIs(t, f.GiveBack(t.Context(), []engine.Grant{{ID: "x", At: 1 << 52, N: 1}}), engine.ErrState)
+	})
+}
+
+func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		set := func(text string) func(redis.UniversalClient, string, string) {
+			return func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, text, time.Hour) }
+		}
+		for what, put := range map[string]func(rdb redis.UniversalClient, key, state string){
+			"a list": func(rdb redis.UniversalClient, key, _ string) { rdb.RPush(ctx, key, "x") },
+			"a hash": func(rdb redis.UniversalClient, key, _ string) { rdb.HSet(ctx, key, "x", 1) },
+			"a sorted set": func(rdb redis.UniversalClient, key, _ string) {
+				rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"})
+			},
+			"nothing":    set(""),
+			"a number":   set("7"),
+			"a megabyte": set(strings.Repeat("x", 1<<20)),
+			"no end":     func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
+			"a later version": func(rdb redis.UniversalClient, key, s string) {
+				rdb.Set(ctx, key, "fair6"+s[5:], time.Hour)
+			},
+			"an earlier version": set("fair4 3/1000000 -                6                0                0 74 .:0123456   3\n" +
+				"77a6222 k3x9q2ab 39a85018                5 1700000000123456 1700000001123456\n"),
+		} {
+			f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+			queued(t, f, 8, 1)
+			state := w.rdb.Get(ctx, f.key).Val()
+			w.rdb.Del(ctx, f.key)
+			put(w.rdb, f.key, state)
+			unreadable(t, f)
+			require.False(t, t.Failed(), what)
+		}
+	})
+}
+
+func TestAHeaderThatIsCutShortIsAnError(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 10, Per: time.Minute})
+		queued(t, f, 8, 1)
+		state := w.rdb.Get(t.Context(), f.key).Val()
+		for end := 0; end < headerOf(f); end += redistest.Long(w.share/4, 1) {
+			w.rdb.Set(t.Context(), f.key, state[:end], time.Hour)
+			unreadable(t, f)
+			require.False(t, t.Failed(), "%d of %d bytes", end, len(state))
+		}
+	})
+}
+
+// headerOf is how many bytes come before the ring.
+func headerOf(f *fair) int { return len(f.head) + headerBytes + windowBytes*len(f.windows) }
+
+// FuzzState puts anything into the key. The engine either says that it cannot
+// read it and leaves it alone, or counts as it reads: no length of a window gets
+// more than its permits, whatever the key says of what was granted before.
+//
+//	go test ./fair -fuzz FuzzState
+func FuzzState(f *testing.F) {
+	damaged := newDamaged(f)
+	for _, state := range damaged.states {
+		f.Add(state)
+		for i := 0; i < len(state); i += 1 + len(state)/redistest.Long(20, 40) {
+			f.Add(state[:i])
+			for _, letter := range "9x0- " {
+				f.Add(state[:i] + string(letter) + state[i+1:])
+			}
+			f.Add(state[:i] + "-" + state[i:])
+		}
+	}
+	f.Fuzz(damaged.ask)
+}
+
+// Damage at random places: some bytes, one field, or the ring.
+func TestADamagedStateIsAnErrorOrCountsAsItReads(t *testing.T) {
+	t.Parallel()
+	damaged := newDamaged(t)
+	rng := rand.New(rand.NewPCG(1, 31))
+	for range redistest.Long(600, 6_000) {
+		damaged.ask(t, anyDamage(rng, damaged.states[rng.IntN(len(damaged.states))]))
+	}
+}
+
+// strangeNumbers are what a script may take for one, and those near a border.
+var strangeNumbers = strings.Fields("nan -nan inf -inf 0x1F 1e99 -1 0 4503599627370495 4503599627370496 " +
+	"9007199254740993 9999999999999999 689869781055 689869781056 207 208 209 9999 .5 1.5 -0")
+
+// fieldEnds are where the numbers end, counted from the second line on.
+var fieldEnds = []int{44, 61, 78, 95, 112, 129, 146, 163, 168, 173, 190, 207, 212, 229, 234, 251, 256}
+
+// anyDamage changes the state.
+func anyDamage(rng *rand.Rand, state string) string {
+	bytes := []byte(state)
+	for range 1 + rng.IntN(3) {
+		switch rng.IntN(5) {
+		case 0: // any byte
+			bytes[rng.IntN(len(bytes))] = byte(rng.IntN(256))
+		case 1: // one of the header, which stays printable
+			bytes[rng.IntN(min(len(bytes), 300))] = " 0123456789-/,ex\n"[rng.IntN(17)]
+		case 2: // a number, by another that ends there
+			other := strangeNumbers[rng.IntN(len(strangeNumbers))]
+			if rng.IntN(2) == 0 {
+				other = fmt.Sprint(rng.Int64N(1 << rng.IntN(60)))
+			}
+			end := strings.Index(state, "\n") + 1 + fieldEnds[rng.IntN(len(fieldEnds))]
+			if end <= len(bytes) {
+				copy(bytes[max(0, end-len(other)):], other)
+			}
+		case 3: // a stretch
+			at := rng.IntN(len(bytes))
+			for i := at; i < min(len(bytes), at+1+rng.IntN(60)); i++ {
+				bytes[i] = byte('!' + rng.IntN(94))
+			}
+		case 4: // what is left of it
+			bytes = bytes[:1+rng.IntN(len(bytes))]
+		}
+	}
+	return string(bytes)
+}
+
+// damaged is engines of one queue, and states that they left.
+type damaged struct {
+	rdb     *redis.Client
+	engines []*fair
+	states  []string
+}
+
+func newDamaged(t testing.TB) *damaged {
+	d := &damaged{rdb: redistest.Standalone(t)}
+	name := redistest.Name(t)
+	for _, quotas := range [][]engine.Quota{
+		{{Permits: 3, Per: time.Second}},
+		{{Permits: 100, Per: time.Minute, Burst: 7}},
+		{{Permits: 50, Per: time.Minute}, {Permits: 2, Per: time.Second}, {Permits: 1, Per: 100 * time.Millisecond}},
+	} {
+		e, err := New(engine.Config{Client: d.rdb, Name: name, Quota: quotas[0], Extra: quotas[1:]})
+		require.NoError(t, err)
+		f := e.(*fair)
+		d.engines = append(d.engines, f)
+		for _, count := range []int{1, 8, 1000} {
+			d.rdb.Del(t.Context(), f.key)
+			grants := queued(t, f, count, 1)
+			d.keep(t, f)
+			giveBack(t, f, grants[count/2:min(count, count/2+90)]...)
+			d.keep(t, f)
+			require.NoError(t, f.Pause(t.Context(), time.Minute))
+			d.keep(t, f)
+			askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 1)
+			d.keep(t, f)
+		}
+	}
+	return d
+}
+
+func (d *damaged) keep(t testing.TB, f *fair) {
+	d.states = append(d.states, d.rdb.Get(t.Context(), f.key).Val())
+}
+
+func (d *damaged) ask(t *testing.T, state string) {
+	for _, f := range d.engines {
+		require.NoError(t, d.rdb.Set(t.Context(), f.key, state, time.Minute).Err())
+		f.position = position{}
+		status, err := f.Status(t.Context())
+		if err == nil {
+			require.GreaterOrEqual(t, status.Delay, time.Duration(0))
+			require.GreaterOrEqual(t, status.Queued, 0)
+			require.GreaterOrEqual(t, status.Available, 0)
+		} else {
+			require.ErrorIs(t, err, engine.ErrState)
+		}
+		if err := f.Look(t.Context()); err != nil {
+			require.ErrorIs(t, err, engine.ErrState)
+		}
+		var held []model.Turn
+		for range 20 {
+			if held = d.take(t, f, held); held == nil {
+				break
+			}
+		}
+		require.NoError(t, model.Strict(modelsOf(f.windows), held), "%.400q", state)
+	}
+}
+
+// take takes permits, and gives some of them back. What the engine grants to
+// one who asks again and again is what the windows let through. It returns nil
+// if the state cannot be read.
+func (d *damaged) take(t *testing.T, f *fair, held []model.Turn) []model.Turn {
+	before := d.rdb.Get(t.Context(), f.key).Val()
+	answers, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: time.Hour}, {N: 1, MaxWait: time.Hour}, {N: 1}})
+	if err != nil {
+		require.ErrorIs(t, err, engine.ErrState)
+		after := d.rdb.Get(t.Context(), f.key).Val() // but for cells that no header counts
+		same := before == after || len(before) >= headerOf(f) && before[:headerOf(f)] == after[:headerOf(f)]
+		require.True(t, same, "%.400q was changed: %v", before, err)
+		return nil
+	}
+	for _, a := range answers {
+		require.GreaterOrEqual(t, a.Wait, time.Duration(0))
+		if a.Granted {
+			held = append(held, model.Turn{Slot: a.Grant.At, N: 1})
+		}
+	}
+	return held
+}
+
+func TestASlotThatNoStateCanHoldIsRefusedAndLeavesTheQueueAsItIs(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: longestPer})
+		for {
+			before := w.rdb.Get(t.Context(), f.key).Val()
+			answers, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
+			require.NoError(t, err)
+			if answers[0].Err != nil {
+				require.ErrorIs(t, answers[0].Err, engine.ErrFull)
+				require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
+				break
+			}
+		}
+		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted, "it can still be read")
+		require.NotEmpty(t, fmt.Sprint(wait(t, f)))
+	})
+}
