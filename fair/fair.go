@@ -237,6 +237,6 @@ func (f *fair) askKeys(ctx context.Context, script *lua.Script, keys []string, a
 // blamesState tells what a script says of a state from what Redis says of a
 // command. Redis 6.2 puts its own words in front.
 func blamesState(refusal string) bool {
-	blames := []string{"STATE ", "WRONGTYPE ", "attempt to ", "cannot perform ", "bad argument "}
+	blames := []string{"STATE ", "WRONGTYPE ", "attempt to ", "cannot perform ", "bad argument ", "not an integer"}
 	return slices.ContainsFunc(blames, func(words string) bool { return strings.Contains(refusal, words) })
 }

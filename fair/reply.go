@@ -122,7 +122,7 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			return fmt.Errorf("%d answers too many, or a run of none", count)
 		}
 		for range count {
-			at := o.news.Clock + ahead
+			at := o.news.Clock + min(ahead, farthest)
 			a := engine.Answer{Granted: granted, Wait: o.news.Until(at), Paused: o.news.Stands}
 			switch {
 			case granted:
@@ -145,6 +145,9 @@ const (
 	full = -1
 	left = -2
 )
+
+// farthest is how far ahead a slot can be. A cell that is damaged may say more.
+const farthest = 1 << 52
 
 // decodeTold is for replies that are nothing but the two texts.
 func decodeTold(reply any) (o outcome, err error) {
@@ -172,7 +175,7 @@ func decodeStatus(reply any) (status engine.Status, n news, err error) {
 		return status, n, misread(reply, err)
 	}
 	return engine.Status{
-		Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(numbers[2]), Paused: n.Stands,
+		Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(min(numbers[2], farthest)), Paused: n.Stands,
 	}, n, nil
 }
 

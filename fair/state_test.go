@@ -131,7 +131,7 @@ func FuzzState(f *testing.F) {
 	damaged := newDamaged(f)
 	for _, state := range damaged.states {
 		f.Add(state)
-		for i := 0; i < len(state); i += 1 + len(state)/redistest.Long(20, 40) {
+		for i := 0; i < len(state); i += 1 + len(state)/redistest.Long(6, 40) {
 			f.Add(state[:i])
 			for _, letter := range "9x0- " {
 				f.Add(state[:i] + string(letter) + state[i+1:])
@@ -208,7 +208,7 @@ func newDamaged(t testing.TB) *damaged {
 		require.NoError(t, err)
 		f := e.(*fair)
 		d.engines = append(d.engines, f)
-		for _, count := range []int{1, 8, 1000} {
+		for _, count := range []int{1, 1000} {
 			d.rdb.Del(t.Context(), f.key)
 			grants := queued(t, f, count, 1)
 			d.keep(t, f)
@@ -243,7 +243,7 @@ func (d *damaged) ask(t *testing.T, state string) {
 			require.ErrorIs(t, err, engine.ErrState)
 		}
 		var held []model.Turn
-		for range 20 {
+		for range 8 {
 			if held = d.take(t, f, held); held == nil {
 				break
 			}

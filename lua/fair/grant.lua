@@ -15,12 +15,15 @@
 
 local MOST_GROUPS = 64  -- one run of the script grants at so many slots at most
 local FULL, LEFT = -1, -2 -- in place of how far ahead: nothing counts so far; over the share of its flow
-local MOST_HELD, MOST_SLOT = 10000000000, 2 ^ 52
+local MOST_HELD = 10000000000
 
 local period, short, least = argv[7] + 0, argv[windows_end - 1] + 0, argv[windows_end - 2] + 0
 local kept = period -- for how long a permit counts
 if not unusual and not fresh then -- all is read before anything is written
   ends, span, base = sub(text, p + 97, p + 112) + 0, sub(text, p + 148, p + 163) + 0, sub(text, p + 175, p + 190) + 0
+  if not (ends < 2 ^ 53 and span < MOST_SLOT and base <= sequence) then
+    return redis.error_reply('STATE a header that is damaged')
+  end
 end
 if coarse > now and span > period then kept = span end
 local farthest = MOST_SLOT - 2 * kept -- the state has later moments than a slot, too

@@ -15,7 +15,8 @@
 -- ARGV[6..]  for each window: most permits, length, cells of its grid
 --
 -- Leaves   key, head, seen, argv, p, size, windows_end (the last of these
---          arguments), first (the next); CELLS, WIDTH, NOTES, SILENCE; call, sub, byte, format, floor, match
+--          arguments), first (the next); CELLS, WIDTH, NOTES, SILENCE,
+--         MOST_SLOT; call, sub, byte, format, floor, match
 --
 -- Times and lengths are microseconds, whole numbers below 2^53. fair/doc.go
 -- describes the state, field by field.
@@ -23,6 +24,7 @@
 local CELLS, WIDTH = 208, 15 -- the ring: so many cells of so many bytes
 local NOTES = 192            -- bytes of the notes behind it
 local SILENCE = 100000       -- no failover takes less time than this
+local MOST_SLOT = 2 ^ 52     -- slots and permits are less, so that sums stay exact
 
 local key, head, seen, argv = KEYS[1], ARGV[1], ARGV[2], ARGV
 local call, sub, byte, format, floor, match =

@@ -72,6 +72,11 @@ if not fresh then
   size, moment = p + 191 + 22 * #windows, clock
   marks = sub(state, p + 192, size)
   if #string.gsub(marks, ' *%d+ +%d+\n', '') > 0 or #marks ~= 22 * #windows then damaged() end
+  for i, window in ipairs(windows) do
+    if sub(marks, 22 * i - 21, 22 * i - 6) - window.most > sequence then damaged() end
+  end
+  local ring_end = size + math.min(closed, CELLS) * WIDTH - 1
+  if call('GETRANGE', key, ring_end, ring_end) == '' then damaged() end
   if mark ~= '-' then
     local noted = call('GETRANGE', key, size + CELLS * WIDTH, size + CELLS * WIDTH + NOTES - 1)
     moment, slow_until, slow_pace, reset_end, full, epochs =

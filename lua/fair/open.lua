@@ -25,10 +25,11 @@ else
   coarse = sub(text, p + 131, p + 146) + 0
   closed, oldest, marks = sub(text, p + 165, p + 168) + 0, sub(text, p + 170, p + 173) + 0, sub(text, p + 192)
   now = server + offset
-  if mark == '+' or now < clock then
-    unusual = true
+  if mark == '+' or not (now >= clock and now < MOST_SLOT and last < MOST_SLOT and sequence < MOST_SLOT
+    and closed >= oldest and closed - oldest <= CELLS) then
+    unusual = true -- or damaged: see notes.lua
   elseif seen == '' then
-    unusual = mark ~= '-'
+    unusual = mark ~= '-' or not match(name, '^%w%w%w%w%w%w%w%w %w+ $')
   elseif seen ~= sub(text, p + 11, p + 61) then
     -- What the caller saw must be of this history.
     unusual = sub(seen, 1, 18) ~= name or sub(seen, 19, 34) + 0 > sequence or sub(seen, 36) + 0 > clock
