@@ -1,0 +1,162 @@
+package fair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
+	"github.com/fairlimit/fairlimit/lua"
+)
+
+// State is a queue as Redis holds it at one moment. The zero value is a queue
+// that is not there. Durations count from that moment on, in real time. They
+// are 0 if there is nothing to wait for.
+type State struct {
+	At     time.Time     // the moment, by the server's clock
+	Exists bool          // whether there is a key; else only At, Quotas and Text can be set
+	TTL    time.Duration // how long the key has to live
+	Bytes  int           // of the key's value
+
+	Generation string // 8 letters: the life of this state
+	Epoch      string // 8 letters: the primary that wrote it last
+	Sequence   int64  // permits granted in this generation, with those given back
+
+	// Windows are those of the last caller, from the longest to the shortest. Its
+	// guard has made them longer, and a Burst is a window of its own. There are
+	// none if only callers without quotas have paused or reset the queue.
+	Windows []Window
+
+	// Obeyed is whether the last caller went by the stored quotas.
+	Obeyed bool
+
+	// Mixed is how much longer permits count that may have been granted to
+	// callers with other windows. It can also follow from lost turns that count
+	// again.
+	Mixed time.Duration
+
+	Backlog    int64         // permits that are granted ahead
+	Tail       time.Duration // until the newest slot comes
+	Cells      int           // how many cells hold what was granted
+	CellsAhead int           // how many of them lie ahead
+
+	Paused time.Duration // how much longer the queue's clock stands still
+	Slowed time.Duration // how much longer it runs slower, because a quota became narrower
+	Pace   float64       // how many real seconds a second of the queue's clock takes until then, 0 if not Slowed
+	Offset time.Duration // how far the queue's clock is ahead of the server's; below 0 after a pause
+
+	Full  time.Duration // how much longer the queue counts as full because turns were lost
+	Reset time.Duration // how much longer it is known that the queue was reset
+
+	Flows []Flow // that use the queue, in the order in which they came
+
+	// Flowless is whether the newest turn belongs to a caller without a flow,
+	// beside Flows.
+	Flowless bool
+
+	// Epochs are those that have ended, the oldest first. Forgotten says that
+	// there were more.
+	Epochs    []Epoch
+	Forgotten bool
+
+	Quotas []engine.Quota // the stored quotas, if any
+	Text   string         // as they are stored
+}
+
+// Window is at most Permits in any stretch of Per.
+type Window struct {
+	Permits int
+	Per     time.Duration
+	Held    int64 // permits of the last Per that count now, without those ahead
+}
+
+// Flow is a flow that was granted a turn, or asked for one, a short while ago.
+type Flow struct {
+	ID       string        // 5 letters: the state has a hash of the id only
+	Weight   int           // the newest that one of its limiters has
+	Limiters int           // how many of them have an entry
+	Need     int           // the most permits of one request
+	Share    int           // permits that its limiters together may hold ahead
+	Ends     time.Duration // when it is forgotten, unless it asks before
+}
+
+// Epoch is the time in which one primary wrote the state.
+type Epoch struct {
+	Name  string // 8 letters
+	End   int64  // the sequence at which it ended
+	Known int64  // up to which sequence what it granted counts: more than End if that was lost and counts again
+}
+
+// InspectOption is an option of [Inspect].
+type InspectOption func(*engine.Config)
+
+// WithPrefix is for a queue whose limiters were made with a prefix: see
+// [engine.Config].
+func WithPrefix(prefix string) InspectOption {
+	return func(cfg *engine.Config) { cfg.Prefix = &prefix }
+}
+
+// Inspect reads all that Redis holds of a queue. It asks one question, needs no
+// quota and changes nothing. So it restores nothing that a server has lost.
+//
+// The error matches [engine.ErrState] if a key holds something else, a state
+// that is damaged, or one of another version. What it says then includes what
+// to do.
+func Inspect(ctx context.Context, rdb redis.UniversalClient, name string, opts ...InspectOption) (State, error) {
+	cfg := engine.Config{Client: rdb, Name: name}
+	for _, o := range opts {
+		o(&cfg)
+	}
+	e, err := New(cfg)
+	if err != nil {
+		return State{}, err
+	}
+	return e.(*fair).inspect(ctx, inspectScript)
+}
+
+var inspectScript = lua.Assemble("fair", "inspect")
+
+func (f *fair) inspect(ctx context.Context, script *lua.Script) (State, error) {
+	keys := []string{f.key}
+	if f.sharesSlot() == nil {
+		keys = append(keys, f.quotaKey())
+	}
+	r, err := f.askKeys(ctx, script, keys, nil)
+	if err != nil {
+		return State{}, err
+	}
+	elements, _ := r.said.([]any)
+	if len(elements) != 4 {
+		return State{}, misread(r.said, fmt.Errorf("%d elements", len(elements)))
+	}
+	numbers, err := integers(elements[:2])
+	state, isText := elements[2].(string)
+	text, alsoText := elements[3].(string)
+	if err != nil || !isText || !alsoText {
+		return State{}, misread(r.said, errors.Join(err, errors.New("want two numbers and two texts")))
+	}
+	server, left := numbers[0], numbers[1]
+
+	s := State{At: time.UnixMicro(server), Text: text}
+	if s.Quotas, err = quotatext.Parse(text); err != nil {
+		return State{}, &unreadableQuotas{f.quotaKey(), err}
+	}
+	if left == -2 {
+		return s, nil
+	}
+	c, err := readState(state)
+	if err == nil && left == -1 {
+		err = errors.New("the key has no TTL")
+	}
+	if err != nil {
+		return State{}, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
+	}
+	s.Exists, s.TTL, s.Bytes = true, time.Duration(left)*time.Millisecond, len(state)
+	s.Obeyed = text != "" && c.stored == word36(hash(text), len(notStored))
+	c.tell(&s, server)
+	return s, nil
+}
