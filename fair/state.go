@@ -46,14 +46,14 @@ type entry struct {
 	weight, need, ends, share int64
 }
 
-var errDamaged = errors.New("not the state of a queue, or damaged: Reset clears it")
+var errDamaged = errors.New("not the state of a queue, or damaged")
 
 func readState(text string) (*contents, error) {
 	version, _, _ := strings.Cut(text, " ")
 	if number, isOurs := strings.CutPrefix(version, "fair"); isOurs && version != "fair5" {
 		if _, err := strconv.Atoi(number); err == nil {
 			return nil, fmt.Errorf("a state of version %s, want fair5: "+
-				"stop the programs that write it, then Reset it or let it end", version)
+				"stop the programs that write it, then Reset the queue or let it end", version)
 		}
 	}
 	s, r := &contents{}, &reader{rest: text}
@@ -87,7 +87,7 @@ func (s *contents) readHeader(r *reader) {
 	n = r.numbers(r.take(secondLineBytes), 8)
 	s.offset, s.ends, s.crowded, s.coarse, s.span = n[0], n[1], n[2], n[3], n[4]
 	s.closed, s.oldest, s.base = n[5], n[6], n[7]
-	r.want(s.oldest <= s.closed && s.closed-s.oldest <= ringCells && s.oldest < ringCells)
+	r.want(0 <= s.oldest && s.oldest <= s.closed && s.closed-s.oldest <= ringCells && s.oldest < ringCells)
 	for range s.windows {
 		r.numbers(r.take(windowBytes), 2)
 	}

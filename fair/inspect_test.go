@@ -1,0 +1,344 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// inspected is the queue of an engine, by the clock that the test has set.
+func inspected(t testing.TB, f *fair) State {
+	t.Helper()
+	script := inspectScript
+	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
+		script = behind(stillClock, script)
+	}
+	s, err := f.inspect(t.Context(), script)
+	require.NoError(t, err)
+	return s
+}
+
+func TestInspectingWhatIsNotThere(t *testing.T) {
+	t.Parallel()
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		s, err := Inspect(t.Context(), rdb, redistest.Name(t))
+		require.NoError(t, err)
+		require.WithinDuration(t, time.Now(), s.At, time.Minute)
+		require.Equal(t, State{At: s.At}, s)
+	})
+}
+
+func TestInspectGoesByTheSameKeysAsNew(t *testing.T) {
+	t.Parallel()
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		none, own := "", "own:"
+		for _, prefix := range []*string{nil, &none, &own} {
+			name := redistest.Name(t) + "}{"
+			cfg := engine.Config{Client: rdb, Name: name, Prefix: prefix, Quota: engine.Quota{Permits: 2, Per: time.Hour}}
+			e, err := New(cfg)
+			require.NoError(t, err)
+			_, err = e.Take(t.Context(), []engine.Request{{N: 2}})
+			require.NoError(t, err)
+			var opts []InspectOption
+			if prefix != nil {
+				opts = append(opts, WithPrefix(*prefix))
+			}
+			s, err := Inspect(t.Context(), rdb, name, opts...)
+			require.NoError(t, err)
+			require.Equal(t, []Window{{2, time.Hour, 2}}, s.Windows)
+			require.LessOrEqual(t, s.TTL, time.Hour+time.Second)
+		}
+	})
+}
+
+func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t,
+			engine.Quota{Permits: 4, Per: time.Second, Burst: 2}, engine.Quota{Permits: 100, Per: time.Minute})
+		queued(t, f, 9, 1)
+		s := inspected(t, f)
+		require.Equal(t, []Window{{100, time.Minute, 2}, {4, time.Second, 2}, {2, 500 * time.Millisecond, 2}}, s.Windows)
+		require.Equal(t, int64(7), s.Backlog)
+		require.Equal(t, 2*time.Second, s.Tail)
+		require.Equal(t, 5, s.Cells, "two permits each 500 ms")
+		require.Equal(t, 4, s.CellsAhead)
+		require.Equal(t, int64(9), s.Sequence)
+		require.Equal(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(s.Bytes))
+		require.Equal(t, beginning.UnixMicro(), s.At.UnixMicro())
+		require.Len(t, s.Generation+s.Epoch, 16)
+		require.InDelta(t, 62*time.Second, s.TTL, float64(2*time.Second))
+
+		at(1200 * time.Millisecond)
+		s = inspected(t, f)
+		require.Equal(t, []Window{{100, time.Minute, 6}, {4, time.Second, 4}, {2, 500 * time.Millisecond, 2}}, s.Windows)
+		require.Equal(t, int64(3), s.Backlog)
+		require.Equal(t, 800*time.Millisecond, s.Tail)
+		require.Equal(t, 2, s.CellsAhead)
+		at(40 * time.Second)
+		s = inspected(t, f)
+		require.Zero(t, s.Backlog+s.Windows[1].Held+s.Windows[2].Held)
+		require.Equal(t, int64(9), s.Windows[0].Held)
+		require.Zero(t, s.Tail)
+	})
+}
+
+func TestInspectTellsWhatStatusTells(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(w.many(12)) {
+			rng := rand.New(rand.NewPCG(seed, 3))
+			quotas := [][]engine.Quota{
+				{{Permits: 3, Per: time.Second}},
+				{{Permits: 1, Per: 100 * time.Millisecond}},
+				{{Permits: 20, Per: time.Second, Burst: 3}, {Permits: 60, Per: 10 * time.Second}},
+			}[rng.IntN(3)]
+			f, at := w.queue(t, quotas...)
+			o := f.open(t)
+			var now time.Duration
+			var held []engine.Grant
+			for step := range 60 {
+				now += time.Duration(rng.IntN(300)) * time.Millisecond
+				at(now)
+				switch kind := rng.IntN(10); {
+				case kind == 0:
+					pause(t, f, time.Duration(rng.IntN(1000))*time.Millisecond)
+				case kind < 4 && len(held) > 0:
+					i := rng.IntN(len(held))
+					giveBack(t, f, held[i])
+					held = append(held[:i], held[i+1:]...)
+				default:
+					held = append(held, queued(t, f, 1+rng.IntN(6), 1+rng.IntN(quotas[0].Permits))...)
+				}
+				s, told := inspected(t, f), status(t, o)
+				what := fmt.Sprintf("seed %d, step %d", seed, step)
+				require.Equal(t, told.Paused, s.Paused, what)
+				require.Equal(t, told.Queued, int(s.Backlog), what)
+				if told.Queued == 0 && told.Paused == 0 {
+					free := 1 << 52
+					for _, window := range s.Windows {
+						free = min(free, window.Permits-int(window.Held))
+					}
+					require.Equal(t, told.Available, max(0, free), what)
+				}
+			}
+		}
+	})
+}
+
+func TestInspectTellsOfAPause(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		queued(t, f, 3, 1)
+		at(500 * time.Millisecond)
+		pause(t, f, 10*time.Second)
+		at(1500 * time.Millisecond)
+		s := inspected(t, f)
+		require.Equal(t, 9*time.Second, s.Paused)
+		require.Equal(t, int64(2), s.Backlog)
+		require.InDelta(t, 9*time.Second+1500*time.Millisecond, s.Tail, float64(time.Millisecond))
+		at(10*time.Second + 700*time.Millisecond)
+		s = inspected(t, f)
+		require.Zero(t, s.Paused)
+		require.InDelta(t, 1300*time.Millisecond, s.Tail, float64(time.Millisecond))
+		require.InDelta(t, -10*time.Second, s.Offset, float64(time.Millisecond))
+	})
+}
+
+func TestInspectTellsStoredQuotas(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+		queued(t, f, 1, 1)
+		quotas := []engine.Quota{{Permits: 20, Per: time.Second}, {Permits: 100, Per: 2 * time.Minute, Burst: 10}}
+		require.NoError(t, f.SetQuotas(t.Context(), quotas))
+		s := inspected(t, f)
+		require.Equal(t, quotas, s.Quotas)
+		require.Equal(t, "20/1s 100/2m burst 10", s.Text)
+		require.True(t, s.Obeyed, "the queue has become one of theirs")
+		require.Positive(t, s.Mixed)
+		queued(t, f, 1, 1)
+		require.False(t, inspected(t, f).Obeyed)
+
+		require.NoError(t, w.rdb.Set(t.Context(), f.quotaKey(), "plenty", 0).Err())
+		_, err := f.inspect(t.Context(), inspectScript)
+		require.ErrorIs(t, err, engine.ErrState)
+		require.ErrorContains(t, err, "SetQuotas")
+		require.NoError(t, w.rdb.Del(t.Context(), f.quotaKey()).Err())
+		require.NoError(t, w.rdb.RPush(t.Context(), f.quotaKey(), "plenty").Err())
+		_, err = f.inspect(t.Context(), inspectScript)
+		require.ErrorIs(t, err, engine.ErrState)
+		require.ErrorContains(t, err, "SetQuotas")
+	})
+}
+
+func TestInspectTellsASlowClock(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		storing(t, f)
+		require.NoError(t, f.SetQuotas(t.Context(), []engine.Quota{{Permits: 1, Per: time.Second}}))
+		queued(t, f, 5, 1)
+		require.NoError(t, f.SetQuotas(t.Context(), []engine.Quota{{Permits: 1, Per: 2 * time.Second}}))
+		s := inspected(t, f)
+		require.InDelta(t, 8*time.Second, s.Tail, float64(time.Millisecond))
+		require.InDelta(t, 8*time.Second, s.Slowed, float64(time.Millisecond))
+		require.InDelta(t, 2, s.Pace, 0.01)
+		at(3 * time.Second)
+		s = inspected(t, f)
+		require.InDelta(t, 5*time.Second, s.Tail, float64(time.Millisecond))
+	})
+}
+
+// storing lets an engine go by stored quotas.
+func storing(t testing.TB, f *fair) {
+	given, err := f.termsOf(nil, "")
+	require.NoError(t, err)
+	f.stored, f.scripts = true, f.withClock(storedScripts)
+	f.known.Store(given)
+}
+
+func TestInspectTellsTheFlows(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		a, b := f.joins(t, engine.Quota{Permits: 1, Per: time.Second}), f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
+		askFor(t, a, engine.Flow{ID: "a", Weight: 1}, 2)
+		askFor(t, b, engine.Flow{ID: "b", Weight: 3}, 3)
+		askFor(t, f, engine.Flow{ID: "b", Weight: 3}, 1)
+		s := inspected(t, f)
+		require.Len(t, s.Flows, 2)
+		require.Equal(t, Flow{
+			ID: flowWord("a"), Weight: 1, Limiters: 1, Need: 1, Share: 2,
+			Ends: 1500 * time.Millisecond,
+		}, rounded10(s.Flows[0]))
+		require.Equal(t, Flow{
+			ID: flowWord("b"), Weight: 3, Limiters: 2, Need: 1, Share: 6,
+			Ends: 5500 * time.Millisecond,
+		}, rounded10(s.Flows[1]))
+		require.False(t, s.Flowless)
+		at(2 * time.Second)
+		require.Len(t, inspected(t, f).Flows, 1, "the other is over")
+		queued(t, f, 1, 1)
+		require.True(t, inspected(t, f).Flowless)
+	})
+}
+
+// rounded10 rounds the end down to 10 ms, to which the scripts round it up.
+func rounded10(f Flow) Flow {
+	f.Ends = f.Ends.Truncate(10 * time.Millisecond)
+	return f
+}
+
+func TestInspectTellsWhatWasLostAndReset(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		queued(t, f, 4, 1)
+		before := inspected(t, f)
+		moves(t, f)
+		at(400 * time.Millisecond)
+		queued(t, f, 2, 1)
+		s := inspected(t, f)
+		require.Equal(t, []Epoch{{before.Epoch, 4, 4}}, s.Epochs)
+		require.NotEqual(t, before.Epoch, s.Epoch)
+		require.Equal(t, before.Generation, s.Generation)
+		require.False(t, s.Forgotten)
+		for range 12 {
+			moves(t, f)
+			queued(t, f, 1, 1)
+		}
+		require.True(t, inspected(t, f).Forgotten)
+
+		w.rdb.Del(t.Context(), f.key)
+		require.Positive(t, wait(t, f))
+		require.Positive(t, inspected(t, f).Full)
+		require.NoError(t, f.Reset(t.Context()))
+		s = inspected(t, f)
+		require.Equal(t, time.Hour, s.Reset)
+		require.Zero(t, s.Full)
+		require.Zero(t, s.Backlog)
+		require.NotEmpty(t, s.Windows)
+	})
+}
+
+func TestInspectOfAQueueOfWhichNobodyKnowsAQuota(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		pause(t, f.open(t), time.Minute)
+		s := inspected(t, f)
+		require.True(t, s.Exists)
+		require.Empty(t, s.Windows)
+		require.Equal(t, time.Minute, s.Paused)
+	})
+}
+
+func TestWhatCannotBeReadIsErrState(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 3})
+		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 6)
+		moves(t, f)
+		at(time.Millisecond)
+		askFor(t, f, engine.Flow{ID: "b", Weight: 1}, 6)
+		state := w.rdb.Get(ctx, f.key).Val()
+		header := f.terms.layout[0].(int) + 1
+		for name, text := range map[string]string{
+			"foreign":           "something else",
+			"nothing":           "",
+			"zeros":             string(make([]byte, 4000)),
+			"another version":   "fair4 3/1000000 - 6 0 0 74 .:0123456   3\n",
+			"a later version":   strings.Replace(state, "fair5", "fair6", 1),
+			"a shorter line":    strings.Replace(state, " ", "", 2),
+			"no number":         state[:header-20] + "x" + state[header-19:],
+			"a window of 0":     strings.Replace(state, "20/1000000", "20/0000000", 1),
+			"no ring":           state[:header],
+			"an unknown mark":   strings.Replace(state, "\nnf", "\nxf", 1),
+			"damaged notes":     strings.Replace(state, fmt.Sprintf("%16d %16d", 0, 0), strings.Repeat("?", 33), 2),
+			"an entry in parts": state[:len(state)-1],
+		} {
+			if name != "damaged notes" {
+				require.NotEqual(t, state, text, name)
+			}
+			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
+			_, err := f.inspect(ctx, inspectScript)
+			assert.ErrorIs(t, err, engine.ErrState, name)
+			assert.ErrorContains(t, err, "Reset", name)
+			assert.Equal(t, text, w.rdb.Get(ctx, f.key).Val())
+		}
+		require.NoError(t, w.rdb.Set(ctx, f.key, state, 0).Err())
+		_, err := f.inspect(ctx, inspectScript)
+		require.ErrorIs(t, err, engine.ErrState, "it never ends")
+		require.NoError(t, w.rdb.Del(ctx, f.key).Err())
+		require.NoError(t, w.rdb.RPush(ctx, f.key, "foreign").Err())
+		_, err = f.inspect(ctx, inspectScript)
+		require.ErrorIs(t, err, engine.ErrState)
+	})
+}
+
+// FuzzReadState: any text is a state or an error.
+func FuzzReadState(f *testing.F) {
+	head := "fair5 3/1000000/4800 --------\n"
+	line := "- 77a6222 k3x9q2ab 39a85018 " + fmt.Sprintf("%16d %16d %16d\n", 5, beginning.UnixMicro(), beginning.UnixMicro())
+	f.Add(head + line + fmt.Sprintf("%16d %16d %16d %16d %16d %4d %4d %16d\n", 0, 0, 0, 0, 0, 1, 0, 0) +
+		fmt.Sprintf("%16d %4d\n", 6, 0) + "7|)Qk2!a!!!!/P.")
+	f.Add("fair4 3/1000000 -")
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := readState(text)
+		if err == nil {
+			c.tell(&State{}, beginning.UnixMicro())
+		}
+	})
+}
