@@ -68,5 +68,3 @@ func (c *connection) open(name string, opts ...fairlimit.Option) (*fairlimit.Que
 	}
 	return fairlimit.Open(rdb, name, append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
-
-func (c *connection) key(name string) string { return c.prefix + "{" + name + "}" }

@@ -67,10 +67,13 @@
 //     stored, this and the next slot are those of a caller with the quotas of
 //     the last caller;
 //   - paused: how much longer the queue is paused;
-//   - flows: how many flows use the queue, and their weights, if there are any;
+//   - flows: how many flows use the queue, and their weights, if there are any.
+//     If the newest turn belongs to a caller without a flow, a line says so;
 //   - quotas: the stored quotas. If none are stored, it shows the windows of
 //     the last caller. They include that caller's guard, and a burst is a
-//     window of its own.
+//     window of its own. A line tells how many permits may go at one moment, if
+//     these are fewer than a quota has. Another one tells if callers with
+//     different quotas use the queue.
 //
 // A queue that is not in Redis is shown as idle: all of its quota is free. So a
 // misspelt name looks idle, too. A queue that was reset stays for at least an

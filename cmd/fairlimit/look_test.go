@@ -46,8 +46,31 @@ func TestLookTellsTheWindowsOfTheLastCaller(t *testing.T) {
 		fairlimit.WithExtraQuota(fairlimit.Quota{Permits: 100, Per: 2 * time.Minute}),
 		fairlimit.WithGuard(200*time.Millisecond))
 	require.NoError(t, q.Wait(t.Context()))
-	require.Contains(t, s.does("quota", "tax"), "\n  quotas    20/1.2s\n            1/60ms\n            100/2m0.2s\n"+
-		"            as the queue has them, guard included\n")
+	require.Contains(t, s.does("quota", "tax"), "\n  quotas    100/2m0.2s\n            20/1.2s\n            1/60ms\n"+
+		"            as the queue has them, guard included\n            at most 1 at one moment\n")
+}
+
+func TestLookTellsOfABurstThatIsStored(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	require.Contains(t, s.does("quota", "tax", "100/2m burst 10", "30/1h"),
+		"\n  quotas    100/2m burst 10\n            30/1h\n            stored\n            at most 10 at one moment\n")
+	require.NotContains(t, s.does("quota", "tax", "100/2m"), "at one moment")
+}
+
+func TestLookTellsThatDifferentQuotasAreInUse(t *testing.T) {
+	t.Parallel()
+	const different = "\n            different quotas are in use: "
+	s := newShell(t)
+	s.backlog("tax", fairlimit.Quota{Permits: 2, Per: time.Hour}, 1)
+	require.NotContains(t, s.does("look", "tax"), different)
+	s.backlog("tax", fairlimit.Quota{Permits: 3, Per: time.Hour}, 1)
+	require.Contains(t, s.does("look", "tax"), different+"others than these have asked lately\n")
+	s.does("quota", "tax", "1/2h")
+	s.backlog("tax", fairlimit.Quota{Permits: 3, Per: time.Hour}, 1)
+	out := s.does("look", "tax")
+	fits(t, out)
+	require.Contains(t, out, different+"the last caller had 3/1h\n")
 }
 
 func TestLookTellsTheFlows(t *testing.T) {
@@ -62,6 +85,11 @@ func TestLookTellsTheFlows(t *testing.T) {
 	}
 	require.Regexp(t, `\n  flows     2, of weights (1 3|3 1)\n`, s.does("look", "tax"))
 	require.Contains(t, s.does("look", "tax", "-json"), `{"weight":3,"limiters":1}`)
+	const flowless = "\n            callers without a flow stand beside them\n"
+	require.NotContains(t, s.does("look", "tax"), flowless)
+	_, err := q.ReserveN(t.Context(), 5)
+	require.NoError(t, err)
+	require.Contains(t, s.does("look", "tax"), flowless)
 }
 
 func TestLookAtAQueueThatIsNotThere(t *testing.T) {
@@ -94,6 +122,8 @@ func TestLookAtAKeyThatIsNoQueue(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.err, "no readable state")
 	require.Equal(t, 1, strings.Count(r.err, "\n"), "a failure is no error of usage")
+	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{a}", "fair4 3/1000000 -", time.Hour).Err())
+	require.Contains(t, s.run("look", "a").err, "Reset clears it")
 }
 
 func TestRedisThatIsNotThere(t *testing.T) {

@@ -93,9 +93,14 @@ func storedQuotas(ctx context.Context, q *fairlimit.Queue) (string, error) {
 	case !stored:
 		return "there was no quota to forget", nil
 	}
-	words := []string{"forgot"}
-	for _, quota := range quotas {
-		words = append(words, quota.String())
+	return "forgot " + quotasText(quotas), nil
+}
+
+// quotasText is what parseQuotas reads.
+func quotasText(quotas []fairlimit.Quota) string {
+	words := make([]string, len(quotas))
+	for i, q := range quotas {
+		words[i] = q.String()
 	}
-	return strings.Join(words, " "), nil
+	return strings.Join(words, " ")
 }

@@ -1,31 +1,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"regexp"
+	"math"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
 )
 
 // view is what is to be told of a queue.
 type view struct {
 	name   string
 	status fairlimit.Status
-	idle   bool // nobody uses it: all of the quota is to be had
-	quotas []fairlimit.Quota
-	stored bool // else they are those of the last caller
-	flows  []flow
+	state  fair.State
+	quotas []fairlimit.Quota // the stored ones, else those of the last caller
 }
 
-// look asks three things, one after the other: a busy queue moves on meanwhile.
+// look asks twice: a busy queue moves on meanwhile.
 func (c *call) look(ctx context.Context, name string) (v view, err error) {
 	q, err := c.open(name, fairlimit.WithStoredQuota())
 	if err != nil {
@@ -35,43 +31,31 @@ func (c *call) look(ctx context.Context, name string) (v view, err error) {
 	if v.status, err = q.Status(ctx); err != nil {
 		return v, err
 	}
-	if v.quotas, v.stored, err = q.Quotas(ctx); err != nil {
+	if v.state, err = fair.Inspect(ctx, c.rdb, name, fair.WithPrefix(c.prefix)); err != nil {
 		return v, err
 	}
-	state, err := c.rdb.Get(ctx, c.key(name)).Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return v, err
+	for _, q := range v.state.Quotas {
+		v.quotas = append(v.quotas, fairlimit.Quota(q))
 	}
-	windows := windowsOf(state)
-	v.flows = flowsOf(state)
-	v.idle = len(windows) == 0 && v.status == fairlimit.Status{Available: v.status.Available}
-	if len(v.quotas) == 0 {
-		v.quotas = windows
+	if !v.stored() {
+		v.quotas = windowsOf(v.state)
 	}
 	return v, nil
 }
 
-var window = regexp.MustCompile(`^(\d+)/(\d+)`)
-
-// noWindows is the second word of a state in which nobody was granted anything:
-// it was paused or reset by those who know no quota.
-const noWindows = "1/1"
-
-// windowsOf reads the windows of the last caller, which are the second word of
-// a state: see package fair. A caller's guard has made them longer.
-func windowsOf(state string) (quotas []fairlimit.Quota) {
-	words := strings.SplitN(state, " ", 3)
-	if len(words) < 3 || !strings.HasPrefix(words[0], "fair") || words[1] == noWindows {
-		return nil
-	}
-	for _, word := range strings.Split(words[1], ",") {
-		if m := window.FindStringSubmatch(word); m != nil {
-			permits, _ := strconv.Atoi(m[1])
-			micros, _ := strconv.ParseInt(m[2], 10, 64)
-			quotas = append(quotas, fairlimit.Quota{Permits: permits, Per: time.Duration(micros) * time.Microsecond})
-		}
+// windowsOf are those of the last caller, as quotas.
+func windowsOf(s fair.State) (quotas []fairlimit.Quota) {
+	for _, w := range s.Windows {
+		quotas = append(quotas, fairlimit.Quota{Permits: w.Permits, Per: w.Per})
 	}
 	return quotas
+}
+
+func (v view) stored() bool { return len(v.state.Quotas) > 0 }
+
+// idle is whether nobody uses the queue: all of the quota is to be had.
+func (v view) idle() bool {
+	return len(v.state.Windows) == 0 && v.status == fairlimit.Status{Available: v.status.Available}
 }
 
 // lines is the view on a terminal: no line takes more than 80 columns.
@@ -80,7 +64,7 @@ func (v view) lines() []string {
 	add := func(what, format string, args ...any) {
 		lines = append(lines, fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width))
 	}
-	if v.idle {
+	if v.idle() {
 		add("idle", "nobody waits, and nothing that was granted counts any more")
 	} else {
 		add("backlog", "%d permits", v.status.Queued)
@@ -92,8 +76,11 @@ func (v view) lines() []string {
 	} else {
 		add("paused", "no")
 	}
-	if len(v.flows) > 0 {
-		add("flows", "%s", flowsText(v.flows))
+	if len(v.state.Flows) > 0 {
+		add("flows", "%s", flowsText(v.state.Flows))
+	}
+	if v.state.Flowless {
+		add("", "callers without a flow stand beside them")
 	}
 	return append(lines, v.quotaLines()...)
 }
@@ -101,27 +88,61 @@ func (v view) lines() []string {
 // whose says for which callers a figure holds. One with other quotas sees
 // another.
 func (v view) whose() string {
-	if v.stored || len(v.quotas) == 0 {
+	if v.stored() || len(v.quotas) == 0 {
 		return ""
 	}
 	return ", for a caller with the quotas below"
 }
 
-func (v view) quotaLines() []string {
-	what, lines := "quotas", []string(nil)
-	for _, q := range v.quotas {
-		lines = append(lines, fmt.Sprintf("  %-10s%s", what, q))
+func (v view) quotaLines() (lines []string) {
+	what := "quotas"
+	add := func(format string, args ...any) {
+		lines = append(lines, fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width))
 		what = ""
 	}
+	for _, q := range v.quotas {
+		add("%s", q)
+	}
 	switch {
-	case v.stored:
-		lines = append(lines, fmt.Sprintf("  %-10s%s", what, "stored"))
+	case v.stored():
+		add("stored")
 	case len(v.quotas) > 0:
-		lines = append(lines, fmt.Sprintf("  %-10s%s", what, "as the queue has them, guard included"))
+		add("as the queue has them, guard included")
 	default:
-		lines = append(lines, fmt.Sprintf("  %-10s%s", what, "unknown, none is stored"))
+		add("unknown, none is stored")
+	}
+	if most := atOnce(v.quotas); most > 0 {
+		add("at most %d at one moment", most)
+	}
+	switch others := windowsOf(v.state); {
+	case v.stored() && !v.state.Obeyed && len(others) > 0:
+		add("different quotas are in use: the last caller had %s", quotasText(others))
+	case v.state.Mixed > 0:
+		add("different quotas are in use: others than these have asked lately")
 	}
 	return lines
+}
+
+// atOnce is how many permits may go at one moment, 0 if that is all of each
+// quota.
+func atOnce(quotas []fairlimit.Quota) int {
+	least, most := math.MaxInt, 0
+	for _, q := range quotas {
+		least, most = min(least, cmp.Or(q.Burst, q.Permits)), max(most, q.Permits)
+	}
+	if least >= most {
+		return 0
+	}
+	return least
+}
+
+// flowsText is "3, of weights 1 1 2".
+func flowsText(flows []fair.Flow) string {
+	text := fmt.Sprintf("%d, of weights", len(flows))
+	for _, f := range flows {
+		text += fmt.Sprintf(" %d", f.Weight)
+	}
+	return text
 }
 
 // line is the view in one line, for a log.
@@ -131,10 +152,16 @@ func (v view) line(now time.Time) string {
 }
 
 func (v view) available() string {
-	if v.idle {
+	if v.idle() {
 		return "all"
 	}
 	return strconv.Itoa(v.status.Available)
+}
+
+// flow is how a flow is told as JSON.
+type flow struct {
+	Weight   int `json:"weight"`
+	Limiters int `json:"limiters"`
 }
 
 // MarshalJSON is documented in the manual.
@@ -150,14 +177,17 @@ func (v view) MarshalJSON() ([]byte, error) {
 		Stored    bool     `json:"quotas_stored"`
 		Flows     []flow   `json:"flows,omitempty"`
 	}{
-		Name: v.name, Idle: v.idle, Backlog: v.status.Queued, Delay: v.status.Delay.Seconds(),
-		Paused: v.status.Paused.Seconds(), Quotas: []string{}, Stored: v.stored, Flows: v.flows,
+		Name: v.name, Idle: v.idle(), Backlog: v.status.Queued, Delay: v.status.Delay.Seconds(),
+		Paused: v.status.Paused.Seconds(), Quotas: []string{}, Stored: v.stored(),
 	}
-	if !v.idle {
+	if !v.idle() {
 		o.Available = &v.status.Available
 	}
 	for _, q := range v.quotas {
 		o.Quotas = append(o.Quotas, q.String())
+	}
+	for _, f := range v.state.Flows {
+		o.Flows = append(o.Flows, flow{f.Weight, f.Limiters})
 	}
 	return json.Marshal(o)
 }
