@@ -76,19 +76,19 @@ func TestLookTellsThatDifferentQuotasAreInUse(t *testing.T) {
 func TestLookTellsTheFlows(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	q := s.queue("tax", fairlimit.Quota{Permits: 5, Per: time.Hour})
+	q := s.backlog("tax", fairlimit.Every(time.Hour), 1)
 	require.NotContains(t, s.does("look", "tax"), "flows")
 	for id, weight := range map[string]int{"reports": 1, "orders": 3} {
 		f, err := q.Flow(id, weight)
 		require.NoError(t, err)
-		require.NoError(t, f.Wait(t.Context()))
+		_, err = f.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
 	}
 	require.Regexp(t, `\n  flows     2, of weights (1 3|3 1)\n`, s.does("look", "tax"))
 	require.Contains(t, s.does("look", "tax", "-json"), `{"weight":3,"limiters":1}`)
 	const flowless = "\n            callers without a flow stand beside them\n"
 	require.NotContains(t, s.does("look", "tax"), flowless)
-	_, err := q.ReserveN(t.Context(), 5)
-	require.NoError(t, err)
+	s.backlog("tax", fairlimit.Every(time.Hour), 1)
 	require.Contains(t, s.does("look", "tax"), flowless)
 }
 
