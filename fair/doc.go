@@ -5,175 +5,206 @@
 //
 // Granted slots s₁ ≤ s₂ ≤ … stay. A request for n permits at time t gets the
 // smallest slot x ≥ max(t, last slot) that fits every window. It fits a window
-// of length T and size N if the permits with slots in (x−T, x], plus n, are at
-// most N. The request is refused if x − t is longer than it may wait. This is
-// the rule of a sliding window log, applied to the future.
+// of N permits in T if the permits with slots in (x−T, x], plus n, are at most
+// N. The request is refused if x − t is longer than it may wait. This is the
+// rule of a sliding window log, applied to the future.
 //
 // # Words
 //
 //   - A reservation is permits that were granted at a slot. The slot is the
-//     time from which their caller may use them. Status counts those that lie
-//     ahead as Queued.
-//   - A window is at most so many permits in any stretch of time of so long. A
-//     quota is a window. Its Burst is another one: Burst permits in Burst × Per
-//     ÷ Permits.
+//     time from which their caller may use them.
+//   - A window is at most N permits in any stretch of length T. A quota is a
+//     window. Its Burst is another one: Burst permits in Burst × Per ÷ Permits.
 //   - The queue's clock is the server's clock plus an offset. The offset grows
-//     when the server's clock goes back. It shrinks while the queue is paused,
-//     so that the queue's clock stands still. Slots are times on this clock: a
-//     caller keeps its slot, and news of the queue tells when the clock gets
-//     there.
-//   - A generation is the life of one state. It has a name of its own. The
-//     sequence counts the permits granted in it.
-//   - A position is a generation, an epoch, a sequence and a clock: where a
-//     limiter last saw its queue. It is sent along with every question.
-//   - The window log holds the permits that may still count, in cells. A cell
-//     is the slot of its last permit, and the sequence up to that permit. All
-//     permits of a cell count at its slot, which is the safe side.
-//   - The base is the sequence up to which permits have left the window. The
-//     origin is the slot of the last of these.
-//   - A row is a cell of single permits that stand one length apart.
-//   - A window is crowded after more than 130 distinct slots within its length.
-//     Its cells then lie on a grid, at least 64 to a length. Each cell takes
-//     the permits up to its bound.
-//   - Compacting merges cells on the grid. Cells that are older than the window
-//     go into a histogram.
-//   - Recovering makes up for what a server has lost.
-//   - Releasing gives permits back.
+//     if the server's clock goes back, and shrinks by each pause. Slots are
+//     times on this clock, in microseconds.
+//   - A generation is the life of one state. The sequence counts the permits
+//     granted in it. The permit of number p is the p-th of them.
+//   - A cell is a slot and the sequence up to it. The log is the cells, from the
+//     oldest to the newest. The tail is the newest slot: its cell is still open
+//     and lies in the header.
+//   - The room of a window is the sequence up to which the tail takes permits.
+//     Its cursor is the first cell that may still hold it back.
+//   - An epoch is the time in which one primary writes the state. A position is
+//     a generation, an epoch, a sequence and a clock: where a limiter last saw
+//     its queue. It sends the position along with every question.
 //   - A flow is the limiters that share the queue under one weight. An entry is
-//     one limiter of a flow. It is active until some time after its newest
-//     slot. The active flows divide the look-ahead: a flow's share is what it
-//     may hold ahead.
-//   - An epoch is the time in which one primary writes the state. The next one
-//     begins when another server goes on with it, after a failover or a restart.
-//     What the first one granted after the state that the second one has does
-//     not belong to this history.
+//     one limiter of a flow. A share is what it may hold ahead.
+//
+// # One log
+//
+// All windows of a queue see the same slots, so one log serves them all. Let S be
+// the sequence. A window lets permits up to number S+n go once permit S+n−N has
+// left it. So a request goes at the latest of the clock, the tail and, for each
+// window, r(S+n−N) + T.
+//
+// Here r(p) is the reading of permit p. Take the first cell (c, t) with t ≥ p.
+// Permit p stands t−p permits before the end of this cell. Go back from c by as
+// many whole lengths of the longest window as fit into t−p, then of the next
+// shorter one, and so on. So one cell can stand for a row of thousands of turns
+// that follow each other as closely as the windows allow.
+//
+// Why this is Strict. In every window slot(p) ≤ slot(p+N) − T. By induction
+// slot(p) ≤ r(p). So the request goes at r(S+n−N) + T or later, which is at
+// slot(S+n−N) + T or later: the window holds. A return only leaves some of the
+// permits out. Merging two cells drops the older one, which makes r later. Both
+// are on the safe side.
+//
+// The induction needs that all permits of the log obeyed these windows. Where
+// callers with other windows have asked, or lost permits were counted again,
+// they need not. Up to the slot 'coarse' each cell then counts whole.
+//
+// The ring has 208 cells. Before it is full, compaction makes room: what has
+// passed goes; then rows join; then cells beyond the longest window merge, to
+// 1/32 of their distance from the tail; then the cells that share a place on a
+// grid merge. A shortest length has 64 places or more. If every T is a whole
+// number of places, a turn is late by less than one place, once: see
+// internal/grid. Bigger places follow where that does not suffice.
 //
 // # The state
 //
-// The state is written with PSETEX only. A person can read it with GET, and a
-// script finds everything at fixed places. This is a quota of 3 permits a
-// second after five requests at one moment. The key has 2.001 s to live:
+// A person sees it with 'fairlimit look', a program with [Inspect]. It is one
+// string: three lines, a line for each window, the ring. This is a quota of 3
+// permits a second after five requests at one moment:
 //
-//	fair4 3/1000000 -                6                0                0 74 .:0123456   3
-//	77a6222 k3x9q2ab 39a85018                5 1700000000123456 1700000001123456
+//	fair5 3/1000000/64 --------
+//	- 77a6222 k3x9q2ab 39a85018                5 1700000000123456 1700000001123456
+//	               0 1700000002139081                0                0                0    1    0                0
+//	               6    0
+//	;56w?N')!!!!!$.
 //
-// The first line is one window:
+// Let p be the length of the first line with its line feed. Bytes count from 1,
+// as in Lua:
 //
-//	fair4              the version: of another one a script says STATE
-//	3/1000000          the windows of the last caller, most/length in µs
-//	-                  plain: one window, nothing else to remember
-//	6                  room: up to this sequence the newest slot takes permits
-//	0                  base, 0 as nothing has left the window
-//	0                  origin
-//	74                 digits of a cell: 7 of its slot, 4 of its sequence; a is 10
-//	.                  mode of the newest cell: '.', 'r' for a row, or 'c' and
-//	                   then bound, until when it is crowded, distinct slots so far
-//	0123456   3        the closed cells: the last digits of slot and sequence
+//	1       fair5       the version: of another one a script says STATE
+//	        3/1000000/64  for each window N/T/places, from the longest to the
+//	                    shortest; places is how many of them are in the longest T
+//	p-8     --------    letters of the stored quotas; so for those who use none
+//	p+1     mark        '-', 'n' with notes, '+' if the clock does not run as the
+//	                    server's: it stands still or is slow
+//	p+2     flag        'f' if there are flows' entries
+//	p+3     77a6222     place: where the interpreter lies that wrote this
+//	p+11    k3x9q2ab    generation
+//	p+20    39a85018    epoch: the replication id of the server
+//	p+29    5           sequence
+//	p+46    17…123456   clock, when this was written
+//	p+63    17…1123456  newest slot, the tail. The sequence up to it is the one above
+//	p+80    0           offset
+//	p+97    17…2139081  ends: when the key expires, on the queue's clock
+//	p+114   0           crowded: up to this slot the newest cell stretches in its place
+//	p+131   0           coarse: up to this slot each cell counts whole
+//	p+148   0           span: the longest window of other callers
+//	p+165   1           closed: how many cells were closed. Cell i is at i mod 208
+//	p+170   0           oldest: the first cell that counts
+//	p+175   0           base: the sequence before the oldest cell
+//	p+192   6    0      room and cursor, 22 bytes for each window
+//	size    ;56w…$.     the ring: 208 cells of 15 bytes
 //
-// A line that begins with 'behind' may follow: the histogram. The last line is
-// the server, the position, and the newest slot:
+// A cell is 8 bytes of slot and 6 bytes of sequence, in base 94 from '!' on, and
+// '.', or '~' if cells were merged into it. The sequence counts modulo 94⁶. The
+// sample's cell says: 3 permits up to slot 1700000000123456.
 //
-//	77a6222            server: where the interpreter lies that wrote this
-//	k3x9q2ab           generation
-//	39a85018           epoch: the replication id of the server
-//	5                  sequence
-//	1700000000123456   clock
-//	1700000001123456   newest slot
+// Behind the ring are 192 bytes of notes, if the mark says so. This is the same
+// queue, paused for 30 s:
 //
-// A state that is not plain has a '+' in place of the '-'. This is 20 permits a
-// second with a Burst of 1, and 100 in 2 minutes, after six requests:
+//	+ 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456
+//	       -29999999 1700000002139081                0                0                0    1    0                0
+//	1699999970123457                0                0                0                0
 //
-//	fair4 20/1000000/9600,1/50000/153600,100/120000000/120/2400 + 3 0 0 0 0 0
-//	1000000 0 1700000000423456                0                0                0 74 .:0323456   5
-//	50000 0 1700000000423456                0                5 1700000000323456 64 .:
-//	120000000 0 1700000000423456                0                0                0 94 .:000323456   5
-//	77a6222 3i7wfy7i 39a85018                6 1700000000423456 1700000000423456
+// The notes are: the moment of the clock, which is the server's time and the
+// offset; up to which slot the clock is slow; how long a million of its
+// microseconds take; until when a reset is remembered; the slot up to which the
+// queue counts as full after a loss; then the epochs that have ended, as ' <name>
+// <sequence at its end> <sequence up to which it counts>'.
 //
-// The word of a window goes on with its grid: its cells, and its laps if they
-// differ, in the longest length. Six numbers follow the '+': how many windows
-// there are; the offset; the end of the key if turns were given back; the slot
-// up to which the queue counts as full after a loss; the end up to which a
-// missing state was reset and not lost; and 1 if callers with other windows
-// came. Each window has a line: its length, idle since, newest slot, and then
-// as above.
+// Behind the notes are flows' entries of 76 bytes: 5 letters of the flow and 3
+// of the limiter, weight, the most permits of a request, when it is over, its
+// share, and when the first of all is over. There are 64 at most:
 //
-// While the queue's clock does not run like the server's, there are three more
-// numbers: how much longer it stands still, up to which slot it runs slower,
-// and how long a million of its microseconds take until then. This is the first
-// state again, paused for 30 s:
-//
-//	fair4 3/1000000 + 1 -29999999 0 0 0 0 30000000 0 0
-//	1000000 0 1700000001123456                6                0                0 74 .:0123456   3
-//	77a6222 v0c9s41m 39a85018                5 1700000000123457 1700000001123456
-//
-// After the pause the offset stays below 0 until nothing counts any more.
-//
-// # Epochs
-//
-// Another server goes on with a state after a failover. Then there is a line
-// for the epochs that have ended, the last seven or so. Each has its name, the
-// sequence at which it ended, and the sequence up to which what it granted
-// counts: that is more if a limiter that was told of more has asked since. A
-// slot may follow, at which all of that stands. This is the first state without
-// its last request, which was lost, and with two requests of others:
-//
-//	epochs 39a85018 4 4
-//	5b11f04 k3x9q2ab c4d20f6e                6 1700000000523456 1700000001123456
-//
-// A return says in which epoch it was granted, and with which sequence. It is
-// taken if the epoch is the present one or ended at that sequence or later.
-//
-// # Flows
-//
-// While flows use the queue, there is a line for them before 'epochs'. It
-// begins with the time up to which the last flow is active. The entries follow:
-// 5 letters of the flow and 3 of the limiter, the weight, the most permits of
-// one request, and up to when it is active. This is the first state once more,
-// with three permits of one flow and two of another that has twice the weight:
-//
-//	flows 1700000001630000 v4rrg00a/1/1/1700000000630000 lmxt100b/2/1/1700000001630000
-//
-// There are at most 64 entries, in at most 2,048 bytes. A further limiter
-// shares the entry of another one, which its letters choose. An entry whose
-// numbers become too long for the rest stays as it is. Limiters without a flow
-// leave the line as it is. The key stays at least until the last entry is over.
-//
-// The script that grants to flows is that of take, without 'hot' and with two
-// other parts at its end: flows, which divides the look-ahead, and share, which
-// grants each flow up to its share. internal/model has the rule in Go.
-//
-// # Stored quotas
-//
-// A second key, <prefix>{name}:quota, holds quotas as a person would write
-// them. It is empty if they were forgotten:
-//
-//	20/1s 100/2m burst 10
-//
-// It has no TTL. Limiters made WithStoredQuota send the text that they know
-// with each question that depends on it. If another text is stored, the script
-// does nothing and returns that text.
+//	v4rrg00a          1          1 1700000000630000          2 1700000000630000
+//	lmxt100b          2          1 1700000001630000          4 1700000000630000
 //
 // # One question
 //
-// The scripts are in lua/fair/*.lua, one for each operation. scripts.go joins
-// them from parts. This is what take does, part by part:
+// The scripts are parts in lua/fair, which scripts.go joins. The head of each
+// part says what it takes and leaves. Take is
 //
 //	head     names its arguments
-//	quota    compares the stored quotas, if the limiter looks for them
-//	open     reads the state, its TTL and the time, once each
-//	hot      decides and writes the usual request, and is done
-//	notes    reads what the state tells of the queue as a whole
-//	clock    sets the queue's clock, tells the news
-//	log      reads the state into tables
-//	windows  selects the caller's windows, keeps those of others
-//	grid, histogram, cells, behind, compact
-//	         keep a log small
-//	add      adds permits to a log
-//	epochs   tells apart what different servers have granted
-//	recover  finds out what was lost
-//	begin    calls clock, windows and recover
-//	narrow   slows the clock where stored quotas have become narrower
-//	write    writes the state
-//	grant    finds the earliest slot of each request
+//	quota    compares the stored quotas, if the limiter uses them
+//	fields   reads the time and the TTL, names the fields
+//	open     reads the header, decides which way to go
+//	{ … }    the rare ways: only if open finds something unusual
+//	grant    finds the earliest slot of each request, closes cells
+//	compact  makes room in the ring
+//	write    writes what has changed
 //	take     replies
+//
+// On the usual way no function is defined and no table is made. Write uses PSETEX
+// as long as there are no cells, notes or flows. Then it writes the changed
+// bytes in place, with SETRANGE, and PEXPIRE only when the key has to live for
+// longer. A cell is written before the header that counts it. A refusal writes
+// nothing.
+//
+// Share is take for flows: flows reads the entries of those who ask, active
+// notes how long they stay. All entries are read only if one comes, changes or
+// is over.
+//
+// # The rare ways
+//
+// What is between braces runs if the mark is not '-', if another server or a
+// caller with other windows or stored quotas wrote the state, if the clock went
+// back, if there is no key, or if a position is not of this history:
+//
+//	notes    reads and checks the whole header, reads the notes
+//	clock    sets the clock; says when it reaches a slot
+//	epochs   begins an epoch, if another server has taken over
+//	narrow   slows the clock if the stored quotas became narrower
+//	recover  counts what the position knows and the state lacks
+//	windows  makes the queue one of the caller's windows
+//
+// Pause. The clock stands still: the offset shrinks, no cell changes.
+//
+// Loss. If the state lacks permits that a position knows, these count at the
+// newest slot that the limiter was told. If nobody knows how many they are, as
+// many count as any window holds. A replica that takes over goes on from what it
+// has, and notes where the epoch before it ended. What that epoch granted
+// behind its end was lost, and a return of it frees nothing.
+//
+// Returns. Release reads all cells, takes permits out of the one that holds
+// them, and writes the ring anew. At the tail the queue becomes shorter.
+//
+// Other windows. They read the same log. What was forgotten before a longer
+// window came counts at the oldest slot that is kept.
+//
+// Stored quotas are text in a second key, <prefix>{name}:quota, such as '20/1s
+// 100/2m burst 10'. It is empty if they were forgotten. Limiters that use them
+// send the text that they know. If another one is stored, the script does
+// nothing and returns that.
+//
+// # A window of a new kind
+//
+// A window asks the log one thing: from when on may permits up to S+n go, if
+// permit S+n−N stands at slot c? A new kind is a function free(c). The windows
+// above have free(c) = c + T. If free never falls when c grows, all else
+// follows: merging is on the safe side, and one room and one cursor suffice.
+//
+// Example: at most N permits in a calendar day of UTC. Then free(c) is the
+// midnight after c. Such a window cannot tell how far back a permit stands, so
+// it takes no part in readings. Yet any 24 hours hold at most 2N, and a moment
+// at most N. With these two windows around it, it is neither the first nor the
+// last, which period, short, least and the grid go by. So:
+//
+//  1. windows.go: windowsOf adds {2N, 24 h}, {N, 24 h} of the new kind and {N,
+//     1 µs}, in this order where lengths are equal. Add joins windows of one kind
+//     only. CellsOf asks the grid about the others, and says 0 places for the new
+//     kind. So the state's words, the arguments and the header keep their form.
+//  2. grant.lua: where it says cell + length, twice, a window with 0 places has
+//     (floor((cell - offset) / length) + 1) * length + offset: the offset, since
+//     a day is one of the server's clock.
+//  3. The readings leave out windows with 0 places: the loops over v in grant.lua
+//     and compact.lua, permits_in and span_of in status.lua and release.lua,
+//     speed_of in narrow.lua, totalUntil in state.go. Status.lua also counts what
+//     a window holds: since the last midnight.
+//  4. internal/model and the oracle of the tests get the kind. Play histories of
+//     it against them: inBothWorlds does so on miniredis and on Redis.
 package fair
