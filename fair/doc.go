@@ -107,9 +107,10 @@
 // Behind the ring are 192 bytes of notes, if the mark says so. This is the same
 // queue, paused for 30 s:
 //
-//   - 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456
-//     -29999999 1700000002139081                0                0                0    1    0                0
-//     1699999970123457                0                0                0                0
+//	fair5 3/1000000/64 --------
+//	+ 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456
+//	       -29999999 1700000002139081                0                0                0    1    0                0
+//	1699999970123457                0                0                0                0
 //
 // The notes are: the moment of the clock, which is the server's time and the
 // offset; up to which slot the clock is slow; how long a million of its
