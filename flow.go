@@ -65,10 +65,10 @@ var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
 // A flow with fewer callers than its share cannot use all of it. One caller that
 // calls again and again gets one turn for each look-ahead.
 //
-// Redis tells 64 limiters of all flows apart, or as many as fit into 2 KB. Beyond
-// that they share entries. The shares stay in proportion, but n limiters together
-// hold up to n/64 look-aheads, and a new flow waits for those. With a
-// [WithLookAhead] of 64 at most it waits for one request of each.
+// Redis tells 64 limiters of all flows apart. Beyond that they share entries. The
+// shares stay in proportion, but n limiters together hold up to n/64 look-aheads,
+// and a new flow waits for those. With a [WithLookAhead] of 64 at most it waits
+// for one request of each.
 //
 // A flow that takes longer than others to ask loses the turns that pass
 // meanwhile. Its share shrinks by the difference of the round trips, divided by
