@@ -20,7 +20,7 @@ import (
 
 // What an ACL has to allow, as docs/RELIABILITY.md says.
 const (
-	fairCommands   = "EVALSHA EVAL TIME GET GETRANGE PTTL PSETEX"
+	fairCommands   = "EVALSHA EVAL TIME GET GETRANGE SETRANGE PTTL PEXPIRE PSETEX"
 	storedCommands = fairCommands + " SET"
 	windowCommands = "EVALSHA EVAL TIME GET SET INCRBY EXISTS HMGET HSET PTTL PEXPIRE PERSIST DEL " +
 		"ZADD ZREM ZCARD ZCOUNT ZRANGE ZSCORE ZRANGEBYSCORE ZREMRANGEBYRANK"
@@ -64,7 +64,8 @@ func steerFair(ctx context.Context, rdb *redis.Client, name string) error {
 		return err
 	}
 	queue := e.(engine.Steerer)
-	return errors.Join(queue.Pause(ctx, time.Minute), queue.Look(ctx))
+	_, err = fair.Inspect(ctx, rdb, name)
+	return errors.Join(err, queue.Pause(ctx, time.Minute), queue.Look(ctx))
 }
 
 // useStored does all of that with quotas that are stored.
