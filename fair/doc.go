@@ -79,7 +79,7 @@
 //	1       fair5       the version: of another one a script says STATE
 //	        3/1000000/64  for each window N/T/places, from the longest to the
 //	                    shortest; places is how many of them are in the longest T
-//	p-8     --------    letters of the stored quotas; so for those who use none
+//	p-8     --------    letters of the stored quotas; these if the caller uses none
 //	p+1     mark        '-', 'n' with notes, '+' if the clock does not run as the
 //	                    server's: it stands still or is slow
 //	p+2     flag        'f' if there are flows' entries
@@ -98,7 +98,7 @@
 //	p+170   0           oldest: the first cell that counts
 //	p+175   0           base: the sequence before the oldest cell
 //	p+192   6    0      room and cursor, 22 bytes for each window
-//	size    ;56w…$.     the ring: 208 cells of 15 bytes
+//	p+192+22w  ;56w…$.  behind w windows the ring: 208 cells of 15 bytes
 //
 // A cell is 8 bytes of slot and 6 bytes of sequence, in base 94 from '!' on, and
 // '.', or '~' if cells were merged into it. The sequence counts modulo 94⁶. The
@@ -195,17 +195,22 @@
 // at most N. With these two windows around it, it is neither the first nor the
 // last, which period, short, least and the grid go by. So:
 //
-//  1. windows.go: windowsOf adds {2N, 24 h}, {N, 24 h} of the new kind and {N,
-//     1 µs}, in this order where lengths are equal. Add joins windows of one kind
-//     only. CellsOf asks the grid about the others, and says 0 places for the new
-//     kind. So the state's words, the arguments and the header keep their form.
-//  2. grant.lua: where it says cell + length, twice, a window with 0 places has
-//     (floor((cell - offset) / length) + 1) * length + offset: the offset, since
-//     a day is one of the server's clock.
-//  3. The readings leave out windows with 0 places: the loops over v in grant.lua
-//     and compact.lua, permits_in and span_of in status.lua and release.lua,
-//     speed_of in narrow.lua, totalUntil in state.go. Status.lua also counts what
-//     a window holds: since the last midnight.
+//  1. windows.go: a window gets a field for its kind. WindowsOf adds {2N, 24 h},
+//     {N, 24 h} of the new kind and {N, 1 µs}, and sorts stably. Add joins windows
+//     of one kind only. CellsOf asks the grid about the others, and inserts 0
+//     places for the new kind. So the state's words, the arguments and the header
+//     keep their form, and 0 places tell the kind. State.go reads it.
+//  2. grant.lua: where it says cell + length, three times, such a window has
+//     (floor((cell - offset) / length) + 1) * length + offset. The offset is
+//     there since a day is one of the server's clock.
+//  3. The readings leave such windows out: the loops over v in grant.lua and
+//     compact.lua, permits_in in status.lua, permits_in and span_of in
+//     release.lua, speed_of in narrow.lua, totalUntil in state.go. Compact.lua
+//     takes no grid from them. At its end status.lua counts from the last
+//     midnight on instead of now - length.
 //  4. internal/model and the oracle of the tests get the kind. Play histories of
 //     it against them: inBothWorlds does so on miniredis and on Redis.
+//
+// That is some 20 lines of Lua and 30 of Go. The quota's own form, its text in
+// internal/quotatext and in the front, comes on top.
 package fair
