@@ -56,10 +56,10 @@
 //
 // The ring has 208 cells. Before it is full, compaction makes room: what has
 // passed goes; then rows join; then cells beyond the longest window merge, to
-// 1/32 of their distance from the tail; then the cells that share a place on a
-// grid merge. A shortest length has 64 places or more. If every T is a whole
-// number of places, a turn is late by less than one place, once: see
-// internal/grid. Bigger places follow where that does not suffice.
+// 1/128 of the queue or coarser; then the cells that share a place on a grid
+// merge. A shortest length has 64 places or more. If every T is a whole number
+// of places, a turn is late by less than one place, once: see internal/grid.
+// Bigger places follow where that does not suffice.
 //
 // # The state
 //
@@ -160,6 +160,7 @@
 //	clock    sets the clock; says when it reaches a slot
 //	epochs   begins an epoch, if another server has taken over
 //	narrow   slows the clock if the stored quotas became narrower
+//	cells    reads the ring, where it is needed
 //	recover  counts what the position knows and the state lacks
 //	windows  makes the queue one of the caller's windows
 //
@@ -174,8 +175,9 @@
 // Returns. Release reads all cells, takes permits out of the one that holds
 // them, and writes the ring anew. At the tail the queue becomes shorter.
 //
-// Other windows. They read the same log. What was forgotten before a longer
-// window came counts at the oldest slot that is kept.
+// Other windows. They read the same log. Rows are cut into pieces, as cells count
+// whole. What was forgotten before a longer window came counts at the oldest slot
+// that is kept.
 //
 // Stored quotas are text in a second key, <prefix>{name}:quota, such as '20/1s
 // 100/2m burst 10'. It is empty if they were forgotten. Limiters that use them
@@ -204,8 +206,8 @@
 //     (floor((cell - offset) / length) + 1) * length + offset. The offset is
 //     there since a day is one of the server's clock.
 //  3. The readings leave such windows out: the loops over v in grant.lua and
-//     compact.lua, permits_in in status.lua, permits_in and span_of in
-//     release.lua, speed_of in narrow.lua, totalUntil in state.go. Compact.lua
+//     compact.lua, permits_in in status.lua and release.lua, span_of in
+//     notes.lua, speed_of in narrow.lua, totalUntil in state.go. Compact.lua
 //     takes no grid from them. At its end status.lua counts from the last
 //     midnight on instead of now - length.
 //  4. internal/model and the oracle of the tests get the kind. Play histories of

@@ -111,18 +111,17 @@ func (s *contents) readBehind(r *reader) {
 		r.want(s.slowUntil == 0 || s.slowPace >= 1_000_000)
 		s.epochs = notes[84:]
 	}
-	for at := ringCells*cellBytes + noteBytes; s.flag == 'f' && at < len(r.rest); at += entryBytes {
-		s.readEntry(r, r.at(at, entryBytes))
+	for at := ringCells*cellBytes + noteBytes; s.flag == 'f' && at+entryBytes <= len(r.rest); at += entryBytes {
+		s.readEntry(r.at(at, entryBytes))
 	}
 }
 
-// readEntry reads that of one limiter, blank if it has gone.
-func (s *contents) readEntry(r *reader, text string) {
-	if strings.TrimSpace(text) == "" {
-		return
+// readEntry reads that of one limiter. It is blank if the limiter has gone. A
+// damaged one counts as none.
+func (s *contents) readEntry(text string) {
+	if n, err := parseNumbers(text[flowLetters+memberLetters:], 5); err == nil {
+		s.entries = append(s.entries, entry{text[:flowLetters], n[0], n[1], n[2], n[3]})
 	}
-	n := r.numbers(text[8:], 5)
-	s.entries = append(s.entries, entry{text[:flowLetters], n[0], n[1], n[2], n[3]})
 }
 
 // tell fills in what is known at a moment of the server.
