@@ -62,9 +62,10 @@ end
 
 -- Sets the clock by when the caller was told that a label comes: a clock that
 -- has just begun takes that over, one that would get there sooner stands still
--- until then. If others began a queue of their own meanwhile, its clock has
--- nothing to do with the caller's: the label is moved to when it comes on
--- theirs. Returns how far.
+-- until then. One that runs on a server which has just taken over goes on from
+-- the label that it has shown. If others began a queue of their own meanwhile,
+-- its clock has nothing to do with the caller's: the label is moved to when it
+-- comes on theirs. Returns how far.
 local function restore_clock(known, shown, label, wait, stands)
   local told = moment_of(label) - wait - server -- the offset by what was told
   if not known and not fresh then
@@ -73,6 +74,8 @@ local function restore_clock(known, shown, label, wait, stands)
   end
   if fresh then
     clock, offset = shown, told
+  elseif took_over and rest == 0 and shown > now then
+    clock, offset = shown, math.min(moment_of(shown) - server, math.max(offset, told))
   elseif offset - told > 2 then -- they are rounded
     clock, offset = clock + 1, told -- at a label that it has not shown
   end
