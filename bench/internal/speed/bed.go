@@ -8,18 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/fair"
 )
-
-// ample is a quota that is never short.
-var ample = fairlimit.Quota{Permits: 1_000_000_000, Per: time.Second}
 
 // bed is what a row is measured on.
 type bed struct {
@@ -67,106 +62,42 @@ func (b *bed) name(what string) string {
 }
 
 // limiter is a new one on a name of its own.
-func (b *bed) limiter(q fairlimit.Quota, options ...fairlimit.Option) (fairlimit.Limiter, error) {
-	return fairlimit.New(b.rdb, b.name("limiter"), q, options...)
+func (b *bed) limiter(q engine.Quota, options ...fairlimit.Option) (fairlimit.Limiter, error) {
+	return fairlimit.New(b.rdb, b.name("limiter"), fairlimit.Quota(q), options...)
 }
 
-// asked is the engine of a new limiter, to be asked without one.
-func (b *bed) asked(q fairlimit.Quota) (*asked, error) {
-	e, err := fair.New(engine.Config{Client: b.rdb, Name: b.name("engine"), Quota: engine.Quota(q)})
-	return &asked{e}, err
-}
-
-type asked struct{ engine.Engine }
-
-// take takes a turn for each number of permits in one question after the other,
-// until all are granted, and returns the last one.
-func (a *asked) take(ctx context.Context, permits ...int) (last engine.Answer, err error) {
-	requests := make([]engine.Request, len(permits))
-	for i, n := range permits {
-		requests[i] = engine.Request{N: n, MaxWait: engine.Forever}
-	}
-	for len(requests) > 0 {
-		answers, err := a.Take(ctx, requests)
-		if err != nil {
-			return last, err
-		}
-		for _, answer := range answers {
-			if !answer.Granted {
-				return last, fmt.Errorf("a turn was refused: %w", answer.Err)
-			}
-			last = answer
-		}
-		requests = requests[len(answers):]
-	}
-	return last, nil
-}
-
-// ones are n requests for a permit.
-func ones(n int) []int {
-	permits := make([]int, n)
-	for i := range permits {
-		permits[i] = 1
-	}
-	return permits
-}
-
-// peer is redis_rate at a rate that grants what is asked of it.
-func (b *bed) peer(permits int, per time.Duration) func(ctx context.Context, n int) error {
-	limiter, name := redis_rate.NewLimiter(b.rdb), b.name("peer")
-	limit := redis_rate.Limit{Rate: permits, Burst: permits, Period: per}
-	return func(ctx context.Context, n int) error {
-		_, err := limiter.AllowN(ctx, name, limit, n)
-		return err
-	}
-}
-
-// allow is redis_rate's Allow, often enough never to be short.
-func (b *bed) allow() call {
-	ask := b.peer(1_000_000, time.Second)
-	return func(ctx context.Context) error { return ask(ctx, 1) }
-}
-
-const trivial = "return 1"
-
-// evalsha sends the script that only returns 1.
-func (b *bed) evalsha(ctx context.Context) (call, error) {
-	sha, err := b.rdb.ScriptLoad(ctx, trivial).Result()
-	return func(ctx context.Context) error { return b.rdb.EvalSha(ctx, sha, nil).Err() }, err
-}
-
-// during is what the server has worked off while do ran.
-func (b *bed) during(ctx context.Context, do func() error) (backend.Served, error) {
+// served is how many scripts the server has run while do ran, and for how many
+// µs.
+func (b *bed) served(ctx context.Context, do func() error) (runs, micros float64, err error) {
 	before, err := backend.ServedBy(ctx, b.rdb)
 	if err != nil {
-		return backend.Served{}, err
+		return 0, 0, err
 	}
 	if err := do(); err != nil {
-		return backend.Served{}, err
+		return 0, 0, err
 	}
 	after, err := backend.ServedBy(ctx, b.rdb)
 	if err == nil && after.Runs == before.Runs {
 		err = backend.ErrUncounted
 	}
-	return backend.Served{Runs: after.Runs - before.Runs, Micros: after.Micros - before.Micros}, err
+	return after.Runs - before.Runs, after.Micros - before.Micros, err
 }
 
-// perRun is how long one run of a script took the server on average, in µs,
-// while do ran.
-func (b *bed) perRun(ctx context.Context, do func() error) (float64, error) {
-	s, err := b.during(ctx, do)
-	return s.Micros / s.Runs, err
+// micros is for how long the server has run scripts.
+func (b *bed) micros(ctx context.Context, do func() error) (float64, error) {
+	_, micros, err := b.served(ctx, do)
+	return micros, err
 }
 
-// paced does it n times, a step apart. Who is late catches up.
-func paced(ctx context.Context, n int, step time.Duration, do func() error) error {
+// paced calls n times, a step apart. Who is late catches up.
+func paced(ctx context.Context, n int, step time.Duration, call call) error {
 	start := time.Now()
 	for i := range n {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		time.Sleep(time.Until(start.Add(time.Duration(i) * step)))
-		if err := do(); err != nil {
+		if err := call(ctx); err != nil {
 			return err
 		}
 	}

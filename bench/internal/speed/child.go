@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 )
@@ -67,31 +68,52 @@ func Main(stdin io.Reader, stdout io.Writer) error {
 	return json.NewEncoder(stdout).Encode(r)
 }
 
-// do finds the task among the rows and what they hand on.
+// do is a group of rows, or a task that a row hands on.
 func (j job) do(ctx context.Context) (result any, err error) {
 	b, err := newBed(ctx, j)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	for _, r := range rows {
-		if r.name == j.Task {
-			figures, err := r.measure(ctx, b)
-			for i := range figures {
-				figures[i].Row = r.name
-			}
-			return figures, err
-		}
-	}
 	switch j.Task {
 	case taskRate:
 		return b.rateOfWait(ctx)
 	case taskSleepers:
-		return b.sleepers(ctx, b.waits)
+		return b.asleep(ctx, b.waits)
 	case taskTimers:
-		return b.sleepers(ctx, b.sleeps)
+		return b.asleep(ctx, b.sleeps)
+	default:
+		return b.group(ctx, j.Task)
 	}
-	return nil, fmt.Errorf("there is no task %q", j.Task)
+}
+
+// taken is what the rows of a group gave.
+type taken struct {
+	Figures []Figure
+	Failed  []string
+}
+
+// group measures the rows of a group. Of rows with several figures, the first
+// of all come first.
+func (b *bed) group(ctx context.Context, name string) (t taken, err error) {
+	var by [][]Figure
+	for _, r := range rows {
+		if r.group != name {
+			continue
+		}
+		figures, err := r.measure(ctx, b)
+		if err != nil {
+			t.Failed = append(t.Failed, err.Error())
+		}
+		for i, f := range figures {
+			if i == len(by) {
+				by = append(by, nil)
+			}
+			by[i] = append(by[i], f)
+		}
+	}
+	t.Figures = slices.Concat(by...)
+	return t, nil
 }
 
 // spawn has a process of its own do the job, and decodes its result. When ctx

@@ -10,84 +10,68 @@ type Figure struct {
 	Known     *float64 `json:"yardstick_value,omitempty"`
 	Ours      float64  `json:"ours"`
 
-	// Ratio is ours ÷ yardstick. Where there were rounds, it is the median of
-	// their ratios.
-	Ratio *float64 `json:"ratio,omitempty"`
-
-	// Middle holds the ratios of half of the rounds; a quarter lies on either
-	// side.
+	// Ratio is ours ÷ yardstick: the median of the rounds' ratios. Middle holds
+	// those of half of the rounds; a quarter lies on either side.
+	Ratio  *float64    `json:"ratio,omitempty"`
 	Middle *[2]float64 `json:"middle_half,omitempty"`
 
-	Goal *Goal  `json:"goal,omitempty"`
-	Met  *bool  `json:"met,omitempty"`
-	Note string `json:"note,omitempty"`
+	Goal *Goal `json:"goal,omitempty"`
+	Met  *bool `json:"met,omitempty"`
 }
 
 // Goal is what a figure is held against.
 type Goal struct {
-	Of    string  `json:"of"`    // "ratio" or "ours"
+	Of    string  `json:"of"`    // "ratio", "ours" or "beyond": ours − yardstick
 	Sense string  `json:"sense"` // "at most" or "at least"
 	Bound float64 `json:"bound"`
-
-	// Mark is better than the bound, and worth telling when it is reached.
-	Mark float64 `json:"mark,omitempty"`
 }
 
 const (
-	ofRatio = "ratio"
-	ofOurs  = "ours"
-	atMost  = "at most"
-	atLeast = "at least"
+	ofRatio  = "ratio"
+	ofOurs   = "ours"
+	ofBeyond = "beyond"
+	atMost   = "at most"
+	atLeast  = "at least"
 )
 
-func ratioAtMost(bound float64) *Goal  { return &Goal{Of: ofRatio, Sense: atMost, Bound: bound} }
-func ratioAtLeast(bound float64) *Goal { return &Goal{Of: ofRatio, Sense: atLeast, Bound: bound} }
-func oursAtMost(bound float64) *Goal   { return &Goal{Of: ofOurs, Sense: atMost, Bound: bound} }
+func ratioAtMost(bound float64) Goal  { return Goal{ofRatio, atMost, bound} }
+func ratioAtLeast(bound float64) Goal { return Goal{ofRatio, atLeast, bound} }
+func oursAtMost(bound float64) Goal   { return Goal{ofOurs, atMost, bound} }
+func beyondAtMost(bound float64) Goal { return Goal{ofBeyond, atMost, bound} }
 
-func (g *Goal) andMark(mark float64) *Goal {
-	g.Mark = mark
-	return g
-}
-
-func (g *Goal) reached(value, bound float64) bool {
-	if g.Sense == atLeast {
-		return value >= bound
+// beside puts the figure beside the rounds of a yardstick. There is no ratio to
+// a yardstick that was 0 in a round.
+func (f Figure) beside(yardstick string, known, ours []float64) Figure {
+	median := quantile(known, 0.5)
+	f.Yardstick, f.Known = yardstick, &median
+	ratios := make([]float64, len(ours))
+	for i := range ratios {
+		if known[i] == 0 {
+			return f
+		}
+		ratios[i] = ours[i] / known[i]
 	}
-	return value <= bound
-}
-
-// beside puts the figure beside what rounds in turn came to.
-func (f Figure) beside(yardstick string, p pair) Figure {
-	f.Yardstick, f.Known, f.Ours, f.Ratio, f.Middle = yardstick, &p.yardstick, p.ours, &p.ratio, &p.middle
+	ratio := quantile(ratios, 0.5)
+	f.Ratio, f.Middle = &ratio, &[2]float64{quantile(ratios, 0.25), quantile(ratios, 0.75)}
 	return f
 }
 
-// besideOne puts the figure beside one that was measured once.
-func (f Figure) besideOne(yardstick string, known float64) Figure {
-	f.Yardstick, f.Known = yardstick, &known
-	if known > 0 {
-		ratio := f.Ours / known
-		f.Ratio = &ratio
+// against holds the figure against a goal, if there is one. A figure without
+// what the goal is of misses it.
+func (f Figure) against(g Goal) Figure {
+	if g.Of == "" {
+		return f
 	}
+	value, known := f.Ours, true
+	switch {
+	case g.Of == ofRatio && f.Ratio != nil:
+		value = *f.Ratio
+	case g.Of == ofBeyond && f.Known != nil:
+		value -= *f.Known
+	default:
+		known = g.Of == ofOurs
+	}
+	met := known && (g.Sense == atMost && value <= g.Bound || g.Sense == atLeast && value >= g.Bound)
+	f.Goal, f.Met = &g, &met
 	return f
-}
-
-// against holds the figure against a goal. A figure without the ratio that the
-// goal is of misses it.
-func (f Figure) against(g *Goal) Figure {
-	met := g.Of == ofRatio && f.Ratio != nil && g.reached(*f.Ratio, g.Bound) ||
-		g.Of == ofOurs && g.reached(f.Ours, g.Bound)
-	f.Goal, f.Met = g, &met
-	return f
-}
-
-// marked says whether the mark was reached, too.
-func (f Figure) marked() bool {
-	if f.Goal == nil || f.Goal.Mark == 0 {
-		return false
-	}
-	if f.Goal.Of == ofRatio {
-		return f.Ratio != nil && f.Goal.reached(*f.Ratio, f.Goal.Mark)
-	}
-	return f.Goal.reached(f.Ours, f.Goal.Mark)
 }

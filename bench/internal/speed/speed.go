@@ -3,51 +3,47 @@
 // measured in the same run and in turn. What another machine, or a busy one,
 // does to both is not in their ratio.
 //
-// Each row is measured in a process of its own, this program started again, so
-// that no row finds what another has left behind.
+// Each group of rows is measured in a process of its own, this program started
+// again, so that none finds what another has left behind.
 package speed
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 )
 
-// row is what is measured in one process; it may give several figures.
-type row struct {
-	name    string
-	about   string
-	measure func(context.Context, *bed) ([]Figure, error)
-}
-
 // rows are in the order of the table.
-var rows = []row{
-	{"throughput", "1024 callers on one name, in one process and in four", throughput},
-	{"alone", "one caller and nobody else", alone},
-	{"peer-alone", "one caller beside one of redis_rate", peerAlone},
-	{"limiters", "64 limiters with one caller each", limiters},
-	{"channels", "1024 callers beside a goroutine that only answers", channels},
-	{"crowd", "64 callers, and how long the slowest take", crowd},
-	{"allocations", "what a call allocates", allocations},
-	{"script", "what one reservation costs the server", single},
-	{"busy", "the same without a pause between two questions", busy},
-	{"spread", "the same with traffic spread over the window", spread},
-	{"batch", "what a grant costs the server in a batch of 64", batch},
-	{"queue", "what one reservation costs behind a long queue", queue},
-	{"bytes", "what a quota takes up in Redis", held},
-	{"calls", "what the server is asked for a grant when 200 come at once", calls},
-	{"punctual", "when a call returns after its slot", punctual},
-	{"asleep", "what callers cost while they sleep", asleep},
-	{"idle", "what limiters cost while nobody calls", idle},
+var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), bytesRows(), longestRows(), calls, sleeping)
+
+// groups are what may be chosen of the rows, each with what it shows.
+var groups = [][2]string{
+	{"throughput", "1024 callers on one name, in one process and in four"},
+	{"alone", "one caller and nobody else"},
+	{"peer-alone", "one caller beside one of redis_rate"},
+	{"limiters", "64 limiters with one caller each"},
+	{"channels", "1024 callers beside a goroutine that only answers"},
+	{"crowd", "64 callers, and how long the slowest take"},
+	{"allocations", "what a call allocates"},
+	{"script", "one request, back to back and cold, of queues as people configure them"},
+	{"batch", "what a grant costs the server in a batch of 64"},
+	{"queue", "one request behind a long queue"},
+	{"bytes", "what a queue takes up in Redis, and what a grant writes"},
+	{"longest", "how long the server is busy with one script"},
+	{"calls", "what the server is asked for a grant when 200 come at once"},
+	{"punctual", "when a call returns after its slot"},
+	{"asleep", "what callers cost while they sleep"},
+	{"idle", "what limiters cost while nobody calls"},
 }
 
-// Names are those of the rows.
+// Names are those of the groups.
 func Names() (names []string) {
-	for _, r := range rows {
-		names = append(names, r.name)
+	for _, g := range groups {
+		names = append(names, g[0])
 	}
 	return names
 }
@@ -59,9 +55,9 @@ var ErrNoServer = errors.New("speed is measured on a real Redis: " +
 // Run is one run of the command.
 type Run struct {
 	Redis string   // host:port or redis:// URL; empty: a redis-server of the run's own
-	Rows  []string // names; empty: all
+	Rows  []string // names of groups; empty: all
 	Scale Scale
-	Begin func(row, about string, number, all int) // told of each row before it is measured
+	Begin func(row, about string, number, all int) // told of each group before it is measured
 	Took  func(Figure)                             // given each figure once it is there
 	Fault func(row string, err error)              // told of each row that could not be measured
 }
@@ -84,37 +80,36 @@ func (r Run) Measure(ctx context.Context) (server string, err error) {
 		return "", err
 	}
 	defer redis.Close()
-	for i, row := range chosen {
-		r.Begin(row.name, row.about, i+1, len(chosen))
-		var figures []Figure
-		err := spawn(ctx, job{Task: row.name, Redis: redis.Addr, Scale: r.Scale}, &figures)
+	for i, group := range chosen {
+		r.Begin(group[0], group[1], i+1, len(chosen))
+		var got taken
+		err := spawn(ctx, job{Task: group[0], Redis: redis.Addr, Scale: r.Scale}, &got)
 		switch {
 		case ctx.Err() != nil:
 			return redis.Name, nil
 		case err != nil:
-			r.Fault(row.name, err)
+			r.Fault(group[0], err)
 		}
-		for _, figure := range figures {
+		for _, figure := range got.Figures {
 			r.Took(figure)
+		}
+		for _, failed := range got.Failed {
+			r.Fault(group[0], errors.New(failed))
 		}
 	}
 	return redis.Name, nil
 }
 
-func (r Run) chosen() (chosen []row, err error) {
+func (r Run) chosen() (chosen [][2]string, err error) {
 	if len(r.Rows) == 0 {
-		return rows, nil
+		return groups, nil
 	}
 	for _, name := range r.Rows {
-		found := false
-		for _, row := range rows {
-			if row.name == name {
-				chosen, found = append(chosen, row), true
-			}
-		}
-		if !found {
+		i := slices.Index(Names(), name)
+		if i < 0 {
 			return nil, fmt.Errorf("-rows: there is no %q, but %s", name, strings.Join(Names(), ", "))
 		}
+		chosen = append(chosen, groups[i])
 	}
 	return chosen, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/embedded"
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -30,25 +31,25 @@ func TestMain(m *testing.M) {
 
 // least shows that everything works; its figures say nothing.
 var least = Scale{
-	Rounds: 1, Round: 30 * time.Millisecond, Calls: 10, Windows: 0.1,
-	Callers: 32, Burst: 20, Sleepers: 50, Rest: 20 * time.Millisecond, Limiters: 50, Queue: [2]int{50, 300},
+	Rounds: 1, Round: 30 * time.Millisecond, Calls: 10, Window: 300 * time.Millisecond,
+	Callers: 32, Burst: 20, Sleepers: 50, Limiters: 50, Queue: [2]int{50, 300},
 }
 
-// taken is what a run gave.
-type taken struct {
+// measured is what a run gave.
+type measured struct {
 	begun   []string
-	figures map[string][]Figure // by row
+	figures map[string][]Figure // by group
 	faults  map[string]error
 }
 
-func tiny(t *testing.T, redis string, rows ...string) taken {
+func tiny(t *testing.T, redis string, groups ...string) measured {
 	t.Helper()
-	got := taken{figures: map[string][]Figure{}, faults: map[string]error{}}
+	got := measured{figures: map[string][]Figure{}, faults: map[string]error{}}
 	r := Run{
-		Redis: redis, Rows: rows, Scale: least,
-		Begin: func(row, _ string, _, _ int) { got.begun = append(got.begun, row) },
+		Redis: redis, Rows: groups, Scale: least,
+		Begin: func(group, _ string, _, _ int) { got.begun = append(got.begun, group) },
 		Took:  func(f Figure) { got.figures[f.Row] = append(got.figures[f.Row], f) },
-		Fault: func(row string, err error) { got.faults[row] = err },
+		Fault: func(group string, err error) { got.faults[group] = errors.Join(got.faults[group], err) },
 	}
 	server, err := r.Measure(t.Context())
 	require.NoError(t, err)
@@ -56,41 +57,37 @@ func tiny(t *testing.T, redis string, rows ...string) taken {
 	return got
 }
 
+// Each row says in its own words what it measures, and fails where it measures
+// something else: see [scene.before] and [queue.ask].
 func TestEveryRowIsMeasured(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
 	got := tiny(t, server.Addr())
 	require.Empty(t, got.faults)
 	require.Equal(t, Names(), got.begun)
-	count := map[string]int{
-		"throughput": 3, "alone": 2, "peer-alone": 2, "limiters": 1, "channels": 1, "crowd": 1, "allocations": 2,
-		"script": 1, "busy": 8, "spread": 4, "batch": 2, "queue": 2, "bytes": 1, "calls": 2,
-		"punctual": 4, "asleep": 2, "idle": 3,
-	}
-	for _, row := range Names() {
-		require.Len(t, got.figures[row], count[row], row)
-		for _, f := range got.figures[row] {
-			t.Logf("%s: %s: %v (%v)", row, f.What, f.Ours, f.Known)
-			if f.Known != nil {
-				require.NotEmpty(t, f.Yardstick, f.What)
-				require.Equal(t, *f.Known > 0, f.Ratio != nil, f.What)
+	for _, group := range Names() {
+		var want int
+		for _, r := range rows {
+			if r.group == group {
+				want += len(r.figures)
 			}
+		}
+		require.Positive(t, want, group)
+		require.Len(t, got.figures[group], want, group)
+		for _, f := range got.figures[group] {
+			t.Logf("%s: %s: %v (%v)", f.Row, f.What, f.Ours, f.ratio())
+			require.Equal(t, f.Yardstick != "", f.Known != nil, f.What)
 			require.Equal(t, f.Goal != nil, f.Met != nil, f.What)
 			if f.Goal != nil && f.Goal.Of == ofRatio {
 				require.Positive(t, *f.Ratio, f.What)
 			}
 		}
 	}
-	ours := func(row string, i int) float64 { return got.figures[row][i].Ours }
-	known := func(row string, i int) float64 { return *got.figures[row][i].Known }
-	require.Positive(t, ours("punctual", 2), "somebody was late by a µs at least")
-	require.Zero(t, ours("punctual", 3), "nobody is early")
-	require.Zero(t, ours("idle", 2), "an idle limiter has no goroutine")
-	require.Greater(t, ours("bytes", 0), 50.0)
-	require.Greater(t, known("bytes", 0), 50.0, "a key of window's at least")
-	require.LessOrEqual(t, ours("calls", 0), 1.0, "one question a turn")
-	require.Greater(t, known("calls", 1), 1.0, "half of them came too early")
-	require.Greater(t, ours("script", 0), ours("batch", 0), "a run is for 64 grants")
+	last := func(group string) Figure { return got.figures[group][len(got.figures[group])-1] }
+	require.Zero(t, last("punctual").Ours, "nobody is early")
+	require.Zero(t, last("idle").Ours, "an idle limiter has no goroutine")
+	require.Greater(t, *last("calls").Known, 1.0, "half of those who ask again came too early")
+	require.LessOrEqual(t, last("calls").Ours, 1.0, "one question a turn")
 
 	require.Eventually(t, func() bool {
 		left, err := server.Client().Keys(t.Context(), "*").Result()
@@ -103,8 +100,8 @@ func TestARowThatCannotBeMeasuredIsToldAndTheOthersGoOn(t *testing.T) {
 	server, err := embedded.Start() // it does not say how long a script takes
 	require.NoError(t, err)
 	defer server.Close()
-	got := tiny(t, server.Addr(), "script", "alone")
-	require.ErrorContains(t, got.faults["script"], backend.ErrUncounted.Error())
+	got := tiny(t, server.Addr(), "batch", "alone")
+	require.ErrorContains(t, got.faults["batch"], backend.ErrUncounted.Error())
 	require.Len(t, got.faults, 1)
 	require.Len(t, got.figures["alone"], 2)
 }
@@ -127,35 +124,102 @@ func TestACtxThatEndsEndsTheRun(t *testing.T) {
 	require.Empty(t, left)
 }
 
-func TestAnUnknownRowIsRefusedWithThoseThereAre(t *testing.T) {
+func TestUnknownRowsAreRefusedWithThoseThereAre(t *testing.T) {
 	require.ErrorContains(t, Run{Rows: []string{"alone", "nothing"}}.Check(), "throughput")
 	require.NoError(t, Run{Rows: []string{"alone"}}.Check())
 	require.NoError(t, Run{}.Check())
+}
+
+// on is a bed at a server of its own.
+func on(t *testing.T) *bed {
+	t.Helper()
+	b, err := newBed(t.Context(), job{Redis: redistest.StartServer(t).Addr(), Scale: least})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.close()) })
+	return b
+}
+
+func TestAQueueInAnotherConditionIsNotMeasured(t *testing.T) {
+	t.Parallel()
+	b := on(t)
+	for want, s := range map[turn]scene{
+		atOnce:  {quotas: quotas(every(100, time.Hour)), before: hold(100)},
+		queued:  {quotas: quotas(ample)},
+		refused: {quotas: quotas(ample)},
+		paused:  {quotas: secondly, before: hold(10)},
+	} {
+		s.turn = want
+		q, err := b.queue(t.Context(), s)
+		require.NoError(t, err)
+		require.ErrorContains(t, q.ready(t.Context()), string(want))
+	}
+	require.ErrorContains(t, b.peer(refused)(t.Context(), 0), "refused", "a peer refuses as well")
+}
+
+func TestScenesAreInTheirCondition(t *testing.T) {
+	t.Parallel()
+	b := on(t)
+	for what, holds := range map[string]func(*queue, engine.Status) bool{
+		"in a pause":                         func(_ *queue, s engine.Status) bool { return s.Paused > time.Minute },
+		"after a pause":                      func(_ *queue, s engine.Status) bool { return s.Paused == 0 && s.Queued > 100 },
+		"after returns":                      func(_ *queue, s engine.Status) bool { return s.Queued > 50 },
+		"after a loss, until the queue ends": func(q *queue, s engine.Status) bool { return q.lost.Load() && s.Queued > 100 },
+		"one quota, crowded, saturated":      func(_ *queue, s engine.Status) bool { return s.Queued > 100 },
+		"one quota, refused":                 func(_ *queue, s engine.Status) bool { return s.Available == 0 },
+	} {
+		i := slices.IndexFunc(scenes, func(s scene) bool { return s.what == what })
+		require.GreaterOrEqual(t, i, 0, what)
+		q, err := b.queue(t.Context(), scenes[i])
+		require.NoError(t, err)
+		require.NoError(t, q.ready(t.Context()), what)
+		status, err := q.engines[0].Status(t.Context())
+		require.NoError(t, err)
+		require.True(t, holds(q, status), "%s: %+v", what, status)
+	}
+}
+
+func TestTheLongestRunIsOneOfSeveral(t *testing.T) {
+	t.Parallel()
+	b := on(t)
+	timer := &timer{bed: b}
+	q, err := b.queue(t.Context(), scene{quotas: secondly}, timer)
+	require.NoError(t, err)
+	all, err := b.micros(t.Context(), func() error {
+		_, err := q.take(t.Context(), permits(600, oneToFive)...)
+		return err
+	})
+	require.NoError(t, err)
+	require.Positive(t, timer.most)
+	require.Less(t, timer.most, all, "a question for so many takes several runs")
 }
 
 func TestBothSidesTakeTurnsAndSoDoesWhoBegins(t *testing.T) {
 	var order []string
 	values := map[string][]float64{"yardstick": {2, 4, 100}, "ours": {4, 12, 100}}
 	side := func(name string) measure {
-		return func(context.Context) (float64, error) {
+		return func(context.Context) ([]float64, error) {
 			order = append(order, name)
 			value := values[name][0]
 			values[name] = values[name][1:]
-			return value, nil
+			return []float64{value, 1}, nil
 		}
 	}
-	p, err := inTurn(t.Context(), 3, side("yardstick"), side("ours"))
+	r := row{yardstick: "it", rounds: 3, figures: []wanted{{}, {what: "second: "}}}
+	r.sides = func(context.Context, *bed) (sides, error) { return sides{side("yardstick"), side("ours")}, nil }
+	got, err := r.measure(t.Context(), &bed{Scale: Scale{Rounds: 1}})
 	require.NoError(t, err)
 	require.Equal(t, []string{"yardstick", "ours", "ours", "yardstick", "yardstick", "ours"}, order)
-	require.Equal(t, pair{yardstick: 4, ours: 12, ratio: 2, middle: [2]float64{1, 3}}, p,
+	require.Equal(t, []float64{4, 12, 2, 1, 3},
+		[]float64{*got[0].Known, got[0].Ours, *got[0].Ratio, got[0].Middle[0], got[0].Middle[1]},
 		"the median of the ratios 2, 3 and 1, not the ratio of the medians")
+	require.Equal(t, 1.0, *got[1].Ratio)
 }
 
 func TestARoundThatFailsEndsTheRounds(t *testing.T) {
 	broken := errors.New("broken")
 	runs := 0
-	fails := func(context.Context) (float64, error) { runs++; return 0, broken }
-	_, err := inTurn(t.Context(), 3, fails, fails)
+	fails := func(context.Context) ([]float64, error) { runs++; return nil, broken }
+	_, _, err := inTurn(t.Context(), 3, sides{fails, fails})
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, 1, runs)
 }
@@ -175,65 +239,61 @@ func TestQuantiles(t *testing.T) {
 
 func TestAThrongCountsOnlyWhatEndsWhileItCounts(t *testing.T) {
 	const callers, lasting = 4, 5 * time.Millisecond
-	sleep := alike(callers, func(context.Context) error { time.Sleep(lasting); return nil })
+	sleep := slices.Repeat([]call{func(context.Context) error { time.Sleep(lasting); return nil }}, callers)
 	per, err := rate(t.Context(), sleep, 100*time.Millisecond, 50*time.Millisecond)
 	require.NoError(t, err)
 	require.LessOrEqual(t, per, 1.3*callers/lasting.Seconds(), "the calls of the warm-up do not count")
 	require.Positive(t, per)
 
 	broken := errors.New("broken")
-	_, err = rate(t.Context(), alike(callers, func(context.Context) error { return broken }), 0, time.Millisecond)
+	_, err = rate(t.Context(), []call{func(context.Context) error { return broken }}, 0, time.Millisecond)
 	require.ErrorIs(t, err, broken)
-	took, err := slowest(t.Context(), sleep, 0, 50*time.Millisecond)
+	took, err := p99(&bed{Scale: Scale{Round: 50 * time.Millisecond}}, sleep)(t.Context())
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, took, float64(lasting.Microseconds()))
+	require.GreaterOrEqual(t, took[0], float64(lasting.Microseconds()))
 }
 
 func TestGoals(t *testing.T) {
-	at := func(ours, yardstick float64, g *Goal) Figure {
-		return Figure{Ours: ours}.besideOne("it", yardstick).against(g)
-	}
 	for name, c := range map[string]struct {
-		figure      Figure
-		met, marked bool
+		ours, yardstick float64
+		goal            Goal
+		met             bool
 	}{
-		"ratio enough":           {at(30, 2, ratioAtLeast(15).andMark(20)), true, false},
-		"ratio over the mark":    {at(40, 2, ratioAtLeast(15).andMark(20)), true, true},
-		"ratio short":            {at(29, 2, ratioAtLeast(15).andMark(20)), false, false},
-		"ratio little enough":    {at(12, 10, ratioAtMost(1.2).andMark(1.1)), true, false},
-		"ratio under the mark":   {at(11, 10, ratioAtMost(1.2).andMark(1.1)), true, true},
-		"ratio too much":         {at(13, 10, ratioAtMost(1.2).andMark(1.1)), false, false},
-		"no ratio":               {at(13, 0, ratioAtMost(1.2).andMark(1.1)), false, false},
-		"ours little enough":     {at(1, 10, oursAtMost(1)), true, false},
-		"ours too much":          {at(2, 10, oursAtMost(1)), false, false},
-		"ours without yardstick": {Figure{Ours: 0}.against(oursAtMost(0)), true, false},
+		"ratio enough":           {30, 2, ratioAtLeast(15), true},
+		"ratio short":            {29, 2, ratioAtLeast(15), false},
+		"ratio little enough":    {12, 10, ratioAtMost(1.2), true},
+		"ratio too much":         {13, 10, ratioAtMost(1.2), false},
+		"no ratio":               {13, 0, ratioAtMost(1.2), false},
+		"ours little enough":     {1, 10, oursAtMost(1), true},
+		"ours too much":          {2, 10, oursAtMost(1), false},
+		"little enough beyond":   {12, 10, beyondAtMost(2), true},
+		"too much beyond":        {12, 10, beyondAtMost(1), false},
+		"ours without yardstick": {0, 0, oursAtMost(0), true},
 	} {
-		require.Equal(t, c.met, *c.figure.Met, name)
-		require.Equal(t, c.marked, c.figure.marked(), name)
+		f := Figure{Ours: c.ours}.beside("it", []float64{c.yardstick}, []float64{c.ours}).against(c.goal)
+		require.Equal(t, c.met, *f.Met, name)
 	}
+	require.Nil(t, Figure{}.against(Goal{}).Met)
 }
 
 func TestTheTableTellsWhatWasMetAndWhatWasMissed(t *testing.T) {
 	var text bytes.Buffer
 	require.NoError(t, Table(&text, []Figure{
-		Figure{Row: "a", What: "met", Unit: "µs", Note: "of note"}.
-			beside("yardstick", pair{1, 1.06, 1.06, [2]float64{1.02, 1.1}}).
-			against(ratioAtMost(1.2).andMark(1.1)),
-		Figure{Row: "a", What: "missed", Unit: "a second"}.
-			beside("yardstick", pair{50_000, 1_234_567, 12.3, [2]float64{9, 15.04}}).
+		Figure{Row: "a", What: "met", Unit: "µs", Ours: 1.06}.
+			beside("yardstick", []float64{1}, []float64{1.06}).against(ratioAtMost(1.2)),
+		Figure{Row: "a", What: "missed", Unit: "a second", Ours: 1_234_567}.
+			beside("yardstick", []float64{50_000, 100_000, 137_174}, []float64{450_000, 1_234_567, 2_063_100}).
 			against(ratioAtLeast(15)),
 		Figure{Row: "b", What: "of ours", Unit: "ms", Ours: 0.05}.against(oursAtMost(1.5)),
 		{Row: "b", What: "no goal"},
 	}))
 	require.Equal(t, []string{
-		"what     yardstick                   ours                ratio   middle half  goal",
-		"met      yardstick  1 µs             1.06 µs             1.06 ×  1.02–1.10    at most 1.2 ×   " +
-			"met, and the mark of 1.1",
-		"missed   yardstick  50,000 a second  1,234,567 a second  12.3 ×  9–15.0       at least 15 ×   missed",
+		"what     yardstick                    ours                ratio   middle half  goal",
+		"met      yardstick  1 µs              1.06 µs             1.06 ×  1.06–1.06    at most 1.2 ×   met",
+		"missed   yardstick  100,000 a second  1,234,567 a second  12.3 ×  9–15.0       at least 15 ×   missed",
 		"",
-		"of ours                              0.0500 ms                                at most 1.5 ms  met",
-		"no goal                              0",
-		"a: met: of note",
+		"of ours                               0.0500 ms                                at most 1.5 ms  met",
+		"no goal                               0",
 		"",
 	}, strings.Split(text.String(), "\n"))
 }

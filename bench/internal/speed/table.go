@@ -31,11 +31,6 @@ func Table(w io.Writer, figures []Figure) error {
 			return err
 		}
 	}
-	for _, f := range figures {
-		if f.Note != "" {
-			fmt.Fprintf(w, "%s: %s: %s\n", f.Row, f.What, f.Note)
-		}
-	}
 	return nil
 }
 
@@ -64,10 +59,15 @@ func (f Figure) goal() string {
 	if f.Goal == nil {
 		return ""
 	}
-	if f.Goal.Of == ofRatio {
-		return fmt.Sprintf("%s %s ×", f.Goal.Sense, strconv.FormatFloat(f.Goal.Bound, 'f', -1, 64))
+	bound := strconv.FormatFloat(f.Goal.Bound, 'f', -1, 64)
+	switch f.Goal.Of {
+	case ofRatio:
+		return f.Goal.Sense + " " + bound + " ×"
+	case ofBeyond:
+		return strings.TrimSpace(f.Goal.Sense + " " + bound + " more")
+	default:
+		return strings.TrimSpace(f.Goal.Sense + " " + bound + " " + f.Unit)
 	}
-	return f.Goal.Sense + " " + strings.TrimSpace(strconv.FormatFloat(f.Goal.Bound, 'f', -1, 64)+" "+f.Unit)
 }
 
 func (f Figure) outcome() string {
@@ -76,8 +76,6 @@ func (f Figure) outcome() string {
 		return ""
 	case !*f.Met:
 		return "missed"
-	case f.marked():
-		return "met, and the mark of " + strconv.FormatFloat(f.Goal.Mark, 'f', -1, 64)
 	default:
 		return "met"
 	}

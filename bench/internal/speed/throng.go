@@ -3,7 +3,6 @@ package speed
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,8 +19,16 @@ const (
 
 type call func(context.Context) error
 
-// alike are so many callers that all call the same.
-func alike(callers int, what call) []call { return slices.Repeat([]call{what}, callers) }
+// together calls n times at once.
+func together(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
 
 // throng is callers that call again as soon as they got through.
 type throng struct {
@@ -89,11 +96,4 @@ func rate(ctx context.Context, callers []call, warmUp, count time.Duration) (flo
 			return float64(calls) / counted.Seconds(), err
 		}
 	}
-}
-
-// slowest is the time in µs that one call in a hundred took or more.
-func slowest(ctx context.Context, callers []call, warmUp, count time.Duration) (float64, error) {
-	t := throng{callers: callers}
-	_, err := t.run(ctx, true, warmUp, count)
-	return float64(quantile(t.took, 0.99)) / 1e3, err
 }

@@ -1,0 +1,220 @@
+package speed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// scene is a queue in some condition. One request of one permit is measured in
+// it.
+type scene struct {
+	what   string
+	goal   Goal // zero for none
+	quotas []engine.Quota
+	flows  int // the limiters are of so many
+	stored bool
+	turn   turn // what every request gets
+
+	// before brings the queue into its condition before each round, and makes
+	// sure that it is in it.
+	before func(context.Context, *queue) error
+}
+
+// turn is what a request gets.
+type turn string
+
+const (
+	atOnce  turn = "granted at once"
+	queued  turn = "granted ahead"
+	refused turn = "refused"
+	paused  turn = "granted behind a pause"
+)
+
+// got says what the answer is.
+func got(a engine.Answer) turn {
+	switch {
+	case !a.Granted:
+		return refused
+	case a.Paused > 0:
+		return paused
+	case a.Wait > 0:
+		return queued
+	default:
+		return atOnce
+	}
+}
+
+func every(permits int, per time.Duration) engine.Quota {
+	return engine.Quota{Permits: permits, Per: per}
+}
+
+func burst(permits int, per time.Duration, n int) engine.Quota {
+	return engine.Quota{Permits: permits, Per: per, Burst: n}
+}
+
+func quotas(q ...engine.Quota) []engine.Quota { return q }
+
+const billion = 1_000_000_000
+
+var (
+	// ample is never short.
+	ample    = every(billion, time.Second)
+	secondly = quotas(every(10, time.Second))
+
+	// crowded are up to four windows that hold many slots each.
+	crowded = quotas(
+		every(1000, time.Second), every(50_000, time.Minute), every(2_000_000, time.Hour), every(40_000_000, 24*time.Hour))
+
+	// eight are as many windows as a limiter may have.
+	eight = quotas(
+		every(10, time.Second), every(19, 2*time.Second), every(45, 5*time.Second), every(85, 10*time.Second),
+		every(240, 30*time.Second), every(450, time.Minute), every(2100, 5*time.Minute), every(23_000, time.Hour))
+)
+
+// scenes are what people configure, and what befalls a queue.
+var scenes = []scene{
+	{what: "one quota, never short", goal: ratioAtMost(2), quotas: quotas(ample), turn: atOnce},
+	{
+		what: "one quota, queued, 1 a ms", goal: ratioAtMost(2),
+		quotas: quotas(every(1, time.Millisecond)), turn: queued, before: hold(1),
+	},
+	{what: "one quota, queued, 10 a second", quotas: secondly, turn: queued, before: hold(10)},
+	{
+		what: "one quota, refused", goal: ratioAtMost(1.2),
+		quotas: quotas(every(100, time.Hour)), turn: refused, before: hold(100),
+	},
+	{what: "one quota, crowded, saturated", goal: ratioAtMost(1.5), quotas: crowded[:1], turn: queued, before: crowd},
+	{
+		what: "two quotas, never short", goal: ratioAtMost(2.5), turn: atOnce,
+		quotas: quotas(every(billion, time.Minute), every(billion/10, time.Second)),
+	},
+	{
+		what: "two quotas, queued", goal: ratioAtMost(2.5), turn: queued, before: hold(20),
+		quotas: quotas(every(1000, time.Minute), every(20, time.Second)),
+	},
+	{
+		what: "three quotas, never short", goal: ratioAtMost(3.5), turn: atOnce,
+		quotas: quotas(every(billion, time.Hour), every(billion, time.Minute), every(billion/10, time.Second)),
+	},
+	{
+		what: "three quotas, queued", goal: ratioAtMost(3.5), turn: queued, before: hold(20),
+		quotas: quotas(every(30_000, time.Hour), every(1000, time.Minute), every(20, time.Second)),
+	},
+	{
+		what: "a Burst, never short", goal: ratioAtMost(3),
+		quotas: quotas(burst(billion, time.Minute, billion/100)), turn: atOnce,
+	},
+	{
+		what: "a Burst, queued", goal: ratioAtMost(3),
+		quotas: quotas(burst(20, time.Second, 5)), turn: queued, before: hold(5),
+	},
+	{what: "4 flows, never short", goal: ratioAtMost(3.5), quotas: quotas(ample), flows: 4, turn: atOnce},
+	{what: "4 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 4, turn: queued, before: hold(10)},
+	{what: "16 flows, never short", goal: ratioAtMost(3.5), quotas: quotas(ample), flows: 16, turn: atOnce},
+	{what: "16 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 16, turn: queued, before: hold(10)},
+	{what: "stored quota, never short", goal: ratioAtMost(2.5), quotas: quotas(ample), stored: true, turn: atOnce},
+	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, before: inPause},
+	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, before: afterPause},
+	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, before: afterReturns},
+	{what: "after a loss, until the queue ends", goal: ratioAtMost(6), quotas: secondly, turn: queued, before: afterLoss},
+}
+
+// hold has at least so many permits taken.
+func hold(n int) func(context.Context, *queue) error {
+	return func(ctx context.Context, q *queue) error {
+		if q.held {
+			return nil
+		}
+		q.held = true
+		_, err := q.take(ctx, permits(n, always(1))...)
+		return err
+	}
+}
+
+// crowd fills a whole window with slots of their own, and lets the quota run
+// out.
+func crowd(ctx context.Context, q *queue) error {
+	if q.held {
+		return nil
+	}
+	if err := q.fill(ctx); err != nil {
+		return err
+	}
+	return hold(1000)(ctx, q)
+}
+
+// fill takes a permit each millisecond for the length of the scale's window.
+func (q *queue) fill(ctx context.Context) error {
+	return paced(ctx, int(q.Window/time.Millisecond), time.Millisecond, q.grant)
+}
+
+func inPause(ctx context.Context, q *queue) error {
+	return errors.Join(hold(10)(ctx, q), q.steerer().Pause(ctx, time.Hour))
+}
+
+func afterPause(ctx context.Context, q *queue) error {
+	if err := errors.Join(hold(100)(ctx, q), q.steerer().Pause(ctx, 10*time.Millisecond)); err != nil {
+		return err
+	}
+	if a, err := q.take(ctx, 1); err != nil || got(a[0]) != paused {
+		return errors.Join(err, errors.New("the queue was not paused"))
+	}
+	time.Sleep(10 * time.Millisecond)
+	return nil
+}
+
+// afterReturns gives every second of a hundred turns back.
+func afterReturns(ctx context.Context, q *queue) error {
+	if err := hold(10)(ctx, q); err != nil {
+		return err
+	}
+	taken, err := q.take(ctx, permits(100, always(1))...)
+	if err != nil {
+		return err
+	}
+	before, err := q.engines[0].Status(ctx)
+	if err != nil {
+		return err
+	}
+	back := everyNth(taken, 2)
+	if err := q.engines[0].GiveBack(ctx, back); err != nil {
+		return err
+	}
+	after, err := q.engines[0].Status(ctx)
+	if freed := before.Queued - after.Queued; err == nil && freed < len(back) {
+		err = fmt.Errorf("%d of %d turns were taken back", freed, len(back))
+	}
+	return err
+}
+
+// afterLoss sets the key back to what it was before some turns were taken, as a
+// failover does.
+func afterLoss(ctx context.Context, q *queue) error {
+	if err := hold(100)(ctx, q); err != nil {
+		return err
+	}
+	before, err := q.rdb.Dump(ctx, q.key()).Result()
+	if err != nil {
+		return err
+	}
+	ttl := q.rdb.PTTL(ctx, q.key()).Val()
+	if err := together(sixteen, func(i int) error { return q.ask(ctx, i) }); err != nil {
+		return err
+	}
+	time.Sleep(silence)
+	if err := q.rdb.RestoreReplace(ctx, q.key(), ttl, before).Err(); err != nil {
+		return err
+	}
+	q.lost.Store(false)
+	if _, err = q.take(ctx, 1); err == nil && !q.lost.Load() {
+		err = errors.New("nobody was told of a loss")
+	}
+	return err
+}
+
+// silence is longer than a server is given to have lost nothing.
+const silence = 120 * time.Millisecond

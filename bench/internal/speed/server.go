@@ -1,0 +1,160 @@
+package speed
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// bytesRows are what a crowded queue takes up, and what a grant of it writes.
+func bytesRows() (rows []row) {
+	for n := range crowded {
+		s := scene{quotas: crowded[:n+1], before: crowd}
+		windows := fmt.Sprintf("crowded, windows: %d", n+1)
+		rows = append(rows, row{
+			group: "bytes", what: "state, " + windows,
+			figures: []wanted{{"", "bytes", oursAtMost(3600)}},
+			sides: func(ctx context.Context, b *bed) (sides, error) {
+				q, err := b.queue(ctx, s)
+				return sides{ours: q.state}, err
+			},
+		}, row{
+			group: "bytes", what: "replicated a grant, " + windows, yardstick: redisRate,
+			figures: []wanted{{"", "bytes", oursAtMost(250)}},
+			sides: func(ctx context.Context, b *bed) (sides, error) {
+				q, err := b.queue(ctx, s)
+				return sides{b.replicated(b.allow(), nothing), b.replicated(q.grant, q.ready)}, err
+			},
+		})
+	}
+	return rows
+}
+
+// state is the length of the queue's value.
+func (q *queue) state(ctx context.Context) ([]float64, error) {
+	if err := q.ready(ctx); err != nil {
+		return nil, err
+	}
+	length, err := q.rdb.StrLen(ctx, q.key()).Result()
+	return []float64{float64(length)}, err
+}
+
+// replicated is how many bytes a call adds to what goes to replicas. As many go
+// to an append-only file.
+func (b *bed) replicated(call, ready call) measure {
+	return func(ctx context.Context) ([]float64, error) {
+		if err := ready(ctx); err != nil {
+			return nil, err
+		}
+		if err := b.replicate(ctx); err != nil {
+			return nil, err
+		}
+		before, err := b.offset(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := paced(ctx, b.Calls, 0, call); err != nil {
+			return nil, err
+		}
+		after, err := b.offset(ctx)
+		return []float64{(after - before) / float64(b.Calls)}, err
+	}
+}
+
+// replicate has the server count what a replica would be sent. It begins once a
+// replica asks; this one leaves before it is answered.
+func (b *bed) replicate(ctx context.Context) error {
+	options := *b.rdb.Options()
+	options.ReadTimeout, options.MaxRetries = 50*time.Millisecond, -1
+	replica := redis.NewClient(&options)
+	defer replica.Close()
+	_ = replica.Do(ctx, "psync", "?", "-1").Err()
+	info, err := b.rdb.InfoMap(ctx, "replication").Result()
+	if err == nil && info["Replication"]["repl_backlog_active"] != "1" {
+		err = fmt.Errorf("%w: no replication", backend.ErrUncounted)
+	}
+	return err
+}
+
+func (b *bed) offset(ctx context.Context) (float64, error) {
+	info, err := b.rdb.InfoMap(ctx, "replication").Result()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(info["Replication"]["master_repl_offset"], 64)
+}
+
+// longestRows are the longest runs of a script that a question of many callers,
+// or the return of many turns, takes.
+func longestRows() (rows []row) {
+	of := 0
+	varied := func() int { of++; return 1 + of%7 }
+	for _, c := range []struct {
+		what   string
+		quotas []engine.Quota
+		permit func() int
+		back   bool
+	}{
+		{"1,000 callers alike, 1 window", secondly, always(1), false},
+		{"1,000 callers for 1 to 7 permits, 1 window", secondly, varied, false},
+		{"1,000 callers alike, 8 windows", eight, always(1), false},
+		{"1,000 callers for 1 to 7 permits, 8 windows", eight, varied, false},
+		{"200 returns, 1 window", secondly, always(1), true},
+		{"200 returns, 8 windows", eight, varied, true},
+	} {
+		rows = append(rows, row{
+			group: "longest", what: "server, longest run: " + c.what, rounds: 1,
+			figures: []wanted{{"", "µs", oursAtMost(1000)}},
+			sides: func(ctx context.Context, b *bed) (sides, error) {
+				t := &timer{bed: b}
+				q, err := b.queue(ctx, scene{quotas: c.quotas}, t)
+				return sides{ours: func(ctx context.Context) ([]float64, error) { return t.longest(ctx, q, c.permit, c.back) }}, err
+			},
+		})
+	}
+	return rows
+}
+
+// longest is the longest run in a question of a thousand callers, or if turns go
+// back in the return of every fifth of them.
+func (t *timer) longest(ctx context.Context, q *queue, permit func() int, back bool) ([]float64, error) {
+	t.most = 0
+	taken, err := q.take(ctx, permits(1000, permit)...)
+	if err == nil && back {
+		t.most = 0
+		err = q.engines[0].GiveBack(ctx, everyNth(taken, 5))
+	}
+	return []float64{t.most}, err
+}
+
+// timer keeps what the longest run of a script took the server.
+type timer struct {
+	*bed
+	most float64
+}
+
+var _ redis.Hook = (*timer)(nil)
+
+func (t *timer) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (t *timer) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (t *timer) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) (ran error) {
+		if cmd.Name() != "evalsha" && cmd.Name() != "eval" {
+			return next(ctx, cmd)
+		}
+		micros, err := t.micros(ctx, func() error { ran = next(ctx, cmd); return nil })
+		t.most = max(t.most, micros)
+		return cmp.Or(ran, err)
+	}
+}

@@ -1,0 +1,235 @@
+package speed
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+const (
+	sixtyFour = 64
+	everybody = 0 // as many as the scale has
+	finer     = 8 // how many times shorter a round is that needs no preparation, and more
+)
+
+// whole are rows of the whole call, the client included.
+var whole = []row{
+	{
+		group: "throughput", what: "Wait, 1024 callers, one process", yardstick: "PING by 64 goroutines", rounds: 2,
+		figures: []wanted{{"", "a second", ratioAtLeast(15)}}, sides: metered(perSecond(1), pings(sixtyFour), waits(everybody)),
+	},
+	{
+		group: "throughput", what: "Wait, 4 processes × 256 callers", yardstick: "PING by 64 goroutines", rounds: 1,
+		figures: []wanted{{"", "a second", ratioAtLeast(15)}}, sides: inProcesses(4),
+	},
+	{
+		group: "throughput", what: "Wait, 4 processes × 1024 callers", yardstick: "PING by 64 goroutines", rounds: 1,
+		figures: []wanted{{"", "a second", ratioAtLeast(15)}}, sides: inProcesses(1),
+	},
+	{
+		group: "alone", what: "Wait, 1 caller, no deadline", yardstick: "EVALSHA of a script that returns 1", rounds: finer * finer,
+		figures: []wanted{{"", "µs", ratioAtMost(1.2)}}, sides: metered(mean(false), evalshas(1), waits(1)),
+	},
+	{
+		group: "alone", what: "Wait, 1 caller, a deadline", yardstick: "EVALSHA of a script that returns 1", rounds: finer * finer,
+		figures: []wanted{{"", "µs", ratioAtMost(1.2)}}, sides: metered(mean(true), evalshas(1), waits(1)),
+	},
+	{
+		group: "peer-alone", what: "Wait, 1 caller, no deadline", yardstick: redisRate, rounds: finer * finer,
+		figures: []wanted{{"", "µs", ratioAtMost(1.3)}}, sides: metered(mean(false), allows(1), waits(1)),
+	},
+	{
+		group: "peer-alone", what: "Wait, 1 caller, a deadline", yardstick: redisRate, rounds: finer * finer,
+		figures: []wanted{{"", "µs", ratioAtMost(1.3)}}, sides: metered(mean(true), allows(1), waits(1)),
+	},
+	{
+		group: "limiters", what: "Wait, 64 limiters × 1 caller", yardstick: redisRate + " by 64 goroutines", rounds: finer,
+		figures: []wanted{{"", "a second", ratioAtLeast(0.7)}},
+		sides:   metered(perSecond(4), allows(sixtyFour), waitsApart(sixtyFour)),
+	},
+	{
+		group: "channels", what: "Wait, 1024 callers, one process", yardstick: "1024 callers through one goroutine, no Redis",
+		rounds: finer, figures: []wanted{{"", "a second", ratioAtLeast(0.8)}},
+		sides: metered(perSecond(4), thereAndBack, waits(everybody)),
+	},
+	{
+		group: "crowd", what: "Wait, 64 callers, p99", yardstick: "EVALSHA by 64 goroutines, p99", rounds: 2,
+		figures: []wanted{{"", "µs", ratioAtMost(1.5)}}, sides: metered(p99, evalshas(sixtyFour), waits(sixtyFour)),
+	},
+	{
+		group: "allocations", what: "allocations a Wait, 64 callers", yardstick: "a PING by 64 goroutines", rounds: 1,
+		figures: []wanted{{goal: oursAtMost(1)}}, sides: metered(allocated, pings(sixtyFour), waits(sixtyFour)),
+	},
+	{
+		group: "allocations", what: "allocations a Wait, 1024 callers", yardstick: "a PING by 1024 goroutines", rounds: 1,
+		figures: []wanted{{goal: oursAtMost(1)}}, sides: metered(allocated, pings(everybody), waits(everybody)),
+	},
+}
+
+// callers are what each of them calls.
+type callers func(context.Context, *bed) ([]call, error)
+
+// meter measures callers that call again as soon as they got through.
+type meter func(*bed, []call) measure
+
+func metered(m meter, yardstick, ours callers) func(context.Context, *bed) (sides, error) {
+	return func(ctx context.Context, b *bed) (sides, error) {
+		known, err := yardstick(ctx, b)
+		if err != nil {
+			return sides{}, err
+		}
+		calls, err := ours(ctx, b)
+		return sides{m(b, known), m(b, calls)}, err
+	}
+}
+
+// alike are n callers of one kind.
+func alike(n int, kind func(context.Context, *bed) (call, error)) callers {
+	return func(ctx context.Context, b *bed) ([]call, error) {
+		c, err := kind(ctx, b)
+		return slices.Repeat([]call{c}, b.count(n)), err
+	}
+}
+
+func (b *bed) count(n int) int {
+	if n == everybody {
+		return b.Callers
+	}
+	return n
+}
+
+func pings(n int) callers {
+	return alike(n, func(_ context.Context, b *bed) (call, error) {
+		return func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() }, nil
+	})
+}
+
+func evalshas(n int) callers {
+	return alike(n, func(ctx context.Context, b *bed) (call, error) {
+		sha, err := b.rdb.ScriptLoad(ctx, "return 1").Result()
+		return func(ctx context.Context) error { return b.rdb.EvalSha(ctx, sha, nil).Err() }, err
+	})
+}
+
+func allows(n int) callers {
+	return alike(n, func(_ context.Context, b *bed) (call, error) { return b.allow(), nil })
+}
+
+// waits are callers of one limiter.
+func waits(n int) callers {
+	return alike(n, func(_ context.Context, b *bed) (call, error) {
+		limiter, err := b.limiter(ample)
+		if err != nil {
+			return nil, err
+		}
+		return limiter.Wait, nil
+	})
+}
+
+// waitsApart are callers with a limiter each, all of one name, as in as many
+// processes. No questions are combined.
+func waitsApart(n int) callers {
+	return func(_ context.Context, b *bed) (calls []call, err error) {
+		name := b.name("apart")
+		for range n {
+			limiter, err := fairlimit.New(b.rdb, name, fairlimit.Quota(ample))
+			if err != nil {
+				return nil, err
+			}
+			calls = append(calls, limiter.Wait)
+		}
+		return calls, nil
+	}
+}
+
+// thereAndBack are callers that a goroutine answers at once: it costs only the
+// work of waking so many.
+func thereAndBack(_ context.Context, b *bed) (calls []call, err error) {
+	asked := make(chan chan struct{})
+	go func() {
+		for reply := range asked {
+			reply <- struct{}{}
+		}
+	}()
+	for range b.Callers {
+		reply := make(chan struct{})
+		calls = append(calls, func(context.Context) error {
+			asked <- reply
+			<-reply
+			return nil
+		})
+	}
+	return calls, nil
+}
+
+// perSecond is how many calls a second the callers get through in the scale's
+// round, or in a part of it.
+func perSecond(part time.Duration) meter {
+	return func(b *bed, calls []call) measure {
+		return func(ctx context.Context) ([]float64, error) {
+			calls, err := rate(ctx, calls, b.Round/part/5, b.Round/part)
+			return []float64{calls}, err
+		}
+	}
+}
+
+// p99 is the time in µs that one call in a hundred takes or more.
+func p99(b *bed, calls []call) measure {
+	return func(ctx context.Context) ([]float64, error) {
+		t := throng{callers: calls}
+		_, err := t.run(ctx, true, b.Round/5, b.Round)
+		return []float64{float64(quantile(t.took, 0.99)) / 1e3}, err
+	}
+}
+
+// mean is how long a call takes a single caller on average, in µs.
+func mean(deadline bool) meter {
+	return func(b *bed, calls []call) measure {
+		return func(ctx context.Context) ([]float64, error) {
+			under := context.Background()
+			if deadline {
+				var cancel context.CancelFunc
+				under, cancel = context.WithTimeout(ctx, time.Hour)
+				defer cancel()
+			}
+			n := max(1, b.Calls/finer)
+			began := time.Now()
+			err := paced(under, n, 0, calls[0])
+			return []float64{float64(time.Since(began)) / 1e3 / float64(n)}, err
+		}
+	}
+}
+
+// allocated is the number of objects that a call allocates on average in the
+// steady state, after as many calls to warm up. Everything in the process is
+// included, the client, too.
+func allocated(b *bed, calls []call) measure {
+	return func(ctx context.Context) ([]float64, error) {
+		times := max(1, b.Calls*sixtyFour/len(calls))
+		var before, after runtime.MemStats
+		var warm sync.WaitGroup
+		gate := make(chan struct{})
+		warm.Add(len(calls))
+		go func() {
+			warm.Wait()
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			close(gate)
+		}()
+		err := together(len(calls), func(i int) error {
+			err := paced(ctx, times, 0, calls[i])
+			warm.Done()
+			<-gate
+			if err != nil {
+				return err
+			}
+			return paced(ctx, times, 0, calls[i])
+		})
+		runtime.ReadMemStats(&after)
+		return []float64{float64(after.Mallocs-before.Mallocs) / float64(len(calls)*times)}, err
+	}
+}
