@@ -49,11 +49,7 @@ func main() {
 		simulation.Main()
 	}
 	if os.Getenv(speed.Role) != "" {
-		signal.Ignore(os.Interrupt)
-		if err := speed.Main(os.Stdin, os.Stdout); err != nil {
-			os.Exit(faulty)
-		}
-		return
+		speed.Main()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once

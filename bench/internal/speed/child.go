@@ -1,7 +1,7 @@
 package speed
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,66 +9,60 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 	"time"
 )
 
-// Role, set in the environment, makes this program one of its own processes
-// that measure.
+// Role, in the environment, makes this program one of its own processes that
+// measure. Its value is the job.
 const Role = "FAIRLIMIT_BENCH_SPEED"
 
 // grace is how long a process has, once it is to end, to remove what it left in
 // Redis.
 const grace = 5 * time.Second
 
-// job is what such a process is told.
+// job is what such a process does.
 type job struct {
-	Task  string
+	Task  string // a group of rows, or what a row hands on
 	Redis string
 	Scale Scale
 
-	// For tasks that a row hands on.
+	// For taskRate.
 	Name    string        `json:",omitempty"` // of the limiter
 	Callers int           `json:",omitempty"`
 	From    time.Duration `json:",omitempty"` // on the machine's monotonic clock
 	Until   time.Duration `json:",omitempty"`
 }
 
-// report is what it answers.
-type report struct {
-	Result json.RawMessage
-	Failed string
-}
-
-// Main is the life of such a process: it does its job, or leaves it when its
-// standard input ends.
-func Main(stdin io.Reader, stdout io.Writer) error {
-	orders := json.NewDecoder(stdin)
-	var j job
-	if err := orders.Decode(&j); err != nil {
-		return err
-	}
+// Main is the life of such a process: it does its job and writes the result, or
+// leaves it when its standard input ends.
+func Main() {
+	signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
 	go func() {
-		_, _ = io.Copy(io.Discard, stdin) // until the parent is gone, or wants no more
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone, or wants no more
 		cancel()
 		time.Sleep(grace)
 		os.Exit(1)
 	}()
-	var r report
-	result, err := j.do(ctx)
+	var j job
+	var result any
+	err := json.Unmarshal([]byte(os.Getenv(Role)), &j)
+	if err == nil {
+		result, err = j.do(ctx)
+	}
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(result)
+	}
 	if err != nil {
-		r.Failed = err.Error()
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
-	if r.Result, err = json.Marshal(result); err != nil {
-		r.Failed = err.Error()
-	}
-	return json.NewEncoder(stdout).Encode(r)
+	os.Exit(0)
 }
 
-// do is a group of rows, or a task that a row hands on.
 func (j job) do(ctx context.Context) (result any, err error) {
 	b, err := newBed(ctx, j)
 	if err != nil {
@@ -83,7 +77,7 @@ func (j job) do(ctx context.Context) (result any, err error) {
 	case taskTimers:
 		return b.asleep(ctx, b.sleeps)
 	default:
-		return b.group(ctx, j.Task)
+		return b.group(ctx, j.Task), nil
 	}
 }
 
@@ -93,10 +87,10 @@ type taken struct {
 	Failed  []string
 }
 
-// group measures the rows of a group. Of rows with several figures, the first
-// of all come first.
-func (b *bed) group(ctx context.Context, name string) (t taken, err error) {
-	var by [][]Figure
+// group measures the rows of a group. Where rows have several figures, the
+// first ones of all rows come first.
+func (b *bed) group(ctx context.Context, name string) (t taken) {
+	by := make([][]Figure, 1)
 	for _, r := range rows {
 		if r.group != name {
 			continue
@@ -105,15 +99,13 @@ func (b *bed) group(ctx context.Context, name string) (t taken, err error) {
 		if err != nil {
 			t.Failed = append(t.Failed, err.Error())
 		}
+		by = append(by, make([][]Figure, max(0, len(figures)-len(by)))...)
 		for i, f := range figures {
-			if i == len(by) {
-				by = append(by, nil)
-			}
 			by[i] = append(by[i], f)
 		}
 	}
 	t.Figures = slices.Concat(by...)
-	return t, nil
+	return t
 }
 
 // spawn has a process of its own do the job, and decodes its result. When ctx
@@ -123,28 +115,22 @@ func spawn(ctx context.Context, j job, result any) error {
 	if err != nil {
 		return fmt.Errorf("this program does not find itself: %w", err)
 	}
+	orders, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	var stderr strings.Builder
 	cmd := exec.CommandContext(ctx, path)
-	cmd.Env = append(os.Environ(), Role+"=1")
+	cmd.Env, cmd.Stderr = append(os.Environ(), Role+"="+string(orders)), &stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
 	}
 	cmd.Cancel, cmd.WaitDelay = stdin.Close, 2*grace
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("a process for %s cannot be started: %w", j.Task, err)
-	}
-	told := json.NewEncoder(stdin).Encode(j)
-	ended := cmd.Wait()
-	var r report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
+	text, err := cmd.Output()
+	if err != nil {
 		first, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		return fmt.Errorf("the process for %s did not do its job: %w",
-			j.Task, errors.Join(told, ended, errors.New(first)))
+		return errors.New(cmp.Or(first, err.Error()))
 	}
-	if r.Failed != "" {
-		return errors.New(r.Failed)
-	}
-	return json.Unmarshal(r.Result, result)
+	return json.Unmarshal(text, result)
 }

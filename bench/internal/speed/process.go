@@ -25,10 +25,9 @@ func inProcesses(part int) func(context.Context, *bed) (sides, error) {
 	return func(ctx context.Context, b *bed) (sides, error) {
 		known, err := pings(sixtyFour)(ctx, b)
 		name := b.name("together")
-		return sides{perSecond(1)(b, known), func(ctx context.Context) ([]float64, error) {
-			sum, err := b.inProcesses(ctx, name, b.Callers/part)
-			return []float64{sum}, err
-		}}, err
+		return sides{perSecond(1)(b, known), one(func(ctx context.Context) (float64, error) {
+			return b.inProcesses(ctx, name, b.Callers/part)
+		})}, err
 	}
 }
 

@@ -24,7 +24,6 @@ type queue struct {
 	scene
 	name    string
 	engines []engine.Engine
-	held    bool // turns have been taken
 	lost    atomic.Bool
 }
 
@@ -50,7 +49,12 @@ func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, 
 		q.engines = append(q.engines, e)
 	}
 	if s.stored {
-		return q, q.steerer().SetQuotas(ctx, s.quotas)
+		if err := q.steerer().SetQuotas(ctx, s.quotas); err != nil {
+			return nil, err
+		}
+	}
+	if s.first != nil {
+		return q, s.first(ctx, q)
 	}
 	return q, nil
 }

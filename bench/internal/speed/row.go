@@ -29,6 +29,14 @@ type sides struct{ yardstick, ours measure }
 // measure is one round of one side: a value for each figure of the row.
 type measure func(context.Context) ([]float64, error)
 
+// one is the measure of a row with one figure.
+func one(m func(context.Context) (float64, error)) measure {
+	return func(ctx context.Context) ([]float64, error) {
+		value, err := m(ctx)
+		return []float64{value}, err
+	}
+}
+
 // measure returns the row's figures.
 func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) {
 	s, err := r.sides(ctx, b)

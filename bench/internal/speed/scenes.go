@@ -19,9 +19,9 @@ type scene struct {
 	stored bool
 	turn   turn // what every request gets
 
-	// before brings the queue into its condition before each round, and makes
-	// sure that it is in it.
-	before func(context.Context, *queue) error
+	// first brings the queue into its condition, and before does so before each
+	// round. Both make sure that it is in it.
+	first, before func(context.Context, *queue) error
 }
 
 // turn is what a request gets.
@@ -80,20 +80,20 @@ var scenes = []scene{
 	{what: "one quota, never short", goal: ratioAtMost(2), quotas: quotas(ample), turn: atOnce},
 	{
 		what: "one quota, queued, 1 a ms", goal: ratioAtMost(2),
-		quotas: quotas(every(1, time.Millisecond)), turn: queued, before: hold(1),
+		quotas: quotas(every(1, time.Millisecond)), turn: queued, first: hold(1000),
 	},
-	{what: "one quota, queued, 10 a second", quotas: secondly, turn: queued, before: hold(10)},
+	{what: "one quota, queued, 10 a second", quotas: secondly, turn: queued, first: hold(10)},
 	{
 		what: "one quota, refused", goal: ratioAtMost(1.2),
-		quotas: quotas(every(100, time.Hour)), turn: refused, before: hold(100),
+		quotas: quotas(every(100, time.Hour)), turn: refused, first: hold(100),
 	},
-	{what: "one quota, crowded, saturated", goal: ratioAtMost(1.5), quotas: crowded[:1], turn: queued, before: crowd},
+	{what: "one quota, crowded, saturated", goal: ratioAtMost(1.5), quotas: crowded[:1], turn: queued, first: crowd},
 	{
 		what: "two quotas, never short", goal: ratioAtMost(2.5), turn: atOnce,
 		quotas: quotas(every(billion, time.Minute), every(billion/10, time.Second)),
 	},
 	{
-		what: "two quotas, queued", goal: ratioAtMost(2.5), turn: queued, before: hold(20),
+		what: "two quotas, queued", goal: ratioAtMost(2.5), turn: queued, first: hold(20),
 		quotas: quotas(every(1000, time.Minute), every(20, time.Second)),
 	},
 	{
@@ -101,7 +101,7 @@ var scenes = []scene{
 		quotas: quotas(every(billion, time.Hour), every(billion, time.Minute), every(billion/10, time.Second)),
 	},
 	{
-		what: "three quotas, queued", goal: ratioAtMost(3.5), turn: queued, before: hold(20),
+		what: "three quotas, queued", goal: ratioAtMost(3.5), turn: queued, first: hold(20),
 		quotas: quotas(every(30_000, time.Hour), every(1000, time.Minute), every(20, time.Second)),
 	},
 	{
@@ -110,46 +110,34 @@ var scenes = []scene{
 	},
 	{
 		what: "a Burst, queued", goal: ratioAtMost(3),
-		quotas: quotas(burst(20, time.Second, 5)), turn: queued, before: hold(5),
+		quotas: quotas(burst(20, time.Second, 5)), turn: queued, first: hold(5),
 	},
 	{what: "4 flows, never short", goal: ratioAtMost(3.5), quotas: quotas(ample), flows: 4, turn: atOnce},
-	{what: "4 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 4, turn: queued, before: hold(10)},
+	{what: "4 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 4, turn: queued, first: hold(10)},
 	{what: "16 flows, never short", goal: ratioAtMost(3.5), quotas: quotas(ample), flows: 16, turn: atOnce},
-	{what: "16 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 16, turn: queued, before: hold(10)},
+	{what: "16 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 16, turn: queued, first: hold(10)},
 	{what: "stored quota, never short", goal: ratioAtMost(2.5), quotas: quotas(ample), stored: true, turn: atOnce},
-	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, before: inPause},
-	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, before: afterPause},
-	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, before: afterReturns},
-	{what: "after a loss, until the queue ends", goal: ratioAtMost(6), quotas: secondly, turn: queued, before: afterLoss},
+	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, first: inPause},
+	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, first: afterPause},
+	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, first: hold(10), before: afterReturns},
+	{what: "after a loss, until the queue ends", goal: ratioAtMost(6), quotas: secondly, turn: queued, first: hold(100), before: afterLoss},
 }
 
-// hold has at least so many permits taken.
+// hold takes so many permits.
 func hold(n int) func(context.Context, *queue) error {
 	return func(ctx context.Context, q *queue) error {
-		if q.held {
-			return nil
-		}
-		q.held = true
 		_, err := q.take(ctx, permits(n, always(1))...)
 		return err
 	}
 }
 
-// crowd fills a whole window with slots of their own, and lets the quota run
-// out.
+// crowd takes a permit each millisecond for the length of the scale's window,
+// and then lets the quota run out.
 func crowd(ctx context.Context, q *queue) error {
-	if q.held {
-		return nil
-	}
-	if err := q.fill(ctx); err != nil {
+	if err := paced(ctx, int(q.Window/time.Millisecond), time.Millisecond, q.grant); err != nil {
 		return err
 	}
 	return hold(1000)(ctx, q)
-}
-
-// fill takes a permit each millisecond for the length of the scale's window.
-func (q *queue) fill(ctx context.Context) error {
-	return paced(ctx, int(q.Window/time.Millisecond), time.Millisecond, q.grant)
 }
 
 func inPause(ctx context.Context, q *queue) error {
@@ -157,21 +145,19 @@ func inPause(ctx context.Context, q *queue) error {
 }
 
 func afterPause(ctx context.Context, q *queue) error {
-	if err := errors.Join(hold(100)(ctx, q), q.steerer().Pause(ctx, 10*time.Millisecond)); err != nil {
+	if err := errors.Join(hold(100)(ctx, q), q.steerer().Pause(ctx, 200*time.Millisecond)); err != nil {
 		return err
 	}
-	if a, err := q.take(ctx, 1); err != nil || got(a[0]) != paused {
-		return errors.Join(err, errors.New("the queue was not paused"))
+	taken, err := q.take(ctx, 1)
+	if err == nil && got(taken[0]) != paused {
+		err = errors.New("the queue was not paused")
 	}
-	time.Sleep(10 * time.Millisecond)
-	return nil
+	time.Sleep(200 * time.Millisecond)
+	return err
 }
 
 // afterReturns gives every second of a hundred turns back.
 func afterReturns(ctx context.Context, q *queue) error {
-	if err := hold(10)(ctx, q); err != nil {
-		return err
-	}
 	taken, err := q.take(ctx, permits(100, always(1))...)
 	if err != nil {
 		return err
@@ -194,9 +180,6 @@ func afterReturns(ctx context.Context, q *queue) error {
 // afterLoss sets the key back to what it was before some turns were taken, as a
 // failover does.
 func afterLoss(ctx context.Context, q *queue) error {
-	if err := hold(100)(ctx, q); err != nil {
-		return err
-	}
 	before, err := q.rdb.Dump(ctx, q.key()).Result()
 	if err != nil {
 		return err

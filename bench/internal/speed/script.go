@@ -10,7 +10,7 @@ import (
 
 // rest is between two cold calls: long enough for the server and the processor
 // to turn to something else.
-const rest = 2 * time.Millisecond
+const rest = time.Millisecond
 
 // scriptRows has a row for each scene. Back to back the server's caches are
 // warm, and sixteen limiters do not let it sleep. A cold call comes after a
@@ -18,7 +18,7 @@ const rest = 2 * time.Millisecond
 func scriptRows() (rows []row) {
 	for _, s := range scenes {
 		rows = append(rows, row{
-			group: "script", what: s.what, yardstick: redisRate, rounds: 2,
+			group: "script", what: s.what, yardstick: redisRate, rounds: 4,
 			figures: []wanted{
 				{"server, back to back: ", "µs", s.goal},
 				{"whole call, back to back: ", "µs", s.goal},
@@ -26,7 +26,10 @@ func scriptRows() (rows []row) {
 			},
 			sides: func(ctx context.Context, b *bed) (sides, error) {
 				q, err := b.queue(ctx, s)
-				return sides{b.hotAndCold(b.peer(s.turn), nothing), b.hotAndCold(q.ask, q.ready)}, err
+				if err != nil {
+					return sides{}, err
+				}
+				return sides{b.hotAndCold(b.peer(s.turn), nothing), b.hotAndCold(q.ask, q.ready)}, nil
 			},
 		})
 	}
@@ -42,7 +45,7 @@ func (b *bed) hotAndCold(ask func(ctx context.Context, limiter int) error, ready
 		if err := ready(ctx); err != nil {
 			return nil, err
 		}
-		times, few := max(1, b.Calls/4), max(1, b.Calls/8)
+		times, few := max(1, b.Calls/16), max(1, b.Calls/8)
 		var took time.Duration
 		hot, err := b.micros(ctx, func() error {
 			began := time.Now()

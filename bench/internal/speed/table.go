@@ -85,18 +85,10 @@ func (f Figure) outcome() string {
 func amount(x float64, unit string) string { return strings.TrimSpace(digits(x) + " " + unit) }
 
 func digits(x float64) string {
-	switch size := math.Abs(x); {
-	case size >= 1000:
-		return grouped(int64(math.Round(x)))
-	case size >= 100 || x == math.Trunc(x):
-		return fmt.Sprintf("%.0f", x)
-	case size >= 10:
-		return fmt.Sprintf("%.1f", x)
-	case size >= 0.1:
-		return fmt.Sprintf("%.2f", x)
-	default:
-		return fmt.Sprintf("%.4f", x)
+	if math.Abs(x) < 1000 {
+		return strconv.FormatFloat(x, 'g', 3, 64)
 	}
+	return grouped(int64(math.Round(x)))
 }
 
 // grouped writes 1234567 as 1,234,567.

@@ -170,20 +170,14 @@ func thereAndBack(_ context.Context, b *bed) (calls []call, err error) {
 // round, or in a part of it.
 func perSecond(part time.Duration) meter {
 	return func(b *bed, calls []call) measure {
-		return func(ctx context.Context) ([]float64, error) {
-			calls, err := rate(ctx, calls, b.Round/part/5, b.Round/part)
-			return []float64{calls}, err
-		}
+		return one(func(ctx context.Context) (float64, error) {
+			return rate(ctx, calls, b.Round/part/5, b.Round/part)
+		})
 	}
 }
 
-// p99 is the time in µs that one call in a hundred takes or more.
 func p99(b *bed, calls []call) measure {
-	return func(ctx context.Context) ([]float64, error) {
-		t := throng{callers: calls}
-		_, err := t.run(ctx, true, b.Round/5, b.Round)
-		return []float64{float64(quantile(t.took, 0.99)) / 1e3}, err
-	}
+	return one(func(ctx context.Context) (float64, error) { return slowest(ctx, calls, b.Round/5, b.Round) })
 }
 
 // mean is how long a call takes a single caller on average, in µs.
