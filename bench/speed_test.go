@@ -67,7 +67,7 @@ func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "speed.json")
 	bounded, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	p := bench(bounded, t, "speed", "-quick", "-redis", server.Addr(), "-rows", "bytes,asleep", "-json", path)
+	p := bench(bounded, t, "speed", "-quick", "-redis", server.Addr(), "-rows", "bytes,throughput", "-json", path)
 	require.NoError(t, p.Start())
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(path)
@@ -76,8 +76,8 @@ func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 
 	require.NoError(t, p.Process.Signal(os.Interrupt))
 	require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
-	require.Contains(t, p.stdout.String(), "bytes in Redis")
-	require.NotContains(t, p.stdout.String(), "callers asleep")
+	require.Contains(t, p.stdout.String(), "windows: 4")
+	require.NotContains(t, p.stdout.String(), "processes")
 	require.NotContains(t, p.stderr.String(), "not measured")
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)

@@ -153,8 +153,8 @@ func (q *queue) ask(ctx context.Context, limiter int) error {
 const redisRate = "redis_rate"
 
 // peer is redis_rate, which grants every request, or refuses every one.
-func (b *bed) peer(turn turn) func(ctx context.Context, limiter int) error {
-	limiter, name := redis_rate.NewLimiter(b.rdb), b.name("peer")
+func (b *bed) peer(name string, turn turn) func(ctx context.Context, limiter int) error {
+	limiter := redis_rate.NewLimiter(b.rdb)
 	limit := redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Second}
 	if turn == refused {
 		limit = redis_rate.Limit{Rate: 1, Burst: 1, Period: time.Hour}
@@ -171,6 +171,6 @@ func (b *bed) peer(turn turn) func(ctx context.Context, limiter int) error {
 
 // allow is redis_rate's Allow, often enough never to be short.
 func (b *bed) allow() call {
-	ask := b.peer(atOnce)
+	ask := b.peer(b.name("peer"), atOnce)
 	return func(ctx context.Context) error { return ask(ctx, 0) }
 }

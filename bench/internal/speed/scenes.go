@@ -120,7 +120,10 @@ var scenes = []scene{
 	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, first: inPause},
 	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, first: afterPause},
 	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, first: hold(10), before: afterReturns},
-	{what: "after a loss, until the queue ends", goal: ratioAtMost(6), quotas: secondly, turn: queued, first: hold(100), before: afterLoss},
+	{
+		what: "after a loss, until the queue ends", goal: ratioAtMost(6),
+		quotas: secondly, turn: queued, first: hold(100), before: afterLoss,
+	},
 }
 
 // hold takes so many permits.

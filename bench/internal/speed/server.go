@@ -13,58 +13,62 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// bytesRows are what a crowded queue takes up, and what a grant of it writes.
+// bytesRows are what a crowded queue takes up at most, and what a grant of it
+// writes.
 func bytesRows() (rows []row) {
 	for n := range crowded {
 		s := scene{quotas: crowded[:n+1], first: crowd}
-		windows := fmt.Sprintf("crowded, windows: %d", n+1)
-		rows = append(rows, row{
-			group: "bytes", what: "state, " + windows,
-			figures: []wanted{{"", "bytes", oursAtMost(3600)}},
-			sides: func(ctx context.Context, b *bed) (sides, error) {
-				q, err := b.queue(ctx, s)
-				if err != nil {
-					return sides{}, err
-				}
-				return sides{ours: q.state}, nil
-			},
-		}, row{
-			group: "bytes", what: "replicated a grant, " + windows, yardstick: redisRate,
-			figures: []wanted{{"", "bytes", oursAtMost(250)}},
-			sides: func(ctx context.Context, b *bed) (sides, error) {
-				q, err := b.queue(ctx, s)
-				if err != nil {
-					return sides{}, err
-				}
-				return sides{b.replicated(b.allow()), b.replicated(q.grant)}, nil
-			},
-		})
+		rows = append(rows, bytesRow(fmt.Sprintf("crowded, windows: %d", n+1), s))
 	}
-	return rows
+	lost := scene{quotas: crowded, first: crowd, before: afterLoss, turn: queued}
+	return append(rows, bytesRow("crowded, windows: 4, after a loss", lost))
 }
 
-// state is the length of the queue's value.
-func (q *queue) state(ctx context.Context) ([]float64, error) {
-	length, err := q.rdb.StrLen(ctx, q.key()).Result()
-	return []float64{float64(length)}, err
+func bytesRow(what string, s scene) row {
+	return row{
+		group: "bytes", what: what, yardstick: redisRate,
+		figures: []wanted{{"state, ", "bytes", oursAtMost(3600)}, {"replicated a grant, ", "bytes", oursAtMost(250)}},
+		sides: func(ctx context.Context, b *bed) (sides, error) {
+			q, err := b.queue(ctx, s)
+			if err != nil {
+				return sides{}, err
+			}
+			peer := b.name("peer")
+			allow := b.peer(peer, atOnce)
+			return sides{
+				b.bytes("rate:"+peer, nothing, func(ctx context.Context) error { return allow(ctx, 0) }),
+				b.bytes(q.key(), q.ready, q.grant),
+			}, nil
+		},
+	}
 }
 
-// replicated is how many bytes a call adds to what goes to replicas. As many go
-// to an append-only file.
-func (b *bed) replicated(call call) measure {
+// bytes are the most that the key's value has, and what a grant adds to what
+// goes to replicas. As much goes to an append-only file.
+func (b *bed) bytes(key string, ready, grant call) measure {
 	return func(ctx context.Context) ([]float64, error) {
-		if err := b.replicate(ctx); err != nil {
+		if err := cmp.Or(ready(ctx), b.replicate(ctx)); err != nil {
 			return nil, err
 		}
 		before, err := b.offset(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if err := paced(ctx, b.Calls, 0, call); err != nil {
+		grants := 5 * b.Calls // as many as need all cells once
+		var most int64
+		err = paced(ctx, grants, 0, func(ctx context.Context) error {
+			if err := grant(ctx); err != nil {
+				return err
+			}
+			size, err := b.rdb.StrLen(ctx, key).Result()
+			most = max(most, size)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 		after, err := b.offset(ctx)
-		return []float64{(after - before) / float64(b.Calls)}, err
+		return []float64{float64(most), (after - before) / float64(grants)}, err
 	}
 }
 
