@@ -15,11 +15,11 @@ import (
 
 const speedIntro = `bench speed measures how fast the library is, each figure beside its yardstick, on a real Redis.
 
-  go run ./bench speed                             a redis-server of its own, over four minutes
-  go run ./bench speed -quick                      a minute
+  go run ./bench speed                             a redis-server of its own, some four minutes
+  go run ./bench speed -quick                      half of that
   go run ./bench speed -redis localhost:6379
   go run ./bench speed -rows throughput,alone
-  go run ./bench speed -rows busy -quick           a busy server, 15 seconds
+  go run ./bench speed -rows script -quick         one request of what people configure
 
 `
 

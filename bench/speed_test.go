@@ -79,10 +79,11 @@ func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 	require.Contains(t, p.stdout.String(), "windows: 4")
 	require.NotContains(t, p.stdout.String(), "processes")
 	require.NotContains(t, p.stderr.String(), "not measured")
-	text, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	require.NoError(t, err)
+	defer file.Close()
 	var f speed.Figure
-	require.NoError(t, json.Unmarshal(text, &f))
+	require.NoError(t, json.NewDecoder(file).Decode(&f))
 	require.Equal(t, "bytes", f.Row)
 
 	left, err := server.Client().Keys(t.Context(), "*").Result()
