@@ -80,9 +80,9 @@ var scenes = []scene{
 	{what: "one quota, never short", goal: ratioAtMost(2), quotas: quotas(ample), turn: atOnce},
 	{
 		what: "one quota, queued, 1 a ms", goal: ratioAtMost(2),
-		quotas: quotas(every(1, time.Millisecond)), turn: queued, first: hold(1000),
+		quotas: quotas(every(1, time.Millisecond)), turn: queued, first: hold(10_000),
 	},
-	{what: "one quota, queued, 10 a second", quotas: secondly, turn: queued, first: hold(10)},
+	{what: "one quota, queued, 10 a second", quotas: secondly, turn: queued, first: hold(100)},
 	{
 		what: "one quota, refused", goal: ratioAtMost(1.2),
 		quotas: quotas(every(100, time.Hour)), turn: refused, first: hold(100),
@@ -93,7 +93,7 @@ var scenes = []scene{
 		quotas: quotas(every(billion, time.Minute), every(billion/10, time.Second)),
 	},
 	{
-		what: "two quotas, queued", goal: ratioAtMost(2.5), turn: queued, first: hold(20),
+		what: "two quotas, queued", goal: ratioAtMost(2.5), turn: queued, first: hold(200),
 		quotas: quotas(every(1000, time.Minute), every(20, time.Second)),
 	},
 	{
@@ -101,7 +101,7 @@ var scenes = []scene{
 		quotas: quotas(every(billion, time.Hour), every(billion, time.Minute), every(billion/10, time.Second)),
 	},
 	{
-		what: "three quotas, queued", goal: ratioAtMost(3.5), turn: queued, first: hold(20),
+		what: "three quotas, queued", goal: ratioAtMost(3.5), turn: queued, first: hold(200),
 		quotas: quotas(every(30_000, time.Hour), every(1000, time.Minute), every(20, time.Second)),
 	},
 	{
@@ -110,16 +110,16 @@ var scenes = []scene{
 	},
 	{
 		what: "a Burst, queued", goal: ratioAtMost(3),
-		quotas: quotas(burst(20, time.Second, 5)), turn: queued, first: hold(5),
+		quotas: quotas(burst(20, time.Second, 5)), turn: queued, first: hold(100),
 	},
 	{what: "4 flows, never short", goal: ratioAtMost(3.5), quotas: quotas(ample), flows: 4, turn: atOnce},
-	{what: "4 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 4, turn: queued, first: hold(10)},
+	{what: "4 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 4, turn: queued, first: hold(100)},
 	{what: "16 flows, never short", goal: ratioAtMost(3.5), quotas: quotas(ample), flows: 16, turn: atOnce},
-	{what: "16 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 16, turn: queued, first: hold(10)},
+	{what: "16 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 16, turn: queued, first: hold(100)},
 	{what: "stored quota, never short", goal: ratioAtMost(2.5), quotas: quotas(ample), stored: true, turn: atOnce},
 	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, first: inPause},
 	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, first: afterPause},
-	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, first: hold(10), before: afterReturns},
+	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, first: hold(100), before: afterReturns},
 	{
 		what: "after a loss, until the queue ends", goal: ratioAtMost(6),
 		quotas: secondly, turn: queued, first: hold(100), before: afterLoss,
@@ -140,11 +140,11 @@ func crowd(ctx context.Context, q *queue) error {
 	if err := paced(ctx, int(q.Window/time.Millisecond), time.Millisecond, q.grant); err != nil {
 		return err
 	}
-	return hold(1000)(ctx, q)
+	return hold(10_000)(ctx, q)
 }
 
 func inPause(ctx context.Context, q *queue) error {
-	return errors.Join(hold(10)(ctx, q), q.steerer().Pause(ctx, time.Hour))
+	return errors.Join(hold(100)(ctx, q), q.steerer().Pause(ctx, time.Hour))
 }
 
 func afterPause(ctx context.Context, q *queue) error {
