@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -32,7 +31,7 @@ func TestTurnsOfFlowsOutliveTheirServer(t *testing.T) {
 	require.NoError(t, replica.Client().ReplicaOf(t.Context(), "NO", "ONE").Err())
 	promoted := named(t, replica.Client(), name, fairlimit.Every(time.Minute))
 	assert.Equal(t, 5, status(t, promoted).Queued, "all but the one that was due")
-	assert.Equal(t, 2, flowsOf(replica.Client().Get(t.Context(), limitertest.Key(name)).Val()),
+	assert.Equal(t, 2, flowsOf(t, replica.Client(), name),
 		"and both have their shares")
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -303,9 +302,12 @@ func (b *book) keepsTheQuota(t *testing.T) {
 	require.NoError(t, model.Strict(model.Windows(1, serviceQuota.Microseconds(), 0), turns))
 }
 
-// flowsOf is the entries that a state has for flows.
-func flowsOf(state string) int {
-	_, after, _ := strings.Cut(state, "\nflows ")
-	line, _, _ := strings.Cut(after, "\n")
-	return max(0, len(strings.Fields(line))-1)
+// flowsOf is how many limiters of flows a queue counts.
+func flowsOf(t *testing.T, rdb redis.UniversalClient, name string) (count int) {
+	state, err := fair.Inspect(context.Background(), rdb, name)
+	require.NoError(t, err)
+	for _, flow := range state.Flows {
+		count += flow.Limiters
+	}
+	return count
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -41,7 +40,7 @@ func TestProcessesOfFlowsShareAQueue(t *testing.T) {
 		s.order(t, "call")
 		require.Eventually(t, func() bool { return turns.newest(s) > 0 }, 20*time.Second, time.Millisecond)
 	}
-	entries := func() int { return flowsOf(rdb.Get(t.Context(), limitertest.Key(name)).Val()) }
+	entries := func() int { return flowsOf(t, rdb, name) }
 	// shared requires that flows differ by no more than one share, each weighed,
 	// and that the quota was used, but for what the machine was late by.
 	shared := func(when string, from, to int64, share int, one *service, weight int, other *service, itsWeight int) {
