@@ -286,3 +286,25 @@ func TestWhatCountsAsFullDoesSoAfterAFailover(t *testing.T) {
 		}
 	}
 }
+
+// Two limiters know of what was lost, the second of later turns. Another
+// failover loses that it has asked.
+func TestWhatCountsAsFullLongerDoesSoAfterAFailover(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		a, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		b := a.joins(t, a.quotas...)
+		queued(t, a, 9, 1) // at 0, 1 and 2 s
+		queued(t, b, 3, 1) // at 3 s
+		require.NoError(t, w.rdb.Del(t.Context(), a.key).Err())
+		at(100 * time.Millisecond)
+		status(t, a)
+		replica := snap(t, a)
+		at(200 * time.Millisecond)
+		require.False(t, take(t, b, engine.Request{N: 1})[0].Granted)
+		require.Equal(t, 3800*time.Millisecond, wait(t, a))
+		replica.restore(t, a)
+		at(300 * time.Millisecond)
+		require.Equal(t, 3700*time.Millisecond, wait(t, b), "three turns are at 3 s")
+	})
+}

@@ -128,11 +128,13 @@ local function recover()
       knows_of(epoch, ended, seen_sequence, alone and ended == known and newest)
     end
   elseif newest > full and newest + counts_for() > now then
-    if full + counts_for() > now then put_off(full, newest) else book(most_of_all(), newest) end
+    local counted = full + counts_for() > now
+    if counted then put_off(full, newest) else book(most_of_all(), newest) end
     full = newest
     if under ~= '-' then narrow(windows_of(under), newest) end
-    if known or written <= shown then
-      -- Turns of the state that was lost cannot be given back to this one.
+    if known or counted or written <= shown then
+      -- Turns of the state that was lost cannot be given back to this one. And if
+      -- they were put off, a state in which they were not has another name.
       name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
     end
   end
