@@ -41,8 +41,11 @@ import (
 
 const (
 	// mostAsked bounds how many callers one question holds. The engine may
-	// answer fewer to spare the server.
-	mostAsked = 1024
+	// answer fewer to spare the server. Then the next question holds twice as
+	// many as it answered, at least leastAsked: so callers whose requests all
+	// differ are not sent over and over.
+	mostAsked  = 1024
+	leastAsked = 64
 
 	// mostSpare bounds how many callers are kept for reuse.
 	mostSpare = mostAsked
@@ -97,6 +100,7 @@ type Batcher struct {
 	returns []*giver
 	spare   []*caller // for those who call next; empty while nobody serves
 	busy    bool
+	calls   uint64 // that have lined up
 
 	ready     []*Flow // those of whose line somebody may be asked for
 	flowsNext bool    // the next question is for them, if others wait as well

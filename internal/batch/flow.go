@@ -109,7 +109,7 @@ func (f *Flow) hasRoom() bool {
 		case first.request.MaxWait > 0:
 			f.dropHasty()
 			return false
-		case f.noRoom(first):
+		case noRoom(first):
 			f.pop()
 		}
 	}
@@ -130,20 +130,15 @@ func (f *Flow) dropHasty() {
 	}
 	f.hasty = false
 	f.waiting = slices.DeleteFunc(f.waiting, func(c *caller) bool {
-		return c.request.MaxWait <= 0 && f.noRoom(c)
+		return c.request.MaxWait <= 0 && noRoom(c)
 	})
 }
 
 // noRoom, under mu, tells a caller that there is no room. It reports whether
-// the caller was still in line. Once told, it may be another's.
-func (f *Flow) noRoom(c *caller) bool {
-	if !c.state.CompareAndSwap(lined, asked) {
-		return false
-	}
-	f.lined -= c.request.N
+// the caller was still in line.
+func noRoom(c *caller) bool {
 	now := time.Now()
-	c.tell(outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}})
-	return true
+	return c.tellInLine(outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}})
 }
 
 func (f *Flow) pop() *caller {
@@ -224,7 +219,7 @@ func (b *Batcher) left(c *caller) {
 // ready, in turn, as many as its share has room for.
 func (b *Batcher) nextOfFlows(q *question) {
 	b.flowsNext = false
-	for len(b.ready) > 0 && len(q.callers) < mostAsked && len(q.flows) < mostFlows {
+	for len(b.ready) > 0 && len(q.callers) < q.most && len(q.flows) < mostFlows {
 		f := b.ready[0]
 		b.ready[0] = nil
 		b.ready, f.ready = b.ready[1:], false
@@ -236,7 +231,7 @@ func (b *Batcher) nextOfFlows(q *question) {
 // askFor, under mu, moves the callers of the flow that have room.
 func (f *Flow) askFor(q *question) {
 	asks := &engine.Flow{ID: f.id, Weight: f.weight, LookAhead: f.lookAhead, Ahead: f.ahead}
-	for len(q.callers) < mostAsked {
+	for len(q.callers) < q.most {
 		if !f.hasRoom() {
 			break
 		}
@@ -269,7 +264,7 @@ func (q *question) answeredFlows(answers []engine.Answer, done *result) {
 			q.batcher.Passed(q.of[i], q.requests[i].N)
 		}
 	}
-	q.putBackInFlows(left)
+	q.putBackInFlows(left, answers, done)
 	runtime.Gosched() // as in answered
 }
 
@@ -286,18 +281,24 @@ func (q *question) learnShares(answers []engine.Answer) {
 
 // putBackInFlows lines up again those of whom the engine has said nothing, or
 // that there is no room: each flow's at once, for they stand together, in the
-// order of the flows. Then more of each flow may have room.
-func (q *question) putBackInFlows(left []*caller) {
+// order of the flows. Those in the line of a flow who are refused by now are
+// told. Then more of each flow may have room.
+func (q *question) putBackInFlows(left []*caller, answers []engine.Answer, done *result) {
 	b := q.batcher
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	of, requests := q.of[:len(answers)], q.requests
 	for _, f := range q.flows {
-		n := 0
+		n, m := 0, 0
 		for n < len(left) && left[n].request.Flow == f {
 			n++
 		}
+		for m < len(of) && of[m] == f {
+			m++
+		}
 		f.putBack(left[:n])
-		left = left[n:]
+		f.waiting = refusalsOf(answers[:m], requests).settle(f.waiting, q.last, done)
+		left, of, answers, requests = left[n:], of[m:], answers[m:], requests[m:]
 		b.makeReady(f)
 	}
 }

@@ -19,8 +19,9 @@ import (
 type caller struct {
 	ctx     context.Context
 	request Request
-	again   bool  // it had a turn that is void,
-	at      int64 // whose slot was this
+	number  uint64 // in the order in which callers line up
+	again   bool   // it had a turn that is void,
+	at      int64  // whose slot was this
 	state   atomic.Int32
 	told    chan outcome // holds one, so that the server never waits for a caller
 	asks    *engine.Flow // what the question says of its flow
@@ -91,14 +92,15 @@ func (b *Batcher) startServer() {
 
 // newCaller, under mu, returns a caller in state lined.
 func (b *Batcher) newCaller() *caller {
+	b.calls++
 	last := len(b.spare) - 1
 	if last < 0 {
-		return &caller{told: make(chan outcome, 1)}
+		return &caller{number: b.calls, told: make(chan outcome, 1)}
 	}
 	c := b.spare[last]
 	b.spare = b.spare[:last]
 	c.state.Store(lined)
-	c.again, c.at, c.asks = false, 0, nil
+	c.number, c.again, c.at, c.asks = b.calls, false, 0, nil
 	return c
 }
 
@@ -238,6 +240,20 @@ func (k keep) Unwrap() error { return k.error }
 
 // Keeps reports whether ctx has ended by a cause of [Keep].
 func Keeps(ctx context.Context) bool { return errors.As(context.Cause(ctx), new(keep)) }
+
+// tellInLine, under mu, hands an outcome to a caller that stands in line. It
+// reports whether the caller was there. Once told, it may be another's.
+func (c *caller) tellInLine(o outcome) bool {
+	f, n := c.request.Flow, c.request.N
+	if !c.state.CompareAndSwap(lined, asked) {
+		return false
+	}
+	if f != nil {
+		f.lined -= n
+	}
+	c.tell(o)
+	return true
+}
 
 // tell hands a caller its outcome. It reports whether the caller is there to
 // take it.

@@ -22,6 +22,8 @@ type question struct {
 	givers   []*giver
 	flows    []*Flow   // that it is for, if it is for flows
 	of       []*Flow   // the flow of each of the callers
+	last     uint64    // the number of the last that had lined up
+	most     int       // callers that it may hold, see mostAsked
 	slice    time.Time // until when returns go before callers, see returnsGo
 	quick    time.Time // when its answer came, zero if that was not quick
 

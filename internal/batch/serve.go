@@ -14,7 +14,7 @@ import (
 // serve sends what has lined up until nothing is left, or until an answer is
 // overdue and another goroutine serves.
 func (b *Batcher) serve() {
-	q := &question{batcher: b}
+	q := &question{batcher: b, most: mostAsked}
 	for b.gather(q) {
 		if len(q.givers) > 0 {
 			if !q.giveBack() {
@@ -35,6 +35,7 @@ func (b *Batcher) gather(q *question) bool {
 	q.givers, q.callers, q.flows, q.of = nil, q.callers[:0], nil, nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	q.last = b.calls
 	switch {
 	case b.returnsGo(q):
 		q.givers = b.nextReturns()
@@ -53,12 +54,12 @@ func (b *Batcher) gather(q *question) bool {
 
 // nextCallers, under mu, moves callers from the line to the question.
 func (b *Batcher) nextCallers(q *question) {
-	if len(b.waiting) <= mostAsked {
+	if len(b.waiting) <= q.most {
 		q.callers, b.waiting = b.waiting, q.callers
 		return
 	}
-	q.callers = append(q.callers, b.waiting[:mostAsked]...)
-	b.waiting = slices.Delete(b.waiting, 0, mostAsked)
+	q.callers = append(q.callers, b.waiting[:q.most]...)
+	b.waiting = slices.Delete(b.waiting, 0, q.most)
 }
 
 // take asks for the callers of q and tells them.
@@ -129,11 +130,12 @@ func counted(answers []engine.Answer, requests []engine.Request) error {
 func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	done := &result{asked: asked, arrived: time.Now()}
 	q.quick = quickly(asked, done.arrived)
+	q.learnMost(len(answers))
 	if len(q.flows) > 0 {
 		q.answeredFlows(answers, done)
 		return
 	}
-	q.batcher.putBack(q.callers[len(answers):])
+	q.putBack(answers, done)
 	for i := range answers {
 		c := q.callers[i]
 		if !c.tell(outcome{&answers[i], done}) {
@@ -145,20 +147,29 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	runtime.Gosched()
 }
 
-// putBack lines up again those whom the engine has left for the next question.
-func (b *Batcher) putBack(left []*caller) {
-	there := make([]*caller, 0, len(left))
-	for _, c := range left {
+// learnMost sets how many callers the next question may hold, after an answer
+// to so many.
+func (q *question) learnMost(answered int) {
+	q.most = min(2*q.most, mostAsked)
+	if answered < len(q.requests) {
+		q.most = max(leastAsked, 2*answered)
+	}
+}
+
+// putBack lines up again those whom the engine has left for the next question,
+// and tells those in line who are refused by now.
+func (q *question) putBack(answers []engine.Answer, done *result) {
+	var there []*caller
+	for _, c := range q.callers[len(answers):] {
 		if c.staysInLine() {
 			there = append(there, c)
 		}
 	}
-	if len(there) == 0 {
-		return
-	}
+	late := refusalsOf(answers, q.requests)
+	b := q.batcher
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting = putBack(there, b.waiting)
+	b.waiting = late.settle(putBack(there, b.waiting), q.last, done)
 }
 
 // askAlone is the server of one caller that nothing can call away, in its own
