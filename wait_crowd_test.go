@@ -15,56 +15,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestACrowdWithDeadlinesIsCarriedAFewTimes has all callers come at one moment,
-// each with a deadline of its own.
-func TestACrowdWithDeadlinesIsCarriedAFewTimes(t *testing.T) {
-	const crowd = 2000
-	for name, deadline := range map[string]func(i int) time.Duration{
-		"later ones have more time": func(i int) time.Duration { return 2*time.Second + time.Duration(i)*time.Microsecond },
-		"later ones have less time": func(i int) time.Duration { return 2*time.Second - time.Duration(i)*time.Microsecond },
-		"some are granted":          func(i int) time.Duration { return time.Duration(i*37%crowd) * 50 * time.Millisecond },
-		"all are granted":           func(i int) time.Duration { return time.Hour + time.Duration(i)*time.Microsecond },
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				const roundTrip = 10 * time.Millisecond
-				var mu sync.Mutex
-				questions, carried := 0, 0
-				asked := func(op string, callers int, _ time.Duration, _ error) {
-					mu.Lock()
-					defer mu.Unlock()
-					if op == "take" {
-						questions, carried = questions+1, carried+callers
-					}
-				}
-				rdb.AddHook(distant(roundTrip))
-				l, err := fairlimit.New(rdb, "crowd", fairlimit.PerSecond(10), fairlimit.WithTrace(&fairlimit.Trace{Asked: asked}))
-				require.NoError(t, err)
-				var all sync.WaitGroup
-				worst, refused := time.Duration(0), 0
-				for i := range crowd {
-					all.Go(func() {
-						ctx, cancel := context.WithTimeout(t.Context(), deadline(i))
-						defer cancel()
-						start := time.Now()
-						err := l.Wait(ctx)
-						mu.Lock()
-						defer mu.Unlock()
-						if err != nil {
-							refused++
-							worst = max(worst, time.Since(start))
-						}
-					})
-					synctest.Wait()
-				}
-				all.Wait()
-				t.Logf("%d questions carried %d, %d were refused within %v", questions, carried, refused, worst)
-				assert.LessOrEqual(t, carried, 3*crowd)
-			})
-		})
-	}
-}
-
 // distant is a client whose questions take a while.
 type distant time.Duration
 
@@ -79,4 +29,78 @@ func (d distant) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (d distant) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// carried counts what questions carry.
+type carried struct {
+	mu                 sync.Mutex
+	questions, callers int
+}
+
+func (c *carried) trace() fairlimit.Option {
+	return fairlimit.WithTrace(&fairlimit.Trace{Asked: func(op string, callers int, _ time.Duration, _ error) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if op == "take" {
+			c.questions, c.callers = c.questions+1, c.callers+callers
+		}
+	}})
+}
+
+// TestACrowdWithDeadlinesIsCarriedAFewTimes has all callers come at one moment,
+// each with a deadline of its own.
+func TestACrowdWithDeadlinesIsCarriedAFewTimes(t *testing.T) {
+	const (
+		crowd     = 2000
+		roundTrip = 10 * time.Millisecond
+	)
+	us := func(i int) time.Duration { return time.Duration(i) * time.Microsecond }
+	for name, c := range map[string]struct {
+		patience func(i int) time.Duration
+		refusal  time.Duration // within which all are refused who are
+		granted  int
+	}{
+		"later ones have less time": {func(i int) time.Duration { return 2*time.Second - us(i) }, 2 * roundTrip, 20},
+		// One is granted a turn that is too late once it hears of it, and stays
+		// until it has given that back.
+		"later ones have more time": {func(i int) time.Duration { return 2*time.Second + us(i) }, 4 * roundTrip, 20},
+		// A question grants at 64 slots at most.
+		"some are granted": {func(i int) time.Duration { return us(i*37%crowd) * 50_000 }, time.Second, 870},
+		"all are granted":  {func(i int) time.Duration { return time.Hour + us(i) }, 0, crowd},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				sent := &carried{}
+				l, err := fairlimit.New(rdb, "crowd", fairlimit.Every(100*time.Millisecond), sent.trace())
+				require.NoError(t, err)
+				require.NoError(t, l.Wait(t.Context())) // Redis learns the script
+				rdb.AddHook(distant(roundTrip))
+				time.Sleep(time.Second)
+				var all sync.WaitGroup
+				refused, worst := make(chan time.Duration, crowd), time.Duration(0)
+				for i := range crowd {
+					all.Go(func() {
+						ctx, cancel := context.WithTimeout(t.Context(), c.patience(i))
+						defer cancel()
+						start := time.Now()
+						if err := l.Wait(ctx); err != nil {
+							assert.ErrorIs(t, err, context.DeadlineExceeded)
+							refused <- time.Since(start)
+						}
+					})
+					synctest.Wait()
+				}
+				all.Wait()
+				close(refused)
+				granted := crowd - len(refused)
+				for after := range refused {
+					worst = max(worst, after)
+				}
+				t.Logf("%d questions for %d, refusals within %v, %d went", sent.questions, sent.callers, worst, granted)
+				assert.LessOrEqual(t, sent.callers, 3*crowd)
+				assert.LessOrEqual(t, worst, c.refusal)
+				assert.InDelta(t, c.granted, granted, 20)
+			})
+		})
+	}
 }

@@ -103,7 +103,8 @@ type Request struct {
 //
 // Refused, which is neither granted nor an error: nothing was consumed. If Wait
 // is longer than the request's MaxWait, the refusal is final. If it is shorter,
-// the caller may ask again after it.
+// the caller may ask again after it. No later request of the same question for as
+// many permits or more would go sooner, in whatever flow.
 //
 // Left: the request goes over the share of its flow. It may be asked again when
 // the flow holds less.

@@ -14,7 +14,7 @@ import (
 // callers could have been part of the question. There they would have been
 // decided later in the same run, and nothing comes back within a run. So the
 // slot of a later request for as many permits is no earlier: see
-// [engine.Engine]. Whoever lined up after the question went may know of permits
+// [engine.Answer]. Whoever lined up after the question went may know of permits
 // that came back since, so it is asked for.
 type refusals []refusal
 
