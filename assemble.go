@@ -57,8 +57,9 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	if o.replicas > 0 {
 		e = replicated{e}
 	}
+	read := func(ctx context.Context) error { _, err := e.Status(ctx); return err }
 	if o.fallback != nil {
-		b := breaker.New(func(ctx context.Context) error { _, err := e.Status(ctx); return err })
+		b := breaker.New(read)
 		if o.trace != nil {
 			b.Changed = o.trace.FellBack
 		}
@@ -66,6 +67,9 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	}
 	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate()}
 	l.batch.HeedsCtx, l.batch.Prompt = endsCalls(rdb)
+	if o.retry {
+		l.batch.Away, l.batch.Probe = away, read
+	}
 	return nil
 }
 

@@ -194,9 +194,13 @@ func (f *flows) forget(id string) {
 	}
 }
 
+// mayLineUp reports whether callers may stand in line for long, so that their
+// MaxWait counts from when they came.
+func (l *limiter) mayLineUp() bool { return l.flow != nil || l.batch.Away != nil }
+
 // ask returns the answer to a request, of a caller that stands in line already
-// if it has a place. In the line of a flow, a caller stays no longer than its
-// MaxWait allows. Then it is refused, unless it may hold permits.
+// if it has a place. In line a caller stays no longer than its MaxWait allows.
+// Then one of a flow is refused, unless it may hold permits or Redis is away.
 func (l *limiter) ask(ctx context.Context, request batch.Request, place *batch.Place) (batch.Reply, error) {
 	bounded, bound := ctx, false
 	if !request.Began.IsZero() && request.MaxWait > 0 && request.MaxWait != engine.Forever {
@@ -213,7 +217,7 @@ func (l *limiter) ask(ctx context.Context, request batch.Request, place *batch.P
 		reply, err = l.batch.Ask(bounded, request)
 	}
 	ended := bound && context.Cause(bounded) == errLineTooLong
-	if err != nil && ended && !errors.Is(err, ErrOutcomeUnknown) {
+	if err != nil && ended && l.flow != nil && !errors.Is(err, ErrOutcomeUnknown) && !away(err) {
 		return reply, &RefusedError{Wait: request.MaxWait, limit: limit(request)}
 	}
 	return reply, err

@@ -20,6 +20,7 @@ type options struct {
 	guard     time.Duration
 	maxQueued int
 	fallback  Fallback
+	retry     bool
 	replicas  int
 	stored    bool
 	trace     *Trace
@@ -43,6 +44,9 @@ func collect(opts []Option) (*options, error) {
 			break
 		}
 		opt(o)
+	}
+	if o.retry && o.fallback != nil {
+		o.refuse("WithRetry and WithFallback: callers either wait for Redis or go elsewhere")
 	}
 	return o, o.err
 }

@@ -61,7 +61,7 @@ func (l *limiter) waiter(ctx context.Context, n int) waiter {
 	if l.maxWait != engine.Forever {
 		w.began = time.Now()
 	}
-	if l.flow != nil {
+	if l.mayLineUp() {
 		w.request.Began = w.began
 	}
 	return w
@@ -169,7 +169,7 @@ func (l *limiter) pause(ctx context.Context, until time.Time) error {
 // Ctx's deadline bounds the call, not the turn.
 func (l *limiter) reserve(ctx context.Context, n int, maxWait time.Duration) (batch.Reply, error) {
 	request := batch.Request{N: n, MaxWait: maxWait, Flow: l.flow}
-	if l.flow != nil {
+	if l.mayLineUp() {
 		request.Began = time.Now()
 		if err := l.tooFar(request); err != nil {
 			return batch.Reply{}, err

@@ -51,11 +51,11 @@ func New(source string) *Script {
 // matches [engine.ErrOutcomeUnknown].
 func (s *Script) Run(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
 	reply, err := s.run(ctx, rdb, keys, args)
-	if err == nil || !refusedForNow(err) {
+	if err == nil || !RefusedForNow(err) {
 		return reply, err
 	}
 	reserve := timeLeft(ctx) / 10
-	for pause := firstPause; refusedForNow(err); pause = min(2*pause, lastPause) {
+	for pause := firstPause; RefusedForNow(err); pause = min(2*pause, lastPause) {
 		if timeLeft(ctx) < reserve+2*pause || clock.Sleep(ctx, pause) != nil {
 			break
 		}
@@ -99,10 +99,10 @@ type sentOnce struct{ *redis.Cmd }
 
 func (sentOnce) NoRetry() bool { return true }
 
-// refusedForNow reports whether the reply proves that nothing was written. Redis
-// 6.2 puts text in front of the READONLY of a command in a script, which
-// go-redis knows.
-func refusedForNow(err error) bool {
+// RefusedForNow reports whether the reply proves that nothing was written, and
+// is over by itself. Redis 6.2 puts text in front of the READONLY of a command in
+// a script, which go-redis knows.
+func RefusedForNow(err error) bool {
 	begins := func(prefix string) bool { return redis.HasErrorPrefix(err, prefix) }
 	return err != nil && (slices.ContainsFunc(provesNothingWritten, begins) || redis.IsReadOnlyError(err))
 }

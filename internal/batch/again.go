@@ -2,7 +2,10 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"slices"
+
+	"github.com/fairlimit/fairlimit/engine"
 )
 
 // Place is a caller's place in line, which somebody else has taken for it.
@@ -74,12 +77,19 @@ func countAgain(line []*caller) int {
 }
 
 // staysInLine lines up again a caller whom the engine has left for the next
-// question, unless it leaves.
-func (c *caller) staysInLine() bool {
-	if c.ctx.Err() != nil { // it is leaving, and there is nothing to wait for
-		c.tell(outcome{result: &result{err: unsent(c.ctx)}})
+// question, unless it leaves. If the question failed, a caller that leaves or
+// accepts no wait is told the failure.
+func (c *caller) staysInLine(failure error) bool {
+	leaves := c.ctx.Err() != nil // there is nothing to wait for
+	switch {
+	case failure != nil && (leaves || c.request.MaxWait <= 0):
+		c.tell(outcome{result: &result{err: failure}})
+		return false
+	case leaves:
+		c.tell(outcome{result: &result{err: unsent(c.ctx, c.lost)}})
 		return false
 	}
+	c.lost = c.lost || errors.Is(failure, engine.ErrOutcomeUnknown)
 	return c.state.CompareAndSwap(asked, lined)
 }
 

@@ -95,6 +95,13 @@ type Batcher struct {
 	// one they leave when their ctx ends, and only then.
 	Gate Gate
 
+	// Away, if it is not nil, reports whether an error says that the engine is
+	// away. Then callers that accept a wait stay in line, and the server asks
+	// again once Probe does not fail like that. Probe asks the engine for
+	// something that changes nothing.
+	Away  func(error) bool
+	Probe func(context.Context) error
+
 	mu      sync.Mutex
 	waiting []*caller
 	returns []*giver
@@ -102,12 +109,15 @@ type Batcher struct {
 	busy    bool
 	calls   uint64 // that have lined up
 
+	away  error         // why the engine is away, nil since a question was answered
+	pause time.Duration // the last one for that, of the server alone
+
 	ready     []*Flow // those of whose line somebody may be asked for
 	flowsNext bool    // the next question is for them, if others wait as well
 
 	// HeedsCtx says that the engine returns when its ctx ends, so that a caller
-	// whose own ctx never ends may ask in its own goroutine. With a gate nobody
-	// may.
+	// whose own ctx never ends may ask in its own goroutine. With a gate or Away
+	// nobody may.
 	HeedsCtx bool
 
 	// Prompt says that the engine ends each round trip within [bound.Answer]. A

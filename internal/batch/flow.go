@@ -181,13 +181,13 @@ func (b *Batcher) lineUpAgainInFlows(places []Place) {
 }
 
 // putBack, under mu, lines up again those who held their permits ahead and whom
-// the engine has left for the next question.
-func (f *Flow) putBack(left []*caller) {
+// the engine has left for the next question, or whose question failed.
+func (f *Flow) putBack(left []*caller, failure error) {
 	there := left[:0]
 	for _, c := range left {
 		n := c.request.N // once told, c may be another's
 		f.ahead -= n
-		if !c.staysInLine() {
+		if !c.staysInLine(failure) {
 			continue
 		}
 		there = append(there, c)
@@ -268,10 +268,12 @@ func (q *question) answeredFlows(answers []engine.Answer, done *result) {
 	runtime.Gosched() // as in answered
 }
 
-// learnShares remembers what the engine tells of the flows.
+// learnShares remembers what the engine tells of the flows, and that it is
+// there.
 func (q *question) learnShares(answers []engine.Answer) {
 	q.batcher.mu.Lock()
 	defer q.batcher.mu.Unlock()
+	q.batcher.away = nil
 	for i, a := range answers {
 		if a.Share > 0 {
 			q.of[i].share = a.Share
@@ -287,6 +289,7 @@ func (q *question) putBackInFlows(left []*caller, answers []engine.Answer, done 
 	b := q.batcher
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.away = done.err
 	of, requests := q.of[:len(answers)], q.requests
 	for _, f := range q.flows {
 		n, m := 0, 0
@@ -296,7 +299,7 @@ func (q *question) putBackInFlows(left []*caller, answers []engine.Answer, done 
 		for m < len(of) && of[m] == f {
 			m++
 		}
-		f.putBack(left[:n])
+		f.putBack(left[:n], done.err)
 		f.waiting = refusalsOf(answers[:m], requests).settle(f.waiting, q.last, done)
 		left, of, answers, requests = left[n:], of[m:], answers[m:], requests[m:]
 		b.makeReady(f)

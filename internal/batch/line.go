@@ -25,6 +25,7 @@ type caller struct {
 	state   atomic.Int32
 	told    chan outcome // holds one, so that the server never waits for a caller
 	asks    *engine.Flow // what the question says of its flow
+	lost    bool         // an earlier question for it has an unknown outcome
 }
 
 // outcome is what a caller is told: its answer, nil if the question failed, and
@@ -59,12 +60,15 @@ const (
 // lineUp puts a request in line. A caller that may send its own question and
 // finds nobody serving is alone: it stands in no line and has to serve.
 func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool, err error) {
-	mayServe := (b.HeedsCtx || b.Prompt) && b.Gate == nil && r.Flow == nil && ctx.Done() == nil
+	mayServe := (b.HeedsCtx || b.Prompt) && b.Gate == nil && b.Away == nil && r.Flow == nil && ctx.Done() == nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if mayServe && !b.busy && (b.HeedsCtx || time.Since(b.quick) < warm) {
 		b.busy = true
 		return nil, true, nil
+	}
+	if b.away != nil && r.MaxWait <= 0 {
+		return nil, false, b.notAsked()
 	}
 	if b.Gate != nil && (r.Flow == nil || r.Flow.fits(r.Flow.lined, r.N)) {
 		if err := b.Gate.Try(); err != nil {
@@ -100,7 +104,7 @@ func (b *Batcher) newCaller() *caller {
 	c := b.spare[last]
 	b.spare = b.spare[:last]
 	c.state.Store(lined)
-	c.number, c.again, c.at, c.asks = b.calls, false, 0, nil
+	c.number, c.again, c.at, c.asks, c.lost = b.calls, false, 0, nil, false
 	return c
 }
 
@@ -166,13 +170,13 @@ func (b *Batcher) leaves(c *caller) bool {
 func (b *Batcher) leave(ctx context.Context, c *caller) (outcome, error) {
 	if c.state.CompareAndSwap(lined, gone) {
 		b.left(c)
-		return outcome{}, unsent(ctx)
+		return outcome{}, b.becauseAway(unsent(ctx, c.lost))
 	}
 	until := time.Now().Add(ReturnBound)
 	o, told := b.lastWord(c, until)
 	switch {
 	case !told:
-		return outcome{}, untold(ctx)
+		return outcome{}, b.becauseAway(untold(ctx))
 	case Keeps(ctx):
 		return o, nil
 	case o.granted():
@@ -204,8 +208,13 @@ type errUnsent struct{ error }
 
 func (e errUnsent) Unwrap() error { return e.error }
 
-func unsent(ctx context.Context) error {
-	return errUnsent{ctxerr.Ended(ctx, "left before its question was sent")}
+// unsent is that error. Lost says that an earlier question was sent.
+func unsent(ctx context.Context, lost bool) error {
+	err := ctxerr.Ended(ctx, "left before its question was sent")
+	if lost {
+		err = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
+	}
+	return errUnsent{err}
 }
 
 // untold is the error of a caller that left before it was told anything.

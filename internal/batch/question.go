@@ -60,8 +60,15 @@ func (q *question) finish() (inTime bool) {
 // overdue runs on the timer's goroutine, which serves from then on.
 func (q *question) overdue() {
 	q.ctx.end(context.DeadlineExceeded)
-	q.refuse(bound.ErrOverdue)
+	q.fails(bound.ErrOverdue)
 	q.batcher.serve()
+}
+
+// fails is what becomes of a question that failed.
+func (q *question) fails(err error) {
+	if !q.keeps(err) {
+		q.refuse(err)
+	}
 }
 
 // refuse tells all whom the question was sent for that it failed.

@@ -96,7 +96,7 @@ func (b *Batcher) lineUpReturn(g *giver) {
 // more than for other callers, and a return for one question of callers more
 // than for other returns.
 func (b *Batcher) returnsGo(q *question) bool {
-	if len(b.returns) == 0 || len(b.waiting)+len(b.ready) == 0 {
+	if len(b.returns) == 0 || b.away != nil || len(b.waiting)+len(b.ready) == 0 {
 		return len(b.returns) > 0
 	}
 	now := time.Now()

@@ -15,7 +15,7 @@ import (
 // overdue and another goroutine serves.
 func (b *Batcher) serve() {
 	q := &question{batcher: b, most: mostAsked}
-	for b.gather(q) {
+	for b.outlast(); b.gather(q); b.outlast() {
 		if len(q.givers) > 0 {
 			if !q.giveBack() {
 				return
@@ -81,7 +81,7 @@ func (q *question) take() (inTime bool) {
 		err = counted(answers, q.requests)
 	}
 	if err != nil {
-		q.refuse(err)
+		q.fails(err)
 		return true
 	}
 	q.answered(answers, now)
@@ -130,6 +130,7 @@ func counted(answers []engine.Answer, requests []engine.Request) error {
 func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	done := &result{asked: asked, arrived: time.Now()}
 	q.quick = quickly(asked, done.arrived)
+	q.batcher.pause = 0
 	q.learnMost(len(answers))
 	if len(q.flows) > 0 {
 		q.answeredFlows(answers, done)
@@ -161,7 +162,7 @@ func (q *question) learnMost(answered int) {
 func (q *question) putBack(answers []engine.Answer, done *result) {
 	var there []*caller
 	for _, c := range q.callers[len(answers):] {
-		if c.staysInLine() {
+		if c.staysInLine(done.err) {
 			there = append(there, c)
 		}
 	}
@@ -169,6 +170,7 @@ func (q *question) putBack(answers []engine.Answer, done *result) {
 	b := q.batcher
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.away = done.err
 	b.waiting = late.settle(putBack(there, b.waiting), q.last, done)
 }
 
@@ -211,6 +213,6 @@ func (b *Batcher) handOn(quick time.Time) {
 // rest, under mu, makes b idle, when nobody is left in line. The last answer
 // came at quick, or it was not quick.
 func (b *Batcher) rest(quick time.Time) {
-	b.waiting, b.returns, b.ready, b.spare = nil, nil, nil, nil
+	b.waiting, b.returns, b.ready, b.spare, b.away, b.pause = nil, nil, nil, nil, nil, 0
 	b.busy, b.quick = false, quick
 }
