@@ -15,22 +15,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// distant is a client whose questions take a while.
-type distant time.Duration
-
-func (d distant) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (d distant) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		time.Sleep(time.Duration(d))
-		return next(ctx, cmd)
-	}
-}
-
-func (d distant) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // carried counts what questions carry.
 type carried struct {
 	mu                 sync.Mutex
@@ -74,7 +58,7 @@ func TestACrowdWithDeadlinesIsCarriedAFewTimes(t *testing.T) {
 				l, err := fairlimit.New(rdb, "crowd", fairlimit.Every(100*time.Millisecond), sent.trace())
 				require.NoError(t, err)
 				require.NoError(t, l.Wait(t.Context())) // Redis learns the script
-				rdb.AddHook(distant(roundTrip))
+				rdb.AddHook(late{by: roundTrip})
 				time.Sleep(time.Second)
 				var all sync.WaitGroup
 				refused, worst := make(chan time.Duration, crowd), time.Duration(0)
