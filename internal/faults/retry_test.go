@@ -18,13 +18,15 @@ import (
 func TestCallersWaitForAServerThatIsAway(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ goes, returns func(*redistest.Server) }{
-		"stopped and started": {(*redistest.Server).Kill, (*redistest.Server).Restart},
-		"silent":              {(*redistest.Server).Pause, (*redistest.Server).Resume},
+		"stopped and started": { // with all that it had granted
+			(*redistest.Server).Kill, (*redistest.Server).Restart,
+		},
+		"silent": {(*redistest.Server).Pause, (*redistest.Server).Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const callers = 60
-			server := redistest.StartServer(t)
+			server := redistest.StartServer(t, "--appendonly", "yes", "--appendfsync", "always")
 			rdb := redis.NewClient(&redis.Options{
 				Addr: server.Addr(), DialTimeout: 200 * time.Millisecond, ReadTimeout: 200 * time.Millisecond,
 			})
