@@ -15,7 +15,7 @@
 //
 // A question that has no answer after five seconds is overdue: those it was
 // sent for are told so, another goroutine serves, and what the answer grants
-// after all is given back.
+// after all is given back. With [Batcher.Away] they line up again instead.
 //
 // # The states of a caller
 //
@@ -25,8 +25,8 @@
 //	       gone                     the caller has left
 //
 // The server moves a caller to asked when its question goes, back to lined if
-// the engine leaves it for the next question, and to answered before it tells
-// it. The caller moves itself to gone. Every move is one atomic operation, so
+// the engine leaves it for the next question or is away, and to answered before
+// it tells it. One that the answer to another settles goes straight through. The caller moves itself to gone. Every move is one atomic operation, so
 // exactly one side owns what was granted: an answered caller reads its answer,
 // and for one that is gone the server gives back.
 package batch
