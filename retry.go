@@ -21,9 +21,9 @@ import (
 // connection breaks, or if it says LOADING, READONLY, MASTERDOWN, CLUSTERDOWN or
 // TRYAGAIN. Every other error is returned at once, such as [ErrState],
 // [ErrFull], NOPERM, a certificate that is not trusted, and a client that was
-// closed. So are errors that end no wait: Allow and AllowN never wait, and
-// Status, Reset, Pause, SetQuotas and Cancel are sent once. While Redis is known
-// to be away, Allow returns an error that matches [ErrUnreachable] at once.
+// closed. Allow and AllowN never wait: while Redis is known to be away, their
+// error matches [ErrUnreachable]. Status, Reset, Pause, SetQuotas and Cancel are
+// sent once.
 //
 // The limiter asks for all its callers together, in the order of their calls.
 // It pauses for 50 to 100 ms first, then for twice as long each time, up to 1 s,
