@@ -27,8 +27,8 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	}
 	e, err := o.build(engine.Config{
 		Client: rdb, Name: name, Prefix: o.prefix,
-		Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard, Replicas: o.replicas,
-		Stored: o.stored, Heard: l.hear,
+		Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard, OwnGuard: !o.guarded,
+		Replicas: o.replicas, Stored: o.stored, Heard: l.hear,
 	})
 	if err != nil {
 		return err
@@ -75,12 +75,13 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 
 // steering makes what holds callers that sleep.
 func (l *limiter) steering(o *options, steerer engine.Steerer) {
-	l.turns.Batch, l.turns.MaxLateness = &l.batch, o.lateness()
+	l.turns.Batch = &l.batch
 	if o.trace != nil {
 		l.turns.Taken, l.turns.Missed, l.pauses.paused = o.trace.Taken, o.trace.Missed, o.trace.Paused
 	}
 	if steerer != nil {
 		l.steer, l.turns.Within, l.turns.Look = steerer, o.pauseWithin, steerer.Look
+		l.turns.MaxLateness = o.lateness()
 		l.pauses.engine, l.pauses.turns = steerer, &l.turns
 	}
 }

@@ -226,7 +226,8 @@ func TestFlowsObeyStoredQuotas(t *testing.T) {
 func TestATurnOfAFlowThatIsNotReplicatedCountsNoMore(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Standalone(t) // without replicas
-	q, err := fairlimit.NewQueue(rdb, redistest.Name(t), fairlimit.Every(time.Hour), fairlimit.WithFlow("a", 1),
+	q, err := fairlimit.NewQueue(rdb, redistest.Name(t), fairlimit.Every(time.Hour), fairlimit.WithGuard(0),
+		fairlimit.WithFlow("a", 1),
 		fairlimit.WithReplicas(1))
 	require.NoError(t, err)
 	for range 2 {
@@ -263,7 +264,7 @@ func TestCallersWithoutAFlowStandInTheQueueAsItIs(t *testing.T) {
 		var c tally
 		began := time.Now()
 		q := fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1}
-		plain, err := fairlimit.NewQueue(rdb, "shared", q)
+		plain, err := fairlimit.NewQueue(rdb, "shared", q, fairlimit.WithGuard(0))
 		require.NoError(t, err)
 		c.call(ctx, "plain", plain, 4)
 		c.call(ctx, "a", flow(t, rdb, "a", 1), 50)
@@ -284,7 +285,8 @@ func TestATurnOfAFlowWhoseAnswerCameTooLateCountsNoMore(t *testing.T) {
 		client := redis.NewClient(rdb.Options())
 		defer func() { assert.NoError(t, client.Close()) }()
 		q := flow(t, client, "a", 1)
-		plain, err := fairlimit.NewQueue(rdb, "shared", fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1})
+		plain, err := fairlimit.NewQueue(rdb, "shared", fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1},
+			fairlimit.WithGuard(0))
 		require.NoError(t, err)
 		require.NoError(t, q.Wait(t.Context())) // the script is there
 		time.Sleep(time.Second)

@@ -95,7 +95,7 @@ func flowOf(
 	t testing.TB, rdb redis.UniversalClient, quota fairlimit.Quota, id string, weight int, opts ...fairlimit.Option,
 ) *fairlimit.Queue {
 	t.Helper()
-	q, err := fairlimit.NewQueue(rdb, "shared", quota, append(opts, fairlimit.WithFlow(id, weight))...)
+	q, err := fairlimit.NewQueue(rdb, "shared", quota, append(opts, fairlimit.WithGuard(0), fairlimit.WithFlow(id, weight))...)
 	require.NoError(t, err)
 	return q
 }
@@ -241,7 +241,7 @@ func TestManyFlowsOfOneProcessCombineTheirQuestions(t *testing.T) {
 				assert.NoError(t, err)
 			},
 		})
-		parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(100), watch)
+		parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(100), watch, fairlimit.WithGuard(0))
 		require.NoError(t, err)
 		for i := range 1000 {
 			q, err := parent.Flow(fmt.Sprint("tenant ", i), 1)
@@ -274,7 +274,7 @@ func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
 			ctx, stop := context.WithTimeout(t.Context(), time.Duration(settle+seconds)*time.Second)
 			defer stop()
 			var c tally
-			parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(rate),
+			parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(rate), fairlimit.WithGuard(0),
 				fairlimit.WithLookAhead(lookAhead))
 			require.NoError(t, err)
 			for i := range flows {

@@ -11,8 +11,9 @@ import "time"
 //
 // So Wait returns at most d after the slot of the turn that it takes, however
 // long the machine stands still. The default is half of [WithGuard], which
-// leaves the other half for the way to the upstream. Without a guard there is no
-// limit by default: every turn is taken, however late. 0 means the same.
+// leaves the other half for the way to the upstream; without that option it is
+// 25 ms. 0 means no limit: every turn is taken, however late. So does
+// WithGuard(0) alone.
 //
 // One kind of turn is missed without any limit. [Queue.Pause] holds the callers
 // of its limiter at once. If a slot passes before Redis has recorded the pause,
@@ -33,10 +34,17 @@ func WithMaxLateness(d time.Duration) Option {
 	}
 }
 
-// lateness is what WithMaxLateness says, or half of the guard.
+// defaultLateness is half of the longest guard that an engine takes by itself.
+// Half of a shorter one would be less than what a busy machine is late by.
+const defaultLateness = 25 * time.Millisecond
+
+// lateness is what WithMaxLateness says, or what goes with the guard.
 func (o *options) lateness() time.Duration {
-	if o.maxLateness != nil {
+	switch {
+	case o.maxLateness != nil:
 		return *o.maxLateness
+	case o.guarded:
+		return o.guard / 2
 	}
-	return o.guard / 2
+	return defaultLateness
 }

@@ -14,7 +14,8 @@ func TestATurnMayBeLateByHalfOfTheGuard(t *testing.T) {
 		opts []Option
 		most time.Duration
 	}{
-		"no guard":           {nil, 0},
+		"neither":            {nil, 25 * time.Millisecond},
+		"no guard":           {[]Option{WithGuard(0)}, 0},
 		"a guard":            {[]Option{WithGuard(guard)}, guard / 2},
 		"its own":            {[]Option{WithMaxLateness(own)}, own},
 		"its own beside one": {[]Option{WithMaxLateness(own), WithGuard(guard)}, own},

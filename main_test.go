@@ -37,7 +37,7 @@ func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, e fair
 func queueOf(
 	t *testing.T, rdb *redis.Client, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
 ) *fairlimit.Queue {
-	q, err := fairlimit.NewQueue(rdb, name, quota, opts...)
+	q, err := fairlimit.NewQueue(rdb, name, quota, append([]fairlimit.Option{fairlimit.WithGuard(0)}, opts...)...)
 	require.NoError(t, err)
 	return q
 }

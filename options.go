@@ -18,6 +18,7 @@ type options struct {
 	maxWait   time.Duration
 	extra     []engine.Quota
 	guard     time.Duration
+	guarded   bool // WithGuard was given
 	maxQueued int
 	fallback  Fallback
 	retry     bool
@@ -29,7 +30,7 @@ type options struct {
 	lookAhead int         // 0: the engine chooses
 
 	pauseWithin time.Duration
-	maxLateness *time.Duration // nil: half of the guard
+	maxLateness *time.Duration // nil: see lateness
 	steers      bool           // one of the two asks for what only a queue can do
 
 	err error // the first that an option met
@@ -104,8 +105,9 @@ func WithExtraQuota(q Quota) Option {
 	}
 }
 
-// WithGuard lengthens the Per of every quota by d. 0, the default, means no
-// guard.
+// WithGuard lengthens the Per of every quota by d. The default is 50 ms, or a
+// twentieth of the shortest Per if that is less. It costs at most one permit in
+// 21. 0 means no guard. The engine window has none.
 //
 // A turn is on time on Redis's clock. The call that it allows reaches the
 // upstream later, by a delay that varies: timers, replies, the network. So calls
@@ -125,6 +127,6 @@ func WithGuard(d time.Duration) Option {
 		if d < 0 {
 			o.refuse("WithGuard: %v is negative", d)
 		}
-		o.guard = d
+		o.guard, o.guarded = d, true
 	}
 }

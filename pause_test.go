@@ -223,7 +223,7 @@ func TestADeadlineThatAPauseMakesImpossibleIsRefusedAtOnce(t *testing.T) {
 // tells next. The second pause makes the first longer.
 func TestARefusalTellsWhenTheTurnComesAfterThePause(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		q, err := fairlimit.NewQueue(rdb, redistest.Name(t), fairlimit.Every(30*time.Second))
+		q, err := fairlimit.NewQueue(rdb, redistest.Name(t), fairlimit.Every(30*time.Second), fairlimit.WithGuard(0))
 		require.NoError(t, err)
 		require.NoError(t, q.Wait(t.Context()))
 		refused := func(after, pause time.Duration) {

@@ -75,6 +75,7 @@ type Config struct {
 	Quota    Quota                 // zero only for those who never take, see ErrNoQuota
 	Extra    []Quota               // further quotas that must hold as well
 	Guard    time.Duration         // how much longer every Per is to be taken, ≥ 0
+	OwnGuard bool                  // no Guard was given: the engine takes its own, if it has one
 	Replicas int                   // how many must have a grant before it counts, ≥ 0; see Take
 
 	// Stored lets the quotas that are stored beside the queue take the place of

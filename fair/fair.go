@@ -43,7 +43,7 @@ type fair struct {
 	places   places        // of its flows' entries
 	grace    time.Duration // see lua/fair/flows.lua
 
-	guard    time.Duration
+	guard    time.Duration // ownGuard: by the quotas
 	replicas int // that must have what is granted
 	heard    func(*engine.News)
 
@@ -57,11 +57,16 @@ var _ engine.Steerer = (*fair)(nil)
 // one key, <prefix>{name}, and where quotas are stored a second one,
 // <prefix>{name}:quota, which has no TTL.
 //
+// Its own guard is 50 ms, or a twentieth of the shortest Per if that is less.
+//
 // Errors match [engine.ErrUnsupported]: a Per (with the guard) of more than
 // ten years, more than 10⁹ Permits, a Burst whose window rounds to less than a
 // microsecond, more than 8 windows (each quota is one, each Burst another), and
 // stored quotas on a Cluster or Ring under a name that begins with }.
 func New(cfg engine.Config) (engine.Engine, error) {
+	if cfg.OwnGuard {
+		cfg.Guard = ownGuard
+	}
 	given, err := newTerms(quotasOf(cfg), cfg.Guard, notStored)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,9 @@ func quotasOf(cfg engine.Config) []engine.Quota {
 // the longest to the shortest. Windows of one length are one, the stricter.
 func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 	var windows []window
+	if guard == ownGuard {
+		guard = guardOf(quotas)
+	}
 	for _, q := range quotas {
 		if q.Permits < 1 || q.Per <= 0 {
 			return nil, fmt.Errorf("%w: a quota of %d permits within %v", engine.ErrUnsupported, q.Permits, q.Per)
@@ -77,6 +80,24 @@ func span(windows []window, permits int) (length float64) {
 		length, permits = length+float64(permits/w.Permits)*float64(w.Length), permits%w.Permits
 	}
 	return length
+}
+
+const (
+	// ownGuard stands for the guard of a limiter that was given none, not even 0:
+	// longestGuard, or this part of the shortest Per if that is less.
+	ownGuard     = -1
+	longestGuard = 50 * time.Millisecond
+	guardPart    = 20
+)
+
+// guardOf is the guard of those who were given none. It fits what is left of
+// the longest Per that fair holds.
+func guardOf(quotas []engine.Quota) time.Duration {
+	guard := longestGuard
+	for _, q := range quotas {
+		guard = min(guard, q.Per/guardPart, max(0, longestPer-q.Per))
+	}
+	return guard.Truncate(time.Microsecond)
 }
 
 // most is how many permits fit every window.

@@ -8,7 +8,8 @@ import (
 )
 
 // New returns a limiter like any other, except that it has a Redis of its own
-// in memory. Its name is that of the test, and it ends with the test. If
+// in memory, and no guard unless an option gives one: so times in tests are
+// exact. Its name is that of the test, and it ends with the test. If
 // [fairlimit.NewQueue] returns an error, the test fails.
 //
 // It works inside a [testing/synctest] bubble as well as outside.

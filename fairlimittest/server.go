@@ -56,11 +56,13 @@ func (s *Server) Client(t testing.TB) *redis.Client {
 }
 
 // Queue returns a new limiter with a client of its own, as another process would
-// have. It fails the test for what [fairlimit.NewQueue] refuses.
+// have. Unless an option says otherwise it has no guard, so that times in tests
+// are exact. It fails the test for what [fairlimit.NewQueue] refuses.
 func (s *Server) Queue(
 	t testing.TB, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
 ) *fairlimit.Queue {
 	t.Helper()
+	opts = append([]fairlimit.Option{fairlimit.WithGuard(0)}, opts...)
 	q, err := fairlimit.NewQueue(s.Client(t), name, quota, opts...)
 	if err != nil {
 		t.Fatal(err)

@@ -25,11 +25,13 @@ func New(
 }
 
 // Named returns a limiter on fair under the given name. Two of one name share
-// what one limiter has, as two processes would.
+// what one limiter has, as two processes would. Unless it is given one, it has no
+// guard.
 func Named(
 	t testing.TB, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
 ) fairlimit.Reserver {
 	t.Helper()
+	opts = append([]fairlimit.Option{fairlimit.WithGuard(0)}, opts...)
 	l, err := fairlimit.New(rdb, name, quota, opts...)
 	if err != nil {
 		t.Fatal(err)
