@@ -37,7 +37,7 @@ var (
 
 	// ErrInvalidQuota is returned by [New], also for [WithExtraQuota], and by
 	// [Queue.SetQuotas] and [ParseQuota]. The quota has fewer than 1 Permits, a
-	// Per that is not more than 0, or a Burst below 0 or above Permits.
+	// Per below a microsecond, or a Burst below 0 or above Permits.
 	// ParseQuota also returns it for text that is not a quota, and SetQuotas if
 	// no quota is given.
 	ErrInvalidQuota = errors.New("fairlimit: invalid quota")
@@ -59,8 +59,8 @@ var (
 	// it the turn would have come in time. See [Queue.Pause].
 	ErrPaused = errors.New("fairlimit: the queue is paused")
 
-	// ErrInvalidPause is returned by [Queue.Pause] if the duration is not more
-	// than 0, or is more than a year.
+	// ErrInvalidPause is returned by [Queue.Pause] if the duration is less than
+	// a microsecond, or more than a year.
 	ErrInvalidPause = errors.New("fairlimit: invalid pause")
 
 	// ErrMissed is returned to a caller that missed ten turns in a row. This

@@ -27,9 +27,7 @@ import "time"
 // still for longer than d nearly all the time.
 func WithMaxLateness(d time.Duration) Option {
 	return func(o *options) {
-		if d < 0 {
-			o.refuse("WithMaxLateness: %v is negative", d)
-		}
+		o.length("WithMaxLateness", d)
 		o.maxLateness, o.steers = &d, o.steers || d > 0
 	}
 }

@@ -62,7 +62,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"Burst in no time":             {burst(1000, 10*time.Microsecond, 1), nil, unsupported},
 		"Burst, on window":             {burst(5, time.Second, 1), options{onWindow}, unsupported},
 		"further quota, on window":     {second, options{onWindow, fairlimit.WithExtraQuota(second)}, unsupported},
-		"guard, on window":             {second, options{onWindow, fairlimit.WithGuard(1)}, unsupported},
+		"guard, on window":             {second, options{onWindow, fairlimit.WithGuard(time.Second)}, unsupported},
 		"Per of less than 1 ms, there": {fairlimit.Every(time.Microsecond), options{onWindow}, unsupported},
 		"nil option":                   {second, options{nil}, badOption},
 		"nil engine":                   {second, options{fairlimit.WithEngine(nil)}, badOption},

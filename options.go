@@ -6,6 +6,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/duration"
 )
 
 // Option changes the limiter that [New] makes. If its value is out of range, New
@@ -63,6 +64,15 @@ func (o *options) fail(err error) {
 	}
 }
 
+// length refuses a duration below 0, or one whose unit was forgotten.
+func (o *options) length(option string, d time.Duration) {
+	if d < 0 {
+		o.refuse("%s: %v is negative", option, d)
+	} else if err := duration.Check(d); err != nil {
+		o.refuse("%s: %v", option, err)
+	}
+}
+
 // WithEngine chooses the engine that decides: fair.New, which is the default,
 // window.New, or window.With(...).
 func WithEngine(b engine.Builder) Option {
@@ -84,9 +94,7 @@ func WithPrefix(p string) Option {
 // caller's ctx allows it. 0, the default, means no limit.
 func WithMaxWait(d time.Duration) Option {
 	return func(o *options) {
-		if d < 0 {
-			o.refuse("WithMaxWait: %v is negative", d)
-		}
+		o.length("WithMaxWait", d)
 		o.maxWait = engine.Forever
 		if d > 0 {
 			o.maxWait = d
@@ -115,18 +123,15 @@ func WithExtraQuota(q Quota) Option {
 // at most Permits in any window of length Per. The price is throughput: it
 // becomes Per/(Per+d) of what it was.
 //
-// The unit of d counts: WithGuard(50) is 50 nanoseconds, which guards against
-// nothing. Write 50*time.Millisecond. A guard may be longer than Per: one permit
-// every 20 ms, with a guard of 60 ms, becomes one every 80 ms.
+// A guard may be longer than Per: one permit every 20 ms, with a guard of 60 ms,
+// becomes one every 80 ms.
 //
 // The window of a Burst, Per × Burst ÷ Permits, is lengthened only in
 // proportion. If the upstream counts bursts as well, add a quota for them with
 // [WithExtraQuota].
 func WithGuard(d time.Duration) Option {
 	return func(o *options) {
-		if d < 0 {
-			o.refuse("WithGuard: %v is negative", d)
-		}
+		o.length("WithGuard", d)
 		o.guard, o.guarded = d, true
 	}
 }

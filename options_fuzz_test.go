@@ -98,16 +98,17 @@ func (c combination) options(second fairlimit.Fallback) (opts []fairlimit.Option
 // refusal is what the documentation says that New answers: nil for a limiter.
 func (c combination) refusal() error {
 	senseless := func(q fairlimit.Quota) bool {
-		return q.Permits < 1 || q.Per <= 0 || q.Burst < 0 || q.Burst > q.Permits
+		return q.Permits < 1 || q.Per < time.Microsecond || q.Burst < 0 || q.Burst > q.Permits
 	}
+	noDuration := func(d time.Duration) bool { return d < 0 || d > 0 && d < time.Microsecond }
 	switch {
 	case c.name == "":
 		return fairlimit.ErrEmptyName
 	case senseless(c.quota):
 		return fairlimit.ErrInvalidQuota
 	case c.given(hasNilOption), c.given(hasNilEngine), c.given(hasNilFallback),
-		c.given(hasGuard) && c.guard < 0,
-		c.given(hasMaxWait) && c.maxWait < 0,
+		c.given(hasGuard) && noDuration(c.guard),
+		c.given(hasMaxWait) && noDuration(c.maxWait),
 		c.given(hasMaxQueued) && c.maxQueued < 0,
 		c.given(hasReplicas) && (c.replicas < 1 || c.replicas > 1000):
 		return fairlimit.ErrInvalidOption
@@ -138,11 +139,14 @@ func (c combination) windowRefusal() error {
 func (c combination) fairRefusal() error {
 	const decade = 10 * 365 * 24 * time.Hour
 	windows := map[int64]bool{}
-	for _, q := range append(c.furtherQuotas(), c.quota) {
-		var guard time.Duration
-		if c.given(hasGuard) {
-			guard = c.guard
+	guard := c.guard
+	if !c.given(hasGuard) {
+		guard = 50 * time.Millisecond
+		for _, q := range append(c.furtherQuotas(), c.quota) {
+			guard = min(guard, q.Per/20, max(0, decade-q.Per)).Truncate(time.Microsecond)
 		}
+	}
+	for _, q := range append(c.furtherQuotas(), c.quota) {
 		if q.Permits > 1_000_000_000 || q.Per > decade || guard > decade-q.Per {
 			return fairlimit.ErrUnsupported
 		}

@@ -78,7 +78,7 @@ func TestAnErrorOfNewNamesTheLimiterAndHasThePrefixOnce(t *testing.T) {
 		},
 		{flow, fairlimit.ErrInvalidFlow, "invalid flow: empty id"},
 		{
-			made(fairlimit.WithEngine(window.New), fairlimit.WithGuard(1)), fairlimit.ErrUnsupported,
+			made(fairlimit.WithEngine(window.New), fairlimit.WithGuard(time.Second)), fairlimit.ErrUnsupported,
 			"not supported by this engine: window has no guard",
 		},
 		{

@@ -9,6 +9,7 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
@@ -39,9 +40,7 @@ const (
 // caller.
 func WithPauseWithin(x time.Duration) Option {
 	return func(o *options) {
-		if x < 0 {
-			o.refuse("WithPauseWithin: %v is negative", x)
-		}
+		o.length("WithPauseWithin", x)
 		o.pauseWithin, o.steers = x, o.steers || x > 0
 	}
 }
@@ -73,7 +72,7 @@ func WithPauseWithin(x time.Duration) Option {
 //
 // Permits used before the pause count for d longer. After the pause, that costs
 // at most as many permits as go in a time d, or in Per if that is shorter. If d
-// is not more than 0 or is more than a year, the error matches
+// is less than a microsecond or more than a year, the error matches
 // [ErrInvalidPause].
 func (q *Queue) Pause(ctx context.Context, d time.Duration) error {
 	return q.named(q.pauseFor(ctx, d))
@@ -85,6 +84,9 @@ func (q *Queue) pauseFor(ctx context.Context, d time.Duration) error {
 	}
 	if d <= 0 || d > longestPause {
 		return fmt.Errorf("%w: %v, want more than 0 and at most %v", ErrInvalidPause, d, longestPause)
+	}
+	if err := duration.Check(d); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidPause, err)
 	}
 	if err := ready(ctx, "nothing was paused"); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
@@ -15,7 +16,7 @@ import (
 // microseconds. A finer Per is rounded up, which is the safe side.
 type Quota struct {
 	Permits int           // at least 1
-	Per     time.Duration // more than 0
+	Per     time.Duration // at least a microsecond
 
 	// Burst is how many permits may go back to back: at most Burst of them fall
 	// into any window of length Per × Burst ÷ Permits. So a Burst spaces calls
@@ -24,9 +25,8 @@ type Quota struct {
 	Burst int
 }
 
-// Every is one permit every d. The unit of d counts: Every(1) is one permit
-// every nanosecond, which is rounded up to a microsecond. For one a second, write
-// Every(time.Second).
+// Every is one permit every d. The unit of d counts: [New] refuses Every(1),
+// which is a nanosecond. For one a second, write Every(time.Second).
 func Every(d time.Duration) Quota { return Quota{Permits: 1, Per: d} }
 
 // PerSecond is n permits in any window of one second. They may go together:
@@ -70,6 +70,8 @@ func (q Quota) checkOf(given string) error {
 		return fmt.Errorf("%w: %sPermits is %d, want at least 1", ErrInvalidQuota, given, q.Permits)
 	case q.Per <= 0:
 		return fmt.Errorf("%w: %sPer is %v, want more than 0", ErrInvalidQuota, given, q.Per)
+	case duration.Check(q.Per) != nil:
+		return fmt.Errorf("%w: %sPer is %w", ErrInvalidQuota, given, duration.Check(q.Per))
 	case q.Burst < 0 || q.Burst > q.Permits:
 		return fmt.Errorf("%w: %sBurst is %d, want 0 to Permits, which is %d",
 			ErrInvalidQuota, given, q.Burst, q.Permits)

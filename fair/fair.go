@@ -44,7 +44,7 @@ type fair struct {
 	grace    time.Duration // see lua/fair/flows.lua
 
 	guard    time.Duration // ownGuard: by the quotas
-	replicas int // that must have what is granted
+	replicas int           // that must have what is granted
 	heard    func(*engine.News)
 
 	stored bool                  // whether stored quotas take the place of the given ones

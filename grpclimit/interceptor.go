@@ -10,6 +10,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/door"
+	"github.com/fairlimit/fairlimit/internal/duration"
 )
 
 // DefaultMaxPause is the longest pause that an answer can cause, unless
@@ -53,8 +54,8 @@ type Interceptor struct {
 	// [fairlimit.ErrUnsupported].
 	Permits func(method string) int
 
-	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. If it is negative,
-	// the error matches [fairlimit.ErrInvalidOption].
+	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. If it is negative or
+	// less than a microsecond, the error matches [fairlimit.ErrInvalidOption].
 	MaxPause time.Duration
 
 	// OnError is called if the limiter could not pause. The call ends as usual,
@@ -127,6 +128,9 @@ func (w *watched) RecvMsg(m any) error {
 func (i *Interceptor) wait(ctx context.Context, method string) error {
 	if i.MaxPause < 0 {
 		return unsent(fmt.Errorf("%w: MaxPause is %v, want at least 0", fairlimit.ErrInvalidOption, i.MaxPause))
+	}
+	if err := duration.Check(i.MaxPause); err != nil {
+		return unsent(fmt.Errorf("%w: MaxPause is %w", fairlimit.ErrInvalidOption, err))
 	}
 	permits := 1
 	if i.Permits != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/door"
+	"github.com/fairlimit/fairlimit/internal/duration"
 )
 
 // DefaultMaxPause is the longest pause that an answer can cause, unless
@@ -58,8 +59,8 @@ type Transport struct {
 	// Nil means [RetryAfter].
 	After func(resp *http.Response, received time.Time) (pause time.Duration, ok bool)
 
-	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. If it is negative,
-	// the error matches [fairlimit.ErrInvalidOption].
+	// MaxPause bounds each pause. 0 means [DefaultMaxPause]. If it is negative or
+	// less than a microsecond, the error matches [fairlimit.ErrInvalidOption].
 	MaxPause time.Duration
 
 	// OnError is called if the limiter could not pause. The response is
@@ -112,6 +113,9 @@ func (t *Transport) base() http.RoundTripper {
 func (t *Transport) wait(req *http.Request) error {
 	if t.MaxPause < 0 {
 		return fmt.Errorf("%w: MaxPause is %v, want at least 0", fairlimit.ErrInvalidOption, t.MaxPause)
+	}
+	if err := duration.Check(t.MaxPause); err != nil {
+		return fmt.Errorf("%w: MaxPause is %w", fairlimit.ErrInvalidOption, err)
 	}
 	permits := 1
 	if t.Permits != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/duration"
 )
 
 // Option changes what [With] builds or [Open] opens.
@@ -80,6 +81,10 @@ func (o options) check() error {
 		return fmt.Errorf("%w: nil option", ErrInvalidArgument)
 	case o.perClient && o.id == "":
 		return fmt.Errorf("%w: PerClient with an empty id", ErrInvalidArgument)
+	case duration.Check(o.keepAlive) != nil:
+		return fmt.Errorf("%w: KeepAlive is %w", ErrInvalidArgument, duration.Check(o.keepAlive))
+	case duration.Check(o.retryTick) != nil:
+		return fmt.Errorf("%w: RetryTick is %w", ErrInvalidArgument, duration.Check(o.retryTick))
 	case o.retryTick < 0 || o.retryTick > mostTick:
 		return fmt.Errorf("%w: RetryTick is %v, want 0 to %v", ErrInvalidArgument, o.retryTick, mostTick)
 	}

@@ -92,7 +92,7 @@ func (d *Door) Shut(ctx context.Context, l Waiter, pause time.Duration, failed f
 		defer close(done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseBound)
 		defer cancel()
-		if err := p.Pause(ctx, pause); err != nil {
+		if err := p.Pause(ctx, max(pause, time.Microsecond)); err != nil { // a date may be that near
 			d.hold(until)
 			if failed != nil {
 				failed(fmt.Errorf("fairlimit: pause of %v: %w", pause, err))

@@ -1,0 +1,16 @@
+// Package duration finds durations whose unit was forgotten.
+package duration
+
+import (
+	"fmt"
+	"time"
+)
+
+// Check returns an error if d is more than 0 and less than a microsecond, in
+// which nothing here counts. 50 for 50 milliseconds is 50 nanoseconds.
+func Check(d time.Duration) error {
+	if d <= 0 || d >= time.Microsecond {
+		return nil
+	}
+	return fmt.Errorf("%v: did you mean %d * time.Millisecond?", d, int64(d))
+}
