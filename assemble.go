@@ -92,4 +92,7 @@ func (l *limiter) hear(n *engine.News) {
 	if n.Lost && l.trace != nil && l.trace.Lost != nil {
 		l.trace.Lost()
 	}
+	if n.Differs && l.trace != nil && l.trace.QuotasDiffer != nil && l.strange.begins(n.Arrived) {
+		l.trace.QuotasDiffer()
+	}
 }

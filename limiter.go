@@ -141,6 +141,7 @@ type parts struct {
 	steer    engine.Steerer // the engine, nil if it cannot be steered
 	own      []Quota        // that hold whatever is stored, nil if the engine has to say
 	trace    *Trace         // nil without one
+	strange  strange
 }
 
 var _ Limiter = (*limiter)(nil)

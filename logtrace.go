@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// LogTrace returns a [Trace] that writes to a log. Three things are warnings:
-// Redis had lost turns, a turn was missed, or the fallback takes over. Two are
+// LogTrace returns a [Trace] that writes to a log. Four things are warnings:
+// Redis had lost turns, a turn was missed, other limiters of the name have other
+// quotas, or the fallback takes over. Two are
 // information: a pause, and that Redis decides again. Everything else is for
 // debugging, about five lines a turn.
 //
@@ -42,9 +43,10 @@ func LogTrace(l *slog.Logger) *Trace {
 			log.debug("asked", slog.String("op", op), slog.Int("callers", callers), slog.Duration("took", took),
 				cause(err))
 		},
-		Paused:   func(d time.Duration) { log.info("pauses", slog.Duration("for", d)) },
-		Lost:     func() { log.warn("Redis had lost turns, they count again") },
-		FellBack: log.fellBack,
+		Paused:       func(d time.Duration) { log.info("pauses", slog.Duration("for", d)) },
+		Lost:         func() { log.warn("Redis had lost turns, they count again") },
+		QuotasDiffer: func() { log.warn("other limiters of this name have other quotas, or another guard") },
+		FellBack:     log.fellBack,
 	}
 }
 

@@ -62,6 +62,11 @@ type Trace struct {
 	// is not told if what restored them was a return of permits.
 	Lost func()
 
+	// QuotasDiffer: a limiter of the same name asks under other quotas, or with
+	// another guard. Each is held to its own: see [New]. This is told once, and
+	// again if it was not so for ten minutes.
+	QuotasDiffer func()
+
 	// FellBack: the fallback took over because of this error. If it is nil,
 	// Redis decides again. See [WithFallback].
 	FellBack func(because error)

@@ -9,19 +9,20 @@ func (t *Trace) and(u *Trace) *Trace {
 		t = &Trace{}
 	}
 	return &Trace{
-		Entered:    both1(t.Entered, u.Entered),
-		Left:       both3(t.Left, u.Left),
-		Granted:    both2(t.Granted, u.Granted),
-		Reserved:   both2(t.Reserved, u.Reserved),
-		Unreserved: both2(t.Unreserved, u.Unreserved),
-		Refused:    both2(t.Refused, u.Refused),
-		Taken:      both3(t.Taken, u.Taken),
-		Missed:     both2(t.Missed, u.Missed),
-		GivenBack:  both2(t.GivenBack, u.GivenBack),
-		Asked:      both4(t.Asked, u.Asked),
-		Paused:     both1(t.Paused, u.Paused),
-		Lost:       both0(t.Lost, u.Lost),
-		FellBack:   both1(t.FellBack, u.FellBack),
+		Entered:      both1(t.Entered, u.Entered),
+		Left:         both3(t.Left, u.Left),
+		Granted:      both2(t.Granted, u.Granted),
+		Reserved:     both2(t.Reserved, u.Reserved),
+		Unreserved:   both2(t.Unreserved, u.Unreserved),
+		Refused:      both2(t.Refused, u.Refused),
+		Taken:        both3(t.Taken, u.Taken),
+		Missed:       both2(t.Missed, u.Missed),
+		GivenBack:    both2(t.GivenBack, u.GivenBack),
+		Asked:        both4(t.Asked, u.Asked),
+		Paused:       both1(t.Paused, u.Paused),
+		Lost:         both0(t.Lost, u.Lost),
+		QuotasDiffer: both0(t.QuotasDiffer, u.QuotasDiffer),
+		FellBack:     both1(t.FellBack, u.FellBack),
 	}
 }
 

@@ -30,6 +30,10 @@ type News struct {
 	// counts them again.
 	Lost bool
 
+	// Differs says that the caller before asked under other quotas, or with
+	// another guard. Stored quotas that have changed do not differ.
+	Differs bool
+
 	Clock  int64         // the queue's clock at the answer
 	Stands time.Duration // for how much longer it stands still
 

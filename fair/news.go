@@ -32,7 +32,7 @@ func parseNews(reply any) (n news, err error) {
 	}
 	return news{resetEnd: numbers[4], server: numbers[7], News: engine.News{
 		Queue: generation, Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
-		SlowUntil: numbers[2], SlowPace: numbers[3], Reset: numbers[4] > 0, Lost: numbers[5] > 0,
+		SlowUntil: numbers[2], SlowPace: numbers[3], Reset: numbers[4] > 0, Lost: numbers[5] > 0, Differs: numbers[6] > 0,
 	}}, nil
 }
 

@@ -5,7 +5,7 @@
 --          is none); windows; own (its
 --          place), moment (when it was written: the server's time and the offset),
 --          slow_until, slow_pace, reset_end, full, epochs, as noted; rest, late,
---          healed, differs; damaged, number, windows_of,
+--          healed, differs, changed_text; damaged, number, windows_of,
 --          as_arguments, span_of, counts_for
 --
 -- Notes stand behind the ring while there are any:
@@ -33,7 +33,7 @@ end
 
 unusual = true
 local slow_until, slow_pace, reset_end, full, moment, epochs = 0, 0, 0, 0, 0, ''
-local rest, late, healed, differs, own = 0, 0, false, false, nil
+local rest, late, healed, differs, changed_text, own = 0, 0, false, false, false, nil
 local state = left ~= -2 and redis.pcall('GETRANGE', key, '0', '767') or ''
 if type(state) == 'table' then return redis.error_reply(state.err) end
 if state == '' and left ~= -2 then left = call('PTTL', key) end -- miniredis lets a key expire between two commands

@@ -3,7 +3,8 @@
 -- not obey these windows: so until all of that has left, each cell counts whole.
 --
 -- Takes    what recover.lua leaves
--- Leaves   the header with the caller's windows; differs: others had other ones
+-- Leaves   the header with the caller's windows; differs: others had other ones;
+--          changed_text: both go by stored quotas, and others are stored now
 --
 -- Permits count for as long as the longest window that somebody has asked under
 -- in the last two lengths. Of what had been forgotten before, it is not known
@@ -59,7 +60,8 @@ elseif ARGV[1] ~= head then
   differs = sub(head, 1, -10) ~= sub(ARGV[1], 1, -10)
   if differs and coarse <= now and last + longest > now and (relocates or must) then cut_rows(old[#old].most) end
   head, p, size, windows = ARGV[1], #ARGV[1], argv[4] + 1, windows_of(ARGV[1])
-  if before ~= stored and before ~= '--------' and stored ~= '--------' then narrow(old, last) end
+  changed_text = before ~= stored and before ~= '--------' and stored ~= '--------'
+  if changed_text then narrow(old, last) end
   if differs then
     marks = ''
     for _, window in ipairs(windows) do
