@@ -24,10 +24,10 @@ local function damaged()
   error('STATE not the state of a queue, or that of another version, or damaged', 0)
 end
 
--- A number of the state. It is checked for size, so that sums stay exact.
+-- A number of the state. Slots are below 2^52, and ends lie some lengths later.
 local function number(value)
   local n = tonumber(value)
-  if not n or not (n < 2 ^ 52) or n <= -2 ^ 52 then damaged() end
+  if not n or not (n < 2 ^ 53) or n <= -2 ^ 53 then damaged() end
   return n
 end
 
