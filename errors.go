@@ -89,7 +89,7 @@ var (
 	ErrUnreachable = engine.ErrUnreachable
 
 	// ErrFull is returned if the queue is longer than the engine can count. Fair
-	// counts up to 10¹⁰ permits.
+	// counts up to 10¹⁰ permits, and its last slots are in 2112.
 	ErrFull = engine.ErrFull
 
 	// ErrNotReplicated is returned if a turn did not reach as many replicas as

@@ -5,10 +5,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 const (
@@ -129,14 +131,25 @@ func TestAQueueEndsIn2112(t *testing.T) {
 	}
 }
 
-// A narrower quota slows the clock down, which puts turns off beyond any slot.
+// A narrower quota slows the clock down, so that turns come later than 2112.
 func TestAQueueThatIsSlowedDownIsFullAndNotUnreadable(t *testing.T) {
 	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: 365 * day})
-		f.stored = true
-		f.scripts = storedScripts
-		_ = at
-		t.Skip("stored")
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		const year = 365 * day
+		e, err := New(engine.Config{
+			Client: rdb, Name: redistest.Name(t), Quota: engine.Quota{Permits: 1, Per: year}, Stored: true,
+		})
+		require.NoError(t, err)
+		f := e.(*fair)
+		require.Greater(t, len(exhaust(t, f, 1, 50, nil)), 50)
+		for _, years := range []time.Duration{2, 10, 3} {
+			require.NoError(t, f.SetQuotas(t.Context(), []engine.Quota{{Permits: 1, Per: years * year}}))
+			assert.Empty(t, exhaust(t, f, 1, 1, nil))
+			assert.Positive(t, status(t, f).Queued)
+			pause(t, f, year)
+			assert.Empty(t, exhaust(t, f, 1, 1, nil))
+			assert.Positive(t, status(t, f).Delay)
+			require.NoError(t, f.Look(t.Context()))
+		}
 	})
 }

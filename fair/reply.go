@@ -127,7 +127,7 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			switch {
 			case granted:
 				a.Grant = engine.Grant{ID: generation, At: at, N: requests[len(o.answers)].N, Made: made}
-			case ahead == full:
+			case ahead == full || ahead >= 0 && requests[len(o.answers)].MaxWait >= longestWait:
 				a = engine.Answer{Err: engine.ErrFull}
 			case ahead == left:
 				a = engine.Answer{Left: true}
@@ -140,7 +140,8 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 }
 
 // How far ahead a request is that the queue cannot count any more, and one that
-// goes over the share of its flow.
+// goes over the share of its flow. A request that accepts any wait is refused
+// only where its turn lies beyond what can be counted.
 const (
 	full = -1
 	left = -2
