@@ -104,7 +104,8 @@ func WithFlow(id string, weight int) Option {
 // With a longer look-ahead a new flow waits longer. If it is shorter than what
 // may go while a question is under way, part of the quota stays unused. A request
 // for more permits than the share of its flow goes out when the flow holds
-// nothing else. Without flows the look-ahead has no effect.
+// nothing else. [New] refuses a look-ahead without [WithFlow]: it has an effect on
+// flows only. [NewQueue] takes it for the flows of [Queue.Flow].
 func WithLookAhead(permits int) Option {
 	return func(o *options) {
 		if permits < 1 {

@@ -367,6 +367,7 @@ func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
 		{fairlimit.WithFlow("a", 0), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
 		{fairlimit.WithFlow("a", 1001), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
 		{fairlimit.WithLookAhead(0), []error{fairlimit.ErrInvalidOption}},
+		{fairlimit.WithLookAhead(9), []error{fairlimit.ErrInvalidOption}}, // without a flow
 	} {
 		_, err := fairlimit.New(rdb, "a", fairlimit.PerSecond(1), c.option)
 		for _, want := range c.errs {
@@ -376,7 +377,9 @@ func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
 	_, err := fairlimit.New(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithFlow("a", 1),
 		fairlimit.WithEngine(window.New))
 	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-	q, err := fairlimit.NewQueue(rdb, "a", fairlimit.PerSecond(1))
+	_, err = fairlimit.New(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithLookAhead(9), fairlimit.WithFlow("a", 1))
+	require.NoError(t, err)
+	q, err := fairlimit.NewQueue(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithLookAhead(9))
 	require.NoError(t, err)
 	_, err = q.Flow("", 1)
 	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)

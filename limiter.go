@@ -3,6 +3,7 @@ package fairlimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -83,7 +84,12 @@ type Limiter interface {
 // On an engine that grants turns ahead, as fair does, the Limiter is a
 // [*Queue].
 func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (Limiter, error) {
-	return build(rdb, name, quota, quota.check, opts)
+	needsFlow := func(o *options) {
+		if o.lookAhead > 0 && o.flow == nil {
+			o.refuse("WithLookAhead without WithFlow has no effect; for Queue.Flow there is NewQueue")
+		}
+	}
+	return build(rdb, name, quota, quota.check, append(slices.Clip(opts), needsFlow))
 }
 
 // build makes a limiter of a quota that passes the check.

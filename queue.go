@@ -22,7 +22,7 @@ var _ Reserver = (*Queue)(nil)
 // NewQueue is [New] for an engine that grants turns ahead. For another engine,
 // such as window, the error matches [ErrUnsupported].
 func NewQueue(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (*Queue, error) {
-	l, err := New(rdb, name, quota, opts...)
+	l, err := build(rdb, name, quota, quota.check, opts)
 	if err != nil {
 		return nil, err
 	}

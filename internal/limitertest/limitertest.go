@@ -32,11 +32,11 @@ func Named(
 ) fairlimit.Reserver {
 	t.Helper()
 	opts = append([]fairlimit.Option{fairlimit.WithGuard(0)}, opts...)
-	l, err := fairlimit.New(rdb, name, quota, opts...)
+	q, err := fairlimit.NewQueue(rdb, name, quota, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return l.(fairlimit.Reserver)
+	return q
 }
 
 // OnEach runs f in real time on a Redis inside the process and on a real one.
