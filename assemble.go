@@ -88,6 +88,9 @@ func (l *limiter) steering(o *options, steerer engine.Steerer) {
 
 // hear is told the news of every answer.
 func (l *limiter) hear(n *engine.News) {
+	if !l.answered.Load() {
+		l.answered.Store(true)
+	}
 	l.turns.Hear(n)
 	if n.Lost && l.trace != nil && l.trace.Lost != nil {
 		l.trace.Lost()

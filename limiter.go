@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -110,7 +111,7 @@ func build(
 		return nil, naming.Of(name, err)
 	}
 	l := &limiter{
-		parts: &parts{name: name, maxWait: o.maxWait, trace: o.trace},
+		parts: &parts{name: name, rdb: rdb, maxWait: o.maxWait, trace: o.trace},
 		lane:  &lane{backlog: newBacklog(o.maxQueued)},
 	}
 	if err := l.assemble(o, rdb, name, quota); err != nil {
@@ -148,6 +149,9 @@ type parts struct {
 	own      []Quota        // that hold whatever is stored, nil if the engine has to say
 	trace    *Trace         // nil without one
 	strange  strange
+
+	rdb      redis.UniversalClient
+	answered atomic.Bool // news of the queue have come
 }
 
 var _ Limiter = (*limiter)(nil)
