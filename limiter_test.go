@@ -218,7 +218,7 @@ func TestARefusalSaysWhatTheTurnIsTooLateFor(t *testing.T) {
 func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
 	t.Parallel()
 	rdb, name, quota := redistest.Standalone(t), redistest.Name(t), fairlimit.Every(300*time.Millisecond)
-	late := named(t, rdb, name, quota, fairlimit.WithMaxLateness(time.Nanosecond)).(*fairlimit.Queue)
+	late := named(t, rdb, name, quota, fairlimit.WithMaxLateness(time.Microsecond)).(*fairlimit.Queue)
 	others := named(t, rdb, name, quota).(*fairlimit.Queue)
 	for how, wait := range map[string]func(ctx context.Context) error{
 		"Wait": late.Wait,

@@ -119,7 +119,9 @@ func TestAnOpenedQueueTellsTheStoredQuotas(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, want, quotas)
 		assert.True(t, stored)
-		require.ErrorIs(t, q.Wait(t.Context()), fairlimit.ErrNoQuota, "it was not made WithStoredQuota")
+		err = q.Wait(t.Context())
+		require.ErrorIs(t, err, fairlimit.ErrNoQuota, "it was not made WithStoredQuota")
+		require.ErrorContains(t, err, "NewQueue takes one")
 
 		require.NoError(t, q.ForgetQuotas(t.Context()))
 		_, stored, err = q.Quotas(t.Context())

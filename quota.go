@@ -48,7 +48,8 @@ func PerHour(n int) Quota { return Quota{Permits: n, Per: time.Hour} }
 func (q Quota) String() string { return quotatext.Format(engine.Quota(q)) }
 
 // ParseQuota reads what [Quota.String] writes. Per is written as for
-// [time.ParseDuration]. For any other text the error matches [ErrInvalidQuota].
+// [time.ParseDuration], or as a unit alone: "10/s", "10 / min". For any other
+// text the error matches [ErrInvalidQuota].
 func ParseQuota(text string) (Quota, error) {
 	parsed, err := quotatext.ParseOne(text)
 	if err != nil {

@@ -107,7 +107,7 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 		return f.takeStored(ctx, requests)
 	}
 	if len(f.windows) == 0 {
-		return nil, engine.ErrNoQuota
+		return nil, errNotGiven
 	}
 	return f.takeUnder(ctx, f.terms, requests)
 }

@@ -27,6 +27,13 @@ const (
 // asked under. It has done nothing, and they are known now.
 var errChanged = errors.New("other quotas are stored")
 
+// Both match [engine.ErrNoQuota].
+var (
+	errNotGiven = fmt.Errorf("%w: this queue was opened without one; NewQueue takes one, "+
+		"and Open goes by the stored one if it is given WithStoredQuota", engine.ErrNoQuota)
+	errNotStored = fmt.Errorf("%w: none is stored; SetQuotas stores one", engine.ErrNoQuota)
+)
+
 // unreadableQuotas matches [engine.ErrState]. It has words of its own, as Reset
 // leaves stored quotas alone.
 type unreadableQuotas struct {
@@ -109,7 +116,7 @@ func (f *fair) takeFitting(ctx context.Context, t *terms, requests []engine.Requ
 			return nil, err
 		}
 		if len(t.windows) == 0 {
-			return nil, engine.ErrNoQuota
+			return nil, errNotStored
 		}
 		return t.refuse(requests, nil), nil
 	}

@@ -74,7 +74,7 @@ func (f *fair) termsOf(quotas []engine.Quota, text string) (*terms, error) {
 // fits returns the error that a request for so many permits gets, or nil.
 func (t *terms) fits(n int) error {
 	if len(t.windows) == 0 {
-		return engine.ErrNoQuota
+		return errNotGiven
 	}
 	if n > t.most {
 		return fmt.Errorf("%w: %d asked for, at most %d fit", engine.ErrExceedsQuota, n, t.most)

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/whereis"
 )
 
 var lsCommand = command{
@@ -143,7 +144,7 @@ func (c *connection) names(ctx context.Context) ([]string, error) {
 	} else {
 		err = scan(ctx, rdb)
 	}
-	return slices.Sorted(maps.Keys(found)), err
+	return slices.Sorted(maps.Keys(found)), whereis.Of(rdb, err, false)
 }
 
 // nameOf is the name of the queue that a key belongs to, empty for another key.

@@ -24,7 +24,8 @@ A wait of more than 2s is told on standard error. It can be any length: give
 	define: func(flags *flag.FlagSet) action {
 		var w waiting
 		flags.Var(&w.quotas, "quota", "quota `Q`, such as 20/1s; else the stored quota holds")
-		flags.Var((*durationFlag)(&w.guard), "guard", "lengthen every quota's Per by this `duration`")
+		flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms",
+			w.setGuard)
 		flags.Func("timeout", "refuse a turn at once that comes after this `duration`", w.setTimeout)
 		flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
 		within := defineWithin(flags)
@@ -46,12 +47,13 @@ const (
 
 // waiting is how wait waits.
 type waiting struct {
-	name           string
-	quotas         quotaFlag
-	guard, timeout time.Duration
-	within         time.Duration
-	permits        int
-	account        account
+	name    string
+	quotas  quotaFlag
+	guard   []fairlimit.Option // none without -guard
+	timeout time.Duration
+	within  time.Duration
+	permits int
+	account account
 }
 
 // quotaFlag may be given several times, each time with several quotas.
@@ -65,6 +67,13 @@ func (f *quotaFlag) Set(text string) error {
 		return errors.New("no quota")
 	}
 	*f = append(*f, quotas...)
+	return err
+}
+
+func (w *waiting) setGuard(text string) error {
+	var guard durationFlag
+	err := guard.Set(text)
+	w.guard = []fairlimit.Option{fairlimit.WithGuard(time.Duration(guard))}
 	return err
 }
 
@@ -95,10 +104,8 @@ func (c *call) runInTurn(ctx context.Context, w *waiting) error {
 
 // queue is the one to wait in.
 func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
-	opts := []fairlimit.Option{
-		fairlimit.WithGuard(w.guard), fairlimit.WithPauseWithin(w.within),
-		fairlimit.WithTrace(&fairlimit.Trace{Granted: c.tellLongWait}), fairlimit.WithEngine(w.account.build),
-	}
+	opts := append(w.guard, fairlimit.WithPauseWithin(w.within),
+		fairlimit.WithTrace(&fairlimit.Trace{Granted: c.tellLongWait}), fairlimit.WithEngine(w.account.build))
 	if len(w.quotas) == 0 {
 		return c.open(c.words[0], append(opts, fairlimit.WithStoredQuota())...)
 	}
@@ -149,7 +156,8 @@ func (w *waiting) inTime(ctx context.Context, q *fairlimit.Queue) error {
 	case errors.As(err, &refused):
 		return tooLate{refused, w.name, w.timeout}
 	case errors.Is(err, fairlimit.ErrNoQuota):
-		return fmt.Errorf("%w: none is stored; give one with -quota, or store one with fairlimit quota", err)
+		return fmt.Errorf("%.100q: no quota: none is stored; give one with -quota, or store one with fairlimit quota",
+			w.name)
 	}
 	return err
 }

@@ -3,13 +3,15 @@
 //
 //	20/1s 100/2m burst 10
 //
-// is 20 permits a second, and 100 in two minutes of which at most 10 go back to
-// back. Lengths are those of [time.ParseDuration].
+// is 20 permits a second, and 100 in two minutes, at most 10 of them at one
+// moment. Lengths are those of [time.ParseDuration], or a unit alone: 10/s and
+// 10 / min.
 package quotatext
 
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -22,7 +24,7 @@ const wanted = `want <permits>/<duration>, as in "20/1s" or "100/2m burst 10"`
 // Parse reads any number of quotas, separated by white space. An empty text has
 // none.
 func Parse(text string) (quotas []engine.Quota, err error) {
-	for words := strings.Fields(text); len(words) > 0; {
+	for words := strings.Fields(slashes.ReplaceAllString(text, "/")); len(words) > 0; {
 		var q engine.Quota
 		if q, words, err = next(words); err != nil {
 			return nil, err
@@ -50,7 +52,7 @@ func next(words []string) (q engine.Quota, rest []string, err error) {
 	if q.Permits, err = count(permits); err != nil {
 		return q, nil, fmt.Errorf("permits of %.100q: %w: %s", words[0], err, wanted)
 	}
-	if q.Per, err = time.ParseDuration(per); err != nil {
+	if q.Per, err = length(per); err != nil {
 		return q, nil, fmt.Errorf("duration of %.100q: %s", words[0], wanted)
 	}
 	if q.Per <= 0 {
@@ -69,6 +71,27 @@ func next(words []string) (q engine.Quota, rest []string, err error) {
 		return q, nil, fmt.Errorf("burst of %.100q: %d is more than its permits", words[0], q.Burst)
 	}
 	return q, rest[2:], nil
+}
+
+// slashes may stand apart.
+var slashes = regexp.MustCompile(`\s*/\s*`)
+
+// units are those that may stand without a number, beside those of
+// [time.ParseDuration].
+var units = map[string]time.Duration{
+	"sec": time.Second, "second": time.Second, "min": time.Minute, "minute": time.Minute,
+	"hour": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour,
+}
+
+// length reads a duration, or a unit for one of it.
+func length(text string) (time.Duration, error) {
+	if d, ok := units[text]; ok {
+		return d, nil
+	}
+	if d, err := time.ParseDuration("1" + text); err == nil && strings.Trim(text, "hmsuµn") == "" {
+		return d, nil
+	}
+	return time.ParseDuration(text)
 }
 
 func count(digits string) (int, error) {

@@ -32,6 +32,14 @@ func TestQuotasAreWrittenAsAPersonWould(t *testing.T) {
 	quotas, err := Parse(" 20/1000ms\n100/120s  burst 10\t5/1h ")
 	require.NoError(t, err)
 	require.Equal(t, "20/1s 100/2m burst 10 5/1h", FormatAll(quotas))
+	for text, want := range map[string]string{
+		"10/s": "10/1s", "10 / 1s": "10/1s", "10/min": "10/1m", "10/m": "10/1m", "10 /h": "10/1h",
+		"10/ hour burst 3 5/day": "10/1h burst 3 5/24h", "1/ms": "1/1ms", "3/second": "3/1s",
+	} {
+		quotas, err := Parse(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, FormatAll(quotas), text)
+	}
 	quotas, err = Parse(" \n")
 	require.NoError(t, err)
 	require.Empty(t, quotas, "none are stored")
@@ -44,7 +52,6 @@ func TestATextThatIsNoQuotaIsAnError(t *testing.T) {
 		"20/1s 5/1m":              "2 quotas",
 		"20":                      "duration",
 		"20/":                     "duration",
-		"20/s":                    "duration",
 		"20/1":                    "duration",
 		"20/1s/2":                 "duration",
 		"/1s":                     "no number",
@@ -59,7 +66,11 @@ func TestATextThatIsNoQuotaIsAnError(t *testing.T) {
 		"20/1s burst x":           "no number",
 		"20/1s burst 21":          "more than its permits",
 		"20/1s burst 3 burst 4":   "no number",
-		"20 / 1s":                 "duration",
+		"20/10":                   "duration",
+		"20/mins":                 "duration",
+		"20/ms/s":                 "duration",
+		"20 1s":                   "duration",
+		"20/ ":                    "duration",
 		"burst 3":                 "no number",
 	} {
 		_, err := ParseOne(text)
