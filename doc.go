@@ -7,8 +7,7 @@
 // services. If one service queues a thousand calls, the next service waits for
 // all of them. To share the quota between services, use [WithFlow].
 //
-//	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
-//		fairlimit.WithGuard(50*time.Millisecond)) // for delays on the way
+//	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1))
 //	...
 //	err = limiter.Wait(ctx) // this caller's turn, among all callers on all machines
 //
@@ -18,34 +17,6 @@
 // permission to use permits from a given time on, which is its slot. A turn is
 // held, or lies ahead, until its slot has come. The backlog is the turns that
 // lie ahead. A question is one call to Redis.
-//
-// # The life of one Wait
-//
-//  1. Wait checks ctx and the number of permits (limiter.go). With
-//     [WithFallback], a circuit breaker decides whether Redis is asked at all
-//     (fallback.go, internal/breaker).
-//  2. With [WithMaxQueued], the caller is counted, or refused at once
-//     (maxqueued.go).
-//  3. The caller lines up (wait.go, internal/batch). With [WithFlow], it lines
-//     up only when its flow has room (flow.go). If no question is under way, one
-//     goes out for it at once. Otherwise it goes out with the next one, together
-//     with all others that lined up meanwhile.
-//  4. The engine sends one script run, in which Redis decides for each caller,
-//     in order (package fair or window, package lua). With [WithReplicas], a
-//     turn that too few replicas have is given back there (replicas.go).
-//  5. A granted caller sleeps until its slot, counted from the arrival of the
-//     answer (internal/turns). A refused caller gets a [*RefusedError]. On
-//     window, which does not queue, it sleeps and lines up again instead.
-//  6. A caller that has slept for longer than [WithPauseWithin] looks once more
-//     before it goes, unless another answer brought news of the queue meanwhile.
-//     One look serves all callers of the limiter. If the queue was paused, the
-//     caller sleeps on, or is refused if its deadline comes first. If the queue
-//     was reset, the caller lines up again. If Redis is silent, the caller goes.
-//  7. A caller that wakes more than [WithMaxLateness] after its slot has missed
-//     its turn. It takes the next turn of its limiter, or lines up again.
-//     Otherwise Wait returns nil.
-//  8. A caller whose ctx ends gives back what it was granted. Returns line up as
-//     callers do, and the two take turns.
 //
 // # Engines
 //

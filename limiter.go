@@ -123,7 +123,7 @@ func build(
 	return l, nil
 }
 
-// limiter is the front. Package documentation tells the life of one Wait.
+// limiter is the front. CONTRIBUTING.md tells the life of one Wait.
 type limiter struct {
 	*parts
 	*lane

@@ -18,10 +18,11 @@ type Quota struct {
 	Permits int           // at least 1
 	Per     time.Duration // at least a microsecond
 
-	// Burst is how many permits may go back to back: at most Burst of them fall
-	// into any window of length Per × Burst ÷ Permits. So a Burst spaces calls
-	// more evenly. It never makes a quota larger, unlike that of a token bucket.
-	// 0 means Permits; 1 means evenly spaced.
+	// Burst is at most how many permits go at one moment. With 100 permits a
+	// minute and a Burst of 10, ten go together, and the next ten 6 s later: at
+	// most Burst fall into any window of length Per × Burst ÷ Permits. Unlike the
+	// burst of a token bucket it never makes a quota larger. 0 means Permits; 1
+	// means evenly spaced.
 	Burst int
 }
 

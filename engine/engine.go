@@ -57,8 +57,8 @@ var (
 	ErrState = errors.New("fairlimit: the key holds no readable state (Reset clears it)")
 )
 
-// Quota is at most Permits in any window of length Per. At most Burst of them
-// go back to back; Burst 0 means Permits. The limiter has checked the fields:
+// Quota is at most Permits in any window of length Per, and at most Burst of
+// them at one moment; Burst 0 means Permits. The limiter has checked the fields:
 // Permits ≥ 1, Per > 0, 0 ≤ Burst ≤ Permits.
 type Quota struct {
 	Permits int

@@ -51,7 +51,8 @@ func newShell(t *testing.T) *shell {
 // queue is one of a program that is no command.
 func (s *shell) queue(name string, quota fairlimit.Quota, opts ...fairlimit.Option) *fairlimit.Queue {
 	s.t.Helper()
-	q, err := fairlimit.NewQueue(s.rdb, name, quota, append(opts, fairlimit.WithPrefix(s.prefix))...)
+	q, err := fairlimit.NewQueue(s.rdb, name, quota,
+		append([]fairlimit.Option{fairlimit.WithGuard(0), fairlimit.WithPrefix(s.prefix)}, opts...)...)
 	require.NoError(s.t, err)
 	return q
 }
