@@ -1,8 +1,7 @@
 // Package grpclimit lets the calls of a gRPC client wait for their turn, and
 // holds everybody back when the server says that it has had enough.
 //
-//	limiter, err := fairlimit.New(rdb, "ledger", fairlimit.PerSecond(20),
-//		fairlimit.WithGuard(50*time.Millisecond)) // for delays on the way
+//	limiter, err := fairlimit.New(rdb, "ledger", fairlimit.PerSecond(20))
 //	if err != nil {
 //		return err
 //	}

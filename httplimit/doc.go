@@ -1,8 +1,7 @@
 // Package httplimit lets the requests of an [http.Client] wait for their turn,
 // and holds everybody back when the upstream says that it has had enough.
 //
-//	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
-//		fairlimit.WithGuard(50*time.Millisecond)) // for delays on the way
+//	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1))
 //	if err != nil {
 //		return err
 //	}

@@ -2,8 +2,7 @@
 // one quota, in order, over all processes.
 //
 //	quota := fairlimit.PerSecond(20)
-//	limiter, err := fairlimit.New(rdb, "cluster-a", quota,
-//		fairlimit.WithGuard(50*time.Millisecond)) // for delays on the way
+//	limiter, err := fairlimit.New(rdb, "cluster-a", quota)
 //	if err != nil {
 //		return err
 //	}

@@ -9,7 +9,6 @@
 //	defer metrics.Close()
 //
 //	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
-//		fairlimit.WithGuard(50*time.Millisecond),
 //		fairlimit.WithTrace(metrics.Trace()),
 //		fairlimit.WithTrace(fairlimit.LogTrace(slog.With("limiter", "tax-office")))) // a log as well
 //	if err != nil {

@@ -5,7 +5,6 @@
 //	prometheus.MustRegister(metrics)
 //
 //	limiter, err := fairlimit.New(rdb, "tax-office", fairlimit.PerSecond(1),
-//		fairlimit.WithGuard(50*time.Millisecond),
 //		fairlimit.WithTrace(metrics.Trace()),
 //		fairlimit.WithTrace(fairlimit.LogTrace(slog.With("limiter", "tax-office")))) // a log as well
 //	if err != nil {

@@ -60,10 +60,27 @@ func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error 
 	if err != nil {
 		return err
 	}
+	others := c.ownQuotas(ctx, c.words[0])
 	if err := q.SetQuotas(ctx, quotas...); err != nil {
 		return err
 	}
-	return c.tellQuotas(ctx)
+	if err := c.tellQuotas(ctx); err != nil {
+		return err
+	}
+	if len(others) > 0 {
+		c.printf("the last caller does not read stored quotas: it goes by %s, guard included\n", quotasText(others))
+	}
+	return nil
+}
+
+// ownQuotas are those of the last caller, if it does not go by the stored ones.
+func (c *call) ownQuotas(ctx context.Context, name string) []fairlimit.Quota {
+	state, err := c.rdb.GetRange(ctx, c.prefix+"{"+name+"}", 0, 300).Result()
+	words := strings.SplitN(state, " ", 3)
+	if err != nil || len(words) < 3 || !strings.HasPrefix(words[2], "--------\n") {
+		return nil
+	}
+	return windowsOf(state)
 }
 
 func (c *call) forgetQuotas(ctx context.Context) error {

@@ -2,8 +2,11 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
 )
 
 func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
@@ -21,6 +24,18 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	require.Equal(t, "tax: forgot 20/1s 100/2m burst 10\n", s.does("quota", "tax", "-forget"))
 	require.Equal(t, "tax: there was no quota to forget\n", s.does("quota", "tax", "-forget"))
 	require.NotContains(t, s.does("quota", "tax"), "  stored\n")
+}
+
+func TestQuotaTellsThatTheLastCallerDoesNotReadIt(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	const told = "the last caller does not read stored quotas: it goes by 3/1h, guard included\n"
+	s.backlog("tax", fairlimit.Quota{Permits: 3, Per: time.Hour}, 1)
+	require.Contains(t, s.does("quota", "tax", "20/s"), told)
+	require.NotContains(t, s.does("quota", "tax"), told, "it is about the last caller before")
+	require.NoError(t, s.queue("obeys", fairlimit.PerHour(3), fairlimit.WithStoredQuota()).Wait(t.Context()))
+	require.NotContains(t, s.does("quota", "obeys", "20 / 1s"), "last caller")
+	require.NotContains(t, s.does("quota", "nobody", "20/min"), "last caller")
 }
 
 func TestWaitGoesByTheStoredQuota(t *testing.T) {
