@@ -31,8 +31,9 @@ type State struct {
 	// none if only callers without quotas have paused or reset the queue.
 	Windows []Window
 
-	// Obeyed is whether the last caller went by the stored quotas.
-	Obeyed bool
+	// Reads is whether the last caller looks for stored quotas. Obeyed is whether
+	// it went by those that are stored.
+	Reads, Obeyed bool
 
 	// Mixed is how much longer permits count that may have been granted to
 	// callers with other windows. It can also follow from lost turns that count
@@ -156,6 +157,7 @@ func (f *fair) inspect(ctx context.Context, script *lua.Script) (State, error) {
 		return State{}, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
 	}
 	s.Exists, s.TTL, s.Bytes = true, time.Duration(left)*time.Millisecond, len(state)
+	s.Reads = c.stored != notStored
 	s.Obeyed = text != "" && c.stored == word36(hash(text), len(notStored))
 	c.tell(&s, server)
 	return s, nil

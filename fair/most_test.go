@@ -110,7 +110,7 @@ func TestAQueueEndsIn2112(t *testing.T) {
 					grants := exhaust(t, f, n, way.together, way.flow)
 					require.NotEmpty(t, grants, what)
 					newest := grants[len(grants)-1]
-					assert.Greater(t, newest.At, int64(latestSlot)-2*longestPer.Microseconds(), what)
+					assert.Greater(t, newest.At, int64(latestSlot)-4*longestPer.Microseconds(), what)
 					s := status(t, f)
 					assert.Positive(t, s.Delay, what)
 					assert.Equal(t, 0, s.Available, what)

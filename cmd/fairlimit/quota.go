@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
@@ -60,27 +61,20 @@ func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error 
 	if err != nil {
 		return err
 	}
-	others := c.ownQuotas(ctx, c.words[0])
+	before, err := fair.Inspect(ctx, c.rdb, c.words[0], fair.WithPrefix(c.prefix))
+	if err != nil && !errors.Is(err, fairlimit.ErrState) { // a text that is no quota is written over
+		return err
+	}
 	if err := q.SetQuotas(ctx, quotas...); err != nil {
 		return err
 	}
 	if err := c.tellQuotas(ctx); err != nil {
 		return err
 	}
-	if len(others) > 0 {
+	if others := windowsOf(before); !before.Reads && len(others) > 0 {
 		c.printf("the last caller does not read stored quotas: it goes by %s, guard included\n", quotasText(others))
 	}
 	return nil
-}
-
-// ownQuotas are those of the last caller, if it does not go by the stored ones.
-func (c *call) ownQuotas(ctx context.Context, name string) []fairlimit.Quota {
-	state, err := c.rdb.GetRange(ctx, c.prefix+"{"+name+"}", 0, 300).Result()
-	words := strings.SplitN(state, " ", 3)
-	if err != nil || len(words) < 3 || !strings.HasPrefix(words[2], "--------\n") {
-		return nil
-	}
-	return windowsOf(state)
 }
 
 func (c *call) forgetQuotas(ctx context.Context) error {

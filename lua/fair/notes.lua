@@ -24,7 +24,7 @@ local function damaged()
   error('STATE not the state of a queue, or that of another version, or damaged', 0)
 end
 
--- A number of the state. Slots are below 2^52, and ends lie some lengths later.
+-- A number of the state. Slots are below 2^52. Ends, and what a pause or a narrower quota puts off, lie later.
 local function number(value)
   local n = tonumber(value)
   if not n or not (n < 2 ^ 53) or n <= -2 ^ 53 then damaged() end
