@@ -34,7 +34,10 @@ end
 unusual = true
 local slow_until, slow_pace, reset_end, full, moment, epochs = 0, 0, 0, 0, 0, ''
 local rest, late, healed, differs, changed_text, own = 0, 0, false, false, false, nil
-local state = left ~= -2 and redis.pcall('GETRANGE', key, '0', '767') or ''
+local state = text or ''
+if left ~= -2 and not (p > 0 and sub(state, 1, p) == head) then -- of other windows
+  state = redis.pcall('GETRANGE', key, '0', '767')
+end
 if type(state) == 'table' then return redis.error_reply(state.err) end
 if state == '' and left ~= -2 then left = call('PTTL', key) end -- miniredis lets a key expire between two commands
 if left == -1 then return redis.error_reply('STATE the key has no TTL') end

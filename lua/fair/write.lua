@@ -42,7 +42,7 @@ if granted > 0 or must then
   if type(problem) == 'table' and problem.err then return redis.error_reply(problem.err) end
   if not whole then
     if notes then call('SETRANGE', key, size + CELLS * WIDTH, notes) end
-    if late or unusual then call('PEXPIRE', key, life) end
+    if late or must then call('PEXPIRE', key, life) end
   end
   told = name .. numbers
 end
