@@ -1,0 +1,167 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+const totals = 689869781056 // 94⁶: a cell counts permits up to this
+
+// A queue that never ends goes round the ring, and compacts again and again.
+func TestAQueueThatNeverEndsGoesRoundTheRing(t *testing.T) {
+	t.Parallel()
+	w := realWorld(t)
+	for _, quotas := range [][]engine.Quota{
+		{{Permits: 100, Per: 10 * time.Second}},
+		{{Permits: 100, Per: 10 * time.Second}, {Permits: 15, Per: time.Second}, {Permits: 1, Per: 20 * time.Millisecond}},
+	} {
+		f, _ := w.queue(t, quotas...)
+		exact, rng := model.Exact{Windows: modelsOf(f.windows)}, rand.New(rand.NewPCG(1, 3))
+		var arrivals []arrival
+		now := time.Duration(0)
+		for range redistest.Long(3000, 30_000) {
+			now += time.Duration(rng.ExpFloat64() * float64(101*time.Millisecond)).Truncate(time.Microsecond)
+			arrivals = append(arrivals, arrival{now, engine.Request{N: 1, MaxWait: engine.Forever}})
+		}
+		for i, g := range arrive(t, f, arrivals) {
+			slot, _ := exact.Take(beginning.Add(arrivals[i].at).UnixMicro(), 1, 1<<52)
+			require.Equal(t, slot, g.At, "turn %d", i)
+		}
+		closed, _ := strconv.Atoi(strings.TrimSpace(field(w.rdb.Get(t.Context(), f.key).Val(), 164, 4)))
+		require.Less(t, closed, 2*208)
+	}
+}
+
+// field is so many letters of the lines behind the head.
+func field(state string, at, letters int) string {
+	at += strings.Index(state, "\n") + 1
+	return state[at : at+letters]
+}
+
+// countFrom is the state as it would be if the generation had begun with so
+// many permits, long ago.
+func countFrom(f *fair, state string, permits int64) string {
+	bytes := []byte(state)
+	add := func(at int) {
+		at += len(f.head)
+		n, _ := strconv.ParseInt(strings.TrimSpace(state[at:at+16]), 10, 64)
+		copy(bytes[at:], fmt.Sprintf("%16d", n+permits))
+	}
+	add(28)
+	add(174)
+	for i := range f.windows {
+		add(headerBytes + windowBytes*i)
+	}
+	for at := headerOf(f); at+15 <= len(bytes); at += 15 {
+		total := int64(0)
+		for _, b := range bytes[at+8 : at+14] {
+			total = total*94 + int64(b-'!')
+		}
+		total = (total + permits) % totals
+		for i := 13; i >= 8; i-- {
+			bytes[at+i], total = byte('!'+total%94), total/94
+		}
+	}
+	return string(bytes)
+}
+
+// Two queues live through the same. One of them counts from close to a border
+// on: nobody notices.
+func TestNobodyNoticesWhereTheCountBegan(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		borders := []int64{totals - 1, totals, 2 * totals, 94 * 94, 1e10, 1 << 32, 1 << 51}
+		for seed := range uint64(w.many(60)) {
+			rng := rand.New(rand.NewPCG(seed, 4))
+			quotas := []engine.Quota{anyQuota(rng)}
+			if rng.IntN(2) == 0 {
+				quotas = append(quotas, anyQuota(rng))
+			}
+			one, oneAt := w.queue(t, quotas...)
+			two, twoAt := w.queue(t, quotas...)
+			play := func(from, steps int) {
+				for step := range steps {
+					now := time.Duration(from+step) * microseconds(one.windows[0].Length) / 150
+					oneAt(now)
+					twoAt(now)
+					n, back := 1+rng.IntN(max(1, one.most/40)), rng.IntN(3)
+					a, b := queued(t, one, 1+step%3, n), queued(t, two, 1+step%3, n)
+					for i := range a {
+						require.Equal(t, a[i].At, b[i].At, "seed %d, step %d, %v", seed, step, quotas)
+					}
+					if back == 0 {
+						giveBack(t, one, a[0])
+						giveBack(t, two, b[0])
+					}
+				}
+			}
+			play(0, 80)
+			state := w.rdb.Get(t.Context(), two.key).Val()
+			from := borders[rng.IntN(len(borders))] - rng.Int64N(300*int64(1+one.most/40))
+			changed := countFrom(two, state, max(1, from))
+			require.NoError(t, w.rdb.Set(t.Context(), two.key, changed, redis.KeepTTL).Err())
+			two.position = position{}
+			play(80, 300)
+		}
+	})
+}
+
+// As many permits as the queue counts at once are held several times over, and
+// the count in the cells goes round.
+func TestMorePermitsThanTheQueueCountsAreFull(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: mostPermits, Per: time.Second})
+		all := engine.Request{N: mostPermits, MaxWait: engine.Forever}
+		for i := range 900 {
+			at(time.Duration(i) * time.Second)
+			require.Zero(t, take(t, f, all)[0].Wait, "turn %d", i)
+		}
+		held := 1
+		for ; held < 20; held++ {
+			before := w.rdb.Get(t.Context(), f.key).Val()
+			a := take(t, f, all)[0]
+			if !a.Granted {
+				require.ErrorIs(t, a.Err, engine.ErrFull)
+				require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
+				break
+			}
+			require.Equal(t, time.Duration(held)*time.Second, a.Wait)
+		}
+		require.GreaterOrEqual(t, held, 8)
+		require.Less(t, held, 11)
+		at(910 * time.Second)
+		require.Zero(t, take(t, f, engine.Request{N: 1})[0].Wait)
+	})
+}
+
+// A slot is less than 2⁵² µs, which is in 2112.
+func TestTheLastSlotIsFull(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, quota := range []engine.Quota{
+			{Permits: 1, Per: time.Second}, {Permits: 2, Per: time.Second}, {Permits: 400, Per: time.Second},
+		} {
+			f, at := w.queue(t, quota)
+			at(time.UnixMicro(1<<52).Sub(beginning) - 5*time.Second)
+			grants := queued(t, f, 5*quota.Permits, 1)
+			require.EqualValues(t, 1<<52-1_000_000, grants[len(grants)-1].At)
+			before := w.rdb.Get(t.Context(), f.key).Val()
+			require.ErrorIs(t, take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0].Err, engine.ErrFull)
+			require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
+			giveBack(t, f, grants[len(grants)-1])
+			require.True(t, take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0].Granted)
+		}
+	})
+}
