@@ -24,7 +24,7 @@ var parts embed.FS
 // the ending. The parts between { and } run only if the variable unusual is
 // true, and their functions are made only then. It does no I/O: the server
 // learns the source when it first runs. It panics for a part that does not
-// exist.
+// exist. Call it only while packages are initialised.
 //
 // An error that Redis reports for a line of the script names the part's file
 // and line instead.
@@ -47,8 +47,15 @@ func Assemble(engine string, names ...string) *Script {
 	}
 	s := New(source.String())
 	s.lines = lines
+	assembled = append(assembled, s)
 	return s
 }
+
+var assembled []*Script
+
+// Assembled returns all scripts that were assembled so far, for those who check
+// them.
+func Assembled() []*Script { return assembled }
 
 // braces are what stands for { and } in a script.
 var braces = map[string]string{"{": "if unusual then\n", "}": "end\n"}

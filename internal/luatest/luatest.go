@@ -1,4 +1,5 @@
-// Package luatest checks the scripts of an engine, as text: nothing runs.
+// Package luatest checks the scripts of the engines, as text: nothing runs. It is
+// a module of its own, since nobody else needs a parser of Lua.
 package luatest
 
 import (
@@ -28,7 +29,7 @@ const (
 	mostUpvalues = 60 - 20
 )
 
-// Lint checks the scripts that an engine assembles of the parts in a folder.
+// lint checks the scripts that an engine assembles of the parts in a folder.
 // Each of them
 //
 //   - can be parsed, and says which keys and arguments it takes and what it
@@ -39,7 +40,7 @@ const (
 //     and a time has 16.
 //
 // Every part in the folder is used, and begins with a comment.
-func Lint(t *testing.T, folder string, scripts ...*lua.Script) {
+func lint(t *testing.T, folder string, scripts map[string]*lua.Script) {
 	var used []string
 	for _, script := range scripts {
 		used = append(used, script.Parts()...)

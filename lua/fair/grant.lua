@@ -61,6 +61,7 @@ for run = first, #argv, 4 do
           local length, start, chunk = argv[w + 1] + 0, 0, ''
           local at = sub(marks, from + 17, from + 20) + 0
           local need, cell, total, upto, few = sequence + permits - most, 0, 0, nil, 3
+          if need > sequence then return redis.error_reply('ERR a request for more permits than a window has') end
           if at < oldest then at = oldest end
           while true do
             if at >= closed then
