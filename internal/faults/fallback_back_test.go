@@ -192,7 +192,7 @@ func TestAMissedTurnIsNoFailureOfRedis(t *testing.T) {
 	t.Parallel()
 	var f counted
 	fellBack := func(because error) { assert.NotErrorIs(t, because, fairlimit.ErrMissed) } // nil is Redis's return
-	l := limiter(t, redistest.Standalone(t), fairlimit.PerSecond(200), fairlimit.WithMaxLateness(time.Nanosecond),
+	l := limiter(t, redistest.Standalone(t), fairlimit.PerSecond(200), fairlimit.WithMaxLateness(time.Microsecond),
 		fairlimit.WithFallback(&f), fairlimit.WithTrace(&fairlimit.Trace{FellBack: fellBack}))
 	missed := 0
 	for range 30 {

@@ -136,7 +136,7 @@ func TestAMachineThatIsNeverInTimeGivesUp(t *testing.T) {
 	t.Parallel()
 	rdb, name := redistest.Standalone(t), redistest.Name(t)
 	quota := fairlimit.Quota{Permits: 100, Per: time.Second, Burst: 1}
-	l := named(t, rdb, name, quota, fairlimit.WithMaxLateness(time.Nanosecond))
+	l := named(t, rdb, name, quota, fairlimit.WithMaxLateness(time.Microsecond))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	var all sync.WaitGroup

@@ -8,7 +8,7 @@
 -- Leaves   the same, changed
 --
 -- Cells merge in steps, until 64 places are free: first those that read the same
--- when joined (a row of them); then those beyond the longest window, to 1/128 of
+-- when joined (a row of them), and those beyond the longest window, to 1/128 of
 -- the queue, or coarser; then those that share a place on the grid of the
 -- shortest window that reaches as far, or a wider one; ahead of the clock on one
 -- to 1/32 of what is queued, or coarser, so that waiters who leave leave little.
@@ -29,21 +29,15 @@ if closed - oldest > CELLS - 32 then
   while gone + 1 < count and slots[gone + 2] + kept <= now do gone = gone + 1 end -- one that has passed stays
   if gone > 0 then base, oldest = totals[gone], oldest + gone end
 
-  local left_over, extent, crowd, numbers = count - gone, last - slots[gone + 1], 0, {}
-  local near, far, stays, merged = 0, nil, nil, nil
+  local left_over, extent, near, far, numbers = count - gone, last - slots[gone + 1], 0, 128, {}
+  local apart, stays, merged = count, nil, nil
   for v = 6, windows_end do numbers[v] = argv[v] + 0 end -- a conversion takes 0.1 µs
+  while apart > gone and last - slots[apart] <= period do apart = apart - 1 end -- those behind have so much room
+  while far > 8 and far > CELLS - 64 - (count - apart) do far = far / 2 end
   while (left_over > CELLS - 32 or stays and left_over > CELLS - 64) and near < 60 do
-    if not far then -- nothing but rows
-      far = 256
-    elseif far == 256 then -- those within the longest window leave so much room for the others
-      for i = count, gone + 1, -1 do
-        if last - slots[i] <= period then crowd = crowd + 1 end
-      end
-      far = 128
-      while far > 8 and far > CELLS - 64 - crowd do far = far / 2 end
-    elseif far > 16 then
+    if stays and far > 16 then
       far = far / 2
-    else
+    elseif stays then
       near = near + 1
       far = math.max(1, 64 / 2 ^ near)
     end
@@ -52,16 +46,23 @@ if closed - oldest > CELLS - 32 then
     while 2 * wide * period * far <= extent * numbers[8] do wide = 2 * wide end -- beyond the longest window
     while fine * (last - now) < period * far and fine < period do fine = 2 * fine end -- ahead of the clock
     for i = count - 1, gone + 1, -1 do
-      local age, cells, unit, behind, gap = last - slots[i], nil, 1, totals[newer] - totals[i], 0
-      for v = 6, windows_end, 3 do
-        local times, length = floor(behind / numbers[v]), numbers[v + 1]
-        gap, behind = gap + times * length, behind - times * numbers[v]
-        if near > 0 and age <= length then cells, unit = numbers[v + 2], 2 ^ (near - 1) end
+      local age, cells, unit, row = last - slots[i], nil, 1, false
+      if coarse <= now and not merged[newer] and byte(ring, i * WIDTH) == 46 and byte(ring, newer * WIDTH) == 46 then
+        local behind, gap = totals[newer] - totals[i], 0
+        for v = 6, windows_end, 3 do
+          local times = floor(behind / numbers[v])
+          gap, behind = gap + times * numbers[v + 1], behind - times * numbers[v]
+        end
+        row = behind == 0 and gap == slots[newer] - slots[i] and gap > 0
       end
-      if age > period and far < 256 then cells, unit = numbers[8], wide end
+      if age > period then
+        cells, unit = numbers[8], wide
+      elseif near > 0 then
+        for v = 6, windows_end, 3 do
+          if age <= numbers[v + 1] then cells, unit = numbers[v + 2], 2 ^ (near - 1) end
+        end
+      end
       if cells and slots[i] > now and fine > numbers[8] and cells < fine * unit then cells, unit = fine, 1 end
-      local row = coarse <= now and behind == 0 and gap == slots[newer] - slots[i] and gap > 0
-        and not merged[newer] and byte(ring, i * WIDTH) == 46 and byte(ring, newer * WIDTH) == 46
       local joins = row
       if not row and cells then
         local phase, other = slots[i] % period, slots[newer] % period
