@@ -16,15 +16,11 @@ type News struct {
 	Asked   time.Time // when the question went: what it tells is not older
 	Arrived time.Time // when the answer came
 
-	// Queue is the ID of the grants of this queue, and empty if there is none.
-	// Grants of another ID are void if Reset is true, and were lost if it is
-	// false.
+	// Queue is the ID of the grants of this queue. Grants of another ID are void
+	// if Reset is true. If it is false, they were lost, and the clock goes on
+	// from theirs.
 	Queue string
 	Reset bool
-
-	// Ended is the ID of a queue that has ended by itself, or empty. Its turns
-	// have passed, also those that were told to come later.
-	Ended string
 
 	// Lost says that the queue had lost turns that this limiter knew of, and
 	// counts them again.

@@ -85,9 +85,9 @@ type Gate interface {
 // stops only under mu with all empty, or hands over to another goroutine. So
 // nobody is left behind, and no goroutine is left over.
 //
-// In every line, the common one and those of flows, those who line up again
-// stand first, by the slots of their turns that are void. The others follow in
-// the order in which they called.
+// In every line, the common one and those of flows, callers stand in the order of
+// their calls. Whoever lines up again stands where it would stand if it had had
+// no turn.
 type Batcher struct {
 	Engine engine.Engine
 
@@ -142,6 +142,7 @@ type Reply struct {
 	*engine.Answer
 	Asked   time.Time // when the question went, on this process's clock
 	Arrived time.Time // when the answer came
+	Call    uint64    // numbers the calls in their order
 }
 
 // Slot is when the turn is due, or when asking again makes sense.
@@ -156,8 +157,10 @@ func (b *Batcher) Ask(ctx context.Context, r Request) (Reply, error) {
 	switch {
 	case err != nil:
 		return Reply{}, err
-	case alone:
-		return b.askAlone(ctx, r)
+	case alone > 0:
+		reply, err := b.askAlone(ctx, r)
+		reply.Call = alone
+		return reply, err
 	}
 	return b.answerOf(ctx, c)
 }
@@ -167,6 +170,9 @@ func (b *Batcher) answerOf(ctx context.Context, c *caller) (Reply, error) {
 	if err != nil {
 		return Reply{}, err // c may be gone, it is never used again
 	}
+	call := c.call
 	b.release(c)
-	return o.reply()
+	reply, err := o.reply()
+	reply.Call = call
+	return reply, err
 }

@@ -260,15 +260,16 @@ func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {
 }
 
 // TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft has an engine that
-// answers one caller of each question. Those who line up again are named after
-// the slots of their turns that are void.
+// answers one caller of each question. Those who line up again called before a,
+// in the order of their names.
 func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
 	for what, f := range map[string]*Flow{"without a flow": nil, "in a flow": NewFlow("f", 1, 0)} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := (&timed{take: 10 * time.Millisecond, most: 1}).batcher()
+				b.calls = 1000
 				request := Request{N: 1, MaxWait: engine.Forever, Flow: f}
-				wants := []string{"a", "b", "5", "7", "9'", "9", "c", "d", "e"}
+				wants := []string{"a", "b", "5", "7", "8", "9", "c", "d", "e"}
 				went := make(chan string, len(wants))
 				call := func(names ...string) {
 					for _, name := range names {
@@ -283,7 +284,7 @@ func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
 				again := func(names ...string) {
 					var all []Again
 					for _, name := range names {
-						all = append(all, Again{t.Context(), request, int64(name[0])})
+						all = append(all, Again{t.Context(), request, uint64(name[0])})
 					}
 					for i, place := range b.LineUpAgain(all) {
 						go func() {
@@ -297,7 +298,7 @@ func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
 				time.Sleep(12 * time.Millisecond) // the question for b, c and d is under way
 				again("5", "9")
 				time.Sleep(10 * time.Millisecond) // and that for 5, 9, c and d
-				again("7", "9'")
+				again("7", "8")
 				call("e")
 				for _, name := range wants {
 					assert.Equal(t, name, <-went)

@@ -194,7 +194,7 @@ func (f *Flow) putBack(left []*caller, failure error) {
 		f.lined += n
 		f.hasty = f.hasty || c.request.MaxWait <= 0
 	}
-	f.waiting = putBack(there, f.waiting)
+	f.waiting = merge(there, f.waiting)
 }
 
 // left settles that a caller has left the line. The line keeps its place until

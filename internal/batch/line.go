@@ -20,8 +20,7 @@ type caller struct {
 	ctx     context.Context
 	request Request
 	number  uint64 // in the order in which callers line up
-	again   bool   // it had a turn that is void,
-	at      int64  // whose slot was this
+	call    uint64 // its number when it lined up first
 	state   atomic.Int32
 	told    chan outcome // holds one, so that the server never waits for a caller
 	asks    *engine.Flow // what the question says of its flow
@@ -58,32 +57,34 @@ const (
 )
 
 // lineUp puts a request in line. A caller that may send its own question and
-// finds nobody serving is alone: it stands in no line and has to serve.
-func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone bool, err error) {
+// finds nobody serving is alone: it stands in no line and has to serve. Alone is
+// then the number of its call, else 0.
+func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone uint64, err error) {
 	mayServe := (b.HeedsCtx || b.Prompt) && b.Gate == nil && b.Away == nil && r.Flow == nil && ctx.Done() == nil
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if mayServe && !b.busy && (b.HeedsCtx || time.Since(b.quick) < warm) {
 		b.busy = true
-		return nil, true, nil
+		b.calls++
+		return nil, b.calls, nil
 	}
 	if b.away != nil && r.MaxWait <= 0 {
-		return nil, false, b.notAsked()
+		return nil, 0, b.notAsked()
 	}
 	if b.Gate != nil && (r.Flow == nil || r.Flow.fits(r.Flow.lined, r.N)) {
 		if err := b.Gate.Try(); err != nil {
-			return nil, false, err
+			return nil, 0, err
 		}
 	}
 	c = b.newCaller()
 	c.ctx, c.request = ctx, r
 	if r.Flow != nil {
 		b.lineUpInFlow(c)
-		return c, false, nil
+		return c, 0, nil
 	}
 	b.waiting = append(b.waiting, c)
 	b.startServer()
-	return c, false, nil
+	return c, 0, nil
 }
 
 // startServer, under mu, starts the goroutine that serves unless there is one.
@@ -99,12 +100,12 @@ func (b *Batcher) newCaller() *caller {
 	b.calls++
 	last := len(b.spare) - 1
 	if last < 0 {
-		return &caller{number: b.calls, told: make(chan outcome, 1)}
+		return &caller{number: b.calls, call: b.calls, told: make(chan outcome, 1)}
 	}
 	c := b.spare[last]
 	b.spare = b.spare[:last]
 	c.state.Store(lined)
-	c.number, c.again, c.at, c.asks, c.lost = b.calls, false, 0, nil, false
+	c.number, c.call, c.asks, c.lost = b.calls, b.calls, nil, false
 	return c
 }
 

@@ -171,7 +171,7 @@ func (q *question) putBack(answers []engine.Answer, done *result) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away = done.err
-	b.waiting = late.settle(putBack(there, b.waiting), q.last, done)
+	b.waiting = late.settle(merge(there, b.waiting), q.last, done)
 }
 
 // askAlone is the server of one caller that nothing can call away, in its own

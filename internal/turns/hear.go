@@ -25,26 +25,16 @@ func (l *Line) Hear(n *engine.News) {
 	old := l.news
 	l.newest = n.Asked
 	l.tellWaiting()
-	if n.Queue == "" {
-		l.lineUpOthers(n)
-		return
-	}
 	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
 		l.free()
-	}
-	if n.Ended != old.Ended {
-		l.lineUpOthers(n)
 	}
 	switch {
 	case old.Queue != n.Queue:
 		l.news = *n
+		l.change()
 		l.lineUpOthers(n)
 	case l.Within == 0: // those asleep go as they were told
 		l.news = *n
-	case isWider(&old, n):
-		l.news = *n
-		l.change()
-		l.sooner, l.soonerAt = l.epoch, n.Asked
 	case l.stoodStill(n):
 		l.news = *n
 		l.change()
@@ -85,17 +75,6 @@ func putsOff(old, n *engine.News) time.Duration {
 	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
 }
 
-// isWider reports whether a clock that ran slower runs at another speed before
-// it had to, or has got further than it could: quotas that had become narrower
-// have changed again, and turns may come sooner than was told.
-func isWider(old, n *engine.News) bool {
-	if old.SlowUntil > n.Clock {
-		return n.SlowUntil != old.SlowUntil || n.SlowPace != old.SlowPace
-	}
-	slow := old.Until(old.SlowUntil)
-	return old.SlowUntil > old.Clock && n.Arrived.Sub(old.Asked) < slow-slow/drift
-}
-
 // stoodStill, under mu, reports whether slots come later than was known, by
 // more than the answer took and clocks can have run apart. An answer that took
 // long could hide that, so it is believed, and so is any while the queue is
@@ -109,35 +88,34 @@ func (l *Line) stoodStill(n *engine.News) bool {
 	return putsOff(&l.news, n) > took+n.Asked.Sub(l.news.Arrived)/drift
 }
 
-// lineUpOthers, under mu, lines up again those whose queue was reset or has
-// ended, in the order of their slots. If their queue was lost, they go as they
-// were told: the engine makes sure that their turns count.
+// lineUpOthers, under mu, lines up again those whose queue was reset. If it was
+// lost, they go as they were told, or later where its successor's news say so:
+// the engine makes sure that their turns count.
 func (l *Line) lineUpOthers(n *engine.News) {
 	var void []*Sleeper
 	for _, s := range l.sleepers {
-		if l.isVoid(s, n) {
+		if isVoid(s, n) {
 			void = append(void, s)
 		}
 	}
 	l.lineUpAgain(void)
 }
 
-// isVoid, under mu, reports whether the queue of a caller's turn was reset, or
-// has ended: quotas that had become narrower are wider again, so that its turn
-// has passed.
-func (l *Line) isVoid(s *Sleeper, n *engine.News) bool {
-	return (n.Reset && s.grant.ID != n.Queue || s.grant.ID == n.Ended) && s.asked.Before(n.Asked)
+// isVoid reports whether the queue of a caller's turn was reset.
+func isVoid(s *Sleeper, n *engine.News) bool {
+	return n.Reset && s.grant.ID != n.Queue && s.asked.Before(n.Asked)
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes, if what it
 // was told is too old, has changed since, or can be told better: by an answer
-// that took less long. A server's clock that leaps ahead moves nobody's turn.
+// that took less long. No turn comes sooner than was told: not by a server's
+// clock that leaps ahead, nor in a queue that has lost a pause. If a queue was
+// lost, the clock of its successor goes on from there.
 func (l *Line) reckon(s *Sleeper) {
 	n := &l.news
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
-	sooner := s.epoch < l.sooner
 	s.epoch = l.epoch
-	if n.Queue != s.grant.ID || l.Within == 0 {
+	if n.Queue == "" || l.Within == 0 {
 		return
 	}
 	due := n.Arrived.Add(n.Until(s.grant.At))
@@ -148,36 +126,14 @@ func (l *Line) reckon(s *Sleeper) {
 	default:
 		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // it came that long ago
 	}
-	leeway := s.took + n.Asked.Sub(s.asked).Abs()/drift
-	earliest := s.due.Add(-leeway)
-	if !(anew && sooner) && due.Before(earliest) {
+	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
+	if due.Before(earliest) {
 		due = s.due
 	}
 	if !anew && (n.Stands > 0 || !due.Before(s.due)) { // a pause may have become longer since
 		return
 	}
-	took := n.Arrived.Sub(n.Asked)
-	if !(anew && sooner) {
-		took = min(took, due.Sub(earliest)) // the answer before may have told more exactly
-	}
-	s.due, s.asked, s.took = due, later(s.asked, n.Asked), took
-	if anew {
-		s.passed = sooner && s.grant.At < n.Clock // to go now would be to go with the next
-	}
-}
-
-// catchUp, under mu, lets a caller that is about to sleep hear that turns came
-// sooner after it was granted its own. If that one has come meanwhile, nobody
-// could know. But without a guard, a turn that is due as it was told is taken.
-func (l *Line) catchUp(s *Sleeper) {
-	if !s.asked.Before(l.soonerAt) {
-		return
-	}
-	now, told := time.Now(), s.due
-	if l.MaxLateness == 0 && !now.Before(told) {
-		return
-	}
-	s.epoch = l.sooner - 1
-	l.reckon(s)
-	s.passed = s.due.Before(told) && !now.Before(s.due)
+	// The answer before may have told more exactly.
+	s.took = min(n.Arrived.Sub(n.Asked), due.Sub(earliest))
+	s.due, s.asked = due, later(s.asked, n.Asked)
 }

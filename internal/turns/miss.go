@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func (l *Line) miss(s *Sleeper, now time.Time) func() {
 // not.
 func (l *Line) missedBy(s *Sleeper, now time.Time) time.Duration {
 	l.reckon(s)
-	if s.passed || l.holdsAsleep().After(s.due) {
+	if l.holdsAsleep().After(s.due) {
 		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still
 	}
 	if lateness := now.Sub(s.due) + l.excess(s.took); !now.Before(s.due) && l.tooLate(lateness) {
@@ -99,17 +100,13 @@ func (s *Sleeper) matches(other *Sleeper) bool {
 	return s.grant.ID == other.grant.ID && s.request.N == other.request.N && s.request.Flow == other.request.Flow
 }
 
-// goBefore, under mu, lets a caller that lined up again go before those who came
+// goBefore, under mu, lets a caller that lined up again go before those who called
 // after it. It takes the next of their turns, and each of them the next after
 // its own. A caller for whom that would be too late keeps its turn.
 func (l *Line) goBefore(s *Sleeper) {
-	if s.first.ID != s.grant.ID {
-		s.first = s.grant
-		return
-	}
 	var younger []*Sleeper
 	for _, c := range l.sleepers {
-		if c.matches(s) && c.first.At > s.first.At && c.grant.At < s.grant.At {
+		if c.matches(s) && c.call > s.call && c.grant.At < s.grant.At {
 			younger = append(younger, c)
 		}
 	}
@@ -133,14 +130,16 @@ func (l *Line) swap(s *Sleeper, other turn) (had turn) {
 	return had
 }
 
-// lineUpAgain, under mu, puts callers in line once more, in their order.
+// lineUpAgain, under mu, puts callers in line once more, in the order of their
+// calls.
 func (l *Line) lineUpAgain(callers []*Sleeper) {
 	if len(callers) == 0 {
 		return
 	}
+	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.call, b.call) })
 	all := make([]batch.Again, len(callers))
 	for i, c := range callers {
-		all[i] = batch.Again{Ctx: c.ctx, Request: c.ask(), At: c.grant.At}
+		all[i] = batch.Again{Ctx: c.ctx, Request: c.ask(), Call: c.call}
 	}
 	for i, place := range l.Batch.LineUpAgain(all) {
 		c := callers[i]

@@ -257,34 +257,3 @@ func TestALookThatTookLongDoesNotHideThatTurnsPassed(t *testing.T) {
 		}
 	})
 }
-
-// TestATurnThatChangesHandsIsNotToldToBeLater has a caller line up again, and
-// take the turn of a younger one that has not woken yet to hear that it comes
-// sooner.
-func TestATurnThatChangesHandsIsNotToldToBeLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l := q.line(second, 0)
-		start := time.Now()
-		granted := func(at time.Duration) engine.Grant { return engine.Grant{ID: "0", At: at.Microseconds(), N: 1} }
-		younger := NewSleeper(t.Context(), forever(1), time.Time{})
-		younger.first = granted(30 * second)
-		younger.turn = turn{grant: younger.first, due: start.Add(30 * second), asked: start}
-		l.join(younger)
-		time.Sleep(second)
-		q.start = q.start.Add(-24 * second)
-		require.NoError(t, l.Look(t.Context()))
-		l.change()
-		l.sooner = l.epoch
-
-		older := NewSleeper(t.Context(), forever(0), time.Time{})
-		older.first = granted(20 * second)
-		now := time.Now()
-		reply := batch.Reply{Answer: &engine.Answer{Granted: true, Grant: granted(40 * second)}, Asked: now, Arrived: now}
-		reply.Wait = 15 * second
-		place, err := l.Sleep(older, reply)
-		require.NoError(t, err)
-		require.Nil(t, place)
-		assert.Equal(t, 6*second, time.Since(start), "the turn of 30 s comes five seconds after the news")
-	})
-}

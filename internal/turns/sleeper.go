@@ -36,7 +36,7 @@ type Sleeper struct {
 	latest  time.Time // see accept
 
 	turn
-	first  engine.Grant // the first turn of this queue: callers came in this order
+	call   uint64 // callers came in this order
 	state  state
 	place  batch.Place
 	err    error
@@ -46,12 +46,11 @@ type Sleeper struct {
 
 // turn is permits, when they may be used, and what that was worked out from.
 type turn struct {
-	grant  engine.Grant
-	due    time.Time
-	asked  time.Time     // when the question went that due was told by
-	took   time.Duration // by how much sooner it may have come: what an answer took
-	epoch  int           // of the line when due was worked out
-	passed bool          // it came before anybody could know
+	grant engine.Grant
+	due   time.Time
+	asked time.Time     // when the question went that due was told by
+	took  time.Duration // by how much sooner it may have come: what an answer took
+	epoch int           // of the line when due was worked out
 }
 
 // NewSleeper is for the caller of a request that began, for its MaxWait, at the
@@ -87,12 +86,14 @@ func (l *Line) Sleep(s *Sleeper, reply batch.Reply) (*batch.Place, error) {
 	s.turn = turn{
 		grant: reply.Grant, due: reply.Slot(), asked: reply.Asked, took: reply.Arrived.Sub(reply.Asked),
 	}
-	s.epoch = l.epoch
+	s.epoch, s.call = l.epoch, reply.Call
 	s.accept()
-	l.catchUp(s)
+	had := s.state == again
 	l.join(s)
-	l.goBefore(s)
-	if l.isVoid(s, &l.news) { // the news of a reset came before this answer
+	if had {
+		l.goBefore(s)
+	}
+	if isVoid(s, &l.news) { // the news of a reset came before this answer
 		l.lineUpAgain([]*Sleeper{s})
 	}
 	l.mu.Unlock()

@@ -60,7 +60,8 @@ func (*Kept) Error() string { return "left before the turn came, and keeps it" }
 // Line is the callers of one limiter that sleep. Its exported fields are set
 // once, before the first call. An idle one holds no goroutine and no timer.
 //
-// Invariant, under mu: sleepers are those asleep, by the slots of their turns.
+// Invariant, under mu: sleepers are those asleep, by the slots of their turns, and
+// by their calls where they share one.
 // Changed is closed, and made anew, whenever one of them may have to do
 // something other than it was told when it last looked.
 type Line struct {
@@ -93,9 +94,7 @@ type Line struct {
 	patience time.Time     // and until when callers wait for the newest
 	looking  int           // how many looks are under way
 	waiting  chan struct{} // nil while nobody waits for news
-	epoch    int           // counts the changes that those asleep have to hear of,
-	sooner   int           // and is this at the last by which turns may come sooner
-	soonerAt time.Time     // when the question went that told of that
+	epoch    int           // counts the changes that those asleep have to hear of
 	quickest time.Duration // what an answer takes at best
 
 	held   time.Time // nobody goes before
@@ -245,13 +244,18 @@ func (l *Line) change() {
 	l.tellWaiting()
 }
 
+// order is that of those asleep.
+func order(a, b *Sleeper) int {
+	return cmp.Or(cmp.Compare(a.grant.At, b.grant.At), cmp.Compare(a.call, b.call))
+}
+
 // join, under mu, puts a caller among those asleep.
 func (l *Line) join(s *Sleeper) {
 	if l.changed == nil {
 		l.changed = make(chan struct{})
 	}
 	at := len(l.sleepers)
-	for at > 0 && l.sleepers[at-1].grant.At > s.grant.At {
+	for at > 0 && order(l.sleepers[at-1], s) > 0 {
 		at--
 	}
 	l.sleepers = slices.Insert(l.sleepers, at, s)
@@ -260,12 +264,7 @@ func (l *Line) join(s *Sleeper) {
 
 // quit, under mu, takes a caller out of those asleep.
 func (l *Line) quit(s *Sleeper, state state) {
-	at, _ := slices.BinarySearchFunc(l.sleepers, s.grant.At, func(s *Sleeper, at int64) int {
-		return cmp.Compare(s.grant.At, at)
-	})
-	for l.sleepers[at] != s {
-		at++
-	}
+	at, _ := slices.BinarySearchFunc(l.sleepers, s, order)
 	l.drop(at)
 	s.state = state
 }
