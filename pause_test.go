@@ -297,7 +297,7 @@ func TestAnEngineThatCannotBeSteeredSaysSo(t *testing.T) {
 // for. The later ones line up in front of the earlier ones.
 func TestCallersForDifferentPermitsLineUpAgainInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, q := newSteered(t)
+		s, q := newSteered(t, fairlimit.WithPauseWithin(3*time.Second)) // no answer takes as long
 		s.fails = engine.ErrUnreachable
 		errs := lineUp(t.Context(), q, 1, 3)
 		(<-s.calls).answers(granted(time.Second, 1))

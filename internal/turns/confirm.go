@@ -47,6 +47,9 @@ func (l *Line) waitsForNews(s *Sleeper, now time.Time) (until time.Time, waits b
 	if l.isFresh(s, at) {
 		return time.Time{}, false
 	}
+	if !l.held.IsZero() {
+		return l.insists(s, now), true
+	}
 	late, needed := now.Sub(s.due), at
 	if l.newest.Before(l.looked) && late <= l.Within/4 {
 		needed = s.due // Redis is silent, and need not be asked twice for one turn
@@ -63,6 +66,36 @@ func (l *Line) waitsForNews(s *Sleeper, now time.Time) (until time.Time, waits b
 		l.patience = now.Add(min(late, l.patient()))
 	}
 	return l.patience, l.looking > 0 && now.Before(l.patience)
+}
+
+// insists, under mu, is up to when a caller waits for news after a pause that
+// this limiter knows of. There may be another, and nobody goes without knowing:
+// whoever hears nothing misses its turn, and asks again.
+func (l *Line) insists(s *Sleeper, now time.Time) time.Time {
+	if s.givesUp.IsZero() {
+		s.givesUp = now.Add(bound.Answer)
+		if end := s.due.Add(l.MaxLateness - l.excess(s.took)); l.MaxLateness > 0 && end.Before(s.givesUp) {
+			s.givesUp = end
+		}
+	}
+	until := s.givesUp.Add(1)
+	if l.looking > 0 {
+		return until
+	}
+	next := l.looked.Add(l.Within / 4)
+	if !now.Before(next) {
+		l.beginLook(s, now)
+		return until
+	}
+	if next.Before(until) {
+		return next
+	}
+	return until
+}
+
+// hearsNothing, under mu, reports whether a caller has waited for news in vain.
+func (l *Line) hearsNothing(s *Sleeper, now time.Time) bool {
+	return !s.givesUp.IsZero() && now.After(s.givesUp) && !l.isFresh(s, l.goes(s, now))
 }
 
 // patient is for how long a look holds callers whose turns come meanwhile. Where

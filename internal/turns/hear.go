@@ -135,5 +135,5 @@ func (l *Line) reckon(s *Sleeper) {
 	}
 	// The answer before may have told more exactly.
 	s.took = min(n.Arrived.Sub(n.Asked), due.Sub(earliest))
-	s.due, s.asked = due, later(s.asked, n.Asked)
+	s.due, s.asked, s.givesUp = due, later(s.asked, n.Asked), time.Time{}
 }

@@ -46,8 +46,8 @@ func (l *Line) miss(s *Sleeper, now time.Time) func() {
 // not.
 func (l *Line) missedBy(s *Sleeper, now time.Time) time.Duration {
 	l.reckon(s)
-	if l.holdsAsleep().After(s.due) {
-		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still
+	if l.holdsAsleep().After(s.due) || l.hearsNothing(s, now) {
+		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still, or may have
 	}
 	if lateness := now.Sub(s.due) + l.excess(s.took); !now.Before(s.due) && l.tooLate(lateness) {
 		return lateness

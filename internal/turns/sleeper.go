@@ -51,6 +51,9 @@ type turn struct {
 	asked time.Time     // when the question went that due was told by
 	took  time.Duration // by how much sooner it may have come: what an answer took
 	epoch int           // of the line when due was worked out
+	// givesUp is until when the caller waits for news that it needs, zero if it
+	// does not.
+	givesUp time.Time
 }
 
 // NewSleeper is for the caller of a request that began, for its MaxWait, at the
