@@ -26,12 +26,16 @@ func (g *goers) wait(t *testing.T, l fairlimit.Limiter, first, count int) {
 			if !assert.NoError(t, l.Wait(t.Context())) {
 				return
 			}
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			g.order, g.at = append(g.order, who), append(g.at, time.Now())
+			g.goes(who)
 		})
 		synctest.Wait()
 	}
+}
+
+func (g *goers) goes(who int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.order, g.at = append(g.order, who), append(g.at, time.Now())
 }
 
 // most is the most who went in any stretch of so long.

@@ -67,43 +67,6 @@ func TestAQueueWithQuotasOfItsOwnKnowsThem(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// Narrower for a while, then wide again: those who have heard that they come
-// later have to hear that they come sooner again.
-func TestThoseWhoSleepHearThatTheQuotaIsWideAgain(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		name := redistest.Name(t)
-		quota := fairlimit.Quota{Permits: 10, Per: time.Second, Burst: 1}
-		stored := fairlimit.WithStoredQuota()
-		q, other := queueOf(t, rdb, name, quota, stored), queueOf(t, rdb, name, quota, stored)
-		narrow := fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 1}
-		require.NoError(t, other.SetQuotas(t.Context(), quota))
-		var g, late goers
-		start := time.Now()
-		g.wait(t, q, 0, 60) // up to 6 s
-		time.Sleep(time.Second)
-		require.NoError(t, other.SetQuotas(t.Context(), narrow))
-		time.Sleep(2 * time.Second)
-		require.NoError(t, other.SetQuotas(t.Context(), quota))
-		time.Sleep(time.Second)
-		late.wait(t, other, 0, 60)
-		g.all.Wait()
-		last := time.Since(start)
-		late.all.Wait()
-		t.Log("last of q", last, "last of other", time.Since(start), "first of other", late.at[0].Sub(start))
-		for i := range g.order {
-			require.Equal(t, i, g.order[i])
-		}
-		all := goers{}
-		for _, at := range append(g.at, late.at...) {
-			if at.Sub(start) > 4500*time.Millisecond {
-				all.at = append(all.at, at)
-			}
-		}
-		assert.LessOrEqual(t, all.most(time.Second), 10)
-		assert.Less(t, g.at[len(g.at)-1].Sub(start), late.at[0].Sub(start), "first come, first served")
-	})
-}
-
 func TestAnOpenedQueueTellsTheStoredQuotas(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		q, err := fairlimit.Open(rdb, redistest.Name(t))
