@@ -57,9 +57,7 @@ func TestWhatSteersAQueueMovesTheTurnsOfOneThatWasLost(t *testing.T) {
 					require.NoError(t, c.steers(one, t))
 				}
 				g.all.Wait()
-				for i := range g.at {
-					t.Log(g.order[i], g.at[i].Sub(start))
-				}
+				assert.Less(t, time.Since(start), 70*time.Second)
 				for i := range g.at {
 					require.Equal(t, i, g.order[i], "at %v", g.at[i].Sub(start))
 					if i > 0 && g.at[i-1].Sub(start) > 2500*time.Millisecond {

@@ -129,7 +129,7 @@ func (f *fair) learn(t *terms, o *outcome, r reply) {
 	if len(o.places) > 0 {
 		f.places.learn(o.places)
 	}
-	n := f.tell(o.news, r)
+	n := f.tell(o.news, r, t)
 	if o.seen.text != "" {
 		f.position.learn(o.seen, n, t)
 	}
@@ -193,18 +193,19 @@ func (f *fair) statusUnder(ctx context.Context, t *terms) (engine.Status, error)
 		return engine.Status{}, err
 	}
 	status, news, err := decodeStatus(r.said)
-	f.tell(news, r)
+	f.tell(news, r, t)
 	return status, err
 }
 
 func (f *fair) Reset(ctx context.Context) error {
 	before := f.position.now()
-	r, err := f.ask(ctx, f.scripts.reset, f.args(f.held(), 0))
+	t := f.held()
+	r, err := f.ask(ctx, f.scripts.reset, f.args(t, 0))
 	if err != nil {
 		return err
 	}
 	f.position.forget(before)
-	return f.hear(r)
+	return f.hear(r, t)
 }
 
 // args begins the arguments of a script, and has room for so many more.

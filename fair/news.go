@@ -56,14 +56,14 @@ func parseNumbers(text string, count int) ([]int64, error) {
 	return numbers, nil
 }
 
-// tell reports news that are some, and remembers what they say of the queue. It
+// tell reports news, of a question under the terms, that are some, and remembers what they say of the queue. It
 // returns them with when they were asked for.
-func (f *fair) tell(n news, r reply) news {
+func (f *fair) tell(n news, r reply, t *terms) news {
 	n.Asked, n.Arrived = r.sent, r.arrived
 	if n.Queue == "" {
 		return n
 	}
-	f.position.hear(n)
+	f.position.hear(n, t)
 	if f.heard != nil {
 		f.heard(&n.News)
 	}

@@ -20,7 +20,7 @@ type position struct {
 	mu    sync.Mutex
 	seen  seen
 	news  news   // by which the newest slot comes latest, of all that were heard of the queue
-	under *terms // that the newest slot was granted under, or the last that were asked under
+	under *terms // that the clock goes by, as far as the news say
 
 	resetEnd int64 // until when the newest reset is remembered that this limiter knows of, 0 if it knows of none
 	resetAt  int64 // what was seen at an earlier clock may have come before it
@@ -97,7 +97,7 @@ func (p *position) learn(s seen, n news, under *terms) {
 }
 
 // hear learns from news when turns come that were seen.
-func (p *position) hear(n news) {
+func (p *position) hear(n news, under *terms) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if n.resetEnd > p.resetEnd {
@@ -106,19 +106,21 @@ func (p *position) hear(n news) {
 			p.resetAt = p.seen.clock
 		}
 	}
-	if p.seen.text != "" && n.Queue == p.seen.generation() {
-		p.move(n)
+	if p.seen.text != "" && n.Queue == p.seen.generation() && p.move(n) && n.SlowUntil > 0 {
+		p.under = under
 	}
 }
 
 // move, under mu, goes by the news, unless the newest slot would come sooner
 // than was told: no turn does. Then the server has lost what has put it off.
-func (p *position) move(n news) {
+func (p *position) move(n news) (moved bool) {
 	at := max(p.seen.newest, p.news.Clock)
 	told := p.news.Until(at) - elapsed(p.news, n)
-	if p.news.Queue != n.Queue || n.Until(at) >= told-rounded {
+	moved = p.news.Queue != n.Queue || n.Until(at) >= told-rounded
+	if moved {
 		p.news = n
 	}
+	return moved
 }
 
 // rounded is by how much one wait differs when it is worked out from others.

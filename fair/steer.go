@@ -29,12 +29,12 @@ func (f *fair) look(ctx context.Context, t *terms) error {
 	if err != nil {
 		return err
 	}
-	return f.hear(r)
+	return f.hear(r, t)
 }
 
 // hear tells the news of a reply that is nothing else: none if there is no
 // queue.
-func (f *fair) hear(r reply) error {
+func (f *fair) hear(r reply, t *terms) error {
 	if r.said == "" {
 		return nil
 	}
@@ -42,7 +42,7 @@ func (f *fair) hear(r reply) error {
 	if err != nil {
 		return misread(r.said, err)
 	}
-	f.tell(news, r)
+	f.tell(news, r, t)
 	return nil
 }
 

@@ -210,5 +210,5 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if f.stored {
 		f.known.Store(t)
 	}
-	return f.hear(r)
+	return f.hear(r, t)
 }

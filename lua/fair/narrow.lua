@@ -31,12 +31,13 @@ end
 local MOST_SLOWED, MOST_PACE = 2 ^ 49, 2 ^ 52 - 1
 
 -- Slows the clock down up to the slot, for turns that were granted on the old
--- windows.
-local function narrow(old, upto)
+-- windows and are slowed already.
+local function narrow(old, upto, slowed)
   local stop = math.max(upto, slow_until)
   local speed = speed_of(old)
   if stop <= now or speed >= 1 then return end
-  local pace = math.ceil(math.max(1000000, slow_pace) / speed * (1 - 1e-15)) -- 1e6 / 100 * 100 is 1e6
+  local pace = math.ceil(math.max(1000000, slowed) / speed * (1 - 1e-15)) -- 1e6 / 100 * 100 is 1e6
+  pace = math.max(pace, slow_pace)
   pace = math.min(pace, floor(MOST_SLOWED / (stop - now) * 1000000), MOST_PACE)
   if pace <= 1000000 then return end
   slow_until, slow_pace, must = stop, pace, true

@@ -61,7 +61,7 @@ elseif ARGV[1] ~= head then
   if differs and coarse <= now and last + longest > now and (relocates or must) then cut_rows(old[#old].most) end
   head, p, size, windows = ARGV[1], #ARGV[1], argv[4] + 1, windows_of(ARGV[1])
   changed_text = before ~= stored and before ~= '--------' and stored ~= '--------'
-  if changed_text then narrow(old, last) end
+  if changed_text then narrow(old, last, slow_pace) end
   if differs then
     marks = ''
     for _, window in ipairs(windows) do
