@@ -1,0 +1,376 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// weather is what happens in a storm beside calls and cancels.
+type weather struct {
+	latency                time.Duration // of a command at most, there and back each
+	pauses, resets, losses bool
+	quotas                 bool // become narrower and wider
+	back, ahead            bool // leaps of the server's clock
+	stalls                 bool // a process stands still: its command takes seconds
+	strangers              bool // whoever asks first after a loss may know of little
+
+}
+
+// storm is one history of several limiters of one name, each with a client of
+// its own, under random weather on fake time.
+type storm struct {
+	*testing.T
+	weather
+	seed   uint64
+	rng    *rand.Rand
+	server *redistest.MiniServer
+	within time.Duration
+	queues []*fairlimit.Queue
+	start  time.Time
+
+	offset time.Duration // of the server's clock, only changed while nothing runs
+	faults []time.Duration
+	leaps  []time.Duration // ahead, and unknown losses: what was granted before does not count
+	resat  []time.Duration
+	pauses []spell
+	terms  []term // the quotas, in the order in which they were stored
+	all    sync.WaitGroup
+	calls  []*stormCall
+	events []string
+}
+
+// term is a time between turns, and from when it was stored.
+type term struct {
+	from  time.Duration
+	every time.Duration
+}
+
+// stormCall is one caller: when it called, how long it was ready to wait, and when it
+// went, 0 if it did not.
+type stormCall struct {
+	who, queue int
+	called, at time.Duration
+	deadline   bool
+}
+
+const stormGuard = 40 * time.Millisecond
+
+var paces = []time.Duration{100, 250, 500, 1000}
+
+func newStorm(t *testing.T, seed uint64, w weather) *storm {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	s := &storm{
+		T: t, weather: w, seed: seed, rng: rng, server: redistest.Mini(t), start: time.Now(),
+		within: []time.Duration{200 * time.Millisecond, time.Second}[rng.IntN(2)],
+	}
+	if w.latency > 0 || w.stalls {
+		s.within = 3 * time.Second // a look that learns of other quotas takes up to five round trips
+	}
+	s.terms = []term{{0, s.pace()}}
+	quota, name := fairlimit.Every(s.terms[0].every), redistest.Name(t)
+	for i := range 2 + rng.IntN(3) {
+		rdb := s.server.NewClient(t)
+		rdb.AddHook(&gusts{storm: s, rng: rand.New(rand.NewPCG(seed, uint64(i)))})
+		s.queues = append(s.queues, queueOf(t, rdb, name, quota, fairlimit.WithStoredQuota(),
+			fairlimit.WithPauseWithin(s.within), fairlimit.WithGuard(stormGuard)))
+	}
+	require.NoError(t, s.queues[0].SetQuotas(t.Context(), quota))
+	return s
+}
+
+func (s *storm) pace() time.Duration { return paces[s.rng.IntN(len(paces))] * time.Millisecond }
+
+// gusts delays commands, and sets the server's clock.
+type gusts struct {
+	commands
+	storm *storm
+	mu    sync.Mutex
+	rng   *rand.Rand
+}
+
+func (g *gusts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		there, back := g.delays()
+		time.Sleep(there)
+		g.storm.server.SetTime(time.Now().Add(g.storm.offset))
+		err := next(ctx, cmd)
+		time.Sleep(back)
+		return err
+	}
+}
+
+func (g *gusts) delays() (there, back time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if most := int64(g.storm.latency); most > 0 {
+		there, back = time.Duration(g.rng.Int64N(most)), time.Duration(g.rng.Int64N(most))
+	}
+	if g.storm.stalls && g.rng.IntN(20) == 0 {
+		back += time.Duration(g.rng.Int64N(int64(4 * time.Second)))
+	}
+	return there, back
+}
+
+func (s *storm) now() time.Duration { return time.Since(s.start) }
+
+func (s *storm) random(longest time.Duration) time.Duration {
+	return time.Duration(s.rng.Int64N(int64(longest)))
+}
+
+// notes keeps an event for those who look for what went wrong.
+func (s *storm) notes(format string, args ...any) {
+	s.events = append(s.events, fmt.Sprintf("%v ", s.now())+fmt.Sprintf(format, args...))
+}
+
+func (s *storm) fails(format string, args ...any) {
+	s.Helper()
+	s.Errorf("seed %d, X %v: %s, after %v", s.seed, s.within, fmt.Sprintf(format, args...), strings.Join(s.events, "; "))
+}
+
+// play lets it all happen, and returns when everybody has gone or left.
+func (s *storm) play() {
+	for range 60 + s.rng.IntN(100) {
+		time.Sleep(time.Microsecond)
+		q := s.queues[s.rng.IntN(len(s.queues))]
+		switch k := s.rng.IntN(24); {
+		case k < 9:
+			for range 1 + s.rng.IntN(5) {
+				s.call()
+			}
+		case k < 11 && s.weather.pauses:
+			s.pause(q)
+		case k == 11 && s.resets:
+			s.reset(q)
+		case k == 12 && s.losses:
+			s.lose()
+		case k < 15 && s.quotas:
+			s.change(q)
+		case k == 15 && s.back:
+			s.offset -= s.random(10 * time.Minute)
+			s.fault("the clock goes back")
+		case k == 16 && s.ahead:
+			s.offset += s.random(time.Minute)
+			s.leaps = append(s.leaps, s.now())
+			s.fault("the clock leaps ahead")
+		default:
+			time.Sleep(s.random(1500 * time.Millisecond))
+		}
+	}
+	s.all.Wait()
+}
+
+// call lets one caller wait. It may leave at a random moment, or have a deadline.
+func (s *storm) call() {
+	i, patience, kind := s.rng.IntN(len(s.queues)), s.random(20*time.Second), s.rng.IntN(6)
+	c := &stormCall{who: len(s.calls), queue: i, called: s.now(), deadline: kind == 1}
+	s.calls = append(s.calls, c)
+	s.all.Go(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		switch kind {
+		case 0:
+			defer time.AfterFunc(patience, cancel).Stop()
+		case 1:
+			ctx, cancel = context.WithTimeout(ctx, patience)
+			defer cancel()
+		}
+		switch err := s.queues[i].Wait(ctx); {
+		case err == nil:
+			c.at = s.now()
+		case kind < 2 && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+		case s.stalls && errors.Is(err, fairlimit.ErrMissed):
+		default:
+			s.fails("%d: %v", c.who, err)
+		}
+	})
+	synctest.Wait()
+}
+
+func (s *storm) fault(format string, args ...any) {
+	s.faults = append(s.faults, s.now())
+	s.notes(format, args...)
+}
+
+func (s *storm) pause(q *fairlimit.Queue) {
+	d := s.random(6 * time.Second)
+	s.fault("pause %v", d)
+	from := s.now()
+	require.NoError(s, q.Pause(context.Background(), max(1, d)), "seed %d", s.seed)
+	s.pauses = append(s.pauses, spell{s.now(), from + max(d, 2*s.within)})
+	s.fault("done")
+}
+
+func (s *storm) reset(q *fairlimit.Queue) {
+	s.fault("reset")
+	began := s.now()
+	require.NoError(s, q.Reset(context.Background()), "seed %d", s.seed)
+	for i := range s.pauses {
+		s.pauses[i].to = min(s.pauses[i].to, began)
+	}
+	s.fault("done")
+	s.resat = append(s.resat, s.now())
+}
+
+// lose has the server lose all. Unless there are strangers, all limiters tell it
+// what they know before anybody is granted anything.
+func (s *storm) lose() {
+	s.fault("loss")
+	if s.strangers {
+		s.leaps = append(s.leaps, s.now())
+		s.server.FlushAll()
+		return
+	}
+	synctest.Wait()
+	s.server.FlushAll()
+	for _, q := range s.queues {
+		_, err := q.Status(context.Background())
+		require.NoError(s, err, "seed %d", s.seed)
+	}
+	s.fault("done")
+}
+
+func (s *storm) change(q *fairlimit.Queue) {
+	every := s.pace()
+	s.fault("every %v", every)
+	require.NoError(s, q.SetQuotas(context.Background(), fairlimit.Every(every)), "seed %d", s.seed)
+	s.terms = append(s.terms, term{s.now(), every})
+	s.fault("done")
+}
+
+// keepsOrder is for the callers of each limiter, whatever happens, and for those
+// of all where nothing happened since the first of two called.
+func (s *storm) keepsOrder() {
+	for i, c := range s.calls {
+		for _, later := range s.calls[i+1:] {
+			if c.at == 0 || later.at == 0 || later.deadline || later.at >= c.at-s.slack() {
+				continue
+			}
+			since := func(f time.Duration) bool { return f <= c.at }
+			switch {
+			case slices.ContainsFunc(s.leaps, since):
+			case c.queue == later.queue:
+				s.fails("%d of limiter %d went at %v, %d called later and went at %v", c.who, c.queue, c.at, later.who, later.at)
+				return
+			case s.latency == 0 && !s.stalls && !slices.ContainsFunc(s.faults, since):
+				s.fails("%d went at %v, %d of another limiter called later and went at %v", c.who, c.at, later.who, later.at)
+				return
+			}
+		}
+	}
+}
+
+// slack is by how much callers may go earlier or later than their slots.
+func (s *storm) slack() time.Duration { return stormGuard/2 + time.Millisecond }
+
+// keepsQuotas wants every two who went to be apart as the quotas of their time
+// demand: a narrower one from X after it was stored on, a wider one at once.
+func (s *storm) keepsQuotas() {
+	var went []*stormCall
+	for _, c := range s.calls {
+		if c.at > 0 {
+			went = append(went, c)
+		}
+	}
+	slices.SortStableFunc(went, func(a, b *stormCall) int { return int(a.at - b.at) })
+	for i := 1; i < len(went); i++ {
+		a, b := went[i-1], went[i]
+		if slices.ContainsFunc(s.leaps, func(l time.Duration) bool { return b.at > l }) {
+			return
+		}
+		if slices.ContainsFunc(s.resat, func(r time.Duration) bool {
+			return b.at > r-2*s.latency && a.at <= r+s.hears()
+		}) {
+			continue
+		}
+		if least := s.least(a.at, b.at); b.at-a.at < least {
+			s.fails("%d went at %v and %d at %v, %v apart, want %v", a.who, a.at, b.who, b.at, b.at-a.at, least)
+			return
+		}
+	}
+}
+
+// hears is how long it takes until all have heard of something.
+func (s *storm) hears() time.Duration { return s.within + 2*s.latency + s.slack() }
+
+func (s *storm) least(from, to time.Duration) time.Duration {
+	least := time.Hour
+	for i, t := range s.terms {
+		until := time.Duration(1 << 62)
+		if i+1 < len(s.terms) {
+			until = s.terms[i+1].from + s.hears()
+		}
+		if t.from <= to && from <= until {
+			least = min(least, t.every)
+		}
+	}
+	return least
+}
+
+// nobodyGoesInAPause is but for those whose turn came within X.
+func (s *storm) nobodyGoesInAPause() {
+	for _, p := range s.pauses {
+		for _, c := range s.calls {
+			if c.at > p.from+s.hears() && c.at < p.to-time.Millisecond &&
+				!slices.ContainsFunc(s.leaps, func(l time.Duration) bool { return c.at > l }) {
+				s.fails("%d went at %v in a pause %v", c.who, c.at, p)
+				return
+			}
+		}
+	}
+}
+
+// ends wants the queue to work on after all that.
+func (s *storm) ends() {
+	var paused time.Duration
+	for _, p := range s.pauses {
+		paused += p.to - p.from
+	}
+	longest := paused + time.Duration(len(s.calls)+20)*10*time.Second
+	assert.Less(s, s.now(), longest+10*time.Minute, "seed %d", s.seed)
+	status(s.T, s.queues[0])
+}
+
+func TestStorms(t *testing.T) {
+	for name, w := range map[string]weather{
+		"calm":                   {},
+		"pauses":                 {pauses: true},
+		"resets":                 {pauses: true, resets: true},
+		"losses":                 {pauses: true, losses: true},
+		"quotas":                 {quotas: true},
+		"quotas, pauses, losses": {quotas: true, pauses: true, losses: true},
+		"back":                   {pauses: true, back: true},
+		"slow":                   {latency: 10 * time.Millisecond, pauses: true, resets: true, quotas: true},
+		"stalls":                 {latency: 10 * time.Millisecond, stalls: true, pauses: true},
+		"all":                    {latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true, back: true},
+		"unknown":                {latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true, back: true, ahead: true, strangers: true},
+	} {
+		for seed := range uint64(redistest.Long(1, 300)) {
+			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newStorm(t, seed, w)
+					s.play()
+					s.keepsOrder()
+					s.keepsQuotas()
+					s.nobodyGoesInAPause()
+					s.ends()
+				})
+			})
+		}
+	}
+}
