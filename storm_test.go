@@ -232,11 +232,11 @@ func (s *storm) reset(q *fairlimit.Queue) {
 	s.resat, s.heard = append(s.resat, s.now()), append(s.heard, s.now())
 }
 
-// lose has the server lose all. Unless there are strangers, all limiters tell it
+// lose has the server lose all. Unless there are strangers, or answers under way, all limiters tell it
 // what they know before anybody is granted anything.
 func (s *storm) lose() {
 	s.fault("loss")
-	if s.strangers {
+	if s.strangers || s.latency > 0 { // somebody may be granted a turn that nobody has been told of yet
 		s.leaps = append(s.leaps, s.now())
 		s.server.FlushAll()
 		return
@@ -276,19 +276,32 @@ func (s *storm) keepsOrder() {
 			}
 			since := func(f time.Duration) bool { return f <= c.at }
 			switch {
-			case slices.ContainsFunc(s.leaps, since):
 			case slices.ContainsFunc(s.resat, func(r time.Duration) bool {
-				return c.called <= r && later.at <= r+s.hears() // the later one's answer told of the reset
+				return c.called <= r && (later.at <= r+s.hears() || s.tells(later, r))
 			}):
 			case c.queue == later.queue:
 				s.fails("%d of limiter %d went at %v, %d called later and went at %v", c.who, c.queue, c.at, later.who, later.at)
 				return
-			case s.latency == 0 && !s.stalls && !slices.ContainsFunc(s.faults, since):
+			case s.latency == 0 && !slices.ContainsFunc(s.faults, since):
 				s.fails("%d went at %v, %d of another limiter called later and went at %v", c.who, c.at, later.who, later.at)
 				return
 			}
 		}
 	}
+}
+
+// tells reports whether a caller's answer may have told its limiter of a reset.
+func (s *storm) tells(c *stormCall, reset time.Duration) bool {
+	first := slices.IndexFunc(s.calls, func(d *stormCall) bool { return d.queue == c.queue && d.called >= reset })
+	return first >= 0 && c.called <= s.calls[first].called+s.answers()
+}
+
+// answers is how long an answer may take.
+func (s *storm) answers() time.Duration {
+	if s.stalls {
+		return 10 * time.Second
+	}
+	return 4 * s.latency
 }
 
 // slack is by how much callers may go earlier or later than their slots.
@@ -322,7 +335,7 @@ func (s *storm) keepsQuotas() {
 }
 
 // hears is how long it takes until all have heard of something.
-func (s *storm) hears() time.Duration { return s.within + 2*s.latency + s.slack() }
+func (s *storm) hears() time.Duration { return s.within + s.answers() + s.slack() }
 
 func (s *storm) least(from, to time.Duration) time.Duration {
 	least := time.Hour

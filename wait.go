@@ -83,7 +83,7 @@ func (w *waiter) again() batch.Request {
 // stand any more, the caller is in line again and gets its place there. With a
 // [*turns.Kept] it lies ahead still.
 func (l *limiter) turn(ctx context.Context, w *waiter, reply batch.Reply) (*batch.Place, error) {
-	if reply.Wait <= 0 && l.turns.IsNew(reply) && l.turns.Goes(reply) {
+	if reply.Wait <= 0 && l.turns.IsNew(reply) && l.turns.Goes(reply, w.request.Flow) {
 		l.passed(w.request.N)
 		return nil, nil
 	}
@@ -199,7 +199,7 @@ func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
 	}
 	l.trace.granted(n, 0)
 	defer l.passed(n)
-	if l.turns.Goes(reply) {
+	if l.turns.Goes(reply, l.flow) {
 		return true, nil
 	}
 	l.batch.Abandon(ctx, reply.Grant)

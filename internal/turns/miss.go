@@ -97,7 +97,38 @@ func (l *Line) handOut(callers []*Sleeper, turns []turn, now time.Time) (left []
 
 // matches reports whether two callers can exchange their turns.
 func (s *Sleeper) matches(other *Sleeper) bool {
-	return s.grant.ID == other.grant.ID && s.request.N == other.request.N && s.request.Flow == other.request.Flow
+	return s.grant.ID == other.grant.ID && s.wants(other.request.N, other.request.Flow)
+}
+
+func (s *Sleeper) wants(n int, flow *batch.Flow) bool {
+	return s.request.N == n && s.request.Flow == flow
+}
+
+// yields, under mu, lets those go before a caller who called before it and whose
+// turns are to come. That happens where a server has lost turns, or its clock
+// has leapt ahead. The first of them takes the turn that has come, and each of
+// the others the next. It reports whether there are any, unless the last of
+// their turns comes too late for the caller.
+func (l *Line) yields(s *Sleeper, now time.Time) bool {
+	var older []*Sleeper
+	for _, c := range l.sleepers {
+		if c == s {
+			break
+		}
+		if c.call < s.call && c.wants(s.request.N, s.request.Flow) && c.due.After(now) {
+			older = append(older, c)
+		}
+	}
+	if len(older) == 0 || !s.accepts(older[len(older)-1].due) {
+		return false
+	}
+	spare := s.turn
+	for _, c := range older {
+		spare = l.swap(c, spare)
+	}
+	l.swap(s, spare)
+	l.change()
+	return true
 }
 
 // goBefore, under mu, lets a caller that lined up again go before those who called

@@ -208,7 +208,7 @@ func wait(ctx context.Context, l *Line, r batch.Request) error {
 			return err
 		case !reply.Granted:
 			return &Refusal{Wait: reply.Wait, Paused: reply.Paused > 0}
-		case reply.Wait <= 0 && l.Goes(reply):
+		case reply.Wait <= 0 && l.Goes(reply, r.Flow):
 			return nil
 		}
 		var place *batch.Place

@@ -207,6 +207,9 @@ func (l *Line) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what 
 	if until, waits := l.waitsForNews(s, now); waits {
 		return until, l.untilNews(), nil
 	}
+	if l.yields(s, now) {
+		return now, l.changed, nil
+	}
 	l.quit(s, gone)
 	return time.Time{}, nil, l.taken(s, now)
 }

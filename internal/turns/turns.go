@@ -201,14 +201,20 @@ func (l *Line) IsNew(reply batch.Reply) bool {
 	return l.Within == 0 || reply.Arrived.Sub(reply.Asked) <= l.Within
 }
 
-// Goes reports whether a turn that is due at once may be taken.
-func (l *Line) Goes(reply batch.Reply) bool {
+// Goes reports whether a turn of a flow that is due at once may be taken. Those
+// who called before and sleep go before.
+func (l *Line) Goes(reply batch.Reply, flow *batch.Flow) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held.IsZero() && l.MaxLateness == 0 && l.Taken == nil {
+	if l.held.IsZero() && l.MaxLateness == 0 && l.Taken == nil && len(l.sleepers) == 0 {
 		return true
 	}
 	now := time.Now()
+	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool {
+		return s.wants(reply.Grant.N, flow) && s.due.After(now)
+	}) {
+		return false
+	}
 	lateness := now.Sub(reply.Slot()) + l.excess(reply.Arrived.Sub(reply.Asked))
 	if now.Before(l.held) || l.tooLate(lateness) {
 		return false
