@@ -16,9 +16,9 @@ type News struct {
 	Asked   time.Time // when the question went: what it tells is not older
 	Arrived time.Time // when the answer came
 
-	// Queue is the ID of the grants of this queue. Grants of another ID are void
-	// if Reset is true. If it is false, they were lost, and the clock goes on
-	// from theirs.
+	// Queue is the ID of the grants of this queue, and empty if there is none.
+	// Grants of another ID are void if Reset is true. If it is false, they were
+	// lost, and the clock goes on from theirs.
 	Queue string
 	Reset bool
 

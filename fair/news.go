@@ -64,8 +64,12 @@ func (f *fair) tell(n news, r reply, t *terms) news {
 		return n
 	}
 	f.position.hear(n, t)
-	if f.heard != nil {
-		f.heard(&n.News)
-	}
+	f.report(&n.News)
 	return n
+}
+
+func (f *fair) report(n *engine.News) {
+	if f.heard != nil {
+		f.heard(n)
+	}
 }

@@ -32,10 +32,10 @@ func (f *fair) look(ctx context.Context, t *terms) error {
 	return f.hear(r, t)
 }
 
-// hear tells the news of a reply that is nothing else: none if there is no
-// queue.
+// hear tells the news of a reply that is nothing else, ” if there is no queue.
 func (f *fair) hear(r reply, t *terms) error {
 	if r.said == "" {
+		f.report(&engine.News{Asked: r.sent, Arrived: r.arrived})
 		return nil
 	}
 	news, err := parseNews(r.said)

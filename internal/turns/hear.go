@@ -25,6 +25,9 @@ func (l *Line) Hear(n *engine.News) {
 	old := l.news
 	l.newest = n.Asked
 	l.tellWaiting()
+	if n.Queue == "" {
+		return // no turn has changed
+	}
 	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
 		l.free()
 	}
@@ -35,7 +38,7 @@ func (l *Line) Hear(n *engine.News) {
 		l.lineUpOthers(n)
 	case l.Within == 0: // those asleep go as they were told
 		l.news = *n
-	case l.stoodStill(n):
+	case l.leapt(n):
 		l.news = *n
 		l.change()
 	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
@@ -75,17 +78,18 @@ func putsOff(old, n *engine.News) time.Duration {
 	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
 }
 
-// stoodStill, under mu, reports whether slots come later than was known, by
+// leapt, under mu, reports whether slots come later or sooner than was known, by
 // more than the answer took and clocks can have run apart. An answer that took
 // long could hide that, so it is believed, and so is any while the queue is
 // paused: the pause may have become longer by little.
-func (l *Line) stoodStill(n *engine.News) bool {
+func (l *Line) leapt(n *engine.News) bool {
 	took := n.Arrived.Sub(n.Asked)
 	slowed := n.SlowUntil > 0 && (n.SlowUntil != l.news.SlowUntil || n.SlowPace != l.news.SlowPace)
 	if took > l.Within/4 || slowed || n.Stands > 0 || l.news.Stands > 0 {
 		return true
 	}
-	return putsOff(&l.news, n) > took+n.Asked.Sub(l.news.Arrived)/drift
+	by, apart := putsOff(&l.news, n), n.Asked.Sub(l.news.Arrived)/drift
+	return by > took+apart || -by > l.news.Arrived.Sub(l.news.Asked)+apart
 }
 
 // lineUpOthers, under mu, lines up again those whose queue was reset. If it was
@@ -128,7 +132,7 @@ func (l *Line) reckon(s *Sleeper) {
 	}
 	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
 	if due.Before(earliest) {
-		due = s.due
+		due, l.later = s.due, max(l.later, s.call)
 	}
 	if !anew && (n.Stands > 0 || !due.Before(s.due)) { // a pause may have become longer since
 		return

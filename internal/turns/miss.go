@@ -106,29 +106,37 @@ func (s *Sleeper) wants(n int, flow *batch.Flow) bool {
 
 // yields, under mu, lets those go before a caller who called before it and whose
 // turns are to come. That happens where a server has lost turns, or its clock
-// has leapt ahead. The first of them takes the turn that has come, and each of
-// the others the next. It reports whether there are any, unless the last of
-// their turns comes too late for the caller.
+// has leapt ahead. The first of them takes the turn that has come, and each of the others
+// the next. It reports whether there are any. Nobody yields if that makes a turn
+// come too late for somebody.
 func (l *Line) yields(s *Sleeper, now time.Time) bool {
-	var older []*Sleeper
-	for _, c := range l.sleepers {
-		if c == s {
-			break
-		}
-		if c.call < s.call && c.wants(s.request.N, s.request.Flow) && c.due.After(now) {
-			older = append(older, c)
-		}
-	}
-	if len(older) == 0 || !s.accepts(older[len(older)-1].due) {
+	if l.later == 0 {
 		return false
 	}
-	spare := s.turn
-	for _, c := range older {
-		spare = l.swap(c, spare)
+	callers, turns, left := []*Sleeper{s}, []turn{s.turn}, int64(0)
+	for _, c := range l.sleepers {
+		if c != s && c.call <= l.later {
+			left = max(left, c.call)
+		}
+		if c.matches(s) && c.call < s.call && c.due.After(now) {
+			callers, turns = append(callers, c), append(turns, c.turn)
+		}
 	}
-	l.swap(s, spare)
-	l.change()
-	return true
+	l.later = left
+	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.call, b.call) })
+	slices.SortStableFunc(turns, func(a, b turn) int { return a.due.Compare(b.due) })
+	for i, c := range callers {
+		if !c.accepts(turns[i].due) {
+			return false
+		}
+	}
+	for i, c := range callers {
+		l.swap(c, turns[i])
+	}
+	if len(callers) > 1 {
+		l.change()
+	}
+	return len(callers) > 1
 }
 
 // goBefore, under mu, lets a caller that lined up again go before those who called

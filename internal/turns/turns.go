@@ -96,6 +96,7 @@ type Line struct {
 	waiting  chan struct{} // nil while nobody waits for news
 	epoch    int           // counts the changes that those asleep have to hear of
 	quickest time.Duration // what an answer takes at best
+	later    int64         // up to this call turns may come later than others of later slots
 
 	held   time.Time // nobody goes before
 	heldAt time.Time // when that was said last
@@ -263,6 +264,9 @@ func (l *Line) join(s *Sleeper) {
 	at := len(l.sleepers)
 	for at > 0 && order(l.sleepers[at-1], s) > 0 {
 		at--
+	}
+	if at > 0 && l.sleepers[at-1].due.After(s.due) {
+		l.later = max(l.later, l.sleepers[at-1].call)
 	}
 	l.sleepers = slices.Insert(l.sleepers, at, s)
 	s.state = asleep
