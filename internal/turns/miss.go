@@ -95,10 +95,9 @@ func (l *Line) handOut(callers []*Sleeper, turns []turn, now time.Time) (left []
 	return left
 }
 
-// matches reports whether two callers can exchange their turns.
-func (s *Sleeper) matches(other *Sleeper) bool {
-	return s.grant.ID == other.grant.ID && s.wants(other.request.N, other.request.Flow)
-}
+// matches reports whether two callers can exchange their turns. One of a queue
+// that was lost is as good as one of its successor.
+func (s *Sleeper) matches(other *Sleeper) bool { return s.wants(other.request.N, other.request.Flow) }
 
 func (s *Sleeper) wants(n int, flow *batch.Flow) bool {
 	return s.request.N == n && s.request.Flow == flow
@@ -106,9 +105,9 @@ func (s *Sleeper) wants(n int, flow *batch.Flow) bool {
 
 // yields, under mu, lets those go before a caller who called before it and whose
 // turns are to come. That happens where a server has lost turns, or its clock
-// has leapt ahead. The first of them takes the turn that has come, and each of the others
-// the next. It reports whether there are any. Nobody yields if that makes a turn
-// come too late for somebody.
+// has leapt ahead. The first of them takes the turn that has come, and each of
+// the others the next. It reports whether there are any. Nobody yields if a turn
+// would come too late for somebody.
 func (l *Line) yields(s *Sleeper, now time.Time) bool {
 	if l.later == 0 {
 		return false
