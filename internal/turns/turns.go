@@ -268,6 +268,9 @@ func (l *Line) join(s *Sleeper) {
 	if at > 0 && l.sleepers[at-1].due.After(s.due) {
 		l.later = max(l.later, l.sleepers[at-1].call)
 	}
+	if at < len(l.sleepers) && l.sleepers[at].call < s.call && l.sleepers[at].matches(s) {
+		l.later = max(l.later, l.sleepers[at].call)
+	}
 	l.sleepers = slices.Insert(l.sleepers, at, s)
 	s.state = asleep
 }
