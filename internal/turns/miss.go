@@ -112,7 +112,7 @@ func (l *Line) yields(s *Sleeper, now time.Time) bool {
 	if l.later == 0 {
 		return false
 	}
-	callers, turns, left := []*Sleeper{s}, []turn{s.turn}, int64(0)
+	callers, turns, left := []*Sleeper{s}, []turn{s.turn}, uint64(0)
 	for _, c := range l.sleepers {
 		if c != s && c.call <= l.later {
 			left = max(left, c.call)

@@ -96,7 +96,7 @@ type Line struct {
 	waiting  chan struct{} // nil while nobody waits for news
 	epoch    int           // counts the changes that those asleep have to hear of
 	quickest time.Duration // what an answer takes at best
-	later    int64         // up to this call turns may come later than others of later slots
+	later    uint64        // up to this call turns may come later than others of later slots
 
 	held   time.Time // nobody goes before
 	heldAt time.Time // when that was said last
