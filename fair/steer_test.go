@@ -16,7 +16,7 @@ func TestALookTellsWhatThereIs(t *testing.T) {
 		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
 		news := hears(f)
 		require.NoError(t, f.Look(ctx))
-		require.Empty(t, *news, "there is no queue")
+		require.Empty(t, last(t, news).Queue, "there is no queue")
 		grants := queued(t, f, 500, 1)
 		last(t, news)
 		at(100 * time.Millisecond)
