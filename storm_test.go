@@ -93,7 +93,12 @@ func newStorm(t *testing.T, seed uint64, w weather) *storm {
 		s.queues = append(s.queues, queueOf(t, rdb, name, quota, fairlimit.WithStoredQuota(),
 			fairlimit.WithPauseWithin(s.within), fairlimit.WithGuard(stormGuard)))
 	}
+	s.stalls = false
 	require.NoError(t, s.queues[0].SetQuotas(t.Context(), quota))
+	for _, q := range s.queues {
+		status(t, q) // it learns how quick answers are
+	}
+	s.stalls = w.stalls
 	return s
 }
 

@@ -265,14 +265,26 @@ func (l *Line) join(s *Sleeper) {
 	for at > 0 && order(l.sleepers[at-1], s) > 0 {
 		at--
 	}
-	if at > 0 && l.sleepers[at-1].due.After(s.due) {
-		l.later = max(l.later, l.sleepers[at-1].call)
+	l.noteOrder(s, at)
+	l.sleepers = slices.Insert(l.sleepers, at, s)
+	s.state = asleep
+}
+
+// noteOrder, under mu, notes that a caller which joins there has a later turn than
+// somebody who called after it, or makes somebody else have one.
+func (l *Line) noteOrder(s *Sleeper, at int) {
+	if at > 0 {
+		before := l.sleepers[at-1]
+		if before.due.After(s.due) {
+			l.later = max(l.later, before.call)
+		}
+		if before.call > s.call && before.matches(s) {
+			l.later = max(l.later, s.call)
+		}
 	}
 	if at < len(l.sleepers) && l.sleepers[at].call < s.call && l.sleepers[at].matches(s) {
 		l.later = max(l.later, l.sleepers[at].call)
 	}
-	l.sleepers = slices.Insert(l.sleepers, at, s)
-	s.state = asleep
 }
 
 // quit, under mu, takes a caller out of those asleep.
