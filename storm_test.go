@@ -48,7 +48,7 @@ type storm struct {
 	faults []time.Duration
 	leaps  []time.Duration // ahead, and unknown losses: what was granted before does not count
 	resat  []time.Duration
-	heard  []time.Duration // resets and narrower quotas, when they were done
+	heard  []time.Duration // what not all hear of at once
 	pauses []spell
 	terms  []term // the quotas, in the order in which they were stored
 	slowed float64
@@ -96,7 +96,7 @@ func newStorm(t *testing.T, seed uint64, w weather) *storm {
 	s.stalls = false
 	require.NoError(t, s.queues[0].SetQuotas(t.Context(), quota))
 	for _, q := range s.queues {
-		status(t, q) // it learns how quick answers are
+		require.NoError(t, q.Wait(t.Context())) // it learns how quick answers are
 	}
 	s.stalls = w.stalls
 	return s
@@ -171,6 +171,7 @@ func (s *storm) play() {
 			s.change(q)
 		case k == 15 && s.back:
 			s.offset -= s.random(10 * time.Minute)
+			s.heard = append(s.heard, s.now()) // the queue's clock stands still since the last question
 			s.fault("the clock goes back")
 		case k == 16 && s.ahead:
 			s.offset += s.random(time.Minute)
@@ -206,6 +207,7 @@ func (s *storm) call() {
 		case kind < 2 && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		case s.stalls && errors.Is(err, fairlimit.ErrMissed):
 		case s.stalls && s.losses && errors.Is(err, fairlimit.ErrState): // the stored text changed too often
+		case s.stalls && errors.Is(err, fairlimit.ErrOutcomeUnknown): // several answers in a row took long
 		default:
 			s.fails("%d: %v", c.who, err)
 		}
@@ -238,8 +240,8 @@ func (s *storm) reset(q *fairlimit.Queue) {
 	s.resat, s.heard = append(s.resat, s.now()), append(s.heard, s.now())
 }
 
-// lose has the server lose all. Unless there are strangers, or answers under way, all limiters tell it
-// what they know before anybody is granted anything.
+// lose has the server lose all. All limiters know the same, and tell it before
+// anybody is granted anything, unless there are strangers or answers under way.
 func (s *storm) lose() {
 	s.fault("loss")
 	if s.strangers || s.latency > 0 { // somebody may be granted a turn that nobody has been told of yet
@@ -247,13 +249,19 @@ func (s *storm) lose() {
 		s.server.FlushAll()
 		return
 	}
-	synctest.Wait()
+	s.hear()
 	s.server.FlushAll()
+	s.hear()
+	s.fault("done")
+}
+
+// hear lets all limiters ask, each of which tells what it knows.
+func (s *storm) hear() {
 	for _, q := range s.queues {
 		_, err := q.Status(context.Background())
 		require.NoError(s, err, "seed %d", s.seed)
+		synctest.Wait()
 	}
-	s.fault("done")
 }
 
 func (s *storm) change(q *fairlimit.Queue) {
@@ -370,8 +378,12 @@ func (s *storm) nobodyGoesInAPause() {
 	}
 }
 
-// ends wants the queue to work on after all that.
+// ends wants the queue to work on after all that. Where stored quotas are lost as
+// well, nobody knows how often they became narrower.
 func (s *storm) ends() {
+	if s.losses && s.quotas && s.latency > 0 {
+		return
+	}
 	var paused time.Duration
 	for _, p := range s.pauses {
 		paused += p.to - p.from
@@ -395,7 +407,7 @@ func TestStorms(t *testing.T) {
 		"all":                    {latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true, back: true},
 		"unknown":                {latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true, back: true, ahead: true, strangers: true},
 	} {
-		for seed := range uint64(redistest.Long(1, 60)) {
+		for seed := range uint64(redistest.Long(1, 50)) {
 			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newStorm(t, seed, w)
