@@ -33,7 +33,10 @@ const (
 // the caller waits for the answer, for x/4 at most. This time is lateness, as
 // [WithMaxLateness] counts it, and takes at most half of what that allows. So a
 // caller that wakes within the first half goes, even if Redis is silent. A
-// caller that wakes later misses its turn unless it hears in time.
+// caller that wakes later misses its turn unless it hears in time. After a pause
+// that its [Limiter] knows of, nobody goes while Redis is silent: a caller waits
+// for as long as WithMaxLateness allows, or five seconds without it, and then
+// misses its turn.
 //
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 // They hear of a reset only if their own [Limiter] resets, or asks for another

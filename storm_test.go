@@ -29,7 +29,6 @@ type weather struct {
 	back, ahead            bool // leaps of the server's clock
 	stalls                 bool // a process stands still: its command takes seconds
 	strangers              bool // whoever asks first after a loss may know of little
-
 }
 
 // storm is one history of several limiters of one name, each with a client of
@@ -64,8 +63,7 @@ type term struct {
 	every time.Duration
 }
 
-// stormCall is one caller: when it called, how long it was ready to wait, and when it
-// went, 0 if it did not.
+// stormCall is one caller: when it called, and when it went, 0 if it did not.
 type stormCall struct {
 	who, queue int
 	called, at time.Duration
@@ -404,8 +402,13 @@ func TestStorms(t *testing.T) {
 		"back":                   {pauses: true, back: true},
 		"slow":                   {latency: 10 * time.Millisecond, pauses: true, resets: true, quotas: true},
 		"stalls":                 {latency: 10 * time.Millisecond, stalls: true, pauses: true},
-		"all":                    {latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true, back: true},
-		"unknown":                {latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true, back: true, ahead: true, strangers: true},
+		"all": {
+			latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true, back: true,
+		},
+		"unknown": {
+			latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true,
+			back: true, ahead: true, strangers: true,
+		},
 	} {
 		for seed := range uint64(redistest.Long(1, 50)) {
 			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {

@@ -7,7 +7,12 @@
 // answer would be older than [Line].Within at its turn wakes a quarter of that
 // early. Unless newer news is there by then, or on its way, one goroutine looks
 // for all callers of the line. A caller that wakes too late for that waits for
-// the look before it goes, but not for long.
+// the look before it goes, but not for long. After a pause it does not go at all
+// unless it hears.
+//
+// No turn comes sooner than was told, and callers for equally many permits go in
+// the order of their calls. If the server loses the queue, the clock of its
+// successor goes on, so that its news move the turns that were lost, too.
 //
 // # What becomes of a caller that sleeps
 //
