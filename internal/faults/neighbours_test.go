@@ -98,6 +98,19 @@ func TestWhatANeighbourLeavesInTheKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
 	}
 }
 
+func TestAStateOfAnotherVersionEnds(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Standalone(t)
+	name, own := queuedUp(t, rdb)
+	other, key := "fair6"+strings.TrimPrefix(own, "fair5"), limitertest.Key(name)
+	require.NoError(t, rdb.Set(t.Context(), key, other, 200*time.Millisecond).Err())
+	l := named(t, rdb, name, fairlimit.PerHour(1)) // it knows of no turn
+	_, err := l.Allow(t.Context())
+	require.ErrorIs(t, err, fairlimit.ErrState)
+	require.Eventually(t, func() bool { return rdb.Exists(t.Context(), key).Val() == 0 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, l.Wait(t.Context()))
+}
+
 func TestATTLTakenAwayIsAnErrorUntilReset(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Standalone(t)
