@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,7 +44,7 @@ type storm struct {
 	queues []*fairlimit.Queue
 	start  time.Time
 
-	offset time.Duration // of the server's clock, only changed while nothing runs
+	offset atomic.Int64 // of the server's clock
 	faults []time.Duration
 	leaps  []time.Duration // ahead, and unknown losses: what was granted before does not count
 	resat  []time.Duration
@@ -114,7 +115,7 @@ func (g *gusts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		there, back := g.delays()
 		time.Sleep(there)
-		g.storm.server.SetTime(time.Now().Add(g.storm.offset))
+		g.storm.server.SetTime(time.Now().Add(time.Duration(g.storm.offset.Load())))
 		err := next(ctx, cmd)
 		time.Sleep(back)
 		return err
@@ -168,11 +169,11 @@ func (s *storm) play() {
 		case k < 15 && s.quotas:
 			s.change(q)
 		case k == 15 && s.back:
-			s.offset -= s.random(10 * time.Minute)
+			s.offset.Add(-int64(s.random(10 * time.Minute)))
 			s.heard = append(s.heard, s.now()) // the queue's clock stands still since the last question
 			s.fault("the clock goes back")
 		case k == 16 && s.ahead:
-			s.offset += s.random(time.Minute)
+			s.offset.Add(int64(s.random(time.Minute)))
 			s.leaps = append(s.leaps, s.now())
 			s.fault("the clock leaps ahead")
 		default:
