@@ -107,3 +107,25 @@ func TestAQuotaThatIsWideAgainMovesNobody(t *testing.T) {
 		assert.Less(t, g.at[len(g.at)-1].Sub(start), late.at[0].Sub(start), "first come, first served")
 	})
 }
+
+// A turn that was slowed down for the narrower quota keeps that quota the second
+// time, too.
+func TestAQuotaThatBecomesNarrowerAgainSlowsNobodyTwice(t *testing.T) {
+	t.Skip("the clock is slowed by the product of all ratios")
+
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		wide, narrow := fairlimit.Every(100*time.Millisecond), fairlimit.Every(time.Second)
+		q := queueOf(t, rdb, redistest.Name(t), wide, fairlimit.WithStoredQuota(),
+			fairlimit.WithPauseWithin(10*time.Millisecond))
+		require.NoError(t, q.SetQuotas(t.Context(), wide))
+		start := time.Now()
+		var g goers
+		g.wait(t, q, 0, 10)
+		for range 4 {
+			require.NoError(t, q.SetQuotas(t.Context(), narrow))
+			require.NoError(t, q.SetQuotas(t.Context(), wide))
+		}
+		g.all.Wait()
+		assert.Less(t, time.Since(start), 20*time.Second)
+	})
+}
