@@ -20,6 +20,11 @@ local server = time[1] * 1000000 + time[2]
 -- breakpoints, makes an interpreter for each run.
 local place = redis.breakpoint and sub(tostring(redis), -10, -4) or '0000000'
 
+-- On miniredis a key may also expire while a script runs. Redis does not let it.
+if place == '0000000' and left >= 0 and left < 100 and call('PEXPIRE', key, format('%d', left + 100)) == 0 then
+  left = -2
+end
+
 local now, mark, flag, name, fresh, unusual = server, '-', ' ', nil, false, false
 local sequence, clock, last, offset, ends, crowded, coarse, span = 0, 0, 0, 0, 0, 0, 0, 0
 local closed, oldest, base, marks = 0, 0, 0, ''

@@ -39,7 +39,6 @@ if left ~= -2 and not (p > 0 and sub(state, 1, p) == head) then -- of other wind
   state = redis.pcall('GETRANGE', key, '0', '767')
 end
 if type(state) == 'table' then return redis.error_reply(state.err) end
-if state == '' and left ~= -2 then left = call('PTTL', key) end -- miniredis lets a key expire between two commands
 if left == -1 then return redis.error_reply('STATE the key has no TTL') end
 fresh = left == -2
 
