@@ -111,8 +111,6 @@ func TestAQuotaThatIsWideAgainMovesNobody(t *testing.T) {
 // A turn that was slowed down for the narrower quota keeps that quota the second
 // time, too.
 func TestAQuotaThatBecomesNarrowerAgainSlowsNobodyTwice(t *testing.T) {
-	t.Skip("the clock is slowed by the product of all ratios")
-
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		wide, narrow := fairlimit.Every(100*time.Millisecond), fairlimit.Every(time.Second)
 		q := queueOf(t, rdb, redistest.Name(t), wide, fairlimit.WithStoredQuota(),

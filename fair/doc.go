@@ -110,13 +110,14 @@
 //	fair5 3/1000000/64 --------
 //	+ 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456
 //	       -29999999 1700000002139081                0                0                0    1    0                0
-//	1699999970123457                0                0                0                0
+//	1699999970123457                0                0                0                0    1000000
 //
 // The notes are: the moment of the clock, which is the server's time and the
 // offset; up to which slot the clock is slow; how long a million of its
 // microseconds take; until when a reset is remembered; the slot up to which the
-// queue counts as full after a loss; then the epochs that have ended, as ' <name>
-// <sequence at its end> <sequence up to which it counts>'.
+// queue counts as full after a loss; how much narrower the quotas may become
+// before turns that are slow become slower, in millionths; then the epochs that
+// have ended, as ' <name> <sequence at its end> <sequence up to which it counts>'.
 //
 // Behind the notes are flows' entries of 76 bytes: 5 letters of the flow and 3
 // of the limiter, weight, the most permits of a request, when it is over, its

@@ -106,10 +106,10 @@ func (s *contents) readBehind(r *reader) {
 	s.moment = s.clock
 	if s.mark != '-' {
 		notes := r.at(ringCells*cellBytes, noteBytes)
-		n := r.numbers(notes[:84], 5)
+		n := r.numbers(notes[:95], 6)
 		s.moment, s.slowUntil, s.slowPace, s.resetEnd, s.full = n[0], n[1], n[2], n[3], n[4]
 		r.want(s.slowUntil == 0 || s.slowPace >= 1_000_000)
-		s.epochs = notes[84:]
+		s.epochs = notes[95:]
 	}
 	for at := ringCells*cellBytes + noteBytes; s.flag == 'f' && at+entryBytes <= len(r.rest); at += entryBytes {
 		s.readEntry(r.at(at, entryBytes))

@@ -58,7 +58,7 @@ local function set_clock()
   local gone_back = moment - server - offset
   if gone_back > 0 then offset, must = offset + gone_back, true end
   read_clock()
-  if now >= slow_until then slow_until, slow_pace = 0, 0 end
+  if now >= slow_until then slow_until, slow_pace, slack = 0, 0, 1000000 end
 end
 
 local written_at = moment - offset -- in the time of the server that wrote the state
@@ -92,6 +92,7 @@ settle = function()
   if full + counts_for() <= now then full = 0 end
   mark = (rest > 0 or slow_until > 0) and '+' or (reset_end + full > 0 or epochs ~= '') and 'n' or '-'
   if mark == '-' then return nil end
-  local noted = format('%16d %16d %16d %16d %16d%s', server + offset, slow_until, slow_pace, reset_end, full, epochs)
+  local noted = format('%16d %16d %16d %16d %16d %10d%s', server + offset, slow_until, slow_pace, reset_end, full,
+    slack, epochs)
   return noted .. string.rep(' ', NOTES - 1 - #noted) .. '\n'
 end

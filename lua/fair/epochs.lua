@@ -13,9 +13,9 @@
 -- where. '@<slot>' follows if all of that stands at one slot, and nobody else's
 -- does.
 
--- As many letters of entries are kept: some four. Before the first one is '-',
+-- As many letters of entries are kept: some three. Before the first one is '-',
 -- with a blank on each side, once others were forgotten.
-local MOST_LETTERS = NOTES - 5 * 17 - 1
+local MOST_LETTERS = NOTES - 5 * 17 - 10 - 1
 
 local took_over = false
 

@@ -12,13 +12,13 @@
 -- holds more tells the rate: then turns come as often on the whole, but a new
 -- window may hold as many as the old one. It counts where none is strict, or
 -- where those that are would slow turns down twice as much.
-local function speed_of(old)
+local function speed_of(old, new)
   local least = math.huge
-  for w = 6, windows_end, 3 do
+  for _, window in ipairs(new) do
     local strict, rate = 0, 0
     for _, known in ipairs(old) do
-      local lengths = argv[w] / known.most
-      local speed = (lengths < 1 and lengths or floor(lengths)) * known.length / argv[w + 1]
+      local lengths = window.most / known.most
+      local speed = (lengths < 1 and lengths or floor(lengths)) * known.length / window.length
       if lengths < 1 then rate = math.max(rate, speed) else strict = math.max(strict, speed) end
     end
     least = math.min(least, 2 * strict < rate and rate or strict)
@@ -28,18 +28,27 @@ end
 
 -- A turn is not put off for longer than 17 years: the offset, a pause of ten
 -- years included, has 15 digits. A number of the state is less than 2^52.
-local MOST_SLOWED, MOST_PACE = 2 ^ 49, 2 ^ 52 - 1
+local MOST_SLOWED, MOST_PACE, MOST_SLACK = 2 ^ 49, 2 ^ 52 - 1, 9999999999
 
 -- Slows the clock down up to the slot, for turns that were granted on the old
--- windows and are slowed already.
+-- windows, or before these and are slowed already. Those are as slow as much
+-- narrower windows than the old ones want it: slack says how much, in millionths.
+-- So quotas that become narrower and wider again and again slow no turn twice.
 local function narrow(old, upto, slowed)
-  local stop = math.max(upto, slow_until)
-  local speed = speed_of(old)
-  if stop <= now or speed >= 1 then return end
-  local pace = math.ceil(math.max(1000000, slowed) / speed * (1 - 1e-15)) -- 1e6 / 100 * 100 is 1e6
-  pace = math.max(pace, slow_pace)
+  local new = windows_of(ARGV[1])
+  local stop, speed, paced = math.max(upto, slow_until), speed_of(old, new), math.max(1000000, slowed)
+  if stop <= now then return end
+  if speed >= 1 then
+    slack, must = math.min(MOST_SLACK, floor(slack / math.min(1, speed_of(new, old)))), true
+    return
+  end
+  local pace = math.max(1000000 / speed, paced * math.max(1, 1000000 / speed / slack))
+  pace = math.max(slow_pace, math.ceil(pace * (1 - 1e-15))) -- 1e6 / 100 * 100 is 1e6
   pace = math.min(pace, floor(MOST_SLOWED / (stop - now) * 1000000), MOST_PACE)
   if pace <= 1000000 then return end
+  slack = slack * speed * pace / paced
+  if upto > slow_until then slack = math.min(slack, speed * pace) end
+  slack = math.max(1000000, floor(math.min(MOST_SLACK, slack)))
   slow_until, slow_pace, must = stop, pace, true
   stand_still(rest)
 end

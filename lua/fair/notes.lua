@@ -4,7 +4,7 @@
 -- Leaves   the fields of the header; state (the header and some more, '' if there
 --          is none); windows; own (its
 --          place), moment (when it was written: the server's time and the offset),
---          slow_until, slow_pace, reset_end, full, epochs, as noted; rest, late,
+--          slow_until, slow_pace, reset_end, full, slack, epochs, as noted; rest, late,
 --          healed, differs, changed_text; damaged, number, windows_of,
 --          as_arguments, span_of, counts_for
 --
@@ -15,6 +15,9 @@
 --                                   reset, in the server's time
 --   full                            up to this slot all counts as full, after a
 --                                   loss
+--   slack                           how much narrower quotas may become before
+--                                   turns that are slowed are slowed more, in
+--                                   millionths: see narrow.lua
 --   epochs                          those that have ended, see epochs.lua
 --
 -- The mark is '+' while the clock does not run as the server's does, else 'n'
@@ -32,7 +35,7 @@ local function number(value)
 end
 
 unusual = true
-local slow_until, slow_pace, reset_end, full, moment, epochs = 0, 0, 0, 0, 0, ''
+local slow_until, slow_pace, reset_end, full, slack, moment, epochs = 0, 0, 0, 0, 1000000, 0, ''
 local rest, late, healed, differs, changed_text, own = 0, 0, false, false, false, nil
 local state = text or ''
 if left ~= -2 and not (p > 0 and sub(state, 1, p) == head) then -- of other windows
@@ -81,12 +84,13 @@ if not fresh then
   if call('GETRANGE', key, ring_end, ring_end) == '' then damaged() end
   if mark ~= '-' then
     local noted = call('GETRANGE', key, size + CELLS * WIDTH, size + CELLS * WIDTH + NOTES - 1)
-    moment, slow_until, slow_pace, reset_end, full, epochs =
-      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) +(%d+)([-%w @]*)\n$')
+    moment, slow_until, slow_pace, reset_end, full, slack, epochs =
+      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+)([-%w @]*)\n$')
     if not moment or #noted ~= NOTES then damaged() end
     moment, slow_until, slow_pace, full = number(moment), number(slow_until), number(slow_pace), number(full)
     reset_end, epochs = number(reset_end), match(epochs, '^(.-) *$')
-    if slow_until > 0 and slow_pace < 1000000 then damaged() end
+    slack = number(slack)
+    if slow_until > 0 and slow_pace < 1000000 or slack < 1000000 then damaged() end
   end
 else
   if head == '' then -- any windows that are over at once will do

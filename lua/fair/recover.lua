@@ -131,6 +131,7 @@ local function recover()
     local counted = full + counts_for() > now
     if counted then put_off(full, newest) else book(most_of_all(), newest) end
     full = newest
+    slack = 1000000
     if under ~= '-' then narrow(windows_of(under), newest, slow + 0 > now and pace + 0 or 0) end
     if known or counted or written <= shown then
       -- Turns of the state that was lost cannot be given back to this one. And if
