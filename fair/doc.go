@@ -185,6 +185,23 @@
 // send the text that they know. If another one is stored, the script does
 // nothing and returns that.
 //
+// # What a state cannot tell
+//
+//   - A server asks for its replication id only if another interpreter wrote the
+//     state, or if the state is older than 100 ms. So a primary that was a
+//     replica for a shorter time goes unnoticed, and so does an old copy of the
+//     key on the same server. Then a return can free the turn of somebody else.
+//     Without leave to call INFO, the interpreter alone tells servers apart.
+//   - Notes have room for some four epochs that have ended. What an older epoch
+//     granted cannot be given back. If it was lost, it does not count again
+//     where others were granted as many since, unless a limiter that asks was
+//     told of it in a later epoch.
+//   - After two failovers in a row, what the first one lost may count twice.
+//   - While a reset is remembered, an hour or more, a server may go back to the
+//     state that the reset left. Then a position from after the reset counts
+//     only if its limiter had heard of the reset.
+//   - A look restores nothing: it writes only where quotas have changed.
+//
 // # A window of a new kind
 //
 // A window asks the log one thing: from when on may permits up to S+n go, if
