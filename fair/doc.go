@@ -192,7 +192,7 @@
 //     replica for a shorter time goes unnoticed, and so does an old copy of the
 //     key on the same server. Then a return can free the turn of somebody else.
 //     Without leave to call INFO, the interpreter alone tells servers apart.
-//   - Notes have room for some four epochs that have ended. What an older epoch
+//   - Notes have room for some three epochs that have ended. What an older epoch
 //     granted cannot be given back. If it was lost, it does not count again
 //     where others were granted as many since, unless a limiter that asks was
 //     told of it in a later epoch.
