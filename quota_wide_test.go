@@ -127,3 +127,23 @@ func TestAQuotaThatBecomesNarrowerAgainSlowsNobodyTwice(t *testing.T) {
 		assert.Less(t, time.Since(start), 20*time.Second)
 	})
 }
+
+// Turns that were granted on the narrower quota keep it as they are.
+func TestAQuotaThatIsWiderForAMomentSlowsNobodyDown(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		narrow, wide := fairlimit.Every(time.Second), fairlimit.Every(200*time.Millisecond)
+		q := queueOf(t, rdb, redistest.Name(t), narrow, fairlimit.WithStoredQuota(),
+			fairlimit.WithPauseWithin(10*time.Millisecond))
+		require.NoError(t, q.SetQuotas(t.Context(), narrow))
+		start := time.Now()
+		var g goers
+		g.wait(t, q, 0, 20)
+		for range 3 {
+			require.NoError(t, q.SetQuotas(t.Context(), wide))
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, q.SetQuotas(t.Context(), narrow))
+		}
+		g.all.Wait()
+		assert.Less(t, time.Since(start), 20*time.Second)
+	})
+}

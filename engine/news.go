@@ -61,8 +61,8 @@ func (n *News) real(at int64) int64 {
 type Steerer interface {
 	Engine
 
-	// Look asks for news and changes nothing. It costs less than any other
-	// question.
+	// Look asks for news, and restores what the limiter knows of and the server
+	// lost. It costs less than any other question.
 	Look(ctx context.Context) error
 
 	// Pause lets the queue's clock stand still for d from now, or for longer if

@@ -200,7 +200,6 @@
 //   - While a reset is remembered, an hour or more, a server may go back to the
 //     state that the reset left. Then a position from after the reset counts
 //     only if its limiter had heard of the reset.
-//   - A look restores nothing. It writes only if the clock has gone back.
 //
 // # A window of a new kind
 //

@@ -186,3 +186,58 @@ func TestLostTurnsComeAsFarApartAsQuotasThatWereStoredSince(t *testing.T) {
 		}
 	})
 }
+
+// A queue whose clock is slow is behind the server's. What the limiter that knows
+// restores goes on as slowly, and is not paused.
+func TestASlowQueueThatWasLostGoesOnSlowly(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t, quotas(t, "1/1s")...)
+		news := hears(f)
+		held := queued(t, f, 21, 1)
+		set(t, f, "1/5s")
+		at(52500 * time.Millisecond)
+		held = append(held, queued(t, f, 1, 1)...)
+		before := comesAt(t, news, 52500*time.Millisecond, held[20])
+		require.Equal(t, 100*time.Second, before)
+		require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+		at(60 * time.Second)
+		require.Zero(t, status(t, f).Paused)
+		require.NoError(t, f.Look(t.Context()))
+		require.InDelta(t, before, comesAt(t, news, 60*time.Second, held[20]), float64(time.Millisecond))
+		require.InDelta(t, 65*time.Second, comesAt(t, hearsLook(t, f), 60*time.Second, held[13]), float64(time.Millisecond))
+	})
+}
+
+// hearsLook is the news of one more look.
+func hearsLook(t *testing.T, f *fair) *[]engine.News {
+	news := hears(f)
+	require.NoError(t, f.Look(t.Context()))
+	return news
+}
+
+// A limiter whose callers sleep only looks. It tells the queue as well what was
+// lost.
+func TestALookRestoresWhatWasLost(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		sleeps, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		other := sleeps.joins(t, sleeps.quotas...)
+		queued(t, sleeps, 9, 1) // up to 8 s
+		require.NoError(t, w.rdb.Del(t.Context(), sleeps.key).Err())
+		at(100 * time.Millisecond)
+		queued(t, other, 1, 1)
+		at(200 * time.Millisecond)
+		news := hears(other)
+		require.NoError(t, sleeps.Look(t.Context()))
+		require.Equal(t, 8800*time.Millisecond, queuedWait(t, other), "a second after the last of those who sleep")
+		state := w.rdb.Get(t.Context(), sleeps.key).Val()
+		require.NoError(t, sleeps.Look(t.Context()))
+		require.Equal(t, state, w.rdb.Get(t.Context(), sleeps.key).Val(), "once is enough")
+		require.NotEmpty(t, *news)
+
+		require.NoError(t, w.rdb.Del(t.Context(), sleeps.key).Err())
+		require.NoError(t, sleeps.Look(t.Context()))
+		require.Equal(t, 8800*time.Millisecond, queuedWait(t, sleeps.joins(t, sleeps.quotas...)), "of a stranger")
+	})
+}

@@ -8,7 +8,7 @@ import (
 
 // scripts has one script for each operation.
 type scripts struct {
-	take, share, release, status, reset, look, pause, set *lua.Script
+	take, share, release, status, reset, look, quotas, pause, set *lua.Script
 }
 
 // Parts that several scripts have in common. Those in braces run only if the
@@ -19,6 +19,9 @@ const (
 	unusual  = " {" + restores + "windows } "
 )
 
+// lookForQuotas tells which quotas are stored.
+var lookForQuotas = assemble("head quota" + opens + "{" + restores + "} look write news")
+
 // allScripts are assembled of the parts in lua/fair.
 var allScripts = scripts{
 	take:    assemble("head" + opens + unusual + "grant compact write take"),
@@ -26,7 +29,8 @@ var allScripts = scripts{
 	release: assemble("head" + opens + restores + "begin release compact write given"),
 	status:  assemble("head" + opens + "still" + unusual + "grant cells status write stands"),
 	reset:   assemble("head fields forget notes clock epochs begin reset write news"),
-	look:    assemble("head" + opens + "{ notes clock } look write news"),
+	look:    assemble("head" + opens + "{" + restores + "} look write news"),
+	quotas:  lookForQuotas,
 	pause:   assemble("head" + opens + restores + "begin pause write told"),
 	set:     assemble("head" + opens + "always" + restores + "set windows begin write news"),
 }
@@ -39,7 +43,8 @@ var storedScripts = scripts{
 	release: allScripts.release,
 	status:  assemble("head quota" + opens + "still" + unusual + "grant cells status write stands"),
 	reset:   allScripts.reset,
-	look:    assemble("head quota" + opens + "{ notes clock } look write news"),
+	look:    lookForQuotas,
+	quotas:  lookForQuotas,
 	pause:   allScripts.pause,
 	set:     allScripts.set,
 }

@@ -177,7 +177,7 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 		}
 	}
 	keys := []string{f.key, f.quotaKey()}
-	r, err := f.askKeys(ctx, storedScripts.look, keys, append(f.args(f.terms, 1), ""))
+	r, err := f.askKeys(ctx, f.scripts.quotas, keys, append(f.args(f.terms, 1), ""))
 	if err != nil {
 		return nil, false, err
 	}

@@ -31,23 +31,25 @@ end
 local MOST_SLOWED, MOST_PACE, MOST_SLACK = 2 ^ 49, 2 ^ 52 - 1, 9999999999
 
 -- Slows the clock down up to the slot, for turns that were granted on the old
--- windows, or before these and are slowed already. Those are as slow as much
--- narrower windows than the old ones want it: slack says how much, in millionths.
--- So quotas that become narrower and wider again and again slow no turn twice.
+-- windows, or before these. Those may be as far apart as narrower windows than
+-- the old ones want it: slack says how much narrower, in millionths. So quotas
+-- that become narrower and wider again and again slow no turn twice.
 local function narrow(old, upto, slowed)
   local new = windows_of(ARGV[1])
   local stop, speed, paced = math.max(upto, slow_until), speed_of(old, new), math.max(1000000, slowed)
   if stop <= now then return end
   if speed >= 1 then
-    slack, must = math.min(MOST_SLACK, floor(slack / math.min(1, speed_of(new, old)))), true
+    slack = math.min(MOST_SLACK, floor(slack / math.min(1, speed_of(new, old))))
+    if slow_until == 0 and slack > 1000000 then slow_until, slow_pace = stop, 1000000 end
+    must = true
     return
   end
-  local pace = math.max(1000000 / speed, paced * math.max(1, 1000000 / speed / slack))
+  local newer = upto > slow_until -- some were granted on the old windows
+  local pace = math.max(newer and 1000000 / speed or 0, paced * math.max(1, 1000000 / speed / slack))
   pace = math.max(slow_pace, math.ceil(pace * (1 - 1e-15))) -- 1e6 / 100 * 100 is 1e6
-  pace = math.min(pace, floor(MOST_SLOWED / (stop - now) * 1000000), MOST_PACE)
-  if pace <= 1000000 then return end
+  pace = math.max(1000000, math.min(pace, floor(MOST_SLOWED / (stop - now) * 1000000), MOST_PACE))
   slack = slack * speed * pace / paced
-  if upto > slow_until then slack = math.min(slack, speed * pace) end
+  if newer then slack = math.min(slack, speed * pace) end
   slack = math.max(1000000, floor(math.min(MOST_SLACK, slack)))
   slow_until, slow_pace, must = stop, pace, true
   stand_still(rest)

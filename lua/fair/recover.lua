@@ -117,7 +117,10 @@ local function recover()
   local comes_in = wait_for(label)
   if label <= now and rest == 0 and slow_until == 0 then comes_in = label - server - offset end -- it has come
   if known and not strange and missing <= 0 and comes_in >= wait - 2 then return end
-  if (known or fresh) and slow + 0 > math.max(now, slow_until) then slow_until, slow_pace = slow + 0, pace + 0 end
+  local theirs = not known and not fresh and newest + math.max(0, label_at(server + offset + wait) - label)
+  if theirs and theirs <= full + 2 and stands - gone <= rest then return end -- it is counted already
+  local runs = fresh and shown or now -- the label of the clock
+  if (known or fresh) and slow + 0 > math.max(runs, slow_until) then slow_until, slow_pace = slow + 0, pace + 0 end
   newest = newest + restore_clock(known, shown, label, wait, stands - gone)
   must = true
   if known and not strange then
