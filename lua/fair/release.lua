@@ -98,7 +98,8 @@ end
 for i = first, #argv, 5 do
   local slot = argv[i + 1] + 0
   local place_in = argv[i] == sub(name, 1, 8) and place_of(argv[i + 3], slot)
-  if place_in and (is_ahead(slot) or argv[i + 4] == '1') then give_back(place_in, argv[i + 2] + 0) end
+  local counts_still = argv[i + 4] == '1' and place_in and place_in + kept > now -- else it has no cell any more
+  if place_in and (is_ahead(slot) or counts_still) then give_back(place_in, argv[i + 2] + 0) end
 end
 if given > 0 then
   write_left()

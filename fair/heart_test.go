@@ -1,0 +1,76 @@
+package fair
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
+)
+
+// kept is a queue beside all turns that are held.
+type kept struct {
+	*fair
+	turns  []model.Turn
+	grants []engine.Grant
+}
+
+// comes takes a turn, and requires that it is not early.
+func (k *kept) comes(t *testing.T, n int, what string) engine.Grant {
+	t.Helper()
+	return k.comesUnder(t, k.fair, n, what)
+}
+
+func (k *kept) comesUnder(t *testing.T, f *fair, n int, what string) engine.Grant {
+	t.Helper()
+	earliest := model.Earliest(modelsOf(f.windows), k.turns, n)
+	g := queued(t, f, 1, n)[0]
+	assert.GreaterOrEqual(t, g.At, earliest, "%s: never early", what)
+	k.holds(g)
+	return g
+}
+
+func (k *kept) holds(grants ...engine.Grant) {
+	for _, g := range grants {
+		k.turns, k.grants = append(k.turns, model.Turn{Slot: g.At, N: g.N}), append(k.grants, g)
+	}
+}
+
+// leave gives them back.
+func (k *kept) leave(t *testing.T, grants ...engine.Grant) {
+	giveBack(t, k.fair, grants...)
+	for _, g := range grants {
+		i := slices.Index(k.grants, g)
+		k.turns, k.grants = slices.Delete(k.turns, i, i+1), slices.Delete(k.grants, i, i+1)
+	}
+}
+
+// Turns that were missed long ago are given back when nothing of them counts.
+func TestMissedTurnsThatCountNoLongerFreeNothing(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for arrivals := 160; arrivals < 300; arrivals += 1 + 139/w.many(18) {
+			f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+			k := &kept{fair: f}
+			missed := queued(t, f, 10, 1)
+			now := time.Duration(0)
+			for i := range arrivals {
+				now += time.Duration(110+i%7) * time.Millisecond
+				at(now)
+				k.comes(t, 1, "before")
+			}
+			for i := range missed {
+				missed[i].Unused = true
+			}
+			giveBack(t, f, missed...)
+			for range 10 {
+				k.comes(t, 1, "after")
+			}
+			require.NoError(t, model.Strict(modelsOf(f.windows), k.turns), arrivals)
+		}
+	})
+}
