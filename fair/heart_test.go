@@ -74,3 +74,19 @@ func TestMissedTurnsThatCountNoLongerFreeNothing(t *testing.T) {
 		}
 	})
 }
+
+// A batch whose permits stand in two pieces of a row that was cut.
+func TestABatchThatLeavesAPieceOfARowTakesNobodyElsesPermits(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		const n = 100
+		f, _ := w.queue(t, engine.Quota{Permits: n, Per: time.Second})
+		k := &kept{fair: f}
+		k.holds(queued(t, f, 192, n)...)
+		other := f.joins(t, engine.Quota{Permits: n, Per: time.Second}, engine.Quota{Permits: 290, Per: 5 * time.Second})
+		require.False(t, take(t, other, engine.Request{N: 1})[0].Granted)
+		k.leave(t, k.grants[191-3])
+		k.leave(t, k.grants[191-4])
+		k.comesUnder(t, other, 1, "after")
+	})
+}

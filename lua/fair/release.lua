@@ -76,8 +76,18 @@ end
 local function give_back(slot, permits)
   local i = cell_after(slot)
   if slots[i] then i = take_apart(i, slot) end
-  while counts[i] and counts[i] < permits do i = i + 1 end
-  if counts[i] then counts[i], given = counts[i] - permits, given + 1 end
+  -- Where a row was cut, some of them may stand in the next cell: no more than those.
+  local upto, there = i, counts[i] or 0
+  while there < permits and counts[upto + 1] do
+    upto = upto + 1
+    there = there + counts[upto]
+  end
+  if there < permits then return end
+  for j = i, upto do
+    local here = math.min(counts[j], permits)
+    counts[j], permits = counts[j] - here, permits - here
+  end
+  given = given + 1
 end
 
 -- Totals of what stands before a return grow.
