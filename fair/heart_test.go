@@ -90,3 +90,26 @@ func TestABatchThatLeavesAPieceOfARowTakesNobodyElsesPermits(t *testing.T) {
 		k.comesUnder(t, other, 1, "after")
 	})
 }
+
+// What was forgotten before a longer window came goes on counting for it, also
+// when somebody leaves.
+func TestAReturnDoesNotForgetWhatALongerWindowCounts(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+		now := time.Duration(0)
+		for i := range 500 {
+			now += time.Duration(100+i%7) * time.Millisecond
+			at(now)
+			queued(t, f, 1, 1)
+		}
+		other := f.joins(t, engine.Quota{Permits: 300, Per: 60 * time.Second})
+		before := wait(t, other)
+		require.Greater(t, before, 40*time.Second, "its window is full")
+		require.False(t, take(t, other, engine.Request{N: 1})[0].Granted)
+		g := queued(t, f, 20, 1)
+		giveBack(t, f, g[19])
+		require.Greater(t, wait(t, other), 40*time.Second, "its window is full")
+		require.False(t, take(t, other, engine.Request{N: 1, MaxWait: 30 * time.Second})[0].Granted)
+	})
+}

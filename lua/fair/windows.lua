@@ -64,9 +64,10 @@ elseif ARGV[1] ~= head then
   if changed_text then narrow(old, last, slow_pace) end
   if differs then
     marks = ''
+    local forgotten = base -- it stands at the oldest slot from now on, whoever asks next
+    if windows[1].length > longest then base = math.max(0, base - windows[1].most) end
     for _, window in ipairs(windows) do
-      local forgotten = window.length <= longest and base or 0
-      marks = format('%s%16d %4d\n', marks, forgotten + window.most, oldest)
+      marks = format('%s%16d %4d\n', marks, (window.length > longest and base or forgotten) + window.most, oldest)
     end
     longest = math.max(longest, windows[1].length)
     if last + longest > now then
