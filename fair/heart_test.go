@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -111,5 +112,36 @@ func TestAReturnDoesNotForgetWhatALongerWindowCounts(t *testing.T) {
 		giveBack(t, f, g[19])
 		require.Greater(t, wait(t, other), 40*time.Second, "its window is full")
 		require.False(t, take(t, other, engine.Request{N: 1, MaxWait: 30 * time.Second})[0].Granted)
+	})
+}
+
+// Questions that only restore do not compact; a refusal behind them must not
+// either.
+func TestARefusalBehindALossLeavesTheRingAsItIs(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for cells := 168; cells < 182; cells++ {
+			f, at := w.queue(t, engine.Quota{Permits: 1000, Per: time.Hour})
+			k := &kept{fair: f}
+			now := time.Duration(0)
+			comes := func() {
+				now += time.Second
+				at(now)
+				k.comes(t, 1, "before")
+			}
+			for range cells {
+				comes()
+			}
+			older := w.rdb.Get(t.Context(), f.key).Val()
+			comes()
+			require.NoError(t, w.rdb.Set(t.Context(), f.key, older, redis.KeepTTL).Err())
+			now += time.Second
+			at(now)
+			status(t, f) // restores it
+			before := w.rdb.Get(t.Context(), f.key).Val()
+			stranger := f.joins(t, f.quotas...)
+			require.False(t, take(t, stranger, engine.Request{N: 1000})[0].Granted)
+			require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val(), "a refusal writes nothing, %d cells", cells)
+		}
 	})
 }

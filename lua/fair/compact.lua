@@ -13,7 +13,7 @@
 -- shortest window that reaches as far, or a wider one; ahead of the clock on one
 -- to 1/32 of what is queued, or coarser, so that waiters who leave leave little.
 
-if closed - oldest > CELLS - 32 then
+if closed - oldest > CELLS - 32 and (granted > 0 or must) then
   local ring, at, count = log, oldest % CELLS * WIDTH, closed - oldest
   if not ring then
     ring = call('GETRANGE', key, size, size + CELLS * WIDTH - 1)
