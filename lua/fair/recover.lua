@@ -77,7 +77,7 @@ local function restore_clock(known, shown, label, wait, stands)
   elseif took_over and rest == 0 and shown > now then
     clock, offset = shown, math.min(moment_of(shown) - server, math.max(offset, told))
   elseif offset - told > 2 then -- they are rounded
-    clock, offset = clock + 1, told -- at a label that it has not shown
+    clock, offset = math.max(clock + 1, shown), told -- at a label that it has not shown
   end
   read_clock()
   return 0
