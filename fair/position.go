@@ -89,6 +89,9 @@ func (p *position) learn(s seen, n news, under *terms) {
 	if same && s.before(p.seen) {
 		return
 	}
+	if !same && n.Asked.Before(p.news.Asked) && n.server < p.news.server {
+		return // of a queue that was lost or reset since
+	}
 	p.seen, p.under = s, under
 	if !same {
 		p.news = n
