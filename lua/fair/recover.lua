@@ -47,7 +47,8 @@ local function put_off(from, to)
     local slot, total, alone = slots[i], totals[i], exact[i]
     if n > 0 and slots[n] == to and slot <= to then n = n - 1 end
     n = n + 1
-    slots[n], totals[n], exact[n] = slot >= from and slot <= to and to or slot, total, alone and (slot < from or slot > to)
+    local between = slot >= from and slot <= to
+    slots[n], totals[n], exact[n] = between and to or slot, total, alone and not between
   end
   for i = n + 1, #slots do slots[i] = nil end
   write_cells(slots, totals, exact)
@@ -120,7 +121,8 @@ local function recover()
   local theirs = not known and not fresh and newest + math.max(0, label_at(server + offset + wait) - label)
   if theirs and theirs <= full + 2 and stands - gone <= rest then return end -- it is counted already
   local runs = fresh and shown or now -- the label of the clock
-  if (known or fresh) and slow + 0 > math.max(runs, slow_until) then slow_until, slow_pace = slow + 0, pace + 0 end
+  local slower = (known or fresh) and slow + 0 > math.max(runs, slow_until)
+  if slower then slow_until, slow_pace = slow + 0, pace + 0 end
   newest = newest + restore_clock(known, shown, label, wait, stands - gone)
   must = true
   if known and not strange then
@@ -134,13 +136,19 @@ local function recover()
     local counted = full + counts_for() > now
     if counted then put_off(full, newest) else book(most_of_all(), newest) end
     full = newest
-    slack = 1000000
-    if under ~= '-' then narrow(windows_of(under), newest, slow + 0 > now and pace + 0 or 0) end
+    if under ~= '-' then
+      slack, slower = 1000000, true
+      narrow(windows_of(under), newest, slow + 0 > now and pace + 0 or 0)
+    end
     if known or counted or written <= shown then
       -- Turns of the state that was lost cannot be given back to this one. And if
       -- they were put off, a state in which they were not has another name.
       name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
     end
+  end
+  if slower then -- these turns are as slow as the caller's windows want it, which windows.lua is to know
+    slack = 1000000 / math.min(1, speed_of(windows, windows_of(ARGV[1])))
+    slack = math.max(1000000, floor(math.min(slack, slow_pace)))
   end
 end
 
