@@ -10,23 +10,11 @@ import (
 	"strings"
 )
 
-// commands are all that there are, in the order in which they are told of.
-var commands = []command{
-	lsCommand, lookCommand, pauseCommand, resetCommand, quotaCommand, waitCommand,
-	completionCommand, versionCommand, helpCommand, candidatesCommand,
-}
-
 // command is a word that may follow fairlimit.
 type command struct {
 	name string
-	args string // as its usage shows them
+	args string // as its usage shows them: these words it takes
 	does string // one line
-
-	more         string // what its help says beside
-	fewest, most int    // words that are no flags; most < 0 is any number
-	takesCommand bool   // it is followed by -- and a command
-	passesStatus bool   // its exit status is that of the command
-	hidden       bool
 
 	define func(*flag.FlagSet) action // its flags
 }
@@ -34,14 +22,17 @@ type command struct {
 // action is what a command does, once its flags are set.
 type action func(ctx context.Context, c *call) error
 
+// runs reports whether -- and another command follow, whose exit status is that
+// of this one.
+func (c *command) runs() bool { return c != nil && strings.Contains(c.args, " -- ") }
+
 // call is one command with its arguments.
 type call struct {
-	*program
-	*connection
+	connection
 	command *command // nil if there is none of that name
 	flags   *flag.FlagSet
 	words   []string // that are no flags
-	behind  []string // those behind --, of a command that takes a command
+	behind  []string // what follows --
 	do      action
 }
 
@@ -49,94 +40,85 @@ var errHelp = errors.New("help is wanted")
 
 // read makes a call of the arguments. With an error the call tells what its
 // usage is.
-func (p *program) read(args []string) (*call, error) {
-	c := &call{program: p, connection: newConnection(p.getenv), flags: newFlags()}
-	c.connection.define(c.flags)
+func read(args []string) (*call, error) {
+	c := &call{connection: connection{prefix: defaultPrefix}}
+	c.choose(nil)
 	if len(args) == 1 && (args[0] == "-version" || args[0] == "--version") {
-		args = []string{versionCommand.name}
+		args = []string{"version"}
 	}
-	if err := parse(c.flags, args); err != nil {
+	if err := c.parse(args); err != nil {
 		return c, err
 	}
 	if c.flags.NArg() == 0 {
 		return c, misused("no command")
 	}
 	name, args := c.flags.Arg(0), c.flags.Args()[1:]
-	if c.command = p.find(name); c.command == nil {
+	cmd := find(name)
+	if cmd == nil {
 		return c, misused("no command %s", printable(name))
 	}
-	c.flags = newFlags()
-	c.connection.define(c.flags)
-	c.do = c.command.define(c.flags)
+	c.choose(cmd)
 	return c, c.readArgs(args)
 }
 
-// readArgs takes flags before, between and behind the words, and the command
-// behind --.
-func (c *call) readArgs(args []string) error {
-	at := slices.Index(args, "--")
-	if !c.command.takesCommand {
-		return c.readWords(args)
+// find returns nil if there is no command of that name.
+func find(name string) *command {
+	all := append(commands(), command{"__complete", "LINE", "", complete})
+	at := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+	if at < 0 {
+		return nil
 	}
-	if at >= 0 {
-		args, c.behind = args[:at], args[at+1:]
-	}
-	err := c.readWords(args)
-	if errors.As(err, new(usageError)) && at < 0 && len(c.words) > c.command.most {
-		return misused("%v; is -- missing before the command?", err)
-	}
-	return err
+	return &all[at]
 }
 
-func (c *call) readWords(args []string) error {
+// choose defines the flags of a command, or those before any command.
+func (c *call) choose(cmd *command) {
+	c.command, c.flags = cmd, flag.NewFlagSet("fairlimit", flag.ContinueOnError)
+	c.flags.SetOutput(io.Discard)
+	c.connection.define(c.flags)
+	if cmd != nil {
+		c.do = cmd.define(c.flags)
+	}
+}
+
+// readArgs takes flags before, between and behind the words, until --.
+func (c *call) readArgs(args []string) error {
+	if at := slices.Index(args, "--"); at >= 0 {
+		args, c.behind = args[:at], args[at+1:]
+	}
 	for len(args) > 0 {
-		if err := parse(c.flags, args); err != nil {
+		if err := c.parse(args); err != nil {
 			return err
 		}
-		rest := c.flags.Args()
-		if ended := len(rest) < len(args) && args[len(args)-len(rest)-1] == "--"; ended {
-			c.words = append(c.words, rest...)
-			break
+		if args = c.flags.Args(); len(args) > 0 {
+			c.words, args = append(c.words, args[0]), args[1:]
 		}
-		if len(rest) > 0 {
-			c.words, rest = append(c.words, rest[0]), rest[1:]
-		}
-		args = rest
+	}
+	if !c.command.runs() {
+		c.words = append(c.words, c.behind...)
 	}
 	return c.count()
 }
 
 // count checks how many words there are.
 func (c *call) count() error {
-	switch names := strings.Fields(c.command.args); {
-	case len(c.words) < c.command.fewest:
-		return misused("%s: %s is missing", c.command.name, names[len(c.words)])
-	case c.command.most >= 0 && len(c.words) > c.command.most:
-		return misused("%s: %s is one word too many", c.command.name, printable(c.words[c.command.most]))
-	case c.command.takesCommand && len(c.behind) == 0:
+	wanted, _, _ := strings.Cut(c.command.args, " -- ")
+	names, given := strings.Fields(wanted), len(c.words)
+	switch {
+	case given < len(names) && !strings.HasPrefix(names[given], "["):
+		return misused("%s: %s is missing", c.command.name, names[given])
+	case c.command.runs() && len(c.behind) == 0:
 		return misused("%s: -- and a command are missing", c.command.name)
-	case c.command.fewest > 0 && c.words[0] == "":
+	case given > len(names) && !strings.HasSuffix(wanted, "...]"):
+		return misused("%s: %s is one word too many", c.command.name, printable(c.words[len(names)]))
+	case given > 0 && c.words[0] == "":
 		return misused("%s: the name is empty", c.command.name)
 	}
 	return nil
 }
 
-func (p *program) find(name string) *command {
-	at := slices.IndexFunc(p.commands, func(c command) bool { return c.name == name })
-	if at < 0 {
-		return nil
-	}
-	return &p.commands[at]
-}
-
-func newFlags() *flag.FlagSet {
-	flags := flag.NewFlagSet("fairlimit", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	return flags
-}
-
-func parse(flags *flag.FlagSet, args []string) error {
-	err := flags.Parse(args)
+func (c *call) parse(args []string) error {
+	err := c.flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		return errHelp
 	} else if err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"flag"
+	"os"
 
 	"github.com/redis/go-redis/v9"
 
@@ -27,14 +28,9 @@ const wheres = "Redis was looked for at %s: -redis or $FAIRLIMIT_REDIS says wher
 type connection struct {
 	address string
 	prefix  string
-	getenv  func(string) string
 
 	rdb redis.UniversalClient // nil until it is asked for
 	at  string                // its address, without a password
-}
-
-func newConnection(getenv func(string) string) *connection {
-	return &connection{prefix: defaultPrefix, getenv: getenv}
 }
 
 // define is for the flags before the command and for those behind it; what
@@ -49,12 +45,12 @@ func (c *connection) client() (redis.UniversalClient, error) {
 	if c.rdb != nil {
 		return c.rdb, nil
 	}
-	a, err := parseAddress(cmp.Or(c.address, c.getenv("FAIRLIMIT_REDIS"), defaultAddress))
+	a, err := parseAddress(cmp.Or(c.address, os.Getenv("FAIRLIMIT_REDIS"), defaultAddress))
 	if err != nil {
 		return nil, err
 	}
-	a.password = cmp.Or(a.password, c.getenv("FAIRLIMIT_REDIS_PASSWORD"), c.getenv("REDISCLI_AUTH"))
-	a.sentinelPassword = c.getenv("FAIRLIMIT_SENTINEL_PASSWORD")
+	a.password = cmp.Or(a.password, os.Getenv("FAIRLIMIT_REDIS_PASSWORD"), os.Getenv("REDISCLI_AUTH"))
+	a.sentinelPassword = os.Getenv("FAIRLIMIT_SENTINEL_PASSWORD")
 	c.rdb, err = a.client()
 	c.at = a.String()
 	return c.rdb, err

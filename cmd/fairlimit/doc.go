@@ -21,10 +21,6 @@
 //	version                       print the version, as -version does
 //	help [COMMAND]                explain a command
 //
-// Ls goes through all keys of the Redis, a thousand at a time. Then it asks for
-// the state of each queue that it found. If there is none, it says so on
-// standard error, and with -names it says nothing.
-//
 // Flags may stand before and behind the words of a command. A duration is
 // written as in Go: 500ms, 30s or 1h30m. A quota is permits and a duration,
 // with or without a burst: 20/1s, or 100/2m burst 10. A name with spaces or
@@ -50,12 +46,22 @@
 // Everybody on a machine can see the arguments of a process. So put a password
 // into FAIRLIMIT_REDIS_PASSWORD or REDISCLI_AUTH, and that of the Sentinels
 // into FAIRLIMIT_SENTINEL_PASSWORD. A password in the URL comes before these.
-// None is ever printed.
-//
-// If no server is reached, a line after the error says where it was looked for.
+// None is ever printed. If no server is reached, a line after the error says
+// where it was looked for.
 //
 // If programs use WithPrefix, give the same prefix to -prefix. An ACL has to
 // allow what package fairlimit needs, and SCAN for ls.
+//
+// # Ls
+//
+// Each line shows a name, how many permits are granted ahead, how long one more
+// would wait, and how much longer the queue is paused. A queue that nobody has
+// used for its longest Per is gone. One that was reset stays for at least an
+// hour.
+//
+// Ls goes through all keys of the Redis, a thousand at a time. Then it asks for
+// the state of each queue that it found. If there is none, it says so on
+// standard error, and with -names it says nothing.
 //
 // # Look
 //
@@ -76,8 +82,7 @@
 //     different quotas use the queue.
 //
 // A queue that is not in Redis is shown as idle: all of its quota is free. So a
-// misspelt name looks idle, too. A queue that was reset stays for at least an
-// hour.
+// misspelt name looks idle, too.
 //
 // With -watch, look shows the state every second. On a terminal it redraws in
 // place; elsewhere each state is one line. If Redis cannot be reached, it says
@@ -93,13 +98,18 @@
 // # Pause, reset, quota
 //
 // These call Pause, Reset, SetQuotas and ForgetQuotas of a fairlimit.Queue,
-// whose documentation says what they do. If programs use WithPauseWithin, give
-// the same duration to -within.
+// whose documentation says what they do.
 //
-// Quota -forget says which quotas it forgot, or that there was none.
+// The longest of several pauses counts, and only reset ends one. A pause lasts
+// at least twice -within. If programs use WithPauseWithin, give the same
+// duration to -within, which is 1s otherwise.
 //
 // Reset shows what it frees and asks for a y on standard input. With -yes it
-// does not ask.
+// does not ask. Stored quotas stay.
+//
+// A stored quota takes the place of their own in limiters made WithStoredQuota.
+// It also holds for wait without -quota. Quota -forget says which quotas it
+// forgot, or that there was none.
 //
 // # Wait
 //
@@ -110,11 +120,12 @@
 //
 // Flag -quota may be given several times, and may name several quotas. All of
 // them hold. Without it, the stored quota holds; if none is stored, wait
-// fails. Flag -n takes several permits in one turn. A turn that would come
-// after -timeout is refused at once. The question to Redis has to fit in as
-// well. With -timeout 100ms the command runs nearly at once or not at all; 0 is
-// an error. Without -timeout it waits however long it takes. If that is more
-// than 2s, it says so on standard error:
+// fails. The command gets one turn. If it calls the upstream twice, give -n 2.
+//
+// A turn that would come after -timeout is refused at once. The question to
+// Redis has to fit in as well. With -timeout 100ms the command runs nearly at
+// once or not at all; 0 is an error. Without -timeout it waits however long it
+// takes. If that is more than 2s, it says so on standard error:
 //
 //	fairlimit: tax-office: my turn comes in 59m58s
 //
@@ -125,13 +136,6 @@
 // granted, for up to 2s. If Redis does not answer by then, a turn that it
 // grants passes unused, and the error says so.
 //
-// # Exit statuses
-//
-//	0  done
-//	1  failed: Redis said no, nobody said y, a key holds something else
-//	2  the command line cannot be understood
-//	3  Redis was not reached, or did not answer
-//
 // Wait has the exit status of the command. If the command does not run, the
 // status is one of these:
 //
@@ -141,6 +145,13 @@
 //	126    the command cannot be run
 //	127    there is no such command
 //	128+n  signal n ended the wait, 130 for SIGINT and 143 for SIGTERM
+//
+// # Exit statuses
+//
+//	0  done
+//	1  failed: Redis said no, nobody said y, a key holds something else
+//	2  the command line cannot be understood
+//	3  Redis was not reached, or did not answer
 //
 // # Completion
 //

@@ -82,7 +82,7 @@ func (e cannotRun) Unwrap() error { return e.error }
 
 // status is the exit status of an error.
 func (c *call) status(err error) int {
-	if c.command != nil && c.command.passesStatus {
+	if c.command.runs() {
 		return waitStatus(err)
 	}
 	switch {

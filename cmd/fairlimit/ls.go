@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,28 +17,21 @@ import (
 	"github.com/fairlimit/fairlimit/internal/whereis"
 )
 
-var lsCommand = command{
-	name: "ls", does: "list the queues that are in use or have stored quotas",
-	more: `Each line shows a name, how many permits are granted ahead, how long one more
-would wait, and how much longer the queue is paused. A queue that nobody has
-used for its longest Per is gone. One that was reset stays for at least an
-hour.`,
-	define: func(flags *flag.FlagSet) action {
-		names := flags.Bool("names", false, "print only the names")
-		return func(ctx context.Context, c *call) error {
-			found, err := c.names(ctx)
-			if err != nil {
-				return err
-			}
-			if !*names {
-				return c.list(ctx, found)
-			}
-			for _, name := range found {
-				c.printf("%s\n", printable(name))
-			}
-			return nil
+func ls(flags *flag.FlagSet) action {
+	names := flags.Bool("names", false, "print only the names")
+	return func(ctx context.Context, c *call) error {
+		found, err := c.names(ctx)
+		if err != nil {
+			return err
 		}
-	},
+		if !*names {
+			return c.list(ctx, found)
+		}
+		for _, name := range found {
+			fmt.Printf("%s\n", printable(name))
+		}
+		return nil
+	}
 }
 
 // line is one of the list.
@@ -85,7 +79,7 @@ func (c *call) tellNone() {
 	if c.prefix != "" {
 		under = " under the prefix " + printable(c.prefix)
 	}
-	_, _ = fmt.Fprintf(c.err, "fairlimit: no queues%s\n", under)
+	_, _ = fmt.Fprintf(os.Stderr, "fairlimit: no queues%s\n", under)
 }
 
 func (c *call) statusOf(ctx context.Context, name string) (fairlimit.Status, error) {
@@ -106,15 +100,15 @@ func (c *call) printLines(lines []line) {
 			widths[i] = max(widths[i], columns(cell))
 		}
 	}
-	if c.terminal {
+	if onTerminal() {
 		longest = min(longest, width-widths[0]-widths[1]-widths[2]-3*2)
 	}
 	for _, l := range lines {
 		name := l.name
-		if c.terminal {
+		if onTerminal() {
 			name = fit(name, longest)
 		}
-		c.printf("%s%s  %*s  %*s  %*s\n", name, strings.Repeat(" ", max(0, longest-columns(name))),
+		fmt.Printf("%s%s  %*s  %*s  %*s\n", name, strings.Repeat(" ", max(0, longest-columns(name))),
 			widths[0], l.cells[0], widths[1], l.cells[1], widths[2], l.cells[2])
 	}
 }

@@ -1,5 +1,145 @@
 package main
 
-import "os"
+import (
+	"cmp"
+	"context"
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
 
-func main() { os.Exit(thisProcess().run(os.Args[1:])) }
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+)
+
+// commands are all that there are, in the order in which they are told of.
+// Parsing, help and completion go by this table.
+func commands() []command {
+	return []command{
+		{"ls", "", "list the queues that are in use or have stored quotas", ls},
+		{"look", "NAME", "show the state of a queue", look},
+		{"pause", "NAME DURATION", "let nobody go for a while, on any machine", pause},
+		{"reset", "NAME", "forget all turns, and any pause", reset},
+		{"quota", "NAME [QUOTA...]", "show, store or forget the quotas of a queue", quota},
+		{"wait", "NAME -- COMMAND [ARG...]", "run a command when its turn comes", wait},
+		{"completion", "bash", "print a script that completes command lines", completion},
+		{"version", "", "print the version of this program", version},
+		{"help", "[COMMAND]", "explain a command", help},
+	}
+}
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run does what the arguments say and returns the exit status.
+func run(args []string) int {
+	logging.Disable() // what goes wrong is told once, as an error
+	c, err := read(args)
+	if errors.Is(err, errHelp) {
+		c.printHelp()
+		return statusOK
+	}
+	if err == nil {
+		err = c.do(context.Background(), c)
+	}
+	if err == nil {
+		return statusOK
+	}
+	tell(err)
+	if redis.IsAuthError(err) {
+		_, _ = io.WriteString(os.Stderr, passwords)
+	}
+	if foundNobody(err) {
+		_, _ = fmt.Fprintf(os.Stderr, wheres, fit(c.at, width))
+	}
+	if errors.As(err, new(usageError)) {
+		c.printUsage()
+	}
+	return c.status(err)
+}
+
+func tell(err error) {
+	_, _ = fmt.Fprintf(os.Stderr, "fairlimit: %s\n", strings.TrimPrefix(err.Error(), "fairlimit: "))
+}
+
+func version(*flag.FlagSet) action {
+	return func(context.Context, *call) error {
+		name := ""
+		if info, ok := debug.ReadBuildInfo(); ok {
+			name = info.Main.Version
+		}
+		fmt.Printf("fairlimit %s %s %s/%s\n", cmp.Or(name, "(devel)"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return nil
+	}
+}
+
+func help(*flag.FlagSet) action {
+	return func(_ context.Context, c *call) error {
+		about := &call{connection: c.connection}
+		if len(c.words) == 0 {
+			about.choose(nil)
+		} else if cmd := find(c.words[0]); cmd != nil {
+			about.choose(cmd)
+		} else {
+			return misused("no command %s", printable(c.words[0]))
+		}
+		about.printHelp()
+		return nil
+	}
+}
+
+// printUsage is what follows an error of usage.
+func (c *call) printUsage() {
+	name := ""
+	if c.command != nil {
+		name = " " + c.command.name
+	}
+	_, _ = fmt.Fprintf(os.Stderr, "usage: %s\n`fairlimit help%s` says more\n", c.usage(), name)
+}
+
+func (c *call) usage() string {
+	if c.command == nil {
+		return "fairlimit [-redis URL] [-prefix P] COMMAND ..."
+	}
+	return strings.TrimSpace("fairlimit " + c.command.name + " [flags] " + c.command.args)
+}
+
+// printHelp fits 80 columns.
+func (c *call) printHelp() {
+	fmt.Printf("usage: %s\n\n", c.usage())
+	if c.command == nil {
+		fmt.Print("Looks at the queues of package fairlimit in a Redis, and steers them.\n\ncommands:\n")
+		for _, other := range commands() {
+			fmt.Printf("  %-11s %s\n", other.name, other.does)
+		}
+		fmt.Print("\nflags of every command:\n")
+	} else {
+		fmt.Printf("%s%s.\n\nflags:\n", strings.ToUpper(c.command.does[:1]), c.command.does[1:])
+	}
+	c.flags.VisitAll(func(f *flag.Flag) {
+		kind, text := flag.UnquoteUsage(f)
+		fmt.Printf("  %-18s %s\n", strings.TrimSpace("-"+f.Name+" "+kind), text)
+	})
+	if c.command != nil {
+		fmt.Print(section(c.command.name))
+	}
+}
+
+//go:embed doc.go
+var manual string
+
+// section is the text of the manual below the heading that has the word.
+func section(word string) string {
+	for _, part := range strings.Split(strings.TrimSuffix(manual, "package main\n"), "\n// # ")[1:] {
+		heading, text, _ := strings.Cut(part, "\n//\n")
+		if strings.Contains(strings.ToLower(heading), word) {
+			lines := strings.NewReplacer("\n// ", "\n", "\n//\t", "\n  ", "\n//", "\n").Replace("\n" + text)
+			return "\n" + strings.TrimSpace(lines) + "\n"
+		}
+	}
+	return ""
+}

@@ -3,39 +3,34 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
 )
 
-var pauseCommand = command{
-	name: "pause", args: "NAME DURATION", does: "let nobody go for a while, on any machine",
-	more: `The longest of several pauses counts, and only reset ends one. A pause lasts
-at least twice -within, which is 2s unless -within is given.`,
-	fewest: 2, most: 2,
-	define: func(flags *flag.FlagSet) action {
-		within := defineWithin(flags)
-		return func(ctx context.Context, c *call) error {
-			d, err := duration("pause", c.words[1])
-			if err != nil {
-				return err
-			}
-			q, err := c.open(c.words[0], fairlimit.WithPauseWithin(*within))
-			if err != nil {
-				return err
-			}
-			if err := q.Pause(ctx, d); err != nil {
-				return err
-			}
-			status, err := q.Status(ctx)
-			if err != nil {
-				return err
-			}
-			c.printf("%s: paused for %s%s\n",
-				printable(c.words[0]), brief(status.Paused), whyLonger(d, *within, status.Paused))
-			return nil
+func pause(flags *flag.FlagSet) action {
+	within := defineWithin(flags)
+	return func(ctx context.Context, c *call) error {
+		d, err := duration("pause", c.words[1])
+		if err != nil {
+			return err
 		}
-	},
+		q, err := c.open(c.words[0], fairlimit.WithPauseWithin(*within))
+		if err != nil {
+			return err
+		}
+		if err := q.Pause(ctx, d); err != nil {
+			return err
+		}
+		status, err := q.Status(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s: paused for %s%s\n",
+			printable(c.words[0]), brief(status.Paused), whyLonger(d, *within, status.Paused))
+		return nil
+	}
 }
 
 // whyLonger says why a queue is paused for longer than was asked, and nothing

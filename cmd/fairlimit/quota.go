@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"strings"
 
 	"github.com/fairlimit/fairlimit"
@@ -11,28 +12,22 @@ import (
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
-var quotaCommand = command{
-	name: "quota", args: "NAME [QUOTA...]", does: "show, store or forget the quotas of a queue",
-	more: `A quota is 20/1s, or 100/2m burst 10. A stored quota takes the place of their
-own in limiters made WithStoredQuota. It also holds for wait without -quota.`,
-	fewest: 1, most: -1,
-	define: func(flags *flag.FlagSet) action {
-		forget := flags.Bool("forget", false, "forget the stored quotas")
-		return func(ctx context.Context, c *call) error {
-			quotas, err := parseQuotas(strings.Join(c.words[1:], " "))
-			switch {
-			case err != nil:
-				return misused("quota: %v", err)
-			case *forget && len(quotas) > 0:
-				return misused("quota: -forget goes without quotas")
-			case *forget:
-				return c.forgetQuotas(ctx)
-			case len(quotas) > 0:
-				return c.storeQuotas(ctx, quotas)
-			}
-			return c.tellQuotas(ctx)
+func quota(flags *flag.FlagSet) action {
+	forget := flags.Bool("forget", false, "forget the stored quotas")
+	return func(ctx context.Context, c *call) error {
+		quotas, err := parseQuotas(strings.Join(c.words[1:], " "))
+		switch {
+		case err != nil:
+			return misused("quota: %v", err)
+		case *forget && len(quotas) > 0:
+			return misused("quota: -forget goes without quotas")
+		case *forget:
+			return c.forgetQuotas(ctx)
+		case len(quotas) > 0:
+			return c.storeQuotas(ctx, quotas)
 		}
-	},
+		return c.tellQuotas(ctx)
+	}
 }
 
 // parseQuotas reads any number of them.
@@ -51,7 +46,7 @@ func (c *call) tellQuotas(ctx context.Context) error {
 		return err
 	}
 	for _, line := range append([]string{fit(printable(v.name), width)}, v.quotaLines()...) {
-		c.printf("%s\n", line)
+		fmt.Printf("%s\n", line)
 	}
 	return nil
 }
@@ -72,7 +67,7 @@ func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error 
 		return err
 	}
 	if others := windowsOf(before); !before.Reads && len(others) > 0 {
-		c.printf("the last caller does not read stored quotas: it goes by %s, guard included\n", quotasText(others))
+		fmt.Printf("the last caller does not read stored quotas: it goes by %s, guard included\n", quotasText(others))
 	}
 	return nil
 }
@@ -89,7 +84,7 @@ func (c *call) forgetQuotas(ctx context.Context) error {
 	if err := q.ForgetQuotas(ctx); err != nil {
 		return err
 	}
-	c.printf("%s: %s\n", printable(c.words[0]), forgotten)
+	fmt.Printf("%s: %s\n", printable(c.words[0]), forgotten)
 	return nil
 }
 

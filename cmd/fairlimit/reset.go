@@ -5,35 +5,32 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/fairlimit/fairlimit"
 )
 
-var resetCommand = command{
-	name: "reset", args: "NAME", does: "forget all turns, and any pause",
-	more:   "It shows what goes and asks, unless -yes is given. Stored quotas stay.",
-	fewest: 1, most: 1,
-	define: func(flags *flag.FlagSet) action {
-		yes := flags.Bool("yes", false, "do not ask")
-		return func(ctx context.Context, c *call) error {
-			q, err := c.open(c.words[0])
-			if err != nil {
-				return err
-			}
-			if err := c.tellWhatGoes(ctx, q); err != nil {
-				return err
-			}
-			if !*yes && !c.confirmed() {
-				return errors.New("nothing was reset")
-			}
-			if err := q.Reset(ctx); err != nil {
-				return err
-			}
-			c.printf("reset\n")
-			return nil
+func reset(flags *flag.FlagSet) action {
+	yes := flags.Bool("yes", false, "do not ask")
+	return func(ctx context.Context, c *call) error {
+		q, err := c.open(c.words[0])
+		if err != nil {
+			return err
 		}
-	},
+		if err := c.tellWhatGoes(ctx, q); err != nil {
+			return err
+		}
+		if !*yes && !c.confirmed() {
+			return errors.New("nothing was reset")
+		}
+		if err := q.Reset(ctx); err != nil {
+			return err
+		}
+		fmt.Printf("reset\n")
+		return nil
+	}
 }
 
 func (c *call) tellWhatGoes(ctx context.Context, q *fairlimit.Queue) error {
@@ -41,23 +38,23 @@ func (c *call) tellWhatGoes(ctx context.Context, q *fairlimit.Queue) error {
 	if err != nil && !errors.Is(err, fairlimit.ErrState) {
 		return err
 	}
-	c.printf("%s\n  at %s\n", fit(printable(c.words[0]), width), fit(c.at, width-5))
+	fmt.Printf("%s\n  at %s\n", fit(printable(c.words[0]), width), fit(c.at, width-5))
 	if err != nil {
-		c.printf("  holds no queue that can be read: reset deletes the key\n")
+		fmt.Printf("  holds no queue that can be read: reset deletes the key\n")
 		return nil
 	}
-	c.printf("  frees %d permits that are granted ahead; the next slot is in %s\n", status.Queued, brief(status.Delay))
+	fmt.Printf("  frees %d permits that are granted ahead; the next slot is in %s\n", status.Queued, brief(status.Delay))
 	if status.Paused > 0 {
-		c.printf("  ends a pause of %s more\n", brief(status.Paused))
+		fmt.Printf("  ends a pause of %s more\n", brief(status.Paused))
 	}
-	c.printf("  those who sleep line up again; the upstream may see more than the quota\n")
+	fmt.Printf("  those who sleep line up again; the upstream may see more than the quota\n")
 	return nil
 }
 
 // confirmed reads a line. Its end alone is a no.
 func (c *call) confirmed() bool {
-	c.printf("reset? [y/N] ")
-	answer, _ := bufio.NewReader(c.in).ReadString('\n')
+	fmt.Printf("reset? [y/N] ")
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
 		return true

@@ -16,9 +16,9 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// onTerminal starts a command on a terminal of 80 columns and returns what a
+// startOnTerminal starts a command on a terminal of 80 columns and returns what a
 // person there would see and type into.
-func onTerminal(t *testing.T, cmd *exec.Cmd) *os.File {
+func startOnTerminal(t *testing.T, cmd *exec.Cmd) *os.File {
 	t.Helper()
 	// Without O_NONBLOCK a read would keep the file from being closed.
 	fd, err := syscall.Open("/dev/ptmx", syscall.O_RDWR|syscall.O_CLOEXEC|syscall.O_NOCTTY|syscall.O_NONBLOCK, 0)
@@ -46,7 +46,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *os.File {
 // text is all that a command has shown on a terminal when it has ended.
 func text(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
-	lines := linesOf(onTerminal(t, cmd))
+	lines := linesOf(startOnTerminal(t, cmd))
 	var all strings.Builder
 	for line := lines(); line != ""; line = lines() {
 		all.WriteString(line + "\n")
@@ -89,7 +89,7 @@ func TestWatchDrawsInPlaceOnATerminal(t *testing.T) {
 	s := newShell(t)
 	q := s.backlog("tax", fairlimit.Every(time.Hour), 2)
 	cmd := s.command("look", "tax", "-watch")
-	lines := linesOf(onTerminal(t, cmd))
+	lines := linesOf(startOnTerminal(t, cmd))
 	view := func(backlog string) {
 		assert.Contains(t, lines(), "tax")
 		assert.Equal(t, "  backlog   "+backlog+" permits", lines())
@@ -116,7 +116,7 @@ func TestADumbTerminalIsNotDrawnOn(t *testing.T) {
 	s := newShell(t)
 	cmd := s.command("look", "tax", "-watch")
 	cmd.Env = append(cmd.Env, "TERM=dumb")
-	lines := linesOf(onTerminal(t, cmd))
+	lines := linesOf(startOnTerminal(t, cmd))
 	require.Regexp(t, `^20.*Z tax backlog=0 `, lines())
 	require.Regexp(t, `^20.*Z tax backlog=0 `, lines())
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))

@@ -5,35 +5,25 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"os"
 	"os/exec"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
 )
 
-var waitCommand = command{
-	name: "wait", args: "NAME -- COMMAND [ARG...]", does: "run a command when its turn comes",
-	more: `The exit status is that of the command. If the command does not run, it is 123
-if Redis was not reached, 124 if the turn would come too late, 125 for any
-other failure, 126 if the command cannot be run, 127 if there is no such
-command, and 128+n after signal n.
-The command gets one turn. If it calls the upstream twice, give -n 2.
-A wait of more than 2s is told on standard error. It can be any length: give
--timeout to refuse a turn that would come too late.`,
-	fewest: 1, most: 1, takesCommand: true, passesStatus: true,
-	define: func(flags *flag.FlagSet) action {
-		var w waiting
-		flags.Var(&w.quotas, "quota", "quota `Q`, such as 20/1s; else the stored quota holds")
-		flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms",
-			w.setGuard)
-		flags.Func("timeout", "refuse a turn at once that comes after this `duration`", w.setTimeout)
-		flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
-		within := defineWithin(flags)
-		return func(ctx context.Context, c *call) error {
-			w.within = *within
-			return c.runInTurn(ctx, &w)
-		}
-	},
+func wait(flags *flag.FlagSet) action {
+	var w waiting
+	flags.Var(&w.quotas, "quota", "quota `Q`, such as 20/1s; else the stored quota holds")
+	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms",
+		w.setGuard)
+	flags.Func("timeout", "refuse a turn at once that comes after this `duration`", w.setTimeout)
+	flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
+	within := defineWithin(flags)
+	return func(ctx context.Context, c *call) error {
+		w.within = *within
+		return c.runInTurn(ctx, &w)
+	}
 }
 
 const (
@@ -123,7 +113,7 @@ func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 // takes a moment leaves standard error to the command.
 func (c *call) tellLongWait(_ int, wait time.Duration) {
 	if wait > longWait {
-		_, _ = fmt.Fprintf(c.err, "fairlimit: %s: my turn comes in %s\n", printable(c.words[0]), brief(wait))
+		_, _ = fmt.Fprintf(os.Stderr, "fairlimit: %s: my turn comes in %s\n", printable(c.words[0]), brief(wait))
 	}
 }
 
