@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -17,10 +17,8 @@ import (
 type account struct {
 	engine.Steerer
 
-	mu      sync.Mutex
-	open    int
-	unknown bool          // a question had no answer, so nobody knows what it granted
-	settled chan struct{} // closed once nothing is open; nil if nobody waits for that
+	open    atomic.Int64
+	unknown atomic.Bool // a question had no answer, so nobody knows what it granted
 }
 
 // build is an engine.Builder.
@@ -55,36 +53,17 @@ func (a *account) GiveBack(ctx context.Context, grants []engine.Grant) error {
 
 // add changes how much is open, by a question that ended with err if it has.
 func (a *account) add(n int, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.open += n
-	a.unknown = a.unknown || errors.Is(err, engine.ErrOutcomeUnknown)
-	if a.open == 0 && a.settled != nil {
-		close(a.settled)
-		a.settled = nil
+	if errors.Is(err, engine.ErrOutcomeUnknown) {
+		a.unknown.Store(true)
 	}
+	a.open.Add(int64(n))
 }
 
 // settle is for one who leaves without a turn. It returns when nothing is open
 // any more, or after d, and reports whether all was answered by then.
 func (a *account) settle(d time.Duration) bool {
-	select {
-	case <-a.nothingOpen():
-	case <-time.After(d):
+	for end := time.Now().Add(d); a.open.Load() > 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.open == 0 && !a.unknown
-}
-
-func (a *account) nothingOpen() <-chan struct{} {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	settled := make(chan struct{})
-	if a.open == 0 {
-		close(settled)
-	} else {
-		a.settled = settled
-	}
-	return settled
+	return a.open.Load() == 0 && !a.unknown.Load()
 }
