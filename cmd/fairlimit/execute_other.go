@@ -19,7 +19,7 @@ func execute(path string, command []string) error {
 	case errors.As(err, &ended):
 		os.Exit(ended.ExitCode())
 	case err != nil:
-		return cannotRun{err}
+		return cannotRun(err)
 	}
 	os.Exit(statusOK)
 	return nil

@@ -4,19 +4,19 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"time"
 
 	"github.com/fairlimit/fairlimit"
 )
 
 func pause(flags *flag.FlagSet) action {
-	within := defineWithin(flags)
+	var opts []fairlimit.Option
+	defineWithin(flags, &opts)
 	return func(ctx context.Context, c *call) error {
-		d, err := duration("pause", c.words[1])
+		d, err := positive(c.words[1])
 		if err != nil {
-			return err
+			return misused("pause: %s: %v", fit(printable(c.words[1]), 40), err)
 		}
-		q, err := c.open(c.words[0], fairlimit.WithPauseWithin(*within))
+		q, err := c.open(c.words[0], opts...)
 		if err != nil {
 			return err
 		}
@@ -27,27 +27,20 @@ func pause(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s: paused for %s%s\n",
-			printable(c.words[0]), brief(status.Paused), whyLonger(d, *within, status.Paused))
+		why := ""
+		if status.Paused > d {
+			why = ": the longest pause counts, and each lasts at least twice -within"
+		}
+		fmt.Printf("%s: paused for %s%s\n", printable(c.words[0]), brief(status.Paused), why)
 		return nil
 	}
 }
 
-// whyLonger says why a queue is paused for longer than was asked, and nothing
-// if it is not. Some time has passed since.
-func whyLonger(asked, within, paused time.Duration) string {
-	switch shortest := 2 * within; {
-	case paused > max(asked, shortest):
-		return ": it was paused for longer before"
-	case asked < shortest:
-		return ": a pause lasts at least twice -within"
-	}
-	return ""
-}
-
 // defineWithin is for what has to be the same for all users of a queue.
-func defineWithin(flags *flag.FlagSet) *time.Duration {
-	within := time.Second
-	flags.Var((*durationFlag)(&within), "within", "the `duration` that callers give to WithPauseWithin; else 1s")
-	return &within
+func defineWithin(flags *flag.FlagSet, opts *[]fairlimit.Option) {
+	flags.Func("within", "the `duration` that callers give to WithPauseWithin; else 1s", func(text string) error {
+		d, err := duration(text)
+		*opts = append(*opts, fairlimit.WithPauseWithin(d))
+		return err
+	})
 }

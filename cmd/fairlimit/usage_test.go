@@ -24,11 +24,11 @@ func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 		"look":                            "look: NAME is missing",
 		"look a b":                        "look: b is one word too many",
 		"pause a":                         "pause: DURATION is missing",
-		"pause a 30":                      "pause: 30: the unit is missing, as in 30ms or 30s",
-		"pause a soon":                    "pause: soon: want a duration, such as 50ms",
+		"pause a 30":                      "pause: 30: want a duration and its unit, such as 50ms",
+		"pause a soon":                    "pause: soon: want a duration",
 		"pause a -5s":                     "not defined: -5s",
-		"pause -- a -5s":                  "pause: -5s is not more than 0",
-		"pause a 0s":                      "pause: 0s is not more than 0",
+		"pause -- a -5s":                  "pause: -5s: want more than 0",
+		"pause a 0s":                      "pause: 0s: want more than 0",
 		"pause a 5s -within soon":         `invalid value "soon" for flag -within: want a duration`,
 		"quota a 20":                      `quota: duration of "20"`,
 		"quota a 0/1s":                    "want at least 1",
@@ -71,7 +71,7 @@ func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
 		"wait a true":                        "wait: -- and a command are missing",
 		"wait a -nix":                        "not defined: -nix\n",
 		"wait a b -- true":                   "wait: b is one word too many\n",
-		"wait a -guard 50 -- true":           "-guard: the unit is missing, as in 50ms or 50s",
+		"wait a -guard 50 -- true":           "-guard: want a duration and its unit",
 		"wait a --":                          "wait: -- and a command are missing",
 		"wait a -quota 1 -- true":            `-quota: duration of "1"`,
 		"wait a -quota 1/1s -n x -- true":    "-n: parse error",
@@ -81,7 +81,7 @@ func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
 		"wait a -timeout 0 -- true":          `invalid value "0" for flag -timeout: want more than 0`,
 		"wait a -guard -1s -- true":          "WithGuard: -1s is negative",
 		"wait a -redis http://h/ -- true":    "unknown scheme",
-		"wait a -timeout 5 -quota 1/1s -- x": `invalid value "5" for flag -timeout: the unit is missing`,
+		"wait a -timeout 5 -quota 1/1s -- x": `invalid value "5" for flag -timeout: want a duration and its unit`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()

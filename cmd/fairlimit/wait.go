@@ -7,24 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
 )
-
-func wait(flags *flag.FlagSet) action {
-	var w waiting
-	flags.Var(&w.quotas, "quota", "quota `Q`, such as 20/1s; else the stored quota holds")
-	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms",
-		w.setGuard)
-	flags.Func("timeout", "refuse a turn at once that comes after this `duration`", w.setTimeout)
-	flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
-	within := defineWithin(flags)
-	return func(ctx context.Context, c *call) error {
-		w.within = *within
-		return c.runInTurn(ctx, &w)
-	}
-}
 
 const (
 	// longWait is how long wait is silent about the time until its turn.
@@ -37,65 +24,71 @@ const (
 
 // waiting is how wait waits.
 type waiting struct {
-	name    string
-	quotas  quotaFlag
-	guard   []fairlimit.Option // none without -guard
-	timeout time.Duration
-	within  time.Duration
+	quotas  []fairlimit.Quota
+	opts    []fairlimit.Option
+	timeout time.Duration // 0 for none
 	permits int
 	account account
 }
 
-// quotaFlag may be given several times, each time with several quotas.
-type quotaFlag []fairlimit.Quota
-
-func (f *quotaFlag) String() string { return "" }
-
-func (f *quotaFlag) Set(text string) error {
-	quotas, err := parseQuotas(text)
-	if err == nil && len(quotas) == 0 {
-		return errors.New("no quota")
-	}
-	*f = append(*f, quotas...)
-	return err
-}
-
-func (w *waiting) setGuard(text string) error {
-	var guard durationFlag
-	err := guard.Set(text)
-	w.guard = []fairlimit.Option{fairlimit.WithGuard(time.Duration(guard))}
-	return err
-}
-
-// setTimeout takes no 0: it may be what is left of a time, and is not for ever.
-func (w *waiting) setTimeout(text string) error {
-	err := (*durationFlag)(&w.timeout).Set(text)
-	if err == nil && w.timeout <= 0 {
-		return errors.New("want more than 0")
-	}
-	return err
-}
-
-func (c *call) runInTurn(ctx context.Context, w *waiting) error {
-	path, err := exec.LookPath(c.behind[0])
-	if err != nil {
-		return cannotRun{fmt.Errorf("nothing was consumed: %w", err)}
-	}
-	q, err := c.queue(w)
-	if err != nil {
+func wait(flags *flag.FlagSet) action {
+	var w waiting
+	flags.Func("quota", "quota `Q`, such as 20/1s; else the stored quota holds", func(text string) error {
+		quotas, err := parseQuotas(text)
+		if err == nil && len(quotas) == 0 {
+			err = errors.New("no quota")
+		}
+		w.quotas = append(w.quotas, quotas...)
+		return err
+	})
+	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", func(text string) error {
+		d, err := duration(text)
+		w.opts = append(w.opts, fairlimit.WithGuard(d))
+		return err
+	})
+	flags.Func("timeout", "refuse a turn at once that comes after this `duration`", func(text string) (err error) {
+		w.timeout, err = positive(text) // 0 may be what is left of a time, and is not for ever
+		return err
+	})
+	flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
+	defineWithin(flags, &w.opts)
+	return func(ctx context.Context, c *call) error {
+		path, err := exec.LookPath(c.behind[0])
+		if err != nil {
+			return cannotRun(fmt.Errorf("nothing was consumed: %w", err))
+		}
+		q, err := c.queue(&w)
+		if err != nil {
+			return err
+		}
+		err = w.wait(ctx, q, c.words[0])
+		switch {
+		case err == nil:
+			return execute(path, c.behind)
+		case !w.account.settle(longReturn):
+			return fmt.Errorf("%w (Redis did not answer: a turn that it grants may pass unused)", err)
+		}
 		return err
 	}
-	w.name = c.words[0]
-	if err := w.wait(ctx, q); err != nil {
-		return err
+}
+
+// cannotRun is for a command that cannot be run in its turn.
+func cannotRun(err error) error {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+		return failure{err, waitNotFound}
 	}
-	return execute(path, c.behind)
+	return failure{err, waitCannotRun}
 }
 
 // queue is the one to wait in.
 func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
-	opts := append(w.guard, fairlimit.WithPauseWithin(w.within),
-		fairlimit.WithTrace(&fairlimit.Trace{Granted: c.tellLongWait}), fairlimit.WithEngine(w.account.build))
+	opts := append(w.opts, fairlimit.WithEngine(w.account.build), fairlimit.WithTrace(&fairlimit.Trace{
+		Granted: func(_ int, wait time.Duration) {
+			if wait > longWait { // what takes a moment leaves standard error to the command
+				_, _ = fmt.Fprintf(os.Stderr, "fairlimit: %s: my turn comes in %s\n", printable(c.words[0]), brief(wait))
+			}
+		},
+	}))
 	if len(w.quotas) == 0 {
 		return c.open(c.words[0], append(opts, fairlimit.WithStoredQuota())...)
 	}
@@ -109,26 +102,8 @@ func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 	return fairlimit.NewQueue(rdb, c.words[0], w.quotas[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
-// tellLongWait is for people who would wonder whether anything happens. What
-// takes a moment leaves standard error to the command.
-func (c *call) tellLongWait(_ int, wait time.Duration) {
-	if wait > longWait {
-		_, _ = fmt.Fprintf(os.Stderr, "fairlimit: %s: my turn comes in %s\n", printable(c.words[0]), brief(wait))
-	}
-}
-
-// wait returns nil in this call's turn. If it fails, what Redis grants or has
-// granted goes back first.
-func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue) error {
-	err := w.inTime(ctx, q)
-	if err != nil && !w.account.settle(longReturn) {
-		return fmt.Errorf("%w (Redis did not answer: a turn that it grants may pass unused)", err)
-	}
-	return err
-}
-
-// inTime waits until the turn, a signal or the timeout.
-func (w *waiting) inTime(ctx context.Context, q *fairlimit.Queue) error {
+// wait returns nil in this call's turn. It ends with a signal or the timeout.
+func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
 	bounded := ctx
@@ -141,13 +116,27 @@ func (w *waiting) inTime(ctx context.Context, q *fairlimit.Queue) error {
 	var signal signalled
 	var refused *fairlimit.RefusedError
 	switch {
-	case err != nil && errors.As(context.Cause(ctx), &signal):
-		return interrupted{err, signal}
+	case err == nil:
+		return nil
+	case errors.As(context.Cause(ctx), &signal):
+		number, _ := signal.Signal.(syscall.Signal)
+		return failure{err, waitSignalled + int(number)}
 	case errors.As(err, &refused):
-		return tooLate{refused, w.name, w.timeout}
+		return failure{w.tooLate(name, refused), waitTooLate}
+	case errors.Is(err, context.DeadlineExceeded) && !isUnreachable(err):
+		return failure{err, waitTooLate}
 	case errors.Is(err, fairlimit.ErrNoQuota):
-		return fmt.Errorf("%.100q: no quota: none is stored; give one with -quota, or store one with fairlimit quota",
-			w.name)
+		return fmt.Errorf("%.100q: no quota: none is stored; give one with -quota, or store one with fairlimit quota", name)
 	}
 	return err
+}
+
+// tooLate is a refusal in the words of the command line.
+func (w *waiting) tooLate(name string, refused *fairlimit.RefusedError) error {
+	paused := ""
+	if errors.Is(refused, fairlimit.ErrPaused) {
+		paused = "paused, and "
+	}
+	return fmt.Errorf("%.100q: %srefused: the turn would come in %s, later than -timeout %v allows",
+		name, paused, brief(refused.Wait), w.timeout)
 }
