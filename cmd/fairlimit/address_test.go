@@ -1,6 +1,8 @@
 package main
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -12,7 +14,7 @@ func clientOf(t *testing.T, text string) redis.UniversalClient {
 	t.Helper()
 	a, err := parseAddress(text)
 	require.NoError(t, err)
-	rdb, err := a.client()
+	rdb, err := a.client("")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
@@ -52,6 +54,28 @@ func TestSecureServersAreVerifiedUnlessToldOtherwise(t *testing.T) {
 	cluster := clientOf(t, "rediss+cluster://h:7?skip_verify=true").(*redis.ClusterClient).Options()
 	require.True(t, cluster.TLSConfig.InsecureSkipVerify)
 	require.Empty(t, cluster.TLSConfig.ServerName, "each node is asked for its own")
+}
+
+func TestTheQuerySetsOptionsOfTheClient(t *testing.T) {
+	t.Parallel()
+	const query = "?protocol=2&client_name=n&max_retries=3&min_retry_backoff=4ms&max_retry_backoff=5s&dial_timeout=6s" +
+		"&read_timeout=7s&write_timeout=8s&pool_fifo=true&pool_size=9&pool_timeout=10s&min_idle_conns=1&max_idle_conns=2" +
+		"&max_active_conns=11&max_concurrent_dials=3&conn_max_idle_time=12s&conn_max_lifetime=13s" +
+		"&conn_max_lifetime_jitter=1s"
+	want, err := redis.ParseURL("redis://h" + query)
+	require.NoError(t, err)
+	for _, o := range []any{
+		*clientOf(t, "redis://h"+query).(*redis.Client).Options(),
+		*clientOf(t, "redis+cluster://h"+query).(*redis.ClusterClient).Options(),
+	} {
+		for name := range strings.SplitSeq("Protocol ClientName MaxRetries MinRetryBackoff MaxRetryBackoff DialTimeout "+
+			"ReadTimeout WriteTimeout PoolFIFO PoolSize PoolTimeout MinIdleConns MaxIdleConns MaxActiveConns "+
+			"MaxConcurrentDials ConnMaxIdleTime ConnMaxLifetime ConnMaxLifetimeJitter", " ") {
+			value := func(o any) any { return reflect.ValueOf(o).FieldByName(name).Interface() }
+			assert.NotZero(t, value(*want), name)
+			assert.Equal(t, value(*want), value(o), name)
+		}
+	}
 }
 
 func TestAClusterByItsNodes(t *testing.T) {
@@ -101,7 +125,7 @@ func TestNoErrorRepeatsAPieceOfAPassword(t *testing.T) {
 		t.Run(text, func(t *testing.T) {
 			a, err := parseAddress(text)
 			if err == nil {
-				_, err = a.client()
+				_, err = a.client("")
 			}
 			require.ErrorAs(t, err, new(usageError))
 			require.NotContains(t, err.Error(), "secret")

@@ -50,8 +50,7 @@ func (c *connection) client() (redis.UniversalClient, error) {
 		return nil, err
 	}
 	a.password = cmp.Or(a.password, os.Getenv("FAIRLIMIT_REDIS_PASSWORD"), os.Getenv("REDISCLI_AUTH"))
-	a.sentinelPassword = os.Getenv("FAIRLIMIT_SENTINEL_PASSWORD")
-	c.rdb, err = a.client()
+	c.rdb, err = a.client(os.Getenv("FAIRLIMIT_SENTINEL_PASSWORD"))
 	c.at = a.String()
 	return c.rdb, err
 }
