@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -34,28 +35,29 @@ func ls(flags *flag.FlagSet) action {
 	}
 }
 
-// line is one of the list.
-type line struct {
-	name  string
-	cells [3]string
-}
-
-var header = line{"NAME", [3]string{"BACKLOG", "DELAY", "PAUSED"}}
-
 // list prints a line for each name. A key that is no queue has a line as well,
 // and makes the command fail once all are listed.
 func (c *call) list(ctx context.Context, names []string) error {
-	if len(names) == 0 {
-		c.tellNone()
+	if len(names) == 0 { // standard output is for lines of the list
+		under := ""
+		if c.prefix != "" {
+			under = " under the prefix " + printable(c.prefix)
+		}
+		_, _ = fmt.Fprintf(os.Stderr, "fairlimit: no queues%s\n", under)
 		return nil
 	}
-	lines, unreadable := []line{header}, 0
+	unreadable := 0
+	printRow("NAME", "BACKLOG", "DELAY", "PAUSED")
 	for _, name := range names {
-		status, err := c.statusOf(ctx, name)
+		q, err := c.open(name)
+		if err != nil {
+			return err
+		}
+		status, err := q.Status(ctx)
 		switch {
 		case errors.Is(err, fairlimit.ErrState):
 			unreadable++
-			lines = append(lines, line{printable(name), [3]string{"?", "?", "?"}})
+			printRow(printable(name), "?", "?", "?")
 			continue
 		case err != nil:
 			return err
@@ -64,53 +66,22 @@ func (c *call) list(ctx context.Context, names []string) error {
 		if status.Paused > 0 {
 			paused = brief(status.Paused)
 		}
-		lines = append(lines, line{printable(name), [3]string{fmt.Sprint(status.Queued), brief(status.Delay), paused}})
+		printRow(printable(name), strconv.Itoa(status.Queued), brief(status.Delay), paused)
 	}
-	c.printLines(lines)
 	if unreadable > 0 {
 		return fmt.Errorf("keys that hold no queue that can be read: %d; reset deletes them", unreadable)
 	}
 	return nil
 }
 
-// tellNone leaves standard output to lines of the list.
-func (c *call) tellNone() {
-	under := ""
-	if c.prefix != "" {
-		under = " under the prefix " + printable(c.prefix)
-	}
-	_, _ = fmt.Fprintf(os.Stderr, "fairlimit: no queues%s\n", under)
-}
-
-func (c *call) statusOf(ctx context.Context, name string) (fairlimit.Status, error) {
-	q, err := c.open(name)
-	if err != nil {
-		return fairlimit.Status{}, err
-	}
-	return q.Status(ctx)
-}
-
-// printLines makes columns. On a terminal, names are cut to fit.
-func (c *call) printLines(lines []line) {
-	var widths [3]int
-	longest := 0
-	for _, l := range lines {
-		longest = max(longest, columns(l.name))
-		for i, cell := range l.cells {
-			widths[i] = max(widths[i], columns(cell))
-		}
-	}
+// printRow cuts the name on a terminal: a row then fits 80 columns.
+func printRow(name, backlog, delay, paused string) {
+	const room = width - 10 - 13 - 13 - 3*2
 	if onTerminal() {
-		longest = min(longest, width-widths[0]-widths[1]-widths[2]-3*2)
+		name = fit(name, room)
 	}
-	for _, l := range lines {
-		name := l.name
-		if onTerminal() {
-			name = fit(name, longest)
-		}
-		fmt.Printf("%s%s  %*s  %*s  %*s\n", name, strings.Repeat(" ", max(0, longest-columns(name))),
-			widths[0], l.cells[0], widths[1], l.cells[1], widths[2], l.cells[2])
-	}
+	gap := strings.Repeat(" ", max(0, room-columns(name)))
+	fmt.Printf("%s%s  %10s  %13s  %13s\n", name, gap, backlog, delay, paused)
 }
 
 // names are those of all queues and of all stored quotas under the prefix, in
