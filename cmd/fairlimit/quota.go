@@ -45,18 +45,14 @@ func (c *call) tellQuotas(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, line := range append([]string{fit(printable(v.name), width)}, v.quotaLines()...) {
-		fmt.Printf("%s\n", line)
-	}
+	t := table{fit(printable(v.Name), width)}
+	v.addQuotas(&t)
+	fmt.Println(strings.Join(t, "\n"))
 	return nil
 }
 
 func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error {
-	q, err := c.open(c.words[0])
-	if err != nil {
-		return err
-	}
-	before, err := fair.Inspect(ctx, c.rdb, c.words[0], fair.WithPrefix(c.prefix))
+	q, before, err := c.stored(ctx)
 	if err != nil && !errors.Is(err, fairlimit.ErrState) { // a text that is no quota is written over
 		return err
 	}
@@ -66,20 +62,23 @@ func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error 
 	if err := c.tellQuotas(ctx); err != nil {
 		return err
 	}
-	if others := windowsOf(before); !before.Reads && len(others) > 0 {
-		fmt.Printf("the last caller does not read stored quotas: it goes by %s, guard included\n", quotasText(others))
+	if others := texts(windowsOf(before)); !before.Reads && len(others) > 0 {
+		fmt.Printf("the last caller does not read stored quotas: it goes by %s, guard included\n",
+			strings.Join(others, " "))
 	}
 	return nil
 }
 
 func (c *call) forgetQuotas(ctx context.Context) error {
-	q, err := c.open(c.words[0])
-	if err != nil {
+	q, before, err := c.stored(ctx)
+	forgotten := "forgot " + strings.Join(texts(before.Quotas), " ")
+	switch {
+	case errors.Is(err, fairlimit.ErrState):
+		forgotten = "forgot what was stored, which cannot be read"
+	case err != nil:
 		return err
-	}
-	forgotten, err := storedQuotas(ctx, q)
-	if err != nil {
-		return err
+	case len(before.Quotas) == 0:
+		forgotten = "there was no quota to forget"
 	}
 	if err := q.ForgetQuotas(ctx); err != nil {
 		return err
@@ -88,25 +87,12 @@ func (c *call) forgetQuotas(ctx context.Context) error {
 	return nil
 }
 
-// storedQuotas says what is there to be forgotten.
-func storedQuotas(ctx context.Context, q *fairlimit.Queue) (string, error) {
-	quotas, stored, err := q.Quotas(ctx)
-	switch {
-	case errors.Is(err, fairlimit.ErrState):
-		return "forgot a text that was no quota", nil
-	case err != nil:
-		return "", err
-	case !stored:
-		return "there was no quota to forget", nil
+// stored is the queue, with its state before it changes.
+func (c *call) stored(ctx context.Context) (*fairlimit.Queue, fair.State, error) {
+	q, err := c.open(c.words[0])
+	if err != nil {
+		return nil, fair.State{}, err
 	}
-	return "forgot " + quotasText(quotas), nil
-}
-
-// quotasText is what parseQuotas reads.
-func quotasText(quotas []fairlimit.Quota) string {
-	words := make([]string, len(quotas))
-	for i, q := range quotas {
-		words[i] = q.String()
-	}
-	return strings.Join(words, " ")
+	before, err := c.inspect(ctx, c.words[0])
+	return q, before, err
 }

@@ -58,7 +58,7 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	}
 	require.Equal(t, 125, s.run("wait", "tax", "--", "true").status)
 	require.Contains(t, s.does("ls"), "tax ", "it is no part of the queue")
-	require.Equal(t, "tax: forgot a text that was no quota\n", s.does("quota", "tax", "-forget"))
+	require.Equal(t, "tax: forgot what was stored, which cannot be read\n", s.does("quota", "tax", "-forget"))
 	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
 }
 

@@ -3,22 +3,36 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 )
 
-// view is what is to be told of a queue.
+// view is what is to be told of a queue. Its JSON is documented in the manual.
 type view struct {
-	name   string
+	Name      string   `json:"name"`
+	Idle      bool     `json:"idle"` // nobody uses the queue: all of the quota is to be had
+	Backlog   int      `json:"backlog"`
+	Delay     float64  `json:"delay_seconds"`
+	Available *int     `json:"available"` // nil if idle
+	Paused    float64  `json:"paused_seconds"`
+	Quotas    []string `json:"quotas"` // the stored ones, else the windows of the last caller
+	Stored    bool     `json:"quotas_stored"`
+	Flows     []flow   `json:"flows,omitempty"`
+
 	status fairlimit.Status
 	state  fair.State
-	quotas []fairlimit.Quota // the stored ones, else those of the last caller
+}
+
+type flow struct {
+	Weight   int `json:"weight"`
+	Limiters int `json:"limiters"`
 }
 
 // look asks twice: a busy queue moves on meanwhile.
@@ -27,105 +41,132 @@ func (c *call) look(ctx context.Context, name string) (v view, err error) {
 	if err != nil {
 		return v, err
 	}
-	v.name = name
 	if v.status, err = q.Status(ctx); err != nil {
 		return v, err
 	}
-	if v.state, err = fair.Inspect(ctx, c.rdb, name, fair.WithPrefix(c.prefix)); err != nil {
+	if v.state, err = c.inspect(ctx, name); err != nil {
 		return v, err
 	}
-	for _, q := range v.state.Quotas {
-		v.quotas = append(v.quotas, fairlimit.Quota(q))
+	v.Name, v.Backlog = name, v.status.Queued
+	v.Delay, v.Paused = v.status.Delay.Seconds(), v.status.Paused.Seconds()
+	v.Idle = len(v.state.Windows) == 0 && v.status == fairlimit.Status{Available: v.status.Available}
+	if !v.Idle {
+		v.Available = &v.status.Available
 	}
-	if !v.stored() {
-		v.quotas = windowsOf(v.state)
+	v.Stored = len(v.state.Quotas) > 0
+	v.Quotas = texts(v.quotas())
+	for _, f := range v.state.Flows {
+		v.Flows = append(v.Flows, flow{f.Weight, f.Limiters})
 	}
 	return v, nil
 }
 
+// inspect is for what Status does not tell.
+func (c *call) inspect(ctx context.Context, name string) (fair.State, error) {
+	rdb, err := c.client()
+	if err != nil {
+		return fair.State{}, err
+	}
+	return fair.Inspect(ctx, rdb, name, fair.WithPrefix(c.prefix))
+}
+
+// quotas are those that v shows.
+func (v view) quotas() []engine.Quota {
+	if v.Stored {
+		return v.state.Quotas
+	}
+	return windowsOf(v.state)
+}
+
 // windowsOf are those of the last caller, as quotas.
-func windowsOf(s fair.State) (quotas []fairlimit.Quota) {
+func windowsOf(s fair.State) (quotas []engine.Quota) {
 	for _, w := range s.Windows {
-		quotas = append(quotas, fairlimit.Quota{Permits: w.Permits, Per: w.Per})
+		quotas = append(quotas, engine.Quota{Permits: w.Permits, Per: w.Per})
 	}
 	return quotas
 }
 
-func (v view) stored() bool { return len(v.state.Quotas) > 0 }
-
-// idle is whether nobody uses the queue: all of the quota is to be had.
-func (v view) idle() bool {
-	return len(v.state.Windows) == 0 && v.status == fairlimit.Status{Available: v.status.Available}
+// texts are what parseQuotas reads.
+func texts(quotas []engine.Quota) []string {
+	all := make([]string, len(quotas))
+	for i, q := range quotas {
+		all[i] = fairlimit.Quota(q).String()
+	}
+	return all
 }
 
-// lines is the view on a terminal: no line takes more than 80 columns.
-func (v view) lines() []string {
-	lines := []string{fit(printable(v.name), width)}
-	add := func(what, format string, args ...any) {
-		lines = append(lines, fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width))
-	}
-	if v.idle() {
-		add("idle", "nobody waits, and nothing that was granted counts any more")
+// table is made of lines for a terminal: none takes more than 80 columns.
+type table []string
+
+func (t *table) add(what, format string, args ...any) {
+	*t = append(*t, fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width))
+}
+
+func (v view) table() table {
+	t := table{fit(printable(v.Name), width)}
+	if v.Idle {
+		t.add("idle", "nobody waits, and nothing that was granted counts any more")
 	} else {
-		add("backlog", "%d permits", v.status.Queued)
-		add("next slot", "in %s%s", brief(v.status.Delay), v.whose())
-		add("available", "%d permits at once%s", v.status.Available, v.whose())
+		t.add("backlog", "%d permits", v.Backlog)
+		t.add("next slot", "in %s%s", brief(v.status.Delay), v.whose())
+		t.add("available", "%d permits at once%s", v.status.Available, v.whose())
 	}
-	if v.status.Paused > 0 {
-		add("paused", "for %s more", brief(v.status.Paused))
+	if v.Paused > 0 {
+		t.add("paused", "for %s more", brief(v.status.Paused))
 	} else {
-		add("paused", "no")
+		t.add("paused", "no")
 	}
-	if len(v.state.Flows) > 0 {
-		add("flows", "%s", flowsText(v.state.Flows))
+	if len(v.Flows) > 0 {
+		weights := ""
+		for _, f := range v.Flows {
+			weights += fmt.Sprintf(" %d", f.Weight)
+		}
+		t.add("flows", "%d, of weights%s", len(v.Flows), weights)
 	}
 	if v.state.Flowless {
-		add("", "callers without a flow stand beside them")
+		t.add("", "callers without a flow stand beside them")
 	}
-	return append(lines, v.quotaLines()...)
+	v.addQuotas(&t)
+	return t
 }
 
 // whose says for which callers a figure holds. One with other quotas sees
 // another.
 func (v view) whose() string {
-	if v.stored() || len(v.quotas) == 0 {
+	if v.Stored || len(v.Quotas) == 0 {
 		return ""
 	}
 	return ", for a caller with the quotas below"
 }
 
-func (v view) quotaLines() (lines []string) {
+func (v view) addQuotas(t *table) {
 	what := "quotas"
-	add := func(format string, args ...any) {
-		lines = append(lines, fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width))
+	for _, q := range v.Quotas {
+		t.add(what, "%s", q)
 		what = ""
 	}
-	for _, q := range v.quotas {
-		add("%s", q)
-	}
 	switch {
-	case v.stored():
-		add("stored")
-	case len(v.quotas) > 0:
-		add("as the queue has them, guard included")
+	case v.Stored:
+		t.add(what, "stored")
+	case len(v.Quotas) > 0:
+		t.add(what, "as the queue has them, guard included")
 	default:
-		add("unknown, none is stored")
+		t.add(what, "unknown, none is stored")
 	}
-	if most := atOnce(v.quotas); most > 0 {
-		add("at most %d at one moment", most)
+	if most := atOnce(v.quotas()); most > 0 {
+		t.add("", "at most %d at one moment", most)
 	}
-	switch others := windowsOf(v.state); {
-	case v.stored() && !v.state.Obeyed && len(others) > 0:
-		add("different quotas are in use: the last caller had %s", quotasText(others))
+	switch others := texts(windowsOf(v.state)); {
+	case v.Stored && !v.state.Obeyed && len(others) > 0:
+		t.add("", "different quotas are in use: the last caller had %s", strings.Join(others, " "))
 	case v.state.Mixed > 0:
-		add("different quotas are in use: others than these have asked lately")
+		t.add("", "different quotas are in use: others than these have asked lately")
 	}
-	return lines
 }
 
 // atOnce is how many permits may go at one moment, 0 if that is all of each
 // quota.
-func atOnce(quotas []fairlimit.Quota) int {
+func atOnce(quotas []engine.Quota) int {
 	least, most := math.MaxInt, 0
 	for _, q := range quotas {
 		least, most = min(least, cmp.Or(q.Burst, q.Permits)), max(most, q.Permits)
@@ -136,58 +177,12 @@ func atOnce(quotas []fairlimit.Quota) int {
 	return least
 }
 
-// flowsText is "3, of weights 1 1 2".
-func flowsText(flows []fair.Flow) string {
-	text := fmt.Sprintf("%d, of weights", len(flows))
-	for _, f := range flows {
-		text += fmt.Sprintf(" %d", f.Weight)
-	}
-	return text
-}
-
 // line is the view in one line, for a log.
 func (v view) line(now time.Time) string {
+	available := "all"
+	if !v.Idle {
+		available = strconv.Itoa(v.status.Available)
+	}
 	return fmt.Sprintf("%s %s backlog=%d delay=%s available=%s paused=%s", now.UTC().Format(time.RFC3339),
-		printable(v.name), v.status.Queued, brief(v.status.Delay), v.available(), brief(v.status.Paused))
-}
-
-func (v view) available() string {
-	if v.idle() {
-		return "all"
-	}
-	return strconv.Itoa(v.status.Available)
-}
-
-// flow is how a flow is told as JSON.
-type flow struct {
-	Weight   int `json:"weight"`
-	Limiters int `json:"limiters"`
-}
-
-// MarshalJSON is documented in the manual.
-func (v view) MarshalJSON() ([]byte, error) {
-	o := struct {
-		Name      string   `json:"name"`
-		Idle      bool     `json:"idle"`
-		Backlog   int      `json:"backlog"`
-		Delay     float64  `json:"delay_seconds"`
-		Available *int     `json:"available"`
-		Paused    float64  `json:"paused_seconds"`
-		Quotas    []string `json:"quotas"`
-		Stored    bool     `json:"quotas_stored"`
-		Flows     []flow   `json:"flows,omitempty"`
-	}{
-		Name: v.name, Idle: v.idle(), Backlog: v.status.Queued, Delay: v.status.Delay.Seconds(),
-		Paused: v.status.Paused.Seconds(), Quotas: []string{}, Stored: v.stored(),
-	}
-	if !v.idle() {
-		o.Available = &v.status.Available
-	}
-	for _, q := range v.quotas {
-		o.Quotas = append(o.Quotas, q.String())
-	}
-	for _, f := range v.state.Flows {
-		o.Flows = append(o.Flows, flow{f.Weight, f.Limiters})
-	}
-	return json.Marshal(o)
+		printable(v.Name), v.Backlog, brief(v.status.Delay), available, brief(v.status.Paused))
 }
