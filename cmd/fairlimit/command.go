@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -35,8 +34,6 @@ type call struct {
 	behind  []string // what follows --
 	do      action
 }
-
-var errHelp = errors.New("help is wanted")
 
 // read makes a call of the arguments. With an error the call tells what its
 // usage is.
@@ -119,10 +116,8 @@ func (c *call) count() error {
 
 func (c *call) parse(args []string) error {
 	err := c.flags.Parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return errHelp
-	} else if err != nil {
-		return usageError(fmt.Sprintf("%.300s", err))
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		return misused("%.300s", err)
 	}
-	return nil
+	return err
 }

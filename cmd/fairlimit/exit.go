@@ -2,16 +2,11 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
 )
@@ -63,25 +58,11 @@ func (c *call) status(err error) int {
 	return statusFailed
 }
 
-// foundNobody reports whether there was no server to ask.
-func foundNobody(err error) bool {
-	var failed *net.OpError
-	return errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, &failed) && failed.Op == "dial"
-}
-
-// isUnreachable reports whether Redis gave no answer.
+// isUnreachable reports whether Redis gave no answer, or none in time. A refusal
+// is an answer.
 func isUnreachable(err error) bool {
-	var reply redis.Error
-	switch {
-	case errors.As(err, new(*fairlimit.RefusedError)):
-		return false // it is a timeout to package net
-	case errors.Is(err, fairlimit.ErrUnreachable), errors.Is(err, fairlimit.ErrOutcomeUnknown):
-		return true
-	case errors.As(err, &reply):
-		return false
-	}
-	return errors.As(err, new(net.Error)) || errors.As(err, new(*tls.CertificateVerificationError)) ||
-		errors.Is(err, io.EOF) || errors.Is(err, redis.ErrPoolTimeout)
+	return !errors.As(err, new(*fairlimit.RefusedError)) && (errors.Is(err, fairlimit.ErrUnreachable) ||
+		errors.Is(err, fairlimit.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // signalled is why a ctx ended: a signal came.

@@ -109,7 +109,10 @@ func (c *connection) names(ctx context.Context) ([]string, error) {
 	} else {
 		err = scan(ctx, rdb)
 	}
-	return slices.Sorted(maps.Keys(found)), whereis.Of(rdb, err, false)
+	if err != nil && !errors.As(err, new(redis.Error)) {
+		err = fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, whereis.Of(rdb, err, false))
+	}
+	return slices.Sorted(maps.Keys(found)), err
 }
 
 // nameOf is the name of the queue that a key belongs to, empty for another key.

@@ -15,6 +15,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/fairlimit/fairlimit"
 )
 
 // commands are all that there are, in the order in which they are told of.
@@ -39,7 +41,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	logging.Disable() // what goes wrong is told once, as an error
 	c, err := read(args)
-	if errors.Is(err, errHelp) {
+	if errors.Is(err, flag.ErrHelp) {
 		c.printHelp()
 		return statusOK
 	}
@@ -53,7 +55,7 @@ func run(args []string) int {
 	if redis.IsAuthError(err) {
 		_, _ = io.WriteString(os.Stderr, passwords)
 	}
-	if foundNobody(err) {
+	if errors.Is(err, fairlimit.ErrUnreachable) {
 		_, _ = fmt.Fprintf(os.Stderr, wheres, fit(c.at, width))
 	}
 	if errors.As(err, new(usageError)) {

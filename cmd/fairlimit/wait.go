@@ -123,8 +123,6 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 		return failure{err, waitSignalled + int(number)}
 	case errors.As(err, &refused):
 		return failure{w.tooLate(name, refused), waitTooLate}
-	case errors.Is(err, context.DeadlineExceeded) && !isUnreachable(err):
-		return failure{err, waitTooLate}
 	case errors.Is(err, fairlimit.ErrNoQuota):
 		return fmt.Errorf("%.100q: no quota: none is stored; give one with -quota, or store one with fairlimit quota", name)
 	}
