@@ -35,7 +35,7 @@ func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 		"quota a 20/1s -forget":           "quota: -forget goes without quotas",
 		"completion csh":                  "for bash only",
 		"help lock":                       "no command lock",
-		"-redis http://x ls":              "unknown scheme; want redis://",
+		"-redis http://x ls":              "want redis://",
 		"-redis redis://x/y ls":           `invalid database number: "y"`,
 		"-redis redis://x?y=z ls":         "unexpected option: y",
 		"-redis x:y ls":                   "address 1 is no host:port",
@@ -80,7 +80,7 @@ func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
 		"wait a -timeout -1s -- true":        `invalid value "-1s" for flag -timeout: want more than 0`,
 		"wait a -timeout 0 -- true":          `invalid value "0" for flag -timeout: want more than 0`,
 		"wait a -guard -1s -- true":          "WithGuard: -1s is negative",
-		"wait a -redis http://h/ -- true":    "unknown scheme",
+		"wait a -redis http://h/ -- true":    "want redis://",
 		"wait a -timeout 5 -quota 1/1s -- x": `invalid value "5" for flag -timeout: want a duration and its unit`,
 	} {
 		t.Run(line, func(t *testing.T) {
