@@ -1,69 +1,70 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"math"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/fair"
 )
 
 func look(flags *flag.FlagSet) action {
 	watch := flags.Bool("watch", false, "show it every second, until interrupted")
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	return func(ctx context.Context, c *call) error {
-		s := screen{json: *asJSON, lines: *watch && !onTerminal()}
+		drawn := 0 // lines that the next view takes the place of
 		show := func() error {
 			v, err := c.look(ctx, c.words[0])
-			if err != nil {
+			switch {
+			case err != nil:
+				drawn = 0
 				return err
+			case *asJSON:
+				return json.NewEncoder(os.Stdout).Encode(v)
+			case *watch && !onTerminal():
+				fmt.Println(v.line(time.Now()))
+				return nil
+			case drawn > 0:
+				fmt.Printf("\x1b[%dA\x1b[J", drawn) // up, and clear what is below
 			}
-			return s.show(v)
+			t := v.table()
+			fmt.Println(strings.Join(t, "\n"))
+			drawn = len(t)
+			return nil
 		}
 		if err := show(); err != nil || !*watch {
 			return err
 		}
-		ctx, stop := untilSignal(ctx)
-		defer stop()
-		for tick := time.Tick(time.Second); ; {
-			select {
-			case <-tick:
-			case <-ctx.Done():
-				return nil
-			}
-			if err := show(); isUnreachable(err) {
-				tell(err) // it may pass
-				s.drawn = 0
-			} else if err != nil {
-				return err
-			}
+		return everySecond(ctx, show)
+	}
+}
+
+// everySecond shows until it fails, or until a signal ends it, which is no
+// error. If Redis is not there, that may pass.
+func everySecond(ctx context.Context, show func() error) error {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	for tick := time.Tick(time.Second); ; {
+		select {
+		case <-tick:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := show(); isUnreachable(err) {
+			tell(err)
+		} else if err != nil {
+			return err
 		}
 	}
-}
-
-// screen is where views are shown, one in the place of the other.
-type screen struct {
-	json, lines bool
-	drawn       int // lines that the next view takes the place of
-}
-
-func (s *screen) show(v view) error {
-	switch {
-	case s.json:
-		return json.NewEncoder(os.Stdout).Encode(v)
-	case s.lines:
-		fmt.Println(v.line(time.Now()))
-		return nil
-	}
-	if s.drawn > 0 {
-		fmt.Printf("\x1b[%dA\x1b[J", s.drawn) // up, and clear what is below
-	}
-	t := v.table()
-	fmt.Println(strings.Join(t, "\n"))
-	s.drawn = len(t)
-	return nil
 }
 
 // onTerminal reports whether standard output is a terminal that can be drawn
@@ -72,4 +73,177 @@ func (s *screen) show(v view) error {
 func onTerminal() bool {
 	info, err := os.Stdout.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+}
+
+// view is what is to be told of a queue. Its JSON is documented in the manual.
+type view struct {
+	Name      string   `json:"name"`
+	Idle      bool     `json:"idle"` // nobody uses the queue: all of the quota is to be had
+	Backlog   int      `json:"backlog"`
+	Delay     float64  `json:"delay_seconds"`
+	Available *int     `json:"available"` // nil if idle
+	Paused    float64  `json:"paused_seconds"`
+	Quotas    []string `json:"quotas"` // the stored ones, else the windows of the last caller
+	Stored    bool     `json:"quotas_stored"`
+	Flows     []flow   `json:"flows,omitempty"`
+
+	status fairlimit.Status
+	state  fair.State
+}
+
+type flow struct {
+	Weight   int `json:"weight"`
+	Limiters int `json:"limiters"`
+}
+
+// look asks twice: a busy queue moves on meanwhile.
+func (c *call) look(ctx context.Context, name string) (v view, err error) {
+	q, err := c.open(name, fairlimit.WithStoredQuota())
+	if err != nil {
+		return v, err
+	}
+	if v.status, err = q.Status(ctx); err != nil {
+		return v, err
+	}
+	if v.state, err = c.inspect(ctx, name); err != nil {
+		return v, err
+	}
+	v.Name, v.Backlog = name, v.status.Queued
+	v.Delay, v.Paused = v.status.Delay.Seconds(), v.status.Paused.Seconds()
+	v.Idle = len(v.state.Windows) == 0 && v.status == fairlimit.Status{Available: v.status.Available}
+	if !v.Idle {
+		v.Available = &v.status.Available
+	}
+	v.Stored = len(v.state.Quotas) > 0
+	v.Quotas = texts(v.quotas())
+	for _, f := range v.state.Flows {
+		v.Flows = append(v.Flows, flow{f.Weight, f.Limiters})
+	}
+	return v, nil
+}
+
+// inspect is for what Status does not tell.
+func (c *call) inspect(ctx context.Context, name string) (fair.State, error) {
+	rdb, err := c.client()
+	if err != nil {
+		return fair.State{}, err
+	}
+	return fair.Inspect(ctx, rdb, name, fair.WithPrefix(c.prefix))
+}
+
+// quotas are those that v shows.
+func (v view) quotas() []engine.Quota {
+	if v.Stored {
+		return v.state.Quotas
+	}
+	return windowsOf(v.state)
+}
+
+// windowsOf are those of the last caller, as quotas.
+func windowsOf(s fair.State) (quotas []engine.Quota) {
+	for _, w := range s.Windows {
+		quotas = append(quotas, engine.Quota{Permits: w.Permits, Per: w.Per})
+	}
+	return quotas
+}
+
+// texts are what parseQuotas reads.
+func texts(quotas []engine.Quota) []string {
+	all := make([]string, len(quotas))
+	for i, q := range quotas {
+		all[i] = fairlimit.Quota(q).String()
+	}
+	return all
+}
+
+// table is made of lines for a terminal: none takes more than 80 columns.
+type table []string
+
+func (t *table) add(what, format string, args ...any) {
+	*t = append(*t, fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width))
+}
+
+func (v view) table() table {
+	t := table{fit(printable(v.Name), width)}
+	if v.Idle {
+		t.add("idle", "nobody waits, and nothing that was granted counts any more")
+	} else {
+		t.add("backlog", "%d permits", v.Backlog)
+		t.add("next slot", "in %s%s", brief(v.status.Delay), v.whose())
+		t.add("available", "%d permits at once%s", v.status.Available, v.whose())
+	}
+	if v.Paused > 0 {
+		t.add("paused", "for %s more", brief(v.status.Paused))
+	} else {
+		t.add("paused", "no")
+	}
+	if len(v.Flows) > 0 {
+		weights := ""
+		for _, f := range v.Flows {
+			weights += fmt.Sprintf(" %d", f.Weight)
+		}
+		t.add("flows", "%d, of weights%s", len(v.Flows), weights)
+	}
+	if v.state.Flowless {
+		t.add("", "callers without a flow stand beside them")
+	}
+	v.addQuotas(&t)
+	return t
+}
+
+// whose says for which callers a figure holds. One with other quotas sees
+// another.
+func (v view) whose() string {
+	if v.Stored || len(v.Quotas) == 0 {
+		return ""
+	}
+	return ", for a caller with the quotas below"
+}
+
+func (v view) addQuotas(t *table) {
+	what := "quotas"
+	for _, q := range v.Quotas {
+		t.add(what, "%s", q)
+		what = ""
+	}
+	switch {
+	case v.Stored:
+		t.add(what, "stored")
+	case len(v.Quotas) > 0:
+		t.add(what, "as the queue has them, guard included")
+	default:
+		t.add(what, "unknown, none is stored")
+	}
+	if most := atOnce(v.quotas()); most > 0 {
+		t.add("", "at most %d at one moment", most)
+	}
+	switch others := texts(windowsOf(v.state)); {
+	case v.Stored && !v.state.Obeyed && len(others) > 0:
+		t.add("", "different quotas are in use: the last caller had %s", strings.Join(others, " "))
+	case v.state.Mixed > 0:
+		t.add("", "different quotas are in use: others than these have asked lately")
+	}
+}
+
+// atOnce is how many permits may go at one moment, 0 if that is all of each
+// quota.
+func atOnce(quotas []engine.Quota) int {
+	least, most := math.MaxInt, 0
+	for _, q := range quotas {
+		least, most = min(least, cmp.Or(q.Burst, q.Permits)), max(most, q.Permits)
+	}
+	if least >= most {
+		return 0
+	}
+	return least
+}
+
+// line is the view in one line, for a log.
+func (v view) line(now time.Time) string {
+	available := "all"
+	if !v.Idle {
+		available = strconv.Itoa(v.status.Available)
+	}
+	return fmt.Sprintf("%s %s backlog=%d delay=%s available=%s paused=%s", now.UTC().Format(time.RFC3339),
+		printable(v.Name), v.Backlog, brief(v.status.Delay), available, brief(v.status.Paused))
 }
