@@ -4,10 +4,6 @@
 //	go install github.com/fairlimit/fairlimit/cmd/fairlimit@latest
 //	fairlimit [-redis URL] [-prefix P] COMMAND ...
 //
-// You can also run it without installing it, as
-// go run github.com/fairlimit/fairlimit/cmd/fairlimit. Its exit status is then
-// only 0 or 1, because go run turns every failure into a 1.
-//
 // # Commands
 //
 //	ls [-names]                   list the queues
@@ -45,12 +41,10 @@
 //
 // Everybody on a machine can see the arguments of a process. So put a password
 // into FAIRLIMIT_REDIS_PASSWORD or REDISCLI_AUTH, and that of the Sentinels
-// into FAIRLIMIT_SENTINEL_PASSWORD. A password in the URL comes before these.
-// None is ever printed. If no server is reached, a line after the error says
-// where it was looked for.
-//
-// If programs use WithPrefix, give the same prefix to -prefix. An ACL has to
-// allow what package fairlimit needs, and SCAN for ls.
+// into FAIRLIMIT_SENTINEL_PASSWORD. One in the URL comes before these. None is
+// ever printed. If no server is reached, a line after the error says where it
+// was looked for. An ACL has to allow what package fairlimit needs, and for ls
+// SCAN. If programs use WithPrefix, give the same prefix to -prefix.
 //
 // # Ls
 //
@@ -69,17 +63,15 @@
 //
 //   - backlog: how many permits are granted ahead;
 //   - next slot: how long one more permit would wait;
-//   - available: how many permits a caller could take at once. If no quotas are
-//     stored, this and the next slot are those of a caller with the quotas of
-//     the last caller;
+//   - available: how many permits a caller could take at once;
 //   - paused: how much longer the queue is paused;
 //   - flows: how many flows use the queue, and their weights, if there are any.
 //     If the newest turn belongs to a caller without a flow, a line says so;
 //   - quotas: the stored quotas. If none are stored, it shows the windows of
-//     the last caller. They include that caller's guard, and a burst is a
-//     window of its own. A line tells how many permits may go at one moment, if
-//     these are fewer than a quota has. Another one tells if callers with
-//     different quotas use the queue.
+//     the last caller, and the figures are those of a caller with these. They
+//     include that caller's guard, and a burst is a window of its own. A line
+//     tells how many permits may go at one moment, if these are fewer than a
+//     quota has. Another one tells if callers use different quotas.
 //
 // A queue that is not in Redis is shown as idle: all of its quota is free. So a
 // misspelt name looks idle, too.
@@ -133,11 +125,9 @@
 // command runs, signals reach it directly: wait has become the command.
 //
 // A wait that ends without its turn stays until Redis has taken back what it
-// granted, for up to 2s. If Redis does not answer by then, a turn that it
-// grants passes unused, and the error says so.
+// granted, for up to 2s. After that the error says that a turn may pass unused.
 //
-// Wait has the exit status of the command. If the command does not run, the
-// status is one of these:
+// Wait has the exit status of the command, or one of these:
 //
 //	123    Redis was not reached, or did not answer
 //	124    the turn would come too late
@@ -155,10 +145,8 @@
 //
 // # Completion
 //
-// For bash, put this into ~/.bashrc:
+// It completes commands, flags and the names of queues in bash. For names it
+// asks the Redis that the line or the environment names. Put into ~/.bashrc:
 //
 //	source <(fairlimit completion bash)
-//
-// It completes commands, flags and the names of queues. For names it asks the
-// Redis that the line or the environment names.
 package main
