@@ -105,8 +105,8 @@
 //
 // # Wait
 //
-// Wait is for shell scripts and cron. It waits for its turn among all callers
-// of the queue, and then becomes the command:
+// Wait is for shell scripts and cron on a Unix. It waits for its turn among all
+// callers of the queue, and then becomes the command:
 //
 //	fairlimit wait tax-office -quota 1/1s -guard 50ms -timeout 5m -- curl ...
 //

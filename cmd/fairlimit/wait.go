@@ -72,6 +72,12 @@ func wait(flags *flag.FlagSet) action {
 	}
 }
 
+// execute becomes the command, so that its exit status, its terminal and all
+// signals are its own. It returns only if it cannot.
+func execute(path string, command []string) error {
+	return cannotRun(&os.PathError{Op: "run", Path: path, Err: syscall.Exec(path, command, os.Environ())})
+}
+
 // cannotRun is for a command that cannot be run in its turn.
 func cannotRun(err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
