@@ -135,6 +135,8 @@ func TestRedisThatIsNotThere(t *testing.T) {
 		{"pause", "a", "1s"},
 		{"reset", "a", "-yes"},
 		{"quota", "a"},
+		{"quota", "a", "1/1s"},
+		{"quota", "a", "-forget"},
 		{"ls", "-redis", "127.0.0.1:1,127.0.0.1:2"},
 		{"ls", "-redis", "redis+sentinel://127.0.0.1:1/main"},
 		{"look", "a", "-redis", "127.0.0.1:1,127.0.0.1:2"},

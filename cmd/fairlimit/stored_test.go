@@ -61,12 +61,3 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	require.Equal(t, "tax: forgot what was stored, which cannot be read\n", s.does("quota", "tax", "-forget"))
 	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
 }
-
-func TestStoringQuotasNeedsRedis(t *testing.T) {
-	t.Parallel()
-	for _, words := range [][]string{{"quota", "a", "1/1s"}, {"quota", "a", "-forget"}, {"wait", "a", "--", "true"}} {
-		r := finish(t, process(nowhere, words...))
-		require.Contains(t, []int{3, 123}, r.status, r.err)
-		require.Empty(t, r.out)
-	}
-}
