@@ -205,17 +205,22 @@ func (b *Batcher) lastWord(c *caller, until time.Time) (o outcome, told bool) {
 }
 
 // errUnsent is the error of a caller that left before its question was sent.
-type errUnsent struct{ error }
+// Lost says that an earlier question was sent.
+type errUnsent struct {
+	error
+	lost bool
+}
 
 func (e errUnsent) Unwrap() error { return e.error }
 
-// unsent is that error. Lost says that an earlier question was sent.
+func (e errUnsent) Is(target error) bool { return e.lost && target == engine.ErrOutcomeUnknown }
+
 func unsent(ctx context.Context, lost bool) error {
-	err := ctxerr.Ended(ctx, "left before its question was sent")
+	what := "left before its question was sent"
 	if lost {
-		err = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
+		what += " again; the first one may have consumed permits"
 	}
-	return errUnsent{err}
+	return errUnsent{ctxerr.Ended(ctx, what), lost}
 }
 
 // untold is the error of a caller that left before it was told anything.

@@ -1,7 +1,11 @@
 package faults_test
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +19,8 @@ import (
 func TestAPortThatSpeaksAnotherLanguageIsNamedWithAHint(t *testing.T) {
 	t.Parallel()
 	server, secure, config := redistest.StartTLSServer(t)
+	web := httptest.NewServer(nil)
+	t.Cleanup(web.Close) // once the parallel parts are over
 	for name, c := range map[string]struct {
 		options redis.Options
 		hint    string
@@ -22,6 +28,7 @@ func TestAPortThatSpeaksAnotherLanguageIsNamedWithAHint(t *testing.T) {
 		"plain text to a TLS port": {redis.Options{Addr: secure}, "rediss://"},
 		"TLS to a plain port":      {redis.Options{Addr: server.Addr(), TLSConfig: config}, "redis://"},
 		"an unknown authority":     {redis.Options{Addr: secure, TLSConfig: &tls.Config{}}, "unknown authority"},
+		"a web server":             {redis.Options{Addr: web.Listener.Addr().String()}, "an HTTP server, not Redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -34,6 +41,29 @@ func TestAPortThatSpeaksAnotherLanguageIsNamedWithAHint(t *testing.T) {
 			require.ErrorContains(t, err, c.hint)
 			_, err = l.Status(t.Context())
 			require.ErrorContains(t, err, c.hint)
+		})
+	}
+}
+
+// With WithRetry a caller with a deadline leaves while Redis is away.
+func TestWhoeverLeavesWhileRedisIsAwayHearsWhereItWasLookedFor(t *testing.T) {
+	t.Parallel()
+	_, secure, _ := redistest.StartTLSServer(t)
+	for at, hint := range map[string]string{secure: "if that is a TLS port, use rediss://", "127.0.0.1:1": ""} {
+		t.Run(at, func(t *testing.T) {
+			t.Parallel()
+			rdb := redis.NewClient(&redis.Options{Addr: at, DialerRetries: 1})
+			defer redistest.Close(rdb)
+			l := limiter(t, rdb, fairlimit.PerHour(5), fairlimit.WithRetry())
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			err := l.Wait(ctx)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, at)
+			require.ErrorContains(t, err, hint)
+			require.Equal(t, hint != "", errors.Is(err, fairlimit.ErrOutcomeUnknown))
+			require.Equal(t, hint != "", strings.Contains(err.Error(), "sent again; the first one may have consumed"))
+			require.LessOrEqual(t, strings.Count(err.Error(), "outcome unknown"), 1, err)
 		})
 	}
 }

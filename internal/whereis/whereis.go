@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/bound"
 )
 
 // Of adds to an error of a question without an answer where Redis was looked
@@ -30,6 +31,8 @@ func Of(rdb redis.UniversalClient, err error, answered bool) error {
 	}
 	switch {
 	case answered:
+	case strings.Contains(err.Error(), `"HTTP/`): // a reply that go-redis quotes
+		hints = append(hints, "that is an HTTP server, not Redis")
 	case !secure && errors.Is(err, io.EOF):
 		hints = append(hints, "if that is a TLS port, use rediss:// or TLSConfig")
 	case secure && timedOut(err):
@@ -42,18 +45,25 @@ func Of(rdb redis.UniversalClient, err error, answered bool) error {
 }
 
 // lacksAnswer reports whether an error is about the way to Redis. If the
-// caller's ctx has ended it is about that.
+// caller's ctx has ended it is about that, unless the error also says how Redis
+// failed meanwhile.
 func lacksAnswer(err error) bool {
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(redis.Error)) {
+	switch {
+	case errors.As(err, new(redis.Error)):
+		return false
+	case errors.Is(err, engine.ErrUnreachable), errors.Is(err, io.EOF), errors.Is(err, bound.ErrOverdue),
+		errors.As(err, new(*net.OpError)):
+		return true
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
 	}
-	return errors.Is(err, engine.ErrUnreachable) || errors.Is(err, engine.ErrOutcomeUnknown) ||
-		errors.Is(err, io.EOF) || errors.As(err, new(net.Error))
+	return errors.Is(err, engine.ErrOutcomeUnknown) || errors.As(err, new(net.Error))
 }
 
 // timedOut is so for whatever is not told to be anything else.
 func timedOut(err error) bool {
-	return errors.Is(err, engine.ErrOutcomeUnknown) && !errors.Is(err, io.EOF) || errors.As(err, new(net.Error))
+	return !errors.Is(err, io.EOF) && !errors.Is(err, engine.ErrUnreachable) &&
+		(errors.Is(err, engine.ErrOutcomeUnknown) || errors.As(err, new(net.Error)))
 }
 
 // address is where a client looks for Redis, "" if it does not tell, and whether
