@@ -45,7 +45,7 @@ func pause(flags *flag.FlagSet) action {
 // defineWithin is for what has to be the same for all users of a queue.
 func defineWithin(flags *flag.FlagSet, opts *[]fairlimit.Option) {
 	flags.Func("within", "the `duration` that callers give to WithPauseWithin; else 1s", func(text string) error {
-		d, err := duration(text)
+		d, err := quotatext.ParseDuration(text)
 		*opts = append(*opts, fairlimit.WithPauseWithin(d))
 		return err
 	})

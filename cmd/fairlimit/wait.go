@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 const (
@@ -42,7 +43,7 @@ func wait(flags *flag.FlagSet) action {
 		return err
 	})
 	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", func(text string) error {
-		d, err := duration(text)
+		d, err := quotatext.ParseDuration(text)
 		w.opts = append(w.opts, fairlimit.WithGuard(d))
 		return err
 	})

@@ -4,13 +4,13 @@
 //	20/1s 100/2m burst 10
 //
 // is 20 permits a second, and 100 in two minutes, at most 10 of them at one
-// moment. Lengths are those of [time.ParseDuration], or a unit alone: 10/s and
-// 10 / min.
+// moment. Lengths are those of [ParseDuration].
 package quotatext
 
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -52,8 +52,11 @@ func next(words []string) (q engine.Quota, rest []string, err error) {
 	if q.Permits, err = count(permits); err != nil {
 		return q, nil, fmt.Errorf("permits of %.100q: %w: %s", words[0], err, wanted)
 	}
-	if q.Per, err = length(per); err != nil {
-		return q, nil, fmt.Errorf("duration of %.100q: %s", words[0], wanted)
+	if per == "" {
+		return q, nil, fmt.Errorf("duration of %.100q: it is missing: %s", words[0], wanted)
+	}
+	if q.Per, err = ParseDuration(per); err != nil {
+		return q, nil, fmt.Errorf("duration of %.100q: %w", words[0], err)
 	}
 	if q.Per <= 0 {
 		return q, nil, fmt.Errorf("duration of %.100q: want more than 0", words[0])
@@ -76,22 +79,35 @@ func next(words []string) (q engine.Quota, rest []string, err error) {
 // slashes may stand apart.
 var slashes = regexp.MustCompile(`\s*/\s*`)
 
-// units are those that may stand without a number, beside those of
-// [time.ParseDuration].
-var units = map[string]time.Duration{
-	"sec": time.Second, "second": time.Second, "min": time.Minute, "minute": time.Minute,
-	"hour": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour,
-}
-
-// length reads a duration, or a unit for one of it.
-func length(text string) (time.Duration, error) {
-	if d, ok := units[text]; ok {
-		return d, nil
+// ParseDuration reads what [time.ParseDuration] reads, the units sec, second,
+// min, minute, hour, d and day, and a unit alone for one of it. It refuses what
+// is less than a microsecond, in which nothing here counts.
+func ParseDuration(text string) (time.Duration, error) {
+	unit := strings.TrimLeft(text, "0123456789.")
+	number, times := text[:len(text)-len(unit)], time.Duration(1)
+	if number == "" && !strings.ContainsAny(unit, "0123456789") {
+		number = "1"
 	}
-	if d, err := time.ParseDuration("1" + text); err == nil && strings.Trim(text, "hmsuµn") == "" {
-		return d, nil
+	switch unit {
+	case "sec", "second":
+		unit = "s"
+	case "min", "minute":
+		unit = "m"
+	case "hour":
+		unit = "h"
+	case "d", "day":
+		unit, times = "h", 24
 	}
-	return time.ParseDuration(text)
+	d, err := time.ParseDuration(number + unit)
+	switch _, notNumber := strconv.ParseFloat(text, 64); {
+	case err != nil && notNumber == nil:
+		return 0, fmt.Errorf("the unit is missing, as in %.20[1]sms, %.20[1]ss or %.20[1]sm", text)
+	case err != nil || d > math.MaxInt64/times:
+		return 0, errors.New("want a duration, such as 50ms, 30s, 10min or 1h30m")
+	case d > 0 && d < time.Microsecond:
+		return 0, fmt.Errorf("%v is less than a microsecond", d)
+	}
+	return d * times, nil
 }
 
 func count(digits string) (int, error) {

@@ -22,7 +22,7 @@ func TestQuotasAreWrittenAsAPersonWould(t *testing.T) {
 		"5/10m":           {Permits: 5, Per: 10 * time.Minute},
 		"5/1.5s burst 5":  {Permits: 5, Per: 1500 * time.Millisecond, Burst: 5},
 		"1/240h":          {Permits: 1, Per: 240 * time.Hour},
-		"1/1ns":           {Permits: 1, Per: 1},
+		"1/1µs":           {Permits: 1, Per: time.Microsecond},
 	} {
 		require.Equal(t, text, Format(q))
 		read, err := ParseOne(text)
@@ -35,6 +35,7 @@ func TestQuotasAreWrittenAsAPersonWould(t *testing.T) {
 	for text, want := range map[string]string{
 		"10/s": "10/1s", "10 / 1s": "10/1s", "10/min": "10/1m", "10/m": "10/1m", "10 /h": "10/1h",
 		"10/ hour burst 3 5/day": "10/1h burst 3 5/24h", "1/ms": "1/1ms", "3/second": "3/1s",
+		"10/10min": "10/10m", "10/1.5hour": "10/1h30m", "1000/7d": "1000/168h", "5/90sec": "5/1m30s",
 	} {
 		quotas, err := Parse(text)
 		require.NoError(t, err, text)
@@ -50,9 +51,11 @@ func TestATextThatIsNoQuotaIsAnError(t *testing.T) {
 	for text, about := range map[string]string{
 		"":                        "0 quotas",
 		"20/1s 5/1m":              "2 quotas",
-		"20":                      "duration",
-		"20/":                     "duration",
-		"20/1":                    "duration",
+		"20":                      `duration of "20": it is missing: want <permits>/<duration>`,
+		"20/":                     "it is missing",
+		"20/1":                    `duration of "20/1": the unit is missing, as in 1ms, 1s or 1m`,
+		"20/min 5":                `duration of "5": it is missing`,
+		"20/50ns":                 "50ns is less than a microsecond",
 		"20/1s/2":                 "duration",
 		"/1s":                     "no number",
 		"x/1s":                    "no number",
@@ -61,6 +64,9 @@ func TestATextThatIsNoQuotaIsAnError(t *testing.T) {
 		"99999999999999999999/1s": "too many",
 		"20/0s":                   "more than 0",
 		"20/-1s":                  "more than 0",
+		"20/-60":                  "the unit is missing, as in -60ms",
+		"20/h30m":                 "duration",
+		"20/200000000000d":        "duration",
 		"20/1s burst":             "burst",
 		"20/1s burst 0":           "at least 1",
 		"20/1s burst x":           "no number",
@@ -90,7 +96,7 @@ func FuzzQuotas(f *testing.F) {
 			require.NoError(t, err)
 			require.Equal(t, quotas, again)
 		}
-		if permits < 1 || per < 1 || burst < 0 || burst > permits {
+		if permits < 1 || per < int64(time.Microsecond) || burst < 0 || burst > permits {
 			return
 		}
 		q := engine.Quota{Permits: permits, Per: time.Duration(per), Burst: burst}
