@@ -3,6 +3,7 @@ package fairlimit
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -96,6 +97,6 @@ func (l *limiter) hear(n *engine.News) {
 		l.trace.Lost()
 	}
 	if n.Differs && l.trace != nil && l.trace.QuotasDiffer != nil && l.strange.begins(n.Arrived) {
-		l.trace.QuotasDiffer()
+		l.trace.QuotasDiffer(slices.Clone(l.own))
 	}
 }

@@ -2,6 +2,7 @@ package fairlimit
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -43,10 +44,13 @@ func LogTrace(l *slog.Logger) *Trace {
 			log.debug("asked", slog.String("op", op), slog.Int("callers", callers), slog.Duration("took", took),
 				cause(err))
 		},
-		Paused:       func(d time.Duration) { log.info("pauses", slog.Duration("for", d)) },
-		Lost:         func() { log.warn("Redis had lost turns, they count again") },
-		QuotasDiffer: func() { log.warn("other limiters of this name have other quotas, or another guard") },
-		FellBack:     log.fellBack,
+		Paused: func(d time.Duration) { log.info("pauses", slog.Duration("for", d)) },
+		Lost:   func() { log.warn("Redis had lost turns, they count again") },
+		QuotasDiffer: func(own []Quota) {
+			log.warn("other limiters of this name have other quotas, or another guard",
+				slog.String("own", fmt.Sprint(own)))
+		},
+		FellBack: log.fellBack,
 	}
 }
 

@@ -58,6 +58,9 @@ func TestALogTraceWritesEachEventAtItsLevel(t *testing.T) {
 		}},
 		{"INFO", "pauses", "for=30s", func() { trace.Paused(30 * time.Second) }},
 		{"WARN", "Redis had lost turns, they count again", "", func() { trace.Lost() }},
+		{"WARN", "other limiters of this name have other quotas, or another guard", `own="[20/1s 1/1m]"`, func() {
+			trace.QuotasDiffer([]fairlimit.Quota{fairlimit.PerSecond(20), fairlimit.PerMinute(1)})
+		}},
 		{"WARN", "the fallback takes over", "error=broken", func() { trace.FellBack(broken) }},
 		{"INFO", "Redis decides again", "", func() { trace.FellBack(nil) }},
 	} {

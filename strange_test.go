@@ -44,6 +44,19 @@ func TestATraceIsToldOnceThatQuotasDiffer(t *testing.T) {
 	})
 }
 
+func TestATraceIsToldWhichQuotasItsLimiterHas(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		var told []fairlimit.Quota
+		trace := &fairlimit.Trace{QuotasDiffer: func(own []fairlimit.Quota) { told = own }}
+		two, ten := fairlimit.PerSecond(2), fairlimit.PerMinute(10)
+		require.NoError(t, queueOf(t, rdb, "n", two).Wait(t.Context()))
+		q := queueOf(t, rdb, "n", two, fairlimit.WithExtraQuota(ten), fairlimit.WithTrace(trace))
+		require.NoError(t, q.Wait(t.Context()))
+		require.Equal(t, []fairlimit.Quota{two, ten}, told)
+	})
+}
+
 func TestAnotherGuardDiffersAndAnotherStoredQuotaDoesNot(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {

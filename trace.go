@@ -64,8 +64,9 @@ type Trace struct {
 
 	// QuotasDiffer: a limiter of the same name asks under other quotas, or with
 	// another guard. Each is held to its own: see [New]. This is told once, and
-	// again if it was not so for ten minutes.
-	QuotasDiffer func()
+	// again if it was not so for ten minutes. Own are the quotas of this limiter,
+	// none if it goes by stored ones.
+	QuotasDiffer func(own []Quota)
 
 	// FellBack: the fallback took over because of this error. If it is nil,
 	// Redis decides again. See [WithFallback].

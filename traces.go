@@ -21,7 +21,7 @@ func (t *Trace) and(u *Trace) *Trace {
 		Asked:        both4(t.Asked, u.Asked),
 		Paused:       both1(t.Paused, u.Paused),
 		Lost:         both0(t.Lost, u.Lost),
-		QuotasDiffer: both0(t.QuotasDiffer, u.QuotasDiffer),
+		QuotasDiffer: both1(t.QuotasDiffer, u.QuotasDiffer),
 		FellBack:     both1(t.FellBack, u.FellBack),
 	}
 }

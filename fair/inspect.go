@@ -9,7 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
+	"github.com/fairlimit/fairlimit/internal/whereis"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
@@ -114,9 +116,10 @@ func Inspect(ctx context.Context, rdb redis.UniversalClient, name string, opts .
 	}
 	e, err := New(cfg)
 	if err != nil {
-		return State{}, err
+		return State{}, naming.Of(name, err)
 	}
-	return e.(*fair).inspect(ctx, inspectScript)
+	state, err := e.(*fair).inspect(ctx, inspectScript)
+	return state, naming.Of(name, whereis.Of(rdb, err, false))
 }
 
 var inspectScript = lua.Assemble("fair", "inspect")

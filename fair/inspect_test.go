@@ -327,6 +327,16 @@ func TestWhatCannotBeReadIsErrState(t *testing.T) {
 	})
 }
 
+func TestAnErrorOfInspectNamesTheQueueOnce(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.StartServer(t).Client()
+	require.NoError(t, rdb.RPush(t.Context(), "fairlimit:{tax}", "foreign").Err())
+	_, err := Inspect(t.Context(), rdb, "tax")
+	require.ErrorIs(t, err, engine.ErrState)
+	require.Regexp(t, `^fairlimit: "tax": `, err.Error())
+	require.Equal(t, 1, strings.Count(err.Error(), "fairlimit: "), err)
+}
+
 // FuzzReadState: any text is a state or an error.
 func FuzzReadState(f *testing.F) {
 	head := "fair5 3/1000000/4800 --------\n"
