@@ -42,7 +42,7 @@ type unreadableQuotas struct {
 }
 
 func (e *unreadableQuotas) Error() string {
-	return fmt.Sprintf("fairlimit: the stored quotas in %q cannot be used (store others by SetQuotas): %v",
+	return fmt.Sprintf("fairlimit: the stored quotas in %q cannot be used (SetQuotas or `fairlimit quota` stores others): %v",
 		e.key, e.err)
 }
 

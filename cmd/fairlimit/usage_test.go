@@ -84,7 +84,7 @@ func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
 		"wait a -timeout 0 -- true":          `invalid value "0" for flag -timeout: want more than 0`,
 		"wait a -guard -1s -- true":          "WithGuard: -1s is negative",
 		"wait a -redis http://h/ -- true":    "want redis://",
-		"wait a -timeout 5 -quota 1/1s -- x": `invalid value "5" for flag -timeout: want a duration and its unit`,
+		"wait a -timeout 5 -quota 1/1s -- x": `invalid value "5" for flag -timeout: the unit is missing`,
 	} {
 		t.Run(line, func(t *testing.T) {
 			t.Parallel()
