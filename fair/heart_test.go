@@ -145,3 +145,32 @@ func TestARefusalBehindALossLeavesTheRingAsItIs(t *testing.T) {
 		}
 	})
 }
+
+// Fifty who leave a row take it apart into more cells than the ring has, of
+// which enough have passed.
+func TestReturnsThatTakeARowApartLeaveTheLogWhole(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 100, Per: 110 * time.Second})
+		k := &kept{fair: f}
+		now := time.Duration(0)
+		for range 172 {
+			now += 10 * time.Second
+			at(now)
+			k.comes(t, 1, "before")
+		}
+		grants := queued(t, f, 87, 1)
+		k.holds(grants...)
+		var leaving []engine.Grant
+		for i := 1; i < 87; i += 2 {
+			leaving = append(leaving, grants[i])
+		}
+		k.leave(t, leaving...)
+		for range 100 {
+			now += 500 * time.Millisecond
+			at(now)
+			k.comes(t, 1, "after")
+		}
+		require.NoError(t, model.Strict(modelsOf(f.windows), k.turns))
+	})
+}

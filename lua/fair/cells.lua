@@ -44,5 +44,8 @@ local function write_cells(slots, totals, exact)
   last, crowded = slots[n] or 0, n > 0 and not exact[n] and slots[n] + 1 or 0
   closed, oldest, marks, log = #cells, 0, '', table.concat(cells)
   for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, base + window.most, 0) end
-  if closed > 0 and closed <= CELLS then call('SETRANGE', key, size, log) end
+  if closed <= CELLS then
+    if closed > 0 then call('SETRANGE', key, size, log) end
+    log = nil
+  end
 end

@@ -3,8 +3,9 @@
 -- counts both. A merge only makes a slot later.
 --
 -- Takes    what grant.lua leaves: closed, oldest, base, marks, crowded, last,
---          kept, period, short; log, of release.lua; the windows in
---          argv[6..windows_end]
+--          kept, period, short; granted and must: nothing is written for a
+--          refusal; log, of cells.lua, if the ring has too little room for it; the
+--          windows in argv[6..windows_end]
 -- Leaves   the same, changed
 --
 -- Cells merge in steps, until 64 places are free: first those that read the same
@@ -90,6 +91,9 @@ if closed - oldest > CELLS - 32 and (granted > 0 or must) then
     if near > 0 and dense > 48 then crowded = last + short end
     closed, oldest = left_over, 0
     call('SETRANGE', key, size, table.concat(pieces))
+  elseif log then -- nobody has written it yet
+    call('SETRANGE', key, size, sub(ring, gone * WIDTH + 1))
+    closed, oldest = left_over, 0
   else
     shift = oldest - oldest % CELLS
     closed, oldest = closed - shift, oldest - shift
