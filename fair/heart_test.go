@@ -2,6 +2,7 @@ package fair
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,5 +173,31 @@ func TestReturnsThatTakeARowApartLeaveTheLogWhole(t *testing.T) {
 			k.comes(t, 1, "after")
 		}
 		require.NoError(t, model.Strict(modelsOf(f.windows), k.turns))
+	})
+}
+
+// A row that others' windows have cut into pieces, and as many new moments in
+// the same question as fill the ring.
+func TestTheFirstQuestionUnderOtherWindowsMayFillTheRing(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		queued(t, f, 143, 1)
+		other := f.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second, Burst: 1})
+		queued(t, other, 64, 1)
+	})
+}
+
+// Places are what a loop counts up from.
+func TestWindowsWithoutPlacesAreDamaged(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		grants := queued(t, f, 5, 1)
+		state := strings.Replace(w.rdb.Get(t.Context(), f.key).Val(), "/64 ", "/0 ", 1)
+		require.NoError(t, w.rdb.Set(t.Context(), f.key, state, redis.KeepTTL).Err())
+		require.ErrorIs(t, f.GiveBack(t.Context(), grants[4:]), engine.ErrState)
+		_, err := readState(state)
+		require.ErrorIs(t, err, errDamaged)
 	})
 }

@@ -73,7 +73,7 @@ func (s *contents) readHeader(r *reader) {
 	}
 	for _, word := range strings.Split(head[1], ",") {
 		n := r.numbers(strings.ReplaceAll(word, "/", " "), 3)
-		r.want(n[0] > 0 && n[1] > 0)
+		r.want(n[0] > 0 && n[1] > 0 && n[2] > 0)
 		s.windows = append(s.windows, window{int(n[0]), n[1]})
 	}
 	s.stored = head[2]

@@ -49,7 +49,7 @@ local function windows_of(words)
   local all = {}
   for most, length, cells in string.gmatch(words, '(%d+)/(%d+)/(%d+)') do
     all[#all + 1] = { most = number(most), length = number(length), cells = number(cells) }
-    if all[#all].length == 0 or all[#all].most == 0 then damaged() end
+    if all[#all].length == 0 or all[#all].most == 0 or all[#all].cells == 0 then damaged() end
   end
   return all
 end
