@@ -14,6 +14,7 @@
 -- tells where that permit stands at the latest: its windows say how far back.
 
 local MOST_GROUPS = 64  -- one run of the script grants at so many slots at most
+local MOST_LOOKED = 1500 -- after so many cells the rest is for the next run: each takes half a microsecond
 local FULL, LEFT = -1, -2 -- in place of how far ahead: nothing counts so far; over the share of its flow
 local MOST_HELD = 10000000000
 
@@ -29,7 +30,7 @@ if coarse > now and span > period then kept = span end
 local farthest = MOST_SLOT - 2 * kept -- the state has later moments than a slot, too
 local tail, changed, marked, granted = last > now and last or now, fresh or unusual, false, 0
 local groups, ahead, together, step, answers = 0, nil, nil, nil, nil
-local refused_permits, refused_slot = 0, 0
+local refused_permits, refused_slot, looked = 0, 0, 0 -- looked at so many cells
 
 if last + kept <= now then -- nothing counts any more
   marks, marked, changed, closed, oldest, crowded, base = '', true, true, 0, 0, 0, sequence
@@ -74,6 +75,7 @@ for run = first, #argv, 4 do
                 to = index + to - at
                 if to >= CELLS then to = CELLS - 1 end
                 chunk, start, q, few = call('GETRANGE', key, size + index * WIDTH, size + to * WIDTH + 14), at, 0, 31
+                looked = looked + to - index + 1
               end
               local a, b, c, d, e, f, g, h, i, j, k, l, m, n = byte(chunk, q + 1, q + 14)
               cell = ((((((a * 94 + b) * 94 + c) * 94 + d) * 94 + e) * 94 + f) * 94 + g) * 94 + h - 2162986556113515
@@ -186,7 +188,7 @@ for run = first, #argv, 4 do
       answers[3 * groups], answers[3 * groups + 1], answers[3 * groups + 2] = slot - now, so_many, apart
     end
     if groups * argv[5] >= 4 * MOST_GROUPS or granted > 0 and closed - oldest >= CELLS then count = -1 end
-    if groups >= MOST_GROUPS and so_many > 0 then count = -1 end
+    if groups >= MOST_GROUPS and so_many > 0 or looked > MOST_LOOKED then count = -1 end
   end
   if count < 0 then break end
 end
