@@ -201,3 +201,28 @@ func TestWindowsWithoutPlacesAreDamaged(t *testing.T) {
 		require.ErrorIs(t, err, errDamaged)
 	})
 }
+
+// A run looks at a bounded number of cells: those that it refuses must each look
+// for their own place.
+func TestManyRefusalsOfDifferentSizesAreAnsweredInParts(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 600, Per: time.Minute})
+		for i := range 170 {
+			at(time.Duration(i) * 100 * time.Millisecond)
+			queued(t, f, 1, 2+i%2)
+		}
+		requests := make([]engine.Request, 256)
+		for i := range requests {
+			requests[i] = engine.Request{N: 600 - i}
+		}
+		answers, err := f.Take(t.Context(), requests)
+		require.NoError(t, err)
+		require.NotEmpty(t, answers)
+		require.Less(t, len(answers), 64)
+		for _, a := range take(t, f, requests...) {
+			require.False(t, a.Granted)
+			require.NoError(t, a.Err)
+		}
+	})
+}
