@@ -11,8 +11,8 @@
 --            one before }. How many is negative where they are refused; -1
 --            ahead is that of a full queue, -2 one that goes over the share of
 --            its flow. The text is '' if nothing was written, else as above. The
---            news are '' if there are none but the text, else see clock.lua. At least one request is answered; the rest is for
---            the next call.
+--            news are '' if there are none but the text, else see clock.lua. At
+--            least one request is answered; the rest is for the next call.
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
 if not answers and not unusual and not argv[first + 4] and math.abs(together) == argv[first + 3] + 0 then
