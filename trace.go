@@ -2,6 +2,8 @@ package fairlimit
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -211,4 +213,153 @@ func (e tracedSteerer) SetQuotas(ctx context.Context, quotas []engine.Quota) err
 	err := e.steerer.SetQuotas(ctx, quotas)
 	e.asked("set quotas", 1, began, err)
 	return err
+}
+
+// and is both traces in one, t first. Either may be nil; nil is both of none.
+func (t *Trace) and(u *Trace) *Trace {
+	if u == nil {
+		return t
+	}
+	if t == nil {
+		t = &Trace{}
+	}
+	return &Trace{
+		Entered:      both1(t.Entered, u.Entered),
+		Left:         both3(t.Left, u.Left),
+		Granted:      both2(t.Granted, u.Granted),
+		Reserved:     both2(t.Reserved, u.Reserved),
+		Unreserved:   both2(t.Unreserved, u.Unreserved),
+		Refused:      both2(t.Refused, u.Refused),
+		Taken:        both3(t.Taken, u.Taken),
+		Missed:       both2(t.Missed, u.Missed),
+		GivenBack:    both2(t.GivenBack, u.GivenBack),
+		Asked:        both4(t.Asked, u.Asked),
+		Paused:       both1(t.Paused, u.Paused),
+		Lost:         both0(t.Lost, u.Lost),
+		QuotasDiffer: both1(t.QuotasDiffer, u.QuotasDiffer),
+		FellBack:     both1(t.FellBack, u.FellBack),
+	}
+}
+
+// These call f and then g, of as many parameters. Where one is nil, they are the
+// other.
+
+func both0(f, g func()) func() {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func() { f(); g() }
+}
+
+func both1[A any](f, g func(A)) func(A) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(a A) { f(a); g(a) }
+}
+
+func both2[A, B any](f, g func(A, B)) func(A, B) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(a A, b B) { f(a, b); g(a, b) }
+}
+
+func both3[A, B, C any](f, g func(A, B, C)) func(A, B, C) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(a A, b B, c C) { f(a, b, c); g(a, b, c) }
+}
+
+func both4[A, B, C, D any](f, g func(A, B, C, D)) func(A, B, C, D) {
+	if f == nil || g == nil {
+		return either(f, g, f == nil)
+	}
+	return func(a A, b B, c C, d D) { f(a, b, c, d); g(a, b, c, d) }
+}
+
+func either[F any](f, g F, second bool) F {
+	if second {
+		return g
+	}
+	return f
+}
+
+// LogTrace returns a [Trace] that writes to a log. Four things are warnings:
+// Redis had lost turns, a turn was missed, other limiters of the name have other
+// quotas, or the fallback takes over. Two are
+// information: a pause, and that Redis decides again. Everything else is for
+// debugging, about five lines a turn.
+//
+// The lines do not name the limiter. Pass l.With("limiter", name) if they
+// should. If l is nil, each line goes to what [slog.Default] is at that moment.
+func LogTrace(l *slog.Logger) *Trace {
+	log := logTo{l}
+	return &Trace{
+		Entered: func(permits int) { log.debug("caller waits", slog.Int("permits", permits)) },
+		Left: func(permits int, waited time.Duration, err error) {
+			log.debug("caller leaves", slog.Int("permits", permits), slog.Duration("waited", waited), cause(err))
+		},
+		Granted: func(permits int, wait time.Duration) {
+			log.debug("turn granted", slog.Int("permits", permits), slog.Duration("wait", wait))
+		},
+		Reserved: func(permits int, slot time.Time) {
+			log.debug("reserved", slog.Int("permits", permits), slog.Time("slot", slot))
+		},
+		Unreserved: func(permits int, slot time.Time) {
+			log.debug("unreserved", slog.Int("permits", permits), slog.Time("slot", slot))
+		},
+		Refused: func(permits int, err error) { log.debug("refused", slog.Int("permits", permits), cause(err)) },
+		Taken: func(permits int, lateness time.Duration, confirmed bool) {
+			log.debug("turn taken",
+				slog.Int("permits", permits), slog.Duration("lateness", lateness), slog.Bool("confirmed", confirmed))
+		},
+		Missed: func(permits int, lateness time.Duration) {
+			log.warn("turn missed", slog.Int("permits", permits), slog.Duration("lateness", lateness))
+		},
+		GivenBack: func(permits int, err error) { log.debug("given back", slog.Int("permits", permits), cause(err)) },
+		Asked: func(op string, callers int, took time.Duration, err error) {
+			log.debug("asked", slog.String("op", op), slog.Int("callers", callers), slog.Duration("took", took),
+				cause(err))
+		},
+		Paused: func(d time.Duration) { log.info("pauses", slog.Duration("for", d)) },
+		Lost:   func() { log.warn("Redis had lost turns, they count again") },
+		QuotasDiffer: func(own []Quota) {
+			log.warn("other limiters of this name have other quotas, or another guard",
+				slog.String("own", fmt.Sprint(own)))
+		},
+		FellBack: log.fellBack,
+	}
+}
+
+// logTo is a log, nil for the default one.
+type logTo struct{ *slog.Logger }
+
+func (l logTo) debug(what string, more ...slog.Attr) { l.write(slog.LevelDebug, what, more) }
+func (l logTo) info(what string, more ...slog.Attr)  { l.write(slog.LevelInfo, what, more) }
+func (l logTo) warn(what string, more ...slog.Attr)  { l.write(slog.LevelWarn, what, more) }
+
+func (l logTo) write(level slog.Level, what string, more []slog.Attr) {
+	to := l.Logger
+	if to == nil {
+		to = slog.Default()
+	}
+	to.LogAttrs(context.Background(), level, "fairlimit: "+what, more...)
+}
+
+func (l logTo) fellBack(because error) {
+	if because == nil {
+		l.info("Redis decides again")
+		return
+	}
+	l.warn("the fallback takes over", cause(because))
+}
+
+// cause is an error to log, nothing if there is none.
+func cause(err error) slog.Attr {
+	if err == nil {
+		return slog.Attr{}
+	}
+	return slog.Any("error", err)
 }
