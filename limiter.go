@@ -12,9 +12,11 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/breaker"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/internal/turns"
+	"github.com/fairlimit/fairlimit/internal/whereis"
 )
 
 // Limiter shares one quota among all programs that use its name on the same
@@ -239,4 +241,148 @@ func endsCalls(rdb redis.UniversalClient) (withCtx, byItself bool) {
 	least, most := min(o.ReadTimeout, o.WriteTimeout), max(o.ReadTimeout, o.WriteTimeout)
 	return o.ContextTimeoutEnabled && least >= 0, // -1 is no bound at all
 		least > 0 && most <= bound.Answer
+}
+
+// assemble makes the engine, in layers, each of which sees what the one below
+// it answers:
+//
+//	watched     tells the breaker how questions end   WithFallback
+//	replicated  gives back what is not replicated     WithReplicas
+//	traced      tells the trace                       WithTrace
+//	the engine  decides                               WithEngine
+//
+// What steers a queue goes to the engine by way of the trace only: Redis is
+// asked for it whatever happens, and it waits for no replica.
+func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, quota Quota) error {
+	if err := o.canReplicate(rdb); err != nil {
+		return err
+	}
+	e, err := o.build(engine.Config{
+		Client: rdb, Name: name, Prefix: o.prefix,
+		Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard, OwnGuard: !o.guarded,
+		Replicas: o.replicas, Stored: o.stored, Heard: l.hear,
+	})
+	if err != nil {
+		return err
+	}
+	if e == nil {
+		return fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
+	}
+	steerer, _ := e.(engine.Steerer)
+	if steerer == nil && (o.steers || o.stored) {
+		return fmt.Errorf("%w: WithPauseWithin, WithMaxLateness and WithStoredQuota need turns granted ahead",
+			ErrUnsupported)
+	}
+	if err := l.share(o, e); err != nil {
+		return err
+	}
+	if o.trace != nil {
+		e, steerer = o.trace.watch(e, steerer)
+	}
+	l.steering(o, steerer)
+	if quota != (Quota{}) && !o.stored {
+		l.own = []Quota{quota}
+		for _, extra := range o.extra {
+			l.own = append(l.own, Quota(extra))
+		}
+	}
+	if o.replicas > 0 {
+		e = replicated{e}
+	}
+	read := func(ctx context.Context) error { _, err := e.Status(ctx); return err }
+	if o.fallback != nil {
+		b := breaker.New(read)
+		if o.trace != nil {
+			b.Changed = o.trace.FellBack
+		}
+		e, l.fallback = watched{e, b}, &fallback{o.fallback, b, &l.turns}
+	}
+	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate()}
+	l.batch.HeedsCtx, l.batch.Prompt = endsCalls(rdb)
+	if o.retry {
+		l.batch.Away, l.batch.Probe = away, read
+	}
+	return nil
+}
+
+// steering makes what holds callers that sleep.
+func (l *limiter) steering(o *options, steerer engine.Steerer) {
+	l.turns.Batch = &l.batch
+	if o.trace != nil {
+		l.turns.Taken, l.turns.Missed, l.pauses.paused = o.trace.Taken, o.trace.Missed, o.trace.Paused
+	}
+	if steerer != nil {
+		l.steer, l.turns.Within, l.turns.Look = steerer, o.pauseWithin, steerer.Look
+		l.turns.MaxLateness = o.lateness()
+		l.pauses.engine, l.pauses.turns = steerer, &l.turns
+	}
+}
+
+// hear is told the news of every answer.
+func (l *limiter) hear(n *engine.News) {
+	if !l.answered.Load() {
+		l.answered.Store(true)
+	}
+	l.turns.Hear(n)
+	if n.Lost && l.trace != nil && l.trace.Lost != nil {
+		l.trace.Lost()
+	}
+	if n.Differs && l.trace != nil && l.trace.QuotasDiffer != nil && l.strange.begins(n.Arrived) {
+		l.trace.QuotasDiffer(slices.Clone(l.own))
+	}
+}
+
+// WithMaxLateness sets how long after its slot a turn may still be taken. A
+// caller can wake later than that because its process or machine stood still.
+// Then it does not go. It takes the next turn that this limiter holds. The
+// caller of that turn takes the one after it, and so on, and the last caller
+// lines up again. A caller that finds no turn before its deadline is refused.
+// The missed permits are given back.
+//
+// So Wait returns at most d after the slot of the turn that it takes, however
+// long the machine stands still. The default is half of [WithGuard], which
+// leaves the other half for the way to the upstream; without that option it is
+// 25 ms. 0 means no limit: every turn is taken, however late. So does
+// WithGuard(0) alone.
+//
+// One kind of turn is missed without any limit. [Queue.Pause] holds the callers
+// of its limiter at once. If a slot passes before Redis has recorded the pause,
+// nobody may take that turn during the pause, and it counts as used after it.
+//
+// A slot may pass while its answer is on the way. So if an answer took longer
+// than the quickest recent ones, the difference counts as lateness.
+//
+// After its first miss a caller wakes early and sleeps the rest in short naps. A
+// caller that misses ten turns in a row gets [ErrMissed]. That machine stands
+// still for longer than d nearly all the time.
+func WithMaxLateness(d time.Duration) Option {
+	return func(o *options) {
+		o.length("WithMaxLateness", d)
+		o.maxLateness, o.steers = &d, o.steers || d > 0
+	}
+}
+
+// defaultLateness is half of the longest guard that an engine takes by itself.
+// Half of a shorter one would be less than what a busy machine is late by.
+const defaultLateness = 25 * time.Millisecond
+
+// lateness is what WithMaxLateness says, or what goes with the guard.
+func (o *options) lateness() time.Duration {
+	switch {
+	case o.maxLateness != nil:
+		return *o.maxLateness
+	case o.guarded:
+		return o.guard / 2
+	}
+	return defaultLateness
+}
+
+// named says of which limiter an error is, and where Redis was looked for. A
+// refusal stays one as it is.
+func (l *limiter) named(err error) error {
+	if r, ok := err.(*RefusedError); ok {
+		r.limiter = l.name
+		return r
+	}
+	return naming.Of(l.name, whereis.Of(l.rdb, err, l.answered.Load()))
 }
