@@ -5,10 +5,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/page"
-	"github.com/fairlimit/fairlimit/bench/internal/compare/picture"
-	"github.com/fairlimit/fairlimit/bench/internal/compare/report"
-	"github.com/fairlimit/fairlimit/bench/internal/compare/trial"
+	"github.com/fairlimit/fairlimit/bench/internal/report"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
 // noPictures, given as the directory for them, makes none.
@@ -16,7 +14,7 @@ const noPictures = "none"
 
 // album is where the pictures go; without a page, nowhere.
 type album struct {
-	page  *page.Page
+	page  *report.Page
 	empty bool
 }
 
@@ -31,26 +29,26 @@ func (p plan) album() (*album, error) {
 			return nil, fmt.Errorf("-out: %w: give a directory that can be written, or none for no pictures", err)
 		}
 	}
-	made, err := page.In(dir, p.command)
+	made, err := report.In(dir, p.command)
 	return &album{page: made, empty: true}, err
 }
 
-func (a *album) add(r report.Report, results []*trial.Result) error {
+func (a *album) add(r report.Report, results []*run.Result) error {
 	if a.page == nil {
 		return nil
 	}
-	var runs []picture.Run
+	var runs []report.Run
 	for _, one := range results {
-		runs = append(runs, picture.Run{
+		runs = append(runs, report.Run{
 			Engine: one.Trial.Engine.Name, Caption: caption(one), Simulated: r.Simulated, Log: one.Log,
 		})
 	}
-	pictures, err := picture.Draw(runs, results[0].Apart)
+	pictures, err := report.Draw(runs, results[0].Apart)
 	if err != nil {
 		return err
 	}
 	a.empty = false
-	return a.page.Add(r, picture.Door(runs, results[0].Apart), pictures)
+	return a.page.Add(r, pictures)
 }
 
 func (a *album) tell(w io.Writer) {
@@ -60,7 +58,7 @@ func (a *album) tell(w io.Writer) {
 }
 
 // caption is what the picture of an engine shows, in figures.
-func caption(one *trial.Result) string {
+func caption(one *run.Result) string {
 	said := fmt.Sprintf("%d pairs in the wrong order", one.Figures.Inversions)
 	if one.Figures.Inversions == 1 {
 		said = "1 pair in the wrong order"

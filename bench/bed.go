@@ -8,29 +8,29 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
-	"github.com/fairlimit/fairlimit/bench/internal/compare/simulation"
-	"github.com/fairlimit/fairlimit/bench/internal/compare/trial"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/monotime"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
+	"github.com/fairlimit/fairlimit/bench/internal/simulate"
 )
 
 // bed is where engines are put to the test: on this machine, or in virtual
 // time.
 type bed interface {
 	// prepare gets ready for a round. done ends what it has begun.
-	prepare(ctx context.Context, r round) (run runner, done func(), err error)
+	prepare(ctx context.Context, r round) (runner, func(), error)
 	close()
 }
 
 // runner puts one engine through a round and tells how far it is.
 type runner func(
 	ctx context.Context, r round, e engines.Engine, watch func(left time.Duration, grants int),
-) (*trial.Result, error)
+) (*run.Result, error)
 
 func (p plan) bed(ctx context.Context) (bed, error) {
 	if p.simulate {
 		if only := p.rounds[0].scenario; len(p.rounds) == 1 && only.Breaks() {
-			return nil, fmt.Errorf("%s: %w", only.Name, simulation.ErrReal)
+			return nil, fmt.Errorf("%s: %w", only.Name, simulate.ErrReal)
 		}
 		command, err := self(asSimulator)
 		return virtual{command}, err
@@ -58,16 +58,17 @@ type machine struct {
 
 func (m machine) close() { m.server.Close() }
 
-func (m machine) prepare(ctx context.Context, r round) (run runner, done func(), err error) {
+func (m machine) prepare(ctx context.Context, r round) (runner, func(), error) {
 	server, done := m.server, func() {}
 	if r.scenario.EndsRedis {
+		var err error
 		if server, err = m.server.Own(ctx); err != nil {
 			return nil, nil, err
 		}
 		done = server.Close
 	}
-	return func(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*trial.Result, error) {
-		return trial.Trial{
+	return func(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*run.Result, error) {
+		return run.Trial{
 			Scenario: r.scenario, Engine: e, Load: r.load, Backend: server,
 			Name: "bench:" + rand.Text(), Command: m.command, Watch: watch,
 		}.Run(ctx)
@@ -79,7 +80,7 @@ func (m machine) prepare(ctx context.Context, r round) (run runner, done func(),
 func (p plan) try(server *backend.Backend) error {
 	for _, r := range p.rounds {
 		for _, e := range p.engines {
-			if _, err := e.Open(server.Client(), "bench", e.Given(r.load), monotime.Now); err != nil {
+			if _, err := e.Open(server.Client(), "bench", e.Given(r.load), measure.Now); err != nil {
 				return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
 			}
 		}
@@ -92,12 +93,12 @@ type virtual struct{ command func() *exec.Cmd }
 
 func (virtual) close() {}
 
-func (v virtual) prepare(_ context.Context, r round) (run runner, done func(), err error) {
+func (v virtual) prepare(_ context.Context, r round) (runner, func(), error) {
 	if r.scenario.Breaks() {
-		return nil, nil, simulation.ErrReal
+		return nil, nil, simulate.ErrReal
 	}
-	return func(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*trial.Result, error) {
-		return simulation.Simulation{
+	return func(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*run.Result, error) {
+		return simulate.Simulation{
 			Scenario: r.scenario, Engine: e, Load: r.load, Command: v.command, Watch: watch,
 		}.Run(ctx)
 	}, func() {}, nil

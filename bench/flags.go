@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
@@ -31,7 +30,7 @@ type plan struct {
 // round is one scenario under its load.
 type round struct {
 	scenario scenario.Scenario
-	load     load.Load
+	load     scenario.Load
 	rehearse bool // the guard follows from what the machine does
 }
 
@@ -122,7 +121,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare, or all")
 	scenarioName := flags.String("scenario", "steady", "`names` of the scenarios to run, or all")
-	asked := load.Default
+	asked := scenario.Default
 	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
 	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
 	durationVar(flags, &asked.Guard, "guard",
@@ -152,7 +151,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	}
 	p.command = commandLine(args)
 
-	parsed, err := load.ParseQuota(*quota)
+	parsed, err := scenario.ParseQuota(*quota)
 	if err != nil {
 		return p, fmt.Errorf("-quota: %w", err)
 	}
@@ -181,8 +180,8 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 }
 
 // loadOf is the scenario's own load. Flags that were given override it.
-func loadOf(s scenario.Scenario, asked load.Load, given map[string]bool) load.Load {
-	l := s.Load.Or(load.Default)
+func loadOf(s scenario.Scenario, asked scenario.Load, given map[string]bool) scenario.Load {
+	l := s.Load.Or(scenario.Default)
 	if given["quota"] {
 		l.Quota.Permits, l.Quota.Per = asked.Quota.Permits, asked.Quota.Per
 		l.Quota.Burst = min(l.Quota.Burst, l.Quota.Permits)

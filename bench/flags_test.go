@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
@@ -23,8 +22,8 @@ func TestWithoutFlags(t *testing.T) {
 	p := parsed(t)
 	require.Len(t, p.rounds, 1)
 	require.Equal(t, "steady", p.rounds[0].scenario.Name)
-	require.Equal(t, load.Load{
-		Quota: load.Quota{Permits: 20, Per: time.Second}, Guard: 10 * time.Millisecond,
+	require.Equal(t, scenario.Load{
+		Quota: scenario.Quota{Permits: 20, Per: time.Second}, Guard: 10 * time.Millisecond,
 		Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
 	}, p.rounds[0].load)
 	require.Equal(t, "fair", p.engines[0].Name)

@@ -15,11 +15,10 @@ import (
 	"syscall"
 	"text/tabwriter"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/client"
-	"github.com/fairlimit/fairlimit/bench/internal/compare/simulation"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/bench/internal/simulate"
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
 
@@ -40,23 +39,23 @@ const (
 func main() {
 	if os.Getenv(asClient) != "" {
 		signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
-		if err := client.Run(os.Stdin, os.Stdout); err != nil {
+		if err := run.Run(os.Stdin, os.Stdout); err != nil {
 			os.Exit(faulty)
 		}
 		return
 	}
 	if os.Getenv(asSimulator) != "" {
-		simulation.Main()
+		simulate.Main()
 	}
 	if os.Getenv(speed.Role) != "" {
 		speed.Main()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
+func execute(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	if len(args) > 0 && args[0] == "speed" {
 		return runSpeed(ctx, args[1:], stdout, stderr)
 	}
@@ -71,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		list(stdout)
 		return fine
 	}
-	faults, err := measure(ctx, p, stdout, stderr)
+	faults, err := compare(ctx, p, stdout, stderr)
 	switch {
 	case err != nil:
 		return refuse(stderr, err)
@@ -100,7 +99,7 @@ func list(w io.Writer) {
 }
 
 // own says how a scenario's load differs from the usual one.
-func own(l load.Load) string {
+func own(l scenario.Load) string {
 	var ways []string
 	add := func(differs bool, format string, arg any) {
 		if differs {

@@ -4,9 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/trial"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
@@ -22,22 +21,22 @@ const (
 // In the rehearsal as many processes and callers as in the round ask Redis,
 // sleep and call the upstream, but the clock alone says when they go. So the
 // spread of their delays is the machine's. The guard is more than that.
-func (r round) rehearsed(ctx context.Context, run runner) (round, error) {
+func (r round) rehearsed(ctx context.Context, put runner) (round, error) {
 	trying := r
 	trying.scenario = scenario.Scenario{
 		Name: "steady", Callers: r.scenario.Callers, Behave: r.scenario.Behave,
 	}
 	trying.load.Duration = min(rehearsalMost, max(rehearsalLeast, r.load.Duration/rehearsalPart))
-	result, err := run(ctx, trying, engines.Clockwork, nil)
+	result, err := put(ctx, trying, engines.Clockwork, nil)
 	if err != nil {
 		return r, err
 	}
-	trial.Judge([]*trial.Result{result})
+	run.Judge([]*run.Result{result})
 	spread := 0.0
 	if seen := result.Figures.SpreadMS; seen != nil {
 		spread = *seen
 	}
-	own := load.Load{Quota: r.load.Quota}.Guarded(time.Duration(spread * float64(time.Millisecond))).Guard
+	own := scenario.Load{Quota: r.load.Quota}.Guarded(time.Duration(spread * float64(time.Millisecond))).Guard
 	r.load.Guard = max(r.load.Guard, own+r.scenario.HeldUp())
 	return r, nil
 }

@@ -11,7 +11,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/verify/soak"
+	"github.com/fairlimit/fairlimit/bench/internal/soak"
 )
 
 const soakIntro = `bench soak breaks things under load, and judges whether every promise is kept. It starts a

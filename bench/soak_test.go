@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/bench/internal/verify/soak"
+	"github.com/fairlimit/fairlimit/bench/internal/soak"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 

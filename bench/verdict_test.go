@@ -8,9 +8,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -29,7 +29,7 @@ func breakFair(way string) {
 	fair := &engines.All[0]
 	open := fair.Open
 	fair.Open = func(
-		rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration,
+		rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration,
 	) (engines.Acquirer, error) {
 		if way == "lets all through" {
 			return sloppy{}, nil
@@ -49,7 +49,7 @@ type slow struct {
 	late time.Duration
 }
 
-func (s slow) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
+func (s slow) Acquire(ctx context.Context, caller, n int) (*measure.Turn, error) {
 	turn, err := s.Acquirer.Acquire(ctx, caller, n)
 	if err != nil || caller%2 == 0 {
 		return turn, err
@@ -69,7 +69,7 @@ func (deaf) Pause(context.Context, time.Duration) error { return nil }
 // sloppy knows of no quota.
 type sloppy struct{}
 
-func (sloppy) Acquire(context.Context, int, int) (*metrics.Turn, error) {
+func (sloppy) Acquire(context.Context, int, int) (*measure.Turn, error) {
 	time.Sleep(20 * time.Millisecond)
 	return nil, nil
 }

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/stage"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -37,15 +36,15 @@ func Start(ctx context.Context) (*Backend, error) {
 	if !Installed() {
 		return nil, ErrNoServer
 	}
-	on := stage.New(ctx)
+	on := New(ctx)
 	var server *redistest.Server
-	if err := stage.Attempt(func() { server = redistest.StartServer(on) }); err != nil {
+	if err := Attempt(func() { server = redistest.StartServer(on) }); err != nil {
 		return nil, fmt.Errorf("a redis-server cannot be started: %w", err)
 	}
 	b := &Backend{
 		Name: "redis", Addr: server.Addr(), client: server.Client(), close: on.End,
 		restart: func(ctx context.Context, away time.Duration) error {
-			return stage.Attempt(func() {
+			return Attempt(func() {
 				server.Kill()
 				_ = clock.Sleep(ctx, away)
 				server.Restart()

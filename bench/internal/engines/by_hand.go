@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
@@ -34,7 +34,7 @@ func (b *ByHand) Pause(_ context.Context, d time.Duration) error {
 }
 
 // Acquire is the limiter's, with a wait before and after.
-func (b *ByHand) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
+func (b *ByHand) Acquire(ctx context.Context, caller, n int) (*measure.Turn, error) {
 	if err := b.sleep(ctx); err != nil {
 		return nil, err
 	}
@@ -63,18 +63,18 @@ func (b *ByHand) sleep(ctx context.Context) error {
 // process.
 type rule struct {
 	mu    sync.Mutex
-	quota load.Quota
+	quota scenario.Quota
 }
 
 // SetQuota is for the next to ask.
-func (r *rule) SetQuota(_ context.Context, q load.Quota) error {
+func (r *rule) SetQuota(_ context.Context, q scenario.Quota) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.quota = q
 	return nil
 }
 
-func (r *rule) holds() load.Quota {
+func (r *rule) holds() scenario.Quota {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.quota

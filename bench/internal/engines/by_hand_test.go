@@ -8,14 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // after lets everybody through after a while.
 type after time.Duration
 
-func (a after) Acquire(ctx context.Context, _, _ int) (*metrics.Turn, error) {
+func (a after) Acquire(ctx context.Context, _, _ int) (*measure.Turn, error) {
 	return nil, clock.Sleep(ctx, time.Duration(a))
 }
 

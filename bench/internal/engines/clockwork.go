@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
@@ -17,7 +17,7 @@ import (
 var Clockwork = Engine{
 	Name:   "clockwork",
 	Queues: true,
-	Open: func(rdb redis.UniversalClient, _ string, l load.Load, now func() time.Duration) (Acquirer, error) {
+	Open: func(rdb redis.UniversalClient, _ string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		callers := l.Clients * l.Callers
 		return &clockwork{rdb, now, (callers + l.Quota.Permits - 1) / l.Quota.Permits}, nil
 	},
@@ -35,8 +35,8 @@ type clockwork struct {
 	groups int
 }
 
-func (c *clockwork) Acquire(ctx context.Context, caller, _ int) (*metrics.Turn, error) {
-	turn := metrics.Turn{Sent: c.now()}
+func (c *clockwork) Acquire(ctx context.Context, caller, _ int) (*measure.Turn, error) {
+	turn := measure.Turn{Sent: c.now()}
 	if err := c.rdb.Time(ctx).Err(); err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
 // Acquirer lets callers through, each at its turn. It is used by all callers of
@@ -19,15 +19,15 @@ type Acquirer interface {
 	// Acquire returns nil when the caller, a number below the process's
 	// callers, may go with n permits. The turn is nil where nothing is known of
 	// it.
-	Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error)
+	Acquire(ctx context.Context, caller, n int) (*measure.Turn, error)
 }
 
 // MissesOf are the turns that a limiter has missed so far, if it misses any.
-func MissesOf(a Acquirer) metrics.Misses {
-	if m, misses := a.(interface{ Misses() metrics.Misses }); misses {
+func MissesOf(a Acquirer) measure.Misses {
+	if m, misses := a.(interface{ Misses() measure.Misses }); misses {
 		return m.Misses()
 	}
-	return metrics.Misses{}
+	return measure.Misses{}
 }
 
 // Pauser is an Acquirer that lets nobody go for a while, also in other
@@ -43,7 +43,7 @@ type Resetter interface {
 
 // Requoter is one whose quota can be changed while it is used.
 type Requoter interface {
-	SetQuota(ctx context.Context, q load.Quota) error
+	SetQuota(ctx context.Context, q scenario.Quota) error
 }
 
 // Engine is an entry.
@@ -61,7 +61,7 @@ type Engine struct {
 	ByHand map[string]string
 
 	// Open makes the limiter of one process. It does no I/O.
-	Open func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error)
+	Open func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error)
 
 	// Keys are what a limiter of this name may leave in Redis.
 	Keys func(name string) []string
@@ -95,7 +95,7 @@ func Hired(name string) (Engine, bool) {
 }
 
 // Given is the load without what the engine cannot be given.
-func (e Engine) Given(l load.Load) load.Load {
+func (e Engine) Given(l scenario.Load) scenario.Load {
 	if !e.Guards {
 		l.Guard = 0
 	}

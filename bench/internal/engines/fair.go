@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/fair"
 )
 
@@ -19,7 +19,7 @@ var fairEngine = Engine{
 	Guards: true,
 	Bursts: true,
 	Tells:  true,
-	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
+	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now)
 	},
 	Keys: fairKeys,
@@ -32,7 +32,7 @@ var flowsEngine = Engine{
 	Guards: true,
 	Bursts: true,
 	Tells:  true,
-	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
+	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now, fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1))
 	},
 	Keys: fairKeys,
@@ -43,7 +43,7 @@ func fairKeys(name string) []string {
 }
 
 func openFair(
-	rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration, opts ...fairlimit.Option,
+	rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration, opts ...fairlimit.Option,
 ) (Acquirer, error) {
 	opts = append(opts, fairlimit.WithGuard(l.Guard))
 	if l.Within != 0 {
@@ -72,6 +72,6 @@ var (
 
 func (q queue) Pause(ctx context.Context, d time.Duration) error { return q.steer.Pause(ctx, d) }
 
-func (q queue) SetQuota(ctx context.Context, quota load.Quota) error {
+func (q queue) SetQuota(ctx context.Context, quota scenario.Quota) error {
 	return q.steer.SetQuotas(ctx, fairlimit.Quota(quota))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"golang.org/x/time/rate"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
 // ErrRefused says that an engine refused a caller at once because its turn
@@ -22,7 +22,7 @@ var localEngine = Engine{
 	About: "golang.org/x/time/rate in each process, with the quota divided by hand: " +
 		"what people do without a shared limiter",
 	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand, "reset": "has nothing to reset"},
-	Open: func(_ redis.UniversalClient, _ string, l load.Load, _ func() time.Duration) (Acquirer, error) {
+	Open: func(_ redis.UniversalClient, _ string, l scenario.Load, _ func() time.Duration) (Acquirer, error) {
 		every, burst := divided(l.Quota, l.Clients)
 		return &local{rate.NewLimiter(every, burst), l.Clients}, nil
 	},
@@ -38,14 +38,14 @@ type local struct {
 var _ Requoter = (*local)(nil)
 
 // divided is a process's part of the quota.
-func divided(q load.Quota, clients int) (rate.Limit, int) {
+func divided(q scenario.Quota, clients int) (rate.Limit, int) {
 	interval := q.Per * time.Duration(clients) / time.Duration(q.Permits)
 	return rate.Every(interval), max(1, q.Permits/clients)
 }
 
 // SetQuota is for the next to ask. Those who wait go on with what they were
 // told.
-func (l *local) SetQuota(_ context.Context, q load.Quota) error {
+func (l *local) SetQuota(_ context.Context, q scenario.Quota) error {
 	every, burst := divided(q, l.clients)
 	l.limiter.SetLimit(every)
 	l.limiter.SetBurst(burst)
@@ -54,7 +54,7 @@ func (l *local) SetQuota(_ context.Context, q load.Quota) error {
 
 // Acquire takes the permits in several pieces if they are more than this
 // process's share at once. There is no other way.
-func (l *local) Acquire(ctx context.Context, _, n int) (*metrics.Turn, error) {
+func (l *local) Acquire(ctx context.Context, _, n int) (*measure.Turn, error) {
 	for n > 0 {
 		piece := min(n, l.limiter.Burst())
 		if err := l.limiter.WaitN(ctx, piece); err != nil {

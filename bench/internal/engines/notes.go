@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
 )
 
@@ -28,7 +28,7 @@ type notes struct {
 	files    map[int]*file
 	granted  map[engine.Grant]*grant // those that one question was granted for one slot are alike
 	held     []*grant                // neither taken nor missed
-	missed   metrics.Misses
+	missed   measure.Misses
 	lastMiss time.Duration
 }
 
@@ -37,14 +37,14 @@ type file struct {
 	first    time.Duration // its first answer
 	promised time.Duration // its first turn, at the latest
 	newest   *grant
-	took     *metrics.Turn // nil if it did not sleep for its turn
+	took     *measure.Turn // nil if it did not sleep for its turn
 	swapped  bool          // it took another's
 }
 
 // grant is a turn that somebody was told.
 type grant struct {
 	engine.Grant
-	turn metrics.Turn
+	turn measure.Turn
 	due  time.Duration
 }
 
@@ -75,7 +75,7 @@ func (n *notes) enter(caller int, deadline time.Time, impatient bool) time.Time 
 
 // leave returns the turn that the caller took. If it took none, it is the last
 // that it was told.
-func (n *notes) leave(caller int, deadline time.Time) *metrics.Turn {
+func (n *notes) leave(caller int, deadline time.Time) *measure.Turn {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.callers, deadline.Sub(n.began))
@@ -122,7 +122,7 @@ func (n *notes) read(ctx context.Context, requests []engine.Request) (plain []en
 }
 
 // put notes what a caller was answered.
-func (n *notes) put(caller int, answer engine.Answer, turn metrics.Turn) {
+func (n *notes) put(caller int, answer engine.Answer, turn measure.Turn) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.files[caller]
@@ -200,7 +200,7 @@ func (n *notes) miss(permits int) {
 	n.missed.Groundless++
 }
 
-func (n *notes) misses() metrics.Misses {
+func (n *notes) misses() measure.Misses {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.missed

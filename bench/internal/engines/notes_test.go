@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
 )
 
@@ -35,11 +35,11 @@ func (b *book) told(caller int, replied, due time.Duration) {
 	wait := due - replied
 	b.last[caller] = engine.Grant{ID: "a queue", At: due.Microseconds(), N: 1, Made: replied.String()}
 	b.put(caller, engine.Answer{Granted: true, Wait: wait, Grant: b.last[caller]},
-		metrics.Turn{Sent: replied - ms, Replied: replied, Wait: wait})
+		measure.Turn{Sent: replied - ms, Replied: replied, Wait: wait})
 }
 
 // goes lets a caller take the turn that another, or itself, was told.
-func (b *book) goes(caller int, slot time.Duration, turnOf int) *metrics.Turn {
+func (b *book) goes(caller int, slot time.Duration, turnOf int) *measure.Turn {
 	b.at = slot
 	b.take(caller, b.last[turnOf], slot)
 	return b.leave(caller, b.tags[caller])
@@ -64,7 +64,7 @@ func TestAfterAMissTheTurnIsThatOfWhoseSlotItIs(t *testing.T) {
 	b := twoCallers()
 	b.at = 106 * ms
 	b.miss(1)
-	require.Equal(t, metrics.Misses{Turns: 1}, b.misses())
+	require.Equal(t, measure.Misses{Turns: 1}, b.misses())
 
 	first := b.goes(0, 200*ms, 1)
 	require.Equal(t, 20*ms, first.Replied, "the second caller's question")
@@ -84,12 +84,12 @@ func TestAfterAMissTheTurnIsThatOfWhoseSlotItIs(t *testing.T) {
 func TestCallersMayGoBeforeAnybodyHearsOfTheMiss(t *testing.T) {
 	b := twoCallers()
 	b.put(1, engine.Answer{Granted: true, Wait: 101 * ms, Grant: engine.Grant{ID: "a queue", At: 1, N: 1}},
-		metrics.Turn{Sent: 21 * ms, Replied: 100 * ms, Wait: 101 * ms})
+		measure.Turn{Sent: 21 * ms, Replied: 100 * ms, Wait: 101 * ms})
 	first := b.goes(0, 200*ms, 1)
 	require.Equal(t, 20*ms, first.Replied)
 	require.Equal(t, 100*ms, first.Promised)
 	b.miss(1)
-	require.Equal(t, metrics.Misses{Turns: 1}, b.misses(), "the first turn is past, and nobody took it")
+	require.Equal(t, measure.Misses{Turns: 1}, b.misses(), "the first turn is past, and nobody took it")
 	b.last[1] = engine.Grant{ID: "a queue", At: 1, N: 1}
 	require.Equal(t, 100*ms, b.goes(1, 201*ms, 1).Replied)
 }
@@ -114,7 +114,7 @@ func TestALongWaitLetsClocksRunApart(t *testing.T) {
 		b.told(0, 20*ms, slot)
 		b.at = slot - ms + 5*ms - 8*ms
 		b.miss(1)
-		require.Equal(t, metrics.Misses{Turns: 1, Groundless: groundless}, b.misses())
+		require.Equal(t, measure.Misses{Turns: 1, Groundless: groundless}, b.misses())
 	}
 }
 
@@ -128,6 +128,6 @@ func TestAMissWithoutATurnThatIsPastIsGroundless(t *testing.T) {
 	b := twoCallers()
 	b.at = 101 * ms
 	b.miss(1)
-	require.Equal(t, metrics.Misses{Turns: 1, Groundless: 1}, b.misses())
+	require.Equal(t, measure.Misses{Turns: 1, Groundless: 1}, b.misses())
 	require.Zero(t, b.goes(0, 200*ms, 0).Promised, "it explains nothing")
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/bench/internal/load"
-	"github.com/fairlimit/fairlimit/bench/internal/monotime"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/embedded"
 )
 
 func open(t *testing.T, e Engine, rdb redis.UniversalClient, permits int, per time.Duration, clients int) Acquirer {
 	t.Helper()
-	quota := load.Quota{Permits: permits, Per: per}
-	limiter, err := e.Open(rdb, t.Name(), load.Load{Quota: quota, Clients: clients}, monotime.Now)
+	quota := scenario.Quota{Permits: permits, Per: per}
+	limiter, err := e.Open(rdb, t.Name(), scenario.Load{Quota: quota, Clients: clients}, measure.Now)
 	require.NoError(t, err)
 	return limiter
 }

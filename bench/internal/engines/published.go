@@ -8,8 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
@@ -27,7 +27,7 @@ var publishedEngine = Engine{
 	ByHand: map[string]string{
 		"pause": pausedByHand, "quota": quotaByHand, "reset": "has no Reset: somebody deletes the key",
 	},
-	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
+	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return &published{rdb: rdb, key: publishedKey(name), now: now, rule: rule{quota: l.Quota}}, nil
 	},
 	Keys: func(name string) []string { return []string{publishedKey(name)} },
@@ -62,7 +62,7 @@ func (p *published) terms() (limit int, interval int64) {
 const noTimeout = 1 << 40
 
 // Acquire asks for one permit after the other, since the script knows no more.
-func (p *published) Acquire(ctx context.Context, _, n int) (turn *metrics.Turn, err error) {
+func (p *published) Acquire(ctx context.Context, _, n int) (turn *measure.Turn, err error) {
 	var first time.Duration
 	for range n {
 		if turn, err = p.one(ctx); err != nil {
@@ -76,7 +76,7 @@ func (p *published) Acquire(ctx context.Context, _, n int) (turn *metrics.Turn, 
 	return turn, nil
 }
 
-func (p *published) one(ctx context.Context) (*metrics.Turn, error) {
+func (p *published) one(ctx context.Context) (*measure.Turn, error) {
 	timeout := int64(noTimeout)
 	if deadline, has := ctx.Deadline(); has {
 		timeout = time.Until(deadline).Milliseconds()
@@ -92,6 +92,6 @@ func (p *published) one(ctx context.Context) (*metrics.Turn, error) {
 	case ms > 0 && ms >= timeout:
 		return nil, ErrRefused
 	}
-	turn := &metrics.Turn{Sent: sent, Replied: p.now(), Wait: time.Duration(ms) * time.Millisecond}
+	turn := &measure.Turn{Sent: sent, Replied: p.now(), Wait: time.Duration(ms) * time.Millisecond}
 	return turn, clock.Sleep(ctx, turn.Wait)
 }

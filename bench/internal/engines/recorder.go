@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
@@ -29,7 +29,7 @@ type recorder struct {
 }
 
 func record(
-	build engine.Builder, rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration,
+	build engine.Builder, rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration,
 	opts ...fairlimit.Option,
 ) (*recorder, error) {
 	notes := newNotes(now, l.Guard/2)
@@ -53,7 +53,7 @@ func record(
 	return &recorder{limiter: limiter, notes: notes}, nil
 }
 
-func (r *recorder) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
+func (r *recorder) Acquire(ctx context.Context, caller, n int) (*measure.Turn, error) {
 	deadline, impatient := ctx.Deadline()
 	tag := nameTag{Context: ctx, at: r.notes.enter(caller, deadline, impatient)}
 	watched := turns.Watch(tag, func(slot time.Time, took engine.Grant) {
@@ -67,7 +67,7 @@ func (r *recorder) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, e
 func (r *recorder) Reset(ctx context.Context) error { return r.limiter.Reset(ctx) }
 
 // Misses are the turns that this process has missed so far.
-func (r *recorder) Misses() metrics.Misses { return r.notes.misses() }
+func (r *recorder) Misses() measure.Misses { return r.notes.misses() }
 
 // nameTag is a ctx with a deadline that tells who asks. It has no timer of its
 // own, only that of the ctx under it.
@@ -137,7 +137,7 @@ func (e noted) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 	}
 	delay(ctx, answers, callers)
 	for i, a := range answers {
-		e.notes.put(callers[i], a, metrics.Turn{Sent: sent, Replied: replied, Wait: told[i]})
+		e.notes.put(callers[i], a, measure.Turn{Sent: sent, Replied: replied, Wait: told[i]})
 	}
 	return answers, err
 }

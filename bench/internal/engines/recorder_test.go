@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/bench/internal/load"
-	"github.com/fairlimit/fairlimit/bench/internal/monotime"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/engine"
 )
 
@@ -50,7 +50,7 @@ func TestRecorderKnowsWhoWasToldWhat(t *testing.T) {
 	e := &tens{}
 	limiter, err := record(func(engine.Config) (engine.Engine, error) { return e, nil },
 		redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), "name",
-		load.Load{Quota: load.Quota{Permits: 1, Per: time.Second}}, monotime.Now)
+		scenario.Load{Quota: scenario.Quota{Permits: 1, Per: time.Second}}, measure.Now)
 	require.NoError(t, err)
 
 	var mu sync.Mutex
@@ -59,7 +59,7 @@ func TestRecorderKnowsWhoWasToldWhat(t *testing.T) {
 	for caller := range callers {
 		all.Go(func() {
 			turn, err := limiter.Acquire(t.Context(), caller, caller+1)
-			returned := monotime.Now()
+			returned := measure.Now()
 			if !assertTurn(t, err == nil && turn != nil) {
 				return
 			}
@@ -84,7 +84,7 @@ func TestRecorderLeavesARealDeadlineAloneAndKnowsTheCallerByIt(t *testing.T) {
 	e := &tens{}
 	limiter, err := record(func(engine.Config) (engine.Engine, error) { return e, nil },
 		redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), "name",
-		load.Load{Quota: load.Quota{Permits: 1, Per: time.Second}}, monotime.Now)
+		scenario.Load{Quota: scenario.Quota{Permits: 1, Per: time.Second}}, measure.Now)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -8,8 +8,8 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
@@ -19,7 +19,7 @@ var redisRateEngine = Engine{
 		"not allowed, so sleep RetryAfter and ask again",
 	Bursts: true,
 	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand},
-	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
+	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return &redisRate{limiter: redis_rate.NewLimiter(rdb), name: name, now: now, rule: rule{quota: l.Quota}}, nil
 	},
 	Keys: func(name string) []string { return []string{"rate:" + name} },
@@ -39,15 +39,15 @@ var (
 	_ Requoter = (*redisRate)(nil)
 )
 
-func limitOf(q load.Quota) redis_rate.Limit {
+func limitOf(q scenario.Quota) redis_rate.Limit {
 	return redis_rate.Limit{Rate: q.Permits, Burst: cmp.Or(q.Burst, q.Permits), Period: q.Per}
 }
 
 // Reset is that of redis_rate.
 func (r *redisRate) Reset(ctx context.Context) error { return r.limiter.Reset(ctx, r.name) }
 
-func (r *redisRate) Acquire(ctx context.Context, _, n int) (*metrics.Turn, error) {
-	var turn metrics.Turn
+func (r *redisRate) Acquire(ctx context.Context, _, n int) (*measure.Turn, error) {
+	var turn measure.Turn
 	for {
 		turn.Sent = r.now()
 		result, err := r.limiter.AllowN(ctx, r.name, limitOf(r.holds()), n)

@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit/bench/internal/compare/metrics"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/window"
 )
 
@@ -16,8 +16,8 @@ var windowEngine = Engine{
 	Name:   "window",
 	About:  "Redisson's sliding window: a refused caller sleeps and asks again, with all the others",
 	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand + " and makes a new limiter"},
-	Open: func(rdb redis.UniversalClient, name string, l load.Load, now func() time.Duration) (Acquirer, error) {
-		open := func(q load.Quota) (*recorder, error) {
+	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
+		open := func(q scenario.Quota) (*recorder, error) {
 			l.Quota = q
 			return record(window.New, rdb, name, l, now)
 		}
@@ -35,7 +35,7 @@ var windowEngine = Engine{
 // windowed is made anew when its quota changes. Those who wait by then go on
 // with the old one.
 type windowed struct {
-	open func(load.Quota) (*recorder, error)
+	open func(scenario.Quota) (*recorder, error)
 	now  atomic.Pointer[recorder]
 }
 
@@ -44,13 +44,13 @@ var (
 	_ Requoter = (*windowed)(nil)
 )
 
-func (w *windowed) Acquire(ctx context.Context, caller, n int) (*metrics.Turn, error) {
+func (w *windowed) Acquire(ctx context.Context, caller, n int) (*measure.Turn, error) {
 	return w.now.Load().Acquire(ctx, caller, n)
 }
 
 func (w *windowed) Reset(ctx context.Context) error { return w.now.Load().Reset(ctx) }
 
-func (w *windowed) SetQuota(_ context.Context, q load.Quota) error {
+func (w *windowed) SetQuota(_ context.Context, q scenario.Quota) error {
 	q.Burst = 0
 	r, err := w.open(q)
 	if err == nil {

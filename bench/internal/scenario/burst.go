@@ -3,8 +3,6 @@ package scenario
 import (
 	"context"
 	"time"
-
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
 // A burst asks for this many quotas, or for as many as give everybody a call;
@@ -29,7 +27,7 @@ var burst = Scenario{
 
 // burstOf is how many calls one of all callers makes in a burst, and the time
 // from one burst to the next.
-func burstOf(l load.Load, caller int) (calls int, every time.Duration) {
+func burstOf(l Load, caller int) (calls int, every time.Duration) {
 	callers := l.Clients * l.Callers
 	quotas := max(burstQuotas, (callers+l.Quota.Permits-1)/l.Quota.Permits)
 	calls = quotas * l.Quota.Permits / callers

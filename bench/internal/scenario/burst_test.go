@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
 func TestABurstIsAWholeNumberOfQuotasAndLeavesNobodyOut(t *testing.T) {
@@ -17,8 +15,8 @@ func TestABurstIsAWholeNumberOfQuotasAndLeavesNobodyOut(t *testing.T) {
 		"one by one":    {permits: 1, clients: 1, callers: 1, quotas: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := load.Load{
-				Quota: load.Quota{Permits: c.permits, Per: time.Second}, Guard: 10 * time.Millisecond,
+			l := Load{
+				Quota: Quota{Permits: c.permits, Per: time.Second}, Guard: 10 * time.Millisecond,
 				Clients: c.clients, Callers: c.callers,
 			}
 			total := 0

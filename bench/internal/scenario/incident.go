@@ -3,8 +3,6 @@ package scenario
 import (
 	"context"
 	"time"
-
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
 // Incident is something that happens while the callers go on as if it did not.
@@ -25,7 +23,7 @@ type Stage interface {
 	// one in its place after a while.
 	RestartRedis(ctx context.Context, away time.Duration) error
 
-	Load() load.Load
+	Load() Load
 
 	// CloseUpstream lets it answer 429 for so long, with Retry-After, whoever
 	// calls.
@@ -38,7 +36,7 @@ type Stage interface {
 	// SetQuota changes the quota: once for all, or in each process where there
 	// is no other way. The upstream follows: at once if the new one is wider,
 	// else once Load().Within is over, and then it counts anew.
-	SetQuota(ctx context.Context, q load.Quota, wider bool) error
+	SetQuota(ctx context.Context, q Quota, wider bool) error
 }
 
 // Breaks reports whether something happens in the scenario that only real

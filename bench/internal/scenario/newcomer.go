@@ -2,8 +2,6 @@ package scenario
 
 import (
 	"context"
-
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
 // The batch is ten quotas long, and has no more callers than that.
@@ -20,10 +18,10 @@ var newcomer = Scenario{
 	Name:  "newcomer",
 	About: "one client has a thousand callers in line, and now and then another makes one call",
 	// How far flows look ahead follows from what may go at one moment.
-	Load: load.Load{
-		Quota: load.Quota{Permits: 100, Per: load.Default.Quota.Per, Burst: 10}, Clients: 2, Callers: 1,
+	Load: Load{
+		Quota: Quota{Permits: 100, Per: Default.Quota.Per, Burst: 10}, Clients: 2, Callers: 1,
 	},
-	Callers: func(l load.Load, client int) int {
+	Callers: func(l Load, client int) int {
 		if client == 0 {
 			return min(batchMost, batchQuotas*l.Quota.Permits)
 		}

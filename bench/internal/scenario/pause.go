@@ -3,8 +3,6 @@ package scenario
 import (
 	"context"
 	"time"
-
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
 // pausePart is the part of the run for which the upstream is closed.
@@ -14,7 +12,7 @@ var pause = Scenario{
 	Name:   "pause",
 	About:  "saturated, and for a quarter of the run the upstream wants nobody: it answers 429 with Retry-After",
 	Shows:  "how many run into the closed door, and how soon the quota is used again",
-	Load:   load.Load{Clients: 12, Callers: 3},
+	Load:   Load{Clients: 12, Callers: 3},
 	Steers: true,
 	Within: soon,
 	Behave: steady.Behave,
@@ -29,4 +27,4 @@ var pause = Scenario{
 
 // soon is a quarter of a second in a run of 12 s. With the default of a whole
 // one, most of those asleep would go before they have to hear of anything.
-func soon(l load.Load) time.Duration { return l.Duration / 48 }
+func soon(l Load) time.Duration { return l.Duration / 48 }

@@ -3,8 +3,6 @@ package scenario
 import (
 	"context"
 	"fmt"
-
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
 var quota = Scenario{
@@ -13,8 +11,8 @@ var quota = Scenario{
 	Shows: "how soon the whole new quota is used",
 	// What goes at one moment must fit into the narrower quota. Turns that are
 	// held when it becomes wider keep their slots, so there are few.
-	Load: load.Load{
-		Quota: load.Quota{Permits: 20, Per: load.Default.Quota.Per, Burst: 5}, Callers: 4, Stored: true,
+	Load: Load{
+		Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 5}, Callers: 4, Stored: true,
 	},
 	Steers:    true,
 	Within:    soon,

@@ -6,8 +6,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
-
-	"github.com/fairlimit/fairlimit/bench/internal/load"
 )
 
 // Scenario is one way of calling.
@@ -16,8 +14,8 @@ type Scenario struct {
 	About string
 
 	// Load is what the scenario wants, where no flag says otherwise; what it
-	// leaves at zero is load.Default's.
-	Load load.Load
+	// leaves at zero is Default's.
+	Load Load
 
 	// Shows is what there is to see in a scenario beyond who is fair: something
 	// is lost, and the report says how much. Usually empty.
@@ -49,10 +47,10 @@ type Scenario struct {
 
 	// Within is how soon those asleep are to hear of what is done to the
 	// limiter; nil: the engine's default.
-	Within func(l load.Load) time.Duration
+	Within func(l Load) time.Duration
 
 	// Callers is how many callers a client has; nil: as many as the load says.
-	Callers func(l load.Load, client int) int
+	Callers func(l Load, client int) int
 
 	// Behave is what one caller does until ctx ends. It tells time by package
 	// time only.
@@ -61,7 +59,7 @@ type Scenario struct {
 
 // Caller is what a scenario's caller knows, and what it can do.
 type Caller struct {
-	Load   load.Load
+	Load   Load
 	Client int
 	Number int // within its client
 	Rand   *rand.Rand
@@ -97,7 +95,7 @@ func (s Scenario) HeldUp() time.Duration {
 }
 
 // CallersOf is how many callers each client has.
-func (s Scenario) CallersOf(l load.Load) []int {
+func (s Scenario) CallersOf(l Load) []int {
 	callers := make([]int, l.Clients)
 	for client := range callers {
 		callers[client] = l.Callers

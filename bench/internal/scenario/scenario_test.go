@@ -1,21 +1,18 @@
-package scenario_test
+package scenario
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit/bench/internal/load"
-	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
 func TestTheScenariosThereAre(t *testing.T) {
 	var names, unjudged []string
-	for _, s := range scenario.All {
+	for _, s := range All {
 		names = append(names, s.Name)
 		require.NotEmpty(t, s.About)
 		require.NotNil(t, s.Behave)
-		require.NoError(t, s.Load.Or(load.Default).Guarded(0).Check(), s.Name)
+		require.NoError(t, s.Load.Or(Default).Guarded(0).Check(), s.Name)
 		if s.Unjudged {
 			unjudged = append(unjudged, s.Name)
 			require.NotEmpty(t, s.Shows, s.Name)
@@ -29,7 +26,7 @@ func TestTheScenariosThereAre(t *testing.T) {
 }
 
 func TestTheGreedyClientHasFiftyCallers(t *testing.T) {
-	greedy, found := scenario.Named("greedy")
+	greedy, found := Named("greedy")
 	require.True(t, found)
-	require.Equal(t, []int{50, 1, 1, 1, 1, 1, 1, 1, 1, 1}, greedy.CallersOf(greedy.Load.Or(load.Default)))
+	require.Equal(t, []int{50, 1, 1, 1, 1, 1, 1, 1, 1, 1}, greedy.CallersOf(greedy.Load.Or(Default)))
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/load"
-	"github.com/fairlimit/fairlimit/bench/internal/monotime"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/window"
@@ -42,7 +42,7 @@ func waitsOf(engine engine.Builder) callers {
 // retries is redis_rate in a loop that asks again after RetryAfter.
 func retries(_ context.Context, b *bed) ([]call, error) {
 	peer, _ := engines.Named(redisRate)
-	limiter, err := peer.Open(b.rdb, b.name("peer"), load.Load{Quota: load.Quota(b.scarce())}, monotime.Now)
+	limiter, err := peer.Open(b.rdb, b.name("peer"), scenario.Load{Quota: scenario.Quota(b.scarce())}, measure.Now)
 	return []call{func(ctx context.Context) error {
 		_, err := limiter.Acquire(ctx, 0, 1)
 		return err
@@ -51,7 +51,7 @@ func retries(_ context.Context, b *bed) ([]call, error) {
 
 // runs takes the whole quota, lets callers come at once, and counts the runs of
 // scripts for each of them.
-func runs(b *bed, calls []call) measure {
+func runs(b *bed, calls []call) probe {
 	return func(ctx context.Context) ([]float64, error) {
 		call := func(int) error { return calls[0](ctx) }
 		if err := together(b.scarce().Permits, call); err != nil {

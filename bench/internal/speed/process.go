@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/bench/internal/monotime"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 const (
@@ -47,7 +47,7 @@ func (b *bed) inProcesses(ctx context.Context, name string, callers int) (float6
 var errLate = errors.New("a process was not ready in time")
 
 func (b *bed) attempt(ctx context.Context, name string, callers int, patience time.Duration) (sum float64, err error) {
-	from := monotime.Now() + patience
+	from := measure.Now() + patience
 	j := job{
 		Task: taskRate, Redis: b.job.Redis, Scale: b.Scale, Name: name, Callers: callers,
 		From: from, Until: from + b.Round,
@@ -69,7 +69,7 @@ func (b *bed) rateOfWait(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	left := b.job.From - monotime.Now()
+	left := b.job.From - measure.Now()
 	if left <= 0 {
 		return -1, nil
 	}

@@ -24,13 +24,13 @@ type wanted struct {
 }
 
 // sides are what is measured in turn; yardstick may be nil.
-type sides struct{ yardstick, ours measure }
+type sides struct{ yardstick, ours probe }
 
-// measure is one round of one side: a value for each figure of the row.
-type measure func(context.Context) ([]float64, error)
+// probe is one round of one side: a value for each figure of the row.
+type probe func(context.Context) ([]float64, error)
 
-// one is the measure of a row with one figure.
-func one(m func(context.Context) (float64, error)) measure {
+// one is the probe of a row with one figure.
+func one(m func(context.Context) (float64, error)) probe {
 	return func(ctx context.Context) ([]float64, error) {
 		value, err := m(ctx)
 		return []float64{value}, err
@@ -61,19 +61,19 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 // so that a machine that gets slower or faster meanwhile favours neither.
 func inTurn(ctx context.Context, rounds int, s sides) (known, ours [][]float64, err error) {
 	turns := []struct {
-		measure
+		probe
 		into *[][]float64
 	}{{s.ours, &ours}}
 	if s.yardstick != nil {
 		turns = append(turns, turns[0])
-		turns[0].measure, turns[0].into = s.yardstick, &known
+		turns[0].probe, turns[0].into = s.yardstick, &known
 	}
 	for round := range rounds {
 		for _, turn := range turns {
 			if ctx.Err() != nil {
 				return nil, nil, ctx.Err()
 			}
-			values, err := turn.measure(ctx)
+			values, err := turn.probe(ctx)
 			if err != nil {
 				return nil, nil, fmt.Errorf("round %d: %w", round+1, err)
 			}

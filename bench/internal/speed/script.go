@@ -40,7 +40,7 @@ func nothing(context.Context) error { return nil }
 
 // hotAndCold is what a request costs the server and takes in all when sixteen
 // limiters ask without a pause, and what it costs the server after one.
-func (b *bed) hotAndCold(ask func(ctx context.Context, limiter int) error, ready call) measure {
+func (b *bed) hotAndCold(ask func(ctx context.Context, limiter int) error, ready call) probe {
 	return func(ctx context.Context) ([]float64, error) {
 		if err := ready(ctx); err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func batchRows() (rows []row) {
 
 // serverTime is what a grant costs the server in calls for so many each,
 // without a pause.
-func (b *bed) serverTime(grants int, call call) measure {
+func (b *bed) serverTime(grants int, call call) probe {
 	return func(ctx context.Context) ([]float64, error) {
 		calls := max(1, b.Calls/4)
 		micros, err := b.micros(ctx, func() error { return paced(ctx, calls, 0, call) })
@@ -125,7 +125,7 @@ func queueRows() (rows []row) {
 
 // atTheEnd is what a request costs the server at the end of a queue of so many
 // turns, which stays so long.
-func (b *bed) atTheEnd(ctx context.Context, turns int, permit func() int) (measure, error) {
+func (b *bed) atTheEnd(ctx context.Context, turns int, permit func() int) (probe, error) {
 	q, err := b.queue(ctx, scene{quotas: secondly})
 	for some := 50; turns > 0 && err == nil; turns -= some {
 		_, err = q.take(ctx, permits(some, permit)...)

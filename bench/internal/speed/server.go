@@ -45,7 +45,7 @@ func bytesRow(what string, s scene) row {
 
 // bytes are the most that the key's value has, and what a grant adds to what
 // goes to replicas. As much goes to an append-only file.
-func (b *bed) bytes(key string, ready, grant call) measure {
+func (b *bed) bytes(key string, ready, grant call) probe {
 	return func(ctx context.Context) ([]float64, error) {
 		if err := cmp.Or(ready(ctx), b.replicate(ctx)); err != nil {
 			return nil, err

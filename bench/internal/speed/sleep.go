@@ -30,7 +30,7 @@ var sleeping = []row{
 		group: "asleep", what: "callers asleep", yardstick: "goroutines in time.Sleep",
 		figures: []wanted{{"heap and stack: ", "bytes each", beyondAtMost(1024)}},
 		sides: func(_ context.Context, b *bed) (sides, error) {
-			asleep := func(task string) measure {
+			asleep := func(task string) probe {
 				return func(ctx context.Context) (values []float64, err error) {
 					return values, spawn(ctx, job{Task: task, Redis: b.job.Redis, Scale: b.Scale}, &values)
 				}
@@ -74,7 +74,7 @@ func punctual(ctx context.Context, b *bed) (sides, error) {
 }
 
 // lateness is how late the calls are, in ms, and how many are early.
-func (b *bed) lateness(call func(context.Context) (late, early time.Duration, err error)) measure {
+func (b *bed) lateness(call func(context.Context) (late, early time.Duration, err error)) probe {
 	return func(ctx context.Context) ([]float64, error) {
 		var all []float64
 		tooSoon := 0.0

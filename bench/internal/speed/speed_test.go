@@ -192,7 +192,7 @@ func TestTheLongestRunIsOneOfSeveral(t *testing.T) {
 func TestBothSidesTakeTurnsAndSoDoesWhoBegins(t *testing.T) {
 	var order []string
 	values := map[string][]float64{"yardstick": {2, 4, 100}, "ours": {4, 12, 100}}
-	side := func(name string) measure {
+	side := func(name string) probe {
 		return func(context.Context) ([]float64, error) {
 			order = append(order, name)
 			value := values[name][0]

@@ -74,7 +74,7 @@ var whole = []row{
 type callers func(context.Context, *bed) ([]call, error)
 
 // meter measures callers that call again as soon as they got through.
-type meter func(*bed, []call) measure
+type meter func(*bed, []call) probe
 
 func metered(m meter, yardstick, ours callers) func(context.Context, *bed) (sides, error) {
 	return func(ctx context.Context, b *bed) (sides, error) {
@@ -169,20 +169,20 @@ func thereAndBack(_ context.Context, b *bed) (calls []call, err error) {
 // perSecond is how many calls a second the callers get through in the scale's
 // round, or in a part of it.
 func perSecond(part time.Duration) meter {
-	return func(b *bed, calls []call) measure {
+	return func(b *bed, calls []call) probe {
 		return one(func(ctx context.Context) (float64, error) {
 			return rate(ctx, calls, b.Round/part/5, b.Round/part)
 		})
 	}
 }
 
-func p99(b *bed, calls []call) measure {
+func p99(b *bed, calls []call) probe {
 	return one(func(ctx context.Context) (float64, error) { return slowest(ctx, calls, b.Round/5, b.Round) })
 }
 
 // mean is how long a call takes a single caller on average, in µs.
 func mean(deadline bool) meter {
-	return func(b *bed, calls []call) measure {
+	return func(b *bed, calls []call) probe {
 		return func(ctx context.Context) ([]float64, error) {
 			under := context.Background()
 			if deadline {
@@ -201,7 +201,7 @@ func mean(deadline bool) meter {
 // allocated is the number of objects that a call allocates on average in the
 // steady state, after as many calls to warm up. Everything in the process is
 // included, the client, too.
-func allocated(b *bed, calls []call) measure {
+func allocated(b *bed, calls []call) probe {
 	return func(ctx context.Context) ([]float64, error) {
 		times := max(1, b.Calls*sixtyFour/len(calls))
 		var before, after runtime.MemStats

@@ -1,0 +1,99 @@
+package measure
+
+// Figures are what one engine did in one scenario. A field that says nothing
+// about an engine is nil.
+//
+// Inversions, MaxOvertake and UpstreamRejections are the engine's. What
+// bystanders show to be the machine's work is counted apart.
+type Figures struct {
+	Grants             int         `json:"grants"`
+	Permits            int         `json:"permits"` // granted
+	Refused            int         `json:"refused"`
+	Left               int         `json:"left"` // gave up by themselves
+	Failed             int         `json:"failed"`
+	Inversions         int         `json:"inversions"`
+	MaxOvertake        int         `json:"max_overtake"`
+	UpstreamRejections int         `json:"upstream_rejections"`
+	MachineInversions  int         `json:"machine_inversions"`
+	MachineRejections  int         `json:"machine_rejections"`
+	MaxInWindow        int         `json:"max_in_window"`
+	MissedTurns        int         `json:"missed_turns"`      // the process woke too late for them
+	GroundlessMisses   int         `json:"groundless_misses"` // of them: it had not
+	Utilization        float64     `json:"utilization"`
+	UnusedPermits      float64     `json:"unused_permits"` // that utilization lacks
+	Jain               float64     `json:"jain"`
+	JainClients        float64     `json:"jain_clients"`       // without the division by callers
+	JainWorstSecond    float64     `json:"jain_worst_second"`  // of the seconds in which somebody got something
+	ShareMaxOverMin    *float64    `json:"share_max_over_min"` // null: a client got nothing
+	LongestStarvedMS   float64     `json:"longest_starved_ms"`
+	LongestGapMS       float64     `json:"longest_gap_ms"` // somebody waited, and nobody got anything
+	WaitMS             Quantiles   `json:"wait_ms"`
+	FewWaitMS          *float64    `json:"few_wait_ms,omitempty"`      // median of the clients with the fewest callers
+	FewPermits         *[2]float64 `json:"most_few_permits,omitempty"` // of those with the most callers, the fewest
+	LatenessMS         *Quantiles  `json:"lateness_ms,omitempty"`
+	Early              *int        `json:"early,omitempty"`
+	PromisedInversions *int        `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
+	PromisedExcess     *int        `json:"promised_excess,omitempty"`     // windows over the quota, beyond doubt
+	SpreadMS           *float64    `json:"spread_ms,omitempty"`
+	SpreadP999MS       *float64    `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
+	Shares             []Share     `json:"clients"`
+	Steering
+}
+
+// Of computes the figures of a log.
+func Of(log Log, rule Rule) Figures {
+	arrived, got := arrivals(log.Calls), shares(log)
+	f := Figures{
+		MaxInWindow:      maxInWindow(arrived, rule.Per),
+		Jain:             jain(got, Share.perCaller),
+		JainClients:      jain(got, Share.whole),
+		JainWorstSecond:  worstSecond(log),
+		ShareMaxOverMin:  maxOverMin(got),
+		LongestStarvedMS: Milliseconds(longestStarved(log)),
+		LongestGapMS:     Milliseconds(longestGap(log.Calls)),
+		WaitMS:           quantiles(waits(log.Calls)),
+		Shares:           got,
+		MissedTurns:      log.Misses.Turns,
+		GroundlessMisses: log.Misses.Groundless,
+	}
+	f.FewWaitMS, f.FewPermits = fewWait(log), fewPermits(got)
+	f.Utilization, f.UnusedPermits = utilization(log, arrived, rule)
+	f.SpreadMS, f.SpreadP999MS = spread(arrived)
+	hindered := newHindrance(log.Machine)
+	for _, queue := range log.queues() {
+		seen, _ := overtaking(queue, rule.Apart, asSeen)
+		pairs, most := overtaking(queue, rule.Apart, hindered.cleared)
+		f.Inversions += pairs
+		f.MachineInversions += seen - pairs
+		f.MaxOvertake = max(f.MaxOvertake, most)
+	}
+	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, log.Eras, newHindrance(log.Machine.awake()))
+	f.Steering = steering(log, arrived, rule, hindered)
+	for _, c := range log.Calls {
+		switch c.Outcome {
+		case Granted:
+			f.Grants++
+			f.Permits += c.Permits
+		case Refused:
+			f.Refused++
+		case Left:
+			f.Left++
+		case Failed:
+			f.Failed++
+		}
+	}
+	if rule.Queues {
+		late, early := punctuality(log.Calls)
+		q := quantiles(late)
+		disorder, excess := 0, 0
+		for _, queue := range log.answered() {
+			disorder += brokenPromises(queue)
+			excess += overfull(queue, rule)
+		}
+		f.LatenessMS, f.Early, f.PromisedInversions = &q, &early, &disorder
+		if len(log.Quotas) == 0 { // else the answers hold to several
+			f.PromisedExcess = &excess
+		}
+	}
+	return f
+}

@@ -1,0 +1,171 @@
+package measure
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Stall is a time in which a process stood still: a plain sleep in it was to
+// end at From and ended at To, or the server was asked for nothing at From and
+// answered at To. Nothing that was measured had a part in it.
+type Stall struct {
+	From time.Duration `json:"from"`
+	To   time.Duration `json:"to"`
+}
+
+// Machine is what the machine did during a run, as bystanders saw it.
+type Machine struct {
+	Clients [][]Stall // by client
+	Here    []Stall   // in the process of the upstream, and of the embedded Redis
+	Redis   []Stall   // of the server
+
+	// Asleep is when clients were put to sleep that are to send nobody after
+	// its slot.
+	Asleep map[int][]Span
+}
+
+// awake is the machine without the stalls of clients that were put to sleep.
+func (m Machine) awake() Machine {
+	if len(m.Asleep) == 0 {
+		return m
+	}
+	all := slices.Clone(m.Clients)
+	for client, spans := range m.Asleep {
+		for _, asleep := range spans {
+			all[client] = slices.DeleteFunc(slices.Clone(all[client]), func(s Stall) bool {
+				return s.From < asleep.To && s.To > asleep.From
+			})
+		}
+	}
+	m.Clients = all
+	return m
+}
+
+// Worst is the longest stall in the processes, without those of clients that
+// something else befell.
+func (m Machine) Worst(befallen map[int]bool) (worst time.Duration) {
+	look := func(stalls []Stall) {
+		for _, s := range stalls {
+			worst = max(worst, s.To-s.From)
+		}
+	}
+	look(m.Here)
+	for client, stalls := range m.Clients {
+		if !befallen[client] {
+			look(stalls)
+		}
+	}
+	return worst
+}
+
+// hindrance tells what the machine, and not the engine, did to each call.
+type hindrance struct {
+	atHome []timeline // by client: its process stood still
+	asking []timeline // by client: its process did, or Redis
+}
+
+func newHindrance(m Machine) (h hindrance) {
+	for _, stalls := range m.Clients {
+		h.atHome = append(h.atHome, newTimeline(stalls))
+		h.asking = append(h.asking, newTimeline(stalls, m.Here, m.Redis))
+	}
+	return h
+}
+
+// cleared is the call without what the machine did to it: without a turn that
+// was missed it would have gone with its first. An inversion that is still there
+// is the engine's work.
+func (h hindrance) cleared(c Call) Span {
+	to := c.Gone() - h.answering(c) - h.after(c)
+	if c.Turn != nil && c.Turn.Promised > 0 {
+		to = min(to, c.Turn.Promised)
+	}
+	return Span{c.Called + h.before(c), to}
+}
+
+// before is by how much the machine held up the call's question, at most: it
+// stood still between the call and the first answer.
+func (h hindrance) before(c Call) time.Duration {
+	if c.Turn == nil || c.Client >= len(h.asking) {
+		return 0
+	}
+	return h.asking[c.Client].within(c.Called, c.Turn.First)
+}
+
+// answering is by how much the machine may have held up the answer that won the
+// turn.
+func (h hindrance) answering(c Call) time.Duration {
+	if c.Turn == nil || c.Client >= len(h.asking) {
+		return 0
+	}
+	return h.asking[c.Client].within(c.Turn.Sent, c.Turn.Replied)
+}
+
+// after is by how much the machine held up the call once it could go: its
+// process stood still when it was to wake up, and then there is the way to the
+// upstream, on which no engine has a hand.
+func (h hindrance) after(c Call) (d time.Duration) {
+	if c.Turn != nil && c.Client < len(h.atHome) {
+		d = h.atHome[c.Client].within(c.Turn.Due(), c.Ended)
+	}
+	if c.Reached {
+		d += max(0, c.Arrived-c.Ended)
+	}
+	return d
+}
+
+// unexplained is how late the call woke up beyond what the machine is known to
+// have done.
+func (h hindrance) unexplained(c Call) time.Duration {
+	if c.Turn == nil || c.Client >= len(h.atHome) {
+		return 0
+	}
+	due := c.Turn.Due()
+	return max(0, c.Ended-due-h.atHome[c.Client].within(due, c.Ended))
+}
+
+// timeline is stalls that lie apart and in order, with the time that all
+// before each of them take up.
+type timeline struct {
+	stalls []Stall
+	before []time.Duration
+}
+
+func newTimeline(all ...[]Stall) (t timeline) {
+	stalls := slices.Concat(all...)
+	slices.SortFunc(stalls, func(a, b Stall) int { return cmp.Compare(a.From, b.From) })
+	total := time.Duration(0)
+	for _, s := range stalls {
+		last := len(t.stalls) - 1
+		if last >= 0 && s.From <= t.stalls[last].To {
+			more := max(0, s.To-t.stalls[last].To)
+			t.stalls[last].To += more
+			total += more
+			continue
+		}
+		t.stalls, t.before = append(t.stalls, s), append(t.before, total)
+		total += s.To - s.From
+	}
+	return t
+}
+
+// until is how much of the time before a moment was stalled.
+func (t timeline) until(at time.Duration) time.Duration {
+	i, _ := slices.BinarySearchFunc(t.stalls, at, func(s Stall, at time.Duration) int {
+		return cmp.Compare(s.From, at)
+	})
+	if i == 0 {
+		return 0
+	}
+	last := t.stalls[i-1]
+	return t.before[i-1] + min(at, last.To) - last.From
+}
+
+// within is how much of the time between two moments was stalled.
+func (t timeline) within(from, to time.Duration) time.Duration {
+	if to <= from {
+		return 0
+	}
+	return t.until(to) - t.until(from)
+}

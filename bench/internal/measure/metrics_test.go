@@ -1,0 +1,324 @@
+package measure
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const ms = time.Millisecond
+
+// grant is a call of one permit that reached the upstream; times are in
+// milliseconds.
+func grant(client int, called, arrived int) Call {
+	at := time.Duration(arrived) * ms
+	return Call{
+		Client: client, Permits: 1, Called: time.Duration(called) * ms, Ended: at,
+		Outcome: Granted, Reached: true, Arrived: at,
+	}
+}
+
+// stuck is a call that the end of the run found waiting.
+func stuck(client int, called, end int) Call {
+	return Call{
+		Client: client, Permits: 1, Called: time.Duration(called) * ms, Ended: time.Duration(end) * ms,
+		Outcome: Waiting,
+	}
+}
+
+func TestOvertaking(t *testing.T) {
+	for name, c := range map[string]struct {
+		calls       []Call
+		pairs, most int
+	}{
+		"nothing": {},
+		"in order": {
+			calls: []Call{grant(0, 0, 100), grant(0, 10, 200), grant(0, 20, 300)},
+		},
+		"one passed": {
+			calls: []Call{grant(0, 0, 200), grant(0, 10, 100)}, pairs: 1, most: 1,
+		},
+		"called too close together": {
+			calls: []Call{grant(0, 0, 200), grant(0, 9, 100)},
+		},
+		"arrived too close together": {
+			calls: []Call{grant(0, 0, 109), grant(0, 10, 100)},
+		},
+		"arrived just far enough": {
+			calls: []Call{grant(0, 0, 110), grant(0, 10, 100)}, pairs: 1, most: 1,
+		},
+		"the passer did not wait": {
+			calls: []Call{grant(0, 0, 200), grant(0, 50, 59)},
+		},
+		"three pass one, one of them passes another": {
+			calls: []Call{grant(0, 0, 500), grant(0, 10, 400), grant(0, 20, 100), grant(0, 20, 100), grant(0, 30, 450)},
+			// of the first: all four; of the second: the two at 100
+			pairs: 6, most: 4,
+		},
+		"one that never got its turn was passed": {
+			calls: []Call{stuck(0, 0, 1000), grant(0, 10, 100), grant(0, 20, 991)}, pairs: 1, most: 1,
+		},
+		"one that left was not": {
+			calls: []Call{{Called: 0, Ended: 1000 * ms, Outcome: Left}, grant(0, 10, 100)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pairs, most := overtaking(c.calls, 10*ms, asSeen)
+			require.Equal(t, c.pairs, pairs)
+			require.Equal(t, c.most, most)
+		})
+	}
+}
+
+func TestOvertakingIsWhatItsDefinitionSays(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		var calls []Call
+		for range rng.IntN(60) {
+			called := rng.IntN(300)
+			calls = append(calls, grant(0, called, called+rng.IntN(300)))
+		}
+		wantPairs, wantMost := 0, 0
+		for _, a := range calls {
+			passers := 0
+			for _, b := range calls {
+				waited := a.Arrived-a.Called >= 10*ms && b.Arrived-b.Called >= 10*ms
+				if waited && a.Called+10*ms <= b.Called && b.Arrived+10*ms <= a.Arrived {
+					passers++
+				}
+			}
+			wantPairs += passers
+			wantMost = max(wantMost, passers)
+		}
+		pairs, most := overtaking(calls, 10*ms, asSeen)
+		require.Equal(t, wantPairs, pairs)
+		require.Equal(t, wantMost, most)
+	}
+}
+
+func TestOvertakingCountsAHundredThousandGrantsQuickly(t *testing.T) {
+	const n = 100_000
+	calls := make([]Call, n)
+	for i := range calls {
+		calls[i] = grant(0, 20*i, 20*(3*n-i)) // all in reverse
+	}
+	began := time.Now()
+	pairs, most := overtaking(calls, 10*ms, asSeen)
+	require.Equal(t, n*(n-1)/2, pairs)
+	require.Equal(t, n-1, most)
+	require.Less(t, time.Since(began), 20*time.Second, "comparing all pairs takes minutes")
+}
+
+func TestMaxInWindowIsHalfOpen(t *testing.T) {
+	calls := []Call{grant(0, 0, 0), grant(0, 0, 400), grant(0, 0, 1000), grant(0, 0, 1399)}
+	require.Equal(t, 3, maxInWindow(calls, time.Second), "400, 1000 and 1399; the one at 0 left at 1000")
+	require.Equal(t, 1, maxInWindow(calls, 399*ms))
+	require.Equal(t, 2, maxInWindow(calls, 400*ms))
+
+	calls[2].Permits = 5
+	calls[2].Rejected = true
+	require.Equal(t, 7, maxInWindow(calls, time.Second), "what was rejected had come all the same")
+	require.Zero(t, maxInWindow(nil, time.Second))
+}
+
+func TestJain(t *testing.T) {
+	per := func(callersAndPermits ...int) (got []Share) {
+		for i := 0; i < len(callersAndPermits); i += 2 {
+			got = append(got, Share{Callers: callersAndPermits[i], Permits: callersAndPermits[i+1]})
+		}
+		return got
+	}
+	require.InDelta(t, 1, jain(per(1, 10, 1, 10, 1, 10), Share.perCaller), 1e-9)
+	require.InDelta(t, 1.0/3, jain(per(1, 10, 1, 0, 1, 0), Share.perCaller), 1e-9)
+	require.InDelta(t, 0.9, jain(per(1, 1, 1, 2), Share.perCaller), 1e-9)
+	require.InDelta(t, 1, jain(per(1, 10, 50, 500), Share.perCaller), 1e-9,
+		"what a client got is divided by its callers")
+	require.InDelta(t, 510.0*510/(2*(100+250_000)), jain(per(1, 10, 50, 500), Share.whole), 1e-9, "or not")
+	require.InDelta(t, 1, jain(per(1, 0, 1, 0), Share.perCaller), 1e-9)
+}
+
+func TestTheWorstSecondIsOfThoseWhoWantedSomething(t *testing.T) {
+	worst := func(calls ...Call) float64 {
+		return worstSecond(Log{Begin: 500 * ms, End: 3900 * ms, Callers: []int{1, 1, 2}, Calls: calls})
+	}
+	heavy := grant(2, 500, 900)
+	heavy.Permits = 2
+	even := []Call{grant(0, 500, 600), grant(1, 500, 700), heavy}
+	require.InDelta(t, 1, worst(), 1e-9)
+	require.InDelta(t, 1, worst(even...), 1e-9)
+	require.InDelta(t, 1, worst(append(even, grant(0, 1500, 1600))...), 1e-9, "the others wanted nothing then")
+	require.InDelta(t, 0.5, worst(append(even, grant(0, 1500, 1600), stuck(1, 1550, 1600))...), 1e-9,
+		"one wanted and got nothing")
+	require.InDelta(t, 1, worst(append(even, grant(0, 3500, 3600), stuck(1, 3500, 3900))...), 1e-9,
+		"the last one is no whole second")
+}
+
+func TestMaxOverMin(t *testing.T) {
+	require.InDelta(t, 2, *maxOverMin([]Share{{2, 1, 10}, {1, 1, 10}, {1, 1, 7}}), 1e-9)
+	require.Nil(t, maxOverMin([]Share{{1, 9, 10}, {1, 9, 0}}))
+	require.Nil(t, maxOverMin(nil))
+}
+
+func TestLongestStarved(t *testing.T) {
+	starved := func(clients int, calls ...Call) time.Duration {
+		return longestStarved(Log{Callers: make([]int, clients), Calls: calls})
+	}
+	require.Equal(t, 300*ms, starved(1, grant(0, 0, 300), grant(0, 0, 500)), "from the call to the first grant")
+	require.Equal(t, 400*ms, starved(1, grant(0, 0, 300), grant(0, 0, 700)), "from grant to grant")
+	require.Equal(t, 100*ms, starved(1, grant(0, 0, 100), grant(0, 5000, 5100)),
+		"a client that does not ask does not starve")
+	require.Equal(t, 900*ms, starved(2, grant(0, 0, 50), grant(0, 60, 110), stuck(1, 100, 1000)),
+		"nor is one fed by another's grants")
+	require.Equal(t, 700*ms, starved(1, grant(0, 0, 300), stuck(0, 200, 1000)), "up to the end of the run")
+}
+
+func TestAGapIsATimeInWhichSomebodyWaitedAndNobodyGotAnything(t *testing.T) {
+	require.Zero(t, longestGap(nil))
+	require.Equal(t, 600*ms, longestGap([]Call{grant(0, 0, 50), grant(1, 100, 700), grant(0, 750, 800)}))
+	require.Equal(t, 350*ms, longestGap([]Call{grant(0, 0, 700), grant(1, 100, 350), grant(1, 400, 500)}),
+		"another's grant ends it")
+	require.Equal(t, 100*ms, longestGap([]Call{{Called: 0, Ended: 100 * ms, Outcome: Failed}, grant(0, 150, 200)}),
+		"who fails no longer waits")
+}
+
+func TestUtilization(t *testing.T) {
+	rule := Rule{Permits: 4, Per: time.Second, Guard: 10 * ms}
+	utilized := func(end int, calls ...Call) float64 {
+		log := Log{Callers: []int{1}, Calls: calls, End: time.Duration(end) * ms}
+		used, _ := utilization(log, arrivals(calls), rule)
+		return used
+	}
+	bursts := func(periods, each, period int) (calls []Call) {
+		for p := range periods {
+			for range each {
+				calls = append(calls, grant(0, 0, p*period))
+			}
+		}
+		return calls
+	}
+	var even []Call
+	for i := range 40 {
+		even = append(even, grant(0, 0, i*1010/4))
+	}
+
+	require.InDelta(t, 1, utilized(10_000, bursts(10, 4, 1010)...), 1e-9)
+	require.InDelta(t, 1, utilized(10_000, even...), 1e-3, "however the permits lie within their period")
+	require.InDelta(t, 1, utilized(9_800, bursts(10, 4, 1010)...), 1e-9, "wherever the run ends")
+	require.InDelta(t, 0.5, utilized(20_000, append(bursts(10, 4, 2020), stuck(0, 0, 20_000))...), 0.05)
+	require.InDelta(t, 0.75, utilized(10_000, bursts(10, 3, 1010)...), 0.05)
+	require.InDelta(t, 0.5, utilized(21_000, append(bursts(10, 4, 1010), stuck(0, 0, 21_000))...), 0.06,
+		"to fall silent is to waste")
+	require.Zero(t, utilized(10_000))
+	require.InDelta(t, 0, utilized(10_000, grant(0, 0, 10), stuck(0, 0, 10_000)), 1e-3)
+
+	lost := bursts(10, 4, 1010)
+	lost = append(lost[:20], lost[22:]...) // as when two of those whose turn it was have died
+	require.InDelta(t, 1-0.5/8, utilized(9090, lost...), 2e-3, "half of a quota in eight periods")
+
+	idle := bursts(3, 4, 1010)
+	for _, c := range bursts(3, 4, 1010) {
+		c.Called += 20_000 * ms
+		c.Arrived += 20_000 * ms
+		idle = append(idle, c)
+	}
+	require.InDelta(t, 1, utilized(23_000, idle...), 1e-9,
+		"nobody asked in between, and the first quota after it was due at once")
+}
+
+func TestPunctuality(t *testing.T) {
+	call := func(ended, sent, replied, wait int) Call {
+		c := grant(0, 0, ended)
+		c.Turn = &Turn{
+			Sent:    time.Duration(sent) * ms,
+			Replied: time.Duration(replied) * ms,
+			Wait:    time.Duration(wait) * ms,
+		}
+		return c
+	}
+	late, early := punctuality([]Call{
+		call(115, 10, 12, 100), call(110, 10, 12, 100), call(109, 10, 12, 100), grant(0, 0, 1),
+	})
+	require.Equal(t, []time.Duration{3 * ms, -2 * ms, -3 * ms}, late)
+	require.Equal(t, 1, early, "110 may still be right, 109 cannot")
+}
+
+func TestSpread(t *testing.T) {
+	call := func(arrived, sent, replied int) Call {
+		c := grant(0, 0, arrived)
+		c.Turn = &Turn{Sent: time.Duration(sent) * ms, Replied: time.Duration(replied) * ms}
+		return c
+	}
+	all, most := spread([]Call{call(3, 0, 2), call(120, 105, 110)})
+	require.InDelta(t, 14, *all, 1e-9, "at most 15, at least 1")
+	require.InDelta(t, 2, *most, 1e-9, "without the largest: at most 3, at least 1")
+	all, most = spread([]Call{grant(0, 0, 1)})
+	require.Nil(t, all)
+	require.Nil(t, most)
+
+	many := []Call{call(500, 0, 0)}
+	for range 1999 {
+		many = append(many, call(1, 0, 0))
+	}
+	many[1], many[2] = call(400, 0, 0), call(300, 0, 0)
+	all, most = spread(many)
+	require.InDelta(t, 499, *all, 1e-9)
+	require.InDelta(t, 299, *most, 1e-9, "two in two thousand are left out")
+}
+
+func TestQuantilesAreByNearestRank(t *testing.T) {
+	var d []time.Duration
+	for i := range 100 {
+		d = append(d, time.Duration(100-i)*ms)
+	}
+	require.Equal(t, Quantiles{P50: 50, P99: 99, Max: 100}, quantiles(d))
+	require.Equal(t, Quantiles{P50: 1, P99: 1, Max: 1}, quantiles([]time.Duration{ms}))
+	require.Zero(t, quantiles(nil))
+}
+
+func TestFiguresOfAKnownLog(t *testing.T) {
+	left := Call{Client: 1, Permits: 1, Called: 0, Ended: 5 * ms, Outcome: Left}
+	refused := Call{Client: 1, Permits: 1, Called: 0, Ended: 5 * ms, Outcome: Refused}
+	rejected := grant(0, 0, 2500)
+	rejected.Rejected = true
+	log := Log{End: 3000 * ms, Callers: []int{1, 1}, Calls: []Call{
+		grant(0, 0, 2000), grant(1, 100, 1000), rejected, left, refused,
+	}}
+
+	f := Of(log, Rule{Permits: 1, Per: time.Second, Apart: 10 * ms})
+	require.Equal(t, 3, f.Grants)
+	require.Equal(t, 3, f.Permits)
+	require.Equal(t, 1, f.Refused)
+	require.Equal(t, 1, f.Left)
+	require.Equal(t, 2, f.Inversions)
+	require.Equal(t, 1, f.MaxOvertake)
+	require.Equal(t, 1, f.UpstreamRejections)
+	require.Equal(t, 2, f.MaxInWindow)
+	require.InDelta(t, 2, *f.ShareMaxOverMin, 1e-9)
+	require.InDelta(t, 2000, f.LongestStarvedMS, 1e-9)
+	require.Equal(t, []Share{{Callers: 1, Grants: 2, Permits: 2}, {Callers: 1, Grants: 1, Permits: 1}}, f.Shares)
+	require.Nil(t, f.Early, "an engine without a queue promises no turn")
+
+	require.Zero(t, *Of(log, Rule{Permits: 1, Per: time.Second, Apart: 10 * ms, Queues: true}).Early)
+}
+
+func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
+	rule := Rule{Permits: 4, Per: time.Second}
+	var calls []Call
+	for i := range 10 {
+		c := grant(i%2, 0, i*1000)
+		// The second client asks for three at a time, and its turn is three
+		// quarters of a quota.
+		c.Permits = 1 + 2*(i%2)
+		calls = append(calls, c)
+	}
+	f := Of(Log{End: 10 * time.Second, Callers: []int{1, 1}, Calls: calls}, rule)
+	require.Equal(t, 10, f.Grants)
+	require.Equal(t, 20, f.Permits)
+	require.Equal(t, 3, f.MaxInWindow)
+	require.InDelta(t, 3, *f.ShareMaxOverMin, 1e-9)
+	require.InDelta(t, 0.8, f.Jain, 1e-9)
+	require.InDelta(t, 0.5, f.Utilization, 0.01)
+	require.InDelta(t, 16, f.UnusedPermits, 0.1, "eight periods, half used")
+}

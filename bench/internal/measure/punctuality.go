@@ -1,0 +1,84 @@
+package measure
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Quantiles are in milliseconds.
+type Quantiles struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// quantiles are by nearest rank; of nothing they are 0.
+func quantiles(durations []time.Duration) Quantiles {
+	if len(durations) == 0 {
+		return Quantiles{}
+	}
+	slices.Sort(durations)
+	rank := func(q float64) float64 {
+		return Milliseconds(durations[int(math.Ceil(q*float64(len(durations))))-1])
+	}
+	return Quantiles{P50: rank(0.50), P99: rank(0.99), Max: rank(1)}
+}
+
+// Milliseconds is d as a number of milliseconds.
+func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// waits are from call to return, of the calls that were granted.
+func waits(calls []Call) (d []time.Duration) {
+	for _, c := range calls {
+		if c.Outcome == Granted {
+			d = append(d, c.Ended-c.Called)
+		}
+	}
+	return d
+}
+
+// punctuality holds each return against its turn. The turn lies the granted
+// wait after the script ran. The script ran some time between sending the
+// question and having the reply. So a return before sent + wait is early beyond
+// doubt, and lateness is counted from replied + wait.
+func punctuality(calls []Call) (late []time.Duration, early int) {
+	for _, c := range calls {
+		if c.Outcome != Granted || c.Turn == nil {
+			continue
+		}
+		late = append(late, c.Ended-c.Turn.Due())
+		if c.Ended < c.Turn.Sent+c.Turn.Wait+min(0, c.Turn.Later) {
+			early++
+		}
+	}
+	return late, early
+}
+
+// spread is how much the delays from slot to arrival differed, at most: the
+// largest they can have been less the smallest. The slot lies between sent +
+// wait and replied + wait. A guard over the spread is enough. The second figure
+// leaves out the largest delays, one in a thousand but at least one. If it is
+// far lower, the machine had the hiccups. Both are nil if no turn is known.
+func spread(arrived []Call) (all, most *float64) {
+	var largest []time.Duration
+	smallest := time.Duration(math.MaxInt64)
+	for _, c := range arrived {
+		if c.Turn == nil {
+			continue
+		}
+		largest = append(largest, c.Arrived-(c.Turn.Sent+c.Turn.Wait+c.Turn.Later))
+		smallest = min(smallest, c.Arrived-c.Turn.Due())
+	}
+	if len(largest) == 0 {
+		return nil, nil
+	}
+	slices.Sort(largest)
+	without := max(1, len(largest)/1000)
+	last := len(largest) - 1
+	over := func(delay time.Duration) *float64 {
+		ms := Milliseconds(delay - smallest)
+		return &ms
+	}
+	return over(largest[last]), over(largest[max(0, last-without)])
+}

@@ -1,0 +1,93 @@
+package measure
+
+import "time"
+
+// Share is what one client got.
+type Share struct {
+	Callers int `json:"callers"`
+	Grants  int `json:"grants"`
+	Permits int `json:"permits"` // of those grants; this is what is shared
+}
+
+func shares(log Log) []Share {
+	got := make([]Share, len(log.Callers))
+	for client, callers := range log.Callers {
+		got[client].Callers = callers
+	}
+	for _, c := range log.Calls {
+		if c.Outcome == Granted {
+			got[c.Client].Grants++
+			got[c.Client].Permits += c.Permits
+		}
+	}
+	return got
+}
+
+func (s Share) perCaller() float64 { return float64(s.Permits) / float64(s.Callers) }
+
+func (s Share) whole() float64 { return float64(s.Permits) }
+
+// jain is Jain's index, (Σx)²/(nΣx²) with x what a client got: 1 when all got
+// the same, 1/n when one got everything. Where nobody got anything, all got the
+// same.
+func jain(got []Share, of func(Share) float64) float64 {
+	var sum, squares float64
+	for _, s := range got {
+		x := of(s)
+		sum += x
+		squares += x * x
+	}
+	if squares == 0 {
+		return 1
+	}
+	return sum * sum / (float64(len(got)) * squares)
+}
+
+// worstSecond is the lowest index, per caller, of the whole seconds from the
+// beginning on. A client that did not want anything in a second has no part in
+// it.
+func worstSecond(log Log) float64 {
+	slices := make([][]Share, (log.End-log.Begin)/time.Second)
+	wanted := make([][]bool, len(slices))
+	for i := range slices {
+		slices[i], wanted[i] = make([]Share, len(log.Callers)), make([]bool, len(log.Callers))
+	}
+	second := func(at time.Duration) int { return int((at - log.Begin) / time.Second) }
+	for _, c := range log.Calls {
+		for i := max(0, second(c.Called)); i <= second(c.Gone()) && i < len(slices); i++ {
+			wanted[i][c.Client] = true
+		}
+		if i := second(c.Gone()); c.Outcome == Granted && i >= 0 && i < len(slices) {
+			slices[i][c.Client].Permits += c.Permits
+		}
+	}
+	worst := 1.0
+	for i, all := range slices {
+		var got []Share
+		for client, s := range all {
+			if wanted[i][client] {
+				s.Callers = log.Callers[client]
+				got = append(got, s)
+			}
+		}
+		worst = min(worst, jain(got, Share.perCaller))
+	}
+	return worst
+}
+
+// maxOverMin is the best-off client's permits per caller over the worst-off's,
+// nil where the worst-off got nothing.
+func maxOverMin(got []Share) *float64 {
+	if len(got) == 0 {
+		return nil
+	}
+	best, worst := got[0].perCaller(), got[0].perCaller()
+	for _, s := range got[1:] {
+		best, worst = max(best, s.perCaller()), min(worst, s.perCaller())
+	}
+	if worst == 0 {
+		return nil
+	}
+	ratio := best / worst
+	return &ratio
+}

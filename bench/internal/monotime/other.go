@@ -1,8 +1,0 @@
-//go:build !unix
-
-package monotime
-
-import "time"
-
-// Now is the time since a fixed moment in the past.
-func Now() time.Duration { return time.Duration(time.Now().UnixNano()) }

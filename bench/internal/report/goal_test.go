@@ -1,0 +1,144 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+)
+
+// fairly is a report on fair, after a change to its result.
+func fairly(change func(*run.Result)) Report {
+	of := results()[:1]
+	of[0].Trial.Engine.Name = "fair"
+	change(of[0])
+	return Of(of)
+}
+
+func TestAGoalIsMetOrSaysByHowMuchItWasMissed(t *testing.T) {
+	met := fairly(func(*run.Result) {})
+	require.True(t, met.Goal.Met)
+	require.Contains(t, met.Outcome(), "fair kept its promises")
+
+	for says, spoil := range map[string]func(*measure.Figures){
+		"2 early calls":                      func(f *measure.Figures) { *f.Early = 2 },
+		"1 pair of turns in the wrong order": func(f *measure.Figures) { one := 1; f.PromisedInversions = &one },
+		"3 windows of turns over the quota":  func(f *measure.Figures) { three := 3; f.PromisedExcess = &three },
+		"1 inversion and 2 upstream 429s":    func(f *measure.Figures) { f.Inversions, f.UpstreamRejections = 1, 2 },
+		"1 early call, 3 inversions and 4 ups": func(f *measure.Figures) {
+			*f.Early, f.Inversions, f.UpstreamRejections = 1, 3, 4
+		},
+	} {
+		missed := fairly(func(r *run.Result) { spoil(&r.Figures) })
+		require.False(t, missed.Goal.Met)
+		require.Contains(t, missed.Outcome(), "fair MISSED its goal by "+says)
+	}
+}
+
+func TestWhatTheMachineDidIsNamedAndNotHeldAgainstFair(t *testing.T) {
+	r := fairly(func(r *run.Result) { r.Figures.MachineInversions, r.Figures.MachineRejections = 12, 1 })
+	require.True(t, r.Goal.Met)
+	require.Equal(t, []string{
+		"fair kept its promises: no turn too early, none out of order, none over the quota.",
+		"This machine stalled for up to 15 ms. Pairs closer than 15 ms have no order; the guard of fair is 10 ms.",
+		"fair, by the machine: 12 pairs in the wrong order and 1 upstream 429.",
+	}, r.Verdict())
+
+	r = fairly(func(r *run.Result) {
+		f, unheard := &r.Figures, 6
+		f.Inversions, f.MachineInversions = 1, 1
+		f.UpstreamRejections, f.MachineRejections = 6, 6
+		f.UnheardCalls, f.MachineCalls = &unheard, 2
+	})
+	require.Equal(t, "fair, by the machine: 1 more pair in the wrong order, 6 more upstream 429s and "+
+		"2 more calls into a closed door.", r.Verdict()[2], "they come on top of those of fair")
+
+	r = fairly(func(r *run.Result) { r.WorstStall = 100 * time.Millisecond })
+	require.Equal(t, "This machine stalled for up to 100 ms. "+
+		"Pairs closer than 15 ms have no order; the guard of fair is 10 ms. "+
+		"Longer stalls count for the calls that they hit.", r.Verdict()[1])
+}
+
+func TestTheGuardIsSomebodysAndComesFromSomewhere(t *testing.T) {
+	r := fairly(func(*run.Result) {})
+	require.Contains(t, r.Facts(), "the guard of fair is 10 ms")
+	r.Rehearsed = true
+	require.Contains(t, r.Verdict()[1], "; the guard of fair is 10 ms, from a rehearsal.")
+	require.Contains(t, r.Facts(), "the guard of fair is 10 ms, from a rehearsal")
+	whole, _ := table(t, r, true)
+	require.Contains(t, whole, "that the engine was given, from a rehearsal\n")
+
+	r = fairly(func(r *run.Result) { r.Given.Guard = 0 })
+	require.NotContains(t, strings.Join(append(r.Facts(), r.Verdict()...), " "), "guard", "nobody was given it")
+}
+
+func TestCallsThatFailedAreNamedFirstAndWhyTheProgramFailsNext(t *testing.T) {
+	r := fairly(func(r *run.Result) {
+		r.Figures.Failed = 26
+		r.Faults = []string{"26 calls failed, the first with: outcome unknown"}
+	})
+	require.True(t, r.Goal.Met)
+	require.Equal(t, []string{
+		"fair kept its promises, but 26 of its calls failed. No turn was too early, out of order or over the quota.",
+		"Exit status 1, because of fair (26 calls failed, the first with: outcome unknown).",
+	}, r.Verdict()[:2])
+	require.NotContains(t, strings.Join(r.Remarks(), "\n"), "outcome unknown", "it is said once")
+
+	var out bytes.Buffer
+	require.NoError(t, Summary(&out, []Report{r}))
+	require.Contains(t, out.String(), "met, 26 failed\n")
+
+	r = fairly(func(r *run.Result) { r.Figures.Failed, r.Figures.Inversions = 1, 2 })
+	require.Equal(t, "fair MISSED its goal by 2 inversions, and 1 of its calls failed.", r.Outcome())
+	r = fairly(func(r *run.Result) { r.Faults = []string{"client 3 died", "no answer"} })
+	require.Contains(t, r.Outcome(), "fair kept its promises, but something went wrong in its run. ")
+	require.Equal(t, "Exit status 1, because of fair (client 3 died; no answer).", r.Verdict()[1])
+	require.Equal(t, "Exit status 1, because of polling (client 3 died).", Of(results()).Verdict()[1])
+}
+
+func TestAGuardThatCoversNothingExcusesTheUpstreams429s(t *testing.T) {
+	r := fairly(func(r *run.Result) { r.Figures.UpstreamRejections, r.Given.Guard = 4, 0 })
+	require.True(t, r.Goal.Met)
+	require.Contains(t, r.Verdict()[1], "Not covered: 4 upstream 429s: a guard of 0")
+}
+
+func TestWhereSomethingIsLostTheReportSaysWhat(t *testing.T) {
+	crash, _ := scenario.Named("crash")
+	r := fairly(func(r *run.Result) {
+		r.Trial.Scenario = crash
+		r.Incidents = []run.Incident{{AtMS: 4800, What: "somebody died"}}
+	})
+	require.True(t, r.Goal.Met, "the living have their order")
+	require.Contains(t, strings.Join(r.Verdict(), "\n"), crash.Shows)
+	require.Contains(t, r.Remarks(), "fair: after 4.8 s, somebody died")
+
+	restart, _ := scenario.Named("restart")
+	r = fairly(func(r *run.Result) { r.Trial.Scenario, r.Figures.Inversions = restart, 3 })
+	require.Nil(t, r.Goal)
+	require.Contains(t, r.Outcome(), restart.Shows)
+	require.Nil(t, Of(results()).Goal, "fair was not measured")
+}
+
+func TestTheSummaryHasALineForEachScenarioAndEngine(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, Summary(&out, []Report{fairly(func(*run.Result) {}), Of(results())}))
+	require.Equal(t, `
+all scenarios
+
+                    inversions   overtake   429s     used     starved   early   goal
+steady   fair       0            0          0        99.9 %   0         0       met
+steady   queueing   0            0          0        99.9 %   0         0       -
+         polling    77 (+5)      0          4 (+1)   0.0 %    0         -       -
+
+4 (+1): 4, and 1 more by the machine
+`, out.String())
+	out.Reset()
+	require.NoError(t, Summary(&out, nil))
+	require.Empty(t, out.String())
+}

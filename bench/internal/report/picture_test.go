@@ -1,0 +1,207 @@
+package report
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"html/template"
+	"image/color"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+)
+
+const (
+	ms   = time.Millisecond
+	near = 10 * ms
+)
+
+// granted is a call whose times are milliseconds of a run that began a second
+// after the clock did.
+func granted(client, called, arrived int) measure.Call {
+	at := time.Second + time.Duration(arrived)*ms
+	return measure.Call{
+		Client: client, Permits: 1, Called: time.Second + time.Duration(called)*ms, Ended: at,
+		Outcome: measure.Granted, Reached: true, Arrived: at,
+	}
+}
+
+// runOf lasts ten seconds.
+func runOf(name string, clients int, calls ...measure.Call) Run {
+	callers := make([]int, clients)
+	for i := range callers {
+		callers[i] = 1
+	}
+	return Run{Engine: name, Caption: "figures", Log: measure.Log{
+		Begin: time.Second, End: 11 * time.Second, Callers: callers, Calls: calls,
+	}}
+}
+
+// stroke is a line of the SVG.
+type stroke struct {
+	style string
+	path  string
+}
+
+// parsed are the lines and words of a drawing, which must be well-formed.
+func parsed(t *testing.T, svg template.HTML) (strokes []stroke, words string) {
+	t.Helper()
+	decoder := xml.NewDecoder(strings.NewReader(string(svg)))
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) {
+			return strokes, words
+		}
+		require.NoError(t, err)
+		switch token := token.(type) {
+		case xml.CharData:
+			words += string(token)
+		case xml.StartElement:
+			var s stroke
+			for _, a := range token.Attr {
+				switch a.Name.Local {
+				case "style":
+					s.style = a.Value
+				case "d":
+					s.path = a.Value
+				}
+			}
+			if token.Name.Local == "path" {
+				strokes = append(strokes, s)
+			}
+		}
+	}
+}
+
+// line is a bar or a column.
+type line struct{ from, top, to, bottom float64 }
+
+// linesIn are the lines of one colour.
+func linesIn(t *testing.T, svg template.HTML, hue color.NRGBA) (lines []line) {
+	t.Helper()
+	strokes, _ := parsed(t, svg)
+	for _, s := range strokes {
+		if !strings.Contains(s.style, fmt.Sprintf("stroke:#%02X%02X%02X", hue.R, hue.G, hue.B)) {
+			continue
+		}
+		var l line
+		n, err := fmt.Sscanf(s.path, "M%f,%fL%f,%f", &l.from, &l.bottom, &l.to, &l.top)
+		require.NoError(t, err, s.path)
+		require.Equal(t, 4, n)
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// drawn are the pictures of each run, by kind.
+func drawn(t *testing.T, runs ...Run) []map[string]template.HTML {
+	t.Helper()
+	kinds, err := Draw(runs, near)
+	require.NoError(t, err)
+	require.Len(t, kinds, 4)
+	sets := make([]map[string]template.HTML, len(runs))
+	for i := range runs {
+		sets[i] = map[string]template.HTML{}
+		for _, kind := range kinds {
+			require.Len(t, kind.Drawings, len(runs))
+			sets[i][kind.Name] = kind.Drawings[i].SVG
+		}
+	}
+	return sets
+}
+
+func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
+	sets := drawn(t, runOf("one", 2, granted(1, 1000, 5000), granted(0, 0, 2000), granted(0, 2000, 10000)))
+	first, second := linesIn(t, sets[0]["waits"], colourOf(0)), linesIn(t, sets[0]["waits"], colourOf(1))
+	require.Len(t, first, 2)
+	require.Len(t, second, 1)
+	require.Greater(t, first[0].top, second[0].top, "who called first is on top")
+	require.Greater(t, second[0].top, first[1].top)
+
+	aSecond := (first[0].to - first[0].from) / 2
+	require.InDelta(t, 4*aSecond, second[0].to-second[0].from, 1)
+	require.InDelta(t, 8*aSecond, first[1].to-first[1].from, 1)
+	require.InDelta(t, aSecond, second[0].from-first[0].from, 1)
+}
+
+func TestAllEnginesAreDrawnToOneScale(t *testing.T) {
+	sets := drawn(t,
+		runOf("one", 1, granted(0, 0, 1000)),
+		runOf("other", 1, granted(0, 0, 1000), granted(0, 500, 3000), granted(0, 700, 12_000)))
+	bar := func(which int) line { return linesIn(t, sets[which]["waits"], colourOf(0))[0] }
+	require.InDelta(t, bar(0).to-bar(0).from, bar(1).to-bar(1).from, 1)
+
+	column := func(which int) line { return linesIn(t, sets[which]["shares"], colourOf(0))[0] }
+	require.InDelta(t, 3*(column(0).top-column(0).bottom), column(1).top-column(1).bottom, 1,
+		"a caller of the other got three times as much")
+}
+
+func TestCallsMadeTogetherHaveNoOrder(t *testing.T) {
+	calls := inOrder(runOf("one", 1, granted(0, 0, 300), granted(1, 9, 200), granted(2, 10, 100)).Log, near)
+	var clients []int
+	for _, c := range calls {
+		clients = append(clients, c.Client)
+	}
+	require.Equal(t, []int{1, 0, 2}, clients)
+}
+
+func TestWhoStillWaitsHasABarAndWhoLeftHasNone(t *testing.T) {
+	waiting := measure.Call{Client: 0, Called: 2 * time.Second, Ended: 11 * time.Second, Outcome: measure.Waiting}
+	left := measure.Call{Client: 1, Called: 2 * time.Second, Ended: 3 * time.Second, Outcome: measure.Left}
+	sets := drawn(t, runOf("one", 3, waiting, left, granted(2, 0, 1000)))
+	require.Len(t, linesIn(t, sets[0]["waits"], colourOf(0)), 1)
+	require.Empty(t, linesIn(t, sets[0]["waits"], colourOf(1)))
+}
+
+func TestOfALongRunTheMiddleIsDrawn(t *testing.T) {
+	var calls []measure.Call
+	for i := range 20_000 {
+		calls = append(calls, granted(i%1000, i, i+50_000))
+	}
+	run := runOf("one", 1000, calls...)
+	run.Simulated = true
+	set := drawn(t, run)[0]
+	bars := 0
+	for client := range hues {
+		bars += len(linesIn(t, set["waits"], colourOf(client)))
+	}
+	require.Equal(t, mostBars, bars)
+	for kind, says := range map[string]string{
+		"waits": "200 calls of 20000", "gains": "8 of 1000 clients", "shares": "40 of 1000 clients", "door": "of 32 were",
+	} {
+		_, words := parsed(t, set[kind])
+		require.Contains(t, words, says)
+		require.Contains(t, words, "simulation")
+		require.Less(t, len(set[kind]), 100_000, kind)
+	}
+}
+
+func TestNothingIsDrawnOfNothing(t *testing.T) {
+	for _, d := range drawn(t, runOf("<no> & body", 2))[0] {
+		parsed(t, d)
+		require.NotContains(t, d, "NaN")
+	}
+}
+
+func TestWhatWasOvertakenIsRed(t *testing.T) {
+	sets := drawn(t,
+		runOf("in order", 2, granted(0, 0, 2000), granted(1, 1000, 3000)),
+		runOf("passed", 2, granted(0, 0, 3000), granted(1, 1000, 2000)),
+		runOf("too close", 2, granted(0, 0, 3000), granted(1, 9, 2000)),
+		runOf("by one that did not wait", 2, granted(0, 0, 3000), granted(1, 1000, 1005)))
+	for i, want := range []int{0, 1, 0, 0} {
+		require.Len(t, linesIn(t, sets[i]["waits"], passed), want)
+		require.Len(t, linesIn(t, sets[i]["door"], passed), want)
+		_, words := parsed(t, sets[i]["door"])
+		require.Contains(t, words, fmt.Sprintf("%d of 2 were overtaken", want))
+	}
+	bar := linesIn(t, sets[1]["waits"], colourOf(0))[0]
+	whole := linesIn(t, sets[2]["waits"], colourOf(0))[0]
+	require.InDelta(t, (whole.to-whole.from)*2/3, bar.to-bar.from, 1,
+		"the client's colour ends where the other went ahead")
+}

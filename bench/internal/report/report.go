@@ -1,0 +1,90 @@
+// Package report says what was measured: to a person as a table, to a program
+// as JSON.
+package report
+
+import (
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
+)
+
+// Report is one scenario over all engines. It is the JSON that the program
+// writes.
+type Report struct {
+	Scenario  string  `json:"scenario"`
+	Backend   string  `json:"backend"`
+	Simulated bool    `json:"simulated"`
+	Seed      uint64  `json:"seed"`
+	Quota     Quota   `json:"quota"`
+	Rehearsed bool    `json:"rehearsed"` // the guard comes from a rehearsal
+	Clients   int     `json:"clients"`
+	Callers   int     `json:"callers"`
+	Seconds   float64 `json:"seconds"` // asked for
+
+	// StallMS is the longest time by which a plain sleep was late. Calls and
+	// arrivals must be ApartMS from each other for their order to count.
+	StallMS float64  `json:"stall_ms"`
+	ApartMS float64  `json:"apart_ms"`
+	Engines []Engine `json:"engines"`
+
+	// Goal is null if the scenario has no goal, or if the engine that the goal
+	// is for was not measured.
+	Goal *Goal `json:"goal"`
+
+	about    string
+	shows    string // what there is to see beyond who is fair
+	unjudged bool
+}
+
+// Quota is what was asked for. What an engine could be given stands with the
+// engine.
+type Quota struct {
+	Permits int     `json:"permits"`
+	PerMS   float64 `json:"per_ms"`
+	Burst   int     `json:"burst"`
+	GuardMS float64 `json:"guard_ms"`
+}
+
+// Engine is one engine's figures.
+type Engine struct {
+	Name    string  `json:"engine"`
+	GuardMS float64 `json:"guard_ms"` // that the engine was given
+	Burst   int     `json:"burst"`    // likewise
+	Seconds float64 `json:"seconds"`  // measured
+	measure.Figures
+	RedisCallsPerGrant float64  `json:"redis_calls_per_grant"`
+	RedisCallsBy       string   `json:"redis_calls_counted_by"`
+	Faults             []string `json:"faults,omitempty"`
+
+	Incidents []run.Incident `json:"incidents,omitempty"` // that the scenario is about
+
+	byHand string
+}
+
+// Of puts the results of one scenario, of which there is at least one and which
+// were judged, together.
+func Of(results []*run.Result) Report {
+	t := results[0].Trial
+	r := Report{
+		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Seed: t.Load.Seed,
+		Quota: Quota{
+			Permits: t.Load.Quota.Permits, PerMS: measure.Milliseconds(t.Load.Quota.Per),
+			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard),
+		},
+		Clients: t.Load.Clients, Callers: t.Load.Callers, Seconds: t.Load.Duration.Seconds(),
+		ApartMS: measure.Milliseconds(results[0].Apart),
+		about:   t.Scenario.About, shows: t.Scenario.Shows, unjudged: t.Scenario.Unjudged,
+	}
+	for _, one := range results {
+		r.StallMS = max(r.StallMS, measure.Milliseconds(one.WorstStall))
+		r.Engines = append(r.Engines, Engine{
+			Name: one.Trial.Engine.Name, GuardMS: measure.Milliseconds(one.Given.Guard), Burst: one.Given.Quota.Burst,
+			Seconds: (one.Log.End - one.Log.Begin).Seconds(),
+			Figures: one.Figures, RedisCallsBy: one.CountedBy,
+			RedisCallsPerGrant: float64(one.RedisCalls) / float64(max(1, one.Figures.Grants)),
+			Faults:             one.Faults, Incidents: one.Incidents,
+			byHand: one.Trial.Engine.ByHand[t.Scenario.Name],
+		})
+	}
+	r.Goal = goalOf(r)
+	return r
+}

@@ -1,0 +1,217 @@
+// Package trial puts one engine through one scenario: it starts the upstream
+// and the client processes, watches, ends them, and puts what both sides wrote
+// down together into one log.
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+)
+
+const (
+	// takeOff is the time between the order to begin and the beginning, so that
+	// it reaches everybody before.
+	takeOff = 100 * time.Millisecond
+
+	// glance is how often the watcher is told.
+	glance = 100 * time.Millisecond
+)
+
+// Trial is what is to be done.
+type Trial struct {
+	Scenario scenario.Scenario
+	Engine   engines.Engine
+	Load     scenario.Load
+	Backend  *backend.Backend
+	Name     string           // of the limiter; nobody else may use it
+	Command  func() *exec.Cmd // starts this program as a client
+
+	Watch func(left time.Duration, arrivals int) // may be nil
+}
+
+// Result is what came of it.
+type Result struct {
+	Trial      Trial
+	Given      scenario.Load // what of the load the engine was given
+	Log        measure.Log
+	RedisCalls int    // in all
+	CountedBy  string // who counted them
+	Incidents  []Incident
+	Faults     []string
+
+	// WorstStall is the longest time by which a plain sleep was late during the
+	// run. A client that an incident befell does not count.
+	WorstStall time.Duration
+
+	// These are there once it is judged.
+	Apart   time.Duration
+	Figures measure.Figures
+}
+
+// Run does it. When ctx ends it stops early and reports what was measured until
+// then.
+func (t Trial) Run(ctx context.Context) (result *Result, err error) {
+	ledger := NewLedger(t.Load.Quota.Permits, t.Load.Quota.Per, measure.Now)
+	server, err := Serve(ledger)
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close()
+	via, end, err := t.detour()
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	callers := t.Scenario.CallersOf(t.Load)
+	clients, err := Launch(ctx, t.Command, t.jobs(callers, server.URL, via))
+	if err != nil {
+		return nil, err
+	}
+	defer clients.Close()
+
+	r := &Result{Trial: t, Given: t.Engine.Given(t.Load), Log: measure.Log{Callers: callers}}
+	before, counts := t.Backend.Calls(ctx)
+	r.Log.Begin = measure.Now() + takeOff
+	if err := clients.Start(r.Log.Begin); err != nil {
+		return nil, err
+	}
+	during, over := context.WithCancel(ctx)
+	watcher := Watch(measure.Now, t.Load.Clients)
+	defer watcher.Close()
+	asker := Ask(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
+	defer asker.Close()
+	befallen, happened := map[int]bool{}, make(chan error, 1)
+	on := stage{clients, t, ledger, befallen, &happenings{asleep: map[int][]measure.Span{}}}
+	go func() {
+		var err error
+		r.Incidents, err = t.befall(during, r.Log.Begin, on)
+		happened <- err
+	}()
+	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))
+	r.Log.End = measure.Now()
+	over()
+	r.fault(<-happened)
+
+	tidy := context.WithoutCancel(ctx)
+	after, stillCounts := t.Backend.Calls(tidy)
+	told, err := clients.Stop()
+	r.fault(err)
+	r.fault(t.Backend.Remove(tidy, t.Engine.Keys(t.Name)))
+	watcher.Close()
+	asker.Close()
+
+	r.Log.Calls = join(told.Calls, ledger.Arrivals(), r.Log.End)
+	r.Log.Machine = measure.Machine{Clients: told.Stalls, Here: watcher.Seen(), Redis: asker.Seen()}
+	r.Log.Misses, r.Log.Eras, r.Log.Within = told.Misses, ledger.Eras(), t.Load.Within
+	r.Log.Closed, r.Log.Reset, r.Log.Quotas = on.seen.closed, on.seen.reset, on.seen.quotas
+	if len(told.Paused) > 0 {
+		r.Log.Paused = slices.Min(told.Paused)
+	}
+	if t.Scenario.Wakes {
+		r.Log.Machine.Asleep = on.seen.asleep
+	}
+	r.WorstStall = r.Log.Machine.Worst(befallen)
+	if !t.Scenario.Harmful() {
+		r.fault(Failures(r.Log.Calls))
+	}
+	r.CountedBy, r.RedisCalls = "clients", told.RedisCalls
+	if counts && stillCounts {
+		r.CountedBy, r.RedisCalls = "server", after-before
+	}
+	return r, nil
+}
+
+func (r *Result) fault(err error) {
+	if err != nil {
+		r.Faults = append(r.Faults, err.Error())
+	}
+}
+
+func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
+	for client, n := range callers {
+		jobs = append(jobs, Job{
+			Scenario: t.Scenario.Name, Engine: t.Engine.Name,
+			Redis: t.Backend.Addr, Via: via, Upstream: url, Name: t.Name,
+			Load: t.Load, Client: client, Callers: n,
+		})
+	}
+	return jobs
+}
+
+// wait returns at the end of the run: the time is over, ctx has ended, or a
+// client has died, which is an error.
+func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *Ledger, end time.Duration) error {
+	over := time.After(end - measure.Now())
+	ticker := time.NewTicker(glance)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return nil
+		case err := <-clients.Died():
+			return err
+		case <-ticker.C:
+			if t.Watch != nil {
+				t.Watch(end-measure.Now(), ledger.Count())
+			}
+		}
+	}
+}
+
+// Failures says how many calls failed, or nothing if none did.
+func Failures(calls []measure.Call) (err error) {
+	failed, first := 0, ""
+	for _, c := range calls {
+		if c.Outcome == measure.Failed {
+			if failed == 0 {
+				first = c.Error
+			}
+			failed++
+		}
+	}
+	switch failed {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("1 call failed with: %s", first)
+	}
+	return fmt.Errorf("%d calls failed, the first with: %s", failed, first)
+}
+
+// join puts the two accounts of each call together: the caller's and the
+// upstream's. The upstream is believed. If a caller's process died, there may
+// only be the upstream's account of its call.
+func join(calls []measure.Call, arrivals []Arrival, end time.Duration) []measure.Call {
+	type key struct{ client, caller, seq int }
+	at := make(map[key]int, len(calls))
+	for i, c := range calls {
+		at[key{c.Client, c.Caller, c.Seq}] = i
+		if c.Outcome == measure.Waiting {
+			calls[i].Ended = end
+		}
+	}
+	for _, a := range arrivals {
+		i, told := at[key{a.Client, a.Caller, a.Seq}]
+		if !told {
+			i = len(calls)
+			calls = append(calls, measure.Call{
+				Client: a.Client, Caller: a.Caller, Seq: a.Seq, Permits: a.Permits,
+				Called: a.Called, Ended: a.At, Outcome: measure.Granted,
+			})
+		}
+		calls[i].Reached, calls[i].Arrived, calls[i].Rejected, calls[i].Closed = true, a.At, a.Rejected, a.Closed
+	}
+	slices.SortFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
+	return calls
+}

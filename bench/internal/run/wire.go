@@ -1,0 +1,67 @@
+// Package wire is what the parent and a client process say to each other: one
+// JSON value a line, orders on the client's standard input, news on its
+// standard output. The end of the orders is an order too: to end at once.
+package run
+
+import (
+	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+)
+
+// Order is what the parent tells a client. One field is set.
+type Order struct {
+	Job   *Job           `json:"job,omitempty"`   // first
+	Start *time.Duration `json:"start,omitempty"` // when to begin, on the machine's clock
+	Deed  *Deed          `json:"deed,omitempty"`  // while it runs; then say Did
+	Stop  bool           `json:"stop,omitempty"`  // whoever waits goes home; then say Done
+}
+
+// Deed is something that a person does to a limiter while it is used. One field
+// is set.
+type Deed struct {
+	Reset bool            `json:"reset,omitempty"`
+	Quota *scenario.Quota `json:"quota,omitempty"`
+}
+
+// Did is when a deed was done.
+type Did struct {
+	At    time.Duration `json:"at"`
+	Error string        `json:"error,omitempty"`
+}
+
+// Job is everything that a client must know.
+type Job struct {
+	Scenario string
+	Engine   string
+	Redis    string
+	Via      string // where to connect to instead; empty: nowhere else
+	Upstream string
+	Name     string // of the limiter
+	Load     scenario.Load
+	Client   int
+	Callers  int
+}
+
+// News is what a client tells the parent. One field is set.
+type News struct {
+	Ready  bool          `json:"ready,omitempty"`  // connected; waits for Start
+	Call   *measure.Call `json:"call,omitempty"`   // a call has ended
+	Paused time.Duration `json:"paused,omitempty"` // a pause was recorded, at this moment
+	Did    *Did          `json:"did,omitempty"`
+	Done   *Done         `json:"done,omitempty"` // last
+	Failed string        `json:"failed,omitempty"`
+
+	// These come with Call and Done, in case nothing more is heard: the
+	// commands sent and the turns missed so far, and the stalls that a bystander
+	// saw since the last news.
+	RedisCalls int             `json:"redis_calls,omitempty"`
+	Misses     measure.Misses  `json:"misses,omitzero"`
+	Stalls     []measure.Stall `json:"stalls,omitempty"`
+}
+
+// Done is a client's account of itself.
+type Done struct {
+	RedisCalls int `json:"redis_calls"` // commands it sent while it ran
+}

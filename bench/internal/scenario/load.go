@@ -1,0 +1,129 @@
+// Package load says how much is asked of an engine: the quota, and who calls.
+package scenario
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Load is what every engine in a run is put under. It travels to the client
+// processes as it is.
+type Load struct {
+	Quota    Quota
+	Guard    time.Duration // what engines that take a guard are given
+	Clients  int           // processes
+	Callers  int           // goroutines in each, if the scenario does not say otherwise
+	Duration time.Duration // of one scenario on one engine
+	Seed     uint64
+
+	// Within is how soon engines that can let those asleep hear of a pause or
+	// a reset; 0 is their default, and less than that never.
+	Within time.Duration
+	Stored bool // engines that can are told of quotas through Redis
+
+	Flow string // who the client is to those who share by client
+}
+
+// Default is the load of a run unless its scenario or a flag says otherwise.
+// The guard follows from what the machine does.
+var Default = Load{
+	Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
+}
+
+const (
+	// leastGuard is the least that a guard is by default.
+	leastGuard = 10 * time.Millisecond
+
+	// guardHeadroom is how many times the spread of the delays that were seen
+	// the default guard is.
+	guardHeadroom = 2
+
+	// guardShare is the most of the quota's window that the default guard may
+	// be: one half.
+	guardShare = 2
+)
+
+// Or takes from another load what this one leaves at zero.
+func (l Load) Or(other Load) Load {
+	if l.Quota.Permits == 0 {
+		l.Quota.Permits, l.Quota.Per = other.Quota.Permits, other.Quota.Per
+	}
+	if l.Quota.Burst == 0 {
+		l.Quota.Burst = other.Quota.Burst
+	}
+	return Load{
+		Quota:    l.Quota,
+		Guard:    cmp.Or(l.Guard, other.Guard),
+		Clients:  cmp.Or(l.Clients, other.Clients),
+		Callers:  cmp.Or(l.Callers, other.Callers),
+		Duration: cmp.Or(l.Duration, other.Duration),
+		Seed:     cmp.Or(l.Seed, other.Seed),
+		Within:   cmp.Or(l.Within, other.Within),
+		Stored:   l.Stored || other.Stored,
+	}
+}
+
+// Guarded is the load with a guard for delays that spread over so much, with
+// headroom. The guard that it has is the least that it gets.
+func (l Load) Guarded(spread time.Duration) Load {
+	const whole = time.Millisecond
+	wanted := (guardHeadroom*spread + whole - 1).Truncate(whole)
+	l.Guard = max(l.Guard, min(max(leastGuard, wanted), l.Quota.Per/guardShare))
+	return l
+}
+
+// Quota is at most Permits in any window of length Per. At most Burst of them
+// go back to back; Burst 0 means Permits.
+type Quota struct {
+	Permits int
+	Per     time.Duration
+	Burst   int
+}
+
+func (q Quota) String() string {
+	return fmt.Sprintf("%d/%v", q.Permits, q.Per)
+}
+
+// ParseQuota reads "20/1s": permits, a slash, a duration as Go writes it.
+func ParseQuota(s string) (Quota, error) {
+	permits, per, found := strings.Cut(s, "/")
+	if !found {
+		return Quota{}, errors.New("want permits/duration, such as 20/1s")
+	}
+	n, err := strconv.Atoi(permits)
+	if err != nil || n < 1 {
+		return Quota{}, fmt.Errorf("%q is no number of permits: want 1 or more, such as 20/1s", permits)
+	}
+	d, err := time.ParseDuration(per)
+	if err != nil || d <= 0 {
+		return Quota{}, fmt.Errorf("%q is no length of time: want more than 0, such as 20/1s or 100/2m", per)
+	}
+	return Quota{Permits: n, Per: d}, nil
+}
+
+// Period is how long a strict limiter with this guard takes to hand out the
+// whole quota once.
+func (l Load) Period() time.Duration { return l.Quota.Per + l.Guard }
+
+// Check returns what is wrong with the load, and what to do about it.
+func (l Load) Check() error {
+	switch {
+	case l.Quota.Burst < 0 || l.Quota.Burst > l.Quota.Permits:
+		return fmt.Errorf("-burst is %d: want 0 (all of the quota) to %d, the permits in -quota",
+			l.Quota.Burst, l.Quota.Permits)
+	case l.Guard < 0:
+		return fmt.Errorf("-guard is %v: want 0 or more", l.Guard)
+	case l.Clients < 1:
+		return fmt.Errorf("-clients is %d: want at least 1", l.Clients)
+	case l.Callers < 1:
+		return fmt.Errorf("-callers is %d: want at least 1", l.Callers)
+	case l.Duration < 2*l.Period():
+		return fmt.Errorf("-duration is %v: want at least %v, two windows of -quota %v and its guard",
+			l.Duration, 2*l.Period(), l.Quota)
+	}
+	return nil
+}

@@ -1,0 +1,67 @@
+package simulate
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// instants hands out moments so that no two events fall into one nanosecond:
+// within one, they would happen in any order. Each kind of event that may
+// happen to a caller has a slot of its own among the nanoseconds of a period:
+// 30 µs for 10,000 callers.
+//
+// How long something takes follows from the seed, the slot and the moment at
+// which it begins.
+type instants struct {
+	seed   uint64
+	slots  int64 // in all, and nanoseconds in a period
+	now    func() time.Duration
+	before []int64 // slots that begin before those of each client
+	at     []int64 // callers of each client
+}
+
+// kind is what may happen to a caller.
+type kind int64
+
+const (
+	acts  kind = iota // calls, wakes up, arrives upstream
+	asks              // its question reaches Redis
+	hears             // the answer is back
+	kinds
+)
+
+func newInstants(seed uint64, callers []int, now func() time.Duration) *instants {
+	in := &instants{seed: seed, now: now}
+	for _, n := range callers {
+		in.before, in.at = append(in.before, in.slots), append(in.at, int64(n))
+		in.slots += int64(n) * int64(kinds)
+	}
+	return in
+}
+
+// slot is the event's own nanosecond in each period.
+func (in *instants) slot(client, caller int, k kind) int64 {
+	return in.before[client] + in.at[client]*int64(k) + int64(caller)%in.at[client]
+}
+
+// next is the first moment after t that is the slot's.
+func (in *instants) next(t time.Duration, slot int64) time.Duration {
+	period := time.Duration(in.slots)
+	at := t/period*period + time.Duration(slot)
+	if at <= t {
+		at += period
+	}
+	return at
+}
+
+// rand decides what begins now in a slot.
+func (in *instants) rand(slot int64) *rand.Rand {
+	return rand.New(rand.NewPCG(in.seed^uint64(slot)<<32, uint64(in.now())))
+}
+
+// sleep lets about so much time pass for a caller, as drawn, and wakes it in
+// its own nanosecond.
+func (in *instants) sleep(client, caller int, k kind, draw func(*rand.Rand) time.Duration) {
+	slot, now := in.slot(client, caller, k), in.now()
+	time.Sleep(in.next(now+draw(in.rand(slot)), slot) - now)
+}

@@ -1,0 +1,228 @@
+// Package soak puts limiters under load and under random faults for a while,
+// and judges from what they were told, and from when they let their callers go,
+// whether each promise was kept.
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// ErrNoServer says that there is no redis-server to start.
+var ErrNoServer = errors.New("soak needs redis-server in PATH: it starts one of its own, to break it")
+
+// ErrStuck says that a run could not end, since callers never came home. That
+// is a broken promise.
+var ErrStuck = errors.New("calls are stuck")
+
+// Run is one run.
+type Run struct {
+	Duration time.Duration
+	Seed     uint64
+	Progress func(Report) // told how far it is, every few seconds and at the end
+
+	wrap func(engine.Engine) engine.Engine // puts an engine in place of the one of package fair
+}
+
+// homecoming is how long callers have to come home after the end. Limiters have
+// as long to let somebody through once nothing is broken any more.
+const homecoming = 20 * time.Second
+
+// soak is a run under way.
+type soak struct {
+	Run
+	stage    *backend.Stage
+	bed      *bed
+	limiters []fairlimit.Reserver
+	notes    []*notes // of each name
+	watch    watch
+	began    time.Time
+	drift    drift
+
+	mu     sync.Mutex
+	struck map[string]int
+}
+
+// Do runs it until it is over or ctx ends. An error says that it could not be
+// done; what was broken is in the report.
+func (r Run) Do(ctx context.Context) (report Report, err error) {
+	if !backend.Installed() {
+		return Report{}, ErrNoServer
+	}
+	s := &soak{Run: r, stage: backend.New(ctx), struck: map[string]int{}}
+	defer s.stage.End()
+	if err := backend.Attempt(s.set); err != nil {
+		return Report{}, err
+	}
+	if err := s.run(ctx); err != nil {
+		return Report{}, err
+	}
+	report = s.judge()
+	s.recover(&report)
+	s.stage.End()
+	s.leftovers(&report)
+	return report, nil
+}
+
+// set makes the server, the proxy and the limiters.
+func (s *soak) set() {
+	s.bed = &bed{server: redistest.StartServer(s.stage), proxy: redistest.StartProxy(s.stage)}
+	for i, n := range names {
+		notes := newNotes()
+		s.notes = append(s.notes, notes)
+		for way := range ways {
+			l, err := n.limiter(s.bed.proxy, s.bed.server.Addr(), fmt.Sprint("soak:", i), notes, way, s.wrap)
+			if err != nil {
+				s.stage.Fatal(err)
+			}
+			s.limiters = append(s.limiters, l)
+		}
+	}
+}
+
+// run keeps callers calling and things breaking until the time is over and all
+// callers are home.
+func (s *soak) run(ctx context.Context) error {
+	ctx, stop := context.WithTimeout(ctx, s.Duration)
+	defer stop()
+	s.began = time.Now()
+	s.drift.begin()
+
+	var calling, helping sync.WaitGroup
+	for i, l := range s.limiters {
+		for j := range callers {
+			c := &caller{
+				limiter: l, number: i % len(ways), most: names[i/len(ways)].most,
+				notes: s.notes[i/len(ways)], watch: &s.watch,
+				rng: rand.New(rand.NewPCG(s.Seed, uint64(1+i*callers+j))),
+			}
+			calling.Go(func() { c.run(ctx) })
+		}
+	}
+	watching, enough := context.WithCancel(context.Background())
+	defer enough()
+	helping.Go(func() { s.watch.beat(watching) })
+	helping.Go(func() { s.tell(ctx) })
+	var failed error
+	helping.Go(func() { failed = s.trouble(ctx) })
+
+	home := make(chan struct{})
+	go func() {
+		calling.Wait()
+		close(home)
+	}()
+	<-ctx.Done()
+	select {
+	case <-home:
+	case <-time.After(homecoming):
+		return fmt.Errorf("%w: callers are still away %v after the end\n%s", ErrStuck, homecoming, stacks())
+	}
+	enough()
+	helping.Wait()
+	return failed
+}
+
+// trouble strikes again and again, and leaves all in order.
+func (s *soak) trouble(ctx context.Context) error {
+	rng := rand.New(rand.NewPCG(s.Seed, 0))
+	defer s.bed.proxy.Heal()
+	for {
+		_ = clock.Sleep(ctx, between(rng, 30, 250))
+		if ctx.Err() != nil {
+			return nil
+		}
+		f := pick(rng)
+		// A fault that has begun is ended as well, and ends in order.
+		if err := f.strike(context.WithoutCancel(ctx), s.bed, rng); err != nil {
+			return fmt.Errorf("%s: %w", f.name, err)
+		}
+		s.mu.Lock()
+		s.struck[f.name]++
+		s.mu.Unlock()
+	}
+}
+
+func (s *soak) tell(ctx context.Context) {
+	if s.Progress == nil {
+		return
+	}
+	for every := max(s.Duration/18, time.Second); ; {
+		_ = clock.Sleep(ctx, every)
+		s.drift.look()
+		s.Progress(s.sofar())
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+// recover asks each limiter for a turn, now that nothing is broken. Connections
+// that were cut meanwhile may each cost one call.
+func (s *soak) recover(r *Report) {
+	ctx, stop := context.WithTimeout(context.Background(), homecoming)
+	defer stop()
+	for i, l := range s.limiters {
+		err := l.Wait(ctx)
+		for range 100 {
+			if err == nil || ctx.Err() != nil {
+				break
+			}
+			err = l.Wait(ctx)
+		}
+		if err != nil {
+			r.Broken = append(r.Broken, fmt.Sprintf(
+				"%s: limiter %d does not recover: %v", names[i/len(ways)].about, i%len(ways), err))
+		}
+	}
+}
+
+// library is how the names of its functions begin.
+var library = []string{
+	"github.com/fairlimit/fairlimit.",
+	"github.com/fairlimit/fairlimit/internal/batch.",
+	"github.com/fairlimit/fairlimit/internal/bound.",
+}
+
+// leftovers counts the goroutines of the library that are still there when
+// nobody uses it.
+func (s *soak) leftovers(r *Report) {
+	for end := time.Now().Add(homecoming); ; time.Sleep(10 * time.Millisecond) {
+		r.Goroutines = redistest.Running(library...)
+		if r.Goroutines == 0 || time.Now().After(end) {
+			break
+		}
+	}
+	if r.Goroutines > 0 {
+		r.Broken = append(r.Broken, fmt.Sprintf("%d goroutines of the library are left", r.Goroutines))
+	}
+}
+
+// drift is how far the wall clock, by which slots and arrivals are compared,
+// has gone away from the monotonic one.
+type drift struct {
+	mu           sync.Mutex
+	wall         int64
+	mono         time.Time
+	least, worst int64
+}
+
+func (d *drift) begin() { d.mono, d.wall = time.Now(), time.Now().UnixMicro() }
+
+func (d *drift) look() int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	apart := now.UnixMicro() - d.wall - now.Sub(d.mono).Microseconds()
+	d.least, d.worst = min(d.least, apart), max(d.worst, apart)
+	return d.worst - d.least
+}
