@@ -245,6 +245,7 @@ func shares(p *plot.Plot, r Run) error {
 	mean.Dashes = []vg.Length{4, 3}
 	p.Add(mean)
 	p.X.Min, p.X.Max = -0.5, float64(len(clients))-0.5
+	p.Y.Max *= 1.1 // a bar at the edge would be cut off
 	p.X.Label.Text, p.Y.Label.Text = scope, "grants per caller"
 	p.X.Tick.Marker = plot.ConstantTicks(nil)
 	return nil
