@@ -34,10 +34,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 	}
 
 	var measured []report.Report
-	display := run.On(stderr)
-	if p.simulate {
-		display.Virtual()
-	}
+	display := run.To(stderr, p.simulate)
 	for number, r := range p.rounds {
 		if ctx.Err() != nil {
 			break
@@ -84,7 +81,6 @@ func (r round) compare(
 	if r.rehearse {
 		display.Say(r.scenario.Name + ": a rehearsal, to see what this machine does")
 		r, err = r.rehearsed(ctx, put)
-		display.End()
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
@@ -95,7 +91,6 @@ func (r round) compare(
 	for _, e := range all {
 		display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
 		result, err := put(ctx, r, e, display.Update)
-		display.End()
 		switch {
 		case ctx.Err() != nil && err != nil: // it had not begun
 			run.Judge(results)

@@ -103,10 +103,10 @@ func (l *link) pass() bool {
 // link is still there.
 func (l *link) linger() bool {
 	l.proxy.mu.Lock()
-	delay := l.proxy.delay
+	draw := l.proxy.delay
 	l.proxy.mu.Unlock()
-	if delay > 0 {
-		timer := time.NewTimer(delay)
+	if draw != nil {
+		timer := time.NewTimer(draw())
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -33,7 +33,7 @@ type Proxy struct {
 	ways   map[string]net.Listener // by the server that they lead to
 	links  map[*link]bool
 	ended  bool
-	delay  time.Duration
+	delay  func() time.Duration // nil for none
 	frozen chan struct{} // closed when it thaws; nil if it is not frozen
 	losing []*loss
 	lost   int
@@ -74,9 +74,16 @@ type loss struct {
 
 // StartProxy starts a proxy for this test.
 func StartProxy(t testing.TB) *Proxy {
-	p := &Proxy{t: t, ways: map[string]net.Listener{}, links: map[*link]bool{}}
-	t.Cleanup(p.end)
+	p := NewProxy()
+	p.t = t
+	t.Cleanup(p.Close)
 	return p
+}
+
+// NewProxy starts a proxy outside of any test: [Proxy.Client] and [Proxy.Addr]
+// cannot be called. The caller closes it.
+func NewProxy() *Proxy {
+	return &Proxy{ways: map[string]net.Listener{}, links: map[*link]bool{}}
 }
 
 // Client returns a client that reaches its server through the proxy; it is
@@ -100,7 +107,7 @@ func (p *Proxy) Client(o *redis.Options) *redis.Client {
 // server need not be there yet.
 func (p *Proxy) Addr(server string) string {
 	p.t.Helper()
-	addr, err := p.way(server)
+	addr, err := p.Way(server)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -110,7 +117,7 @@ func (p *Proxy) Addr(server string) string {
 // Dial is the Dialer of a client that shall reach all of its servers through
 // the proxy, whatever their addresses are.
 func (p *Proxy) Dial(ctx context.Context, network, server string) (net.Conn, error) {
-	addr, err := p.way(server)
+	addr, err := p.Way(server)
 	if err != nil {
 		return nil, err
 	}
@@ -119,9 +126,15 @@ func (p *Proxy) Dial(ctx context.Context, network, server string) (net.Conn, err
 
 // Delay makes every reply arrive later by d.
 func (p *Proxy) Delay(d time.Duration) {
+	p.DelayBy(func() time.Duration { return d })
+}
+
+// DelayBy makes each reply arrive later by what draw says. Any goroutine may
+// call draw.
+func (p *Proxy) DelayBy(draw func() time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.delay = d
+	p.delay = draw
 }
 
 // Freeze stops commands and replies. Connections are still taken. When the
@@ -155,7 +168,7 @@ func (p *Proxy) Lost() int {
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.delay, p.losing = 0, nil
+	p.delay, p.losing = nil, nil
 	p.thaw()
 }
 
@@ -190,7 +203,8 @@ func (p *Proxy) thaw() {
 	}
 }
 
-func (p *Proxy) end() {
+// Close ends the proxy and all connections.
+func (p *Proxy) Close() {
 	p.mu.Lock()
 	p.ended = true
 	p.thaw()
@@ -202,9 +216,9 @@ func (p *Proxy) end() {
 	p.all.Wait()
 }
 
-// way returns the address that leads to the server, and opens it if there is
+// Way returns the address that leads to the server, and opens it if there is
 // none.
-func (p *Proxy) way(server string) (string, error) {
+func (p *Proxy) Way(server string) (string, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {

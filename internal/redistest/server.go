@@ -73,41 +73,49 @@ func (s *Server) patient() *redis.Options {
 // Kill ends the process at once, as a crash would. What it held is lost.
 func (s *Server) Kill() {
 	s.t.Helper()
-	if _, err := s.order("KILL"); err != nil {
-		s.t.Fatal(err)
-	}
+	s.must(s.signal("KILL"))
 }
 
 // Restart kills the process and starts it anew on the same port, empty unless
 // its arguments say otherwise. It returns when the server answers.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.Kill()
-	if err := s.start(); err != nil {
-		s.t.Fatal(err)
-	}
+	s.must(s.restart())
 }
 
 // Pause stops the process as it is: connections stay open and new ones are
 // taken by the kernel, but nothing is answered until [Server.Resume].
 func (s *Server) Pause() {
 	s.t.Helper()
-	s.signal("STOP")
+	s.must(s.signal("STOP"))
 }
 
 // Resume lets a paused process run on.
 func (s *Server) Resume() {
 	s.t.Helper()
-	s.signal("CONT")
+	s.must(s.signal("CONT"))
 }
 
-func (s *Server) signal(name string) {
+func (s *Server) must(err error) {
 	s.t.Helper()
-	if pid, err := s.order(name); err != nil {
+	if err != nil {
 		s.t.Fatal(err)
-	} else if pid == "" {
-		s.t.Fatalf("redistest: %s: the server does not run", name)
 	}
+}
+
+func (s *Server) restart() error {
+	if err := s.signal("KILL"); err != nil {
+		return err
+	}
+	return s.start()
+}
+
+func (s *Server) signal(name string) error {
+	pid, err := s.order(name)
+	if err == nil && pid == "" && name != "KILL" {
+		err = fmt.Errorf("redistest: %s: the server does not run", name)
+	}
+	return err
 }
 
 // own ties the server's life to the test's.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 	"time"
 
@@ -70,12 +69,6 @@ func nameOf(info map[string]string) string {
 		return cmp.Or(info["server_name"], "valkey") + " " + version
 	}
 	return "redis " + info["redis_version"]
-}
-
-// Dial opens a plain connection to where the server listens.
-func (b *Backend) Dial() (net.Conn, error) {
-	options := b.client.Options()
-	return net.Dial(options.Network, options.Addr)
 }
 
 // Client is a connection of the parent's own.

@@ -165,6 +165,7 @@ func door(p *plot.Plot, r Run, apart time.Duration) error {
 			return err
 		}
 	}
+	p.X.Min, p.X.Max = -0.15, 1.15 // room for the words below
 	p.X.Label.Text = fmt.Sprintf("%d of %d were overtaken", overtaken, len(calls))
 	p.X.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "asked"}, {Value: 1, Label: "got through"}}
 	p.Y.Tick.Marker = plot.ConstantTicks(nil)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -340,3 +341,113 @@ func spread(e Engine) string {
 	}
 	return fmt.Sprintf("%.1f / %s", *e.SpreadP999MS, short(*e.SpreadMS))
 }
+
+// Cells of the rows about what is done to a limiter while it is used.
+
+func inWindow(e Engine) string {
+	if len(e.MaxInEras) == 0 {
+		return strconv.Itoa(e.MaxInWindow)
+	}
+	return numbers(e.MaxInEras)
+}
+
+// allowed is what the upstream allows in a window, one quota after the other.
+func (r Report) allowed() string {
+	if eras := r.Engines[0].EraPermits; len(eras) > 0 {
+		return numbers(eras)
+	}
+	return strconv.Itoa(r.Quota.Permits)
+}
+
+func numbers(all []int) string {
+	told := make([]string, len(all))
+	for i, n := range all {
+		told[i] = strconv.Itoa(n)
+	}
+	return strings.Join(told, "/")
+}
+
+func closedDoor(e Engine) string {
+	if e.ClosedCalls == nil {
+		return nothing
+	}
+	return fmt.Sprintf("%d / %s", *e.ClosedCalls, apart(*e.UnheardCalls, e.MachineCalls))
+}
+
+func idle(e Engine) string {
+	if e.IdleMS == nil {
+		return nothing
+	}
+	return short(*e.IdleMS)
+}
+
+func used(e Engine) string {
+	if len(e.QuotaUsedMS) == 0 {
+		return nothing
+	}
+	told := make([]string, len(e.QuotaUsedMS))
+	for i, ms := range e.QuotaUsedMS {
+		told[i] = short(ms)
+	}
+	return strings.Join(told, ", ")
+}
+
+// optional is the cell of a figure that not every scenario has.
+func optional(n func(Engine) *int) func(Engine) string {
+	return func(e Engine) string {
+		if n(e) == nil {
+			return nothing
+		}
+		return strconv.Itoa(*n(e))
+	}
+}
+
+// Line is one line of the table, for whoever sets it another way.
+type Line struct {
+	Name  string
+	Cells []string // one an engine
+	Note  string
+}
+
+// Lines are the table.
+func (r Report) Lines() (lines []Line) {
+	for _, row := range r.rows() {
+		line := Line{Name: row.name, Note: row.note}
+		for _, e := range r.Engines {
+			line.Cells = append(line.Cells, row.cell(e))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// About is what the scenario is.
+func (r Report) About() string { return r.about }
+
+// Facts are what was asked for.
+func (r Report) Facts() []string {
+	facts := []string{
+		r.people(), r.Backend, fmt.Sprintf("quota %d per %s", r.Quota.Permits, short(r.Quota.PerMS)),
+		fmt.Sprintf("%.0f s on each engine", r.Seconds), fmt.Sprintf("seed %d", r.Seed),
+	}
+	if guard := r.guard("%s"); guard != "" {
+		facts = append(facts, guard)
+	}
+	if r.Quota.Burst > 0 {
+		facts = append(facts, fmt.Sprintf("burst %d", r.Quota.Burst))
+	}
+	return facts
+}
+
+// Remarks are what the figures call for, with the engine they are of.
+func (r Report) Remarks() (remarks []string) {
+	for _, e := range r.Engines {
+		for _, remark := range r.remarks(e) {
+			remarks = append(remarks, e.Name+": "+remark)
+		}
+	}
+	return remarks
+}
+
+// JSON writes the report for a program, as one line.
+func (r Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }

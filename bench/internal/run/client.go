@@ -9,10 +9,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
@@ -28,15 +30,12 @@ var errAbandoned = errors.New("the orders ended before the job did")
 // Run is the life of the process. It returns when the job is done or the orders
 // end, whichever comes first.
 func Run(orders io.Reader, news io.Writer) error {
-	heard, said := hear(orders), newSpeaker(news)
+	heard, said := hear(orders), &speaker{w: news}
 	err := work(heard, said)
-	switch {
-	case errors.Is(err, errAbandoned): // nobody may be listening: end, whatever is still to be said
-		return err
-	case err != nil:
+	if err != nil && !errors.Is(err, errAbandoned) { // else nobody may be listening
 		said.say(News{Failed: err.Error()})
 	}
-	return errors.Join(err, said.close())
+	return err
 }
 
 func work(orders <-chan Order, news *speaker) error {
@@ -56,7 +55,7 @@ func work(orders <-chan Order, news *speaker) error {
 	case !ok:
 		return errAbandoned
 	case order.Start == nil: // stopped before it began
-		news.say(News{Done: &Done{}})
+		news.say(News{Done: true})
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -71,7 +70,7 @@ func work(orders <-chan Order, news *speaker) error {
 	<-done
 	crew.bystander.Close()
 	news.say(News{
-		Done: &Done{RedisCalls: crew.meter.count()}, Misses: engines.MissesOf(crew.opened),
+		Done: true, RedisCalls: crew.meter.count(), Misses: engines.MissesOf(crew.opened),
 		Stalls: crew.bystander.Seen(),
 	})
 	return nil
@@ -199,4 +198,102 @@ func (c *crew) begin(ctx context.Context, at time.Duration) <-chan struct{} {
 		close(done)
 	}()
 	return done
+}
+
+// afterFailure is how long a caller pauses when the limiter could not be asked,
+// so that an outage is not a busy loop.
+const afterFailure = 50 * time.Millisecond
+
+// desk is where one caller makes its calls, and where they are written down.
+type desk struct {
+	*crew
+	run    context.Context // of the whole run
+	number int
+	seq    int
+}
+
+func (d *desk) call(ctx context.Context, n int) bool {
+	c := measure.Call{Client: d.job.Client, Caller: d.number, Seq: d.seq, Permits: n, Called: measure.Now()}
+	d.seq++
+	turn, err := d.limiter.Acquire(ctx, d.number, n)
+	c.Ended, c.Turn, c.Outcome = measure.Now(), turn, Outcome(d.run, ctx, err)
+	if err == nil {
+		// The permit is spent: the call is made even if the run has ended
+		// meanwhile.
+		var closed time.Duration
+		closed, err = d.visitors[d.number].Visit(context.WithoutCancel(ctx), c)
+		if err == nil && closed > 0 {
+			err = d.closed(closed)
+		}
+		if err != nil {
+			c.Outcome = measure.Failed
+		}
+	}
+	if c.Outcome == measure.Failed {
+		c.Error = err.Error()
+		d.pause()
+	}
+	d.news.say(News{
+		Call: &c, RedisCalls: d.meter.count(), Misses: engines.MissesOf(d.opened), Stalls: d.bystander.Seen(),
+	})
+	return c.Outcome == measure.Granted
+}
+
+// closed is what a caller does whom the upstream told when to come back.
+func (d *desk) closed(left time.Duration) error {
+	if err := d.pauser.Pause(d.run, left); err != nil && d.run.Err() == nil {
+		return fmt.Errorf("the pause was not recorded: %w", err)
+	}
+	d.news.say(News{Paused: measure.Now()})
+	return nil
+}
+
+// Outcome is how a call with this ctx ended in a run that may have ended, too.
+func Outcome(run, ctx context.Context, err error) measure.Outcome {
+	var refused *fairlimit.RefusedError
+	switch {
+	case err == nil:
+		return measure.Granted
+	// The first two were told so at once, the third found out by waiting.
+	case errors.As(err, &refused), errors.Is(err, engines.ErrRefused),
+		errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return measure.Refused
+	case run.Err() != nil:
+		return measure.Waiting
+	case ctx.Err() != nil:
+		return measure.Left
+	default:
+		return measure.Failed
+	}
+}
+
+func (d *desk) pause() {
+	select {
+	case <-time.After(afterFailure):
+	case <-d.run.Done():
+	}
+}
+
+// meter counts the commands that this process sends, for servers that do not
+// count them.
+type meter struct{ sent atomic.Int64 }
+
+var _ redis.Hook = (*meter)(nil)
+
+func (m *meter) count() int { return int(m.sent.Load()) }
+
+func (m *meter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		m.sent.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		m.sent.Add(int64(len(cmds)))
+		return next(ctx, cmds)
+	}
 }

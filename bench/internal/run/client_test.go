@@ -89,8 +89,8 @@ func TestAClientTellsOfEveryCall(t *testing.T) {
 	r.order(t, Order{Stop: true})
 	for {
 		news := r.hear(t)
-		if news.Done != nil {
-			require.Positive(t, news.Done.RedisCalls)
+		if news.Done {
+			require.Positive(t, news.RedisCalls)
 			break
 		}
 		seen[news.Call.Outcome]++
@@ -113,6 +113,6 @@ func TestAClientWithoutAParentEnds(t *testing.T) {
 func TestAClientThatIsStoppedBeforeItBeganEnds(t *testing.T) {
 	r := run(t, 1, time.Hour)
 	r.order(t, Order{Stop: true})
-	require.NotNil(t, r.hear(t).Done)
+	require.True(t, r.hear(t).Done)
 	require.NoError(t, r.end(t))
 }

@@ -1,14 +1,16 @@
-// Package fleet starts the client processes and ends them. None outlives its
-// fleet: their orders come through a pipe that ends with the parent, whatever
-// ends the parent.
 package run
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
@@ -21,9 +23,14 @@ const (
 
 	// readiness is how long it may take until all clients are ready.
 	readiness = 60 * time.Second
+
+	// mostDeeds is how many a client may be told without anybody listening for
+	// the end of the first.
+	mostDeeds = 16
 )
 
-// Fleet is the client processes of one run.
+// Fleet is the client processes of one run. None outlives it: their orders come
+// through a pipe that ends with the parent, whatever ends the parent.
 type Fleet struct {
 	processes []*process
 	died      chan error
@@ -36,14 +43,16 @@ func Launch(ctx context.Context, command func() *exec.Cmd, jobs []Job) (*Fleet, 
 	for _, job := range jobs {
 		p, err := start(command(), job, f.died)
 		if err != nil {
-			return nil, errors.Join(err, f.Close())
+			f.Close()
+			return nil, err
 		}
 		f.processes = append(f.processes, p)
 	}
 	late := time.After(readiness)
 	for _, p := range f.processes {
 		if err := f.await(ctx, p, late); err != nil {
-			return nil, errors.Join(err, f.Close())
+			f.Close()
+			return nil, err
 		}
 	}
 	return f, nil
@@ -74,9 +83,7 @@ func (f *Fleet) await(ctx context.Context, p *process, late <-chan time.Time) er
 func (f *Fleet) Died() <-chan error { return f.died }
 
 // Start lets everybody begin at a moment on the machine's clock.
-func (f *Fleet) Start(at time.Duration) error {
-	return f.order(Order{Start: &at})
-}
+func (f *Fleet) Start(at time.Duration) error { return f.order(Order{Start: &at}) }
 
 // Account is what the clients told.
 type Account struct {
@@ -100,24 +107,24 @@ func (f *Fleet) Stop() (all Account, err error) {
 		case <-late:
 			err = errors.Join(err, fmt.Errorf("client %d did not come home within %v", p.client, homecoming))
 		}
-		told := p.told()
-		all.Calls = append(all.Calls, told.calls...)
-		all.RedisCalls += told.done.RedisCalls
-		all.Misses = all.Misses.And(told.misses)
-		all.Paused = append(all.Paused, told.paused...)
-		all.Stalls = append(all.Stalls, told.stalls)
+		p.mu.Lock()
+		all.Calls = append(all.Calls, p.calls...)
+		all.RedisCalls += p.last.RedisCalls
+		all.Misses = all.Misses.And(p.last.Misses)
+		all.Paused = append(all.Paused, p.paused...)
+		all.Stalls = append(all.Stalls, p.stalls)
+		p.mu.Unlock()
 	}
 	return all, err
 }
 
 // Close ends every process that still runs, and waits for its end.
-func (f *Fleet) Close() error {
+func (f *Fleet) Close() {
 	var all sync.WaitGroup
 	for _, p := range f.processes {
 		all.Go(p.kill)
 	}
 	all.Wait()
-	return nil
 }
 
 // Clients is how many there are.
@@ -152,7 +159,13 @@ func (f *Fleet) Kill(client int) error {
 }
 
 // Suspend makes a client's process stand still.
-func (f *Fleet) Suspend(client int) error { return f.processes[client].suspend() }
+func (f *Fleet) Suspend(client int) error {
+	p := f.processes[client]
+	if p.hasEnded() || p.suspended.Swap(true) {
+		return nil
+	}
+	return stop(p.cmd.Process)
+}
 
 // Resume lets it go on.
 func (f *Fleet) Resume(client int) error { return f.processes[client].resume() }
@@ -164,4 +177,122 @@ func (f *Fleet) order(o Order) (err error) {
 		}
 	}
 	return err
+}
+
+// process is one client process.
+type process struct {
+	client int
+	cmd    *exec.Cmd
+	orders *json.Encoder
+	stdin  io.Closer
+	stderr bytes.Buffer // read after the process has ended
+
+	condemned atomic.Bool // its end is intended
+	suspended atomic.Bool
+
+	ready chan struct{} // closed when it says so
+	did   chan Did      // one is told for each deed
+	ended chan struct{} // closed when it has ended and everything it told is here
+
+	// What it has told so far.
+	mu     sync.Mutex
+	calls  []measure.Call
+	stalls []measure.Stall
+	paused []time.Duration
+	last   News // the last that tells counts
+	failed string
+}
+
+func start(cmd *exec.Cmd, job Job, died chan<- error) (*process, error) {
+	p := &process{
+		client: job.Client, cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}),
+		did: make(chan Did, mostDeeds),
+	}
+	cmd.Stderr = &p.stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("client %d cannot be started: %w", job.Client, err)
+	}
+	p.stdin, p.orders = stdin, json.NewEncoder(stdin)
+	go p.listen(stdout, died)
+	if err := p.orders.Encode(Order{Job: &job}); err != nil {
+		p.kill()
+		return nil, fmt.Errorf("client %d cannot be told its job: %w", job.Client, err)
+	}
+	return p, nil
+}
+
+// listen writes down what the process tells until it ends. If that is early, it
+// says why: in the client's own words, or by its exit status and standard error.
+func (p *process) listen(stdout io.Reader, died chan<- error) {
+	decoder := json.NewDecoder(stdout)
+	for {
+		var news News
+		if decoder.Decode(&news) != nil {
+			break
+		}
+		p.note(news)
+	}
+	_, _ = io.Copy(io.Discard, stdout) // after garbage, let it end
+	err := p.cmd.Wait()
+	why := p.failed
+	if why == "" {
+		first, _, _ := strings.Cut(strings.TrimSpace(p.stderr.String()), "\n")
+		why = strings.TrimSpace(fmt.Sprintf("%v %s", err, first))
+	}
+	if !p.last.Done && !p.condemned.Load() {
+		died <- fmt.Errorf("client %d died: %s", p.client, why)
+	}
+	close(p.ended)
+}
+
+func (p *process) note(news News) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stalls = append(p.stalls, news.Stalls...)
+	if news.Call != nil || news.Done {
+		p.last = news
+	}
+	switch {
+	case news.Ready:
+		close(p.ready)
+	case news.Call != nil:
+		p.calls = append(p.calls, *news.Call)
+	case news.Paused > 0:
+		p.paused = append(p.paused, news.Paused)
+	case news.Did != nil:
+		p.did <- *news.Did
+	case news.Failed != "":
+		p.failed = news.Failed
+	}
+}
+
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+func (p *process) resume() error {
+	if p.hasEnded() || !p.suspended.Swap(false) {
+		return nil
+	}
+	return goOn(p.cmd.Process)
+}
+
+// kill ends the process if it still runs and waits for its end.
+func (p *process) kill() {
+	_ = p.stdin.Close()
+	_ = p.cmd.Process.Kill()
+	<-p.ended
 }

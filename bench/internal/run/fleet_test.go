@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	case "done before it began":
 		orders.Scan()
-		fmt.Println(`{"done":{}}`)
+		fmt.Println(`{"done":true}`)
 	case "works for ever":
 		orders.Scan()
 		fmt.Println(`{"ready":true}`)
@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 		fmt.Println(`{"call":{"client":0,"seq":1},"stalls":[{"from":1,"to":2}]}`)
 		orders.Scan()
 		fmt.Println(`{"call":{"client":0,"seq":2}}`)
-		fmt.Println(`{"done":{"redis_calls":5},"stalls":[{"from":3,"to":4}]}`)
+		fmt.Println(`{"done":true,"redis_calls":5,"stalls":[{"from":3,"to":4}]}`)
 	}
 }
 

@@ -16,9 +16,9 @@ func TestTheUpstreamsAccountIsTheOneThatIsBelieved(t *testing.T) {
 			{Client: 1, Caller: 0, Seq: 1, Called: 20, Ended: 1100 * time.Millisecond, Outcome: measure.Waiting},
 			{Client: 1, Caller: 0, Seq: 0, Permits: 1, Called: 10, Ended: 15, Outcome: measure.Granted},
 		},
-		[]Arrival{
-			{Client: 1, Caller: 0, Seq: 0, Permits: 1, Called: 10, At: 17, Rejected: true},
-			{Client: 2, Caller: 0, Seq: 0, Permits: 3, Called: 12, At: 18},
+		[]measure.Call{
+			{Client: 1, Caller: 0, Seq: 0, Permits: 1, Called: 10, Arrived: 17, Rejected: true},
+			{Client: 2, Caller: 0, Seq: 0, Permits: 3, Called: 12, Arrived: 18},
 		}, end)
 
 	require.Equal(t, []measure.Call{

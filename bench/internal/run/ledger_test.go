@@ -14,8 +14,8 @@ import (
 func arrive(ledger *Ledger, now *time.Duration, permits int, at ...int) (admitted []bool) {
 	for _, ms := range at {
 		*now = time.Duration(ms) * time.Millisecond
-		yes, _ := ledger.Arrive(Arrival{Permits: permits})
-		admitted = append(admitted, yes)
+		c, _ := ledger.Arrive(measure.Call{Permits: permits})
+		admitted = append(admitted, !c.Rejected)
 	}
 	return admitted
 }
@@ -57,7 +57,7 @@ func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 
 	before := measure.Now()
 	for seq := range 5 {
-		arrival := Arrival{Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9}
+		arrival := measure.Call{Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9}
 		closed, err := visitor.Visit(t.Context(), arrival)
 		require.NoError(t, err)
 		require.Zero(t, closed, "a quota does not say for how long")
@@ -68,9 +68,10 @@ func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 		if a.Rejected {
 			rejected++
 		}
-		require.GreaterOrEqual(t, a.At, before)
-		require.Equal(t, Arrival{
-			Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9, At: a.At, Rejected: seq >= 3,
+		require.GreaterOrEqual(t, a.Arrived, before)
+		require.Equal(t, measure.Call{
+			Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9,
+			Reached: true, Arrived: a.Arrived, Rejected: seq >= 3,
 		}, a)
 	}
 	require.Equal(t, 2, rejected)
@@ -87,7 +88,7 @@ func TestAClosedUpstreamSaysForHowLong(t *testing.T) {
 
 	require.Equal(t, measure.Span{From: time.Second, To: 4 * time.Second}, ledger.Close(3*time.Second))
 	now += 500 * time.Millisecond
-	closed, err := visitor.Visit(t.Context(), Arrival{Permits: 1})
+	closed, err := visitor.Visit(t.Context(), measure.Call{Permits: 1})
 	require.NoError(t, err)
 	require.Equal(t, 2500*time.Millisecond, closed)
 	require.True(t, ledger.Arrivals()[0].Closed)

@@ -11,12 +11,11 @@ import (
 
 func TestPlainLinesNowAndThen(t *testing.T) {
 	var out bytes.Buffer
-	p := To(&out)
+	p := To(&out, false)
 	p.Begin("steady, fair", 12*time.Second)
 	for left := 12 * time.Second; left >= 0; left -= 100 * time.Millisecond {
 		p.Update(left, int(12-left.Seconds()))
 	}
-	p.End()
 	require.Equal(t, `steady, fair: 12s to go
 steady, fair: 7 s left, 5 grants so far
 steady, fair: 2 s left, 10 grants so far
@@ -26,8 +25,7 @@ steady, fair: 2 s left, 10 grants so far
 func TestASimulationSaysHowLongItWillTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		p := To(&out)
-		p.Virtual()
+		p := To(&out, true)
 		p.Begin("steady, fair", time.Hour)
 		time.Sleep(10 * time.Second)
 		p.Update(45*time.Minute, 18000)

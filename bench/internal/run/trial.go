@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os/exec"
 	"slices"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 const (
@@ -66,11 +68,15 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		return nil, err
 	}
 	defer server.Close()
-	via, end, err := t.detour()
-	if err != nil {
-		return nil, err
+	via := ""
+	if t.Scenario.Replies != nil {
+		proxy := redistest.NewProxy()
+		defer proxy.Close()
+		proxy.DelayBy(func() time.Duration { return t.Scenario.Replies.Draw(rand.Float64()) })
+		if via, err = proxy.Way(t.Backend.Client().Options().Addr); err != nil {
+			return nil, err
+		}
 	}
-	defer end()
 	callers := t.Scenario.CallersOf(t.Load)
 	clients, err := Launch(ctx, t.Command, t.jobs(callers, server.URL, via))
 	if err != nil {
@@ -192,7 +198,7 @@ func Failures(calls []measure.Call) (err error) {
 // join puts the two accounts of each call together: the caller's and the
 // upstream's. The upstream is believed. If a caller's process died, there may
 // only be the upstream's account of its call.
-func join(calls []measure.Call, arrivals []Arrival, end time.Duration) []measure.Call {
+func join(calls []measure.Call, arrivals []measure.Call, end time.Duration) []measure.Call {
 	type key struct{ client, caller, seq int }
 	at := make(map[key]int, len(calls))
 	for i, c := range calls {
@@ -205,12 +211,10 @@ func join(calls []measure.Call, arrivals []Arrival, end time.Duration) []measure
 		i, told := at[key{a.Client, a.Caller, a.Seq}]
 		if !told {
 			i = len(calls)
-			calls = append(calls, measure.Call{
-				Client: a.Client, Caller: a.Caller, Seq: a.Seq, Permits: a.Permits,
-				Called: a.Called, Ended: a.At, Outcome: measure.Granted,
-			})
+			a.Ended, a.Outcome = a.Arrived, measure.Granted
+			calls = append(calls, a)
 		}
-		calls[i].Reached, calls[i].Arrived, calls[i].Rejected, calls[i].Closed = true, a.At, a.Rejected, a.Closed
+		calls[i].Reached, calls[i].Arrived, calls[i].Rejected, calls[i].Closed = true, a.Arrived, a.Rejected, a.Closed
 	}
 	slices.SortFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
 	return calls

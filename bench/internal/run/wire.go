@@ -1,14 +1,18 @@
-// Package wire is what the parent and a client process say to each other: one
-// JSON value a line, orders on the client's standard input, news on its
-// standard output. The end of the orders is an order too: to end at once.
 package run
 
 import (
+	"encoding/json"
+	"io"
+	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
+
+// The parent and a client process talk in JSON, one value a line: orders on the
+// client's standard input, news on its standard output. The end of the orders is
+// an order too: to end at once.
 
 // Order is what the parent tells a client. One field is set.
 type Order struct {
@@ -44,13 +48,13 @@ type Job struct {
 	Callers  int
 }
 
-// News is what a client tells the parent. One field is set.
+// News is what a client tells the parent.
 type News struct {
 	Ready  bool          `json:"ready,omitempty"`  // connected; waits for Start
 	Call   *measure.Call `json:"call,omitempty"`   // a call has ended
 	Paused time.Duration `json:"paused,omitempty"` // a pause was recorded, at this moment
 	Did    *Did          `json:"did,omitempty"`
-	Done   *Done         `json:"done,omitempty"` // last
+	Done   bool          `json:"done,omitempty"` // last
 	Failed string        `json:"failed,omitempty"`
 
 	// These come with Call and Done, in case nothing more is heard: the
@@ -61,7 +65,32 @@ type News struct {
 	Stalls     []measure.Stall `json:"stalls,omitempty"`
 }
 
-// Done is a client's account of itself.
-type Done struct {
-	RedisCalls int `json:"redis_calls"` // commands it sent while it ran
+// hear turns the orders into a channel that is closed when they end.
+func hear(orders io.Reader) <-chan Order {
+	heard := make(chan Order, 3)
+	go func() {
+		defer close(heard)
+		decoder := json.NewDecoder(orders)
+		for {
+			var order Order
+			if decoder.Decode(&order) != nil {
+				return
+			}
+			heard <- order
+		}
+	}()
+	return heard
+}
+
+// speaker writes the news, one after the other. A parent that is gone hears
+// nothing.
+type speaker struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (s *speaker) say(n News) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_ = json.NewEncoder(s.w).Encode(n)
 }

@@ -13,7 +13,7 @@ func TestDelaysHaveAHeavyTailWithinTheirBounds(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var drawn []time.Duration
 	for range 20_000 {
-		drawn = append(drawn, laggy.Replies.Draw(rng))
+		drawn = append(drawn, laggy.Replies.Draw(rng.Float64()))
 	}
 	slices.Sort(drawn)
 	require.GreaterOrEqual(t, drawn[0], laggy.Replies.Least)

@@ -131,3 +131,100 @@ func (w *world) run(stopped func() bool, tell func(glance)) {
 	}
 	slices.SortFunc(w.calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
 }
+
+// desk is where one caller makes its calls, and where they are written down.
+type desk struct {
+	*world
+	run            context.Context
+	number, caller int
+	seq            int
+}
+
+func (d *desk) call(ctx context.Context, n int) bool {
+	d.instants.sleep(d.number, d.caller, acts, none)
+	if d.run.Err() != nil {
+		return false
+	}
+	c := measure.Call{Client: d.number, Caller: d.caller, Seq: d.seq, Permits: n, Called: d.now()}
+	d.seq++
+	named := engines.WithLateness(context.WithValue(ctx, who{}, d.caller), d.late)
+	turn, err := d.clients[d.number].limiter.Acquire(named, d.caller, n)
+	c.Ended, c.Turn, c.Outcome = d.now(), turn, run.Outcome(d.run, ctx, err)
+	switch c.Outcome {
+	case measure.Granted:
+		d.visit(&c)
+	case measure.Failed:
+		c.Error = err.Error()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.calls = append(d.calls, c)
+	return c.Outcome == measure.Granted
+}
+
+// visit goes to the upstream, unless the run is over before it is there.
+func (d *desk) visit(c *measure.Call) {
+	d.instants.sleep(d.number, d.caller, acts, wire)
+	if d.run.Err() != nil {
+		return
+	}
+	*c, _ = d.ledger.Arrive(*c)
+}
+
+// late is how late the caller's timer for a wait of in goes off.
+func (d *desk) late(caller int, in time.Duration) time.Duration {
+	slot, due := d.instants.slot(d.number, caller, acts), d.now()+in
+	return d.instants.next(due+timer(d.instants.rand(slot)), slot) - due
+}
+
+// wires are a client's way to Redis and back: they take their time, and count.
+type wires struct {
+	world  *world
+	client int
+}
+
+var _ redis.Hook = wires{}
+
+func (w wires) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w wires) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.there(ctx, 1)
+		defer w.back(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+func (w wires) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) > 0 && cmds[0].Name() == "hello" { // that of a new connection
+			return next(ctx, cmds)
+		}
+		w.there(ctx, len(cmds))
+		defer w.back(ctx)
+		return next(ctx, cmds)
+	}
+}
+
+func (w wires) there(ctx context.Context, commands int) {
+	w.world.redisCalls.Add(int64(commands))
+	w.world.instants.sleep(w.client, callerOf(ctx), asks, wire)
+}
+
+func (w wires) back(ctx context.Context) {
+	w.world.instants.sleep(w.client, callerOf(ctx), hears, func(rng *rand.Rand) time.Duration {
+		if held := w.world.scenario.Replies; held != nil {
+			return wire(rng) + held.Draw(rng.Float64())
+		}
+		return wire(rng)
+	})
+}
+
+// who is the key under which a ctx knows its caller. If a question has several
+// callers, it is the first.
+type who struct{}
+
+func callerOf(ctx context.Context) int {
+	caller, _ := ctx.Value(who{}).(int)
+	return caller
+}

@@ -5,14 +5,13 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // bed is what faults happen to.
 type bed struct {
-	server *redistest.Server
+	server redistest.Process
 	proxy  *redistest.Proxy
 	losses []loss
 }
@@ -51,11 +50,11 @@ var faults = []fault{
 		return nil
 	}},
 	{name: "server stopped, up to 600 ms", weight: 3, strike: func(ctx context.Context, b *bed, rng *rand.Rand) error {
-		return backend.Attempt(func() {
-			b.server.Pause()
-			_ = clock.Sleep(ctx, between(rng, 50, 600))
-			b.server.Resume()
-		})
+		if err := b.server.Pause(); err != nil {
+			return err
+		}
+		_ = clock.Sleep(ctx, between(rng, 50, 600))
+		return b.server.Resume()
 	}},
 	{name: "SCRIPT FLUSH", weight: 3, strike: func(ctx context.Context, b *bed, _ *rand.Rand) error {
 		return b.server.Client().ScriptFlush(ctx).Err()
@@ -69,7 +68,7 @@ var faults = []fault{
 	{
 		name: "restart without persistence", weight: 1, loses: true,
 		strike: func(_ context.Context, b *bed, _ *rand.Rand) error {
-			return b.forget(func() error { return backend.Attempt(b.server.Restart) })
+			return b.forget(b.server.Restart)
 		},
 	},
 }

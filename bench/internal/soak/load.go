@@ -11,7 +11,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/clock"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // A name is shared by limiters that have a client each, as processes have.
@@ -55,7 +54,7 @@ const callers = 6
 
 // limiter makes one for a name, with a client of its own.
 func (n name) limiter(
-	p *redistest.Proxy, addr, key string, notes *notes, number int, wrap func(engine.Engine) engine.Engine,
+	rdb *redis.Client, key string, notes *notes, number int, wrap func(engine.Engine) engine.Engine,
 ) (fairlimit.Reserver, error) {
 	way := ways[number]
 	build := func(c engine.Config) (engine.Engine, error) {
@@ -69,7 +68,6 @@ func (n name) limiter(
 	for _, q := range n.quotas[1:] {
 		options = append(options, fairlimit.WithExtraQuota(q))
 	}
-	rdb := p.Client(&redis.Options{Addr: addr, ReadTimeout: way.timeout})
 	l, err := fairlimit.New(rdb, key, n.quotas[0], options...)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/engine"
@@ -41,8 +43,8 @@ const homecoming = 20 * time.Second
 // soak is a run under way.
 type soak struct {
 	Run
-	stage    *backend.Stage
 	bed      *bed
+	clients  []*redis.Client // of each limiter
 	limiters []fairlimit.Reserver
 	notes    []*notes // of each name
 	watch    watch
@@ -59,9 +61,14 @@ func (r Run) Do(ctx context.Context) (report Report, err error) {
 	if !backend.Installed() {
 		return Report{}, ErrNoServer
 	}
-	s := &soak{Run: r, stage: backend.New(ctx), struck: map[string]int{}}
-	defer s.stage.End()
-	if err := backend.Attempt(s.set); err != nil {
+	server, err := redistest.Start()
+	if err != nil {
+		return Report{}, err
+	}
+	defer server.Stop()
+	s := &soak{Run: r, bed: &bed{server: server, proxy: redistest.NewProxy()}, struck: map[string]int{}}
+	defer s.bed.proxy.Close()
+	if err := s.set(); err != nil {
 		return Report{}, err
 	}
 	if err := s.run(ctx); err != nil {
@@ -69,24 +76,37 @@ func (r Run) Do(ctx context.Context) (report Report, err error) {
 	}
 	report = s.judge()
 	s.recover(&report)
-	s.stage.End()
+	s.close()
 	s.leftovers(&report)
 	return report, nil
 }
 
-// set makes the server, the proxy and the limiters.
-func (s *soak) set() {
-	s.bed = &bed{server: redistest.StartServer(s.stage), proxy: redistest.StartProxy(s.stage)}
+// set makes the limiters.
+func (s *soak) set() error {
 	for i, n := range names {
 		notes := newNotes()
 		s.notes = append(s.notes, notes)
 		for way := range ways {
-			l, err := n.limiter(s.bed.proxy, s.bed.server.Addr(), fmt.Sprint("soak:", i), notes, way, s.wrap)
+			rdb := redis.NewClient(&redis.Options{
+				Addr: s.bed.server.Addr(), Dialer: s.bed.proxy.Dial, ReadTimeout: ways[way].timeout,
+			})
+			l, err := n.limiter(rdb, fmt.Sprint("soak:", i), notes, way, s.wrap)
 			if err != nil {
-				s.stage.Fatal(err)
+				return err
 			}
-			s.limiters = append(s.limiters, l)
+			s.clients, s.limiters = append(s.clients, rdb), append(s.limiters, l)
 		}
+	}
+	return nil
+}
+
+// close ends what calls are still under way, and the clients: see
+// [redistest.Proxy.Client].
+func (s *soak) close() {
+	s.bed.proxy.Heal()
+	s.bed.proxy.Cut()
+	for _, rdb := range s.clients {
+		redistest.Close(rdb)
 	}
 }
 

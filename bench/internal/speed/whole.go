@@ -2,12 +2,21 @@ package speed
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/window"
 )
 
 const (
@@ -225,5 +234,140 @@ func allocated(b *bed, calls []call) probe {
 		})
 		runtime.ReadMemStats(&after)
 		return []float64{float64(after.Mallocs-before.Mallocs) / float64(len(calls)*times)}, err
+	}
+}
+
+type call func(context.Context) error
+
+// together calls n times at once.
+func together(n int, do func(i int) error) error {
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { errs[i] = do(i) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// phases of a throng: calls count that end while it is counting.
+const (
+	warming int32 = iota
+	counting
+	over
+)
+
+// throng is callers that call again as soon as they got through.
+type throng struct {
+	phase atomic.Int32
+	calls atomic.Int64
+	took  [][]int64 // ns, of the calls of each that count, if they are timed
+}
+
+// run has them call for warmUp, counts for so long, and returns for how long it
+// did. All callers are home when it returns.
+func (t *throng) run(ctx context.Context, callers []call, timed bool, warmUp, count time.Duration) (time.Duration, error) {
+	t.took = make([][]int64, len(callers))
+	var counted time.Duration
+	err := together(len(callers)+1, func(i int) error {
+		if i < len(callers) {
+			return t.caller(ctx, callers[i], timed, &t.took[i])
+		}
+		_ = clock.Sleep(ctx, warmUp)
+		t.phase.Store(counting)
+		began := time.Now()
+		_ = clock.Sleep(ctx, count)
+		t.phase.Store(over)
+		counted = time.Since(began)
+		return ctx.Err()
+	})
+	return counted, err
+}
+
+func (t *throng) caller(ctx context.Context, call call, timed bool, took *[]int64) (err error) {
+	var calls int64
+	var began time.Time
+	for before := t.phase.Load(); before != over && err == nil; {
+		if timed {
+			began = time.Now()
+		}
+		err = call(ctx)
+		if timed && before == counting {
+			*took = append(*took, int64(time.Since(began)))
+		}
+		before = t.phase.Load()
+		if before == counting {
+			calls++
+		}
+	}
+	t.calls.Add(calls)
+	return err
+}
+
+// rate is how many calls a second the callers got through. Where the machine is
+// so busy that nobody did, they are given longer.
+func rate(ctx context.Context, callers []call, warmUp, count time.Duration) (float64, error) {
+	for ; ; count *= 2 {
+		var t throng
+		counted, err := t.run(ctx, callers, false, warmUp, count)
+		if calls := t.calls.Load(); calls > 0 || err != nil {
+			return float64(calls) / counted.Seconds(), err
+		}
+	}
+}
+
+// slowest is the time in µs that one call in a hundred took or more.
+func slowest(ctx context.Context, callers []call, warmUp, count time.Duration) (float64, error) {
+	var t throng
+	_, err := t.run(ctx, callers, true, warmUp, count)
+	return float64(quantile(slices.Concat(t.took...), 0.99)) / 1e3, err
+}
+
+// calls are how often scripts run for each of many callers of one process that
+// come at once and find nothing left.
+var calls = []row{
+	{
+		group: "calls", what: "scripts a grant, 200 callers at once", yardstick: "window", rounds: 0.5,
+		figures: []wanted{{goal: oursAtMost(0.1)}}, sides: metered(runs, waitsOf(window.New), waitsOf(fair.New)),
+	},
+	{
+		group: "calls", what: "scripts a grant, 200 callers at once", yardstick: redisRate + ", asking again", rounds: 0.5,
+		figures: []wanted{{goal: oursAtMost(0.1)}}, sides: metered(runs, retries, waitsOf(fair.New)),
+	},
+}
+
+// scarce is a quota for half of those who come at once.
+func (b *bed) scarce() engine.Quota { return every(max(1, b.Burst/2), 500*time.Millisecond) }
+
+func waitsOf(engine engine.Builder) callers {
+	return func(_ context.Context, b *bed) ([]call, error) {
+		limiter, err := b.limiter(b.scarce(), fairlimit.WithEngine(engine))
+		if err != nil {
+			return nil, err
+		}
+		return []call{limiter.Wait}, nil
+	}
+}
+
+// retries is redis_rate in a loop that asks again after RetryAfter.
+func retries(_ context.Context, b *bed) ([]call, error) {
+	peer, _ := engines.Named(redisRate)
+	limiter, err := peer.Open(b.rdb, b.name("peer"), scenario.Load{Quota: scenario.Quota(b.scarce())}, measure.Now)
+	return []call{func(ctx context.Context) error {
+		_, err := limiter.Acquire(ctx, 0, 1)
+		return err
+	}}, err
+}
+
+// runs takes the whole quota, lets callers come at once, and counts the runs of
+// scripts for each of them.
+func runs(b *bed, calls []call) probe {
+	return func(ctx context.Context) ([]float64, error) {
+		call := func(int) error { return calls[0](ctx) }
+		if err := together(b.scarce().Permits, call); err != nil {
+			return nil, err
+		}
+		runs, _, err := b.served(ctx, func() error { return together(b.Burst, call) })
+		return []float64{runs / float64(b.Burst)}, err
 	}
 }

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -81,4 +82,90 @@ func spread(arrived []Call) (all, most *float64) {
 		return &ms
 	}
 	return over(largest[last]), over(largest[max(0, last-without)])
+}
+
+// longestStarved is the longest time in which a client had somebody waiting and
+// got nothing.
+func longestStarved(log Log) (longest time.Duration) {
+	calls := make([][]Call, len(log.Callers))
+	for _, c := range log.Calls {
+		calls[c.Client] = append(calls[c.Client], c)
+	}
+	for _, ofClient := range calls {
+		longest = max(longest, longestGap(ofClient))
+	}
+	return longest
+}
+
+// longestGap is the longest time in which one of the calls waited and none was
+// granted.
+func longestGap(calls []Call) (longest time.Duration) {
+	type step struct {
+		at      time.Duration
+		joins   bool
+		granted bool
+	}
+	var steps []step
+	for _, c := range calls {
+		steps = append(steps, step{at: c.Called, joins: true}, step{at: c.Gone(), granted: c.Outcome == Granted})
+	}
+	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
+	waiting, since := 0, time.Duration(0)
+	for _, s := range steps {
+		if s.joins {
+			if waiting == 0 {
+				since = s.at
+			}
+			waiting++
+			continue
+		}
+		waiting--
+		if s.granted || waiting == 0 {
+			longest = max(longest, s.at-since)
+			since = s.at
+		}
+	}
+	return longest
+}
+
+// fewWait is the median wait of the clients that have the fewest callers. What
+// still waits at the end counts with what it has waited by then. It is nil if
+// all clients have as many.
+func fewWait(log Log) *float64 {
+	if len(log.Callers) == 0 || slices.Min(log.Callers) == slices.Max(log.Callers) {
+		return nil
+	}
+	few := slices.Min(log.Callers)
+	var waited []time.Duration
+	for _, c := range log.Calls {
+		if log.Callers[c.Client] == few && (c.Outcome == Granted || c.Outcome == Waiting) {
+			waited = append(waited, c.Ended-c.Called)
+		}
+	}
+	median := quantiles(waited).P50
+	return &median
+}
+
+// fewPermits is what a client with the most callers got, and what one with the
+// fewest got, both on average. It is nil if all clients have as many.
+func fewPermits(got []Share) *[2]float64 {
+	if len(got) == 0 {
+		return nil
+	}
+	callers := func(a, b Share) int { return a.Callers - b.Callers }
+	most, few := slices.MaxFunc(got, callers).Callers, slices.MinFunc(got, callers).Callers
+	if most == few {
+		return nil
+	}
+	return &[2]float64{meanOf(got, most), meanOf(got, few)}
+}
+
+func meanOf(got []Share, callers int) float64 {
+	permits, clients := 0, 0
+	for _, s := range got {
+		if s.Callers == callers {
+			permits, clients = permits+s.Permits, clients+1
+		}
+	}
+	return float64(permits) / float64(clients)
 }

@@ -8,7 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now is the time since a fixed moment in this machine's past.
+// Now is the time since a fixed moment in this machine's past, on a clock that
+// all its processes share. On Unix it is CLOCK_MONOTONIC, on which Go's own
+// timers run. Elsewhere it is the wall clock.
 func Now() time.Duration {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

@@ -1,0 +1,192 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"time"
+)
+
+var steady = Scenario{
+	Name:  "steady",
+	About: "saturated: everybody calls again as soon as it got through",
+	Behave: func(ctx context.Context, me Caller) {
+		for ctx.Err() == nil {
+			me.Call(ctx, 1)
+		}
+	},
+}
+
+// A burst asks for this many quotas, or for as many as give everybody a call;
+// idleness between two lasts this many periods.
+const (
+	burstQuotas = 3
+	burstIdle   = 2
+)
+
+var burst = Scenario{
+	Name:  "burst",
+	About: "idle, then everybody at once for three quotas, and again",
+	Behave: func(ctx context.Context, me Caller) {
+		calls, every := burstOf(me.Load, me.Number*me.Load.Clients+me.Client)
+		for next := time.Now(); sleep(ctx, time.Until(next)); next = next.Add(every) {
+			for range calls {
+				me.Call(ctx, 1)
+			}
+		}
+	},
+}
+
+// burstOf is how many calls one of all callers makes in a burst, and the time
+// from one burst to the next.
+func burstOf(l Load, caller int) (calls int, every time.Duration) {
+	callers := l.Clients * l.Callers
+	quotas := max(burstQuotas, (callers+l.Quota.Permits-1)/l.Quota.Permits)
+	calls = quotas * l.Quota.Permits / callers
+	if caller < quotas*l.Quota.Permits%callers {
+		calls++
+	}
+	return calls, time.Duration(quotas+burstIdle) * l.Period()
+}
+
+// greed is how many callers the greedy client has for one of the others'.
+const greed = 50
+
+var greedy = Scenario{
+	Name:  "greedy",
+	About: "one client has fifty callers, the others have one each",
+	// A client with one caller can hold no more than one permit ahead. So that it
+	// is a fair share, permits go one by one, and flows do not look far ahead.
+	Load: Load{
+		Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 1}, Clients: 10, Callers: 1,
+	},
+	Callers: func(l Load, client int) int {
+		if client == 0 {
+			return greed * l.Callers
+		}
+		return l.Callers
+	},
+	Behave: steady.Behave,
+}
+
+// The batch is ten quotas long, and has no more callers than that.
+const (
+	batchQuotas = 10
+	batchMost   = 1000
+)
+
+// newcomerPause is how long the newcomer is away between two calls, as a part of
+// the run.
+const newcomerPause = 0.08
+
+var newcomer = Scenario{
+	Name:  "newcomer",
+	About: "one client has a thousand callers in line, and now and then another makes one call",
+	// How far flows look ahead follows from what may go at one moment.
+	Load: Load{
+		Quota: Quota{Permits: 100, Per: Default.Quota.Per, Burst: 10}, Clients: 2, Callers: 1,
+	},
+	Callers: func(l Load, client int) int {
+		if client == 0 {
+			return min(batchMost, batchQuotas*l.Quota.Permits)
+		}
+		return l.Callers
+	},
+	Behave: func(ctx context.Context, me Caller) {
+		if me.Client == 0 {
+			steady.Behave(ctx, me)
+			return
+		}
+		for sleep(ctx, part(me.Load.Duration, newcomerPause)) {
+			me.Call(ctx, 1)
+		}
+	},
+}
+
+// trickleLoad is the part of the quota that is wanted.
+const trickleLoad = 0.9
+
+var trickle = Scenario{
+	Name:  "trickle",
+	About: "calls at random moments that want 90 % of the quota",
+	Behave: func(ctx context.Context, me Caller) {
+		pace(ctx, me, trickleLoad, func() { me.Call(ctx, 1) })
+	},
+}
+
+// heaviest is the most permits that a call asks for, if the quota has as many.
+const heaviest = 5
+
+var weighted = Scenario{
+	Name:  "weighted",
+	About: "saturated, and each call asks for 1 to 5 permits",
+	Behave: func(ctx context.Context, me Caller) {
+		most := min(heaviest, cmp.Or(me.Load.Quota.Burst, me.Load.Quota.Permits))
+		for ctx.Err() == nil {
+			me.Call(ctx, 1+me.Rand.IntN(most))
+		}
+	},
+}
+
+// The impatient want twice the quota and wait for half a period, so that about
+// every other call is in vain.
+const (
+	impatientLoad     = 2
+	impatientPatience = 0.5
+)
+
+var impatient = Scenario{
+	Name:  "impatient",
+	About: "twice the quota is wanted, with deadlines so short that half of the calls are refused",
+	Behave: func(ctx context.Context, me Caller) {
+		pace(ctx, me, impatientLoad, func() {
+			// The call has a deadline of its own, apart from the end of the
+			// run.
+			patient, cancel := context.WithTimeout(ctx, part(me.Load.Period(), impatientPatience))
+			defer cancel()
+			me.Call(patient, 1)
+		})
+	},
+}
+
+// fickleness is the part of the calls that are given up.
+const fickleness = 0.3
+
+var fickle = Scenario{
+	Name:  "fickle",
+	About: "saturated, and 30 % of the calls are given up at a random moment of their wait",
+	Behave: func(ctx context.Context, me Caller) {
+		for ctx.Err() == nil {
+			if me.Rand.Float64() < fickleness {
+				giveUp(ctx, me)
+			} else {
+				me.Call(ctx, 1)
+			}
+		}
+	},
+}
+
+// giveUp calls and leaves at some moment before everybody who may be ahead has
+// been served.
+func giveUp(ctx context.Context, me Caller) {
+	everybody := float64(me.Load.Clients*me.Load.Callers) / float64(me.Load.Quota.Permits)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	leave := time.AfterFunc(part(me.Load.Period(), me.Rand.Float64()*everybody), cancel)
+	defer leave.Stop()
+	me.Call(ctx, 1)
+}
+
+// pace lets a caller call at random moments, so often that all callers together
+// want the given part of what the quota allows. Moments that pass while it
+// waits are made up for at once, so that the load does not depend on the
+// limiter.
+func pace(ctx context.Context, me Caller, part float64, call func()) {
+	callers := float64(me.Load.Clients * me.Load.Callers)
+	mean := float64(me.Load.Period()) * callers / (part * float64(me.Load.Quota.Permits))
+	for next := time.Now(); ; call() {
+		next = next.Add(time.Duration(me.Rand.ExpFloat64() * mean))
+		if !sleep(ctx, time.Until(next)) {
+			return
+		}
+	}
+}

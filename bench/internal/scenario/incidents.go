@@ -1,0 +1,190 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Incident is something that happens while the callers go on as if it did not.
+type Incident struct {
+	At   float64 // the part of the run that is over by then
+	What string  // as the report tells it
+	Do   func(ctx context.Context, stage Stage) error
+}
+
+// Stage is what an incident can happen to.
+type Stage interface {
+	Clients() int
+	Kill(client int) error    // at once, with nothing put in order
+	Suspend(client int) error // the process stands still, and time goes on
+	Resume(client int) error
+
+	// RestartRedis ends the server with all that it holds, and starts an empty
+	// one in its place after a while.
+	RestartRedis(ctx context.Context, away time.Duration) error
+
+	Load() Load
+
+	// CloseUpstream lets it answer 429 for so long, with Retry-After, whoever
+	// calls.
+	CloseUpstream(d time.Duration)
+
+	// Reset resets the limiter, if the engine has a way to. The upstream counts
+	// again, and anew, once Load().Within is over.
+	Reset(ctx context.Context) error
+
+	// SetQuota changes the quota: once for all, or in each process where there
+	// is no other way. The upstream follows: at once if the new one is wider,
+	// else once Load().Within is over, and then it counts anew.
+	SetQuota(ctx context.Context, q Quota, wider bool) error
+}
+
+// Breaks reports whether something happens in the scenario that only real
+// processes and servers can go through.
+func (s Scenario) Breaks() bool { return len(s.Incidents) > 0 }
+
+// Harmful reports whether calls may fail and clients may end in the scenario,
+// although nothing is wrong with the measurement.
+func (s Scenario) Harmful() bool { return s.Breaks() && !s.Steers }
+
+// lastClient is the one that incidents happen to, so that the first, which
+// scenarios may treat differently, is spared.
+func lastClient(stage Stage) int { return stage.Clients() - 1 }
+
+var crash = Scenario{
+	Name:   "crash",
+	About:  "saturated, and one client is killed while its callers wait",
+	Shows:  "how long the turns of the dead keep the living waiting",
+	Behave: steady.Behave,
+	Incidents: []Incident{{
+		At: 0.4, What: "the last client was killed",
+		Do: func(_ context.Context, stage Stage) error { return stage.Kill(lastClient(stage)) },
+	}},
+}
+
+var laggy = Scenario{
+	Name:  "laggy",
+	About: "saturated, and what Redis answers is held up for 0.2 to 200 ms, with a heavy tail",
+	// A caller goes when its reply is there, so the delays of the replies are
+	// part of the spread that the guard must cover.
+	Load:    Load{Guard: 250 * time.Millisecond},
+	Replies: &Delay{Least: 200 * time.Microsecond, Most: 200 * time.Millisecond},
+	Behave:  steady.Behave,
+}
+
+// Delay is a distribution with a heavy tail: Pareto's with the exponent 1/2,
+// bounded on both sides. From 0.2 to 200 ms, half of all are under 0.8 ms, one
+// in ten is over 12 ms and one in a hundred over 117 ms.
+type Delay struct{ Least, Most time.Duration }
+
+// Draw is the delay for a number drawn from 0 to 1.
+func (d Delay) Draw(uniform float64) time.Duration {
+	low, high := 1/math.Sqrt(float64(d.Least)), 1/math.Sqrt(float64(d.Most))
+	x := low - uniform*(low-high)
+	return time.Duration(1 / (x * x))
+}
+
+// redisAway is how long there is no Redis.
+const redisAway = 500 * time.Millisecond
+
+var restart = Scenario{
+	Name:   "restart",
+	About:  "saturated, and Redis is away for half a second and comes back empty",
+	Shows:  "how many calls fail, and by how much the quota is broken by those who hold turns that Redis forgot",
+	Behave: steady.Behave,
+
+	Unjudged:  true,
+	EndsRedis: true,
+	Incidents: []Incident{{
+		At: 0.5, What: "Redis was restarted and had forgotten everything",
+		Do: func(ctx context.Context, stage Stage) error { return stage.RestartRedis(ctx, redisAway) },
+	}},
+}
+
+var onoff = Scenario{
+	Name:      "onoff",
+	About:     "saturated, and one client's process is put to sleep twice while its callers wait",
+	Shows:     "what a process that misses its turns loses, and what it does when it wakes",
+	Wakes:     true,
+	Behave:    steady.Behave,
+	Incidents: []Incident{asleep(0.2), awake(0.4), asleep(0.6), awake(0.8)},
+}
+
+func asleep(at float64) Incident {
+	return Incident{At: at, What: "the last client fell asleep", Do: func(_ context.Context, stage Stage) error {
+		return stage.Suspend(lastClient(stage))
+	}}
+}
+
+func awake(at float64) Incident {
+	return Incident{At: at, What: "the last client woke up", Do: func(_ context.Context, stage Stage) error {
+		return stage.Resume(lastClient(stage))
+	}}
+}
+
+// pausePart is the part of the run for which the upstream is closed.
+const pausePart = 0.25
+
+var pause = Scenario{
+	Name:   "pause",
+	About:  "saturated, and for a quarter of the run the upstream wants nobody: it answers 429 with Retry-After",
+	Shows:  "how many run into the closed door, and how soon the quota is used again",
+	Load:   Load{Clients: 12, Callers: 3},
+	Steers: true,
+	Within: soon,
+	Behave: steady.Behave,
+	Incidents: []Incident{{
+		At: 0.4, What: "the upstream closed for a quarter of the run",
+		Do: func(_ context.Context, stage Stage) error {
+			stage.CloseUpstream(part(stage.Load().Duration, pausePart))
+			return nil
+		},
+	}},
+}
+
+// soon is a quarter of a second in a run of 12 s. With the default of a whole
+// one, most of those asleep would go before they have to hear of anything.
+func soon(l Load) time.Duration { return l.Duration / 48 }
+
+var reset = Scenario{
+	Name:   "reset",
+	About:  "saturated, and somebody resets the limiter in the middle of the backlog",
+	Shows:  "whether those who waited line up again",
+	Steers: true,
+	Within: soon,
+	Behave: steady.Behave,
+	Incidents: []Incident{{
+		At: 0.4, What: "somebody reset the limiter, where that is possible",
+		Do: func(ctx context.Context, stage Stage) error { return stage.Reset(ctx) },
+	}},
+}
+
+var quota = Scenario{
+	Name:  "quota",
+	About: "saturated, and the quota is halved, and then made four times that, while everybody goes on",
+	Shows: "how soon the whole new quota is used",
+	// What goes at one moment must fit into the narrower quota. Turns that are
+	// held when it becomes wider keep their slots, so there are few.
+	Load: Load{
+		Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 5}, Callers: 4, Stored: true,
+	},
+	Steers:    true,
+	Within:    soon,
+	Behave:    steady.Behave,
+	Incidents: []Incident{requote(0.3, 1, 2), requote(0.65, 2, 1)},
+}
+
+// requote changes the quota to a multiple of the first.
+func requote(at float64, times, over int) Incident {
+	return Incident{
+		At: at, What: fmt.Sprintf("the quota became %d/%d of what it was first", times, over),
+		Do: func(ctx context.Context, stage Stage) error {
+			q := stage.Load().Quota
+			q.Permits = max(1, q.Permits*times/over)
+			q.Burst = min(q.Burst, q.Permits)
+			return stage.SetQuota(ctx, q, times > over)
+		},
+	}
+}
