@@ -16,7 +16,7 @@ func TestTheCommandLineCanBeTypedAgainAndTellsNoPassword(t *testing.T) {
 		"go run ./bench -redis redis://...@host:1/2":         {"-redis", "redis://me:secret@host:1/2"},
 		"go run ./bench -redis=redis://...@host:1":           {"-redis=redis://me:secret@host:1"},
 		"go run ./bench -redis redis://host:1":               {"-redis", "redis://host:1"},
-		"go run ./bench -redis ... -seed 2":                  {"-redis", "redis://me:sec%ret@host:1", "-seed", "2"},
+		"go run ./bench -redis redis://...@host:1 -seed 2":   {"-redis", "redis://me:sec%ret@host:1", "-seed", "2"},
 		"go run ./bench -redis=localhost:6379 -scenario=all": {"-redis=localhost:6379", "-scenario=all"},
 	} {
 		require.Equal(t, want, commandLine(args))

@@ -114,37 +114,18 @@ func (r round) compare(
 func outputs(path string, stdout, stderr *os.File) (figures io.WriteCloser, table io.Writer, err error) {
 	switch path {
 	case "":
-		return discard{}, stdout, nil
+		return discard{io.Discard}, stdout, nil
 	case "-":
 		return stdout, stderr, nil
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o666)
+	file, err := os.Create(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("-json: %w: give a path that can be written, or - for standard output", err)
 	}
-	return &fresh{File: file}, stdout, nil
-}
-
-// fresh keeps what the file held until there is something to put in its place.
-type fresh struct {
-	*os.File
-	begun bool
-}
-
-func (f *fresh) Write(b []byte) (int, error) {
-	if !f.begun {
-		f.begun = true
-		if at, err := f.Stat(); err == nil && at.Mode().IsRegular() {
-			if err := f.Truncate(0); err != nil {
-				return 0, err
-			}
-		}
-	}
-	return f.File.Write(b)
+	return file, stdout, nil
 }
 
 // discard is where figures go that nobody asked for.
-type discard struct{}
+type discard struct{ io.Writer }
 
-func (discard) Write(b []byte) (int, error) { return len(b), nil }
-func (discard) Close() error                { return nil }
+func (discard) Close() error { return nil }

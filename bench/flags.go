@@ -5,9 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
@@ -92,29 +90,6 @@ func readFlags(flags *flag.FlagSet, args []string, intro string, help io.Writer)
 	return nil
 }
 
-// durationVar defines a flag for a length of time. What is there is its
-// default.
-func durationVar(flags *flag.FlagSet, d *time.Duration, name, usage string) {
-	flags.Var((*duration)(d), name, usage)
-}
-
-// duration says of a number without a unit what to try instead.
-type duration time.Duration
-
-func (d *duration) String() string { return time.Duration(*d).String() }
-
-func (d *duration) Set(text string) error {
-	parsed, err := time.ParseDuration(text)
-	if err == nil {
-		*d = duration(parsed)
-		return nil
-	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		return fmt.Errorf("it has no unit, try %ss", text)
-	}
-	return errors.New("want a length of time, such as 500ms, 4s or 1h30m")
-}
-
 // parse reads the command line. What -h prints goes to help, and the error is
 // flag.ErrHelp.
 func parse(args []string, help io.Writer) (p plan, err error) {
@@ -124,12 +99,12 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	asked := scenario.Default
 	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
 	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
-	durationVar(flags, &asked.Guard, "guard",
+	flags.DurationVar(&asked.Guard, "guard", 0,
 		"`duration` by which engines lengthen the quota's window, if they can "+
 			"(default: twice the delays of a rehearsal, at least 10ms)")
 	flags.IntVar(&asked.Clients, "clients", asked.Clients, "`processes` that call")
 	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call, in each process")
-	durationVar(flags, &asked.Duration, "duration", "`time` for which each scenario runs on each engine")
+	flags.DurationVar(&asked.Duration, "duration", asked.Duration, "`time` for which each scenario runs on each engine")
 	flags.StringVar(&p.redis, "redis", "",
 		"`host:port` of a Redis to use instead of an embedded one, or a redis:// URL")
 	flags.Uint64Var(&asked.Seed, "seed", asked.Seed, "`number` that decides the callers' choices")

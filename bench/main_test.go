@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -130,8 +129,7 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"no quota":            {[]string{"-quota", "20"}, "20/1s"},
 		"nothing allowed":     {[]string{"-quota", "0/1s"}, "1 or more"},
 		"more burst":          {[]string{"-burst", "21"}, "-burst"},
-		"no unit":             {[]string{"-duration", "4"}, "try 4s"},
-		"no time":             {[]string{"-guard", "soon"}, "500ms"},
+		"no unit":             {[]string{"-duration", "4"}, "-duration"},
 		"an engine twice":     {[]string{"-engines", "fair,window, fair"}, `"fair" is there twice`},
 		"too many callers":    {[]string{"-callers", "20000"}, "-callers is 20000: a machine holds at most 10000"},
 		"too many processes":  {[]string{"-clients", "20000"}, "-clients is 20000"},
@@ -217,22 +215,4 @@ func TestCtrlCReportsWhatWasMeasured(t *testing.T) {
 	left, err := server.Client().Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
 	require.Empty(t, left, "the run cleans up behind itself")
-}
-
-func TestWhatWasMeasuredBeforeIsKeptUntilThereIsMore(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "figures.json")
-	require.NoError(t, os.WriteFile(path, []byte("of the last run, and longer than those of the next"), 0o600))
-	file, _, err := outputs(path, os.Stdout, os.Stderr)
-	require.NoError(t, err)
-	text, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "of the last run, and longer than those of the next", string(text))
-	for range 2 {
-		_, err = file.Write([]byte("new\n"))
-		require.NoError(t, err)
-	}
-	require.NoError(t, file.Close())
-	text, err = os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "new\nnew\n", string(text))
 }

@@ -32,8 +32,7 @@ type soakPlan struct {
 // and the error is flag.ErrHelp.
 func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
-	p.run.Duration = 3 * time.Minute
-	durationVar(flags, &p.run.Duration, "duration", "`time` for which callers call and things break")
+	flags.DurationVar(&p.run.Duration, "duration", 3*time.Minute, "`time` for which callers call and things break")
 	flags.Uint64Var(&p.run.Seed, "seed", 0,
 		"`number` that decides what callers do and what breaks (default: another each time)")
 	flags.StringVar(&p.json, "json", "", "`file` for the report as JSON; - is standard output")

@@ -22,8 +22,6 @@ type Figures struct {
 	Utilization        float64     `json:"utilization"`
 	UnusedPermits      float64     `json:"unused_permits"` // that utilization lacks
 	Jain               float64     `json:"jain"`
-	JainClients        float64     `json:"jain_clients"`       // without the division by callers
-	JainWorstSecond    float64     `json:"jain_worst_second"`  // of the seconds in which somebody got something
 	ShareMaxOverMin    *float64    `json:"share_max_over_min"` // null: a client got nothing
 	LongestStarvedMS   float64     `json:"longest_starved_ms"`
 	LongestGapMS       float64     `json:"longest_gap_ms"` // somebody waited, and nobody got anything
@@ -45,9 +43,7 @@ func Of(log Log, rule Rule) Figures {
 	arrived, got := arrivals(log.Calls), shares(log)
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
-		Jain:             jain(got, Share.perCaller),
-		JainClients:      jain(got, Share.whole),
-		JainWorstSecond:  worstSecond(log),
+		Jain:             jain(got),
 		ShareMaxOverMin:  maxOverMin(got),
 		LongestStarvedMS: Milliseconds(longestStarved(log)),
 		LongestGapMS:     Milliseconds(longestGap(log.Calls)),

@@ -130,29 +130,12 @@ func TestJain(t *testing.T) {
 		}
 		return got
 	}
-	require.InDelta(t, 1, jain(per(1, 10, 1, 10, 1, 10), Share.perCaller), 1e-9)
-	require.InDelta(t, 1.0/3, jain(per(1, 10, 1, 0, 1, 0), Share.perCaller), 1e-9)
-	require.InDelta(t, 0.9, jain(per(1, 1, 1, 2), Share.perCaller), 1e-9)
-	require.InDelta(t, 1, jain(per(1, 10, 50, 500), Share.perCaller), 1e-9,
+	require.InDelta(t, 1, jain(per(1, 10, 1, 10, 1, 10)), 1e-9)
+	require.InDelta(t, 1.0/3, jain(per(1, 10, 1, 0, 1, 0)), 1e-9)
+	require.InDelta(t, 0.9, jain(per(1, 1, 1, 2)), 1e-9)
+	require.InDelta(t, 1, jain(per(1, 10, 50, 500)), 1e-9,
 		"what a client got is divided by its callers")
-	require.InDelta(t, 510.0*510/(2*(100+250_000)), jain(per(1, 10, 50, 500), Share.whole), 1e-9, "or not")
-	require.InDelta(t, 1, jain(per(1, 0, 1, 0), Share.perCaller), 1e-9)
-}
-
-func TestTheWorstSecondIsOfThoseWhoWantedSomething(t *testing.T) {
-	worst := func(calls ...Call) float64 {
-		return worstSecond(Log{Begin: 500 * ms, End: 3900 * ms, Callers: []int{1, 1, 2}, Calls: calls})
-	}
-	heavy := grant(2, 500, 900)
-	heavy.Permits = 2
-	even := []Call{grant(0, 500, 600), grant(1, 500, 700), heavy}
-	require.InDelta(t, 1, worst(), 1e-9)
-	require.InDelta(t, 1, worst(even...), 1e-9)
-	require.InDelta(t, 1, worst(append(even, grant(0, 1500, 1600))...), 1e-9, "the others wanted nothing then")
-	require.InDelta(t, 0.5, worst(append(even, grant(0, 1500, 1600), stuck(1, 1550, 1600))...), 1e-9,
-		"one wanted and got nothing")
-	require.InDelta(t, 1, worst(append(even, grant(0, 3500, 3600), stuck(1, 3500, 3900))...), 1e-9,
-		"the last one is no whole second")
+	require.InDelta(t, 1, jain(per(1, 0, 1, 0)), 1e-9)
 }
 
 func TestMaxOverMin(t *testing.T) {

@@ -1,7 +1,5 @@
 package measure
 
-import "time"
-
 // Share is what one client got.
 type Share struct {
 	Callers int `json:"callers"`
@@ -25,15 +23,13 @@ func shares(log Log) []Share {
 
 func (s Share) perCaller() float64 { return float64(s.Permits) / float64(s.Callers) }
 
-func (s Share) whole() float64 { return float64(s.Permits) }
-
 // jain is Jain's index, (Σx)²/(nΣx²) with x what a client got: 1 when all got
 // the same, 1/n when one got everything. Where nobody got anything, all got the
 // same.
-func jain(got []Share, of func(Share) float64) float64 {
+func jain(got []Share) float64 {
 	var sum, squares float64
 	for _, s := range got {
-		x := of(s)
+		x := s.perCaller()
 		sum += x
 		squares += x * x
 	}
@@ -41,38 +37,6 @@ func jain(got []Share, of func(Share) float64) float64 {
 		return 1
 	}
 	return sum * sum / (float64(len(got)) * squares)
-}
-
-// worstSecond is the lowest index, per caller, of the whole seconds from the
-// beginning on. A client that did not want anything in a second has no part in
-// it.
-func worstSecond(log Log) float64 {
-	slices := make([][]Share, (log.End-log.Begin)/time.Second)
-	wanted := make([][]bool, len(slices))
-	for i := range slices {
-		slices[i], wanted[i] = make([]Share, len(log.Callers)), make([]bool, len(log.Callers))
-	}
-	second := func(at time.Duration) int { return int((at - log.Begin) / time.Second) }
-	for _, c := range log.Calls {
-		for i := max(0, second(c.Called)); i <= second(c.Gone()) && i < len(slices); i++ {
-			wanted[i][c.Client] = true
-		}
-		if i := second(c.Gone()); c.Outcome == Granted && i >= 0 && i < len(slices) {
-			slices[i][c.Client].Permits += c.Permits
-		}
-	}
-	worst := 1.0
-	for i, all := range slices {
-		var got []Share
-		for client, s := range all {
-			if wanted[i][client] {
-				s.Callers = log.Callers[client]
-				got = append(got, s)
-			}
-		}
-		worst = min(worst, jain(got, Share.perCaller))
-	}
-	return worst
 }
 
 // maxOverMin is the best-off client's permits per caller over the worst-off's,
