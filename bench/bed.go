@@ -16,63 +16,61 @@ import (
 
 // bed is where engines are put to the test: on this machine, or in virtual
 // time.
-type bed interface {
-	// prepare gets ready for a round. done ends what it has begun.
-	prepare(ctx context.Context, r round) (runner, func(), error)
-	close()
-}
-
-// runner puts one engine through a round and tells how far it is.
-type runner func(
-	ctx context.Context, r round, e engines.Engine, watch func(left time.Duration, grants int),
-) (*run.Result, error)
-
-func (p plan) bed(ctx context.Context) (bed, error) {
-	if p.simulate {
-		if only := p.rounds[0].scenario; len(p.rounds) == 1 && only.Breaks() {
-			return nil, fmt.Errorf("%s: %w", only.Name, simulate.ErrReal)
-		}
-		command, err := self(asSimulator)
-		return virtual{command}, err
-	}
-	command, err := self(asClient)
-	if err != nil {
-		return nil, err
-	}
-	server, err := backend.Open(ctx, p.redis)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.try(server); err != nil {
-		server.Close()
-		return nil, err
-	}
-	return machine{server, command}, nil
-}
-
-// machine is this one.
-type machine struct {
-	server  *backend.Backend
+type bed struct {
+	server  *backend.Backend // nil in virtual time
 	command func() *exec.Cmd
 }
 
-func (m machine) close() { m.server.Close() }
-
-func (m machine) prepare(ctx context.Context, r round) (runner, func(), error) {
-	server, done := m.server, func() {}
-	if r.scenario.EndsRedis {
-		var err error
-		if server, err = m.server.Own(ctx); err != nil {
-			return nil, nil, err
+func (p plan) bed(ctx context.Context) (b bed, err error) {
+	if p.simulate {
+		if only := p.rounds[0].scenario; len(p.rounds) == 1 && only.Breaks() {
+			return b, fmt.Errorf("%s: %w", only.Name, simulate.ErrReal)
 		}
-		done = server.Close
+		b.command, err = self(asSimulator)
+		return b, err
 	}
-	return func(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*run.Result, error) {
-		return run.Trial{
-			Scenario: r.scenario, Engine: e, Load: r.load, Backend: server,
-			Name: "bench:" + rand.Text(), Command: m.command, Watch: watch,
-		}.Run(ctx)
-	}, done, nil
+	if b.command, err = self(asClient); err != nil {
+		return b, err
+	}
+	if b.server, err = backend.Open(ctx, p.redis); err != nil {
+		return b, err
+	}
+	if err := p.try(b.server); err != nil {
+		b.close()
+		return b, err
+	}
+	return b, nil
+}
+
+func (b bed) close() {
+	if b.server != nil {
+		b.server.Close()
+	}
+}
+
+// prepare is the bed for a round, which may need a server of its own. Done ends
+// that.
+func (b bed) prepare(ctx context.Context, r round) (of bed, done func(), err error) {
+	switch {
+	case b.server == nil && r.scenario.Breaks():
+		return b, nil, simulate.ErrReal
+	case r.scenario.EndsRedis:
+		b.server, err = b.server.Own(ctx)
+		return b, b.close, err
+	}
+	return b, func() {}, nil
+}
+
+// run puts an engine through a round, and tells how far it is.
+func (b bed) run(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*run.Result, error) {
+	t := run.Trial{
+		Scenario: r.scenario, Engine: e, Load: r.load, Backend: b.server,
+		Name: "bench:" + rand.Text(), Command: b.command, Watch: watch,
+	}
+	if b.server == nil {
+		return simulate.Run(ctx, t)
+	}
+	return t.Run(ctx)
 }
 
 // try makes each engine once. If one of them cannot hold the quota, that is
@@ -86,20 +84,4 @@ func (p plan) try(server *backend.Backend) error {
 		}
 	}
 	return nil
-}
-
-// virtual is time that passes as fast as it can be worked off.
-type virtual struct{ command func() *exec.Cmd }
-
-func (virtual) close() {}
-
-func (v virtual) prepare(_ context.Context, r round) (runner, func(), error) {
-	if r.scenario.Breaks() {
-		return nil, nil, simulate.ErrReal
-	}
-	return func(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*run.Result, error) {
-		return simulate.Simulation{
-			Scenario: r.scenario, Engine: e, Load: r.load, Command: v.command, Watch: watch,
-		}.Run(ctx)
-	}, func() {}, nil
 }

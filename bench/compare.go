@@ -73,14 +73,14 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 func (r round) compare(
 	ctx context.Context, all []engines.Engine, bed bed, display *run.Progress,
 ) (results []*run.Result, err error) {
-	put, done, err := bed.prepare(ctx, r)
+	on, done, err := bed.prepare(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
 	if r.rehearse {
 		display.Say(r.scenario.Name + ": a rehearsal, to see what this machine does")
-		r, err = r.rehearsed(ctx, put)
+		r, err = r.rehearsed(ctx, on)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
@@ -90,7 +90,7 @@ func (r round) compare(
 	}
 	for _, e := range all {
 		display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
-		result, err := put(ctx, r, e, display.Update)
+		result, err := on.run(ctx, r, e, display.Update)
 		switch {
 		case ctx.Err() != nil && err != nil: // it had not begun
 			run.Judge(results)

@@ -79,10 +79,10 @@ type Call struct {
 	Turn    *Turn         `json:"turn,omitempty"` // nil where nothing is known of it
 	Error   string        `json:"error,omitempty"`
 
-	Reached  bool          `json:"-"` // the upstream saw it
-	Arrived  time.Duration `json:"-"` // when it did
-	Rejected bool          `json:"-"` // and answered 429
-	Closed   bool          `json:"-"` // since it was closed to all
+	Reached  bool          `json:"reached,omitempty"`  // the upstream saw it
+	Arrived  time.Duration `json:"arrived,omitempty"`  // when it did
+	Rejected bool          `json:"rejected,omitempty"` // and answered 429
+	Closed   bool          `json:"closed,omitempty"`   // since it was closed to all
 }
 
 // Turn is what the limiter was told about the turn that a granted call took:

@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"io"
+	"os"
 	"testing"
 	"time"
 
@@ -33,7 +34,9 @@ func run(t *testing.T, permits int, per time.Duration) *running {
 	t.Cleanup(func() { server.Close() })
 
 	in, orders := io.Pipe()
-	news, out := io.Pipe()
+	news, out, err := os.Pipe()
+	require.NoError(t, err)
+	t.Cleanup(func() { news.Close(); out.Close() })
 	r := &running{
 		ledger: ledger, stdin: orders, orders: json.NewEncoder(orders), news: json.NewDecoder(news),
 		ended: make(chan error, 1),

@@ -130,6 +130,17 @@ func (f *Fleet) Close() {
 // Clients is how many there are.
 func (f *Fleet) Clients() int { return len(f.processes) }
 
+// Ended is closed when a client has ended and told everything.
+func (f *Fleet) Ended(client int) <-chan struct{} { return f.processes[client].ended }
+
+// Glance is how far a simulation is.
+func (f *Fleet) Glance(client int) (at time.Duration, arrivals int) {
+	p := f.processes[client]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at, p.arrivals
+}
+
 // Do lets a client do something to its limiter, and returns when that is done.
 func (f *Fleet) Do(ctx context.Context, client int, deed Deed) (at time.Duration, err error) {
 	p := f.processes[client]
@@ -201,9 +212,12 @@ type process struct {
 	paused []time.Duration
 	last   News // the last that tells counts
 	failed string
+
+	at       time.Duration // these are a simulation's
+	arrivals int
 }
 
-func start(cmd *exec.Cmd, job Job, died chan<- error) (*process, error) {
+func start(cmd *exec.Cmd, job Job, died chan error) (*process, error) {
 	p := &process{
 		client: job.Client, cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}),
 		did: make(chan Did, mostDeeds),
@@ -224,7 +238,7 @@ func start(cmd *exec.Cmd, job Job, died chan<- error) (*process, error) {
 	go p.listen(stdout, died)
 	if err := p.orders.Encode(Order{Job: &job}); err != nil {
 		p.kill()
-		return nil, fmt.Errorf("client %d cannot be told its job: %w", job.Client, err)
+		return nil, <-died // says why it cannot be told
 	}
 	return p, nil
 }
@@ -259,6 +273,9 @@ func (p *process) note(news News) {
 	p.stalls = append(p.stalls, news.Stalls...)
 	if news.Call != nil || news.Done {
 		p.last = news
+	}
+	if news.At > 0 {
+		p.at, p.arrivals = news.At, news.Arrivals
 	}
 	switch {
 	case news.Ready:

@@ -57,6 +57,10 @@ type News struct {
 	Done   bool          `json:"done,omitempty"` // last
 	Failed string        `json:"failed,omitempty"`
 
+	// How far a simulation is.
+	At       time.Duration `json:"at,omitempty"`
+	Arrivals int           `json:"arrivals,omitempty"`
+
 	// These come with Call and Done, in case nothing more is heard: the
 	// commands sent and the turns missed so far, and the stalls that a bystander
 	// saw since the last news.

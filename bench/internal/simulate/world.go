@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -47,7 +46,7 @@ type process struct {
 	callers int
 }
 
-func build(t *testing.T, j job) (*world, error) {
+func build(j run.Job) (*world, error) {
 	behaviour, known := scenario.Named(j.Scenario)
 	if !known {
 		return nil, fmt.Errorf("no scenario %q", j.Scenario)
@@ -103,7 +102,7 @@ func (w *world) close() {
 const glances = 200
 
 // run lets everybody call until the time is over or stopped says so.
-func (w *world) run(stopped func() bool, tell func(glance)) {
+func (w *world) run(stopped func() bool, tell func(at time.Duration, arrivals int)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var all sync.WaitGroup
@@ -119,7 +118,7 @@ func (w *world) run(stopped func() bool, tell func(glance)) {
 	}
 	for w.now() < w.load.Duration && !stopped() {
 		time.Sleep(min(w.load.Duration/glances, w.load.Duration-w.now()))
-		tell(glance{w.now(), w.ledger.Count()})
+		tell(w.now(), w.ledger.Count())
 	}
 	// What happens from here on is not the simulation's: everybody stops at
 	// once.
