@@ -136,7 +136,7 @@ steady   fair       0            0          0        99.9 %   0         0       
 steady   queueing   0            0          0        99.9 %   0         0       -
          polling    77 (+5)      0          4 (+1)   0.0 %    0         -       -
 
-4 (+1): 4, and 1 more by the machine
+6 (+12): 6, and 12 more by the machine
 `, out.String())
 	out.Reset()
 	require.NoError(t, Summary(&out, nil))

@@ -66,13 +66,13 @@ func TestThePageHasTheTableAndThePictures(t *testing.T) {
 
 func TestTheVerdictComesFirstThenThePicturesThenTheTable(t *testing.T) {
 	_, html := write(t, "go run ./bench", false)
-	require.Equal(t, 3, strings.Count(html, ", and 7 more by the machine</p>"), "in the summary and with each table")
+	require.Equal(t, 3, strings.Count(html, ", and 12 more by the machine</p>"), "in the summary and with each table")
 	after := 0
 	for _, part := range []string{
 		"All scenarios", `href="#burst"`, // the summary
-		"6 (&#43;7): 6, and 7 more by the machine",
+		"6 (&#43;12): 6, and 12 more by the machine",
 		"fair kept its promises, but ", "&lt;fault&gt;", "This machine stalled", "7 more upstream 429s",
-		"<svg", "All figures", "6 (&#43;7): 6, and 7 more by the machine", "4711", "6 (&#43;7)</td>",
+		"<svg", "All figures", "6 (&#43;12): 6, and 12 more by the machine", "4711", "6 (&#43;7)</td>",
 	} {
 		at := strings.Index(html[after:], part)
 		require.GreaterOrEqual(t, at, 0, part)

@@ -77,7 +77,7 @@ func TestTheWholeTable(t *testing.T) {
 	require.Equal(t, []string{"0", "-"}, line("early")[:2], "an engine that promises no turn breaks none")
 	require.Contains(t, table, "polling: ended after 7.0 of 12 s")
 	require.Contains(t, table, "polling: cannot be given a -burst\n")
-	require.Contains(t, table, "   4 (+1): 4, and 1 more by the machine\n")
+	require.Contains(t, table, "   6 (+12): 6, and 12 more by the machine\n")
 	require.Contains(t, table, "counted by the clients")
 }
 

@@ -12,99 +12,60 @@ import (
 	"time"
 )
 
-// row is one line of the table: what it is called, what it says of an engine,
-// and what a reader must know.
+// row is one line of the table: what it is called, what a reader must know, and
+// what it says of an engine.
 type row struct {
-	name string
-	cell func(Engine) string
-	note string
-	main bool // one of those that matter most
+	name, note string
+	main       bool // one of those that matter most
+	cell       func(Engine) string
 }
 
 func (r Report) rows() []row {
-	count := func(n func(Engine) int) func(Engine) string {
-		return func(e Engine) string { return strconv.Itoa(n(e)) }
-	}
+	permitted := fmt.Sprintf("permits in any %v; %s allowed", short(r.Quota.PerMS), r.allowed())
 	return r.telling([]row{
-		{"grants", count(func(e Engine) int { return e.Grants }), "calls that got their turn", true},
-		{
-			"refused", rare(func(e Engine) int { return e.Refused }),
-			"calls whose turn would have come after their deadline", false,
-		},
-		{"gave up", rare(func(e Engine) int { return e.Left }), "calls that did not want to wait any longer", false},
-		{"failed", rare(func(e Engine) int { return e.Failed }), "calls that got an error", false},
-		{
-			"inversions", func(e Engine) string { return apart(e.Inversions, e.MachineInversions) },
-			fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), true,
-		},
-		{
-			"max overtake", count(func(e Engine) int { return e.MaxOvertake }),
-			"most calls that passed a single one", true,
-		},
-		{
-			"upstream 429s", func(e Engine) string { return apart(e.UpstreamRejections, e.MachineRejections) },
-			"calls turned away", true,
-		},
-		{
-			"max in window", inWindow,
-			fmt.Sprintf("permits in any %v; %s allowed", short(r.Quota.PerMS), r.allowed()), true,
-		},
-		{
-			"closed door", closedDoor,
-			"calls that ran into it / of them, those that should have heard of the pause", true,
-		},
-		{"idle", idle, "until somebody came once the door was open", true},
-		{"quota used", used, "time until each new quota was used once", true},
-		{
-			"lost", optional(func(e Engine) *int { return e.LostCalls }),
-			"calls that waited at the reset and still wait", true,
-		},
-		{
-			"missed turns", rare(func(e Engine) int { return e.MissedTurns }),
-			"this machine woke too late; given back", true,
-		},
-		{
-			"utilization", func(e Engine) string { return percent(e.Utilization) },
-			"of what quota and guard allow", true,
-		},
-		{
-			"unused", r.inTrouble(func(e Engine) string { return fmt.Sprintf("%.0f", e.UnusedPermits) }),
-			"permits that it might have granted", false,
-		},
-		{"guard", func(e Engine) string { return short(e.GuardMS) }, r.guardNote(), false},
-		{
-			"Jain index", func(e Engine) string { return fmt.Sprintf("%.4f", e.Jain) },
-			"of the clients' shares a caller; 1 is equal", false,
-		},
-		{"best / worst", ratio, "client's share", false},
-		{
-			"starved", func(e Engine) string { return short(e.LongestStarvedMS) },
-			"longest that a waiting client got nothing", false,
-		},
-		{
-			"longest gap", r.inTrouble(func(e Engine) string { return short(e.LongestGapMS) }),
-			"in which somebody waited and nobody got anything", false,
-		},
-		{"wait p50", func(e Engine) string { return short(e.WaitMS.P50) }, "from call to turn", false},
-		{"wait p99", func(e Engine) string { return short(e.WaitMS.P99) }, "99 % of the calls waited no longer", true},
-		{"wait max", func(e Engine) string { return short(e.WaitMS.Max) }, "", false},
-		{
-			"most : few", fewPermits,
-			"permits of a client with the most callers : with the fewest", true,
-		},
-		{
-			"few wait", fewWait,
-			"median of the clients with the fewest callers", true,
-		},
-		{"early", early, "turns taken before their time", false},
-		{"late p50 / p99", late, "after their time", false},
-		{
-			"Redis calls", func(e Engine) string { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) },
-			"a grant" + r.countedBy(), true,
-		},
-		{"delay spread", spread, "from slot to arrival, without the worst 0.1 % / all", false},
+		{"grants", "calls that got their turn", true, count(func(e Engine) int { return e.Grants })},
+		{"refused", "calls whose turn would come after their deadline", false, rare(func(e Engine) int { return e.Refused })},
+		{"gave up", "calls that did not want to wait any longer", false, rare(func(e Engine) int { return e.Left })},
+		{"failed", "calls that got an error", false, rare(func(e Engine) int { return e.Failed })},
+		{"inversions", fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), true, inversions},
+		{"max overtake", "most calls that passed a single one", true, count(func(e Engine) int { return e.MaxOvertake })},
+		{"upstream 429s", "calls turned away", true, rejections},
+		{"max in window", permitted, true, inWindow},
+		{"closed door", "calls that ran into it / of them, those that should have heard of the pause", true, closedDoor},
+		{"idle", "until somebody came once the door was open", true, idle},
+		{"quota used", "time until each new quota was used once", true, used},
+		{"lost", "calls that waited at the reset and still wait", true, lost},
+		{"missed turns", "this machine woke too late; given back", true, rare(func(e Engine) int { return e.MissedTurns })},
+		{"utilization", "of what quota and guard allow", true, func(e Engine) string { return percent(e.Utilization) }},
+		{"unused", "permits that it might have granted", false, r.inTrouble(unused)},
+		{"guard", r.guardNote(), false, func(e Engine) string { return short(e.GuardMS) }},
+		{"Jain index", "of the clients' shares a caller; 1 is equal", false, jain},
+		{"best / worst", "client's share", false, ratio},
+		{"starved", "longest that a waiting client got nothing", false, starved},
+		{"longest gap", "in which somebody waited and nobody got anything", false, r.inTrouble(gap)},
+		{"wait p50", "from call to turn", false, func(e Engine) string { return short(e.WaitMS.P50) }},
+		{"wait p99", "99 % of the calls waited no longer", true, func(e Engine) string { return short(e.WaitMS.P99) }},
+		{"wait max", "", false, func(e Engine) string { return short(e.WaitMS.Max) }},
+		{"most : few", "permits of a client with the most callers : with the fewest", true, fewPermits},
+		{"few wait", "median of the clients with the fewest callers", true, fewWait},
+		{"early", "turns taken before their time", false, early},
+		{"late p50 / p99", "after their time", false, late},
+		{"Redis calls", "a grant" + r.countedBy(), true, calls},
+		{"delay spread", "from slot to arrival, without the worst 0.1 % / all", false, spread},
 	})
 }
+
+func count(n func(Engine) int) func(Engine) string {
+	return func(e Engine) string { return strconv.Itoa(n(e)) }
+}
+
+func inversions(e Engine) string { return apart(e.Inversions, e.MachineInversions) }
+func rejections(e Engine) string { return apart(e.UpstreamRejections, e.MachineRejections) }
+func unused(e Engine) string     { return fmt.Sprintf("%.0f", e.UnusedPermits) }
+func jain(e Engine) string       { return fmt.Sprintf("%.4f", e.Jain) }
+func starved(e Engine) string    { return short(e.LongestStarvedMS) }
+func gap(e Engine) string        { return short(e.LongestGapMS) }
+func calls(e Engine) string      { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) }
 
 // apart is a count of the engine's doings, and that of the machine's if there
 // are any.
@@ -115,28 +76,15 @@ func apart(engines, machines int) string {
 	return fmt.Sprintf("%d (+%d)", engines, machines)
 }
 
-// Legend explains the cells that have a second count, by the shortest of them.
-// It is empty if there are none.
-func (r Report) Legend() (legend string) {
-	var counts [][2]int
+// Legend explains the cells that have a second count. It is empty if there are
+// none.
+func (r Report) Legend() string {
 	for _, e := range r.Engines {
-		counts = append(counts, [2]int{e.Inversions, e.MachineInversions})
-	}
-	for _, e := range r.Engines {
-		counts = append(counts, [2]int{e.UpstreamRejections, e.MachineRejections})
-	}
-	for _, e := range r.Engines {
-		if e.UnheardCalls != nil {
-			counts = append(counts, [2]int{*e.UnheardCalls, e.MachineCalls})
+		if e.MachineInversions+e.MachineRejections+e.MachineCalls > 0 {
+			return "6 (+12): 6, and 12 more by the machine"
 		}
 	}
-	for _, n := range counts {
-		said := fmt.Sprintf("%s: %d, and %d more by the machine", apart(n[0], n[1]), n[0], n[1])
-		if n[1] > 0 && (legend == "" || len(said) < len(legend)) {
-			legend = said
-		}
-	}
-	return legend
+	return ""
 }
 
 // rare is the cell of a row that is left out if every engine has 0.
@@ -392,14 +340,11 @@ func used(e Engine) string {
 	return strings.Join(told, ", ")
 }
 
-// optional is the cell of a figure that not every scenario has.
-func optional(n func(Engine) *int) func(Engine) string {
-	return func(e Engine) string {
-		if n(e) == nil {
-			return nothing
-		}
-		return strconv.Itoa(*n(e))
+func lost(e Engine) string {
+	if e.LostCalls == nil {
+		return nothing
 	}
+	return strconv.Itoa(*e.LostCalls)
 }
 
 // Line is one line of the table, for whoever sets it another way.
