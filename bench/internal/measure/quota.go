@@ -37,35 +37,24 @@ func maxInWindow(arrived []Call, per time.Duration) (most int) {
 // rejections are the calls that a strict upstream turns away, if each reaches
 // it when the machine would have let it.
 func rejections(arrived []Call, rule Rule, eras []Era, held func(Call) time.Duration) (turnedAway int) {
-	type arrival struct {
-		at      time.Duration
-		permits int
-	}
-	all := make([]arrival, 0, len(arrived))
+	var now time.Duration
+	ledger := NewLedger(rule.Permits, rule.Per, func() time.Duration { return now })
+	var all []Call
 	for _, c := range arrived {
 		if !c.Closed {
-			all = append(all, arrival{c.Arrived - held(c), c.Permits})
+			c.Arrived -= held(c)
+			all = append(all, c)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
-	var admitted []arrival
-	within, permits := 0, rule.Permits
-	for _, a := range all {
-		for ; len(eras) > 0 && eras[0].From <= a.at; eras = eras[1:] {
-			if permits = eras[0].Permits; eras[0].Anew {
-				admitted, within = nil, 0
-			}
+	for _, c := range arrivals(all) {
+		for ; len(eras) > 0 && eras[0].From <= c.Arrived; eras = eras[1:] {
+			now = eras[0].From
+			ledger.Change(eras[0].Permits, eras[0].Anew)
 		}
-		for len(admitted) > 0 && admitted[0].at <= a.at-rule.Per {
-			within -= admitted[0].permits
-			admitted = admitted[1:]
-		}
-		if a.permits > permits-within {
+		now = c.Arrived
+		if c, _ = ledger.Arrive(c); c.Rejected {
 			turnedAway++
-			continue
 		}
-		within += a.permits
-		admitted = append(admitted, a)
 	}
 	return turnedAway
 }

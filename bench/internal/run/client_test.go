@@ -16,7 +16,7 @@ import (
 
 // running is a client in this process, as its parent sees it.
 type running struct {
-	ledger *Ledger
+	ledger *measure.Ledger
 	stdin  io.Closer
 	orders *json.Encoder
 	news   *json.Decoder
@@ -28,7 +28,7 @@ func run(t *testing.T, permits int, per time.Duration) *running {
 	redis, err := embedded.Start()
 	require.NoError(t, err)
 	t.Cleanup(redis.Close)
-	ledger := NewLedger(permits, per, measure.Now)
+	ledger := measure.NewLedger(permits, per, measure.Now)
 	server, err := Serve(ledger)
 	require.NoError(t, err)
 	t.Cleanup(func() { server.Close() })

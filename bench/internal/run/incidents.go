@@ -15,7 +15,7 @@ import (
 type stage struct {
 	*Fleet
 	trial    Trial
-	ledger   *Ledger
+	ledger   *measure.Ledger
 	befallen map[int]bool // clients that something happened to
 	seen     *happenings
 }

@@ -62,7 +62,7 @@ type Result struct {
 // Run does it. When ctx ends it stops early and reports what was measured until
 // then.
 func (t Trial) Run(ctx context.Context) (result *Result, err error) {
-	ledger := NewLedger(t.Load.Quota.Permits, t.Load.Quota.Per, measure.Now)
+	ledger := measure.NewLedger(t.Load.Quota.Permits, t.Load.Quota.Per, measure.Now)
 	server, err := Serve(ledger)
 	if err != nil {
 		return nil, err
@@ -155,7 +155,7 @@ func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
 
 // wait returns at the end of the run: the time is over, ctx has ended, or a
 // client has died, which is an error.
-func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *Ledger, end time.Duration) error {
+func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger, end time.Duration) error {
 	over := time.After(end - measure.Now())
 	ticker := time.NewTicker(glance)
 	defer ticker.Stop()

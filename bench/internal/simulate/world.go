@@ -27,7 +27,7 @@ type world struct {
 	load     scenario.Load
 	instants *instants
 	server   *miniredis.Miniredis
-	ledger   *run.Ledger
+	ledger   *measure.Ledger
 	clients  []process
 	began    time.Time
 
@@ -61,7 +61,7 @@ func build(j run.Job) (*world, error) {
 	given.Within = -1 // who looks for all others would be left to chance
 	callers := behaviour.CallersOf(j.Load)
 	w.instants = newInstants(j.Load.Seed, callers, w.now)
-	w.ledger = run.NewLedger(j.Load.Quota.Permits, j.Load.Quota.Per, w.now)
+	w.ledger = measure.NewLedger(j.Load.Quota.Permits, j.Load.Quota.Per, w.now)
 	for number, n := range callers {
 		c := process{rdb: w.connect(), callers: n}
 		c.rdb.AddHook(wires{w, number})

@@ -42,7 +42,7 @@ type notes struct {
 	ahead    map[grantOf][]int // which turns of a limiter nobody has given back yet
 	batches  int64
 	arrivals []arrival
-	tally    tally
+	tally    Tally
 }
 
 type grantOf struct {
@@ -51,19 +51,34 @@ type grantOf struct {
 	at         int64
 }
 
-// tally counts.
-type tally struct {
-	calls, permits        int
-	open                  int // permits whose grant was left open by a lost answer
-	returned, returnsOpen int // permits
-	returnsFailed         int
-	cancelledLate         int // calls of Cancel that may have found the slot due
-	outcomes              map[string]int
-	unexpected            []string
+// Tally counts.
+type Tally struct {
+	Calls         int            `json:"calls"`
+	Permits       int            `json:"permits"` // let through
+	Outcomes      map[string]int `json:"outcomes"`
+	Open          int            `json:"permits_left_open"`         // at most lost: their answer was
+	Returned      int            `json:"permits_given_back"`        //
+	ReturnsOpen   int            `json:"permits_given_back_or_not"` // at most lost: the answer to giving them back was
+	ReturnsFailed int            `json:"permits_not_given_back"`    // lost: Redis was not there
+
+	cancelledLate int // calls of Cancel that may have found the slot due
+	unexpected    []string
+}
+
+func (t *Tally) add(more Tally) {
+	t.Calls += more.Calls
+	t.Permits += more.Permits
+	t.Open += more.Open
+	t.Returned += more.Returned
+	t.ReturnsOpen += more.ReturnsOpen
+	t.ReturnsFailed += more.ReturnsFailed
+	for kind, count := range more.Outcomes {
+		t.Outcomes[kind] += count
+	}
 }
 
 func newNotes() *notes {
-	return &notes{ahead: map[grantOf][]int{}, tally: tally{outcomes: map[string]int{}}}
+	return &notes{ahead: map[grantOf][]int{}, tally: Tally{Outcomes: map[string]int{}}}
 }
 
 func (n *notes) took(limiter int, requests []engine.Request, answers []engine.Answer, err error) {
@@ -71,7 +86,7 @@ func (n *notes) took(limiter int, requests []engine.Request, answers []engine.An
 	defer n.mu.Unlock()
 	if errors.Is(err, engine.ErrOutcomeUnknown) {
 		for _, r := range requests {
-			n.tally.open += r.N
+			n.tally.Open += r.N
 		}
 	}
 	n.batches++
@@ -113,11 +128,11 @@ func (n *notes) gave(grants []engine.Grant, err error) {
 	for _, g := range grants {
 		switch {
 		case err == nil:
-			n.tally.returned += g.N
+			n.tally.Returned += g.N
 		case errors.Is(err, engine.ErrOutcomeUnknown):
-			n.tally.returnsOpen += g.N
+			n.tally.ReturnsOpen += g.N
 		default:
-			n.tally.returnsFailed += g.N
+			n.tally.ReturnsFailed += g.N
 		}
 	}
 }
@@ -128,7 +143,7 @@ func (n *notes) arrived(limiter, permits int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.arrivals = append(n.arrivals, arrival{limiter, at, permits})
-	n.tally.permits += permits
+	n.tally.Permits += permits
 }
 
 // ended notes how a call ended.
@@ -136,8 +151,8 @@ func (n *notes) ended(err error) {
 	kind, expected := kindOf(err)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.tally.calls++
-	n.tally.outcomes[kind]++
+	n.tally.Calls++
+	n.tally.Outcomes[kind]++
 	if !expected && len(n.tally.unexpected) < 10 {
 		n.tally.unexpected = append(n.tally.unexpected, err.Error())
 	}

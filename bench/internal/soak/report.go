@@ -22,11 +22,9 @@ type Report struct {
 	Limiters int     `json:"limiters"`
 	Callers  int     `json:"callers"`
 
-	Calls    int            `json:"calls"`
-	Permits  int            `json:"permits"` // let through
-	Outcomes map[string]int `json:"outcomes"`
-	Faults   map[string]int `json:"faults"`
-	Losses   int            `json:"losses_of_data"`
+	Tally
+	Faults map[string]int `json:"faults"`
+	Losses int            `json:"losses_of_data"`
 
 	// These two are of slots: Windows without a loss of data in between,
 	// WindowsLoss with one.
@@ -47,18 +45,13 @@ type Report struct {
 	WorstLateMS float64 `json:"worst_return_after_ctx_ms"`
 	Goroutines  int     `json:"goroutines_left"`
 
-	Open          int `json:"permits_left_open"`         // at most lost: their answer was
-	Returned      int `json:"permits_given_back"`        //
-	ReturnsOpen   int `json:"permits_given_back_or_not"` // at most lost: the answer to giving them back was
-	ReturnsFailed int `json:"permits_not_given_back"`    // lost: Redis was not there
-
 	Broken []string `json:"broken"` // promises, in words
 }
 
 func (s *soak) sofar() Report {
 	r := Report{
 		Seconds: time.Since(s.began).Seconds(), Seed: s.Seed,
-		Names: len(names), Limiters: len(s.limiters), Callers: len(s.limiters) * callers, Outcomes: map[string]int{},
+		Names: len(names), Limiters: len(s.limiters), Callers: len(s.limiters) * callers, Tally: Tally{Outcomes: map[string]int{}},
 	}
 	s.mu.Lock()
 	r.Faults = maps.Clone(s.struck)
@@ -70,15 +63,7 @@ func (s *soak) sofar() Report {
 	}
 	for _, n := range s.notes {
 		n.mu.Lock()
-		r.Calls += n.tally.calls
-		r.Permits += n.tally.permits
-		r.Open += n.tally.open
-		r.Returned += n.tally.returned
-		r.ReturnsOpen += n.tally.returnsOpen
-		r.ReturnsFailed += n.tally.returnsFailed
-		for kind, count := range n.tally.outcomes {
-			r.Outcomes[kind] += count
-		}
+		r.add(n.tally)
 		n.mu.Unlock()
 	}
 	return r

@@ -1,0 +1,92 @@
+package measure
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Ledger is what the service does whose quota everybody shares. It admits at
+// most so many permits in any half-open window of length per, on one clock, and
+// writes down everything that reached it.
+type Ledger struct {
+	permits int
+	per     time.Duration
+	now     func() time.Duration
+
+	mu       sync.Mutex
+	arrivals []Call
+	oldest   int // the first arrival that still counts
+	within   int // permits admitted since then
+	closed   time.Duration
+	eras     []Era
+}
+
+// NewLedger has seen nothing yet.
+func NewLedger(permits int, per time.Duration, now func() time.Duration) *Ledger {
+	return &Ledger{permits: permits, per: per, now: now}
+}
+
+// Close turns everybody away for so long. It returns from when to when.
+func (l *Ledger) Close(d time.Duration) Span {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	from := l.now()
+	l.closed = from + d
+	return Span{From: from, To: l.closed}
+}
+
+// Change makes it another number of permits from now on. Anew forgets who was
+// admitted before, so that no window counts that began earlier.
+func (l *Ledger) Change(permits int, anew bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.permits = permits
+	l.eras = append(l.eras, Era{From: l.now(), Permits: permits, Anew: anew})
+	if anew {
+		l.oldest, l.within = len(l.arrivals), 0
+	}
+}
+
+// Eras are the changes so far.
+func (l *Ledger) Eras() []Era {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.eras)
+}
+
+// Arrive stamps the call, writes it down and returns it. If the upstream is
+// closed, it says for how much longer. A call that is rejected takes nothing
+// from the quota.
+func (l *Ledger) Arrive(c Call) (arrived Call, closed time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c.Reached, c.Arrived = true, l.now()
+	for ; l.oldest < len(l.arrivals) && l.arrivals[l.oldest].Arrived <= c.Arrived-l.per; l.oldest++ {
+		if gone := l.arrivals[l.oldest]; !gone.Rejected {
+			l.within -= gone.Permits
+		}
+	}
+	closed = max(0, l.closed-c.Arrived)
+	c.Closed = closed > 0
+	c.Rejected = c.Closed || c.Permits > l.permits-l.within
+	if !c.Rejected {
+		l.within += c.Permits
+	}
+	l.arrivals = append(l.arrivals, c)
+	return c, closed
+}
+
+// Arrivals are all so far, in order.
+func (l *Ledger) Arrivals() []Call {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.arrivals)
+}
+
+// Count is how many arrived so far.
+func (l *Ledger) Count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.arrivals)
+}
