@@ -17,15 +17,8 @@ type stage struct {
 	trial    Trial
 	ledger   *measure.Ledger
 	befallen map[int]bool // clients that something happened to
-	seen     *happenings
-}
-
-// happenings are what there is to judge by beside the calls.
-type happenings struct {
-	closed measure.Span // the upstream was
-	reset  measure.Span // it was done at a moment of these
-	asleep map[int][]measure.Span
-	quotas []time.Duration // when a new one was in force
+	asleep   map[int][]measure.Span
+	seen     *measure.Happened
 }
 
 var _ scenario.Stage = stage{}
@@ -37,14 +30,13 @@ func (s stage) Kill(client int) error {
 
 func (s stage) Suspend(client int) error {
 	s.befallen[client] = true
-	asleep := s.seen.asleep
-	asleep[client] = append(asleep[client], measure.Span{From: measure.Now(), To: math.MaxInt64})
+	s.asleep[client] = append(s.asleep[client], measure.Span{From: measure.Now(), To: math.MaxInt64})
 	return s.Fleet.Suspend(client)
 }
 
 func (s stage) Resume(client int) error {
 	err := s.Fleet.Resume(client)
-	spans := s.seen.asleep[client]
+	spans := s.asleep[client]
 	spans[len(spans)-1].To = measure.Now()
 	return err
 }
@@ -55,7 +47,7 @@ func (s stage) RestartRedis(ctx context.Context, away time.Duration) error {
 
 func (s stage) Load() scenario.Load { return s.trial.Load }
 
-func (s stage) CloseUpstream(d time.Duration) { s.seen.closed = s.ledger.Close(d) }
+func (s stage) CloseUpstream(d time.Duration) { s.seen.Closed = s.ledger.Close(d) }
 
 // Reset lets the upstream look away until everybody has heard of it.
 func (s stage) Reset(ctx context.Context) error {
@@ -66,7 +58,7 @@ func (s stage) Reset(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.seen.reset = measure.Span{From: asked, To: at}
+	s.seen.Reset = measure.Span{From: asked, To: at}
 	s.heard(ctx, at)
 	s.ledger.Change(quota.Permits, true)
 	return nil
@@ -89,7 +81,7 @@ func (s stage) SetQuota(ctx context.Context, q scenario.Quota, wider bool) error
 			break
 		}
 	}
-	s.seen.quotas = append(s.seen.quotas, at)
+	s.seen.Quotas = append(s.seen.Quotas, at)
 	if !wider {
 		s.heard(ctx, at)
 		s.ledger.Change(q.Permits, true)

@@ -96,7 +96,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	asker := Ask(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
 	defer asker.Close()
 	befallen, happened := map[int]bool{}, make(chan error, 1)
-	on := stage{clients, t, ledger, befallen, &happenings{asleep: map[int][]measure.Span{}}}
+	on := stage{clients, t, ledger, befallen, map[int][]measure.Span{}, &r.Log.Happened}
 	go func() {
 		var err error
 		r.Incidents, err = t.befall(during, r.Log.Begin, on)
@@ -118,12 +118,11 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	r.Log.Calls = join(told.Calls, ledger.Arrivals(), r.Log.End)
 	r.Log.Machine = measure.Machine{Clients: told.Stalls, Here: watcher.Seen(), Redis: asker.Seen()}
 	r.Log.Misses, r.Log.Eras, r.Log.Within = told.Misses, ledger.Eras(), t.Load.Within
-	r.Log.Closed, r.Log.Reset, r.Log.Quotas = on.seen.closed, on.seen.reset, on.seen.quotas
 	if len(told.Paused) > 0 {
 		r.Log.Paused = slices.Min(told.Paused)
 	}
 	if t.Scenario.Wakes {
-		r.Log.Machine.Asleep = on.seen.asleep
+		r.Log.Machine.Asleep = on.asleep
 	}
 	r.WorstStall = r.Log.Machine.Worst(befallen)
 	if !t.Scenario.Harmful() {
