@@ -1,12 +1,14 @@
 package speed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -208,34 +210,29 @@ func mean(deadline bool) meter {
 }
 
 // allocated is the number of objects that a call allocates on average in the
-// steady state, after as many calls to warm up. Everything in the process is
-// included, the client, too.
-func allocated(b *bed, calls []call) probe {
-	return func(ctx context.Context) ([]float64, error) {
-		times := max(1, b.Calls*sixtyFour/len(calls))
-		var before, after runtime.MemStats
-		var warm sync.WaitGroup
-		gate := make(chan struct{})
-		warm.Add(len(calls))
-		go func() {
-			warm.Wait()
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			close(gate)
-		}()
-		err := together(len(calls), func(i int) error {
-			err := paced(ctx, times, 0, calls[i])
-			warm.Done()
-			<-gate
-			if err != nil {
-				return err
-			}
-			return paced(ctx, times, 0, calls[i])
+// steady state. Everything in the process is included, the client, too.
+func allocated(_ *bed, calls []call) probe {
+	return one(func(ctx context.Context) (_ float64, err error) {
+		result := testing.Benchmark(func(b *testing.B) {
+			var callers atomic.Int64
+			b.SetParallelism(max(1, len(calls)/runtime.GOMAXPROCS(0)))
+			b.RunParallel(func(more *testing.PB) {
+				call := calls[int(callers.Add(1)-1)%len(calls)]
+				for more.Next() {
+					if err := call(ctx); err != nil {
+						b.Error(err)
+					}
+				}
+			})
 		})
-		runtime.ReadMemStats(&after)
-		return []float64{float64(after.Mallocs-before.Mallocs) / float64(len(calls)*times)}, err
-	}
+		if result.N == 0 { // it has failed
+			err = cmp.Or(ctx.Err(), errFailed)
+		}
+		return float64(result.MemAllocs) / float64(max(1, result.N)), err
+	})
 }
+
+var errFailed = errors.New("a call failed")
 
 type call func(context.Context) error
 
