@@ -34,7 +34,7 @@ type Proxy struct {
 	links  map[*link]bool
 	ended  bool
 	delay  func() time.Duration // nil for none
-	frozen chan struct{} // closed when it thaws; nil if it is not frozen
+	frozen chan struct{}        // closed when it thaws; nil if it is not frozen
 	losing []*loss
 	lost   int
 	seen   func(words []string)
