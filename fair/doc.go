@@ -205,31 +205,35 @@
 //
 // A window asks the log one thing: from when on may permits up to S+n go, if
 // permit S+n−N stands at slot c? A new kind is a function free(c). The windows
-// above have free(c) = c + T. If free never falls when c grows, all else
-// follows: merging is on the safe side, and one room and one cursor suffice.
+// above have free(c) = c + T. If free never falls when c grows, merging is on
+// the safe side, and one room and one cursor suffice. What merges makes c later.
+// Where free jumps, as at a midnight, that can cost as much as the jump: then
+// compact.lua and the crowded cells of grant.lua must not merge across it. If
+// free depends on the clock's offset, a change of it makes the rooms stale:
+// whoever sets offset (clock.lua, recover.lua) has to forget them.
 //
 // Example: at most N permits in a calendar day of UTC. Then free(c) is the
 // midnight after c. Such a window cannot tell how far back a permit stands, so
-// it takes no part in readings. Yet any 24 hours hold at most 2N, and a moment
-// at most N. With these two windows around it, it is neither the first nor the
-// last, which period, short, least and the grid go by. So:
+// it takes no part in readings. Yet any 24 hours hold at most 2N. So:
 //
-//  1. windows.go: a window gets a field for its kind. WindowsOf adds {2N, 24 h},
-//     {N, 24 h} of the new kind and {N, 1 µs}, and sorts stably. Add joins windows
-//     of one kind only. CellsOf asks the grid about the others, and inserts 0
-//     places for the new kind. So the state's words, the arguments and the header
-//     keep their form, and 0 places tell the kind. State.go reads it.
+//  1. windows.go: windowsOf binds the plain windows first: see binding. Then it
+//     adds {2N, 24 h}, unless they imply that, and the day between the first and
+//     the last window, which period, short and least go by. The guard lengthens
+//     no day. A word of its own in the header tells the kind; notes.lua checks
+//     it, state.go reads it. AtBest in share.go leaves days out.
 //  2. grant.lua: where it says cell + length, three times, such a window has
-//     (floor((cell - offset) / length) + 1) * length + offset. The offset is
-//     there since a day is one of the server's clock.
+//     (floor((cell - offset) / length) + 1) * length + offset. Numbers of argv
+//     are text on the usual way: compare them with + 0.
 //  3. The readings leave such windows out: the loops over v in grant.lua and
-//     compact.lua, permits_in in status.lua and release.lua, span_of in
-//     notes.lua, speed_of in narrow.lua, totalUntil in state.go. Compact.lua
-//     takes no grid from them. At its end status.lua counts from the last
-//     midnight on instead of now - length.
-//  4. internal/model and the oracle of the tests get the kind. Play histories of
-//     it against them: inBothWorlds does so on miniredis and on Redis.
+//     compact.lua, permits_in in status.lua and release.lua, take_apart in
+//     release.lua, span_of in notes.lua, speed_of in narrow.lua, totalUntil and
+//     tell in state.go. At its end status.lua counts from the last midnight on,
+//     less a microsecond, instead of now - length.
+//  4. A pause moves turns into another day, and so does a slow clock: a real day
+//     may hold 2N then. Say so in LIMITS, or count by the moment of a label.
+//  5. internal/model and the oracle of the tests get the kind. Play histories of
+//     it against them, on both servers, with many turns around a midnight.
 //
-// That is some 20 lines of Lua and 30 of Go. The quota's own form, its text in
-// internal/quotatext and in the front, comes on top.
+// That was some 50 lines of Lua and 50 of Go when it was tried. The quota's own
+// form, its text in internal/quotatext and in the front, comes on top.
 package fair
