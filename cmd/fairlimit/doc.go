@@ -18,9 +18,10 @@
 //	help [COMMAND]                explain a command
 //
 // Flags may stand before and behind the words of a command. A duration is
-// written as in Go: 500ms, 30s or 1h30m. A quota is permits and a duration,
-// with or without a burst: 20/1s, or 100/2m burst 10. A name with spaces or
-// other odd characters is printed as Go quotes it.
+// written as in Go, 500ms, 30s or 1h30m, or with sec, min, hour or day. A quota
+// is permits and a duration, with or without a burst: 20/1s, 10/min, or 100/2m
+// burst 10. A name with spaces or other odd characters is printed as Go quotes
+// it.
 //
 // # Which Redis
 //
@@ -99,9 +100,10 @@
 // Reset shows what it frees and asks for a y on standard input. With -yes it
 // does not ask. Stored quotas stay.
 //
-// A stored quota takes the place of their own in limiters made WithStoredQuota.
-// It also holds for wait without -quota. Quota -forget says which quotas it
-// forgot, or that there was none.
+// A quota is written 20/1s, 10/min or 100/2m burst 10. A stored one takes the
+// place of their own in limiters made WithStoredQuota, and in no others. It also
+// holds for wait without -quota. Quota -forget says which quotas it forgot, or
+// that there was none.
 //
 // # Wait
 //

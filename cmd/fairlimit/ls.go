@@ -49,11 +49,7 @@ func (c *call) list(ctx context.Context, names []string) error {
 	unreadable := 0
 	printRow("NAME", "BACKLOG", "DELAY", "PAUSED")
 	for _, name := range names {
-		q, err := c.open(name)
-		if err != nil {
-			return err
-		}
-		status, err := q.Status(ctx)
+		status, err := c.statusOf(ctx, name)
 		switch {
 		case errors.Is(err, fairlimit.ErrState):
 			unreadable++
@@ -69,9 +65,21 @@ func (c *call) list(ctx context.Context, names []string) error {
 		printRow(printable(name), strconv.Itoa(status.Queued), brief(status.Delay), paused)
 	}
 	if unreadable > 0 {
-		return fmt.Errorf("keys that hold no queue that can be read: %d; reset deletes them", unreadable)
+		return fmt.Errorf("keys that cannot be read: %d; reset deletes a queue, quota -forget a stored quota", unreadable)
 	}
 	return nil
+}
+
+// statusOf reads the stored quota as well: callers may fail because of it.
+func (c *call) statusOf(ctx context.Context, name string) (fairlimit.Status, error) {
+	q, err := c.open(name, fairlimit.WithStoredQuota())
+	if errors.Is(err, fairlimit.ErrUnsupported) { // no quota can be stored for such a name
+		q, err = c.open(name)
+	}
+	if err != nil {
+		return fairlimit.Status{}, err
+	}
+	return q.Status(ctx)
 }
 
 // printRow cuts the name on a terminal: a row then fits 80 columns.

@@ -151,6 +151,7 @@ func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error 
 	if err := c.tellQuotas(ctx); err != nil {
 		return err
 	}
+	fmt.Printf("only limiters made WithStoredQuota obey them, and wait without -quota\n")
 	if others := texts(windowsOf(before)); !before.Reads && len(others) > 0 {
 		fmt.Printf("the last caller does not read stored quotas: it goes by %s, guard included\n",
 			strings.Join(others, " "))

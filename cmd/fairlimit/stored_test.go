@@ -13,7 +13,8 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	require.Equal(t, "tax\n  quotas    20/1s\n            100/2m burst 10\n            stored\n"+
-		"            at most 10 at one moment\n", s.does("quota", "tax", "20/1s", "100/2m", "burst", "10"))
+		"            at most 10 at one moment\n"+
+		"only limiters made WithStoredQuota obey them, and wait without -quota\n", s.does("quota", "tax", "20/1s", "100/2m", "burst", "10"))
 	require.Equal(t, "20/1s 100/2m burst 10", s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val())
 	require.Contains(t, s.does("look", "tax"), "  quotas    20/1s\n            100/2m burst 10\n            stored\n")
 	require.Regexp(t, `(?m)^tax +0 +0s +no$`, s.does("ls"), "a stored quota is listed, be the queue idle")
@@ -55,9 +56,13 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 		r := s.run(command, "tax")
 		require.Equal(t, 1, r.status)
 		require.Contains(t, r.err, "stored quotas")
+		require.Contains(t, r.err, "fairlimit quota")
 	}
 	require.Equal(t, 125, s.run("wait", "tax", "--", "true").status)
-	require.Contains(t, s.does("ls"), "tax ", "it is no part of the queue")
+	r := s.run("ls")
+	require.Equal(t, 1, r.status)
+	require.Regexp(t, `(?m)^tax +\? +\? +\?$`, r.out, "all its callers get an error")
+	require.Contains(t, r.err, "quota -forget")
 	require.Equal(t, "tax: forgot what was stored, which cannot be read\n", s.does("quota", "tax", "-forget"))
 	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
 }
