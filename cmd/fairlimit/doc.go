@@ -83,10 +83,13 @@
 // object:
 //
 //	{"name":"tax-office","idle":false,"backlog":40,"delay_seconds":8.2,
-//	 "available":0,"paused_seconds":0,"quotas":["5/1s"],"quotas_stored":true}
+//	 "available":0,"paused_seconds":0,"quotas":["5/1s"],"quotas_stored":true,
+//	 "quotas_differ":false}
 //
-// Available is null for an idle queue. Quotas are empty if none are known. With
-// flows there is "flows":[{"weight":2,"limiters":1}] as well.
+// Available is null for an idle queue. Quotas are empty if none are known. They
+// differ if callers with different ones use the queue. A plain line then ends
+// in quotas=different. With flows there is "flows":[{"weight":2,"limiters":1}]
+// as well.
 //
 // # Pause, reset, quota
 //

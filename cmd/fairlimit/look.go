@@ -85,6 +85,7 @@ type view struct {
 	Paused    float64  `json:"paused_seconds"`
 	Quotas    []string `json:"quotas"` // the stored ones, else the windows of the last caller
 	Stored    bool     `json:"quotas_stored"`
+	Differ    bool     `json:"quotas_differ"` // callers with different quotas use the queue
 	Flows     []flow   `json:"flows,omitempty"`
 
 	status fairlimit.Status
@@ -116,6 +117,7 @@ func (c *call) look(ctx context.Context, name string) (v view, err error) {
 	}
 	v.Stored = len(v.state.Quotas) > 0
 	v.Quotas = texts(v.quotas())
+	v.Differ = v.disobeyed() || v.state.Mixed > 0
 	for _, f := range v.state.Flows {
 		v.Flows = append(v.Flows, flow{f.Weight, f.Limiters})
 	}
@@ -217,12 +219,17 @@ func (v view) addQuotas(t *table) {
 	if most := atOnce(v.quotas()); most > 0 {
 		t.add("", "at most %d at one moment", most)
 	}
-	switch others := texts(windowsOf(v.state)); {
-	case v.Stored && !v.state.Obeyed && len(others) > 0:
-		t.add("", "different quotas are in use: the last caller had %s", strings.Join(others, " "))
-	case v.state.Mixed > 0:
+	switch {
+	case v.disobeyed():
+		t.add("", "different quotas are in use: the last caller had %s", strings.Join(texts(windowsOf(v.state)), " "))
+	case v.Differ:
 		t.add("", "different quotas are in use: others than these have asked lately")
 	}
+}
+
+// disobeyed is whether the last caller went by other quotas than the stored ones.
+func (v view) disobeyed() bool {
+	return v.Stored && !v.state.Obeyed && len(v.state.Windows) > 0
 }
 
 // atOnce is how many permits may go at one moment, 0 if that is all of each
@@ -244,6 +251,10 @@ func (v view) line(now time.Time) string {
 	if !v.Idle {
 		available = strconv.Itoa(v.status.Available)
 	}
-	return fmt.Sprintf("%s %s backlog=%d delay=%s available=%s paused=%s", now.UTC().Format(time.RFC3339),
+	text := fmt.Sprintf("%s %s backlog=%d delay=%s available=%s paused=%s", now.UTC().Format(time.RFC3339),
 		printable(v.Name), v.Backlog, brief(v.status.Delay), available, brief(v.status.Paused))
+	if v.Differ {
+		text += " quotas=different"
+	}
+	return text
 }

@@ -66,6 +66,7 @@ func TestLookTellsThatDifferentQuotasAreInUse(t *testing.T) {
 	require.NotContains(t, s.does("look", "tax"), different)
 	s.backlog("tax", fairlimit.Quota{Permits: 3, Per: time.Hour}, 1)
 	require.Contains(t, s.does("look", "tax"), different+"others than these have asked lately\n")
+	require.Contains(t, s.does("look", "tax", "-json"), `"quotas_differ":true`)
 	s.does("quota", "tax", "1/2h")
 	s.backlog("tax", fairlimit.Quota{Permits: 3, Per: time.Hour}, 1)
 	out := s.does("look", "tax")
@@ -98,7 +99,7 @@ func TestLookAtAQueueThatIsNotThere(t *testing.T) {
 	require.Equal(t, "nix\n  idle      nobody waits, and nothing that was granted counts any more\n"+
 		"  paused    no\n  quotas    unknown, none is stored\n", s.does("look", "nix"))
 	require.JSONEq(t, `{"name":"nix","idle":true,"backlog":0,"delay_seconds":0,"available":null,
-		"paused_seconds":0,"quotas":[],"quotas_stored":false}`, s.does("look", "nix", "-json"))
+		"paused_seconds":0,"quotas":[],"quotas_stored":false,"quotas_differ":false}`, s.does("look", "nix", "-json"))
 	require.Empty(t, s.does("ls", "-names"), "looking leaves nothing behind")
 }
 
@@ -111,6 +112,7 @@ func TestLookAsJSON(t *testing.T) {
 	require.Equal(t, map[string]any{
 		"name": "a \"tax\"", "idle": false, "backlog": 0.0, "delay_seconds": 0.0, "available": 3.0,
 		"paused_seconds": 0.0, "quotas": []any{"4/1h"}, "quotas_stored": false,
+		"quotas_differ": false,
 	}, v)
 }
 

@@ -35,6 +35,8 @@ func TestWatchPrintsPlainLinesToAPipe(t *testing.T) {
 	lines := linesOf(out)
 	const line = `^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ "the tax" backlog=%d delay=(2h|1h59m\d+s) available=0 paused=0s$`
 	assert.Regexp(t, strings.Replace(line, "%d", "1", 1), lines())
+	s.backlog("the tax", fairlimit.Every(2*time.Hour), 1)
+	assert.Regexp(t, ` paused=0s quotas=different$`, lines())
 	require.NoError(t, q.Reset(t.Context()))
 	assert.Regexp(t, `Z "the tax" backlog=0 delay=0s available=1 paused=0s$`, lines())
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
