@@ -104,9 +104,9 @@
 // does not ask. Stored quotas stay.
 //
 // A quota is written 20/1s, 10/min or 100/2m burst 10. A stored one takes the
-// place of their own in limiters made WithStoredQuota, and in no others. It also
-// holds for wait without -quota. Quota -forget says which quotas it forgot, or
-// that there was none.
+// place of their own in limiters made WithStoredQuota, and in no others. It
+// also holds for wait without -quota. Quota -forget says which quotas it
+// forgot, or that there was none.
 //
 // # Wait
 //
