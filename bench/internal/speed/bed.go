@@ -63,6 +63,7 @@ func (b *bed) name(what string) string {
 
 // limiter is a new one on a name of its own.
 func (b *bed) limiter(q engine.Quota, options ...fairlimit.Option) (fairlimit.Limiter, error) {
+	options = append([]fairlimit.Option{fairlimit.WithGuard(0)}, options...)
 	return fairlimit.New(b.rdb, b.name("limiter"), fairlimit.Quota(q), options...)
 }
 

@@ -192,7 +192,7 @@ func (b *bed) attempt(ctx context.Context, name string, callers int, patience ti
 
 // rateOfWait is that of one of them; below 0, it was not ready in time.
 func (b *bed) rateOfWait(ctx context.Context) (float64, error) {
-	limiter, err := fairlimit.New(b.rdb, b.job.Name, fairlimit.Quota(ample))
+	limiter, err := fairlimit.New(b.rdb, b.job.Name, fairlimit.Quota(ample), fairlimit.WithGuard(0))
 	if err != nil {
 		return 0, err
 	}

@@ -184,7 +184,7 @@ func (b *bed) idle(ctx context.Context) ([]float64, error) {
 	before, goroutines := memory(), runtime.NumGoroutine()
 	for i := range limiters {
 		var err error
-		if limiters[i], err = fairlimit.New(b.rdb, names[i], fairlimit.PerSecond(1)); err != nil {
+		if limiters[i], err = fairlimit.New(b.rdb, names[i], fairlimit.PerSecond(1), fairlimit.WithGuard(0)); err != nil {
 			return nil, err
 		}
 	}

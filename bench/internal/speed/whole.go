@@ -147,7 +147,7 @@ func waitsApart(n int) callers {
 	return func(_ context.Context, b *bed) (calls []call, err error) {
 		name := b.name("apart")
 		for range n {
-			limiter, err := fairlimit.New(b.rdb, name, fairlimit.Quota(ample))
+			limiter, err := fairlimit.New(b.rdb, name, fairlimit.Quota(ample), fairlimit.WithGuard(0))
 			if err != nil {
 				return nil, err
 			}
