@@ -148,7 +148,7 @@ func TestADamagedStateIsAnErrorOrCountsAsItReads(t *testing.T) {
 	t.Parallel()
 	damaged := newDamaged(t)
 	rng := rand.New(rand.NewPCG(1, 31))
-	for range redistest.Long(600, 6_000) {
+	for range redistest.Long(600, 2_000) {
 		damaged.ask(t, anyDamage(rng, damaged.states[rng.IntN(len(damaged.states))]))
 	}
 }

@@ -19,7 +19,7 @@ import (
 func TestNobodyComesEarlyInAnyMix(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	for seed := range uint64(redistest.Long(12, 300)) {
+	for seed := range uint64(redistest.Long(12, 60)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { storm(t, w, seed) })
 	}
 }
