@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -117,7 +118,7 @@ func TestInspectTellsWhatStatusTells(t *testing.T) {
 					giveBack(t, f, held[i])
 					held = append(held[:i], held[i+1:]...)
 				default:
-					held = append(held, queued(t, f, 1+rng.IntN(6), 1+rng.IntN(quotas[0].Permits))...)
+					held = append(held, queued(t, f, 1+rng.IntN(6), 1+rng.IntN(cmp.Or(quotas[0].Burst, quotas[0].Permits)))...)
 				}
 				s, told := inspected(t, f), status(t, o)
 				what := fmt.Sprintf("seed %d, step %d", seed, step)

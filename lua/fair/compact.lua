@@ -12,7 +12,8 @@
 -- when joined (a row of them), and those beyond the longest window, to 1/128 of
 -- the queue, or coarser; then those that share a place on the grid of the
 -- shortest window that reaches as far, or a wider one; ahead of the clock on one
--- to 1/32 of what is queued, or coarser, so that waiters who leave leave little.
+-- to 1/32 of what is queued, or coarser. What has passed never merges into what
+-- lies ahead. So waiters who leave leave little.
 
 if closed - oldest > CELLS - 32 and (granted > 0 or must) then
   local ring, at, count = log, oldest % CELLS * WIDTH, closed - oldest
@@ -65,7 +66,7 @@ if closed - oldest > CELLS - 32 and (granted > 0 or must) then
       end
       if cells and slots[i] > now and fine > numbers[8] and cells < fine * unit then cells, unit = fine, 1 end
       local joins = row
-      if not row and cells then
+      if not row and cells and (slots[i] > now or slots[newer] <= now) then
         local phase, other = slots[i] % period, slots[newer] % period
         joins = floor(((slots[i] - phase) / period * cells + floor(phase * cells / period)) / unit)
           == floor(((slots[newer] - other) / period * cells + floor(other * cells / period)) / unit)
