@@ -33,8 +33,8 @@ func (f *fair) withClock(s scripts) scripts {
 // callers take turns on one name, each under its own quotas, and the oracle of
 // each knows what all were granted. What was granted before a window became
 // known to the queue may be forgotten, and so may what was granted while its
-// callers were silent for its length: every caller begins with one turn, and
-// none is silent for so long.
+// callers were silent for twice its length: every caller begins with one turn,
+// and asks before its longest window is over.
 func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next func(*rand.Rand, int) int) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	first, at := w.queue(t, configs[0]...)
@@ -44,12 +44,19 @@ func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next 
 	}
 	held := newOracle(first)
 	var now time.Duration
+	asked := make([]time.Duration, len(engines))
 	for step := range max(60, w.many(250)) {
 		i := step
 		if step >= len(configs) {
 			i = next(rng, step)
 			now += time.Duration(rng.IntN(400)) * time.Millisecond * time.Duration(rng.IntN(2))
+			for j, e := range engines {
+				if now-asked[j] >= microseconds(e.windows[0].Length) {
+					i = j
+				}
+			}
 		}
+		asked[i] = now
 		at(now)
 		micros := beginning.Add(now).UnixMicro()
 		held.Windows = newOracle(engines[i]).Windows
