@@ -3,7 +3,7 @@
 -- Wider quotas change nothing for them: no turn comes sooner than was told.
 --
 -- Takes    what epochs.lua leaves
--- Leaves   narrow
+-- Leaves   narrow, slack_of
 
 -- How much faster than on the old windows turns of theirs may come on the new
 -- ones: less than 1 if that is slower. In a stretch of the clock that is whole
@@ -12,18 +12,32 @@
 -- holds more tells the rate: then turns come as often on the whole, but a new
 -- window may hold as many as the old one. It counts where none is strict, or
 -- where those that are would slow turns down twice as much.
+--
+-- The length of a Burst is rounded down to a microsecond. Returns first what
+-- suits all new windows, then the most of what differs from it by no more.
 local function speed_of(old, new)
-  local least = math.huge
-  for _, window in ipairs(new) do
+  local speeds, least, most = {}, math.huge, 0
+  for i, window in ipairs(new) do
     local strict, rate = 0, 0
     for _, known in ipairs(old) do
       local lengths = window.most / known.most
       local speed = (lengths < 1 and lengths or floor(lengths)) * known.length / window.length
       if lengths < 1 then rate = math.max(rate, speed) else strict = math.max(strict, speed) end
     end
-    least = math.min(least, 2 * strict < rate and rate or strict)
+    speeds[i] = 2 * strict < rate and rate or strict
+    least = math.min(least, speeds[i])
   end
-  return least
+  for i, window in ipairs(new) do
+    if speeds[i] <= least * (1 + 1 / window.length) then most = math.max(most, speeds[i]) end
+  end
+  return least, most
+end
+
+-- How much narrower than the new windows turns of the old ones are, in
+-- millionths: 1000000 if they are not.
+local function slack_of(old, new)
+  local _, speed = speed_of(new, old)
+  return 1000000 / math.min(1, speed)
 end
 
 -- A turn is not put off for longer than 17 years: the offset, a pause of ten
@@ -39,7 +53,7 @@ local function narrow(old, upto, slowed)
   local stop, speed, paced = math.max(upto, slow_until), speed_of(old, new), math.max(1000000, slowed)
   if stop <= now then return end
   if speed >= 1 then
-    slack = math.min(MOST_SLACK, floor(slack / math.min(1, speed_of(new, old))))
+    slack = math.min(MOST_SLACK, floor(slack * slack_of(old, new) / 1000000))
     if slow_until == 0 and slack > 1000000 then slow_until, slow_pace = stop, 1000000 end
     must = true
     return

@@ -147,8 +147,7 @@ local function recover()
     end
   end
   if slower then -- these turns are as slow as the caller's windows want it, which windows.lua is to know
-    slack = 1000000 / math.min(1, speed_of(windows, windows_of(ARGV[1])))
-    slack = math.max(1000000, floor(math.min(slack, slow_pace)))
+    slack = math.max(1000000, floor(math.min(slack_of(windows_of(ARGV[1]), windows), slow_pace)))
   end
 end
 

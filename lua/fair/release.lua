@@ -114,5 +114,11 @@ end
 if given > 0 then
   write_left()
   must = true
+  if slow_until > last then -- turns of other quotas may come behind the tail
+    local before = moment_of(now)
+    slow_until = last
+    if slow_until <= now then slow_until, slow_pace, slack = 0, 0, 1000000 end
+    offset = offset + moment_of(now) - before
+  end
 end
 as_arguments() -- for compact.lua
