@@ -269,3 +269,29 @@ func TestNobodyGoesBesideTurnsThatWerePausedAndLost(t *testing.T) {
 		})
 	}
 }
+
+// A queue is lost, others go on with it, and it becomes slower. Then it is lost
+// again. The limiter that asks first holds turns of the first queue, and has
+// only looked at the second.
+func TestTurnsThatASuccessorHasSlowedComeAsLateAfterItIsLost(t *testing.T) {
+	t.Parallel()
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t)
+		set(t, f, "1/1s")
+		other := f.looksFor(t)
+		held := queued(t, f, 20, 1)
+		queued(t, other, 1, 1)
+		at(500 * time.Millisecond)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		queued(t, other, 1, 1)
+		set(t, other, "1/3s")
+		set(t, other, "1/1s") // which speeds no turn up
+		news := hears(f)
+		require.NoError(t, f.Look(t.Context()))
+		comes := comesAt(t, news, 500*time.Millisecond, held[19])
+		require.Greater(t, comes, 40*time.Second)
+		at(time.Second)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		require.GreaterOrEqual(t, time.Second+queuedWait(t, f), comes+time.Second)
+	})
+}

@@ -56,8 +56,8 @@ func parseNumbers(text string, count int) ([]int64, error) {
 	return numbers, nil
 }
 
-// tell reports news, of a question under the terms, that are some, and remembers what they say of the queue. It
-// returns them with when they were asked for.
+// tell remembers and reports the news that came with a reply to a question under
+// the terms. It returns them with the time of the reply. Blank news tell nothing.
 func (f *fair) tell(n news, r reply, t *terms) news {
 	n.Asked, n.Arrived = r.sent, r.arrived
 	if n.Queue == "" {

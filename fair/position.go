@@ -19,7 +19,7 @@ import (
 type position struct {
 	mu    sync.Mutex
 	seen  seen
-	news  news   // by which the newest slot comes latest, of all that were heard of the queue
+	news  news   // by which the newest slot comes latest, of all that were heard
 	under *terms // that the clock goes by, as far as the news say
 
 	resetEnd int64 // until when the newest reset is remembered that this limiter knows of, 0 if it knows of none
@@ -96,34 +96,36 @@ func (p *position) learn(s seen, n news, under *terms) {
 	if !same {
 		p.news = n
 	}
-	p.move(n)
+	p.goBy(n)
 }
 
-// hear learns from news when turns come that were seen.
+// hear learns from news when turns come that were seen, also from those of a
+// queue that took the place of theirs. After a reset they count no more.
 func (p *position) hear(n news, under *terms) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	mine := n.Queue == p.seen.generation()
 	if n.resetEnd > p.resetEnd {
 		p.resetEnd, p.resetAt = n.resetEnd, n.Clock+2
-		if p.seen.generation() == n.Queue {
+		if mine {
 			p.resetAt = p.seen.clock
 		}
 	}
-	if p.seen.text != "" && n.Queue == p.seen.generation() && p.move(n) && n.SlowUntil > 0 {
+	if p.seen.text != "" && (mine || !n.Reset) && p.goBy(n) && n.SlowUntil > 0 {
 		p.under = under
 	}
 }
 
-// move, under mu, goes by the news, unless the newest slot would come sooner
+// goBy, under mu, goes by the news, unless the newest slot would come sooner
 // than was told: no turn does. Then the server has lost what has put it off.
-func (p *position) move(n news) (moved bool) {
+func (p *position) goBy(n news) bool {
 	at := max(p.seen.newest, p.news.Clock)
 	told := p.news.Until(at) - elapsed(p.news, n)
-	moved = p.news.Queue != n.Queue || n.Until(at) >= told-rounded
-	if moved {
-		p.news = n
+	if n.Until(at) < told-rounded {
+		return false
 	}
-	return moved
+	p.news = n
+	return true
 }
 
 // rounded is by how much one wait differs when it is worked out from others.

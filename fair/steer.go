@@ -32,7 +32,8 @@ func (f *fair) look(ctx context.Context, t *terms) error {
 	return f.hear(r, t)
 }
 
-// hear tells the news of a reply that is nothing else, ” if there is no queue.
+// hear tells the news of a reply that is nothing else. Without a queue it is
+// empty.
 func (f *fair) hear(r reply, t *terms) error {
 	if r.said == "" {
 		f.report(&engine.News{Asked: r.sent, Arrived: r.arrived})

@@ -1,7 +1,7 @@
 -- Reads and writes the ring as a whole.
 --
 -- Takes    the fields of the header, windows
--- Leaves   cell_of, read_cells, write_cells
+-- Leaves   cell_of, read_cells, write_cells, cell_from, permits_in
 --
 -- Three tables stand for the cells from the oldest to the newest: of each its
 -- slot, the sequence up to it, and whether it stands for nothing but its slot,
@@ -48,4 +48,25 @@ local function write_cells(slots, totals, exact)
     if closed > 0 then call('SETRANGE', key, size, log) end
     log = nil
   end
+end
+
+-- The first of the cells at a slot or later.
+local function cell_from(slots, slot)
+  local low, high = 1, #slots + 1
+  while low < high do
+    local middle = floor((low + high) / 2)
+    if slots[middle] >= slot then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+-- How many permits of a cell stand within a length before its end, and what of
+-- the length is too short for one more.
+local function permits_in(length)
+  local permits = 0
+  for w = 6, windows_end, 3 do
+    local times = floor(length / argv[w + 1])
+    permits, length = permits + times * argv[w], length - times * argv[w + 1]
+  end
+  return permits, length
 end

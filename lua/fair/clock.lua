@@ -78,9 +78,10 @@ end
 
 -- What a limiter is told of the queue as a whole:
 -- '<generation> <clock> <rest> <slow until> <slow pace> <reset's end> <lost>
--- <differs> <server>': the rest is negative if the clock is late; then until when it is
--- remembered that the queue was reset, 0 if it was not; 1 if turns had been lost;
--- 1 if the caller before had other windows, unless other quotas are stored now; and the server's time.
+-- <differs> <server>'. The rest is negative if the clock is late. The reset's
+-- end is until when a reset is remembered, 0 if there was none. Lost is 1 if
+-- turns had been lost. Differs is 1 if the caller before had other windows,
+-- unless other quotas are stored now. Server is the server's time.
 news = function()
   return format('%s %d %d %d %d %d %d %d %d', sub(name, 1, 8), now, rest - late, slow_until, slow_pace,
     reset_end > server and reset_end or 0, healed and 1 or 0, differs and not changed_text and 1 or 0, server)

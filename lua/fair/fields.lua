@@ -10,7 +10,8 @@
 --          relocates: the caller may make the queue one of its windows; front:
 --          the first line of the header has changed; lives: up to when the key
 --          is to live at least; asking, for flows.lua; log, for compact.lua; and
---          for the parts in braces text, windows, label_in, wait_for, counts_for, settle, news
+--          for the parts in braces text, windows, label_in, wait_for,
+--          counts_for, settle, news
 
 local left, time = call('PTTL', key), call('TIME')
 local server = time[1] * 1000000 + time[2]

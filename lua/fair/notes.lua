@@ -2,11 +2,11 @@
 --
 -- Takes    what open.lua leaves
 -- Leaves   the fields of the header; state (the header and some more, '' if there
---          is none); windows; own (its
---          place), moment (when it was written: the server's time and the offset),
---          slow_until, slow_pace, reset_end, full, slack, epochs, as noted; rest, late,
---          healed, differs, changed_text; damaged, number, windows_of,
---          as_arguments, span_of, counts_for
+--          is none); windows; own (its place), moment (when it was written: the
+--          server's time and the offset); slow_until, slow_pace, reset_end,
+--          full, slack, epochs, as noted; rest, late, healed, differs,
+--          changed_text; damaged, number, windows_of, as_arguments, span_of,
+--          counts_for
 --
 -- Notes stand behind the ring while there are any:
 --
@@ -27,7 +27,8 @@ local function damaged()
   error('STATE not the state of a queue, or that of another version, or damaged', 0)
 end
 
--- A number of the state. Slots are below 2^52. Ends, and what a pause or a narrower quota puts off, lie later.
+-- A number of the state. Slots are below 2^52. An end lies later, and so does a
+-- slot that a pause or a narrower quota puts off.
 local function number(value)
   local n = tonumber(value)
   if not n or not (n < 2 ^ 53) or n <= -2 ^ 53 then damaged() end

@@ -11,11 +11,6 @@ text = call('GETRANGE', key, '0', argv[4])
 
 if text == '' then
   fresh, unusual = true, seen ~= '' or left ~= -2 or p == 0
-  if not unusual then
-    local info = redis.pcall('INFO', 'replication')
-    local id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or sub(argv[3], 1, 8)
-    name = sub(argv[3], 1, 8) .. ' ' .. id .. ' '
-  end
 elseif p == 0 or sub(text, 1, p) ~= head or #text < size or sub(text, p + 3, p + 9) ~= place or left < 0 then
   unusual = true
 else
@@ -34,9 +29,14 @@ else
     -- What the caller saw must be of this history.
     unusual = sub(seen, 1, 18) ~= name or sub(seen, 19, 34) + 0 > sequence or sub(seen, 36) + 0 > clock
   end
-  if not unusual and now - clock >= SILENCE then
-    local info = redis.pcall('INFO', 'replication')
-    local id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)')
+end
+
+if not unusual and now - clock >= SILENCE then
+  local info = redis.pcall('INFO', 'replication')
+  local id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)')
+  if fresh then
+    name = sub(argv[3], 1, 8) .. ' ' .. (id or sub(argv[3], 1, 8)) .. ' '
+  else
     unusual = id and id ~= sub(name, 10, 17)
   end
 end

@@ -10,8 +10,9 @@
 --          period, short, granted, changed, marked: see write.lua, compact.lua
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
-local kept, granted, changed, marked, given = counts_for(), 0, true, true, 0
-local period, short, least = windows[1].length, windows[#windows].length, windows[#windows].most
+as_arguments(unpack(argv, first))
+local given = 0
+local period, short, least = argv[7], argv[windows_end - 1], argv[windows_end - 2]
 
 local slots, totals, exact = {}, {}, {}
 if not fresh then slots, totals, exact = read_cells() end
@@ -20,26 +21,6 @@ if not fresh then slots, totals, exact = read_cells() end
 -- as the windows allow.
 local counts = {}
 for i, total in ipairs(totals) do counts[i] = math.max(0, total - (totals[i - 1] or base)) end
-
--- How many permits of a cell stand within a length before its end.
-local function permits_in(length)
-  local permits = 0
-  for _, window in ipairs(windows) do
-    local times = floor(length / window.length)
-    permits, length = permits + times * window.most, length - times * window.length
-  end
-  return permits, length
-end
-
--- The first cell at or after the slot.
-local function cell_after(slot)
-  local low, high = 1, #slots + 1
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if slots[middle] >= slot then high = middle else low = middle + 1 end
-  end
-  return low
-end
 
 local function insert(i, slot, count)
   table.insert(slots, i, slot)
@@ -74,7 +55,7 @@ end
 
 -- Permits are known to stand at their slot or later.
 local function give_back(slot, permits)
-  local i = cell_after(slot)
+  local i = cell_from(slots, slot)
   if slots[i] then i = take_apart(i, slot) end
   -- Where a row was cut, some of them may stand in the next cell: no more than those.
   local upto, there = i, counts[i] or 0
@@ -121,4 +102,3 @@ if given > 0 then
     offset = offset + moment_of(now) - before
   end
 end
-as_arguments() -- for compact.lua

@@ -9,27 +9,13 @@
 local slots, totals = {}, {}
 if not fresh then slots, totals = read_cells() end
 
--- How many permits stand within a length before the end of a cell.
-local function permits_in(length)
-  local permits = 0
-  for w = 6, windows_end, 3 do
-    local times = floor(length / argv[w + 1])
-    permits, length = permits + times * argv[w], length - times * argv[w + 1]
-  end
-  return permits
-end
-
 -- The sequence up to a moment, as the cells tell.
 local function total_until(at)
-  local low, high = 1, #slots + 1
-  while low < high do
-    local middle = floor((low + high) / 2)
-    if slots[middle] > at then high = middle else low = middle + 1 end
-  end
-  local passed = totals[low - 1] or base
-  if not slots[low] then return passed end
-  if coarse > now then return passed end
-  return math.max(passed, totals[low] - permits_in(slots[low] - at - 1) - least)
+  local cell = cell_from(slots, at + 1)
+  local passed = totals[cell - 1] or base
+  if not slots[cell] or coarse > now then return passed end
+  local behind = permits_in(slots[cell] - at - 1)
+  return math.max(passed, totals[cell] - behind - least)
 end
 
 local passed = (label_in and not (wait_for(now) == 0)) and now - 1 or now
