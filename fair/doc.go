@@ -25,9 +25,9 @@
 //     and lies in the header.
 //   - The room of a window is the sequence up to which the tail takes permits.
 //     Its cursor is the first cell that may still hold it back.
-//   - An epoch is the time in which one primary writes the state. A position is
+//   - An epoch is the time in which one primary writes the state. A watermark is
 //     a generation, an epoch, a sequence and a clock: where a limiter last saw
-//     its queue. It sends the position along with every question.
+//     its queue. It sends the watermark along with every question.
 //   - A flow is the limiters that share the queue under one weight. An entry is
 //     one limiter of a flow. A share is what it may hold ahead.
 //
@@ -155,19 +155,19 @@
 //
 // What is between braces runs if the mark is not '-', if another server or a
 // caller with other windows or stored quotas wrote the state, if the clock went
-// back, if there is no key, or if a position is not of this history:
+// back, if there is no key, or if a watermark is not of this history:
 //
-//	notes    reads and checks the whole header, reads the notes
+//	header   reads and checks the whole header, reads the notes
 //	clock    sets the clock; says when it reaches a slot
 //	epochs   begins an epoch, if another server has taken over
 //	narrow   slows the clock if the stored quotas became narrower
 //	cells    reads the ring, where it is needed
-//	recover  counts what the position knows and the state lacks
+//	recover  counts what the watermark knows and the state lacks
 //	windows  makes the queue one of the caller's windows
 //
 // Pause. The clock stands still: the offset shrinks, no cell changes.
 //
-// Loss. If the state lacks permits that a position knows, these count at the
+// Loss. If the state lacks permits that a watermark knows, these count at the
 // newest slot that the limiter was told. If nobody knows how many they are, as
 // many count as any window holds. A replica that takes over goes on from what it
 // has, and notes where the epoch before it ended. What that epoch granted
@@ -198,7 +198,7 @@
 //     told of it in a later epoch.
 //   - After two failovers in a row, what the first one lost may count twice.
 //   - While a reset is remembered, an hour or more, a server may go back to the
-//     state that the reset left. Then a position from after the reset counts
+//     state that the reset left. Then a watermark from after the reset counts
 //     only if its limiter had heard of the reset.
 //
 // # A window of a new kind
@@ -219,14 +219,14 @@
 //  1. windows.go: windowsOf binds the plain windows first: see binding. Then it
 //     adds {2N, 24 h}, unless they imply that, and the day between the first and
 //     the last window, which period, short and least go by. The guard lengthens
-//     no day. A word of its own in the header tells the kind; notes.lua checks
+//     no day. A word of its own in the header tells the kind; header.lua checks
 //     it, state.go reads it. AtBest in share.go leaves days out.
 //  2. grant.lua: where it says cell + length, three times, such a window has
 //     (floor((cell - offset) / length) + 1) * length + offset. Numbers of argv
 //     are text on the usual way: compare them with + 0.
 //  3. The readings leave such windows out: the loops over v in grant.lua and
-//     compact.lua, permits_in in status.lua and release.lua, take_apart in
-//     release.lua, span_of in notes.lua, speed_of in narrow.lua, totalUntil and
+//     compact.lua, permits_in in cells.lua, take_apart in
+//     release.lua, span_of in header.lua, speed_of in narrow.lua, totalUntil and
 //     tell in state.go. At its end status.lua counts from the last midnight on,
 //     less a microsecond, instead of now - length.
 //  4. A pause moves turns into another day, and so does a slow clock: a real day

@@ -196,7 +196,7 @@ func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {
 			{"who asked", func(f *fair) {
 				other := f.joins(t, engine.Quota{Permits: 2, Per: 2 * time.Minute})
 				require.False(t, take(t, other, engine.Request{N: 1})[0].Granted)
-				f.position.learn(other.position.seen, other.position.news, f.terms)
+				f.memory.learn(other.memory.watermark, other.memory.news, f.quotaSet)
 			}, 0},
 		} {
 			a, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
@@ -228,6 +228,6 @@ func TestARefusalTellsOfTheEpoch(t *testing.T) {
 		at(time.Second)
 		queued(t, b, 1, 1)
 		require.False(t, take(t, a, engine.Request{N: 1})[0].Granted)
-		require.Equal(t, b.position.now().text, a.position.now().text)
+		require.Equal(t, b.memory.now().text, a.memory.now().text)
 	})
 }

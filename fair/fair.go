@@ -34,21 +34,21 @@ const (
 
 // fair is the engine of one limiter.
 type fair struct {
-	*terms   // that it was given
-	client   redis.UniversalClient
-	scripts  scripts
-	key      string
-	position position
-	member   string        // this limiter, among those of a flow
-	places   places        // of its flows' entries
-	grace    time.Duration // see lua/fair/flows.lua
+	*quotaSet // that it was given
+	client    redis.UniversalClient
+	scripts   scripts
+	key       string
+	memory    memory
+	member    string        // this limiter, among those of a flow
+	places    places        // of its flows' entries
+	grace     time.Duration // see lua/fair/flows.lua
 
 	guard    time.Duration // ownGuard: by the quotas
 	replicas int           // that must have what is granted
 	heard    func(*engine.News)
 
-	stored bool                  // whether stored quotas take the place of the given ones
-	known  atomic.Pointer[terms] // those that hold, as far as is known; nil if not stored
+	stored bool                     // whether stored quotas take the place of the given ones
+	known  atomic.Pointer[quotaSet] // those that hold, as far as is known; nil if not stored
 }
 
 var _ engine.Steerer = (*fair)(nil)
@@ -67,7 +67,7 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	if cfg.OwnGuard {
 		cfg.Guard = ownGuard
 	}
-	given, err := newTerms(quotasOf(cfg), cfg.Guard, notStored)
+	given, err := newQuotaSet(quotasOf(cfg), cfg.Guard, notStored)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func New(cfg engine.Config) (engine.Engine, error) {
 		prefix = *cfg.Prefix
 	}
 	f := &fair{
-		client: cfg.Client, scripts: allScripts, key: prefix + "{" + cfg.Name + "}", terms: given,
+		client: cfg.Client, scripts: allScripts, key: prefix + "{" + cfg.Name + "}", quotaSet: given,
 		guard: cfg.Guard, replicas: cfg.Replicas, heard: cfg.Heard, stored: cfg.Stored,
 		member: newMember(), grace: defaultGrace,
 	}
@@ -87,7 +87,7 @@ func New(cfg engine.Config) (engine.Engine, error) {
 		return nil, err
 	}
 	f.scripts = storedScripts
-	given, err = f.termsOf(nil, "")
+	given, err = f.quotaSetOf(nil, "")
 	f.known.Store(given)
 	return f, err
 }
@@ -109,11 +109,11 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 	if len(f.windows) == 0 {
 		return nil, errNotGiven
 	}
-	return f.takeUnder(ctx, f.terms, requests)
+	return f.takeUnder(ctx, f.quotaSet, requests)
 }
 
 // takeUnder asks one question for requests that fit.
-func (f *fair) takeUnder(ctx context.Context, t *terms, requests []engine.Request) ([]engine.Answer, error) {
+func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
 	args, asked := f.takeArgs(t, requests)
 	r, err := f.askUnder(ctx, f.scriptOf(requests).Confirmed(f.replicas), t, args)
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
@@ -125,18 +125,18 @@ func (f *fair) takeUnder(ctx context.Context, t *terms, requests []engine.Reques
 }
 
 // learn remembers where the queue was seen, and tells the news.
-func (f *fair) learn(t *terms, o *outcome, r reply) {
+func (f *fair) learn(t *quotaSet, o *outcome, r reply) {
 	if len(o.places) > 0 {
 		f.places.learn(o.places)
 	}
 	n := f.tell(o.news, r, t)
-	if o.seen.text != "" {
-		f.position.learn(o.seen, n, t)
+	if o.watermark.text != "" {
+		f.memory.learn(o.watermark, n, t)
 	}
 }
 
 // takeArgs asks for as many of the requests as one question may.
-func (f *fair) takeArgs(t *terms, requests []engine.Request) (args []any, asked int) {
+func (f *fair) takeArgs(t *quotaSet, requests []engine.Request) (args []any, asked int) {
 	if requests[0].Flow != nil {
 		return f.shareArgs(t, requests)
 	}
@@ -180,14 +180,14 @@ func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 }
 
 func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
-	err = f.under(func(t *terms) (err error) {
+	err = f.under(func(t *quotaSet) (err error) {
 		status, err = f.statusUnder(ctx, t)
 		return err
 	})
 	return status, err
 }
 
-func (f *fair) statusUnder(ctx context.Context, t *terms) (engine.Status, error) {
+func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, error) {
 	r, err := f.askUnder(ctx, f.scripts.status, t, append(f.args(t, 5), oneTurn...))
 	if err != nil {
 		return engine.Status{}, err
@@ -198,20 +198,20 @@ func (f *fair) statusUnder(ctx context.Context, t *terms) (engine.Status, error)
 }
 
 func (f *fair) Reset(ctx context.Context) error {
-	before := f.position.now()
+	before := f.memory.now()
 	t := f.held()
 	r, err := f.ask(ctx, f.scripts.reset, f.args(t, 0))
 	if err != nil {
 		return err
 	}
-	f.position.forget(before)
+	f.memory.forget(before)
 	return f.hear(r, t)
 }
 
 // args begins the arguments of a script, and has room for so many more.
-func (f *fair) args(t *terms, more int) []any {
-	seen, rest := f.position.recall(t.head)
-	return append(append(make([]any, 0, 3+len(t.layout)+more), t.head, seen, rest), t.layout...)
+func (f *fair) args(t *quotaSet, more int) []any {
+	watermark, rest := f.memory.recall(t.head)
+	return append(append(make([]any, 0, 3+len(t.layout)+more), t.head, watermark, rest), t.layout...)
 }
 
 // oneTurn asks for one permit in no flow, and accepts no turn: lua/fair/status.lua

@@ -203,7 +203,7 @@ func TestInspectTellsASlowClock(t *testing.T) {
 
 // storing lets an engine go by stored quotas.
 func storing(t testing.TB, f *fair) {
-	given, err := f.termsOf(nil, "")
+	given, err := f.quotaSetOf(nil, "")
 	require.NoError(t, err)
 	f.stored, f.scripts = true, f.withClock(storedScripts)
 	f.known.Store(given)
@@ -295,7 +295,7 @@ func TestWhatCannotBeReadIsErrState(t *testing.T) {
 		at(time.Millisecond)
 		askFor(t, f, engine.Flow{ID: "b", Weight: 1}, 6)
 		state := w.rdb.Get(ctx, f.key).Val()
-		header := f.terms.layout[0].(int) + 1
+		header := f.quotaSet.layout[0].(int) + 1
 		for name, text := range map[string]string{
 			"foreign":         "something else",
 			"nothing":         "",
@@ -341,7 +341,8 @@ func TestAnErrorOfInspectNamesTheQueueOnce(t *testing.T) {
 // FuzzReadState: any text is a state or an error.
 func FuzzReadState(f *testing.F) {
 	head := "fair5 3/1000000/4800 --------\n"
-	line := "- 77a6222 k3x9q2ab 39a85018 " + fmt.Sprintf("%16d %16d %16d\n", 5, beginning.UnixMicro(), beginning.UnixMicro())
+	at := beginning.UnixMicro()
+	line := "- 77a6222 k3x9q2ab 39a85018 " + fmt.Sprintf("%16d %16d %16d\n", 5, at, at)
 	f.Add(head + line + fmt.Sprintf("%16d %16d %16d %16d %16d %4d %4d %16d\n", 0, 0, 0, 0, 0, 1, 0, 0) +
 		fmt.Sprintf("%16d %4d\n", 6, 0) + "7|)Qk2!a!!!!/P.")
 	f.Add("fair4 3/1000000 -")

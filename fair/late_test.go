@@ -58,7 +58,8 @@ func TestASaturatedQueueUsesItsQuota(t *testing.T) {
 				require.NoError(t, model.Strict(modelsOf(f.windows), s.turns))
 				per := f.windows[0].Length
 				late, most := s.late[laps-1], slices.Max(s.late)
-				t.Logf("late by %.2f 64ths of Per at most, %.2f in the end", 64*float64(most)/float64(per), 64*float64(late)/float64(per))
+				share := 64 / float64(per)
+				t.Logf("late by %.2f 64ths of Per at most, %.2f in the end", share*float64(most), share*float64(late))
 				require.LessOrEqual(t, most, per/c.share)
 				require.LessOrEqual(t, float64(late), 0.001*float64(per)*float64(laps)+float64(per)/64, "99.9 % are used")
 			})

@@ -36,7 +36,7 @@ func (c comings) learns(more comings) (count int) {
 }
 
 // member is a limiter with what it was told: of all turns that counted at the
-// last answer of which it keeps the position.
+// last answer of which it keeps the watermark.
 type member struct {
 	*fair
 	quotas []engine.Quota
@@ -90,18 +90,18 @@ func (h *forgetful) keeps(w window, granted *promise, fresh []*promise) {
 	}
 }
 
-// question lets a limiter ask anything. It sends its position along, so the
+// question lets a limiter ask anything. It sends its watermark along, so the
 // queue can know from now on of all that the limiter was told. And where the
-// position is new, the limiter was told of all that counts.
+// watermark is new, the limiter was told of all that counts.
 func (h *forgetful) question(m *member, ask func()) {
-	before := m.position.now()
-	m.position.news.Arrived = time.Now() // by this process's clock nothing is over
+	before := m.memory.now()
+	m.memory.news.Arrived = time.Now() // by this process's clock nothing is over
 	if before.text != "" {
 		h.restored += h.counts.learns(m.told)
 	}
 	ask()
 	h.settle()
-	if m.position.now() != before {
+	if m.memory.now() != before {
 		m.told = maps.Clone(h.counts)
 	}
 }

@@ -303,7 +303,7 @@ func TestNoLossExceedsAWindow(t *testing.T) {
 				now += time.Duration(rng.IntN(2)*rng.IntN(500)) * time.Millisecond
 				at(now)
 				for _, p := range processes {
-					p.position.news.Arrived = time.Now() // however long the test takes
+					p.memory.news.Arrived = time.Now() // however long the test takes
 				}
 				caller := processes[rng.IntN(len(processes))]
 				if len(snaps) > 0 && rng.IntN(8) == 0 {

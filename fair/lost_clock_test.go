@@ -220,7 +220,7 @@ func TestWhatCountedUnderALaterNameIsPutOffByAPause(t *testing.T) {
 		old.restore(t, f)
 		at(200 * time.Millisecond)
 		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
-		require.NotEqual(t, held.ID, f.position.now().generation())
+		require.NotEqual(t, held.ID, f.memory.now().generation())
 		old.restore(t, f)
 		at(300 * time.Millisecond)
 		pause(t, other, 500*time.Millisecond)

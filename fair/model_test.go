@@ -139,7 +139,7 @@ func (h *modelled) step(step int) {
 func (h *modelled) begins() {
 	if h.clock.Offset() != 0 {
 		for _, f := range h.callers {
-			f.position = position{}
+			f.memory = memory{}
 		}
 	}
 	h.clock, h.held, h.turns, h.given, h.blurred = model.Clock{}, nil, nil, false, false

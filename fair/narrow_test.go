@@ -137,7 +137,7 @@ func (c *changing) adopt(text string) {
 	if len(c.held) == 0 {
 		c.most = 0
 	}
-	t, err := client.storedTerms(text)
+	t, err := client.storedQuotaSet(text)
 	require.NoError(c, err)
 	for _, w := range t.windows {
 		c.most = max(c.most, w.Permits)

@@ -37,8 +37,8 @@ func parseNews(reply any) (n news, err error) {
 }
 
 // news are those of a queue whose clock runs, by an offset to the server's.
-func (s seen) news(offset int64) news {
-	return news{server: s.clock - offset, News: engine.News{Queue: s.generation(), Clock: s.clock}}
+func (w watermark) news(offset int64) news {
+	return news{server: w.clock - offset, News: engine.News{Queue: w.generation(), Clock: w.clock}}
 }
 
 func parseNumbers(text string, count int) ([]int64, error) {
@@ -57,13 +57,13 @@ func parseNumbers(text string, count int) ([]int64, error) {
 }
 
 // tell remembers and reports the news that came with a reply to a question under
-// the terms. It returns them with the time of the reply. Blank news tell nothing.
-func (f *fair) tell(n news, r reply, t *terms) news {
+// the quotas. It returns them with the time of the reply. Blank news tell nothing.
+func (f *fair) tell(n news, r reply, t *quotaSet) news {
 	n.Asked, n.Arrived = r.sent, r.arrived
 	if n.Queue == "" {
 		return n
 	}
-	f.position.hear(n, t)
+	f.memory.hear(n, t)
 	f.report(&n.News)
 	return n
 }

@@ -16,10 +16,10 @@ type reply struct {
 
 // outcome is what the script replies to 'take'.
 type outcome struct {
-	answers []engine.Answer
-	seen    seen // zero if nothing was written
-	news    news // of no queue if there are none
-	places  []place
+	answers   []engine.Answer
+	watermark watermark // zero if nothing was written
+	news      news      // of no queue if there are none
+	places    []place
 }
 
 // decode is the one place that knows the replies of lua/fair/take.lua and
@@ -66,7 +66,7 @@ func decodePlain(o *outcome, reply string, requests []engine.Request) error {
 		return err
 	}
 	count := int64(len(requests))
-	o.seen, o.news = s, s.news(offset)
+	o.watermark, o.news = s, s.news(offset)
 	return o.unfold([]int64{s.newest - s.clock - (count-1)*step, count, step}, requests)
 }
 
@@ -94,10 +94,10 @@ func (o *outcome) learn(told, news any) (err error) {
 	}
 	if text != "" {
 		var offset int64
-		if o.seen, offset, _, err = parseTold(text); err != nil {
+		if o.watermark, offset, _, err = parseTold(text); err != nil {
 			return err
 		}
-		o.news = o.seen.news(offset)
+		o.news = o.watermark.news(offset)
 	}
 	if news == "" {
 		return nil
@@ -111,7 +111,7 @@ func (o *outcome) learn(told, news any) (err error) {
 // further each is than the one before it.
 func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 	o.answers = make([]engine.Answer, 0, len(requests))
-	generation, made := o.seen.generation(), o.seen.granted()
+	generation, made := o.watermark.generation(), o.watermark.granted()
 	for ; len(runs) > 0; runs = runs[3:] {
 		ahead, count, step, granted := runs[0], runs[1], runs[2], runs[1] > 0
 		if !granted {

@@ -13,10 +13,10 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// What a script tells a limiter of the queue: a position, and the whole of it.
+// What a script tells a limiter of the queue: a watermark, and the whole of it.
 const (
-	toldPosition = "abcdefgh 500000ab                1 1700000000000000 1700000000000000"
-	toldWhole    = toldPosition + " 0 0"
+	toldWatermark = "abcdefgh 500000ab                1 1700000000000000 1700000000000000"
+	toldWhole     = toldWatermark + " 0 0"
 )
 
 func isNone(t *testing.T, reply any, requests []engine.Request) {
@@ -35,8 +35,8 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	const news = "abcdefgh 1700000000000000 0 0 0 0 0 0 1700000000000000"
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{
-		nil, "", "OK", toldPosition[:40], strings.Repeat("x", 68),
-		strings.Replace(toldPosition, "1700", "17x0", 1), true, 1.5, []byte(toldPosition),
+		nil, "", "OK", toldWatermark[:40], strings.Repeat("x", 68),
+		strings.Replace(toldWatermark, "1700", "17x0", 1), true, 1.5, []byte(toldWatermark),
 		int64(-1), int64(-5),
 		[]any{},
 		[]any{toldWhole},
@@ -74,7 +74,7 @@ func TestAReplyWithoutSharesIsAnErrorAndNeverAGrantOfAFlow(t *testing.T) {
 	requests := []engine.Request{{N: 1, Flow: a}, {N: 1, Flow: b}}
 	answers := []any{int64(0), int64(2), int64(0)}
 	for _, reply := range []any{
-		nil, "", toldPosition, int64(7), true,
+		nil, "", toldWatermark, int64(7), true,
 		[]any{},
 		[]any{toldWhole, "", "1 0 1 1"},
 		append([]any{toldWhole, ""}, answers...),

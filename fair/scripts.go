@@ -15,7 +15,7 @@ type scripts struct {
 // question or the state is unusual: see lua/fair/open.lua.
 const (
 	opens    = " fields open "
-	restores = " notes clock epochs narrow cells recover "
+	restores = " header clock epochs narrow cells recover "
 	unusual  = " {" + restores + "windows } "
 )
 
@@ -28,7 +28,7 @@ var allScripts = scripts{
 	share:   assemble("head" + opens + unusual + "flows grant compact active write share"),
 	release: assemble("head" + opens + restores + "begin release compact write given"),
 	status:  assemble("head" + opens + "still" + unusual + "grant cells status write stands"),
-	reset:   assemble("head fields forget notes clock epochs begin reset write news"),
+	reset:   assemble("head fields forget header clock epochs begin reset write news"),
 	look:    assemble("head" + opens + "{" + restores + "} look write news"),
 	quotas:  lookForQuotas,
 	pause:   assemble("head" + opens + restores + "begin pause write told"),

@@ -43,7 +43,7 @@ func (f *fair) AtBest(permits int) time.Duration {
 
 // lookAhead is twice what may go at one moment, and no less than the two
 // bounds.
-func (t *terms) lookAhead() int {
+func (t *quotaSet) lookAhead() int {
 	soon := int64(mostPermits)
 	for _, w := range t.windows {
 		soon = min(soon, (int64(w.Permits)*leastAhead.Microseconds()+w.Length-1)/w.Length)
@@ -61,7 +61,7 @@ func (f *fair) scriptOf(requests []engine.Request) *lua.Script {
 
 // shareArgs asks for as many of the requests, all of flows, as one question
 // may.
-func (f *fair) shareArgs(t *terms, requests []engine.Request) (args []any, asked int) {
+func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, asked int) {
 	var flows, runs []any
 	var last *engine.Flow
 	count, need := 0, 0

@@ -132,7 +132,7 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 				answers, err := p.Take(t.Context(), []engine.Request{{N: n, MaxWait: engine.Forever, Flow: flow}})
 				require.NoError(t, err)
 				id := flowWord(flow.ID) + p.member
-				clock := p.position.now().clock
+				clock := p.memory.now().clock
 				require.Equal(t, m.Enter(clock, model.Asker{ID: id, Weight: flow.Weight, Need: n})[0], answers[0].Share,
 					"seed %d, step %d", seed, step)
 				require.True(t, answers[0].Granted)

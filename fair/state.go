@@ -21,7 +21,7 @@ const (
 	entryBytes      = 76
 )
 
-// contents are a state, field by field, as lua/fair/notes.lua reads it. Moments are
+// contents are a state, field by field, as lua/fair/header.lua reads it. Moments are
 // microseconds of the queue's clock, unless a field says otherwise.
 type contents struct {
 	windows               []window

@@ -233,7 +233,7 @@ func (d *damaged) ask(t *testing.T, state string) {
 	defer cancel()
 	for _, f := range d.engines {
 		require.NoError(t, d.rdb.Set(t.Context(), f.key, state, time.Minute).Err())
-		f.position = position{}
+		f.memory = memory{}
 		status, err := f.Status(ctx)
 		if err == nil {
 			require.GreaterOrEqual(t, status.Delay, time.Duration(0))

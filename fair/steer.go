@@ -13,7 +13,7 @@ import (
 // of theirs, by a request that is refused. That takes two more questions.
 func (f *fair) Look(ctx context.Context) error {
 	known := f.held()
-	return f.under(func(t *terms) error {
+	return f.under(func(t *quotaSet) error {
 		if t != known && len(t.windows) > 0 {
 			known = t
 			if _, err := f.takeUnder(ctx, t, []engine.Request{{N: 1, MaxWait: -time.Microsecond}}); err != nil {
@@ -24,7 +24,7 @@ func (f *fair) Look(ctx context.Context) error {
 	})
 }
 
-func (f *fair) look(ctx context.Context, t *terms) error {
+func (f *fair) look(ctx context.Context, t *quotaSet) error {
 	r, err := f.askUnder(ctx, f.scripts.look, t, f.args(t, 1))
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (f *fair) look(ctx context.Context, t *terms) error {
 
 // hear tells the news of a reply that is nothing else. Without a queue it is
 // empty.
-func (f *fair) hear(r reply, t *terms) error {
+func (f *fair) hear(r reply, t *quotaSet) error {
 	if r.said == "" {
 		f.report(&engine.News{Asked: r.sent, Arrived: r.arrived})
 		return nil

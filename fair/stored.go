@@ -42,23 +42,24 @@ type unreadableQuotas struct {
 }
 
 func (e *unreadableQuotas) Error() string {
-	return fmt.Sprintf("fairlimit: the stored quotas in %q cannot be used (SetQuotas or `fairlimit quota` stores others): %v",
+	return fmt.Sprintf(
+		"fairlimit: the stored quotas in %q cannot be used (SetQuotas or `fairlimit quota` stores others): %v",
 		e.key, e.err)
 }
 
 func (e *unreadableQuotas) Unwrap() []error { return []error{engine.ErrState, e.err} }
 
-// held are the terms that hold, as far as is known.
-func (f *fair) held() *terms {
+// held are the quotas that hold, as far as is known.
+func (f *fair) held() *quotaSet {
 	if f.stored {
 		return f.known.Load()
 	}
-	return f.terms
+	return f.quotaSet
 }
 
-// under asks under the terms that are known, and again under those that the
+// under asks under the quotas that are known, and again under those that the
 // question learns instead.
-func (f *fair) under(ask func(*terms) error) error {
+func (f *fair) under(ask func(*quotaSet) error) error {
 	for range mostChanges {
 		if err := ask(f.held()); !errors.Is(err, errChanged) {
 			return err
@@ -68,8 +69,8 @@ func (f *fair) under(ask func(*terms) error) error {
 	return &unreadableQuotas{f.quotaKey(), err}
 }
 
-// askUnder runs a script that compares the terms with what is stored.
-func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *terms, args []any) (reply, error) {
+// askUnder runs a script that compares the quotas with what is stored.
+func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *quotaSet, args []any) (reply, error) {
 	if !f.stored {
 		return f.ask(ctx, script, args)
 	}
@@ -87,11 +88,11 @@ func (r reply) quotas() (text string, changed bool) {
 }
 
 // adopt makes a stored text the one that is known.
-func (f *fair) adopt(known *terms, text string) error {
+func (f *fair) adopt(known *quotaSet, text string) error {
 	if len(text) > longestText {
 		return &unreadableQuotas{f.quotaKey(), fmt.Errorf("%d bytes, want at most %d", len(text), longestText)}
 	}
-	t, err := f.storedTerms(text)
+	t, err := f.storedQuotaSet(text)
 	if err != nil {
 		return &unreadableQuotas{f.quotaKey(), err}
 	}
@@ -102,14 +103,14 @@ func (f *fair) adopt(known *terms, text string) error {
 // takeStored refuses what exceeds the stored quotas, once it is sure that these
 // are still the same.
 func (f *fair) takeStored(ctx context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
-	err = f.under(func(t *terms) (err error) {
+	err = f.under(func(t *quotaSet) (err error) {
 		answers, err = f.takeFitting(ctx, t, requests)
 		return err
 	})
 	return answers, err
 }
 
-func (f *fair) takeFitting(ctx context.Context, t *terms, requests []engine.Request) ([]engine.Answer, error) {
+func (f *fair) takeFitting(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
 	fitting := t.fitting(requests)
 	if len(fitting) == 0 {
 		if err := f.look(ctx, t); err != nil {
@@ -154,7 +155,7 @@ func (f *fair) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, 
 	if !f.stored {
 		return f.readQuotas(ctx)
 	}
-	err = f.under(func(t *terms) error {
+	err = f.under(func(t *quotaSet) error {
 		quotas, stored = t.quotas, t.text != ""
 		_, err := f.statusUnder(ctx, t)
 		return err
@@ -171,13 +172,13 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 	if err := f.sharesSlot(); err != nil {
 		return nil, false, err
 	}
-	if seen, _ := f.position.recall(""); seen != "" {
+	if watermark, _ := f.memory.recall(""); watermark != "" {
 		if _, err := f.Status(ctx); err != nil {
 			return nil, false, err
 		}
 	}
 	keys := []string{f.key, f.quotaKey()}
-	r, err := f.askKeys(ctx, f.scripts.quotas, keys, append(f.args(f.terms, 1), ""))
+	r, err := f.askKeys(ctx, f.scripts.quotas, keys, append(f.args(f.quotaSet, 1), ""))
 	if err != nil {
 		return nil, false, err
 	}
@@ -185,7 +186,7 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 	if !stored || text == "" {
 		return nil, false, nil
 	}
-	t, err := f.storedTerms(text)
+	t, err := f.storedQuotaSet(text)
 	if err != nil {
 		return nil, false, &unreadableQuotas{f.quotaKey(), err}
 	}
@@ -198,7 +199,7 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err := f.sharesSlot(); err != nil {
 		return err
 	}
-	t, err := f.termsOf(quotas, quotatext.FormatAll(quotas))
+	t, err := f.quotaSetOf(quotas, quotatext.FormatAll(quotas))
 	if err != nil {
 		return err
 	}

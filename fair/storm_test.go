@@ -32,7 +32,8 @@ func storm(t *testing.T, w world, seed uint64) {
 		q = append(q, engine.Quota{Permits: p, Per: base})
 		for range rng.IntN(3) {
 			p *= 2 + rng.IntN(10)
-			base = time.Duration(float64(base) * (float64(p)/float64(q[len(q)-1].Permits) + 3*rng.Float64())).Truncate(time.Microsecond)
+			wider := float64(p)/float64(q[len(q)-1].Permits) + 3*rng.Float64()
+			base = time.Duration(float64(base) * wider).Truncate(time.Microsecond)
 			if rng.IntN(2) == 0 {
 				base = base / q[0].Per * q[0].Per
 			}
@@ -51,7 +52,9 @@ func storm(t *testing.T, w world, seed uint64) {
 		case 1:
 			other[0].Permits = 1 + rng.IntN(2*other[0].Permits)
 		case 2:
-			other = append(other, engine.Quota{Permits: quotas[0].Permits * (1 + rng.IntN(50)), Per: quotas[0].Per * time.Duration(1+rng.IntN(99))})
+			other = append(other, engine.Quota{
+				Permits: quotas[0].Permits * (1 + rng.IntN(50)), Per: quotas[0].Per * time.Duration(1+rng.IntN(99)),
+			})
 		}
 		callers = append(callers, f.joins(t, other...))
 	}
@@ -82,7 +85,7 @@ func storm(t *testing.T, w world, seed uint64) {
 		now += time.Duration(rng.ExpFloat64() * float64(pace)).Truncate(time.Microsecond)
 		at(now)
 		micros := beginning.Add(now).UnixMicro()
-		if w.rdb.Exists(t.Context(), f.key).Val() == 0 && len(turns) > 0 && callers[0].position.seen.text != "" {
+		if w.rdb.Exists(t.Context(), f.key).Val() == 0 && len(turns) > 0 && callers[0].memory.watermark.text != "" {
 			if turns[len(turns)-1].Slot+longest > micros && len(callers) == 1 {
 				require.Fail(t, "the key is gone")
 			}
@@ -95,7 +98,7 @@ func storm(t *testing.T, w world, seed uint64) {
 		what := fmt.Sprintf("seed %d step %d, %v", seed, step, c.windows)
 		for _, c := range callers {
 			if rng.IntN(2) == 0 {
-				c.position = position{}
+				c.memory = memory{}
 			}
 		}
 		if rng.IntN(100) < leaving && len(held) > 0 {
@@ -154,7 +157,8 @@ func storm(t *testing.T, w world, seed uint64) {
 			}
 			require.NoError(t, a.Err, what)
 			earliest := max(micros, model.Earliest(modelsOf(c.windows), turns, requests[i].N))
-			require.GreaterOrEqual(t, micros+a.Wait.Microseconds(), earliest, "%s: %+v got %+v: never early", what, requests[i], a)
+			require.GreaterOrEqual(t, micros+a.Wait.Microseconds(), earliest,
+				"%s: %+v got %+v: never early", what, requests[i], a)
 			if i == 0 && requests[i].N == 1 && len(callers) == 1 {
 				require.Equal(t, s.Delay, a.Wait, "%s: status", what)
 				if s.Delay > 0 {

@@ -111,7 +111,7 @@ func TestNobodyNoticesWhereTheCountBegan(t *testing.T) {
 			from := borders[rng.IntN(len(borders))] - rng.Int64N(300*int64(1+one.most/40))
 			changed := countFrom(two, state, max(1, from))
 			require.NoError(t, w.rdb.Set(t.Context(), two.key, changed, redis.KeepTTL).Err())
-			two.position = position{}
+			two.memory = memory{}
 			play(80, 300)
 		}
 	})

@@ -1,7 +1,7 @@
 -- The queue's clock: the server's, plus an offset. It stands still while the
 -- queue is paused, and may run slower for a while.
 --
--- Takes    what notes.lua leaves
+-- Takes    what header.lua leaves
 -- Leaves   moment_of, label_at, wait_for, label_in, read_clock, set_clock,
 --          stand_still, is_ahead, news, settle
 --

@@ -14,4 +14,4 @@ if head == '' then
     p, size = #head, #head + 191 + 22 * (windows + 1)
   end
 end
-left, seen = -2, ''
+left, watermark = -2, ''

@@ -6,7 +6,7 @@
 --          'fair5 <windows> <stored>\n', the windows from the longest to the
 --          shortest as <most permits>/<length>/<cells>,...; '' without any,
 --          then those that the queue has are meant
--- ARGV[2]  the position that the caller saw last, '' if none:
+-- ARGV[2]  the watermark that the caller saw last, '' if none:
 --          '<generation> <epoch> <sequence> <clock>', as the state has them
 -- ARGV[3]  what goes with it: see recover.lua; it begins with a word of 8
 --          letters never used before, for the next generation
@@ -14,7 +14,7 @@
 -- ARGV[5]  how many windows
 -- ARGV[6..]  for each window: most permits, length, cells of its grid
 --
--- Leaves   key, head, seen, argv, p, size, windows_end (the last of these
+-- Leaves   key, head, watermark, argv, p, size, windows_end (the last of these
 --          arguments), first (the next); CELLS, WIDTH, NOTES, SILENCE,
 --         MOST_SLOT; call, sub, byte, format, floor, match
 --
@@ -26,7 +26,7 @@ local NOTES = 192            -- bytes of the notes behind it
 local SILENCE = 100000       -- no failover takes less time than this
 local MOST_SLOT = 2 ^ 52     -- slots and permits are less, so that sums stay exact
 
-local key, head, seen, argv = KEYS[1], ARGV[1], ARGV[2], ARGV
+local key, head, watermark, argv = KEYS[1], ARGV[1], ARGV[2], ARGV
 local call, sub, byte, format, floor, match =
   redis.call, string.sub, string.byte, string.format, math.floor, string.match
 local p, size, windows_end = #head, argv[4] + 1, 5 + 3 * argv[5]

@@ -4,13 +4,13 @@
 -- Leaves   text, the header; the fields that it has; fresh, unusual
 --
 -- The usual way is for those who ask under the windows of the caller before, on
--- the same server, and have not seen more of the queue than there is. The
+-- the same server, and know no more of the queue than there is. The
 -- queue's clock runs as the server's does.
 
 text = call('GETRANGE', key, '0', argv[4])
 
 if text == '' then
-  fresh, unusual = true, seen ~= '' or left ~= -2 or p == 0
+  fresh, unusual = true, watermark ~= '' or left ~= -2 or p == 0
 elseif p == 0 or sub(text, 1, p) ~= head or #text < size or sub(text, p + 3, p + 9) ~= place or left < 0 then
   unusual = true
 else
@@ -22,12 +22,12 @@ else
   now = server + offset
   if mark == '+' or not (now >= clock and now < MOST_SLOT and last < MOST_SLOT and sequence < MOST_SLOT
     and closed >= oldest and closed - oldest <= CELLS) then
-    unusual = true -- or damaged: see notes.lua
-  elseif seen == '' then
+    unusual = true -- or damaged: see header.lua
+  elseif watermark == '' then
     unusual = mark ~= '-' or not match(name, '^%w%w%w%w%w%w%w%w %w+ $')
-  elseif seen ~= sub(text, p + 11, p + 61) then
+  elseif watermark ~= sub(text, p + 11, p + 61) then
     -- What the caller saw must be of this history.
-    unusual = sub(seen, 1, 18) ~= name or sub(seen, 19, 34) + 0 > sequence or sub(seen, 36) + 0 > clock
+    unusual = sub(watermark, 1, 18) ~= name or sub(watermark, 19, 34) + 0 > sequence or sub(watermark, 36) + 0 > clock
   end
 end
 

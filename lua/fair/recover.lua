@@ -92,7 +92,7 @@ local function most_of_all()
   return most
 end
 
--- How long ago the caller saw its position. The server's clock tells, unless it
+-- How long ago the caller saw its watermark. The server's clock tells, unless it
 -- is another one: then the caller's does.
 local CLOCKS_APART = 1000000
 
@@ -101,7 +101,7 @@ local function elapsed(at, since)
 end
 
 local function recover()
-  local generation, epoch, seen_sequence = match(seen, '^(%w+) (%w+) +(%d+) +%d+$')
+  local generation, epoch, seen_sequence = match(watermark, '^(%w+) (%w+) +(%d+) +%d+$')
   local at, since, shown, newest, comes, ends_in, stands, slow, pace, known_reset, under =
     match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   if not generation or not at then return end
@@ -151,4 +151,4 @@ local function recover()
   end
 end
 
-if seen ~= '' then recover() end
+if watermark ~= '' then recover() end

@@ -19,9 +19,9 @@ func TestALongerPauseIsNotForgottenForAShorterOne(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		pause(t, f, 10*time.Second)
-		early, told := f.position.seen, f.position.news
+		early, told := f.memory.watermark, f.memory.news
 		pause(t, f, time.Minute)
-		f.position.learn(early, told, f.terms) // arrives late
+		f.memory.learn(early, told, f.quotaSet) // arrives late
 		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
 		at(time.Second)
 		require.Equal(t, 59*time.Second, status(t, f).Paused)

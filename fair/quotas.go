@@ -8,8 +8,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
-// terms are quotas, and what an engine that asks under them needs to know.
-type terms struct {
+// quotaSet is the quotas that hold together, and what a question under them needs.
+type quotaSet struct {
 	quotas  []engine.Quota
 	windows []window
 	most    int // permits that fit every window
@@ -32,12 +32,12 @@ const notStored = "--------"
 
 // newTerms returns an error that matches [engine.ErrUnsupported] for quotas
 // that cannot be held. None are quotas as well.
-func newTerms(quotas []engine.Quota, guard time.Duration, stored string) (*terms, error) {
+func newQuotaSet(quotas []engine.Quota, guard time.Duration, stored string) (*quotaSet, error) {
 	windows, err := windowsOf(quotas, guard)
 	if err != nil {
 		return nil, err
 	}
-	t := &terms{quotas: quotas, windows: windows, most: most(windows)}
+	t := &quotaSet{quotas: quotas, windows: windows, most: most(windows)}
 	end := 0
 	if len(windows) > 0 {
 		t.head = "fair5 " + word(windows) + " " + stored + "\n"
@@ -50,21 +50,21 @@ func newTerms(quotas []engine.Quota, guard time.Duration, stored string) (*terms
 	return t, nil
 }
 
-// storedTerms are those of a stored text.
-func (f *fair) storedTerms(text string) (*terms, error) {
+// storedQuotaSet reads a stored text.
+func (f *fair) storedQuotaSet(text string) (*quotaSet, error) {
 	quotas, err := quotatext.Parse(text)
 	if err != nil {
 		return nil, err
 	}
-	return f.termsOf(quotas, text)
+	return f.quotaSetOf(quotas, text)
 }
 
-// termsOf are those of quotas and their text; of none, those that were given.
-func (f *fair) termsOf(quotas []engine.Quota, text string) (*terms, error) {
+// quotaSetOf takes quotas and their text; without any, those that were given.
+func (f *fair) quotaSetOf(quotas []engine.Quota, text string) (*quotaSet, error) {
 	if len(quotas) == 0 {
 		quotas = f.quotas
 	}
-	t, err := newTerms(quotas, f.guard, word36(hash(text), len(notStored)))
+	t, err := newQuotaSet(quotas, f.guard, word36(hash(text), len(notStored)))
 	if err == nil {
 		t.text = text
 	}
@@ -72,7 +72,7 @@ func (f *fair) termsOf(quotas []engine.Quota, text string) (*terms, error) {
 }
 
 // fits returns the error that a request for so many permits gets, or nil.
-func (t *terms) fits(n int) error {
+func (t *quotaSet) fits(n int) error {
 	if len(t.windows) == 0 {
 		return errNotGiven
 	}
@@ -83,7 +83,7 @@ func (t *terms) fits(n int) error {
 }
 
 // fitting returns those of the requests that fit.
-func (t *terms) fitting(requests []engine.Request) []engine.Request {
+func (t *quotaSet) fitting(requests []engine.Request) []engine.Request {
 	for i, r := range requests {
 		if t.fits(r.N) == nil {
 			continue
@@ -101,7 +101,7 @@ func (t *terms) fitting(requests []engine.Request) []engine.Request {
 
 // refuse puts the answers to the fitting ones and refusals of the others in the
 // order of the requests, up to the first one without an answer.
-func (t *terms) refuse(requests []engine.Request, answers []engine.Answer) (all []engine.Answer) {
+func (t *quotaSet) refuse(requests []engine.Request, answers []engine.Answer) (all []engine.Answer) {
 	for _, r := range requests {
 		err := t.fits(r.N)
 		switch {

@@ -1,0 +1,203 @@
+package fair
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// memory is what this limiter remembers of its queue. The watermark goes along
+// with every question. A state that does not know of it has lost something: the
+// server was flushed or restarted empty, the key was evicted, or a replica was
+// promoted that had not heard all. The script then counts what is missing.
+//
+// The limiter forgets a queue that has ended by this process's clock as well. So
+// a server whose clock goes back does not seem to have lost it.
+type memory struct {
+	mu        sync.Mutex
+	watermark watermark
+	news      news      // the newest slot comes latest by these, of all that were heard
+	under     *quotaSet // the clock goes by these, as far as the news say
+
+	resetEnd int64 // until when the newest known reset is remembered, 0 without one
+	resetAt  int64 // a watermark of an earlier clock may be older than that reset
+}
+
+// watermark is one state of a queue, the newest that a limiter was told of.
+// Moments are microseconds of the queue's clock.
+type watermark struct {
+	text            string // '<generation> <epoch> <sequence> <clock>', as the state has it
+	sequence, clock int64
+	newest          int64 // its newest slot
+}
+
+func (w watermark) generation() string {
+	if w.text == "" {
+		return ""
+	}
+	return w.text[:generationLength]
+}
+
+// before reports whether a watermark of the same generation is older.
+func (w watermark) before(other watermark) bool {
+	return cmp.Or(cmp.Compare(w.clock, other.clock), cmp.Compare(w.sequence, other.sequence)) < 0
+}
+
+// ends is when nothing of the queue counts any more.
+func (m *memory) ends() int64 {
+	length := int64(0)
+	if m.under != nil && len(m.under.windows) > 0 {
+		length = m.under.windows[0].Length
+	}
+	return max(m.watermark.newest, m.news.Clock) + length
+}
+
+// recall returns the watermark for a question under the windows of a head, and
+// the rest as lua/fair/recover.lua takes it. The watermark is empty if the queue
+// is over. The rest begins with a name for the next generation.
+func (m *memory) recall(head string) (text, rest string) {
+	fresh := strconv.FormatUint(firstGeneration+rand.Uint64N(generations), 36)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w, n, since := m.watermark, &m.news, time.Since(m.news.Arrived)
+	if w.text == "" || since > n.Until(m.ends()) {
+		return "", fresh + " 0 0 0 0 0 0 0 0 0 0 -"
+	}
+	under, resetEnd := "-", m.resetEnd
+	if m.under.head != head && m.under.head != "" {
+		under = strings.Fields(m.under.head)[1]
+	}
+	if w.clock < m.resetAt {
+		resetEnd = 0
+	}
+	comes := n.Until(max(w.newest, n.Clock))
+	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %d %s", fresh, n.server, since.Microseconds(), n.Clock,
+		w.newest, comes.Microseconds(), n.Until(m.ends()).Microseconds(), n.Stands.Microseconds(), n.SlowUntil,
+		n.SlowPace, resetEnd, under)
+}
+
+// learn keeps what is newer than what is known: replies may arrive out of
+// order. A queue whose state was lost and begun anew may count less than
+// before, but its clock goes on.
+func (m *memory) learn(w watermark, n news, under *quotaSet) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	same := w.generation() == m.watermark.generation()
+	if same && w.before(m.watermark) {
+		return
+	}
+	if !same && n.Asked.Before(m.news.Asked) && n.server < m.news.server {
+		return // of a queue that was lost or reset since
+	}
+	m.watermark, m.under = w, under
+	if !same {
+		m.news = n
+	}
+	m.goBy(n)
+}
+
+// hear learns from news when turns come that were seen, also from those of a
+// queue that took the place of theirs. After a reset they count no more.
+func (m *memory) hear(n news, under *quotaSet) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mine := n.Queue == m.watermark.generation()
+	if n.resetEnd > m.resetEnd {
+		m.resetEnd, m.resetAt = n.resetEnd, n.Clock+2
+		if mine {
+			m.resetAt = m.watermark.clock
+		}
+	}
+	if m.watermark.text != "" && (mine || !n.Reset) && m.goBy(n) && n.SlowUntil > 0 {
+		m.under = under
+	}
+}
+
+// goBy, under mu, goes by the news, unless the newest slot would come sooner
+// than was told: no turn does. Then the server has lost what has put it off.
+func (m *memory) goBy(n news) bool {
+	at := max(m.watermark.newest, m.news.Clock)
+	told := m.news.Until(at) - elapsed(m.news, n)
+	if n.Until(at) < told-rounded {
+		return false
+	}
+	m.news = n
+	return true
+}
+
+// rounded is by how much one wait differs when it is worked out from others.
+const rounded = 2 * time.Microsecond
+
+// clocksApart is by how much the server's clock went slower than this process's
+// if it is another one: it was set back, or a server took over that is behind.
+// lua/fair/recover.lua goes by the same.
+const clocksApart = time.Second
+
+// elapsed is how long after some news others were told.
+func elapsed(before, after news) time.Duration {
+	here, there := after.Arrived.Sub(before.Arrived), microseconds(after.server-before.server)
+	if here-there > clocksApart {
+		return here
+	}
+	return there
+}
+
+// now is what was seen last, over or not.
+func (m *memory) now() watermark {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.watermark
+}
+
+// forget drops what was seen so far, unless something else has been seen since.
+func (m *memory) forget(w watermark) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.watermark == w {
+		m.watermark = watermark{}
+	}
+}
+
+// A generation is a word of 8 letters and digits, so that a late return hits a
+// later queue of the same name once in 2·10¹².
+const (
+	generationLength = 8
+	firstGeneration  = 36 * 36 * 36 * 36 * 36 * 36 * 36 // the first of 8
+	generations      = 35 * firstGeneration
+)
+
+// granted is '<epoch> <sequence>': which question granted what it did. It tells
+// a grant of this history from one that a server has lost.
+func (w watermark) granted() string {
+	if w.text == "" {
+		return ""
+	}
+	return w.text[generationLength+1 : 34]
+}
+
+// parseTold reads '<generation> <epoch> <sequence> <clock> <newest slot>', each at
+// a fixed place, and what may follow: the offset of the queue's clock to the
+// server's, and how far apart turns are that were granted together.
+func parseTold(text string) (w watermark, offset, step int64, err error) {
+	const watermarkLength, whole = 51, 68
+	if len(text) < whole {
+		return watermark{}, 0, 0, fmt.Errorf("too short: %q", text)
+	}
+	w.text = text[:watermarkLength]
+	numbers, err := parseNumbers(text[18:34]+" "+text[35:51]+" "+text[52:68], 3)
+	if err != nil {
+		return watermark{}, 0, 0, err
+	}
+	w.sequence, w.clock, w.newest = numbers[0], numbers[1], numbers[2]
+	if len(text) > whole {
+		if numbers, err = parseNumbers(text[whole:], 2); err != nil {
+			return watermark{}, 0, 0, err
+		}
+		offset, step = numbers[0], numbers[1]
+	}
+	return w, offset, step, nil
+}
