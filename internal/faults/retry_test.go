@@ -32,7 +32,7 @@ func TestCallersWaitForAServerThatIsAway(t *testing.T) {
 			})
 			defer redistest.Close(rdb)
 			l := limiter(t, rdb, fairlimit.PerHour(1000), fairlimit.WithRetry())
-			once := queue(t, rdb, redistest.Name(t)+"2", fairlimit.Every(10*time.Millisecond), fairlimit.WithRetry())
+			once := named(t, rdb, redistest.Name(t)+"2", fairlimit.Every(10*time.Millisecond), fairlimit.WithRetry())
 			require.NoError(t, l.Wait(t.Context()))
 			require.NoError(t, once.Wait(t.Context()))
 			c.goes(server)
