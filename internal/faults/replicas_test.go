@@ -269,6 +269,20 @@ func TestAConnectionThatRedisTurnsAwayIsAnErrorOfRedis(t *testing.T) {
 	assert.Contains(t, refusal.Error(), "WRONGPASS")
 }
 
+func TestALimiterSharesARing(t *testing.T) {
+	t.Parallel()
+	a, b := redistest.StartServer(t), redistest.StartServer(t)
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
+	defer redistest.Close(ring)
+	for range 20 {
+		l := limiter(t, ring, fairlimit.PerHour(1))
+		require.NoError(t, l.Wait(t.Context()))
+		allowed, err := l.Allow(t.Context())
+		require.NoError(t, err)
+		require.False(t, allowed)
+	}
+}
+
 func TestReplicasOfARing(t *testing.T) {
 	t.Parallel()
 	a, _ := redistest.Pair(t)
