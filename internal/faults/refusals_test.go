@@ -193,12 +193,7 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 						}
 					})
 					wg.Go(func() { // and those whose deadline is sooner are back by it
-						ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-						defer cancel()
-						start := time.Now()
-						err := l.Wait(ctx)
-						bystander.prompt(t, start, 100*time.Millisecond, "Wait")
-						if err == nil {
+						if bystander.prompt(t, 100*time.Millisecond, "Wait", l.Wait) == nil {
 							went.Add(1)
 						}
 					})
