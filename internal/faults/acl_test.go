@@ -109,16 +109,16 @@ func useRate(ctx context.Context, rdb *redis.Client, name string, keep time.Dura
 		failure(admin.AvailablePermits(ctx)),
 		admin.Release(ctx, 2),
 		admin.SetRate(ctx, brief),
-		crowd(ctx, e, brief.Per),
+		crowdWindow(ctx, e, brief.Per),
 	)
 	_ = l.Wait(gone)
 	return errors.Join(err, failure(l.Status(ctx)), l.Reset(ctx))
 }
 
-// crowd lets more grants leave the window at once than one question clears
+// crowdWindow lets more grants leave the window at once than one question clears
 // away. It asks for them in as few questions as possible. If that took longer
 // than the window, it does all of it again.
-func crowd(ctx context.Context, e engine.Engine, per time.Duration) error {
+func crowdWindow(ctx context.Context, e engine.Engine, per time.Duration) error {
 	for {
 		start := time.Now()
 		for left := make([]engine.Request, 1100); len(left) > 0; {

@@ -28,7 +28,8 @@ func TestAStateOfAnotherVersionEnds(t *testing.T) {
 		_, err := l.Allow(t.Context())
 		require.ErrorIs(t, err, fairlimit.ErrState)
 		require.Equal(t, other, rdb.Get(t.Context(), key).Val(), "it is left alone")
-		require.Eventually(t, func() bool { return rdb.Exists(t.Context(), key).Val() == 0 }, 10*time.Second, time.Millisecond)
+		gone := func() bool { return rdb.Exists(t.Context(), key).Val() == 0 }
+		require.Eventually(t, gone, 10*time.Second, time.Millisecond)
 		require.NoError(t, l.Wait(t.Context()))
 	}
 }

@@ -266,39 +266,18 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	require.NoError(t, l.WaitN(t.Context(), 50))
 	require.NoError(t, server.Client().Save(t.Context()).Err())
 
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	var went atomic.Int64
-	for range 10 {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				allowed, err := l.Allow(t.Context())
-				switch {
-				case allowed:
-					went.Add(1)
-				case err != nil:
-					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) ||
-						errors.Is(err, fairlimit.ErrOutcomeUnknown), "%v", err)
-				}
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return went.Load() >= 10 }, 5*time.Second, time.Millisecond)
+	crowd := startCrowd(t, l, 10, time.Millisecond, func(err error) bool {
+		return errors.Is(err, fairlimit.ErrUnreachable)
+	})
+	require.Eventually(t, func() bool { return crowd.went.Load() >= 10 }, 5*time.Second, time.Millisecond)
 	server.Restart()
-	time.Sleep(100 * time.Millisecond)
-	stop()
-	wg.Wait()
+	require.Eventually(t, func() bool { return crowd.refused.Load() > 0 }, 20*time.Second, time.Millisecond,
+		"the rest goes, so that what was forgotten would show")
+	crowd.stop()
+	t.Logf("%d times LOADING, %d went", loading.Load(), crowd.went.Load())
 	assert.Positive(t, loading.Load(), "this should test something")
-	for allowed := true; allowed; { // the rest, so that what was forgotten would show
-		allowed, err = l.Allow(t.Context())
-		require.NoError(t, err)
-		if allowed {
-			went.Add(1)
-		}
-	}
-	t.Logf("%d times LOADING, %d went", loading.Load(), went.Load())
-	assert.LessOrEqual(t, went.Load(), int64(50), "what went after the save is not on the server any more, but known")
+	assert.LessOrEqual(t, crowd.went.Load(), int64(50),
+		"what went after the save is not on the server any more, but known")
 }
 
 // TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy and
