@@ -158,20 +158,10 @@ func TestAServerKeptBusyByAnothersScriptIsAnErrorThatSaysSo(t *testing.T) {
 func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	const callers = 20
-	for name, pass := range map[string]func(t *testing.T, server *redistest.Server){
-		"READONLY": func(t *testing.T, server *redistest.Server) {
-			require.NoError(t, server.Client().Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-			time.Sleep(400 * time.Millisecond)
-			require.NoError(t, server.Client().Do(t.Context(), "replicaof", "no", "one").Err())
-		},
-		"CLIENT PAUSE": func(t *testing.T, server *redistest.Server) {
-			require.NoError(t, server.Client().Do(t.Context(), "client", "pause", 400, "all").Err())
-			time.Sleep(400 * time.Millisecond)
-		},
-		"CLIENT PAUSE of writes": func(t *testing.T, server *redistest.Server) {
-			require.NoError(t, server.Client().Do(t.Context(), "client", "pause", 400, "write").Err())
-			time.Sleep(400 * time.Millisecond)
-		},
+	for name, c := range map[string]struct{ begins, ends []any }{
+		"READONLY":               {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"CLIENT PAUSE":           {[]any{"client", "pause", 400, "all"}, []any{"client", "unpause"}},
+		"CLIENT PAUSE of writes": {[]any{"client", "pause", 400, "write"}, []any{"client", "unpause"}},
 	} {
 		for engine, option := range engines() {
 			t.Run(name+"/"+engine, func(t *testing.T) {
@@ -198,7 +188,9 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 						}
 					})
 				}
-				pass(t, server)
+				require.NoError(t, server.Client().Do(t.Context(), c.begins...).Err())
+				time.Sleep(400 * time.Millisecond) // meanwhile all are refused
+				require.NoError(t, server.Client().Do(t.Context(), c.ends...).Err())
 				stop()
 				wg.Wait()
 				require.Eventually(t, func() bool { return status(t, l).Available == 99-int(went.Load()) },

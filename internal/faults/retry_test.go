@@ -46,7 +46,7 @@ func TestCallersWaitForAServerThatIsAway(t *testing.T) {
 						slots[i] = r.Slot()
 					}
 				})
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(20 * time.Millisecond) // or they would share a question, and have no order
 			}
 			_, err := l.Allow(t.Context())
 			require.Error(t, err)
