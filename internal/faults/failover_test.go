@@ -71,7 +71,7 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 	crowd := startCrowd(t, l, 16, 5*time.Millisecond, func(err error) bool {
 		return errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, new(redis.Error))
 	})
-	require.Eventually(t, func() bool { return crowd.refused.Load() > 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return crowd.refused.Load() > 0 }, 2*time.Minute, 10*time.Millisecond)
 	crowd.stop()
 	total := before + unseen + int(crowd.went.Load())
 	t.Logf("%d granted of %d, %d of them unseen by the replica; %d left open",
