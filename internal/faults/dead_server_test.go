@@ -45,7 +45,6 @@ func TestADeadServerPilesNothingUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			redistest.NoLeaks(t)
 			bystander := standBy(t)
 			server, proxy := redistest.StartServer(t), redistest.StartProxy(t)
 			rdb := proxy.Client(&redis.Options{Addr: server.Addr(), PoolSize: pool})
