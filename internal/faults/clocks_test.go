@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +38,10 @@ func (o *overheard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
+func (o *overheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
 // count is how often one of the words was sent.
 func (o *overheard) count(words ...string) int {
 	o.mu.Lock()
@@ -50,29 +53,6 @@ func (o *overheard) count(words ...string) int {
 		}
 	}
 	return n
-}
-
-func (o *overheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-var digits = regexp.MustCompile(`[0-9]{9,}`)
-
-// tells reports whether the word contains the moment: a number that is within a
-// day of it, in seconds, milliseconds, microseconds or nanoseconds.
-func tells(word string, moment time.Time) bool {
-	for _, text := range digits.FindAllString(word, -1) {
-		number, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			continue
-		}
-		for unit := 1.0; unit <= 1e9; unit *= 1e3 {
-			if away := number/unit - float64(moment.Unix()); -86400 < away && away < 86400 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // allThatCanBeAsked does everything that a limiter can do, and returns the
@@ -92,19 +72,15 @@ func allThatCanBeAsked(t *testing.T, rdb redis.UniversalClient, e fairlimit.Opti
 	_, err = l.Allow(t.Context())
 	require.NoError(t, err)
 	if r, ok := l.(fairlimit.Reserver); ok {
-		for range 3 {
-			turn, err := r.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-			waits = append(waits, turn.Delay())
-			time.Sleep(time.Second)
-			require.NoError(t, turn.Cancel(t.Context()))
-		}
+		turn, err := r.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		waits = append(waits, turn.Delay())
+		require.NoError(t, turn.Cancel(t.Context()))
 	}
 	s, err := l.Status(t.Context())
 	require.NoError(t, err)
-	waits = append(waits, s.Delay)
 	require.NoError(t, l.Reset(t.Context()))
-	return waits
+	return append(waits, s.Delay)
 }
 
 // TestAClientsWallClockIsNeverSentAndChangesNothing runs the same calls on
@@ -121,29 +97,16 @@ func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 					m := redistest.Mini(t)
 					heard := &overheard{}
 					m.Client.AddHook(heard)
-					// Miniredis stops at the time that it is given. So it is
-					// given another each millisecond.
 					begin := time.Now()
-					m.SetTime(begin.Add(ahead))
-					ctx, stop := context.WithCancel(t.Context())
-					defer synctest.Wait()
-					defer stop()
-					go func() {
-						for ctx.Err() == nil {
-							m.SetTime(time.Now().Add(ahead))
-							select {
-							case <-time.After(time.Millisecond):
-							case <-ctx.Done():
-							}
-						}
-					}()
+					keepAhead(t, m, ahead)
 					told[ahead] = allThatCanBeAsked(t, m.Client, e)
 					if ahead.Abs() >= year {
+						// Whatever its unit, it begins with these digits for more than a day.
+						clientsTime := regexp.MustCompile(fmt.Sprintf(`\b%d\d{5,}`, begin.Unix()/100_000))
 						require.NotEmpty(t, heard.words)
 						for _, word := range heard.words {
-							require.False(t, tells(word, begin), "%.200q tells the client's time", word)
+							require.NotRegexp(t, clientsTime, word)
 						}
-						t.Logf("%v: %d words sent, none of them the client's time", ahead, len(heard.words))
 					}
 				})
 			}
@@ -154,23 +117,28 @@ func TestAClientsWallClockIsNeverSentAndChangesNothing(t *testing.T) {
 						"wait %d with a server %v ahead", i, ahead)
 				}
 			}
-			t.Log(told)
 		})
 	}
 }
 
-func TestTellsKnowsAMomentWhenItSeesOne(t *testing.T) {
-	now := time.Now()
-	for _, word := range []string{
-		fmt.Sprint(now.Unix()), fmt.Sprint(now.UnixMilli()), fmt.Sprint(now.UnixMicro()), fmt.Sprint(now.UnixNano()),
-		fmt.Sprint("x", now.UnixMicro(), "y"),
-	} {
-		assert.True(t, tells(word, now.Add(time.Hour)), word)
-	}
-	for _, word := range []string{
-		"", "take", "3600000000", fmt.Sprint(now.AddDate(1, 0, 0).UnixMicro()),
-		fmt.Sprint(now.AddDate(-1, 0, 0).Unix()),
-	} {
-		assert.False(t, tells(word, now), word)
-	}
+// keepAhead lets the server's clock run ahead of the client's. Miniredis stops at
+// the time that it is given. So it is given another each millisecond.
+func keepAhead(t *testing.T, m *redistest.MiniServer, ahead time.Duration) {
+	m.SetTime(time.Now().Add(ahead))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for tick := time.Tick(time.Millisecond); ; {
+			select {
+			case <-tick:
+				m.SetTime(time.Now().Add(ahead))
+			case <-stop:
+				return
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-stopped
+	})
 }

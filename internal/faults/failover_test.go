@@ -1,12 +1,10 @@
 package faults_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +26,13 @@ func servedBy(t *testing.T, g *redistest.ClusterGroup, node *redistest.Server) s
 		if master.Options().Addr == node.Addr() {
 			return name
 		}
+	}
+}
+
+// keepMasters lets no replica take over while a test stops a node.
+func keepMasters(t *testing.T, g *redistest.ClusterGroup, also ...*redistest.Server) {
+	for _, node := range slices.Concat(g.Masters, []*redistest.Server{g.Replica}, also) {
+		require.NoError(t, node.Client().ConfigSet(t.Context(), "cluster-node-timeout", "15000").Err())
 	}
 }
 
@@ -53,74 +58,31 @@ func TestCallersGoOnThroughAFailover(t *testing.T) {
 }
 
 func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, replica *redistest.Server, knowing bool) {
-	const permits, before, unseen, callers = 400, 100, 20, 16
+	const permits, before, unseen = 400, 100, 20
 	l := named(t, rdb, name, fairlimit.PerHour(permits))
-	for range before {
-		require.NoError(t, l.Wait(t.Context()))
-	}
+	require.NoError(t, l.WaitN(t.Context(), before))
 	cutOff(t, primary, replica, name)
-	for range unseen {
-		require.NoError(t, l.Wait(t.Context()))
-	}
-
-	var went, unknown, failed atomic.Int64
-	var mu sync.Mutex
-	var answeredAgain time.Time
-	var calling sync.WaitGroup
-	start := make(chan struct{})
-	for range callers {
-		calling.Go(func() {
-			<-start
-			for {
-				ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 30*time.Second)
-				allowed, err := l.Allow(ctx)
-				cancel()
-				mu.Lock()
-				if err == nil && answeredAgain.IsZero() {
-					answeredAgain = time.Now()
-				}
-				mu.Unlock()
-				switch {
-				case allowed:
-					went.Add(1)
-				case err == nil:
-					return
-				case errors.Is(err, fairlimit.ErrOutcomeUnknown):
-					unknown.Add(1)
-				default:
-					failed.Add(1)
-					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, new(redis.Error)),
-						"%v", err)
-					if errors.Is(err, context.DeadlineExceeded) {
-						return
-					}
-				}
-				time.Sleep(5 * time.Millisecond)
-			}
-		})
-	}
+	require.NoError(t, l.WaitN(t.Context(), unseen))
 	if !knowing {
 		l = named(t, rdb, name, fairlimit.PerHour(permits))
 	}
 	primary.Kill()
 	replica.Resume()
-	killed := time.Now()
-	close(start)
-	calling.Wait()
-
-	total := before + unseen + int(went.Load())
-	t.Logf("%d granted of %d, %d of them unseen by the replica; answers again %v after the death; "+
-		"%d left open, %d errors meanwhile",
-		total, permits, unseen, answeredAgain.Sub(killed).Round(time.Millisecond), unknown.Load(), failed.Load())
+	crowd := startCrowd(t, l, 16, 5*time.Millisecond, func(err error) bool {
+		return errors.Is(err, fairlimit.ErrUnreachable) || errors.As(err, new(redis.Error))
+	})
+	require.Eventually(t, func() bool { return crowd.refused.Load() > 0 }, 2*time.Minute, 10*time.Millisecond)
+	crowd.stop()
+	total := before + unseen + int(crowd.went.Load())
+	t.Logf("%d granted of %d, %d of them unseen by the replica; %d left open",
+		total, permits, unseen, crowd.unknown.Load())
 	if knowing {
 		assert.LessOrEqual(t, total, permits)
 	} else {
 		assert.LessOrEqual(t, total, permits+unseen)
-		assert.Positive(t, went.Load(), "callers go on")
+		assert.Positive(t, crowd.went.Load(), "callers go on")
 	}
-	status, err := l.Status(t.Context())
-	require.NoError(t, err)
-	assert.Zero(t, status.Available)
+	assert.Zero(t, status(t, l).Available)
 }
 
 // cutOff lets the replica see all that has been written, and nothing of what
@@ -140,86 +102,16 @@ func cutOff(t *testing.T, primary, replica *redistest.Server, name string) {
 	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "replica").Err())
 }
 
-// TestReturnsOfLostTurnsFreeNobodyElses has turns granted that the replica never
-// sees, and given back once it has granted as many to others.
-func TestReturnsOfLostTurnsFreeNobodyElses(t *testing.T) {
-	t.Parallel()
-	for what, before := range map[string]func(*fairlimit.Queue) error{
-		"running":    func(*fairlimit.Queue) error { return nil },
-		"in a pause": func(q *fairlimit.Queue) error { return q.Pause(t.Context(), time.Hour) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			const interval, lost = 10 * time.Second, 20
-			g, name := redistest.Sentinel(t), redistest.Name(t)
-			knowing := named(t, g.Client, name, fairlimit.Every(interval)).(*fairlimit.Queue)
-			other := named(t, g.Client, name, fairlimit.Every(interval)).(*fairlimit.Queue)
-			require.NoError(t, other.Wait(t.Context()))
-			require.NoError(t, before(other))
-			cutOff(t, g.Master, g.Replica, name)
-			unseen := reserveSome(t, knowing, lost)
-			g.Master.Kill()
-			g.Replica.Resume()
-			require.Eventually(t, func() bool {
-				_, err := other.Status(t.Context())
-				return err == nil
-			}, 30*time.Second, 10*time.Millisecond)
-
-			start := time.Now()
-			held := reserveSome(t, other, lost)
-			for _, r := range unseen {
-				require.NoError(t, r.Cancel(t.Context()))
-			}
-			held = append(held, reserveSome(t, other, lost)...)
-			var last time.Duration
-			for i, r := range held {
-				slot := time.Since(start) + r.Delay()
-				if i > 0 {
-					assert.Greater(t, slot-last, interval/2, "turns %d and %d share a slot", i, i+1)
-				}
-				last = slot
-			}
-		})
-	}
-}
-
-func reserveSome(t *testing.T, q *fairlimit.Queue, count int) (all []*fairlimit.Reservation) {
-	for range count {
-		r, err := q.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		all = append(all, r)
-	}
-	return all
-}
-
 // TestAFailoverThatIsPlannedLosesNothing hands over while callers call.
 func TestAFailoverThatIsPlannedLosesNothing(t *testing.T) {
 	t.Parallel()
-	const permits, callers = 20_000, 8
+	const permits = 20_000
 	g := redistest.StartCluster(t)
 	l := named(t, g.Client, servedBy(t, g, g.Masters[0]), fairlimit.PerHour(permits))
-	ctx, stop := context.WithCancel(t.Context())
-	var went, unknown atomic.Int64
-	var calling sync.WaitGroup
-	for range callers {
-		calling.Go(func() {
-			for ctx.Err() == nil {
-				allowed, err := l.Allow(context.WithoutCancel(t.Context()))
-				switch {
-				case allowed:
-					went.Add(1)
-				case errors.Is(err, fairlimit.ErrOutcomeUnknown):
-					unknown.Add(1)
-				default:
-					assert.NoError(t, err)
-				}
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
+	crowd := startCrowd(t, l, 8, time.Millisecond, noError)
 	goesOn := func() {
-		before := went.Load()
-		require.Eventually(t, func() bool { return went.Load() >= before+100 }, 20*time.Second, time.Millisecond)
+		before := crowd.went.Load()
+		require.Eventually(t, func() bool { return crowd.went.Load() >= before+100 }, 20*time.Second, time.Millisecond)
 	}
 	goesOn()
 	require.NoError(t, g.Replica.Client().ClusterFailover(t.Context()).Err())
@@ -228,10 +120,6 @@ func TestAFailoverThatIsPlannedLosesNothing(t *testing.T) {
 		return err == nil && strings.Contains(info, "role:master")
 	}, 20*time.Second, 10*time.Millisecond)
 	goesOn()
-	stop()
-	calling.Wait()
-	used := int64(permits - status(t, l).Available)
-	t.Logf("%d granted, %d used, %d left open", went.Load(), used, unknown.Load())
-	assert.GreaterOrEqual(t, used, went.Load())
-	assert.LessOrEqual(t, used, went.Load()+unknown.Load())
+	crowd.stop()
+	accounts(t, permits-status(t, l).Available, crowd.went.Load(), crowd.unknown.Load())
 }

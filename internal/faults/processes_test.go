@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -27,7 +26,7 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// A process is a further run of this binary, in which the same test calls
+// process is a further run of this binary, in which the same test calls
 // [serveOrders]: it has a limiter of its own, and callers that call an upstream
 // as soon as their turn has come. The upstream is the test's.
 type process struct {
@@ -41,6 +40,7 @@ type process struct {
 type setup struct {
 	Redis, Name, Upstream string
 	Who                   int
+	Flow                  string // "" for none
 	Quota                 fairlimit.Quota
 	Within, Guard         time.Duration
 }
@@ -52,8 +52,7 @@ func startProcess(t *testing.T, s setup) *process {
 	t.Helper()
 	text, err := json.Marshal(s)
 	require.NoError(t, err)
-	top, _, _ := strings.Cut(t.Name(), "/")
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^"+top+"$")
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), setupVariable+"="+string(text))
 	p := &process{t: t, cmd: cmd}
 	p.orders, err = cmd.StdinPipe()
@@ -71,22 +70,23 @@ func startProcess(t *testing.T, s setup) *process {
 // end waits until the process has. It fails the test if the process failed, for
 // instance because a goroutine was left.
 func (p *process) end() {
-	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	if p.cmd.ProcessState != nil { // it was killed
+		return
+	}
+	p.signal(syscall.SIGCONT)
 	_ = p.orders.Close()
 	_, _ = io.Copy(io.Discard, p.answers)
 	assert.NoError(p.t, p.cmd.Wait())
 }
 
-// stop lets the process stand still, as a machine does that somebody takes the
-// processor away from.
-func (p *process) stop() {
-	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGSTOP))
-}
+// signal stops the process and lets it go on, as a machine does that somebody
+// takes the processor away from.
+func (p *process) signal(s os.Signal) { assert.NoError(p.t, p.cmd.Process.Signal(s)) }
 
-func (p *process) goOn() {
+func (p *process) kill() {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGCONT))
+	require.NoError(p.t, p.cmd.Process.Kill())
+	require.Error(p.t, p.cmd.Wait())
 }
 
 func (p *process) order(format string, words ...any) {
@@ -119,14 +119,11 @@ func (p *process) report() (r report) {
 
 // report is what a process tells of its callers and its questions.
 type report struct {
-	Went, Misses, Unconfirmed int
-	Waves                     int // of misses, each at one moment
-	Errors                    []string
-	Asked                     map[string]int  // questions, by kind
-	Slowest                   time.Duration   // question
-	Ways                      []time.Duration // of each call, from a turn that was taken to the upstream's answer
-	Latest                    time.Duration   // after its slot, as a caller went
-	Called, Granted           []time.Time     // when each caller asked, and when it had its first turn
+	Went, Misses, Looks int
+	Errors              []string
+	Slowest             time.Duration   // question
+	Ways                []time.Duration // of each call, from a turn that was taken to the upstream's answer
+	Latest              time.Duration   // after its slot, as a caller went
 }
 
 // served is a process seen from within.
@@ -139,7 +136,6 @@ type served struct {
 
 	mu sync.Mutex
 	report
-	missed time.Time // the last turn
 }
 
 // serveOrders does what the process is told. It reports whether this is one,
@@ -149,97 +145,90 @@ func serveOrders(t *testing.T) bool {
 	if text == "" {
 		return false
 	}
-	s := &served{t: t, granted: make(chan struct{}, 1), report: report{Asked: map[string]int{}}}
+	s := &served{t: t, granted: make(chan struct{}, 1)}
 	require.NoError(t, json.Unmarshal([]byte(text), &s.setup))
 	rdb := redis.NewClient(&redis.Options{Addr: s.Redis, ReadTimeout: 4500 * time.Millisecond})
 	defer redistest.Close(rdb)
-	queue, err := fairlimit.NewQueue(rdb, s.Name, s.Quota, fairlimit.WithPauseWithin(s.Within),
-		fairlimit.WithGuard(s.Guard), fairlimit.WithTrace(s.trace()))
+	opts := []fairlimit.Option{
+		fairlimit.WithPauseWithin(s.Within), fairlimit.WithGuard(s.Guard), fairlimit.WithTrace(s.trace()),
+	}
+	if s.Flow != "" {
+		opts = append(opts, fairlimit.WithFlow(s.Flow, 1))
+	}
+	queue, err := fairlimit.NewQueue(rdb, s.Name, s.Quota, opts...)
 	require.NoError(t, err)
 	s.queue = queue
 	_, err = queue.Status(t.Context()) // the connection is there
 	require.NoError(t, err)
 	fmt.Println("ready")
+	ctx, stop := context.WithCancel(t.Context())
 	for orders := bufio.NewScanner(os.Stdin); orders.Scan(); {
-		s.obey(strings.Fields(orders.Text()))
+		s.obey(ctx, orders.Text())
 	}
+	stop()
 	s.callers.Wait()
 	http.DefaultClient.CloseIdleConnections()
 	return true
 }
 
-func (s *served) obey(words []string) {
-	switch words[0] {
+func (s *served) obey(ctx context.Context, order string) {
+	var count int
+	var text string
+	var err error
+	switch word, what, _ := strings.Cut(order, " "); word {
 	case "wait": // so many callers, each when the one before has its turn
-		for count := number(s.t, words[1]); count > 0; count-- {
+		_, err = fmt.Sscan(what, &count)
+		for range count {
 			s.lineUp()
 		}
-		s.did(nil)
-	case "reserve": // so many callers with reservations
-		for count := number(s.t, words[1]); count > 0; count-- {
-			s.reserve()
+	case "call": // so many callers, each again and again until the process ends
+		_, err = fmt.Sscan(what, &count)
+		for range count {
+			s.callers.Go(func() {
+				for ctx.Err() == nil {
+					s.call(ctx)
+				}
+			})
 		}
-		s.did(nil)
 	case "pause":
-		s.did(s.queue.Pause(s.t.Context(), duration(s.t, words[1])))
-	case "storm": // ten goroutines for each pause, all at once
-		s.did(s.storm(words[1:]))
-	case "reset":
-		s.did(s.queue.Reset(s.t.Context()))
+		var d time.Duration
+		if d, err = time.ParseDuration(what); err == nil {
+			err = s.queue.Pause(ctx, d)
+		}
 	case "report":
 		s.callers.Wait()
-		for redistest.Running("turns.(*Line).lookOnce") > 0 { // whose answer nobody waited for
-			time.Sleep(time.Millisecond)
-		}
 		s.mu.Lock()
-		text, err := json.Marshal(&s.report)
-		s.mu.Unlock()
-		require.NoError(s.t, err)
-		fmt.Println(string(text))
+		defer s.mu.Unlock()
+		require.NoError(s.t, json.NewEncoder(os.Stdout).Encode(&s.report))
+		return
 	default:
-		s.t.Fatalf("no order: %q", words)
+		s.t.Fatalf("no order: %q", order)
 	}
+	if text = "ok"; err != nil {
+		text = err.Error()
+	}
+	fmt.Println(text)
 }
 
 // lineUp starts a caller, and returns when it has a turn, or none.
 func (s *served) lineUp() {
-	caller, done := len(s.Called), make(chan struct{})
-	s.Called = append(s.Called, time.Now())
+	done := make(chan struct{})
 	s.callers.Go(func() {
 		defer close(done)
-		s.call(caller, s.queue)
+		s.call(context.WithoutCancel(s.t.Context()))
 	})
 	select {
 	case <-s.granted:
 	case <-done:
 	}
-	s.Granted = append(s.Granted, time.Now())
-}
-
-// reserve does the same where others may be granted turns meanwhile.
-func (s *served) reserve() {
-	caller := len(s.Called)
-	s.Called = append(s.Called, time.Now())
-	r, err := s.queue.ReserveN(s.t.Context(), 1)
-	require.NoError(s.t, err)
-	s.Granted = append(s.Granted, time.Now())
-	s.callers.Go(func() { s.call(caller, r) })
-}
-
-func (s *served) did(err error) {
-	if err == nil {
-		fmt.Println("ok")
-	} else {
-		fmt.Println(err)
-	}
 }
 
 // call waits for a turn and calls the upstream.
-func (s *served) call(caller int, turn interface{ Wait(context.Context) error }) {
-	err := turn.Wait(context.WithoutCancel(s.t.Context()))
+func (s *served) call(ctx context.Context) {
+	err := s.queue.Wait(ctx)
 	went := time.Now()
 	if err == nil {
-		err = callUpstream(fmt.Sprintf("%s/%d/%d", s.Upstream, s.Who, caller))
+		err = callUpstream(fmt.Sprintf("%s/%d", s.Upstream, s.Who))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,61 +258,25 @@ func (s *served) trace() *fairlimit.Trace {
 			default:
 			}
 		},
-		Taken: func(_ int, lateness time.Duration, confirmed bool) {
+		Taken: func(_ int, lateness time.Duration, _ bool) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.Latest = max(s.Latest, lateness)
-			if !confirmed {
-				s.Unconfirmed++
-			}
 		},
 		Missed: func(int, time.Duration) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.Misses++
-			if time.Since(s.missed) > 2*time.Millisecond {
-				s.Waves++
-			}
-			s.missed = time.Now()
 		},
 		Asked: func(op string, _ int, took time.Duration, _ error) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.Asked[op]++
+			if op == "look" {
+				s.Looks++
+			}
 			s.Slowest = max(s.Slowest, took)
 		},
 	}
-}
-
-func (s *served) storm(pauses []string) error {
-	const each = 10
-	errs, start := make(chan error, each*len(pauses)), make(chan struct{})
-	for _, pause := range pauses {
-		for range each {
-			go func() {
-				<-start
-				errs <- s.queue.Pause(s.t.Context(), duration(s.t, pause))
-			}()
-		}
-	}
-	close(start)
-	var err error
-	for range cap(errs) {
-		err = errors.Join(err, <-errs)
-	}
-	return err
-}
-
-func duration(t *testing.T, text string) time.Duration {
-	d, err := time.ParseDuration(text)
-	require.NoError(t, err)
-	return d
-}
-
-func number(t *testing.T, text string) int {
-	n, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	return n
 }
 
 // upstream is what callers call. It keeps a log of its own.
@@ -334,17 +287,17 @@ type upstream struct {
 	log []arrival
 }
 
-// arrival is one call. Who is its process, caller its place there.
+// arrival is one call of a process.
 type arrival struct {
-	at          time.Time
-	who, caller int
+	at  time.Time
+	who int
 }
 
 func startUpstream(t *testing.T) *upstream {
 	u := &upstream{}
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		a := arrival{at: time.Now()}
-		_, err := fmt.Sscanf(r.URL.Path, "/%d/%d", &a.who, &a.caller)
+		_, err := fmt.Sscanf(r.URL.Path, "/%d", &a.who)
 		u.mu.Lock()
 		defer u.mu.Unlock()
 		if assert.NoError(t, err) {
@@ -361,22 +314,15 @@ func (u *upstream) calls() []arrival {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	log := slices.Clone(u.log)
-	sortByTime(log)
-	return log
-}
-
-func sortByTime(log []arrival) {
 	slices.SortFunc(log, func(a, b arrival) int { return a.at.Compare(b.at) })
+	return log
 }
 
 // most is the most calls that arrived in any stretch of so long.
 func most(log []arrival, per time.Duration) (most int) {
 	first := 0
 	for i := range log {
-		if per <= 0 {
-			return 1
-		}
-		for log[i].at.Sub(log[first].at) >= per {
+		for first < i && log[i].at.Sub(log[first].at) >= per {
 			first++
 		}
 		most = max(most, i-first+1)

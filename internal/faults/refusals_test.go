@@ -158,20 +158,10 @@ func TestAServerKeptBusyByAnothersScriptIsAnErrorThatSaysSo(t *testing.T) {
 func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	const callers = 20
-	for name, pass := range map[string]func(t *testing.T, server *redistest.Server){
-		"READONLY": func(t *testing.T, server *redistest.Server) {
-			require.NoError(t, server.Client().Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-			time.Sleep(400 * time.Millisecond)
-			require.NoError(t, server.Client().Do(t.Context(), "replicaof", "no", "one").Err())
-		},
-		"CLIENT PAUSE": func(t *testing.T, server *redistest.Server) {
-			require.NoError(t, server.Client().Do(t.Context(), "client", "pause", 400, "all").Err())
-			time.Sleep(400 * time.Millisecond)
-		},
-		"CLIENT PAUSE of writes": func(t *testing.T, server *redistest.Server) {
-			require.NoError(t, server.Client().Do(t.Context(), "client", "pause", 400, "write").Err())
-			time.Sleep(400 * time.Millisecond)
-		},
+	for name, c := range map[string]struct{ begins, ends []any }{
+		"READONLY":               {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"CLIENT PAUSE":           {[]any{"client", "pause", 400, "all"}, []any{"client", "unpause"}},
+		"CLIENT PAUSE of writes": {[]any{"client", "pause", 400, "write"}, []any{"client", "unpause"}},
 	} {
 		for engine, option := range engines() {
 			t.Run(name+"/"+engine, func(t *testing.T) {
@@ -193,17 +183,14 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 						}
 					})
 					wg.Go(func() { // and those whose deadline is sooner are back by it
-						ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
-						defer cancel()
-						start := time.Now()
-						err := l.Wait(ctx)
-						bystander.prompt(t, start, 100*time.Millisecond, "Wait")
-						if err == nil {
+						if bystander.prompt(t, 100*time.Millisecond, "Wait", l.Wait) == nil {
 							went.Add(1)
 						}
 					})
 				}
-				pass(t, server)
+				require.NoError(t, server.Client().Do(t.Context(), c.begins...).Err())
+				time.Sleep(400 * time.Millisecond) // meanwhile all are refused
+				require.NoError(t, server.Client().Do(t.Context(), c.ends...).Err())
 				stop()
 				wg.Wait()
 				require.Eventually(t, func() bool { return status(t, l).Available == 99-int(went.Load()) },
@@ -271,39 +258,18 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	require.NoError(t, l.WaitN(t.Context(), 50))
 	require.NoError(t, server.Client().Save(t.Context()).Err())
 
-	ctx, stop := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	var went atomic.Int64
-	for range 10 {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				allowed, err := l.Allow(t.Context())
-				switch {
-				case allowed:
-					went.Add(1)
-				case err != nil:
-					assert.True(t, errors.Is(err, fairlimit.ErrUnreachable) ||
-						errors.Is(err, fairlimit.ErrOutcomeUnknown), "%v", err)
-				}
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
-	require.Eventually(t, func() bool { return went.Load() >= 10 }, 5*time.Second, time.Millisecond)
+	crowd := startCrowd(t, l, 10, time.Millisecond, func(err error) bool {
+		return errors.Is(err, fairlimit.ErrUnreachable)
+	})
+	require.Eventually(t, func() bool { return crowd.went.Load() >= 10 }, 5*time.Second, time.Millisecond)
 	server.Restart()
-	time.Sleep(100 * time.Millisecond)
-	stop()
-	wg.Wait()
+	require.Eventually(t, func() bool { return crowd.refused.Load() > 0 }, 20*time.Second, time.Millisecond,
+		"the rest goes, so that what was forgotten would show")
+	crowd.stop()
+	t.Logf("%d times LOADING, %d went", loading.Load(), crowd.went.Load())
 	assert.Positive(t, loading.Load(), "this should test something")
-	for allowed := true; allowed; { // the rest, so that what was forgotten would show
-		allowed, err = l.Allow(t.Context())
-		require.NoError(t, err)
-		if allowed {
-			went.Add(1)
-		}
-	}
-	t.Logf("%d times LOADING, %d went", loading.Load(), went.Load())
-	assert.LessOrEqual(t, went.Load(), int64(50), "what went after the save is not on the server any more, but known")
+	assert.LessOrEqual(t, crowd.went.Load(), int64(50),
+		"what went after the save is not on the server any more, but known")
 }
 
 // TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy and

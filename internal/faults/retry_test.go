@@ -32,7 +32,7 @@ func TestCallersWaitForAServerThatIsAway(t *testing.T) {
 			})
 			defer redistest.Close(rdb)
 			l := limiter(t, rdb, fairlimit.PerHour(1000), fairlimit.WithRetry())
-			once := queue(t, rdb, redistest.Name(t)+"2", fairlimit.Every(10*time.Millisecond), fairlimit.WithRetry())
+			once := named(t, rdb, redistest.Name(t)+"2", fairlimit.Every(10*time.Millisecond), fairlimit.WithRetry())
 			require.NoError(t, l.Wait(t.Context()))
 			require.NoError(t, once.Wait(t.Context()))
 			c.goes(server)
@@ -46,7 +46,7 @@ func TestCallersWaitForAServerThatIsAway(t *testing.T) {
 						slots[i] = r.Slot()
 					}
 				})
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(20 * time.Millisecond) // or they would share a question, and have no order
 			}
 			_, err := l.Allow(t.Context())
 			require.Error(t, err)

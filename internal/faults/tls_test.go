@@ -15,7 +15,6 @@ import (
 )
 
 func TestALimiterWorksOverTLS(t *testing.T) {
-	redistest.NoLeaks(t)
 	_, addr, config := redistest.StartTLSServer(t)
 	rdb := redis.NewClient(&redis.Options{Addr: addr, TLSConfig: config})
 	defer redistest.Close(rdb)
@@ -35,7 +34,6 @@ func TestALimiterWorksOverTLS(t *testing.T) {
 }
 
 func TestACertificateThatIsNotTrustedIsAnErrorAndNeverLeave(t *testing.T) {
-	redistest.NoLeaks(t)
 	_, addr, config := redistest.StartTLSServer(t)
 	mine, trusted := config.Certificates, config.RootCAs
 	for name, c := range map[string]struct {

@@ -11,9 +11,7 @@ import (
 // names are what a script calls things.
 type names struct {
 	globals  []string // that it reads or writes, sorted
-	locals   int      // in scope at once, the most of any function
-	upvalues int      // locals that one function uses from around it, the most of any
-	declared int      // so far
+	declared int      // locals so far
 }
 
 // namesOf also gives each local a name of its own: another number behind it for
@@ -31,14 +29,12 @@ type scope struct {
 	*names
 	around *scope
 	local  []string
-	used   []string // from around it
 }
 
 func (n *names) function(body []ast.Stmt, parameters []string, around *scope) {
 	s := &scope{names: n, around: around}
 	s.declare(parameters)
 	s.block(body)
-	n.upvalues = max(n.upvalues, len(s.used))
 }
 
 // declare renames the names.
@@ -48,7 +44,6 @@ func (s *scope) declare(names []string) {
 		names[i] = fmt.Sprintf("%s#%d", names[i], s.declared)
 	}
 	s.local = append(s.local, names...)
-	s.locals = max(s.locals, len(s.local))
 }
 
 // block reads statements, whose locals end with it.
@@ -60,10 +55,9 @@ func (s *scope) block(body []ast.Stmt) {
 	s.local = s.local[:seen]
 }
 
-// loop is a block with locals, and three hidden ones by which it counts.
+// loop is a block with locals.
 func (s *scope) loop(body []ast.Stmt, names []string) {
 	seen := len(s.local)
-	s.declare([]string{"(for)", "(for)", "(for)"})
 	s.declare(names)
 	s.block(body)
 	s.local = s.local[:seen]
@@ -123,9 +117,5 @@ func (s *scope) name(name string) string {
 		s.globals = append(s.globals, name)
 		return name
 	}
-	found := s.around.name(name)
-	if found != name && !slices.Contains(s.used, found) {
-		s.used = append(s.used, found)
-	}
-	return found
+	return s.around.name(name)
 }

@@ -3,10 +3,13 @@
 # $1      directory of the server, removed at the end
 # $2 ...  command that starts the server
 #
-# Each line of standard input is an order: "start" or the name of a signal. Each is answered with a line: the process id of the server, or nothing
-# when it is gone, as after KILL. When standard input ends, which it does when the test binary is no more, the server is killed.
+# Each line of standard input is an order: "start" or the name of a signal. Each
+# is answered with a line: the process id of the server, or nothing when it is
+# gone, as after KILL. When standard input ends, which it does when the test
+# binary is no more, the server is killed.
 
-trap '' HUP INT TERM # the server must be gone and the directory removed, whatever this process is told
+# Whatever this process is told, the server is to go and the directory with it.
+trap '' HUP INT TERM
 
 dir=$1
 shift

@@ -7,11 +7,9 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,10 +19,9 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func TestNamesAreNotRepeated(t *testing.T) {
-	a, b := redistest.Name(t), redistest.Name(t)
-	assert.NotEqual(t, a, b)
-	assert.Contains(t, a, t.Name())
+func TestMain(m *testing.M) {
+	redistest.Parallel(4)
+	redistest.Main(m)
 }
 
 func TestEachKindOfServerKeepsTime(t *testing.T) {
@@ -41,37 +38,6 @@ func TestEachKindOfServerKeepsTime(t *testing.T) {
 	})
 }
 
-func TestTestsShareOneStandaloneServer(t *testing.T) {
-	key := redistest.Name(t)
-	for _, name := range []string{"first", "second"} {
-		t.Run(name, func(t *testing.T) {
-			rdb := redistest.Standalone(t)
-			require.NoError(t, rdb.Incr(t.Context(), key).Err())
-		})
-	}
-	n, err := redistest.Standalone(t).Get(t.Context(), key).Int()
-	require.NoError(t, err)
-	assert.Equal(t, 2, n)
-}
-
-func TestNoGoroutineOutlivesATest(t *testing.T) {
-	t.Run("test", func(t *testing.T) {
-		for _, rdb := range []redis.UniversalClient{
-			redistest.Standalone(t), redistest.StartServer(t).Client(), redistest.Mini(t).Client,
-			redistest.Cluster(t), redistest.Sentinel(t).Client,
-		} {
-			require.NoError(t, rdb.Set(t.Context(), redistest.Name(t), "v", time.Minute).Err())
-		}
-	})
-	buf := make([]byte, 1<<20)
-	require.EventuallyWithT(t, func(t *assert.CollectT) {
-		stacks := string(buf[:runtime.Stack(buf, true)])
-		for _, origin := range []string{"go-redis", "miniredis", "os/exec"} {
-			assert.NotContains(t, stacks, origin)
-		}
-	}, 5*time.Second, 10*time.Millisecond)
-}
-
 func TestABubbleHasItsOwnClock(t *testing.T) {
 	for range 3 { // a bubble must leave nothing behind that the next one trips over
 		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
@@ -86,21 +52,6 @@ func TestABubbleHasItsOwnClock(t *testing.T) {
 	}
 }
 
-func TestABubbleTakesHundredsOfCallersAtOnce(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		const callers = 500
-		count := redis.NewScript(`return redis.call("incr", KEYS[1])`)
-		var wg sync.WaitGroup
-		for range callers {
-			wg.Go(func() { assert.NoError(t, count.Run(t.Context(), rdb, []string{"n"}).Err()) })
-		}
-		wg.Wait()
-		n, err := rdb.Get(t.Context(), "n").Int()
-		require.NoError(t, err)
-		assert.Equal(t, callers, n)
-	})
-}
-
 func TestABubbleEndsThoughCallersHaveGoneAway(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		for range 50 {
@@ -108,21 +59,6 @@ func TestABubbleEndsThoughCallersHaveGoneAway(t *testing.T) {
 			go rdb.Ping(ctx)
 			cancel()
 		}
-	})
-}
-
-func TestClientsOfOneMiniServerShareItsData(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		require.NoError(t, m.Client.Set(t.Context(), "k", "v", 0).Err())
-		v, err := m.NewClient(t).Get(t.Context(), "k").Result()
-		require.NoError(t, err)
-		assert.Equal(t, "v", v)
-
-		m.SetTime(time.Unix(1_000_000_000, 0))
-		now, err := m.Client.Time(t.Context()).Result()
-		require.NoError(t, err)
-		assert.Equal(t, int64(1_000_000_000), now.Unix())
 	})
 }
 
@@ -150,18 +86,6 @@ func TestAServerKeepsItsDataThroughARestartIfToldTo(t *testing.T) {
 	v, err := s.Client().Get(t.Context(), "k").Result()
 	require.NoError(t, err)
 	require.Equal(t, "v", v)
-}
-
-func TestAPausedServerAnswersOnlyAfterItIsResumed(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t)
-	impatient := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: 50 * time.Millisecond, MaxRetries: -1})
-	defer impatient.Close()
-
-	s.Pause()
-	require.Error(t, impatient.Ping(t.Context()).Err())
-	s.Resume()
-	require.NoError(t, s.Client().Ping(t.Context()).Err())
 }
 
 func TestAServerIsGoneWithItsTest(t *testing.T) {
@@ -197,23 +121,6 @@ func TestAClusterServesEverySlotFromThreeMasters(t *testing.T) {
 
 	err := rdb.Eval(t.Context(), `return 1`, []string{"a", "b"}).Err()
 	require.ErrorContains(t, err, "CROSSSLOT", "a cluster must refuse keys of several slots")
-}
-
-func TestTheClientOfASentinelGroupFollowsTheMaster(t *testing.T) {
-	t.Parallel()
-	g := redistest.Sentinel(t)
-	require.NoError(t, g.Client.Set(t.Context(), "k", "before", 0).Err())
-	replicas, err := g.Client.Wait(t.Context(), 1, 5*time.Second).Result()
-	require.NoError(t, err)
-	require.Equal(t, int64(1), replicas)
-
-	g.Master.Kill()
-	require.Eventually(t, func() bool {
-		return g.Client.Set(t.Context(), "k", "after", 0).Err() == nil
-	}, 20*time.Second, 50*time.Millisecond)
-	v, err := g.Replica.Client().Get(t.Context(), "k").Result()
-	require.NoError(t, err)
-	require.Equal(t, "after", v)
 }
 
 // TestAServerIsGoneWithItsTestBinary kills another run of this binary, in which

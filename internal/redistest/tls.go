@@ -1,13 +1,11 @@
 package redistest
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
@@ -26,8 +24,7 @@ import (
 func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Config) {
 	t.Helper()
 	needRedis(t)
-	dir := t.TempDir()
-	config, err := certificates(dir)
+	cert, key, config, err := certificate(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,11 +34,8 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 			return nil, err
 		}
 		t.Cleanup(forTLS.giveBack)
-		return alone(
-			"--tls-port", strconv.Itoa(forTLS.number), "--tls-auth-clients", "yes",
-			"--tls-ca-cert-file", filepath.Join(dir, "cert.pem"),
-			"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file", filepath.Join(dir, "key.pem"),
-		)(own, number)
+		return alone("--tls-port", strconv.Itoa(forTLS.number), "--tls-auth-clients", "yes",
+			"--tls-ca-cert-file", cert, "--tls-cert-file", cert, "--tls-key-file", key)(own, number)
 	})
 	if err != nil && strings.Contains(err.Error(), "FATAL CONFIG FILE ERROR") {
 		t.Skipf("this test needs a Redis that was built with TLS: %v", err)
@@ -53,46 +47,41 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 	return server, forTLS.addr(), config
 }
 
-// certificates writes a certificate of its own authority, for both sides, and
-// its key, and returns a client's configuration.
-func certificates(dir string) (*tls.Config, error) {
+// certificate writes a certificate of its own authority, for both sides, and its
+// key into files, and returns a client's configuration.
+func certificate(dir string) (certFile, keyFile string, config *tls.Config, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return "", "", nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redistest"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
-		return nil, err
+		return "", "", nil, err
 	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	private, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
-		return nil, err
+		return "", "", nil, err
 	}
-	var certPEM, keyPEM bytes.Buffer
-	if err := pem.Encode(&certPEM, &pem.Block{Type: "CERTIFICATE", Bytes: der}); err != nil {
-		return nil, err
-	}
-	if err := pem.Encode(&keyPEM, &pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}); err != nil {
-		return nil, err
-	}
-	for name, content := range map[string][]byte{"cert.pem": certPEM.Bytes(), "key.pem": keyPEM.Bytes()} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			return nil, err
+	write := func(kind string, der []byte) (file string) {
+		file = filepath.Join(dir, kind)
+		if err == nil {
+			err = os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 		}
+		return file
 	}
-	pair, err := tls.X509KeyPair(certPEM.Bytes(), keyPEM.Bytes())
-	if err != nil {
-		return nil, err
-	}
+	certFile, keyFile = write("CERTIFICATE", cert), write("PRIVATE KEY", private)
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(certPEM.Bytes())
-	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12}, nil
+	if own, problem := x509.ParseCertificate(cert); problem == nil {
+		roots.AddCert(own)
+	}
+	return certFile, keyFile, &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}},
+		RootCAs:      roots, MinVersion: tls.VersionTLS12,
+	}, err
 }

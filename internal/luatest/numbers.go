@@ -1,0 +1,140 @@
+package luatest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/yuin/gopher-lua/ast"
+)
+
+// makesNumbers are the functions that return a number, and number is one of ours.
+var makesNumbers = strings.Fields("tonumber number floor ceil min max abs find byte len")
+
+// numbers are the names that a script gives a number to, somewhere: those of
+// variables, parameters and functions. Elements of a table have its name, or that
+// of their field.
+type numbers struct {
+	names      map[string]bool
+	parameters map[string][]string // of a function
+}
+
+// joinsOf returns what is joined with '..' and is a number: what is written as
+// one or computed, what returns one, and a name that is given one.
+//
+// It takes a chunk in which each local has a name of its own: see [namesOf].
+func joinsOf(chunk []ast.Stmt) (problems []string) {
+	n := numbers{map[string]bool{}, map[string][]string{}}
+	for known := -1; known < len(n.names); { // one name leads to another
+		known = len(n.names)
+		each(chunk, n.learn)
+	}
+	each(chunk, func(_ ast.Stmt, e ast.Expr) {
+		switch e := e.(type) {
+		case *ast.StringConcatOpExpr:
+			for _, side := range []ast.Expr{e.Lhs, e.Rhs} {
+				if n.has(side) {
+					problems = append(problems, fmt.Sprintf("line %d: %s", side.Line(), localName(nameOf(side))))
+				}
+			}
+		case *ast.FuncCallExpr: // the one thing that may be told apart this way
+			if nameOf(e.Func) == "tostring" && nameOf(e.Args[0]) != "redis" {
+				problems = append(problems, fmt.Sprintf("line %d: tostring", e.Line()))
+			}
+		}
+	})
+	return problems
+}
+
+// has reports whether an expression is a number.
+func (n *numbers) has(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.NumberExpr, *ast.ArithmeticOpExpr, *ast.UnaryMinusOpExpr, *ast.UnaryLenOpExpr:
+		return true
+	case *ast.LogicalOpExpr:
+		return n.has(e.Rhs) || e.Operator == "or" && n.has(e.Lhs)
+	case *ast.FuncCallExpr:
+		return slices.Contains(makesNumbers, localName(nameOf(e.Func))) || n.names[nameOf(e.Func)]
+	case *ast.IdentExpr, *ast.AttrGetExpr:
+		return n.names[nameOf(e)]
+	}
+	return false
+}
+
+func (n *numbers) learn(stmt ast.Stmt, e ast.Expr) {
+	switch stmt := stmt.(type) {
+	case *ast.LocalAssignStmt:
+		for i, value := range stmt.Exprs {
+			if i < len(stmt.Names) {
+				n.give(stmt.Names[i], value)
+			}
+		}
+	case *ast.AssignStmt:
+		for i, value := range stmt.Rhs {
+			n.give(nameOf(stmt.Lhs[i]), value)
+		}
+	case *ast.NumberForStmt:
+		n.names[stmt.Name] = true
+	}
+	switch e := e.(type) {
+	case *ast.TableExpr:
+		for _, field := range e.Fields {
+			if key, named := field.Key.(*ast.StringExpr); named {
+				n.give("."+key.Value, field.Value)
+			}
+		}
+	case *ast.FuncCallExpr:
+		for i, parameter := range n.parameters[nameOf(e.Func)] {
+			if i < len(e.Args) {
+				n.give(parameter, e.Args[i])
+			}
+		}
+	}
+}
+
+// give notes what a name is given: a function has what it returns, a list what it
+// holds.
+func (n *numbers) give(name string, value ast.Expr) {
+	switch v := value.(type) {
+	case *ast.FunctionExpr:
+		n.parameters[name] = v.ParList.Names
+		each(v.Stmts, func(stmt ast.Stmt, _ ast.Expr) {
+			if r, is := stmt.(*ast.ReturnStmt); is && len(r.Exprs) > 0 {
+				n.give(name, r.Exprs[0])
+			}
+		})
+	case *ast.TableExpr:
+		for _, field := range v.Fields {
+			if field.Key == nil {
+				n.give(name, field.Value)
+			}
+		}
+	default:
+		if n.has(value) {
+			n.names[name] = true
+		}
+	}
+}
+
+// nameOf is what an expression is called by: a field by its own name, any other
+// element by that of its table.
+func nameOf(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.IdentExpr:
+		return e.Value
+	case *ast.AttrGetExpr:
+		if key, field := e.Key.(*ast.StringExpr); field {
+			return "." + key.Value
+		}
+		return nameOf(e.Object)
+	case *ast.FuncCallExpr:
+		return nameOf(e.Func)
+	}
+	return fmt.Sprintf("%T", e)
+}
+
+// localName is a name as the script has it.
+func localName(name string) string {
+	name, _, _ = strings.Cut(strings.TrimPrefix(name, "."), "#")
+	return name
+}
