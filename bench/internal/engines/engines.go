@@ -38,16 +38,6 @@ type Pauser interface {
 	Pause(ctx context.Context, d time.Duration) error
 }
 
-// Resetter is one that forgets everything that was granted, for all processes.
-type Resetter interface {
-	Reset(ctx context.Context) error
-}
-
-// Requoter is one whose quota can be changed while it is used.
-type Requoter interface {
-	SetQuota(ctx context.Context, q scenario.Quota) error
-}
-
 // Engine is an entry.
 type Engine struct {
 	Name  string
@@ -56,7 +46,6 @@ type Engine struct {
 	Queues bool // promises turns in the future
 	Guards bool // can be given a guard
 	Bursts bool // can be given a burst other than the whole quota
-	Tells  bool // a quota that one process sets is told to all
 
 	// ByHand is what its users write where it has no way of its own, by the name
 	// of the scenario.
@@ -69,13 +58,13 @@ type Engine struct {
 	Keys func(name string) []string
 }
 
-const (
-	pausedByHand = "has no pause: a process that is told Retry-After sends nobody until then, and tells no other"
-	quotaByHand  = "has no quota for all: each process is told the new one"
-)
+// pausedByHand is what users write around an engine without a pause.
+var pausedByHand = map[string]string{
+	"pause": "has no pause: a process that is told Retry-After sends nobody until then, and tells no other",
+}
 
 // All are the engines, the default ones first.
-var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, localEngine, publishedEngine}
+var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, localEngine}
 
 // Named finds an engine.
 func Named(name string) (Engine, bool) {
@@ -154,25 +143,4 @@ func (b *ByHand) sleep(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// rule is the quota of an engine that asks with it each time. It holds in this
-// process.
-type rule struct {
-	mu    sync.Mutex
-	quota scenario.Quota
-}
-
-// SetQuota is for the next to ask.
-func (r *rule) SetQuota(_ context.Context, q scenario.Quota) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.quota = q
-	return nil
-}
-
-func (r *rule) holds() scenario.Quota {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.quota
 }

@@ -18,7 +18,6 @@ var fairEngine = Engine{
 	Queues: true,
 	Guards: true,
 	Bursts: true,
-	Tells:  true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now)
 	},
@@ -31,7 +30,6 @@ var flowsEngine = Engine{
 	Queues: true,
 	Guards: true,
 	Bursts: true,
-	Tells:  true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now, fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1))
 	},
@@ -49,9 +47,6 @@ func openFair(
 	if l.Within != 0 {
 		opts = append(opts, fairlimit.WithPauseWithin(max(0, l.Within)))
 	}
-	if l.Stored {
-		opts = append(opts, fairlimit.WithStoredQuota())
-	}
 	r, err := record(fair.New, rdb, name, l, now, opts...)
 	if err != nil {
 		return nil, err
@@ -65,13 +60,6 @@ type queue struct {
 	steer *fairlimit.Queue
 }
 
-var (
-	_ Pauser   = queue{}
-	_ Requoter = queue{}
-)
+var _ Pauser = queue{}
 
 func (q queue) Pause(ctx context.Context, d time.Duration) error { return q.steer.Pause(ctx, d) }
-
-func (q queue) SetQuota(ctx context.Context, quota scenario.Quota) error {
-	return q.steer.SetQuotas(ctx, fairlimit.Quota(quota))
-}

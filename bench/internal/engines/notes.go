@@ -21,8 +21,6 @@ type notes struct {
 	now   func() time.Duration
 	most  time.Duration // how late a turn is still taken
 
-	requoted bool // the quota may become wider, and turns come sooner
-
 	mu       sync.Mutex
 	callers  map[time.Duration]int // by their deadlines, counted from began
 	files    map[int]*file
@@ -171,7 +169,7 @@ func (n *notes) take(caller int, grant engine.Grant, at time.Duration) {
 	}
 	turn := took.turn
 	turn.Unknown = !known && f.swapped
-	if at > took.due+alike || at < turn.Sent+turn.Wait && (n.requoted || turn.Unknown) {
+	if at > took.due+alike || at < turn.Sent+turn.Wait && turn.Unknown {
 		turn.Later = at - took.due
 	}
 	f.took = &turn
@@ -180,9 +178,7 @@ func (n *notes) take(caller int, grant engine.Grant, at time.Duration) {
 
 // miss notes that somebody missed a turn. If no turn of so many permits is
 // past by as much as is allowed, it was missed in vain. The limiter may go by an
-// answer newer than the turn's, and by then the clocks may have run apart. Where
-// the quota may become wider, turns come sooner than was answered, so nobody can
-// say.
+// answer newer than the turn's, and by then the clocks may have run apart.
 func (n *notes) miss(permits int) {
 	const rounding, drift = 2 * time.Millisecond, 1000
 	n.mu.Lock()
@@ -191,7 +187,7 @@ func (n *notes) miss(permits int) {
 	n.missed.Turns++
 	for _, g := range n.held {
 		past := g.turn.Sent+g.turn.Wait+n.most <= now+rounding+(now-g.turn.Sent)/drift
-		if g.N == permits && (past || n.requoted) {
+		if g.N == permits && past {
 			n.lastMiss = now
 			n.drop(g)
 			return

@@ -33,7 +33,6 @@ func record(
 	opts ...fairlimit.Option,
 ) (*recorder, error) {
 	notes := newNotes(now, l.Guard/2)
-	notes.requoted = l.Stored
 	opts = append(opts,
 		fairlimit.WithEngine(func(c engine.Config) (engine.Engine, error) {
 			e, err := build(c)
@@ -62,9 +61,6 @@ func (r *recorder) Acquire(ctx context.Context, caller, n int) (*measure.Turn, e
 	err := r.limiter.WaitN(watched, n)
 	return r.notes.leave(caller, tag.at), err
 }
-
-// Reset is the library's.
-func (r *recorder) Reset(ctx context.Context) error { return r.limiter.Reset(ctx) }
 
 // Misses are the turns that this process has missed so far.
 func (r *recorder) Misses() measure.Misses { return r.notes.misses() }

@@ -56,14 +56,10 @@ func Of(log Log, rule Rule) Figures {
 	f.Utilization, f.UnusedPermits = utilization(log, arrived, rule)
 	f.SpreadMS, f.SpreadP999MS = spread(arrived)
 	hindered := newHindrance(log.Machine)
-	for _, queue := range log.queues() {
-		seen, _ := overtaking(queue, rule.Apart, asSeen)
-		pairs, most := overtaking(queue, rule.Apart, hindered.cleared)
-		f.Inversions += pairs
-		f.MachineInversions += seen - pairs
-		f.MaxOvertake = max(f.MaxOvertake, most)
-	}
-	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, log.Eras, newHindrance(log.Machine.awake()))
+	seen, _ := overtaking(log.Calls, rule.Apart, asSeen)
+	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart, hindered.cleared)
+	f.MachineInversions = seen - f.Inversions
+	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, newHindrance(log.Machine.awake()))
 	f.Steering = steering(log, arrived, rule, hindered)
 	for _, c := range log.Calls {
 		switch c.Outcome {
@@ -81,15 +77,8 @@ func Of(log Log, rule Rule) Figures {
 	if rule.Queues {
 		late, early := punctuality(log.Calls)
 		q := quantiles(late)
-		disorder, excess := 0, 0
-		for _, queue := range log.answered() {
-			disorder += brokenPromises(queue)
-			excess += overfull(queue, rule)
-		}
-		f.LatenessMS, f.Early, f.PromisedInversions = &q, &early, &disorder
-		if len(log.Quotas) == 0 { // else the answers hold to several
-			f.PromisedExcess = &excess
-		}
+		disorder, excess := brokenPromises(log.Calls), overfull(log.Calls, rule)
+		f.LatenessMS, f.Early, f.PromisedInversions, f.PromisedExcess = &q, &early, &disorder, &excess
 	}
 	return f
 }

@@ -2,10 +2,7 @@
 // clock, no files, no processes.
 package measure
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Log is what happened in one run. All times are on one clock.
 type Log struct {
@@ -17,29 +14,16 @@ type Log struct {
 	Happened
 }
 
-// Happened is what happened to the upstream and was done to the limiter, if
-// anything was. What is 0 did not happen.
+// Happened is what happened to the upstream, if anything did. What is 0 did not
+// happen.
 type Happened struct {
-	Within time.Duration   // how soon those asleep were to hear of it
-	Closed Span            // the upstream turned everybody away
-	Paused time.Duration   // when the first pause was recorded
-	Reset  Span            // the limiter was reset at a moment of these
-	Quotas []time.Duration // when a new quota was in force
-	Eras   []Era           // the upstream's quotas after the first
+	Within time.Duration // how soon those asleep were to hear of it
+	Closed Span          // the upstream turned everybody away
+	Paused time.Duration // when the first pause was recorded
 }
 
 // Span is some time, From included and To not.
 type Span struct{ From, To time.Duration }
-
-// Era is the upstream's quota from a moment on.
-type Era struct {
-	From    time.Duration
-	Permits int
-	Anew    bool // no window counts that began before
-}
-
-// Unlimited permits are no quota.
-const Unlimited = math.MaxInt
 
 // Misses are the turns that a limiter did not take because its process woke too
 // late for them.
@@ -95,7 +79,7 @@ type Turn struct {
 	Wait    time.Duration `json:"wait"`
 
 	// Later is by how much newer answers put it off: the queue was paused, say.
-	// Where the quota became wider, or the turn is unknown, it may be less than 0.
+	// If the turn is unknown, it may be less than 0.
 	Later time.Duration `json:"later,omitempty"`
 
 	// Unknown says that the call took another caller's turn, and that which is

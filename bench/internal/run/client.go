@@ -63,8 +63,12 @@ func work(orders <-chan Order, news *speaker) error {
 	crew.bystander = Watch(measure.Now, crew.job.Load.Clients)
 	defer crew.bystander.Close()
 	done := crew.begin(ctx, *order.Start)
-	if err := crew.obey(ctx, orders, done); err != nil {
-		return err
+	select {
+	case <-done:
+	case _, ok := <-orders: // to go home
+		if !ok {
+			return errAbandoned
+		}
 	}
 	cancel()
 	<-done
@@ -74,48 +78,6 @@ func work(orders <-chan Order, news *speaker) error {
 		Stalls: crew.bystander.Seen(),
 	})
 	return nil
-}
-
-// obey returns when everybody is home, or is to go home.
-func (c *crew) obey(ctx context.Context, orders <-chan Order, done <-chan struct{}) error {
-	for {
-		select {
-		case <-done:
-			return nil
-		case order, ok := <-orders:
-			switch {
-			case !ok:
-				return errAbandoned
-			case order.Deed == nil:
-				return nil
-			}
-			did := Did{Error: said(c.do(ctx, *order.Deed)), At: measure.Now()}
-			c.news.say(News{Did: &did})
-		}
-	}
-}
-
-// do does what a person does to the limiter. Where there is nothing to be done,
-// it is done.
-func (c *crew) do(ctx context.Context, deed Deed) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	resetter, resets := c.opened.(engines.Resetter)
-	requoter, requotes := c.opened.(engines.Requoter)
-	switch {
-	case deed.Reset && resets:
-		return resetter.Reset(ctx)
-	case deed.Quota != nil && requotes:
-		return requoter.SetQuota(ctx, *deed.Quota)
-	}
-	return nil
-}
-
-func said(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // crew is the callers of this process and what they share.

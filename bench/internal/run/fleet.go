@@ -23,10 +23,6 @@ const (
 
 	// readiness is how long it may take until all clients are ready.
 	readiness = 60 * time.Second
-
-	// mostDeeds is how many a client may be told without anybody listening for
-	// the end of the first.
-	mostDeeds = 16
 )
 
 // Fleet is the client processes of one run. None outlives it: their orders come
@@ -141,25 +137,6 @@ func (f *Fleet) Glance(client int) (at time.Duration, arrivals int) {
 	return p.at, p.arrivals
 }
 
-// Do lets a client do something to its limiter, and returns when that is done.
-func (f *Fleet) Do(ctx context.Context, client int, deed Deed) (at time.Duration, err error) {
-	p := f.processes[client]
-	if err := p.orders.Encode(Order{Deed: &deed}); err != nil {
-		return 0, fmt.Errorf("client %d cannot be told: %w", client, err)
-	}
-	select {
-	case did := <-p.did:
-		if did.Error != "" {
-			return did.At, fmt.Errorf("client %d: %s", client, did.Error)
-		}
-		return did.At, nil
-	case <-p.ended:
-		return 0, fmt.Errorf("client %d ended before that", client)
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-}
-
 // Kill ends a client with no time to put anything in order, and returns when it
 // has ended. Died does not tell of it.
 func (f *Fleet) Kill(client int) error {
@@ -202,7 +179,6 @@ type process struct {
 	suspended atomic.Bool
 
 	ready chan struct{} // closed when it says so
-	did   chan Did      // one is told for each deed
 	ended chan struct{} // closed when it has ended and everything it told is here
 
 	// What it has told so far.
@@ -220,7 +196,6 @@ type process struct {
 func start(cmd *exec.Cmd, job Job, died chan error) (*process, error) {
 	p := &process{
 		client: job.Client, cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}),
-		did: make(chan Did, mostDeeds),
 	}
 	cmd.Stderr = &p.stderr
 	stdin, err := cmd.StdinPipe()
@@ -284,8 +259,6 @@ func (p *process) note(news News) {
 		p.calls = append(p.calls, *news.Call)
 	case news.Paused > 0:
 		p.paused = append(p.paused, news.Paused)
-	case news.Did != nil:
-		p.did <- *news.Did
 	case news.Failed != "":
 		p.failed = news.Failed
 	}

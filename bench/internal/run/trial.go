@@ -117,7 +117,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 
 	r.Log.Calls = join(told.Calls, ledger.Arrivals(), r.Log.End)
 	r.Log.Machine = measure.Machine{Clients: told.Stalls, Here: watcher.Seen(), Redis: asker.Seen()}
-	r.Log.Misses, r.Log.Eras, r.Log.Within = told.Misses, ledger.Eras(), t.Load.Within
+	r.Log.Misses, r.Log.Within = told.Misses, t.Load.Within
 	if len(told.Paused) > 0 {
 		r.Log.Paused = slices.Min(told.Paused)
 	}
