@@ -21,7 +21,6 @@ var localEngine = Engine{
 	Name: "local",
 	About: "golang.org/x/time/rate in each process, with the quota divided by hand: " +
 		"what people do without a shared limiter",
-	ByHand: pausedByHand,
 	Open: func(_ redis.UniversalClient, _ string, l scenario.Load, _ func() time.Duration) (Acquirer, error) {
 		every, burst := divided(l.Quota, l.Clients)
 		return &local{rate.NewLimiter(every, burst), l.Clients}, nil
@@ -43,7 +42,7 @@ func divided(q scenario.Quota, clients int) (rate.Limit, int) {
 
 // Acquire takes the permits in several pieces if they are more than this
 // process's share at once. There is no other way.
-func (l *local) Acquire(ctx context.Context, _, n int) (*measure.Turn, error) {
+func (l *local) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 	for n > 0 {
 		piece := min(n, l.limiter.Burst())
 		if err := l.limiter.WaitN(ctx, piece); err != nil {

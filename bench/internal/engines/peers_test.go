@@ -38,19 +38,19 @@ func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
 			limiter := open(t, e, s.Client(), 4, 200*time.Millisecond, 2)
 			began := time.Now()
 			for range 12 {
-				_, err := limiter.Acquire(t.Context(), 0, 1)
+				_, err := limiter.Acquire(t.Context(), 1)
 				require.NoError(t, err)
 			}
 			require.Greater(t, time.Since(began), 150*time.Millisecond, "the quota holds in a way")
 			require.Less(t, time.Since(began), 5*time.Second)
 
-			_, err := limiter.Acquire(t.Context(), 0, 3)
+			_, err := limiter.Acquire(t.Context(), 3)
 			require.NoError(t, err, "several permits")
 
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 			defer cancel()
 			for err == nil {
-				_, err = limiter.Acquire(ctx, 0, 1)
+				_, err = limiter.Acquire(ctx, 1)
 			}
 			require.Less(t, time.Since(began), 10*time.Second, "a deadline is kept")
 
@@ -68,7 +68,7 @@ func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
 		limiter := open(t, redisRateEngine, server(t).Client(), 10, 500*time.Millisecond, 1)
 		began, admitted := time.Now(), 0
 		for time.Since(began) < 480*time.Millisecond {
-			_, err := limiter.Acquire(t.Context(), 0, 1)
+			_, err := limiter.Acquire(t.Context(), 1)
 			require.NoError(t, err)
 			admitted++
 		}
@@ -84,7 +84,7 @@ func TestLocalGivesEachProcessItsPartAndNoMore(t *testing.T) {
 	limiter := open(t, localEngine, nil, 20, time.Second, 4)
 	began := time.Now()
 	for range 10 {
-		_, err := limiter.Acquire(t.Context(), 0, 1)
+		_, err := limiter.Acquire(t.Context(), 1)
 		require.NoError(t, err)
 	}
 	require.Greater(t, time.Since(began), 900*time.Millisecond,
@@ -92,7 +92,7 @@ func TestLocalGivesEachProcessItsPartAndNoMore(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := limiter.Acquire(ctx, 0, 1)
+	_, err := limiter.Acquire(ctx, 1)
 	require.ErrorIs(t, err, ErrRefused)
 	require.NoError(t, ctx.Err(), "at once")
 }

@@ -18,9 +18,11 @@ var redisRateEngine = Engine{
 	About: "go-redis/redis_rate in the loop that people write around it: " +
 		"not allowed, so sleep RetryAfter and ask again",
 	Bursts: true,
-	ByHand: pausedByHand,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
-		return &redisRate{limiter: redis_rate.NewLimiter(rdb), name: name, now: now, limit: limitOf(l.Quota)}, nil
+		limit := redis_rate.Limit{
+			Rate: l.Quota.Permits, Burst: cmp.Or(l.Quota.Burst, l.Quota.Permits), Period: l.Quota.Per,
+		}
+		return &redisRate{redis_rate.NewLimiter(rdb), name, limit, now}, nil
 	},
 	Keys: func(name string) []string { return []string{"rate:" + name} },
 }
@@ -34,22 +36,15 @@ type redisRate struct {
 	now     func() time.Duration
 }
 
-func limitOf(q scenario.Quota) redis_rate.Limit {
-	return redis_rate.Limit{Rate: q.Permits, Burst: cmp.Or(q.Burst, q.Permits), Period: q.Per}
-}
-
-func (r *redisRate) Acquire(ctx context.Context, _, n int) (*measure.Turn, error) {
-	var turn measure.Turn
+func (r *redisRate) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 	for {
-		turn.Sent = r.now()
+		sent := r.now()
 		result, err := r.limiter.AllowN(ctx, r.name, r.limit, n)
-		turn.Replied = r.now()
-		turn.First = cmp.Or(turn.First, turn.Replied)
 		switch {
 		case err != nil:
 			return nil, err
 		case result.Allowed > 0:
-			return &turn, nil
+			return &measure.Turn{Permits: n, Sent: sent, Replied: r.now()}, nil
 		}
 		if err := clock.Sleep(ctx, result.RetryAfter); err != nil {
 			return nil, err

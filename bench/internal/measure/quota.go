@@ -94,7 +94,7 @@ func overfull(calls []Call, rule Rule) (windows int) {
 	}
 	var earliest, latest []mark
 	for _, c := range calls {
-		if t := c.Turn; c.Reached && t != nil && !t.Unknown {
+		if t := c.Turn; c.Reached && t != nil {
 			earliest = append(earliest, mark{t.Sent + t.Wait, c.Permits})
 			latest = append(latest, mark{t.Replied + t.Wait, c.Permits})
 		}

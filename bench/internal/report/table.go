@@ -194,8 +194,9 @@ func (r Report) remarks(e Engine) (remarks []string) {
 	for _, incident := range e.Incidents {
 		remarks = append(remarks, fmt.Sprintf("after %.1f s, %s", incident.AtMS/1000, incident.What))
 	}
-	if e.byHand != "" {
-		remarks = append(remarks, e.byHand)
+	if e.byHand {
+		remarks = append(remarks,
+			"has no pause: a process that is told Retry-After sends nobody until then, and tells no other")
 	}
 	if r.Quota.Burst != e.Burst {
 		remarks = append(remarks, "cannot be given a -burst")

@@ -85,9 +85,9 @@ func (f *Fleet) Start(at time.Duration) error { return f.order(Order{Start: &at}
 type Account struct {
 	Calls      []measure.Call
 	RedisCalls int
-	Misses     measure.Misses
 	Paused     []time.Duration   // when pauses were recorded
-	Stalls     [][]measure.Stall // by client, in the order of the jobs
+	Told       []measure.Told    // by client, in the order of the jobs
+	Stalls     [][]measure.Stall // likewise
 }
 
 // Stop sends everybody home and returns when all are, with all that they told.
@@ -106,7 +106,7 @@ func (f *Fleet) Stop() (all Account, err error) {
 		p.mu.Lock()
 		all.Calls = append(all.Calls, p.calls...)
 		all.RedisCalls += p.last.RedisCalls
-		all.Misses = all.Misses.And(p.last.Misses)
+		all.Told = append(all.Told, p.told)
 		all.Paused = append(all.Paused, p.paused...)
 		all.Stalls = append(all.Stalls, p.stalls)
 		p.mu.Unlock()
@@ -125,17 +125,6 @@ func (f *Fleet) Close() {
 
 // Clients is how many there are.
 func (f *Fleet) Clients() int { return len(f.processes) }
-
-// Ended is closed when a client has ended and told everything.
-func (f *Fleet) Ended(client int) <-chan struct{} { return f.processes[client].ended }
-
-// Glance is how far a simulation is.
-func (f *Fleet) Glance(client int) (at time.Duration, arrivals int) {
-	p := f.processes[client]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at, p.arrivals
-}
 
 // Kill ends a client with no time to put anything in order, and returns when it
 // has ended. Died does not tell of it.
@@ -184,13 +173,11 @@ type process struct {
 	// What it has told so far.
 	mu     sync.Mutex
 	calls  []measure.Call
+	told   measure.Told
 	stalls []measure.Stall
 	paused []time.Duration
 	last   News // the last that tells counts
 	failed string
-
-	at       time.Duration // these are a simulation's
-	arrivals int
 }
 
 func start(cmd *exec.Cmd, job Job, died chan error) (*process, error) {
@@ -246,11 +233,9 @@ func (p *process) note(news News) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stalls = append(p.stalls, news.Stalls...)
+	p.told = p.told.And(news.Told)
 	if news.Call != nil || news.Done {
 		p.last = news
-	}
-	if news.At > 0 {
-		p.at, p.arrivals = news.At, news.Arrivals
 	}
 	switch {
 	case news.Ready:

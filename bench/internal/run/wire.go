@@ -42,15 +42,11 @@ type News struct {
 	Done   bool          `json:"done,omitempty"`   // last
 	Failed string        `json:"failed,omitempty"`
 
-	// How far a simulation is.
-	At       time.Duration `json:"at,omitempty"`
-	Arrivals int           `json:"arrivals,omitempty"`
-
 	// These come with Call and Done, in case nothing more is heard: the
-	// commands sent and the turns missed so far, and the stalls that a bystander
-	// saw since the last news.
+	// commands sent so far, and since the last news what the limiter noted of
+	// turns and the stalls that a bystander saw.
 	RedisCalls int             `json:"redis_calls,omitempty"`
-	Misses     measure.Misses  `json:"misses,omitzero"`
+	Told       measure.Told    `json:"told,omitzero"`
 	Stalls     []measure.Stall `json:"stalls,omitempty"`
 }
 

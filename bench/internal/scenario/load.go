@@ -25,6 +25,9 @@ type Load struct {
 	Within time.Duration
 
 	Flow string // who the client is to those who share by client
+
+	// Late, in virtual time, is by how much a timer for a wait is late.
+	Late func(wait time.Duration) time.Duration `json:"-"`
 }
 
 // Default is the load of a run unless its scenario or a flag says otherwise.
