@@ -5,13 +5,11 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os/exec"
-	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
-	"github.com/fairlimit/fairlimit/bench/internal/simulate"
 )
 
 // bed is where engines are put to the test: on this machine, or in virtual
@@ -24,12 +22,11 @@ type bed struct {
 func (p plan) bed(ctx context.Context) (b bed, err error) {
 	if p.simulate {
 		if only := p.rounds[0].scenario; len(p.rounds) == 1 && only.Breaks() {
-			return b, fmt.Errorf("%s: %w", only.Name, simulate.ErrReal)
+			return b, fmt.Errorf("%s: %w", only.Name, run.ErrReal)
 		}
-		b.command, err = self(asSimulator)
-		return b, err
+		return b, nil
 	}
-	if b.command, err = self(asClient); err != nil {
+	if b.command, err = run.Self(asClient); err != nil {
 		return b, err
 	}
 	if b.server, err = backend.Open(ctx, p.redis); err != nil {
@@ -53,7 +50,7 @@ func (b bed) close() {
 func (b bed) prepare(ctx context.Context, r round) (of bed, done func(), err error) {
 	switch {
 	case b.server == nil && r.scenario.Breaks():
-		return b, nil, simulate.ErrReal
+		return b, nil, run.ErrReal
 	case r.scenario.EndsRedis:
 		b.server, err = b.server.Own(ctx)
 		return b, b.close, err
@@ -62,13 +59,13 @@ func (b bed) prepare(ctx context.Context, r round) (of bed, done func(), err err
 }
 
 // run puts an engine through a round, and tells how far it is.
-func (b bed) run(ctx context.Context, r round, e engines.Engine, watch func(time.Duration, int)) (*run.Result, error) {
+func (b bed) run(ctx context.Context, r round, e engines.Engine, display *run.Progress) (*run.Result, error) {
 	t := run.Trial{
 		Scenario: r.scenario, Engine: e, Load: r.load, Backend: b.server,
-		Name: "bench:" + rand.Text(), Command: b.command, Watch: watch,
+		Name: "bench:" + rand.Text(), Command: b.command, Watch: display.Update,
 	}
 	if b.server == nil {
-		return simulate.Run(ctx, t)
+		return t.Simulate(ctx, display.What())
 	}
 	return t.Run(ctx)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/report"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
-	"github.com/fairlimit/fairlimit/bench/internal/simulate"
 )
 
 // compare runs every scenario on every engine and reports each scenario as soon
@@ -34,7 +33,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 	}
 
 	var measured []report.Report
-	display := run.To(stderr, p.simulate)
+	display := run.To(stderr)
 	for number, r := range p.rounds {
 		if ctx.Err() != nil {
 			break
@@ -42,7 +41,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		display.Of(number+1, len(p.rounds))
 		results, err := r.compare(ctx, p.engines, bed, display)
 		switch {
-		case errors.Is(err, backend.ErrNotOurs), errors.Is(err, simulate.ErrReal) && len(p.rounds) > 1:
+		case errors.Is(err, backend.ErrNotOurs), errors.Is(err, run.ErrReal) && len(p.rounds) > 1:
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
 			continue
 		case err != nil:
@@ -80,7 +79,7 @@ func (r round) compare(
 	defer done()
 	if r.rehearse {
 		display.Say(r.scenario.Name + ": a rehearsal, to see what this machine does")
-		r, err = r.rehearsed(ctx, on)
+		r, err = r.rehearsed(ctx, on, display)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
@@ -90,7 +89,7 @@ func (r round) compare(
 	}
 	for _, e := range all {
 		display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
-		result, err := on.run(ctx, r, e, display.Update)
+		result, err := on.run(ctx, r, e, display)
 		switch {
 		case ctx.Err() != nil && err != nil: // it had not begun
 			run.Judge(results)

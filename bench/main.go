@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -18,16 +17,11 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/bench/internal/simulate"
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
 
-// asClient, set in the environment, makes this program one of its own client
-// processes.
-const asClient = "FAIRLIMIT_BENCH_CLIENT"
-
-// asSimulator makes it the process in which a simulation runs.
-const asSimulator = "FAIRLIMIT_BENCH_SIMULATOR"
+// asClient is the role of the processes that call.
+const asClient = "client"
 
 // Exit statuses.
 const (
@@ -37,17 +31,16 @@ const (
 )
 
 func main() {
-	if os.Getenv(asClient) != "" {
+	switch os.Getenv(run.Role) {
+	case asClient:
 		signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
 		if err := run.Run(os.Stdin, os.Stdout); err != nil {
 			os.Exit(faulty)
 		}
 		return
-	}
-	if os.Getenv(asSimulator) != "" {
-		simulate.Main()
-	}
-	if os.Getenv(speed.Role) != "" {
+	case run.Simulator:
+		run.SimulatorMain()
+	case speed.Role:
 		speed.Main()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -116,17 +109,4 @@ func own(l scenario.Load) string {
 		return ""
 	}
 	return " (" + strings.Join(ways, " ") + ")"
-}
-
-// self starts this program in another role.
-func self(as string) (func() *exec.Cmd, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return nil, fmt.Errorf("this program does not find itself: %w", err)
-	}
-	return func() *exec.Cmd {
-		cmd := exec.Command(path)
-		cmd.Env = append(os.Environ(), as+"=1")
-		return cmd
-	}, nil
 }

@@ -21,13 +21,13 @@ const (
 // In the rehearsal as many processes and callers as in the round ask Redis,
 // sleep and call the upstream, but the clock alone says when they go. So the
 // spread of their delays is the machine's. The guard is more than that.
-func (r round) rehearsed(ctx context.Context, on bed) (round, error) {
+func (r round) rehearsed(ctx context.Context, on bed, display *run.Progress) (round, error) {
 	trying := r
 	trying.scenario = scenario.Scenario{
 		Name: "steady", Callers: r.scenario.Callers, Behave: r.scenario.Behave,
 	}
 	trying.load.Duration = min(rehearsalMost, max(rehearsalLeast, r.load.Duration/rehearsalPart))
-	result, err := on.run(ctx, trying, engines.Clockwork, nil)
+	result, err := on.run(ctx, trying, engines.Clockwork, display)
 	if err != nil {
 		return r, err
 	}

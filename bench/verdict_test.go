@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,38 +39,47 @@ func breakFair(way string) {
 		if way == "hears of no pause" {
 			return deaf{limiter}, err
 		}
-		return slow{limiter, way, 20 * l.Quota.Per}, err
+		return slow{limiter, way, 20 * l.Quota.Per, &atomic.Int64{}, &atomic.Int64{}}, err
 	}
 }
 
-// slow makes every other caller late, by more than a busy machine does.
+// slow makes every other call late, by more than a busy machine does.
 type slow struct {
 	engines.Acquirer
-	way  string
-	late time.Duration
+	way          string
+	late         time.Duration
+	calls, turns *atomic.Int64
 }
 
-func (s slow) Acquire(ctx context.Context, caller, n int) (*measure.Turn, error) {
-	turn, err := s.Acquirer.Acquire(ctx, caller, n)
-	if err != nil || caller%2 == 0 {
-		return turn, err
+func (s slow) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
+	turn, err := s.Acquirer.Acquire(ctx, n)
+	if err == nil && s.calls.Add(1)%2 == 0 {
+		time.Sleep(s.late)
 	}
-	time.Sleep(s.late)
-	if s.way == "gives turns out of order" && turn != nil {
-		turn.Wait += s.late
+	return turn, err
+}
+
+func (s slow) Told() measure.Told {
+	told := s.Acquirer.(engines.Teller).Told()
+	for i := range told.Turns {
+		if s.way == "gives turns out of order" && s.turns.Add(1)%2 == 0 {
+			told.Turns[i].Wait += s.late
+		}
 	}
-	return turn, nil
+	return told
 }
 
 // deaf takes no notice of pauses.
 type deaf struct{ engines.Acquirer }
+
+func (d deaf) Told() measure.Told { return d.Acquirer.(engines.Teller).Told() }
 
 func (deaf) Pause(context.Context, time.Duration) error { return nil }
 
 // sloppy knows of no quota.
 type sloppy struct{}
 
-func (sloppy) Acquire(context.Context, int, int) (*measure.Turn, error) {
+func (sloppy) Acquire(context.Context, int) (*measure.Turn, error) {
 	time.Sleep(20 * time.Millisecond)
 	return nil, nil
 }

@@ -15,7 +15,7 @@ import (
 // after lets everybody through after a while.
 type after time.Duration
 
-func (a after) Acquire(ctx context.Context, _, _ int) (*measure.Turn, error) {
+func (a after) Acquire(ctx context.Context, _ int) (*measure.Turn, error) {
 	return nil, clock.Sleep(ctx, time.Duration(a))
 }
 
@@ -24,7 +24,7 @@ func TestByHandAProcessStandsStillByItself(t *testing.T) {
 		limiter := &ByHand{Acquirer: after(time.Second)}
 		began, waits := time.Now(), make(chan time.Duration, 1)
 		go func() {
-			_, err := limiter.Acquire(t.Context(), 0, 1)
+			_, err := limiter.Acquire(t.Context(), 1)
 			require.NoError(t, err)
 			waits <- time.Since(began)
 		}()
@@ -32,7 +32,7 @@ func TestByHandAProcessStandsStillByItself(t *testing.T) {
 		require.NoError(t, limiter.Pause(t.Context(), 3*time.Second))
 		require.NoError(t, limiter.Pause(t.Context(), time.Second), "the longest counts")
 		require.Equal(t, 3500*time.Millisecond, <-waits, "who was let through meanwhile goes at the end")
-		_, err := limiter.Acquire(t.Context(), 0, 1)
+		_, err := limiter.Acquire(t.Context(), 1)
 		require.NoError(t, err)
 		require.Equal(t, 4500*time.Millisecond, time.Since(began))
 	})

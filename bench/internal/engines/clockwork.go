@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -19,7 +20,7 @@ var Clockwork = Engine{
 	Queues: true,
 	Open: func(rdb redis.UniversalClient, _ string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		callers := l.Clients * l.Callers
-		return &clockwork{rdb, now, (callers + l.Quota.Permits - 1) / l.Quota.Permits}, nil
+		return &clockwork{rdb: rdb, now: now, groups: int64((callers + l.Quota.Permits - 1) / l.Quota.Permits)}, nil
 	},
 	Keys: func(string) []string { return nil },
 }
@@ -32,18 +33,18 @@ const pitch = 50 * time.Millisecond
 type clockwork struct {
 	rdb    redis.UniversalClient
 	now    func() time.Duration
-	groups int
+	groups int64
+	calls  atomic.Int64
 }
 
-func (c *clockwork) Acquire(ctx context.Context, caller, _ int) (*measure.Turn, error) {
-	turn := measure.Turn{Sent: c.now()}
+func (c *clockwork) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
+	turn := measure.Turn{Permits: n, Sent: c.now()}
 	if err := c.rdb.Time(ctx).Err(); err != nil {
 		return nil, err
 	}
 	turn.Replied = c.now()
-	turn.First = turn.Replied
 	round := pitch * time.Duration(c.groups)
-	due := turn.Replied.Truncate(round) + pitch*time.Duration(caller%c.groups)
+	due := turn.Replied.Truncate(round) + pitch*time.Duration(c.calls.Add(1)%c.groups)
 	if due <= turn.Replied {
 		due += round
 	}

@@ -18,34 +18,21 @@ import (
 // Acquirer lets callers through, each at its turn. It is used by all callers of
 // a process at once.
 type Acquirer interface {
-	// Acquire returns nil when the caller, a number below the process's
-	// callers, may go with n permits. The turn is nil where nothing is known of
-	// it.
-	Acquire(ctx context.Context, caller, n int) (*measure.Turn, error)
+	// Acquire returns nil when the caller may go with n permits. The turn is nil
+	// if nothing is known of it, or if the Acquirer is a Teller.
+	Acquire(ctx context.Context, n int) (*measure.Turn, error)
 }
 
-// MissesOf are the turns that a limiter has missed so far, if it misses any.
-func MissesOf(a Acquirer) measure.Misses {
-	if m, misses := a.(interface{ Misses() measure.Misses }); misses {
-		return m.Misses()
-	}
-	return measure.Misses{}
+// Teller is an Acquirer that knows the turns of a process, but not who took
+// which.
+type Teller interface {
+	Told() measure.Told // since it was last asked
 }
 
 // Pauser is an Acquirer that lets nobody go for a while, also in other
 // processes.
 type Pauser interface {
 	Pause(ctx context.Context, d time.Duration) error
-}
-
-// Resetter is one that forgets everything that was granted, for all processes.
-type Resetter interface {
-	Reset(ctx context.Context) error
-}
-
-// Requoter is one whose quota can be changed while it is used.
-type Requoter interface {
-	SetQuota(ctx context.Context, q scenario.Quota) error
 }
 
 // Engine is an entry.
@@ -56,11 +43,7 @@ type Engine struct {
 	Queues bool // promises turns in the future
 	Guards bool // can be given a guard
 	Bursts bool // can be given a burst other than the whole quota
-	Tells  bool // a quota that one process sets is told to all
-
-	// ByHand is what its users write where it has no way of its own, by the name
-	// of the scenario.
-	ByHand map[string]string
+	Pauses bool // its limiters are Pausers; else users write [ByHand]
 
 	// Open makes the limiter of one process. It does no I/O.
 	Open func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error)
@@ -69,31 +52,17 @@ type Engine struct {
 	Keys func(name string) []string
 }
 
-const (
-	pausedByHand = "has no pause: a process that is told Retry-After sends nobody until then, and tells no other"
-	quotaByHand  = "has no quota for all: each process is told the new one"
-)
-
 // All are the engines, the default ones first.
-var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, localEngine, publishedEngine}
+var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, localEngine}
 
-// Named finds an engine.
+// Named finds an engine, or Clockwork.
 func Named(name string) (Engine, bool) {
-	for _, e := range All {
+	for _, e := range append(All, Clockwork) {
 		if e.Name == name {
 			return e, true
 		}
 	}
 	return Engine{}, false
-}
-
-// Hired finds an engine that a client may be told to use: also the one that
-// nobody asks for, Clockwork.
-func Hired(name string) (Engine, bool) {
-	if name == Clockwork.Name {
-		return Clockwork, true
-	}
-	return Named(name)
 }
 
 // Given is the load without what the engine cannot be given.
@@ -131,11 +100,11 @@ func (b *ByHand) Pause(_ context.Context, d time.Duration) error {
 }
 
 // Acquire is the limiter's, with a wait before and after.
-func (b *ByHand) Acquire(ctx context.Context, caller, n int) (*measure.Turn, error) {
+func (b *ByHand) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 	if err := b.sleep(ctx); err != nil {
 		return nil, err
 	}
-	turn, err := b.Acquirer.Acquire(ctx, caller, n)
+	turn, err := b.Acquirer.Acquire(ctx, n)
 	if err != nil {
 		return turn, err
 	}
@@ -145,34 +114,13 @@ func (b *ByHand) Acquire(ctx context.Context, caller, n int) (*measure.Turn, err
 func (b *ByHand) sleep(ctx context.Context) error {
 	for {
 		b.mu.Lock()
-		left := time.Until(b.until)
+		until := b.until
 		b.mu.Unlock()
-		if left <= 0 {
+		if time.Until(until) <= 0 {
 			return nil
 		}
-		if err := clock.Sleep(ctx, left); err != nil {
+		if err := clock.SleepUntil(ctx, until); err != nil {
 			return err
 		}
 	}
-}
-
-// rule is the quota of an engine that asks with it each time. It holds in this
-// process.
-type rule struct {
-	mu    sync.Mutex
-	quota scenario.Quota
-}
-
-// SetQuota is for the next to ask.
-func (r *rule) SetQuota(_ context.Context, q scenario.Quota) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.quota = q
-	return nil
-}
-
-func (r *rule) holds() scenario.Quota {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.quota
 }

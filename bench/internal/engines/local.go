@@ -21,7 +21,6 @@ var localEngine = Engine{
 	Name: "local",
 	About: "golang.org/x/time/rate in each process, with the quota divided by hand: " +
 		"what people do without a shared limiter",
-	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand, "reset": "has nothing to reset"},
 	Open: func(_ redis.UniversalClient, _ string, l scenario.Load, _ func() time.Duration) (Acquirer, error) {
 		every, burst := divided(l.Quota, l.Clients)
 		return &local{rate.NewLimiter(every, burst), l.Clients}, nil
@@ -35,26 +34,15 @@ type local struct {
 	clients int
 }
 
-var _ Requoter = (*local)(nil)
-
 // divided is a process's part of the quota.
 func divided(q scenario.Quota, clients int) (rate.Limit, int) {
 	interval := q.Per * time.Duration(clients) / time.Duration(q.Permits)
 	return rate.Every(interval), max(1, q.Permits/clients)
 }
 
-// SetQuota is for the next to ask. Those who wait go on with what they were
-// told.
-func (l *local) SetQuota(_ context.Context, q scenario.Quota) error {
-	every, burst := divided(q, l.clients)
-	l.limiter.SetLimit(every)
-	l.limiter.SetBurst(burst)
-	return nil
-}
-
 // Acquire takes the permits in several pieces if they are more than this
 // process's share at once. There is no other way.
-func (l *local) Acquire(ctx context.Context, _, n int) (*measure.Turn, error) {
+func (l *local) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 	for n > 0 {
 		piece := min(n, l.limiter.Burst())
 		if err := l.limiter.WaitN(ctx, piece); err != nil {

@@ -18,9 +18,11 @@ var redisRateEngine = Engine{
 	About: "go-redis/redis_rate in the loop that people write around it: " +
 		"not allowed, so sleep RetryAfter and ask again",
 	Bursts: true,
-	ByHand: map[string]string{"pause": pausedByHand, "quota": quotaByHand},
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
-		return &redisRate{limiter: redis_rate.NewLimiter(rdb), name: name, now: now, rule: rule{quota: l.Quota}}, nil
+		limit := redis_rate.Limit{
+			Rate: l.Quota.Permits, Burst: cmp.Or(l.Quota.Burst, l.Quota.Permits), Period: l.Quota.Per,
+		}
+		return &redisRate{redis_rate.NewLimiter(rdb), name, limit, now}, nil
 	},
 	Keys: func(name string) []string { return []string{"rate:" + name} },
 }
@@ -30,34 +32,19 @@ var redisRateEngine = Engine{
 type redisRate struct {
 	limiter *redis_rate.Limiter
 	name    string
+	limit   redis_rate.Limit
 	now     func() time.Duration
-	rule
 }
 
-var (
-	_ Resetter = (*redisRate)(nil)
-	_ Requoter = (*redisRate)(nil)
-)
-
-func limitOf(q scenario.Quota) redis_rate.Limit {
-	return redis_rate.Limit{Rate: q.Permits, Burst: cmp.Or(q.Burst, q.Permits), Period: q.Per}
-}
-
-// Reset is that of redis_rate.
-func (r *redisRate) Reset(ctx context.Context) error { return r.limiter.Reset(ctx, r.name) }
-
-func (r *redisRate) Acquire(ctx context.Context, _, n int) (*measure.Turn, error) {
-	var turn measure.Turn
+func (r *redisRate) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 	for {
-		turn.Sent = r.now()
-		result, err := r.limiter.AllowN(ctx, r.name, limitOf(r.holds()), n)
-		turn.Replied = r.now()
-		turn.First = cmp.Or(turn.First, turn.Replied)
+		sent := r.now()
+		result, err := r.limiter.AllowN(ctx, r.name, r.limit, n)
 		switch {
 		case err != nil:
 			return nil, err
 		case result.Allowed > 0:
-			return &turn, nil
+			return &measure.Turn{Permits: n, Sent: sent, Replied: r.now()}, nil
 		}
 		if err := clock.Sleep(ctx, result.RetryAfter); err != nil {
 			return nil, err

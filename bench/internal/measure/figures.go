@@ -17,8 +17,7 @@ type Figures struct {
 	MachineInversions  int         `json:"machine_inversions"`
 	MachineRejections  int         `json:"machine_rejections"`
 	MaxInWindow        int         `json:"max_in_window"`
-	MissedTurns        int         `json:"missed_turns"`      // the process woke too late for them
-	GroundlessMisses   int         `json:"groundless_misses"` // of them: it had not
+	MissedTurns        int         `json:"missed_turns"` // the process woke too late for them
 	Utilization        float64     `json:"utilization"`
 	UnusedPermits      float64     `json:"unused_permits"` // that utilization lacks
 	Jain               float64     `json:"jain"`
@@ -40,6 +39,7 @@ type Figures struct {
 
 // Of computes the figures of a log.
 func Of(log Log, rule Rule) Figures {
+	log.Calls = withTurns(log)
 	arrived, got := arrivals(log.Calls), shares(log)
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
@@ -49,21 +49,18 @@ func Of(log Log, rule Rule) Figures {
 		LongestGapMS:     Milliseconds(longestGap(log.Calls)),
 		WaitMS:           quantiles(waits(log.Calls)),
 		Shares:           got,
-		MissedTurns:      log.Misses.Turns,
-		GroundlessMisses: log.Misses.Groundless,
 	}
 	f.FewWaitMS, f.FewPermits = fewWait(log), fewPermits(got)
 	f.Utilization, f.UnusedPermits = utilization(log, arrived, rule)
-	f.SpreadMS, f.SpreadP999MS = spread(arrived)
 	hindered := newHindrance(log.Machine)
-	for _, queue := range log.queues() {
-		seen, _ := overtaking(queue, rule.Apart, asSeen)
-		pairs, most := overtaking(queue, rule.Apart, hindered.cleared)
-		f.Inversions += pairs
-		f.MachineInversions += seen - pairs
-		f.MaxOvertake = max(f.MaxOvertake, most)
+	for _, told := range log.Told {
+		f.MissedTurns += len(told.Missed)
+		hindered.missed = append(hindered.missed, told.Missed)
 	}
-	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, log.Eras, newHindrance(log.Machine.awake()))
+	seen, _ := overtaking(log.Calls, rule.Apart, asSeen)
+	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart, hindered.cleared)
+	f.MachineInversions = seen - f.Inversions
+	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, newHindrance(log.Machine.awake()))
 	f.Steering = steering(log, arrived, rule, hindered)
 	for _, c := range log.Calls {
 		switch c.Outcome {
@@ -80,15 +77,12 @@ func Of(log Log, rule Rule) Figures {
 	}
 	if rule.Queues {
 		late, early := punctuality(log.Calls)
-		q := quantiles(late)
-		disorder, excess := 0, 0
-		for _, queue := range log.answered() {
-			disorder += brokenPromises(queue)
-			excess += overfull(queue, rule)
-		}
-		f.LatenessMS, f.Early, f.PromisedInversions = &q, &early, &disorder
-		if len(log.Quotas) == 0 { // else the answers hold to several
-			f.PromisedExcess = &excess
+		disorder, excess := brokenPromises(log.Calls), overfull(log.Calls, rule)
+		f.Early, f.PromisedInversions, f.PromisedExcess = &early, &disorder, &excess
+		if log.Closed.To == 0 { // else turns were put off
+			q := quantiles(late)
+			f.LatenessMS = &q
+			f.SpreadMS, f.SpreadP999MS = spread(arrived)
 		}
 	}
 	return f

@@ -19,7 +19,6 @@ type Ledger struct {
 	oldest   int // the first arrival that still counts
 	within   int // permits admitted since then
 	closed   time.Duration
-	eras     []Era
 }
 
 // NewLedger has seen nothing yet.
@@ -34,25 +33,6 @@ func (l *Ledger) Close(d time.Duration) Span {
 	from := l.now()
 	l.closed = from + d
 	return Span{From: from, To: l.closed}
-}
-
-// Change makes it another number of permits from now on. Anew forgets who was
-// admitted before, so that no window counts that began earlier.
-func (l *Ledger) Change(permits int, anew bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.permits = permits
-	l.eras = append(l.eras, Era{From: l.now(), Permits: permits, Anew: anew})
-	if anew {
-		l.oldest, l.within = len(l.arrivals), 0
-	}
-}
-
-// Eras are the changes so far.
-func (l *Ledger) Eras() []Era {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.eras)
 }
 
 // Arrive stamps the call, writes it down and returns it. If the upstream is

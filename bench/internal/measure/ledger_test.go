@@ -43,20 +43,3 @@ func TestLedgerCountsPermits(t *testing.T) {
 	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 3, 0, 1))
 	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 2, 2, 3))
 }
-
-func TestAQuotaThatChangesHoldsFromThenOn(t *testing.T) {
-	var now time.Duration
-	ledger := NewLedger(2, time.Second, func() time.Duration { return now })
-	require.Equal(t, []bool{true, true, false}, arrive(ledger, &now, 1, 0, 1, 2))
-	ledger.Change(3, false)
-	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 1, 3, 4), "what went before counts")
-	ledger.Change(1, true)
-	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 1, 5, 6), "it does not")
-	ledger.Change(Unlimited, false)
-	require.Equal(t, []bool{true, true}, arrive(ledger, &now, 1, 7, 8))
-	require.Equal(t, []Era{
-		{From: 2 * time.Millisecond, Permits: 3},
-		{From: 4 * time.Millisecond, Permits: 1, Anew: true},
-		{From: 6 * time.Millisecond, Permits: Unlimited},
-	}, ledger.Eras())
-}

@@ -2,10 +2,7 @@
 // clock, no files, no processes.
 package measure
 
-import (
-	"math"
-	"time"
-)
+import "time"
 
 // Log is what happened in one run. All times are on one clock.
 type Log struct {
@@ -13,47 +10,48 @@ type Log struct {
 	Callers    []int // how many callers each client has; len(Callers) clients in all
 	Calls      []Call
 	Machine    Machine // nothing in virtual time
-	Misses     Misses
+	Told       []Told  // by client
 	Happened
 }
 
-// Happened is what happened to the upstream and was done to the limiter, if
-// anything was. What is 0 did not happen.
+// Happened is what happened to the upstream, if anything did. What is 0 did not
+// happen.
 type Happened struct {
-	Within time.Duration   // how soon those asleep were to hear of it
-	Closed Span            // the upstream turned everybody away
-	Paused time.Duration   // when the first pause was recorded
-	Reset  Span            // the limiter was reset at a moment of these
-	Quotas []time.Duration // when a new quota was in force
-	Eras   []Era           // the upstream's quotas after the first
+	Within time.Duration // how soon those asleep were to hear of it
+	Closed Span          // the upstream turned everybody away
+	Paused time.Duration // when the first pause was recorded
 }
 
 // Span is some time, From included and To not.
 type Span struct{ From, To time.Duration }
 
-// Era is the upstream's quota from a moment on.
-type Era struct {
-	From    time.Duration
-	Permits int
-	Anew    bool // no window counts that began before
+// Told is what a limiter noted of the turns of its process. Times in a row are
+// told part by part.
+type Told struct {
+	Turns    []Turn          `json:"turns,omitempty"`    // that were granted
+	Returned []int           `json:"returned,omitempty"` // which of them nobody went with, counted from the first of all
+	Missed   []time.Duration `json:"missed,omitempty"`   // when the process woke too late for a turn
 }
 
-// Unlimited permits are no quota.
-const Unlimited = math.MaxInt
-
-// Misses are the turns that a limiter did not take because its process woke too
-// late for them.
-type Misses struct {
-	Turns int `json:"turns,omitempty"`
-
-	// Groundless are those of them that could still have been taken, by the
-	// answers and the clock alone.
-	Groundless int `json:"groundless,omitempty"`
+// And is what was told before, and then more.
+func (t Told) And(more Told) Told {
+	return Told{
+		append(t.Turns, more.Turns...), append(t.Returned, more.Returned...), append(t.Missed, more.Missed...),
+	}
 }
 
-// And is both.
-func (m Misses) And(more Misses) Misses {
-	return Misses{m.Turns + more.Turns, m.Groundless + more.Groundless}
+// used are the turns that somebody went with, or still waits for.
+func (t Told) used() (used []Turn) {
+	returned := map[int]bool{}
+	for _, i := range t.Returned {
+		returned[i] = true
+	}
+	for i, turn := range t.Turns {
+		if !returned[i] {
+			used = append(used, turn)
+		}
+	}
+	return used
 }
 
 // Outcome is how a call ended.
@@ -85,30 +83,17 @@ type Call struct {
 	Closed   bool          `json:"closed,omitempty"`   // since it was closed to all
 }
 
-// Turn is what the limiter was told about the turn that a granted call took:
-// the question that won it and the wait that was the answer. It may have been
-// another caller's, after a turn was missed.
+// Turn is what the limiter was told about a turn: the question that won it and
+// the wait that was the answer.
 type Turn struct {
-	First   time.Duration `json:"first"` // the first answer of all, which may have been to wait and ask again
+	Permits int           `json:"permits"`
 	Sent    time.Duration `json:"sent"`
 	Replied time.Duration `json:"replied"`
 	Wait    time.Duration `json:"wait"`
-
-	// Later is by how much newer answers put it off: the queue was paused, say.
-	// Where the quota became wider, or the turn is unknown, it may be less than 0.
-	Later time.Duration `json:"later,omitempty"`
-
-	// Unknown says that the call took another caller's turn, and that which is
-	// not known. So its question and answer say nothing of order.
-	Unknown bool `json:"unknown,omitempty"`
-
-	// Promised, if a turn of its process was missed meanwhile, is when its first
-	// turn was to come at the latest. Else it is 0.
-	Promised time.Duration `json:"promised,omitempty"`
 }
 
 // Due is when the turn came, at the latest.
-func (t *Turn) Due() time.Duration { return t.Replied + t.Wait + t.Later }
+func (t *Turn) Due() time.Duration { return t.Replied + t.Wait }
 
 // Gone is when the call stopped waiting: as the upstream saw it, if it did.
 func (c Call) Gone() time.Duration {

@@ -61,8 +61,9 @@ func (m Machine) Worst(befallen map[int]bool) (worst time.Duration) {
 
 // hindrance tells what the machine, and not the engine, did to each call.
 type hindrance struct {
-	atHome []timeline // by client: its process stood still
-	asking []timeline // by client: its process did, or Redis
+	atHome []timeline        // by client: its process stood still
+	asking []timeline        // by client: its process did, or Redis
+	missed [][]time.Duration // by client: it woke too late for a turn
 }
 
 func newHindrance(m Machine) (h hindrance) {
@@ -73,24 +74,24 @@ func newHindrance(m Machine) (h hindrance) {
 	return h
 }
 
-// cleared is the call without what the machine did to it: without a turn that
-// was missed it would have gone with its first. An inversion that is still there
-// is the engine's work.
+// cleared is the call without what the machine did to it. An inversion that is
+// still there is the engine's work. If its process missed a turn meanwhile, its
+// callers took each other's turns, and nobody passed it.
 func (h hindrance) cleared(c Call) Span {
-	to := c.Gone() - h.answering(c) - h.after(c)
-	if c.Turn != nil && c.Turn.Promised > 0 {
-		to = min(to, c.Turn.Promised)
+	meanwhile := func(at time.Duration) bool { return c.Called <= at && at <= c.Gone() }
+	if c.Client < len(h.missed) && slices.ContainsFunc(h.missed[c.Client], meanwhile) {
+		return Span{c.Called, c.Called}
 	}
-	return Span{c.Called + h.before(c), to}
+	return Span{c.Called + h.before(c), c.Gone() - h.answering(c) - h.after(c)}
 }
 
 // before is by how much the machine held up the call's question, at most: it
-// stood still between the call and the first answer.
+// stood still between the call and the answer.
 func (h hindrance) before(c Call) time.Duration {
 	if c.Turn == nil || c.Client >= len(h.asking) {
 		return 0
 	}
-	return h.asking[c.Client].within(c.Called, c.Turn.First)
+	return h.asking[c.Client].within(c.Called, c.Turn.Replied)
 }
 
 // answering is by how much the machine may have held up the answer that won the

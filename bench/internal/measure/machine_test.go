@@ -14,7 +14,7 @@ func turn(client, called, slot, went, arrived int) Call {
 	c := grant(client, called, arrived)
 	c.Ended = time.Duration(went) * ms
 	c.Turn = &Turn{
-		First:   time.Duration(called+1) * ms,
+		Permits: 1,
 		Sent:    time.Duration(called) * ms,
 		Replied: time.Duration(called+1) * ms,
 		Wait:    time.Duration(slot-called-1) * ms,
@@ -59,15 +59,20 @@ func TestAStallThatExplainsAnInversionTakesTheBlame(t *testing.T) {
 }
 
 func TestWhoeverGoesLaterSinceATurnWasMissedWasPassedByTheMachine(t *testing.T) {
-	late := []Call{turn(0, 0, 230, 230, 231), turn(1, 20, 200, 201, 202)}
-	late[0].Turn.Sent, late[0].Turn.Replied, late[0].Turn.Wait = 120*ms, 121*ms, 109*ms // it asked again
-	require.Equal(t, 1, judge(Machine{}, late...).Inversions)
-	late[0].Turn.Promised = 100 * ms
-	f := judge(Machine{}, late...)
-	require.Zero(t, f.Inversions)
-	require.Equal(t, 1, f.MachineInversions)
-	late[0].Turn.Promised = 215 * ms
-	require.Equal(t, 1, judge(Machine{}, late...).Inversions, "its first turn was out of order, too")
+	inversions := func(missed int) (engines, machines int) {
+		f := Of(Log{
+			End: time.Second, Callers: []int{1, 1},
+			Calls: []Call{turn(0, 0, 230, 230, 231), turn(1, 20, 200, 201, 202)},
+			Told:  []Told{{Missed: []time.Duration{time.Duration(missed) * ms}}, {}},
+		}, Rule{Permits: 2, Per: 100 * ms, Apart: 10 * ms})
+		require.Equal(t, 1, f.MissedTurns)
+		return f.Inversions, f.MachineInversions
+	}
+	for missed, machine := range map[int]int{100: 1, 300: 0} {
+		engines, machines := inversions(missed)
+		require.Equal(t, machine, machines, missed)
+		require.Equal(t, 1-machine, engines, missed)
+	}
 }
 
 func TestTheWayToTheUpstreamIsNoEnginesWork(t *testing.T) {
@@ -78,7 +83,7 @@ func TestTheWayToTheUpstreamIsNoEnginesWork(t *testing.T) {
 
 func TestAQuestionThatWasHeldUpIsLateForItsPlace(t *testing.T) {
 	asked := turn(0, 0, 200, 201, 202)
-	asked.Turn.First, asked.Turn.Sent, asked.Turn.Replied, asked.Turn.Wait = 41*ms, 40*ms, 41*ms, 159*ms
+	asked.Turn.Sent, asked.Turn.Replied, asked.Turn.Wait = 40*ms, 41*ms, 159*ms
 	calls := []Call{asked, turn(1, 20, 100, 101, 102)}
 	require.Equal(t, 1, judge(Machine{Clients: [][]Stall{nil, nil}}, calls...).Inversions)
 	require.Zero(t, judge(Machine{Clients: [][]Stall{{stall(2, 39)}, nil}}, calls...).Inversions)

@@ -44,7 +44,7 @@ func overtaking(calls []Call, apart time.Duration, of func(Call) Span) (pairs, m
 func brokenPromises(calls []Call) int {
 	var passers, passed []Span
 	for _, c := range calls {
-		if t := c.Turn; c.Reached && t != nil && !t.Unknown {
+		if t := c.Turn; c.Reached && t != nil {
 			passers = append(passers, Span{t.Sent, t.Replied + t.Wait})
 			passed = append(passed, Span{t.Replied, t.Sent + t.Wait})
 		}

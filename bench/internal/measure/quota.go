@@ -36,7 +36,7 @@ func maxInWindow(arrived []Call, per time.Duration) (most int) {
 
 // rejections are the calls that a strict upstream turns away, if each reaches
 // it when the machine would have let it.
-func rejections(arrived []Call, rule Rule, eras []Era, held func(Call) time.Duration) (turnedAway int) {
+func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turnedAway int) {
 	var now time.Duration
 	ledger := NewLedger(rule.Permits, rule.Per, func() time.Duration { return now })
 	var all []Call
@@ -47,10 +47,6 @@ func rejections(arrived []Call, rule Rule, eras []Era, held func(Call) time.Dura
 		}
 	}
 	for _, c := range arrivals(all) {
-		for ; len(eras) > 0 && eras[0].From <= c.Arrived; eras = eras[1:] {
-			now = eras[0].From
-			ledger.Change(eras[0].Permits, eras[0].Anew)
-		}
 		now = c.Arrived
 		if c, _ = ledger.Arrive(c); c.Rejected {
 			turnedAway++
@@ -62,7 +58,7 @@ func rejections(arrived []Call, rule Rule, eras []Era, held func(Call) time.Dura
 // rejected counts what the upstream turned away: what is the engine's doing,
 // and what is the machine's. A call whose answer was held up may have had its
 // slot before that or after; it is taken as it explains more.
-func rejected(arrived []Call, rule Rule, eras []Era, h hindrance) (engines, machines int) {
+func rejected(arrived []Call, rule Rule, h hindrance) (engines, machines int) {
 	all := 0
 	for _, c := range arrived {
 		if c.Rejected && !c.Closed {
@@ -75,7 +71,7 @@ func rejected(arrived []Call, rule Rule, eras []Era, h hindrance) (engines, mach
 	after := func(c Call) time.Duration { return h.after(c) + min(rule.Blur, h.unexplained(c)) }
 	answering := func(c Call) time.Duration { return h.answering(c) + after(c) }
 	engines = min(all,
-		rejections(arrived, rule, eras, unusual(after)), rejections(arrived, rule, eras, unusual(answering)))
+		rejections(arrived, rule, unusual(after)), rejections(arrived, rule, unusual(answering)))
 	return engines, all - engines
 }
 
@@ -98,7 +94,7 @@ func overfull(calls []Call, rule Rule) (windows int) {
 	}
 	var earliest, latest []mark
 	for _, c := range calls {
-		if t := c.Turn; c.Reached && t != nil && !t.Unknown {
+		if t := c.Turn; c.Reached && t != nil {
 			earliest = append(earliest, mark{t.Sent + t.Wait, c.Permits})
 			latest = append(latest, mark{t.Replied + t.Wait, c.Permits})
 		}
@@ -137,7 +133,10 @@ func utilization(log Log, arrived []Call, rule Rule) (used, unused float64) {
 	before, within, waiting := time.Duration(0), 0, 0
 	for _, c := range changes(log, arrived, rule) {
 		if waiting > 0 {
-			span, permits := float64(c.at-before), log.permits(before, rule)
+			span, permits := float64(c.at-before), rule.Permits
+			if before >= log.Closed.From && before < log.Closed.To {
+				permits = 0
+			}
 			occupied += span * float64(within)
 			possible += span * float64(permits)
 			lost += span * float64(max(0, permits-within))
@@ -166,9 +165,8 @@ func changes(log Log, arrived []Call, rule Rule) (all []change) {
 	add := func(at time.Duration, within, waiting int) {
 		all = append(all, change{max(begin, min(at, end)), within, waiting})
 	}
-	for _, at := range log.turningPoints() {
-		add(at, 0, 0)
-	}
+	add(log.Closed.From, 0, 0)
+	add(log.Closed.To, 0, 0)
 	for _, c := range arrived {
 		if c.Closed {
 			continue

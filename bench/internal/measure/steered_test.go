@@ -49,50 +49,6 @@ func TestWhoeverRunsIntoAClosedDoorPassesNobody(t *testing.T) {
 	require.Zero(t, Of(closedAt(held, into(passer)), rule).Inversions)
 }
 
-func TestAResetBeginsANewLine(t *testing.T) {
-	rule := Rule{Permits: 2, Per: 100 * ms, Apart: 10 * ms}
-	log := func(passed, passer Call) Log {
-		return Log{
-			End: time.Second, Callers: []int{1, 1}, Calls: []Call{passed, passer},
-			Happened: Happened{Reset: Span{95 * ms, 100 * ms}, Within: 10 * ms},
-		}
-	}
-	inversions := func(l Log) int { return Of(l, rule).Inversions }
-	passed := turn(0, 0, 300, 300, 301)
-	require.Zero(t, inversions(log(passed, turn(1, 50, 200, 200, 201))), "each process lines up by itself")
-	require.Equal(t, 1, inversions(log(passed, turn(0, 50, 200, 200, 201))), "but in order")
-	require.Zero(t, inversions(log(passed, turn(0, 150, 200, 200, 201))), "in the new line before it")
-	require.Equal(t, 1, inversions(log(turn(0, 110, 300, 300, 301), turn(1, 150, 200, 200, 201))))
-
-	lost := log(turn(0, 0, 300, 300, 301), turn(1, 50, 200, 200, 201))
-	require.Zero(t, *Of(lost, rule).LostCalls)
-	lost.Calls[0].Outcome, lost.Calls[0].Reached = Waiting, false
-	require.Equal(t, 1, *Of(lost, rule).LostCalls)
-}
-
-func TestEachQuotaIsJudgedByItself(t *testing.T) {
-	rule := Rule{Permits: 2, Per: 100 * ms, Apart: 10 * ms}
-	log := Log{
-		End: time.Second, Callers: []int{1, 1}, Machine: Machine{Clients: [][]Stall{nil, nil}},
-		Happened: Happened{
-			Quotas: []time.Duration{180 * ms, 500 * ms},
-			Eras:   []Era{{From: 200 * ms, Permits: 1, Anew: true}, {From: 500 * ms, Permits: 3}},
-		},
-	}
-	for _, at := range []int{10, 20, 190, 210, 310, 510, 520, 530} {
-		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
-	}
-	f := Of(log, rule)
-	require.Equal(t, []int{2, 1, 3}, f.MaxInEras)
-	require.Equal(t, []int{2, 1, 3}, f.EraPermits)
-	require.Equal(t, []float64{10, 30}, f.QuotaUsedMS)
-
-	turned := turn(0, 0, 220, 220, 220)
-	turned.Rejected = true
-	log.Calls = append(log.Calls, turned)
-	require.Equal(t, 1, Of(log, rule).UpstreamRejections)
-}
-
 func TestASleepThatIsNoExcuseIsNotTheMachines(t *testing.T) {
 	calls := []Call{turn(0, 0, 0, 60, 61), turn(0, 0, 1, 60, 61), turn(1, 0, 120, 121, 122)}
 	calls[2].Rejected = true

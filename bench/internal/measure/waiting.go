@@ -49,7 +49,7 @@ func punctuality(calls []Call) (late []time.Duration, early int) {
 			continue
 		}
 		late = append(late, c.Ended-c.Turn.Due())
-		if c.Ended < c.Turn.Sent+c.Turn.Wait+min(0, c.Turn.Later) {
+		if c.Ended < c.Turn.Sent+c.Turn.Wait {
 			early++
 		}
 	}
@@ -68,7 +68,7 @@ func spread(arrived []Call) (all, most *float64) {
 		if c.Turn == nil {
 			continue
 		}
-		largest = append(largest, c.Arrived-(c.Turn.Sent+c.Turn.Wait+c.Turn.Later))
+		largest = append(largest, c.Arrived-(c.Turn.Sent+c.Turn.Wait))
 		smallest = min(smallest, c.Arrived-c.Turn.Due())
 	}
 	if len(largest) == 0 {

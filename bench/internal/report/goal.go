@@ -54,8 +54,6 @@ func judged(e Engine) *Goal {
 	missOf(e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order")
 	missOf(e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota")
 	missOf(e.UnheardCalls, "call into a closed door", "calls into a closed door")
-	missOf(e.LostCalls, "call that a reset lost", "calls that a reset lost")
-	miss(e.GroundlessMisses, "turn that was given up in time", "turns that were given up in time")
 	miss(e.Inversions, "inversion", "inversions")
 	if e.GuardMS >= leastGuardMS {
 		miss(e.UpstreamRejections, "upstream 429", "upstream 429s")

@@ -57,7 +57,7 @@ type Engine struct {
 
 	Incidents []run.Incident `json:"incidents,omitempty"` // that the scenario is about
 
-	byHand string
+	byHand bool // its users pause it by hand
 }
 
 // Of puts the results of one scenario, of which there is at least one and which
@@ -82,7 +82,7 @@ func Of(results []*run.Result) Report {
 			Figures: one.Figures, RedisCallsBy: one.CountedBy,
 			RedisCallsPerGrant: float64(one.RedisCalls) / float64(max(1, one.Figures.Grants)),
 			Faults:             one.Faults, Incidents: one.Incidents,
-			byHand: one.Trial.Engine.ByHand[t.Scenario.Name],
+			byHand: t.Scenario.Steers && !one.Trial.Engine.Pauses,
 		})
 	}
 	r.Goal = goalOf(r)

@@ -21,7 +21,7 @@ type row struct {
 }
 
 func (r Report) rows() []row {
-	permitted := fmt.Sprintf("permits in any %v; %s allowed", short(r.Quota.PerMS), r.allowed())
+	permitted := fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits)
 	return r.telling([]row{
 		{"grants", "calls that got their turn", true, count(func(e Engine) int { return e.Grants })},
 		{"refused", "calls whose turn would come after their deadline", false, rare(func(e Engine) int { return e.Refused })},
@@ -30,11 +30,9 @@ func (r Report) rows() []row {
 		{"inversions", fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), true, inversions},
 		{"max overtake", "most calls that passed a single one", true, count(func(e Engine) int { return e.MaxOvertake })},
 		{"upstream 429s", "calls turned away", true, rejections},
-		{"max in window", permitted, true, inWindow},
+		{"max in window", permitted, true, count(func(e Engine) int { return e.MaxInWindow })},
 		{"closed door", "calls that ran into it / of them, those that should have heard of the pause", true, closedDoor},
 		{"idle", "until somebody came once the door was open", true, idle},
-		{"quota used", "time until each new quota was used once", true, used},
-		{"lost", "calls that waited at the reset and still wait", true, lost},
 		{"missed turns", "this machine woke too late; given back", true, rare(func(e Engine) int { return e.MissedTurns })},
 		{"utilization", "of what quota and guard allow", true, func(e Engine) string { return percent(e.Utilization) }},
 		{"unused", "permits that it might have granted", false, r.inTrouble(unused)},
@@ -196,8 +194,9 @@ func (r Report) remarks(e Engine) (remarks []string) {
 	for _, incident := range e.Incidents {
 		remarks = append(remarks, fmt.Sprintf("after %.1f s, %s", incident.AtMS/1000, incident.What))
 	}
-	if e.byHand != "" {
-		remarks = append(remarks, e.byHand)
+	if e.byHand {
+		remarks = append(remarks,
+			"has no pause: a process that is told Retry-After sends nobody until then, and tells no other")
 	}
 	if r.Quota.Burst != e.Burst {
 		remarks = append(remarks, "cannot be given a -burst")
@@ -290,31 +289,6 @@ func spread(e Engine) string {
 	return fmt.Sprintf("%.1f / %s", *e.SpreadP999MS, short(*e.SpreadMS))
 }
 
-// Cells of the rows about what is done to a limiter while it is used.
-
-func inWindow(e Engine) string {
-	if len(e.MaxInEras) == 0 {
-		return strconv.Itoa(e.MaxInWindow)
-	}
-	return numbers(e.MaxInEras)
-}
-
-// allowed is what the upstream allows in a window, one quota after the other.
-func (r Report) allowed() string {
-	if eras := r.Engines[0].EraPermits; len(eras) > 0 {
-		return numbers(eras)
-	}
-	return strconv.Itoa(r.Quota.Permits)
-}
-
-func numbers(all []int) string {
-	told := make([]string, len(all))
-	for i, n := range all {
-		told[i] = strconv.Itoa(n)
-	}
-	return strings.Join(told, "/")
-}
-
 func closedDoor(e Engine) string {
 	if e.ClosedCalls == nil {
 		return nothing
@@ -327,24 +301,6 @@ func idle(e Engine) string {
 		return nothing
 	}
 	return short(*e.IdleMS)
-}
-
-func used(e Engine) string {
-	if len(e.QuotaUsedMS) == 0 {
-		return nothing
-	}
-	told := make([]string, len(e.QuotaUsedMS))
-	for i, ms := range e.QuotaUsedMS {
-		told[i] = short(ms)
-	}
-	return strings.Join(told, ", ")
-}
-
-func lost(e Engine) string {
-	if e.LostCalls == nil {
-		return nothing
-	}
-	return strconv.Itoa(*e.LostCalls)
 }
 
 // Line is one line of the table, for whoever sets it another way.

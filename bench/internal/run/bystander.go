@@ -1,7 +1,3 @@
-// Package bystander watches what the machine does to a process while others
-// work in it: how late its plain sleeps end, or how long a server takes that is
-// asked for nothing. It knows no limiter, so what it sees is nobody's doing but
-// the machine's.
 package run
 
 import (
@@ -28,10 +24,12 @@ const (
 	least = 3 * time.Millisecond
 )
 
-// Bystander is the sleepers of one process.
+// Bystander watches what the machine does to a process while others work in it:
+// how late its plain sleeps end, or how long a server takes that is asked for
+// nothing. It knows no limiter, so what it sees is nobody's doing but the
+// machine's.
 type Bystander struct {
 	now    func() time.Duration
-	nap    time.Duration
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 
@@ -39,24 +37,38 @@ type Bystander struct {
 	seen []measure.Stall // and not yet told
 }
 
-// Watch begins, in one of so many processes. Close ends it.
-func Watch(now func() time.Duration, processes int) *Bystander {
-	return begin(now, processes, sleepers, (*Bystander).sleep)
-}
-
-// Ask watches a server, while so many processes work with it: ping asks it for
-// nothing. Close ends it.
-func Ask(now func() time.Duration, processes int, ping func(context.Context)) *Bystander {
-	return begin(now, processes, 1, func(b *Bystander, ctx context.Context) { b.ask(ctx, ping) })
-}
-
-func begin(now func() time.Duration, processes, how int, watch func(*Bystander, context.Context)) *Bystander {
+// Watch begins, in one of so many processes. If ping is not nil, it asks a
+// server for nothing, and the server is what is watched. Close ends it.
+func Watch(now func() time.Duration, processes int, ping func(context.Context)) *Bystander {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &Bystander{now: now, nap: nap * time.Duration(max(1, processes/few)), cancel: cancel}
-	for range how {
-		b.all.Go(func() { watch(b, ctx) })
+	b := &Bystander{now: now, cancel: cancel}
+	pause := nap * time.Duration(max(1, processes/few))
+	if ping != nil {
+		b.all.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(pause) {
+				b.watch(now(), func() { ping(ctx) })
+			}
+		})
+		return b
+	}
+	for range sleepers {
+		b.all.Go(func() {
+			for ctx.Err() == nil {
+				b.watch(now()+pause, func() { time.Sleep(pause) })
+			}
+		})
 	}
 	return b
+}
+
+// watch notes a stall if what is done ends late, by when it is due.
+func (b *Bystander) watch(due time.Duration, do func()) {
+	do()
+	if ended := b.now(); ended-due >= least {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.seen = append(b.seen, measure.Stall{From: due, To: ended})
+	}
 }
 
 // Seen are the stalls that were noted since it was last asked.
@@ -72,31 +84,4 @@ func (b *Bystander) Seen() []measure.Stall {
 func (b *Bystander) Close() {
 	b.cancel()
 	b.all.Wait()
-}
-
-func (b *Bystander) sleep(ctx context.Context) {
-	for ctx.Err() == nil {
-		due := b.now() + b.nap
-		time.Sleep(b.nap)
-		if woke := b.now(); woke-due >= least {
-			b.note(measure.Stall{From: due, To: woke})
-		}
-	}
-}
-
-func (b *Bystander) ask(ctx context.Context, ping func(context.Context)) {
-	for ctx.Err() == nil {
-		asked := b.now()
-		ping(ctx)
-		if told := b.now(); told-asked >= least {
-			b.note(measure.Stall{From: asked, To: told})
-		}
-		time.Sleep(b.nap)
-	}
-}
-
-func (b *Bystander) note(s measure.Stall) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.seen = append(b.seen, s)
 }

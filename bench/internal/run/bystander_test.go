@@ -15,7 +15,7 @@ func TestASleepThatEndsLateIsAStall(t *testing.T) {
 	// The clock jumps ahead by a second at every look, as it seems to do to a
 	// process that stands still for so long.
 	var looks atomic.Int64
-	b := Watch(func() time.Duration { return time.Duration(looks.Add(1)) * time.Second }, 1)
+	b := Watch(func() time.Duration { return time.Duration(looks.Add(1)) * time.Second }, 1, nil)
 	var seen []measure.Stall
 	for len(seen) == 0 {
 		seen = b.Seen()
@@ -31,7 +31,7 @@ func TestASleepThatEndsLateIsAStall(t *testing.T) {
 
 func TestAClockThatStandsStillShowsNoStall(t *testing.T) {
 	var looks atomic.Int64
-	b := Watch(func() time.Duration { looks.Add(1); return 0 }, 1)
+	b := Watch(func() time.Duration { looks.Add(1); return 0 }, 1, nil)
 	for looks.Load() < 10 {
 		time.Sleep(time.Millisecond)
 	}
@@ -44,7 +44,7 @@ func TestAnAnswerThatComesLateIsAStall(t *testing.T) {
 	now := func() time.Duration { return time.Duration(moment.Load()) }
 	pings := 0
 	third := make(chan struct{})
-	b := Ask(now, 1, func(ctx context.Context) {
+	b := Watch(now, 1, func(ctx context.Context) {
 		switch pings++; pings {
 		case 1:
 			moment.Add(int64(time.Millisecond)) // as ever

@@ -1,5 +1,3 @@
-// Package client is a process that calls: it gets a job, connects, says that it
-// is ready, begins when told to, and tells of every call.
 package run
 
 import (
@@ -7,18 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // patience is how long connecting may take.
@@ -27,7 +24,8 @@ const patience = 10 * time.Second
 // errAbandoned: the parent is gone.
 var errAbandoned = errors.New("the orders ended before the job did")
 
-// Run is the life of the process. It returns when the job is done or the orders
+// Run is the life of a client process: it gets a job, connects, says that it is
+// ready, begins when told to, and tells of every call. It returns when the job is done or the orders
 // end, whichever comes first.
 func Run(orders io.Reader, news io.Writer) error {
 	heard, said := hear(orders), &speaker{w: news}
@@ -60,62 +58,21 @@ func work(orders <-chan Order, news *speaker) error {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	crew.bystander = Watch(measure.Now, crew.job.Load.Clients)
+	crew.bystander = Watch(measure.Now, crew.job.Load.Clients, nil)
 	defer crew.bystander.Close()
 	done := crew.begin(ctx, *order.Start)
-	if err := crew.obey(ctx, orders, done); err != nil {
-		return err
+	select {
+	case <-done:
+	case _, ok := <-orders: // to go home
+		if !ok {
+			return errAbandoned
+		}
 	}
 	cancel()
 	<-done
 	crew.bystander.Close()
-	news.say(News{
-		Done: true, RedisCalls: crew.meter.count(), Misses: engines.MissesOf(crew.opened),
-		Stalls: crew.bystander.Seen(),
-	})
+	crew.tell(News{Done: true})
 	return nil
-}
-
-// obey returns when everybody is home, or is to go home.
-func (c *crew) obey(ctx context.Context, orders <-chan Order, done <-chan struct{}) error {
-	for {
-		select {
-		case <-done:
-			return nil
-		case order, ok := <-orders:
-			switch {
-			case !ok:
-				return errAbandoned
-			case order.Deed == nil:
-				return nil
-			}
-			did := Did{Error: said(c.do(ctx, *order.Deed)), At: measure.Now()}
-			c.news.say(News{Did: &did})
-		}
-	}
-}
-
-// do does what a person does to the limiter. Where there is nothing to be done,
-// it is done.
-func (c *crew) do(ctx context.Context, deed Deed) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	resetter, resets := c.opened.(engines.Resetter)
-	requoter, requotes := c.opened.(engines.Requoter)
-	switch {
-	case deed.Reset && resets:
-		return resetter.Reset(ctx)
-	case deed.Quota != nil && requotes:
-		return requoter.SetQuota(ctx, *deed.Quota)
-	}
-	return nil
-}
-
-func said(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // crew is the callers of this process and what they share.
@@ -131,6 +88,7 @@ type crew struct {
 	news     *speaker
 
 	bystander *Bystander
+	telling   sync.Mutex
 }
 
 func assemble(job Job, news *speaker) (*crew, error) {
@@ -140,7 +98,7 @@ func assemble(job Job, news *speaker) (*crew, error) {
 	if !known {
 		return nil, fmt.Errorf("no scenario %q", job.Scenario)
 	}
-	engine, known := engines.Hired(job.Engine)
+	engine, known := engines.Named(job.Engine)
 	if !known {
 		return nil, fmt.Errorf("no engine %q", job.Engine)
 	}
@@ -177,18 +135,21 @@ func assemble(job Job, news *speaker) (*crew, error) {
 func (c *crew) begin(ctx context.Context, at time.Duration) <-chan struct{} {
 	var callers sync.WaitGroup
 	for number := range c.job.Callers {
-		d := &desk{crew: c, run: ctx, number: number}
-		seed := uint64(c.job.Client)<<32 | uint64(number)
-		me := scenario.Caller{
-			Load: c.job.Load, Client: c.job.Client, Number: number,
-			Rand: rand.New(rand.NewPCG(c.job.Load.Seed, seed)),
-			Call: d.call,
+		visitor := c.visitors[number]
+		caller := &caller{
+			run: ctx, load: c.job.Load, client: c.job.Client, number: number, now: measure.Now, limiter: c.limiter,
+			visit: func(going context.Context, call measure.Call) error {
+				closed, err := visitor.Visit(going, call)
+				if err == nil && closed > 0 {
+					err = c.closed(ctx, closed)
+				}
+				return err
+			},
+			tell: func(call measure.Call) { c.tell(News{Call: &call}) },
 		}
 		callers.Go(func() {
-			select {
-			case <-time.After(at - measure.Now()):
-				c.scenario.Behave(ctx, me)
-			case <-ctx.Done():
+			if clock.Sleep(ctx, at-measure.Now()) == nil {
+				caller.begin(c.scenario)
 			}
 		})
 	}
@@ -200,78 +161,29 @@ func (c *crew) begin(ctx context.Context, at time.Duration) <-chan struct{} {
 	return done
 }
 
-// afterFailure is how long a caller pauses when the limiter could not be asked,
-// so that an outage is not a busy loop.
-const afterFailure = 50 * time.Millisecond
-
-// desk is where one caller makes its calls, and where they are written down.
-type desk struct {
-	*crew
-	run    context.Context // of the whole run
-	number int
-	seq    int
+// tell tells what has come to light since the last news as well.
+func (c *crew) tell(n News) {
+	c.telling.Lock() // turns are told in their order
+	defer c.telling.Unlock()
+	n.RedisCalls, n.Stalls, n.Told = c.meter.count(), c.bystander.Seen(), told(c.opened)
+	c.news.say(n)
 }
 
-func (d *desk) call(ctx context.Context, n int) bool {
-	c := measure.Call{Client: d.job.Client, Caller: d.number, Seq: d.seq, Permits: n, Called: measure.Now()}
-	d.seq++
-	turn, err := d.limiter.Acquire(ctx, d.number, n)
-	c.Ended, c.Turn, c.Outcome = measure.Now(), turn, Outcome(d.run, ctx, err)
-	if err == nil {
-		// The permit is spent: the call is made even if the run has ended
-		// meanwhile.
-		var closed time.Duration
-		closed, err = d.visitors[d.number].Visit(context.WithoutCancel(ctx), c)
-		if err == nil && closed > 0 {
-			err = d.closed(closed)
-		}
-		if err != nil {
-			c.Outcome = measure.Failed
-		}
+// told is what a limiter noted since it was last asked, if it notes anything.
+func told(a engines.Acquirer) measure.Told {
+	if teller, tells := a.(engines.Teller); tells {
+		return teller.Told()
 	}
-	if c.Outcome == measure.Failed {
-		c.Error = err.Error()
-		d.pause()
-	}
-	d.news.say(News{
-		Call: &c, RedisCalls: d.meter.count(), Misses: engines.MissesOf(d.opened), Stalls: d.bystander.Seen(),
-	})
-	return c.Outcome == measure.Granted
+	return measure.Told{}
 }
 
 // closed is what a caller does whom the upstream told when to come back.
-func (d *desk) closed(left time.Duration) error {
-	if err := d.pauser.Pause(d.run, left); err != nil && d.run.Err() == nil {
+func (c *crew) closed(run context.Context, left time.Duration) error {
+	if err := c.pauser.Pause(run, left); err != nil && run.Err() == nil {
 		return fmt.Errorf("the pause was not recorded: %w", err)
 	}
-	d.news.say(News{Paused: measure.Now()})
+	c.news.say(News{Paused: measure.Now()})
 	return nil
-}
-
-// Outcome is how a call with this ctx ended in a run that may have ended, too.
-func Outcome(run, ctx context.Context, err error) measure.Outcome {
-	var refused *fairlimit.RefusedError
-	switch {
-	case err == nil:
-		return measure.Granted
-	// The first two were told so at once, the third found out by waiting.
-	case errors.As(err, &refused), errors.Is(err, engines.ErrRefused),
-		errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return measure.Refused
-	case run.Err() != nil:
-		return measure.Waiting
-	case ctx.Err() != nil:
-		return measure.Left
-	default:
-		return measure.Failed
-	}
-}
-
-func (d *desk) pause() {
-	select {
-	case <-time.After(afterFailure):
-	case <-d.run.Done():
-	}
 }
 
 // meter counts the commands that this process sends, for servers that do not

@@ -23,10 +23,6 @@ const (
 
 	// readiness is how long it may take until all clients are ready.
 	readiness = 60 * time.Second
-
-	// mostDeeds is how many a client may be told without anybody listening for
-	// the end of the first.
-	mostDeeds = 16
 )
 
 // Fleet is the client processes of one run. None outlives it: their orders come
@@ -89,9 +85,9 @@ func (f *Fleet) Start(at time.Duration) error { return f.order(Order{Start: &at}
 type Account struct {
 	Calls      []measure.Call
 	RedisCalls int
-	Misses     measure.Misses
 	Paused     []time.Duration   // when pauses were recorded
-	Stalls     [][]measure.Stall // by client, in the order of the jobs
+	Told       []measure.Told    // by client, in the order of the jobs
+	Stalls     [][]measure.Stall // likewise
 }
 
 // Stop sends everybody home and returns when all are, with all that they told.
@@ -110,7 +106,7 @@ func (f *Fleet) Stop() (all Account, err error) {
 		p.mu.Lock()
 		all.Calls = append(all.Calls, p.calls...)
 		all.RedisCalls += p.last.RedisCalls
-		all.Misses = all.Misses.And(p.last.Misses)
+		all.Told = append(all.Told, p.told)
 		all.Paused = append(all.Paused, p.paused...)
 		all.Stalls = append(all.Stalls, p.stalls)
 		p.mu.Unlock()
@@ -129,36 +125,6 @@ func (f *Fleet) Close() {
 
 // Clients is how many there are.
 func (f *Fleet) Clients() int { return len(f.processes) }
-
-// Ended is closed when a client has ended and told everything.
-func (f *Fleet) Ended(client int) <-chan struct{} { return f.processes[client].ended }
-
-// Glance is how far a simulation is.
-func (f *Fleet) Glance(client int) (at time.Duration, arrivals int) {
-	p := f.processes[client]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at, p.arrivals
-}
-
-// Do lets a client do something to its limiter, and returns when that is done.
-func (f *Fleet) Do(ctx context.Context, client int, deed Deed) (at time.Duration, err error) {
-	p := f.processes[client]
-	if err := p.orders.Encode(Order{Deed: &deed}); err != nil {
-		return 0, fmt.Errorf("client %d cannot be told: %w", client, err)
-	}
-	select {
-	case did := <-p.did:
-		if did.Error != "" {
-			return did.At, fmt.Errorf("client %d: %s", client, did.Error)
-		}
-		return did.At, nil
-	case <-p.ended:
-		return 0, fmt.Errorf("client %d ended before that", client)
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
-}
 
 // Kill ends a client with no time to put anything in order, and returns when it
 // has ended. Died does not tell of it.
@@ -202,25 +168,21 @@ type process struct {
 	suspended atomic.Bool
 
 	ready chan struct{} // closed when it says so
-	did   chan Did      // one is told for each deed
 	ended chan struct{} // closed when it has ended and everything it told is here
 
 	// What it has told so far.
 	mu     sync.Mutex
 	calls  []measure.Call
+	told   measure.Told
 	stalls []measure.Stall
 	paused []time.Duration
 	last   News // the last that tells counts
 	failed string
-
-	at       time.Duration // these are a simulation's
-	arrivals int
 }
 
 func start(cmd *exec.Cmd, job Job, died chan error) (*process, error) {
 	p := &process{
 		client: job.Client, cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}),
-		did: make(chan Did, mostDeeds),
 	}
 	cmd.Stderr = &p.stderr
 	stdin, err := cmd.StdinPipe()
@@ -271,11 +233,9 @@ func (p *process) note(news News) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stalls = append(p.stalls, news.Stalls...)
+	p.told = p.told.And(news.Told)
 	if news.Call != nil || news.Done {
 		p.last = news
-	}
-	if news.At > 0 {
-		p.at, p.arrivals = news.At, news.Arrivals
 	}
 	switch {
 	case news.Ready:
@@ -284,8 +244,6 @@ func (p *process) note(news News) {
 		p.calls = append(p.calls, *news.Call)
 	case news.Paused > 0:
 		p.paused = append(p.paused, news.Paused)
-	case news.Did != nil:
-		p.did <- *news.Did
 	case news.Failed != "":
 		p.failed = news.Failed
 	}

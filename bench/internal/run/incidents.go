@@ -49,54 +49,6 @@ func (s stage) Load() scenario.Load { return s.trial.Load }
 
 func (s stage) CloseUpstream(d time.Duration) { s.seen.Closed = s.ledger.Close(d) }
 
-// Reset lets the upstream look away until everybody has heard of it.
-func (s stage) Reset(ctx context.Context) error {
-	quota := s.trial.Load.Quota
-	s.ledger.Change(measure.Unlimited, false)
-	asked := measure.Now()
-	at, err := s.Fleet.Do(ctx, 0, Deed{Reset: true})
-	if err != nil {
-		return err
-	}
-	s.seen.Reset = measure.Span{From: asked, To: at}
-	s.heard(ctx, at)
-	s.ledger.Change(quota.Permits, true)
-	return nil
-}
-
-// SetQuota changes a wider quota at the upstream first, and a narrower one once
-// everybody has heard of it.
-func (s stage) SetQuota(ctx context.Context, q scenario.Quota, wider bool) error {
-	if wider {
-		s.ledger.Change(q.Permits, false)
-	}
-	at := measure.Now()
-	for client := range s.Fleet.Clients() {
-		done, err := s.Fleet.Do(ctx, client, Deed{Quota: &q})
-		if err != nil {
-			return err
-		}
-		at = done
-		if s.trial.Engine.Tells {
-			break
-		}
-	}
-	s.seen.Quotas = append(s.seen.Quotas, at)
-	if !wider {
-		s.heard(ctx, at)
-		s.ledger.Change(q.Permits, true)
-	}
-	return nil
-}
-
-// heard returns when those asleep have heard of what was done at a moment.
-func (s stage) heard(ctx context.Context, at time.Duration) {
-	select {
-	case <-time.After(at + s.trial.Load.Within - measure.Now()):
-	case <-ctx.Done():
-	}
-}
-
 // Incident is what happened to the run, and when.
 type Incident struct {
 	AtMS float64 `json:"at_ms"` // of the run; when that was over

@@ -1,4 +1,4 @@
-// Package trial puts one engine through one scenario: it starts the upstream
+// Package run puts one engine through one scenario: it starts the upstream
 // and the client processes, watches, ends them, and puts what both sides wrote
 // down together into one log.
 package run
@@ -91,9 +91,9 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		return nil, err
 	}
 	during, over := context.WithCancel(ctx)
-	watcher := Watch(measure.Now, t.Load.Clients)
+	watcher := Watch(measure.Now, t.Load.Clients, nil)
 	defer watcher.Close()
-	asker := Ask(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
+	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
 	defer asker.Close()
 	befallen, happened := map[int]bool{}, make(chan error, 1)
 	on := stage{clients, t, ledger, befallen, map[int][]measure.Span{}, &r.Log.Happened}
@@ -117,7 +117,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 
 	r.Log.Calls = join(told.Calls, ledger.Arrivals(), r.Log.End)
 	r.Log.Machine = measure.Machine{Clients: told.Stalls, Here: watcher.Seen(), Redis: asker.Seen()}
-	r.Log.Misses, r.Log.Eras, r.Log.Within = told.Misses, ledger.Eras(), t.Load.Within
+	r.Log.Told, r.Log.Within = told.Told, t.Load.Within
 	if len(told.Paused) > 0 {
 		r.Log.Paused = slices.Min(told.Paused)
 	}
@@ -126,7 +126,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	}
 	r.WorstStall = r.Log.Machine.Worst(befallen)
 	if !t.Scenario.Harmful() {
-		r.fault(Failures(r.Log.Calls))
+		r.fault(failures(r.Log.Calls))
 	}
 	r.CountedBy, r.RedisCalls = "clients", told.RedisCalls
 	if counts && stillCounts {
@@ -174,8 +174,8 @@ func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger,
 	}
 }
 
-// Failures says how many calls failed, or nothing if none did.
-func Failures(calls []measure.Call) (err error) {
+// failures says how many calls failed, or nothing if none did.
+func failures(calls []measure.Call) (err error) {
 	failed, first := 0, ""
 	for _, c := range calls {
 		if c.Outcome == measure.Failed {

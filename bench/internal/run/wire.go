@@ -18,21 +18,7 @@ import (
 type Order struct {
 	Job   *Job           `json:"job,omitempty"`   // first
 	Start *time.Duration `json:"start,omitempty"` // when to begin, on the machine's clock
-	Deed  *Deed          `json:"deed,omitempty"`  // while it runs; then say Did
 	Stop  bool           `json:"stop,omitempty"`  // whoever waits goes home; then say Done
-}
-
-// Deed is something that a person does to a limiter while it is used. One field
-// is set.
-type Deed struct {
-	Reset bool            `json:"reset,omitempty"`
-	Quota *scenario.Quota `json:"quota,omitempty"`
-}
-
-// Did is when a deed was done.
-type Did struct {
-	At    time.Duration `json:"at"`
-	Error string        `json:"error,omitempty"`
 }
 
 // Job is everything that a client must know.
@@ -53,19 +39,14 @@ type News struct {
 	Ready  bool          `json:"ready,omitempty"`  // connected; waits for Start
 	Call   *measure.Call `json:"call,omitempty"`   // a call has ended
 	Paused time.Duration `json:"paused,omitempty"` // a pause was recorded, at this moment
-	Did    *Did          `json:"did,omitempty"`
-	Done   bool          `json:"done,omitempty"` // last
+	Done   bool          `json:"done,omitempty"`   // last
 	Failed string        `json:"failed,omitempty"`
 
-	// How far a simulation is.
-	At       time.Duration `json:"at,omitempty"`
-	Arrivals int           `json:"arrivals,omitempty"`
-
 	// These come with Call and Done, in case nothing more is heard: the
-	// commands sent and the turns missed so far, and the stalls that a bystander
-	// saw since the last news.
+	// commands sent so far, and since the last news what the limiter noted of
+	// turns and the stalls that a bystander saw.
 	RedisCalls int             `json:"redis_calls,omitempty"`
-	Misses     measure.Misses  `json:"misses,omitzero"`
+	Told       measure.Told    `json:"told,omitzero"`
 	Stalls     []measure.Stall `json:"stalls,omitempty"`
 }
 

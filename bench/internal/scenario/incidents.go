@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"time"
 )
@@ -30,15 +29,6 @@ type Stage interface {
 	// CloseUpstream lets it answer 429 for so long, with Retry-After, whoever
 	// calls.
 	CloseUpstream(d time.Duration)
-
-	// Reset resets the limiter, if the engine has a way to. The upstream counts
-	// again, and anew, once Load().Within is over.
-	Reset(ctx context.Context) error
-
-	// SetQuota changes the quota: once for all, or in each process where there
-	// is no other way. The upstream follows: at once if the new one is wider,
-	// else once Load().Within is over, and then it counts anew.
-	SetQuota(ctx context.Context, q Quota, wider bool) error
 }
 
 // Breaks reports whether something happens in the scenario that only real
@@ -147,44 +137,3 @@ var pause = Scenario{
 // soon is a quarter of a second in a run of 12 s. With the default of a whole
 // one, most of those asleep would go before they have to hear of anything.
 func soon(l Load) time.Duration { return l.Duration / 48 }
-
-var reset = Scenario{
-	Name:   "reset",
-	About:  "saturated, and somebody resets the limiter in the middle of the backlog",
-	Shows:  "whether those who waited line up again",
-	Steers: true,
-	Within: soon,
-	Behave: steady.Behave,
-	Incidents: []Incident{{
-		At: 0.4, What: "somebody reset the limiter, where that is possible",
-		Do: func(ctx context.Context, stage Stage) error { return stage.Reset(ctx) },
-	}},
-}
-
-var quota = Scenario{
-	Name:  "quota",
-	About: "saturated, and the quota is halved, and then made four times that, while everybody goes on",
-	Shows: "how soon the whole new quota is used",
-	// What goes at one moment must fit into the narrower quota. Turns that are
-	// held when it becomes wider keep their slots, so there are few.
-	Load: Load{
-		Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 5}, Callers: 4, Stored: true,
-	},
-	Steers:    true,
-	Within:    soon,
-	Behave:    steady.Behave,
-	Incidents: []Incident{requote(0.3, 1, 2), requote(0.65, 2, 1)},
-}
-
-// requote changes the quota to a multiple of the first.
-func requote(at float64, times, over int) Incident {
-	return Incident{
-		At: at, What: fmt.Sprintf("the quota became %d/%d of what it was first", times, over),
-		Do: func(ctx context.Context, stage Stage) error {
-			q := stage.Load().Quota
-			q.Permits = max(1, q.Permits*times/over)
-			q.Burst = min(q.Burst, q.Permits)
-			return stage.SetQuota(ctx, q, times > over)
-		},
-	}
-}

@@ -20,12 +20,14 @@ type Load struct {
 	Duration time.Duration // of one scenario on one engine
 	Seed     uint64
 
-	// Within is how soon engines that can let those asleep hear of a pause or
-	// a reset; 0 is their default, and less than that never.
+	// Within is how soon engines that can let those asleep hear of a pause; 0 is
+	// their default, and less than that never.
 	Within time.Duration
-	Stored bool // engines that can are told of quotas through Redis
 
 	Flow string // who the client is to those who share by client
+
+	// Late, in virtual time, is by how much a timer for a wait is late.
+	Late func(wait time.Duration) time.Duration `json:"-"`
 }
 
 // Default is the load of a run unless its scenario or a flag says otherwise.
@@ -63,7 +65,6 @@ func (l Load) Or(other Load) Load {
 		Duration: cmp.Or(l.Duration, other.Duration),
 		Seed:     cmp.Or(l.Seed, other.Seed),
 		Within:   cmp.Or(l.Within, other.Within),
-		Stored:   l.Stored || other.Stored,
 	}
 }
 

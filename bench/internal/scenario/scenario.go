@@ -72,7 +72,7 @@ type Caller struct {
 // All are the scenarios.
 var All = []Scenario{
 	steady, burst, greedy, newcomer, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
-	pause, reset, quota,
+	pause,
 }
 
 // Named finds a scenario.

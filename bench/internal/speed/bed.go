@@ -13,6 +13,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/engine"
 )
 
@@ -36,7 +37,7 @@ func newBed(ctx context.Context, j job) (*bed, error) {
 
 // close removes what was left in Redis.
 func (b *bed) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	ctx, cancel := context.WithTimeout(context.Background(), run.Grace)
 	defer cancel()
 	var errs []error
 	for _, name := range b.names {

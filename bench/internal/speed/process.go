@@ -1,30 +1,19 @@
 package speed
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
-	"os/signal"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
-// Role, in the environment, makes this program one of its own processes that
-// measure. Its value is the job.
-const Role = "FAIRLIMIT_BENCH_SPEED"
-
-// grace is how long a process has, once it is to end, to remove what it left in
-// Redis.
-const grace = 5 * time.Second
+// Role is that of the processes that measure.
+const Role = "speed"
 
 // job is what such a process does.
 type job struct {
@@ -39,31 +28,9 @@ type job struct {
 	Until   time.Duration `json:",omitempty"`
 }
 
-// Main is the life of such a process: it does its job and writes the result, or
-// leaves it when its standard input ends.
+// Main is the life of such a process. It does not return.
 func Main() {
-	signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone, or wants no more
-		cancel()
-		time.Sleep(grace)
-		os.Exit(1)
-	}()
-	var j job
-	var result any
-	err := json.Unmarshal([]byte(os.Getenv(Role)), &j)
-	if err == nil {
-		result, err = j.do(ctx)
-	}
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(result)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(0)
+	run.Answer(func(ctx context.Context, j job) (any, error) { return j.do(ctx) })
 }
 
 func (j job) do(ctx context.Context) (result any, err error) {
@@ -111,32 +78,8 @@ func (b *bed) group(ctx context.Context, name string) (t taken) {
 	return t
 }
 
-// spawn has a process of its own do the job, and decodes its result. When ctx
-// ends, the process is told to end and is waited for.
-func spawn(ctx context.Context, j job, result any) error {
-	path, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("this program does not find itself: %w", err)
-	}
-	orders, err := json.Marshal(j)
-	if err != nil {
-		return err
-	}
-	var stderr strings.Builder
-	cmd := exec.CommandContext(ctx, path)
-	cmd.Env, cmd.Stderr = append(os.Environ(), Role+"="+string(orders)), &stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return err
-	}
-	cmd.Cancel, cmd.WaitDelay = stdin.Close, 2*grace
-	text, err := cmd.Output()
-	if err != nil {
-		first, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
-		return errors.New(cmp.Or(first, err.Error()))
-	}
-	return json.Unmarshal(text, result)
-}
+// spawn has a process of its own do the job, and decodes its result.
+func spawn(ctx context.Context, j job, result any) error { return run.Ask(ctx, Role, j, result) }
 
 const (
 	processes = 4

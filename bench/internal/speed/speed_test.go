@@ -13,13 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(Role) != "" {
+	if os.Getenv(run.Role) != "" {
 		Main()
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or every process ends a second late
@@ -115,7 +116,7 @@ func TestACtxThatEndsEndsTheRun(t *testing.T) {
 	_, err := r.Measure(ctx)
 	require.NoError(t, err)
 	require.Empty(t, faults, "to be ended is no fault")
-	require.Less(t, time.Since(began), 2*grace, "nobody had to be killed")
+	require.Less(t, time.Since(began), 2*run.Grace, "nobody had to be killed")
 	left, err := server.Client().Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
 	require.Empty(t, left)

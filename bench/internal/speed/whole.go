@@ -351,7 +351,7 @@ func retries(_ context.Context, b *bed) ([]call, error) {
 	peer, _ := engines.Named(redisRate)
 	limiter, err := peer.Open(b.rdb, b.name("peer"), scenario.Load{Quota: scenario.Quota(b.scarce())}, measure.Now)
 	return []call{func(ctx context.Context) error {
-		_, err := limiter.Acquire(ctx, 0, 1)
+		_, err := limiter.Acquire(ctx, 1)
 		return err
 	}}, err
 }

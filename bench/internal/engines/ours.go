@@ -10,15 +10,13 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/window"
 )
 
 var fairEngine = Engine{
 	Name:   "fair",
 	About:  "the reservation queue: one question, one sleep, first come first served",
-	Queues: true,
-	Guards: true,
-	Bursts: true,
-	Tells:  true,
+	Queues: true, Guards: true, Bursts: true, Pauses: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now)
 	},
@@ -28,14 +26,20 @@ var fairEngine = Engine{
 var flowsEngine = Engine{
 	Name:   "fair+flows",
 	About:  "fair with each client a flow: they share the quota, however many callers each has",
-	Queues: true,
-	Guards: true,
-	Bursts: true,
-	Tells:  true,
+	Queues: true, Guards: true, Bursts: true, Pauses: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now, fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1))
 	},
 	Keys: fairKeys,
+}
+
+var windowEngine = Engine{
+	Name:  "window",
+	About: "Redisson's sliding window: a refused caller sleeps and asks again, with all the others",
+	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
+		return record(window.New, rdb, name, l, now)
+	},
+	Keys: func(name string) []string { return []string{name, "{" + name + "}:value", "{" + name + "}:permits"} },
 }
 
 func fairKeys(name string) []string {
@@ -49,29 +53,15 @@ func openFair(
 	if l.Within != 0 {
 		opts = append(opts, fairlimit.WithPauseWithin(max(0, l.Within)))
 	}
-	if l.Stored {
-		opts = append(opts, fairlimit.WithStoredQuota())
-	}
 	r, err := record(fair.New, rdb, name, l, now, opts...)
-	if err != nil {
-		return nil, err
-	}
-	return queue{r, r.limiter.(*fairlimit.Queue)}, nil
+	return queue{r}, err
 }
 
-// queue can be steered.
-type queue struct {
-	*recorder
-	steer *fairlimit.Queue
-}
+// queue can be paused.
+type queue struct{ *recorder }
 
-var (
-	_ Pauser   = queue{}
-	_ Requoter = queue{}
-)
+var _ Pauser = queue{}
 
-func (q queue) Pause(ctx context.Context, d time.Duration) error { return q.steer.Pause(ctx, d) }
-
-func (q queue) SetQuota(ctx context.Context, quota scenario.Quota) error {
-	return q.steer.SetQuotas(ctx, fairlimit.Quota(quota))
+func (q queue) Pause(ctx context.Context, d time.Duration) error {
+	return q.limiter.(*fairlimit.Queue).Pause(ctx, d)
 }

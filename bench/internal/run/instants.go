@@ -1,7 +1,8 @@
-package simulate
+package run
 
 import (
 	"math/rand/v2"
+	"sync/atomic"
 	"time"
 )
 
@@ -24,9 +25,10 @@ type instants struct {
 type kind int64
 
 const (
-	acts  kind = iota // calls, wakes up, arrives upstream
+	acts  kind = iota // calls, arrives upstream
 	asks              // its question reaches Redis
 	hears             // the answer is back
+	wakes             // one of the process's timers goes off
 	kinds
 )
 
@@ -64,6 +66,16 @@ func (in *instants) rand(slot int64) *rand.Rand {
 func (in *instants) sleep(client, caller int, k kind, draw func(*rand.Rand) time.Duration) {
 	slot, now := in.slot(client, caller, k), in.now()
 	time.Sleep(in.next(now+draw(in.rand(slot)), slot) - now)
+}
+
+// lateness is by how much a client's timers are late. A caller has no more than
+// one, so there are as many nanoseconds for them as callers.
+func (in *instants) lateness(client int) func(wait time.Duration) time.Duration {
+	var timers atomic.Int64
+	return func(wait time.Duration) time.Duration {
+		slot, due := in.slot(client, int(timers.Add(1)), wakes), in.now()+wait
+		return in.next(due+timer(in.rand(slot)), slot) - due
+	}
 }
 
 // The delays are those of machines in one data centre: a part that is always

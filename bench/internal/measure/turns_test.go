@@ -1,0 +1,36 @@
+package measure
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWhoWentFirstTookTheFirstTurn(t *testing.T) {
+	due := func(at, permits int) Turn { return *turn(0, 0, at, at, at).with(permits).Turn }
+	log := Log{
+		Callers: []int{3, 1},
+		Calls: []Call{
+			turn(0, 0, 0, 210, 211).untold(), turn(0, 1, 0, 110, 111).untold(), // who called first went last
+			turn(0, 2, 0, 150, 151).with(2).untold(), turn(1, 3, 0, 110, 111).untold(), stuck(0, 4, 1000),
+		},
+		Told: []Told{{Turns: []Turn{due(200, 1), due(50, 1), due(100, 1), due(140, 2), due(300, 1)}, Returned: []int{1}}, {}},
+	}
+	calls := withTurns(log)
+	for i, at := range []int{200, 100, 140} {
+		require.Equal(t, ms*time.Duration(at), calls[i].Turn.Due(), i)
+	}
+	require.Nil(t, calls[3].Turn, "another process's limiter told of nothing")
+	require.Nil(t, calls[4].Turn, "it still waits")
+}
+
+func (c Call) untold() Call {
+	c.Turn = nil
+	return c
+}
+
+func (c Call) with(permits int) Call {
+	c.Permits, c.Turn.Permits = permits, permits
+	return c
+}

@@ -1,0 +1,90 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/clock"
+)
+
+// caller makes its calls and writes them down, in a process of its client or in
+// a simulation.
+type caller struct {
+	run            context.Context // of the whole run
+	load           scenario.Load
+	client, number int
+	now            func() time.Duration
+	limiter        engines.Acquirer
+	visit          func(context.Context, measure.Call) error // of the upstream
+	tell           func(measure.Call)
+
+	// enter, in virtual time, gives each call a moment of its own, and its ctx a
+	// name.
+	enter func(context.Context) context.Context
+
+	seq int
+}
+
+// begin lets it behave as the scenario says, until the run ends.
+func (c *caller) begin(s scenario.Scenario) {
+	seed := uint64(c.client)<<32 | uint64(c.number)
+	s.Behave(c.run, scenario.Caller{
+		Load: c.load, Client: c.client, Number: c.number,
+		Rand: rand.New(rand.NewPCG(c.load.Seed, seed)), Call: c.call,
+	})
+}
+
+// afterFailure is how long a caller pauses when the limiter could not be asked,
+// so that an outage is not a busy loop.
+const afterFailure = 50 * time.Millisecond
+
+func (c *caller) call(ctx context.Context, n int) bool {
+	if c.enter != nil {
+		ctx = c.enter(ctx)
+	}
+	if c.run.Err() != nil {
+		return false
+	}
+	call := measure.Call{Client: c.client, Caller: c.number, Seq: c.seq, Permits: n, Called: c.now()}
+	c.seq++
+	turn, err := c.limiter.Acquire(ctx, n)
+	call.Ended, call.Turn, call.Outcome = c.now(), turn, outcome(c.run, ctx, err)
+	if err == nil {
+		// The permit is spent: the call is made even if the run has ended
+		// meanwhile.
+		if err = c.visit(context.WithoutCancel(ctx), call); err != nil {
+			call.Outcome = measure.Failed
+		}
+	}
+	if call.Outcome == measure.Failed {
+		call.Error = err.Error()
+		_ = clock.Sleep(c.run, afterFailure)
+	}
+	c.tell(call)
+	return call.Outcome == measure.Granted
+}
+
+// outcome is how a call with this ctx ended in a run that may have ended, too.
+func outcome(run, ctx context.Context, err error) measure.Outcome {
+	var refused *fairlimit.RefusedError
+	switch {
+	case err == nil:
+		return measure.Granted
+	// The first two were told so at once, the third found out by waiting.
+	case errors.As(err, &refused), errors.Is(err, engines.ErrRefused),
+		errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return measure.Refused
+	case run.Err() != nil:
+		return measure.Waiting
+	case ctx.Err() != nil:
+		return measure.Left
+	default:
+		return measure.Failed
+	}
+}

@@ -1,0 +1,274 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+)
+
+// A simulation puts an engine under load in virtual time: the same limiters,
+// engines, scripts and scenarios as a trial, but all clients in one process, in
+// a bubble of testing/synctest. The bubble's clock stands still while anybody
+// works and jumps ahead when all wait. So a day takes minutes, no scheduler is
+// in the way, and ten thousand callers fit. The work itself takes no time there,
+// not even Redis's: a simulation says who is served when, not how fast.
+//
+// A seed leads to the same figures each time. Delays of the network and of
+// timers follow from the seed, and no two events fall into one nanosecond: see
+// [instants].
+
+// Simulator is the role of the process in which a simulation runs.
+const Simulator = "simulator"
+
+// ErrReal says that a scenario is about what happens to processes and servers.
+// A simulation has neither.
+var ErrReal = errors.New("it needs real processes and a real server: leave -simulate out")
+
+// simulation is the job of that process.
+type simulation struct {
+	What             string // for the progress
+	Scenario, Engine string
+	Load             scenario.Load
+}
+
+// simulated is what came of it.
+type simulated struct {
+	Log        measure.Log
+	RedisCalls int
+}
+
+// Simulate runs the trial in virtual time. When ctx ends it stops early and
+// reports what was simulated until then.
+func (t Trial) Simulate(ctx context.Context, what string) (*Result, error) {
+	var s simulated
+	job := simulation{what, t.Scenario.Name, t.Engine.Name, t.Load}
+	if err := Ask(ctx, Simulator, job, &s); err != nil {
+		return nil, err
+	}
+	t.Backend = &backend.Backend{Name: "embedded, simulated"}
+	r := &Result{
+		Trial: t, Given: t.Engine.Given(t.Load), CountedBy: "clients", RedisCalls: s.RedisCalls, Log: s.Log,
+	}
+	r.fault(failures(s.Log.Calls))
+	return r, nil
+}
+
+// SimulatorMain is the life of the simulating process. It does not return.
+//
+// Only a test can have a bubble, so this is a test. [testing.Main] is kept for
+// programs that are not test binaries and run tests all the same.
+func SimulatorMain() {
+	runtime.GOMAXPROCS(1)   // there is one thing to do at a time, and handing it over costs
+	debug.SetGCPercent(400) // the stacks of ten thousand callers are much to look through
+	match := func(string, string) (bool, error) { return true, nil }
+	testing.Main(match, []testing.InternalTest{{Name: "simulation", F: func(t *testing.T) {
+		Answer(func(ctx context.Context, s simulation) (result any, err error) {
+			var at, arrivals atomic.Int64
+			go s.progress(&at, &arrivals)
+			synctest.Test(t, func(*testing.T) { result, err = s.run(ctx, &at, &arrivals) })
+			return result, err
+		})
+	}}}, nil, nil)
+}
+
+// progress says now and then how far it is, in real time.
+func (s simulation) progress(at, arrivals *atomic.Int64) {
+	for began := time.Now(); ; {
+		time.Sleep(2 * time.Second)
+		done := float64(at.Load()) / float64(s.Load.Duration)
+		if done > 0 {
+			rest := time.Duration(float64(time.Since(began)) * (1 - done) / done)
+			fmt.Fprintf(os.Stderr, "%s: %.0f %% simulated, %d grants so far, about %v to go\n",
+				s.What, 100*done, arrivals.Load(), rest.Round(time.Second))
+		}
+	}
+}
+
+// world is everything in the bubble: the server, the upstream, the clients.
+type world struct {
+	simulation
+	scenario scenario.Scenario
+	server   *miniredis.Miniredis
+	instants *instants
+	ledger   *measure.Ledger
+	began    time.Time
+	asked    atomic.Int64 // questions that Redis was asked
+
+	mu    sync.Mutex
+	calls []measure.Call
+}
+
+func (w *world) now() time.Duration { return time.Since(w.began) }
+
+// glances is how often the world is looked at from outside.
+const glances = 200
+
+// run lets everybody call until the time is over or ctx ends.
+func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simulated, error) {
+	w := &world{simulation: s, server: miniredis.NewMiniRedis(), began: time.Now()}
+	w.server.ClockTTL(true)
+	defer w.server.Close()
+	behaviour, known := scenario.Named(s.Scenario)
+	engine, too := engines.Named(s.Engine)
+	if !known || !too {
+		return nil, fmt.Errorf("no scenario %q, or no engine %q", s.Scenario, s.Engine)
+	}
+	w.scenario = behaviour
+	log := measure.Log{Callers: behaviour.CallersOf(s.Load)}
+	w.instants = newInstants(s.Load.Seed, log.Callers, w.now)
+	w.ledger = measure.NewLedger(s.Load.Quota.Permits, s.Load.Quota.Per, w.now)
+	running, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var limiters []engines.Acquirer
+	var all sync.WaitGroup
+	for client := range log.Callers {
+		limiter, closed, err := w.open(engine, client)
+		if err != nil {
+			return nil, err
+		}
+		defer closed()
+		limiters = append(limiters, limiter)
+	}
+	for client, callers := range log.Callers {
+		for number := range callers {
+			c := w.caller(running, client, number, limiters[client])
+			all.Go(func() { c.begin(behaviour) })
+		}
+	}
+	for w.now() < s.Load.Duration && ctx.Err() == nil {
+		time.Sleep(min(s.Load.Duration/glances, s.Load.Duration-w.now()))
+		at.Store(int64(w.now()))
+		arrivals.Store(int64(w.ledger.Count()))
+	}
+	// What happens from here on is not the simulation's: everybody stops at
+	// once.
+	log.End = w.now()
+	asked := int(w.asked.Load())
+	cancel()
+	all.Wait()
+	time.Sleep(time.Minute) // for questions that are under way
+	for _, limiter := range limiters {
+		log.Told = append(log.Told, told(limiter))
+	}
+	log.Calls = join(w.calls, w.ledger.Arrivals(), log.End)
+	return &simulated{log, asked}, nil
+}
+
+// open makes a client and its limiter.
+func (w *world) open(engine engines.Engine, client int) (limiter engines.Acquirer, closed func() error, err error) {
+	rdb := w.connect()
+	rdb.AddHook(wires{w, client})
+	given := engine.Given(w.Load)
+	given.Within = -1 // who looks for all others would be left to chance
+	given.Flow, given.Late = fmt.Sprintf("client %d", client), w.instants.lateness(client)
+	limiter, err = engine.Open(rdb, "simulated", given, w.now)
+	return limiter, rdb.Close, err
+}
+
+// connect makes a client whose connections lead to the server without a socket,
+// and stay.
+func (w *world) connect() *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:   "127.0.0.1:1", // never dialed; but a name would be looked up, outside the bubble
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return w.server.Dial() },
+
+		Protocol: 2, DisableIdentity: true, ConnMaxIdleTime: -1, PoolSize: 1024,
+		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// caller is one whose steps take time.
+func (w *world) caller(running context.Context, client, number int, limiter engines.Acquirer) *caller {
+	return &caller{
+		run: running, load: w.Load, client: client, number: number, now: w.now,
+		limiter: limiter,
+		enter: func(ctx context.Context) context.Context {
+			w.instants.sleep(client, number, acts, none)
+			return context.WithValue(ctx, who{}, number)
+		},
+		visit: func(_ context.Context, c measure.Call) error {
+			w.instants.sleep(client, number, acts, wire)
+			if running.Err() == nil {
+				w.ledger.Arrive(c)
+			}
+			return nil
+		},
+		tell: func(c measure.Call) {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			w.calls = append(w.calls, c)
+		},
+	}
+}
+
+// wires are a client's way to Redis and back: they take their time, and count.
+type wires struct {
+	world  *world
+	client int
+}
+
+var _ redis.Hook = wires{}
+
+func (w wires) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w wires) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.there(ctx, 1)
+		defer w.back(ctx)
+		return next(ctx, cmd)
+	}
+}
+
+func (w wires) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) > 0 && cmds[0].Name() == "hello" { // that of a new connection
+			return next(ctx, cmds)
+		}
+		w.there(ctx, len(cmds))
+		defer w.back(ctx)
+		return next(ctx, cmds)
+	}
+}
+
+func (w wires) there(ctx context.Context, commands int) {
+	w.world.asked.Add(int64(commands))
+	w.world.instants.sleep(w.client, callerOf(ctx), asks, wire)
+}
+
+func (w wires) back(ctx context.Context) {
+	w.world.instants.sleep(w.client, callerOf(ctx), hears, func(rng *rand.Rand) time.Duration {
+		if held := w.world.scenario.Replies; held != nil {
+			return wire(rng) + held.Draw(rng.Float64())
+		}
+		return wire(rng)
+	})
+}
+
+// who is the key under which a ctx knows its caller. If a question has several
+// callers, it is the first.
+type who struct{}
+
+func callerOf(ctx context.Context) int {
+	caller, _ := ctx.Value(who{}).(int)
+	return caller
+}
