@@ -26,67 +26,30 @@ var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
 //
 //	limiter, err := fairlimit.New(rdb, "tax-office", quota,
 //		fairlimit.WithFlow("billing", 1)) // this service, and its weight
-//	err = limiter.Wait(ctx)
 //
-// Give all limiters of the name a flow. A flow is all limiters with the same
-// id, on all machines, such as those of one service or one tenant. Flows share
-// the quota by their weights, however many callers each has. The id is any text
-// that is not empty, and the weight is 1 to 1000. Without this option a limiter
-// has no flow.
+// A flow is all limiters of the name with the same id, on all machines, such as
+// those of one service or one tenant. Give all limiters of the name a flow. The
+// id is any text that is not empty, and the weight is 1 to 1000. The newest
+// weight counts for all of the flow. Flows that want more than there is get
+// permits in proportion to their weights, however many callers each has:
 //
-// A turn that was granted is not taken back. So all flows together hold only a
-// few permits ahead, the look-ahead (see [WithLookAhead]), and each flow only its
-// share of it. The other callers of a flow wait in this process, in order.
-// Whenever a turn of the flow passes, Redis is asked for the next caller. Nobody
-// polls.
-//
-//   - Two flows that always have callers get permits in proportion to their
-//     weights. Over any time they differ by at most one share, and by one permit
-//     more if a question takes longer than a permit. Whenever a flow comes or
-//     goes, the shares change, and the difference can grow by up to one share.
-//     If many permits go at one moment, chance decides who asks again first.
-//     Among more than two flows the difference then varies.
-//   - The first turn of a new flow comes after at most the look-ahead, or after
-//     one permit for each limiter if that is more. The others' lines do not
-//     matter. If n flows come at one moment, each finds a smaller share, so that
-//     the last waits for up to look-ahead × (1 + ln n).
+//   - A flow with few callers has its share as well, as far as they can use it.
+//     So turns are evenly spaced while several flows are active. And no flow
+//     holds more turns ahead than the one with the fewest callers can match.
 //   - The whole quota is used as long as anybody has callers.
-//   - A flow that is idle for half a second is forgotten. It collects neither
-//     credit nor debt.
-//   - Within a flow, callers of one limiter keep their order.
+//   - The first turn of a new flow comes after at most the look-ahead: see
+//     [WithLookAhead].
+//   - A flow that is idle for half a second is forgotten, without credit or debt.
+//   - Callers of one limiter keep their order.
 //
-// Several limiters of one flow divide its share. The newest weight that any of
-// them gave counts for all of them. Shares are exactly in proportion to the
-// weights if the look-ahead is at least the sum of the weights in lowest terms.
-// Otherwise they are rounded to whole permits. Each limiter can always hold one
-// request. If a share is too small for that, the look-ahead grows for all, in
-// proportion.
+// A caller beyond the share of its flow waits in this process and has no turn
+// yet. It is refused at once only if even the whole quota would come too late for
+// it. With [WithMaxQueued] the callers in line count, and [WithMaxWait] counts
+// from the call. Allow takes a permit that is due now if nobody of the flow
+// waits. Limiters without a flow take as much as they want.
 //
-// A flow with fewer callers than its share cannot use all of it. One caller that
-// calls again and again gets one turn for each look-ahead.
-//
-// Redis tells 64 limiters of all flows apart. Beyond that they share entries. The
-// shares stay in proportion, but n limiters together hold up to n/64 look-aheads,
-// and a new flow waits for those. With a [WithLookAhead] of 64 at most it waits
-// for one request of each.
-//
-// A flow that takes longer than others to ask loses the turns that pass
-// meanwhile. Its share shrinks by the difference of the round trips, divided by
-// the time that the look-ahead lasts.
-//
-// For callers this changes the following. A caller beyond the look-ahead has no
-// turn yet. So it is refused at once only if its deadline could not be met even
-// with the whole quota from now on. Otherwise it waits until its deadline comes
-// near. With [WithMaxQueued] the callers in line count, and [WithMaxWait] counts
-// from the call. Allow takes a permit that is due now, if its flow has room and
-// nobody of the flow waits. No turn is ahead then, so this takes nobody's share.
-//
-// Limiters of the same name without a flow stand in the same queue, and nothing
-// bounds how much of the quota they take. The flows share the rest.
-//
-// If the weight is out of range or the id is empty, the error of New matches
-// [ErrInvalidFlow]. If the engine grants no turns ahead, it matches
-// [ErrUnsupported].
+// For a bad id or weight the error of New matches [ErrInvalidFlow]. For an engine
+// that grants no turns ahead it matches [ErrUnsupported].
 func WithFlow(id string, weight int) Option {
 	return func(o *options) {
 		if err := checkFlow(id, weight); err != nil {
@@ -97,14 +60,15 @@ func WithFlow(id string, weight int) Option {
 }
 
 // WithLookAhead sets how many permits all flows of the name together hold ahead,
-// at least 1. All limiters of a name should have the same look-ahead. The default
-// is twice what may go at one moment, or what may go in 100 ms, or 8, whichever
-// is most.
+// at least 1. All limiters of a name should have the same look-ahead.
 //
-// With a longer look-ahead a new flow waits longer. If it is shorter than what
-// may go while a question is under way, part of the quota stays unused. A request
-// for more permits than the share of its flow goes out when the flow holds
-// nothing else. [New] refuses a look-ahead without [WithFlow]: it has an effect on
+// By default it follows from how many callers the flows have. It is at most twice
+// what may go at one moment, or what may go in 100 ms, or 8, whichever is most. It
+// is at least what may go while two questions are under way, and in 100 ms. Each
+// limiter can always hold one request.
+//
+// With a longer look-ahead a new flow waits longer, and a flow of few callers gets
+// less. If the look-ahead is too short, part of the quota stays unused. [New] refuses a look-ahead without [WithFlow]: it has an effect on
 // flows only. [NewQueue] takes it for the flows of [Queue.Flow].
 func WithLookAhead(permits int) Option {
 	return func(o *options) {

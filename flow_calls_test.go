@@ -105,9 +105,10 @@ func TestReservationsOfAFlowCountUntilTheirSlot(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 		defer stop()
 		var c tally
-		c.call(ctx, "other", flow(t, rdb, "other", 1), 10)
+		eight := fairlimit.WithLookAhead(8)
+		c.call(ctx, "other", flow(t, rdb, "other", 1, eight), 10)
 		time.Sleep(time.Second)
-		q := flow(t, rdb, "q", 1)
+		q := flow(t, rdb, "q", 1, eight)
 		var held []*fairlimit.Reservation
 		for range 4 {
 			r, err := q.ReserveN(t.Context(), 1)

@@ -229,7 +229,7 @@ func TestANewWeightCountsFromTheNextQuestionOn(t *testing.T) {
 func TestManyFlowsOfOneProcessCombineTheirQuestions(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 12*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 4*time.Second)
 		defer stop()
 		var c tally
 		questions := 0
@@ -241,22 +241,23 @@ func TestManyFlowsOfOneProcessCombineTheirQuestions(t *testing.T) {
 				assert.NoError(t, err)
 			},
 		})
+		const flows = 300
 		parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(100), watch, fairlimit.WithGuard(0))
 		require.NoError(t, err)
-		for i := range 1000 {
+		for i := range flows {
 			q, err := parent.Flow(fmt.Sprint("tenant ", i), 1)
 			require.NoError(t, err)
 			c.call(ctx, fmt.Sprint(i), q, 2)
 		}
 		c.group.Wait()
 		least, most, sum := 1<<30, 0, 0
-		for i := range 1000 {
+		for i := range flows {
 			got := c.count(fmt.Sprint(i))
 			least, most, sum = min(least, got), max(most, got), sum+got
 		}
-		assert.GreaterOrEqual(t, sum, 1188, "99 % of 1,200")
-		assert.LessOrEqual(t, questions, 1000)
-		t.Logf("each of 1000 flows got %d to %d of %d permits, in %d questions", least, most, sum, questions)
+		assert.GreaterOrEqual(t, sum, 396, "99 % of 400")
+		assert.LessOrEqual(t, questions, sum+sum/10)
+		t.Logf("each of %d flows got %d to %d of %d permits, in %d questions", flows, least, most, sum, questions)
 	})
 }
 

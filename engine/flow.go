@@ -6,7 +6,7 @@ import "time"
 // belong to the same flow have the same Flow.
 type Flow struct {
 	ID     string // any text
-	Weight int    // ≥ 1
+	Weight int    // 1 to 1000
 
 	// LookAhead is how many permits all flows together hold ahead, 0 for the
 	// engine's choice. It is the same in all flows of a question.
@@ -15,6 +15,11 @@ type Flow struct {
 	// Ahead is how many permits the flow holds ahead in this process, not
 	// counting what the question asks for.
 	Ahead int
+
+	// Wanted is how many permits its callers in this process hold ahead or want,
+	// with those who are not in this question. If it is less than Ahead and what
+	// the question asks for, that counts.
+	Wanted int
 }
 
 // Sharer is an [Engine] that shares its queue between flows.

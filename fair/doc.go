@@ -82,7 +82,7 @@
 //	p-8     --------    letters of the stored quotas; these if the caller uses none
 //	p+1     mark        '-', 'n' with notes, '+' if the clock does not run as the
 //	                    server's: it stands still or is slow
-//	p+2     flag        'f' if there are flows' entries
+//	p+2     flag        'f' if there are flows' entries, 'F' if those of several flows
 //	p+3     77a6222     place: where the interpreter lies that wrote this
 //	p+11    k3x9q2ab    generation
 //	p+20    39a85018    epoch: the replication id of the server
@@ -119,12 +119,13 @@
 // before turns that are slow become slower, in millionths; then the epochs that
 // have ended, as ' <name> <sequence at its end> <sequence up to which it counts>'.
 //
-// Behind the notes are flows' entries of 76 bytes: 5 letters of the flow and 3
-// of the limiter, weight, the most permits of a request, when it is over, its
-// share, and when the first of all is over. There are 64 at most:
+// Behind the notes are flows' entries of 81 bytes: 5 letters of the flow and 3
+// of the limiter, weight, the most permits of a request, how many its callers
+// want, when it is over, its share, and when the first of all is over. There are
+// 64 at most:
 //
-//	v4rrg00a          1          1 1700000000630000          2 1700000000630000
-//	lmxt100b          2          1 1700000001630000          4 1700000000630000
+//	v4rrg00a    1          1          3 1700000000630000          1 1700000000630000
+//	lmxt100b    2          1          2 1700000001960000          2 1700000000630000
 //
 // # One question
 //

@@ -41,6 +41,7 @@ type fair struct {
 	memory    memory
 	member    string        // this limiter, among those of a flow
 	places    places        // of its flows' entries
+	latency   latency       // of its questions for flows
 	grace     time.Duration // see lua/fair/flows.lua
 
 	guard    time.Duration // ownGuard: by the quotas
@@ -128,6 +129,7 @@ func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Req
 func (f *fair) learn(t *quotaSet, o *outcome, r reply) {
 	if len(o.places) > 0 {
 		f.places.learn(o.places)
+		f.latency.learn(r.arrived.Sub(r.sent))
 	}
 	n := f.tell(o.news, r, t)
 	if o.watermark.text != "" {

@@ -306,7 +306,7 @@ func TestWhatCannotBeReadIsErrState(t *testing.T) {
 			"no number":       state[:header-20] + "x" + state[header-19:],
 			"a window of 0":   strings.Replace(state, "20/1000000", "20/0000000", 1),
 			"no ring":         state[:header],
-			"an unknown mark": strings.Replace(state, "\nnf", "\nxf", 1),
+			"an unknown mark": strings.Replace(state, "\nnF", "\nxF", 1),
 			"damaged notes":   strings.Replace(state, fmt.Sprintf("%16d %16d", 0, 0), strings.Repeat("?", 33), 2),
 		} {
 			if name != "damaged notes" {

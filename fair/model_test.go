@@ -202,7 +202,11 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 	earliest := max(h.label, model.Earliest(windows, h.turns, r.N))
 	what := fmt.Sprintf("%s: %+v got %+v", h.what, r, a)
 	require.GreaterOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(earliest), what)
-	require.LessOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(earliest+h.tolerance(f, earliest, r.N)), what)
+	latest := earliest + h.tolerance(f, earliest, r.N)
+	if r.Flow != nil && h.flows > 1 {
+		latest = max(latest, model.Evenly(windows, h.turns, r.N))
+	}
+	require.LessOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(latest), what)
 	require.Equal(h, a.Wait <= r.MaxWait, a.Granted, what)
 	if !a.Granted {
 		return

@@ -3,10 +3,12 @@ package fair
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -19,8 +21,7 @@ const (
 	defaultGrace = 500 * time.Millisecond
 
 	// leastLookAhead is a look-ahead that lets several flows have some of it,
-	// and leastAhead the time that it lasts at least: longer than questions take,
-	// so that the queue does not run dry while they are under way.
+	// and leastAhead the time that it lasts at least.
 	leastLookAhead = 8
 	leastAhead     = 100 * time.Millisecond
 
@@ -41,15 +42,27 @@ func (f *fair) AtBest(permits int) time.Duration {
 	return microseconds(longest)
 }
 
-// lookAhead is twice what may go at one moment, and no less than the two
-// bounds.
-func (t *quotaSet) lookAhead() int {
-	soon := int64(mostPermits)
+// lookAhead is how many permits all flows hold ahead: at most twice what may go
+// at one moment, at least what may go while two questions are under way, so
+// that the queue does not run dry meanwhile.
+func (t *quotaSet) lookAhead(question time.Duration) (most, least int) {
+	soon, lasts := float64(mostPermits), max(leastAhead, 2*question)
 	for _, w := range t.windows {
-		soon = min(soon, (int64(w.Permits)*leastAhead.Microseconds()+w.Length-1)/w.Length)
+		soon = min(soon, math.Ceil(float64(w.Permits)*float64(lasts.Microseconds())/float64(w.Length)))
 	}
-	return max(leastLookAhead, 2*t.most, int(soon))
+	return max(leastLookAhead, 2*t.most, int(soon)), int(soon)
 }
+
+// latency is how long questions took of late, at most.
+type latency struct{ micros atomic.Int64 }
+
+// learn forgets a long question bit by bit. Of two at once it may miss one.
+func (l *latency) learn(took time.Duration) {
+	before := l.micros.Load()
+	l.micros.Store(max(took.Microseconds(), before-before/16-1))
+}
+
+func (l *latency) longest() time.Duration { return microseconds(l.micros.Load()) }
 
 // scriptOf is the one that takes permits for the requests.
 func (f *fair) scriptOf(requests []engine.Request) *lua.Script {
@@ -64,26 +77,26 @@ func (f *fair) scriptOf(requests []engine.Request) *lua.Script {
 func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, asked int) {
 	var flows, runs []any
 	var last *engine.Flow
-	count, need := 0, 0
+	count, need, wants := 0, 0, 0
+	most, least := t.lookAhead(f.latency.longest())
+	if set := requests[0].Flow.LookAhead; set > 0 {
+		most, least = set, set
+	}
 	for n := 0; asked < len(requests) && n < mostRuns; n++ {
 		flow := requests[asked].Flow
 		permits, longest, size := run(requests[asked:])
 		if flow != last {
-			last, need = flow, 0
+			last, need, wants = flow, 0, flow.Ahead
 			count++
 			word := flowWord(flow.ID)
-			flows = append(flows, word+f.member, flow.Weight, 0, flow.Ahead, f.places.of(word))
+			flows = append(flows, word+f.member, flow.Weight, 0, 0, flow.Ahead, f.places.of(word))
 		}
-		need = max(need, permits)
-		flows[len(flows)-3] = need
+		need, wants = max(need, permits), wants+permits*size
+		flows[len(flows)-4], flows[len(flows)-3] = need, min(most, max(wants, flow.Wanted))
 		runs = append(runs, count, permits, longest, size)
 		asked += size
 	}
-	ahead := last.LookAhead
-	if ahead == 0 {
-		ahead = t.lookAhead()
-	}
-	args = append(f.args(t, 4+len(flows)+len(runs)), f.grace.Microseconds(), ahead, count)
+	args = append(f.args(t, 4+len(flows)+len(runs)), f.grace.Microseconds(), most, least, count)
 	return append(append(args, flows...), runs...), asked
 }
 

@@ -88,7 +88,7 @@ func TestAFlowThatHoldsNothingGetsOneRequestHoweverLarge(t *testing.T) {
 // entries are those of the flows that the state has.
 func entries(t *testing.T, f *fair) []string {
 	t.Helper()
-	const behind, long = 208*15 + 192, 76 // the ring and the notes, an entry
+	const behind, long = 208*15 + 192, 81 // the ring and the notes, an entry
 	state := f.client.Get(t.Context(), f.key).Val()
 	if len(state) <= len(f.head)+headerBytes+windowBytes*len(f.windows)+behind {
 		return nil
@@ -118,7 +118,8 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 				members[i] = f.joins(t, quota)
 				members[i].member = fmt.Sprintf("%03d", i)
 			}
-			m := &model.Flows{Grace: defaultGrace.Microseconds(), LookAhead: 8 + rng.IntN(100)}
+			lookAhead := rng.IntN(2) * (8 + rng.IntN(100)) // 0 for the engine's choice
+			m := &model.Flows{Grace: defaultGrace.Microseconds(), Most: lookAhead, Least: lookAhead}
 			flows := 2 + rng.IntN(200)
 			now := time.Duration(0)
 			for step := range redistest.Long(80, 500) {
@@ -126,15 +127,19 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 				at(now)
 				p := members[rng.IntN(1+rng.IntN(4))]
 				flow := &engine.Flow{
-					ID: fmt.Sprint(rng.IntN(flows)), Weight: 1 + rng.IntN(1+rng.IntN(heaviest)), LookAhead: m.LookAhead,
+					ID: fmt.Sprint(rng.IntN(flows)), Weight: 1 + rng.IntN(1+rng.IntN(heaviest)), LookAhead: lookAhead,
+					Wanted: rng.IntN(2) * rng.IntN(200),
 				}
 				n := 1 + rng.IntN(1+rng.IntN(most))
+				if lookAhead == 0 {
+					m.Most, m.Least = p.lookAhead(p.latency.longest())
+				}
 				answers, err := p.Take(t.Context(), []engine.Request{{N: n, MaxWait: engine.Forever, Flow: flow}})
 				require.NoError(t, err)
 				id := flowWord(flow.ID) + p.member
 				clock := p.memory.now().clock
-				require.Equal(t, m.Enter(clock, model.Asker{ID: id, Weight: flow.Weight, Need: n})[0], answers[0].Share,
-					"seed %d, step %d", seed, step)
+				asker := model.Asker{ID: id, Weight: flow.Weight, Need: n, Wants: min(m.Most, max(n, flow.Wanted))}
+				require.Equal(t, m.Enter(clock, asker)[0], answers[0].Share, "seed %d, step %d", seed, step)
 				require.True(t, answers[0].Granted)
 				m.Holds(id, answers[0].Grant.At)
 				require.Len(t, entries(t, f), m.Written())
@@ -177,8 +182,8 @@ func TestDamagedFlowsAreAnErrorOrCountAsNone(t *testing.T) {
 	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, damage := range []string{
-			strings.Repeat("x", 76), strings.Repeat(" ", 76), "\n", "0000000000", strings.Repeat("9", 76),
-			strings.Repeat("\x00", 76),
+			strings.Repeat("x", 81), strings.Repeat(" ", 81), "\n", "0000000000", strings.Repeat("9", 81),
+			strings.Repeat("\x00", 81),
 		} {
 			f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Hour})
 			askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 1)

@@ -18,7 +18,7 @@ const (
 	ringCells       = 208
 	cellBytes       = 15
 	noteBytes       = 192
-	entryBytes      = 76
+	entryBytes      = 81
 )
 
 // contents are a state, field by field, as lua/fair/header.lua reads it. Moments are
@@ -80,7 +80,7 @@ func (s *contents) readHeader(r *reader) {
 
 	line := r.take(firstLineBytes)
 	s.mark, s.flag, s.generation, s.epoch = line[0], line[1], line[10:18], line[19:27]
-	r.want(strings.IndexByte("-n+", s.mark) >= 0 && strings.IndexByte(" f", s.flag) >= 0)
+	r.want(strings.IndexByte("-n+", s.mark) >= 0 && strings.IndexByte(" fF", s.flag) >= 0)
 	n := r.numbers(line[28:], 3)
 	s.sequence, s.clock, s.last = n[0], n[1], n[2]
 
@@ -111,7 +111,7 @@ func (s *contents) readBehind(r *reader) {
 		r.want(s.slowUntil == 0 || s.slowPace >= 1_000_000)
 		s.epochs = notes[95:]
 	}
-	for at := ringCells*cellBytes + noteBytes; s.flag == 'f' && at+entryBytes <= len(r.rest); at += entryBytes {
+	for at := ringCells*cellBytes + noteBytes; s.flag != ' ' && at+entryBytes <= len(r.rest); at += entryBytes {
 		s.readEntry(r.at(at, entryBytes))
 	}
 }
@@ -119,8 +119,8 @@ func (s *contents) readBehind(r *reader) {
 // readEntry reads that of one limiter. It is blank if the limiter has gone. A
 // damaged one counts as none.
 func (s *contents) readEntry(text string) {
-	if n, err := parseNumbers(text[flowLetters+memberLetters:], 5); err == nil {
-		s.entries = append(s.entries, entry{text[:flowLetters], n[0], n[1], n[2], n[3]})
+	if n, err := parseNumbers(text[flowLetters+memberLetters:], 6); err == nil {
+		s.entries = append(s.entries, entry{text[:flowLetters], n[0], n[1], n[3], n[4]})
 	}
 }
 

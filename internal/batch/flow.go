@@ -230,7 +230,7 @@ func (b *Batcher) nextOfFlows(q *question) {
 
 // askFor, under mu, moves the callers of the flow that have room.
 func (f *Flow) askFor(q *question) {
-	asks := &engine.Flow{ID: f.id, Weight: f.weight, LookAhead: f.lookAhead, Ahead: f.ahead}
+	asks := &engine.Flow{ID: f.id, Weight: f.weight, LookAhead: f.lookAhead, Ahead: f.ahead, Wanted: f.ahead + f.lined}
 	for len(q.callers) < q.most {
 		if !f.hasRoom() {
 			break

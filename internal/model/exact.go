@@ -50,6 +50,16 @@ func Earliest(windows []Window, held []Turn, n int) (x int64) {
 	return x
 }
 
+// Evenly is when a request goes at the earliest beside other flows: for each of
+// its permits a pace of the shortest window after the newest turn.
+func Evenly(windows []Window, held []Turn, n int) int64 {
+	if len(held) == 0 {
+		return 0
+	}
+	shortest := windows[len(windows)-1]
+	return held[len(held)-1].Slot + shortest.Length/int64(shortest.Permits)*int64(n)
+}
+
 // Free is the moment from which the window alone has room for n permits, 0 if
 // it always has.
 func (w Window) Free(held []Turn, n int) int64 {

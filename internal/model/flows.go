@@ -14,8 +14,8 @@ const (
 // Flows is what the state keeps of those who share the queue: who is active,
 // and so what each may hold ahead.
 type Flows struct {
-	Grace     int64 // how long a flow is active after its newest slot
-	LookAhead int
+	Grace       int64 // how long a flow is active after its newest slot
+	Most, Least int   // that all hold ahead
 
 	entries []*flowEntry
 }
@@ -25,15 +25,17 @@ type Flows struct {
 type flowEntry struct {
 	id           string
 	weight, need int
+	wants        int
 	ends         int64
 }
 
 func (e *flowEntry) flow() string { return e.id[:flowLetters] }
 
-// Asker is one who asks: with Need, the most permits of one of its requests.
+// Asker is one who asks: with Need, the most permits of one of its requests, and
+// Wants, how many its callers hold or want.
 type Asker struct {
-	ID           string
-	Weight, Need int
+	ID                  string
+	Weight, Need, Wants int
 }
 
 // Enter takes down all who ask at a moment, and returns the share of each.
@@ -110,6 +112,9 @@ func (f *Flows) put(a Asker) *flowEntry {
 		f.entries = append(f.entries, e)
 	}
 	e.need = a.Need
+	if a.Wants > e.wants || 2*a.Wants <= e.wants { // a little less changes nothing
+		e.wants = a.Wants
+	}
 	for _, other := range f.entries {
 		if other.flow() == e.flow() {
 			other.weight = a.Weight
@@ -119,12 +124,13 @@ func (f *Flows) put(a Asker) *flowEntry {
 }
 
 // worth is what a permit of weight is worth: a whole number of permits for the
-// weights in lowest terms, unless the look-ahead is too short for one, and so
-// much that each process can make one of its requests.
+// weights in lowest terms, unless the look-ahead is too short for one. It is
+// what the flow with the fewest callers can keep up with, within the bounds of
+// the look-ahead, and so much that each process can make one of its requests.
 func (f *Flows) worth() float64 {
 	type group struct {
-		flow         string
-		weight, need int
+		flow                string
+		weight, need, wants int
 	}
 	var groups []group
 	sum, divisor := 0, 0
@@ -132,12 +138,19 @@ func (f *Flows) worth() float64 {
 		i := slices.IndexFunc(groups, func(g group) bool { return g.flow == e.flow() })
 		if i < 0 {
 			i = len(groups)
-			groups = append(groups, group{e.flow(), e.weight, 0})
+			groups = append(groups, group{flow: e.flow(), weight: e.weight})
 			sum, divisor = sum+e.weight, commonDivisor(e.weight, divisor)
 		}
 		groups[i].need += e.need
+		groups[i].wants += e.wants
 	}
-	worth := float64(f.LookAhead) / float64(sum/divisor)
+	worth := float64(f.Most) / float64(sum/divisor)
+	if len(groups) > 1 {
+		for _, g := range groups {
+			worth = min(worth, math.Ceil(float64(g.wants)/float64(g.weight/divisor)))
+		}
+		worth = max(worth, float64(f.Least)/float64(sum/divisor))
+	}
 	if worth >= 1 {
 		worth = math.Floor(worth)
 	}

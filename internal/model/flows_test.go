@@ -65,7 +65,7 @@ func (e *events) Pop() any {
 
 func newFleet(seed uint64, windows []Window, lookAhead int, grace int64) *fleet {
 	return &fleet{
-		Flows: &Flows{Grace: grace, LookAhead: lookAhead}, queue: &Exact{Windows: windows},
+		Flows: &Flows{Grace: grace, Most: lookAhead, Least: lookAhead}, queue: &Exact{Windows: windows},
 		rng: rand.New(rand.NewPCG(seed, 12)), jitter: 1, now: 1_000_000,
 	}
 }
@@ -95,7 +95,7 @@ func (f *fleet) ask(p *process) {
 
 // answer is what the script does.
 func (f *fleet) answer(p *process) {
-	p.share = f.Enter(f.now, Asker{p.id, p.weight, p.n})[0]
+	p.share = f.Enter(f.now, Asker{p.id, p.weight, p.n, 1 << 30})[0]
 	for p.ahead == 0 || p.ahead+p.n <= p.share {
 		slot, granted := f.queue.Take(f.now, p.n, 1<<50)
 		if !granted {
@@ -261,7 +261,7 @@ func TestTheFirstTurnOfAFlowComesAfterOneLookAheadOrOneTurnOfEach(t *testing.T) 
 				ahead++
 			}
 		}
-		require.LessOrEqual(t, ahead, max(f.LookAhead, others), "seed %d: %v", seed, windows)
+		require.LessOrEqual(t, ahead, max(f.Most, others), "seed %d: %v", seed, windows)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestFlowsGetPermitsByTheirWeightsHoweverManyProcessesTheyHave(t *testing.T)
 		for i := range weights {
 			weights[i] = []int{1, 1, 2, 3, 5, 10}[rng.IntN(6)]
 			sum += weights[i]
-			f.LookAhead = max(f.LookAhead, sum) // enough for shares in proportion
+			f.Most = max(f.Most, sum) // enough for shares in proportion
 			for member := range 1 + rng.IntN(3)*rng.IntN(5) {
 				f.joins(fmt.Sprintf("flow%d", i), member, 7*weights[i], 1, second, 1<<50)
 			}

@@ -12,4 +12,4 @@ for _, flow in ipairs(asking) do
     if over > lives then lives = over end
   end
 end
-if flag ~= 'f' then flag, front = 'f', true end
+if list and flag ~= list.flag then flag, front = list.flag, true end

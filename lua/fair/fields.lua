@@ -9,7 +9,8 @@
 --          fair/scripts.go; must: there is something to write in any case;
 --          relocates: the caller may make the queue one of its windows; front:
 --          the first line of the header has changed; lives: up to when the key
---          is to live at least; asking, for flows.lua; log, for compact.lua; and
+--          is to live at least; asking, for flows.lua; pace: how far turns are
+--          apart at least for each permit; log, for compact.lua; and
 --          for the parts in braces text, windows, label_in, wait_for,
 --          counts_for, settle, news
 
@@ -29,5 +30,5 @@ end
 local now, mark, flag, name, fresh, unusual = server, '-', ' ', nil, false, false
 local sequence, clock, last, offset, ends, crowded, coarse, span = 0, 0, 0, 0, 0, 0, 0, 0
 local closed, oldest, base, marks = 0, 0, 0, ''
-local must, relocates, front, lives, asking, log = false, true, false, 0, nil, nil
+local must, relocates, front, lives, asking, pace, log = false, true, false, 0, nil, 0, nil
 local text, windows, label_in, wait_for, counts_for, settle, news

@@ -2,83 +2,93 @@
 --
 -- ARGV[first]      grace: how long a flow is active after its newest slot
 -- ARGV[first + 1]  look-ahead: how many permits all flows together hold ahead
--- ARGV[first + 2]  how many flows ask
+-- ARGV[first + 2]  how many they hold ahead at least, so that the queue does not
+--                  run dry while questions are under way
+-- ARGV[first + 3]  how many flows ask
 -- then for each of them: id (5 letters of the flow, 3 of the process), weight,
---          need (the most permits of one of its requests), how many it holds
---          ahead, and where its entry was last, from 0 on
+--          need (the most permits of one of its requests), wants (how many its
+--          callers want or hold), how many it holds ahead, and where its entry
+--          was last, from 0 on
 --
 -- Takes    what open.lua leaves, or what is unusual
 -- Leaves   asking: for each flow share, held, place (of its entry), ends and, if
---          all were read, entry; list: the entries if all were read; first, the
---          next argument; ENTRY, entries_at, grace
+--          all were read, entry; list: the entries if all were read; pace; first,
+--          the next argument; ENTRY, entries_at, grace
 --
 -- An entry is one process of one flow, with its share ready, so that usually
 -- one is read. All of them are read only when one comes, changes or is over. A
 -- flow whose only turn has just passed is asking for the next: without the grace
--- the others would take its place meanwhile. An entry is 76 bytes:
+-- the others would take its place meanwhile. An entry is 81 bytes:
 --
---   v4rrg00a          1          1 1700000000630000          4 1700000000630000
---   id           weight       need ends                  share earliest end
+--   v4rrg00a    1          1          7 1700000000630000          4 1700000000630000
+--   id     weight       need      wants ends                  share earliest end
 
-local ENTRY, MOST_ENTRIES, MOST_OF_A_FLOW = 76, 64, 1000000000
-local entries_at, askers = size + CELLS * WIDTH + NOTES, argv[first + 2] + 0
-local grace, ahead_of_all, list = argv[first] + 0, argv[first + 1] + 0, nil
+local ENTRY, MOST_ENTRIES, MOST_OF_A_FLOW = 81, 64, 1000000000
+local entries_at, askers, asker = size + CELLS * WIDTH + NOTES, argv[first + 3] + 0, first + 4
+local grace, most_ahead, least_ahead, list = argv[first] + 0, argv[first + 1] + 0, argv[first + 2] + 0, nil
 asking = {}
 
--- Each entry that is still as the flow's process asks.
+-- Each entry that is still as the flow's process asks. If its callers want a
+-- little less, it stays.
 for i = 1, askers do
-  local at = first + 5 * i - 2
-  local id, weight, need, own = argv[at], argv[at + 1], argv[at + 2], argv[at + 4] + 0
+  local at = asker + 6 * i - 6
+  local id, weight, need, wants, own = argv[at], argv[at + 1], argv[at + 2], argv[at + 3] + 0, argv[at + 5] + 0
   local from = entries_at + own * ENTRY
-  local entry = flag == 'f' and call('GETRANGE', key, from, from + ENTRY - 1) or ''
-  if sub(entry, 1, 30) ~= format('%8s %10d %10d', id, weight, need) then break end
-  local ends_at, share, earliest = match(entry, '^ *(%d+) +(%d+) +(%d+)\n$', 31)
+  local entry = flag ~= ' ' and call('GETRANGE', key, from, from + ENTRY - 1) or ''
+  if sub(entry, 1, 24) ~= format('%8s %4d %10d', id, weight, need) then break end
+  local wanted, ends_at, share, earliest = match(entry, '^ *(%d+) +(%d+) +(%d+) +(%d+)\n$', 25)
   if not share or share + 0 < 1 or earliest + 0 <= now then break end
-  asking[i] = { share = share + 0, held = argv[at + 3] + 0, place = own, ends = ends_at + 0 }
+  if wants > wanted + 0 or 2 * wants <= wanted + 0 then break end
+  asking[i] = { share = share + 0, held = argv[at + 4] + 0, place = own, ends = ends_at + 0 }
 end
 
--- Else all shares are worked out anew: the look-ahead is divided among all flows
--- that are active, by their weights in lowest terms, so that shares are in just
--- their proportion where it suffices for that. Each process can make at least
--- one of its requests, and the others have more then: shares stay in proportion,
--- and the look-ahead becomes longer. The processes of a flow divide its share.
+-- Else all shares are worked out anew. They are in proportion to the weights. No
+-- flow holds more ahead than the one with the fewest callers can keep up with:
+-- else it would have to wait for all of that after each of its turns. Together
+-- they hold at most the look-ahead, and what they need to be asking in time.
+-- Each process can make at least one of its requests, and the others have more
+-- then. The processes of a flow divide its share. A flow alone has it all.
 if #asking < askers then
-  local all, groups = flag == 'f' and call('GETRANGE', key, entries_at, '-1') or '', {}
+  local all, groups = flag ~= ' ' and call('GETRANGE', key, entries_at, '-1') or '', {}
   local sum, divisor = 0, 0
   asking, list = {}, { stood = floor(#all / ENTRY) }
   for i = 1, list.stood do
-    local id, weight, need, over = match(sub(all, i * ENTRY - ENTRY + 1, i * ENTRY - 29),
-      '^(%w%w%w%w%w%w%w%w) +(%d+) +(%d+) +(%d+)$')
+    local id, weight, need, wants, over = match(sub(all, i * ENTRY - ENTRY + 1, i * ENTRY - 29),
+      '^(%w%w%w%w%w%w%w%w) +(%d+) +(%d+) +(%d+) +(%d+)$')
     if id and over + 0 > now and over + 0 < 2 ^ 52 and weight + 0 >= 1 and math.max(weight, need) <= MOST_OF_A_FLOW then
-      list[#list + 1] = { id = id, weight = weight + 0, need = need + 0, ends = over + 0 }
+      list[#list + 1] = { id = id, weight = weight + 0, need = need + 0, wants = wants + 0, ends = over + 0 }
       list[id] = list[#list]
     end
   end
   for i = 1, askers do
-    local at = first + 5 * i - 2
-    local id = argv[at]
+    local at = asker + 6 * i - 6
+    local id, wants = argv[at], argv[at + 3] + 0
     local entry = list[id]
     if not entry and #list >= MOST_ENTRIES then
       entry = list[tonumber(sub(id, 1, 5), 36) % #list + 1] -- it shares that of another
     elseif not entry then
-      entry = { id = id, ends = 0 }
+      entry = { id = id, wants = 0, ends = 0 }
       list[#list + 1], list[id] = entry, entry
     end
-    if entry.id == id then entry.weight, entry.need = argv[at + 1] + 0, argv[at + 2] + 0 end
-    asking[i] = { entry = entry, held = argv[at + 3] + 0 }
+    if entry.id == id then
+      entry.weight, entry.need = argv[at + 1] + 0, argv[at + 2] + 0
+      if wants > entry.wants or 2 * wants <= entry.wants then entry.wants = wants end
+    end
+    asking[i] = { entry = entry, held = argv[at + 4] + 0 }
   end
   for _, entry in ipairs(list) do
     local flow = sub(entry.id, 1, 5)
     local group = groups[flow]
     if not group then
-      group = { weight = entry.weight, need = 0, members = 0 }
+      group = { weight = entry.weight, need = 0, wants = 0, members = 0 }
       groups[flow], groups[#groups + 1] = group, group
     end
     for i = 1, askers do -- the newest weight of a flow holds for all its processes
-      local at = first + 5 * i - 2
+      local at = asker + 6 * i - 6
       if sub(argv[at], 1, 5) == flow then group.weight = argv[at + 1] + 0 end
     end
-    group.members, group.need, entry.group = group.members + 1, group.need + entry.need, group
+    group.need, group.wants = group.need + entry.need, group.wants + entry.wants
+    group.members, entry.group = group.members + 1, group
     entry.rank = group.members
   end
   for _, group in ipairs(groups) do
@@ -90,7 +100,11 @@ if #asking < askers then
     end
     sum, divisor = sum + group.weight, a
   end
-  local worth = ahead_of_all / (sum / divisor)
+  local worth, least_worth = most_ahead / (sum / divisor), least_ahead / (sum / divisor)
+  if #groups > 1 then
+    for _, group in ipairs(groups) do worth = math.min(worth, math.ceil(group.wants / (group.weight / divisor))) end
+    worth = math.max(worth, least_worth)
+  end
   if worth >= 1 then worth = floor(worth) end
   for _, group in ipairs(groups) do
     local least = group.need / (group.weight / divisor)
@@ -104,5 +118,10 @@ if #asking < askers then
     entry.share = math.max(1, part)
   end
   for _, flow in ipairs(asking) do flow.share, flow.ends = flow.entry.share, flow.entry.ends end
+  list.flag = #groups > 1 and 'F' or 'f'
 end
-first = first + 3 + 5 * askers
+
+-- Beside other flows turns come evenly. Else the permits of a whole length would
+-- be gone before a flow with a single caller can ask again.
+if (list and list.flag or flag) == 'F' then pace = floor(argv[windows_end - 1] / argv[windows_end - 2]) end
+first = asker + 6 * askers

@@ -12,6 +12,7 @@
 -- A request for n permits at sequence S goes at the latest of the clock, the
 -- tail and, for each window of N in T, the slot of permit S+n-N, plus T. A cell
 -- tells where that permit stands at the latest: its windows say how far back.
+-- Beside other flows it goes n paces after the tail as well.
 
 local MOST_GROUPS = 64  -- one run of the script grants at so many slots at most
 local MOST_LOOKED = 1500 -- after so many cells the rest is for the next run: each takes half a microsecond
@@ -43,6 +44,7 @@ for run = first, #argv, 4 do
   while count > 0 do
     -- The earliest slot, and up to which sequence there is room at it.
     local slot, room, others, from, unmarked, fits = tail, 2 ^ 53, 2 ^ 53, 1, marks, count
+    if last + pace * permits > slot then slot = last + pace * permits end
     if flow then
       fits = floor((flow.share - flow.held) / permits)
       if flow.held == 0 and fits < 1 then fits = 1 end
@@ -129,7 +131,7 @@ for run = first, #argv, 4 do
       count = 0
     else
       so_many = 1
-      if fits > 1 then
+      if fits > 1 and pace == 0 then
         so_many = floor((room - sequence) / permits)
         if so_many > fits then so_many = fits elseif so_many < 1 then so_many = 1 end
         local held = sequence + permits * so_many - base

@@ -16,8 +16,8 @@ if list and told then
     earliest = math.min(earliest, entry.ends)
     if entry.ends > 0 then
       entry.place = #lines
-      lines[#lines + 1] = format('%8s %10d %10d %16d %10d ', entry.id, entry.group.weight, entry.need, entry.ends,
-        entry.share)
+      lines[#lines + 1] = format('%8s %4d %10d %10d %16d %10d ', entry.id, entry.group.weight, entry.need,
+        entry.wants, entry.ends, entry.share)
     end
   end
   local last_word = format('%16d\n', earliest)
@@ -27,7 +27,7 @@ if list and told then
 end
 for i, flow in ipairs(asking) do
   if told and flow.grew and not list then
-    call('SETRANGE', key, entries_at + flow.place * ENTRY + 31, format('%16d', flow.ends))
+    call('SETRANGE', key, entries_at + flow.place * ENTRY + 36, format('%16d', flow.ends))
   end
   shares[i] = format('%d %d', flow.share, flow.entry and flow.entry.place or flow.place or 0)
 end
