@@ -1,11 +1,6 @@
 package window_test
 
 import (
-	"bytes"
-	"context"
-	"net"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
 
@@ -131,22 +125,6 @@ func TestKeepingStateAtALowerRateIsStrict(t *testing.T) {
 	}
 }
 
-func TestALoweredRateIsStrictWithMoreGrantsThanAreAddedUp(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 6000, 20*time.Second)
-		l.fill(1200, 2)
-		time.Sleep(10 * time.Second)
-		l.fill(1200, 2)
-		_, err := l.UpdateRate(t.Context(), window.Rate{Permits: 3000, Per: 20 * time.Second}, true)
-		require.NoError(t, err)
-		require.Equal(t, 0, l.available())
-		require.False(t, l.allowed(1))
-		time.Sleep(10 * time.Second)
-		require.True(t, l.allowed(600), "3000 less the 2400 of the last window")
-		require.False(t, l.allowed(1))
-	})
-}
-
 func TestTheTTLGoesWithTheKeepAlive(t *testing.T) {
 	off := map[string]func(*limiter, window.Rate) error{
 		"set":    func(l *limiter, r window.Rate) error { return l.SetRate(l.t.Context(), r) },
@@ -178,71 +156,6 @@ func TestATTLOfOnesOwnOutlivesAChangeOfRate(t *testing.T) {
 		require.True(t, l.allowed(1))
 		for _, key := range []string{l.name, l.leftKey(), l.grantsKey()} {
 			require.InDelta(t, 60_000, l.do("PTTL", key), 5000, key)
-		}
-	})
-}
-
-func TestALostReplyConsumesOnce(t *testing.T) {
-	t.Parallel()
-	server := redistest.Standalone(t)
-	l := newLimiter(t, server, 10, time.Minute)
-	require.True(t, l.allowed(1))
-
-	var line deafLine
-	rdb := redis.NewClient(&redis.Options{Dialer: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, "tcp", server.Options().Addr)
-		return &deafConn{c, &line}, err
-	}})
-	t.Cleanup(func() { redistest.Close(rdb) })
-	require.NoError(t, rdb.Ping(t.Context()).Err())
-	line.deaf.Store(true)
-	other := namedLimiter(t, rdb, l.name, 10, time.Minute)
-	_, err := other.Take(t.Context(), []engine.Request{{N: 1}})
-	require.ErrorIs(t, err, engine.ErrOutcomeUnknown)
-	require.EqualValues(t, 1, line.asked.Load())
-	require.Eventually(t, func() bool { return l.available() == 8 }, 10*time.Second, time.Millisecond)
-}
-
-// deafLine counts the questions that are sent, and loses the replies to what is
-// written while it is deaf.
-type deafLine struct {
-	deaf  atomic.Bool
-	asked atomic.Int64
-}
-
-type deafConn struct {
-	net.Conn
-	*deafLine
-}
-
-func (c *deafConn) Write(b []byte) (int, error) {
-	if bytes.Contains(bytes.ToLower(b), []byte("eval")) {
-		c.asked.Add(1)
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *deafConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if c.deaf.Load() {
-		_ = c.Close()
-		return 0, net.ErrClosed
-	}
-	return n, err
-}
-
-func TestARefusalIsAnsweredAtOnceWithTheWholeWait(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 1, 60*time.Second)
-		require.True(t, l.allowed(1))
-		began := time.Now()
-		answers, err := l.Take(t.Context(), []engine.Request{{N: 1}, {N: 1, MaxWait: time.Second}})
-		require.NoError(t, err)
-		require.Less(t, time.Since(began), time.Second)
-		for _, a := range answers {
-			require.False(t, a.Granted)
-			require.InDelta(t, 60*time.Second, a.Wait, float64(time.Second))
 		}
 	})
 }
@@ -356,11 +269,4 @@ func (l *limiter) fill(grants, n int) (all []engine.Grant) {
 		grants -= len(answers)
 	}
 	return all
-}
-
-func TestErrorsSayWhoseTheyAre(t *testing.T) {
-	t.Parallel()
-	for _, err := range []error{window.ErrInvalidArgument, window.ErrNotInitialized} {
-		require.True(t, strings.HasPrefix(err.Error(), "fairlimit: "))
-	}
 }

@@ -239,22 +239,6 @@ func TestBothSidesShareOneLimiter(t *testing.T) {
 	})
 }
 
-func TestAReleaseGoesOnBehindGrantsOfNothing(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 3, time.Hour)
-		require.True(t, l.allowed(1))
-		for range 2 {
-			time.Sleep(2 * time.Millisecond)
-			l.do("ZADD", l.grantsKey(), l.serverTime(), redisson{l}.member(16, 0))
-		}
-		time.Sleep(2 * time.Millisecond)
-		require.True(t, l.allowed(2))
-		require.NoError(t, l.Release(t.Context(), 2))
-		require.True(t, l.allowed(2))
-		require.False(t, l.allowed(1))
-	})
-}
-
 func TestGrantsOfNothingByAnOldPeerCountAsNothing(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 2, time.Second)

@@ -2,8 +2,6 @@ package window_test
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -78,19 +76,6 @@ func (l *limiter) allowed(n int) bool {
 	return a.Granted
 }
 
-// wait asks for n permits until they are granted, as a limiter does.
-func (l *limiter) wait(n int) (sent, received time.Time) {
-	for {
-		sent = time.Now()
-		a := l.ask(n)
-		received = time.Now()
-		if a.Granted {
-			return sent, received
-		}
-		time.Sleep(a.Wait)
-	}
-}
-
 func (l *limiter) available() int {
 	l.t.Helper()
 	n, err := l.AvailablePermits(l.t.Context())
@@ -113,45 +98,6 @@ func (l *limiter) do(words ...any) any {
 // serverTime is in ms, as a well-set peer would have it. Server and test share
 // the clock of a bubble.
 func (l *limiter) serverTime() int64 { return time.Now().UnixMilli() }
-
-// run has the callers take one permit at a time until there are so many grants,
-// and returns when each was sent and received, each sorted.
-func (l *limiter) run(callers, grants int) (sent, received []time.Time) {
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	left := grants
-	for range callers {
-		group.Go(func() {
-			for {
-				mu.Lock()
-				more := left > 0
-				left--
-				mu.Unlock()
-				if !more {
-					return
-				}
-				s, r := l.wait(1)
-				mu.Lock()
-				sent, received = append(sent, s), append(received, r)
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	slices.SortFunc(sent, time.Time.Compare)
-	slices.SortFunc(received, time.Time.Compare)
-	return sent, received
-}
-
-// strict holds for grants that happened some time between sent and received:
-// the permits-th after any one lies at least per later. The clocks of the test
-// and of the server may differ in rate by 100 ppm.
-func strict(t testing.TB, sent, received []time.Time, permits int, per time.Duration) {
-	t.Helper()
-	for i := range len(sent) - permits {
-		require.GreaterOrEqual(t, received[i+permits].Sub(sent[i]), per-per/10_000, "grants %d and %d", i, i+permits)
-	}
-}
 
 func keysLeft(t testing.TB, rdb redis.UniversalClient, name string) []string {
 	t.Helper()

@@ -1,9 +1,7 @@
 package window_test
 
 import (
-	"math"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,92 +14,6 @@ import (
 )
 
 // The scenarios of Redisson's own tests of RRateLimiter.
-
-func TestAWindowFullIsGrantedAndThenNoMoreUntilItHasPassed(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 5, time.Second)
-		for range 2 {
-			for i := range 5 {
-				require.True(t, l.allowed(1), i)
-			}
-			for i := range 5 {
-				require.False(t, l.allowed(1), i)
-			}
-			time.Sleep(time.Second + time.Millisecond)
-		}
-	})
-}
-
-func TestAPermitIsFreeOnceItsOwnGrantHasLeftTheWindow(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 2, 5*time.Second)
-		require.True(t, l.allowed(1))
-		time.Sleep(4 * time.Second)
-		require.True(t, l.allowed(1))
-		time.Sleep(time.Second + time.Second/20)
-		require.True(t, l.allowed(1))
-		require.False(t, l.allowed(1))
-	})
-}
-
-func TestTenASecondForEightCallers(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 10, time.Second)
-		sent, received := l.run(8, redistest.Long(100, 500))
-		strict(t, sent, received, 10, time.Second)
-	})
-}
-
-func TestNoSecondHasMoreThanEighteen(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 18, time.Second)
-		sent, received := l.run(8, redistest.Long(120, 1000))
-		strict(t, sent, received, 18, time.Second)
-	})
-}
-
-func TestABigWindowIsFilledAndNeverOverfilled(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		permits, callers := redistest.Long(800, 10_000), redistest.Long(20, 200)
-		const together = 64
-		l := newLimiter(t, rdb, permits, 10*time.Second)
-		requests := make([]engine.Request, together)
-		for i := range requests {
-			requests[i] = engine.Request{N: 1}
-		}
-		stop := make(chan struct{})
-		var group sync.WaitGroup
-		for range callers {
-			group.Go(func() {
-				for {
-					answers, err := l.Take(t.Context(), requests)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					select {
-					case <-stop:
-						return
-					case <-time.After(answers[len(answers)-1].Wait + time.Microsecond):
-					}
-				}
-			})
-		}
-		full := 0
-		for range 20 {
-			time.Sleep(time.Second)
-			from := l.serverTime() - (10 * time.Second).Milliseconds()
-			if n := len(l.do("ZRANGEBYSCORE", l.grantsKey(), from+1, "+inf").([]any)); n == permits {
-				full++
-			} else {
-				require.Less(t, n, permits)
-			}
-		}
-		close(stop)
-		group.Wait()
-		require.GreaterOrEqual(t, full, 16)
-	})
-}
 
 func TestEachClientHasTheRateForItself(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -184,45 +96,6 @@ func TestANewRateForgetsTheGrants(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestReleaseFreesWhatWasTakenAndNoMore(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 10, 60*time.Second)
-		require.ErrorIs(t, l.Release(t.Context(), 1), window.ErrNotInitialized)
-		require.True(t, l.allowed(3))
-		require.Equal(t, 7, l.available())
-		require.NoError(t, l.Release(t.Context(), 2))
-		require.Equal(t, 9, l.available(), "a part of a grant")
-		require.NoError(t, l.Release(t.Context(), 1))
-		require.Equal(t, 10, l.available())
-		require.NoError(t, l.Release(t.Context(), 10))
-		require.Equal(t, 10, l.available())
-		require.ErrorIs(t, l.Release(t.Context(), -1), window.ErrInvalidArgument)
-	})
-}
-
-func TestReleaseOfManyGrants(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 1200, 60*time.Second)
-		l.fill(1200, 1)
-		require.Equal(t, 0, l.available())
-		require.NoError(t, l.Release(t.Context(), 700))
-		require.Equal(t, 700, l.available())
-		require.NoError(t, l.Release(t.Context(), 1_000_000))
-		require.Equal(t, 1200, l.available())
-	})
-}
-
-func TestAReleaseOfAsManyAsAnIntHolds(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		for _, n := range []int{math.MaxInt / 2, math.MaxInt - 1000, math.MaxInt} {
-			l := newLimiter(t, rdb, 300, time.Hour)
-			l.fill(300, 1)
-			require.NoError(t, l.Release(t.Context(), n), n)
-			require.Equal(t, 300, l.available(), n)
-		}
-	})
 }
 
 func TestUpdateKeepingState(t *testing.T) {

@@ -1,7 +1,6 @@
 package window_test
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -192,57 +191,4 @@ func TestALoweredRateIsStrictForBothSides(t *testing.T) {
 			require.False(t, l.allowed(1))
 		}
 	})
-}
-
-// Clients of both kinds take permits while we change the rate, with more and
-// with fewer grants than are added up. No grant is one too many for the rate of
-// its time.
-func TestEveryGrantFitsTheRateOfItsTime(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		few := false
-		rdb.AddHook(editedScripts{func(eval []any) []any {
-			if few {
-				return countingFew(eval)
-			}
-			return eval
-		}})
-		for seed := range uint64(redistest.Long(12, 200)) {
-			t.Log("seed", seed)
-			few = seed%2 == 1
-			randomRates(t, rdb, rand.New(rand.NewPCG(17, seed)))
-		}
-	})
-}
-
-func randomRates(t *testing.T, rdb redis.UniversalClient, random *rand.Rand) {
-	const per = 10 // ms
-	rate := 1 + random.IntN(12)
-	l := newLimiter(t, rdb, rate, per*time.Millisecond)
-	java := redisson{l}
-	java.setRate(rate, per*time.Millisecond, 0)
-	granted := map[int64]int{}
-	for range 40 {
-		time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
-		now, n := l.serverTime(), 1+random.IntN(rate)
-		held := 0
-		for at, n := range granted {
-			if at > now-per {
-				held += n
-			}
-		}
-		switch random.IntN(6) {
-		case 0:
-			rate = 1 + random.IntN(12)
-			_, err := l.UpdateRate(t.Context(), window.Rate{Permits: rate, Per: per * time.Millisecond}, true)
-			require.NoError(t, err)
-			continue
-		case 1, 2, 3:
-			require.Equal(t, held+n <= rate, l.allowed(n))
-		default:
-			require.Equal(t, held+n <= rate, java.acquired(n, now))
-		}
-		if held+n <= rate {
-			granted[now] += n
-		}
-	}
 }

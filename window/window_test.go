@@ -103,25 +103,6 @@ func TestBadArgumentsOfTheAdministration(t *testing.T) {
 	}
 }
 
-func TestRequestsAreWorkedOffInOrder(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 5, 5*time.Second)
-		answers, err := l.Take(t.Context(), []engine.Request{{N: 3}, {N: 6}, {N: 3}, {N: 2}, {N: 1}})
-		require.NoError(t, err)
-		require.Len(t, answers, 5)
-		require.True(t, answers[0].Granted)
-		require.Zero(t, answers[0].Wait)
-		require.ErrorIs(t, answers[1].Err, engine.ErrExceedsQuota)
-		require.False(t, answers[1].Granted)
-		require.False(t, answers[2].Granted)
-		require.NoError(t, answers[2].Err)
-		require.True(t, answers[3].Granted, "a refusal consumes nothing")
-		require.False(t, answers[4].Granted)
-		require.InDelta(t, 5*time.Second, answers[4].Wait, float64(time.Second))
-		require.EqualValues(t, 2, l.do("ZCARD", l.grantsKey()))
-	})
-}
-
 func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 500, 60*time.Second)
@@ -195,16 +176,6 @@ func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine, other}))
 		require.Empty(t, keysLeft(t, rdb, l.name))
 		require.NoError(t, l.GiveBack(t.Context(), nil))
-	})
-}
-
-func TestManyGrantsGivenBackTogether(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 600, 60*time.Second)
-		grants := l.fill(600, 1)
-		require.Equal(t, 0, l.available())
-		require.NoError(t, l.GiveBack(t.Context(), grants))
-		require.Equal(t, 600, l.available())
 	})
 }
 
@@ -289,13 +260,6 @@ func TestAWindowIsWholeToTheMicrosecond(t *testing.T) {
 			require.True(t, l.allowed(1))
 		}
 	})
-}
-
-func TestShortWindowsAreStrictOnARealServer(t *testing.T) {
-	t.Parallel()
-	l := newLimiter(t, redistest.Standalone(t), 3, 2*time.Millisecond)
-	sent, received := l.run(4, 600)
-	strict(t, sent, received, 3, 2*time.Millisecond)
 }
 
 func TestOnACluster(t *testing.T) {
