@@ -117,6 +117,9 @@ func TestKeepingStateAtALowerRateIsStrict(t *testing.T) {
 				lower(l, 5, 4*time.Second)
 				require.Equal(t, 0, l.available())
 				time.Sleep(3*time.Second + 2*time.Millisecond)
+				s, err := l.Status(t.Context())
+				require.NoError(t, err)
+				require.InDelta(t, time.Second, s.Delay, float64(4*time.Millisecond), "what has lapsed is in the set")
 				require.False(t, l.allowed(1), "five of the last window are still there")
 				time.Sleep(time.Second)
 				require.True(t, l.allowed(5))
@@ -175,6 +178,8 @@ func TestEitherHalfOfTheStateMayBeLost(t *testing.T) {
 				require.Equal(t, left, l.available(), "the number was lost")
 				require.True(t, l.allowed(1))
 				require.Equal(t, left-1, l.available())
+				l.do("SET", l.leftKey(), permits)
+				require.Equal(t, left-1, l.available(), "the number is too large")
 
 				l.do("DEL", l.grantsKey())
 				require.Equal(t, permits, l.available(), "the grants were lost")

@@ -8,36 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
 
 // The scenarios of Redisson's own tests of RRateLimiter.
-
-func TestEachClientHasTheRateForItself(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		a := newLimiter(t, rdb, 1, time.Second, window.PerClient("a"))
-		b := namedLimiter(t, rdb, a.name, 1, time.Second, window.PerClient("b"))
-		require.ErrorIs(t, a.ask(20).Err, engine.ErrExceedsQuota)
-		require.True(t, a.allowed(1))
-		require.False(t, a.allowed(1))
-		require.True(t, b.allowed(1))
-		require.False(t, b.allowed(1))
-	})
-}
-
-func TestNothingOutlivesAnExpiryOfTheRate(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := newLimiter(t, rdb, 10, 10*time.Second)
-		require.True(t, l.allowed(1))
-		l.do("PEXPIRE", l.name, 1000)
-		require.True(t, l.allowed(1), "copies the TTL")
-		time.Sleep(1100 * time.Millisecond)
-		require.Empty(t, keysLeft(t, rdb, l.name))
-	})
-}
 
 func TestEveryUseKeepsTheKeysAlive(t *testing.T) {
 	t.Parallel()
