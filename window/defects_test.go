@@ -21,9 +21,7 @@ func TestAPeersFastClockMakesNobodyWaitLonger(t *testing.T) {
 		redisson{l}.setRate(1, time.Second, 0)
 		redisson{l}.mustAcquire(1, l.serverTime()+60_000)
 
-		s, err := l.Status(t.Context())
-		require.NoError(t, err)
-		require.LessOrEqual(t, s.Delay, time.Second+time.Millisecond)
+		require.LessOrEqual(t, l.status().Delay, time.Second+time.Millisecond)
 		a := l.ask(1)
 		require.False(t, a.Granted)
 		require.LessOrEqual(t, a.Wait, time.Second+time.Millisecond)
@@ -55,18 +53,13 @@ func TestReadersChangeNothing(t *testing.T) {
 		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(60*time.Second))
 		require.True(t, l.allowed(2))
 		time.Sleep(time.Second + 2*time.Millisecond)
-		dump := func() (all []any) {
-			return append(all, l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey()))
-		}
-		before := dump()
+		before := l.state()
 		l.do("PEXPIRE", l.leftKey(), 30_000)
 		require.Equal(t, 5, l.available())
-		s, err := l.Status(t.Context())
+		require.Equal(t, engine.Status{Available: 5}, l.status())
+		_, err := l.Config(t.Context())
 		require.NoError(t, err)
-		require.Equal(t, engine.Status{Available: 5}, s)
-		_, err = l.Config(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, before, dump())
+		require.Equal(t, before, l.state())
 		ttl := l.do("PTTL", l.leftKey())
 		require.Greater(t, ttl, int64(0))
 		require.LessOrEqual(t, ttl, int64(30_000), "no reader keeps alive")
@@ -99,8 +92,7 @@ func TestReleaseThenExpiryCountsNothingTwice(t *testing.T) {
 func TestKeepingStateAtALowerRateIsStrict(t *testing.T) {
 	lower := map[string]func(l *limiter, to int, per time.Duration){
 		"by us": func(l *limiter, to int, per time.Duration) {
-			_, err := l.UpdateRate(l.t.Context(), window.Rate{Permits: to, Per: per}, true)
-			require.NoError(l.t, err)
+			l.update(to, per)
 		},
 		"by Redisson": func(l *limiter, to int, per time.Duration) {
 			l.do("HSET", l.name, "rate", to)
@@ -117,50 +109,13 @@ func TestKeepingStateAtALowerRateIsStrict(t *testing.T) {
 				lower(l, 5, 4*time.Second)
 				require.Equal(t, 0, l.available())
 				time.Sleep(3*time.Second + 2*time.Millisecond)
-				s, err := l.Status(t.Context())
-				require.NoError(t, err)
-				require.InDelta(t, time.Second, s.Delay, float64(4*time.Millisecond), "what has lapsed is in the set")
+				require.InDelta(t, time.Second, l.status().Delay, float64(4*time.Millisecond), "what has lapsed is in the set")
 				require.False(t, l.allowed(1), "five of the last window are still there")
 				time.Sleep(time.Second)
 				require.True(t, l.allowed(5))
 			})
 		})
 	}
-}
-
-func TestTheTTLGoesWithTheKeepAlive(t *testing.T) {
-	off := map[string]func(*limiter, window.Rate) error{
-		"set":    func(l *limiter, r window.Rate) error { return l.SetRate(l.t.Context(), r) },
-		"update": func(l *limiter, r window.Rate) error { _, err := l.UpdateRate(l.t.Context(), r, false); return err },
-		"keep":   func(l *limiter, r window.Rate) error { _, err := l.UpdateRate(l.t.Context(), r, true); return err },
-	}
-	for how, off := range off {
-		t.Run(how, func(t *testing.T) {
-			each(t, func(t *testing.T, rdb redis.UniversalClient) {
-				l := newLimiter(t, rdb, 10, time.Second, window.KeepAlive(60*time.Second))
-				require.True(t, l.allowed(1))
-				require.Greater(t, l.do("PTTL", l.name), int64(0))
-				require.NoError(t, off(l, window.Rate{Permits: 10, Per: time.Second}))
-				require.True(t, l.allowed(1))
-				for _, key := range []string{l.name, l.leftKey(), l.grantsKey()} {
-					require.EqualValues(t, -1, l.do("PTTL", key), key)
-				}
-			})
-		})
-	}
-}
-
-func TestATTLOfOnesOwnOutlivesAChangeOfRate(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 10, time.Second)
-		require.True(t, l.allowed(1))
-		l.do("PEXPIRE", l.name, 60_000)
-		require.NoError(t, l.SetRate(t.Context(), window.Rate{Permits: 5, Per: time.Second}))
-		require.True(t, l.allowed(1))
-		for _, key := range []string{l.name, l.leftKey(), l.grantsKey()} {
-			require.InDelta(t, 60_000, l.do("PTTL", key), 5000, key)
-		}
-	})
 }
 
 func TestEitherHalfOfTheStateMayBeLost(t *testing.T) {
@@ -221,8 +176,7 @@ func TestUnreadableStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			l := newLimiter(t, rdb, 5, 60*time.Second)
 			kept := l.ask(1).Grant
 			spoil(l)
-			dump := func() []any { return []any{l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey())} }
-			before := dump()
+			before := l.state()
 
 			answers, err := l.Take(t.Context(), []engine.Request{{N: 1}})
 			assert.ErrorIs(t, err, engine.ErrState, what)
@@ -233,7 +187,7 @@ func TestUnreadableStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			assert.ErrorIs(t, err, engine.ErrState, what)
 			_, err = l.AvailablePermits(t.Context())
 			assert.ErrorIs(t, err, engine.ErrState, what)
-			assert.Equal(t, before, dump(), "%s: left as it was", what)
+			assert.Equal(t, before, l.state(), "%s: left as it was", what)
 
 			_, err = l.Delete(t.Context())
 			assert.NoError(t, err, what)

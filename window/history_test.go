@@ -11,7 +11,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // TestEveryHistoryIsStrict has clients of both kinds take permits, and release
@@ -75,8 +74,7 @@ func randomHistory(t *testing.T, rdb redis.UniversalClient, random *rand.Rand, m
 			require.Equal(t, fits, java.acquired(n, now))
 		case 3:
 			want.rate, settled, fits = 1+random.IntN(most), now, false
-			_, err := l.UpdateRate(t.Context(), window.Rate{Permits: want.rate, Per: length}, true)
-			require.NoError(t, err)
+			l.update(want.rate, length)
 		default:
 			fits = false
 			mine := slices.DeleteFunc(slices.Clone(all), func(h *held) bool {

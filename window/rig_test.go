@@ -83,6 +83,41 @@ func (l *limiter) available() int {
 	return n
 }
 
+// update changes the rate and keeps the state.
+func (l *limiter) update(permits int, per time.Duration) {
+	l.t.Helper()
+	done, err := l.UpdateRate(l.t.Context(), window.Rate{Permits: permits, Per: per}, true)
+	require.NoError(l.t, err)
+	require.True(l.t, done)
+}
+
+func (l *limiter) status() engine.Status {
+	l.t.Helper()
+	s, err := l.Status(l.t.Context())
+	require.NoError(l.t, err)
+	return s
+}
+
+func (l *limiter) keys() []string { return []string{l.name, l.leftKey(), l.grantsKey()} }
+
+// state is the content of the keys.
+func (l *limiter) state() (all []any) {
+	for _, key := range l.keys() {
+		all = append(all, l.raw(key))
+	}
+	return all
+}
+
+// live requires that the keys expire after about so long, or never.
+func (l *limiter) live(want time.Duration) {
+	l.t.Helper()
+	for _, key := range l.keys() {
+		require.InDelta(l.t, want.Milliseconds(), l.do("PTTL", key), max(0, float64(want.Milliseconds()))/50, key)
+	}
+}
+
+const never = -time.Millisecond // PTTL of a key that does not expire
+
 func (l *limiter) leftKey() string   { return "{" + l.name + "}:value" }
 func (l *limiter) grantsKey() string { return "{" + l.name + "}:permits" }
 
@@ -102,7 +137,7 @@ func (l *limiter) serverTime() int64 { return time.Now().UnixMilli() }
 func keysLeft(t testing.TB, rdb redis.UniversalClient, name string) []string {
 	t.Helper()
 	var left []string
-	for _, key := range []string{name, "{" + name + "}:value", "{" + name + "}:permits"} {
+	for _, key := range (&limiter{name: name}).keys() {
 		n, err := rdb.Exists(context.WithoutCancel(t.Context()), key).Result()
 		require.NoError(t, err)
 		if n > 0 {

@@ -50,17 +50,16 @@ func TestARequestAboveTheRateWritesNothing(t *testing.T) {
 
 		require.True(t, l.allowed(2))
 		time.Sleep(2 * time.Second)
-		keys := []string{l.name, l.leftKey(), l.grantsKey()}
-		for _, key := range keys {
+		for _, key := range l.keys() {
 			l.do("PEXPIRE", key, time.Hour.Milliseconds())
 		}
-		before := []any{l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey())}
+		before := l.state()
 		answers, err := l.Take(t.Context(), []engine.Request{{N: 6}, {N: 1000}})
 		require.NoError(t, err)
 		require.ErrorIs(t, answers[0].Err, engine.ErrExceedsQuota)
 		require.ErrorIs(t, answers[1].Err, engine.ErrExceedsQuota)
-		require.Equal(t, before, []any{l.raw(l.name), l.raw(l.leftKey()), l.raw(l.grantsKey())})
-		for _, key := range keys {
+		require.Equal(t, before, l.state())
+		for _, key := range l.keys() {
 			require.LessOrEqual(t, l.do("PTTL", key), time.Hour.Milliseconds(), "no use of %s", key)
 		}
 
@@ -141,8 +140,7 @@ func TestALoweredRateIsStrictForBothSides(t *testing.T) {
 			java.mustAcquire(3, l.serverTime())
 			time.Sleep(500 * time.Millisecond)
 			java.mustAcquire(5, l.serverTime())
-			_, err := l.UpdateRate(t.Context(), window.Rate{Permits: 5, Per: time.Second}, true)
-			require.NoError(t, err)
+			l.update(5, time.Second)
 			require.Equal(t, -3, java.available(l.serverTime()), "Redisson shows how many too many are held")
 			require.Equal(t, 0, l.available())
 			require.Equal(t, 500+3, int(java.acquire(3, l.serverTime())), "until the oldest leaves")

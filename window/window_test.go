@@ -125,9 +125,7 @@ func TestWindowsOfMoreGrantsThanAreAddedUp(t *testing.T) {
 			a := l.ask(permits - 50)
 			require.False(t, a.Granted)
 			require.Greater(t, a.Wait, 5*time.Second)
-			s, err := l.Status(t.Context())
-			require.NoError(t, err)
-			require.Zero(t, s.Available)
+			require.Zero(t, l.status().Available)
 			time.Sleep(10*time.Second + 2*time.Millisecond)
 			require.Equal(t, permits, l.available())
 		}
@@ -168,21 +166,13 @@ func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 func TestStatus(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, 5*time.Second)
-		s, err := l.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.Status{Available: 5}, s, "before the first question")
+		require.Equal(t, engine.Status{Available: 5}, l.status(), "before the first question")
 		require.Empty(t, keysLeft(t, rdb, l.name))
-
 		require.True(t, l.allowed(2))
-		s, err = l.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.Status{Available: 3}, s)
-
+		require.Equal(t, engine.Status{Available: 3}, l.status())
 		require.True(t, l.allowed(3))
-		s, err = l.Status(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, s.Available)
-		require.InDelta(t, 5*time.Second, s.Delay, float64(time.Second))
+		require.Zero(t, l.status().Available)
+		require.InDelta(t, 5*time.Second, l.status().Delay, float64(time.Second))
 	})
 }
 
