@@ -117,17 +117,6 @@ func TestAReleaseThatEndsHalfwayIsOfUnknownOutcome(t *testing.T) {
 	})
 }
 
-func TestAnErrorOfAStateNamesTheLimiterOnce(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		name := redistest.Name(t)
-		a := open(t, rdb, name)
-		require.NoError(t, rdb.HSet(t.Context(), name, "rate", "x", "interval", 1, "type", 0).Err())
-		_, err := a.Config(t.Context())
-		require.ErrorIs(t, err, engine.ErrState)
-		require.Equal(t, 1, strings.Count(err.Error(), name), err)
-	})
-}
-
 // TestAnErrorOfAnAdminNamesItsLimiterOnce is for every method, with a server
 // that is not there, and for what is refused before Redis is asked.
 func TestAnErrorOfAnAdminNamesItsLimiterOnce(t *testing.T) {
@@ -135,6 +124,12 @@ func TestAnErrorOfAnAdminNamesItsLimiterOnce(t *testing.T) {
 	a := open(t, redistest.Nowhere(t), "tax-office")
 	_, unset := open(t, redistest.Standalone(t), "tax-office").Config(t.Context())
 	_, opened := window.Open(nil, "tax-office")
+	rdb := redistest.Standalone(t)
+	name := redistest.Name(t)
+	require.NoError(t, rdb.HSet(t.Context(), name, "rate", "x", "interval", 1, "type", 0).Err())
+	_, unreadable := open(t, rdb, name).Config(t.Context())
+	require.ErrorIs(t, unreadable, engine.ErrState)
+	require.Equal(t, 1, strings.Count(unreadable.Error(), name), unreadable)
 	errs := map[string]error{
 		"Release of fewer than none": a.Release(t.Context(), -1),
 		"SetRate of nothing":         a.SetRate(t.Context(), window.Rate{}),

@@ -9,25 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestReadersAreExactWithMoreGrantsThanAreAddedUp(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 6000, 20*time.Second)
-		l.fill(1200, 2)
-		time.Sleep(10 * time.Second)
-		l.fill(1200, 3)
-		time.Sleep(10*time.Second + time.Millisecond)
-
-		require.Equal(t, 2400, l.available())
-		s, err := l.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 2400, s.Available)
-		require.Zero(t, s.Delay)
-		require.EqualValues(t, 2400, l.do("ZCARD", l.grantsKey()), "they wrote nothing")
-		require.Equal(t, "0", l.do("GET", l.leftKey()))
-		require.Equal(t, 2400, redisson{l}.available(l.serverTime()))
-	})
-}
-
 // A reader takes several runs here, and others write in between.
 func TestReadersAreExactBesideWriters(t *testing.T) {
 	writes := map[string]func(l *limiter){

@@ -206,55 +206,6 @@ func TestAPrefixIsInFrontOfTheName(t *testing.T) {
 	})
 }
 
-func TestBothSidesShareOneLimiter(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		const permits = 6
-		l := newLimiter(t, rdb, permits, 2*time.Second)
-		peer := redisson{l}
-		granted := 0
-		for turn := 0; granted < permits; turn++ {
-			if turn%2 == 0 {
-				require.True(t, l.allowed(1))
-			} else {
-				peer.mustAcquire(1, l.serverTime())
-			}
-			granted++
-		}
-		require.False(t, l.allowed(1))
-		require.False(t, peer.acquired(1, l.serverTime()))
-
-		time.Sleep(2*time.Second + 2*time.Millisecond)
-		peer.mustAcquire(4, l.serverTime())
-		require.True(t, l.allowed(2))
-		require.False(t, l.allowed(1))
-		require.False(t, peer.acquired(1, l.serverTime()))
-
-		require.NoError(t, l.Release(t.Context(), 3))
-		peer.mustAcquire(3, l.serverTime())
-		require.False(t, peer.acquired(1, l.serverTime()))
-
-		require.NoError(t, l.Reset(t.Context()))
-		peer.mustAcquire(permits, l.serverTime())
-		require.False(t, l.allowed(1))
-	})
-}
-
-func TestAReleaseGoesOnBehindGrantsOfNothing(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 3, time.Hour)
-		require.True(t, l.allowed(1))
-		for range 2 {
-			time.Sleep(2 * time.Millisecond)
-			l.do("ZADD", l.grantsKey(), l.serverTime(), redisson{l}.member(16, 0))
-		}
-		time.Sleep(2 * time.Millisecond)
-		require.True(t, l.allowed(2))
-		require.NoError(t, l.Release(t.Context(), 2))
-		require.True(t, l.allowed(2))
-		require.False(t, l.allowed(1))
-	})
-}
-
 func TestGrantsOfNothingByAnOldPeerCountAsNothing(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 2, time.Second)

@@ -2,8 +2,6 @@ package window_test
 
 import (
 	"context"
-	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -78,25 +76,47 @@ func (l *limiter) allowed(n int) bool {
 	return a.Granted
 }
 
-// wait asks for n permits until they are granted, as a limiter does.
-func (l *limiter) wait(n int) (sent, received time.Time) {
-	for {
-		sent = time.Now()
-		a := l.ask(n)
-		received = time.Now()
-		if a.Granted {
-			return sent, received
-		}
-		time.Sleep(a.Wait)
-	}
-}
-
 func (l *limiter) available() int {
 	l.t.Helper()
 	n, err := l.AvailablePermits(l.t.Context())
 	require.NoError(l.t, err)
 	return n
 }
+
+// update changes the rate and keeps the state.
+func (l *limiter) update(permits int, per time.Duration) {
+	l.t.Helper()
+	done, err := l.UpdateRate(l.t.Context(), window.Rate{Permits: permits, Per: per}, true)
+	require.NoError(l.t, err)
+	require.True(l.t, done)
+}
+
+func (l *limiter) status() engine.Status {
+	l.t.Helper()
+	s, err := l.Status(l.t.Context())
+	require.NoError(l.t, err)
+	return s
+}
+
+func (l *limiter) keys() []string { return []string{l.name, l.leftKey(), l.grantsKey()} }
+
+// state is the content of the keys.
+func (l *limiter) state() (all []any) {
+	for _, key := range l.keys() {
+		all = append(all, l.raw(key))
+	}
+	return all
+}
+
+// live requires that the keys expire after about so long, or never.
+func (l *limiter) live(want time.Duration) {
+	l.t.Helper()
+	for _, key := range l.keys() {
+		require.InDelta(l.t, want.Milliseconds(), l.do("PTTL", key), max(0, float64(want.Milliseconds()))/50, key)
+	}
+}
+
+const never = -time.Millisecond // PTTL of a key that does not expire
 
 func (l *limiter) leftKey() string   { return "{" + l.name + "}:value" }
 func (l *limiter) grantsKey() string { return "{" + l.name + "}:permits" }
@@ -114,49 +134,10 @@ func (l *limiter) do(words ...any) any {
 // the clock of a bubble.
 func (l *limiter) serverTime() int64 { return time.Now().UnixMilli() }
 
-// run has the callers take one permit at a time until there are so many grants,
-// and returns when each was sent and received, each sorted.
-func (l *limiter) run(callers, grants int) (sent, received []time.Time) {
-	var mu sync.Mutex
-	var group sync.WaitGroup
-	left := grants
-	for range callers {
-		group.Go(func() {
-			for {
-				mu.Lock()
-				more := left > 0
-				left--
-				mu.Unlock()
-				if !more {
-					return
-				}
-				s, r := l.wait(1)
-				mu.Lock()
-				sent, received = append(sent, s), append(received, r)
-				mu.Unlock()
-			}
-		})
-	}
-	group.Wait()
-	slices.SortFunc(sent, time.Time.Compare)
-	slices.SortFunc(received, time.Time.Compare)
-	return sent, received
-}
-
-// strict holds for grants that happened some time between sent and received:
-// the permits-th after any one lies at least per later. The clocks of the test
-// and of the server may differ in rate by 100 ppm.
-func strict(t testing.TB, sent, received []time.Time, permits int, per time.Duration) {
-	t.Helper()
-	for i := range len(sent) - permits {
-		require.GreaterOrEqual(t, received[i+permits].Sub(sent[i]), per-per/10_000, "grants %d and %d", i, i+permits)
-	}
-}
-
 func keysLeft(t testing.TB, rdb redis.UniversalClient, name string) []string {
 	t.Helper()
 	var left []string
-	for _, key := range []string{name, "{" + name + "}:value", "{" + name + "}:permits"} {
+	for _, key := range (&limiter{name: name}).keys() {
 		n, err := rdb.Exists(context.WithoutCancel(t.Context()), key).Result()
 		require.NoError(t, err)
 		if n > 0 {

@@ -18,6 +18,22 @@ type command struct {
 	define func(*flag.FlagSet) action // its flags
 }
 
+// commands are all that there are, in the order in which they are told of.
+// Parsing, help and completion go by this table.
+func commands() []command {
+	return []command{
+		{"ls", "", "list the queues that are in use or have stored quotas", ls},
+		{"look", "NAME", "show the state of a queue", look},
+		{"pause", "NAME DURATION", "let nobody go for a while, on any machine", pause},
+		{"reset", "NAME", "forget all turns, and any pause", reset},
+		{"quota", "NAME [QUOTA...]", "show, store or forget the quotas of a queue", quota},
+		{"wait", "NAME -- COMMAND [ARG...]", "run a command when its turn comes", wait},
+		{"completion", "bash", "print a script that completes command lines", completion},
+		{"version", "", "print the version of this program", version},
+		{"help", "[COMMAND]", "explain a command", help},
+	}
+}
+
 // action is what a command does, once its flags are set.
 type action func(ctx context.Context, c *call) error
 
@@ -35,27 +51,36 @@ type call struct {
 	do      action
 }
 
-// read makes a call of the arguments. With an error the call tells what its
-// usage is.
+// read makes a call of the arguments. Flags may stand before and behind each word
+// up to --. With an error the call tells what its usage is.
 func read(args []string) (*call, error) {
 	c := &call{connection: connection{prefix: defaultPrefix}}
 	c.choose(nil)
 	if len(args) == 1 && (args[0] == "-version" || args[0] == "--version") {
 		args = []string{"version"}
 	}
-	if err := c.parse(args); err != nil {
-		return c, err
+	if at := slices.Index(args, "--"); at >= 0 {
+		args, c.behind = args[:at], args[at+1:]
 	}
-	if c.flags.NArg() == 0 {
-		return c, misused("no command")
+	for {
+		if err := c.flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return c, err
+		} else if err != nil {
+			return c, misused("%.300s", err)
+		}
+		if c.flags.NArg() == 0 {
+			return c, c.count()
+		}
+		word := c.flags.Arg(0)
+		args = c.flags.Args()[1:]
+		if c.command != nil {
+			c.words = append(c.words, word)
+		} else if cmd := find(word); cmd != nil {
+			c.choose(cmd)
+		} else {
+			return c, misused("no command %s", printable(word))
+		}
 	}
-	name, args := c.flags.Arg(0), c.flags.Args()[1:]
-	cmd := find(name)
-	if cmd == nil {
-		return c, misused("no command %s", printable(name))
-	}
-	c.choose(cmd)
-	return c, c.readArgs(args)
 }
 
 // find returns nil if there is no command of that name.
@@ -78,27 +103,14 @@ func (c *call) choose(cmd *command) {
 	}
 }
 
-// readArgs takes flags before, between and behind the words, until --.
-func (c *call) readArgs(args []string) error {
-	if at := slices.Index(args, "--"); at >= 0 {
-		args, c.behind = args[:at], args[at+1:]
-	}
-	for len(args) > 0 {
-		if err := c.parse(args); err != nil {
-			return err
-		}
-		if args = c.flags.Args(); len(args) > 0 {
-			c.words, args = append(c.words, args[0]), args[1:]
-		}
+// count checks how many words there are.
+func (c *call) count() error {
+	if c.command == nil {
+		return misused("no command")
 	}
 	if !c.command.runs() {
 		c.words = append(c.words, c.behind...)
 	}
-	return c.count()
-}
-
-// count checks how many words there are.
-func (c *call) count() error {
 	wanted, _, _ := strings.Cut(c.command.args, " -- ")
 	names, given := strings.Fields(wanted), len(c.words)
 	switch {
@@ -112,12 +124,4 @@ func (c *call) count() error {
 		return misused("%s: the name is empty", c.command.name)
 	}
 	return nil
-}
-
-func (c *call) parse(args []string) error {
-	err := c.flags.Parse(args)
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		return misused("%.300s", err)
-	}
-	return err
 }

@@ -23,7 +23,7 @@ func completion(*flag.FlagSet) action {
 	}
 }
 
-// complete is what the script asks. Help does not tell of it.
+// complete is what the script asks.
 func complete(*flag.FlagSet) action {
 	return func(ctx context.Context, c *call) error {
 		for _, candidate := range candidates(ctx, c.words[0]) {

@@ -51,12 +51,9 @@
 //
 // Each line shows a name, how many permits are granted ahead, how long one more
 // would wait, and how much longer the queue is paused. A queue that nobody has
-// used for its longest Per is gone. One that was reset stays for at least an
-// hour.
-//
-// Ls goes through all keys of the Redis, a thousand at a time. Then it asks for
-// the state of each queue that it found. If there is none, it says so on
-// standard error, and with -names it says nothing.
+// used for its longest Per is gone. Ls goes through all keys of the Redis, a
+// thousand at a time, and then asks for the state of each queue. Without any it
+// says so on standard error, and with -names nothing.
 //
 // # Look
 //
@@ -66,30 +63,23 @@
 //   - next slot: how long one more permit would wait;
 //   - available: how many permits a caller could take at once;
 //   - paused: how much longer the queue is paused;
-//   - flows: how many flows use the queue, and their weights, if there are any.
-//     If the newest turn belongs to a caller without a flow, a line says so;
-//   - quotas: the stored quotas. If none are stored, it shows the windows of
-//     the last caller, and the figures are those of a caller with these. They
-//     include that caller's guard, and a burst is a window of its own. A line
-//     tells how many permits may go at one moment, if these are fewer than a
-//     quota has. Another one tells if callers use different quotas.
+//   - flows: how many flows use the queue, and their weights, if any;
+//   - quotas: the stored quotas, else the windows of the last caller: its guard
+//     is included, and a burst is a window of its own. The figures are then
+//     those of a caller with these.
 //
-// A queue that is not in Redis is shown as idle: all of its quota is free. So a
-// misspelt name looks idle, too.
-//
-// With -watch, look shows the state every second. On a terminal it redraws in
-// place; elsewhere each state is one line. If Redis cannot be reached, it says
-// so and goes on. SIGINT ends it, with status 0. With -json each line is an
-// object:
+// A queue that is not in Redis is idle: all of its quota is free. So a misspelt
+// name looks idle, too. With -watch, look shows the state every second, until
+// SIGINT: on a terminal in place, elsewhere as a line. It goes on if Redis
+// cannot be reached. With -json each line is an object:
 //
 //	{"name":"tax-office","idle":false,"backlog":40,"delay_seconds":8.2,
 //	 "available":0,"paused_seconds":0,"quotas":["5/1s"],"quotas_stored":true,
 //	 "quotas_differ":false}
 //
-// Available is null for an idle queue. Quotas are empty if none are known. They
-// differ if callers with different ones use the queue. A plain line then ends
-// in quotas=different. With flows there is "flows":[{"weight":2,"limiters":1}]
-// as well.
+// Available is null for an idle queue. Quotas differ if callers with different
+// ones use the queue; a plain line then ends in quotas=different. With flows
+// there is "flows":[{"weight":2,"limiters":1}] as well.
 //
 // # Pause, reset, quota
 //
@@ -98,15 +88,11 @@
 //
 // The longest of several pauses counts, and only reset ends one. A pause lasts
 // at least twice -within. If programs use WithPauseWithin, give the same
-// duration to -within, which is 1s otherwise.
+// duration to -within, which is 1s otherwise. Reset shows what it frees and,
+// without -yes, asks for a y on standard input. Stored quotas stay.
 //
-// Reset shows what it frees and asks for a y on standard input. With -yes it
-// does not ask. Stored quotas stay.
-//
-// A quota is written 20/1s, 10/min or 100/2m burst 10. A stored one takes the
-// place of their own in limiters made WithStoredQuota, and in no others. It
-// also holds for wait without -quota. Quota -forget says which quotas it
-// forgot, or that there was none.
+// A stored quota takes the place of their own in limiters made WithStoredQuota,
+// and in no others. It also holds for wait without -quota.
 //
 // # Wait
 //
@@ -115,22 +101,18 @@
 //
 //	fairlimit wait tax-office -quota 1/1s -guard 50ms -timeout 5m -- curl ...
 //
-// Flag -quota may be given several times, and may name several quotas. All of
-// them hold. Without it, the stored quota holds; if none is stored, wait
-// fails. The command gets one turn. If it calls the upstream twice, give -n 2.
-//
-// A turn that would come after -timeout is refused at once. The question to
-// Redis has to fit in as well. With -timeout 100ms the command runs nearly at
-// once or not at all; 0 is an error. Without -timeout it waits however long it
-// takes. If that is more than 2s, it says so on standard error:
+// Flag -quota may be given several times, and may name several quotas; all of
+// them hold. Without it the stored quota holds, and without any wait fails. If
+// the command calls the upstream twice, give -n 2. A turn that would come after
+// -timeout is refused at once. Without -timeout it waits however long it takes,
+// and says so on standard error if that is more than 2s:
 //
 //	fairlimit: tax-office: my turn comes in 59m58s
 //
 // SIGINT, SIGTERM or SIGHUP while it waits gives the permits back. Once the
-// command runs, signals reach it directly: wait has become the command.
-//
-// A wait that ends without its turn stays until Redis has taken back what it
-// granted, for up to 2s. After that the error says that a turn may pass unused.
+// command runs, signals reach it directly: wait has become the command. A wait
+// that ends without its turn stays until Redis has taken back what it granted,
+// for up to 2s. After that the error says that a turn may pass unused.
 //
 // Wait has the exit status of the command, or one of these:
 //

@@ -21,24 +21,23 @@ func look(flags *flag.FlagSet) action {
 	watch := flags.Bool("watch", false, "show it every second, until interrupted")
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
 	return func(ctx context.Context, c *call) error {
-		drawn := 0 // lines that the next view takes the place of
+		drawn := "" // what the next view takes the place of
 		show := func() error {
 			v, err := c.look(ctx, c.words[0])
-			switch {
+			before := strings.Count(drawn, "\n")
+			switch drawn = ""; {
 			case err != nil:
-				drawn = 0
 				return err
 			case *asJSON:
 				return json.NewEncoder(os.Stdout).Encode(v)
 			case *watch && !onTerminal():
 				fmt.Println(v.line(time.Now()))
 				return nil
-			case drawn > 0:
-				fmt.Printf("\x1b[%dA\x1b[J", drawn) // up, and clear what is below
+			case before > 0:
+				fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
 			}
-			t := v.table()
-			fmt.Println(strings.Join(t, "\n"))
-			drawn = len(t)
+			drawn = v.table()
+			fmt.Print(drawn)
 			return nil
 		}
 		if err := show(); err != nil || !*watch {
@@ -90,6 +89,7 @@ type view struct {
 
 	status fairlimit.Status
 	state  fair.State
+	quotas []engine.Quota
 }
 
 type flow struct {
@@ -115,8 +115,11 @@ func (c *call) look(ctx context.Context, name string) (v view, err error) {
 	if !v.Idle {
 		v.Available = &v.status.Available
 	}
-	v.Stored = len(v.state.Quotas) > 0
-	v.Quotas = texts(v.quotas())
+	v.quotas = v.state.Quotas
+	if v.Stored = len(v.quotas) > 0; !v.Stored {
+		v.quotas = windowsOf(v.state)
+	}
+	v.Quotas = texts(v.quotas)
 	v.Differ = v.disobeyed() || v.state.Mixed > 0
 	for _, f := range v.state.Flows {
 		v.Flows = append(v.Flows, flow{f.Weight, f.Limiters})
@@ -131,14 +134,6 @@ func (c *call) inspect(ctx context.Context, name string) (fair.State, error) {
 		return fair.State{}, err
 	}
 	return fair.Inspect(ctx, rdb, name, fair.WithPrefix(c.prefix))
-}
-
-// quotas are those that v shows.
-func (v view) quotas() []engine.Quota {
-	if v.Stored {
-		return v.state.Quotas
-	}
-	return windowsOf(v.state)
 }
 
 // windowsOf are those of the last caller, as quotas.
@@ -158,39 +153,40 @@ func texts(quotas []engine.Quota) []string {
 	return all
 }
 
-// table is made of lines for a terminal: none takes more than 80 columns.
-type table []string
+// lines are for a terminal: none takes more than 80 columns.
+type lines struct{ strings.Builder }
 
-func (t *table) add(what, format string, args ...any) {
-	*t = append(*t, fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width))
+func (l *lines) add(what, format string, args ...any) {
+	l.WriteString(fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width) + "\n")
 }
 
-func (v view) table() table {
-	t := table{fit(printable(v.Name), width)}
+func (v view) table() string {
+	var l lines
+	l.WriteString(fit(printable(v.Name), width) + "\n")
 	if v.Idle {
-		t.add("idle", "nobody waits, and nothing that was granted counts any more")
+		l.add("idle", "nobody waits, and nothing that was granted counts any more")
 	} else {
-		t.add("backlog", "%d permits", v.Backlog)
-		t.add("next slot", "in %s%s", brief(v.status.Delay), v.whose())
-		t.add("available", "%d permits at once%s", v.status.Available, v.whose())
+		l.add("backlog", "%d permits", v.Backlog)
+		l.add("next slot", "in %s%s", brief(v.status.Delay), v.whose())
+		l.add("available", "%d permits at once%s", v.status.Available, v.whose())
 	}
 	if v.Paused > 0 {
-		t.add("paused", "for %s more", brief(v.status.Paused))
+		l.add("paused", "for %s more", brief(v.status.Paused))
 	} else {
-		t.add("paused", "no")
+		l.add("paused", "no")
 	}
 	if len(v.Flows) > 0 {
 		weights := ""
 		for _, f := range v.Flows {
 			weights += fmt.Sprintf(" %d", f.Weight)
 		}
-		t.add("flows", "%d, of weights%s", len(v.Flows), weights)
+		l.add("flows", "%d, of weights%s", len(v.Flows), weights)
 	}
 	if v.state.Flowless {
-		t.add("", "callers without a flow stand beside them")
+		l.add("", "callers without a flow stand beside them")
 	}
-	v.addQuotas(&t)
-	return t
+	v.addQuotas(&l)
+	return l.String()
 }
 
 // whose says for which callers a figure holds. One with other quotas sees
@@ -202,28 +198,28 @@ func (v view) whose() string {
 	return ", for a caller with the quotas below"
 }
 
-func (v view) addQuotas(t *table) {
+func (v view) addQuotas(l *lines) {
 	what := "quotas"
 	for _, q := range v.Quotas {
-		t.add(what, "%s", q)
+		l.add(what, "%s", q)
 		what = ""
 	}
 	switch {
 	case v.Stored:
-		t.add(what, "stored")
+		l.add(what, "stored")
 	case len(v.Quotas) > 0:
-		t.add(what, "as the queue has them, guard included")
+		l.add(what, "as the queue has them, guard included")
 	default:
-		t.add(what, "unknown, none is stored")
+		l.add(what, "unknown, none is stored")
 	}
-	if most := atOnce(v.quotas()); most > 0 {
-		t.add("", "at most %d at one moment", most)
+	if most := atOnce(v.quotas); most > 0 {
+		l.add("", "at most %d at one moment", most)
 	}
 	switch {
 	case v.disobeyed():
-		t.add("", "different quotas are in use: the last caller had %s", strings.Join(texts(windowsOf(v.state)), " "))
+		l.add("", "different quotas are in use: the last caller had %s", strings.Join(texts(windowsOf(v.state)), " "))
 	case v.Differ:
-		t.add("", "different quotas are in use: others than these have asked lately")
+		l.add("", "different quotas are in use: others than these have asked lately")
 	}
 }
 

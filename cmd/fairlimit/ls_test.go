@@ -66,7 +66,8 @@ func TestLsListsTheOthersBesideAKeyThatIsNoQueue(t *testing.T) {
 	r := s.run("ls")
 	require.Equal(t, 1, r.status)
 	require.Regexp(t, `(?m)^a +\? +\? +\?\nb +0 +\S+ +no\nc +\? +\? +\?$`, r.out)
-	require.Equal(t, "fairlimit: keys that cannot be read: 2; reset deletes a queue, quota -forget a stored quota\n", r.err)
+	require.Equal(t, "fairlimit: keys that cannot be read: 2; "+
+		"reset deletes a queue, quota -forget a stored quota\n", r.err)
 }
 
 func TestNamesDoNotReachTheTerminalRaw(t *testing.T) {

@@ -19,22 +19,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// commands are all that there are, in the order in which they are told of.
-// Parsing, help and completion go by this table.
-func commands() []command {
-	return []command{
-		{"ls", "", "list the queues that are in use or have stored quotas", ls},
-		{"look", "NAME", "show the state of a queue", look},
-		{"pause", "NAME DURATION", "let nobody go for a while, on any machine", pause},
-		{"reset", "NAME", "forget all turns, and any pause", reset},
-		{"quota", "NAME [QUOTA...]", "show, store or forget the quotas of a queue", quota},
-		{"wait", "NAME -- COMMAND [ARG...]", "run a command when its turn comes", wait},
-		{"completion", "bash", "print a script that completes command lines", completion},
-		{"version", "", "print the version of this program", version},
-		{"help", "[COMMAND]", "explain a command", help},
-	}
-}
-
 func main() { os.Exit(run(os.Args[1:])) }
 
 // run does what the arguments say and returns the exit status.

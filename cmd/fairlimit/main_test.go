@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -112,6 +114,27 @@ func finish(t *testing.T, cmd *exec.Cmd) result {
 		require.NoError(t, err)
 	}
 	return result{cmd.ProcessState.ExitCode(), out.String(), problems.String()}
+}
+
+// start starts a command, and returns functions that read what it writes, line by
+// line.
+func start(t *testing.T, cmd *exec.Cmd) (lines, problems func() string) {
+	t.Helper()
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	errs, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	return linesOf(out), linesOf(errs)
+}
+
+// linesOf returns a function that reads a line, empty at the end.
+func linesOf(r io.Reader) func() string {
+	b := bufio.NewReader(r)
+	return func() string {
+		line, _ := b.ReadString('\n')
+		return strings.TrimRight(line, "\r\n")
+	}
 }
 
 // does is run of a command that must not fail.

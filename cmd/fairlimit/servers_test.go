@@ -1,11 +1,6 @@
 package main
 
 import (
-	"crypto/tls"
-	"io"
-	"net"
-	"net/http/httptest"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,52 +41,14 @@ func TestUnderASentinel(t *testing.T) {
 
 func TestOverTLS(t *testing.T) {
 	t.Parallel()
-	s := newShell(t)
-	addr := secured(t, s.rdb.Options().Addr)
-	s.env = []string{"FAIRLIMIT_REDIS=rediss://" + addr + "?skip_verify=true"}
+	_, addr, _ := redistest.StartTLSServer(t, "--tls-auth-clients", "no")
+	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=rediss://" + addr + "?skip_verify=true"}}
 	everything(t, s)
 
 	s.env = []string{"FAIRLIMIT_REDIS=rediss://" + addr}
 	r := s.run("ls")
 	require.Equal(t, 3, r.status)
 	require.Contains(t, r.err, "certificate")
-}
-
-// secured is an address that leads to a server over TLS.
-func secured(t *testing.T, server string) string {
-	t.Helper()
-	certified := httptest.NewTLSServer(nil)
-	certificates := certified.TLS.Certificates
-	certified.Close()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: certificates})
-	require.NoError(t, err)
-	var all sync.WaitGroup
-	t.Cleanup(all.Wait)
-	t.Cleanup(func() { _ = l.Close() })
-	all.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { join(&all, client, server) })
-		}
-	})
-	return l.Addr().String()
-}
-
-func join(all *sync.WaitGroup, client net.Conn, server string) {
-	defer func() { _ = client.Close() }()
-	conn, err := net.Dial("tcp", server)
-	if err != nil {
-		return
-	}
-	all.Go(func() {
-		_, _ = io.Copy(client, conn)
-		_ = client.Close()
-	})
-	_, _ = io.Copy(conn, client)
-	_ = conn.Close()
 }
 
 func TestAPasswordOfTheEnvironment(t *testing.T) {

@@ -134,9 +134,9 @@ func (c *call) tellQuotas(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t := table{fit(printable(v.Name), width)}
-	v.addQuotas(&t)
-	fmt.Println(strings.Join(t, "\n"))
+	var l lines
+	v.addQuotas(&l)
+	fmt.Printf("%s\n%s", fit(printable(v.Name), width), l.String())
 	return nil
 }
 

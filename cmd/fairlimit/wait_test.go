@@ -99,20 +99,15 @@ func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
 			s := newShell(t)
 			q := s.backlog("tax", fairlimit.Quota{Permits: 2, Per: time.Hour}, 3)
 			cmd := s.command("wait", "tax", "-quota", "2/1h", "-n", "2", "--", "echo", "hello")
-			var out strings.Builder
-			cmd.Stdout = &out
-			problems, err := cmd.StderrPipe()
-			require.NoError(t, err)
-			require.NoError(t, cmd.Start())
-			says := linesOf(problems)
+			lines, says := start(t, cmd)
 			require.Regexp(t, `^fairlimit: tax: my turn comes in (2h|1h59m\d+s)$`, says())
 			require.NoError(t, cmd.Process.Signal(signal))
 			require.Regexp(t, `^fairlimit: "[^"]+": left .* given back: context canceled: `+signal.String()+`$`, says())
 			require.Empty(t, says())
+			require.Empty(t, lines(), "nothing was run")
 			require.ErrorAs(t, cmd.Wait(), new(*exec.ExitError))
 			require.Equal(t, status, cmd.ProcessState.ExitCode())
 			require.Equal(t, 1, s.queued(q))
-			require.Empty(t, out.String())
 		})
 	}
 }
@@ -146,10 +141,7 @@ func TestSignalsReachTheCommandOnceItRuns(t *testing.T) {
 	s := newShell(t)
 	cmd := s.command("wait", "tax", "-quota", "1000/1s", "--",
 		"sh", "-c", `trap "echo trapped; exit 9" TERM; echo $$; while :; do sleep 0.01; done`)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := linesOf(out)
+	lines, _ := start(t, cmd)
 	pid, err := strconv.Atoi(lines())
 	require.NoError(t, err)
 	require.Equal(t, cmd.Process.Pid, pid, "there is one process")
@@ -168,10 +160,7 @@ func TestAnIgnoredSignalStaysIgnored(t *testing.T) {
 	inner := s.command("wait", "tax", "-quota", "1/1s", "--", "sh", "-c", "kill -HUP $$; echo alive")
 	cmd := exec.Command("sh", append([]string{"-c", `trap "" HUP; echo ready; exec "$0" "$@"`}, inner.Args...)...)
 	cmd.Env = inner.Env
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := linesOf(out)
+	lines, _ := start(t, cmd)
 	require.Equal(t, "ready", lines())
 	alive := make(chan string, 1)
 	go func() { alive <- lines() }()

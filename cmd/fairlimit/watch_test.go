@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"io"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,24 +13,12 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// linesOf returns a function that reads a line, empty at the end.
-func linesOf(r io.Reader) func() string {
-	b := bufio.NewReader(r)
-	return func() string {
-		line, _ := b.ReadString('\n')
-		return strings.TrimRight(line, "\r\n")
-	}
-}
-
 func TestWatchPrintsPlainLinesToAPipe(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	q := s.backlog("the tax", fairlimit.Every(time.Hour), 2)
 	cmd := s.command("look", "the tax", "-watch")
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := linesOf(out)
+	lines, _ := start(t, cmd)
 	const line = `^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ "the tax" backlog=%d delay=(2h|1h59m\d+s) available=0 paused=0s$`
 	assert.Regexp(t, strings.Replace(line, "%d", "1", 1), lines())
 	s.backlog("the tax", fairlimit.Every(2*time.Hour), 1)
@@ -47,15 +33,10 @@ func TestWatchOutlivesAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
 	cmd := process([]string{"FAIRLIMIT_REDIS=" + server.Addr()}, "look", "tax", "-watch")
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	problems, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := linesOf(out)
+	lines, problems := start(t, cmd)
 	require.Contains(t, lines(), " tax backlog=0 ")
 	server.Kill()
-	require.Regexp(t, "^fairlimit: .", linesOf(problems)())
+	require.Regexp(t, "^fairlimit: .", problems())
 	server.Restart()
 	for range 2 { // one of them may be from before
 		require.Contains(t, lines(), " tax backlog=0 ")
@@ -68,10 +49,7 @@ func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	cmd := s.command("look", "tax", "-watch", "-json")
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	lines := linesOf(out)
+	lines, _ := start(t, cmd)
 	for range 2 {
 		assert.Regexp(t, `^\{"name":"tax","idle":true,.*\}$`, lines())
 	}

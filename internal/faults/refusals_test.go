@@ -23,68 +23,43 @@ import (
 // every cause that is not over by itself.
 func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 	t.Parallel()
-	type steps [][]any
-	for cause, c := range map[string]struct {
-		refuse, mend steps
-	}{
-		"OOM": {
-			refuse: steps{{"config", "set", "maxmemory", 1}},
-			mend:   steps{{"config", "set", "maxmemory", 0}},
-		},
+	for cause, c := range map[string]struct{ refuse, mend []any }{
+		"OOM": {[]any{"config", "set", "maxmemory", 1}, []any{"config", "set", "maxmemory", 0}},
 		"NOREPLICAS": {
-			refuse: steps{{"config", "set", "min-replicas-to-write", 1}},
-			mend:   steps{{"config", "set", "min-replicas-to-write", 0}},
+			[]any{"config", "set", "min-replicas-to-write", 1}, []any{"config", "set", "min-replicas-to-write", 0},
 		},
-		"NOPERM": {
-			refuse: steps{{"acl", "setuser", "default", "-evalsha"}},
-			mend:   steps{{"acl", "setuser", "default", "+evalsha"}},
-		},
+		"NOPERM": {[]any{"acl", "setuser", "default", "-evalsha"}, []any{"acl", "setuser", "default", "+evalsha"}},
 	} {
 		t.Run(cause, func(t *testing.T) {
-			t.Parallel()
-			server := redistest.StartServer(t)
-			if cause == "NOREPLICAS" && !looksAtReplicasInScripts(t, server) {
-				return
-			}
-			admin := server.Client().Conn()
-			defer func() { _ = admin.Close() }()
-			do := func(all steps) {
-				for _, words := range all {
-					require.NoError(t, admin.Do(t.Context(), words...).Err(), "%v", words)
+			onEngines(t, func(t *testing.T, build maker) {
+				server := redistest.StartServer(t)
+				if cause == "NOREPLICAS" && !looksAtReplicasInScripts(t, server) {
+					return
 				}
-			}
-			rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-			defer redistest.Close(rdb)
-			limiters := map[string]fairlimit.Limiter{}
-			for name, e := range engines() {
-				l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)
-				require.NoError(t, err)
+				rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+				defer redistest.Close(rdb)
+				l := build(t, rdb, redistest.Name(t), fairlimit.PerHour(5))
 				require.NoError(t, l.Wait(t.Context()))
-				limiters[name] = l
-			}
 
-			do(c.refuse)
-			for name, l := range limiters {
+				require.NoError(t, server.Client().Do(t.Context(), c.refuse...).Err())
 				for range 3 {
 					err := l.Wait(t.Context())
-					require.ErrorContains(t, err, cause, name)
-					require.ErrorAs(t, err, new(redis.Error), name)
+					require.ErrorContains(t, err, cause)
+					require.ErrorAs(t, err, new(redis.Error))
 					allowed, err := l.Allow(t.Context())
-					require.ErrorContains(t, err, cause, name)
+					require.ErrorContains(t, err, cause)
 					require.False(t, allowed)
 					for _, other := range []error{
 						fairlimit.ErrState, fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown,
 						context.DeadlineExceeded,
 					} {
-						require.NotErrorIs(t, err, other, name)
+						require.NotErrorIs(t, err, other)
 					}
 				}
-			}
-			do(c.mend)
-			for name, l := range limiters {
-				require.Equal(t, 4, status(t, l).Available, "%s: nothing was consumed", name)
-				require.NoError(t, l.Wait(t.Context()), name)
-			}
+				require.NoError(t, server.Client().Do(t.Context(), c.mend...).Err())
+				require.Equal(t, 4, status(t, l).Available, "nothing was consumed")
+				require.NoError(t, l.Wait(t.Context()))
+			})
 		})
 	}
 }
@@ -163,12 +138,10 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 		"CLIENT PAUSE":           {[]any{"client", "pause", 400, "all"}, []any{"client", "unpause"}},
 		"CLIENT PAUSE of writes": {[]any{"client", "pause", 400, "write"}, []any{"client", "unpause"}},
 	} {
-		for engine, option := range engines() {
-			t.Run(name+"/"+engine, func(t *testing.T) {
-				t.Parallel()
+		t.Run(name, func(t *testing.T) {
+			onEngines(t, func(t *testing.T, build maker) {
 				server := redistest.StartServer(t)
-				l, err := fairlimit.New(server.Client(), redistest.Name(t), fairlimit.PerHour(100), option)
-				require.NoError(t, err)
+				l := build(t, server.Client(), redistest.Name(t), fairlimit.PerHour(100))
 				require.NoError(t, l.Wait(t.Context()))
 				bystander := standBy(t)
 				ctx, stop := context.WithCancel(t.Context())
@@ -197,7 +170,7 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 					5*time.Second, 10*time.Millisecond)
 				t.Logf("%d went, %+v", went.Load(), status(t, l))
 			})
-		}
+		})
 	}
 }
 

@@ -29,56 +29,46 @@ func goes(t *testing.T, l fairlimit.Limiter, n int) {
 
 func TestAGrantOutlivesItsServer(t *testing.T) {
 	t.Parallel()
-	for name, e := range engines() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			primary, replica := redistest.Pair(t)
-			name := redistest.Name(t)
-			l, err := fairlimit.New(primary.Client(), name, fairlimit.PerHour(100), e, fairlimit.WithReplicas(1))
-			require.NoError(t, err)
-			for range 20 {
-				goes(t, l, 1)
-			}
-			primary.Kill()
-			require.NoError(t, replica.Client().ReplicaOf(t.Context(), "NO", "ONE").Err())
-			promoted, err := fairlimit.New(replica.Client(), name, fairlimit.PerHour(100), e)
-			require.NoError(t, err)
-			assert.Equal(t, 80, status(t, promoted).Available, "the replica has every turn that was taken")
-		})
-	}
+	onEngines(t, func(t *testing.T, build maker) {
+		primary, replica := redistest.Pair(t)
+		name := redistest.Name(t)
+		l := build(t, primary.Client(), name, fairlimit.PerHour(100), fairlimit.WithReplicas(1))
+		for range 20 {
+			goes(t, l, 1)
+		}
+		primary.Kill()
+		require.NoError(t, replica.Client().ReplicaOf(t.Context(), "NO", "ONE").Err())
+		promoted := build(t, replica.Client(), name, fairlimit.PerHour(100))
+		assert.Equal(t, 80, status(t, promoted).Available, "the replica has every turn that was taken")
+	})
 }
 
 func TestAGrantThatNoReplicaHasIsAnErrorAndGivenBack(t *testing.T) {
 	t.Parallel()
-	for name, e := range engines() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			primary, replica := redistest.Pair(t)
-			l, err := fairlimit.New(primary.Client(), redistest.Name(t), fairlimit.PerHour(3), e,
-				fairlimit.WithReplicas(1))
-			require.NoError(t, err)
-			goes(t, l, 1)
+	onEngines(t, func(t *testing.T, build maker) {
+		primary, replica := redistest.Pair(t)
+		l := build(t, primary.Client(), redistest.Name(t), fairlimit.PerHour(3), fairlimit.WithReplicas(1))
+		goes(t, l, 1)
 
-			replica.Pause()
-			start := time.Now()
-			err = l.WaitN(t.Context(), 2)
+		replica.Pause()
+		start := time.Now()
+		err := l.WaitN(t.Context(), 2)
+		require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+		assert.Contains(t, err.Error(), "given back")
+		assert.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+		allowed, err := l.Allow(t.Context())
+		require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+		assert.False(t, allowed)
+		if r, ok := l.(fairlimit.Reserver); ok {
+			_, err := r.ReserveN(t.Context(), 1)
 			require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
-			assert.Contains(t, err.Error(), "given back")
-			assert.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
-			allowed, err := l.Allow(t.Context())
-			require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
-			assert.False(t, allowed)
-			if r, ok := l.(fairlimit.Reserver); ok {
-				_, err := r.ReserveN(t.Context(), 1)
-				require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
-			}
-			assert.Less(t, time.Since(start), 5*time.Second, "half a second each")
-			assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
+		}
+		assert.Less(t, time.Since(start), 5*time.Second, "half a second each")
+		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
 
-			replica.Resume()
-			goes(t, l, 2)
-		})
-	}
+		replica.Resume()
+		goes(t, l, 2)
+	})
 }
 
 func TestMoreReplicasThanThereAreGrantNothing(t *testing.T) {
@@ -91,25 +81,20 @@ func TestMoreReplicasThanThereAreGrantNothing(t *testing.T) {
 
 func TestARefusalNeedsNoReplica(t *testing.T) {
 	t.Parallel()
-	for name, e := range engines() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			primary := redistest.StartServer(t)
-			name := redistest.Name(t)
-			alone, err := fairlimit.New(primary.Client(), name, fairlimit.PerHour(1), e)
-			require.NoError(t, err)
-			require.NoError(t, alone.Wait(t.Context()))
+	onEngines(t, func(t *testing.T, build maker) {
+		primary := redistest.StartServer(t)
+		name := redistest.Name(t)
+		alone := build(t, primary.Client(), name, fairlimit.PerHour(1))
+		require.NoError(t, alone.Wait(t.Context()))
 
-			l, err := fairlimit.New(primary.Client(), name, fairlimit.PerHour(1), e, fairlimit.WithReplicas(1))
-			require.NoError(t, err)
-			allowed, err := l.Allow(t.Context())
-			require.NoError(t, err)
-			assert.False(t, allowed)
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			defer cancel()
-			require.ErrorAs(t, l.Wait(ctx), new(*fairlimit.RefusedError))
-		})
-	}
+		l := build(t, primary.Client(), name, fairlimit.PerHour(1), fairlimit.WithReplicas(1))
+		allowed, err := l.Allow(t.Context())
+		require.NoError(t, err)
+		assert.False(t, allowed)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorAs(t, l.Wait(ctx), new(*fairlimit.RefusedError))
+	})
 }
 
 func TestWaitingForReplicasFitsTheClientsTimeout(t *testing.T) {
@@ -217,33 +202,29 @@ func looksAtReplicasInScripts(t *testing.T, server *redistest.Server) bool {
 
 func TestMinReplicasToWriteAndWithReplicasGoTogether(t *testing.T) {
 	t.Parallel()
-	for name, e := range engines() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			primary, replica := redistest.Pair(t)
-			require.NoError(t, primary.Client().ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
-			l, err := fairlimit.New(primary.Client(), redistest.Name(t), fairlimit.PerHour(3), e, fairlimit.WithReplicas(1))
-			require.NoError(t, err)
-			goes(t, l, 1)
+	onEngines(t, func(t *testing.T, build maker) {
+		primary, replica := redistest.Pair(t)
+		require.NoError(t, primary.Client().ConfigSet(t.Context(), "min-replicas-to-write", "1").Err())
+		l := build(t, primary.Client(), redistest.Name(t), fairlimit.PerHour(3), fairlimit.WithReplicas(1))
+		goes(t, l, 1)
 
-			replica.Kill()
-			looks := looksAtReplicasInScripts(t, primary)
-			for range 2 {
-				err := l.Wait(t.Context())
-				if looks {
-					require.ErrorContains(t, err, "NOREPLICAS")
-					require.ErrorAs(t, err, new(redis.Error))
-				} else {
-					require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
-				}
+		replica.Kill()
+		looks := looksAtReplicasInScripts(t, primary)
+		for range 2 {
+			err := l.Wait(t.Context())
+			if looks {
+				require.ErrorContains(t, err, "NOREPLICAS")
+				require.ErrorAs(t, err, new(redis.Error))
+			} else {
+				require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
 			}
-			require.Equal(t, 2, status(t, l).Available, "nothing was consumed")
+		}
+		require.Equal(t, 2, status(t, l).Available, "nothing was consumed")
 
-			replica.Restart()
-			require.Eventually(t, func() bool { return l.Wait(t.Context()) == nil }, 20*time.Second, time.Millisecond)
-			require.Equal(t, 1, status(t, l).Available)
-		})
-	}
+		replica.Restart()
+		require.Eventually(t, func() bool { return l.Wait(t.Context()) == nil }, 20*time.Second, time.Millisecond)
+		require.Equal(t, 1, status(t, l).Available)
+	})
 }
 
 func TestAnAccountThatMayNotWaitForReplicasGoesNowhere(t *testing.T) {

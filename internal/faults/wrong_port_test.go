@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -68,17 +69,21 @@ func TestWhoeverLeavesWhileRedisIsAwayHearsWhereItWasLookedFor(t *testing.T) {
 	}
 }
 
-// Who has had answers has the right port.
+// Who has had answers has the right port. Before, the end of a connection might
+// be that of a TLS port.
 func TestARedisThatStopsAnsweringIsNamedWithoutAHint(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartServer(t)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: 100 * time.Millisecond})
-	defer redistest.Close(rdb)
-	l := limiter(t, rdb, fairlimit.PerHour(5))
+	server, proxy := redistest.StartServer(t), redistest.StartProxy(t)
+	l := limiter(t, proxy.Client(&redis.Options{Addr: server.Addr()}), fairlimit.PerHour(5))
 	require.NoError(t, l.Wait(t.Context()))
-	server.Pause()
-	err := l.Wait(t.Context())
+	proxy.Lose(1, "evalsha", redistest.Unanswered)
+	errs := make(chan error, 1)
+	go func() { errs <- l.Wait(t.Context()) }()
+	require.Eventually(t, func() bool { return proxy.Lost() == 1 }, 10*time.Second, time.Millisecond)
+	proxy.HalfClose()
+	err := <-errs
 	require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+	require.ErrorIs(t, err, io.EOF)
 	require.ErrorContains(t, err, server.Addr())
 	require.NotContains(t, err.Error(), "TLS")
 }

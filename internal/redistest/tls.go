@@ -20,8 +20,8 @@ import (
 // StartTLSServer starts a server for this test alone that also listens for TLS,
 // at addr, and there demands the certificate that is in config. Its other
 // address, which [Server.Addr] returns, is without TLS. A redis-server that was
-// built without TLS skips the test.
-func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Config) {
+// built without TLS skips the test. The arguments override the defaults.
+func StartTLSServer(t testing.TB, args ...string) (server *Server, addr string, config *tls.Config) {
 	t.Helper()
 	needRedis(t)
 	cert, key, config, err := certificate(t.TempDir())
@@ -34,8 +34,10 @@ func StartTLSServer(t testing.TB) (server *Server, addr string, config *tls.Conf
 			return nil, err
 		}
 		t.Cleanup(forTLS.giveBack)
-		return alone("--tls-port", strconv.Itoa(forTLS.number), "--tls-auth-clients", "yes",
-			"--tls-ca-cert-file", cert, "--tls-cert-file", cert, "--tls-key-file", key)(own, number)
+		return alone(append([]string{
+			"--tls-port", strconv.Itoa(forTLS.number), "--tls-auth-clients", "yes",
+			"--tls-ca-cert-file", cert, "--tls-cert-file", cert, "--tls-key-file", key,
+		}, args...)...)(own, number)
 	})
 	if err != nil && strings.Contains(err.Error(), "FATAL CONFIG FILE ERROR") {
 		t.Skipf("this test needs a Redis that was built with TLS: %v", err)
