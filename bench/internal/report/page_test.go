@@ -71,7 +71,7 @@ func TestTheVerdictComesFirstThenThePicturesThenTheTable(t *testing.T) {
 	for _, part := range []string{
 		"All scenarios", `href="#burst"`, // the summary
 		"6 (&#43;12): 6, and 12 more by the machine",
-		"fair kept its promises, but ", "&lt;fault&gt;", "This machine stalled", "7 more upstream 429s",
+		"fair kept its promises, but ", "&lt;fault&gt;", "This machine stalled", "7 upstream 429s",
 		"<svg", "All figures", "6 (&#43;12): 6, and 12 more by the machine", "4711", "6 (&#43;7)</td>",
 	} {
 		at := strings.Index(html[after:], part)
