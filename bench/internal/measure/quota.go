@@ -95,8 +95,8 @@ func overfull(calls []Call, rule Rule) (windows int) {
 	var earliest, latest []mark
 	for _, c := range calls {
 		if t := c.Turn; c.Reached && t != nil {
-			earliest = append(earliest, mark{t.Sent + t.Wait, c.Permits})
-			latest = append(latest, mark{t.Replied + t.Wait, c.Permits})
+			earliest = append(earliest, mark{t.atBest(), c.Permits})
+			latest = append(latest, mark{t.Due(), c.Permits})
 		}
 	}
 	inOrder := func(a, b mark) int { return cmp.Compare(a.at, b.at) }
