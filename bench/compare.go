@@ -2,16 +2,30 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/report"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
+
+// comparison is where engines are put to the test: on this machine, or in
+// virtual time.
+type comparison struct {
+	plan
+	server  *backend.Backend // nil in virtual time
+	command func() *exec.Cmd // starts a client process
+	display *run.Progress
+}
 
 // compare runs every scenario on every engine and reports each scenario as soon
 // as it is through. It counts what went wrong on the way; an error is for what
@@ -22,24 +36,23 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		return 0, err
 	}
 	defer figures.Close()
-	bed, err := p.bed(ctx)
+	c := comparison{plan: p, display: run.To(stderr)}
+	if err := c.open(ctx); err != nil {
+		return 0, err
+	}
+	if c.server != nil {
+		defer c.server.Close()
+	}
+	page, err := report.In(p.out, p.command)
 	if err != nil {
 		return 0, err
 	}
-	defer bed.close()
-	album, err := p.album()
-	if err != nil {
-		return 0, err
-	}
-
-	var measured []report.Report
-	display := run.To(stderr)
 	for number, r := range p.rounds {
 		if ctx.Err() != nil {
 			break
 		}
-		display.Of(number+1, len(p.rounds))
-		results, err := r.compare(ctx, p.engines, bed, display)
+		c.display.Of(number+1, len(p.rounds))
+		results, err := c.round(ctx, &r)
 		switch {
 		case errors.Is(err, backend.ErrNotOurs), errors.Is(err, run.ErrReal) && len(p.rounds) > 1:
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
@@ -55,31 +68,54 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		}
 		of := report.Of(results)
 		of.Simulated, of.Rehearsed = p.simulate, r.rehearse
-		measured = append(measured, of)
-		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), album.add(of, results)); err != nil {
+		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), page.Add(of, results)); err != nil {
 			return faults, fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
-	if len(p.rounds) > 1 {
-		err = report.Summary(table, measured)
-	}
-	album.tell(table)
-	return faults, err
+	return faults, page.Tell(table, len(p.rounds) > 1)
 }
 
-// compare puts each engine through the round. When ctx ends, it returns what
-// there is until then.
-func (r round) compare(
-	ctx context.Context, all []engines.Engine, bed bed, display *run.Progress,
-) (results []*run.Result, err error) {
-	on, done, err := bed.prepare(ctx, r)
-	if err != nil {
-		return nil, err
+// open finds a server and makes each engine once. If one of them cannot hold the
+// quota, that is told before anything is measured.
+func (c *comparison) open(ctx context.Context) (err error) {
+	if c.simulate {
+		if only := c.rounds[0].scenario; len(c.rounds) == 1 && only.Breaks() {
+			return fmt.Errorf("%s: %w", only.Name, run.ErrReal)
+		}
+		return nil
 	}
-	defer done()
+	if c.command, err = run.Self(asClient); err != nil {
+		return err
+	}
+	if c.server, err = backend.Open(ctx, c.redis); err != nil {
+		return err
+	}
+	for _, r := range c.rounds {
+		for _, e := range c.engines {
+			if _, err := e.Open(c.server.Client(), "bench", e.Given(r.load), measure.Now); err != nil {
+				c.server.Close()
+				return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
+			}
+		}
+	}
+	return nil
+}
+
+// round puts each engine through a round. When ctx ends, it returns what there
+// is until then.
+func (c comparison) round(ctx context.Context, r *round) (results []*run.Result, err error) {
+	switch {
+	case c.simulate && r.scenario.Breaks():
+		return nil, run.ErrReal
+	case r.scenario.EndsRedis:
+		if c.server, err = c.server.Own(ctx); err != nil {
+			return nil, err
+		}
+		defer c.server.Close()
+	}
 	if r.rehearse {
-		display.Say(r.scenario.Name + ": a rehearsal, to see what this machine does")
-		r, err = r.rehearsed(ctx, on, display)
+		c.display.Say(r.scenario.Name + ": a rehearsal, to see what this machine does")
+		err := c.rehearse(ctx, r)
 		switch {
 		case ctx.Err() != nil:
 			return nil, nil
@@ -87,25 +123,65 @@ func (r round) compare(
 			return nil, fmt.Errorf("rehearsal: %w", err)
 		}
 	}
-	for _, e := range all {
-		display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
-		result, err := on.run(ctx, r, e, display)
-		switch {
-		case ctx.Err() != nil && err != nil: // it had not begun
-			run.Judge(results)
-			return results, nil
-		case err != nil:
-			return results, fmt.Errorf("%s: %w", e.Name, err)
-		}
-		if result.Log.End > result.Log.Begin { // else it was interrupted before anybody called
-			results = append(results, result)
-		}
+	for _, e := range c.engines {
 		if ctx.Err() != nil {
 			break
+		}
+		c.display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
+		result, err := c.run(ctx, *r, e)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			return results, fmt.Errorf("%s: %w", e.Name, err)
+		case err == nil && result.Log.End > result.Log.Begin: // else it was interrupted before anybody called
+			results = append(results, result)
 		}
 	}
 	run.Judge(results)
 	return results, nil
+}
+
+// run puts an engine through a round.
+func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
+	t := run.Trial{
+		Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server,
+		Name: "bench:" + rand.Text(), Command: c.command, Watch: c.display.Update,
+	}
+	if c.simulate {
+		return t.Simulate(ctx, c.display.What())
+	}
+	return t.Run(ctx)
+}
+
+// A rehearsal takes this part of the time that an engine gets, within these
+// bounds.
+const (
+	rehearsalPart  = 8
+	rehearsalLeast = 300 * time.Millisecond
+	rehearsalMost  = time.Second
+)
+
+// rehearse gives the round a guard that follows from what the machine does. In
+// the rehearsal as many processes and callers as in the round ask Redis, sleep
+// and call the upstream, but the clock alone says when they go. So the spread of
+// their delays is the machine's. The guard is more than that.
+func (c comparison) rehearse(ctx context.Context, r *round) error {
+	trying := *r
+	trying.scenario = scenario.Scenario{
+		Name: "steady", Callers: r.scenario.Callers, Behave: r.scenario.Behave,
+	}
+	trying.load.Duration = min(rehearsalMost, max(rehearsalLeast, r.load.Duration/rehearsalPart))
+	result, err := c.run(ctx, trying, engines.Clockwork)
+	if err != nil {
+		return err
+	}
+	run.Judge([]*run.Result{result})
+	spread := 0.0
+	if seen := result.Figures.SpreadMS; seen != nil {
+		spread = *seen
+	}
+	own := scenario.Load{Quota: r.load.Quota}.Guarded(time.Duration(spread * float64(time.Millisecond))).Guard
+	r.load.Guard = max(r.load.Guard, own+r.scenario.HeldUp())
+	return nil
 }
 
 // outputs are where the figures and the table go. Where standard output is for
@@ -113,7 +189,7 @@ func (r round) compare(
 func outputs(path string, stdout, stderr *os.File) (figures io.WriteCloser, table io.Writer, err error) {
 	switch path {
 	case "":
-		return discard{io.Discard}, stdout, nil
+		path = os.DevNull
 	case "-":
 		return stdout, stderr, nil
 	}
@@ -123,8 +199,3 @@ func outputs(path string, stdout, stderr *os.File) (figures io.WriteCloser, tabl
 	}
 	return file, stdout, nil
 }
-
-// discard is where figures go that nobody asked for.
-type discard struct{ io.Writer }
-
-func (discard) Close() error { return nil }

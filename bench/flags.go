@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
@@ -39,19 +40,13 @@ const mostCallers = 10_000
 // holds returns an error if there are more callers than a machine holds. In
 // virtual time they have no connections.
 func (r round) holds() error {
-	const most = "a machine holds at most %d callers, each with a connection of its own; -simulate holds more"
-	switch l := r.load; {
-	case l.Clients > mostCallers:
-		return fmt.Errorf("-clients is %d: "+most, l.Clients, mostCallers)
-	case l.Callers > mostCallers:
-		return fmt.Errorf("-callers is %d: "+most, l.Callers, mostCallers)
-	}
 	callers := 0
 	for _, n := range r.scenario.CallersOf(r.load) {
 		callers += n
 	}
 	if callers > mostCallers {
-		return fmt.Errorf("%s: -clients %d with -callers %d are %d callers: "+most,
+		return fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d, "+
+			"each with a connection of its own; -simulate holds more",
 			r.scenario.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
 	}
 	return nil
@@ -90,24 +85,22 @@ func readFlags(flags *flag.FlagSet, args []string, intro string, help io.Writer)
 	return nil
 }
 
-// parse reads the command line. What -h prints goes to help, and the error is
-// flag.ErrHelp.
-func parse(args []string, help io.Writer) (p plan, err error) {
+// flags set the plan, a load, and the names of engines and scenarios.
+func (p *plan) flags(l *scenario.Load, engines, scenarios *string) *flag.FlagSet {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	engineNames := flags.String("engines", "fair,window", "`names` of the engines to compare, or all")
-	scenarioName := flags.String("scenario", "steady", "`names` of the scenarios to run, or all")
-	asked := scenario.Default
-	quota := flags.String("quota", asked.Quota.String(), "the upstream's rule, `permits/duration`")
-	flags.IntVar(&asked.Quota.Burst, "burst", 0, "`permits` that may go back to back; 0 is the whole quota")
-	flags.DurationVar(&asked.Guard, "guard", 0,
+	flags.StringVar(engines, "engines", "fair,window", "`names` of the engines to compare, or all")
+	flags.StringVar(scenarios, "scenario", "steady", "`names` of the scenarios to run, or all")
+	flags.Var(&l.Quota, "quota", "the upstream's rule, `permits/duration`")
+	flags.IntVar(&l.Quota.Burst, "burst", l.Quota.Burst, "`permits` that may go back to back; 0 is the whole quota")
+	flags.DurationVar(&l.Guard, "guard", l.Guard,
 		"`duration` by which engines lengthen the quota's window, if they can "+
 			"(default: twice the delays of a rehearsal, at least 10ms)")
-	flags.IntVar(&asked.Clients, "clients", asked.Clients, "`processes` that call")
-	flags.IntVar(&asked.Callers, "callers", asked.Callers, "`goroutines` that call, in each process")
-	flags.DurationVar(&asked.Duration, "duration", asked.Duration, "`time` for which each scenario runs on each engine")
+	flags.IntVar(&l.Clients, "clients", l.Clients, "`processes` that call")
+	flags.IntVar(&l.Callers, "callers", l.Callers, "`goroutines` that call, in each process")
+	flags.DurationVar(&l.Duration, "duration", l.Duration, "`time` for which each scenario runs on each engine")
 	flags.StringVar(&p.redis, "redis", "",
 		"`host:port` of a Redis to use instead of an embedded one, or a redis:// URL")
-	flags.Uint64Var(&asked.Seed, "seed", asked.Seed, "`number` that decides the callers' choices")
+	flags.Uint64Var(&l.Seed, "seed", l.Seed, "`number` that decides the callers' choices")
 	flags.StringVar(&p.json, "json", "",
 		"`file` for the figures as JSON, one line for each scenario; - is standard output")
 	flags.BoolVar(&p.simulate, "simulate", false,
@@ -116,34 +109,45 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		"`directory` for the page with its pictures; the word none for no page (default: a new temporary directory)")
 	flags.BoolVar(&p.verbose, "v", false, "print every row, not just one screen")
 	flags.BoolVar(&p.list, "list", false, "list the scenarios and engines, and end")
+	return flags
+}
 
-	if err := readFlags(flags, args, intro, help); err != nil {
+// parse reads the command line. What -h prints goes to help, and the error is
+// flag.ErrHelp.
+func parse(args []string, help io.Writer) (p plan, err error) {
+	var engineNames, scenarioNames string
+	load := scenario.Default
+	if err := readFlags(p.flags(&load, &engineNames, &scenarioNames), args, intro, help); err != nil {
 		return p, err
 	}
-
 	if p.simulate && p.redis != "" {
 		return p, errors.New("-simulate has a Redis of its own in virtual time: leave -redis out")
 	}
 	p.command = commandLine(args)
-
-	parsed, err := scenario.ParseQuota(*quota)
-	if err != nil {
-		return p, fmt.Errorf("-quota: %w", err)
-	}
-	asked.Quota.Permits, asked.Quota.Per = parsed.Permits, parsed.Per
-	if p.engines, err = pick("-engines", *engineNames, engines.All, engines.Named); err != nil {
+	if p.engines, err = pick("-engines", engineNames, engines.All, engines.Named); err != nil {
 		return p, err
 	}
-	scenarios, err := pick("-scenario", *scenarioName, scenario.All, scenario.Named)
+	scenarios, err := pick("-scenario", scenarioNames, scenario.All, scenario.Named)
 	if err != nil {
 		return p, err
 	}
-	given := map[string]bool{}
-	flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 	for _, s := range scenarios {
-		l := loadOf(s, asked, given)
-		r := round{s, l, !given["guard"] && !p.simulate}
-		if err := l.Check(); err != nil {
+		r := round{scenario: s, load: s.Load.Or(scenario.Default)}
+		flags := p.flags(&r.load, &engineNames, &scenarioNames)
+		_ = flags.Parse(args) // those that are given override the scenario's own
+		given := map[string]bool{}
+		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		r.rehearse = !given["guard"] && !p.simulate
+		if !given["burst"] {
+			r.load.Quota.Burst = min(r.load.Quota.Burst, r.load.Quota.Permits)
+		}
+		if s.Within != nil {
+			r.load.Within = s.Within(r.load)
+		}
+		if !given["guard"] {
+			r.load = r.load.Guarded(0)
+		}
+		if err := r.load.Check(); err != nil {
 			return p, err
 		}
 		if err := r.holds(); err != nil && !p.simulate {
@@ -152,36 +156,6 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		p.rounds = append(p.rounds, r)
 	}
 	return p, nil
-}
-
-// loadOf is the scenario's own load. Flags that were given override it.
-func loadOf(s scenario.Scenario, asked scenario.Load, given map[string]bool) scenario.Load {
-	l := s.Load.Or(scenario.Default)
-	if given["quota"] {
-		l.Quota.Permits, l.Quota.Per = asked.Quota.Permits, asked.Quota.Per
-		l.Quota.Burst = min(l.Quota.Burst, l.Quota.Permits)
-	}
-	if given["burst"] {
-		l.Quota.Burst = asked.Quota.Burst
-	}
-	if given["clients"] {
-		l.Clients = asked.Clients
-	}
-	if given["callers"] {
-		l.Callers = asked.Callers
-	}
-	if given["duration"] {
-		l.Duration = asked.Duration
-	}
-	l.Seed = asked.Seed
-	if s.Within != nil {
-		l.Within = s.Within(l)
-	}
-	if given["guard"] {
-		l.Guard = asked.Guard
-		return l
-	}
-	return l.Guarded(0)
 }
 
 // pick finds each of a list of names, none of them twice, or all there are.
@@ -203,4 +177,22 @@ func pick[T any](flag, list string, all []T, named func(string) (T, bool)) (pick
 		picked = append(picked, one)
 	}
 	return picked, nil
+}
+
+var (
+	password = regexp.MustCompile(`//.*@`) // of an address
+	plain    = regexp.MustCompile(`^[\w\-./:=,+@%]+$`)
+)
+
+// commandLine is what was typed, to be typed again, without a password.
+func commandLine(args []string) string {
+	words := []string{"go", "run", "./bench"}
+	for _, arg := range args {
+		arg = password.ReplaceAllString(arg, "//...@")
+		if !plain.MatchString(arg) {
+			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+		}
+		words = append(words, arg)
+	}
+	return strings.Join(words, " ")
 }

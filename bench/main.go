@@ -6,6 +6,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -71,6 +73,22 @@ func execute(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		return faulty
 	}
 	return fine
+}
+
+// asked is what a command line asks for, as parse reads it. If nothing is left
+// to do, done is true: what was to be said is said, and status is what to end
+// with.
+func asked[T any](
+	parse func(args []string, help io.Writer) (T, error), args []string, stdout, stderr io.Writer,
+) (p T, status int, done bool) {
+	p, err := parse(args, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return p, fine, true
+	case err != nil:
+		return p, refuse(stderr, err), true
+	}
+	return p, fine, false
 }
 
 func refuse(stderr io.Writer, err error) int {

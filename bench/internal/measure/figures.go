@@ -19,11 +19,9 @@ type Figures struct {
 	MaxInWindow        int         `json:"max_in_window"`
 	MissedTurns        int         `json:"missed_turns"` // the process woke too late for them
 	Utilization        float64     `json:"utilization"`
-	UnusedPermits      float64     `json:"unused_permits"` // that utilization lacks
 	Jain               float64     `json:"jain"`
 	ShareMaxOverMin    *float64    `json:"share_max_over_min"` // null: a client got nothing
 	LongestStarvedMS   float64     `json:"longest_starved_ms"`
-	LongestGapMS       float64     `json:"longest_gap_ms"` // somebody waited, and nobody got anything
 	WaitMS             Quantiles   `json:"wait_ms"`
 	FewWaitMS          *float64    `json:"few_wait_ms,omitempty"`      // median of the clients with the fewest callers
 	FewPermits         *[2]float64 `json:"most_few_permits,omitempty"` // of those with the most callers, the fewest
@@ -46,12 +44,11 @@ func Of(log Log, rule Rule) Figures {
 		Jain:             jain(got),
 		ShareMaxOverMin:  maxOverMin(got),
 		LongestStarvedMS: Milliseconds(longestStarved(log)),
-		LongestGapMS:     Milliseconds(longestGap(log.Calls)),
 		WaitMS:           quantiles(waits(log.Calls)),
 		Shares:           got,
 	}
 	f.FewWaitMS, f.FewPermits = fewWait(log), fewPermits(got)
-	f.Utilization, f.UnusedPermits = utilization(log, arrived, rule)
+	f.Utilization = utilization(log, arrived, rule)
 	hindered := newHindrance(log.Machine)
 	for _, told := range log.Told {
 		f.MissedTurns += len(told.Missed)

@@ -92,6 +92,9 @@ type Turn struct {
 	Wait    time.Duration `json:"wait"`
 }
 
+// atBest is the earliest that the turn can have come.
+func (t *Turn) atBest() time.Duration { return t.Sent + t.Wait }
+
 // Due is when the turn came, at the latest.
 func (t *Turn) Due() time.Duration { return t.Replied + t.Wait }
 

@@ -170,3 +170,8 @@ func (t timeline) within(from, to time.Duration) time.Duration {
 	}
 	return t.until(to) - t.until(from)
 }
+
+// Stalled is how much of the time between two moments was stalled.
+func Stalled(stalls []Stall, from, to time.Duration) time.Duration {
+	return newTimeline(stalls).within(from, to)
+}

@@ -45,8 +45,8 @@ func brokenPromises(calls []Call) int {
 	var passers, passed []Span
 	for _, c := range calls {
 		if t := c.Turn; c.Reached && t != nil {
-			passers = append(passers, Span{t.Sent, t.Replied + t.Wait})
-			passed = append(passed, Span{t.Replied, t.Sent + t.Wait})
+			passers = append(passers, Span{t.Sent, t.Due()})
+			passed = append(passed, Span{t.Replied, t.atBest()})
 		}
 	}
 	pairs, _ := inversions(passers, passed, promiseTolerance)

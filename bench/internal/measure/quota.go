@@ -95,8 +95,8 @@ func overfull(calls []Call, rule Rule) (windows int) {
 	var earliest, latest []mark
 	for _, c := range calls {
 		if t := c.Turn; c.Reached && t != nil {
-			earliest = append(earliest, mark{t.Sent + t.Wait, c.Permits})
-			latest = append(latest, mark{t.Replied + t.Wait, c.Permits})
+			earliest = append(earliest, mark{t.atBest(), c.Permits})
+			latest = append(latest, mark{t.Due(), c.Permits})
 		}
 	}
 	inOrder := func(a, b mark) int { return cmp.Compare(a.at, b.at) }
@@ -122,14 +122,11 @@ func overfull(calls []Call, rule Rule) (windows int) {
 // lets everybody through as soon as it may comes to 1. It may hand out its
 // quota one by one or in one go. To wait is to be held up for Apart, so the
 // time that it takes to ask does not count.
-//
-// The second figure is how many permits were allowed and not used. A permit is
-// lost when a whole period passes without it.
-func utilization(log Log, arrived []Call, rule Rule) (used, unused float64) {
+func utilization(log Log, arrived []Call, rule Rule) float64 {
 	if len(arrived) == 0 {
-		return 0, 0
+		return 0
 	}
-	var occupied, possible, lost float64
+	var occupied, possible float64
 	before, within, waiting := time.Duration(0), 0, 0
 	for _, c := range changes(log, arrived, rule) {
 		if waiting > 0 {
@@ -139,16 +136,15 @@ func utilization(log Log, arrived []Call, rule Rule) (used, unused float64) {
 			}
 			occupied += span * float64(within)
 			possible += span * float64(permits)
-			lost += span * float64(max(0, permits-within))
 		}
 		before = c.at
 		within += c.within
 		waiting += c.waiting
 	}
 	if possible == 0 {
-		return 0, 0
+		return 0
 	}
-	return occupied / possible, lost / float64(rule.period())
+	return occupied / possible
 }
 
 // change is by how much the permits in the window and those who wait become

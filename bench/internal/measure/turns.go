@@ -18,7 +18,7 @@ func withTurns(log Log) []Call {
 	}
 	for client, told := range log.Told {
 		used := told.used()
-		slices.SortStableFunc(used, func(a, b Turn) int { return cmp.Compare(a.Due(), b.Due()) })
+		slices.SortStableFunc(used, func(a, b Turn) int { return cmp.Compare(a.atBest(), b.atBest()) })
 		slices.SortStableFunc(took[client], func(a, b *Call) int { return cmp.Compare(a.Ended, b.Ended) })
 		left := map[int][]Turn{} // by permits
 		for _, t := range used {

@@ -25,6 +25,20 @@ func TestWhoWentFirstTookTheFirstTurn(t *testing.T) {
 	require.Nil(t, calls[4].Turn, "it still waits")
 }
 
+// TestAnAnswerThatWasHeldUpMakesNobodyEarly has the first turn answered after
+// the second.
+func TestAnAnswerThatWasHeldUpMakesNobodyEarly(t *testing.T) {
+	first, second := turn(0, 0, 100, 110, 111), turn(0, 0, 105, 120, 121)
+	first.Turn.Sent, first.Turn.Replied, first.Turn.Wait = 0, 100*ms, 100*ms
+	second.Turn.Sent, second.Turn.Replied, second.Turn.Wait = 50*ms, 51*ms, 65*ms
+	log := Log{
+		Callers: []int{2}, Calls: []Call{first.untold(), second.untold()},
+		Told: []Told{{Turns: []Turn{*first.Turn, *second.Turn}}},
+	}
+	_, early := punctuality(withTurns(log))
+	require.Zero(t, early)
+}
+
 func (c Call) untold() Call {
 	c.Turn = nil
 	return c

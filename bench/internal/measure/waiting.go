@@ -49,7 +49,7 @@ func punctuality(calls []Call) (late []time.Duration, early int) {
 			continue
 		}
 		late = append(late, c.Ended-c.Turn.Due())
-		if c.Ended < c.Turn.Sent+c.Turn.Wait {
+		if c.Ended < c.Turn.atBest() {
 			early++
 		}
 	}
@@ -68,7 +68,7 @@ func spread(arrived []Call) (all, most *float64) {
 		if c.Turn == nil {
 			continue
 		}
-		largest = append(largest, c.Arrived-(c.Turn.Sent+c.Turn.Wait))
+		largest = append(largest, c.Arrived-c.Turn.atBest())
 		smallest = min(smallest, c.Arrived-c.Turn.Due())
 	}
 	if len(largest) == 0 {

@@ -74,7 +74,7 @@ func TestTheWholeTable(t *testing.T) {
 	require.Equal(t, []string{"0", "77", "(+5)"}, line("inversions")[:3])
 	require.Equal(t, []string{"0", "4", "(+1)"}, line("upstream 429s")[:3])
 	require.Equal(t, []string{"1.25", "one", "got", "0"}, line("best / worst")[:4])
-	require.Equal(t, []string{"0", "-"}, line("early")[:2], "an engine that promises no turn breaks none")
+	require.Equal(t, []string{"0", "–"}, line("early")[:2], "an engine that promises no turn breaks none")
 	require.Contains(t, table, "polling: ended after 7.0 of 12 s")
 	require.Contains(t, table, "polling: cannot be given a -burst\n")
 	require.Contains(t, table, "   6 (+12): 6, and 12 more by the machine\n")

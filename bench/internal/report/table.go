@@ -10,6 +10,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // row is one line of the table: what it is called, what a reader must know, and
@@ -20,50 +22,93 @@ type row struct {
 	cell       func(Engine) string
 }
 
-func (r Report) rows() []row {
-	permitted := fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits)
-	return r.telling([]row{
+// nothing is the cell of an engine that a row says nothing about. A row of such
+// cells is left out.
+const nothing = "–"
+
+func (r Report) rows() (told []row) {
+	all := []row{
 		{"grants", "calls that got their turn", true, count(func(e Engine) int { return e.Grants })},
-		{"refused", "calls whose turn would come after their deadline", false, rare(func(e Engine) int { return e.Refused })},
+		{"refused", "calls whose turn would come too late", false, rare(func(e Engine) int { return e.Refused })},
 		{"gave up", "calls that did not want to wait any longer", false, rare(func(e Engine) int { return e.Left })},
 		{"failed", "calls that got an error", false, rare(func(e Engine) int { return e.Failed })},
 		{"inversions", fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), true, inversions},
 		{"max overtake", "most calls that passed a single one", true, count(func(e Engine) int { return e.MaxOvertake })},
 		{"upstream 429s", "calls turned away", true, rejections},
-		{"max in window", permitted, true, count(func(e Engine) int { return e.MaxInWindow })},
+		{
+			"max in window", fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits), true,
+			count(func(e Engine) int { return e.MaxInWindow }),
+		},
 		{"closed door", "calls that ran into it / of them, those that should have heard of the pause", true, closedDoor},
-		{"idle", "until somebody came once the door was open", true, idle},
+		{
+			"idle", "until somebody came once the door was open", true,
+			known(func(e Engine) *float64 { return e.IdleMS }, short),
+		},
 		{"missed turns", "this machine woke too late; given back", true, rare(func(e Engine) int { return e.MissedTurns })},
 		{"utilization", "of what quota and guard allow", true, func(e Engine) string { return percent(e.Utilization) }},
-		{"unused", "permits that it might have granted", false, r.inTrouble(unused)},
-		{"guard", r.guardNote(), false, func(e Engine) string { return short(e.GuardMS) }},
 		{"Jain index", "of the clients' shares a caller; 1 is equal", false, jain},
 		{"best / worst", "client's share", false, ratio},
 		{"starved", "longest that a waiting client got nothing", false, starved},
-		{"longest gap", "in which somebody waited and nobody got anything", false, r.inTrouble(gap)},
 		{"wait p50", "from call to turn", false, func(e Engine) string { return short(e.WaitMS.P50) }},
 		{"wait p99", "99 % of the calls waited no longer", true, func(e Engine) string { return short(e.WaitMS.P99) }},
 		{"wait max", "", false, func(e Engine) string { return short(e.WaitMS.Max) }},
-		{"most : few", "permits of a client with the most callers : with the fewest", true, fewPermits},
-		{"few wait", "median of the clients with the fewest callers", true, fewWait},
+		{
+			"most : few", "permits of a client with the most callers : with the fewest", true,
+			known(func(e Engine) *[2]float64 { return e.FewPermits },
+				func(n [2]float64) string { return fmt.Sprintf("%.0f : %.0f", n[0], n[1]) }),
+		},
+		{
+			"few wait", "median of the clients with the fewest callers", true,
+			known(func(e Engine) *float64 { return e.FewWaitMS }, short),
+		},
 		{"early", "turns taken before their time", false, early},
-		{"late p50 / p99", "after their time", false, late},
+		{
+			"late p50 / p99", "after their time", false,
+			known(func(e Engine) *measure.Quantiles { return e.LatenessMS },
+				func(q measure.Quantiles) string { return fmt.Sprintf("%.1f / %.1f ms", q.P50, q.P99) }),
+		},
 		{"Redis calls", "a grant" + r.countedBy(), true, calls},
 		{"delay spread", "from slot to arrival, without the worst 0.1 % / all", false, spread},
-	})
+	}
+	for _, row := range all {
+		if slices.ContainsFunc(r.Engines, func(e Engine) bool { return row.cell(e) != nothing }) {
+			told = append(told, row)
+		}
+	}
+	return told
 }
 
 func count(n func(Engine) int) func(Engine) string {
 	return func(e Engine) string { return strconv.Itoa(n(e)) }
 }
 
+// rare is a cell that says nothing of 0.
+func rare(n func(Engine) int) func(Engine) string {
+	return func(e Engine) string {
+		if n(e) == 0 {
+			return nothing
+		}
+		return strconv.Itoa(n(e))
+	}
+}
+
+// known is the cell of a figure that not every engine has.
+func known[T any](figure func(Engine) *T, said func(T) string) func(Engine) string {
+	return func(e Engine) string {
+		if figure(e) == nil {
+			return nothing
+		}
+		return said(*figure(e))
+	}
+}
+
 func inversions(e Engine) string { return apart(e.Inversions, e.MachineInversions) }
 func rejections(e Engine) string { return apart(e.UpstreamRejections, e.MachineRejections) }
-func unused(e Engine) string     { return fmt.Sprintf("%.0f", e.UnusedPermits) }
 func jain(e Engine) string       { return fmt.Sprintf("%.4f", e.Jain) }
 func starved(e Engine) string    { return short(e.LongestStarvedMS) }
-func gap(e Engine) string        { return short(e.LongestGapMS) }
 func calls(e Engine) string      { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) }
+
+var early = known(func(e Engine) *int { return e.Early }, strconv.Itoa)
 
 // apart is a count of the engine's doings, and that of the machine's if there
 // are any.
@@ -72,6 +117,27 @@ func apart(engines, machines int) string {
 		return strconv.Itoa(engines)
 	}
 	return fmt.Sprintf("%d (+%d)", engines, machines)
+}
+
+func closedDoor(e Engine) string {
+	if e.ClosedCalls == nil {
+		return nothing
+	}
+	return fmt.Sprintf("%d / %s", *e.ClosedCalls, apart(*e.UnheardCalls, e.MachineCalls))
+}
+
+func spread(e Engine) string {
+	if e.SpreadMS == nil || e.SpreadP999MS == nil {
+		return nothing
+	}
+	return fmt.Sprintf("%.1f / %s", *e.SpreadP999MS, short(*e.SpreadMS))
+}
+
+func ratio(e Engine) string {
+	if e.ShareMaxOverMin == nil {
+		return "one got 0"
+	}
+	return fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
 }
 
 // Legend explains the cells that have a second count. It is empty if there are
@@ -83,43 +149,6 @@ func (r Report) Legend() string {
 		}
 	}
 	return ""
-}
-
-// rare is the cell of a row that is left out if every engine has 0.
-func rare(n func(Engine) int) func(Engine) string {
-	return func(e Engine) string {
-		if n(e) == 0 {
-			return nothing
-		}
-		return strconv.Itoa(n(e))
-	}
-}
-
-const nothing = "–"
-
-func (r Report) guardNote() string {
-	if r.Rehearsed {
-		return "that the engine was given, from a rehearsal"
-	}
-	return "that the engine was given"
-}
-
-// inTrouble is a cell for scenarios that show what is lost.
-func (r Report) inTrouble(cell func(Engine) string) func(Engine) string {
-	if r.shows != "" {
-		return cell
-	}
-	return func(Engine) string { return nothing }
-}
-
-// telling leaves out the rows in which there is nothing for any engine.
-func (r Report) telling(rows []row) (told []row) {
-	for _, row := range rows {
-		if slices.ContainsFunc(r.Engines, func(e Engine) bool { return row.cell(e) != nothing }) {
-			told = append(told, row)
-		}
-	}
-	return told
 }
 
 // widest is how wide the names of the rows are: they stand to the left, while
@@ -152,10 +181,8 @@ func (r Report) Table(w io.Writer, all bool) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, e := range r.Engines {
-		for _, remark := range r.remarks(e) {
-			fmt.Fprintf(w, "%s: %s\n", e.Name, remark)
-		}
+	for _, remark := range r.Remarks() {
+		fmt.Fprintln(w, remark)
 	}
 	return nil
 }
@@ -184,22 +211,25 @@ func (r Report) kind() string {
 	return ""
 }
 
-// remarks are what the figures of an engine call for. Its faults stand with the
-// verdict.
-func (r Report) remarks(e Engine) (remarks []string) {
-	if e.Seconds < r.Seconds-0.5 {
-		remarks = append(remarks, fmt.Sprintf(
-			"ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds))
-	}
-	for _, incident := range e.Incidents {
-		remarks = append(remarks, fmt.Sprintf("after %.1f s, %s", incident.AtMS/1000, incident.What))
-	}
-	if e.byHand {
-		remarks = append(remarks,
-			"has no pause: a process that is told Retry-After sends nobody until then, and tells no other")
-	}
-	if r.Quota.Burst != e.Burst {
-		remarks = append(remarks, "cannot be given a -burst")
+// Remarks are what the figures call for, with the engine they are of. Its faults
+// stand with the verdict.
+func (r Report) Remarks() (remarks []string) {
+	for _, e := range r.Engines {
+		remark := func(format string, args ...any) {
+			remarks = append(remarks, e.Name+": "+fmt.Sprintf(format, args...))
+		}
+		if e.Seconds < r.Seconds-0.5 {
+			remark("ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds)
+		}
+		for _, incident := range e.Incidents {
+			remark("after %.1f s, %s", incident.AtMS/1000, incident.What)
+		}
+		if e.byHand {
+			remark("has no pause: a process that is told Retry-After sends nobody until then, and tells no other")
+		}
+		if r.Quota.Burst != e.Burst {
+			remark("cannot be given a -burst")
+		}
 	}
 	return remarks
 }
@@ -236,9 +266,7 @@ func short(ms float64) string {
 		return "0"
 	case math.Abs(ms) >= 10_000:
 		return fmt.Sprintf("%.1f s", ms/1000)
-	case math.Abs(ms) >= 100:
-		return fmt.Sprintf("%.0f ms", ms)
-	case ms == math.Trunc(ms):
+	case math.Abs(ms) >= 100 || ms == math.Trunc(ms):
 		return fmt.Sprintf("%.0f ms", ms)
 	default:
 		return fmt.Sprintf("%.1f ms", ms)
@@ -246,62 +274,6 @@ func short(ms float64) string {
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
-
-func ratio(e Engine) string {
-	if e.ShareMaxOverMin == nil {
-		return "one got 0"
-	}
-	return fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
-}
-
-func fewWait(e Engine) string {
-	if e.FewWaitMS == nil {
-		return nothing
-	}
-	return short(*e.FewWaitMS)
-}
-
-func fewPermits(e Engine) string {
-	if e.FewPermits == nil {
-		return nothing
-	}
-	return fmt.Sprintf("%.0f : %.0f", e.FewPermits[0], e.FewPermits[1])
-}
-
-func early(e Engine) string {
-	if e.Early == nil {
-		return "-"
-	}
-	return strconv.Itoa(*e.Early)
-}
-
-func late(e Engine) string {
-	if e.LatenessMS == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f / %.1f ms", e.LatenessMS.P50, e.LatenessMS.P99)
-}
-
-func spread(e Engine) string {
-	if e.SpreadMS == nil || e.SpreadP999MS == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f / %s", *e.SpreadP999MS, short(*e.SpreadMS))
-}
-
-func closedDoor(e Engine) string {
-	if e.ClosedCalls == nil {
-		return nothing
-	}
-	return fmt.Sprintf("%d / %s", *e.ClosedCalls, apart(*e.UnheardCalls, e.MachineCalls))
-}
-
-func idle(e Engine) string {
-	if e.IdleMS == nil {
-		return nothing
-	}
-	return short(*e.IdleMS)
-}
 
 // Line is one line of the table, for whoever sets it another way.
 type Line struct {
@@ -331,23 +303,13 @@ func (r Report) Facts() []string {
 		r.people(), r.Backend, fmt.Sprintf("quota %d per %s", r.Quota.Permits, short(r.Quota.PerMS)),
 		fmt.Sprintf("%.0f s on each engine", r.Seconds), fmt.Sprintf("seed %d", r.Seed),
 	}
-	if guard := r.guard("%s"); guard != "" {
+	if guard := r.guard(); guard != "" {
 		facts = append(facts, guard)
 	}
 	if r.Quota.Burst > 0 {
 		facts = append(facts, fmt.Sprintf("burst %d", r.Quota.Burst))
 	}
 	return facts
-}
-
-// Remarks are what the figures call for, with the engine they are of.
-func (r Report) Remarks() (remarks []string) {
-	for _, e := range r.Engines {
-		for _, remark := range r.remarks(e) {
-			remarks = append(remarks, e.Name+": "+remark)
-		}
-	}
-	return remarks
 }
 
 // JSON writes the report for a program, as one line.

@@ -85,25 +85,24 @@ type Quota struct {
 	Burst   int
 }
 
-func (q Quota) String() string {
-	return fmt.Sprintf("%d/%v", q.Permits, q.Per)
-}
+func (q Quota) String() string { return fmt.Sprintf("%d/%v", q.Permits, q.Per) }
 
-// ParseQuota reads "20/1s": permits, a slash, a duration as Go writes it.
-func ParseQuota(s string) (Quota, error) {
+// Set reads "20/1s": permits, a slash, a duration as Go writes it. Burst stays.
+func (q *Quota) Set(s string) error {
 	permits, per, found := strings.Cut(s, "/")
 	if !found {
-		return Quota{}, errors.New("want permits/duration, such as 20/1s")
+		return errors.New("want permits/duration, such as 20/1s")
 	}
 	n, err := strconv.Atoi(permits)
 	if err != nil || n < 1 {
-		return Quota{}, fmt.Errorf("%q is no number of permits: want 1 or more, such as 20/1s", permits)
+		return fmt.Errorf("%q is no number of permits: want 1 or more, such as 20/1s", permits)
 	}
 	d, err := time.ParseDuration(per)
 	if err != nil || d <= 0 {
-		return Quota{}, fmt.Errorf("%q is no length of time: want more than 0, such as 20/1s or 100/2m", per)
+		return fmt.Errorf("%q is no length of time: want more than 0, such as 20/1s or 100/2m", per)
 	}
-	return Quota{Permits: n, Per: d}, nil
+	q.Permits, q.Per = n, d
+	return nil
 }
 
 // Period is how long a strict limiter with this guard takes to hand out the

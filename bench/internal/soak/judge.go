@@ -3,8 +3,10 @@ package soak
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/model"
 )
 
@@ -14,6 +16,7 @@ import (
 // turn is one grant, as the engine told it to the limiter.
 type turn struct {
 	limiter int
+	grant   engine.Grant
 	run     int64 // when the script ran
 	batch   int64 // which answer it came in, and where
 	place   int
@@ -169,10 +172,10 @@ func punctual(matched []pair, guard int64) (entries []entry) {
 	return entries
 }
 
-// windowsOf are those that the limiter promises to keep, the guard aside.
-func windowsOf(quotas []fairlimit.Quota) (windows []model.Window) {
+// windowsOf are those that the limiter promises to keep, with so long a guard.
+func windowsOf(quotas []fairlimit.Quota, guard time.Duration) (windows []model.Window) {
 	for _, q := range quotas {
-		windows = append(windows, model.Windows(q.Permits, q.Per.Microseconds(), q.Burst)...)
+		windows = append(windows, model.Windows(q.Permits, (q.Per+guard).Microseconds(), q.Burst)...)
 	}
 	return windows
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -98,26 +99,24 @@ func TestArrivalsAreMatchedWithTurns(t *testing.T) {
 }
 
 func TestACallThatComesBackLateIsStuckUnlessTheMachineStoodStill(t *testing.T) {
-	ended := func(ago time.Duration) bystander {
-		ctx, stop := context.WithCancel(t.Context())
-		b := watching(ctx, time.Now().Add(-ago))
-		stop()
-		gone := <-b.gone
-		b.gone <- gone.Add(-ago)
-		return b
+	stuck := func(late time.Duration, stalls ...measure.Stall) int {
+		var r Report
+		r.judge(names[0], &notes{lateness: []lateness{{"Wait", measure.Span{From: 0, To: late}}}}, nil, stalls)
+		return r.Stuck
 	}
-	var w watch
-	w.back("Wait", ended(overdue/5))
-	calls, _ := w.stuck()
-	require.Empty(t, calls)
-	w.back("Wait", ended(3*overdue))
-	calls, worst := w.stuck()
-	require.Len(t, calls, 1)
-	require.GreaterOrEqual(t, worst, 3*overdue)
-	late := w.late[0]
-	w.stalls = []span{{late.from.Add(-time.Second), late.to.Add(-overdue / 2)}}
-	calls, _ = w.stuck()
-	require.Empty(t, calls)
+	require.Zero(t, stuck(overdue))
+	require.Equal(t, 1, stuck(2*overdue))
+	require.Zero(t, stuck(2*overdue, measure.Stall{From: -time.Second, To: overdue}))
+}
+
+func TestALateReturnIsNoted(t *testing.T) {
+	c := &caller{notes: &notes{}}
+	for _, late := range []time.Duration{0, 2 * overdue} {
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		require.NoError(t, c.do(ctx, "Wait", func() error { time.Sleep(late); return nil }))
+	}
+	require.Len(t, c.notes.lateness, 1)
 }
 
 // whim is an engine that grants everything at once, and gives nothing back.

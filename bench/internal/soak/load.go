@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/clock"
@@ -81,7 +82,6 @@ type caller struct {
 	number  int // of the limiter
 	most    int
 	notes   *notes
-	watch   *watch
 	rng     *rand.Rand
 }
 
@@ -110,21 +110,16 @@ func (c *caller) run(ctx context.Context) {
 func (c *caller) wait(permits int, deadline, cancel time.Duration) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	var over time.Time
 	switch {
 	case deadline > 0:
-		ctx, stop = context.WithTimeout(context.Background(), deadline)
+		ctx, stop = context.WithTimeout(ctx, deadline)
 		defer stop()
-		over, _ = ctx.Deadline()
 	case cancel > 0:
-		over = time.Now().Add(cancel)
 		defer time.AfterFunc(cancel, stop).Stop()
 	default:
 		ctx = context.Background()
 	}
-	bystander := watching(ctx, over)
-	err := c.limiter.WaitN(ctx, permits)
-	c.watch.back("Wait", bystander)
+	err := c.do(ctx, "Wait", func() error { return c.limiter.WaitN(ctx, permits) })
 	if err == nil {
 		c.notes.arrived(c.number, permits)
 	}
@@ -135,14 +130,15 @@ func (c *caller) allow() {
 	ctx, stop := context.WithTimeout(context.Background(), between(c.rng, 10, 300))
 	defer stop()
 	permits := 1 + c.rng.IntN(c.most)
-	bystander := watching(ctx, deadlineOf(ctx))
-	ok, err := c.limiter.AllowN(ctx, permits)
-	c.watch.back("Allow", bystander)
-	if ok {
+	err := c.do(ctx, "Allow", func() error {
+		ok, err := c.limiter.AllowN(ctx, permits)
+		if err == nil && !ok {
+			err = &fairlimit.RefusedError{}
+		}
+		return err
+	})
+	if err == nil {
 		c.notes.arrived(c.number, permits)
-	}
-	if err == nil && !ok {
-		err = &fairlimit.RefusedError{}
 	}
 	c.notes.ended(err)
 }
@@ -152,9 +148,11 @@ func (c *caller) reserve(running context.Context) {
 	ctx, stop := context.WithTimeout(context.Background(), between(c.rng, 10, 500))
 	defer stop()
 	permits := 1 + c.rng.IntN(c.most)
-	bystander := watching(ctx, deadlineOf(ctx))
-	r, err := c.limiter.ReserveN(ctx, permits)
-	c.watch.back("ReserveN", bystander)
+	var r *fairlimit.Reservation
+	err := c.do(ctx, "ReserveN", func() (err error) {
+		r, err = c.limiter.ReserveN(ctx, permits)
+		return err
+	})
 	c.notes.ended(err)
 	if err != nil {
 		return
@@ -163,9 +161,8 @@ func (c *caller) reserve(running context.Context) {
 		_ = clock.Sleep(running, time.Duration(c.rng.Int64N(int64(r.Delay())+1)))
 		ctx, stop := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer stop()
-		bystander := watching(ctx, deadlineOf(ctx))
-		_ = r.Cancel(ctx) // whatever comes of it, nobody goes
-		c.watch.back("Cancel", bystander)
+		// Whatever comes of it, nobody goes.
+		_ = c.do(ctx, "Cancel", func() error { return r.Cancel(ctx) })
 		c.notes.cancelled(!time.Now().Before(r.Slot()))
 		return
 	}
@@ -173,7 +170,19 @@ func (c *caller) reserve(running context.Context) {
 	c.notes.arrived(c.number, permits)
 }
 
-func deadlineOf(ctx context.Context) time.Time {
-	over, _ := ctx.Deadline()
-	return over
+// overdue is by how much a call may come back after its ctx has ended.
+const overdue = 250 * time.Millisecond
+
+// do makes a call, and notes if it comes back long after its ctx has ended.
+func (c *caller) do(ctx context.Context, what string, call func() error) error {
+	over := make(chan time.Duration, 1)
+	stop := context.AfterFunc(ctx, func() { over <- measure.Now() })
+	err := call()
+	back := measure.Now()
+	if !stop() {
+		if ended := <-over; back-ended > overdue {
+			c.notes.late(what, measure.Span{From: ended, To: back})
+		}
+	}
+	return err
 }

@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
-	"runtime"
 	"slices"
 	"text/tabwriter"
 	"time"
 
-	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // Report is what a run came to.
@@ -26,17 +24,9 @@ type Report struct {
 	Faults map[string]int `json:"faults"`
 	Losses int            `json:"losses_of_data"`
 
-	// These two are of slots: Windows without a loss of data in between,
-	// WindowsLoss with one.
-	Windows     int `json:"windows_exceeded"`
-	WindowsLoss int `json:"windows_exceeded_after_loss"`
-
-	// These two are of arrivals whose turns were decided without a loss in
-	// between. Upstream is of those under a guard that came within the guard
-	// after their slots. UpstreamLate is of all.
-	Upstream     int `json:"upstream_exceeded"`
-	UpstreamLate int `json:"upstream_exceeded_by_delay"`
-
+	Windows     int     `json:"windows_exceeded"`            // of slots, without a loss of data in between
+	WindowsLoss int     `json:"windows_exceeded_after_loss"` // of slots, with one
+	Upstream    int     `json:"upstream_exceeded"`           // of arrivals under a guard, within it after their slots
 	Overtakes   int     `json:"overtakes"`
 	Early       int     `json:"early"`
 	Strangers   int     `json:"let_through_without_a_turn"`
@@ -51,7 +41,8 @@ type Report struct {
 func (s *soak) sofar() Report {
 	r := Report{
 		Seconds: time.Since(s.began).Seconds(), Seed: s.Seed,
-		Names: len(names), Limiters: len(s.limiters), Callers: len(s.limiters) * callers, Tally: Tally{Outcomes: map[string]int{}},
+		Names: len(names), Limiters: len(s.limiters), Callers: len(s.limiters) * callers,
+		Tally: Tally{Outcomes: map[string]int{}},
 	}
 	s.mu.Lock()
 	r.Faults = maps.Clone(s.struck)
@@ -71,75 +62,75 @@ func (s *soak) sofar() Report {
 
 // judge looks at everything that was noted. Nobody calls any more.
 func (s *soak) judge() Report {
-	const clocks = 200 // µs; a turn is at most some seconds ahead, and clocks differ by 100 ppm
-	tolerance := clocks + s.drift.look()
 	r := s.sofar()
+	stalls := s.bystander.Seen()
 	for i, n := range s.notes {
-		broken := func(count int, what string) {
-			if count > 0 {
-				r.Broken = append(r.Broken, fmt.Sprintf("%s: %d %s", names[i].about, count, what))
-			}
-		}
-		n.mu.Lock()
-		turns, arrivals, tally := n.turns, n.arrivals, n.tally
-		n.mu.Unlock()
-		guard := names[i].guard.Microseconds()
-		matched, strangers, forgotten := pairs(turns, arrivals)
-		forgotten = max(0, forgotten-tally.cancelledLate)
-		var windows, upstream int
-		for _, w := range windowsOf(names[i].quotas) {
-			inTime, _ := exceeded(punctual(matched, guard), w, s.bed.losses)
-			all, _ := exceeded(punctual(matched, math.MaxInt64), w, s.bed.losses)
-			upstream += inTime
-			r.UpstreamLate += all
-		}
-		for _, w := range guarded(names[i]) {
-			outside, after := exceeded(slots(turns), w, s.bed.losses)
-			windows += outside
-			r.WindowsLoss += after
-		}
-		over := overtakes(turns, s.bed.losses)
-		soon := early(matched, tolerance)
-		if guard == 0 {
-			upstream = 0 // nothing is promised
-		}
-		r.Windows, r.Upstream = r.Windows+windows, r.Upstream+upstream
-		r.Overtakes, r.Early = r.Overtakes+over, r.Early+soon
-		r.Strangers, r.Forgotten = r.Strangers+strangers, r.Forgotten+forgotten
-		broken(windows, "windows exceeded without a loss of data")
-		broken(upstream, "windows exceeded at the upstream, nobody later than the guard")
-		broken(over, "turns before one granted earlier")
-		broken(soon, "callers before their turn")
-		broken(strangers, "callers without a turn")
-		broken(forgotten, "turns neither used nor given back")
-		for _, what := range tally.unexpected {
-			r.Broken = append(r.Broken, names[i].about+": "+what)
-		}
+		r.judge(names[i], n, s.bed.losses, stalls)
 	}
-	stuck, worst := s.watch.stuck()
-	r.Stuck, r.WorstLateMS = len(stuck), float64(worst.Microseconds())/1000
-	r.Broken = append(r.Broken, stuck[:min(len(stuck), 10)]...)
 	return r
 }
 
-// guarded are the windows of a name with its guard.
-func guarded(n name) []model.Window {
-	quotas := slices.Clone(n.quotas)
-	for i := range quotas {
-		quotas[i].Per += n.guard
+// tolerance, in µs, is what clocks may differ by within the few seconds that a
+// turn is ahead.
+const tolerance = 1000
+
+// judge holds what happened under a name against each promise.
+func (r *Report) judge(of name, n *notes, losses []loss, stalls []measure.Stall) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	matched, strangers, forgotten := pairs(n.turns, n.arrivals)
+	var windows, upstream int
+	for _, w := range windowsOf(of.quotas, of.guard) {
+		outside, after := exceeded(slots(n.turns), w, losses)
+		windows += outside
+		r.WindowsLoss += after
 	}
-	return windowsOf(quotas)
+	if of.guard > 0 { // else nothing is promised
+		for _, w := range windowsOf(of.quotas, 0) {
+			inTime, _ := exceeded(punctual(matched, of.guard.Microseconds()), w, losses)
+			upstream += inTime
+		}
+	}
+	stuck := 0
+	for _, l := range n.lateness {
+		late := l.To - l.From - measure.Stalled(stalls, l.From, l.To)
+		r.WorstLateMS = max(r.WorstLateMS, measure.Milliseconds(late))
+		if late > overdue {
+			stuck++
+		}
+	}
+	for _, broken := range []struct {
+		all   *int
+		count int
+		what  string
+	}{
+		{&r.Windows, windows, "windows exceeded without a loss of data"},
+		{&r.Upstream, upstream, "windows exceeded at the upstream, nobody later than the guard"},
+		{&r.Overtakes, overtakes(n.turns, losses), "turns before one granted earlier"},
+		{&r.Early, early(matched, tolerance), "callers before their turn"},
+		{&r.Strangers, strangers, "callers without a turn"},
+		{&r.Forgotten, max(0, forgotten-n.tally.cancelledLate), "turns neither used nor given back"},
+		{&r.Stuck, stuck, "calls that came back long after their ctx had ended"},
+	} {
+		if *broken.all += broken.count; broken.count > 0 {
+			r.Broken = append(r.Broken, fmt.Sprintf("%s: %d %s", of.about, broken.count, broken.what))
+		}
+	}
+	for _, what := range n.tally.unexpected {
+		r.Broken = append(r.Broken, of.about+": "+what)
+	}
 }
 
 // Table writes the report for a person.
 func (r Report) Table(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what string, value any, about string) { fmt.Fprintf(table, "%s\t%v\t%s\n", what, value, about) }
+	gap := func() { fmt.Fprintln(table, "\t\t") }
 	line("load", fmt.Sprintf("%.0f calls/s", float64(r.Calls)/max(r.Seconds, 1)), fmt.Sprintf(
 		"%d names, %d limiters with a client each, %d callers, %.0f s, seed %d",
 		r.Names, r.Limiters, r.Callers, r.Seconds, r.Seed))
 	line("permits let through", r.Permits, "")
-	fmt.Fprintln(table, "\t\t")
+	gap()
 	for _, f := range faults {
 		about := ""
 		if f.loses {
@@ -147,44 +138,30 @@ func (r Report) Table(w io.Writer) error {
 		}
 		line(f.name, r.Faults[f.name], about)
 	}
-	fmt.Fprintln(table, "\t\t")
+	gap()
 	line("windows exceeded", r.Windows, "of slots, goal 0")
 	line("  across a loss of data", r.WindowsLoss, fmt.Sprintf("of slots, %d losses", r.Losses))
 	line("  at the upstream", r.Upstream, "of arrivals under a guard, no later than it after their slots, goal 0")
-	line("  by delay", r.UpstreamLate, "of arrivals, however late: a server stopped, a reply held up")
 	line("overtakes", r.Overtakes, "goal 0")
 	line("early", r.Early, "goal 0")
 	line("without a turn", r.Strangers, "callers, goal 0")
 	line("forgotten turns", r.Forgotten, "neither used nor given back, goal 0")
-	line("stuck calls", r.Stuck, fmt.Sprintf(
-		"more than %v after their ctx, goal 0; the worst that was looked at %.1f ms", overdue, r.WorstLateMS))
+	line("stuck calls", r.Stuck, fmt.Sprintf("more than %v after their ctx, goal 0", overdue))
 	line("goroutines left", r.Goroutines, "of the library, goal 0")
-	fmt.Fprintln(table, "\t\t")
+	gap()
 	line("permits given back", r.Returned, "")
-	line("permits lost, at most", r.Open+r.ReturnsOpen+r.ReturnsFailed, fmt.Sprintf(
-		"%d whose answer was lost, %d whose return's was, %d whose return did not reach Redis",
-		r.Open, r.ReturnsOpen, r.ReturnsFailed))
-	fmt.Fprintln(table, "\t\t")
-	kinds := slices.SortedFunc(maps.Keys(r.Outcomes), func(a, b string) int {
+	line("permits lost, at most", r.Lost, "an answer was lost, or giving them back failed")
+	gap()
+	for _, kind := range slices.SortedFunc(maps.Keys(r.Outcomes), func(a, b string) int {
 		return cmp.Compare(r.Outcomes[b], r.Outcomes[a])
-	})
-	for _, kind := range kinds {
-		part := 100 * float64(r.Outcomes[kind]) / float64(r.Calls)
-		line(kind, r.Outcomes[kind], fmt.Sprintf("%.1f %% of the calls", part))
-	}
-	if err := table.Flush(); err != nil {
-		return err
+	}) {
+		line(kind, r.Outcomes[kind], fmt.Sprintf("%.1f %% of the calls", 100*float64(r.Outcomes[kind])/float64(r.Calls)))
 	}
 	for _, what := range r.Broken {
-		fmt.Fprintln(w, "broken:", what)
+		fmt.Fprintln(table, "broken:", what)
 	}
 	if len(r.Broken) == 0 {
-		fmt.Fprintln(w, "every promise was kept")
+		fmt.Fprintln(table, "every promise was kept")
 	}
-	return nil
-}
-
-func stacks() string {
-	text := make([]byte, 1<<20)
-	return string(text[:runtime.Stack(text, true)])
+	return table.Flush()
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -47,9 +51,9 @@ type soak struct {
 	clients  []*redis.Client // of each limiter
 	limiters []fairlimit.Reserver
 	notes    []*notes // of each name
-	watch    watch
 	began    time.Time
-	drift    drift
+
+	bystander *run.Bystander
 
 	mu     sync.Mutex
 	struck map[string]int
@@ -84,7 +88,7 @@ func (r Run) Do(ctx context.Context) (report Report, err error) {
 // set makes the limiters.
 func (s *soak) set() error {
 	for i, n := range names {
-		notes := newNotes()
+		notes := &notes{tally: Tally{Outcomes: map[string]int{}}}
 		s.notes = append(s.notes, notes)
 		for way := range ways {
 			rdb := redis.NewClient(&redis.Options{
@@ -116,22 +120,20 @@ func (s *soak) run(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, s.Duration)
 	defer stop()
 	s.began = time.Now()
-	s.drift.begin()
+	s.bystander = run.Watch(measure.Now, 1, nil)
+	defer s.bystander.Close()
 
 	var calling, helping sync.WaitGroup
 	for i, l := range s.limiters {
 		for j := range callers {
 			c := &caller{
 				limiter: l, number: i % len(ways), most: names[i/len(ways)].most,
-				notes: s.notes[i/len(ways)], watch: &s.watch,
-				rng: rand.New(rand.NewPCG(s.Seed, uint64(1+i*callers+j))),
+				notes: s.notes[i/len(ways)],
+				rng:   rand.New(rand.NewPCG(s.Seed, uint64(1+i*callers+j))),
 			}
 			calling.Go(func() { c.run(ctx) })
 		}
 	}
-	watching, enough := context.WithCancel(context.Background())
-	defer enough()
-	helping.Go(func() { s.watch.beat(watching) })
 	helping.Go(func() { s.tell(ctx) })
 	var failed error
 	helping.Go(func() { failed = s.trouble(ctx) })
@@ -147,7 +149,6 @@ func (s *soak) run(ctx context.Context) error {
 	case <-time.After(homecoming):
 		return fmt.Errorf("%w: callers are still away %v after the end\n%s", ErrStuck, homecoming, stacks())
 	}
-	enough()
 	helping.Wait()
 	return failed
 }
@@ -178,7 +179,6 @@ func (s *soak) tell(ctx context.Context) {
 	}
 	for every := max(s.Duration/18, time.Second); ; {
 		_ = clock.Sleep(ctx, every)
-		s.drift.look()
 		s.Progress(s.sofar())
 		if ctx.Err() != nil {
 			return
@@ -206,18 +206,17 @@ func (s *soak) recover(r *Report) {
 	}
 }
 
-// library is how the names of its functions begin.
-var library = []string{
-	"github.com/fairlimit/fairlimit.",
-	"github.com/fairlimit/fairlimit/internal/batch.",
-	"github.com/fairlimit/fairlimit/internal/bound.",
-}
-
 // leftovers counts the goroutines of the library that are still there when
 // nobody uses it.
 func (s *soak) leftovers(r *Report) {
 	for end := time.Now().Add(homecoming); ; time.Sleep(10 * time.Millisecond) {
-		r.Goroutines = redistest.Running(library...)
+		r.Goroutines = 0
+		for stack := range strings.SplitSeq(stacks(), "\n\n") {
+			if strings.Contains(stack, "fairlimit/fairlimit") && !strings.Contains(stack, "fairlimit/bench") &&
+				!strings.Contains(stack, "redistest") {
+				r.Goroutines++
+			}
+		}
 		if r.Goroutines == 0 || time.Now().After(end) {
 			break
 		}
@@ -227,22 +226,7 @@ func (s *soak) leftovers(r *Report) {
 	}
 }
 
-// drift is how far the wall clock, by which slots and arrivals are compared,
-// has gone away from the monotonic one.
-type drift struct {
-	mu           sync.Mutex
-	wall         int64
-	mono         time.Time
-	least, worst int64
-}
-
-func (d *drift) begin() { d.mono, d.wall = time.Now(), time.Now().UnixMicro() }
-
-func (d *drift) look() int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := time.Now()
-	apart := now.UnixMicro() - d.wall - now.Sub(d.mono).Microseconds()
-	d.least, d.worst = min(d.least, apart), max(d.worst, apart)
-	return d.worst - d.least
+func stacks() string {
+	text := make([]byte, 1<<20)
+	return string(text[:runtime.Stack(text, true)])
 }

@@ -1,6 +1,7 @@
 package speed
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -11,8 +12,8 @@ import (
 type row struct {
 	group     string // what -rows calls it
 	what      string
-	yardstick string  // empty without one
-	rounds    float64 // times those of the scale; one in any case
+	yardstick string // empty without one
+	rounds    int    // times those of the scale; one in any case
 	figures   []wanted
 	sides     func(context.Context, *bed) (sides, error)
 }
@@ -24,14 +25,17 @@ type wanted struct {
 	goal Goal // zero for none
 }
 
+// one is all that is wanted of a row with one figure.
+func one(unit string, goal Goal) []wanted { return []wanted{{"", unit, goal}} }
+
 // sides are what is measured in turn; yardstick may be nil.
 type sides struct{ yardstick, ours probe }
 
 // probe is one round of one side: a value for each figure of the row.
 type probe func(context.Context) ([]float64, error)
 
-// one is the probe of a row with one figure.
-func one(m func(context.Context) (float64, error)) probe {
+// single is the probe of a row with one figure.
+func single(m func(context.Context) (float64, error)) probe {
 	return func(ctx context.Context) ([]float64, error) {
 		value, err := m(ctx)
 		return []float64{value}, err
@@ -44,7 +48,7 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.what, err)
 	}
-	known, ours, err := inTurn(ctx, max(1, int(r.rounds*float64(b.Rounds))), s)
+	known, ours, err := inTurn(ctx, max(1, r.rounds*b.Rounds), s)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.what, err)
 	}
@@ -61,28 +65,24 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 // inTurn measures round by round. Who comes first changes from round to round,
 // so that a machine that gets slower or faster meanwhile favours neither.
 func inTurn(ctx context.Context, rounds int, s sides) (known, ours [][]float64, err error) {
-	turns := []struct {
-		probe
-		into *[][]float64
-	}{{s.ours, &ours}}
-	if s.yardstick != nil {
-		turns = append(turns, turns[0])
-		turns[0].probe, turns[0].into = s.yardstick, &known
+	take := func(p probe, into *[][]float64) {
+		if err == nil && p != nil {
+			var values []float64
+			values, err = p(ctx)
+			*into = append(*into, values)
+			err = cmp.Or(err, ctx.Err())
+		}
 	}
 	for round := range rounds {
-		for _, turn := range turns {
-			if ctx.Err() != nil {
-				return nil, nil, ctx.Err()
-			}
-			values, err := turn.probe(ctx)
-			if err != nil {
-				return nil, nil, fmt.Errorf("round %d: %w", round+1, err)
-			}
-			*turn.into = append(*turn.into, values)
+		if round%2 == 0 {
+			take(s.yardstick, &known)
+			take(s.ours, &ours)
+		} else {
+			take(s.ours, &ours)
+			take(s.yardstick, &known)
 		}
-		slices.Reverse(turns)
 	}
-	return known, ours, nil
+	return known, ours, err
 }
 
 // column is one figure of all rounds.
@@ -185,7 +185,6 @@ type Scale struct {
 	Calls    int           // how often each of the two is called in a round, where calls count
 	Window   time.Duration // that is filled before a crowded queue is measured
 	Callers  int           // on one name at once
-	Burst    int           // callers that come at once
 	Sleepers int
 	Limiters int
 	Queue    [2]int // short and long, in turns
@@ -194,11 +193,11 @@ type Scale struct {
 // Full is what the figures in the documentation were measured with.
 var Full = Scale{
 	Rounds: 7, Round: 500 * time.Millisecond, Calls: 400, Window: time.Second,
-	Callers: 1024, Burst: 200, Sleepers: 10_000, Limiters: 100_000, Queue: [2]int{1000, 100_000},
+	Callers: 1024, Sleepers: 10_000, Limiters: 100_000, Queue: [2]int{1000, 100_000},
 }
 
 // Quick is for a look in between: fewer and shorter rounds of the same.
 var Quick = Scale{
 	Rounds: 3, Round: 300 * time.Millisecond, Calls: 200, Window: time.Second,
-	Callers: 1024, Burst: 200, Sleepers: 10_000, Limiters: 20_000, Queue: [2]int{1000, 100_000},
+	Callers: 1024, Sleepers: 10_000, Limiters: 20_000, Queue: [2]int{1000, 100_000},
 }

@@ -1,6 +1,7 @@
 package speed
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -17,14 +18,14 @@ const rest = time.Millisecond
 // pause.
 func scriptRows() (rows []row) {
 	for _, s := range scenes {
+		figures := []wanted{
+			{"server, back to back: ", "µs", s.goal},
+			{"whole call, back to back: ", "µs", s.goal},
+			{"server, cold: ", "µs", s.goal},
+		}
 		rows = append(rows, row{
-			group: "script", what: s.what, yardstick: redisRate, rounds: 4,
-			figures: []wanted{
-				{"server, back to back: ", "µs", s.goal},
-				{"whole call, back to back: ", "µs", s.goal},
-				{"server, cold: ", "µs", s.goal},
-			},
-			sides: func(ctx context.Context, b *bed) (sides, error) {
+			"script", s.what, redisRate, 4, figures,
+			func(ctx context.Context, b *bed) (sides, error) {
 				q, err := b.queue(ctx, s)
 				if err != nil {
 					return sides{}, err
@@ -67,60 +68,51 @@ func (b *bed) hotAndCold(ask func(ctx context.Context, limiter int) error, ready
 }
 
 // batchRows are what a grant costs the server in a question for 64.
-func batchRows() (rows []row) {
-	for _, c := range []struct {
-		what  string
-		quota engine.Quota
-		goal  float64
-	}{
-		{"never short", ample, 0.3},
-		{"1 a ms, each at a slot of its own", every(1, time.Millisecond), 1},
-		{"10 a second, ten at a slot", every(10, time.Second), 1},
-	} {
-		rows = append(rows, row{
-			group: "batch", what: "server, a grant of 64: " + c.what, yardstick: redisRate + ", one grant", rounds: 4,
-			figures: []wanted{{"", "µs", oursAtMost(c.goal)}},
-			sides: func(ctx context.Context, b *bed) (sides, error) {
-				q, err := b.queue(ctx, scene{quotas: quotas(c.quota)})
+func batchRows() []row {
+	of := func(what string, quota engine.Quota, goal float64) row {
+		return row{
+			"batch", "server, a grant of 64: " + what, redisRate + ", one grant", 4, one("µs", oursAtMost(goal)),
+			func(ctx context.Context, b *bed) (sides, error) {
+				q, err := b.queue(ctx, scene{quotas: quotas(quota)})
 				return sides{b.serverTime(1, b.allow()), b.serverTime(sixtyFour, func(ctx context.Context) error {
 					_, err := q.take(ctx, permits(sixtyFour, always(1))...)
 					return err
 				})}, err
 			},
-		})
+		}
 	}
-	return rows
+	return []row{
+		of("never short", ample, 0.3),
+		of("1 a ms, each at a slot of its own", every(1, time.Millisecond), 1),
+		of("10 a second, ten at a slot", every(10, time.Second), 1),
+	}
 }
 
 // serverTime is what a grant costs the server in calls for so many each,
 // without a pause.
 func (b *bed) serverTime(grants int, call call) probe {
-	return func(ctx context.Context) ([]float64, error) {
+	return single(func(ctx context.Context) (float64, error) {
 		calls := max(1, b.Calls/4)
 		micros, err := b.micros(ctx, func() error { return paced(ctx, calls, 0, call) })
-		return []float64{micros / float64(calls*grants)}, err
-	}
+		return micros / float64(calls*grants), err
+	})
 }
 
 // queueRows are a request behind a long queue beside one behind a short one, of
 // single permits and of several.
-func queueRows() (rows []row) {
-	for _, c := range []struct {
-		what   string
-		permit func() int
-	}{{"1 permit", always(1)}, {"1 to 5 permits", oneToFive}} {
-		rows = append(rows, row{
-			group: "queue", what: "server, behind 100,000 turns of " + c.what, yardstick: "behind 1,000", rounds: 4,
-			figures: []wanted{{"", "µs", ratioAtMost(1.25)}},
-			sides: func(ctx context.Context, b *bed) (s sides, err error) {
-				if s.yardstick, err = b.atTheEnd(ctx, b.Queue[0], c.permit); err == nil {
-					s.ours, err = b.atTheEnd(ctx, b.Queue[1], c.permit)
+func queueRows() []row {
+	of := func(what string, permit func() int) row {
+		return row{
+			"queue", "server, behind 100,000 turns of " + what, "behind 1,000", 4, one("µs", ratioAtMost(1.25)),
+			func(ctx context.Context, b *bed) (s sides, err error) {
+				if s.yardstick, err = b.atTheEnd(ctx, b.Queue[0], permit); err == nil {
+					s.ours, err = b.atTheEnd(ctx, b.Queue[1], permit)
 				}
 				return s, err
 			},
-		})
+		}
 	}
-	return rows
+	return []row{of("1 permit", always(1)), of("1 to 5 permits", oneToFive)}
 }
 
 // atTheEnd is what a request costs the server at the end of a queue of so many
@@ -130,7 +122,7 @@ func (b *bed) atTheEnd(ctx context.Context, turns int, permit func() int) (probe
 	for some := 50; turns > 0 && err == nil; turns -= some {
 		_, err = q.take(ctx, permits(some, permit)...)
 	}
-	return func(ctx context.Context) ([]float64, error) {
+	return single(func(ctx context.Context) (float64, error) {
 		var grants []engine.Grant
 		calls := max(1, b.Calls/8)
 		micros, err := b.micros(ctx, func() error {
@@ -140,11 +132,8 @@ func (b *bed) atTheEnd(ctx context.Context, turns int, permit func() int) (probe
 				return err
 			})
 		})
-		if err != nil {
-			return nil, err
-		}
-		return []float64{micros / float64(calls)}, q.engines[0].GiveBack(ctx, grants)
-	}, err
+		return micros / float64(calls), cmp.Or(err, q.engines[0].GiveBack(ctx, grants))
+	}), err
 }
 
 func oneToFive() int { return 1 + rand.IntN(5) }

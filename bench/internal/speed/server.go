@@ -25,10 +25,10 @@ func bytesRows() (rows []row) {
 }
 
 func bytesRow(what string, s scene) row {
+	figures := []wanted{{"state, ", "bytes", oursAtMost(3600)}, {"replicated a grant, ", "bytes", oursAtMost(250)}}
 	return row{
-		group: "bytes", what: what, yardstick: redisRate,
-		figures: []wanted{{"state, ", "bytes", oursAtMost(3600)}, {"replicated a grant, ", "bytes", oursAtMost(250)}},
-		sides: func(ctx context.Context, b *bed) (sides, error) {
+		"bytes", what, redisRate, 0, figures,
+		func(ctx context.Context, b *bed) (sides, error) {
 			q, err := b.queue(ctx, s)
 			if err != nil {
 				return sides{}, err
@@ -97,45 +97,41 @@ func (b *bed) offset(ctx context.Context) (float64, error) {
 
 // longestRows are the longest runs of a script that a question of many callers,
 // or the return of many turns, takes.
-func longestRows() (rows []row) {
-	of := 0
-	varied := func() int { of++; return 1 + of%7 }
-	for _, c := range []struct {
-		what   string
-		quotas []engine.Quota
-		permit func() int
-		back   bool
-	}{
-		{"1,000 callers alike, 1 window", secondly, always(1), false},
-		{"1,000 callers for 1 to 7 permits, 1 window", secondly, varied, false},
-		{"1,000 callers alike, 8 windows", eight, always(1), false},
-		{"1,000 callers for 1 to 7 permits, 8 windows", eight, varied, false},
-		{"200 returns, 1 window", secondly, always(1), true},
-		{"200 returns, 8 windows", eight, varied, true},
-	} {
-		rows = append(rows, row{
-			group: "longest", what: "server, longest run: " + c.what, rounds: 1,
-			figures: []wanted{{"", "µs", oursAtMost(1000)}},
-			sides: func(ctx context.Context, b *bed) (sides, error) {
+func longestRows() []row {
+	of := func(what string, quotas []engine.Quota, permit func() int, back bool) row {
+		return row{
+			"longest", "server, longest run: " + what, "", 1, one("µs", oursAtMost(1000)),
+			func(ctx context.Context, b *bed) (sides, error) {
 				t := &timer{bed: b}
-				q, err := b.queue(ctx, scene{quotas: c.quotas}, t)
-				return sides{ours: func(ctx context.Context) ([]float64, error) { return t.longest(ctx, q, c.permit, c.back) }}, err
+				q, err := b.queue(ctx, scene{quotas: quotas}, t)
+				return sides{ours: single(func(ctx context.Context) (float64, error) {
+					return t.longest(ctx, q, permit, back)
+				})}, err
 			},
-		})
+		}
 	}
-	return rows
+	n := 0
+	varied := func() int { n++; return 1 + n%7 }
+	return []row{
+		of("1,000 callers alike, 1 window", secondly, always(1), false),
+		of("1,000 callers for 1 to 7 permits, 1 window", secondly, varied, false),
+		of("1,000 callers alike, 8 windows", eight, always(1), false),
+		of("1,000 callers for 1 to 7 permits, 8 windows", eight, varied, false),
+		of("200 returns, 1 window", secondly, always(1), true),
+		of("200 returns, 8 windows", eight, varied, true),
+	}
 }
 
 // longest is the longest run in a question of a thousand callers, or if turns go
 // back in the return of every fifth of them.
-func (t *timer) longest(ctx context.Context, q *queue, permit func() int, back bool) ([]float64, error) {
+func (t *timer) longest(ctx context.Context, q *queue, permit func() int, back bool) (float64, error) {
 	t.most = 0
 	taken, err := q.take(ctx, permits(1000, permit)...)
 	if err == nil && back {
 		t.most = 0
 		err = q.engines[0].GiveBack(ctx, everyNth(taken, 5))
 	}
-	return []float64{t.most}, err
+	return t.most, err
 }
 
 // timer keeps what the longest run of a script took the server.

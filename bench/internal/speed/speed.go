@@ -15,10 +15,11 @@ import (
 	"strings"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
 // rows are in the order of the table.
-var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), bytesRows(), longestRows(), calls, sleeping)
+var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), bytesRows(), longestRows(), memory)
 
 // groups are what may be chosen of the rows, each with what it shows.
 var groups = [][2]string{
@@ -34,8 +35,6 @@ var groups = [][2]string{
 	{"queue", "one request behind a long queue"},
 	{"bytes", "what a queue takes up in Redis, and what a grant writes"},
 	{"longest", "how long the server is busy with one script"},
-	{"calls", "what the server is asked for a grant when 200 come at once"},
-	{"punctual", "when a call returns after its slot"},
 	{"asleep", "what callers cost while they sleep"},
 	{"idle", "what limiters cost while nobody calls"},
 }
@@ -83,7 +82,7 @@ func (r Run) Measure(ctx context.Context) (server string, err error) {
 	for i, group := range chosen {
 		r.Begin(group[0], group[1], i+1, len(chosen))
 		var got taken
-		err := spawn(ctx, job{Task: group[0], Redis: redis.Addr, Scale: r.Scale}, &got)
+		err := run.Ask(ctx, Role, job{Group: group[0], Redis: redis.Addr, Scale: r.Scale}, &got)
 		switch {
 		case ctx.Err() != nil:
 			return redis.Name, nil

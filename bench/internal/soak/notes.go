@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
 )
 
@@ -39,27 +41,25 @@ func (r *recorder) GiveBack(ctx context.Context, grants []engine.Grant) error {
 type notes struct {
 	mu       sync.Mutex
 	turns    []turn
-	ahead    map[grantOf][]int // which turns of a limiter nobody has given back yet
 	batches  int64
 	arrivals []arrival
+	lateness []lateness
 	tally    Tally
 }
 
-type grantOf struct {
-	limiter, n int
-	id         string
-	at         int64
+// lateness is from when a call's ctx had ended until the call came back.
+type lateness struct {
+	what string
+	measure.Span
 }
 
 // Tally counts.
 type Tally struct {
-	Calls         int            `json:"calls"`
-	Permits       int            `json:"permits"` // let through
-	Outcomes      map[string]int `json:"outcomes"`
-	Open          int            `json:"permits_left_open"`         // at most lost: their answer was
-	Returned      int            `json:"permits_given_back"`        //
-	ReturnsOpen   int            `json:"permits_given_back_or_not"` // at most lost: the answer to giving them back was
-	ReturnsFailed int            `json:"permits_not_given_back"`    // lost: Redis was not there
+	Calls    int            `json:"calls"`
+	Permits  int            `json:"permits"` // let through
+	Outcomes map[string]int `json:"outcomes"`
+	Returned int            `json:"permits_given_back"`
+	Lost     int            `json:"permits_lost_at_most"` // the answer was lost, or giving them back failed
 
 	cancelledLate int // calls of Cancel that may have found the slot due
 	unexpected    []string
@@ -68,17 +68,11 @@ type Tally struct {
 func (t *Tally) add(more Tally) {
 	t.Calls += more.Calls
 	t.Permits += more.Permits
-	t.Open += more.Open
 	t.Returned += more.Returned
-	t.ReturnsOpen += more.ReturnsOpen
-	t.ReturnsFailed += more.ReturnsFailed
+	t.Lost += more.Lost
 	for kind, count := range more.Outcomes {
 		t.Outcomes[kind] += count
 	}
-}
-
-func newNotes() *notes {
-	return &notes{ahead: map[grantOf][]int{}, tally: Tally{Outcomes: map[string]int{}}}
 }
 
 func (n *notes) took(limiter int, requests []engine.Request, answers []engine.Answer, err error) {
@@ -86,20 +80,17 @@ func (n *notes) took(limiter int, requests []engine.Request, answers []engine.An
 	defer n.mu.Unlock()
 	if errors.Is(err, engine.ErrOutcomeUnknown) {
 		for _, r := range requests {
-			n.tally.Open += r.N
+			n.tally.Lost += r.N
 		}
 	}
 	n.batches++
 	for i, a := range answers {
-		if !a.Granted {
-			continue
+		if a.Granted {
+			n.turns = append(n.turns, turn{
+				limiter: limiter, grant: a.Grant, run: a.Grant.At - a.Wait.Microseconds(),
+				batch: n.batches, place: i, slot: a.Grant.At, n: a.Grant.N,
+			})
 		}
-		g := a.Grant
-		n.turns = append(n.turns, turn{
-			limiter: limiter, run: g.At - a.Wait.Microseconds(), batch: n.batches, place: i, slot: g.At, n: g.N,
-		})
-		key := grantOf{limiter, g.N, g.ID, g.At}
-		n.ahead[key] = append(n.ahead[key], len(n.turns)-1)
 	}
 }
 
@@ -108,16 +99,17 @@ func (n *notes) giving(limiter int, grants []engine.Grant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, g := range grants {
-		key := grantOf{limiter, g.N, g.ID, g.At}
-		which := n.ahead[key]
-		if len(which) == 0 {
+		g.Unused = false
+		held := false
+		for i, t := range slices.Backward(n.turns) {
+			if held = t.limiter == limiter && t.grant == g && !t.unused; held {
+				n.turns[i].unused = true
+				break
+			}
+		}
+		if !held {
 			n.tally.unexpected = append(n.tally.unexpected,
 				fmt.Sprintf("a turn was given back that was not held: %+v", g))
-			continue
-		}
-		n.turns[which[0]].unused = true
-		if n.ahead[key] = which[1:]; len(which) == 1 {
-			delete(n.ahead, key)
 		}
 	}
 }
@@ -126,13 +118,10 @@ func (n *notes) gave(grants []engine.Grant, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, g := range grants {
-		switch {
-		case err == nil:
+		if err == nil {
 			n.tally.Returned += g.N
-		case errors.Is(err, engine.ErrOutcomeUnknown):
-			n.tally.ReturnsOpen += g.N
-		default:
-			n.tally.ReturnsFailed += g.N
+		} else {
+			n.tally.Lost += g.N
 		}
 	}
 }
@@ -144,6 +133,13 @@ func (n *notes) arrived(limiter, permits int) {
 	defer n.mu.Unlock()
 	n.arrivals = append(n.arrivals, arrival{limiter, at, permits})
 	n.tally.Permits += permits
+}
+
+// late notes a call that came back late.
+func (n *notes) late(what string, by measure.Span) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lateness = append(n.lateness, lateness{what, by})
 }
 
 // ended notes how a call ended.
