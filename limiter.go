@@ -380,6 +380,9 @@ func (o *options) lateness() time.Duration {
 // named says of which limiter an error is, and where Redis was looked for. A
 // refusal stays one as it is.
 func (l *limiter) named(err error) error {
+	if err == nil {
+		return nil // to look what an error is allocates
+	}
 	if r, ok := err.(*RefusedError); ok {
 		r.limiter = l.name
 		return r
