@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/breaker"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/internal/turns"
@@ -114,12 +114,12 @@ func build(
 	}
 	l := &limiter{
 		parts: &parts{name: name, rdb: rdb, maxWait: o.maxWait, trace: o.trace},
-		lane:  &lane{backlog: newBacklog(o.maxQueued)},
+		flow:  &flow{backlog: newBacklog(o.maxQueued)},
 	}
 	if err := l.assemble(o, rdb, name, quota); err != nil {
 		return nil, l.named(err)
 	}
-	if l.batch.Engine.Queues() {
+	if l.asker.Engine.Queues() {
 		return &Queue{l}, nil
 	}
 	return l, nil
@@ -128,13 +128,13 @@ func build(
 // limiter is the front. CONTRIBUTING.md tells the life of one Wait.
 type limiter struct {
 	*parts
-	*lane
+	*flow
 }
 
-// lane is what a flow has of its own, and a limiter without one as well.
-type lane struct {
-	backlog *backlog    // nil without a bound
-	flow    *batch.Flow // nil without one
+// flow is what a flow has of its own, and a limiter without one as well.
+type flow struct {
+	backlog *backlog       // nil without a bound
+	line    *coalesce.Line // nil without a flow
 }
 
 // parts are what all flows of a limiter share: what a call goes through, in the
@@ -144,8 +144,8 @@ type parts struct {
 	fallback *fallback // nil without one
 	maxWait  time.Duration
 	flows    flows
-	batch    batch.Batcher
-	turns    turns.Line
+	asker    coalesce.Asker
+	sleepers turns.Sleepers
 	pauses   pauses
 	steer    engine.Steerer // the engine, nil if it cannot be steered
 	own      []Quota        // that hold whatever is stored, nil if the engine has to say
@@ -223,24 +223,18 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	if n < 1 {
 		return fmt.Errorf("%w: %d asked for, want at least 1", ErrInvalidPermits, n)
 	}
-	return l.batch.Engine.Fits(n)
+	return l.asker.Engine.Fits(n)
 }
 
-// endsCalls reports whether a call of the client ends when its ctx does, however
-// many round trips it needs: even a connection that is new is set up under the
-// ctx. And whether it ends each round trip within [bound.Answer] by itself.
-// Where neither is so, a question is left behind when it is overdue, which takes
-// another goroutine. A Cluster's client has ctxs of its own, and may ask several
-// nodes.
-func endsCalls(rdb redis.UniversalClient) (withCtx, byItself bool) {
+// isPrompt reports whether a client ends each round trip within [bound.Answer] by
+// itself. A Cluster's client may ask several nodes.
+func isPrompt(rdb redis.UniversalClient) bool {
 	c, ok := rdb.(*redis.Client)
 	if !ok {
-		return false, false
+		return false
 	}
 	o := c.Options()
-	least, most := min(o.ReadTimeout, o.WriteTimeout), max(o.ReadTimeout, o.WriteTimeout)
-	return o.ContextTimeoutEnabled && least >= 0, // -1 is no bound at all
-		least > 0 && most <= bound.Answer
+	return min(o.ReadTimeout, o.WriteTimeout) > 0 && max(o.ReadTimeout, o.WriteTimeout) <= bound.Answer
 }
 
 // assemble makes the engine, in layers, each of which sees what the one below
@@ -290,31 +284,31 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 		e = replicated{e}
 	}
 	read := func(ctx context.Context) error { _, err := e.Status(ctx); return err }
+	var opens *breaker.Breaker
 	if o.fallback != nil {
-		b := breaker.New(read)
+		opens = breaker.New(read)
 		if o.trace != nil {
-			b.Changed = o.trace.FellBack
+			opens.Changed = o.trace.FellBack
 		}
-		e, l.fallback = watched{e, b}, &fallback{o.fallback, b, &l.turns}
+		e, l.fallback = watched{e, opens}, &fallback{o.fallback, opens, &l.sleepers}
 	}
-	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate()}
-	l.batch.HeedsCtx, l.batch.Prompt = endsCalls(rdb)
+	l.asker = coalesce.Asker{Engine: e, Breaker: opens, Prompt: isPrompt(rdb)}
 	if o.retry {
-		l.batch.Away, l.batch.Probe = away, read
+		l.asker.Away, l.asker.Probe = away, read
 	}
 	return nil
 }
 
 // steering makes what holds callers that sleep.
 func (l *limiter) steering(o *options, steerer engine.Steerer) {
-	l.turns.Batch = &l.batch
+	l.sleepers.Asker = &l.asker
 	if o.trace != nil {
-		l.turns.Taken, l.turns.Missed, l.pauses.paused = o.trace.Taken, o.trace.Missed, o.trace.Paused
+		l.sleepers.Taken, l.sleepers.Missed, l.pauses.paused = o.trace.Taken, o.trace.Missed, o.trace.Paused
 	}
 	if steerer != nil {
-		l.steer, l.turns.Within, l.turns.Look = steerer, o.pauseWithin, steerer.Look
-		l.turns.MaxLateness = o.lateness()
-		l.pauses.engine, l.pauses.turns = steerer, &l.turns
+		l.steer, l.sleepers.Within, l.sleepers.Look = steerer, o.pauseWithin, steerer.Look
+		l.sleepers.MaxLateness = o.lateness()
+		l.pauses.engine, l.pauses.sleepers = steerer, &l.sleepers
 	}
 }
 
@@ -323,7 +317,7 @@ func (l *limiter) hear(n *engine.News) {
 	if !l.answered.Load() {
 		l.answered.Store(true)
 	}
-	l.turns.Hear(n)
+	l.sleepers.Hear(n)
 	if n.Lost && l.trace != nil && l.trace.Lost != nil {
 		l.trace.Lost()
 	}

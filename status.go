@@ -24,7 +24,7 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	if err := ready(ctx, "nothing was asked"); err != nil {
 		return Status{}, l.named(err)
 	}
-	status, err := bound.Call(ctx, l.batch.Engine.Status)
+	status, err := bound.Call(ctx, l.asker.Engine.Status)
 	return Status(status), l.named(err)
 }
 
@@ -35,11 +35,11 @@ func (l *limiter) Reset(ctx context.Context) error {
 		return l.named(err)
 	}
 	asked := time.Now()
-	err := bound.Do(ctx, l.batch.Engine.Reset)
-	if err == nil && !l.turns.Free(asked) && l.turns.Look != nil {
+	err := bound.Do(ctx, l.asker.Engine.Reset)
+	if err == nil && !l.sleepers.Free(asked) && l.sleepers.Look != nil {
 		// Somebody has paused meanwhile. Redis knows whether that came first. If it
 		// does not say so now, those who are held look before they go.
-		_ = bound.Do(ctx, l.turns.Look)
+		_ = bound.Do(ctx, l.sleepers.Look)
 	}
 	return l.named(err)
 }

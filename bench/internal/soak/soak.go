@@ -209,7 +209,7 @@ func (s *soak) recover(r *Report) {
 // library is how the names of its functions begin.
 var library = []string{
 	"github.com/fairlimit/fairlimit.",
-	"github.com/fairlimit/fairlimit/internal/batch.",
+	"github.com/fairlimit/fairlimit/internal/coalesce.",
 	"github.com/fairlimit/fairlimit/internal/bound.",
 }
 

@@ -1,4 +1,4 @@
-package batch
+package coalesce
 
 import (
 	"context"
@@ -28,16 +28,16 @@ func refusesAt(waits map[int]time.Duration) (*deciding, *[][]int) {
 }
 
 func TestARefusalCoversThoseWhoAskForAsMuchAndAcceptLess(t *testing.T) {
-	for name, flow := range map[string]*Flow{"no flow": nil, "a flow": NewFlow("f", 1, 0)} {
+	for name, flow := range map[string]*Line{"no flow": nil, "a flow": NewLine("f", 1, 0)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e, asked := refusesAt(map[int]time.Duration{2: time.Minute, 9: time.Second})
-				b := &Batcher{Engine: e}
+				b := &Asker{Engine: e}
 				start, all, took := time.Now(), sync.WaitGroup{}, map[string]time.Duration{}
 				var mu sync.Mutex
-				ask := func(what string, f *Flow, n int, patience time.Duration) {
+				ask := func(what string, f *Line, n int, patience time.Duration) {
 					all.Go(func() {
-						reply, err := b.Ask(context.Background(), Request{N: n, MaxWait: patience, Flow: f})
+						reply, err := b.Ask(context.Background(), Request{N: n, MaxWait: patience, Line: f})
 						assert.NoError(t, err)
 						assert.False(t, reply.Granted)
 						mu.Lock()

@@ -1,4 +1,4 @@
-package batch
+package coalesce
 
 import (
 	"context"
@@ -31,7 +31,7 @@ func (f *fickle) is(err error) {
 	f.err = err
 }
 
-func (f *fickle) batcher() *Batcher {
+func (f *fickle) asker() *Asker {
 	f.take = 100 * time.Millisecond
 	f.answers = func(requests []engine.Request) ([]engine.Answer, error) {
 		f.mu.Lock()
@@ -47,7 +47,7 @@ func (f *fickle) batcher() *Batcher {
 		}
 		return answers, nil
 	}
-	b := f.timed.batcher()
+	b := f.timed.asker()
 	b.Engine = f
 	b.Away = func(err error) bool { return errors.Is(err, errAway) }
 	b.Probe = func(context.Context) error {
@@ -60,11 +60,11 @@ func (f *fickle) batcher() *Batcher {
 }
 
 func TestCallersOfAnEngineThatIsAwayStayInLine(t *testing.T) {
-	for name, flow := range map[string]*Flow{"no flow": nil, "a flow": NewFlow("f", 1, 0)} {
+	for name, flow := range map[string]*Line{"no flow": nil, "a flow": NewLine("f", 1, 0)} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := &fickle{err: errAway}
-				b := e.batcher()
+				b := e.asker()
 				ask := func(n int, patience time.Duration) <-chan error { return askingIn(b, flow, n, patience) }
 				first := ask(1, engine.Forever)
 				hasty, second := ask(7, 0), ask(2, engine.Forever)
@@ -97,7 +97,7 @@ func TestCallersOfAnEngineThatIsAwayStayInLine(t *testing.T) {
 func TestAnotherErrorEndsTheWaitForTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fickle{err: errAway}
-		b := e.batcher()
+		b := e.asker()
 		errs := asking(t.Context(), b, 1)
 		time.Sleep(time.Minute)
 		e.is(errGate)
@@ -110,7 +110,7 @@ func TestAnotherErrorEndsTheWaitForTheEngine(t *testing.T) {
 func TestNobodyWaitsForAnEngineInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fickle{err: errAway}
-		b := e.batcher()
+		b := e.asker()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		errs := asking(ctx, b, 1)

@@ -1,4 +1,4 @@
-package batch
+package coalesce
 
 import (
 	"context"
@@ -56,75 +56,65 @@ const (
 	gone
 )
 
-// lineUp puts a request in line. A caller that may send its own question and
-// finds nobody serving is alone: it stands in no line and has to serve. Alone is
-// then the number of its call, else 0.
-func (b *Batcher) lineUp(ctx context.Context, r Request) (c *caller, alone uint64, err error) {
-	mayServe := (b.HeedsCtx || b.Prompt) && b.Gate == nil && b.Away == nil && r.Flow == nil && ctx.Done() == nil
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if mayServe && !b.busy && (b.HeedsCtx || time.Since(b.quick) < warm) {
-		b.busy = true
-		b.calls++
-		return nil, b.calls, nil
+// lineUp puts a request in line. It reports whether the caller has to serve: it
+// found nobody there, cannot leave, and its question is one round trip.
+func (a *Asker) lineUp(ctx context.Context, r Request) (c *caller, serves bool, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.Line == nil {
+		r.Line = &a.common
 	}
-	if b.away != nil && r.MaxWait <= 0 {
-		return nil, 0, b.notAsked()
+	if a.away != nil && r.MaxWait <= 0 {
+		return nil, false, a.notAsked()
 	}
-	if b.Gate != nil && (r.Flow == nil || r.Flow.fits(r.Flow.lined, r.N)) {
-		if err := b.Gate.Try(); err != nil {
-			return nil, 0, err
+	if a.Breaker != nil && r.Line.fits(r.Line.lined, r.N) {
+		if err := a.Breaker.Try(); err != nil {
+			return nil, false, err
 		}
 	}
-	c = b.newCaller()
-	c.ctx, c.request = ctx, r
-	if r.Flow != nil {
-		b.lineUpInFlow(c)
-		return c, 0, nil
-	}
-	b.waiting = append(b.waiting, c)
-	b.startServer()
-	return c, 0, nil
-}
-
-// startServer, under mu, starts the goroutine that serves unless there is one.
-func (b *Batcher) startServer() {
-	if !b.busy {
-		b.busy = true
-		go b.serve()
-	}
+	serves = !a.busy && a.Prompt && r.Line.isCommon() && a.Breaker == nil && a.Away == nil &&
+		ctx.Done() == nil && time.Since(a.quick) < warm
+	a.busy = a.busy || serves
+	c = a.newCaller(ctx, r)
+	r.Line.waiting = append(r.Line.waiting, c)
+	r.Line.count(c)
+	a.makeReady(r.Line)
+	return c, serves, nil
 }
 
 // newCaller, under mu, returns a caller in state lined.
-func (b *Batcher) newCaller() *caller {
-	b.calls++
-	last := len(b.spare) - 1
-	if last < 0 {
-		return &caller{number: b.calls, call: b.calls, told: make(chan outcome, 1)}
+func (a *Asker) newCaller(ctx context.Context, r Request) *caller {
+	a.calls++
+	if r.Line == nil {
+		r.Line = &a.common
 	}
-	c := b.spare[last]
-	b.spare = b.spare[:last]
+	var c *caller
+	if last := len(a.spare) - 1; last >= 0 {
+		c, a.spare = a.spare[last], a.spare[:last]
+	} else {
+		c = &caller{told: make(chan outcome, 1)}
+	}
 	c.state.Store(lined)
-	c.number, c.call, c.asks, c.lost = b.calls, b.calls, nil, false
+	c.ctx, c.request, c.number, c.call, c.asks, c.lost = ctx, r, a.calls, a.calls, nil, false
 	return c
 }
 
 // release keeps a caller that was told for the next request, if there
 // is likely to be one soon.
-func (b *Batcher) release(c *caller) {
+func (a *Asker) release(c *caller) {
 	c.ctx = nil
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.busy && len(b.spare) < mostSpare {
-		b.spare = append(b.spare, c)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.busy && len(a.spare) < mostSpare {
+		a.spare = append(a.spare, c)
 	}
 }
 
 // await returns what the caller is told. After an error the caller is gone, or
 // it was told and has given back what it was granted.
-func (b *Batcher) await(ctx context.Context, c *caller) (outcome, error) {
-	if b.Gate != nil {
-		return b.awaitGated(ctx, c)
+func (a *Asker) await(ctx context.Context, c *caller) (outcome, error) {
+	if a.Breaker != nil {
+		return a.awaitBreaker(ctx, c)
 	}
 	done := ctx.Done()
 	if done == nil {
@@ -134,29 +124,29 @@ func (b *Batcher) await(ctx context.Context, c *caller) (outcome, error) {
 	case o := <-c.told:
 		return o, nil
 	case <-done:
-		return b.leave(ctx, c)
+		return a.leave(ctx, c)
 	}
 }
 
-func (b *Batcher) awaitGated(ctx context.Context, c *caller) (outcome, error) {
+func (a *Asker) awaitBreaker(ctx context.Context, c *caller) (outcome, error) {
 	select {
 	case o := <-c.told:
 		return o, nil
 	case <-ctx.Done():
-		return b.leave(ctx, c)
-	case <-b.Gate.Opened():
-		if b.leaves(c) {
-			return outcome{}, b.Gate.Cause()
+		return a.leave(ctx, c)
+	case <-a.Breaker.Opened():
+		if a.leaves(c) {
+			return outcome{}, a.Breaker.Cause()
 		}
 		return <-c.told, nil
 	}
 }
 
 // leaves makes the caller gone, unless it is answered: then it is told.
-func (b *Batcher) leaves(c *caller) bool {
+func (a *Asker) leaves(c *caller) bool {
 	before := c.state.Swap(gone)
 	if before == lined {
-		b.left(c)
+		a.left(c)
 	}
 	return before != answered
 }
@@ -168,21 +158,21 @@ func (b *Batcher) leaves(c *caller) bool {
 // for the answer only, and is told it. If none comes, its error matches
 // [engine.ErrOutcomeUnknown] as well. If the question fails, the error of any
 // caller matches what it failed by.
-func (b *Batcher) leave(ctx context.Context, c *caller) (outcome, error) {
+func (a *Asker) leave(ctx context.Context, c *caller) (outcome, error) {
 	if c.state.CompareAndSwap(lined, gone) {
-		b.left(c)
-		return outcome{}, b.becauseAway(unsent(ctx, c.lost))
+		a.left(c)
+		return outcome{}, a.becauseAway(unsent(ctx, c.lost))
 	}
 	until := time.Now().Add(ReturnBound)
-	o, told := b.lastWord(c, until)
+	o, told := a.lastWord(c, until)
 	switch {
 	case !told:
-		return outcome{}, b.becauseAway(untold(ctx))
+		return outcome{}, a.becauseAway(untold(ctx))
 	case Keeps(ctx):
 		return o, nil
 	case o.granted():
-		b.abandon(ctx, o.answer.Grant, until)
-		b.Passed(c.request.Flow, c.request.N)
+		a.abandon(ctx, o.answer.Grant, until)
+		a.Passed(c.request.Line, c.request.N)
 		return outcome{}, ctxerr.Ended(ctx, "left as the answer came, what it granted is given back")
 	}
 	return outcome{}, o.nothing(ctx)
@@ -190,7 +180,7 @@ func (b *Batcher) leave(ctx context.Context, c *caller) (outcome, error) {
 
 // lastWord is what a caller that leaves is told until a moment. After that it
 // is gone, unless it is being told just then.
-func (b *Batcher) lastWord(c *caller, until time.Time) (o outcome, told bool) {
+func (a *Asker) lastWord(c *caller, until time.Time) (o outcome, told bool) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -198,7 +188,7 @@ func (b *Batcher) lastWord(c *caller, until time.Time) (o outcome, told bool) {
 		return o, true
 	case <-timer.C:
 	}
-	if b.leaves(c) {
+	if a.leaves(c) {
 		return outcome{}, false
 	}
 	return <-c.told, true
@@ -256,16 +246,30 @@ func (k keep) Unwrap() error { return k.error }
 // Keeps reports whether ctx has ended by a cause of [Keep].
 func Keeps(ctx context.Context) bool { return errors.As(context.Cause(ctx), new(keep)) }
 
+// staysInLine lines up again a caller that the engine has left for the next
+// question, unless the caller leaves. If the question failed, a caller that
+// leaves or accepts no wait is told the failure.
+func (c *caller) staysInLine(failure error) bool {
+	leaves := c.ctx.Err() != nil // there is nothing to wait for
+	switch {
+	case failure != nil && (leaves || c.request.MaxWait <= 0):
+		c.tell(outcome{result: &result{err: failure}})
+		return false
+	case leaves:
+		c.tell(outcome{result: &result{err: unsent(c.ctx, c.lost)}})
+		return false
+	}
+	c.lost = c.lost || errors.Is(failure, engine.ErrOutcomeUnknown)
+	return c.state.CompareAndSwap(asked, lined)
+}
+
 // tellInLine, under mu, hands an outcome to a caller that stands in line. It
 // reports whether the caller was there. Once told, it may be another's.
 func (c *caller) tellInLine(o outcome) bool {
-	f, n := c.request.Flow, c.request.N
 	if !c.state.CompareAndSwap(lined, asked) {
 		return false
 	}
-	if f != nil {
-		f.lined -= n
-	}
+	c.request.Line.lined -= c.request.N
 	c.tell(o)
 	return true
 }

@@ -1,4 +1,4 @@
-package batch
+package coalesce
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func TestWhoeverLinedUpAgainLeavesWhenTheCtxOfItsWaitEnds(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := &timed{take: c.take}
 				e.answers = func([]engine.Request) ([]engine.Answer, error) { return c.answers, c.err }
-				b := e.batcher()
+				b := e.asker()
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
 				defer cancel()
 				place := b.LineUpAgain([]Again{{t.Context(), Request{N: 1, MaxWait: engine.Forever}, 1}})[0]

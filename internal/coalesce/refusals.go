@@ -1,4 +1,4 @@
-package batch
+package coalesce
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// refusals are what one question refused, of one flow if it is for flows. No
+// refusals are what one question refused, of one line. No
 // refusal covers another.
 //
 // A refusal of n permits at wait w also refuses every caller that lined up
@@ -57,7 +57,7 @@ func (all refusals) settle(line []*caller, last uint64, done *result) []*caller 
 		if c.number > last {
 			return false
 		}
-		answer := all.of(c.request.at(done.asked))
+		answer := all.of(c.request.asOf(done.asked))
 		return answer != nil && c.tellInLine(outcome{answer, done})
 	})
 }

@@ -1,4 +1,4 @@
-package batch
+package coalesce
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/breaker"
 )
 
 // sharing is an engine that grants one permit to each flow, at once.
@@ -37,12 +38,12 @@ func (s *sharing) Take(_ context.Context, requests []engine.Request) ([]engine.A
 func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &sharing{}
-		b := &Batcher{Engine: e}
-		f, other := NewFlow("f", 1, 0), NewFlow("g", 3, 0)
-		went := make(chan *Flow, 10)
-		call := func(f *Flow) {
+		b := &Asker{Engine: e}
+		f, other := NewLine("f", 1, 0), NewLine("g", 3, 0)
+		went := make(chan *Line, 10)
+		call := func(f *Line) {
 			go func() {
-				_, err := b.Ask(context.Background(), Request{N: 1, MaxWait: engine.Forever, Flow: f})
+				_, err := b.Ask(context.Background(), Request{N: 1, MaxWait: engine.Forever, Line: f})
 				assert.NoError(t, err)
 				went <- f
 			}()
@@ -75,10 +76,10 @@ func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
 
 func TestTheLineOfAFlowForgetsThoseWhoLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &Batcher{Engine: &sharing{}}
-		f := NewFlow("f", 1, 0)
+		b := &Asker{Engine: &sharing{}}
+		f := NewLine("f", 1, 0)
 		ask := func(ctx context.Context) error {
-			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Flow: f})
+			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Line: f})
 			return err
 		}
 		require.NoError(t, ask(context.Background()))
@@ -105,11 +106,11 @@ func TestAFlowCountsNothingOfThoseWhoLeaveDuringTheQuestion(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := &Batcher{Engine: &slowly{sharing: &sharing{}, takes: 100 * time.Millisecond}}
-				f := NewFlow("f", 1, 0)
+				b := &Asker{Engine: &slowly{sharing: &sharing{}, takes: 100 * time.Millisecond}}
+				f := NewLine("f", 1, 0)
 				ctx, cancel := context.WithTimeout(context.Background(), leaves)
 				defer cancel()
-				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Flow: f})
+				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Line: f})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				time.Sleep(time.Second)
 				b.mu.Lock()
@@ -137,12 +138,12 @@ func (s *slowly) GiveBack(context.Context, []engine.Grant) error { return nil }
 func TestWhoeverAcceptsNoWaitStandsInNoLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &sharing{}
-		b := &Batcher{Engine: &slowly{sharing: e, takes: 100 * time.Millisecond}}
-		f := NewFlow("f", 1, 0)
+		b := &Asker{Engine: &slowly{sharing: e, takes: 100 * time.Millisecond}}
+		f := NewLine("f", 1, 0)
 		ask := func(maxWait time.Duration) <-chan Reply {
 			replies := make(chan Reply, 1)
 			go func() {
-				reply, err := b.Ask(t.Context(), Request{N: 1, MaxWait: maxWait, Flow: f})
+				reply, err := b.Ask(t.Context(), Request{N: 1, MaxWait: maxWait, Line: f})
 				if err == nil {
 					replies <- reply
 				}
@@ -171,51 +172,30 @@ func TestWhoeverAcceptsNoWaitStandsInNoLine(t *testing.T) {
 	})
 }
 
-// keeper is a gate that counts who would ask.
-type keeper struct {
-	tries int
-	err   error
-}
-
-func (k *keeper) Try() error            { k.tries++; return k.err }
-func (*keeper) Opened() <-chan struct{} { return nil }
-func (*keeper) Cause() error            { return errGate }
-
-func TestAGateHearsOfThoseWhoseQuestionGoesNext(t *testing.T) {
+// TestTheTrialIsTheCallerWhoseQuestionGoesNext has a breaker that was opened and
+// that Redis has answered since: the first that asks is its trial.
+func TestTheTrialIsTheCallerWhoseQuestionGoesNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		k := &keeper{}
-		b := &Batcher{Engine: &slowly{sharing: &sharing{}, takes: 100 * time.Millisecond}, Gate: k}
-		f := NewFlow("f", 1, 0)
-		ask := func(f *Flow) <-chan error {
-			answered := make(chan error, 1)
-			go func() {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				defer cancel()
-				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Flow: f})
-				answered <- err
-			}()
-			synctest.Wait()
-			return answered
-		}
-		require.NoError(t, <-ask(f)) // its share is one permit, which it holds
-		require.Equal(t, 1, k.tries)
-		require.ErrorIs(t, <-ask(f), context.DeadlineExceeded)
-		require.Equal(t, 1, k.tries, "it only stood in line")
+		b := &Asker{Engine: &slowly{sharing: &sharing{}, takes: 100 * time.Millisecond}}
+		f := NewLine("f", 1, 0)
+		require.NoError(t, <-askingIn(b, f, 1, engine.Forever)) // its share is one permit, which it holds
+		var open func()
+		b.Breaker, open = closedOff()
+		open()
+		time.Sleep(breaker.Interval)
+		require.Error(t, b.Breaker.Admit()) // begins a probe
+		synctest.Wait()
+		require.NoError(t, b.Breaker.Admit())
 
-		b.Passed(f, 1)
-		other := ask(NewFlow("g", 1, 0)) // the server is busy
-		first := ask(f)
-		require.Equal(t, 3, k.tries)
-		second := ask(f)
-		require.Equal(t, 3, k.tries, "the room is the first's")
+		waits := askingIn(b, f, 1, engine.Forever)
+		require.NoError(t, b.Breaker.Admit(), "it only stands in line")
+		other := askingIn(b, NewLine("g", 1, 0), 1, engine.Forever)
+		require.Error(t, b.Breaker.Admit(), "the trial is under way")
+		require.ErrorIs(t, <-askingIn(b, NewLine("h", 1, 0), 1, engine.Forever), engine.ErrUnreachable)
 		require.NoError(t, <-other)
-		require.NoError(t, <-first)
-		require.ErrorIs(t, <-second, context.DeadlineExceeded)
-
+		b.Breaker.Begin(true)(nil)
 		b.Passed(f, 1)
-		k.err = errGate
-		require.ErrorIs(t, <-ask(f), errGate)
-		require.Zero(t, b.Lined(f), "it does not line up")
+		require.NoError(t, <-waits)
 	})
 }
 
@@ -242,20 +222,20 @@ func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
 			}
 			return answers
 		}}
-		b := &Batcher{Engine: e}
+		b := &Asker{Engine: e}
 		var all sync.WaitGroup
 		ask := func(r Request) {
 			all.Go(func() {
 				_, err := b.Ask(context.Background(), r)
 				assert.NoError(t, err)
-				b.Passed(r.Flow, r.N)
+				b.Passed(r.Line, r.N)
 			})
 			synctest.Wait()
 		}
-		f := NewFlow("f", 1, 0)
+		f := NewLine("f", 1, 0)
 		for range 3 {
 			ask(Request{N: 2, MaxWait: engine.Forever})
-			ask(Request{N: 1, MaxWait: engine.Forever, Flow: f})
+			ask(Request{N: 1, MaxWait: engine.Forever, Line: f})
 			time.Sleep(100 * time.Millisecond)
 			ask(Request{N: 2, MaxWait: engine.Forever}) // what follows keeps the server busy
 			time.Sleep(100 * time.Millisecond)
@@ -279,12 +259,12 @@ func TestWhoeverAcceptsNoWaitIsNotPutBackInLine(t *testing.T) {
 			}
 			return answers
 		}}
-		b := &Batcher{Engine: e}
-		f := NewFlow("f", 1, 0)
+		b := &Asker{Engine: e}
+		f := NewLine("f", 1, 0)
 		ask := func(n int, maxWait time.Duration) <-chan error {
 			done := make(chan error, 1)
 			go func() {
-				_, err := b.Ask(t.Context(), Request{N: n, MaxWait: maxWait, Flow: f})
+				_, err := b.Ask(t.Context(), Request{N: n, MaxWait: maxWait, Line: f})
 				done <- err
 			}()
 			synctest.Wait()
@@ -313,7 +293,7 @@ func TestWhoeverAcceptsNoWaitIsNotPutBackInLine(t *testing.T) {
 func TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, share := sharingOut(8)
-		f := NewFlow("f", 1, 0)
+		f := NewLine("f", 1, 0)
 		require.NoError(t, <-askingIn(b, f, 1, engine.Forever))
 		other := askingIn(b, f, 1, engine.Forever)
 		start := time.Now()
@@ -334,7 +314,7 @@ func TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank(t *testing.T) {
 func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, share := sharingOut(8)
-		f := NewFlow("f", 1, 0)
+		f := NewLine("f", 1, 0)
 		require.NoError(t, <-askingIn(b, f, 1, engine.Forever))
 		askingIn(b, f, 1, engine.Forever)
 		share.Store(4) // of which two are held
@@ -349,12 +329,12 @@ func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// sharingOut returns a Batcher whose engine grants everything, after 100 ms,
+// sharingOut returns a Asker whose engine grants everything, after 100 ms,
 // and tells the share that a test sets.
-func sharingOut(share int64) (*Batcher, *atomic.Int64) {
+func sharingOut(share int64) (*Asker, *atomic.Int64) {
 	var told atomic.Int64
 	told.Store(share)
-	return &Batcher{Engine: &deciding{decide: func(requests []engine.Request) []engine.Answer {
+	return &Asker{Engine: &deciding{decide: func(requests []engine.Request) []engine.Answer {
 		answers := make([]engine.Answer, len(requests))
 		for i := range answers {
 			answers[i] = engine.Answer{Granted: true, Share: int(told.Load())}
@@ -364,10 +344,10 @@ func sharingOut(share int64) (*Batcher, *atomic.Int64) {
 }
 
 // askingIn is asking for a caller of a flow.
-func askingIn(b *Batcher, f *Flow, n int, maxWait time.Duration) <-chan error {
+func askingIn(b *Asker, f *Line, n int, maxWait time.Duration) <-chan error {
 	err := make(chan error, 1)
 	go func() {
-		_, e := b.Ask(context.Background(), Request{N: n, MaxWait: maxWait, Flow: f})
+		_, e := b.Ask(context.Background(), Request{N: n, MaxWait: maxWait, Line: f})
 		err <- e
 	}()
 	synctest.Wait()

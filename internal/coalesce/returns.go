@@ -1,4 +1,4 @@
-package batch
+package coalesce
 
 import (
 	"context"
@@ -35,9 +35,9 @@ func (g *giver) tell(err error) {
 
 // Return gives a grant back and returns when that is done or when ctx ends. A
 // ctx that ends does not call it off.
-func (b *Batcher) Return(ctx context.Context, grant engine.Grant) error {
+func (a *Asker) Return(ctx context.Context, grant engine.Grant) error {
 	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
-	b.lineUpReturn(g)
+	a.lineUpReturn(g)
 	select {
 	case err := <-g.done:
 		return err
@@ -48,16 +48,16 @@ func (b *Batcher) Return(ctx context.Context, grant engine.Grant) error {
 
 // Abandon gives back what a caller that leaves will not use. It returns when
 // that is done, or after [ReturnBound].
-func (b *Batcher) Abandon(ctx context.Context, grant engine.Grant) {
-	b.abandon(ctx, grant, time.Now().Add(ReturnBound))
+func (a *Asker) Abandon(ctx context.Context, grant engine.Grant) {
+	a.abandon(ctx, grant, time.Now().Add(ReturnBound))
 }
 
 // abandon stays until a moment at most. The caller has its own reason to leave,
 // so an error is not told: permits that cannot be given back pass unused.
-func (b *Batcher) abandon(ctx context.Context, grant engine.Grant, until time.Time) {
+func (a *Asker) abandon(ctx context.Context, grant engine.Grant, until time.Time) {
 	grant.Unused = true
 	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
-	b.lineUpReturn(g)
+	a.lineUpReturn(g)
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -67,25 +67,25 @@ func (b *Batcher) abandon(ctx context.Context, grant engine.Grant, until time.Ti
 }
 
 // GiveBack gives back what nobody will use, and waits for nothing.
-func (b *Batcher) GiveBack(ctx context.Context, grant engine.Grant) {
+func (a *Asker) GiveBack(ctx context.Context, grant engine.Grant) {
 	grant.Unused = true
-	b.lineUpReturn(&giver{ctx: ctx, grant: grant})
+	a.lineUpReturn(&giver{ctx: ctx, grant: grant})
 }
 
 // nobodys gives back what was granted to callers that are gone.
-func (b *Batcher) nobodys(ctx context.Context, answers []engine.Answer) {
-	for _, a := range answers {
-		if a.Granted {
-			b.GiveBack(ctx, a.Grant)
+func (a *Asker) nobodys(ctx context.Context, answers []engine.Answer) {
+	for _, answer := range answers {
+		if answer.Granted {
+			a.GiveBack(ctx, answer.Grant)
 		}
 	}
 }
 
-func (b *Batcher) lineUpReturn(g *giver) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.returns = append(b.returns, g)
-	b.startServer()
+func (a *Asker) lineUpReturn(g *giver) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.returns = append(a.returns, g)
+	a.startServer()
 }
 
 // returnsGo, under mu, reports whether the next question is one of returns.
@@ -95,9 +95,9 @@ func (b *Batcher) lineUpReturn(g *giver) {
 // and the next slice begins. So a caller waits for a slice and one question
 // more than for other callers, and a return for one question of callers more
 // than for other returns.
-func (b *Batcher) returnsGo(q *question) bool {
-	if len(b.returns) == 0 || b.away != nil || len(b.waiting)+len(b.ready) == 0 {
-		return len(b.returns) > 0
+func (a *Asker) returnsGo(q *question) bool {
+	if len(a.returns) == 0 || a.away != nil || len(a.ready) == 0 {
+		return len(a.returns) > 0
 	}
 	now := time.Now()
 	if q.slice.IsZero() {
@@ -107,12 +107,12 @@ func (b *Batcher) returnsGo(q *question) bool {
 }
 
 // nextReturns, under mu, takes returns out of the line.
-func (b *Batcher) nextReturns() []*giver {
-	n := min(len(b.returns), mostReturned)
-	next := b.returns[:n:n]
-	b.returns = b.returns[n:]
-	if len(b.returns) == 0 {
-		b.returns = nil
+func (a *Asker) nextReturns() []*giver {
+	n := min(len(a.returns), mostReturned)
+	next := a.returns[:n:n]
+	a.returns = a.returns[n:]
+	if len(a.returns) == 0 {
+		a.returns = nil
 	}
 	return next
 }
@@ -123,9 +123,9 @@ func (q *question) giveBack() (inTime bool) {
 	for i, g := range q.givers {
 		grants[i] = g.grant
 	}
-	q.start(q.givers[0].ctx, time.Now())
-	err := q.batcher.Engine.GiveBack(q.ctx, grants)
-	if !q.finish() {
+	ctx := q.start(q.givers[0].ctx)
+	err, inTime := q.finish(ctx, q.asker.Engine.GiveBack(ctx, grants))
+	if !inTime {
 		return false
 	}
 	for _, g := range q.givers {

@@ -1,4 +1,4 @@
-package batch
+package coalesce
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/breaker"
 )
 
 // timed is an engine that grants everything and takes its time.
@@ -68,10 +69,10 @@ func (e *timed) givenBack() []engine.Grant {
 	return e.returned
 }
 
-func (e *timed) batcher() *Batcher { return &Batcher{Engine: e} }
+func (e *timed) asker() *Asker { return &Asker{Engine: e} }
 
 // asking calls Ask for n permits in a goroutine, and waits until it is in line.
-func asking(ctx context.Context, b *Batcher, n int) <-chan error {
+func asking(ctx context.Context, b *Asker, n int) <-chan error {
 	err := make(chan error, 1)
 	go func() {
 		_, e := b.Ask(ctx, Request{N: n, MaxWait: engine.Forever})
@@ -82,13 +83,13 @@ func asking(ctx context.Context, b *Batcher, n int) <-chan error {
 }
 
 // idle wants b to hold nothing.
-func idle(t *testing.T, b *Batcher) {
+func idle(t *testing.T, b *Asker) {
 	t.Helper()
 	synctest.Wait()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	assert.False(t, b.busy)
-	assert.Nil(t, b.waiting)
+	assert.Empty(t, b.common.waiting)
 	assert.Nil(t, b.returns)
 	assert.Nil(t, b.ready)
 	assert.Nil(t, b.spare)
@@ -97,7 +98,7 @@ func idle(t *testing.T, b *Batcher) {
 func TestWhatOneQuestionHoldsIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: time.Millisecond}
-		b := e.batcher()
+		b := e.asker()
 		for range 2500 {
 			go func() { _, _ = b.Ask(t.Context(), Request{N: 1}) }()
 		}
@@ -123,7 +124,7 @@ func TestWhatOneQuestionHoldsIsBounded(t *testing.T) {
 func TestACallerThatLeavesDuringItsQuestionHasItsPermitsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 10 * time.Millisecond, giving: 500 * time.Millisecond} // 5 ms each
-		b := e.batcher()
+		b := e.asker()
 		for i := range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 			start := time.Now()
@@ -147,7 +148,7 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := e.batcher()
+				b := e.asker()
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 				defer cancel()
 				start := time.Now()
@@ -168,7 +169,7 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 func TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 5*time.Millisecond + ReturnBound, giving: 300 * time.Second}
-		b := e.batcher()
+		b := e.asker()
 		for range 50 {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 			start := time.Now()
@@ -202,7 +203,7 @@ func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := &timed{take: 10 * time.Millisecond}
 				e.answers = func([]engine.Request) ([]engine.Answer, error) { return c.answers, c.err }
-				b := e.batcher()
+				b := e.asker()
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
 				defer cancel()
 				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
@@ -223,7 +224,7 @@ func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 func TestACallerThatLeavesTheLineGoesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 20 * time.Millisecond}
-		b := e.batcher()
+		b := e.asker()
 		first := asking(t.Context(), b, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		second := asking(ctx, b, 2)
@@ -242,7 +243,7 @@ func TestACallerThatLeavesTheLineGoesAtOnce(t *testing.T) {
 func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 10 * time.Millisecond, most: 1}
-		b := e.batcher()
+		b := e.asker()
 		first := asking(t.Context(), b, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		second, leaving := asking(t.Context(), b, 2), asking(ctx, b, 3)
@@ -263,12 +264,12 @@ func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {
 // answers one caller of each question. Those who line up again called before a,
 // in the order of their names.
 func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
-	for what, f := range map[string]*Flow{"without a flow": nil, "in a flow": NewFlow("f", 1, 0)} {
+	for what, f := range map[string]*Line{"without a flow": nil, "in a flow": NewLine("f", 1, 0)} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				b := (&timed{take: 10 * time.Millisecond, most: 1}).batcher()
+				b := (&timed{take: 10 * time.Millisecond, most: 1}).asker()
 				b.calls = 1000
-				request := Request{N: 1, MaxWait: engine.Forever, Flow: f}
+				request := Request{N: 1, MaxWait: engine.Forever, Line: f}
 				wants := []string{"a", "b", "5", "7", "8", "9", "c", "d", "e"}
 				went := make(chan string, len(wants))
 				call := func(names ...string) {
@@ -314,7 +315,7 @@ func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
 func TestReturnsDoNotStarveCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: time.Millisecond, giving: 5 * time.Millisecond}
-		b := e.batcher()
+		b := e.asker()
 		for range 20_000 {
 			go b.Abandon(t.Context(), engine.Grant{N: 1})
 		}
@@ -341,7 +342,7 @@ func TestReturnsDoNotStarveCallers(t *testing.T) {
 func TestCallersDoNotStarveReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: 5 * time.Millisecond}
-		b := e.batcher()
+		b := e.asker()
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 3 * mostAsked { // there is always a full question in line
 			go func() {
@@ -379,7 +380,7 @@ func TestAnAnswersErrorIsItsCallersAlone(t *testing.T) {
 			}
 			return answers, nil
 		}
-		b := e.batcher()
+		b := e.asker()
 		first := asking(t.Context(), b, 1)
 		fits, large, more := asking(t.Context(), b, 5), asking(t.Context(), b, 1000), asking(t.Context(), b, 6)
 		require.NoError(t, <-first)
@@ -390,22 +391,24 @@ func TestAnAnswersErrorIsItsCallersAlone(t *testing.T) {
 	})
 }
 
-// gate opens when the test says.
-type gate struct{ opened chan struct{} }
-
-func (g gate) Try() error              { return nil }
-func (g gate) Opened() <-chan struct{} { return g.opened }
-func (g gate) Cause() error            { return errGate }
-
 var errGate = errors.New("opened")
 
-func TestAnOpenGateCallsEverybodyAway(t *testing.T) {
+// closedOff returns a breaker, and what opens it.
+func closedOff() (b *breaker.Breaker, open func()) {
+	b = breaker.New(func(context.Context) error { return nil })
+	return b, func() { b.Begin(true)(errGate) }
+}
+
+func TestAnOpenBreakerCallsEverybodyAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, g := &timed{take: time.Second}, gate{make(chan struct{})}
-		b := &Batcher{Engine: e, Gate: g, HeedsCtx: true}
+		e := &timed{take: time.Second}
+		b := e.asker()
+		var open func()
+		b.Breaker, open = closedOff()
+		b.Prompt, b.quick = true, time.Now()
 		asked, lined := asking(context.Background(), b, 1), asking(t.Context(), b, 2)
 		start := time.Now()
-		close(g.opened)
+		open()
 		require.ErrorIs(t, <-asked, errGate)
 		require.ErrorIs(t, <-lined, errGate)
 		assert.Zero(t, time.Since(start))
@@ -421,8 +424,8 @@ func TestAnOpenGateCallsEverybodyAway(t *testing.T) {
 func TestWhoeverServesAloneLeavesNobodyBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: time.Second}
-		b := &Batcher{Engine: e, HeedsCtx: true}
-		c := b.newCaller()
+		b := &Asker{Engine: e, Prompt: true, quick: time.Now()}
+		c := b.newCaller(t.Context(), Request{})
 		alone := asking(context.Background(), b, 1)
 		require.True(t, b.busy)
 		b.release(c)
@@ -434,43 +437,12 @@ func TestWhoeverServesAloneLeavesNobodyBehind(t *testing.T) {
 func TestAReturnWithoutAnAnswerIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{giving: time.Hour}
-		b := e.batcher()
+		b := e.asker()
 		start := time.Now()
 		require.ErrorIs(t, b.Return(context.Background(), engine.Grant{N: 1}), bound.ErrOverdue)
 		assert.Equal(t, bound.Answer, time.Since(start))
 		require.NoError(t, <-asking(t.Context(), b, 1), "others go on")
 		time.Sleep(time.Hour)
 		idle(t, b)
-	})
-}
-
-func TestTheCtxOfAQuestion(t *testing.T) {
-	type key struct{}
-	callers, leave := context.WithCancelCause(context.WithValue(t.Context(), key{}, "value"))
-	leave(errGate)
-	synctest.Test(t, func(t *testing.T) {
-		deadline := time.Now().Add(bound.Answer)
-		ctx := &boundedCtx{Context: context.WithoutCancel(callers), deadline: deadline}
-		assert.Equal(t, "value", ctx.Value(key{}))
-		at, bounded := ctx.Deadline()
-		assert.True(t, bounded)
-		assert.Equal(t, deadline, at)
-		require.NoError(t, ctx.Err(), "nobody's ctx ends it")
-		require.NoError(t, context.Cause(ctx))
-
-		child, cancel := context.WithCancel(ctx)
-		defer cancel()
-		before := ctx.Done()
-		ctx.end(context.DeadlineExceeded)
-		ctx.end(context.Canceled)
-		<-before
-		<-ctx.Done()
-		<-child.Done()
-		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)
-		require.ErrorIs(t, child.Err(), context.DeadlineExceeded)
-
-		ended := &boundedCtx{Context: context.WithoutCancel(callers), deadline: deadline}
-		ended.end(context.Canceled)
-		<-ended.Done()
 	})
 }
