@@ -54,6 +54,9 @@ func (a *Asker) startServer() {
 func (a *Asker) serve() {
 	q := &question{asker: a, most: mostAsked}
 	for a.outlast(); a.gather(q) && q.send(); a.outlast() {
+		// Callers whose turn has come run first and may line up again: one question
+		// for all of them instead of two.
+		runtime.Gosched()
 	}
 }
 
@@ -234,9 +237,6 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 		}
 	}
 	q.putBack(left, answers, done)
-	// Those whose turn has come run first and may line up again: one question
-	// for all of them instead of two.
-	runtime.Gosched()
 }
 
 // learn remembers what an answer tells: that the engine is there, how many
