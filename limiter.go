@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/breaker"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/naming"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 	"github.com/fairlimit/fairlimit/internal/turns"
 	"github.com/fairlimit/fairlimit/internal/whereis"
 )
@@ -226,7 +226,7 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	return l.asker.Engine.Fits(n)
 }
 
-// isPrompt reports whether a client ends each round trip within [bound.Answer] by
+// isPrompt reports whether a client ends each round trip within [timeout.Answer] by
 // itself. A Cluster's client may ask several nodes.
 func isPrompt(rdb redis.UniversalClient) bool {
 	c, ok := rdb.(*redis.Client)
@@ -234,7 +234,7 @@ func isPrompt(rdb redis.UniversalClient) bool {
 		return false
 	}
 	o := c.Options()
-	return min(o.ReadTimeout, o.WriteTimeout) > 0 && max(o.ReadTimeout, o.WriteTimeout) <= bound.Answer
+	return min(o.ReadTimeout, o.WriteTimeout) > 0 && max(o.ReadTimeout, o.WriteTimeout) <= timeout.Answer
 }
 
 // assemble makes the engine, in layers, each of which sees what the one below

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/duration"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
@@ -173,7 +173,7 @@ func (p *pauses) record(ctx context.Context, until time.Time) error {
 	if p.paused != nil {
 		p.paused(left)
 	}
-	return bound.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
+	return timeout.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
 }
 
 // least is how long a pause lasts at least.

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/naming"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 // Queue is a [Limiter] on an engine that grants turns ahead, as fair does. It
@@ -78,7 +78,7 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 		quotas []engine.Quota
 		stored bool
 	}
-	a, err := bound.Call(ctx, func(ctx context.Context) (a answer, err error) {
+	a, err := timeout.Call(ctx, func(ctx context.Context) (a answer, err error) {
 		a.quotas, a.stored, err = s.Quotas(ctx)
 		return a, err
 	})
@@ -135,7 +135,7 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	return bound.Do(ctx, func(ctx context.Context) error { return s.SetQuotas(ctx, quotas) })
+	return timeout.Do(ctx, func(ctx context.Context) error { return s.SetQuotas(ctx, quotas) })
 }
 
 // WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has

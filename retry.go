@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
@@ -52,7 +52,7 @@ func away(err error) bool {
 	switch {
 	case errors.Is(err, redis.ErrClosed), errors.As(err, new(*tls.CertificateVerificationError)):
 		return false
-	case errors.Is(err, ErrUnreachable), errors.Is(err, bound.ErrOverdue), lua.RefusedForNow(err):
+	case errors.Is(err, ErrUnreachable), errors.Is(err, timeout.ErrOverdue), lua.RefusedForNow(err):
 		return true
 	}
 	return errors.Is(err, ErrOutcomeUnknown) &&

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 // Status is the state of a limiter at the moment at which it was asked. With
@@ -24,7 +24,7 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	if err := ready(ctx, "nothing was asked"); err != nil {
 		return Status{}, l.named(err)
 	}
-	status, err := bound.Call(ctx, l.asker.Engine.Status)
+	status, err := timeout.Call(ctx, l.asker.Engine.Status)
 	return Status(status), l.named(err)
 }
 
@@ -35,11 +35,11 @@ func (l *limiter) Reset(ctx context.Context) error {
 		return l.named(err)
 	}
 	asked := time.Now()
-	err := bound.Do(ctx, l.asker.Engine.Reset)
+	err := timeout.Do(ctx, l.asker.Engine.Reset)
 	if err == nil && !l.sleepers.Free(asked) && l.sleepers.Look != nil {
 		// Somebody has paused meanwhile. Redis knows whether that came first. If it
 		// does not say so now, those who are held look before they go.
-		_ = bound.Do(ctx, l.sleepers.Look)
+		_ = timeout.Do(ctx, l.sleepers.Look)
 	}
 	return l.named(err)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 // While the engine is away, the server pauses for this long, less up to half of
@@ -51,7 +51,7 @@ func (a *Asker) outlast() {
 	for a.isAwaited() {
 		a.pause = min(max(2*a.pause, firstPause), lastPause)
 		time.Sleep(a.pause - rand.N(a.pause/2))
-		err := bound.Do(context.Background(), a.Probe)
+		err := timeout.Do(context.Background(), a.Probe)
 		if err == nil || !a.Away(err) {
 			return
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/breaker"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 // timed is an engine that grants everything and takes its time.
@@ -439,8 +439,8 @@ func TestAReturnWithoutAnAnswerIsOverdue(t *testing.T) {
 		e := &timed{giving: time.Hour}
 		b := e.asker()
 		start := time.Now()
-		require.ErrorIs(t, b.Return(context.Background(), engine.Grant{N: 1}), bound.ErrOverdue)
-		assert.Equal(t, bound.Answer, time.Since(start))
+		require.ErrorIs(t, b.Return(context.Background(), engine.Grant{N: 1}), timeout.ErrOverdue)
+		assert.Equal(t, timeout.Answer, time.Since(start))
 		require.NoError(t, <-asking(t.Context(), b, 1), "others go on")
 		time.Sleep(time.Hour)
 		idle(t, b)

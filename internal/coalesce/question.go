@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 const (
@@ -129,7 +129,7 @@ func (q *question) send() (inTime bool) {
 // start begins the time of the question. Its ctx has the values of the caller
 // that it was sent for first, and nobody's cancellation ends it.
 func (q *question) start(ctx context.Context) context.Context {
-	ctx, q.cancel = context.WithTimeout(context.WithoutCancel(ctx), bound.Answer)
+	ctx, q.cancel = context.WithTimeout(context.WithoutCancel(ctx), timeout.Answer)
 	q.stop = context.AfterFunc(ctx, q.overdue)
 	return ctx
 }
@@ -139,7 +139,7 @@ func (q *question) start(ctx context.Context) context.Context {
 // serves, and q must not be used again.
 func (q *question) finish(ctx context.Context, err error) (_ error, inTime bool) {
 	if err != nil && ctx.Err() != nil {
-		err = bound.ErrOverdue // nobody's own deadline
+		err = timeout.ErrOverdue // nobody's own deadline
 	}
 	inTime = q.stop()
 	q.cancel()
@@ -148,7 +148,7 @@ func (q *question) finish(ctx context.Context, err error) (_ error, inTime bool)
 
 // overdue runs on a goroutine of its own, which serves from then on.
 func (q *question) overdue() {
-	q.fails(bound.ErrOverdue)
+	q.fails(timeout.ErrOverdue)
 	q.asker.serve()
 }
 

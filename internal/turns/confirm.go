@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 // timersLate is how late a timer may be without anything being wrong. Whoever
@@ -73,7 +73,7 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 // whoever hears nothing misses its turn, and asks again.
 func (l *Sleepers) insists(s *Sleeper, now time.Time) time.Time {
 	if s.givesUp.IsZero() {
-		s.givesUp = now.Add(bound.Answer)
+		s.givesUp = now.Add(timeout.Answer)
 		if end := s.due.Add(l.MaxLateness - l.excess(s.took)); l.MaxLateness > 0 && end.Before(s.givesUp) {
 			s.givesUp = end
 		}
@@ -118,7 +118,7 @@ func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
 // lookOnce asks for news, for as long as any question may take. That it fails
 // changes nothing: the turns were granted.
 func (l *Sleepers) lookOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, bound.Answer)
+	ctx, cancel := context.WithTimeout(ctx, timeout.Answer)
 	defer cancel()
 	_ = l.Look(ctx)
 	l.mu.Lock()

@@ -210,7 +210,7 @@ func (s *soak) recover(r *Report) {
 var library = []string{
 	"github.com/fairlimit/fairlimit.",
 	"github.com/fairlimit/fairlimit/internal/coalesce.",
-	"github.com/fairlimit/fairlimit/internal/bound.",
+	"github.com/fairlimit/fairlimit/internal/timeout.",
 }
 
 // leftovers counts the goroutines of the library that are still there when

@@ -1,6 +1,6 @@
-// Package bound ends calls to Redis in time, whatever timeouts the client was
+// Package timeout ends calls to Redis in time, whatever timeouts the client was
 // made with.
-package bound
+package timeout
 
 import (
 	"context"
