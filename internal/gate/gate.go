@@ -1,10 +1,10 @@
-// Package door stands between a client and its upstream: callers pass when
+// Package gate stands between a client and its upstream: callers pass when
 // their turn comes, and an upstream that wants to be left alone closes it for a
 // while.
 //
 // Modules of their own are built on it, and may be older than this one. Its
 // exported names stay as they are.
-package door
+package gate
 
 import (
 	"context"
@@ -26,7 +26,7 @@ const (
 	callerBound = 100 * time.Millisecond
 )
 
-// Waiter is what a door needs of a limiter. One that has WaitN or Pause as well
+// Waiter is what a gate needs of a limiter. One that has WaitN or Pause as well
 // is asked for them.
 type Waiter interface {
 	Wait(ctx context.Context) error
@@ -41,17 +41,17 @@ type (
 	}
 )
 
-// Door lets callers through in their turn. The zero value is open. It may be
+// Gate lets callers through in their turn. The zero value is open. It may be
 // used by any number of goroutines.
-type Door struct {
+type Gate struct {
 	mu    sync.Mutex
 	until time.Time // shut until then, for the callers of this value
 }
 
 // Enter returns nil when it is the caller's turn for n permits. 0 permits need
-// no turn. A door that this process holds shut is waited for first, and is
+// no turn. A gate that this process holds shut is waited for first, and is
 // refused at once to those whose deadline comes before.
-func (d *Door) Enter(ctx context.Context, l Waiter, n int) error {
+func (g *Gate) Enter(ctx context.Context, l Waiter, n int) error {
 	switch {
 	case l == nil:
 		return fmt.Errorf("%w: the Limiter is nil", fairlimit.ErrInvalidOption)
@@ -61,30 +61,30 @@ func (d *Door) Enter(ctx context.Context, l Waiter, n int) error {
 		return nil
 	}
 	for {
-		if err := d.waitOpen(ctx); err != nil {
+		if err := g.waitOpen(ctx); err != nil {
 			return err
 		}
 		if err := waitTurn(ctx, l, n); err != nil {
 			return err
 		}
-		// A turn that came while the door was shut is gone. To go with it
+		// A turn that came while the gate was shut is gone. To go with it
 		// later would let all such callers go at one moment.
-		if time.Until(d.end()) <= 0 {
+		if time.Until(g.end()) <= 0 {
 			return nil
 		}
 	}
 }
 
 // Shut pauses the limiter for everybody who shares it. If it cannot pause, or
-// if that fails, this door alone is held shut. Failed, unless nil, is told of
+// if that fails, this gate alone is held shut. Failed, unless nil, is told of
 // a failure, perhaps after Shut has returned.
 //
 // The pause outlives ctx. Shut returns soon, whether it is recorded or not.
-func (d *Door) Shut(ctx context.Context, l Waiter, pause time.Duration, failed func(error)) {
+func (g *Gate) Shut(ctx context.Context, l Waiter, pause time.Duration, failed func(error)) {
 	until := time.Now().Add(pause)
 	p, ok := l.(pauser)
 	if !ok {
-		d.hold(until)
+		g.hold(until)
 		return
 	}
 	done := make(chan struct{})
@@ -93,7 +93,7 @@ func (d *Door) Shut(ctx context.Context, l Waiter, pause time.Duration, failed f
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseBound)
 		defer cancel()
 		if err := p.Pause(ctx, max(pause, time.Microsecond)); err != nil { // a date may be that near
-			d.hold(until)
+			g.hold(until)
 			if failed != nil {
 				failed(fmt.Errorf("fairlimit: pause of %v: %w", pause, err))
 			}
@@ -108,24 +108,24 @@ func (d *Door) Shut(ctx context.Context, l Waiter, pause time.Duration, failed f
 	}
 }
 
-func (d *Door) end() time.Time {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.until
+func (g *Gate) end() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.until
 }
 
-// hold keeps the door shut; the longest counts.
-func (d *Door) hold(until time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if until.After(d.until) {
-		d.until = until
+// hold keeps the gate shut; the longest counts.
+func (g *Gate) hold(until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if until.After(g.until) {
+		g.until = until
 	}
 }
 
-func (d *Door) waitOpen(ctx context.Context) error {
+func (g *Gate) waitOpen(ctx context.Context) error {
 	for {
-		until := d.end()
+		until := g.end()
 		rest := time.Until(until)
 		if rest <= 0 {
 			return nil

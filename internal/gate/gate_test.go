@@ -1,4 +1,4 @@
-package door_test
+package gate_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/door"
+	"github.com/fairlimit/fairlimit/internal/gate"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -31,13 +31,13 @@ type unpausing struct{ fairlimit.Limiter }
 
 // enter lets callers in one after the other and returns when they came through,
 // counted from start.
-func enter(t *testing.T, d *door.Door, l door.Waiter, start time.Time, callers int) []time.Duration {
+func enter(t *testing.T, g *gate.Gate, l gate.Waiter, start time.Time, callers int) []time.Duration {
 	t.Helper()
 	through := make([]time.Duration, callers)
 	var wg sync.WaitGroup
 	for i := range callers {
 		wg.Go(func() {
-			assert.NoError(t, d.Enter(t.Context(), l, 1))
+			assert.NoError(t, g.Enter(t.Context(), l, 1))
 			through[i] = time.Since(start)
 		})
 		synctest.Wait()
@@ -49,10 +49,10 @@ func enter(t *testing.T, d *door.Door, l door.Waiter, start time.Time, callers i
 func TestAfterAPauseCallersStillTakeTurns(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := unpausing{limitertest.New(t, rdb, fairlimit.Every(10*time.Second))}
-		var d door.Door
+		var g gate.Gate
 		start := time.Now()
-		d.Shut(t.Context(), l, time.Minute, nil)
-		through := enter(t, &d, l, start, 3)
+		g.Shut(t.Context(), l, time.Minute, nil)
+		through := enter(t, &g, l, start, 3)
 		// Who of them asks first is open: they wake at one moment.
 		assert.ElementsMatch(t, []time.Duration{60 * time.Second, 70 * time.Second, 80 * time.Second}, through)
 	})
@@ -61,10 +61,10 @@ func TestAfterAPauseCallersStillTakeTurns(t *testing.T) {
 func TestATurnThatComesDuringAPauseIsNotUsed(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := unpausing{limitertest.New(t, rdb, fairlimit.Every(10*time.Second))}
-		var d door.Door
+		var g gate.Gate
 		start := time.Now()
-		time.AfterFunc(15*time.Second, func() { d.Shut(t.Context(), l, time.Minute, nil) })
-		through := enter(t, &d, l, start, 4)
+		time.AfterFunc(15*time.Second, func() { g.Shut(t.Context(), l, time.Minute, nil) })
+		through := enter(t, &g, l, start, 4)
 		assert.Equal(t, []time.Duration{0, 10 * time.Second}, through[:2])
 		assert.ElementsMatch(t, []time.Duration{75 * time.Second, 85 * time.Second}, through[2:])
 	})
@@ -73,24 +73,24 @@ func TestATurnThatComesDuringAPauseIsNotUsed(t *testing.T) {
 func TestTheLongestPauseCounts(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var d door.Door
+		var g gate.Gate
 		start := time.Now()
-		d.Shut(t.Context(), l, time.Minute, nil)
-		d.Shut(t.Context(), l, time.Second, nil)
-		time.AfterFunc(30*time.Second, func() { d.Shut(t.Context(), l, time.Minute, nil) })
-		assert.Equal(t, []time.Duration{90 * time.Second}, enter(t, &d, l, start, 1), "those who sleep hear of it")
+		g.Shut(t.Context(), l, time.Minute, nil)
+		g.Shut(t.Context(), l, time.Second, nil)
+		time.AfterFunc(30*time.Second, func() { g.Shut(t.Context(), l, time.Minute, nil) })
+		assert.Equal(t, []time.Duration{90 * time.Second}, enter(t, &g, l, start, 1), "those who sleep hear of it")
 	})
 }
 
 func TestAPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var d door.Door
-		d.Shut(t.Context(), l, time.Minute, nil)
+		var g gate.Gate
+		g.Shut(t.Context(), l, time.Minute, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
 		start := time.Now()
-		err := d.Enter(ctx, l, 1)
+		err := g.Enter(ctx, l, 1)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var refused *fairlimit.RefusedError
 		require.ErrorAs(t, err, &refused)
@@ -100,19 +100,19 @@ func TestAPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
 
 		longer, cancel := context.WithTimeout(t.Context(), 61*time.Second)
 		defer cancel()
-		require.NoError(t, d.Enter(longer, l, 1))
+		require.NoError(t, g.Enter(longer, l, 1))
 	})
 }
 
 func TestWhoeverLeavesDuringAPauseLeavesAtOnce(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var d door.Door
-		d.Shut(t.Context(), l, time.Minute, nil)
+		var g gate.Gate
+		g.Shut(t.Context(), l, time.Minute, nil)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		start := time.Now()
 		time.AfterFunc(time.Second, func() { cancel(assert.AnError) })
-		err := d.Enter(ctx, l, 1)
+		err := g.Enter(ctx, l, 1)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, assert.AnError)
 		assert.Equal(t, time.Second, time.Since(start))
@@ -122,10 +122,10 @@ func TestWhoeverLeavesDuringAPauseLeavesAtOnce(t *testing.T) {
 func TestNoPermitsNeedNoTurn(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var d door.Door
-		d.Shut(t.Context(), l, time.Minute, nil)
+		var g gate.Gate
+		g.Shut(t.Context(), l, time.Minute, nil)
 		start := time.Now()
-		require.NoError(t, d.Enter(t.Context(), l, 0))
+		require.NoError(t, g.Enter(t.Context(), l, 0))
 		assert.Zero(t, time.Since(start))
 	})
 }
@@ -145,10 +145,10 @@ func TestASlowPauseGoesOnWithoutItsCaller(t *testing.T) {
 			assert.Equal(t, 5*time.Second, time.Since(start))
 			return ctx.Err()
 		}}
-		var d door.Door
+		var g gate.Gate
 		var told error
 		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
-		d.Shut(ctx, l, time.Minute, func(err error) { told = err })
+		g.Shut(ctx, l, time.Minute, func(err error) { told = err })
 		assert.Equal(t, 100*time.Millisecond, time.Since(start))
 		cancel()
 		<-ended
@@ -166,10 +166,10 @@ func TestACallerThatLeavesDoesNotStayForItsPause(t *testing.T) {
 			recorded = true
 			return nil
 		}}
-		var d door.Door
+		var g gate.Gate
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 		defer cancel()
-		d.Shut(ctx, l, time.Minute, nil)
+		g.Shut(ctx, l, time.Minute, nil)
 		assert.Equal(t, 20*time.Millisecond, time.Since(start))
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -183,11 +183,11 @@ func TestAPauseThatIsRecordedLeavesTheRestToTheLimiter(t *testing.T) {
 			Limiter: limitertest.New(t, rdb, fairlimit.PerSecond(5)),
 			pause:   func(context.Context, time.Duration) error { return nil },
 		}
-		var d door.Door
+		var g gate.Gate
 		start := time.Now()
-		d.Shut(t.Context(), l, time.Minute, func(err error) { t.Error(err) })
+		g.Shut(t.Context(), l, time.Minute, func(err error) { t.Error(err) })
 		assert.Zero(t, time.Since(start))
-		assert.Equal(t, []time.Duration{0}, enter(t, &d, l, start, 1))
+		assert.Equal(t, []time.Duration{0}, enter(t, &g, l, start, 1))
 	})
 }
 
@@ -198,13 +198,13 @@ func TestAPauseThatFailsHoldsTheDoorFromTheCallOn(t *testing.T) {
 			Limiter: limitertest.New(t, rdb, fairlimit.PerSecond(5)),
 			pause:   func(context.Context, time.Duration) error { time.Sleep(2 * time.Second); return failed },
 		}
-		var d door.Door
+		var g gate.Gate
 		told := make(chan error, 1)
 		start := time.Now()
-		d.Shut(t.Context(), l, time.Minute, func(err error) { told <- err })
+		g.Shut(t.Context(), l, time.Minute, func(err error) { told <- err })
 		require.ErrorIs(t, <-told, failed)
 		assert.Equal(t, 2*time.Second, time.Since(start))
-		assert.Equal(t, []time.Duration{time.Minute}, enter(t, &d, l, start, 1))
+		assert.Equal(t, []time.Duration{time.Minute}, enter(t, &g, l, start, 1))
 	})
 }
 
@@ -216,13 +216,13 @@ func (b bare) WaitN() {}
 func TestWhatCannotBeAskedIsAnError(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var d door.Door
-		require.ErrorIs(t, d.Enter(t.Context(), nil, 1), fairlimit.ErrInvalidOption)
-		require.ErrorIs(t, d.Enter(t.Context(), l, -1), fairlimit.ErrInvalidPermits)
-		require.ErrorIs(t, d.Enter(t.Context(), bare{l}, 2), fairlimit.ErrUnsupported)
+		var g gate.Gate
+		require.ErrorIs(t, g.Enter(t.Context(), nil, 1), fairlimit.ErrInvalidOption)
+		require.ErrorIs(t, g.Enter(t.Context(), l, -1), fairlimit.ErrInvalidPermits)
+		require.ErrorIs(t, g.Enter(t.Context(), bare{l}, 2), fairlimit.ErrUnsupported)
 		assert.Equal(t, 5, limitertest.Status(t, l).Available)
-		require.NoError(t, d.Enter(t.Context(), bare{l}, 1))
-		require.NoError(t, d.Enter(t.Context(), l, 2))
+		require.NoError(t, g.Enter(t.Context(), bare{l}, 1))
+		require.NoError(t, g.Enter(t.Context(), l, 2))
 		assert.Equal(t, 2, limitertest.Status(t, l).Available)
 	})
 }

@@ -1,4 +1,4 @@
-package door_test
+package gate_test
 
 import (
 	"testing"
