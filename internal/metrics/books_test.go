@@ -1,4 +1,4 @@
-package tally_test
+package metrics_test
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
+	"github.com/fairlimit/fairlimit/internal/metrics"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/internal/tally"
 )
 
 // counts is a meter that counts.
@@ -40,8 +40,8 @@ func (c *counts) locked(f func()) {
 }
 
 func (c *counts) Waited(d time.Duration) { c.locked(func() { c.waits = append(c.waits, d) }) }
-func (c *counts) Permits(o tally.Outcome, n int) {
-	c.locked(func() { c.permits[tally.Outcomes[o]] += n })
+func (c *counts) Permits(o metrics.Outcome, n int) {
+	c.locked(func() { c.permits[metrics.Outcomes[o]] += n })
 }
 func (c *counts) Woke(time.Duration) { c.locked(func() { c.others["woke"]++ }) }
 func (c *counts) Asked(op string, failed bool) {
@@ -54,9 +54,9 @@ func (c *counts) Lost()              { c.locked(func() { c.others["lost"]++ }) }
 // books are those of a new limiter on fair.
 func books(
 	t *testing.T, rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option,
-) (fairlimit.Reserver, *tally.Tally, *counts) {
+) (fairlimit.Reserver, *metrics.Books, *counts) {
 	c := newCounts()
-	b := tally.New(c)
+	b := metrics.New(c)
 	return limitertest.New(t, rdb, quota, append(opts, fairlimit.WithTrace(b.Trace()))...), b, c
 }
 
@@ -159,11 +159,11 @@ func TestWhatBecomesOfPermits(t *testing.T) {
 		{"failed", errors.New("READONLY")},
 	} {
 		counts := newCounts()
-		tally.New(counts).Trace().Refused(3, c.err)
+		metrics.New(counts).Trace().Refused(3, c.err)
 		assert.Equal(t, map[string]int{c.outcome: 3}, counts.permits, c.err)
 	}
 	counts := newCounts()
-	trace := tally.New(counts).Trace()
+	trace := metrics.New(counts).Trace()
 	trace.Missed(2, time.Second)
 	trace.GivenBack(2, nil)
 	trace.GivenBack(1, errors.New("it is not known whether it was"))
@@ -186,7 +186,7 @@ func (w *watched) Status(context.Context) (fairlimit.Status, error) {
 func TestAPauseRemainsAsLongAsRedisOrThisLimiterSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCounts()
-		b := tally.New(c)
+		b := metrics.New(c)
 		remaining := func(want time.Duration) {
 			t.Helper()
 			assert.Equal(t, want, b.Read(t.Context()).PauseRemaining)
@@ -251,16 +251,16 @@ func (silent) Status(ctx context.Context) (fairlimit.Status, error) {
 
 func TestALookTakesNoLongerThanItsBoundOrItsCtx(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := tally.New(newCounts())
+		b := metrics.New(newCounts())
 		b.Watch(silent{})
 		began := time.Now()
 		assert.Nil(t, b.Read(t.Context()).Status)
-		assert.Equal(t, tally.StatusBound, time.Since(began))
+		assert.Equal(t, metrics.StatusBound, time.Since(began))
 
-		ctx, cancel := context.WithTimeout(t.Context(), tally.StatusBound/4)
+		ctx, cancel := context.WithTimeout(t.Context(), metrics.StatusBound/4)
 		defer cancel()
 		began = time.Now()
 		assert.Nil(t, b.Read(ctx).Status)
-		assert.Equal(t, tally.StatusBound/4, time.Since(began))
+		assert.Equal(t, metrics.StatusBound/4, time.Since(began))
 	})
 }

@@ -1,4 +1,4 @@
-package tally
+package metrics
 
 // Metric is one that both modules export. Its name begins with "fairlimit.".
 type Metric struct {

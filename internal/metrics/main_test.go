@@ -1,4 +1,4 @@
-package tally_test
+package metrics_test
 
 import (
 	"testing"

@@ -1,7 +1,7 @@
-// Package tally keeps the books from which modules promlimit and otellimit make
+// Package metrics keeps the books from which modules promlimit and otellimit make
 // metrics: which metrics there are, what each event of a trace means for them,
 // and how things stand when somebody looks.
-package tally
+package metrics
 
 import (
 	"context"
@@ -28,8 +28,8 @@ type Meter interface {
 	Lost()                        // into [Losses]
 }
 
-// Tally is the books of one limiter. Make it with [New].
-type Tally struct {
+// Books is the books of one limiter. Make it with [New].
+type Books struct {
 	meter   Meter
 	watched atomic.Pointer[fairlimit.Limiter]
 
@@ -45,106 +45,106 @@ type Tally struct {
 }
 
 // New makes the books whose counts go to a meter.
-func New(m Meter) *Tally { return &Tally{meter: m} }
+func New(m Meter) *Books { return &Books{meter: m} }
 
 // Trace is what a limiter has to tell.
-func (t *Tally) Trace() *fairlimit.Trace {
+func (b *Books) Trace() *fairlimit.Trace {
 	return &fairlimit.Trace{
-		Entered:    t.entered,
-		Left:       t.left,
-		Granted:    func(permits int, _ time.Duration) { t.meter.Permits(Granted, permits) },
-		Reserved:   t.reserves,
-		Unreserved: t.unreserves,
-		Refused:    func(permits int, err error) { t.meter.Permits(outcomeOf(err), permits) },
+		Entered:    b.entered,
+		Left:       b.left,
+		Granted:    func(permits int, _ time.Duration) { b.meter.Permits(Granted, permits) },
+		Reserved:   b.reserves,
+		Unreserved: b.unreserves,
+		Refused:    func(permits int, err error) { b.meter.Permits(outcomeOf(err), permits) },
 		Taken: func(permits int, lateness time.Duration, _ bool) {
-			t.meter.Permits(Taken, permits)
-			t.meter.Woke(lateness)
+			b.meter.Permits(Taken, permits)
+			b.meter.Woke(lateness)
 		},
 		Missed: func(permits int, lateness time.Duration) {
-			t.meter.Permits(Missed, permits)
-			t.meter.Woke(lateness)
+			b.meter.Permits(Missed, permits)
+			b.meter.Woke(lateness)
 		},
 		GivenBack: func(permits int, err error) {
 			if err == nil {
-				t.meter.Permits(GivenBack, permits)
+				b.meter.Permits(GivenBack, permits)
 			}
 		},
-		Asked:    t.asked,
-		Paused:   t.pauses,
-		Lost:     t.meter.Lost,
-		FellBack: t.fellBack,
+		Asked:    b.asked,
+		Paused:   b.pauses,
+		Lost:     b.meter.Lost,
+		FellBack: b.fellBack,
 	}
 }
 
-func (t *Tally) entered(permits int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.callers++
-	t.permits += permits
+func (b *Books) entered(permits int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.callers++
+	b.permits += permits
 }
 
-func (t *Tally) left(permits int, waited time.Duration, err error) {
-	t.mu.Lock()
-	t.callers--
-	t.permits -= permits
-	t.mu.Unlock()
+func (b *Books) left(permits int, waited time.Duration, err error) {
+	b.mu.Lock()
+	b.callers--
+	b.permits -= permits
+	b.mu.Unlock()
 	if err == nil {
-		t.meter.Waited(waited)
+		b.meter.Waited(waited)
 	}
 }
 
-func (t *Tally) reserves(permits int, slot time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.reserved.drop(time.Now())
-	t.reserved.add(permits, slot)
+func (b *Books) reserves(permits int, slot time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved.drop(time.Now())
+	b.reserved.add(permits, slot)
 }
 
-func (t *Tally) unreserves(permits int, slot time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.reserved.remove(permits, slot)
+func (b *Books) unreserves(permits int, slot time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved.remove(permits, slot)
 }
 
-func (t *Tally) asked(op string, callers int, _ time.Duration, err error) {
-	t.meter.Asked(op, err != nil)
+func (b *Books) asked(op string, callers int, _ time.Duration, err error) {
+	b.meter.Asked(op, err != nil)
 	if op == "take" {
-		t.meter.Shared(callers)
+		b.meter.Shared(callers)
 	}
 	if err != nil || op != "pause" && op != "reset" {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.unrecorded = false
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unrecorded = false
 	if op == "reset" {
-		t.pausedUntil = time.Time{}
+		b.pausedUntil = time.Time{}
 	}
 }
 
-func (t *Tally) pauses(d time.Duration) {
-	t.meter.Paused()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if until := time.Now().Add(d); until.After(t.pausedUntil) {
-		t.pausedUntil = until
+func (b *Books) pauses(d time.Duration) {
+	b.meter.Paused()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if until := time.Now().Add(d); until.After(b.pausedUntil) {
+		b.pausedUntil = until
 	}
-	t.unrecorded = true
+	b.unrecorded = true
 }
 
-func (t *Tally) fellBack(because error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.degraded = because != nil
+func (b *Books) fellBack(because error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.degraded = because != nil
 }
 
 // Watch lets every look ask l for its Status; nil ends that.
-func (t *Tally) Watch(l fairlimit.Limiter) {
+func (b *Books) Watch(l fairlimit.Limiter) {
 	if l == nil {
-		t.watched.Store(nil)
+		b.watched.Store(nil)
 		return
 	}
-	t.watched.Store(&l)
+	b.watched.Store(&l)
 }
 
 // Reading is how things stand at one look.
@@ -160,35 +160,35 @@ type Reading struct {
 }
 
 // Read looks. It takes [StatusBound] at most.
-func (t *Tally) Read(ctx context.Context) Reading {
-	status := t.status(ctx)
+func (b *Books) Read(ctx context.Context) Reading {
+	status := b.status(ctx)
 	now := time.Now()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.reserved.drop(now)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reserved.drop(now)
 	return Reading{
-		CallersWaiting: t.callers, PermitsAhead: t.permits + t.reserved.permits,
-		PauseRemaining: t.pauseRemaining(now, status), Degraded: t.degraded,
-		StatusFailures: t.failures.Load(), Status: status,
+		CallersWaiting: b.callers, PermitsAhead: b.permits + b.reserved.permits,
+		PauseRemaining: b.pauseRemaining(now, status), Degraded: b.degraded,
+		StatusFailures: b.failures.Load(), Status: status,
 	}
 }
 
 // pauseRemaining, under mu, is what Redis says, which knows of the pauses and
 // the resets of others too, unless it may not have heard of our own pause.
-func (t *Tally) pauseRemaining(now time.Time, status *fairlimit.Status) time.Duration {
-	own := max(0, t.pausedUntil.Sub(now))
+func (b *Books) pauseRemaining(now time.Time, status *fairlimit.Status) time.Duration {
+	own := max(0, b.pausedUntil.Sub(now))
 	switch {
 	case status == nil:
 		return own
-	case t.unrecorded:
+	case b.unrecorded:
 		return max(own, status.Paused)
 	}
 	return status.Paused
 }
 
 // status asks the limiter that is watched, nil if it does not answer.
-func (t *Tally) status(ctx context.Context) *fairlimit.Status {
-	l := t.watched.Load()
+func (b *Books) status(ctx context.Context) *fairlimit.Status {
+	l := b.watched.Load()
 	if l == nil {
 		return nil
 	}
@@ -196,7 +196,7 @@ func (t *Tally) status(ctx context.Context) *fairlimit.Status {
 	defer cancel()
 	status, err := (*l).Status(ctx)
 	if err != nil {
-		t.failures.Add(1)
+		b.failures.Add(1)
 		return nil
 	}
 	return &status
