@@ -326,51 +326,6 @@ func (l *limiter) hear(n *engine.News) {
 	}
 }
 
-// WithMaxLateness sets how long after its slot a turn may still be taken. A
-// caller can wake later than that because its process or machine stood still.
-// Then it does not go. It takes the next turn that this limiter holds. The
-// caller of that turn takes the one after it, and so on, and the last caller
-// lines up again. A caller that finds no turn before its deadline is refused.
-// The missed permits are given back.
-//
-// So Wait returns at most d after the slot of the turn that it takes, however
-// long the machine stands still. The default is half of [WithGuard], which
-// leaves the other half for the way to the upstream; without that option it is
-// 25 ms. 0 means no limit: every turn is taken, however late. So does
-// WithGuard(0) alone.
-//
-// One kind of turn is missed without any limit. [Queue.Pause] holds the callers
-// of its limiter at once. If a slot passes before Redis has recorded the pause,
-// nobody may take that turn during the pause, and it counts as used after it.
-//
-// A slot may pass while its answer is on the way. So if an answer took longer
-// than the quickest recent ones, the difference counts as lateness.
-//
-// After its first miss a caller wakes early and sleeps the rest in short naps. A
-// caller that misses ten turns in a row gets [ErrMissed]. That machine stands
-// still for longer than d nearly all the time.
-func WithMaxLateness(d time.Duration) Option {
-	return func(o *options) {
-		o.length("WithMaxLateness", d)
-		o.maxLateness, o.steers = &d, o.steers || d > 0
-	}
-}
-
-// defaultLateness is half of the longest guard that an engine takes by itself.
-// Half of a shorter one would be less than what a busy machine is late by.
-const defaultLateness = 25 * time.Millisecond
-
-// lateness is what WithMaxLateness says, or what goes with the guard.
-func (o *options) lateness() time.Duration {
-	switch {
-	case o.maxLateness != nil:
-		return *o.maxLateness
-	case o.guarded:
-		return o.guard / 2
-	}
-	return defaultLateness
-}
-
 // named says of which limiter an error is, and where Redis was looked for. A
 // refusal stays one as it is.
 func (l *limiter) named(err error) error {
@@ -382,4 +337,41 @@ func (l *limiter) named(err error) error {
 		return r
 	}
 	return naming.Of(l.name, whereis.Of(l.rdb, err, l.answered.Load()))
+}
+
+// Status is the state of a limiter at the moment at which it was asked. With
+// flows it says nothing of those who wait in line for room in the look-ahead,
+// so Delay is not how long one more caller would wait: see [WithFlow].
+type Status struct {
+	Available int           // permits a caller could take now without waiting; 0 during a pause
+	Queued    int           // permits granted for the future; 0 for window
+	Delay     time.Duration // how long one more permit would have to wait, with the rest of a pause
+	Paused    time.Duration // how much longer the queue is paused, see [Queue.Pause]
+}
+
+// Status and Reset are not combined: each is a question of its own.
+
+// Status reads the state of the limiter: see [Limiter].
+func (l *limiter) Status(ctx context.Context) (Status, error) {
+	if err := ready(ctx, "nothing was asked"); err != nil {
+		return Status{}, l.named(err)
+	}
+	status, err := timeout.Call(ctx, l.asker.Engine.Status)
+	return Status(status), l.named(err)
+}
+
+// Reset forgets everything granted and ends a pause: see [Limiter]. Stored
+// quotas stay.
+func (l *limiter) Reset(ctx context.Context) error {
+	if err := ready(ctx, "nothing was reset"); err != nil {
+		return l.named(err)
+	}
+	asked := time.Now()
+	err := timeout.Do(ctx, l.asker.Engine.Reset)
+	if err == nil && !l.sleepers.Free(asked) && l.sleepers.Look != nil {
+		// Somebody has paused meanwhile. Redis knows whether that came first. If it
+		// does not say so now, those who are held look before they go.
+		_ = timeout.Do(ctx, l.sleepers.Look)
+	}
+	return l.named(err)
 }
