@@ -79,9 +79,9 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // per second on both sides, 19 per second went for 3 s once Redis was back,
 // until nobody waited at f any more. To size f for n processes, give it 1/n of
 // the quota if a short excess is harmless. If it is not, share the upstream's
-// quota: half for Redis, and 1/(2n) for each f. Permits may pass unused if their answer was lost or they were given back meanwhile.
-// None counts twice. Redis keeps its order and f keeps its own, but there is no
-// order between the two.
+// quota: half for Redis, and 1/(2n) for each f. Permits may pass unused if their
+// answer was lost or they were given back meanwhile. None counts twice. Redis
+// keeps its order and f keeps its own, but there is no order between the two.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {

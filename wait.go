@@ -90,7 +90,9 @@ func (l *limiter) waitOut(ctx context.Context, w *wait, reply coalesce.Reply) (e
 // if it has a place. If the caller may stand in line for long, it stays no longer
 // than its MaxWait allows. Then a caller of a flow is refused, unless it may hold
 // permits or Redis is away.
-func (l *limiter) ask(ctx context.Context, r *coalesce.Request, place *coalesce.Place) (reply coalesce.Reply, err error) {
+func (l *limiter) ask(
+	ctx context.Context, r *coalesce.Request, place *coalesce.Place,
+) (reply coalesce.Reply, err error) {
 	if l.mayLineUp() && r.MaxWait > 0 && r.MaxWait != engine.Forever {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, r.Came.Add(r.MaxWait), errLineTooLong)

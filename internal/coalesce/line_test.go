@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/breaker"
 )
 
 // sharing is an engine that grants one permit to each flow, at once.
@@ -169,33 +168,6 @@ func TestWhoeverAcceptsNoWaitStandsInNoLine(t *testing.T) {
 		b.Passed(f, 1)
 		require.True(t, (<-third).Granted)
 		assert.Zero(t, b.Lined(f))
-	})
-}
-
-// TestTheTrialIsTheCallerWhoseQuestionGoesNext has a breaker that was opened and
-// that Redis has answered since: the first that asks is its trial.
-func TestTheTrialIsTheCallerWhoseQuestionGoesNext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := &Asker{Engine: &slowly{sharing: &sharing{}, takes: 100 * time.Millisecond}}
-		f := NewLine("f", 1, 0)
-		require.NoError(t, <-askingIn(b, f, 1, engine.Forever)) // its share is one permit, which it holds
-		var open func()
-		b.Breaker, open = closedOff()
-		open()
-		time.Sleep(breaker.Interval)
-		require.Error(t, b.Breaker.Admit()) // begins a probe
-		synctest.Wait()
-		require.NoError(t, b.Breaker.Admit())
-
-		waits := askingIn(b, f, 1, engine.Forever)
-		require.NoError(t, b.Breaker.Admit(), "it only stands in line")
-		other := askingIn(b, NewLine("g", 1, 0), 1, engine.Forever)
-		require.Error(t, b.Breaker.Admit(), "the trial is under way")
-		require.ErrorIs(t, <-askingIn(b, NewLine("h", 1, 0), 1, engine.Forever), engine.ErrUnreachable)
-		require.NoError(t, <-other)
-		b.Breaker.Begin(true)(nil)
-		b.Passed(f, 1)
-		require.NoError(t, <-waits)
 	})
 }
 
