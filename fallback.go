@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/breaker"
 	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
@@ -79,9 +79,9 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // per second on both sides, 19 per second went for 3 s once Redis was back,
 // until nobody waited at f any more. To size f for n processes, give it 1/n of
 // the quota if a short excess is harmless. If it is not, share the upstream's
-// quota: half for Redis, and 1/(2n) for each f. Permits may pass unused if their answer was lost or they were given back meanwhile.
-// None counts twice. Redis keeps its order and f keeps its own, but there is no
-// order between the two.
+// quota: half for Redis, and 1/(2n) for each f. Permits may pass unused if their
+// answer was lost or they were given back meanwhile. None counts twice. Redis
+// keeps its order and f keeps its own, but there is no order between the two.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -95,18 +95,9 @@ func WithFallback(f Fallback) Option {
 // fallback is a second limiter and the breaker that says when to use it. What
 // the limiter knows of a pause holds for both.
 type fallback struct {
-	second  Fallback
-	breaker *breaker.Breaker
-	turns   *turns.Line
-}
-
-// gate is what calls callers away from a Redis that fails, nil without a
-// fallback.
-func (f *fallback) gate() batch.Gate {
-	if f == nil {
-		return nil
-	}
-	return f.breaker
+	second   Fallback
+	breaker  *breaker.Breaker
+	sleepers *turns.Sleepers
 }
 
 // ask calls first if Redis is to be asked. It returns nil if that decided, with
@@ -143,12 +134,12 @@ func (f *fallback) wait(ctx context.Context, n int, first func(context.Context, 
 // It reports whether there was one.
 func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
 	for {
-		left, changed := f.turns.Holds()
+		left, changed := f.sleepers.Held()
 		if left <= 0 {
 			return slept, nil
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
-			asked := limit(batch.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
+			asked := limit(&coalesce.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
 			return slept, &RefusedError{Wait: left, limit: asked, pause: left, paused: true}
 		}
 		slept = true
@@ -166,7 +157,7 @@ func (f *fallback) allow(
 	if why == nil {
 		return ok, err
 	}
-	if f.turns.Held() > 0 {
+	if left, _ := f.sleepers.Held(); left > 0 {
 		return false, nil
 	}
 	switch second := f.second.(type) {

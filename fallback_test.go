@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // second is a fallback that counts what it lets through.
@@ -326,54 +326,301 @@ func TestNoFallbackIsAnError(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLostBetweenTheTwo lets an engine fail at random and looks whether
-// each permit was given by one of both.
-func TestNobodyIsLostBetweenTheTwo(t *testing.T) {
+func TestRedisIsAskedAgainOnceItAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second
-		e := &moody{stub: &stub{queues: true}, random: rand.New(rand.NewPCG(5, 6))}
-		build := func(engine.Config) (engine.Engine, error) { return e, nil }
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build),
-			fairlimit.WithFallback(&f))
-		require.NoError(t, err)
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				for range 200 {
-					assert.NoError(t, l.Wait(t.Context()))
-					time.Sleep(100 * time.Millisecond)
-				}
-			})
+		e, l := newAiling(t, &f)
+		e.fail(t, l, fairlimit.ErrUnreachable)
+		wait := func() {
+			start := time.Now()
+			require.NoError(t, l.Wait(t.Context()))
+			require.Zero(t, time.Since(start))
+			synctest.Wait()
 		}
-		wg.Wait()
-		time.Sleep(time.Minute)
-		first := e.permits - int64(len(e.givenBack()))
-		assert.EqualValues(t, 50*200, first+f.permits.Load())
-		assert.Positive(t, first)
-		assert.Positive(t, f.permits.Load())
-		t.Log(first, f.permits.Load())
+		for i := range 5 { // while Status fails, too
+			for range 20 {
+				wait()
+			}
+			assert.Equal(t, i, e.probes(), "one a second, and only when somebody calls")
+			time.Sleep(time.Second)
+		}
+		e.statusIs(func() error { return nil })
+		wait()
+		assert.Equal(t, 5, e.probes())
+
+		before := f.permits.Load()
+		errs := lineUp(t.Context(), l, 1, 1) // the one who tries
+		c := <-e.calls
+		wait()
+		assert.Equal(t, before+1, f.permits.Load(), "while it does, the others do not")
+		c.fails(redis.ErrNoScript)
+		require.NoError(t, <-errs)
+		assert.Equal(t, before+2, f.permits.Load())
+		wait()
+
+		time.Sleep(time.Second)
+		wait()
+		assert.Equal(t, 6, e.probes())
+		before = f.permits.Load()
+		errs = lineUp(t.Context(), l, 1, 1)
+		(<-e.calls).answers(granted(time.Hour, 1))
+		synctest.Wait()
+		for range 3 {
+			again := lineUp(t.Context(), l, 1, 1)
+			(<-e.calls).grants(1)
+			require.NoError(t, <-again, "all ask again as soon as it has its answer, though its turn is an hour away")
+		}
+		require.NoError(t, <-errs)
+		assert.Equal(t, before, f.permits.Load())
+		assert.Equal(t, 6, e.probes())
 	})
 }
 
-// moody is an engine that answers, fails or falls silent.
-type moody struct {
-	*stub
-	random  *rand.Rand
-	permits int64
+func TestOnlyTheOneWhoTriesWaitsForASilentRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f second
+		e, l := newAiling(t, &f)
+		e.statusIs(func() error { return nil })
+		e.fail(t, l, fairlimit.ErrUnreachable)
+		time.Sleep(time.Second)
+		require.NoError(t, l.Wait(t.Context()))
+		synctest.Wait()
+		start := time.Now()
+		errs := lineUp(t.Context(), l, 1, 1)
+		c := <-e.calls
+		for range 10 {
+			require.NoError(t, l.Wait(t.Context()))
+		}
+		assert.Zero(t, time.Since(start))
+		require.NoError(t, <-errs)
+		assert.Equal(t, time.Second, time.Since(start))
+
+		time.Sleep(time.Second) // its question is still out, and the next to try stands behind it
+		require.NoError(t, l.Wait(t.Context()))
+		synctest.Wait()
+		start = time.Now()
+		require.NoError(t, l.Wait(t.Context()))
+		assert.Equal(t, time.Second, time.Since(start))
+		c.fails(fairlimit.ErrOutcomeUnknown)
+	})
 }
 
-func (m *moody) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	switch m.random.IntN(20) {
-	case 0:
-		return nil, fairlimit.ErrUnreachable
-	case 1:
-		time.Sleep(3 * time.Second)
+func TestOneProbeAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newAiling(t, &second{})
+		hang := make(chan struct{})
+		e.statusIs(func() error { <-hang; return assert.AnError })
+		e.fail(t, l, fairlimit.ErrUnreachable)
+		for range 100 {
+			time.Sleep(10 * time.Second)
+			require.NoError(t, l.Wait(t.Context()))
+		}
+		assert.Equal(t, 1, e.probes())
+		close(hang)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, l.Wait(t.Context()))
+		synctest.Wait()
+		assert.Equal(t, 2, e.probes())
+	})
+}
+
+func TestAnOldQuestionsFailureIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f second
+		e, l := newAiling(t, &f)
+		e.statusIs(func() error { return nil })
+		errs := lineUp(t.Context(), l, 1, 1)
+		old := <-e.calls
+		require.NoError(t, <-errs)
+		time.Sleep(5 * time.Second) // after which another goroutine serves
+		require.NoError(t, l.Wait(t.Context()))
+		synctest.Wait()
+		errs = lineUp(t.Context(), l, 1, 1)
+		(<-e.calls).grants(1)
+		require.NoError(t, <-errs)
+
+		old.fails(fairlimit.ErrOutcomeUnknown)
+		synctest.Wait()
+		before := f.permits.Load()
+		errs = lineUp(t.Context(), l, 1, 1)
+		(<-e.calls).grants(1)
+		require.NoError(t, <-errs)
+		assert.Equal(t, before, f.permits.Load())
+	})
+}
+
+// sharing is an ailing engine that has flows.
+type sharing struct{ *ailing }
+
+func (sharing) AtBest(int) time.Duration { return 0 }
+
+// due is when the turn passes that fills the flow of newFullFlow.
+const due = time.Minute
+
+// newFullFlow makes two flows of an engine that has failed, and that answers
+// reads again. The first flow holds a turn that fills its share.
+func newFullFlow(t *testing.T, f fairlimit.Fallback) (e *ailing, full, free *fairlimit.Queue) {
+	t.Helper()
+	e = newAilingEngine()
+	q := backedBy(t, f, sharing{e}).(*fairlimit.Queue)
+	full, err := q.Flow("full", 1)
+	require.NoError(t, err)
+	free, err = q.Flow("free", 1)
+	require.NoError(t, err)
+	errs := lineUp(context.Background(), full, 1, 1)
+	(<-e.calls).answers(share(granted(due, 1)))
+	t.Cleanup(func() { assert.NoError(t, <-errs, "a turn granted before stays") })
+	synctest.Wait()
+	e.fail(t, free, fairlimit.ErrUnreachable)
+	e.statusIs(func() error { return nil })
+	time.Sleep(time.Second)
+	require.NoError(t, full.Wait(t.Context()), "the fallback lets it go, and a probe finds Redis")
+	synctest.Wait()
+	return e, full, free
+}
+
+// share says that the flow may hold one permit.
+func share(a engine.Answer) engine.Answer {
+	a.Share = 1
+	return a
+}
+
+func TestCallersStandInTheLineOfAFullFlowOnceRedisAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f second
+		e, full, _ := newFullFlow(t, &f)
+		start, before := time.Now(), f.permits.Load()
+		errs := lineUp(t.Context(), full, 1, 1)
+		more := lineUp(t.Context(), full, 1, 1)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Equal(t, before, f.permits.Load(), "nobody is handed to the fallback while nothing is asked")
+		assert.Equal(t, 1, e.probes())
+
+		c := <-e.calls // the turn has passed, and the flow has room
+		assert.Equal(t, due-time.Second, time.Since(start).Round(time.Second))
+		third := lineUp(t.Context(), full, 1, 1)
+		require.NoError(t, <-third, "one question tries, and whoever comes meanwhile does not wait for it")
+		assert.Equal(t, before+1, f.permits.Load())
+		c.answers(share(granted(0, 1)))
+		require.NoError(t, <-errs)
+		(<-e.calls).answers(share(granted(0, 1)))
+		require.NoError(t, <-more)
+		assert.Equal(t, before+1, f.permits.Load(), "those in line waited for Redis")
+	})
+}
+
+func TestCallersLeaveTheLineOfAFullFlowIfRedisFailsAgain(t *testing.T) {
+	for how, fails := range map[string]func(e *ailing, free *fairlimit.Queue) (c *call, took time.Duration){
+		"with the question of another flow": func(e *ailing, free *fairlimit.Queue) (*call, time.Duration) {
+			go func() { _, _ = free.Allow(context.Background()) }()
+			c := <-e.calls
+			c.fails(fairlimit.ErrUnreachable)
+			return nil, 0
+		},
+		"by silence to another flow": func(e *ailing, free *fairlimit.Queue) (*call, time.Duration) {
+			go func() { _, _ = free.Allow(context.Background()) }()
+			return <-e.calls, time.Second
+		},
+		"with a question of its own": func(e *ailing, _ *fairlimit.Queue) (*call, time.Duration) {
+			c := <-e.calls
+			c.fails(fairlimit.ErrUnreachable)
+			return nil, 0
+		},
+		"by silence to a question of its own": func(e *ailing, _ *fairlimit.Queue) (*call, time.Duration) {
+			return <-e.calls, time.Second
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f second
+				e, full, free := newFullFlow(t, &f)
+				errs := lineUp(t.Context(), full, 1, 3)
+				before := f.permits.Load()
+				time.Sleep(2 * time.Second)
+				require.Equal(t, before, f.permits.Load(), "they stand in line")
+				c, took := fails(e, free)
+				start := time.Now()
+				for range 3 {
+					require.NoError(t, <-errs)
+				}
+				assert.Equal(t, took, time.Since(start))
+				assert.Equal(t, before+1+2+3, f.permits.Load())
+				if c != nil {
+					c.fails(fairlimit.ErrOutcomeUnknown)
+				}
+			})
+		})
 	}
-	time.Sleep(time.Millisecond)
-	answers := make([]engine.Answer, len(requests))
-	for i := range answers {
-		answers[i] = granted(time.Duration(i)*time.Millisecond, 1)
+}
+
+// pausedAndLost is a queue that is paused for a day. Then Redis fails while
+// fails is set. A caller waits for the end of the pause, and done tells after
+// how long it went.
+func pausedAndLost(
+	t *testing.T, f fairlimit.Fallback,
+) (q *fairlimit.Queue, fails *atomic.Bool, done <-chan time.Duration) {
+	fails = new(atomic.Bool)
+	rdb := redistest.Mini(t).NewClient(t)
+	rdb.AddHook(refuses{set: fails})
+	q = queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Second), fairlimit.WithFallback(f))
+	require.NoError(t, q.Pause(t.Context(), 24*time.Hour))
+	fails.Store(true)
+	went := make(chan time.Duration, 1)
+	start := time.Now()
+	go func() {
+		assert.NoError(t, q.Wait(t.Context()))
+		went <- time.Since(start)
+	}()
+	time.Sleep(3 * time.Second)
+	return q, fails, went
+}
+
+func TestAResetFreesThoseWhoWaitForTheFallbackInAPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f second
+		q, fails, done := pausedAndLost(t, &f)
+		fails.Store(false)
+		require.NoError(t, q.Reset(t.Context()))
+		assert.Equal(t, 3*time.Second, <-done)
+		assert.EqualValues(t, 1, f.permits.Load(), "nobody knows yet that Redis grants")
+	})
+}
+
+func TestThoseWhoOutlastedAPauseAskARedisThatIsBack(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			var f second
+			q, fails, done := pausedAndLost(t, &f)
+			fails.Store(false)
+			_, err := q.Allow(t.Context()) // from here on Redis is read
+			require.NoError(t, err)
+			synctest.Wait()
+			_, err = q.ReserveN(t.Context(), 1) // and grants the first turn after the pause
+			require.NoError(t, err)
+			went := 24*time.Hour + time.Second
+			if reset {
+				require.NoError(t, q.Reset(t.Context()))
+				went = 3 * time.Second
+			}
+			assert.Equal(t, went, <-done)
+			assert.Zero(t, f.permits.Load(), "the fallback decides no longer")
+		})
 	}
-	m.permits += int64(len(requests))
-	return answers, nil
+}
+
+// A caller that accepts to wait for the end of a pause leaves as soon as it
+// becomes too long.
+func TestALongerPauseRefusesThoseWhoWaitForTheFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, _, done := pausedAndLost(t, new(second))
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
+		defer cancel()
+		errs := lineUp(ctx, q, 1, 1)
+		require.Error(t, q.Pause(t.Context(), 48*time.Hour), "Redis fails")
+		start := time.Now()
+		require.ErrorIs(t, <-errs, fairlimit.ErrPaused)
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, 48*time.Hour+3*time.Second, <-done)
+	})
 }

@@ -1,7 +1,6 @@
 package fairlimit
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"runtime"
@@ -10,7 +9,7 @@ import (
 	"weak"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 const heaviest = 1000
@@ -18,9 +17,6 @@ const heaviest = 1000
 // ErrInvalidFlow is returned by [Queue.Flow], and by [New] with [WithFlow], if
 // the id is empty or the weight is not 1 to 1000.
 var ErrInvalidFlow = errors.New("fairlimit: invalid flow")
-
-// errLineTooLong ends the wait in the line of a flow when WithMaxWait is over.
-var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
 
 // WithFlow makes the limiter part of a flow, which has its share of the quota:
 //
@@ -106,7 +102,7 @@ func (q *Queue) Flow(id string, weight int) (*Queue, error) {
 	if q.flows.sharer == nil {
 		return nil, q.named(fmt.Errorf("%w: flows", ErrUnsupported))
 	}
-	return &Queue{&limiter{parts: q.parts, lane: q.parts.lane(id, weight)}}, nil
+	return &Queue{&limiter{parts: q.parts, flow: q.parts.flowOf(id, weight)}}, nil
 }
 
 // flows are those of one limiter value, as long as somebody has them.
@@ -116,7 +112,7 @@ type flows struct {
 	maxQueued int
 
 	mu    sync.Mutex
-	lanes map[string]weak.Pointer[lane]
+	known map[string]weak.Pointer[flow]
 }
 
 // share makes what flows need, and the flow of the limiter itself.
@@ -127,25 +123,25 @@ func (l *limiter) share(o *options, e engine.Engine) error {
 	}
 	l.flows.sharer, l.flows.lookAhead, l.flows.maxQueued = sharer, o.lookAhead, o.maxQueued
 	if o.flow != nil {
-		l.lane = l.parts.lane(o.flow.id, o.flow.weight)
+		l.flow = l.parts.flowOf(o.flow.id, o.flow.weight)
 	}
 	return nil
 }
 
-// lane returns the one of a flow.
-func (p *parts) lane(id string, weight int) *lane {
+// flowOf returns the flow of an id.
+func (p *parts) flowOf(id string, weight int) *flow {
 	f := &p.flows
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known := f.lanes[id].Value(); known != nil {
-		p.batch.SetWeight(known.flow, weight)
+	if known := f.known[id].Value(); known != nil {
+		p.asker.SetWeight(known.line, weight)
 		return known
 	}
-	made := &lane{newBacklog(f.maxQueued), batch.NewFlow(id, weight, f.lookAhead)}
-	if f.lanes == nil {
-		f.lanes = map[string]weak.Pointer[lane]{}
+	made := &flow{newBacklog(f.maxQueued), coalesce.NewLine(id, weight, f.lookAhead)}
+	if f.known == nil {
+		f.known = map[string]weak.Pointer[flow]{}
 	}
-	f.lanes[id] = weak.Make(made)
+	f.known[id] = weak.Make(made)
 	runtime.AddCleanup(made, f.forget, id)
 	return made
 }
@@ -154,47 +150,18 @@ func (p *parts) lane(id string, weight int) *lane {
 func (f *flows) forget(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lanes[id].Value() == nil {
-		delete(f.lanes, id)
+	if f.known[id].Value() == nil {
+		delete(f.known, id)
 	}
-}
-
-// mayLineUp reports whether callers may stand in line for long, so that their
-// MaxWait counts from when they came.
-func (l *limiter) mayLineUp() bool { return l.flow != nil || l.batch.Away != nil }
-
-// ask returns the answer to a request, of a caller that stands in line already
-// if it has a place. In line a caller stays no longer than its MaxWait allows.
-// Then one of a flow is refused, unless it may hold permits or Redis is away.
-func (l *limiter) ask(ctx context.Context, request batch.Request, place *batch.Place) (batch.Reply, error) {
-	bounded, bound := ctx, false
-	if !request.Began.IsZero() && request.MaxWait > 0 && request.MaxWait != engine.Forever {
-		var cancel context.CancelFunc
-		bound = true
-		bounded, cancel = context.WithDeadlineCause(ctx, request.Began.Add(request.MaxWait), errLineTooLong)
-		defer cancel()
-	}
-	var reply batch.Reply
-	var err error
-	if place != nil {
-		reply, err = l.batch.Await(bounded, *place)
-	} else {
-		reply, err = l.batch.Ask(bounded, request)
-	}
-	ended := bound && context.Cause(bounded) == errLineTooLong
-	if err != nil && ended && l.flow != nil && !errors.Is(err, ErrOutcomeUnknown) && !away(err) {
-		return reply, &RefusedError{Wait: request.MaxWait, limit: limit(request)}
-	}
-	return reply, err
 }
 
 // tooFar refuses a request of a flow that could not be in time even if the
 // flow had the whole quota.
-func (l *limiter) tooFar(request batch.Request) error {
-	if l.flow == nil || request.MaxWait == engine.Forever && request.Deadline.IsZero() || request.MaxWait == 0 {
+func (l *limiter) tooFar(request *coalesce.Request) error {
+	if l.line == nil || request.MaxWait == engine.Forever && request.Deadline.IsZero() || request.MaxWait == 0 {
 		return nil
 	}
-	wait := l.flows.sharer.AtBest(l.batch.Lined(l.flow) + request.N)
+	wait := l.flows.sharer.AtBest(l.asker.Lined(l.line) + request.N)
 	late := !request.Deadline.IsZero() && wait > time.Until(request.Deadline)
 	if late || wait > request.MaxWait {
 		return &RefusedError{Wait: wait, limit: limit(request)}
@@ -203,11 +170,11 @@ func (l *limiter) tooFar(request batch.Request) error {
 }
 
 // passed says that permits of the flow, if there is one, are not ahead any more.
-func (l *limiter) passed(n int) { l.batch.Passed(l.flow, n) }
+func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
 
 // passes has a reservation of a flow count until its slot.
 func (r *Reservation) passes(n int) {
-	if r.limiter.flow != nil {
+	if r.limiter.line != nil {
 		r.timer = time.AfterFunc(r.Delay(), func() { r.limiter.passed(n) })
 	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
-	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/breaker"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/naming"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 	"github.com/fairlimit/fairlimit/internal/turns"
 	"github.com/fairlimit/fairlimit/internal/whereis"
 )
@@ -114,12 +114,12 @@ func build(
 	}
 	l := &limiter{
 		parts: &parts{name: name, rdb: rdb, maxWait: o.maxWait, trace: o.trace},
-		lane:  &lane{backlog: newBacklog(o.maxQueued)},
+		flow:  &flow{backlog: newBacklog(o.maxQueued)},
 	}
 	if err := l.assemble(o, rdb, name, quota); err != nil {
 		return nil, l.named(err)
 	}
-	if l.batch.Engine.Queues() {
+	if l.asker.Engine.Queues() {
 		return &Queue{l}, nil
 	}
 	return l, nil
@@ -128,13 +128,13 @@ func build(
 // limiter is the front. CONTRIBUTING.md tells the life of one Wait.
 type limiter struct {
 	*parts
-	*lane
+	*flow
 }
 
-// lane is what a flow has of its own, and a limiter without one as well.
-type lane struct {
-	backlog *backlog    // nil without a bound
-	flow    *batch.Flow // nil without one
+// flow is what a flow has of its own, and a limiter without one as well.
+type flow struct {
+	backlog *backlog       // nil without a bound
+	line    *coalesce.Line // nil without a flow
 }
 
 // parts are what all flows of a limiter share: what a call goes through, in the
@@ -144,8 +144,8 @@ type parts struct {
 	fallback *fallback // nil without one
 	maxWait  time.Duration
 	flows    flows
-	batch    batch.Batcher
-	turns    turns.Line
+	asker    coalesce.Asker
+	sleepers turns.Sleepers
 	pauses   pauses
 	steer    engine.Steerer // the engine, nil if it cannot be steered
 	own      []Quota        // that hold whatever is stored, nil if the engine has to say
@@ -223,24 +223,18 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	if n < 1 {
 		return fmt.Errorf("%w: %d asked for, want at least 1", ErrInvalidPermits, n)
 	}
-	return l.batch.Engine.Fits(n)
+	return l.asker.Engine.Fits(n)
 }
 
-// endsCalls reports whether a call of the client ends when its ctx does, however
-// many round trips it needs: even a connection that is new is set up under the
-// ctx. And whether it ends each round trip within [bound.Answer] by itself.
-// Where neither is so, a question is left behind when it is overdue, which takes
-// another goroutine. A Cluster's client has ctxs of its own, and may ask several
-// nodes.
-func endsCalls(rdb redis.UniversalClient) (withCtx, byItself bool) {
+// isPrompt reports whether a client ends each round trip within [timeout.Answer] by
+// itself. A Cluster's client may ask several nodes.
+func isPrompt(rdb redis.UniversalClient) bool {
 	c, ok := rdb.(*redis.Client)
 	if !ok {
-		return false, false
+		return false
 	}
 	o := c.Options()
-	least, most := min(o.ReadTimeout, o.WriteTimeout), max(o.ReadTimeout, o.WriteTimeout)
-	return o.ContextTimeoutEnabled && least >= 0, // -1 is no bound at all
-		least > 0 && most <= bound.Answer
+	return min(o.ReadTimeout, o.WriteTimeout) > 0 && max(o.ReadTimeout, o.WriteTimeout) <= timeout.Answer
 }
 
 // assemble makes the engine, in layers, each of which sees what the one below
@@ -290,31 +284,31 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 		e = replicated{e}
 	}
 	read := func(ctx context.Context) error { _, err := e.Status(ctx); return err }
+	var opens *breaker.Breaker
 	if o.fallback != nil {
-		b := breaker.New(read)
+		opens = breaker.New(read)
 		if o.trace != nil {
-			b.Changed = o.trace.FellBack
+			opens.Changed = o.trace.FellBack
 		}
-		e, l.fallback = watched{e, b}, &fallback{o.fallback, b, &l.turns}
+		e, l.fallback = watched{e, opens}, &fallback{o.fallback, opens, &l.sleepers}
 	}
-	l.batch = batch.Batcher{Engine: e, Gate: l.fallback.gate()}
-	l.batch.HeedsCtx, l.batch.Prompt = endsCalls(rdb)
+	l.asker = coalesce.Asker{Engine: e, Breaker: opens, Prompt: isPrompt(rdb)}
 	if o.retry {
-		l.batch.Away, l.batch.Probe = away, read
+		l.asker.Away, l.asker.Probe = away, read
 	}
 	return nil
 }
 
 // steering makes what holds callers that sleep.
 func (l *limiter) steering(o *options, steerer engine.Steerer) {
-	l.turns.Batch = &l.batch
+	l.sleepers.Asker = &l.asker
 	if o.trace != nil {
-		l.turns.Taken, l.turns.Missed, l.pauses.paused = o.trace.Taken, o.trace.Missed, o.trace.Paused
+		l.sleepers.Taken, l.sleepers.Missed, l.pauses.paused = o.trace.Taken, o.trace.Missed, o.trace.Paused
 	}
 	if steerer != nil {
-		l.steer, l.turns.Within, l.turns.Look = steerer, o.pauseWithin, steerer.Look
-		l.turns.MaxLateness = o.lateness()
-		l.pauses.engine, l.pauses.turns = steerer, &l.turns
+		l.steer, l.sleepers.Within, l.sleepers.Look = steerer, o.pauseWithin, steerer.Look
+		l.sleepers.MaxLateness = o.lateness()
+		l.pauses.engine, l.pauses.sleepers = steerer, &l.sleepers
 	}
 }
 
@@ -323,7 +317,7 @@ func (l *limiter) hear(n *engine.News) {
 	if !l.answered.Load() {
 		l.answered.Store(true)
 	}
-	l.turns.Hear(n)
+	l.sleepers.Hear(n)
 	if n.Lost && l.trace != nil && l.trace.Lost != nil {
 		l.trace.Lost()
 	}
@@ -332,57 +326,52 @@ func (l *limiter) hear(n *engine.News) {
 	}
 }
 
-// WithMaxLateness sets how long after its slot a turn may still be taken. A
-// caller can wake later than that because its process or machine stood still.
-// Then it does not go. It takes the next turn that this limiter holds. The
-// caller of that turn takes the one after it, and so on, and the last caller
-// lines up again. A caller that finds no turn before its deadline is refused.
-// The missed permits are given back.
-//
-// So Wait returns at most d after the slot of the turn that it takes, however
-// long the machine stands still. The default is half of [WithGuard], which
-// leaves the other half for the way to the upstream; without that option it is
-// 25 ms. 0 means no limit: every turn is taken, however late. So does
-// WithGuard(0) alone.
-//
-// One kind of turn is missed without any limit. [Queue.Pause] holds the callers
-// of its limiter at once. If a slot passes before Redis has recorded the pause,
-// nobody may take that turn during the pause, and it counts as used after it.
-//
-// A slot may pass while its answer is on the way. So if an answer took longer
-// than the quickest recent ones, the difference counts as lateness.
-//
-// After its first miss a caller wakes early and sleeps the rest in short naps. A
-// caller that misses ten turns in a row gets [ErrMissed]. That machine stands
-// still for longer than d nearly all the time.
-func WithMaxLateness(d time.Duration) Option {
-	return func(o *options) {
-		o.length("WithMaxLateness", d)
-		o.maxLateness, o.steers = &d, o.steers || d > 0
-	}
-}
-
-// defaultLateness is half of the longest guard that an engine takes by itself.
-// Half of a shorter one would be less than what a busy machine is late by.
-const defaultLateness = 25 * time.Millisecond
-
-// lateness is what WithMaxLateness says, or what goes with the guard.
-func (o *options) lateness() time.Duration {
-	switch {
-	case o.maxLateness != nil:
-		return *o.maxLateness
-	case o.guarded:
-		return o.guard / 2
-	}
-	return defaultLateness
-}
-
 // named says of which limiter an error is, and where Redis was looked for. A
 // refusal stays one as it is.
 func (l *limiter) named(err error) error {
+	if err == nil {
+		return nil // to look what an error is allocates
+	}
 	if r, ok := err.(*RefusedError); ok {
 		r.limiter = l.name
 		return r
 	}
 	return naming.Of(l.name, whereis.Of(l.rdb, err, l.answered.Load()))
+}
+
+// Status is the state of a limiter at the moment at which it was asked. With
+// flows it says nothing of those who wait in line for room in the look-ahead,
+// so Delay is not how long one more caller would wait: see [WithFlow].
+type Status struct {
+	Available int           // permits a caller could take now without waiting; 0 during a pause
+	Queued    int           // permits granted for the future; 0 for window
+	Delay     time.Duration // how long one more permit would have to wait, with the rest of a pause
+	Paused    time.Duration // how much longer the queue is paused, see [Queue.Pause]
+}
+
+// Status and Reset are not combined: each is a question of its own.
+
+// Status reads the state of the limiter: see [Limiter].
+func (l *limiter) Status(ctx context.Context) (Status, error) {
+	if err := ready(ctx, "nothing was asked"); err != nil {
+		return Status{}, l.named(err)
+	}
+	status, err := timeout.Call(ctx, l.asker.Engine.Status)
+	return Status(status), l.named(err)
+}
+
+// Reset forgets everything granted and ends a pause: see [Limiter]. Stored
+// quotas stay.
+func (l *limiter) Reset(ctx context.Context) error {
+	if err := ready(ctx, "nothing was reset"); err != nil {
+		return l.named(err)
+	}
+	asked := time.Now()
+	err := timeout.Do(ctx, l.asker.Engine.Reset)
+	if err == nil && !l.sleepers.Free(asked) && l.sleepers.Look != nil {
+		// Somebody has paused meanwhile. Redis knows whether that came first. If it
+		// does not say so now, those who are held look before they go.
+		_ = timeout.Do(ctx, l.sleepers.Look)
+	}
+	return l.named(err)
 }

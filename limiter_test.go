@@ -5,7 +5,9 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -296,4 +298,154 @@ func TestResetLetsTheNextCallerGo(t *testing.T) {
 		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
 		require.NoError(t, l.WaitN(t.Context(), 2))
 	})
+}
+
+// After a flush an operator who knows only the name resets the queue. Those who
+// remember it must believe that.
+func TestAResetByOneWhoKnowsOnlyTheNameEndsTheWaitAfterAFlush(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		name := redistest.Name(t)
+		q := queueOf(t, rdb, name, fairlimit.Quota{Permits: 1000, Per: 24 * time.Hour})
+		require.NoError(t, q.Wait(t.Context()))
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		admin, err := fairlimit.Open(rdb, name)
+		require.NoError(t, err)
+		require.NoError(t, admin.Reset(t.Context()))
+		allowed, err := q.Allow(t.Context())
+		require.NoError(t, err)
+		assert.True(t, allowed)
+		s, err := q.Status(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, s.Delay)
+	})
+}
+
+func TestAPauseDoesNotComeBackAfterAFlushAndAReset(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		name := redistest.Name(t)
+		q, admin := queueOf(t, rdb, name, fairlimit.PerSecond(5)), queueOf(t, rdb, name, fairlimit.PerSecond(5))
+		require.NoError(t, q.Pause(t.Context(), 24*time.Hour))
+		require.NoError(t, rdb.FlushAll(t.Context()).Err())
+		require.NoError(t, admin.Reset(t.Context()))
+		s, err := q.Status(t.Context())
+		require.NoError(t, err)
+		assert.Zero(t, s.Paused)
+	})
+}
+
+// pausedInAReset is a queue that is paused for an hour while a Reset is on its
+// way. One caller slept, and done tells after how long it went.
+func pausedInAReset(
+	t *testing.T, hooks []redis.Hook, opts ...fairlimit.Option,
+) (q *fairlimit.Queue, done <-chan time.Duration) {
+	rdb := redistest.Mini(t).NewClient(t)
+	q = queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Minute), opts...)
+	require.NoError(t, q.Reset(t.Context())) // the script is loaded
+	require.NoError(t, q.Wait(t.Context()))
+	start, went := time.Now(), make(chan time.Duration, 1)
+	go func() {
+		assert.NoError(t, q.Wait(t.Context()))
+		went <- time.Since(start)
+	}()
+	synctest.Wait()
+	for _, hook := range hooks {
+		rdb.AddHook(hook)
+	}
+	reset := make(chan error, 1)
+	go func() { reset <- q.Reset(t.Context()) }()
+	time.Sleep(50 * time.Millisecond)
+	require.NoError(t, q.Pause(t.Context(), time.Hour))
+	require.NoError(t, <-reset)
+	return q, went
+}
+
+func TestAResetFreesNobodyFromALaterPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var way onTheWay
+		way.back.Store(int64(300 * time.Millisecond))
+		var f rateLimiter
+		var lost atomic.Bool
+		q, done := pausedInAReset(t, []redis.Hook{refuses{set: &lost}, &way}, fairlimit.WithFallback(&f))
+		lost.Store(true)
+		allowed, err := q.Allow(t.Context())
+		require.NoError(t, err)
+		assert.False(t, allowed, "the pause holds the fallback")
+		assert.Zero(t, f.permits.Load())
+		lost.Store(false)
+		assert.GreaterOrEqual(t, <-done, time.Hour)
+	})
+}
+
+// The pause is sent later than the Reset, and Redis records it before.
+func TestAResetFreesThoseWhosePauseItForgot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var way onTheWay
+		way.there.Store(int64(300 * time.Millisecond))
+		_, done := pausedInAReset(t, []redis.Hook{&way})
+		assert.Equal(t, 300*time.Millisecond, <-done)
+	})
+}
+
+// outspoken is an engine that cannot be steered, and tells news of a pause.
+type outspoken struct {
+	*stub
+	heard func(*engine.News)
+}
+
+func (e *outspoken) Reset(context.Context) error {
+	asked := time.Now()
+	time.Sleep(time.Millisecond)
+	e.heard(&engine.News{Asked: asked.Add(time.Microsecond), Arrived: time.Now(), Queue: "q", Stands: time.Hour})
+	return nil
+}
+
+func TestAResetAsksNothingMoreOfAnEngineThatCannotBeSteered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		build := func(c engine.Config) (engine.Engine, error) {
+			return &outspoken{&stub{queues: true}, c.Heard}, nil
+		}
+		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build))
+		require.NoError(t, err)
+		require.NoError(t, l.Reset(t.Context()))
+	})
+}
+
+// stuck is an engine whose calls wait for the end of the test.
+type stuck struct {
+	*stub
+	until chan struct{}
+}
+
+func (e *stuck) Take(context.Context, []engine.Request) ([]engine.Answer, error) {
+	<-e.until
+	return nil, assert.AnError
+}
+
+func (e *stuck) Status(context.Context) (engine.Status, error) {
+	<-e.until
+	return engine.Status{Available: 7}, nil
+}
+
+func (e *stuck) Reset(context.Context) error {
+	<-e.until
+	return nil
+}
+
+func TestEveryMethodReturnsAfterFiveSeconds(t *testing.T) {
+	for _, name := range []string{"Wait", "WaitN", "Allow", "ReserveN", "Status", "Reset"} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &stuck{&stub{queues: true}, make(chan struct{})}
+			build := func(engine.Config) (engine.Engine, error) { return e, nil }
+			rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: -1})
+			defer func() { _ = rdb.Close() }()
+			l, err := fairlimit.New(rdb, "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build))
+			require.NoError(t, err)
+			start := time.Now()
+			err = calls(l.(fairlimit.Reserver))[name](context.Background())
+			require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown, name)
+			require.NotErrorIs(t, err, context.DeadlineExceeded, "%s: nobody's deadline", name)
+			assert.Equal(t, 5*time.Second, time.Since(start), name)
+			close(e.until)
+		})
+	}
 }

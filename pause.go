@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/duration"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
@@ -107,9 +107,9 @@ func (q *Queue) pauseFor(ctx context.Context, d time.Duration) error {
 // Invariant, under mu: now is the pause that is being sent, nil if none is;
 // next follows it, and is what further callers join.
 type pauses struct {
-	engine engine.Steerer
-	turns  *turns.Line
-	paused func(time.Duration) // of the trace, may be nil
+	engine   engine.Steerer
+	sleepers *turns.Sleepers
+	paused   func(time.Duration) // of the trace, may be nil
 
 	mu        sync.Mutex
 	now, next *pause
@@ -124,7 +124,7 @@ type pause struct {
 
 // pause records a pause, and returns when that is done or when ctx ends.
 func (p *pauses) pause(ctx context.Context, until time.Time) error {
-	p.turns.Hold(until)
+	p.sleepers.Hold(until)
 	sent := p.send(ctx, until)
 	select {
 	case <-sent.done:
@@ -169,15 +169,15 @@ func (p *pauses) serve(ctx context.Context) {
 func (p *pauses) record(ctx context.Context, until time.Time) error {
 	now := time.Now()
 	left := max(until.Sub(now), p.least())
-	p.turns.Hold(now.Add(left))
+	p.sleepers.Hold(now.Add(left))
 	if p.paused != nil {
 		p.paused(left)
 	}
-	return bound.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
+	return timeout.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
 }
 
 // least is how long a pause lasts at least.
-func (p *pauses) least() time.Duration { return max(time.Microsecond, 2*p.turns.Within) }
+func (p *pauses) least() time.Duration { return max(time.Microsecond, 2*p.sleepers.Within) }
 
 // finish tells those who wait for the pause that was sent. It reports whether
 // another follows.

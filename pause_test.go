@@ -187,38 +187,6 @@ func TestAPauseHoldsItsOwnProcessWhateverRedisDoes(t *testing.T) {
 	})
 }
 
-func TestResetEndsAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSteered(t)
-		require.NoError(t, q.Pause(t.Context(), time.Hour))
-		require.NoError(t, q.Reset(t.Context()))
-		errs := lineUp(t.Context(), q, 1, 1)
-		(<-s.calls).answers(granted(0, 1))
-		require.NoError(t, <-errs)
-	})
-}
-
-func TestADeadlineThatAPauseMakesImpossibleIsRefusedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSteered(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		errs := lineUp(ctx, q, 1, 1)
-		(<-s.calls).answers(granted(5*time.Second, 1))
-		synctest.Wait()
-		start := time.Now()
-		require.NoError(t, q.Pause(t.Context(), time.Minute))
-		err := <-errs
-		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, err, &refused)
-		require.ErrorIs(t, err, fairlimit.ErrPaused)
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 65*time.Second, refused.Wait, "the turn comes after the pause as it would have come without")
-		assert.LessOrEqual(t, time.Since(start), 50*time.Millisecond)
-		assert.Len(t, s.givenBack(), 1)
-	})
-}
-
 // TestARefusalTellsWhenTheTurnComesAfterThePause compares it with what Status
 // tells next. The second pause makes the first longer.
 func TestARefusalTellsWhenTheTurnComesAfterThePause(t *testing.T) {
@@ -320,29 +288,6 @@ func TestCallersForDifferentPermitsLineUpAgainInOrder(t *testing.T) {
 	})
 }
 
-func TestAPauseHoldsThoseWhoSleepInOtherProcesses(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		name := redistest.Name(t)
-		quota := fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 1}
-		one, other := named(t, rdb, name, quota), named(t, rdb, name, quota)
-		start := time.Now()
-		require.NoError(t, one.Wait(t.Context()))
-		var g goers
-		g.wait(t, other, 0, 20) // up to 4 s
-		time.Sleep(1500*time.Millisecond - time.Since(start))
-		require.NoError(t, one.(*fairlimit.Queue).Pause(t.Context(), 10*time.Second))
-		assert.InDelta(t, float64(10*time.Second), float64(status(t, one).Paused), float64(10*time.Millisecond))
-		assert.Zero(t, status(t, one).Available)
-		g.all.Wait()
-		for i, at := range g.at {
-			require.Equal(t, i, g.order[i])
-			went := at.Sub(start)
-			assert.False(t, went > 2500*time.Millisecond && went < 11500*time.Millisecond, "%d went at %v", i, went)
-		}
-		assert.LessOrEqual(t, g.most(time.Second), 5)
-	})
-}
-
 // The server's clock gains 1 ms in a pause of 30 s, as clocks may. Then whoever
 // has its turn just after the pause misses it, though nothing was late.
 func TestNobodyMissesItsTurnBecauseClocksRunApartInAPause(t *testing.T) {
@@ -409,20 +354,190 @@ func TestSlotsThatPassedBeforeAPauseWasRecordedAreMissed(t *testing.T) {
 	})
 }
 
-// Somebody reset the queue since this limiter's longer pause was recorded. A new
-// pause within X/4 of that is taken for recorded, and is not sent.
-func TestAPauseRightAfterAResetIsSent(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		name := redistest.Name(t)
-		q, other := queueOf(t, rdb, name, fairlimit.PerSecond(5)), queueOf(t, rdb, name, fairlimit.PerSecond(5))
+func TestWhereNobodyLooksAPauseHoldsTheFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f rateLimiter
+		var fails atomic.Bool
+		rdb := redistest.Mini(t).NewClient(t)
+		rdb.AddHook(refuses{set: &fails})
+		q := queueOf(t, rdb, redistest.Name(t), fairlimit.PerSecond(1),
+			fairlimit.WithFallback(&f), fairlimit.WithPauseWithin(0))
 		require.NoError(t, q.Pause(t.Context(), time.Minute))
-		time.Sleep(100 * time.Millisecond)
-		require.NoError(t, other.Reset(t.Context()))
-		_, err := q.Status(t.Context()) // q hears of the reset
+		start := time.Now()
+		fails.Store(true)
+		allowed, err := q.Allow(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, q.Pause(t.Context(), 30*time.Second))
-		s, err := other.Status(t.Context())
-		require.NoError(t, err)
-		assert.NotZero(t, s.Paused)
+		assert.False(t, allowed)
+		require.NoError(t, q.Wait(t.Context()))
+		assert.Equal(t, time.Minute, time.Since(start))
+		assert.EqualValues(t, 1, f.permits.Load())
 	})
+}
+
+func TestWhereNobodyLooksAPauseThatRedisDoesNotKnowHoldsAllow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newSteered(t, fairlimit.WithPauseWithin(0))
+		s.fails = fairlimit.ErrUnreachable
+		require.Error(t, q.Pause(t.Context(), time.Minute))
+		allowed := make(chan bool, 1)
+		go func() {
+			ok, err := q.Allow(t.Context())
+			assert.NoError(t, err)
+			allowed <- ok
+		}()
+		(<-s.calls).grants(1)
+		assert.False(t, <-allowed)
+		synctest.Wait()
+		assert.Len(t, s.givenBack(), 1)
+	})
+}
+
+// A Reset frees the callers of the limiter that paused, whoever resets, and
+// whether its callers look or not.
+func TestAllowHearsOfAReset(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		for _, within := range []time.Duration{0, time.Second} {
+			name, opt := redistest.Name(t)+within.String(), fairlimit.WithPauseWithin(within)
+			q := queueOf(t, rdb, name, fairlimit.PerSecond(10), opt)
+			other := queueOf(t, rdb, name, fairlimit.PerSecond(10), opt)
+			for _, resets := range []*fairlimit.Queue{q, other} {
+				require.NoError(t, q.Pause(t.Context(), 24*time.Hour))
+				allowed, err := q.Allow(t.Context())
+				require.NoError(t, err)
+				require.False(t, allowed)
+				require.NoError(t, resets.Reset(t.Context()))
+				time.Sleep(2 * time.Second)
+				allowed, err = q.Allow(t.Context())
+				require.NoError(t, err)
+				assert.True(t, allowed)
+			}
+		}
+	})
+}
+
+func TestWhereNobodyLooksAPauseHoldsNobodyWhoSleeps(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		missed := 0
+		q := queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Second), fairlimit.WithPauseWithin(0),
+			fairlimit.WithTrace(&fairlimit.Trace{Missed: func(n int, _ time.Duration) { missed += n }}))
+		start := time.Now()
+		var g goers
+		g.wait(t, q, 0, 5) // up to 4 s
+		time.Sleep(1500 * time.Millisecond)
+		require.NoError(t, q.Pause(t.Context(), time.Minute))
+		var late goers
+		late.wait(t, q, 5, 5)
+		g.all.Wait()
+		assert.InDelta(t, 4, time.Since(start).Seconds(), 0.01)
+		late.all.Wait()
+		assert.InDelta(t, 69, time.Since(start).Seconds(), 0.01)
+		assert.Zero(t, missed)
+	})
+}
+
+// This limiter resets, or hears with the answer to another caller that somebody
+// did.
+func TestWhereNobodyLooksThoseWhoseQueueWasResetLineUpAgain(t *testing.T) {
+	for _, itself := range []bool{true, false} {
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+			name := redistest.Name(t)
+			q := queueOf(t, rdb, name, fairlimit.Every(time.Second), fairlimit.WithPauseWithin(0))
+			resets := q
+			if !itself {
+				resets = queueOf(t, rdb, name, fairlimit.Every(time.Second), fairlimit.WithPauseWithin(0))
+			}
+			var g goers
+			g.wait(t, q, 0, 20)
+			time.Sleep(1500 * time.Millisecond)
+			require.NoError(t, resets.Reset(t.Context()))
+			g.wait(t, q, 20, 10)
+			g.all.Wait()
+			for i := range g.at[:29] { // nobody goes in the half second before the reset
+				assert.Equal(t, i == 1, g.at[i+1].Sub(g.at[i]) < 990*time.Millisecond, "after %d", g.order[i])
+			}
+		})
+	}
+}
+
+// Two limiters know of a pause. Another one follows, of which one limiter hears
+// nothing: then its callers would go between those of the other.
+func TestAfterAPauseNobodyGoesWithoutNews(t *testing.T) {
+	for name, c := range map[string]struct {
+		opts     []fairlimit.Option
+		deadline time.Duration
+		back     time.Duration // when Redis answers again
+		went     bool
+	}{
+		"until it is late":             {opts: []fairlimit.Option{fairlimit.WithMaxLateness(time.Second)}},
+		"until its deadline":           {deadline: 22 * time.Second},
+		"for as long as an answer may": {},
+		"until Redis answers again":    {back: 14500 * time.Millisecond, went: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, name := redistest.Mini(t), redistest.Name(t)
+				quota := fairlimit.Quota{Permits: 4, Per: 4 * time.Second, Burst: 1}
+				var silent atomic.Bool
+				rdb := m.NewClient(t)
+				rdb.AddHook(refuses{set: &silent})
+				q, other := queueOf(t, rdb, name, quota, c.opts...), queueOf(t, m.Client, name, quota)
+				start := time.Now()
+				ctx, cancel := context.WithCancel(t.Context())
+				if c.deadline > 0 {
+					ctx, cancel = context.WithDeadline(t.Context(), start.Add(c.deadline))
+				}
+				defer cancel()
+				require.NoError(t, other.Pause(t.Context(), 2*time.Second))
+				status(t, q)
+				var g goers
+				var went atomic.Int64
+				g.wait(t, other, 0, 10) // from 2 s on
+				for who := 10; who < 20; who++ {
+					g.all.Go(func() {
+						if q.Wait(ctx) == nil {
+							went.Add(1)
+							g.goes(who)
+						}
+					})
+					synctest.Wait()
+				}
+				time.Sleep(time.Until(start.Add(7500 * time.Millisecond)))
+				silent.Store(true)
+				require.NoError(t, other.Pause(t.Context(), 3*time.Second))
+				if c.back > 0 {
+					time.Sleep(time.Until(start.Add(c.back)))
+					silent.Store(false)
+				}
+				g.all.Wait()
+				assert.Equal(t, c.went, went.Load() == 10, "%d went", went.Load())
+				assert.LessOrEqual(t, g.most(quota.Per), quota.Permits)
+			})
+		})
+	}
+}
+
+// The slot of one caller passes while the pause is on its way, so that the turns
+// of those behind it change hands.
+func TestNobodyIsOvertakenByANewcomerAfterALoss(t *testing.T) {
+	for _, when := range []time.Duration{3500, 3995} {
+		synctest.Test(t, func(t *testing.T) {
+			m := redistest.Mini(t)
+			rdb := m.NewClient(t)
+			q := queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Second))
+			rdb.AddHook(late{by: 10 * time.Millisecond})
+			start := time.Now()
+			var g goers
+			g.wait(t, q, 0, 10)
+			time.Sleep(3 * time.Second)
+			m.FlushAll()
+			g.wait(t, q, 10, 1)
+			time.Sleep(when*time.Millisecond - time.Since(start))
+			require.NoError(t, q.Pause(t.Context(), 3*time.Second))
+			g.all.Wait()
+			for i := range g.order {
+				require.Equal(t, i, g.order[i], "in %v", g.order)
+			}
+			assert.LessOrEqual(t, g.most(980*time.Millisecond), 1)
+		})
+	}
 }

@@ -4,12 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/naming"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 // Queue is a [Limiter] on an engine that grants turns ahead, as fair does. It
@@ -78,7 +82,7 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 		quotas []engine.Quota
 		stored bool
 	}
-	a, err := bound.Call(ctx, func(ctx context.Context) (a answer, err error) {
+	a, err := timeout.Call(ctx, func(ctx context.Context) (a answer, err error) {
 		a.quotas, a.stored, err = s.Quotas(ctx)
 		return a, err
 	})
@@ -135,7 +139,7 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	return bound.Do(ctx, func(ctx context.Context) error { return s.SetQuotas(ctx, quotas) })
+	return timeout.Do(ctx, func(ctx context.Context) error { return s.SetQuotas(ctx, quotas) })
 }
 
 // WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has
@@ -150,4 +154,226 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 // again. So to forget a quota, use [Queue.ForgetQuotas], not DEL.
 func WithStoredQuota() Option {
 	return func(o *options) { o.stored = true }
+}
+
+// Quota is the upstream's rule: at most Permits in ANY window of length Per,
+// however the window is placed in time.
+//
+// The zero value is not a quota: [New] refuses it. Per counts in whole
+// microseconds. A finer Per is rounded up, which is the safe side.
+type Quota struct {
+	Permits int           // at least 1
+	Per     time.Duration // at least a microsecond
+
+	// Burst is at most how many permits go at one moment. With 100 permits a
+	// minute and a Burst of 10, ten go together, and the next ten 6 s later: at
+	// most Burst fall into any window of length Per × Burst ÷ Permits. Unlike the
+	// burst of a token bucket it never makes a quota larger. 0 means Permits; 1
+	// means evenly spaced.
+	Burst int
+}
+
+// Every is one permit every d. The unit of d counts: [New] refuses Every(1),
+// which is a nanosecond. For one a second, write Every(time.Second).
+func Every(d time.Duration) Quota { return Quota{Permits: 1, Per: d} }
+
+// PerSecond is n permits in any window of one second. They may go together:
+// PerSecond(5) lets five callers go at the same moment, and then none until a
+// second is over. To space them, use Every(200*time.Millisecond), or a Burst:
+//
+//	Quota{Permits: 5, Per: time.Second, Burst: 1}
+func PerSecond(n int) Quota { return Quota{Permits: n, Per: time.Second} }
+
+// PerMinute is n permits in any window of one minute. As with [PerSecond], they
+// may go together.
+func PerMinute(n int) Quota { return Quota{Permits: n, Per: time.Minute} }
+
+// PerHour is n permits in any window of one hour. As with [PerSecond], they may
+// go together.
+func PerHour(n int) Quota { return Quota{Permits: n, Per: time.Hour} }
+
+// String is the quota as a person would write it: "20/1s", "100/2m burst 10".
+func (q Quota) String() string { return quotatext.Format(engine.Quota(q)) }
+
+// ParseQuota reads what [Quota.String] writes. Per is written as for
+// [time.ParseDuration], with sec, min, hour and day as further units, or as a
+// unit alone: "10/s", "10 / min". For any other text the error matches
+// [ErrInvalidQuota].
+func ParseQuota(text string) (Quota, error) {
+	parsed, err := quotatext.ParseOne(text)
+	if err != nil {
+		return Quota{}, fmt.Errorf("%w: %w", ErrInvalidQuota, err)
+	}
+	return Quota(parsed), nil
+}
+
+func (q Quota) check() error { return q.checkOf("") }
+
+// checkOf is check for a quota that was given to what the text names.
+func (q Quota) checkOf(given string) error {
+	switch {
+	case q.Permits < 1:
+		return fmt.Errorf("%w: %sPermits is %d, want at least 1", ErrInvalidQuota, given, q.Permits)
+	case q.Per <= 0:
+		return fmt.Errorf("%w: %sPer is %v, want more than 0", ErrInvalidQuota, given, q.Per)
+	case duration.Check(q.Per) != nil:
+		return fmt.Errorf("%w: %sPer is %w", ErrInvalidQuota, given, duration.Check(q.Per))
+	case q.Burst < 0 || q.Burst > q.Permits:
+		return fmt.Errorf("%w: %sBurst is %d, want 0 to Permits, which is %d",
+			ErrInvalidQuota, given, q.Burst, q.Permits)
+	}
+	return nil
+}
+
+// WithMaxQueued bounds how many permits this one [Limiter] value holds ahead. It
+// counts the permits of callers that have no answer yet, of callers that sleep
+// towards their turn, and of reservations whose slot is still to come. A Wait,
+// WaitN or ReserveN that would bring them above n returns [ErrTooManyQueued] at
+// once. It asks nothing and consumes nothing. 0, the default, means no bound.
+//
+// When more callers come than the quota lets go, the bound keeps one process
+// from taking the whole queue, and its memory from filling with callers. It does
+// not look at other processes: [WithMaxWait] bounds the queue of all. A call for
+// more than n permits never fits, even if nobody waits.
+//
+// A reservation counts until its slot has passed or its Cancel has returned nil.
+// If Cancel returned [ErrOutcomeUnknown], it counts until its slot. A caller
+// that leaves counts until it returns, even if its permits are still on their
+// way back. Allow and AllowN hold nothing ahead, so they are neither counted nor
+// refused. On window, which grants nothing ahead, the bound is on the callers
+// that wait.
+func WithMaxQueued(n int) Option {
+	return func(o *options) {
+		if n < 0 {
+			o.refuse("WithMaxQueued: %d is negative", n)
+		}
+		o.maxQueued = n
+	}
+}
+
+// backlog counts what a limiter holds ahead. Nil counts nothing and has room
+// for everything.
+//
+// Invariant, under mu: waiting is the sum of the permits of the callers between
+// enter and leave or keep. Ahead has the reservations between keep and
+// cancelled, in the order of their slots; some whose slot has passed may be
+// missing. Reserved is the sum of its permits. Right after enter, waiting +
+// reserved ≤ most.
+//
+// Slots are granted in order, but replies take different times and callers get
+// theirs in any order. So keep looks for the place of each reservation.
+type backlog struct {
+	most int
+
+	mu       sync.Mutex
+	waiting  int
+	ahead    []reserved
+	reserved int
+}
+
+// reserved is a reservation as it was granted.
+type reserved struct {
+	*Reservation
+	slot    time.Time
+	permits int
+}
+
+// newBacklog makes the backlog of [WithMaxQueued], nil for 0.
+func newBacklog(most int) *backlog {
+	if most == 0 {
+		return nil
+	}
+	return &backlog{most: most}
+}
+
+// enter counts n permits, or returns [ErrTooManyQueued].
+func (b *backlog) enter(n int) error {
+	if b == nil {
+		return nil
+	}
+	if n > b.most {
+		return fmt.Errorf("%w: %d asked for, at most %d are allowed", ErrTooManyQueued, n, b.most)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dropPassed(time.Now())
+	if held := b.waiting + b.reserved; n > b.most-held {
+		return fmt.Errorf("%w: %d asked for, %d of %d are held", ErrTooManyQueued, n, held, b.most)
+	}
+	b.waiting += n
+	return nil
+}
+
+// leave ends what enter began.
+func (b *backlog) leave(n int) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting -= n
+}
+
+// keep ends what enter began, and counts the reservation instead.
+func (b *backlog) keep(r *Reservation, slot time.Time, n int) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting -= n
+	b.reserved += n
+	at, _ := b.find(slot)
+	b.ahead = slices.Insert(b.ahead, at, reserved{r, slot, n})
+}
+
+// waits counts a reservation as a caller that waits, until it leaves.
+func (b *backlog) waits(r *Reservation) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.remove(r)
+	b.waiting += r.reply.Grant.N
+}
+
+// cancelled ends what keep began.
+func (b *backlog) cancelled(r *Reservation) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.remove(r)
+}
+
+// remove, under mu, drops one whose slot may have come.
+func (b *backlog) remove(r *Reservation) {
+	for at, found := b.find(r.reply.Slot()); found && at < len(b.ahead); at++ {
+		if b.ahead[at].Reservation == r {
+			b.drop(at, at+1)
+			return
+		}
+	}
+}
+
+// dropPassed, under mu, drops the reservations whose slot has come.
+func (b *backlog) dropPassed(now time.Time) {
+	passed, _ := b.find(now.Add(1))
+	b.drop(0, passed)
+}
+
+// find, under mu, is where the first reservation stands whose slot is not
+// before t, and whether it is t.
+func (b *backlog) find(t time.Time) (int, bool) {
+	bySlot := func(r reserved, t time.Time) int { return r.slot.Compare(t) }
+	return slices.BinarySearchFunc(b.ahead, t, bySlot)
+}
+
+func (b *backlog) drop(from, to int) {
+	for _, r := range b.ahead[from:to] {
+		b.reserved -= r.permits
+	}
+	b.ahead = slices.Delete(b.ahead, from, to)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
@@ -53,8 +53,8 @@ func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) 
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
-	began := time.Now()
-	reply, err := l.reserve(ctx, n, l.maxWait)
+	request := l.request(n, l.maxWait)
+	reply, err := l.reserve(ctx, &request)
 	if err != nil {
 		l.backlog.leave(n)
 		return nil, err
@@ -62,7 +62,7 @@ func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) 
 	l.trace.granted(n, reply.Wait)
 	answer := *reply.Answer // its array holds the answers of others
 	reply.Answer = &answer
-	r := &Reservation{limiter: l, began: began, reply: reply, busy: make(chan struct{}, 1)}
+	r := &Reservation{limiter: l, request: request, reply: reply, busy: make(chan struct{}, 1)}
 	l.backlog.keep(r, reply.Slot(), n)
 	r.passes(n)
 	l.trace.reserved(n, reply.Slot())
@@ -73,14 +73,14 @@ func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) 
 // once.
 type Reservation struct {
 	limiter *limiter
-	began   time.Time
+	request coalesce.Request
 	busy    chan struct{} // a lock that a ctx can leave: whoever puts one in may change what follows
 	timer   *time.Timer   // of a flow: when it passes
 	stage   stage
 	unknown bool // a Cancel ended its Wait while that was being granted another turn
 
 	mu      sync.Mutex // guards what follows for those who only read
-	reply   batch.Reply
+	reply   coalesce.Reply
 	stop    context.CancelCauseFunc // ends the Wait that is under way, if there is one
 	cancels int                     // that have the lock or wait for it
 }
@@ -108,7 +108,7 @@ const (
 )
 
 // errCancelled ends a Wait. The Cancel gives back what it leaves.
-var errCancelled = batch.Keep(ErrReservationOver)
+var errCancelled = coalesce.Keep(ErrReservationOver)
 
 // Delay is how long it is until the turn, and 0 once it is due. It goes by the
 // answer that granted the turn, or by the newest one if Wait has lined up again.
@@ -174,13 +174,15 @@ func (r *Reservation) wait(ctx context.Context) error {
 	l, n := r.limiter, r.reply.Grant.N
 	l.backlog.waits(r)
 	l.holdsAgain(r)
-	err := r.sleep(ctx)
+	w := wait{request: r.request, reservation: r}
+	w.request.Deadline, _ = ctx.Deadline()
+	err := l.waitOut(ctx, &w, r.reply)
 	if kept, ok := err.(*turns.Kept); ok {
 		r.leave(kept)
 		return ctxerr.Ended(ctx, "left before the turn came, Cancel gives back what was granted")
 	}
 	l.backlog.leave(n)
-	r.unknown = batch.Keeps(ctx) && errors.Is(err, ErrOutcomeUnknown)
+	r.unknown = coalesce.Keeps(ctx) && errors.Is(err, ErrOutcomeUnknown)
 	return err
 }
 
@@ -197,39 +199,23 @@ func (r *Reservation) leave(kept *turns.Kept) {
 	r.passes(answer.Grant.N)
 }
 
-// sleep sleeps until the turn has come, or one that took its place.
-func (r *Reservation) sleep(ctx context.Context) error {
-	l, n := r.limiter, r.reply.Grant.N
-	w := l.waiter(ctx, n)
-	if !w.began.IsZero() {
-		w.began = r.began
+// keep remembers the turn that a Wait was granted in place of another. Nil is no
+// reservation.
+func (r *Reservation) keep(reply coalesce.Reply) {
+	if r == nil {
+		return
 	}
-	reply := r.reply
-	for {
-		if !l.accepts(w.request, reply) {
-			return l.refuse(ctx, &w, asOfNow(reply))
-		}
-		place, err := l.turn(ctx, &w, reply)
-		if place == nil {
-			return err
-		}
-		if reply, err = l.ask(ctx, w.request, place); err != nil {
-			return err
-		}
-		if reply.Granted {
-			l.trace.granted(n, reply.Wait)
-			r.mu.Lock()
-			r.reply = reply
-			r.mu.Unlock()
-		}
-	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reply = reply
 }
 
-// asOfNow is a reply with what is left of its wait.
-func asOfNow(reply batch.Reply) batch.Reply {
+// asOfNow is a reply, which may have come long ago, with what is left of its
+// wait.
+func asOfNow(reply coalesce.Reply) coalesce.Reply {
 	answer := *reply.Answer
 	answer.Wait = max(0, time.Until(reply.Slot()))
-	return batch.Reply{Answer: &answer, Asked: reply.Asked, Arrived: time.Now()}
+	return coalesce.Reply{Answer: &answer, Asked: reply.Asked, Arrived: time.Now()}
 }
 
 // Cancel gives the permits back while the slot lies ahead. Everybody else keeps
@@ -286,7 +272,7 @@ func (r *Reservation) giveBack(ctx context.Context) error {
 	}
 	grant, waited := r.reply.Grant, r.stage == left
 	grant.Unused = waited || r.reply.Wait <= 0
-	err := r.limiter.batch.Return(ctx, grant)
+	err := r.limiter.asker.Return(ctx, grant)
 	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
 		r.stage = over
 	}

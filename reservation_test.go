@@ -232,6 +232,17 @@ func TestAReservationWaits(t *testing.T) {
 	})
 }
 
+// meanwhile is a ctx during whose inspection something happens.
+type meanwhile struct {
+	context.Context
+	happens func()
+}
+
+func (m meanwhile) Done() <-chan struct{} {
+	m.happens()
+	return m.Context.Done()
+}
+
 // The Cancel comes when the Wait has begun and nothing can end it yet: that is
 // when the Wait makes a ctx of its own from the caller's.
 func TestACancelEndsAWaitThatIsJustBeginning(t *testing.T) {

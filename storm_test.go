@@ -30,6 +30,7 @@ type weather struct {
 	back, ahead            bool // leaps of the server's clock
 	stalls                 bool // a process stands still: its command takes seconds
 	strangers              bool // whoever asks first after a loss may know of little
+	flows                  bool // all limiters but the first are flows, and callers reserve, too
 }
 
 // storm is one history of several limiters of one name, each with a client of
@@ -64,6 +65,9 @@ type term struct {
 	every time.Duration
 }
 
+// spell is a stretch of a history.
+type spell struct{ from, to time.Duration }
+
 // stormCall is one caller: when it called, and when it went, 0 if it did not.
 type stormCall struct {
 	who, queue int
@@ -89,8 +93,13 @@ func newStorm(t *testing.T, seed uint64, w weather) *storm {
 	for i := range 2 + rng.IntN(3) {
 		rdb := s.server.NewClient(t)
 		rdb.AddHook(&gusts{storm: s, rng: rand.New(rand.NewPCG(seed, uint64(i)))})
-		s.queues = append(s.queues, queueOf(t, rdb, name, quota, fairlimit.WithStoredQuota(),
-			fairlimit.WithPauseWithin(s.within), fairlimit.WithGuard(stormGuard)))
+		opts := []fairlimit.Option{
+			fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(s.within), fairlimit.WithGuard(stormGuard),
+		}
+		if w.flows && i > 0 {
+			opts = append(opts, fairlimit.WithFlow(strconv.Itoa(i), 1+rng.IntN(3)))
+		}
+		s.queues = append(s.queues, queueOf(t, rdb, name, quota, opts...))
 	}
 	s.stalls = false
 	require.NoError(t, s.queues[0].SetQuotas(t.Context(), quota))
@@ -200,9 +209,14 @@ func (s *storm) call() {
 			ctx, cancel = context.WithTimeout(ctx, patience)
 			defer cancel()
 		}
-		switch err := s.queues[i].Wait(ctx); {
+		wait := s.queues[i].Wait
+		if s.flows && kind < 3 {
+			wait = s.reserves(s.queues[i], kind == 2)
+		}
+		switch err := wait(ctx); {
 		case err == nil:
 			c.at = s.now()
+		case s.flows && errors.Is(err, fairlimit.ErrReservationOver):
 		case kind < 2 && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
 		case s.stalls && errors.Is(err, fairlimit.ErrMissed):
 		case s.stalls && s.losses && errors.Is(err, fairlimit.ErrState): // the stored text changed too often
@@ -212,6 +226,20 @@ func (s *storm) call() {
 		}
 	})
 	synctest.Wait()
+}
+
+// reserves is Wait by way of a reservation, which may be cancelled meanwhile.
+func (s *storm) reserves(q *fairlimit.Queue, cancels bool) func(context.Context) error {
+	return func(ctx context.Context) error {
+		r, err := q.ReserveN(ctx, 1)
+		if err != nil {
+			return err
+		}
+		if cancels {
+			time.AfterFunc(r.Delay()/2, func() { assert.NoError(s, r.Cancel(context.Background()), "seed %d", s.seed) })
+		}
+		return r.Wait(ctx)
+	}
 }
 
 func (s *storm) fault(format string, args ...any) {
@@ -295,7 +323,7 @@ func (s *storm) keepsOrder() {
 			case c.queue == later.queue:
 				s.fails("%d of limiter %d went at %v, %d called later and went at %v", c.who, c.queue, c.at, later.who, later.at)
 				return
-			case s.latency == 0 && !slices.ContainsFunc(s.faults, since):
+			case s.latency == 0 && !s.flows && !slices.ContainsFunc(s.faults, since):
 				s.fails("%d went at %v, %d of another limiter called later and went at %v", c.who, c.at, later.who, later.at)
 				return
 			}
@@ -389,7 +417,28 @@ func (s *storm) ends() {
 	}
 	slowest := time.Duration(len(s.calls)+20) * 20 * time.Second // see change
 	assert.Less(s, s.done, paused+slowest+time.Hour, "seed %d, after %v", s.seed, s.events)
-	status(s.T, s.queues[0])
+	if left := status(s.T, s.queues[0]); len(s.faults) == 0 {
+		assert.Zero(s, left.Queued, "seed %d: debt", s.seed)
+	}
+	if s.flows {
+		time.Sleep(time.Hour) // all flows are forgotten
+		s.holdNothing()
+	}
+}
+
+// holdNothing wants each flow to count no permits that it does not hold: alone, it
+// can reserve all of the least look-ahead at once.
+func (s *storm) holdNothing() {
+	for _, q := range s.queues[1:] {
+		began := s.now()
+		for range 8 {
+			r, err := q.ReserveN(s.Context(), 1)
+			require.NoError(s, err)
+			defer func() { require.NoError(s, r.Wait(context.WithoutCancel(s.Context()))) }()
+		}
+		assert.LessOrEqual(s, s.now()-began, 8*s.answers(), "seed %d: a flow counts what it does not hold", s.seed)
+		require.NoError(s, q.Reset(s.Context()))
+	}
 }
 
 func TestStorms(t *testing.T) {
@@ -401,6 +450,9 @@ func TestStorms(t *testing.T) {
 		"quotas":                 {quotas: true},
 		"quotas, pauses, losses": {quotas: true, pauses: true, losses: true},
 		"back":                   {pauses: true, back: true},
+		"flows":                  {flows: true},
+		"flows in pauses":        {flows: true, pauses: true, resets: true, quotas: true},
+		"slow flows":             {latency: 10 * time.Millisecond, flows: true, pauses: true, quotas: true},
 		"slow":                   {latency: 10 * time.Millisecond, pauses: true, resets: true, quotas: true},
 		"stalls":                 {latency: 10 * time.Millisecond, stalls: true, pauses: true},
 		"all": {

@@ -7,188 +7,202 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
 	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
-// waitTurn is the one wait loop. A caller that is granted a turn sleeps until
-// it comes; if the turn does not stand any more, the caller is in line again. A
-// caller that is refused for now sleeps and asks again.
+// errLineTooLong ends the wait in a line when WithMaxWait is over.
+var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
+
+// wait is one call of Wait, of a [Limiter] or a [Reservation].
+type wait struct {
+	request     coalesce.Request
+	sleeper     *turns.Sleeper // nil until the caller sleeps
+	reservation *Reservation   // nil for a call of Wait of a [Limiter]
+}
+
+// request is what a call asks for. Its MaxWait counts from now if the caller may
+// stand in line for long.
+func (l *limiter) request(n int, maxWait time.Duration) coalesce.Request {
+	r := coalesce.Request{N: n, Line: l.line, MaxWait: maxWait, CountsLine: l.mayLineUp()}
+	if maxWait != engine.Forever { // a look at the clock is not free
+		r.Came = time.Now()
+	}
+	return r
+}
+
+// mayLineUp reports whether callers may stand in line for long.
+func (l *limiter) mayLineUp() bool { return l.line != nil || l.asker.Away != nil }
+
+// waitTurn is WaitN, without a fallback.
 func (l *limiter) waitTurn(ctx context.Context, n int) error {
 	if err := l.backlog.enter(n); err != nil {
 		return err
 	}
 	defer l.backlog.leave(n)
-	w := l.waiter(ctx, n)
-	if err := l.tooFar(w.request); err != nil {
+	w := wait{request: l.request(n, l.maxWait)}
+	w.request.Deadline, _ = ctx.Deadline()
+	if err := l.tooFar(&w.request); err != nil {
 		return err
 	}
-	reply, err := l.ask(ctx, w.request, nil)
-	for err == nil {
-		var place *batch.Place
+	reply, err := l.ask(ctx, &w.request, nil)
+	if err != nil {
+		return err
+	}
+	if reply.Granted {
+		l.trace.granted(n, reply.Wait)
+	}
+	return l.waitOut(ctx, &w, reply)
+}
+
+// waitOut is the one wait loop. A caller that is granted a turn sleeps until it
+// comes; if the turn does not stand any more, the caller is in line again. A
+// caller that is refused for now sleeps and asks again.
+func (l *limiter) waitOut(ctx context.Context, w *wait, reply coalesce.Reply) (err error) {
+	for {
+		var place *coalesce.Place
 		switch {
-		case !l.accepts(w.request, reply):
-			return l.refuse(ctx, &w, reply)
+		case !l.accepts(&w.request, reply):
+			return l.refuse(ctx, w, reply)
 		case reply.Granted:
-			l.trace.granted(n, reply.Wait)
-			if place, err = l.turn(ctx, &w, reply); place == nil {
+			if place, err = l.sleep(ctx, w, reply); place == nil {
 				return err
 			}
-			reply, err = l.ask(ctx, w.request, place)
 		default:
-			if err := l.pause(ctx, reply.Slot()); err != nil {
-				return err
+			if clock.SleepUntil(ctx, reply.Slot()) != nil {
+				return ctxerr.Ended(ctx, "left before the turn came")
 			}
-			reply, err = l.ask(ctx, w.again(), nil)
+		}
+		w.request.CountsLine = true
+		if reply, err = l.ask(ctx, &w.request, place); err != nil {
+			return err
+		}
+		if reply.Granted {
+			l.trace.granted(w.request.N, reply.Wait)
+			w.reservation.keep(reply)
 		}
 	}
-	return err
 }
 
-// waiter is one caller of waitTurn.
-type waiter struct {
-	request batch.Request
-	maxWait time.Duration
-	began   time.Time // zero if it accepts any wait: a look at the clock is not free
-	sleeper *turns.Sleeper
-}
-
-func (l *limiter) waiter(ctx context.Context, n int) waiter {
-	w := waiter{request: batch.Request{N: n, MaxWait: l.maxWait, Flow: l.flow}, maxWait: l.maxWait}
-	w.request.Deadline, _ = ctx.Deadline()
-	if l.maxWait != engine.Forever {
-		w.began = time.Now()
+// ask returns the answer to a request, of a caller that stands in line already
+// if it has a place. If the caller may stand in line for long, it stays no longer
+// than its MaxWait allows. Then a caller of a flow is refused, unless it may hold
+// permits or Redis is away.
+func (l *limiter) ask(
+	ctx context.Context, r *coalesce.Request, place *coalesce.Place,
+) (reply coalesce.Reply, err error) {
+	if l.mayLineUp() && r.MaxWait > 0 && r.MaxWait != engine.Forever {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, r.Came.Add(r.MaxWait), errLineTooLong)
+		defer cancel()
 	}
-	if l.mayLineUp() {
-		w.request.Began = w.began
+	if place != nil {
+		reply, err = l.asker.Await(ctx, *place)
+	} else {
+		reply, err = l.asker.Ask(ctx, *r)
 	}
-	return w
+	if err != nil && l.line != nil && context.Cause(ctx) == errLineTooLong &&
+		!errors.Is(err, ErrOutcomeUnknown) && !away(err) {
+		return reply, &RefusedError{Wait: r.MaxWait, limit: limit(r)}
+	}
+	return reply, err
 }
 
-// again is the request of one who asks once more.
-func (w *waiter) again() batch.Request {
-	if !w.began.IsZero() {
-		now := time.Now()
-		w.request.MaxWait = max(0, w.maxWait-now.Sub(w.began))
-		if !w.request.Began.IsZero() {
-			w.request.Began = now
-		}
-	}
-	return w.request
-}
-
-// turn returns nil, nil once a turn that was granted has come. If it does not
-// stand any more, the caller is in line again and gets its place there. With a
-// [*turns.Kept] it lies ahead still.
-func (l *limiter) turn(ctx context.Context, w *waiter, reply batch.Reply) (*batch.Place, error) {
-	if reply.Wait <= 0 && l.turns.IsNew(reply) && l.turns.Goes(reply, w.request.Flow) {
-		l.passed(w.request.N)
+// sleep returns nil, nil once a turn that was granted has come. If the turn does
+// not stand any more, the caller is in line again and gets its place there. With
+// a [*turns.Kept] the turn still lies ahead.
+func (l *limiter) sleep(ctx context.Context, w *wait, reply coalesce.Reply) (*coalesce.Place, error) {
+	n := w.request.N
+	if reply.Wait <= 0 && l.sleepers.IsNew(reply) && l.sleepers.MayGo(reply, l.line) {
+		l.passed(n)
 		return nil, nil
 	}
 	if w.sleeper == nil {
-		w.sleeper = turns.NewSleeper(ctx, w.request, w.began)
+		w.sleeper = turns.NewSleeper(ctx, w.request)
 	}
-	place, err := l.turns.Sleep(w.sleeper, reply)
-	if _, kept := err.(*turns.Kept); kept {
-		return nil, err
+	place, err := l.sleepers.Sleep(w.sleeper, reply)
+	if _, kept := err.(*turns.Kept); !kept && place == nil {
+		l.passed(n)
 	}
-	if place != nil {
-		w.again()
-	} else {
-		l.passed(w.request.N)
-	}
-	return place, w.refusal(err)
-}
-
-// refusal is a refusal of package turns in the words of this one.
-func (w *waiter) refusal(err error) error {
 	if r, ok := err.(*turns.Refusal); ok {
-		return &RefusedError{Wait: r.Wait, limit: limit(w.request), paused: r.Paused, missed: w.sleeper.HasMissed()}
+		err = &RefusedError{Wait: r.Wait, limit: limit(&w.request), paused: r.Paused, missed: w.sleeper.HasMissed()}
 	}
-	return err
-}
-
-// limit names what bounds the wait of a request most.
-func limit(request batch.Request) string {
-	left := time.Until(request.Deadline)
-	switch {
-	case request.Deadline.IsZero() && request.MaxWait == 0:
-		return "an immediate turn"
-	case request.Deadline.IsZero() || request.MaxWait < left:
-		return fmt.Sprintf("WithMaxWait (%v left)", request.MaxWait)
-	}
-	if left < 0 {
-		return fmt.Sprintf("ctx's deadline (%v ago)", -left.Round(time.Microsecond))
-	}
-	return fmt.Sprintf("ctx's deadline (in %v)", left.Round(time.Microsecond))
+	return place, err
 }
 
 // accepts reports whether a turn comes in time, or whether asking again makes
 // sense after a refusal. If the answer took too long, even a grant can be too
 // late.
-func (l *limiter) accepts(request batch.Request, reply batch.Reply) bool {
-	if !request.Deadline.IsZero() && reply.Slot().After(request.Deadline) {
+func (l *limiter) accepts(r *coalesce.Request, reply coalesce.Reply) bool {
+	if !r.Deadline.IsZero() && reply.Slot().After(r.Deadline) {
 		return false
 	}
-	return reply.Granted || reply.Wait <= request.MaxWait && !l.batch.Engine.Queues()
+	return reply.Granted || reply.Wait <= r.Rest(reply.Asked) && !l.asker.Engine.Queues()
 }
 
 // refuse gives back a turn that comes too late, if it was granted.
-func (l *limiter) refuse(ctx context.Context, w *waiter, reply batch.Reply) error {
+func (l *limiter) refuse(ctx context.Context, w *wait, reply coalesce.Reply) error {
 	if reply.Granted {
-		l.batch.Abandon(ctx, reply.Grant)
+		l.asker.Abandon(ctx, reply.Grant)
 		l.passed(w.request.N)
 	}
-	err := refused(w.request, reply)
+	if w.reservation != nil {
+		reply = asOfNow(reply)
+	}
+	err := refused(&w.request, reply)
 	err.missed = w.sleeper.HasMissed()
 	return err
 }
 
 // refused says that a turn comes too late, and whether that is because of a
-// pause: without it, it would come in time.
-func refused(request batch.Request, reply batch.Reply) *RefusedError {
-	inTime := reply.Wait-reply.Paused <= request.MaxWait &&
-		(request.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(request.Deadline))
+// pause: without it, the turn would come in time.
+func refused(r *coalesce.Request, reply coalesce.Reply) *RefusedError {
+	inTime := reply.Wait-reply.Paused <= r.Rest(reply.Asked) &&
+		(r.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(r.Deadline))
 	return &RefusedError{
-		Wait: reply.Wait, limit: limit(request),
+		Wait: reply.Wait, limit: limit(r),
 		pause: max(0, reply.Paused-time.Since(reply.Arrived)), paused: reply.Paused > 0 && inTime,
 	}
 }
 
-// pause returns nil once asking again makes sense.
-func (l *limiter) pause(ctx context.Context, until time.Time) error {
-	if clock.SleepUntil(ctx, until) == nil {
-		return nil
+// limit names what bounds the wait of a request most.
+func limit(r *coalesce.Request) string {
+	now := time.Now()
+	left, rest := r.Deadline.Sub(now), r.Rest(now)
+	switch {
+	case r.Deadline.IsZero() && r.MaxWait == 0:
+		return "an immediate turn"
+	case r.Deadline.IsZero() || rest < left:
+		return fmt.Sprintf("WithMaxWait (%v left)", rest)
+	case left < 0:
+		return fmt.Sprintf("ctx's deadline (%v ago)", -left.Round(time.Microsecond))
 	}
-	return ctxerr.Ended(ctx, "left before the turn came")
+	return fmt.Sprintf("ctx's deadline (in %v)", left.Round(time.Microsecond))
 }
 
-// reserve is for those who do not wait here: a refusal is final, however short.
-// Ctx's deadline bounds the call, not the turn.
-func (l *limiter) reserve(ctx context.Context, n int, maxWait time.Duration) (batch.Reply, error) {
-	request := batch.Request{N: n, MaxWait: maxWait, Flow: l.flow}
-	if l.mayLineUp() {
-		request.Began = time.Now()
-		if err := l.tooFar(request); err != nil {
-			return batch.Reply{}, err
-		}
+// reserve is for callers that do not wait here: a refusal is final, however
+// short. Ctx's deadline bounds the call, not the turn.
+func (l *limiter) reserve(ctx context.Context, r *coalesce.Request) (coalesce.Reply, error) {
+	if err := l.tooFar(r); err != nil {
+		return coalesce.Reply{}, err
 	}
-	reply, err := l.ask(ctx, request, nil)
+	reply, err := l.ask(ctx, r, nil)
 	if err == nil && !reply.Granted {
-		return reply, refused(request, reply)
+		return reply, refused(r, reply)
 	}
 	return reply, err
 }
 
-// allowNow takes a turn that is due at once, or none. One that was granted and
+// allowNow takes a turn that is due at once, or none. A turn that was granted and
 // does not stand any more is given back.
 func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
-	if l.turns.Held() > 0 && !l.turns.Stale() || l.flow != nil && l.batch.Full(l.flow, n) {
+	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() || l.line != nil && l.asker.Full(l.line, n) {
 		return false, nil
 	}
-	reply, err := l.reserve(ctx, n, 0)
+	r := l.request(n, 0)
+	reply, err := l.reserve(ctx, &r)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -199,9 +213,54 @@ func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
 	}
 	l.trace.granted(n, 0)
 	defer l.passed(n)
-	if l.turns.Goes(reply, l.flow) {
+	if l.sleepers.MayGo(reply, l.line) {
 		return true, nil
 	}
-	l.batch.Abandon(ctx, reply.Grant)
+	l.asker.Abandon(ctx, reply.Grant)
 	return false, nil
+}
+
+// WithMaxLateness sets how long after its slot a turn may still be taken. A
+// caller can wake later than that because its process or machine stood still.
+// Then it does not go. It takes the next turn that this limiter holds. The
+// caller of that turn takes the one after it, and so on, and the last caller
+// lines up again. A caller that finds no turn before its deadline is refused.
+// The missed permits are given back.
+//
+// So Wait returns at most d after the slot of the turn that it takes, however
+// long the machine stands still. The default is half of [WithGuard], which
+// leaves the other half for the way to the upstream; without that option it is
+// 25 ms. 0 means no limit: every turn is taken, however late. So does
+// WithGuard(0) alone.
+//
+// One kind of turn is missed without any limit. [Queue.Pause] holds the callers
+// of its limiter at once. If a slot passes before Redis has recorded the pause,
+// nobody may take that turn during the pause, and it counts as used after it.
+//
+// A slot may pass while its answer is on the way. So if an answer took longer
+// than the quickest recent ones, the difference counts as lateness.
+//
+// After its first miss a caller wakes early and sleeps the rest in short naps. A
+// caller that misses ten turns in a row gets [ErrMissed]. That machine stands
+// still for longer than d nearly all the time.
+func WithMaxLateness(d time.Duration) Option {
+	return func(o *options) {
+		o.length("WithMaxLateness", d)
+		o.maxLateness, o.steers = &d, o.steers || d > 0
+	}
+}
+
+// defaultLateness is half of the longest guard that an engine takes by itself.
+// Half of a shorter one would be less than what a busy machine is late by.
+const defaultLateness = 25 * time.Millisecond
+
+// lateness is what WithMaxLateness says, or what goes with the guard.
+func (o *options) lateness() time.Duration {
+	switch {
+	case o.maxLateness != nil:
+		return *o.maxLateness
+	case o.guarded:
+		return o.guard / 2
+	}
+	return defaultLateness
 }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/door"
 	"github.com/fairlimit/fairlimit/internal/duration"
+	"github.com/fairlimit/fairlimit/internal/gate"
 )
 
 // DefaultMaxPause is the longest pause that an answer can cause, unless
@@ -63,7 +63,7 @@ type Interceptor struct {
 	// after the call has returned, and several times at once. It may be nil.
 	OnError func(error)
 
-	door door.Door
+	gate gate.Gate
 }
 
 var (
@@ -136,7 +136,7 @@ func (i *Interceptor) wait(ctx context.Context, method string) error {
 	if i.Permits != nil {
 		permits = i.Permits(method)
 	}
-	if err := i.door.Enter(ctx, i.Limiter, permits); err != nil {
+	if err := i.gate.Enter(ctx, i.Limiter, permits); err != nil {
 		return unsent(err)
 	}
 	return nil
@@ -149,7 +149,7 @@ func (i *Interceptor) heed(ctx context.Context, err error, metadata ...metadata.
 		longest = DefaultMaxPause
 	}
 	if pause, ok := retryAfter(err, metadata...); ok && pause > 0 {
-		i.door.Shut(ctx, i.Limiter, min(pause, longest), i.OnError)
+		i.gate.Shut(ctx, i.Limiter, min(pause, longest), i.OnError)
 	}
 }
 

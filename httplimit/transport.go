@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/door"
 	"github.com/fairlimit/fairlimit/internal/duration"
+	"github.com/fairlimit/fairlimit/internal/gate"
 )
 
 // DefaultMaxPause is the longest pause that an answer can cause, unless
@@ -69,7 +69,7 @@ type Transport struct {
 	// at once. It may be nil.
 	OnError func(error)
 
-	door door.Door
+	gate gate.Gate
 }
 
 var _ http.RoundTripper = (*Transport)(nil)
@@ -121,7 +121,7 @@ func (t *Transport) wait(req *http.Request) error {
 	if t.Permits != nil {
 		permits = t.Permits(req)
 	}
-	return t.door.Enter(req.Context(), t.Limiter, permits)
+	return t.gate.Enter(req.Context(), t.Limiter, permits)
 }
 
 // heed pauses the limiter if the response asks for it.
@@ -138,7 +138,7 @@ func (t *Transport) heed(ctx context.Context, resp *http.Response, received time
 		longest = DefaultMaxPause
 	}
 	if pause, ok := after(resp, received); ok && pause > 0 {
-		t.door.Shut(ctx, t.Limiter, min(pause, longest), t.OnError)
+		t.gate.Shut(ctx, t.Limiter, min(pause, longest), t.OnError)
 	}
 }
 

@@ -3,7 +3,7 @@ package otellimit
 import (
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/fairlimit/fairlimit/internal/tally"
+	"github.com/fairlimit/fairlimit/internal/metrics"
 )
 
 // counted is the instruments of what is counted as it happens.
@@ -36,62 +36,62 @@ type maker struct {
 
 func (m *maker) counted() counted {
 	return counted{
-		wait:      m.seconds(tally.WaitDuration, tally.WaitBounds),
-		lateness:  m.seconds(tally.WakeLateness, tally.LatenessBounds),
-		callers:   m.histogram(tally.QuestionCallers, tally.CallersBounds),
-		permits:   m.counter(tally.Permits),
-		questions: m.counter(tally.Questions),
-		pauses:    m.counter(tally.Pauses),
-		losses:    m.counter(tally.Losses),
+		wait:      m.seconds(metrics.WaitDuration, metrics.WaitBounds),
+		lateness:  m.seconds(metrics.WakeLateness, metrics.LatenessBounds),
+		callers:   m.histogram(metrics.QuestionCallers, metrics.CallersBounds),
+		permits:   m.counter(metrics.Permits),
+		questions: m.counter(metrics.Questions),
+		pauses:    m.counter(metrics.Pauses),
+		losses:    m.counter(metrics.Losses),
 	}
 }
 
 func (m *maker) looked() looked {
 	return looked{
-		waiting:    m.sum(tally.CallersWaiting),
-		ahead:      m.sum(tally.PermitsAhead),
-		remaining:  m.time(tally.PauseRemaining),
-		queueDelay: m.time(tally.QueueDelay),
-		degraded:   m.gauge(tally.Degraded),
-		queued:     m.gauge(tally.QueuePermits),
-		available:  m.gauge(tally.Available),
-		failures:   m.total(tally.StatusFailures),
+		waiting:    m.sum(metrics.CallersWaiting),
+		ahead:      m.sum(metrics.PermitsAhead),
+		remaining:  m.time(metrics.PauseRemaining),
+		queueDelay: m.time(metrics.QueueDelay),
+		degraded:   m.gauge(metrics.Degraded),
+		queued:     m.gauge(metrics.QueuePermits),
+		available:  m.gauge(metrics.Available),
+		failures:   m.total(metrics.StatusFailures),
 	}
 }
 
-func (m *maker) seconds(t tally.Metric, bounds []float64) metric.Float64Histogram {
+func (m *maker) seconds(t metrics.Metric, bounds []float64) metric.Float64Histogram {
 	i, err := m.meter.Float64Histogram(t.Name, metric.WithUnit(t.Unit), metric.WithDescription(t.Help),
 		metric.WithExplicitBucketBoundaries(bounds...))
 	return made(m, i, err)
 }
 
-func (m *maker) histogram(t tally.Metric, bounds []float64) metric.Int64Histogram {
+func (m *maker) histogram(t metrics.Metric, bounds []float64) metric.Int64Histogram {
 	i, err := m.meter.Int64Histogram(t.Name, metric.WithUnit(t.Unit), metric.WithDescription(t.Help),
 		metric.WithExplicitBucketBoundaries(bounds...))
 	return made(m, i, err)
 }
 
-func (m *maker) counter(t tally.Metric) metric.Int64Counter {
+func (m *maker) counter(t metrics.Metric) metric.Int64Counter {
 	i, err := m.meter.Int64Counter(t.Name, metric.WithUnit(t.Unit), metric.WithDescription(t.Help))
 	return made(m, i, err)
 }
 
-func (m *maker) total(t tally.Metric) metric.Int64ObservableCounter {
+func (m *maker) total(t metrics.Metric) metric.Int64ObservableCounter {
 	i, err := m.meter.Int64ObservableCounter(t.Name, metric.WithUnit(t.Unit), metric.WithDescription(t.Help))
 	return made(m, i, err)
 }
 
-func (m *maker) sum(t tally.Metric) metric.Int64ObservableUpDownCounter {
+func (m *maker) sum(t metrics.Metric) metric.Int64ObservableUpDownCounter {
 	i, err := m.meter.Int64ObservableUpDownCounter(t.Name, metric.WithUnit(t.Unit), metric.WithDescription(t.Help))
 	return made(m, i, err)
 }
 
-func (m *maker) gauge(t tally.Metric) metric.Int64ObservableGauge {
+func (m *maker) gauge(t metrics.Metric) metric.Int64ObservableGauge {
 	i, err := m.meter.Int64ObservableGauge(t.Name, metric.WithUnit(t.Unit), metric.WithDescription(t.Help))
 	return made(m, i, err)
 }
 
-func (m *maker) time(t tally.Metric) metric.Float64ObservableGauge {
+func (m *maker) time(t metrics.Metric) metric.Float64ObservableGauge {
 	i, err := m.meter.Float64ObservableGauge(t.Name, metric.WithUnit(t.Unit), metric.WithDescription(t.Help))
 	return made(m, i, err)
 }

@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/tally"
+	"github.com/fairlimit/fairlimit/internal/metrics"
 )
 
 // Scope is the name of the meter, and of the instrumentation scope.
@@ -23,7 +23,7 @@ var ErrNilProvider = errors.New("otellimit: nil metric.MeterProvider")
 // ends them. Any number of goroutines may use them. They hold no goroutine and
 // no timer.
 type Metrics struct {
-	tally        *tally.Tally
+	books        *metrics.Books
 	trace        *fairlimit.Trace
 	counted      counted
 	looked       looked
@@ -31,10 +31,10 @@ type Metrics struct {
 
 	name    attribute.KeyValue
 	limiter metric.MeasurementOption // the name alone
-	permits [len(tally.Outcomes)]metric.MeasurementOption
+	permits [len(metrics.Outcomes)]metric.MeasurementOption
 }
 
-var _ tally.Meter = meter{}
+var _ metrics.Meter = meter{}
 
 // New makes the metrics of one limiter. Name is the value of their attribute
 // "limiter", which need not be the name that the limiter has in Redis. Two
@@ -45,13 +45,13 @@ func New(name string, provider metric.MeterProvider) (*Metrics, error) {
 	if provider == nil {
 		return nil, ErrNilProvider
 	}
-	m := &Metrics{name: attribute.String(tally.LimiterLabel, strings.ToValidUTF8(name, "\uFFFD"))}
+	m := &Metrics{name: attribute.String(metrics.LimiterLabel, strings.ToValidUTF8(name, "\uFFFD"))}
 	m.limiter = with(m.name)
-	for i, outcome := range tally.Outcomes {
-		m.permits[i] = with(m.name, attribute.String(tally.OutcomeLabel, outcome))
+	for i, outcome := range metrics.Outcomes {
+		m.permits[i] = with(m.name, attribute.String(metrics.OutcomeLabel, outcome))
 	}
-	m.tally = tally.New(meter{m})
-	m.trace = m.tally.Trace()
+	m.books = metrics.New(meter{m})
+	m.trace = m.books.Trace()
 
 	instruments := maker{meter: provider.Meter(Scope)}
 	m.counted, m.looked = instruments.counted(), instruments.looked()
@@ -76,7 +76,7 @@ func (m *Metrics) Trace() *fairlimit.Trace { return m.trace }
 // the queue. A collection waits a second for it. Without an answer those
 // metrics are left out, and fairlimit.status.failures counts that. If l is nil,
 // nothing is asked any more.
-func (m *Metrics) Watch(l fairlimit.Limiter) { m.tally.Watch(l) }
+func (m *Metrics) Watch(l fairlimit.Limiter) { m.books.Watch(l) }
 
 // Close makes collections stop asking for the callers that wait and for the
 // state of the queue. Call it when the limiter is not used any more. Closing
@@ -85,7 +85,7 @@ func (m *Metrics) Close() error { return m.registration.Unregister() }
 
 // observe is how things stand at one collection.
 func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
-	r := m.tally.Read(ctx)
+	r := m.books.Read(ctx)
 	o.ObserveInt64(m.looked.waiting, int64(r.CallersWaiting), m.limiter)
 	o.ObserveInt64(m.looked.ahead, int64(r.PermitsAhead), m.limiter)
 	o.ObserveFloat64(m.looked.remaining, r.PauseRemaining.Seconds(), m.limiter)
@@ -110,7 +110,7 @@ func (m meter) Waited(d time.Duration) {
 	m.counted.wait.Record(context.Background(), d.Seconds(), m.limiter)
 }
 
-func (m meter) Permits(o tally.Outcome, n int) {
+func (m meter) Permits(o metrics.Outcome, n int) {
 	m.counted.permits.Add(context.Background(), int64(n), m.permits[o])
 }
 
@@ -120,7 +120,7 @@ func (m meter) Woke(lateness time.Duration) {
 
 func (m meter) Asked(op string, failed bool) {
 	m.counted.questions.Add(context.Background(), 1,
-		with(m.name, attribute.String(tally.OpLabel, op), attribute.Bool(tally.FailedLabel, failed)))
+		with(m.name, attribute.String(metrics.OpLabel, op), attribute.Bool(metrics.FailedLabel, failed)))
 }
 
 func (m meter) Shared(callers int) {

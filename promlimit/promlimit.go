@@ -9,18 +9,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/tally"
+	"github.com/fairlimit/fairlimit/internal/metrics"
 )
 
 // Metrics are the metrics of one limiter. [New] makes them. Any number of
 // goroutines may use them. They hold no goroutine and no timer, and need no
 // closing.
 type Metrics struct {
-	tally *tally.Tally
+	books *metrics.Books
 	trace *fairlimit.Trace
 
 	counted    []prometheus.Collector // as things happen
-	permits    [len(tally.Outcomes)]prometheus.Counter
+	permits    [len(metrics.Outcomes)]prometheus.Counter
 	questions  *prometheus.CounterVec
 	wait       prometheus.Histogram
 	lateness   prometheus.Histogram
@@ -40,17 +40,17 @@ type Metrics struct {
 
 var (
 	_ prometheus.Collector = (*Metrics)(nil)
-	_ tally.Meter          = meter{}
+	_ metrics.Meter        = meter{}
 )
 
 // New makes the metrics of one limiter. Name is the value of their label
 // "limiter", which need not be the name that the limiter has in Redis. A
 // registry takes only one of each name.
 func New(name string) *Metrics {
-	labels := prometheus.Labels{tally.LimiterLabel: strings.ToValidUTF8(name, "\uFFFD")}
+	labels := prometheus.Labels{metrics.LimiterLabel: strings.ToValidUTF8(name, "\uFFFD")}
 	m := &Metrics{}
-	m.tally = tally.New(meter{m})
-	m.trace = m.tally.Trace()
+	m.books = metrics.New(meter{m})
+	m.trace = m.books.Trace()
 	m.makeCounted(labels)
 	m.makeLooked(labels)
 	return m
@@ -63,7 +63,7 @@ func (m *Metrics) Trace() *fairlimit.Trace { return m.trace }
 // queue. A scrape waits a second for it. Without an answer those metrics are
 // left out, and fairlimit_status_failures_total counts that. If l is nil,
 // nothing is asked any more.
-func (m *Metrics) Watch(l fairlimit.Limiter) { m.tally.Watch(l) }
+func (m *Metrics) Watch(l fairlimit.Limiter) { m.books.Watch(l) }
 
 // Describe is that of [prometheus.Collector].
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
@@ -77,7 +77,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect is that of [prometheus.Collector].
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	r := m.tally.Read(context.Background())
+	r := m.books.Read(context.Background())
 	for _, c := range m.counted {
 		c.Collect(to)
 	}
@@ -103,12 +103,12 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // meter takes what is counted as it happens.
 type meter struct{ *Metrics }
 
-func (m meter) Waited(d time.Duration)         { m.wait.Observe(d.Seconds()) }
-func (m meter) Permits(o tally.Outcome, n int) { m.permits[o].Add(float64(n)) }
-func (m meter) Woke(lateness time.Duration)    { m.lateness.Observe(lateness.Seconds()) }
-func (m meter) Shared(callers int)             { m.callers.Observe(float64(callers)) }
-func (m meter) Paused()                        { m.pauses.Inc() }
-func (m meter) Lost()                          { m.losses.Inc() }
+func (m meter) Waited(d time.Duration)           { m.wait.Observe(d.Seconds()) }
+func (m meter) Permits(o metrics.Outcome, n int) { m.permits[o].Add(float64(n)) }
+func (m meter) Woke(lateness time.Duration)      { m.lateness.Observe(lateness.Seconds()) }
+func (m meter) Shared(callers int)               { m.callers.Observe(float64(callers)) }
+func (m meter) Paused()                          { m.pauses.Inc() }
+func (m meter) Lost()                            { m.losses.Inc() }
 func (m meter) Asked(op string, failed bool) {
 	m.questions.WithLabelValues(op, strconv.FormatBool(failed)).Inc()
 }

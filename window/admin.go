@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/naming"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
@@ -201,7 +201,7 @@ func (a *Admin) run(ctx context.Context, script *lua.Script, args ...any) (any, 
 	if ctx.Err() != nil {
 		return nil, ctxerr.Ended(ctx, "nothing was sent")
 	}
-	return bound.Call(ctx, func(ctx context.Context) (any, error) { return a.place.run(ctx, script, args...) })
+	return timeout.Call(ctx, func(ctx context.Context) (any, error) { return a.place.run(ctx, script, args...) })
 }
 
 // happened decodes how many of something there were.

@@ -15,7 +15,7 @@ const drift = 1000
 // what the answer took. So the estimate to keep is the earliest of late, as long
 // as the queue's clock goes on. If it stood still meanwhile, the newest is right
 // and all before it are wrong: those asleep have to hear of that.
-func (l *Line) Hear(n *engine.News) {
+func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.learnQuickest(n.Arrived.Sub(n.Asked))
@@ -50,7 +50,7 @@ func (l *Line) Hear(n *engine.News) {
 // settleHold, under mu, holds for as long as the queue stands still. Where the
 // server's clock gains on this one a pause that it knows of is over a little
 // sooner than was told; then the newest is right.
-func (l *Line) settleHold(n *engine.News, known bool) {
+func (l *Sleepers) settleHold(n *engine.News, known bool) {
 	ends := n.Asked.Add(n.Stands)
 	if n.Stands > 0 {
 		l.hold(ends, n.Asked)
@@ -62,7 +62,7 @@ func (l *Line) settleHold(n *engine.News, known bool) {
 
 // learnQuickest, under mu, follows what an answer takes at best: down at once,
 // up slowly.
-func (l *Line) learnQuickest(took time.Duration) {
+func (l *Sleepers) learnQuickest(took time.Duration) {
 	if l.quickest == 0 || took < l.quickest {
 		l.quickest = max(1, took)
 	} else {
@@ -82,7 +82,7 @@ func putsOff(old, n *engine.News) time.Duration {
 // more than the answer took and clocks can have run apart. An answer that took
 // long could hide that, so it is believed, and so is any while the queue is
 // paused: the pause may have become longer by little.
-func (l *Line) leapt(n *engine.News) bool {
+func (l *Sleepers) leapt(n *engine.News) bool {
 	took := n.Arrived.Sub(n.Asked)
 	slowed := n.SlowUntil > 0 && (n.SlowUntil != l.news.SlowUntil || n.SlowPace != l.news.SlowPace)
 	if took > l.Within/4 || slowed || n.Stands > 0 || l.news.Stands > 0 {
@@ -95,7 +95,7 @@ func (l *Line) leapt(n *engine.News) bool {
 // lineUpOthers, under mu, lines up again those whose queue was reset. If it was
 // lost, they go as they were told, or later where its successor's news say so:
 // the engine makes sure that their turns count.
-func (l *Line) lineUpOthers(n *engine.News) {
+func (l *Sleepers) lineUpOthers(n *engine.News) {
 	var void []*Sleeper
 	for _, s := range l.sleepers {
 		if isVoid(s, n) {
@@ -115,7 +115,7 @@ func isVoid(s *Sleeper, n *engine.News) bool {
 // that took less long. No turn comes sooner than was told: not by a server's
 // clock that leaps ahead, nor in a queue that has lost a pause. If a queue was
 // lost, the clock of its successor goes on from there.
-func (l *Line) reckon(s *Sleeper) {
+func (l *Sleepers) reckon(s *Sleeper) {
 	n := &l.news
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	s.epoch = l.epoch

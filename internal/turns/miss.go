@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 // miss, under mu, is what becomes of the callers of one flow that want as many
 // permits as s, which has missed its turn. They keep their order: each takes the
 // next turn that can still be taken, and those for whom none is left line up
 // again. What was missed is given back unused.
-func (l *Line) miss(s *Sleeper, now time.Time) func() {
+func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
 	permits := s.request.N
 	var callers []*Sleeper
 	var turns []turn
@@ -25,7 +25,7 @@ func (l *Line) miss(s *Sleeper, now time.Time) func() {
 		if lateness := l.missedBy(c, now); lateness > 0 {
 			late = append(late, lateness)
 			c.missed, c.margin = c.missed+1, min(lateness, longestMargin)
-			l.Batch.GiveBack(c.ctx, c.grant)
+			l.Asker.GiveBack(c.ctx, c.grant)
 			continue
 		}
 		turns = append(turns, c.turn)
@@ -44,7 +44,7 @@ func (l *Line) miss(s *Sleeper, now time.Time) func() {
 
 // missedBy, under mu, is by how much a caller has missed its turn, 0 if it has
 // not.
-func (l *Line) missedBy(s *Sleeper, now time.Time) time.Duration {
+func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {
 	l.reckon(s)
 	if l.holdsAsleep().After(s.due) || l.hearsNothing(s, now) {
 		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still, or may have
@@ -58,7 +58,7 @@ func (l *Line) missedBy(s *Sleeper, now time.Time) time.Duration {
 // anEarlierMissed, under mu, reports whether a caller that matches s and comes
 // before it has missed its turn, and has not woken yet: the turn of s is due to
 // it.
-func (l *Line) anEarlierMissed(s *Sleeper, now time.Time) bool {
+func (l *Sleepers) anEarlierMissed(s *Sleeper, now time.Time) bool {
 	for _, c := range l.sleepers {
 		if c == s {
 			return false
@@ -73,7 +73,7 @@ func (l *Line) anEarlierMissed(s *Sleeper, now time.Time) bool {
 // handOut, under mu, gives the turns to the callers, both in their order, and
 // returns the callers for whom there is none. A caller for whom its turn is too
 // late leaves it to the next, and so does one that has missed too many.
-func (l *Line) handOut(callers []*Sleeper, turns []turn, now time.Time) (left []*Sleeper) {
+func (l *Sleepers) handOut(callers []*Sleeper, turns []turn, now time.Time) (left []*Sleeper) {
 	for _, c := range callers {
 		switch {
 		case c.missed >= mostMissed:
@@ -90,17 +90,17 @@ func (l *Line) handOut(callers []*Sleeper, turns []turn, now time.Time) (left []
 		}
 	}
 	for _, t := range turns { // nobody is left for them
-		l.Batch.GiveBack(callers[0].ctx, t.grant)
+		l.Asker.GiveBack(callers[0].ctx, t.grant)
 	}
 	return left
 }
 
 // matches reports whether two callers can exchange their turns. One of a queue
 // that was lost is as good as one of its successor.
-func (s *Sleeper) matches(other *Sleeper) bool { return s.wants(other.request.N, other.request.Flow) }
+func (s *Sleeper) matches(other *Sleeper) bool { return s.wants(other.request.N, other.request.Line) }
 
-func (s *Sleeper) wants(n int, flow *batch.Flow) bool {
-	return s.request.N == n && s.request.Flow == flow
+func (s *Sleeper) wants(n int, flow *coalesce.Line) bool {
+	return s.request.N == n && s.request.Line == flow
 }
 
 // yields, under mu, lets those go before a caller who called before it and whose
@@ -108,7 +108,7 @@ func (s *Sleeper) wants(n int, flow *batch.Flow) bool {
 // has leapt ahead. The first of them takes the turn that has come, and each of
 // the others the next. It reports whether there are any. Nobody yields if a turn
 // would come too late for somebody.
-func (l *Line) yields(s *Sleeper, now time.Time) bool {
+func (l *Sleepers) yields(s *Sleeper, now time.Time) bool {
 	if l.later == 0 {
 		return false
 	}
@@ -141,7 +141,7 @@ func (l *Line) yields(s *Sleeper, now time.Time) bool {
 // goBefore, under mu, lets a caller that lined up again go before those who called
 // after it. It takes the next of their turns, and each of them the next after
 // its own. A caller for whom that would be too late keeps its turn.
-func (l *Line) goBefore(s *Sleeper) {
+func (l *Sleepers) goBefore(s *Sleeper) {
 	var younger []*Sleeper
 	for _, c := range l.sleepers {
 		if c.matches(s) && c.call > s.call && c.grant.At < s.grant.At {
@@ -161,7 +161,7 @@ func (l *Line) goBefore(s *Sleeper) {
 }
 
 // swap, under mu, gives a caller another turn, and returns the one it had.
-func (l *Line) swap(s *Sleeper, other turn) (had turn) {
+func (l *Sleepers) swap(s *Sleeper, other turn) (had turn) {
 	l.quit(s, gone)
 	had, s.turn = s.turn, other
 	l.join(s)
@@ -170,32 +170,20 @@ func (l *Line) swap(s *Sleeper, other turn) (had turn) {
 
 // lineUpAgain, under mu, puts callers in line once more, in the order of their
 // calls.
-func (l *Line) lineUpAgain(callers []*Sleeper) {
+func (l *Sleepers) lineUpAgain(callers []*Sleeper) {
 	if len(callers) == 0 {
 		return
 	}
 	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.call, b.call) })
-	all := make([]batch.Again, len(callers))
+	all := make([]coalesce.Again, len(callers))
 	for i, c := range callers {
-		all[i] = batch.Again{Ctx: c.ctx, Request: c.ask(), Call: c.call}
+		c.request.CountsLine = true
+		all[i] = coalesce.Again{Ctx: c.ctx, Request: c.request, Call: c.call}
 	}
-	for i, place := range l.Batch.LineUpAgain(all) {
+	for i, place := range l.Asker.LineUpAgain(all) {
 		c := callers[i]
 		l.quit(c, again)
 		c.place = place
 	}
 	l.change()
-}
-
-// ask is what a caller asks for once more.
-func (s *Sleeper) ask() batch.Request {
-	r := s.request
-	if !s.began.IsZero() {
-		now := time.Now()
-		r.MaxWait = max(0, r.MaxWait-now.Sub(s.began))
-		if !r.Began.IsZero() {
-			r.Began = now
-		}
-	}
-	return r
 }

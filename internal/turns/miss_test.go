@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 // stalls is a line whose process can stand still: whoever wakes meanwhile goes
 // on when it does.
-func (q *queue) stalls(lateness time.Duration) (l *Line, stall func(time.Duration)) {
+func (q *queue) stalls(lateness time.Duration) (l *Sleepers, stall func(time.Duration)) {
 	l = q.line(second, lateness)
 	var until atomic.Int64
 	start := time.Now()
@@ -83,8 +83,8 @@ func TestAMissedTurnMayComeTooLate(t *testing.T) {
 		q := newQueue(second)
 		l, stall := q.stalls(50 * time.Millisecond)
 		start := time.Now()
-		out := callers(t.Context(), l, 4, func(who int) batch.Request {
-			r := batch.Request{N: 1, MaxWait: engine.Forever}
+		out := callers(t.Context(), l, 4, func(who int) coalesce.Request {
+			r := coalesce.Request{N: 1, MaxWait: engine.Forever}
 			if who == 1 {
 				r.Deadline = start.Add(1900 * time.Millisecond)
 			}
@@ -108,8 +108,8 @@ func TestCallersForOtherPermitsKeepTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(second)
 		l, stall := q.stalls(50 * time.Millisecond)
-		out := callers(t.Context(), l, 3, func(who int) batch.Request {
-			return batch.Request{N: 1 + who%2, MaxWait: engine.Forever} // turns at 0, 2 and 3
+		out := callers(t.Context(), l, 3, func(who int) coalesce.Request {
+			return coalesce.Request{N: 1 + who%2, MaxWait: engine.Forever} // turns at 0, 2 and 3
 		})
 		require.NoError(t, (<-out).err)
 		stall(2500 * time.Millisecond)
@@ -133,9 +133,9 @@ func TestAMissedTurnHoldsUpNoOtherFlow(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		flows := []*batch.Flow{batch.NewFlow("x", 1, 8), batch.NewFlow("a", 1, 8), batch.NewFlow("b", 1, 8)}
-		out := callers(t.Context(), l, len(flows), func(who int) batch.Request {
-			return batch.Request{N: 1, MaxWait: engine.Forever, Flow: flows[who]}
+		flows := []*coalesce.Line{coalesce.NewLine("x", 1, 8), coalesce.NewLine("a", 1, 8), coalesce.NewLine("b", 1, 8)}
+		out := callers(t.Context(), l, len(flows), func(who int) coalesce.Request {
+			return coalesce.Request{N: 1, MaxWait: engine.Forever, Line: flows[who]}
 		})
 		require.NoError(t, (<-out).err)
 		assert.Equal(t, went{2, 2001 * time.Millisecond, nil}, <-out)

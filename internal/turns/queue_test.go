@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -46,8 +46,8 @@ func newQueue(interval time.Duration) *queue {
 }
 
 // line is a line in front of the queue, as one limiter has.
-func (q *queue) line(within, lateness time.Duration) *Line {
-	l := &Line{Within: within, MaxLateness: lateness, Batch: &batch.Batcher{Engine: q}, Look: q.look}
+func (q *queue) line(within, lateness time.Duration) *Sleepers {
+	l := &Sleepers{Within: within, MaxLateness: lateness, Asker: &coalesce.Asker{Engine: q}, Look: q.look}
 	q.heard = l.Hear
 	return l
 }
@@ -199,28 +199,28 @@ type went struct {
 }
 
 // wait is the wait loop of a limiter.
-func wait(ctx context.Context, l *Line, r batch.Request) error {
-	reply, err := l.Batch.Ask(ctx, r)
-	s := NewSleeper(ctx, r, time.Time{})
+func wait(ctx context.Context, l *Sleepers, r coalesce.Request) error {
+	reply, err := l.Asker.Ask(ctx, r)
+	s := NewSleeper(ctx, r)
 	for {
 		switch {
 		case err != nil:
 			return err
 		case !reply.Granted:
 			return &Refusal{Wait: reply.Wait, Paused: reply.Paused > 0}
-		case reply.Wait <= 0 && l.Goes(reply, r.Flow):
+		case reply.Wait <= 0 && l.MayGo(reply, r.Line):
 			return nil
 		}
-		var place *batch.Place
+		var place *coalesce.Place
 		if place, err = l.Sleep(s, reply); place == nil {
 			return err
 		}
-		reply, err = l.Batch.Await(ctx, *place)
+		reply, err = l.Asker.Await(ctx, *place)
 	}
 }
 
 // callers lets so many call one after the other, and returns them as they go.
-func callers(ctx context.Context, l *Line, count int, request func(who int) batch.Request) <-chan went {
+func callers(ctx context.Context, l *Sleepers, count int, request func(who int) coalesce.Request) <-chan went {
 	out, start := make(chan went, count), time.Now()
 	for who := range count {
 		go func() {
@@ -232,7 +232,7 @@ func callers(ctx context.Context, l *Line, count int, request func(who int) batc
 	return out
 }
 
-func forever(int) batch.Request { return batch.Request{N: 1, MaxWait: engine.Forever} }
+func forever(int) coalesce.Request { return coalesce.Request{N: 1, MaxWait: engine.Forever} }
 
 // inOrder wants all to go, one after the other, and returns when.
 func inOrder(t *testing.T, out <-chan went, count int) (at []time.Duration) {

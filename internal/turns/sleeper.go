@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
@@ -31,14 +31,13 @@ const (
 // it sleeps in guards its fields while it is asleep.
 type Sleeper struct {
 	ctx     context.Context
-	request batch.Request
-	began   time.Time // from when MaxWait counts, zero if it accepts any wait
+	request coalesce.Request
 	latest  time.Time // see accept
 
 	turn
 	call   uint64 // callers came in this order
 	state  state
-	place  batch.Place
+	place  coalesce.Place
 	err    error
 	missed int // turns in a row
 	margin time.Duration
@@ -56,10 +55,9 @@ type turn struct {
 	givesUp time.Time
 }
 
-// NewSleeper is for the caller of a request that began, for its MaxWait, at the
-// moment.
-func NewSleeper(ctx context.Context, request batch.Request, began time.Time) *Sleeper {
-	return &Sleeper{ctx: ctx, request: request, began: began}
+// NewSleeper is for the caller of a request.
+func NewSleeper(ctx context.Context, request coalesce.Request) *Sleeper {
+	return &Sleeper{ctx: ctx, request: request}
 }
 
 // HasMissed reports whether the caller has missed a turn. Nil has had none.
@@ -69,10 +67,10 @@ func (s *Sleeper) HasMissed() bool { return s != nil && s.missed > 0 }
 // counts from when the caller came, but what the engine granted within it stands.
 func (s *Sleeper) accept() {
 	s.latest = s.request.Deadline
-	if s.began.IsZero() {
+	if s.request.Came.IsZero() {
 		return
 	}
-	if end := later(s.began.Add(s.request.MaxWait), s.due); s.latest.IsZero() || end.Before(s.latest) {
+	if end := later(s.request.Came.Add(s.request.MaxWait), s.due); s.latest.IsZero() || end.Before(s.latest) {
 		s.latest = end
 	}
 }
@@ -84,7 +82,7 @@ func (s *Sleeper) accepts(due time.Time) bool {
 // Sleep returns nil once the turn has come that the reply granted, or one that
 // took its place. If the caller stands in line again instead, it gets its place
 // there. With an error, the caller holds nothing, unless that is a [*Kept].
-func (l *Line) Sleep(s *Sleeper, reply batch.Reply) (*batch.Place, error) {
+func (l *Sleepers) Sleep(s *Sleeper, reply coalesce.Reply) (*coalesce.Place, error) {
 	l.mu.Lock()
 	s.turn = turn{
 		grant: reply.Grant, due: reply.Slot(), asked: reply.Asked, took: reply.Arrived.Sub(reply.Asked),
@@ -113,10 +111,10 @@ func (l *Line) Sleep(s *Sleeper, reply batch.Reply) (*batch.Place, error) {
 			l.woke()
 		}
 		if ended != nil && l.leave(s) {
-			if batch.Keeps(s.ctx) {
+			if coalesce.Keeps(s.ctx) {
 				return nil, &Kept{Grant: s.grant, Slot: s.due}
 			}
-			l.Batch.Abandon(s.ctx, s.grant)
+			l.Asker.Abandon(s.ctx, s.grant)
 			return nil, ctxerr.Ended(s.ctx, "left before the turn came, what was granted is given back")
 		}
 	}
@@ -158,7 +156,7 @@ func (s *Sleeper) napTo(until, now time.Time) time.Time {
 // sure, under mu, is up to when a caller sleeps at least that is to sleep until a
 // moment: where its answer took long, its turn may come sooner, and others may
 // know that by then.
-func (l *Line) sure(s *Sleeper, until, now time.Time) time.Time {
+func (l *Sleepers) sure(s *Sleeper, until, now time.Time) time.Time {
 	if at := s.due.Add(-s.took); l.excess(s.took) > longExcess && now.Before(at) && at.Before(until) {
 		return at
 	}
@@ -168,7 +166,7 @@ func (l *Line) sure(s *Sleeper, until, now time.Time) time.Time {
 // leave takes out a caller whose ctx has ended. It reports whether the caller
 // held a turn that had not come yet, or that it does not know to stand. Any
 // other turn that has come is a turn.
-func (l *Line) leave(s *Sleeper) bool {
+func (l *Sleepers) leave(s *Sleeper) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.state != asleep {
@@ -186,7 +184,7 @@ func (l *Line) leave(s *Sleeper) bool {
 // look says until when a caller sleeps before it looks again, and what wakes it
 // sooner. The zero time means that it is not asleep any more. What is to be
 // called next, without the lock.
-func (l *Line) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what func()) {
+func (l *Sleepers) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.state != asleep {
@@ -215,7 +213,7 @@ func (l *Line) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what 
 }
 
 // taken, under mu, is the event of a turn that a caller goes with now.
-func (l *Line) taken(s *Sleeper, now time.Time) func() {
+func (l *Sleepers) taken(s *Sleeper, now time.Time) func() {
 	if l.Taken == nil {
 		return nil
 	}
@@ -240,16 +238,16 @@ type watching struct{}
 
 // refuse, under mu, lets a caller go whose turn comes too late by now. Its
 // permits are given back, for which it stays as long as any that leaves.
-func (l *Line) refuse(s *Sleeper, due, now time.Time) func() {
+func (l *Sleepers) refuse(s *Sleeper, due, now time.Time) func() {
 	l.quit(s, gone)
 	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.holdsAsleep())}
-	return func() { l.Batch.Abandon(s.ctx, s.grant) }
+	return func() { l.Asker.Abandon(s.ctx, s.grant) }
 }
 
 // putOff, under mu, is when a turn will come that is held back. Redis may not
 // know yet of what holds it: then the queue stands still from when that became
 // known, or from the end of an earlier pause, and all its turns come later.
-func (l *Line) putOff(s *Sleeper, due time.Time) time.Time {
+func (l *Sleepers) putOff(s *Sleeper, due time.Time) time.Time {
 	held := l.holdsAsleep()
 	if held.IsZero() || l.heldAt.Before(l.newest) {
 		return due

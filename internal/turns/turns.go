@@ -35,7 +35,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 // mostMissed is how many turns in a row one caller may miss.
@@ -54,7 +54,7 @@ type Refusal struct {
 func (r *Refusal) Error() string { return fmt.Sprintf("the turn would come in %v", r.Wait) }
 
 // Kept is the turn of a caller that left before it came, by a cause of
-// [batch.Keep]. Nobody goes with it, and it is not given back.
+// [coalesce.Keep]. Nobody goes with it, and it is not given back.
 type Kept struct {
 	Grant engine.Grant
 	Slot  time.Time
@@ -69,7 +69,7 @@ func (*Kept) Error() string { return "left before the turn came, and keeps it" }
 // by their calls where they share one.
 // Changed is closed, and made anew, whenever one of them may have to do
 // something other than it was told when it last looked.
-type Line struct {
+type Sleepers struct {
 	// Within is how old news may be when a turn is taken on it. 0 takes every
 	// turn on the answer that granted it, unless its queue was reset.
 	Within time.Duration
@@ -78,8 +78,8 @@ type Line struct {
 	// time.
 	MaxLateness time.Duration
 
-	// Batch lines callers up again, and gives back.
-	Batch *batch.Batcher
+	// Asker lines callers up again, and gives back.
+	Asker *coalesce.Asker
 
 	// Look asks for news. What it learns comes through Hear.
 	Look func(context.Context) error
@@ -113,14 +113,14 @@ type Line struct {
 
 // Hold lets nobody go before a moment, whatever Redis says. If Within is 0, those
 // who sleep towards a turn go all the same.
-func (l *Line) Hold(until time.Time) {
+func (l *Sleepers) Hold(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.hold(until, time.Now())
 }
 
 // hold, under mu, is Hold as of a moment.
-func (l *Line) hold(until, at time.Time) {
+func (l *Sleepers) hold(until, at time.Time) {
 	switch {
 	case until.After(l.held):
 		l.held, l.heldAt = until, at
@@ -134,17 +134,17 @@ func (l *Line) hold(until, at time.Time) {
 // whether nobody is held any more. A hold that began later stays: it is not known
 // which of the two came first. Those asleep may have to look for news sooner than
 // they would have had to.
-func (l *Line) Free(asked time.Time) bool {
+func (l *Sleepers) Free(asked time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.heldAt.After(asked) {
 		l.free()
 	}
-	return l.left() == 0
+	return l.heldFor() == 0
 }
 
 // free, under mu, is Free of whatever holds.
-func (l *Line) free() {
+func (l *Sleepers) free() {
 	if !l.held.IsZero() {
 		l.held = time.Time{}
 		l.changeHold()
@@ -152,7 +152,7 @@ func (l *Line) free() {
 }
 
 // changeHold, under mu, tells those asleep, and those who wait elsewhere.
-func (l *Line) changeHold() {
+func (l *Sleepers) changeHold() {
 	l.change()
 	if l.holdChanged != nil {
 		close(l.holdChanged)
@@ -161,33 +161,27 @@ func (l *Line) changeHold() {
 }
 
 // holdsAsleep, under mu, is up to when those asleep are held.
-func (l *Line) holdsAsleep() time.Time {
+func (l *Sleepers) holdsAsleep() time.Time {
 	if l.Within == 0 {
 		return time.Time{}
 	}
 	return l.held
 }
 
-// Held is for how much longer nobody goes.
-func (l *Line) Held() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.left()
-}
-
-// left, under mu, is Held.
-func (l *Line) left() time.Duration {
+// heldFor, under mu, is for how much longer nobody goes.
+func (l *Sleepers) heldFor() time.Duration {
 	if l.held.IsZero() {
 		return 0
 	}
 	return max(0, time.Until(l.held))
 }
 
-// Holds is Held, and what is closed when that becomes longer or is freed.
-func (l *Line) Holds() (left time.Duration, changed <-chan struct{}) {
+// Held returns for how much longer nobody goes, and a channel that closes when
+// this changes.
+func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if left = l.left(); left > 0 && l.holdChanged == nil {
+	if left = l.heldFor(); left > 0 && l.holdChanged == nil {
 		l.holdChanged = make(chan struct{})
 	}
 	return left, l.holdChanged
@@ -195,7 +189,7 @@ func (l *Line) Holds() (left time.Duration, changed <-chan struct{}) {
 
 // Stale reports whether what is known of the queue, and of the moment up to
 // which nobody goes, is so old that somebody may have reset it since.
-func (l *Line) Stale() bool {
+func (l *Sleepers) Stale() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Since(later(l.newest, l.heldAt)) > l.Within
@@ -203,13 +197,13 @@ func (l *Line) Stale() bool {
 
 // IsNew reports whether a reply was on its way for no longer than news is good.
 // The caller of an older one is to [Line.Sleep], even if its turn is due.
-func (l *Line) IsNew(reply batch.Reply) bool {
+func (l *Sleepers) IsNew(reply coalesce.Reply) bool {
 	return l.Within == 0 || reply.Arrived.Sub(reply.Asked) <= l.Within
 }
 
-// Goes reports whether a turn of a flow that is due at once may be taken. Those
+// MayGo reports whether a turn of a flow that is due at once may be taken. Those
 // who called before and sleep go before.
-func (l *Line) Goes(reply batch.Reply, flow *batch.Flow) bool {
+func (l *Sleepers) MayGo(reply coalesce.Reply, line *coalesce.Line) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held.IsZero() && l.MaxLateness == 0 && l.Taken == nil && len(l.sleepers) == 0 {
@@ -217,7 +211,7 @@ func (l *Line) Goes(reply batch.Reply, flow *batch.Flow) bool {
 	}
 	now := time.Now()
 	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool {
-		return s.wants(reply.Grant.N, flow) && s.due.After(now)
+		return s.wants(reply.Grant.N, line) && s.due.After(now)
 	}) {
 		return false
 	}
@@ -231,7 +225,7 @@ func (l *Line) Goes(reply batch.Reply, flow *batch.Flow) bool {
 	return true
 }
 
-func (l *Line) tooLate(lateness time.Duration) bool {
+func (l *Sleepers) tooLate(lateness time.Duration) bool {
 	return l.MaxLateness > 0 && lateness > l.MaxLateness
 }
 
@@ -239,7 +233,7 @@ func (l *Line) tooLate(lateness time.Duration) bool {
 // counts as lateness: the turn may have come while the answer was on its way.
 // What every answer takes does not count, since a guard is there for delays
 // that differ.
-func (l *Line) excess(took time.Duration) time.Duration {
+func (l *Sleepers) excess(took time.Duration) time.Duration {
 	if l.quickest == 0 {
 		return 0
 	}
@@ -247,7 +241,7 @@ func (l *Line) excess(took time.Duration) time.Duration {
 }
 
 // change, under mu, tells those asleep to look again.
-func (l *Line) change() {
+func (l *Sleepers) change() {
 	l.epoch++
 	if l.changed != nil {
 		close(l.changed)
@@ -262,7 +256,7 @@ func order(a, b *Sleeper) int {
 }
 
 // join, under mu, puts a caller among those asleep.
-func (l *Line) join(s *Sleeper) {
+func (l *Sleepers) join(s *Sleeper) {
 	if l.changed == nil {
 		l.changed = make(chan struct{})
 	}
@@ -277,7 +271,7 @@ func (l *Line) join(s *Sleeper) {
 
 // noteOrder, under mu, notes that a caller which joins there has a later turn than
 // somebody who called after it, or makes somebody else have one.
-func (l *Line) noteOrder(s *Sleeper, at int) {
+func (l *Sleepers) noteOrder(s *Sleeper, at int) {
 	if at > 0 {
 		before := l.sleepers[at-1]
 		if before.due.Sub(s.due) > time.Millisecond { // two answers tell of one slot a little differently
@@ -293,14 +287,14 @@ func (l *Line) noteOrder(s *Sleeper, at int) {
 }
 
 // quit, under mu, takes a caller out of those asleep.
-func (l *Line) quit(s *Sleeper, state state) {
+func (l *Sleepers) quit(s *Sleeper, state state) {
 	at, _ := slices.BinarySearchFunc(l.sleepers, s, order)
 	l.drop(at)
 	s.state = state
 }
 
 // drop, under mu, is cheap for the first, which most are.
-func (l *Line) drop(at int) {
+func (l *Sleepers) drop(at int) {
 	if at == 0 {
 		l.sleepers[0] = nil
 		l.sleepers = l.sleepers[1:]

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/batch"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 const second = time.Second
@@ -52,7 +52,7 @@ func TestABusyLineNeverLooks(t *testing.T) {
 		l := q.line(second, 0)
 		out := callers(t.Context(), l, 50, forever)
 		for range 60 { // others ask, and their answers bring the news
-			_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1})
+			_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1})
 			require.NoError(t, err)
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -123,14 +123,14 @@ func TestADeadlineThatAPauseMakesImpossibleEndsAtOnce(t *testing.T) {
 		q := newQueue(10 * second)
 		l := q.line(second, 0)
 		deadline := time.Now().Add(25 * second)
-		out := callers(t.Context(), l, 3, func(int) batch.Request {
-			return batch.Request{N: 1, MaxWait: engine.Forever, Deadline: deadline}
+		out := callers(t.Context(), l, 3, func(int) coalesce.Request {
+			return coalesce.Request{N: 1, MaxWait: engine.Forever, Deadline: deadline}
 		})
 		require.NoError(t, (<-out).err)
 		time.Sleep(second)
 		q.pause(time.Minute)
 		// Whoever asks brings the news for all.
-		_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1})
+		_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1})
 		require.NoError(t, err)
 		for range 2 {
 			w := <-out
@@ -198,9 +198,9 @@ func TestFreeEndsOnlyWhatWasHeldBefore(t *testing.T) {
 		l.Hold(until)
 		assert.False(t, l.Free(called))
 		assert.False(t, l.Free(reset))
-		assert.Equal(t, 58*second, l.Held())
+		assert.Equal(t, 58*second, held(l))
 		assert.True(t, l.Free(sent))
-		assert.Zero(t, l.Held())
+		assert.Zero(t, held(l))
 	})
 }
 
@@ -320,13 +320,13 @@ func TestAllWhoLineUpAgainKnowItAtOnce(t *testing.T) {
 		var missed int
 		l.Missed = func(int, time.Duration) { missed++ }
 		for range 3 { // turns of others
-			_, err := l.Batch.Ask(t.Context(), forever(0))
+			_, err := l.Asker.Ask(t.Context(), forever(0))
 			require.NoError(t, err)
 		}
 		out := callers(t.Context(), l, 3, forever) // 30 to 50 s ahead
 		time.Sleep(3 * second)
 		require.NoError(t, q.Reset(t.Context()))
-		_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1}) // it brings the news
+		_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1}) // it brings the news
 		require.NoError(t, err)
 		for i := range 3 {
 			w := <-out
@@ -344,19 +344,19 @@ func TestATurnOfAQueueThatWasResetMeanwhileIsNotSleptFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(10 * second)
 		l := q.line(second, 0)
-		_, err := l.Batch.Ask(t.Context(), forever(0))
+		_, err := l.Asker.Ask(t.Context(), forever(0))
 		require.NoError(t, err)
-		reply, err := l.Batch.Ask(t.Context(), forever(1))
+		reply, err := l.Asker.Ask(t.Context(), forever(1))
 		require.NoError(t, err)
 		require.Equal(t, 10*second, reply.Wait)
 		time.Sleep(second)
 		require.NoError(t, q.Reset(t.Context()))
-		_, err = l.Batch.Ask(t.Context(), batch.Request{N: 1}) // it brings the news
+		_, err = l.Asker.Ask(t.Context(), coalesce.Request{N: 1}) // it brings the news
 		require.NoError(t, err)
-		place, err := l.Sleep(NewSleeper(t.Context(), forever(1), time.Time{}), reply)
+		place, err := l.Sleep(NewSleeper(t.Context(), forever(1)), reply)
 		require.NoError(t, err)
 		require.NotNil(t, place, "it lines up again")
-		reply, err = l.Batch.Await(t.Context(), *place)
+		reply, err = l.Asker.Await(t.Context(), *place)
 		require.NoError(t, err)
 		assert.Equal(t, "1", reply.Grant.ID)
 		assert.Equal(t, 10*second, reply.Wait)
@@ -373,7 +373,7 @@ func TestAnAnswerThatTellsNothingNewWakesNobody(t *testing.T) {
 		l.woke = func() { woken.Add(1) }
 		out := callers(t.Context(), l, 9, forever)
 		for range 100 {
-			_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1})
+			_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1})
 			require.NoError(t, err)
 			time.Sleep(5 * time.Millisecond)
 		}
@@ -393,7 +393,7 @@ func TestWhoHadToWaitForItsAnswerDoesNotGoLater(t *testing.T) {
 				q.nowTakes(2 * time.Millisecond)
 				l := q.line(second, 0)
 				for range 10 { // turns of others
-					_, err := l.Batch.Ask(t.Context(), forever(0))
+					_, err := l.Asker.Ask(t.Context(), forever(0))
 					require.NoError(t, err)
 				}
 				if !before {
@@ -425,7 +425,7 @@ func TestAnAnswerThatTookLongMakesNobodyLate(t *testing.T) {
 		time.Sleep(4 * second)
 		q.slow(300 * time.Millisecond)
 		require.NoError(t, l.Look(t.Context()))
-		_, err := l.Batch.Ask(t.Context(), batch.Request{N: 1})
+		_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1})
 		require.NoError(t, err)
 		w := <-out
 		require.NoError(t, w.err)
@@ -465,17 +465,22 @@ func TestATurnThatAnotherAnswerTellsBetterIsNotGivenUp(t *testing.T) {
 		q := newQueue(400 * time.Millisecond)
 		q.nowTakes(2 * time.Millisecond)
 		l := q.line(2*second, 50*time.Millisecond)
-		_, err := l.Batch.Ask(t.Context(), forever(0))
+		_, err := l.Asker.Ask(t.Context(), forever(0))
 		require.NoError(t, err)
 		time.Sleep(1200 * time.Millisecond)
 		q.slowThere(100 * time.Millisecond)
 		require.NoError(t, l.Look(t.Context()))
 		require.Equal(t, 102*time.Millisecond, l.news.Arrived.Sub(l.news.Asked))
-		_, err = l.Batch.Ask(t.Context(), forever(0))
+		_, err = l.Asker.Ask(t.Context(), forever(0))
 		require.NoError(t, err)
 		q.slow(20 * time.Millisecond)
 		out := callers(t.Context(), l, 1, forever)
 		require.NoError(t, (<-out).err)
 		assert.Empty(t, q.givenBack(), "it was not late")
 	})
+}
+
+func held(l *Sleepers) time.Duration {
+	left, _ := l.Held()
+	return left
 }

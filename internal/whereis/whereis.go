@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/bound"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 // Of adds to an error of a question without an answer where Redis was looked
@@ -51,7 +51,7 @@ func lacksAnswer(err error) bool {
 	switch {
 	case errors.As(err, new(redis.Error)):
 		return false
-	case errors.Is(err, engine.ErrUnreachable), errors.Is(err, io.EOF), errors.Is(err, bound.ErrOverdue),
+	case errors.Is(err, engine.ErrUnreachable), errors.Is(err, io.EOF), errors.Is(err, timeout.ErrOverdue),
 		errors.As(err, new(*net.OpError)):
 		return true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -1,0 +1,310 @@
+package fairlimit_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// outage fails commands, before or after the server runs them.
+type outage struct {
+	commands
+	mu            sync.Mutex
+	before, after error
+	asked         int
+	longest       time.Duration // between two commands
+	last          time.Time
+}
+
+func (o *outage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		before, after := o.ask()
+		if before == nil {
+			if err := next(ctx, cmd); err != nil || after == nil {
+				return err
+			}
+		}
+		cmd.SetErr(errors.Join(before, after))
+		return cmd.Err()
+	}
+}
+
+func (o *outage) ask() (before, after error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.asked > 0 {
+		o.longest = max(o.longest, time.Since(o.last))
+	}
+	o.asked, o.last = o.asked+1, time.Now()
+	return o.before, o.after
+}
+
+// is sets how commands fail, and counts anew.
+func (o *outage) is(before, after error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.before, o.after, o.asked, o.longest = before, after, 0, 0
+}
+
+var refusedToConnect = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+
+// retrying runs f with a limiter whose Redis can go away.
+func retrying(
+	t *testing.T, f func(t *testing.T, l *fairlimit.Queue, o *outage), quota fairlimit.Quota, opts ...fairlimit.Option,
+) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := queueOf(t, rdb, "retry", quota, append(opts, fairlimit.WithRetry())...)
+		require.NoError(t, l.Wait(t.Context())) // Redis learns the script
+		time.Sleep(time.Second)
+		o := &outage{}
+		rdb.AddHook(o)
+		defer time.Sleep(10 * time.Second) // within which the limiter is idle again
+		f(t, l, o)
+	})
+}
+
+func TestCallersWaitForRedisInTheirOrder(t *testing.T) {
+	for name, opts := range map[string][]fairlimit.Option{"no flow": nil, "a flow": {fairlimit.WithFlow("f", 1)}} {
+		t.Run(name, func(t *testing.T) {
+			retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
+				const callers = 30
+				o.is(refusedToConnect, nil)
+				var all sync.WaitGroup
+				went := make(chan int, callers)
+				for i := range callers {
+					all.Go(func() {
+						if i%3 > 0 {
+							assert.NoError(t, l.Wait(t.Context()))
+						} else if r, err := l.ReserveN(t.Context(), 1); assert.NoError(t, err) {
+							assert.NoError(t, r.Wait(t.Context()))
+						}
+						went <- i
+					})
+					synctest.Wait()
+				}
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				assert.LessOrEqual(t, o.asked, 120)
+				assert.LessOrEqual(t, o.longest, time.Second)
+				o.is(nil, nil)
+				start := time.Now()
+				all.Wait()
+				assert.LessOrEqual(t, time.Since(start), time.Second+callers*100*time.Millisecond)
+				for i := range callers {
+					require.Equal(t, i, <-went)
+				}
+			}, fairlimit.Every(100*time.Millisecond), opts...)
+		})
+	}
+}
+
+func TestWhoeverLeavesWhileRedisIsAwayHearsBothReasons(t *testing.T) {
+	for name, opts := range map[string][]fairlimit.Option{"no flow": nil, "a flow": {fairlimit.WithFlow("f", 1)}} {
+		t.Run(name, func(t *testing.T) {
+			retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
+				o.is(refusedToConnect, nil)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				start, errs := time.Now(), make(chan error, 9)
+				for range 3 {
+					go func() { errs <- l.Wait(ctx) }()
+					go func() { _, err := l.ReserveN(ctx, 1); errs <- err }()
+					go func() { errs <- l.Wait(t.Context()) }() // WithMaxWait
+					time.Sleep(50 * time.Millisecond)
+				}
+				for i := range cap(errs) {
+					err := <-errs
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.ErrorIs(t, err, fairlimit.ErrUnreachable)
+					require.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+					if i < 6 {
+						assert.Equal(t, 5*time.Second, time.Since(start))
+					}
+				}
+				assert.Equal(t, 20*time.Second+100*time.Millisecond, time.Since(start))
+				time.Sleep(10 * time.Second)
+				o.is(nil, nil)
+				require.NoError(t, l.Wait(t.Context()))
+				assert.Equal(t, 1, o.asked, "an idle limiter has forgotten that Redis was away")
+				assert.Equal(t, 0, status(t, l).Available, "nothing else was consumed")
+			}, fairlimit.Every(100*time.Millisecond), append(opts, fairlimit.WithMaxWait(20*time.Second))...)
+		})
+	}
+}
+
+func TestAllowNeverWaitsForRedis(t *testing.T) {
+	retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
+		o.is(refusedToConnect, nil)
+		go func() { _ = l.Wait(t.Context()) }()
+		synctest.Wait()
+		start := time.Now()
+		for range 100 {
+			_, err := l.Allow(t.Context())
+			require.ErrorIs(t, err, fairlimit.ErrUnreachable)
+		}
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, 1, o.asked)
+		o.is(nil, nil)
+		time.Sleep(time.Second)
+		_, err := l.Allow(t.Context())
+		require.NoError(t, err)
+	}, fairlimit.PerSecond(10))
+}
+
+// TestALostAnswerIsNoTurn has Redis grant a turn, and the answer not arrive.
+func TestALostAnswerIsNoTurn(t *testing.T) {
+	retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
+		lost := &net.OpError{Op: "read", Err: io.EOF}
+		o.is(nil, lost)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		go func() {
+			time.Sleep(10 * time.Second)
+			o.is(nil, nil)
+		}()
+		start := time.Now()
+		require.NoError(t, l.WaitN(ctx, 3))
+		assert.InDelta(t, 10, time.Since(start).Seconds(), 1.1)
+		assert.Equal(t, 100-1-3-3, status(t, l).Available, "one question was lost, however often Redis was asked")
+
+		o.is(nil, lost)
+		err := l.WaitN(ctx, 3)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+	}, fairlimit.PerHour(100))
+}
+
+// TestALateAnswerIsGivenBack has it come after the next question was answered.
+func TestALateAnswerIsGivenBack(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := queueOf(t, rdb, "retry", fairlimit.PerHour(100), fairlimit.WithRetry())
+		require.NoError(t, l.Wait(t.Context()))
+		var way onTheWay
+		rdb.AddHook(&way)
+		way.back.Store(int64(20 * time.Second))
+		start := time.Now()
+		require.NoError(t, l.WaitN(t.Context(), 3))
+		assert.InDelta(t, 5, time.Since(start).Seconds(), 0.2)
+		assert.Equal(t, 100-1-3-3, status(t, l).Available)
+		time.Sleep(30 * time.Second)
+		assert.Equal(t, 100-1-3, status(t, l).Available)
+	})
+}
+
+// saying is an error of Redis.
+type saying string
+
+func (s saying) Error() string { return string(s) }
+func (saying) RedisError()     {}
+
+func TestOnlyARedisThatIsAwayIsWaitedFor(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		waits bool
+	}{
+		{refusedToConnect, true},
+		{io.EOF, true},
+		{&net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true},
+		{redis.ErrPoolTimeout, true},
+		{saying("LOADING Redis is loading the dataset in memory"), true},
+		{saying("READONLY You can't write against a read only replica."), true},
+		{saying("MASTERDOWN Link with MASTER is down"), true},
+		{saying("CLUSTERDOWN The cluster is down"), true},
+		{saying("STATE what"), false},
+		{saying("NOPERM this user has no permissions"), false},
+		{saying("OOM command not allowed"), false},
+		{saying("WRONGPASS invalid username-password pair"), false},
+		{redis.ErrClosed, false},
+		{&tls.CertificateVerificationError{Err: errors.New("unknown authority")}, false},
+		{errors.New("redis: can't parse int reply"), false},
+	} {
+		t.Run(strings.ReplaceAll(c.err.Error(), " ", "_"), func(t *testing.T) {
+			retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
+				o.is(c.err, nil)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				start := time.Now()
+				err := l.Wait(ctx)
+				require.ErrorContains(t, err, c.err.Error())
+				assert.Equal(t, c.waits, errors.Is(err, context.DeadlineExceeded), "%v", err)
+				assert.Equal(t, c.waits, time.Since(start) > 0)
+			}, fairlimit.PerSecond(10))
+		})
+	}
+}
+
+func TestOnWindowCallersWaitForRedisToo(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l, err := fairlimit.New(rdb, "retry", fairlimit.PerSecond(10),
+			fairlimit.WithEngine(window.New), fairlimit.WithRetry())
+		require.NoError(t, err)
+		o := &outage{}
+		rdb.AddHook(o)
+		o.is(refusedToConnect, nil)
+		time.AfterFunc(time.Minute, func() { o.is(nil, nil) })
+		require.NoError(t, l.WaitN(t.Context(), 10))
+	})
+}
+
+func TestEitherWaitForRedisOrGoElsewhere(t *testing.T) {
+	_, err := fairlimit.New(nowhere(t), "name", fairlimit.PerSecond(1),
+		fairlimit.WithRetry(), fairlimit.WithFallback(fairlimit.FailOpen))
+	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
+	require.ErrorContains(t, err, "WithRetry and WithFallback")
+}
+
+func TestADurationWithoutItsUnitIsRefused(t *testing.T) {
+	t.Parallel()
+	second := fairlimit.PerSecond(1)
+	made := func(quota fairlimit.Quota, opts ...fairlimit.Option) error {
+		_, err := fairlimit.New(nowhere(t), "n", quota, opts...)
+		return err
+	}
+	for what, err := range map[string]error{
+		"Per":             made(fairlimit.Quota{Permits: 1, Per: 50}),
+		"Every":           made(fairlimit.Every(50)),
+		"WithExtraQuota":  made(second, fairlimit.WithExtraQuota(fairlimit.Every(50))),
+		"WithGuard":       made(second, fairlimit.WithGuard(50)),
+		"WithMaxWait":     made(second, fairlimit.WithMaxWait(50)),
+		"WithMaxLateness": made(second, fairlimit.WithMaxLateness(50)),
+		"WithPauseWithin": made(second, fairlimit.WithPauseWithin(50)),
+		"KeepAlive":       made(second, fairlimit.WithEngine(window.With(window.KeepAlive(50)))),
+		"RetryTick":       made(second, fairlimit.WithEngine(window.With(window.RetryTick(50)))),
+	} {
+		require.ErrorContains(t, err, "50ns: did you mean 50 * time.Millisecond?", what)
+	}
+	require.ErrorIs(t, made(fairlimit.Every(999)), fairlimit.ErrInvalidQuota)
+	require.ErrorIs(t, made(second, fairlimit.WithGuard(999)), fairlimit.ErrInvalidOption)
+	require.NoError(t, made(fairlimit.Every(time.Microsecond), fairlimit.WithGuard(time.Microsecond)))
+}
+
+func TestAPauseOrAStoredQuotaWithoutAUnitIsRefused(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := queueOf(t, rdb, "n", fairlimit.PerSecond(1))
+		err := q.Pause(t.Context(), 3)
+		require.ErrorIs(t, err, fairlimit.ErrInvalidPause)
+		require.ErrorContains(t, err, "3ns: did you mean 3 * time.Millisecond?")
+		err = q.SetQuotas(t.Context(), fairlimit.Every(1))
+		require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
+		require.ErrorContains(t, err, "1ns: did you mean 1 * time.Millisecond?")
+		status, err := q.Status(t.Context())
+		require.NoError(t, err)
+		require.Zero(t, status.Paused)
+	})
+}

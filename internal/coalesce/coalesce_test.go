@@ -1,0 +1,448 @@
+package coalesce
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/breaker"
+	"github.com/fairlimit/fairlimit/internal/timeout"
+)
+
+// timed is an engine that grants everything and takes its time.
+type timed struct {
+	take    time.Duration // a question of callers
+	giving  time.Duration // a hundred returns
+	answers func([]engine.Request) ([]engine.Answer, error)
+	most    int // answers to one question, 0 for all
+
+	mu       sync.Mutex
+	log      []int // requests of each question, grants of each return negative
+	returned []engine.Grant
+}
+
+func (e *timed) Queues() bool   { return true }
+func (e *timed) Fits(int) error { return nil }
+
+func (e *timed) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	e.note(len(requests), nil)
+	time.Sleep(e.take)
+	if e.answers != nil {
+		return e.answers(requests)
+	}
+	if e.most > 0 {
+		requests = requests[:min(len(requests), e.most)]
+	}
+	answers := make([]engine.Answer, len(requests))
+	for i, r := range requests {
+		answers[i] = engine.Answer{Granted: true, Grant: engine.Grant{ID: "grant", N: r.N}}
+	}
+	return answers, nil
+}
+
+func (e *timed) GiveBack(_ context.Context, grants []engine.Grant) error {
+	e.note(-len(grants), grants)
+	time.Sleep(e.giving * time.Duration(len(grants)) / 100)
+	return nil
+}
+
+func (e *timed) Status(context.Context) (engine.Status, error) { return engine.Status{}, nil }
+func (e *timed) Reset(context.Context) error                   { return nil }
+
+func (e *timed) note(n int, returned []engine.Grant) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.log = append(e.log, n)
+	e.returned = append(e.returned, returned...)
+}
+
+func (e *timed) givenBack() []engine.Grant {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.returned
+}
+
+func (e *timed) asker() *Asker { return &Asker{Engine: e} }
+
+// asking calls Ask for n permits in a goroutine, and waits until it is in line.
+func asking(ctx context.Context, b *Asker, n int) <-chan error {
+	err := make(chan error, 1)
+	go func() {
+		_, e := b.Ask(ctx, Request{N: n, MaxWait: engine.Forever})
+		err <- e
+	}()
+	synctest.Wait()
+	return err
+}
+
+// idle wants b to hold nothing.
+func idle(t *testing.T, b *Asker) {
+	t.Helper()
+	synctest.Wait()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	assert.False(t, b.busy)
+	assert.Empty(t, b.common.waiting)
+	assert.Nil(t, b.returns)
+	assert.Nil(t, b.ready)
+	assert.Nil(t, b.spare)
+}
+
+func TestWhatOneQuestionHoldsIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: time.Millisecond}
+		b := e.asker()
+		for range 2500 {
+			go func() { _, _ = b.Ask(t.Context(), Request{N: 1}) }()
+		}
+		synctest.Wait()
+		time.Sleep(time.Second)
+		for range 500 {
+			go func() { _ = b.Return(t.Context(), engine.Grant{N: 1}) }()
+		}
+		synctest.Wait()
+		sum := 0
+		for _, n := range e.log {
+			sum += n
+			assert.LessOrEqual(t, n, mostAsked)
+			assert.GreaterOrEqual(t, n, -mostReturned)
+		}
+		assert.Equal(t, 2500-500, sum)
+		idle(t, b)
+	})
+}
+
+// TestACallerThatLeavesDuringItsQuestionHasItsPermitsBack has answers after ten
+// milliseconds, and callers that leave after five.
+func TestACallerThatLeavesDuringItsQuestionHasItsPermitsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: 10 * time.Millisecond, giving: 500 * time.Millisecond} // 5 ms each
+		b := e.asker()
+		for i := range 20 {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			start := time.Now()
+			_, err := b.Ask(ctx, Request{N: 3, MaxWait: engine.Forever})
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Len(t, e.givenBack(), i+1)
+			require.Equal(t, 15*time.Millisecond, time.Since(start), "it does not stay for longer than it has to")
+		}
+		assert.Equal(t, engine.Grant{ID: "grant", N: 3, Unused: true}, e.givenBack()[0])
+		idle(t, b)
+	})
+}
+
+func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
+	for what, e := range map[string]*timed{
+		"a slow answer":                   {take: time.Second},
+		"a slow return":                   {take: 10 * time.Millisecond, giving: 100 * time.Second},
+		"an answer at the very last":      {take: 5*time.Millisecond + ReturnBound},
+		"an answer and a return together": {take: 20 * time.Millisecond, giving: 2 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := e.asker()
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+				defer cancel()
+				start := time.Now()
+				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, 5*time.Millisecond+ReturnBound, time.Since(start))
+				time.Sleep(2 * time.Second)
+				assert.Len(t, e.givenBack(), 1, "it goes back all the same")
+				idle(t, b)
+			})
+		})
+	}
+}
+
+// TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger has a return that takes
+// three seconds. Whether the answer or the end of the stay comes first is
+// chance.
+func TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: 5*time.Millisecond + ReturnBound, giving: 300 * time.Second}
+		b := e.asker()
+		for range 50 {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			start := time.Now()
+			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+			cancel()
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Equal(t, 5*time.Millisecond+ReturnBound, time.Since(start))
+			time.Sleep(time.Minute)
+		}
+		assert.Len(t, e.givenBack(), 50)
+		idle(t, b)
+	})
+}
+
+// TestACallerThatLeavesIsToldWhatItsQuestionFailedBy has an answer soon after
+// the caller's ctx has ended.
+func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		answers []engine.Answer
+		err     error
+		wants   error
+		says    string
+	}{
+		{"its answer is lost", nil, engine.ErrOutcomeUnknown, engine.ErrOutcomeUnknown, "its question failed"},
+		{"there is no connection", nil, engine.ErrUnreachable, engine.ErrUnreachable, "its question failed"},
+		{"the queue is full", []engine.Answer{{Err: engine.ErrFull}}, nil, engine.ErrFull, "its question failed"},
+		{"it is refused", []engine.Answer{{Wait: time.Hour}}, nil, nil, "granted nothing"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &timed{take: 10 * time.Millisecond}
+				e.answers = func([]engine.Request) ([]engine.Answer, error) { return c.answers, c.err }
+				b := e.asker()
+				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
+				defer cancel()
+				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.ErrorIs(t, err, errGate, "the cause")
+				if c.wants != nil {
+					require.ErrorIs(t, err, c.wants)
+				}
+				assert.ErrorContains(t, err, c.says)
+				assert.NotContains(t, err.Error(), "given back")
+				assert.Empty(t, e.givenBack())
+				idle(t, b)
+			})
+		})
+	}
+}
+
+func TestACallerThatLeavesTheLineGoesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: 20 * time.Millisecond}
+		b := e.asker()
+		first := asking(t.Context(), b, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		second := asking(ctx, b, 2)
+		start := time.Now()
+		cancel()
+		require.ErrorIs(t, <-second, context.Canceled)
+		assert.Zero(t, time.Since(start))
+		require.NoError(t, <-first)
+		idle(t, b)
+		assert.Equal(t, []int{1}, e.log)
+	})
+}
+
+// TestALeavingCallerIsNotAskedForAgain has an engine that leaves it for the
+// next question.
+func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: 10 * time.Millisecond, most: 1}
+		b := e.asker()
+		first := asking(t.Context(), b, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		second, leaving := asking(t.Context(), b, 2), asking(ctx, b, 3)
+		require.NoError(t, <-first)
+		synctest.Wait() // the next question goes
+		cancel()
+		start := time.Now()
+		require.ErrorIs(t, <-leaving, context.Canceled)
+		assert.Equal(t, 10*time.Millisecond, time.Since(start), "when it is left")
+		require.NoError(t, <-second)
+		idle(t, b)
+		assert.Equal(t, []int{1, 2}, e.log)
+		assert.Empty(t, e.givenBack())
+	})
+}
+
+// TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft has an engine that
+// answers one caller of each question. Those who line up again called before a,
+// in the order of their names.
+func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
+	for what, f := range map[string]*Line{"without a flow": nil, "in a flow": NewLine("f", 1, 0)} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := (&timed{take: 10 * time.Millisecond, most: 1}).asker()
+				b.calls = 1000
+				request := Request{N: 1, MaxWait: engine.Forever, Line: f}
+				wants := []string{"a", "b", "5", "7", "8", "9", "c", "d", "e"}
+				went := make(chan string, len(wants))
+				call := func(names ...string) {
+					for _, name := range names {
+						go func() {
+							_, err := b.Ask(t.Context(), request)
+							assert.NoError(t, err)
+							went <- name
+						}()
+						synctest.Wait()
+					}
+				}
+				again := func(names ...string) {
+					var all []Again
+					for _, name := range names {
+						all = append(all, Again{t.Context(), request, uint64(name[0])})
+					}
+					for i, place := range b.LineUpAgain(all) {
+						go func() {
+							_, err := b.Await(t.Context(), place)
+							assert.NoError(t, err)
+							went <- names[i]
+						}()
+					}
+				}
+				call("a", "b", "c", "d")
+				time.Sleep(12 * time.Millisecond) // the question for b, c and d is under way
+				again("5", "9")
+				time.Sleep(10 * time.Millisecond) // and that for 5, 9, c and d
+				again("7", "8")
+				call("e")
+				for _, name := range wants {
+					assert.Equal(t, name, <-went)
+				}
+				idle(t, b)
+			})
+		})
+	}
+}
+
+// TestReturnsDoNotStarveCallers has 20,000 returns in line, which take a
+// second.
+func TestReturnsDoNotStarveCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: time.Millisecond, giving: 5 * time.Millisecond}
+		b := e.asker()
+		for range 20_000 {
+			go b.Abandon(t.Context(), engine.Grant{N: 1})
+		}
+		synctest.Wait()
+		start := time.Now()
+		for range 10 {
+			asked := time.Now()
+			require.NoError(t, <-asking(t.Context(), b, 1))
+			// The return under way, a slice, one that began in it, and its own
+			// question.
+			const most = 10*time.Millisecond + returnSlice + 10*time.Millisecond + time.Millisecond
+			assert.LessOrEqual(t, time.Since(asked), most)
+		}
+		assert.Less(t, len(e.givenBack()), 20_000)
+		for len(e.givenBack()) < 20_000 {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Second)
+		assert.Less(t, time.Since(start), 2100*time.Millisecond, "nor are they slower for it")
+		idle(t, b)
+	})
+}
+
+func TestCallersDoNotStarveReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: 5 * time.Millisecond}
+		b := e.asker()
+		ctx, cancel := context.WithCancel(t.Context())
+		for range 3 * mostAsked { // there is always a full question in line
+			go func() {
+				for ctx.Err() == nil {
+					_, _ = b.Ask(t.Context(), Request{N: 1})
+				}
+			}()
+		}
+		time.Sleep(20 * time.Millisecond)
+		for range 5 {
+			start := time.Now()
+			require.NoError(t, b.Return(t.Context(), engine.Grant{N: 1}))
+			assert.LessOrEqual(t, time.Since(start), 2*5*time.Millisecond,
+				"the question under way, and one more at most")
+		}
+		cancel()
+		time.Sleep(time.Second)
+		idle(t, b)
+	})
+}
+
+// TestAnAnswersErrorIsItsCallersAlone has a queue that is too full for one of
+// several.
+func TestAnAnswersErrorIsItsCallersAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: time.Millisecond}
+		e.answers = func(requests []engine.Request) ([]engine.Answer, error) {
+			answers := make([]engine.Answer, len(requests))
+			for i, r := range requests {
+				if r.N > 100 {
+					answers[i].Err = engine.ErrFull
+					continue
+				}
+				answers[i].Granted = true
+			}
+			return answers, nil
+		}
+		b := e.asker()
+		first := asking(t.Context(), b, 1)
+		fits, large, more := asking(t.Context(), b, 5), asking(t.Context(), b, 1000), asking(t.Context(), b, 6)
+		require.NoError(t, <-first)
+		require.NoError(t, <-fits)
+		require.ErrorIs(t, <-large, engine.ErrFull)
+		require.NoError(t, <-more)
+		assert.Equal(t, []int{1, 3}, e.log)
+	})
+}
+
+var errGate = errors.New("opened")
+
+// closedOff returns a breaker, and what opens it.
+func closedOff() (b *breaker.Breaker, open func()) {
+	b = breaker.New(func(context.Context) error { return nil })
+	return b, func() { b.Begin(true)(errGate) }
+}
+
+func TestAnOpenBreakerCallsEverybodyAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: time.Second}
+		b := e.asker()
+		var open func()
+		b.Breaker, open = closedOff()
+		b.Prompt, b.quick = true, time.Now()
+		asked, lined := asking(context.Background(), b, 1), asking(t.Context(), b, 2)
+		start := time.Now()
+		open()
+		require.ErrorIs(t, <-asked, errGate)
+		require.ErrorIs(t, <-lined, errGate)
+		assert.Zero(t, time.Since(start))
+		time.Sleep(2 * time.Second)
+		assert.Len(t, e.givenBack(), 1)
+		assert.Equal(t, []int{1, -1}, e.log)
+		idle(t, b)
+	})
+}
+
+// TestWhoeverServesAloneLeavesNobodyBehind has a caller, which was told before,
+// come back while another serves alone.
+func TestWhoeverServesAloneLeavesNobodyBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: time.Second}
+		b := &Asker{Engine: e, Prompt: true, quick: time.Now()}
+		c := b.newCaller(t.Context(), Request{})
+		alone := asking(context.Background(), b, 1)
+		require.True(t, b.busy)
+		b.release(c)
+		require.NoError(t, <-alone)
+		idle(t, b)
+	})
+}
+
+func TestAReturnWithoutAnAnswerIsOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{giving: time.Hour}
+		b := e.asker()
+		start := time.Now()
+		require.ErrorIs(t, b.Return(context.Background(), engine.Grant{N: 1}), timeout.ErrOverdue)
+		assert.Equal(t, timeout.Answer, time.Since(start))
+		require.NoError(t, <-asking(t.Context(), b, 1), "others go on")
+		time.Sleep(time.Hour)
+		idle(t, b)
+	})
+}

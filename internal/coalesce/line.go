@@ -1,0 +1,223 @@
+package coalesce
+
+import (
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// Line is callers in the order of their calls. An [Asker] has one that is common
+// to all callers without a flow, and each flow has its own.
+//
+// The callers of a flow share what they may hold ahead. Only so many of them are
+// asked for as their share has room for. The others wait, without a question,
+// until one of the turns passes. Callers that accept no wait are told at once
+// that there is no room. The common line has room for everybody, and nobody
+// reads what it holds ahead.
+//
+// A caller holds its permits ahead from the question on, until the question
+// ends without a grant, or until whoever was granted them calls [Asker.Passed]
+// or lines up again.
+//
+// Invariant, under mu of the Asker, unless a question for the line is under way:
+// it is ready, and among those that are, if its first caller that is not gone
+// fits. If it is not ready, nobody in line accepts no wait. Lined is the sum of
+// the permits of the callers in line that are not gone.
+type Line struct {
+	id        string // of the flow; empty for the common line
+	weight    int
+	lookAhead int
+
+	waiting []*caller
+	gone    int // of those waiting, about
+	lined   int
+	ahead   int
+	share   int // as the engine told it last, 0 before
+	ready   bool
+	hasty   bool // some of those waiting may accept no wait
+}
+
+// NewLine makes the line of a flow; see [engine.Flow].
+func NewLine(id string, weight, lookAhead int) *Line {
+	return &Line{id: id, weight: weight, lookAhead: lookAhead}
+}
+
+func (l *Line) isCommon() bool { return l.id == "" }
+
+// SetWeight changes the weight of a flow from its next question on.
+func (a *Asker) SetWeight(l *Line, weight int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.weight = weight
+}
+
+// Lined is how many permits the callers in the line of a flow ask for.
+func (a *Asker) Lined(l *Line) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return l.lined
+}
+
+// Full reports whether a flow has no room for n permits more now.
+func (a *Asker) Full(l *Line, n int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return !l.fits(l.lined, n)
+}
+
+// Passed says that n permits of a flow are not ahead any more: their turn has
+// come, or somebody gives them back. A nil line is the common one.
+func (a *Asker) Passed(l *Line, n int) {
+	if l == nil || l.isCommon() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.ahead -= n
+	a.makeReady(l)
+}
+
+// fits, under mu, reports whether the share has room for n permits behind as
+// many permits as others ask for. One request always fits.
+func (l *Line) fits(others, n int) bool {
+	held := l.ahead + others
+	return l.isCommon() || held == 0 || l.share == 0 && held < mostAsked || held+n <= l.share
+}
+
+// makeReady, under mu, has a line served if there is anybody to serve.
+func (a *Asker) makeReady(l *Line) {
+	if l.ready || !l.hasRoom() {
+		return
+	}
+	l.ready = true
+	a.ready = append(a.ready, l)
+	a.startServer()
+}
+
+// hasRoom, under mu, reports whether the first caller in line may be asked for.
+// If not, nobody who accepts no wait is left in line: a caller that stands first
+// and does not fit is told, and so are all behind one that waits.
+func (l *Line) hasRoom() bool {
+	for {
+		l.dropGone()
+		if len(l.waiting) == 0 {
+			return false
+		}
+		first := l.waiting[0]
+		switch {
+		case l.fits(0, first.request.N):
+			return true
+		case first.request.MaxWait > 0:
+			l.dropHasty(noRoom())
+			return false
+		}
+		first.tellInLine(noRoom())
+		l.pop()
+	}
+}
+
+// noRoom is what a caller is told that accepts no wait and does not fit.
+func noRoom() outcome {
+	now := time.Now()
+	return outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}}
+}
+
+// dropGone, under mu, drops callers that are gone from the front of the line.
+func (l *Line) dropGone() {
+	for len(l.waiting) > 0 && l.waiting[0].state.Load() == gone {
+		l.pop()
+		l.gone--
+	}
+}
+
+// dropHasty, under mu, tells an outcome to callers that accept no wait, wherever
+// they stand, and drops them.
+func (l *Line) dropHasty(o outcome) {
+	if !l.hasty {
+		return
+	}
+	l.hasty = false
+	l.waiting = slices.DeleteFunc(l.waiting, func(c *caller) bool {
+		return c.request.MaxWait <= 0 && c.tellInLine(o)
+	})
+}
+
+func (l *Line) pop() *caller {
+	c := l.waiting[0]
+	l.waiting[0] = nil
+	l.waiting = l.waiting[1:]
+	return c
+}
+
+// count, under mu, counts a caller that is in line now.
+func (l *Line) count(c *caller) {
+	l.lined += c.request.N
+	l.hasty = l.hasty || c.request.MaxWait <= 0
+}
+
+// merge, under mu, puts callers back where they stand by the order of the calls.
+func (l *Line) merge(callers []*caller) {
+	if len(callers) == 0 {
+		return
+	}
+	waiting := l.waiting
+	all := make([]*caller, 0, len(callers)+len(waiting))
+	for _, c := range callers {
+		for len(waiting) > 0 && waiting[0].call < c.call {
+			all, waiting = append(all, waiting[0]), waiting[1:]
+		}
+		all = append(all, c)
+		l.count(c)
+	}
+	l.waiting = append(all, waiting...)
+}
+
+// putBack, under mu, lines up again callers that held their permits ahead and
+// that the engine has left for the next question, or whose question failed.
+func (l *Line) putBack(left []*caller, failure error) {
+	there := left[:0]
+	for _, c := range left {
+		l.ahead -= c.request.N // before it is told: then c may be another's
+		if c.staysInLine(failure) {
+			there = append(there, c)
+		}
+	}
+	l.merge(there)
+}
+
+// left settles that a caller has left the line. The line keeps its place until
+// most are such.
+func (a *Asker) left(c *caller) {
+	l := c.request.Line
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	l.lined -= c.request.N
+	l.gone++
+	if l.gone > len(l.waiting)/2 {
+		l.waiting = slices.DeleteFunc(l.waiting, func(c *caller) bool { return c.state.Load() == gone })
+		l.gone = 0
+	}
+	a.makeReady(l)
+}
+
+// askFor, under mu, moves callers of the line to a question, as many as have
+// room.
+func (l *Line) askFor(q *question) {
+	var asks *engine.Flow
+	if !l.isCommon() {
+		asks = &engine.Flow{
+			ID: l.id, Weight: l.weight, LookAhead: l.lookAhead, Ahead: l.ahead, Wanted: l.ahead + l.lined,
+		}
+	}
+	for len(q.callers) < q.most && l.hasRoom() {
+		c := l.pop()
+		if !c.state.CompareAndSwap(lined, asked) {
+			continue // it has just left
+		}
+		c.asks = asks
+		l.lined -= c.request.N
+		l.ahead += c.request.N
+		q.callers, q.of = append(q.callers, c), append(q.of, l)
+	}
+}

@@ -1,0 +1,327 @@
+package coalesce
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// sharing is an engine that grants one permit to each flow, at once.
+type sharing struct {
+	engine.Engine
+	asked [][]engine.Request
+}
+
+func (s *sharing) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	s.asked = append(s.asked, requests)
+	held := map[*engine.Flow]int{}
+	answers := make([]engine.Answer, len(requests))
+	for i, r := range requests {
+		answers[i].Share = 1
+		if answers[i].Left = r.Flow.Ahead+held[r.Flow] >= 1; !answers[i].Left {
+			answers[i].Granted = true
+			held[r.Flow]++
+		}
+	}
+	return answers, nil
+}
+
+func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &sharing{}
+		b := &Asker{Engine: e}
+		f, other := NewLine("f", 1, 0), NewLine("g", 3, 0)
+		went := make(chan *Line, 10)
+		call := func(f *Line) {
+			go func() {
+				_, err := b.Ask(context.Background(), Request{N: 1, MaxWait: engine.Forever, Line: f})
+				assert.NoError(t, err)
+				went <- f
+			}()
+			synctest.Wait()
+		}
+		for range 3 {
+			call(f)
+		}
+		require.Len(t, went, 1)
+		questions := len(e.asked)
+		time.Sleep(time.Hour)
+		require.Len(t, e.asked, questions, "nobody asks while nothing passes")
+		call(other)
+		require.Len(t, went, 2, "another flow has a line of its own")
+		assert.Equal(t, engine.Flow{ID: "g", Weight: 3, Wanted: 1}, *e.asked[len(e.asked)-1][0].Flow)
+		b.SetWeight(f, 7)
+		b.Passed(f, 1)
+		synctest.Wait()
+		require.Len(t, went, 3)
+		assert.Equal(t, 7, e.asked[len(e.asked)-1][0].Flow.Weight)
+		b.Passed(f, 1)
+		synctest.Wait()
+		require.Len(t, went, 4)
+		assert.Zero(t, b.Lined(f))
+		assert.True(t, b.Full(f, 1))
+		b.Passed(f, 1)
+		assert.False(t, b.Full(f, 1))
+	})
+}
+
+func TestTheLineOfAFlowForgetsThoseWhoLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := &Asker{Engine: &sharing{}}
+		f := NewLine("f", 1, 0)
+		ask := func(ctx context.Context) error {
+			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Line: f})
+			return err
+		}
+		require.NoError(t, ask(context.Background()))
+		for range 100 {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			for range 10 {
+				go func() { assert.ErrorIs(t, ask(ctx), context.DeadlineExceeded) }()
+			}
+			time.Sleep(2 * time.Second)
+			cancel()
+		}
+		b.mu.Lock()
+		assert.LessOrEqual(t, len(f.waiting), 1)
+		assert.Zero(t, f.lined)
+		assert.Equal(t, 1, f.ahead)
+		b.mu.Unlock()
+	})
+}
+
+func TestAFlowCountsNothingOfThoseWhoLeaveDuringTheQuestion(t *testing.T) {
+	for name, leaves := range map[string]time.Duration{
+		"shortly before the answer":  95 * time.Millisecond,
+		"so early that nobody waits": 10 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := &Asker{Engine: &slowly{sharing: &sharing{}, takes: 100 * time.Millisecond}}
+				f := NewLine("f", 1, 0)
+				ctx, cancel := context.WithTimeout(context.Background(), leaves)
+				defer cancel()
+				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Line: f})
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				time.Sleep(time.Second)
+				b.mu.Lock()
+				assert.Zero(t, f.ahead)
+				assert.Zero(t, f.lined)
+				b.mu.Unlock()
+			})
+		})
+	}
+}
+
+// slowly is a sharing that takes its time, and takes back.
+type slowly struct {
+	*sharing
+	takes time.Duration
+}
+
+func (s *slowly) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	time.Sleep(s.takes)
+	return s.sharing.Take(ctx, requests)
+}
+
+func (s *slowly) GiveBack(context.Context, []engine.Grant) error { return nil }
+
+func TestWhoeverAcceptsNoWaitStandsInNoLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &sharing{}
+		b := &Asker{Engine: &slowly{sharing: e, takes: 100 * time.Millisecond}}
+		f := NewLine("f", 1, 0)
+		ask := func(maxWait time.Duration) <-chan Reply {
+			replies := make(chan Reply, 1)
+			go func() {
+				reply, err := b.Ask(t.Context(), Request{N: 1, MaxWait: maxWait, Line: f})
+				if err == nil {
+					replies <- reply
+				}
+			}()
+			synctest.Wait()
+			return replies
+		}
+		require.True(t, (<-ask(engine.Forever)).Granted) // its share is one permit, which it holds
+		start := time.Now()
+		require.Len(t, e.asked, 1)
+		require.False(t, (<-ask(0)).Granted)
+		assert.Zero(t, time.Since(start))
+		require.Len(t, e.asked, 1, "nothing was asked")
+
+		b.Passed(f, 1)
+		first, second, hasty, third := ask(engine.Forever), ask(engine.Forever), ask(0), ask(engine.Forever)
+		require.True(t, (<-first).Granted)
+		require.False(t, (<-hasty).Granted)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start), "there was no room left after that question")
+		assert.Equal(t, 2, b.Lined(f))
+		b.Passed(f, 1)
+		require.True(t, (<-second).Granted)
+		b.Passed(f, 1)
+		require.True(t, (<-third).Granted)
+		assert.Zero(t, b.Lined(f))
+	})
+}
+
+// deciding is an engine whose answers take 100 ms and are what a test decides.
+type deciding struct {
+	engine.Engine
+	decide func([]engine.Request) []engine.Answer
+}
+
+func (d *deciding) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	time.Sleep(100 * time.Millisecond)
+	return d.decide(requests), nil
+}
+
+// TestOnlyCallersOfAFlowAreAskedForAsSuch has each kind ask for a number of
+// permits of its own. Callers of none use what those of a flow have left.
+func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &deciding{decide: func(requests []engine.Request) []engine.Answer {
+			answers := make([]engine.Answer, len(requests))
+			for i, r := range requests {
+				assert.Equal(t, r.N == 1, r.Flow != nil, "%d permits", r.N)
+				answers[i] = engine.Answer{Granted: true, Share: 100}
+			}
+			return answers
+		}}
+		b := &Asker{Engine: e}
+		var all sync.WaitGroup
+		ask := func(r Request) {
+			all.Go(func() {
+				_, err := b.Ask(context.Background(), r)
+				assert.NoError(t, err)
+				b.Passed(r.Line, r.N)
+			})
+			synctest.Wait()
+		}
+		f := NewLine("f", 1, 0)
+		for range 3 {
+			ask(Request{N: 2, MaxWait: engine.Forever})
+			ask(Request{N: 1, MaxWait: engine.Forever, Line: f})
+			time.Sleep(100 * time.Millisecond)
+			ask(Request{N: 2, MaxWait: engine.Forever}) // what follows keeps the server busy
+			time.Sleep(100 * time.Millisecond)
+			ask(Request{N: 2, MaxWait: engine.Forever})
+		}
+		all.Wait()
+	})
+}
+
+// TestWhoeverAcceptsNoWaitIsNotPutBackInLine has its question leave it for the
+// next, for which there is no room: the share has become smaller. Another that
+// does not fit either has come meanwhile.
+func TestWhoeverAcceptsNoWaitIsNotPutBackInLine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var share atomic.Int64
+		share.Store(10)
+		e := &deciding{decide: func(requests []engine.Request) []engine.Answer {
+			answers := make([]engine.Answer, min(4, len(requests)))
+			for i := range answers {
+				answers[i] = engine.Answer{Granted: requests[i].MaxWait > 0, Wait: time.Hour, Share: int(share.Load())}
+			}
+			return answers
+		}}
+		b := &Asker{Engine: e}
+		f := NewLine("f", 1, 0)
+		ask := func(n int, maxWait time.Duration) <-chan error {
+			done := make(chan error, 1)
+			go func() {
+				_, err := b.Ask(t.Context(), Request{N: n, MaxWait: maxWait, Line: f})
+				done <- err
+			}()
+			synctest.Wait()
+			return done
+		}
+		<-ask(1, engine.Forever) // tells the share
+		for range 5 {
+			ask(1, engine.Forever) // one is asked for, four follow
+		}
+		hasty := ask(1, 0)
+		time.Sleep(100 * time.Millisecond)
+		synctest.Wait() // the four are asked for, and the hasty one
+		ask(9, engine.Forever)
+		share.Store(5)
+		start := time.Now()
+		require.NoError(t, <-hasty)
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		b.Passed(f, 6)
+		time.Sleep(time.Second)
+		b.Passed(f, 9)
+	})
+}
+
+// TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank lines up behind a question,
+// while there is room.
+func TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, share := sharingOut(8)
+		f := NewLine("f", 1, 0)
+		require.NoError(t, <-askingIn(b, f, 1, engine.Forever))
+		other := askingIn(b, f, 1, engine.Forever)
+		start := time.Now()
+		share.Store(2)
+		require.False(t, b.Full(f, 1))
+		hasty := askingIn(b, f, 1, 0)
+		time.Sleep(time.Second)
+		require.Len(t, hasty, 1, "it is told before any turn passes")
+		require.NoError(t, <-hasty)
+		require.NoError(t, <-other)
+		assert.Equal(t, time.Second, time.Since(start))
+		assert.Zero(t, b.Lined(f))
+	})
+}
+
+// TestWhoeverAcceptsNoWaitHoldsNobodyUp has one that does not fit stand in
+// front of two that do.
+func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, share := sharingOut(8)
+		f := NewLine("f", 1, 0)
+		require.NoError(t, <-askingIn(b, f, 1, engine.Forever))
+		askingIn(b, f, 1, engine.Forever)
+		share.Store(4) // of which two are held
+		large, one, small := askingIn(b, f, 3, 0), askingIn(b, f, 1, engine.Forever), askingIn(b, f, 1, 0)
+		time.Sleep(time.Second)
+		require.Len(t, large, 1)
+		require.Len(t, one, 1)
+		require.Len(t, small, 1)
+		b.mu.Lock()
+		assert.Equal(t, 4, f.ahead, "all but the large one were granted")
+		b.mu.Unlock()
+	})
+}
+
+// sharingOut returns a Asker whose engine grants everything, after 100 ms,
+// and tells the share that a test sets.
+func sharingOut(share int64) (*Asker, *atomic.Int64) {
+	var told atomic.Int64
+	told.Store(share)
+	return &Asker{Engine: &deciding{decide: func(requests []engine.Request) []engine.Answer {
+		answers := make([]engine.Answer, len(requests))
+		for i := range answers {
+			answers[i] = engine.Answer{Granted: true, Share: int(told.Load())}
+		}
+		return answers
+	}}}, &told
+}
+
+// askingIn is asking for a caller of a flow.
+func askingIn(b *Asker, f *Line, n int, maxWait time.Duration) <-chan error {
+	err := make(chan error, 1)
+	go func() {
+		_, e := b.Ask(context.Background(), Request{N: n, MaxWait: maxWait, Line: f})
+		err <- e
+	}()
+	synctest.Wait()
+	return err
+}

@@ -1,0 +1,285 @@
+package coalesce
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/timeout"
+)
+
+const (
+	// mostLines bounds how many lines one question is for.
+	mostLines = 100
+
+	// warm is how long an answer may take to be quick, and for how long after
+	// it the next question is taken for one round trip.
+	warm = 100 * time.Millisecond
+)
+
+// question is one call of the engine, for callers or for givers. Its server
+// uses it again for the next.
+//
+// Invariant: it belongs to the goroutine that sends it from start to finish, and
+// to overdue if that runs in between. Of the two, stop decides, so only one of
+// them ever touches those whom the question was sent for.
+type question struct {
+	asker    *Asker
+	callers  []*caller
+	of       []*Line // the line of each of the callers
+	lines    []*Line // each once; all of flows, or the common one alone
+	requests []engine.Request
+	givers   []*giver
+	last     uint64    // the number of the last that had lined up
+	most     int       // callers that it may hold, see mostAsked
+	slice    time.Time // until when returns go before callers, see returnsGo
+
+	stop   func() bool
+	cancel context.CancelFunc
+}
+
+// startServer, under mu, starts the goroutine that serves unless there is one.
+func (a *Asker) startServer() {
+	if !a.busy {
+		a.busy = true
+		go a.serve()
+	}
+}
+
+// serve sends what has lined up until nothing is left, or until an answer is
+// overdue and another goroutine serves.
+func (a *Asker) serve() {
+	q := &question{asker: a, most: mostAsked}
+	for a.outlast(); a.gather(q) && q.send(); a.outlast() {
+		// Callers whose turn has come run first and may line up again: one question
+		// for all of them instead of two.
+		runtime.Gosched()
+	}
+}
+
+// serveOnce is the server for the first question of an idle Asker, in a caller's
+// goroutine. Whoever has come meanwhile is left to a goroutine of its own.
+func (a *Asker) serveOnce() {
+	q := &question{asker: a, most: mostAsked}
+	if !a.gather(q) || !q.send() {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.returns)+len(a.ready) > 0 {
+		go a.serve()
+		return
+	}
+	a.rest()
+}
+
+// rest, under mu, makes a idle, when nobody is left in line.
+func (a *Asker) rest() {
+	a.common.waiting, a.ready, a.returns, a.spare, a.away, a.pause = nil, nil, nil, nil, nil, 0
+	a.busy = false
+}
+
+// gather fills q with those who go next. If nobody is left it stops serving and
+// returns false.
+func (a *Asker) gather(q *question) bool {
+	clear(q.callers) // it may hold callers that are gone
+	q.callers, q.of, q.lines, q.givers = q.callers[:0], q.of[:0], q.lines[:0], nil
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	q.last = a.calls
+	switch {
+	case a.returnsGo(q):
+		q.givers = a.nextReturns()
+	case len(a.ready) > 0:
+		a.nextLines(q)
+		q.slice = time.Time{}
+	default:
+		a.rest()
+		return false
+	}
+	return true
+}
+
+// nextLines, under mu, moves callers to the question: those of the common line,
+// or of each flow that is ready, whichever has waited for longer.
+func (a *Asker) nextLines(q *question) {
+	common := a.ready[0].isCommon()
+	a.ready = slices.DeleteFunc(a.ready, func(l *Line) bool {
+		if l.isCommon() != common || len(q.callers) >= q.most || len(q.lines) >= mostLines {
+			return false
+		}
+		l.ready = false
+		l.askFor(q)
+		q.lines = append(q.lines, l)
+		return true
+	})
+}
+
+// send asks, and tells those whom the question is for.
+func (q *question) send() (inTime bool) {
+	if len(q.givers) > 0 {
+		return q.giveBack()
+	}
+	return q.take()
+}
+
+// start begins the time of the question. Its ctx has the values of the caller
+// that it was sent for first, and nobody's cancellation ends it.
+func (q *question) start(ctx context.Context) context.Context {
+	ctx, q.cancel = context.WithTimeout(context.WithoutCancel(ctx), timeout.Answer)
+	q.stop = context.AfterFunc(ctx, q.overdue)
+	return ctx
+}
+
+// finish reports whether the answer came in time, and returns the error that it
+// came with. If it did not come in time, everybody was told so, another goroutine
+// serves, and q must not be used again.
+func (q *question) finish(ctx context.Context, err error) (_ error, inTime bool) {
+	if err != nil && ctx.Err() != nil {
+		err = timeout.ErrOverdue // nobody's own deadline
+	}
+	inTime = q.stop()
+	q.cancel()
+	return err, inTime
+}
+
+// overdue runs on a goroutine of its own, which serves from then on.
+func (q *question) overdue() {
+	q.fails(timeout.ErrOverdue)
+	q.asker.serve()
+}
+
+// take asks for the callers of q and tells them.
+func (q *question) take() (inTime bool) {
+	if len(q.callers) == 0 {
+		return true
+	}
+	now, first := time.Now(), q.callers[0].ctx
+	q.requests = q.requests[:0]
+	for _, c := range q.callers {
+		r := c.request.asOf(now)
+		r.Flow = c.asks
+		q.requests = append(q.requests, r)
+	}
+	ctx := q.start(first)
+	answers, err := q.asker.Engine.Take(ctx, q.requests)
+	err, inTime = q.finish(ctx, err)
+	if !inTime {
+		q.asker.nobodys(first, answers)
+		return false
+	}
+	if err == nil {
+		err = counted(answers, q.requests)
+	}
+	if err != nil {
+		q.fails(err)
+		return true
+	}
+	q.answered(answers, now)
+	return true
+}
+
+// counted holds an engine to its contract: it answers the first request, and
+// none that nobody made.
+func counted(answers []engine.Answer, requests []engine.Request) error {
+	if len(answers) < 1 || len(answers) > len(requests) {
+		return fmt.Errorf("%w: the engine gave %d answers to %d requests",
+			engine.ErrOutcomeUnknown, len(answers), len(requests))
+	}
+	return nil
+}
+
+// fails is what becomes of a question that failed.
+func (q *question) fails(err error) {
+	if q.keeps(err) {
+		return
+	}
+	failed := outcome{result: &result{err: err}}
+	for _, c := range q.callers {
+		c.tell(failed)
+	}
+	for _, g := range q.givers {
+		g.tell(err)
+	}
+	a := q.asker
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.quick = time.Time{}
+	for i, l := range q.of {
+		l.ahead -= q.requests[i].N
+	}
+	for _, l := range q.lines {
+		a.makeReady(l)
+	}
+}
+
+// answered tells the callers their answers, and lines up again callers that the
+// engine has left for the next question.
+func (q *question) answered(answers []engine.Answer, asked time.Time) {
+	done := &result{asked: asked, arrived: time.Now()}
+	q.asker.pause = 0
+	q.learn(answers, done)
+	var left []*caller
+	for i, c := range q.callers {
+		if i >= len(answers) || answers[i].Left && c.request.MaxWait > 0 {
+			left = append(left, c)
+			continue
+		}
+		there := c.tell(outcome{&answers[i], done}) // from here on c may be another's
+		if !there {
+			q.asker.nobodys(c.ctx, answers[i:i+1]) // c is gone, its ctx stays
+		}
+		if !there || !answers[i].Granted {
+			q.asker.Passed(q.of[i], q.requests[i].N)
+		}
+	}
+	q.putBack(left, answers, done)
+}
+
+// learn remembers what an answer tells: that the engine is there, how many
+// callers the next question may hold, and the shares of the flows.
+func (q *question) learn(answers []engine.Answer, done *result) {
+	q.most = min(2*q.most, mostAsked)
+	if len(answers) < len(q.requests) {
+		q.most = max(leastAsked, 2*len(answers))
+	}
+	a := q.asker
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.away, a.quick = nil, time.Time{}
+	if done.arrived.Sub(done.asked) <= warm {
+		a.quick = done.arrived
+	}
+	for i := range answers {
+		if answers[i].Share > 0 {
+			q.of[i].share = answers[i].Share
+		}
+	}
+}
+
+// putBack lines up again callers of whom the engine has said nothing, or that
+// there is no room: those of each line at once, for they stand together, in the
+// order of the lines. Callers in line who are refused by now are told. Then more
+// of each line may have room.
+func (q *question) putBack(left []*caller, answers []engine.Answer, done *result) {
+	a := q.asker
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	of, requests := q.of[:len(answers)], q.requests
+	for _, l := range q.lines {
+		n, m := 0, 0
+		for n < len(left) && left[n].request.Line == l {
+			n++
+		}
+		for m < len(of) && of[m] == l {
+			m++
+		}
+		l.putBack(left[:n], done.err)
+		l.waiting = refusalsOf(answers[:m], requests).settle(l.waiting, q.last, done)
+		left, of, answers, requests = left[n:], of[m:], answers[m:], requests[m:]
+		a.makeReady(l)
+	}
+}

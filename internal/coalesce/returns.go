@@ -1,0 +1,135 @@
+package coalesce
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+)
+
+const (
+	// mostReturned bounds how many grants one question gives back. An engine
+	// may need several scripts for one question: the fewer grants it is given,
+	// the sooner somebody else has a turn.
+	mostReturned = 200
+
+	// returnSlice is how long returns go before callers that wait, after each
+	// question of callers.
+	returnSlice = 10 * time.Millisecond
+)
+
+// giver waits for permits to be given back.
+type giver struct {
+	ctx   context.Context
+	grant engine.Grant
+	done  chan error // holds one; nil where nobody waits for it
+}
+
+func (g *giver) tell(err error) {
+	if g.done != nil {
+		g.done <- err
+	}
+}
+
+// Return gives a grant back and returns when that is done or when ctx ends. A
+// ctx that ends does not call it off.
+func (a *Asker) Return(ctx context.Context, grant engine.Grant) error {
+	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
+	a.lineUpReturn(g)
+	select {
+	case err := <-g.done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ctxerr.Ended(ctx, "the return is under way"))
+	}
+}
+
+// Abandon gives back what a caller that leaves will not use. It returns when
+// that is done, or after [ReturnBound].
+func (a *Asker) Abandon(ctx context.Context, grant engine.Grant) {
+	a.abandon(ctx, grant, time.Now().Add(ReturnBound))
+}
+
+// abandon stays until a moment at most. The caller has its own reason to leave,
+// so an error is not told: permits that cannot be given back pass unused.
+func (a *Asker) abandon(ctx context.Context, grant engine.Grant, until time.Time) {
+	grant.Unused = true
+	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
+	a.lineUpReturn(g)
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	select {
+	case <-g.done:
+	case <-timer.C:
+	}
+}
+
+// GiveBack gives back what nobody will use, and waits for nothing.
+func (a *Asker) GiveBack(ctx context.Context, grant engine.Grant) {
+	grant.Unused = true
+	a.lineUpReturn(&giver{ctx: ctx, grant: grant})
+}
+
+// nobodys gives back what was granted to callers that are gone.
+func (a *Asker) nobodys(ctx context.Context, answers []engine.Answer) {
+	for _, answer := range answers {
+		if answer.Granted {
+			a.GiveBack(ctx, answer.Grant)
+		}
+	}
+}
+
+func (a *Asker) lineUpReturn(g *giver) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.returns = append(a.returns, g)
+	a.startServer()
+}
+
+// returnsGo, under mu, reports whether the next question is one of returns.
+//
+// Neither side starves the other. Returns make room, so they go first, but for
+// no longer than a slice while callers wait; then one question of callers goes,
+// and the next slice begins. So a caller waits for a slice and one question
+// more than for other callers, and a return for one question of callers more
+// than for other returns.
+func (a *Asker) returnsGo(q *question) bool {
+	if len(a.returns) == 0 || a.away != nil || len(a.ready) == 0 {
+		return len(a.returns) > 0
+	}
+	now := time.Now()
+	if q.slice.IsZero() {
+		q.slice = now.Add(returnSlice)
+	}
+	return now.Before(q.slice)
+}
+
+// nextReturns, under mu, takes returns out of the line.
+func (a *Asker) nextReturns() []*giver {
+	n := min(len(a.returns), mostReturned)
+	next := a.returns[:n:n]
+	a.returns = a.returns[n:]
+	if len(a.returns) == 0 {
+		a.returns = nil
+	}
+	return next
+}
+
+// giveBack sends the returns of q and tells those who wait for them.
+func (q *question) giveBack() (inTime bool) {
+	grants := make([]engine.Grant, len(q.givers))
+	for i, g := range q.givers {
+		grants[i] = g.grant
+	}
+	ctx := q.start(q.givers[0].ctx)
+	err, inTime := q.finish(ctx, q.asker.Engine.GiveBack(ctx, grants))
+	if !inTime {
+		return false
+	}
+	for _, g := range q.givers {
+		g.tell(err)
+	}
+	return true
+}

@@ -1,0 +1,151 @@
+// Package gate stands between a client and its upstream: callers pass when
+// their turn comes, and an upstream that wants to be left alone closes it for a
+// while.
+//
+// Modules of their own are built on it, and may be older than this one. Its
+// exported names stay as they are.
+package gate
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/ctxerr"
+)
+
+const (
+	// pauseBound ends a Pause that Redis does not answer.
+	pauseBound = 5 * time.Second
+
+	// callerBound is how long a caller stays for the word that a pause is
+	// recorded. The pause is sent whether the caller stays or not.
+	callerBound = 100 * time.Millisecond
+)
+
+// Waiter is what a gate needs of a limiter. One that has WaitN or Pause as well
+// is asked for them.
+type Waiter interface {
+	Wait(ctx context.Context) error
+}
+
+type (
+	manyWaiter interface {
+		WaitN(ctx context.Context, n int) error
+	}
+	pauser interface {
+		Pause(ctx context.Context, d time.Duration) error
+	}
+)
+
+// Gate lets callers through in their turn. The zero value is open. It may be
+// used by any number of goroutines.
+type Gate struct {
+	mu    sync.Mutex
+	until time.Time // shut until then, for the callers of this value
+}
+
+// Enter returns nil when it is the caller's turn for n permits. 0 permits need
+// no turn. A gate that this process holds shut is waited for first, and is
+// refused at once to those whose deadline comes before.
+func (g *Gate) Enter(ctx context.Context, l Waiter, n int) error {
+	switch {
+	case l == nil:
+		return fmt.Errorf("%w: the Limiter is nil", fairlimit.ErrInvalidOption)
+	case n < 0:
+		return fmt.Errorf("%w: %d asked for, want at least 0", fairlimit.ErrInvalidPermits, n)
+	case n == 0:
+		return nil
+	}
+	for {
+		if err := g.waitOpen(ctx); err != nil {
+			return err
+		}
+		if err := waitTurn(ctx, l, n); err != nil {
+			return err
+		}
+		// A turn that came while the gate was shut is gone. To go with it
+		// later would let all such callers go at one moment.
+		if time.Until(g.end()) <= 0 {
+			return nil
+		}
+	}
+}
+
+// Shut pauses the limiter for everybody who shares it. If it cannot pause, or
+// if that fails, this gate alone is held shut. Failed, unless nil, is told of
+// a failure, perhaps after Shut has returned.
+//
+// The pause outlives ctx. Shut returns soon, whether it is recorded or not.
+func (g *Gate) Shut(ctx context.Context, l Waiter, pause time.Duration, failed func(error)) {
+	until := time.Now().Add(pause)
+	p, ok := l.(pauser)
+	if !ok {
+		g.hold(until)
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseBound)
+		defer cancel()
+		if err := p.Pause(ctx, max(pause, time.Microsecond)); err != nil { // a date may be that near
+			g.hold(until)
+			if failed != nil {
+				failed(fmt.Errorf("fairlimit: pause of %v: %w", pause, err))
+			}
+		}
+	}()
+	stay := time.NewTimer(callerBound)
+	defer stay.Stop()
+	select {
+	case <-done:
+	case <-stay.C:
+	case <-ctx.Done():
+	}
+}
+
+func (g *Gate) end() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.until
+}
+
+// hold keeps the gate shut; the longest counts.
+func (g *Gate) hold(until time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if until.After(g.until) {
+		g.until = until
+	}
+}
+
+func (g *Gate) waitOpen(ctx context.Context) error {
+	for {
+		until := g.end()
+		rest := time.Until(until)
+		if rest <= 0 {
+			return nil
+		}
+		if deadline, ok := ctx.Deadline(); ok && deadline.Before(until) {
+			return fmt.Errorf("%w as the upstream asked: %w", fairlimit.ErrPaused, &fairlimit.RefusedError{Wait: rest})
+		}
+		if clock.SleepUntil(ctx, until) != nil {
+			return ctxerr.Ended(ctx, "left during a pause that the upstream asked for")
+		}
+	}
+}
+
+func waitTurn(ctx context.Context, l Waiter, n int) error {
+	if n == 1 {
+		return l.Wait(ctx)
+	}
+	many, ok := l.(manyWaiter)
+	if !ok {
+		return fmt.Errorf("%w: %d permits of a limiter that has no WaitN (%T)", fairlimit.ErrUnsupported, n, l)
+	}
+	return many.WaitN(ctx, n)
+}

@@ -1,0 +1,228 @@
+package gate_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/gate"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// pausing is a limiter whose Pause is the test's.
+type pausing struct {
+	fairlimit.Limiter
+	pause func(ctx context.Context, d time.Duration) error
+}
+
+func (p pausing) Pause(ctx context.Context, d time.Duration) error { return p.pause(ctx, d) }
+
+// unpausing is a limiter that cannot pause, as one on window is.
+type unpausing struct{ fairlimit.Limiter }
+
+// enter lets callers in one after the other and returns when they came through,
+// counted from start.
+func enter(t *testing.T, g *gate.Gate, l gate.Waiter, start time.Time, callers int) []time.Duration {
+	t.Helper()
+	through := make([]time.Duration, callers)
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			assert.NoError(t, g.Enter(t.Context(), l, 1))
+			through[i] = time.Since(start)
+		})
+		synctest.Wait()
+	}
+	wg.Wait()
+	return through
+}
+
+func TestAfterAPauseCallersStillTakeTurns(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := unpausing{limitertest.New(t, rdb, fairlimit.Every(10*time.Second))}
+		var g gate.Gate
+		start := time.Now()
+		g.Shut(t.Context(), l, time.Minute, nil)
+		through := enter(t, &g, l, start, 3)
+		// Who of them asks first is open: they wake at one moment.
+		assert.ElementsMatch(t, []time.Duration{60 * time.Second, 70 * time.Second, 80 * time.Second}, through)
+	})
+}
+
+func TestATurnThatComesDuringAPauseIsNotUsed(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := unpausing{limitertest.New(t, rdb, fairlimit.Every(10*time.Second))}
+		var g gate.Gate
+		start := time.Now()
+		time.AfterFunc(15*time.Second, func() { g.Shut(t.Context(), l, time.Minute, nil) })
+		through := enter(t, &g, l, start, 4)
+		assert.Equal(t, []time.Duration{0, 10 * time.Second}, through[:2])
+		assert.ElementsMatch(t, []time.Duration{75 * time.Second, 85 * time.Second}, through[2:])
+	})
+}
+
+func TestTheLongestPauseCounts(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
+		var g gate.Gate
+		start := time.Now()
+		g.Shut(t.Context(), l, time.Minute, nil)
+		g.Shut(t.Context(), l, time.Second, nil)
+		time.AfterFunc(30*time.Second, func() { g.Shut(t.Context(), l, time.Minute, nil) })
+		assert.Equal(t, []time.Duration{90 * time.Second}, enter(t, &g, l, start, 1), "those who sleep hear of it")
+	})
+}
+
+func TestAPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
+		var g gate.Gate
+		g.Shut(t.Context(), l, time.Minute, nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
+		defer cancel()
+		start := time.Now()
+		err := g.Enter(ctx, l, 1)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		var refused *fairlimit.RefusedError
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, time.Minute, refused.Wait)
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, 5, limitertest.Status(t, l).Available)
+
+		longer, cancel := context.WithTimeout(t.Context(), 61*time.Second)
+		defer cancel()
+		require.NoError(t, g.Enter(longer, l, 1))
+	})
+}
+
+func TestWhoeverLeavesDuringAPauseLeavesAtOnce(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
+		var g gate.Gate
+		g.Shut(t.Context(), l, time.Minute, nil)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { cancel(assert.AnError) })
+		err := g.Enter(ctx, l, 1)
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, assert.AnError)
+		assert.Equal(t, time.Second, time.Since(start))
+	})
+}
+
+func TestNoPermitsNeedNoTurn(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
+		var g gate.Gate
+		g.Shut(t.Context(), l, time.Minute, nil)
+		start := time.Now()
+		require.NoError(t, g.Enter(t.Context(), l, 0))
+		assert.Zero(t, time.Since(start))
+	})
+}
+
+type key struct{}
+
+// TestASlowPauseGoesOnWithoutItsCaller has a Redis that does not answer.
+func TestASlowPauseGoesOnWithoutItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		ended := make(chan struct{})
+		l := pausing{pause: func(ctx context.Context, pause time.Duration) error {
+			defer close(ended)
+			assert.Equal(t, time.Minute, pause)
+			assert.Equal(t, "value", ctx.Value(key{}), "a trace goes on")
+			<-ctx.Done()
+			assert.Equal(t, 5*time.Second, time.Since(start))
+			return ctx.Err()
+		}}
+		var g gate.Gate
+		var told error
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "value"))
+		g.Shut(ctx, l, time.Minute, func(err error) { told = err })
+		assert.Equal(t, 100*time.Millisecond, time.Since(start))
+		cancel()
+		<-ended
+		synctest.Wait()
+		require.ErrorIs(t, told, context.DeadlineExceeded)
+	})
+}
+
+func TestACallerThatLeavesDoesNotStayForItsPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		recorded := false
+		l := pausing{pause: func(context.Context, time.Duration) error {
+			time.Sleep(time.Second)
+			recorded = true
+			return nil
+		}}
+		var g gate.Gate
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		g.Shut(ctx, l, time.Minute, nil)
+		assert.Equal(t, 20*time.Millisecond, time.Since(start))
+		time.Sleep(time.Second)
+		synctest.Wait()
+		assert.True(t, recorded)
+	})
+}
+
+func TestAPauseThatIsRecordedLeavesTheRestToTheLimiter(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := pausing{
+			Limiter: limitertest.New(t, rdb, fairlimit.PerSecond(5)),
+			pause:   func(context.Context, time.Duration) error { return nil },
+		}
+		var g gate.Gate
+		start := time.Now()
+		g.Shut(t.Context(), l, time.Minute, func(err error) { t.Error(err) })
+		assert.Zero(t, time.Since(start))
+		assert.Equal(t, []time.Duration{0}, enter(t, &g, l, start, 1))
+	})
+}
+
+func TestAPauseThatFailsHoldsTheDoorFromTheCallOn(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		failed := errors.New("no")
+		l := pausing{
+			Limiter: limitertest.New(t, rdb, fairlimit.PerSecond(5)),
+			pause:   func(context.Context, time.Duration) error { time.Sleep(2 * time.Second); return failed },
+		}
+		var g gate.Gate
+		told := make(chan error, 1)
+		start := time.Now()
+		g.Shut(t.Context(), l, time.Minute, func(err error) { told <- err })
+		require.ErrorIs(t, <-told, failed)
+		assert.Equal(t, 2*time.Second, time.Since(start))
+		assert.Equal(t, []time.Duration{time.Minute}, enter(t, &g, l, start, 1))
+	})
+}
+
+// bare is a limiter that can do nothing but wait.
+type bare struct{ fairlimit.Limiter }
+
+func (b bare) WaitN() {}
+
+func TestWhatCannotBeAskedIsAnError(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
+		var g gate.Gate
+		require.ErrorIs(t, g.Enter(t.Context(), nil, 1), fairlimit.ErrInvalidOption)
+		require.ErrorIs(t, g.Enter(t.Context(), l, -1), fairlimit.ErrInvalidPermits)
+		require.ErrorIs(t, g.Enter(t.Context(), bare{l}, 2), fairlimit.ErrUnsupported)
+		assert.Equal(t, 5, limitertest.Status(t, l).Available)
+		require.NoError(t, g.Enter(t.Context(), bare{l}, 1))
+		require.NoError(t, g.Enter(t.Context(), l, 2))
+		assert.Equal(t, 2, limitertest.Status(t, l).Available)
+	})
+}

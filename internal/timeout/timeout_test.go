@@ -1,0 +1,63 @@
+package timeout
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func TestACallReturnsWhatItReturns(t *testing.T) {
+	answer, err := Call(t.Context(), func(context.Context) (int, error) { return 7, nil })
+	require.NoError(t, err)
+	require.Equal(t, 7, answer)
+	broken := errors.New("broken")
+	_, err = Call(t.Context(), func(context.Context) (int, error) { return 0, broken })
+	require.Equal(t, broken, err)
+}
+
+// stubborn does not look at its ctx for a minute.
+func stubborn(ctx context.Context) (int, error) {
+	time.Sleep(time.Minute)
+	return 7, ctx.Err()
+}
+
+func TestACallEndsWhenCtxDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		why := errors.New("why")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(why) })
+		start := time.Now()
+		_, err := Call(ctx, stubborn)
+		assert.Equal(t, time.Second, time.Since(start))
+		for _, want := range []error{engine.ErrOutcomeUnknown, context.Canceled, why} {
+			assert.ErrorIs(t, err, want)
+		}
+		time.Sleep(time.Minute) // what was left behind ends
+	})
+}
+
+func TestACallOfACtxThatNeverEndsEndsAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for what, call := range map[string]func(context.Context) (int, error){
+			"stubborn": stubborn,
+			"obedient": func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() },
+		} {
+			start := time.Now()
+			_, err := Call(context.Background(), call)
+			assert.Equal(t, Answer, time.Since(start), what)
+			assert.ErrorIs(t, err, engine.ErrOutcomeUnknown, what)
+			assert.NotErrorIs(t, err, context.DeadlineExceeded, "%s: nobody's deadline", what)
+			time.Sleep(time.Minute)
+		}
+	})
+}

@@ -1,0 +1,107 @@
+package fairlimit
+
+import (
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/coalesce"
+)
+
+func TestATurnMayBeLateByHalfOfTheGuard(t *testing.T) {
+	const guard, own = 100 * time.Millisecond, 7 * time.Millisecond
+	for name, c := range map[string]struct {
+		opts []Option
+		most time.Duration
+	}{
+		"neither":            {nil, 25 * time.Millisecond},
+		"no guard":           {[]Option{WithGuard(0)}, 0},
+		"a guard":            {[]Option{WithGuard(guard)}, guard / 2},
+		"its own":            {[]Option{WithMaxLateness(own)}, own},
+		"its own beside one": {[]Option{WithMaxLateness(own), WithGuard(guard)}, own},
+		"none beside one":    {[]Option{WithGuard(guard), WithMaxLateness(0)}, 0},
+	} {
+		o, err := collect(c.opts)
+		require.NoError(t, err)
+		assert.Equal(t, c.most, o.lateness(), name)
+	}
+}
+
+func TestARefusalNamesTheNearestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := func(d time.Duration) time.Time { return time.Now().Add(d) }
+		for want, request := range map[string]coalesce.Request{
+			"an immediate turn":         {},
+			"WithMaxWait (30s left)":    {MaxWait: 30 * time.Second, Deadline: in(time.Minute)},
+			"ctx's deadline (in 5s)":    {MaxWait: 30 * time.Second, Deadline: in(5 * time.Second)},
+			"ctx's deadline (12ms ago)": {MaxWait: 30 * time.Second, Deadline: in(-12 * time.Millisecond)},
+		} {
+			assert.Equal(t, want, limit(&request))
+		}
+	})
+}
+
+// A field that is added to Trace and not passed on fails here.
+func TestBothTracesAreToldOfEachEvent(t *testing.T) {
+	var told []string
+	telling := func(who string) *Trace {
+		trace := &Trace{}
+		v := reflect.ValueOf(trace).Elem()
+		for i := range v.NumField() {
+			f, event := v.Field(i), who+v.Type().Field(i).Name
+			f.Set(reflect.MakeFunc(f.Type(), func([]reflect.Value) []reflect.Value {
+				told = append(told, event)
+				return nil
+			}))
+		}
+		return trace
+	}
+	var none *Trace
+	for name, c := range map[string]struct {
+		trace *Trace
+		who   []string
+	}{
+		"both":         {telling("a ").and(telling("b ")), []string{"a ", "b "}},
+		"three":        {telling("a ").and(telling("b ")).and(telling("c ")), []string{"a ", "b ", "c "}},
+		"the first":    {telling("a ").and(nil), []string{"a "}},
+		"the second":   {none.and(telling("b ")), []string{"b "}},
+		"one is empty": {telling("a ").and(&Trace{}).and(telling("b ")), []string{"a ", "b "}},
+	} {
+		v := reflect.ValueOf(c.trace).Elem()
+		for i := range v.NumField() {
+			f, event := v.Field(i), v.Type().Field(i).Name
+			require.False(t, f.IsNil(), "%s: %s", name, event)
+			args := make([]reflect.Value, f.Type().NumIn())
+			for j := range args {
+				args[j] = reflect.Zero(f.Type().In(j))
+			}
+			var want []string
+			for _, who := range c.who {
+				want = append(want, who+event)
+			}
+			told = nil
+			f.Call(args)
+			assert.Equal(t, want, told, name)
+		}
+	}
+}
+
+// With nil, a limiter compares once where it would tell, and an engine that
+// nobody watches is not wrapped.
+func TestNoTraceStaysNone(t *testing.T) {
+	o, err := collect([]Option{WithTrace(nil), WithTrace(nil)})
+	require.NoError(t, err)
+	assert.Nil(t, o.trace)
+}
+
+// A trace that is given to two limiters, once beside another, stays as it is.
+func TestATraceIsNotChanged(t *testing.T) {
+	shared := &Trace{}
+	_, err := collect([]Option{WithTrace(shared), WithTrace(&Trace{Lost: func() {}})})
+	require.NoError(t, err)
+	assert.Nil(t, shared.Lost)
+}
