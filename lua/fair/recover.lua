@@ -55,12 +55,6 @@ local function put_off(from, to)
   coarse, must = math.max(coarse, to + counts_for()), true
 end
 
--- Whether what the caller saw was forgotten by a reset that it does not know of,
--- which came after that.
-local function was_reset(at, known_reset)
-  return reset_end > server and known_reset < reset_end and at <= written_at + 1
-end
-
 -- Sets the clock by when the caller was told that a label comes: a clock that
 -- has just begun takes that over, one that would get there sooner stands still
 -- until then. One that runs on a server which has just taken over goes on from
@@ -71,7 +65,8 @@ local function restore_clock(known, shown, label, wait, stands)
   local told = moment_of(label) - wait - server -- the offset by what was told
   if not known and not fresh then
     if stands > rest then stand_still(stands) end
-    return math.max(0, label_at(server + offset + wait) - label)
+    local moved = label_at(server + offset + wait) - label
+    return wait > 0 and math.max(0, moved) or moved -- nobody waits for one that has come
   end
   if fresh then
     clock, offset = shown, told
@@ -84,10 +79,12 @@ local function restore_clock(known, shown, label, wait, stands)
   return 0
 end
 
--- How many permits any window holds.
-local function most_of_all()
+-- How many permits any window holds, of the queue, the caller, and the caller of
+-- then.
+local function most_of_all(under)
   local most = 1
   for _, window in ipairs(windows) do most = math.max(most, window.most) end
+  for _, window in ipairs(windows_of(under)) do most = math.max(most, window.most) end
   for w = 6, windows_end, 3 do most = math.max(most, argv[w] + 0) end
   return most
 end
@@ -101,7 +98,7 @@ local function elapsed(at, since)
 end
 
 local function recover()
-  local generation, epoch, seen_sequence = match(watermark, '^(%w+) (%w+) +(%d+) +%d+$')
+  local generation, epoch, seen_sequence, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
   local at, since, shown, newest, comes, ends_in, stands, slow, pace, known_reset, under =
     match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   if not generation or not at then return end
@@ -111,9 +108,10 @@ local function recover()
   local known, upto, forgotten = generation == sub(name, 1, 8), nil, nil
   if known then upto, forgotten = known_of(epoch) end
   local strange = known and not upto and not forgotten
-  if not known and was_reset(at + 0, known_reset + 0) then return end
+  if not known and reset_end > server and known_reset + 0 < reset_end then return end -- it was reset since
 
   local missing, written = seen_sequence - (upto or sequence), clock
+  if epoch == sub(name, 10, 17) and known and missing <= 0 and seen_clock + 0 <= clock then return end
   local label, wait = math.max(newest, shown), comes - gone
   local comes_in = wait_for(label)
   if label <= now and rest == 0 and slow_until == 0 then comes_in = label - server - offset end -- it has come
@@ -134,7 +132,7 @@ local function recover()
     end
   elseif newest > full and newest + counts_for() > now then
     local counted = full + counts_for() > now
-    if counted then put_off(full, newest) else book(most_of_all(), newest) end
+    if counted then put_off(full, newest) else book(most_of_all(under), newest) end
     full = newest
     if under ~= '-' then
       slack, slower = 1000000, true

@@ -1,0 +1,118 @@
+package fair
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// dues is when turns come, by a look of the limiter, from now on.
+func dues(t *testing.T, f *fair, held []engine.Grant) (all []time.Duration) {
+	t.Helper()
+	news := hears(f)
+	require.NoError(t, f.Look(t.Context()))
+	n := last(t, news)
+	for _, g := range held {
+		all = append(all, n.Until(g.At))
+	}
+	return all
+}
+
+// Who leaves at the tail of a slow queue lets it run again sooner. Limiters that
+// were told when the tail comes do not take that for a loss.
+func TestAReturnInASlowQueueIsNoLoss(t *testing.T) {
+	w := realWorld(t)
+	for _, canceller := range []string{"itself", "other"} {
+		t.Run(canceller, func(t *testing.T) {
+			f, _ := w.stored(t)
+			set(t, f, "1/1s")
+			other := f.looksFor(t)
+			held := queued(t, f, 15, 1)
+			set(t, f, "1/10s")
+			dues(t, f, held)
+			if canceller == "itself" {
+				giveBack(t, f, held[3:]...)
+			} else {
+				giveBack(t, other, held[3:]...)
+			}
+			a := take(t, other, engine.Request{N: 1, MaxWait: engine.Forever})[0]
+			require.LessOrEqual(t, a.Wait, 30*time.Second)
+			dues(t, f, nil) // anybody else who was told looks
+			require.InDelta(t, a.Wait, dues(t, other, []engine.Grant{a.Grant})[0], float64(time.Millisecond),
+				"the turn comes when it was told to")
+		})
+	}
+}
+
+// The clock is set back, and somebody resets. What limiters were told before, at
+// a later time of the server, is forgotten all the same.
+func TestAResetAfterTheClockWasSetBackForgetsAll(t *testing.T) {
+	w := realWorld(t)
+	for _, what := range []string{"turns", "pause"} {
+		t.Run(what, func(t *testing.T) {
+			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
+			operator, third := f.joins(t, f.quotas...), f.joins(t, f.quotas...)
+			if what == "turns" {
+				queued(t, f, 10, 1)
+			} else {
+				pause(t, f, 5*time.Minute)
+			}
+			at(-time.Hour)
+			require.NoError(t, operator.Reset(t.Context()))
+			require.Zero(t, queuedWait(t, third), "the queue is idle")
+			require.NoError(t, f.Look(t.Context()))
+			require.LessOrEqual(t, queuedWait(t, third), 2*time.Minute, "nothing but one turn was granted since the reset")
+		})
+	}
+}
+
+// The key is lost, and the quota becomes narrower and wide again. The permits of
+// the wide one were lost, and as many count.
+func TestLostTurnsCountThoughQuotasChangeAndChangeBack(t *testing.T) {
+	w := realWorld(t)
+	f, _ := w.stored(t)
+	set(t, f, "3/3s")
+	queued(t, f, 3, 1)
+	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+	set(t, f, "1/2s")
+	set(t, f, "3/3s")
+	a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
+	require.GreaterOrEqual(t, a.Wait, 2999*time.Millisecond, "three have just gone")
+}
+
+// The clock is set back and the key is lost. The turns that a limiter knows of
+// have gone. So nobody waits for them on the clock of the new queue.
+func TestALossAfterTheClockWasSetBackHoldsUpNobody(t *testing.T) {
+	w := realWorld(t)
+	for _, strangerFirst := range []bool{false, true} {
+		t.Run(map[bool]string{false: "told first", true: "stranger first"}[strangerFirst], func(t *testing.T) {
+			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
+			stranger := f.joins(t, f.quotas...)
+			queued(t, f, 1, 1)
+			at(-time.Hour)
+			require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+			if strangerFirst {
+				queued(t, stranger, 1, 1)
+			}
+			require.Less(t, queuedWait(t, f), 3*time.Minute)
+		})
+	}
+}
+
+// The server's clock leaps ahead for a moment, and is set right again. The queue's
+// clock carries on. A limiter that was told of it before does not take that for
+// the loss of a pause.
+func TestAClockThatLeapsAheadAndBackHoldsNobodyUp(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
+	other := f.joins(t, f.quotas...)
+	queued(t, f, 1, 1)
+	at(time.Second + time.Hour)
+	held := queued(t, other, 2, 1)
+	at(2 * time.Second)
+	require.NoError(t, f.Look(t.Context())) // passes if other looks before f, as the queue is plain again then
+	require.Less(t, dues(t, other, held)[1], time.Minute+3*time.Second, "nothing was lost")
+}
