@@ -35,10 +35,11 @@ type News struct {
 
 	// SlowUntil is the moment up to which the clock runs slower, and 0 if it
 	// does not. A million of its microseconds then last SlowPace real ones, and
-	// Late is how many real microseconds ago the clock reached Clock.
-	SlowUntil int64
-	SlowPace  int64
-	Late      int64
+	// from SlowUntil up to ThenUntil, if that is not 0, ThenPace. Late is how many
+	// real microseconds ago the clock reached Clock.
+	SlowUntil, SlowPace int64
+	ThenUntil, ThenPace int64
+	Late                int64
 }
 
 // Until is how long after the answer the queue's clock reaches the moment at.
@@ -46,15 +47,23 @@ func (n *News) Until(at int64) time.Duration {
 	if at <= n.Clock {
 		return n.Stands
 	}
-	return n.Stands + time.Duration(n.real(at)-n.real(n.Clock)-n.Late)*time.Microsecond
+	return n.Stands + time.Duration(n.Real(at)-n.Real(n.Clock)-n.Late)*time.Microsecond
 }
 
-// real counts in real microseconds, which are the clock's own from SlowUntil on.
-func (n *News) real(at int64) int64 {
-	if at >= n.SlowUntil {
-		return at
+// Real tells when the clock reaches the moment at, in real microseconds: the
+// clock's own where it is slow no more.
+func (n *News) Real(at int64) int64 {
+	slow := func(from, until, pace int64) int64 {
+		return int64(math.Floor(float64(until-from) * float64(pace) / 1e6))
 	}
-	return n.SlowUntil - int64(math.Floor(float64(n.SlowUntil-at)*float64(n.SlowPace)/1e6))
+	real := max(at, n.SlowUntil)
+	if real < n.ThenUntil {
+		real = n.ThenUntil - slow(real, n.ThenUntil, n.ThenPace)
+	}
+	if at < n.SlowUntil {
+		real -= slow(at, n.SlowUntil, n.SlowPace)
+	}
+	return real
 }
 
 // Steerer is an [Engine] whose queue can be steered while turns are held.

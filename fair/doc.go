@@ -54,7 +54,7 @@
 // callers with other windows have asked, or lost permits were counted again,
 // they need not. Up to the slot 'coarse' each cell then counts whole.
 //
-// The ring has 208 cells. Before it is full, compaction makes room: what has
+// The ring has 206 cells. Before it is full, compaction makes room: what has
 // passed goes; then rows join; then cells beyond the longest window merge, to
 // 1/128 of the queue or coarser; then the cells that share a place on a grid
 // merge. A shortest length has 64 places or more. If every T is a whole number
@@ -94,27 +94,28 @@
 //	p+114   0           crowded: up to this slot the newest cell stretches in its place
 //	p+131   0           coarse: up to this slot each cell counts whole
 //	p+148   0           span: the longest window of other callers
-//	p+165   1           closed: how many cells were closed. Cell i is at i mod 208
+//	p+165   1           closed: how many cells were closed. Cell i is at i mod 206
 //	p+170   0           oldest: the first cell that counts
 //	p+175   0           base: the sequence before the oldest cell
 //	p+192   6    0      room and cursor, 22 bytes for each window
-//	p+192+22w  ;56w…$.  behind w windows the ring: 208 cells of 15 bytes
+//	p+192+22w  ;56w…$.  behind w windows the ring: 206 cells of 15 bytes
 //
 // A cell is 8 bytes of slot and 6 bytes of sequence, in base 94 from '!' on, and
 // '.', or '~' if cells were merged into it. The sequence counts modulo 94⁶. The
 // sample's cell says: 3 permits up to slot 1700000000123456.
 //
-// Behind the ring are 192 bytes of notes, if the mark says so. This is the same
+// Behind the ring are 226 bytes of notes, if the mark says so. This is the same
 // queue, paused for 30 s:
 //
 //	fair5 3/1000000/64 --------
 //	+ 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456
 //	       -29999999 1700000002139081                0                0                0    1    0                0
-//	1699999970123457                0                0                0                0    1000000
+//	1699999970123457                0                0                0                0                0                0    1000000
 //
 // The notes are: the moment of the clock, which is the server's time and the
 // offset; up to which slot the clock is slow; how long a million of its
-// microseconds take; until when a reset is remembered; the slot up to which the
+// microseconds take; up to which slot behind that, and how long; until when a
+// reset is remembered; the slot up to which the
 // queue counts as full after a loss; how much narrower the quotas may become
 // before turns that are slow become slower, in millionths; then the epochs that
 // have ended, as ' <name> <sequence at its end> <sequence up to which it counts>'.

@@ -65,7 +65,7 @@ func (m *memory) recall(head string) (text, rest string) {
 	defer m.mu.Unlock()
 	w, n, since := m.watermark, &m.news, time.Since(m.news.Arrived)
 	if w.text == "" || since > n.Until(m.ends()) {
-		return "", fresh + " 0 0 0 0 0 0 0 0 0 0 -"
+		return "", fresh + " 0 0 0 0 0 0 0 0 0 0 0 0 -"
 	}
 	under, resetEnd := "-", m.resetEnd
 	if m.under.head != head && m.under.head != "" {
@@ -75,9 +75,9 @@ func (m *memory) recall(head string) (text, rest string) {
 		resetEnd = 0
 	}
 	comes := n.Until(max(w.newest, n.Clock))
-	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %d %s", fresh, n.server, since.Microseconds(), n.Clock,
+	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %d %d %d %s", fresh, n.server, since.Microseconds(), n.Clock,
 		w.newest, comes.Microseconds(), n.Until(m.ends()).Microseconds(), n.Stands.Microseconds(), n.SlowUntil,
-		n.SlowPace, resetEnd, under)
+		n.SlowPace, n.ThenUntil, n.ThenPace, resetEnd, under)
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of

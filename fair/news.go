@@ -26,13 +26,14 @@ func parseNews(reply any) (n news, err error) {
 	if len(generation) != generationLength {
 		return n, fmt.Errorf("no news: %q", text)
 	}
-	numbers, err := parseNumbers(rest, 8)
+	numbers, err := parseNumbers(rest, 10)
 	if err != nil {
 		return n, err
 	}
 	return news{resetEnd: numbers[4], server: numbers[7], News: engine.News{
 		Queue: generation, Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
-		SlowUntil: numbers[2], SlowPace: numbers[3], Reset: numbers[4] > 0, Lost: numbers[5] > 0, Differs: numbers[6] > 0,
+		SlowUntil: numbers[2], SlowPace: numbers[3], ThenUntil: numbers[8], ThenPace: numbers[9],
+		Reset: numbers[4] > 0, Lost: numbers[5] > 0, Differs: numbers[6] > 0,
 	}}, nil
 }
 

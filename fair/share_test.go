@@ -88,7 +88,7 @@ func TestAFlowThatHoldsNothingGetsOneRequestHoweverLarge(t *testing.T) {
 // entries are those of the flows that the state has.
 func entries(t *testing.T, f *fair) []string {
 	t.Helper()
-	const behind, long = 208*15 + 192, 81 // the ring and the notes, an entry
+	const behind, long = ringCells*cellBytes + noteBytes, entryBytes // the ring and the notes, an entry
 	state := f.client.Get(t.Context(), f.key).Val()
 	if len(state) <= len(f.head)+headerBytes+windowBytes*len(f.windows)+behind {
 		return nil
@@ -187,7 +187,7 @@ func TestDamagedFlowsAreAnErrorOrCountAsNone(t *testing.T) {
 		} {
 			f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Hour})
 			askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 1)
-			at := len(f.head) + headerBytes + windowBytes*len(f.windows) + 208*15 + 192
+			at := len(f.head) + headerBytes + windowBytes*len(f.windows) + ringCells*cellBytes + noteBytes
 			for _, within := range []int{0, 20, 50, 60} {
 				require.NoError(t, w.rdb.SetRange(t.Context(), f.key, int64(at+within), damage).Err())
 				before := w.rdb.Get(t.Context(), f.key).Val()

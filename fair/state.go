@@ -3,7 +3,6 @@ package fair
 import (
 	"errors"
 	"fmt"
-	"math"
 	"sort"
 	"strconv"
 	"strings"
@@ -15,9 +14,9 @@ import (
 const (
 	firstLineBytes  = 79
 	secondLineBytes = 112
-	ringCells       = 208
+	ringCells       = 206
 	cellBytes       = 15
-	noteBytes       = 192
+	noteBytes       = 226
 	entryBytes      = 81
 )
 
@@ -32,7 +31,8 @@ type contents struct {
 
 	offset, ends, crowded, coarse, span, closed, oldest, base int64
 
-	moment, slowUntil, slowPace, full int64
+	moment, full int64
+	slow         engine.News // SlowUntil and what follows
 	resetEnd                          int64 // the server's time
 	epochs                            string
 
@@ -106,10 +106,11 @@ func (s *contents) readBehind(r *reader) {
 	s.moment = s.clock
 	if s.mark != '-' {
 		notes := r.at(ringCells*cellBytes, noteBytes)
-		n := r.numbers(notes[:95], 6)
-		s.moment, s.slowUntil, s.slowPace, s.resetEnd, s.full = n[0], n[1], n[2], n[3], n[4]
-		r.want(s.slowUntil == 0 || s.slowPace >= 1_000_000)
-		s.epochs = notes[95:]
+		n := r.numbers(notes[:129], 8)
+		s.moment, s.resetEnd, s.full, s.epochs = n[0], n[5], n[6], notes[129:]
+		s.slow = engine.News{SlowUntil: n[1], SlowPace: n[2], ThenUntil: n[3], ThenPace: n[4]}
+		r.want(n[1] == 0 || n[2] >= 1_000_000)
+		r.want(n[3] == 0 || n[1] > 0 && n[3] > n[1] && n[4] >= 1_000_000)
 	}
 	for at := ringCells*cellBytes + noteBytes; s.flag != ' ' && at+entryBytes <= len(r.rest); at += entryBytes {
 		s.readEntry(r.at(at, entryBytes))
@@ -137,7 +138,7 @@ func (s *contents) tell(state *State, server int64) {
 	state.Generation, state.Epoch, state.Sequence = s.generation, s.epoch, s.sequence
 	state.Paused, state.Offset = n.Stands, microseconds(now-server)
 	if n.SlowUntil > 0 {
-		state.Slowed, state.Pace = n.Until(n.SlowUntil), float64(n.SlowPace)/1e6
+		state.Slowed, state.Pace = n.Until(max(n.SlowUntil, n.ThenUntil)), float64(n.SlowPace)/1e6
 	}
 	state.Reset = microseconds(max(0, s.resetEnd-server))
 	if s.full+kept > now && s.full > 0 {
@@ -208,40 +209,21 @@ func (s *contents) tellEpochs(state *State) {
 // lua/fair/clock.lua does.
 func (s *contents) news(server int64) *engine.News {
 	at := max(server+s.offset, s.moment) // it does not go back
-	n := &engine.News{Clock: s.clock, SlowUntil: s.slowUntil, SlowPace: s.slowPace}
-	if rest := s.real(s.clock) - at; rest > 0 {
+	n := s.slow
+	n.Clock = s.clock
+	if rest := n.Real(s.clock) - at; rest > 0 {
 		n.Stands = microseconds(rest)
-	} else {
-		n.Clock = s.labelAt(at)
-		n.Late = at - s.real(n.Clock)
+	} else { // the last label that is not later
+		n.Clock += int64(sort.Search(int(1-rest), func(i int) bool { return n.Real(s.clock+int64(i)) > at })) - 1
+		n.Late = at - n.Real(n.Clock)
+	}
+	if n.Clock >= n.SlowUntil {
+		n.SlowUntil, n.SlowPace, n.ThenUntil, n.ThenPace = n.ThenUntil, n.ThenPace, 0, 0
 	}
 	if n.Clock >= n.SlowUntil {
 		n.SlowUntil, n.SlowPace = 0, 0
 	}
-	return n
-}
-
-// real is the moment at which the queue's clock reaches a label.
-func (s *contents) real(label int64) int64 {
-	if label >= s.slowUntil {
-		return label
-	}
-	return s.slowUntil - int64(math.Floor(float64(s.slowUntil-label)*float64(s.slowPace)/1e6))
-}
-
-// labelAt is the last label whose moment is not later.
-func (s *contents) labelAt(at int64) int64 {
-	if at >= s.slowUntil {
-		return at
-	}
-	label := s.slowUntil - int64(math.Ceil(float64(s.slowUntil-at)*1e6/float64(s.slowPace)))
-	switch {
-	case s.real(label) > at:
-		return label - 1
-	case s.real(label+1) <= at:
-		return label + 1
-	}
-	return label
+	return &n
 }
 
 // firstAfter is the first cell whose slot is later.

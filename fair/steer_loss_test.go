@@ -21,6 +21,20 @@ func dues(t *testing.T, f *fair, held []engine.Grant) (all []time.Duration) {
 	return all
 }
 
+// Turns of 1/10ms are held, and behind them turns of 1/10s. At 1/11s the latter
+// are slowed by a tenth, not by what the former need.
+func TestANarrowerQuotaSlowsEachTurnByWhatItsOwnQuotaAsks(t *testing.T) {
+	w := realWorld(t)
+	f, _ := w.stored(t)
+	set(t, f, "1/10ms")
+	held := queued(t, f, 3, 1)
+	set(t, f, "1/10s")
+	held = append(held, queued(t, f, 9, 1)...)
+	require.Less(t, dues(t, f, held)[11], 111*time.Second)
+	set(t, f, "1/11s")
+	require.Less(t, dues(t, f, held)[11], 150*time.Second, "12 turns of 1/11s, the first is due at once")
+}
+
 // Who leaves at the tail of a slow queue lets it run again sooner. Limiters that
 // were told when the tail comes do not take that for a loss.
 func TestAReturnInASlowQueueIsNoLoss(t *testing.T) {

@@ -39,7 +39,7 @@ func TestAQueueThatNeverEndsGoesRoundTheRing(t *testing.T) {
 			require.Equal(t, slot, g.At, "turn %d", i)
 		}
 		closed, _ := strconv.Atoi(strings.TrimSpace(field(w.rdb.Get(t.Context(), f.key).Val(), 164, 4)))
-		require.Less(t, closed, 2*208)
+		require.Less(t, closed, 2*ringCells)
 	}
 }
 

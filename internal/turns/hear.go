@@ -74,7 +74,7 @@ func (l *Sleepers) learnQuickest(took time.Duration) {
 // beyond whatever both know of.
 func putsOff(old, n *engine.News) time.Duration {
 	const beyond = int64(time.Hour / time.Microsecond)
-	at := max(n.Clock, old.Clock, n.SlowUntil, old.SlowUntil) + beyond
+	at := max(n.Clock, old.Clock, n.SlowUntil, old.SlowUntil, n.ThenUntil, old.ThenUntil) + beyond
 	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
 }
 
@@ -84,7 +84,8 @@ func putsOff(old, n *engine.News) time.Duration {
 // paused: the pause may have become longer by little.
 func (l *Sleepers) leapt(n *engine.News) bool {
 	took := n.Arrived.Sub(n.Asked)
-	slowed := n.SlowUntil > 0 && (n.SlowUntil != l.news.SlowUntil || n.SlowPace != l.news.SlowPace)
+	pace := func(n *engine.News) [4]int64 { return [4]int64{n.SlowUntil, n.SlowPace, n.ThenUntil, n.ThenPace} }
+	slowed := n.SlowUntil > 0 && pace(n) != pace(&l.news)
 	if took > l.Within/4 || slowed || n.Stands > 0 || l.news.Stands > 0 {
 		return true
 	}

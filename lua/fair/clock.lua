@@ -3,7 +3,7 @@
 --
 -- Takes    what header.lua leaves
 -- Leaves   moment_of, label_at, wait_for, label_in, read_clock, set_clock,
---          stand_still, is_ahead, news, settle
+--          slow_up_to, stand_still, is_ahead, news, settle
 --
 -- Slots are labels on this clock: while it stands still nobody's slot changes,
 -- but all come later. Of two labels the later one never comes less than their
@@ -12,20 +12,25 @@
 -- Server and offset together are the moment. Usually the clock is at just this
 -- label. A pause takes from the offset, so that the moment falls behind the
 -- clock, by rest, until it has caught up. Up to slow_until the clock runs
--- slower: a million of its microseconds take slow_pace. It has then shown a
--- label for a while, by which it is late.
+-- slower: a million of its microseconds take slow_pace. From there up to
+-- then_until they take then_pace. It has shown a label for a while then, by which
+-- it is late.
 
 -- The moment at which the clock reaches a label.
 local function moment_of(label)
-  if label >= slow_until then return label end
-  return slow_until - floor((slow_until - label) * slow_pace / 1000000)
+  local at = math.max(label, slow_until)
+  if at < then_until then at = then_until - floor((then_until - at) * then_pace / 1000000) end
+  if label < slow_until then at = at - floor((slow_until - label) * slow_pace / 1000000) end
+  return at
 end
 
 -- The label that the clock has reached at a moment: the last one whose moment
 -- is not later.
 local function label_at(at)
-  if at >= slow_until then return at end
-  local label = slow_until - math.ceil((slow_until - at) * 1000000 / slow_pace)
+  local stop, ends, pace = slow_until, moment_of(slow_until), slow_pace
+  if at >= ends then stop, ends, pace = then_until, then_until, then_pace end
+  if at >= ends then return at end
+  local label = stop - math.ceil((ends - at) * 1000000 / pace)
   if moment_of(label) > at then return label - 1 end
   if moment_of(label + 1) <= at then return label + 1 end
   return label
@@ -52,13 +57,31 @@ local function read_clock()
   late = rest > 0 and 0 or at - moment_of(now)
 end
 
+-- Forgets where the clock was slow.
+local function forget_slow()
+  if now >= slow_until then
+    slow_until, slow_pace = then_until, then_pace
+    then_until, then_pace = 0, 0
+  end
+  if now >= slow_until then slow_until, slow_pace, slack = 0, 0, 1000000 end
+end
+
 -- Sets the clock. If the server's has gone back since the state was written, the
 -- offset makes up for it, so that the queue's carries on.
 local function set_clock()
   local gone_back = moment - server - offset
   if gone_back > 0 then offset, must = offset + gone_back, true end
   read_clock()
-  if now >= slow_until then slow_until, slow_pace, slack = 0, 0, 1000000 end
+  forget_slow()
+end
+
+-- Lets the clock run as the server's does from a label on.
+local function slow_up_to(label)
+  local before = moment_of(now)
+  slow_until, then_until = math.min(slow_until, label), math.min(then_until, label)
+  if then_until <= slow_until then then_until, then_pace = 0, 0 end
+  forget_slow()
+  offset = offset + moment_of(now) - before
 end
 
 local written_at = moment - offset -- in the time of the server that wrote the state
@@ -78,13 +101,14 @@ end
 
 -- What a limiter is told of the queue as a whole:
 -- '<generation> <clock> <rest> <slow until> <slow pace> <reset's end> <lost>
--- <differs> <server>'. The rest is negative if the clock is late. The reset's
--- end is until when a reset is remembered, 0 if there was none. Lost is 1 if
--- turns had been lost. Differs is 1 if the caller before had other windows,
--- unless other quotas are stored now. Server is the server's time.
+-- <differs> <server> <then until> <then pace>'. The rest is negative if the clock
+-- is late. The reset's end is until when a reset is remembered, 0 if there was
+-- none. Lost is 1 if turns had been lost. Differs is 1 if the caller before had
+-- other windows, unless other quotas are stored now. Server is the server's time.
 news = function()
-  return format('%s %d %d %d %d %d %d %d %d', sub(name, 1, 8), now, rest - late, slow_until, slow_pace,
-    reset_end > server and reset_end or 0, healed and 1 or 0, differs and not changed_text and 1 or 0, server)
+  local remembered, differs_now = reset_end > server and reset_end or 0, differs and not changed_text
+  return format('%s %d %d %d %d %d %d %d %d %d %d', sub(name, 1, 8), now, rest - late, slow_until, slow_pace,
+    remembered, healed and 1 or 0, differs_now and 1 or 0, server, then_until, then_pace)
 end
 
 -- Chooses the mark. Returns the notes, nil if there are none.
@@ -93,7 +117,7 @@ settle = function()
   if full + counts_for() <= now then full = 0 end
   mark = (rest > 0 or slow_until > 0) and '+' or (reset_end + full > 0 or epochs ~= '') and 'n' or '-'
   if mark == '-' then return nil end
-  local noted = format('%16d %16d %16d %16d %16d %10d%s', server + offset, slow_until, slow_pace, reset_end, full,
-    slack, epochs)
+  local noted = format('%16d %16d %16d %16d %16d %16d %16d %10d%s', server + offset, slow_until, slow_pace,
+    then_until, then_pace, reset_end, full, slack, epochs)
   return noted .. string.rep(' ', NOTES - 1 - #noted) .. '\n'
 end

@@ -21,8 +21,8 @@
 -- Times and lengths are microseconds, whole numbers below 2^53. fair/doc.go
 -- describes the state, field by field.
 
-local CELLS, WIDTH = 208, 15 -- the ring: so many cells of so many bytes
-local NOTES = 192            -- bytes of the notes behind it
+local CELLS, WIDTH = 206, 15 -- the ring: so many cells of so many bytes
+local NOTES = 226            -- bytes of the notes behind it
 local SILENCE = 100000       -- no failover takes less time than this
 local MOST_SLOT = 2 ^ 52     -- slots and permits are less, so that sums stay exact
 

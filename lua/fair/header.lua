@@ -3,14 +3,15 @@
 -- Takes    what open.lua leaves
 -- Leaves   the fields of the header; state (the header and some more, '' if there
 --          is none); windows; own (its place), moment (when it was written: the
---          server's time and the offset); slow_until, slow_pace, reset_end,
---          full, slack, epochs, as noted; rest, late, healed, differs,
+--          server's time and the offset); slow_until, slow_pace, then_until,
+--          then_pace, reset_end, full, slack, epochs, as noted; rest, late, healed, differs,
 --          changed_text; damaged, number, windows_of, as_arguments, span_of,
 --          counts_for
 --
 -- Notes stand behind the ring while there are any:
 --
---   moment, slow_until, slow_pace   of the clock, see clock.lua
+--   moment, slow_until, slow_pace,  of the clock, see clock.lua
+--   then_until, then_pace
 --   reset_end                       up to when the queue is known to have been
 --                                   reset, in the server's time
 --   full                            up to this slot all counts as full, after a
@@ -36,7 +37,8 @@ local function number(value)
 end
 
 unusual = true
-local slow_until, slow_pace, reset_end, full, slack, moment, epochs = 0, 0, 0, 0, 1000000, 0, ''
+local slow_until, slow_pace, then_until, then_pace, reset_end, full = 0, 0, 0, 0, 0, 0
+local slack, moment, epochs = 1000000, 0, ''
 local rest, late, healed, differs, changed_text, own = 0, 0, false, false, false, nil
 local state = text or ''
 if left ~= -2 and not (p > 0 and sub(state, 1, p) == head) then -- of other windows
@@ -85,13 +87,14 @@ if not fresh then
   if call('GETRANGE', key, ring_end, ring_end) == '' then damaged() end
   if mark ~= '-' then
     local noted = call('GETRANGE', key, size + CELLS * WIDTH, size + CELLS * WIDTH + NOTES - 1)
-    moment, slow_until, slow_pace, reset_end, full, slack, epochs =
-      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+)([-%w @]*)\n$')
+    moment, slow_until, slow_pace, then_until, then_pace, reset_end, full, slack, epochs =
+      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+)([-%w @]*)\n$')
     if not moment or #noted ~= NOTES then damaged() end
     moment, slow_until, slow_pace, full = number(moment), number(slow_until), number(slow_pace), number(full)
+    then_until, then_pace, slack = number(then_until), number(then_pace), number(slack)
     reset_end, epochs = number(reset_end), match(epochs, '^(.-) *$')
-    slack = number(slack)
     if slow_until > 0 and slow_pace < 1000000 or slack < 1000000 then damaged() end
+    if then_until > 0 and (then_until <= slow_until or slow_until == 0 or then_pace < 1000000) then damaged() end
   end
 else
   if head == '' then -- any windows that are over at once will do

@@ -48,23 +48,33 @@ local MOST_SLOWED, MOST_PACE, MOST_SLACK = 2 ^ 49, 2 ^ 52 - 1, 9999999999
 -- windows, or before these. Those may be as far apart as narrower windows than
 -- the old ones want it: slack says how much narrower, in millionths. So quotas
 -- that become narrower and wider again and again slow no turn twice.
+--
+-- Where the clock is slow already, it becomes slower by what the new windows ask
+-- more. Turns behind that were granted on the old windows: they get a pace of
+-- their own. If there is one behind already, the slower of the two counts.
 local function narrow(old, upto, slowed)
   local new = windows_of(ARGV[1])
-  local stop, speed, paced = math.max(upto, slow_until), speed_of(old, new), math.max(1000000, slowed)
+  local stop = math.max(upto, slow_until, then_until)
   if stop <= now then return end
+  local newer, speed, paced = upto > math.max(slow_until, then_until), speed_of(old, new), math.max(1000000, slowed)
+  must = true
   if speed >= 1 then
     slack = math.min(MOST_SLACK, floor(slack * slack_of(old, new) / 1000000))
     if slow_until == 0 and slack > 1000000 then slow_until, slow_pace = stop, 1000000 end
-    must = true
     return
   end
-  local newer = upto > slow_until -- some were granted on the old windows
-  local pace = math.max(newer and 1000000 / speed or 0, paced * math.max(1, 1000000 / speed / slack))
-  pace = math.max(slow_pace, math.ceil(pace * (1 - 1e-15))) -- 1e6 / 100 * 100 is 1e6
-  pace = math.max(1000000, math.min(pace, floor(MOST_SLOWED / (stop - now) * 1000000), MOST_PACE))
-  slack = slack * speed * pace / paced
-  if newer then slack = math.min(slack, speed * pace) end
-  slack = math.max(1000000, floor(math.min(MOST_SLACK, slack)))
-  slow_until, slow_pace, must = stop, pace, true
+  local most = math.min(floor(MOST_SLOWED / (stop - now) * 1000000), MOST_PACE)
+  local function rounded(pace)
+    return math.max(1000000, math.min(most, math.ceil(pace * (1 - 1e-15)))) -- 1e6 / 100 * 100 is 1e6
+  end
+  local slower = math.max(1, 1000000 / speed / slack)
+  if slow_until <= now then
+    slow_until, slow_pace = stop, rounded(math.max(newer and 1000000 / speed or 0, paced * slower))
+  else
+    slow_pace = math.max(slow_pace, rounded(paced * slower))
+    if then_until > 0 then then_pace = math.max(then_pace, rounded(then_pace * slower)) end
+    if newer then then_until, then_pace = stop, math.max(then_pace, rounded(1000000 / speed)) end
+  end
+  slack = newer and 1000000 or math.max(1000000, floor(math.min(MOST_SLACK, slack * speed * slower)))
   stand_still(rest)
 end

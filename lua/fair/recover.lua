@@ -4,7 +4,7 @@
 -- Leaves   nothing but changed fields
 --
 -- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
--- <slow until> <slow pace> <reset's end> <windows>': when the caller heard of the
+-- <slow until> <slow pace> <then until> <then pace> <reset's end> <windows>': when the caller heard of the
 -- queue last, in the server's time, and how long ago by its own clock; the label
 -- that the queue's clock had then; the newest slot that the caller was told; how
 -- much later the later of these two comes, the queue ends, and its clock runs
@@ -99,8 +99,8 @@ end
 
 local function recover()
   local generation, epoch, seen_sequence, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
-  local at, since, shown, newest, comes, ends_in, stands, slow, pace, known_reset, under =
-    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  local at, since, shown, newest, comes, ends_in, stands, slow, pace, later, later_pace, known_reset, under =
+    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   if not generation or not at then return end
   seen_sequence, shown, newest = seen_sequence + 0, shown + 0, newest + 0
   local gone = elapsed(at + 0, since + 0)
@@ -119,8 +119,8 @@ local function recover()
   local theirs = not known and not fresh and newest + math.max(0, label_at(server + offset + wait) - label)
   if theirs and theirs <= full + 2 and stands - gone <= rest then return end -- it is counted already
   local runs = fresh and shown or now -- the label of the clock
-  local slower = (known or fresh) and slow + 0 > math.max(runs, slow_until)
-  if slower then slow_until, slow_pace = slow + 0, pace + 0 end
+  local slower = (known or fresh) and math.max(slow, later) > math.max(runs, slow_until, then_until)
+  if slower then slow_until, slow_pace, then_until, then_pace = slow + 0, pace + 0, later + 0, later_pace + 0 end
   newest = newest + restore_clock(known, shown, label, wait, stands - gone)
   must = true
   if known and not strange then

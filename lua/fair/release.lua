@@ -95,10 +95,5 @@ end
 if given > 0 then
   write_left()
   must = true
-  if slow_until > last then -- turns of other quotas may come behind the tail
-    local before = moment_of(now)
-    slow_until = last
-    if slow_until <= now then slow_until, slow_pace, slack = 0, 0, 1000000 end
-    offset = offset + moment_of(now) - before
-  end
+  if math.max(slow_until, then_until) > last then slow_up_to(last) end -- what comes behind may be of other quotas
 end

@@ -4,5 +4,8 @@
 
 if fresh and not must and ARGV[1] == '' then return { 0, 0, 0, '' } end
 local slot = now + ahead
-return { math.max(0, available), math.max(0, queued), unusual and wait_for(slot) or ahead,
-  (fresh and not must) and '' or unusual and news() or format('%s %d 0 0 0 0 0 0 %d', sub(name, 1, 8), now, server) }
+local told_news = ''
+if not fresh or must then
+  told_news = unusual and news() or format('%s %d 0 0 0 0 0 0 %d 0 0', sub(name, 1, 8), now, server)
+end
+return { math.max(0, available), math.max(0, queued), unusual and wait_for(slot) or ahead, told_news }
