@@ -30,8 +30,8 @@ func servedBy(t *testing.T, g *redistest.ClusterGroup, node *redistest.Server) s
 }
 
 // keepMasters lets no replica take over while a test stops a node.
-func keepMasters(t *testing.T, g *redistest.ClusterGroup, also ...*redistest.Server) {
-	for _, node := range slices.Concat(g.Masters, []*redistest.Server{g.Replica}, also) {
+func keepMasters(t *testing.T, g *redistest.ClusterGroup) {
+	for _, node := range append(slices.Clone(g.Masters), g.Replica) {
 		require.NoError(t, node.Client().ConfigSet(t.Context(), "cluster-node-timeout", "15000").Err())
 	}
 }

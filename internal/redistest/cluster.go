@@ -66,7 +66,13 @@ func StartCluster(t testing.TB) *ClusterGroup {
 		node.own(t)
 	}
 	g := &ClusterGroup{Masters: nodes}
-	g.Replica = g.AddReplica(t, nodes[0])
+	if g.Replica, err = launch(node(briskNodes)); err != nil {
+		t.Fatal(err)
+	}
+	g.Replica.own(t)
+	if err := errors.Join(follow(g.Replica, nodes[0], nodes), heard(nodes[0])); err != nil {
+		t.Fatal(err)
+	}
 	g.Client = redis.NewClusterClient(&redis.ClusterOptions{
 		Addrs: []string{nodes[1].Addr(), nodes[2].Addr(), nodes[0].Addr()},
 		// A failover is noticed at the next reload; the default is 10 s.
@@ -74,24 +80,6 @@ func StartCluster(t testing.TB) *ClusterGroup {
 	})
 	t.Cleanup(func() { Close(g.Client) })
 	return g
-}
-
-// AddReplica starts a first replica of the node. It is in sync, and every node
-// knows it. It ends with the test.
-func (g *ClusterGroup) AddReplica(t testing.TB, primary *Server) *Server {
-	t.Helper()
-	replica, err := launch(node(briskNodes))
-	if err != nil {
-		t.Fatal(err)
-	}
-	replica.own(t)
-	if err := follow(replica, primary, g.Masters); err != nil {
-		t.Fatal(err)
-	}
-	if err := heard(primary); err != nil {
-		t.Fatal(err)
-	}
-	return replica
 }
 
 // ID is the node's name in the cluster.
