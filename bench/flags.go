@@ -141,9 +141,6 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		if !given["burst"] {
 			r.load.Quota.Burst = min(r.load.Quota.Burst, r.load.Quota.Permits)
 		}
-		if s.Within != nil {
-			r.load.Within = s.Within(r.load)
-		}
 		if !given["guard"] {
 			r.load = r.load.Guarded(0)
 		}

@@ -36,9 +36,6 @@ func breakFair(way string) {
 			return sloppy{}, nil
 		}
 		limiter, err := open(rdb, name, l, now)
-		if way == "hears of no pause" {
-			return deaf{limiter}, err
-		}
 		return slow{limiter, way, 20 * l.Quota.Per, &atomic.Int64{}, &atomic.Int64{}}, err
 	}
 }
@@ -68,13 +65,6 @@ func (s slow) Told() measure.Told {
 	}
 	return told
 }
-
-// deaf takes no notice of pauses.
-type deaf struct{ engines.Acquirer }
-
-func (d deaf) Told() measure.Told { return d.Acquirer.(engines.Teller).Told() }
-
-func (deaf) Pause(context.Context, time.Duration) error { return nil }
 
 // sloppy knows of no quota.
 type sloppy struct{}
@@ -110,15 +100,6 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOut(t *testing.T) {
 			require.Contains(t, p.stderr.String(), missed)
 		})
 	}
-	t.Run("hears of no pause", func(t *testing.T) {
-		t.Parallel()
-		// Who stood still for a quarter of the time to hear counts as the
-		// machine's fault. That time is a 48th of the run.
-		p, one := ran(t, "hears of no pause", "-engines", "fair", "-scenario", "pause",
-			"-quota", "4/100ms", "-clients", "2", "-callers", "4", "-duration", "9s")
-		require.False(t, one.Goal.Met)
-		require.Contains(t, p.stderr.String(), "into a closed door")
-	})
 	t.Run("an engine that overtakes", func(t *testing.T) {
 		t.Parallel()
 		_, one := ran(t, "", "-engines", "window", "-quota", "4/100ms", "-callers", "4", "-duration", "1500ms")

@@ -32,7 +32,6 @@ type Figures struct {
 	SpreadMS           *float64    `json:"spread_ms,omitempty"`
 	SpreadP999MS       *float64    `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
 	Shares             []Share     `json:"clients"`
-	Steering
 }
 
 // Of computes the figures of a log.
@@ -48,6 +47,7 @@ func Of(log Log, rule Rule) Figures {
 		Shares:           got,
 	}
 	f.FewWaitMS, f.FewPermits = fewWait(log), fewPermits(got)
+	f.SpreadMS, f.SpreadP999MS = spread(arrived)
 	f.Utilization = utilization(log, arrived, rule)
 	hindered := newHindrance(log.Machine)
 	for _, told := range log.Told {
@@ -57,8 +57,7 @@ func Of(log Log, rule Rule) Figures {
 	seen, _ := overtaking(log.Calls, rule.Apart, asSeen)
 	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart, hindered.cleared)
 	f.MachineInversions = seen - f.Inversions
-	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, newHindrance(log.Machine.awake()))
-	f.Steering = steering(log, arrived, rule, hindered)
+	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, hindered)
 	for _, c := range log.Calls {
 		switch c.Outcome {
 		case Granted:
@@ -75,12 +74,8 @@ func Of(log Log, rule Rule) Figures {
 	if rule.Queues {
 		late, early := punctuality(log.Calls)
 		disorder, excess := brokenPromises(log.Calls), overfull(log.Calls, rule)
-		f.Early, f.PromisedInversions, f.PromisedExcess = &early, &disorder, &excess
-		if log.Closed.To == 0 { // else turns were put off
-			q := quantiles(late)
-			f.LatenessMS = &q
-			f.SpreadMS, f.SpreadP999MS = spread(arrived)
-		}
+		q := quantiles(late)
+		f.LatenessMS, f.Early, f.PromisedInversions, f.PromisedExcess = &q, &early, &disorder, &excess
 	}
 	return f
 }

@@ -39,11 +39,6 @@ func (r Report) rows() (told []row) {
 			"max in window", fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits), true,
 			count(func(e Engine) int { return e.MaxInWindow }),
 		},
-		{"closed door", "calls that ran into it / of them, those that should have heard of the pause", true, closedDoor},
-		{
-			"idle", "until somebody came once the door was open", true,
-			known(func(e Engine) *float64 { return e.IdleMS }, short),
-		},
 		{"missed turns", "this machine woke too late; given back", true, rare(func(e Engine) int { return e.MissedTurns })},
 		{"utilization", "of what quota and guard allow", true, func(e Engine) string { return percent(e.Utilization) }},
 		{"Jain index", "of the clients' shares a caller; 1 is equal", false, jain},
@@ -119,13 +114,6 @@ func apart(engines, machines int) string {
 	return fmt.Sprintf("%d (+%d)", engines, machines)
 }
 
-func closedDoor(e Engine) string {
-	if e.ClosedCalls == nil {
-		return nothing
-	}
-	return fmt.Sprintf("%d / %s", *e.ClosedCalls, apart(*e.UnheardCalls, e.MachineCalls))
-}
-
 func spread(e Engine) string {
 	if e.SpreadMS == nil || e.SpreadP999MS == nil {
 		return nothing
@@ -144,7 +132,7 @@ func ratio(e Engine) string {
 // none.
 func (r Report) Legend() string {
 	for _, e := range r.Engines {
-		if e.MachineInversions+e.MachineRejections+e.MachineCalls > 0 {
+		if e.MachineInversions+e.MachineRejections > 0 {
 			return "6 (+12): 6, and 12 more by the machine"
 		}
 	}
@@ -223,9 +211,6 @@ func (r Report) Remarks() (remarks []string) {
 		}
 		for _, incident := range e.Incidents {
 			remark("after %.1f s, %s", incident.AtMS/1000, incident.What)
-		}
-		if e.byHand {
-			remark("has no pause: a process that is told Retry-After sends nobody until then, and tells no other")
 		}
 		if r.Quota.Burst != e.Burst {
 			remark("cannot be given a -burst")

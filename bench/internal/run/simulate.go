@@ -178,7 +178,6 @@ func (w *world) open(engine engines.Engine, client int) (limiter engines.Acquire
 	rdb := w.connect()
 	rdb.AddHook(wires{w, client})
 	given := engine.Given(w.Load)
-	given.Within = -1 // who looks for all others would be left to chance
 	given.Flow, given.Late = fmt.Sprintf("client %d", client), w.instants.lateness(client)
 	limiter, err = engine.Open(rdb, "simulated", given, w.now)
 	return limiter, rdb.Close, err

@@ -96,10 +96,9 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
 	defer asker.Close()
 	befallen, happened := map[int]bool{}, make(chan error, 1)
-	on := stage{clients, t, ledger, befallen, map[int][]measure.Span{}, &r.Log.Happened}
 	go func() {
 		var err error
-		r.Incidents, err = t.befall(during, r.Log.Begin, on)
+		r.Incidents, err = t.befall(during, r.Log.Begin, stage{clients, t, befallen})
 		happened <- err
 	}()
 	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))
@@ -109,26 +108,24 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 
 	tidy := context.WithoutCancel(ctx)
 	after, stillCounts := t.Backend.Calls(tidy)
-	told, err := clients.Stop()
+	accounts, err := clients.Stop()
 	r.fault(err)
 	r.fault(t.Backend.Remove(tidy, t.Engine.Keys(t.Name)))
 	watcher.Close()
 	asker.Close()
 
-	r.Log.Calls = join(told.Calls, ledger.Arrivals(), r.Log.End)
-	r.Log.Machine = measure.Machine{Clients: told.Stalls, Here: watcher.Seen(), Redis: asker.Seen()}
-	r.Log.Told, r.Log.Within = told.Told, t.Load.Within
-	if len(told.Paused) > 0 {
-		r.Log.Paused = slices.Min(told.Paused)
+	r.CountedBy = "clients"
+	r.Log.Machine = measure.Machine{Here: watcher.Seen(), Redis: asker.Seen()}
+	for _, a := range accounts {
+		r.Log.Calls, r.Log.Told = append(r.Log.Calls, a.Calls...), append(r.Log.Told, a.Told)
+		r.Log.Machine.Clients = append(r.Log.Machine.Clients, a.Stalls)
+		r.RedisCalls += a.RedisCalls
 	}
-	if t.Scenario.Wakes {
-		r.Log.Machine.Asleep = on.asleep
-	}
+	r.Log.Calls = join(r.Log.Calls, ledger.Arrivals(), r.Log.End)
 	r.WorstStall = r.Log.Machine.Worst(befallen)
-	if !t.Scenario.Harmful() {
+	if !t.Scenario.Breaks() {
 		r.fault(failures(r.Log.Calls))
 	}
-	r.CountedBy, r.RedisCalls = "clients", told.RedisCalls
 	if counts && stillCounts {
 		r.CountedBy, r.RedisCalls = "server", after-before
 	}
@@ -213,7 +210,7 @@ func join(calls []measure.Call, arrivals []measure.Call, end time.Duration) []me
 			a.Ended, a.Outcome = a.Arrived, measure.Granted
 			calls = append(calls, a)
 		}
-		calls[i].Reached, calls[i].Arrived, calls[i].Rejected, calls[i].Closed = true, a.Arrived, a.Rejected, a.Closed
+		calls[i].Reached, calls[i].Arrived, calls[i].Rejected = true, a.Arrived, a.Rejected
 	}
 	slices.SortFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
 	return calls

@@ -20,10 +20,6 @@ type Load struct {
 	Duration time.Duration // of one scenario on one engine
 	Seed     uint64
 
-	// Within is how soon engines that can let those asleep hear of a pause; 0 is
-	// their default, and less than that never.
-	Within time.Duration
-
 	Flow string // who the client is to those who share by client
 
 	// Late, in virtual time, is by how much a timer for a wait is late.
@@ -64,7 +60,6 @@ func (l Load) Or(other Load) Load {
 		Callers:  cmp.Or(l.Callers, other.Callers),
 		Duration: cmp.Or(l.Duration, other.Duration),
 		Seed:     cmp.Or(l.Seed, other.Seed),
-		Within:   cmp.Or(l.Within, other.Within),
 	}
 }
 

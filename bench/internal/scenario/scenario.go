@@ -37,18 +37,6 @@ type Scenario struct {
 	// order.
 	Incidents []Incident
 
-	// Steers says that the incidents are what people do to a limiter on purpose,
-	// so that no call may fail.
-	Steers bool
-
-	// Wakes says that a client that was put to sleep is to send nobody after its
-	// slot: its sleep excuses no 429.
-	Wakes bool
-
-	// Within is how soon those asleep are to hear of what is done to the
-	// limiter; nil: the engine's default.
-	Within func(l Load) time.Duration
-
 	// Callers is how many callers a client has; nil: as many as the load says.
 	Callers func(l Load, client int) int
 
@@ -72,7 +60,6 @@ type Caller struct {
 // All are the scenarios.
 var All = []Scenario{
 	steady, burst, greedy, newcomer, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
-	pause,
 }
 
 // Named finds a scenario.
