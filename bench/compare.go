@@ -67,7 +67,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 			faults += len(result.Faults)
 		}
 		of := report.Of(results)
-		of.Simulated, of.Rehearsed = p.simulate, r.rehearse
+		of.Simulated = p.simulate
 		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), page.Add(of, results)); err != nil {
 			return faults, fmt.Errorf("the report cannot be written: %w", err)
 		}
@@ -101,6 +101,9 @@ func (c *comparison) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// lookAround is how long it takes to see how late sleeps are on this machine.
+const lookAround = 500 * time.Millisecond
+
 // round puts each engine through a round. When ctx ends, it returns what there
 // is until then.
 func (c comparison) round(ctx context.Context, r *round) (results []*run.Result, err error) {
@@ -113,15 +116,9 @@ func (c comparison) round(ctx context.Context, r *round) (results []*run.Result,
 		}
 		defer c.server.Close()
 	}
-	if r.rehearse {
-		c.display.Say(r.scenario.Name + ": a rehearsal, to see what this machine does")
-		err := c.rehearse(ctx, r)
-		switch {
-		case ctx.Err() != nil:
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("rehearsal: %w", err)
-		}
+	if !r.guarded {
+		late := run.Lateness(ctx, lookAround)
+		r.load.Guard = max(r.load.Guard, scenario.Load{Quota: r.load.Quota}.Guarded(late).Guard+r.scenario.HeldUp())
 	}
 	for _, e := range c.engines {
 		if ctx.Err() != nil {
@@ -150,38 +147,6 @@ func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Re
 		return t.Simulate(ctx, c.display.What())
 	}
 	return t.Run(ctx)
-}
-
-// A rehearsal takes this part of the time that an engine gets, within these
-// bounds.
-const (
-	rehearsalPart  = 8
-	rehearsalLeast = 300 * time.Millisecond
-	rehearsalMost  = time.Second
-)
-
-// rehearse gives the round a guard that follows from what the machine does. In
-// the rehearsal as many processes and callers as in the round ask Redis, sleep
-// and call the upstream, but the clock alone says when they go. So the spread of
-// their delays is the machine's. The guard is more than that.
-func (c comparison) rehearse(ctx context.Context, r *round) error {
-	trying := *r
-	trying.scenario = scenario.Scenario{
-		Name: "steady", Callers: r.scenario.Callers, Behave: r.scenario.Behave,
-	}
-	trying.load.Duration = min(rehearsalMost, max(rehearsalLeast, r.load.Duration/rehearsalPart))
-	result, err := c.run(ctx, trying, engines.Clockwork)
-	if err != nil {
-		return err
-	}
-	run.Judge([]*run.Result{result})
-	spread := 0.0
-	if seen := result.Figures.SpreadMS; seen != nil {
-		spread = *seen
-	}
-	own := scenario.Load{Quota: r.load.Quota}.Guarded(time.Duration(spread * float64(time.Millisecond))).Guard
-	r.load.Guard = max(r.load.Guard, own+r.scenario.HeldUp())
-	return nil
 }
 
 // outputs are where the figures and the table go. Where standard output is for

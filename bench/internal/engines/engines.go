@@ -46,9 +46,9 @@ type Engine struct {
 // All are the engines, the default ones first.
 var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, localEngine}
 
-// Named finds an engine, or Clockwork.
+// Named finds an engine.
 func Named(name string) (Engine, bool) {
-	for _, e := range append(All, Clockwork) {
+	for _, e := range All {
 		if e.Name == name {
 			return e, true
 		}

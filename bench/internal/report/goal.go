@@ -155,11 +155,7 @@ func (r Report) guard() string {
 	if len(whose) == 0 {
 		return ""
 	}
-	said := fmt.Sprintf("the guard of %s is %s", listed(whose), short(r.Quota.GuardMS))
-	if r.Rehearsed {
-		said += ", from a rehearsal"
-	}
-	return said
+	return fmt.Sprintf("the guard of %s is %s", listed(whose), short(r.Quota.GuardMS))
 }
 
 // listed is "a", "a and b" or "a, b and c".

@@ -15,7 +15,6 @@ type Report struct {
 	Simulated bool    `json:"simulated"`
 	Seed      uint64  `json:"seed"`
 	Quota     Quota   `json:"quota"`
-	Rehearsed bool    `json:"rehearsed"` // the guard comes from a rehearsal
 	Clients   int     `json:"clients"`
 	Callers   int     `json:"callers"`
 	Seconds   float64 `json:"seconds"` // asked for

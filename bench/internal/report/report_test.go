@@ -83,7 +83,6 @@ func TestTheWholeTable(t *testing.T) {
 
 func TestOneScreenHasTheVerdictAndEightRows(t *testing.T) {
 	r := Of(results()[:1])
-	r.Rehearsed = true
 	table, line := table(t, r, false)
 	require.LessOrEqual(t, strings.Count(table, "\n"), 22, "with the path of the page, 25")
 	for _, row := range []string{
@@ -112,7 +111,6 @@ func TestOneScreenHoldsARunInWhichMuchWentWrong(t *testing.T) {
 	}
 	of[1].Faults = nil
 	r := Of(of)
-	r.Rehearsed = true
 	table, _ := table(t, r, false)
 	require.LessOrEqual(t, strings.Count(table, "\n"), 23, "with the path of the page, 25")
 	require.Less(t, strings.Index(table, "Exit status 1"), strings.Index(table, "grants"))

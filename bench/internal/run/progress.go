@@ -28,9 +28,6 @@ func (p *Progress) Of(number, all int) {
 	}
 }
 
-// Say says what is being done, where it is not known for how long.
-func (p *Progress) Say(what string) { fmt.Fprintln(p.w, p.pos+what) }
-
 // What is the run that it is about.
 func (p *Progress) What() string { return p.what }
 

@@ -2,30 +2,18 @@ package speed
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"runtime"
 	"time"
 
-	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
-// memory are rows of callers that sleep, and of limiters that nobody calls.
+// memory is what callers take up while they sleep.
 var memory = []row{
 	{
 		"asleep", "callers asleep", "goroutines in time.Sleep", 0,
 		[]wanted{{"heap and stack: ", "bytes each", beyondAtMost(1024)}},
 		func(_ context.Context, b *bed) (sides, error) { return sides{b.asleep(b.sleep), b.asleep(b.wait)}, nil },
-	},
-	{
-		"idle", "idle limiters", "", 0,
-		[]wanted{
-			{"new: ", "bytes each", Goal{}},
-			{"used once: ", "bytes each", Goal{}},
-			{"goroutines added: ", "", oursAtMost(0)},
-		},
-		func(_ context.Context, b *bed) (sides, error) { return sides{ours: b.idle}, nil },
 	},
 }
 
@@ -73,39 +61,6 @@ func (b *bed) sleep(ctx context.Context) error {
 		go time.Sleep(night)
 	}
 	return clock.Sleep(ctx, 100*time.Millisecond)
-}
-
-// idle is what limiters cost while nobody calls: new ones, and used ones. What
-// they leave in Redis expires within a second.
-func (b *bed) idle(ctx context.Context) ([]float64, error) {
-	connect := func(int) error { return b.rdb.Ping(ctx).Err() }
-	if err := together(sixtyFour, connect); err != nil {
-		return nil, err
-	}
-	limiters := make([]fairlimit.Limiter, b.Limiters)
-	names := make([]string, b.Limiters)
-	prefix := b.name("idle")
-	for i := range names {
-		names[i] = fmt.Sprintf("%s%d", prefix, i)
-	}
-	before, goroutines := inUse(), runtime.NumGoroutine()
-	for i := range limiters {
-		var err error
-		if limiters[i], err = b.limiter(names[i], every(1, time.Second)); err != nil {
-			return nil, err
-		}
-	}
-	fresh := inUse()
-	err := together(sixtyFour, func(hand int) (err error) {
-		for i := hand; i < len(limiters); i += sixtyFour {
-			err = errors.Join(err, limiters[i].Wait(ctx))
-		}
-		return err
-	})
-	used := inUse()
-	added := runtime.NumGoroutine() - goroutines
-	runtime.KeepAlive(limiters)
-	return []float64{each(before, fresh, b.Limiters), each(before, used, b.Limiters), float64(added)}, err
 }
 
 // inUse is the memory in use, garbage aside. What is collected in one run and

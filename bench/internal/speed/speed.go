@@ -19,7 +19,7 @@ import (
 )
 
 // rows are in the order of the table.
-var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), bytesRows(), longestRows(), memory)
+var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), longestRows(), memory)
 
 // groups are what may be chosen of the rows, each with what it shows.
 var groups = [][2]string{
@@ -27,16 +27,13 @@ var groups = [][2]string{
 	{"alone", "one caller and nobody else"},
 	{"peer-alone", "one caller beside one of redis_rate"},
 	{"limiters", "64 limiters with one caller each"},
-	{"channels", "1024 callers beside a goroutine that only answers"},
 	{"crowd", "64 callers, and how long the slowest take"},
 	{"allocations", "what a call allocates"},
 	{"script", "one request, back to back and cold, of queues as people configure them"},
 	{"batch", "what a grant costs the server in a batch of 64"},
 	{"queue", "one request behind a long queue"},
-	{"bytes", "what a queue takes up in Redis, and what a grant writes"},
 	{"longest", "how long the server is busy with one script"},
 	{"asleep", "what callers cost while they sleep"},
-	{"idle", "what limiters cost while nobody calls"},
 }
 
 // Names are those of the groups.
