@@ -163,8 +163,7 @@ func (s *soak) trouble(ctx context.Context) error {
 			return nil
 		}
 		f := pick(rng)
-		// A fault that has begun is ended as well, and ends in order.
-		if err := f.strike(context.WithoutCancel(ctx), s.bed, rng); err != nil {
+		if err := f.strike(s.bed, rng); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		s.mu.Lock()
