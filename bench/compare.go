@@ -54,7 +54,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		c.display.Of(number+1, len(p.rounds))
 		results, err := c.round(ctx, &r)
 		switch {
-		case errors.Is(err, backend.ErrNotOurs), errors.Is(err, run.ErrReal) && len(p.rounds) > 1:
+		case errors.Is(err, backend.ErrNoServer), errors.Is(err, run.ErrReal) && len(p.rounds) > 1:
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
 			continue
 		case err != nil:

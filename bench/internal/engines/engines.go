@@ -44,7 +44,7 @@ type Engine struct {
 }
 
 // All are the engines, the default ones first.
-var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, localEngine}
+var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine}
 
 // Named finds an engine.
 func Named(name string) (Engine, bool) {

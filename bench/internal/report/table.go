@@ -48,11 +48,6 @@ func (r Report) rows() (told []row) {
 		{"wait p99", "99 % of the calls waited no longer", true, func(e Engine) string { return short(e.WaitMS.P99) }},
 		{"wait max", "", false, func(e Engine) string { return short(e.WaitMS.Max) }},
 		{
-			"most : few", "permits of a client with the most callers : with the fewest", true,
-			known(func(e Engine) *[2]float64 { return e.FewPermits },
-				func(n [2]float64) string { return fmt.Sprintf("%.0f : %.0f", n[0], n[1]) }),
-		},
-		{
 			"few wait", "median of the clients with the fewest callers", true,
 			known(func(e Engine) *float64 { return e.FewWaitMS }, short),
 		},
@@ -146,8 +141,7 @@ const widest = len("late p50 / p99")
 // Table writes the report for a person: the verdict and the rows that matter
 // most, or all there is.
 func (r Report) Table(w io.Writer, all bool) error {
-	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s\n\n", r.Scenario, r.about,
-		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
+	fmt.Fprintf(w, "\n%s: %s\n%s\n\n", r.Scenario, r.about, r.Facts())
 	for _, sentence := range r.Verdict() {
 		fmt.Fprintln(w, wrapped(sentence))
 	}
@@ -238,10 +232,7 @@ func (r Report) people() string {
 	for _, client := range r.Engines[0].Shares {
 		all += client.Callers
 	}
-	if all > 0 && all != r.Clients*r.Callers { // not all clients are alike
-		return fmt.Sprintf("%s, %d callers", processes, all)
-	}
-	return processes + " × " + plural(r.Callers, "caller", "callers")
+	return fmt.Sprintf("%s, %s", processes, plural(all, "caller", "callers"))
 }
 
 // short is a length of time in milliseconds with as many digits as matter.
@@ -283,18 +274,9 @@ func (r Report) Lines() (lines []Line) {
 func (r Report) About() string { return r.about }
 
 // Facts are what was asked for.
-func (r Report) Facts() []string {
-	facts := []string{
-		r.people(), r.Backend, fmt.Sprintf("quota %d per %s", r.Quota.Permits, short(r.Quota.PerMS)),
-		fmt.Sprintf("%.0f s on each engine", r.Seconds), fmt.Sprintf("seed %d", r.Seed),
-	}
-	if guard := r.guard(); guard != "" {
-		facts = append(facts, guard)
-	}
-	if r.Quota.Burst > 0 {
-		facts = append(facts, fmt.Sprintf("burst %d", r.Quota.Burst))
-	}
-	return facts
+func (r Report) Facts() string {
+	return fmt.Sprintf("%s%s · %s · quota %d per %s",
+		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
 }
 
 // JSON writes the report for a program, as one line.

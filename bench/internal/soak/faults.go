@@ -10,7 +10,7 @@ import (
 
 // bed is what faults happen to.
 type bed struct {
-	server redistest.Process
+	server *redistest.Process
 	proxy  *redistest.Proxy
 	losses []loss
 }

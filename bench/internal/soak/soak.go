@@ -62,15 +62,15 @@ type soak struct {
 // Do runs it until it is over or ctx ends. An error says that it could not be
 // done; what was broken is in the report.
 func (r Run) Do(ctx context.Context) (report Report, err error) {
-	if !backend.Installed() {
+	server, err := backend.Start(ctx)
+	switch {
+	case errors.Is(err, backend.ErrNoServer):
 		return Report{}, ErrNoServer
-	}
-	server, err := redistest.Start()
-	if err != nil {
+	case err != nil:
 		return Report{}, err
 	}
-	defer server.Stop()
-	s := &soak{Run: r, bed: &bed{server: server, proxy: redistest.NewProxy()}, struck: map[string]int{}}
+	defer server.Close()
+	s := &soak{Run: r, bed: &bed{server: server.Process, proxy: redistest.NewProxy()}, struck: map[string]int{}}
 	defer s.bed.proxy.Close()
 	if err := s.set(); err != nil {
 		return Report{}, err

@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"testing"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
@@ -58,14 +56,6 @@ var whole = []row{
 	{
 		"crowd", "Wait, 64 callers, p99", "EVALSHA by 64 goroutines, p99", 2, one("µs", ratioAtMost(1.5)),
 		metered(p99, evalshas(sixtyFour), waits(sixtyFour)),
-	},
-	{
-		"allocations", "allocations a Wait, 64 callers", "a PING by 64 goroutines", 1, one("", oursAtMost(1)),
-		metered(allocated, pings(sixtyFour), waits(sixtyFour)),
-	},
-	{
-		"allocations", "allocations a Wait, 1024 callers", "a PING by 1024 goroutines", 1, one("", oursAtMost(1)),
-		metered(allocated, pings(everybody), waits(everybody)),
 	},
 }
 
@@ -219,27 +209,6 @@ func p99(ctx context.Context, b *bed, calls []call) (float64, error) {
 		})
 	})
 	return float64(quantile(slices.Concat(took...), 0.99)) / 1e3, err
-}
-
-// allocated is the number of objects that a call allocates on average in the
-// steady state. Everything in the process is included, the client, too.
-func allocated(ctx context.Context, _ *bed, calls []call) (_ float64, err error) {
-	result := testing.Benchmark(func(b *testing.B) {
-		var callers atomic.Int64
-		b.SetParallelism(max(1, len(calls)/runtime.GOMAXPROCS(0)))
-		b.RunParallel(func(more *testing.PB) {
-			call := calls[int(callers.Add(1)-1)%len(calls)]
-			for more.Next() {
-				if err := call(ctx); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	})
-	if result.N == 0 { // it has failed
-		err = cmp.Or(ctx.Err(), errors.New("a call failed"))
-	}
-	return float64(result.MemAllocs) / float64(max(1, result.N)), err
 }
 
 // setUp is the time for processes to start and warm up, at first. On a machine

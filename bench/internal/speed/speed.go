@@ -19,7 +19,7 @@ import (
 )
 
 // rows are in the order of the table.
-var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), longestRows(), memory)
+var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), longestRows())
 
 // groups are what may be chosen of the rows, each with what it shows.
 var groups = [][2]string{
@@ -28,12 +28,10 @@ var groups = [][2]string{
 	{"peer-alone", "one caller beside one of redis_rate"},
 	{"limiters", "64 limiters with one caller each"},
 	{"crowd", "64 callers, and how long the slowest take"},
-	{"allocations", "what a call allocates"},
 	{"script", "one request, back to back and cold, of queues as people configure them"},
 	{"batch", "what a grant costs the server in a batch of 64"},
 	{"queue", "one request behind a long queue"},
 	{"longest", "how long the server is busy with one script"},
-	{"asleep", "what callers cost while they sleep"},
 }
 
 // Names are those of the groups.
@@ -71,8 +69,16 @@ func (r Run) Measure(ctx context.Context) (server string, err error) {
 	if err != nil {
 		return "", err
 	}
-	redis, err := open(ctx, r.Redis)
-	if err != nil {
+	var redis *backend.Backend
+	if r.Redis != "" {
+		redis, err = backend.Open(ctx, r.Redis)
+	} else {
+		redis, err = backend.Start(ctx)
+	}
+	switch {
+	case errors.Is(err, backend.ErrNoServer):
+		return "", ErrNoServer
+	case err != nil:
 		return "", err
 	}
 	defer redis.Close()
@@ -108,15 +114,4 @@ func (r Run) chosen() (chosen [][2]string, err error) {
 		chosen = append(chosen, groups[i])
 	}
 	return chosen, nil
-}
-
-func open(ctx context.Context, addr string) (*backend.Backend, error) {
-	if addr != "" {
-		return backend.Open(ctx, addr)
-	}
-	server, err := backend.Start(ctx)
-	if errors.Is(err, backend.ErrNoServer) {
-		return nil, ErrNoServer
-	}
-	return server, err
 }

@@ -60,14 +60,10 @@ func (f Figure) goal() string {
 		return ""
 	}
 	bound := strconv.FormatFloat(f.Goal.Bound, 'f', -1, 64)
-	switch f.Goal.Of {
-	case ofRatio:
+	if f.Goal.Of == ofRatio {
 		return f.Goal.Sense + " " + bound + " ×"
-	case ofBeyond:
-		return strings.TrimSpace(f.Goal.Sense + " " + bound + " more")
-	default:
-		return strings.TrimSpace(f.Goal.Sense + " " + bound + " " + f.Unit)
 	}
+	return strings.TrimSpace(f.Goal.Sense + " " + bound + " " + f.Unit)
 }
 
 func (f Figure) outcome() string {
