@@ -72,7 +72,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 			return faults, fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
-	return faults, page.Tell(table, len(p.rounds) > 1)
+	return faults, page.Tell(table)
 }
 
 // open finds a server and makes each engine once. If one of them cannot hold the

@@ -84,7 +84,7 @@ func TestCallsThatFailedAreNamedFirstAndWhyTheProgramFailsNext(t *testing.T) {
 	require.NotContains(t, strings.Join(r.Remarks(), "\n"), "outcome unknown", "it is said once")
 
 	var out bytes.Buffer
-	require.NoError(t, summary(r).Tell(&out, true))
+	require.NoError(t, summary(r, r).Tell(&out))
 	require.Contains(t, out.String(), "met, 26 failed\n")
 
 	r = fairly(func(r *run.Result) { r.Figures.Failed, r.Figures.Inversions = 1, 2 })
@@ -120,15 +120,13 @@ func TestWhereSomethingIsLostTheReportSaysWhat(t *testing.T) {
 // summary is a page without a file.
 func summary(reports ...Report) *Page {
 	p := &Page{dir: "none"}
-	for _, r := range reports {
-		p.Scenarios = append(p.Scenarios, Scenario{Report: r})
-	}
+	p.reports = reports
 	return p
 }
 
 func TestTheSummaryHasALineForEachScenarioAndEngine(t *testing.T) {
 	var out bytes.Buffer
-	require.NoError(t, summary(fairly(func(*run.Result) {}), Of(results())).Tell(&out, true))
+	require.NoError(t, summary(fairly(func(*run.Result) {}), Of(results())).Tell(&out))
 	require.Equal(t, `
 all scenarios
 
@@ -140,6 +138,6 @@ steady   queueing   0            0          0        99.9 %   0         0       
 6 (+12): 6, and 12 more by the machine
 `, out.String())
 	out.Reset()
-	require.NoError(t, summary().Tell(&out, true))
+	require.NoError(t, summary().Tell(&out))
 	require.Empty(t, out.String())
 }

@@ -123,9 +123,9 @@ func ratio(e Engine) string {
 	return fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
 }
 
-// Legend explains the cells that have a second count. It is empty if there are
+// legend explains the cells that have a second count. It is empty if there are
 // none.
-func (r Report) Legend() string {
+func (r Report) legend() string {
 	for _, e := range r.Engines {
 		if e.MachineInversions+e.MachineRejections > 0 {
 			return "6 (+12): 6, and 12 more by the machine"
@@ -141,7 +141,8 @@ const widest = len("late p50 / p99")
 // Table writes the report for a person: the verdict and the rows that matter
 // most, or all there is.
 func (r Report) Table(w io.Writer, all bool) error {
-	fmt.Fprintf(w, "\n%s: %s\n%s\n\n", r.Scenario, r.about, r.Facts())
+	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s\n\n", r.Scenario, r.about,
+		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
 	for _, sentence := range r.Verdict() {
 		fmt.Fprintln(w, wrapped(sentence))
 	}
@@ -154,7 +155,7 @@ func (r Report) Table(w io.Writer, all bool) error {
 		}
 		fmt.Fprint(table, "\t", strings.TrimRight("   "+note, " "), "\n")
 	}
-	cells("", r.Legend(), func(e Engine) string { return e.Name })
+	cells("", r.legend(), func(e Engine) string { return e.Name })
 	for _, row := range r.rows() {
 		if all || row.main {
 			cells(row.name, row.note, row.cell)
@@ -250,34 +251,6 @@ func short(ms float64) string {
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
-
-// Line is one line of the table, for whoever sets it another way.
-type Line struct {
-	Name  string
-	Cells []string // one an engine
-	Note  string
-}
-
-// Lines are the table.
-func (r Report) Lines() (lines []Line) {
-	for _, row := range r.rows() {
-		line := Line{Name: row.name, Note: row.note}
-		for _, e := range r.Engines {
-			line.Cells = append(line.Cells, row.cell(e))
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-// About is what the scenario is.
-func (r Report) About() string { return r.about }
-
-// Facts are what was asked for.
-func (r Report) Facts() string {
-	return fmt.Sprintf("%s%s · %s · quota %d per %s",
-		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
-}
 
 // JSON writes the report for a program, as one line.
 func (r Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
