@@ -37,7 +37,7 @@ type Trial struct {
 	Name     string           // of the limiter; nobody else may use it
 	Command  func() *exec.Cmd // starts this program as a client
 
-	Watch func(left time.Duration, arrivals int) // may be nil
+	Watch func(left time.Duration, arrivals int)
 }
 
 // Result is what came of it.
@@ -164,31 +164,21 @@ func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger,
 		case err := <-clients.Died():
 			return err
 		case <-ticker.C:
-			if t.Watch != nil {
-				t.Watch(end-measure.Now(), ledger.Count())
-			}
+			t.Watch(end-measure.Now(), ledger.Count())
 		}
 	}
 }
 
 // failures says how many calls failed, or nothing if none did.
 func failures(calls []measure.Call) (err error) {
-	failed, first := 0, ""
-	for _, c := range calls {
-		if c.Outcome == measure.Failed {
-			if failed == 0 {
-				first = c.Error
-			}
-			failed++
-		}
-	}
-	switch failed {
+	failed := slices.DeleteFunc(slices.Clone(calls), func(c measure.Call) bool { return c.Outcome != measure.Failed })
+	switch len(failed) {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("1 call failed with: %s", first)
+		return fmt.Errorf("1 call failed with: %s", failed[0].Error)
 	}
-	return fmt.Errorf("%d calls failed, the first with: %s", failed, first)
+	return fmt.Errorf("%d calls failed, the first with: %s", len(failed), failed[0].Error)
 }
 
 // join puts the two accounts of each call together: the caller's and the

@@ -47,20 +47,11 @@ const (
 
 // Or takes from another load what this one leaves at zero.
 func (l Load) Or(other Load) Load {
-	if l.Quota.Permits == 0 {
-		l.Quota.Permits, l.Quota.Per = other.Quota.Permits, other.Quota.Per
-	}
-	if l.Quota.Burst == 0 {
-		l.Quota.Burst = other.Quota.Burst
-	}
-	return Load{
-		Quota:    l.Quota,
-		Guard:    cmp.Or(l.Guard, other.Guard),
-		Clients:  cmp.Or(l.Clients, other.Clients),
-		Callers:  cmp.Or(l.Callers, other.Callers),
-		Duration: cmp.Or(l.Duration, other.Duration),
-		Seed:     cmp.Or(l.Seed, other.Seed),
-	}
+	l.Quota.Permits = cmp.Or(l.Quota.Permits, other.Quota.Permits)
+	l.Quota.Per = cmp.Or(l.Quota.Per, other.Quota.Per)
+	l.Clients, l.Callers = cmp.Or(l.Clients, other.Clients), cmp.Or(l.Callers, other.Callers)
+	l.Duration, l.Seed = cmp.Or(l.Duration, other.Duration), cmp.Or(l.Seed, other.Seed)
+	return l
 }
 
 // Guarded is the load with a guard for delays that spread over so much, with

@@ -6,6 +6,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // Scenario is one way of calling.
@@ -97,12 +99,5 @@ func part(d time.Duration, of float64) time.Duration { return time.Duration(of *
 
 // sleep reports whether ctx outlasted it.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return clock.Sleep(ctx, d) == nil && ctx.Err() == nil
 }

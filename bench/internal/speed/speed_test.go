@@ -74,7 +74,7 @@ func TestEveryRowIsMeasured(t *testing.T) {
 		require.Positive(t, want, group)
 		require.Len(t, got.figures[group], want, group)
 		for _, f := range got.figures[group] {
-			t.Logf("%s: %s: %v (%v)", f.Row, f.What, f.Ours, f.ratio())
+			t.Log(f.Row, f.cells())
 			require.Equal(t, f.Yardstick != "", f.Known != nil, f.What)
 			require.Equal(t, f.Goal != nil, f.Met != nil, f.What)
 			if f.Goal != nil && f.Goal.Of == ofRatio {
