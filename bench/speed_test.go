@@ -40,7 +40,7 @@ func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
 		"no such flag":     {[]string{"-nothing"}, "", "-h"},
 		"an argument":      {[]string{"alone"}, "", "-h"},
 		"no such row":      {[]string{"-rows", "nothing"}, "", "throughput"},
-		"no server":        {nil, t.TempDir(), "it needs redis-server in PATH"},
+		"no server":        {nil, t.TempDir(), "no redis-server in PATH"},
 		"server away":      {[]string{"-redis", "127.0.0.1:1"}, "", "leave -redis out"},
 		"nowhere to write": {[]string{"-json", t.TempDir()}, "", "-json"},
 	} {

@@ -59,8 +59,8 @@ type crew struct {
 	scenario scenario.Scenario
 	limiter  engines.Acquirer
 	rdb      *redis.Client
-	sent     meter
-	visitors []*Visitor // one a caller
+	sent     atomic.Int64 // commands, for servers that do not count them
+	visitors []*Visitor   // one a caller
 
 	mu    sync.Mutex
 	calls []measure.Call
@@ -79,7 +79,10 @@ func assemble(job Job) (*crew, error) {
 		return nil, err
 	}
 	c := &crew{job: job, scenario: behaviour, rdb: rdb}
-	rdb.AddHook(&c.sent)
+	rdb.AddHook(Hook(func(_ context.Context, commands []redis.Cmder, send func() error) error {
+		c.sent.Add(int64(len(commands)))
+		return send()
+	}))
 	given := engine.Given(job.Load)
 	given.Flow = fmt.Sprintf("client %d", job.Client)
 	if c.limiter, err = engine.Open(rdb, job.Name, given, measure.Now); err != nil {
@@ -124,26 +127,4 @@ func told(a engines.Acquirer) measure.Told {
 		return teller.Told()
 	}
 	return measure.Told{}
-}
-
-// meter counts the commands that this process sends, for servers that do not
-// count them.
-type meter struct{ atomic.Int64 }
-
-var _ redis.Hook = (*meter)(nil)
-
-func (m *meter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (m *meter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		m.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func (m *meter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		m.Add(int64(len(cmds)))
-		return next(ctx, cmds)
-	}
 }

@@ -9,8 +9,10 @@ package speed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -42,18 +44,13 @@ func Names() (names []string) {
 	return names
 }
 
-// ErrNoServer says that there is no redis-server to start.
-var ErrNoServer = errors.New("speed is measured on a real Redis: " +
-	"it needs redis-server in PATH, or one that answers at -redis host:port")
-
 // Run is one run of the command.
 type Run struct {
-	Redis string   // host:port or redis:// URL; empty: a redis-server of the run's own
-	Rows  []string // names of groups; empty: all
-	Scale Scale
-	Begin func(row, about string, number, all int) // told of each group before it is measured
-	Took  func(Figure)                             // given each figure once it is there
-	Fault func(row string, err error)              // told of each row that could not be measured
+	Redis    string   // host:port or redis:// URL; empty: a redis-server of the run's own
+	Rows     []string // names of groups; empty: all
+	Scale    Scale
+	Progress io.Writer // told of each group before it is measured, and of each row that could not be
+	JSON     io.Writer // given each figure once it is there
 }
 
 // Check says what of it cannot be done, before anything is begun.
@@ -62,44 +59,53 @@ func (r Run) Check() error {
 	return err
 }
 
-// Measure measures row after row, and returns what it measured them on. It ends
-// when ctx does, without an error. An error is for what cannot be done at all.
-func (r Run) Measure(ctx context.Context) (server string, err error) {
+// Taken is what a run gave, and on which server.
+type Taken struct {
+	Server  string
+	Figures []Figure
+	Failed  bool // something could not be measured
+}
+
+// Measure measures row after row. It ends when ctx does, without an error. An
+// error is for what cannot be done at all.
+func (r Run) Measure(ctx context.Context) (all Taken, err error) {
 	chosen, err := r.chosen()
 	if err != nil {
-		return "", err
+		return all, err
 	}
 	var redis *backend.Backend
 	if r.Redis != "" {
 		redis, err = backend.Open(ctx, r.Redis)
-	} else {
-		redis, err = backend.Start(ctx)
+	} else if redis, err = backend.Start(ctx); errors.Is(err, backend.ErrNoServer) {
+		err = fmt.Errorf("%w, and speed is measured on a real one: give -redis host:port", err)
 	}
-	switch {
-	case errors.Is(err, backend.ErrNoServer):
-		return "", ErrNoServer
-	case err != nil:
-		return "", err
+	if err != nil {
+		return all, err
 	}
 	defer redis.Close()
+	all.Server = redis.Name
 	for i, group := range chosen {
-		r.Begin(group[0], group[1], i+1, len(chosen))
+		fmt.Fprintf(r.Progress, "%d/%d %s: %s\n", i+1, len(chosen), group[0], group[1])
 		var got taken
 		err := run.Ask(ctx, Role, job{Group: group[0], Redis: redis.Addr, Scale: r.Scale}, &got)
-		switch {
-		case ctx.Err() != nil:
-			return redis.Name, nil
-		case err != nil:
-			r.Fault(group[0], err)
+		if ctx.Err() != nil {
+			return all, nil
 		}
-		for _, figure := range got.Figures {
-			r.Took(figure)
+		if err != nil {
+			got.Failed = append(got.Failed, err.Error())
+		}
+		for _, f := range got.Figures {
+			all.Figures = append(all.Figures, f)
+			if err := json.NewEncoder(r.JSON).Encode(f); err != nil {
+				got.Failed = append(got.Failed, err.Error())
+			}
 		}
 		for _, failed := range got.Failed {
-			r.Fault(group[0], errors.New(failed))
+			all.Failed = true
+			fmt.Fprintf(r.Progress, "%s: not measured: %s\n", group[0], failed)
 		}
 	}
-	return redis.Name, nil
+	return all, nil
 }
 
 func (r Run) chosen() (chosen [][2]string, err error) {
