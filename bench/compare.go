@@ -24,7 +24,7 @@ type comparison struct {
 	plan
 	server  *backend.Backend // nil in virtual time
 	command func() *exec.Cmd // starts a client process
-	display *run.Progress
+	stderr  io.Writer
 }
 
 // compare runs every scenario on every engine and reports each scenario as soon
@@ -36,7 +36,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		return 0, err
 	}
 	defer figures.Close()
-	c := comparison{plan: p, display: run.To(stderr)}
+	c := comparison{plan: p, stderr: stderr}
 	if err := c.open(ctx); err != nil {
 		return 0, err
 	}
@@ -51,8 +51,10 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		if ctx.Err() != nil {
 			break
 		}
-		c.display.Of(number+1, len(p.rounds))
-		results, err := c.round(ctx, &r)
+		if r.what = r.scenario.Name; len(p.rounds) > 1 {
+			r.what = fmt.Sprintf("%d/%d %s", number+1, len(p.rounds), r.what)
+		}
+		results, err := c.round(ctx, r)
 		switch {
 		case errors.Is(err, backend.ErrNoServer), errors.Is(err, run.ErrReal) && len(p.rounds) > 1:
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
@@ -106,7 +108,7 @@ const lookAround = 500 * time.Millisecond
 
 // round puts each engine through a round. When ctx ends, it returns what there
 // is until then.
-func (c comparison) round(ctx context.Context, r *round) (results []*run.Result, err error) {
+func (c comparison) round(ctx context.Context, r round) (results []*run.Result, err error) {
 	switch {
 	case c.simulate && r.scenario.Breaks():
 		return nil, run.ErrReal
@@ -124,8 +126,7 @@ func (c comparison) round(ctx context.Context, r *round) (results []*run.Result,
 		if ctx.Err() != nil {
 			break
 		}
-		c.display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
-		result, err := c.run(ctx, *r, e)
+		result, err := c.run(ctx, r, e)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return results, fmt.Errorf("%s: %w", e.Name, err)
@@ -141,10 +142,12 @@ func (c comparison) round(ctx context.Context, r *round) (results []*run.Result,
 func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
 	t := run.Trial{
 		Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server,
-		Name: "bench:" + rand.Text(), Command: c.command, Watch: c.display.Update,
+		Name: "bench:" + rand.Text(), Command: c.command,
+		What: r.what + ", " + e.Name, Progress: c.stderr,
 	}
+	fmt.Fprintf(c.stderr, "%s: %v to go\n", t.What, r.load.Duration)
 	if c.simulate {
-		return t.Simulate(ctx, c.display.What())
+		return t.Simulate(ctx)
 	}
 	return t.Run(ctx)
 }

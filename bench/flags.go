@@ -30,7 +30,8 @@ type plan struct {
 type round struct {
 	scenario scenario.Scenario
 	load     scenario.Load
-	guarded  bool // the guard is as it was given, or as virtual time needs it
+	what     string // for the progress
+	guarded  bool   // the guard is as it was given, or as virtual time needs it
 }
 
 // mostCallers is how many a machine holds in all: each has a connection of its

@@ -58,9 +58,9 @@ type simulated struct {
 
 // Simulate runs the trial in virtual time. When ctx ends it stops early and
 // reports what was simulated until then.
-func (t Trial) Simulate(ctx context.Context, what string) (*Result, error) {
+func (t Trial) Simulate(ctx context.Context) (*Result, error) {
 	var s simulated
-	job := simulation{what, t.Scenario.Name, t.Engine.Name, t.Load}
+	job := simulation{t.What, t.Scenario.Name, t.Engine.Name, t.Load}
 	if err := Ask(ctx, Simulator, job, &s); err != nil {
 		return nil, err
 	}

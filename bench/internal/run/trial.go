@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
@@ -24,8 +25,8 @@ const (
 	// it reaches everybody before.
 	takeOff = 100 * time.Millisecond
 
-	// glance is how often the watcher is told.
-	glance = 100 * time.Millisecond
+	// between two lines of progress.
+	between = 5 * time.Second
 )
 
 // Trial is what is to be done.
@@ -37,7 +38,8 @@ type Trial struct {
 	Name     string           // of the limiter; nobody else may use it
 	Command  func() *exec.Cmd // starts this program as a client
 
-	Watch func(left time.Duration, arrivals int)
+	What     string    // it is, for the progress
+	Progress io.Writer // told now and then how far it is
 }
 
 // Result is what came of it.
@@ -153,7 +155,7 @@ func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
 // client has died, which is an error.
 func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger, end time.Duration) error {
 	over := time.After(end - measure.Now())
-	ticker := time.NewTicker(glance)
+	ticker := time.NewTicker(between)
 	defer ticker.Stop()
 	for {
 		select {
@@ -164,7 +166,8 @@ func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger,
 		case err := <-clients.Died():
 			return err
 		case <-ticker.C:
-			t.Watch(end-measure.Now(), ledger.Count())
+			fmt.Fprintf(t.Progress, "%s: %.0f s left, %d grants so far\n",
+				t.What, (end - measure.Now()).Seconds(), ledger.Count())
 		}
 	}
 }
