@@ -24,7 +24,7 @@ type comparison struct {
 	plan
 	server  *backend.Backend // nil in virtual time
 	command func() *exec.Cmd // starts a client process
-	display *run.Progress
+	stderr  io.Writer
 }
 
 // compare runs every scenario on every engine and reports each scenario as soon
@@ -36,7 +36,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		return 0, err
 	}
 	defer figures.Close()
-	c := comparison{plan: p, display: run.To(stderr)}
+	c := comparison{plan: p, stderr: stderr}
 	if err := c.open(ctx); err != nil {
 		return 0, err
 	}
@@ -51,10 +51,12 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		if ctx.Err() != nil {
 			break
 		}
-		c.display.Of(number+1, len(p.rounds))
-		results, err := c.round(ctx, &r)
+		if r.what = r.scenario.Name; len(p.rounds) > 1 {
+			r.what = fmt.Sprintf("%d/%d %s", number+1, len(p.rounds), r.what)
+		}
+		results, err := c.round(ctx, r)
 		switch {
-		case errors.Is(err, backend.ErrNotOurs), errors.Is(err, run.ErrReal) && len(p.rounds) > 1:
+		case errors.Is(err, backend.ErrNoServer), errors.Is(err, run.ErrReal) && len(p.rounds) > 1:
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
 			continue
 		case err != nil:
@@ -67,12 +69,12 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 			faults += len(result.Faults)
 		}
 		of := report.Of(results)
-		of.Simulated, of.Rehearsed = p.simulate, r.rehearse
+		of.Simulated = p.simulate
 		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), page.Add(of, results)); err != nil {
 			return faults, fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
-	return faults, page.Tell(table, len(p.rounds) > 1)
+	return faults, page.Tell(table)
 }
 
 // open finds a server and makes each engine once. If one of them cannot hold the
@@ -101,9 +103,12 @@ func (c *comparison) open(ctx context.Context) (err error) {
 	return nil
 }
 
+// lookAround is how long it takes to see how late sleeps are on this machine.
+const lookAround = 500 * time.Millisecond
+
 // round puts each engine through a round. When ctx ends, it returns what there
 // is until then.
-func (c comparison) round(ctx context.Context, r *round) (results []*run.Result, err error) {
+func (c comparison) round(ctx context.Context, r round) (results []*run.Result, err error) {
 	switch {
 	case c.simulate && r.scenario.Breaks():
 		return nil, run.ErrReal
@@ -113,22 +118,15 @@ func (c comparison) round(ctx context.Context, r *round) (results []*run.Result,
 		}
 		defer c.server.Close()
 	}
-	if r.rehearse {
-		c.display.Say(r.scenario.Name + ": a rehearsal, to see what this machine does")
-		err := c.rehearse(ctx, r)
-		switch {
-		case ctx.Err() != nil:
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("rehearsal: %w", err)
-		}
+	if !r.guarded {
+		late := run.Lateness(ctx, lookAround)
+		r.load.Guard = max(r.load.Guard, scenario.Load{Quota: r.load.Quota}.Guarded(late).Guard+r.scenario.HeldUp())
 	}
 	for _, e := range c.engines {
 		if ctx.Err() != nil {
 			break
 		}
-		c.display.Begin(fmt.Sprintf("%s, %s", r.scenario.Name, e.Name), r.load.Duration)
-		result, err := c.run(ctx, *r, e)
+		result, err := c.run(ctx, r, e)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return results, fmt.Errorf("%s: %w", e.Name, err)
@@ -144,44 +142,14 @@ func (c comparison) round(ctx context.Context, r *round) (results []*run.Result,
 func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
 	t := run.Trial{
 		Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server,
-		Name: "bench:" + rand.Text(), Command: c.command, Watch: c.display.Update,
+		Name: "bench:" + rand.Text(), Command: c.command,
+		What: r.what + ", " + e.Name, Progress: c.stderr,
 	}
+	fmt.Fprintf(c.stderr, "%s: %v to go\n", t.What, r.load.Duration)
 	if c.simulate {
-		return t.Simulate(ctx, c.display.What())
+		return t.Simulate(ctx)
 	}
 	return t.Run(ctx)
-}
-
-// A rehearsal takes this part of the time that an engine gets, within these
-// bounds.
-const (
-	rehearsalPart  = 8
-	rehearsalLeast = 300 * time.Millisecond
-	rehearsalMost  = time.Second
-)
-
-// rehearse gives the round a guard that follows from what the machine does. In
-// the rehearsal as many processes and callers as in the round ask Redis, sleep
-// and call the upstream, but the clock alone says when they go. So the spread of
-// their delays is the machine's. The guard is more than that.
-func (c comparison) rehearse(ctx context.Context, r *round) error {
-	trying := *r
-	trying.scenario = scenario.Scenario{
-		Name: "steady", Callers: r.scenario.Callers, Behave: r.scenario.Behave,
-	}
-	trying.load.Duration = min(rehearsalMost, max(rehearsalLeast, r.load.Duration/rehearsalPart))
-	result, err := c.run(ctx, trying, engines.Clockwork)
-	if err != nil {
-		return err
-	}
-	run.Judge([]*run.Result{result})
-	spread := 0.0
-	if seen := result.Figures.SpreadMS; seen != nil {
-		spread = *seen
-	}
-	own := scenario.Load{Quota: r.load.Quota}.Guarded(time.Duration(spread * float64(time.Millisecond))).Guard
-	r.load.Guard = max(r.load.Guard, own+r.scenario.HeldUp())
-	return nil
 }
 
 // outputs are where the figures and the table go. Where standard output is for

@@ -30,7 +30,8 @@ type plan struct {
 type round struct {
 	scenario scenario.Scenario
 	load     scenario.Load
-	rehearse bool // the guard follows from what the machine does
+	what     string // for the progress
+	guarded  bool   // the guard is as it was given, or as virtual time needs it
 }
 
 // mostCallers is how many a machine holds in all: each has a connection of its
@@ -94,7 +95,7 @@ func (p *plan) flags(l *scenario.Load, engines, scenarios *string) *flag.FlagSet
 	flags.IntVar(&l.Quota.Burst, "burst", l.Quota.Burst, "`permits` that may go back to back; 0 is the whole quota")
 	flags.DurationVar(&l.Guard, "guard", l.Guard,
 		"`duration` by which engines lengthen the quota's window, if they can "+
-			"(default: twice the delays of a rehearsal, at least 10ms)")
+			"(default: twice as long as sleeps are late, at least 10ms)")
 	flags.IntVar(&l.Clients, "clients", l.Clients, "`processes` that call")
 	flags.IntVar(&l.Callers, "callers", l.Callers, "`goroutines` that call, in each process")
 	flags.DurationVar(&l.Duration, "duration", l.Duration, "`time` for which each scenario runs on each engine")
@@ -137,12 +138,9 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		_ = flags.Parse(args) // those that are given override the scenario's own
 		given := map[string]bool{}
 		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		r.rehearse = !given["guard"] && !p.simulate
+		r.guarded = given["guard"] || p.simulate
 		if !given["burst"] {
 			r.load.Quota.Burst = min(r.load.Quota.Burst, r.load.Quota.Permits)
-		}
-		if s.Within != nil {
-			r.load.Within = s.Within(r.load)
 		}
 		if !given["guard"] {
 			r.load = r.load.Guarded(0)

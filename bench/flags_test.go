@@ -48,9 +48,9 @@ func TestAFlagComesBeforeWhatTheScenarioWants(t *testing.T) {
 	require.Equal(t, 250*time.Millisecond, parsed(t, "-scenario", "laggy").rounds[0].load.Guard)
 	require.Zero(t, parsed(t, "-scenario", "laggy", "-guard", "0").rounds[0].load.Guard)
 	require.Equal(t, 4, parsed(t, "-scenario", "greedy", "-quota", "4/2s").rounds[0].load.Quota.Permits)
-	require.True(t, parsed(t, "-quota", "4/2s").rounds[0].rehearse, "the guard follows from the machine")
-	require.False(t, parsed(t, "-guard", "10ms").rounds[0].rehearse, "what was given stays")
-	require.False(t, parsed(t, "-simulate").rounds[0].rehearse)
+	require.False(t, parsed(t, "-quota", "4/2s").rounds[0].guarded, "the guard follows from the machine")
+	require.True(t, parsed(t, "-guard", "10ms").rounds[0].guarded, "what was given stays")
+	require.True(t, parsed(t, "-simulate").rounds[0].guarded)
 }
 
 func TestASimulationHoldsMoreCallersThanAMachine(t *testing.T) {

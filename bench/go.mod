@@ -10,7 +10,6 @@ require (
 	github.com/redis/go-redis/v9 v9.19.0
 	github.com/stretchr/testify v1.10.0
 	golang.org/x/sys v0.36.0
-	golang.org/x/time v0.12.0
 	gonum.org/v1/plot v0.17.0
 )
 

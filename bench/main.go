@@ -36,7 +36,7 @@ func main() {
 	switch os.Getenv(run.Role) {
 	case asClient:
 		signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
-		if err := run.Run(os.Stdin, os.Stdout); err != nil {
+		if err := run.Client(os.Stdin, os.Stdout); err != nil {
 			os.Exit(faulty)
 		}
 		return

@@ -169,9 +169,8 @@ type figures struct {
 	Quota    struct {
 		GuardMS float64 `json:"guard_ms"`
 	}
-	Rehearsed bool
-	Goal      *struct{ Met bool }
-	Engines   []map[string]any
+	Goal    *struct{ Met bool }
+	Engines []map[string]any
 }
 
 func read(t *testing.T, stdout []byte) (all []figures) {

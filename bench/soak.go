@@ -60,15 +60,7 @@ func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) int {
 		return refuse(stderr, err)
 	}
 	defer lines.Close()
-	p.run.Progress = func(r soak.Report) {
-		faults := 0
-		for _, count := range r.Faults {
-			faults += count
-		}
-		fmt.Fprintf(stderr,
-			"%.0f of %.0f s, seed %d: %d calls, %d permits let through, %d faults, %d of them lost data\n",
-			r.Seconds, p.run.Duration.Seconds(), r.Seed, r.Calls, r.Permits, faults, r.Losses)
-	}
+	p.run.Progress = stderr
 	report, err := p.run.Do(ctx)
 	switch {
 	case errors.Is(err, soak.ErrStuck):
@@ -77,10 +69,7 @@ func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	case err != nil:
 		return refuse(stderr, err)
 	}
-	if err := json.NewEncoder(lines).Encode(report); err != nil {
-		return refuse(stderr, err)
-	}
-	if err := report.Table(table); err != nil {
+	if err := errors.Join(json.NewEncoder(lines).Encode(report), report.Table(table)); err != nil {
 		return refuse(stderr, err)
 	}
 	if len(report.Broken) > 0 {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -66,34 +65,20 @@ func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	}
 	defer lines.Close()
 
-	fault := func(what string, err error) {
-		status = faulty
-		fmt.Fprintf(stderr, "%s: not measured: %v\n", what, err)
-	}
-	var figures []speed.Figure
-	encoder := json.NewEncoder(lines)
-	p.run.Begin = func(row, about string, number, all int) {
-		fmt.Fprintf(stderr, "%d/%d %s: %s\n", number, all, row, about)
-	}
-	p.run.Fault = fault
-	p.run.Took = func(f speed.Figure) {
-		figures = append(figures, f)
-		if err := encoder.Encode(f); err != nil {
-			fault("-json", err)
-		}
-	}
-	server, err := p.run.Measure(ctx)
-	if err != nil {
+	p.run.JSON, p.run.Progress = lines, stderr
+	all, err := p.run.Measure(ctx)
+	switch {
+	case err != nil:
 		return refuse(stderr, err)
-	}
-	if len(figures) == 0 {
+	case len(all.Figures) == 0:
 		fmt.Fprintln(stderr, "nothing was measured")
-		return status
+	default:
+		fmt.Fprintf(table, "\n%s · %d processors · %s/%s · %s\n\n",
+			all.Server, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+		err = speed.Table(table, all.Figures)
 	}
-	fmt.Fprintf(table, "\n%s · %d processors · %s/%s · %s\n\n",
-		server, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	if err := speed.Table(table, figures); err != nil {
-		fault("the table", err)
+	if all.Failed || err != nil {
+		return faulty
 	}
-	return status
+	return fine
 }

@@ -40,7 +40,7 @@ func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
 		"no such flag":     {[]string{"-nothing"}, "", "-h"},
 		"an argument":      {[]string{"alone"}, "", "-h"},
 		"no such row":      {[]string{"-rows", "nothing"}, "", "throughput"},
-		"no server":        {nil, t.TempDir(), "it needs redis-server in PATH"},
+		"no server":        {nil, t.TempDir(), "no redis-server in PATH"},
 		"server away":      {[]string{"-redis", "127.0.0.1:1"}, "", "leave -redis out"},
 		"nowhere to write": {[]string{"-json", t.TempDir()}, "", "-json"},
 	} {
@@ -67,7 +67,7 @@ func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "speed.json")
 	bounded, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	p := bench(bounded, t, "speed", "-quick", "-redis", server.Addr(), "-rows", "bytes,throughput", "-json", path)
+	p := bench(bounded, t, "speed", "-quick", "-redis", server.Addr(), "-rows", "batch,throughput", "-json", path)
 	require.NoError(t, p.Start())
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(path)
@@ -76,7 +76,7 @@ func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 
 	require.NoError(t, p.Process.Signal(os.Interrupt))
 	require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
-	require.Contains(t, p.stdout.String(), "windows: 4")
+	require.Contains(t, p.stdout.String(), "ten at a slot")
 	require.NotContains(t, p.stdout.String(), "processes")
 	require.NotContains(t, p.stderr.String(), "not measured")
 	file, err := os.Open(path)
@@ -84,7 +84,7 @@ func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 	defer file.Close()
 	var f speed.Figure
 	require.NoError(t, json.NewDecoder(file).Decode(&f))
-	require.Equal(t, "bytes", f.Row)
+	require.Equal(t, "batch", f.Row)
 
 	left, err := server.Client().Keys(t.Context(), "*").Result()
 	require.NoError(t, err)

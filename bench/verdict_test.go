@@ -36,9 +36,6 @@ func breakFair(way string) {
 			return sloppy{}, nil
 		}
 		limiter, err := open(rdb, name, l, now)
-		if way == "hears of no pause" {
-			return deaf{limiter}, err
-		}
 		return slow{limiter, way, 20 * l.Quota.Per, &atomic.Int64{}, &atomic.Int64{}}, err
 	}
 }
@@ -68,13 +65,6 @@ func (s slow) Told() measure.Told {
 	}
 	return told
 }
-
-// deaf takes no notice of pauses.
-type deaf struct{ engines.Acquirer }
-
-func (d deaf) Told() measure.Told { return d.Acquirer.(engines.Teller).Told() }
-
-func (deaf) Pause(context.Context, time.Duration) error { return nil }
 
 // sloppy knows of no quota.
 type sloppy struct{}
@@ -110,15 +100,6 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOut(t *testing.T) {
 			require.Contains(t, p.stderr.String(), missed)
 		})
 	}
-	t.Run("hears of no pause", func(t *testing.T) {
-		t.Parallel()
-		// Who stood still for a quarter of the time to hear counts as the
-		// machine's fault. That time is a 48th of the run.
-		p, one := ran(t, "hears of no pause", "-engines", "fair", "-scenario", "pause",
-			"-quota", "4/100ms", "-clients", "2", "-callers", "4", "-duration", "9s")
-		require.False(t, one.Goal.Met)
-		require.Contains(t, p.stderr.String(), "into a closed door")
-	})
 	t.Run("an engine that overtakes", func(t *testing.T) {
 		t.Parallel()
 		_, one := ran(t, "", "-engines", "window", "-quota", "4/100ms", "-callers", "4", "-duration", "1500ms")
@@ -150,19 +131,16 @@ func succeeds(t *testing.T, env []string, args ...string) (p *program, all []fig
 	return p, nil
 }
 
-func TestTheGuardFollowsFromARehearsal(t *testing.T) {
+func TestTheGuardFollowsFromTheMachine(t *testing.T) {
 	t.Parallel()
 	p, all := succeeds(t, nil, "-engines", "fair", "-quota", "10/400ms", "-duration", "1s")
-	require.Contains(t, p.stderr.String(), "a rehearsal")
 	one := all[0]
-	require.True(t, one.Rehearsed)
 	require.GreaterOrEqual(t, one.Quota.GuardMS, 10.0)
 	require.LessOrEqual(t, one.Quota.GuardMS, 200.0)
 	require.GreaterOrEqual(t, one.ApartMS, 10.0)
 	require.GreaterOrEqual(t, one.ApartMS, min(50, one.StallMS), "order counts from the longest stall on")
 	require.Contains(t, p.stderr.String(), "This machine stalled for up to")
 
-	p, all = succeeds(t, nil, "-engines", "fair", "-quota", "10/400ms", "-duration", "1s", "-guard", "3ms")
-	require.NotContains(t, p.stderr.String(), "a rehearsal")
+	_, all = succeeds(t, nil, "-engines", "fair", "-quota", "10/400ms", "-duration", "1s", "-guard", "3ms")
 	require.InDelta(t, 3, all[0].Quota.GuardMS, 1e-9)
 }

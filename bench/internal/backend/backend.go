@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/fairlimit/fairlimit/embedded"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // patience is how long a server may take to answer at first.
@@ -28,23 +28,17 @@ type Backend struct {
 	Name string // as the reports call it
 	Addr string // for clients
 
-	embedded string // the address, if it is embedded
-	client   *redis.Client
-	close    func()
-	restart  func(ctx context.Context, away time.Duration) error // nil if it is not ours to restart
+	Process *redistest.Process // nil if the program has not started one
+
+	client  *redis.Client
+	close   func()
+	restart func(ctx context.Context, away time.Duration) error // nil if it is not ours to restart
 }
 
 // Open uses the server at addr, or starts an embedded one for "".
 func Open(ctx context.Context, addr string) (*Backend, error) {
 	if addr == "" {
-		server, err := embedded.Start()
-		if err != nil {
-			return nil, err
-		}
-		return &Backend{
-			Name: "embedded", Addr: server.Addr(),
-			embedded: server.Addr(), client: server.Client(), close: server.Close,
-		}, nil
+		return embedded()
 	}
 	client, err := Connect(ctx, addr, "")
 	if err != nil {

@@ -5,14 +5,12 @@ package engines
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // Acquirer lets callers through, each at its turn. It is used by all callers of
@@ -26,13 +24,7 @@ type Acquirer interface {
 // Teller is an Acquirer that knows the turns of a process, but not who took
 // which.
 type Teller interface {
-	Told() measure.Told // since it was last asked
-}
-
-// Pauser is an Acquirer that lets nobody go for a while, also in other
-// processes.
-type Pauser interface {
-	Pause(ctx context.Context, d time.Duration) error
+	Told() measure.Told
 }
 
 // Engine is an entry.
@@ -43,7 +35,6 @@ type Engine struct {
 	Queues bool // promises turns in the future
 	Guards bool // can be given a guard
 	Bursts bool // can be given a burst other than the whole quota
-	Pauses bool // its limiters are Pausers; else users write [ByHand]
 
 	// Open makes the limiter of one process. It does no I/O.
 	Open func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error)
@@ -53,11 +44,11 @@ type Engine struct {
 }
 
 // All are the engines, the default ones first.
-var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, localEngine}
+var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine}
 
-// Named finds an engine, or Clockwork.
+// Named finds an engine.
 func Named(name string) (Engine, bool) {
-	for _, e := range append(All, Clockwork) {
+	for _, e := range All {
 		if e.Name == name {
 			return e, true
 		}
@@ -74,53 +65,4 @@ func (e Engine) Given(l scenario.Load) scenario.Load {
 		l.Quota.Burst = 0
 	}
 	return l
-}
-
-// ByHand is a limiter with what its users write around it where the upstream
-// wants nobody for a while: nobody in this process asks for a turn until then,
-// and whoever is let through meanwhile goes only then. Other processes hear
-// nothing of it.
-type ByHand struct {
-	Acquirer
-
-	mu    sync.Mutex
-	until time.Time
-}
-
-var _ Pauser = (*ByHand)(nil)
-
-// Pause lets nobody in this process go.
-func (b *ByHand) Pause(_ context.Context, d time.Duration) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if until := time.Now().Add(d); until.After(b.until) {
-		b.until = until
-	}
-	return nil
-}
-
-// Acquire is the limiter's, with a wait before and after.
-func (b *ByHand) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
-	if err := b.sleep(ctx); err != nil {
-		return nil, err
-	}
-	turn, err := b.Acquirer.Acquire(ctx, n)
-	if err != nil {
-		return turn, err
-	}
-	return turn, b.sleep(ctx)
-}
-
-func (b *ByHand) sleep(ctx context.Context) error {
-	for {
-		b.mu.Lock()
-		until := b.until
-		b.mu.Unlock()
-		if time.Until(until) <= 0 {
-			return nil
-		}
-		if err := clock.SleepUntil(ctx, until); err != nil {
-			return err
-		}
-	}
 }

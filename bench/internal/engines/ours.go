@@ -2,7 +2,6 @@ package engines
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -16,7 +15,7 @@ import (
 var fairEngine = Engine{
 	Name:   "fair",
 	About:  "the reservation queue: one question, one sleep, first come first served",
-	Queues: true, Guards: true, Bursts: true, Pauses: true,
+	Queues: true, Guards: true, Bursts: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now)
 	},
@@ -26,7 +25,7 @@ var fairEngine = Engine{
 var flowsEngine = Engine{
 	Name:   "fair+flows",
 	About:  "fair with each client a flow: they share the quota, however many callers each has",
-	Queues: true, Guards: true, Bursts: true, Pauses: true,
+	Queues: true, Guards: true, Bursts: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now, fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1))
 	},
@@ -50,18 +49,10 @@ func openFair(
 	rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration, opts ...fairlimit.Option,
 ) (Acquirer, error) {
 	opts = append(opts, fairlimit.WithGuard(l.Guard))
-	if l.Within != 0 {
-		opts = append(opts, fairlimit.WithPauseWithin(max(0, l.Within)))
+	if l.Late != nil {
+		// In virtual time it is chance who asks for the others whether something
+		// was done to the queue.
+		opts = append(opts, fairlimit.WithPauseWithin(0))
 	}
-	r, err := record(fair.New, rdb, name, l, now, opts...)
-	return queue{r}, err
-}
-
-// queue can be paused.
-type queue struct{ *recorder }
-
-var _ Pauser = queue{}
-
-func (q queue) Pause(ctx context.Context, d time.Duration) error {
-	return q.limiter.(*fairlimit.Queue).Pause(ctx, d)
+	return record(fair.New, rdb, name, l, now, opts...)
 }

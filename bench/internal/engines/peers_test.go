@@ -78,21 +78,3 @@ func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
 	}
 	require.Greater(t, most, 14, "a whole burst, and what trickles in meanwhile")
 }
-
-func TestLocalGivesEachProcessItsPartAndNoMore(t *testing.T) {
-	t.Parallel()
-	limiter := open(t, localEngine, nil, 20, time.Second, 4)
-	began := time.Now()
-	for range 10 {
-		_, err := limiter.Acquire(t.Context(), 1)
-		require.NoError(t, err)
-	}
-	require.Greater(t, time.Since(began), 900*time.Millisecond,
-		"five at once, then five a second, though nobody else calls")
-
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := limiter.Acquire(ctx, 1)
-	require.ErrorIs(t, err, ErrRefused)
-	require.NoError(t, ctx.Err(), "at once")
-}

@@ -38,8 +38,8 @@ func (r *recorder) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 	return nil, r.limiter.WaitN(ctx, n)
 }
 
-// Told is what was noted since it was last asked.
-func (r *recorder) Told() measure.Told { return r.notes.Told() }
+// Told is what was noted.
+func (r *recorder) Told() measure.Told { return r.notes.told() }
 
 // Notes are the turns that an engine grants to one limiter.
 type Notes struct {
@@ -48,22 +48,19 @@ type Notes struct {
 
 	mu     sync.Mutex
 	grants []engine.Grant // all, in order
-	told   measure.Told
+	all    measure.Told
 }
 
-// Told is what was noted since it was last asked.
-func (n *Notes) Told() measure.Told {
+func (n *Notes) told() measure.Told {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	told := n.told
-	n.told = measure.Told{}
-	return told
+	return n.all
 }
 
 func (n *Notes) miss() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.told.Missed = append(n.told.Missed, n.now())
+	n.all.Missed = append(n.all.Missed, n.now())
 }
 
 // granted notes the answers to a question.
@@ -73,7 +70,7 @@ func (n *Notes) granted(answers []engine.Answer, sent, replied time.Duration) {
 	for _, a := range answers {
 		if a.Granted {
 			n.grants = append(n.grants, a.Grant)
-			n.told.Turns = append(n.told.Turns, measure.Turn{Permits: a.Grant.N, Sent: sent, Replied: replied, Wait: a.Wait})
+			n.all.Turns = append(n.all.Turns, measure.Turn{Permits: a.Grant.N, Sent: sent, Replied: replied, Wait: a.Wait})
 		}
 	}
 }
@@ -87,7 +84,7 @@ func (n *Notes) returned(grants []engine.Grant) {
 		for i, granted := range slices.Backward(n.grants) {
 			if granted == g {
 				n.grants[i] = engine.Grant{} // another one may be alike
-				n.told.Returned = append(n.told.Returned, i)
+				n.all.Returned = append(n.all.Returned, i)
 				break
 			}
 		}

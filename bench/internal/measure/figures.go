@@ -6,33 +6,31 @@ package measure
 // Inversions, MaxOvertake and UpstreamRejections are the engine's. What
 // bystanders show to be the machine's work is counted apart.
 type Figures struct {
-	Grants             int         `json:"grants"`
-	Permits            int         `json:"permits"` // granted
-	Refused            int         `json:"refused"`
-	Left               int         `json:"left"` // gave up by themselves
-	Failed             int         `json:"failed"`
-	Inversions         int         `json:"inversions"`
-	MaxOvertake        int         `json:"max_overtake"`
-	UpstreamRejections int         `json:"upstream_rejections"`
-	MachineInversions  int         `json:"machine_inversions"`
-	MachineRejections  int         `json:"machine_rejections"`
-	MaxInWindow        int         `json:"max_in_window"`
-	MissedTurns        int         `json:"missed_turns"` // the process woke too late for them
-	Utilization        float64     `json:"utilization"`
-	Jain               float64     `json:"jain"`
-	ShareMaxOverMin    *float64    `json:"share_max_over_min"` // null: a client got nothing
-	LongestStarvedMS   float64     `json:"longest_starved_ms"`
-	WaitMS             Quantiles   `json:"wait_ms"`
-	FewWaitMS          *float64    `json:"few_wait_ms,omitempty"`      // median of the clients with the fewest callers
-	FewPermits         *[2]float64 `json:"most_few_permits,omitempty"` // of those with the most callers, the fewest
-	LatenessMS         *Quantiles  `json:"lateness_ms,omitempty"`
-	Early              *int        `json:"early,omitempty"`
-	PromisedInversions *int        `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
-	PromisedExcess     *int        `json:"promised_excess,omitempty"`     // windows over the quota, beyond doubt
-	SpreadMS           *float64    `json:"spread_ms,omitempty"`
-	SpreadP999MS       *float64    `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
-	Shares             []Share     `json:"clients"`
-	Steering
+	Grants             int        `json:"grants"`
+	Permits            int        `json:"permits"` // granted
+	Refused            int        `json:"refused"`
+	Left               int        `json:"left"` // gave up by themselves
+	Failed             int        `json:"failed"`
+	Inversions         int        `json:"inversions"`
+	MaxOvertake        int        `json:"max_overtake"`
+	UpstreamRejections int        `json:"upstream_rejections"`
+	MachineInversions  int        `json:"machine_inversions"`
+	MachineRejections  int        `json:"machine_rejections"`
+	MaxInWindow        int        `json:"max_in_window"`
+	MissedTurns        int        `json:"missed_turns"` // the process woke too late for them
+	Utilization        float64    `json:"utilization"`
+	Jain               float64    `json:"jain"`
+	ShareMaxOverMin    *float64   `json:"share_max_over_min"` // null: a client got nothing
+	LongestStarvedMS   float64    `json:"longest_starved_ms"`
+	WaitMS             Quantiles  `json:"wait_ms"`
+	FewWaitMS          *float64   `json:"few_wait_ms,omitempty"` // median of the clients with the fewest callers
+	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
+	Early              *int       `json:"early,omitempty"`
+	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
+	PromisedExcess     *int       `json:"promised_excess,omitempty"`     // windows over the quota, beyond doubt
+	SpreadMS           *float64   `json:"spread_ms,omitempty"`
+	SpreadP999MS       *float64   `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
+	Shares             []Share    `json:"clients"`
 }
 
 // Of computes the figures of a log.
@@ -47,7 +45,8 @@ func Of(log Log, rule Rule) Figures {
 		WaitMS:           quantiles(waits(log.Calls)),
 		Shares:           got,
 	}
-	f.FewWaitMS, f.FewPermits = fewWait(log), fewPermits(got)
+	f.FewWaitMS = fewWait(log)
+	f.SpreadMS, f.SpreadP999MS = spread(arrived)
 	f.Utilization = utilization(log, arrived, rule)
 	hindered := newHindrance(log.Machine)
 	for _, told := range log.Told {
@@ -57,8 +56,7 @@ func Of(log Log, rule Rule) Figures {
 	seen, _ := overtaking(log.Calls, rule.Apart, asSeen)
 	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart, hindered.cleared)
 	f.MachineInversions = seen - f.Inversions
-	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, newHindrance(log.Machine.awake()))
-	f.Steering = steering(log, arrived, rule, hindered)
+	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, hindered)
 	for _, c := range log.Calls {
 		switch c.Outcome {
 		case Granted:
@@ -75,12 +73,8 @@ func Of(log Log, rule Rule) Figures {
 	if rule.Queues {
 		late, early := punctuality(log.Calls)
 		disorder, excess := brokenPromises(log.Calls), overfull(log.Calls, rule)
-		f.Early, f.PromisedInversions, f.PromisedExcess = &early, &disorder, &excess
-		if log.Closed.To == 0 { // else turns were put off
-			q := quantiles(late)
-			f.LatenessMS = &q
-			f.SpreadMS, f.SpreadP999MS = spread(arrived)
-		}
+		q := quantiles(late)
+		f.LatenessMS, f.Early, f.PromisedInversions, f.PromisedExcess = &q, &early, &disorder, &excess
 	}
 	return f
 }

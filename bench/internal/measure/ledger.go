@@ -18,7 +18,6 @@ type Ledger struct {
 	arrivals []Call
 	oldest   int // the first arrival that still counts
 	within   int // permits admitted since then
-	closed   time.Duration
 }
 
 // NewLedger has seen nothing yet.
@@ -26,19 +25,9 @@ func NewLedger(permits int, per time.Duration, now func() time.Duration) *Ledger
 	return &Ledger{permits: permits, per: per, now: now}
 }
 
-// Close turns everybody away for so long. It returns from when to when.
-func (l *Ledger) Close(d time.Duration) Span {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	from := l.now()
-	l.closed = from + d
-	return Span{From: from, To: l.closed}
-}
-
-// Arrive stamps the call, writes it down and returns it. If the upstream is
-// closed, it says for how much longer. A call that is rejected takes nothing
-// from the quota.
-func (l *Ledger) Arrive(c Call) (arrived Call, closed time.Duration) {
+// Arrive stamps the call, writes it down and returns it. A call that is rejected
+// takes nothing from the quota.
+func (l *Ledger) Arrive(c Call) Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.Reached, c.Arrived = true, l.now()
@@ -47,14 +36,12 @@ func (l *Ledger) Arrive(c Call) (arrived Call, closed time.Duration) {
 			l.within -= gone.Permits
 		}
 	}
-	closed = max(0, l.closed-c.Arrived)
-	c.Closed = closed > 0
-	c.Rejected = c.Closed || c.Permits > l.permits-l.within
+	c.Rejected = c.Permits > l.permits-l.within
 	if !c.Rejected {
 		l.within += c.Permits
 	}
 	l.arrivals = append(l.arrivals, c)
-	return c, closed
+	return c
 }
 
 // Arrivals are all so far, in order.

@@ -12,7 +12,7 @@ import (
 func arrive(ledger *Ledger, now *time.Duration, permits int, at ...int) (admitted []bool) {
 	for _, ms := range at {
 		*now = time.Duration(ms) * time.Millisecond
-		c, _ := ledger.Arrive(Call{Permits: permits})
+		c := ledger.Arrive(Call{Permits: permits})
 		admitted = append(admitted, !c.Rejected)
 	}
 	return admitted

@@ -11,33 +11,16 @@ type Log struct {
 	Calls      []Call
 	Machine    Machine // nothing in virtual time
 	Told       []Told  // by client
-	Happened
-}
-
-// Happened is what happened to the upstream, if anything did. What is 0 did not
-// happen.
-type Happened struct {
-	Within time.Duration // how soon those asleep were to hear of it
-	Closed Span          // the upstream turned everybody away
-	Paused time.Duration // when the first pause was recorded
 }
 
 // Span is some time, From included and To not.
 type Span struct{ From, To time.Duration }
 
-// Told is what a limiter noted of the turns of its process. Times in a row are
-// told part by part.
+// Told is what a limiter noted of the turns of its process.
 type Told struct {
 	Turns    []Turn          `json:"turns,omitempty"`    // that were granted
 	Returned []int           `json:"returned,omitempty"` // which of them nobody went with, counted from the first of all
 	Missed   []time.Duration `json:"missed,omitempty"`   // when the process woke too late for a turn
-}
-
-// And is what was told before, and then more.
-func (t Told) And(more Told) Told {
-	return Told{
-		append(t.Turns, more.Turns...), append(t.Returned, more.Returned...), append(t.Missed, more.Missed...),
-	}
 }
 
 // used are the turns that somebody went with, or still waits for.
@@ -80,7 +63,6 @@ type Call struct {
 	Reached  bool          `json:"reached,omitempty"`  // the upstream saw it
 	Arrived  time.Duration `json:"arrived,omitempty"`  // when it did
 	Rejected bool          `json:"rejected,omitempty"` // and answered 429
-	Closed   bool          `json:"closed,omitempty"`   // since it was closed to all
 }
 
 // Turn is what the limiter was told about a turn: the question that won it and

@@ -19,27 +19,6 @@ type Machine struct {
 	Clients [][]Stall // by client
 	Here    []Stall   // in the process of the upstream, and of the embedded Redis
 	Redis   []Stall   // of the server
-
-	// Asleep is when clients were put to sleep that are to send nobody after
-	// its slot.
-	Asleep map[int][]Span
-}
-
-// awake is the machine without the stalls of clients that were put to sleep.
-func (m Machine) awake() Machine {
-	if len(m.Asleep) == 0 {
-		return m
-	}
-	all := slices.Clone(m.Clients)
-	for client, spans := range m.Asleep {
-		for _, asleep := range spans {
-			all[client] = slices.DeleteFunc(slices.Clone(all[client]), func(s Stall) bool {
-				return s.From < asleep.To && s.To > asleep.From
-			})
-		}
-	}
-	m.Clients = all
-	return m
 }
 
 // Worst is the longest stall in the processes, without those of clients that

@@ -17,8 +17,6 @@ func asSeen(c Call) Span { return Span{c.Called, c.Gone()} }
 // figure, most, is the largest number of Bs for one A. A call that the end of
 // the run found waiting counts as an A that arrives no sooner than then.
 //
-// Whoever ran into a closed upstream passed nobody: the others were held back.
-//
 // Waiting is being held up for at least apart. A always was, or B could not
 // have been so far ahead of it.
 //
@@ -27,7 +25,7 @@ func asSeen(c Call) Span { return Span{c.Called, c.Gone()} }
 func overtaking(calls []Call, apart time.Duration, of func(Call) Span) (pairs, most int) {
 	var passers, passed []Span
 	for _, c := range calls {
-		if c.Reached && !c.Closed && c.Arrived-c.Called >= apart {
+		if c.Reached && c.Arrived-c.Called >= apart {
 			passers = append(passers, Span{c.Called, c.Arrived})
 		}
 		if c.Reached || c.Outcome == Waiting {

@@ -41,14 +41,12 @@ func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turne
 	ledger := NewLedger(rule.Permits, rule.Per, func() time.Duration { return now })
 	var all []Call
 	for _, c := range arrived {
-		if !c.Closed {
-			c.Arrived -= held(c)
-			all = append(all, c)
-		}
+		c.Arrived -= held(c)
+		all = append(all, c)
 	}
 	for _, c := range arrivals(all) {
 		now = c.Arrived
-		if c, _ = ledger.Arrive(c); c.Rejected {
+		if ledger.Arrive(c).Rejected {
 			turnedAway++
 		}
 	}
@@ -61,7 +59,7 @@ func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turne
 func rejected(arrived []Call, rule Rule, h hindrance) (engines, machines int) {
 	all := 0
 	for _, c := range arrived {
-		if c.Rejected && !c.Closed {
+		if c.Rejected {
 			all++
 		}
 	}
@@ -130,12 +128,9 @@ func utilization(log Log, arrived []Call, rule Rule) float64 {
 	before, within, waiting := time.Duration(0), 0, 0
 	for _, c := range changes(log, arrived, rule) {
 		if waiting > 0 {
-			span, permits := float64(c.at-before), rule.Permits
-			if before >= log.Closed.From && before < log.Closed.To {
-				permits = 0
-			}
+			span := float64(c.at - before)
 			occupied += span * float64(within)
-			possible += span * float64(permits)
+			possible += span * float64(rule.Permits)
 		}
 		before = c.at
 		within += c.within
@@ -161,12 +156,7 @@ func changes(log Log, arrived []Call, rule Rule) (all []change) {
 	add := func(at time.Duration, within, waiting int) {
 		all = append(all, change{max(begin, min(at, end)), within, waiting})
 	}
-	add(log.Closed.From, 0, 0)
-	add(log.Closed.To, 0, 0)
 	for _, c := range arrived {
-		if c.Closed {
-			continue
-		}
 		add(c.Arrived, c.Permits, 0)
 		add(c.Arrived+rule.period(), -c.Permits, 0)
 	}

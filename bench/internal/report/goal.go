@@ -48,7 +48,6 @@ func goalOf(r Report) *Goal {
 		{e.Early, "early call", "early calls"},
 		{e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order"},
 		{e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota"},
-		{e.UnheardCalls, "call into a closed door", "calls into a closed door"},
 		{&e.Inversions, "inversion", "inversions"},
 		{&e.UpstreamRejections, "upstream 429", "upstream 429s"},
 	} {
@@ -132,7 +131,6 @@ func (r Report) machine() []string {
 		}
 		add(e.MachineInversions, "pair in the wrong order", "pairs in the wrong order")
 		add(e.MachineRejections, "upstream 429", "upstream 429s")
-		add(e.MachineCalls, "call into a closed door", "calls into a closed door")
 		add(e.MissedTurns, "missed turn, given back", "missed turns, given back")
 		by := "by the machine"
 		if len(e.Incidents) > 0 {
@@ -157,11 +155,7 @@ func (r Report) guard() string {
 	if len(whose) == 0 {
 		return ""
 	}
-	said := fmt.Sprintf("the guard of %s is %s", listed(whose), short(r.Quota.GuardMS))
-	if r.Rehearsed {
-		said += ", from a rehearsal"
-	}
-	return said
+	return fmt.Sprintf("the guard of %s is %s", listed(whose), short(r.Quota.GuardMS))
 }
 
 // listed is "a", "a and b" or "a, b and c".

@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -13,30 +12,43 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
-// Page is what a run of the program leaves to be looked at: one HTML file that
-// needs nothing but itself, and its pictures as files of their own.
+// Page is what a run of the program leaves to be looked at: an HTML file with
+// all tables and pictures, and each picture as a file of its own.
 type Page struct {
-	dir       string
-	Command   string
-	Simulated bool
-	Scenarios []Scenario
+	dir     string
+	command string
+	reports []Report
+	parts   []part // of the HTML file
 }
 
-// Scenario is one report and its pictures.
-type Scenario struct {
-	Report
-	Pictures []Kind
+// part is one scenario: its table as a person reads it, and its pictures.
+type part struct {
+	Scenario, Table string
+	Pictures        []Kind
 }
 
-//go:embed page.html.tmpl
-var source string
-
-var layout = template.Must(template.New("page").Parse(source))
+var layout = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+<meta charset="utf-8">
+<title>fairlimit bench</title>
+<style>
+body { margin: 1rem auto; max-width: 80rem; font-family: system-ui, sans-serif; }
+pre { overflow-x: auto; }
+svg { max-width: 100%; }
+</style>
+<h1>Who is fair, who keeps the quota, and what it costs</h1>
+<pre>{{.Command}}</pre>
+{{with .Summary}}<pre>{{.}}</pre>
+{{end}}{{range .Parts}}<h2 id="{{.Scenario}}">{{.Scenario}}</h2>
+<pre>{{.Table}}</pre>
+{{range .Pictures}}<h3>{{.Heading}}</h3>
+<p>{{.About}}</p>
+{{range .Drawings}}{{.SVG}}{{end}}
+{{end}}{{end}}`))
 
 // In makes a page in a directory, which it makes if it is not there. For "none"
 // there is no page, and for "" the directory is a new one.
 func In(dir, command string) (*Page, error) {
-	p := &Page{dir: dir, Command: command}
+	p := &Page{dir: dir, command: command}
 	var err error
 	switch dir {
 	case "none":
@@ -51,12 +63,16 @@ func In(dir, command string) (*Page, error) {
 	return p, nil
 }
 
-// Path is where the page is, once something was added.
-func (p *Page) Path() string { return filepath.Join(p.dir, "index.html") }
+// path is where the page is, once something was added.
+func (p *Page) path() string { return filepath.Join(p.dir, "index.html") }
 
 // Add puts a scenario on the page and writes it, so that what was measured is
 // there whatever comes next.
 func (p *Page) Add(r Report, results []*run.Result) error {
+	p.reports = append(p.reports, r)
+	if p.dir == "none" {
+		return nil
+	}
 	var runs []Run
 	for _, one := range results {
 		caption := plural(one.Figures.Inversions, "pair in the wrong order", "pairs in the wrong order")
@@ -65,16 +81,10 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 		}
 		runs = append(runs, Run{one.Trial.Engine.Name, caption, r.Simulated, one.Log})
 	}
-	p.Simulated = p.Simulated || r.Simulated
-	if p.dir == "none" {
-		p.Scenarios = append(p.Scenarios, Scenario{Report: r})
-		return nil
-	}
 	pictures, err := Draw(runs, time.Duration(r.ApartMS*float64(time.Millisecond)))
 	if err != nil {
 		return err
 	}
-	p.Scenarios = append(p.Scenarios, Scenario{r, pictures})
 	for _, kind := range pictures {
 		for _, d := range kind.Drawings {
 			name := fmt.Sprintf("%s-%s-%s.svg", r.Scenario, d.Engine, kind.Name)
@@ -83,26 +93,29 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 			}
 		}
 	}
-	var out bytes.Buffer
-	if err := layout.Execute(&out, p); err != nil {
+	var table, summary, out bytes.Buffer
+	if err := r.Table(&table, true); err != nil {
 		return err
 	}
-	return os.WriteFile(p.Path(), out.Bytes(), 0o644)
+	p.parts = append(p.parts, part{r.Scenario, table.String(), pictures})
+	if err := p.summarize(&summary); err != nil {
+		return err
+	}
+	err = layout.Execute(&out, map[string]any{"Command": p.command, "Summary": summary.String(), "Parts": p.parts})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(p.path(), out.Bytes(), 0o644)
 }
 
 // Tell says where the page is, after a table of all scenarios if there are
 // several.
-func (p *Page) Tell(w io.Writer, several bool) error {
-	if len(p.Scenarios) == 0 {
-		return nil
+func (p *Page) Tell(w io.Writer) error {
+	if err := p.summarize(w); err != nil {
+		return err
 	}
-	if several {
-		if err := p.summarize(w); err != nil {
-			return err
-		}
-	}
-	if p.dir != "none" {
-		fmt.Fprintf(w, "\nall figures and pictures: %s\n", p.Path())
+	if len(p.parts) > 0 {
+		fmt.Fprintf(w, "\nall figures and pictures: %s\n", p.path())
 	}
 	return nil
 }

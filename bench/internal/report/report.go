@@ -15,7 +15,6 @@ type Report struct {
 	Simulated bool    `json:"simulated"`
 	Seed      uint64  `json:"seed"`
 	Quota     Quota   `json:"quota"`
-	Rehearsed bool    `json:"rehearsed"` // the guard comes from a rehearsal
 	Clients   int     `json:"clients"`
 	Callers   int     `json:"callers"`
 	Seconds   float64 `json:"seconds"` // asked for
@@ -56,8 +55,6 @@ type Engine struct {
 	Faults             []string `json:"faults,omitempty"`
 
 	Incidents []run.Incident `json:"incidents,omitempty"` // that the scenario is about
-
-	byHand bool // its users pause it by hand
 }
 
 // Of puts the results of one scenario, of which there is at least one and which
@@ -82,7 +79,6 @@ func Of(results []*run.Result) Report {
 			Figures: one.Figures, RedisCallsBy: one.CountedBy,
 			RedisCallsPerGrant: float64(one.RedisCalls) / float64(max(1, one.Figures.Grants)),
 			Faults:             one.Faults, Incidents: one.Incidents,
-			byHand: t.Scenario.Steers && !one.Trial.Engine.Pauses,
 		})
 	}
 	r.Goal = goalOf(r)

@@ -35,7 +35,8 @@ func results() []*run.Result {
 		}
 	}
 	one := result(engines.Engine{Name: "queueing", Queues: true, Guards: true, Bursts: true}, measure.Figures{
-		Grants: 200, MaxInWindow: 20, Utilization: 0.999, Jain: 1, ShareMaxOverMin: &ratio, Early: &early,
+		Grants: 200, Shares: []measure.Share{{Callers: 1}, {Callers: 1}, {Callers: 1}, {Callers: 1}},
+		MaxInWindow: 20, Utilization: 0.999, Jain: 1, ShareMaxOverMin: &ratio, Early: &early,
 		LatenessMS: &measure.Quantiles{P50: 0.6, P99: 1.2, Max: 2}, SpreadMS: &spread, SpreadP999MS: &spread,
 	})
 	other := result(engines.Engine{Name: "polling"}, measure.Figures{
@@ -69,7 +70,7 @@ func table(t *testing.T, r Report, all bool) (text string, line func(begins stri
 
 func TestTheWholeTable(t *testing.T) {
 	table, line := table(t, Of(results()), true)
-	require.Contains(t, table, "4 processes × 1 caller · embedded · quota 20 per 1s")
+	require.Contains(t, table, "4 processes, 4 callers · embedded · quota 20 per 1s")
 	require.Equal(t, []string{"200", "190"}, line("grants")[:2])
 	require.Equal(t, []string{"0", "77", "(+5)"}, line("inversions")[:3])
 	require.Equal(t, []string{"0", "4", "(+1)"}, line("upstream 429s")[:3])
@@ -83,7 +84,6 @@ func TestTheWholeTable(t *testing.T) {
 
 func TestOneScreenHasTheVerdictAndEightRows(t *testing.T) {
 	r := Of(results()[:1])
-	r.Rehearsed = true
 	table, line := table(t, r, false)
 	require.LessOrEqual(t, strings.Count(table, "\n"), 22, "with the path of the page, 25")
 	for _, row := range []string{
@@ -112,7 +112,6 @@ func TestOneScreenHoldsARunInWhichMuchWentWrong(t *testing.T) {
 	}
 	of[1].Faults = nil
 	r := Of(of)
-	r.Rehearsed = true
 	table, _ := table(t, r, false)
 	require.LessOrEqual(t, strings.Count(table, "\n"), 23, "with the path of the page, 25")
 	require.Less(t, strings.Index(table, "Exit status 1"), strings.Index(table, "grants"))

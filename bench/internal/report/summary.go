@@ -3,59 +3,40 @@ package report
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 )
 
-// SummaryHead is what stands above the columns of a summary. The first two
-// have no name: the scenario and the engine.
-func (p *Page) SummaryHead() []string {
-	return []string{"", "", "inversions", "overtake", "429s", "used", "starved", "early", "goal"}
-}
-
-// Summary has a line for each scenario and engine. Only the first of a scenario
-// names it.
-func (p *Page) Summary() (lines [][]string) {
-	for _, r := range p.Scenarios {
-		name := r.Scenario
+// summarize writes a line for each scenario and engine, for a person who has
+// just seen several tables.
+func (p *Page) summarize(w io.Writer) error {
+	if len(p.reports) < 2 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%sall scenarios\n\n", p.reports[0].kind())
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "\t\tinversions\tovertake\t429s\tused\tstarved\tearly\tgoal")
+	legend := ""
+	for _, r := range p.reports {
+		name := r.Scenario // only the first line of a scenario names it
 		for _, e := range r.Engines {
-			lines = append(lines, []string{
+			fmt.Fprintln(table, strings.Join([]string{
 				name, e.Name,
 				inversions(e), strconv.Itoa(e.MaxOvertake), rejections(e),
 				percent(e.Utilization), starved(e), early(e), r.verdict(e),
-			})
+			}, "\t"))
 			name = ""
 		}
-	}
-	return lines
-}
-
-// summarize writes the summary for a person who has just seen many tables.
-func (p *Page) summarize(w io.Writer) error {
-	fmt.Fprintf(w, "\n%sall scenarios\n\n", p.Scenarios[0].kind())
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, line := range slices.Concat([][]string{p.SummaryHead()}, p.Summary()) {
-		fmt.Fprintln(table, strings.Join(line, "\t"))
+		if l := r.legend(); l != "" {
+			legend = "\n" + l + "\n"
+		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	if legend := p.SummaryLegend(); legend != "" {
-		fmt.Fprintf(w, "\n%s\n", legend)
-	}
-	return nil
-}
-
-// SummaryLegend is the first legend that there is.
-func (p *Page) SummaryLegend() string {
-	for _, r := range p.Scenarios {
-		if legend := r.Legend(); legend != "" {
-			return legend
-		}
-	}
-	return ""
+	_, err := fmt.Fprint(w, legend)
+	return err
 }
 
 // verdict is a word about an engine that has a goal.

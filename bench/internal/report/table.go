@@ -39,11 +39,6 @@ func (r Report) rows() (told []row) {
 			"max in window", fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits), true,
 			count(func(e Engine) int { return e.MaxInWindow }),
 		},
-		{"closed door", "calls that ran into it / of them, those that should have heard of the pause", true, closedDoor},
-		{
-			"idle", "until somebody came once the door was open", true,
-			known(func(e Engine) *float64 { return e.IdleMS }, short),
-		},
 		{"missed turns", "this machine woke too late; given back", true, rare(func(e Engine) int { return e.MissedTurns })},
 		{"utilization", "of what quota and guard allow", true, func(e Engine) string { return percent(e.Utilization) }},
 		{"Jain index", "of the clients' shares a caller; 1 is equal", false, jain},
@@ -52,11 +47,6 @@ func (r Report) rows() (told []row) {
 		{"wait p50", "from call to turn", false, func(e Engine) string { return short(e.WaitMS.P50) }},
 		{"wait p99", "99 % of the calls waited no longer", true, func(e Engine) string { return short(e.WaitMS.P99) }},
 		{"wait max", "", false, func(e Engine) string { return short(e.WaitMS.Max) }},
-		{
-			"most : few", "permits of a client with the most callers : with the fewest", true,
-			known(func(e Engine) *[2]float64 { return e.FewPermits },
-				func(n [2]float64) string { return fmt.Sprintf("%.0f : %.0f", n[0], n[1]) }),
-		},
 		{
 			"few wait", "median of the clients with the fewest callers", true,
 			known(func(e Engine) *float64 { return e.FewWaitMS }, short),
@@ -119,13 +109,6 @@ func apart(engines, machines int) string {
 	return fmt.Sprintf("%d (+%d)", engines, machines)
 }
 
-func closedDoor(e Engine) string {
-	if e.ClosedCalls == nil {
-		return nothing
-	}
-	return fmt.Sprintf("%d / %s", *e.ClosedCalls, apart(*e.UnheardCalls, e.MachineCalls))
-}
-
 func spread(e Engine) string {
 	if e.SpreadMS == nil || e.SpreadP999MS == nil {
 		return nothing
@@ -140,11 +123,11 @@ func ratio(e Engine) string {
 	return fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
 }
 
-// Legend explains the cells that have a second count. It is empty if there are
+// legend explains the cells that have a second count. It is empty if there are
 // none.
-func (r Report) Legend() string {
+func (r Report) legend() string {
 	for _, e := range r.Engines {
-		if e.MachineInversions+e.MachineRejections+e.MachineCalls > 0 {
+		if e.MachineInversions+e.MachineRejections > 0 {
 			return "6 (+12): 6, and 12 more by the machine"
 		}
 	}
@@ -172,7 +155,7 @@ func (r Report) Table(w io.Writer, all bool) error {
 		}
 		fmt.Fprint(table, "\t", strings.TrimRight("   "+note, " "), "\n")
 	}
-	cells("", r.Legend(), func(e Engine) string { return e.Name })
+	cells("", r.legend(), func(e Engine) string { return e.Name })
 	for _, row := range r.rows() {
 		if all || row.main {
 			cells(row.name, row.note, row.cell)
@@ -224,9 +207,6 @@ func (r Report) Remarks() (remarks []string) {
 		for _, incident := range e.Incidents {
 			remark("after %.1f s, %s", incident.AtMS/1000, incident.What)
 		}
-		if e.byHand {
-			remark("has no pause: a process that is told Retry-After sends nobody until then, and tells no other")
-		}
 		if r.Quota.Burst != e.Burst {
 			remark("cannot be given a -burst")
 		}
@@ -253,10 +233,7 @@ func (r Report) people() string {
 	for _, client := range r.Engines[0].Shares {
 		all += client.Callers
 	}
-	if all > 0 && all != r.Clients*r.Callers { // not all clients are alike
-		return fmt.Sprintf("%s, %d callers", processes, all)
-	}
-	return processes + " × " + plural(r.Callers, "caller", "callers")
+	return fmt.Sprintf("%s, %s", processes, plural(all, "caller", "callers"))
 }
 
 // short is a length of time in milliseconds with as many digits as matter.
@@ -274,43 +251,6 @@ func short(ms float64) string {
 }
 
 func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
-
-// Line is one line of the table, for whoever sets it another way.
-type Line struct {
-	Name  string
-	Cells []string // one an engine
-	Note  string
-}
-
-// Lines are the table.
-func (r Report) Lines() (lines []Line) {
-	for _, row := range r.rows() {
-		line := Line{Name: row.name, Note: row.note}
-		for _, e := range r.Engines {
-			line.Cells = append(line.Cells, row.cell(e))
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-// About is what the scenario is.
-func (r Report) About() string { return r.about }
-
-// Facts are what was asked for.
-func (r Report) Facts() []string {
-	facts := []string{
-		r.people(), r.Backend, fmt.Sprintf("quota %d per %s", r.Quota.Permits, short(r.Quota.PerMS)),
-		fmt.Sprintf("%.0f s on each engine", r.Seconds), fmt.Sprintf("seed %d", r.Seed),
-	}
-	if guard := r.guard(); guard != "" {
-		facts = append(facts, guard)
-	}
-	if r.Quota.Burst > 0 {
-		facts = append(facts, fmt.Sprintf("burst %d", r.Quota.Burst))
-	}
-	return facts
-}
 
 // JSON writes the report for a program, as one line.
 func (r Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }

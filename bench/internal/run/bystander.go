@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 const (
@@ -84,4 +85,13 @@ func (b *Bystander) Seen() []measure.Stall {
 func (b *Bystander) Close() {
 	b.cancel()
 	b.all.Wait()
+}
+
+// Lateness watches for so long, and returns by how much plain sleeps were late
+// at most.
+func Lateness(ctx context.Context, d time.Duration) time.Duration {
+	b := Watch(measure.Now, 1, nil)
+	_ = clock.Sleep(ctx, d)
+	b.Close()
+	return measure.Machine{Here: b.Seen()}.Worst(nil)
 }

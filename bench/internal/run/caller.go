@@ -76,9 +76,8 @@ func outcome(run, ctx context.Context, err error) measure.Outcome {
 	switch {
 	case err == nil:
 		return measure.Granted
-	// The first two were told so at once, the third found out by waiting.
-	case errors.As(err, &refused), errors.Is(err, engines.ErrRefused),
-		errors.Is(ctx.Err(), context.DeadlineExceeded):
+	// The first was told so at once, the second found out by waiting.
+	case errors.As(err, &refused), errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return measure.Refused
 	case run.Err() != nil:
 		return measure.Waiting

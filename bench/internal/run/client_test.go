@@ -41,84 +41,55 @@ func run(t *testing.T, permits int, per time.Duration) *running {
 		ledger: ledger, stdin: orders, orders: json.NewEncoder(orders), news: json.NewDecoder(news),
 		ended: make(chan error, 1),
 	}
-	go func() { r.ended <- Run(in, out) }()
-	r.order(t, Order{Job: &Job{
+	go func() { r.ended <- Client(in, out) }()
+	require.NoError(t, r.orders.Encode(Job{
 		Scenario: "steady", Engine: "fair", Redis: redis.Addr(), Upstream: server.URL, Name: t.Name(),
 		Client: 2, Callers: 3,
 		Load: scenario.Load{Quota: scenario.Quota{Permits: permits, Per: per}, Clients: 3, Callers: 3},
-	}})
-	require.True(t, r.hear(t).Ready)
+	}))
+	require.Empty(t, r.hear(t))
 	return r
 }
 
-func (r *running) order(t *testing.T, o Order) {
+func (r *running) hear(t *testing.T) (a Account) {
 	t.Helper()
-	require.NoError(t, r.orders.Encode(o))
+	require.NoError(t, r.news.Decode(&a))
+	return a
 }
 
-func (r *running) hear(t *testing.T) (n News) {
+// home ends the orders, and returns what the client has to tell.
+func (r *running) home(t *testing.T) Account {
 	t.Helper()
-	require.NoError(t, r.news.Decode(&n))
-	return n
-}
-
-func (r *running) end(t *testing.T) error {
-	t.Helper()
+	require.NoError(t, r.stdin.Close())
+	a := r.hear(t)
 	select {
 	case err := <-r.ended:
-		return err
+		require.NoError(t, err)
 	case <-time.After(10 * time.Second):
 		t.Fatal("the client goes on")
-		return nil
 	}
+	return a
 }
 
 func TestAClientTellsOfEveryCall(t *testing.T) {
 	r := run(t, 2, time.Hour)
 	begin := measure.Now() + 50*time.Millisecond
-	r.order(t, Order{Start: &begin})
+	require.NoError(t, r.orders.Encode(begin))
+	require.Eventually(t, func() bool { return r.ledger.Count() == 2 }, 10*time.Second, time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // for those who went to call again
 
+	a := r.home(t)
+	require.Positive(t, a.RedisCalls)
+	require.Len(t, a.Told.Turns, 5)
 	seen := map[measure.Outcome]int{}
-	var turns []measure.Turn
-	for range 2 {
-		news := r.hear(t)
-		call := news.Call
+	for _, call := range a.Calls {
 		seen[call.Outcome]++
-		turns = append(turns, news.Told.Turns...)
 		require.Equal(t, 2, call.Client)
 		require.GreaterOrEqual(t, call.Called, begin)
 	}
-	for _, turn := range turns[:2] {
-		require.LessOrEqual(t, begin, turn.Sent)
-		require.Less(t, turn.Sent, turn.Replied)
-	}
-	r.order(t, Order{Stop: true})
-	for {
-		news := r.hear(t)
-		if news.Done {
-			require.Positive(t, news.RedisCalls)
-			break
-		}
-		seen[news.Call.Outcome]++
-	}
-	require.NoError(t, r.end(t))
 	require.Equal(t, map[measure.Outcome]int{measure.Granted: 2, measure.Waiting: 3}, seen)
-	require.Equal(t, 2, r.ledger.Count())
-}
-
-func TestAClientWithoutAParentEnds(t *testing.T) {
-	r := run(t, 1, time.Hour)
-	begin := measure.Now()
-	r.order(t, Order{Start: &begin})
-	require.Equal(t, measure.Granted, r.hear(t).Call.Outcome)
-
-	require.NoError(t, r.stdin.Close())
-	require.Error(t, r.end(t), "everybody waits for an hour, and it ends all the same")
 }
 
 func TestAClientThatIsStoppedBeforeItBeganEnds(t *testing.T) {
-	r := run(t, 1, time.Hour)
-	r.order(t, Order{Stop: true})
-	require.True(t, r.hear(t).Done)
-	require.NoError(t, r.end(t))
+	require.Empty(t, run(t, 1, time.Hour).home(t).Calls)
 }

@@ -2,22 +2,24 @@ package run
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
 const (
-	// homecoming is how long a client may take to end after it was told to
+	// homecoming is how long clients may take to end after they were told to
 	// stop.
 	homecoming = 10 * time.Second
 
@@ -25,8 +27,34 @@ const (
 	readiness = 60 * time.Second
 )
 
-// Fleet is the client processes of one run. None outlives it: their orders come
-// through a pipe that ends with the parent, whatever ends the parent.
+// The parent and a client process talk in JSON. The client gets its Job, says by
+// an empty Account that it is ready, gets the moment to start at, and calls until
+// its standard input ends. Then it tells its Account.
+
+// Job is everything that a client must know.
+type Job struct {
+	Scenario string
+	Engine   string
+	Redis    string
+	Via      string // where to connect to instead; empty: nowhere else
+	Upstream string
+	Name     string // of the limiter
+	Load     scenario.Load
+	Client   int
+	Callers  int
+}
+
+// Account is what a client has to tell.
+type Account struct {
+	Error      string `json:",omitempty"` // why it cannot begin
+	Calls      []measure.Call
+	RedisCalls int // commands sent
+	Told       measure.Told
+	Stalls     []measure.Stall // that a bystander saw
+}
+
+// Fleet is the client processes of one run. None outlives it: their standard
+// input ends with the parent, whatever ends the parent.
 type Fleet struct {
 	processes []*process
 	died      chan error
@@ -35,92 +63,64 @@ type Fleet struct {
 // Launch starts a process for each job and returns when all are ready to begin.
 // The caller closes the fleet.
 func Launch(ctx context.Context, command func() *exec.Cmd, jobs []Job) (*Fleet, error) {
+	ctx, cancel := context.WithTimeout(ctx, readiness)
+	defer cancel()
 	f := &Fleet{died: make(chan error, len(jobs))}
+	defer context.AfterFunc(ctx, f.Close)()
 	for _, job := range jobs {
-		p, err := start(command(), job, f.died)
-		if err != nil {
+		p := &process{client: job.Client, cmd: command(), ended: make(chan struct{})}
+		if err := p.start(job); err != nil {
 			f.Close()
-			return nil, err
+			return nil, fmt.Errorf("client %d cannot be started: %w", job.Client, err)
 		}
 		f.processes = append(f.processes, p)
 	}
-	late := time.After(readiness)
 	for _, p := range f.processes {
-		if err := f.await(ctx, p, late); err != nil {
+		failed := p.news.Decode(&p.told)
+		go p.listen(failed, f.died)
+		if failed != nil || p.told.Error != "" {
 			f.Close()
-			return nil, err
+			return nil, cmp.Or(context.Cause(ctx), <-f.died)
 		}
 	}
 	return f, nil
-}
-
-// await returns when a process is ready, or with the reason why it will not be.
-func (f *Fleet) await(ctx context.Context, p *process, late <-chan time.Time) error {
-	select {
-	case <-p.ready:
-		return nil
-	case err := <-f.died:
-		return err
-	case <-p.ended:
-		select {
-		case err := <-f.died:
-			return err
-		default:
-			return fmt.Errorf("client %d ended before it was ready", p.client)
-		}
-	case <-late:
-		return fmt.Errorf("client %d was not ready within %v", p.client, readiness)
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // Died tells of clients that ended before they were told to.
 func (f *Fleet) Died() <-chan error { return f.died }
 
 // Start lets everybody begin at a moment on the machine's clock.
-func (f *Fleet) Start(at time.Duration) error { return f.order(Order{Start: &at}) }
-
-// Account is what the clients told.
-type Account struct {
-	Calls      []measure.Call
-	RedisCalls int
-	Paused     []time.Duration   // when pauses were recorded
-	Told       []measure.Told    // by client, in the order of the jobs
-	Stalls     [][]measure.Stall // likewise
+func (f *Fleet) Start(at time.Duration) (err error) {
+	for _, p := range f.processes {
+		err = errors.Join(err, json.NewEncoder(p.stdin).Encode(at))
+	}
+	return err
 }
 
-// Stop sends everybody home and returns when all are, with all that they told.
-func (f *Fleet) Stop() (all Account, err error) {
+// Stop sends everybody home and returns when all are, with what they told. A
+// client that was killed tells nothing.
+func (f *Fleet) Stop() (told []Account, err error) {
 	for _, p := range f.processes {
 		err = errors.Join(err, p.resume()) // who sleeps hears nothing
+		_ = p.stdin.Close()
 	}
-	err = errors.Join(err, f.order(Order{Stop: true}))
-	late := time.After(homecoming)
+	late := time.AfterFunc(homecoming, f.Close)
+	defer late.Stop()
 	for _, p := range f.processes {
-		select {
-		case <-p.ended:
-		case <-late:
-			err = errors.Join(err, fmt.Errorf("client %d did not come home within %v", p.client, homecoming))
-		}
-		p.mu.Lock()
-		all.Calls = append(all.Calls, p.calls...)
-		all.RedisCalls += p.last.RedisCalls
-		all.Told = append(all.Told, p.told)
-		all.Paused = append(all.Paused, p.paused...)
-		all.Stalls = append(all.Stalls, p.stalls)
-		p.mu.Unlock()
+		<-p.ended
+		told = append(told, p.told)
 	}
-	return all, err
+	for len(f.died) > 0 {
+		err = errors.Join(err, <-f.died)
+	}
+	return told, err
 }
 
 // Close ends every process that still runs, and waits for its end.
 func (f *Fleet) Close() {
-	var all sync.WaitGroup
 	for _, p := range f.processes {
-		all.Go(p.kill)
+		_ = p.cmd.Process.Kill()
 	}
-	all.Wait()
 }
 
 // Clients is how many there are.
@@ -131,14 +131,15 @@ func (f *Fleet) Clients() int { return len(f.processes) }
 func (f *Fleet) Kill(client int) error {
 	p := f.processes[client]
 	p.condemned.Store(true)
-	p.kill()
+	_ = p.cmd.Process.Kill()
+	<-p.ended
 	return nil
 }
 
 // Suspend makes a client's process stand still.
 func (f *Fleet) Suspend(client int) error {
 	p := f.processes[client]
-	if p.hasEnded() || p.suspended.Swap(true) {
+	if p.suspended.Swap(true) {
 		return nil
 	}
 	return stop(p.cmd.Process)
@@ -147,127 +148,61 @@ func (f *Fleet) Suspend(client int) error {
 // Resume lets it go on.
 func (f *Fleet) Resume(client int) error { return f.processes[client].resume() }
 
-func (f *Fleet) order(o Order) (err error) {
-	for _, p := range f.processes {
-		if failed := p.orders.Encode(o); failed != nil && !p.hasEnded() {
-			err = errors.Join(err, fmt.Errorf("client %d cannot be told: %w", p.client, failed))
-		}
-	}
-	return err
-}
-
 // process is one client process.
 type process struct {
 	client int
 	cmd    *exec.Cmd
-	orders *json.Encoder
-	stdin  io.Closer
+	stdin  io.WriteCloser
+	news   *json.Decoder
 	stderr bytes.Buffer // read after the process has ended
 
 	condemned atomic.Bool // its end is intended
 	suspended atomic.Bool
 
-	ready chan struct{} // closed when it says so
-	ended chan struct{} // closed when it has ended and everything it told is here
-
-	// What it has told so far.
-	mu     sync.Mutex
-	calls  []measure.Call
-	told   measure.Told
-	stalls []measure.Stall
-	paused []time.Duration
-	last   News // the last that tells counts
-	failed string
+	told  Account
+	ended chan struct{} // closed when it has ended, and what it told is here
 }
 
-func start(cmd *exec.Cmd, job Job, died chan error) (*process, error) {
-	p := &process{
-		client: job.Client, cmd: cmd, ready: make(chan struct{}), ended: make(chan struct{}),
+func (p *process) start(job Job) (err error) {
+	p.cmd.Stderr = &p.stderr
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		return err
 	}
-	cmd.Stderr = &p.stderr
-	stdin, err := cmd.StdinPipe()
+	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
+	p.news = json.NewDecoder(stdout)
+	if err := p.cmd.Start(); err != nil {
+		return err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("client %d cannot be started: %w", job.Client, err)
-	}
-	p.stdin, p.orders = stdin, json.NewEncoder(stdin)
-	go p.listen(stdout, died)
-	if err := p.orders.Encode(Order{Job: &job}); err != nil {
-		p.kill()
-		return nil, <-died // says why it cannot be told
-	}
-	return p, nil
+	_ = json.NewEncoder(p.stdin).Encode(job) // if this fails, it has ended
+	return nil
 }
 
-// listen writes down what the process tells until it ends. If that is early, it
-// says why: in the client's own words, or by its exit status and standard error.
-func (p *process) listen(stdout io.Reader, died chan<- error) {
-	decoder := json.NewDecoder(stdout)
-	for {
-		var news News
-		if decoder.Decode(&news) != nil {
-			break
-		}
-		p.note(news)
+// listen waits for what the process tells, unless it failed to say that it is
+// ready. If it ends early, it says why: in the client's own words, or by its exit
+// status and standard error.
+func (p *process) listen(failed error, died chan<- error) {
+	if failed == nil && p.told.Error == "" {
+		failed = p.news.Decode(&p.told)
 	}
-	_, _ = io.Copy(io.Discard, stdout) // after garbage, let it end
+	_, _ = io.Copy(io.Discard, p.news.Buffered())
 	err := p.cmd.Wait()
-	why := p.failed
-	if why == "" {
+	if why := p.told.Error; (why != "" || failed != nil) && !p.condemned.Load() {
 		first, _, _ := strings.Cut(strings.TrimSpace(p.stderr.String()), "\n")
-		why = strings.TrimSpace(fmt.Sprintf("%v %s", err, first))
-	}
-	if !p.last.Done && !p.condemned.Load() {
-		died <- fmt.Errorf("client %d died: %s", p.client, why)
+		died <- fmt.Errorf("client %d died: %s", p.client, cmp.Or(why, strings.TrimSpace(fmt.Sprintf("%v %s", err, first))))
 	}
 	close(p.ended)
 }
 
-func (p *process) note(news News) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.stalls = append(p.stalls, news.Stalls...)
-	p.told = p.told.And(news.Told)
-	if news.Call != nil || news.Done {
-		p.last = news
-	}
-	switch {
-	case news.Ready:
-		close(p.ready)
-	case news.Call != nil:
-		p.calls = append(p.calls, *news.Call)
-	case news.Paused > 0:
-		p.paused = append(p.paused, news.Paused)
-	case news.Failed != "":
-		p.failed = news.Failed
-	}
-}
-
-func (p *process) hasEnded() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
-	}
-}
-
 func (p *process) resume() error {
-	if p.hasEnded() || !p.suspended.Swap(false) {
+	if !p.suspended.Swap(false) {
 		return nil
 	}
-	return goOn(p.cmd.Process)
-}
-
-// kill ends the process if it still runs and waits for its end.
-func (p *process) kill() {
-	_ = p.stdin.Close()
-	_ = p.cmd.Process.Kill()
-	<-p.ended
+	err := goOn(p.cmd.Process)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
 }

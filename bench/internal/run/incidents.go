@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
@@ -15,10 +14,7 @@ import (
 type stage struct {
 	*Fleet
 	trial    Trial
-	ledger   *measure.Ledger
 	befallen map[int]bool // clients that something happened to
-	asleep   map[int][]measure.Span
-	seen     *measure.Happened
 }
 
 var _ scenario.Stage = stage{}
@@ -30,24 +26,12 @@ func (s stage) Kill(client int) error {
 
 func (s stage) Suspend(client int) error {
 	s.befallen[client] = true
-	s.asleep[client] = append(s.asleep[client], measure.Span{From: measure.Now(), To: math.MaxInt64})
 	return s.Fleet.Suspend(client)
-}
-
-func (s stage) Resume(client int) error {
-	err := s.Fleet.Resume(client)
-	spans := s.asleep[client]
-	spans[len(spans)-1].To = measure.Now()
-	return err
 }
 
 func (s stage) RestartRedis(ctx context.Context, away time.Duration) error {
 	return s.trial.Backend.Restart(ctx, away)
 }
-
-func (s stage) Load() scenario.Load { return s.trial.Load }
-
-func (s stage) CloseUpstream(d time.Duration) { s.seen.Closed = s.ledger.Close(d) }
 
 // Incident is what happened to the run, and when.
 type Incident struct {

@@ -58,9 +58,9 @@ type simulated struct {
 
 // Simulate runs the trial in virtual time. When ctx ends it stops early and
 // reports what was simulated until then.
-func (t Trial) Simulate(ctx context.Context, what string) (*Result, error) {
+func (t Trial) Simulate(ctx context.Context) (*Result, error) {
 	var s simulated
-	job := simulation{what, t.Scenario.Name, t.Engine.Name, t.Load}
+	job := simulation{t.What, t.Scenario.Name, t.Engine.Name, t.Load}
 	if err := Ask(ctx, Simulator, job, &s); err != nil {
 		return nil, err
 	}
@@ -176,9 +176,8 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 // open makes a client and its limiter.
 func (w *world) open(engine engines.Engine, client int) (limiter engines.Acquirer, closed func() error, err error) {
 	rdb := w.connect()
-	rdb.AddHook(wires{w, client})
+	rdb.AddHook(w.wires(client))
 	given := engine.Given(w.Load)
-	given.Within = -1 // who looks for all others would be left to chance
 	given.Flow, given.Late = fmt.Sprintf("client %d", client), w.instants.lateness(client)
 	limiter, err = engine.Open(rdb, "simulated", given, w.now)
 	return limiter, rdb.Close, err
@@ -222,53 +221,24 @@ func (w *world) caller(running context.Context, client, number int, limiter engi
 }
 
 // wires are a client's way to Redis and back: they take their time, and count.
-type wires struct {
-	world  *world
-	client int
-}
-
-var _ redis.Hook = wires{}
-
-func (w wires) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (w wires) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		w.there(ctx, 1)
-		defer w.back(ctx)
-		return next(ctx, cmd)
-	}
-}
-
-func (w wires) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if len(cmds) > 0 && cmds[0].Name() == "hello" { // that of a new connection
-			return next(ctx, cmds)
+func (w *world) wires(client int) Hook {
+	return func(ctx context.Context, commands []redis.Cmder, send func() error) error {
+		if commands[0].Name() == "hello" { // that of a new connection
+			return send()
 		}
-		w.there(ctx, len(cmds))
-		defer w.back(ctx)
-		return next(ctx, cmds)
+		caller, _ := ctx.Value(who{}).(int)
+		w.asked.Add(int64(len(commands)))
+		w.instants.sleep(client, caller, asks, wire)
+		defer w.instants.sleep(client, caller, hears, func(rng *rand.Rand) time.Duration {
+			if held := w.scenario.Replies; held != nil {
+				return wire(rng) + held.Draw(rng.Float64())
+			}
+			return wire(rng)
+		})
+		return send()
 	}
-}
-
-func (w wires) there(ctx context.Context, commands int) {
-	w.world.asked.Add(int64(commands))
-	w.world.instants.sleep(w.client, callerOf(ctx), asks, wire)
-}
-
-func (w wires) back(ctx context.Context) {
-	w.world.instants.sleep(w.client, callerOf(ctx), hears, func(rng *rand.Rand) time.Duration {
-		if held := w.world.scenario.Replies; held != nil {
-			return wire(rng) + held.Draw(rng.Float64())
-		}
-		return wire(rng)
-	})
 }
 
 // who is the key under which a ctx knows its caller. If a question has several
 // callers, it is the first.
 type who struct{}
-
-func callerOf(ctx context.Context) int {
-	caller, _ := ctx.Value(who{}).(int)
-	return caller
-}

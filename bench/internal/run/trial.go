@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
@@ -24,8 +25,8 @@ const (
 	// it reaches everybody before.
 	takeOff = 100 * time.Millisecond
 
-	// glance is how often the watcher is told.
-	glance = 100 * time.Millisecond
+	// between two lines of progress.
+	between = 5 * time.Second
 )
 
 // Trial is what is to be done.
@@ -37,7 +38,8 @@ type Trial struct {
 	Name     string           // of the limiter; nobody else may use it
 	Command  func() *exec.Cmd // starts this program as a client
 
-	Watch func(left time.Duration, arrivals int) // may be nil
+	What     string    // it is, for the progress
+	Progress io.Writer // told now and then how far it is
 }
 
 // Result is what came of it.
@@ -96,10 +98,9 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
 	defer asker.Close()
 	befallen, happened := map[int]bool{}, make(chan error, 1)
-	on := stage{clients, t, ledger, befallen, map[int][]measure.Span{}, &r.Log.Happened}
 	go func() {
 		var err error
-		r.Incidents, err = t.befall(during, r.Log.Begin, on)
+		r.Incidents, err = t.befall(during, r.Log.Begin, stage{clients, t, befallen})
 		happened <- err
 	}()
 	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))
@@ -109,26 +110,24 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 
 	tidy := context.WithoutCancel(ctx)
 	after, stillCounts := t.Backend.Calls(tidy)
-	told, err := clients.Stop()
+	accounts, err := clients.Stop()
 	r.fault(err)
 	r.fault(t.Backend.Remove(tidy, t.Engine.Keys(t.Name)))
 	watcher.Close()
 	asker.Close()
 
-	r.Log.Calls = join(told.Calls, ledger.Arrivals(), r.Log.End)
-	r.Log.Machine = measure.Machine{Clients: told.Stalls, Here: watcher.Seen(), Redis: asker.Seen()}
-	r.Log.Told, r.Log.Within = told.Told, t.Load.Within
-	if len(told.Paused) > 0 {
-		r.Log.Paused = slices.Min(told.Paused)
+	r.CountedBy = "clients"
+	r.Log.Machine = measure.Machine{Here: watcher.Seen(), Redis: asker.Seen()}
+	for _, a := range accounts {
+		r.Log.Calls, r.Log.Told = append(r.Log.Calls, a.Calls...), append(r.Log.Told, a.Told)
+		r.Log.Machine.Clients = append(r.Log.Machine.Clients, a.Stalls)
+		r.RedisCalls += a.RedisCalls
 	}
-	if t.Scenario.Wakes {
-		r.Log.Machine.Asleep = on.asleep
-	}
+	r.Log.Calls = join(r.Log.Calls, ledger.Arrivals(), r.Log.End)
 	r.WorstStall = r.Log.Machine.Worst(befallen)
-	if !t.Scenario.Harmful() {
+	if !t.Scenario.Breaks() {
 		r.fault(failures(r.Log.Calls))
 	}
-	r.CountedBy, r.RedisCalls = "clients", told.RedisCalls
 	if counts && stillCounts {
 		r.CountedBy, r.RedisCalls = "server", after-before
 	}
@@ -156,7 +155,7 @@ func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
 // client has died, which is an error.
 func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger, end time.Duration) error {
 	over := time.After(end - measure.Now())
-	ticker := time.NewTicker(glance)
+	ticker := time.NewTicker(between)
 	defer ticker.Stop()
 	for {
 		select {
@@ -167,31 +166,22 @@ func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger,
 		case err := <-clients.Died():
 			return err
 		case <-ticker.C:
-			if t.Watch != nil {
-				t.Watch(end-measure.Now(), ledger.Count())
-			}
+			fmt.Fprintf(t.Progress, "%s: %.0f s left, %d grants so far\n",
+				t.What, (end - measure.Now()).Seconds(), ledger.Count())
 		}
 	}
 }
 
 // failures says how many calls failed, or nothing if none did.
 func failures(calls []measure.Call) (err error) {
-	failed, first := 0, ""
-	for _, c := range calls {
-		if c.Outcome == measure.Failed {
-			if failed == 0 {
-				first = c.Error
-			}
-			failed++
-		}
-	}
-	switch failed {
+	failed := slices.DeleteFunc(slices.Clone(calls), func(c measure.Call) bool { return c.Outcome != measure.Failed })
+	switch len(failed) {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("1 call failed with: %s", first)
+		return fmt.Errorf("1 call failed with: %s", failed[0].Error)
 	}
-	return fmt.Errorf("%d calls failed, the first with: %s", failed, first)
+	return fmt.Errorf("%d calls failed, the first with: %s", len(failed), failed[0].Error)
 }
 
 // join puts the two accounts of each call together: the caller's and the
@@ -213,7 +203,7 @@ func join(calls []measure.Call, arrivals []measure.Call, end time.Duration) []me
 			a.Ended, a.Outcome = a.Arrived, measure.Granted
 			calls = append(calls, a)
 		}
-		calls[i].Reached, calls[i].Arrived, calls[i].Rejected, calls[i].Closed = true, a.Arrived, a.Rejected, a.Closed
+		calls[i].Reached, calls[i].Arrived, calls[i].Rejected = true, a.Arrived, a.Rejected
 	}
 	slices.SortFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
 	return calls

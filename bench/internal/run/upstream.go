@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
-	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
@@ -36,11 +34,7 @@ func Serve(ledger *measure.Ledger) (*Upstream, error) {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		call, closed := ledger.Arrive(call)
-		if call.Closed {
-			w.Header().Set(retryAfter, strconv.FormatFloat(closed.Seconds(), 'f', 6, 64))
-		}
-		if call.Rejected {
+		if ledger.Arrive(call).Rejected {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	}
@@ -51,10 +45,6 @@ func Serve(ledger *measure.Ledger) (*Upstream, error) {
 
 // Close ends the server and its connections.
 func (u *Upstream) Close() error { return u.server.Close() }
-
-// retryAfter is the header by which a closed upstream says for how much longer.
-// Here it has decimals, so that runs of a second can be measured as well.
-const retryAfter = "Retry-After"
 
 // Visitor is one caller's way to the upstream: a connection of its own, opened
 // beforehand and kept, so that no arrival waits for another's turn on the wire
@@ -67,36 +57,31 @@ type Visitor struct {
 // NewVisitor opens the connection.
 func NewVisitor(ctx context.Context, url string) (*Visitor, error) {
 	v := &Visitor{url: url, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
-	_, err := v.send(ctx, http.MethodGet, nil)
-	return v, err
+	return v, v.send(ctx, http.MethodGet, nil)
 }
 
-// Visit is one request of the upstream. A 429 is no error: the ledger has it. If
-// it says when to come back, that is returned, else 0.
-func (v *Visitor) Visit(ctx context.Context, c measure.Call) (closed time.Duration, err error) {
+// Visit is one request of the upstream. A 429 is no error: the ledger has it.
+func (v *Visitor) Visit(ctx context.Context, c measure.Call) error {
 	c.Turn = nil // nothing that the upstream needs
 	text, err := json.Marshal(c)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	return v.send(ctx, http.MethodPost, text)
 }
 
-func (v *Visitor) send(ctx context.Context, method string, body []byte) (closed time.Duration, err error) {
+func (v *Visitor) send(ctx context.Context, method string, body []byte) error {
 	request, err := http.NewRequestWithContext(ctx, method, v.url, bytes.NewReader(body))
 	if err != nil {
-		return 0, err
+		return err
 	}
 	response, err := v.client.Do(request)
 	if err != nil {
-		return 0, fmt.Errorf("the upstream was not reached: %w", err)
+		return fmt.Errorf("the upstream was not reached: %w", err)
 	}
-	switch after := response.Header.Get(retryAfter); {
-	case after != "":
-		closed, err = time.ParseDuration(after + "s")
-	case response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests:
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests {
 		err = fmt.Errorf("the upstream answered %d", response.StatusCode)
 	}
 	_, drained := io.Copy(io.Discard, response.Body) // to the end, or the connection is not kept
-	return closed, errors.Join(err, drained, response.Body.Close())
+	return errors.Join(err, drained, response.Body.Close())
 }

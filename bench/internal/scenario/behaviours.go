@@ -7,13 +7,18 @@ import (
 )
 
 var steady = Scenario{
-	Name:  "steady",
-	About: "saturated: everybody calls again as soon as it got through",
-	Behave: func(ctx context.Context, me Caller) {
+	Name:   "steady",
+	About:  "saturated: everybody calls again as soon as it got through",
+	Behave: again(func(ctx context.Context, me Caller) { me.Call(ctx, 1) }),
+}
+
+// again is to call again and again.
+func again(call func(context.Context, Caller)) func(context.Context, Caller) {
+	return func(ctx context.Context, me Caller) {
 		for ctx.Err() == nil {
-			me.Call(ctx, 1)
+			call(ctx, me)
 		}
-	},
+	}
 }
 
 // A burst asks for this many quotas, or for as many as give everybody a call;
@@ -56,16 +61,19 @@ var greedy = Scenario{
 	About: "one client has fifty callers, the others have one each",
 	// A client with one caller can hold no more than one permit ahead. So that it
 	// is a fair share, permits go one by one, and flows do not look far ahead.
-	Load: Load{
-		Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 1}, Clients: 10, Callers: 1,
-	},
-	Callers: func(l Load, client int) int {
+	Load:    Load{Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 1}, Clients: 10, Callers: 1},
+	Callers: first(func(l Load) int { return greed * l.Callers }),
+	Behave:  steady.Behave,
+}
+
+// first gives the first client another number of callers than the others.
+func first(of func(Load) int) func(l Load, client int) int {
+	return func(l Load, client int) int {
 		if client == 0 {
-			return greed * l.Callers
+			return of(l)
 		}
 		return l.Callers
-	},
-	Behave: steady.Behave,
+	}
 }
 
 // The batch is ten quotas long, and has no more callers than that.
@@ -82,15 +90,8 @@ var newcomer = Scenario{
 	Name:  "newcomer",
 	About: "one client has a thousand callers in line, and now and then another makes one call",
 	// How far flows look ahead follows from what may go at one moment.
-	Load: Load{
-		Quota: Quota{Permits: 100, Per: Default.Quota.Per, Burst: 10}, Clients: 2, Callers: 1,
-	},
-	Callers: func(l Load, client int) int {
-		if client == 0 {
-			return min(batchMost, batchQuotas*l.Quota.Permits)
-		}
-		return l.Callers
-	},
+	Load:    Load{Quota: Quota{Permits: 100, Per: Default.Quota.Per, Burst: 10}, Clients: 2, Callers: 1},
+	Callers: first(func(l Load) int { return min(batchMost, batchQuotas*l.Quota.Permits) }),
 	Behave: func(ctx context.Context, me Caller) {
 		if me.Client == 0 {
 			steady.Behave(ctx, me)
@@ -119,12 +120,10 @@ const heaviest = 5
 var weighted = Scenario{
 	Name:  "weighted",
 	About: "saturated, and each call asks for 1 to 5 permits",
-	Behave: func(ctx context.Context, me Caller) {
+	Behave: again(func(ctx context.Context, me Caller) {
 		most := min(heaviest, cmp.Or(me.Load.Quota.Burst, me.Load.Quota.Permits))
-		for ctx.Err() == nil {
-			me.Call(ctx, 1+me.Rand.IntN(most))
-		}
-	},
+		me.Call(ctx, 1+me.Rand.IntN(most))
+	}),
 }
 
 // The impatient want twice the quota and wait for half a period, so that about
@@ -154,15 +153,13 @@ const fickleness = 0.3
 var fickle = Scenario{
 	Name:  "fickle",
 	About: "saturated, and 30 % of the calls are given up at a random moment of their wait",
-	Behave: func(ctx context.Context, me Caller) {
-		for ctx.Err() == nil {
-			if me.Rand.Float64() < fickleness {
-				giveUp(ctx, me)
-			} else {
-				me.Call(ctx, 1)
-			}
+	Behave: again(func(ctx context.Context, me Caller) {
+		if me.Rand.Float64() < fickleness {
+			giveUp(ctx, me)
+		} else {
+			me.Call(ctx, 1)
 		}
-	},
+	}),
 }
 
 // giveUp calls and leaves at some moment before everybody who may be ahead has

@@ -23,21 +23,11 @@ type Stage interface {
 	// RestartRedis ends the server with all that it holds, and starts an empty
 	// one in its place after a while.
 	RestartRedis(ctx context.Context, away time.Duration) error
-
-	Load() Load
-
-	// CloseUpstream lets it answer 429 for so long, with Retry-After, whoever
-	// calls.
-	CloseUpstream(d time.Duration)
 }
 
 // Breaks reports whether something happens in the scenario that only real
 // processes and servers can go through.
 func (s Scenario) Breaks() bool { return len(s.Incidents) > 0 }
-
-// Harmful reports whether calls may fail and clients may end in the scenario,
-// although nothing is wrong with the measurement.
-func (s Scenario) Harmful() bool { return s.Breaks() && !s.Steers }
 
 // lastClient is the one that incidents happen to, so that the first, which
 // scenarios may treat differently, is spared.
@@ -97,7 +87,6 @@ var onoff = Scenario{
 	Name:      "onoff",
 	About:     "saturated, and one client's process is put to sleep twice while its callers wait",
 	Shows:     "what a process that misses its turns loses, and what it does when it wakes",
-	Wakes:     true,
 	Behave:    steady.Behave,
 	Incidents: []Incident{asleep(0.2), awake(0.4), asleep(0.6), awake(0.8)},
 }
@@ -113,27 +102,3 @@ func awake(at float64) Incident {
 		return stage.Resume(lastClient(stage))
 	}}
 }
-
-// pausePart is the part of the run for which the upstream is closed.
-const pausePart = 0.25
-
-var pause = Scenario{
-	Name:   "pause",
-	About:  "saturated, and for a quarter of the run the upstream wants nobody: it answers 429 with Retry-After",
-	Shows:  "how many run into the closed door, and how soon the quota is used again",
-	Load:   Load{Clients: 12, Callers: 3},
-	Steers: true,
-	Within: soon,
-	Behave: steady.Behave,
-	Incidents: []Incident{{
-		At: 0.4, What: "the upstream closed for a quarter of the run",
-		Do: func(_ context.Context, stage Stage) error {
-			stage.CloseUpstream(part(stage.Load().Duration, pausePart))
-			return nil
-		},
-	}},
-}
-
-// soon is a quarter of a second in a run of 12 s. With the default of a whole
-// one, most of those asleep would go before they have to hear of anything.
-func soon(l Load) time.Duration { return l.Duration / 48 }

@@ -20,10 +20,6 @@ type Load struct {
 	Duration time.Duration // of one scenario on one engine
 	Seed     uint64
 
-	// Within is how soon engines that can let those asleep hear of a pause; 0 is
-	// their default, and less than that never.
-	Within time.Duration
-
 	Flow string // who the client is to those who share by client
 
 	// Late, in virtual time, is by how much a timer for a wait is late.
@@ -51,21 +47,11 @@ const (
 
 // Or takes from another load what this one leaves at zero.
 func (l Load) Or(other Load) Load {
-	if l.Quota.Permits == 0 {
-		l.Quota.Permits, l.Quota.Per = other.Quota.Permits, other.Quota.Per
-	}
-	if l.Quota.Burst == 0 {
-		l.Quota.Burst = other.Quota.Burst
-	}
-	return Load{
-		Quota:    l.Quota,
-		Guard:    cmp.Or(l.Guard, other.Guard),
-		Clients:  cmp.Or(l.Clients, other.Clients),
-		Callers:  cmp.Or(l.Callers, other.Callers),
-		Duration: cmp.Or(l.Duration, other.Duration),
-		Seed:     cmp.Or(l.Seed, other.Seed),
-		Within:   cmp.Or(l.Within, other.Within),
-	}
+	l.Quota.Permits = cmp.Or(l.Quota.Permits, other.Quota.Permits)
+	l.Quota.Per = cmp.Or(l.Quota.Per, other.Quota.Per)
+	l.Clients, l.Callers = cmp.Or(l.Clients, other.Clients), cmp.Or(l.Callers, other.Callers)
+	l.Duration, l.Seed = cmp.Or(l.Duration, other.Duration), cmp.Or(l.Seed, other.Seed)
+	return l
 }
 
 // Guarded is the load with a guard for delays that spread over so much, with

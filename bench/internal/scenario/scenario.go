@@ -6,6 +6,8 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // Scenario is one way of calling.
@@ -37,18 +39,6 @@ type Scenario struct {
 	// order.
 	Incidents []Incident
 
-	// Steers says that the incidents are what people do to a limiter on purpose,
-	// so that no call may fail.
-	Steers bool
-
-	// Wakes says that a client that was put to sleep is to send nobody after its
-	// slot: its sleep excuses no 429.
-	Wakes bool
-
-	// Within is how soon those asleep are to hear of what is done to the
-	// limiter; nil: the engine's default.
-	Within func(l Load) time.Duration
-
 	// Callers is how many callers a client has; nil: as many as the load says.
 	Callers func(l Load, client int) int
 
@@ -72,7 +62,6 @@ type Caller struct {
 // All are the scenarios.
 var All = []Scenario{
 	steady, burst, greedy, newcomer, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
-	pause,
 }
 
 // Named finds a scenario.
@@ -110,12 +99,5 @@ func part(d time.Duration, of float64) time.Duration { return time.Duration(of *
 
 // sleep reports whether ctx outlasted it.
 func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return clock.Sleep(ctx, d) == nil && ctx.Err() == nil
 }

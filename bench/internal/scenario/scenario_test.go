@@ -20,7 +20,7 @@ func TestTheScenariosThereAre(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"steady", "burst", "greedy", "newcomer", "trickle", "weighted", "impatient", "fickle",
-		"crash", "laggy", "restart", "onoff", "pause",
+		"crash", "laggy", "restart", "onoff",
 	}, names)
 	require.Equal(t, []string{"restart"}, unjudged)
 }

@@ -5,13 +5,12 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // bed is what faults happen to.
 type bed struct {
-	server redistest.Process
+	server *redistest.Process
 	proxy  *redistest.Proxy
 	losses []loss
 }
@@ -21,56 +20,45 @@ type fault struct {
 	name   string
 	weight int
 	loses  bool // what Redis holds
-	strike func(ctx context.Context, b *bed, rng *rand.Rand) error
+	strike func(b *bed, rng *rand.Rand) error
 }
 
 var faults = []fault{
-	{name: "replies lost, the connection stays", weight: 6, strike: lose(redistest.Unanswered)},
-	{name: "connection cut before the command", weight: 4, strike: lose(redistest.Unsent)},
-	{name: "connection cut in place of the reply", weight: 4, strike: lose(redistest.Cut)},
-	{name: "connection cut within the reply", weight: 4, strike: lose(redistest.CutWithin)},
-	{name: "all connections cut", weight: 3, strike: func(_ context.Context, b *bed, _ *rand.Rand) error {
-		b.proxy.Cut()
-		return nil
-	}},
-	{name: "all connections half closed", weight: 3, strike: func(_ context.Context, b *bed, _ *rand.Rand) error {
-		b.proxy.HalfClose()
-		return nil
-	}},
-	{name: "replies late, by up to 60 ms", weight: 4, strike: func(ctx context.Context, b *bed, rng *rand.Rand) error {
+	{"replies lost, the connection stays", 6, false, lose(redistest.Unanswered)},
+	{"connection cut before the command", 4, false, lose(redistest.Unsent)},
+	{"connection cut in place of the reply", 4, false, lose(redistest.Cut)},
+	{"connection cut within the reply", 4, false, lose(redistest.CutWithin)},
+	{"all connections cut", 3, false, func(b *bed, _ *rand.Rand) error { b.proxy.Cut(); return nil }},
+	{"all connections half closed", 3, false, func(b *bed, _ *rand.Rand) error { b.proxy.HalfClose(); return nil }},
+	{"replies late, by up to 60 ms", 4, false, func(b *bed, rng *rand.Rand) error {
 		b.proxy.Delay(time.Duration(1+rng.IntN(60)) * time.Millisecond)
-		_ = clock.Sleep(ctx, between(rng, 100, 500))
+		time.Sleep(between(rng, 100, 500))
 		b.proxy.Delay(0)
 		return nil
 	}},
-	{name: "nothing passes, up to 400 ms", weight: 3, strike: func(ctx context.Context, b *bed, rng *rand.Rand) error {
+	{"nothing passes, up to 400 ms", 3, false, func(b *bed, rng *rand.Rand) error {
 		b.proxy.Freeze()
-		_ = clock.Sleep(ctx, between(rng, 50, 400))
+		time.Sleep(between(rng, 50, 400))
 		b.proxy.Heal()
 		return nil
 	}},
-	{name: "server stopped, up to 600 ms", weight: 3, strike: func(ctx context.Context, b *bed, rng *rand.Rand) error {
+	{"server stopped, up to 600 ms", 3, false, func(b *bed, rng *rand.Rand) error {
 		if err := b.server.Pause(); err != nil {
 			return err
 		}
-		_ = clock.Sleep(ctx, between(rng, 50, 600))
+		time.Sleep(between(rng, 50, 600))
 		return b.server.Resume()
 	}},
-	{name: "SCRIPT FLUSH", weight: 3, strike: func(ctx context.Context, b *bed, _ *rand.Rand) error {
-		return b.server.Client().ScriptFlush(ctx).Err()
+	{"SCRIPT FLUSH", 3, false, func(b *bed, _ *rand.Rand) error {
+		return b.server.Client().ScriptFlush(context.Background()).Err()
 	}},
-	{name: "CLIENT KILL, all", weight: 3, strike: func(ctx context.Context, b *bed, _ *rand.Rand) error {
-		return b.server.Client().ClientKillByFilter(ctx, "TYPE", "normal", "SKIPME", "yes").Err()
+	{"CLIENT KILL, all", 3, false, func(b *bed, _ *rand.Rand) error {
+		return b.server.Client().ClientKillByFilter(context.Background(), "TYPE", "normal", "SKIPME", "yes").Err()
 	}},
-	{name: "FLUSHALL", weight: 1, loses: true, strike: func(ctx context.Context, b *bed, _ *rand.Rand) error {
-		return b.forget(func() error { return b.server.Client().FlushAll(ctx).Err() })
+	{"FLUSHALL", 1, true, func(b *bed, _ *rand.Rand) error {
+		return b.forget(func() error { return b.server.Client().FlushAll(context.Background()).Err() })
 	}},
-	{
-		name: "restart without persistence", weight: 1, loses: true,
-		strike: func(_ context.Context, b *bed, _ *rand.Rand) error {
-			return b.forget(b.server.Restart)
-		},
-	},
+	{"restart without persistence", 1, true, func(b *bed, _ *rand.Rand) error { return b.forget(b.server.Restart) }},
 }
 
 // forget notes when Redis loses what it holds.
@@ -81,8 +69,8 @@ func (b *bed) forget(do func() error) error {
 	return err
 }
 
-func lose(how redistest.Loss) func(context.Context, *bed, *rand.Rand) error {
-	return func(_ context.Context, b *bed, rng *rand.Rand) error {
+func lose(how redistest.Loss) func(*bed, *rand.Rand) error {
+	return func(b *bed, rng *rand.Rand) error {
 		b.proxy.Lose(1+rng.IntN(4), "evalsha", how)
 		return nil
 	}

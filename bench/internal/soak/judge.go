@@ -18,8 +18,7 @@ type turn struct {
 	limiter int
 	grant   engine.Grant
 	run     int64 // when the script ran
-	batch   int64 // which answer it came in, and where
-	place   int
+	batch   int64 // which answer it came in
 	slot    int64
 	n       int
 	unused  bool // it went back, or was to
@@ -41,24 +40,19 @@ func apart(losses []loss, from, to int64) bool {
 	return slices.ContainsFunc(losses, func(l loss) bool { return l.from <= to && l.to >= from })
 }
 
-// entry is some permits at a moment, decided upon between two others.
-type entry struct {
-	at, first, last int64
-	n               int
-}
-
-// exceeded counts the windows that hold too much: of those that were decided
-// without a loss in between, and of the others.
-func exceeded(entries []entry, w model.Window, losses []loss) (outside, after int) {
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.at, b.at) })
-	turns := make([]model.Turn, len(entries))
-	for i, e := range entries {
-		turns[i] = model.Turn{Slot: e.at, N: e.n}
+// exceeded counts the windows that hold too much: of those whose turns were
+// granted without a loss in between, and of the others.
+func exceeded(turns []turn, w model.Window, losses []loss) (outside, after int) {
+	used := slices.DeleteFunc(slices.Clone(turns), func(t turn) bool { return t.unused })
+	slices.SortFunc(used, func(a, b turn) int { return cmp.Compare(a.slot, b.slot) })
+	slots := make([]model.Turn, len(used))
+	for i, t := range used {
+		slots[i] = model.Turn{Slot: t.slot, N: t.n}
 	}
-	w.Overfull(turns, func(oldest, newest int) {
-		first, last := entries[newest].first, entries[newest].last
-		for _, other := range entries[oldest:newest] {
-			first, last = min(first, other.first), max(last, other.last)
+	w.Overfull(slots, func(oldest, newest int) {
+		first, last := used[newest].run, used[newest].run
+		for _, other := range used[oldest:newest] {
+			first, last = min(first, other.run), max(last, other.run)
 		}
 		if apart(losses, first, last) {
 			after++
@@ -69,110 +63,70 @@ func exceeded(entries []entry, w model.Window, losses []loss) (outside, after in
 	return outside, after
 }
 
-func slots(turns []turn) (entries []entry) {
-	for _, t := range turns {
-		if !t.unused {
-			entries = append(entries, entry{t.slot, t.run, t.run, t.n})
-		}
-	}
-	return entries
-}
-
 // overtakes counts the turns that lie before one that was granted earlier, and
 // is still held, with no loss in between. Of two answers of one moment nobody
 // knows which came first.
 func overtakes(turns []turn, losses []loss) (count int) {
 	turns = slices.Clone(turns)
 	slices.SortStableFunc(turns, func(a, b turn) int {
-		return cmp.Or(cmp.Compare(a.run, b.run), cmp.Compare(a.batch, b.batch), cmp.Compare(a.place, b.place))
+		return cmp.Or(cmp.Compare(a.run, b.run), cmp.Compare(a.batch, b.batch))
 	})
-	var before, now int64 // the newest slot held: of earlier moments, and of this one in this batch
+	var before, newest, held int64 // the newest slot held: at earlier moments, by now, and before this turn
 	for i, t := range turns {
-		if i > 0 && t.run != turns[i-1].run {
-			before = max(before, now)
-			for j := i - 1; j >= 0 && turns[j].run == turns[i-1].run; j-- {
-				if !turns[j].unused {
-					before = max(before, turns[j].slot)
-				}
-			}
-			now = 0
-			if apart(losses, turns[i-1].run, t.run) {
-				before = 0
-			}
-		} else if i > 0 && t.batch != turns[i-1].batch {
-			now = 0
+		switch {
+		case i == 0:
+		case apart(losses, turns[i-1].run, t.run):
+			before, newest, held = 0, 0, 0
+		case t.run != turns[i-1].run:
+			before, held = newest, newest
+		case t.batch != turns[i-1].batch:
+			held = before
 		}
-		if t.slot < max(before, now) {
+		if t.slot < held {
 			count++
 		}
 		if !t.unused {
-			now = max(now, t.slot)
+			held, newest = max(held, t.slot), max(newest, t.slot)
 		}
 	}
 	return count
 }
 
-// pair is a turn and the arrival that it was for.
-type pair struct {
-	turn    turn
-	arrival int64
-}
-
-// pairs matches the turns of each limiter that were used with its arrivals of
-// as many permits, the first with the first: if any way to match them leaves
-// nobody early, this does. What is left over on either side is counted:
-// arrivals that nobody granted, and turns that nobody took.
-func pairs(turns []turn, arrivals []arrival) (matched []pair, strangers, forgotten int) {
+// match matches the turns of each limiter that were used with its arrivals of as
+// many permits, the first with the first: if any way to match them leaves nobody
+// early, this does. It counts the arrivals that came early, by more than the
+// clocks allow, those that nobody granted, and the turns that nobody took.
+func match(turns []turn, arrivals []arrival, tolerance int64) (early, strangers, forgotten int) {
 	type kind struct{ limiter, n int }
-	told, came := map[kind][]turn{}, map[kind][]int64{}
+	slots, came := map[kind][]int64{}, map[kind][]int64{}
 	for _, t := range turns {
 		if k := (kind{t.limiter, t.n}); !t.unused {
-			told[k] = append(told[k], t)
+			slots[k] = append(slots[k], t.slot)
 		}
 	}
 	for _, a := range arrivals {
 		k := kind{a.limiter, a.n}
 		came[k] = append(came[k], a.at)
+		if _, granted := slots[k]; !granted {
+			slots[k] = nil
+		}
 	}
-	for k, slots := range told {
+	for k, slots := range slots {
 		times := came[k]
-		delete(came, k)
-		slices.SortFunc(slots, func(a, b turn) int { return cmp.Compare(a.slot, b.slot) })
+		slices.Sort(slots)
 		slices.Sort(times)
 		forgotten += max(0, len(slots)-len(times))
 		strangers += max(0, len(times)-len(slots))
 		for i := range min(len(slots), len(times)) {
-			matched = append(matched, pair{slots[i], times[i]})
+			if times[i] < slots[i]-tolerance {
+				early++
+			}
 		}
 	}
-	for _, times := range came {
-		strangers += len(times)
-	}
-	return matched, strangers, forgotten
+	return early, strangers, forgotten
 }
 
-// early counts the arrivals before their slots, by more than the clocks allow.
-func early(matched []pair, tolerance int64) (count int) {
-	for _, p := range matched {
-		if p.arrival < p.turn.slot-tolerance {
-			count++
-		}
-	}
-	return count
-}
-
-// punctual are the arrivals as the upstream sees them, of those that came no
-// later than the guard after their slots.
-func punctual(matched []pair, guard int64) (entries []entry) {
-	for _, p := range matched {
-		if p.arrival-p.turn.slot <= guard {
-			entries = append(entries, entry{p.arrival, p.turn.run, p.turn.run, p.turn.n})
-		}
-	}
-	return entries
-}
-
-// windowsOf are those that the limiter promises to keep, with so long a guard.
+// windowsOf are those that the limiter promises to keep.
 func windowsOf(quotas []fairlimit.Quota, guard time.Duration) (windows []model.Window) {
 	for _, q := range quotas {
 		windows = append(windows, model.Windows(q.Permits, (q.Per+guard).Microseconds(), q.Burst)...)

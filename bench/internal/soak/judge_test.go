@@ -2,6 +2,8 @@ package soak
 
 import (
 	"context"
+	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,7 +43,7 @@ func TestAWindowThatHoldsTooMuchIsCounted(t *testing.T) {
 		"granted early, but far ahead of a window": {turns: at(0, 1000, 1000, 1100), losses: []loss{{0, 9}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outside, after := exceeded(slots(c.turns), two, c.losses)
+			outside, after := exceeded(c.turns, two, c.losses)
 			require.Equal(t, [2]int{c.outside, c.after}, [2]int{outside, after})
 		})
 	}
@@ -62,7 +64,7 @@ func TestATurnBeforeOneGrantedEarlierIsCounted(t *testing.T) {
 		"of one moment, then before both": {turns: []turn{
 			{run: 1, batch: 1, slot: 9, n: 1}, {run: 1, batch: 2, slot: 7, n: 1}, {run: 2, batch: 3, slot: 8, n: 1},
 		}, want: 1},
-		"of one answer": {turns: []turn{{run: 1, slot: 9, n: 1}, {run: 1, place: 1, slot: 8, n: 1}}, want: 1},
+		"of one answer": {turns: []turn{{run: 1, slot: 9, n: 1}, {run: 1, slot: 8, n: 1}}, want: 1},
 		"before one that went back": {turns: []turn{
 			{run: 1, batch: 1, slot: 9, n: 1, unused: true}, {run: 2, batch: 2, slot: 8, n: 1},
 		}},
@@ -85,16 +87,13 @@ func TestArrivalsAreMatchedWithTurns(t *testing.T) {
 		{limiter: 1, slot: 10, n: 1},
 	}
 	arrivals := []arrival{{0, 21, 1}, {0, 11, 1}, {0, 9, 2}, {1, 12, 1}}
-	matched, strangers, forgotten := pairs(turns, arrivals)
-	require.Len(t, matched, 4)
-	require.Zero(t, strangers+forgotten)
-	require.Equal(t, 1, early(matched, 0), "the one of two permits")
-	require.Zero(t, early(matched, 1))
-	require.Len(t, punctual(matched, 1), 3, "all but one that came two later")
-
-	_, strangers, forgotten = pairs(turns, arrivals[1:])
+	early, strangers, forgotten := match(turns, arrivals, 0)
+	require.Equal(t, [3]int{1, 0, 0}, [3]int{early, strangers, forgotten}, "the one of two permits")
+	early, _, _ = match(turns, arrivals, 1)
+	require.Zero(t, early)
+	_, strangers, forgotten = match(turns, arrivals[1:], 0)
 	require.Equal(t, [2]int{0, 1}, [2]int{strangers, forgotten})
-	_, strangers, forgotten = pairs(turns[1:], append(arrivals, arrival{2, 1, 1}))
+	_, strangers, forgotten = match(turns[1:], append(arrivals, arrival{2, 1, 1}), 0)
 	require.Equal(t, [2]int{2, 0}, [2]int{strangers, forgotten})
 }
 
@@ -135,7 +134,7 @@ func (whim) GiveBack(context.Context, []engine.Grant) error { return nil }
 func TestAnEngineThatGrantsEverythingIsFoundOut(t *testing.T) {
 	_ = redistest.Standalone(t) // skips where there is no Redis
 	wrap := func(e engine.Engine) engine.Engine { return whim{e} }
-	r, err := Run{Duration: 500 * time.Millisecond, Seed: 3, wrap: wrap}.Do(t.Context())
+	r, err := Run{Duration: 500 * time.Millisecond, Seed: 3, Progress: io.Discard, wrap: wrap}.Do(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, r.Windows)
 	require.NotEmpty(t, r.Broken)
@@ -144,12 +143,11 @@ func TestAnEngineThatGrantsEverythingIsFoundOut(t *testing.T) {
 // TestASmallSoakKeepsEveryPromise is the command's own run, only shorter.
 func TestASmallSoakKeepsEveryPromise(t *testing.T) {
 	_ = redistest.Standalone(t) // skips where there is no Redis
-	var told []Report
-	progress := func(r Report) { told = append(told, r) }
-	r, err := Run{Duration: 4 * time.Second, Seed: 1, Progress: progress}.Do(t.Context())
+	var told strings.Builder
+	r, err := Run{Duration: 4 * time.Second, Seed: 1, Progress: &told}.Do(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, r.Broken)
-	require.NotEmpty(t, told)
+	require.NotEmpty(t, told.String())
 	require.NotEmpty(t, r.Faults)
 	require.Positive(t, r.Permits)
 	t.Logf("%d calls, %d permits, faults %v, outcomes %v", r.Calls, r.Permits, r.Faults, r.Outcomes)

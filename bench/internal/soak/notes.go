@@ -84,11 +84,11 @@ func (n *notes) took(limiter int, requests []engine.Request, answers []engine.An
 		}
 	}
 	n.batches++
-	for i, a := range answers {
+	for _, a := range answers {
 		if a.Granted {
 			n.turns = append(n.turns, turn{
 				limiter: limiter, grant: a.Grant, run: a.Grant.At - a.Wait.Microseconds(),
-				batch: n.batches, place: i, slot: a.Grant.At, n: a.Grant.N,
+				batch: n.batches, slot: a.Grant.At, n: a.Grant.N,
 			})
 		}
 	}

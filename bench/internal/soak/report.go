@@ -26,7 +26,6 @@ type Report struct {
 
 	Windows     int     `json:"windows_exceeded"`            // of slots, without a loss of data in between
 	WindowsLoss int     `json:"windows_exceeded_after_loss"` // of slots, with one
-	Upstream    int     `json:"upstream_exceeded"`           // of arrivals under a guard, within it after their slots
 	Overtakes   int     `json:"overtakes"`
 	Early       int     `json:"early"`
 	Strangers   int     `json:"let_through_without_a_turn"`
@@ -78,19 +77,13 @@ const tolerance = 1000
 func (r *Report) judge(of name, n *notes, losses []loss, stalls []measure.Stall) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	matched, strangers, forgotten := pairs(n.turns, n.arrivals)
-	var windows, upstream int
+	windows := 0
 	for _, w := range windowsOf(of.quotas, of.guard) {
-		outside, after := exceeded(slots(n.turns), w, losses)
+		outside, after := exceeded(n.turns, w, losses)
 		windows += outside
 		r.WindowsLoss += after
 	}
-	if of.guard > 0 { // else nothing is promised
-		for _, w := range windowsOf(of.quotas, 0) {
-			inTime, _ := exceeded(punctual(matched, of.guard.Microseconds()), w, losses)
-			upstream += inTime
-		}
-	}
+	early, strangers, forgotten := match(n.turns, n.arrivals, tolerance)
 	stuck := 0
 	for _, l := range n.lateness {
 		late := l.To - l.From - measure.Stalled(stalls, l.From, l.To)
@@ -105,9 +98,8 @@ func (r *Report) judge(of name, n *notes, losses []loss, stalls []measure.Stall)
 		what  string
 	}{
 		{&r.Windows, windows, "windows exceeded without a loss of data"},
-		{&r.Upstream, upstream, "windows exceeded at the upstream, nobody later than the guard"},
 		{&r.Overtakes, overtakes(n.turns, losses), "turns before one granted earlier"},
-		{&r.Early, early(matched, tolerance), "callers before their turn"},
+		{&r.Early, early, "callers before their turn"},
 		{&r.Strangers, strangers, "callers without a turn"},
 		{&r.Forgotten, max(0, forgotten-n.tally.cancelledLate), "turns neither used nor given back"},
 		{&r.Stuck, stuck, "calls that came back long after their ctx had ended"},
@@ -141,7 +133,6 @@ func (r Report) Table(w io.Writer) error {
 	gap()
 	line("windows exceeded", r.Windows, "of slots, goal 0")
 	line("  across a loss of data", r.WindowsLoss, fmt.Sprintf("of slots, %d losses", r.Losses))
-	line("  at the upstream", r.Upstream, "of arrivals under a guard, no later than it after their slots, goal 0")
 	line("overtakes", r.Overtakes, "goal 0")
 	line("early", r.Early, "goal 0")
 	line("without a turn", r.Strangers, "callers, goal 0")

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -24,9 +25,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// ErrNoServer says that there is no redis-server to start.
-var ErrNoServer = errors.New("soak needs redis-server in PATH: it starts one of its own, to break it")
-
 // ErrStuck says that a run could not end, since callers never came home. That
 // is a broken promise.
 var ErrStuck = errors.New("calls are stuck")
@@ -35,7 +33,7 @@ var ErrStuck = errors.New("calls are stuck")
 type Run struct {
 	Duration time.Duration
 	Seed     uint64
-	Progress func(Report) // told how far it is, every few seconds and at the end
+	Progress io.Writer // told now and then how far it is
 
 	wrap func(engine.Engine) engine.Engine // puts an engine in place of the one of package fair
 }
@@ -62,15 +60,12 @@ type soak struct {
 // Do runs it until it is over or ctx ends. An error says that it could not be
 // done; what was broken is in the report.
 func (r Run) Do(ctx context.Context) (report Report, err error) {
-	if !backend.Installed() {
-		return Report{}, ErrNoServer
-	}
-	server, err := redistest.Start()
+	server, err := backend.Start(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	defer server.Stop()
-	s := &soak{Run: r, bed: &bed{server: server, proxy: redistest.NewProxy()}, struck: map[string]int{}}
+	defer server.Close()
+	s := &soak{Run: r, bed: &bed{server: server.Process, proxy: redistest.NewProxy()}, struck: map[string]int{}}
 	defer s.bed.proxy.Close()
 	if err := s.set(); err != nil {
 		return Report{}, err
@@ -163,8 +158,7 @@ func (s *soak) trouble(ctx context.Context) error {
 			return nil
 		}
 		f := pick(rng)
-		// A fault that has begun is ended as well, and ends in order.
-		if err := f.strike(context.WithoutCancel(ctx), s.bed, rng); err != nil {
+		if err := f.strike(s.bed, rng); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
 		s.mu.Lock()
@@ -174,12 +168,11 @@ func (s *soak) trouble(ctx context.Context) error {
 }
 
 func (s *soak) tell(ctx context.Context) {
-	if s.Progress == nil {
-		return
-	}
-	for every := max(s.Duration/18, time.Second); ; {
-		_ = clock.Sleep(ctx, every)
-		s.Progress(s.sofar())
+	for {
+		_ = clock.Sleep(ctx, max(s.Duration/18, time.Second))
+		r := s.sofar()
+		fmt.Fprintf(s.Progress, "%.0f of %.0f s, seed %d: %d calls, %d permits let through, faults lost data %d times\n",
+			r.Seconds, s.Duration.Seconds(), r.Seed, r.Calls, r.Permits, r.Losses)
 		if ctx.Err() != nil {
 			return
 		}

@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 )
@@ -24,7 +22,6 @@ type queue struct {
 	scene
 	name    string
 	engines []engine.Engine
-	lost    atomic.Bool
 }
 
 // queue makes sixteen limiters of a new name.
@@ -37,11 +34,6 @@ func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, 
 	for range sixteen {
 		e, err := fair.New(engine.Config{
 			Client: client, Name: q.name, Quota: s.quotas[0], Extra: s.quotas[1:], Stored: s.stored,
-			Heard: func(n *engine.News) {
-				if n.Lost {
-					q.lost.Store(true)
-				}
-			},
 		})
 		if err != nil {
 			return nil, err
@@ -60,12 +52,6 @@ func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, 
 }
 
 func (q *queue) steerer() engine.Steerer { return q.engines[0].(engine.Steerer) }
-
-// key is where the queue is.
-func (q *queue) key() string {
-	fair, _ := engines.Named("fair")
-	return fair.Keys(q.name)[0]
-}
 
 // take takes a turn for each number of permits in one question after the other,
 // until all are granted.

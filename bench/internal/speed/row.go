@@ -123,23 +123,21 @@ type Figure struct {
 
 // Goal is what a figure is held against.
 type Goal struct {
-	Of    string  `json:"of"`    // "ratio", "ours" or "beyond": ours − yardstick
+	Of    string  `json:"of"`    // "ratio" or "ours"
 	Sense string  `json:"sense"` // "at most" or "at least"
 	Bound float64 `json:"bound"`
 }
 
 const (
-	ofRatio  = "ratio"
-	ofOurs   = "ours"
-	ofBeyond = "beyond"
-	atMost   = "at most"
-	atLeast  = "at least"
+	ofRatio = "ratio"
+	ofOurs  = "ours"
+	atMost  = "at most"
+	atLeast = "at least"
 )
 
 func ratioAtMost(bound float64) Goal  { return Goal{ofRatio, atMost, bound} }
 func ratioAtLeast(bound float64) Goal { return Goal{ofRatio, atLeast, bound} }
 func oursAtMost(bound float64) Goal   { return Goal{ofOurs, atMost, bound} }
-func beyondAtMost(bound float64) Goal { return Goal{ofBeyond, atMost, bound} }
 
 // beside puts the figure beside the rounds of a yardstick. There is no ratio to
 // a yardstick that was 0 in a round.
@@ -164,14 +162,9 @@ func (f Figure) against(g Goal) Figure {
 	if g.Of == "" {
 		return f
 	}
-	value, known := f.Ours, true
-	switch {
-	case g.Of == ofRatio && f.Ratio != nil:
-		value = *f.Ratio
-	case g.Of == ofBeyond && f.Known != nil:
-		value -= *f.Known
-	default:
-		known = g.Of == ofOurs
+	value, known := f.Ours, g.Of == ofOurs
+	if g.Of == ofRatio && f.Ratio != nil {
+		value, known = *f.Ratio, true
 	}
 	met := known && (g.Sense == atMost && value <= g.Bound || g.Sense == atLeast && value >= g.Bound)
 	f.Goal, f.Met = &g, &met
@@ -180,24 +173,22 @@ func (f Figure) against(g Goal) Figure {
 
 // Scale is how much is measured.
 type Scale struct {
-	Rounds   int           // of yardstick and ours in turn
-	Round    time.Duration // how long each of the two is measured in a round, where time counts
-	Calls    int           // how often each of the two is called in a round, where calls count
-	Window   time.Duration // that is filled before a crowded queue is measured
-	Callers  int           // on one name at once
-	Sleepers int
-	Limiters int
-	Queue    [2]int // short and long, in turns
+	Rounds  int           // of yardstick and ours in turn
+	Round   time.Duration // how long each of the two is measured in a round, where time counts
+	Calls   int           // how often each of the two is called in a round, where calls count
+	Window  time.Duration // that is filled before a crowded queue is measured
+	Callers int           // on one name at once
+	Queue   [2]int        // short and long, in turns
 }
 
 // Full is what the figures in the documentation were measured with.
 var Full = Scale{
 	Rounds: 7, Round: 500 * time.Millisecond, Calls: 400, Window: time.Second,
-	Callers: 1024, Sleepers: 10_000, Limiters: 100_000, Queue: [2]int{1000, 100_000},
+	Callers: 1024, Queue: [2]int{1000, 100_000},
 }
 
 // Quick is for a look in between: fewer and shorter rounds of the same.
 var Quick = Scale{
 	Rounds: 3, Round: 300 * time.Millisecond, Calls: 200, Window: time.Second,
-	Callers: 1024, Sleepers: 10_000, Limiters: 20_000, Queue: [2]int{1000, 100_000},
+	Callers: 1024, Queue: [2]int{1000, 100_000},
 }

@@ -65,10 +65,6 @@ var (
 	ample    = every(billion, time.Second)
 	secondly = quotas(every(10, time.Second))
 
-	// crowded are up to four windows that hold many slots each.
-	crowded = quotas(
-		every(1000, time.Second), every(50_000, time.Minute), every(2_000_000, time.Hour), every(40_000_000, 24*time.Hour))
-
 	// eight are as many windows as a limiter may have.
 	eight = quotas(
 		every(10, time.Second), every(19, 2*time.Second), every(45, 5*time.Second), every(85, 10*time.Second),
@@ -87,7 +83,7 @@ var scenes = []scene{
 		what: "one quota, refused", goal: ratioAtMost(1.2),
 		quotas: quotas(every(100, time.Hour)), turn: refused, first: hold(100),
 	},
-	{what: "one quota, crowded, saturated", goal: ratioAtMost(1.5), quotas: crowded[:1], turn: queued, first: crowd},
+	{what: "one quota, crowded, saturated", goal: ratioAtMost(1.5), quotas: quotas(every(1000, time.Second)), turn: queued, first: crowd},
 	{
 		what: "two quotas, never short", goal: ratioAtMost(2.5), turn: atOnce,
 		quotas: quotas(every(billion, time.Minute), every(billion/10, time.Second)),
@@ -120,10 +116,6 @@ var scenes = []scene{
 	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, first: inPause},
 	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, first: afterPause},
 	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, first: hold(100), before: afterReturns},
-	{
-		what: "after a loss, until the queue ends", goal: ratioAtMost(6),
-		quotas: secondly, turn: queued, first: hold(100), before: afterLoss,
-	},
 }
 
 // hold takes so many permits.
@@ -179,28 +171,3 @@ func afterReturns(ctx context.Context, q *queue) error {
 	}
 	return err
 }
-
-// afterLoss sets the key back to what it was before some turns were taken, as a
-// failover does.
-func afterLoss(ctx context.Context, q *queue) error {
-	before, err := q.rdb.Dump(ctx, q.key()).Result()
-	if err != nil {
-		return err
-	}
-	ttl := q.rdb.PTTL(ctx, q.key()).Val()
-	if err := together(sixteen, func(i int) error { return q.ask(ctx, i) }); err != nil {
-		return err
-	}
-	time.Sleep(silence)
-	if err := q.rdb.RestoreReplace(ctx, q.key(), ttl, before).Err(); err != nil {
-		return err
-	}
-	q.lost.Store(false)
-	if _, err = q.take(ctx, 1); err == nil && !q.lost.Load() {
-		err = errors.New("nobody was told of a loss")
-	}
-	return err
-}
-
-// silence is longer than a server is given to have lost nothing.
-const silence = 120 * time.Millisecond

@@ -9,8 +9,10 @@ package speed
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -19,7 +21,7 @@ import (
 )
 
 // rows are in the order of the table.
-var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), bytesRows(), longestRows(), memory)
+var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), longestRows())
 
 // groups are what may be chosen of the rows, each with what it shows.
 var groups = [][2]string{
@@ -27,16 +29,11 @@ var groups = [][2]string{
 	{"alone", "one caller and nobody else"},
 	{"peer-alone", "one caller beside one of redis_rate"},
 	{"limiters", "64 limiters with one caller each"},
-	{"channels", "1024 callers beside a goroutine that only answers"},
 	{"crowd", "64 callers, and how long the slowest take"},
-	{"allocations", "what a call allocates"},
 	{"script", "one request, back to back and cold, of queues as people configure them"},
 	{"batch", "what a grant costs the server in a batch of 64"},
 	{"queue", "one request behind a long queue"},
-	{"bytes", "what a queue takes up in Redis, and what a grant writes"},
 	{"longest", "how long the server is busy with one script"},
-	{"asleep", "what callers cost while they sleep"},
-	{"idle", "what limiters cost while nobody calls"},
 }
 
 // Names are those of the groups.
@@ -47,18 +44,13 @@ func Names() (names []string) {
 	return names
 }
 
-// ErrNoServer says that there is no redis-server to start.
-var ErrNoServer = errors.New("speed is measured on a real Redis: " +
-	"it needs redis-server in PATH, or one that answers at -redis host:port")
-
 // Run is one run of the command.
 type Run struct {
-	Redis string   // host:port or redis:// URL; empty: a redis-server of the run's own
-	Rows  []string // names of groups; empty: all
-	Scale Scale
-	Begin func(row, about string, number, all int) // told of each group before it is measured
-	Took  func(Figure)                             // given each figure once it is there
-	Fault func(row string, err error)              // told of each row that could not be measured
+	Redis    string   // host:port or redis:// URL; empty: a redis-server of the run's own
+	Rows     []string // names of groups; empty: all
+	Scale    Scale
+	Progress io.Writer // told of each group before it is measured, and of each row that could not be
+	JSON     io.Writer // given each figure once it is there
 }
 
 // Check says what of it cannot be done, before anything is begun.
@@ -67,36 +59,53 @@ func (r Run) Check() error {
 	return err
 }
 
-// Measure measures row after row, and returns what it measured them on. It ends
-// when ctx does, without an error. An error is for what cannot be done at all.
-func (r Run) Measure(ctx context.Context) (server string, err error) {
+// Taken is what a run gave, and on which server.
+type Taken struct {
+	Server  string
+	Figures []Figure
+	Failed  bool // something could not be measured
+}
+
+// Measure measures row after row. It ends when ctx does, without an error. An
+// error is for what cannot be done at all.
+func (r Run) Measure(ctx context.Context) (all Taken, err error) {
 	chosen, err := r.chosen()
 	if err != nil {
-		return "", err
+		return all, err
 	}
-	redis, err := open(ctx, r.Redis)
+	var redis *backend.Backend
+	if r.Redis != "" {
+		redis, err = backend.Open(ctx, r.Redis)
+	} else if redis, err = backend.Start(ctx); errors.Is(err, backend.ErrNoServer) {
+		err = fmt.Errorf("%w, and speed is measured on a real one: give -redis host:port", err)
+	}
 	if err != nil {
-		return "", err
+		return all, err
 	}
 	defer redis.Close()
+	all.Server = redis.Name
 	for i, group := range chosen {
-		r.Begin(group[0], group[1], i+1, len(chosen))
+		fmt.Fprintf(r.Progress, "%d/%d %s: %s\n", i+1, len(chosen), group[0], group[1])
 		var got taken
 		err := run.Ask(ctx, Role, job{Group: group[0], Redis: redis.Addr, Scale: r.Scale}, &got)
-		switch {
-		case ctx.Err() != nil:
-			return redis.Name, nil
-		case err != nil:
-			r.Fault(group[0], err)
+		if ctx.Err() != nil {
+			return all, nil
 		}
-		for _, figure := range got.Figures {
-			r.Took(figure)
+		if err != nil {
+			got.Failed = append(got.Failed, err.Error())
+		}
+		for _, f := range got.Figures {
+			all.Figures = append(all.Figures, f)
+			if err := json.NewEncoder(r.JSON).Encode(f); err != nil {
+				got.Failed = append(got.Failed, err.Error())
+			}
 		}
 		for _, failed := range got.Failed {
-			r.Fault(group[0], errors.New(failed))
+			all.Failed = true
+			fmt.Fprintf(r.Progress, "%s: not measured: %s\n", group[0], failed)
 		}
 	}
-	return redis.Name, nil
+	return all, nil
 }
 
 func (r Run) chosen() (chosen [][2]string, err error) {
@@ -111,15 +120,4 @@ func (r Run) chosen() (chosen [][2]string, err error) {
 		chosen = append(chosen, groups[i])
 	}
 	return chosen, nil
-}
-
-func open(ctx context.Context, addr string) (*backend.Backend, error) {
-	if addr != "" {
-		return backend.Open(ctx, addr)
-	}
-	server, err := backend.Start(ctx)
-	if errors.Is(err, backend.ErrNoServer) {
-		return nil, ErrNoServer
-	}
-	return server, err
 }

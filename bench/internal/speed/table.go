@@ -14,14 +14,11 @@ func Table(w io.Writer, figures []Figure) error {
 	var text strings.Builder
 	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "what\tyardstick\t\tours\tratio\tmiddle half\tgoal\t")
-	var row string
-	for _, f := range figures {
-		if row != "" && f.Row != row {
+	for i, f := range figures {
+		if i > 0 && f.Row != figures[i-1].Row {
 			fmt.Fprintln(table, "\t\t\t\t\t\t\t")
 		}
-		row = f.Row
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			f.What, f.Yardstick, f.known(), amount(f.Ours, f.Unit), f.ratio(), f.middle(), f.goal(), f.outcome())
+		fmt.Fprintln(table, strings.Join(f.cells(), "\t"))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -34,51 +31,27 @@ func Table(w io.Writer, figures []Figure) error {
 	return nil
 }
 
-func (f Figure) known() string {
-	if f.Known == nil {
-		return ""
+// cells are empty where there is nothing to be said.
+func (f Figure) cells() []string {
+	var known, ratio, middle, goal, outcome string
+	if f.Known != nil {
+		known = amount(*f.Known, f.Unit)
 	}
-	return amount(*f.Known, f.Unit)
-}
-
-func (f Figure) ratio() string {
-	if f.Ratio == nil {
-		return ""
+	if f.Ratio != nil {
+		ratio, middle = digits(*f.Ratio)+" ×", digits(f.Middle[0])+"–"+digits(f.Middle[1])
 	}
-	return digits(*f.Ratio) + " ×"
-}
-
-func (f Figure) middle() string {
-	if f.Middle == nil {
-		return ""
+	if f.Goal != nil {
+		unit := f.Unit
+		if f.Goal.Of == ofRatio {
+			unit = "×"
+		}
+		goal = strings.TrimSpace(fmt.Sprintf("%s %v %s", f.Goal.Sense, f.Goal.Bound, unit))
+		outcome = "missed"
+		if *f.Met {
+			outcome = "met"
+		}
 	}
-	return digits(f.Middle[0]) + "–" + digits(f.Middle[1])
-}
-
-func (f Figure) goal() string {
-	if f.Goal == nil {
-		return ""
-	}
-	bound := strconv.FormatFloat(f.Goal.Bound, 'f', -1, 64)
-	switch f.Goal.Of {
-	case ofRatio:
-		return f.Goal.Sense + " " + bound + " ×"
-	case ofBeyond:
-		return strings.TrimSpace(f.Goal.Sense + " " + bound + " more")
-	default:
-		return strings.TrimSpace(f.Goal.Sense + " " + bound + " " + f.Unit)
-	}
-}
-
-func (f Figure) outcome() string {
-	switch {
-	case f.Met == nil:
-		return ""
-	case !*f.Met:
-		return "missed"
-	default:
-		return "met"
-	}
+	return []string{f.What, f.Yardstick, known, amount(f.Ours, f.Unit), ratio, middle, goal, outcome}
 }
 
 // amount is a number with as many digits as matter, and its unit.
