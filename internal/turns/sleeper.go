@@ -218,23 +218,8 @@ func (l *Sleepers) taken(s *Sleeper, now time.Time) func() {
 		return nil
 	}
 	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.goes(s, now))
-	return func() {
-		l.Taken(s.request.N, lateness, confirmed)
-		if told, ok := s.ctx.Value(watching{}).(func(time.Time, engine.Grant)); ok {
-			told(s.due, s.grant)
-		}
-	}
+	return func() { l.Taken(s.request.N, lateness, confirmed) }
 }
-
-// Watch returns a ctx for one caller of a limiter that has a trace: told learns
-// which turn it took, and when that came, if it slept for it. That can be
-// another than it was granted.
-func Watch(ctx context.Context, told func(slot time.Time, took engine.Grant)) context.Context {
-	return context.WithValue(ctx, watching{}, told)
-}
-
-// watching is the key of what Watch is given.
-type watching struct{}
 
 // refuse, under mu, lets a caller go whose turn comes too late by now. Its
 // permits are given back, for which it stays as long as any that leaves.
