@@ -376,79 +376,6 @@ func TestRedisIsAskedAgainOnceItAnswers(t *testing.T) {
 	})
 }
 
-func TestOnlyTheOneWhoTriesWaitsForASilentRedis(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		e, l := newAiling(t, &f)
-		e.statusIs(func() error { return nil })
-		e.fail(t, l, fairlimit.ErrUnreachable)
-		time.Sleep(time.Second)
-		require.NoError(t, l.Wait(t.Context()))
-		synctest.Wait()
-		start := time.Now()
-		errs := lineUp(t.Context(), l, 1, 1)
-		c := <-e.calls
-		for range 10 {
-			require.NoError(t, l.Wait(t.Context()))
-		}
-		assert.Zero(t, time.Since(start))
-		require.NoError(t, <-errs)
-		assert.Equal(t, time.Second, time.Since(start))
-
-		time.Sleep(time.Second) // its question is still out, and the next to try stands behind it
-		require.NoError(t, l.Wait(t.Context()))
-		synctest.Wait()
-		start = time.Now()
-		require.NoError(t, l.Wait(t.Context()))
-		assert.Equal(t, time.Second, time.Since(start))
-		c.fails(fairlimit.ErrOutcomeUnknown)
-	})
-}
-
-func TestOneProbeAtATime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newAiling(t, &second{})
-		hang := make(chan struct{})
-		e.statusIs(func() error { <-hang; return assert.AnError })
-		e.fail(t, l, fairlimit.ErrUnreachable)
-		for range 100 {
-			time.Sleep(10 * time.Second)
-			require.NoError(t, l.Wait(t.Context()))
-		}
-		assert.Equal(t, 1, e.probes())
-		close(hang)
-		time.Sleep(10 * time.Second)
-		require.NoError(t, l.Wait(t.Context()))
-		synctest.Wait()
-		assert.Equal(t, 2, e.probes())
-	})
-}
-
-func TestAnOldQuestionsFailureIsNoNews(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		e, l := newAiling(t, &f)
-		e.statusIs(func() error { return nil })
-		errs := lineUp(t.Context(), l, 1, 1)
-		old := <-e.calls
-		require.NoError(t, <-errs)
-		time.Sleep(5 * time.Second) // after which another goroutine serves
-		require.NoError(t, l.Wait(t.Context()))
-		synctest.Wait()
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs)
-
-		old.fails(fairlimit.ErrOutcomeUnknown)
-		synctest.Wait()
-		before := f.permits.Load()
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs)
-		assert.Equal(t, before, f.permits.Load())
-	})
-}
-
 // sharing is an ailing engine that has flows.
 type sharing struct{ *ailing }
 
@@ -622,5 +549,44 @@ func TestALongerPauseRefusesThoseWhoWaitForTheFallback(t *testing.T) {
 		require.ErrorIs(t, <-errs, fairlimit.ErrPaused)
 		assert.Zero(t, time.Since(start))
 		assert.Equal(t, 48*time.Hour+3*time.Second, <-done)
+	})
+}
+
+// TestATrialIsNotSpentOnACallerThatMayNotQueue has callers come after Redis is
+// back, while the turns that were granted before are as many as may be held.
+func TestATrialIsNotSpentOnACallerThatMayNotQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f second
+		e := newAilingEngine()
+		build := func(engine.Config) (engine.Engine, error) { return e, nil }
+		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1),
+			fairlimit.WithEngine(build), fairlimit.WithMaxQueued(3), fairlimit.WithFallback(&f))
+		require.NoError(t, err)
+		held := lineUp(t.Context(), l, 1, 1)
+		(<-e.calls).answers(granted(time.Minute, 1))
+		synctest.Wait()
+		e.fail(t, l, fairlimit.ErrUnreachable)
+		r := l.(fairlimit.Reserver)
+
+		e.statusIs(func() error { return nil })
+		time.Sleep(time.Second)
+		require.NoError(t, l.Wait(t.Context()), "this one starts the probe")
+		synctest.Wait()
+		before := f.permits.Load()
+		for range 100 {
+			require.ErrorIs(t, l.WaitN(t.Context(), 3), fairlimit.ErrTooManyQueued)
+			_, err := r.ReserveN(t.Context(), 3)
+			require.ErrorIs(t, err, fairlimit.ErrTooManyQueued)
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, before, f.permits.Load(), "the fallback decides no longer")
+
+		errs := lineUp(t.Context(), l, 1, 1)
+		(<-e.calls).grants(1)
+		require.NoError(t, <-errs, "whoever may queue tries")
+		errs = lineUp(t.Context(), l, 1, 1)
+		(<-e.calls).grants(1)
+		require.NoError(t, <-errs, "and then all do")
+		require.NoError(t, <-held)
 	})
 }

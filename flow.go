@@ -171,25 +171,3 @@ func (l *limiter) tooFar(request *coalesce.Request) error {
 
 // passed says that permits of the flow, if there is one, are not ahead any more.
 func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
-
-// passes has a reservation of a flow count until its slot.
-func (r *Reservation) passes(n int) {
-	if r.limiter.line != nil {
-		r.timer = time.AfterFunc(r.Delay(), func() { r.limiter.passed(n) })
-	}
-}
-
-// passedNow ends what passes began, if it has not ended.
-func (r *Reservation) passedNow() {
-	if r.timer != nil && r.timer.Stop() {
-		r.limiter.passed(r.reply.Grant.N)
-	}
-}
-
-// holdsAgain counts a reservation as a caller that waits, which counts until it
-// goes.
-func (l *limiter) holdsAgain(r *Reservation) {
-	if r.timer != nil && !r.timer.Stop() {
-		l.passed(-r.reply.Grant.N)
-	}
-}

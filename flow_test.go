@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -121,28 +120,6 @@ func TestFlowsShareByWeightHoweverManyCallersEachHas(t *testing.T) {
 			"a share, one permit for each process")
 		assert.LessOrEqual(t, c.widest(settled, time.Now(), "greedy", 1, "heavy", 2), 10, "twice as many")
 		assert.GreaterOrEqual(t, c.count("greedy")+c.count("heavy")+c.count("many"), 317, "99 % of 320")
-	})
-}
-
-func TestFiftyCallersOfOneFlowGetAsMuchAsEachOfNineSingleOnes(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		each := redistest.Long(28, 80) // two a second
-		ctx, stop := context.WithTimeout(t.Context(), time.Duration(each)*time.Second/2)
-		defer stop()
-		var c tally
-		settled := time.Now().Add(4 * time.Second)
-		c.call(ctx, "0", flow(t, rdb, "0", 1), 50)
-		for i := range 9 {
-			c.call(ctx, fmt.Sprint(i+1), flow(t, rdb, fmt.Sprint(i+1), 1), 1)
-		}
-		c.group.Wait()
-		for i := range 9 {
-			single := fmt.Sprint(i + 1)
-			assert.LessOrEqual(t, c.widest(settled, time.Now(), "0", 1, single, 1), 1, "a share")
-			assert.InDelta(t, each, c.count(single), 2)
-		}
-		assert.InDelta(t, each, c.count("0"), 8, "and the look-ahead that it had alone")
 	})
 }
 
@@ -721,74 +698,6 @@ func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
 	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
 	_, err = q.Flow("a", -1)
 	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
-}
-
-// TestAThousandFlowsOutliveAPauseInWhichHalfOfTheirCallersLeave changes weights
-// in the pause as well. Whoever stays goes after it. So many flows hold a permit
-// each, and those that are given back from the middle of the queue pass unused.
-func TestAThousandFlowsOutliveAPauseInWhichHalfOfTheirCallersLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const flows, most = 1000, 100
-		server := redistest.Mini(t)
-		q := queueOf(t, server.Client, redistest.Name(t), fairlimit.PerSecond(most), fairlimit.WithLookAhead(64))
-		staying, leaving := context.Background(), make([]context.CancelFunc, 0, flows)
-		var mu sync.Mutex
-		var gone []time.Time
-		var group sync.WaitGroup
-		left := 0
-		call := func(ctx context.Context, f *fairlimit.Queue) {
-			group.Go(func() {
-				err := f.Wait(ctx)
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case err == nil:
-					gone = append(gone, time.Now())
-				case ctx.Err() != nil:
-					left++
-				default:
-					t.Error(err)
-				}
-			})
-		}
-		for i := range flows {
-			f, err := q.Flow(fmt.Sprint(i), 1+i%3)
-			require.NoError(t, err)
-			ctx, leave := context.WithCancel(t.Context())
-			leaving = append(leaving, leave)
-			call(ctx, f)
-			call(staying, f)
-		}
-		time.Sleep(time.Second)
-		require.NoError(t, q.Pause(t.Context(), 5*time.Second))
-		paused := time.Now()
-		time.Sleep(time.Second)
-		for i, leave := range leaving {
-			leave()
-			f, err := q.Flow(fmt.Sprint(i), 3-i%3) // another weight
-			require.NoError(t, err)
-			if i%10 == 0 {
-				call(staying, f)
-			}
-		}
-		synctest.Wait()
-		before := len(gone)
-		group.Wait()
-		assert.Equal(t, 2*flows+flows/10, len(gone)+left)
-		assert.GreaterOrEqual(t, len(gone), flows+flows/10, "all that stayed")
-		slices.SortFunc(gone, time.Time.Compare)
-		for i, at := range gone[:len(gone)-most] {
-			require.GreaterOrEqual(t, gone[i+most].Sub(at), time.Second-2*time.Microsecond)
-		}
-		for _, at := range gone[before:] {
-			require.GreaterOrEqual(t, at.Sub(paused), 5*time.Second-2*time.Microsecond, "nobody goes in the pause")
-		}
-		took := gone[len(gone)-1].Sub(paused) - 5*time.Second
-		assert.LessOrEqual(t, took, time.Duration((flows+len(gone)-before)/most+1)*time.Second)
-		s, err := q.Status(t.Context())
-		require.NoError(t, err)
-		assert.Zero(t, s.Queued)
-	})
 }
 
 // again lets callers call, and after a while call again, until ctx ends.

@@ -288,18 +288,6 @@ func TestStatusTellsWhatTheNextCallerFinds(t *testing.T) {
 	})
 }
 
-func TestResetLetsTheNextCallerGo(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(2), e)
-		require.NoError(t, err)
-		require.NoError(t, l.Reset(t.Context()), "an idle limiter, too")
-		require.NoError(t, l.WaitN(t.Context(), 2))
-		require.NoError(t, l.Reset(t.Context()))
-		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
-		require.NoError(t, l.WaitN(t.Context(), 2))
-	})
-}
-
 // After a flush an operator who knows only the name resets the queue. Those who
 // remember it must believe that.
 func TestAResetByOneWhoKnowsOnlyTheNameEndsTheWaitAfterAFlush(t *testing.T) {

@@ -251,31 +251,14 @@ func WithMaxQueued(n int) Option {
 	}
 }
 
-// backlog counts what a limiter holds ahead. Nil counts nothing and has room
-// for everything.
-//
-// Invariant, under mu: waiting is the sum of the permits of the callers between
-// enter and leave or keep. Ahead has the reservations between keep and
-// cancelled, in the order of their slots; some whose slot has passed may be
-// missing. Reserved is the sum of its permits. Right after enter, waiting +
-// reserved ≤ most.
-//
-// Slots are granted in order, but replies take different times and callers get
-// theirs in any order. So keep looks for the place of each reservation.
+// backlog counts the permits that a limiter holds ahead: of callers that wait, and
+// of reservations until their slots. Nil counts nothing and has room for
+// everything.
 type backlog struct {
 	most int
 
-	mu       sync.Mutex
-	waiting  int
-	ahead    []reserved
-	reserved int
-}
-
-// reserved is a reservation as it was granted.
-type reserved struct {
-	*Reservation
-	slot    time.Time
-	permits int
+	mu   sync.Mutex
+	held int
 }
 
 // newBacklog makes the backlog of [WithMaxQueued], nil for 0.
@@ -296,11 +279,10 @@ func (b *backlog) enter(n int) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.dropPassed(time.Now())
-	if held := b.waiting + b.reserved; n > b.most-held {
-		return fmt.Errorf("%w: %d asked for, %d of %d are held", ErrTooManyQueued, n, held, b.most)
+	if n > b.most-b.held {
+		return fmt.Errorf("%w: %d asked for, %d of %d are held", ErrTooManyQueued, n, b.held, b.most)
 	}
-	b.waiting += n
+	b.held += n
 	return nil
 }
 
@@ -311,69 +293,5 @@ func (b *backlog) leave(n int) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.waiting -= n
-}
-
-// keep ends what enter began, and counts the reservation instead.
-func (b *backlog) keep(r *Reservation, slot time.Time, n int) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waiting -= n
-	b.reserved += n
-	at, _ := b.find(slot)
-	b.ahead = slices.Insert(b.ahead, at, reserved{r, slot, n})
-}
-
-// waits counts a reservation as a caller that waits, until it leaves.
-func (b *backlog) waits(r *Reservation) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.remove(r)
-	b.waiting += r.reply.Grant.N
-}
-
-// cancelled ends what keep began.
-func (b *backlog) cancelled(r *Reservation) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.remove(r)
-}
-
-// remove, under mu, drops one whose slot may have come.
-func (b *backlog) remove(r *Reservation) {
-	for at, found := b.find(r.reply.Slot()); found && at < len(b.ahead); at++ {
-		if b.ahead[at].Reservation == r {
-			b.drop(at, at+1)
-			return
-		}
-	}
-}
-
-// dropPassed, under mu, drops the reservations whose slot has come.
-func (b *backlog) dropPassed(now time.Time) {
-	passed, _ := b.find(now.Add(1))
-	b.drop(0, passed)
-}
-
-// find, under mu, is where the first reservation stands whose slot is not
-// before t, and whether it is t.
-func (b *backlog) find(t time.Time) (int, bool) {
-	bySlot := func(r reserved, t time.Time) int { return r.slot.Compare(t) }
-	return slices.BinarySearchFunc(b.ahead, t, bySlot)
-}
-
-func (b *backlog) drop(from, to int) {
-	for _, r := range b.ahead[from:to] {
-		b.reserved -= r.permits
-	}
-	b.ahead = slices.Delete(b.ahead, from, to)
+	b.held -= n
 }

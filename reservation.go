@@ -63,10 +63,46 @@ func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) 
 	answer := *reply.Answer // its array holds the answers of others
 	reply.Answer = &answer
 	r := &Reservation{limiter: l, request: request, reply: reply, busy: make(chan struct{}, 1)}
-	l.backlog.keep(r, reply.Slot(), n)
-	r.passes(n)
+	r.count()
 	l.trace.reserved(n, reply.Slot())
 	return r, nil
+}
+
+// count has a reservation count until its slot: for [WithMaxQueued], which has
+// entered it, and for the share of its flow.
+func (r *Reservation) count() {
+	l, n := r.limiter, r.reply.Grant.N
+	if !l.counts() {
+		return
+	}
+	passes := func() {
+		l.backlog.leave(n)
+		l.passed(n)
+	}
+	if d := r.Delay(); d > 0 {
+		r.timer = time.AfterFunc(d, passes)
+	} else {
+		passes()
+	}
+}
+
+// counts reports whether anything counts what the limiter holds ahead.
+func (l *limiter) counts() bool { return l.backlog != nil || l.line != nil }
+
+// uncount ends what count began, if the slot has not ended it.
+func (r *Reservation) uncount() {
+	if r.timer != nil && r.timer.Stop() {
+		r.limiter.backlog.leave(r.reply.Grant.N)
+		r.limiter.passed(r.reply.Grant.N)
+	}
+}
+
+// countAgain counts a reservation as a caller that waits, beyond its slot.
+func (r *Reservation) countAgain() {
+	if l := r.limiter; l.counts() && (r.timer == nil || !r.timer.Stop()) {
+		l.backlog.leave(-r.reply.Grant.N)
+		l.passed(-r.reply.Grant.N)
+	}
 }
 
 // Reservation is a turn that ReserveN granted. Several goroutines may use it at
@@ -75,7 +111,7 @@ type Reservation struct {
 	limiter *limiter
 	request coalesce.Request
 	busy    chan struct{} // a lock that a ctx can leave: whoever puts one in may change what follows
-	timer   *time.Timer   // of a flow: when it passes
+	timer   *time.Timer   // at whose end the reservation counts no longer; nil if it does not count
 	stage   stage
 	unknown bool // a Cancel ended its Wait while that was being granted another turn
 
@@ -172,8 +208,7 @@ func (r *Reservation) begin(stop context.CancelCauseFunc) {
 // wait is Wait with the lock held.
 func (r *Reservation) wait(ctx context.Context) error {
 	l, n := r.limiter, r.reply.Grant.N
-	l.backlog.waits(r)
-	l.holdsAgain(r)
+	r.countAgain()
 	w := wait{request: r.request, reservation: r}
 	w.request.Deadline, _ = ctx.Deadline()
 	err := l.waitOut(ctx, &w, r.reply)
@@ -195,8 +230,7 @@ func (r *Reservation) leave(kept *turns.Kept) {
 	r.mu.Lock()
 	r.reply.Answer = &answer
 	r.mu.Unlock()
-	r.limiter.backlog.keep(r, r.reply.Slot(), answer.Grant.N)
-	r.passes(answer.Grant.N)
+	r.count()
 }
 
 // keep remembers the turn that a Wait was granted in place of another. Nil is no
@@ -277,8 +311,7 @@ func (r *Reservation) giveBack(ctx context.Context) error {
 		r.stage = over
 	}
 	if err == nil {
-		r.limiter.backlog.cancelled(r)
-		r.passedNow()
+		r.uncount()
 		if !waited {
 			r.limiter.trace.unreserved(grant.N, r.reply.Slot())
 		}

@@ -280,21 +280,6 @@ func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-func TestATurnBeforeTheDeadlineIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(100*time.Millisecond), e)
-		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		start := time.Now()
-		for range 4 {
-			require.NoError(t, l.Wait(ctx))
-		}
-		assert.GreaterOrEqual(t, time.Since(start), 300*time.Millisecond)
-	})
-}
-
 func TestACtxThatHasEndedConsumesNothing(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
 		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(1), e)

@@ -151,11 +151,11 @@ func (a *Asker) leaves(c *caller) bool {
 	return before != answered
 }
 
-// leave ends the wait of a caller whose ctx has ended. If it lined up again, that
-// may end sooner than the one it was lined up with. From the line it goes at
-// once. If it was asked for, it stays for [ReturnBound], for the answer and for
-// the return of what it grants. A caller that [Keeps] what it is granted stays
-// for the answer only, and is told it. If none comes, its error matches
+// leave ends the wait of a caller whose ctx has ended. If it lined up again,
+// that may end sooner than the one it was lined up with. From the line it goes
+// at once. If it was asked for, it stays for [ReturnBound], for the answer and
+// for the return of what it grants. A caller that [Keeps] what it is granted
+// stays for the answer only, and is told it. If none comes, its error matches
 // [engine.ErrOutcomeUnknown] as well. If the question fails, the error of any
 // caller matches what it failed by.
 func (a *Asker) leave(ctx context.Context, c *caller) (outcome, error) {

@@ -8,9 +8,9 @@
 // # Who serves
 //
 // One goroutine at a time sends questions, the server. The first caller of an
-// idle [Asker] starts it, and it ends when nobody is left in line. A caller that
-// cannot leave may send the first question in its own goroutine, which spares
-// two changes of goroutine: see [Asker.Prompt].
+// idle [Asker] starts it, and it ends when nobody is left in line. A caller
+// that cannot leave may send the first question in its own goroutine, which
+// spares two changes of goroutine: see [Asker.Prompt].
 //
 // A question that has no answer after five seconds is overdue: its callers are
 // told so, another goroutine serves, and what the answer grants after all is
@@ -27,8 +27,8 @@
 // the engine leaves it for the next question or is away, and to answered before
 // it tells the caller. A caller that the answer to another one settles goes
 // straight through. The caller moves itself to gone. Every move is one atomic
-// operation, so exactly one side owns what was granted: an answered caller reads
-// its answer, and for one that is gone the server gives back.
+// operation, so exactly one side owns what was granted: an answered caller
+// reads its answer, and for one that is gone the server gives back.
 package coalesce
 
 import (
@@ -63,17 +63,17 @@ const (
 // caller.
 //
 // Invariant, under mu: busy is true exactly while one goroutine serves. Whoever
-// adds to ready or returns while busy is false starts a server. The server stops
-// only under mu with both empty, or hands over to another goroutine. So nobody
-// is left behind, and no goroutine is left over.
+// adds to ready or returns while busy is false starts a server. The server
+// stops only under mu with both empty, or hands over to another goroutine. So
+// nobody is left behind, and no goroutine is left over.
 //
 // In every line callers stand in the order of their calls. Whoever lines up
 // again stands where it would stand if it had had no turn.
 type Asker struct {
 	Engine engine.Engine
 
-	// Breaker, if it is not nil, turns callers away and calls them away. Without
-	// one they leave when their ctx ends, and only then.
+	// Breaker, if it is not nil, turns callers away and calls them away.
+	// Without one they leave when their ctx ends, and only then.
 	Breaker *breaker.Breaker
 
 	// Away, if it is not nil, reports whether an error says that the engine is
@@ -147,8 +147,8 @@ func (r Reply) Slot() time.Time { return r.Arrived.Add(r.Wait) }
 // Ask returns the engine's answer to one request. If ctx ends first, Ask leaves
 // the line, and what the caller was granted meanwhile goes back: within
 // [ReturnBound], if the engine answers within it. If ctx ends by a cause of
-// [Keep], Ask returns an answer that comes within it. Answer.Err of the reply is
-// returned as the error.
+// [Keep], Ask returns an answer that comes within it. Answer.Err of the reply
+// is returned as the error.
 func (a *Asker) Ask(ctx context.Context, r Request) (Reply, error) {
 	c, serves, err := a.lineUp(ctx, r)
 	if err != nil {

@@ -7,23 +7,23 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Line is callers in the order of their calls. An [Asker] has one that is common
-// to all callers without a flow, and each flow has its own.
+// Line is callers in the order of their calls. An [Asker] has one that is
+// common to all callers without a flow, and each flow has its own.
 //
-// The callers of a flow share what they may hold ahead. Only so many of them are
-// asked for as their share has room for. The others wait, without a question,
-// until one of the turns passes. Callers that accept no wait are told at once
-// that there is no room. The common line has room for everybody, and nobody
-// reads what it holds ahead.
+// The callers of a flow share what they may hold ahead. Only so many of them
+// are asked for as their share has room for. The others wait, without a
+// question, until one of the turns passes. Callers that accept no wait are told
+// at once that there is no room. The common line has room for everybody, and
+// nobody reads what it holds ahead.
 //
 // A caller holds its permits ahead from the question on, until the question
 // ends without a grant, or until whoever was granted them calls [Asker.Passed]
 // or lines up again.
 //
-// Invariant, under mu of the Asker, unless a question for the line is under way:
-// it is ready, and among those that are, if its first caller that is not gone
-// fits. If it is not ready, nobody in line accepts no wait. Lined is the sum of
-// the permits of the callers in line that are not gone.
+// Invariant, under mu of the Asker, unless a question for the line is under
+// way: it is ready, and among those that are, if its first caller that is not
+// gone fits. If it is not ready, nobody in line accepts no wait. Lined is the
+// sum of the permits of the callers in line that are not gone.
 type Line struct {
 	id        string // of the flow; empty for the common line
 	weight    int
@@ -96,8 +96,8 @@ func (a *Asker) makeReady(l *Line) {
 }
 
 // hasRoom, under mu, reports whether the first caller in line may be asked for.
-// If not, nobody who accepts no wait is left in line: a caller that stands first
-// and does not fit is told, and so are all behind one that waits.
+// If not, nobody who accepts no wait is left in line: a caller that stands
+// first and does not fit is told, and so are all behind one that waits.
 func (l *Line) hasRoom() bool {
 	for {
 		l.dropGone()
@@ -131,8 +131,8 @@ func (l *Line) dropGone() {
 	}
 }
 
-// dropHasty, under mu, tells an outcome to callers that accept no wait, wherever
-// they stand, and drops them.
+// dropHasty, under mu, tells an outcome to callers that accept no wait,
+// wherever they stand, and drops them.
 func (l *Line) dropHasty(o outcome) {
 	if !l.hasty {
 		return
@@ -156,7 +156,8 @@ func (l *Line) count(c *caller) {
 	l.hasty = l.hasty || c.request.MaxWait <= 0
 }
 
-// merge, under mu, puts callers back where they stand by the order of the calls.
+// merge, under mu, puts callers back where they stand by the order of the
+// calls.
 func (l *Line) merge(callers []*caller) {
 	if len(callers) == 0 {
 		return

@@ -23,9 +23,9 @@ const (
 // question is one call of the engine, for callers or for givers. Its server
 // uses it again for the next.
 //
-// Invariant: it belongs to the goroutine that sends it from start to finish, and
-// to overdue if that runs in between. Of the two, stop decides, so only one of
-// them ever touches those whom the question was sent for.
+// Invariant: it belongs to the goroutine that sends it from start to finish,
+// and to overdue if that runs in between. Of the two, stop decides, so only one
+// of them ever touches those whom the question was sent for.
 type question struct {
 	asker    *Asker
 	callers  []*caller
@@ -54,14 +54,15 @@ func (a *Asker) startServer() {
 func (a *Asker) serve() {
 	q := &question{asker: a, most: mostAsked}
 	for a.outlast(); a.gather(q) && q.send(); a.outlast() {
-		// Callers whose turn has come run first and may line up again: one question
-		// for all of them instead of two.
+		// Callers whose turn has come run first and may line up again: one
+		// question for all of them instead of two.
 		runtime.Gosched()
 	}
 }
 
-// serveOnce is the server for the first question of an idle Asker, in a caller's
-// goroutine. Whoever has come meanwhile is left to a goroutine of its own.
+// serveOnce is the server for the first question of an idle Asker, in a
+// caller's goroutine. Whoever has come meanwhile is left to a goroutine of its
+// own.
 func (a *Asker) serveOnce() {
 	q := &question{asker: a, most: mostAsked}
 	if !a.gather(q) || !q.send() {
@@ -135,8 +136,8 @@ func (q *question) start(ctx context.Context) context.Context {
 }
 
 // finish reports whether the answer came in time, and returns the error that it
-// came with. If it did not come in time, everybody was told so, another goroutine
-// serves, and q must not be used again.
+// came with. If it did not come in time, everybody was told so, another
+// goroutine serves, and q must not be used again.
 func (q *question) finish(ctx context.Context, err error) (_ error, inTime bool) {
 	if err != nil && ctx.Err() != nil {
 		err = timeout.ErrOverdue // nobody's own deadline
@@ -262,8 +263,8 @@ func (q *question) learn(answers []engine.Answer, done *result) {
 
 // putBack lines up again callers of whom the engine has said nothing, or that
 // there is no room: those of each line at once, for they stand together, in the
-// order of the lines. Callers in line who are refused by now are told. Then more
-// of each line may have room.
+// order of the lines. Callers in line who are refused by now are told. Then
+// more of each line may have room.
 func (q *question) putBack(left []*caller, answers []engine.Answer, done *result) {
 	a := q.asker
 	a.mu.Lock()

@@ -107,8 +107,8 @@ func TestAQuestionThatFailsDoesSoForAllOfItsCallers(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatComesTooLateReachesNobodyElse has callers that are told by then
-// that their question is overdue, and others that use their places.
+// TestAnAnswerThatComesTooLateReachesNobodyElse has callers that are told by
+// then that their question is overdue, and others that use their places.
 func TestAnAnswerThatComesTooLateReachesNobodyElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: time.Second}
@@ -139,8 +139,9 @@ func TestAnAnswerThatComesTooLateReachesNobodyElse(t *testing.T) {
 	})
 }
 
-// counting is an engine that grants what leaves 0 when divided by 3, refuses what
-// leaves 1, fails for what leaves 2, answers as few as it likes, and counts.
+// counting is an engine that grants what leaves 0 when divided by 3, refuses
+// what leaves 1, fails for what leaves 2, answers as few as it likes, and
+// counts.
 type counting struct {
 	timed
 	permits atomic.Int64 // granted and not given back

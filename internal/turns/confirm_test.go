@@ -120,8 +120,8 @@ func TestARedisThatRefusesHoldsNobodyWhoWokeLate(t *testing.T) {
 	})
 }
 
-// TestARedisThatRefusedIsAskedAgainLongAfter has it refuse the look in time. Then
-// the process stands still, and the answer is there when it goes on.
+// TestARedisThatRefusedIsAskedAgainLongAfter has it refuse the look in time.
+// Then the process stands still, and the answer is there when it goes on.
 func TestARedisThatRefusedIsAskedAgainLongAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(10 * second)

@@ -8,10 +8,10 @@ import (
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
-// miss, under mu, is what becomes of the callers of one flow that want as many
-// permits as s, which has missed its turn. They keep their order: each takes the
-// next turn that can still be taken, and those for whom none is left line up
-// again. What was missed is given back unused.
+// miss, under mu, passes turns on after s has missed its turn: among the
+// callers of its line that ask for as many permits. Callers keep their order.
+// Each takes the next turn that can still be taken, and callers for whom no
+// turn is left line up again. Missed turns are given back unused.
 func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
 	permits := s.request.N
 	var callers []*Sleeper
@@ -42,8 +42,8 @@ func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
 	}
 }
 
-// missedBy, under mu, is by how much a caller has missed its turn, 0 if it has
-// not.
+// missedBy, under mu, is by how much a caller has missed its turn, 0 if the
+// turn can still be taken.
 func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {
 	l.reckon(s)
 	if l.holdsAsleep().After(s.due) || l.hearsNothing(s, now) {
@@ -55,9 +55,9 @@ func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {
 	return 0
 }
 
-// anEarlierMissed, under mu, reports whether a caller that matches s and comes
-// before it has missed its turn, and has not woken yet: the turn of s is due to
-// it.
+// anEarlierMissed, under mu, reports whether the first caller that matches s
+// has missed its turn and has not woken yet. Then that caller gets the turn of
+// s.
 func (l *Sleepers) anEarlierMissed(s *Sleeper, now time.Time) bool {
 	for _, c := range l.sleepers {
 		if c == s {
@@ -70,9 +70,9 @@ func (l *Sleepers) anEarlierMissed(s *Sleeper, now time.Time) bool {
 	return false
 }
 
-// handOut, under mu, gives the turns to the callers, both in their order, and
-// returns the callers for whom there is none. A caller for whom its turn is too
-// late leaves it to the next, and so does one that has missed too many.
+// handOut, under mu, gives turns to callers, both in their order, and returns
+// the callers for whom no turn is left. A caller leaves a turn to the next
+// caller if the turn is too late for it, or if it has missed too many.
 func (l *Sleepers) handOut(callers []*Sleeper, turns []turn, now time.Time) (left []*Sleeper) {
 	for _, c := range callers {
 		switch {
@@ -89,39 +89,39 @@ func (l *Sleepers) handOut(callers []*Sleeper, turns []turn, now time.Time) (lef
 			turns = turns[1:]
 		}
 	}
-	for _, t := range turns { // nobody is left for them
+	for _, t := range turns { // no caller is left for these
 		l.Asker.GiveBack(callers[0].ctx, t.grant)
 	}
 	return left
 }
 
-// matches reports whether two callers can exchange their turns. One of a queue
-// that was lost is as good as one of its successor.
+// matches reports whether two callers can exchange their turns. A turn of a
+// queue that was lost is as good as a turn of its successor.
 func (s *Sleeper) matches(other *Sleeper) bool { return s.wants(other.request.N, other.request.Line) }
 
 func (s *Sleeper) wants(n int, flow *coalesce.Line) bool {
 	return s.request.N == n && s.request.Line == flow
 }
 
-// yields, under mu, lets those go before a caller who called before it and whose
-// turns are to come. That happens where a server has lost turns, or its clock
-// has leapt ahead. The first of them takes the turn that has come, and each of
-// the others the next. It reports whether there are any. Nobody yields if a turn
-// would come too late for somebody.
+// yields, under mu, lets callers that called before s, and whose turns are to
+// come, go first. There are such callers after a server has lost turns, or its
+// clock has leapt ahead. The first of them takes the turn that has come, and
+// each of the others the next. It reports whether there are any. Nobody yields
+// if a turn would then come too late for a caller.
 func (l *Sleepers) yields(s *Sleeper, now time.Time) bool {
-	if l.later == 0 {
+	if l.disorder == 0 {
 		return false
 	}
 	callers, turns, left := []*Sleeper{s}, []turn{s.turn}, uint64(0)
 	for _, c := range l.sleepers {
-		if c != s && c.call <= l.later {
+		if c != s && c.call <= l.disorder {
 			left = max(left, c.call)
 		}
 		if c.matches(s) && c.call < s.call && c.due.After(now) {
 			callers, turns = append(callers, c), append(turns, c.turn)
 		}
 	}
-	l.later = left
+	l.disorder = left
 	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.call, b.call) })
 	slices.SortStableFunc(turns, func(a, b turn) int { return a.due.Compare(b.due) })
 	for i, c := range callers {
@@ -138,9 +138,10 @@ func (l *Sleepers) yields(s *Sleeper, now time.Time) bool {
 	return len(callers) > 1
 }
 
-// goBefore, under mu, lets a caller that lined up again go before those who called
-// after it. It takes the next of their turns, and each of them the next after
-// its own. A caller for whom that would be too late keeps its turn.
+// goBefore, under mu, lets a caller that lined up again go before younger
+// callers. It takes the first of their turns, and each of them takes the next
+// one after its own. A younger caller for whom that would be too late keeps its
+// turn.
 func (l *Sleepers) goBefore(s *Sleeper) {
 	var younger []*Sleeper
 	for _, c := range l.sleepers {
@@ -148,7 +149,7 @@ func (l *Sleepers) goBefore(s *Sleeper) {
 			younger = append(younger, c)
 		}
 	}
-	spare := s.turn // is later than those of the younger, and goes to the youngest
+	spare := s.turn // later than the turns of the younger; the youngest takes it
 	for _, c := range slices.Backward(younger) {
 		if c.accepts(spare.due) {
 			spare = l.swap(c, spare)
@@ -160,7 +161,7 @@ func (l *Sleepers) goBefore(s *Sleeper) {
 	}
 }
 
-// swap, under mu, gives a caller another turn, and returns the one it had.
+// swap, under mu, gives a caller another turn, and returns its old turn.
 func (l *Sleepers) swap(s *Sleeper, other turn) (had turn) {
 	l.quit(s, gone)
 	had, s.turn = s.turn, other

@@ -222,8 +222,9 @@ func TestCallersKeepTheirOrderWhoMissTurnsTwice(t *testing.T) {
 	})
 }
 
-// The process stands still while a look is on its way, and past some turns. What
-// the look says then is old; what the next says is that these turns have passed.
+// The process stands still while a look is on its way, and past some turns.
+// What the look says then is old; what the next says is that these turns have
+// passed.
 func TestALookThatTookLongDoesNotHideThatTurnsPassed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(second)

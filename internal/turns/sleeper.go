@@ -9,14 +9,18 @@ import (
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
-// longestMargin bounds how much earlier a caller that missed a turn wakes for
-// the next. A sleep of two shortestNaps is not halved any more. An answer that
-// took longer than the quickest, by a longExcess, tells too little of when a turn
-// comes.
 const (
+	// longestMargin bounds how much earlier a caller that missed a turn wakes
+	// for the next one.
 	longestMargin = 50 * time.Millisecond
-	shortestNap   = 100 * time.Microsecond
-	longExcess    = time.Millisecond
+
+	// shortestNap ends the halving of naps: a sleep of two of them is not
+	// halved.
+	shortestNap = 100 * time.Microsecond
+
+	// longExcess is an excess from which on an answer says too vaguely when a
+	// turn comes.
+	longExcess = time.Millisecond
 )
 
 type state int8
@@ -27,8 +31,8 @@ const (
 	gone
 )
 
-// Sleeper is one caller, from its first turn to the one that it takes. The line
-// it sleeps in guards its fields while it is asleep.
+// Sleeper is one caller, from its first turn to the one that it takes. While it
+// is asleep, mu of its Sleepers guards its fields.
 type Sleeper struct {
 	ctx     context.Context
 	request coalesce.Request
@@ -43,16 +47,15 @@ type Sleeper struct {
 	margin time.Duration
 }
 
-// turn is permits, when they may be used, and what that was worked out from.
+// turn is permits, when they may be used, and how that is known.
 type turn struct {
 	grant engine.Grant
 	due   time.Time
-	asked time.Time     // when the question went that due was told by
-	took  time.Duration // by how much sooner it may have come: what an answer took
-	epoch int           // of the line when due was worked out
-	// givesUp is until when the caller waits for news that it needs, zero if it
-	// does not.
-	givesUp time.Time
+	asked time.Time     // when the question went whose answer told due
+	took  time.Duration // what that answer took: the turn may come sooner by as much
+	epoch int           // of the Sleepers when due was worked out
+
+	givesUp time.Time // until when the caller insists on news, zero if it does not
 }
 
 // NewSleeper is for the caller of a request.
@@ -64,7 +67,8 @@ func NewSleeper(ctx context.Context, request coalesce.Request) *Sleeper {
 func (s *Sleeper) HasMissed() bool { return s != nil && s.missed > 0 }
 
 // accept sets the latest turn that the caller accepts, zero for any. MaxWait
-// counts from when the caller came, but what the engine granted within it stands.
+// counts from when the caller came, but what the engine granted within it
+// stands.
 func (s *Sleeper) accept() {
 	s.latest = s.request.Deadline
 	if s.request.Came.IsZero() {
@@ -79,9 +83,10 @@ func (s *Sleeper) accepts(due time.Time) bool {
 	return s.latest.IsZero() || !due.After(s.latest)
 }
 
-// Sleep returns nil once the turn has come that the reply granted, or one that
-// took its place. If the caller stands in line again instead, it gets its place
-// there. With an error, the caller holds nothing, unless that is a [*Kept].
+// Sleep returns nil once the turn of the reply has come, or a turn that took
+// its place. If the caller stands in line again instead, Sleep returns the
+// place there. With an error the caller holds nothing, unless the error is a
+// [*Kept].
 func (l *Sleepers) Sleep(s *Sleeper, reply coalesce.Reply) (*coalesce.Place, error) {
 	l.mu.Lock()
 	s.turn = turn{
@@ -99,7 +104,7 @@ func (l *Sleepers) Sleep(s *Sleeper, reply coalesce.Reply) (*coalesce.Place, err
 	}
 	l.mu.Unlock()
 	for {
-		until, changed, what := l.look(s)
+		until, changed, what := l.next(s)
 		if what != nil {
 			what()
 		}
@@ -124,7 +129,7 @@ func (l *Sleepers) Sleep(s *Sleeper, reply coalesce.Reply) (*coalesce.Place, err
 	return nil, s.err
 }
 
-// nap sleeps until a moment at most. It returns an error when ctx has ended.
+// nap sleeps until a moment at most, and returns an error if ctx has ended.
 func (s *Sleeper) nap(until time.Time, changed <-chan struct{}) error {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -137,9 +142,9 @@ func (s *Sleeper) nap(until time.Time, changed <-chan struct{}) error {
 	return nil
 }
 
-// napTo is up to when a caller that sleeps until a moment sleeps at once: all
-// the way, unless it missed a turn. Then it wakes early, and sleeps half of what
-// is left each time.
+// napTo is the end of the next nap of a caller that sleeps until a moment. A
+// caller that missed a turn wakes early, and sleeps half of what is left each
+// time.
 func (s *Sleeper) napTo(until, now time.Time) time.Time {
 	d := until.Sub(now)
 	switch {
@@ -153,19 +158,20 @@ func (s *Sleeper) napTo(until, now time.Time) time.Time {
 	return until
 }
 
-// sure, under mu, is up to when a caller sleeps at least that is to sleep until a
-// moment: where its answer took long, its turn may come sooner, and others may
-// know that by then.
-func (l *Sleepers) sure(s *Sleeper, until, now time.Time) time.Time {
+// soonest, under mu, is when a caller that sleeps until a moment wakes at the
+// soonest possible time of its turn, if that comes first. The turn may come
+// sooner than due if the answer that told due took long. By then newer news may
+// tell.
+func (l *Sleepers) soonest(s *Sleeper, until, now time.Time) time.Time {
 	if at := s.due.Add(-s.took); l.excess(s.took) > longExcess && now.Before(at) && at.Before(until) {
 		return at
 	}
 	return until
 }
 
-// leave takes out a caller whose ctx has ended. It reports whether the caller
-// held a turn that had not come yet, or that it does not know to stand. Any
-// other turn that has come is a turn.
+// leave takes out a caller whose ctx has ended. It returns false if the turn of
+// the caller has come, and the caller does not wait for news of it: a turn that
+// has come is a turn.
 func (l *Sleepers) leave(s *Sleeper) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,10 +187,10 @@ func (l *Sleepers) leave(s *Sleeper) bool {
 	return true
 }
 
-// look says until when a caller sleeps before it looks again, and what wakes it
-// sooner. The zero time means that it is not asleep any more. What is to be
-// called next, without the lock.
-func (l *Sleepers) look(s *Sleeper) (until time.Time, changed <-chan struct{}, what func()) {
+// next says until when a caller sleeps before it asks next again, and what
+// wakes it sooner. At the zero time the caller is not asleep any more. The
+// caller then calls what, if it is not nil, without the lock.
+func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}, what func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.state != asleep {
@@ -197,7 +203,7 @@ func (l *Sleepers) look(s *Sleeper) (until time.Time, changed <-chan struct{}, w
 	case !s.accepts(due):
 		return time.Time{}, nil, l.refuse(s, due, now)
 	case now.Before(due):
-		return s.napTo(l.sure(s, l.confirm(s, due, now), now), now), l.changed, nil
+		return s.napTo(l.soonest(s, l.confirm(s, due, now), now), now), l.changed, nil
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
 		what = l.miss(s, now)
 		return now, l.changed, what
@@ -212,41 +218,28 @@ func (l *Sleepers) look(s *Sleeper) (until time.Time, changed <-chan struct{}, w
 	return time.Time{}, nil, l.taken(s, now)
 }
 
-// taken, under mu, is the event of a turn that a caller goes with now.
+// taken, under mu, is the event that a caller goes with its turn now.
 func (l *Sleepers) taken(s *Sleeper, now time.Time) func() {
 	if l.Taken == nil {
 		return nil
 	}
-	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.goes(s, now))
-	return func() {
-		l.Taken(s.request.N, lateness, confirmed)
-		if told, ok := s.ctx.Value(watching{}).(func(time.Time, engine.Grant)); ok {
-			told(s.due, s.grant)
-		}
-	}
+	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.neededAt(s, now))
+	return func() { l.Taken(s.request.N, lateness, confirmed) }
 }
 
-// Watch returns a ctx for one caller of a limiter that has a trace: told learns
-// which turn it took, and when that came, if it slept for it. That can be
-// another than it was granted.
-func Watch(ctx context.Context, told func(slot time.Time, took engine.Grant)) context.Context {
-	return context.WithValue(ctx, watching{}, told)
-}
-
-// watching is the key of what Watch is given.
-type watching struct{}
-
-// refuse, under mu, lets a caller go whose turn comes too late by now. Its
-// permits are given back, for which it stays as long as any that leaves.
+// refuse, under mu, sends away a caller whose turn comes too late by now. The
+// caller stays while its permits are given back, as any caller that leaves
+// does.
 func (l *Sleepers) refuse(s *Sleeper, due, now time.Time) func() {
 	l.quit(s, gone)
 	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.holdsAsleep())}
 	return func() { l.Asker.Abandon(s.ctx, s.grant) }
 }
 
-// putOff, under mu, is when a turn will come that is held back. Redis may not
-// know yet of what holds it: then the queue stands still from when that became
-// known, or from the end of an earlier pause, and all its turns come later.
+// putOff, under mu, is when a turn will come that a hold puts off. Redis may
+// not know the pause yet. Then the queue will stand still from when the hold
+// was said, or from the end of an earlier pause, and all turns come later by
+// that.
 func (l *Sleepers) putOff(s *Sleeper, due time.Time) time.Time {
 	held := l.holdsAsleep()
 	if held.IsZero() || l.heldAt.Before(l.newest) {

@@ -2,28 +2,28 @@
 // turns, and sees to it that nobody goes on an old promise.
 //
 // A turn is promised once. Until it comes, the queue may be paused or reset,
-// and the process may stand still until the turn is long past. So a [Line]
-// keeps the newest news of the queue that any answer brought. A caller whose own
-// answer would be older than [Line].Within at its turn wakes a quarter of that
-// early. Unless newer news is there by then, or on its way, one goroutine looks
-// for all callers of the line. A caller that wakes too late for that waits for
-// the look before it goes, but not for long. After a pause it does not go at all
-// unless it hears.
+// and the process may stand still until the turn is long past. So [Sleepers]
+// keeps the newest news of the queue that any answer brought. A caller whose
+// own answer would be older than [Sleepers].Within at its turn wakes a quarter
+// of that early. Unless newer news is there by then, or on its way, one
+// goroutine looks for all sleepers. A caller that wakes too late for the look
+// waits for its answer before it goes, but not for long. After a pause a caller
+// does not go at all without news.
 //
-// No turn comes sooner than was told, and callers for equally many permits go in
-// the order of their calls. If the server loses the queue, the clock of its
-// successor goes on, so that its news move the turns that were lost, too.
+// No turn comes sooner than was told, and callers for equally many permits go
+// in the order of their calls. If the server loses the queue, the clock of its
+// successor goes on. So the news of the successor move lost turns as well.
 //
 // # What becomes of a caller that sleeps
 //
 //	asleep ──▶ gone           its turn has come, its ctx has ended, or the turn
 //	   │                      would come too late
 //	   ▼
-//	 again                    it stands in the line of package batch once more:
+//	 again                    it stands in a line of package coalesce once more:
 //	                          its queue was reset, or its turn was missed
 //
-// Under mu, whoever moves a caller out of asleep takes it out of the line. The
-// caller itself may find at its next look that somebody has moved it.
+// Under mu, whoever moves a caller out of asleep takes it out of the sleepers.
+// The caller may find when it wakes that another caller has moved it.
 package turns
 
 import (
@@ -62,13 +62,14 @@ type Kept struct {
 
 func (*Kept) Error() string { return "left before the turn came, and keeps it" }
 
-// Line is the callers of one limiter that sleep. Its exported fields are set
-// once, before the first call. An idle one holds no goroutine and no timer.
+// Sleepers are the callers of one limiter that sleep. The exported fields are
+// set once, before the first call. Without callers it holds no goroutine and no
+// timer.
 //
-// Invariant, under mu: sleepers are those asleep, by the slots of their turns, and
-// by their calls where they share one.
-// Changed is closed, and made anew, whenever one of them may have to do
-// something other than it was told when it last looked.
+// Invariant, under mu: sleepers has the callers in state asleep, by the slots
+// of their turns, and by their calls where turns share a slot. Changed is
+// closed, and made anew, whenever one of them may have to do something other
+// than next told it last.
 type Sleepers struct {
 	// Within is how old news may be when a turn is taken on it. 0 takes every
 	// turn on the answer that granted it, unless its queue was reset.
@@ -94,25 +95,25 @@ type Sleepers struct {
 
 	news     engine.News   // the estimate to sleep by; see Hear
 	newest   time.Time     // when the question went that brought the newest news
-	looked   time.Time     // when the newest look went,
-	before   time.Time     // and the one before it,
-	patience time.Time     // and until when callers wait for the newest
-	looking  int           // how many looks are under way
-	waiting  chan struct{} // nil while nobody waits for news
-	epoch    int           // counts the changes that those asleep have to hear of
+	looked   time.Time     // when the newest look went
+	epoch    int           // counts the changes that sleepers have to hear of
 	quickest time.Duration // what an answer takes at best
-	later    uint64        // up to this call turns may come later than others of later slots
+	disorder uint64        // callers up to this call may have later turns than younger callers
 
-	held   time.Time // nobody goes before
-	heldAt time.Time // when that was said last
+	lookedBefore time.Time     // when the look before the newest went
+	lookUntil    time.Time     // until when callers wait for the newest look
+	looking      int           // how many looks are under way
+	newsCame     chan struct{} // closed when news come; nil while nobody waits for news
 
-	holdChanged chan struct{} // nil while nobody waits for held to change
+	heldUntil   time.Time     // nobody goes before
+	heldAt      time.Time     // when the hold was said last
+	holdChanged chan struct{} // closed when heldUntil changes; nil while nobody waits for that
 
 	woke func() // tests let the process stand still here; else nil
 }
 
-// Hold lets nobody go before a moment, whatever Redis says. If Within is 0, those
-// who sleep towards a turn go all the same.
+// Hold lets nobody go before a moment, whatever Redis says. If Within is 0,
+// callers that sleep go all the same.
 func (l *Sleepers) Hold(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,18 +123,17 @@ func (l *Sleepers) Hold(until time.Time) {
 // hold, under mu, is Hold as of a moment.
 func (l *Sleepers) hold(until, at time.Time) {
 	switch {
-	case until.After(l.held):
-		l.held, l.heldAt = until, at
+	case until.After(l.heldUntil):
+		l.heldUntil, l.heldAt = until, at
 		l.changeHold()
-	case until.Equal(l.held):
+	case until.Equal(l.heldUntil):
 		l.heldAt = later(l.heldAt, at)
 	}
 }
 
-// Free ends what Hold began before the queue was asked to reset, and reports
-// whether nobody is held any more. A hold that began later stays: it is not known
-// which of the two came first. Those asleep may have to look for news sooner than
-// they would have had to.
+// Free ends a hold that was said before the queue was asked to reset, and
+// reports whether nobody is held any more. A hold that was said later stays:
+// the pause may have come after the reset.
 func (l *Sleepers) Free(asked time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,15 +143,16 @@ func (l *Sleepers) Free(asked time.Time) bool {
 	return l.heldFor() == 0
 }
 
-// free, under mu, is Free of whatever holds.
+// free, under mu, ends the hold, whenever it was said.
 func (l *Sleepers) free() {
-	if !l.held.IsZero() {
-		l.held = time.Time{}
+	if !l.heldUntil.IsZero() {
+		l.heldUntil = time.Time{}
 		l.changeHold()
 	}
 }
 
-// changeHold, under mu, tells those asleep, and those who wait elsewhere.
+// changeHold, under mu, tells sleepers and whoever waits on the channel of
+// Held.
 func (l *Sleepers) changeHold() {
 	l.change()
 	if l.holdChanged != nil {
@@ -160,24 +161,24 @@ func (l *Sleepers) changeHold() {
 	}
 }
 
-// holdsAsleep, under mu, is up to when those asleep are held.
+// holdsAsleep, under mu, is up to when sleepers are held.
 func (l *Sleepers) holdsAsleep() time.Time {
 	if l.Within == 0 {
 		return time.Time{}
 	}
-	return l.held
+	return l.heldUntil
 }
 
 // heldFor, under mu, is for how much longer nobody goes.
 func (l *Sleepers) heldFor() time.Duration {
-	if l.held.IsZero() {
+	if l.heldUntil.IsZero() {
 		return 0
 	}
-	return max(0, time.Until(l.held))
+	return max(0, time.Until(l.heldUntil))
 }
 
 // Held returns for how much longer nobody goes, and a channel that closes when
-// this changes.
+// that changes.
 func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -187,26 +188,27 @@ func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 	return left, l.holdChanged
 }
 
-// Stale reports whether what is known of the queue, and of the moment up to
-// which nobody goes, is so old that somebody may have reset it since.
+// Stale reports whether the news and the hold are so old that somebody may have
+// reset the queue since.
 func (l *Sleepers) Stale() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return time.Since(later(l.newest, l.heldAt)) > l.Within
 }
 
-// IsNew reports whether a reply was on its way for no longer than news is good.
-// The caller of an older one is to [Line.Sleep], even if its turn is due.
+// IsNew reports whether a reply was on its way for at most Within. The caller
+// of an older reply has to call [Sleepers.Sleep], even if its turn is due.
 func (l *Sleepers) IsNew(reply coalesce.Reply) bool {
 	return l.Within == 0 || reply.Arrived.Sub(reply.Asked) <= l.Within
 }
 
-// MayGo reports whether a turn of a flow that is due at once may be taken. Those
-// who called before and sleep go before.
+// MayGo reports whether a turn that is due at once may be taken. A caller of
+// the same line that called earlier for as many permits, and sleeps, goes
+// first.
 func (l *Sleepers) MayGo(reply coalesce.Reply, line *coalesce.Line) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.held.IsZero() && l.MaxLateness == 0 && l.Taken == nil && len(l.sleepers) == 0 {
+	if l.heldUntil.IsZero() && l.MaxLateness == 0 && l.Taken == nil && len(l.sleepers) == 0 {
 		return true
 	}
 	now := time.Now()
@@ -216,7 +218,7 @@ func (l *Sleepers) MayGo(reply coalesce.Reply, line *coalesce.Line) bool {
 		return false
 	}
 	lateness := now.Sub(reply.Slot()) + l.excess(reply.Arrived.Sub(reply.Asked))
-	if now.Before(l.held) || l.tooLate(lateness) {
+	if now.Before(l.heldUntil) || l.tooLate(lateness) {
 		return false
 	}
 	if l.Taken != nil {
@@ -229,10 +231,10 @@ func (l *Sleepers) tooLate(lateness time.Duration) bool {
 	return l.MaxLateness > 0 && lateness > l.MaxLateness
 }
 
-// excess, under mu, is how much longer an answer took than the quickest do. It
-// counts as lateness: the turn may have come while the answer was on its way.
-// What every answer takes does not count, since a guard is there for delays
-// that differ.
+// excess, under mu, is how much longer an answer took than the quickest answers
+// do. The excess counts as lateness: the turn may have come while the answer
+// was on its way. What every answer takes does not count, since a guard is
+// there for delays that differ.
 func (l *Sleepers) excess(took time.Duration) time.Duration {
 	if l.quickest == 0 {
 		return 0
@@ -240,7 +242,7 @@ func (l *Sleepers) excess(took time.Duration) time.Duration {
 	return max(0, took-l.quickest)
 }
 
-// change, under mu, tells those asleep to look again.
+// change, under mu, tells sleepers to ask next again.
 func (l *Sleepers) change() {
 	l.epoch++
 	if l.changed != nil {
@@ -250,12 +252,12 @@ func (l *Sleepers) change() {
 	l.tellWaiting()
 }
 
-// order is that of those asleep.
+// order is the order of the sleepers.
 func order(a, b *Sleeper) int {
 	return cmp.Or(cmp.Compare(a.grant.At, b.grant.At), cmp.Compare(a.call, b.call))
 }
 
-// join, under mu, puts a caller among those asleep.
+// join, under mu, puts a caller among the sleepers.
 func (l *Sleepers) join(s *Sleeper) {
 	if l.changed == nil {
 		l.changed = make(chan struct{})
@@ -269,31 +271,31 @@ func (l *Sleepers) join(s *Sleeper) {
 	s.state = asleep
 }
 
-// noteOrder, under mu, notes that a caller which joins there has a later turn than
-// somebody who called after it, or makes somebody else have one.
+// noteOrder, under mu, sets disorder if a caller that joins at this place has a
+// later turn than a younger caller, or an older caller then has one.
 func (l *Sleepers) noteOrder(s *Sleeper, at int) {
 	if at > 0 {
 		before := l.sleepers[at-1]
-		if before.due.Sub(s.due) > time.Millisecond { // two answers tell of one slot a little differently
-			l.later = max(l.later, before.call)
+		if before.due.Sub(s.due) > time.Millisecond { // two answers tell one slot a little differently
+			l.disorder = max(l.disorder, before.call)
 		}
 		if before.call > s.call && before.matches(s) {
-			l.later = max(l.later, s.call)
+			l.disorder = max(l.disorder, s.call)
 		}
 	}
 	if at < len(l.sleepers) && l.sleepers[at].call < s.call && l.sleepers[at].matches(s) {
-		l.later = max(l.later, l.sleepers[at].call)
+		l.disorder = max(l.disorder, l.sleepers[at].call)
 	}
 }
 
-// quit, under mu, takes a caller out of those asleep.
+// quit, under mu, takes a caller out of the sleepers.
 func (l *Sleepers) quit(s *Sleeper, state state) {
 	at, _ := slices.BinarySearchFunc(l.sleepers, s, order)
 	l.drop(at)
 	s.state = state
 }
 
-// drop, under mu, is cheap for the first, which most are.
+// drop, under mu, is cheap for the first sleeper, which quits most often.
 func (l *Sleepers) drop(at int) {
 	if at == 0 {
 		l.sleepers[0] = nil
@@ -302,7 +304,7 @@ func (l *Sleepers) drop(at int) {
 		l.sleepers = slices.Delete(l.sleepers, at, at+1)
 	}
 	if len(l.sleepers) == 0 {
-		close(l.changed) // somebody else may have taken them out
+		close(l.changed) // another caller may have taken the last one out
 		l.tellWaiting()
 		l.sleepers, l.changed = nil, nil
 	}

@@ -161,8 +161,8 @@ func TestWhoeverHoldsIsHeldWithoutRedis(t *testing.T) {
 	})
 }
 
-// TestWhoeverIsFreedHearsOfAPauseAgain has callers sleep beyond their look for a
-// pause that ends early, and then another process pauses.
+// TestWhoeverIsFreedHearsOfAPauseAgain has callers sleep beyond their look for
+// a pause that ends early, and then another process pauses.
 func TestWhoeverIsFreedHearsOfAPauseAgain(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -382,9 +382,9 @@ func TestAnAnswerThatTellsNothingNewWakesNobody(t *testing.T) {
 	})
 }
 
-// TestWhoHadToWaitForItsAnswerDoesNotGoLater has one answer stay on its way back
-// for so long that the next turn comes meanwhile. Other answers tell when the
-// turn is.
+// TestWhoHadToWaitForItsAnswerDoesNotGoLater has one answer stay on its way
+// back for so long that the next turn comes meanwhile. Other answers tell when
+// the turn is.
 func TestWhoHadToWaitForItsAnswerDoesNotGoLater(t *testing.T) {
 	for name, before := range map[string]bool{"known before": true, "known after": false} {
 		t.Run(name, func(t *testing.T) {
@@ -414,7 +414,8 @@ func TestWhoHadToWaitForItsAnswerDoesNotGoLater(t *testing.T) {
 }
 
 // TestAnAnswerThatTookLongMakesNobodyLate has a look take so long that it must
-// be believed that the clock stood still. The next answer tells that it did not.
+// be believed that the clock stood still. The next answer tells that it did
+// not.
 func TestAnAnswerThatTookLongMakesNobodyLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(5 * second)
@@ -458,8 +459,8 @@ func TestALookThatTookLongGivesNoTurnUp(t *testing.T) {
 	}
 }
 
-// TestATurnThatAnotherAnswerTellsBetterIsNotGivenUp lets one answer be quick, and
-// one before it come back at once that was long on its way there.
+// TestATurnThatAnotherAnswerTellsBetterIsNotGivenUp lets one answer be quick,
+// and one before it come back at once that was long on its way there.
 func TestATurnThatAnotherAnswerTellsBetterIsNotGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(400 * time.Millisecond)
