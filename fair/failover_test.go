@@ -1,9 +1,6 @@
 package fair
 
 import (
-	"cmp"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -166,85 +163,6 @@ func takesBack(t *testing.T, f *fair, change func()) map[string]bool {
 		servers[g.Made[:7]] = true
 	}
 	return servers
-}
-
-// Servers take over at random from any earlier state, with clocks that differ and
-// queues that are paused, and callers give back whatever they were granted, by
-// whom ever. The turns that the last server knows of and nobody gave back keep
-// every window. A server whose clock is ahead may end the queue.
-func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		takeovers, returns, strange, kept := 0, 0, 0, 0
-		defer func() { t.Logf("%d takeovers, %d returns, %d of turns that were lost", takeovers, returns, strange) }()
-		for seed := range uint64(w.many(60)) {
-			rng := rand.New(rand.NewPCG(seed, 21))
-			quotas := [][]engine.Quota{
-				{{Permits: 1, Per: time.Second}},
-				{{Permits: 3, Per: time.Second}},
-				{{Permits: 20, Per: time.Second, Burst: 1}},
-				{{Permits: 5, Per: time.Second}, {Permits: 20, Per: 10 * time.Second}},
-			}[rng.IntN(4)]
-			first, at := w.queue(t, quotas...)
-			processes := []*fair{first, first.joins(t, quotas...), first.joins(t, quotas...)}
-			o := newOracle(first)
-			type moment struct {
-				snapshot
-				known []int // the turns that this history has, among all
-			}
-			var turns []engine.Grant
-			var known []int
-			var past []moment
-			given := map[int]bool{}
-			now, ahead := time.Duration(0), time.Duration(0)
-			for range 150 {
-				now += time.Duration(rng.IntN(2)*rng.IntN(500)) * time.Millisecond
-				at(now + ahead)
-				if first.client.Exists(t.Context(), first.key).Val() == 0 {
-					known = nil // slots of the next queue are by another clock
-				}
-				caller := processes[rng.IntN(len(processes))]
-				switch action := rng.IntN(24); {
-				case action < 2 && len(past) > 0:
-					i := max(0, len(past)-1-rng.IntN(8))
-					past[i].restore(t, first)
-					ahead = time.Duration(rng.IntN(3)-1) * time.Duration(rng.IntN(1000)) * time.Millisecond
-					known, past = slices.Clone(past[i].known), past[:i+1]
-					takeovers++
-				case action == 2:
-					pause(t, caller, time.Duration(1+rng.IntN(1000))*time.Millisecond)
-				case action < 8:
-					var some []engine.Grant
-					for i := len(turns) - 1; i >= max(0, len(turns)-30); i-- {
-						if given[i] || rng.IntN(4) > 0 {
-							continue
-						}
-						given[i], some = true, append(some, turns[i])
-						if returns++; !slices.Contains(known, i) {
-							strange++
-						}
-					}
-					giveBack(t, caller, some...)
-				default:
-					n := 1 + rng.IntN(min(2, cmp.Or(quotas[0].Burst, quotas[0].Permits)))
-					for _, g := range queued(t, caller, 1+rng.IntN(3), n) {
-						known = append(known, len(turns))
-						turns = append(turns, g)
-					}
-				}
-				past = append(past, moment{snap(t, first), slices.Clone(known)})
-			}
-			for _, i := range known {
-				if !given[i] {
-					o.holds(turns[i])
-				}
-			}
-			kept += len(o.Held)
-			o.keeps(t)
-			require.False(t, t.Failed(), "seed %d", seed)
-		}
-		require.Positive(t, kept)
-	})
 }
 
 // TestWhatCountsAsFullDoesSoAfterAFailover loses a queue, of which one limiter

@@ -1,9 +1,7 @@
 package fair
 
 import (
-	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -90,49 +88,6 @@ func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
 		require.Zero(t, s.Backlog+s.Windows[1].Held)
 		require.Equal(t, int64(9), s.Windows[0].Held)
 		require.Zero(t, s.Tail)
-	})
-}
-
-func TestInspectTellsWhatStatusTells(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(12)) {
-			rng := rand.New(rand.NewPCG(seed, 3))
-			quotas := [][]engine.Quota{
-				{{Permits: 3, Per: time.Second}},
-				{{Permits: 1, Per: 100 * time.Millisecond}},
-				{{Permits: 20, Per: time.Second, Burst: 3}, {Permits: 60, Per: 10 * time.Second}},
-			}[rng.IntN(3)]
-			f, at := w.queue(t, quotas...)
-			o := f.open(t)
-			var now time.Duration
-			var held []engine.Grant
-			for step := range 60 {
-				now += time.Duration(rng.IntN(300)) * time.Millisecond
-				at(now)
-				switch kind := rng.IntN(10); {
-				case kind == 0:
-					pause(t, f, time.Duration(rng.IntN(1000))*time.Millisecond)
-				case kind < 4 && len(held) > 0:
-					i := rng.IntN(len(held))
-					giveBack(t, f, held[i])
-					held = append(held[:i], held[i+1:]...)
-				default:
-					held = append(held, queued(t, f, 1+rng.IntN(6), 1+rng.IntN(cmp.Or(quotas[0].Burst, quotas[0].Permits)))...)
-				}
-				s, told := inspected(t, f), status(t, o)
-				what := fmt.Sprintf("seed %d, step %d", seed, step)
-				require.Equal(t, told.Paused, s.Paused, what)
-				require.Equal(t, told.Queued, int(s.Backlog), what)
-				if told.Queued == 0 && told.Paused == 0 {
-					free := 1 << 52
-					for _, window := range s.Windows {
-						free = min(free, window.Permits-int(window.Held))
-					}
-					require.Equal(t, told.Available, max(0, free), what)
-				}
-			}
-		}
 	})
 }
 

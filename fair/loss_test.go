@@ -278,62 +278,6 @@ func TestAResetEndsAStateOfAnyAge(t *testing.T) {
 	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
 
-// Whatever is lost, whenever: as long as a caller that was told of the newest
-// turn makes the next call, all turns ever granted keep every window.
-func TestNoLossExceedsAWindow(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		losses, granted := 0, 0
-		defer func() { t.Logf("%d losses among %d turns, 0 windows exceeded", losses, granted) }()
-		for seed := range uint64(w.many(40)) {
-			rng := rand.New(rand.NewPCG(seed, 3))
-			configs := [][]engine.Quota{
-				{{Permits: 3, Per: time.Second}},
-				{{Permits: 1, Per: 300 * time.Millisecond}},
-				{{Permits: 20, Per: time.Second, Burst: 1}},
-				{{Permits: 5, Per: time.Second}, {Permits: 20, Per: 10 * time.Second}},
-			}
-			quotas := configs[rng.IntN(len(configs))]
-			first, at := w.queue(t, quotas...)
-			processes := []*fair{first, first.joins(t, quotas...), first.joins(t, quotas...)}
-			o := newOracle(first)
-			now, newest := time.Duration(0), first
-			snaps, lost := []snapshot{}, 0
-			for range 150 {
-				now += time.Duration(rng.IntN(2)*rng.IntN(500)) * time.Millisecond
-				at(now)
-				for _, p := range processes {
-					p.memory.news.Arrived = time.Now() // however long the test takes
-				}
-				caller := processes[rng.IntN(len(processes))]
-				if len(snaps) > 0 && rng.IntN(8) == 0 {
-					if rng.IntN(2) == 0 {
-						require.NoError(t, first.client.Del(t.Context(), first.key).Err())
-					} else {
-						snaps[max(0, len(snaps)-1-rng.IntN(5))].restore(t, first)
-					}
-					lost++
-					caller = newest
-				}
-				if rng.IntN(6) == 0 && len(o.Held) > 0 {
-					i := len(o.Held) - 1 - rng.IntN(min(3, len(o.Held)))
-					giveBack(t, caller, o.grants[i])
-					o.cancel(beginning.Add(now).UnixMicro(), i)
-				} else if a := take(t, caller, engine.Request{
-					N: 1, MaxWait: time.Duration(rng.IntN(3)) * time.Second,
-				})[0]; a.Granted {
-					o.holds(a.Grant)
-					newest = caller
-				}
-				snaps = append(snaps, snap(t, first))
-			}
-			require.NotEmpty(t, o.Held)
-			o.keeps(t)
-			losses, granted = losses+lost, granted+len(o.Held)
-		}
-	})
-}
-
 func TestAServerThatStartsEmptyRestoresTheQueue(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)

@@ -73,9 +73,9 @@ func anyModelled(t *testing.T, w world, seed uint64) *modelled {
 	return h
 }
 
-// anyQuotas are one to four windows.
+// anyQuotas are one to six windows.
 func (h *modelled) anyQuotas() []engine.Quota {
-	quotas := make([]engine.Quota, 1+h.rng.IntN(2)*h.rng.IntN(2))
+	quotas := make([]engine.Quota, 1+h.rng.IntN(3)*h.rng.IntN(2))
 	for i := range quotas {
 		quotas[i] = anyQuota(h.rng)
 	}
@@ -122,6 +122,9 @@ func (h *modelled) step(step int) {
 	micros := beginning.Add(h.now).UnixMicro()
 	h.clock.Set(micros)
 	h.label = h.clock.Now()
+	if rng.IntN(3) == 0 {
+		f.memory = memory{} // those of a stranger
+	}
 	h.what = fmt.Sprintf("seed %d, %v, step %d at %v", h.seed, f.windows, step, h.now)
 	switch {
 	case rng.IntN(100) < h.leaving && len(h.held) > 0:
@@ -177,17 +180,44 @@ func (h *modelled) come(f *fair) {
 		}
 	}
 	before, same := h.state(f), f == h.last && flow == nil
+	told := h.asks(f)
 	h.coarse, h.last = h.coarse || f != h.last, f
 	answers, err := f.Take(h.Context(), requests)
 	require.NoError(h, err, h.what)
 	require.NotEmpty(h, answers)
+	if same && requests[0].N == 1 {
+		require.Equal(h, told.Delay, answers[0].Wait, "%s: as Status told", h.what)
+	}
+	if flow == nil && requests[0].N <= told.Available {
+		require.Zero(h, answers[0].Wait, "%s: as Status told", h.what)
+	}
 	for i, a := range answers {
 		h.judge(f, requests[i], a)
 		same = same && !a.Granted
 	}
 	if same {
 		require.Equal(h, before, h.state(f), "%s: a refusal writes nothing", h.what)
+	} else if k := len(h.turns); k > 0 {
+		lives := microseconds(h.clock.Wait(h.turns[k-1].Slot) + f.windows[0].Length)
+		require.GreaterOrEqual(h, h.w.ttl(h, f), lives.Truncate(time.Millisecond), "%s: the key lives on", h.what)
 	}
+}
+
+// asks is what Status tells. Inspect tells the same of a queue of these windows.
+func (h *modelled) asks(f *fair) engine.Status {
+	told := status(h, f)
+	if s := inspected(h, f); s.Exists && f == h.last && len(h.turns) > 0 {
+		require.Equal(h, told.Paused, s.Paused, h.what)
+		require.Equal(h, told.Queued, int(s.Backlog), h.what)
+		free := int64(1 << 52)
+		for _, window := range s.Windows {
+			free = min(free, int64(window.Permits)-window.Held)
+		}
+		if told.Queued == 0 && told.Paused == 0 {
+			require.Equal(h, told.Available, int(max(0, free)), h.what)
+		}
+	}
+	return told
 }
 
 func (h *modelled) state(f *fair) string { return h.w.rdb.Get(h.Context(), f.key).Val() }
@@ -222,6 +252,9 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 	h.blurred = h.blurred || distinct(h.turns, min(h.label, a.Grant.At)-h.longest) > moments
 }
 
+// moments is how many distinct ones of one window the engine keeps apart.
+const moments = 130
+
 // tolerance is how much later than the definition a request may go.
 func (h *modelled) tolerance(f *fair, earliest int64, n int) (late int64) {
 	switch {
@@ -250,6 +283,12 @@ func distinct(turns []model.Turn, after int64) (count int) {
 	return count
 }
 
+// A state of eight windows takes so many bytes at most, and flows so many more.
+const (
+	mostState     = 3900
+	mostFlowBytes = 64 * entryBytes
+)
+
 func modelsOf(windows []window) (all []model.Window) {
 	for _, w := range windows {
 		all = append(all, model.Window(w))
@@ -257,14 +296,15 @@ func modelsOf(windows []window) (all []model.Window) {
 	return all
 }
 
-// leave gives one back that lies ahead: anyone, the last, one of the last, the
-// next.
+// leave gives one back: anyone, the last, one of the last, the next. It frees
+// nothing once its slot has passed, unless it is known that nobody has used it.
 func (h *modelled) leave(f *fair) {
 	last := len(h.held) - 1
 	i := []int{h.rng.IntN(last + 1), last, last - h.rng.IntN(min(40, last+1)), 0}[h.rng.IntN(4)]
 	g := h.held[i]
+	g.Unused = h.rng.IntN(4) == 0
 	giveBack(h.T, f, g)
-	if h.clock.Ahead(g.At) {
+	if h.clock.Ahead(g.At) || g.Unused {
 		h.held, h.turns, h.given = slices.Delete(h.held, i, i+1), slices.Delete(h.turns, i, i+1), true
 	}
 }
@@ -275,4 +315,5 @@ func (h *modelled) ends() {
 	if len(h.callers) == 1 {
 		require.NoError(h, model.Strict(modelsOf(h.callers[0].windows), h.turns), h.what)
 	}
+	require.LessOrEqual(h, len(h.state(h.last)), mostState+mostFlowBytes)
 }
