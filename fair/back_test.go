@@ -15,7 +15,6 @@ import (
 )
 
 func TestASlotThatHasPassedIsFreeOnlyIfNobodyUsedIt(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, quotas(t, "4/10s 3/2s")...)
 		available := func() int {
@@ -85,7 +84,6 @@ func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
 
 // A turn that another window never knew frees nothing in it.
 func TestAReturnFreesNothingInAWindowThatWasBegunLater(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		short, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
 		long := short.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second})

@@ -25,7 +25,6 @@ func granted(t *testing.T, f *fair, at func(time.Duration), from, to, step time.
 }
 
 func TestAServerClockSetBackNeitherFreezesTheQueueNorGrantsMore(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		require.Equal(t, 30, granted(t, f, at, 0, 10*time.Second, 100*time.Millisecond))
@@ -36,7 +35,6 @@ func TestAServerClockSetBackNeitherFreezesTheQueueNorGrantsMore(t *testing.T) {
 }
 
 func TestAServerClockSetBackKeepsTheQueuesOrder(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		queued(t, f, 10, 1)
@@ -59,7 +57,6 @@ func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
 		"another server takes over": moves,
 	} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
 			inBothWorlds(t, func(t *testing.T, w world) {
 				for _, back := range []time.Duration{10 * time.Second, time.Hour} {
 					f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
@@ -82,7 +79,6 @@ func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
 }
 
 func TestAServerClockSetForwardGrantsAtMostOneWindowMore(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		require.Equal(t, 15, granted(t, f, at, 0, 5*time.Second, 100*time.Millisecond))
@@ -113,26 +109,16 @@ func TestTheQueuesClockDoesNotDriftUnderASlowScript(t *testing.T) {
 			begin := serverTime(t, f)
 			end := begin + redistest.Long(time.Second, 3*time.Second).Microseconds()
 			for before, last := begin, int64(0); before < end; {
-				answers := take(
-					t,
-					f,
-					engine.Request{N: 1, MaxWait: 20 * time.Millisecond},
-					engine.Request{N: 1, MaxWait: 20 * time.Millisecond},
-				)
+				answers := take(t, f, engine.Request{N: 1, MaxWait: 20 * time.Millisecond},
+					engine.Request{N: 1, MaxWait: 20 * time.Millisecond})
 				after := serverTime(t, f)
 				for _, a := range answers {
 					if !a.Granted {
 						continue
 					}
 					now := a.Grant.At - a.Wait.Microseconds()
-					require.True(
-						t,
-						before <= now && now <= after,
-						"the queue's clock is at %d, the server's between %d and %d",
-						now,
-						before,
-						after,
-					)
+					require.True(t, before <= now && now <= after,
+						"the queue's clock is at %d, the server's between %d and %d", now, before, after)
 					require.GreaterOrEqual(t, a.Grant.At, last+5000)
 					if a.Wait > 0 {
 						require.Equal(t, last+5000, a.Grant.At, "a turn that is waited for follows the last")

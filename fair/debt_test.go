@@ -21,10 +21,8 @@ const day = 24 * time.Hour
 // shuffled returns the grants that still lie ahead at the moment, in random
 // order.
 func shuffled(grants []engine.Grant, now time.Duration) []engine.Grant {
-	ahead := slices.DeleteFunc(
-		slices.Clone(grants),
-		func(g engine.Grant) bool { return g.At <= beginning.Add(now).UnixMicro() },
-	)
+	ahead := slices.DeleteFunc(slices.Clone(grants),
+		func(g engine.Grant) bool { return g.At <= beginning.Add(now).UnixMicro() })
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(ahead), func(i, j int) { ahead[i], ahead[j] = ahead[j], ahead[i] })
 	return ahead
@@ -39,7 +37,6 @@ func forward(grants []engine.Grant, now time.Duration) []engine.Grant {
 // Those who leave are given back in parts of any size and order, as the answers
 // of several batches come in. The queue shrinks to the last who stays.
 func TestWhoeverLeavesInPartsOfAnySizeLeavesNoDebt(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for seed := range uint64(w.many(200)) {
 			rng := rand.New(rand.NewPCG(seed, 11))
@@ -100,13 +97,8 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 					giveBack(t, f, shuffled(grants, now)...)
 					debt := wait(t, f) - microseconds(earliest-micros)
 					assert.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
-					assert.LessOrEqual(
-						t,
-						debt,
-						max(backlog/100, microseconds(f.windows[len(f.windows)-1].Length)/64),
-						"of a backlog of %v",
-						backlog,
-					)
+					assert.LessOrEqual(t, debt, max(backlog/100, microseconds(f.windows[len(f.windows)-1].Length)/64),
+						"of a backlog of %v", backlog)
 					require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState))
 				})
 			}
@@ -255,7 +247,6 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 }
 
 func TestStatusCountsThoseFarBehindTheTailToo(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, permits := range []int{1, 10} {
 			f, at := w.queue(t, engine.Quota{Permits: permits, Per: time.Second})

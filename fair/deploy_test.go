@@ -30,7 +30,6 @@ func (f *fair) withClock(s scripts) scripts {
 }
 
 func TestARefusedCallerIsNotForgotten(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
 		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
@@ -39,19 +38,14 @@ func TestARefusedCallerIsNotForgotten(t *testing.T) {
 			at(now)
 			take(t, busy, engine.Request{N: 1})
 			if now > 12*time.Second {
-				require.False(
-					t,
-					take(t, careful, engine.Request{N: 1})[0].Granted,
-					"after %v, with at least 20 permits in its window",
-					now,
-				)
+				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted,
+					"after %v, with at least 20 permits in its window", now)
 			}
 		}
 	})
 }
 
 func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
 		careful := busy.joins(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
@@ -65,7 +59,6 @@ func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
 }
 
 func TestACallerThatComesByWithinTwiceItsPerIsHeldToItsQuota(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
 		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
@@ -100,7 +93,6 @@ func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
 }
 
 func TestACallerWithOtherQuotasCostsABacklogLittleOfItsOrder(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		grants := queued(t, f, 600, 1)

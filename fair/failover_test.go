@@ -45,7 +45,6 @@ func TestTurnsThatWereLostInAFailoverFreeNobodyElses(t *testing.T) {
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
 			inBothWorlds(t, func(t *testing.T, w world) {
 				for _, count := range []int{19, 20, 25} {
 					quota := engine.Quota{Permits: 1, Per: 10 * time.Second}
@@ -74,38 +73,9 @@ func TestTurnsThatWereLostInAFailoverFreeNobodyElses(t *testing.T) {
 	}
 }
 
-// A server that was primary before takes over once more. What it granted then
-// and lost is not of its history now.
-func TestAServerThatTakesOverTwiceKnowsWhatItLost(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		quota := engine.Quota{Permits: 1, Per: 10 * time.Second}
-		a, _ := w.queue(t, quota)
-		b := a.joins(t, quota)
-		queued(t, b, 1, 1)
-		replica := snap(t, a)
-		lost := queued(t, a, 5, 1)
-		server := w.rdb.Get(t.Context(), a.key+":server").Val()
-		replica.restore(t, a)
-		held := queued(t, b, 2, 1)
-		if server == "" {
-			server = "table: 0x500000000000"
-		}
-		require.NoError(t, w.rdb.Set(t.Context(), a.key+":server", server, 0).Err())
-		promotes(t, a)
-		held = append(held, queued(t, b, 10, 1)...)
-		giveBack(t, a, lost...)
-		held = append(held, queued(t, b, 5, 1)...)
-		for i, g := range held[1:] {
-			require.GreaterOrEqual(t, g.At, held[i].At+10*time.Second.Microseconds(), "turn %d", i+1)
-		}
-	})
-}
-
 // What was lost counts again even if as many turns were granted to those who
 // did not know of it.
 func TestWhatWasLostCountsThoughOthersWereGrantedAsMany(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, count := range []int{1, 5, 9} {
 			quota := engine.Quota{Permits: 20, Per: time.Minute}
@@ -209,7 +179,6 @@ func TestWhatCountsAsFullDoesSoAfterAFailover(t *testing.T) {
 // Two limiters know of what was lost, the second of later turns. Another
 // failover loses that it has asked.
 func TestWhatCountsAsFullLongerDoesSoAfterAFailover(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		a, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		b := a.joins(t, a.quotas...)

@@ -60,7 +60,6 @@ func TestInspectGoesByTheSameKeysAsNew(t *testing.T) {
 }
 
 func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t,
 			engine.Quota{Permits: 4, Per: time.Second, Burst: 2}, engine.Quota{Permits: 100, Per: time.Minute})
@@ -92,7 +91,6 @@ func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
 }
 
 func TestInspectTellsOfAPause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		queued(t, f, 3, 1)
@@ -112,7 +110,6 @@ func TestInspectTellsOfAPause(t *testing.T) {
 }
 
 func TestInspectTellsStoredQuotas(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
 		queued(t, f, 1, 1)
@@ -139,7 +136,6 @@ func TestInspectTellsStoredQuotas(t *testing.T) {
 }
 
 func TestInspectTellsASlowClock(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		storing(t, f)
@@ -165,7 +161,6 @@ func storing(t testing.TB, f *fair) {
 }
 
 func TestInspectTellsTheFlows(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		a, b := f.joins(t, engine.Quota{Permits: 1, Per: time.Second}), f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
@@ -197,7 +192,6 @@ func rounded10(f Flow) Flow {
 }
 
 func TestInspectTellsWhatWasLostAndReset(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		queued(t, f, 4, 1)
@@ -229,7 +223,6 @@ func TestInspectTellsWhatWasLostAndReset(t *testing.T) {
 }
 
 func TestInspectOfAQueueOfWhichNobodyKnowsAQuota(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		pause(t, f.open(t), time.Minute)
@@ -241,7 +234,6 @@ func TestInspectOfAQueueOfWhichNobodyKnowsAQuota(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsErrState(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 3})

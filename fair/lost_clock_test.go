@@ -17,7 +17,6 @@ func comesAt(t *testing.T, news *[]engine.News, moment time.Duration, g engine.G
 // A refusal tells of the epoch that has begun since. The news that come with it
 // are of its own moment, not of the last write.
 func TestARefusalAfterAFailoverPutsNobodyOff(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
 		other := f.joins(t, f.quotas...)
@@ -74,7 +73,6 @@ func TestTurnsThatALostPausePutOffComeAsLate(t *testing.T) {
 
 // So did turns that have passed since.
 func TestTurnsThatALostPausePutOffCountAsLateOnceTheyHavePassed(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
 		queued(t, f, 2, 1) // at 0 and 60 s
@@ -89,7 +87,6 @@ func TestTurnsThatALostPausePutOffCountAsLateOnceTheyHavePassed(t *testing.T) {
 
 // The pause is not over here. A stranger asks first.
 func TestTurnsThatAPausePutsOffComeAsLateAfterAStrangersTurn(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		held, replica, news := holdsTwentyAndPauses(t, f, at)
@@ -104,7 +101,6 @@ func TestTurnsThatAPausePutsOffComeAsLateAfterAStrangersTurn(t *testing.T) {
 // A replica has heard of a pause that is over, and of none of the turns granted
 // since. Nothing that it has heard of counts any more when it takes over.
 func TestTurnsThatWereGrantedAfterAPauseCountAgain(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		news := hears(f)
@@ -157,7 +153,6 @@ func TestWhatWasGrantedAfterAResetCountsAgain(t *testing.T) {
 // A server takes over whose clock is behind. It grants turns to a limiter that
 // was told of less, and then one asks that was told of more.
 func TestAPositionMovesNoTurnOfThePresentEpoch(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := f.joins(t, f.quotas...)
@@ -179,7 +174,6 @@ func TestAPositionMovesNoTurnOfThePresentEpoch(t *testing.T) {
 // A state is paused. The server that takes over is asked first by one that knows
 // a later clock, of a history without the pause.
 func TestAPauseOutlastsAClockOfAnotherHistory(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		pauses, strange := f.joins(t, f.quotas...), f.joins(t, f.quotas...)
@@ -207,7 +201,6 @@ func TestAPauseOutlastsAClockOfAnotherHistory(t *testing.T) {
 // What was lost counted as full, under a new name. Then the state from before is
 // back, and somebody pauses it before the one asks that knows.
 func TestWhatCountedUnderALaterNameIsPutOffByAPause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := f.joins(t, f.quotas...)
@@ -237,7 +230,6 @@ func TestNobodyGoesBesideTurnsThatWerePausedAndLost(t *testing.T) {
 	t.Parallel()
 	for what, pauserFirst := range map[string]bool{"who paused asks first": true, "the other asks first": false} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
 			inBothWorlds(t, func(t *testing.T, w world) {
 				a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 				b := a.joins(t, a.quotas...)
@@ -274,7 +266,6 @@ func TestNobodyGoesBesideTurnsThatWerePausedAndLost(t *testing.T) {
 // again. The limiter that asks first holds turns of the first queue, and has
 // only looked at the second.
 func TestTurnsThatASuccessorHasSlowedComeAsLateAfterItIsLost(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.stored(t)
 		set(t, f, "1/1s")

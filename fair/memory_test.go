@@ -15,7 +15,6 @@ import (
 // The pause that was told last counts, even if the replies arrive the other way
 // round.
 func TestALongerPauseIsNotForgottenForAShorterOne(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		pause(t, f, 10*time.Second)

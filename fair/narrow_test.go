@@ -158,7 +158,6 @@ func (c *changing) keeps(evenly bool) {
 }
 
 func TestChangedQuotasAreKeptInTime(t *testing.T) {
-	t.Parallel()
 	smooth := []string{
 		"10/1s burst 1", "20/1s burst 1", "3/1s burst 1", "1/1s", "1/4s", "1/700ms", "7/3s burst 1", "100/1m burst 1",
 		"1/1.000003s", "1000/1h burst 1", "1/50ms",
@@ -189,7 +188,6 @@ func TestChangedQuotasAreKeptInTime(t *testing.T) {
 // From very many permits to very few: the pace must stay a number that the
 // scripts read again.
 func TestAQuotaThatBecomesVeryMuchNarrowerLeavesAStateThatCanBeRead(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, now := range []time.Duration{0, 1999 * time.Millisecond} {
 			f, at := w.stored(t, quotas(t, "1000000/1s")...)
@@ -210,7 +208,6 @@ func TestAQuotaThatBecomesVeryMuchNarrowerLeavesAStateThatCanBeRead(t *testing.T
 // "fairlimit wait", while others keep to wider quotas of their own. Each time the
 // clock runs slower by the same ratio once more.
 func TestTheClockDoesNotSlowDownMoreWithEachProcessThatBegins(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, quotas(t, "20/1s burst 1")...)
 		set(t, f.looksFor(t), "10/1s burst 1")

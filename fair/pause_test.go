@@ -39,7 +39,6 @@ func last(t testing.TB, all *[]engine.News) *engine.News {
 }
 
 func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, quotas := range [][]engine.Quota{
 			{{Permits: 1, Per: time.Second}},
@@ -77,7 +76,6 @@ func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
 }
 
 func TestAPauseOfAQueueThatIsNotThereBeginsOne(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
 		pause(t, f, time.Minute)
@@ -92,7 +90,6 @@ func TestAPauseOfAQueueThatIsNotThereBeginsOne(t *testing.T) {
 }
 
 func TestAPauseOfAQueueInWhichNothingIsHeld(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		grants := queued(t, f, 5, 1)
@@ -108,7 +105,6 @@ func TestAPauseOfAQueueInWhichNothingIsHeld(t *testing.T) {
 }
 
 func TestThePauseThatLastsLongestCounts(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
@@ -131,7 +127,6 @@ func TestThePauseThatLastsLongestCounts(t *testing.T) {
 }
 
 func TestWhoLeavesInAPauseGivesItsOwnTurnBack(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		gone := queued(t, f, 1, 1)
@@ -155,7 +150,6 @@ func TestWhoLeavesInAPauseGivesItsOwnTurnBack(t *testing.T) {
 }
 
 func TestARefusalTellsOfThePause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		news := hears(f)
@@ -179,7 +173,6 @@ func TestARefusalTellsOfThePause(t *testing.T) {
 }
 
 func TestAPauseThatWasLostGoesOn(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		quota := engine.Quota{Permits: 1, Per: time.Second}
 		t.Run("with the whole queue", func(t *testing.T) {
@@ -250,7 +243,6 @@ func TestAPauseThatWasLostGoesOn(t *testing.T) {
 }
 
 func TestTheServersClockMayBeSetInAPause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		queued(t, f, 3, 1)
@@ -271,7 +263,6 @@ func TestTheServersClockMayBeSetInAPause(t *testing.T) {
 }
 
 func TestAResetEndsAPause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})

@@ -129,7 +129,6 @@ func (s *sharing) reset(client *fair) {
 // pauses, quotas that change, resets and cancels in between. Every window over
 // those who went must have kept the quota, in order.
 func TestFlowsKeepEveryWindow(t *testing.T) {
-	t.Parallel()
 	evenly := []string{"10/1s burst 1", "20/1s burst 1", "3/1s burst 1", "1/1s", "1/700ms", "7/3s burst 1", "1/50ms"}
 	bursty := append([]string{"10/1s", "3/2s", "20/3s burst 4", "5/1s 20/1m", "5/1s burst 1 9/7s", "100/1s"}, evenly...)
 	inBothWorlds(t, func(t *testing.T, w world) {

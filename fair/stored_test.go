@@ -60,7 +60,6 @@ func holds(t testing.TB, f *fair, text string, wantStored bool) {
 }
 
 func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, at := w.stored(t, quotas(t, "2/1m")...)
@@ -97,7 +96,6 @@ func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 }
 
 func TestStoredQuotasThatWereLostAreWrittenAgain(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, _ := w.stored(t, quotas(t, "2/1m")...)
@@ -120,7 +118,6 @@ func TestStoredQuotasThatWereLostAreWrittenAgain(t *testing.T) {
 }
 
 func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		nine := "1/1s 2/2s 3/4s 4/7s 5/9s 6/11s 7/15s 8/17s 9/19s"
@@ -156,7 +153,6 @@ func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
 }
 
 func TestWhatExceedsTheStoredQuotasIsRefusedByThem(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, _ := w.stored(t, quotas(t, "2/1m")...)
@@ -189,7 +185,6 @@ func TestWhatExceedsTheStoredQuotasIsRefusedByThem(t *testing.T) {
 }
 
 func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.stored(t, quotas(t, "1/1s")...)
 		other := f.looksFor(t, quotas(t, "1/1s")...)
@@ -226,7 +221,6 @@ func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
 
 // Quotas become narrower and then wider again. What was told in between stays.
 func TestWiderQuotasSpeedUpNobody(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.stored(t, quotas(t, "1/100ms")...)
 		news := hears(f)
@@ -246,7 +240,6 @@ func TestWiderQuotasSpeedUpNobody(t *testing.T) {
 }
 
 func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, _ := w.stored(t, quotas(t, "1/1s")...)
@@ -302,7 +295,6 @@ func TestQuotasThatCannotBeHeldAreNotStored(t *testing.T) {
 }
 
 func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.stored(t, quotas(t, "1/1s")...)
 		queued(t, f, 10, 1)
@@ -390,7 +382,6 @@ func askUntil(ctx context.Context, stop <-chan struct{}, f *fair, asked *atomic.
 }
 
 func TestTheGuardIsAddedToStoredQuotas(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.stored(t)
 		guarded := f.looksFor(t)

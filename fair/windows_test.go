@@ -88,7 +88,6 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 // Single permits a second apart stand in one cell. Read with a window of ten in
 // five seconds they would seem to stand closer together.
 func TestAWindowThatAnotherOneImpliesDelaysNobody(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 100, Per: 150 * time.Second},
 			engine.Quota{Permits: 10, Per: 5 * time.Second}, engine.Quota{Permits: 1, Per: time.Second})
