@@ -4,50 +4,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// granted asks for one permit, now or not at all, every step of the server's
-// clock from one moment to another, and counts what it got.
-func granted(t *testing.T, f *fair, at func(time.Duration), from, to, step time.Duration) int {
-	n := 0
-	for now := from; now < to; now += step {
-		at(now)
-		if take(t, f, engine.Request{N: 1})[0].Granted {
-			n++
-		}
-	}
-	return n
-}
-
-func TestAServerClockSetBackNeitherFreezesTheQueueNorGrantsMore(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
-		require.Equal(t, 30, granted(t, f, at, 0, 10*time.Second, 100*time.Millisecond))
-		n := granted(t, f, at, -time.Hour, -time.Hour+10*time.Second, 100*time.Millisecond)
-		assert.LessOrEqual(t, n, 30)
-		assert.GreaterOrEqual(t, n, 27, "at most the window that the step fell into is waited for again")
-	})
-}
-
-func TestAServerClockSetBackKeepsTheQueuesOrder(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		queued(t, f, 10, 1)
-		at(2 * time.Second)
-		grants := queued(t, f, 1, 1)
-		at(-time.Hour)
-		answer := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
-		require.Equal(t, 9*time.Second, answer.Wait)
-		require.Greater(t, answer.Grant.At, grants[0].At)
-		at(-time.Hour + 4*time.Second)
-		require.Equal(t, 6*time.Second, wait(t, f))
-	})
-}
 
 // Callers sleep, and nobody asks: they only look.
 func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
@@ -76,17 +37,6 @@ func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAServerClockSetForwardGrantsAtMostOneWindowMore(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
-		require.Equal(t, 15, granted(t, f, at, 0, 5*time.Second, 100*time.Millisecond))
-		require.LessOrEqual(t, granted(t, f, at, time.Hour, time.Hour+5*time.Second, 100*time.Millisecond), 15+3)
-		n := granted(t, f, at, 10*time.Second, 15*time.Second, 100*time.Millisecond)
-		require.LessOrEqual(t, n, 15, "and back")
-		require.GreaterOrEqual(t, n, 12)
-	})
 }
 
 // A queue whose clock were a TTL, read and written again, would lose or gain

@@ -51,31 +51,6 @@ func (k *kept) leave(t *testing.T, grants ...engine.Grant) {
 	}
 }
 
-// Turns that were missed long ago are given back when nothing of them counts.
-func TestMissedTurnsThatCountNoLongerFreeNothing(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for arrivals := 160; arrivals < 300; arrivals += 1 + 139/w.many(18) {
-			f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
-			k := &kept{fair: f}
-			missed := queued(t, f, 10, 1)
-			now := time.Duration(0)
-			for i := range arrivals {
-				now += time.Duration(110+i%7) * time.Millisecond
-				at(now)
-				k.comes(t, 1, "before")
-			}
-			for i := range missed {
-				missed[i].Unused = true
-			}
-			giveBack(t, f, missed...)
-			for range 10 {
-				k.comes(t, 1, "after")
-			}
-			require.NoError(t, model.Strict(modelsOf(f.windows), k.turns), arrivals)
-		}
-	})
-}
-
 // A batch whose permits stand in two pieces of a row that was cut.
 func TestABatchThatLeavesAPieceOfARowTakesNobodyElsesPermits(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

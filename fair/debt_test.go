@@ -2,7 +2,6 @@ package fair
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -25,12 +24,6 @@ func shuffled(grants []engine.Grant, now time.Duration) []engine.Grant {
 		func(g engine.Grant) bool { return g.At <= beginning.Add(now).UnixMicro() })
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(ahead), func(i, j int) { ahead[i], ahead[j] = ahead[j], ahead[i] })
-	return ahead
-}
-
-func forward(grants []engine.Grant, now time.Duration) []engine.Grant {
-	ahead := shuffled(grants, now)
-	slices.SortFunc(ahead, func(a, b engine.Grant) int { return int(a.At - b.At) })
 	return ahead
 }
 
@@ -103,66 +96,6 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-func TestASaturatedQueueUsesItsWholeQuota(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	for _, quotas := range [][]engine.Quota{
-		{{Permits: 1000, Per: time.Minute}},
-		{{Permits: 1000, Per: time.Minute, Burst: 1}},
-		{{Permits: 1000, Per: time.Minute, Burst: 2}},
-		{{Permits: 5_000, Per: time.Minute, Burst: 30}},
-		{{Permits: 20, Per: time.Second}, {Permits: 3_000, Per: day}},
-		{{Permits: 1, Per: time.Second}, {Permits: 1000, Per: day}},
-	} {
-		t.Run(fmt.Sprint(quotas), func(t *testing.T) {
-			t.Parallel()
-			windows := redistest.Long(3, 8)
-			f, _ := w.queue(t, quotas...)
-			ideal := model.Exact{Windows: modelsOf(f.windows)}
-			grants := queued(t, f, windows*quotas[len(quotas)-1].Permits, 1)
-			var late int64
-			for _, g := range grants {
-				slot, _ := ideal.Take(beginning.UnixMicro(), 1, math.MaxInt64)
-				late = g.At - slot
-				require.GreaterOrEqual(t, late, int64(0))
-			}
-			if q := quotas[0]; q.Burst > 1 && q.Permits%q.Burst != 0 { // may cost less than one burst's time a window
-				require.Less(t, late, int64(windows)*f.windows[0].Length*int64(q.Burst)/int64(q.Permits))
-				return
-			}
-			require.Zero(t, late)
-		})
-	}
-}
-
-func TestWaitersThatLeaveByAndByLeaveLittle(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	for count, most := range map[int]time.Duration{
-		300:  500 * time.Millisecond, // the rest of the slot of the last who stayed
-		4000: 40 * time.Second,       // 1 %
-	} {
-		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			t.Parallel()
-			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-			grants := queued(t, f, count, 1)
-			var leaving, staying []engine.Grant
-			for i, g := range grants {
-				if i%2 == 1 {
-					leaving = append(leaving, g)
-				} else {
-					staying = append(staying, g)
-				}
-			}
-			giveBack(t, f, leaving...)
-			now := 60_500 * time.Millisecond
-			at(now)
-			giveBack(t, f, forward(staying, now)...)
-			require.LessOrEqual(t, wait(t, f), most)
-		})
 	}
 }
 

@@ -29,22 +29,6 @@ func (f *fair) withClock(s scripts) scripts {
 	return s
 }
 
-func TestARefusedCallerIsNotForgotten(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
-		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
-		require.True(t, take(t, careful, engine.Request{N: 1})[0].Granted)
-		for now := 2 * time.Second; now < time.Minute; now += w.step {
-			at(now)
-			take(t, busy, engine.Request{N: 1})
-			if now > 12*time.Second {
-				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted,
-					"after %v, with at least 20 permits in its window", now)
-			}
-		}
-	})
-}
-
 func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})

@@ -10,69 +10,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// What a primary granted that was lost is of another history: those who hold it
-// give nothing back to the one that took over, however many turns it granted
-// meanwhile.
-func TestTurnsThatWereLostInAFailoverFreeNobodyElses(t *testing.T) {
-	t.Parallel()
-	type queue struct {
-		*fair
-		at func(time.Duration)
-	}
-	for what, test := range map[string]struct {
-		before func(*testing.T, queue) // what the replica has seen
-		failed time.Duration           // when it takes over
-		after  func(*testing.T, queue) []engine.Grant
-	}{
-		"after a while":                     {failed: 250 * time.Millisecond},
-		"at once":                           {},
-		"by a server whose clock is behind": {failed: -time.Minute},
-		"in a pause":                        {before: func(t *testing.T, q queue) { pause(t, q.fair, time.Minute) }},
-		"before ten questions far apart": {after: func(t *testing.T, q queue) (held []engine.Grant) {
-			for i := range 10 {
-				q.at(time.Duration(i+1) * 2500 * time.Millisecond)
-				held = append(held, queued(t, q.fair, 1, 1)...)
-			}
-			return held
-		}},
-		"before more failovers": {after: func(t *testing.T, q queue) (held []engine.Grant) {
-			for i := range 10 {
-				moves(t, q.fair)
-				q.at(time.Duration(i+1) * 10 * time.Millisecond)
-				held = append(held, queued(t, q.fair, 1, 1)...)
-			}
-			return held
-		}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			inBothWorlds(t, func(t *testing.T, w world) {
-				for _, count := range []int{19, 20, 25} {
-					quota := engine.Quota{Permits: 1, Per: 10 * time.Second}
-					a, at := w.queue(t, quota)
-					b := a.joins(t, quota)
-					queued(t, b, 1, 1)
-					if test.before != nil {
-						test.before(t, queue{b, at})
-					}
-					replica := snap(t, a)
-					lost := queued(t, a, 20, 1)
-					replica.restore(t, a)
-					at(test.failed)
-					held := queued(t, b, count, 1)
-					if test.after != nil {
-						held = append(held, test.after(t, queue{b, at})...)
-					}
-					giveBack(t, a, lost...)
-					held = append(held, queued(t, b, 20, 1)...)
-					for i, g := range held[1:] {
-						require.GreaterOrEqual(t, g.At, held[i].At+10*time.Second.Microseconds(), "turn %d", i+1)
-					}
-				}
-			})
-		})
-	}
-}
-
 // What was lost counts again even if as many turns were granted to those who
 // did not know of it.
 func TestWhatWasLostCountsThoughOthersWereGrantedAsMany(t *testing.T) {

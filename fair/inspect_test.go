@@ -36,29 +36,6 @@ func TestInspectingWhatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestInspectGoesByTheSameKeysAsNew(t *testing.T) {
-	t.Parallel()
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		none, own := "", "own:"
-		for _, prefix := range []*string{nil, &none, &own} {
-			name := redistest.Name(t) + "}{"
-			cfg := engine.Config{Client: rdb, Name: name, Prefix: prefix, Quota: engine.Quota{Permits: 2, Per: time.Hour}}
-			e, err := New(cfg)
-			require.NoError(t, err)
-			_, err = e.Take(t.Context(), []engine.Request{{N: 2}})
-			require.NoError(t, err)
-			var opts []InspectOption
-			if prefix != nil {
-				opts = append(opts, WithPrefix(*prefix))
-			}
-			s, err := Inspect(t.Context(), rdb, name, opts...)
-			require.NoError(t, err)
-			require.Equal(t, []Window{{2, time.Hour, 2}}, s.Windows)
-			require.LessOrEqual(t, s.TTL, time.Hour+time.Second)
-		}
-	})
-}
-
 func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t,

@@ -18,7 +18,7 @@ import (
 // the definition in internal/model.
 func TestTheScriptsKeepTheDefinition(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(redistest.Long(60, 400))) {
+		for seed := range uint64(w.many(redistest.Long(60, 200))) {
 			h := anyModelled(t, w, seed)
 			for step := range 300 {
 				h.step(step)
@@ -39,9 +39,11 @@ type modelled struct {
 	clock model.Clock
 	label int64 // that the queue's clock shows
 
-	callers []*fair // each with windows of its own
-	last    *fair   // that wrote the queue's windows
-	coarse  bool    // others with other windows have come
+	callers []*fair         // each with windows of its own
+	last    *fair           // that wrote the queue's windows, nil if nobody has
+	asked   map[*fair]int64 // the label when it asked last
+	knows   map[*fair]int64 // the queue knows its windows since
+	coarse  bool            // others with other windows have come
 	held    []engine.Grant
 	turns   []model.Turn // the same
 	given   bool         // permits were given back
@@ -60,9 +62,12 @@ type modelled struct {
 }
 
 func anyModelled(t *testing.T, w world, seed uint64) *modelled {
-	h := &modelled{T: t, w: w, seed: seed, rng: rand.New(rand.NewPCG(seed, 77))}
+	h := &modelled{
+		T: t, w: w, seed: seed, rng: rand.New(rand.NewPCG(seed, 77)),
+		asked: map[*fair]int64{}, knows: map[*fair]int64{},
+	}
 	first, at := w.queue(t, h.anyQuotas()...)
-	h.at, h.callers, h.last = at, []*fair{first}, first
+	h.at, h.callers = at, []*fair{first}
 	for range h.rng.IntN(3) * h.rng.IntN(2) {
 		h.callers = append(h.callers, first.joins(t, h.anyQuotas()...))
 	}
@@ -107,6 +112,9 @@ func (h *modelled) step(step int) {
 	if step == 0 || rng.IntN(40) == 0 {
 		h.change(f)
 	}
+	if rng.IntN(200) == 0 {
+		h.setBack(f, time.Duration(rng.Int64N(int64(time.Hour))))
+	}
 	if rng.IntN(3) > 0 {
 		h.now += time.Duration(rng.Int64N(int64(2*h.pace) + 2000))
 	}
@@ -137,6 +145,20 @@ func (h *modelled) step(step int) {
 	}
 }
 
+// setBack sets the server's clock, once the state has the moment. To who
+// remembers when it was told something, no time has passed meanwhile.
+func (h *modelled) setBack(f *fair, d time.Duration) {
+	if h.w.rdb.Exists(h.Context(), f.key).Val() == 0 {
+		return
+	}
+	pause(h, f, time.Microsecond)
+	h.clock.Pause(beginning.Add(h.now).UnixMicro(), 1)
+	h.now -= d
+	for _, f := range h.callers {
+		f.memory = memory{}
+	}
+}
+
 // begins forgets a queue that has ended, and those who remember its pauses.
 func (h *modelled) begins() {
 	if h.clock.Offset() != 0 {
@@ -144,7 +166,7 @@ func (h *modelled) begins() {
 			f.memory = memory{}
 		}
 	}
-	h.clock, h.held, h.turns, h.given, h.blurred = model.Clock{}, nil, nil, false, false
+	h.clock, h.held, h.turns, h.given, h.blurred, h.last = model.Clock{}, nil, nil, false, false, nil
 }
 
 // change is how things are from now on.
@@ -178,9 +200,13 @@ func (h *modelled) come(f *fair) {
 			n = 1 + rng.IntN(most)
 		}
 	}
-	before, same := h.state(f), f == h.last && flow == nil
 	told := h.asks(f)
-	h.coarse, h.last = h.coarse || f != h.last, f
+	before, same := h.state(f), f == h.last && flow == nil
+	h.coarse, h.last = h.coarse || h.last != nil && f != h.last, f
+	if len(h.callers) > 1 && h.label-h.asked[f] >= f.windows[0].Length {
+		h.knows[f] = h.label // what was granted before may be forgotten
+	}
+	h.asked[f] = h.label
 	turns := h.turns
 	answers, err := f.Take(h.Context(), requests)
 	require.NoError(h, err, h.what)
@@ -234,7 +260,11 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 		return
 	}
 	windows := modelsOf(f.windows)
-	earliest := max(h.label, model.Earliest(windows, h.turns, r.N))
+	known := slices.IndexFunc(h.turns, func(t model.Turn) bool { return t.Slot >= h.knows[f] })
+	earliest := h.label
+	if known >= 0 {
+		earliest = max(earliest, model.Earliest(windows, h.turns[known:], r.N))
+	}
 	what := fmt.Sprintf("%s: %+v got %+v", h.what, r, a)
 	require.GreaterOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(earliest), what)
 	latest := earliest + h.tolerance(f, earliest, r.N)
@@ -320,5 +350,5 @@ func (h *modelled) ends() {
 	if len(h.callers) == 1 {
 		require.NoError(h, model.Strict(modelsOf(h.callers[0].windows), h.turns), h.what)
 	}
-	require.LessOrEqual(h, len(h.state(h.last)), mostState+mostFlowBytes)
+	require.LessOrEqual(h, len(h.state(h.callers[0])), mostState+mostFlowBytes)
 }

@@ -104,51 +104,6 @@ func TestAPauseOfAQueueInWhichNothingIsHeld(t *testing.T) {
 	})
 }
 
-func TestThePauseThatLastsLongestCounts(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
-		paused := func(want time.Duration) {
-			t.Helper()
-			require.Equal(t, engine.Status{Queued: 1, Delay: want + time.Second, Paused: want}, status(t, f))
-		}
-		pause(t, f, 10*time.Second)
-		queued(t, f, 1, 1)
-		pause(t, f, 10*time.Second)
-		paused(10 * time.Second)
-		at(time.Second)
-		pause(t, other, 5*time.Second)
-		paused(9 * time.Second)
-		pause(t, other, 12*time.Second)
-		paused(12 * time.Second)
-		pause(t, f, 9*time.Second)
-		paused(12 * time.Second)
-	})
-}
-
-func TestWhoLeavesInAPauseGivesItsOwnTurnBack(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		gone := queued(t, f, 1, 1)
-		pause(t, f, 10*time.Second)
-		held := queued(t, f, 3, 1)
-		at(time.Second)
-		giveBack(t, f, gone...)
-		require.Equal(t, 3, status(t, f).Queued, "it had its turn before the pause")
-		giveBack(t, f, held[2])
-		require.Equal(t, 11*time.Second+999_999*time.Microsecond, status(t, f).Delay)
-		giveBack(t, f, held[1], held[0])
-		require.Equal(t, 9*time.Second+999_999*time.Microsecond, status(t, f).Delay, "behind the one that has gone")
-
-		idle, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		pause(t, idle, time.Minute)
-		next := queued(t, idle, 1, 1)
-		require.Equal(t, 1, status(t, idle).Queued)
-		giveBack(t, idle, next...)
-		require.Equal(t, time.Minute, status(t, idle).Delay, "the turn at the end of the pause is ahead")
-	})
-}
-
 func TestARefusalTellsOfThePause(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})

@@ -93,19 +93,6 @@ func TestQuestionsAboutQuotasRestoreNothingThatWasReset(t *testing.T) {
 	})
 }
 
-func TestQuestionsAboutQuotasRestoreNothingThatIsOver(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range asksForQuotas(t) {
-			f, at := w.stored(t, quotas(t, "2/1m")...)
-			queued(t, f, 2, 1)
-			at(time.Minute)
-			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-			ask(f)
-			require.Zero(t, w.rdb.Exists(t.Context(), f.key).Val(), what)
-		}
-	})
-}
-
 // A queue that is gone is restored as one of the quotas that held, so that its
 // turns come as far apart as the new ones allow.
 func TestSetQuotasRestoresWhatItThenNarrows(t *testing.T) {

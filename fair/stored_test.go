@@ -258,10 +258,9 @@ func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
 
 func TestBothKeysAreInOneSlotOfACluster(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Addr()}})
-	defer redistest.Close(rdb)
+	rdb := redistest.Cluster(t)
 	for _, name := range []string{"plain", "a}b{c", "{", "{}", " }"} {
+		name += redistest.Name(t)
 		quota := engine.Quota{Permits: 1, Per: time.Hour}
 		e, err := New(engine.Config{Client: rdb, Name: name, Quota: quota, Stored: true})
 		require.NoError(t, err)
@@ -307,29 +306,18 @@ func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
 	})
 }
 
-// restless stores other quotas before each question.
-type restless struct {
-	cutOff
-	f     *fair
-	texts int
-}
-
-func (h *restless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
-			h.texts++
-			h.f.client.Set(ctx, h.f.quotaKey(), fmt.Sprintf("%d/1h", h.texts), 0)
-		}
-		return next(ctx, cmd)
-	}
-}
-
 func TestQuotasThatNeverStayAreAnError(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.StartServer(t).Client()
 	f := build(t, rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
-	hook := &restless{f: f}
-	rdb.AddHook(hook)
+	texts := 0
+	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if cmd.Name() == "evalsha" {
+			texts++
+			f.client.Set(ctx, f.quotaKey(), fmt.Sprintf("%d/1h", texts), 0)
+		}
+		return next(ctx, cmd)
+	}))
 	_, err := f.Take(t.Context(), []engine.Request{{N: 1}})
 	require.ErrorIs(t, err, engine.ErrState)
 	require.ErrorContains(t, err, "changed 4 times")
@@ -394,24 +382,6 @@ func TestTheGuardIsAddedToStoredQuotas(t *testing.T) {
 	})
 }
 
-// asked counts the scripts that a client runs.
-type asked struct{ atomic.Int64 }
-
-func (a *asked) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (a *asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (a *asked) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
-			a.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
 // The first decision after a change obeys it, for one more question a process.
 func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 	t.Parallel()
@@ -419,8 +389,13 @@ func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 	f := build(t, rdb, engine.Quota{Permits: 1, Per: time.Hour})
 	one, other := f.looksFor(t, quotas(t, "3/1h")...), f.looksFor(t, quotas(t, "3/1h")...)
 	queued(t, one, 1, 1)
-	count := &asked{}
-	rdb.AddHook(count)
+	var count atomic.Int64 // scripts
+	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if cmd.Name() == "evalsha" {
+			count.Add(1)
+		}
+		return next(ctx, cmd)
+	}))
 	queued(t, one, 1, 1)
 	queued(t, other, 1, 1)
 	require.EqualValues(t, 2, count.Swap(0), "nothing is stored")

@@ -36,10 +36,10 @@ type world struct {
 	step  time.Duration // in which time passes where nothing else says
 }
 
-// many is how many of all histories are played: all where FAIRLIMIT_LONG is
-// set. By default it is a sixth, and a fortieth on miniredis, whose Lua is
-// slow. The model in internal/model is what plays many.
-func (w world) many(all int) int { return redistest.Long(max(1, all/w.share), all) }
+// many is how many of all histories are played: a sixth, and a fortieth on
+// miniredis, whose Lua is slow. Where FAIRLIMIT_LONG is set it is all, and a
+// sixth. The model in internal/model is what plays many.
+func (w world) many(all int) int { return max(1, redistest.Long(all/w.share, 6*all/w.share)) }
 
 // inBothWorlds runs the test against miniredis and against a real server, beside
 // other tests.

@@ -164,6 +164,13 @@ func TestAnyNameMakesOneKey(t *testing.T) {
 				require.True(t, answers[0].Granted)
 				require.False(t, answers[1].Granted)
 				require.Equal(t, int64(1), rdb.Exists(t.Context(), key).Val(), "%q", key)
+				var opts []InspectOption
+				if prefix != nil {
+					opts = append(opts, WithPrefix(*prefix))
+				}
+				s, err := Inspect(t.Context(), rdb, name, opts...)
+				require.NoError(t, err)
+				require.Equal(t, []Window{{1, time.Minute, 1}}, s.Windows)
 				require.NoError(t, e.Reset(t.Context()))
 				answers, err = e.Take(t.Context(), []engine.Request{{N: 1}})
 				require.NoError(t, err)
