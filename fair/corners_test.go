@@ -51,35 +51,8 @@ func (k *kept) leave(t *testing.T, grants ...engine.Grant) {
 	}
 }
 
-// Turns that were missed long ago are given back when nothing of them counts.
-func TestMissedTurnsThatCountNoLongerFreeNothing(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for arrivals := 160; arrivals < 300; arrivals += 1 + 139/w.many(18) {
-			f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
-			k := &kept{fair: f}
-			missed := queued(t, f, 10, 1)
-			now := time.Duration(0)
-			for i := range arrivals {
-				now += time.Duration(110+i%7) * time.Millisecond
-				at(now)
-				k.comes(t, 1, "before")
-			}
-			for i := range missed {
-				missed[i].Unused = true
-			}
-			giveBack(t, f, missed...)
-			for range 10 {
-				k.comes(t, 1, "after")
-			}
-			require.NoError(t, model.Strict(modelsOf(f.windows), k.turns), arrivals)
-		}
-	})
-}
-
 // A batch whose permits stand in two pieces of a row that was cut.
 func TestABatchThatLeavesAPieceOfARowTakesNobodyElsesPermits(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		const n = 100
 		f, _ := w.queue(t, engine.Quota{Permits: n, Per: time.Second})
@@ -96,7 +69,6 @@ func TestABatchThatLeavesAPieceOfARowTakesNobodyElsesPermits(t *testing.T) {
 // What was forgotten before a longer window came goes on counting for it, also
 // when somebody leaves.
 func TestAReturnDoesNotForgetWhatALongerWindowCounts(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
 		now := time.Duration(0)
@@ -119,7 +91,6 @@ func TestAReturnDoesNotForgetWhatALongerWindowCounts(t *testing.T) {
 // Questions that only restore do not compact; a refusal behind them must not
 // either.
 func TestARefusalBehindALossLeavesTheRingAsItIs(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for cells := 168; cells < 182; cells++ {
 			f, at := w.queue(t, engine.Quota{Permits: 1000, Per: time.Hour})
@@ -150,7 +121,6 @@ func TestARefusalBehindALossLeavesTheRingAsItIs(t *testing.T) {
 // Fifty who leave a row take it apart into more cells than the ring has, of
 // which enough have passed.
 func TestReturnsThatTakeARowApartLeaveTheLogWhole(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 100, Per: 110 * time.Second})
 		k := &kept{fair: f}
@@ -179,7 +149,6 @@ func TestReturnsThatTakeARowApartLeaveTheLogWhole(t *testing.T) {
 // A row that others' windows have cut into pieces, and as many new moments in
 // the same question as fill the ring.
 func TestTheFirstQuestionUnderOtherWindowsMayFillTheRing(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		queued(t, f, 143, 1)
@@ -190,7 +159,6 @@ func TestTheFirstQuestionUnderOtherWindowsMayFillTheRing(t *testing.T) {
 
 // Places are what a loop counts up from.
 func TestWindowsWithoutPlacesAreDamaged(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		grants := queued(t, f, 5, 1)
@@ -205,7 +173,6 @@ func TestWindowsWithoutPlacesAreDamaged(t *testing.T) {
 // A run looks at a bounded number of cells: those that it refuses must each look
 // for their own place.
 func TestManyRefusalsOfDifferentSizesAreAnsweredInParts(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 600, Per: time.Minute})
 		for i := range 170 {

@@ -2,7 +2,6 @@ package fair
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -20,101 +20,30 @@ const day = 24 * time.Hour
 // shuffled returns the grants that still lie ahead at the moment, in random
 // order.
 func shuffled(grants []engine.Grant, now time.Duration) []engine.Grant {
-	ahead := slices.DeleteFunc(
-		slices.Clone(grants),
-		func(g engine.Grant) bool { return g.At <= beginning.Add(now).UnixMicro() },
-	)
+	ahead := slices.DeleteFunc(slices.Clone(grants),
+		func(g engine.Grant) bool { return g.At <= beginning.Add(now).UnixMicro() })
 	rng := rand.New(rand.NewPCG(1, 1))
 	rng.Shuffle(len(ahead), func(i, j int) { ahead[i], ahead[j] = ahead[j], ahead[i] })
 	return ahead
 }
 
-func backward(grants []engine.Grant, now time.Duration) []engine.Grant {
-	ahead := forward(grants, now)
-	slices.Reverse(ahead)
-	return ahead
-}
-
-func forward(grants []engine.Grant, now time.Duration) []engine.Grant {
-	ahead := shuffled(grants, now)
-	slices.SortFunc(ahead, func(a, b engine.Grant) int { return int(a.At - b.At) })
-	return ahead
-}
-
-func TestTwoHundredWaitersThatLeaveAtOnceLeaveLittle(t *testing.T) {
-	t.Parallel()
-	second, aDay := engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 1000, Per: day}
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, c := range []struct {
-			quotas  []engine.Quota
-			earlier int // calls a minute apart
-		}{
-			{[]engine.Quota{second}, 0},
-			{[]engine.Quota{second, aDay}, 0},
-			{[]engine.Quota{second, aDay}, 500},
-		} {
-			orders := map[string]func([]engine.Grant, time.Duration) []engine.Grant{
-				"random": shuffled, "forward": forward, "backward": backward,
-			}
-			later := []time.Duration{0, 50500 * time.Millisecond, 120 * time.Second}
-			if w.many(9) < 9 {
-				later = later[1:2]
-			}
-			if w.many(18) < 2 { // on miniredis
-				orders = map[string]func([]engine.Grant, time.Duration) []engine.Grant{"random": shuffled}
-			}
-			for name, order := range orders {
-				for _, passed := range later {
-					f, at := w.queue(t, c.quotas...)
-					now := time.Duration(0)
-					for range c.earlier {
-						now += time.Minute
-						at(now)
-						queued(t, f, 1, 1)
-					}
-					grants := queued(t, f, 200, 1)
-					now += passed
-					at(now)
-					for some := range slices.Chunk(order(grants, now), 7) {
-						giveBack(t, f, some...)
-					}
-					most := time.Second
-					if c.earlier > 0 { // more cells than are kept apart
-						most += 200 * time.Second / 25
-					}
-					assert.LessOrEqual(
-						t,
-						wait(t, f),
-						most,
-						"%v after %d calls, %s order, %v later",
-						c.quotas,
-						c.earlier,
-						name,
-						passed,
-					)
-				}
-			}
-		}
-	})
-}
-
 // Those who leave are given back in parts of any size and order, as the answers
-// of several batches come in.
+// of several batches come in. The queue shrinks to the last who stays.
 func TestWhoeverLeavesInPartsOfAnySizeLeavesNoDebt(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(400)) {
+		for seed := range uint64(w.many(200)) {
 			rng := rand.New(rand.NewPCG(seed, 11))
-			f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 1000, Per: day})
+			f, _ := w.queue(t, quotas(t, "1/1s 1000/24h")...)
 			grants := queued(t, f, 20+rng.IntN(200), 1)
-			parts := slices.Collect(slices.Chunk(grants[1:], 1+rng.IntN(40)))
+			stay := 1 + rng.IntN(2)*rng.IntN(len(grants))
+			parts := slices.Collect(slices.Chunk(grants[stay:], 1+rng.IntN(40)))
 			rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
 			for left := slices.Concat(parts...); len(left) > 0; {
 				n := 1 + rng.IntN(min(len(left), 1+rng.IntN(100)))
 				giveBack(t, f, left[:n]...)
 				left = left[n:]
 			}
-			require.LessOrEqual(t, wait(t, f), time.Second, "seed %d", seed)
+			require.Equal(t, time.Duration(stay)*time.Second, wait(t, f), "seed %d", seed)
 		}
 	})
 }
@@ -150,10 +79,10 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 					now := time.Duration(passed * float64(backlog)).Truncate(time.Microsecond)
 					at(now)
 
-					used, micros := newOracle(f), beginning.Add(now).UnixMicro()
+					used, micros := model.Exact{Windows: modelsOf(f.windows)}, beginning.Add(now).UnixMicro()
 					for _, g := range grants {
 						if g.At <= micros {
-							used.holds(g)
+							used.Hold(model.Turn{Slot: g.At, N: g.N})
 						}
 					}
 					earliest := used.Earliest(micros, 1)
@@ -161,115 +90,12 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 					giveBack(t, f, shuffled(grants, now)...)
 					debt := wait(t, f) - microseconds(earliest-micros)
 					assert.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
-					assert.LessOrEqual(
-						t,
-						debt,
-						max(backlog/100, microseconds(f.windows[len(f.windows)-1].Length)/64),
-						"of a backlog of %v",
-						backlog,
-					)
+					assert.LessOrEqual(t, debt, max(backlog/100, microseconds(f.windows[len(f.windows)-1].Length)/64),
+						"of a backlog of %v", backlog)
 					require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState))
 				})
 			}
 		}
-	}
-}
-
-func TestTheQueueShrinksToTheLastWhoStays(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, passed := range []time.Duration{0, 50500 * time.Millisecond, 30 * time.Minute} {
-			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-			grants := queued(t, f, 3600, 1)
-			at(passed)
-			giveBack(t, f, grants[2000:]...)
-			require.Equal(t, 2000*time.Second-passed, wait(t, f), "%v later", passed)
-		}
-	})
-}
-
-func TestASaturatedQueueUsesItsWholeQuota(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	for _, quotas := range [][]engine.Quota{
-		{{Permits: 1000, Per: time.Minute}},
-		{{Permits: 1000, Per: time.Minute, Burst: 1}},
-		{{Permits: 1000, Per: time.Minute, Burst: 2}},
-		{{Permits: 5_000, Per: time.Minute, Burst: 30}},
-		{{Permits: 20, Per: time.Second}, {Permits: 3_000, Per: day}},
-		{{Permits: 1, Per: time.Second}, {Permits: 1000, Per: day}},
-	} {
-		t.Run(fmt.Sprint(quotas), func(t *testing.T) {
-			t.Parallel()
-			windows := redistest.Long(3, 8)
-			f, _ := w.queue(t, quotas...)
-			ideal := newOracle(f)
-			grants := queued(t, f, windows*quotas[len(quotas)-1].Permits, 1)
-			var late int64
-			for _, g := range grants {
-				slot, _ := ideal.Take(beginning.UnixMicro(), 1, math.MaxInt64)
-				late = g.At - slot
-				require.GreaterOrEqual(t, late, int64(0))
-			}
-			if q := quotas[0]; q.Burst > 1 && q.Permits%q.Burst != 0 { // may cost less than one burst's time a window
-				require.Less(t, late, int64(windows)*f.windows[0].Length*int64(q.Burst)/int64(q.Permits))
-				return
-			}
-			require.Zero(t, late)
-		})
-	}
-}
-
-func TestAPassedTurnIsNotGivenBack(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
-		grants := queued(t, f, 4, 1)
-		at(time.Second)
-		giveBack(t, f, grants[0], grants[1])
-		require.Equal(t, 2*time.Minute-time.Second, wait(t, f))
-
-		at(3 * time.Minute)
-		another, _ := New(
-			engine.Config{Client: w.rdb, Name: "unused", Quota: engine.Quota{Permits: 2, Per: time.Minute}},
-		)
-		require.NoError(t, another.GiveBack(t.Context(), grants), "a queue that is gone")
-	})
-}
-
-// remaining is what a caller of one permit would have to wait now beyond what
-// the definition asks for after the turns that are held.
-func (o *oracle) remaining(t *testing.T, f *fair, now time.Duration) time.Duration {
-	micros := beginning.Add(now).UnixMicro()
-	earliest, _ := o.between(micros, 1)
-	return wait(t, f) - microseconds(earliest-micros)
-}
-
-func TestWaitersThatLeaveByAndByLeaveLittle(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	for count, most := range map[int]time.Duration{
-		300:  500 * time.Millisecond, // the rest of the slot of the last who stayed
-		4000: 40 * time.Second,       // 1 %
-	} {
-		t.Run(fmt.Sprint(count), func(t *testing.T) {
-			t.Parallel()
-			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-			grants := queued(t, f, count, 1)
-			var leaving, staying []engine.Grant
-			for i, g := range grants {
-				if i%2 == 1 {
-					leaving = append(leaving, g)
-				} else {
-					staying = append(staying, g)
-				}
-			}
-			giveBack(t, f, leaving...)
-			now := 60_500 * time.Millisecond
-			at(now)
-			giveBack(t, f, forward(staying, now)...)
-			require.LessOrEqual(t, wait(t, f), most)
-		})
 	}
 }
 
@@ -310,7 +136,7 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 				{{Permits: 1, Per: time.Second}, {Permits: 50, Per: time.Minute}},
 			}[seed%7]
 			f, at := w.queue(t, quotas...)
-			o := newOracle(f)
+			var held []engine.Grant
 			now, backlog := time.Duration(0), time.Duration(0)
 			leave := func(gone []engine.Grant) {
 				giveBack(t, f, gone...)
@@ -318,25 +144,17 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 				for _, g := range gone {
 					left[g]++
 				}
-				stay := o.grants
-				o.grants, o.Held = nil, nil
-				for _, g := range stay {
-					if left[g]--; left[g] < 0 {
-						o.holds(g)
-					}
-				}
+				held = slices.DeleteFunc(held, func(g engine.Grant) bool { left[g]--; return left[g] >= 0 })
 			}
 			ahead := func() []engine.Grant {
-				grants := shuffled(o.grants, now)
+				grants := shuffled(held, now)
 				rng.Shuffle(len(grants), func(i, j int) { grants[i], grants[j] = grants[j], grants[i] })
 				return grants
 			}
 			for range 6 + rng.IntN(10) {
 				switch rng.IntN(4) {
 				case 0, 1:
-					for _, g := range queued(t, f, 1+rng.IntN(400), 1) {
-						o.holds(g)
-					}
+					held = append(held, queued(t, f, 1+rng.IntN(400), 1)...)
 				case 2:
 					grants := ahead()
 					leave(grants[:rng.IntN(len(grants)+1)])
@@ -347,7 +165,12 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 				backlog = max(backlog, wait(t, f))
 			}
 			leave(ahead())
-			debt := o.remaining(t, f, now)
+			used := model.Exact{Windows: modelsOf(f.windows)}
+			for _, g := range held {
+				used.Hold(model.Turn{Slot: g.At, N: 1})
+			}
+			micros := beginning.Add(now).UnixMicro()
+			debt := wait(t, f) - microseconds(used.Earliest(micros, 1)-micros)
 			require.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
 			most := max(backlog/16, microseconds(f.windows[0].Length)/64)
 			require.LessOrEqual(t, debt, most, "%v, of a backlog of %v", quotas, backlog)
@@ -357,7 +180,6 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 }
 
 func TestStatusCountsThoseFarBehindTheTailToo(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, permits := range []int{1, 10} {
 			f, at := w.queue(t, engine.Quota{Permits: permits, Per: time.Second})

@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -30,113 +29,7 @@ func (f *fair) withClock(s scripts) scripts {
 	return s
 }
 
-// callers take turns on one name, each under its own quotas, and the oracle of
-// each knows what all were granted. What was granted before a window became
-// known to the queue may be forgotten, and so may what was granted while its
-// callers were silent for twice its length: every caller begins with one turn,
-// and asks before its longest window is over.
-func callers(t *testing.T, w world, seed uint64, configs [][]engine.Quota, next func(*rand.Rand, int) int) {
-	rng := rand.New(rand.NewPCG(seed, 2))
-	first, at := w.queue(t, configs[0]...)
-	engines := []*fair{first}
-	for _, quotas := range configs[1:] {
-		engines = append(engines, first.joins(t, quotas...))
-	}
-	held := newOracle(first)
-	var now time.Duration
-	asked := make([]time.Duration, len(engines))
-	for step := range max(60, w.many(250)) {
-		i := step
-		if step >= len(configs) {
-			i = next(rng, step)
-			now += time.Duration(rng.IntN(400)) * time.Millisecond * time.Duration(rng.IntN(2))
-			for j, e := range engines {
-				if now-asked[j] >= microseconds(e.windows[0].Length) {
-					i = j
-				}
-			}
-		}
-		asked[i] = now
-		at(now)
-		micros := beginning.Add(now).UnixMicro()
-		held.Windows = newOracle(engines[i]).Windows
-		r := engine.Request{N: 1, MaxWait: []time.Duration{0, time.Second, engine.Forever}[rng.IntN(3)]}
-		earliest := held.Earliest(micros, 1)
-		a := take(t, engines[i], r)[0]
-		require.GreaterOrEqual(
-			t,
-			micros+a.Wait.Microseconds(),
-			earliest,
-			"seed %d, step %d, %v",
-			seed,
-			step,
-			configs[i],
-		)
-		if a.Granted {
-			held.holds(a.Grant)
-		}
-		if last := len(held.Held) - 1; rng.IntN(5) == 0 && last >= 0 {
-			giveBack(t, engines[rng.IntN(len(engines))], held.grants[last])
-			held.cancel(micros, last)
-		}
-	}
-}
-
-func TestCallersOfOneNameWithOtherQuotasEachKeepTheirOwn(t *testing.T) {
-	t.Parallel()
-	narrow, wide := []engine.Quota{{Permits: 3, Per: time.Second}}, []engine.Quota{{Permits: 5, Per: time.Second}}
-	long, burst := []engine.Quota{
-		{Permits: 10, Per: 10 * time.Second},
-	}, []engine.Quota{
-		{Permits: 5, Per: time.Second, Burst: 1},
-	}
-	extra := []engine.Quota{{Permits: 5, Per: time.Second}, {Permits: 12, Per: 7 * time.Second}}
-	changes := []func(*rand.Rand, int) int{
-		func(_ *rand.Rand, step int) int { return step % 2 },
-		func(_ *rand.Rand, step int) int { return min(1, step/60) },
-		func(rng *rand.Rand, step int) int { return min(1, rng.IntN(1+step/40)) },
-	}
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed, pair := range [][][]engine.Quota{
-			{narrow, wide},
-			{narrow, long},
-			{narrow, burst},
-			{narrow, extra},
-			{long, burst},
-			{long, extra},
-			{burst, extra},
-		} {
-			for i := range w.many(8) { // both ways round, in each manner
-				order := [][][]engine.Quota{pair, {pair[1], pair[0]}}[(seed+i)%2]
-				callers(t, w, uint64(seed), order, changes[(seed+i)%3])
-			}
-		}
-	})
-}
-
-func TestARefusedCallerIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
-		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
-		require.True(t, take(t, careful, engine.Request{N: 1})[0].Granted)
-		for now := 2 * time.Second; now < time.Minute; now += w.step {
-			at(now)
-			take(t, busy, engine.Request{N: 1})
-			if now > 12*time.Second {
-				require.False(
-					t,
-					take(t, careful, engine.Request{N: 1})[0].Granted,
-					"after %v, with at least 20 permits in its window",
-					now,
-				)
-			}
-		}
-	})
-}
-
 func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
 		careful := busy.joins(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
@@ -150,7 +43,6 @@ func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
 }
 
 func TestACallerThatComesByWithinTwiceItsPerIsHeldToItsQuota(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
 		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
@@ -185,7 +77,6 @@ func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
 }
 
 func TestACallerWithOtherQuotasCostsABacklogLittleOfItsOrder(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		grants := queued(t, f, 600, 1)

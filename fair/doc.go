@@ -233,7 +233,7 @@
 //     less a microsecond, instead of now - length.
 //  4. A pause moves turns into another day, and so does a slow clock: a real day
 //     may hold 2N then. Say so in LIMITS, or count by the moment of a label.
-//  5. internal/model and the oracle of the tests get the kind. Play histories of
+//  5. internal/model gets the kind. Play histories of
 //     it against them, on both servers, with many turns around a midnight.
 //
 // That was some 50 lines of Lua and 50 of Go when it was tried. The quota's own

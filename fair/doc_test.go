@@ -25,7 +25,6 @@ func shows(t *testing.T, doc, state string) {
 }
 
 func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
-	t.Parallel()
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
 	doc := string(text)
@@ -39,9 +38,8 @@ func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 		lines := strings.SplitN(w.rdb.Get(t.Context(), f.key).Val(), "\n", 5)
 		shows(t, doc, strings.Join(lines[:4], "\n"))
 		shows(t, doc, lines[4][ringCells*cellBytes:])
-	})
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+
+		f, _ = w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		other := f.joins(t, engine.Quota{Permits: 3, Per: time.Second})
 		f.member, other.member = "00a", "00b"
 		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 3)

@@ -92,7 +92,6 @@ func TestWhatAServerGrantedThatNobodyHeardOfCountsAsFull(t *testing.T) {
 // A server takes over whose clock is behind. The queue's carries on: at once, or
 // within the second that a clock may be behind without anybody noticing.
 func TestAServerWhoseClockIsBehindLosesNothing(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, behind := range []time.Duration{50 * time.Millisecond, 5 * time.Minute} {
 			a, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Minute})
@@ -117,7 +116,6 @@ func TestAServerWhoseClockIsBehindLosesNothing(t *testing.T) {
 // The queue of the new server is paused, or its quota becomes narrower, before
 // anybody asks who knows of what was lost. A slot stays what it was.
 func TestWhatWasLostCountsAtItsSlotWhateverTheClockDid(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		t.Run("paused", func(t *testing.T) {
 			a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
@@ -159,7 +157,6 @@ func TestWhatWasLostCountsAtItsSlotWhateverTheClockDid(t *testing.T) {
 // is given back, and then a turn of two permits beside it: neither frees the
 // second.
 func TestTurnsOfSeveralPermitsAreGivenBackBesideThoseThatWereLost(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		a, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		b := a.joins(t, engine.Quota{Permits: 3, Per: time.Second})
@@ -182,7 +179,6 @@ func TestTurnsOfSeveralPermitsAreGivenBackBesideThoseThatWereLost(t *testing.T) 
 // Something was written that granted nothing, and was lost. No turn is missing.
 // Those that a pause had put off come as late as was told.
 func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, c := range []struct {
 			what  string
@@ -219,7 +215,6 @@ func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {
 // Whoever is only refused after a failover hears of the new epoch all the same,
 // so that its questions go straight again.
 func TestARefusalTellsOfTheEpoch(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Hour})
 		b := a.joins(t, engine.Quota{Permits: 1, Per: time.Hour})

@@ -1,9 +1,6 @@
 package fair
 
 import (
-	"cmp"
-	"math/rand/v2"
-	"slices"
 	"testing"
 	"time"
 
@@ -13,102 +10,9 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// What a primary granted that was lost is of another history: those who hold it
-// give nothing back to the one that took over, however many turns it granted
-// meanwhile.
-func TestTurnsThatWereLostInAFailoverFreeNobodyElses(t *testing.T) {
-	t.Parallel()
-	type queue struct {
-		*fair
-		at func(time.Duration)
-	}
-	for what, test := range map[string]struct {
-		before func(*testing.T, queue) // what the replica has seen
-		failed time.Duration           // when it takes over
-		after  func(*testing.T, queue) []engine.Grant
-	}{
-		"after a while":                     {failed: 250 * time.Millisecond},
-		"at once":                           {},
-		"by a server whose clock is behind": {failed: -time.Minute},
-		"in a pause":                        {before: func(t *testing.T, q queue) { pause(t, q.fair, time.Minute) }},
-		"before ten questions far apart": {after: func(t *testing.T, q queue) (held []engine.Grant) {
-			for i := range 10 {
-				q.at(time.Duration(i+1) * 2500 * time.Millisecond)
-				held = append(held, queued(t, q.fair, 1, 1)...)
-			}
-			return held
-		}},
-		"before more failovers": {after: func(t *testing.T, q queue) (held []engine.Grant) {
-			for i := range 10 {
-				moves(t, q.fair)
-				q.at(time.Duration(i+1) * 10 * time.Millisecond)
-				held = append(held, queued(t, q.fair, 1, 1)...)
-			}
-			return held
-		}},
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			inBothWorlds(t, func(t *testing.T, w world) {
-				for _, count := range []int{19, 20, 25} {
-					quota := engine.Quota{Permits: 1, Per: 10 * time.Second}
-					a, at := w.queue(t, quota)
-					b := a.joins(t, quota)
-					queued(t, b, 1, 1)
-					if test.before != nil {
-						test.before(t, queue{b, at})
-					}
-					replica := snap(t, a)
-					lost := queued(t, a, 20, 1)
-					replica.restore(t, a)
-					at(test.failed)
-					held := queued(t, b, count, 1)
-					if test.after != nil {
-						held = append(held, test.after(t, queue{b, at})...)
-					}
-					giveBack(t, a, lost...)
-					held = append(held, queued(t, b, 20, 1)...)
-					for i, g := range held[1:] {
-						require.GreaterOrEqual(t, g.At, held[i].At+10*time.Second.Microseconds(), "turn %d", i+1)
-					}
-				}
-			})
-		})
-	}
-}
-
-// A server that was primary before takes over once more. What it granted then
-// and lost is not of its history now.
-func TestAServerThatTakesOverTwiceKnowsWhatItLost(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		quota := engine.Quota{Permits: 1, Per: 10 * time.Second}
-		a, _ := w.queue(t, quota)
-		b := a.joins(t, quota)
-		queued(t, b, 1, 1)
-		replica := snap(t, a)
-		lost := queued(t, a, 5, 1)
-		server := w.rdb.Get(t.Context(), a.key+":server").Val()
-		replica.restore(t, a)
-		held := queued(t, b, 2, 1)
-		if server == "" {
-			server = "table: 0x500000000000"
-		}
-		require.NoError(t, w.rdb.Set(t.Context(), a.key+":server", server, 0).Err())
-		promotes(t, a)
-		held = append(held, queued(t, b, 10, 1)...)
-		giveBack(t, a, lost...)
-		held = append(held, queued(t, b, 5, 1)...)
-		for i, g := range held[1:] {
-			require.GreaterOrEqual(t, g.At, held[i].At+10*time.Second.Microseconds(), "turn %d", i+1)
-		}
-	})
-}
-
 // What was lost counts again even if as many turns were granted to those who
 // did not know of it.
 func TestWhatWasLostCountsThoughOthersWereGrantedAsMany(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, count := range []int{1, 5, 9} {
 			quota := engine.Quota{Permits: 20, Per: time.Minute}
@@ -168,85 +72,6 @@ func takesBack(t *testing.T, f *fair, change func()) map[string]bool {
 	return servers
 }
 
-// Servers take over at random from any earlier state, with clocks that differ and
-// queues that are paused, and callers give back whatever they were granted, by
-// whom ever. The turns that the last server knows of and nobody gave back keep
-// every window. A server whose clock is ahead may end the queue.
-func TestNoReturnFreesATurnOfAnotherHistory(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		takeovers, returns, strange, kept := 0, 0, 0, 0
-		defer func() { t.Logf("%d takeovers, %d returns, %d of turns that were lost", takeovers, returns, strange) }()
-		for seed := range uint64(w.many(60)) {
-			rng := rand.New(rand.NewPCG(seed, 21))
-			quotas := [][]engine.Quota{
-				{{Permits: 1, Per: time.Second}},
-				{{Permits: 3, Per: time.Second}},
-				{{Permits: 20, Per: time.Second, Burst: 1}},
-				{{Permits: 5, Per: time.Second}, {Permits: 20, Per: 10 * time.Second}},
-			}[rng.IntN(4)]
-			first, at := w.queue(t, quotas...)
-			processes := []*fair{first, first.joins(t, quotas...), first.joins(t, quotas...)}
-			o := newOracle(first)
-			type moment struct {
-				snapshot
-				known []int // the turns that this history has, among all
-			}
-			var turns []engine.Grant
-			var known []int
-			var past []moment
-			given := map[int]bool{}
-			now, ahead := time.Duration(0), time.Duration(0)
-			for range 150 {
-				now += time.Duration(rng.IntN(2)*rng.IntN(500)) * time.Millisecond
-				at(now + ahead)
-				if first.client.Exists(t.Context(), first.key).Val() == 0 {
-					known = nil // slots of the next queue are by another clock
-				}
-				caller := processes[rng.IntN(len(processes))]
-				switch action := rng.IntN(24); {
-				case action < 2 && len(past) > 0:
-					i := max(0, len(past)-1-rng.IntN(8))
-					past[i].restore(t, first)
-					ahead = time.Duration(rng.IntN(3)-1) * time.Duration(rng.IntN(1000)) * time.Millisecond
-					known, past = slices.Clone(past[i].known), past[:i+1]
-					takeovers++
-				case action == 2:
-					pause(t, caller, time.Duration(1+rng.IntN(1000))*time.Millisecond)
-				case action < 8:
-					var some []engine.Grant
-					for i := len(turns) - 1; i >= max(0, len(turns)-30); i-- {
-						if given[i] || rng.IntN(4) > 0 {
-							continue
-						}
-						given[i], some = true, append(some, turns[i])
-						if returns++; !slices.Contains(known, i) {
-							strange++
-						}
-					}
-					giveBack(t, caller, some...)
-				default:
-					n := 1 + rng.IntN(min(2, cmp.Or(quotas[0].Burst, quotas[0].Permits)))
-					for _, g := range queued(t, caller, 1+rng.IntN(3), n) {
-						known = append(known, len(turns))
-						turns = append(turns, g)
-					}
-				}
-				past = append(past, moment{snap(t, first), slices.Clone(known)})
-			}
-			for _, i := range known {
-				if !given[i] {
-					o.holds(turns[i])
-				}
-			}
-			kept += len(o.Held)
-			o.keeps(t)
-			require.False(t, t.Failed(), "seed %d", seed)
-		}
-		require.Positive(t, kept)
-	})
-}
-
 // TestWhatCountsAsFullDoesSoAfterAFailover loses a queue, of which one limiter
 // knows, and then the write that counts it as full. That limiter has been told
 // of the new queue by then, so that is all it remembers.
@@ -291,7 +116,6 @@ func TestWhatCountsAsFullDoesSoAfterAFailover(t *testing.T) {
 // Two limiters know of what was lost, the second of later turns. Another
 // failover loses that it has asked.
 func TestWhatCountsAsFullLongerDoesSoAfterAFailover(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		a, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		b := a.joins(t, a.quotas...)

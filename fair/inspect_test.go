@@ -1,9 +1,7 @@
 package fair
 
 import (
-	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -38,31 +36,7 @@ func TestInspectingWhatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestInspectGoesByTheSameKeysAsNew(t *testing.T) {
-	t.Parallel()
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		none, own := "", "own:"
-		for _, prefix := range []*string{nil, &none, &own} {
-			name := redistest.Name(t) + "}{"
-			cfg := engine.Config{Client: rdb, Name: name, Prefix: prefix, Quota: engine.Quota{Permits: 2, Per: time.Hour}}
-			e, err := New(cfg)
-			require.NoError(t, err)
-			_, err = e.Take(t.Context(), []engine.Request{{N: 2}})
-			require.NoError(t, err)
-			var opts []InspectOption
-			if prefix != nil {
-				opts = append(opts, WithPrefix(*prefix))
-			}
-			s, err := Inspect(t.Context(), rdb, name, opts...)
-			require.NoError(t, err)
-			require.Equal(t, []Window{{2, time.Hour, 2}}, s.Windows)
-			require.LessOrEqual(t, s.TTL, time.Hour+time.Second)
-		}
-	})
-}
-
 func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t,
 			engine.Quota{Permits: 4, Per: time.Second, Burst: 2}, engine.Quota{Permits: 100, Per: time.Minute})
@@ -93,51 +67,7 @@ func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
 	})
 }
 
-func TestInspectTellsWhatStatusTells(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(12)) {
-			rng := rand.New(rand.NewPCG(seed, 3))
-			quotas := [][]engine.Quota{
-				{{Permits: 3, Per: time.Second}},
-				{{Permits: 1, Per: 100 * time.Millisecond}},
-				{{Permits: 20, Per: time.Second, Burst: 3}, {Permits: 60, Per: 10 * time.Second}},
-			}[rng.IntN(3)]
-			f, at := w.queue(t, quotas...)
-			o := f.open(t)
-			var now time.Duration
-			var held []engine.Grant
-			for step := range 60 {
-				now += time.Duration(rng.IntN(300)) * time.Millisecond
-				at(now)
-				switch kind := rng.IntN(10); {
-				case kind == 0:
-					pause(t, f, time.Duration(rng.IntN(1000))*time.Millisecond)
-				case kind < 4 && len(held) > 0:
-					i := rng.IntN(len(held))
-					giveBack(t, f, held[i])
-					held = append(held[:i], held[i+1:]...)
-				default:
-					held = append(held, queued(t, f, 1+rng.IntN(6), 1+rng.IntN(cmp.Or(quotas[0].Burst, quotas[0].Permits)))...)
-				}
-				s, told := inspected(t, f), status(t, o)
-				what := fmt.Sprintf("seed %d, step %d", seed, step)
-				require.Equal(t, told.Paused, s.Paused, what)
-				require.Equal(t, told.Queued, int(s.Backlog), what)
-				if told.Queued == 0 && told.Paused == 0 {
-					free := 1 << 52
-					for _, window := range s.Windows {
-						free = min(free, window.Permits-int(window.Held))
-					}
-					require.Equal(t, told.Available, max(0, free), what)
-				}
-			}
-		}
-	})
-}
-
 func TestInspectTellsOfAPause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		queued(t, f, 3, 1)
@@ -157,7 +87,6 @@ func TestInspectTellsOfAPause(t *testing.T) {
 }
 
 func TestInspectTellsStoredQuotas(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
 		queued(t, f, 1, 1)
@@ -184,7 +113,6 @@ func TestInspectTellsStoredQuotas(t *testing.T) {
 }
 
 func TestInspectTellsASlowClock(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		storing(t, f)
@@ -210,7 +138,6 @@ func storing(t testing.TB, f *fair) {
 }
 
 func TestInspectTellsTheFlows(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		a, b := f.joins(t, engine.Quota{Permits: 1, Per: time.Second}), f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
@@ -242,7 +169,6 @@ func rounded10(f Flow) Flow {
 }
 
 func TestInspectTellsWhatWasLostAndReset(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		queued(t, f, 4, 1)
@@ -274,7 +200,6 @@ func TestInspectTellsWhatWasLostAndReset(t *testing.T) {
 }
 
 func TestInspectOfAQueueOfWhichNobodyKnowsAQuota(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		pause(t, f.open(t), time.Minute)
@@ -286,7 +211,6 @@ func TestInspectOfAQueueOfWhichNobodyKnowsAQuota(t *testing.T) {
 }
 
 func TestWhatCannotBeReadIsErrState(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 3})

@@ -19,7 +19,6 @@ import (
 // is used and steered in every way. No turn that is granted exceeds a window of
 // its limiter, over all turns of which the queue can know: see comings.
 func TestNoLossExceedsAWindowOverWhatLimitersWereToldOf(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for what, also := range map[string]happens{
 			"alone":                 {},

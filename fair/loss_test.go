@@ -46,13 +46,8 @@ func promotes(t testing.TB, f *fair) {
 }
 
 func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(
-			t,
-			engine.Quota{Permits: 3, Per: time.Second},
-			engine.Quota{Permits: 9, Per: 10 * time.Second},
-		)
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
 		queued(t, f, 4, 1) // the last after a second
 		at(100 * time.Millisecond)
 		w.rdb.Del(t.Context(), f.key)
@@ -63,30 +58,17 @@ func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
 }
 
 func TestWhatAnOlderStateLacksCountsAtTheNewestSlot(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(
-			t,
-			engine.Quota{Permits: 3, Per: time.Second},
-			engine.Quota{Permits: 9, Per: 10 * time.Second},
-		)
-		other := f.joins(
-			t,
-			engine.Quota{Permits: 3, Per: time.Second},
-			engine.Quota{Permits: 9, Per: 10 * time.Second},
-		)
+		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
+		other := f.joins(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
 		queued(t, f, 1, 1)
 		queued(t, other, 1, 1)
 		before := snap(t, f)
 		at(500 * time.Millisecond)
 		queued(t, f, 2, 1) // now and half a second later
 		before.restore(t, f)
-		require.Equal(
-			t,
-			500*time.Millisecond,
-			queuedWait(t, f),
-			"two at once at the newest slot are the third and the fourth; a fifth fits as they count",
-		)
+		require.Equal(t, 500*time.Millisecond, queuedWait(t, f),
+			"two at once at the newest slot are the third and the fourth; a fifth fits as they count")
 		require.Equal(t, 1500*time.Millisecond, queuedWait(t, f))
 		require.Equal(t, 1500*time.Millisecond, queuedWait(t, other), "whoever was told of less has nothing to add")
 	})
@@ -99,7 +81,6 @@ func queuedWait(t testing.TB, f *fair) time.Duration {
 }
 
 func TestStatusOfALimiterThatKnowsRestoresWhatWasLost(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
 		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Minute})
@@ -111,26 +92,6 @@ func TestStatusOfALimiterThatKnowsRestoresWhatWasLost(t *testing.T) {
 		before := w.rdb.Get(t.Context(), f.key).Val()
 		require.Equal(t, 59*time.Second, wait(t, f))
 		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val(), "once is enough")
-	})
-}
-
-func TestARefusalTellsTheQueueThatSomethingWasLost(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for how, lose := range map[string]func(f *fair, before snapshot){
-			"gone":  func(f *fair, _ snapshot) { w.rdb.Del(t.Context(), f.key) },
-			"older": func(f *fair, before snapshot) { before.restore(t, f) },
-		} {
-			f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
-			other := f.joins(t, engine.Quota{Permits: 2, Per: time.Minute})
-			queued(t, f, 1, 1)
-			before := snap(t, f)
-			queued(t, f, 1, 1)
-			lose(f, before)
-			require.Equal(t, time.Minute, wait(t, f), "%s: Status knows as well", how)
-			require.False(t, take(t, f, engine.Request{N: 1})[0].Granted, how)
-			require.False(t, take(t, other, engine.Request{N: 1})[0].Granted, "%s: one who knows of nothing", how)
-		}
 	})
 }
 
@@ -197,7 +158,6 @@ func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 }
 
 func TestAReturnToAnOlderStateGivesBackNoMoreThanWasGranted(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		kept := queued(t, f, 2, 1)
@@ -212,7 +172,6 @@ func TestAReturnToAnOlderStateGivesBackNoMoreThanWasGranted(t *testing.T) {
 }
 
 func TestAStrangersTurnOnAnOlderStateMakesItFullForWhoKnowsBetter(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
 		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Second})
@@ -231,7 +190,6 @@ func TestAStrangersTurnOnAnOlderStateMakesItFullForWhoKnowsBetter(t *testing.T) 
 
 // What is missing may be others' permits, who keep another pace.
 func TestWhatAnOlderStateLacksIsNotSpreadByThePaceOfWhoeverCallsNext(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 50, Per: time.Minute})
 		b := a.joins(t, engine.Quota{Permits: 40, Per: time.Second})
@@ -254,7 +212,6 @@ func TestWhatAnOlderStateLacksIsNotSpreadByThePaceOfWhoeverCallsNext(t *testing.
 }
 
 func TestATurnOfAStateThatWasLostCannotBeGivenBackToAnother(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
 		queued(t, f, 1, 10)
@@ -278,62 +235,6 @@ func TestAResetEndsAStateOfAnyAge(t *testing.T) {
 	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
 
-// Whatever is lost, whenever: as long as a caller that was told of the newest
-// turn makes the next call, all turns ever granted keep every window.
-func TestNoLossExceedsAWindow(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		losses, granted := 0, 0
-		defer func() { t.Logf("%d losses among %d turns, 0 windows exceeded", losses, granted) }()
-		for seed := range uint64(w.many(40)) {
-			rng := rand.New(rand.NewPCG(seed, 3))
-			configs := [][]engine.Quota{
-				{{Permits: 3, Per: time.Second}},
-				{{Permits: 1, Per: 300 * time.Millisecond}},
-				{{Permits: 20, Per: time.Second, Burst: 1}},
-				{{Permits: 5, Per: time.Second}, {Permits: 20, Per: 10 * time.Second}},
-			}
-			quotas := configs[rng.IntN(len(configs))]
-			first, at := w.queue(t, quotas...)
-			processes := []*fair{first, first.joins(t, quotas...), first.joins(t, quotas...)}
-			o := newOracle(first)
-			now, newest := time.Duration(0), first
-			snaps, lost := []snapshot{}, 0
-			for range 150 {
-				now += time.Duration(rng.IntN(2)*rng.IntN(500)) * time.Millisecond
-				at(now)
-				for _, p := range processes {
-					p.memory.news.Arrived = time.Now() // however long the test takes
-				}
-				caller := processes[rng.IntN(len(processes))]
-				if len(snaps) > 0 && rng.IntN(8) == 0 {
-					if rng.IntN(2) == 0 {
-						require.NoError(t, first.client.Del(t.Context(), first.key).Err())
-					} else {
-						snaps[max(0, len(snaps)-1-rng.IntN(5))].restore(t, first)
-					}
-					lost++
-					caller = newest
-				}
-				if rng.IntN(6) == 0 && len(o.Held) > 0 {
-					i := len(o.Held) - 1 - rng.IntN(min(3, len(o.Held)))
-					giveBack(t, caller, o.grants[i])
-					o.cancel(beginning.Add(now).UnixMicro(), i)
-				} else if a := take(t, caller, engine.Request{
-					N: 1, MaxWait: time.Duration(rng.IntN(3)) * time.Second,
-				})[0]; a.Granted {
-					o.holds(a.Grant)
-					newest = caller
-				}
-				snaps = append(snaps, snap(t, first))
-			}
-			require.NotEmpty(t, o.Held)
-			o.keeps(t)
-			losses, granted = losses+lost, granted+len(o.Held)
-		}
-	})
-}
-
 func TestAServerThatStartsEmptyRestoresTheQueue(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)
@@ -344,19 +245,4 @@ func TestAServerThatStartsEmptyRestoresTheQueue(t *testing.T) {
 	require.Greater(t, queuedWait(t, f), 59*time.Minute)
 	require.NoError(t, s.Client().FlushAll(t.Context()).Err())
 	require.Greater(t, queuedWait(t, f), 119*time.Minute)
-}
-
-func TestAQueueThatWasSilentTakesItsOwnTurnsBack(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
-		var grants []engine.Grant
-		for i := range 20 {
-			at(time.Duration(i) * 300 * time.Millisecond)
-			grants = append(grants, queued(t, f, 2, 1)...)
-		}
-		now := 19 * 300 * time.Millisecond
-		giveBack(t, f, grants[1:]...)
-		require.Equal(t, 10*time.Second-now, wait(t, f), "behind the first, which has passed")
-	})
 }

@@ -17,7 +17,6 @@ func comesAt(t *testing.T, news *[]engine.News, moment time.Duration, g engine.G
 // A refusal tells of the epoch that has begun since. The news that come with it
 // are of its own moment, not of the last write.
 func TestARefusalAfterAFailoverPutsNobodyOff(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: 10 * time.Second})
 		other := f.joins(t, f.quotas...)
@@ -31,50 +30,8 @@ func TestARefusalAfterAFailoverPutsNobodyOff(t *testing.T) {
 	})
 }
 
-// holdsTwentyAndPauses takes turns at 0, 1 … 19 s, and pauses at half a second
-// for ten. The replica has not heard of the pause.
-func holdsTwentyAndPauses(
-	t *testing.T, f *fair, at func(time.Duration),
-) (held []engine.Grant, replica snapshot, news *[]engine.News) {
-	t.Helper()
-	news = hears(f)
-	held = queued(t, f, 20, 1)
-	replica = snap(t, f)
-	at(500 * time.Millisecond)
-	pause(t, f, 10*time.Second)
-	return held, replica, news
-}
-
-// A pause is over, and the state that a server goes on with is older than it.
-// The limiter that asks knows of all turns, and when they come.
-func TestTurnsThatALostPausePutOffComeAsLate(t *testing.T) {
-	t.Parallel()
-	for what, granted := range map[string]int{"nothing was granted since": 0, "a turn was granted since": 1} {
-		for first, stranger := range map[string]bool{"it asks first": false, "a stranger's turn comes between": true} {
-			t.Run(what+", "+first, func(t *testing.T) {
-				inBothWorlds(t, func(t *testing.T, w world) {
-					f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-					held, replica, news := holdsTwentyAndPauses(t, f, at)
-					at(11 * time.Second)
-					held = append(held, queued(t, f, granted, 1)...)
-					require.NoError(t, f.Look(t.Context()))
-					comes := comesAt(t, news, 11*time.Second, held[len(held)-1])
-					require.Greater(t, comes, 28*time.Second)
-					at(12 * time.Second)
-					replica.restore(t, f)
-					if stranger {
-						queued(t, f.joins(t, f.quotas...), 1, 1)
-					}
-					require.GreaterOrEqual(t, 12*time.Second+queuedWait(t, f), comes+time.Second)
-				})
-			})
-		}
-	}
-}
-
 // So did turns that have passed since.
 func TestTurnsThatALostPausePutOffCountAsLateOnceTheyHavePassed(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
 		queued(t, f, 2, 1) // at 0 and 60 s
@@ -87,24 +44,9 @@ func TestTurnsThatALostPausePutOffCountAsLateOnceTheyHavePassed(t *testing.T) {
 	})
 }
 
-// The pause is not over here. A stranger asks first.
-func TestTurnsThatAPausePutsOffComeAsLateAfterAStrangersTurn(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		held, replica, news := holdsTwentyAndPauses(t, f, at)
-		comes := comesAt(t, news, 500*time.Millisecond, held[19])
-		at(time.Second)
-		replica.restore(t, f)
-		queued(t, f.joins(t, f.quotas...), 1, 1)
-		require.GreaterOrEqual(t, time.Second+queuedWait(t, f), comes+time.Second)
-	})
-}
-
 // A replica has heard of a pause that is over, and of none of the turns granted
 // since. Nothing that it has heard of counts any more when it takes over.
 func TestTurnsThatWereGrantedAfterAPauseCountAgain(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		news := hears(f)
@@ -157,7 +99,6 @@ func TestWhatWasGrantedAfterAResetCountsAgain(t *testing.T) {
 // A server takes over whose clock is behind. It grants turns to a limiter that
 // was told of less, and then one asks that was told of more.
 func TestAPositionMovesNoTurnOfThePresentEpoch(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := f.joins(t, f.quotas...)
@@ -176,105 +117,10 @@ func TestAPositionMovesNoTurnOfThePresentEpoch(t *testing.T) {
 	})
 }
 
-// A state is paused. The server that takes over is asked first by one that knows
-// a later clock, of a history without the pause.
-func TestAPauseOutlastsAClockOfAnotherHistory(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		pauses, strange := f.joins(t, f.quotas...), f.joins(t, f.quotas...)
-		news := hears(f)
-		queued(t, pauses, 4, 1) // at 0, 1, 2, 3 s
-		unpaused := snap(t, f)
-		at(500 * time.Millisecond)
-		pause(t, pauses, time.Second)
-		at(950 * time.Millisecond)
-		held := queued(t, f, 1, 1)[0]
-		comes := comesAt(t, news, 950*time.Millisecond, held)
-		paused := snap(t, f)
-		unpaused.restore(t, f)
-		at(1100 * time.Millisecond)
-		queued(t, strange, 1, 1)
-		paused.restore(t, f)
-		at(1200 * time.Millisecond)
-		next := 1200*time.Millisecond + queuedWait(t, strange)
-		require.NoError(t, f.Look(t.Context()))
-		require.Equal(t, comes, comesAt(t, news, 1200*time.Millisecond, held))
-		require.GreaterOrEqual(t, next, comes+time.Second)
-	})
-}
-
-// What was lost counted as full, under a new name. Then the state from before is
-// back, and somebody pauses it before the one asks that knows.
-func TestWhatCountedUnderALaterNameIsPutOffByAPause(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		other := f.joins(t, f.quotas...)
-		news := hears(f)
-		queued(t, other, 1, 1)
-		old := snap(t, f)
-		moves(t, f)
-		at(100 * time.Millisecond)
-		held := queued(t, f, 3, 1)[2] // by a server of which nobody else hears
-		old.restore(t, f)
-		at(200 * time.Millisecond)
-		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
-		require.NotEqual(t, held.ID, f.memory.now().generation())
-		old.restore(t, f)
-		at(300 * time.Millisecond)
-		pause(t, other, 500*time.Millisecond)
-		require.NoError(t, f.Look(t.Context()))
-		comes := comesAt(t, news, 300*time.Millisecond, held)
-		require.Greater(t, comes, 3400*time.Millisecond)
-		require.GreaterOrEqual(t, 300*time.Millisecond+queuedWait(t, f), comes+time.Second)
-	})
-}
-
-// Two limiters hold turns alternately. One pauses the queue, and the server loses
-// all before the other has heard of it.
-func TestNobodyGoesBesideTurnsThatWerePausedAndLost(t *testing.T) {
-	t.Parallel()
-	for what, pauserFirst := range map[string]bool{"who paused asks first": true, "the other asks first": false} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			inBothWorlds(t, func(t *testing.T, w world) {
-				a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-				b := a.joins(t, a.quotas...)
-				newsA, newsB := hears(a), hears(b)
-				var held []engine.Grant
-				for range 5 {
-					held = append(held, queued(t, a, 1, 1)...)
-					held = append(held, queued(t, b, 1, 1)...)
-				}
-				at(500 * time.Millisecond)
-				pause(t, a, 5*time.Second)
-				comes := comesAt(t, newsA, 500*time.Millisecond, held[9])
-				require.Equal(t, 14*time.Second-time.Microsecond, comes)
-				require.NoError(t, w.rdb.Del(t.Context(), a.key).Err())
-				at(600 * time.Millisecond)
-				if pauserFirst {
-					status(t, a)
-					require.NoError(t, b.Look(t.Context()))
-					require.Equal(t, comes, comesAt(t, newsB, 600*time.Millisecond, held[9]), "labels go on")
-				}
-				status(t, b)
-				status(t, a)
-				for _, f := range []*fair{b, a} {
-					next := 600*time.Millisecond + queuedWait(t, f)
-					require.GreaterOrEqual(t, next, comes+time.Second)
-					comes = next
-				}
-			})
-		})
-	}
-}
-
 // A queue is lost, others go on with it, and it becomes slower. Then it is lost
 // again. The limiter that asks first holds turns of the first queue, and has
 // only looked at the second.
 func TestTurnsThatASuccessorHasSlowedComeAsLateAfterItIsLost(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.stored(t)
 		set(t, f, "1/1s")

@@ -17,9 +17,8 @@ import (
 // Random histories of all that callers do to one queue, each answer held against
 // the definition in internal/model.
 func TestTheScriptsKeepTheDefinition(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(redistest.Long(60, 400))) {
+		for seed := range uint64(w.many(redistest.Long(60, 200))) {
 			h := anyModelled(t, w, seed)
 			for step := range 300 {
 				h.step(step)
@@ -40,9 +39,11 @@ type modelled struct {
 	clock model.Clock
 	label int64 // that the queue's clock shows
 
-	callers []*fair // each with windows of its own
-	last    *fair   // that wrote the queue's windows
-	coarse  bool    // others with other windows have come
+	callers []*fair         // each with windows of its own
+	last    *fair           // that wrote the queue's windows, nil if nobody has
+	asked   map[*fair]int64 // the label when it asked last
+	knows   map[*fair]int64 // the queue knows its windows since
+	coarse  bool            // others with other windows have come
 	held    []engine.Grant
 	turns   []model.Turn // the same
 	given   bool         // permits were given back
@@ -61,9 +62,12 @@ type modelled struct {
 }
 
 func anyModelled(t *testing.T, w world, seed uint64) *modelled {
-	h := &modelled{T: t, w: w, seed: seed, rng: rand.New(rand.NewPCG(seed, 77))}
+	h := &modelled{
+		T: t, w: w, seed: seed, rng: rand.New(rand.NewPCG(seed, 77)),
+		asked: map[*fair]int64{}, knows: map[*fair]int64{},
+	}
 	first, at := w.queue(t, h.anyQuotas()...)
-	h.at, h.callers, h.last = at, []*fair{first}, first
+	h.at, h.callers = at, []*fair{first}
 	for range h.rng.IntN(3) * h.rng.IntN(2) {
 		h.callers = append(h.callers, first.joins(t, h.anyQuotas()...))
 	}
@@ -73,9 +77,9 @@ func anyModelled(t *testing.T, w world, seed uint64) *modelled {
 	return h
 }
 
-// anyQuotas are one to four windows.
+// anyQuotas are one to six windows.
 func (h *modelled) anyQuotas() []engine.Quota {
-	quotas := make([]engine.Quota, 1+h.rng.IntN(2)*h.rng.IntN(2))
+	quotas := make([]engine.Quota, 1+h.rng.IntN(3)*h.rng.IntN(2))
 	for i := range quotas {
 		quotas[i] = anyQuota(h.rng)
 	}
@@ -108,6 +112,9 @@ func (h *modelled) step(step int) {
 	if step == 0 || rng.IntN(40) == 0 {
 		h.change(f)
 	}
+	if rng.IntN(200) == 0 {
+		h.setBack(f, time.Duration(rng.Int64N(int64(time.Hour))))
+	}
 	if rng.IntN(3) > 0 {
 		h.now += time.Duration(rng.Int64N(int64(2*h.pace) + 2000))
 	}
@@ -122,6 +129,9 @@ func (h *modelled) step(step int) {
 	micros := beginning.Add(h.now).UnixMicro()
 	h.clock.Set(micros)
 	h.label = h.clock.Now()
+	if rng.IntN(3) == 0 {
+		f.memory = memory{} // those of a stranger
+	}
 	h.what = fmt.Sprintf("seed %d, %v, step %d at %v", h.seed, f.windows, step, h.now)
 	switch {
 	case rng.IntN(100) < h.leaving && len(h.held) > 0:
@@ -135,6 +145,20 @@ func (h *modelled) step(step int) {
 	}
 }
 
+// setBack sets the server's clock, once the state has the moment. To who
+// remembers when it was told something, no time has passed meanwhile.
+func (h *modelled) setBack(f *fair, d time.Duration) {
+	if h.w.rdb.Exists(h.Context(), f.key).Val() == 0 {
+		return
+	}
+	pause(h, f, time.Microsecond)
+	h.clock.Pause(beginning.Add(h.now).UnixMicro(), 1)
+	h.now -= d
+	for _, f := range h.callers {
+		f.memory = memory{}
+	}
+}
+
 // begins forgets a queue that has ended, and those who remember its pauses.
 func (h *modelled) begins() {
 	if h.clock.Offset() != 0 {
@@ -142,7 +166,7 @@ func (h *modelled) begins() {
 			f.memory = memory{}
 		}
 	}
-	h.clock, h.held, h.turns, h.given, h.blurred = model.Clock{}, nil, nil, false, false
+	h.clock, h.held, h.turns, h.given, h.blurred, h.last = model.Clock{}, nil, nil, false, false, nil
 }
 
 // change is how things are from now on.
@@ -176,11 +200,23 @@ func (h *modelled) come(f *fair) {
 			n = 1 + rng.IntN(most)
 		}
 	}
+	told := h.asks(f)
 	before, same := h.state(f), f == h.last && flow == nil
-	h.coarse, h.last = h.coarse || f != h.last, f
+	h.coarse, h.last = h.coarse || h.last != nil && f != h.last, f
+	if len(h.callers) > 1 && h.label-h.asked[f] >= f.windows[0].Length {
+		h.knows[f] = h.label // what was granted before may be forgotten
+	}
+	h.asked[f] = h.label
+	turns := h.turns
 	answers, err := f.Take(h.Context(), requests)
 	require.NoError(h, err, h.what)
 	require.NotEmpty(h, answers)
+	if same && requests[0].N == 1 {
+		require.Equal(h, told.Delay, answers[0].Wait, "%s: as Status told", h.what)
+	}
+	if flow == nil && requests[0].N <= told.Available {
+		require.Zero(h, answers[0].Wait, "%s: as Status told", h.what)
+	}
 	for i, a := range answers {
 		h.judge(f, requests[i], a)
 		same = same && !a.Granted
@@ -188,6 +224,31 @@ func (h *modelled) come(f *fair) {
 	if same {
 		require.Equal(h, before, h.state(f), "%s: a refusal writes nothing", h.what)
 	}
+	if k := len(h.turns); k > len(turns) && h.tail < month {
+		lives := microseconds(h.clock.Wait(h.turns[k-1].Slot) + f.windows[0].Length)
+		require.GreaterOrEqual(h, h.w.ttl(h, f), lives.Truncate(time.Millisecond), "%s: the key lives on", h.what)
+	}
+}
+
+// month is for how long the life of a key can be told, which is a thousand times
+// as long.
+const month = int64(30 * day / time.Microsecond)
+
+// asks is what Status tells. Inspect tells the same of a queue of these windows.
+func (h *modelled) asks(f *fair) engine.Status {
+	told := status(h, f)
+	if s := inspected(h, f); s.Exists && f == h.last && len(h.turns) > 0 {
+		require.Equal(h, told.Paused, s.Paused, h.what)
+		require.Equal(h, told.Queued, int(s.Backlog), h.what)
+		free := int64(1 << 52)
+		for _, window := range s.Windows {
+			free = min(free, int64(window.Permits)-window.Held)
+		}
+		if told.Queued == 0 && told.Paused == 0 {
+			require.Equal(h, told.Available, int(max(0, free)), h.what)
+		}
+	}
+	return told
 }
 
 func (h *modelled) state(f *fair) string { return h.w.rdb.Get(h.Context(), f.key).Val() }
@@ -199,7 +260,11 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 		return
 	}
 	windows := modelsOf(f.windows)
-	earliest := max(h.label, model.Earliest(windows, h.turns, r.N))
+	known := slices.IndexFunc(h.turns, func(t model.Turn) bool { return t.Slot >= h.knows[f] })
+	earliest := h.label
+	if known >= 0 {
+		earliest = max(earliest, model.Earliest(windows, h.turns[known:], r.N))
+	}
 	what := fmt.Sprintf("%s: %+v got %+v", h.what, r, a)
 	require.GreaterOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(earliest), what)
 	latest := earliest + h.tolerance(f, earliest, r.N)
@@ -221,6 +286,9 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 	h.tail = max(h.tail, a.Grant.At-h.label)
 	h.blurred = h.blurred || distinct(h.turns, min(h.label, a.Grant.At)-h.longest) > moments
 }
+
+// moments is how many distinct ones of one window the engine keeps apart.
+const moments = 130
 
 // tolerance is how much later than the definition a request may go.
 func (h *modelled) tolerance(f *fair, earliest int64, n int) (late int64) {
@@ -250,6 +318,12 @@ func distinct(turns []model.Turn, after int64) (count int) {
 	return count
 }
 
+// A state of eight windows takes so many bytes at most, and flows so many more.
+const (
+	mostState     = 3900
+	mostFlowBytes = 64 * entryBytes
+)
+
 func modelsOf(windows []window) (all []model.Window) {
 	for _, w := range windows {
 		all = append(all, model.Window(w))
@@ -257,14 +331,15 @@ func modelsOf(windows []window) (all []model.Window) {
 	return all
 }
 
-// leave gives one back that lies ahead: anyone, the last, one of the last, the
-// next.
+// leave gives one back: anyone, the last, one of the last, the next. It frees
+// nothing once its slot has passed, unless it is known that nobody has used it.
 func (h *modelled) leave(f *fair) {
 	last := len(h.held) - 1
 	i := []int{h.rng.IntN(last + 1), last, last - h.rng.IntN(min(40, last+1)), 0}[h.rng.IntN(4)]
 	g := h.held[i]
+	g.Unused = h.rng.IntN(4) == 0
 	giveBack(h.T, f, g)
-	if h.clock.Ahead(g.At) {
+	if h.clock.Ahead(g.At) || g.Unused {
 		h.held, h.turns, h.given = slices.Delete(h.held, i, i+1), slices.Delete(h.turns, i, i+1), true
 	}
 }
@@ -275,4 +350,5 @@ func (h *modelled) ends() {
 	if len(h.callers) == 1 {
 		require.NoError(h, model.Strict(modelsOf(h.callers[0].windows), h.turns), h.what)
 	}
+	require.LessOrEqual(h, len(h.state(h.callers[0])), mostState+mostFlowBytes)
 }

@@ -2,7 +2,6 @@ package fair
 
 import (
 	"cmp"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/model"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // changing is a queue whose quotas change while turns are held, and whose
@@ -157,39 +155,9 @@ func (c *changing) keeps(evenly bool) {
 	c.checked += len(c.gone)
 }
 
-func TestChangedQuotasAreKeptInTime(t *testing.T) {
-	t.Parallel()
-	smooth := []string{
-		"10/1s burst 1", "20/1s burst 1", "3/1s burst 1", "1/1s", "1/4s", "1/700ms", "7/3s burst 1", "100/1m burst 1",
-		"1/1.000003s", "1000/1h burst 1", "1/50ms",
-	}
-	bursty := append([]string{
-		"10/1s", "3/2s", "20/3s burst 4", "2/3s", "5/1s 20/1m", "2/1s burst 1 30/1m", "5/1s burst 1 9/7s", "1/3s 10/1h",
-	}, smooth...)
-	inBothWorlds(t, func(t *testing.T, w world) {
-		changes, checked, slowed := 0, 0, 0
-		defer func() { t.Logf("%d changes, %d turns, %d looks at a slow clock", changes, checked, slowed) }()
-		for name, texts := range map[string][]string{"evenly": smooth, "in bursts": bursty} {
-			for seed := range uint64(redistest.Long(max(1, 8/w.share), 80/w.share)) {
-				t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
-					f, at := w.stored(t)
-					g := &changing{
-						T: t, rng: rand.New(rand.NewPCG(seed, 31)), texts: texts, at: at,
-						clients: []*fair{f, f.looksFor(t), f.looksFor(t)}, news: hears(f),
-					}
-					g.come = g.plain
-					g.play(redistest.Long(500/w.share, 250), name == "evenly")
-					changes, checked, slowed = changes+g.changes, checked+g.checked, slowed+g.slowed
-				})
-			}
-		}
-	})
-}
-
 // From very many permits to very few: the pace must stay a number that the
 // scripts read again.
 func TestAQuotaThatBecomesVeryMuchNarrowerLeavesAStateThatCanBeRead(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, now := range []time.Duration{0, 1999 * time.Millisecond} {
 			f, at := w.stored(t, quotas(t, "1000000/1s")...)
@@ -210,7 +178,6 @@ func TestAQuotaThatBecomesVeryMuchNarrowerLeavesAStateThatCanBeRead(t *testing.T
 // "fairlimit wait", while others keep to wider quotas of their own. Each time the
 // clock runs slower by the same ratio once more.
 func TestTheClockDoesNotSlowDownMoreWithEachProcessThatBegins(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, quotas(t, "20/1s burst 1")...)
 		set(t, f.looksFor(t), "10/1s burst 1")

@@ -39,7 +39,6 @@ func last(t testing.TB, all *[]engine.News) *engine.News {
 }
 
 func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, quotas := range [][]engine.Quota{
 			{{Permits: 1, Per: time.Second}},
@@ -77,7 +76,6 @@ func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
 }
 
 func TestAPauseOfAQueueThatIsNotThereBeginsOne(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
 		pause(t, f, time.Minute)
@@ -92,7 +90,6 @@ func TestAPauseOfAQueueThatIsNotThereBeginsOne(t *testing.T) {
 }
 
 func TestAPauseOfAQueueInWhichNothingIsHeld(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		grants := queued(t, f, 5, 1)
@@ -107,55 +104,7 @@ func TestAPauseOfAQueueInWhichNothingIsHeld(t *testing.T) {
 	})
 }
 
-func TestThePauseThatLastsLongestCounts(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
-		paused := func(want time.Duration) {
-			t.Helper()
-			require.Equal(t, engine.Status{Queued: 1, Delay: want + time.Second, Paused: want}, status(t, f))
-		}
-		pause(t, f, 10*time.Second)
-		queued(t, f, 1, 1)
-		pause(t, f, 10*time.Second)
-		paused(10 * time.Second)
-		at(time.Second)
-		pause(t, other, 5*time.Second)
-		paused(9 * time.Second)
-		pause(t, other, 12*time.Second)
-		paused(12 * time.Second)
-		pause(t, f, 9*time.Second)
-		paused(12 * time.Second)
-	})
-}
-
-func TestWhoLeavesInAPauseGivesItsOwnTurnBack(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		gone := queued(t, f, 1, 1)
-		pause(t, f, 10*time.Second)
-		held := queued(t, f, 3, 1)
-		at(time.Second)
-		giveBack(t, f, gone...)
-		require.Equal(t, 3, status(t, f).Queued, "it had its turn before the pause")
-		giveBack(t, f, held[2])
-		require.Equal(t, 11*time.Second+999_999*time.Microsecond, status(t, f).Delay)
-		giveBack(t, f, held[1], held[0])
-		require.Equal(t, 9*time.Second+999_999*time.Microsecond, status(t, f).Delay, "behind the one that has gone")
-
-		idle, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		pause(t, idle, time.Minute)
-		next := queued(t, idle, 1, 1)
-		require.Equal(t, 1, status(t, idle).Queued)
-		giveBack(t, idle, next...)
-		require.Equal(t, time.Minute, status(t, idle).Delay, "the turn at the end of the pause is ahead")
-	})
-}
-
 func TestARefusalTellsOfThePause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		news := hears(f)
@@ -179,7 +128,6 @@ func TestARefusalTellsOfThePause(t *testing.T) {
 }
 
 func TestAPauseThatWasLostGoesOn(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		quota := engine.Quota{Permits: 1, Per: time.Second}
 		t.Run("with the whole queue", func(t *testing.T) {
@@ -250,7 +198,6 @@ func TestAPauseThatWasLostGoesOn(t *testing.T) {
 }
 
 func TestTheServersClockMayBeSetInAPause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		queued(t, f, 3, 1)
@@ -271,7 +218,6 @@ func TestTheServersClockMayBeSetInAPause(t *testing.T) {
 }
 
 func TestAResetEndsAPause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})

@@ -2,7 +2,6 @@ package fair
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,7 +92,6 @@ func TestAReplyWithoutSharesIsAnErrorAndNeverAGrantOfAFlow(t *testing.T) {
 }
 
 func TestAFullQueueIsAnErrorOfTheRequestThatDoesNotFit(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for name, flow := range map[string]func(id string) *engine.Flow{
 			"plain": func(string) *engine.Flow { return nil },
@@ -113,37 +111,6 @@ func TestAFullQueueIsAnErrorOfTheRequestThatDoesNotFit(t *testing.T) {
 				alone := take(t, f, of("d", 1_000_000_000))
 				require.ErrorIs(t, alone[0].Err, engine.ErrFull)
 			})
-		}
-	})
-}
-
-func TestATurnThatIsFarTooLateIsThatOfAFullQueue(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for name, flow := range map[string]*engine.Flow{"plain": nil, "flows": {ID: "a", Weight: 1, LookAhead: 100}} {
-			for quota, most := range map[engine.Quota]int{
-				{Permits: 1, Per: longestPer}:           7,  // up to 2092
-				{Permits: 2, Per: longestPer, Burst: 1}: 16, // up to 2102: one in five years
-			} {
-				for _, together := range []int{1, 30} {
-					f, _ := w.queue(t, quota)
-					r := engine.Request{N: 1, MaxWait: engine.Forever, Flow: flow}
-					granted := 0
-					for range 30 / together {
-						for _, a := range take(t, f, slices.Repeat([]engine.Request{r}, together)...) {
-							if a.Granted {
-								granted++
-							} else {
-								require.ErrorIs(t, a.Err, engine.ErrFull)
-							}
-						}
-					}
-					require.Equal(t, most, granted, "%s, %+v, %d together", name, quota, together)
-					require.Positive(t, wait(t, f))
-					pause(t, f, longestPer)
-					require.Equal(t, longestPer, status(t, f).Paused)
-				}
-			}
 		}
 	})
 }

@@ -30,7 +30,6 @@ func (w world) restorers(t testing.TB) map[string]*fair {
 func asksNothing(kind, what string) bool { return kind == "own" && what == "Quotas" }
 
 func TestQuestionsAboutQuotasRestoreAQueueThatIsGone(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for what, ask := range asksForQuotas(t) {
 			for kind, f := range w.restorers(t) {
@@ -55,7 +54,6 @@ func TestQuestionsAboutQuotasRestoreAQueueThatIsGone(t *testing.T) {
 }
 
 func TestQuestionsAboutQuotasRestoreWhatAnOlderStateLacks(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for what, ask := range asksForQuotas(t) {
 			for kind, f := range w.restorers(t) {
@@ -76,7 +74,6 @@ func TestQuestionsAboutQuotasRestoreWhatAnOlderStateLacks(t *testing.T) {
 }
 
 func TestQuestionsAboutQuotasRestoreNothingThatWasReset(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for what, ask := range asksForQuotas(t) {
 			for kind, f := range w.restorers(t) {
@@ -96,24 +93,9 @@ func TestQuestionsAboutQuotasRestoreNothingThatWasReset(t *testing.T) {
 	})
 }
 
-func TestQuestionsAboutQuotasRestoreNothingThatIsOver(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range asksForQuotas(t) {
-			f, at := w.stored(t, quotas(t, "2/1m")...)
-			queued(t, f, 2, 1)
-			at(time.Minute)
-			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-			ask(f)
-			require.Zero(t, w.rdb.Exists(t.Context(), f.key).Val(), what)
-		}
-	})
-}
-
 // A queue that is gone is restored as one of the quotas that held, so that its
 // turns come as far apart as the new ones allow.
 func TestSetQuotasRestoresWhatItThenNarrows(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for what, lose := range map[string]func(f *fair){
 			"kept": func(*fair) {},
@@ -132,7 +114,6 @@ func TestSetQuotasRestoresWhatItThenNarrows(t *testing.T) {
 
 // The quotas that hold from now on do not say how long others have to wait.
 func TestSetQuotasRestoresForLimitersThatKeepTheirOwn(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for kind, f := range w.restorers(t) {
 			queued(t, f, 2, 1)
@@ -148,7 +129,6 @@ func TestSetQuotasRestoresForLimitersThatKeepTheirOwn(t *testing.T) {
 
 // Whoever was given no quota knows of a queue that it paused.
 func TestQuestionsAboutQuotasRestoreAPause(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for what, ask := range asksForQuotas(t) {
 			f, at := w.queue(t, quotas(t, "2/1m")...)
@@ -168,7 +148,6 @@ func TestQuestionsAboutQuotasRestoreAPause(t *testing.T) {
 // Who stores narrower quotas knows nothing of the turns that were lost. Who holds
 // them does.
 func TestLostTurnsComeAsFarApartAsQuotasThatWereStoredSince(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for what, ask := range map[string]func(f *fair){
 			"Look":   func(f *fair) { require.NoError(t, f.Look(t.Context())) },
@@ -190,7 +169,6 @@ func TestLostTurnsComeAsFarApartAsQuotasThatWereStoredSince(t *testing.T) {
 // A queue whose clock is slow is behind the server's. What the limiter that knows
 // restores goes on as slowly, and is not paused.
 func TestASlowQueueThatWasLostGoesOnSlowly(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.stored(t, quotas(t, "1/1s")...)
 		news := hears(f)
@@ -219,7 +197,6 @@ func hearsLook(t *testing.T, f *fair) *[]engine.News {
 // A limiter whose callers sleep only looks. It tells the queue as well what was
 // lost.
 func TestALookRestoresWhatWasLost(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		sleeps, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := sleeps.joins(t, sleeps.quotas...)

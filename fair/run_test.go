@@ -38,7 +38,6 @@ func TestRequestsThatAreEqualAreOneRun(t *testing.T) {
 }
 
 func TestEachOfARunIsRefusedByItsOwnDeadlineOnly(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		var granted []time.Duration
@@ -63,7 +62,6 @@ func TestEachOfARunIsRefusedByItsOwnDeadlineOnly(t *testing.T) {
 
 // A slot is what a run takes time for; see lua/fair/grant.lua.
 func TestOneRunGrantsAFewSlotsAtMost(t *testing.T) {
-	t.Parallel()
 	requests := make([]engine.Request, 1024)
 	for i := range requests {
 		requests[i] = engine.Request{N: 1, MaxWait: engine.Forever}

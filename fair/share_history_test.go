@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -130,7 +129,6 @@ func (s *sharing) reset(client *fair) {
 // pauses, quotas that change, resets and cancels in between. Every window over
 // those who went must have kept the quota, in order.
 func TestFlowsKeepEveryWindow(t *testing.T) {
-	t.Parallel()
 	evenly := []string{"10/1s burst 1", "20/1s burst 1", "3/1s burst 1", "1/1s", "1/700ms", "7/3s burst 1", "1/50ms"}
 	bursty := append([]string{"10/1s", "3/2s", "20/3s burst 4", "5/1s 20/1m", "5/1s burst 1 9/7s", "100/1s"}, evenly...)
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -158,73 +156,6 @@ func TestFlowsKeepEveryWindow(t *testing.T) {
 					all.resets, checked = all.resets+s.resets, checked+s.checked
 				})
 			}
-		}
-	})
-}
-
-// TestATurnOfAFlowIsTheEarliestThereIs holds every answer of a queue that flows
-// share to the definition, with cancels in between.
-func TestATurnOfAFlowIsTheEarliestThereIs(t *testing.T) {
-	t.Parallel()
-	all := [][]engine.Quota{
-		{{Permits: 1, Per: time.Second}},
-		{{Permits: 20, Per: time.Second, Burst: 1}},
-		{{Permits: 7, Per: 3 * time.Second, Burst: 3}, {Permits: 30, Per: time.Minute}},
-		{{Permits: 100, Per: time.Second}},
-	}
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(40)) {
-			rng := rand.New(rand.NewPCG(seed, 42))
-			given := all[seed%uint64(len(all))]
-			f, at := w.queue(t, given...)
-			processes := []*fair{f, f.joins(t, given...), f.joins(t, given...)}
-			ahead := map[string][]engine.Grant{} // of each flow
-			o := newOracle(f)
-			o.cancels = true
-			now := time.Duration(0)
-			for range 120 {
-				now += time.Duration(rng.IntN(2)*rng.IntN(1000)) * time.Millisecond
-				at(now)
-				micros := beginning.Add(now).UnixMicro()
-				if k := len(o.Held); k > 0 && rng.IntN(4) == 0 {
-					i := k - 1 - rng.IntN(min(k, 10))
-					giveBack(t, processes[rng.IntN(3)], o.grants[i])
-					o.cancel(micros, i)
-					continue
-				}
-				flow := engine.Flow{ID: fmt.Sprint(rng.IntN(6)), Weight: 1 + rng.IntN(3)}
-				for _, g := range ahead[flow.ID] {
-					if g.At > micros && slices.Contains(o.grants, g) {
-						flow.Ahead += g.N
-					}
-				}
-				requests := make([]engine.Request, 1+rng.IntN(10))
-				for i := range requests {
-					requests[i] = engine.Request{N: 1 + rng.IntN(f.most), MaxWait: engine.Forever, Flow: &flow}
-					if rng.IntN(3) == 0 {
-						requests[i].MaxWait = time.Duration(rng.IntN(3000)) * time.Millisecond
-					}
-				}
-				answers, err := processes[rng.IntN(3)].Take(t.Context(), requests)
-				require.NoError(t, err)
-				for i, a := range answers {
-					if a.Left {
-						continue
-					}
-					earliest, latest := o.between(micros, requests[i].N)
-					require.GreaterOrEqual(t, micros+a.Wait.Microseconds(), earliest, "seed %d", seed)
-					if !slices.Contains(o.blurred, true) {
-						latest = max(latest, model.Evenly(o.Windows, o.Held, requests[i].N))
-						require.LessOrEqual(t, micros+a.Wait.Microseconds(), latest, "seed %d", seed)
-					}
-					require.Equal(t, a.Wait <= requests[i].MaxWait, a.Granted, "seed %d", seed)
-					if a.Granted {
-						o.granted(micros, a.Grant)
-						ahead[flow.ID] = append(ahead[flow.ID], a.Grant)
-					}
-				}
-			}
-			o.keeps(t)
 		}
 	})
 }

@@ -37,7 +37,6 @@ func askFor(t testing.TB, f *fair, flow engine.Flow, count int) (granted []engin
 }
 
 func TestAFlowIsGrantedUpToItsShareAndTheRestIsLeft(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
@@ -62,7 +61,6 @@ func TestAFlowIsGrantedUpToItsShareAndTheRestIsLeft(t *testing.T) {
 }
 
 func TestAFlowThatHoldsNothingGetsOneRequestHoweverLarge(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
 		ask := func(ahead int, sizes ...int) (answers []engine.Answer) {
@@ -104,7 +102,6 @@ func entries(t *testing.T, f *fair) []string {
 }
 
 func TestSharesAreThoseOfTheModel(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for seed := range uint64(redistest.Long(2, 100)) {
 			rng := rand.New(rand.NewPCG(seed, 8))
@@ -149,7 +146,6 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 }
 
 func TestTheStateKeepsSixtyFourFlowsAtMost(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		quota := engine.Quota{Permits: 1_000_000, Per: day}
 		f, _ := w.queue(t, quota)
@@ -164,7 +160,6 @@ func TestTheStateKeepsSixtyFourFlowsAtMost(t *testing.T) {
 }
 
 func TestTheStateOfFlowsEndsByItself(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: 10 * time.Millisecond})
 		plain := f.joins(t, engine.Quota{Permits: 1, Per: 10 * time.Millisecond})
@@ -179,7 +174,6 @@ func TestTheStateOfFlowsEndsByItself(t *testing.T) {
 }
 
 func TestDamagedFlowsAreAnErrorOrCountAsNone(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, damage := range []string{
 			strings.Repeat("x", 81), strings.Repeat(" ", 81), "\n", "0000000000", strings.Repeat("9", 81),

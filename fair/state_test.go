@@ -18,7 +18,6 @@ import (
 )
 
 func TestTheKeyLivesUntilTheLastSlotHasLeftTheLongestWindow(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second},
 			engine.Quota{Permits: 7, Per: 7_000_500 * time.Nanosecond})
@@ -32,7 +31,6 @@ func TestTheKeyLivesUntilTheLastSlotHasLeftTheLongestWindow(t *testing.T) {
 }
 
 func TestARefusalChangesNothing(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
 		queued(t, f, 5, 1)
@@ -73,7 +71,6 @@ func unreadable(t testing.TB, f *fair) {
 }
 
 func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		set := func(text string) func(redis.UniversalClient, string, string) {
@@ -107,7 +104,6 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 }
 
 func TestAHeaderThatIsCutShortIsAnError(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 10, Per: time.Minute})
 		queued(t, f, 8, 1)
@@ -283,23 +279,4 @@ func (d *damaged) take(ctx context.Context, t *testing.T, f *fair, held []model.
 		held = held[:len(held)-1]
 	}
 	return held
-}
-
-func TestASlotThatNoStateCanHoldIsRefusedAndLeavesTheQueueAsItIs(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: longestPer})
-		for {
-			before := w.rdb.Get(t.Context(), f.key).Val()
-			answers, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
-			require.NoError(t, err)
-			if answers[0].Err != nil {
-				require.ErrorIs(t, answers[0].Err, engine.ErrFull)
-				require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
-				break
-			}
-		}
-		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted, "it can still be read")
-		require.NotEmpty(t, fmt.Sprint(wait(t, f)))
-	})
 }

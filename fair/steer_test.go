@@ -10,7 +10,6 @@ import (
 )
 
 func TestALookTellsWhatThereIs(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
@@ -54,7 +53,6 @@ func (f *fair) open(t testing.TB) *fair {
 }
 
 func TestWithoutAQuotaThereIsNothingToTake(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second}, engine.Quota{Permits: 9, Per: time.Minute})

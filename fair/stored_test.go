@@ -60,7 +60,6 @@ func holds(t testing.TB, f *fair, text string, wantStored bool) {
 }
 
 func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, at := w.stored(t, quotas(t, "2/1m")...)
@@ -97,7 +96,6 @@ func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 }
 
 func TestStoredQuotasThatWereLostAreWrittenAgain(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, _ := w.stored(t, quotas(t, "2/1m")...)
@@ -120,7 +118,6 @@ func TestStoredQuotasThatWereLostAreWrittenAgain(t *testing.T) {
 }
 
 func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		nine := "1/1s 2/2s 3/4s 4/7s 5/9s 6/11s 7/15s 8/17s 9/19s"
@@ -156,7 +153,6 @@ func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
 }
 
 func TestWhatExceedsTheStoredQuotasIsRefusedByThem(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, _ := w.stored(t, quotas(t, "2/1m")...)
@@ -189,7 +185,6 @@ func TestWhatExceedsTheStoredQuotasIsRefusedByThem(t *testing.T) {
 }
 
 func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.stored(t, quotas(t, "1/1s")...)
 		other := f.looksFor(t, quotas(t, "1/1s")...)
@@ -226,7 +221,6 @@ func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
 
 // Quotas become narrower and then wider again. What was told in between stays.
 func TestWiderQuotasSpeedUpNobody(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.stored(t, quotas(t, "1/100ms")...)
 		news := hears(f)
@@ -246,7 +240,6 @@ func TestWiderQuotasSpeedUpNobody(t *testing.T) {
 }
 
 func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, _ := w.stored(t, quotas(t, "1/1s")...)
@@ -265,10 +258,9 @@ func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
 
 func TestBothKeysAreInOneSlotOfACluster(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Addr()}})
-	defer redistest.Close(rdb)
+	rdb := redistest.Cluster(t)
 	for _, name := range []string{"plain", "a}b{c", "{", "{}", " }"} {
+		name += redistest.Name(t)
 		quota := engine.Quota{Permits: 1, Per: time.Hour}
 		e, err := New(engine.Config{Client: rdb, Name: name, Quota: quota, Stored: true})
 		require.NoError(t, err)
@@ -302,7 +294,6 @@ func TestQuotasThatCannotBeHeldAreNotStored(t *testing.T) {
 }
 
 func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.stored(t, quotas(t, "1/1s")...)
 		queued(t, f, 10, 1)
@@ -315,29 +306,18 @@ func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
 	})
 }
 
-// restless stores other quotas before each question.
-type restless struct {
-	cutOff
-	f     *fair
-	texts int
-}
-
-func (h *restless) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
-			h.texts++
-			h.f.client.Set(ctx, h.f.quotaKey(), fmt.Sprintf("%d/1h", h.texts), 0)
-		}
-		return next(ctx, cmd)
-	}
-}
-
 func TestQuotasThatNeverStayAreAnError(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.StartServer(t).Client()
 	f := build(t, rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
-	hook := &restless{f: f}
-	rdb.AddHook(hook)
+	texts := 0
+	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if cmd.Name() == "evalsha" {
+			texts++
+			f.client.Set(ctx, f.quotaKey(), fmt.Sprintf("%d/1h", texts), 0)
+		}
+		return next(ctx, cmd)
+	}))
 	_, err := f.Take(t.Context(), []engine.Request{{N: 1}})
 	require.ErrorIs(t, err, engine.ErrState)
 	require.ErrorContains(t, err, "changed 4 times")
@@ -390,7 +370,6 @@ func askUntil(ctx context.Context, stop <-chan struct{}, f *fair, asked *atomic.
 }
 
 func TestTheGuardIsAddedToStoredQuotas(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.stored(t)
 		guarded := f.looksFor(t)
@@ -403,24 +382,6 @@ func TestTheGuardIsAddedToStoredQuotas(t *testing.T) {
 	})
 }
 
-// asked counts the scripts that a client runs.
-type asked struct{ atomic.Int64 }
-
-func (a *asked) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (a *asked) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (a *asked) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
-			a.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
 // The first decision after a change obeys it, for one more question a process.
 func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 	t.Parallel()
@@ -428,8 +389,13 @@ func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 	f := build(t, rdb, engine.Quota{Permits: 1, Per: time.Hour})
 	one, other := f.looksFor(t, quotas(t, "3/1h")...), f.looksFor(t, quotas(t, "3/1h")...)
 	queued(t, one, 1, 1)
-	count := &asked{}
-	rdb.AddHook(count)
+	var count atomic.Int64 // scripts
+	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if cmd.Name() == "evalsha" {
+			count.Add(1)
+		}
+		return next(ctx, cmd)
+	}))
 	queued(t, one, 1, 1)
 	queued(t, other, 1, 1)
 	require.EqualValues(t, 2, count.Swap(0), "nothing is stored")

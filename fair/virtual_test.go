@@ -1,7 +1,9 @@
 package fair
 
 import (
+	"context"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,7 +12,18 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/lua"
 )
+
+// beginning is when the clocks begin that tests set: 16 digits of microseconds,
+// of which none may get lost.
+var beginning = time.Unix(1_700_000_000, 123_456_000)
+
+func build(t testing.TB, rdb redis.UniversalClient, quotas ...engine.Quota) *fair {
+	e, err := New(engine.Config{Client: rdb, Name: redistest.Name(t), Quota: quotas[0], Extra: quotas[1:]})
+	require.NoError(t, err)
+	return e.(*fair)
+}
 
 // world is a server whose clock stands still until the test sets it.
 type world struct {
@@ -23,13 +36,15 @@ type world struct {
 	step  time.Duration // in which time passes where nothing else says
 }
 
-// many is how many of all histories are played: all where FAIRLIMIT_LONG is
-// set. By default it is a sixth, and a fortieth on miniredis, whose Lua is
-// slow. The model in internal/model is what plays many.
-func (w world) many(all int) int { return redistest.Long(max(1, all/w.share), all) }
+// many is how many of all histories are played: a sixth, and a fortieth on
+// miniredis, whose Lua is slow. Where FAIRLIMIT_LONG is set it is all, and a
+// sixth. The model in internal/model is what plays many.
+func (w world) many(all int) int { return max(1, redistest.Long(all/w.share, 6*all/w.share)) }
 
-// inBothWorlds runs the test against miniredis and against a real server.
+// inBothWorlds runs the test against miniredis and against a real server, beside
+// other tests.
 func inBothWorlds(t *testing.T, test func(*testing.T, world)) {
+	t.Parallel()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
 		m := redistest.Mini(t)
@@ -135,4 +150,59 @@ func arrive(t testing.TB, f *fair, arrivals []arrival) []engine.Grant {
 		}
 	}
 	return grants
+}
+
+// anyServer reads from keys of its own which server runs the script, and of
+// which history its data is.
+const anyServer = `local redis = setmetatable({ breakpoint = true, pcall = function(name, ...)
+	if name ~= 'INFO' then return redis.pcall(name, ...) end
+	return redis.call('GET', KEYS[1] .. ':replication') or redis.error_reply('NOPERM')
+end }, { __index = redis, __tostring = function()
+	return redis.call('GET', KEYS[1] .. ':server') or 'table: 0x500000000000'
+end })
+`
+
+// stillClock does so as well, and reads the time from another key. It lets keys
+// live longer.
+const stillClock = anyServer + `local redis = setmetatable({ call = function(name, ...)
+	if name == 'PTTL' then
+		local left = redis.call(name, ...)
+		return left < 0 and left or math.ceil(left / 1000)
+	end
+	if name == 'PEXPIRE' then
+		local key, ttl = ...
+		return redis.call(name, key, 1000 * ttl)
+	end
+	if name ~= 'TIME' then return redis.call(name, ...) end
+	local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
+	return { math.floor(now / 1000000), now % 1000000 }
+end, pcall = function(name, ...)
+	if name ~= 'PSETEX' then return redis.pcall(name, ...) end
+	local key, ttl, state = ...
+	return redis.pcall(name, key, 1000 * ttl, state)
+end }, { __index = redis, __tostring = function() return tostring(redis) end })
+`
+
+// setClock puts the engine's scripts, otherwise as they are, under a clock of
+// their own, and returns what sets that.
+func setClock(t testing.TB, f *fair) func(time.Duration) {
+	f.scripts = f.scripts.behind(stillClock)
+	return func(d time.Duration) {
+		now := strconv.FormatInt(beginning.Add(d).UnixMicro(), 10)
+		require.NoError(t, f.client.Set(context.Background(), f.key+":clock", now, 0).Err())
+	}
+}
+
+// behind is the scripts behind a prelude.
+func (s scripts) behind(prelude string) scripts {
+	return scripts{
+		take: behind(prelude, s.take), share: behind(prelude, s.share), release: behind(prelude, s.release),
+		status: behind(prelude, s.status), reset: behind(prelude, s.reset), look: behind(prelude, s.look),
+		quotas: behind(prelude, s.quotas),
+		pause:  behind(prelude, s.pause), set: behind(prelude, s.set),
+	}
+}
+
+func behind(prelude string, script *lua.Script) *lua.Script {
+	return lua.New(prelude + script.Source())
 }

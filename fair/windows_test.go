@@ -88,7 +88,6 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 // Single permits a second apart stand in one cell. Read with a window of ten in
 // five seconds they would seem to stand closer together.
 func TestAWindowThatAnotherOneImpliesDelaysNobody(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 100, Per: 150 * time.Second},
 			engine.Quota{Permits: 10, Per: 5 * time.Second}, engine.Quota{Permits: 1, Per: time.Second})
@@ -165,6 +164,13 @@ func TestAnyNameMakesOneKey(t *testing.T) {
 				require.True(t, answers[0].Granted)
 				require.False(t, answers[1].Granted)
 				require.Equal(t, int64(1), rdb.Exists(t.Context(), key).Val(), "%q", key)
+				var opts []InspectOption
+				if prefix != nil {
+					opts = append(opts, WithPrefix(*prefix))
+				}
+				s, err := Inspect(t.Context(), rdb, name, opts...)
+				require.NoError(t, err)
+				require.Equal(t, []Window{{1, time.Minute, 1}}, s.Windows)
 				require.NoError(t, e.Reset(t.Context()))
 				answers, err = e.Take(t.Context(), []engine.Request{{N: 1}})
 				require.NoError(t, err)

@@ -79,7 +79,6 @@ func countFrom(f *fair, state string, permits int64) string {
 // Two queues live through the same. One of them counts from close to a border
 // on: nobody notices.
 func TestNobodyNoticesWhereTheCountBegan(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		borders := []int64{totals - 1, totals, 2 * totals, 94 * 94, 1e10, 1 << 32, 1 << 51}
 		for seed := range uint64(w.many(60)) {
@@ -117,38 +116,8 @@ func TestNobodyNoticesWhereTheCountBegan(t *testing.T) {
 	})
 }
 
-// As many permits as the queue counts at once are held several times over, and
-// the count in the cells goes round.
-func TestMorePermitsThanTheQueueCountsAreFull(t *testing.T) {
-	t.Parallel()
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: mostPermits, Per: time.Second})
-		all := engine.Request{N: mostPermits, MaxWait: engine.Forever}
-		for i := range 900 {
-			at(time.Duration(i) * time.Second)
-			require.Zero(t, take(t, f, all)[0].Wait, "turn %d", i)
-		}
-		held := 1
-		for ; held < 20; held++ {
-			before := w.rdb.Get(t.Context(), f.key).Val()
-			a := take(t, f, all)[0]
-			if !a.Granted {
-				require.ErrorIs(t, a.Err, engine.ErrFull)
-				require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
-				break
-			}
-			require.Equal(t, time.Duration(held)*time.Second, a.Wait)
-		}
-		require.GreaterOrEqual(t, held, 8)
-		require.Less(t, held, 11)
-		at(910 * time.Second)
-		require.Zero(t, take(t, f, engine.Request{N: 1})[0].Wait)
-	})
-}
-
 // A slot is less than 2⁵² µs, which is in 2112, by two lengths.
 func TestTheLastSlotIsFull(t *testing.T) {
-	t.Parallel()
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, quota := range []engine.Quota{
 			{Permits: 1, Per: time.Second}, {Permits: 2, Per: time.Second}, {Permits: 40, Per: time.Second},
