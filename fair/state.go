@@ -33,8 +33,8 @@ type contents struct {
 
 	moment, full int64
 	slow         engine.News // SlowUntil and what follows
-	resetEnd                          int64 // the server's time
-	epochs                            string
+	resetEnd     int64       // the server's time
+	epochs       string
 
 	slots, totals []int64 // of each cell, the newest last
 	entries       []entry
