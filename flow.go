@@ -64,8 +64,9 @@ func WithFlow(id string, weight int) Option {
 // limiter can always hold one request.
 //
 // With a longer look-ahead a new flow waits longer, and a flow of few callers gets
-// less. If the look-ahead is too short, part of the quota stays unused. [New] refuses a look-ahead without [WithFlow]: it has an effect on
-// flows only. [NewQueue] takes it for the flows of [Queue.Flow].
+// less. If the look-ahead is too short, part of the quota stays unused. [New]
+// refuses a look-ahead without [WithFlow]. [NewQueue] takes it for the flows of
+// [Queue.Flow].
 func WithLookAhead(permits int) Option {
 	return func(o *options) {
 		if permits < 1 {
