@@ -59,6 +59,7 @@ func TestBashCompletes(t *testing.T) {
 		with + "wait -quota ":             "",
 		with + "wait o":                   "other",
 		with + "wait other -- l":          "",
+		with + "wait -- o":                "",
 		with + "-redis=127.0.0.1:1 look":  "look",
 		with + "-redis 127.0.0.1:1 look ": "",
 	} {
