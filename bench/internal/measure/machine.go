@@ -3,6 +3,7 @@ package measure
 import (
 	"cmp"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -105,49 +106,32 @@ func (h hindrance) unexplained(c Call) time.Duration {
 	return max(0, c.Ended-due-h.atHome[c.Client].within(due, c.Ended))
 }
 
-// timeline is stalls that lie apart and in order, with the time that all
-// before each of them take up.
-type timeline struct {
-	stalls []Stall
-	before []time.Duration
-}
+// timeline is stalls that lie apart and in order.
+type timeline []Stall
 
 func newTimeline(all ...[]Stall) (t timeline) {
 	stalls := slices.Concat(all...)
 	slices.SortFunc(stalls, func(a, b Stall) int { return cmp.Compare(a.From, b.From) })
-	total := time.Duration(0)
 	for _, s := range stalls {
-		last := len(t.stalls) - 1
-		if last >= 0 && s.From <= t.stalls[last].To {
-			more := max(0, s.To-t.stalls[last].To)
-			t.stalls[last].To += more
-			total += more
-			continue
+		if last := len(t) - 1; last >= 0 && s.From <= t[last].To {
+			t[last].To = max(t[last].To, s.To)
+		} else {
+			t = append(t, s)
 		}
-		t.stalls, t.before = append(t.stalls, s), append(t.before, total)
-		total += s.To - s.From
 	}
 	return t
 }
 
-// until is how much of the time before a moment was stalled.
-func (t timeline) until(at time.Duration) time.Duration {
-	i, _ := slices.BinarySearchFunc(t.stalls, at, func(s Stall, at time.Duration) int {
-		return cmp.Compare(s.From, at)
-	})
-	if i == 0 {
-		return 0
-	}
-	last := t.stalls[i-1]
-	return t.before[i-1] + min(at, last.To) - last.From
-}
-
 // within is how much of the time between two moments was stalled.
-func (t timeline) within(from, to time.Duration) time.Duration {
-	if to <= from {
-		return 0
+func (t timeline) within(from, to time.Duration) (stalled time.Duration) {
+	first := sort.Search(len(t), func(i int) bool { return t[i].To > from })
+	for _, s := range t[first:] {
+		if s.From >= to {
+			break
+		}
+		stalled += max(0, min(to, s.To)-max(from, s.From))
 	}
-	return t.until(to) - t.until(from)
+	return stalled
 }
 
 // Stalled is how much of the time between two moments was stalled.

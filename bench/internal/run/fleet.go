@@ -66,7 +66,6 @@ func Launch(ctx context.Context, command func() *exec.Cmd, jobs []Job) (*Fleet, 
 	ctx, cancel := context.WithTimeout(ctx, readiness)
 	defer cancel()
 	f := &Fleet{died: make(chan error, len(jobs))}
-	defer context.AfterFunc(ctx, f.Close)()
 	for _, job := range jobs {
 		p := &process{client: job.Client, cmd: command(), ended: make(chan struct{})}
 		if err := p.start(job); err != nil {
@@ -76,7 +75,9 @@ func Launch(ctx context.Context, command func() *exec.Cmd, jobs []Job) (*Fleet, 
 		f.processes = append(f.processes, p)
 	}
 	for _, p := range f.processes {
+		patient := context.AfterFunc(ctx, f.Close)
 		failed := p.news.Decode(&p.told)
+		patient()
 		go p.listen(failed, f.died)
 		if failed != nil || p.told.Error != "" {
 			f.Close()

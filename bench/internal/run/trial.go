@@ -116,14 +116,8 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	watcher.Close()
 	asker.Close()
 
-	r.CountedBy = "clients"
 	r.Log.Machine = measure.Machine{Here: watcher.Seen(), Redis: asker.Seen()}
-	for _, a := range accounts {
-		r.Log.Calls, r.Log.Told = append(r.Log.Calls, a.Calls...), append(r.Log.Told, a.Told)
-		r.Log.Machine.Clients = append(r.Log.Machine.Clients, a.Stalls)
-		r.RedisCalls += a.RedisCalls
-	}
-	r.Log.Calls = join(r.Log.Calls, ledger.Arrivals(), r.Log.End)
+	r.add(accounts, ledger.Arrivals())
 	r.WorstStall = r.Log.Machine.Worst(befallen)
 	if !t.Scenario.Breaks() {
 		r.fault(failures(r.Log.Calls))
@@ -132,6 +126,17 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		r.CountedBy, r.RedisCalls = "server", after-before
 	}
 	return r, nil
+}
+
+// add puts together what both sides have to tell.
+func (r *Result) add(accounts []Account, arrivals []measure.Call) {
+	r.CountedBy = "clients"
+	for _, a := range accounts {
+		r.Log.Calls, r.Log.Told = append(r.Log.Calls, a.Calls...), append(r.Log.Told, a.Told)
+		r.Log.Machine.Clients = append(r.Log.Machine.Clients, a.Stalls)
+		r.RedisCalls += a.RedisCalls
+	}
+	r.Log.Calls = join(r.Log.Calls, arrivals, r.Log.End)
 }
 
 func (r *Result) fault(err error) {
