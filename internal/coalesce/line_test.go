@@ -221,6 +221,23 @@ func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
 	})
 }
 
+func TestWhoeverIsRefusedHoldsNothingAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, answer := range []engine.Answer{{Wait: time.Hour, Share: 1}, {Err: engine.ErrFull, Share: 1}} {
+			b := &Asker{Engine: &deciding{decide: func([]engine.Request) []engine.Answer {
+				return []engine.Answer{answer}
+			}}}
+			f := NewLine("f", 1, 0)
+			<-askingIn(b, f, 1, time.Second)
+			synctest.Wait()
+			assert.False(t, b.Full(f, 1))
+			b.mu.Lock()
+			assert.Zero(t, f.ahead)
+			b.mu.Unlock()
+		}
+	})
+}
+
 func TestAQuestionTellsWhatItsFlowHoldsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []engine.Flow
