@@ -115,7 +115,7 @@ type pauses struct {
 	now, next *pause
 }
 
-// pause is one that is to be recorded. Err may be read once done is closed.
+// pause is a pause that Redis is to record. Err may be read once done is closed.
 type pause struct {
 	until time.Time
 	done  chan struct{}
@@ -179,7 +179,7 @@ func (p *pauses) record(ctx context.Context, until time.Time) error {
 // least is how long a pause lasts at least.
 func (p *pauses) least() time.Duration { return max(time.Microsecond, 2*p.sleepers.Within) }
 
-// finish tells those who wait for the pause that was sent. It reports whether
+// finish tells the callers of the pause that was sent. It reports whether
 // another follows.
 func (p *pauses) finish() bool {
 	p.mu.Lock()

@@ -221,8 +221,8 @@ func (r *Reservation) wait(ctx context.Context) error {
 	return err
 }
 
-// leave makes it a reservation again that nobody waits for, of the turn that its
-// Wait held last.
+// leave makes a reservation of the turn that its Wait held last. Nobody waits for
+// it any more.
 func (r *Reservation) leave(kept *turns.Kept) {
 	answer := *r.reply.Answer
 	answer.Grant, answer.Wait = kept.Grant, kept.Slot.Sub(r.reply.Arrived)
@@ -326,8 +326,8 @@ func (r *Reservation) cancelled() {
 	r.cancels--
 }
 
-// isOurs reports whether the permits can be given back: nobody can have gone
-// with them, or it is known that nobody has.
+// isOurs reports whether the permits can be given back: the slot lies ahead, or
+// nobody has gone with the turn.
 func (r *Reservation) isOurs() bool {
 	ahead := time.Until(r.reply.Slot())
 	return ahead > 0 || r.stage == left || r.reply.Wait <= 0 && ahead > -cancelBound

@@ -44,9 +44,9 @@ func (q *question) keeps(failure error) bool {
 	return true
 }
 
-// outlast returns once the engine answers a probe, which changes nothing. So
-// however long it is away, few questions are lost on the way. It returns sooner
-// if there are returns to send, or nobody waits any more.
+// outlast returns once the engine answers a probe, which changes nothing. So few
+// questions are lost on the way, however long the engine is away. Outlast returns
+// sooner if there are returns to send, or if nobody waits any more.
 func (a *Asker) outlast() {
 	for a.isAwaited() {
 		a.pause = min(max(2*a.pause, firstPause), lastPause)

@@ -13,8 +13,8 @@ import (
 
 // caller is one request in line. The package comment has its states.
 //
-// The server does not touch a caller again once it has told it. So the caller,
-// once told, is free for another request. One that is gone is never used again,
+// The server does not touch a caller again that it has told. So a caller that was
+// told is free for another request. A caller that is gone is never used again,
 // because the server may still hold it.
 type caller struct {
 	ctx     context.Context
@@ -99,8 +99,8 @@ func (a *Asker) newCaller(ctx context.Context, r Request) *caller {
 	return c
 }
 
-// release keeps a caller that was told for the next request, if there
-// is likely to be one soon.
+// release keeps a caller that was told for the next request, while there is a
+// server.
 func (a *Asker) release(c *caller) {
 	c.ctx = nil
 	a.mu.Lock()
@@ -151,20 +151,20 @@ func (a *Asker) leaves(c *caller) bool {
 	return before != answered
 }
 
-// leave ends the wait of a caller whose ctx has ended. If it lined up again,
-// that may end sooner than the one it was lined up with. From the line it goes
-// at once. If it was asked for, it stays for [ReturnBound], for the answer and
-// for the return of what it grants. A caller that [Keeps] what it is granted
-// stays for the answer only, and is told it. If none comes, its error matches
-// [engine.ErrOutcomeUnknown] as well. If the question fails, the error of any
-// caller matches what it failed by.
+// leave ends the wait of a caller whose ctx has ended: that of the call that
+// waits, which may not be the ctx that the caller was lined up with. A caller in
+// line goes at once. A caller that was asked for stays for [ReturnBound], for its
+// answer and for the return of what that grants. A caller that [Keeps] its grant
+// stays for the answer only, and is told it; if none comes, the error matches
+// [engine.ErrOutcomeUnknown] as well. If the question fails, the error matches
+// what it failed by.
 func (a *Asker) leave(ctx context.Context, c *caller) (outcome, error) {
 	if c.state.CompareAndSwap(lined, gone) {
 		a.left(c)
 		return outcome{}, a.becauseAway(unsent(ctx, c.lost))
 	}
 	until := time.Now().Add(ReturnBound)
-	o, told := a.lastWord(c, until)
+	o, told := a.lastOutcome(c, until)
 	switch {
 	case !told:
 		return outcome{}, a.becauseAway(untold(ctx))
@@ -178,9 +178,9 @@ func (a *Asker) leave(ctx context.Context, c *caller) (outcome, error) {
 	return outcome{}, o.nothing(ctx)
 }
 
-// lastWord is what a caller that leaves is told until a moment. After that it
-// is gone, unless it is being told just then.
-func (a *Asker) lastWord(c *caller, until time.Time) (o outcome, told bool) {
+// lastOutcome is what a caller that leaves is told until a moment. After that the
+// caller is gone, unless the server is telling it just then.
+func (a *Asker) lastOutcome(c *caller, until time.Time) (o outcome, told bool) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
@@ -263,8 +263,9 @@ func (c *caller) staysInLine(failure error) bool {
 	return c.state.CompareAndSwap(asked, lined)
 }
 
-// tellInLine, under mu, hands an outcome to a caller that stands in line. It
-// reports whether the caller was there. Once told, it may be another's.
+// tellInLine, under mu, hands an outcome to a caller that stands in line, and
+// reports whether the caller was still there. A caller that was told may serve
+// another request.
 func (c *caller) tellInLine(o outcome) bool {
 	if !c.state.CompareAndSwap(lined, asked) {
 		return false

@@ -82,6 +82,7 @@ func TestTheLineOfAFlowForgetsThoseWhoLeave(t *testing.T) {
 			return err
 		}
 		require.NoError(t, ask(context.Background()))
+		stays := askingIn(b, f, 1, engine.Forever) // at the front of the line
 		for range 100 {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			for range 10 {
@@ -91,10 +92,12 @@ func TestTheLineOfAFlowForgetsThoseWhoLeave(t *testing.T) {
 			cancel()
 		}
 		b.mu.Lock()
-		assert.LessOrEqual(t, len(f.waiting), 1)
-		assert.Zero(t, f.lined)
+		assert.LessOrEqual(t, len(f.waiting), 2)
+		assert.Equal(t, 1, f.lined)
 		assert.Equal(t, 1, f.ahead)
 		b.mu.Unlock()
+		b.Passed(f, 1)
+		require.NoError(t, <-stays)
 	})
 }
 
@@ -190,6 +193,7 @@ func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
 			answers := make([]engine.Answer, len(requests))
 			for i, r := range requests {
 				assert.Equal(t, r.N == 1, r.Flow != nil, "%d permits", r.N)
+				assert.Equal(t, requests[0].N, r.N, "all of one kind")
 				answers[i] = engine.Answer{Granted: true, Share: 100}
 			}
 			return answers
@@ -214,6 +218,42 @@ func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
 			ask(Request{N: 2, MaxWait: engine.Forever})
 		}
 		all.Wait()
+	})
+}
+
+func TestWhoeverIsRefusedHoldsNothingAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, answer := range []engine.Answer{{Wait: time.Hour, Share: 1}, {Err: engine.ErrFull, Share: 1}} {
+			b := &Asker{Engine: &deciding{decide: func([]engine.Request) []engine.Answer {
+				return []engine.Answer{answer}
+			}}}
+			f := NewLine("f", 1, 0)
+			<-askingIn(b, f, 1, time.Second)
+			synctest.Wait()
+			assert.False(t, b.Full(f, 1))
+			b.mu.Lock()
+			assert.Zero(t, f.ahead)
+			b.mu.Unlock()
+		}
+	})
+}
+
+func TestAQuestionTellsWhatItsFlowHoldsAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []engine.Flow
+		b := &Asker{Engine: &deciding{decide: func(requests []engine.Request) []engine.Answer {
+			told = append(told, *requests[0].Flow)
+			return []engine.Answer{{Granted: true, Share: 10}}
+		}}}
+		f := NewLine("f", 1, 4)
+		for n := 2; n <= 4; n++ {
+			require.NoError(t, <-askingIn(b, f, n, engine.Forever))
+		}
+		flow := engine.Flow{ID: "f", Weight: 1, LookAhead: 4}
+		for i, ahead := range []int{0, 2, 5} {
+			flow.Ahead, flow.Wanted = ahead, ahead+i+2
+			assert.Equal(t, flow, told[i])
+		}
 	})
 }
 

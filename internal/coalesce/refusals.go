@@ -14,8 +14,8 @@ import (
 // callers could have been part of the question. There they would have been
 // decided later in the same run, and nothing comes back within a run. So the
 // slot of a later request for as many permits is no earlier: see
-// [engine.Answer]. Whoever lined up after the question went may know of permits
-// that came back since, so it is asked for.
+// [engine.Answer]. A caller that lined up after the question went is asked for:
+// permits may have come back since.
 type refusals []refusal
 
 type refusal struct {

@@ -481,6 +481,23 @@ func TestATurnThatAnotherAnswerTellsBetterIsNotGivenUp(t *testing.T) {
 	})
 }
 
+// TestAnAnswerThatWasOvertakenIsNoNews has the answer of an older question arrive
+// after one that tells of a pause.
+func TestAnAnswerThatWasOvertakenIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newQueue(second).line(second, 0)
+		older := engine.News{Asked: time.Now(), Queue: "0", Clock: 1}
+		time.Sleep(10 * time.Millisecond)
+		newer := engine.News{Asked: time.Now(), Arrived: time.Now(), Queue: "0", Clock: 2, Stands: time.Minute}
+		l.Hear(&newer)
+		time.Sleep(10 * time.Millisecond)
+		older.Arrived = time.Now()
+		l.Hear(&older)
+		assert.Equal(t, newer, l.news)
+		assert.Equal(t, newer.Asked, l.newest)
+	})
+}
+
 func held(l *Sleepers) time.Duration {
 	left, _ := l.Held()
 	return left
