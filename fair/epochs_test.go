@@ -226,3 +226,23 @@ func TestARefusalTellsOfTheEpoch(t *testing.T) {
 		require.Equal(t, b.memory.now().text, a.memory.now().text)
 	})
 }
+
+// A server takes over that has not heard of some turns. Others get these slots.
+// Whoever gives the lost turns back frees none of theirs.
+func TestAReturnOfALostTurnFreesNobodyElses(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		other := f.joins(t, f.quotas...)
+		queued(t, f, 1, 1)
+		before := snap(t, f)
+		lost := queued(t, f, 3, 1)
+		before.restore(t, f)
+		moves(t, f)
+		at(10 * time.Millisecond)
+		queued(t, other, 3, 1)
+		giveBack(t, f, lost...)
+		require.GreaterOrEqual(t, status(t, other).Queued, 3, "the others' turns stay")
+		require.GreaterOrEqual(t, queuedWait(t, other), 3990*time.Millisecond)
+		require.GreaterOrEqual(t, inspected(t, other).Backlog, int64(6), "and the lost ones count")
+	})
+}
