@@ -246,13 +246,13 @@ func TestManyFlowsOfOneProcessCombineTheirQuestions(t *testing.T) {
 // apart.
 func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
 	t.Parallel()
-	const flows, rate = 300, 100
+	const flows, rate = 128, 64
 	for lookAhead, longest := range map[int]int{
-		2 * rate: 2 * rate * flows / 64, // the default: three permits for each
+		2 * rate: 2 * rate * flows / 64, // two permits for each entry
 		64:       flows,                 // one for each
 	} {
 		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-			settle, seconds := redistest.Long(8, 15), redistest.Long(11, 30)
+			settle, seconds := redistest.Long(5, 15), redistest.Long(6, 30)
 			ctx, stop := context.WithTimeout(t.Context(), time.Duration(settle+seconds)*time.Second)
 			defer stop()
 			var c tally
