@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
@@ -22,6 +23,7 @@ type queue struct {
 	scene
 	name    string
 	engines []engine.Engine
+	lost    atomic.Bool // somebody was told of a loss
 }
 
 // queue makes sixteen limiters of a new name.
@@ -34,6 +36,11 @@ func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, 
 	for range sixteen {
 		e, err := fair.New(engine.Config{
 			Client: client, Name: q.name, Quota: s.quotas[0], Extra: s.quotas[1:], Stored: s.stored,
+			Heard: func(n *engine.News) {
+				if n.Lost {
+					q.lost.Store(true)
+				}
+			},
 		})
 		if err != nil {
 			return nil, err
@@ -50,6 +57,8 @@ func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, 
 	}
 	return q, nil
 }
+
+func (q *queue) key() string { return "fairlimit:{" + q.name + "}" }
 
 func (q *queue) steerer() engine.Steerer { return q.engines[0].(engine.Steerer) }
 

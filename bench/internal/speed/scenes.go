@@ -83,7 +83,10 @@ var scenes = []scene{
 		what: "one quota, refused", goal: ratioAtMost(1.2),
 		quotas: quotas(every(100, time.Hour)), turn: refused, first: hold(100),
 	},
-	{what: "one quota, crowded, saturated", goal: ratioAtMost(1.5), quotas: quotas(every(1000, time.Second)), turn: queued, first: crowd},
+	{
+		what: "one quota, crowded, saturated", goal: ratioAtMost(1.5),
+		quotas: quotas(every(1000, time.Second)), turn: queued, first: crowd,
+	},
 	{
 		what: "two quotas, never short", goal: ratioAtMost(2.5), turn: atOnce,
 		quotas: quotas(every(billion, time.Minute), every(billion/10, time.Second)),
@@ -116,6 +119,7 @@ var scenes = []scene{
 	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, first: inPause},
 	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, first: afterPause},
 	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, first: hold(100), before: afterReturns},
+	{what: "after a loss", goal: ratioAtMost(6), quotas: secondly, turn: queued, first: hold(100), before: afterLoss},
 }
 
 // hold takes so many permits.
@@ -168,6 +172,30 @@ func afterReturns(ctx context.Context, q *queue) error {
 	after, err := q.engines[0].Status(ctx)
 	if freed := before.Queued - after.Queued; err == nil && freed < len(back) {
 		err = fmt.Errorf("%d of %d turns were taken back", freed, len(back))
+	}
+	return err
+}
+
+// silence is longer than a server is given to have lost nothing.
+const silence = 120 * time.Millisecond
+
+// afterLoss goes back to an earlier state of the queue.
+func afterLoss(ctx context.Context, q *queue) error {
+	before, err := q.rdb.Dump(ctx, q.key()).Result()
+	if err != nil {
+		return err
+	}
+	ttl := q.rdb.PTTL(ctx, q.key()).Val()
+	if err := together(sixteen, func(i int) error { return q.ask(ctx, i) }); err != nil {
+		return err
+	}
+	time.Sleep(silence)
+	if err := q.rdb.RestoreReplace(ctx, q.key(), ttl, before).Err(); err != nil {
+		return err
+	}
+	q.lost.Store(false)
+	if _, err = q.take(ctx, 1); err == nil && !q.lost.Load() {
+		err = errors.New("nobody was told of a loss")
 	}
 	return err
 }

@@ -149,6 +149,7 @@ func TestScenesAreInTheirCondition(t *testing.T) {
 		"in a pause":                    func(_ *queue, s engine.Status) bool { return s.Paused > time.Minute },
 		"after a pause":                 func(_ *queue, s engine.Status) bool { return s.Paused == 0 && s.Queued > 100 },
 		"after returns":                 func(_ *queue, s engine.Status) bool { return s.Queued > 50 },
+		"after a loss":                  func(q *queue, s engine.Status) bool { return q.lost.Load() && s.Queued > 100 },
 		"one quota, crowded, saturated": func(_ *queue, s engine.Status) bool { return s.Queued > 100 },
 		"one quota, refused":            func(_ *queue, s engine.Status) bool { return s.Available == 0 },
 	} {
