@@ -35,16 +35,7 @@ func TestWhatCannotBeHonouredIsAnErrorOfNew(t *testing.T) {
 		"too long with its guard":     {Quota: second, Guard: longestPer},
 		"an endless guard":            {Quota: second, Guard: math.MaxInt64},
 		"a burst that takes no time":  {Quota: engine.Quota{Permits: 1000, Per: 999 * time.Microsecond, Burst: 1}},
-		"nine windows": {Quota: second, Extra: []engine.Quota{
-			{Permits: 1, Per: 2},
-			{Permits: 1, Per: 2000},
-			{Permits: 1, Per: 3000},
-			{Permits: 1, Per: 4000},
-			{Permits: 1, Per: 5000},
-			{Permits: 1, Per: 6000},
-			{Permits: 1, Per: 7000},
-			{Permits: 1, Per: 8000},
-		}},
+		"nine windows":                {Quota: second, Extra: quotas(t, "1/9us 1/2us 1/3us 1/4us 1/5us 1/6us 1/7us 1/8us")},
 	} {
 		cfg.Name = "n"
 		_, err := New(cfg)
