@@ -58,7 +58,12 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 		quotas string
 		n      int
 	}{
-		{"1/1s", 1}, {"10/1s", 1}, {"10/1s burst 1", 1}, {"20/1s 100/2m", 1}, {"1/1s 1000/24h", 1}, {"1000/1m", 1},
+		{"1/1s", 1},
+		{"10/1s", 1},
+		{"10/1s burst 1", 1},
+		{"20/1s 100/2m", 1},
+		{"1/1s 1000/24h", 1},
+		{"1000/1m", 1},
 		{"100000/1s", 7_777},
 	} {
 		for _, count := range []int{3_600, 20_000}[:redistest.Long(1, 2)] {
