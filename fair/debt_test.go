@@ -48,6 +48,28 @@ func TestWhoeverLeavesInPartsOfAnySizeLeavesNoDebt(t *testing.T) {
 	})
 }
 
+// More cells are in use than are kept apart when they begin to leave.
+func TestTwoHundredWhoLeaveBehindManyCallsLeaveLittle(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, passed := range []time.Duration{0, 50500 * time.Millisecond} {
+			f, at := w.queue(t, quotas(t, "1/1s 1000/24h")...)
+			now := time.Duration(0)
+			for range 500 {
+				now += time.Minute
+				at(now)
+				queued(t, f, 1, 1)
+			}
+			grants := queued(t, f, 200, 1)
+			now += passed
+			at(now)
+			for some := range slices.Chunk(shuffled(grants, now), 7) {
+				giveBack(t, f, some...)
+			}
+			require.LessOrEqual(t, wait(t, f), 9*time.Second, "a second, and 4 % of what was queued")
+		}
+	})
+}
+
 // What waiters leave behind who all leave: at most 1 % of the backlog as it was
 // at its longest, however much of it has passed since; or a 64th of the shortest
 // Per.
@@ -97,25 +119,6 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 			}
 		}
 	}
-}
-
-// All that has ever stood in such a queue is much longer than what stands in it.
-func TestWaitersThatLeaveAQueueThatIsNeverEmptyLeaveNothing(t *testing.T) {
-	t.Parallel()
-	f, at := realWorld(t).queue(t, engine.Quota{Permits: 1, Per: time.Second})
-	grants, now := queued(t, f, 3000, 1), time.Duration(0)
-	for range 8 {
-		now += 1300 * time.Second
-		at(now)
-		grants = append(grants[1300:], queued(t, f, 1300, 1)...)
-		last := len(grants) - 1
-		giveBack(t, f, grants[last])
-		grants = append(grants[:last], queued(t, f, 1, 1)...)
-	}
-	now += 1500*time.Second + 500*time.Millisecond
-	at(now)
-	giveBack(t, f, shuffled(grants, now)...)
-	require.LessOrEqual(t, wait(t, f), 500*time.Millisecond, "the rest of the slot of the last who stayed")
 }
 
 // Joins, partial leaves and time, in any mix; then all leave.

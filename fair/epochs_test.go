@@ -131,29 +131,6 @@ func TestWhatWasLostCountsAtItsSlotWhateverTheClockDid(t *testing.T) {
 	})
 }
 
-// Two single turns that were lost count again at the later one's slot. The first
-// is given back, and then a turn of two permits beside it: neither frees the
-// second.
-func TestTurnsOfSeveralPermitsAreGivenBackBesideThoseThatWereLost(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		a, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
-		b := a.joins(t, engine.Quota{Permits: 3, Per: time.Second})
-		queued(t, b, 1, 3)
-		two := queued(t, b, 1, 2) // after a second
-		replica := snap(t, a)
-		lost := queued(t, a, 2, 1) // after a second, and after two
-		replica.restore(t, a)
-		status(t, a)
-		giveBack(t, a, lost[0])
-		giveBack(t, b, two...)
-		permits := map[int64]int{}
-		for _, g := range append(queued(t, b, 5, 1), lost[1]) {
-			permits[g.At]++
-		}
-		require.LessOrEqual(t, permits[lost[1].At], 3)
-	})
-}
-
 // Something was written that granted nothing, and was lost. No turn is missing.
 // Those that a pause had put off come as late as was told.
 func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {

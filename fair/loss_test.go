@@ -157,23 +157,6 @@ func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 	})
 }
 
-func TestAStrangersTurnOnAnOlderStateMakesItFullForWhoKnowsBetter(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
-		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Second})
-		queued(t, f, 1, 1)
-		before := snap(t, f)
-		lost := queued(t, f, 3, 1)
-		before.restore(t, f)
-		at(10 * time.Millisecond)
-		granted := queued(t, stranger, 1, 1)
-		require.Equal(t, 1990*time.Millisecond, queuedWait(t, f))
-		giveBack(t, f, lost...)
-		giveBack(t, stranger, granted...)
-		require.Equal(t, 1990*time.Millisecond, queuedWait(t, f), "which turns are held is no longer known")
-	})
-}
-
 // What is missing may be others' permits, who keep another pace.
 func TestWhatAnOlderStateLacksIsNotSpreadByThePaceOfWhoeverCallsNext(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
