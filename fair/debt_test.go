@@ -48,6 +48,28 @@ func TestWhoeverLeavesInPartsOfAnySizeLeavesNoDebt(t *testing.T) {
 	})
 }
 
+// More cells are in use than are kept apart when they begin to leave.
+func TestTwoHundredWhoLeaveBehindManyCallsLeaveLittle(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, passed := range []time.Duration{0, 50500 * time.Millisecond} {
+			f, at := w.queue(t, quotas(t, "1/1s 1000/24h")...)
+			now := time.Duration(0)
+			for range 500 {
+				now += time.Minute
+				at(now)
+				queued(t, f, 1, 1)
+			}
+			grants := queued(t, f, 200, 1)
+			now += passed
+			at(now)
+			for some := range slices.Chunk(shuffled(grants, now), 7) {
+				giveBack(t, f, some...)
+			}
+			require.LessOrEqual(t, wait(t, f), 9*time.Second, "a second, and 4 % of what was queued")
+		}
+	})
+}
+
 // What waiters leave behind who all leave: at most 1 % of the backlog as it was
 // at its longest, however much of it has passed since; or a 64th of the shortest
 // Per.
@@ -55,16 +77,16 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
 	for _, c := range []struct {
-		quotas []engine.Quota
+		quotas string
 		n      int
 	}{
-		{[]engine.Quota{{Permits: 1, Per: time.Second}}, 1},
-		{[]engine.Quota{{Permits: 10, Per: time.Second}}, 1},
-		{[]engine.Quota{{Permits: 10, Per: time.Second, Burst: 1}}, 1},
-		{[]engine.Quota{{Permits: 20, Per: time.Second}, {Permits: 100, Per: 2 * time.Minute}}, 1},
-		{[]engine.Quota{{Permits: 1, Per: time.Second}, {Permits: 1000, Per: day}}, 1},
-		{[]engine.Quota{{Permits: 1000, Per: time.Minute}}, 1},
-		{[]engine.Quota{{Permits: 100_000, Per: time.Second}}, 7_777},
+		{"1/1s", 1},
+		{"10/1s", 1},
+		{"10/1s burst 1", 1},
+		{"20/1s 100/2m", 1},
+		{"1/1s 1000/24h", 1},
+		{"1000/1m", 1},
+		{"100000/1s", 7_777},
 	} {
 		for _, count := range []int{3_600, 20_000}[:redistest.Long(1, 2)] {
 			for _, passed := range []float64{0, 0.5, 0.9} {
@@ -73,7 +95,7 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%v/%d/%v", c.quotas, count, passed), func(t *testing.T) {
 					t.Parallel()
-					f, at := w.queue(t, c.quotas...)
+					f, at := w.queue(t, quotas(t, c.quotas)...)
 					grants := queued(t, f, count, c.n)
 					backlog := wait(t, f)
 					now := time.Duration(passed * float64(backlog)).Truncate(time.Microsecond)
@@ -99,25 +121,6 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 	}
 }
 
-// All that has ever stood in such a queue is much longer than what stands in it.
-func TestWaitersThatLeaveAQueueThatIsNeverEmptyLeaveNothing(t *testing.T) {
-	t.Parallel()
-	f, at := realWorld(t).queue(t, engine.Quota{Permits: 1, Per: time.Second})
-	grants, now := queued(t, f, 3000, 1), time.Duration(0)
-	for range 8 {
-		now += 1300 * time.Second
-		at(now)
-		grants = append(grants[1300:], queued(t, f, 1300, 1)...)
-		last := len(grants) - 1
-		giveBack(t, f, grants[last])
-		grants = append(grants[:last], queued(t, f, 1, 1)...)
-	}
-	now += 1500*time.Second + 500*time.Millisecond
-	at(now)
-	giveBack(t, f, shuffled(grants, now)...)
-	require.LessOrEqual(t, wait(t, f), 500*time.Millisecond, "the rest of the slot of the last who stayed")
-}
-
 // Joins, partial leaves and time, in any mix; then all leave.
 func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 	t.Parallel()
@@ -126,16 +129,10 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 7))
-			quotas := [][]engine.Quota{
-				{{Permits: 1, Per: time.Second}},
-				{{Permits: 10, Per: time.Second}},
-				{{Permits: 10, Per: time.Second, Burst: 1}},
-				{{Permits: 258, Per: 129 * time.Second, Burst: 2}},
-				{{Permits: 20, Per: time.Second}, {Permits: 100, Per: 2 * time.Minute}},
-				{{Permits: 1000, Per: time.Minute, Burst: 100}},
-				{{Permits: 1, Per: time.Second}, {Permits: 50, Per: time.Minute}},
+			text := []string{
+				"1/1s", "10/1s", "10/1s burst 1", "258/129s burst 2", "20/1s 100/2m", "1000/1m burst 100", "1/1s 50/1m",
 			}[seed%7]
-			f, at := w.queue(t, quotas...)
+			f, at := w.queue(t, quotas(t, text)...)
 			var held []engine.Grant
 			now, backlog := time.Duration(0), time.Duration(0)
 			leave := func(gone []engine.Grant) {
@@ -173,7 +170,7 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 			debt := wait(t, f) - microseconds(used.Earliest(micros, 1)-micros)
 			require.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
 			most := max(backlog/16, microseconds(f.windows[0].Length)/64)
-			require.LessOrEqual(t, debt, most, "%v, of a backlog of %v", quotas, backlog)
+			require.LessOrEqual(t, debt, most, "%v, of a backlog of %v", text, backlog)
 			require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState))
 		})
 	}

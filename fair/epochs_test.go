@@ -117,62 +117,17 @@ func TestAServerWhoseClockIsBehindLosesNothing(t *testing.T) {
 // anybody asks who knows of what was lost. A slot stays what it was.
 func TestWhatWasLostCountsAtItsSlotWhateverTheClockDid(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		t.Run("paused", func(t *testing.T) {
-			a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-			b := a.joins(t, engine.Quota{Permits: 1, Per: time.Second})
-			queued(t, b, 1, 1)
-			replica := snap(t, a)
-			lost := queued(t, a, 20, 1)
-			replica.restore(t, a)
-			at(100 * time.Millisecond)
-			pause(t, b, 10*time.Second)
-			at(200 * time.Millisecond)
-			status(t, a)
-			held := queued(t, b, 12, 1)
-			require.Equal(t, lost[19].At+time.Second.Microseconds(), held[0].At)
-			giveBack(t, a, lost...)
-			giveBack(t, b, held[10:]...)
-			held = append(held[:10:10], queued(t, b, 12, 1)...)
-			for i, g := range held[1:] {
-				require.GreaterOrEqual(t, g.At, held[i].At+time.Second.Microseconds(), "turn %d", i+1)
-			}
-		})
-		t.Run("narrower", func(t *testing.T) {
-			a, at := w.stored(t, quotas(t, "1/1s")...)
-			b := a.looksFor(t, quotas(t, "1/1s")...)
-			queued(t, b, 11, 1)
-			replica := snap(t, a)
-			lost := queued(t, a, 20, 1)
-			replica.restore(t, a)
-			at(100 * time.Millisecond)
-			set(t, b, "1/4s")
-			at(200 * time.Millisecond)
-			status(t, a)
-			require.GreaterOrEqual(t, queued(t, b, 1, 1)[0].At, lost[19].At+time.Second.Microseconds())
-		})
-	})
-}
-
-// Two single turns that were lost count again at the later one's slot. The first
-// is given back, and then a turn of two permits beside it: neither frees the
-// second.
-func TestTurnsOfSeveralPermitsAreGivenBackBesideThoseThatWereLost(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		a, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
-		b := a.joins(t, engine.Quota{Permits: 3, Per: time.Second})
-		queued(t, b, 1, 3)
-		two := queued(t, b, 1, 2) // after a second
+		a, at := w.stored(t, quotas(t, "1/1s")...)
+		b := a.looksFor(t, quotas(t, "1/1s")...)
+		queued(t, b, 11, 1)
 		replica := snap(t, a)
-		lost := queued(t, a, 2, 1) // after a second, and after two
+		lost := queued(t, a, 20, 1)
 		replica.restore(t, a)
+		at(100 * time.Millisecond)
+		set(t, b, "1/4s")
+		at(200 * time.Millisecond)
 		status(t, a)
-		giveBack(t, a, lost[0])
-		giveBack(t, b, two...)
-		permits := map[int64]int{}
-		for _, g := range append(queued(t, b, 5, 1), lost[1]) {
-			permits[g.At]++
-		}
-		require.LessOrEqual(t, permits[lost[1].At], 3)
+		require.GreaterOrEqual(t, queued(t, b, 1, 1)[0].At, lost[19].At+time.Second.Microseconds())
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -114,11 +113,10 @@ func TestInspectTellsStoredQuotas(t *testing.T) {
 
 func TestInspectTellsASlowClock(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		storing(t, f)
-		require.NoError(t, f.SetQuotas(t.Context(), []engine.Quota{{Permits: 1, Per: time.Second}}))
+		f, at := w.stored(t)
+		set(t, f, "1/1s")
 		queued(t, f, 5, 1)
-		require.NoError(t, f.SetQuotas(t.Context(), []engine.Quota{{Permits: 1, Per: 2 * time.Second}}))
+		set(t, f, "1/2s")
 		s := inspected(t, f)
 		require.InDelta(t, 8*time.Second, s.Tail, float64(time.Millisecond))
 		require.InDelta(t, 8*time.Second, s.Slowed, float64(time.Millisecond))
@@ -127,14 +125,6 @@ func TestInspectTellsASlowClock(t *testing.T) {
 		s = inspected(t, f)
 		require.InDelta(t, 5*time.Second, s.Tail, float64(time.Millisecond))
 	})
-}
-
-// storing lets an engine go by stored quotas.
-func storing(t testing.TB, f *fair) {
-	given, err := f.quotaSetOf(nil, "")
-	require.NoError(t, err)
-	f.stored, f.scripts = true, f.withClock(storedScripts)
-	f.known.Store(given)
 }
 
 func TestInspectTellsTheFlows(t *testing.T) {
@@ -207,48 +197,6 @@ func TestInspectOfAQueueOfWhichNobodyKnowsAQuota(t *testing.T) {
 		require.True(t, s.Exists)
 		require.Empty(t, s.Windows)
 		require.Equal(t, time.Minute, s.Paused)
-	})
-}
-
-func TestWhatCannotBeReadIsErrState(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		ctx := t.Context()
-		f, at := w.queue(t, engine.Quota{Permits: 20, Per: time.Second, Burst: 3})
-		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 6)
-		moves(t, f)
-		at(time.Millisecond)
-		askFor(t, f, engine.Flow{ID: "b", Weight: 1}, 6)
-		state := w.rdb.Get(ctx, f.key).Val()
-		header := f.quotaSet.layout[0].(int) + 1
-		for name, text := range map[string]string{
-			"foreign":         "something else",
-			"nothing":         "",
-			"zeros":           string(make([]byte, 4000)),
-			"another version": "fair4 3/1000000 - 6 0 0 74 .:0123456   3\n",
-			"a later version": strings.Replace(state, "fair5", "fair6", 1),
-			"a shorter line":  strings.Replace(state, " ", "", 2),
-			"no number":       state[:header-20] + "x" + state[header-19:],
-			"a window of 0":   strings.Replace(state, "20/1000000", "20/0000000", 1),
-			"no ring":         state[:header],
-			"an unknown mark": strings.Replace(state, "\nnF", "\nxF", 1),
-			"damaged notes":   strings.Replace(state, fmt.Sprintf("%16d %16d", 0, 0), strings.Repeat("?", 33), 2),
-		} {
-			if name != "damaged notes" {
-				require.NotEqual(t, state, text, name)
-			}
-			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
-			_, err := f.inspect(ctx, inspectScript)
-			assert.ErrorIs(t, err, engine.ErrState, name)
-			assert.ErrorContains(t, err, "Reset", name)
-			assert.Equal(t, text, w.rdb.Get(ctx, f.key).Val())
-		}
-		require.NoError(t, w.rdb.Set(ctx, f.key, state, 0).Err())
-		_, err := f.inspect(ctx, inspectScript)
-		require.ErrorIs(t, err, engine.ErrState, "it never ends")
-		require.NoError(t, w.rdb.Del(ctx, f.key).Err())
-		require.NoError(t, w.rdb.RPush(ctx, f.key, "foreign").Err())
-		_, err = f.inspect(ctx, inspectScript)
-		require.ErrorIs(t, err, engine.ErrState)
 	})
 }
 

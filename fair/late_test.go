@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,35 +19,27 @@ import (
 func TestASaturatedQueueUsesItsQuota(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	const ms = time.Millisecond
 	all := []struct {
-		quotas []engine.Quota
+		quotas string
 		share  int64 // of the longest Per by which turns come late at most
 	}{
-		{[]engine.Quota{{Permits: 1000, Per: time.Second}}, 64},
-		{[]engine.Quota{{Permits: 400, Per: 10 * time.Second, Burst: 30}}, 16}, // no common grid
-		{[]engine.Quota{{Permits: 1000, Per: time.Minute, Burst: 20}, {Permits: 20, Per: time.Second, Burst: 5}}, 32},
-		{[]engine.Quota{{Permits: 400, Per: 1_300_007 * time.Microsecond}}, 64},
-		{[]engine.Quota{{Permits: 400, Per: 10 * time.Second, Burst: 4}}, 32},
-		{[]engine.Quota{{Permits: 400, Per: 10_050 * ms, Burst: 4}}, 32}, // with a guard
-		{[]engine.Quota{{Permits: 20, Per: time.Second}, {Permits: 1000, Per: time.Minute}}, 32},
-		{[]engine.Quota{{Permits: 1000, Per: 10 * time.Second, Burst: 30}}, 16},
-		{[]engine.Quota{{Permits: 1000, Per: 61_700 * ms}, {Permits: 170, Per: 7_300 * ms}}, 16},
-		{[]engine.Quota{
-			{Permits: 2000, Per: 61_700 * ms}, {Permits: 900, Per: 23_100 * ms}, {Permits: 300, Per: 7_300 * ms},
-		}, 16},
-		{[]engine.Quota{
-			{Permits: 5000, Per: 1000 * time.Second},
-			{Permits: 900, Per: 170 * time.Second},
-			{Permits: 300, Per: 47 * time.Second},
-			{Permits: 150, Per: 19 * time.Second},
-		}, 16},
+		{"1000/1s", 64},
+		{"400/10s burst 30", 16}, // no common grid
+		{"1000/1m burst 20 20/1s burst 5", 32},
+		{"400/1.300007s", 64},
+		{"400/10s burst 4", 32},
+		{"400/10.05s burst 4", 32}, // with a guard
+		{"20/1s 1000/1m", 32},
+		{"1000/10s burst 30", 16},
+		{"1000/61.7s 170/7.3s", 16},
+		{"2000/61.7s 900/23.1s 300/7.3s", 16},
+		{"5000/1000s 900/170s 300/47s 150/19s", 16},
 	}
 	for _, c := range all[:redistest.Long(2, len(all))] {
 		for _, load := range []float64{1.1, 3} {
 			t.Run(fmt.Sprint(c.quotas, load), func(t *testing.T) {
 				t.Parallel()
-				f, _ := w.queue(t, c.quotas...)
+				f, _ := w.queue(t, quotas(t, c.quotas)...)
 				s := saturated{f: f, rng: rand.New(rand.NewPCG(1, 9)), load: load}
 				s.exact.Windows = modelsOf(f.windows)
 				laps := redistest.Long(10, 50)

@@ -100,24 +100,17 @@ type forgetful struct {
 
 func anyForgetful(t *testing.T, w world, seed uint64, also happens) *forgetful {
 	h := &forgetful{T: t, happens: also, rng: rand.New(rand.NewPCG(seed, 77)), counts: comings{}}
-	quotas := [][]engine.Quota{
-		{{Permits: 1, Per: time.Second}},
-		{{Permits: 3, Per: time.Second}},
-		{{Permits: 20, Per: time.Second, Burst: 1}},
-		{{Permits: 300, Per: 2 * time.Second}},
-		{{Permits: 5, Per: time.Second}, {Permits: 20, Per: 10 * time.Second}},
-		{{Permits: 20, Per: 3 * time.Second, Burst: 3}},
-	}[h.rng.IntN(6)]
-	h.what = fmt.Sprintf("seed %d, %v", seed, quotas)
-	h.observer, h.at = w.queue(t, quotas...)
+	given := quotas(t, []string{
+		"1/1s", "3/1s", "20/1s burst 1", "300/2s", "5/1s 20/10s", "20/3s burst 3",
+	}[h.rng.IntN(6)])
+	h.what = fmt.Sprintf("seed %d, %v", seed, given)
+	h.observer, h.at = w.queue(t, given...)
 	h.observer.heard = func(n *engine.News) { h.view = *n }
 	moves(t, h.observer)
 	for i := range 4 {
-		m := &member{quotas: slices.Clone(quotas)}
+		m := &member{quotas: slices.Clone(given)}
 		if also.mixed && i > 1 {
-			m.quotas = append(m.quotas, []engine.Quota{
-				{Permits: 40, Per: 7 * time.Second}, {Permits: 30, Per: 4 * time.Second, Burst: 6},
-			}[i-2])
+			m.quotas = append(m.quotas, quotas(t, []string{"40/7s", "30/4s burst 6"}[i-2])...)
 		}
 		if also.flows && i > 0 {
 			m.flow = &engine.Flow{ID: "abb"[i-1 : i], Weight: i, LookAhead: 50}

@@ -157,37 +157,6 @@ func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 	})
 }
 
-func TestAReturnToAnOlderStateGivesBackNoMoreThanWasGranted(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		kept := queued(t, f, 2, 1)
-		before := snap(t, f)
-		lost := queued(t, f, 3, 1)
-		before.restore(t, f)
-		giveBack(t, f, lost[1])
-		require.Equal(t, 5*time.Second, wait(t, f), "the last is still held")
-		giveBack(t, f, append(lost, kept...)...)
-		require.LessOrEqual(t, wait(t, f), 2*time.Second, "the first is held; as a row with the second, which is coarse now")
-	})
-}
-
-func TestAStrangersTurnOnAnOlderStateMakesItFullForWhoKnowsBetter(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
-		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Second})
-		queued(t, f, 1, 1)
-		before := snap(t, f)
-		lost := queued(t, f, 3, 1)
-		before.restore(t, f)
-		at(10 * time.Millisecond)
-		granted := queued(t, stranger, 1, 1)
-		require.Equal(t, 1990*time.Millisecond, queuedWait(t, f))
-		giveBack(t, f, lost...)
-		giveBack(t, stranger, granted...)
-		require.Equal(t, 1990*time.Millisecond, queuedWait(t, f), "which turns are held is no longer known")
-	})
-}
-
 // What is missing may be others' permits, who keep another pace.
 func TestWhatAnOlderStateLacksIsNotSpreadByThePaceOfWhoeverCallsNext(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -208,21 +177,6 @@ func TestWhatAnOlderStateLacksIsNotSpreadByThePaceOfWhoeverCallsNext(t *testing.
 			}
 		}
 		require.LessOrEqual(t, granted, 50, "in a minute")
-	})
-}
-
-func TestATurnOfAStateThatWasLostCannotBeGivenBackToAnother(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
-		queued(t, f, 1, 10)
-		before := snap(t, f)
-		lost := queued(t, f, 1, 10)
-		w.rdb.Del(t.Context(), f.key)
-		queued(t, f, 1, 10)
-		before.restore(t, f)
-		held := queued(t, f, 1, 10)
-		giveBack(t, f, lost...)
-		require.GreaterOrEqual(t, queued(t, f, 1, 10)[0].At, held[0].At+10*time.Second.Microseconds())
 	})
 }
 

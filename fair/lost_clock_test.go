@@ -44,27 +44,6 @@ func TestTurnsThatALostPausePutOffCountAsLateOnceTheyHavePassed(t *testing.T) {
 	})
 }
 
-// A replica has heard of a pause that is over, and of none of the turns granted
-// since. Nothing that it has heard of counts any more when it takes over.
-func TestTurnsThatWereGrantedAfterAPauseCountAgain(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		news := hears(f)
-		queued(t, f, 2, 1) // at 0 and 1 s
-		at(500 * time.Millisecond)
-		pause(t, f, 10*time.Second) // the second comes at 11 s
-		replica := snap(t, f)
-		at(11500 * time.Millisecond)
-		held := queued(t, f, 5, 1) // at 12, 13 … 16 s
-		require.NoError(t, f.Look(t.Context()))
-		comes := comesAt(t, news, 11500*time.Millisecond, held[4])
-		require.Equal(t, 16*time.Second-time.Microsecond, comes)
-		at(12500 * time.Millisecond)
-		replica.restore(t, f)
-		require.GreaterOrEqual(t, 12500*time.Millisecond+queuedWait(t, f), comes+time.Second)
-	})
-}
-
 // A queue was reset a while ago. What was granted since is lost: the limiter was
 // told of all of it after the reset.
 func TestWhatWasGrantedAfterAResetCountsAgain(t *testing.T) {

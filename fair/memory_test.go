@@ -27,25 +27,6 @@ func TestALongerPauseIsNotForgottenForAShorterOne(t *testing.T) {
 	})
 }
 
-func TestWhoWasToldMoreBeforeALossLearnsWhatItIsGrantedAfterIt(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
-	other := f.joins(t, engine.Quota{Permits: 10, Per: time.Second})
-	queued(t, other, 1, 1)
-	before := snap(t, f)
-	queued(t, f, 19, 1)
-	before.restore(t, f)
-	for _, now := range []time.Duration{900, 1800, 2700} {
-		at(now * time.Millisecond)
-		queued(t, other, 1, 1)
-	}
-	at(2800 * time.Millisecond)
-	newest := queued(t, f, 6, 1)
-	w.rdb.Del(t.Context(), f.key)
-	require.GreaterOrEqual(t, queued(t, f, 10, 1)[0].At, newest[5].At+time.Second.Microseconds())
-}
-
 func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Standalone(t)

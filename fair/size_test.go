@@ -1,14 +1,12 @@
 package fair
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -28,19 +26,9 @@ end, __tostring = function() return tostring(redis) end })
 `
 
 // sizes are quotas of one to four windows, none of which another one implies.
-var sizes = [][]engine.Quota{
-	{{Permits: 1, Per: time.Second}},
-	{{Permits: 1000, Per: 10 * time.Second}},
-	{{Permits: 1_000_000, Per: time.Hour, Burst: 70_001}},
-	{{Permits: mostPermits, Per: longestPer}},
-	{{Permits: 1000, Per: time.Minute}, {Permits: 20, Per: time.Second}},
-	{{Permits: 2000, Per: 61_700 * time.Millisecond}, {Permits: 900, Per: 23_100 * time.Millisecond, Burst: 301}},
-	{
-		{Permits: 5000, Per: 1000 * time.Second},
-		{Permits: 900, Per: 170 * time.Second},
-		{Permits: 300, Per: 47 * time.Second},
-		{Permits: 150, Per: 19 * time.Second},
-	},
+var sizes = []string{
+	"1/1s", "1000/10s", "1000000/1h burst 70001", "1000000000/87600h", "1000/1m 20/1s",
+	"2000/61.7s 900/23.1s burst 301", "5000/1000s 900/170s 300/47s 150/19s",
 }
 
 // Whatever the queue holds: as many moments as are kept apart, a backlog with
@@ -48,13 +36,13 @@ var sizes = [][]engine.Quota{
 func TestTheStateIsBounded(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	for _, quotas := range sizes {
-		t.Run(fmt.Sprint(quotas), func(t *testing.T) {
+	for _, text := range sizes {
+		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			f, at := w.queue(t, quotas...)
+			f, at := w.queue(t, quotas(t, text)...)
 			rng, now, largest := rand.New(rand.NewPCG(1, 1)), time.Duration(0), int64(0)
 			length, most := f.windows[0].Length, f.most
-			if quotas[0].Per == longestPer { // slots are years within the next hundred
+			if f.quotas[0].Per == longestPer { // slots are years within the next hundred
 				most /= 10_000
 			}
 			check := func() {
@@ -84,10 +72,10 @@ func TestTheStateIsBounded(t *testing.T) {
 func TestAGrantWritesAFewBytes(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
-	for _, quotas := range sizes {
-		t.Run(fmt.Sprint(quotas), func(t *testing.T) {
+	for _, text := range sizes {
+		t.Run(text, func(t *testing.T) {
 			t.Parallel()
-			f, at := w.queue(t, quotas...)
+			f, at := w.queue(t, quotas(t, text)...)
 			f.scripts = f.scripts.behind(countsBytes)
 			rng, now, grants := rand.New(rand.NewPCG(1, 2)), 0.0, redistest.Long(600, 2000)
 			pace := 0.0

@@ -66,6 +66,9 @@ func unreadable(t testing.TB, f *fair) {
 		_, err = f.Status(t.Context())
 		assert.ErrorIs(t, err, engine.ErrState)
 		assert.ErrorIs(t, f.Pause(t.Context(), time.Hour), engine.ErrState)
+		_, err = f.inspect(t.Context(), inspectScript)
+		assert.ErrorIs(t, err, engine.ErrState)
+		assert.ErrorContains(t, err, "Reset")
 		assert.ErrorIs(t, f.GiveBack(t.Context(), []engine.Grant{{ID: "x", At: 1 << 52, N: 1}}), engine.ErrState)
 	})
 }
@@ -73,45 +76,45 @@ func unreadable(t testing.TB, f *fair) {
 func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
-		set := func(text string) func(redis.UniversalClient, string, string) {
-			return func(rdb redis.UniversalClient, key, _ string) { rdb.Set(ctx, key, text, time.Hour) }
-		}
-		for what, put := range map[string]func(rdb redis.UniversalClient, key, state string){
-			"a list": func(rdb redis.UniversalClient, key, _ string) { rdb.RPush(ctx, key, "x") },
-			"a hash": func(rdb redis.UniversalClient, key, _ string) { rdb.HSet(ctx, key, "x", 1) },
-			"a sorted set": func(rdb redis.UniversalClient, key, _ string) {
-				rdb.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"})
-			},
-			"nothing":    set(""),
-			"a number":   set("7"),
-			"a megabyte": set(strings.Repeat("x", 1<<20)),
-			"no end":     func(rdb redis.UniversalClient, key, state string) { rdb.Set(ctx, key, state, 0) },
-			"a later version": func(rdb redis.UniversalClient, key, s string) {
-				rdb.Set(ctx, key, "fair6"+s[5:], time.Hour)
-			},
-			"an earlier version": set("fair4 3/1000000 -                6                0                0 74 .:0123456   3\n" +
-				"77a6222 k3x9q2ab 39a85018                5 1700000000123456 1700000001123456\n"),
+		f, at := w.queue(t, quotas(t, "20/1s burst 3")...)
+		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 6)
+		moves(t, f)
+		at(time.Millisecond)
+		askFor(t, f, engine.Flow{ID: "b", Weight: 1}, 6)
+		state, header := w.rdb.Get(ctx, f.key).Val(), headerOf(f)
+		for what, text := range map[string]string{
+			"nothing": "", "a number": "7", "a megabyte": strings.Repeat("x", 1<<20), "zeros": string(make([]byte, 4000)),
+			"another version": "fair4 3/1000000 - 6 0 0 74 .:0123456   3\n",
+			"a later version": strings.Replace(state, "fair5", "fair6", 1),
+			"a shorter line":  strings.Replace(state, " ", "", 2),
+			"no number":       state[:header-20] + "x" + state[header-19:],
+			"a window of 0":   strings.Replace(state, "20/1000000", "20/0000000", 1),
+			"no ring":         state[:header],
+			"a short header":  state[:header-1],
 		} {
-			f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
-			queued(t, f, 8, 1)
-			state := w.rdb.Get(ctx, f.key).Val()
-			w.rdb.Del(ctx, f.key)
-			put(w.rdb, f.key, state)
+			require.NotEqual(t, state, text, what)
+			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
 			unreadable(t, f)
 			require.False(t, t.Failed(), what)
 		}
-	})
-}
-
-func TestAHeaderThatIsCutShortIsAnError(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 10, Per: time.Minute})
-		queued(t, f, 8, 1)
-		state := w.rdb.Get(t.Context(), f.key).Val()
-		for end := 0; end < headerOf(f); end += redistest.Long(w.share/4, 1) {
-			w.rdb.Set(t.Context(), f.key, state[:end], time.Hour)
+		notes := header + ringCells*cellBytes
+		for what, text := range map[string]string{ // which callers do not look at
+			"an unknown mark": strings.Replace(state, "\nnF", "\nxF", 1),
+			"damaged notes":   state[:notes] + strings.Repeat("?", 60) + state[notes+60:],
+		} {
+			_, err := readState(text)
+			require.ErrorIs(t, err, errDamaged, what)
+		}
+		for what, put := range map[string]func() error{
+			"a list":       func() error { return w.rdb.RPush(ctx, f.key, "x").Err() },
+			"a hash":       func() error { return w.rdb.HSet(ctx, f.key, "x", 1).Err() },
+			"a sorted set": func() error { return w.rdb.ZAdd(ctx, f.key, redis.Z{Member: "x"}).Err() },
+			"no end":       func() error { return w.rdb.Set(ctx, f.key, state, 0).Err() },
+		} {
+			require.NoError(t, w.rdb.Del(ctx, f.key).Err())
+			require.NoError(t, put())
 			unreadable(t, f)
-			require.False(t, t.Failed(), "%d of %d bytes", end, len(state))
+			require.False(t, t.Failed(), what)
 		}
 	})
 }
@@ -128,7 +131,7 @@ func FuzzState(f *testing.F) {
 	damaged := newDamaged(f)
 	for _, state := range damaged.states {
 		f.Add(state)
-		for i := 0; i < len(state); i += 1 + len(state)/redistest.Long(6, 40) {
+		for i := 0; i < len(state); i += 1 + len(state)/redistest.Long(2, 20) {
 			f.Add(state[:i])
 			for _, letter := range "9x0- " {
 				f.Add(state[:i] + string(letter) + state[i+1:])
@@ -144,7 +147,7 @@ func TestADamagedStateIsAnErrorOrCountsAsItReads(t *testing.T) {
 	t.Parallel()
 	damaged := newDamaged(t)
 	rng := rand.New(rand.NewPCG(1, 31))
-	for range redistest.Long(600, 2_000) {
+	for range redistest.Long(300, 1_500) {
 		damaged.ask(t, anyDamage(rng, damaged.states[rng.IntN(len(damaged.states))]))
 	}
 }

@@ -14,77 +14,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
-	type quotas = []engine.Quota
-	for _, c := range []struct {
-		what   string
-		quotas quotas
-		guard  time.Duration
-		want   []window
-	}{
-		{"a quota", quotas{{Permits: 3, Per: time.Second}}, 0, []window{{3, 1_000_000}}},
-		{"a nanosecond rounds up", quotas{{Permits: 3, Per: 1}}, 0, []window{{3, 1}}},
-		{"a part of a microsecond rounds up", quotas{{Permits: 3, Per: 1001}}, 0, []window{{3, 2}}},
-		{"a whole microsecond stays", quotas{{Permits: 3, Per: 1000}}, 0, []window{{3, 1}}},
-		{
-			"a burst of all is no further window",
-			quotas{{Permits: 3, Per: time.Second, Burst: 3}},
-			0,
-			[]window{{3, 1_000_000}},
-		},
-		{
-			"a burst rounds down",
-			quotas{{Permits: 3, Per: time.Second, Burst: 2}},
-			0,
-			[]window{{3, 1_000_000}, {2, 666_666}},
-		},
-		{"a burst of the exact Per", quotas{{Permits: 3, Per: 1500, Burst: 2}}, 0, []window{{3, 2}, {2, 1}}},
-		{
-			"a guard lengthens",
-			quotas{{Permits: 10, Per: time.Second, Burst: 1}},
-			50 * time.Millisecond,
-			[]window{{1, 105_000}}, // ten of these take as long
-		},
-		{
-			"a guard lengthens every quota",
-			quotas{{Permits: 10, Per: time.Second}, {Permits: 20, Per: time.Minute}},
-			time.Second,
-			[]window{{20, 61_000_000}, {10, 2_000_000}},
-		},
-		{
-			"of equal lengths the stricter counts",
-			quotas{{Permits: 10, Per: time.Second}, {Permits: 4, Per: time.Second}},
-			0,
-			[]window{{4, 1_000_000}},
-		},
-		{
-			"what a shorter one implies is none, nor what a longer one does",
-			quotas{
-				{Permits: 100, Per: 150 * time.Second},
-				{Permits: 10, Per: 5 * time.Second},
-				{Permits: 1, Per: time.Second},
-				{Permits: 100, Per: 75 * time.Second},
-				{Permits: 2, Per: time.Millisecond},
-			},
-			0,
-			[]window{{100, 150_000_000}, {1, 1_000_000}},
-		},
-		{
-			"the longest and the most",
-			quotas{{Permits: mostPermits, Per: longestPer, Burst: mostPermits - 1}},
-			0,
-			[]window{
-				{mostPermits, longestPer.Microseconds()},
-				{mostPermits - 1, longestPer.Microseconds() - longestPer.Microseconds()/mostPermits},
-			},
-		},
-	} {
-		got, err := windowsOf(c.quotas, c.guard)
-		require.NoError(t, err, c.what)
-		assert.Equal(t, c.want, got, c.what)
-	}
-}
-
 // Single permits a second apart stand in one cell. Read with a window of ten in
 // five seconds they would seem to stand closer together.
 func TestAWindowThatAnotherOneImpliesDelaysNobody(t *testing.T) {
@@ -106,16 +35,7 @@ func TestWhatCannotBeHonouredIsAnErrorOfNew(t *testing.T) {
 		"too long with its guard":     {Quota: second, Guard: longestPer},
 		"an endless guard":            {Quota: second, Guard: math.MaxInt64},
 		"a burst that takes no time":  {Quota: engine.Quota{Permits: 1000, Per: 999 * time.Microsecond, Burst: 1}},
-		"nine windows": {Quota: second, Extra: []engine.Quota{
-			{Permits: 1, Per: 2},
-			{Permits: 1, Per: 2000},
-			{Permits: 1, Per: 3000},
-			{Permits: 1, Per: 4000},
-			{Permits: 1, Per: 5000},
-			{Permits: 1, Per: 6000},
-			{Permits: 1, Per: 7000},
-			{Permits: 1, Per: 8000},
-		}},
+		"nine windows":                {Quota: second, Extra: quotas(t, "1/9us 1/2us 1/3us 1/4us 1/5us 1/6us 1/7us 1/8us")},
 	} {
 		cfg.Name = "n"
 		_, err := New(cfg)
@@ -178,4 +98,44 @@ func TestAnyNameMakesOneKey(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
+	type all = []engine.Quota
+	for _, c := range []struct {
+		what   string
+		quotas all
+		guard  time.Duration
+		want   []window
+	}{
+		{"a quota", quotas(t, "3/1s"), 0, []window{{3, 1_000_000}}},
+		{"a nanosecond rounds up", all{{Permits: 3, Per: 1}}, 0, []window{{3, 1}}},
+		{"a part of a microsecond rounds up", all{{Permits: 3, Per: 1001}}, 0, []window{{3, 2}}},
+		{"a whole microsecond stays", all{{Permits: 3, Per: 1000}}, 0, []window{{3, 1}}},
+		{"a burst of all is no further window", all{{Permits: 3, Per: 1000, Burst: 3}}, 0, []window{{3, 1}}},
+		{"a burst rounds down", quotas(t, "3/1s burst 2"), 0, []window{{3, 1_000_000}, {2, 666_666}}},
+		{"a burst of the exact Per", all{{Permits: 3, Per: 1500, Burst: 2}}, 0, []window{{3, 2}, {2, 1}}},
+		{"a guard lengthens, and ten take as long", quotas(t, "10/1s burst 1"), 50 * time.Millisecond, []window{{1, 105_000}}},
+		{"a guard lengthens every quota", quotas(t, "10/1s 20/1m"), time.Second, []window{{20, 61_000_000}, {10, 2_000_000}}},
+		{"of equal lengths the stricter counts", quotas(t, "10/1s 4/1s"), 0, []window{{4, 1_000_000}}},
+		{"whichever comes first", quotas(t, "4/1s 10/1s"), 0, []window{{4, 1_000_000}}},
+		{
+			"what a shorter one implies is none, nor what a longer one does",
+			quotas(t, "100/150s 10/5s 1/1s 100/75s 2/1ms"), 0,
+			[]window{{100, 150_000_000}, {1, 1_000_000}},
+		},
+		{
+			"the longest and the most",
+			all{{Permits: mostPermits, Per: longestPer, Burst: mostPermits - 1}},
+			0,
+			[]window{
+				{mostPermits, longestPer.Microseconds()},
+				{mostPermits - 1, longestPer.Microseconds() - longestPer.Microseconds()/mostPermits},
+			},
+		},
+	} {
+		got, err := windowsOf(c.quotas, c.guard)
+		require.NoError(t, err, c.what)
+		assert.Equal(t, c.want, got, c.what)
+	}
 }

@@ -2,6 +2,7 @@ package fair
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// changing is a queue whose quotas change while turns are held, and whose
-// callers go when their news say so, which they always have.
+// changing is a queue whose quotas change while turns are held. Its callers come
+// from processes of many flows, and from some without one, and go when their news
+// say so, which they always have. Processes join and leave, weights change.
 type changing struct {
 	*testing.T
 	rng     *rand.Rand
@@ -29,10 +32,10 @@ type changing struct {
 	window []model.Window // since then
 	most   int            // that a window of those held might have held
 
-	come func(*fair) // lets callers of a client ask
-	also func(*fair) // does what else is done now and then; nil for nothing
+	flows map[*fair][]*sharer
 
-	changes, checked, slowed int
+	changes, checked, slowed      int
+	granted, left, joined, resets int
 }
 
 // longestHeld is how far ahead turns may lie before all of them go.
@@ -66,10 +69,10 @@ func (c *changing) play(steps int, evenly bool) {
 			i := len(c.held) - 1 - c.rng.IntN(min(4, len(c.held)))
 			giveBack(c.T, client, c.held[i].Grant)
 			c.held = slices.Delete(c.held, i, i+1)
-		case c.rng.IntN(10) == 0 && c.also != nil:
-			c.also(client)
+		case c.rng.IntN(10) == 0:
+			c.reset(client)
 		default:
-			c.come(client)
+			c.comes(client)
 		}
 		c.look()
 	}
@@ -153,6 +156,142 @@ func (c *changing) keeps(evenly bool) {
 		require.NoError(c, model.Strict([]model.Window{w}, c.gone), "change %d", c.changes)
 	}
 	c.checked += len(c.gone)
+}
+
+// sharer is one flow of one process.
+type sharer struct {
+	id     string
+	weight int
+}
+
+// comes lets callers of one process ask, in one question: of some of its flows,
+// or of none.
+func (c *changing) comes(client *fair) {
+	if c.rng.IntN(5) == 0 {
+		c.plain(client)
+		return
+	}
+	if c.rng.IntN(8) == 0 {
+		client = c.join()
+	}
+	var requests []engine.Request
+	var of []*sharer
+	for _, i := range c.rng.Perm(len(c.flows[client]))[:1+c.rng.IntN(len(c.flows[client]))] {
+		sharer := c.flows[client][i]
+		if c.rng.IntN(6) == 0 {
+			sharer.weight = 1 + c.rng.IntN(4)
+		}
+		flow := &engine.Flow{ID: sharer.id, Weight: sharer.weight, Ahead: c.ahead(sharer), LookAhead: 12}
+		for range 1 + c.rng.IntN(12) {
+			r := engine.Request{N: 1 + c.rng.IntN(2)*c.rng.IntN(3), MaxWait: engine.Forever, Flow: flow}
+			if c.rng.IntN(4) == 0 {
+				r.MaxWait = time.Duration(c.rng.Int64N(int64(2 * time.Second)))
+			}
+			requests, of = append(requests, r), append(of, sharer)
+		}
+	}
+	answers, err := client.Take(c.Context(), requests)
+	require.NoError(c, err)
+	c.told(requests[:len(answers)], of, answers)
+	c.go_()
+}
+
+// told notes what was granted. No flow may hold more than its share, but for
+// one request, and nobody of a flow goes before one that had no room.
+func (c *changing) told(requests []engine.Request, of []*sharer, answers []engine.Answer) {
+	ahead, full := map[*engine.Flow]int{}, map[*engine.Flow]bool{}
+	for i, a := range answers {
+		flow := requests[i].Flow
+		if a.Err != nil {
+			require.ErrorIs(c, a.Err, engine.ErrExceedsQuota)
+			continue
+		}
+		require.Positive(c, a.Share)
+		full[flow] = full[flow] || a.Left
+		if a.Left {
+			c.left++
+		}
+		if !a.Granted {
+			continue
+		}
+		held := flow.Ahead + ahead[flow]
+		require.False(c, full[flow])
+		require.True(c, held == 0 || held+requests[i].N <= a.Share,
+			"%d held, %d more of %d", held, requests[i].N, a.Share)
+		ahead[flow] += requests[i].N
+		c.granted++
+		c.held = append(c.held, waiting{a.Grant, c.micros() + a.Wait.Microseconds(), of[i]})
+	}
+}
+
+// ahead is how many permits a flow of a process holds.
+func (c *changing) ahead(of *sharer) (n int) {
+	for _, h := range c.held {
+		if h.of == of {
+			n += h.N
+		}
+	}
+	return n
+}
+
+// join starts a process, in the place of one that has died if there are many.
+func (c *changing) join() *fair {
+	c.joined++
+	client := c.clients[0].looksFor(c)
+	for _, id := range c.rng.Perm(40)[:1+c.rng.IntN(5)] {
+		c.flows[client] = append(c.flows[client], &sharer{fmt.Sprint("flow ", id), 1 + c.rng.IntN(4)})
+	}
+	if len(c.clients) > 8 {
+		at := 1 + c.rng.IntN(len(c.clients)-1)
+		delete(c.flows, c.clients[at])
+		c.clients = slices.Delete(c.clients, at, at+1)
+	}
+	c.clients = append(c.clients, client)
+	return client
+}
+
+// reset lets everybody line up anew. Those who went meanwhile count no more.
+func (c *changing) reset(client *fair) {
+	c.resets++
+	c.checked += len(c.gone)
+	require.NoError(c, client.Reset(c.Context()))
+	c.held, c.gone, c.most = nil, nil, 0
+	for _, w := range c.window {
+		c.most = max(c.most, w.Permits)
+	}
+}
+
+// TestFlowsKeepEveryWindow plays many flows of many processes, with and without
+// pauses, quotas that change, resets and cancels in between. Every window over
+// those who went must have kept the quota, in order.
+func TestFlowsKeepEveryWindow(t *testing.T) {
+	evenly := []string{
+		"10/1s burst 1", "20/1s burst 1", "3/1s burst 1", "1/1s", "1/4s", "1/700ms", "7/3s burst 1", "100/1m burst 1",
+		"1/1.000003s", "1000/1h burst 1", "1/50ms",
+	}
+	bursty := append([]string{
+		"10/1s", "3/2s", "20/3s burst 4", "2/3s", "5/1s 20/1m", "2/1s burst 1 30/1m", "5/1s burst 1 9/7s", "100/1s",
+		"1/3s 10/1h",
+	}, evenly...)
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for name, texts := range map[string][]string{"evenly": evenly, "in bursts": bursty, "one quota": {"10/1s"}} {
+			for seed := range uint64(w.many(12)) {
+				t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
+					f, at := w.stored(t)
+					c := &changing{
+						T: t, rng: rand.New(rand.NewPCG(seed, 41)), texts: texts, at: at,
+						clients: []*fair{f}, news: hears(f), flows: map[*fair][]*sharer{f: {{"flow 0", 1}}},
+					}
+					for range 3 {
+						c.join()
+					}
+					c.play(redistest.Long(500/w.share, 250), name != "in bursts")
+					t.Logf("%d changes, %d looks at a slow clock, %d joined, %d turns granted, %d left for later, "+
+						"%d resets; %d turns judged", c.changes, c.slowed, c.joined, c.granted, c.left, c.resets, c.checked)
+				})
+			}
+		}
+	})
 }
 
 // From very many permits to very few: the pace must stay a number that the
