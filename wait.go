@@ -225,7 +225,7 @@ func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
 // Then it does not go. It takes the next turn that this limiter holds. The
 // caller of that turn takes the one after it, and so on, and the last caller
 // lines up again. A caller that finds no turn before its deadline is refused.
-// The missed permits are given back.
+// The missed permits are given back, which mostly comes too late for others.
 //
 // So Wait returns at most d after the slot of the turn that it takes, however
 // long the machine stands still. The default is half of [WithGuard], which
