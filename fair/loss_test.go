@@ -136,8 +136,9 @@ func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 		old := queued(t, f, 5, 1)
 		require.NoError(t, other.Reset(t.Context()))
 		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+		queued(t, f, 4, 1)
 		giveBack(t, f, old...)
-		require.Equal(t, time.Minute, wait(t, f), "what was reset cannot be given back")
+		require.Equal(t, 5*time.Minute, wait(t, f), "what was reset cannot be given back")
 
 		queued(t, other, 5, 1)
 		require.NoError(t, f.Reset(t.Context()))
