@@ -268,7 +268,7 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 	what := fmt.Sprintf("%s: %+v got %+v", h.what, r, a)
 	require.GreaterOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(earliest), what)
 	latest := earliest + h.tolerance(f, earliest, r.N)
-	if r.Flow != nil && h.flows > 1 {
+	if r.Flow != nil { // others may be active still
 		latest = max(latest, model.Evenly(windows, h.turns, r.N))
 	}
 	require.LessOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(latest), what)
