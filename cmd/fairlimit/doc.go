@@ -51,10 +51,10 @@
 //
 // Each line shows a name, how many permits are granted ahead, how long one more
 // would wait, and how much longer the queue is paused. A queue that nobody has
-// used for its longest Per is gone. One that was reset stays for an hour or more,
-// and one with stored quotas until these are forgotten. Ls goes through all keys
-// of the Redis, a thousand at a time, and then asks for the state of each queue.
-// Without any it says so on standard error, and with -names nothing.
+// used for its longest Per is gone. One that was reset stays for an hour or
+// more, and one with stored quotas until these are forgotten. Ls goes through
+// all keys of the Redis, a thousand at a time, and then asks for the state of
+// each queue. Without any it says so on standard error, with -names nothing.
 //
 // # Look
 //
