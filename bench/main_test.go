@@ -202,7 +202,7 @@ func TestCtrlCReportsWhatWasMeasured(t *testing.T) {
 	bounded, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	p := bench(bounded, t, "-redis", server.Addr(), "-json", "-", "-engines", "fair",
-		"-duration", "1h", "-quota", "5/100ms")
+		"-duration", "1h", "-quota", "5/100ms", "-guard", "100ms")
 	p.interruptOnceCallsAreThrough(t)
 	require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
 	one := read(t, p.stdout.Bytes())[0]
