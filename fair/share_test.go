@@ -103,7 +103,7 @@ func entries(t *testing.T, f *fair) []string {
 
 func TestSharesAreThoseOfTheModel(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(redistest.Long(2, 100)) {
+		for seed := range uint64(redistest.Long(2, 24)) {
 			rng := rand.New(rand.NewPCG(seed, 8))
 			quota, heaviest, most := engine.Quota{Permits: 20, Per: time.Second, Burst: 1}, 3, 1
 			if seed%2 > 0 { // long numbers
@@ -119,7 +119,7 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 			m := &model.Flows{Grace: defaultGrace.Microseconds(), Most: lookAhead, Least: lookAhead}
 			flows := 2 + rng.IntN(200)
 			now := time.Duration(0)
-			for step := range redistest.Long(80, 500) {
+			for step := range redistest.Long(80, 250) {
 				now += time.Duration(rng.IntN(100)) * time.Millisecond
 				at(now)
 				p := members[rng.IntN(1+rng.IntN(4))]
