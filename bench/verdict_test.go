@@ -102,7 +102,7 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOut(t *testing.T) {
 	}
 	t.Run("an engine that overtakes", func(t *testing.T) {
 		t.Parallel()
-		_, one := ran(t, "", "-engines", "window", "-quota", "4/100ms", "-callers", "4", "-duration", "1500ms")
+		_, one := ran(t, "", "-engines", "window", "-quota", "4/100ms", "-callers", "8", "-duration", "4s")
 		require.Greater(t, one.Engines[0]["inversions"], 0.0)
 	})
 }
