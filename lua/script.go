@@ -89,7 +89,7 @@ func (s *Script) command(verb, script string, keys []string, args []any) []any {
 func once(ctx context.Context, rdb redis.UniversalClient, words ...any) (any, error) {
 	cmd := sentOnce{redis.NewCmd(ctx, words...)}
 	if err := rdb.Process(ctx, cmd); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, explain(err)
+		return nil, explain(ctx, err)
 	}
 	return cmd.Val(), nil
 }
@@ -117,7 +117,7 @@ func timeLeft(ctx context.Context) time.Duration {
 
 // explain tells the errors after which nothing was sent, or that Redis itself
 // answered with, from those that leave the outcome open.
-func explain(err error) error {
+func explain(ctx context.Context, err error) error {
 	var reply redis.Error
 	var network *net.OpError
 	var distrust *tls.CertificateVerificationError
@@ -132,6 +132,10 @@ func explain(err error) error {
 		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
 		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		// A timeout of the client's own, such as that of a TLS handshake. Only
+		// its text, for the same reason.
+		return fmt.Errorf("%w: %v", engine.ErrOutcomeUnknown, err)
 	default:
 		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -22,6 +23,9 @@ func TestAPortThatSpeaksAnotherLanguageIsNamedWithAHint(t *testing.T) {
 	server, secure, config := redistest.StartTLSServer(t)
 	web := httptest.NewServer(nil)
 	t.Cleanup(web.Close) // once the parallel parts are over
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = silent.Close() })
 	for name, c := range map[string]struct {
 		options redis.Options
 		hint    string
@@ -29,17 +33,19 @@ func TestAPortThatSpeaksAnotherLanguageIsNamedWithAHint(t *testing.T) {
 		"plain text to a TLS port": {redis.Options{Addr: secure}, "rediss://"},
 		"TLS to a plain port":      {redis.Options{Addr: server.Addr(), TLSConfig: config}, "redis://"},
 		"an unknown authority":     {redis.Options{Addr: secure, TLSConfig: &tls.Config{}}, "unknown authority"},
+		"TLS to a silent port":     {redis.Options{Addr: silent.Addr().String(), TLSConfig: config}, "redis://"},
 		"a web server":             {redis.Options{Addr: web.Listener.Addr().String()}, "an HTTP server, not Redis"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c.options.DialerRetries = 1
+			c.options.DialerRetries, c.options.DialTimeout = 1, time.Second
 			rdb := redis.NewClient(&c.options)
 			defer redistest.Close(rdb)
 			l := limiter(t, rdb, fairlimit.PerHour(5))
 			err := l.Wait(t.Context())
 			require.ErrorContains(t, err, "Redis at "+c.options.Addr)
 			require.ErrorContains(t, err, c.hint)
+			require.NotErrorIs(t, err, context.DeadlineExceeded, "nobody's deadline has passed")
 			_, err = l.Status(t.Context())
 			require.ErrorContains(t, err, c.hint)
 		})
