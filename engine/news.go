@@ -56,14 +56,14 @@ func (n *News) Real(at int64) int64 {
 	slow := func(from, until, pace int64) int64 {
 		return int64(math.Floor(float64(until-from) * float64(pace) / 1e6))
 	}
-	real := max(at, n.SlowUntil)
-	if real < n.ThenUntil {
-		real = n.ThenUntil - slow(real, n.ThenUntil, n.ThenPace)
+	moment := max(at, n.SlowUntil)
+	if moment < n.ThenUntil {
+		moment = n.ThenUntil - slow(moment, n.ThenUntil, n.ThenPace)
 	}
 	if at < n.SlowUntil {
-		real -= slow(at, n.SlowUntil, n.SlowPace)
+		moment -= slow(at, n.SlowUntil, n.SlowPace)
 	}
-	return real
+	return moment
 }
 
 // Steerer is an [Engine] whose queue can be steered while turns are held.

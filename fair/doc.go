@@ -115,10 +115,10 @@
 // The notes are: the moment of the clock, which is the server's time and the
 // offset; up to which slot the clock is slow; how long a million of its
 // microseconds take; up to which slot behind that, and how long; until when a
-// reset is remembered; the slot up to which the
-// queue counts as full after a loss; how much narrower the quotas may become
-// before turns that are slow become slower, in millionths; then the epochs that
-// have ended, as ' <name> <sequence at its end> <sequence up to which it counts>'.
+// reset is remembered; the slot up to which the queue counts as full after a
+// loss; how much narrower the quotas may become before turns that are slow
+// become slower, in millionths; then the epochs that have ended, as
+// ' <name> <sequence at its end> <sequence up to which it counts>'.
 //
 // Behind the notes are flows' entries of 81 bytes: 5 letters of the flow and 3
 // of the limiter, weight, the most permits of a request, how many its callers
@@ -227,14 +227,14 @@
 //     (floor((cell - offset) / length) + 1) * length + offset. Numbers of argv
 //     are text on the usual way: compare them with + 0.
 //  3. The readings leave such windows out: the loops over v in grant.lua and
-//     compact.lua, permits_in in cells.lua, take_apart in
-//     release.lua, span_of in header.lua, speed_of in narrow.lua, totalUntil and
-//     tell in state.go. At its end status.lua counts from the last midnight on,
-//     less a microsecond, instead of now - length.
+//     compact.lua, permits_in in cells.lua, take_apart in release.lua, span_of
+//     in header.lua, speed_of in narrow.lua, totalUntil and tell in state.go. At
+//     its end status.lua counts from the last midnight on, less a microsecond,
+//     instead of now - length.
 //  4. A pause moves turns into another day, and so does a slow clock: a real day
 //     may hold 2N then. Say so in LIMITS, or count by the moment of a label.
-//  5. internal/model gets the kind. Play histories of
-//     it against them, on both servers, with many turns around a midnight.
+//  5. internal/model gets the kind. Play histories of it against the scripts, on
+//     both servers, with many turns around a midnight.
 //
 // That was some 50 lines of Lua and 50 of Go when it was tried. The quota's own
 // form, its text in internal/quotatext and in the front, comes on top.

@@ -77,7 +77,7 @@ func TestWhatWasGrantedAfterAResetCountsAgain(t *testing.T) {
 
 // A server takes over whose clock is behind. It grants turns to a limiter that
 // was told of less, and then one asks that was told of more.
-func TestAPositionMovesNoTurnOfThePresentEpoch(t *testing.T) {
+func TestAWatermarkMovesNoTurnOfThePresentEpoch(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
 		other := f.joins(t, f.quotas...)

@@ -115,7 +115,11 @@ func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 		{"a burst of all is no further window", all{{Permits: 3, Per: 1000, Burst: 3}}, 0, []window{{3, 1}}},
 		{"a burst rounds down", quotas(t, "3/1s burst 2"), 0, []window{{3, 1_000_000}, {2, 666_666}}},
 		{"a burst of the exact Per", all{{Permits: 3, Per: 1500, Burst: 2}}, 0, []window{{3, 2}, {2, 1}}},
-		{"a guard lengthens, and ten take as long", quotas(t, "10/1s burst 1"), 50 * time.Millisecond, []window{{1, 105_000}}},
+		{
+			"a guard lengthens, and ten take as long",
+			quotas(t, "10/1s burst 1"), 50 * time.Millisecond,
+			[]window{{1, 105_000}},
+		},
 		{"a guard lengthens every quota", quotas(t, "10/1s 20/1m"), time.Second, []window{{20, 61_000_000}, {10, 2_000_000}}},
 		{"of equal lengths the stricter counts", quotas(t, "10/1s 4/1s"), 0, []window{{4, 1_000_000}}},
 		{"whichever comes first", quotas(t, "4/1s 10/1s"), 0, []window{{4, 1_000_000}}},

@@ -15,7 +15,8 @@ func (m *Metrics) makeCounted(labels prometheus.Labels) {
 	for i, outcome := range metrics.Outcomes {
 		m.permits[i] = permits.WithLabelValues(outcome)
 	}
-	m.questions = prometheus.NewCounterVec(counter(metrics.Questions, labels), []string{metrics.OpLabel, metrics.FailedLabel})
+	m.questions = prometheus.NewCounterVec(
+		counter(metrics.Questions, labels), []string{metrics.OpLabel, metrics.FailedLabel})
 	for _, op := range metrics.Ops {
 		m.questions.WithLabelValues(op, "false")
 		m.questions.WithLabelValues(op, "true")

@@ -6,8 +6,8 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// refusals are what one question refused, of one line. No
-// refusal covers another.
+// refusals are what one question refused, of one line. No refusal covers
+// another.
 //
 // A refusal of n permits at wait w also refuses every caller that lined up
 // before the question went, asks for n or more and accepts less than w. Those

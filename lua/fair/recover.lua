@@ -55,6 +55,13 @@ local function put_off(from, to)
   coarse, must = math.max(coarse, to + counts_for()), true
 end
 
+-- How far a label moves on the clock of a queue that others began, to when it
+-- comes there. Back only if it has come: those who wait for it know the label.
+local function moved(label, wait)
+  local by = label_at(server + offset + wait) - label
+  return wait > 0 and math.max(0, by) or by
+end
+
 -- Sets the clock by when the caller was told that a label comes: a clock that
 -- has just begun takes that over, one that would get there sooner stands still
 -- until then. One that runs on a server which has just taken over goes on from
@@ -65,8 +72,7 @@ local function restore_clock(known, shown, label, wait, stands)
   local told = moment_of(label) - wait - server -- the offset by what was told
   if not known and not fresh then
     if stands > rest then stand_still(stands) end
-    local moved = label_at(server + offset + wait) - label
-    return wait > 0 and math.max(0, moved) or moved -- nobody waits for one that has come
+    return moved(label, wait)
   end
   if fresh then
     clock, offset = shown, told
@@ -116,7 +122,7 @@ local function recover()
   local comes_in = wait_for(label)
   if label <= now and rest == 0 and slow_until == 0 then comes_in = label - server - offset end -- it has come
   if known and not strange and missing <= 0 and comes_in >= wait - 2 then return end
-  local theirs = not known and not fresh and newest + math.max(0, label_at(server + offset + wait) - label)
+  local theirs = not known and not fresh and newest + moved(label, wait)
   if theirs and theirs <= full + 2 and stands - gone <= rest then return end -- it is counted already
   local runs = fresh and shown or now -- the label of the clock
   local slower = (known or fresh) and math.max(slow, later) > math.max(runs, slow_until, then_until)
