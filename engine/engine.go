@@ -108,7 +108,8 @@ type Request struct {
 // many permits or more would go sooner, in whatever flow.
 //
 // Left: the request goes over the share of its flow. It may be asked again when
-// the flow holds less.
+// the flow holds less. If Wait is not 0 the flow's ceiling has no room before
+// that.
 //
 // Err: this request could not be decided. The others were.
 type Answer struct {
@@ -118,6 +119,7 @@ type Answer struct {
 	Paused  time.Duration // what of Wait is a pause of the queue
 	Grant   Grant         // what to give back, if Granted
 	Share   int           // how many permits the flow may hold ahead; 0 without a flow
+	Ceiling bool          // if it is refused: by the flow's ceiling, not by the queue
 	Err     error
 }
 
@@ -126,6 +128,9 @@ type Grant struct {
 	ID string // which queue, or which entry
 	At int64  // which moment, in the engine's unit
 	N  int
+
+	// Flow is whose ceiling it counts for, empty for nobody's.
+	Flow string
 
 	// Made is which question granted it. If a server has lost a part of its
 	// history, Made tells whether the grant belongs to that part.

@@ -20,6 +20,17 @@ type Flow struct {
 	// with those who are not in this question. If it is less than Ahead and what
 	// the question asks for, that counts.
 	Wanted int
+
+	// Ceiling is what the flow itself may have, nil for no ceiling.
+	Ceiling Ceiling
+}
+
+// Ceiling is a quota of one flow, inside those of the queue: see
+// [Sharer.CeilingOf].
+type Ceiling interface {
+	// Fits is [Engine.Fits] for the flow alone, and AtBest [Sharer.AtBest].
+	Fits(n int) error
+	AtBest(permits int) time.Duration
 }
 
 // Sharer is an [Engine] that shares its queue between flows.
@@ -28,8 +39,16 @@ type Flow struct {
 // ahead, and answers Left to the others. If a flow holds nothing ahead, it
 // decides at least one request, however many permits that asks for. Either all
 // requests of a question have flows or none has.
+//
+// A turn of a flow with a ceiling comes where both have room for it. If only the
+// queue has room so soon, the answer is Left, with when the ceiling has room: the
+// request takes no slot, and nobody waits for it.
 type Sharer interface {
 	Engine
+
+	// CeilingOf is what a question of a flow says of its quota. Its error is that
+	// of a [Builder] for such a quota.
+	CeilingOf(q Quota) (Ceiling, error)
 
 	// AtBest is the shortest time in which so many permits can go, one after
 	// the other, if nobody else has any.

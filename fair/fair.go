@@ -115,8 +115,8 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 
 // takeUnder asks one question for requests that fit.
 func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
-	args, asked := f.takeArgs(t, requests)
-	r, err := f.askUnder(ctx, f.scriptOf(requests).Confirmed(f.replicas), t, args)
+	args, logs, asked := f.takeArgs(t, requests)
+	r, err := f.askUnder(ctx, f.scriptOf(requests).Confirmed(f.replicas), t, args, logs...)
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Req
 // learn remembers where the queue was seen, and tells the news.
 func (f *fair) learn(t *quotaSet, o *outcome, r reply) {
 	if len(o.places) > 0 {
-		f.places.learn(o.places)
+		f.places.learn(o.places, r.arrived)
 		f.latency.learn(r.arrived.Sub(r.sent))
 	}
 	n := f.tell(o.news, r, t)
@@ -137,8 +137,9 @@ func (f *fair) learn(t *quotaSet, o *outcome, r reply) {
 	}
 }
 
-// takeArgs asks for as many of the requests as one question may.
-func (f *fair) takeArgs(t *quotaSet, requests []engine.Request) (args []any, asked int) {
+// takeArgs asks for as many of the requests as one question may. It returns the
+// keys of their flows' logs as well.
+func (f *fair) takeArgs(t *quotaSet, requests []engine.Request) (args []any, logs []string, asked int) {
 	if requests[0].Flow != nil {
 		return f.shareArgs(t, requests)
 	}
@@ -148,7 +149,7 @@ func (f *fair) takeArgs(t *quotaSet, requests []engine.Request) (args []any, ask
 		args = append(args, 0, permits, longest, count)
 		asked += count
 	}
-	return args, asked
+	return args, nil, asked
 }
 
 // run is as many of the requests as are equal: how many permits each asks for,
@@ -168,15 +169,16 @@ func run(requests []engine.Request) (permits int, longest int64, count int) {
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	t := f.held()
 	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
-		args := f.args(t, 5*len(part))
-		for _, g := range part {
+		args := f.args(t, 6*len(part))
+		logs, of := f.logsOf(part)
+		for i, g := range part {
 			unused := 0
 			if g.Unused {
 				unused = 1
 			}
-			args = append(args, g.ID, g.At, g.N, g.Made, unused)
+			args = append(args, g.ID, g.At, g.N, g.Made, unused, of[i])
 		}
-		_, err := f.ask(ctx, f.scripts.release, args)
+		_, err := f.ask(ctx, f.scripts.release, args, logs...)
 		return err
 	})
 }
@@ -220,12 +222,13 @@ func (f *fair) args(t *quotaSet, more int) []any {
 // asks how far away that is.
 var oneTurn = []any{0, 1, -1, 1}
 
-// ask runs a script once.
-func (f *fair) ask(ctx context.Context, script *lua.Script, args []any) (reply, error) {
+// ask runs a script once. The keys of flows' logs come last.
+func (f *fair) ask(ctx context.Context, script *lua.Script, args []any, logs ...string) (reply, error) {
+	keys := []string{f.key}
 	if f.stored {
-		return f.askKeys(ctx, script, []string{f.key, f.quotaKey()}, args)
+		keys = append(keys, f.quotaKey())
 	}
-	return f.askKeys(ctx, script, []string{f.key}, args)
+	return f.askKeys(ctx, script, append(keys, logs...), args)
 }
 
 // askKeys runs a script with these keys. Whatever it stumbles over is in them.

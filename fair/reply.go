@@ -108,7 +108,8 @@ func (o *outcome) learn(told, news any) (err error) {
 
 // unfold answers the requests in runs: how far ahead of the clock the first of
 // each is, how many there are, negative where they were refused, and how much
-// further each is than the one before it.
+// further each is than the one before it. For requests that a ceiling holds back
+// the last is in how long it has room, and 1 if it refuses them.
 func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 	o.answers = make([]engine.Answer, 0, len(requests))
 	generation, made := o.watermark.generation(), o.watermark.granted()
@@ -118,33 +119,42 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			count = -count
 		}
 		if count < 1 || count > int64(len(requests)-len(o.answers)) || granted && generation == "" ||
-			ahead < 0 && (granted || ahead != full && ahead != left) {
+			ahead < 0 && (granted || ahead < tooMany) {
 			return fmt.Errorf("%d answers too many, or a run of none", count)
 		}
 		for range count {
-			at := o.news.Clock + min(ahead, farthest)
+			at, r := o.news.Clock+min(ahead, farthest), requests[len(o.answers)]
 			a := engine.Answer{Granted: granted, Wait: o.news.Until(at), Paused: o.news.Stands}
 			switch {
 			case granted:
-				a.Grant = engine.Grant{ID: generation, At: at, N: requests[len(o.answers)].N, Made: made}
-			case ahead == full || ahead >= 0 && requests[len(o.answers)].MaxWait >= longestWait:
+				a.Grant = engine.Grant{ID: generation, At: at, N: r.N, Made: made}
+				if r.Flow != nil && r.Flow.Ceiling != nil {
+					a.Grant.Flow = r.Flow.ID
+				}
+				ahead += step
+			case ahead == full || ahead >= 0 && r.MaxWait >= longestWait:
 				a = engine.Answer{Err: engine.ErrFull}
 			case ahead == left:
-				a = engine.Answer{Left: true}
+				a = engine.Answer{Left: true, Wait: microseconds(step)}
+			case ahead == tooMany:
+				a = engine.Answer{Err: fmt.Errorf("%w: of its flow", engine.ErrExceedsQuota)}
+			default:
+				a.Ceiling = step > 0
 			}
 			o.answers = append(o.answers, a)
-			ahead += step
 		}
 	}
 	return nil
 }
 
-// How far ahead a request is that the queue cannot count any more, and one that
-// goes over the share of its flow. A request that accepts any wait is refused
-// only where its turn lies beyond what can be counted.
+// How far ahead a request is that the queue cannot count any more, one that goes
+// over the share of its flow, and one for more than the ceiling of its flow. A
+// request that accepts any wait is refused only where its turn lies beyond what
+// can be counted.
 const (
-	full = -1
-	left = -2
+	full    = -1
+	left    = -2
+	tooMany = -3
 )
 
 // farthest is how far ahead a slot can be. A cell that is damaged may say more.

@@ -25,7 +25,7 @@ var lookForQuotas = assemble("head quota" + opens + "{" + restores + "} look wri
 // allScripts are assembled of the parts in lua/fair.
 var allScripts = scripts{
 	take:    assemble("head" + opens + unusual + "grant compact write take"),
-	share:   assemble("head" + opens + unusual + "flows grant compact active write share"),
+	share:   assemble("head" + opens + unusual + "flows ceiling grant compact active write share"),
 	release: assemble("head" + opens + restores + "begin release compact write given"),
 	status:  assemble("head" + opens + "still" + unusual + "grant cells status write stands"),
 	reset:   assemble("head fields forget header clock epochs begin reset write news"),
@@ -39,7 +39,7 @@ var allScripts = scripts{
 // depends on its quotas makes sure that they are those that are stored.
 var storedScripts = scripts{
 	take:    assemble("head quota" + opens + unusual + "grant compact write take"),
-	share:   assemble("head quota" + opens + unusual + "flows grant compact active write share"),
+	share:   assemble("head quota" + opens + unusual + "flows ceiling grant compact active write share"),
 	release: allScripts.release,
 	status:  assemble("head quota" + opens + "still" + unusual + "grant cells status write stands"),
 	reset:   allScripts.reset,

@@ -35,8 +35,12 @@ var _ engine.Sharer = (*fair)(nil)
 
 // AtBest is how long the quotas let so many permits take at least.
 func (f *fair) AtBest(permits int) time.Duration {
+	return atBest(f.held().windows, permits)
+}
+
+func atBest(windows []window, permits int) time.Duration {
 	longest := int64(0)
-	for _, w := range f.held().windows {
+	for _, w := range windows {
 		longest = max(longest, int64((permits-1)/w.Permits)*w.Length)
 	}
 	return microseconds(longest)
@@ -72,9 +76,12 @@ func (f *fair) scriptOf(requests []engine.Request) *lua.Script {
 	return f.scripts.take
 }
 
+// flowArgs is how many arguments there are for each flow: see lua/fair/flows.lua.
+const flowArgs = 8
+
 // shareArgs asks for as many of the requests, all of flows, as one question
-// may.
-func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, asked int) {
+// may. It returns the keys of their logs as well.
+func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, logs []string, asked int) {
 	var flows, runs []any
 	var last *engine.Flow
 	count, need, wants := 0, 0, 0
@@ -89,15 +96,19 @@ func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, as
 			last, need, wants = flow, 0, flow.Ahead
 			count++
 			word := flowWord(flow.ID)
-			flows = append(flows, word+f.member, flow.Weight, 0, 0, flow.Ahead, f.places.of(word))
+			ceiling, _ := flow.Ceiling.(*ceiling)
+			at, granted := f.places.of(flow.ID)
+			flows = append(flows, word+f.member, flow.Weight, 0, 0, flow.Ahead, at, ceiling.text(), granted)
+			logs = append(logs, f.logKey(flow.ID))
 		}
 		need, wants = max(need, permits), wants+permits*size
-		flows[len(flows)-4], flows[len(flows)-3] = need, min(most, max(wants, flow.Wanted))
+		asks := flows[len(flows)-flowArgs:]
+		asks[2], asks[3] = need, min(most, max(wants, flow.Wanted))
 		runs = append(runs, count, permits, longest, size)
 		asked += size
 	}
 	args = append(f.args(t, 4+len(flows)+len(runs)), f.grace.Microseconds(), most, least, count)
-	return append(append(args, flows...), runs...), asked
+	return append(append(args, flows...), runs...), logs, asked
 }
 
 // flowWord is the same in all programs for the same text.
@@ -134,52 +145,79 @@ func decodeShares(o *outcome, reply any, requests []engine.Request) error {
 	if err := decodeTriples(o, append(append([]any{}, elements[:2]...), elements[3:]...), requests); err != nil {
 		return err
 	}
-	flow := -2
+	flow := -3
 	shares, err := parseNumbers(text, len(strings.Fields(text)))
 	for i := range o.answers {
 		if i == 0 || requests[i].Flow != requests[i-1].Flow {
-			flow += 2
+			flow += 3
 		}
-		if err != nil || flow+1 >= len(shares) || shares[flow] < 1 {
+		if err != nil || flow+2 >= len(shares) || shares[flow] < 1 {
 			return fmt.Errorf("no shares: %q", text)
 		}
 		o.answers[i].Share = int(shares[flow])
-		if flow/2 == len(o.places) {
-			o.places = append(o.places, place{flowWord(requests[i].Flow.ID), shares[flow+1]})
+		if flow/3 == len(o.places) {
+			o.places = append(o.places, place{flow: requests[i].Flow.ID, at: shares[flow+1]})
+		}
+		if a := &o.answers[i]; a.Granted && requests[i].Flow.Ceiling != nil {
+			counts := a.Wait + requests[i].Flow.Ceiling.(*ceiling).longest()
+			p := &o.places[flow/3]
+			p.granted, p.counts = fmt.Sprintf("%s %d", a.Grant.ID, shares[flow+2]), max(p.counts, counts)
 		}
 	}
 	return nil
 }
 
-// place is where the entry of a flow was last; see lua/fair/flows.lua.
+// place is where the entry of a flow was last, see lua/fair/flows.lua. Granted is
+// up to how many permits its ceiling counted, see lua/fair/ceiling.lua, and counts
+// for how long.
 type place struct {
-	flow string
-	at   int64
+	flow    string
+	at      int64
+	granted string
+	counts  time.Duration
 }
 
 // places are those that a limiter was told. One that is wrong costs the script
 // a look at all entries.
 type places struct {
-	mu sync.Mutex
-	at map[string]int64
+	mu    sync.Mutex
+	known map[string]knownPlace
 }
 
-func (p *places) of(flow string) int64 {
+type knownPlace struct {
+	at      int64
+	granted string
+	until   time.Time
+}
+
+func (p *places) of(flow string) (at int64, granted string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.at[flow]
+	known := p.known[flow]
+	if time.Now().After(known.until) {
+		known.granted = ""
+	}
+	return known.at, known.granted
 }
 
 // mostPlaces bounds the memory of a limiter with many flows.
 const mostPlaces = 1024
 
-func (p *places) learn(told []place) {
+func (p *places) learn(told []place, arrived time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.at == nil || len(p.at) > mostPlaces {
-		p.at = make(map[string]int64)
+	if p.known == nil || len(p.known) > mostPlaces {
+		p.known = make(map[string]knownPlace)
 	}
 	for _, t := range told {
-		p.at[t.flow] = t.at
+		known := p.known[t.flow]
+		known.at = t.at
+		if t.granted != "" {
+			known.granted = t.granted
+			if until := arrived.Add(t.counts); until.After(known.until) {
+				known.until = until
+			}
+		}
+		p.known[t.flow] = known
 	}
 }

@@ -70,11 +70,11 @@ func (f *fair) under(ask func(*quotaSet) error) error {
 }
 
 // askUnder runs a script that compares the quotas with what is stored.
-func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *quotaSet, args []any) (reply, error) {
+func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *quotaSet, args []any, logs ...string) (reply, error) {
 	if !f.stored {
-		return f.ask(ctx, script, args)
+		return f.ask(ctx, script, args, logs...)
 	}
-	r, err := f.ask(ctx, script, append(args, t.text))
+	r, err := f.ask(ctx, script, append(args, t.text), logs...)
 	if text, changed := r.quotas(); changed {
 		return reply{}, f.adopt(t, text)
 	}

@@ -7,8 +7,8 @@
 -- ARGV[first + 3]  how many flows ask
 -- then for each of them: id (5 letters of the flow, 3 of the process), weight,
 --          need (the most permits of one of its requests), wants (how many its
---          callers want or hold), how many it holds ahead, and where its entry
---          was last, from 0 on
+--          callers want or hold), how many it holds ahead, where its entry was
+--          last, from 0 on, and two more for ceiling.lua
 --
 -- Takes    what open.lua leaves, or what is unusual
 -- Leaves   asking: for each flow share, held, place (of its entry), ends and, if
@@ -23,7 +23,7 @@
 --   v4rrg00a    1          1          7 1700000000630000          4 1700000000630000
 --   id     weight       need      wants ends                  share earliest end
 
-local ENTRY, MOST_ENTRIES, MOST_OF_A_FLOW = 81, 64, 1000000000
+local ENTRY, MOST_ENTRIES, MOST_OF_A_FLOW, ASKS = 81, 64, 1000000000, 8
 local entries_at, askers, asker = size + CELLS * WIDTH + NOTES, argv[first + 3] + 0, first + 4
 local grace, most_ahead, least_ahead, list = argv[first] + 0, argv[first + 1] + 0, argv[first + 2] + 0, nil
 asking = {}
@@ -31,7 +31,7 @@ asking = {}
 -- Each entry that is still as the flow's process asks. If its callers want a
 -- little less, it stays.
 for i = 1, askers do
-  local at = asker + 6 * i - 6
+  local at = asker + ASKS * i - ASKS
   local id, weight, need, wants, own = argv[at], argv[at + 1], argv[at + 2], argv[at + 3] + 0, argv[at + 5] + 0
   local from = entries_at + own * ENTRY
   local entry = flag ~= ' ' and call('GETRANGE', key, from, from + ENTRY - 1) or ''
@@ -61,7 +61,7 @@ if #asking < askers then
     end
   end
   for i = 1, askers do
-    local at = asker + 6 * i - 6
+    local at = asker + ASKS * i - ASKS
     local id, wants = argv[at], argv[at + 3] + 0
     local entry = list[id]
     if not entry and #list >= MOST_ENTRIES then
@@ -84,7 +84,7 @@ if #asking < askers then
       groups[flow], groups[#groups + 1] = group, group
     end
     for i = 1, askers do -- the newest weight of a flow holds for all its processes
-      local at = asker + 6 * i - 6
+      local at = asker + ASKS * i - ASKS
       if sub(argv[at], 1, 5) == flow then group.weight = argv[at + 1] + 0 end
     end
     group.need, group.wants = group.need + entry.need, group.wants + entry.wants
@@ -124,4 +124,4 @@ end
 -- Beside other flows turns come evenly. Else the permits of a whole length would
 -- be gone before a flow with a single caller can ask again.
 if (list and list.flag or flag) == 'F' then pace = floor(argv[windows_end - 1] / argv[windows_end - 2]) end
-first = asker + 6 * askers
+first = asker + ASKS * askers

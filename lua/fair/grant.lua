@@ -3,11 +3,14 @@
 -- ARGV[first..]  for each run of equal requests: the flow (0 without), permits,
 --                longest wait, how many
 --
--- Takes    what open.lua leaves, or what is unusual; asking, of share.lua
+-- Takes    what open.lua leaves, or what is unusual; asking, of flows.lua and
+--          ceiling.lua
 -- Leaves   granted (how many turns), changed, marked; groups (how many answers),
 --          answer, ahead, step, together: those of the first; answers: from the
 --          second on, a table of all: how far ahead of the clock, how many
---          (negative: refused), how much further each is than the one before
+--          (negative: refused), how much further each is than the one before.
+--          Of those that a ceiling holds back the last is in how long it has
+--          room, and 1 if it refuses
 --
 -- A request for n permits at sequence S goes at the latest of the clock, the
 -- tail and, for each window of N in T, the slot of permit S+n-N, plus T. A cell
@@ -16,7 +19,8 @@
 
 local MOST_GROUPS = 64  -- one run of the script grants at so many slots at most
 local MOST_LOOKED = 1500 -- after so many cells the rest is for the next run: each takes half a microsecond
-local FULL, LEFT = -1, -2 -- in place of how far ahead: nothing counts so far; over the share of its flow
+-- In place of how far ahead: nothing counts so far; over the share or the ceiling of its flow; for more than that.
+local FULL, LEFT, TOO_MANY = -1, -2, -3
 local MOST_HELD = 10000000000
 
 local period, short, least = argv[7] + 0, argv[windows_end - 1] + 0, argv[windows_end - 2] + 0
@@ -49,6 +53,7 @@ for run = first, #argv, 4 do
       fits = floor((flow.share - flow.held) / permits)
       if flow.held == 0 and fits < 1 then fits = 1 end
       if fits > count then fits = count end
+      if flow.log and fits > 1 then fits = 1 end
     end
     if fits < 1 then
       slot = LEFT
@@ -123,7 +128,19 @@ for run = first, #argv, 4 do
       end
     end
 
+    -- Where the flow's ceiling has room later than the queue, others go first.
     local so_many, apart = -count, 0
+    if flow and flow.log and slot >= 0 then
+      local from = flow.log.from(permits)
+      if not from then
+        slot = TOO_MANY
+      elseif from > latest and from > slot then
+        slot, apart = from, 1
+      elseif from > slot then
+        slot, apart = LEFT, unusual and wait_for(from) or from - now
+      end
+    end
+
     if slot < 0 or slot > latest then
       marks = unmarked -- there is room at that slot, not at the tail
       if flow and slot == LEFT then flow.held = flow.held + flow.share end -- none goes before one that had no room
@@ -179,6 +196,7 @@ for run = first, #argv, 4 do
       if flow then
         flow.held = flow.held + permits * so_many
         flow.newest = last
+        if flow.log then flow.log.book(slot, permits) end
       end
     end
 

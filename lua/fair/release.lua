@@ -2,8 +2,10 @@
 -- frees room in the windows, what lies at the tail makes the queue shorter.
 --
 -- KEYS, ARGV[1..5]  see head.lua
+-- KEYS, the last ones  logs of flows: see ceiling.lua
 -- ARGV[first..]  for each grant: generation, slot, permits, '<epoch> <sequence>'
---                with which it was granted, 1 if nobody has used it else 0
+--                with which it was granted, 1 if nobody has used it else 0, the
+--                number of its flow's log, 0 if it is in none
 --
 -- Takes    what cells.lua leaves
 -- Leaves   the fields of the header; given, how many were given back; kept,
@@ -86,11 +88,29 @@ local function write_left()
   write_cells(slots, totals, exact)
 end
 
-for i = first, #argv, 5 do
-  local slot = argv[i + 1] + 0
+-- Takes permits out of the log of a flow. Totals before a return grow here too.
+local function give_back_in(place_of_log, slot, permits)
+  if not call('ZSCORE', place_of_log, 'generation ' .. sub(name, 1, 8)) then return end
+  local cells, at = call('ZRANGEBYSCORE', place_of_log, '0', '+inf', 'WITHSCORES'), 1
+  while cells[at] and cells[at] + 0 < slot do at = at + 2 end
+  if not cells[at] then return end
+  local total, before = cells[at + 1] + 0, (cells[at - 1] or 0) + 0
+  permits = math.min(permits, total - before)
+  if permits == total - before then call('ZREM', place_of_log, cells[at]) end
+  if cells[1] ~= '0' then call('ZADD', place_of_log, format('%d', permits), '0') end -- the others begin there
+  for i = 1, at - 1, 2 do call('ZADD', place_of_log, format('%d', cells[i + 1] + permits), cells[i]) end
+end
+
+local most_log = 0
+for i = first, #argv, 6 do most_log = math.max(most_log, argv[i + 5] + 0) end
+
+for i = first, #argv, 6 do
+  local slot, permits = argv[i + 1] + 0, argv[i + 2] + 0
   local place_in = argv[i] == sub(name, 1, 8) and place_of(argv[i + 3], slot)
-  local counts_still = argv[i + 4] == '1' and place_in and place_in + kept > now -- else it has no cell any more
-  if place_in and (is_ahead(slot) or counts_still) then give_back(place_in, argv[i + 2] + 0) end
+  if place_in and (is_ahead(slot) or argv[i + 4] == '1') then
+    if is_ahead(slot) or place_in + kept > now then give_back(place_in, permits) end -- else it has no cell any more
+    if argv[i + 5] ~= '0' then give_back_in(KEYS[#KEYS - most_log + argv[i + 5]], slot, permits) end
+  end
 end
 if given > 0 then
   write_left()

@@ -1,0 +1,108 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// flowUnder is a flow with a ceiling, if it is given one.
+func flowUnder(t testing.TB, f *fair, id, quota string) *engine.Flow {
+	t.Helper()
+	flow := &engine.Flow{ID: id, Weight: 1}
+	if quota != "" {
+		made, err := f.CeilingOf(quotas(t, quota)[0])
+		require.NoError(t, err)
+		flow.Ceiling = made
+	}
+	return flow
+}
+
+// booked is permits at a slot.
+type booked struct {
+	slot int64
+	n    int
+}
+
+// roomFrom is the earliest slot at which windows have room for n permits more
+// behind those that are booked: the definition.
+func roomFrom(all []booked, windows []window, n int) (from int64) {
+	for _, w := range windows {
+		within := n
+		for _, b := range slices.Backward(all) {
+			if within += b.n; within > w.Permits {
+				from = max(from, b.slot+w.Length)
+				break
+			}
+		}
+	}
+	return from
+}
+
+// A turn of a flow comes where the queue and its ceiling have room. If the
+// ceiling has none so soon, the answer says from when on. Some turns are given
+// back, by those that hold them or have gone.
+func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(redistest.Long(2, 10)) {
+			rng := rand.New(rand.NewPCG(seed, 28))
+			f, at := w.queue(t, quotas(t, []string{"10/1s", "1/50ms", "20/1s burst 5", "10/1s 100/1m"}[rng.IntN(4)])...)
+			limiters := []*fair{f, f.joins(t, f.quotas...)}
+			texts := []string{"", "2/1s", "5/3s burst 2", "30/1m", "3/100ms", "1/7s"}
+			logs, held := map[string][]booked{}, map[string][]engine.Grant{}
+			now := time.Duration(0)
+			for step := range redistest.Long(150, 500) {
+				now += time.Duration(rng.IntN(200)) * time.Millisecond
+				at(now)
+				l, id := limiters[rng.IntN(2)], fmt.Sprint(rng.IntN(len(texts)))
+				flow := flowUnder(t, l, id, texts[id[0]-'0'])
+				if grants := held[id]; len(grants) > 0 && rng.IntN(5) == 0 {
+					i := rng.IntN(len(grants))
+					g := grants[i]
+					g.Unused = true
+					require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{g}))
+					held[id] = slices.Delete(grants, i, i+1)
+					if own, _ := flow.Ceiling.(*ceiling); own != nil && g.At+own.windows[0].Length > l.memory.now().clock {
+						i = slices.Index(logs[id], booked{g.At, g.N})
+						logs[id] = slices.Delete(logs[id], i, i+1)
+					}
+					continue
+				}
+				var requests []engine.Request
+				for range 1 + rng.IntN(4) {
+					longest := time.Duration(rng.IntN(8000)) * time.Millisecond
+					requests = append(requests, engine.Request{N: 1 + rng.IntN(2), MaxWait: longest, Flow: flow})
+				}
+				own, _ := flow.Ceiling.(*ceiling)
+				requests = slices.DeleteFunc(requests, func(r engine.Request) bool {
+					return l.Fits(r.N) != nil || own != nil && own.Fits(r.N) != nil
+				})
+				if len(requests) == 0 {
+					continue
+				}
+				for i, a := range take(t, l, requests...) {
+					n, what := requests[i].N, fmt.Sprintf("seed %d, step %d, request %d: %+v", seed, step, i, a)
+					require.NoError(t, a.Err, what)
+					clock := beginning.Add(now).UnixMicro()
+					if a.Granted {
+						if own != nil {
+							require.LessOrEqual(t, roomFrom(logs[id], own.windows, n), a.Grant.At, what)
+						}
+						logs[id], held[id] = append(logs[id], booked{a.Grant.At, n}), append(held[id], a.Grant)
+					}
+					if a.Ceiling || a.Left && a.Wait > 0 {
+						require.Equal(t, roomFrom(logs[id], own.windows, n), clock+a.Wait.Microseconds(), what)
+						require.Equal(t, a.Ceiling, a.Wait > requests[i].MaxWait, what)
+					}
+				}
+			}
+		}
+	})
+}

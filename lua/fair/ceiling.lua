@@ -1,0 +1,112 @@
+-- Opens the log of each flow that asks. It is what one flow was granted: for its
+-- ceiling, which is quotas of this flow inside those of the queue, and for its
+-- pause.
+--
+-- KEYS, the last ones  the log of each flow that asks
+-- ARGV[asker + 6..]    of each flow, see flows.lua: its ceiling, as '<most>/<length>,...'
+--                      from the longest to the shortest, '' if none; and what
+--                      the caller was told last, '<generation> <total>', '' if
+--                      nothing that counts
+--
+-- Takes    what flows.lua leaves
+-- Leaves   in asking: log, for each flow that has a ceiling or a pause: total, from and book
+--
+-- A log is a sorted set, on the queue's clock:
+--
+--   member                   score
+--   <slot>                   how many permits the flow was granted up to it
+--   generation <generation>  -1: whose slots these are
+--   pause <label>            -2: no turn of the flow is granted before it
+--   quota <ceiling> <text>   -3: stored, in place of those of the limiters
+--
+-- So a window is one look at it, as in the queue's own log: the permit that has
+-- to leave is in the first slot whose total reaches it. From 64 slots on, those in
+-- one 64th of the longest length count at the later one.
+--
+-- If a log is older than what the caller knows, or of a queue that was lost, the
+-- ceiling counts as full at the newest slot of the queue.
+
+local PLACES = 64
+local SPARE = 3600000 -- ms that a log stays longer, for pauses
+
+-- Until when a reset is remembered, in the server's time.
+local function reset_until()
+  if mark == '-' then return 0 end
+  local noted = size + CELLS * WIDTH + 85
+  return tonumber(call('GETRANGE', key, noted, noted + 15)) or 0
+end
+
+local function open_log(place_of_log, ceiling, told_of)
+  local notes = call('ZRANGEBYSCORE', place_of_log, '-inf', '(0')
+  if ceiling == '' and #notes == 0 then return nil end
+  local of, paused, total, newest, cells, stays = nil, 0, 0, 0, 0, false
+  for _, note in ipairs(notes) do
+    local kind, value = match(note, '^(%a+) (%S*)')
+    if kind == 'generation' then of = value end
+    if kind == 'pause' then paused = value + 0 end
+    if kind == 'quota' then ceiling, stays = value, true end
+  end
+  local generation = sub(name, 1, 8)
+  local is_stale = of ~= generation
+  local known, granted = match(told_of, '^(%w+) (%d+)$')
+  if is_stale then
+    paused = 0
+  else
+    local last_cell = call('ZRANGE', place_of_log, '-1', '-1', 'WITHSCORES')
+    cells = call('ZCARD', place_of_log)
+    if last_cell[2] + 0 >= 0 then newest, total = last_cell[1] + 0, last_cell[2] + 0 end
+  end
+  local longest, most = 0, 0
+  for permits, length in string.gmatch(ceiling, '(%d+)/(%d+)') do
+    longest, most = math.max(longest, length), math.max(most, permits)
+  end
+  local opened = {}
+
+  -- The earliest slot for so many permits.
+  function opened.from(permits)
+    local slot = paused
+    for window, length in string.gmatch(ceiling, '(%d+)/(%d+)') do
+      if permits > window + 0 then return nil end
+      local need = total + permits - window
+      local cell = need > 0 and call('ZRANGEBYSCORE', place_of_log, format('%d', need), '+inf', 'LIMIT', '0', '1')[1]
+      if cell then slot = math.max(slot, cell + length) end
+    end
+    return slot
+  end
+
+  function opened.book(slot, permits)
+    if most == 0 then return end
+    if is_stale then
+      call('ZREMRANGEBYSCORE', place_of_log, '-2', '+inf')
+      call('ZADD', place_of_log, '-1', 'generation ' .. generation)
+      is_stale = false
+    end
+    if cells > PLACES and floor(slot * PLACES / longest) == floor(newest * PLACES / longest) then
+      call('ZREM', place_of_log, format('%d', newest))
+    end
+    total, newest = total + permits, slot
+    call('ZADD', place_of_log, format('%d', total), format('%d', slot))
+    -- What has left goes, but for one: its total is where the others begin.
+    local first_cells = call('ZRANGEBYSCORE', place_of_log, '0', '+inf', 'LIMIT', '0', '3')
+    for i = 1, #first_cells - 1 do
+      if first_cells[i + 1] + longest <= now then call('ZREM', place_of_log, first_cells[i]) end
+    end
+    lives = math.max(lives, slot + longest)
+    local life = unusual and wait_for(slot + longest) or slot + longest - now
+    if not stays then call('PEXPIRE', place_of_log, format('%d', math.ceil(life / 1000) + SPARE)) end
+    opened.total = total
+  end
+
+  opened.total = total
+  local is_lost = known and (known ~= generation or granted + 0 > total) or of and is_stale
+  if is_lost and (known == generation or reset_until() <= server) then
+    local lost = known == generation and granted - total or 0
+    opened.book(math.max(last, now), math.max(most, lost))
+  end
+  return opened
+end
+
+for i, flow in ipairs(asking) do
+  local at = asker + ASKS * i - ASKS
+  flow.log = open_log(KEYS[#KEYS - askers + i], argv[at + 6], argv[at + 7])
+end
