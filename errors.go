@@ -132,6 +132,7 @@ type RefusedError struct {
 	pause   time.Duration // for how much longer the queue is paused
 	paused  bool          // without that it would have come in time
 	missed  bool          // an earlier turn was missed: see WithMaxLateness
+	ceiling bool          // by that of the flow: see WithFlowQuota
 }
 
 func (e *RefusedError) Error() string {
@@ -146,6 +147,9 @@ func (e *RefusedError) Error() string {
 		text += "paused, and "
 	}
 	text += "refused"
+	if e.ceiling {
+		text += " by the quota of its flow"
+	}
 	if e.missed {
 		text += " after a missed turn"
 	}

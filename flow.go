@@ -76,6 +76,35 @@ func WithLookAhead(permits int) Option {
 	}
 }
 
+// WithFlowQuota gives a flow a quota of its own, its ceiling. It goes with
+// [WithFlow], and with [Queue.Flow]:
+//
+//	acme, err := queue.Flow("acme", 1, fairlimit.WithFlowQuota(fairlimit.PerSecond(2)))
+//
+// In no window do the callers of the flow, on all machines, get more than the
+// ceiling allows. It is as strict as the queue's own quota, and has the same
+// guard. A turn comes where both have room. A flow that its ceiling holds back
+// takes no place in the queue, so nobody waits for it. Give all limiters of a
+// flow the same ceiling; otherwise each is held to its own.
+//
+// A call for more permits than the ceiling allows fails with [ErrExceedsQuota].
+// If the ceiling's room comes too late for a caller, the [*RefusedError] says
+// so. [Queue.Reset] forgets what the ceilings counted as well. If the server
+// loses data, a ceiling that a limiter knows to be lost counts as full at the
+// newest slot.
+//
+// The cost is a second key for each flow, and some ten microseconds of Redis for
+// each turn. From 64 slots on, turns within one 64th of Per count at the last of
+// them. If the quota is invalid, the error matches [ErrInvalidQuota].
+func WithFlowQuota(q Quota) Option {
+	return func(o *options) {
+		if err := q.checkOf("WithFlowQuota: "); err != nil {
+			o.fail(err)
+		}
+		o.flowQuota = &q
+	}
+}
+
 type flowOption struct {
 	id     string
 	weight int
@@ -94,16 +123,48 @@ func checkFlow(id string, weight int) error {
 // Flow returns the same queue for callers of a flow: see [WithFlow]. It is for a
 // process that has many flows, such as one for each tenant: their questions are
 // combined. A flow shares everything with q except its line, its share, and what
-// [WithMaxQueued] counts. The same id returns the same flow, and the newest
-// weight counts. Flow does no I/O, and what it returns needs no closing.
-func (q *Queue) Flow(id string, weight int) (*Queue, error) {
+// [WithMaxQueued] counts. The same id returns the same flow. The newest weight
+// counts, and the newest ceiling that was given. Flow does no I/O, and what it
+// returns needs no closing.
+//
+// [WithFlowQuota] is the only option. For any other the error matches
+// [ErrInvalidOption].
+func (q *Queue) Flow(id string, weight int, opts ...Option) (*Queue, error) {
 	if err := checkFlow(id, weight); err != nil {
 		return nil, q.named(err)
 	}
 	if q.flows.sharer == nil {
 		return nil, q.named(fmt.Errorf("%w: flows", ErrUnsupported))
 	}
-	return &Queue{&limiter{parts: q.parts, flow: q.parts.flowOf(id, weight)}}, nil
+	quota, err := flowQuota(opts)
+	if err != nil {
+		return nil, q.named(err)
+	}
+	f, err := q.parts.flowOf(id, weight, quota)
+	if err != nil {
+		return nil, q.named(err)
+	}
+	return &Queue{&limiter{parts: q.parts, flow: f}}, nil
+}
+
+// flowQuota is the one thing that options of a flow may say.
+func flowQuota(opts []Option) (*Quota, error) {
+	var all options
+	for _, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("%w: nil option", ErrInvalidOption)
+		}
+		var one options
+		opt(&one)
+		if one.err != nil {
+			return nil, one.err
+		}
+		if one.flowQuota == nil {
+			return nil, fmt.Errorf("%w: Flow takes no option but WithFlowQuota", ErrInvalidOption)
+		}
+		all.flowQuota = one.flowQuota
+	}
+	return all.flowQuota, nil
 }
 
 // flows are those of one limiter value, as long as somebody has them.
@@ -123,28 +184,38 @@ func (l *limiter) share(o *options, e engine.Engine) error {
 		return fmt.Errorf("%w: WithFlow and WithLookAhead need turns granted ahead", ErrUnsupported)
 	}
 	l.flows.sharer, l.flows.lookAhead, l.flows.maxQueued = sharer, o.lookAhead, o.maxQueued
-	if o.flow != nil {
-		l.flow = l.parts.flowOf(o.flow.id, o.flow.weight)
+	if o.flow == nil {
+		return nil
 	}
-	return nil
+	f, err := l.parts.flowOf(o.flow.id, o.flow.weight, o.flowQuota)
+	l.flow = f
+	return err
 }
 
-// flowOf returns the flow of an id.
-func (p *parts) flowOf(id string, weight int) *flow {
+// flowOf returns the flow of an id, with its ceiling unless the quota is nil.
+func (p *parts) flowOf(id string, weight int, quota *Quota) (*flow, error) {
 	f := &p.flows
+	var ceiling engine.Ceiling
+	if quota != nil {
+		var err error
+		if ceiling, err = f.sharer.CeilingOf(engine.Quota(*quota)); err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if known := f.known[id].Value(); known != nil {
-		p.asker.SetWeight(known.line, weight)
-		return known
+		p.asker.SetFlow(known.line, weight, ceiling)
+		return known, nil
 	}
 	made := &flow{newBacklog(f.maxQueued), coalesce.NewLine(id, weight, f.lookAhead)}
+	p.asker.SetFlow(made.line, weight, ceiling)
 	if f.known == nil {
 		f.known = map[string]weak.Pointer[flow]{}
 	}
 	f.known[id] = weak.Make(made)
 	runtime.AddCleanup(made, f.forget, id)
-	return made
+	return made, nil
 }
 
 // forget drops a flow that nobody has any more.
@@ -157,15 +228,20 @@ func (f *flows) forget(id string) {
 }
 
 // tooFar refuses a request of a flow that could not be in time even if the
-// flow had the whole quota.
+// flow had the whole quota, or its whole ceiling.
 func (l *limiter) tooFar(request *coalesce.Request) error {
 	if l.line == nil || request.MaxWait == engine.Forever && request.Deadline.IsZero() || request.MaxWait == 0 {
 		return nil
 	}
-	wait := l.flows.sharer.AtBest(l.asker.Lined(l.line) + request.N)
+	permits := l.asker.Lined(l.line) + request.N
+	wait, ceiling := l.flows.sharer.AtBest(permits), l.asker.Ceiling(l.line)
+	byCeiling := ceiling != nil && ceiling.AtBest(permits) > wait
+	if byCeiling {
+		wait = ceiling.AtBest(permits)
+	}
 	late := !request.Deadline.IsZero() && wait > time.Until(request.Deadline)
 	if late || wait > request.MaxWait {
-		return &RefusedError{Wait: wait, limit: limit(request)}
+		return &RefusedError{Wait: wait, limit: limit(request), ceiling: byCeiling}
 	}
 	return nil
 }

@@ -681,6 +681,8 @@ func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
 		{fairlimit.WithFlow("a", 1001), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
 		{fairlimit.WithLookAhead(0), []error{fairlimit.ErrInvalidOption}},
 		{fairlimit.WithLookAhead(9), []error{fairlimit.ErrInvalidOption}}, // without a flow
+		{fairlimit.WithFlowQuota(fairlimit.PerSecond(1)), []error{fairlimit.ErrInvalidOption}},
+		{fairlimit.WithFlowQuota(fairlimit.PerSecond(0)), []error{fairlimit.ErrInvalidQuota}},
 	} {
 		_, err := fairlimit.New(rdb, "a", fairlimit.PerSecond(1), c.option)
 		for _, want := range c.errs {
@@ -698,6 +700,14 @@ func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
 	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
 	_, err = q.Flow("a", -1)
 	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
+	for _, option := range []fairlimit.Option{nil, fairlimit.WithMaxWait(1), fairlimit.WithFlow("b", 1)} {
+		_, err = q.Flow("a", 1, option)
+		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
+	}
+	_, err = q.Flow("a", 1, fairlimit.WithFlowQuota(fairlimit.Quota{}))
+	require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
+	_, err = q.Flow("a", 1, fairlimit.WithFlowQuota(fairlimit.Quota{Permits: 2_000_000_000, Per: time.Second}))
+	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
 }
 
 // again lets callers call, and after a while call again, until ctx ends.
@@ -741,4 +751,98 @@ func TestAFlowOfFewCallersHasItsShare(t *testing.T) {
 			}
 		}
 	}
+}
+
+// tenant is a flow of a queue of 10 a second, with a ceiling of 2 a second.
+func tenant(t testing.TB, rdb redis.UniversalClient, id string) *fairlimit.Queue {
+	t.Helper()
+	q, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(10), fairlimit.WithGuard(0))
+	require.NoError(t, err)
+	q, err = q.Flow(id, 1, fairlimit.WithFlowQuota(fairlimit.PerSecond(2)))
+	require.NoError(t, err)
+	return q
+}
+
+// most is how many of the moments lie in any second.
+func most(moments []time.Time) (most int) {
+	slices.SortFunc(moments, time.Time.Compare)
+	for first, last := 0, 0; last < len(moments); last++ {
+		for moments[last].Sub(moments[first]) >= time.Second {
+			first++
+		}
+		most = max(most, last-first+1)
+	}
+	return most
+}
+
+// Greedy tenants have as much as their ceilings allow, and cost the others
+// nothing.
+func TestATenantIsHeldToItsCeilingAndNobodyWaitsForIt(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		defer stop()
+		var c tally
+		for range 2 { // processes
+			c.call(ctx, "greedy", tenant(t, rdb, "greedy"), 20)
+			c.call(ctx, "also greedy", tenant(t, rdb, "also greedy"), 20)
+		}
+		longest := time.Duration(0)
+		modest := tenant(t, rdb, "modest")
+		c.group.Go(func() {
+			for called := time.Now(); modest.Wait(ctx) == nil; called = time.Now() {
+				longest = max(longest, time.Since(called))
+				c.got("modest")
+				time.Sleep(700 * time.Millisecond)
+			}
+		})
+		c.group.Wait()
+		var all []time.Time
+		for id, turns := range c.turns {
+			assert.LessOrEqual(t, most(turns), 2, id)
+			all = append(all, turns...)
+		}
+		assert.LessOrEqual(t, most(all), 10)
+		assert.GreaterOrEqual(t, c.count("greedy"), 58, "of 60")
+		assert.GreaterOrEqual(t, c.count("also greedy"), 58)
+		assert.LessOrEqual(t, longest, 300*time.Millisecond, "it calls less often than its ceiling allows")
+	})
+}
+
+func TestACallThatItsCeilingRefusesHearsOfIt(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := tenant(t, rdb, "a")
+		require.ErrorIs(t, q.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
+		require.NoError(t, q.WaitN(t.Context(), 2))
+		ok, err := q.Allow(t.Context())
+		require.NoError(t, err)
+		require.False(t, ok)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		err = q.Wait(ctx)
+		var refused *fairlimit.RefusedError
+		require.ErrorAs(t, err, &refused)
+		require.ErrorContains(t, err, "by the quota of its flow")
+		require.Less(t, time.Since(start), 100*time.Millisecond, "at once")
+		require.InDelta(t, 1, refused.Wait.Seconds(), 0.1)
+		require.NoError(t, tenant(t, rdb, "b").Wait(ctx), "another tenant has room")
+	})
+}
+
+func TestWhatATenantGivesBackItMayHaveAgain(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := tenant(t, rdb, "a")
+		start := time.Now()
+		reservation, err := q.ReserveN(t.Context(), 2)
+		require.NoError(t, err)
+		require.NoError(t, reservation.Cancel(t.Context()))
+		require.NoError(t, q.WaitN(t.Context(), 2))
+		require.Less(t, time.Since(start), 100*time.Millisecond)
+		require.NoError(t, q.Reset(t.Context()))
+		require.NoError(t, q.WaitN(t.Context(), 2))
+		require.Less(t, time.Since(start), 200*time.Millisecond, "a reset forgets ceilings too")
+	})
 }

@@ -223,7 +223,13 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	if n < 1 {
 		return fmt.Errorf("%w: %d asked for, want at least 1", ErrInvalidPermits, n)
 	}
-	return l.asker.Engine.Fits(n)
+	if err := l.asker.Engine.Fits(n); err != nil {
+		return err
+	}
+	if ceiling := l.asker.Ceiling(l.line); ceiling != nil {
+		return ceiling.Fits(n)
+	}
+	return nil
 }
 
 // isPrompt reports whether a client ends each round trip within [timeout.Answer] by

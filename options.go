@@ -28,6 +28,7 @@ type options struct {
 	trace     *Trace
 
 	flow      *flowOption // nil without one
+	flowQuota *Quota      // its ceiling, nil for none
 	lookAhead int         // 0: the engine chooses
 
 	pauseWithin time.Duration
@@ -46,6 +47,9 @@ func collect(opts []Option) (*options, error) {
 			break
 		}
 		opt(o)
+	}
+	if o.flowQuota != nil && o.flow == nil {
+		o.refuse("WithFlowQuota without WithFlow has no effect")
 	}
 	if o.retry && o.fallback != nil {
 		o.refuse("WithRetry and WithFallback: callers either wait for Redis or go elsewhere")

@@ -163,7 +163,7 @@ func refused(r *coalesce.Request, reply coalesce.Reply) *RefusedError {
 		(r.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(r.Deadline))
 	return &RefusedError{
 		Wait: reply.Wait, limit: limit(r),
-		pause: max(0, reply.Paused-time.Since(reply.Arrived)), paused: reply.Paused > 0 && inTime,
+		pause: max(0, reply.Paused-time.Since(reply.Arrived)), paused: reply.Paused > 0 && inTime, ceiling: reply.Ceiling,
 	}
 }
 

@@ -20,6 +20,9 @@ import (
 // ends without a grant, or until whoever was granted them calls [Asker.Passed]
 // or lines up again.
 //
+// While the ceiling of a flow has no room, nobody of it is asked for: the engine
+// has told until when.
+//
 // Invariant, under mu of the Asker, unless a question for the line is under
 // way: it is ready, and among those that are, if its first caller that is not
 // gone fits. If it is not ready, nobody in line accepts no wait. Lined is the
@@ -28,12 +31,14 @@ type Line struct {
 	id        string // of the flow; empty for the common line
 	weight    int
 	lookAhead int
+	ceiling   engine.Ceiling // nil for none
 
 	waiting []*caller
 	gone    int // of those waiting, about
 	lined   int
 	ahead   int
-	share   int // as the engine told it last, 0 before
+	share   int       // as the engine told it last, 0 before
+	until   time.Time // the ceiling has no room before that
 	ready   bool
 	hasty   bool // some of those waiting may accept no wait
 }
@@ -45,11 +50,25 @@ func NewLine(id string, weight, lookAhead int) *Line {
 
 func (l *Line) isCommon() bool { return l.id == "" }
 
-// SetWeight changes the weight of a flow from its next question on.
-func (a *Asker) SetWeight(l *Line, weight int) {
+// SetFlow changes the weight of a flow from its next question on, and its
+// ceiling unless that is nil.
+func (a *Asker) SetFlow(l *Line, weight int, ceiling engine.Ceiling) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.weight = weight
+	if ceiling != nil {
+		l.ceiling = ceiling
+	}
+}
+
+// Ceiling is that of a flow, nil if it has none.
+func (a *Asker) Ceiling(l *Line) engine.Ceiling {
+	if l == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return l.ceiling
 }
 
 // Lined is how many permits the callers in the line of a flow ask for.
@@ -79,8 +98,12 @@ func (a *Asker) Passed(l *Line, n int) {
 }
 
 // fits, under mu, reports whether the share has room for n permits behind as
-// many permits as others ask for. One request always fits.
+// many permits as others ask for. One request always fits, unless the ceiling
+// holds back all.
 func (l *Line) fits(others, n int) bool {
+	if !l.until.IsZero() && time.Now().Before(l.until) {
+		return false
+	}
 	held := l.ahead + others
 	return l.isCommon() || held == 0 || l.share == 0 && held < mostAsked || held+n <= l.share
 }
@@ -174,6 +197,16 @@ func (l *Line) merge(callers []*caller) {
 	l.waiting = append(all, waiting...)
 }
 
+// holdBack, under mu, has nobody of a flow asked for until its ceiling has room.
+func (a *Asker) holdBack(l *Line, until time.Time) {
+	l.until = until
+	time.AfterFunc(time.Until(until), func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.makeReady(l)
+	})
+}
+
 // putBack, under mu, lines up again callers that held their permits ahead and
 // that the engine has left for the next question, or whose question failed.
 func (l *Line) putBack(left []*caller, failure error) {
@@ -209,6 +242,7 @@ func (l *Line) askFor(q *question) {
 	if !l.isCommon() {
 		asks = &engine.Flow{
 			ID: l.id, Weight: l.weight, LookAhead: l.lookAhead, Ahead: l.ahead, Wanted: l.ahead + l.lined,
+			Ceiling: l.ceiling,
 		}
 	}
 	for len(q.callers) < q.most && l.hasRoom() {

@@ -58,7 +58,7 @@ func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
 		call(other)
 		require.Len(t, went, 2, "another flow has a line of its own")
 		assert.Equal(t, engine.Flow{ID: "g", Weight: 3, Wanted: 1}, *e.asked[len(e.asked)-1][0].Flow)
-		b.SetWeight(f, 7)
+		b.SetFlow(f, 7, nil)
 		b.Passed(f, 1)
 		synctest.Wait()
 		require.Len(t, went, 3)

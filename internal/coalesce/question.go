@@ -241,7 +241,8 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 }
 
 // learn remembers what an answer tells: that the engine is there, how many
-// callers the next question may hold, and the shares of the flows.
+// callers the next question may hold, the shares of the flows and until when a
+// ceiling holds one back.
 func (q *question) learn(answers []engine.Answer, done *result) {
 	q.most = min(2*q.most, mostAsked)
 	if len(answers) < len(q.requests) {
@@ -257,6 +258,9 @@ func (q *question) learn(answers []engine.Answer, done *result) {
 	for i := range answers {
 		if answers[i].Share > 0 {
 			q.of[i].share = answers[i].Share
+		}
+		if answers[i].Left && answers[i].Wait > 0 {
+			a.holdBack(q.of[i], done.arrived.Add(answers[i].Wait))
 		}
 	}
 }
