@@ -381,6 +381,8 @@ type sharing struct{ *ailing }
 
 func (sharing) AtBest(int) time.Duration { return 0 }
 
+func (sharing) CeilingOf(engine.Quota) (engine.Ceiling, error) { return nil, nil }
+
 // due is when the turn passes that fills the flow of newFullFlow.
 const due = time.Minute
 
