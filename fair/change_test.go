@@ -331,3 +331,28 @@ func TestTheClockDoesNotSlowDownMoreWithEachProcessThatBegins(t *testing.T) {
 			"20/s held, 10/s stored: at most twice as long")
 	})
 }
+
+// A quota becomes wide for a while. Turns that are held from before it and turns
+// from meanwhile fall into the same windows.
+func TestTurnsFromBeforeAWideQuotaCountForThoseFromMeanwhile(t *testing.T) {
+	for _, c := range []struct {
+		narrow, wide string
+		before       int
+		window       model.Window
+	}{
+		{"1/1s 3/10s", "1/100ms 3/1s", 5, model.Window{Permits: 3, Length: 10_000_000}},
+		{"3/1s 4/10s", "3/100ms 4/1s", 8, model.Window{Permits: 4, Length: 10_000_000}}, // at the same slot
+	} {
+		f, _ := realWorld(t).stored(t)
+		set(t, f, c.narrow)
+		held := queued(t, f, c.before, 1)
+		set(t, f, c.wide)
+		held = append(held, queued(t, f, 2, 1)...)
+		set(t, f, c.narrow)
+		var turns []model.Turn
+		for _, due := range dues(t, f, held) {
+			turns = append(turns, model.Turn{Slot: due.Microseconds(), N: 1})
+		}
+		require.NoError(t, model.Strict([]model.Window{c.window}, turns), c.narrow)
+	}
+}

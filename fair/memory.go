@@ -110,6 +110,8 @@ func (m *memory) hear(n news, under *quotaSet) {
 		m.resetEnd, m.resetAt = n.resetEnd, n.Clock+2
 		if mine {
 			m.resetAt = m.watermark.clock
+		} else {
+			m.watermark, m.news = watermark{}, n // nobody restores it, even if the reset is lost as well
 		}
 	}
 	if m.watermark.text != "" && (mine || !n.Reset) && m.goBy(n) && n.SlowUntil > 0 {

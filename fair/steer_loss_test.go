@@ -130,3 +130,51 @@ func TestAClockThatLeapsAheadAndBackHoldsNobodyUp(t *testing.T) {
 	require.NoError(t, f.Look(t.Context())) // passes if other looks before f, as the queue is plain again then
 	require.Less(t, dues(t, other, held)[1], time.Minute+3*time.Second, "nothing was lost")
 }
+
+// A limiter hears of a reset. If the server then loses all, that of the reset as
+// well, the turns stay forgotten.
+func TestWhatWasResetStaysForgottenWhenTheResetIsLost(t *testing.T) {
+	w := realWorld(t)
+	f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
+	operator := f.joins(t, f.quotas...)
+	queued(t, f, 3, 1)
+	require.NoError(t, operator.Reset(t.Context()))
+	require.NoError(t, f.Look(t.Context()))
+	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+	require.Zero(t, queuedWait(t, f))
+}
+
+// A queue is lost and goes on. One limiter knows its turns from before only, and
+// these have gone. Then the quota becomes narrower. That is no further loss.
+func TestALossThatCountsAlreadyDoesNotCountAgainOnASlowClock(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.stored(t)
+	set(t, f, "1/1s")
+	queued(t, f, 3, 1)
+	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+	status(t, f)
+	other := f.looksFor(t)
+	held := queued(t, other, 5, 1)
+	at(2500 * time.Millisecond)
+	set(t, other, "1/4s")
+	told := dues(t, other, held)
+	require.Equal(t, 18*time.Second, told[4])
+	require.Equal(t, told, dues(t, f, held))
+	giveBack(t, other, held...)
+	require.Less(t, queuedWait(t, other), 4*time.Second, "held turns can be given back")
+}
+
+// The clock was slow for two reasons, one after the other, and both are over. The
+// queue is lost, and its successor has a narrower quota.
+func TestALossAfterTheClockWasSlowLeavesAStateThatCanBeRead(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.stored(t)
+	for _, text := range []string{"1/1s", "1/2s", "1/4s"} {
+		set(t, f, text)
+		queued(t, f, 3, 1)
+	}
+	at(21 * time.Second)
+	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+	set(t, f, "1/8s")
+	status(t, f)
+}

@@ -51,7 +51,10 @@ local MOST_SLOWED, MOST_PACE, MOST_SLACK = 2 ^ 49, 2 ^ 52 - 1, 9999999999
 --
 -- Where the clock is slow already, it becomes slower by what the new windows ask
 -- more. Turns behind that were granted on the old windows: they get a pace of
--- their own. If there is one behind already, the slower of the two counts.
+-- their own. If there is one behind already, the slower of the two counts. If it
+-- is slower than the one before them, it begins a length earlier: their windows
+-- reach back among the turns before. There may also be some of them at the last
+-- slot of these.
 local function narrow(old, upto, slowed)
   local new = windows_of(ARGV[1])
   local stop = math.max(upto, slow_until, then_until)
@@ -73,7 +76,13 @@ local function narrow(old, upto, slowed)
   else
     slow_pace = math.max(slow_pace, rounded(paced * slower))
     if then_until > 0 then then_pace = math.max(then_pace, rounded(then_pace * slower)) end
-    if newer then then_until, then_pace = stop, math.max(then_pace, rounded(1000000 / speed)) end
+    local own, from = rounded(1000000 / speed), math.max(slow_until, then_until)
+    local slows = slow_pace < own
+    if slows and upto >= from then slow_until = math.min(slow_until, from - old[1].length) end
+    if newer or slows and upto == from then
+      then_until, then_pace = stop, math.max(then_pace, own)
+      forget_slow()
+    end
   end
   slack = newer and 1000000 or math.max(1000000, floor(math.min(MOST_SLACK, slack * speed * slower)))
   stand_still(rest)

@@ -57,9 +57,10 @@ end
 
 -- How far a label moves on the clock of a queue that others began, to when it
 -- comes there. Back only if it has come: those who wait for it know the label.
+-- The clock need not have been slow when it came.
 local function moved(label, wait)
-  local by = label_at(server + offset + wait) - label
-  return wait > 0 and math.max(0, by) or by
+  local at = label_at(server + offset + wait)
+  return wait > 0 and math.max(0, at - label) or math.min(at, now + wait) - label
 end
 
 -- Sets the clock by when the caller was told that a label comes: a clock that
@@ -69,7 +70,8 @@ end
 -- its clock has nothing to do with the caller's: the label is moved to when it
 -- comes on theirs. Returns how far.
 local function restore_clock(known, shown, label, wait, stands)
-  local told = moment_of(label) - wait - server -- the offset by what was told
+  local passed = fresh and 0 or math.max(0, now - label) -- the clock need not have been slow then
+  local told = moment_of(label + passed) - passed - wait - server -- the offset by what was told
   if not known and not fresh then
     if stands > rest then stand_still(stands) end
     return moved(label, wait)
@@ -82,6 +84,7 @@ local function restore_clock(known, shown, label, wait, stands)
     clock, offset = math.max(clock + 1, shown), told -- at a label that it has not shown
   end
   read_clock()
+  forget_slow()
   return 0
 end
 
