@@ -23,8 +23,9 @@ type memory struct {
 	news      news      // the newest slot comes latest by these, of all that were heard
 	under     *quotaSet // the clock goes by these, as far as the news say
 
-	resetEnd int64 // until when the newest known reset is remembered, 0 without one
-	resetAt  int64 // a watermark of an earlier clock may be older than that reset
+	resetQueue string // which follows a reset: plain answers do not tell
+	resetEnd   int64  // until when the newest known reset is remembered, 0 without one
+	resetAt    int64  // a watermark of an earlier clock may be older than that reset
 }
 
 // watermark is one state of a queue, the newest that a limiter was told of.
@@ -102,19 +103,23 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 
 // hear learns from news when turns come that were seen, also from those of a
 // queue that took the place of theirs. After a reset they count no more.
-func (m *memory) hear(n news, under *quotaSet) {
+func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if n.Reset {
+		m.resetQueue = n.Queue
+	}
+	n.Reset = n.Queue == m.resetQueue
 	mine := n.Queue == m.watermark.generation()
 	if n.resetEnd > m.resetEnd {
 		m.resetEnd, m.resetAt = n.resetEnd, n.Clock+2
 		if mine {
 			m.resetAt = m.watermark.clock
 		} else {
-			m.watermark, m.news = watermark{}, n // nobody restores it, even if the reset is lost as well
+			m.watermark, m.news = watermark{}, *n // nobody restores it, even if the reset is lost as well
 		}
 	}
-	if m.watermark.text != "" && (mine || !n.Reset) && m.goBy(n) && n.SlowUntil > 0 {
+	if m.watermark.text != "" && (mine || !n.Reset) && m.goBy(*n) && n.SlowUntil > 0 {
 		m.under = under
 	}
 }

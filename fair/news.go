@@ -64,7 +64,7 @@ func (f *fair) tell(n news, r reply, t *quotaSet) news {
 	if n.Queue == "" {
 		return n
 	}
-	f.memory.hear(n, t)
+	f.memory.hear(&n, t)
 	f.report(&n.News)
 	return n
 }

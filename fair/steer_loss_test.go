@@ -178,3 +178,19 @@ func TestALossAfterTheClockWasSlowLeavesAStateThatCanBeRead(t *testing.T) {
 	set(t, f, "1/8s")
 	status(t, f)
 }
+
+// Whatever a limiter asks a queue that follows a reset, it hears of that: the
+// answer that told it first may have been overtaken.
+func TestEachAnswerTellsThatTheQueueWasReset(t *testing.T) {
+	w := realWorld(t)
+	f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
+	queued(t, f, 3, 1)
+	require.NoError(t, f.joins(t, f.quotas...).Reset(t.Context()))
+	news := hears(f)
+	for range 3 {
+		queued(t, f, 1, 1)
+		require.True(t, last(t, news).Reset)
+		require.NoError(t, f.Look(t.Context()))
+		require.True(t, last(t, news).Reset)
+	}
+}
