@@ -132,13 +132,14 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // the slot came that long ago
 	}
 	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
-	if due.Before(earliest) {
-		due, l.disorder = s.due, max(l.disorder, s.call)
+	took := min(n.Arrived.Sub(n.Asked), due.Sub(earliest))
+	if due.Before(earliest) { // they do not tell how exact due is
+		due, took, l.disorder = s.due, s.took, max(l.disorder, s.call)
 	}
 	if !anew && (n.Stands > 0 || !due.Before(s.due)) { // a pause may have become longer since
 		return
 	}
 	// The answer before may have told due more exactly.
-	s.took = min(n.Arrived.Sub(n.Asked), due.Sub(earliest))
+	s.took = took
 	s.due, s.asked, s.givesUp = due, later(s.asked, n.Asked), time.Time{}
 }

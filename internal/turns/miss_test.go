@@ -258,3 +258,26 @@ func TestALookThatTookLongDoesNotHideThatTurnsPassed(t *testing.T) {
 		}
 	})
 }
+
+// An answer tells vaguely when a turn comes. The queue ends, and the clock of the
+// next one is far ahead: that does not tell it better.
+func TestNewsOfAnotherClockHideNoMissedTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(second, 50*time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.slow(3 * second)
+		out := callers(t.Context(), l, 1, forever) // due after a second, or up to three later
+		time.Sleep(3500 * time.Millisecond)
+		q.mu.Lock()
+		q.generation++
+		q.start = q.start.Add(-time.Hour)
+		news := q.news(time.Now())
+		q.mu.Unlock()
+		news.Arrived = time.Now()
+		l.Hear(news)
+		require.NoError(t, (<-out).err)
+		assert.Len(t, q.givenBack(), 1, "its turn may have passed long before")
+	})
+}
