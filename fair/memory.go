@@ -66,7 +66,7 @@ func (m *memory) recall(head string) (text, rest string) {
 	defer m.mu.Unlock()
 	w, n, since := m.watermark, &m.news, time.Since(m.news.Arrived)
 	if w.text == "" || since > n.Until(m.ends()) {
-		return "", fresh + " 0 0 0 0 0 0 0 0 0 0 0 0 -"
+		return "", fmt.Sprintf("%s 0 0 0 0 0 0 0 0 0 0 0 %d -", fresh, m.resetEnd)
 	}
 	under, resetEnd := "-", m.resetEnd
 	if m.under.head != head && m.under.head != "" {

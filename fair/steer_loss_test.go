@@ -194,3 +194,21 @@ func TestEachAnswerTellsThatTheQueueWasReset(t *testing.T) {
 		require.True(t, last(t, news).Reset)
 	}
 }
+
+// The server's clock is set back between two resets, and all is lost. A limiter
+// that knows of the former hears of the latter nevertheless.
+func TestAResetThatEndsSoonerThanTheOneBeforeIsOne(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
+	other := f.joins(t, f.quotas...)
+	queued(t, f, 1, 1)
+	require.NoError(t, other.Reset(t.Context()))
+	require.NoError(t, f.Look(t.Context()))
+	at(time.Second)
+	queued(t, f, 3, 1)
+	at(-time.Hour)
+	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+	require.NoError(t, other.Reset(t.Context()))
+	require.NoError(t, f.Look(t.Context()))
+	require.Zero(t, queuedWait(t, other))
+}
