@@ -381,6 +381,10 @@ type sharing struct{ *ailing }
 
 func (sharing) AtBest(int) time.Duration { return 0 }
 
+func (sharing) PauseFlow(context.Context, string, time.Duration) error { return nil }
+
+func (sharing) SetCeiling(context.Context, string, *engine.Quota) error { return nil }
+
 func (sharing) CeilingOf(engine.Quota) (engine.Ceiling, error) { return nil, nil }
 
 // due is when the turn passes that fills the flow of newFullFlow.

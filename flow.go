@@ -1,15 +1,18 @@
 package fairlimit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"sort"
 	"sync"
 	"time"
 	"weak"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 const heaviest = 1000
@@ -127,6 +130,14 @@ func checkFlow(id string, weight int) error {
 // counts, and the newest ceiling that was given. Flow does no I/O, and what it
 // returns needs no closing.
 //
+// What it returns can be steered alone. Pause holds back this flow only: no
+// caller of it is granted a turn until the end, and the callers of this process
+// that hold one give it back and line up again. Callers of other processes that
+// hold a turn still go. SetQuotas stores one quota, which counts as the ceiling of
+// the flow in place of that of WithFlowQuota, in all limiters. ForgetQuotas forgets
+// it. Of Status, Available and Delay are those of a caller of the flow. Reset and
+// Quotas are those of the whole queue.
+//
 // [WithFlowQuota] is the only option. For any other the error matches
 // [ErrInvalidOption].
 func (q *Queue) Flow(id string, weight int, opts ...Option) (*Queue, error) {
@@ -144,7 +155,7 @@ func (q *Queue) Flow(id string, weight int, opts ...Option) (*Queue, error) {
 	if err != nil {
 		return nil, q.named(err)
 	}
-	return &Queue{&limiter{parts: q.parts, flow: f}}, nil
+	return &Queue{&limiter{parts: q.parts, flow: f, only: id}}, nil
 }
 
 // flowQuota is the one thing that options of a flow may say.
@@ -248,3 +259,47 @@ func (l *limiter) tooFar(request *coalesce.Request) error {
 
 // passed says that permits of the flow, if there is one, are not ahead any more.
 func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
+
+// pauseFlow is Pause of one flow.
+func (q *Queue) pauseFlow(ctx context.Context, d time.Duration) error {
+	q.asker.HoldBack(q.line, time.Now().Add(d))
+	q.sleepers.PutOff(q.line)
+	return timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.PauseFlow(ctx, q.only, d) })
+}
+
+// flowStatus completes the status of the queue for a caller of the flow. It asks
+// for turns that it accepts at no time, so that nothing is granted.
+func (l *limiter) flowStatus(ctx context.Context, status *engine.Status) error {
+	flow := &engine.Flow{ID: l.only, Weight: 1, Ceiling: l.asker.Ceiling(l.line)}
+	ask := func(n int) (engine.Answer, error) {
+		never := []engine.Request{{N: n, MaxWait: -time.Microsecond, Flow: flow}}
+		answers, err := l.asker.Engine.Take(ctx, never)
+		if err != nil {
+			return engine.Answer{}, err
+		}
+		return answers[0], answers[0].Err
+	}
+	one, err := ask(1)
+	if err != nil {
+		return err
+	}
+	status.Delay, status.Paused = max(status.Delay, one.Wait), max(status.Paused, one.Paused)
+	low, high := 0, status.Available // so many can go now, and at most so many
+	if flow.Ceiling != nil {
+		high = sort.Search(high, func(n int) bool { return flow.Ceiling.Fits(n+1) != nil })
+	}
+	for low < high {
+		n := (low + high + 1) / 2
+		a, err := ask(n)
+		switch {
+		case err != nil:
+			return err
+		case a.Wait > 0:
+			high = n - 1
+		default:
+			low = n
+		}
+	}
+	status.Available = low
+	return nil
+}

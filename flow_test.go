@@ -846,3 +846,48 @@ func TestWhatATenantGivesBackItMayHaveAgain(t *testing.T) {
 		require.Less(t, time.Since(start), 200*time.Millisecond, "a reset forgets ceilings too")
 	})
 }
+
+func TestATenantIsSteeredAlone(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		a, b, elsewhere := tenant(t, rdb, "a"), tenant(t, rdb, "b"), tenant(t, rdb, "a")
+		ctx, start := t.Context(), time.Now()
+		available := func(q *fairlimit.Queue, permits int, delay time.Duration) {
+			t.Helper()
+			status, err := q.Status(ctx)
+			require.NoError(t, err)
+			require.Equal(t, permits, status.Available)
+			require.InDelta(t, delay.Seconds(), status.Delay.Seconds(), 0.1)
+		}
+		available(a, 2, 0)
+		require.NoError(t, a.WaitN(ctx, 2))
+		available(elsewhere, 0, time.Second)
+
+		held := waits(ctx, a, 3)
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, a.Pause(ctx, 10*time.Second))
+		require.NoError(t, b.Wait(ctx))
+		require.Less(t, time.Since(start), 2*time.Second, "the others go on")
+		available(elsewhere, 0, 10*time.Second)
+		soon, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		require.ErrorIs(t, elsewhere.Wait(soon), fairlimit.ErrPaused)
+		require.NoError(t, <-held)
+		require.GreaterOrEqual(t, time.Since(start), 10500*time.Millisecond)
+		require.NoError(t, <-held)
+		require.NoError(t, <-held)
+
+		require.NoError(t, a.SetQuotas(ctx, fairlimit.Every(3*time.Second)))
+		time.Sleep(5 * time.Second)
+		start = time.Now()
+		for range 3 {
+			require.NoError(t, elsewhere.Wait(ctx))
+		}
+		require.InDelta(t, 6, time.Since(start).Seconds(), 0.2)
+		require.ErrorIs(t, elsewhere.WaitN(ctx, 2), fairlimit.ErrExceedsQuota, "it has heard of it")
+		require.NoError(t, a.ForgetQuotas(ctx))
+		time.Sleep(5 * time.Second)
+		require.NoError(t, elsewhere.Wait(ctx)) // and hears again
+		available(elsewhere, 1, 0)
+	})
+}

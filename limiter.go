@@ -129,6 +129,7 @@ func build(
 type limiter struct {
 	*parts
 	*flow
+	only string // the id, if what steers it is for its flow alone: see [Queue.Flow]
 }
 
 // flow is what a flow has of its own, and a limiter without one as well.
@@ -363,6 +364,9 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 		return Status{}, l.named(err)
 	}
 	status, err := timeout.Call(ctx, l.asker.Engine.Status)
+	if err == nil && l.only != "" {
+		err = timeout.Do(ctx, func(ctx context.Context) error { return l.flowStatus(ctx, &status) })
+	}
 	return Status(status), l.named(err)
 }
 

@@ -73,6 +73,8 @@ func WithPauseWithin(x time.Duration) Option {
 //     the pause still lasts.
 //   - Only the Reset of a [Limiter] ends a pause early.
 //
+// If [Queue.Flow] made the queue, only that flow is paused, as it says there.
+//
 // Permits used before the pause count for d longer. After the pause, that costs
 // at most as many permits as go in a time d, or in Per if that is shorter. If d
 // is less than a microsecond or more than a year, the error matches
@@ -93,6 +95,9 @@ func (q *Queue) pauseFor(ctx context.Context, d time.Duration) error {
 	}
 	if err := ready(ctx, "nothing was paused"); err != nil {
 		return err
+	}
+	if q.only != "" {
+		return q.pauseFlow(ctx, d)
 	}
 	return q.pauses.pause(ctx, time.Now().Add(max(d, q.pauses.least())))
 }

@@ -110,6 +110,8 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 //
 // Turns that this limiter knows of and the server has lost are restored first.
 //
+// If [Queue.Flow] made the queue, the quota is that of the flow.
+//
 // If a quota is invalid or none is given, the error matches [ErrInvalidQuota].
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {
 	if len(quotas) == 0 {
@@ -139,7 +141,17 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	return timeout.Do(ctx, func(ctx context.Context) error { return s.SetQuotas(ctx, quotas) })
+	return timeout.Do(ctx, func(ctx context.Context) error {
+		switch {
+		case q.only == "":
+			return s.SetQuotas(ctx, quotas)
+		case len(quotas) == 0:
+			return q.flows.sharer.SetCeiling(ctx, q.only, nil)
+		case len(quotas) > 1:
+			return fmt.Errorf("%w: %d quotas for a flow, which has one", ErrInvalidQuota, len(quotas))
+		}
+		return q.flows.sharer.SetCeiling(ctx, q.only, &quotas[0])
+	})
 }
 
 // WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has

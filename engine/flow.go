@@ -1,6 +1,9 @@
 package engine
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Flow describes the flow of a request. All requests of one question that
 // belong to the same flow have the same Flow.
@@ -26,7 +29,8 @@ type Flow struct {
 }
 
 // Ceiling is a quota of one flow, inside those of the queue: see
-// [Sharer.CeilingOf].
+// [Sharer.CeilingOf]. If another one is stored, it goes by that as soon as an
+// answer has told.
 type Ceiling interface {
 	// Fits is [Engine.Fits] for the flow alone, and AtBest [Sharer.AtBest].
 	Fits(n int) error
@@ -49,6 +53,14 @@ type Sharer interface {
 	// CeilingOf is what a question of a flow says of its quota. Its error is that
 	// of a [Builder] for such a quota.
 	CeilingOf(q Quota) (Ceiling, error)
+
+	// SetCeiling stores a quota for a flow, which counts in place of the ceiling
+	// of its requests, and for those without one. Nil forgets it.
+	SetCeiling(ctx context.Context, flow string, q *Quota) error
+
+	// PauseFlow has all requests of a flow decided as if its ceiling had no room
+	// for d from now on. A refusal because of that says so in Paused.
+	PauseFlow(ctx context.Context, flow string, d time.Duration) error
 
 	// AtBest is the shortest time in which so many permits can go, one after
 	// the other, if nobody else has any.

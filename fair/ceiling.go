@@ -1,18 +1,25 @@
 package fair
 
 import (
+	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
-// ceiling is the quota of one flow: see lua/fair/ceiling.lua.
+// ceiling is the quota of one flow: see lua/fair/ceiling.lua. Another one may be
+// stored in its place.
 type ceiling struct {
-	windows []window
-	words   string // the windows, as '<most>/<length>,...'
+	words string // of the windows that were given
+	held  atomic.Pointer[[]window]
 }
 
 // CeilingOf lengthens the quota by the guard, as it does those of the queue.
@@ -21,25 +28,47 @@ func (f *fair) CeilingOf(q engine.Quota) (engine.Ceiling, error) {
 	if err != nil {
 		return nil, err
 	}
+	c := &ceiling{words: wordsOf(windows)}
+	c.learn(windows)
+	return c, nil
+}
+
+// wordsOf writes windows as '<most>/<length>,...'.
+func wordsOf(windows []window) string {
 	words := make([]string, len(windows))
 	for i, w := range windows {
 		words[i] = fmt.Sprintf("%d/%d", w.Permits, w.Length)
 	}
-	return &ceiling{windows, strings.Join(words, ",")}, nil
+	return strings.Join(words, ",")
 }
 
+// parseWindows reads what wordsOf wrote.
+func parseWindows(words string) (windows []window, err error) {
+	for word := range strings.SplitSeq(words, ",") {
+		most, length, _ := strings.Cut(word, "/")
+		permits, err := strconv.Atoi(most)
+		if err == nil {
+			windows = append(windows, window{Permits: permits})
+			windows[len(windows)-1].Length, err = strconv.ParseInt(length, 10, 64)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("no ceiling: %q", words)
+		}
+	}
+	return windows, nil
+}
+
+func (c *ceiling) learn(windows []window) { c.held.Store(&windows) }
+
 func (c *ceiling) Fits(n int) error {
-	if most := most(c.windows); n > most {
+	if most := most(*c.held.Load()); n > most {
 		return fmt.Errorf("%w of its flow: %d asked for, at most %d fit", engine.ErrExceedsQuota, n, most)
 	}
 	return nil
 }
 
 // AtBest is how long the ceiling lets so many permits take at least.
-func (c *ceiling) AtBest(permits int) time.Duration { return atBest(c.windows, permits) }
-
-// longest is for how long a permit counts.
-func (c *ceiling) longest() time.Duration { return microseconds(c.windows[0].Length) }
+func (c *ceiling) AtBest(permits int) time.Duration { return atBest(*c.held.Load(), permits) }
 
 func (c *ceiling) text() string {
 	if c == nil {
@@ -67,3 +96,52 @@ func (f *fair) logsOf(grants []engine.Grant) (logs []string, of []int) {
 	}
 	return logs, of
 }
+
+// PauseFlow returns an error that matches [engine.ErrUnsupported] for more than
+// ten years.
+func (f *fair) PauseFlow(ctx context.Context, flow string, d time.Duration) error {
+	if d > longestPer {
+		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
+	}
+	t := f.held()
+	r, err := f.ask(ctx, f.scripts.pauseFlow, append(f.args(t, 1), ceilMicroseconds(max(1, d))), f.logKey(flow))
+	if err != nil {
+		return err
+	}
+	o, err := decodeTold(r.said)
+	if err == nil {
+		f.learn(t, &o, r)
+	}
+	return err
+}
+
+// SetCeiling stores the quota of a flow beside its log, and without one forgets
+// what is stored.
+func (f *fair) SetCeiling(ctx context.Context, flow string, q *engine.Quota) error {
+	key := f.logKey(flow)
+	pipe := f.client.TxPipeline()
+	pipe.ZRemRangeByScore(ctx, key, storedCeiling, storedCeiling)
+	if q == nil {
+		pipe.Expire(ctx, key, forgotten)
+	} else {
+		windows, err := windowsOf([]engine.Quota{*q}, f.guard)
+		if err != nil {
+			return err
+		}
+		note := fmt.Sprintf("quota %s %s", wordsOf(windows), quotatext.FormatAll([]engine.Quota{*q}))
+		pipe.ZAdd(ctx, key, redis.Z{Score: -3, Member: note})
+		pipe.Persist(ctx, key)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
+	}
+	return nil
+}
+
+const (
+	storedCeiling = "-3" // the score of a quota that is stored, see lua/fair/ceiling.lua
+
+	// forgotten is how long a log stays whose stored quota was forgotten, unless
+	// turns of the flow need it for longer.
+	forgotten = 30 * 24 * time.Hour
+)

@@ -69,7 +69,7 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 					g.Unused = true
 					require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{g}))
 					held[id] = slices.Delete(grants, i, i+1)
-					if own, _ := flow.Ceiling.(*ceiling); own != nil && g.At+own.windows[0].Length > l.memory.now().clock {
+					if own, _ := flow.Ceiling.(*ceiling); own != nil && g.At+(*own.held.Load())[0].Length > l.memory.now().clock {
 						i = slices.Index(logs[id], booked{g.At, g.N})
 						logs[id] = slices.Delete(logs[id], i, i+1)
 					}
@@ -93,16 +93,70 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 					clock := beginning.Add(now).UnixMicro()
 					if a.Granted {
 						if own != nil {
-							require.LessOrEqual(t, roomFrom(logs[id], own.windows, n), a.Grant.At, what)
+							require.LessOrEqual(t, roomFrom(logs[id], *own.held.Load(), n), a.Grant.At, what)
 						}
 						logs[id], held[id] = append(logs[id], booked{a.Grant.At, n}), append(held[id], a.Grant)
 					}
 					if a.Ceiling || a.Left && a.Wait > 0 {
-						require.Equal(t, roomFrom(logs[id], own.windows, n), clock+a.Wait.Microseconds(), what)
+						require.Equal(t, roomFrom(logs[id], *own.held.Load(), n), clock+a.Wait.Microseconds(), what)
 						require.Equal(t, a.Ceiling, a.Wait > requests[i].MaxWait, what)
 					}
 				}
 			}
 		}
+	})
+}
+
+// What a limiter knows to be lost counts as a full ceiling. What was reset does
+// not.
+func TestACeilingOutlivesALossAndEndsWithAReset(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		flow := flowUnder(t, f, "a", "3/1m")
+		ask := func() engine.Answer {
+			return take(t, f, engine.Request{N: 1, MaxWait: 0, Flow: flow})[0]
+		}
+		for i := range 3 {
+			at(time.Duration(i) * time.Second)
+			require.True(t, ask().Granted)
+		}
+		at(10 * time.Second)
+		require.Equal(t, 50*time.Second, ask().Wait)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.logKey("a")).Err())
+		lost := ask()
+		require.True(t, lost.Ceiling)
+		require.Equal(t, time.Minute, lost.Wait)
+		require.NoError(t, f.joins(t, f.quotas...).Reset(t.Context()))
+		for i := range 3 {
+			at(time.Duration(20+i) * time.Second)
+			require.True(t, ask().Granted, "a reset forgets what was counted")
+		}
+		require.True(t, ask().Ceiling)
+		at(3 * time.Minute)
+		require.True(t, ask().Granted)
+	})
+}
+
+// A log keeps some 128 slots, on the safe side: turns of one place count at the
+// last of them.
+func TestTheLogOfAFlowStaysSmall(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		flow := flowUnder(t, f, "a", "1000/1h")
+		var all []booked
+		for i := range 1500 {
+			at(time.Duration(i) * 3 * time.Second)
+			a := take(t, f, engine.Request{N: 1, MaxWait: 0, Flow: flow})[0]
+			from := roomFrom(all, *flow.Ceiling.(*ceiling).held.Load(), 1)
+			clock := beginning.Add(time.Duration(i) * 3 * time.Second).UnixMicro()
+			if a.Granted {
+				require.LessOrEqual(t, from, clock)
+				all = append(all, booked{a.Grant.At, 1})
+				continue
+			}
+			require.LessOrEqual(t, clock+a.Wait.Microseconds(), max(from, clock)+time.Hour.Microseconds()/64)
+		}
+		require.GreaterOrEqual(t, len(all), 1200)
+		require.LessOrEqual(t, f.client.ZCard(t.Context(), f.logKey("a")).Val(), int64(132))
 	})
 }

@@ -109,7 +109,8 @@ func (o *outcome) learn(told, news any) (err error) {
 // unfold answers the requests in runs: how far ahead of the clock the first of
 // each is, how many there are, negative where they were refused, and how much
 // further each is than the one before it. For requests that a ceiling holds back
-// the last is in how long it has room, and 1 if it refuses them.
+// the last is in how long it has room; 1 if it refuses them, 2 if the flow's pause
+// does.
 func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 	o.answers = make([]engine.Answer, 0, len(requests))
 	generation, made := o.watermark.generation(), o.watermark.granted()
@@ -128,7 +129,7 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			switch {
 			case granted:
 				a.Grant = engine.Grant{ID: generation, At: at, N: r.N, Made: made}
-				if r.Flow != nil && r.Flow.Ceiling != nil {
+				if r.Flow != nil {
 					a.Grant.Flow = r.Flow.ID
 				}
 				ahead += step
@@ -138,8 +139,10 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 				a = engine.Answer{Left: true, Wait: microseconds(step)}
 			case ahead == tooMany:
 				a = engine.Answer{Err: fmt.Errorf("%w: of its flow", engine.ErrExceedsQuota)}
-			default:
-				a.Ceiling = step > 0
+			case step == 1:
+				a.Ceiling = true
+			case step == 2:
+				a.Paused = a.Wait
 			}
 			o.answers = append(o.answers, a)
 		}

@@ -75,18 +75,18 @@ func TestAReplyWithoutSharesIsAnErrorAndNeverAGrantOfAFlow(t *testing.T) {
 	for _, reply := range []any{
 		nil, "", toldWatermark, int64(7), true,
 		[]any{},
-		[]any{toldWhole, "", "1 0 0 1 1 0"},
+		[]any{toldWhole, "", "1 0 0 - 1 1 0 -"},
 		append([]any{toldWhole, ""}, answers...),
 		append([]any{toldWhole, "", int64(1)}, answers...),
 		append([]any{toldWhole, "", ""}, answers...),
-		append([]any{toldWhole, "", "1 0 0 1 0"}, answers...),
-		append([]any{toldWhole, "", "1 0 0 0 1 0"}, answers...),
-		append([]any{toldWhole, "", "1 0 0 x 1 0"}, answers...),
-		append([]any{toldWhole, "", "1 0 0 1 1 0"}, append(answers, int64(1))...),
+		append([]any{toldWhole, "", "1 0 0 - 1 0"}, answers...),
+		append([]any{toldWhole, "", "1 0 0 - 0 1 0 -"}, answers...),
+		append([]any{toldWhole, "", "1 0 0 - x 1 0 -"}, answers...),
+		append([]any{toldWhole, "", "1 0 0 - 1 1 0 -"}, append(answers, int64(1))...),
 	} {
 		isNone(t, reply, requests)
 	}
-	o, err := decode(append([]any{toldWhole, "", "1 0 0 2 1 0"}, answers...), requests)
+	o, err := decode(append([]any{toldWhole, "", "1 0 0 - 2 1 0 -"}, answers...), requests)
 	require.NoError(t, err, "the check itself")
 	require.Equal(t, 2, o.answers[1].Share)
 }

@@ -8,7 +8,7 @@ import (
 
 // scripts has one script for each operation.
 type scripts struct {
-	take, share, release, status, reset, look, quotas, pause, set *lua.Script
+	take, share, release, status, reset, look, quotas, pause, pauseFlow, set *lua.Script
 }
 
 // Parts that several scripts have in common. Those in braces run only if the
@@ -32,7 +32,9 @@ var allScripts = scripts{
 	look:    assemble("head" + opens + "{" + restores + "} look write news"),
 	quotas:  lookForQuotas,
 	pause:   assemble("head" + opens + restores + "begin pause write told"),
-	set:     assemble("head" + opens + "always" + restores + "set windows begin write news"),
+
+	pauseFlow: assemble("head" + opens + restores + "begin pauseflow write told"),
+	set:       assemble("head" + opens + "always" + restores + "set windows begin write news"),
 }
 
 // storedScripts are those of a limiter that looks for stored quotas: whatever
@@ -46,7 +48,9 @@ var storedScripts = scripts{
 	look:    lookForQuotas,
 	quotas:  lookForQuotas,
 	pause:   allScripts.pause,
-	set:     allScripts.set,
+
+	pauseFlow: allScripts.pauseFlow,
+	set:       allScripts.set,
 }
 
 func assemble(parts string) *lua.Script { return lua.Assemble("fair", strings.Fields(parts)...) }

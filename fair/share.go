@@ -145,27 +145,31 @@ func decodeShares(o *outcome, reply any, requests []engine.Request) error {
 	if err := decodeTriples(o, append(append([]any{}, elements[:2]...), elements[3:]...), requests); err != nil {
 		return err
 	}
-	flow := -3
-	shares, err := parseNumbers(text, len(strings.Fields(text)))
+	words, flow := strings.Fields(text), -shareWords
 	for i := range o.answers {
 		if i == 0 || requests[i].Flow != requests[i-1].Flow {
-			flow += 3
+			flow += shareWords
 		}
-		if err != nil || flow+2 >= len(shares) || shares[flow] < 1 {
+		if len(words) < flow+shareWords {
 			return fmt.Errorf("no shares: %q", text)
 		}
-		o.answers[i].Share = int(shares[flow])
-		if flow/3 == len(o.places) {
-			o.places = append(o.places, place{flow: requests[i].Flow.ID, at: shares[flow+1]})
+		numbers, err := parseNumbers(strings.Join(words[flow:flow+3], " "), 3)
+		if err != nil || numbers[0] < 1 {
+			return fmt.Errorf("no shares: %q", text)
 		}
-		if a := &o.answers[i]; a.Granted && requests[i].Flow.Ceiling != nil {
-			counts := a.Wait + requests[i].Flow.Ceiling.(*ceiling).longest()
-			p := &o.places[flow/3]
-			p.granted, p.counts = fmt.Sprintf("%s %d", a.Grant.ID, shares[flow+2]), max(p.counts, counts)
+		o.answers[i].Share = int(numbers[0])
+		if flow/shareWords == len(o.places) {
+			o.places = append(o.places, place{flow: requests[i].Flow.ID, at: numbers[1]})
+		}
+		if err := o.places[flow/shareWords].counted(&o.answers[i], requests[i].Flow, numbers[2], words[flow+3]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+// shareWords is how many words a reply has for each flow: see lua/fair/share.lua.
+const shareWords = 4
 
 // place is where the entry of a flow was last, see lua/fair/flows.lua. Granted is
 // up to how many permits its ceiling counted, see lua/fair/ceiling.lua, and counts
@@ -175,6 +179,26 @@ type place struct {
 	at      int64
 	granted string
 	counts  time.Duration
+}
+
+// counted takes in what was counted for the ceiling of a flow, which the words
+// name.
+func (p *place) counted(a *engine.Answer, flow *engine.Flow, total int64, words string) error {
+	if words == "-" {
+		return nil
+	}
+	windows, err := parseWindows(words)
+	if err != nil {
+		return err
+	}
+	if c, _ := flow.Ceiling.(*ceiling); c != nil {
+		c.learn(windows)
+	}
+	if a.Granted {
+		p.granted = fmt.Sprintf("%s %d", a.Grant.ID, total)
+		p.counts = max(p.counts, a.Wait+microseconds(windows[0].Length))
+	}
+	return nil
 }
 
 // places are those that a limiter was told. One that is wrong costs the script

@@ -197,6 +197,16 @@ func (l *Line) merge(callers []*caller) {
 	l.waiting = append(all, waiting...)
 }
 
+// HoldBack has nobody of a flow asked for until a moment, if that is later than
+// what the engine told.
+func (a *Asker) HoldBack(l *Line, until time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if until.After(l.until) {
+		a.holdBack(l, until)
+	}
+}
+
 // holdBack, under mu, has nobody of a flow asked for until its ceiling has room.
 func (a *Asker) holdBack(l *Line, until time.Time) {
 	l.until = until

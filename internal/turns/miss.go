@@ -42,6 +42,21 @@ func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
 	}
 }
 
+// PutOff lines up again the callers of a flow that sleep, and gives back their
+// turns.
+func (l *Sleepers) PutOff(flow *coalesce.Line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var callers []*Sleeper
+	for _, s := range l.sleepers {
+		if s.request.Line == flow {
+			callers = append(callers, s)
+			l.Asker.GiveBack(s.ctx, s.grant)
+		}
+	}
+	l.lineUpAgain(callers)
+}
+
 // missedBy, under mu, is by how much a caller has missed its turn, 0 if the
 // turn can still be taken.
 func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {

@@ -9,7 +9,8 @@
 --                      nothing that counts
 --
 -- Takes    what flows.lua leaves
--- Leaves   in asking: log, for each flow that has a ceiling or a pause: total, from and book
+-- Leaves   in asking: log, for each flow that has a ceiling or a pause: total,
+--          words (its ceiling), paused, from and book
 --
 -- A log is a sorted set, on the queue's clock:
 --
@@ -49,18 +50,21 @@ local function open_log(place_of_log, ceiling, told_of)
   local generation = sub(name, 1, 8)
   local is_stale = of ~= generation
   local known, granted = match(told_of, '^(%w+) (%d+)$')
-  if is_stale then
-    paused = 0
-  else
-    local last_cell = call('ZRANGE', place_of_log, '-1', '-1', 'WITHSCORES')
-    cells = call('ZCARD', place_of_log)
-    if last_cell[2] + 0 >= 0 then newest, total = last_cell[1] + 0, last_cell[2] + 0 end
-  end
+  local last_cell = call('ZRANGE', place_of_log, '-1', '-1', 'WITHSCORES')
+  if last_cell[2] and last_cell[2] + 0 >= 0 then newest, total = last_cell[1] + 0, last_cell[2] + 0 end
   local longest, most = 0, 0
   for permits, length in string.gmatch(ceiling, '(%d+)/(%d+)') do
     longest, most = math.max(longest, length), math.max(most, permits)
   end
-  local opened = {}
+
+  local counted = newest + longest > now -- something still counts, if it is of this queue
+  if is_stale then
+    paused, total, newest = 0, 0, 0
+  else
+    cells = call('ZCARD', place_of_log)
+  end
+
+  local opened = { total = total, words = ceiling ~= '' and ceiling or '-', paused = paused }
 
   -- The earliest slot for so many permits.
   function opened.from(permits)
@@ -97,11 +101,11 @@ local function open_log(place_of_log, ceiling, told_of)
     opened.total = total
   end
 
-  opened.total = total
-  local is_lost = known and (known ~= generation or granted + 0 > total) or of and is_stale
+  local is_lost = known and (known ~= generation or granted + 0 > total) or counted and is_stale
   if is_lost and (known == generation or reset_until() <= server) then
     local lost = known == generation and granted - total or 0
     opened.book(math.max(last, now), math.max(most, lost))
+    must = true
   end
   return opened
 end

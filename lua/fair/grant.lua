@@ -10,7 +10,7 @@
 --          second on, a table of all: how far ahead of the clock, how many
 --          (negative: refused), how much further each is than the one before.
 --          Of those that a ceiling holds back the last is in how long it has
---          room, and 1 if it refuses
+--          room; 1 if it refuses, 2 if the flow's pause does
 --
 -- A request for n permits at sequence S goes at the latest of the clock, the
 -- tail and, for each window of N in T, the slot of permit S+n-N, plus T. A cell
@@ -135,7 +135,7 @@ for run = first, #argv, 4 do
       if not from then
         slot = TOO_MANY
       elseif from > latest and from > slot then
-        slot, apart = from, 1
+        slot, apart = from, from == flow.log.paused and 2 or 1
       elseif from > slot then
         slot, apart = LEFT, unusual and wait_for(from) or from - now
       end

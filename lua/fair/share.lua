@@ -4,7 +4,8 @@
 --
 -- Returns  { text, news, shares, then answers }: as take.lua. The shares are a
 --          text: for each flow that asks, how many permits it may hold ahead,
---          where its entry is, and up to how many its ceiling counted
+--          where its entry is, up to how many its ceiling counted, and the
+--          ceiling, '-' if it has none
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
 local shares = {}
@@ -29,8 +30,8 @@ for i, flow in ipairs(asking) do
   if told and flow.grew and not list then
     call('SETRANGE', key, entries_at + flow.place * ENTRY + 36, format('%16d', flow.ends))
   end
-  shares[i] = format('%d %d %d', flow.share, flow.entry and flow.entry.place or flow.place or 0,
-    flow.log and flow.log.total or 0)
+  shares[i] = format('%d %d %d %s', flow.share, flow.entry and flow.entry.place or flow.place or 0,
+    flow.log and flow.log.total or 0, flow.log and flow.log.words or '-')
 end
 
 local text_of = told and told .. format(' %d 0', offset) or ''
