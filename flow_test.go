@@ -16,7 +16,6 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // tally counts who got a turn, and when.
@@ -352,36 +351,19 @@ func TestACallerOfAFlowWhoseAnswerIsLostAsItsWaitEndsIsNotRefused(t *testing.T) 
 }
 
 func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
-	t.Parallel()
 	rdb := redistest.Nowhere(t)
-	for _, c := range []struct {
-		option fairlimit.Option
-		errs   []error
-	}{
-		{fairlimit.WithFlow("", 1), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
-		{fairlimit.WithFlow("a", 0), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
-		{fairlimit.WithFlow("a", 1001), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
-		{fairlimit.WithLookAhead(0), []error{fairlimit.ErrInvalidOption}},
-		{fairlimit.WithLookAhead(9), []error{fairlimit.ErrInvalidOption}}, // without a flow
-		{fairlimit.WithFlowQuota(fairlimit.PerSecond(1)), []error{fairlimit.ErrInvalidOption}},
-		{fairlimit.WithFlowQuota(fairlimit.PerSecond(0)), []error{fairlimit.ErrInvalidQuota}},
-	} {
-		_, err := fairlimit.New(rdb, "a", fairlimit.PerSecond(1), c.option)
-		for _, want := range c.errs {
-			require.ErrorIs(t, err, want)
-		}
-	}
-	_, err := fairlimit.New(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithFlow("a", 1),
-		fairlimit.WithEngine(window.New))
-	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-	_, err = fairlimit.New(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithLookAhead(9), fairlimit.WithFlow("a", 1))
-	require.NoError(t, err)
 	q, err := fairlimit.NewQueue(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithLookAhead(9))
 	require.NoError(t, err)
-	_, err = q.Flow("", 1)
-	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
-	_, err = q.Flow("a", -1)
-	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
+	for _, c := range []struct {
+		id     string
+		weight int
+	}{{"", 1}, {"a", 0}, {"a", -1}, {"a", 1001}} {
+		_, err = q.Flow(c.id, c.weight)
+		require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
+		_, err = fairlimit.New(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithFlow(c.id, c.weight))
+		require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
+		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
+	}
 	for _, option := range []fairlimit.Option{nil, fairlimit.WithMaxWait(1), fairlimit.WithFlow("b", 1)} {
 		_, err = q.Flow("a", 1, option)
 		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)

@@ -42,6 +42,9 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"nil *redis.Ring":    {(*redis.Ring)(nil), "n", second, nil, fairlimit.ErrNilClient},
 		"nil *ClusterClient": {(*redis.ClusterClient)(nil), "n", second, nil, fairlimit.ErrNilClient},
 		"empty name":         {nowhere(t), "", second, nil, fairlimit.ErrEmptyName},
+		"replicas of a client of one's own": {
+			struct{ *redis.Client }{nowhere(t)}, "n", second, options{fairlimit.WithReplicas(1)}, unsupported,
+		},
 	}
 	for name, c := range map[string]struct {
 		quota fairlimit.Quota
@@ -66,11 +69,29 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"further quota, on window":     {second, options{onWindow, fairlimit.WithExtraQuota(second)}, unsupported},
 		"guard, on window":             {second, options{onWindow, fairlimit.WithGuard(time.Second)}, unsupported},
 		"Per of less than 1 ms, there": {fairlimit.Every(time.Microsecond), options{onWindow}, unsupported},
+		"stored quota, on window":      {second, options{onWindow, fairlimit.WithStoredQuota()}, unsupported},
+		"pauses, on window":            {second, options{onWindow, fairlimit.WithPauseWithin(time.Second)}, unsupported},
+		"lateness, on window":          {second, options{onWindow, fairlimit.WithMaxLateness(time.Second)}, unsupported},
+		"flow, on window":              {second, options{onWindow, fairlimit.WithFlow("a", 1)}, unsupported},
 		"nil option":                   {second, options{nil}, badOption},
 		"nil engine":                   {second, options{fairlimit.WithEngine(nil)}, badOption},
-		"negative max wait":            {second, options{fairlimit.WithMaxWait(-1)}, badOption},
-		"negative guard":               {second, options{fairlimit.WithGuard(-1)}, badOption},
-		"zero further quota":           {second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, badQuota},
+		"nil fallback":                 {second, options{fairlimit.WithFallback(nil)}, badOption},
+		"fallback that is nil":         {second, options{fairlimit.WithFallback((*rateLimiter)(nil))}, badOption},
+		"retry and a fallback": {
+			second, options{fairlimit.WithRetry(), fairlimit.WithFallback(fairlimit.FailOpen)}, badOption,
+		},
+		"negative max wait":         {second, options{fairlimit.WithMaxWait(-1)}, badOption},
+		"negative guard":            {second, options{fairlimit.WithGuard(-1)}, badOption},
+		"negative lateness":         {second, options{fairlimit.WithMaxLateness(-1)}, badOption},
+		"negative time of pauses":   {second, options{fairlimit.WithPauseWithin(-1)}, badOption},
+		"negative bound":            {second, options{fairlimit.WithMaxQueued(-1)}, badOption},
+		"no look-ahead":             {second, options{fairlimit.WithFlow("a", 1), fairlimit.WithLookAhead(0)}, badOption},
+		"look-ahead without a flow": {second, options{fairlimit.WithLookAhead(9)}, badOption},
+		"flow's quota without one":  {second, options{fairlimit.WithFlowQuota(second)}, badOption},
+		"zero flow's quota":         {second, options{fairlimit.WithFlowQuota(fairlimit.PerSecond(0))}, badQuota},
+		"no replicas":               {second, options{fairlimit.WithReplicas(0)}, badOption},
+		"too many replicas":         {second, options{fairlimit.WithReplicas(1001)}, badOption},
+		"zero further quota":        {second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, badQuota},
 	} {
 		all[name] = made{nowhere(t), "n", c.quota, c.opts, c.want}
 	}
@@ -88,6 +109,25 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNewMakesAQueueOnFairAndNoneOnWindow(t *testing.T) {
+	onWindow := fairlimit.WithEngine(window.New)
+	for _, c := range []struct {
+		opts []fairlimit.Option
+		is   bool
+	}{{nil, true}, {[]fairlimit.Option{onWindow}, false}} {
+		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), c.opts...)
+		require.NoError(t, err)
+		_, is := l.(*fairlimit.Queue)
+		assert.Equal(t, c.is, is)
+		_, is = l.(fairlimit.Reserver)
+		assert.Equal(t, c.is, is)
+	}
+	_, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), onWindow)
+	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+	_, err = fairlimit.Open(nowhere(t), "n", onWindow)
+	require.Error(t, err)
 }
 
 func TestAnEngineMayRefuseToBeBuilt(t *testing.T) {

@@ -12,30 +12,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
-
-func TestWindowHasNoQueue(t *testing.T) {
-	onWindow := fairlimit.WithEngine(window.New)
-	_, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), onWindow)
-	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-	_, err = fairlimit.Open(nowhere(t), "n", onWindow)
-	require.Error(t, err)
-	for name, opt := range map[string]fairlimit.Option{
-		"WithPauseWithin": fairlimit.WithPauseWithin(time.Second),
-		"WithMaxLateness": fairlimit.WithMaxLateness(time.Second),
-		"WithStoredQuota": fairlimit.WithStoredQuota(),
-	} {
-		_, err = fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), onWindow, opt)
-		require.ErrorIs(t, err, fairlimit.ErrUnsupported, name)
-	}
-}
-
-func TestNewMakesAQueueOnFair(t *testing.T) {
-	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1))
-	require.NoError(t, err)
-	assert.IsType(t, &fairlimit.Queue{}, l)
-}
 
 func TestQuotasAreSetAsTheyAreGiven(t *testing.T) {
 	_, q := newSteered(t)
@@ -274,8 +251,6 @@ func TestABoundOfNoneIsNoBound(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
-	_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithMaxQueued(-1))
-	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
 }
 
 func TestAGuardIsTakenWhereNoneIsGiven(t *testing.T) {
