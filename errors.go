@@ -141,7 +141,7 @@ func (e *RefusedError) Error() string {
 		text = naming.Begin(e.limiter)
 	}
 	switch {
-	case e.pause > 0:
+	case e.paused && e.pause > 0:
 		text += fmt.Sprintf("paused for another %v, and ", e.pause.Round(time.Millisecond))
 	case e.paused:
 		text += "paused, and "

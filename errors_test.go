@@ -189,23 +189,6 @@ func TestALostAnswerIsNoTurn(t *testing.T) {
 	}, fairlimit.PerHour(100))
 }
 
-// TestALateAnswerIsGivenBack has it come after the next question was answered.
-func TestALateAnswerIsGivenBack(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := queueOf(t, rdb, "retry", fairlimit.PerHour(100), fairlimit.WithRetry())
-		require.NoError(t, l.Wait(t.Context()))
-		var way onTheWay
-		rdb.AddHook(&way)
-		way.back.Store(int64(20 * time.Second))
-		start := time.Now()
-		require.NoError(t, l.WaitN(t.Context(), 3))
-		assert.InDelta(t, 5, time.Since(start).Seconds(), 0.2)
-		assert.Equal(t, 100-1-3-3, status(t, l).Available)
-		time.Sleep(30 * time.Second)
-		assert.Equal(t, 100-1-3, status(t, l).Available)
-	})
-}
-
 // saying is an error of Redis.
 type saying string
 
@@ -246,26 +229,6 @@ func TestOnlyARedisThatIsAwayIsWaitedFor(t *testing.T) {
 			}, fairlimit.PerSecond(10))
 		})
 	}
-}
-
-func TestOnWindowCallersWaitForRedisToo(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l, err := fairlimit.New(rdb, "retry", fairlimit.PerSecond(10),
-			fairlimit.WithEngine(window.New), fairlimit.WithRetry())
-		require.NoError(t, err)
-		o := &outage{}
-		rdb.AddHook(o)
-		o.is(refusedToConnect, nil)
-		time.AfterFunc(time.Minute, func() { o.is(nil, nil) })
-		require.NoError(t, l.WaitN(t.Context(), 10))
-	})
-}
-
-func TestEitherWaitForRedisOrGoElsewhere(t *testing.T) {
-	_, err := fairlimit.New(nowhere(t), "name", fairlimit.PerSecond(1),
-		fairlimit.WithRetry(), fairlimit.WithFallback(fairlimit.FailOpen))
-	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
-	require.ErrorContains(t, err, "WithRetry and WithFallback")
 }
 
 func TestADurationWithoutItsUnitIsRefused(t *testing.T) {

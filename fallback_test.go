@@ -193,22 +193,6 @@ func TestSilenceIsAFailure(t *testing.T) {
 	})
 }
 
-func TestACallerWithoutADeadlineDoesNotWaitForASilentRedisEither(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newAiling(t, fairlimit.FailOpen)
-		start := time.Now()
-		errs := lineUp(context.Background(), l, 1, 1)
-		c := <-e.calls
-		go func() { // as the client's ReadTimeout would
-			time.Sleep(3 * time.Second)
-			c.fails(fairlimit.ErrOutcomeUnknown)
-		}()
-		require.NoError(t, <-errs)
-		assert.Equal(t, time.Second, time.Since(start))
-		time.Sleep(time.Minute)
-	})
-}
-
 func TestATurnGrantedBeforeIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second
@@ -252,16 +236,6 @@ func TestAllowUsesAFallbackThatCanSayNo(t *testing.T) {
 	}
 }
 
-func TestAllowAsksTheFallbackForNothingWhereRedisSaysNo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newAiling(t, fairlimit.FailOpen)
-		go func() { (<-e.calls).answers(refused(time.Hour)) }()
-		allowed, err := l.Allow(t.Context())
-		require.NoError(t, err)
-		assert.False(t, allowed)
-	})
-}
-
 func TestAReservationIsTheFirstsOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, l := newAiling(t, fairlimit.FailOpen)
@@ -295,17 +269,6 @@ func TestWhereBothFailBothAreTold(t *testing.T) {
 	})
 }
 
-func TestWithoutAFallbackNobodyGoes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		for range 2 {
-			errs := lineUp(t.Context(), l, 1, 1)
-			(<-e.calls).fails(fairlimit.ErrUnreachable)
-			require.ErrorIs(t, <-errs, fairlimit.ErrUnreachable)
-		}
-	})
-}
-
 func TestFailOpenLetsEverybodyGoButThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	l := limiter(t, nowhere(t), fairlimit.PerHour(1), fairlimit.WithFallback(fairlimit.FailOpen))
@@ -317,13 +280,6 @@ func TestFailOpenLetsEverybodyGoButThoseWhoHaveLeft(t *testing.T) {
 	require.ErrorIs(t, l.Wait(ended), context.Canceled)
 	require.ErrorIs(t, fairlimit.FailOpen.WaitN(ended, 1), context.Canceled)
 	require.ErrorIs(t, l.WaitN(t.Context(), 2), fairlimit.ErrExceedsQuota, "what never fits does not fit now")
-}
-
-func TestNoFallbackIsAnError(t *testing.T) {
-	for _, f := range []fairlimit.Fallback{nil, (*second)(nil)} {
-		_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithFallback(f))
-		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
-	}
 }
 
 func TestRedisIsAskedAgainOnceItAnswers(t *testing.T) {

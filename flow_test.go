@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // tally counts who got a turn, and when.
@@ -70,20 +70,27 @@ func (c *tally) widest(from, to time.Time, one string, weight int, other string,
 
 // call lets so many callers call again and again until ctx ends.
 func (c *tally) call(ctx context.Context, id string, l fairlimit.Limiter, callers int) {
+	c.again(ctx, id, l, callers, 0)
+}
+
+// again is call, with a pause after each turn.
+func (c *tally) again(ctx context.Context, id string, l fairlimit.Limiter, callers int, pause time.Duration) {
 	for range callers {
 		c.group.Go(func() {
 			for l.Wait(ctx) == nil {
 				c.got(id)
+				time.Sleep(pause)
 			}
 		})
 	}
 }
 
-// waits lets so many callers call once.
+// waits lets so many callers call once, one after the other.
 func waits(ctx context.Context, l fairlimit.Limiter, callers int) <-chan error {
 	errs := make(chan error, callers)
 	for range callers {
 		go func() { errs <- l.Wait(ctx) }()
+		synctest.Wait()
 	}
 	return errs
 }
@@ -111,7 +118,10 @@ func TestFlowsShareByWeightHoweverManyCallersEachHas(t *testing.T) {
 		var c tally
 		settled := time.Now().Add(4 * time.Second)
 		c.call(ctx, "greedy", flow(t, rdb, "greedy", 1), 30)
-		c.call(ctx, "heavy", flow(t, rdb, "heavy", 2), 10)
+		heavy := flow(t, rdb, "heavy", 1)
+		_, err := heavy.Flow("heavy", 2) // the newest weight counts
+		require.NoError(t, err)
+		c.call(ctx, "heavy", heavy, 10)
 		for range 5 { // several processes of one flow
 			c.call(ctx, "many", flow(t, rdb, "many", 1), 10)
 		}
@@ -123,260 +133,31 @@ func TestFlowsShareByWeightHoweverManyCallersEachHas(t *testing.T) {
 	})
 }
 
-func TestAFlowWithOneCallerHoldsOnePermitAheadWhateverItsShare(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		seconds := redistest.Long(11, 21)
-		counts := func(opts ...fairlimit.Option) (many, single int) {
-			ctx, stop := context.WithTimeout(t.Context(), time.Duration(seconds)*time.Second)
-			defer stop()
-			var c tally
-			c.call(ctx, "many", flow(t, rdb, "many", 1, opts...), 50)
-			c.call(ctx, "single", flow(t, rdb, "single", 1, opts...), 1)
-			c.group.Wait()
-			return c.count("many"), c.count("single")
-		}
-		many, single := counts(fairlimit.WithLookAhead(40))
-		assert.InDelta(t, seconds*20*20/21, many, 25, "twenty of them go")
-		assert.InDelta(t, seconds*20/21, single, 3, "while one can")
-		time.Sleep(time.Minute)
-		many, single = counts(fairlimit.WithLookAhead(2))
-		assert.InDelta(t, many, single, 3)
-	})
-}
-
-func TestOneCallOfANewFlowDoesNotWaitForAThousandOfAnother(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		defer stop()
-		var c tally
-		c.call(ctx, "batch", flow(t, rdb, "batch", 1), 1000)
-		time.Sleep(3 * time.Second)
-		began := time.Now()
-		require.NoError(t, flow(t, rdb, "single", 1).Wait(t.Context()))
-		assert.LessOrEqual(t, time.Since(began), 450*time.Millisecond, "eight permits, and one that has just gone")
-		stop()
-		c.group.Wait()
-	})
-}
-
-func TestAnIdleFlowLeavesItsShareToTheOthersAndComesBackWithItsOwn(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-		defer stop()
-		var c tally
-		a, b := flow(t, rdb, "a", 1), flow(t, rdb, "b", 1)
-		c.call(ctx, "a", a, 10)
-		for range 10 {
-			require.NoError(t, b.Wait(ctx))
-		}
-		time.Sleep(10 * time.Second)
-		alone := c.count("a")
-		assert.GreaterOrEqual(t, alone, 195, "a used what b left")
-		both, cancel := context.WithTimeout(ctx, 8*time.Second)
-		defer cancel()
-		back := time.Now()
-		c.call(both, "b", b, 10)
-		<-both.Done()
-		assert.LessOrEqual(t, c.widest(back.Add(time.Second), time.Now(), "a", 1, "b", 1), 4, "neither credit nor debt")
-		assert.LessOrEqual(t, c.widest(back, time.Now(), "a", 1, "b", 1), 4+8, "and what a held when b came")
-		assert.GreaterOrEqual(t, c.count("a")-alone+c.count("b"), 158)
-		stop()
-		c.group.Wait()
-	})
-}
-
-func TestANewWeightCountsFromTheNextQuestionOn(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
-		defer stop()
-		var c tally
-		q := flow(t, rdb, "a", 1)
-		c.call(ctx, "a", q, 10)
-		c.call(ctx, "b", flow(t, rdb, "b", 1), 10)
-		time.Sleep(2 * time.Second)
-		_, err := q.Flow("a", 3)
-		require.NoError(t, err)
-		changed := time.Now()
-		assert.LessOrEqual(t, c.widest(changed.Add(-time.Second), changed, "a", 1, "b", 1), 4)
-		c.group.Wait()
-		assert.LessOrEqual(t, c.widest(changed.Add(time.Second), time.Now(), "a", 3, "b", 1), 6, "a share of a is six")
-	})
-}
-
-func TestManyFlowsOfOneProcessCombineTheirQuestions(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 4*time.Second)
-		defer stop()
-		var c tally
-		questions := 0
-		watch := fairlimit.WithTrace(&fairlimit.Trace{
-			Asked: func(op string, _ int, _ time.Duration, err error) {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				questions++
-				assert.NoError(t, err)
-			},
-		})
-		const flows = 300
-		parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(100), watch, fairlimit.WithGuard(0))
-		require.NoError(t, err)
-		for i := range flows {
-			q, err := parent.Flow(fmt.Sprint("tenant ", i), 1)
-			require.NoError(t, err)
-			c.call(ctx, fmt.Sprint(i), q, 2)
-		}
-		c.group.Wait()
-		least, most, sum := 1<<30, 0, 0
-		for i := range flows {
-			got := c.count(fmt.Sprint(i))
-			least, most, sum = min(least, got), max(most, got), sum+got
-		}
-		assert.GreaterOrEqual(t, sum, 396, "99 % of 400")
-		assert.LessOrEqual(t, questions, sum+sum/10)
-		t.Logf("each of %d flows got %d to %d of %d permits, in %d questions", flows, least, most, sum, questions)
-	})
-}
-
-// TestFlowsThatShareEntriesGetAsMuchEach has more flows than the state tells
-// apart.
-func TestFlowsThatShareEntriesGetAsMuchEach(t *testing.T) {
-	t.Parallel()
-	const flows, rate = 128, 64
-	for lookAhead, longest := range map[int]int{
-		2 * rate: 2 * rate * flows / 64, // two permits for each entry
-		64:       flows,                 // one for each
-	} {
-		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-			settle, seconds := redistest.Long(5, 15), redistest.Long(6, 30)
-			ctx, stop := context.WithTimeout(t.Context(), time.Duration(settle+seconds)*time.Second)
-			defer stop()
-			var c tally
-			parent, err := fairlimit.NewQueue(rdb, "tenants", fairlimit.PerSecond(rate), fairlimit.WithGuard(0),
-				fairlimit.WithLookAhead(lookAhead))
-			require.NoError(t, err)
-			for i := range flows {
-				q, err := parent.Flow(fmt.Sprint(i), 1)
-				require.NoError(t, err)
-				c.call(ctx, fmt.Sprint(i), q, 4)
-			}
-			time.Sleep(time.Duration(settle) * time.Second)
-			from := make([]int, flows)
-			for i := range from {
-				from[i] = c.count(fmt.Sprint(i))
-			}
-			newer, err := parent.Flow("newer", 1)
-			require.NoError(t, err)
-			began := time.Now()
-			require.NoError(t, newer.Wait(ctx))
-			waited := time.Since(began)
-			c.group.Wait()
-			least, most, sum := 1<<30, 0, 0
-			for i := range from {
-				got := c.count(fmt.Sprint(i)) - from[i]
-				least, most, sum = min(least, got), max(most, got), sum+got
-			}
-			t.Logf("look-ahead %d: a new one of %d flows waited %v; in %d s each got %d to %d",
-				lookAhead, flows, waited, seconds, least, most)
-			assert.LessOrEqual(t, waited, time.Duration(longest+rate)*time.Second/rate,
-				"and those who go at one moment")
-			assert.LessOrEqual(t, most-least, 1+longest/flows)
-			assert.GreaterOrEqual(t, sum, seconds*rate*99/100)
-		})
-	}
-}
-
-func TestCallersOfOneFlowKeepTheirOrder(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-		defer stop()
-		var c tally
-		c.call(ctx, "other", flow(t, rdb, "other", 1), 5)
-		q := flow(t, rdb, "ordered", 1)
-		went := make(chan int, 60)
-		for i := range 60 {
-			ctx := ctx
-			if i%7 == 3 { // some leave, from the line or from their sleep
-				var cancel context.CancelFunc
-				ctx, cancel = context.WithCancel(ctx)
-				time.AfterFunc(time.Duration(i)*50*time.Millisecond, cancel)
-			}
-			c.group.Go(func() {
-				if q.Wait(ctx) == nil {
-					went <- i
-				}
-			})
-			time.Sleep(time.Microsecond)
-		}
-		last := -1
-		for range 50 {
-			next := <-went
-			assert.Greater(t, next, last)
-			last = next
-		}
-		stop()
-		c.group.Wait()
-		require.Eventually(t, func() bool {
-			s, err := q.Status(t.Context())
-			return err == nil && s.Queued == 0
-		}, time.Minute, time.Second)
-	})
-}
-
 func TestACallerOfAFlowIsRefusedAtOnceOnlyIfTheWholeQuotaWouldNotDo(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		var c tally
 		quota := fairlimit.Every(50 * time.Millisecond)
 		c.call(ctx, "other", flowOf(t, rdb, quota, "other", 1), 10)
-		q := flowOf(t, rdb, quota, "q", 1, fairlimit.WithMaxWait(2*time.Second))
-		patient := flowOf(t, rdb, quota, "p", 1)
 		time.Sleep(time.Second)
-		var mu sync.Mutex
-		got, refused := 0, map[time.Duration]int{}
+		began := time.Now()
+		errs := waits(t.Context(), flowOf(t, rdb, quota, "q", 1, fairlimit.WithMaxWait(2*time.Second)), 100)
+		went, atOnce := 0, 0
 		for range 100 {
-			began := time.Now()
-			c.group.Go(func() {
-				err := q.Wait(ctx)
-				var r *fairlimit.RefusedError
-				mu.Lock()
-				defer mu.Unlock()
-				if err == nil {
-					got++
-				} else if assert.ErrorAs(t, err, &r) {
-					refused[time.Since(began)]++
-				}
-			})
-			time.Sleep(time.Microsecond)
-		}
-		time.Sleep(3 * time.Second)
-		mu.Lock()
-		assert.InDelta(t, 16, got, 2, "half of the quota, after one look-ahead, up to two seconds")
-		assert.GreaterOrEqual(t, refused[0], 45, "the line alone was too long for them")
-		assert.Equal(t, 100, got+func() (n int) {
-			for waited, count := range refused {
-				assert.LessOrEqual(t, waited, 2*time.Second)
-				n += count
-			}
-			return n
-		}())
-		mu.Unlock()
-
-		early, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-		defer cancel()
-		errs := waits(early, patient, 6)
-		for range 6 {
-			if err := <-errs; err != nil {
-				assert.ErrorIs(t, err, context.DeadlineExceeded)
+			err := <-errs
+			waited := time.Since(began)
+			assert.LessOrEqual(t, waited, 2*time.Second)
+			switch {
+			case err == nil:
+				went++
+			case assert.ErrorAs(t, err, new(*fairlimit.RefusedError)) && waited == 0:
+				atOnce++
 			}
 		}
+		assert.InDelta(t, 16, went, 2, "half of the quota, after one look-ahead, up to two seconds")
+		assert.GreaterOrEqual(t, atOnce, 45, "the line alone was too long for them")
 		stop()
 		c.group.Wait()
 	})
@@ -455,84 +236,14 @@ func TestMaxQueuedCountsTheLineOfAFlow(t *testing.T) {
 		require.NoError(t, err)
 		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
 		defer stop()
-		errs := make(chan error, 31)
-		for range 31 {
-			go func() { errs <- q.Wait(ctx) }()
-			time.Sleep(time.Microsecond)
-		}
+		errs := waits(ctx, q, 31)
 		require.NoError(t, <-errs, "one was due")
-		for range 1 {
-			go func() { errs <- q.Wait(ctx) }()
-			time.Sleep(time.Microsecond)
-		}
-		require.ErrorIs(t, <-errs, fairlimit.ErrTooManyQueued)
+		require.ErrorIs(t, q.Wait(ctx), fairlimit.ErrTooManyQueued)
 		require.NoError(t, other.Wait(ctx), "another flow counts its own")
 		stop()
 		for range 30 {
 			<-errs
 		}
-	})
-}
-
-func TestFlowsArePausedAndResetWithTheirQueue(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-		defer stop()
-		var c tally
-		began := time.Now()
-		a, b := flow(t, rdb, "a", 1), flow(t, rdb, "b", 1)
-		c.call(ctx, "a", a, 10)
-		c.call(ctx, "b", b, 10)
-		time.Sleep(5 * time.Second)
-		assert.LessOrEqual(t, c.widest(began.Add(time.Second), time.Now(), "a", 1, "b", 1), 4)
-		require.NoError(t, a.Pause(ctx, 10*time.Second))
-		before := c.count("a") + c.count("b")
-		time.Sleep(9 * time.Second)
-		assert.LessOrEqual(t, c.count("a")+c.count("b")-before, 20, "those who go within X")
-		time.Sleep(6 * time.Second) // until 20 s: five of them after the pause
-		assert.LessOrEqual(t, c.widest(began.Add(time.Second), time.Now(), "a", 1, "b", 1), 4+4,
-			"and those of b who go within X")
-		require.NoError(t, b.Reset(ctx))
-		<-ctx.Done()
-		c.group.Wait()
-		all := c.count("a") + c.count("b")
-		assert.LessOrEqual(t, c.widest(began.Add(22*time.Second), time.Now(), "a", 1, "b", 1), 4, "as before")
-		assert.LessOrEqual(t, c.widest(began.Add(19*time.Second), time.Now(), "a", 1, "b", 1), 4+8,
-			"and a look-ahead, as the first to line up again is alone")
-		assert.InDelta(t, 400, all, 25, "twenty seconds without the pause")
-		assert.Equal(t, 30*time.Second, time.Since(began))
-	})
-}
-
-func TestFlowsObeyStoredQuotas(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		seconds := redistest.Long(5, 10)
-		each := time.Duration(seconds) * time.Second
-		ctx, stop := context.WithTimeout(t.Context(), 6*each)
-		defer stop()
-		var c tally
-		quota := fairlimit.Every(50 * time.Millisecond)
-		a := flowOf(t, rdb, quota, "a", 1, fairlimit.WithStoredQuota())
-		c.call(ctx, "a", a, 10)
-		c.call(ctx, "b", flowOf(t, rdb, quota, "b", 1, fairlimit.WithStoredQuota()), 10)
-		began := time.Now()
-		time.Sleep(each)
-		assert.LessOrEqual(t, c.widest(began.Add(time.Second), time.Now(), "a", 1, "b", 1), 4, "a share")
-		require.InDelta(t, 20*seconds, c.count("a")+c.count("b"), 2)
-		require.NoError(t, a.SetQuotas(ctx, fairlimit.Every(500*time.Millisecond)))
-		time.Sleep(each)
-		require.InDelta(t, 22*seconds, c.count("a")+c.count("b"), 12, "narrower")
-		require.NoError(t, a.SetQuotas(ctx, fairlimit.Every(25*time.Millisecond)))
-		time.Sleep(each) // the turns held come first
-		widened, wide := time.Now(), c.count("a")+c.count("b")
-		time.Sleep(each)
-		require.InDelta(t, wide+40*seconds, c.count("a")+c.count("b"), 2, "wider")
-		require.ErrorIs(t, a.WaitN(ctx, 2), fairlimit.ErrExceedsQuota)
-		assert.LessOrEqual(t, c.widest(widened, time.Now(), "a", 1, "b", 1), 4, "a share")
-		stop()
-		c.group.Wait()
 	})
 }
 
@@ -549,24 +260,6 @@ func TestATurnOfAFlowThatIsNotReplicatedCountsNoMore(t *testing.T) {
 	s, err := q.Status(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, fairlimit.Status{Available: 1}, s)
-}
-
-func TestFlowsGoOnWhenTheStateIsLost(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
-		defer stop()
-		var c tally
-		c.call(ctx, "a", flow(t, rdb, "a", 1), 10)
-		c.call(ctx, "b", flow(t, rdb, "b", 1), 10)
-		for range 3 {
-			time.Sleep(5 * time.Second)
-			require.NoError(t, rdb.FlushAll(ctx).Err())
-		}
-		c.group.Wait()
-		assert.InDelta(t, c.count("a"), c.count("b"), 20)
-		assert.InDelta(t, 400, c.count("a")+c.count("b"), 3*20+5, "at most a Per is lost each time")
-	})
 }
 
 func TestCallersWithoutAFlowStandInTheQueueAsItIs(t *testing.T) {
@@ -657,49 +350,20 @@ func TestACallerOfAFlowWhoseAnswerIsLostAsItsWaitEndsIsNotRefused(t *testing.T) 
 	}
 }
 
-func TestFlowsFallBackWithTheirLimiter(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Nowhere(t)
-	q, err := fairlimit.NewQueue(rdb, "shared", fairlimit.PerSecond(1), fairlimit.WithFallback(fairlimit.FailOpen),
-		fairlimit.WithFlow("a", 1))
-	require.NoError(t, err)
-	errs := waits(t.Context(), q, 4)
-	for range 4 {
-		require.NoError(t, <-errs)
-	}
-}
-
 func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
-	t.Parallel()
 	rdb := redistest.Nowhere(t)
-	for _, c := range []struct {
-		option fairlimit.Option
-		errs   []error
-	}{
-		{fairlimit.WithFlow("", 1), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
-		{fairlimit.WithFlow("a", 0), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
-		{fairlimit.WithFlow("a", 1001), []error{fairlimit.ErrInvalidOption, fairlimit.ErrInvalidFlow}},
-		{fairlimit.WithLookAhead(0), []error{fairlimit.ErrInvalidOption}},
-		{fairlimit.WithLookAhead(9), []error{fairlimit.ErrInvalidOption}}, // without a flow
-		{fairlimit.WithFlowQuota(fairlimit.PerSecond(1)), []error{fairlimit.ErrInvalidOption}},
-		{fairlimit.WithFlowQuota(fairlimit.PerSecond(0)), []error{fairlimit.ErrInvalidQuota}},
-	} {
-		_, err := fairlimit.New(rdb, "a", fairlimit.PerSecond(1), c.option)
-		for _, want := range c.errs {
-			require.ErrorIs(t, err, want)
-		}
-	}
-	_, err := fairlimit.New(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithFlow("a", 1),
-		fairlimit.WithEngine(window.New))
-	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-	_, err = fairlimit.New(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithLookAhead(9), fairlimit.WithFlow("a", 1))
-	require.NoError(t, err)
 	q, err := fairlimit.NewQueue(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithLookAhead(9))
 	require.NoError(t, err)
-	_, err = q.Flow("", 1)
-	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
-	_, err = q.Flow("a", -1)
-	require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
+	for _, c := range []struct {
+		id     string
+		weight int
+	}{{"", 1}, {"a", 0}, {"a", -1}, {"a", 1001}} {
+		_, err = q.Flow(c.id, c.weight)
+		require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
+		_, err = fairlimit.New(rdb, "a", fairlimit.PerSecond(1), fairlimit.WithFlow(c.id, c.weight))
+		require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
+		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
+	}
 	for _, option := range []fairlimit.Option{nil, fairlimit.WithMaxWait(1), fairlimit.WithFlow("b", 1)} {
 		_, err = q.Flow("a", 1, option)
 		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
@@ -708,18 +372,6 @@ func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
 	require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
 	_, err = q.Flow("a", 1, fairlimit.WithFlowQuota(fairlimit.Quota{Permits: 2_000_000_000, Per: time.Second}))
 	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-}
-
-// again lets callers call, and after a while call again, until ctx ends.
-func (c *tally) again(ctx context.Context, id string, l fairlimit.Limiter, callers int, pause time.Duration) {
-	for range callers {
-		c.group.Go(func() {
-			for l.Wait(ctx) == nil {
-				c.got(id)
-				time.Sleep(pause)
-			}
-		})
-	}
 }
 
 // A share does not depend on how many callers a flow has, nor on the shape of

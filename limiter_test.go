@@ -42,6 +42,9 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"nil *redis.Ring":    {(*redis.Ring)(nil), "n", second, nil, fairlimit.ErrNilClient},
 		"nil *ClusterClient": {(*redis.ClusterClient)(nil), "n", second, nil, fairlimit.ErrNilClient},
 		"empty name":         {nowhere(t), "", second, nil, fairlimit.ErrEmptyName},
+		"replicas of a client of one's own": {
+			struct{ *redis.Client }{nowhere(t)}, "n", second, options{fairlimit.WithReplicas(1)}, unsupported,
+		},
 	}
 	for name, c := range map[string]struct {
 		quota fairlimit.Quota
@@ -66,11 +69,29 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"further quota, on window":     {second, options{onWindow, fairlimit.WithExtraQuota(second)}, unsupported},
 		"guard, on window":             {second, options{onWindow, fairlimit.WithGuard(time.Second)}, unsupported},
 		"Per of less than 1 ms, there": {fairlimit.Every(time.Microsecond), options{onWindow}, unsupported},
+		"stored quota, on window":      {second, options{onWindow, fairlimit.WithStoredQuota()}, unsupported},
+		"pauses, on window":            {second, options{onWindow, fairlimit.WithPauseWithin(time.Second)}, unsupported},
+		"lateness, on window":          {second, options{onWindow, fairlimit.WithMaxLateness(time.Second)}, unsupported},
+		"flow, on window":              {second, options{onWindow, fairlimit.WithFlow("a", 1)}, unsupported},
 		"nil option":                   {second, options{nil}, badOption},
 		"nil engine":                   {second, options{fairlimit.WithEngine(nil)}, badOption},
-		"negative max wait":            {second, options{fairlimit.WithMaxWait(-1)}, badOption},
-		"negative guard":               {second, options{fairlimit.WithGuard(-1)}, badOption},
-		"zero further quota":           {second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, badQuota},
+		"nil fallback":                 {second, options{fairlimit.WithFallback(nil)}, badOption},
+		"fallback that is nil":         {second, options{fairlimit.WithFallback((*rateLimiter)(nil))}, badOption},
+		"retry and a fallback": {
+			second, options{fairlimit.WithRetry(), fairlimit.WithFallback(fairlimit.FailOpen)}, badOption,
+		},
+		"negative max wait":         {second, options{fairlimit.WithMaxWait(-1)}, badOption},
+		"negative guard":            {second, options{fairlimit.WithGuard(-1)}, badOption},
+		"negative lateness":         {second, options{fairlimit.WithMaxLateness(-1)}, badOption},
+		"negative time of pauses":   {second, options{fairlimit.WithPauseWithin(-1)}, badOption},
+		"negative bound":            {second, options{fairlimit.WithMaxQueued(-1)}, badOption},
+		"no look-ahead":             {second, options{fairlimit.WithFlow("a", 1), fairlimit.WithLookAhead(0)}, badOption},
+		"look-ahead without a flow": {second, options{fairlimit.WithLookAhead(9)}, badOption},
+		"flow's quota without one":  {second, options{fairlimit.WithFlowQuota(second)}, badOption},
+		"zero flow's quota":         {second, options{fairlimit.WithFlowQuota(fairlimit.PerSecond(0))}, badQuota},
+		"no replicas":               {second, options{fairlimit.WithReplicas(0)}, badOption},
+		"too many replicas":         {second, options{fairlimit.WithReplicas(1001)}, badOption},
+		"zero further quota":        {second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, badQuota},
 	} {
 		all[name] = made{nowhere(t), "n", c.quota, c.opts, c.want}
 	}
@@ -88,6 +109,25 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestNewMakesAQueueOnFairAndNoneOnWindow(t *testing.T) {
+	onWindow := fairlimit.WithEngine(window.New)
+	for _, c := range []struct {
+		opts []fairlimit.Option
+		is   bool
+	}{{nil, true}, {[]fairlimit.Option{onWindow}, false}} {
+		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), c.opts...)
+		require.NoError(t, err)
+		_, is := l.(*fairlimit.Queue)
+		assert.Equal(t, c.is, is)
+		_, is = l.(fairlimit.Reserver)
+		assert.Equal(t, c.is, is)
+	}
+	_, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), onWindow)
+	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+	_, err = fairlimit.Open(nowhere(t), "n", onWindow)
+	require.Error(t, err)
 }
 
 func TestAnEngineMayRefuseToBeBuilt(t *testing.T) {
@@ -137,52 +177,6 @@ func TestTheErrorOfAForeignKeyNamesTheLimiterOnce(t *testing.T) {
 	})
 }
 
-func TestAForeignKeyIsAnErrorAndIsLeftAlone(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		name := redistest.Name(t)
-		key := limitertest.Key(name)
-		l := named(t, rdb, name, fairlimit.PerSecond(1))
-		for what, put := range map[string]func() error{
-			"list":      func() error { return rdb.LPush(t.Context(), key, "x").Err() },
-			"hash":      func() error { return rdb.HSet(t.Context(), key, "x", "y").Err() },
-			"text":      func() error { return rdb.Set(t.Context(), key, "x", time.Hour).Err() },
-			"no expiry": func() error { return rdb.Set(t.Context(), key, "fair1", 0).Err() },
-		} {
-			require.NoError(t, rdb.Del(t.Context(), key).Err())
-			require.NoError(t, put())
-			before, err := rdb.Type(t.Context(), key).Result()
-			require.NoError(t, err)
-			require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrState, what)
-			allowed, err := l.Allow(t.Context())
-			require.ErrorIs(t, err, fairlimit.ErrState, what)
-			require.False(t, allowed)
-			_, err = l.Status(t.Context())
-			require.ErrorIs(t, err, fairlimit.ErrState, what)
-			after, err := rdb.Type(t.Context(), key).Result()
-			require.NoError(t, err)
-			require.Equal(t, before, after)
-			require.NoError(t, l.Reset(t.Context()))
-			require.NoError(t, l.Wait(t.Context()))
-		}
-	})
-}
-
-func TestOddNamesWork(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		for _, odd := range []string{
-			" ", "{", "}", "{}", "}{", "a{b}c", "a b\tc\n", "\x00\xff", "%s%d",
-			strings.Repeat("k", 1024),
-		} {
-			l, err := fairlimit.New(rdb, odd+redistest.Name(t), fairlimit.PerHour(1), e)
-			require.NoError(t, err, "%q", odd)
-			require.NoError(t, l.Wait(t.Context()), "%q", odd)
-			allowed, err := l.Allow(t.Context())
-			require.NoError(t, err, "%q", odd)
-			assert.False(t, allowed, "%q", odd)
-		}
-	})
-}
-
 func TestANilCtxIsAnErrorOfEveryCall(t *testing.T) {
 	l := named(t, nowhere(t), "n", fairlimit.PerSecond(1))
 	var none context.Context
@@ -212,79 +206,6 @@ func TestARefusalSaysWhatTheTurnIsTooLateFor(t *testing.T) {
 		defer cancel()
 		assert.EqualError(t, l.Wait(ctx),
 			`fairlimit: "tax-office": refused: the turn would come in 1m0s, later than ctx's deadline (in 5s) allows`)
-	})
-}
-
-// TestARefusalAfterAMissedTurnSaysSo has a caller that is late for any turn, and
-// another limiter that has taken the turns behind it.
-func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
-	t.Parallel()
-	rdb, name, quota := redistest.Standalone(t), redistest.Name(t), fairlimit.Every(300*time.Millisecond)
-	late := named(t, rdb, name, quota, fairlimit.WithMaxLateness(time.Microsecond)).(*fairlimit.Queue)
-	others := named(t, rdb, name, quota).(*fairlimit.Queue)
-	for how, wait := range map[string]func(ctx context.Context) error{
-		"Wait": late.Wait,
-		"Wait of a reservation": func(ctx context.Context) error {
-			r, err := late.ReserveN(ctx, 1)
-			require.NoError(t, err)
-			return r.Wait(ctx)
-		},
-	} {
-		t.Run(how, func(t *testing.T) {
-			require.NoError(t, others.Reset(t.Context()))
-			require.NoError(t, others.Wait(t.Context()))
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			errs := make(chan error, 1)
-			go func() { errs <- wait(ctx) }()
-			require.Eventually(t, func() bool { return status(t, others).Queued == 1 }, time.Second, time.Millisecond)
-			for range 10 {
-				_, err := others.ReserveN(t.Context(), 1)
-				require.NoError(t, err)
-			}
-			err := <-errs
-			var refused *fairlimit.RefusedError
-			require.ErrorAs(t, err, &refused)
-			assert.Contains(t, err.Error(), ": refused after a missed turn: the turn would come in ")
-		})
-	}
-}
-
-func TestAllowTakesNowOrLeavesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), e)
-		require.NoError(t, err)
-		allowed := func(n int) bool {
-			ok, err := l.AllowN(t.Context(), n)
-			require.NoError(t, err)
-			return ok
-		}
-		assert.True(t, allowed(3))
-		for range 10 {
-			assert.False(t, allowed(3))
-		}
-		assert.True(t, allowed(2))
-		ok, err := l.Allow(t.Context())
-		require.NoError(t, err)
-		assert.False(t, ok)
-		assert.Zero(t, status(t, l).Queued)
-	})
-}
-
-func TestStatusTellsWhatTheNextCallerFinds(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.Quota{Permits: 4, Per: 10 * time.Second, Burst: 2})
-		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l), "a burst goes at once")
-		require.NoError(t, l.WaitN(t.Context(), 2))
-		assert.Equal(t, fairlimit.Status{Delay: 5 * time.Second}, status(t, l))
-		_, err := l.ReserveN(t.Context(), 2)
-		require.NoError(t, err)
-		assert.Equal(t, fairlimit.Status{Queued: 2, Delay: 10 * time.Second}, status(t, l))
-
-		time.Sleep(5 * time.Second)
-		assert.Equal(t, fairlimit.Status{Delay: 5 * time.Second}, status(t, l))
-		require.NoError(t, l.Reset(t.Context()))
-		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, l))
 	})
 }
 

@@ -13,16 +13,6 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-func TestZeroOptionsAreTheDefaults(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.PerHour(1), fairlimit.WithMaxWait(time.Second), fairlimit.WithMaxWait(0),
-			fairlimit.WithGuard(0))
-		require.NoError(t, l.Wait(t.Context()))
-		_, err := l.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-	})
-}
-
 func TestAPrefixStandsBeforeTheKey(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		name := redistest.Name(t)
@@ -36,16 +26,6 @@ func TestAPrefixStandsBeforeTheKey(t *testing.T) {
 			require.NoError(t, err)
 			assert.InDelta(t, time.Hour, left, float64(10*time.Second), "the TTL is the backlog")
 		}
-	})
-}
-
-func TestAGuardLengthensPer(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.Every(time.Second), fairlimit.WithGuard(50*time.Millisecond))
-		require.NoError(t, l.Wait(t.Context()))
-		r, err := l.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		assert.Equal(t, 1050*time.Millisecond, r.Delay())
 	})
 }
 

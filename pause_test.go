@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -155,16 +156,6 @@ func TestAPauseDoesNotJoinOneThatMayHaveBeenReset(t *testing.T) {
 	})
 }
 
-func TestALaterPauseIsSentAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSteered(t)
-		require.NoError(t, q.Pause(t.Context(), time.Minute))
-		time.Sleep(time.Second)
-		require.NoError(t, q.Pause(t.Context(), 30*time.Second), "it may have been reset meanwhile")
-		assert.Len(t, s.sent(), 2)
-	})
-}
-
 func TestAPauseHoldsItsOwnProcessWhateverRedisDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, q := newSteered(t)
@@ -187,39 +178,6 @@ func TestAPauseHoldsItsOwnProcessWhateverRedisDoes(t *testing.T) {
 	})
 }
 
-// TestARefusalTellsWhenTheTurnComesAfterThePause compares it with what Status
-// tells next. The second pause makes the first longer.
-func TestARefusalTellsWhenTheTurnComesAfterThePause(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		q, err := fairlimit.NewQueue(rdb, redistest.Name(t), fairlimit.Every(30*time.Second), fairlimit.WithGuard(0))
-		require.NoError(t, err)
-		require.NoError(t, q.Wait(t.Context()))
-		refused := func(after, pause time.Duration) {
-			ctx, cancel := context.WithTimeout(t.Context(), after+time.Second)
-			defer cancel()
-			errs := make(chan error, 1)
-			go func() { errs <- q.Wait(ctx) }()
-			require.Eventually(t, func() bool {
-				status, err := q.Status(t.Context())
-				return err == nil && status.Queued == 1
-			}, 10*time.Second, 10*time.Millisecond)
-			time.Sleep(time.Millisecond) // the pause comes after what the caller knows
-			require.NoError(t, q.Pause(t.Context(), pause))
-			var refused *fairlimit.RefusedError
-			require.ErrorAs(t, <-errs, &refused)
-			require.Eventually(t, func() bool {
-				status, err := q.Status(t.Context())
-				return err == nil && status.Queued == 0
-			}, 10*time.Second, 10*time.Millisecond)
-			status, err := q.Status(t.Context())
-			require.NoError(t, err)
-			assert.InDelta(t, status.Delay, refused.Wait, float64(2*time.Second), "paused for %v", pause)
-		}
-		refused(30*time.Second, time.Minute)
-		refused(90*time.Second, 10*time.Minute)
-	})
-}
-
 func TestARefusalSaysWhetherAPauseIsItsReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, q := newSteered(t, fairlimit.WithMaxWait(10*time.Second))
@@ -235,8 +193,24 @@ func TestARefusalSaysWhetherAPauseIsItsReason(t *testing.T) {
 			(<-s.calls).answers(engine.Answer{Wait: c.wait, Paused: c.paused})
 			err := <-errs
 			assert.Equal(t, c.because, errors.Is(err, fairlimit.ErrPaused), "%+v", c)
+			assert.Equal(t, c.because, strings.Contains(err.Error(), "paused for another"), "%+v", c)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		}
+	})
+}
+
+func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, q := newSteered(t, fairlimit.WithMaxWait(time.Hour))
+		s.fails = engine.ErrUnreachable
+		errs := lineUp(t.Context(), q, 1, 1)
+		(<-s.calls).answers(granted(5*time.Second, 1))
+		synctest.Wait()
+		require.Error(t, q.Pause(t.Context(), time.Minute))
+		(<-s.calls).answers(refused(2 * time.Hour))
+		err := <-errs
+		require.ErrorAs(t, err, new(*fairlimit.RefusedError))
+		assert.ErrorContains(t, err, ": refused after a missed turn: the turn would come in 2h0m0s")
 	})
 }
 
@@ -259,33 +233,6 @@ func TestAnEngineThatCannotBeSteeredSaysSo(t *testing.T) {
 	require.ErrorIs(t, q.ForgetQuotas(t.Context()), fairlimit.ErrUnsupported)
 	_, _, err := q.Quotas(t.Context())
 	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-}
-
-// Callers of one limiter that line up again keep their order, whatever they ask
-// for. The later ones line up in front of the earlier ones.
-func TestCallersForDifferentPermitsLineUpAgainInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSteered(t, fairlimit.WithPauseWithin(3*time.Second)) // no answer takes as long
-		s.fails = engine.ErrUnreachable
-		errs := lineUp(t.Context(), q, 1, 3)
-		(<-s.calls).answers(granted(time.Second, 1))
-		(<-s.calls).answers(granted(2*time.Second, 2), granted(3*time.Second, 3))
-		synctest.Wait()
-		require.Error(t, q.Pause(t.Context(), 10*time.Second))
-		time.Sleep(9 * time.Second)
-		other := lineUp(t.Context(), q, 4, 4)
-		call := <-s.calls // a question is under way when all three miss their turns
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		call.grants(1)
-		call = <-s.calls
-		assert.Equal(t, []int{1, 2, 3}, call.permits())
-		call.grants(3)
-		for range 3 {
-			<-errs
-		}
-		<-other
-	})
 }
 
 // The server's clock gains 1 ms in a pause of 30 s, as clocks may. Then whoever
@@ -512,32 +459,6 @@ func TestAfterAPauseNobodyGoesWithoutNews(t *testing.T) {
 				assert.Equal(t, c.went, went.Load() == 10, "%d went", went.Load())
 				assert.LessOrEqual(t, g.most(quota.Per), quota.Permits)
 			})
-		})
-	}
-}
-
-// The slot of one caller passes while the pause is on its way, so that the turns
-// of those behind it change hands.
-func TestNobodyIsOvertakenByANewcomerAfterALoss(t *testing.T) {
-	for _, when := range []time.Duration{3500, 3995} {
-		synctest.Test(t, func(t *testing.T) {
-			m := redistest.Mini(t)
-			rdb := m.NewClient(t)
-			q := queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Second))
-			rdb.AddHook(late{by: 10 * time.Millisecond})
-			start := time.Now()
-			var g goers
-			g.wait(t, q, 0, 10)
-			time.Sleep(3 * time.Second)
-			m.FlushAll()
-			g.wait(t, q, 10, 1)
-			time.Sleep(when*time.Millisecond - time.Since(start))
-			require.NoError(t, q.Pause(t.Context(), 3*time.Second))
-			g.all.Wait()
-			for i := range g.order {
-				require.Equal(t, i, g.order[i], "in %v", g.order)
-			}
-			assert.LessOrEqual(t, g.most(980*time.Millisecond), 1)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package fairlimit_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,37 +12,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
-
-func TestWindowHasNoQueue(t *testing.T) {
-	onWindow := fairlimit.WithEngine(window.New)
-	_, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), onWindow)
-	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-	_, err = fairlimit.Open(nowhere(t), "n", onWindow)
-	require.Error(t, err)
-	for name, opt := range map[string]fairlimit.Option{
-		"WithPauseWithin": fairlimit.WithPauseWithin(time.Second),
-		"WithMaxLateness": fairlimit.WithMaxLateness(time.Second),
-		"WithStoredQuota": fairlimit.WithStoredQuota(),
-	} {
-		_, err = fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), onWindow, opt)
-		require.ErrorIs(t, err, fairlimit.ErrUnsupported, name)
-	}
-}
-
-func TestNewMakesAQueueOnFair(t *testing.T) {
-	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1))
-	require.NoError(t, err)
-	assert.IsType(t, &fairlimit.Queue{}, l)
-}
-
-func TestNegativeTimesAreNoOptions(t *testing.T) {
-	for _, opt := range []fairlimit.Option{fairlimit.WithPauseWithin(-1), fairlimit.WithMaxLateness(-1)} {
-		_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), opt)
-		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
-	}
-}
 
 func TestQuotasAreSetAsTheyAreGiven(t *testing.T) {
 	_, q := newSteered(t)
@@ -95,143 +64,14 @@ func TestAnOpenedQueueTellsTheStoredQuotas(t *testing.T) {
 	})
 }
 
-func TestEachCallerIsHeldToAllQuotas(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.PerSecond(2), fairlimit.WithExtraQuota(fairlimit.PerMinute(3)),
-			fairlimit.WithExtraQuota(fairlimit.PerHour(5)))
-		start := time.Now()
-		var went []time.Duration
-		for range 6 {
-			require.NoError(t, l.Wait(t.Context()))
-			went = append(went, time.Since(start).Round(time.Millisecond))
-		}
-		assert.Equal(t, []time.Duration{0, 0, time.Second, time.Minute, time.Minute, time.Hour}, went)
-		require.ErrorIs(t, l.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
-	})
-}
-
-func TestMoreThanABurstExceedsTheQuota(t *testing.T) {
-	l, err := fairlimit.New(nowhere(t), "n", fairlimit.Quota{Permits: 10, Per: time.Second, Burst: 2})
-	require.NoError(t, err)
-	require.ErrorIs(t, l.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
-}
-
 func TestAQuotaIsText(t *testing.T) {
-	for text, quota := range map[string]fairlimit.Quota{
-		"20/1s":            fairlimit.PerSecond(20),
-		"100/2m burst 10":  {Permits: 100, Per: 2 * time.Minute, Burst: 10},
-		"1/1h30m":          fairlimit.Every(90 * time.Minute),
-		"3/500ms":          {Permits: 3, Per: 500 * time.Millisecond},
-		"1000000/24h":      {Permits: 1_000_000, Per: 24 * time.Hour},
-		"1/1.5s":           fairlimit.Every(1500 * time.Millisecond),
-		"60/1m burst 1":    {Permits: 60, Per: time.Minute, Burst: 1},
-		"9/1h0m1s burst 9": {Permits: 9, Per: time.Hour + time.Second, Burst: 9},
-	} {
-		got, err := fairlimit.ParseQuota(text)
-		require.NoError(t, err, text)
-		assert.Equal(t, quota, got, text)
-		again, err := fairlimit.ParseQuota(quota.String())
-		require.NoError(t, err, quota)
-		assert.Equal(t, quota, again)
-	}
-	assert.Equal(t, "100/2m burst 10", fairlimit.Quota{Permits: 100, Per: 2 * time.Minute, Burst: 10}.String())
-	assert.Equal(t, "20/1s", fairlimit.PerSecond(20).String())
-	for _, text := range []string{
-		"", "20", "20/", "/1s", "20/1s 3/1m", "0/1s", "3/0s", "3/-1s", "3/1s burst", "3/1s burst 4", "x/1s",
-	} {
-		_, err := fairlimit.ParseQuota(text)
-		require.ErrorIs(t, err, fairlimit.ErrInvalidQuota, text)
-	}
-}
-
-// No later turn may come sooner than one that was told before.
-func TestAReservationComesAfterThoseThatWereSlowedDown(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		wide, narrow := fairlimit.Every(100*time.Millisecond), fairlimit.Every(250*time.Millisecond)
-		q := queueOf(t, rdb, redistest.Name(t), wide, fairlimit.WithStoredQuota())
-		require.NoError(t, q.SetQuotas(t.Context(), wide))
-		last := time.Time{}
-		reserve := func() {
-			r, err := q.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-			assert.True(t, r.Slot().After(last.Add(99*time.Millisecond)), "%v before", last.Sub(r.Slot()))
-			last = r.Slot()
-		}
-		for range 21 {
-			reserve()
-		}
-		require.NoError(t, q.SetQuotas(t.Context(), narrow))
-		reserve()
-		time.Sleep(time.Second)
-		require.NoError(t, q.SetQuotas(t.Context(), wide))
-		reserve()
-	})
-}
-
-// The turns that were told before the quotas changed are far apart still when
-// those come that were granted after it.
-func TestAQuotaThatIsWideAgainMovesNobody(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		name := redistest.Name(t)
-		quota := fairlimit.Quota{Permits: 10, Per: time.Second, Burst: 1}
-		stored := fairlimit.WithStoredQuota()
-		q, other := queueOf(t, rdb, name, quota, stored), queueOf(t, rdb, name, quota, stored)
-		narrow := fairlimit.Quota{Permits: 5, Per: time.Second, Burst: 1}
-		require.NoError(t, other.SetQuotas(t.Context(), quota))
-		var g, late goers
-		start := time.Now()
-		g.wait(t, q, 0, 60) // up to 6 s
-		time.Sleep(time.Second)
-		require.NoError(t, other.SetQuotas(t.Context(), narrow))
-		time.Sleep(2 * time.Second)
-		require.NoError(t, other.SetQuotas(t.Context(), quota))
-		time.Sleep(time.Second)
-		late.wait(t, other, 0, 60)
-		g.all.Wait()
-		late.all.Wait()
-		for i := range g.order {
-			require.Equal(t, i, g.order[i])
-		}
-		all := goers{}
-		for _, at := range append(g.at, late.at...) {
-			if at.Sub(start) > 4500*time.Millisecond {
-				all.at = append(all.at, at)
-			}
-		}
-		assert.LessOrEqual(t, all.most(time.Second), 10)
-		assert.Less(t, g.at[len(g.at)-1].Sub(start), late.at[0].Sub(start), "first come, first served")
-	})
-}
-
-// A turn that was slowed down for a narrower quota, or granted on it, keeps that
-// quota as it is the next time.
-func TestAQuotaThatChangesBackAndForthSlowsNobodyTwice(t *testing.T) {
-	slow, quick := fairlimit.Every(time.Second), fairlimit.Every(200*time.Millisecond)
-	for name, c := range map[string]struct {
-		stored, other fairlimit.Quota
-		callers       int
-	}{
-		"wide before":   {quick, slow, 10},
-		"narrow before": {slow, quick, 20},
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				q := queueOf(t, rdb, redistest.Name(t), c.stored, fairlimit.WithStoredQuota(),
-					fairlimit.WithPauseWithin(10*time.Millisecond))
-				require.NoError(t, q.SetQuotas(t.Context(), c.stored))
-				start := time.Now()
-				var g goers
-				g.wait(t, q, 0, c.callers)
-				for range 4 {
-					require.NoError(t, q.SetQuotas(t.Context(), c.other))
-					time.Sleep(100 * time.Millisecond)
-					require.NoError(t, q.SetQuotas(t.Context(), c.stored))
-				}
-				g.all.Wait()
-				assert.Less(t, time.Since(start), 20*time.Second)
-			})
-		})
-	}
+	quota := fairlimit.Quota{Permits: 100, Per: 2 * time.Minute, Burst: 10}
+	assert.Equal(t, "100/2m burst 10", quota.String())
+	parsed, err := fairlimit.ParseQuota("100/2m burst 10")
+	require.NoError(t, err)
+	assert.Equal(t, quota, parsed)
+	_, err = fairlimit.ParseQuota("20/1s 3/1m")
+	require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
 }
 
 // room fails the test unless exactly n permits fit the limiter. What it asks
@@ -344,21 +184,6 @@ func TestAReservationCountsUntilItsSlot(t *testing.T) {
 	})
 }
 
-func TestReservationsPassInTheOrderOfTheirSlots(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t, fairlimit.WithMaxQueued(3))
-		for _, wait := range []time.Duration{20, 10, 30} {
-			go func() { (<-e.calls).answers(granted(wait*time.Second, 1)) }()
-			_, err := l.(fairlimit.Reserver).ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-		}
-		for n := range 4 {
-			room(t, e, l, n)
-			time.Sleep(10 * time.Second)
-		}
-	})
-}
-
 func TestACancelledReservationCountsNoLonger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, l := newStub(t, fairlimit.WithMaxQueued(6))
@@ -418,35 +243,6 @@ func TestMoreThanTheBoundNeverFits(t *testing.T) {
 	})
 }
 
-func TestAllowIsNotBound(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.Every(time.Minute), fairlimit.WithMaxQueued(1))
-		require.NoError(t, l.Wait(t.Context()))
-		_, err := l.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		allowed, err := l.Allow(t.Context())
-		require.NoError(t, err)
-		assert.False(t, allowed)
-	})
-}
-
-func TestOnWindowThoseWhoWaitAreBound(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Minute), fairlimit.WithEngine(window.New),
-			fairlimit.WithMaxQueued(2))
-		require.NoError(t, err)
-		require.NoError(t, l.Wait(t.Context()))
-		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() { assert.NoError(t, l.Wait(t.Context())) })
-		}
-		synctest.Wait()
-		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued)
-		wg.Wait()
-		require.NoError(t, l.Wait(t.Context()))
-	})
-}
-
 func TestABoundOfNoneIsNoBound(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := limiter(t, rdb, fairlimit.Every(time.Minute), fairlimit.WithMaxQueued(1), fairlimit.WithMaxQueued(0))
@@ -455,62 +251,35 @@ func TestABoundOfNoneIsNoBound(t *testing.T) {
 			require.NoError(t, err)
 		}
 	})
-	_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithMaxQueued(-1))
-	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
-}
-
-// delayOf is how long the second of two turns comes after the first.
-func delayOf(t *testing.T, q *fairlimit.Queue) time.Duration {
-	t.Helper()
-	for range 2 {
-		_, err := q.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-	}
-	status, err := q.Status(t.Context())
-	require.NoError(t, err)
-	return status.Delay / 2
 }
 
 func TestAGuardIsTakenWhereNoneIsGiven(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		made := func(q *fairlimit.Queue, err error) *fairlimit.Queue {
+	const ms = time.Millisecond
+	fifth := fairlimit.WithExtraQuota(fairlimit.Quota{Permits: 9, Per: 200 * ms})
+	for name, c := range map[string]struct {
+		per  time.Duration
+		opts []fairlimit.Option
+		want time.Duration // from one turn to the next
+	}{
+		"long":                {time.Minute, nil, time.Minute + 50*ms},
+		"short":               {200 * ms, nil, 210 * ms},
+		"tiny":                {19 * time.Microsecond, nil, 19 * time.Microsecond},
+		"the shortest of two": {time.Minute, []fairlimit.Option{fifth}, time.Minute + 10*ms},
+		"one is given":        {time.Minute, []fairlimit.Option{fairlimit.WithGuard(ms)}, time.Minute + ms},
+		"it is none":          {time.Minute, []fairlimit.Option{fairlimit.WithGuard(0)}, time.Minute},
+		"in a flow":           {time.Minute, []fairlimit.Option{fairlimit.WithFlow("a", 1)}, time.Minute + 50*ms},
+		"a stored quota":      {time.Hour, []fairlimit.Option{fairlimit.WithStoredQuota()}, 105 * ms},
+	} {
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+			q, err := fairlimit.NewQueue(rdb, "n", fairlimit.Every(c.per), c.opts...)
 			require.NoError(t, err)
-			return q
-		}
-		stored := made(fairlimit.Open(rdb, "stored", fairlimit.WithStoredQuota()))
-		require.NoError(t, stored.SetQuotas(t.Context(), fairlimit.Every(100*time.Millisecond)))
-		const ms = time.Millisecond
-		for name, c := range map[string]struct {
-			queue *fairlimit.Queue
-			want  time.Duration
-		}{
-			"long":   {made(fairlimit.NewQueue(rdb, "long", fairlimit.Every(time.Minute))), time.Minute + 50*time.Millisecond},
-			"short":  {made(fairlimit.NewQueue(rdb, "short", fairlimit.Every(200*ms))), 210 * ms},
-			"none":   {made(fairlimit.NewQueue(rdb, "none", fairlimit.Every(time.Second), fairlimit.WithGuard(0))), time.Second},
-			"stored": {stored, 105 * time.Millisecond},
-			"tiny":   {made(fairlimit.NewQueue(rdb, "tiny", fairlimit.Every(19*time.Microsecond))), 19 * time.Microsecond},
-			"the shortest of two": {made(fairlimit.NewQueue(rdb, "two", fairlimit.Every(time.Minute),
-				fairlimit.WithExtraQuota(fairlimit.Quota{Permits: 9, Per: time.Second / 5}))), time.Minute + 10*time.Millisecond},
-			"flow": {
-				made(fairlimit.NewQueue(rdb, "flow", fairlimit.Every(time.Second), fairlimit.WithFlow("a", 1))),
-				time.Second + 50*time.Millisecond,
-			},
-		} {
-			require.Equal(t, c.want, delayOf(t, c.queue), name)
-		}
-	})
-}
-
-func TestWindowHasNoGuard(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l, err := fairlimit.New(rdb, "n", fairlimit.PerSecond(1), fairlimit.WithEngine(window.New))
-		require.NoError(t, err)
-		began := time.Now()
-		for range 3 {
-			require.NoError(t, l.Wait(t.Context()))
-		}
-		require.Equal(t, 2*time.Second, time.Since(began))
-	})
+			require.NoError(t, q.SetQuotas(t.Context(), fairlimit.Every(100*ms)))
+			var turn *fairlimit.Reservation
+			for range 2 {
+				turn, err = q.ReserveN(t.Context(), 1)
+				require.NoError(t, err)
+			}
+			assert.Equal(t, c.want, turn.Delay(), name)
+		})
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -78,17 +77,4 @@ func TestARefusalBesideAGrantThatIsOnNoReplicaIsARefusal(t *testing.T) {
 		callers.Wait()
 		assert.Equal(t, 2, e.most)
 	})
-}
-
-func TestReplicasThatCannotBe(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{0, -1, 1001} {
-		_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithReplicas(n))
-		require.ErrorIs(t, err, fairlimit.ErrInvalidOption, "%d", n)
-	}
-	unknown := struct{ *redis.Client }{nowhere(t)}
-	_, err := fairlimit.New(unknown, "n", fairlimit.PerSecond(1), fairlimit.WithReplicas(1))
-	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-	_, err = fairlimit.New(unknown, "n", fairlimit.PerSecond(1))
-	require.NoError(t, err)
 }

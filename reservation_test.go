@@ -12,24 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
-
-func TestOnlyAQueueingEngineReserves(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerSecond(1), fairlimit.WithEngine(fair.New))
-		require.NoError(t, err)
-		assert.Implements(t, (*fairlimit.Reserver)(nil), l)
-
-		l, err = fairlimit.New(rdb, redistest.Name(t), fairlimit.PerSecond(1), fairlimit.WithEngine(window.New))
-		require.NoError(t, err)
-		_, ok := l.(fairlimit.Reserver)
-		assert.False(t, ok)
-	})
-}
 
 func TestAReservationTellsWhenToGo(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {

@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -204,26 +203,6 @@ func TestATraceIsToldOfEachQuestion(t *testing.T) {
 		told([]string{"quotas for 1 true"})
 		require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(2)))
 		told([]string{"set quotas for 1 true"})
-	})
-}
-
-// TestManyCallersShareTheirQuestions counts all that is asked for 200 callers
-// who come at once and sleep up to two seconds.
-func TestManyCallersShareTheirQuestions(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		const callers = 200
-		var asked atomic.Int64
-		rdb.AddHook(late{by: time.Millisecond}) // in which all line up
-		l := limiter(t, rdb, fairlimit.Quota{Permits: callers / 2, Per: time.Second, Burst: 1},
-			fairlimit.WithTrace(&fairlimit.Trace{
-				Asked: func(string, int, time.Duration, error) { asked.Add(1) },
-			}))
-		var all sync.WaitGroup
-		for range callers {
-			all.Go(func() { assert.NoError(t, l.Wait(t.Context())) })
-		}
-		all.Wait()
-		assert.LessOrEqual(t, asked.Load(), int64(callers/10), "a tenth of a question a turn")
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never
@@ -24,72 +25,10 @@ import (
 // that they come back.
 func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
 	endless := context.Background()
-	newStubOf := func(t *testing.T, o *redis.Options) (*stub, fairlimit.Limiter) {
-		s, _ := newStub(t)
-		return s, s.with(t, redis.NewClient(o))
-	}
-	newStub := func(t *testing.T) (*stub, fairlimit.Limiter) { // that has just been answered quickly
-		s, l := newStubOf(t, &redis.Options{Addr: "127.0.0.1:1"})
-		errs := lineUp(endless, l, 1, 1)
-		(<-s.calls).grants(1)
-		require.NoError(t, <-errs)
-		synctest.Wait()
-		return s, l
-	}
-	t.Run("without another goroutine", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e, l := newStub(t)
-			errs := lineUp(endless, l, 1, 1)
-			assert.Zero(t, redistest.Running("internal/coalesce.(*Asker).serve("))
-			(<-e.calls).grants(1)
-			require.NoError(t, <-errs)
-		})
-	})
-	t.Run("and for nobody else", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e, l := newStub(t)
-			errs := lineUp(endless, l, 1, 1)
-			alone := <-e.calls
-			others := lineUp(endless, l, 2, 4)
-			assert.Equal(t, []int{1}, alone.permits())
-			alone.grants(1)
-			require.NoError(t, <-errs, "it does not wait until the others are served")
-			next := <-e.calls
-			assert.Equal(t, []int{2, 3, 4}, next.permits())
-			next.grants(3)
-			for range 3 {
-				require.NoError(t, <-others)
-			}
-		})
-	})
-	t.Run("until its answer is overdue, then others go on", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e, l := newStub(t)
-			errs := lineUp(endless, l, 1, 1)
-			stuck := <-e.calls
-			next := lineUp(t.Context(), l, 2, 2)
-			start := time.Now()
-			current := <-e.calls
-			assert.Equal(t, 5*time.Second, time.Since(start))
-			stuck.grants(1)
-			last := lineUp(t.Context(), l, 3, 3)
-			select {
-			case <-e.calls:
-				t.Error("one question at a time")
-			default:
-			}
-			current.grants(1)
-			require.NoError(t, <-next)
-			(<-e.calls).grants(1)
-			require.NoError(t, <-last)
-			require.ErrorIs(t, <-errs, fairlimit.ErrOutcomeUnknown)
-			synctest.Wait()
-			assert.Len(t, e.givenBack(), 1)
-		})
-	})
 	t.Run("right after a quick answer, if the client bounds each round trip", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			e, l := newStubOf(t, &redis.Options{Addr: "127.0.0.1:1"})
+			e, _ := newStub(t)
+			l := e.with(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}))
 			asks := func(after, takes time.Duration, byItself bool) {
 				t.Helper()
 				time.Sleep(after)
@@ -161,27 +100,6 @@ func TestOneWhoLeavesInItsSleepFreesItsTurn(t *testing.T) {
 	})
 }
 
-// TestWhoeverIsCancelledConsumesOnceOrNothing cancels at every moment of a
-// call, and counts.
-func TestWhoeverIsCancelledConsumesOnceOrNothing(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.Every(time.Hour))
-		require.NoError(t, l.Wait(t.Context()))
-		var wg sync.WaitGroup
-		for i := range 200 {
-			wg.Go(func() {
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				time.AfterFunc(time.Duration(i)*10*time.Microsecond, cancel)
-				assert.ErrorIs(t, l.Wait(ctx), context.Canceled)
-			})
-		}
-		wg.Wait()
-		require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, time.Millisecond)
-		assert.LessOrEqual(t, status(t, l).Delay, time.Hour)
-	})
-}
-
 // carried counts what questions carry.
 type carried struct {
 	mu                 sync.Mutex
@@ -211,10 +129,6 @@ func TestACrowdWithDeadlinesIsCarriedAFewTimes(t *testing.T) {
 		refusal  time.Duration // within which all are refused who are
 		granted  int
 	}{
-		"later ones have less time": {func(i int) time.Duration { return 2*time.Second - us(i) }, 2 * roundTrip, 20},
-		// One is granted a turn that is too late once it hears of it, and stays
-		// until it has given that back.
-		"later ones have more time": {func(i int) time.Duration { return 2*time.Second + us(i) }, 4 * roundTrip, 20},
 		// A question grants at 64 slots at most.
 		"some are granted": {func(i int) time.Duration { return us(i*37%crowd) * 50_000 }, time.Second, 870},
 		"all are granted":  {func(i int) time.Duration { return time.Hour + us(i) }, 0, crowd},
@@ -324,16 +238,6 @@ func TestMaxWaitBoundsEveryTurn(t *testing.T) {
 	})
 }
 
-func TestMaxWaitRefusesThoseWhoWouldAskAgain(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Hour), fairlimit.WithEngine(window.New),
-			fairlimit.WithMaxWait(time.Minute))
-		require.NoError(t, err)
-		require.NoError(t, l.Wait(t.Context()))
-		require.ErrorAs(t, l.Wait(t.Context()), new(*fairlimit.RefusedError))
-	})
-}
-
 func TestTheTimeInLineCountsAgainstTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, l := newStub(t)
@@ -351,40 +255,30 @@ func TestTheTimeInLineCountsAgainstTheDeadline(t *testing.T) {
 	})
 }
 
-func TestAGrantThatComesTooLateIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		start := time.Now()
-		errs := lineUp(ctx, l, 1, 1)
-		c := <-e.calls
-		time.Sleep(time.Second)
-		c.answers(granted(2500*time.Millisecond, 1))
-		err := <-errs
-		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, err, &refused)
-		assert.Equal(t, 2500*time.Millisecond, refused.Wait)
-		assert.Equal(t, time.Second, time.Since(start), "it is refused as soon as it is known to be late")
-		assert.Len(t, e.givenBack(), 1)
-	})
-}
-
-func TestARefusalThatComesTooLateIsNotSleptOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, _ := newStub(t)
-		e.queues = false
-		l := e.limiter(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		start := time.Now()
-		errs := lineUp(ctx, l, 1, 1)
-		c := <-e.calls
-		time.Sleep(time.Second)
-		c.answers(refused(2500 * time.Millisecond))
-		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
-		assert.Equal(t, time.Second, time.Since(start))
-	})
+func TestAnAnswerThatComesTooLateIsARefusalAtOnce(t *testing.T) {
+	for what, answer := range map[string]engine.Answer{
+		"a turn":                 granted(2500*time.Millisecond, 1),
+		"where nobody has turns": refused(2500 * time.Millisecond),
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e, _ := newStub(t)
+				e.queues = answer.Granted
+				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				defer cancel()
+				start := time.Now()
+				errs := lineUp(ctx, e.limiter(t), 1, 1)
+				c := <-e.calls
+				time.Sleep(time.Second)
+				c.answers(answer)
+				var refused *fairlimit.RefusedError
+				require.ErrorAs(t, <-errs, &refused)
+				assert.Equal(t, 2500*time.Millisecond, refused.Wait)
+				assert.Equal(t, time.Second, time.Since(start))
+				assert.Equal(t, answer.Granted, len(e.givenBack()) == 1)
+			})
+		})
+	}
 }
 
 func TestWhoIsRefusedForNowSleepsAndAsksAgain(t *testing.T) {
@@ -402,40 +296,6 @@ func TestWhoIsRefusedForNowSleepsAndAsksAgain(t *testing.T) {
 		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
 		assert.Equal(t, 4*time.Second, time.Since(start))
 	})
-}
-
-// Quotas become narrower and wider again. A limiter whose callers sleep has
-// heard of the first only. Their turns pass, and the queue may end. When they
-// wake, it is far beyond their slots, or there is another one.
-func TestTurnsThatPassedUnheardAreNotTaken(t *testing.T) {
-	for what, c := range map[string]struct {
-		comes time.Duration // when others come; the callers look at 9.65 s, 19.65 s and so on
-		count int
-	}{
-		"of a queue that is there":    {9800 * time.Millisecond, 10},
-		"of one that another follows": {25 * time.Second, 60},
-	} {
-		t.Run(what, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				quota, name := fairlimit.PerSecond(10), redistest.Name(t)
-				sleeps := queueOf(t, rdb, name, quota, fairlimit.WithStoredQuota(),
-					fairlimit.WithMaxLateness(100*time.Millisecond))
-				other := queueOf(t, rdb, name, quota, fairlimit.WithStoredQuota())
-				start := time.Now()
-				var g goers
-				g.wait(t, sleeps, 0, 40)
-				time.Sleep(time.Millisecond)
-				require.NoError(t, other.SetQuotas(t.Context(), fairlimit.Quota{Permits: 10, Per: 10 * time.Second}))
-				status(t, sleeps) // hears of it
-				time.Sleep(100 * time.Millisecond)
-				require.NoError(t, other.ForgetQuotas(t.Context()))
-				time.Sleep(c.comes - time.Since(start))
-				g.wait(t, other, 40, c.count)
-				g.all.Wait()
-				assert.LessOrEqual(t, g.most(time.Second), 10)
-			})
-		})
-	}
 }
 
 func TestATurnThatIsDueAtOnceIsTakenOnNewNewsOnly(t *testing.T) {
@@ -458,47 +318,26 @@ func TestATurnThatIsDueAtOnceIsTakenOnNewNewsOnly(t *testing.T) {
 	})
 }
 
-// Callers of one limiter share slots, and line up again. Another limiter takes a
-// permit, so that some who had one slot get two.
-func TestCallersThatShareASlotKeepTheirOrder(t *testing.T) {
-	for name, steers := range map[string]func(t *testing.T, q, other *fairlimit.Queue, way *onTheWay){
-		"who missed a turn": func(t *testing.T, q, _ *fairlimit.Queue, way *onTheWay) {
-			time.Sleep(10*time.Second - 5*time.Millisecond)
-			way.there.Store(int64(20 * time.Millisecond))
-			require.NoError(t, q.Pause(t.Context(), 3*time.Second))
-		},
-		"whose queue was reset": func(t *testing.T, _, other *fairlimit.Queue, _ *onTheWay) {
-			time.Sleep(5 * time.Second)
-			require.NoError(t, other.Reset(t.Context()))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for range 20 {
-				synctest.Test(t, func(t *testing.T) {
-					m, name := redistest.Mini(t), redistest.Name(t)
-					quota := fairlimit.Quota{Permits: 3, Per: 10 * time.Second}
-					rdb, way := m.NewClient(t), &onTheWay{}
-					rdb.AddHook(late{by: 5 * time.Millisecond})
-					rdb.AddHook(way)
-					q, other := queueOf(t, rdb, name, quota), queueOf(t, m.Client, name, quota)
-					var g, others goers
-					for who := range 12 {
-						g.wait(t, q, who, 1)
-						time.Sleep(time.Millisecond)
-					}
-					steers(t, q, other, way)
-					others.wait(t, other, 0, 1)
-					g.all.Wait()
-					for i := range g.order {
-						for j := range i {
-							if g.at[j].Before(g.at[i].Add(-time.Second)) {
-								require.Less(t, g.order[j], g.order[i], "they went in the order %v", g.order)
-							}
-						}
-					}
-					others.all.Wait()
-				})
-			}
-		})
-	}
+// TestNobodyGoesEarly holds the moments at which callers go against the
+// earliest that the quota allows.
+func TestNobodyGoesEarly(t *testing.T) {
+	t.Parallel()
+	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		const interval, callers = 20 * time.Millisecond, 50
+		l := limiter(t, rdb, fairlimit.Every(interval))
+		start := time.Now() // the first turn lies after it, and every other one an interval further
+		went := make([]time.Duration, callers)
+		var wg sync.WaitGroup
+		for i := range went {
+			wg.Go(func() {
+				assert.NoError(t, l.Wait(t.Context()))
+				went[i] = time.Since(start)
+			})
+		}
+		wg.Wait()
+		slices.Sort(went)
+		for i, at := range went {
+			assert.GreaterOrEqual(t, at, time.Duration(i)*interval, "caller %d", i)
+		}
+	})
 }

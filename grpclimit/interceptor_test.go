@@ -17,8 +17,6 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/grpclimit"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestACallThatWouldComeTooLateIsNeverMade(t *testing.T) {
@@ -75,35 +73,6 @@ func TestACallCostsItsPermits(t *testing.T) {
 			assert.Equal(t, want, before-state(t, l).Available, shape)
 		}
 		assert.Equal(t, 3, s.calls())
-	})
-}
-
-func TestARefusalHoldsBackOnEveryEngine(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{answer: func(context.Context) error { return refusal(t, codes.ResourceExhausted, time.Minute) }}
-		address := s.serve(t)
-		for name, engine := range limitertest.Engines() {
-			t.Run(name, func(t *testing.T) {
-				l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), engine)
-				require.NoError(t, err)
-				c := limited(t, address, &grpclimit.Interceptor{Limiter: l})
-				_, err = c.Ping(t.Context(), &testpb.PingRequest{})
-				require.Equal(t, codes.ResourceExhausted, status.Code(err))
-
-				before := s.calls()
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
-				for shape, call := range shapes(c) {
-					assert.Equal(t, codes.DeadlineExceeded, status.Code(call(ctx)), shape)
-				}
-				assert.Equal(t, before, s.calls())
-				if name == "fair" {
-					assert.Positive(t, state(t, l).Paused, "everybody is held back")
-				} else {
-					assert.Equal(t, 4, state(t, l).Available, "this process is")
-				}
-			})
-		}
 	})
 }
 

@@ -14,7 +14,6 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 var (
-	engines = limitertest.Engines
 	limiter = limitertest.New
 	onEach  = limitertest.OnEach
 	status  = limitertest.Status

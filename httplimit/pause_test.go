@@ -12,7 +12,6 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/httplimit"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestARefusalPausesTheLimiter(t *testing.T) {
@@ -118,72 +117,5 @@ func TestTheResponseIsHandedOnIfThePauseFails(t *testing.T) {
 		_, err := c.Get(u.URL)
 		require.ErrorIs(t, err, context.DeadlineExceeded, "at least this process stays away")
 		assert.EqualValues(t, 1, u.reached.Load())
-
-		quiet := client(t, &httplimit.Transport{Limiter: l})
-		code, _ = get(t, quiet, u.URL)
-		assert.Equal(t, http.StatusTooManyRequests, code, "nobody has to listen")
-	})
-}
-
-// TestASlowPauseHoldsNobodyUp has a Pause that ends only when it is given up.
-func TestASlowPauseHoldsNobodyUp(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "60"}))
-		handedOn, ended := make(chan struct{}), make(chan error, 1)
-		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5)), answer: func(ctx context.Context) error {
-			<-handedOn
-			ended <- ctx.Err()
-			return nil
-		}}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.URL, nil)
-		require.NoError(t, err)
-		resp, err := client(t, &httplimit.Transport{Limiter: l}).Do(req)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-		cancel()
-		close(handedOn)
-		assert.NoError(t, <-ended, "the pause outlives its request")
-	})
-}
-
-func TestALimiterThatCannotPauseIsHeldBackHere(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		const pause = 200 * time.Millisecond
-		again := make(chan time.Time, 1)
-		u := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/first" {
-				refuse(http.StatusTooManyRequests, map[string]string{"Retry-After-Ms": "200"})(w, r)
-				return
-			}
-			again <- time.Now()
-		})
-		for name, engine := range engines() {
-			if name == "fair" {
-				continue // it can pause
-			}
-			t.Run(name, func(t *testing.T) {
-				l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(5), engine)
-				require.NoError(t, err)
-				c := client(t, &httplimit.Transport{Limiter: l})
-				before := u.reached.Load()
-				sent := time.Now()
-				get(t, c, u.URL+"/first")
-
-				// A busy machine may take longer than the pause to come here.
-				ctx, cancel := context.WithTimeout(t.Context(), pause/2)
-				defer cancel()
-				req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.URL, nil)
-				require.NoError(t, err)
-				if _, err = c.Do(req); time.Since(sent) < pause {
-					require.ErrorIs(t, err, context.DeadlineExceeded)
-					assert.EqualValues(t, before+1, u.reached.Load())
-				}
-
-				get(t, c, u.URL)
-				assert.GreaterOrEqual(t, (<-again).Sub(sent), pause)
-			})
-		}
 	})
 }

@@ -61,8 +61,8 @@ var (
 		{name: "Retry-After", read: secondsOrDate},
 	}
 	resets = []source{
-		{name: "RateLimit-Reset", read: reset, remaining: "RateLimit-Remaining"},
-		{name: "X-RateLimit-Reset", read: reset, remaining: "X-RateLimit-Remaining"},
+		{name: "RateLimit-Reset", read: readReset, remaining: "RateLimit-Remaining"},
+		{name: "X-RateLimit-Reset", read: readReset, remaining: "X-RateLimit-Remaining"},
 	}
 )
 
@@ -121,7 +121,7 @@ const (
 	latestEpochMilli   = 1e14 // milliseconds: the year 5138
 )
 
-func reset(value string, now time.Time) (time.Duration, bool) {
+func readReset(value string, now time.Time) (time.Duration, bool) {
 	n, ok := decimal(value)
 	switch {
 	case !ok:

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -221,51 +220,11 @@ func TestARequestCostsItsPermits(t *testing.T) {
 	})
 }
 
-func TestALimiterThatOnlyWaitsWillDo(t *testing.T) {
-	var turns atomic.Int64
-	l := waiter(func(context.Context) error { turns.Add(1); return nil })
-	u := serve(t, nil)
-	get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
-	assert.EqualValues(t, 1, turns.Load())
-}
-
 func TestIdleConnectionsOfTheBaseAreClosed(t *testing.T) {
 	base := &idle{}
 	(&http.Client{Transport: &httplimit.Transport{Base: base}}).CloseIdleConnections()
 	assert.True(t, base.closed)
 	(&http.Client{Transport: &httplimit.Transport{Base: sender(nil)}}).CloseIdleConnections()
-}
-
-// TestManyRequestsAtOnce mixes answers, for the race detector and the books.
-func TestManyRequestsAtOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		u := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/refused" {
-				refuse(http.StatusTooManyRequests, map[string]string{"Retry-After-Ms": "2"})(w, r)
-			}
-		})
-		// A pause lasts at least twice this.
-		soon := fairlimit.WithPauseWithin(20 * time.Millisecond)
-		l := limiter(t, rdb, fairlimit.PerHour(500), soon)
-		able := &pausing{Limiter: l}
-		for _, l := range []httplimit.Waiter{l, able} {
-			c := client(t, &httplimit.Transport{Limiter: l})
-			var wg sync.WaitGroup
-			for i := range 60 {
-				wg.Go(func() {
-					resp, err := c.Get(u.URL + []string{"/", "/refused", "/"}[i%3])
-					if assert.NoError(t, err) {
-						assert.NoError(t, resp.Body.Close())
-					}
-				})
-			}
-			wg.Wait()
-		}
-		assert.EqualValues(t, 120, u.reached.Load())
-		assert.Len(t, able.paused(), 20)
-		// A turn that comes during a pause is taken anew.
-		assert.LessOrEqual(t, status(t, l).Available, 380)
-	})
 }
 
 // sender is a base in the test's hands.

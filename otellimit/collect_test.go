@@ -4,17 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/otellimit"
 )
 
@@ -100,17 +96,6 @@ func attributes(set attribute.Set) string {
 	return all.String()
 }
 
-// until collects until it finds what it shall.
-func (p program) until(what string, so func(readings) bool) readings {
-	p.t.Helper()
-	var r readings
-	require.Eventually(p.t, func() bool {
-		r = p.collect()
-		return so(r)
-	}, 30*time.Second, 10*time.Millisecond, what)
-	return r
-}
-
 func (r readings) show(t *testing.T, want readings) {
 	t.Helper()
 	for series, value := range want {
@@ -118,14 +103,4 @@ func (r readings) show(t *testing.T, want readings) {
 		assert.True(t, is || value == 0, "there is no %s", series)
 		assert.InDelta(t, value, got, 1e-9, series)
 	}
-}
-
-// watched is a limiter on fair whose metrics have the name "office".
-func (p program) watched(rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option) *fairlimit.Queue {
-	p.t.Helper()
-	m := p.metrics("office")
-	q, err := fairlimit.NewQueue(rdb, redistest.Name(p.t), quota, append(opts, fairlimit.WithTrace(m.Trace()))...)
-	require.NoError(p.t, err)
-	m.Watch(q)
-	return q
 }

@@ -14,33 +14,16 @@ import (
 
 // dashboard is what Grafana needs of one.
 type dashboard struct {
-	UID           string
-	Title         string
-	SchemaVersion int
-	Time          struct{ From, To string }
-	Templating    struct {
-		List []struct {
-			Name, Type string
-			Query      any // a string, or an object with a query
+	UID    string
+	Panels []struct {
+		ID      int
+		Title   string
+		Targets []struct {
+			Expr       string
+			Datasource struct{ UID string }
 		}
 	}
-	Panels []panel
 }
-
-type panel struct {
-	ID          int
-	Title, Type string
-	Datasource  source
-	Description string
-	GridPos     struct{ X, Y, W, H int }
-	FieldConfig struct{ Defaults struct{ Unit string } }
-	Targets     []struct {
-		RefID, Expr, LegendFormat string
-		Datasource                source
-	}
-}
-
-type source struct{ Type, UID string }
 
 func readDashboard(t *testing.T) (d dashboard, text string) {
 	t.Helper()
@@ -53,41 +36,14 @@ func readDashboard(t *testing.T) (d dashboard, text string) {
 func TestTheDashboardHasWhatGrafanaNeeds(t *testing.T) {
 	d, _ := readDashboard(t)
 	assert.NotEmpty(t, d.UID)
-	assert.NotEmpty(t, d.Title)
-	assert.GreaterOrEqual(t, d.SchemaVersion, 36)
-	assert.Equal(t, "now", d.Time.To)
-	variables := map[string]string{}
-	for _, v := range d.Templating.List {
-		variables[v.Name] = v.Type
-	}
-	assert.Equal(t, map[string]string{"datasource": "datasource", "limiter": "query"}, variables)
-
-	ids, cells := map[int]bool{}, map[[2]int]string{}
+	ids := map[int]bool{}
 	require.NotEmpty(t, d.Panels)
 	for _, p := range d.Panels {
 		assert.False(t, ids[p.ID], "%s: id %d is taken", p.Title, p.ID)
 		ids[p.ID] = true
-		assert.NotEmpty(t, p.Title)
-		assert.NotEmpty(t, p.Description, p.Title)
-		assert.Contains(t, []string{"timeseries", "stat"}, p.Type, p.Title)
-		assert.NotEmpty(t, p.FieldConfig.Defaults.Unit, p.Title)
-		ours := source{"prometheus", "${datasource}"}
-		assert.Equal(t, ours, p.Datasource, p.Title)
 		require.NotEmpty(t, p.Targets, p.Title)
-		var refs []string
 		for _, target := range p.Targets {
-			assert.Equal(t, ours, target.Datasource, p.Title)
-			assert.NotEmpty(t, target.LegendFormat, p.Title)
-			assert.NotContains(t, refs, target.RefID, p.Title)
-			refs = append(refs, target.RefID)
-		}
-		for x := range p.GridPos.W {
-			for y := range p.GridPos.H {
-				at := [2]int{p.GridPos.X + x, p.GridPos.Y + y}
-				assert.Less(t, at[0], 24, "%s is too far right", p.Title)
-				assert.Empty(t, cells[at], "%s lies over another", p.Title)
-				cells[at] = p.Title
-			}
+			assert.Equal(t, "${datasource}", target.Datasource.UID, p.Title)
 		}
 	}
 }

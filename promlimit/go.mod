@@ -5,7 +5,6 @@ go 1.25.0
 require (
 	github.com/fairlimit/fairlimit v0.0.0-00010101000000-000000000000
 	github.com/prometheus/client_golang v1.20.5
-	github.com/redis/go-redis/v9 v9.19.0
 	github.com/stretchr/testify v1.10.0
 )
 
@@ -21,6 +20,7 @@ require (
 	github.com/prometheus/client_model v0.6.1 // indirect
 	github.com/prometheus/common v0.55.0 // indirect
 	github.com/prometheus/procfs v0.15.1 // indirect
+	github.com/redis/go-redis/v9 v9.19.0 // indirect
 	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	golang.org/x/sys v0.30.0 // indirect

@@ -8,17 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/promlimit"
 )
 
 // page is what one scrape shows: values by series, as written there.
@@ -62,17 +56,6 @@ func (e exporter) scrape() page {
 	return p
 }
 
-// until scrapes until a page is as it shall be, and returns it.
-func (e exporter) until(what string, so func(page) bool) page {
-	e.t.Helper()
-	var p page
-	require.Eventually(e.t, func() bool {
-		p = e.scrape()
-		return so(p)
-	}, 30*time.Second, 10*time.Millisecond, what)
-	return p
-}
-
 // shows asserts the values of series of the limiter named "office". A series is
 // written without that label: a_total, or b_total{outcome="taken"}.
 func (p page) shows(t *testing.T, want page) {
@@ -99,16 +82,4 @@ func office(series string) string {
 	}
 	slices.Sort(all)
 	return name + "{" + strings.Join(all, ",") + "}"
-}
-
-// watched is a limiter on fair, and its metrics under the name "office".
-func watched(
-	t *testing.T, rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option,
-) (*fairlimit.Queue, *promlimit.Metrics) {
-	t.Helper()
-	m := promlimit.New("office")
-	q, err := fairlimit.NewQueue(rdb, redistest.Name(t), quota, append(opts, fairlimit.WithTrace(m.Trace()))...)
-	require.NoError(t, err)
-	m.Watch(q)
-	return q, m
 }

@@ -434,6 +434,25 @@ func TestWhoeverServesAloneLeavesNobodyBehind(t *testing.T) {
 	})
 }
 
+func TestOthersGoOnWhenTheQuestionOfOneWhoServesAloneIsOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &timed{take: time.Minute}
+		b := &Asker{Engine: e, Prompt: true, quick: time.Now()}
+		alone := asking(context.Background(), b, 1)
+		e.take = time.Second
+		next := asking(t.Context(), b, 2)
+		time.Sleep(timeout.Answer + time.Millisecond)
+		last := asking(t.Context(), b, 3)
+		require.NoError(t, <-next)
+		require.NoError(t, <-last)
+		require.Equal(t, []int{1, 1, 1}, e.log, "one question at a time")
+		require.ErrorIs(t, <-alone, timeout.ErrOverdue)
+		time.Sleep(time.Minute)
+		assert.Len(t, e.givenBack(), 1)
+		idle(t, b)
+	})
+}
+
 func TestAReturnWithoutAnAnswerIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{giving: time.Hour}

@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"context"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -70,6 +71,19 @@ func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
 		assert.True(t, b.Full(f, 1))
 		b.Passed(f, 1)
 		assert.False(t, b.Full(f, 1))
+	})
+}
+
+func TestFlowsThatLineUpDuringAQuestionGoInTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &sharing{}
+		b := &Asker{Engine: &slowly{sharing: e, takes: 100 * time.Millisecond}}
+		for i := range 1 + 50 {
+			askingIn(b, NewLine(strconv.Itoa(i), 1, 0), 1, engine.Forever)
+		}
+		time.Sleep(time.Second)
+		require.Len(t, e.asked, 2)
+		assert.Len(t, e.asked[1], 50)
 	})
 }
 
@@ -341,7 +355,7 @@ func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-// sharingOut returns a Asker whose engine grants everything, after 100 ms,
+// sharingOut returns an Asker whose engine grants everything, after 100 ms,
 // and tells the share that a test sets.
 func sharingOut(share int64) (*Asker, *atomic.Int64) {
 	var told atomic.Int64

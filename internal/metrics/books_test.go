@@ -172,6 +172,34 @@ func TestWhatBecomesOfPermits(t *testing.T) {
 	assert.Equal(t, map[string]int{"woke": 1, "lost": 1}, counts.others)
 }
 
+func TestBooksTellWhetherTheFallbackDecides(t *testing.T) {
+	b := metrics.New(newCounts())
+	for _, because := range []error{nil, assert.AnError, nil} {
+		b.Trace().FellBack(because)
+		assert.Equal(t, because != nil, b.Read(t.Context()).Degraded)
+	}
+}
+
+// For the race detector.
+func TestManyCallersAndLooksAtOnce(t *testing.T) {
+	b := metrics.New(newCounts())
+	trace := b.Trace()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			trace.Entered(1)
+			trace.Reserved(1, time.Now())
+			trace.Paused(time.Second)
+			trace.FellBack(nil)
+			b.Read(t.Context())
+			trace.Unreserved(1, time.Now())
+			trace.Left(1, 0, nil)
+		})
+	}
+	all.Wait()
+	assert.Zero(t, b.Read(t.Context()).CallersWaiting)
+}
+
 // watched is a limiter whose Status the test decides.
 type watched struct {
 	fairlimit.Limiter
