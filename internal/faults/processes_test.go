@@ -119,11 +119,10 @@ func (p *process) report() (r report) {
 
 // report is what a process tells of its callers and its questions.
 type report struct {
-	Went, Misses, Looks int
-	Errors              []string
-	Slowest             time.Duration   // question
-	Ways                []time.Duration // of each call, from a turn that was taken to the upstream's answer
-	Latest              time.Duration   // after its slot, as a caller went
+	Misses int
+	Errors []string
+	Ways   []time.Duration // of each call, from a turn that was taken to the upstream's answer
+	Latest time.Duration   // after its slot, as a caller went
 }
 
 // served is a process seen from within.
@@ -190,11 +189,6 @@ func (s *served) obey(ctx context.Context, order string) {
 				}
 			})
 		}
-	case "pause":
-		var d time.Duration
-		if d, err = time.ParseDuration(what); err == nil {
-			err = s.queue.Pause(ctx, d)
-		}
 	case "report":
 		s.callers.Wait()
 		s.mu.Lock()
@@ -236,7 +230,6 @@ func (s *served) call(ctx context.Context) {
 		s.Errors = append(s.Errors, err.Error())
 		return
 	}
-	s.Went++
 	s.Ways = append(s.Ways, time.Since(went))
 }
 
@@ -267,14 +260,6 @@ func (s *served) trace() *fairlimit.Trace {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.Misses++
-		},
-		Asked: func(op string, _ int, took time.Duration, _ error) {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if op == "look" {
-				s.Looks++
-			}
-			s.Slowest = max(s.Slowest, took)
 		},
 	}
 }
@@ -328,14 +313,4 @@ func most(log []arrival, per time.Duration) (most int) {
 		most = max(most, i-first+1)
 	}
 	return most
-}
-
-// between counts the calls that arrived after one moment and before another.
-func between(log []arrival, from, to time.Time) (count int) {
-	for _, a := range log {
-		if a.at.After(from) && a.at.Before(to) {
-			count++
-		}
-	}
-	return count
 }
