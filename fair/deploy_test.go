@@ -59,23 +59,6 @@ func TestACallerThatComesByWithinTwiceItsPerIsHeldToItsQuota(t *testing.T) {
 	})
 }
 
-func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	f, at := w.queue(t, engine.Quota{Permits: 1000, Per: time.Second})
-	var newest int64
-	for i := range 100 {
-		at(time.Duration(i) * time.Millisecond)
-		other := f.joins(t, engine.Quota{Permits: 1000, Per: time.Hour + time.Duration(i*7%100)*time.Second})
-		for range 10 {
-			grant := queued(t, other, 1, 1)[0]
-			require.GreaterOrEqual(t, grant.At, newest)
-			newest = grant.At
-		}
-	}
-	require.LessOrEqual(t, len(w.rdb.Get(t.Context(), f.key).Val()), mostState)
-}
-
 func TestACallerWithOtherQuotasCostsABacklogLittleOfItsOrder(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})

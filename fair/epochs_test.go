@@ -113,24 +113,6 @@ func TestAServerWhoseClockIsBehindLosesNothing(t *testing.T) {
 	})
 }
 
-// The queue of the new server is paused, or its quota becomes narrower, before
-// anybody asks who knows of what was lost. A slot stays what it was.
-func TestWhatWasLostCountsAtItsSlotWhateverTheClockDid(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		a, at := w.stored(t, quotas(t, "1/1s")...)
-		b := a.looksFor(t, quotas(t, "1/1s")...)
-		queued(t, b, 11, 1)
-		replica := snap(t, a)
-		lost := queued(t, a, 20, 1)
-		replica.restore(t, a)
-		at(100 * time.Millisecond)
-		set(t, b, "1/4s")
-		at(200 * time.Millisecond)
-		status(t, a)
-		require.GreaterOrEqual(t, queued(t, b, 1, 1)[0].At, lost[19].At+time.Second.Microseconds())
-	})
-}
-
 // Something was written that granted nothing, and was lost. No turn is missing.
 // Those that a pause had put off come as late as was told.
 func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {
@@ -164,21 +146,6 @@ func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {
 			giveBack(t, a, append(held[2:], next)...)
 			require.Equal(t, 58*time.Second+c.later, wait(t, a), c.what)
 		}
-	})
-}
-
-// Whoever is only refused after a failover hears of the new epoch all the same,
-// so that its questions go straight again.
-func TestARefusalTellsOfTheEpoch(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Hour})
-		b := a.joins(t, engine.Quota{Permits: 1, Per: time.Hour})
-		queued(t, a, 1, 1)
-		moves(t, a)
-		at(time.Second)
-		queued(t, b, 1, 1)
-		require.False(t, take(t, a, engine.Request{N: 1})[0].Granted)
-		require.Equal(t, b.memory.now().text, a.memory.now().text)
 	})
 }
 

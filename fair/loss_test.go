@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // snapshot is a key as it was at some moment.
@@ -78,21 +77,6 @@ func queuedWait(t testing.TB, f *fair) time.Duration {
 	a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
 	require.True(t, a.Granted)
 	return a.Wait
-}
-
-func TestStatusOfALimiterThatKnowsRestoresWhatWasLost(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
-		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Minute})
-		queued(t, f, 2, 1)
-		at(time.Second)
-		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-		require.Equal(t, 59*time.Second, wait(t, f))
-		require.False(t, take(t, stranger, engine.Request{N: 1})[0].Granted, "it learns from the state")
-		before := w.rdb.Get(t.Context(), f.key).Val()
-		require.Equal(t, 59*time.Second, wait(t, f))
-		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val(), "once is enough")
-	})
 }
 
 func TestAQueueThatEndedIsNotRestored(t *testing.T) {
@@ -188,16 +172,4 @@ func TestAResetEndsAStateOfAnyAge(t *testing.T) {
 	require.NoError(t, w.rdb.Do(t.Context(), "set", f.key, "x", "px", 9_000_000_000_000_000).Err())
 	require.NoError(t, f.Reset(t.Context()))
 	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
-}
-
-func TestAServerThatStartsEmptyRestoresTheQueue(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t)
-	f := build(t, s.Client(), engine.Quota{Permits: 2, Per: time.Hour})
-	queued(t, f, 2, 1)
-	s.Restart()
-	_ = s.Client().Ping(t.Context()) // finds that the connection is gone
-	require.Greater(t, queuedWait(t, f), 59*time.Minute)
-	require.NoError(t, s.Client().FlushAll(t.Context()).Err())
-	require.Greater(t, queuedWait(t, f), 119*time.Minute)
 }

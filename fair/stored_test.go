@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
@@ -293,19 +292,6 @@ func TestQuotasThatCannotBeHeldAreNotStored(t *testing.T) {
 	require.Zero(t, w.rdb.Exists(t.Context(), f.quotaKey()).Val())
 }
 
-func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.stored(t, quotas(t, "1/1s")...)
-		queued(t, f, 10, 1)
-		set(t, f, "1/1m")
-		news := hears(f)
-		require.NoError(t, f.Reset(t.Context()))
-		require.Zero(t, last(t, news).SlowUntil)
-		queued(t, f, 2, 1)
-		require.Equal(t, engine.Status{Queued: 1, Delay: 2 * time.Minute}, status(t, f))
-	})
-}
-
 func TestQuotasThatNeverStayAreAnError(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.StartServer(t).Client()
@@ -322,51 +308,6 @@ func TestQuotasThatNeverStayAreAnError(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrState)
 	require.ErrorContains(t, err, "changed 4 times")
 	require.Zero(t, rdb.Exists(t.Context(), f.key).Val(), "nothing was granted")
-}
-
-// Each change waits until everybody has asked since the one before, so that no
-// question meets more of them than it is tried again for.
-func TestQuotasMayChangeWhileManyAsk(t *testing.T) {
-	t.Parallel()
-	f := build(t, realWorld(t).rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
-	admin := f.looksFor(t)
-	set(t, admin, "1000/1h")
-	var asked [8]atomic.Int64
-	group, ctx := errgroup.WithContext(t.Context())
-	stop := make(chan struct{})
-	for i := range asked {
-		group.Go(func() error { return askUntil(ctx, stop, f, &asked[i]) })
-	}
-	for i := range 20 {
-		set(t, admin, fmt.Sprintf("%d/1h", 100+100*i))
-		for j := range asked {
-			for before := asked[j].Load(); asked[j].Load() == before && ctx.Err() == nil; {
-				time.Sleep(100 * time.Microsecond)
-			}
-		}
-	}
-	close(stop)
-	require.NoError(t, group.Wait())
-	holds(t, f, "2000/1h", true)
-}
-
-func askUntil(ctx context.Context, stop <-chan struct{}, f *fair, asked *atomic.Int64) error {
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		default:
-		}
-		if _, err := f.Take(ctx, []engine.Request{{N: 1}, {N: 500}}); err != nil {
-			return err
-		}
-		if err := f.Look(ctx); err != nil {
-			return err
-		}
-		asked.Add(1)
-	}
 }
 
 func TestTheGuardIsAddedToStoredQuotas(t *testing.T) {

@@ -82,22 +82,3 @@ func TestNobodyNoticesWhereTheCountBegan(t *testing.T) {
 		}
 	})
 }
-
-// A slot is less than 2⁵² µs, which is in 2112, by two lengths.
-func TestTheLastSlotIsFull(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, quota := range []engine.Quota{
-			{Permits: 1, Per: time.Second}, {Permits: 2, Per: time.Second}, {Permits: 40, Per: time.Second},
-		} {
-			f, at := w.queue(t, quota)
-			at(time.UnixMicro(1<<52).Sub(beginning) - 5*time.Second)
-			grants := queued(t, f, 3*quota.Permits, 1)
-			require.EqualValues(t, 1<<52-3_000_000, grants[len(grants)-1].At)
-			before := w.rdb.Get(t.Context(), f.key).Val()
-			require.ErrorIs(t, take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0].Err, engine.ErrFull)
-			require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
-			giveBack(t, f, grants[len(grants)-1])
-			require.True(t, take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0].Granted)
-		}
-	})
-}
