@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -9,25 +8,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 )
-
-// joins makes a further engine on the same name, as a process with another
-// configuration would.
-func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
-	other := build(t, f.client, quotas...)
-	other.key, other.scripts = f.key, f.scripts
-	if f.stored {
-		other.scripts = f.withClock(allScripts)
-	}
-	return other
-}
-
-// withClock puts scripts under the clock that the test has set for the engine's.
-func (f *fair) withClock(s scripts) scripts {
-	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
-		return s.behind(stillClock)
-	}
-	return s
-}
 
 func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

@@ -13,18 +13,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// inspected is the queue of an engine, by the clock that the test has set.
-func inspected(t testing.TB, f *fair) State {
-	t.Helper()
-	script := inspectScript
-	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
-		script = behind(stillClock, script)
-	}
-	s, err := f.inspect(t.Context(), script)
-	require.NoError(t, err)
-	return s
-}
-
 func TestInspectingWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {

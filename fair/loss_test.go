@@ -1,8 +1,6 @@
 package fair
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,39 +8,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 )
-
-// snapshot is a key as it was at some moment.
-type snapshot struct {
-	state string
-	left  time.Duration
-}
-
-func snap(t testing.TB, f *fair) snapshot {
-	return snapshot{f.client.Get(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val()}
-}
-
-// restore puts it onto another server, which takes over.
-func (s snapshot) restore(t testing.TB, f *fair) {
-	moves(t, f)
-	if s.left <= 0 {
-		require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-		return
-	}
-	require.NoError(t, f.client.Set(t.Context(), f.key, s.state, s.left).Err())
-}
-
-// moves has the scripts run on another server from now on.
-func moves(t testing.TB, f *fair) {
-	server := fmt.Sprintf("table: 0x%x000", 1<<32+rand.Uint64N(1<<32))
-	require.NoError(t, f.client.Set(t.Context(), f.key+":server", server, 0).Err())
-	promotes(t, f)
-}
-
-// promotes has the server be a primary anew.
-func promotes(t testing.TB, f *fair) {
-	replication := fmt.Sprintf("master_replid:%016x", rand.Uint64())
-	require.NoError(t, f.client.Set(t.Context(), f.key+":replication", replication, 0).Err())
-}
 
 func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -71,12 +36,6 @@ func TestWhatAnOlderStateLacksCountsAtTheNewestSlot(t *testing.T) {
 		require.Equal(t, 1500*time.Millisecond, queuedWait(t, f))
 		require.Equal(t, 1500*time.Millisecond, queuedWait(t, other), "whoever was told of less has nothing to add")
 	})
-}
-
-func queuedWait(t testing.TB, f *fair) time.Duration {
-	a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
-	require.True(t, a.Granted)
-	return a.Wait
 }
 
 func TestAQueueThatEndedIsNotRestored(t *testing.T) {

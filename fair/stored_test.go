@@ -11,52 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/quotatext"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// looksFor is an engine of the queue's name that looks for stored quotas, with
-// the given ones in their place while there are none.
-func (f *fair) looksFor(t testing.TB, given ...engine.Quota) *fair {
-	t.Helper()
-	cfg := engine.Config{Client: f.client, Name: f.key[len(defaultPrefix)+1 : len(f.key)-1], Stored: true}
-	if len(given) > 0 {
-		cfg.Quota, cfg.Extra = given[0], given[1:]
-	}
-	e, err := New(cfg)
-	require.NoError(t, err)
-	s := e.(*fair)
-	require.Equal(t, f.key, s.key)
-	s.scripts = f.withClock(storedScripts)
-	return s
-}
-
-// stored is a queue for limiters that look for stored quotas, with given ones.
-func (w world) stored(t testing.TB, given ...engine.Quota) (*fair, func(time.Duration)) {
-	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-	return f.looksFor(t, given...), at
-}
-
-func quotas(t testing.TB, text string) []engine.Quota {
-	t.Helper()
-	all, err := quotatext.Parse(text)
-	require.NoError(t, err)
-	return all
-}
-
-func set(t testing.TB, f *fair, text string) {
-	t.Helper()
-	require.NoError(t, f.SetQuotas(t.Context(), quotas(t, text)))
-}
-
-// holds requires that the quotas hold.
-func holds(t testing.TB, f *fair, text string, wantStored bool) {
-	t.Helper()
-	all, stored, err := f.Quotas(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, text, quotatext.FormatAll(all))
-	require.Equal(t, wantStored, stored)
-}
 
 func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
