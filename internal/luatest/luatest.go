@@ -46,7 +46,7 @@ func lint(t *testing.T, folder string, scripts map[string]*lua.Script) {
 				assert.Contains(t, declared, name)
 			}
 			for _, problem := range joinsOf(chunk) {
-				assert.Fail(t, "a number is joined", problem)
+				assert.Fail(t, "a number is joined, or a name that is given one elsewhere", problem)
 			}
 			for _, name := range readWhileAssigned(chunk) {
 				assert.Fail(t, "an assignment to several names reads one of them", name)
