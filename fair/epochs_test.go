@@ -68,27 +68,6 @@ func TestAPrimaryThatComesBackIsNotTheOneItWas(t *testing.T) {
 	})
 }
 
-// A server takes over and is lost before any other has heard of what it granted.
-// Nobody can tell how much that was.
-func TestWhatAServerGrantedThatNobodyHeardOfCountsAsFull(t *testing.T) {
-	t.Parallel()
-	p, r := redistest.Pair(t, "--repl-diskless-sync-delay", "0")
-	quota := engine.Quota{Permits: 100, Per: time.Hour}
-	a, b := build(t, p.Client(), quota), build(t, p.Client(), quota)
-	b.key = a.key
-	queued(t, b, 1, 1)
-	follows(t, r, nil)
-	follows(t, p, r)
-	follows(t, p, nil)
-	a.client = r.Client()
-	lost := queued(t, a, 20, 1)
-	r.Kill()
-	a.client = p.Client()
-	queued(t, b, 20, 1)
-	require.Zero(t, status(t, a).Available)
-	require.GreaterOrEqual(t, queued(t, b, 1, 1)[0].At, lost[19].At+time.Hour.Microseconds())
-}
-
 // A server takes over whose clock is behind. The queue's carries on: at once, or
 // within the second that a clock may be behind without anybody noticing.
 func TestAServerWhoseClockIsBehindLosesNothing(t *testing.T) {

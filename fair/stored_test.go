@@ -174,26 +174,6 @@ func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
 	})
 }
 
-// Quotas become narrower and then wider again. What was told in between stays.
-func TestWiderQuotasSpeedUpNobody(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.stored(t, quotas(t, "1/100ms")...)
-		news := hears(f)
-		held := queued(t, f, 21, 1)
-		set(t, f, "1/250ms")
-		held = append(held, queued(t, f, 1, 1)...)
-		require.Equal(t, 5250*time.Millisecond, last(t, news).Until(held[21].At))
-		at(time.Second)
-		set(t, f, "1/100ms")
-		n := last(t, news)
-		require.Equal(t, 4250*time.Millisecond, n.Until(held[21].At))
-		for i, g := range held[5:] {
-			require.Equal(t, time.Duration(i+1)*250*time.Millisecond, n.Until(g.At), "turn %d keeps its slot", i)
-		}
-		require.Equal(t, 4350*time.Millisecond, queuedWait(t, f))
-	})
-}
-
 func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
