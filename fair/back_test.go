@@ -21,7 +21,7 @@ func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
 	grants := queued(t, f, 2000, 1)
 	giveBack(t, f, grants[0]) // teaches the server the script
 	left := 1                 // so many scripts get through
-	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		if left--; left < 0 {
 			return &net.OpError{Op: "dial", Err: errors.New("cut off")}
 		}

@@ -233,7 +233,7 @@ func TestQuotasThatNeverStayAreAnError(t *testing.T) {
 	rdb := redistest.StartServer(t).Client()
 	f := build(t, rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
 	texts := 0
-	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		if cmd.Name() == "evalsha" {
 			texts++
 			f.client.Set(ctx, f.quotaKey(), fmt.Sprintf("%d/1h", texts), 0)
@@ -267,7 +267,7 @@ func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 	one, other := f.looksFor(t, quotas(t, "3/1h")...), f.looksFor(t, quotas(t, "3/1h")...)
 	queued(t, one, 1, 1)
 	var count atomic.Int64 // scripts
-	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		if cmd.Name() == "evalsha" {
 			count.Add(1)
 		}

@@ -30,7 +30,7 @@ func TestEveryHistoryIsStrict(t *testing.T) {
 // and several runs remove what has lapsed.
 func TestEveryHistoryIsStrictWithMoreGrantsThanAreAddedUp(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		rdb.AddHook(editedScripts{countingFew})
+		rdb.AddHook(editedScripts(countingFew))
 		for seed := range uint64(redistest.Long(16, 300)) {
 			t.Log("seed", seed)
 			randomHistory(t, rdb, rand.New(rand.NewPCG(16, seed)), 24, true)
