@@ -21,23 +21,6 @@ func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
 	})
 }
 
-func TestWhatAnOlderStateLacksCountsAtTheNewestSlot(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
-		other := f.joins(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
-		queued(t, f, 1, 1)
-		queued(t, other, 1, 1)
-		before := snap(t, f)
-		at(500 * time.Millisecond)
-		queued(t, f, 2, 1) // now and half a second later
-		before.restore(t, f)
-		require.Equal(t, 500*time.Millisecond, queuedWait(t, f),
-			"two at once at the newest slot are the third and the fourth; a fifth fits as they count")
-		require.Equal(t, 1500*time.Millisecond, queuedWait(t, f))
-		require.Equal(t, 1500*time.Millisecond, queuedWait(t, other), "whoever was told of less has nothing to add")
-	})
-}
-
 func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
