@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -30,6 +31,8 @@ func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 		queued(t, f, 2, 1)
 		at(2 * time.Minute)
 		f.client.Del(t.Context(), f.key)
+		status(t, f)
+		require.Zero(t, f.client.Exists(t.Context(), f.key).Val())
 		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 	})
 	t.Run("its time was over on this process's clock, though not on the server's", func(t *testing.T) {
@@ -114,4 +117,51 @@ func TestAResetEndsAStateOfAnyAge(t *testing.T) {
 	require.NoError(t, w.rdb.Do(t.Context(), "set", f.key, "x", "px", 9_000_000_000_000_000).Err())
 	require.NoError(t, f.Reset(t.Context()))
 	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
+}
+
+// Others have begun a queue anew whose windows hold less.
+func TestWhatWasLostCountsAsFullInTheWindowsOfWhoKnows(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "100/1s")...)
+		other := f.joins(t, quotas(t, "1/1m")...)
+		queued(t, f, 1, 100)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		queued(t, other, 1, 1)
+		at(500 * time.Millisecond)
+		require.False(t, take(t, f, engine.Request{N: 1, MaxWait: 400 * time.Millisecond})[0].Granted)
+	})
+}
+
+// What is missing is counted again. What a longer window of others counts stays
+// as it was.
+func TestALossLeavesLongerWindowsTheirTurns(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "5/1s")...)
+		long := f.joins(t, quotas(t, "10/1m")...)
+		queued(t, long, 1, 1)
+		queued(t, f, 3, 1)
+		before := snap(t, f)
+		at(10 * time.Second)
+		queued(t, f, 1, 1)
+		before.restore(t, f)
+		at(10*time.Second + 500*time.Millisecond)
+		status(t, f) // restores it
+		require.True(t, take(t, long, engine.Request{N: 5})[0].Granted, "five of ten are used")
+		require.False(t, take(t, long, engine.Request{N: 1})[0].Granted)
+	})
+}
+
+// The state is an older one of the same server.
+func TestAReturnOfWhatTheStateDoesNotKnowFreesNothing(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, quotas(t, "1/1s")...)
+		slow, third := f.joins(t, quotas(t, "1/10s")...), f.joins(t, quotas(t, "1/1s")...)
+		queued(t, f, 1, 1)
+		before := w.rdb.Get(t.Context(), f.key).Val()
+		lost := queued(t, f, 3, 1)
+		require.NoError(t, w.rdb.Set(t.Context(), f.key, before, redis.KeepTTL).Err())
+		queued(t, slow, 1, 1) // after 10 s
+		giveBack(t, third, lost[1])
+		require.Equal(t, 1, status(t, slow).Queued)
+	})
 }

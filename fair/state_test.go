@@ -43,6 +43,9 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 		at(time.Millisecond)
 		askFor(t, f, engine.Flow{ID: "b", Weight: 1}, 6)
 		state, header := w.rdb.Get(ctx, f.key).Val(), headerOf(f)
+		plain, _ := w.queue(t, f.quotas...)
+		queued(t, plain, 9, 1)
+		slack := header + ringCells*cellBytes + 7*17
 		for what, text := range map[string]string{
 			"nothing": "", "a number": "7", "a megabyte": strings.Repeat("x", 1<<20), "zeros": string(make([]byte, 4000)),
 			"another version": "fair4 3/1000000 - 6 0 0 74 .:0123456   3\n",
@@ -57,6 +60,13 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
 			unreadable(t, f)
 			require.False(t, t.Failed(), what)
+		}
+		for what, text := range map[string]string{ // which only who steers looks at
+			"no ring, no notes": w.rdb.Get(ctx, plain.key).Val()[:header],
+			"a slack below 1":   state[:slack] + "    999999" + state[slack+10:],
+		} {
+			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
+			require.ErrorIs(t, f.Pause(ctx, time.Hour), engine.ErrState, what)
 		}
 		notes := header + ringCells*cellBytes
 		for what, text := range map[string]string{ // which callers do not look at

@@ -286,3 +286,27 @@ func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 		require.EqualValues(t, 1, count.Swap(0), "from then on it costs nothing more")
 	}
 }
+
+// A label of a very slow clock lasts for seconds. A wait becomes shorter
+// nevertheless.
+func TestAWaitPassesWithinALabel(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t, quotas(t, "1000/1s")...)
+		queued(t, f, 2, 1000)
+		set(t, f, "1/1h")
+		at(time.Second)
+		before := wait(t, f)
+		at(2 * time.Second)
+		require.InDelta(t, time.Second, before-wait(t, f), float64(10*time.Microsecond))
+	})
+}
+
+func TestCallersWithQuotasOfTheirOwnSlowNobodyDown(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		set(t, f, "10/1s burst 1")
+		held := queued(t, f, 11, 1)
+		queued(t, f.joins(t, quotas(t, "1/1s")...), 1, 1)
+		require.Equal(t, time.Second, dues(t, f, held)[10])
+	})
+}

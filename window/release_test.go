@@ -11,6 +11,29 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
+func TestTheReleaseOfManyLapsedGrants(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		rdb.AddHook(editedScripts(countingFew))
+		l := newLimiter(t, rdb, 40, 10*time.Second)
+		l.fill(25, 1)
+		time.Sleep(5 * time.Second)
+		l.fill(15, 1)
+		time.Sleep(5*time.Second + time.Millisecond)
+		require.NoError(t, l.Release(t.Context(), 26))
+		require.Equal(t, 26, l.available(), "25 have lapsed, one of the others was released")
+		require.True(t, l.allowed(26))
+		require.False(t, l.allowed(1))
+
+		l = newLimiter(t, rdb, 10, 10*time.Second)
+		l.fill(8, 1)
+		time.Sleep(5 * time.Second)
+		l.fill(2, 1)
+		time.Sleep(5*time.Second + time.Millisecond)
+		require.NoError(t, l.Release(t.Context(), 8))
+		require.Equal(t, 8, redisson{l}.available(l.serverTime()), "all that have lapsed were released")
+	})
+}
+
 func TestReleaseFreesWhatWasTakenAndNoMore(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 10, 60*time.Second)
