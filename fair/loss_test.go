@@ -132,25 +132,6 @@ func TestWhatWasLostCountsAsFullInTheWindowsOfWhoKnows(t *testing.T) {
 	})
 }
 
-// What is missing is counted again. What a longer window of others counts stays
-// as it was.
-func TestALossLeavesLongerWindowsTheirTurns(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, quotas(t, "5/1s")...)
-		long := f.joins(t, quotas(t, "10/1m")...)
-		queued(t, long, 1, 1)
-		queued(t, f, 3, 1)
-		before := snap(t, f)
-		at(10 * time.Second)
-		queued(t, f, 1, 1)
-		before.restore(t, f)
-		at(10*time.Second + 500*time.Millisecond)
-		status(t, f) // restores it
-		require.True(t, take(t, long, engine.Request{N: 5})[0].Granted, "five of ten are used")
-		require.False(t, take(t, long, engine.Request{N: 1})[0].Granted)
-	})
-}
-
 // The state is an older one of the same server.
 func TestAReturnOfWhatTheStateDoesNotKnowFreesNothing(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
