@@ -14,19 +14,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// hook stands between a client and its server.
-type hook func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
-
-func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next) }
-}
-
-func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Standalone(t)
@@ -34,7 +21,7 @@ func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
 	grants := queued(t, f, 2000, 1)
 	giveBack(t, f, grants[0]) // teaches the server the script
 	left := 1                 // so many scripts get through
-	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		if left--; left < 0 {
 			return &net.OpError{Op: "dial", Err: errors.New("cut off")}
 		}

@@ -1,70 +1,15 @@
 package fair
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/model"
 )
-
-// kept is a queue beside all turns that are held.
-type kept struct {
-	*fair
-	turns  []model.Turn
-	grants []engine.Grant
-}
-
-// comes takes a turn, and requires that it is not early.
-func (k *kept) comes(t *testing.T, n int, what string) engine.Grant {
-	t.Helper()
-	return k.comesUnder(t, k.fair, n, what)
-}
-
-func (k *kept) comesUnder(t *testing.T, f *fair, n int, what string) engine.Grant {
-	t.Helper()
-	earliest := model.Earliest(modelsOf(f.windows), k.turns, n)
-	g := queued(t, f, 1, n)[0]
-	assert.GreaterOrEqual(t, g.At, earliest, "%s: never early", what)
-	k.holds(g)
-	return g
-}
-
-func (k *kept) holds(grants ...engine.Grant) {
-	for _, g := range grants {
-		k.turns, k.grants = append(k.turns, model.Turn{Slot: g.At, N: g.N}), append(k.grants, g)
-	}
-}
-
-// leave gives them back.
-func (k *kept) leave(t *testing.T, grants ...engine.Grant) {
-	giveBack(t, k.fair, grants...)
-	for _, g := range grants {
-		i := slices.Index(k.grants, g)
-		k.turns, k.grants = slices.Delete(k.turns, i, i+1), slices.Delete(k.grants, i, i+1)
-	}
-}
-
-// A batch whose permits stand in two pieces of a row that was cut.
-func TestABatchThatLeavesAPieceOfARowTakesNobodyElsesPermits(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		const n = 100
-		f, _ := w.queue(t, engine.Quota{Permits: n, Per: time.Second})
-		k := &kept{fair: f}
-		k.holds(queued(t, f, 192, n)...)
-		other := f.joins(t, engine.Quota{Permits: n, Per: time.Second}, engine.Quota{Permits: 290, Per: 5 * time.Second})
-		require.False(t, take(t, other, engine.Request{N: 1})[0].Granted)
-		k.leave(t, k.grants[191-3])
-		k.leave(t, k.grants[191-4])
-		k.comesUnder(t, other, 1, "after")
-	})
-}
 
 // What was forgotten before a longer window came goes on counting for it, also
 // when somebody leaves.
@@ -94,12 +39,11 @@ func TestARefusalBehindALossLeavesTheRingAsItIs(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for cells := 174; cells < 179; cells++ { // the ring is compacted from 177 on
 			f, at := w.queue(t, engine.Quota{Permits: 1000, Per: time.Hour})
-			k := &kept{fair: f}
 			now := time.Duration(0)
 			comes := func() {
 				now += time.Second
 				at(now)
-				k.comes(t, 1, "before")
+				queued(t, f, 1, 1)
 			}
 			for range cells {
 				comes()
@@ -115,34 +59,6 @@ func TestARefusalBehindALossLeavesTheRingAsItIs(t *testing.T) {
 			require.False(t, take(t, stranger, engine.Request{N: 1000})[0].Granted)
 			require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val(), "a refusal writes nothing, %d cells", cells)
 		}
-	})
-}
-
-// Fifty who leave a row take it apart into more cells than the ring has, of
-// which enough have passed.
-func TestReturnsThatTakeARowApartLeaveTheLogWhole(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second}, engine.Quota{Permits: 100, Per: 110 * time.Second})
-		k := &kept{fair: f}
-		now := time.Duration(0)
-		for range 172 {
-			now += 10 * time.Second
-			at(now)
-			k.comes(t, 1, "before")
-		}
-		grants := queued(t, f, 87, 1)
-		k.holds(grants...)
-		var leaving []engine.Grant
-		for i := 1; i < 87; i += 2 {
-			leaving = append(leaving, grants[i])
-		}
-		k.leave(t, leaving...)
-		for range 100 {
-			now += 500 * time.Millisecond
-			at(now)
-			k.comes(t, 1, "after")
-		}
-		require.NoError(t, model.Strict(modelsOf(f.windows), k.turns))
 	})
 }
 

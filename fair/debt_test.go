@@ -27,27 +27,6 @@ func shuffled(grants []engine.Grant, now time.Duration) []engine.Grant {
 	return ahead
 }
 
-// Those who leave are given back in parts of any size and order, as the answers
-// of several batches come in. The queue shrinks to the last who stays.
-func TestWhoeverLeavesInPartsOfAnySizeLeavesNoDebt(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(200)) {
-			rng := rand.New(rand.NewPCG(seed, 11))
-			f, _ := w.queue(t, quotas(t, "1/1s 1000/24h")...)
-			grants := queued(t, f, 20+rng.IntN(200), 1)
-			stay := 1 + rng.IntN(2)*rng.IntN(len(grants))
-			parts := slices.Collect(slices.Chunk(grants[stay:], 1+rng.IntN(40)))
-			rng.Shuffle(len(parts), func(i, j int) { parts[i], parts[j] = parts[j], parts[i] })
-			for left := slices.Concat(parts...); len(left) > 0; {
-				n := 1 + rng.IntN(min(len(left), 1+rng.IntN(100)))
-				giveBack(t, f, left[:n]...)
-				left = left[n:]
-			}
-			require.Equal(t, time.Duration(stay)*time.Second, wait(t, f), "seed %d", seed)
-		}
-	})
-}
-
 // More cells are in use than are kept apart when they begin to leave.
 func TestTwoHundredWhoLeaveBehindManyCallsLeaveLittle(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -174,18 +153,4 @@ func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
 			require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState))
 		})
 	}
-}
-
-func TestStatusCountsThoseFarBehindTheTailToo(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, permits := range []int{1, 10} {
-			f, at := w.queue(t, engine.Quota{Permits: permits, Per: time.Second})
-			grants := queued(t, f, 3000, 1)
-			at(500 * time.Millisecond)
-			giveBack(t, f, grants[1500], grants[2000], grants[2500])
-			status, err := f.Status(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 3000-permits-3, status.Queued)
-		}
-	})
 }

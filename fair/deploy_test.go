@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -9,25 +8,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 )
-
-// joins makes a further engine on the same name, as a process with another
-// configuration would.
-func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
-	other := build(t, f.client, quotas...)
-	other.key, other.scripts = f.key, f.scripts
-	if f.stored {
-		other.scripts = f.withClock(allScripts)
-	}
-	return other
-}
-
-// withClock puts scripts under the clock that the test has set for the engine's.
-func (f *fair) withClock(s scripts) scripts {
-	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
-		return s.behind(stillClock)
-	}
-	return s
-}
 
 func TestACallerThatWasOnlyEverRefusedIsNoted(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -57,23 +37,6 @@ func TestACallerThatComesByWithinTwiceItsPerIsHeldToItsQuota(t *testing.T) {
 		at(24 * time.Second)
 		require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted)
 	})
-}
-
-func TestManyConfigurationsOfOneNameDoNotGrowTheState(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	f, at := w.queue(t, engine.Quota{Permits: 1000, Per: time.Second})
-	var newest int64
-	for i := range 100 {
-		at(time.Duration(i) * time.Millisecond)
-		other := f.joins(t, engine.Quota{Permits: 1000, Per: time.Hour + time.Duration(i*7%100)*time.Second})
-		for range 10 {
-			grant := queued(t, other, 1, 1)[0]
-			require.GreaterOrEqual(t, grant.At, newest)
-			newest = grant.At
-		}
-	}
-	require.LessOrEqual(t, len(w.rdb.Get(t.Context(), f.key).Val()), mostState)
 }
 
 func TestACallerWithOtherQuotasCostsABacklogLittleOfItsOrder(t *testing.T) {

@@ -68,27 +68,6 @@ func TestAPrimaryThatComesBackIsNotTheOneItWas(t *testing.T) {
 	})
 }
 
-// A server takes over and is lost before any other has heard of what it granted.
-// Nobody can tell how much that was.
-func TestWhatAServerGrantedThatNobodyHeardOfCountsAsFull(t *testing.T) {
-	t.Parallel()
-	p, r := redistest.Pair(t, "--repl-diskless-sync-delay", "0")
-	quota := engine.Quota{Permits: 100, Per: time.Hour}
-	a, b := build(t, p.Client(), quota), build(t, p.Client(), quota)
-	b.key = a.key
-	queued(t, b, 1, 1)
-	follows(t, r, nil)
-	follows(t, p, r)
-	follows(t, p, nil)
-	a.client = r.Client()
-	lost := queued(t, a, 20, 1)
-	r.Kill()
-	a.client = p.Client()
-	queued(t, b, 20, 1)
-	require.Zero(t, status(t, a).Available)
-	require.GreaterOrEqual(t, queued(t, b, 1, 1)[0].At, lost[19].At+time.Hour.Microseconds())
-}
-
 // A server takes over whose clock is behind. The queue's carries on: at once, or
 // within the second that a clock may be behind without anybody noticing.
 func TestAServerWhoseClockIsBehindLosesNothing(t *testing.T) {
@@ -110,24 +89,6 @@ func TestAServerWhoseClockIsBehindLosesNothing(t *testing.T) {
 			require.Equal(t, first.Grant.ID, second.ID, "the same generation")
 			require.Equal(t, 20-5, status(t, a).Available)
 		}
-	})
-}
-
-// The queue of the new server is paused, or its quota becomes narrower, before
-// anybody asks who knows of what was lost. A slot stays what it was.
-func TestWhatWasLostCountsAtItsSlotWhateverTheClockDid(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		a, at := w.stored(t, quotas(t, "1/1s")...)
-		b := a.looksFor(t, quotas(t, "1/1s")...)
-		queued(t, b, 11, 1)
-		replica := snap(t, a)
-		lost := queued(t, a, 20, 1)
-		replica.restore(t, a)
-		at(100 * time.Millisecond)
-		set(t, b, "1/4s")
-		at(200 * time.Millisecond)
-		status(t, a)
-		require.GreaterOrEqual(t, queued(t, b, 1, 1)[0].At, lost[19].At+time.Second.Microseconds())
 	})
 }
 
@@ -164,21 +125,6 @@ func TestALostWriteThatGrantedNothingLosesNothing(t *testing.T) {
 			giveBack(t, a, append(held[2:], next)...)
 			require.Equal(t, 58*time.Second+c.later, wait(t, a), c.what)
 		}
-	})
-}
-
-// Whoever is only refused after a failover hears of the new epoch all the same,
-// so that its questions go straight again.
-func TestARefusalTellsOfTheEpoch(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Hour})
-		b := a.joins(t, engine.Quota{Permits: 1, Per: time.Hour})
-		queued(t, a, 1, 1)
-		moves(t, a)
-		at(time.Second)
-		queued(t, b, 1, 1)
-		require.False(t, take(t, a, engine.Request{N: 1})[0].Granted)
-		require.Equal(t, b.memory.now().text, a.memory.now().text)
 	})
 }
 

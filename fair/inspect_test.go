@@ -13,18 +13,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// inspected is the queue of an engine, by the clock that the test has set.
-func inspected(t testing.TB, f *fair) State {
-	t.Helper()
-	script := inspectScript
-	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
-		script = behind(stillClock, script)
-	}
-	s, err := f.inspect(t.Context(), script)
-	require.NoError(t, err)
-	return s
-}
-
 func TestInspectingWhatIsNotThere(t *testing.T) {
 	t.Parallel()
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -63,25 +51,6 @@ func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
 		require.Zero(t, s.Backlog+s.Windows[1].Held)
 		require.Equal(t, int64(9), s.Windows[0].Held)
 		require.Zero(t, s.Tail)
-	})
-}
-
-func TestInspectTellsOfAPause(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		queued(t, f, 3, 1)
-		at(500 * time.Millisecond)
-		pause(t, f, 10*time.Second)
-		at(1500 * time.Millisecond)
-		s := inspected(t, f)
-		require.Equal(t, 9*time.Second, s.Paused)
-		require.Equal(t, int64(2), s.Backlog)
-		require.InDelta(t, 9*time.Second+1500*time.Millisecond, s.Tail, float64(time.Millisecond))
-		at(10*time.Second + 700*time.Millisecond)
-		s = inspected(t, f)
-		require.Zero(t, s.Paused)
-		require.InDelta(t, 1300*time.Millisecond, s.Tail, float64(time.Millisecond))
-		require.InDelta(t, -10*time.Second, s.Offset, float64(time.Millisecond))
 	})
 }
 
@@ -186,17 +155,6 @@ func TestInspectTellsWhatWasLostAndReset(t *testing.T) {
 		require.Zero(t, s.Full)
 		require.Zero(t, s.Backlog)
 		require.NotEmpty(t, s.Windows)
-	})
-}
-
-func TestInspectOfAQueueOfWhichNobodyKnowsAQuota(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
-		pause(t, f.open(t), time.Minute)
-		s := inspected(t, f)
-		require.True(t, s.Exists)
-		require.Empty(t, s.Windows)
-		require.Equal(t, time.Minute, s.Paused)
 	})
 }
 

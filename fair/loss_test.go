@@ -1,49 +1,14 @@
 package fair
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// snapshot is a key as it was at some moment.
-type snapshot struct {
-	state string
-	left  time.Duration
-}
-
-func snap(t testing.TB, f *fair) snapshot {
-	return snapshot{f.client.Get(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val()}
-}
-
-// restore puts it onto another server, which takes over.
-func (s snapshot) restore(t testing.TB, f *fair) {
-	moves(t, f)
-	if s.left <= 0 {
-		require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-		return
-	}
-	require.NoError(t, f.client.Set(t.Context(), f.key, s.state, s.left).Err())
-}
-
-// moves has the scripts run on another server from now on.
-func moves(t testing.TB, f *fair) {
-	server := fmt.Sprintf("table: 0x%x000", 1<<32+rand.Uint64N(1<<32))
-	require.NoError(t, f.client.Set(t.Context(), f.key+":server", server, 0).Err())
-	promotes(t, f)
-}
-
-// promotes has the server be a primary anew.
-func promotes(t testing.TB, f *fair) {
-	replication := fmt.Sprintf("master_replid:%016x", rand.Uint64())
-	require.NoError(t, f.client.Set(t.Context(), f.key+":replication", replication, 0).Err())
-}
 
 func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -57,44 +22,6 @@ func TestAQueueThatIsGoneCountsAsFullForWhoKnowsOfIt(t *testing.T) {
 	})
 }
 
-func TestWhatAnOlderStateLacksCountsAtTheNewestSlot(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
-		other := f.joins(t, engine.Quota{Permits: 3, Per: time.Second}, engine.Quota{Permits: 9, Per: 10 * time.Second})
-		queued(t, f, 1, 1)
-		queued(t, other, 1, 1)
-		before := snap(t, f)
-		at(500 * time.Millisecond)
-		queued(t, f, 2, 1) // now and half a second later
-		before.restore(t, f)
-		require.Equal(t, 500*time.Millisecond, queuedWait(t, f),
-			"two at once at the newest slot are the third and the fourth; a fifth fits as they count")
-		require.Equal(t, 1500*time.Millisecond, queuedWait(t, f))
-		require.Equal(t, 1500*time.Millisecond, queuedWait(t, other), "whoever was told of less has nothing to add")
-	})
-}
-
-func queuedWait(t testing.TB, f *fair) time.Duration {
-	a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
-	require.True(t, a.Granted)
-	return a.Wait
-}
-
-func TestStatusOfALimiterThatKnowsRestoresWhatWasLost(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
-		stranger := f.joins(t, engine.Quota{Permits: 2, Per: time.Minute})
-		queued(t, f, 2, 1)
-		at(time.Second)
-		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-		require.Equal(t, 59*time.Second, wait(t, f))
-		require.False(t, take(t, stranger, engine.Request{N: 1})[0].Granted, "it learns from the state")
-		before := w.rdb.Get(t.Context(), f.key).Val()
-		require.Equal(t, 59*time.Second, wait(t, f))
-		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val(), "once is enough")
-	})
-}
-
 func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -104,6 +31,8 @@ func TestAQueueThatEndedIsNotRestored(t *testing.T) {
 		queued(t, f, 2, 1)
 		at(2 * time.Minute)
 		f.client.Del(t.Context(), f.key)
+		status(t, f)
+		require.Zero(t, f.client.Exists(t.Context(), f.key).Val())
 		require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 	})
 	t.Run("its time was over on this process's clock, though not on the server's", func(t *testing.T) {
@@ -190,14 +119,30 @@ func TestAResetEndsAStateOfAnyAge(t *testing.T) {
 	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
 
-func TestAServerThatStartsEmptyRestoresTheQueue(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t)
-	f := build(t, s.Client(), engine.Quota{Permits: 2, Per: time.Hour})
-	queued(t, f, 2, 1)
-	s.Restart()
-	_ = s.Client().Ping(t.Context()) // finds that the connection is gone
-	require.Greater(t, queuedWait(t, f), 59*time.Minute)
-	require.NoError(t, s.Client().FlushAll(t.Context()).Err())
-	require.Greater(t, queuedWait(t, f), 119*time.Minute)
+// Others have begun a queue anew whose windows hold less.
+func TestWhatWasLostCountsAsFullInTheWindowsOfWhoKnows(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "100/1s")...)
+		other := f.joins(t, quotas(t, "1/1m")...)
+		queued(t, f, 1, 100)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		queued(t, other, 1, 1)
+		at(500 * time.Millisecond)
+		require.False(t, take(t, f, engine.Request{N: 1, MaxWait: 400 * time.Millisecond})[0].Granted)
+	})
+}
+
+// The state is an older one of the same server.
+func TestAReturnOfWhatTheStateDoesNotKnowFreesNothing(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, quotas(t, "1/1s")...)
+		slow, third := f.joins(t, quotas(t, "1/10s")...), f.joins(t, quotas(t, "1/1s")...)
+		queued(t, f, 1, 1)
+		before := w.rdb.Get(t.Context(), f.key).Val()
+		lost := queued(t, f, 3, 1)
+		require.NoError(t, w.rdb.Set(t.Context(), f.key, before, redis.KeepTTL).Err())
+		queued(t, slow, 1, 1) // after 10 s
+		giveBack(t, third, lost[1])
+		require.Equal(t, 1, status(t, slow).Queued)
+	})
 }

@@ -9,11 +9,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// comesAt is when a turn comes, by the last news, which came at a moment.
-func comesAt(t *testing.T, news *[]engine.News, moment time.Duration, g engine.Grant) time.Duration {
-	return moment + last(t, news).Until(g.At)
-}
-
 // A refusal tells of the epoch that has begun since. The news that come with it
 // are of its own moment, not of the last write.
 func TestARefusalAfterAFailoverPutsNobodyOff(t *testing.T) {

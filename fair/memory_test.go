@@ -33,7 +33,7 @@ func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
 	f := build(t, rdb, engine.Quota{Permits: 2, Per: time.Hour})
 	require.NoError(t, f.Reset(t.Context()), "teaches the server the script")
 	resets := true
-	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		err := next(ctx, cmd)
 		if resets && cmd.Name() == "evalsha" && err == nil { // answered, and the answer has not arrived
 			resets = false

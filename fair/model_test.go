@@ -126,6 +126,9 @@ func (h *modelled) step(step int) {
 	if h.w.rdb.Exists(h.Context(), f.key).Val() == 0 {
 		h.begins()
 	}
+	if h.last != nil && rng.IntN(100) == 0 {
+		h.countsOn(h.last)
+	}
 	micros := beginning.Add(h.now).UnixMicro()
 	h.clock.Set(micros)
 	h.label = h.clock.Now()

@@ -9,35 +9,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-func pause(t testing.TB, f *fair, d time.Duration) {
-	t.Helper()
-	require.NoError(t, f.Pause(t.Context(), d))
-}
-
-func status(t testing.TB, f *fair) engine.Status {
-	t.Helper()
-	s, err := f.Status(t.Context())
-	require.NoError(t, err)
-	return s
-}
-
-// hears keeps the news that the engine tells from now on.
-func hears(f *fair) *[]engine.News {
-	var all []engine.News
-	f.heard = func(n *engine.News) { all = append(all, *n) }
-	return &all
-}
-
-// last returns the newest of the news and forgets all.
-func last(t testing.TB, all *[]engine.News) *engine.News {
-	t.Helper()
-	require.NotEmpty(t, *all)
-	n := &(*all)[len(*all)-1]
-	require.False(t, n.Asked.IsZero() || n.Arrived.Before(n.Asked))
-	*all = nil
-	return n
-}
-
 func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, quotas := range [][]engine.Quota{

@@ -9,9 +9,13 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// asksForQuotas are the questions about quotas, of a limiter that goes by 2/1m.
-func asksForQuotas(t testing.TB) map[string]func(f *fair) {
+// questions are those that restore what was lost, of a limiter that goes by
+// 2/1m.
+func questions(t testing.TB) map[string]func(f *fair) {
 	return map[string]func(f *fair){
+		"a turn":       func(f *fair) { take(t, f, engine.Request{N: 1, MaxWait: -time.Microsecond}) }, // refused
+		"Status":       func(f *fair) { status(t, f) },
+		"Look":         func(f *fair) { require.NoError(t, f.Look(t.Context())) },
 		"Quotas":       func(f *fair) { _, _, err := f.Quotas(t.Context()); require.NoError(t, err) },
 		"SetQuotas":    func(f *fair) { set(t, f, "2/1m") },
 		"ForgetQuotas": func(f *fair) { require.NoError(t, f.SetQuotas(t.Context(), nil)) },
@@ -29,9 +33,9 @@ func (w world) restorers(t testing.TB) map[string]*fair {
 // asksNothing reports whether a question is none for that kind of limiter.
 func asksNothing(kind, what string) bool { return kind == "own" && what == "Quotas" }
 
-func TestQuestionsAboutQuotasRestoreAQueueThatIsGone(t *testing.T) {
+func TestQuestionsRestoreAQueueThatIsGone(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range asksForQuotas(t) {
+		for what, ask := range questions(t) {
 			for kind, f := range w.restorers(t) {
 				if asksNothing(kind, what) {
 					continue
@@ -53,9 +57,9 @@ func TestQuestionsAboutQuotasRestoreAQueueThatIsGone(t *testing.T) {
 	})
 }
 
-func TestQuestionsAboutQuotasRestoreWhatAnOlderStateLacks(t *testing.T) {
+func TestQuestionsRestoreWhatAnOlderStateLacks(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range asksForQuotas(t) {
+		for what, ask := range questions(t) {
 			for kind, f := range w.restorers(t) {
 				if asksNothing(kind, what) {
 					continue
@@ -73,9 +77,9 @@ func TestQuestionsAboutQuotasRestoreWhatAnOlderStateLacks(t *testing.T) {
 	})
 }
 
-func TestQuestionsAboutQuotasRestoreNothingThatWasReset(t *testing.T) {
+func TestQuestionsRestoreNothingThatWasReset(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range asksForQuotas(t) {
+		for what, ask := range questions(t) {
 			for kind, f := range w.restorers(t) {
 				stranger := f.joins(t, quotas(t, "2/1m")...)
 				queued(t, f, 3, 1)
@@ -127,24 +131,6 @@ func TestSetQuotasRestoresForLimitersThatKeepTheirOwn(t *testing.T) {
 	})
 }
 
-// Whoever was given no quota knows of a queue that it paused.
-func TestQuestionsAboutQuotasRestoreAPause(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range asksForQuotas(t) {
-			f, at := w.queue(t, quotas(t, "2/1m")...)
-			o := f.open(t)
-			queued(t, f, 2, 1)
-			pause(t, o, 10*time.Second)
-			at(4 * time.Second)
-			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-			ask(o)
-			stranger := f.joins(t, quotas(t, "2/1m")...)
-			require.Equal(t, 6*time.Second, status(t, stranger).Paused, what)
-			require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: 6*time.Second - 1})[0].Granted, what)
-		}
-	})
-}
-
 // Who stores narrower quotas knows nothing of the turns that were lost. Who holds
 // them does.
 func TestLostTurnsComeAsFarApartAsQuotasThatWereStoredSince(t *testing.T) {
@@ -192,29 +178,4 @@ func hearsLook(t *testing.T, f *fair) *[]engine.News {
 	news := hears(f)
 	require.NoError(t, f.Look(t.Context()))
 	return news
-}
-
-// A limiter whose callers sleep only looks. It tells the queue as well what was
-// lost.
-func TestALookRestoresWhatWasLost(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		sleeps, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		other := sleeps.joins(t, sleeps.quotas...)
-		queued(t, sleeps, 9, 1) // up to 8 s
-		require.NoError(t, w.rdb.Del(t.Context(), sleeps.key).Err())
-		at(100 * time.Millisecond)
-		queued(t, other, 1, 1)
-		at(200 * time.Millisecond)
-		news := hears(other)
-		require.NoError(t, sleeps.Look(t.Context()))
-		require.Equal(t, 8800*time.Millisecond, queuedWait(t, other), "a second after the last of those who sleep")
-		state := w.rdb.Get(t.Context(), sleeps.key).Val()
-		require.NoError(t, sleeps.Look(t.Context()))
-		require.Equal(t, state, w.rdb.Get(t.Context(), sleeps.key).Val(), "once is enough")
-		require.NotEmpty(t, *news)
-
-		require.NoError(t, w.rdb.Del(t.Context(), sleeps.key).Err())
-		require.NoError(t, sleeps.Look(t.Context()))
-		require.Equal(t, 8800*time.Millisecond, queuedWait(t, sleeps.joins(t, sleeps.quotas...)), "of a stranger")
-	})
 }

@@ -9,34 +9,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-func TestRequestsThatAreEqualAreOneRun(t *testing.T) {
-	ask := func(n int, waits ...time.Duration) (requests []engine.Request) {
-		for _, wait := range waits {
-			requests = append(requests, engine.Request{N: n, MaxWait: wait})
-		}
-		return requests
-	}
-	for _, c := range []struct {
-		what     string
-		requests []engine.Request
-		longest  time.Duration
-		count    int
-	}{
-		{"equal ones", ask(2, time.Second, time.Second, time.Second), time.Second, 3},
-		{"nanoseconds do not count", ask(2, time.Second, time.Second+1, time.Second), time.Second, 3},
-		{
-			"until one has another deadline",
-			ask(1, time.Second, time.Second, 2*time.Second, time.Second), time.Second, 2,
-		},
-		{"until one asks for more", append(ask(1, time.Second, time.Second), ask(2, time.Second)...), time.Second, 2},
-	} {
-		permits, longest, count := run(c.requests)
-		require.Equal(t, c.requests[0].N, permits, c.what)
-		require.Equal(t, c.longest.Microseconds(), longest, c.what)
-		require.Equal(t, c.count, count, c.what)
-	}
-}
-
 func TestEachOfARunIsRefusedByItsOwnDeadlineOnly(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})

@@ -17,60 +17,21 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func TestTheKeyLivesUntilTheLastSlotHasLeftTheLongestWindow(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second},
-			engine.Quota{Permits: 7, Per: 7_000_500 * time.Nanosecond})
-		queued(t, f, 1, 1)
-		require.Equal(t, time.Second+time.Millisecond, w.ttl(t, f))
-		at(300_100 * time.Microsecond)
-		queued(t, f, 2, 1)
-		require.Equal(t, 3*time.Second-300*time.Millisecond+time.Millisecond, w.ttl(t, f),
-			"699.9 ms, 1 s, 1 s, rounded up, and one more")
-	})
-}
-
-func TestARefusalChangesNothing(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Minute})
-		queued(t, f, 5, 1)
-		start := time.Now()
-		before, life := w.rdb.Get(t.Context(), f.key).Val(), w.rdb.PTTL(t.Context(), f.key).Val()
-		at(time.Second)
-		for _, r := range []engine.Request{{N: 1}, {N: 2, MaxWait: 3*time.Minute - time.Second - time.Microsecond}} {
-			require.False(t, take(t, f, r)[0].Granted)
-		}
-		_ = wait(t, f)
-		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
-		passed := life - w.rdb.PTTL(t.Context(), f.key).Val()
-		require.Less(t, passed, time.Since(start)+2*time.Second, "Redis would take 1000 s off if it was written anew")
-		require.True(t, take(t, f, engine.Request{N: 2, MaxWait: 3*time.Minute - time.Second})[0].Granted,
-			"one microsecond more")
-	})
-}
-
-// unchanged does what is done and requires that the key holds what it held.
-func unchanged(t testing.TB, f *fair, do func()) {
-	before, left := f.client.Dump(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val() < 0
-	do()
-	require.Equal(t, before, f.client.Dump(t.Context(), f.key).Val())
-	require.Equal(t, left, f.client.PTTL(t.Context(), f.key).Val() < 0)
-}
-
 // unreadable requires that the engine says so whatever it is asked, and leaves
 // the key alone.
 func unreadable(t testing.TB, f *fair) {
-	unchanged(t, f, func() {
-		_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
-		assert.ErrorIs(t, err, engine.ErrState)
-		_, err = f.Status(t.Context())
-		assert.ErrorIs(t, err, engine.ErrState)
-		assert.ErrorIs(t, f.Pause(t.Context(), time.Hour), engine.ErrState)
-		_, err = f.inspect(t.Context(), inspectScript)
-		assert.ErrorIs(t, err, engine.ErrState)
-		assert.ErrorContains(t, err, "Reset")
-		assert.ErrorIs(t, f.GiveBack(t.Context(), []engine.Grant{{ID: "x", At: 1 << 52, N: 1}}), engine.ErrState)
-	})
+	before, left := f.client.Dump(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val() < 0
+	_, err := f.Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
+	assert.ErrorIs(t, err, engine.ErrState)
+	_, err = f.Status(t.Context())
+	assert.ErrorIs(t, err, engine.ErrState)
+	assert.ErrorIs(t, f.Pause(t.Context(), time.Hour), engine.ErrState)
+	_, err = f.inspect(t.Context(), inspectScript)
+	assert.ErrorIs(t, err, engine.ErrState)
+	assert.ErrorContains(t, err, "Reset")
+	assert.ErrorIs(t, f.GiveBack(t.Context(), []engine.Grant{{ID: "x", At: 1 << 52, N: 1}}), engine.ErrState)
+	require.Equal(t, before, f.client.Dump(t.Context(), f.key).Val())
+	require.Equal(t, left, f.client.PTTL(t.Context(), f.key).Val() < 0)
 }
 
 func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
@@ -82,6 +43,9 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 		at(time.Millisecond)
 		askFor(t, f, engine.Flow{ID: "b", Weight: 1}, 6)
 		state, header := w.rdb.Get(ctx, f.key).Val(), headerOf(f)
+		plain, _ := w.queue(t, f.quotas...)
+		queued(t, plain, 9, 1)
+		slack := header + ringCells*cellBytes + 7*17
 		for what, text := range map[string]string{
 			"nothing": "", "a number": "7", "a megabyte": strings.Repeat("x", 1<<20), "zeros": string(make([]byte, 4000)),
 			"another version": "fair4 3/1000000 - 6 0 0 74 .:0123456   3\n",
@@ -96,6 +60,13 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
 			unreadable(t, f)
 			require.False(t, t.Failed(), what)
+		}
+		for what, text := range map[string]string{ // which only who steers looks at
+			"no ring, no notes": w.rdb.Get(ctx, plain.key).Val()[:header],
+			"a slack below 1":   state[:slack] + "    999999" + state[slack+10:],
+		} {
+			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
+			require.ErrorIs(t, f.Pause(ctx, time.Hour), engine.ErrState, what)
 		}
 		notes := header + ringCells*cellBytes
 		for what, text := range map[string]string{ // which callers do not look at

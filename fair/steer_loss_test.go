@@ -9,18 +9,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// dues is when turns come, by a look of the limiter, from now on.
-func dues(t *testing.T, f *fair, held []engine.Grant) (all []time.Duration) {
-	t.Helper()
-	news := hears(f)
-	require.NoError(t, f.Look(t.Context()))
-	n := last(t, news)
-	for _, g := range held {
-		all = append(all, n.Until(g.At))
-	}
-	return all
-}
-
 // Turns of 1/10ms are held, and behind them turns of 1/10s. At 1/11s the latter
 // are slowed by a tenth, not by what the former need.
 func TestANarrowerQuotaSlowsEachTurnByWhatItsOwnQuotaAsks(t *testing.T) {

@@ -40,18 +40,6 @@ func TestALookTellsWhatThereIs(t *testing.T) {
 	})
 }
 
-// open is an engine of the queue's name that was given no quota.
-func (f *fair) open(t testing.TB) *fair {
-	o := f.joins(t, engine.Quota{Permits: 1, Per: 1})
-	name := o.key[len(defaultPrefix)+1 : len(o.key)-1]
-	e, err := New(engine.Config{Client: f.client, Name: name})
-	require.NoError(t, err)
-	opened := e.(*fair)
-	opened.scripts = f.scripts
-	require.Equal(t, f.key, opened.key)
-	return opened
-}
-
 func TestWithoutAQuotaThereIsNothingToTake(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()

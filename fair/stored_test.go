@@ -9,55 +9,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/quotatext"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-// looksFor is an engine of the queue's name that looks for stored quotas, with
-// the given ones in their place while there are none.
-func (f *fair) looksFor(t testing.TB, given ...engine.Quota) *fair {
-	t.Helper()
-	cfg := engine.Config{Client: f.client, Name: f.key[len(defaultPrefix)+1 : len(f.key)-1], Stored: true}
-	if len(given) > 0 {
-		cfg.Quota, cfg.Extra = given[0], given[1:]
-	}
-	e, err := New(cfg)
-	require.NoError(t, err)
-	s := e.(*fair)
-	require.Equal(t, f.key, s.key)
-	s.scripts = f.withClock(storedScripts)
-	return s
-}
-
-// stored is a queue for limiters that look for stored quotas, with given ones.
-func (w world) stored(t testing.TB, given ...engine.Quota) (*fair, func(time.Duration)) {
-	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-	return f.looksFor(t, given...), at
-}
-
-func quotas(t testing.TB, text string) []engine.Quota {
-	t.Helper()
-	all, err := quotatext.Parse(text)
-	require.NoError(t, err)
-	return all
-}
-
-func set(t testing.TB, f *fair, text string) {
-	t.Helper()
-	require.NoError(t, f.SetQuotas(t.Context(), quotas(t, text)))
-}
-
-// holds requires that the quotas hold.
-func holds(t testing.TB, f *fair, text string, wantStored bool) {
-	t.Helper()
-	all, stored, err := f.Quotas(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, text, quotatext.FormatAll(all))
-	require.Equal(t, wantStored, stored)
-}
 
 func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -219,26 +174,6 @@ func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
 	})
 }
 
-// Quotas become narrower and then wider again. What was told in between stays.
-func TestWiderQuotasSpeedUpNobody(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.stored(t, quotas(t, "1/100ms")...)
-		news := hears(f)
-		held := queued(t, f, 21, 1)
-		set(t, f, "1/250ms")
-		held = append(held, queued(t, f, 1, 1)...)
-		require.Equal(t, 5250*time.Millisecond, last(t, news).Until(held[21].At))
-		at(time.Second)
-		set(t, f, "1/100ms")
-		n := last(t, news)
-		require.Equal(t, 4250*time.Millisecond, n.Until(held[21].At))
-		for i, g := range held[5:] {
-			require.Equal(t, time.Duration(i+1)*250*time.Millisecond, n.Until(g.At), "turn %d keeps its slot", i)
-		}
-		require.Equal(t, 4350*time.Millisecond, queuedWait(t, f))
-	})
-}
-
 func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
@@ -293,25 +228,12 @@ func TestQuotasThatCannotBeHeldAreNotStored(t *testing.T) {
 	require.Zero(t, w.rdb.Exists(t.Context(), f.quotaKey()).Val())
 }
 
-func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.stored(t, quotas(t, "1/1s")...)
-		queued(t, f, 10, 1)
-		set(t, f, "1/1m")
-		news := hears(f)
-		require.NoError(t, f.Reset(t.Context()))
-		require.Zero(t, last(t, news).SlowUntil)
-		queued(t, f, 2, 1)
-		require.Equal(t, engine.Status{Queued: 1, Delay: 2 * time.Minute}, status(t, f))
-	})
-}
-
 func TestQuotasThatNeverStayAreAnError(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.StartServer(t).Client()
 	f := build(t, rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
 	texts := 0
-	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		if cmd.Name() == "evalsha" {
 			texts++
 			f.client.Set(ctx, f.quotaKey(), fmt.Sprintf("%d/1h", texts), 0)
@@ -322,51 +244,6 @@ func TestQuotasThatNeverStayAreAnError(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrState)
 	require.ErrorContains(t, err, "changed 4 times")
 	require.Zero(t, rdb.Exists(t.Context(), f.key).Val(), "nothing was granted")
-}
-
-// Each change waits until everybody has asked since the one before, so that no
-// question meets more of them than it is tried again for.
-func TestQuotasMayChangeWhileManyAsk(t *testing.T) {
-	t.Parallel()
-	f := build(t, realWorld(t).rdb, engine.Quota{Permits: 1, Per: time.Hour}).looksFor(t)
-	admin := f.looksFor(t)
-	set(t, admin, "1000/1h")
-	var asked [8]atomic.Int64
-	group, ctx := errgroup.WithContext(t.Context())
-	stop := make(chan struct{})
-	for i := range asked {
-		group.Go(func() error { return askUntil(ctx, stop, f, &asked[i]) })
-	}
-	for i := range 20 {
-		set(t, admin, fmt.Sprintf("%d/1h", 100+100*i))
-		for j := range asked {
-			for before := asked[j].Load(); asked[j].Load() == before && ctx.Err() == nil; {
-				time.Sleep(100 * time.Microsecond)
-			}
-		}
-	}
-	close(stop)
-	require.NoError(t, group.Wait())
-	holds(t, f, "2000/1h", true)
-}
-
-func askUntil(ctx context.Context, stop <-chan struct{}, f *fair, asked *atomic.Int64) error {
-	for {
-		select {
-		case <-stop:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		default:
-		}
-		if _, err := f.Take(ctx, []engine.Request{{N: 1}, {N: 500}}); err != nil {
-			return err
-		}
-		if err := f.Look(ctx); err != nil {
-			return err
-		}
-		asked.Add(1)
-	}
 }
 
 func TestTheGuardIsAddedToStoredQuotas(t *testing.T) {
@@ -390,7 +267,7 @@ func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 	one, other := f.looksFor(t, quotas(t, "3/1h")...), f.looksFor(t, quotas(t, "3/1h")...)
 	queued(t, one, 1, 1)
 	var count atomic.Int64 // scripts
-	rdb.AddHook(hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		if cmd.Name() == "evalsha" {
 			count.Add(1)
 		}
@@ -408,4 +285,28 @@ func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 		require.False(t, take(t, process, engine.Request{N: 1})[0].Granted)
 		require.EqualValues(t, 1, count.Swap(0), "from then on it costs nothing more")
 	}
+}
+
+// A label of a very slow clock lasts for seconds. A wait becomes shorter
+// nevertheless.
+func TestAWaitPassesWithinALabel(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t, quotas(t, "1000/1s")...)
+		queued(t, f, 2, 1000)
+		set(t, f, "1/1h")
+		at(time.Second)
+		before := wait(t, f)
+		at(2 * time.Second)
+		require.InDelta(t, time.Second, before-wait(t, f), float64(10*time.Microsecond))
+	})
+}
+
+func TestCallersWithQuotasOfTheirOwnSlowNobodyDown(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		set(t, f, "10/1s burst 1")
+		held := queued(t, f, 11, 1)
+		queued(t, f.joins(t, quotas(t, "1/1s")...), 1, 1)
+		require.Equal(t, time.Second, dues(t, f, held)[10])
+	})
 }

@@ -27,43 +27,30 @@ func TestAPartThatDoesNotExistIsNoticedAtOnce(t *testing.T) {
 	require.Panics(t, func() { lua.Assemble("window", "nothing") })
 }
 
-// old answers the first runs of a script as a replica of Redis 6.2 does.
-type old struct{ replies []string }
-
 // reply is an error of Redis.
 type reply string
 
 func (r reply) Error() string { return string(r) }
 func (reply) RedisError()     {}
 
-func (o *old) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (o *old) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (o *old) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "evalsha" || len(o.replies) == 0 {
-			return next(ctx, cmd)
-		}
-		err := reply(o.replies[0])
-		o.replies = o.replies[1:]
-		cmd.SetErr(err)
-		return err
-	}
-}
-
 func TestAReplicaOfRedis62IsWaitedFor(t *testing.T) {
 	rdb := redistest.Mini(t).NewClient(t)
-	replica := &old{[]string{
+	replies := []string{ // as that of a replica
 		"@user_script: 257: -READONLY You can't write against a read only replica. ",
 		"ERR Error running script (call to f_6b1bf4): @user_script:257: @user_script: 257: " +
 			"-READONLY You can't write against a read only replica. ",
-	}}
-	rdb.AddHook(replica)
+	}
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if cmd.Name() != "evalsha" || len(replies) == 0 {
+			return next(ctx, cmd)
+		}
+		err := reply(replies[0])
+		replies = replies[1:]
+		cmd.SetErr(err)
+		return err
+	}))
 	got, err := lua.New("return 7").Run(t.Context(), rdb, []string{"{old}"})
 	require.NoError(t, err)
 	require.EqualValues(t, 7, got)
-	require.Empty(t, replica.replies)
+	require.Empty(t, replies)
 }

@@ -2,7 +2,6 @@ package window_test
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -39,28 +38,18 @@ type silent struct {
 	ended chan struct{}
 }
 
-func (s *silent) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (s *silent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (s *silent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "evalsha" {
-			s.mu.Lock()
-			s.after--
-			hangs := s.after < 0
-			s.mu.Unlock()
-			if hangs {
-				<-s.ended
-				return context.Canceled
-			}
+func (s *silent) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	if cmd.Name() == "evalsha" {
+		s.mu.Lock()
+		s.after--
+		hangs := s.after < 0
+		s.mu.Unlock()
+		if hangs {
+			<-s.ended
+			return context.Canceled
 		}
-		return next(ctx, cmd)
 	}
+	return next(ctx, cmd)
 }
 
 func TestNoMethodOfAnAdminOutlastsItsCtx(t *testing.T) {
@@ -68,7 +57,7 @@ func TestNoMethodOfAnAdminOutlastsItsCtx(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		hook := &silent{ended: make(chan struct{})}
 		defer close(hook.ended)
-		rdb.AddHook(hook)
+		rdb.AddHook(redistest.Hook(hook.process))
 		for name, call := range methods(open(t, rdb, redistest.Name(t))) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			start := time.Now()
@@ -99,7 +88,7 @@ func TestAReleaseThatEndsHalfwayIsOfUnknownOutcome(t *testing.T) {
 		l := newLimiter(t, rdb, 300, time.Hour)
 		l.fill(300, 1)
 		hook := &silent{after: 1, ended: make(chan struct{})}
-		rdb.AddHook(hook)
+		rdb.AddHook(redistest.Hook(hook.process))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		err := l.Release(ctx, 200)

@@ -28,31 +28,21 @@ func onRedis(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		})
 		t.Cleanup(func() { redistest.Close(rdb) })
-		rdb.AddHook(editedScripts{atTime})
+		rdb.AddHook(editedScripts(atTime))
 		f(t, rdb)
 	})
 }
 
 // editedScripts is a hook that edits the EVAL of every script.
-type editedScripts struct {
-	edit func(eval []any) []any
-}
-
-func (editedScripts) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (editedScripts) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (e editedScripts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
+func editedScripts(edit func(eval []any) []any) redistest.Hook {
+	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		script, ok := cmd.(interface{ SetVal(any) })
 		switch {
 		case ok && cmd.Name() == "evalsha": // to see the source
 			cmd.SetErr(unknownScript{})
 			return cmd.Err()
 		case ok && cmd.Name() == "eval":
-			edited := redis.NewCmd(ctx, e.edit(cmd.Args())...)
+			edited := redis.NewCmd(ctx, edit(cmd.Args())...)
 			err := next(ctx, edited)
 			cmd.SetErr(err)
 			script.SetVal(edited.Val())

@@ -30,24 +30,6 @@ func TestAPeersFastClockMakesNobodyWaitLonger(t *testing.T) {
 	})
 }
 
-func TestTheWaitIsForAllPermitsAskedFor(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 3, 5*time.Second)
-		for range 3 {
-			require.True(t, l.allowed(1))
-			time.Sleep(time.Second)
-		}
-		for n, left := range map[int]time.Duration{1: 2 * time.Second, 2: 3 * time.Second, 3: 4 * time.Second} {
-			a := l.ask(n)
-			require.False(t, a.Granted)
-			require.InDelta(t, left, a.Wait, float64(time.Second/4), "for %d", n)
-		}
-		a := l.ask(3)
-		time.Sleep(a.Wait)
-		require.True(t, l.allowed(3), "one sleep is enough")
-	})
-}
-
 func TestReadersChangeNothing(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(60*time.Second))
@@ -68,54 +50,6 @@ func TestReadersChangeNothing(t *testing.T) {
 			require.Equal(t, 5, l.available(), "without %s", key)
 		}
 	})
-}
-
-func TestReleaseThenExpiryCountsNothingTwice(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 10, 4*time.Second)
-		require.True(t, l.allowed(5))
-		time.Sleep(time.Second)
-		require.True(t, l.allowed(5))
-		// An older Redisson releases without taking anything out of the set.
-		l.do("INCRBY", l.leftKey(), 5)
-		time.Sleep(3*time.Second + 2*time.Millisecond)
-		require.Equal(t, 5, l.available())
-		require.True(t, l.allowed(5))
-		require.False(t, l.allowed(1), "5 of the second ask and 5 of the third")
-
-		require.NoError(t, l.Release(t.Context(), 5))
-		require.True(t, l.allowed(5))
-		require.False(t, l.allowed(1))
-	})
-}
-
-func TestKeepingStateAtALowerRateIsStrict(t *testing.T) {
-	lower := map[string]func(l *limiter, to int, per time.Duration){
-		"by us": func(l *limiter, to int, per time.Duration) {
-			l.update(to, per)
-		},
-		"by Redisson": func(l *limiter, to int, per time.Duration) {
-			l.do("HSET", l.name, "rate", to)
-			l.do("SET", l.leftKey(), 0)
-		},
-	}
-	for who, lower := range lower {
-		t.Run(who, func(t *testing.T) {
-			each(t, func(t *testing.T, rdb redis.UniversalClient) {
-				l := newLimiter(t, rdb, 10, 4*time.Second)
-				require.True(t, l.allowed(3))
-				time.Sleep(time.Second)
-				require.True(t, l.allowed(5))
-				lower(l, 5, 4*time.Second)
-				require.Equal(t, 0, l.available())
-				time.Sleep(3*time.Second + 2*time.Millisecond)
-				require.InDelta(t, time.Second, l.status().Delay, float64(4*time.Millisecond), "what has lapsed is in the set")
-				require.False(t, l.allowed(1), "five of the last window are still there")
-				time.Sleep(time.Second)
-				require.True(t, l.allowed(5))
-			})
-		})
-	}
 }
 
 func TestEitherHalfOfTheStateMayBeLost(t *testing.T) {

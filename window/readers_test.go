@@ -7,6 +7,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // A reader takes several runs here, and others write in between.
@@ -25,44 +27,28 @@ func TestReadersAreExactBesideWriters(t *testing.T) {
 	for who, write := range writes {
 		t.Run(who, func(t *testing.T) {
 			each(t, func(t *testing.T, rdb redis.UniversalClient) {
-				rdb.AddHook(editedScripts{countingFew})
+				rdb.AddHook(editedScripts(countingFew))
 				l := newLimiter(t, rdb, 22, 8*time.Second)
 				l.fill(11, 1)
 				time.Sleep(4 * time.Second)
 				l.fill(5, 2)
 				time.Sleep(4*time.Second + time.Millisecond)
-				beside := &between{run: 3, do: func() { write(l) }}
-				rdb.AddHook(beside)
+				runs := 0
+				rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+					if cmd.Name() == "eval" || cmd.Name() == "evalsha" {
+						if runs++; runs == 3 {
+							write(l)
+						}
+					}
+					return next(ctx, cmd)
+				}))
 				got := l.available()
-				require.GreaterOrEqual(t, beside.runs, 3)
+				require.GreaterOrEqual(t, runs, 3)
 
 				all := redisson{l}.held("+inf")
 				lapsed := redisson{l}.held(l.serverTime() - 8_000)
 				require.Equal(t, 22-(all-lapsed), got)
 			})
 		})
-	}
-}
-
-// between does something once, before the given run of a script.
-type between struct {
-	do        func()
-	run, runs int
-}
-
-func (*between) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (*between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() == "eval" || cmd.Name() == "evalsha" {
-			if b.runs++; b.runs == b.run {
-				b.do()
-			}
-		}
-		return next(ctx, cmd)
 	}
 }

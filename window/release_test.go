@@ -8,13 +8,12 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/window"
 )
 
 func TestTheReleaseOfManyLapsedGrants(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		rdb.AddHook(editedScripts{countingFew})
+		rdb.AddHook(editedScripts(countingFew))
 		l := newLimiter(t, rdb, 40, 10*time.Second)
 		l.fill(25, 1)
 		time.Sleep(5 * time.Second)
@@ -32,19 +31,6 @@ func TestTheReleaseOfManyLapsedGrants(t *testing.T) {
 		time.Sleep(5*time.Second + time.Millisecond)
 		require.NoError(t, l.Release(t.Context(), 8))
 		require.Equal(t, 8, redisson{l}.available(l.serverTime()), "all that have lapsed were released")
-	})
-}
-
-func TestAGrantThatAPeerReleasedInPartCannotBeGivenBack(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 10, time.Minute)
-		grant := l.ask(6).Grant
-		redisson{l}.release(2)
-		require.Equal(t, 6, l.available())
-		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{grant}))
-		require.Equal(t, 6, l.available(), "its other 4 permits leave with the window")
-		time.Sleep(time.Minute + time.Millisecond)
-		require.Equal(t, 10, l.available())
 	})
 }
 

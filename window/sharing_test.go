@@ -129,32 +129,3 @@ func TestTrySetRateCompletesWhatIsThere(t *testing.T) {
 		require.Equal(t, map[string]string{"keepAliveTime": "long"}, rdb.HGetAll(t.Context(), l.name).Val())
 	})
 }
-
-// Redisson may be asked after a lowering before and after we have been asked.
-func TestALoweredRateIsStrictForBothSides(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		for _, weAskToo := range []bool{false, true} {
-			l := newLimiter(t, rdb, 10, time.Second)
-			java := redisson{l}
-			java.setRate(10, time.Second, 0)
-			java.mustAcquire(3, l.serverTime())
-			time.Sleep(500 * time.Millisecond)
-			java.mustAcquire(5, l.serverTime())
-			l.update(5, time.Second)
-			require.Equal(t, -3, java.available(l.serverTime()), "Redisson shows how many too many are held")
-			require.Equal(t, 0, l.available())
-			require.Equal(t, 500+3, int(java.acquire(3, l.serverTime())), "until the oldest leaves")
-
-			time.Sleep(500 * time.Millisecond)
-			if weAskToo {
-				require.False(t, l.allowed(1))
-			}
-			require.False(t, java.acquired(3, l.serverTime()), "5 of the last second are held")
-			require.Equal(t, 0, java.available(l.serverTime()))
-			time.Sleep(500 * time.Millisecond)
-			java.mustAcquire(3, l.serverTime())
-			require.True(t, l.allowed(2))
-			require.False(t, l.allowed(1))
-		}
-	})
-}

@@ -113,28 +113,6 @@ func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
 	})
 }
 
-func TestWindowsOfMoreGrantsThanAreAddedUp(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		permits := redistest.Long(1200, 3000)
-		l := newLimiter(t, rdb, permits, 10*time.Second)
-		for range 2 {
-			l.fill(permits-1, 1)
-			require.False(t, l.allowed(2))
-			require.True(t, l.allowed(1))
-			require.False(t, l.allowed(1))
-			a := l.ask(permits - 50)
-			require.False(t, a.Granted)
-			require.Greater(t, a.Wait, 5*time.Second)
-			require.Zero(t, l.status().Available)
-			time.Sleep(10*time.Second + 2*time.Millisecond)
-			require.Equal(t, permits, l.available())
-		}
-		require.True(t, l.allowed(permits))
-		require.EqualValues(t, 1, l.do("ZCARD", l.grantsKey()))
-		require.Equal(t, "0", l.do("GET", l.leftKey()))
-	})
-}
-
 func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, 5*time.Second)
@@ -160,19 +138,6 @@ func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine, other}))
 		require.Empty(t, keysLeft(t, rdb, l.name))
 		require.NoError(t, l.GiveBack(t.Context(), nil))
-	})
-}
-
-func TestStatus(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 5, 5*time.Second)
-		require.Equal(t, engine.Status{Available: 5}, l.status(), "before the first question")
-		require.Empty(t, keysLeft(t, rdb, l.name))
-		require.True(t, l.allowed(2))
-		require.Equal(t, engine.Status{Available: 3}, l.status())
-		require.True(t, l.allowed(3))
-		require.Zero(t, l.status().Available)
-		require.InDelta(t, 5*time.Second, l.status().Delay, float64(time.Second))
 	})
 }
 

@@ -32,13 +32,6 @@ func TestLookTellsHowAQueueStands(t *testing.T) {
 		"stored quotas hold for everybody")
 }
 
-func TestLookAtAPauseOfAQueueWithoutQuotas(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	s.does("pause", "tax", "1h")
-	require.NotContains(t, s.does("look", "tax"), "quotas below")
-}
-
 func TestLookTellsTheWindowsOfTheLastCaller(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -48,14 +41,6 @@ func TestLookTellsTheWindowsOfTheLastCaller(t *testing.T) {
 	require.NoError(t, q.Wait(t.Context()))
 	require.Contains(t, s.does("quota", "tax"), "\n  quotas    100/2m0.2s\n            1/60ms\n"+
 		"            as the queue has them, guard included\n            at most 1 at one moment\n")
-}
-
-func TestLookTellsOfABurstThatIsStored(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	require.Contains(t, s.does("quota", "tax", "100/2m burst 10", "30/1h"),
-		"\n  quotas    100/2m burst 10\n            30/1h\n            stored\n            at most 10 at one moment\n")
-	require.NotContains(t, s.does("quota", "tax", "100/2m"), "at one moment")
 }
 
 func TestLookTellsThatDifferentQuotasAreInUse(t *testing.T) {

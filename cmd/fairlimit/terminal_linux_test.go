@@ -110,15 +110,3 @@ func TestWatchDrawsInPlaceOnATerminal(t *testing.T) {
 	}
 	require.NoError(t, cmd.Wait())
 }
-
-func TestADumbTerminalIsNotDrawnOn(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	cmd := s.command("look", "tax", "-watch")
-	cmd.Env = append(cmd.Env, "TERM=dumb")
-	lines := linesOf(startOnTerminal(t, cmd))
-	require.Regexp(t, `^20.*Z tax backlog=0 `, lines())
-	require.Regexp(t, `^20.*Z tax backlog=0 `, lines())
-	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
-	require.NoError(t, cmd.Wait())
-}

@@ -48,15 +48,3 @@ func TestWatchOutlivesAnOutage(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	require.NoError(t, cmd.Wait())
 }
-
-func TestWatchAsJSONIsOneObjectALine(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	cmd := s.command("look", "tax", "-watch", "-json")
-	lines, _ := start(t, cmd)
-	for range 2 {
-		assert.Regexp(t, `^\{"name":"tax","idle":true,.*\}$`, lines())
-	}
-	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	require.NoError(t, cmd.Wait())
-}

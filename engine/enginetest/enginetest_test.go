@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -123,6 +124,26 @@ func TestEveryCaseCanFail(t *testing.T) {
 		}
 	}
 	assert.Len(t, broken, len(cases))
+}
+
+// An engine that ignores a field of its configuration fails some case.
+func TestEveryFieldOfTheConfigurationIsHeldByACase(t *testing.T) {
+	for i := range reflect.TypeFor[engine.Config]().NumField() {
+		name := reflect.TypeFor[engine.Config]().Field(i).Name
+		if name == "Client" || name == "OwnGuard" { // nothing works without the one, the other is up to the engine
+			continue
+		}
+		ignores := misconfigured(func(cfg *engine.Config) { reflect.ValueOf(cfg).Elem().Field(i).SetZero() })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.True(t, slices.ContainsFunc(cases, func(c testCase) (fails bool) {
+				redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+					fails = c.check(t.Context(), ignores, rdb) != nil
+				})
+				return fails
+			}))
+		})
+	}
 }
 
 func TestAnEngineThatDoesNotQueuePasses(t *testing.T) {

@@ -175,4 +175,19 @@ var limiters = []testCase{
 			}
 		},
 	},
+	{
+		name:        "counts no grant that too few replicas have",
+		explanation: "If fewer replicas than configured have a grant, Take is ErrNotReplicated.",
+		text: func(s *subject) {
+			cfg := s.config(engine.Quota{Permits: 1, Per: long})
+			cfg.Replicas = 1000
+			e, err := s.build(cfg)
+			if errors.Is(err, engine.ErrUnsupported) {
+				return
+			}
+			s.ok(err, "build")
+			answers, err := e.Take(s.ctx, []engine.Request{now(1)})
+			s.want(errors.Is(err, engine.ErrNotReplicated), "a grant that 1000 replicas should have: %+v, %v", answers, err)
+		},
+	},
 }

@@ -42,8 +42,7 @@ var brokenLimiters = faults{
 		"each its own": misconfigured(func(cfg *engine.Config) { cfg.Name += rand.Text() }),
 	},
 	"keeps names apart": {
-		"all one":          misconfigured(func(cfg *engine.Config) { cfg.Name = "all" }),
-		"ignores prefixes": misconfigured(func(cfg *engine.Config) { cfg.Prefix = nil }),
+		"all one": misconfigured(func(cfg *engine.Config) { cfg.Name = "all" }),
 	},
 	"works under any name or says no": {
 		"grants nothing": with(func(f *faulty, _ engine.Engine) {
@@ -71,13 +70,14 @@ var brokenLimiters = faults{
 		}),
 	},
 	"honours what it is configured with or says no": {
-		"ignores Burst":          misconfigured(func(cfg *engine.Config) { cfg.Quota.Burst = 0 }),
-		"ignores further quotas": misconfigured(func(cfg *engine.Config) { cfg.Extra = nil }),
-		"ignores the guard":      misconfigured(func(cfg *engine.Config) { cfg.Guard = 0 }),
+		"ignores Burst": misconfigured(func(cfg *engine.Config) { cfg.Quota.Burst = 0 }),
 		"cuts long windows": misconfigured(func(cfg *engine.Config) {
 			if cfg.Quota.Per == math.MaxInt64 {
 				cfg.Quota.Per = time.Microsecond
 			}
 		}),
+	},
+	"counts no grant that too few replicas have": {
+		"does not look": misconfigured(func(cfg *engine.Config) { cfg.Replicas = 0 }),
 	},
 }

@@ -40,7 +40,6 @@ var brokenSteering = faults{
 				cfg.Heard = func(n *engine.News) { n.Queue = "another"; heard(n) }
 			}
 		}, func(*faulty, engine.Engine) {}),
-		"not": misconfigured(func(cfg *engine.Config) { cfg.Heard = nil }),
 		"does not look": with(func(f *faulty, _ engine.Engine) {
 			f.look = func(context.Context) error { return nil }
 		}),
@@ -67,7 +66,6 @@ var brokenSteering = faults{
 		}),
 	},
 	"takes stored quotas for its own or says no": {
-		"does not look": misconfigured(func(cfg *engine.Config) { cfg.Stored = false }),
 		"refuses by what it knew": with(func(f *faulty, _ engine.Engine) {
 			f.fits = func(n int) error {
 				if n > 2 {

@@ -102,58 +102,6 @@ func cutOff(t *testing.T, primary, replica *redistest.Server, name string) {
 	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "replica").Err())
 }
 
-// TestReturnsOfLostTurnsFreeNobodyElses has turns granted that the replica never
-// sees, and given back once it has granted as many to others.
-func TestReturnsOfLostTurnsFreeNobodyElses(t *testing.T) {
-	t.Parallel()
-	for what, before := range map[string]func(*fairlimit.Queue) error{
-		"running":    func(*fairlimit.Queue) error { return nil },
-		"in a pause": func(q *fairlimit.Queue) error { return q.Pause(t.Context(), time.Hour) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			const interval, lost = 10 * time.Second, 20
-			g, name := redistest.Sentinel(t), redistest.Name(t)
-			knowing := named(t, g.Client, name, fairlimit.Every(interval)).(*fairlimit.Queue)
-			other := named(t, g.Client, name, fairlimit.Every(interval)).(*fairlimit.Queue)
-			require.NoError(t, other.Wait(t.Context()))
-			require.NoError(t, before(other))
-			cutOff(t, g.Master, g.Replica, name)
-			unseen := reserveSome(t, knowing, lost)
-			g.Master.Kill()
-			g.Replica.Resume()
-			require.Eventually(t, func() bool {
-				_, err := other.Status(t.Context())
-				return err == nil
-			}, 30*time.Second, 10*time.Millisecond)
-
-			start := time.Now()
-			held := reserveSome(t, other, lost)
-			for _, r := range unseen {
-				require.NoError(t, r.Cancel(t.Context()))
-			}
-			held = append(held, reserveSome(t, other, lost)...)
-			var last time.Duration
-			for i, r := range held {
-				slot := time.Since(start) + r.Delay()
-				if i > 0 {
-					assert.Greater(t, slot-last, interval/2, "turns %d and %d share a slot", i, i+1)
-				}
-				last = slot
-			}
-		})
-	}
-}
-
-func reserveSome(t *testing.T, q *fairlimit.Queue, count int) (all []*fairlimit.Reservation) {
-	for range count {
-		r, err := q.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		all = append(all, r)
-	}
-	return all
-}
-
 // TestAFailoverThatIsPlannedLosesNothing hands over while callers call.
 func TestAFailoverThatIsPlannedLosesNothing(t *testing.T) {
 	t.Parallel()

@@ -2,10 +2,8 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -158,46 +156,4 @@ func TestAPauseLostOnTheWayHoldsItsOwnProcess(t *testing.T) {
 			assert.False(t, allowed(other))
 		})
 	}
-}
-
-// TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen counts:
-// a call that succeeded consumed once. A call without an answer consumed once
-// or not at all. No other call consumed anything.
-func TestWhatIsConsumedOnABadLineLiesBetweenWhatWasSaidAndWhatWasLeftOpen(t *testing.T) {
-	t.Parallel()
-	lossy(t, func(t *testing.T, proxy *redistest.Proxy, rdb redis.UniversalClient) {
-		const callers, each, permits = 32, 12, 1000
-		name := redistest.Name(t)
-		var ok, unknown atomic.Int64
-		var calling sync.WaitGroup
-		var began atomic.Int64
-		for i := range callers {
-			l := named(t, rdb, name, fairlimit.PerHour(permits))
-			calling.Go(func() {
-				for range each {
-					time.Sleep(time.Duration(i) * 100 * time.Microsecond) // or they would all share questions
-					if n := int(began.Add(1)); n%5 < 2 {                  // a reply may be anybody's
-						how := losses[n%len(losses)]
-						if how == redistest.Unanswered && n > 20 { // which takes time
-							how = redistest.Cut
-						}
-						proxy.Lose(1, "evalsha", how)
-					}
-					switch err := l.Wait(t.Context()); {
-					case err == nil:
-						ok.Add(1)
-					case errors.Is(err, fairlimit.ErrOutcomeUnknown):
-						unknown.Add(1)
-					default:
-						assert.ErrorIs(t, err, fairlimit.ErrUnreachable)
-					}
-				}
-			})
-		}
-		calling.Wait()
-		proxy.Heal()
-		assert.Positive(t, unknown.Load(), "this should break something")
-		used := permits - status(t, named(t, rdb, name, fairlimit.PerHour(permits))).Available
-		accounts(t, used, ok.Load(), unknown.Load())
-	})
 }

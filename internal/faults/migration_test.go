@@ -52,7 +52,7 @@ func redirects(t *testing.T, rdb *redis.ClusterClient) func() map[string]int64 {
 	counts := map[string]*atomic.Int64{"MOVED": {}, "ASK": {}, "TRYAGAIN": {}}
 	rdb.OnNewNode(func(node *redis.Client) {
 		for prefix, count := range counts {
-			node.AddHook(seen{prefix, count})
+			node.AddHook(seen(prefix, count))
 		}
 	})
 	return func() map[string]int64 {

@@ -14,44 +14,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestNoServerHoldsACallerPastItsDeadline is with the clients' default
-// timeouts, which are seconds, on connections that nothing comes through.
-func TestNoServerHoldsACallerPastItsDeadline(t *testing.T) {
-	t.Parallel()
-	const nowhere = "127.0.0.1:1"
-	for kind, connect := range map[string]func(p *redistest.Proxy) redis.UniversalClient{
-		"standalone": func(p *redistest.Proxy) redis.UniversalClient {
-			return redis.NewClient(&redis.Options{Addr: nowhere, Dialer: p.Dial})
-		},
-		"cluster": func(p *redistest.Proxy) redis.UniversalClient {
-			return redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nowhere}, Dialer: p.Dial})
-		},
-	} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			bystander := standBy(t)
-			proxy := redistest.StartProxy(t)
-			proxy.Freeze()
-			rdb := connect(proxy)
-			t.Cleanup(func() { redistest.Close(rdb) })
-			l := limiter(t, rdb, fairlimit.PerSecond(10))
-			var wg sync.WaitGroup
-			for name, call := range calls(l) {
-				for i := range 10 {
-					wg.Go(func() {
-						patience := 100*time.Millisecond + time.Duration(i)*10*time.Millisecond
-						err := bystander.prompt(t, patience, name, call)
-						assert.ErrorIs(t, err, context.DeadlineExceeded, name)
-					})
-				}
-			}
-			wg.Wait()
-			proxy.Heal()
-			proxy.Cut() // what is left behind ends with its connection
-		})
-	}
-}
-
 // TestALimiterRecoversWhateverTheClientsTimeouts holds with a client that would
 // wait for ever, and callers that would, too.
 func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
@@ -108,40 +70,4 @@ func TestAPausedServerLosesNothing(t *testing.T) {
 		status, err := l.Status(t.Context())
 		return err == nil && status.Queued == 0 && status.Delay <= time.Hour
 	}, 10*time.Second, 10*time.Millisecond, "those who left should have been granted nothing, or have given it back")
-}
-
-func TestARestartedServerIsNoError(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t)
-	l := limiter(t, s.Client(), fairlimit.PerHour(5))
-	require.NoError(t, l.Wait(t.Context()))
-	s.Restart()
-	require.NoError(t, l.Reset(t.Context()), "this finds that the connection is gone")
-	require.NoError(t, l.Wait(t.Context()), "and this that the script is")
-}
-
-// It has a server of its own: a question of other tests may take as many round
-// trips as they count on.
-func TestForgottenScriptsAreNoError(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.StartServer(t).Client()
-	l := limiter(t, rdb, fairlimit.Quota{Permits: 1000, Per: 100 * time.Millisecond})
-	ctx, stop := context.WithCancel(t.Context())
-	var flushing, calling sync.WaitGroup
-	flushing.Go(func() {
-		for ctx.Err() == nil {
-			assert.NoError(t, rdb.ScriptFlush(t.Context()).Err())
-			time.Sleep(time.Millisecond) // some calls find the script
-		}
-	})
-	for range 8 {
-		calling.Go(func() {
-			for range 100 {
-				assert.NoError(t, l.Wait(t.Context()))
-			}
-		})
-	}
-	calling.Wait()
-	stop()
-	flushing.Wait()
 }

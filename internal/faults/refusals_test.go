@@ -187,25 +187,14 @@ func TestALastingREADONLYIsAnErrorThatSaysSo(t *testing.T) {
 }
 
 // seen counts the replies with a prefix that reach a client.
-type seen struct {
-	prefix string
-	count  *atomic.Int64
-}
-
-func (s seen) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (s seen) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
+func seen(prefix string, count *atomic.Int64) redistest.Hook {
+	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
 		err := next(ctx, cmd)
-		if redis.HasErrorPrefix(err, s.prefix) {
-			s.count.Add(1)
+		if redis.HasErrorPrefix(err, prefix) {
+			count.Add(1)
 		}
 		return err
 	}
-}
-
-func (s seen) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // TestAServerThatLoadsItsDataIsWaitedFor restarts a server that takes more than
@@ -226,7 +215,7 @@ func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
 	defer redistest.Close(rdb)
 	loading := new(atomic.Int64)
-	rdb.AddHook(seen{"LOADING", loading})
+	rdb.AddHook(seen("LOADING", loading))
 	l := limiter(t, rdb, fairlimit.PerHour(100))
 	require.NoError(t, l.WaitN(t.Context(), 50))
 	require.NoError(t, server.Client().Save(t.Context()).Err())

@@ -71,32 +71,6 @@ func TestAGrantThatNoReplicaHasIsAnErrorAndGivenBack(t *testing.T) {
 	})
 }
 
-func TestMoreReplicasThanThereAreGrantNothing(t *testing.T) {
-	t.Parallel()
-	primary, _ := redistest.Pair(t)
-	l := limiter(t, primary.Client(), fairlimit.PerHour(3), fairlimit.WithReplicas(2))
-	require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrNotReplicated)
-	assert.Equal(t, fairlimit.Status{Available: 3}, status(t, l))
-}
-
-func TestARefusalNeedsNoReplica(t *testing.T) {
-	t.Parallel()
-	onEngines(t, func(t *testing.T, build maker) {
-		primary := redistest.StartServer(t)
-		name := redistest.Name(t)
-		alone := build(t, primary.Client(), name, fairlimit.PerHour(1))
-		require.NoError(t, alone.Wait(t.Context()))
-
-		l := build(t, primary.Client(), name, fairlimit.PerHour(1), fairlimit.WithReplicas(1))
-		allowed, err := l.Allow(t.Context())
-		require.NoError(t, err)
-		assert.False(t, allowed)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.ErrorAs(t, l.Wait(ctx), new(*fairlimit.RefusedError))
-	})
-}
-
 func TestWaitingForReplicasFitsTheClientsTimeout(t *testing.T) {
 	t.Parallel()
 	primary, replica := redistest.Pair(t)
@@ -225,43 +199,6 @@ func TestMinReplicasToWriteAndWithReplicasGoTogether(t *testing.T) {
 		require.Eventually(t, func() bool { return l.Wait(t.Context()) == nil }, 20*time.Second, time.Millisecond)
 		require.Equal(t, 1, status(t, l).Available)
 	})
-}
-
-func TestAnAccountThatMayNotWaitForReplicasGoesNowhere(t *testing.T) {
-	t.Parallel()
-	primary, _ := redistest.Pair(t)
-	all := []any{"acl", "setuser", "caller", "on", ">secret", "~*", "+@all", "-wait"}
-	require.NoError(t, primary.Client().Do(t.Context(), all...).Err())
-	rdb := redis.NewClient(&redis.Options{Addr: primary.Addr(), Username: "caller", Password: "secret"})
-	defer redistest.Close(rdb)
-	l := limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1))
-	err := l.Wait(t.Context())
-	require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
-	assert.Contains(t, err.Error(), "NOPERM")
-	assert.Equal(t, fairlimit.Status{Available: 3}, status(t, l))
-}
-
-func TestAConnectionThatRedisTurnsAwayIsAnErrorOfRedis(t *testing.T) {
-	t.Parallel()
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.StartServer(t).Addr(), Username: "nobody", Password: "knows"})
-	defer redistest.Close(rdb)
-	var refusal redis.Error
-	require.ErrorAs(t, limiter(t, rdb, fairlimit.PerHour(3), fairlimit.WithReplicas(1)).Wait(t.Context()), &refusal)
-	assert.Contains(t, refusal.Error(), "WRONGPASS")
-}
-
-func TestALimiterSharesARing(t *testing.T) {
-	t.Parallel()
-	a, b := redistest.StartServer(t), redistest.StartServer(t)
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": a.Addr(), "b": b.Addr()}})
-	defer redistest.Close(ring)
-	for range 20 {
-		l := limiter(t, ring, fairlimit.PerHour(1))
-		require.NoError(t, l.Wait(t.Context()))
-		allowed, err := l.Allow(t.Context())
-		require.NoError(t, err)
-		require.False(t, allowed)
-	}
 }
 
 func TestReplicasOfARing(t *testing.T) {

@@ -3,11 +3,9 @@ package faults_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -48,29 +46,6 @@ func TestAPortThatSpeaksAnotherLanguageIsNamedWithAHint(t *testing.T) {
 			require.NotErrorIs(t, err, context.DeadlineExceeded, "nobody's deadline has passed")
 			_, err = l.Status(t.Context())
 			require.ErrorContains(t, err, c.hint)
-		})
-	}
-}
-
-// With WithRetry a caller with a deadline leaves while Redis is away.
-func TestWhoeverLeavesWhileRedisIsAwayHearsWhereItWasLookedFor(t *testing.T) {
-	t.Parallel()
-	_, secure, _ := redistest.StartTLSServer(t)
-	for at, hint := range map[string]string{secure: "if that is a TLS port, use rediss://", "127.0.0.1:1": ""} {
-		t.Run(at, func(t *testing.T) {
-			t.Parallel()
-			rdb := redis.NewClient(&redis.Options{Addr: at, DialerRetries: 1})
-			defer redistest.Close(rdb)
-			l := limiter(t, rdb, fairlimit.PerHour(5), fairlimit.WithRetry())
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			err := l.Wait(ctx)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.ErrorContains(t, err, at)
-			require.ErrorContains(t, err, hint)
-			require.Equal(t, hint != "", errors.Is(err, fairlimit.ErrOutcomeUnknown))
-			require.Equal(t, hint != "", strings.Contains(err.Error(), "sent again; the first one may have consumed"))
-			require.LessOrEqual(t, strings.Count(err.Error(), "outcome unknown"), 1, err)
 		})
 	}
 }

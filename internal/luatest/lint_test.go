@@ -1,10 +1,14 @@
 package luatest
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/yuin/gopher-lua/ast"
 
 	// Their scripts are assembled when they are loaded.
 	_ "github.com/fairlimit/fairlimit/fair"
@@ -23,6 +27,38 @@ func TestScripts(t *testing.T) {
 			}
 			require.Len(t, scripts, count)
 			lint(t, "../../lua/"+engine, scripts)
+			require.ElementsMatch(t, allowed(t, engine), commandsOf(t, scripts))
 		})
 	}
+}
+
+// allowed are the commands that an ACL has to allow for an engine, by
+// docs/RELIABILITY.md, without those that send a script. INFO may be missing.
+func allowed(t *testing.T, engine string) (commands []string) {
+	doc, err := os.ReadFile("../../docs/RELIABILITY.md")
+	require.NoError(t, err)
+	about := regexp.MustCompile("(?s)\n- `" + engine + "`[^.]*?(`EVALSHA[^.]*\\..*?)\n- ").FindStringSubmatch(string(doc))
+	require.NotNil(t, about)
+	for _, command := range regexp.MustCompile(`\b[A-Z]{3,}\b`).FindAllString(about[1], -1) {
+		if command != "EVALSHA" && command != "EVAL" && command != "OPERATE" {
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
+// commandsOf are those that scripts send, each once.
+func commandsOf(t *testing.T, scripts map[string]*lua.Script) (commands []string) {
+	for source := range scripts {
+		each(parsed(t, source), func(node any) {
+			call, is := node.(*ast.FuncCallExpr)
+			if !is || len(call.Args) == 0 || !slices.Contains([]string{"call", ".call", ".pcall"}, nameOf(call.Func)) {
+				return
+			}
+			if command, is := call.Args[0].(*ast.StringExpr); is && !slices.Contains(commands, command.Value) {
+				commands = append(commands, command.Value)
+			}
+		})
+	}
+	return commands
 }

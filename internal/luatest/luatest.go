@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,7 +30,9 @@ var declared = strings.Fields("KEYS ARGV redis math string table tonumber tostri
 //     returns,
 //   - uses no other globals than the declared ones,
 //   - joins no number with '..': Redis writes a number with 14 digits,
-//     and a time has 16.
+//     and a time has 16,
+//   - reads in no assignment what it assigns beside it: in miniredis a, b = b, a
+//     can take the new value for both (yuin/gopher-lua#440).
 //
 // Every part in the folder is used, and begins with a comment.
 func lint(t *testing.T, folder string, scripts map[string]*lua.Script) {
@@ -39,11 +42,14 @@ func lint(t *testing.T, folder string, scripts map[string]*lua.Script) {
 		t.Run(strings.Join(script.Parts(), "+"), func(t *testing.T) {
 			chunk := parsed(t, script.Source())
 			saysWhatItTakesAndReturns(t, script.Source())
-			for _, name := range namesOf(chunk).globals {
+			for _, name := range globalsOf(chunk) {
 				assert.Contains(t, declared, name)
 			}
 			for _, problem := range joinsOf(chunk) {
-				assert.Fail(t, "a number is joined", problem)
+				assert.Fail(t, "a number is joined, or a name that is given one elsewhere", problem)
+			}
+			for _, name := range readWhileAssigned(chunk) {
+				assert.Fail(t, "an assignment to several names reads one of them", name)
 			}
 		})
 	}
@@ -74,4 +80,48 @@ func saysWhatItTakesAndReturns(t *testing.T, source string) {
 	if strings.Contains(comment.ReplaceAllString(source, ""), "ARGV") {
 		assert.Regexp(t, `(?m)^-- +ARGV`, about)
 	}
+}
+
+// globalsOf returns the names that a script uses and declares nowhere.
+func globalsOf(chunk []ast.Stmt) (globals []string) {
+	var names []string
+	each(chunk, func(node any) {
+		switch node := node.(type) {
+		case *ast.LocalAssignStmt:
+			names = append(names, node.Names...)
+		case *ast.NumberForStmt:
+			names = append(names, node.Name)
+		case *ast.GenericForStmt:
+			names = append(names, node.Names...)
+		case *ast.FunctionExpr:
+			names = append(names, node.ParList.Names...)
+		}
+	})
+	each(chunk, func(node any) {
+		if e, is := node.(*ast.IdentExpr); is && !slices.Contains(names, e.Value) {
+			globals = append(globals, e.Value)
+		}
+	})
+	return globals
+}
+
+// readWhileAssigned returns the names that are assigned together with others,
+// one of whose values reads them.
+func readWhileAssigned(chunk []ast.Stmt) (names []string) {
+	each(chunk, func(node any) {
+		s, is := node.(*ast.AssignStmt)
+		if !is || len(s.Rhs) < 2 {
+			return
+		}
+		for i, target := range s.Lhs {
+			name, isName := target.(*ast.IdentExpr)
+			others := slices.Concat(s.Rhs[:min(i, len(s.Rhs))], s.Rhs[min(i+1, len(s.Rhs)):])
+			each(others, func(node any) {
+				if read, is := node.(*ast.IdentExpr); is && isName && read.Value == name.Value {
+					names = append(names, name.Value)
+				}
+			})
+		}
+	})
+	return names
 }

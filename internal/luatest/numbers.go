@@ -22,19 +22,19 @@ type numbers struct {
 // joinsOf returns what is joined with '..' and is a number: what is written as
 // one or computed, what returns one, and a name that is given one.
 //
-// It takes a chunk in which each local has a name of its own: see [namesOf].
+// So a name that stands beside '..' is given a number nowhere in the script.
 func joinsOf(chunk []ast.Stmt) (problems []string) {
 	n := numbers{map[string]bool{}, map[string][]string{}}
 	for known := -1; known < len(n.names); { // one name leads to another
 		known = len(n.names)
 		each(chunk, n.learn)
 	}
-	each(chunk, func(_ ast.Stmt, e ast.Expr) {
-		switch e := e.(type) {
+	each(chunk, func(node any) {
+		switch e := node.(type) {
 		case *ast.StringConcatOpExpr:
 			for _, side := range []ast.Expr{e.Lhs, e.Rhs} {
 				if n.has(side) {
-					problems = append(problems, fmt.Sprintf("line %d: %s", side.Line(), localName(nameOf(side))))
+					problems = append(problems, fmt.Sprintf("line %d: %s", side.Line(), nameOf(side)))
 				}
 			}
 		case *ast.FuncCallExpr: // the one thing that may be told apart this way
@@ -54,39 +54,37 @@ func (n *numbers) has(e ast.Expr) bool {
 	case *ast.LogicalOpExpr:
 		return n.has(e.Rhs) || e.Operator == "or" && n.has(e.Lhs)
 	case *ast.FuncCallExpr:
-		return slices.Contains(makesNumbers, localName(nameOf(e.Func))) || n.names[nameOf(e.Func)]
+		return slices.Contains(makesNumbers, strings.TrimPrefix(nameOf(e.Func), ".")) || n.names[nameOf(e.Func)]
 	case *ast.IdentExpr, *ast.AttrGetExpr:
 		return n.names[nameOf(e)]
 	}
 	return false
 }
 
-func (n *numbers) learn(stmt ast.Stmt, e ast.Expr) {
-	switch stmt := stmt.(type) {
+func (n *numbers) learn(node any) {
+	switch node := node.(type) {
 	case *ast.LocalAssignStmt:
-		for i, value := range stmt.Exprs {
-			if i < len(stmt.Names) {
-				n.give(stmt.Names[i], value)
+		for i, value := range node.Exprs {
+			if i < len(node.Names) {
+				n.give(node.Names[i], value)
 			}
 		}
 	case *ast.AssignStmt:
-		for i, value := range stmt.Rhs {
-			n.give(nameOf(stmt.Lhs[i]), value)
+		for i, value := range node.Rhs {
+			n.give(nameOf(node.Lhs[i]), value)
 		}
 	case *ast.NumberForStmt:
-		n.names[stmt.Name] = true
-	}
-	switch e := e.(type) {
+		n.names[node.Name] = true
 	case *ast.TableExpr:
-		for _, field := range e.Fields {
+		for _, field := range node.Fields {
 			if key, named := field.Key.(*ast.StringExpr); named {
 				n.give("."+key.Value, field.Value)
 			}
 		}
 	case *ast.FuncCallExpr:
-		for i, parameter := range n.parameters[nameOf(e.Func)] {
-			if i < len(e.Args) {
-				n.give(parameter, e.Args[i])
+		for i, parameter := range n.parameters[nameOf(node.Func)] {
+			if i < len(node.Args) {
+				n.give(parameter, node.Args[i])
 			}
 		}
 	}
@@ -98,8 +96,8 @@ func (n *numbers) give(name string, value ast.Expr) {
 	switch v := value.(type) {
 	case *ast.FunctionExpr:
 		n.parameters[name] = v.ParList.Names
-		each(v.Stmts, func(stmt ast.Stmt, _ ast.Expr) {
-			if r, is := stmt.(*ast.ReturnStmt); is && len(r.Exprs) > 0 {
+		each(v.Stmts, func(node any) {
+			if r, is := node.(*ast.ReturnStmt); is && len(r.Exprs) > 0 {
 				n.give(name, r.Exprs[0])
 			}
 		})
@@ -131,10 +129,4 @@ func nameOf(e ast.Expr) string {
 		return nameOf(e.Func)
 	}
 	return fmt.Sprintf("%T", e)
-}
-
-// localName is a name as the script has it.
-func localName(name string) string {
-	name, _, _ = strings.Cut(strings.TrimPrefix(name, "."), "#")
-	return name
 }

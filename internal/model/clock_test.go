@@ -60,26 +60,3 @@ func TestTheClockStandsStillAsDefined(t *testing.T) {
 		}
 	}
 }
-
-// Whatever the server's clock does: the queue's never runs backward, and a
-// pause is never longer than it is to be.
-func TestTheServersClockMakesNoPauseLonger(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(200) {
-		rng := rand.New(rand.NewPCG(seed, 22))
-		server, queues := int64(beginning), &Clock{now: beginning}
-		for range 300 {
-			before, left := queues.now, queues.rest
-			server += rng.Int64N(3*second) - second
-			queues.Set(server)
-			require.GreaterOrEqual(t, queues.now, before)
-			require.LessOrEqual(t, queues.rest, left)
-			if rng.IntN(5) == 0 {
-				d := 1 + rng.Int64N(hour)
-				before = queues.rest
-				queues.Pause(server, d)
-				require.Equal(t, max(before, d), queues.rest)
-			}
-		}
-	}
-}

@@ -2,13 +2,10 @@ package redistest_test
 
 import (
 	"context"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -32,35 +29,6 @@ func lose(t *testing.T, proxy *redistest.Proxy, rdb *redis.Client) <-chan error 
 	go func() { failed <- rdb.Incr(context.WithoutCancel(t.Context()), "n").Err() }()
 	require.Eventually(t, func() bool { return proxy.Lost() == before+1 }, 10*time.Second, time.Millisecond)
 	return failed
-}
-
-func TestAProxyPassesEverythingOn(t *testing.T) {
-	proxy, rdb, _ := throughProxy(t)
-	var wg sync.WaitGroup
-	for range 20 {
-		key := redistest.Name(t)
-		wg.Go(func() {
-			big := strings.Repeat("x\r\n", 100_000)
-			assert.NoError(t, rdb.Set(t.Context(), key, big, time.Minute).Err())
-			got, err := rdb.Get(t.Context(), key).Result()
-			assert.NoError(t, err)
-			assert.True(t, big == got, "%d bytes are not what was sent", len(got))
-			assert.ErrorIs(t, rdb.Get(t.Context(), key+"no").Err(), redis.Nil)
-			info, err := rdb.HGetAll(t.Context(), key+"no").Result()
-			assert.NoError(t, err)
-			assert.Empty(t, info)
-			_, err = rdb.Pipelined(t.Context(), func(p redis.Pipeliner) error {
-				for range 100 {
-					p.Incr(t.Context(), key+"n")
-				}
-				return nil
-			})
-			assert.NoError(t, err)
-			assert.Equal(t, "100", rdb.Get(t.Context(), key+"n").Val())
-		})
-	}
-	wg.Wait()
-	assert.Zero(t, proxy.Lost())
 }
 
 func TestAProxyLosesReplies(t *testing.T) {
@@ -91,26 +59,6 @@ func TestAProxyLosesReplies(t *testing.T) {
 			require.NoError(t, rdb.Incr(t.Context(), "n").Err(), "no more than two")
 		})
 	}
-}
-
-func TestAFrozenProxyHoldsEverythingUntilItIsHealed(t *testing.T) {
-	proxy, rdb, direct := throughProxy(t)
-	impatient := proxy.Client(&redis.Options{
-		Addr: direct.Options().Addr, MaxRetries: -1, ReadTimeout: 100 * time.Millisecond,
-	})
-	require.Eventually(t, func() bool { return impatient.Ping(t.Context()).Err() == nil }, 10*time.Second,
-		time.Millisecond)
-	proxy.Freeze()
-	for range 3 { // over the connection that is there, and over new ones
-		require.Error(t, impatient.Incr(t.Context(), "n").Err())
-	}
-	require.ErrorIs(t, direct.Get(t.Context(), "n").Err(), redis.Nil)
-	proxy.Heal()
-	require.NoError(t, rdb.Incr(t.Context(), "n").Err())
-	require.Eventually(t, func() bool {
-		n, _ := direct.Get(t.Context(), "n").Int()
-		return n >= 2
-	}, 5*time.Second, time.Millisecond, "what was under way arrives late")
 }
 
 func TestAProxyCutsConnections(t *testing.T) {

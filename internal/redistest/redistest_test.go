@@ -2,13 +2,11 @@ package redistest_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,20 +20,6 @@ import (
 func TestMain(m *testing.M) {
 	redistest.Parallel(4)
 	redistest.Main(m)
-}
-
-func TestEachKindOfServerKeepsTime(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		long, short := redistest.Name(t), redistest.Name(t)
-		require.NoError(t, rdb.Set(t.Context(), long, "x", time.Minute).Err())
-		require.NoError(t, rdb.Set(t.Context(), short, "x", 50*time.Millisecond).Err())
-		time.Sleep(60 * time.Millisecond)
-		left, err := rdb.PTTL(t.Context(), long).Result()
-		require.NoError(t, err)
-		assert.LessOrEqual(t, left, time.Minute-60*time.Millisecond)
-		assert.Positive(t, left)
-		assert.ErrorIs(t, rdb.Get(t.Context(), short).Err(), redis.Nil)
-	})
 }
 
 func TestABubbleHasItsOwnClock(t *testing.T) {
@@ -52,16 +36,6 @@ func TestABubbleHasItsOwnClock(t *testing.T) {
 	}
 }
 
-func TestABubbleEndsThoughCallersHaveGoneAway(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		for range 50 {
-			ctx, cancel := context.WithCancel(t.Context())
-			go rdb.Ping(ctx)
-			cancel()
-		}
-	})
-}
-
 func TestAKilledServerComesBackEmptyAtTheSameAddress(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)
@@ -76,51 +50,6 @@ func TestAKilledServerComesBackEmptyAtTheSameAddress(t *testing.T) {
 	s.Restart()
 	require.Equal(t, addr, s.Addr())
 	require.ErrorIs(t, s.Client().Get(t.Context(), "k").Err(), redis.Nil)
-}
-
-func TestAServerKeepsItsDataThroughARestartIfToldTo(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t, "--appendonly", "yes", "--appendfsync", "always")
-	require.NoError(t, s.Client().Set(t.Context(), "k", "v", 0).Err())
-	s.Restart()
-	v, err := s.Client().Get(t.Context(), "k").Result()
-	require.NoError(t, err)
-	require.Equal(t, "v", v)
-}
-
-func TestAServerIsGoneWithItsTest(t *testing.T) {
-	t.Parallel()
-	var addr string
-	t.Run("test", func(t *testing.T) {
-		s := redistest.StartServer(t)
-		s.Pause() // even then
-		addr = s.Addr()
-	})
-	_, err := net.Dial("tcp", addr)
-	require.Error(t, err)
-}
-
-func TestAClusterServesEverySlotFromThreeMasters(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Cluster(t)
-	for range 100 {
-		require.NoError(t, rdb.Set(t.Context(), redistest.Name(t), "v", time.Minute).Err())
-	}
-
-	var mu sync.Mutex
-	masters := 0
-	require.NoError(t, rdb.ForEachMaster(t.Context(), func(ctx context.Context, node *redis.Client) error {
-		mu.Lock()
-		defer mu.Unlock()
-		masters++
-		n, err := node.DBSize(ctx).Result()
-		assert.Positive(t, n)
-		return err
-	}))
-	assert.Equal(t, 3, masters)
-
-	err := rdb.Eval(t.Context(), `return 1`, []string{"a", "b"}).Err()
-	require.ErrorContains(t, err, "CROSSSLOT", "a cluster must refuse keys of several slots")
 }
 
 // TestAServerIsGoneWithItsTestBinary kills another run of this binary, in which

@@ -117,7 +117,7 @@ settle = function()
   if full + counts_for() <= now then full = 0 end
   mark = (rest > 0 or slow_until > 0) and '+' or (reset_end + full > 0 or epochs ~= '') and 'n' or '-'
   if mark == '-' then return nil end
-  local noted = format('%16d %16d %16d %16d %16d %16d %16d %10d%s', server + offset, slow_until, slow_pace,
+  local notes = format('%16d %16d %16d %16d %16d %16d %16d %10d%s', server + offset, slow_until, slow_pace,
     then_until, then_pace, reset_end, full, slack, epochs)
-  return noted .. string.rep(' ', NOTES - 1 - #noted) .. '\n'
+  return notes .. string.rep(' ', NOTES - 1 - #notes) .. '\n'
 end

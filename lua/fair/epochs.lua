@@ -37,17 +37,17 @@ end
 -- was a replica for a while. A server that does not tell its replication is
 -- known by its place in memory alone.
 local function take_over()
-  local id
+  local replid
   local epoch = sub(name, 10, 17)
   if fresh or own ~= place or server - written_at >= SILENCE then
     local info = redis.pcall('INFO', 'replication')
-    id = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or nil
+    replid = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or nil
   end
   if fresh then
-    name = name .. (id or sub(argv[3], 1, 8)) .. ' '
-  elseif id and id ~= epoch or not id and own ~= place then
+    name = name .. (replid or sub(argv[3], 1, 8)) .. ' '
+  elseif replid and replid ~= epoch or not replid and own ~= place then
     knows_of(epoch, sequence, sequence)
-    name, took_over, must = sub(name, 1, 9) .. (id or sub(argv[3], 1, 8)) .. ' ', true, true
+    name, took_over, must = sub(name, 1, 9) .. (replid or sub(argv[3], 1, 8)) .. ' ', true, true
   end
 end
 

@@ -71,17 +71,17 @@ end
 -- comes on theirs. Returns how far.
 local function restore_clock(known, shown, label, wait, stands)
   local passed = fresh and 0 or math.max(0, now - label) -- the clock need not have been slow then
-  local told = moment_of(label + passed) - passed - wait - server -- the offset by what was told
+  local due = moment_of(label + passed) - passed - wait - server -- the offset with which it comes then
   if not known and not fresh then
     if stands > rest then stand_still(stands) end
     return moved(label, wait)
   end
   if fresh then
-    clock, offset = shown, told
+    clock, offset = shown, due
   elseif took_over and rest == 0 and shown > now then
-    clock, offset = shown, math.min(moment_of(shown) - server, math.max(offset, told))
-  elseif offset - told > 2 then -- they are rounded
-    clock, offset = math.max(clock + 1, shown), told -- at a label that it has not shown
+    clock, offset = shown, math.min(moment_of(shown) - server, math.max(offset, due))
+  elseif offset - due > 2 then -- they are rounded
+    clock, offset = math.max(clock + 1, shown), due -- at a label that it has not shown
   end
   read_clock()
   forget_slow()

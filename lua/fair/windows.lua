@@ -40,16 +40,16 @@ end
 -- The header with the caller's windows is longer or shorter than the one there
 -- is: what stands behind it moves.
 local function relocate(old_size)
-  local behind = sub(call('GETRANGE', key, '0', '-1'), old_size + 1)
+  local body = sub(call('GETRANGE', key, '0', '-1'), old_size + 1)
   local notes = settle()
   if notes then
-    behind = behind .. string.rep(' ', CELLS * WIDTH - #behind)
-    behind = sub(behind, 1, CELLS * WIDTH) .. notes .. sub(behind, CELLS * WIDTH + NOTES + 1)
+    body = body .. string.rep(' ', CELLS * WIDTH - #body)
+    body = sub(body, 1, CELLS * WIDTH) .. notes .. sub(body, CELLS * WIDTH + NOTES + 1)
   end
   ends = math.max(ends, last + counts_for())
   return redis.pcall('PSETEX', key, format('%d', math.ceil(wait_for(ends) / 1000) + 1),
     head .. mark .. flag .. place .. ' ' .. name .. format('%16d %16d %16d\n%16d %16d %16d %16d %16d %4d %4d %16d\n',
-      sequence, now, last, offset, ends, crowded, coarse, span, closed, oldest, base) .. marks .. behind)
+      sequence, now, last, offset, ends, crowded, coarse, span, closed, oldest, base) .. marks .. body)
 end
 
 if ARGV[1] == '' then

@@ -17,18 +17,18 @@ if granted > 0 or must then
   local notes = unusual and settle()
   local whole = fresh or closed == 0 and mark == '-' and flag == ' '
   local needs = math.max(last + kept, lives)
-  local late, numbers = needs > ends, format('%16d %16d %16d', sequence, now, last)
+  local late, fields = needs > ends, format('%16d %16d %16d', sequence, now, last)
   if late then
     ends, changed = needs, true
     if not whole then ends = ends + floor(kept / 64) end
   end
   local life = format('%d', math.ceil((unusual and wait_for(ends) or ends - now) / 1000) + 1)
-  local body, problem = numbers, nil
+  local body, problem = fields, nil
   if changed or whole then
-    body = numbers .. format('\n%16d %16d %16d %16d %16d %4d %4d %16d\n', offset, ends, crowded, coarse, span,
+    body = fields .. format('\n%16d %16d %16d %16d %16d %4d %4d %16d\n', offset, ends, crowded, coarse, span,
       closed, oldest, base) .. marks
   elseif marked then
-    body = numbers .. sub(text, p + 79, p + 191) .. marks
+    body = fields .. sub(text, p + 79, p + 191) .. marks
   end
   if whole or unusual or front then body = mark .. flag .. place .. ' ' .. name .. body end
   if whole then
@@ -44,5 +44,5 @@ if granted > 0 or must then
     if notes then call('SETRANGE', key, size + CELLS * WIDTH, notes) end
     if late or must then call('PEXPIRE', key, life) end
   end
-  told = name .. numbers
+  told = name .. fields
 end

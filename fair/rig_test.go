@@ -2,8 +2,11 @@ package fair
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/lua"
 )
@@ -205,4 +209,175 @@ func (s scripts) behind(prelude string) scripts {
 
 func behind(prelude string, script *lua.Script) *lua.Script {
 	return lua.New(prelude + script.Source())
+}
+
+func pause(t testing.TB, f *fair, d time.Duration) {
+	t.Helper()
+	require.NoError(t, f.Pause(t.Context(), d))
+}
+
+func status(t testing.TB, f *fair) engine.Status {
+	t.Helper()
+	s, err := f.Status(t.Context())
+	require.NoError(t, err)
+	return s
+}
+
+// hears keeps the news that the engine tells from now on.
+func hears(f *fair) *[]engine.News {
+	var all []engine.News
+	f.heard = func(n *engine.News) { all = append(all, *n) }
+	return &all
+}
+
+// last returns the newest of the news and forgets all.
+func last(t testing.TB, all *[]engine.News) *engine.News {
+	t.Helper()
+	require.NotEmpty(t, *all)
+	n := &(*all)[len(*all)-1]
+	require.False(t, n.Asked.IsZero() || n.Arrived.Before(n.Asked))
+	*all = nil
+	return n
+}
+
+// snapshot is a key as it was at some moment.
+type snapshot struct {
+	state string
+	left  time.Duration
+}
+
+func snap(t testing.TB, f *fair) snapshot {
+	return snapshot{f.client.Get(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val()}
+}
+
+// restore puts it onto another server, which takes over.
+func (s snapshot) restore(t testing.TB, f *fair) {
+	moves(t, f)
+	if s.left <= 0 {
+		require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+		return
+	}
+	require.NoError(t, f.client.Set(t.Context(), f.key, s.state, s.left).Err())
+}
+
+// moves has the scripts run on another server from now on.
+func moves(t testing.TB, f *fair) {
+	server := fmt.Sprintf("table: 0x%x000", 1<<32+rand.Uint64N(1<<32))
+	require.NoError(t, f.client.Set(t.Context(), f.key+":server", server, 0).Err())
+	promotes(t, f)
+}
+
+// promotes has the server be a primary anew.
+func promotes(t testing.TB, f *fair) {
+	replication := fmt.Sprintf("master_replid:%016x", rand.Uint64())
+	require.NoError(t, f.client.Set(t.Context(), f.key+":replication", replication, 0).Err())
+}
+
+func queuedWait(t testing.TB, f *fair) time.Duration {
+	a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
+	require.True(t, a.Granted)
+	return a.Wait
+}
+
+// joins makes a further engine on the same name, as a process with another
+// configuration would.
+func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
+	other := build(t, f.client, quotas...)
+	other.key, other.scripts = f.key, f.scripts
+	if f.stored {
+		other.scripts = f.withClock(allScripts)
+	}
+	return other
+}
+
+// withClock puts scripts under the clock that the test has set for the engine's.
+func (f *fair) withClock(s scripts) scripts {
+	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
+		return s.behind(stillClock)
+	}
+	return s
+}
+
+// looksFor is an engine of the queue's name that looks for stored quotas, with
+// the given ones in their place while there are none.
+func (f *fair) looksFor(t testing.TB, given ...engine.Quota) *fair {
+	t.Helper()
+	cfg := engine.Config{Client: f.client, Name: f.key[len(defaultPrefix)+1 : len(f.key)-1], Stored: true}
+	if len(given) > 0 {
+		cfg.Quota, cfg.Extra = given[0], given[1:]
+	}
+	e, err := New(cfg)
+	require.NoError(t, err)
+	s := e.(*fair)
+	require.Equal(t, f.key, s.key)
+	s.scripts = f.withClock(storedScripts)
+	return s
+}
+
+// stored is a queue for limiters that look for stored quotas, with given ones.
+func (w world) stored(t testing.TB, given ...engine.Quota) (*fair, func(time.Duration)) {
+	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+	return f.looksFor(t, given...), at
+}
+
+func quotas(t testing.TB, text string) []engine.Quota {
+	t.Helper()
+	all, err := quotatext.Parse(text)
+	require.NoError(t, err)
+	return all
+}
+
+func set(t testing.TB, f *fair, text string) {
+	t.Helper()
+	require.NoError(t, f.SetQuotas(t.Context(), quotas(t, text)))
+}
+
+// holds requires that the quotas hold.
+func holds(t testing.TB, f *fair, text string, wantStored bool) {
+	t.Helper()
+	all, stored, err := f.Quotas(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, text, quotatext.FormatAll(all))
+	require.Equal(t, wantStored, stored)
+}
+
+// open is an engine of the queue's name that was given no quota.
+func (f *fair) open(t testing.TB) *fair {
+	o := f.joins(t, engine.Quota{Permits: 1, Per: 1})
+	name := o.key[len(defaultPrefix)+1 : len(o.key)-1]
+	e, err := New(engine.Config{Client: f.client, Name: name})
+	require.NoError(t, err)
+	opened := e.(*fair)
+	opened.scripts = f.scripts
+	require.Equal(t, f.key, opened.key)
+	return opened
+}
+
+// comesAt is when a turn comes, by the last news, which came at a moment.
+func comesAt(t *testing.T, news *[]engine.News, moment time.Duration, g engine.Grant) time.Duration {
+	return moment + last(t, news).Until(g.At)
+}
+
+// dues is when turns come, by a look of the limiter, from now on.
+func dues(t *testing.T, f *fair, held []engine.Grant) (all []time.Duration) {
+	t.Helper()
+	news := hears(f)
+	require.NoError(t, f.Look(t.Context()))
+	n := last(t, news)
+	for _, g := range held {
+		all = append(all, n.Until(g.At))
+	}
+	return all
+}
+
+// inspected is the queue of an engine, by the clock that the test has set.
+func inspected(t testing.TB, f *fair) State {
+	t.Helper()
+	script := inspectScript
+	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
+		script = behind(stillClock, script)
+	}
+	s, err := f.inspect(t.Context(), script)
+	require.NoError(t, err)
+	return s
 }
