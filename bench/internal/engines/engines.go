@@ -38,9 +38,6 @@ type Engine struct {
 
 	// Open makes the limiter of one process. It does no I/O.
 	Open func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error)
-
-	// Keys are what a limiter of this name may leave in Redis.
-	Keys func(name string) []string
 }
 
 // All are the engines, the default ones first.

@@ -19,7 +19,6 @@ var fairEngine = Engine{
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now)
 	},
-	Keys: fairKeys,
 }
 
 var flowsEngine = Engine{
@@ -29,7 +28,6 @@ var flowsEngine = Engine{
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now, fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1))
 	},
-	Keys: fairKeys,
 }
 
 var windowEngine = Engine{
@@ -38,11 +36,6 @@ var windowEngine = Engine{
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return record(window.New, rdb, name, l, now)
 	},
-	Keys: func(name string) []string { return []string{name, "{" + name + "}:value", "{" + name + "}:permits"} },
-}
-
-func fairKeys(name string) []string {
-	return []string{"fairlimit:{" + name + "}", "fairlimit:{" + name + "}:quota"}
 }
 
 func openFair(

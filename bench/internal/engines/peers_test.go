@@ -29,7 +29,7 @@ func server(t *testing.T) *embedded.Server {
 	return s
 }
 
-func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
+func TestEveryEngineLetsThroughAndNamesItsKeysAfterItself(t *testing.T) {
 	t.Parallel()
 	for _, e := range All {
 		t.Run(e.Name, func(t *testing.T) {
@@ -56,7 +56,10 @@ func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
 
 			left, err := s.Client().Keys(t.Context(), "*").Result()
 			require.NoError(t, err)
-			require.Subset(t, e.Keys(t.Name()), left)
+			require.NotEmpty(t, left)
+			for _, key := range left {
+				require.Contains(t, key, t.Name(), "or it would not be removed")
+			}
 		})
 	}
 }

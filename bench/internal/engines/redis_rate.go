@@ -24,7 +24,6 @@ var redisRateEngine = Engine{
 		}
 		return &redisRate{redis_rate.NewLimiter(rdb), name, limit, now}, nil
 	},
-	Keys: func(name string) []string { return []string{"rate:" + name} },
 }
 
 // redisRate waits as a program does that is only told "not now, perhaps in d".

@@ -112,7 +112,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	after, stillCounts := t.Backend.Calls(tidy)
 	accounts, err := clients.Stop()
 	r.fault(err)
-	r.fault(t.Backend.Remove(tidy, t.Engine.Keys(t.Name)))
+	r.fault(backend.Remove(tidy, t.Backend.Client(), t.Name))
 	watcher.Close()
 	asker.Close()
 

@@ -109,7 +109,7 @@ func allows(n int) callers {
 // waits are callers of one limiter.
 func waits(n int) callers {
 	return alike(n, func(_ context.Context, b *bed) (call, error) {
-		limiter, err := b.limiter(b.name("limiter"), ample)
+		limiter, err := b.limiter(b.name(), ample)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func hurried(all callers) callers {
 // processes. No questions are combined.
 func waitsApart(n int) callers {
 	return func(_ context.Context, b *bed) (calls []call, err error) {
-		name := b.name("apart")
+		name := b.name()
 		for range n {
 			limiter, err := b.limiter(name, ample)
 			if err != nil {
@@ -224,7 +224,7 @@ const (
 func inProcesses(part int) func(context.Context, *bed) (sides, error) {
 	return func(ctx context.Context, b *bed) (sides, error) {
 		known, err := pings(sixtyFour)(ctx, b)
-		j := job{Redis: b.redis, Scale: b.Scale, Name: b.name("together"), Callers: b.Callers / part}
+		j := job{Redis: b.redis, Scale: b.Scale, Name: b.name(), Callers: b.Callers / part}
 		return sides{
 			single(func(ctx context.Context) (float64, error) { return perSecond(1)(ctx, b, known) }),
 			single(func(ctx context.Context) (sum float64, err error) {

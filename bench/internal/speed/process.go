@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
-	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/engine"
 )
@@ -50,7 +47,7 @@ func (j job) do(ctx context.Context) (t taken, err error) {
 	if err != nil {
 		return t, err
 	}
-	b := &bed{Scale: j.Scale, redis: j.Redis, rdb: rdb}
+	b := newBed(j.Scale, j.Redis, rdb)
 	defer func() { err = errors.Join(err, b.close()) }()
 	if j.Name != "" {
 		t.Rate, err = b.rateOfWait(j)
@@ -85,39 +82,25 @@ func (b *bed) group(ctx context.Context, name string) (t taken) {
 // bed is what a row is measured on.
 type bed struct {
 	Scale
-	redis string
-	rdb   *redis.Client
+	redis  string
+	rdb    *redis.Client
+	prefix string // of all names
+}
 
-	mu    sync.Mutex
-	names []string // whose keys are to be removed
+// newBed has names of its own.
+func newBed(s Scale, redis string, rdb *redis.Client) *bed {
+	return &bed{s, redis, rdb, "speed:" + rand.Text()}
 }
 
 // close removes what was left in Redis.
 func (b *bed) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), run.Grace)
 	defer cancel()
-	var errs []error
-	for _, name := range b.names {
-		for _, e := range engines.All {
-			for _, key := range e.Keys(name) {
-				errs = append(errs, b.rdb.Del(ctx, key).Err())
-			}
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("what was measured with is still in Redis: %w", err)
-	}
-	return b.rdb.Close()
+	return errors.Join(backend.Remove(ctx, b.rdb, b.prefix), b.rdb.Close())
 }
 
 // name is a new one.
-func (b *bed) name(what string) string {
-	name := "speed:" + rand.Text() + ":" + what
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.names = append(b.names, name)
-	return name
-}
+func (b *bed) name() string { return b.prefix + ":" + rand.Text() }
 
 // limiter is one of a name.
 func (b *bed) limiter(name string, q engine.Quota) (fairlimit.Limiter, error) {

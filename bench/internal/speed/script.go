@@ -30,7 +30,7 @@ func scriptRows() (rows []row) {
 				if err != nil {
 					return sides{}, err
 				}
-				return sides{b.hotAndCold(b.peer(b.name("peer"), s.turn), nothing), b.hotAndCold(q.ask, q.ready)}, nil
+				return sides{b.hotAndCold(b.peer(b.name(), s.turn), nothing), b.hotAndCold(q.ask, q.ready)}, nil
 			},
 		})
 	}

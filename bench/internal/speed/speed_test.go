@@ -121,7 +121,7 @@ func TestUnknownRowsAreRefusedWithThoseThereAre(t *testing.T) {
 func on(t *testing.T) *bed {
 	t.Helper()
 	server := redistest.StartServer(t)
-	b := &bed{Scale: least, redis: server.Addr(), rdb: redis.NewClient(&redis.Options{Addr: server.Addr()})}
+	b := newBed(least, server.Addr(), redis.NewClient(&redis.Options{Addr: server.Addr()}))
 	t.Cleanup(func() { require.NoError(t, b.close()) })
 	return b
 }
