@@ -39,6 +39,18 @@ func jain(got []Share) float64 {
 	return sum * sum / (float64(len(got)) * squares)
 }
 
+// smallest is the part of all permits that the client with the fewest got.
+func smallest(got []Share) float64 {
+	least, sum := 0, 0
+	for i, s := range got {
+		sum += s.Permits
+		if i == 0 || s.Permits < least {
+			least = s.Permits
+		}
+	}
+	return float64(least) / float64(max(1, sum))
+}
+
 // maxOverMin is the best-off client's permits per caller over the worst-off's,
 // nil where the worst-off got nothing.
 func maxOverMin(got []Share) *float64 {

@@ -44,7 +44,7 @@ func (r Report) verdict(e Engine) string {
 	switch {
 	case r.Goal == nil:
 		return "-"
-	case e.Name != aimed:
+	case e.Name != r.aimed():
 		return ""
 	case !r.Goal.Met:
 		return "missed"
