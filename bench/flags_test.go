@@ -76,3 +76,12 @@ func TestTheCommandLineCanBeTypedAgainAndTellsNoPassword(t *testing.T) {
 		require.Equal(t, want, commandLine(args))
 	}
 }
+
+func TestOneNameMayStandForSeveralScenarios(t *testing.T) {
+	p := parsed(t, "-scenario", "few,steady")
+	require.Len(t, p.rounds, 7)
+	require.Equal(t, "few-3-every", p.rounds[0].scenario.Name)
+	require.Len(t, p.rounds[0].engines, 4, "those of the scenario")
+	require.Len(t, p.rounds[6].engines, 2)
+	require.Len(t, parsed(t, "-scenario", "few", "-engines", "fair").rounds[0].engines, 1)
+}
