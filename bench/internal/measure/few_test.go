@@ -21,8 +21,9 @@ func TestTheFewWaitAsLongAsTheyStillDo(t *testing.T) {
 
 func TestWhatOneClientGetsOfAll(t *testing.T) {
 	rule := Rule{Permits: 4, Per: time.Second, Apart: 10 * ms, Ceiling: Limit{2, 100 * ms}}
-	log := Log{End: 2 * time.Second, Callers: []int{1, 1}, Calls: []Call{
-		turn(0, 0, 10, 10, 10), turn(0, 0, 50, 50, 50), turn(0, 0, 109, 109, 109), turn(1, 0, 20, 20, 20),
+	log := Log{End: 4 * time.Second, Callers: []int{1, 1}, Calls: []Call{
+		turn(0, 0, 10, 10, 10), turn(0, 0, 2050, 2050, 2050), turn(0, 0, 2109, 2109, 2109),
+		turn(0, 0, 2149, 2149, 2149), turn(1, 0, 2020, 2020, 2020),
 	}}
 	f := Of(log, rule)
 	require.Equal(t, 3, *f.MaxOfOne)

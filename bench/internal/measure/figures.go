@@ -43,7 +43,7 @@ func Of(log Log, rule Rule) Figures {
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
 		MaxOfOne:         maxOfOne(arrived, rule.Ceiling),
-		SmallestShare:    smallest(got),
+		SmallestShare:    smallest(log, arrived, rule),
 		Jain:             jain(got),
 		ShareMaxOverMin:  maxOverMin(got),
 		LongestStarvedMS: Milliseconds(longestStarved(log)),

@@ -39,7 +39,7 @@ func few() (all []Scenario) {
 			all = append(all, Scenario{
 				Name:    fmt.Sprintf("few-%d-%s", callers, shape.name),
 				About:   fmt.Sprintf("one client has %d callers, another has %d", many, callers),
-				Load:    Load{Quota: shape.quota, Clients: 2, Callers: callers, Duration: 10 * time.Second},
+				Load:    Load{Quota: shape.quota, Clients: 2, Callers: callers, Duration: 20 * time.Second},
 				Engines: sharers,
 				Shares:  &goal,
 				Callers: first(func(Load) int { return many }),
