@@ -24,9 +24,13 @@ var fairEngine = Engine{
 var flowsEngine = Engine{
 	Name:   "fair+flows",
 	About:  "fair with each client a flow: they share the quota, however many callers each has",
-	Queues: true, Guards: true, Bursts: true,
+	Queues: true, Guards: true, Bursts: true, Ceils: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
-		return openFair(rdb, name, l, now, fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1))
+		opts := []fairlimit.Option{fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1)}
+		if l.Ceiling.Permits > 0 {
+			opts = append(opts, fairlimit.WithFlowQuota(fairlimit.Quota(l.Ceiling)))
+		}
+		return openFair(rdb, name, l, now, opts...)
 	},
 }
 
