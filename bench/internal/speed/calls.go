@@ -224,7 +224,7 @@ const (
 func inProcesses(part int) func(context.Context, *bed) (sides, error) {
 	return func(ctx context.Context, b *bed) (sides, error) {
 		known, err := pings(sixtyFour)(ctx, b)
-		j := job{Redis: b.redis, Scale: b.Scale, Name: b.name(), Callers: b.Callers / part}
+		j := job{Redis: b.redis, Name: b.name(), Callers: b.Callers / part}
 		return sides{
 			single(func(ctx context.Context) (float64, error) { return perSecond(1)(ctx, b, known) }),
 			single(func(ctx context.Context) (sum float64, err error) {
@@ -243,10 +243,10 @@ func inProcesses(part int) func(context.Context, *bed) (sides, error) {
 func (b *bed) apart(ctx context.Context, j job, patience time.Duration) (sum float64, err error) {
 	j.From = measure.Now() + patience
 	j.Until = j.From + b.Round
-	var all [processes]taken
+	var all [processes]float64
 	err = together(processes, func(i int) error { return run.Ask(ctx, Role, j, &all[i]) })
-	for _, t := range all {
-		sum += t.Rate
+	for _, rate := range all {
+		sum += rate
 	}
 	return sum, err
 }
