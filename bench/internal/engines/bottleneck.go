@@ -23,11 +23,13 @@ var bottleneckEngine = Engine{
 	About: "Bottleneck's Group, as described: a reservoir for each client, chained to one for all",
 	Ceils: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
-		var chain bottlenecks
-		if l.Ceiling.Permits > 0 {
-			chain = append(chain, newBottleneck(rdb, name+":"+l.Flow, l.Ceiling, now))
-		}
-		return append(chain, newBottleneck(rdb, name, l.Quota, now)), nil
+		return chained(name, l, func(key string, q scenario.Quota) Acquirer {
+			settings := []any{q.Permits, q.Per.Milliseconds(), 0} // a reservoir
+			if q.Permits == 1 {
+				settings = []any{0, 0, q.Per.Milliseconds()} // a minTime
+			}
+			return &bottleneck{rdb, key, settings, now, make(queue, 1)}
+		}), nil
 	},
 }
 
@@ -36,36 +38,15 @@ var bottleneckText string
 
 var bottleneckScript = redis.NewScript(bottleneckText)
 
-// bottlenecks are limiters, each chained to the next.
-type bottlenecks []*bottleneck
-
-func (b bottlenecks) Acquire(ctx context.Context, n int) (turn *measure.Turn, err error) {
-	for _, limiter := range b {
-		if turn, err = limiter.acquire(ctx, n); err != nil {
-			return nil, err
-		}
-	}
-	return turn, nil
-}
-
 type bottleneck struct {
-	rdb   redis.UniversalClient
-	name  string
-	args  []any
-	now   func() time.Duration
-	queue queue
+	rdb      redis.UniversalClient
+	key      string
+	settings []any
+	now      func() time.Duration
+	queue    queue
 }
 
-// newBottleneck has a reservoir. A quota of one permit is a minTime instead.
-func newBottleneck(rdb redis.UniversalClient, name string, q scenario.Quota, now func() time.Duration) *bottleneck {
-	args := []any{q.Permits, q.Per.Milliseconds(), 0}
-	if q.Permits == 1 {
-		args = []any{0, 0, q.Per.Milliseconds()}
-	}
-	return &bottleneck{rdb, name, args, now, newQueue()}
-}
-
-func (b *bottleneck) acquire(ctx context.Context, n int) (*measure.Turn, error) {
+func (b *bottleneck) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 	turn, err := b.register(ctx, n)
 	if err != nil {
 		return nil, err
@@ -73,40 +54,18 @@ func (b *bottleneck) acquire(ctx context.Context, n int) (*measure.Turn, error) 
 	return turn, clock.Sleep(ctx, turn.Wait)
 }
 
-// register returns once there is a place for the job.
+// register returns once there is a place for the job, which is the first in line
+// meanwhile.
 func (b *bottleneck) register(ctx context.Context, n int) (*measure.Turn, error) {
 	if err := b.queue.enter(ctx); err != nil {
 		return nil, err
 	}
 	defer b.queue.leave()
-	for {
-		sent := b.now()
-		got, err := bottleneckScript.Run(ctx, b.rdb, []string{b.name}, append(b.args, n)...).Int64Slice()
+	return poll(ctx, n, b.now, func() (bool, time.Duration, error) {
+		got, err := bottleneckScript.Run(ctx, b.rdb, []string{b.key}, append(b.settings, n)...).Int64Slice()
 		if err != nil {
-			return nil, err
+			return false, 0, err
 		}
-		wait := time.Duration(got[1]) * time.Millisecond
-		if got[0] == 1 {
-			return &measure.Turn{Permits: n, Sent: sent, Replied: b.now(), Wait: wait}, nil
-		}
-		if err := clock.Sleep(ctx, wait); err != nil {
-			return nil, err
-		}
-	}
+		return got[0] == 1, time.Duration(got[1]) * time.Millisecond, nil
+	})
 }
-
-// queue is that of a process: who came first is served first.
-type queue chan struct{}
-
-func newQueue() queue { return make(queue, 1) }
-
-func (q queue) enter(ctx context.Context) error {
-	select {
-	case q <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (q queue) leave() { <-q }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // BullMQ Pro is a job queue for Node.js. This is how it chooses the next job,
@@ -26,7 +25,7 @@ var bullmqEngine = Engine{
 	About: "BullMQ's groups, as described: they take turns, with a limit for each and one for all",
 	Ceils: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
-		return &bullmq{rdb: rdb, name: name, load: l, now: now, queue: newQueue()}, nil
+		return &bullmq{rdb: rdb, name: name, load: l, now: now, queue: make(queue, 1)}, nil
 	},
 }
 
@@ -63,19 +62,10 @@ func (b *bullmq) job(ctx context.Context) (*measure.Turn, error) {
 		return nil, err
 	}
 	defer b.queue.leave()
-	for {
-		sent := b.now()
+	return poll(ctx, 1, b.now, func() (bool, time.Duration, error) {
 		wait, err := bullmqScript.Run(ctx, b.rdb, []string{b.name, b.name + ":groups"},
 			cmp.Or(b.load.Flow, "a client"), b.jobs.Load(), b.load.Quota.Permits, b.load.Quota.Per.Milliseconds(),
 			b.load.Ceiling.Permits, b.load.Ceiling.Per.Milliseconds()).Int64()
-		if err != nil {
-			return nil, err
-		}
-		if wait == 0 {
-			return &measure.Turn{Sent: sent, Replied: b.now()}, nil
-		}
-		if err := clock.Sleep(ctx, time.Duration(wait)*time.Millisecond); err != nil {
-			return nil, err
-		}
-	}
+		return wait == 0, time.Duration(wait) * time.Millisecond, err
+	})
 }
