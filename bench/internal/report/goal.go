@@ -78,12 +78,14 @@ func goalOf(r Report) *Goal {
 }
 
 // missedShares says by how much the goals of a scenario with flows were missed.
+// Turns that the machine missed count as used.
 func missedShares(want scenario.Shares, e Engine) (missed []string) {
+	used := e.Utilization * float64(e.Grants+e.MissedTurns) / float64(max(1, e.Grants))
 	if e.SmallestShare < want.Least {
 		missed = append(missed, fmt.Sprintf("a share of %s, not %s", percent(e.SmallestShare), percent(want.Least)))
 	}
-	if e.Utilization < want.Used {
-		missed = append(missed, fmt.Sprintf("a quota used to %s, not %s", percent(e.Utilization), percent(want.Used)))
+	if used < want.Used {
+		missed = append(missed, fmt.Sprintf("a quota used to %s, not %s", percent(used), percent(want.Used)))
 	}
 	if few, alone := e.FewWaitMS, e.FewWaitAloneMS; few != nil && alone != nil && *few > want.Wait**alone {
 		missed = append(missed, fmt.Sprintf("waits of %s, more than %v times %s", short(*few), want.Wait, short(*alone)))
@@ -121,9 +123,9 @@ func (r Report) Outcome() string {
 	case r.Goal == nil:
 		return "No verdict without " + r.aimed() + "."
 	}
-	kept, none := "none out of order, none over the quota", "out of order or over the quota"
+	kept := "none out of order, none over the quota"
 	if r.shares != nil {
-		kept, none = "none over the quota, and each flow has its share", "over the quota, and each flow has its share"
+		kept = "none over the quota, and each flow has its share"
 	}
 	trouble := "" // although no promise forbids it
 	switch e := r.aimedAt(); {
@@ -132,16 +134,14 @@ func (r Report) Outcome() string {
 	case len(e.Faults) > 0:
 		trouble = "something went wrong in its run"
 	}
-	switch {
-	case r.Goal.Met && trouble != "":
-		return r.aimed() + " kept its promises, but " + trouble + ". No turn was too early, " + none + "."
-	case r.Goal.Met:
-		return r.aimed() + " kept its promises: no turn too early, " + kept + "."
-	case trouble != "":
-		return r.aimed() + " MISSED its goal by " + listed(r.Goal.Missed) + ", and " + trouble + "."
-	default:
-		return r.aimed() + " MISSED its goal by " + listed(r.Goal.Missed) + "."
+	kept = r.aimed() + " kept its promises: no turn too early, " + kept
+	if !r.Goal.Met {
+		kept = r.aimed() + " MISSED its goal by " + listed(r.Goal.Missed)
 	}
+	if trouble != "" {
+		kept += "; " + trouble
+	}
+	return kept + "."
 }
 
 // machine is what the machine did, in sentences.
