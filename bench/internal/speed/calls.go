@@ -28,33 +28,33 @@ const (
 // whole are rows of the whole call, the client included.
 var whole = []row{
 	{
-		"throughput", "Wait, 1024 callers, one process", ping, 2, one("a second", ratioAtLeast(15)),
+		"throughput", "Wait, 1024 callers, one process", ping, 2, "a second", ratioAtLeast(15),
 		metered(perSecond(1), pings(sixtyFour), waits(everybody)),
 	},
-	{"throughput", "Wait, 4 processes × 256 callers", ping, 1, one("a second", ratioAtLeast(15)), inProcesses(4)},
-	{"throughput", "Wait, 4 processes × 1024 callers", ping, 1, one("a second", ratioAtLeast(15)), inProcesses(1)},
+	{"throughput", "Wait, 4 processes × 256 callers", ping, 1, "a second", ratioAtLeast(15), inProcesses(4)},
+	{"throughput", "Wait, 4 processes × 1024 callers", ping, 1, "a second", ratioAtLeast(15), inProcesses(1)},
 	{
-		"alone", "Wait, 1 caller, no deadline", evalsha, finest, one("µs", ratioAtMost(1.2)),
+		"alone", "Wait, 1 caller, no deadline", evalsha, finest, "µs", ratioAtMost(1.2),
 		metered(mean, evalshas(1), waits(1)),
 	},
 	{
-		"alone", "Wait, 1 caller, a deadline", evalsha, finest, one("µs", ratioAtMost(1.2)),
+		"alone", "Wait, 1 caller, a deadline", evalsha, finest, "µs", ratioAtMost(1.2),
 		metered(mean, hurried(evalshas(1)), hurried(waits(1))),
 	},
 	{
-		"peer-alone", "Wait, 1 caller, no deadline", redisRate, finest, one("µs", ratioAtMost(1.3)),
+		"peer-alone", "Wait, 1 caller, no deadline", redisRate, finest, "µs", ratioAtMost(1.3),
 		metered(mean, allows(1), waits(1)),
 	},
 	{
-		"peer-alone", "Wait, 1 caller, a deadline", redisRate, finest, one("µs", ratioAtMost(1.3)),
+		"peer-alone", "Wait, 1 caller, a deadline", redisRate, finest, "µs", ratioAtMost(1.3),
 		metered(mean, hurried(allows(1)), hurried(waits(1))),
 	},
 	{
 		"limiters", "Wait, 64 limiters × 1 caller", redisRate + " by 64 goroutines", finer,
-		one("a second", ratioAtLeast(0.7)), metered(perSecond(4), allows(sixtyFour), waitsApart(sixtyFour)),
+		"a second", ratioAtLeast(0.7), metered(perSecond(4), allows(sixtyFour), waitsApart(sixtyFour)),
 	},
 	{
-		"crowd", "Wait, 64 callers, p99", "EVALSHA by 64 goroutines, p99", 2, one("µs", ratioAtMost(1.5)),
+		"crowd", "Wait, 64 callers, p99", "EVALSHA by 64 goroutines, p99", 2, "µs", ratioAtMost(1.5),
 		metered(p99, evalshas(sixtyFour), waits(sixtyFour)),
 	},
 }
