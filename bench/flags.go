@@ -14,11 +14,10 @@ import (
 
 // plan is what the command line asks for.
 type plan struct {
-	rounds  []round
-	engines []engines.Engine
-	redis   string
-	json    string
-	list    bool
+	rounds []round
+	redis  string
+	json   string
+	list   bool
 
 	simulate bool
 	verbose  bool
@@ -30,6 +29,7 @@ type plan struct {
 type round struct {
 	scenario scenario.Scenario
 	load     scenario.Load
+	engines  []engines.Engine
 	what     string // for the progress
 	guarded  bool   // the guard is as it was given, or as virtual time needs it
 }
@@ -125,10 +125,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		return p, errors.New("-simulate has a Redis of its own in virtual time: leave -redis out")
 	}
 	p.command = commandLine(args)
-	if p.engines, err = pick("-engines", engineNames, engines.All, engines.Named); err != nil {
-		return p, err
-	}
-	scenarios, err := pick("-scenario", scenarioNames, scenario.All, scenario.Named)
+	scenarios, err := pick("-scenario", scenarioNames, scenario.All, func(s scenario.Scenario) string { return s.Name })
 	if err != nil {
 		return p, err
 	}
@@ -139,6 +136,13 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		given := map[string]bool{}
 		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
 		r.guarded = given["guard"] || p.simulate
+		if !given["engines"] && s.Engines != "" {
+			engineNames = s.Engines
+		}
+		r.engines, err = pick("-engines", engineNames, engines.All, func(e engines.Engine) string { return e.Name })
+		if err != nil {
+			return p, err
+		}
 		if !given["burst"] {
 			r.load.Quota.Burst = min(r.load.Quota.Burst, r.load.Quota.Permits)
 		}
@@ -157,22 +161,27 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 }
 
 // pick finds each of a list of names, none of them twice, or all there are.
-func pick[T any](flag, list string, all []T, named func(string) (T, bool)) (picked []T, err error) {
+// "few" is each of those called "few-...".
+func pick[T any](flag, list string, all []T, name func(T) string) (picked []T, err error) {
 	if list == "all" {
 		return all, nil
 	}
 	seen := map[string]bool{}
-	for name := range strings.SplitSeq(list, ",") {
-		name = strings.TrimSpace(name)
-		one, found := named(name)
-		if !found {
-			return nil, fmt.Errorf("%s: there is no %q (-list shows what there is)", flag, name)
+	for wanted := range strings.SplitSeq(list, ",") {
+		wanted = strings.TrimSpace(wanted)
+		before := len(picked)
+		for _, one := range all {
+			if n := name(one); n == wanted || strings.HasPrefix(n, wanted+"-") {
+				picked = append(picked, one)
+			}
 		}
-		if seen[name] {
-			return nil, fmt.Errorf("%s: %q is there twice", flag, name)
+		if len(picked) == before {
+			return nil, fmt.Errorf("%s: there is no %q (-list shows what there is)", flag, wanted)
 		}
-		seen[name] = true
-		picked = append(picked, one)
+		if seen[wanted] {
+			return nil, fmt.Errorf("%s: %q is there twice", flag, wanted)
+		}
+		seen[wanted] = true
 	}
 	return picked, nil
 }

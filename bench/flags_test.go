@@ -26,15 +26,15 @@ func TestWithoutFlags(t *testing.T) {
 		Quota: scenario.Quota{Permits: 20, Per: time.Second}, Guard: 10 * time.Millisecond,
 		Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
 	}, p.rounds[0].load)
-	require.Equal(t, "fair", p.engines[0].Name)
-	require.Equal(t, "window", p.engines[1].Name)
-	require.Len(t, p.engines, 2, "the others are there for those who ask")
+	require.Equal(t, "fair", p.rounds[0].engines[0].Name)
+	require.Equal(t, "window", p.rounds[0].engines[1].Name)
+	require.Len(t, p.rounds[0].engines, 2, "the others are there for those who ask")
 }
 
 func TestAllIsAll(t *testing.T) {
 	p := parsed(t, "-scenario", "all", "-engines", "all")
 	require.Len(t, p.rounds, len(scenario.All))
-	require.Len(t, p.engines, len(engines.All))
+	require.Len(t, p.rounds[0].engines, len(engines.All))
 	require.Len(t, parsed(t, "-scenario", "burst, crash").rounds, 2)
 }
 
@@ -75,4 +75,13 @@ func TestTheCommandLineCanBeTypedAgainAndTellsNoPassword(t *testing.T) {
 	} {
 		require.Equal(t, want, commandLine(args))
 	}
+}
+
+func TestOneNameMayStandForSeveralScenarios(t *testing.T) {
+	p := parsed(t, "-scenario", "few,steady")
+	require.Len(t, p.rounds, 7)
+	require.Equal(t, "few-3-every", p.rounds[0].scenario.Name)
+	require.Len(t, p.rounds[0].engines, 4, "those of the scenario")
+	require.Len(t, p.rounds[6].engines, 2)
+	require.Len(t, parsed(t, "-scenario", "few", "-engines", "fair").rounds[0].engines, 1)
 }

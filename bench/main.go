@@ -122,6 +122,7 @@ func own(l scenario.Load) string {
 	add(l.Quota.Permits > 0, "-quota %v", l.Quota)
 	add(l.Quota.Burst > 0, "-burst %d", l.Quota.Burst)
 	add(l.Guard > 0, "-guard %v", l.Guard)
+	add(l.Ceiling.Permits > 0, "a ceiling of %v for each client", l.Ceiling)
 	add(l.Duration > 0, "-duration %v", l.Duration)
 	if len(ways) == 0 {
 		return ""

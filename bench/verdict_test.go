@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -93,25 +94,33 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOut(t *testing.T) {
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
-			p, one := ran(t, way, "-engines", "fair",
-				"-quota", "4/100ms", "-clients", "4", "-callers", "2", "-duration", "3s")
-			require.False(t, one.Goal.Met)
-			require.Contains(t, p.stderr.String(), "fair MISSED its goal by ")
-			require.Contains(t, p.stderr.String(), missed)
+			// A wide guard: a turn that the machine misses excuses those who pass.
+			isFoundOut(t, way, func(p *program, one figures) bool {
+				return !one.Goal.Met && strings.Contains(p.stderr.String(), "fair MISSED its goal by ") &&
+					strings.Contains(p.stderr.String(), missed)
+			}, "-engines", "fair", "-quota", "4/100ms", "-guard", "50ms", "-clients", "4", "-callers", "2")
 		})
 	}
 	t.Run("an engine that overtakes", func(t *testing.T) {
 		t.Parallel()
-		// Order counts from the longest stall on: on a machine that stalls, those
-		// who overtake by more are rarer.
-		for _, duration := range []string{"4s", "8s", "16s"} {
-			_, one := ran(t, "", "-engines", "window", "-quota", "4/100ms", "-callers", "8", "-duration", duration)
-			if one.Engines[0]["inversions"] != 0.0 {
-				return
-			}
-		}
-		require.Fail(t, "nobody was overtaken")
+		isFoundOut(t, "", func(_ *program, one figures) bool { return one.Engines[0]["inversions"] != 0.0 },
+			"-engines", "window", "-quota", "4/100ms", "-callers", "8")
 	})
+}
+
+// isFoundOut runs the program until it says what is broken. Order counts from the
+// longest stall on: on a machine that stalls, those who overtake by more are
+// rarer, and what has to be seen takes longer.
+func isFoundOut(t *testing.T, way string, found func(*program, figures) bool, args ...string) {
+	t.Helper()
+	for _, duration := range []string{"4s", "8s", "16s"} {
+		p, one := ran(t, way, append(args, "-duration", duration)...)
+		if found(p, one) {
+			return
+		}
+		t.Log(p.stderr.String())
+	}
+	require.Fail(t, "it was not found out")
 }
 
 // ran runs the program with fair broken in some way.

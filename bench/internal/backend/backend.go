@@ -135,13 +135,16 @@ func ServedBy(ctx context.Context, rdb *redis.Client) (s Served, err error) {
 	return s, nil
 }
 
-// Remove deletes what a run has left behind, each key on its own, as a Cluster
-// wants it.
-func (b *Backend) Remove(ctx context.Context, keys []string) error {
-	for _, key := range keys {
-		if err := b.client.Del(ctx, key).Err(); err != nil {
-			return fmt.Errorf("what the run left in Redis was not removed: %w", err)
-		}
+// Remove deletes every key whose name contains the given one, each on its own,
+// as a Cluster wants it.
+func Remove(ctx context.Context, rdb *redis.Client, name string) error {
+	keys := rdb.Scan(ctx, 0, "*"+name+"*", 10_000).Iterator()
+	err := error(nil)
+	for err == nil && keys.Next(ctx) {
+		err = rdb.Del(ctx, keys.Val()).Err()
+	}
+	if err = cmp.Or(err, keys.Err()); err != nil {
+		return fmt.Errorf("what the run left in Redis was not removed: %w", err)
 	}
 	return nil
 }

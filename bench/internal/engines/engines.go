@@ -35,16 +35,14 @@ type Engine struct {
 	Queues bool // promises turns in the future
 	Guards bool // can be given a guard
 	Bursts bool // can be given a burst other than the whole quota
+	Ceils  bool // can be given a ceiling for each client
 
 	// Open makes the limiter of one process. It does no I/O.
 	Open func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error)
-
-	// Keys are what a limiter of this name may leave in Redis.
-	Keys func(name string) []string
 }
 
 // All are the engines, the default ones first.
-var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine}
+var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, bottleneckEngine, bullmqEngine}
 
 // Named finds an engine.
 func Named(name string) (Engine, bool) {
@@ -63,6 +61,9 @@ func (e Engine) Given(l scenario.Load) scenario.Load {
 	}
 	if !e.Bursts {
 		l.Quota.Burst = 0
+	}
+	if !e.Ceils {
+		l.Ceiling = scenario.Quota{}
 	}
 	return l
 }

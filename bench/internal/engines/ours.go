@@ -19,17 +19,19 @@ var fairEngine = Engine{
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return openFair(rdb, name, l, now)
 	},
-	Keys: fairKeys,
 }
 
 var flowsEngine = Engine{
 	Name:   "fair+flows",
 	About:  "fair with each client a flow: they share the quota, however many callers each has",
-	Queues: true, Guards: true, Bursts: true,
+	Queues: true, Guards: true, Bursts: true, Ceils: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
-		return openFair(rdb, name, l, now, fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1))
+		opts := []fairlimit.Option{fairlimit.WithFlow(cmp.Or(l.Flow, "a client"), 1)}
+		if l.Ceiling.Permits > 0 {
+			opts = append(opts, fairlimit.WithFlowQuota(fairlimit.Quota(l.Ceiling)))
+		}
+		return openFair(rdb, name, l, now, opts...)
 	},
-	Keys: fairKeys,
 }
 
 var windowEngine = Engine{
@@ -38,11 +40,6 @@ var windowEngine = Engine{
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return record(window.New, rdb, name, l, now)
 	},
-	Keys: func(name string) []string { return []string{name, "{" + name + "}:value", "{" + name + "}:permits"} },
-}
-
-func fairKeys(name string) []string {
-	return []string{"fairlimit:{" + name + "}", "fairlimit:{" + name + "}:quota"}
 }
 
 func openFair(

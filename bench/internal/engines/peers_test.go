@@ -2,6 +2,9 @@ package engines
 
 import (
 	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +32,7 @@ func server(t *testing.T) *embedded.Server {
 	return s
 }
 
-func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
+func TestEveryEngineLetsThroughAndNamesItsKeysAfterItself(t *testing.T) {
 	t.Parallel()
 	for _, e := range All {
 		t.Run(e.Name, func(t *testing.T) {
@@ -42,7 +45,7 @@ func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Greater(t, time.Since(began), 150*time.Millisecond, "the quota holds in a way")
-			require.Less(t, time.Since(began), 5*time.Second)
+			require.Less(t, time.Since(began), 30*time.Second)
 
 			_, err := limiter.Acquire(t.Context(), 3)
 			require.NoError(t, err, "several permits")
@@ -52,11 +55,14 @@ func TestEveryEngineLetsThroughAndLeavesOnlyTheKeysItNames(t *testing.T) {
 			for err == nil {
 				_, err = limiter.Acquire(ctx, 1)
 			}
-			require.Less(t, time.Since(began), 10*time.Second, "a deadline is kept")
+			require.Less(t, time.Since(began), 60*time.Second, "a deadline is kept")
 
 			left, err := s.Client().Keys(t.Context(), "*").Result()
 			require.NoError(t, err)
-			require.Subset(t, e.Keys(t.Name()), left)
+			require.NotEmpty(t, left)
+			for _, key := range left {
+				require.Contains(t, key, t.Name(), "or it would not be removed")
+			}
 		})
 	}
 }
@@ -77,4 +83,70 @@ func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
 		}
 	}
 	require.Greater(t, most, 14, "a whole burst, and what trickles in meanwhile")
+}
+
+// counted is how many calls each client got through in so long, if it has so many
+// callers.
+func counted(t *testing.T, e Engine, l scenario.Load, callers []int, lasting time.Duration) []int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), lasting)
+	defer cancel()
+	s := server(t)
+	got := make([]atomic.Int64, len(callers))
+	var all sync.WaitGroup
+	for client, n := range callers {
+		l.Flow = strconv.Itoa(client)
+		limiter, err := e.Open(s.Client(), t.Name(), l, measure.Now)
+		require.NoError(t, err)
+		for range n {
+			all.Go(func() {
+				for {
+					if _, err := limiter.Acquire(ctx, 1); err != nil {
+						return
+					}
+					got[client].Add(1)
+				}
+			})
+		}
+	}
+	all.Wait()
+	counts := make([]int, len(callers))
+	for i := range got {
+		counts[i] = int(got[i].Load())
+	}
+	return counts
+}
+
+func TestPeersKeepTheCeilingOfEachClientAndTheQuotaOfAll(t *testing.T) {
+	t.Parallel()
+	l := scenario.Load{
+		Quota:   scenario.Quota{Permits: 10, Per: 30 * time.Second},
+		Ceiling: scenario.Quota{Permits: 3, Per: 30 * time.Second},
+	}
+	for _, e := range []Engine{redisRateEngine, bottleneckEngine, bullmqEngine} {
+		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, []int{3, 3}, counted(t, e, l, []int{5, 5}, 2*time.Second))
+			sum := 0
+			for _, n := range counted(t, e, l, []int{5, 5, 5, 5}, 2*time.Second) {
+				sum += n
+			}
+			require.Equal(t, 10, sum)
+		})
+	}
+}
+
+func TestBullMQsGroupsTakeTurns(t *testing.T) {
+	t.Parallel()
+	l := scenario.Load{Quota: scenario.Quota{Permits: 8, Per: 400 * time.Millisecond}}
+	got := counted(t, bullmqEngine, l, []int{40, 4}, 4*time.Second)
+	require.Less(t, got[0], 2*got[1], "%v", got)
+}
+
+func TestBottleneckSpacesJobsByItsMinTime(t *testing.T) {
+	t.Parallel()
+	l := scenario.Load{Quota: scenario.Quota{Permits: 1, Per: 200 * time.Millisecond}}
+	got := counted(t, bottleneckEngine, l, []int{9, 1}, 2100*time.Millisecond)
+	require.LessOrEqual(t, got[0]+got[1], 11)
+	require.LessOrEqual(t, got[1], 2, "whoever asks first goes first, however many callers it has")
 }

@@ -95,8 +95,8 @@ func (n *Notes) returned(grants []engine.Grant) {
 func (n *Notes) Builder(build engine.Builder) engine.Builder {
 	return func(c engine.Config) (engine.Engine, error) {
 		e, err := build(c)
-		if s, steers := e.(engine.Steerer); steers {
-			return notedQueue{s, noted{e, n}}, err
+		if q, steers := e.(steered); steers {
+			return notedQueue{q, noted{e, n}}, err
 		}
 		return noted{e, n}, err
 	}
@@ -125,13 +125,17 @@ func (e noted) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	return e.Engine.GiveBack(ctx, grants)
 }
 
-// notedQueue is one that can be steered, and shared by flows.
-type notedQueue struct {
+// steered is an engine that can be steered, and shared by flows.
+type steered interface {
 	engine.Steerer
-	noted noted
+	engine.Sharer
 }
 
-var _ engine.Sharer = notedQueue{}
+// notedQueue is such an engine whose grants are noted.
+type notedQueue struct {
+	steered
+	noted noted
+}
 
 func (e notedQueue) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	return e.noted.Take(ctx, requests)
@@ -139,8 +143,4 @@ func (e notedQueue) Take(ctx context.Context, requests []engine.Request) ([]engi
 
 func (e notedQueue) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	return e.noted.GiveBack(ctx, grants)
-}
-
-func (e notedQueue) AtBest(permits int) time.Duration {
-	return e.Steerer.(engine.Sharer).AtBest(permits)
 }

@@ -10,44 +10,36 @@ import (
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 var redisRateEngine = Engine{
 	Name: "redis_rate",
 	About: "go-redis/redis_rate in the loop that people write around it: " +
 		"not allowed, so sleep RetryAfter and ask again",
-	Bursts: true,
+	Bursts: true, Ceils: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
-		limit := redis_rate.Limit{
-			Rate: l.Quota.Permits, Burst: cmp.Or(l.Quota.Burst, l.Quota.Permits), Period: l.Quota.Per,
-		}
-		return &redisRate{redis_rate.NewLimiter(rdb), name, limit, now}, nil
+		return chained(name, l, func(key string, q scenario.Quota) Acquirer {
+			limit := redis_rate.Limit{Rate: q.Permits, Burst: cmp.Or(q.Burst, q.Permits), Period: q.Per}
+			return &redisRate{redis_rate.NewLimiter(rdb), key, limit, now}
+		}), nil
 	},
-	Keys: func(name string) []string { return []string{"rate:" + name} },
 }
 
 // redisRate waits as a program does that is only told "not now, perhaps in d".
 // Nobody is in a queue: the first to ask after d gets the permit.
 type redisRate struct {
 	limiter *redis_rate.Limiter
-	name    string
+	key     string
 	limit   redis_rate.Limit
 	now     func() time.Duration
 }
 
 func (r *redisRate) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
-	for {
-		sent := r.now()
-		result, err := r.limiter.AllowN(ctx, r.name, r.limit, n)
-		switch {
-		case err != nil:
-			return nil, err
-		case result.Allowed > 0:
-			return &measure.Turn{Permits: n, Sent: sent, Replied: r.now()}, nil
+	return poll(ctx, n, r.now, func() (bool, time.Duration, error) {
+		result, err := r.limiter.AllowN(ctx, r.key, r.limit, n)
+		if err != nil || result.Allowed > 0 {
+			return true, 0, err
 		}
-		if err := clock.Sleep(ctx, result.RetryAfter); err != nil {
-			return nil, err
-		}
-	}
+		return false, result.RetryAfter, nil
+	})
 }

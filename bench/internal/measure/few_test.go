@@ -15,4 +15,31 @@ func TestTheFewWaitAsLongAsTheyStillDo(t *testing.T) {
 	require.InDelta(t, 900, *Of(log, rule).FewWaitMS, 1e-9)
 	log.Callers = []int{1, 1}
 	require.Nil(t, Of(log, rule).FewWaitMS)
+	log.Callers = []int{0, 1}
+	require.InDelta(t, 900, *FewWait(log), 1e-9, "a client without callers is none")
+}
+
+func TestWhatOneClientGetsOfAll(t *testing.T) {
+	rule := Rule{Permits: 4, Per: time.Second, Apart: 10 * ms, Ceiling: Limit{2, 100 * ms}}
+	log := Log{End: 4 * time.Second, Callers: []int{1, 1}, Calls: []Call{
+		turn(0, 0, 10, 10, 10), turn(0, 0, 2050, 2050, 2050), turn(0, 0, 2109, 2109, 2109),
+		turn(0, 0, 2149, 2149, 2149), turn(1, 0, 2020, 2020, 2020),
+	}}
+	f := Of(log, rule)
+	require.Equal(t, 3, *f.MaxOfOne)
+	require.InDelta(t, 0.25, f.SmallestShare, 1e-9)
+	rule.Ceiling = Limit{}
+	require.Nil(t, Of(log, rule).MaxOfOne)
+}
+
+func TestACeilingBoundsWhatThoseWhoWaitMayUse(t *testing.T) {
+	rule := Rule{Permits: 4, Per: 100 * ms, Apart: 10 * ms, Ceiling: Limit{2, 100 * ms}}
+	log := Log{End: time.Second, Callers: []int{1, 1}}
+	for at := 0; at < 1000; at += 50 { // 2 each 100 ms, all of one client
+		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
+	}
+	log.Calls = append(log.Calls, Call{Client: 0, Permits: 1, Outcome: Waiting, Ended: time.Second})
+	require.InDelta(t, 1, Of(log, rule).Utilization, 0.02)
+	log.Calls = append(log.Calls, Call{Client: 1, Permits: 1, Outcome: Waiting, Ended: time.Second})
+	require.InDelta(t, 0.5, Of(log, rule).Utilization, 0.02, "the other one might have gone as well")
 }

@@ -17,13 +17,16 @@ type Figures struct {
 	MachineInversions  int        `json:"machine_inversions"`
 	MachineRejections  int        `json:"machine_rejections"`
 	MaxInWindow        int        `json:"max_in_window"`
-	MissedTurns        int        `json:"missed_turns"` // the process woke too late for them
+	MaxOfOne           *int       `json:"max_in_window_of_one,omitempty"` // client, in a window of its ceiling
+	MissedTurns        int        `json:"missed_turns"`                   // the process woke too late for them
 	Utilization        float64    `json:"utilization"`
 	Jain               float64    `json:"jain"`
 	ShareMaxOverMin    *float64   `json:"share_max_over_min"` // null: a client got nothing
+	SmallestShare      float64    `json:"smallest_share"`     // of all permits
 	LongestStarvedMS   float64    `json:"longest_starved_ms"`
 	WaitMS             Quantiles  `json:"wait_ms"`
-	FewWaitMS          *float64   `json:"few_wait_ms,omitempty"` // median of the clients with the fewest callers
+	FewWaitMS          *float64   `json:"few_wait_ms,omitempty"`       // median of the clients with the fewest callers
+	FewWaitAloneMS     *float64   `json:"few_wait_alone_ms,omitempty"` // likewise, if the greedy do not call
 	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
 	Early              *int       `json:"early,omitempty"`
 	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
@@ -39,13 +42,15 @@ func Of(log Log, rule Rule) Figures {
 	arrived, got := arrivals(log.Calls), shares(log)
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
+		MaxOfOne:         maxOfOne(arrived, rule.Ceiling),
+		SmallestShare:    smallest(log, arrived, rule),
 		Jain:             jain(got),
 		ShareMaxOverMin:  maxOverMin(got),
 		LongestStarvedMS: Milliseconds(longestStarved(log)),
 		WaitMS:           quantiles(waits(log.Calls)),
 		Shares:           got,
 	}
-	f.FewWaitMS = fewWait(log)
+	f.FewWaitMS = FewWait(log)
 	f.SpreadMS, f.SpreadP999MS = spread(arrived)
 	f.Utilization = utilization(log, arrived, rule)
 	hindered := newHindrance(log.Machine)

@@ -6,39 +6,48 @@ import (
 	"time"
 )
 
-// Ledger is what the service does whose quota everybody shares. It admits at
-// most so many permits in any half-open window of length per, on one clock, and
-// writes down everything that reached it.
+// Limit is at most so many permits in any half-open window of length Per. The
+// zero Limit is none.
+type Limit struct {
+	Permits int
+	Per     time.Duration
+}
+
+// Ledger is what the service does whose quota everybody shares. It keeps the
+// limit of all calls and that of each client strictly, on one clock, and writes
+// down everything that reached it.
 type Ledger struct {
-	permits int
-	per     time.Duration
-	now     func() time.Duration
+	Ceiling Limit // of each client
+
+	quota Limit
+	now   func() time.Duration
 
 	mu       sync.Mutex
 	arrivals []Call
-	oldest   int // the first arrival that still counts
-	within   int // permits admitted since then
+	whole    admitted
+	clients  map[int]*admitted
 }
 
 // NewLedger has seen nothing yet.
 func NewLedger(permits int, per time.Duration, now func() time.Duration) *Ledger {
-	return &Ledger{permits: permits, per: per, now: now}
+	return &Ledger{quota: Limit{permits, per}, now: now, clients: map[int]*admitted{}}
 }
 
 // Arrive stamps the call, writes it down and returns it. A call that is rejected
-// takes nothing from the quota.
+// takes nothing from any limit.
 func (l *Ledger) Arrive(c Call) Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.Reached, c.Arrived = true, l.now()
-	for ; l.oldest < len(l.arrivals) && l.arrivals[l.oldest].Arrived <= c.Arrived-l.per; l.oldest++ {
-		if gone := l.arrivals[l.oldest]; !gone.Rejected {
-			l.within -= gone.Permits
-		}
+	client := l.clients[c.Client]
+	if client == nil {
+		client = &admitted{}
+		l.clients[c.Client] = client
 	}
-	c.Rejected = c.Permits > l.permits-l.within
+	c.Rejected = !l.whole.room(l.quota, c) || !client.room(l.Ceiling, c)
 	if !c.Rejected {
-		l.within += c.Permits
+		l.whole.add(c)
+		client.add(c)
 	}
 	l.arrivals = append(l.arrivals, c)
 	return c
@@ -56,4 +65,25 @@ func (l *Ledger) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.arrivals)
+}
+
+// admitted are the calls that still count against a limit.
+type admitted struct {
+	calls   []Call
+	permits int
+}
+
+// room forgets what does not count any more, and reports whether there is room
+// for a call that arrives now.
+func (a *admitted) room(l Limit, c Call) bool {
+	for len(a.calls) > 0 && a.calls[0].Arrived <= c.Arrived-l.Per {
+		a.permits -= a.calls[0].Permits
+		a.calls = a.calls[1:]
+	}
+	return l.Permits == 0 || a.permits+c.Permits <= l.Permits
+}
+
+func (a *admitted) add(c Call) {
+	a.calls = append(a.calls, c)
+	a.permits += c.Permits
 }

@@ -43,3 +43,20 @@ func TestLedgerCountsPermits(t *testing.T) {
 	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 3, 0, 1))
 	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 2, 2, 3))
 }
+
+func TestACeilingIsThatOfOneClientAndStrict(t *testing.T) {
+	now := time.Duration(0)
+	ledger := NewLedger(3, time.Second, func() time.Duration { return now })
+	ledger.Ceiling = Limit{2, time.Second}
+	arrive := func(at time.Duration, client int) bool {
+		now = at
+		return !ledger.Arrive(Call{Client: client, Permits: 1}).Rejected
+	}
+	require.True(t, arrive(0, 0))
+	require.True(t, arrive(10*ms, 0))
+	require.False(t, arrive(20*ms, 0), "its own ceiling")
+	require.True(t, arrive(30*ms, 1))
+	require.False(t, arrive(40*ms, 1), "the quota of all")
+	require.False(t, arrive(999*ms, 0))
+	require.True(t, arrive(time.Second, 0), "half open; those who were rejected took nothing")
+}

@@ -92,6 +92,7 @@ func (c Call) Gone() time.Duration {
 type Rule struct {
 	Permits int
 	Per     time.Duration
+	Ceiling Limit         // of each client
 	Guard   time.Duration // what the engine was given
 
 	// Apart is how far apart two calls, and two arrivals, must be for their

@@ -34,11 +34,28 @@ func maxInWindow(arrived []Call, per time.Duration) (most int) {
 	return most
 }
 
+// maxOfOne is the most permits of one client in any window of a ceiling, nil
+// without a ceiling.
+func maxOfOne(arrived []Call, ceiling Limit) *int {
+	if ceiling.Permits == 0 {
+		return nil
+	}
+	most, of := 0, map[int][]Call{}
+	for _, c := range arrived {
+		of[c.Client] = append(of[c.Client], c)
+	}
+	for _, calls := range of {
+		most = max(most, maxInWindow(calls, ceiling.Per))
+	}
+	return &most
+}
+
 // rejections are the calls that a strict upstream turns away, if each reaches
 // it when the machine would have let it.
 func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turnedAway int) {
 	var now time.Duration
 	ledger := NewLedger(rule.Permits, rule.Per, func() time.Duration { return now })
+	ledger.Ceiling = rule.Ceiling
 	var all []Call
 	for _, c := range arrived {
 		c.Arrived -= held(c)
@@ -120,21 +137,32 @@ func overfull(calls []Call, rule Rule) (windows int) {
 // lets everybody through as soon as it may comes to 1. It may hand out its
 // quota one by one or in one go. To wait is to be held up for Apart, so the
 // time that it takes to ask does not count.
+//
+// With ceilings, what counts is the part of the quota that the clients who wait
+// may use.
 func utilization(log Log, arrived []Call, rule Rule) float64 {
 	if len(arrived) == 0 {
 		return 0
 	}
 	var occupied, possible float64
-	before, within, waiting := time.Duration(0), 0, 0
+	before, within := time.Duration(0), 0
+	waiting := map[int]int{} // callers, by client
 	for _, c := range changes(log, arrived, rule) {
-		if waiting > 0 {
+		if len(waiting) > 0 {
+			used, most := within, rule.Permits
+			if rule.Ceiling.Permits > 0 {
+				most = min(most, len(waiting)*rule.Ceiling.Permits)
+				used = min(used, most)
+			}
 			span := float64(c.at - before)
-			occupied += span * float64(within)
-			possible += span * float64(rule.Permits)
+			occupied += span * float64(used)
+			possible += span * float64(most)
 		}
 		before = c.at
 		within += c.within
-		waiting += c.waiting
+		if waiting[c.client] += c.waiting; waiting[c.client] == 0 {
+			delete(waiting, c.client)
+		}
 	}
 	if possible == 0 {
 		return 0
@@ -142,10 +170,11 @@ func utilization(log Log, arrived []Call, rule Rule) float64 {
 	return occupied / possible
 }
 
-// change is by how much the permits in the window and those who wait become
-// more or fewer.
+// change is by how much the permits in the window, and a client's callers who
+// wait, become more or fewer.
 type change struct {
 	at              time.Duration
+	client          int
 	within, waiting int
 }
 
@@ -153,17 +182,17 @@ type change struct {
 // to its ends.
 func changes(log Log, arrived []Call, rule Rule) (all []change) {
 	begin, end := arrived[0].Arrived+rule.Per, log.End
-	add := func(at time.Duration, within, waiting int) {
-		all = append(all, change{max(begin, min(at, end)), within, waiting})
+	add := func(at time.Duration, client, within, waiting int) {
+		all = append(all, change{max(begin, min(at, end)), client, within, waiting})
 	}
 	for _, c := range arrived {
-		add(c.Arrived, c.Permits, 0)
-		add(c.Arrived+rule.period(), -c.Permits, 0)
+		add(c.Arrived, c.Client, c.Permits, 0)
+		add(c.Arrived+rule.period(), c.Client, -c.Permits, 0)
 	}
 	for _, c := range log.Calls {
 		if held := c.Called + rule.Apart; held < c.Gone() {
-			add(held, 0, 1)
-			add(c.Gone(), 0, -1)
+			add(held, c.Client, 0, 1)
+			add(c.Gone(), c.Client, 0, -1)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })

@@ -1,5 +1,7 @@
 package measure
 
+import "slices"
+
 // Share is what one client got.
 type Share struct {
 	Callers int `json:"callers"`
@@ -37,6 +39,23 @@ func jain(got []Share) float64 {
 		return 1
 	}
 	return sum * sum / (float64(len(got)) * squares)
+}
+
+// smallest is the part of all permits that the client with the fewest got. It
+// counts from two windows after the first grant on: until then, whoever asked
+// first may have taken what goes ahead of all shares.
+func smallest(log Log, arrived []Call, rule Rule) float64 {
+	got, sum := make([]int, len(log.Callers)), 0
+	for _, c := range arrived {
+		if c.Arrived >= arrived[0].Arrived+2*rule.Per {
+			got[c.Client] += c.Permits
+			sum += c.Permits
+		}
+	}
+	if sum == 0 {
+		return 0
+	}
+	return float64(slices.Min(got)) / float64(sum)
 }
 
 // maxOverMin is the best-off client's permits per caller over the worst-off's,

@@ -128,14 +128,15 @@ func longestGap(calls []Call) (longest time.Duration) {
 	return longest
 }
 
-// fewWait is the median wait of the clients that have the fewest callers. What
+// FewWait is the median wait of the clients that have the fewest callers. What
 // still waits at the end counts with what it has waited by then. It is nil if
-// all clients have as many.
-func fewWait(log Log) *float64 {
-	if len(log.Callers) == 0 || slices.Min(log.Callers) == slices.Max(log.Callers) {
+// all clients have as many. Clients without callers do not count.
+func FewWait(log Log) *float64 {
+	sizes := slices.Compact(slices.Sorted(slices.Values(log.Callers)))
+	if len(sizes) < 2 {
 		return nil
 	}
-	few := slices.Min(log.Callers)
+	few := max(sizes[0], 1)
 	var waited []time.Duration
 	for _, c := range log.Calls {
 		if log.Callers[c.Client] == few && (c.Outcome == Granted || c.Outcome == Waiting) {

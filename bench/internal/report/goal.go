@@ -5,10 +5,9 @@ import (
 	"math"
 	"slices"
 	"strings"
-)
 
-// aimed is the engine that the goals are for.
-const aimed = "fair"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+)
 
 // Goal is what fair is to reach in a scenario, and whether it did.
 type Goal struct {
@@ -17,38 +16,54 @@ type Goal struct {
 	Missed []string `json:"missed,omitempty"` // by how much
 }
 
-const stated = "fair: nobody early, every turn in order, no window of turns over the quota; " +
-	"0 inversions and 0 upstream 429s apart from the machine's"
+const (
+	statedOrder = "fair: nobody early, every turn in order, no window of turns over the quota; " +
+		"0 inversions and 0 upstream 429s apart from the machine's"
+	statedShares = "fair+flows: nobody early, no window of turns over the quota; " +
+		"0 upstream 429s apart from the machine's; shares, use and waits within bounds"
+)
 
 // leastGuardMS is the guard from which on 429s count. A smaller one is too small
 // for any machine.
 const leastGuardMS = 10
 
-// aimedAt is fair, or nil if it was not measured.
+// aimed is the engine that the goal is for.
+func (r Report) aimed() string {
+	if r.shares != nil {
+		return "fair+flows"
+	}
+	return "fair"
+}
+
+// aimedAt is that engine, or nil if it was not measured.
 func (r Report) aimedAt() *Engine {
-	at := slices.IndexFunc(r.Engines, func(e Engine) bool { return e.Name == aimed })
+	at := slices.IndexFunc(r.Engines, func(e Engine) bool { return e.Name == r.aimed() })
 	if at < 0 {
 		return nil
 	}
 	return &r.Engines[at]
 }
 
-// goalOf is nil where the scenario has none or fair was not measured.
+// goalOf is nil where the scenario has none or its engine was not measured.
 func goalOf(r Report) *Goal {
 	e := r.aimedAt()
 	if r.unjudged || e == nil {
 		return nil
 	}
 	zero := 0
-	g := &Goal{Stated: stated}
+	g, disorder, inversions := &Goal{Stated: statedOrder}, e.PromisedInversions, &e.Inversions
+	if r.shares != nil { // flows promise no order between them
+		g = &Goal{Stated: statedShares, Missed: missedShares(*r.shares, *e)}
+		disorder, inversions = nil, nil
+	}
 	for _, broken := range []struct {
 		count     *int
 		one, many string
 	}{
 		{e.Early, "early call", "early calls"},
-		{e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order"},
+		{disorder, "pair of turns in the wrong order", "pairs of turns in the wrong order"},
 		{e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota"},
-		{&e.Inversions, "inversion", "inversions"},
+		{inversions, "inversion", "inversions"},
 		{&e.UpstreamRejections, "upstream 429", "upstream 429s"},
 	} {
 		if broken.count == &e.UpstreamRejections && e.GuardMS < leastGuardMS {
@@ -60,6 +75,22 @@ func goalOf(r Report) *Goal {
 	}
 	g.Met = len(g.Missed) == 0
 	return g
+}
+
+// missedShares says by how much the goals of a scenario with flows were missed.
+// Turns that the machine missed count as used.
+func missedShares(want scenario.Shares, e Engine) (missed []string) {
+	used := e.Utilization * float64(e.Grants+e.MissedTurns) / float64(max(1, e.Grants))
+	if e.SmallestShare < want.Least {
+		missed = append(missed, fmt.Sprintf("a share of %s, not %s", percent(e.SmallestShare), percent(want.Least)))
+	}
+	if used < want.Used {
+		missed = append(missed, fmt.Sprintf("a quota used to %s, not %s", percent(used), percent(want.Used)))
+	}
+	if few, alone := e.FewWaitMS, e.FewWaitAloneMS; few != nil && alone != nil && *few > want.Wait**alone {
+		missed = append(missed, fmt.Sprintf("waits of %s, more than %v times %s", short(*few), want.Wait, short(*alone)))
+	}
+	return missed
 }
 
 // Verdict is what is to be said first: what fair promised and whether it kept
@@ -84,13 +115,17 @@ func (r Report) Verdict() (lines []string) {
 	return lines
 }
 
-// Outcome is the verdict on fair in a sentence.
+// Outcome is the verdict in a sentence.
 func (r Report) Outcome() string {
 	switch {
 	case r.unjudged:
 		return "No verdict: this shows " + r.shows + "."
 	case r.Goal == nil:
-		return "No verdict without " + aimed + "."
+		return "No verdict without " + r.aimed() + "."
+	}
+	kept := "none out of order, none over the quota"
+	if r.shares != nil {
+		kept = "none over the quota, and each flow has its share"
 	}
 	trouble := "" // although no promise forbids it
 	switch e := r.aimedAt(); {
@@ -99,16 +134,14 @@ func (r Report) Outcome() string {
 	case len(e.Faults) > 0:
 		trouble = "something went wrong in its run"
 	}
-	switch {
-	case r.Goal.Met && trouble != "":
-		return "fair kept its promises, but " + trouble + ". No turn was too early, out of order or over the quota."
-	case r.Goal.Met:
-		return "fair kept its promises: no turn too early, none out of order, none over the quota."
-	case trouble != "":
-		return "fair MISSED its goal by " + listed(r.Goal.Missed) + ", and " + trouble + "."
-	default:
-		return "fair MISSED its goal by " + listed(r.Goal.Missed) + "."
+	kept = r.aimed() + " kept its promises: no turn too early, " + kept
+	if !r.Goal.Met {
+		kept = r.aimed() + " MISSED its goal by " + listed(r.Goal.Missed)
 	}
+	if trouble != "" {
+		kept += "; " + trouble
+	}
+	return kept + "."
 }
 
 // machine is what the machine did, in sentences.

@@ -78,7 +78,7 @@ func TestCallsThatFailedAreNamedFirstAndWhyTheProgramFailsNext(t *testing.T) {
 	})
 	require.True(t, r.Goal.Met)
 	require.Equal(t, []string{
-		"fair kept its promises, but 26 of its calls failed. No turn was too early, out of order or over the quota.",
+		"fair kept its promises: no turn too early, none out of order, none over the quota; 26 of its calls failed.",
 		"Exit status 1, because of fair (26 calls failed, the first with: outcome unknown).",
 	}, r.Verdict()[:2])
 	require.NotContains(t, strings.Join(r.Remarks(), "\n"), "outcome unknown", "it is said once")
@@ -88,9 +88,9 @@ func TestCallsThatFailedAreNamedFirstAndWhyTheProgramFailsNext(t *testing.T) {
 	require.Contains(t, out.String(), "met, 26 failed\n")
 
 	r = fairly(func(r *run.Result) { r.Figures.Failed, r.Figures.Inversions = 1, 2 })
-	require.Equal(t, "fair MISSED its goal by 2 inversions, and 1 of its calls failed.", r.Outcome())
+	require.Equal(t, "fair MISSED its goal by 2 inversions; 1 of its calls failed.", r.Outcome())
 	r = fairly(func(r *run.Result) { r.Faults = []string{"client 3 died", "no answer"} })
-	require.Contains(t, r.Outcome(), "fair kept its promises, but something went wrong in its run. ")
+	require.Contains(t, r.Outcome(), "none over the quota; something went wrong in its run.")
 	require.Equal(t, "Exit status 1, because of fair (client 3 died; no answer).", r.Verdict()[1])
 	require.Equal(t, "Exit status 1, because of polling (client 3 died).", Of(results()).Verdict()[1])
 }
@@ -117,6 +117,32 @@ func TestWhereSomethingIsLostTheReportSaysWhat(t *testing.T) {
 	require.Nil(t, Of(results()).Goal, "fair was not measured")
 }
 
+func TestWhereClientsAreFlowsTheGoalIsTheirShares(t *testing.T) {
+	few, _ := scenario.Named("few-3-second")
+	flows := func(change func(*measure.Figures)) Report {
+		return fairly(func(r *run.Result) {
+			r.Trial.Engine.Name, r.Trial.Scenario = "fair+flows", few
+			r.Figures.SmallestShare, r.Figures.Inversions = 0.46, 99
+			change(&r.Figures)
+		})
+	}
+	require.Equal(t, "fair+flows kept its promises: no turn too early, none over the quota, and each flow has its share.",
+		flows(func(*measure.Figures) {}).Outcome(), "flows promise no order between them")
+	r := flows(func(f *measure.Figures) { f.SmallestShare, f.Utilization, f.UpstreamRejections = 0.2, 0.9, 1 })
+	require.Equal(t, "fair+flows MISSED its goal by a share of 20.0 %, not 45.0 %, a quota used to 90.0 %, not 97.0 % "+
+		"and 1 upstream 429.", r.Outcome())
+
+	r = flows(func(f *measure.Figures) { f.Utilization, f.Grants, f.MissedTurns = 0.9, 90, 10 })
+	require.True(t, r.Goal.Met, "the machine missed what was not used")
+
+	few.Shares = &scenario.Shares{Wait: 2}
+	alone, wait := 100.0, 199.0
+	waits := func(f *measure.Figures) { f.FewWaitMS, f.FewWaitAloneMS = &wait, &alone }
+	require.True(t, flows(waits).Goal.Met)
+	wait = 201
+	require.Contains(t, flows(waits).Outcome(), "MISSED its goal by waits of 201 ms, more than 2 times 100 ms.")
+}
+
 // summary is a page without a file.
 func summary(reports ...Report) *Page {
 	p := &Page{dir: "none"}
@@ -130,10 +156,10 @@ func TestTheSummaryHasALineForEachScenarioAndEngine(t *testing.T) {
 	require.Equal(t, `
 all scenarios
 
-                    inversions   overtake   429s     used     starved   early   goal
-steady   fair       0            0          0        99.9 %   0         0       met
-steady   queueing   0            0          0        99.9 %   0         0       -
-         polling    77 (+5)      0          4 (+1)   0.0 %    0         –       -
+                    inversions   overtake   429s     used     least share   starved   early   goal
+steady   fair       0            0          0        99.9 %   0.0 %         0         0       met
+steady   queueing   0            0          0        99.9 %   0.0 %         0         0       -
+         polling    77 (+5)      0          4 (+1)   0.0 %    0.0 %         0         –       -
 
 6 (+12): 6, and 12 more by the machine
 `, out.String())

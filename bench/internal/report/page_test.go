@@ -54,7 +54,7 @@ func TestThePageHasTheSummaryAndOfEachScenarioTheTableAndThePictures(t *testing.
 	after := 0
 	for _, part := range []string{
 		"go run ./bench -scenario &#39;&lt;all&gt;&#39;", "all scenarios", "6 (&#43;7)",
-		`id="steady"`, "fair kept its promises, but ", "&lt;fault&gt; &amp; all", "This machine stalled", "4711", "<svg",
+		`id="steady"`, "fair kept its promises: ", "&lt;fault&gt; &amp; all", "This machine stalled", "4711", "<svg",
 		`id="burst"`, "4711", "<svg",
 	} {
 		at := strings.Index(html[after:], part)

@@ -5,6 +5,7 @@ package report
 import (
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
 // Report is one scenario over all engines. It is the JSON that the program
@@ -32,6 +33,7 @@ type Report struct {
 	about    string
 	shows    string // what there is to see beyond who is fair
 	unjudged bool
+	shares   *scenario.Shares // the goal, if each client is a flow
 }
 
 // Quota is what was asked for. What an engine could be given stands with the
@@ -41,6 +43,7 @@ type Quota struct {
 	PerMS   float64 `json:"per_ms"`
 	Burst   int     `json:"burst"`
 	GuardMS float64 `json:"guard_ms"`
+	Ceiling string  `json:"ceiling,omitempty"` // of each client
 }
 
 // Engine is one engine's figures.
@@ -48,7 +51,8 @@ type Engine struct {
 	Name    string  `json:"engine"`
 	GuardMS float64 `json:"guard_ms"` // that the engine was given
 	Burst   int     `json:"burst"`    // likewise
-	Seconds float64 `json:"seconds"`  // measured
+	Ceiling string  `json:"ceiling,omitempty"`
+	Seconds float64 `json:"seconds"` // measured
 	measure.Figures
 	RedisCallsPerGrant float64  `json:"redis_calls_per_grant"`
 	RedisCallsBy       string   `json:"redis_calls_counted_by"`
@@ -65,16 +69,18 @@ func Of(results []*run.Result) Report {
 		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Seed: t.Load.Seed,
 		Quota: Quota{
 			Permits: t.Load.Quota.Permits, PerMS: measure.Milliseconds(t.Load.Quota.Per),
-			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard),
+			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard), Ceiling: ceiling(t.Load),
 		},
 		Clients: t.Load.Clients, Callers: t.Load.Callers, Seconds: t.Load.Duration.Seconds(),
 		ApartMS: measure.Milliseconds(results[0].Apart),
 		about:   t.Scenario.About, shows: t.Scenario.Shows, unjudged: t.Scenario.Unjudged,
+		shares: t.Scenario.Shares,
 	}
 	for _, one := range results {
 		r.StallMS = max(r.StallMS, measure.Milliseconds(one.WorstStall))
 		r.Engines = append(r.Engines, Engine{
 			Name: one.Trial.Engine.Name, GuardMS: measure.Milliseconds(one.Given.Guard), Burst: one.Given.Quota.Burst,
+			Ceiling: ceiling(one.Given),
 			Seconds: (one.Log.End - one.Log.Begin).Seconds(),
 			Figures: one.Figures, RedisCallsBy: one.CountedBy,
 			RedisCallsPerGrant: float64(one.RedisCalls) / float64(max(1, one.Figures.Grants)),
@@ -83,4 +89,11 @@ func Of(results []*run.Result) Report {
 	}
 	r.Goal = goalOf(r)
 	return r
+}
+
+func ceiling(l scenario.Load) string {
+	if l.Ceiling.Permits == 0 {
+		return ""
+	}
+	return l.Ceiling.String()
 }

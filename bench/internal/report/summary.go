@@ -16,7 +16,7 @@ func (p *Page) summarize(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "\n%sall scenarios\n\n", p.reports[0].kind())
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "\t\tinversions\tovertake\t429s\tused\tstarved\tearly\tgoal")
+	fmt.Fprintln(table, "\t\tinversions\tovertake\t429s\tused\tleast share\tstarved\tearly\tgoal")
 	legend := ""
 	for _, r := range p.reports {
 		name := r.Scenario // only the first line of a scenario names it
@@ -24,7 +24,7 @@ func (p *Page) summarize(w io.Writer) error {
 			fmt.Fprintln(table, strings.Join([]string{
 				name, e.Name,
 				inversions(e), strconv.Itoa(e.MaxOvertake), rejections(e),
-				percent(e.Utilization), starved(e), early(e), r.verdict(e),
+				percent(e.Utilization), percent(e.SmallestShare), starved(e), early(e), r.verdict(e),
 			}, "\t"))
 			name = ""
 		}
@@ -44,7 +44,7 @@ func (r Report) verdict(e Engine) string {
 	switch {
 	case r.Goal == nil:
 		return "-"
-	case e.Name != aimed:
+	case e.Name != r.aimed():
 		return ""
 	case !r.Goal.Met:
 		return "missed"

@@ -32,15 +32,20 @@ func (r Report) rows() (told []row) {
 		{"refused", "calls whose turn would come too late", false, rare(func(e Engine) int { return e.Refused })},
 		{"gave up", "calls that did not want to wait any longer", false, rare(func(e Engine) int { return e.Left })},
 		{"failed", "calls that got an error", false, rare(func(e Engine) int { return e.Failed })},
-		{"inversions", fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), true, inversions},
-		{"max overtake", "most calls that passed a single one", true, count(func(e Engine) int { return e.MaxOvertake })},
+		{"inversions", fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), r.shares == nil, inversions},
+		{"max overtake", "most calls that passed a single one", r.shares == nil, count(func(e Engine) int { return e.MaxOvertake })},
 		{"upstream 429s", "calls turned away", true, rejections},
 		{
 			"max in window", fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits), true,
 			count(func(e Engine) int { return e.MaxInWindow }),
 		},
+		{
+			"max of one", fmt.Sprintf("permits of one client; its ceiling is %s", r.Quota.Ceiling), true,
+			known(func(e Engine) *int { return e.MaxOfOne }, strconv.Itoa),
+		},
 		{"missed turns", "this machine woke too late; given back", true, rare(func(e Engine) int { return e.MissedTurns })},
 		{"utilization", "of what quota and guard allow", true, func(e Engine) string { return percent(e.Utilization) }},
+		{"smallest share", "of all permits, of the client that got the fewest", true, r.smallest},
 		{"Jain index", "of the clients' shares a caller; 1 is equal", false, jain},
 		{"best / worst", "client's share", false, ratio},
 		{"starved", "longest that a waiting client got nothing", false, starved},
@@ -50,6 +55,10 @@ func (r Report) rows() (told []row) {
 		{
 			"few wait", "median of the clients with the fewest callers", true,
 			known(func(e Engine) *float64 { return e.FewWaitMS }, short),
+		},
+		{
+			"few wait alone", "likewise, if the greedy clients do not call", true,
+			known(func(e Engine) *float64 { return e.FewWaitAloneMS }, short),
 		},
 		{"early", "turns taken before their time", false, early},
 		{
@@ -123,6 +132,14 @@ func ratio(e Engine) string {
 	return fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
 }
 
+// smallest says nothing where clients are no flows.
+func (r Report) smallest(e Engine) string {
+	if r.shares == nil {
+		return nothing
+	}
+	return percent(e.SmallestShare)
+}
+
 // legend explains the cells that have a second count. It is empty if there are
 // none.
 func (r Report) legend() string {
@@ -141,8 +158,8 @@ const widest = len("late p50 / p99")
 // Table writes the report for a person: the verdict and the rows that matter
 // most, or all there is.
 func (r Report) Table(w io.Writer, all bool) error {
-	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s\n\n", r.Scenario, r.about,
-		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6))
+	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s%s\n\n", r.Scenario, r.about,
+		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6), r.within())
 	for _, sentence := range r.Verdict() {
 		fmt.Fprintln(w, wrapped(sentence))
 	}
@@ -168,6 +185,17 @@ func (r Report) Table(w io.Writer, all bool) error {
 		fmt.Fprintln(w, remark)
 	}
 	return nil
+}
+
+// within is what else there is to the quota.
+func (r Report) within() (more string) {
+	if r.Quota.Burst > 0 {
+		more += fmt.Sprintf(", burst %d", r.Quota.Burst)
+	}
+	if r.Quota.Ceiling != "" {
+		more += fmt.Sprintf(", %s for each client", r.Quota.Ceiling)
+	}
+	return more
 }
 
 // width is that of a terminal that has not been made narrower.
@@ -209,6 +237,9 @@ func (r Report) Remarks() (remarks []string) {
 		}
 		if r.Quota.Burst != e.Burst {
 			remark("cannot be given a -burst")
+		}
+		if r.Quota.Ceiling != e.Ceiling {
+			remark("cannot be given the ceiling of each client")
 		}
 	}
 	return remarks

@@ -28,6 +28,22 @@ func Self(role string) (func() *exec.Cmd, error) {
 	}, nil
 }
 
+// begin starts a process and gives it its job. It is to end when its orders do.
+func begin(cmd *exec.Cmd, job any) (orders io.WriteCloser, news *json.Decoder, err error) {
+	orders, err = cmd.StdinPipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err == nil {
+		_ = json.NewEncoder(orders).Encode(job) // if this fails, the process has ended
+	}
+	return orders, json.NewDecoder(stdout), err
+}
+
 // Grace is how long a process that does a job has, once it is to end, to put
 // things in order.
 const Grace = 5 * time.Second
@@ -47,23 +63,14 @@ func Ask(ctx context.Context, role string, job, result any) error {
 	}
 	cmd := command()
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
+	orders, news, err := begin(cmd, job)
 	if err != nil {
 		return err
 	}
-	defer context.AfterFunc(ctx, func() { _ = stdin.Close() })()
-	defer stdin.Close()
-	stdout, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return err
-	}
-	_ = json.NewEncoder(stdin).Encode(job) // if this fails, the process has ended
+	defer orders.Close()
+	defer context.AfterFunc(ctx, func() { _ = orders.Close() })()
 	var got answer
-	failed := json.NewDecoder(stdout).Decode(&got)
-	_, _ = io.Copy(io.Discard, stdout)
+	failed := news.Decode(&got)
 	ended := cmd.Wait()
 	switch {
 	case got.Error != "":

@@ -68,7 +68,9 @@ func Launch(ctx context.Context, command func() *exec.Cmd, jobs []Job) (*Fleet, 
 	f := &Fleet{died: make(chan error, len(jobs))}
 	for _, job := range jobs {
 		p := &process{client: job.Client, cmd: command(), ended: make(chan struct{})}
-		if err := p.start(job); err != nil {
+		p.cmd.Stderr = &p.stderr
+		var err error
+		if p.stdin, p.news, err = begin(p.cmd, job); err != nil {
 			f.Close()
 			return nil, fmt.Errorf("client %d cannot be started: %w", job.Client, err)
 		}
@@ -162,23 +164,6 @@ type process struct {
 
 	told  Account
 	ended chan struct{} // closed when it has ended, and what it told is here
-}
-
-func (p *process) start(job Job) (err error) {
-	p.cmd.Stderr = &p.stderr
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	stdout, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	p.news = json.NewDecoder(stdout)
-	if err := p.cmd.Start(); err != nil {
-		return err
-	}
-	_ = json.NewEncoder(p.stdin).Encode(job) // if this fails, it has ended
-	return nil
 }
 
 // listen waits for what the process tells, unless it failed to say that it is

@@ -31,9 +31,11 @@ func Judge(results []*Result) {
 		blur := blurred(worst, r.Trial.Load)
 		r.Apart = blur + r.Trial.Scenario.HeldUp()
 		r.Figures = measure.Of(r.Log, measure.Rule{
-			Permits: r.Trial.Load.Quota.Permits, Per: r.Trial.Load.Quota.Per, Guard: r.Given.Guard,
+			Permits: r.Trial.Load.Quota.Permits, Per: r.Trial.Load.Quota.Per,
+			Ceiling: ceiling(r.Trial.Load), Guard: r.Given.Guard,
 			Apart: r.Apart, Blur: blur, Queues: r.Trial.Engine.Queues,
 		})
+		r.Figures.FewWaitAloneMS = r.Modest
 	}
 }
 

@@ -135,7 +135,7 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 	w.scenario = behaviour
 	log := measure.Log{Callers: behaviour.CallersOf(s.Load)}
 	w.instants = newInstants(s.Load.Seed, log.Callers, w.now)
-	w.ledger = measure.NewLedger(s.Load.Quota.Permits, s.Load.Quota.Per, w.now)
+	w.ledger = newLedger(s.Load, w.now)
 	running, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var limiters []engines.Acquirer

@@ -42,6 +42,17 @@ type Trial struct {
 	Progress io.Writer // told now and then how far it is
 }
 
+// newLedger is that of the upstream.
+func newLedger(l scenario.Load, now func() time.Duration) *measure.Ledger {
+	ledger := measure.NewLedger(l.Quota.Permits, l.Quota.Per, now)
+	ledger.Ceiling = ceiling(l)
+	return ledger
+}
+
+func ceiling(l scenario.Load) measure.Limit {
+	return measure.Limit{Permits: l.Ceiling.Permits, Per: l.Ceiling.Per}
+}
+
 // Result is what came of it.
 type Result struct {
 	Trial      Trial
@@ -56,6 +67,10 @@ type Result struct {
 	// run. A client that an incident befell does not count.
 	WorstStall time.Duration
 
+	// Modest is how long the clients with the fewest callers wait if the greedy
+	// ones do not call, in milliseconds; nil if that was not measured.
+	Modest *float64
+
 	// These are there once it is judged.
 	Apart   time.Duration
 	Figures measure.Figures
@@ -64,7 +79,7 @@ type Result struct {
 // Run does it. When ctx ends it stops early and reports what was measured until
 // then.
 func (t Trial) Run(ctx context.Context) (result *Result, err error) {
-	ledger := measure.NewLedger(t.Load.Quota.Permits, t.Load.Quota.Per, measure.Now)
+	ledger := newLedger(t.Load, measure.Now)
 	server, err := Serve(ledger)
 	if err != nil {
 		return nil, err
@@ -112,7 +127,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	after, stillCounts := t.Backend.Calls(tidy)
 	accounts, err := clients.Stop()
 	r.fault(err)
-	r.fault(t.Backend.Remove(tidy, t.Engine.Keys(t.Name)))
+	r.fault(backend.Remove(tidy, t.Backend.Client(), t.Name))
 	watcher.Close()
 	asker.Close()
 

@@ -20,7 +20,9 @@ type Load struct {
 	Duration time.Duration // of one scenario on one engine
 	Seed     uint64
 
-	Flow string // who the client is to those who share by client
+	Flow    string // who the client is to those who share by client
+	Ceiling Quota  // of each client, within the common quota; zero for none
+	Modest  bool   // the greedy clients do not call
 
 	// Late, in virtual time, is by how much a timer for a wait is late.
 	Late func(wait time.Duration) time.Duration `json:"-"`

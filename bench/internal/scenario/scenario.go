@@ -5,6 +5,7 @@ package scenario
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/internal/clock"
@@ -18,6 +19,13 @@ type Scenario struct {
 	// Load is what the scenario wants, where no flag says otherwise; what it
 	// leaves at zero is Default's.
 	Load Load
+
+	// Engines are the engines to compare, where no flag says otherwise. Empty:
+	// the program's.
+	Engines string
+
+	// Shares, if not nil, is the goal in place of that of order.
+	Shares *Shares
 
 	// Shows is what there is to see in a scenario beyond who is fair: something
 	// is lost, and the report says how much. Usually empty.
@@ -60,9 +68,9 @@ type Caller struct {
 }
 
 // All are the scenarios.
-var All = []Scenario{
+var All = slices.Concat([]Scenario{
 	steady, burst, greedy, newcomer, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
-}
+}, few(), []Scenario{tenants})
 
 // Named finds a scenario.
 func Named(name string) (Scenario, bool) {

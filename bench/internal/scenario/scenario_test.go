@@ -21,6 +21,7 @@ func TestTheScenariosThereAre(t *testing.T) {
 	require.Equal(t, []string{
 		"steady", "burst", "greedy", "newcomer", "trickle", "weighted", "impatient", "fickle",
 		"crash", "laggy", "restart", "onoff",
+		"few-3-every", "few-3-second", "few-3-burst", "few-1-every", "few-1-second", "few-1-burst", "tenants",
 	}, names)
 	require.Equal(t, []string{"restart"}, unjudged)
 }

@@ -40,9 +40,9 @@ func apart(losses []loss, from, to int64) bool {
 	return slices.ContainsFunc(losses, func(l loss) bool { return l.from <= to && l.to >= from })
 }
 
-// exceeded counts the windows that hold too much: of those whose turns were
+// overfull counts the windows that hold too much: of those whose turns were
 // granted without a loss in between, and of the others.
-func exceeded(turns []turn, w model.Window, losses []loss) (outside, after int) {
+func overfull(turns []turn, w model.Window, losses []loss) (outside, after int) {
 	used := slices.DeleteFunc(slices.Clone(turns), func(t turn) bool { return t.unused })
 	slices.SortFunc(used, func(a, b turn) int { return cmp.Compare(a.slot, b.slot) })
 	slots := make([]model.Turn, len(used))

@@ -43,7 +43,7 @@ func TestAWindowThatHoldsTooMuchIsCounted(t *testing.T) {
 		"granted early, but far ahead of a window": {turns: at(0, 1000, 1000, 1100), losses: []loss{{0, 9}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outside, after := exceeded(c.turns, two, c.losses)
+			outside, after := overfull(c.turns, two, c.losses)
 			require.Equal(t, [2]int{c.outside, c.after}, [2]int{outside, after})
 		})
 	}
@@ -98,14 +98,14 @@ func TestArrivalsAreMatchedWithTurns(t *testing.T) {
 }
 
 func TestACallThatComesBackLateIsStuckUnlessTheMachineStoodStill(t *testing.T) {
-	stuck := func(late time.Duration, stalls ...measure.Stall) int {
-		var r Report
-		r.judge(names[0], &notes{lateness: []lateness{{"Wait", measure.Span{From: 0, To: late}}}}, nil, stalls)
-		return r.Stuck
+	stuckAfter := func(late time.Duration, stalls ...measure.Stall) int {
+		r := Report{Counts: map[string]int{}}
+		r.judge(names[0], &notes{lateness: []measure.Span{{From: 0, To: late}}}, nil, stalls)
+		return r.Counts[stuck]
 	}
-	require.Zero(t, stuck(overdue))
-	require.Equal(t, 1, stuck(2*overdue))
-	require.Zero(t, stuck(2*overdue, measure.Stall{From: -time.Second, To: overdue}))
+	require.Zero(t, stuckAfter(overdue))
+	require.Equal(t, 1, stuckAfter(2*overdue))
+	require.Zero(t, stuckAfter(2*overdue, measure.Stall{From: -time.Second, To: overdue}))
 }
 
 func TestALateReturnIsNoted(t *testing.T) {
@@ -113,7 +113,7 @@ func TestALateReturnIsNoted(t *testing.T) {
 	for _, late := range []time.Duration{0, 2 * overdue} {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		require.NoError(t, c.do(ctx, "Wait", func() error { time.Sleep(late); return nil }))
+		require.NoError(t, c.do(ctx, func() error { time.Sleep(late); return nil }))
 	}
 	require.Len(t, c.notes.lateness, 1)
 }
@@ -136,7 +136,7 @@ func TestAnEngineThatGrantsEverythingIsFoundOut(t *testing.T) {
 	wrap := func(e engine.Engine) engine.Engine { return whim{e} }
 	r, err := Run{Duration: 500 * time.Millisecond, Seed: 3, Progress: io.Discard, wrap: wrap}.Do(t.Context())
 	require.NoError(t, err)
-	require.Positive(t, r.Windows)
+	require.Positive(t, r.Counts[exceeded])
 	require.NotEmpty(t, r.Broken)
 }
 
@@ -149,8 +149,8 @@ func TestASmallSoakKeepsEveryPromise(t *testing.T) {
 	require.Empty(t, r.Broken)
 	require.NotEmpty(t, told.String())
 	require.NotEmpty(t, r.Faults)
-	require.Positive(t, r.Permits)
-	t.Logf("%d calls, %d permits, faults %v, outcomes %v", r.Calls, r.Permits, r.Faults, r.Outcomes)
+	require.Positive(t, r.Counts[letThrough])
+	t.Logf("%v, faults %v, outcomes %v", r.Counts, r.Faults, r.Outcomes)
 }
 
 func TestErrorsAreNamed(t *testing.T) {

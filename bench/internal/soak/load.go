@@ -119,7 +119,7 @@ func (c *caller) wait(permits int, deadline, cancel time.Duration) {
 	default:
 		ctx = context.Background()
 	}
-	err := c.do(ctx, "Wait", func() error { return c.limiter.WaitN(ctx, permits) })
+	err := c.do(ctx, func() error { return c.limiter.WaitN(ctx, permits) })
 	if err == nil {
 		c.notes.arrived(c.number, permits)
 	}
@@ -130,7 +130,7 @@ func (c *caller) allow() {
 	ctx, stop := context.WithTimeout(context.Background(), between(c.rng, 10, 300))
 	defer stop()
 	permits := 1 + c.rng.IntN(c.most)
-	err := c.do(ctx, "Allow", func() error {
+	err := c.do(ctx, func() error {
 		ok, err := c.limiter.AllowN(ctx, permits)
 		if err == nil && !ok {
 			err = &fairlimit.RefusedError{}
@@ -149,7 +149,7 @@ func (c *caller) reserve(running context.Context) {
 	defer stop()
 	permits := 1 + c.rng.IntN(c.most)
 	var r *fairlimit.Reservation
-	err := c.do(ctx, "ReserveN", func() (err error) {
+	err := c.do(ctx, func() (err error) {
 		r, err = c.limiter.ReserveN(ctx, permits)
 		return err
 	})
@@ -162,7 +162,7 @@ func (c *caller) reserve(running context.Context) {
 		ctx, stop := context.WithTimeout(context.Background(), 200*time.Millisecond)
 		defer stop()
 		// Whatever comes of it, nobody goes.
-		_ = c.do(ctx, "Cancel", func() error { return r.Cancel(ctx) })
+		_ = c.do(ctx, func() error { return r.Cancel(ctx) })
 		c.notes.cancelled(!time.Now().Before(r.Slot()))
 		return
 	}
@@ -174,14 +174,14 @@ func (c *caller) reserve(running context.Context) {
 const overdue = 250 * time.Millisecond
 
 // do makes a call, and notes if it comes back long after its ctx has ended.
-func (c *caller) do(ctx context.Context, what string, call func() error) error {
+func (c *caller) do(ctx context.Context, call func() error) error {
 	over := make(chan time.Duration, 1)
 	stop := context.AfterFunc(ctx, func() { over <- measure.Now() })
 	err := call()
 	back := measure.Now()
 	if !stop() {
 		if ended := <-over; back-ended > overdue {
-			c.notes.late(what, measure.Span{From: ended, To: back})
+			c.notes.late(measure.Span{From: ended, To: back})
 		}
 	}
 	return err

@@ -43,36 +43,12 @@ type notes struct {
 	turns    []turn
 	batches  int64
 	arrivals []arrival
-	lateness []lateness
-	tally    Tally
-}
-
-// lateness is from when a call's ctx had ended until the call came back.
-type lateness struct {
-	what string
-	measure.Span
-}
-
-// Tally counts.
-type Tally struct {
-	Calls    int            `json:"calls"`
-	Permits  int            `json:"permits"` // let through
-	Outcomes map[string]int `json:"outcomes"`
-	Returned int            `json:"permits_given_back"`
-	Lost     int            `json:"permits_lost_at_most"` // the answer was lost, or giving them back failed
+	lateness []measure.Span // from when a call's ctx had ended until the call came back
+	counts   map[string]int // by what the report calls them
+	outcomes map[string]int // of calls
 
 	cancelledLate int // calls of Cancel that may have found the slot due
 	unexpected    []string
-}
-
-func (t *Tally) add(more Tally) {
-	t.Calls += more.Calls
-	t.Permits += more.Permits
-	t.Returned += more.Returned
-	t.Lost += more.Lost
-	for kind, count := range more.Outcomes {
-		t.Outcomes[kind] += count
-	}
 }
 
 func (n *notes) took(limiter int, requests []engine.Request, answers []engine.Answer, err error) {
@@ -80,7 +56,7 @@ func (n *notes) took(limiter int, requests []engine.Request, answers []engine.An
 	defer n.mu.Unlock()
 	if errors.Is(err, engine.ErrOutcomeUnknown) {
 		for _, r := range requests {
-			n.tally.Lost += r.N
+			n.counts[lost] += r.N
 		}
 	}
 	n.batches++
@@ -108,7 +84,7 @@ func (n *notes) giving(limiter int, grants []engine.Grant) {
 			}
 		}
 		if !held {
-			n.tally.unexpected = append(n.tally.unexpected,
+			n.unexpected = append(n.unexpected,
 				fmt.Sprintf("a turn was given back that was not held: %+v", g))
 		}
 	}
@@ -119,9 +95,9 @@ func (n *notes) gave(grants []engine.Grant, err error) {
 	defer n.mu.Unlock()
 	for _, g := range grants {
 		if err == nil {
-			n.tally.Returned += g.N
+			n.counts[givenBack] += g.N
 		} else {
-			n.tally.Lost += g.N
+			n.counts[lost] += g.N
 		}
 	}
 }
@@ -132,14 +108,14 @@ func (n *notes) arrived(limiter, permits int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.arrivals = append(n.arrivals, arrival{limiter, at, permits})
-	n.tally.Permits += permits
+	n.counts[letThrough] += permits
 }
 
 // late notes a call that came back late.
-func (n *notes) late(what string, by measure.Span) {
+func (n *notes) late(by measure.Span) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.lateness = append(n.lateness, lateness{what, by})
+	n.lateness = append(n.lateness, by)
 }
 
 // ended notes how a call ended.
@@ -147,10 +123,10 @@ func (n *notes) ended(err error) {
 	kind, expected := kindOf(err)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.tally.Calls++
-	n.tally.Outcomes[kind]++
-	if !expected && len(n.tally.unexpected) < 10 {
-		n.tally.unexpected = append(n.tally.unexpected, err.Error())
+	n.counts[calls]++
+	n.outcomes[kind]++
+	if !expected && len(n.unexpected) < 10 {
+		n.unexpected = append(n.unexpected, err.Error())
 	}
 }
 
@@ -186,6 +162,6 @@ func (n *notes) cancelled(late bool) {
 	if late {
 		n.mu.Lock()
 		defer n.mu.Unlock()
-		n.tally.cancelledLate++
+		n.cancelledLate++
 	}
 }

@@ -12,36 +12,37 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
+// What is counted, as the report calls it.
+const (
+	calls      = "calls"
+	letThrough = "permits let through"
+	givenBack  = "permits given back"
+	lost       = "permits lost, at most"
+	exceeded   = "windows exceeded"
+	acrossLoss = "  across a loss of data"
+	overtaken  = "overtakes"
+	early      = "early"
+	strangers  = "without a turn"
+	forgotten  = "forgotten turns"
+	stuck      = "stuck calls"
+	leaked     = "goroutines left"
+)
+
 // Report is what a run came to.
 type Report struct {
-	Seconds  float64 `json:"seconds"`
-	Seed     uint64  `json:"seed"`
-	Names    int     `json:"names"`
-	Limiters int     `json:"limiters"`
-	Callers  int     `json:"callers"`
-
-	Tally
-	Faults map[string]int `json:"faults"`
-	Losses int            `json:"losses_of_data"`
-
-	Windows     int     `json:"windows_exceeded"`            // of slots, without a loss of data in between
-	WindowsLoss int     `json:"windows_exceeded_after_loss"` // of slots, with one
-	Overtakes   int     `json:"overtakes"`
-	Early       int     `json:"early"`
-	Strangers   int     `json:"let_through_without_a_turn"`
-	Forgotten   int     `json:"turns_neither_used_nor_given_back"`
-	Stuck       int     `json:"stuck"`
-	WorstLateMS float64 `json:"worst_return_after_ctx_ms"`
-	Goroutines  int     `json:"goroutines_left"`
-
-	Broken []string `json:"broken"` // promises, in words
+	Seconds  float64        `json:"seconds"`
+	Seed     uint64         `json:"seed"`
+	Counts   map[string]int `json:"counts"`
+	Faults   map[string]int `json:"faults"`
+	Outcomes map[string]int `json:"outcomes"` // of calls
+	Losses   int            `json:"losses_of_data"`
+	Broken   []string       `json:"broken"` // promises, in words
 }
 
 func (s *soak) sofar() Report {
 	r := Report{
 		Seconds: time.Since(s.began).Seconds(), Seed: s.Seed,
-		Names: len(names), Limiters: len(s.limiters), Callers: len(s.limiters) * callers,
-		Tally: Tally{Outcomes: map[string]int{}},
+		Counts: map[string]int{}, Outcomes: map[string]int{},
 	}
 	s.mu.Lock()
 	r.Faults = maps.Clone(s.struck)
@@ -53,7 +54,12 @@ func (s *soak) sofar() Report {
 	}
 	for _, n := range s.notes {
 		n.mu.Lock()
-		r.add(n.tally)
+		for what, count := range n.counts {
+			r.Counts[what] += count
+		}
+		for kind, count := range n.outcomes {
+			r.Outcomes[kind] += count
+		}
 		n.mu.Unlock()
 	}
 	return r
@@ -79,37 +85,32 @@ func (r *Report) judge(of name, n *notes, losses []loss, stalls []measure.Stall)
 	defer n.mu.Unlock()
 	windows := 0
 	for _, w := range windowsOf(of.quotas, of.guard) {
-		outside, after := exceeded(n.turns, w, losses)
+		outside, after := overfull(n.turns, w, losses)
 		windows += outside
-		r.WindowsLoss += after
+		r.Counts[acrossLoss] += after
 	}
-	early, strangers, forgotten := match(n.turns, n.arrivals, tolerance)
-	stuck := 0
+	hasty, unknown, unused := match(n.turns, n.arrivals, tolerance)
+	r.broken(of, exceeded, windows)
+	r.broken(of, overtaken, overtakes(n.turns, losses))
+	r.broken(of, early, hasty)
+	r.broken(of, strangers, unknown)
+	r.broken(of, forgotten, max(0, unused-n.cancelledLate))
+	late := 0
 	for _, l := range n.lateness {
-		late := l.To - l.From - measure.Stalled(stalls, l.From, l.To)
-		r.WorstLateMS = max(r.WorstLateMS, measure.Milliseconds(late))
-		if late > overdue {
-			stuck++
+		if l.To-l.From-measure.Stalled(stalls, l.From, l.To) > overdue {
+			late++
 		}
 	}
-	for _, broken := range []struct {
-		all   *int
-		count int
-		what  string
-	}{
-		{&r.Windows, windows, "windows exceeded without a loss of data"},
-		{&r.Overtakes, overtakes(n.turns, losses), "turns before one granted earlier"},
-		{&r.Early, early, "callers before their turn"},
-		{&r.Strangers, strangers, "callers without a turn"},
-		{&r.Forgotten, max(0, forgotten-n.tally.cancelledLate), "turns neither used nor given back"},
-		{&r.Stuck, stuck, "calls that came back long after their ctx had ended"},
-	} {
-		if *broken.all += broken.count; broken.count > 0 {
-			r.Broken = append(r.Broken, fmt.Sprintf("%s: %d %s", of.about, broken.count, broken.what))
-		}
-	}
-	for _, what := range n.tally.unexpected {
+	r.broken(of, stuck, late)
+	for _, what := range n.unexpected {
 		r.Broken = append(r.Broken, of.about+": "+what)
+	}
+}
+
+// broken counts how often a promise was broken under a name.
+func (r *Report) broken(of name, what string, count int) {
+	if r.Counts[what] += count; count > 0 {
+		r.Broken = append(r.Broken, fmt.Sprintf("%s: %s: %d", of.about, what, count))
 	}
 }
 
@@ -117,36 +118,42 @@ func (r *Report) judge(of name, n *notes, losses []loss, stalls []measure.Stall)
 func (r Report) Table(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what string, value any, about string) { fmt.Fprintf(table, "%s\t%v\t%s\n", what, value, about) }
-	gap := func() { fmt.Fprintln(table, "\t\t") }
-	line("load", fmt.Sprintf("%.0f calls/s", float64(r.Calls)/max(r.Seconds, 1)), fmt.Sprintf(
+	counts := func(of map[string]int, lines [][2]string) {
+		for _, l := range lines {
+			line(l[0], of[l[0]], l[1])
+		}
+		fmt.Fprintln(table, "\t\t")
+	}
+	limiters := len(names) * len(ways)
+	line("load", fmt.Sprintf("%.0f calls/s", float64(r.Counts[calls])/max(r.Seconds, 1)), fmt.Sprintf(
 		"%d names, %d limiters with a client each, %d callers, %.0f s, seed %d",
-		r.Names, r.Limiters, r.Callers, r.Seconds, r.Seed))
-	line("permits let through", r.Permits, "")
-	gap()
+		len(names), limiters, limiters*callers, r.Seconds, r.Seed))
+	counts(r.Counts, [][2]string{{letThrough, ""}})
+	var strikes [][2]string
 	for _, f := range faults {
 		about := ""
 		if f.loses {
 			about = "loses data"
 		}
-		line(f.name, r.Faults[f.name], about)
+		strikes = append(strikes, [2]string{f.name, about})
 	}
-	gap()
-	line("windows exceeded", r.Windows, "of slots, goal 0")
-	line("  across a loss of data", r.WindowsLoss, fmt.Sprintf("of slots, %d losses", r.Losses))
-	line("overtakes", r.Overtakes, "goal 0")
-	line("early", r.Early, "goal 0")
-	line("without a turn", r.Strangers, "callers, goal 0")
-	line("forgotten turns", r.Forgotten, "neither used nor given back, goal 0")
-	line("stuck calls", r.Stuck, fmt.Sprintf("more than %v after their ctx, goal 0", overdue))
-	line("goroutines left", r.Goroutines, "of the library, goal 0")
-	gap()
-	line("permits given back", r.Returned, "")
-	line("permits lost, at most", r.Lost, "an answer was lost, or giving them back failed")
-	gap()
+	counts(r.Faults, strikes)
+	counts(r.Counts, [][2]string{
+		{exceeded, "of slots, goal 0"},
+		{acrossLoss, fmt.Sprintf("of slots, %d losses", r.Losses)},
+		{overtaken, "goal 0"},
+		{early, "goal 0"},
+		{strangers, "callers, goal 0"},
+		{forgotten, "neither used nor given back, goal 0"},
+		{stuck, fmt.Sprintf("more than %v after their ctx, goal 0", overdue)},
+		{leaked, "of the library, goal 0"},
+	})
+	counts(r.Counts, [][2]string{{givenBack, ""}, {lost, "an answer was lost, or giving them back failed"}})
 	for _, kind := range slices.SortedFunc(maps.Keys(r.Outcomes), func(a, b string) int {
 		return cmp.Compare(r.Outcomes[b], r.Outcomes[a])
 	}) {
-		line(kind, r.Outcomes[kind], fmt.Sprintf("%.1f %% of the calls", 100*float64(r.Outcomes[kind])/float64(r.Calls)))
+		part := 100 * float64(r.Outcomes[kind]) / float64(r.Counts[calls])
+		line(kind, r.Outcomes[kind], fmt.Sprintf("%.1f %% of the calls", part))
 	}
 	for _, what := range r.Broken {
 		fmt.Fprintln(table, "broken:", what)

@@ -83,7 +83,7 @@ func (r Run) Do(ctx context.Context) (report Report, err error) {
 // set makes the limiters.
 func (s *soak) set() error {
 	for i, n := range names {
-		notes := &notes{tally: Tally{Outcomes: map[string]int{}}}
+		notes := &notes{counts: map[string]int{}, outcomes: map[string]int{}}
 		s.notes = append(s.notes, notes)
 		for way := range ways {
 			rdb := redis.NewClient(&redis.Options{
@@ -172,7 +172,7 @@ func (s *soak) tell(ctx context.Context) {
 		_ = clock.Sleep(ctx, max(s.Duration/18, time.Second))
 		r := s.sofar()
 		fmt.Fprintf(s.Progress, "%.0f of %.0f s, seed %d: %d calls, %d permits let through, faults lost data %d times\n",
-			r.Seconds, s.Duration.Seconds(), r.Seed, r.Calls, r.Permits, r.Losses)
+			r.Seconds, s.Duration.Seconds(), r.Seed, r.Counts[calls], r.Counts[letThrough], r.Losses)
 		if ctx.Err() != nil {
 			return
 		}
@@ -202,20 +202,18 @@ func (s *soak) recover(r *Report) {
 // leftovers counts the goroutines of the library that are still there when
 // nobody uses it.
 func (s *soak) leftovers(r *Report) {
-	for end := time.Now().Add(homecoming); ; time.Sleep(10 * time.Millisecond) {
-		r.Goroutines = 0
+	left := 1
+	for end := time.Now().Add(homecoming); left > 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		left = 0
 		for stack := range strings.SplitSeq(stacks(), "\n\n") {
 			if strings.Contains(stack, "fairlimit/fairlimit") && !strings.Contains(stack, "fairlimit/bench") &&
 				!strings.Contains(stack, "redistest") {
-				r.Goroutines++
+				left++
 			}
 		}
-		if r.Goroutines == 0 || time.Now().After(end) {
-			break
-		}
 	}
-	if r.Goroutines > 0 {
-		r.Broken = append(r.Broken, fmt.Sprintf("%d goroutines of the library are left", r.Goroutines))
+	if r.Counts[leaked] = left; left > 0 {
+		r.Broken = append(r.Broken, fmt.Sprintf("%s: %d", leaked, left))
 	}
 }
 

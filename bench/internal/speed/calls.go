@@ -28,33 +28,33 @@ const (
 // whole are rows of the whole call, the client included.
 var whole = []row{
 	{
-		"throughput", "Wait, 1024 callers, one process", ping, 2, one("a second", ratioAtLeast(15)),
+		"throughput", "Wait, 1024 callers, one process", ping, 2, "a second", ratioAtLeast(15),
 		metered(perSecond(1), pings(sixtyFour), waits(everybody)),
 	},
-	{"throughput", "Wait, 4 processes × 256 callers", ping, 1, one("a second", ratioAtLeast(15)), inProcesses(4)},
-	{"throughput", "Wait, 4 processes × 1024 callers", ping, 1, one("a second", ratioAtLeast(15)), inProcesses(1)},
+	{"throughput", "Wait, 4 processes × 256 callers", ping, 1, "a second", ratioAtLeast(15), inProcesses(4)},
+	{"throughput", "Wait, 4 processes × 1024 callers", ping, 1, "a second", ratioAtLeast(15), inProcesses(1)},
 	{
-		"alone", "Wait, 1 caller, no deadline", evalsha, finest, one("µs", ratioAtMost(1.2)),
+		"alone", "Wait, 1 caller, no deadline", evalsha, finest, "µs", ratioAtMost(1.2),
 		metered(mean, evalshas(1), waits(1)),
 	},
 	{
-		"alone", "Wait, 1 caller, a deadline", evalsha, finest, one("µs", ratioAtMost(1.2)),
+		"alone", "Wait, 1 caller, a deadline", evalsha, finest, "µs", ratioAtMost(1.2),
 		metered(mean, hurried(evalshas(1)), hurried(waits(1))),
 	},
 	{
-		"peer-alone", "Wait, 1 caller, no deadline", redisRate, finest, one("µs", ratioAtMost(1.3)),
+		"peer-alone", "Wait, 1 caller, no deadline", redisRate, finest, "µs", ratioAtMost(1.3),
 		metered(mean, allows(1), waits(1)),
 	},
 	{
-		"peer-alone", "Wait, 1 caller, a deadline", redisRate, finest, one("µs", ratioAtMost(1.3)),
+		"peer-alone", "Wait, 1 caller, a deadline", redisRate, finest, "µs", ratioAtMost(1.3),
 		metered(mean, hurried(allows(1)), hurried(waits(1))),
 	},
 	{
 		"limiters", "Wait, 64 limiters × 1 caller", redisRate + " by 64 goroutines", finer,
-		one("a second", ratioAtLeast(0.7)), metered(perSecond(4), allows(sixtyFour), waitsApart(sixtyFour)),
+		"a second", ratioAtLeast(0.7), metered(perSecond(4), allows(sixtyFour), waitsApart(sixtyFour)),
 	},
 	{
-		"crowd", "Wait, 64 callers, p99", "EVALSHA by 64 goroutines, p99", 2, one("µs", ratioAtMost(1.5)),
+		"crowd", "Wait, 64 callers, p99", "EVALSHA by 64 goroutines, p99", 2, "µs", ratioAtMost(1.5),
 		metered(p99, evalshas(sixtyFour), waits(sixtyFour)),
 	},
 }
@@ -109,7 +109,7 @@ func allows(n int) callers {
 // waits are callers of one limiter.
 func waits(n int) callers {
 	return alike(n, func(_ context.Context, b *bed) (call, error) {
-		limiter, err := b.limiter(b.name("limiter"), ample)
+		limiter, err := b.limiter(b.name(), ample)
 		if err != nil {
 			return nil, err
 		}
@@ -134,7 +134,7 @@ func hurried(all callers) callers {
 // processes. No questions are combined.
 func waitsApart(n int) callers {
 	return func(_ context.Context, b *bed) (calls []call, err error) {
-		name := b.name("apart")
+		name := b.name()
 		for range n {
 			limiter, err := b.limiter(name, ample)
 			if err != nil {
@@ -224,7 +224,7 @@ const (
 func inProcesses(part int) func(context.Context, *bed) (sides, error) {
 	return func(ctx context.Context, b *bed) (sides, error) {
 		known, err := pings(sixtyFour)(ctx, b)
-		j := job{Redis: b.redis, Scale: b.Scale, Name: b.name("together"), Callers: b.Callers / part}
+		j := job{Redis: b.redis, Name: b.name(), Callers: b.Callers / part}
 		return sides{
 			single(func(ctx context.Context) (float64, error) { return perSecond(1)(ctx, b, known) }),
 			single(func(ctx context.Context) (sum float64, err error) {
@@ -243,10 +243,10 @@ func inProcesses(part int) func(context.Context, *bed) (sides, error) {
 func (b *bed) apart(ctx context.Context, j job, patience time.Duration) (sum float64, err error) {
 	j.From = measure.Now() + patience
 	j.Until = j.From + b.Round
-	var all [processes]taken
+	var all [processes]float64
 	err = together(processes, func(i int) error { return run.Ask(ctx, Role, j, &all[i]) })
-	for _, t := range all {
-		sum += t.Rate
+	for _, rate := range all {
+		sum += rate
 	}
 	return sum, err
 }

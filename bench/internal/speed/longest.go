@@ -15,7 +15,7 @@ import (
 func longestRows() []row {
 	of := func(what string, quotas []engine.Quota, permit func() int, back bool) row {
 		return row{
-			"longest", "server, longest run: " + what, "", 1, one("µs", oursAtMost(1000)),
+			"longest", "server, longest run: " + what, "", 1, "µs", oursAtMost(1000),
 			func(ctx context.Context, b *bed) (sides, error) {
 				most := 0.0
 				q, err := b.queue(ctx, scene{quotas: quotas}, b.timer(&most))

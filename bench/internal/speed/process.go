@@ -4,21 +4,17 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
-	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Role is that of the processes that measure.
+// Role is that of the processes in which callers wait beside those of others.
 const Role = "speed"
 
 // Main is the life of such a process. It does not return.
@@ -26,98 +22,46 @@ func Main() {
 	run.Answer(func(ctx context.Context, j job) (any, error) { return j.do(ctx) })
 }
 
-// job is what such a process does: it measures a group of rows or, if Name is
-// set, has callers wait on a limiter of that name.
+// job is to have callers wait on a limiter of a name, and to count those who get
+// through from one moment on the machine's monotonic clock to another.
 type job struct {
-	Group string
-	Redis string
-	Scale Scale
-
-	Name        string
+	Redis, Name string
 	Callers     int
-	From, Until time.Duration // on the machine's monotonic clock
+	From, Until time.Duration
 }
 
-// taken is what a job gave: the figures of the rows of a group, or a rate.
-type taken struct {
-	Figures []Figure
-	Failed  []string
-	Rate    float64
-}
-
-func (j job) do(ctx context.Context) (t taken, err error) {
+func (j job) do(ctx context.Context) (perSecond float64, err error) {
 	rdb, err := backend.Connect(ctx, j.Redis, "")
 	if err != nil {
-		return t, err
+		return 0, err
 	}
-	b := &bed{Scale: j.Scale, redis: j.Redis, rdb: rdb}
-	defer func() { err = errors.Join(err, b.close()) }()
-	if j.Name != "" {
-		t.Rate, err = b.rateOfWait(j)
-		return t, err
-	}
-	return b.group(ctx, j.Group), nil
-}
-
-// group measures the rows of a group. If rows have several figures, the first
-// ones of all rows come first.
-func (b *bed) group(ctx context.Context, name string) (t taken) {
-	var by [][]Figure
-	for _, r := range rows {
-		if r.group != name {
-			continue
-		}
-		figures, err := r.measure(ctx, b)
-		if err != nil {
-			t.Failed = append(t.Failed, err.Error())
-		}
-		for i, f := range figures {
-			if i == len(by) {
-				by = append(by, nil)
-			}
-			by[i] = append(by[i], f)
-		}
-	}
-	t.Figures = slices.Concat(by...)
-	return t
+	b := newBed(Scale{}, j.Redis, rdb)
+	perSecond, err = b.rateOfWait(j)
+	return perSecond, errors.Join(err, b.close())
 }
 
 // bed is what a row is measured on.
 type bed struct {
 	Scale
-	redis string
-	rdb   *redis.Client
+	redis  string
+	rdb    *redis.Client
+	prefix string // of all names
+}
 
-	mu    sync.Mutex
-	names []string // whose keys are to be removed
+// newBed has names of its own.
+func newBed(s Scale, redis string, rdb *redis.Client) *bed {
+	return &bed{s, redis, rdb, "speed:" + rand.Text()}
 }
 
 // close removes what was left in Redis.
 func (b *bed) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), run.Grace)
 	defer cancel()
-	var errs []error
-	for _, name := range b.names {
-		for _, e := range engines.All {
-			for _, key := range e.Keys(name) {
-				errs = append(errs, b.rdb.Del(ctx, key).Err())
-			}
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("what was measured with is still in Redis: %w", err)
-	}
-	return b.rdb.Close()
+	return errors.Join(backend.Remove(ctx, b.rdb, b.prefix), b.rdb.Close())
 }
 
 // name is a new one.
-func (b *bed) name(what string) string {
-	name := "speed:" + rand.Text() + ":" + what
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.names = append(b.names, name)
-	return name
-}
+func (b *bed) name() string { return b.prefix + ":" + rand.Text() }
 
 // limiter is one of a name.
 func (b *bed) limiter(name string, q engine.Quota) (fairlimit.Limiter, error) {

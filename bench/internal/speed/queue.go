@@ -28,7 +28,7 @@ type queue struct {
 
 // queue makes sixteen limiters of a new name.
 func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, error) {
-	q := &queue{bed: b, scene: s, name: b.name("queue")}
+	q := &queue{bed: b, scene: s, name: b.name()}
 	client := redis.NewClient(b.rdb.Options())
 	for _, hook := range hooks {
 		client.AddHook(hook)
@@ -166,6 +166,6 @@ func (b *bed) peer(name string, turn turn) func(ctx context.Context, limiter int
 
 // allow is redis_rate's Allow, often enough never to be short.
 func (b *bed) allow() call {
-	ask := b.peer(b.name("peer"), atOnce)
+	ask := b.peer(b.name(), atOnce)
 	return func(ctx context.Context) error { return ask(ctx, 0) }
 }

@@ -14,19 +14,16 @@ type row struct {
 	what      string
 	yardstick string // empty without one
 	rounds    int    // times those of the scale; one in any case
-	figures   []wanted
+	unit      string
+	goal      Goal // of each figure
 	sides     func(context.Context, *bed) (sides, error)
 }
 
-// wanted is a figure of a row.
-type wanted struct {
-	what string // before what the row is called, may be empty
-	unit string
-	goal Goal // zero for none
+// parts are the figures of a group whose rows have several, in the words before
+// what the row is called.
+var parts = map[string][]string{
+	"script": {"server, back to back: ", "whole call, back to back: ", "server, cold: "},
 }
-
-// one is all that is wanted of a row with one figure.
-func one(unit string, goal Goal) []wanted { return []wanted{{"", unit, goal}} }
 
 // sides are what is measured in turn; yardstick may be nil.
 type sides struct{ yardstick, ours probe }
@@ -52,12 +49,15 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.what, err)
 	}
-	for i, w := range r.figures {
-		f := Figure{Row: r.group, What: w.what + r.what, Unit: w.unit, Ours: quantile(column(ours, i), 0.5)}
+	for i := range ours[0] {
+		f := Figure{Row: r.group, What: r.what, Unit: r.unit, Ours: quantile(column(ours, i), 0.5)}
+		if names := parts[r.group]; names != nil {
+			f.What = names[i] + f.What
+		}
 		if known != nil {
 			f = f.beside(r.yardstick, column(known, i), column(ours, i))
 		}
-		figures = append(figures, f.against(w.goal))
+		figures = append(figures, f.against(r.goal))
 	}
 	return figures, nil
 }

@@ -18,19 +18,14 @@ const rest = time.Millisecond
 // pause.
 func scriptRows() (rows []row) {
 	for _, s := range scenes {
-		figures := []wanted{
-			{"server, back to back: ", "µs", s.goal},
-			{"whole call, back to back: ", "µs", s.goal},
-			{"server, cold: ", "µs", s.goal},
-		}
 		rows = append(rows, row{
-			"script", s.what, redisRate, 4, figures,
+			"script", s.what, redisRate, 4, "µs", s.goal,
 			func(ctx context.Context, b *bed) (sides, error) {
 				q, err := b.queue(ctx, s)
 				if err != nil {
 					return sides{}, err
 				}
-				return sides{b.hotAndCold(b.peer(b.name("peer"), s.turn), nothing), b.hotAndCold(q.ask, q.ready)}, nil
+				return sides{b.hotAndCold(b.peer(b.name(), s.turn), nothing), b.hotAndCold(q.ask, q.ready)}, nil
 			},
 		})
 	}
@@ -71,7 +66,7 @@ func (b *bed) hotAndCold(ask func(ctx context.Context, limiter int) error, ready
 func batchRows() []row {
 	of := func(what string, quota engine.Quota, goal float64) row {
 		return row{
-			"batch", "server, a grant of 64: " + what, redisRate + ", one grant", 4, one("µs", oursAtMost(goal)),
+			"batch", "server, a grant of 64: " + what, redisRate + ", one grant", 4, "µs", oursAtMost(goal),
 			func(ctx context.Context, b *bed) (sides, error) {
 				q, err := b.queue(ctx, scene{quotas: quotas(quota)})
 				return sides{b.serverTime(1, b.allow()), b.serverTime(sixtyFour, func(ctx context.Context) error {
@@ -103,7 +98,7 @@ func (b *bed) serverTime(grants int, call call) probe {
 func queueRows() []row {
 	of := func(what string, permit func() int) row {
 		return row{
-			"queue", "server, behind 100,000 turns of " + what, "behind 1,000", 4, one("µs", ratioAtMost(1.25)),
+			"queue", "server, behind 100,000 turns of " + what, "behind 1,000", 4, "µs", ratioAtMost(1.25),
 			func(ctx context.Context, b *bed) (s sides, err error) {
 				if s.yardstick, err = b.atTheEnd(ctx, b.Queue[0], permit); err == nil {
 					s.ours, err = b.atTheEnd(ctx, b.Queue[1], permit)

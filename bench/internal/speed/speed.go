@@ -2,9 +2,6 @@
 // stands beside its yardstick, something whose cost everybody knows. Both are
 // measured in the same run and in turn. What another machine, or a busy one,
 // does to both is not in their ratio.
-//
-// Each group of rows is measured in a process of its own, this program started
-// again, so that none finds what another has left behind.
 package speed
 
 import (
@@ -13,33 +10,22 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
-	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
 // rows are in the order of the table.
 var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), longestRows())
 
-// groups are what may be chosen of the rows, each with what it shows.
-var groups = [][2]string{
-	{"throughput", "1024 callers on one name, in one process and in four"},
-	{"alone", "one caller and nobody else"},
-	{"peer-alone", "one caller beside one of redis_rate"},
-	{"limiters", "64 limiters with one caller each"},
-	{"crowd", "64 callers, and how long the slowest take"},
-	{"script", "one request, back to back and cold, of queues as people configure them"},
-	{"batch", "what a grant costs the server in a batch of 64"},
-	{"queue", "one request behind a long queue"},
-	{"longest", "how long the server is busy with one script"},
-}
-
-// Names are those of the groups.
+// Names are those of the groups of rows, which may be chosen.
 func Names() (names []string) {
-	for _, g := range groups {
-		names = append(names, g[0])
+	for _, r := range rows {
+		if !slices.Contains(names, r.group) {
+			names = append(names, r.group)
+		}
 	}
 	return names
 }
@@ -85,39 +71,55 @@ func (r Run) Measure(ctx context.Context) (all Taken, err error) {
 	defer redis.Close()
 	all.Server = redis.Name
 	for i, group := range chosen {
-		fmt.Fprintf(r.Progress, "%d/%d %s: %s\n", i+1, len(chosen), group[0], group[1])
-		var got taken
-		err := run.Ask(ctx, Role, job{Group: group[0], Redis: redis.Addr, Scale: r.Scale}, &got)
+		fmt.Fprintf(r.Progress, "%d/%d %s\n", i+1, len(chosen), group)
+		figures, err := r.group(ctx, redis.Addr, group)
 		if ctx.Err() != nil {
 			return all, nil
 		}
+		all.Figures = append(all.Figures, figures...)
+		for _, f := range figures {
+			err = errors.Join(err, json.NewEncoder(r.JSON).Encode(f))
+		}
 		if err != nil {
-			got.Failed = append(got.Failed, err.Error())
-		}
-		for _, f := range got.Figures {
-			all.Figures = append(all.Figures, f)
-			if err := json.NewEncoder(r.JSON).Encode(f); err != nil {
-				got.Failed = append(got.Failed, err.Error())
-			}
-		}
-		for _, failed := range got.Failed {
 			all.Failed = true
-			fmt.Fprintf(r.Progress, "%s: not measured: %s\n", group[0], failed)
+			fmt.Fprintf(r.Progress, "%s: not measured: %v\n", group, err)
 		}
 	}
 	return all, nil
 }
 
-func (r Run) chosen() (chosen [][2]string, err error) {
-	if len(r.Rows) == 0 {
-		return groups, nil
+// group measures the rows of a group on a bed of their own. If rows have several
+// figures, the first ones of all rows come first.
+func (r Run) group(ctx context.Context, addr, name string) (figures []Figure, err error) {
+	rdb, err := backend.Connect(ctx, addr, "")
+	if err != nil {
+		return nil, err
 	}
+	b := newBed(r.Scale, addr, rdb)
+	defer func() { err = errors.Join(err, b.close()) }()
+	runtime.GC() // what another group has left behind
+	var by [3][]Figure
+	for _, row := range rows {
+		if row.group != name {
+			continue
+		}
+		got, failed := row.measure(ctx, b)
+		err = errors.Join(err, failed)
+		for i, f := range got {
+			by[i] = append(by[i], f)
+		}
+	}
+	return slices.Concat(by[:]...), err
+}
+
+func (r Run) chosen() ([]string, error) {
 	for _, name := range r.Rows {
-		i := slices.Index(Names(), name)
-		if i < 0 {
+		if !slices.Contains(Names(), name) {
 			return nil, fmt.Errorf("-rows: there is no %q, but %s", name, strings.Join(Names(), ", "))
 		}
-		chosen = append(chosen, groups[i])
 	}
-	return chosen, nil
+	if len(r.Rows) == 0 {
+		return Names(), nil
+	}
+	return r.Rows, nil
 }
