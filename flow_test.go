@@ -543,3 +543,35 @@ func TestATenantIsSteeredAlone(t *testing.T) {
 		available(elsewhere, 1, 0)
 	})
 }
+
+// A newcomer waits for one request of each flow, however many there are.
+func TestANewcomerWaitsForOneRequestOfEachOfManyFlows(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		ctx, stop := context.WithTimeout(t.Context(), 40*time.Second)
+		defer stop()
+		var c tally
+		flows, quota := redistest.Long(200, 1000), fairlimit.PerSecond(100)
+		for range 4 { // processes
+			q, err := fairlimit.NewQueue(rdb, "shared", quota, fairlimit.WithGuard(0))
+			require.NoError(t, err)
+			for i := range flows / 4 {
+				f, err := q.Flow(fmt.Sprintf("%p %d", q, i), 1)
+				require.NoError(t, err)
+				c.call(ctx, "all", f, 3)
+			}
+		}
+		time.Sleep(25 * time.Second)
+		start := time.Now()
+		require.NoError(t, flowOf(t, rdb, quota, "new", 1).Wait(ctx))
+		waited := time.Since(start)
+		stop()
+		c.group.Wait()
+		t.Logf("waited %v; %d went", waited, c.count("all"))
+		assert.LessOrEqual(t, waited, time.Duration(flows+200)*10*time.Millisecond, "so many permits and the look-ahead")
+		assert.GreaterOrEqual(t, c.count("all"), 2425)
+		size, err := rdb.StrLen(t.Context(), "fairlimit:{shared}").Result()
+		require.NoError(t, err)
+		assert.Less(t, size, int64(16<<10))
+	})
+}

@@ -82,7 +82,8 @@
 //	p-8     --------    letters of the stored quotas; these if the caller uses none
 //	p+1     mark        '-', 'n' with notes, '+' if the clock does not run as the
 //	                    server's: it stands still or is slow
-//	p+2     flag        'f' if there are flows' entries, 'F' if those of several flows
+//	p+2     flag        'f' if there are flows' entries, 'F' if those of several flows,
+//	                    'M' if more limiters of flows ask than there is room for
 //	p+3     77a6222     place: where the interpreter lies that wrote this
 //	p+11    k3x9q2ab    generation
 //	p+20    39a85018    epoch: the replication id of the server

@@ -80,7 +80,7 @@ func (s *contents) readHeader(r *reader) {
 
 	line := r.take(firstLineBytes)
 	s.mark, s.flag, s.generation, s.epoch = line[0], line[1], line[10:18], line[19:27]
-	r.want(strings.IndexByte("-n+", s.mark) >= 0 && strings.IndexByte(" fF", s.flag) >= 0)
+	r.want(strings.IndexByte("-n+", s.mark) >= 0 && strings.IndexByte(" fFM", s.flag) >= 0)
 	n := r.numbers(line[28:], 3)
 	s.sequence, s.clock, s.last = n[0], n[1], n[2]
 

@@ -3,7 +3,6 @@ package model
 import (
 	"math"
 	"slices"
-	"strconv"
 )
 
 const (
@@ -18,6 +17,7 @@ type Flows struct {
 	Most, Least int   // that all hold ahead
 
 	entries []*flowEntry
+	many    bool // more ask than there are entries
 }
 
 // flowEntry is one process of one flow. Its id is 8 letters, the first 5 of
@@ -38,24 +38,32 @@ type Asker struct {
 	Weight, Need, Wants int
 }
 
-// Enter takes down all who ask at a moment, and returns the share of each.
+// Enter takes down all who ask at a moment, and returns the share of each. Those
+// for whom there is no entry hold one request ahead.
 func (f *Flows) Enter(now int64, askers ...Asker) (shares []int) {
 	f.dropPassed(now)
 	entries := make([]*flowEntry, len(askers))
 	for i, a := range askers {
 		entries[i] = f.enter(a)
+		f.many = f.many || entries[i] == nil
 	}
+	f.many = f.many && len(f.entries) >= mostFlows
 	worth := f.worth()
 	for i, e := range entries {
-		shares = append(shares, f.shareOf(e, askers[i].Weight, worth))
+		share := askers[i].Need
+		if e != nil {
+			share = f.shareOf(e, askers[i].Weight, worth)
+		}
+		shares = append(shares, share)
 	}
 	return shares
 }
 
 // Holds notes that one who asked holds a turn at the slot.
 func (f *Flows) Holds(id string, slot int64) {
-	e := f.entryOf(id)
-	e.ends = max(e.ends, (slot+f.Grace+9999)/10000*10000)
+	if e := f.own(id); e != nil {
+		e.ends = max(e.ends, (slot+f.Grace+9999)/10000*10000)
+	}
 }
 
 // Written drops those who asked and hold nothing. It returns how many are left.
@@ -84,22 +92,10 @@ func (f *Flows) own(id string) *flowEntry {
 	return nil
 }
 
-// entryOf is the entry of an id, or the one that it shares.
-func (f *Flows) entryOf(id string) *flowEntry {
-	if e := f.own(id); e != nil {
-		return e
-	}
-	hash, err := strconv.ParseInt(id[:flowLetters], 36, 64)
-	if err != nil {
-		panic(err)
-	}
-	return f.entries[hash%int64(len(f.entries))]
-}
-
-// enter leaves the entries as they are if there are too many.
+// enter returns nil if there are too many.
 func (f *Flows) enter(a Asker) *flowEntry {
 	if f.own(a.ID) == nil && len(f.entries) >= mostFlows {
-		return f.entryOf(a.ID)
+		return nil
 	}
 	return f.put(a)
 }
@@ -150,6 +146,9 @@ func (f *Flows) worth() float64 {
 			worth = min(worth, math.Ceil(float64(g.wants)/float64(g.weight/divisor)))
 		}
 		worth = max(worth, float64(f.Least)/float64(sum/divisor))
+	}
+	if f.many {
+		worth = 0
 	}
 	if worth >= 1 {
 		worth = math.Floor(worth)

@@ -35,10 +35,13 @@ for i = 1, askers do
   local id, weight, need, wants, own = argv[at], argv[at + 1], argv[at + 2], argv[at + 3] + 0, argv[at + 5] + 0
   local from = entries_at + own * ENTRY
   local entry = flag ~= ' ' and call('GETRANGE', key, from, from + ENTRY - 1) or ''
-  if sub(entry, 1, 24) ~= format('%8s %4d %10d', id, weight, need) then break end
   local wanted, ends_at, share, earliest = match(entry, '^ *(%d+) +(%d+) +(%d+) +(%d+)\n$', 25)
   if not share or share + 0 < 1 or earliest + 0 <= now then break end
-  if wants > wanted + 0 or 2 * wants <= wanted + 0 then break end
+  if flag == 'M' and sub(entry, 1, 8) ~= id then -- it has none
+    share, ends_at = need, 2 ^ 52
+  elseif sub(entry, 1, 24) ~= format('%8s %4d %10d', id, weight, need) or wants > wanted + 0 or 2 * wants <= wanted + 0 then
+    break
+  end
   asking[i] = { share = share + 0, held = argv[at + 4] + 0, place = own, ends = ends_at + 0 }
 end
 
@@ -48,9 +51,12 @@ end
 -- they hold at most the look-ahead, and what they need to be asking in time.
 -- Each process can make at least one of its requests, and the others have more
 -- then. The processes of a flow divide its share. A flow alone has it all.
+--
+-- If there are more processes than entries, each holds one request ahead, or as
+-- many as its weight wants: so a newcomer waits for that of each.
 if #asking < askers then
   local all, groups = flag ~= ' ' and call('GETRANGE', key, entries_at, '-1') or '', {}
-  local sum, divisor = 0, 0
+  local sum, divisor, many = 0, 0, false
   asking, list = {}, { stood = floor(#all / ENTRY) }
   for i = 1, list.stood do
     local id, weight, need, wants, over = match(sub(all, i * ENTRY - ENTRY + 1, i * ENTRY - 29),
@@ -64,18 +70,18 @@ if #asking < askers then
     local at = asker + ASKS * i - ASKS
     local id, wants = argv[at], argv[at + 3] + 0
     local entry = list[id]
-    if not entry and #list >= MOST_ENTRIES then
-      entry = list[tonumber(sub(id, 1, 5), 36) % #list + 1] -- it shares that of another
-    elseif not entry then
+    if not entry and #list < MOST_ENTRIES then
       entry = { id = id, wants = 0, ends = 0 }
       list[#list + 1], list[id] = entry, entry
     end
-    if entry.id == id then
+    if entry then
       entry.weight, entry.need = argv[at + 1] + 0, argv[at + 2] + 0
       if wants > entry.wants or 2 * wants <= entry.wants then entry.wants = wants end
     end
-    asking[i] = { entry = entry, held = argv[at + 4] + 0 }
+    many = many or not entry
+    asking[i] = { entry = entry, held = argv[at + 4] + 0, share = argv[at + 2] + 0, ends = 2 ^ 52 }
   end
+  many = #list >= MOST_ENTRIES and (many or flag == 'M')
   for _, entry in ipairs(list) do
     local flow = sub(entry.id, 1, 5)
     local group = groups[flow]
@@ -105,6 +111,7 @@ if #asking < askers then
     for _, group in ipairs(groups) do worth = math.min(worth, math.ceil(group.wants / (group.weight / divisor))) end
     worth = math.max(worth, least_worth)
   end
+  if many then worth = 0 end
   if worth >= 1 then worth = floor(worth) end
   for _, group in ipairs(groups) do
     local least = group.need / (group.weight / divisor)
@@ -117,11 +124,13 @@ if #asking < askers then
     if entry.rank <= share - part * entry.group.members then part = part + 1 end
     entry.share = math.max(1, part)
   end
-  for _, flow in ipairs(asking) do flow.share, flow.ends = flow.entry.share, flow.entry.ends end
-  list.flag = #groups > 1 and 'F' or 'f'
+  for _, flow in ipairs(asking) do
+    if flow.entry then flow.share, flow.ends = flow.entry.share, flow.entry.ends end
+  end
+  list.flag = many and 'M' or #groups > 1 and 'F' or 'f'
 end
 
 -- Beside other flows turns come evenly. Else the permits of a whole length would
 -- be gone before a flow with a single caller can ask again.
-if (list and list.flag or flag) == 'F' then pace = floor(argv[windows_end - 1] / argv[windows_end - 2]) end
+if match(list and list.flag or flag, '[FM]') then pace = floor(argv[windows_end - 1] / argv[windows_end - 2]) end
 first = asker + ASKS * askers

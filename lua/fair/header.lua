@@ -63,7 +63,7 @@ local function read_header()
   if not word or #stored ~= 8 then damaged() end
   head, p = sub(state, 1, at - 1), at - 1
   mark, flag, own, generation, epoch, sequence, clock, last, upto =
-    match(state, '^([-n+])([ fF])(.......) (%w+) (%w+) +(%d+) +(%d+) +(%d+)\n()', at)
+    match(state, '^([-n+])([ fFM])(.......) (%w+) (%w+) +(%d+) +(%d+) +(%d+)\n()', at)
   if not mark or #generation ~= 8 or #epoch ~= 8 or upto ~= at + 79 then damaged() end
   name, sequence, clock, last = generation .. ' ' .. epoch .. ' ', number(sequence), number(clock), number(last)
   offset, ends, crowded, coarse, span, closed, oldest, base, at =
