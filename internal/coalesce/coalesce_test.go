@@ -163,27 +163,6 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 	}
 }
 
-// TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger has a return that takes
-// three seconds. Whether the answer or the end of the stay comes first is
-// chance.
-func TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: 5*time.Millisecond + ReturnBound, giving: 300 * time.Second}
-		b := e.asker()
-		for range 50 {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			start := time.Now()
-			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, 5*time.Millisecond+ReturnBound, time.Since(start))
-			time.Sleep(time.Minute)
-		}
-		assert.Len(t, e.givenBack(), 50)
-		idle(t, b)
-	})
-}
-
 // TestACallerThatLeavesIsToldWhatItsQuestionFailedBy has an answer soon after
 // the caller's ctx has ended.
 func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
