@@ -417,16 +417,20 @@ func TestOthersGoOnWhenTheQuestionOfOneWhoServesAloneIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: time.Minute}
 		b := &Asker{Engine: e, Prompt: true, quick: time.Now()}
-		alone := asking(context.Background(), b, 1)
+		start, alone := time.Now(), asking(context.Background(), b, 1)
 		e.take = time.Second
 		next := asking(t.Context(), b, 2)
 		time.Sleep(timeout.Answer + time.Millisecond)
 		last := asking(t.Context(), b, 3)
 		require.NoError(t, <-next)
 		require.NoError(t, <-last)
-		require.Equal(t, []int{1, 1, 1}, e.log, "one question at a time")
+		time.Sleep(time.Minute - 500*time.Millisecond - time.Since(start))
+		more := asking(t.Context(), b, 4)
 		require.ErrorIs(t, <-alone, timeout.ErrOverdue)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Millisecond)
+		require.Equal(t, []int{1, 1, 1, 1}, e.log, "one question at a time: what is late goes back after the fourth")
+		require.NoError(t, <-more)
+		time.Sleep(time.Second)
 		assert.Len(t, e.givenBack(), 1)
 		idle(t, b)
 	})
