@@ -89,26 +89,6 @@ func ExampleQuota() {
 	// 12s
 }
 
-// An upstream that counts by its own clock sees calls later than they were let
-// go, and not all equally late. A guard keeps them apart.
-func ExampleWithGuard() {
-	server := redisServer()
-	defer server.Close()
-
-	limiter, err := fairlimit.New(server.Client(), "exchange", fairlimit.PerSecond(5),
-		fairlimit.WithGuard(200*time.Millisecond))
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx := context.Background()
-	fmt.Println(limiter.AllowN(ctx, 5))
-	status, err := limiter.Status(ctx)
-	fmt.Println(status.Delay > time.Second, err)
-	// Output:
-	// true <nil>
-	// true <nil>
-}
-
 // A turn that would come after the deadline is refused at once, and consumes
 // nothing.
 func ExampleRefusedError() {
@@ -297,27 +277,6 @@ func ExampleWithEngine() {
 	// false <nil>
 }
 
-// A turn that lies further ahead than the limit is refused, whatever the ctx
-// allows.
-func ExampleWithMaxWait() {
-	server := redisServer()
-	defer server.Close()
-
-	limiter, err := fairlimit.NewQueue(server.Client(), "mail", fairlimit.Every(time.Minute),
-		fairlimit.WithMaxWait(90*time.Second))
-	if err != nil {
-		log.Fatal(err)
-	}
-	for range 3 {
-		_, err := limiter.ReserveN(context.Background(), 1)
-		fmt.Println(errors.Is(err, context.DeadlineExceeded))
-	}
-	// Output:
-	// false
-	// false
-	// true
-}
-
 // A process holds no more than three permits ahead; who comes then is told at
 // once.
 func ExampleWithMaxQueued() {
@@ -374,25 +333,6 @@ func ExampleWithFallback() {
 	// <nil>
 	// <nil>
 	// true
-}
-
-// A server without replicas cannot promise that a turn outlives it: nobody
-// goes, and nothing is consumed.
-func ExampleWithReplicas() {
-	server := redisServer()
-	defer server.Close()
-
-	limiter, err := fairlimit.New(server.Client(), "registry", fairlimit.PerHour(5), fairlimit.WithReplicas(1))
-	if err != nil {
-		log.Fatal(err)
-	}
-	ctx := context.Background()
-	fmt.Println(errors.Is(limiter.Wait(ctx), fairlimit.ErrNotReplicated))
-	status, err := limiter.Status(ctx)
-	fmt.Println(status.Available, err)
-	// Output:
-	// true
-	// 5 <nil>
 }
 
 // What happens goes to a log and to a counter of the program's own.

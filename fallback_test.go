@@ -282,53 +282,32 @@ func TestFailOpenLetsEverybodyGoButThoseWhoHaveLeft(t *testing.T) {
 	require.ErrorIs(t, l.WaitN(t.Context(), 2), fairlimit.ErrExceedsQuota, "what never fits does not fit now")
 }
 
+// How often a breaker probes, and who tries, is tested in package breaker.
 func TestRedisIsAskedAgainOnceItAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second
 		e, l := newAiling(t, &f)
 		e.fail(t, l, fairlimit.ErrUnreachable)
-		wait := func() {
-			start := time.Now()
+		for range 3 { // while Status fails, too
 			require.NoError(t, l.Wait(t.Context()))
-			require.Zero(t, time.Since(start))
-			synctest.Wait()
-		}
-		for i := range 5 { // while Status fails, too
-			for range 20 {
-				wait()
-			}
-			assert.Equal(t, i, e.probes(), "one a second, and only when somebody calls")
 			time.Sleep(time.Second)
 		}
+		assert.EqualValues(t, 1+3, f.permits.Load())
 		e.statusIs(func() error { return nil })
-		wait()
-		assert.Equal(t, 5, e.probes())
+		require.NoError(t, l.Wait(t.Context()))
+		synctest.Wait()
 
-		before := f.permits.Load()
 		errs := lineUp(t.Context(), l, 1, 1) // the one who tries
 		c := <-e.calls
-		wait()
-		assert.Equal(t, before+1, f.permits.Load(), "while it does, the others do not")
-		c.fails(redis.ErrNoScript)
-		require.NoError(t, <-errs)
-		assert.Equal(t, before+2, f.permits.Load())
-		wait()
-
-		time.Sleep(time.Second)
-		wait()
-		assert.Equal(t, 6, e.probes())
-		before = f.permits.Load()
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(granted(time.Hour, 1))
+		require.NoError(t, l.Wait(t.Context()), "while it does, the others do not")
+		assert.EqualValues(t, 1+3+2, f.permits.Load())
+		c.answers(granted(time.Hour, 1))
 		synctest.Wait()
-		for range 3 {
-			again := lineUp(t.Context(), l, 1, 1)
-			(<-e.calls).grants(1)
-			require.NoError(t, <-again, "all ask again as soon as it has its answer, though its turn is an hour away")
-		}
+		again := lineUp(t.Context(), l, 1, 1)
+		(<-e.calls).grants(1)
+		require.NoError(t, <-again, "all ask again as soon as it has its answer, though its turn is an hour away")
 		require.NoError(t, <-errs)
-		assert.Equal(t, before, f.permits.Load())
-		assert.Equal(t, 6, e.probes())
+		assert.EqualValues(t, 1+3+2, f.permits.Load())
 	})
 }
 
@@ -403,17 +382,7 @@ func TestCallersLeaveTheLineOfAFullFlowIfRedisFailsAgain(t *testing.T) {
 	for how, fails := range map[string]func(e *ailing, free *fairlimit.Queue) (c *call, took time.Duration){
 		"with the question of another flow": func(e *ailing, free *fairlimit.Queue) (*call, time.Duration) {
 			go func() { _, _ = free.Allow(context.Background()) }()
-			c := <-e.calls
-			c.fails(fairlimit.ErrUnreachable)
-			return nil, 0
-		},
-		"by silence to another flow": func(e *ailing, free *fairlimit.Queue) (*call, time.Duration) {
-			go func() { _, _ = free.Allow(context.Background()) }()
-			return <-e.calls, time.Second
-		},
-		"with a question of its own": func(e *ailing, _ *fairlimit.Queue) (*call, time.Duration) {
-			c := <-e.calls
-			c.fails(fairlimit.ErrUnreachable)
+			(<-e.calls).fails(fairlimit.ErrUnreachable)
 			return nil, 0
 		},
 		"by silence to a question of its own": func(e *ailing, _ *fairlimit.Queue) (*call, time.Duration) {

@@ -31,17 +31,6 @@ func lineUp(ctx context.Context, l fairlimit.Limiter, callers int) <-chan error 
 	return errs
 }
 
-func TestALimiterIsLikeAnyOther(t *testing.T) {
-	everywhere(t, func(t *testing.T) {
-		q := fairlimittest.New(t, fairlimit.Quota{Permits: 3, Per: 50 * time.Millisecond})
-		began := time.Now()
-		for range 7 {
-			require.NoError(t, q.Wait(t.Context()))
-		}
-		require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
-	})
-}
-
 func TestWaitForSeesCallersLineUp(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		q := fairlimittest.New(t, fairlimit.Every(time.Hour))
@@ -60,22 +49,6 @@ func TestWaitForSeesCallersLineUp(t *testing.T) {
 		for range 20 {
 			require.ErrorIs(t, <-errs, context.Canceled)
 		}
-	})
-}
-
-// In a bubble no time passes while WaitFor waits for those who are about to
-// call.
-func TestWaitForTakesNoTimeInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := fairlimittest.New(t, fairlimit.PerSecond(1))
-		began := time.Now()
-		errs := lineUp(t.Context(), q, 5)
-		fairlimittest.WaitFor(t, q, 4)
-		require.Equal(t, began, time.Now())
-		for range 5 {
-			require.NoError(t, <-errs)
-		}
-		require.Equal(t, 4*time.Second, time.Since(began))
 	})
 }
 
@@ -124,14 +97,6 @@ func TestWhatIsNoQueueFailsTheTest(t *testing.T) {
 	require.Contains(t, failureOf(func(t testing.TB) {
 		fairlimittest.New(t, fairlimit.PerSecond(1), fairlimit.WithEngine(window.New))
 	}), "not supported by this engine")
-}
-
-func TestLimitersOfOneTestAreApart(t *testing.T) {
-	for range 2 {
-		ok, err := fairlimittest.New(t, fairlimit.Every(time.Hour)).Allow(t.Context())
-		require.NoError(t, err)
-		require.True(t, ok)
-	}
 }
 
 func TestTheServersClockCanBeMoved(t *testing.T) {

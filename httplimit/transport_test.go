@@ -92,30 +92,6 @@ func TestARequestThatWouldComeTooLateIsNeverSent(t *testing.T) {
 	})
 }
 
-func TestARequestThatEndsWhileItWaitsGivesItsPermitBack(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		u := serve(t, nil)
-		l := limiter(t, rdb, fairlimit.Every(time.Hour))
-		c := client(t, &httplimit.Transport{Limiter: l})
-		get(t, c, u.URL)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		left := make(chan error, 1)
-		go func() {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.URL, nil)
-			if err == nil {
-				_, err = c.Do(req)
-			}
-			left <- err
-		}()
-		require.Eventually(t, func() bool { return status(t, l).Queued == 1 }, 10*time.Second, time.Millisecond)
-		cancel()
-		require.ErrorIs(t, <-left, context.Canceled)
-		require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, time.Millisecond)
-		assert.EqualValues(t, 1, u.reached.Load())
-	})
-}
-
 func TestEachHopOfARedirectTakesATurn(t *testing.T) {
 	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		u := serve(t, func(w http.ResponseWriter, r *http.Request) {

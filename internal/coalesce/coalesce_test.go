@@ -163,27 +163,6 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 	}
 }
 
-// TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger has a return that takes
-// three seconds. Whether the answer or the end of the stay comes first is
-// chance.
-func TestACallerThatIsAnsweredAtTheVeryLastStaysNoLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: 5*time.Millisecond + ReturnBound, giving: 300 * time.Second}
-		b := e.asker()
-		for range 50 {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-			start := time.Now()
-			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
-			cancel()
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Equal(t, 5*time.Millisecond+ReturnBound, time.Since(start))
-			time.Sleep(time.Minute)
-		}
-		assert.Len(t, e.givenBack(), 50)
-		idle(t, b)
-	})
-}
-
 // TestACallerThatLeavesIsToldWhatItsQuestionFailedBy has an answer soon after
 // the caller's ctx has ended.
 func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
@@ -438,16 +417,20 @@ func TestOthersGoOnWhenTheQuestionOfOneWhoServesAloneIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: time.Minute}
 		b := &Asker{Engine: e, Prompt: true, quick: time.Now()}
-		alone := asking(context.Background(), b, 1)
+		start, alone := time.Now(), asking(context.Background(), b, 1)
 		e.take = time.Second
 		next := asking(t.Context(), b, 2)
 		time.Sleep(timeout.Answer + time.Millisecond)
 		last := asking(t.Context(), b, 3)
 		require.NoError(t, <-next)
 		require.NoError(t, <-last)
-		require.Equal(t, []int{1, 1, 1}, e.log, "one question at a time")
+		time.Sleep(time.Minute - 500*time.Millisecond - time.Since(start))
+		more := asking(t.Context(), b, 4)
 		require.ErrorIs(t, <-alone, timeout.ErrOverdue)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Millisecond)
+		require.Equal(t, []int{1, 1, 1, 1}, e.log, "one question at a time: what is late goes back after the fourth")
+		require.NoError(t, <-more)
+		time.Sleep(time.Second)
 		assert.Len(t, e.givenBack(), 1)
 		idle(t, b)
 	})

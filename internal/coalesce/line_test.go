@@ -314,27 +314,6 @@ func TestWhoeverAcceptsNoWaitIsNotPutBackInLine(t *testing.T) {
 	})
 }
 
-// TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank lines up behind a question,
-// while there is room.
-func TestWhoeverAcceptsNoWaitIsToldThatTheShareShrank(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, share := sharingOut(8)
-		f := NewLine("f", 1, 0)
-		require.NoError(t, <-askingIn(b, f, 1, engine.Forever))
-		other := askingIn(b, f, 1, engine.Forever)
-		start := time.Now()
-		share.Store(2)
-		require.False(t, b.Full(f, 1))
-		hasty := askingIn(b, f, 1, 0)
-		time.Sleep(time.Second)
-		require.Len(t, hasty, 1, "it is told before any turn passes")
-		require.NoError(t, <-hasty)
-		require.NoError(t, <-other)
-		assert.Equal(t, time.Second, time.Since(start))
-		assert.Zero(t, b.Lined(f))
-	})
-}
-
 // TestWhoeverAcceptsNoWaitHoldsNobodyUp has one that does not fit stand in
 // front of two that do.
 func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {

@@ -110,34 +110,6 @@ func TestWhoWaitsAndWhatTheyHoldAheadIsCounted(t *testing.T) {
 	})
 }
 
-// At one moment, a limiter with WithMaxQueued holds as many as the books say.
-func TestPermitsAheadAreThoseThatWithMaxQueuedBounds(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		const most = 7
-		l, b, c := books(t, rdb, fairlimit.Every(time.Minute), fairlimit.WithMaxQueued(most))
-		require.NoError(t, l.Wait(t.Context()))
-		ctx, cancel := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() { assert.ErrorIs(t, l.Wait(ctx), context.Canceled) })
-		}
-		synctest.Wait()
-		for range 2 {
-			_, err := l.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-		}
-		for left := most - b.Read(t.Context()).PermitsAhead; left > 0; left-- {
-			_, err := l.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-		}
-		assert.Equal(t, most, b.Read(t.Context()).PermitsAhead)
-		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued)
-		assert.Equal(t, 1, c.permits["refused"])
-		cancel()
-		wg.Wait()
-	})
-}
-
 func TestWhatBecomesOfPermits(t *testing.T) {
 	deadline := &fairlimit.RefusedError{Wait: time.Second}
 	for _, c := range []struct {
