@@ -169,6 +169,8 @@ func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
 		set(t, f, "1/1s")
 		require.InDelta(t, 8*time.Second, comes(held[6]), float64(time.Millisecond), "no sooner than told")
 		require.InDelta(t, 32*time.Second, comes(held[9]), float64(time.Millisecond))
+		set(t, f, "1/8s")
+		require.InDelta(t, 32*time.Second, comes(held[9]), float64(time.Millisecond), "they are as slow already")
 		at(200 * time.Second)
 		require.Equal(t, engine.Status{Available: 1}, status(t, f))
 	})
@@ -308,5 +310,24 @@ func TestCallersWithQuotasOfTheirOwnSlowNobodyDown(t *testing.T) {
 		held := queued(t, f, 11, 1)
 		queued(t, f.joins(t, quotas(t, "1/1s")...), 1, 1)
 		require.Equal(t, time.Second, dues(t, f, held)[10])
+	})
+}
+
+// Turns that were slowed may stay as they are when quotas become narrower again.
+// Those behind that were never slowed may not.
+func TestWhatSlowedEarlierTurnsDoesNotSpareLaterOnes(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		set(t, f, "1/1s")
+		queued(t, f, 5, 1)
+		set(t, f, "1/4s")
+		set(t, f, "1/1s")
+		later := queued(t, f, 5, 1)
+		set(t, f, "1/2s")
+		set(t, f, "1/4s")
+		comes := dues(t, f, later)
+		for i := range later[1:] {
+			require.GreaterOrEqual(t, comes[i+1]-comes[i], 4*time.Second)
+		}
 	})
 }

@@ -45,7 +45,7 @@ end
 
 -- The last label that the clock reaches within a wait.
 label_in = function(wait)
-  return (wait < rest or wait < 0) and now - 1 or label_at(server + offset + wait)
+  return wait < 0 and now - 1 or label_at(server + offset + wait)
 end
 
 -- Where the clock is by the offset. It does not go back: it stands still until

@@ -14,10 +14,8 @@ count()
 
 local found = 0
 for _, grant in ipairs(grants) do
-  local made = redis.call('ZSCORE', grants_key, grant)
-  if made then
-    redis.call('ZREM', grants_key, grant)
-    free(permits_of(grant), tonumber(made) > now_down - interval)
+  if redis.call('ZREM', grants_key, grant) > 0 then
+    free(permits_of(grant))
     found = found + 1
   end
 end

@@ -9,14 +9,10 @@
 
 local total = 0 -- freed by this run
 
--- Counts permits as free, of a grant that is held or has lapsed.
-local function free(permits, is_held)
-  total = total + permits
-  if is_held then
-    left = left + permits
-  else
-    lapsed_permits = lapsed_permits - permits
-  end
+-- Counts permits as free. Those of a lapsed grant were free already: left grows
+-- where lapsed_permits would have to become less. save writes the difference.
+local function free(permits)
+  total, left = total + permits, left + permits
 end
 
 -- Writes what the run has freed. Where more have lapsed than count has added

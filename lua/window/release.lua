@@ -42,7 +42,7 @@ for rank, grant in ipairs(oldest) do
   if some < has then
     redis.call('ZADD', grants_key, made, shrunk(grant, has - some))
   end
-  free(some, rank > lapsed)
+  free(some)
   n = n - some
   if n == 0 then break end
 end
