@@ -58,6 +58,7 @@ type Account struct {
 type Fleet struct {
 	processes []*process
 	died      chan error
+	befallen  map[int]bool // clients that were killed or put to sleep
 }
 
 // Launch starts a process for each job and returns when all are ready to begin.
@@ -65,7 +66,7 @@ type Fleet struct {
 func Launch(ctx context.Context, command func() *exec.Cmd, jobs []Job) (*Fleet, error) {
 	ctx, cancel := context.WithTimeout(ctx, readiness)
 	defer cancel()
-	f := &Fleet{died: make(chan error, len(jobs))}
+	f := &Fleet{died: make(chan error, len(jobs)), befallen: map[int]bool{}}
 	for _, job := range jobs {
 		p := &process{client: job.Client, cmd: command(), ended: make(chan struct{})}
 		p.cmd.Stderr = &p.stderr
@@ -133,6 +134,7 @@ func (f *Fleet) Clients() int { return len(f.processes) }
 // has ended. Died does not tell of it.
 func (f *Fleet) Kill(client int) error {
 	p := f.processes[client]
+	f.befallen[client] = true
 	p.condemned.Store(true)
 	_ = p.cmd.Process.Kill()
 	<-p.ended
@@ -142,6 +144,7 @@ func (f *Fleet) Kill(client int) error {
 // Suspend makes a client's process stand still.
 func (f *Fleet) Suspend(client int) error {
 	p := f.processes[client]
+	f.befallen[client] = true
 	if p.suspended.Swap(true) {
 		return nil
 	}

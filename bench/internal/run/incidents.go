@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
@@ -13,24 +14,13 @@ import (
 // stage is the run as an incident sees it.
 type stage struct {
 	*Fleet
-	trial    Trial
-	befallen map[int]bool // clients that something happened to
+	backend *backend.Backend
 }
 
 var _ scenario.Stage = stage{}
 
-func (s stage) Kill(client int) error {
-	s.befallen[client] = true
-	return s.Fleet.Kill(client)
-}
-
-func (s stage) Suspend(client int) error {
-	s.befallen[client] = true
-	return s.Fleet.Suspend(client)
-}
-
 func (s stage) RestartRedis(ctx context.Context, away time.Duration) error {
-	return s.trial.Backend.Restart(ctx, away)
+	return s.backend.Restart(ctx, away)
 }
 
 // Incident is what happened to the run, and when.

@@ -112,10 +112,10 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	defer watcher.Close()
 	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
 	defer asker.Close()
-	befallen, happened := map[int]bool{}, make(chan error, 1)
+	happened := make(chan error, 1)
 	go func() {
 		var err error
-		r.Incidents, err = t.befall(during, r.Log.Begin, stage{clients, t, befallen})
+		r.Incidents, err = t.befall(during, r.Log.Begin, stage{clients, t.Backend})
 		happened <- err
 	}()
 	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))
@@ -133,7 +133,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 
 	r.Log.Machine = measure.Machine{Here: watcher.Seen(), Redis: asker.Seen()}
 	r.add(accounts, ledger.Arrivals())
-	r.WorstStall = r.Log.Machine.Worst(befallen)
+	r.WorstStall = r.Log.Machine.Worst(clients.befallen)
 	if !t.Scenario.Breaks() {
 		r.fault(failures(r.Log.Calls))
 	}

@@ -148,7 +148,7 @@ func TestScenesAreInTheirCondition(t *testing.T) {
 	for what, holds := range map[string]func(*queue, engine.Status) bool{
 		"in a pause":                    func(_ *queue, s engine.Status) bool { return s.Paused > time.Minute },
 		"after a pause":                 func(_ *queue, s engine.Status) bool { return s.Paused == 0 && s.Queued > 50 },
-		"after returns":                 func(_ *queue, s engine.Status) bool { return s.Queued > 50 },
+		"after returns":                 func(_ *queue, s engine.Status) bool { return s.Queued > 100 && s.Queued < 190 },
 		"after a loss":                  func(q *queue, s engine.Status) bool { return q.lost.Load() && s.Queued > 50 },
 		"one quota, crowded, saturated": func(_ *queue, s engine.Status) bool { return s.Queued > 100 },
 		"one quota, refused":            func(_ *queue, s engine.Status) bool { return s.Available == 0 },
