@@ -162,7 +162,9 @@ func (r Report) machine() []string {
 				did = append(did, plural(n, one, many))
 			}
 		}
-		add(e.MachineInversions, "pair in the wrong order", "pairs in the wrong order")
+		if r.shares == nil {
+			add(e.MachineInversions, "pair in the wrong order", "pairs in the wrong order")
+		}
 		add(e.MachineRejections, "upstream 429", "upstream 429s")
 		add(e.MissedTurns, "missed turn, given back", "missed turns, given back")
 		by := "by the machine"

@@ -186,10 +186,7 @@ func (s *soak) recover(r *Report) {
 	defer stop()
 	for i, l := range s.limiters {
 		err := l.Wait(ctx)
-		for range 100 {
-			if err == nil || ctx.Err() != nil {
-				break
-			}
+		for err != nil && ctx.Err() == nil {
 			err = l.Wait(ctx)
 		}
 		if err != nil {
