@@ -42,6 +42,7 @@ type State struct {
 	// again.
 	Mixed time.Duration
 
+	Next       time.Duration // until one more permit would have a slot, for a caller with Windows
 	Backlog    int64         // permits that are granted ahead
 	Tail       time.Duration // until the newest slot comes
 	Cells      int           // how many cells hold what was granted
@@ -68,6 +69,8 @@ type State struct {
 
 	Quotas []engine.Quota // the stored quotas, if any
 	Text   string         // as they are stored
+
+	line *line // nil if nothing that was granted counts
 }
 
 // Window is at most Permits in any stretch of Per.

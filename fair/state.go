@@ -169,6 +169,11 @@ func (s *contents) tell(state *State, server int64) {
 		}
 		state.Windows = append(state.Windows, Window{w.Permits, microseconds(w.Length), held})
 	}
+	state.Next = n.Stands
+	if counts {
+		state.line = &line{s, n, server}
+		state.Next = state.line.next()
+	}
 }
 
 func (s *contents) tellFlows(state *State, n *engine.News) {
