@@ -27,6 +27,7 @@ func commands() []command {
 		{"pause", "NAME DURATION", "let nobody go for a while, on any machine", pause},
 		{"reset", "NAME", "forget all turns, and any pause", reset},
 		{"quota", "NAME [QUOTA...]", "show, store or forget the quotas of a queue", quota},
+		{"serve", "[NAME=QUOTAS...]", "let callers in any language wait, over HTTP", serveHTTP},
 		{"wait", "NAME -- COMMAND [ARG...]", "run a command when its turn comes", wait},
 		{"completion", "bash", "print a script that completes command lines", completion},
 		{"version", "", "print the version of this program", version},

@@ -1,0 +1,76 @@
+package picture
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// Text is the line for a terminal, in three rows of at most 80 columns:
+//
+//	line  ●●●─●●|●●●─●●●a●●─●○○○○○  +38
+//	used  ▅▆▇▇██|█████████████▇▆▅▃▂
+//	      0.6s back, 2s ahead, a column is 40ms; ...
+func (q *Queue) Text() string {
+	var b strings.Builder
+	row := func(what string, columns []rune, more string) {
+		fmt.Fprintf(&b, "  %-5s %s|%s%s\n", what, string(columns[:Back]), string(columns[Back:]), more)
+	}
+	beyond := ""
+	if q.Line.Beyond > 0 {
+		beyond = fmt.Sprintf(" +%d", q.Line.Beyond)
+	}
+	row("line", q.turns(), beyond)
+	row("used", q.used(), "")
+	step := time.Duration(q.Line.Step * 1e6)
+	fmt.Fprintf(&b, "        %v back, %v ahead, a column is %v\n", Back*step, Ahead*step, step)
+	b.WriteString("        ● granted  ○ free  ┊ paused  a, b … the newest turn of a flow\n")
+	return b.String()
+}
+
+// turns are the columns of the line. What comes later is drawn over what comes
+// before.
+func (q *Queue) turns() []rune {
+	l := &q.Line
+	columns := []rune(strings.Repeat("─", Back+Ahead))
+	draw := func(at float64, mark rune) {
+		if i := int(math.Floor((at - l.Start) / l.Step)); i >= 0 && i < len(columns) {
+			columns[i] = mark
+		}
+	}
+	for at := 0.0; at < q.Paused && at < Ahead*l.Step; at += l.Step {
+		draw(at, '┊')
+	}
+	for at := q.Next; q.spacing() > 0 && at < Ahead*l.Step; at += max(q.spacing(), l.Step) {
+		draw(at, '○')
+	}
+	for i, permits := range l.Permits {
+		if permits > 0 {
+			columns[i] = '●'
+		}
+	}
+	for i, f := range q.Flows {
+		if f.Newest > 0 {
+			draw(f.Newest, 'a'+rune(i%26))
+		}
+	}
+	return columns
+}
+
+// spacing is how far permits are apart if all are used, 0 if nobody knows.
+func (q *Queue) spacing() (most float64) {
+	for _, w := range q.Windows {
+		most = max(most, w.Per/float64(w.Permits))
+	}
+	return most
+}
+
+func (q *Queue) used() []rune {
+	levels := []rune(" ▁▂▃▄▅▆▇█")
+	columns := make([]rune, len(q.Line.Used))
+	for i, used := range q.Line.Used {
+		columns[i] = levels[int(math.Ceil(used*8))]
+	}
+	return columns
+}

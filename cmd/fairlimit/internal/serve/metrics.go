@@ -1,0 +1,102 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit/internal/promtext"
+)
+
+// statusGone stands for a client that closed its connection while it waited.
+const statusGone = 499
+
+// answers counts what was answered, by status.
+type answers struct {
+	mu       sync.Mutex
+	byStatus map[int]int64
+}
+
+func newAnswers() answers { return answers{byStatus: map[int]int64{}} }
+
+func (a *answers) count(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.byStatus[status]++
+}
+
+// counted is a response whose status is counted.
+type counted struct {
+	http.ResponseWriter
+	server *Server
+}
+
+func (c *counted) WriteHeader(status int) {
+	c.server.answers.count(status)
+	c.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
+
+func (s *Server) metrics(w http.ResponseWriter, r *request) error {
+	var all []*promtext.Metrics
+	for _, q := range s.queues.all() {
+		all = append(all, q.metrics)
+	}
+	var text bytes.Buffer
+	if err := promtext.Write(r.Context(), &text, all); err != nil {
+		return err
+	}
+	s.answers.mu.Lock()
+	text.WriteString("# HELP fairlimit_serve_answers_total Answers by status; 499: the client closed its connection.\n" +
+		"# TYPE fairlimit_serve_answers_total counter\n")
+	lines := make([]string, 0, len(s.answers.byStatus))
+	for status, n := range s.answers.byStatus {
+		lines = append(lines, fmt.Sprintf("fairlimit_serve_answers_total{status=\"%d\"} %d\n", status, n))
+	}
+	s.answers.mu.Unlock()
+	slices.Sort(lines)
+	text.WriteString(strings.Join(lines, ""))
+	fmt.Fprintf(&text, "# HELP fairlimit_serve_waiting Requests for turns that have no answer yet.\n"+
+		"# TYPE fairlimit_serve_waiting gauge\nfairlimit_serve_waiting %d\n", s.waiting.Load())
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	return send(w, text.Bytes())
+}
+
+// send writes all of an answer.
+func send(w http.ResponseWriter, text []byte) error {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(text)
+	return nil
+}
+
+// health asks Redis at most once a second, however many ask it.
+type health struct {
+	mu    sync.Mutex
+	asked time.Time
+	err   error
+}
+
+func (s *Server) healthz(w http.ResponseWriter, r *request) error {
+	h := &s.health
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.asked) > time.Second {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
+		defer cancel()
+		_, h.err = s.inspect(ctx, "fairlimit-serve")
+		h.asked = time.Now()
+	}
+	if h.err != nil {
+		s.tell(h.err)
+		return refusal{http.StatusServiceUnavailable, "Redis does not answer"}
+	}
+	return answer(w, http.StatusOK, map[string]any{"ok": true})
+}

@@ -1,0 +1,36 @@
+package serve
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"net/http"
+	"strings"
+)
+
+//go:embed page.html
+var pageText string
+
+//go:embed openapi.json
+var openAPIText []byte
+
+// pageSecurity allows the script and the style of the page, and no others.
+var pageSecurity = contentSecurity + "; script-src " + hashOf("script") + "; style-src " + hashOf("style")
+
+func hashOf(element string) string {
+	_, text, _ := strings.Cut(pageText, "<"+element+">")
+	text, _, _ = strings.Cut(text, "</"+element+">")
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+func (s *Server) page(w http.ResponseWriter, _ *request) error {
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", pageSecurity)
+	return send(w, []byte(pageText))
+}
+
+func (s *Server) openAPI(w http.ResponseWriter, _ *request) error {
+	w.Header().Set("Content-Type", "application/json")
+	return send(w, openAPIText)
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package serve
+
+func private() (restore func()) { return func() {} }

@@ -1,0 +1,189 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
+	"github.com/fairlimit/fairlimit/internal/promtext"
+)
+
+const (
+	longestName = 1024
+	mostQueues  = 1000 // with a stored quota, beside those that the server was given
+)
+
+// queues are those that callers have asked for: one limiter for each name, so
+// that all callers of the name share its questions.
+type queues struct {
+	rdb  redis.UniversalClient
+	opts []fairlimit.Option
+
+	mu     sync.Mutex
+	known  map[string]*queue
+	stored int // of the known, those that are here only because of a stored quota
+}
+
+// queue is one of them.
+type queue struct {
+	*fairlimit.Queue
+	name    string
+	given   []string // the quotas that the server was given, if any
+	metrics *promtext.Metrics
+	history history
+	watch   watch
+}
+
+// errNoQueue is for names that nobody may wait under.
+var errNoQueue = errors.New("no such queue: it was given no quota, and none is stored")
+
+func checkText(what, text string) error {
+	switch {
+	case text == "":
+		return misused("%s is empty", what)
+	case len(text) > longestName:
+		return misused("%s is longer than %d bytes", what, longestName)
+	case !utf8.ValidString(text):
+		return misused("%s is not UTF-8", what)
+	}
+	return nil
+}
+
+// add is for a name that the server was given quotas for.
+func (q *queues) add(name string, quotas []fairlimit.Quota) error {
+	if err := checkText("the name of a queue", name); err != nil {
+		return err
+	}
+	if q.known[name] != nil {
+		return fmt.Errorf("queue %.100q is given twice", name)
+	}
+	made := &queue{name: name, metrics: promtext.New(name)}
+	for _, quota := range quotas {
+		made.given = append(made.given, quota.String())
+	}
+	opts := slices.Concat(q.opts, []fairlimit.Option{fairlimit.WithTrace(made.metrics.Trace())})
+	for _, extra := range quotas[1:] {
+		opts = append(opts, fairlimit.WithExtraQuota(extra))
+	}
+	var err error
+	made.Queue, err = fairlimit.NewQueue(q.rdb, name, quotas[0], append(opts, fairlimit.WithStoredQuota())...)
+	if errors.Is(err, fairlimit.ErrUnsupported) { // no quota can be stored for such a name
+		made.Queue, err = fairlimit.NewQueue(q.rdb, name, quotas[0], opts...)
+	}
+	if err != nil {
+		return err
+	}
+	made.metrics.Watch(made.Queue)
+	q.known[name] = made
+	return nil
+}
+
+// find returns the queue of a name. One that was not given is looked for in
+// Redis.
+func (q *queues) find(ctx context.Context, name string) (*queue, error) {
+	if err := checkText("the name", name); err != nil {
+		return nil, err
+	}
+	if known := q.peek(name); known != nil {
+		return known, nil
+	}
+	made, err := q.open(name)
+	if err != nil {
+		return nil, err
+	}
+	if quotas, _, err := made.Quotas(ctx); err != nil {
+		return nil, err
+	} else if len(quotas) == 0 {
+		return nil, errNoQueue
+	}
+	return q.keep(made)
+}
+
+// peek returns nil if the queue is not known.
+func (q *queues) peek(name string) *queue {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.known[name]
+}
+
+// tooMany notes that a caller was not even asked for.
+func (q *queues) tooMany(name string) {
+	if known := q.peek(name); known != nil {
+		known.history.add(0, errTooMany)
+	}
+}
+
+// open makes a queue that goes by its stored quota.
+func (q *queues) open(name string) (*queue, error) {
+	if err := checkText("the name", name); err != nil {
+		return nil, err
+	}
+	made := &queue{name: name, metrics: promtext.New(name)}
+	var err error
+	made.Queue, err = fairlimit.Open(q.rdb, name, slices.Concat(q.opts, []fairlimit.Option{
+		fairlimit.WithTrace(made.metrics.Trace()), fairlimit.WithStoredQuota(),
+	})...)
+	if err == nil {
+		made.metrics.Watch(made.Queue)
+	}
+	return made, err
+}
+
+// keep returns the queue of that name that came first.
+func (q *queues) keep(made *queue) (*queue, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if known := q.known[made.name]; known != nil {
+		return known, nil
+	}
+	if q.stored >= mostQueues {
+		return nil, fmt.Errorf("%w: %d queues", errTooMany, q.stored)
+	}
+	q.stored++
+	q.known[made.name] = made
+	return made, nil
+}
+
+// drop forgets a queue whose stored quota is gone.
+func (q *queues) drop(gone *queue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if gone.given == nil && q.known[gone.name] == gone {
+		delete(q.known, gone.name)
+		q.stored--
+	}
+}
+
+// all are the queues that are known, by name.
+func (q *queues) all() []*queue {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := make([]*queue, 0, len(q.known))
+	for _, known := range q.known {
+		all = append(all, known)
+	}
+	slices.SortFunc(all, func(a, b *queue) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// pictureOf is a queue as it stands. Where no quota is stored, the one that the
+// server was given says more than the windows, which a guard has made longer.
+func (s *Server) pictureOf(ctx context.Context, q *queue) (picture.Queue, error) {
+	state, err := s.inspect(ctx, q.name)
+	if err != nil {
+		return picture.Queue{}, err
+	}
+	p := picture.Of(q.name, state)
+	if !p.Stored && q.given != nil {
+		p.Quotas = q.given
+	}
+	return p, nil
+}

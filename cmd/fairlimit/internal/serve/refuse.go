@@ -1,0 +1,94 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+// refusal is an error with a status of its own.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r refusal) Error() string { return r.text }
+
+func misused(format string, args ...any) error {
+	return refusal{http.StatusBadRequest, fmt.Sprintf(format, args...)}
+}
+
+// errTooMany is for what this server bounds. Redis was not asked.
+var errTooMany = errors.New("too many")
+
+const retryAfter = 1 // seconds
+
+// fail answers with an error. Nothing was granted, unless the text says that
+// nobody knows.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(context.Cause(r.Context()), errEnding) {
+		w.Header().Set("Connection", "close")
+		_ = answer(w, http.StatusServiceUnavailable, map[string]any{"error": errEnding.Error()})
+		return
+	}
+	if r.Context().Err() != nil {
+		s.answers.count(statusGone)
+		panic(http.ErrAbortHandler) // nobody reads an answer
+	}
+	var refused *fairlimit.RefusedError
+	if errors.As(err, &refused) {
+		wait := (refused.Wait + time.Millisecond - 1).Milliseconds()
+		_ = answer(w, http.StatusConflict, map[string]any{
+			"refused": true, "wait_ms": wait, "paused": errors.Is(err, fairlimit.ErrPaused),
+		})
+		return
+	}
+	status := statusOf(err)
+	switch status {
+	case http.StatusTooManyRequests:
+		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+	case http.StatusUnauthorized:
+		w.Header().Set("WWW-Authenticate", "Bearer")
+	case http.StatusServiceUnavailable:
+		s.tell(err)
+	}
+	_ = answer(w, status, map[string]any{"error": err.Error()})
+}
+
+func statusOf(err error) int {
+	is := func(targets ...error) bool {
+		for _, target := range targets {
+			if errors.Is(err, target) {
+				return true
+			}
+		}
+		return false
+	}
+	var own refusal
+	switch {
+	case errors.As(err, &own):
+		return own.status
+	case is(errTooMany):
+		return http.StatusTooManyRequests
+	case is(errNoQueue, errNoTurn):
+		return http.StatusNotFound
+	case is(fairlimit.ErrInvalidPermits, fairlimit.ErrExceedsQuota, fairlimit.ErrInvalidFlow,
+		fairlimit.ErrInvalidPause, fairlimit.ErrInvalidQuota, fairlimit.ErrUnsupported, fairlimit.ErrEmptyName):
+		return http.StatusBadRequest
+	}
+	return http.StatusServiceUnavailable // Redis, and what only Redis knows
+}
+
+// tell logs a failure of Redis, one in ten seconds at most.
+func (s *Server) tell(err error) {
+	now := time.Now()
+	until := s.quiet.Load()
+	if now.UnixNano() >= until && s.quiet.CompareAndSwap(until, now.Add(10*time.Second).UnixNano()) {
+		s.Log.Print(err)
+	}
+}

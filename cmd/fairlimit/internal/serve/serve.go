@@ -1,0 +1,142 @@
+// Package serve answers callers in any language over HTTP: it waits for their
+// turns in the queues of package fairlimit, and shows these queues.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
+)
+
+const (
+	headerTimeout = 10 * time.Second // to send the header of a request
+	bodyTimeout   = 5 * time.Second  // to send a body, which has to be empty
+	writeTimeout  = 10 * time.Second // to take an answer
+	idleTimeout   = 2 * time.Minute  // between two requests of a connection
+	mostHeader    = 16 << 10
+
+	// endTimeout is how long the end takes at most: callers are told, and what
+	// they leave is given back.
+	endTimeout    = 4 * time.Second
+	settleTimeout = 800 * time.Millisecond
+)
+
+// Config is what a [Server] is made of.
+type Config struct {
+	Redis  redis.UniversalClient
+	Prefix string
+	Quotas map[string][]fairlimit.Quota // by name; other names need a stored quota
+	Guard  []fairlimit.Option           // WithGuard, WithPauseWithin
+
+	MostWaiting int    // connections that may wait at once
+	Admin       bool   // pause, reset and quota are allowed
+	Token       string // empty: none is wanted
+	Log         *log.Logger
+}
+
+// Server serves queues. [New] makes it.
+type Server struct {
+	Config
+	queues   *queues
+	turns    *turns
+	commands inFlight
+	health   health
+	waiting  atomic.Int64
+	watchers atomic.Int64
+	answers  answers
+	quiet    atomic.Int64 // until when failures of Redis are not logged, as UnixNano
+}
+
+// New makes a server. It asks Redis once: without an answer there is nothing to
+// serve.
+func New(ctx context.Context, cfg Config) (*Server, error) {
+	s := &Server{Config: cfg, turns: newTurns(), answers: newAnswers()}
+	s.queues = &queues{rdb: cfg.Redis, opts: append(cfg.Guard, fairlimit.WithPrefix(cfg.Prefix)), known: map[string]*queue{}}
+	cfg.Redis.AddHook(&s.commands)
+	for name, quotas := range cfg.Quotas {
+		if err := s.queues.add(name, quotas); err != nil {
+			return nil, err
+		}
+	}
+	_, err := s.inspect(ctx, "fairlimit-serve")
+	return s, err
+}
+
+func (s *Server) inspect(ctx context.Context, name string) (fair.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return fair.Inspect(ctx, s.Redis, name, fair.WithPrefix(s.Prefix))
+}
+
+// errEnding is why requests end when the server does.
+var errEnding = errors.New("this server is ending, and gave the turn back")
+
+// Serve answers until ctx ends. Then callers that wait are told so, and their
+// turns are given back. Reservations stand: whoever holds one may go.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	server := &http.Server{
+		Handler: s.handler(l.Addr()), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: mostHeader, ErrorLog: s.Log,
+		BaseContext: func(net.Listener) context.Context { return base },
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	end(errEnding)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if server.Shutdown(bounded) != nil {
+		_ = server.Close() // of those who do not take their answer
+	}
+	s.commands.settle(settleTimeout)
+	return nil
+}
+
+// inFlight counts the commands that Redis has not answered yet.
+type inFlight struct{ count atomic.Int64 }
+
+// settle returns when no command is under way any more, or after d.
+func (f *inFlight) settle(d time.Duration) {
+	quiet := 0
+	for end := time.Now().Add(d); quiet < 3 && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		quiet++
+		if f.count.Load() > 0 {
+			quiet = 0
+		}
+	}
+}
+
+// DialHook, ProcessHook and ProcessPipelineHook are those of [redis.Hook].
+func (f *inFlight) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (f *inFlight) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		f.count.Add(1)
+		defer f.count.Add(-1)
+		return next(ctx, cmd)
+	}
+}
+
+func (f *inFlight) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		f.count.Add(1)
+		defer f.count.Add(-1)
+		return next(ctx, cmds)
+	}
+}

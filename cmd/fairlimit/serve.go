@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
+)
+
+// serving is how serve serves.
+type serving struct {
+	listen    string
+	public    bool
+	tokenFile string
+	config    serve.Config
+}
+
+func serveHTTP(flags *flag.FlagSet) action {
+	s := serving{config: serve.Config{MostWaiting: 10_000}}
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "`address`: host:port, or unix:///path; else 127.0.0.1:7070")
+	flags.BoolVar(&s.public, "public", false, "listen on an address that other machines reach, too")
+	flags.BoolVar(&s.config.Admin, "admin", false, "allow pause, reset and quota")
+	flags.IntVar(&s.config.MostWaiting, "most-waiting", 10_000, "answer 429 once this `number` of requests wait; else 10000")
+	flags.StringVar(&s.tokenFile, "token-file", "", "want the token that this `file` holds")
+	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", func(text string) error {
+		d, err := quotatext.ParseDuration(text)
+		s.config.Guard = append(s.config.Guard, fairlimit.WithGuard(d))
+		return err
+	})
+	defineWithin(flags, &s.config.Guard)
+	return func(ctx context.Context, c *call) error {
+		if err := s.read(c); err != nil {
+			return err
+		}
+		ctx, stop := untilSignal(ctx)
+		defer stop()
+		server, err := serve.New(ctx, s.config)
+		if err != nil {
+			return err
+		}
+		l, err := s.bind()
+		if err != nil {
+			return err
+		}
+		fmt.Printf("serving %s\n", where(l))
+		return server.Serve(ctx, l)
+	}
+}
+
+// read makes a configuration of the words and the flags.
+func (s *serving) read(c *call) (err error) {
+	if s.config.MostWaiting < 1 {
+		return misused("serve: -most-waiting: want at least 1")
+	}
+	s.config.Quotas = map[string][]fairlimit.Quota{}
+	for _, word := range c.words {
+		at := strings.LastIndexByte(word, '=') // no quota has one
+		if at < 1 {
+			return misused("serve: %s: want NAME=QUOTAS, such as tax-office=1/1s", fit(printable(word), 40))
+		}
+		quotas, err := parseQuotas(word[at+1:])
+		if err == nil && len(quotas) == 0 {
+			err = errors.New("no quota")
+		}
+		if err != nil {
+			return misused("serve: %s: %v", fit(printable(word[:at]), 40), err)
+		}
+		if s.config.Quotas[word[:at]] != nil {
+			return misused("serve: %s is given twice", fit(printable(word[:at]), 40))
+		}
+		s.config.Quotas[word[:at]] = quotas
+	}
+	if s.tokenFile != "" {
+		text, err := os.ReadFile(s.tokenFile)
+		if s.config.Token = strings.TrimSpace(string(text)); err == nil && s.config.Token == "" {
+			err = fmt.Errorf("%s: no token", s.tokenFile)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.config.Log, s.config.Prefix = log.New(quotedLines{}, "", 0), c.prefix
+	s.config.Redis, err = c.client()
+	return err
+}
+
+// bind listens. What it refuses was never open.
+func (s *serving) bind() (net.Listener, error) {
+	if path, isUnix := strings.CutPrefix(s.listen, "unix:"); isUnix {
+		return serve.ListenUnix(strings.Replace(path, "///", "/", 1))
+	}
+	addr, err := net.ResolveTCPAddr("tcp", s.listen)
+	if err != nil {
+		return nil, misused("serve: -listen: want host:port, or unix:///path")
+	}
+	if !s.public && !addr.IP.IsLoopback() {
+		return nil, misused("serve: -listen: other machines reach this address; give -public as well, if they may")
+	}
+	if s.public && s.config.Token == "" {
+		s.config.Log.Print("without -token-file everybody who reaches this address takes turns")
+	}
+	return net.ListenTCP("tcp", addr)
+}
+
+func where(l net.Listener) string {
+	if l.Addr().Network() == "unix" {
+		return "unix://" + (&url.URL{Path: l.Addr().String()}).String()
+	}
+	return "http://" + l.Addr().String()
+}
+
+// quotedLines writes lines to standard error in which nothing moves the cursor.
+type quotedLines struct{}
+
+func (quotedLines) Write(text []byte) (int, error) {
+	line := strings.TrimPrefix(string(bytes.TrimRight(text, "\n")), "fairlimit: ")
+	if quoted := printable(strings.ReplaceAll(strings.ReplaceAll(line, " ", "_"), `"`, "_")); strings.HasPrefix(quoted, `"`) {
+		line = fmt.Sprintf("%q", line)
+	}
+	_, err := fmt.Fprintf(os.Stderr, "fairlimit: %s\n", line)
+	return len(text), err
+}
