@@ -154,9 +154,9 @@ func (s *Server) turn(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer s.leave()
 	began := time.Now()
 	err = a.limiter.WaitN(ctx, a.permits)
+	s.leave()
 	waited := time.Since(began)
 	a.queue.history.add(waited, err)
 	if err != nil {
@@ -180,11 +180,12 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	defer s.leave()
-	if err := s.turns.enter(); err != nil {
+	if err = s.turns.enter(); err != nil {
+		s.leave()
 		return err
 	}
 	reservation, err := a.limiter.ReserveN(r.Context(), a.permits)
+	s.leave()
 	if err != nil {
 		s.turns.leave()
 		return s.noTurn(a.queue, err)

@@ -1,0 +1,88 @@
+package serve
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// viewer reads the events of a queue.
+func (s *served) viewer(ctx context.Context, name string) (next func() event) {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/queues/"+name+"/events", nil)
+	require.NoError(s.t, err)
+	answer, err := s.client.Do(r)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { _ = answer.Body.Close() })
+	require.Equal(s.t, "text/event-stream", answer.Header.Get("Content-Type"))
+	lines := bufio.NewScanner(answer.Body)
+	return func() (e event) {
+		for lines.Scan() {
+			if text, found := strings.CutPrefix(lines.Text(), "data: "); found {
+				require.NoError(s.t, json.Unmarshal([]byte(text), &e))
+				return e
+			}
+		}
+		require.NoError(s.t, lines.Err())
+		return e
+	}
+}
+
+func TestManyViewersCostOneReadASecond(t *testing.T) {
+	s := started(t, "unix")
+	s.do("POST", "/v1/queues/tax/turn")
+	var asked questions
+	s.rdb.AddHook(&asked)
+	ctx, leave := context.WithCancel(t.Context())
+	began := time.Now()
+	for range 20 {
+		s.viewer(ctx, "tax")()
+	}
+	next := s.viewer(ctx, "tax")
+	for range 3 {
+		next()
+	}
+	require.LessOrEqual(t, asked.total.Load(), 1+int64(time.Since(began)/time.Second))
+	leave()
+	require.Eventually(t, func() bool {
+		s.queues.peek("tax").watch.mu.Lock()
+		defer s.queues.peek("tax").watch.mu.Unlock()
+		return !s.queues.peek("tax").watch.reading && s.watchers.Load() == 0
+	}, 5*time.Second, time.Millisecond, "nobody looks: nothing is read")
+}
+
+func TestEventsTellTheLine(t *testing.T) {
+	s := started(t, "unix")
+	s.do("POST", "/v1/queues/tax/turn")
+	s.do("POST", "/v1/queues/tax/reserve")
+	s.do("POST", "/v1/queues/tax/turn?timeout=1m")
+	e := s.viewer(t.Context(), "tax")()
+	require.Equal(t, "tax", e.Name)
+	require.Equal(t, int64(1), e.Queued)
+	require.InDelta(t, 2*time.Hour.Milliseconds(), e.Next, 60_000)
+	require.Equal(t, []string{"1/1h"}, e.Quotas)
+	ahead := int64(0)
+	for i, permits := range e.Line.Permits {
+		if e.Line.Start+float64(i)*e.Line.Step > 0 {
+			ahead += permits
+		}
+	}
+	require.Equal(t, int64(1), ahead+e.Line.Beyond)
+	require.Len(t, e.History, 1)
+	require.Equal(t, minute{
+		Number: e.History[0].Number, Turns: 1, Refused: 1, Longest: e.History[0].Longest,
+		Waited: e.History[0].Waited,
+	}, e.History[0])
+}
+
+func TestAFailureOfRedisIsToldToViewers(t *testing.T) {
+	s := started(t, "unix")
+	require.NoError(t, s.rdb.Set(t.Context(), s.Prefix+"{tax}", "something else", 0).Err())
+	require.Contains(t, s.look(t.Context(), s.queues.peek("tax")), "event: trouble\ndata: {\"error\":")
+}

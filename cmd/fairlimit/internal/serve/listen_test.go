@@ -1,0 +1,33 @@
+package serve
+
+import (
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestASocketIsItsUsersAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := ListenUnix(path)
+	require.NoError(t, err)
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+	_, err = ListenUnix(path)
+	require.ErrorContains(t, err, "another server listens there")
+
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	require.NoError(t, l.Close()) // as after a crash
+	l, err = ListenUnix(path)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+
+	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
+	_, err = ListenUnix(path)
+	require.ErrorContains(t, err, "is no socket")
+	require.FileExists(t, path)
+}

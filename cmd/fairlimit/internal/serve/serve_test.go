@@ -1,0 +1,373 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// served is a server under test, with a client.
+type served struct {
+	*Server
+	t      *testing.T
+	rdb    *redis.Client
+	url    string
+	client *http.Client
+	log    *bytes.Buffer
+	end    func() // and wait until it has ended
+}
+
+// started serves queue "tax", of one permit an hour, and "fast".
+func started(t *testing.T, network string, change ...func(*Config)) *served {
+	t.Helper()
+	s := &served{t: t, rdb: redistest.Standalone(t), log: new(bytes.Buffer)}
+	cfg := Config{
+		Redis: s.rdb, Prefix: redistest.Name(t) + ":", MostWaiting: 1000, Log: log.New(s.log, "", 0),
+		Guard: []fairlimit.Option{fairlimit.WithGuard(0)},
+		Quotas: map[string][]fairlimit.Quota{
+			"tax": {fairlimit.Every(time.Hour)}, "fast": {fairlimit.PerSecond(1_000_000)},
+		},
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	var err error
+	s.Server, err = New(t.Context(), cfg)
+	require.NoError(t, err)
+	s.listen(network)
+	return s
+}
+
+func (s *served) listen(network string) {
+	var l net.Listener
+	var err error
+	dialer := new(net.Dialer)
+	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
+	if network == "unix" {
+		path := filepath.Join(s.t.TempDir(), "s")
+		l, err = ListenUnix(path)
+		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "unix", path)
+		}
+		s.url = "http://fairlimit"
+	} else {
+		l, err = net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(s.t, err)
+		s.url = "http://" + l.Addr().String()
+	}
+	require.NoError(s.t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx, l) }()
+	s.client = &http.Client{Transport: transport}
+	s.end = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(s.t, <-ended)
+		transport.CloseIdleConnections()
+	})
+	s.t.Cleanup(s.end)
+}
+
+// reply is an answer that was read.
+type reply struct {
+	status int
+	header http.Header
+	json   map[string]any
+}
+
+func (s *served) try(ctx context.Context, method, path string, header ...string) (reply, error) {
+	r, err := http.NewRequestWithContext(ctx, method, s.url+path, nil)
+	require.NoError(s.t, err)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			r.Host = header[i+1]
+		}
+	}
+	answer, err := s.client.Do(r)
+	if err != nil {
+		return reply{}, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	got := reply{answer.StatusCode, answer.Header, nil}
+	_ = json.Unmarshal(text, &got.json)
+	return got, err
+}
+
+func (s *served) do(method, path string, header ...string) reply {
+	s.t.Helper()
+	got, err := s.try(s.t.Context(), method, path, header...)
+	require.NoError(s.t, err)
+	return got
+}
+
+// queued is how many permits of a queue are granted ahead.
+func (s *served) queued(name string) int {
+	status, err := s.queues.peek(name).Status(context.Background())
+	require.NoError(s.t, err)
+	return status.Queued
+}
+
+// wait sends a request for a turn that has to wait, and returns what it is told.
+func (s *served) wait(ctx context.Context, path string) chan reply {
+	sent, told := make(chan struct{}), make(chan reply, 1)
+	before := s.waiting.Load()
+	go func() {
+		ctx := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) },
+		})
+		got, _ := s.try(ctx, "POST", path)
+		told <- got
+	}()
+	<-sent
+	require.Eventually(s.t, func() bool { return s.waiting.Load() > before }, 5*time.Second, time.Millisecond)
+	return told
+}
+
+func TestWhatIsAnswered(t *testing.T) {
+	s := started(t, "unix", func(c *Config) { c.Quotas["a/b é\"<"] = []fairlimit.Quota{fairlimit.PerSecond(5)} })
+	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
+	const fast, tax = "/v1/queues/fast/turn", "/v1/queues/tax/turn"
+	for _, c := range []struct {
+		method, path string
+		status       int
+		says         string
+	}{
+		{"POST", fast, 200, `"waited_ms"`},
+		{"POST", fast + "?permits=3&timeout=30s&flow=billing&weight=2", 200, `"turn"`},
+		{"POST", "/v1/queues/a%2Fb%20%C3%A9%22%3C/turn", 200, `"turn"`},
+		{"POST", tax + "?timeout=1m", 409, `"refused":true`},
+		{"POST", fast + "?permits=0", 400, "permits"},
+		{"POST", fast + "?permits=1e3", 400, "permits"},
+		{"POST", fast + "?permits=1000001", 400, "1000001 asked for, at most 1000000 fit"},
+		{"POST", fast + "?permits=99999999999999999999", 400, "permits"},
+		{"POST", fast + "?permit=2", 400, "no parameter"},
+		{"POST", fast + "?permits=1&permits=2", 400, "twice"},
+		{"POST", fast + "?timeout=5", 400, "the unit is missing"},
+		{"POST", fast + "?timeout=-5s", 400, "want"},
+		{"POST", fast + "?timeout=0s", 400, "want more than 0"},
+		{"POST", fast + "?timeout=99999999h", 400, "want a duration"},
+		{"POST", fast + "?flow=", 400, "flow is empty"},
+		{"POST", fast + "?flow=%ff", 400, "UTF-8"},
+		{"POST", fast + "?flow=a&weight=1001", 400, "weight"},
+		{"POST", fast + "?weight=2", 400, "weight"},
+		{"POST", fast + "?a=%zz", 400, "query"},
+		{"POST", "/v1/queues/" + strings.Repeat("n", 1025) + "/turn", 400, "longer"},
+		{"POST", "/v1/queues/nix/turn", 404, "no such queue"},
+		{"GET", "/v1/queues/nix", 404, "no such queue"},
+		{"GET", "/v1/queues/tax", 200, `"quotas":["1/1h"]`},
+		{"GET", "/v1/queues", 200, `"name":"a/b é\"\u003c"`},
+		{"GET", fast, 405, ""},
+		{"POST", "/v1/queues/fast/reserve?timeout=1s", 400, "no parameter"},
+		{"DELETE", "/v1/turns/nix", 404, "no such turn"},
+		{"POST", "/v1/queues/tax/pause?for=1s", 403, "-admin"},
+		{"GET", "/healthz", 200, `"ok":true`},
+		{"GET", "/nix", 404, ""},
+		{"GET", "/..%2f..%2fetc/passwd", 404, ""},
+	} {
+		got := s.do(c.method, c.path)
+		text, _ := json.Marshal(got.json)
+		assert.Equal(t, c.status, got.status, "%s %.60s: %s", c.method, c.path, text)
+		assert.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
+		if c.says != "" {
+			plain, _ := got.json["error"].(string)
+			assert.Contains(t, plain+string(text), c.says, c.path)
+		}
+	}
+	require.Zero(t, s.waiting.Load())
+	require.InDelta(t, time.Hour.Milliseconds(), s.do("POST", tax+"?timeout=1m").json["wait_ms"], 60_000)
+	require.Empty(t, s.log)
+}
+
+func TestABodyIsRefused(t *testing.T) {
+	s := started(t, "tcp")
+	for _, body := range []io.Reader{strings.NewReader("permits=2"), io.MultiReader(strings.NewReader("permits=2"))} {
+		answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "application/x-www-form-urlencoded", body)
+		require.NoError(t, err)
+		_ = answer.Body.Close()
+		require.Equal(t, 400, answer.StatusCode)
+	}
+	answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "", io.MultiReader(strings.NewReader("")))
+	require.NoError(t, err, "an empty one of unknown length")
+	_ = answer.Body.Close()
+	require.Equal(t, 200, answer.StatusCode)
+}
+
+func TestAClosedRequestGivesItsTurnBack(t *testing.T) {
+	for _, path := range []string{"/v1/queues/tax/turn", "/v1/queues/tax/turn?timeout=3h", "/v1/queues/tax/turn?flow=a"} {
+		s := started(t, "unix")
+		s.do("POST", "/v1/queues/tax/turn")
+		ctx, leave := context.WithCancel(t.Context())
+		told := s.wait(ctx, path)
+		require.Eventually(t, func() bool { return s.queued("tax") == 1 }, 5*time.Second, time.Millisecond)
+		leave()
+		<-told
+		require.Eventually(t, func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 },
+			5*time.Second, time.Millisecond, path)
+	}
+}
+
+func TestAReservationIsGivenBackByItsName(t *testing.T) {
+	s := started(t, "unix")
+	s.do("POST", "/v1/queues/tax/turn")
+	got := s.do("POST", "/v1/queues/tax/reserve")
+	require.Equal(t, 200, got.status)
+	require.InDelta(t, time.Hour.Milliseconds(), got.json["in_ms"], 60_000)
+	require.Equal(t, 1, s.queued("tax"))
+	turn := fmt.Sprint("/v1/turns/", got.json["turn"])
+	require.Equal(t, map[string]any{"given_back": true}, s.do("DELETE", turn).json)
+	require.Zero(t, s.queued("tax"))
+	require.Equal(t, 404, s.do("DELETE", turn).status)
+	require.Equal(t, mostTurns, s.turns.room)
+}
+
+// questions counts what Redis is asked.
+type questions struct {
+	inFlight
+	total atomic.Int64
+}
+
+func (q *questions) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		q.total.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
+	s := started(t, "unix", func(c *Config) { c.MostWaiting = 3 })
+	var asked questions
+	s.rdb.AddHook(&asked)
+	s.do("POST", "/v1/queues/tax/turn")
+	ctx, leave := context.WithCancel(t.Context())
+	for range 3 {
+		s.wait(ctx, "/v1/queues/tax/turn")
+	}
+	require.Eventually(t, func() bool { return s.queued("tax") == 3 }, 5*time.Second, time.Millisecond)
+	before := asked.total.Load()
+	for _, path := range []string{"tax/turn", "tax/reserve", "nix/turn"} {
+		got := s.do("POST", "/v1/queues/"+path)
+		require.Equal(t, 429, got.status)
+		require.Equal(t, "1", got.header.Get("Retry-After"))
+	}
+	require.Equal(t, before, asked.total.Load())
+	require.Equal(t, int64(2), s.queues.peek("tax").history.last(time.Now())[0].TooMany)
+	leave()
+	require.Eventually(t, func() bool { return s.waiting.Load() == 0 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1m").status)
+}
+
+func TestTheEndTellsThoseThatWaitAndGivesBack(t *testing.T) {
+	s := started(t, "unix")
+	s.do("POST", "/v1/queues/tax/turn")
+	reserved := s.do("POST", "/v1/queues/tax/reserve")
+	require.Equal(t, 200, reserved.status)
+	var told []chan reply
+	for range 100 {
+		told = append(told, s.wait(t.Context(), "/v1/queues/tax/turn"))
+	}
+	require.Eventually(t, func() bool { return s.queued("tax") == 101 }, 5*time.Second, time.Millisecond)
+	silent, err := s.client.Transport.(*http.Transport).DialContext(t.Context(), "", "")
+	require.NoError(t, err, "a connection that sends nothing")
+	defer silent.Close()
+	began := time.Now()
+	s.end()
+	require.Less(t, time.Since(began), 5*time.Second)
+	for _, c := range told {
+		got := <-c
+		require.Equal(t, 503, got.status)
+		require.Contains(t, got.json["error"], "gave the turn back")
+	}
+	require.Equal(t, 1, s.queued("tax"), "whoever holds the reservation will go")
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	token := func(c *Config) { c.Token = "s3cret" }
+	const turn = "/v1/queues/fast/turn"
+	for _, c := range []struct {
+		what, network string
+		change        func(*Config)
+		method, path  string
+		header        []string
+		status        int
+	}{
+		{"a page of this machine", "tcp", nil, "GET", "/", []string{"Host", "LOCALHOST:1"}, 200},
+		{"a name that leads here", "tcp", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
+		{"the same, over a socket", "unix", nil, "GET", "/", []string{"Host", "evil.example"}, 200},
+		{"the same, with a token", "tcp", token, "GET", "/", []string{"Host", "limits.example"}, 200},
+		{"another site's form", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"an old browser's", "tcp", nil, "POST", turn, []string{"Origin", "http://evil.example"}, 403},
+		{"another site's picture", "tcp", nil, "GET", "/v1/queues", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"a link on another site", "tcp", nil, "GET", "/", []string{"Sec-Fetch-Site", "cross-site"}, 200},
+		{"the page", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		{"no token", "tcp", token, "POST", turn, nil, 401},
+		{"a wrong one", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cre"}, 401},
+		{"the token", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cret"}, 200},
+		{"the page has no secret", "tcp", token, "GET", "/", nil, 200},
+		{"nor has this", "tcp", token, "GET", "/healthz", nil, 200},
+		{"the figures do", "tcp", token, "GET", "/metrics", nil, 401},
+		{"a long header", "tcp", nil, "GET", "/", []string{"X", strings.Repeat("x", 40_000)}, 431},
+	} {
+		change := c.change
+		if change == nil {
+			change = func(*Config) {}
+		}
+		s := started(t, c.network, change)
+		assert.Equal(t, c.status, s.do(c.method, c.path, c.header...).status, c.what)
+	}
+}
+
+func TestAnAdministratorSteers(t *testing.T) {
+	s := started(t, "unix", func(c *Config) { c.Admin = true })
+	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/pause?for=1h").status)
+	require.Equal(t, true, s.do("POST", "/v1/queues/fast/turn?timeout=1s").json["paused"])
+	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/reset").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/turn?timeout=1s").status)
+	require.Equal(t, 400, s.do("POST", "/v1/queues/fast/pause").status)
+	require.Equal(t, 400, s.do("POST", "/v1/queues/new/quota").status)
+	require.Equal(t, 400, s.do("POST", "/v1/queues/new/quota?quotas=a/b").status)
+
+	require.Equal(t, 404, s.do("POST", "/v1/queues/new/turn").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/new/quota?quotas=5/1h+burst+1").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/new/turn").status)
+	require.Equal(t, []any{"5/1h burst 1"}, s.do("GET", "/v1/queues/new").json["quotas"])
+	require.Equal(t, 1, s.queues.stored)
+	require.Equal(t, 200, s.do("DELETE", "/v1/queues/new/quota").status)
+	require.Equal(t, 404, s.do("POST", "/v1/queues/new/turn").status)
+	require.Zero(t, s.queues.stored)
+}
+
+func TestMetricsNameWhatTheyAreOf(t *testing.T) {
+	s := started(t, "unix", func(c *Config) { c.Quotas["a\"\n{x}"] = []fairlimit.Quota{fairlimit.PerSecond(5)} })
+	s.do("POST", "/v1/queues/fast/turn")
+	answer, err := s.client.Get(s.url + "/metrics")
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	require.Contains(t, string(text), `fairlimit_permits_total{limiter="fast",outcome="taken"} 1`+"\n")
+	require.Contains(t, string(text), `fairlimit_available{limiter="a\"\n{x}"} 5`+"\n")
+	require.Contains(t, string(text), `fairlimit_serve_answers_total{status="200"} 1`+"\n")
+}
