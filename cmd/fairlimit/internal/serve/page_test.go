@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+const evil = `<img src=x onerror="document.title='evil'">`
+
+func TestThePageDrawsTheLine(t *testing.T) {
+	s := started(t, "tcp", func(c *Config) {
+		c.Quotas = map[string][]fairlimit.Quota{
+			"tax":   {{Permits: 2, Per: time.Minute}, {Permits: 100, Per: time.Hour}},
+			"other": {fairlimit.PerSecond(1)}, evil: {fairlimit.PerSecond(1)},
+		}
+	})
+	for range 2 {
+		require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
+	}
+	for range 6 { // at 1, 2 and 3 minutes
+		require.Equal(t, 200, s.do("POST", "/v1/queues/tax/reserve?flow=billing&weight=3").status)
+	}
+	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1s").status)
+	b := openTab(t, s.url+"/")
+	b.until(`document.querySelectorAll('section .head').length === 3 &&
+		[...document.querySelectorAll('section .head')].every(p => p.textContent.includes('queued'))`)
+	const tax = `document.querySelector('section[aria-label=tax]')`
+	text := func(selector string) string {
+		return b.eval(tax + `.querySelector('` + selector + `').textContent`).(string)
+	}
+	require.Regexp(t, `^2/1m, 100/1h · 6 queued · next free in \d min · paused: no · 0 wait in this server$`, text(".head"))
+	require.Equal(t, "tax", text("h2"))
+	require.Regexp(t, `^a\w{5}31?`, text(".flows tr:nth-child(2)"), "the letter, the hash and the weight of the flow")
+	require.Contains(t, text(".flows"), "Who waits is not in Redis, only their flows")
+	require.Contains(t, text(".bars"), "2 of 100 in 1.0 h")
+	require.Contains(t, text("div:last-child"), "2 turns, mean wait ")
+	require.Contains(t, text("div:last-child"), "1 refused (409), 0 too many (429), 0 failed (503)")
+	require.GreaterOrEqual(t, b.eval(tax+`.querySelectorAll('.line circle.turn').length`), 3.0)
+	require.Equal(t, "a", text(".line text.flow"))
+	require.Equal(t, 1.0, b.eval(tax+`.querySelectorAll('.line .now').length`))
+	before := b.eval(tax + `.querySelector('.moves').getAttribute('transform')`)
+	b.until(tax + `.querySelector('.moves').getAttribute('transform') !== '` + before.(string) + `'`)
+
+	require.NoError(t, s.queues.peek("tax").Pause(t.Context(), time.Hour))
+	b.until(tax + `.querySelector('.head').textContent.includes('paused: for ') && ` + tax + `.querySelector('.line .pause')`)
+	require.Equal(t, "fairlimit", b.eval(`document.title`), "a name is a text")
+	require.Equal(t, 0.0, b.eval(`document.images.length`))
+	require.Empty(t, b.logged, "nothing was against the security policy")
+}
+
+func TestThePageFitsAPhoneAndGoesByKeyboard(t *testing.T) {
+	s := started(t, "tcp", func(c *Config) {
+		c.Quotas[strings.Repeat("n", 300)] = []fairlimit.Quota{fairlimit.PerSecond(1)}
+	})
+	s.do("POST", "/v1/queues/fast/turn")
+	b := openTab(t, "about:blank")
+	b.call("Emulation.setDeviceMetricsOverride",
+		map[string]any{"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": true}, nil)
+	b.call("Page.navigate", map[string]any{"url": s.url + "/"}, nil)
+	b.until(`document.querySelectorAll('section .line').length === 3 &&
+		[...document.querySelectorAll('section .line')].every(line => line.textContent.includes('now'))`)
+	require.LessOrEqual(t, b.eval(`document.documentElement.scrollWidth`), 400.0)
+
+	light := b.eval(`getComputedStyle(document.body).backgroundColor`)
+	b.call("Emulation.setEmulatedMedia",
+		map[string]any{"features": []any{map[string]any{"name": "prefers-color-scheme", "value": "dark"}}}, nil)
+	require.NotEqual(t, light, b.eval(`getComputedStyle(document.body).backgroundColor`))
+
+	b.press("Tab")
+	require.Equal(t, "BUTTON fast", b.eval(`document.activeElement.tagName + ' ' + document.activeElement.textContent`))
+	b.press("Enter")
+	b.until(`!document.querySelector('section[aria-label=fast]') &&
+		document.activeElement.getAttribute('aria-pressed') === 'false'`)
+	b.press("Enter")
+	b.until(`document.querySelector('section[aria-label=fast] .line circle')`)
+}
+
+func TestThePageAsksForTheToken(t *testing.T) {
+	s := started(t, "tcp", func(c *Config) { c.Token = "s3cret" })
+	b := openTab(t, s.url+"/")
+	b.until(`!document.getElementById('login').hidden`)
+	b.eval(`document.getElementById('token').value = 's3cret'; document.querySelector('#login button').click()`)
+	b.until(`document.querySelectorAll('section .line text').length > 0 && document.getElementById('login').hidden`)
+}
