@@ -63,6 +63,12 @@ func TestEventsTellTheLine(t *testing.T) {
 	s.do("POST", "/v1/queues/tax/reserve")
 	s.do("POST", "/v1/queues/tax/turn?timeout=1m")
 	e := s.viewer(t.Context(), "tax")()
+	text, err := json.Marshal(e)
+	require.NoError(t, err)
+	var object any
+	require.NoError(t, json.Unmarshal(text, &object))
+	d := openAPI(t)
+	require.NoError(t, d.fits(object, d.at(map[string]any(d), "components", "schemas", "Queue")))
 	require.Equal(t, "tax", e.Name)
 	require.Equal(t, int64(1), e.Queued)
 	require.InDelta(t, 2*time.Hour.Milliseconds(), e.Next, 60_000)

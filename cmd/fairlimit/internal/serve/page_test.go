@@ -77,7 +77,7 @@ func TestThePageFitsAPhoneAndGoesByKeyboard(t *testing.T) {
 	b.until(`!document.querySelector('section[aria-label=fast]') &&
 		document.activeElement.getAttribute('aria-pressed') === 'false'`)
 	b.press("Enter")
-	b.until(`document.querySelector('section[aria-label=fast] .line circle')`)
+	b.until(`document.querySelector('section[aria-label=fast] .line text')`)
 }
 
 func TestThePageAsksForTheToken(t *testing.T) {

@@ -33,6 +33,7 @@ type served struct {
 	t      *testing.T
 	rdb    *redis.Client
 	url    string
+	path   string // of the socket, if it is one
 	client *http.Client
 	log    *bytes.Buffer
 	end    func() // and wait until it has ended
@@ -65,10 +66,10 @@ func (s *served) listen(network string) {
 	dialer := new(net.Dialer)
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
 	if network == "unix" {
-		path := filepath.Join(s.t.TempDir(), "s")
-		l, err = ListenUnix(path)
+		s.path = filepath.Join(s.t.TempDir(), "s")
+		l, err = ListenUnix(s.path)
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", path)
+			return dialer.DialContext(ctx, "unix", s.path)
 		}
 		s.url = "http://fairlimit"
 	} else {
@@ -120,6 +121,7 @@ func (s *served) do(method, path string, header ...string) reply {
 	s.t.Helper()
 	got, err := s.try(s.t.Context(), method, path, header...)
 	require.NoError(s.t, err)
+	s.check(method, path, got)
 	return got
 }
 

@@ -1,0 +1,90 @@
+package serve
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// client is one of examples, in another language.
+type client struct {
+	runtime string
+	args    []string
+	imports string
+	takes   string // a turn of NAME, and prints what it was told
+	tries   string // for a turn that is too far away, and prints by how much
+}
+
+var clients = []client{
+	{
+		"python3",
+		[]string{"-c"},
+		"import sys\nsys.path.insert(0, 'python')\nfrom fairlimit import turn, Refused\n",
+		"with turn('NAME', AT) as t: print('went', t['waited_ms'])\n",
+		"try:\n  with turn('NAME', AT, timeout='1s'): pass\nexcept Refused as r: print('refused', r.args[0] > 3500)\n",
+	},
+	{
+		"node",
+		[]string{"--input-type=module", "-e"},
+		"const { turn, Refused } = await import('./node/fairlimit.mjs');\n",
+		"console.log('went', (await turn('NAME', AT)).waited_ms);\n",
+		"try { await turn('NAME', { ...AT, timeout: '1s' }); } catch (e) {\n" +
+			"  console.log('refused', e instanceof Refused && e.waitMs > 3.5e6) }\n",
+	},
+}
+
+// program is one that runs such code.
+func (c *client) program(t *testing.T, at, token, code string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath(c.runtime)
+	if err != nil {
+		t.Skipf("this test needs %s", c.runtime)
+	}
+	address := "at='" + at + "', token='" + token + "'"
+	if c.runtime == "node" {
+		address = "{ at: '" + at + "', token: '" + token + "' }"
+	}
+	code = strings.NewReplacer("AT", address, "NAME", "a/b ü").Replace(c.imports + code)
+	cmd := exec.Command(path, append(c.args, code)...)
+	cmd.Dir, err = filepath.Abs("../../../../examples")
+	require.NoError(t, err)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+func TestClientsInOtherLanguages(t *testing.T) {
+	for _, c := range clients {
+		t.Run(c.runtime, func(t *testing.T) {
+			s := started(t, "tcp", func(cfg *Config) {
+				cfg.Token, cfg.Quotas["a/b ü"] = "s3cret", cfg.Quotas["tax"]
+			})
+			out, err := c.program(t, s.url, "s3cret", c.takes+c.tries).Output()
+			require.NoError(t, err)
+			require.Regexp(t, `(?i)^went \d+\nrefused true\n$`, string(out))
+
+			waits := c.program(t, s.url, "s3cret", c.takes)
+			require.NoError(t, waits.Start())
+			require.Eventually(t, func() bool { return s.queued("a/b ü") == 1 }, 20*time.Second, time.Millisecond)
+			require.NoError(t, waits.Process.Kill())
+			_ = waits.Wait()
+			require.Eventually(t, func() bool { return s.queued("a/b ü") == 0 }, 20*time.Second, time.Millisecond)
+
+			denied := c.program(t, s.url, "wrong", c.takes)
+			denied.Stderr = nil
+			require.Error(t, denied.Run())
+		})
+	}
+}
+
+func TestThePythonClientOverASocket(t *testing.T) {
+	s := started(t, "unix")
+	python := clients[0]
+	out, err := python.program(t, "unix://"+s.path, "", strings.ReplaceAll(python.takes, "NAME", "fast")).Output()
+	require.NoError(t, err)
+	require.Regexp(t, `^went \d+\n$`, string(out))
+}
