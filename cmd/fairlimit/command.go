@@ -29,6 +29,7 @@ func commands() []command {
 		{"quota", "NAME [QUOTA...]", "show, store or forget the quotas of a queue", quota},
 		{"serve", "[NAME=QUOTAS...]", "let callers in any language wait, over HTTP", serveHTTP},
 		{"wait", "NAME -- COMMAND [ARG...]", "run a command when its turn comes", wait},
+		{"check", "", "find out whether a Redis can do what limiters need", check},
 		{"completion", "bash", "print a script that completes command lines", completion},
 		{"version", "", "print the version of this program", version},
 		{"help", "[COMMAND]", "explain a command", help},

@@ -66,9 +66,10 @@ func (c *call) firstWords(ctx context.Context) []string {
 		return slices.DeleteFunc(names, func(name string) bool { return printable(name) != name })
 	case c.command.name == "help":
 		return commandNames()
-	default:
+	case len(words) > 0 && words[0] == "bash":
 		return words
 	}
+	return nil
 }
 
 func commandNames() (names []string) {

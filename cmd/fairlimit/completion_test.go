@@ -39,7 +39,7 @@ func TestBashCompletes(t *testing.T) {
 	}
 	with := "fairlimit -prefix " + s.prefix + " "
 	for line, want := range map[string]string{
-		"fairlimit ":                      "ls look pause reset quota wait completion version help",
+		"fairlimit ":                      "ls look pause reset quota serve wait check completion version help",
 		"fairlimit l":                     "ls look",
 		"fairlimit -":                     "-prefix -redis",
 		"fairlimit -redis x:1 pa":         "pause",

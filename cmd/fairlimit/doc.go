@@ -13,6 +13,8 @@
 //	quota NAME [QUOTA...]         show the quotas, or store others
 //	quota NAME -forget            forget the stored quotas
 //	wait NAME -- COMMAND [ARG...] run a command when its turn comes
+//	serve [NAME=QUOTAS...]        let callers in any language wait, over HTTP
+//	check                         find out what a Redis lacks for limiters
 //	completion bash               print a script that completes command lines
 //	version                       print the version, as -version does
 //	help [COMMAND]                explain a command
@@ -72,7 +74,14 @@
 // A queue that is not in Redis is idle: all of its quota is free. So a misspelt
 // name looks idle, too. With -watch, look shows the state every second, until
 // SIGINT: on a terminal in place, elsewhere as a line. It goes on if Redis
-// cannot be reached. With -json each line is an object:
+// cannot be reached. On a terminal there is a picture as well, of what was
+// granted and what comes, around now, which is the bar:
+//
+//	line  ──────●─●─●●●●──|●●●●●●●●●●a●○○○○○○ +38
+//	used  ▁▁▁▁▁▁▂▂▃▃▅▆▇▇▇▇|█████████████▇▇▆▅▄
+//
+// A letter is the newest turn of a flow. Used is how much of the scarcest quota
+// the window that ends there holds. With -json each line is an object:
 //
 //	{"name":"tax-office","idle":false,"backlog":40,"delay_seconds":8.2,
 //	 "available":0,"paused_seconds":0,"quotas":["5/1s"],"quotas_stored":true,
@@ -124,6 +133,36 @@
 //	126    the command cannot be run
 //	127    there is no such command
 //	128+n  signal n ended the wait, 130 for SIGINT and 143 for SIGTERM
+//
+// # Serve
+//
+// Serve lets callers in any language wait, over HTTP, and shows the queues in a
+// browser. docs/SERVE.md has the requests and the answers.
+//
+//	fairlimit serve tax-office=1/1s 'openai=60/1m 20/1s'
+//	curl -X POST 'localhost:7070/v1/queues/tax-office/turn?timeout=30s'
+//
+// Each word is a name and its quotas. If quotas are stored for the name, these
+// hold instead. Any other name can be used once a quota is stored for it.
+// Without a Redis in reach serve ends at once.
+//
+// It listens at -listen, 127.0.0.1:7070 or a socket such as
+// unix:///run/fairlimit.sock, which only its user may open. An address that
+// other machines reach needs -public. With -token-file callers have to send the
+// token in the file as Authorization: Bearer. With -admin they may pause, reset
+// and set quotas. Once -most-waiting requests wait, others are told 429. Flags
+// -guard and -within are as for wait and pause.
+//
+// SIGINT, SIGTERM or SIGHUP ends it: callers that wait are told 503, and their
+// turns are given back, within 5 s. Reservations stand. To end so is no error.
+//
+// # Check
+//
+// Check is for a service that may not be all of Redis. Under a name of its own,
+// which it deletes, it runs each command and each script that a limiter needs.
+// Each line says ok, MISSING, or what goes without it. Below what is missing is
+// the answer of the server, and the setting to change. If no limiter would
+// work, the exit status is 1.
 //
 // # Exit statuses
 //

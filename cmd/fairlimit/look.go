@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 )
@@ -37,6 +38,9 @@ func look(flags *flag.FlagSet) action {
 				fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
 			}
 			drawn = v.table()
+			if *watch {
+				drawn += v.picture()
+			}
 			fmt.Print(drawn)
 			return nil
 		}
@@ -187,6 +191,15 @@ func (v view) table() string {
 	}
 	v.addQuotas(&l)
 	return l.String()
+}
+
+// picture is the line of the queue, if anything in it counts.
+func (v view) picture() string {
+	q := picture.Of(v.Name, v.state)
+	if q.Idle {
+		return ""
+	}
+	return q.Text()
 }
 
 // whose says for which callers a figure holds. One with other quotas sees

@@ -93,7 +93,7 @@ func TestWatchDrawsInPlaceOnATerminal(t *testing.T) {
 	view := func(backlog string) {
 		assert.Contains(t, lines(), "tax")
 		assert.Equal(t, "  backlog   "+backlog+" permits", lines())
-		for range 5 {
+		for range 8 {
 			line := lines()
 			assert.Regexp(t, `^  `, line)
 			fits(t, line)
@@ -102,7 +102,7 @@ func TestWatchDrawsInPlaceOnATerminal(t *testing.T) {
 	view("1")
 	_, err := q.ReserveN(t.Context(), 1)
 	require.NoError(t, err)
-	assert.Equal(t, "\x1b[7A\x1b[Jtax", lines(), "as many lines up as the view has")
+	assert.Equal(t, "\x1b[10A\x1b[Jtax", lines(), "as many lines up as the view has")
 	assert.Equal(t, "  backlog   2 permits", lines())
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	for line := lines(); line != ""; line = lines() {

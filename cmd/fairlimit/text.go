@@ -68,9 +68,11 @@ func columns(text string) (n int) {
 }
 
 // columnsOf takes two for any rune that could: the first wide ones are those of
-// Hangul. The narrow ones among the rest only leave some room.
+// Hangul. The narrow ones among the rest only leave some room, but for those of
+// which pictures are made.
 func columnsOf(r rune) int {
-	if r >= 0x1100 && r != '…' {
+	drawn := 0x2500 <= r && r <= 0x25ff
+	if r >= 0x1100 && r != '…' && !drawn {
 		return 2
 	}
 	return 1

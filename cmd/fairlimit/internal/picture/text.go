@@ -3,6 +3,7 @@ package picture
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 //
 //	line  ●●●─●●|●●●─●●●a●●─●○○○○○  +38
 //	used  ▅▆▇▇██|█████████████▇▆▅▃▂
-//	      0.6s back, 2s ahead, a column is 40ms; ...
+//	      a column is 40ms: ...
 func (q *Queue) Text() string {
 	var b strings.Builder
 	row := func(what string, columns []rune, more string) {
@@ -19,13 +20,15 @@ func (q *Queue) Text() string {
 	}
 	beyond := ""
 	if q.Line.Beyond > 0 {
-		beyond = fmt.Sprintf(" +%d", q.Line.Beyond)
+		beyond = fmt.Sprintf(" +%.6s", strconv.FormatInt(q.Line.Beyond, 10))
+	}
+	if len(beyond) > 7 {
+		beyond = " +many"
 	}
 	row("line", q.turns(), beyond)
 	row("used", q.used(), "")
 	step := time.Duration(q.Line.Step * 1e6)
-	fmt.Fprintf(&b, "        %v back, %v ahead, a column is %v\n", Back*step, Ahead*step, step)
-	b.WriteString("        ● granted  ○ free  ┊ paused  a, b … the newest turn of a flow\n")
+	fmt.Fprintf(&b, "        a column is %v: ● granted, ○ free, ┊ paused, a the newest of a flow\n", step)
 	return b.String()
 }
 
@@ -35,14 +38,14 @@ func (q *Queue) turns() []rune {
 	l := &q.Line
 	columns := []rune(strings.Repeat("─", Back+Ahead))
 	draw := func(at float64, mark rune) {
-		if i := int(math.Floor((at - l.Start) / l.Step)); i >= 0 && i < len(columns) {
+		if i := int(math.Ceil((at-l.Start)/l.Step)) - 1; i >= 0 && i < len(columns) {
 			columns[i] = mark
 		}
 	}
-	for at := 0.0; at < q.Paused && at < Ahead*l.Step; at += l.Step {
+	for at := l.Step; at <= q.Paused && at <= Ahead*l.Step; at += l.Step {
 		draw(at, '┊')
 	}
-	for at := q.Next; q.spacing() > 0 && at < Ahead*l.Step; at += max(q.spacing(), l.Step) {
+	for at := q.Next; q.spacing() > 0 && at <= Ahead*l.Step; at += max(q.spacing(), l.Step) {
 		draw(at, '○')
 	}
 	for i, permits := range l.Permits {

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestCheckFindsNothingMissing(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	out := s.does("check")
+	fits(t, out)
+	require.NotRegexp(t, "MISSING|without", out)
+	require.Regexp(t, `(?m)^  ok +EVALSHA$(.*\n)+  ok +Reset\n  server +`, out)
+	require.Empty(t, s.does("ls", "-names"), "it leaves nothing behind")
+}
+
+func TestCheckNamesWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartServer(t)
+	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "clerk", "on", ">pass", "~fairlimit:*",
+		"+evalsha", "+eval", "+time", "+get", "+setrange", "+pttl", "+pexpire", "+psetex", "+del").Err())
+	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=clerk:pass@" + server.Addr()}}
+	r := s.run("check")
+	fits(t, r.out)
+	assert.Equal(t, 1, r.status)
+	assert.Regexp(t, `(?m)^  MISSING +GETRANGE in a script\n.*\n  +the ACL has to allow it: ACL SETUSER ... \+getrange$`, r.out)
+	assert.Regexp(t, `(?m)^  without +INFO in a script: a primary`, r.out)
+	assert.Regexp(t, `(?m)^  without +SCAN: no fairlimit ls$`, r.out)
+	assert.Regexp(t, `(?m)^  ok +PTTL in a script$`, r.out)
+	assert.Contains(t, r.out, "  unknown   which server this is")
+	assert.Contains(t, r.err, "of what a limiter needs\n")
+}
