@@ -43,8 +43,8 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	require.GreaterOrEqual(t, b.eval(tax+`.querySelectorAll('.line circle.turn').length`), 3.0)
 	require.Equal(t, "a", text(".line text.flow"))
 	require.Equal(t, 1.0, b.eval(tax+`.querySelectorAll('.line .now').length`))
-	before := b.eval(tax + `.querySelector('.moves').getAttribute('transform')`)
-	b.until(tax + `.querySelector('.moves').getAttribute('transform') !== '` + before.(string) + `'`)
+	const at = tax + `.querySelector('.moves').getAttribute('transform')`
+	b.until(at + ` && (window.first ??= ` + at + `) !== ` + at)
 
 	require.NoError(t, s.queues.peek("tax").Pause(t.Context(), time.Hour))
 	b.until(tax + `.querySelector('.head').textContent.includes('paused: for ') && ` + tax + `.querySelector('.line .pause')`)
