@@ -1,14 +1,22 @@
 package serve
 
 import (
+	"context"
+	"maps"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // client is one of examples, in another language.
@@ -87,4 +95,71 @@ func TestThePythonClientOverASocket(t *testing.T) {
 	out, err := python.program(t, "unix://"+s.path, "", strings.ReplaceAll(python.takes, "NAME", "fast")).Output()
 	require.NoError(t, err)
 	require.Regexp(t, `^went \d+\n$`, string(out))
+}
+
+// Programs in three languages, each with one caller, take turns in one order.
+// So each has as many, and the upstream never sees more than its quota.
+func TestThreeLanguagesShareOneQueueInOrder(t *testing.T) {
+	quota := fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1} // so that each stands in line
+	guard := fairlimit.WithGuard(200 * time.Millisecond)              // programs that others keep waiting call late
+	s := started(t, "tcp", func(c *Config) {
+		c.Quotas["a/b ü"], c.Guard = []fairlimit.Quota{quota}, []fairlimit.Option{guard}
+	})
+	u := &upstream{seen: map[string]int{}}
+	server := httptest.NewServer(u)
+	t.Cleanup(server.Close)
+	ctx, stop := context.WithTimeout(t.Context(), redistest.Long(5*time.Second, time.Minute))
+	defer stop()
+	for i, loop := range []string{
+		"import urllib.request\nwhile True:\n  with turn('NAME', AT): urllib.request.urlopen('" + server.URL + "/python').read()\n",
+		"for (;;) { await turn('NAME', AT); await (await fetch('" + server.URL + "/node')).text(); }\n",
+	} {
+		program := clients[i].program(t, s.url, "", loop)
+		require.NoError(t, program.Start())
+		t.Cleanup(func() {
+			_ = program.Process.Kill()
+			_ = program.Wait()
+		})
+	}
+	require.Eventually(t, func() bool { return len(u.counts()) == 2 }, 20*time.Second, time.Millisecond, "both have begun")
+	before := u.counts()
+	limiter, err := fairlimit.New(s.rdb, "a/b ü", quota, guard, fairlimit.WithPrefix(s.Prefix))
+	require.NoError(t, err)
+	for limiter.Wait(ctx) == nil {
+		answer, err := http.Get(server.URL + "/go")
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+	}
+	after := u.counts()
+	t.Log(before, after, "at most", u.most, "in a second")
+	require.LessOrEqual(t, u.most, quota.Permits)
+	for _, language := range []string{"python", "node"} {
+		require.InDelta(t, after["go"], after[language]-before[language], 3, language)
+	}
+}
+
+// upstream is strict: it counts who calls, and the most in any second.
+type upstream struct {
+	mu   sync.Mutex
+	seen map[string]int
+	last []time.Time // calls of the last second
+	most int
+}
+
+func (u *upstream) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	now := time.Now()
+	u.seen[strings.TrimPrefix(r.URL.Path, "/")]++
+	u.last = append(u.last, now)
+	for now.Sub(u.last[0]) >= time.Second {
+		u.last = u.last[1:]
+	}
+	u.most = max(u.most, len(u.last))
+}
+
+func (u *upstream) counts() map[string]int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return maps.Clone(u.seen)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/promtext"
 )
 
@@ -38,6 +39,9 @@ type counted struct {
 
 func (c *counted) WriteHeader(status int) {
 	c.server.answers.count(status)
+	if status == statusGone {
+		panic(http.ErrAbortHandler) // which closes the connection and logs nothing
+	}
 	c.ResponseWriter.WriteHeader(status)
 }
 
@@ -77,25 +81,32 @@ func send(w http.ResponseWriter, text []byte) error {
 	return nil
 }
 
-// health asks Redis at most once a second, however many ask it.
-type health struct {
+// recent is what was read a second ago at most, however many ask for it.
+type recent[T any] struct {
 	mu    sync.Mutex
-	asked time.Time
+	at    time.Time
+	value T
 	err   error
 }
 
+func (r *recent[T]) get(read func() (T, error)) (T, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if time.Since(r.at) > time.Second {
+		r.value, r.err = read()
+		r.at = time.Now()
+	}
+	return r.value, r.err
+}
+
 func (s *Server) healthz(w http.ResponseWriter, r *request) error {
-	h := &s.health
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if time.Since(h.asked) > time.Second {
+	_, err := s.health.get(func() (fair.State, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
 		defer cancel()
-		_, h.err = s.inspect(ctx, "fairlimit-serve")
-		h.asked = time.Now()
-	}
-	if h.err != nil {
-		s.tell(h.err)
+		return s.inspect(ctx, "fairlimit-serve")
+	})
+	if err != nil {
+		s.tell(err)
 		return refusal{http.StatusServiceUnavailable, "Redis does not answer"}
 	}
 	return answer(w, http.StatusOK, map[string]any{"ok": true})

@@ -15,7 +15,7 @@ import (
 // reference is looked up by [document.at].
 type document map[string]any
 
-func openAPI(t *testing.T) document {
+func openAPI(t testing.TB) document {
 	t.Helper()
 	var d document
 	require.NoError(t, json.Unmarshal(openAPIText, &d))

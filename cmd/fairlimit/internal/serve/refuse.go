@@ -31,14 +31,20 @@ const retryAfter = 1 // seconds
 // fail answers with an error. Nothing was granted, unless the text says that
 // nobody knows.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(context.Cause(r.Context()), errEnding) {
+	s.failFor(r.Context(), w, err)
+}
+
+// failFor is fail for a request with this ctx. If its client has gone, the
+// status is [statusGone], and nobody reads an answer.
+func (s *Server) failFor(ctx context.Context, w http.ResponseWriter, err error) {
+	if errors.Is(context.Cause(ctx), errEnding) {
 		w.Header().Set("Connection", "close")
 		_ = answer(w, http.StatusServiceUnavailable, map[string]any{"error": errEnding.Error()})
 		return
 	}
-	if r.Context().Err() != nil {
-		s.answers.count(statusGone)
-		panic(http.ErrAbortHandler) // nobody reads an answer
+	if ctx.Err() != nil {
+		w.WriteHeader(statusGone)
+		return
 	}
 	var refused *fairlimit.RefusedError
 	if errors.As(err, &refused) {

@@ -140,22 +140,32 @@ func (s *Server) leave() { s.waiting.Add(-1) }
 
 // turn answers when the turn has come.
 func (s *Server) turn(w http.ResponseWriter, r *request) error {
-	ctx := r.Context()
+	timeout := time.Duration(0)
 	if text := r.query.Get("timeout"); r.query.Has("timeout") {
-		timeout, err := duration("timeout", text)
-		if err != nil {
+		var err error
+		if timeout, err = duration("timeout", text); err != nil {
 			return err
 		}
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
 	}
 	a, err := s.ask(r)
 	if err != nil {
 		return err
 	}
+	if s.waiting.Load() > s.crowd {
+		return s.waitApart(w, a, timeout)
+	}
+	return s.wait(r.Context(), w, a, timeout)
+}
+
+// wait is turn for a caller that has been counted.
+func (s *Server) wait(ctx context.Context, w http.ResponseWriter, a asked, timeout time.Duration) error {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
 	began := time.Now()
-	err = a.limiter.WaitN(ctx, a.permits)
+	err := a.limiter.WaitN(ctx, a.permits)
 	s.leave()
 	waited := time.Since(began)
 	a.queue.history.add(waited, err)
@@ -217,13 +227,19 @@ func (s *Server) giveBack(w http.ResponseWriter, r *request) error {
 }
 
 func (s *Server) list(w http.ResponseWriter, r *request) error {
-	all := []picture.Queue{}
-	for _, q := range s.queues.all() {
-		p, err := s.pictureOf(r.Context(), q)
-		if err != nil {
-			return err
+	all, err := s.pictures.get(func() ([]picture.Queue, error) {
+		all := []picture.Queue{}
+		for _, q := range s.queues.all() {
+			p, err := s.pictureOf(context.WithoutCancel(r.Context()), q)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, p)
 		}
-		all = append(all, p)
+		return all, nil
+	})
+	if err != nil {
+		return err
 	}
 	return answer(w, http.StatusOK, map[string]any{"queues": all})
 }

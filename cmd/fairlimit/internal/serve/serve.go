@@ -3,18 +3,21 @@
 package serve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/fair"
 )
 
@@ -42,6 +45,8 @@ type Config struct {
 	Admin       bool   // pause, reset and quota are allowed
 	Token       string // empty: none is wanted
 	Log         *log.Logger
+
+	crowd int64 // that of the constant if it is 0
 }
 
 // Server serves queues. [New] makes it.
@@ -50,17 +55,22 @@ type Server struct {
 	queues   *queues
 	turns    *turns
 	commands inFlight
-	health   health
+	health   recent[fair.State]
+	pictures recent[[]picture.Queue]
 	waiting  atomic.Int64
 	watchers atomic.Int64
 	answers  answers
 	quiet    atomic.Int64 // until when failures of Redis are not logged, as UnixNano
+
+	base  context.Context // ends when the server does
+	apart sync.WaitGroup  // those that wait apart
 }
 
 // New makes a server. It asks Redis once: without an answer there is nothing to
 // serve.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{Config: cfg, turns: newTurns(), answers: newAnswers()}
+	s.crowd = cmp.Or(s.crowd, crowd)
 	s.queues = &queues{rdb: cfg.Redis, opts: append(cfg.Guard, fairlimit.WithPrefix(cfg.Prefix)), known: map[string]*queue{}}
 	cfg.Redis.AddHook(&s.commands)
 	for name, quotas := range cfg.Quotas {
@@ -86,6 +96,7 @@ var errEnding = errors.New("this server is ending, and gave the turn back")
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
+	s.base = base
 	server := &http.Server{
 		Handler: s.handler(l.Addr()), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: mostHeader, ErrorLog: s.Log,
@@ -104,8 +115,22 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if server.Shutdown(bounded) != nil {
 		_ = server.Close() // of those who do not take their answer
 	}
+	s.endApart(bounded)
 	s.commands.settle(settleTimeout)
 	return nil
+}
+
+// endApart waits for those that wait apart, or for ctx.
+func (s *Server) endApart(ctx context.Context) {
+	ended := make(chan struct{})
+	go func() {
+		s.apart.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
 }
 
 // inFlight counts the commands that Redis has not answered yet.

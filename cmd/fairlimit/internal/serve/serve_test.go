@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // served is a server under test, with a client.
 type served struct {
 	*Server
-	t      *testing.T
+	t      testing.TB
 	rdb    *redis.Client
 	url    string
 	path   string // of the socket, if it is one
@@ -40,7 +40,7 @@ type served struct {
 }
 
 // started serves queue "tax", of one permit an hour, and "fast".
-func started(t *testing.T, network string, change ...func(*Config)) *served {
+func started(t testing.TB, network string, change ...func(*Config)) *served {
 	t.Helper()
 	s := &served{t: t, rdb: redistest.Standalone(t), log: new(bytes.Buffer)}
 	cfg := Config{
@@ -217,18 +217,47 @@ func TestABodyIsRefused(t *testing.T) {
 	require.Equal(t, 200, answer.StatusCode)
 }
 
+// apart lets every request wait apart.
+func apart(c *Config) { c.crowd = -1 }
+
+func together(*Config) {}
+
 func TestAClosedRequestGivesItsTurnBack(t *testing.T) {
-	for _, path := range []string{"/v1/queues/tax/turn", "/v1/queues/tax/turn?timeout=3h", "/v1/queues/tax/turn?flow=a"} {
-		s := started(t, "unix")
-		s.do("POST", "/v1/queues/tax/turn")
-		ctx, leave := context.WithCancel(t.Context())
-		told := s.wait(ctx, path)
-		require.Eventually(t, func() bool { return s.queued("tax") == 1 }, 5*time.Second, time.Millisecond)
-		leave()
-		<-told
-		require.Eventually(t, func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 },
-			5*time.Second, time.Millisecond, path)
+	for _, how := range []func(*Config){together, apart} {
+		for _, query := range []string{"", "?timeout=3h", "?flow=a"} {
+			s := started(t, "unix", how)
+			s.do("POST", "/v1/queues/tax/turn")
+			ctx, leave := context.WithCancel(t.Context())
+			told := s.wait(ctx, "/v1/queues/tax/turn"+query)
+			require.Eventually(t, func() bool { return s.queued("tax") == 1 }, 5*time.Second, time.Millisecond)
+			leave()
+			<-told
+			require.Eventually(t, func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 },
+				5*time.Second, time.Millisecond, query)
+		}
 	}
+}
+
+func TestWhoWaitsApartIsToldTheSame(t *testing.T) {
+	s := started(t, "unix", apart)
+	got := s.do("POST", "/v1/queues/tax/turn")
+	require.Equal(t, 200, got.status)
+	require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
+	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1m").status)
+	require.Equal(t, 400, s.do("POST", "/v1/queues/tax/turn?permits=2").status)
+	require.Zero(t, s.waiting.Load())
+
+	// A request that is sent before the first is answered hides nothing.
+	conn, err := net.Dial("unix", s.path)
+	require.NoError(t, err)
+	const request = "POST /v1/queues/tax/turn HTTP/1.1\r\nHost: x\r\n\r\n"
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return s.queued("tax") == 1 }, 5*time.Second, time.Millisecond)
+	_, err = io.WriteString(conn, request)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	require.Eventually(t, func() bool { return s.queued("tax") == 0 }, 5*time.Second, time.Millisecond)
 }
 
 func TestAReservationIsGivenBackByItsName(t *testing.T) {
@@ -282,27 +311,29 @@ func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
 }
 
 func TestTheEndTellsThoseThatWaitAndGivesBack(t *testing.T) {
-	s := started(t, "unix")
-	s.do("POST", "/v1/queues/tax/turn")
-	reserved := s.do("POST", "/v1/queues/tax/reserve")
-	require.Equal(t, 200, reserved.status)
-	var told []chan reply
-	for range 100 {
-		told = append(told, s.wait(t.Context(), "/v1/queues/tax/turn"))
+	for _, how := range []func(*Config){together, apart} {
+		s := started(t, "unix", how)
+		s.do("POST", "/v1/queues/tax/turn")
+		reserved := s.do("POST", "/v1/queues/tax/reserve")
+		require.Equal(t, 200, reserved.status)
+		var told []chan reply
+		for range 100 {
+			told = append(told, s.wait(t.Context(), "/v1/queues/tax/turn"))
+		}
+		require.Eventually(t, func() bool { return s.queued("tax") == 101 }, 5*time.Second, time.Millisecond)
+		silent, err := net.Dial("unix", s.path)
+		require.NoError(t, err, "a connection that sends nothing")
+		defer silent.Close()
+		began := time.Now()
+		s.end()
+		require.Less(t, time.Since(began), 5*time.Second)
+		for _, c := range told {
+			got := <-c
+			require.Equal(t, 503, got.status)
+			require.Contains(t, got.json["error"], "gave the turn back")
+		}
+		require.Equal(t, 1, s.queued("tax"), "whoever holds the reservation will go")
 	}
-	require.Eventually(t, func() bool { return s.queued("tax") == 101 }, 5*time.Second, time.Millisecond)
-	silent, err := s.client.Transport.(*http.Transport).DialContext(t.Context(), "", "")
-	require.NoError(t, err, "a connection that sends nothing")
-	defer silent.Close()
-	began := time.Now()
-	s.end()
-	require.Less(t, time.Since(began), 5*time.Second)
-	for _, c := range told {
-		got := <-c
-		require.Equal(t, 503, got.status)
-		require.Contains(t, got.json["error"], "gave the turn back")
-	}
-	require.Equal(t, 1, s.queued("tax"), "whoever holds the reservation will go")
 }
 
 func TestWhoMayAsk(t *testing.T) {
