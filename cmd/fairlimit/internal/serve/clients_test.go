@@ -134,7 +134,8 @@ func TestThreeLanguagesShareOneQueueInOrder(t *testing.T) {
 	t.Log(before, after, "at most", u.most, "in a second")
 	require.LessOrEqual(t, u.most, quota.Permits)
 	for _, language := range []string{"python", "node"} {
-		require.InDelta(t, after["go"], after[language]-before[language], 3, language)
+		// One that its machine keeps waiting misses a round.
+		require.InDelta(t, after["go"], after[language]-before[language], max(3, 0.1*float64(after["go"])), language)
 	}
 }
 
