@@ -88,7 +88,8 @@ func missedShares(want scenario.Shares, e Engine) (missed []string) {
 		missed = append(missed, fmt.Sprintf("a quota used to %s, not %s", percent(used), percent(want.Used)))
 	}
 	if few, alone := e.FewWaitMS, e.FewWaitAloneMS; few != nil && alone != nil && *few > want.Wait**alone {
-		missed = append(missed, fmt.Sprintf("waits of %s, more than %v times %s", short(*few), want.Wait, short(*alone)))
+		missed = append(missed, fmt.Sprintf("waits of %s, more than %v times %s",
+			short(*few), want.Wait, short(*alone)))
 	}
 	return missed
 }

@@ -33,7 +33,10 @@ func (r Report) rows() (told []row) {
 		{"gave up", "calls that did not want to wait any longer", false, rare(func(e Engine) int { return e.Left })},
 		{"failed", "calls that got an error", false, rare(func(e Engine) int { return e.Failed })},
 		{"inversions", fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), r.shares == nil, inversions},
-		{"max overtake", "most calls that passed a single one", r.shares == nil, count(func(e Engine) int { return e.MaxOvertake })},
+		{
+			"max overtake", "most calls that passed a single one", r.shares == nil,
+			count(func(e Engine) int { return e.MaxOvertake }),
+		},
 		{"upstream 429s", "calls turned away", true, rejections},
 		{
 			"max in window", fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits), true,

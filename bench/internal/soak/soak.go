@@ -171,7 +171,8 @@ func (s *soak) tell(ctx context.Context) {
 	for {
 		_ = clock.Sleep(ctx, max(s.Duration/18, time.Second))
 		r := s.sofar()
-		fmt.Fprintf(s.Progress, "%.0f of %.0f s, seed %d: %d calls, %d permits let through, faults lost data %d times\n",
+		fmt.Fprintf(s.Progress,
+			"%.0f of %.0f s, seed %d: %d calls, %d permits let through, faults lost data %d times\n",
 			r.Seconds, s.Duration.Seconds(), r.Seed, r.Counts[calls], r.Counts[letThrough], r.Losses)
 		if ctx.Err() != nil {
 			return
