@@ -109,7 +109,7 @@ func (o *outcome) learn(told, news any) (err error) {
 // unfold answers the requests in runs: how far ahead of the clock the first of
 // each is, how many there are, negative where they were refused, and how much
 // further each is than the one before it. For requests that a ceiling holds back
-// the last is in how long it has room; 1 if it refuses them, 2 if the flow's pause
+// the last is in how long to ask again; 1 if it refuses them, 2 if the flow's pause
 // does.
 func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 	o.answers = make([]engine.Answer, 0, len(requests))
