@@ -10,7 +10,8 @@
 --          second on, a table of all: how far ahead of the clock, how many
 --          (negative: refused), how much further each is than the one before.
 --          Of those that a ceiling holds back the last is in how long to ask
---          again; 1 if it refuses, 2 if the flow's pause does
+--          again, negative if the flow's pause does; 1 if it refuses, 2 if the
+--          pause does
 --
 -- A request for n permits at sequence S goes at the latest of the clock, the
 -- tail and, for each window of N in T, the slot of permit S+n-N, plus T. A cell
@@ -142,6 +143,7 @@ for run = first, #argv, 4 do
         local ask = now + math.max(from - slot, floor(short / least), floor((from - now) / 16))
         if ask > from then ask = from end
         slot, apart = LEFT, unusual and wait_for(ask) or ask - now
+        if from == flow.log.paused then apart = -apart end
       end
     end
 
