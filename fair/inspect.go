@@ -62,6 +62,10 @@ type State struct {
 	// beside Flows.
 	Flowless bool
 
+	// Ceilings are of the flows that have a log, in the order of their ids, if
+	// [WithCeilings] asks for them.
+	Ceilings []Ceiling
+
 	// Epochs are those that have ended, the oldest first. Forgotten says that
 	// there were more.
 	Epochs    []Epoch
@@ -70,7 +74,8 @@ type State struct {
 	Quotas []engine.Quota // the stored quotas, if any
 	Text   string         // as they are stored
 
-	line *line // nil if nothing that was granted counts
+	line *line        // nil if nothing that was granted counts
+	news *engine.News // nil without a queue
 }
 
 // Window is at most Permits in any stretch of Per.
@@ -98,30 +103,41 @@ type Epoch struct {
 }
 
 // InspectOption is an option of [Inspect].
-type InspectOption func(*engine.Config)
+type InspectOption func(*inspection)
+
+type inspection struct {
+	engine.Config
+	ceilings bool
+	flows    []string
+}
 
 // WithPrefix is for a queue whose limiters were made with a prefix: see
 // [engine.Config].
 func WithPrefix(prefix string) InspectOption {
-	return func(cfg *engine.Config) { cfg.Prefix = &prefix }
+	return func(i *inspection) { i.Prefix = &prefix }
 }
 
-// Inspect reads all that Redis holds of a queue. It asks one question, needs no
-// quota and changes nothing. So it restores nothing that a server has lost.
+// Inspect reads all that Redis holds of a queue. It asks one question, more
+// [WithCeilings], needs no quota and changes nothing. So it restores nothing
+// that a server has lost.
 //
 // The error matches [engine.ErrState] if a key holds something else, a state
 // that is damaged, or one of another version. What it says then includes what
 // to do.
 func Inspect(ctx context.Context, rdb redis.UniversalClient, name string, opts ...InspectOption) (State, error) {
-	cfg := engine.Config{Client: rdb, Name: name}
+	i := inspection{Config: engine.Config{Client: rdb, Name: name}}
 	for _, o := range opts {
-		o(&cfg)
+		o(&i)
 	}
-	e, err := New(cfg)
+	e, err := New(i.Config)
 	if err != nil {
 		return State{}, naming.Of(name, err)
 	}
-	state, err := e.(*fair).inspect(ctx, inspectScript)
+	f := e.(*fair)
+	state, err := f.inspect(ctx, inspectScript)
+	if err == nil && i.ceilings {
+		state.Ceilings, err = f.inspectLogs(ctx, &state, i.flows)
+	}
 	return state, naming.Of(name, whereis.Of(rdb, err, false))
 }
 

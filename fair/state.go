@@ -128,6 +128,7 @@ func (s *contents) readEntry(text string) {
 // tell fills in what is known at a moment of the server.
 func (s *contents) tell(state *State, server int64) {
 	n := s.news(server)
+	state.news = n
 	now, kept := n.Clock, s.windows[0].Length
 	if s.coarse > now {
 		kept = max(kept, s.span)

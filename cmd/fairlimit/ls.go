@@ -15,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/internal/whereis"
 )
 
@@ -102,7 +103,7 @@ func (c *connection) names(ctx context.Context) ([]string, error) {
 	found := map[string]bool{}
 	var mu sync.Mutex
 	scan := func(ctx context.Context, node redis.UniversalClient) error {
-		keys := node.Scan(ctx, 0, escaped(c.prefix)+"{*", 1000).Iterator()
+		keys := node.Scan(ctx, 0, naming.Pattern(c.prefix)+"{*", 1000).Iterator()
 		for keys.Next(ctx) {
 			if name := nameOf(keys.Val(), c.prefix); name != "" {
 				mu.Lock()
@@ -131,9 +132,4 @@ func nameOf(key, prefix string) string {
 		return ""
 	}
 	return strings.TrimPrefix(name, "{")
-}
-
-// escaped is a text as SCAN's pattern for it.
-func escaped(text string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
 }

@@ -32,3 +32,8 @@ func (e *limiterError) Error() string {
 }
 
 func (e *limiterError) Unwrap() error { return e.err }
+
+// Pattern is a text as SCAN's pattern for it.
+func Pattern(text string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`).Replace(text)
+}

@@ -19,6 +19,8 @@
 --   generation <generation>  -1: whose slots these are
 --   pause <label>            -2: no turn of the flow is granted before it
 --   quota <ceiling> <text>   -3: stored, in place of those of the limiters
+--   given <ceiling>          -4: that of the limiter that took the newest turn, for
+--                            those who look
 --
 -- So a window is one look at it, as in the queue's own log: the permit that has
 -- to leave is in the first slot whose total reaches it. From 64 slots on, those in
@@ -41,12 +43,14 @@ end
 local function open_log(place_of_log, ceiling, told_of)
   local notes = call('ZRANGEBYSCORE', place_of_log, '-inf', '(0')
   if ceiling == '' and #notes == 0 then return nil end
-  local of, paused, total, newest, cells, stays = nil, 0, 0, 0, 0, false
+  local of, noted, paused, total, newest, cells, stays = nil, nil, 0, 0, 0, 0, false
+  local given = ceiling
   for _, note in ipairs(notes) do
     local kind, value = match(note, '^(%a+) (%S*)')
     if kind == 'generation' then of = value end
     if kind == 'pause' then paused = value + 0 end
     if kind == 'quota' then ceiling, stays = value, true end
+    if kind == 'given' then noted = value end
   end
   local generation = sub(name, 1, 8)
   local is_stale = of ~= generation
@@ -85,6 +89,11 @@ local function open_log(place_of_log, ceiling, told_of)
       call('ZREMRANGEBYSCORE', place_of_log, '-2', '+inf')
       call('ZADD', place_of_log, '-1', 'generation ' .. generation)
       is_stale = false
+    end
+    if given ~= '' and given ~= noted then
+      call('ZREMRANGEBYSCORE', place_of_log, '-4', '-4')
+      call('ZADD', place_of_log, '-4', 'given ' .. given)
+      noted = given
     end
     if cells > PLACES and floor(slot * PLACES / longest) == floor(newest * PLACES / longest) then
       call('ZREM', place_of_log, format('%d', newest))
