@@ -116,6 +116,7 @@ type log struct {
 	generation   string
 	given, noted string // what it says of the ceiling that was given, and of the stored one
 	paused       int64
+	pausedIn     string // the generation that was paused
 	slots        []int64
 	totals       []int64
 }
@@ -131,7 +132,9 @@ func readLog(members []redis.Z) (l log, err error) {
 		case -3:
 			l.noted = value
 		case -2:
-			l.paused, err = strconv.ParseInt(value, 10, 64)
+			upto, generation, _ := strings.Cut(value, " ")
+			l.pausedIn = generation
+			l.paused, err = strconv.ParseInt(upto, 10, 64)
 		case -1:
 			l.generation = value
 		default:
@@ -170,9 +173,16 @@ func (c *Ceiling) read(members []redis.Z, s *State) error {
 	for _, w := range windows {
 		c.Windows = append(c.Windows, Window{Permits: w.Permits, Per: microseconds(w.Length)})
 	}
-	if s.Exists && l.generation == s.Generation {
-		c.count(l, s.news)
+	if !s.Exists {
+		return nil
 	}
+	if l.pausedIn != s.Generation {
+		l.paused = 0
+	}
+	if l.generation != s.Generation {
+		l.slots, l.totals = nil, nil
+	}
+	c.count(l, s.news)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -30,25 +31,25 @@ func TestInspectTellsWhatACeilingHolds(t *testing.T) {
 			f, at := w.queue(t, quotas(t, "10/1s 10000/1h")...) // it outlives the ceiling
 			flow := flowUnder(t, f, "a", []string{"2/1s", "5/3s burst 2", "30/1m", "1/7s"}[seed])
 			windows := *flow.Ceiling.(*ceiling).held.Load()
-			var log []booked
+			var log []model.Turn
 			now := time.Duration(0)
 			for range 100 {
 				now += time.Duration(rng.IntN(400)) * time.Millisecond
 				at(now)
 				for _, a := range take(t, f, engine.Request{N: 1, MaxWait: time.Second, Flow: flow}) {
 					if a.Granted {
-						log = append(log, booked{a.Grant.At, 1})
+						log = append(log, model.Turn{Slot: a.Grant.At, N: 1})
 					}
 				}
 				told := ceilings(t, f)
 				require.Len(t, told, 1)
 				clock := beginning.Add(now).UnixMicro()
-				require.Equal(t, max(0, roomFrom(log, windows, 1)-clock), told[0].Next.Microseconds())
+				require.Equal(t, max(0, model.Room(modelsOf(windows), log, 1)-clock), told[0].Next.Microseconds())
 				for i, own := range windows {
 					held := 0
 					for _, b := range log {
-						if b.slot+own.Length > clock {
-							held += b.n
+						if b.Slot+own.Length > clock {
+							held += b.N
 						}
 					}
 					require.Equal(t, Window{own.Permits, microseconds(own.Length), int64(held)}, told[0].Windows[i])

@@ -202,8 +202,8 @@ func (s scripts) behind(prelude string) scripts {
 	return scripts{
 		take: behind(prelude, s.take), share: behind(prelude, s.share), release: behind(prelude, s.release),
 		status: behind(prelude, s.status), reset: behind(prelude, s.reset), look: behind(prelude, s.look),
-		quotas: behind(prelude, s.quotas),
-		pause:  behind(prelude, s.pause), set: behind(prelude, s.set), pauseFlow: behind(prelude, s.pauseFlow),
+		quotas: behind(prelude, s.quotas), pauseFlow: behind(prelude, s.pauseFlow),
+		pause: behind(prelude, s.pause), set: behind(prelude, s.set),
 	}
 }
 
