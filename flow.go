@@ -250,9 +250,15 @@ func (l *limiter) tooFar(request *coalesce.Request) error {
 	if byCeiling {
 		wait = ceiling.AtBest(permits)
 	}
+	until, paused := l.asker.HeldBack(l.line)
+	if held := time.Until(until); held > wait {
+		wait, byCeiling = held, !paused
+	} else {
+		paused = false
+	}
 	late := !request.Deadline.IsZero() && wait > time.Until(request.Deadline)
 	if late || wait > request.MaxWait {
-		return &RefusedError{Wait: wait, limit: limit(request), ceiling: byCeiling}
+		return &RefusedError{Wait: wait, limit: limit(request), ceiling: byCeiling, paused: paused}
 	}
 	return nil
 }
@@ -262,9 +268,11 @@ func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
 
 // pauseFlow is Pause of one flow.
 func (q *Queue) pauseFlow(ctx context.Context, d time.Duration) error {
-	q.asker.HoldBack(q.line, time.Now().Add(d))
+	q.asker.HoldBack(q.line, d)
 	q.sleepers.PutOff(q.line)
-	return timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.PauseFlow(ctx, q.only, d) })
+	err := timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.PauseFlow(ctx, q.only, d) })
+	q.sleepers.PutOff(q.line) // callers that a question before it has granted a turn
+	return err
 }
 
 // flowStatus completes the status of the queue for a caller of the flow. It asks

@@ -141,6 +141,9 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
+	if q.only != "" {
+		defer q.asker.LetGo(q.only) // the ceiling may be wider
+	}
 	return timeout.Do(ctx, func(ctx context.Context) error {
 		switch {
 		case q.only == "":

@@ -108,8 +108,8 @@ type Request struct {
 // many permits or more would go sooner, in whatever flow.
 //
 // Left: the request goes over the share of its flow. It may be asked again when
-// the flow holds less. If Wait is not 0 the flow's ceiling has no room before
-// that.
+// the flow holds less. If Wait is not 0 the flow's ceiling has no room so soon,
+// or its pause is not over: Paused is not 0 then. It may ask again after Wait.
 //
 // Err: this request could not be decided. The others were.
 type Answer struct {

@@ -147,3 +147,18 @@ func TestAReturnOfALostTurnFreesNobodyElses(t *testing.T) {
 		require.GreaterOrEqual(t, inspected(t, other).Backlog, int64(6), "and the lost ones count")
 	})
 }
+
+// Whoever is only refused after a failover hears of the new epoch all the same,
+// so that its questions go straight again.
+func TestARefusalTellsOfTheEpoch(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		a, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Hour})
+		b := a.joins(t, engine.Quota{Permits: 1, Per: time.Hour})
+		queued(t, a, 1, 1)
+		moves(t, a)
+		at(time.Second)
+		queued(t, b, 1, 1)
+		require.False(t, take(t, a, engine.Request{N: 1})[0].Granted)
+		require.Equal(t, b.memory.now().text, a.memory.now().text)
+	})
+}

@@ -183,3 +183,22 @@ func FuzzReadState(f *testing.F) {
 		}
 	})
 }
+
+func TestInspectTellsOfAPause(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		queued(t, f, 3, 1)
+		at(500 * time.Millisecond)
+		pause(t, f, 10*time.Second)
+		at(1500 * time.Millisecond)
+		s := inspected(t, f)
+		require.Equal(t, 9*time.Second, s.Paused)
+		require.Equal(t, int64(2), s.Backlog)
+		require.InDelta(t, 9*time.Second+1500*time.Millisecond, s.Tail, float64(time.Millisecond))
+		at(10*time.Second + 700*time.Millisecond)
+		s = inspected(t, f)
+		require.Zero(t, s.Paused)
+		require.InDelta(t, 1300*time.Millisecond, s.Tail, float64(time.Millisecond))
+		require.InDelta(t, -10*time.Second, s.Offset, float64(time.Millisecond))
+	})
+}

@@ -109,8 +109,8 @@ func (o *outcome) learn(told, news any) (err error) {
 // unfold answers the requests in runs: how far ahead of the clock the first of
 // each is, how many there are, negative where they were refused, and how much
 // further each is than the one before it. For requests that a ceiling holds back
-// the last is in how long it has room; 1 if it refuses them, 2 if the flow's pause
-// does.
+// the last is in how long to ask again, negative if the flow's pause does; 1 if it
+// refuses them, 2 if the pause does.
 func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 	o.answers = make([]engine.Answer, 0, len(requests))
 	generation, made := o.watermark.generation(), o.watermark.granted()
@@ -136,7 +136,7 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			case ahead == full || ahead >= 0 && r.MaxWait >= longestWait:
 				a = engine.Answer{Err: engine.ErrFull}
 			case ahead == left:
-				a = engine.Answer{Left: true, Wait: microseconds(step)}
+				a = engine.Answer{Left: true, Wait: microseconds(max(step, -step)), Paused: microseconds(max(0, -step))}
 			case ahead == tooMany:
 				a = engine.Answer{Err: fmt.Errorf("%w: of its flow", engine.ErrExceedsQuota)}
 			case step == 1:

@@ -200,3 +200,21 @@ func TestAResetThatEndsSoonerThanTheOneBeforeIsOne(t *testing.T) {
 	require.NoError(t, f.Look(t.Context()))
 	require.Zero(t, queuedWait(t, other))
 }
+
+// The quota became wider, and a failover takes that back. The turns of the wide
+// one were lost, and go as the narrow one allows.
+func TestLostTurnsGoAsTheQuotaAllowsThatAFailoverBringsBack(t *testing.T) {
+	w := realWorld(t)
+	f, _ := w.stored(t)
+	set(t, f, "1/7s")
+	queued(t, f, 2, 1)
+	before := snap(t, f)
+	set(t, f, "1/1s")
+	held := queued(t, f, 3, 1)
+	before.restore(t, f)
+	require.NoError(t, f.client.Set(t.Context(), f.quotaKey(), "1/7s", 0).Err())
+	all := dues(t, f, held)
+	require.GreaterOrEqual(t, all[1]-all[0], 7*time.Second)
+	require.GreaterOrEqual(t, all[2]-all[1], 7*time.Second)
+	require.Less(t, all[2], 80*time.Second)
+}

@@ -331,3 +331,16 @@ func TestWhatSlowedEarlierTurnsDoesNotSpareLaterOnes(t *testing.T) {
 		}
 	})
 }
+
+func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t, quotas(t, "1/1s")...)
+		queued(t, f, 10, 1)
+		set(t, f, "1/1m")
+		news := hears(f)
+		require.NoError(t, f.Reset(t.Context()))
+		require.Zero(t, last(t, news).SlowUntil)
+		queued(t, f, 2, 1)
+		require.Equal(t, engine.Status{Queued: 1, Delay: 2 * time.Minute}, status(t, f))
+	})
+}

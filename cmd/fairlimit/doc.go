@@ -178,10 +178,10 @@
 // # Check
 //
 // Check is for a service that may not be all of Redis. Under a name of its own,
-// which it deletes, it runs each command and each script that a limiter needs.
-// Each line says ok, MISSING, or what goes without it. Below what is missing is
-// the answer of the server, and the setting to change. If no limiter would
-// work, the exit status is 1.
+// which it deletes if DEL is allowed, it runs each command and each script that
+// a limiter needs. Each line says ok, MISSING, or what goes without it. Below
+// what is missing is the answer of the server, and the setting to change. If no
+// limiter would work, the exit status is 1.
 //
 // # Exit statuses
 //

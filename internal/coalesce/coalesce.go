@@ -89,8 +89,9 @@ type Asker struct {
 	Prompt bool
 
 	mu      sync.Mutex
-	common  Line    // of callers without a flow
-	ready   []*Line // whose first caller may be asked for
+	common  Line               // of callers without a flow
+	ready   []*Line            // whose first caller may be asked for
+	held    map[*Line]struct{} // those that something holds back
 	returns []*giver
 	spare   []*caller // for those who call next; empty while nobody serves
 	busy    bool

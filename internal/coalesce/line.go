@@ -21,7 +21,7 @@ import (
 // or lines up again.
 //
 // While the ceiling of a flow has no room, nobody of it is asked for: the engine
-// has told until when.
+// has told until when. If nobody is left in line, the next caller asks again.
 //
 // Invariant, under mu of the Asker, unless a question for the line is under
 // way: it is ready, and among those that are, if its first caller that is not
@@ -37,8 +37,10 @@ type Line struct {
 	gone    int // of those waiting, about
 	lined   int
 	ahead   int
-	share   int       // as the engine told it last, 0 before
-	until   time.Time // the ceiling has no room before that
+	share   int         // as the engine told it last, 0 before
+	hold    *time.Timer // ends what holds back the flow, nil if nothing does
+	until   time.Time   // when it ends
+	paused  bool        // the flow's pause holds it back, not its ceiling
 	ready   bool
 	hasty   bool // some of those waiting may accept no wait
 }
@@ -101,7 +103,7 @@ func (a *Asker) Passed(l *Line, n int) {
 // many permits as others ask for. One request always fits, unless the ceiling
 // holds back all.
 func (l *Line) fits(others, n int) bool {
-	if !l.until.IsZero() && time.Now().Before(l.until) {
+	if l.hold != nil {
 		return false
 	}
 	held := l.ahead + others
@@ -110,6 +112,9 @@ func (l *Line) fits(others, n int) bool {
 
 // makeReady, under mu, has a line served if there is anybody to serve.
 func (a *Asker) makeReady(l *Line) {
+	if l.lined == 0 && !l.paused {
+		a.letGo(l)
+	}
 	if l.ready || !l.hasRoom() {
 		return
 	}
@@ -195,26 +200,6 @@ func (l *Line) merge(callers []*caller) {
 		l.count(c)
 	}
 	l.waiting = append(all, waiting...)
-}
-
-// HoldBack has nobody of a flow asked for until a moment, if that is later than
-// what the engine told.
-func (a *Asker) HoldBack(l *Line, until time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if until.After(l.until) {
-		a.holdBack(l, until)
-	}
-}
-
-// holdBack, under mu, has nobody of a flow asked for until its ceiling has room.
-func (a *Asker) holdBack(l *Line, until time.Time) {
-	l.until = until
-	time.AfterFunc(time.Until(until), func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.makeReady(l)
-	})
 }
 
 // putBack, under mu, lines up again callers that held their permits ahead and

@@ -241,8 +241,7 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 }
 
 // learn remembers what an answer tells: that the engine is there, how many
-// callers the next question may hold, the shares of the flows and until when a
-// ceiling holds one back.
+// callers the next question may hold, and the shares of the flows.
 func (q *question) learn(answers []engine.Answer, done *result) {
 	q.most = min(2*q.most, mostAsked)
 	if len(answers) < len(q.requests) {
@@ -258,9 +257,6 @@ func (q *question) learn(answers []engine.Answer, done *result) {
 	for i := range answers {
 		if answers[i].Share > 0 {
 			q.of[i].share = answers[i].Share
-		}
-		if answers[i].Left && answers[i].Wait > 0 {
-			a.holdBack(q.of[i], done.arrived.Add(answers[i].Wait))
 		}
 	}
 }
@@ -284,6 +280,11 @@ func (q *question) putBack(left []*caller, answers []engine.Answer, done *result
 		}
 		l.putBack(left[:n], done.err)
 		l.waiting = refusalsOf(answers[:m], requests).settle(l.waiting, q.last, done)
+		for _, answer := range answers[:m] {
+			if answer.Left && answer.Wait > 0 {
+				a.holdBack(l, answer.Wait, answer.Paused > 0)
+			}
+		}
 		left, of, answers, requests = left[n:], of[m:], answers[m:], requests[m:]
 		a.makeReady(l)
 	}

@@ -131,5 +131,9 @@ func (q *question) giveBack() (inTime bool) {
 	for _, g := range q.givers {
 		g.tell(err)
 	}
+	a := q.asker
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.madeRoom(q.givers)
 	return true
 }

@@ -31,6 +31,7 @@
 
 local PLACES = 64
 local SPARE = 3600000 -- ms that a log stays longer, for pauses
+local KNOWN = 10000000 -- a queue outlives its turns by more than limiters remember them: else they seem lost
 
 -- Until when a reset is remembered, in the server's time.
 local function reset_until()
@@ -104,7 +105,7 @@ local function open_log(place_of_log, ceiling, told_of)
     for i = 1, #first_cells - 1 do
       if first_cells[i + 1] + longest <= now then call('ZREM', place_of_log, first_cells[i]) end
     end
-    lives = math.max(lives, slot + longest)
+    lives = math.max(lives, slot + longest + KNOWN)
     local life = unusual and wait_for(slot + longest) or slot + longest - now
     if not stays then call('PEXPIRE', place_of_log, format('%d', math.ceil(life / 1000) + SPARE)) end
     opened.total = total

@@ -9,8 +9,9 @@
 --          answer, ahead, step, together: those of the first; answers: from the
 --          second on, a table of all: how far ahead of the clock, how many
 --          (negative: refused), how much further each is than the one before.
---          Of those that a ceiling holds back the last is in how long it has
---          room; 1 if it refuses, 2 if the flow's pause does
+--          Of those that a ceiling holds back the last is in how long to ask
+--          again, negative if the flow's pause does; 1 if it refuses, 2 if the
+--          pause does
 --
 -- A request for n permits at sequence S goes at the latest of the clock, the
 -- tail and, for each window of N in T, the slot of permit S+n-N, plus T. A cell
@@ -137,7 +138,12 @@ for run = first, #argv, 4 do
       elseif from > latest and from > slot then
         slot, apart = from, from == flow.log.paused and 2 or 1
       elseif from > slot then
-        slot, apart = LEFT, unusual and wait_for(from) or from - now
+        -- It asks again when the others' turns reach up to there: later, they
+        -- would have taken the places. If these stand still, it asks ever sooner.
+        local ask = now + math.max(from - slot, floor(short / least), floor((from - now) / 16))
+        if ask > from then ask = from end
+        slot, apart = LEFT, unusual and wait_for(ask) or ask - now
+        if from == flow.log.paused then apart = -apart end
       end
     end
 

@@ -143,15 +143,15 @@ local function recover()
     local counted = full + counts_for() > now
     if counted then put_off(full, newest) else book(most_of_all(under), newest) end
     full = newest
-    if under ~= '-' then
-      slack, slower = 1000000, true
-      narrow(windows_of(under), newest, slow + 0 > now and pace + 0 or 0)
-    end
     if known or counted or written <= shown then
       -- Turns of the state that was lost cannot be given back to this one. And if
       -- they were put off, a state in which they were not has another name.
       name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
     end
+  end
+  if under ~= '-' then
+    slack, slower = 1000000, true
+    narrow(windows_of(under), newest, slow + 0 > now and pace + 0 or 0)
   end
   if slower then -- these turns are as slow as the caller's windows want it, which windows.lua is to know
     slack = math.max(1000000, floor(math.min(slack_of(windows_of(ARGV[1]), windows), slow_pace)))

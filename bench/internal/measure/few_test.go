@@ -43,3 +43,15 @@ func TestACeilingBoundsWhatThoseWhoWaitMayUse(t *testing.T) {
 	log.Calls = append(log.Calls, Call{Client: 1, Permits: 1, Outcome: Waiting, Ended: time.Second})
 	require.InDelta(t, 0.5, Of(log, rule).Utilization, 0.02, "the other one might have gone as well")
 }
+
+func TestTimeInWhichTheMachineStoodStillIsNotUnused(t *testing.T) {
+	rule := Rule{Permits: 1, Per: 100 * ms, Apart: 10 * ms}
+	log := Log{End: time.Second, Callers: []int{1}}
+	for at := 0; at < 500; at += 100 {
+		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
+	}
+	log.Calls = append(log.Calls, Call{Permits: 1, Outcome: Waiting, Ended: time.Second})
+	require.InDelta(t, 4.0/9, Of(log, rule).Utilization, 0.02)
+	log.Machine.Here = []Stall{{From: 500 * ms, To: time.Second}}
+	require.InDelta(t, 1, Of(log, rule).Utilization, 0.02)
+}

@@ -32,7 +32,6 @@ type Figures struct {
 	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
 	PromisedExcess     *int       `json:"promised_excess,omitempty"`     // windows over the quota, beyond doubt
 	SpreadMS           *float64   `json:"spread_ms,omitempty"`
-	SpreadP999MS       *float64   `json:"spread_p999_ms,omitempty"` // without one delay in a thousand, at least one
 	Shares             []Share    `json:"clients"`
 }
 
@@ -51,7 +50,7 @@ func Of(log Log, rule Rule) Figures {
 		Shares:           got,
 	}
 	f.FewWaitMS = FewWait(log)
-	f.SpreadMS, f.SpreadP999MS = spread(arrived)
+	f.SpreadMS = spread(arrived)
 	f.Utilization = utilization(log, arrived, rule)
 	hindered := newHindrance(log.Machine)
 	for _, told := range log.Told {

@@ -138,6 +138,7 @@ func overfull(calls []Call, rule Rule) (windows int) {
 // quota one by one or in one go. To wait is to be held up for Apart, so the
 // time that it takes to ask does not count.
 //
+// Time in which the upstream's process or the server stood still does not count.
 // With ceilings, what counts is the part of the quota that the clients who wait
 // may use.
 func utilization(log Log, arrived []Call, rule Rule) float64 {
@@ -147,6 +148,7 @@ func utilization(log Log, arrived []Call, rule Rule) float64 {
 	var occupied, possible float64
 	before, within := time.Duration(0), 0
 	waiting := map[int]int{} // callers, by client
+	still := newTimeline(log.Machine.Here, log.Machine.Redis)
 	for _, c := range changes(log, arrived, rule) {
 		if len(waiting) > 0 {
 			used, most := within, rule.Permits
@@ -154,7 +156,7 @@ func utilization(log Log, arrived []Call, rule Rule) float64 {
 				most = min(most, len(waiting)*rule.Ceiling.Permits)
 				used = min(used, most)
 			}
-			span := float64(c.at - before)
+			span := float64(c.at - before - still.within(before, c.at))
 			occupied += span * float64(used)
 			possible += span * float64(most)
 		}

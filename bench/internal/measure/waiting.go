@@ -58,30 +58,21 @@ func punctuality(calls []Call) (late []time.Duration, early int) {
 
 // spread is how much the delays from slot to arrival differed, at most: the
 // largest they can have been less the smallest. The slot lies between sent +
-// wait and replied + wait. A guard over the spread is enough. The second figure
-// leaves out the largest delays, one in a thousand but at least one. If it is
-// far lower, the machine had the hiccups. Both are nil if no turn is known.
-func spread(arrived []Call) (all, most *float64) {
-	var largest []time.Duration
-	smallest := time.Duration(math.MaxInt64)
+// wait and replied + wait. A guard over the spread is enough. It is nil if no
+// turn is known.
+func spread(arrived []Call) *float64 {
+	smallest, largest := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
 	for _, c := range arrived {
-		if c.Turn == nil {
-			continue
+		if c.Turn != nil {
+			largest = max(largest, c.Arrived-c.Turn.atBest())
+			smallest = min(smallest, c.Arrived-c.Turn.Due())
 		}
-		largest = append(largest, c.Arrived-c.Turn.atBest())
-		smallest = min(smallest, c.Arrived-c.Turn.Due())
 	}
-	if len(largest) == 0 {
-		return nil, nil
+	if largest < smallest {
+		return nil
 	}
-	slices.Sort(largest)
-	without := max(1, len(largest)/1000)
-	last := len(largest) - 1
-	over := func(delay time.Duration) *float64 {
-		ms := Milliseconds(delay - smallest)
-		return &ms
-	}
-	return over(largest[last]), over(largest[max(0, last-without)])
+	ms := Milliseconds(largest - smallest)
+	return &ms
 }
 
 // longestStarved is the longest time in which a client had somebody waiting and

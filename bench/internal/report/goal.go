@@ -88,7 +88,8 @@ func missedShares(want scenario.Shares, e Engine) (missed []string) {
 		missed = append(missed, fmt.Sprintf("a quota used to %s, not %s", percent(used), percent(want.Used)))
 	}
 	if few, alone := e.FewWaitMS, e.FewWaitAloneMS; few != nil && alone != nil && *few > want.Wait**alone {
-		missed = append(missed, fmt.Sprintf("waits of %s, more than %v times %s", short(*few), want.Wait, short(*alone)))
+		missed = append(missed, fmt.Sprintf("waits of %s, more than %v times %s",
+			short(*few), want.Wait, short(*alone)))
 	}
 	return missed
 }
@@ -162,7 +163,9 @@ func (r Report) machine() []string {
 				did = append(did, plural(n, one, many))
 			}
 		}
-		add(e.MachineInversions, "pair in the wrong order", "pairs in the wrong order")
+		if r.shares == nil {
+			add(e.MachineInversions, "pair in the wrong order", "pairs in the wrong order")
+		}
 		add(e.MachineRejections, "upstream 429", "upstream 429s")
 		add(e.MissedTurns, "missed turn, given back", "missed turns, given back")
 		by := "by the machine"

@@ -126,7 +126,8 @@ func TestWhereClientsAreFlowsTheGoalIsTheirShares(t *testing.T) {
 			change(&r.Figures)
 		})
 	}
-	require.Equal(t, "fair+flows kept its promises: no turn too early, none over the quota, and each flow has its share.",
+	require.Equal(t,
+		"fair+flows kept its promises: no turn too early, none over the quota, and each flow has its share.",
 		flows(func(*measure.Figures) {}).Outcome(), "flows promise no order between them")
 	r := flows(func(f *measure.Figures) { f.SmallestShare, f.Utilization, f.UpstreamRejections = 0.2, 0.9, 1 })
 	require.Equal(t, "fair+flows MISSED its goal by a share of 20.0 %, not 45.0 %, a quota used to 90.0 %, not 97.0 % "+

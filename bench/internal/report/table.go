@@ -33,7 +33,10 @@ func (r Report) rows() (told []row) {
 		{"gave up", "calls that did not want to wait any longer", false, rare(func(e Engine) int { return e.Left })},
 		{"failed", "calls that got an error", false, rare(func(e Engine) int { return e.Failed })},
 		{"inversions", fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), r.shares == nil, inversions},
-		{"max overtake", "most calls that passed a single one", r.shares == nil, count(func(e Engine) int { return e.MaxOvertake })},
+		{
+			"max overtake", "most calls that passed a single one", r.shares == nil,
+			count(func(e Engine) int { return e.MaxOvertake }),
+		},
 		{"upstream 429s", "calls turned away", true, rejections},
 		{
 			"max in window", fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits), true,
@@ -67,7 +70,7 @@ func (r Report) rows() (told []row) {
 				func(q measure.Quantiles) string { return fmt.Sprintf("%.1f / %.1f ms", q.P50, q.P99) }),
 		},
 		{"Redis calls", "a grant" + r.countedBy(), true, calls},
-		{"delay spread", "from slot to arrival, without the worst 0.1 % / all", false, spread},
+		{"delay spread", "from slot to arrival", false, known(func(e Engine) *float64 { return e.SpreadMS }, short)},
 	}
 	for _, row := range all {
 		if slices.ContainsFunc(r.Engines, func(e Engine) bool { return row.cell(e) != nothing }) {
@@ -116,13 +119,6 @@ func apart(engines, machines int) string {
 		return strconv.Itoa(engines)
 	}
 	return fmt.Sprintf("%d (+%d)", engines, machines)
-}
-
-func spread(e Engine) string {
-	if e.SpreadMS == nil || e.SpreadP999MS == nil {
-		return nothing
-	}
-	return fmt.Sprintf("%.1f / %s", *e.SpreadP999MS, short(*e.SpreadMS))
 }
 
 func ratio(e Engine) string {

@@ -50,7 +50,7 @@ func few() (all []Scenario) {
 	return all
 }
 
-// The greedy tenants have this many callers each. The modest have one.
+// So many tenants are greedy, and have so many callers each. The modest have one.
 const (
 	greedyTenants = 4
 	greedyCallers = 20

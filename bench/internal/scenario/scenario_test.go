@@ -31,3 +31,11 @@ func TestTheGreedyClientHasFiftyCallers(t *testing.T) {
 	require.True(t, found)
 	require.Equal(t, []int{50, 1, 1, 1, 1, 1, 1, 1, 1, 1}, greedy.CallersOf(greedy.Load.Or(Default)))
 }
+
+func TestWithoutTheGreedyOnlyTheModestCall(t *testing.T) {
+	load := Load{Clients: 6, Callers: 1}
+	require.Equal(t, []int{20, 20, 20, 20, 1, 1}, tenants.CallersOf(load))
+	load.Modest = true
+	require.Equal(t, []int{0, 0, 0, 0, 1, 1}, tenants.CallersOf(load))
+	require.Equal(t, []int{0, 1}, tenants.CallersOf(Load{Clients: 2, Callers: 1, Modest: true}), "one is not greedy")
+}

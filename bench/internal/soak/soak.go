@@ -171,7 +171,8 @@ func (s *soak) tell(ctx context.Context) {
 	for {
 		_ = clock.Sleep(ctx, max(s.Duration/18, time.Second))
 		r := s.sofar()
-		fmt.Fprintf(s.Progress, "%.0f of %.0f s, seed %d: %d calls, %d permits let through, faults lost data %d times\n",
+		fmt.Fprintf(s.Progress,
+			"%.0f of %.0f s, seed %d: %d calls, %d permits let through, faults lost data %d times\n",
 			r.Seconds, s.Duration.Seconds(), r.Seed, r.Counts[calls], r.Counts[letThrough], r.Losses)
 		if ctx.Err() != nil {
 			return
@@ -186,10 +187,7 @@ func (s *soak) recover(r *Report) {
 	defer stop()
 	for i, l := range s.limiters {
 		err := l.Wait(ctx)
-		for range 100 {
-			if err == nil || ctx.Err() != nil {
-				break
-			}
+		for err != nil && ctx.Err() == nil {
 			err = l.Wait(ctx)
 		}
 		if err != nil {

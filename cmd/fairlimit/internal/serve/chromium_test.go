@@ -128,7 +128,7 @@ func (b *tab) until(condition string) {
 		const look = () => { try { return !!(`+condition+`) } catch { return false } };
 		const end = (seen) => { watcher.disconnect(); clearTimeout(late); done(seen) };
 		const watcher = new MutationObserver(() => { if (look()) end(true) });
-		const late = setTimeout(() => end(document.body ? document.body.innerText : 'no page'), 20000);
+		const late = setTimeout(() => end(document.body ? document.body.innerText : 'no page'), 120000);
 		watcher.observe(document, { subtree: true, childList: true, attributes: true, characterData: true });
 		if (look()) end(true);
 	})`), condition)

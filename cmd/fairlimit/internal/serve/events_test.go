@@ -54,7 +54,7 @@ func TestManyViewersCostOneReadASecond(t *testing.T) {
 		s.queues.peek("tax").watch.mu.Lock()
 		defer s.queues.peek("tax").watch.mu.Unlock()
 		return !s.queues.peek("tax").watch.reading && s.watchers.Load() == 0
-	}, 5*time.Second, time.Millisecond, "nobody looks: nothing is read")
+	}, patience, time.Millisecond, "nobody looks: nothing is read")
 }
 
 func TestEventsTellTheLine(t *testing.T) {

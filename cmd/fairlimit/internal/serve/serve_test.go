@@ -27,6 +27,9 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
+// patience is how long a busy machine may take for anything.
+const patience = 2 * time.Minute
+
 // served is a server under test, with a client.
 type served struct {
 	*Server
@@ -144,7 +147,7 @@ func (s *served) wait(ctx context.Context, path string) chan reply {
 		told <- got
 	}()
 	<-sent
-	require.Eventually(s.t, func() bool { return s.waiting.Load() > before }, 5*time.Second, time.Millisecond)
+	require.Eventually(s.t, func() bool { return s.waiting.Load() > before }, patience, time.Millisecond)
 	return told
 }
 
@@ -229,11 +232,11 @@ func TestAClosedRequestGivesItsTurnBack(t *testing.T) {
 			s.do("POST", "/v1/queues/tax/turn")
 			ctx, leave := context.WithCancel(t.Context())
 			told := s.wait(ctx, "/v1/queues/tax/turn"+query)
-			require.Eventually(t, func() bool { return s.queued("tax") == 1 }, 5*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return s.queued("tax") == 1 }, patience, time.Millisecond)
 			leave()
 			<-told
 			require.Eventually(t, func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 },
-				5*time.Second, time.Millisecond, query)
+				patience, time.Millisecond, query)
 		}
 	}
 }
@@ -253,11 +256,11 @@ func TestWhoWaitsApartIsToldTheSame(t *testing.T) {
 	const request = "POST /v1/queues/tax/turn HTTP/1.1\r\nHost: x\r\n\r\n"
 	_, err = io.WriteString(conn, request)
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.queued("tax") == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.queued("tax") == 1 }, patience, time.Millisecond)
 	_, err = io.WriteString(conn, request)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
-	require.Eventually(t, func() bool { return s.queued("tax") == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.queued("tax") == 0 }, patience, time.Millisecond)
 }
 
 func TestAReservationIsGivenBackByItsName(t *testing.T) {
@@ -296,7 +299,7 @@ func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
 	for range 3 {
 		s.wait(ctx, "/v1/queues/tax/turn")
 	}
-	require.Eventually(t, func() bool { return s.queued("tax") == 3 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.queued("tax") == 3 }, patience, time.Millisecond)
 	before := asked.total.Load()
 	for _, path := range []string{"tax/turn", "tax/reserve", "nix/turn"} {
 		got := s.do("POST", "/v1/queues/"+path)
@@ -306,7 +309,7 @@ func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
 	require.Equal(t, before, asked.total.Load())
 	require.Equal(t, int64(2), s.queues.peek("tax").history.last(time.Now())[0].TooMany)
 	leave()
-	require.Eventually(t, func() bool { return s.waiting.Load() == 0 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.waiting.Load() == 0 }, patience, time.Millisecond)
 	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1m").status)
 }
 
@@ -320,7 +323,7 @@ func TestTheEndTellsThoseThatWaitAndGivesBack(t *testing.T) {
 		for range 100 {
 			told = append(told, s.wait(t.Context(), "/v1/queues/tax/turn"))
 		}
-		require.Eventually(t, func() bool { return s.queued("tax") == 101 }, 5*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return s.queued("tax") == 101 }, patience, time.Millisecond)
 		silent, err := net.Dial("unix", s.path)
 		require.NoError(t, err, "a connection that sends nothing")
 		defer silent.Close()
