@@ -132,7 +132,9 @@ func commandTrials(rdb redis.UniversalClient, key string) []trial {
 		script("INFO in a script", "+info", "a primary that comes back may go unnoticed",
 			"return redis.call('INFO', 'replication')"),
 		script("SET in a script", "+set", "no stored quotas", "return redis.call('SET', KEYS[1], 'x', 'PX', 60000)"),
-		trial{"SCAN", "+scan", "no fairlimit ls", func(ctx context.Context) error { return rdb.Scan(ctx, 0, key, 10).Err() }},
+		trial{"SCAN", "+scan", "no fairlimit ls", func(ctx context.Context) error {
+			return rdb.Scan(ctx, 0, key, 10).Err()
+		}},
 		trial{"WAIT", "+wait", "no WithReplicas", func(ctx context.Context) error {
 			return rdb.Do(ctx, "WAIT", 0, 1).Err()
 		}},

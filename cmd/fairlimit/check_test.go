@@ -28,7 +28,8 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	r := s.run("check")
 	fits(t, r.out)
 	assert.Equal(t, 1, r.status)
-	assert.Regexp(t, `(?m)^  MISSING +GETRANGE in a script\n.*\n  +the ACL has to allow it: ACL SETUSER ... \+getrange$`, r.out)
+	assert.Regexp(t, `(?m)^  MISSING +GETRANGE in a script\n.*\n`+
+		`  +the ACL has to allow it: ACL SETUSER ... \+getrange$`, r.out)
 	assert.Regexp(t, `(?m)^  without +INFO in a script: a primary`, r.out)
 	assert.Regexp(t, `(?m)^  without +SCAN: no fairlimit ls$`, r.out)
 	assert.Regexp(t, `(?m)^  ok +PTTL in a script$`, r.out)

@@ -10,7 +10,9 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
@@ -30,7 +32,8 @@ func serveHTTP(flags *flag.FlagSet) action {
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "`address`: host:port, or unix:///path; else 127.0.0.1:7070")
 	flags.BoolVar(&s.public, "public", false, "listen on an address that other machines reach, too")
 	flags.BoolVar(&s.config.Admin, "admin", false, "allow pause, reset and quota")
-	flags.IntVar(&s.config.MostWaiting, "most-waiting", 10_000, "answer 429 once this `number` of requests wait; else 10000")
+	flags.IntVar(&s.config.MostWaiting, "most-waiting", 10_000,
+		"answer 429 once this `number` of requests wait; else 10000")
 	flags.StringVar(&s.tokenFile, "token-file", "", "want the token that this `file` holds")
 	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", func(text string) error {
 		d, err := quotatext.ParseDuration(text)
@@ -124,8 +127,8 @@ type quotedLines struct{}
 
 func (quotedLines) Write(text []byte) (int, error) {
 	line := strings.TrimPrefix(string(bytes.TrimRight(text, "\n")), "fairlimit: ")
-	if quoted := printable(strings.ReplaceAll(strings.ReplaceAll(line, " ", "_"), `"`, "_")); strings.HasPrefix(quoted, `"`) {
-		line = fmt.Sprintf("%q", line)
+	if strings.ContainsFunc(line, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
+		line = strconv.Quote(line)
 	}
 	_, err := fmt.Fprintf(os.Stderr, "fairlimit: %s\n", line)
 	return len(text), err

@@ -111,7 +111,8 @@ func TestThreeLanguagesShareOneQueueInOrder(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), redistest.Long(5*time.Second, time.Minute))
 	defer stop()
 	for i, loop := range []string{
-		"import urllib.request\nwhile True:\n  with turn('NAME', AT): urllib.request.urlopen('" + server.URL + "/python').read()\n",
+		"import urllib.request\nwhile True:\n  with turn('NAME', AT):\n" +
+			"    urllib.request.urlopen('" + server.URL + "/python').read()\n",
 		"for (;;) { await turn('NAME', AT); await (await fetch('" + server.URL + "/node')).text(); }\n",
 	} {
 		program := clients[i].program(t, s.url, "", loop)

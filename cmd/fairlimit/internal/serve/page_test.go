@@ -33,7 +33,8 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	text := func(selector string) string {
 		return b.eval(tax + `.querySelector('` + selector + `').textContent`).(string)
 	}
-	require.Regexp(t, `^2/1m, 100/1h · 6 queued · next free in \d min · paused: no · 0 wait in this server$`, text(".head"))
+	require.Regexp(t, `^2/1m, 100/1h · 6 queued · next free in \d min · paused: no · 0 wait in this server$`,
+		text(".head"))
 	require.Equal(t, "tax", text("h2"))
 	require.Regexp(t, `^a\w{5}31?`, text(".flows tr:nth-child(2)"), "the letter, the hash and the weight of the flow")
 	require.Contains(t, text(".flows"), "Who waits is not in Redis, only their flows")
@@ -47,7 +48,8 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	b.until(at + ` && (window.first ??= ` + at + `) !== ` + at)
 
 	require.NoError(t, s.queues.peek("tax").Pause(t.Context(), time.Hour))
-	b.until(tax + `.querySelector('.head').textContent.includes('paused: for ') && ` + tax + `.querySelector('.line .pause')`)
+	b.until(tax + `.querySelector('.head').textContent.includes('paused: for ') && ` +
+		tax + `.querySelector('.line .pause')`)
 	require.Equal(t, "fairlimit", b.eval(`document.title`), "a name is a text")
 	require.Equal(t, 0.0, b.eval(`document.images.length`))
 	require.Empty(t, b.logged, "nothing was against the security policy")

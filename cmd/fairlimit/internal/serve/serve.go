@@ -71,7 +71,8 @@ type Server struct {
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{Config: cfg, turns: newTurns(), answers: newAnswers()}
 	s.crowd = cmp.Or(s.crowd, crowd)
-	s.queues = &queues{rdb: cfg.Redis, opts: append(cfg.Guard, fairlimit.WithPrefix(cfg.Prefix)), known: map[string]*queue{}}
+	opts := append(cfg.Guard, fairlimit.WithPrefix(cfg.Prefix))
+	s.queues = &queues{rdb: cfg.Redis, opts: opts, known: map[string]*queue{}}
 	cfg.Redis.AddHook(&s.commands)
 	for name, quotas := range cfg.Quotas {
 		if err := s.queues.add(name, quotas); err != nil {
