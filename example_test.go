@@ -257,6 +257,37 @@ func ExampleQueue_SetQuotas() {
 	// [4/1h 3/1m] true <nil>
 }
 
+// Tenants share ten calls a second, and none of them gets more than two. Whoever
+// cannot wait for the next second is refused at once, and holds up nobody else.
+func ExampleWithFlowQuota() {
+	server := redisServer()
+	defer server.Close()
+
+	queue, err := fairlimit.NewQueue(server.Client(), "tax-office", fairlimit.PerSecond(10))
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 900*time.Millisecond)
+	defer cancel()
+	for _, tenant := range []string{"acme", "globex"} {
+		flow, err := queue.Flow(tenant, 1, fairlimit.WithFlowQuota(fairlimit.PerSecond(2)))
+		if err != nil {
+			log.Fatal(err)
+		}
+		for range 3 {
+			err := flow.Wait(ctx)
+			fmt.Println(tenant, err == nil, errors.As(err, new(*fairlimit.RefusedError)))
+		}
+	}
+	// Output:
+	// acme true false
+	// acme true false
+	// acme false true
+	// globex true false
+	// globex true false
+	// globex false true
+}
+
 // Programs in Java that use Redisson's RRateLimiter of this name share the
 // limiter.
 func ExampleWithEngine() {

@@ -13,6 +13,10 @@
 // limiter. If the limiter cannot pause, as on package window, the Transport
 // holds back only its own requests. [RetryAfter] lists the headers that count.
 //
+// If the limiter is a flow of [fairlimit.Queue.Flow], such as that of a tenant
+// with a token of its own, only that flow is paused: the others go on. Give each
+// flow a Transport of its own.
+//
 // # What it does not do
 //
 // A [Transport] never sends a request again. Put the layer that retries above

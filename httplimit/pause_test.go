@@ -3,6 +3,7 @@ package httplimit_test
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/httplimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestARefusalPausesTheLimiter(t *testing.T) {
@@ -50,6 +52,28 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestARefusalOfOneTenantHoldsBackNobodyElse(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		queue, err := fairlimit.NewQueue(rdb, "shared", fairlimit.PerSecond(10))
+		require.NoError(t, err)
+		send := func(tenant string, code int) time.Duration {
+			flow, err := queue.Flow(tenant, 1)
+			require.NoError(t, err)
+			start := time.Now()
+			limit := &httplimit.Transport{Limiter: flow, Base: sender(func(*http.Request) (*http.Response, error) {
+				return &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {"30"}}, Body: http.NoBody}, nil
+			})}
+			resp, err := limit.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
+			require.NoError(t, err)
+			require.Equal(t, code, resp.StatusCode)
+			return time.Since(start)
+		}
+		send("acme", http.StatusTooManyRequests)
+		assert.Less(t, send("globex", http.StatusOK), time.Second)
+		assert.InDelta(t, 30, send("acme", http.StatusOK).Seconds(), 1)
+	})
 }
 
 func TestADateCountsFromTheUpstreamsClock(t *testing.T) {

@@ -35,7 +35,7 @@ func check(*flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":s").Err() }()
+		defer func() { _ = rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":flow:check", key+":s").Err() }()
 		missing := 0
 		for _, t := range append(commandTrials(rdb, key+":s"), limiterTrials(q)...) {
 			err := t.try(ctx)
@@ -162,6 +162,13 @@ func limiterTrials(q *fairlimit.Queue) []trial {
 		limits("Status", "", func(ctx context.Context) error { _, err := q.Status(ctx); return err }),
 		limits("Wait of a flow", "no flows", func(ctx context.Context) error {
 			f, err := q.Flow("check", 1)
+			if err != nil {
+				return err
+			}
+			return f.Wait(ctx)
+		}),
+		limits("Wait of a flow with a ceiling", "no ceilings", func(ctx context.Context) error {
+			f, err := q.Flow("check", 1, fairlimit.WithFlowQuota(fairlimit.Every(time.Millisecond)))
 			if err != nil {
 				return err
 			}

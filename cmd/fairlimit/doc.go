@@ -8,10 +8,12 @@
 //
 //	ls [-names]                   list the queues
 //	look NAME [-watch] [-json]    show the state of a queue
+//	look NAME -flows              show the ceilings of its flows as well
 //	pause NAME DURATION           let nobody go for a while, on any machine
 //	reset NAME [-yes]             forget all turns, and any pause
 //	quota NAME [QUOTA...]         show the quotas, or store others
 //	quota NAME -forget            forget the stored quotas
+//	pause, quota ... -flow ID     do so to one flow of the queue
 //	wait NAME -- COMMAND [ARG...] run a command when its turn comes
 //	serve [NAME=QUOTAS...]        let callers in any language wait, over HTTP
 //	check                         find out what a Redis lacks for limiters
@@ -54,7 +56,8 @@
 // Each line shows a name, how many permits are granted ahead, how long one more
 // would wait, and how much longer the queue is paused. A queue that nobody has
 // used for its longest Per is gone. One that was reset stays for an hour or
-// more, and one with stored quotas until these are forgotten. Ls goes through
+// more, as does one whose flows have ceilings, and one with stored quotas until
+// these are forgotten. Ls goes through
 // all keys of the Redis, a thousand at a time, and then asks for the state of
 // each queue. Without any it says so on standard error, with -names nothing.
 //
@@ -70,6 +73,15 @@
 //   - quotas: the stored quotas, else the windows of the last caller: its guard
 //     is included, and a burst is a window of its own. The figures are then
 //     those of a caller with these.
+//
+// With -flows there is a line for each flow that has a ceiling or a pause, or
+// had one up to an hour ago. To find them look goes through all keys:
+//
+//	ceilings  acme: 2 of 2/1s stored, room in 350ms
+//	          globex: 1 of 5/1.05s, paused for 30s more
+//
+// So many permits count now. A quota that is not stored is that of the limiter
+// that took the newest turn, with its guard.
 //
 // A queue that is not in Redis is idle: all of its quota is free. So a misspelt
 // name looks idle, too. With -watch, look shows the state every second, until
@@ -89,7 +101,10 @@
 //
 // Available is null for an idle queue. Quotas differ if callers with different
 // ones use the queue; a plain line then ends in quotas=different. With flows
-// there is "flows":[{"weight":2,"limiters":1}] as well.
+// there is "flows":[{"weight":2,"limiters":1}] as well. With -flows there is
+//
+//	"ceilings":[{"flow":"acme","quotas":["2/1s"],"quotas_stored":true,
+//	 "used":2,"delay_seconds":0.35,"paused_seconds":0}]
 //
 // # Pause, reset, quota
 //
@@ -104,6 +119,10 @@
 //
 // A stored quota takes the place of their own in limiters made WithStoredQuota,
 // and in no others. It also holds for wait without -quota.
+//
+// With -flow, pause and quota are for one flow, and show it afterwards as look
+// -flows does. Its quota takes the place of that of WithFlowQuota in all
+// limiters. It is one quota, and gets the guard of a limiter without WithGuard.
 //
 // # Wait
 //

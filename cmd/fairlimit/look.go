@@ -21,10 +21,16 @@ import (
 func look(flags *flag.FlagSet) action {
 	watch := flags.Bool("watch", false, "show it every second, until interrupted")
 	asJSON := flags.Bool("json", false, "print one JSON object a line")
+	flows := flags.Bool("flows", false, "show the ceilings of flows, too; goes through all keys")
 	return func(ctx context.Context, c *call) error {
+		var opts []fair.InspectOption
+		if *flows {
+			opts = append(opts, fair.WithCeilings())
+		}
 		drawn := "" // what the next view takes the place of
 		show := func() error {
-			v, err := c.look(ctx, c.words[0])
+			v, err := c.look(ctx, c.words[0], opts...)
+			v.flows = *flows
 			before := strings.Count(drawn, "\n")
 			switch drawn = ""; {
 			case err != nil:
@@ -91,8 +97,11 @@ type view struct {
 	Differ    bool     `json:"quotas_differ"` // callers with different quotas use the queue
 	Flows     []flow   `json:"flows,omitempty"`
 
+	Ceilings []ceiling `json:"ceilings,omitempty"` // if they were asked for
+
 	status fairlimit.Status
 	state  fair.State
+	flows  bool // show their ceilings
 	quotas []engine.Quota
 }
 
@@ -101,8 +110,17 @@ type flow struct {
 	Limiters int `json:"limiters"`
 }
 
+type ceiling struct {
+	Flow   string   `json:"flow"`
+	Quotas []string `json:"quotas"` // the stored one, else the windows of the given one
+	Stored bool     `json:"quotas_stored"`
+	Used   int64    `json:"used"` // permits that count now
+	Delay  float64  `json:"delay_seconds"`
+	Paused float64  `json:"paused_seconds"`
+}
+
 // look asks twice: a busy queue moves on meanwhile.
-func (c *call) look(ctx context.Context, name string) (v view, err error) {
+func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (v view, err error) {
 	q, err := c.open(name, fairlimit.WithStoredQuota())
 	if err != nil {
 		return v, err
@@ -110,7 +128,7 @@ func (c *call) look(ctx context.Context, name string) (v view, err error) {
 	if v.status, err = q.Status(ctx); err != nil {
 		return v, err
 	}
-	if v.state, err = c.inspect(ctx, name); err != nil {
+	if v.state, err = c.inspect(ctx, name, opts...); err != nil {
 		return v, err
 	}
 	v.Name, v.Backlog = name, v.status.Queued
@@ -121,28 +139,31 @@ func (c *call) look(ctx context.Context, name string) (v view, err error) {
 	}
 	v.quotas = v.state.Quotas
 	if v.Stored = len(v.quotas) > 0; !v.Stored {
-		v.quotas = windowsOf(v.state)
+		v.quotas = windowsOf(v.state.Windows)
 	}
 	v.Quotas = texts(v.quotas)
 	v.Differ = v.disobeyed() || v.state.Mixed > 0
 	for _, f := range v.state.Flows {
 		v.Flows = append(v.Flows, flow{f.Weight, f.Limiters})
 	}
+	for _, f := range v.state.Ceilings {
+		v.Ceilings = append(v.Ceilings, ceilingOf(f))
+	}
 	return v, nil
 }
 
 // inspect is for what Status does not tell.
-func (c *call) inspect(ctx context.Context, name string) (fair.State, error) {
+func (c *call) inspect(ctx context.Context, name string, opts ...fair.InspectOption) (fair.State, error) {
 	rdb, err := c.client()
 	if err != nil {
 		return fair.State{}, err
 	}
-	return fair.Inspect(ctx, rdb, name, fair.WithPrefix(c.prefix))
+	return fair.Inspect(ctx, rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
 }
 
-// windowsOf are those of the last caller, as quotas.
-func windowsOf(s fair.State) (quotas []engine.Quota) {
-	for _, w := range s.Windows {
+// windowsOf are windows as quotas.
+func windowsOf(windows []fair.Window) (quotas []engine.Quota) {
+	for _, w := range windows {
 		quotas = append(quotas, engine.Quota{Permits: w.Permits, Per: w.Per})
 	}
 	return quotas
@@ -155,6 +176,17 @@ func texts(quotas []engine.Quota) []string {
 		all[i] = fairlimit.Quota(q).String()
 	}
 	return all
+}
+
+func ceilingOf(f fair.Ceiling) ceiling {
+	c := ceiling{Flow: f.Flow, Quotas: texts(windowsOf(f.Windows)), Delay: f.Next.Seconds(), Paused: f.Paused.Seconds()}
+	if len(f.Windows) > 0 {
+		c.Used = f.Windows[0].Held
+	}
+	if f.Quota.Permits > 0 {
+		c.Quotas, c.Stored = texts([]engine.Quota{f.Quota}), true
+	}
+	return c
 }
 
 // lines are for a terminal: none takes more than 80 columns.
@@ -190,7 +222,35 @@ func (v view) table() string {
 		l.add("", "callers without a flow stand beside them")
 	}
 	v.addQuotas(&l)
+	if v.flows {
+		l.addCeilings(v.state.Ceilings)
+	}
 	return l.String()
+}
+
+// addCeilings has a line for each flow.
+func (l *lines) addCeilings(all []fair.Ceiling) {
+	what := "ceilings"
+	if len(all) == 0 {
+		l.add(what, "no flow has one, nor a pause")
+	}
+	for _, f := range all {
+		c, text := ceilingOf(f), "no ceiling"
+		if len(c.Quotas) > 0 {
+			text = fmt.Sprintf("%d of %s", c.Used, strings.Join(c.Quotas, " "))
+		}
+		if c.Stored {
+			text += " stored"
+		}
+		if f.Next > f.Paused {
+			text += ", room in " + brief(f.Next)
+		}
+		if f.Paused > 0 {
+			text += ", paused for " + brief(f.Paused) + " more"
+		}
+		l.add(what, "%s: %s", fit(printable(f.Flow), 30), text)
+		what = ""
+	}
 }
 
 // picture is the line of the queue, if anything in it counts.
@@ -230,7 +290,7 @@ func (v view) addQuotas(l *lines) {
 	}
 	switch {
 	case v.disobeyed():
-		l.add("", "different quotas are in use: the last caller had %s", strings.Join(texts(windowsOf(v.state)), " "))
+		l.add("", "different quotas are in use: the last caller had %s", strings.Join(texts(windowsOf(v.state.Windows)), " "))
 	case v.Differ:
 		l.add("", "different quotas are in use: others than these have asked lately")
 	}

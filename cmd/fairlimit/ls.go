@@ -93,8 +93,8 @@ func printRow(name, backlog, delay, paused string) {
 	fmt.Printf("%s%s  %10s  %13s  %13s\n", name, gap, backlog, delay, paused)
 }
 
-// names are those of all queues and of all stored quotas under the prefix, in
-// order.
+// names are those of all queues and of all stored quotas under the prefix, those
+// of flows as well, in order.
 func (c *connection) names(ctx context.Context) ([]string, error) {
 	rdb, err := c.client()
 	if err != nil {
@@ -126,8 +126,11 @@ func (c *connection) names(ctx context.Context) ([]string, error) {
 
 // nameOf is the name of the queue that a key belongs to, empty for another key.
 func nameOf(key, prefix string) string {
-	inner := strings.TrimSuffix(strings.TrimPrefix(key, prefix), ":quota")
-	name, closed := strings.CutSuffix(inner, "}")
+	inner := strings.TrimPrefix(key, prefix)
+	if name, _, isLog := strings.Cut(inner, "}:flow:"); isLog {
+		return strings.TrimPrefix(name, "{")
+	}
+	name, closed := strings.CutSuffix(strings.TrimSuffix(inner, ":quota"), "}")
 	if !closed {
 		return ""
 	}

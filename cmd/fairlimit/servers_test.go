@@ -20,6 +20,11 @@ func everything(t *testing.T, s *shell) {
 	require.Equal(t, "a\nb\nc\nd\ne\n", s.does("ls", "-names"))
 	require.Regexp(t, `(?m)^b +0 +(1h|59m\S+) +no$`, s.does("ls"))
 	require.Contains(t, s.does("look", "a"), "1/1h")
+	for _, name := range names {
+		s.does("quota", name, "-flow", "acme", "2/1h")
+		require.Contains(t, s.does("pause", name, "-flow", "acme", "1h"), "acme: 0 of 2/1h stored, paused for ")
+		require.Contains(t, s.does("look", name, "-flows"), "acme: 0 of 2/1h stored, paused for ")
+	}
 	require.Contains(t, s.does("pause", "a", "1h"), "paused for")
 	require.Contains(t, s.does("reset", "a", "-yes"), "reset\n")
 	require.Regexp(t, `(?m)^a +0 +0s +no$`, s.does("ls"))
@@ -92,12 +97,14 @@ func TestAPasswordOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// What every limiter needs, and SCAN.
+// What every limiter needs, what flows need, and SCAN.
 func TestWhatAnACLHasToAllow(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
 	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "clerk", "on", ">pass", "~fairlimit:*",
-		"+evalsha", "+eval", "+time", "+get", "+getrange", "+setrange", "+pttl", "+pexpire", "+psetex", "+scan").Err())
+		"+evalsha", "+eval", "+time", "+get", "+getrange", "+setrange", "+pttl", "+pexpire", "+psetex", "+scan",
+		"+zadd", "+zcard", "+zrange", "+zrangebyscore", "+zrem", "+zremrangebyscore", "+zscore",
+		"+multi", "+exec", "+expire", "+persist").Err())
 	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=clerk:pass@" + server.Addr()}}
 	everything(t, s)
 }

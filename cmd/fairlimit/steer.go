@@ -17,6 +17,7 @@ import (
 func pause(flags *flag.FlagSet) action {
 	var opts []fairlimit.Option
 	defineWithin(flags, &opts)
+	flow := defineFlow(flags)
 	return func(ctx context.Context, c *call) error {
 		d, err := positive(c.words[1])
 		if err != nil {
@@ -25,6 +26,9 @@ func pause(flags *flag.FlagSet) action {
 		q, err := c.open(c.words[0], opts...)
 		if err != nil {
 			return err
+		}
+		if *flow != "" {
+			return c.steerFlow(ctx, q, *flow, func(q *fairlimit.Queue) error { return q.Pause(ctx, d) })
 		}
 		if err := q.Pause(ctx, d); err != nil {
 			return err
@@ -49,6 +53,38 @@ func defineWithin(flags *flag.FlagSet, opts *[]fairlimit.Option) {
 		*opts = append(*opts, fairlimit.WithPauseWithin(d))
 		return err
 	})
+}
+
+// defineFlow is for what can be done to one flow alone. An empty id, as of a
+// variable that is not set, must not stand for the whole queue.
+func defineFlow(flags *flag.FlagSet) *string {
+	id := new(string)
+	flags.Func("flow", "only the flow of this `ID`", func(text string) error {
+		if *id = text; text == "" {
+			return errors.New("want an id")
+		}
+		return nil
+	})
+	return id
+}
+
+// steerFlow does something to a flow, and tells how it stands then.
+func (c *call) steerFlow(ctx context.Context, q *fairlimit.Queue, id string, do func(*fairlimit.Queue) error) error {
+	f, err := q.Flow(id, 1)
+	if err != nil {
+		return err
+	}
+	if err := do(f); err != nil {
+		return err
+	}
+	state, err := c.inspect(ctx, c.words[0], fair.WithCeilings(id))
+	if err != nil {
+		return err
+	}
+	var l lines
+	l.addCeilings(state.Ceilings)
+	fmt.Printf("%s\n%s", fit(printable(c.words[0]), width), l.String())
+	return nil
 }
 
 func reset(flags *flag.FlagSet) action {
@@ -103,6 +139,7 @@ func (c *call) confirmed() bool {
 
 func quota(flags *flag.FlagSet) action {
 	forget := flags.Bool("forget", false, "forget the stored quotas")
+	flow := defineFlow(flags)
 	return func(ctx context.Context, c *call) error {
 		quotas, err := parseQuotas(strings.Join(c.words[1:], " "))
 		switch {
@@ -110,6 +147,8 @@ func quota(flags *flag.FlagSet) action {
 			return misused("quota: %v", err)
 		case *forget && len(quotas) > 0:
 			return misused("quota: -forget goes without quotas")
+		case *flow != "":
+			return c.flowQuota(ctx, *flow, quotas, *forget)
 		case *forget:
 			return c.forgetQuotas(ctx)
 		case len(quotas) > 0:
@@ -117,6 +156,23 @@ func quota(flags *flag.FlagSet) action {
 		}
 		return c.tellQuotas(ctx)
 	}
+}
+
+// flowQuota stores the quota of a flow, forgets it, or only shows it.
+func (c *call) flowQuota(ctx context.Context, id string, quotas []fairlimit.Quota, forget bool) error {
+	q, err := c.open(c.words[0])
+	if err != nil {
+		return err
+	}
+	return c.steerFlow(ctx, q, id, func(q *fairlimit.Queue) error {
+		switch {
+		case forget:
+			return q.ForgetQuotas(ctx)
+		case len(quotas) > 0:
+			return q.SetQuotas(ctx, quotas...)
+		}
+		return nil
+	})
 }
 
 // parseQuotas reads any number of them.
@@ -152,7 +208,7 @@ func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error 
 		return err
 	}
 	fmt.Printf("only limiters made WithStoredQuota obey them, and wait without -quota\n")
-	if others := texts(windowsOf(before)); !before.Reads && len(others) > 0 {
+	if others := texts(windowsOf(before.Windows)); !before.Reads && len(others) > 0 {
 		fmt.Printf("the last caller does not read stored quotas: it goes by %s, guard included\n",
 			strings.Join(others, " "))
 	}
