@@ -92,7 +92,7 @@ local function open_log(place_of_log, ceiling, told_of)
     end
     if asked_words ~= '' and asked_words ~= recorded then
       call('ZREMRANGEBYSCORE', place_of_log, '-4', '-4')
-      call('ZADD', place_of_log, '-4', 'given ' .. asked_words)
+      call('ZADD', place_of_log, '-4', format('given %s', asked_words))
       recorded = asked_words
     end
     if cells > PLACES and floor(slot * PLACES / longest) == floor(newest * PLACES / longest) then
