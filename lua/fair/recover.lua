@@ -70,7 +70,7 @@ end
 -- its clock has nothing to do with the caller's: the label is moved to when it
 -- comes on theirs. Returns how far.
 local function restore_clock(known, shown, label, wait, stands)
-  local passed = fresh and 0 or math.max(0, now - label) -- the clock need not have been slow then
+  local passed = (fresh or wait > 0) and 0 or math.max(0, now - label) -- the clock need not have been slow then
   local due = moment_of(label + passed) - passed - wait - server -- the offset with which it comes then
   if not known and not fresh then
     if stands > rest then stand_still(stands) end
@@ -106,6 +106,21 @@ local function elapsed(at, since)
   return since - (server - at) > CLOCKS_APART and since or server - at
 end
 
+-- Slows what the state had, and what was counted again, as the caller's quotas
+-- want it. The state goes by them from now on.
+local function by_the_callers_quotas(under, had, newest, pace)
+  local before, stored = match(head, '(%S+)\n$'), sub(ARGV[1], -9, -2)
+  if before ~= stored and before ~= '--------' and stored ~= '' and stored ~= '--------' then
+    slack = had.slack
+    narrow(windows, had.last, had.pace)
+    head, changed_text = sub(head, 1, -10) .. stored .. '\n', true
+    call('SETRANGE', key, p - 9, stored)
+  end
+  slack = 1000000
+  if under ~= '-' then narrow(windows_of(under), newest, pace) end
+  slack = 1000000
+end
+
 local function recover()
   local generation, epoch, seen_sequence, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
   local at, since, shown, newest, comes, ends_in, stands, slow, pace, later, later_pace, known_reset, under =
@@ -127,9 +142,10 @@ local function recover()
   if known and not strange and missing <= 0 and comes_in >= wait - 2 then return end
   local theirs = not known and not fresh and newest + moved(label, wait)
   if theirs and theirs <= full + 2 and stands - gone <= rest then return end -- it is counted already
-  local runs = fresh and shown or now -- the label of the clock
-  local slower = (known or fresh) and math.max(slow, later) > math.max(runs, slow_until, then_until)
-  if slower then slow_until, slow_pace, then_until, then_pace = slow + 0, pace + 0, later + 0, later_pace + 0 end
+  local had = { last = last, pace = slow_pace, slack = slack }
+  if (known or fresh) and math.max(slow, later) > math.max(shown, slow_until, then_until) then
+    slow_until, slow_pace, then_until, then_pace = slow + 0, pace + 0, later + 0, later_pace + 0
+  end
   newest = newest + restore_clock(known, shown, label, wait, stands - gone)
   must = true
   if known and not strange then
@@ -149,13 +165,7 @@ local function recover()
       name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
     end
   end
-  if under ~= '-' then
-    slack, slower = 1000000, true
-    narrow(windows_of(under), newest, slow + 0 > now and pace + 0 or 0)
-  end
-  if slower then -- these turns are as slow as the caller's windows want it, which windows.lua is to know
-    slack = math.max(1000000, floor(math.min(slack_of(windows_of(ARGV[1]), windows), slow_pace)))
-  end
+  by_the_callers_quotas(under, had, newest, slow + 0 > now and pace + 0 or 0)
 end
 
 if watermark ~= '' then recover() end

@@ -60,8 +60,10 @@ elseif ARGV[1] ~= head then
   differs = sub(head, 1, -10) ~= sub(ARGV[1], 1, -10)
   if differs and coarse <= now and last + longest > now and (relocates or must) then cut_rows(old[#old].most) end
   head, p, size, windows = ARGV[1], #ARGV[1], argv[4] + 1, windows_of(ARGV[1])
-  changed_text = before ~= stored and before ~= '--------' and stored ~= '--------'
-  if changed_text then narrow(old, last, slow_pace) end
+  if before ~= stored and before ~= '--------' and stored ~= '--------' then
+    changed_text = true
+    narrow(old, last, slow_pace)
+  end
   if differs then
     marks = ''
     local forgotten = base -- it stands at the oldest slot from now on, whoever asks next
