@@ -62,7 +62,6 @@ local function narrow(old, upto, slowed)
   local newer, speed, paced = upto > math.max(slow_until, then_until), speed_of(old, new), math.max(1000000, slowed)
   must = true
   if speed >= 1 then
-    if upto < stop then return end
     slack = math.min(MOST_SLACK, floor(slack * slack_of(old, new) / 1000000))
     if slow_until == 0 and slack > 1000000 then slow_until, slow_pace = stop, 1000000 end
     return
