@@ -57,6 +57,11 @@ func (m *memory) ends() int64 {
 	return max(m.watermark.newest, m.news.Clock) + length
 }
 
+// over, under mu, reports whether the queue has ended, or none is known.
+func (m *memory) over() bool {
+	return m.watermark.text == "" || time.Since(m.news.Arrived) > m.news.Until(m.ends())
+}
+
 // recall returns the watermark for a question under the windows of a head, and
 // the rest as lua/fair/recover.lua takes it. The watermark is empty if the queue
 // is over. The rest begins with a name for the next generation.
@@ -65,7 +70,7 @@ func (m *memory) recall(head string) (text, rest string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	w, n, since := m.watermark, &m.news, time.Since(m.news.Arrived)
-	if w.text == "" || since > n.Until(m.ends()) {
+	if m.over() {
 		return "", fmt.Sprintf("%s 0 0 0 0 0 0 0 0 0 0 0 %d -", fresh, m.resetEnd)
 	}
 	under, resetEnd := "-", m.resetEnd
@@ -119,7 +124,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 			m.watermark, m.news = watermark{}, *n // nobody restores it, even if the reset is lost as well
 		}
 	}
-	if m.watermark.text != "" && (mine || !n.Reset) && m.goBy(*n) && n.SlowUntil > 0 {
+	if m.watermark.text != "" && (mine || !n.Reset && !m.over()) && m.goBy(*n) && n.SlowUntil > 0 {
 		m.under = under
 	}
 }

@@ -45,3 +45,20 @@ func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
 	require.NoError(t, rdb.Del(t.Context(), f.key).Err())
 	require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
+
+// The queue that a limiter knows has ended. Others begin one of their own, and
+// the limiter hears of its clock. That makes its old turns no lost ones.
+func TestAQueueThatHasEndedIsNotLostWhenANewOneIsSlow(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.stored(t)
+	other := f.looksFor(t)
+	set(t, f, "1/100ms")
+	queued(t, f, 1, 1)
+	at(time.Minute)
+	f.memory.news.Arrived = f.memory.news.Arrived.Add(-time.Minute)
+	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+	queued(t, other, 3, 1)
+	set(t, f, "1/2s")
+	watermark, _ := f.memory.recall("")
+	require.Empty(t, watermark)
+}
