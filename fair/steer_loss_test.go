@@ -219,23 +219,6 @@ func TestLostTurnsGoAsTheQuotaAllowsThatAFailoverBringsBack(t *testing.T) {
 	require.Less(t, all[2], 80*time.Second)
 }
 
-// A failover takes a queue back to before a wider quota, and the stored text stays.
-// The lost turns are of the wider one. Then it becomes narrower.
-func TestLostTurnsOfAWiderQuotaAreSlowedByAllThatANarrowerOneAsks(t *testing.T) {
-	w := realWorld(t)
-	f, _ := w.stored(t)
-	set(t, f, "1/7s")
-	queued(t, f, 1, 1)
-	before := snap(t, f)
-	set(t, f, "1/1s")
-	held := queued(t, f, 3, 1)
-	before.restore(t, f)
-	status(t, f)
-	set(t, f, "1/3s")
-	all := dues(t, f, held)
-	require.GreaterOrEqual(t, all[2]-all[1], 3*time.Second)
-}
-
 // A quota became narrower, and a failover takes that back, to a state whose clock
 // has passed all turns. They come as they were told to nevertheless.
 func TestLostTurnsStaySlowThoughTheOlderClockHasPassedThem(t *testing.T) {
