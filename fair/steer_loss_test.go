@@ -218,3 +218,24 @@ func TestLostTurnsGoAsTheQuotaAllowsThatAFailoverBringsBack(t *testing.T) {
 	require.GreaterOrEqual(t, all[2]-all[1], 7*time.Second)
 	require.Less(t, all[2], 80*time.Second)
 }
+
+// A quota became narrower, and a failover takes that back, to a state whose clock
+// has passed all turns. They come as they were told to nevertheless.
+func TestLostTurnsStaySlowThoughTheOlderClockHasPassedThem(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.stored(t)
+	set(t, f, "1/1s")
+	queued(t, f, 2, 1)
+	before := snap(t, f)
+	held := queued(t, f, 6, 1)
+	set(t, f, "1/3s")
+	told := dues(t, f, held)
+	at(10 * time.Second)
+	before.left = time.Hour
+	before.restore(t, f)
+	for i, due := range dues(t, f, held) {
+		if due > 0 {
+			require.InDelta(t, told[i]-10*time.Second, due, float64(10*time.Microsecond))
+		}
+	}
+}

@@ -3,7 +3,7 @@
 -- Wider quotas change nothing for them: no turn comes sooner than was told.
 --
 -- Takes    what epochs.lua leaves
--- Leaves   narrow, slack_of
+-- Leaves   narrow
 
 -- How much faster than on the old windows turns of theirs may come on the new
 -- ones: less than 1 if that is slower. In a stretch of the clock that is whole
