@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -25,27 +26,6 @@ func flowUnder(t testing.TB, f *fair, id, quota string) *engine.Flow {
 	return flow
 }
 
-// booked is permits at a slot.
-type booked struct {
-	slot int64
-	n    int
-}
-
-// roomFrom is the earliest slot at which windows have room for n permits more
-// behind those that are booked: the definition.
-func roomFrom(all []booked, windows []window, n int) (from int64) {
-	for _, w := range windows {
-		within := n
-		for _, b := range slices.Backward(all) {
-			if within += b.n; within > w.Permits {
-				from = max(from, b.slot+w.Length)
-				break
-			}
-		}
-	}
-	return from
-}
-
 // A turn of a flow comes where the queue and its ceiling have room. If the
 // ceiling has none so soon, the answer says from when on. Some turns are given
 // back, by those that hold them or have gone.
@@ -56,7 +36,7 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 			f, at := w.queue(t, quotas(t, []string{"10/1s", "1/50ms", "20/1s burst 5", "10/1s 100/1m"}[rng.IntN(4)])...)
 			limiters := []*fair{f, f.joins(t, f.quotas...)}
 			texts := []string{"", "2/1s", "5/3s burst 2", "30/1m", "3/100ms", "1/7s"}
-			logs, held := map[string][]booked{}, map[string][]engine.Grant{}
+			logs, held := map[string][]model.Turn{}, map[string][]engine.Grant{}
 			now := time.Duration(0)
 			for step := range redistest.Long(150, 500) {
 				now += time.Duration(rng.IntN(200)) * time.Millisecond
@@ -70,7 +50,7 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 					require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{g}))
 					held[id] = slices.Delete(grants, i, i+1)
 					if own, _ := flow.Ceiling.(*ceiling); own != nil && g.At+(*own.held.Load())[0].Length > l.memory.now().clock {
-						i = slices.Index(logs[id], booked{g.At, g.N})
+						i = slices.Index(logs[id], model.Turn{Slot: g.At, N: g.N})
 						logs[id] = slices.Delete(logs[id], i, i+1)
 					}
 					continue
@@ -93,13 +73,19 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 					clock := beginning.Add(now).UnixMicro()
 					if a.Granted {
 						if own != nil {
-							require.LessOrEqual(t, roomFrom(logs[id], *own.held.Load(), n), a.Grant.At, what)
+							require.LessOrEqual(t, model.Room(modelsOf(*own.held.Load()), logs[id], n), a.Grant.At, what)
 						}
-						logs[id], held[id] = append(logs[id], booked{a.Grant.At, n}), append(held[id], a.Grant)
+						logs[id], held[id] = append(logs[id], model.Turn{Slot: a.Grant.At, N: n}), append(held[id], a.Grant)
 					}
-					if a.Ceiling || a.Left && a.Wait > 0 {
-						require.Equal(t, roomFrom(logs[id], *own.held.Load(), n), clock+a.Wait.Microseconds(), what)
-						require.Equal(t, a.Ceiling, a.Wait > requests[i].MaxWait, what)
+					if a.Left && a.Wait > 0 {
+						from := model.Room(modelsOf(*own.held.Load()), logs[id], n)
+						require.LessOrEqual(t, clock+a.Wait.Microseconds(), from, what)
+						require.GreaterOrEqual(t, a.Wait.Microseconds(), (from-clock)/16, what)
+						require.LessOrEqual(t, from, clock+requests[i].MaxWait.Microseconds(), what)
+					}
+					if a.Ceiling {
+						require.Equal(t, model.Room(modelsOf(*own.held.Load()), logs[id], n), clock+a.Wait.Microseconds(), what)
+						require.Greater(t, a.Wait, requests[i].MaxWait, what)
 					}
 				}
 			}
@@ -143,20 +129,89 @@ func TestTheLogOfAFlowStaysSmall(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, quotas(t, "10/1s")...)
 		flow := flowUnder(t, f, "a", "1000/1h")
-		var all []booked
+		var all []model.Turn
 		for i := range 1500 {
 			at(time.Duration(i) * 3 * time.Second)
 			a := take(t, f, engine.Request{N: 1, MaxWait: 0, Flow: flow})[0]
-			from := roomFrom(all, *flow.Ceiling.(*ceiling).held.Load(), 1)
+			from := model.Room(modelsOf(*flow.Ceiling.(*ceiling).held.Load()), all, 1)
 			clock := beginning.Add(time.Duration(i) * 3 * time.Second).UnixMicro()
 			if a.Granted {
 				require.LessOrEqual(t, from, clock)
-				all = append(all, booked{a.Grant.At, 1})
+				all = append(all, model.Turn{Slot: a.Grant.At, N: 1})
 				continue
 			}
 			require.LessOrEqual(t, clock+a.Wait.Microseconds(), max(from, clock)+time.Hour.Microseconds()/64)
 		}
 		require.GreaterOrEqual(t, len(all), 1200)
 		require.LessOrEqual(t, f.client.ZCard(t.Context(), f.logKey("a")).Val(), int64(132))
+	})
+}
+
+// Whatever is lost of what a limiter knows, and whatever is paused, stored, given
+// back or reset meanwhile: no turn comes where the queue or the ceiling of its flow
+// has no room, nor in a pause of its flow.
+func TestNoCeilingIsExceededWhateverHappens(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(redistest.Long(6, 60)) {
+			rng := rand.New(rand.NewPCG(seed, 29))
+			f, at := w.queue(t, quotas(t, []string{"10/1s", "1/50ms", "20/1s burst 5"}[rng.IntN(3)])...)
+			texts := []string{"2/3s", "3/3s burst 1", "1/3s", "50/3s"}
+			ctx, now, all := t.Context(), time.Duration(0), []model.Turn(nil)
+			own, held, stored := map[string][]model.Turn{}, map[string][]engine.Answer{}, map[string]string{}
+			paused := map[string]int64{}
+			for step := range redistest.Long(200, 400) {
+				now += time.Duration(rng.IntN(150)) * time.Millisecond
+				at(now)
+				clock, id := beginning.Add(now).UnixMicro(), fmt.Sprint(rng.IntN(len(texts)))
+				flow, text := flowUnder(t, f, id, texts[id[0]-'0']), texts[id[0]-'0']
+				if stored[id] != "" {
+					text = stored[id]
+				}
+				what := fmt.Sprintf("seed %d, step %d, flow %s of %s", seed, step, id, text)
+				switch chance := rng.IntN(100); {
+				case chance < 4:
+					require.NoError(t, w.rdb.Del(ctx, [][]string{{f.key}, {f.logKey(id)}, {f.key, f.logKey(id)}}[rng.IntN(3)]...).Err())
+					stored[id], paused = "", map[string]int64{} // they are in the log, or of the queue
+					require.NoError(t, f.SetCeiling(ctx, id, nil))
+				case chance < 5:
+					require.NoError(t, f.Reset(ctx))
+					all, own, held, paused = nil, map[string][]model.Turn{}, map[string][]engine.Answer{}, map[string]int64{}
+				case chance < 9:
+					require.NoError(t, f.PauseFlow(ctx, id, time.Second))
+					paused[id] = max(paused[id], clock+1_000_000)
+				case chance < 14:
+					stored[id] = texts[rng.IntN(len(texts))]
+					require.NoError(t, f.SetCeiling(ctx, id, &quotas(t, stored[id])[0]))
+				case chance < 30 && len(held[id]) > 0:
+					i := rng.IntN(len(held[id]))
+					g := held[id][i].Grant
+					g.Unused = true
+					require.NoError(t, f.GiveBack(ctx, []engine.Grant{g}))
+					turn := model.Turn{Slot: int64(held[id][i].Wait), N: g.N}
+					held[id] = slices.Delete(held[id], i, i+1)
+					i, k := slices.Index(own[id], turn), slices.Index(all, turn)
+					own[id], all = slices.Delete(own[id], i, i+1), slices.Delete(all, k, k+1)
+				default:
+					r := engine.Request{N: 1, MaxWait: time.Duration(rng.IntN(3000)) * time.Millisecond, Flow: flow}
+					a := take(t, f, r, r)
+					windows, err := windowsOf(quotas(t, text), f.guard)
+					require.NoError(t, err)
+					for _, a := range a {
+						require.NoError(t, a.Err, what)
+						if !a.Granted {
+							continue
+						}
+						slot := clock + a.Wait.Microseconds()
+						require.GreaterOrEqual(t, slot, paused[id], what)
+						require.LessOrEqual(t, model.Room(modelsOf(windows), own[id], 1), slot+2, what)
+						require.LessOrEqual(t, model.Room(modelsOf(f.windows), all, 1), slot+2, what)
+						turn := model.Turn{Slot: slot, N: 1}
+						own[id], all = append(own[id], turn), append(all, turn)
+						a.Wait = time.Duration(slot)
+						held[id] = append(held[id], a)
+					}
+				}
+			}
+		}
 	})
 }

@@ -3,6 +3,7 @@ package fair
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -204,8 +205,9 @@ func (p *place) counted(a *engine.Answer, flow *engine.Flow, total int64, words 
 // places are those that a limiter was told. One that is wrong costs the script
 // a look at all entries.
 type places struct {
-	mu    sync.Mutex
-	known map[string]knownPlace
+	mu       sync.Mutex
+	known    map[string]knownPlace
+	counting int // of those known when some were dropped last
 }
 
 type knownPlace struct {
@@ -224,14 +226,19 @@ func (p *places) of(flow string) (at int64, granted string) {
 	return known.at, known.granted
 }
 
-// mostPlaces bounds the memory of a limiter with many flows.
+// mostPlaces is how many flows a limiter with many remembers at least. What their
+// ceilings counted is remembered as long as it counts.
 const mostPlaces = 1024
 
 func (p *places) learn(told []place, arrived time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known == nil || len(p.known) > mostPlaces {
+	if p.known == nil {
 		p.known = make(map[string]knownPlace)
+	}
+	if len(p.known) > max(mostPlaces, 2*p.counting) {
+		maps.DeleteFunc(p.known, func(_ string, k knownPlace) bool { return arrived.After(k.until) })
+		p.counting = len(p.known)
 	}
 	for _, t := range told {
 		known := p.known[t.flow]

@@ -44,10 +44,18 @@ func Earliest(windows []Window, held []Turn, n int) (x int64) {
 	if len(held) > 0 {
 		x = held[len(held)-1].Slot
 	}
+	return max(x, Room(windows, held, n))
+}
+
+// Room is the moment from which windows have room for n permits behind those
+// that are held, 0 if they always have. This is what a ceiling is: windows that
+// count the turns of one flow. A request of the flow goes where the queue and its
+// ceiling have room. If its ceiling has none at the queue's slot, it takes none.
+func Room(windows []Window, held []Turn, n int) (from int64) {
 	for _, w := range windows {
-		x = max(x, w.Free(held, n))
+		from = max(from, w.Free(held, n))
 	}
-	return x
+	return from
 }
 
 // Evenly is when a request goes at the earliest beside other flows: for each of

@@ -17,7 +17,7 @@
 --   member                   score
 --   <slot>                   how many permits the flow was granted up to it
 --   generation <generation>  -1: whose slots these are
---   pause <label>            -2: no turn of the flow is granted before it
+--   pause <label> <generation>  -2: no turn of the flow is granted before it
 --   quota <ceiling> <text>   -3: stored, in place of those of the limiters
 --   given <ceiling>          -4: that of the limiter that took the newest turn, for
 --                            those who look
@@ -45,14 +45,15 @@ local function open_log(place_of_log, ceiling, told_of)
   if ceiling == '' and #notes == 0 then return nil end
   local of, noted, paused, total, newest, cells, stays = nil, nil, 0, 0, 0, 0, false
   local given = ceiling
+  local generation = sub(name, 1, 8)
   for _, note in ipairs(notes) do
-    local kind, value = match(note, '^(%a+) (%S*)')
+    local kind, value, whose = match(note, '^(%a+) (%S*) ?(%w*)')
     if kind == 'generation' then of = value end
-    if kind == 'pause' then paused = value + 0 end
+    if kind == 'pause' and whose == generation then paused = value + 0 end
     if kind == 'quota' then ceiling, stays = value, true end
     if kind == 'given' then noted = value end
   end
-  local generation = sub(name, 1, 8)
+  if ceiling == '' and paused <= now then return nil end
   local is_stale = of ~= generation
   local known, granted = match(told_of, '^(%w+) (%d+)$')
   local last_cell = call('ZRANGE', place_of_log, '-1', '-1', 'WITHSCORES')
@@ -64,7 +65,7 @@ local function open_log(place_of_log, ceiling, told_of)
 
   local counted = newest + longest > now -- something still counts, if it is of this queue
   if is_stale then
-    paused, total, newest = 0, 0, 0
+    total, newest = 0, 0
   else
     cells = call('ZCARD', place_of_log)
   end
@@ -86,7 +87,7 @@ local function open_log(place_of_log, ceiling, told_of)
   function opened.book(slot, permits)
     if most == 0 then return end
     if is_stale then
-      call('ZREMRANGEBYSCORE', place_of_log, '-2', '+inf')
+      call('ZREMRANGEBYSCORE', place_of_log, '-1', '+inf')
       call('ZADD', place_of_log, '-1', 'generation ' .. generation)
       is_stale = false
     end
@@ -106,7 +107,8 @@ local function open_log(place_of_log, ceiling, told_of)
       if first_cells[i + 1] + longest <= now then call('ZREM', place_of_log, first_cells[i]) end
     end
     lives = math.max(lives, slot + longest + KNOWN)
-    local life = unusual and wait_for(slot + longest) or slot + longest - now
+    local life = math.max(slot + longest, paused)
+    life = unusual and wait_for(life) or life - now
     if not stays then call('PEXPIRE', place_of_log, format('%d', math.ceil(life / 1000) + SPARE)) end
     opened.total = total
   end
