@@ -204,3 +204,19 @@ func TestACallerBehindThoseWhoAreHeldBackIsRefusedAtOnce(t *testing.T) {
 		require.ErrorIs(t, refused(), fairlimit.ErrPaused)
 	})
 }
+
+// A ceiling that was stored and forgotten binds nobody who has heard of it.
+func TestACallThatDoesNotFitAsksWhetherItFitsByNow(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		ctx, a, elsewhere := t.Context(), tenant(t, rdb, "a"), tenant(t, rdb, "a")
+		require.NoError(t, a.SetQuotas(ctx, fairlimit.PerSecond(1)))
+		require.NoError(t, elsewhere.Wait(ctx))
+		require.ErrorIs(t, elsewhere.WaitN(ctx, 2), fairlimit.ErrExceedsQuota)
+		require.NoError(t, a.ForgetQuotas(ctx))
+		require.NoError(t, elsewhere.WaitN(ctx, 2))
+		require.ErrorIs(t, elsewhere.WaitN(ctx, 3), fairlimit.ErrExceedsQuota)
+		require.NoError(t, a.SetQuotas(ctx, fairlimit.PerSecond(5)))
+		require.NoError(t, elsewhere.WaitN(ctx, 5))
+	})
+}

@@ -275,18 +275,35 @@ func (q *Queue) pauseFlow(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// flowStatus completes the status of the queue for a caller of the flow. It asks
-// for turns that it accepts at no time, so that nothing is granted.
+// fitsCeiling returns an error for more permits than the ceiling of the flow
+// allows. Another ceiling may have been stored since this process heard of one: so
+// it asks before it says no.
+func (l *limiter) fitsCeiling(ctx context.Context, n int) error {
+	ceiling := l.asker.Ceiling(l.line)
+	if ceiling == nil || ceiling.Fits(n) == nil {
+		return nil
+	}
+	_ = timeout.Do(ctx, func(ctx context.Context) error {
+		_, err := l.askNever(ctx, &engine.Flow{ID: l.line.ID(), Weight: 1, Ceiling: ceiling}, n)
+		return err
+	})
+	return ceiling.Fits(n)
+}
+
+// askNever asks for a turn that it accepts at no time, so that nothing is granted.
+func (l *limiter) askNever(ctx context.Context, flow *engine.Flow, n int) (engine.Answer, error) {
+	never := []engine.Request{{N: n, MaxWait: -time.Microsecond, Flow: flow}}
+	answers, err := l.asker.Engine.Take(ctx, never)
+	if err != nil {
+		return engine.Answer{}, err
+	}
+	return answers[0], answers[0].Err
+}
+
+// flowStatus completes the status of the queue for a caller of the flow.
 func (l *limiter) flowStatus(ctx context.Context, status *engine.Status) error {
 	flow := &engine.Flow{ID: l.only, Weight: 1, Ceiling: l.asker.Ceiling(l.line)}
-	ask := func(n int) (engine.Answer, error) {
-		never := []engine.Request{{N: n, MaxWait: -time.Microsecond, Flow: flow}}
-		answers, err := l.asker.Engine.Take(ctx, never)
-		if err != nil {
-			return engine.Answer{}, err
-		}
-		return answers[0], answers[0].Err
-	}
+	ask := func(n int) (engine.Answer, error) { return l.askNever(ctx, flow, n) }
 	one, err := ask(1)
 	if err != nil {
 		return err

@@ -227,10 +227,7 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	if err := l.asker.Engine.Fits(n); err != nil {
 		return err
 	}
-	if ceiling := l.asker.Ceiling(l.line); ceiling != nil {
-		return ceiling.Fits(n)
-	}
-	return nil
+	return l.fitsCeiling(ctx, n)
 }
 
 // isPrompt reports whether a client ends each round trip within [timeout.Answer] by

@@ -50,6 +50,9 @@ func NewLine(id string, weight, lookAhead int) *Line {
 	return &Line{id: id, weight: weight, lookAhead: lookAhead}
 }
 
+// ID is that of the flow.
+func (l *Line) ID() string { return l.id }
+
 func (l *Line) isCommon() bool { return l.id == "" }
 
 // SetFlow changes the weight of a flow from its next question on, and its
