@@ -92,13 +92,15 @@ func WithLookAhead(permits int) Option {
 //
 // A call for more permits than the ceiling allows fails with [ErrExceedsQuota].
 // If the ceiling's room comes too late for a caller, the [*RefusedError] says
-// so. [Queue.Reset] forgets what the ceilings counted as well. If the server
-// loses data, a ceiling that a limiter knows to be lost counts as full at the
-// newest slot.
+// so. A caller that stands behind others may wait until its deadline. Callers
+// that are held back hear of a change in another process within a minute.
+// [Queue.Reset] forgets what the ceilings counted as well. If the server loses
+// data, a ceiling that a limiter knows to be lost counts as full at the newest
+// slot.
 //
-// The cost is a second key for each flow, and some ten microseconds of Redis for
-// each turn. From 64 slots on, turns within one 64th of Per count at the last of
-// them. If the quota is invalid, the error matches [ErrInvalidQuota].
+// The cost is a second key for each flow, and half as much of Redis's time again
+// for each turn. From 64 slots on, turns within one 64th of Per count at the last
+// of them. If the quota is invalid, the error matches [ErrInvalidQuota].
 func WithFlowQuota(q Quota) Option {
 	return func(o *options) {
 		if err := q.checkOf("WithFlowQuota: "); err != nil {

@@ -129,6 +129,24 @@
 //	v4rrg00a    1          1          3 1700000000630000          1 1700000000630000
 //	lmxt100b    2          1          2 1700000001960000          2 1700000000630000
 //
+// A flow with a ceiling or a pause has a log of its own, the sorted set
+// <prefix>{name}:flow:<id>. Its members are slots, and the score of each is how
+// many permits the flow was granted up to it. A ceiling reads it as the queue's
+// windows read theirs. Notes have negative scores: whose slots these are, until
+// when the flow is paused, and the quota that is stored in place of a ceiling:
+//
+//	quota 2/1050000 2/1s                        -3
+//	pause 1700000030123456 k3x9q2ab             -2
+//	generation k3x9q2ab                         -1
+//	1700000000123456                            2
+//	1700000001123456                            4
+//
+// It has some 130 slots at most, and ends an hour after
+// they count, unless a quota is stored. A limiter remembers up to how many permits
+// each ceiling counted. If the log has fewer, or is of a queue that was lost, the
+// ceiling counts as full at the newest slot of the queue. So the key of the queue
+// lives until ten seconds after the last slot counts for a ceiling.
+//
 // # One question
 //
 // The scripts are parts in lua/fair, which scripts.go joins. The head of each
@@ -150,8 +168,8 @@
 // longer. A cell is written before the header that counts it. A refusal writes
 // nothing.
 //
-// Share is take for flows: flows reads the entries of those who ask, active
-// notes how long they stay. All entries are read only if one comes, changes or
+// Share is take for flows: flows reads the entries of those who ask, ceiling
+// their logs, active notes how long they stay. All entries are read only if one comes, changes or
 // is over.
 //
 // # The rare ways

@@ -100,8 +100,9 @@ local function open_log(place_of_log, ceiling, told_of)
     end
     total, newest = total + permits, slot
     call('ZADD', place_of_log, format('%d', total), format('%d', slot))
-    -- What has left goes, but for one: its total is where the others begin.
-    local first_cells = call('ZRANGEBYSCORE', place_of_log, '0', '+inf', 'LIMIT', '0', '3')
+    -- What has left goes once there is much of it, but for one: its total is where
+    -- the others begin.
+    local first_cells = cells > PLACES / 2 and call('ZRANGEBYSCORE', place_of_log, '0', '+inf', 'LIMIT', '0', '3') or {}
     for i = 1, #first_cells - 1 do
       if first_cells[i + 1] + longest <= now then call('ZREM', place_of_log, first_cells[i]) end
     end
