@@ -69,6 +69,12 @@ func (e *timed) givenBack() []engine.Grant {
 	return e.returned
 }
 
+func (e *timed) sent() []int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.log
+}
+
 func (e *timed) asker() *Asker { return &Asker{Engine: e} }
 
 // asking calls Ask for n permits in a goroutine, and waits until it is in line.
@@ -428,7 +434,7 @@ func TestOthersGoOnWhenTheQuestionOfOneWhoServesAloneIsOverdue(t *testing.T) {
 		more := asking(t.Context(), b, 4)
 		require.ErrorIs(t, <-alone, timeout.ErrOverdue)
 		time.Sleep(time.Millisecond)
-		require.Equal(t, []int{1, 1, 1, 1}, e.log, "one question at a time: what is late goes back after the fourth")
+		require.Equal(t, []int{1, 1, 1, 1}, e.sent(), "one question at a time: what is late goes back after the fourth")
 		require.NoError(t, <-more)
 		time.Sleep(time.Second)
 		assert.Len(t, e.givenBack(), 1)

@@ -82,6 +82,7 @@ func TestFlowsThatLineUpDuringAQuestionGoInTheNext(t *testing.T) {
 			askingIn(b, NewLine(strconv.Itoa(i), 1, 0), 1, engine.Forever)
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Len(t, e.asked, 2)
 		assert.Len(t, e.asked[1], 50)
 	})
