@@ -43,6 +43,7 @@ type storm struct {
 	server *redistest.MiniServer
 	within time.Duration
 	queues []*fairlimit.Queue
+	gusts  []*gusts // of each of them
 	start  time.Time
 
 	offset atomic.Int64 // of the server's clock
@@ -92,7 +93,8 @@ func newStorm(t *testing.T, seed uint64, w weather) *storm {
 	quota, name := fairlimit.Every(s.terms[0].every), redistest.Name(t)
 	for i := range 2 + rng.IntN(3) {
 		rdb := s.server.NewClient(t)
-		rdb.AddHook(&gusts{storm: s, rng: rand.New(rand.NewPCG(seed, uint64(i)))})
+		s.gusts = append(s.gusts, &gusts{storm: s, rng: rand.New(rand.NewPCG(seed, uint64(i)))})
+		rdb.AddHook(s.gusts[i])
 		opts := []fairlimit.Option{
 			fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(s.within), fairlimit.WithGuard(stormGuard),
 		}
@@ -115,20 +117,46 @@ func (s *storm) pace() time.Duration { return paces[s.rng.IntN(len(paces))] * ti
 // gusts delays commands, and sets the server's clock.
 type gusts struct {
 	commands
-	storm *storm
-	mu    sync.Mutex
-	rng   *rand.Rand
+	storm   *storm
+	mu      sync.Mutex
+	rng     *rand.Rand
+	stalled []stalled
 }
+
+// stalled is an answer that took seconds.
+type stalled struct{ asked, came time.Duration }
 
 func (g *gusts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		there, back := g.delays()
 		time.Sleep(there)
 		g.storm.server.SetTime(time.Now().Add(time.Duration(g.storm.offset.Load())))
+		asked := g.storm.now()
 		err := next(ctx, cmd)
 		time.Sleep(back)
+		g.came(asked)
 		return err
 	}
+}
+
+// came takes down when an answer came.
+func (g *gusts) came(asked time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if came := g.storm.now(); came-asked > 2*g.storm.latency {
+		g.stalled = append(g.stalled, stalled{asked, came})
+	}
+}
+
+// tookTooLong reports whether an answer took longer than the turn of a caller was
+// away, and another went with that turn or soon after: then they need not keep
+// their order.
+func (g *gusts) tookTooLong(c, later *stormCall) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.stalled, func(a stalled) bool {
+		return c.called <= a.came && a.came <= c.at && a.asked < later.at && later.at <= a.came+g.storm.within
+	})
 }
 
 func (g *gusts) delays() (there, back time.Duration) {
@@ -320,6 +348,7 @@ func (s *storm) keepsOrder() {
 			case slices.ContainsFunc(s.resat, func(r time.Duration) bool {
 				return c.called <= r && (later.at <= r+s.hears() || s.tells(later, r))
 			}):
+			case c.queue == later.queue && s.gusts[c.queue].tookTooLong(c, later):
 			case c.queue == later.queue:
 				s.fails("%d of limiter %d went at %v, %d called later and went at %v", c.who, c.queue, c.at, later.who, later.at)
 				return
