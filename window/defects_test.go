@@ -30,6 +30,17 @@ func TestAPeersFastClockMakesNobodyWaitLonger(t *testing.T) {
 	})
 }
 
+func TestAPeersFastClockIsSetRightBesideManyGrants(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 200, time.Second)
+		l.fill(120, 1)
+		l.do("ZADD", l.grantsKey(), l.serverTime()+60_000, redisson{l}.member(16, 1))
+		require.True(t, l.allowed(1))
+		time.Sleep(time.Second + 2*time.Millisecond)
+		require.Equal(t, 200, l.available())
+	})
+}
+
 func TestReadersChangeNothing(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(60*time.Second))
@@ -90,7 +101,7 @@ func TestUnreadableStateIsAnErrorAndNeverAGrant(t *testing.T) {
 		"rate is text":             func(l *limiter) { l.do("HSET", l.name, "rate", "many") },
 		"rate is negative":         func(l *limiter) { l.do("HSET", l.name, "rate", "-5") },
 		"rate is 0":                func(l *limiter) { l.do("HSET", l.name, "rate", "0") },
-		"rate is over 2^53":        func(l *limiter) { l.do("HSET", l.name, "rate", "9223372036854775807") },
+		"rate is over 2^53":        func(l *limiter) { l.do("HSET", l.name, "rate", "9007199254740994") },
 		"interval is 0":            func(l *limiter) { l.do("HSET", l.name, "interval", "0") },
 		"interval is a fraction":   func(l *limiter) { l.do("HSET", l.name, "interval", "1.5") },
 		"interval over 100 years":  func(l *limiter) { l.do("HSET", l.name, "interval", "3153600000001") },
@@ -98,11 +109,13 @@ func TestUnreadableStateIsAnErrorAndNeverAGrant(t *testing.T) {
 		"keepAliveTime is text":    func(l *limiter) { l.do("HSET", l.name, "keepAliveTime", "long") },
 		"the number is text":       func(l *limiter) { l.do("SET", l.leftKey(), "all") },
 		"the number is a fraction": func(l *limiter) { l.do("SET", l.leftKey(), "1.5") },
+		"the number is too long":   func(l *limiter) { l.do("SET", l.leftKey(), "12345678901234567") },
 		"the number is a list":     func(l *limiter) { l.do("DEL", l.leftKey()); l.do("LPUSH", l.leftKey(), "1") },
 		"the grants are a string":  func(l *limiter) { l.do("SET", l.grantsKey(), "1") },
 		"a grant is text":          func(l *limiter) { l.do("ZADD", l.grantsKey(), l.serverTime(), "grant") },
 		"a grant is empty":         func(l *limiter) { l.do("ZADD", l.grantsKey(), l.serverTime(), "") },
 		"a grant is cut short":     func(l *limiter) { l.do("ZADD", l.grantsKey(), l.serverTime(), "\x10abc") },
+		"a grant is too long":      func(l *limiter) { l.do("ZADD", l.grantsKey(), l.serverTime(), "\x01abcdefgh") },
 		"an old grant is text":     func(l *limiter) { l.do("ZADD", l.grantsKey(), 1, "grant") },
 	}
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {

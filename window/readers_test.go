@@ -19,7 +19,12 @@ func TestReadersAreExactBesideWriters(t *testing.T) {
 		"a release":             func(l *limiter) { require.NoError(l.t, l.Release(l.t.Context(), 13)) },
 		"Redisson":              func(l *limiter) { redisson{l}.mustAcquire(4, l.serverTime()) },
 		"a release by Redisson": func(l *limiter) { redisson{l}.release(5) },
-		"a Reset":               func(l *limiter) { require.NoError(l.t, l.Reset(l.t.Context())) },
+		"a release of a part":   func(l *limiter) { require.NoError(l.t, l.Release(l.t.Context(), 1)) },
+		"as many as had lapsed": func(l *limiter) {
+			l.fill(11, 1)
+			time.Sleep(4 * time.Second) // by now as much is left as before, and others have lapsed
+		},
+		"a Reset": func(l *limiter) { require.NoError(l.t, l.Reset(l.t.Context())) },
 		"time": func(l *limiter) {
 			time.Sleep(4 * time.Second) // a run may take five
 		},
@@ -29,18 +34,16 @@ func TestReadersAreExactBesideWriters(t *testing.T) {
 			each(t, func(t *testing.T, rdb redis.UniversalClient) {
 				rdb.AddHook(editedScripts(countingFew))
 				l := newLimiter(t, rdb, 22, 8*time.Second)
-				l.fill(11, 1)
-				time.Sleep(4 * time.Second)
-				l.fill(5, 2)
-				time.Sleep(4*time.Second + time.Millisecond)
+				l.fillInTwo()
 				runs := 0
 				rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+					err := next(ctx, cmd)
 					if cmd.Name() == "eval" || cmd.Name() == "evalsha" {
-						if runs++; runs == 3 {
+						if runs++; runs == 2 {
 							write(l)
 						}
 					}
-					return next(ctx, cmd)
+					return err
 				}))
 				got := l.available()
 				require.GreaterOrEqual(t, runs, 3)
@@ -51,4 +54,41 @@ func TestReadersAreExactBesideWriters(t *testing.T) {
 			})
 		})
 	}
+}
+
+// fillInTwo takes 21 of 22 permits: eleven that have lapsed when it returns, the
+// oldest two in one grant, and ten.
+func (l *limiter) fillInTwo() {
+	l.t.Helper()
+	l.fill(1, 2)
+	time.Sleep(time.Millisecond)
+	l.fill(9, 1)
+	time.Sleep(4 * time.Second)
+	l.fill(5, 2)
+	time.Sleep(4*time.Second + time.Millisecond)
+}
+
+func TestANumberThatIsTooLargeLeavesWhatTheGrantsAllow(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		rdb.AddHook(editedScripts(countingFew))
+		l := newLimiter(t, rdb, 22, 8*time.Second)
+		l.fillInTwo()
+		l.do("SET", l.leftKey(), 1000)
+		require.Equal(t, 22-5, l.available(), "five grants hold a permit each at least")
+	})
+}
+
+func TestAWaitEndsWithTheLastGrantThatHasToLeave(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		rdb.AddHook(editedScripts(countingFew))
+		l := newLimiter(t, rdb, 5, 8*time.Second)
+		for range 5 {
+			require.True(t, l.allowed(1))
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 5*time.Second, l.ask(3).Wait, "more grants are held than are added up")
+		time.Sleep(3 * time.Second)
+		l.do("HSET", l.name, "rate", 3)
+		require.Equal(t, 2*time.Second, l.status().Delay, "one has lapsed, and is still there; two of four have to leave")
+	})
 }

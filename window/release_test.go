@@ -31,6 +31,13 @@ func TestTheReleaseOfManyLapsedGrants(t *testing.T) {
 		time.Sleep(5*time.Second + time.Millisecond)
 		require.NoError(t, l.Release(t.Context(), 8))
 		require.Equal(t, 8, redisson{l}.available(l.serverTime()), "all that have lapsed were released")
+
+		l = newLimiter(t, rdb, 10, 10*time.Second)
+		l.fill(8, 1)
+		time.Sleep(10*time.Second + time.Millisecond)
+		l.do("DEL", l.leftKey())
+		require.NoError(t, l.Release(t.Context(), 1))
+		require.Nil(t, l.do("GET", l.leftKey()), "what was freed is not all that is left")
 	})
 }
 

@@ -113,6 +113,14 @@ func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
 	})
 }
 
+func TestAGrantMayHoldManyPermits(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 1<<31, time.Hour)
+		require.True(t, l.allowed(1<<25))
+		require.Equal(t, 1<<31-1<<25, l.available())
+	})
+}
+
 func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, 5*time.Second)
@@ -183,6 +191,16 @@ func TestAProcessIsAClientOfItsOwnWhereTheRateIsPerClient(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, keys, 1)
 		require.Regexp(t, `:[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`, keys[0])
+	})
+}
+
+func TestItsOwnGrantsCountAlthoughTheRateIsGone(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, 60*time.Second, window.PerClient("c"))
+		require.True(t, l.allowed(2))
+		l.do("DEL", l.name)
+		require.Equal(t, 3, l.status().Available)
+		require.False(t, l.allowed(4))
 	})
 }
 

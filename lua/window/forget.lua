@@ -9,8 +9,7 @@
 
 local keys, keep = KEYS, ARGV[1] == 'keep'
 
-local readable, ruled = pcall(load)
-if keep and readable and ruled then
+if keep and pcall(load) then
   return redis.call('DEL', unpack(keys, 2))
 end
 return redis.call('DEL', unpack(keys))

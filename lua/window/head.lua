@@ -42,7 +42,7 @@ end
 
 -- The number that a field of the hash holds.
 local function natural(text, field, least, most)
-  local number = text and string.find(text, '^%d+$') and #text <= 16 and tonumber(text)
+  local number = text and string.find(text, '^%d+$') and tonumber(text)
   if not number or number < least or number > most then
     error('STATE field ' .. field .. ' is not readable', 0)
   end
@@ -61,7 +61,7 @@ end
 -- Reads the rule and returns whether there is one.
 local function load()
   local rule = redis.call('HMGET', hash, 'rate', 'interval', 'type', 'keepAliveTime')
-  if not (rule[1] or rule[2] or rule[3]) and redis.call('EXISTS', hash) == 0 then
+  if not rule[1] and redis.call('EXISTS', hash) == 0 then
     return false
   end
   rate = natural(rule[1], 'rate', 1, 2 ^ 53)

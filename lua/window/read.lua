@@ -28,7 +28,7 @@ if not load() then
 end
 count()
 if left_text and held > COUNTED and lapsed > COUNTED then
-  local goes_on = added and added <= lapsed and then_left == left_text
+  local goes_on = added and then_left == left_text
     and redis.call('ZRANGE', grants_key, added - 1, added - 1)[1] == last
   if goes_on then
     local more = math.min(lapsed - added, COUNTED)

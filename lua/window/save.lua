@@ -1,6 +1,6 @@
 -- Writes the permits left, and how long the keys live.
 --
--- Takes    hash, keep_alive, decimal; left_key, left_text, grants_key, held,
+-- Takes    hash, keep_alive, decimal; left_key, left_text, grants_key,
 --          lapsed_permits, left
 -- Leaves   save   function
 
@@ -12,7 +12,7 @@
 -- last millisecond PTTL is 0. They end then, too, but not before it.
 local function save()
   local text = decimal(left - lapsed_permits)
-  if text ~= left_text and (left_text or held > 0) then
+  if text ~= left_text then
     redis.call('SET', left_key, text)
   end
   local life = keep_alive

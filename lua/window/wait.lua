@@ -27,6 +27,6 @@ local function wait_for(n)
     local rank = lapsed + low - 1
     scores[low] = math.min(tonumber(redis.call('ZRANGE', grants_key, rank, rank, 'WITHSCORES')[2]), now_up)
   end
-  return math.max(1, (scores[low] + interval) * 1000 - now)
+  return (scores[low] + interval) * 1000 - now
 end
 
