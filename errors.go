@@ -79,6 +79,18 @@ var (
 	// cancelled or used.
 	ErrReservationOver = errors.New("fairlimit: the reservation is over")
 
+	// ErrUnknownUnit is returned for amounts of a unit that the queue does not
+	// have.
+	ErrUnknownUnit = engine.ErrUnknownUnit
+
+	// ErrInvalidAmounts is returned for negative amounts, and for a turn that
+	// takes nothing.
+	ErrInvalidAmounts = errors.New("fairlimit: invalid amounts")
+
+	// ErrTurnAhead is returned by [Reservation.Settle] before the slot has come.
+	// Cancel gives the turn back.
+	ErrTurnAhead = errors.New("fairlimit: the turn has not come yet: Cancel gives it back")
+
 	// ErrInvalidPermits is returned for a request of fewer than 1 permit.
 	ErrInvalidPermits = errors.New("fairlimit: invalid number of permits")
 

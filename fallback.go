@@ -51,11 +51,8 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // breaker finds out when Redis is back. At most once a second, and only when
 // somebody calls, one goroutine checks whether Redis answers. Then one caller
 // asks Redis. If it gets an answer, all ask Redis again. If Redis fails again,
-// that caller loses at most a second. A caller that is refused without a
-// question, as by [WithMaxQueued], does not count, so the next one tries. Nor
-// does a caller that finds no room in its flow: it stands in line once Redis
-// answers, and leaves for f if Redis fails again. A caller that f was asked for
-// stays with f, even if Redis is back sooner.
+// that caller loses at most a second. A caller that f was asked for stays with
+// f, even if Redis is back sooner.
 //
 // Wait and WaitN use f. Allow and AllowN use it if it has a method
 // AllowN(ctx, n) (bool, error), as a Limiter has, or AllowN(time.Time, n) bool,
@@ -72,16 +69,12 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // limiter hears that it was reset. Then the caller asks Redis if that is back,
 // and f otherwise. Allow returns false until then.
 //
-// The price: while one takes over from the other, both quotas add up. Turns
-// granted before the failure are taken beside those that f gives. Turns of f are
-// taken beside new turns once Redis is back. So a window of length Per may hold
-// Permits, and in addition what f allows in each process in that time. With 10
-// per second on both sides, 19 per second went for 3 s once Redis was back,
-// until nobody waited at f any more. To size f for n processes, give it 1/n of
-// the quota if a short excess is harmless. If it is not, share the upstream's
-// quota: half for Redis, and 1/(2n) for each f. Permits may pass unused if their
-// answer was lost or they were given back meanwhile. None counts twice. Redis
-// keeps its order and f keeps its own, but there is no order between the two.
+// The price: while one takes over from the other, both quotas add up. So a window
+// of length Per may hold Permits, and in addition what f allows in each process
+// in that time. To size f for n processes, give it 1/n of the quota if a short
+// excess is harmless. If it is not, share the upstream's quota: half for Redis,
+// and 1/(2n) for each f. Redis keeps its order and f keeps its own, but there is
+// no order between the two.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -93,30 +86,33 @@ func WithFallback(f Fallback) Option {
 }
 
 // fallback is a second limiter and the breaker that says when to use it. What
-// the limiter knows of a pause holds for both.
+// the limiter knows of a pause holds for both. Nil asks Redis only.
 type fallback struct {
 	second   Fallback
 	breaker  *breaker.Breaker
 	sleepers *turns.Sleepers
 }
 
-// ask calls first if Redis is to be asked. It returns nil if that decided, with
-// whatever result, and else the reason to use the second.
-func (f *fallback) ask(ctx context.Context, first func() error) (why error) {
+// ask calls first if Redis is to be asked. It returns the reason to use the
+// second, or nil if Redis has decided, and the error of first.
+func (f *fallback) ask(ctx context.Context, first func() error) (why, err error) {
 	if why := f.breaker.Admit(); why != nil {
-		return why
+		return why, why
 	}
-	if why := first(); failed(why) && ctx.Err() == nil {
-		return why
+	if err = first(); failed(err) && ctx.Err() == nil {
+		why = err
 	}
-	return nil
+	return why, err
 }
 
 // wait is first, or the second's WaitN if Redis fails. Redis may be back after a
 // pause, so whoever slept through one begins anew.
-func (f *fallback) wait(ctx context.Context, n int, first func(context.Context, int) error) (err error) {
+func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
+	if f == nil {
+		return first()
+	}
 	for {
-		why := f.ask(ctx, func() error { err = first(ctx, n); return err })
+		why, err := f.ask(ctx, first)
 		if why == nil {
 			return err
 		}
@@ -153,7 +149,10 @@ func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
 func (f *fallback) allow(
 	ctx context.Context, n int, first func(context.Context, int) (bool, error),
 ) (ok bool, err error) {
-	why := f.ask(ctx, func() error { ok, err = first(ctx, n); return err })
+	if f == nil {
+		return first(ctx, n)
+	}
+	why, _ := f.ask(ctx, func() error { ok, err = first(ctx, n); return err })
 	if why == nil {
 		return ok, err
 	}
@@ -174,10 +173,11 @@ func (f *fallback) allow(
 
 // reserve is first. A second limiter has no reservations, so the failure is the
 // error.
-func (f *fallback) reserve(ctx context.Context, first func() error) (err error) {
-	if why := f.ask(ctx, func() error { err = first(); return err }); why != nil {
-		return why
+func (f *fallback) reserve(ctx context.Context, first func() error) error {
+	if f == nil {
+		return first()
 	}
+	_, err := f.ask(ctx, first)
 	return err
 }
 
@@ -191,7 +191,7 @@ func bothFailed(err, why error) error {
 // failed tells errors of Redis and of the way there from the caller's own.
 func failed(err error) bool {
 	var refused *RefusedError
-	own := []error{ErrExceedsQuota, ErrInvalidPermits, ErrTooManyQueued, ErrFull, ErrMissed, ErrNoQuota}
+	own := []error{ErrExceedsQuota, ErrInvalidPermits, ErrTooManyQueued, ErrFull, ErrMissed, ErrNoQuota, ErrUnknownUnit}
 	is := func(own error) bool { return errors.Is(err, own) }
 	return err != nil && !errors.As(err, &refused) && !slices.ContainsFunc(own, is)
 }

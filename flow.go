@@ -26,15 +26,13 @@ var ErrInvalidFlow = errors.New("fairlimit: invalid flow")
 //	limiter, err := fairlimit.New(rdb, "tax-office", quota,
 //		fairlimit.WithFlow("billing", 1)) // this service, and its weight
 //
-// A flow is all limiters of the name with the same id, on all machines, such as
-// those of one service or one tenant. Give all limiters of the name a flow. The
-// id is any text that is not empty, and the weight is 1 to 1000. The newest
-// weight counts for all of the flow. Flows that want more than there is get
+// A flow is all limiters of the name with the same id, on all machines. Give all
+// limiters of the name a flow. The id is any text that is not empty. The weight
+// is 1 to 1000, and the newest counts. Flows that want more than there is get
 // permits in proportion to their weights, however many callers each has:
 //
-//   - A flow with few callers has its share as well, as far as they can use it.
-//     So turns are evenly spaced while several flows are active. And no flow
-//     holds more turns ahead than the one with the fewest callers can match.
+//   - A flow with few callers has its share as well, as far as they can use it:
+//     turns are evenly spaced while several flows are active.
 //   - The whole quota is used as long as anybody has callers.
 //   - The first turn of a new flow comes after at most the look-ahead: see
 //     [WithLookAhead].
@@ -42,8 +40,7 @@ var ErrInvalidFlow = errors.New("fairlimit: invalid flow")
 //   - Callers of one limiter keep their order.
 //
 // A caller beyond the share of its flow waits in this process and has no turn
-// yet. It is refused at once only if even the whole quota would come too late for
-// it. With [WithMaxQueued] the callers in line count, and [WithMaxWait] counts
+// yet. With [WithMaxQueued] the callers in line count, and [WithMaxWait] counts
 // from the call. Allow takes a permit that is due now if nobody of the flow
 // waits. Limiters without a flow take as much as they want.
 //
@@ -96,11 +93,10 @@ func WithLookAhead(permits int) Option {
 // that are held back hear of a change in another process within a minute.
 // [Queue.Reset] forgets what the ceilings counted as well. If the server loses
 // data, a ceiling that a limiter knows to be lost counts as full at the newest
-// slot.
+// slot. If the quota is invalid, the error matches [ErrInvalidQuota].
 //
 // The cost is a second key for each flow, and half as much of Redis's time again
-// for each turn. From 64 slots on, turns within one 64th of Per count at the last
-// of them. If the quota is invalid, the error matches [ErrInvalidQuota].
+// for each turn.
 func WithFlowQuota(q Quota) Option {
 	return func(o *options) {
 		if err := q.checkOf("WithFlowQuota: "); err != nil {
@@ -265,6 +261,14 @@ func (l *limiter) tooFar(request *coalesce.Request) error {
 	return nil
 }
 
+// cost is how many permits a turn counts for in the share of its flow.
+func (l *limiter) cost(n int, amounts engine.Amounts) int {
+	if amounts == "" {
+		return n
+	}
+	return l.count.CostOf(n, amounts)
+}
+
 // passed says that permits of the flow, if there is one, are not ahead any more.
 func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
 
@@ -275,6 +279,19 @@ func (q *Queue) pauseFlow(ctx context.Context, d time.Duration) error {
 	err := timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.PauseFlow(ctx, q.only, d) })
 	q.sleepers.PutOff(q.line) // callers that a question before it has granted a turn
 	return err
+}
+
+// setCeiling is SetQuotas of one flow, or ForgetQuotas.
+func (q *Queue) setCeiling(ctx context.Context, quotas []engine.Quota) error {
+	if len(quotas) > 1 {
+		return fmt.Errorf("%w: %d quotas for a flow, which has one", ErrInvalidQuota, len(quotas))
+	}
+	var ceiling *engine.Quota
+	if len(quotas) == 1 {
+		ceiling = &quotas[0]
+	}
+	defer q.asker.LetGo(q.only) // the ceiling may be wider
+	return timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.SetCeiling(ctx, q.only, ceiling) })
 }
 
 // fitsCeiling returns an error for more permits than the ceiling of the flow
@@ -311,22 +328,13 @@ func (l *limiter) flowStatus(ctx context.Context, status *engine.Status) error {
 		return err
 	}
 	status.Delay, status.Paused = max(status.Delay, one.Wait), max(status.Paused, one.Paused)
-	low, high := 0, status.Available // so many can go now, and at most so many
-	if flow.Ceiling != nil {
-		high = sort.Search(high, func(n int) bool { return flow.Ceiling.Fits(n+1) != nil })
-	}
-	for low < high {
-		n := (low + high + 1) / 2
-		a, err := ask(n)
-		switch {
-		case err != nil:
-			return err
-		case a.Wait > 0:
-			high = n - 1
-		default:
-			low = n
+	status.Available = sort.Search(status.Available, func(n int) bool {
+		if flow.Ceiling != nil && flow.Ceiling.Fits(n+1) != nil || err != nil {
+			return true
 		}
-	}
-	status.Available = low
-	return nil
+		var more engine.Answer
+		more, err = ask(n + 1)
+		return err != nil || more.Wait > 0
+	})
+	return err
 }

@@ -28,8 +28,7 @@ import (
 // error, and nobody goes. If ctx never ends, a question to Redis ends when the
 // client gives up, and after five seconds at the latest. A caller may have lined
 // up behind such a question, and behind permits that are given back after it. So
-// without a deadline it may wait up to fifteen seconds for its answer. There is
-// one exception to these times, where a connection breaks: see docs/LIMITS.md.
+// without a deadline it may wait up to fifteen seconds for its answer.
 type Limiter interface {
 	// Wait sleeps until this caller's turn. If the turn would come after ctx's
 	// deadline, Wait returns a [*RefusedError] at once, and nothing is consumed.
@@ -148,10 +147,11 @@ type parts struct {
 	asker    coalesce.Asker
 	sleepers turns.Sleepers
 	pauses   pauses
-	steer    engine.Steerer // the engine, nil if it cannot be steered
-	own      []Quota        // that hold whatever is stored, nil if the engine has to say
-	trace    *Trace         // nil without one
-	strange  strange
+	steer    engine.Steerer            // the engine, nil if it cannot be steered
+	count    engine.Counter            // the engine, nil if it counts calls only
+	own      []Quota                   // that hold whatever is stored, nil if the engine has to say
+	trace    *Trace                    // nil without one
+	differed atomic.Pointer[time.Time] // when an answer last said that quotas differ
 
 	rdb      redis.UniversalClient
 	answered atomic.Bool // news of the queue have come
@@ -167,24 +167,12 @@ var _ Limiter = (*limiter)(nil)
 func (l *limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN is Wait for n ≥ 1 permits in one turn.
-func (l *limiter) WaitN(ctx context.Context, n int) (err error) {
+func (l *limiter) WaitN(ctx context.Context, n int) error {
 	if err := l.check(ctx, n); err != nil {
 		return l.named(err)
 	}
-	if l.trace == nil {
-		err = l.wait(ctx, n)
-	} else {
-		err = l.trace.waits(n, func() error { return l.wait(ctx, n) })
-	}
+	_, err := l.take(ctx, n, "")
 	return l.named(err)
-}
-
-// wait is WaitN for permits that fit.
-func (l *limiter) wait(ctx context.Context, n int) error {
-	if l.fallback == nil {
-		return l.waitTurn(ctx, n)
-	}
-	return l.fallback.wait(ctx, n, l.waitTurn)
 }
 
 // Allow takes a permit now or not at all: see [Limiter]. It returns false during
@@ -196,11 +184,7 @@ func (l *limiter) AllowN(ctx context.Context, n int) (ok bool, err error) {
 	if err := l.check(ctx, n); err != nil {
 		return false, l.named(err)
 	}
-	if l.fallback == nil {
-		ok, err = l.allowNow(ctx, n)
-	} else {
-		ok, err = l.fallback.allow(ctx, n, l.allowNow)
-	}
+	ok, err = l.fallback.allow(ctx, n, l.allowNow)
 	l.trace.refused(n, err)
 	return ok, l.named(err)
 }
@@ -230,17 +214,6 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	return l.fitsCeiling(ctx, n)
 }
 
-// isPrompt reports whether a client ends each round trip within [timeout.Answer] by
-// itself. A Cluster's client may ask several nodes.
-func isPrompt(rdb redis.UniversalClient) bool {
-	c, ok := rdb.(*redis.Client)
-	if !ok {
-		return false
-	}
-	o := c.Options()
-	return min(o.ReadTimeout, o.WriteTimeout) > 0 && max(o.ReadTimeout, o.WriteTimeout) <= timeout.Answer
-}
-
 // assemble makes the engine, in layers, each of which sees what the one below
 // it answers:
 //
@@ -258,7 +231,7 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	e, err := o.build(engine.Config{
 		Client: rdb, Name: name, Prefix: o.prefix,
 		Quota: engine.Quota(quota), Extra: o.extra, Guard: o.guard, OwnGuard: !o.guarded,
-		Replicas: o.replicas, Stored: o.stored, Heard: l.hear,
+		Units: o.units, Replicas: o.replicas, Stored: o.stored, Heard: l.hear,
 	})
 	if err != nil {
 		return err
@@ -266,10 +239,15 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	if e == nil {
 		return fmt.Errorf("%w: WithEngine: the builder made no engine", ErrInvalidOption)
 	}
+	// The engine refuses values. What needs another interface is refused here, of
+	// the bare engine: the layers below do not have it.
 	steerer, _ := e.(engine.Steerer)
 	if steerer == nil && (o.steers || o.stored) {
 		return fmt.Errorf("%w: WithPauseWithin, WithMaxLateness and WithStoredQuota need turns granted ahead",
 			ErrUnsupported)
+	}
+	if l.count, _ = e.(engine.Counter); l.count == nil && len(o.units) > 0 {
+		return fmt.Errorf("%w: WithUnit, because it counts calls only", ErrUnsupported)
 	}
 	if err := l.share(o, e); err != nil {
 		return err
@@ -296,7 +274,7 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 		}
 		e, l.fallback = watched{e, opens}, &fallback{o.fallback, opens, &l.sleepers}
 	}
-	l.asker = coalesce.Asker{Engine: e, Breaker: opens, Prompt: isPrompt(rdb)}
+	l.asker = coalesce.Asker{Engine: e, Breaker: opens}
 	if o.retry {
 		l.asker.Away, l.asker.Probe = away, read
 	}
@@ -325,8 +303,8 @@ func (l *limiter) hear(n *engine.News) {
 	if n.Lost && l.trace != nil && l.trace.Lost != nil {
 		l.trace.Lost()
 	}
-	if n.Differs && l.trace != nil && l.trace.QuotasDiffer != nil && l.strange.begins(n.Arrived) {
-		l.trace.QuotasDiffer(slices.Clone(l.own))
+	if n.Differs {
+		l.trace.differ(&l.differed, n.Arrived, l.own)
 	}
 }
 
@@ -351,6 +329,11 @@ type Status struct {
 	Queued    int           // permits granted for the future; 0 for window
 	Delay     time.Duration // how long one more permit would have to wait, with the rest of a pause
 	Paused    time.Duration // how much longer the queue is paused, see [Queue.Pause]
+
+	// Units has each unit of [WithUnit], nil without any. Available and Queued
+	// above are those of calls. Delay is that of a turn of one call and nothing
+	// else.
+	Units map[string]UnitStatus
 }
 
 // Status and Reset are not combined: each is a question of its own.

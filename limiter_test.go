@@ -28,6 +28,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		return fairlimit.Quota{Permits: permits, Per: per, Burst: burst}
 	}
 	onWindow, endless := fairlimit.WithEngine(window.New), fairlimit.WithGuard(math.MaxInt64)
+	inAFlow := fairlimit.WithFlow("a", 1)
 	type options = []fairlimit.Option
 	type made struct {
 		rdb   redis.UniversalClient
@@ -70,8 +71,8 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"guard, on window":             {second, options{onWindow, fairlimit.WithGuard(time.Second)}, unsupported},
 		"Per of less than 1 ms, there": {fairlimit.Every(time.Microsecond), options{onWindow}, unsupported},
 		"stored quota, on window":      {second, options{onWindow, fairlimit.WithStoredQuota()}, unsupported},
-		"pauses, on window":            {second, options{onWindow, fairlimit.WithPauseWithin(time.Second)}, unsupported},
-		"lateness, on window":          {second, options{onWindow, fairlimit.WithMaxLateness(time.Second)}, unsupported},
+		"pauses, on window":            {second, options{onWindow, fairlimit.WithPauseWithin(1e9)}, unsupported},
+		"lateness, on window":          {second, options{onWindow, fairlimit.WithMaxLateness(1e9)}, unsupported},
 		"flow, on window":              {second, options{onWindow, fairlimit.WithFlow("a", 1)}, unsupported},
 		"nil option":                   {second, options{nil}, badOption},
 		"nil engine":                   {second, options{fairlimit.WithEngine(nil)}, badOption},
@@ -85,7 +86,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"negative lateness":         {second, options{fairlimit.WithMaxLateness(-1)}, badOption},
 		"negative time of pauses":   {second, options{fairlimit.WithPauseWithin(-1)}, badOption},
 		"negative bound":            {second, options{fairlimit.WithMaxQueued(-1)}, badOption},
-		"no look-ahead":             {second, options{fairlimit.WithFlow("a", 1), fairlimit.WithLookAhead(0)}, badOption},
+		"no look-ahead":             {second, options{inAFlow, fairlimit.WithLookAhead(0)}, badOption},
 		"look-ahead without a flow": {second, options{fairlimit.WithLookAhead(9)}, badOption},
 		"flow's quota without one":  {second, options{fairlimit.WithFlowQuota(second)}, badOption},
 		"zero flow's quota":         {second, options{fairlimit.WithFlowQuota(fairlimit.PerSecond(0))}, badQuota},

@@ -1,8 +1,12 @@
 package fairlimit
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
@@ -26,6 +30,9 @@ type options struct {
 	replicas  int
 	stored    bool
 	trace     *Trace
+
+	units      []engine.Unit // by name, once all options are known
+	unitGuards map[string]time.Duration
 
 	flow      *flowOption // nil without one
 	flowQuota *Quota      // its ceiling, nil for none
@@ -54,6 +61,7 @@ func collect(opts []Option) (*options, error) {
 	if o.retry && o.fallback != nil {
 		o.refuse("WithRetry and WithFallback: callers either wait for Redis or go elsewhere")
 	}
+	o.finishUnits()
 	return o, o.err
 }
 
@@ -138,4 +146,79 @@ func WithGuard(d time.Duration) Option {
 		o.length("WithGuard", d)
 		o.guard, o.guarded = d, true
 	}
+}
+
+const mostReplicas = 1000
+
+// WithReplicas lets a turn count only once n replicas have it. They are replicas
+// of the Redis that holds the key, and n is 1 to 1000. Without this option, a
+// failover to a replica that lagged behind forgets the newest turns, and as many
+// can be granted again.
+//
+// The script and WAIT go out in one pipeline on one connection. WAIT waits for
+// half a second, or half of the client's ReadTimeout if that is less. If fewer
+// than n replicas have the turns by then, nobody goes: the callers that were
+// granted turns get [ErrNotReplicated], and their permits are given back at
+// once. Refusals write nothing, and remain refusals.
+//
+// It costs one more command in the same round trip, and the delay of
+// replication: a turn that is due at once comes later by that, which the guard
+// has to cover. Status, Reset and returned permits do not wait for replicas. A
+// failover need not choose one of the n. A turn is safe if every replica has it,
+// or if the most advanced replica is promoted, as Sentinel and Cluster attempt.
+//
+// The client has to be a *redis.Client (also one under Sentinel), a
+// *redis.ClusterClient or a *redis.Ring. For any other client the error of [New]
+// matches [ErrUnsupported]. An ACL has to allow WAIT.
+func WithReplicas(n int) Option {
+	return func(o *options) {
+		if n < 1 || n > mostReplicas {
+			o.refuse("WithReplicas: %d, want 1 to %d", n, mostReplicas)
+		}
+		o.replicas = n
+	}
+}
+
+// canReplicate tells apart the clients whose one connection to the one server
+// of a key can be had.
+func (o *options) canReplicate(rdb redis.UniversalClient) error {
+	if o.replicas == 0 {
+		return nil
+	}
+	switch rdb.(type) {
+	case *redis.Client, *redis.ClusterClient, *redis.Ring:
+		return nil
+	}
+	return fmt.Errorf("%w: WithReplicas with a %T", ErrUnsupported, rdb)
+}
+
+// replicated gives back what was granted and is not on enough replicas, before
+// anybody learns of it.
+type replicated struct{ engine.Engine }
+
+func (r replicated) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	answers, err := r.Engine.Take(ctx, requests)
+	if !errors.Is(err, ErrNotReplicated) || len(answers) == 0 {
+		return answers, err
+	}
+	var grants []engine.Grant
+	for _, a := range answers {
+		if a.Granted {
+			a.Grant.Unused = true
+			grants = append(grants, a.Grant)
+		}
+	}
+	if len(grants) == 0 {
+		return answers, nil
+	}
+	what := fmt.Errorf("%w; the permits were given back", err)
+	if problem := r.GiveBack(ctx, grants); problem != nil {
+		what = fmt.Errorf("%w; the permits pass unused, as giving them back failed: %v", err, problem)
+	}
+	for i := range answers {
+		if answers[i].Granted {
+			answers[i] = engine.Answer{Err: what}
+		}
+	}
+	return answers, nil
 }

@@ -29,14 +29,11 @@ const (
 // neither an idle nor a busy limiter asks. In between there is at most one
 // question a turn, and there are at most 4/(3x) questions a second.
 //
-// If the process stood still when it was to ask, it asks when it goes on, and
-// the caller waits for the answer, for x/4 at most. This time is lateness, as
-// [WithMaxLateness] counts it, and takes at most half of what that allows. So a
-// caller that wakes within the first half goes, even if Redis is silent. A
-// caller that wakes later misses its turn unless it hears in time. After a pause
-// that its [Limiter] knows of, nobody goes while Redis is silent: a caller waits
-// for as long as WithMaxLateness allows, or five seconds without it, and then
-// misses its turn.
+// If the process stood still when it was to ask, it asks when it goes on. The
+// caller waits for the answer, for x/4 and half of [WithMaxLateness] at most, and
+// goes even if Redis is silent. After a pause that its [Limiter] knows of, it does
+// not: it waits for as long as WithMaxLateness allows, or five seconds without
+// it, and then misses its turn.
 //
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 // They hear of a reset only if their own [Limiter] resets, or asks for another
@@ -84,7 +81,7 @@ func (q *Queue) Pause(ctx context.Context, d time.Duration) error {
 }
 
 func (q *Queue) pauseFor(ctx context.Context, d time.Duration) error {
-	if _, err := q.steerer(); err != nil {
+	if err := q.steerable(ctx, "nothing was paused"); err != nil {
 		return err
 	}
 	if d <= 0 || d > longestPause {
@@ -93,31 +90,26 @@ func (q *Queue) pauseFor(ctx context.Context, d time.Duration) error {
 	if err := duration.Check(d); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalidPause, err)
 	}
-	if err := ready(ctx, "nothing was paused"); err != nil {
-		return err
-	}
 	if q.only != "" {
 		return q.pauseFlow(ctx, d)
 	}
 	return q.pauses.pause(ctx, time.Now().Add(max(d, q.pauses.least())))
 }
 
-// pauses combines the pauses of one limiter. One goroutine at a time sends
-// them, and ends when none is left.
+// pauses combines the pauses of one limiter. One at a time is sent, and those
+// that come meanwhile are the next, together.
 //
 // A pause that is sent lasts until the latest moment that any of its callers
 // named, and for at least twice X from when it is sent. Its callers come before
 // that. So each of them is told of a pause that Redis recorded after the call.
-//
-// Invariant, under mu: now is the pause that is being sent, nil if none is;
-// next follows it, and is what further callers join.
 type pauses struct {
 	engine   engine.Steerer
 	sleepers *turns.Sleepers
 	paused   func(time.Duration) // of the trace, may be nil
 
-	mu        sync.Mutex
-	now, next *pause
+	mu   sync.Mutex
+	next *pause // that further callers join, nil if there is none
+	last *pause // the newest that was begun, nil before the first
 }
 
 // pause is a pause that Redis is to record. Err may be read once done is closed.
@@ -130,66 +122,50 @@ type pause struct {
 // pause records a pause, and returns when that is done or when ctx ends.
 func (p *pauses) pause(ctx context.Context, until time.Time) error {
 	p.sleepers.Hold(until)
-	sent := p.send(ctx, until)
+	joined := p.join(ctx, until)
 	select {
-	case <-sent.done:
-		return sent.err
+	case <-joined.done:
+		return joined.err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctxerr.Ended(ctx, "the pause is under way"))
 	}
 }
 
-// send returns a pause that lasts until then or longer, and is not sent yet. One
+// join returns a pause that lasts until then or longer, and is not sent yet. One
 // that is under way will not do, however long it is: Redis may have recorded it
 // already, and somebody may have reset the queue since.
-func (p *pauses) send(ctx context.Context, until time.Time) *pause {
+func (p *pauses) join(ctx context.Context, until time.Time) *pause {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.next != nil {
-		if until.After(p.next.until) {
-			p.next.until = until
-		}
-		return p.next
+	if p.next == nil {
+		p.next = &pause{until: until, done: make(chan struct{})}
+		go p.send(context.WithoutCancel(ctx), p.next, p.last)
+		p.last = p.next
+	} else if until.After(p.next.until) {
+		p.next.until = until
 	}
-	sent := &pause{until: until, done: make(chan struct{})}
-	if p.now != nil {
-		p.next = sent
-		return sent
-	}
-	p.now = sent
-	go p.serve(context.WithoutCancel(ctx))
-	return sent
+	return p.next
 }
 
-// serve sends what there is to send.
-func (p *pauses) serve(ctx context.Context) {
-	for more := true; more; more = p.finish() {
-		p.now.err = p.record(ctx, p.now.until) // only finish changes now
+// send sends a pause once the one before was sent, which may leave little of it.
+// What Redis records is not shorter than a pause may be, and so the callers
+// of this limiter are held for as long as that.
+func (p *pauses) send(ctx context.Context, sent, before *pause) {
+	if before != nil {
+		<-before.done
 	}
-}
-
-// record sends a pause, which may have stood in line until little of it was
-// left. What Redis records is not shorter than a pause may be, and so the
-// callers of this limiter are held for as long as that.
-func (p *pauses) record(ctx context.Context, until time.Time) error {
+	p.mu.Lock()
+	p.next = nil
+	p.mu.Unlock()
 	now := time.Now()
-	left := max(until.Sub(now), p.least())
+	left := max(sent.until.Sub(now), p.least())
 	p.sleepers.Hold(now.Add(left))
 	if p.paused != nil {
 		p.paused(left)
 	}
-	return timeout.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
+	sent.err = timeout.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
+	close(sent.done)
 }
 
 // least is how long a pause lasts at least.
 func (p *pauses) least() time.Duration { return max(time.Microsecond, 2*p.sleepers.Within) }
-
-// finish tells the callers of the pause that was sent. It reports whether
-// another follows.
-func (p *pauses) finish() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	close(p.now.done)
-	p.now, p.next = p.next, nil
-	return p.now != nil
-}

@@ -52,12 +52,13 @@ func queueOf(l Limiter, name string) (*Queue, error) {
 	return q, nil
 }
 
-// steerer is the engine, if its queue can be steered.
-func (q *Queue) steerer() (engine.Steerer, error) {
+// steerable returns an error if the queue cannot be steered, or ctx has ended,
+// and what that means.
+func (q *Queue) steerable(ctx context.Context, means string) error {
 	if q.steer == nil {
-		return nil, fmt.Errorf("%w: its queue cannot be steered", ErrUnsupported)
+		return fmt.Errorf("%w: its queue cannot be steered", ErrUnsupported)
 	}
-	return q.steer, nil
+	return ready(ctx, means)
 }
 
 // Quotas returns the quotas that hold for this limiter, and whether they are the
@@ -68,11 +69,7 @@ func (q *Queue) steerer() (engine.Steerer, error) {
 // queue that was made with quotas and without WithStoredQuota has nothing to
 // ask: then Redis hears nothing of what it has lost.
 func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err error) {
-	s, err := q.steerer()
-	if err == nil {
-		err = ready(ctx, "nothing was asked")
-	}
-	if err != nil {
+	if err := q.steerable(ctx, "nothing was asked"); err != nil {
 		return nil, false, q.named(err)
 	}
 	if q.own != nil {
@@ -83,7 +80,7 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 		stored bool
 	}
 	a, err := timeout.Call(ctx, func(ctx context.Context) (a answer, err error) {
-		a.quotas, a.stored, err = s.Quotas(ctx)
+		a.quotas, a.stored, err = q.steer.Quotas(ctx)
 		return a, err
 	})
 	for _, q := range a.quotas {
@@ -100,15 +97,7 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 // What was consumed stays consumed. If the quotas become wider, turns that are
 // held keep their slots. If they become narrower, these turns come later, by the
 // ratio of the rates. Their callers learn of it as they learn of a
-// [Queue.Pause].
-//
-// From [WithPauseWithin] after the change on, no window of the new quotas is
-// exceeded. There is one exception: a window of the old quotas may have held
-// more than the new Permits. Turns that share a slot still go together. So a
-// new window may hold as many as an old one did, until the held turns are gone.
-// The rate is the new one even then.
-//
-// Turns that this limiter knows of and the server has lost are restored first.
+// [Queue.Pause], and turns that share a slot still go together.
 //
 // If [Queue.Flow] made the queue, the quota is that of the flow.
 //
@@ -134,27 +123,13 @@ func (q *Queue) ForgetQuotas(ctx context.Context) error {
 }
 
 func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
-	s, err := q.steerer()
-	if err == nil {
-		err = ready(ctx, "nothing was stored")
-	}
-	if err != nil {
+	if err := q.steerable(ctx, "nothing was stored"); err != nil {
 		return err
 	}
 	if q.only != "" {
-		defer q.asker.LetGo(q.only) // the ceiling may be wider
+		return q.setCeiling(ctx, quotas)
 	}
-	return timeout.Do(ctx, func(ctx context.Context) error {
-		switch {
-		case q.only == "":
-			return s.SetQuotas(ctx, quotas)
-		case len(quotas) == 0:
-			return q.flows.sharer.SetCeiling(ctx, q.only, nil)
-		case len(quotas) > 1:
-			return fmt.Errorf("%w: %d quotas for a flow, which has one", ErrInvalidQuota, len(quotas))
-		}
-		return q.flows.sharer.SetCeiling(ctx, q.only, &quotas[0])
-	})
+	return timeout.Do(ctx, func(ctx context.Context) error { return q.steer.SetQuotas(ctx, quotas) })
 }
 
 // WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has
@@ -166,7 +141,9 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 // The key holds text that a person can read and write: "20/1s 100/2m burst 10";
 // see [Quota.String]. If the text is not a quota, nobody goes: the error matches
 // [ErrState]. If Redis loses the text, the next limiter that knows it writes it
-// again. So to forget a quota, use [Queue.ForgetQuotas], not DEL.
+// again. So to forget a quota, use [Queue.ForgetQuotas], not DEL. The quotas of
+// units stand behind semicolons: "60/1m; tokens 20000/1m". Those of [WithUnit]
+// hold for units that the text does not name.
 func WithStoredQuota() Option {
 	return func(o *options) { o.stored = true }
 }

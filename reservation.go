@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
-	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
 // cancelBound is for how long a reservation that was due at once can be given
@@ -33,36 +33,43 @@ type Reserver interface {
 
 // ReserveN takes the next turn for n ≥ 1 permits and returns at once, unless it
 // stands in the line of a flow: see [Reserver].
-func (q *Queue) ReserveN(ctx context.Context, n int) (reservation *Reservation, err error) {
+func (q *Queue) ReserveN(ctx context.Context, n int) (*Reservation, error) {
 	if err := q.check(ctx, n); err != nil {
 		return nil, q.named(err)
 	}
-	if q.fallback == nil {
-		reservation, err = q.reserveTurn(ctx, n)
-	} else {
-		err = q.fallback.reserve(ctx, func() (err error) {
-			reservation, err = q.reserveTurn(ctx, n)
-			return err
-		})
-	}
+	return q.reserveFitting(ctx, n, "")
+}
+
+// reserveFitting is ReserveN for amounts that fit.
+func (q *Queue) reserveFitting(
+	ctx context.Context, n int, amounts engine.Amounts,
+) (reservation *Reservation, err error) {
+	err = q.fallback.reserve(ctx, func() (err error) {
+		reservation, err = q.reserveTurn(ctx, n, amounts, time.Time{})
+		return err
+	})
 	q.trace.refused(n, err)
 	return reservation, q.named(err)
 }
 
-func (l *limiter) reserveTurn(ctx context.Context, n int) (*Reservation, error) {
+// reserveTurn takes a turn that comes by the deadline, if there is one.
+func (l *limiter) reserveTurn(
+	ctx context.Context, n int, amounts engine.Amounts, deadline time.Time,
+) (*Reservation, error) {
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
-	request := l.request(n, l.maxWait)
+	request := l.request(n, amounts, l.maxWait)
+	request.Deadline = deadline
 	reply, err := l.reserve(ctx, &request)
 	if err != nil {
 		l.backlog.leave(n)
 		return nil, err
 	}
-	l.trace.granted(n, reply.Wait)
 	answer := *reply.Answer // its array holds the answers of others
 	reply.Answer = &answer
 	r := &Reservation{limiter: l, request: request, reply: reply, busy: make(chan struct{}, 1)}
+	r.stands, r.end = context.WithCancel(context.Background())
 	r.count()
 	l.trace.reserved(n, reply.Slot())
 	return r, nil
@@ -77,7 +84,7 @@ func (r *Reservation) count() {
 	}
 	passes := func() {
 		l.backlog.leave(n)
-		l.passed(n)
+		l.passed(r.request.Cost)
 	}
 	if d := r.Delay(); d > 0 {
 		r.timer = time.AfterFunc(d, passes)
@@ -93,7 +100,7 @@ func (l *limiter) counts() bool { return l.backlog != nil || l.line != nil }
 func (r *Reservation) uncount() {
 	if r.timer != nil && r.timer.Stop() {
 		r.limiter.backlog.leave(r.reply.Grant.N)
-		r.limiter.passed(r.reply.Grant.N)
+		r.limiter.passed(r.request.Cost)
 	}
 }
 
@@ -101,7 +108,7 @@ func (r *Reservation) uncount() {
 func (r *Reservation) countAgain() {
 	if l := r.limiter; l.counts() && (r.timer == nil || !r.timer.Stop()) {
 		l.backlog.leave(-r.reply.Grant.N)
-		l.passed(-r.reply.Grant.N)
+		l.passed(-r.request.Cost)
 	}
 }
 
@@ -110,41 +117,16 @@ func (r *Reservation) countAgain() {
 type Reservation struct {
 	limiter *limiter
 	request coalesce.Request
-	busy    chan struct{} // a lock that a ctx can leave: whoever puts one in may change what follows
-	timer   *time.Timer   // at whose end the reservation counts no longer; nil if it does not count
-	stage   stage
-	unknown bool // a Cancel ended its Wait while that was being granted another turn
+	busy    chan struct{}      // a lock that a ctx can leave: whoever puts one in may change what follows
+	timer   *time.Timer        // at whose end the reservation counts no longer; nil if it does not count
+	over    bool               // it was taken or given back
+	turn    *Turn              // that was taken or is settled, nil before
+	stands  context.Context    // ended by the first Cancel, and with it the Wait that is under way
+	end     context.CancelFunc // ends stands
 
-	mu      sync.Mutex // guards what follows for those who only read
-	reply   coalesce.Reply
-	stop    context.CancelCauseFunc // ends the Wait that is under way, if there is one
-	cancels int                     // that have the lock or wait for it
+	mu    sync.Mutex // guards what follows for those who only read
+	reply coalesce.Reply
 }
-
-// stage says who gives a reservation back.
-//
-//	stands ──▶ over      it was taken or given back
-//	   │        ▲
-//	   ▼        │
-//	  left ─────┘        a Cancel ended its Wait, and is to give it back
-//
-// Invariant, under mu: while cancels > 0, a Wait that is under way was told to
-// end. Whoever counts a Cancel calls stop, and whoever sets stop looks whether
-// one is counted. So a Cancel never waits for the turn.
-//
-// A Cancel that was counted gets the lock in the end, whatever becomes of its
-// ctx, and gives back what is still held. So what a Wait has left for it is not
-// forgotten.
-type stage int8
-
-const (
-	stands stage = iota
-	left
-	over
-)
-
-// errCancelled ends a Wait. The Cancel gives back what it leaves.
-var errCancelled = coalesce.Keep(ErrReservationOver)
 
 // Delay is how long it is until the turn, and 0 once it is due. It goes by the
 // answer that granted the turn, or by the newest one if Wait has lined up again.
@@ -165,9 +147,8 @@ func (r *Reservation) Slot() time.Time {
 // turn was taken and after Cancel: another Wait returns [ErrReservationOver]. If
 // ctx has ended before Wait begins, nothing happens and the reservation stands.
 //
-// A Wait that is ended by Cancel returns an error that matches
-// [ErrReservationOver] as well. Cancel then gives the permits back, and says
-// what became of that.
+// A Cancel ends a Wait that is under way. The error of Wait then matches
+// [ErrReservationOver] as well.
 func (r *Reservation) Wait(ctx context.Context) error {
 	return r.limiter.named(r.waitOnce(ctx))
 }
@@ -180,57 +161,30 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 		return err
 	}
 	defer r.unlock()
-	if r.stage != stands {
+	if r.over || r.stands.Err() != nil {
 		return ErrReservationOver
 	}
+	r.over = true
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	r.begin(stop)
+	defer context.AfterFunc(r.stands, func() { stop(ErrReservationOver) })()
 	t := r.limiter.trace
-	if t == nil {
-		return r.wait(ctx)
-	}
 	t.unreserved(r.reply.Grant.N, r.reply.Slot())
 	return t.waits(r.reply.Grant.N, func() error { return r.wait(ctx) })
-}
-
-// begin makes it possible to end a Wait.
-func (r *Reservation) begin(stop context.CancelCauseFunc) {
-	r.stage = over // unless it is left
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.stop = stop
-	if r.cancels > 0 {
-		stop(errCancelled)
-	}
 }
 
 // wait is Wait with the lock held.
 func (r *Reservation) wait(ctx context.Context) error {
 	l, n := r.limiter, r.reply.Grant.N
 	r.countAgain()
-	w := wait{request: r.request, reservation: r}
+	w := wait{request: r.request, reservation: r, reply: r.reply}
 	w.request.Deadline, _ = ctx.Deadline()
-	err := l.waitOut(ctx, &w, r.reply)
-	if kept, ok := err.(*turns.Kept); ok {
-		r.leave(kept)
-		return ctxerr.Ended(ctx, "left before the turn came, Cancel gives back what was granted")
+	err := l.waitOut(ctx, &w)
+	if err == nil {
+		r.turn = &Turn{limiter: l, grant: w.taken}
 	}
 	l.backlog.leave(n)
-	r.unknown = coalesce.Keeps(ctx) && errors.Is(err, ErrOutcomeUnknown)
 	return err
-}
-
-// leave makes a reservation of the turn that its Wait held last. Nobody waits for
-// it any more.
-func (r *Reservation) leave(kept *turns.Kept) {
-	answer := *r.reply.Answer
-	answer.Grant, answer.Wait = kept.Grant, kept.Slot.Sub(r.reply.Arrived)
-	r.stage = left
-	r.mu.Lock()
-	r.reply.Answer = &answer
-	r.mu.Unlock()
-	r.count()
 }
 
 // keep remembers the turn that a Wait was granted in place of another. Nil is no
@@ -244,17 +198,10 @@ func (r *Reservation) keep(reply coalesce.Reply) {
 	r.reply = reply
 }
 
-// asOfNow is a reply, which may have come long ago, with what is left of its
-// wait.
-func asOfNow(reply coalesce.Reply) coalesce.Reply {
-	answer := *reply.Answer
-	answer.Wait = max(0, time.Until(reply.Slot()))
-	return coalesce.Reply{Answer: &answer, Asked: reply.Asked, Arrived: time.Now()}
-}
-
 // Cancel gives the permits back while the slot lies ahead. Everybody else keeps
 // their turns. After the slot, and the second time, Cancel does nothing and
-// returns nil. It ends a Wait that is under way.
+// returns nil. It ends a Wait that is under way, which gives them back as every
+// caller does that leaves.
 //
 // A reservation that was due at once, with Delay 0, can be given back within
 // 250 ms. So a caller can take permits of several limiters, all or none. Cancel
@@ -262,8 +209,7 @@ func asOfNow(reply coalesce.Reply) coalesce.Reply {
 //
 // If the error matches [ErrOutcomeUnknown], the permits were given back once or
 // not at all. After any other error they are still held, and Cancel may be
-// called again. That is so for a Cancel that ended a Wait as well. If ctx ends,
-// a Cancel that is under way goes on.
+// called again.
 func (r *Reservation) Cancel(ctx context.Context) error {
 	return r.limiter.named(r.cancel(ctx))
 }
@@ -272,65 +218,30 @@ func (r *Reservation) cancel(ctx context.Context) error {
 	if err := ready(ctx, "nothing was given back"); err != nil {
 		return err
 	}
-	r.endWait()
+	r.end()
 	if err := r.lock(ctx); err != nil {
-		go func() {
-			r.busy <- struct{}{}
-			_ = r.giveBack(ctx) // which does not wait for that
-		}()
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
-	return r.giveBack(ctx)
-}
-
-// endWait counts a Cancel, and ends the Wait that is under way.
-func (r *Reservation) endWait() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cancels++
-	if r.stop != nil {
-		r.stop(errCancelled)
-	}
-}
-
-// giveBack is what a Cancel does with the lock, which it then leaves.
-func (r *Reservation) giveBack(ctx context.Context) error {
 	defer r.unlock()
-	defer r.cancelled()
-	if r.unknown {
-		r.unknown = false
-		return fmt.Errorf("%w: the Wait was being granted another turn", ErrOutcomeUnknown)
-	}
-	if r.stage == over || !r.isOurs() {
+	if r.over || !r.isOurs() {
 		return nil
 	}
-	grant, waited := r.reply.Grant, r.stage == left
-	grant.Unused = waited || r.reply.Wait <= 0
+	grant := r.reply.Grant
+	grant.Unused = r.reply.Wait <= 0
 	err := r.limiter.asker.Return(ctx, grant)
-	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
-		r.stage = over
-	}
+	r.over = err == nil || errors.Is(err, ErrOutcomeUnknown)
 	if err == nil {
 		r.uncount()
-		if !waited {
-			r.limiter.trace.unreserved(grant.N, r.reply.Slot())
-		}
+		r.limiter.trace.unreserved(grant.N, r.reply.Slot())
 	}
 	return err
 }
 
-// cancelled ends what endWait counted.
-func (r *Reservation) cancelled() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.cancels--
-}
-
 // isOurs reports whether the permits can be given back: the slot lies ahead, or
-// nobody has gone with the turn.
+// it was due at once and nobody has gone with it.
 func (r *Reservation) isOurs() bool {
 	ahead := time.Until(r.reply.Slot())
-	return ahead > 0 || r.stage == left || r.reply.Wait <= 0 && ahead > -cancelBound
+	return ahead > 0 || r.reply.Wait <= 0 && ahead > -cancelBound
 }
 
 func (r *Reservation) lock(ctx context.Context) error {

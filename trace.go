@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"sync"
+	"reflect"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -53,6 +55,10 @@ type Trace struct {
 	// is not nil, that failed.
 	GivenBack func(permits int, err error)
 
+	// Settled: a turn was settled. It had reserved so much of a unit, and used so
+	// much. See [Turn.Settle].
+	Settled func(unit string, reserved, used int)
+
 	// Asked: a question to Redis was answered, or failed. Op is "take",
 	// "release", "status", "reset", "look", "pause", "quotas" or "set quotas".
 	// Callers is how many callers a take or a release was for, and 1 otherwise.
@@ -83,9 +89,11 @@ func WithTrace(t *Trace) Option {
 	return func(o *options) { o.trace = o.trace.and(t) }
 }
 
-// waits tells t of a caller, from when it enters to when it leaves. T is not
-// nil.
+// waits tells t of a caller, from when it enters to when it leaves.
 func (t *Trace) waits(permits int, wait func() error) (err error) {
+	if t == nil {
+		return wait()
+	}
 	began := time.Now()
 	if t.Entered != nil {
 		t.Entered(permits)
@@ -139,45 +147,48 @@ type traced struct {
 	trace *Trace
 }
 
-func (e traced) asked(op string, callers int, began time.Time, err error) {
+// asked tells the trace of a question, which ask sends.
+func (e traced) asked(op string, callers int, ask func() error) error {
+	began := time.Now()
+	err := ask()
 	if e.trace.Asked != nil {
 		e.trace.Asked(op, callers, time.Since(began), err)
 	}
+	return err
 }
 
-func (e traced) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	began := time.Now()
-	answers, err := e.Engine.Take(ctx, requests)
-	e.asked("take", len(requests), began, err)
+func (e traced) Take(ctx context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
+	err = e.asked("take", len(requests), func() error {
+		answers, err = e.Engine.Take(ctx, requests)
+		return err
+	})
 	return answers, err
 }
 
 func (e traced) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	began := time.Now()
-	err := e.Engine.GiveBack(ctx, grants)
-	e.asked("release", len(grants), began, err)
-	if e.trace.GivenBack != nil {
-		permits := 0
-		for _, g := range grants {
-			permits += g.N
+	err := e.asked("release", len(grants), func() error { return e.Engine.GiveBack(ctx, grants) })
+	permits, returns := 0, false
+	for _, g := range grants {
+		if !g.Settles {
+			permits, returns = permits+g.N, true
 		}
+	}
+	if returns && e.trace.GivenBack != nil {
 		e.trace.GivenBack(permits, err)
 	}
 	return err
 }
 
-func (e traced) Status(ctx context.Context) (engine.Status, error) {
-	began := time.Now()
-	status, err := e.Engine.Status(ctx)
-	e.asked("status", 1, began, err)
+func (e traced) Status(ctx context.Context) (status engine.Status, err error) {
+	err = e.asked("status", 1, func() error {
+		status, err = e.Engine.Status(ctx)
+		return err
+	})
 	return status, err
 }
 
 func (e traced) Reset(ctx context.Context) error {
-	began := time.Now()
-	err := e.Engine.Reset(ctx)
-	e.asked("reset", 1, began, err)
-	return err
+	return e.asked("reset", 1, func() error { return e.Engine.Reset(ctx) })
 }
 
 // tracedSteerer is traced for an engine whose queue can be steered.
@@ -189,34 +200,27 @@ type tracedSteerer struct {
 var _ engine.Steerer = tracedSteerer{}
 
 func (e tracedSteerer) Look(ctx context.Context) error {
-	began := time.Now()
-	err := e.steerer.Look(ctx)
-	e.asked("look", 1, began, err)
-	return err
+	return e.asked("look", 1, func() error { return e.steerer.Look(ctx) })
 }
 
 func (e tracedSteerer) Pause(ctx context.Context, d time.Duration) error {
-	began := time.Now()
-	err := e.steerer.Pause(ctx, d)
-	e.asked("pause", 1, began, err)
-	return err
+	return e.asked("pause", 1, func() error { return e.steerer.Pause(ctx, d) })
 }
 
-func (e tracedSteerer) Quotas(ctx context.Context) ([]engine.Quota, bool, error) {
-	began := time.Now()
-	quotas, stored, err := e.steerer.Quotas(ctx)
-	e.asked("quotas", 1, began, err)
+func (e tracedSteerer) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
+	err = e.asked("quotas", 1, func() error {
+		quotas, stored, err = e.steerer.Quotas(ctx)
+		return err
+	})
 	return quotas, stored, err
 }
 
 func (e tracedSteerer) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
-	began := time.Now()
-	err := e.steerer.SetQuotas(ctx, quotas)
-	e.asked("set quotas", 1, began, err)
-	return err
+	return e.asked("set quotas", 1, func() error { return e.steerer.SetQuotas(ctx, quotas) })
 }
 
-// and is both traces in one, t first. Either may be nil; nil is both of none.
+// and returns a trace that calls the functions of t, which may be nil, and then
+// those of u.
 func (t *Trace) and(u *Trace) *Trace {
 	if u == nil {
 		return t
@@ -224,67 +228,22 @@ func (t *Trace) and(u *Trace) *Trace {
 	if t == nil {
 		t = &Trace{}
 	}
-	return &Trace{
-		Entered:      both1(t.Entered, u.Entered),
-		Left:         both3(t.Left, u.Left),
-		Granted:      both2(t.Granted, u.Granted),
-		Reserved:     both2(t.Reserved, u.Reserved),
-		Unreserved:   both2(t.Unreserved, u.Unreserved),
-		Refused:      both2(t.Refused, u.Refused),
-		Taken:        both3(t.Taken, u.Taken),
-		Missed:       both2(t.Missed, u.Missed),
-		GivenBack:    both2(t.GivenBack, u.GivenBack),
-		Asked:        both4(t.Asked, u.Asked),
-		Paused:       both1(t.Paused, u.Paused),
-		Lost:         both0(t.Lost, u.Lost),
-		QuotasDiffer: both1(t.QuotasDiffer, u.QuotasDiffer),
-		FellBack:     both1(t.FellBack, u.FellBack),
+	both := *t
+	all, second := reflect.ValueOf(&both).Elem(), reflect.ValueOf(u).Elem()
+	for i := range all.NumField() {
+		f, g := reflect.ValueOf(t).Elem().Field(i), second.Field(i)
+		switch {
+		case g.IsNil():
+		case f.IsNil():
+			all.Field(i).Set(g)
+		default:
+			all.Field(i).Set(reflect.MakeFunc(f.Type(), func(args []reflect.Value) []reflect.Value {
+				f.Call(args)
+				return g.Call(args)
+			}))
+		}
 	}
-}
-
-// These call f and then g, of as many parameters. Where one is nil, they are the
-// other.
-
-func both0(f, g func()) func() {
-	if f == nil || g == nil {
-		return either(f, g, f == nil)
-	}
-	return func() { f(); g() }
-}
-
-func both1[A any](f, g func(A)) func(A) {
-	if f == nil || g == nil {
-		return either(f, g, f == nil)
-	}
-	return func(a A) { f(a); g(a) }
-}
-
-func both2[A, B any](f, g func(A, B)) func(A, B) {
-	if f == nil || g == nil {
-		return either(f, g, f == nil)
-	}
-	return func(a A, b B) { f(a, b); g(a, b) }
-}
-
-func both3[A, B, C any](f, g func(A, B, C)) func(A, B, C) {
-	if f == nil || g == nil {
-		return either(f, g, f == nil)
-	}
-	return func(a A, b B, c C) { f(a, b, c); g(a, b, c) }
-}
-
-func both4[A, B, C, D any](f, g func(A, B, C, D)) func(A, B, C, D) {
-	if f == nil || g == nil {
-		return either(f, g, f == nil)
-	}
-	return func(a A, b B, c C, d D) { f(a, b, c, d); g(a, b, c, d) }
-}
-
-func either[F any](f, g F, second bool) F {
-	if second {
-		return g
-	}
-	return f
+	return &both
 }
 
 // LogTrace returns a [Trace] that writes to a log. Four things are warnings:
@@ -320,6 +279,9 @@ func LogTrace(l *slog.Logger) *Trace {
 			log.warn("turn missed", slog.Int("permits", permits), slog.Duration("lateness", lateness))
 		},
 		GivenBack: func(permits int, err error) { log.debug("given back", slog.Int("permits", permits), cause(err)) },
+		Settled: func(unit string, reserved, used int) {
+			log.debug("settled", slog.String("unit", unit), slog.Int("reserved", reserved), slog.Int("used", used))
+		},
 		Asked: func(op string, callers int, took time.Duration, err error) {
 			log.debug("asked", slog.String("op", op), slog.Int("callers", callers), slog.Duration("took", took),
 				cause(err))
@@ -330,7 +292,13 @@ func LogTrace(l *slog.Logger) *Trace {
 			log.warn("other limiters of this name have other quotas, or another guard",
 				slog.String("own", fmt.Sprint(own)))
 		},
-		FellBack: log.fellBack,
+		FellBack: func(because error) {
+			if because == nil {
+				log.info("Redis decides again")
+			} else {
+				log.warn("the fallback takes over", cause(because))
+			}
+		},
 	}
 }
 
@@ -349,14 +317,6 @@ func (l logTo) write(level slog.Level, what string, more []slog.Attr) {
 	to.LogAttrs(context.Background(), level, "fairlimit: "+what, more...)
 }
 
-func (l logTo) fellBack(because error) {
-	if because == nil {
-		l.info("Redis decides again")
-		return
-	}
-	l.warn("the fallback takes over", cause(because))
-}
-
 // cause is an error to log, nothing if there is none.
 func cause(err error) slog.Attr {
 	if err == nil {
@@ -369,17 +329,13 @@ func cause(err error) slog.Attr {
 // says so only if the caller before was a stranger: see [engine.News].
 const strangeFor = 10 * time.Minute
 
-// strange knows since when other limiters of the name have other quotas.
-type strange struct {
-	mu   sync.Mutex
-	last time.Time
-}
-
-// begins reports whether quotas differ anew, as an answer says at this time.
-func (s *strange) begins(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	anew := s.last.IsZero() || now.Sub(s.last) > strangeFor
-	s.last = now
-	return anew
+// differ tells t that quotas differ, as an answer said now. Last is when an
+// answer said so before.
+func (t *Trace) differ(last *atomic.Pointer[time.Time], now time.Time, own []Quota) {
+	if t == nil || t.QuotasDiffer == nil {
+		return
+	}
+	if before := last.Swap(&now); before == nil || now.Sub(*before) > strangeFor {
+		t.QuotasDiffer(slices.Clone(own))
+	}
 }

@@ -242,6 +242,7 @@ func TestALogTraceWritesEachEventAtItsLevel(t *testing.T) {
 		{"WARN", "turn missed", "permits=2 lateness=1s", func() { trace.Missed(2, time.Second) }},
 		{"DEBUG", "given back", "permits=2", func() { trace.GivenBack(2, nil) }},
 		{"DEBUG", "given back", "permits=2 error=broken", func() { trace.GivenBack(2, broken) }},
+		{"DEBUG", "settled", "unit=tokens reserved=9 used=7", func() { trace.Settled("tokens", 9, 7) }},
 		{"DEBUG", "asked", "op=take callers=9 took=1s error=broken", func() {
 			trace.Asked("take", 9, time.Second, broken)
 		}},

@@ -21,12 +21,14 @@ type wait struct {
 	request     coalesce.Request
 	sleeper     *turns.Sleeper // nil until the caller sleeps
 	reservation *Reservation   // nil for a call of Wait of a [Limiter]
+	reply       coalesce.Reply // the newest answer
+	taken       engine.Grant   // the turn, if it has come
 }
 
 // request is what a call asks for. Its MaxWait counts from now if the caller may
 // stand in line for long.
-func (l *limiter) request(n int, maxWait time.Duration) coalesce.Request {
-	r := coalesce.Request{N: n, Line: l.line, MaxWait: maxWait, CountsLine: l.mayLineUp()}
+func (l *limiter) request(n int, amounts engine.Amounts, maxWait time.Duration) coalesce.Request {
+	r := coalesce.Request{N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait, CountsLine: l.mayLineUp()}
 	if maxWait != engine.Forever { // a look at the clock is not free
 		r.Came = time.Now()
 	}
@@ -36,52 +38,55 @@ func (l *limiter) request(n int, maxWait time.Duration) coalesce.Request {
 // mayLineUp reports whether callers may stand in line for long.
 func (l *limiter) mayLineUp() bool { return l.line != nil || l.asker.Away != nil }
 
-// waitTurn is WaitN, without a fallback.
-func (l *limiter) waitTurn(ctx context.Context, n int) error {
+// take waits for a turn and returns it. The turn is zero if a fallback gave it.
+func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn engine.Grant, err error) {
+	err = l.trace.waits(n, func() error {
+		return l.fallback.wait(ctx, n, func() (err error) {
+			turn, err = l.takeTurn(ctx, n, amounts)
+			return err
+		})
+	})
+	return turn, err
+}
+
+// takeTurn is take, without a fallback.
+func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (turn engine.Grant, err error) {
 	if err := l.backlog.enter(n); err != nil {
-		return err
+		return turn, err
 	}
 	defer l.backlog.leave(n)
-	w := wait{request: l.request(n, l.maxWait)}
+	w := wait{request: l.request(n, amounts, l.maxWait)}
 	w.request.Deadline, _ = ctx.Deadline()
-	if err := l.tooFar(&w.request); err != nil {
-		return err
+	if w.reply, err = l.ask(ctx, &w.request, nil); err == nil {
+		err = l.waitOut(ctx, &w)
 	}
-	reply, err := l.ask(ctx, &w.request, nil)
-	if err != nil {
-		return err
-	}
-	if reply.Granted {
-		l.trace.granted(n, reply.Wait)
-	}
-	return l.waitOut(ctx, &w, reply)
+	return w.taken, err
 }
 
 // waitOut is the one wait loop. A caller that is granted a turn sleeps until it
 // comes; if the turn does not stand any more, the caller is in line again. A
 // caller that is refused for now sleeps and asks again.
-func (l *limiter) waitOut(ctx context.Context, w *wait, reply coalesce.Reply) (err error) {
+func (l *limiter) waitOut(ctx context.Context, w *wait) (err error) {
 	for {
 		var place *coalesce.Place
 		switch {
-		case !l.accepts(&w.request, reply):
-			return l.refuse(ctx, w, reply)
-		case reply.Granted:
-			if place, err = l.sleep(ctx, w, reply); place == nil {
+		case !l.accepts(&w.request, &w.reply):
+			return l.refuse(ctx, w)
+		case w.reply.Granted:
+			if place, err = l.sleep(ctx, w); place == nil {
 				return err
 			}
 		default:
-			if clock.SleepUntil(ctx, reply.Slot()) != nil {
+			if clock.SleepUntil(ctx, w.reply.Slot()) != nil {
 				return ctxerr.Ended(ctx, "left before the turn came")
 			}
 		}
 		w.request.CountsLine = true
-		if reply, err = l.ask(ctx, &w.request, place); err != nil {
+		if w.reply, err = l.ask(ctx, &w.request, place); err != nil {
 			return err
 		}
-		if reply.Granted {
-			l.trace.granted(w.request.N, reply.Wait)
-			w.reservation.keep(reply)
+		if w.reply.Granted {
+			w.reservation.keep(w.reply)
 		}
 	}
 }
@@ -93,6 +98,11 @@ func (l *limiter) waitOut(ctx context.Context, w *wait, reply coalesce.Reply) (e
 func (l *limiter) ask(
 	ctx context.Context, r *coalesce.Request, place *coalesce.Place,
 ) (reply coalesce.Reply, err error) {
+	if place == nil {
+		if err := l.tooFar(r); err != nil {
+			return reply, err
+		}
+	}
 	if l.mayLineUp() && r.MaxWait > 0 && r.MaxWait != engine.Forever {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, r.Came.Add(r.MaxWait), errLineTooLong)
@@ -107,35 +117,41 @@ func (l *limiter) ask(
 		!errors.Is(err, ErrOutcomeUnknown) && !away(err) {
 		return reply, &RefusedError{Wait: r.MaxWait, limit: limit(r)}
 	}
+	if err == nil && reply.Granted {
+		l.trace.granted(r.N, reply.Wait)
+	}
 	return reply, err
 }
 
 // sleep returns nil, nil once a turn that was granted has come. If the turn does
-// not stand any more, the caller is in line again and gets its place there. With
-// a [*turns.Kept] the turn still lies ahead.
-func (l *limiter) sleep(ctx context.Context, w *wait, reply coalesce.Reply) (*coalesce.Place, error) {
-	n := w.request.N
-	if reply.Wait <= 0 && l.sleepers.IsNew(reply) && l.sleepers.MayGo(reply, l.line) {
-		l.passed(n)
+// not stand any more, the caller is in line again and gets its place there.
+func (l *limiter) sleep(ctx context.Context, w *wait) (*coalesce.Place, error) {
+	if w.reply.Wait <= 0 && l.sleepers.IsNew(w.reply) && l.sleepers.MayGo(w.reply, l.line) {
+		l.passed(w.request.Cost)
+		w.taken = w.reply.Grant
 		return nil, nil
 	}
 	if w.sleeper == nil {
 		w.sleeper = turns.NewSleeper(ctx, w.request)
 	}
-	place, err := l.sleepers.Sleep(w.sleeper, reply)
-	if _, kept := err.(*turns.Kept); !kept && place == nil {
-		l.passed(n)
+	place, err := l.sleepers.Sleep(w.sleeper, w.reply)
+	if place != nil {
+		return place, nil
 	}
+	l.passed(w.request.Cost)
+	w.taken = *w.sleeper.Grant()
 	if r, ok := err.(*turns.Refusal); ok {
-		err = &RefusedError{Wait: r.Wait, limit: limit(&w.request), paused: r.Paused, missed: w.sleeper.HasMissed()}
+		err = &RefusedError{
+			Wait: r.Wait, limit: limit(&w.request), paused: r.Paused, missed: w.sleeper.HasMissed(),
+		}
 	}
-	return place, err
+	return nil, err
 }
 
 // accepts reports whether a turn comes in time, or whether asking again makes
 // sense after a refusal. If the answer took too long, even a grant can be too
 // late.
-func (l *limiter) accepts(r *coalesce.Request, reply coalesce.Reply) bool {
+func (l *limiter) accepts(r *coalesce.Request, reply *coalesce.Reply) bool {
 	if !r.Deadline.IsZero() && reply.Slot().After(r.Deadline) {
 		return false
 	}
@@ -143,16 +159,13 @@ func (l *limiter) accepts(r *coalesce.Request, reply coalesce.Reply) bool {
 }
 
 // refuse gives back a turn that comes too late, if it was granted.
-func (l *limiter) refuse(ctx context.Context, w *wait, reply coalesce.Reply) error {
-	if reply.Granted {
-		l.asker.Abandon(ctx, reply.Grant)
-		l.passed(w.request.N)
-	}
-	if w.reservation != nil {
-		reply = asOfNow(reply)
-	}
-	err := refused(&w.request, reply)
+func (l *limiter) refuse(ctx context.Context, w *wait) error {
+	err := refused(&w.request, w.reply)
 	err.missed = w.sleeper.HasMissed()
+	if w.reply.Granted {
+		l.asker.Abandon(ctx, w.reply.Grant)
+		l.passed(w.request.Cost)
+	}
 	return err
 }
 
@@ -162,8 +175,8 @@ func refused(r *coalesce.Request, reply coalesce.Reply) *RefusedError {
 	inTime := reply.Wait-reply.Paused <= r.Rest(reply.Asked) &&
 		(r.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(r.Deadline))
 	return &RefusedError{
-		Wait: reply.Wait, limit: limit(r),
-		pause: max(0, reply.Paused-time.Since(reply.Arrived)), paused: reply.Paused > 0 && inTime, ceiling: reply.Ceiling,
+		Wait: max(0, time.Until(reply.Slot())), limit: limit(r), ceiling: reply.Ceiling,
+		pause: max(0, reply.Paused-time.Since(reply.Arrived)), paused: reply.Paused > 0 && inTime,
 	}
 }
 
@@ -185,9 +198,6 @@ func limit(r *coalesce.Request) string {
 // reserve is for callers that do not wait here: a refusal is final, however
 // short. Ctx's deadline bounds the call, not the turn.
 func (l *limiter) reserve(ctx context.Context, r *coalesce.Request) (coalesce.Reply, error) {
-	if err := l.tooFar(r); err != nil {
-		return coalesce.Reply{}, err
-	}
 	reply, err := l.ask(ctx, r, nil)
 	if err == nil && !reply.Granted {
 		return reply, refused(r, reply)
@@ -195,29 +205,34 @@ func (l *limiter) reserve(ctx context.Context, r *coalesce.Request) (coalesce.Re
 	return reply, err
 }
 
-// allowNow takes a turn that is due at once, or none. A turn that was granted and
-// does not stand any more is given back.
+// allowNow takes a turn that is due at once, or none.
 func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
+	_, ok, err := l.takeNow(ctx, n)
+	return ok, err
+}
+
+// takeNow is allowNow, and returns what was granted. A turn that was granted and
+// does not stand any more is given back.
+func (l *limiter) takeNow(ctx context.Context, n int) (grant engine.Grant, ok bool, err error) {
 	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() || l.line != nil && l.asker.Full(l.line, n) {
-		return false, nil
+		return grant, false, nil
 	}
-	r := l.request(n, 0)
+	r := l.request(n, "", 0)
 	reply, err := l.reserve(ctx, &r)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
 		l.trace.refused(n, err)
-		return false, nil
+		return grant, false, nil
 	case err != nil:
-		return false, err
+		return grant, false, err
 	}
-	l.trace.granted(n, 0)
-	defer l.passed(n)
+	defer l.passed(r.Cost)
 	if l.sleepers.MayGo(reply, l.line) {
-		return true, nil
+		return reply.Grant, true, nil
 	}
 	l.asker.Abandon(ctx, reply.Grant)
-	return false, nil
+	return grant, false, nil
 }
 
 // WithMaxLateness sets how long after its slot a turn may still be taken. A
@@ -230,19 +245,12 @@ func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
 // So Wait returns at most d after the slot of the turn that it takes, however
 // long the machine stands still. The default is half of [WithGuard], which
 // leaves the other half for the way to the upstream; without that option it is
-// 25 ms. 0 means no limit: every turn is taken, however late. So does
-// WithGuard(0) alone.
-//
-// One kind of turn is missed without any limit. [Queue.Pause] holds the callers
-// of its limiter at once. If a slot passes before Redis has recorded the pause,
-// nobody may take that turn during the pause, and it counts as used after it.
+// 25 ms. 0 means no limit: every turn is taken, however late, unless a
+// [Queue.Pause] held its caller. So does WithGuard(0) alone.
 //
 // A slot may pass while its answer is on the way. So if an answer took longer
-// than the quickest recent ones, the difference counts as lateness.
-//
-// After its first miss a caller wakes early and sleeps the rest in short naps. A
-// caller that misses ten turns in a row gets [ErrMissed]. That machine stands
-// still for longer than d nearly all the time.
+// than the quickest recent ones, the difference counts as lateness. A caller
+// that misses ten turns in a row gets [ErrMissed].
 func WithMaxLateness(d time.Duration) Option {
 	return func(o *options) {
 		o.length("WithMaxLateness", d)

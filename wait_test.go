@@ -20,66 +20,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestOneAloneWhoCannotLeaveAsksForItself is about callers whose ctx never
-// ends, who may ask Redis in their own goroutine. The client has to see to it
-// that they come back.
-func TestOneAloneWhoCannotLeaveAsksForItself(t *testing.T) {
-	endless := context.Background()
-	t.Run("right after a quick answer, if the client bounds each round trip", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			e, _ := newStub(t)
-			l := e.with(t, redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}))
-			asks := func(after, takes time.Duration, byItself bool) {
-				t.Helper()
-				time.Sleep(after)
-				errs := lineUp(endless, l, 1, 1)
-				question := <-e.calls
-				assert.Equal(t, byItself, redistest.Running("internal/coalesce.(*Asker).serve(") == 0)
-				time.Sleep(takes)
-				question.grants(1)
-				require.NoError(t, <-errs)
-				synctest.Wait()
-			}
-			asks(0, time.Millisecond, false) // the connection is new
-			asks(99*time.Millisecond, time.Millisecond, true)
-			asks(99*time.Millisecond, 101*time.Millisecond, true)
-			asks(0, time.Millisecond, false) // the last answer took long
-			asks(0, time.Millisecond, true)
-			asks(100*time.Millisecond, time.Millisecond, false) // too long ago
-		})
-	})
-	t.Run("but not with a client that may wait for longer", func(t *testing.T) {
-		clients := map[string]redis.UniversalClient{
-			"a Cluster": redis.NewClusterClient(
-				&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}),
-		}
-		for name, options := range map[string]redis.Options{
-			"no ReadTimeout":      {ReadTimeout: -1},
-			"no WriteTimeout":     {WriteTimeout: -1},
-			"a ReadTimeout of 1m": {ReadTimeout: time.Minute},
-		} {
-			options.Addr = "127.0.0.1:1"
-			clients[name] = redis.NewClient(&options)
-		}
-		for name, rdb := range clients {
-			synctest.Test(t, func(t *testing.T) {
-				e := &stub{queues: true, calls: make(chan *call)}
-				l := e.with(t, rdb)
-				errs := lineUp(endless, l, 1, 1)
-				(<-e.calls).grants(1)
-				require.NoError(t, <-errs)
-				synctest.Wait()
-				start := time.Now()
-				errs = lineUp(endless, l, 1, 1)
-				stuck := <-e.calls
-				require.ErrorIs(t, <-errs, fairlimit.ErrOutcomeUnknown, name)
-				assert.Equal(t, 5*time.Second, time.Since(start), name)
-				stuck.grants(1)
-			})
-		}
-	})
-}
-
 func TestOneWhoLeavesInItsSleepFreesItsTurn(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := limiter(t, rdb, fairlimit.PerMinute(1))
@@ -136,7 +76,8 @@ func TestACrowdWithDeadlinesIsCarriedAFewTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 				sent := &carried{}
-				l, err := fairlimit.New(rdb, "crowd", fairlimit.Every(100*time.Millisecond), sent.trace(), fairlimit.WithGuard(0))
+				quota := fairlimit.Every(100 * time.Millisecond)
+				l, err := fairlimit.New(rdb, "crowd", quota, sent.trace(), fairlimit.WithGuard(0))
 				require.NoError(t, err)
 				require.NoError(t, l.Wait(t.Context())) // Redis learns the script
 				rdb.AddHook(late{by: roundTrip})

@@ -8,6 +8,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,9 @@ var (
 	// name.
 	ErrUnsupported = errors.New("fairlimit: not supported by this engine")
 
+	// ErrUnknownUnit says that a request names a unit that no quota counts.
+	ErrUnknownUnit = errors.New("fairlimit: unknown unit")
+
 	// ErrNotReplicated says that fewer replicas than [Config] asks for had the
 	// grants when the time to wait for them was over.
 	ErrNotReplicated = errors.New("fairlimit: not on enough replicas")
@@ -74,6 +78,7 @@ type Config struct {
 	Prefix   *string               // nil: the engine's own
 	Quota    Quota                 // zero only for those who never take, see ErrNoQuota
 	Extra    []Quota               // further quotas that must hold as well
+	Units    []Unit                // further units, by name, for a [Counter]
 	Guard    time.Duration         // how much longer every Per is to be taken, ≥ 0
 	OwnGuard bool                  // no Guard was given: the engine takes its own, if it has one
 	Replicas int                   // how many must have a grant before it counts, ≥ 0; see Take
@@ -93,10 +98,18 @@ type Builder func(Config) (Engine, error)
 // Request asks for N permits in one turn that starts at most MaxWait from now.
 // A MaxWait of 0 means now or not at all.
 type Request struct {
-	N       int
+	N       int     // calls, 0 only with Amounts
+	Amounts Amounts // of further units, see [Counter]
 	MaxWait time.Duration
 	Flow    *Flow // whose share it counts for, nil for nobody's; see [Sharer]
+
+	// Cost is how many permits it counts for in that share, 0 for N: see
+	// [Counter].
+	Cost int
 }
+
+// InShare is how many permits a request counts for in the share of its flow.
+func (r *Request) InShare() int { return cmp.Or(r.Cost, r.N) }
 
 // Answer is what became of a request.
 //
@@ -130,11 +143,15 @@ type Grant struct {
 	N  int
 
 	// Flow is whose ceiling it counts for, empty for nobody's.
-	Flow string
+	Flow    string
+	Amounts Amounts // of further units
 
 	// Made is which question granted it. If a server has lost a part of its
 	// history, Made tells whether the grant belongs to that part.
 	Made string
+
+	// Settles says that the turn was taken, and what it used: see [Counter].
+	Settles bool
 
 	// Unused says that nobody has gone with a grant that is given back. Its
 	// permits are then free even if its moment has passed.
@@ -154,6 +171,7 @@ type Status struct {
 	Queued    int
 	Delay     time.Duration
 	Paused    time.Duration
+	Units     map[string]UnitStatus // nil without further units
 }
 
 // Engine decides. Many goroutines may call its methods at once. No method sends

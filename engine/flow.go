@@ -16,7 +16,7 @@ type Flow struct {
 	LookAhead int
 
 	// Ahead is how many permits the flow holds ahead in this process, not
-	// counting what the question asks for.
+	// counting what the question asks for. A request is as many as its InShare.
 	Ahead int
 
 	// Wanted is how many permits its callers in this process hold ahead or want,

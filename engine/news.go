@@ -18,9 +18,10 @@ type News struct {
 
 	// Queue is the ID of the grants of this queue, and empty if there is none.
 	// Grants of another ID are void if Reset is true. If it is false, they were
-	// lost, and the clock goes on from theirs.
+	// lost. Those of the queue before stand later by Moves on this queue's clock.
 	Queue string
 	Reset bool
+	Moves int64
 
 	// Lost says that the queue had lost turns that this limiter knew of, and
 	// counts them again.

@@ -120,7 +120,7 @@ func (f *fair) PauseFlow(ctx context.Context, flow string, d time.Duration) erro
 func (f *fair) SetCeiling(ctx context.Context, flow string, q *engine.Quota) error {
 	key := f.logKey(flow)
 	pipe := f.client.TxPipeline()
-	pipe.ZRemRangeByScore(ctx, key, storedCeiling, storedCeiling)
+	pipe.ZRemRangeByScore(ctx, key, fmt.Sprint(storedCeiling), fmt.Sprint(storedCeiling))
 	if q == nil {
 		pipe.Expire(ctx, key, forgotten)
 	} else {
@@ -129,7 +129,7 @@ func (f *fair) SetCeiling(ctx context.Context, flow string, q *engine.Quota) err
 			return err
 		}
 		note := fmt.Sprintf("quota %s %s", wordsOf(windows), quotatext.FormatAll([]engine.Quota{*q}))
-		pipe.ZAdd(ctx, key, redis.Z{Score: -3, Member: note})
+		pipe.ZAdd(ctx, key, redis.Z{Score: storedCeiling, Member: note})
 		pipe.Persist(ctx, key)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
@@ -139,7 +139,7 @@ func (f *fair) SetCeiling(ctx context.Context, flow string, q *engine.Quota) err
 }
 
 const (
-	storedCeiling = "-3" // the score of a quota that is stored, see lua/fair/ceiling.lua
+	storedCeiling = -3 // the score of a quota that is stored, see lua/fair/ceiling.lua
 
 	// forgotten is how long a log stays whose stored quota was forgotten, unless
 	// turns of the flow need it for longer.

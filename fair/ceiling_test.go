@@ -174,7 +174,8 @@ func TestNoCeilingIsExceededWhateverHappens(t *testing.T) {
 				what := fmt.Sprintf("seed %d, step %d, flow %s of %s", seed, step, id, text)
 				switch chance := rng.IntN(100); {
 				case chance < 4:
-					require.NoError(t, w.rdb.Del(ctx, [][]string{{f.key}, {f.logKey(id)}, {f.key, f.logKey(id)}}[rng.IntN(3)]...).Err())
+					lost := [][]string{{f.key}, {f.logKey(id)}, {f.key, f.logKey(id)}}[rng.IntN(3)]
+					require.NoError(t, w.rdb.Del(ctx, lost...).Err())
 					stored[id], paused = "", map[string]int64{} // they are in the log, or of the queue
 					require.NoError(t, f.SetCeiling(ctx, id, nil))
 				case chance < 5:

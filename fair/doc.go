@@ -157,6 +157,7 @@
 //	fields   reads the time and the TTL, names the fields
 //	open     reads the header, decides which way to go
 //	{ … }    the rare ways: only if open finds something unusual
+//	rest     reads the rest of the header
 //	grant    finds the earliest slot of each request, closes cells
 //	compact  makes room in the ring
 //	write    writes what has changed
@@ -184,6 +185,7 @@
 //	narrow   slows the clock if the stored quotas became narrower
 //	cells    reads the ring, where it is needed
 //	recover  counts what the watermark knows and the state lacks
+//	others   lets a log go by other windows
 //	windows  makes the queue one of the caller's windows
 //
 // Pause. The clock stands still: the offset shrinks, no cell changes.
@@ -206,6 +208,50 @@
 // send the text that they know. If another one is stored, the script does
 // nothing and returns that.
 //
+// # Several units
+//
+// A turn can count further units, such as tokens. Each unit has windows, and a log
+// of its own of the same cells. These logs lie in one further key,
+// <prefix>{name}:units, which nobody touches who counts calls only. Units sets the
+// fields of one log after the other, and the parts in brackets run for each: grant
+// and compact, or release. So one code serves all of them:
+//
+//	units    names the logs, reads their headers
+//	mend     as recover and windows do, for the units
+//	amounts  asks each unit when it has room, then calls, then books the units
+//	taken    goes on with what a log has answered
+//	debts    books what turns used and had not reserved
+//	owed     notes the slots of debts that lie ahead
+//	refunds  takes out what turns reserved and did not use
+//	sum      goes back to the log of calls
+//	count    writes the headers of the units
+//
+// The newest slot of the log of calls is the tail of all: if a unit books at a
+// later slot, a cell without permits is opened there. So a limiter that counts calls
+// only keeps the order as well, and the key lives for long enough. What fits at a
+// slot behind the tail fits at any later one, so a turn goes at the latest of the
+// slots that its units allow.
+//
+// A refund cancels debts of its unit that lie ahead, the newest first. Then it is a
+// return at the slot of the turn. A debt is single permits that are granted like
+// those of callers that accept any wait, and nobody waits for them.
+//
+// This is the key of a queue of 3 calls a second and 100 tokens a minute, after two
+// turns of 60 tokens:
+//
+//	units1 tokens:100/60000000/64
+//	k3x9q2ab 39a85018 --------
+//	             120 1700000060123456                0                0                0                0                0    1    0    0
+//	             160    0
+//	;56w?N')!!!!!].
+//
+// The first line has the units and their windows, the second the generation, the
+// epoch, and the epoch before it. Of each unit there are a line with sequence,
+// newest slot, crowded, coarse, span, base, the sequence when the epoch began,
+// closed, oldest, and how many debts are noted, and then room and cursor of each
+// window. Behind the headers each unit has 4210 bytes: its ring, and 40 debts of 28
+// bytes, slot and amount. A key of another generation is of a queue that is over.
+//
 // # What a state cannot tell
 //
 //   - A server asks for its replication id only if another interpreter wrote the
@@ -218,6 +264,8 @@
 //     where others were granted as many since, unless a limiter that asks was
 //     told of it in a later epoch.
 //   - After two failovers in a row, what the first one lost may count twice.
+//   - Units know the end of the last epoch only. Who saw them in an older one counts
+//     a whole window again.
 //   - While a reset is remembered, an hour or more, a server may go back to the
 //     state that the reset left. Then a watermark from after the reset counts
 //     only if its limiter had heard of the reset.

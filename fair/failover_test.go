@@ -134,3 +134,25 @@ func TestWhatCountsAsFullLongerDoesSoAfterAFailover(t *testing.T) {
 		require.Equal(t, 3700*time.Millisecond, wait(t, b), "three turns are at 3 s")
 	})
 }
+
+// A server takes over whose clock is behind, and a stranger asks it first. What
+// it grants from then on counts again if it is lost, though the clock has shown
+// a later time before.
+func TestWhatAServerThatIsBehindGrantsCountsAgain(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		quota := engine.Quota{Permits: 1, Per: time.Second}
+		f, at := w.queue(t, quota)
+		stranger := f.joins(t, quota)
+		queued(t, f, 1, 1)
+		replica := snap(t, f)
+		at(10 * time.Second)
+		queued(t, f, 1, 1)
+		at(10 * time.Millisecond)
+		replica.restore(t, f)
+		queued(t, stranger, 1, 1)
+		queued(t, f, 5, 1)
+		told := wait(t, f)
+		require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+		require.Equal(t, told, wait(t, f))
+	})
+}

@@ -42,11 +42,14 @@ type fair struct {
 	member    string        // this limiter, among those of a flow
 	places    places        // of its flows' entries
 	latency   latency       // of its questions for flows
+	debts     debts         // of its flows
 	grace     time.Duration // see lua/fair/flows.lua
 
 	guard    time.Duration // ownGuard: by the quotas
 	replicas int           // that must have what is granted
 	heard    func(*engine.News)
+
+	unitsGiven []engine.Unit
 
 	stored bool                     // whether stored quotas take the place of the given ones
 	known  atomic.Pointer[quotaSet] // those that hold, as far as is known; nil if not stored
@@ -68,7 +71,7 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	if cfg.OwnGuard {
 		cfg.Guard = ownGuard
 	}
-	given, err := newQuotaSet(quotasOf(cfg), cfg.Guard, notStored)
+	given, err := newQuotaSet(quotasOf(cfg), cfg.Units, cfg.Guard, notStored)
 	if err != nil {
 		return nil, err
 	}
@@ -79,16 +82,19 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	f := &fair{
 		client: cfg.Client, scripts: allScripts, key: prefix + "{" + cfg.Name + "}", quotaSet: given,
 		guard: cfg.Guard, replicas: cfg.Replicas, heard: cfg.Heard, stored: cfg.Stored,
-		member: newMember(), grace: defaultGrace,
+		member: newMember(), grace: defaultGrace, unitsGiven: cfg.Units,
 	}
-	if !f.stored {
+	if !f.stored && len(cfg.Units) == 0 {
 		return f, nil
 	}
 	if err := f.sharesSlot(); err != nil {
 		return nil, err
 	}
+	if !f.stored {
+		return f, nil
+	}
 	f.scripts = storedScripts
-	given, err = f.quotaSetOf(nil, "")
+	given, err = f.quotaSetOf(nil, nil, "")
 	f.known.Store(given)
 	return f, err
 }
@@ -96,12 +102,7 @@ func New(cfg engine.Config) (engine.Engine, error) {
 func (f *fair) Queues() bool { return true }
 
 // Fits says nothing where other quotas may be stored meanwhile.
-func (f *fair) Fits(n int) error {
-	if f.stored {
-		return nil
-	}
-	return f.fits(n)
-}
+func (f *fair) Fits(n int) error { return f.FitsAmounts(n, "") }
 
 func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	if f.stored {
@@ -116,13 +117,24 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 // takeUnder asks one question for requests that fit.
 func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
 	args, logs, asked := f.takeArgs(t, requests)
-	r, err := f.askUnder(ctx, f.scriptOf(requests).Confirmed(f.replicas), t, args, logs...)
+	r, err := f.askUnder(ctx, f.scriptOf(t, requests).Confirmed(f.replicas), t, args, logs...)
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
-	o, problem := decode(r.said, requests[:asked])
+	answers, problem := f.read(r, t, requests[:asked])
+	return answers, cmp.Or(problem, err)
+}
+
+// read returns the answers to requests, and learns what else the reply says.
+func (f *fair) read(r reply, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
+	o, err := decode(r.said, t, requests)
+	for i := range o.answers {
+		if a := &o.answers[i]; a.Share > 0 {
+			a.Share = max(1, a.Share-f.debts.ahead(requests[i].Flow))
+		}
+	}
 	f.learn(t, &o, r)
-	return o.answers, cmp.Or(problem, err)
+	return o.answers, err
 }
 
 // learn remembers where the queue was seen, and tells the news.
@@ -132,6 +144,9 @@ func (f *fair) learn(t *quotaSet, o *outcome, r reply) {
 		f.latency.learn(r.arrived.Sub(r.sent))
 	}
 	n := f.tell(o.news, r, t)
+	if o.watermark.text == "" { // nothing was written
+		o.watermark = n.watermark
+	}
 	if o.watermark.text != "" {
 		f.memory.learn(o.watermark, n, t)
 	}
@@ -143,13 +158,24 @@ func (f *fair) takeArgs(t *quotaSet, requests []engine.Request) (args []any, log
 	if requests[0].Flow != nil {
 		return f.shareArgs(t, requests)
 	}
-	args = f.args(t, 4)
+	args = f.argsOfAll(t, 4)
 	for runs := 0; asked < len(requests) && runs < mostRuns; runs++ {
-		permits, longest, count := run(requests[asked:])
-		args = append(args, 0, permits, longest, count)
+		var count int
+		args, count = t.appendRun(args, 0, requests[asked:])
 		asked += count
 	}
 	return args, nil, asked
+}
+
+// appendRun asks for as many of the requests as are equal, of a flow by its
+// number among those that ask, or of none.
+func (t *quotaSet) appendRun(args []any, flow int, requests []engine.Request) (_ []any, count int) {
+	permits, longest, count := run(requests)
+	args = append(args, flow, permits, longest, count)
+	if len(t.units) > 0 {
+		args = append(append(args, requests[0].InShare()), t.inOrder(requests[0].Amounts)...)
+	}
+	return args, count
 }
 
 // run is as many of the requests as are equal: how many permits each asks for,
@@ -158,7 +184,9 @@ func run(requests []engine.Request) (permits int, longest int64, count int) {
 	wait := func(r engine.Request) int64 { return min(r.MaxWait, longestWait).Microseconds() }
 	permits, longest = requests[0].N, wait(requests[0])
 	for _, r := range requests {
-		if r.N != permits || r.Flow != requests[0].Flow || wait(r) != longest {
+		first := &requests[0]
+		if r.N != permits || r.Amounts != first.Amounts || r.Cost != first.Cost || r.Flow != first.Flow ||
+			wait(r) != longest {
 			break
 		}
 		count++
@@ -168,6 +196,9 @@ func run(requests []engine.Request) (permits int, longest int64, count int) {
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	t := f.held()
+	if len(t.units) > 0 || slices.ContainsFunc(grants, func(g engine.Grant) bool { return g.Settles }) {
+		return f.settle(ctx, t, grants)
+	}
 	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
 		args := f.args(t, 6*len(part))
 		logs, of := f.logsOf(part)
@@ -192,6 +223,9 @@ func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
 }
 
 func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, error) {
+	if len(t.units) > 0 {
+		return f.statusOfUnits(ctx, t)
+	}
 	r, err := f.askUnder(ctx, f.scripts.status, t, append(f.args(t, 5), oneTurn...))
 	if err != nil {
 		return engine.Status{}, err
@@ -218,15 +252,26 @@ func (f *fair) args(t *quotaSet, more int) []any {
 	return append(append(make([]any, 0, 3+len(t.layout)+more), t.head, watermark, rest), t.layout...)
 }
 
+// argsOfAll begins the arguments of a script for several units, if there are.
+func (f *fair) argsOfAll(t *quotaSet, more int) []any {
+	if len(t.units) > 0 {
+		return f.unitArgs(t)
+	}
+	return f.args(t, more)
+}
+
 // oneTurn asks for one permit in no flow, and accepts no turn: lua/fair/status.lua
 // asks how far away that is.
 var oneTurn = []any{0, 1, -1, 1}
 
-// ask runs a script once. The keys of flows' logs come last.
+// ask runs a script once. The keys of flows' logs, or of the units, come last.
 func (f *fair) ask(ctx context.Context, script *lua.Script, args []any, logs ...string) (reply, error) {
 	keys := []string{f.key}
 	if f.stored {
 		keys = append(keys, f.quotaKey())
+	}
+	if len(f.held().units) > 0 {
+		keys = append(keys, f.unitsKey())
 	}
 	return f.askKeys(ctx, script, append(keys, logs...), args)
 }

@@ -72,6 +72,7 @@ type State struct {
 	Forgotten bool
 
 	Quotas []engine.Quota // the stored quotas, if any
+	Units  []engine.Unit  // those of further units
 	Text   string         // as they are stored
 
 	line *line        // nil if nothing that was granted counts
@@ -165,7 +166,7 @@ func (f *fair) inspect(ctx context.Context, script *lua.Script) (State, error) {
 	server, left := numbers[0], numbers[1]
 
 	s := State{At: time.UnixMicro(server), Text: text}
-	if s.Quotas, err = quotatext.Parse(text); err != nil {
+	if s.Quotas, s.Units, err = quotatext.ParseAll(text); err != nil {
 		return State{}, &unreadableQuotas{f.quotaKey(), err}
 	}
 	if left == -2 {

@@ -15,7 +15,8 @@ func TestThePictureOfALineIsWhatTheEngineWouldSay(t *testing.T) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		f, at := w.queue(t,
 			engine.Quota{Permits: 7, Per: time.Second, Burst: 2}, engine.Quota{Permits: 30, Per: 20 * time.Second})
-		for now, paused := time.Duration(0), false; now < 40*time.Second; now += time.Duration(rng.IntN(700)) * time.Millisecond {
+		paused := false
+		for now := time.Duration(0); now < 40*time.Second; now += time.Duration(rng.IntN(700)) * time.Millisecond {
 			at(now)
 			queued(t, f, 1+rng.IntN(4), 1+rng.IntN(2))
 			if !paused && now > 20*time.Second {

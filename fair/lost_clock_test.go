@@ -115,3 +115,20 @@ func TestTurnsThatASuccessorHasSlowedComeAsLateAfterItIsLost(t *testing.T) {
 		require.GreaterOrEqual(t, time.Second+queuedWait(t, f), comes+time.Second)
 	})
 }
+
+// A server takes over whose clock is half a second behind, with a queue of a
+// stranger. Lost turns come as much later, but nothing is paused.
+func TestAServerThatIsALittleBehindPausesNothing(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		quota := engine.Quota{Permits: 1, Per: time.Second}
+		f, at := w.queue(t, quota)
+		at(time.Second)
+		queued(t, f, 5, 1)
+		require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+		moves(t, f)
+		at(500 * time.Millisecond)
+		queued(t, f.joins(t, quota), 1, 1)
+		require.Zero(t, status(t, f).Paused)
+		require.Equal(t, 5500*time.Millisecond, wait(t, f))
+	})
+}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
 )
 
 // memory is what this limiter remembers of its queue. The watermark goes along
@@ -34,6 +36,8 @@ type watermark struct {
 	text            string // '<generation> <epoch> <sequence> <clock>', as the state has it
 	sequence, clock int64
 	newest          int64 // its newest slot
+
+	sequences engine.Amounts // of the units, as far as they were told
 }
 
 func (w watermark) generation() string {
@@ -43,7 +47,15 @@ func (w watermark) generation() string {
 	return w.text[:generationLength]
 }
 
-// before reports whether a watermark of the same generation is older.
+// history is the generation and the epoch.
+func (w watermark) history() string {
+	if w.text == "" {
+		return ""
+	}
+	return w.text[:historyLength]
+}
+
+// before reports whether a watermark of the same history is older.
 func (w watermark) before(other watermark) bool {
 	return cmp.Or(cmp.Compare(w.clock, other.clock), cmp.Compare(w.sequence, other.sequence)) < 0
 }
@@ -52,9 +64,16 @@ func (w watermark) before(other watermark) bool {
 func (m *memory) ends() int64 {
 	length := int64(0)
 	if m.under != nil && len(m.under.windows) > 0 {
-		length = m.under.windows[0].Length
+		length = m.under.longest()
 	}
 	return max(m.watermark.newest, m.news.Clock) + length
+}
+
+// tail is when the newest slot comes, as far as is known.
+func (m *memory) tail() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.news.Arrived.Add(m.news.Until(m.watermark.newest))
 }
 
 // over, under mu, reports whether the queue has ended, or none is known.
@@ -93,11 +112,15 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	same := w.generation() == m.watermark.generation()
-	if same && w.before(m.watermark) {
-		return
-	}
-	if !same && n.Asked.Before(m.news.Asked) && n.server < m.news.server {
+	if w.history() == m.watermark.history() {
+		if w.before(m.watermark) {
+			return
+		}
+	} else if n.Asked.Before(m.news.Asked) && n.server < m.news.server {
 		return // of a queue that was lost or reset since
+	}
+	if w.sequences == "" && same {
+		w.sequences = m.watermark.sequences
 	}
 	m.watermark, m.under = w, under
 	if !same {
@@ -106,8 +129,9 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	m.goBy(n)
 }
 
-// hear learns from news when turns come that were seen, also from those of a
-// queue that took the place of theirs. After a reset they count no more.
+// hear learns from news when turns come that were seen. A queue that took the
+// place of theirs counts them, so it is what the limiter knows from then on, but
+// not of units: a look does not restore these. After a reset they count no more.
 func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -124,14 +148,25 @@ func (m *memory) hear(n *news, under *quotaSet) {
 			m.watermark, m.news = watermark{}, *n // nobody restores it, even if the reset is lost as well
 		}
 	}
-	if m.watermark.text != "" && (mine || !n.Reset && !m.over()) && m.goBy(*n) && n.SlowUntil > 0 {
-		m.under = under
+	switch {
+	case m.watermark.text == "":
+	case mine:
+		if m.goBy(*n) && n.SlowUntil > 0 {
+			m.under = under
+		}
+	case !n.Reset && !m.over() && !n.Asked.Before(m.news.Asked) && len(under.units) == 0:
+		m.watermark, m.news, m.under = n.watermark, *n, under // it counts what this limiter knows
 	}
 }
 
 // goBy, under mu, goes by the news, unless the newest slot would come sooner
-// than was told: no turn does. Then the server has lost what has put it off.
+// than was told: no turn does. Then the server has lost what has put it off. In
+// one history nothing is lost: others have given turns back.
 func (m *memory) goBy(n news) bool {
+	if n.watermark.history() == m.watermark.history() && !n.Asked.Before(m.news.Asked) {
+		m.news = n
+		return true
+	}
 	at := max(m.watermark.newest, m.news.Clock)
 	told := m.news.Until(at) - elapsed(m.news, n)
 	if n.Until(at) < told-rounded {
@@ -178,6 +213,9 @@ func (m *memory) forget(w watermark) {
 // later queue of the same name once in 2·10¹².
 const (
 	generationLength = 8
+	historyLength    = generationLength + 1 + 8
+	watermarkLength  = historyLength + 1 + 16 + 1 + 16
+	wholeWatermark   = watermarkLength + 1 + 16         // with the newest slot
 	firstGeneration  = 36 * 36 * 36 * 36 * 36 * 36 * 36 // the first of 8
 	generations      = 35 * firstGeneration
 )
@@ -195,8 +233,7 @@ func (w watermark) granted() string {
 // a fixed place, and what may follow: the offset of the queue's clock to the
 // server's, and how far apart turns are that were granted together.
 func parseTold(text string) (w watermark, offset, step int64, err error) {
-	const watermarkLength, whole = 51, 68
-	if len(text) < whole {
+	if len(text) < wholeWatermark {
 		return watermark{}, 0, 0, fmt.Errorf("too short: %q", text)
 	}
 	w.text = text[:watermarkLength]
@@ -205,8 +242,8 @@ func parseTold(text string) (w watermark, offset, step int64, err error) {
 		return watermark{}, 0, 0, err
 	}
 	w.sequence, w.clock, w.newest = numbers[0], numbers[1], numbers[2]
-	if len(text) > whole {
-		if numbers, err = parseNumbers(text[whole:], 2); err != nil {
+	if len(text) > wholeWatermark {
+		if numbers, err = parseNumbers(text[wholeWatermark:], 2); err != nil {
 			return watermark{}, 0, 0, err
 		}
 		offset, step = numbers[0], numbers[1]

@@ -10,9 +10,10 @@ import (
 
 // news are those of a queue. In the server's time they have until when it is
 // remembered that the queue was reset, 0 if it was not, and when they were
-// told.
+// told. The watermark is of the state that they are of.
 type news struct {
 	engine.News
+	watermark        watermark
 	resetEnd, server int64
 }
 
@@ -22,24 +23,27 @@ func parseNews(reply any) (n news, err error) {
 	if !isText {
 		return n, fmt.Errorf("a %T instead of news", reply)
 	}
-	generation, rest, _ := strings.Cut(text, " ")
-	if len(generation) != generationLength {
+	if len(text) < wholeWatermark {
 		return n, fmt.Errorf("no news: %q", text)
 	}
-	numbers, err := parseNumbers(rest, 10)
+	w, _, _, err := parseTold(text[:wholeWatermark])
 	if err != nil {
 		return n, err
 	}
-	return news{resetEnd: numbers[4], server: numbers[7], News: engine.News{
-		Queue: generation, Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
+	numbers, err := parseNumbers(text[wholeWatermark:], 11)
+	if err != nil {
+		return n, err
+	}
+	return news{watermark: w, resetEnd: numbers[4], server: numbers[7], News: engine.News{
+		Queue: w.generation(), Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
 		SlowUntil: numbers[2], SlowPace: numbers[3], ThenUntil: numbers[8], ThenPace: numbers[9],
-		Reset: numbers[4] > 0, Lost: numbers[5] > 0, Differs: numbers[6] > 0,
+		Reset: numbers[4] > 0, Lost: numbers[5] > 0, Differs: numbers[6] > 0, Moves: numbers[10],
 	}}, nil
 }
 
 // news are those of a queue whose clock runs, by an offset to the server's.
 func (w watermark) news(offset int64) news {
-	return news{server: w.clock - offset, News: engine.News{Queue: w.generation(), Clock: w.clock}}
+	return news{watermark: w, server: w.clock - offset, News: engine.News{Queue: w.generation(), Clock: w.clock}}
 }
 
 func parseNumbers(text string, count int) ([]int64, error) {

@@ -2,6 +2,8 @@ package fair
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -16,6 +18,9 @@ type quotaSet struct {
 
 	head   string // what a state of these windows begins with; see lua/fair/head.lua
 	layout []any  // of the arguments of every question: where the header ends, the windows
+
+	units   []unitSet
+	unitsOf []engine.Unit // the same as they were given or stored
 
 	text string // as they are stored, "" if they were given
 }
@@ -32,65 +37,83 @@ const notStored = "--------"
 
 // newTerms returns an error that matches [engine.ErrUnsupported] for quotas
 // that cannot be held. None are quotas as well.
-func newQuotaSet(quotas []engine.Quota, guard time.Duration, stored string) (*quotaSet, error) {
+func newQuotaSet(
+	quotas []engine.Quota, units []engine.Unit, guard time.Duration, stored string,
+) (*quotaSet, error) {
 	windows, err := windowsOf(quotas, guard)
 	if err != nil {
 		return nil, err
 	}
 	t := &quotaSet{quotas: quotas, windows: windows, most: most(windows)}
+	t.unitsOf = units
+	if t.units, err = unitSetsOf(units, guard); err != nil {
+		return nil, err
+	}
+	for i := range t.units {
+		t.units[i].worth = rate(windows) / rate(t.units[i].windows)
+	}
 	end := 0
 	if len(windows) > 0 {
 		t.head = "fair5 " + word(windows) + " " + stored + "\n"
 		end = len(t.head) + headerBytes + windowBytes*len(windows)
 	}
 	t.layout = append(t.layout, max(0, end-1), len(windows))
-	for i, cells := range cellsOf(windows) {
-		t.layout = append(t.layout, windows[i].Permits, windows[i].Length, cells)
-	}
+	t.layout = appendWindows(t.layout, windows)
 	return t, nil
 }
 
 // storedQuotaSet reads a stored text.
 func (f *fair) storedQuotaSet(text string) (*quotaSet, error) {
-	quotas, err := quotatext.Parse(text)
+	quotas, units, err := quotatext.ParseAll(text)
 	if err != nil {
 		return nil, err
 	}
-	return f.quotaSetOf(quotas, text)
+	return f.quotaSetOf(quotas, units, text)
 }
 
 // quotaSetOf takes quotas and their text; without any, those that were given.
-func (f *fair) quotaSetOf(quotas []engine.Quota, text string) (*quotaSet, error) {
+// Units that the text does not name stay as they were given.
+func (f *fair) quotaSetOf(quotas []engine.Quota, units []engine.Unit, text string) (*quotaSet, error) {
 	if len(quotas) == 0 {
 		quotas = f.quotas
 	}
-	t, err := newQuotaSet(quotas, f.guard, word36(hash(text), len(notStored)))
+	units = slices.Clone(units)
+	for _, given := range f.unitsGiven {
+		i := slices.IndexFunc(units, func(u engine.Unit) bool { return u.Name == given.Name })
+		if i < 0 {
+			units = append(units, given)
+		} else {
+			units[i].Guard = given.Guard // each limiter's own
+		}
+	}
+	slices.SortFunc(units, func(a, b engine.Unit) int { return strings.Compare(a.Name, b.Name) })
+	t, err := newQuotaSet(quotas, units, f.guard, word36(hash(text), len(notStored)))
 	if err == nil {
 		t.text = text
 	}
 	return t, err
 }
 
-// fits returns the error that a request for so many permits gets, or nil.
-func (t *quotaSet) fits(n int) error {
+// fits returns the error that a request gets, or nil.
+func (t *quotaSet) fits(n int, amounts engine.Amounts) error {
 	if len(t.windows) == 0 {
 		return errNotGiven
 	}
 	if n > t.most {
 		return fmt.Errorf("%w: %d asked for, at most %d fit", engine.ErrExceedsQuota, n, t.most)
 	}
-	return nil
+	return t.fitsUnits(amounts)
 }
 
 // fitting returns those of the requests that fit.
 func (t *quotaSet) fitting(requests []engine.Request) []engine.Request {
 	for i, r := range requests {
-		if t.fits(r.N) == nil {
+		if t.fits(r.N, r.Amounts) == nil {
 			continue
 		}
 		fitting := append([]engine.Request(nil), requests[:i]...)
 		for _, r := range requests[i:] {
-			if t.fits(r.N) == nil {
+			if t.fits(r.N, r.Amounts) == nil {
 				fitting = append(fitting, r)
 			}
 		}
@@ -103,7 +126,7 @@ func (t *quotaSet) fitting(requests []engine.Request) []engine.Request {
 // order of the requests, up to the first one without an answer.
 func (t *quotaSet) refuse(requests []engine.Request, answers []engine.Answer) (all []engine.Answer) {
 	for _, r := range requests {
-		err := t.fits(r.N)
+		err := t.fits(r.N, r.Amounts)
 		switch {
 		case err != nil:
 			all = append(all, engine.Answer{Err: err})

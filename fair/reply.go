@@ -22,13 +22,13 @@ type outcome struct {
 	places    []place
 }
 
-// decode is the one place that knows the replies of lua/fair/take.lua and
-// lua/fair/share.lua. The requests are those that one question asked for.
-func decode(reply any, requests []engine.Request) (outcome, error) {
+// decode is the one place that knows the replies of lua/fair/take.lua, share.lua
+// and turns.lua. The requests are those that one question asked for.
+func decode(reply any, t *quotaSet, requests []engine.Request) (outcome, error) {
 	var o outcome
 	var err error
-	if requests[0].Flow != nil {
-		err = decodeShares(&o, reply, requests)
+	if requests[0].Flow != nil || len(t.units) > 0 {
+		err = decodeMore(&o, reply, t, requests)
 	} else {
 		err = decodeTake(&o, reply, requests)
 	}
@@ -36,6 +36,31 @@ func decode(reply any, requests []engine.Request) (outcome, error) {
 		return outcome{}, misread(reply, err)
 	}
 	return o, nil
+}
+
+// decodeMore: as decodeTriples, with the sequences of the units and the shares
+// of the flows behind the news, if there are any.
+func decodeMore(o *outcome, reply any, t *quotaSet, requests []engine.Request) error {
+	elements, _ := reply.([]any)
+	ofUnits, ofFlows := len(t.units) > 0, requests[0].Flow != nil
+	from := 2
+	if ofUnits {
+		from++
+	}
+	if ofFlows {
+		from++
+	}
+	if len(elements) < from {
+		return fmt.Errorf("%d elements", len(elements))
+	}
+	err := decodeTriples(o, append(elements[:2:2], elements[from:]...), requests)
+	if err == nil && ofUnits {
+		err = o.count(elements[2])
+	}
+	if err == nil && ofFlows {
+		err = o.share(elements[from-1], requests)
+	}
+	return err
 }
 
 func decodeTake(o *outcome, reply any, requests []engine.Request) error {
@@ -128,7 +153,7 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			a := engine.Answer{Granted: granted, Wait: o.news.Until(at), Paused: o.news.Stands}
 			switch {
 			case granted:
-				a.Grant = engine.Grant{ID: generation, At: at, N: r.N, Made: made}
+				a.Grant = engine.Grant{ID: generation, At: at, N: r.N, Amounts: r.Amounts, Made: made}
 				if r.Flow != nil {
 					a.Grant.Flow = r.Flow.ID
 				}

@@ -21,7 +21,7 @@ const (
 func isNone(t *testing.T, reply any, requests []engine.Request) {
 	t.Helper()
 	t.Run(fmt.Sprintf("%.80v", reply), func(t *testing.T) {
-		o, err := decode(reply, requests)
+		o, err := decode(reply, &quotaSet{}, requests)
 		require.ErrorIs(t, err, engine.ErrOutcomeUnknown)
 		assert.Empty(t, o)
 	})
@@ -31,7 +31,7 @@ func isNone(t *testing.T, reply any, requests []engine.Request) {
 // be taken for leave to go.
 func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	t.Parallel()
-	const news = "abcdefgh 1700000000000000 0 0 0 0 0 0 1700000000000000 0 0"
+	const news = toldWatermark + " 1700000000000000 0 0 0 0 0 0 1700000000000000 0 0 0"
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{
 		nil, "", "OK", toldWatermark[:40], strings.Repeat("x", 68),
@@ -59,10 +59,10 @@ func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	} {
 		isNone(t, reply, requests)
 	}
-	o, err := decode([]any{toldWhole, news, int64(0), int64(1), int64(0)}, requests)
+	o, err := decode([]any{toldWhole, news, int64(0), int64(1), int64(0)}, &quotaSet{}, requests)
 	require.NoError(t, err, "the check itself")
 	require.Len(t, o.answers, 1)
-	o, err = decode(int64(7), requests)
+	o, err = decode(int64(7), &quotaSet{}, requests)
 	require.NoError(t, err)
 	require.Len(t, o.answers, 2)
 }
@@ -86,7 +86,7 @@ func TestAReplyWithoutSharesIsAnErrorAndNeverAGrantOfAFlow(t *testing.T) {
 	} {
 		isNone(t, reply, requests)
 	}
-	o, err := decode(append([]any{toldWhole, "", "1 0 0 - 2 1 0 -"}, answers...), requests)
+	o, err := decode(append([]any{toldWhole, "", "1 0 0 - 2 1 0 -"}, answers...), &quotaSet{}, requests)
 	require.NoError(t, err, "the check itself")
 	require.Equal(t, 2, o.answers[1].Share)
 }

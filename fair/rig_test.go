@@ -147,7 +147,7 @@ func arrive(t testing.TB, f *fair, arrivals []arrival) []engine.Grant {
 		_, err := pipe.Exec(ctx)
 		require.NoError(t, err)
 		for i, reply := range replies {
-			o, err := decode(reply.Val(), []engine.Request{some[i].request})
+			o, err := decode(reply.Val(), f.quotaSet, []engine.Request{some[i].request})
 			require.NoError(t, err)
 			require.True(t, o.answers[0].Granted)
 			grants = append(grants, o.answers[0].Grant)
@@ -202,8 +202,10 @@ func (s scripts) behind(prelude string) scripts {
 	return scripts{
 		take: behind(prelude, s.take), share: behind(prelude, s.share), release: behind(prelude, s.release),
 		status: behind(prelude, s.status), reset: behind(prelude, s.reset), look: behind(prelude, s.look),
-		quotas: behind(prelude, s.quotas), pauseFlow: behind(prelude, s.pauseFlow),
-		pause: behind(prelude, s.pause), set: behind(prelude, s.set),
+		quotas: behind(prelude, s.quotas), amounts: behind(prelude, s.amounts),
+		amountsShare: behind(prelude, s.amountsShare), statusAmounts: behind(prelude, s.statusAmounts),
+		settle: behind(prelude, s.settle), observe: behind(prelude, s.observe),
+		pause: behind(prelude, s.pause), set: behind(prelude, s.set), pauseFlow: behind(prelude, s.pauseFlow),
 	}
 }
 

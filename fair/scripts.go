@@ -6,51 +6,64 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// scripts has one script for each operation.
+// scripts has one script for each operation. Those of the second line are for
+// queues that count further units.
 type scripts struct {
 	take, share, release, status, reset, look, quotas, pause, pauseFlow, set *lua.Script
+	amounts, amountsShare, statusAmounts, settle, observe                    *lua.Script
 }
 
 // Parts that several scripts have in common. Those in braces run only if the
-// question or the state is unusual: see lua/fair/open.lua.
+// question or the state is unusual: see lua/fair/open.lua. Those in brackets run
+// for one log after the other: see lua/fair/units.lua.
 const (
 	opens    = " fields open "
 	restores = " header clock epochs narrow cells recover "
-	unusual  = " {" + restores + "windows } "
+	restored = " ( header clock epochs narrow cells recover others mend ) "
+	mended   = " { header clock epochs narrow cells recover others mend windows } "
+	unusual  = " {" + restores + "others windows } "
+	counts   = " sum write count "
 )
 
 // lookForQuotas tells which quotas are stored.
 var lookForQuotas = assemble("head quota" + opens + "{" + restores + "} look write news")
 
 // allScripts are assembled of the parts in lua/fair.
-var allScripts = scripts{
-	take:    assemble("head" + opens + unusual + "grant compact write take"),
-	share:   assemble("head" + opens + unusual + "flows ceiling grant compact active write share"),
-	release: assemble("head" + opens + restores + "begin release compact write given"),
-	status:  assemble("head" + opens + "still" + unusual + "grant cells status write stands"),
+var allScripts = takers("head", scripts{
+	release: assemble("head" + opens + restores + "begin release shorten compact write given"),
 	reset:   assemble("head fields forget header clock epochs begin reset write news"),
 	look:    assemble("head" + opens + "{" + restores + "} look write news"),
 	quotas:  lookForQuotas,
-	pause:   assemble("head" + opens + restores + "begin pause write told"),
+	pause:   assemble("head" + opens + restores + "begin pause write longer told"),
+	set:     assemble("head" + opens + "always" + restores + "others set windows begin write longer news"),
 
 	pauseFlow: assemble("head" + opens + restores + "begin pauseflow write told"),
-	set:       assemble("head" + opens + "always" + restores + "set windows begin write news"),
-}
+	settle: assemble("head" + opens + "keep units" + restored +
+		"debts [ grant compact owed ] refunds [ begin release compact released ] shorten" + counts + "settled"),
+})
 
 // storedScripts are those of a limiter that looks for stored quotas: whatever
 // depends on its quotas makes sure that they are those that are stored.
-var storedScripts = scripts{
-	take:    assemble("head quota" + opens + unusual + "grant compact write take"),
-	share:   assemble("head quota" + opens + unusual + "flows ceiling grant compact active write share"),
-	release: allScripts.release,
-	status:  assemble("head quota" + opens + "still" + unusual + "grant cells status write stands"),
-	reset:   allScripts.reset,
-	look:    lookForQuotas,
-	quotas:  lookForQuotas,
-	pause:   allScripts.pause,
+var storedScripts = takers("head quota", allScripts)
 
-	pauseFlow: allScripts.pauseFlow,
-	set:       allScripts.set,
+// takers completes scripts by those that depend on the quotas.
+func takers(head string, s scripts) scripts {
+	if head != "head" {
+		s.look = lookForQuotas
+	}
+	s.take = assemble(head + opens + unusual + "rest grant compact write take")
+	s.share = assemble(head + opens + unusual + "flows rest ( ceiling ) grant compact active write entries share")
+	s.status = assemble(head + opens + "still" + unusual + "rest grant cells status write stands")
+
+	s.amounts = assemble(head + opens + "units" + mended + "rest amounts [ grant compact taken ]" +
+		counts + "turns")
+	s.amountsShare = assemble(head + opens + "units" + mended + "flows rest ( ceiling ) amounts" +
+		" [ grant compact taken ] sum active write count entries turns")
+	s.statusAmounts = assemble(head + opens + "still units" + mended + "rest each [ grant cells status seen ]" +
+		counts + "stand")
+	s.observe = assemble(head + opens + "units ( header clock epochs narrow cells recover others mend windows )" +
+		" each [ grant status seen ] observe [ grant compact owed ]" + counts + "settled")
+	return s
 }
 
 func assemble(parts string) *lua.Script { return lua.Assemble("fair", strings.Fields(parts)...) }

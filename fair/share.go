@@ -70,9 +70,15 @@ func (l *latency) learn(took time.Duration) {
 func (l *latency) longest() time.Duration { return microseconds(l.micros.Load()) }
 
 // scriptOf is the one that takes permits for the requests.
-func (f *fair) scriptOf(requests []engine.Request) *lua.Script {
-	if requests[0].Flow != nil {
+func (f *fair) scriptOf(t *quotaSet, requests []engine.Request) *lua.Script {
+	ofFlows, ofUnits := requests[0].Flow != nil, len(t.units) > 0
+	switch {
+	case ofFlows && ofUnits:
+		return f.scripts.amountsShare
+	case ofFlows:
 		return f.scripts.share
+	case ofUnits:
+		return f.scripts.amounts
 	}
 	return f.scripts.take
 }
@@ -92,23 +98,25 @@ func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, lo
 	}
 	for n := 0; asked < len(requests) && n < mostRuns; n++ {
 		flow := requests[asked].Flow
-		permits, longest, size := run(requests[asked:])
 		if flow != last {
 			last, need, wants = flow, 0, flow.Ahead
 			count++
 			word := flowWord(flow.ID)
 			ceiling, _ := flow.Ceiling.(*ceiling)
 			at, granted := f.places.of(flow.ID)
-			flows = append(flows, word+f.member, flow.Weight, 0, 0, flow.Ahead, at, ceiling.text(), granted)
+			holds := flow.Ahead + f.debts.ahead(flow)
+			flows = append(flows, word+f.member, flow.Weight, 0, 0, holds, at, ceiling.text(), granted)
 			logs = append(logs, f.logKey(flow.ID))
 		}
-		need, wants = max(need, permits), wants+permits*size
+		var size int
+		runs, size = t.appendRun(runs, count, requests[asked:])
+		cost := requests[asked].InShare()
+		need, wants = max(need, cost), wants+cost*size
 		asks := flows[len(flows)-flowArgs:]
 		asks[2], asks[3] = need, min(most, max(wants, flow.Wanted))
-		runs = append(runs, count, permits, longest, size)
 		asked += size
 	}
-	args = append(f.args(t, 4+len(flows)+len(runs)), f.grace.Microseconds(), most, least, count)
+	args = append(f.argsOfAll(t, 4+len(flows)+len(runs)), f.grace.Microseconds(), most, least, count)
 	return append(append(args, flows...), runs...), logs, asked
 }
 
@@ -132,45 +140,68 @@ func word36(n uint64, letters int) string {
 	return text[len(text)-letters:]
 }
 
-// decodeShares: as decodeTriples, with the shares and the places of the flows
-// behind the news.
-func decodeShares(o *outcome, reply any, requests []engine.Request) error {
-	elements, _ := reply.([]any)
-	if len(elements) < 6 || len(elements)%3 != 0 {
-		return fmt.Errorf("%d elements", len(elements))
-	}
-	text, isText := elements[2].(string)
+// share reads the shares and the places of the flows.
+func (o *outcome) share(words any, requests []engine.Request) error {
+	text, isText := words.(string)
 	if !isText {
-		return fmt.Errorf("a %T instead of shares", elements[2])
+		return fmt.Errorf("a %T instead of shares", words)
 	}
-	if err := decodeTriples(o, append(append([]any{}, elements[:2]...), elements[3:]...), requests); err != nil {
+	shares, err := parseShares(text)
+	if err != nil {
 		return err
 	}
-	words, flow := strings.Fields(text), -shareWords
 	for i := range o.answers {
-		if i == 0 || requests[i].Flow != requests[i-1].Flow {
-			flow += shareWords
+		flow := requests[i].Flow
+		if i == 0 || flow != requests[i-1].Flow {
+			if len(o.places) == len(shares) {
+				return fmt.Errorf("shares of %d flows: %q", len(shares), text)
+			}
+			o.places = append(o.places, shares[len(o.places)].of(flow))
 		}
-		if len(words) < flow+shareWords {
-			return fmt.Errorf("no shares: %q", text)
-		}
-		numbers, err := parseNumbers(strings.Join(words[flow:flow+3], " "), 3)
-		if err != nil || numbers[0] < 1 {
-			return fmt.Errorf("no shares: %q", text)
-		}
-		o.answers[i].Share = int(numbers[0])
-		if flow/shareWords == len(o.places) {
-			o.places = append(o.places, place{flow: requests[i].Flow.ID, at: numbers[1]})
-		}
-		if err := o.places[flow/shareWords].counted(&o.answers[i], requests[i].Flow, numbers[2], words[flow+3]); err != nil {
-			return err
+		at := len(o.places) - 1
+		o.answers[i].Share = shares[at].permits
+		if o.answers[i].Granted && shares[at].ceiling != nil {
+			o.places[at].counted(&o.answers[i], shares[at])
 		}
 	}
 	return nil
 }
 
+// share is what a reply says of one flow.
+type share struct {
+	permits int   // that it may hold ahead
+	at      int64 // where its entry is
+	total   int64 // up to how many permits its ceiling counted
+	ceiling []window
+}
+
 // shareWords is how many words a reply has for each flow: see lua/fair/share.lua.
 const shareWords = 4
+
+func parseShares(text string) (shares []share, err error) {
+	for words := strings.Fields(text); len(words) >= shareWords; words = words[shareWords:] {
+		numbers, err := parseNumbers(strings.Join(words[:3], " "), 3)
+		if err != nil || numbers[0] < 1 {
+			return nil, fmt.Errorf("no shares: %q", text)
+		}
+		s := share{permits: int(numbers[0]), at: numbers[1], total: numbers[2]}
+		if words[3] != "-" {
+			if s.ceiling, err = parseWindows(words[3]); err != nil {
+				return nil, err
+			}
+		}
+		shares = append(shares, s)
+	}
+	return shares, nil
+}
+
+// of is the place of a flow, which learns its ceiling.
+func (s share) of(flow *engine.Flow) place {
+	if c, _ := flow.Ceiling.(*ceiling); c != nil && s.ceiling != nil {
+		c.learn(s.ceiling)
+	}
+	return place{flow: flow.ID, at: s.at}
+}
 
 // place is where the entry of a flow was last, see lua/fair/flows.lua. Granted is
 // up to how many permits its ceiling counted, see lua/fair/ceiling.lua, and counts
@@ -182,24 +213,10 @@ type place struct {
 	counts  time.Duration
 }
 
-// counted takes in what was counted for the ceiling of a flow, which the words
-// name.
-func (p *place) counted(a *engine.Answer, flow *engine.Flow, total int64, words string) error {
-	if words == "-" {
-		return nil
-	}
-	windows, err := parseWindows(words)
-	if err != nil {
-		return err
-	}
-	if c, _ := flow.Ceiling.(*ceiling); c != nil {
-		c.learn(windows)
-	}
-	if a.Granted {
-		p.granted = fmt.Sprintf("%s %d", a.Grant.ID, total)
-		p.counts = max(p.counts, a.Wait+microseconds(windows[0].Length))
-	}
-	return nil
+// counted takes in a turn that counts for the ceiling.
+func (p *place) counted(a *engine.Answer, s share) {
+	p.granted = fmt.Sprintf("%s %d", a.Grant.ID, s.total)
+	p.counts = max(p.counts, a.Wait+microseconds(s.ceiling[0].Length))
 }
 
 // places are those that a limiter was told. One that is wrong costs the script

@@ -134,7 +134,7 @@ func TestSharesAreThoseOfTheModel(t *testing.T) {
 				answers, err := p.Take(t.Context(), []engine.Request{{N: n, MaxWait: engine.Forever, Flow: flow}})
 				require.NoError(t, err)
 				id := flowWord(flow.ID) + p.member
-				clock := p.memory.now().clock
+				clock := beginning.Add(now).UnixMicro()
 				asker := model.Asker{ID: id, Weight: flow.Weight, Need: n, Wants: min(m.Most, max(n, flow.Wanted))}
 				require.Equal(t, m.Enter(clock, asker)[0], answers[0].Share, "seed %d, step %d", seed, step)
 				require.True(t, answers[0].Granted)

@@ -239,3 +239,65 @@ func TestLostTurnsStaySlowThoughTheOlderClockHasPassedThem(t *testing.T) {
 		}
 	}
 }
+
+// Others leave a slow queue, so that a turn comes sooner than its limiter was
+// told, and the queue ends. That limiter does not take it for a lost one.
+func TestASlowQueueThatEndedSoonerIsNotLost(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.stored(t)
+	set(t, f, "1/1s")
+	other := f.looksFor(t)
+	held := append(queued(t, other, 15, 1), queued(t, f, 1, 1)...)
+	set(t, f, "1/10s")
+	dues(t, f, held)
+	giveBack(t, other, held...)
+	dues(t, f, nil)
+	at(30 * time.Second)
+	require.NoError(t, f.client.Del(t.Context(), f.key).Err(), "it has expired")
+	require.Zero(t, wait(t, f))
+}
+
+// A queue is lost after a pause, and a stranger begins another one, whose clock
+// is ahead. Lost turns that are held go by that clock: a narrower quota slows
+// them too.
+func TestANarrowerQuotaSlowsLostTurnsOnTheClockOfOthers(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.stored(t)
+	stranger := f.looksFor(t)
+	set(t, f, "1/1s")
+	pause(t, f, 10*time.Second)
+	at(10 * time.Second)
+	held := queued(t, f, 5, 1)
+	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+	queued(t, stranger, 1, 1)
+	news := hears(f)
+	require.NoError(t, f.Look(t.Context()))
+	n := last(t, news)
+	for i := range held {
+		require.InDelta(t, time.Duration(i)*time.Second, n.Until(held[i].At+n.Moves), float64(time.Millisecond))
+		held[i].At += n.Moves
+	}
+	set(t, stranger, "1/3s")
+	for i, due := range dues(t, f, held) {
+		require.InDelta(t, 3*time.Duration(i)*time.Second, due, float64(time.Millisecond))
+	}
+}
+
+// Turns of a wide quota stand at the last slot of turns that are slow, but less
+// so than the next quota wants those.
+func TestANarrowerQuotaSlowsTurnsAtTheLastSlotOfSlowOnes(t *testing.T) {
+	w := realWorld(t)
+	f, _ := w.stored(t)
+	set(t, f, "10/250ms")
+	queued(t, f, 30, 1)
+	set(t, f, "10/1s")
+	held := queued(t, f, 15, 1)[10:]
+	set(t, f, "10/1.5s")
+	held = append(held, queued(t, f, 5, 1)...)
+	set(t, f, "10/7.3s")
+	set(t, f, "10/500ms")
+	held = append(held, queued(t, f, 5, 1)...)
+	set(t, f, "10/4s")
+	all := dues(t, f, held)
+	require.GreaterOrEqual(t, all[14]-all[0], 4*time.Second, "15 turns of 10/4s")
+}

@@ -70,7 +70,9 @@ func (f *fair) under(ask func(*quotaSet) error) error {
 }
 
 // askUnder runs a script that compares the quotas with what is stored.
-func (f *fair) askUnder(ctx context.Context, script *lua.Script, t *quotaSet, args []any, logs ...string) (reply, error) {
+func (f *fair) askUnder(
+	ctx context.Context, script *lua.Script, t *quotaSet, args []any, logs ...string,
+) (reply, error) {
 	if !f.stored {
 		return f.ask(ctx, script, args, logs...)
 	}
@@ -193,18 +195,23 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 	return t.quotas, true, nil
 }
 
-// SetQuotas returns an error that matches [engine.ErrUnsupported] for quotas
+// SetQuotas stores the quotas of the units that are known beside those of calls.
+// It returns an error that matches [engine.ErrUnsupported] for quotas
 // that [New] would refuse.
 func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err := f.sharesSlot(); err != nil {
 		return err
 	}
-	t, err := f.quotaSetOf(quotas, quotatext.FormatAll(quotas))
+	var units []engine.Unit
+	if len(quotas) > 0 {
+		units = f.held().unitsOf
+	}
+	t, err := f.quotaSetOf(quotas, units, quotatext.FormatUnits(quotas, units))
 	if err != nil {
 		return err
 	}
 	args := append(f.args(t, 1), t.text)
-	r, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, args)
+	r, err := f.askKeys(ctx, f.scripts.set, f.keysOfAll(), args)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,9 @@ var parts embed.FS
 
 // Assemble makes a script of an engine's parts, each named by its file without
 // the ending. The parts between { and } run only if the variable unusual is
-// true, and their functions are made only then. It does no I/O: the server
+// true, and their functions are made only then. Those between [ and ] run again
+// and again, as long as the function again says so. Between ( and ) a part has
+// locals of its own. It does no I/O: the server
 // learns the source when it first runs. It panics for a part that does not
 // exist. Call it only while packages are initialised.
 //
@@ -57,8 +59,10 @@ var assembled []*Script
 // them.
 func Assembled() []*Script { return assembled }
 
-// braces are what stands for { and } in a script.
-var braces = map[string]string{"{": "if unusual then\n", "}": "end\n"}
+// braces are what stands for each of them in a script.
+var braces = map[string]string{
+	"{": "if unusual then\n", "}": "end\n", "[": "while again() do\n", "]": "end\n", "(": "do\n", ")": "end\n",
+}
 
 // Parts names the parts that the script is assembled of.
 func (s *Script) Parts() []string { return s.lines.names }

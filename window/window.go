@@ -53,6 +53,8 @@ func build(cfg engine.Config, o options) (engine.Engine, error) {
 		return nil, unsupported("window holds one quota, not %d further ones", len(cfg.Extra))
 	case cfg.Guard != 0:
 		return nil, unsupported("window has no guard")
+	case len(cfg.Units) > 0:
+		return nil, unsupported("window counts calls only, not %d further units", len(cfg.Units))
 	case cfg.Stored:
 		return nil, unsupported("window has no stored quotas but its rate")
 	case q.Per < time.Millisecond:

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"time"
 
@@ -20,7 +21,7 @@ var limiters = []testCase{
 			s.idle(e, 5)
 			s.granted(e, now(2))
 			status := s.status(e)
-			s.want(status == engine.Status{Available: 3}, "3 should be available, without delay: %+v", status)
+			s.want(reflect.DeepEqual(status, engine.Status{Available: 3}), "3 should be available, without delay: %+v", status)
 			s.granted(e, now(3))
 			for range 10 {
 				status = s.status(e)
@@ -173,6 +174,32 @@ var limiters = []testCase{
 					s.refused(e, now(1))
 				}
 			}
+		},
+	},
+	{
+		name: "counts further units",
+		explanation: "A request goes where all its units have room, refused in one of them it takes nothing of the " +
+			"others, and a grant gives all of them back. Or building the engine is ErrUnsupported.",
+		text: func(s *subject) {
+			cfg := s.config(engine.Quota{Permits: 5, Per: long})
+			cfg.Units = []engine.Unit{{Name: "a", Quotas: []engine.Quota{{Permits: 10, Per: long}}}}
+			e, err := s.build(cfg)
+			if errors.Is(err, engine.ErrUnsupported) {
+				return
+			}
+			s.ok(err, "build")
+			s.granted(e, engine.Request{N: 1, Amounts: "a=7"})
+			s.refused(e, engine.Request{N: 1, Amounts: "a=4"})
+			s.granted(e, engine.Request{N: 1, Amounts: "a=3"}, now(3))
+			s.refused(e, now(1))
+			if !e.Queues() {
+				return
+			}
+			later := s.one(e, engine.Request{N: 1, Amounts: "a=2", MaxWait: engine.Forever})
+			s.want(later.Granted && s.status(e).Units["a"].Queued == 2, "2 should be queued: %+v", later)
+			s.giveBack(e, later.Grant)
+			units := s.status(e).Units
+			s.want(units["a"] == engine.UnitStatus{}, "nothing should be left, and nothing queued: %+v", units)
 		},
 	},
 	{

@@ -77,6 +77,9 @@ var brokenLimiters = faults{
 			}
 		}),
 	},
+	"counts further units": {
+		"ignores them": misconfigured(func(cfg *engine.Config) { cfg.Units = nil }),
+	},
 	"counts no grant that too few replicas have": {
 		"does not look": misconfigured(func(cfg *engine.Config) { cfg.Replicas = 0 }),
 	},

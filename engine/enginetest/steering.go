@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"time"
 
@@ -102,7 +103,7 @@ var steering = []testCase{
 			answers, err := e.Take(s.ctx, []engine.Request{now(1)})
 			s.want(errors.Is(err, engine.ErrNoQuota), "Take should be ErrNoQuota: %+v, %v", answers, err)
 			s.ok(e.Look(s.ctx), "Look")
-			s.want(s.status(e) == engine.Status{}, "there is no queue: %+v", s.status(e))
+			s.want(reflect.DeepEqual(s.status(e), engine.Status{}), "there is no queue: %+v", s.status(e))
 			given := s.engine(engine.Quota{Permits: 2, Per: long})
 			s.granted(given, now(1))
 			s.ok(e.Pause(s.ctx, long), "Pause")

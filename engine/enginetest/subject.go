@@ -3,6 +3,7 @@ package enginetest
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -159,7 +160,7 @@ func (s *subject) status(e engine.Engine) engine.Status {
 // idle wants a limiter in which nothing is granted.
 func (s *subject) idle(e engine.Engine, permits int) {
 	status := s.status(e)
-	s.want(status == engine.Status{Available: permits}, "the limiter should be idle, with %d available: %+v",
+	s.want(reflect.DeepEqual(status, engine.Status{Available: permits}), "the limiter should be idle, with %d available: %+v",
 		permits, status)
 }
 

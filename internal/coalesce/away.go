@@ -34,12 +34,11 @@ func (q *question) keeps(failure error) bool {
 		return false
 	}
 	a.setAway(failure)
-	failed := &result{err: failure}
-	q.putBack(q.callers, nil, failed)
+	q.putBack(q.callers, failure)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, l := range a.ready {
-		l.dropHasty(outcome{result: failed})
+		l.dropHasty(outcome{failed: failure})
 	}
 	return true
 }

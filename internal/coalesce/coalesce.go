@@ -8,9 +8,7 @@
 // # Who serves
 //
 // One goroutine at a time sends questions, the server. The first caller of an
-// idle [Asker] starts it, and it ends when nobody is left in line. A caller
-// that cannot leave may send the first question in its own goroutine, which
-// spares two changes of goroutine: see [Asker.Prompt].
+// idle [Asker] starts it, and it ends when nobody is left in line.
 //
 // A question that has no answer after five seconds is overdue: its callers are
 // told so, another goroutine serves, and what the answer grants after all is
@@ -25,13 +23,14 @@
 //
 // The server moves a caller to asked when its question goes, back to lined if
 // the engine leaves it for the next question or is away, and to answered before
-// it tells the caller. A caller that the answer to another one settles goes
-// straight through. The caller moves itself to gone. Every move is one atomic
-// operation, so exactly one side owns what was granted: an answered caller
-// reads its answer, and for one that is gone the server gives back.
+// it tells the caller. A caller that is told in line goes straight through. The
+// caller moves itself to gone. Every move is one atomic operation, so exactly
+// one side owns what was granted: an answered caller reads its answer, and for
+// one that is gone the server gives back.
 package coalesce
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -47,9 +46,6 @@ const (
 	// differ are not sent over and over.
 	mostAsked  = 1024
 	leastAsked = 64
-
-	// mostSpare bounds how many callers are kept for reuse.
-	mostSpare = mostAsked
 
 	// ReturnBound is how long a caller that leaves stays for its answer and for
 	// the return of its permits, both together. So a program that ends right
@@ -83,20 +79,14 @@ type Asker struct {
 	Away  func(error) bool
 	Probe func(context.Context) error
 
-	// Prompt says that the engine ends each round trip within [timeout.Answer].
-	// A question can take several, where a connection is new. But right after a
-	// quick answer it takes one. Then a caller that cannot leave may serve.
-	Prompt bool
-
 	mu      sync.Mutex
 	common  Line               // of callers without a flow
 	ready   []*Line            // whose first caller may be asked for
 	held    map[*Line]struct{} // those that something holds back
 	returns []*giver
-	spare   []*caller // for those who call next; empty while nobody serves
+	spare   sync.Pool // of callers that were told
 	busy    bool
-	calls   uint64    // that have lined up
-	quick   time.Time // when the last answer came, zero if it was not quick
+	calls   uint64 // that have lined up
 
 	away  error         // why the engine is away, nil since a question was answered
 	pause time.Duration // the last one for that, of the server alone
@@ -105,6 +95,8 @@ type Asker struct {
 // Request is what one caller asks for.
 type Request struct {
 	N        int
+	Amounts  engine.Amounts
+	Cost     int           // in the share of its flow, 0 for N
 	Line     *Line         // of its flow; nil for the common line
 	MaxWait  time.Duration // the longest wait it accepts; 0 for a turn now or none
 	Deadline time.Time     // the latest turn it accepts, zero for any
@@ -124,13 +116,16 @@ func (r *Request) Rest(now time.Time) time.Duration {
 	return max(0, r.MaxWait-now.Sub(r.Came))
 }
 
+// inShare is how many permits it counts for in the share of its flow.
+func (r *Request) inShare() int { return cmp.Or(r.Cost, r.N) }
+
 // asOf is the request as it goes to the engine at a moment.
 func (r *Request) asOf(now time.Time) engine.Request {
 	maxWait := r.Rest(now)
 	if !r.Deadline.IsZero() {
 		maxWait = max(0, min(maxWait, r.Deadline.Sub(now)))
 	}
-	return engine.Request{N: r.N, MaxWait: maxWait}
+	return engine.Request{N: r.N, Amounts: r.Amounts, Cost: r.Cost, MaxWait: maxWait}
 }
 
 // Reply is the answer to one request. The answers of one question are one
@@ -147,18 +142,14 @@ func (r Reply) Slot() time.Time { return r.Arrived.Add(r.Wait) }
 
 // Ask returns the engine's answer to one request. If ctx ends first, Ask leaves
 // the line, and what the caller was granted meanwhile goes back: within
-// [ReturnBound], if the engine answers within it. If ctx ends by a cause of
-// [Keep], Ask returns an answer that comes within it. Answer.Err of the reply
-// is returned as the error.
+// [ReturnBound], if the engine answers within it. Answer.Err of the reply is
+// returned as the error.
 func (a *Asker) Ask(ctx context.Context, r Request) (Reply, error) {
-	c, serves, err := a.lineUp(ctx, r)
+	c, err := a.lineUp(ctx, r)
 	if err != nil {
 		return Reply{}, err
 	}
-	if serves {
-		a.serveOnce()
-	}
-	return a.answerOf(ctx, c)
+	return a.Await(ctx, Place{c})
 }
 
 // Again is a request of a caller whose earlier turn is void. A caller of a flow
@@ -182,7 +173,7 @@ func (a *Asker) LineUpAgain(all []Again) []Place {
 		c := a.newCaller(again.Ctx, again.Request)
 		c.call, places[i] = again.Call, Place{c}
 		l := c.request.Line
-		l.ahead -= c.request.N
+		l.ahead -= c.request.inShare()
 		lines[l] = append(lines[l], c)
 	}
 	for l, callers := range lines {
@@ -193,16 +184,23 @@ func (a *Asker) LineUpAgain(all []Again) []Place {
 }
 
 // Await is [Asker.Ask] for a caller that stands in line already.
-func (a *Asker) Await(ctx context.Context, p Place) (Reply, error) { return a.answerOf(ctx, p.caller) }
-
-func (a *Asker) answerOf(ctx context.Context, c *caller) (Reply, error) {
-	o, err := a.await(ctx, c)
-	if err != nil {
-		return Reply{}, err // c may be gone, it is never used again
+func (a *Asker) Await(ctx context.Context, p Place) (Reply, error) {
+	c := p.caller
+	var opened <-chan struct{}
+	if a.Breaker != nil {
+		opened = a.Breaker.Opened()
 	}
-	call := c.call
-	a.release(c)
-	reply, err := o.reply()
-	reply.Call = call
-	return reply, err
+	select {
+	case o := <-c.told:
+		a.spare.Put(c)
+		return o.result()
+	case <-ctx.Done():
+		return Reply{}, a.leave(ctx, c)
+	case <-opened:
+		if a.leaves(c) {
+			return Reply{}, a.Breaker.Cause()
+		}
+		o := <-c.told
+		return o.result()
+	}
 }

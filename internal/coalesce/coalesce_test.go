@@ -98,7 +98,6 @@ func idle(t *testing.T, b *Asker) {
 	assert.Empty(t, b.common.waiting)
 	assert.Nil(t, b.returns)
 	assert.Nil(t, b.ready)
-	assert.Nil(t, b.spare)
 }
 
 func TestWhatOneQuestionHoldsIsBounded(t *testing.T) {
@@ -390,7 +389,6 @@ func TestAnOpenBreakerCallsEverybodyAway(t *testing.T) {
 		b := e.asker()
 		var open func()
 		b.Breaker, open = closedOff()
-		b.Prompt, b.quick = true, time.Now()
 		asked, lined := asking(context.Background(), b, 1), asking(t.Context(), b, 2)
 		start := time.Now()
 		open()
@@ -404,25 +402,10 @@ func TestAnOpenBreakerCallsEverybodyAway(t *testing.T) {
 	})
 }
 
-// TestWhoeverServesAloneLeavesNobodyBehind has a caller, which was told before,
-// come back while another serves alone.
-func TestWhoeverServesAloneLeavesNobodyBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: time.Second}
-		b := &Asker{Engine: e, Prompt: true, quick: time.Now()}
-		c := b.newCaller(t.Context(), Request{})
-		alone := asking(context.Background(), b, 1)
-		require.True(t, b.busy)
-		b.release(c)
-		require.NoError(t, <-alone)
-		idle(t, b)
-	})
-}
-
-func TestOthersGoOnWhenTheQuestionOfOneWhoServesAloneIsOverdue(t *testing.T) {
+func TestOthersGoOnWhenAQuestionIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &timed{take: time.Minute}
-		b := &Asker{Engine: e, Prompt: true, quick: time.Now()}
+		b := &Asker{Engine: e}
 		start, alone := time.Now(), asking(context.Background(), b, 1)
 		e.take = time.Second
 		next := asking(t.Context(), b, 2)

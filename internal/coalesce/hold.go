@@ -37,24 +37,16 @@ func (a *Asker) HeldBack(l *Line) (until time.Time, paused bool) {
 func (a *Asker) LetGo(flow string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for l := range a.held {
-		if flow == "" || l.id == flow {
-			a.letGo(l)
-			a.makeReady(l)
-		}
-	}
+	a.letGoIf(func(l *Line) bool { return flow == "" || l.id == flow })
 }
 
-// madeRoom, under mu, has the callers of flows asked for whose permits were given
-// back, unless they are paused.
-func (a *Asker) madeRoom(givers []*giver) {
+// letGoIf, under mu, has the callers of some of the flows asked for that are held
+// back.
+func (a *Asker) letGoIf(is func(*Line) bool) {
 	for l := range a.held {
-		for _, g := range givers {
-			if g.grant.Flow == l.id && !l.paused {
-				a.letGo(l)
-				a.makeReady(l)
-				break
-			}
+		if is(l) {
+			a.letGo(l)
+			a.makeReady(l)
 		}
 	}
 }

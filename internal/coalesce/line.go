@@ -1,6 +1,7 @@
 package coalesce
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -26,7 +27,8 @@ import (
 // Invariant, under mu of the Asker, unless a question for the line is under
 // way: it is ready, and among those that are, if its first caller that is not
 // gone fits. If it is not ready, nobody in line accepts no wait. Lined is the
-// sum of the permits of the callers in line that are not gone.
+// sum of the permits of the callers in line that are not gone, and wanted what
+// they count for in the share.
 type Line struct {
 	id        string // of the flow; empty for the common line
 	weight    int
@@ -36,6 +38,7 @@ type Line struct {
 	waiting []*caller
 	gone    int // of those waiting, about
 	lined   int
+	wanted  int
 	ahead   int
 	share   int         // as the engine told it last, 0 before
 	hold    *time.Timer // ends what holds back the flow, nil if nothing does
@@ -87,7 +90,7 @@ func (a *Asker) Lined(l *Line) int {
 func (a *Asker) Full(l *Line, n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return !l.fits(l.lined, n)
+	return !l.fits(l.wanted, n)
 }
 
 // Passed says that n permits of a flow are not ahead any more: their turn has
@@ -115,7 +118,7 @@ func (l *Line) fits(others, n int) bool {
 
 // makeReady, under mu, has a line served if there is anybody to serve.
 func (a *Asker) makeReady(l *Line) {
-	if l.lined == 0 && !l.paused {
+	if l.wanted == 0 && !l.paused {
 		a.letGo(l)
 	}
 	if l.ready || !l.hasRoom() {
@@ -137,7 +140,7 @@ func (l *Line) hasRoom() bool {
 		}
 		first := l.waiting[0]
 		switch {
-		case l.fits(0, first.request.N):
+		case l.fits(0, first.request.inShare()):
 			return true
 		case first.request.MaxWait > 0:
 			l.dropHasty(noRoom())
@@ -151,7 +154,7 @@ func (l *Line) hasRoom() bool {
 // noRoom is what a caller is told that accepts no wait and does not fit.
 func noRoom() outcome {
 	now := time.Now()
-	return outcome{&engine.Answer{Left: true}, &result{asked: now, arrived: now}}
+	return outcome{reply: Reply{Answer: &engine.Answer{Left: true}, Asked: now, Arrived: now}}
 }
 
 // dropGone, under mu, drops callers that are gone from the front of the line.
@@ -184,7 +187,14 @@ func (l *Line) pop() *caller {
 // count, under mu, counts a caller that is in line now.
 func (l *Line) count(c *caller) {
 	l.lined += c.request.N
+	l.wanted += c.request.inShare()
 	l.hasty = l.hasty || c.request.MaxWait <= 0
+}
+
+// uncount, under mu, counts a caller no longer.
+func (l *Line) uncount(c *caller) {
+	l.lined -= c.request.N
+	l.wanted -= c.request.inShare()
 }
 
 // merge, under mu, puts callers back where they stand by the order of the
@@ -193,16 +203,11 @@ func (l *Line) merge(callers []*caller) {
 	if len(callers) == 0 {
 		return
 	}
-	waiting := l.waiting
-	all := make([]*caller, 0, len(callers)+len(waiting))
 	for _, c := range callers {
-		for len(waiting) > 0 && waiting[0].call < c.call {
-			all, waiting = append(all, waiting[0]), waiting[1:]
-		}
-		all = append(all, c)
 		l.count(c)
 	}
-	l.waiting = append(all, waiting...)
+	l.waiting = slices.Concat(callers, l.waiting)
+	slices.SortFunc(l.waiting, func(a, b *caller) int { return cmp.Compare(a.call, b.call) })
 }
 
 // putBack, under mu, lines up again callers that held their permits ahead and
@@ -210,7 +215,7 @@ func (l *Line) merge(callers []*caller) {
 func (l *Line) putBack(left []*caller, failure error) {
 	there := left[:0]
 	for _, c := range left {
-		l.ahead -= c.request.N // before it is told: then c may be another's
+		l.ahead -= c.request.inShare()
 		if c.staysInLine(failure) {
 			there = append(there, c)
 		}
@@ -224,7 +229,7 @@ func (a *Asker) left(c *caller) {
 	l := c.request.Line
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	l.lined -= c.request.N
+	l.uncount(c)
 	l.gone++
 	if l.gone > len(l.waiting)/2 {
 		l.waiting = slices.DeleteFunc(l.waiting, func(c *caller) bool { return c.state.Load() == gone })
@@ -239,7 +244,7 @@ func (l *Line) askFor(q *question) {
 	var asks *engine.Flow
 	if !l.isCommon() {
 		asks = &engine.Flow{
-			ID: l.id, Weight: l.weight, LookAhead: l.lookAhead, Ahead: l.ahead, Wanted: l.ahead + l.lined,
+			ID: l.id, Weight: l.weight, LookAhead: l.lookAhead, Ahead: l.ahead, Wanted: l.ahead + l.wanted,
 			Ceiling: l.ceiling,
 		}
 	}
@@ -249,8 +254,8 @@ func (l *Line) askFor(q *question) {
 			continue // it has just left
 		}
 		c.asks = asks
-		l.lined -= c.request.N
-		l.ahead += c.request.N
-		q.callers, q.of = append(q.callers, c), append(q.of, l)
+		l.uncount(c)
+		l.ahead += c.request.inShare()
+		q.callers = append(q.callers, c)
 	}
 }

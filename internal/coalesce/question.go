@@ -11,14 +11,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
-const (
-	// mostLines bounds how many lines one question is for.
-	mostLines = 100
-
-	// warm is how long an answer may take to be quick, and for how long after
-	// it the next question is taken for one round trip.
-	warm = 100 * time.Millisecond
-)
+// mostLines bounds how many lines one question is for.
+const mostLines = 100
 
 // question is one call of the engine, for callers or for givers. Its server
 // uses it again for the next.
@@ -29,11 +23,9 @@ const (
 type question struct {
 	asker    *Asker
 	callers  []*caller
-	of       []*Line // the line of each of the callers
 	lines    []*Line // each once; all of flows, or the common one alone
 	requests []engine.Request
 	givers   []*giver
-	last     uint64    // the number of the last that had lined up
 	most     int       // callers that it may hold, see mostAsked
 	slice    time.Time // until when returns go before callers, see returnsGo
 
@@ -60,37 +52,13 @@ func (a *Asker) serve() {
 	}
 }
 
-// serveOnce is the server for the first question of an idle Asker, in a
-// caller's goroutine. Whoever has come meanwhile is left to a goroutine of its
-// own.
-func (a *Asker) serveOnce() {
-	q := &question{asker: a, most: mostAsked}
-	if !a.gather(q) || !q.send() {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if len(a.returns)+len(a.ready) > 0 {
-		go a.serve()
-		return
-	}
-	a.rest()
-}
-
-// rest, under mu, makes a idle, when nobody is left in line.
-func (a *Asker) rest() {
-	a.common.waiting, a.ready, a.returns, a.spare, a.away, a.pause = nil, nil, nil, nil, nil, 0
-	a.busy = false
-}
-
 // gather fills q with those who go next. If nobody is left it stops serving and
 // returns false.
 func (a *Asker) gather(q *question) bool {
 	clear(q.callers) // it may hold callers that are gone
-	q.callers, q.of, q.lines, q.givers = q.callers[:0], q.of[:0], q.lines[:0], nil
+	q.callers, q.lines, q.givers = q.callers[:0], q.lines[:0], nil
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	q.last = a.calls
 	switch {
 	case a.returnsGo(q):
 		q.givers = a.nextReturns()
@@ -98,7 +66,8 @@ func (a *Asker) gather(q *question) bool {
 		a.nextLines(q)
 		q.slice = time.Time{}
 	default:
-		a.rest()
+		a.common.waiting, a.ready, a.returns, a.away, a.pause = nil, nil, nil, nil, 0
+		a.busy = false
 		return false
 	}
 	return true
@@ -198,19 +167,15 @@ func (q *question) fails(err error) {
 	if q.keeps(err) {
 		return
 	}
-	failed := outcome{result: &result{err: err}}
-	for _, c := range q.callers {
-		c.tell(failed)
-	}
-	for _, g := range q.givers {
-		g.tell(err)
-	}
 	a := q.asker
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.quick = time.Time{}
-	for i, l := range q.of {
-		l.ahead -= q.requests[i].N
+	for _, c := range q.callers {
+		c.request.Line.ahead -= c.request.inShare()
+		c.tell(outcome{failed: err})
+	}
+	for _, g := range q.givers {
+		g.tell(err)
 	}
 	for _, l := range q.lines {
 		a.makeReady(l)
@@ -220,29 +185,30 @@ func (q *question) fails(err error) {
 // answered tells the callers their answers, and lines up again callers that the
 // engine has left for the next question.
 func (q *question) answered(answers []engine.Answer, asked time.Time) {
-	done := &result{asked: asked, arrived: time.Now()}
+	arrived := time.Now()
 	q.asker.pause = 0
-	q.learn(answers, done)
+	q.learn(answers)
 	var left []*caller
 	for i, c := range q.callers {
 		if i >= len(answers) || answers[i].Left && c.request.MaxWait > 0 {
 			left = append(left, c)
 			continue
 		}
-		there := c.tell(outcome{&answers[i], done}) // from here on c may be another's
+		line, n, ctx := c.request.Line, c.request.inShare(), c.ctx
+		there := c.tell(outcome{reply: Reply{Answer: &answers[i], Asked: asked, Arrived: arrived, Call: c.call}})
 		if !there {
-			q.asker.nobodys(c.ctx, answers[i:i+1]) // c is gone, its ctx stays
+			q.asker.nobodys(ctx, answers[i:i+1])
 		}
 		if !there || !answers[i].Granted {
-			q.asker.Passed(q.of[i], q.requests[i].N)
+			q.asker.Passed(line, n)
 		}
 	}
-	q.putBack(left, answers, done)
+	q.putBack(left, nil)
 }
 
 // learn remembers what an answer tells: that the engine is there, how many
-// callers the next question may hold, and the shares of the flows.
-func (q *question) learn(answers []engine.Answer, done *result) {
+// callers the next question may hold, and what the flows may do.
+func (q *question) learn(answers []engine.Answer) {
 	q.most = min(2*q.most, mostAsked)
 	if len(answers) < len(q.requests) {
 		q.most = max(leastAsked, 2*len(answers))
@@ -250,42 +216,32 @@ func (q *question) learn(answers []engine.Answer, done *result) {
 	a := q.asker
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.away, a.quick = nil, time.Time{}
-	if done.arrived.Sub(done.asked) <= warm {
-		a.quick = done.arrived
-	}
-	for i := range answers {
-		if answers[i].Share > 0 {
-			q.of[i].share = answers[i].Share
+	a.away = nil
+	for i, answer := range answers {
+		line := q.callers[i].request.Line
+		if answer.Share > 0 {
+			line.share = answer.Share
+		}
+		if answer.Left && answer.Wait > 0 {
+			a.holdBack(line, answer.Wait, answer.Paused > 0)
 		}
 	}
 }
 
 // putBack lines up again callers of whom the engine has said nothing, or that
-// there is no room: those of each line at once, for they stand together, in the
-// order of the lines. Callers in line who are refused by now are told. Then
-// more of each line may have room.
-func (q *question) putBack(left []*caller, answers []engine.Answer, done *result) {
+// there is no room. The callers of each line stand together, in the order of the
+// lines. Then more of each line may have room.
+func (q *question) putBack(left []*caller, failure error) {
 	a := q.asker
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	of, requests := q.of[:len(answers)], q.requests
 	for _, l := range q.lines {
-		n, m := 0, 0
+		n := 0
 		for n < len(left) && left[n].request.Line == l {
 			n++
 		}
-		for m < len(of) && of[m] == l {
-			m++
-		}
-		l.putBack(left[:n], done.err)
-		l.waiting = refusalsOf(answers[:m], requests).settle(l.waiting, q.last, done)
-		for _, answer := range answers[:m] {
-			if answer.Left && answer.Wait > 0 {
-				a.holdBack(l, answer.Wait, answer.Paused > 0)
-			}
-		}
-		left, of, answers, requests = left[n:], of[m:], answers[m:], requests[m:]
+		l.putBack(left[:n], failure)
+		left = left[n:]
 		a.makeReady(l)
 	}
 }

@@ -173,7 +173,7 @@ func (e *counting) GiveBack(_ context.Context, grants []engine.Grant) error {
 
 func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 	e := &counting{}
-	b := &Asker{Engine: e, Prompt: true}
+	b := &Asker{Engine: e}
 	var went atomic.Int64
 	ask := func(ctx context.Context, n int) {
 		reply, err := b.Ask(ctx, Request{N: n, MaxWait: engine.Forever})

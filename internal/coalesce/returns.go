@@ -3,6 +3,7 @@ package coalesce
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -134,6 +135,8 @@ func (q *question) giveBack() (inTime bool) {
 	a := q.asker
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.madeRoom(q.givers)
+	a.letGoIf(func(l *Line) bool { // there is room, unless it is paused
+		return !l.paused && slices.ContainsFunc(q.givers, func(g *giver) bool { return g.grant.Flow == l.id })
+	})
 	return true
 }

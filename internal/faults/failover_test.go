@@ -47,24 +47,36 @@ func TestCallersGoOnThroughAFailover(t *testing.T) {
 		t.Run("sentinel, "+who, func(t *testing.T) {
 			t.Parallel()
 			g := redistest.Sentinel(t)
-			failOver(t, g.Client, redistest.Name(t), g.Master, g.Replica, knowing)
+			failOver(t, g.Client, redistest.Name(t), g.Master, g.Replica, knowing, fairlimit.PerHour(400))
 		})
 		t.Run("cluster, "+who, func(t *testing.T) {
 			t.Parallel()
 			g := redistest.StartCluster(t)
-			failOver(t, g.Client, servedBy(t, g, g.Masters[0]), g.Masters[0], g.Replica, knowing)
+			name := servedBy(t, g, g.Masters[0])
+			failOver(t, g.Client, name, g.Masters[0], g.Replica, knowing, fairlimit.PerHour(400))
+		})
+		t.Run("cluster, a ceiling, "+who, func(t *testing.T) {
+			t.Parallel()
+			g := redistest.StartCluster(t)
+			name := servedBy(t, g, g.Masters[0])
+			failOver(t, g.Client, name, g.Masters[0], g.Replica, knowing, fairlimit.PerHour(4000),
+				fairlimit.WithFlow("acme", 1), fairlimit.WithFlowQuota(fairlimit.PerHour(400)))
 		})
 	}
 }
 
-func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, replica *redistest.Server, knowing bool) {
+// failOver is for a quota, or a ceiling, of 400 permits.
+func failOver(
+	t *testing.T, rdb redis.UniversalClient, name string, primary, replica *redistest.Server, knowing bool,
+	quota fairlimit.Quota, opts ...fairlimit.Option,
+) {
 	const permits, before, unseen = 400, 100, 20
-	l := named(t, rdb, name, fairlimit.PerHour(permits))
+	l := named(t, rdb, name, quota, opts...)
 	require.NoError(t, l.WaitN(t.Context(), before))
 	cutOff(t, primary, replica, name)
 	require.NoError(t, l.WaitN(t.Context(), unseen))
 	if !knowing {
-		l = named(t, rdb, name, fairlimit.PerHour(permits))
+		l = named(t, rdb, name, quota, opts...)
 	}
 	primary.Kill()
 	replica.Resume()
@@ -77,12 +89,14 @@ func failOver(t *testing.T, rdb redis.UniversalClient, name string, primary, rep
 	t.Logf("%d granted of %d, %d of them unseen by the replica; %d left open",
 		total, permits, unseen, crowd.unknown.Load())
 	if knowing {
-		assert.LessOrEqual(t, total, permits)
+		assert.LessOrEqual(t, total, permits) // far fewer of a ceiling, which then counts as full
 	} else {
 		assert.LessOrEqual(t, total, permits+unseen)
 		assert.Positive(t, crowd.went.Load(), "callers go on")
 	}
-	assert.Zero(t, status(t, l).Available)
+	allowed, err := l.Allow(t.Context())
+	require.NoError(t, err)
+	assert.False(t, allowed, "all permits are taken, or count as taken")
 }
 
 // cutOff lets the replica see all that has been written, and nothing of what

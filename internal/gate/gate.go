@@ -36,6 +36,9 @@ type (
 	manyWaiter interface {
 		WaitN(ctx context.Context, n int) error
 	}
+	taker interface {
+		Take(ctx context.Context, a fairlimit.Amounts) (*fairlimit.Turn, error)
+	}
 	pauser interface {
 		Pause(ctx context.Context, d time.Duration) error
 	}
@@ -60,11 +63,32 @@ func (g *Gate) Enter(ctx context.Context, l Waiter, n int) error {
 	case n == 0:
 		return nil
 	}
+	return g.pass(ctx, func() error { return waitTurn(ctx, l, n) })
+}
+
+// Take is Enter for amounts. Its turn can be settled.
+func (g *Gate) Take(ctx context.Context, l Waiter, a fairlimit.Amounts) (turn *fairlimit.Turn, err error) {
+	t, ok := l.(taker)
+	switch {
+	case l == nil:
+		return nil, fmt.Errorf("%w: the Limiter is nil", fairlimit.ErrInvalidOption)
+	case !ok:
+		return nil, fmt.Errorf("%w: amounts of a limiter that has no Take (%T)", fairlimit.ErrUnsupported, l)
+	}
+	err = g.pass(ctx, func() (err error) {
+		turn, err = t.Take(ctx, a)
+		return err
+	})
+	return turn, err
+}
+
+// pass returns nil once a turn has come that may be used.
+func (g *Gate) pass(ctx context.Context, turn func() error) error {
 	for {
 		if err := g.waitOpen(ctx); err != nil {
 			return err
 		}
-		if err := waitTurn(ctx, l, n); err != nil {
+		if err := turn(); err != nil {
 			return err
 		}
 		// A turn that came while the gate was shut is gone. To go with it

@@ -4,6 +4,7 @@ package limitertest
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -92,3 +93,38 @@ func Calls(l fairlimit.Reserver) map[string]func(context.Context) error {
 		"ReserveN": func(ctx context.Context) error { _, err := l.ReserveN(ctx, 1); return err },
 	}
 }
+
+// Happens tells t of what metrics are to show, each time of another number of
+// permits.
+func Happens(t *fairlimit.Trace) {
+	failed := errors.New("failed")
+	t.Entered(3)
+	t.Entered(4)
+	t.Left(3, 300*time.Millisecond, nil)
+	t.Left(4, time.Second, context.Canceled)
+	t.Entered(5)
+	t.Granted(5, time.Second)
+	t.Refused(6, &fairlimit.RefusedError{})
+	t.Refused(7, context.Canceled)
+	t.Refused(8, failed)
+	t.Taken(9, time.Millisecond, true)
+	t.Missed(10, 500*time.Millisecond)
+	t.GivenBack(11, nil)
+	t.Asked("take", 12, time.Millisecond, nil)
+	t.Asked("take", 2, time.Millisecond, failed)
+	t.Paused(time.Hour)
+	t.Lost()
+	t.Settled("tokens", 9, 7)
+	t.Settled("tokens", 9, 12)
+	t.FellBack(failed)
+}
+
+// Standing is a limiter whose Status the test decides.
+type Standing struct {
+	fairlimit.Limiter
+	As  fairlimit.Status
+	Err error
+}
+
+// Status is what the test decided.
+func (s *Standing) Status(context.Context) (fairlimit.Status, error) { return s.As, s.Err }

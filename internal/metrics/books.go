@@ -19,9 +19,12 @@ const StatusBound = time.Second
 // Meter takes what is counted as it happens. Its methods are called by many
 // goroutines at once.
 type Meter interface {
-	Waited(d time.Duration)       // into [WaitDuration]
-	Permits(o Outcome, n int)     // into [Permits]
-	Woke(lateness time.Duration)  // into [WakeLateness]
+	Waited(d time.Duration)      // into [WaitDuration]
+	Permits(o Outcome, n int)    // into [Permits]
+	Woke(lateness time.Duration) // into [WakeLateness]
+
+	Settled(unit string, reserved, used int) // into [Settled]
+
 	Asked(op string, failed bool) // into [Questions]
 	Shared(callers int)           // into [QuestionCallers]
 	Paused()                      // into [Pauses]
@@ -69,6 +72,7 @@ func (b *Books) Trace() *fairlimit.Trace {
 				b.meter.Permits(GivenBack, permits)
 			}
 		},
+		Settled:  b.meter.Settled,
 		Asked:    b.asked,
 		Paused:   b.pauses,
 		Lost:     b.meter.Lost,

@@ -49,7 +49,14 @@ func (c *counts) Asked(op string, failed bool) {
 }
 func (c *counts) Shared(callers int) { c.locked(func() { c.shared += callers }) }
 func (c *counts) Paused()            { c.locked(func() { c.others["paused"]++ }) }
-func (c *counts) Lost()              { c.locked(func() { c.others["lost"]++ }) }
+func (c *counts) Settled(unit string, reserved, used int) {
+	c.locked(func() {
+		for i, n := range metrics.PartsOf(reserved, used) {
+			c.permits[unit+" "+metrics.Parts[i]] += n
+		}
+	})
+}
+func (c *counts) Lost() { c.locked(func() { c.others["lost"]++ }) }
 
 // books are those of a new limiter on fair.
 func books(

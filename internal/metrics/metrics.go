@@ -65,6 +65,18 @@ var (
 		"fairlimit.available", "{permit}",
 		"Permits that can be had without waiting, in any process.",
 	}
+	Settled = Metric{
+		"fairlimit.settled", "{amount}",
+		"Of turns that were settled, by unit: what they had reserved and used, the refunds, and the debts.",
+	}
+	UnitQueued = Metric{
+		"fairlimit.unit.queued", "{amount}",
+		"How much of a unit is granted or owed for the future, to all processes.",
+	}
+	UnitAvailable = Metric{
+		"fairlimit.unit.available", "{amount}",
+		"How much of a unit can be had without waiting, in any process.",
+	}
 	StatusFailures = Metric{
 		"fairlimit.status.failures", "{failure}",
 		"Looks that had to do without the state of the queue, because Redis did not answer.",
@@ -87,6 +99,8 @@ const (
 	OutcomeLabel = "outcome"
 	OpLabel      = "op"
 	FailedLabel  = "failed"
+	UnitLabel    = "unit"
+	PartLabel    = "part"
 )
 
 // Ops are the questions that there are; see [fairlimit.Trace].
@@ -107,3 +121,11 @@ const (
 
 // Outcomes are the words for them, by [Outcome].
 var Outcomes = [...]string{"granted", "taken", "missed", "given_back", "refused", "left", "failed"}
+
+// Parts are the values of the label "part", in the order of [PartsOf].
+var Parts = [...]string{"reserved", "used", "refund", "debt"}
+
+// PartsOf is what a settlement adds to each.
+func PartsOf(reserved, used int) [len(Parts)]int {
+	return [...]int{reserved, used, max(0, reserved-used), max(0, used-reserved)}
+}

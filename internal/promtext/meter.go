@@ -17,6 +17,16 @@ func (m *meter) Woke(lateness time.Duration)      { m.lateness.observe(lateness.
 func (m *meter) Shared(callers int)               { m.shared.observe(float64(callers)) }
 func (m *meter) Paused()                          { m.pauses.Add(1) }
 func (m *meter) Lost()                            { m.losses.Add(1) }
+func (m *meter) Settled(unit string, reserved, used int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sums := m.settled[unit]
+	for i, n := range metrics.PartsOf(reserved, used) {
+		sums[i] += n
+	}
+	m.settled[unit] = sums
+}
+
 func (m *meter) Asked(op string, failed bool) {
 	i := 0
 	if failed {

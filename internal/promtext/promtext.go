@@ -8,6 +8,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +28,9 @@ type Metrics struct {
 	questions              map[string]*[2]atomic.Int64 // by op, and by whether they failed
 	pauses, losses         atomic.Int64
 	wait, lateness, shared histogram
+
+	mu      sync.Mutex
+	settled map[string][len(metrics.Parts)]int // by unit
 }
 
 // New makes the metrics of one limiter. Name is the value of their label
@@ -34,6 +39,7 @@ func New(name string) *Metrics {
 	m := &Metrics{
 		label:     metrics.LimiterLabel + "=" + quoted(strings.ToValidUTF8(name, "\uFFFD")),
 		questions: map[string]*[2]atomic.Int64{},
+		settled:   map[string][len(metrics.Parts)]int{},
 		wait:      newHistogram(metrics.WaitBounds),
 		lateness:  newHistogram(metrics.LatenessBounds),
 		shared:    newHistogram(metrics.CallersBounds),
@@ -91,6 +97,16 @@ func (w *writer) counted() {
 	w.histogram(metrics.QuestionCallers, func(m *Metrics) *histogram { return &m.shared })
 	w.one(metrics.Pauses, "counter", func(m *Metrics, _ *metrics.Reading) float64 { return float64(m.pauses.Load()) })
 	w.one(metrics.Losses, "counter", func(m *Metrics, _ *metrics.Reading) float64 { return float64(m.losses.Load()) })
+	w.family(metrics.Settled, "counter", "_total", func(m *Metrics, _ *metrics.Reading, name string) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		for _, unit := range slices.Sorted(maps.Keys(m.settled)) {
+			for i, n := range m.settled[unit] {
+				labels := m.label + "," + metrics.PartLabel + "=" + quoted(metrics.Parts[i])
+				w.sample(name, labels+","+metrics.UnitLabel+"="+quoted(unit), float64(n))
+			}
+		}
+	})
 }
 
 func (w *writer) looked() {
@@ -119,6 +135,20 @@ func (w *writer) looked() {
 	status(metrics.QueuePermits, func(s *fairlimit.Status) float64 { return float64(s.Queued) })
 	status(metrics.QueueDelay, func(s *fairlimit.Status) float64 { return s.Delay.Seconds() })
 	status(metrics.Available, func(s *fairlimit.Status) float64 { return float64(s.Available) })
+	w.units(metrics.UnitQueued, func(s fairlimit.UnitStatus) int { return s.Queued })
+	w.units(metrics.UnitAvailable, func(s fairlimit.UnitStatus) int { return s.Available })
+}
+
+// units writes one metric of each unit.
+func (w *writer) units(metric metrics.Metric, value func(fairlimit.UnitStatus) int) {
+	w.family(metric, "gauge", "", func(m *Metrics, r *metrics.Reading, name string) {
+		if r.Status == nil {
+			return
+		}
+		for _, unit := range slices.Sorted(maps.Keys(r.Status.Units)) {
+			w.sample(name, m.label+","+metrics.UnitLabel+"="+quoted(unit), float64(value(r.Status.Units[unit])))
+		}
+	})
 }
 
 // family writes one metric of all limiters.

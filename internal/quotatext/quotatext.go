@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,46 @@ func Parse(text string) (quotas []engine.Quota, err error) {
 	}
 	return quotas, nil
 }
+
+// ParseAll reads quotas, and behind semicolons those of further units:
+//
+//	60/1m; tokens 20000/1m burst 5000
+func ParseAll(text string) (quotas []engine.Quota, units []engine.Unit, err error) {
+	parts := strings.Split(text, ";")
+	if quotas, err = Parse(parts[0]); err != nil {
+		return nil, nil, err
+	}
+	for _, part := range parts[1:] {
+		name, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
+		u := engine.Unit{Name: name}
+		if !IsUnit(name) {
+			return nil, nil, fmt.Errorf("unit %.40q: %s", name, `want <unit> <quota>, as in "tokens 20000/1m"`)
+		}
+		if slices.ContainsFunc(units, func(u engine.Unit) bool { return u.Name == name }) {
+			return nil, nil, fmt.Errorf("unit %q: it is there twice", name)
+		}
+		if u.Quotas, err = Parse(rest); err != nil {
+			return nil, nil, fmt.Errorf("unit %q: %w", name, err)
+		}
+		if len(u.Quotas) == 0 {
+			return nil, nil, fmt.Errorf("unit %q: it has no quota", name)
+		}
+		units = append(units, u)
+	}
+	if len(units) > 0 && len(quotas) == 0 {
+		return nil, nil, fmt.Errorf("no quota for calls in %.100q: %s", text, wanted)
+	}
+	slices.SortFunc(units, func(a, b engine.Unit) int { return strings.Compare(a.Name, b.Name) })
+	return quotas, units, nil
+}
+
+// IsUnit reports whether a unit can have the name: it stands in the state and in
+// stored quotas.
+func IsUnit(name string) bool {
+	return len(name) <= 32 && unitName.MatchString(name) && name != "burst"
+}
+
+var unitName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
 // ParseOne reads a text of one quota.
 func ParseOne(text string) (engine.Quota, error) {
@@ -139,6 +180,15 @@ func FormatAll(quotas []engine.Quota) string {
 		words[i] = Format(q)
 	}
 	return strings.Join(words, " ")
+}
+
+// FormatUnits writes quotas and those of units as ParseAll reads them.
+func FormatUnits(quotas []engine.Quota, units []engine.Unit) string {
+	text := FormatAll(quotas)
+	for _, u := range units {
+		text += "; " + u.Name + " " + FormatAll(u.Quotas)
+	}
+	return text
 }
 
 // Duration is what a person would write: 2m and not 2m0s.

@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -18,7 +19,6 @@ const drift = 1000
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.learnQuickest(n.Arrived.Sub(n.Asked))
 	if n.Asked.Before(l.newest) {
 		return // replies may arrive out of order
 	}
@@ -36,6 +36,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 	}
 	switch {
 	case old.Queue != n.Queue:
+		l.move(n)
 		l.news = *n
 		l.change()
 		l.lineUpOthers(n)
@@ -48,6 +49,20 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.news = *n
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
+}
+
+// move, under mu, finds the slots of lost turns on the clock of their queue's
+// successor. They stay as far apart in time as they were.
+func (l *Sleepers) move(n *engine.News) {
+	for _, s := range l.sleepers {
+		switch {
+		case s.grant.ID == n.Queue: // a server has gone back to it
+			s.at = s.grant.At
+		case n.Moves != 0:
+			s.at = l.news.Real(s.at) + n.Moves
+		}
+	}
+	slices.SortStableFunc(l.sleepers, order)
 }
 
 // settleHold, under mu, holds for as long as the queue stands still. If the
@@ -63,8 +78,9 @@ func (l *Sleepers) settleHold(n *engine.News, known bool) {
 	}
 }
 
-// learnQuickest, under mu, lets quickest follow what answers take: down at
-// once, up slowly.
+// learnQuickest, under mu, lets quickest follow what answers take that grant
+// turns: down at once, up slowly. Looks tell nothing of these, as they do not
+// wait for replicas.
 func (l *Sleepers) learnQuickest(took time.Duration) {
 	if l.quickest == 0 || took < l.quickest {
 		l.quickest = max(1, took)
@@ -117,8 +133,7 @@ func isVoid(s *Sleeper, n *engine.News) bool {
 // reckon, under mu, works out anew when the turn of a caller comes: if the old
 // estimate is too old, if something has changed since, or if an answer that
 // took less long gives a better one. No turn comes sooner than was told, even
-// if the server's clock leaps ahead or the queue has lost a pause. If a queue
-// was lost, the clock of its successor goes on from there.
+// if the server's clock leaps ahead or the queue has lost a pause.
 func (l *Sleepers) reckon(s *Sleeper) {
 	n := &l.news
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
@@ -126,8 +141,8 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	if n.Queue == "" || l.Within == 0 {
 		return
 	}
-	due := n.Arrived.Add(n.Until(s.grant.At))
-	switch passed := n.Clock - s.grant.At; {
+	due := n.Arrived.Add(n.Until(s.at))
+	switch passed := n.Clock - s.at; {
 	case passed <= 0:
 	case n.Stands > 0:
 		due = s.due // the slot came before the clock stood still

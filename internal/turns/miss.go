@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
@@ -112,10 +113,12 @@ func (l *Sleepers) handOut(callers []*Sleeper, turns []turn, now time.Time) (lef
 
 // matches reports whether two callers can exchange their turns. A turn of a
 // queue that was lost is as good as a turn of its successor.
-func (s *Sleeper) matches(other *Sleeper) bool { return s.wants(other.request.N, other.request.Line) }
+func (s *Sleeper) matches(other *Sleeper) bool {
+	return s.wants(other.request.N, other.request.Amounts, other.request.Line)
+}
 
-func (s *Sleeper) wants(n int, flow *coalesce.Line) bool {
-	return s.request.N == n && s.request.Line == flow
+func (s *Sleeper) wants(n int, amounts engine.Amounts, flow *coalesce.Line) bool {
+	return s.request.N == n && s.request.Amounts == amounts && s.request.Line == flow
 }
 
 // yields, under mu, lets callers that called before s, and whose turns are to
@@ -160,7 +163,7 @@ func (l *Sleepers) yields(s *Sleeper, now time.Time) bool {
 func (l *Sleepers) goBefore(s *Sleeper) {
 	var younger []*Sleeper
 	for _, c := range l.sleepers {
-		if c.matches(s) && c.call > s.call && c.grant.At < s.grant.At {
+		if c.matches(s) && c.call > s.call && c.at < s.at {
 			younger = append(younger, c)
 		}
 	}

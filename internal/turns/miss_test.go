@@ -281,3 +281,19 @@ func TestNewsOfAnotherClockHideNoMissedTurn(t *testing.T) {
 		assert.Len(t, q.givenBack(), 1, "its turn may have passed long before")
 	})
 }
+
+// Answers that grant turns wait for replicas, and looks do not.
+func TestTurnsThatWaitForReplicasAreNotMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(second, 25*time.Millisecond)
+		for range 5 {
+			q.slow(60 * time.Millisecond)
+			require.NoError(t, wait(t.Context(), l, forever(0)))
+			require.NoError(t, l.Look(t.Context()))
+			time.Sleep(2 * second)
+		}
+		assert.Empty(t, q.givenBack())
+	})
+}

@@ -28,6 +28,7 @@ type queue struct {
 	stood      time.Duration
 	rest       time.Time // the clock stands still until
 	generation int
+	moves      time.Duration // of the turns of the generation before
 	reset      bool
 	last       time.Duration
 	silent     bool // to looks
@@ -62,6 +63,7 @@ func (q *queue) news(asked time.Time) *engine.News {
 	now, rest := q.clock()
 	return &engine.News{
 		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Clock: now.Microseconds(), Stands: rest,
+		Moves: q.moves.Microseconds(),
 	}
 }
 
@@ -181,6 +183,14 @@ func (q *queue) pause(d time.Duration) {
 		q.stood += d - rest
 		q.rest = time.Now().Add(d)
 	}
+}
+
+// loses begins a queue of others, whose clock is ahead by so much.
+func (q *queue) loses(ahead time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.generation++
+	q.start, q.last, q.moves = q.start.Add(-ahead), q.last+ahead, ahead
 }
 
 // givenBack is what has been given back once nothing is under way.

@@ -50,6 +50,7 @@ type Sleeper struct {
 // turn is permits, when they may be used, and how that is known.
 type turn struct {
 	grant engine.Grant
+	at    int64 // the slot, on the clock of the newest news
 	due   time.Time
 	asked time.Time     // when the question went whose answer told due
 	took  time.Duration // what that answer took: the turn may come sooner by as much
@@ -62,6 +63,9 @@ type turn struct {
 func NewSleeper(ctx context.Context, request coalesce.Request) *Sleeper {
 	return &Sleeper{ctx: ctx, request: request}
 }
+
+// Grant is the turn that the caller has taken, once Sleep has returned nil.
+func (s *Sleeper) Grant() *engine.Grant { return &s.grant }
 
 // HasMissed reports whether the caller has missed a turn. Nil has had none.
 func (s *Sleeper) HasMissed() bool { return s != nil && s.missed > 0 }
@@ -85,23 +89,10 @@ func (s *Sleeper) accepts(due time.Time) bool {
 
 // Sleep returns nil once the turn of the reply has come, or a turn that took
 // its place. If the caller stands in line again instead, Sleep returns the
-// place there. With an error the caller holds nothing, unless the error is a
-// [*Kept].
+// place there. With an error the caller holds nothing.
 func (l *Sleepers) Sleep(s *Sleeper, reply coalesce.Reply) (*coalesce.Place, error) {
 	l.mu.Lock()
-	s.turn = turn{
-		grant: reply.Grant, due: reply.Slot(), asked: reply.Asked, took: reply.Arrived.Sub(reply.Asked),
-	}
-	s.epoch, s.call = l.epoch, reply.Call
-	s.accept()
-	had := s.state == again
-	l.join(s)
-	if had {
-		l.goBefore(s)
-	}
-	if isVoid(s, &l.news) { // the news of a reset came before this answer
-		l.lineUpAgain([]*Sleeper{s})
-	}
+	l.begin(s, &reply)
 	l.mu.Unlock()
 	for {
 		until, changed, what := l.next(s)
@@ -116,9 +107,6 @@ func (l *Sleepers) Sleep(s *Sleeper, reply coalesce.Reply) (*coalesce.Place, err
 			l.woke()
 		}
 		if ended != nil && l.leave(s) {
-			if coalesce.Keeps(s.ctx) {
-				return nil, &Kept{Grant: s.grant, Slot: s.due}
-			}
 			l.Asker.Abandon(s.ctx, s.grant)
 			return nil, ctxerr.Ended(s.ctx, "left before the turn came, what was granted is given back")
 		}
@@ -127,6 +115,25 @@ func (l *Sleepers) Sleep(s *Sleeper, reply coalesce.Reply) (*coalesce.Place, err
 		return &s.place, nil
 	}
 	return nil, s.err
+}
+
+// begin, under mu, puts a caller among the sleepers with the turn that it was
+// granted.
+func (l *Sleepers) begin(s *Sleeper, reply *coalesce.Reply) {
+	s.turn = turn{
+		grant: reply.Grant, at: reply.Grant.At, due: reply.Slot(), asked: reply.Asked, took: reply.Arrived.Sub(reply.Asked),
+	}
+	s.epoch, s.call = l.epoch, reply.Call
+	l.learnQuickest(s.took)
+	s.accept()
+	had := s.state == again
+	l.join(s)
+	if had {
+		l.goBefore(s)
+	}
+	if isVoid(s, &l.news) { // the news of a reset came before this answer
+		l.lineUpAgain([]*Sleeper{s})
+	}
 }
 
 // nap sleeps until a moment at most, and returns an error if ctx has ended.

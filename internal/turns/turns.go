@@ -11,8 +11,8 @@
 // does not go at all without news.
 //
 // No turn comes sooner than was told, and callers for equally many permits go
-// in the order of their calls. If the server loses the queue, the clock of its
-// successor goes on. So the news of the successor move lost turns as well.
+// in the order of their calls. If the server loses the queue, its turns go by
+// the clock of its successor.
 //
 // # What becomes of a caller that sleeps
 //
@@ -53,15 +53,6 @@ type Refusal struct {
 
 func (r *Refusal) Error() string { return fmt.Sprintf("the turn would come in %v", r.Wait) }
 
-// Kept is the turn of a caller that left before it came, by a cause of
-// [coalesce.Keep]. Nobody goes with it, and it is not given back.
-type Kept struct {
-	Grant engine.Grant
-	Slot  time.Time
-}
-
-func (*Kept) Error() string { return "left before the turn came, and keeps it" }
-
 // Sleepers are the callers of one limiter that sleep. The exported fields are
 // set once, before the first call. Without callers it holds no goroutine and no
 // timer.
@@ -97,7 +88,7 @@ type Sleepers struct {
 	newest   time.Time     // when the question went that brought the newest news
 	looked   time.Time     // when the newest look went
 	epoch    int           // counts the changes that sleepers have to hear of
-	quickest time.Duration // what an answer takes at best
+	quickest time.Duration // what an answer that grants a turn takes at best
 	disorder uint64        // callers up to this call may have later turns than younger callers
 
 	lookedBefore time.Time     // when the look before the newest went
@@ -208,16 +199,18 @@ func (l *Sleepers) IsNew(reply coalesce.Reply) bool {
 func (l *Sleepers) MayGo(reply coalesce.Reply, line *coalesce.Line) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	took := reply.Arrived.Sub(reply.Asked)
+	l.learnQuickest(took)
 	if l.heldUntil.IsZero() && l.MaxLateness == 0 && l.Taken == nil && len(l.sleepers) == 0 {
 		return true
 	}
 	now := time.Now()
 	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool {
-		return s.wants(reply.Grant.N, line) && s.due.After(now)
+		return s.wants(reply.Grant.N, reply.Grant.Amounts, line) && s.due.After(now)
 	}) {
 		return false
 	}
-	lateness := now.Sub(reply.Slot()) + l.excess(reply.Arrived.Sub(reply.Asked))
+	lateness := now.Sub(reply.Slot()) + l.excess(took)
 	if now.Before(l.heldUntil) || l.tooLate(lateness) {
 		return false
 	}
@@ -254,7 +247,7 @@ func (l *Sleepers) change() {
 
 // order is the order of the sleepers.
 func order(a, b *Sleeper) int {
-	return cmp.Or(cmp.Compare(a.grant.At, b.grant.At), cmp.Compare(a.call, b.call))
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.call, b.call))
 }
 
 // join, under mu, puts a caller among the sleepers.

@@ -77,6 +77,25 @@ func TestThoseAsleepHearOfAPause(t *testing.T) {
 	})
 }
 
+func TestLostTurnsGoByTheClockOfTheNextQueue(t *testing.T) {
+	for _, ahead := range []time.Duration{-10 * second, 0, 10 * second} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(second)
+			q.loses(time.Hour) // a clock is far from 0
+			l := q.line(second, 0)
+			out := callers(t.Context(), l, 10, forever)
+			time.Sleep(500 * time.Millisecond)
+			q.loses(ahead)
+			time.Sleep(2 * second)
+			q.pause(30 * second)
+			at := inOrder(t, out, 10)
+			for i := 4; i < 10; i++ {
+				assert.Equal(t, time.Duration(30+i)*second, at[i], "%v ahead", ahead)
+			}
+		})
+	}
+}
+
 func TestAPauseThatGrowsHoldsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(second)

@@ -3,14 +3,14 @@
 -- pause.
 --
 -- KEYS, the last ones  the log of each flow that asks
--- ARGV[asker + 6..]    of each flow, see flows.lua: its ceiling, as '<most>/<length>,...'
+-- asked[asker + 6..]   of each flow, see flows.lua: its ceiling, as '<most>/<length>,...'
 --                      from the longest to the shortest, '' if none; and what
 --                      the caller was told last, '<generation> <total>', '' if
 --                      nothing that counts
 --
 -- Takes    what flows.lua leaves
 -- Leaves   in asking: log, for each flow that has a ceiling or a pause: total,
---          words (its ceiling), paused, from and book
+--          words (its ceiling), answer and book
 --
 -- A log is a sorted set, on the queue's clock:
 --
@@ -31,6 +31,7 @@
 
 local PLACES = 64
 local SPARE = 3600000 -- ms that a log stays longer, for pauses
+local LATER, TOO_MANY = -2, -3 -- in place of a slot: the ceiling has no room yet; it never has
 local KNOWN = 10000000 -- a queue outlives its turns by more than limiters remember them: else they seem lost
 
 -- Until when a reset is remembered, in the server's time.
@@ -69,10 +70,10 @@ local function open_log(place_of_log, ceiling, told_of)
     cells = call('ZCARD', place_of_log)
   end
 
-  local opened = { total = total, words = ceiling ~= '' and ceiling or '-', paused = paused }
+  local opened = { total = total, words = ceiling ~= '' and ceiling or '-' }
 
-  -- The earliest slot for so many permits.
-  function opened.from(permits)
+  -- The earliest slot for so many permits, nil if there never is one.
+  local function earliest(permits)
     local slot = paused
     for window, length in string.gmatch(ceiling, '(%d+)/(%d+)') do
       if permits > window + 0 then return nil end
@@ -81,6 +82,20 @@ local function open_log(place_of_log, ceiling, told_of)
       if cell then slot = math.max(slot, cell + length) end
     end
     return slot
+  end
+
+  -- The answer to a request for which the queue has room at a slot: the slot, and
+  -- how much further each is, as in grant.lua.
+  function opened.answer(permits, slot, latest, spacing)
+    local from = earliest(permits)
+    if not from then return TOO_MANY, 0 end
+    if from <= slot then return slot, 0 end
+    if from > latest then return from, from == paused and 2 or 1 end
+    -- It asks again when the others' turns reach up to there: later, they would
+    -- have taken the places. If these stand still, it asks ever sooner.
+    local ask = math.min(from, now + math.max(from - slot, spacing, floor((from - now) / 16)))
+    local in_how_long = unusual and wait_for(ask) or ask - now
+    return LATER, from == paused and -in_how_long or in_how_long
   end
 
   function opened.book(slot, permits)
@@ -124,5 +139,5 @@ end
 
 for i, flow in ipairs(asking) do
   local at = asker + ASKS * i - ASKS
-  flow.log = open_log(KEYS[#KEYS - askers + i], argv[at + 6], argv[at + 7])
+  flow.log = open_log(KEYS[#KEYS - askers + i], asked[at + 6], asked[at + 7])
 end

@@ -23,7 +23,7 @@ local function cell_of(slot, total, exact)
   return string.char(unpack(bytes)) .. (exact and '.' or '~')
 end
 
-local function read_cells()
+read_cells = function()
   local slots, totals, exact = {}, {}, {}
   local ring = call('GETRANGE', key, size, size + CELLS * WIDTH - 1)
   for at = oldest, closed - 1 do
@@ -38,7 +38,7 @@ local function read_cells()
 end
 
 -- Makes these the cells. If the ring has too little room, compact.lua makes some.
-local function write_cells(slots, totals, exact)
+write_cells = function(slots, totals, exact)
   local cells, n = {}, #slots
   for i = 1, n - 1 do cells[i] = cell_of(slots[i], totals[i], exact[i]) end
   last, crowded = slots[n] or 0, n > 0 and not exact[n] and slots[n] + 1 or 0
@@ -51,7 +51,7 @@ local function write_cells(slots, totals, exact)
 end
 
 -- The first of the cells at a slot or later.
-local function cell_from(slots, slot)
+cell_from = function(slots, slot)
   local low, high = 1, #slots + 1
   while low < high do
     local middle = floor((low + high) / 2)
@@ -62,7 +62,7 @@ end
 
 -- How many permits of a cell stand within a length before its end, and what of
 -- the length is too short for one more.
-local function permits_in(length)
+permits_in = function(length)
   local permits = 0
   for w = 6, windows_end, 3 do
     local times = floor(length / argv[w + 1])

@@ -76,7 +76,8 @@ local function set_clock()
 end
 
 -- Lets the clock run as the server's does from a label on.
-local function slow_up_to(label)
+slow_up_to = function(label)
+  if math.max(slow_until, then_until) <= label then return end
   local before = moment_of(now)
   slow_until, then_until = math.min(slow_until, label), math.min(then_until, label)
   if then_until <= slow_until then then_until, then_pace = 0, 0 end
@@ -95,20 +96,21 @@ local function stand_still(for_long)
 end
 
 -- Whether nobody can have gone at the slot yet.
-local function is_ahead(slot)
+is_ahead = function(slot)
   return slot > now or rest > 0 and slot == now
 end
 
--- What a limiter is told of the queue as a whole:
--- '<generation> <clock> <rest> <slow until> <slow pace> <reset's end> <lost>
--- <differs> <server> <then until> <then pace>'. The rest is negative if the clock
+-- What a limiter is told of the queue as a whole, behind '<generation> <epoch>
+-- <sequence> <clock> <newest slot>' as the state has them: '<clock> <rest> <slow
+-- until> <slow pace> <reset's end> <lost> <differs> <server> <then until> <then
+-- pace> <moves>', with the clock as it is now. The rest is negative if the clock
 -- is late. The reset's end is until when a reset is remembered, 0 if there was
 -- none. Lost is 1 if turns had been lost. Differs is 1 if the caller before had
 -- other windows, unless other quotas are stored now. Server is the server's time.
 news = function()
   local remembered, differs_now = reset_end > server and reset_end or 0, differs and not changed_text
-  return format('%s %d %d %d %d %d %d %d %d %d %d', sub(name, 1, 8), now, rest - late, slow_until, slow_pace,
-    remembered, healed and 1 or 0, differs_now and 1 or 0, server, then_until, then_pace)
+  return format('%s%16d %16d %16d %d %d %d %d %d %d %d %d %d %d %d', name, sequence, clock, last, now, rest - late,
+    slow_until, slow_pace, remembered, healed and 1 or 0, differs_now and 1 or 0, server, then_until, then_pace, moves)
 end
 
 -- Chooses the mark. Returns the notes, nil if there are none.

@@ -62,7 +62,7 @@ end
 
 -- At or behind which slot stands what was granted at a slot as '<epoch>
 -- <sequence>'; nil if it is of a history that a server has lost.
-local function place_of(granted_as, slot)
+place_of = function(granted_as, slot)
   local epoch, at = match(granted_as, '^(%w+) +(%d+)$')
   if not epoch then return nil end
   if epoch == sub(name, 10, 17) then return at + 0 <= sequence and slot or nil end

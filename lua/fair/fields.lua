@@ -10,9 +10,13 @@
 --          relocates: the caller may make the queue one of its windows; front:
 --          the first line of the header has changed; lives: up to when the key
 --          is to live at least; asking, for flows.lua; pace: how far turns are
---          apart at least for each permit; log, for compact.lua; and
---          for the parts in braces text, windows, label_in, wait_for,
---          counts_for, settle, news
+--          apart at least for each permit; log, for compact.lua; at_least,
+--          for grant.lua: nobody goes before; freed: how many turns were given
+--          back; moves: how far slots move that the caller knows, see recover.lua;
+--          asked and asked_from: the arguments behind those of the windows;
+--          and
+--          for the parts in braces text, windows and what they define for
+--          those behind
 
 local left, time = call('PTTL', key), call('TIME')
 local server = time[1] * 1000000 + time[2]
@@ -31,4 +35,7 @@ local now, mark, flag, name, fresh, unusual = server, '-', ' ', nil, false, fals
 local sequence, clock, last, offset, ends, crowded, coarse, span = 0, 0, 0, 0, 0, 0, 0, 0
 local closed, oldest, base, marks = 0, 0, 0, ''
 local must, relocates, front, lives, asking, pace, log = false, true, false, 0, nil, 0, nil
-local text, windows, label_in, wait_for, counts_for, settle, news
+local at_least, freed, moves, adopts, units_change, read_name = 0, 0, 0, true, {}, nil
+local asked, asked_from = argv, first
+local text, windows, label_in, wait_for, counts_for, settle, news, as_arguments, span_of, slow_up_to, is_ahead
+local place_of, read_cells, write_cells, cell_from, permits_in

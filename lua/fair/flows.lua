@@ -1,19 +1,22 @@
 -- The flows that use the queue, and what each may hold ahead.
 --
--- ARGV[first]      grace: how long a flow is active after its newest slot
--- ARGV[first + 1]  look-ahead: how many permits all flows together hold ahead
--- ARGV[first + 2]  how many they hold ahead at least, so that the queue does not
---                  run dry while questions are under way
--- ARGV[first + 3]  how many flows ask
+-- asked[asked_from]  grace: how long a flow is active after its newest slot
+-- then look-ahead: how many permits all flows together hold ahead
+-- then how many they hold ahead at least, so that the queue does not run dry
+--      while questions are under way
+-- then how many flows ask
 -- then for each of them: id (5 letters of the flow, 3 of the process), weight,
 --          need (the most permits of one of its requests), wants (how many its
 --          callers want or hold), how many it holds ahead, where its entry was
 --          last, from 0 on, and two more for ceiling.lua
 --
+-- A turn of several units is as many permits as that of its units which takes the
+-- most of its quota: its cost, see amounts.lua.
+--
 -- Takes    what open.lua leaves, or what is unusual
 -- Leaves   asking: for each flow share, held, place (of its entry), ends and, if
---          all were read, entry; list: the entries if all were read; pace; first,
---          the next argument; ENTRY, entries_at, grace
+--          all were read, entry; list: the entries if all were read; pace; first
+--          and asked_from, the next argument; ENTRY, entries_at, grace
 --
 -- An entry is one process of one flow, with its share ready, so that usually
 -- one is read. All of them are read only when one comes, changes or is over. A
@@ -24,25 +27,27 @@
 --   id     weight       need      wants ends                  share earliest end
 
 local ENTRY, MOST_ENTRIES, MOST_OF_A_FLOW, ASKS = 81, 64, 1000000000, 8
-local entries_at, askers, asker = size + CELLS * WIDTH + NOTES, argv[first + 3] + 0, first + 4
-local grace, most_ahead, least_ahead, list = argv[first] + 0, argv[first + 1] + 0, argv[first + 2] + 0, nil
+local entries_at, askers, asker = size + CELLS * WIDTH + NOTES, asked[asked_from + 3] + 0, asked_from + 4
+local grace, most_ahead, least_ahead, list =
+  asked[asked_from] + 0, asked[asked_from + 1] + 0, asked[asked_from + 2] + 0, nil
 asking = {}
 
 -- Each entry that is still as the flow's process asks. If its callers want a
 -- little less, it stays.
 for i = 1, askers do
   local at = asker + ASKS * i - ASKS
-  local id, weight, need, wants, own = argv[at], argv[at + 1], argv[at + 2], argv[at + 3] + 0, argv[at + 5] + 0
+  local id, weight, need, wants, own = asked[at], asked[at + 1], asked[at + 2], asked[at + 3] + 0, asked[at + 5] + 0
   local from = entries_at + own * ENTRY
   local entry = flag ~= ' ' and call('GETRANGE', key, from, from + ENTRY - 1) or ''
   local wanted, ends_at, share, earliest = match(entry, '^ *(%d+) +(%d+) +(%d+) +(%d+)\n$', 25)
   if not share or share + 0 < 1 or earliest + 0 <= now then break end
   if flag == 'M' and sub(entry, 1, 8) ~= id then -- it has none
     share, ends_at = need, 2 ^ 52
-  elseif sub(entry, 1, 24) ~= format('%8s %4d %10d', id, weight, need) or wants > wanted + 0 or 2 * wants <= wanted + 0 then
+  elseif sub(entry, 1, 24) ~= format('%8s %4d %10d', id, weight, need)
+      or wants > wanted + 0 or 2 * wants <= wanted + 0 then
     break
   end
-  asking[i] = { share = share + 0, held = argv[at + 4] + 0, place = own, ends = ends_at + 0 }
+  asking[i] = { share = share + 0, held = asked[at + 4] + 0, place = own, ends = ends_at + 0 }
 end
 
 -- Else all shares are worked out anew. They are in proportion to the weights. No
@@ -68,18 +73,18 @@ if #asking < askers then
   end
   for i = 1, askers do
     local at = asker + ASKS * i - ASKS
-    local id, wants = argv[at], argv[at + 3] + 0
+    local id, wants = asked[at], asked[at + 3] + 0
     local entry = list[id]
     if not entry and #list < MOST_ENTRIES then
       entry = { id = id, wants = 0, ends = 0 }
       list[#list + 1], list[id] = entry, entry
     end
     if entry then
-      entry.weight, entry.need = argv[at + 1] + 0, argv[at + 2] + 0
+      entry.weight, entry.need = asked[at + 1] + 0, asked[at + 2] + 0
       if wants > entry.wants or 2 * wants <= entry.wants then entry.wants = wants end
     end
     many = many or not entry
-    asking[i] = { entry = entry, held = argv[at + 4] + 0, share = argv[at + 2] + 0, ends = 2 ^ 52 }
+    asking[i] = { entry = entry, held = asked[at + 4] + 0, share = asked[at + 2] + 0, ends = 2 ^ 52 }
   end
   many = #list >= MOST_ENTRIES and (many or flag == 'M')
   for _, entry in ipairs(list) do
@@ -91,7 +96,7 @@ if #asking < askers then
     end
     for i = 1, askers do -- the newest weight of a flow holds for all its processes
       local at = asker + ASKS * i - ASKS
-      if sub(argv[at], 1, 5) == flow then group.weight = argv[at + 1] + 0 end
+      if sub(asked[at], 1, 5) == flow then group.weight = asked[at + 1] + 0 end
     end
     group.need, group.wants = group.need + entry.need, group.wants + entry.wants
     group.members, entry.group = group.members + 1, group
@@ -133,4 +138,5 @@ end
 -- Beside other flows turns come evenly. Else the permits of a whole length would
 -- be gone before a flow with a single caller can ask again.
 if match(list and list.flag or flag, '[FM]') then pace = floor(argv[windows_end - 1] / argv[windows_end - 2]) end
-first = asker + ASKS * askers
+asked_from = asker + ASKS * askers
+if asked == argv then first = asked_from end

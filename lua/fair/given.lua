@@ -3,4 +3,4 @@
 -- Returns  how many were given back, the others having passed or gone, or
 --          being of another history
 
-return given
+return freed

@@ -3,8 +3,8 @@
 -- ARGV[first..]  for each run of equal requests: the flow (0 without), permits,
 --                longest wait, how many
 --
--- Takes    what open.lua leaves, or what is unusual; asking, of flows.lua and
---          ceiling.lua
+-- Takes    what rest.lua leaves, or what is unusual; asking, of flows.lua and
+--          ceiling.lua; at_least, before which nobody goes
 -- Leaves   granted (how many turns), changed, marked; groups (how many answers),
 --          answer, ahead, step, together: those of the first; answers: from the
 --          second on, a table of all: how far ahead of the clock, how many
@@ -20,21 +20,15 @@
 
 local MOST_GROUPS = 64  -- one run of the script grants at so many slots at most
 local MOST_LOOKED = 1500 -- after so many cells the rest is for the next run: each takes half a microsecond
--- In place of how far ahead: nothing counts so far; over the share or the ceiling of its flow; for more than that.
-local FULL, LEFT, TOO_MANY = -1, -2, -3
+local FULL, LEFT = -1, -2 -- in place of how far ahead: nothing counts so far; over the share of its flow
 local MOST_HELD = 10000000000
 
 local period, short, least = argv[7] + 0, argv[windows_end - 1] + 0, argv[windows_end - 2] + 0
 local kept = period -- for how long a permit counts
-if not unusual and not fresh then -- all is read before anything is written
-  ends, span, base = sub(text, p + 97, p + 112) + 0, sub(text, p + 148, p + 163) + 0, sub(text, p + 175, p + 190) + 0
-  if not (ends < 2 ^ 53 and span < MOST_SLOT and base <= sequence) then
-    return redis.error_reply('STATE a header that is damaged')
-  end
-end
 if coarse > now and span > period then kept = span end
 local farthest = MOST_SLOT - 2 * kept -- the state has later moments than a slot, too
 local tail, changed, marked, granted = last > now and last or now, fresh or unusual, false, 0
+if at_least > tail then tail = at_least end
 local groups, ahead, together, step, answers = 0, nil, nil, nil, nil
 local refused_permits, refused_slot, looked = 0, 0, 0 -- looked at so many cells
 
@@ -49,9 +43,10 @@ for run = first, #argv, 4 do
   while count > 0 do
     -- The earliest slot, and up to which sequence there is room at it.
     local slot, room, others, from, unmarked, fits = tail, 2 ^ 53, 2 ^ 53, 1, marks, count
+    local cost = flow and flow.cost or permits
     if last + pace * permits > slot then slot = last + pace * permits end
     if flow then
-      fits = floor((flow.share - flow.held) / permits)
+      fits = floor((flow.share - flow.held) / cost)
       if flow.held == 0 and fits < 1 then fits = 1 end
       if fits > count then fits = count end
       if flow.log and fits > 1 then fits = 1 end
@@ -132,19 +127,7 @@ for run = first, #argv, 4 do
     -- Where the flow's ceiling has room later than the queue, others go first.
     local so_many, apart = -count, 0
     if flow and flow.log and slot >= 0 then
-      local from = flow.log.from(permits)
-      if not from then
-        slot = TOO_MANY
-      elseif from > latest and from > slot then
-        slot, apart = from, from == flow.log.paused and 2 or 1
-      elseif from > slot then
-        -- It asks again when the others' turns reach up to there: later, they
-        -- would have taken the places. If these stand still, it asks ever sooner.
-        local ask = now + math.max(from - slot, floor(short / least), floor((from - now) / 16))
-        if ask > from then ask = from end
-        slot, apart = LEFT, unusual and wait_for(ask) or ask - now
-        if from == flow.log.paused then apart = -apart end
-      end
+      slot, apart = flow.log.answer(permits, slot, latest, floor(short / least))
     end
 
     if slot < 0 or slot > latest then
@@ -163,7 +146,7 @@ for run = first, #argv, 4 do
 
       -- The newest cell takes them, or is closed and another begins.
       if slot > last then
-        local row = least == 1 and slot == last + short and coarse <= now
+        local row = permits > 0 and least == 1 and slot == last + short and coarse <= now
         local stretches = row
         if not row and slot < crowded then -- one cell of the grid
           local cells, phase, before = argv[windows_end], slot % period, last % period
@@ -200,7 +183,7 @@ for run = first, #argv, 4 do
         end
       end
       if flow then
-        flow.held = flow.held + permits * so_many
+        flow.held = flow.held + cost * so_many
         flow.newest = last
         if flow.log then flow.log.book(slot, permits) end
       end

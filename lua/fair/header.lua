@@ -65,6 +65,7 @@ local function read_header()
   mark, flag, own, generation, epoch, sequence, clock, last, upto =
     match(state, '^([-n+])([ fFM])(.......) (%w+) (%w+) +(%d+) +(%d+) +(%d+)\n()', at)
   if not mark or #generation ~= 8 or #epoch ~= 8 or upto ~= at + 79 then damaged() end
+  read_name = generation
   name, sequence, clock, last = generation .. ' ' .. epoch .. ' ', number(sequence), number(clock), number(last)
   offset, ends, crowded, coarse, span, closed, oldest, base, at =
     match(state, '^ *(%-?%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+)\n()', upto)
@@ -106,7 +107,7 @@ else
 end
 
 -- Lets the windows be those of the arguments, for parts that go by these.
-local function as_arguments(...)
+as_arguments = function(...)
   argv, first = { '', '', '', 0, #windows }, 6
   for _, window in ipairs(windows) do
     argv[first], argv[first + 1], argv[first + 2], first = window.most, window.length, window.cells, first + 3
@@ -117,7 +118,7 @@ end
 
 -- By how much earlier than the end of its cell a permit stands at least that so
 -- many others follow.
-local function span_of(permits)
+span_of = function(permits)
   local length = 0
   for _, window in ipairs(windows) do
     local times = floor(permits / window.most)

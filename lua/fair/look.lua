@@ -5,5 +5,5 @@
 -- Returns  the news as in clock.lua, '' if there is no queue
 
 if fresh and not must then return '' end
-if not unusual then return format('%s %d 0 0 0 0 0 0 %d 0 0', sub(name, 1, 8), now, server) end
+if not unusual then return format(plain_news, name, sequence, clock, last, now, server) end
 local kept, granted, changed, marked = counts_for and counts_for() or 0, 0, true, true

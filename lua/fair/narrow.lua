@@ -60,9 +60,12 @@ local function narrow(old, upto, slowed)
   local stop = math.max(upto, slow_until, then_until)
   if stop <= now then return end
   local newer, speed, paced = upto > math.max(slow_until, then_until), speed_of(old, new), math.max(1000000, slowed)
+  for _, change in ipairs(units_change) do speed = math.min(speed, (speed_of(change[1], change[2]))) end
   must = true
   if speed >= 1 then
-    slack = math.min(MOST_SLACK, floor(slack * slack_of(old, new) / 1000000))
+    local by = slack_of(old, new)
+    for _, change in ipairs(units_change) do by = math.min(by, slack_of(change[1], change[2])) end
+    slack = math.min(MOST_SLACK, floor(slack * by / 1000000))
     if slow_until == 0 and slack > 1000000 then slow_until, slow_pace = stop, 1000000 end
     return
   end
@@ -77,9 +80,9 @@ local function narrow(old, upto, slowed)
     slow_pace = math.max(slow_pace, rounded(paced * slower))
     if then_until > 0 then then_pace = math.max(then_pace, rounded(then_pace * slower)) end
     local own, from = rounded(1000000 / speed), math.max(slow_until, then_until)
-    local slows = slow_pace < own
-    if slows and upto >= from then slow_until = math.min(slow_until, from - old[1].length) end
-    if newer or slows and upto == from then
+    local last_pace = then_until > 0 and then_pace or slow_pace
+    if slow_pace < own and upto >= from then slow_until = math.min(slow_until, from - old[1].length) end
+    if newer or last_pace < own and upto == from then
       then_until, then_pace = stop, math.max(then_pace, own)
       forget_slow()
     end

@@ -1,7 +1,8 @@
 -- Finds out what was lost, and counts it again.
 --
 -- Takes    what narrow.lua and cells.lua leave
--- Leaves   nothing but changed fields
+-- Leaves   changed fields; remembers: what the watermark knows may still count;
+--          moves: how far the slots move that the caller knows
 --
 -- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
 -- <slow until> <slow pace> <then until> <then pace> <reset's end> <windows>': when the caller heard of the
@@ -121,6 +122,8 @@ local function by_the_callers_quotas(under, had, newest, pace)
   slack = 1000000
 end
 
+local remembers = false
+
 local function recover()
   local generation, epoch, seen_sequence, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
   local at, since, shown, newest, comes, ends_in, stands, slow, pace, later, later_pace, known_reset, under =
@@ -129,10 +132,12 @@ local function recover()
   seen_sequence, shown, newest = seen_sequence + 0, shown + 0, newest + 0
   local gone = elapsed(at + 0, since + 0)
   if ends_in - gone <= 0 then return end
+  stands = stands + 0 > 0 and stands - gone or 0
   local known, upto, forgotten = generation == sub(name, 1, 8), nil, nil
   if known then upto, forgotten = known_of(epoch) end
   local strange = known and not upto and not forgotten
   if not known and reset_end > server and known_reset + 0 < reset_end then return end -- it was reset since
+  remembers = true
 
   local missing, written = seen_sequence - (upto or sequence), clock
   if epoch == sub(name, 10, 17) and known and missing <= 0 and seen_clock + 0 <= clock then return end
@@ -140,13 +145,16 @@ local function recover()
   local comes_in = wait_for(label)
   if label <= now and rest == 0 and slow_until == 0 then comes_in = label - server - offset end -- it has come
   if known and not strange and missing <= 0 and comes_in >= wait - 2 then return end
-  local theirs = not known and not fresh and newest + moved(label, wait)
-  if theirs and theirs <= full + 2 and stands - gone <= rest then return end -- it is counted already
+  if not known and not fresh then
+    moves = moved(label, wait)
+    if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
+  end
   local had = { last = last, pace = slow_pace, slack = slack }
   if (known or fresh) and math.max(slow, later) > math.max(shown, slow_until, then_until) then
     slow_until, slow_pace, then_until, then_pace = slow + 0, pace + 0, later + 0, later_pace + 0
   end
-  newest = newest + restore_clock(known, shown, label, wait, stands - gone)
+  moves = restore_clock(known, shown, label, wait, stands)
+  newest = newest + moves
   must = true
   if known and not strange then
     local alone = upto == sequence and newest >= last -- nobody was granted anything since

@@ -7,13 +7,13 @@
 --                with which it was granted, 1 if nobody has used it else 0, the
 --                number of its flow's log, 0 if it is in none
 --
--- Takes    what cells.lua leaves
+-- Takes    what cells.lua leaves; at_least: the tail is not before
 -- Leaves   the fields of the header; given, how many were given back; kept,
 --          period, short, granted, changed, marked: see write.lua, compact.lua
 -- Errors   STATE: the key holds something else. Nothing was changed.
 
 as_arguments(unpack(argv, first))
-local given = 0
+local given = freed -- in the logs before this one: see units.lua
 local period, short, least = argv[7], argv[windows_end - 1], argv[windows_end - 2]
 
 local slots, totals, exact = {}, {}, {}
@@ -84,6 +84,10 @@ local function write_left()
       slots[n], totals[n], exact[n] = slots[i], total, exact[i]
     end
   end
+  if at_least > (slots[n] or 0) then -- the tail of another log
+    n = n + 1
+    slots[n], totals[n], exact[n] = at_least, total, true
+  end
   for i = n + 1, #slots do slots[i] = nil end
   write_cells(slots, totals, exact)
 end
@@ -114,6 +118,5 @@ for i = first, #argv, 6 do
 end
 if given > 0 then
   write_left()
-  must = true
-  if math.max(slow_until, then_until) > last then slow_up_to(last) end -- what comes behind may be of other quotas
+  must, freed = true, given
 end

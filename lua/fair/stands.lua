@@ -6,6 +6,6 @@ if fresh and not must and ARGV[1] == '' then return { 0, 0, 0, '' } end
 local slot = now + ahead
 local told_news = ''
 if not fresh or must then
-  told_news = unusual and news() or format('%s %d 0 0 0 0 0 0 %d 0 0', sub(name, 1, 8), now, server)
+  told_news = unusual and news() or format(plain_news, name, sequence, clock, last, now, server)
 end
 return { math.max(0, available), math.max(0, queued), unusual and wait_for(slot) or ahead, told_news }

@@ -23,8 +23,5 @@ if not answers and not unusual and not argv[first + 4] and math.abs(together) ==
 end
 answers = answers or { '', '', ahead, together, step }
 answers[1] = told and told .. format(' %d 0', offset) or ''
-if unusual then
-  answers[2] = news()
-  if not told then answers[1] = name .. format('%16d %16d %16d %d 0', sequence, clock, last, offset) end
-end
+if unusual then answers[2] = news() end
 return answers

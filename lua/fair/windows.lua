@@ -1,41 +1,12 @@
 -- Makes the queue one of the caller's windows, where the caller before had
--- others. All windows read the same log. What another caller was granted need
--- not obey these windows: so until all of that has left, each cell counts whole.
+-- others.
 --
--- Takes    what recover.lua leaves
+-- Takes    what recover.lua and others.lua leave
 -- Leaves   the header with the caller's windows; differs: others had other ones;
 --          changed_text: both go by stored quotas, and others are stored now
---
--- Permits count for as long as the longest window that somebody has asked under
--- in the last two lengths. Of what had been forgotten before, it is not known
--- when it was granted: a longer window counts it at the oldest slot that is
--- kept.
-
 -- The eight letters at the end of a head stand for the text of the quotas that
 -- are stored: they tell whether these have changed. Callers who do not look for
 -- them have '--------', and change nothing for turns that are held.
-
--- Cuts rows into pieces that are short enough to count whole.
-local function cut_rows(short_by)
-  local slots, totals, exact = read_cells()
-  local ends_at, upto, rows, before = {}, {}, 0, base
-  for i = 1, #slots do
-    if exact[i] and totals[i] - before > short_by then rows = rows + 1 end
-    before = totals[i]
-  end
-  if rows == 0 then return end
-  local most = math.max(1, floor((CELLS - 64 - #slots) / rows))
-  before = base
-  for i = 1, #slots do
-    local count = totals[i] - before
-    local long = math.ceil(exact[i] and count > short_by and count / most or count)
-    for behind = floor((count - 1) / long) * long, 0, -long do
-      ends_at[#ends_at + 1], upto[#upto + 1] = slots[i] - span_of(behind), totals[i] - behind
-    end
-    before = totals[i]
-  end
-  write_cells(ends_at, upto, {})
-end
 
 -- The header with the caller's windows is longer or shorter than the one there
 -- is: what stands behind it moves.
@@ -55,26 +26,14 @@ end
 if ARGV[1] == '' then
   as_arguments(unpack(argv, first))
 elseif ARGV[1] ~= head then
-  local old_size, longest, before = size, counts_for(), match(head, '(%S+)\n$')
+  local old_size, before = size, match(head, '(%S+)\n$')
   local old, stored = windows, sub(ARGV[1], -9, -2)
   differs = sub(head, 1, -10) ~= sub(ARGV[1], 1, -10)
-  if differs and coarse <= now and last + longest > now and (relocates or must) then cut_rows(old[#old].most) end
-  head, p, size, windows = ARGV[1], #ARGV[1], argv[4] + 1, windows_of(ARGV[1])
+  if differs then go_by(windows_of(ARGV[1])) end
+  head, p, size = ARGV[1], #ARGV[1], argv[4] + 1
   if before ~= stored and before ~= '--------' and stored ~= '--------' then
     changed_text = true
     narrow(old, last, slow_pace)
-  end
-  if differs then
-    marks = ''
-    local forgotten = base -- it stands at the oldest slot from now on, whoever asks next
-    if windows[1].length > longest then base = math.max(0, base - windows[1].most) end
-    for _, window in ipairs(windows) do
-      marks = format('%s%16d %4d\n', marks, (window.length > longest and base or forgotten) + window.most, oldest)
-    end
-    longest = math.max(longest, windows[1].length)
-    if last + longest > now then
-      span, coarse = longest, math.max(coarse, math.max(now, last) + 2 * longest)
-    end
   end
   if relocates or must then
     local problem = relocate(old_size)

@@ -6,7 +6,7 @@
 --          windows' marks have changed; changed: more of the header; front: its
 --          first line; lives: up to when the key does in any case; settle and
 --          wait_for, if unusual
--- Leaves   told: '<generation> <epoch> <sequence> <clock> <newest slot>', nil if
+-- Leaves   clock, as the state has it; told: '<generation> <epoch> <sequence> <clock> <newest slot>', nil if
 --          nothing was written
 --
 -- PSETEX writes a state whole as long as it has no cells. Else its parts are
@@ -44,5 +44,5 @@ if granted > 0 or must then
     if notes then call('SETRANGE', key, size + CELLS * WIDTH, notes) end
     if late or must then call('PEXPIRE', key, life) end
   end
-  told = name .. fields
+  told, clock = name .. fields, now
 end

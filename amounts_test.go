@@ -1,0 +1,333 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+type amounts = fairlimit.Amounts
+
+// tokens is a queue of 60 calls and 1000 tokens a minute.
+func tokens(t *testing.T, rdb *redis.Client, opts ...fairlimit.Option) *fairlimit.Queue {
+	return queueOf(t, rdb, redistest.Name(t), fairlimit.PerMinute(60),
+		append([]fairlimit.Option{fairlimit.WithUnit("tokens", fairlimit.PerMinute(1000))}, opts...)...)
+}
+
+func TestATurnWaitsForAllItsUnits(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q, began := tokens(t, rdb), time.Now()
+		first, err := q.Take(t.Context(), amounts{"tokens": 800})
+		require.NoError(t, err)
+		require.Equal(t, began, time.Now())
+		s := status(t, q)
+		require.Equal(t, 59, s.Available)
+		require.Equal(t, map[string]fairlimit.UnitStatus{"tokens": {Available: 200}}, s.Units)
+
+		reserved, err := q.ReserveAmounts(t.Context(), amounts{"tokens": 300})
+		require.NoError(t, err)
+		require.Equal(t, time.Minute, reserved.Delay())
+		require.ErrorIs(t, reserved.Settle(t.Context(), amounts{"tokens": 1}), fairlimit.ErrTurnAhead)
+
+		// The first used 100 only: who asks now need not wait for its tokens, but
+		// nobody overtakes.
+		require.NoError(t, first.Settle(t.Context(), amounts{"tokens": 100}))
+		require.Equal(t, time.Minute, status(t, q).Delay)
+		require.NoError(t, reserved.Cancel(t.Context()))
+		require.ErrorIs(t, reserved.Settle(t.Context(), amounts{}), fairlimit.ErrReservationOver)
+		require.Equal(t, 900, status(t, q).Units["tokens"].Available)
+		require.NoError(t, first.Settle(t.Context(), amounts{"tokens": 0}), "the second time nothing is done")
+		require.Equal(t, 900, status(t, q).Units["tokens"].Available)
+
+		// A debt stands in the line before those who ask later.
+		second, err := q.Take(t.Context(), amounts{"tokens": 900})
+		require.NoError(t, err)
+		require.NoError(t, second.Settle(t.Context(), amounts{"tokens": 1100}))
+		s = status(t, q)
+		require.Equal(t, time.Minute, s.Delay)
+		require.Equal(t, fairlimit.UnitStatus{Queued: 200}, s.Units["tokens"])
+		require.NoError(t, q.Wait(t.Context()))
+		require.Equal(t, began.Add(time.Minute), time.Now())
+	})
+}
+
+func TestAReservationOfAmountsIsSettledAfterItsSlot(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := tokens(t, rdb)
+		for _, waits := range []bool{false, true} {
+			r, err := q.ReserveAmounts(t.Context(), amounts{"tokens": 800})
+			require.NoError(t, err)
+			if waits {
+				require.NoError(t, r.Wait(t.Context()))
+			} else {
+				time.Sleep(r.Delay())
+			}
+			require.Equal(t, 200, status(t, q).Units["tokens"].Available)
+			require.NoError(t, r.Settle(t.Context(), amounts{"tokens": 10, "": 0}))
+			require.NoError(t, r.Settle(t.Context(), amounts{"tokens": 900}), "once")
+			require.NoError(t, r.Cancel(t.Context()))
+			require.Equal(t, 990, status(t, q).Units["tokens"].Available)
+			require.Equal(t, 60, status(t, q).Available)
+			time.Sleep(2 * time.Minute)
+			require.NoError(t, r.Settle(t.Context(), amounts{"tokens": 900}))
+		}
+	})
+}
+
+func TestWhatTheUpstreamSaysIsObserved(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := tokens(t, rdb)
+		turn, err := q.Take(t.Context(), amounts{"tokens": 300})
+		require.NoError(t, err)
+		require.NoError(t, q.Observe(t.Context(), "tokens", 900))
+		require.Equal(t, 700, status(t, q).Units["tokens"].Available, "more is left: nothing happens")
+		require.NoError(t, q.Observe(t.Context(), "tokens", 200))
+		require.NoError(t, q.Observe(t.Context(), "", 7))
+		s := status(t, q)
+		require.Equal(t, 200, s.Units["tokens"].Available)
+		require.Equal(t, 7, s.Available)
+		require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 0}))
+		require.Equal(t, 500, status(t, q).Units["tokens"].Available, "no refund cancels it")
+		require.ErrorIs(t, q.Observe(t.Context(), "points", 1), fairlimit.ErrUnknownUnit)
+		require.ErrorIs(t, q.Observe(t.Context(), "tokens", -1), fairlimit.ErrInvalidAmounts)
+
+		plain := queueOf(t, rdb, "plain", fairlimit.PerMinute(60))
+		require.NoError(t, plain.Observe(t.Context(), "", 5))
+		require.Equal(t, 5, status(t, plain).Available)
+	})
+}
+
+func TestAQueueOfCallsTakesAndSettlesThem(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := queueOf(t, rdb, redistest.Name(t), fairlimit.PerMinute(3))
+		turn, err := q.Take(t.Context(), nil)
+		require.NoError(t, err)
+		require.NoError(t, turn.Settle(t.Context(), amounts{"": 2}))
+		require.Equal(t, 1, status(t, q).Available)
+		turn, err = q.Take(t.Context(), nil)
+		require.NoError(t, err)
+		require.NoError(t, turn.Settle(t.Context(), amounts{"": 0}))
+		require.Equal(t, 1, status(t, q).Available)
+		require.Nil(t, status(t, q).Units)
+	})
+}
+
+func TestAmountsThatCanNeverBeTakenAreErrors(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := tokens(t, rdb)
+		for _, c := range []struct {
+			amounts amounts
+			want    error
+			about   string
+		}{
+			{amounts{"tokens": 1001}, fairlimit.ErrExceedsQuota, "1001 tokens"},
+			{amounts{"": 61}, fairlimit.ErrExceedsQuota, "61"},
+			{amounts{"points": 1}, fairlimit.ErrUnknownUnit, `"points"`},
+			{amounts{"tokens": -1}, fairlimit.ErrInvalidAmounts, "tokens"},
+			{amounts{"": 0, "tokens": 0}, fairlimit.ErrInvalidAmounts, "nothing"},
+		} {
+			_, err := q.Take(t.Context(), c.amounts)
+			require.ErrorIs(t, err, c.want)
+			require.ErrorContains(t, err, c.about)
+			_, err = q.ReserveAmounts(t.Context(), c.amounts)
+			require.ErrorIs(t, err, c.want)
+		}
+		turn, err := q.Take(t.Context(), amounts{"": 0, "tokens": 5})
+		require.NoError(t, err)
+		require.ErrorIs(t, turn.Settle(t.Context(), amounts{"points": 1}), fairlimit.ErrUnknownUnit)
+		require.ErrorIs(t, turn.Settle(t.Context(), amounts{"tokens": -1}), fairlimit.ErrInvalidAmounts)
+		require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 7}))
+		require.Equal(t, 993, status(t, q).Units["tokens"].Available)
+		var none context.Context
+		_, err = q.Take(none, nil)
+		require.ErrorIs(t, err, fairlimit.ErrNilContext)
+		require.ErrorIs(t, turn.Settle(none, nil), fairlimit.ErrNilContext)
+	})
+}
+
+func TestUnitsThatCannotBeAreErrors(t *testing.T) {
+	unit := fairlimit.WithUnit("tokens", fairlimit.PerMinute(1))
+	for name, c := range map[string]struct {
+		opts []fairlimit.Option
+		want error
+	}{
+		"no name":       {[]fairlimit.Option{fairlimit.WithUnit("", fairlimit.PerMinute(1))}, fairlimit.ErrInvalidOption},
+		"a bad name":    {[]fairlimit.Option{fairlimit.WithUnit("a b", fairlimit.PerMinute(1))}, fairlimit.ErrInvalidOption},
+		"a word":        {[]fairlimit.Option{fairlimit.WithUnit("burst", fairlimit.PerMinute(1))}, fairlimit.ErrInvalidOption},
+		"no quota":      {[]fairlimit.Option{fairlimit.WithUnit("tokens")}, fairlimit.ErrInvalidOption},
+		"a bad quota":   {[]fairlimit.Option{fairlimit.WithUnit("tokens", fairlimit.Quota{})}, fairlimit.ErrInvalidQuota},
+		"twice":         {[]fairlimit.Option{unit, unit}, fairlimit.ErrInvalidOption},
+		"a lone guard":  {[]fairlimit.Option{fairlimit.WithUnitGuard("tokens", time.Second)}, fairlimit.ErrInvalidOption},
+		"window":        {[]fairlimit.Option{unit, fairlimit.WithEngine(window.New)}, fairlimit.ErrUnsupported},
+		"negative time": {[]fairlimit.Option{unit, fairlimit.WithUnitGuard("tokens", -1)}, fairlimit.ErrInvalidOption},
+	} {
+		_, err := fairlimit.New(nowhere(t), "x", fairlimit.PerMinute(1), c.opts...)
+		require.ErrorIs(t, err, c.want, name)
+	}
+}
+
+// Flows share a queue by what each takes most of: one takes a sixtieth of the
+// calls, the other a tenth of the tokens.
+func TestFlowsShareByTheUnitThatEachTakesMostOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		many, few amounts
+		callers   int     // of the few, who can hold as much as the others do
+		turns     float64 // of the many, for one of the few
+	}{
+		"calls beside tokens":  {amounts{}, amounts{"tokens": 100}, 2, 6},
+		"tokens beside calls":  {amounts{"tokens": 100}, amounts{}, 12, 1. / 6},
+		"tokens beside tokens": {amounts{"tokens": 50}, amounts{"tokens": 50}, 2, 1},
+		"more beside less":     {amounts{"tokens": 50}, amounts{"tokens": 100}, 2, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer stop()
+				q := tokens(t, rdb, fairlimit.WithGuard(0))
+				var all tally
+				for id, callers := range map[string]int{"many": 40, "few": c.callers} {
+					flow, err := q.Flow(id, 1)
+					require.NoError(t, err)
+					takes := map[string]amounts{"many": c.many, "few": c.few}[id]
+					for range callers {
+						all.group.Go(func() {
+							for {
+								turn, err := flow.Take(ctx, takes)
+								if err != nil {
+									return
+								}
+								all.got(id)
+								require.NoError(t, turn.Settle(t.Context(), takes))
+							}
+						})
+					}
+				}
+				all.group.Wait()
+				many, few := float64(all.count("many")), float64(all.count("few"))
+				used := max((many+few)/60, (many*float64(c.many["tokens"])+few*float64(c.few["tokens"]))/1000) / 10
+				t.Logf("%.0f and %.0f, %.0f %% used", many, few, 100*used)
+				require.InDelta(t, c.turns, many/few, c.turns/10)
+				require.GreaterOrEqual(t, used, 0.95)
+			})
+		})
+	}
+}
+
+// A flow whose turns use three times what they reserved has its debts counted:
+// beside one that estimates well it gets 1.2 to 1.4 times as many tokens, since it
+// can always hold one request. Else it would get three times as many.
+func TestADebtCountsForItsFlow(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		ctx, stop := context.WithTimeout(t.Context(), 20*time.Minute)
+		defer stop()
+		q := tokens(t, rdb, fairlimit.WithGuard(0))
+		var all tally
+		for id, reserves := range map[string]int{"honest": 150, "low": 50} {
+			flow, err := q.Flow(id, 1)
+			require.NoError(t, err)
+			for range 10 {
+				all.group.Go(func() {
+					for {
+						turn, err := flow.Take(ctx, amounts{"tokens": reserves})
+						if err != nil {
+							return
+						}
+						all.got(id)
+						require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 150}))
+					}
+				})
+			}
+		}
+		all.group.Wait()
+		t.Log(all.count("honest"), all.count("low"))
+		require.InDelta(t, 1, float64(all.count("low"))/float64(all.count("honest")), 0.6)
+	})
+}
+
+func TestTheGuardOfAUnitIsItsOwn(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := tokens(t, rdb, fairlimit.WithUnitGuard("tokens", 30*time.Second))
+		_, err := q.Take(t.Context(), amounts{"tokens": 1000})
+		require.NoError(t, err)
+		r, err := q.ReserveAmounts(t.Context(), amounts{"tokens": 1})
+		require.NoError(t, err)
+		require.Equal(t, 90*time.Second, r.Delay())
+		refused, err := q.ReserveAmounts(t.Context(), amounts{"": 61})
+		require.ErrorIs(t, err, fairlimit.ErrExceedsQuota)
+		require.Nil(t, refused)
+	})
+}
+
+// While Redis fails, FailOpen lets a turn go that there is nothing to settle of.
+func TestATurnOfAFallbackNeedsNoSettlement(t *testing.T) {
+	q, err := fairlimit.NewQueue(nowhere(t), "x", fairlimit.PerMinute(60),
+		fairlimit.WithUnit("tokens", fairlimit.PerMinute(1000)), fairlimit.WithFallback(fairlimit.FailOpen))
+	require.NoError(t, err)
+	turn, err := q.Take(t.Context(), amounts{"tokens": 10})
+	require.NoError(t, err)
+	require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 1}))
+}
+
+// Settlements travel together.
+func TestASettledTurnCostsFewQuestions(t *testing.T) {
+	const each = 40
+	rdb := redistest.Standalone(t)
+	for _, c := range []struct {
+		callers int
+		most    float64
+	}{{1, 2.1}, {64, 0.2}} {
+		var questions atomic.Int64
+		q := queueOf(t, rdb, redistest.Name(t), fairlimit.Quota{Permits: 1_000_000, Per: time.Minute},
+			fairlimit.WithUnit("tokens", fairlimit.Quota{Permits: 100_000_000, Per: time.Minute}),
+			fairlimit.WithTrace(&fairlimit.Trace{Asked: func(string, int, time.Duration, error) { questions.Add(1) }}))
+		var wg sync.WaitGroup
+		for range c.callers {
+			wg.Go(func() {
+				for range each {
+					turn, err := q.Take(t.Context(), amounts{"tokens": 500})
+					if err == nil {
+						err = turn.Settle(t.Context(), amounts{"tokens": rand.IntN(1000)})
+					}
+					if err != nil && !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		ratio := float64(questions.Load()) / float64(c.callers*each)
+		t.Logf("%d callers: %.3f questions a settled turn", c.callers, ratio)
+		require.LessOrEqual(t, ratio, c.most)
+	}
+}
+
+func TestATraceIsToldWhatWasSettled(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		told := map[string][2]int{}
+		q := tokens(t, rdb, fairlimit.WithTrace(&fairlimit.Trace{
+			Settled:   func(unit string, reserved, used int) { told[unit] = [2]int{reserved, used} },
+			GivenBack: func(int, error) { t.Error("nothing was given back") },
+		}))
+		for _, used := range []int{5, 30, 20} {
+			turn, err := q.Take(t.Context(), amounts{"tokens": 20})
+			require.NoError(t, err)
+			require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": used, "": 1}))
+			require.Equal(t, map[string][2]int{"": {1, 1}, "tokens": {20, used}}, told)
+			require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 1}))
+			require.Equal(t, 20, told["tokens"][0])
+			require.Equal(t, used, told["tokens"][1], "once")
+		}
+	})
+}

@@ -1,0 +1,256 @@
+package fairlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
+)
+
+// Chain returns a Limiter that waits for one limiter after the other, such as 5 a
+// second for each tenant and 20 a second for all of them:
+//
+//	limiter := fairlimit.Chain(tenant, all)
+//
+// Put the limiter of fewer callers first. A caller joins the next line only when
+// its turn at the limiter before has come. So a tenant with a hundred calls has
+// no more of them in the line of all than its own quota lets go. Each line has
+// its own order.
+//
+// Ctx's deadline holds for all waits together. A caller that has to wait is
+// refused at once if one of the further limiters says that its next turn comes
+// after the deadline. That costs one read of each. The longest delay counts, not
+// the sum: all lines move at the same time.
+//
+// If a later limiter refuses or fails, what the earlier ones granted is given
+// back. It stays taken at a limiter that is not a [*Queue], such as one on
+// window, and at one that was made [WithFallback].
+//
+// Status says how much is available at all of them, how many are queued at any,
+// and the longest delay. Reset resets all. The Limiter also has the method Pause
+// of [Queue], which pauses all that can be paused.
+//
+// # When to use something else
+//
+// A call goes when its last turn comes, which may be long after its first. So
+// calls can bunch on the way, and only the last quota is strict where the calls
+// arrive. The others need a [WithGuard] as long as the later waits differ.
+//
+//   - Several quotas for the same calls are one queue, with [WithExtraQuota].
+//   - To share one quota between tenants, use [Queue.Flow]. Each tenant gets its
+//     share of what there is, and one that is alone gets all of it. Use Chain
+//     only if a tenant may not exceed its own quota even then.
+//
+// If a limiter is nil, or there is none, every call returns an error that matches
+// [ErrInvalidOption].
+func Chain(limiters ...Limiter) Limiter {
+	c := &chain{}
+	for _, l := range limiters {
+		if inner, ok := l.(*chain); ok {
+			c.limiters = append(c.limiters, inner.limiters...)
+		} else {
+			c.limiters = append(c.limiters, l)
+		}
+	}
+	return c
+}
+
+type chain struct{ limiters []Limiter }
+
+var _ Limiter = (*chain)(nil)
+
+func (c *chain) Wait(ctx context.Context) error { return c.WaitN(ctx, 1) }
+
+func (c *chain) WaitN(ctx context.Context, n int) error {
+	if err := c.check(ctx, n); err != nil {
+		return err
+	}
+	var taken []*Turn
+	for i, l := range c.limiters {
+		turn, err := c.wait(ctx, l, c.limiters[i+1:], n)
+		if err != nil {
+			for _, turn := range taken {
+				turn.limiter.asker.Abandon(ctx, turn.grant)
+			}
+			return err
+		}
+		if turn != nil {
+			taken = append(taken, turn)
+		}
+	}
+	return nil
+}
+
+// valid returns the error of a chain that cannot be asked.
+func (c *chain) valid() error {
+	if len(c.limiters) == 0 {
+		return fmt.Errorf("%w: Chain: no limiters", ErrInvalidOption)
+	}
+	if i := slices.Index(c.limiters, nil); i >= 0 {
+		return fmt.Errorf("%w: Chain: limiter %d is nil", ErrInvalidOption, i+1)
+	}
+	return nil
+}
+
+// check returns the error of a call that one of the limiters will never let
+// through.
+func (c *chain) check(ctx context.Context, n int) error {
+	if err := c.valid(); err != nil {
+		return err
+	}
+	for _, l := range c.limiters {
+		if inner := own(l); inner != nil {
+			if err := inner.check(ctx, n); err != nil {
+				return inner.named(err)
+			}
+		}
+	}
+	return nil
+}
+
+// own is what is behind a limiter of this package, or nil.
+func own(l Limiter) *limiter {
+	switch l := l.(type) {
+	case *Queue:
+		return l.limiter
+	case *limiter:
+		return l
+	}
+	return nil
+}
+
+// queue is a limiter that takes back what it has granted, or nil.
+func queue(l Limiter) *limiter {
+	if q, ok := l.(*Queue); ok && q.fallback == nil {
+		return q.limiter
+	}
+	return nil
+}
+
+// wait waits for one of the limiters, before the later ones. It returns the turn
+// that was taken if it can be given back.
+func (c *chain) wait(ctx context.Context, l Limiter, later []Limiter, n int) (*Turn, error) {
+	q := queue(l)
+	if q == nil {
+		return nil, l.WaitN(ctx, n)
+	}
+	deadline, _ := ctx.Deadline()
+	reserved, err := q.reserveTurn(ctx, n, "", deadline)
+	if err != nil {
+		q.trace.refused(n, err)
+		return nil, q.named(err)
+	}
+	if reserved.Delay() > 0 && !deadline.IsZero() {
+		err = tooLate(ctx, later, deadline)
+	}
+	if err == nil {
+		err = reserved.Wait(ctx)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), coalesce.ReturnBound)
+		defer cancel()
+		_ = reserved.Cancel(ctx) // it is over already if it was Wait that failed, or else still ahead
+		return nil, err
+	}
+	return reserved.turn, nil
+}
+
+// tooLate returns the refusal by a limiter whose next turn comes after the
+// deadline. Those that give no answer are asked again in their turn.
+func tooLate(ctx context.Context, limiters []Limiter, deadline time.Time) error {
+	for _, l := range limiters {
+		status, err := l.Status(ctx)
+		if err == nil && time.Now().Add(status.Delay).After(deadline) {
+			refused := &RefusedError{
+				Wait: status.Delay, pause: status.Paused,
+				limit:  limit(&coalesce.Request{MaxWait: engine.Forever, Deadline: deadline}),
+				paused: status.Paused > 0 && !time.Now().Add(status.Delay-status.Paused).After(deadline),
+			}
+			if l := own(l); l != nil {
+				return l.named(refused)
+			}
+			return refused
+		}
+	}
+	return nil
+}
+
+func (c *chain) Allow(ctx context.Context) (bool, error) { return c.AllowN(ctx, 1) }
+
+func (c *chain) AllowN(ctx context.Context, n int) (bool, error) {
+	if err := c.check(ctx, n); err != nil {
+		return false, err
+	}
+	var undo []func()
+	for _, l := range c.limiters {
+		ok, err := false, error(nil)
+		if q := queue(l); q == nil {
+			ok, err = l.AllowN(ctx, n)
+		} else {
+			var grant engine.Grant
+			if grant, ok, err = q.takeNow(ctx, n); ok {
+				undo = append(undo, func() { q.asker.Abandon(ctx, grant) })
+			}
+			err = q.named(err)
+		}
+		if !ok {
+			for _, undo := range undo {
+				undo()
+			}
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+func (c *chain) Status(ctx context.Context) (all Status, err error) {
+	if err := c.valid(); err != nil {
+		return all, err
+	}
+	for i, l := range c.limiters {
+		s, err := l.Status(ctx)
+		if err != nil {
+			return Status{}, err
+		}
+		if i == 0 || s.Available < all.Available {
+			all.Available = s.Available
+		}
+		all.Queued += s.Queued
+		all.Delay, all.Paused = max(all.Delay, s.Delay), max(all.Paused, s.Paused)
+	}
+	return all, nil
+}
+
+func (c *chain) Reset(ctx context.Context) (err error) {
+	if err := c.valid(); err != nil {
+		return err
+	}
+	for _, l := range c.limiters {
+		err = errors.Join(err, l.Reset(ctx))
+	}
+	return err
+}
+
+// Pause pauses all that can be paused.
+func (c *chain) Pause(ctx context.Context, d time.Duration) (err error) {
+	if err := c.valid(); err != nil {
+		return err
+	}
+	paused := false
+	for _, l := range c.limiters {
+		if p, ok := l.(interface {
+			Pause(ctx context.Context, d time.Duration) error
+		}); ok {
+			paused = true
+			err = errors.Join(err, p.Pause(ctx, d))
+		}
+	}
+	if !paused {
+		return fmt.Errorf("%w: no limiter of the Chain can be paused", ErrUnsupported)
+	}
+	return err
+}

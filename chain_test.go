@@ -1,0 +1,271 @@
+package fairlimit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
+)
+
+// chained is a chain of two queues, and the two.
+func chained(
+	t *testing.T, rdb redis.UniversalClient, first, second fairlimit.Quota, opts ...fairlimit.Option,
+) (chain, one, two fairlimit.Limiter) {
+	t.Helper()
+	one = limitertest.Named(t, rdb, "one", first)
+	two = limitertest.Named(t, rdb, "two", second, opts...)
+	return fairlimit.Chain(one, two), one, two
+}
+
+// take has a limiter grant n permits that are due at once, or later.
+func take(t *testing.T, l fairlimit.Limiter, n int) {
+	t.Helper()
+	_, err := l.(fairlimit.Reserver).ReserveN(t.Context(), n)
+	require.NoError(t, err)
+}
+
+func free(t *testing.T, limiters ...fairlimit.Limiter) (available []int) {
+	t.Helper()
+	for _, l := range limiters {
+		available = append(available, limitertest.Status(t, l).Available)
+	}
+	return available
+}
+
+// A tenant with a hundred calls goes at its own pace, and stands in nobody's way.
+func TestAChainHoldsEachQuotaAndStopsNobody(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		all := limitertest.Named(t, rdb, "all", fairlimit.PerSecond(4))
+		tenant := func(name string) fairlimit.Limiter {
+			return fairlimit.Chain(limitertest.Named(t, rdb, name, fairlimit.Every(time.Second)), all)
+		}
+		began := time.Now()
+		went := map[string][]time.Duration{}
+		var mu sync.Mutex
+		var callers sync.WaitGroup
+		call := func(name string, n int) {
+			chain := tenant(name)
+			for range n {
+				callers.Go(func() {
+					assert.NoError(t, chain.Wait(t.Context()))
+					mu.Lock()
+					defer mu.Unlock()
+					went[name] = append(went[name], time.Since(began))
+				})
+			}
+		}
+		call("busy", 100)
+		synctest.Wait()
+		for i := range 6 {
+			call(fmt.Sprint(i), 1)
+		}
+		callers.Wait()
+		for i, at := range went["busy"] {
+			assert.InDelta(t, float64(i), at.Seconds(), 1.01, "call %d of the busy tenant", i)
+		}
+		for i := range 6 {
+			assert.LessOrEqual(t, went[fmt.Sprint(i)][0], 2*time.Second)
+		}
+	})
+}
+
+// TestWhatALaterLimiterRefusesIsGivenBack goes through the ways in which a chain
+// says no. Of the first quota nothing is used afterwards, of the second no more
+// than before.
+func TestWhatALaterLimiterRefusesIsGivenBack(t *testing.T) {
+	hourly := fairlimit.PerHour(5)
+	within := func(d time.Duration) func(t *testing.T, c fairlimit.Limiter) error {
+		return func(t *testing.T, c fairlimit.Limiter) error {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			defer cancel()
+			return c.Wait(ctx)
+		}
+	}
+	for name, test := range map[string]struct {
+		first, second fairlimit.Quota
+		opts          []fairlimit.Option
+		taken         [2]int // before
+		call          func(t *testing.T, c fairlimit.Limiter) error
+		want          error
+		after         time.Duration
+		free          []int
+	}{
+		"the second comes too late": {
+			first: hourly, second: fairlimit.PerHour(1), taken: [2]int{0, 1},
+			call: within(time.Minute), want: context.DeadlineExceeded, free: []int{5, 0},
+		},
+		"the second comes later than it may": {
+			first: hourly, second: fairlimit.PerHour(1), taken: [2]int{0, 1},
+			opts: []fairlimit.Option{fairlimit.WithMaxWait(time.Minute)},
+			call: func(t *testing.T, c fairlimit.Limiter) error { return c.Wait(t.Context()) },
+			want: context.DeadlineExceeded, free: []int{5, 0},
+		},
+		"the second will come too late, while the first lies ahead": {
+			first: fairlimit.PerMinute(1), second: fairlimit.PerHour(1), taken: [2]int{1, 1},
+			call: within(10 * time.Minute), want: context.DeadlineExceeded, free: []int{0, 0},
+		},
+		"a caller that leaves while it waits for the second": {
+			first: hourly, second: fairlimit.PerHour(1), taken: [2]int{0, 1},
+			call: func(t *testing.T, c fairlimit.Limiter) error {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Minute, cancel)
+				return c.Wait(ctx)
+			},
+			want: context.Canceled, after: time.Minute, free: []int{5, 0},
+		},
+		"a caller that leaves while it waits for the first": {
+			first: fairlimit.PerHour(1), second: hourly, taken: [2]int{1, 0},
+			call: func(t *testing.T, c fairlimit.Limiter) error {
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(time.Minute, cancel)
+				return c.Wait(ctx)
+			},
+			want: context.Canceled, after: time.Minute, free: []int{0, 5},
+		},
+		"more than the second ever allows": {
+			first: hourly, second: fairlimit.PerHour(1),
+			call: func(t *testing.T, c fairlimit.Limiter) error { return c.WaitN(t.Context(), 2) },
+			want: fairlimit.ErrExceedsQuota, free: []int{5, 1},
+		},
+		"Allow, and the second has none": {
+			first: hourly, second: fairlimit.PerHour(1), taken: [2]int{0, 1},
+			call: func(t *testing.T, c fairlimit.Limiter) error {
+				ok, err := c.Allow(t.Context())
+				assert.False(t, ok)
+				return err
+			},
+			free: []int{5, 0},
+		},
+		"Allow, and the first has none": {
+			first: fairlimit.PerHour(1), second: hourly, taken: [2]int{1, 0},
+			call: func(t *testing.T, c fairlimit.Limiter) error {
+				ok, err := c.Allow(t.Context())
+				assert.False(t, ok)
+				return err
+			},
+			free: []int{0, 5},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				chain, one, two := chained(t, rdb, test.first, test.second, test.opts...)
+				for i, l := range []fairlimit.Limiter{one, two} {
+					if test.taken[i] > 0 {
+						take(t, l, test.taken[i])
+					}
+				}
+				began := time.Now()
+				require.ErrorIs(t, test.call(t, chain), test.want)
+				assert.Equal(t, test.after, time.Since(began))
+				synctest.Wait()
+				assert.Equal(t, test.free, free(t, one, two))
+				assert.Zero(t, limitertest.Status(t, chain).Queued)
+			})
+		})
+	}
+}
+
+// Two lines of 3 s that stand side by side are over in 3 s.
+func TestAChainRefusesNobodyWhoComesInTime(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		chain, one, two := chained(t, rdb, fairlimit.PerSecond(1), fairlimit.PerSecond(1))
+		for range 3 {
+			take(t, one, 1)
+			take(t, two, 1)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		began := time.Now()
+		require.NoError(t, chain.Wait(ctx))
+		assert.Equal(t, 3*time.Second, time.Since(began))
+
+		take(t, two, 1)
+		late, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		began = time.Now()
+		var refused *fairlimit.RefusedError
+		require.ErrorAs(t, chain.Wait(late), &refused)
+		assert.Equal(t, 2*time.Second, refused.Wait)
+		assert.Contains(t, refused.Error(), `"two"`)
+		assert.Zero(t, time.Since(began))
+	})
+}
+
+func TestAChainIsALimiterOfTheNarrowest(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		chain, one, two := chained(t, rdb, fairlimit.PerHour(3), fairlimit.PerHour(5))
+		chain = fairlimit.Chain(chain) // a chain in a chain is one chain
+		take(t, two, 4)
+		ok, err := chain.Allow(t.Context())
+		require.NoError(t, err)
+		require.True(t, ok)
+		take(t, two, 1)
+		assert.Equal(t, fairlimit.Status{Available: 0, Queued: 1, Delay: time.Hour}, limitertest.Status(t, chain))
+
+		pauser := chain.(interface {
+			Pause(ctx context.Context, d time.Duration) error
+		})
+		require.NoError(t, pauser.Pause(t.Context(), time.Minute))
+		for _, l := range []fairlimit.Limiter{one, two, chain} {
+			assert.Equal(t, time.Minute, limitertest.Status(t, l).Paused)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		require.ErrorIs(t, chain.Wait(ctx), fairlimit.ErrPaused)
+
+		require.NoError(t, chain.Reset(t.Context()))
+		assert.Equal(t, fairlimit.Status{Available: 3}, limitertest.Status(t, chain))
+	})
+}
+
+func TestAChainOfNothingLetsNobodyGo(t *testing.T) {
+	for _, chain := range []fairlimit.Limiter{fairlimit.Chain(), fairlimit.Chain(nil)} {
+		_, allow := chain.Allow(t.Context())
+		_, status := chain.Status(t.Context())
+		for _, err := range []error{chain.Wait(t.Context()), allow, status, chain.Reset(t.Context())} {
+			require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
+		}
+	}
+}
+
+// On the real clock, with limiters that cannot give back among them.
+func TestAChainOnEveryEngine(t *testing.T) {
+	limitertest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+		queue := limitertest.New(t, rdb, fairlimit.PerHour(5))
+		other, err := fairlimit.New(rdb, redistest.Name(t)+" window", fairlimit.PerHour(2),
+			fairlimit.WithEngine(window.New))
+		require.NoError(t, err)
+		open := limitertest.Named(t, rdb, redistest.Name(t)+" open", fairlimit.PerHour(9),
+			fairlimit.WithFallback(fairlimit.FailOpen))
+		chain := fairlimit.Chain(queue, open, other)
+		require.NoError(t, chain.Wait(t.Context()))
+		require.NoError(t, chain.Wait(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.ErrorAs(t, chain.Wait(ctx), new(*fairlimit.RefusedError))
+		assert.Equal(t, []int{3, 6, 0}, free(t, queue, open, other), "open keeps what it granted")
+		failing := errors.New("no")
+		require.ErrorIs(t, fairlimit.Chain(queue, broken{queue, failing}).Wait(t.Context()), failing)
+		assert.Equal(t, []int{3}, free(t, queue))
+	})
+}
+
+// broken is a limiter of somebody else, which fails.
+type broken struct {
+	fairlimit.Limiter
+	err error
+}
+
+func (b broken) WaitN(context.Context, int) error { return b.err }

@@ -1,0 +1,300 @@
+package fair
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// mostUnits is how many units a queue has besides calls.
+const mostUnits = 7
+
+// unitSet is the quotas of one unit.
+type unitSet struct {
+	name    string
+	windows []window
+	most    int     // that fits every window
+	worth   float64 // how many calls go in the time of one of the unit
+}
+
+func unitSetsOf(units []engine.Unit, guard time.Duration) (all []unitSet, err error) {
+	if len(units) > mostUnits {
+		return nil, fmt.Errorf("%w: %d units, fair counts %d besides calls", engine.ErrUnsupported, len(units), mostUnits)
+	}
+	for _, u := range units {
+		own := guard
+		if u.Guard != nil {
+			own = *u.Guard
+		}
+		s := unitSet{name: u.Name}
+		if s.windows, err = windowsOf(u.Quotas, own); err != nil {
+			return nil, fmt.Errorf("unit %q: %w", u.Name, err)
+		}
+		s.most = most(s.windows)
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// CostOf is the dominant share of amounts, in permits of calls: see Ghodsi et
+// al., Dominant Resource Fairness, NSDI 2011.
+func (f *fair) CostOf(n int, amounts engine.Amounts) int {
+	cost, t := max(1, n), f.held()
+	for _, a := range amounts.All() {
+		if i := t.unit(a.Unit); i >= 0 {
+			cost = max(cost, int(min(mostPermits, math.Ceil(float64(a.N)*t.units[i].worth))))
+		}
+	}
+	return cost
+}
+
+// rate is how many permits the windows let through in a microsecond, in the long
+// run.
+func rate(windows []window) float64 {
+	least := math.Inf(1)
+	for _, w := range windows {
+		least = min(least, float64(w.Permits)/float64(w.Length))
+	}
+	return least
+}
+
+func appendWindows(args []any, windows []window) []any {
+	for i, cells := range cellsOf(windows) {
+		args = append(args, windows[i].Permits, windows[i].Length, cells)
+	}
+	return args
+}
+
+// longest is for how long a permit of any unit counts.
+func (t *quotaSet) longest() int64 {
+	longest := int64(0)
+	if len(t.windows) > 0 {
+		longest = t.windows[0].Length
+	}
+	for _, u := range t.units {
+		longest = max(longest, u.windows[0].Length)
+	}
+	return longest
+}
+
+// fitsUnits returns the error that amounts get, or nil.
+func (t *quotaSet) fitsUnits(amounts engine.Amounts) error {
+	if amounts == "" {
+		return nil
+	}
+	for _, a := range amounts.All() {
+		i := t.unit(a.Unit)
+		if i < 0 {
+			return engine.UnknownUnit(a.Unit, t.names())
+		}
+		if a.N > t.units[i].most {
+			return fmt.Errorf("%w: %d %s asked for, at most %d fit",
+				engine.ErrExceedsQuota, a.N, a.Unit, t.units[i].most)
+		}
+	}
+	return nil
+}
+
+func (t *quotaSet) unit(name string) int {
+	for i, u := range t.units {
+		if u.name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+func (t *quotaSet) names() []string {
+	names := make([]string, len(t.units))
+	for i, u := range t.units {
+		names[i] = u.name
+	}
+	return names
+}
+
+// inOrder is the amounts of all units.
+func (t *quotaSet) inOrder(amounts engine.Amounts) []any {
+	all := make([]any, len(t.units))
+	for i := range all {
+		all[i] = 0
+	}
+	if amounts == "" {
+		return all
+	}
+	for _, a := range amounts.All() {
+		if i := t.unit(a.Unit); i >= 0 {
+			all[i] = a.N
+		}
+	}
+	return all
+}
+
+// unitsKey is where the logs of further units are, in the same hash slot.
+func (f *fair) unitsKey() string { return f.key + ":units" }
+
+// keysOfAll are all that a queue may have, as far as they share a slot.
+func (f *fair) keysOfAll() []string {
+	if f.sharesSlot() != nil {
+		return []string{f.key}
+	}
+	return []string{f.key, f.quotaKey(), f.unitsKey()}
+}
+
+// FitsAmounts says nothing where other quotas may be stored meanwhile.
+func (f *fair) FitsAmounts(n int, amounts engine.Amounts) error {
+	if f.stored {
+		return nil
+	}
+	return f.fits(n, amounts)
+}
+
+// unitArgs begins the arguments of a script for several units: see
+// lua/fair/units.lua.
+func (f *fair) unitArgs(t *quotaSet) []any {
+	args := f.args(t, 16*len(t.units)+4)
+	var known engine.Amounts
+	if args[1] != "" {
+		known = f.memory.now().sequences
+	}
+	args = append(args, len(t.units))
+	for _, u := range t.units {
+		args = append(args, u.name, known.Of(u.name), len(u.windows))
+		args = appendWindows(args, u.windows)
+	}
+	return args
+}
+
+// count reads up to which sequences the units are.
+func (o *outcome) count(sequences any) error {
+	text, isText := sequences.(string)
+	if !isText {
+		return fmt.Errorf("a %T instead of sequences", sequences)
+	}
+	o.watermark.sequences = engine.Amounts(text)
+	return nil
+}
+
+func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet) (engine.Status, error) {
+	r, err := f.askUnder(ctx, f.scripts.statusAmounts, t, f.unitArgs(t))
+	if err != nil {
+		return engine.Status{}, err
+	}
+	elements, _ := r.said.([]any)
+	if len(elements) != 4+2*len(t.units) {
+		return engine.Status{}, misread(r.said, fmt.Errorf("%d elements", len(elements)))
+	}
+	status, news, err := decodeStatus(elements[:4])
+	numbers, notNumbers := integers(elements[4:])
+	if err = errors.Join(err, notNumbers); err != nil {
+		return engine.Status{}, misread(r.said, err)
+	}
+	status.Units = map[string]engine.UnitStatus{}
+	for i, u := range t.units {
+		status.Units[u.name] = engine.UnitStatus{Available: int(numbers[2*i]), Queued: int(numbers[2*i+1])}
+	}
+	f.tell(news, r, t)
+	return status, nil
+}
+
+var _ engine.Counter = (*fair)(nil)
+
+// How a grant is given back: see lua/fair/debts.lua.
+const (
+	ifAhead = iota
+	ifUnused
+	asSettled
+)
+
+// settle gives grants back, or settles them. It asks again for debts that are
+// booked in more pieces than one run of the script books.
+func (f *fair) settle(ctx context.Context, t *quotaSet, grants []engine.Grant) error {
+	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
+		args := f.unitArgs(t)
+		logs, of := f.logsOf(part)
+		for i, g := range part {
+			kind := ifAhead
+			switch {
+			case g.Settles:
+				kind = asSettled
+			case g.Unused:
+				kind = ifUnused
+			}
+			args = append(append(args, g.ID, g.At, g.Made, kind, of[i], g.N), t.inOrder(g.Amounts)...)
+		}
+		left, err := f.settleOnce(ctx, t, args, logs...)
+		for err == nil && left != nil {
+			args = append(f.unitArgs(t), part[0].ID, part[0].At, part[0].Made, asSettled, 0)
+			for _, n := range left {
+				args = append(args, -n)
+			}
+			if left, err = f.settleOnce(ctx, t, args); err != nil {
+				return fmt.Errorf("%w: a part of the debts was booked: %w", engine.ErrOutcomeUnknown, err)
+			}
+		}
+		if err == nil {
+			f.debts.learn(f, part, f.memory.tail())
+		}
+		return err
+	})
+}
+
+// settleOnce returns what of the debts is not booked yet, nil if all is.
+func (f *fair) settleOnce(
+	ctx context.Context, t *quotaSet, args []any, logs ...string,
+) (left []int64, err error) {
+	r, err := f.ask(ctx, f.scripts.settle, args, logs...)
+	if err != nil {
+		return nil, err
+	}
+	left, err = f.learnSettled(t, r)
+	if err != nil || slices.Max(left) == 0 {
+		return nil, err
+	}
+	return left, nil
+}
+
+// learnSettled is the one place that knows the reply of lua/fair/settled.lua.
+func (f *fair) learnSettled(t *quotaSet, r reply) (left []int64, err error) {
+	elements, _ := r.said.([]any)
+	if len(elements) != 4+len(t.units) {
+		return nil, misread(r.said, fmt.Errorf("%d elements", len(elements)))
+	}
+	var o outcome
+	err = o.learn(elements[0], elements[1])
+	if err == nil {
+		err = o.count(elements[2])
+	}
+	if err == nil {
+		left, err = integers(elements[3:])
+	}
+	if err != nil {
+		return nil, misread(r.said, err)
+	}
+	f.learn(t, &o, r)
+	return left, nil
+}
+
+func (f *fair) Units() []string { return f.held().names() }
+
+// Observe takes the unit "" for calls.
+func (f *fair) Observe(ctx context.Context, unit string, remaining int) error {
+	return f.under(func(t *quotaSet) error {
+		i := t.unit(unit)
+		switch {
+		case len(t.windows) == 0:
+			return errNotGiven
+		case i < 0 && unit != "":
+			return engine.UnknownUnit(unit, t.names())
+		}
+		r, err := f.askUnder(ctx, f.scripts.observe, t, append(f.unitArgs(t), i+1, remaining))
+		if err == nil {
+			_, err = f.learnSettled(t, r)
+		}
+		return err
+	})
+}

@@ -1,0 +1,272 @@
+package fair
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// Random histories of turns that count several units, each answer held against
+// the definition.
+func TestUnitsKeepTheDefinition(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(w.many(redistest.Long(240, 600))) {
+			h := anyUnits(t, w, seed)
+			for step := range 60 {
+				h.step(step)
+			}
+			h.isStrict()
+		}
+	})
+}
+
+// unitHistory is a queue of several units beside the definition.
+type unitHistory struct {
+	*testing.T
+	rng   *rand.Rand
+	f     *fair
+	at    func(time.Duration)
+	now   time.Duration
+	pace  time.Duration
+	clock model.Clock
+	units *model.Units
+	names []string // of the units but calls
+	most  []int    // of each unit
+	turns []*unitTurn
+	what  string
+}
+
+type unitTurn struct {
+	grant   engine.Grant
+	amounts []int
+	over    bool // settled or given back
+	void    bool // of a queue that has ended
+}
+
+func anyUnits(t *testing.T, w world, seed uint64) *unitHistory {
+	h := &unitHistory{T: t, rng: rand.New(rand.NewPCG(seed, 78))}
+	quota := func() engine.Quota {
+		q := engine.Quota{
+			Permits: []int{1, 2, 3, 7, 10, 60, 1000}[h.rng.IntN(7)],
+			Per:     []time.Duration{time.Second, 10 * time.Second, 999_983 * time.Microsecond, time.Minute}[h.rng.IntN(4)],
+		}
+		if h.rng.IntN(3) == 0 {
+			q.Burst = 1 + h.rng.IntN(q.Permits)
+		}
+		return q
+	}
+	calls := quota()
+	var units []engine.Unit
+	for _, name := range []string{"b", "input-tokens", "z"}[:1+h.rng.IntN(3)] {
+		u := engine.Unit{Name: name, Quotas: []engine.Quota{quota()}}
+		if h.rng.IntN(3) == 0 {
+			u.Quotas = append(u.Quotas, quota())
+		}
+		units, h.names = append(units, u), append(h.names, name)
+	}
+	e, err := New(engine.Config{Client: w.rdb, Name: fmt.Sprint(t.Name(), seed), Quota: calls, Units: units})
+	require.NoError(t, err)
+	h.f = e.(*fair)
+	h.at = w.clock(t, h.f)
+	windows := [][]model.Window{modelOf(h.f.windows)}
+	h.most = []int{h.f.most}
+	for _, u := range h.f.units {
+		windows, h.most = append(windows, modelOf(u.windows)), append(h.most, u.most)
+	}
+	h.units = model.NewUnits(windows...)
+	h.pace = calls.Per / time.Duration(calls.Permits) / time.Duration(1+h.rng.IntN(3))
+	h.what = fmt.Sprintf("seed %d, %v %v", seed, h.f.windows, h.f.units)
+	return h
+}
+
+func modelOf(windows []window) (all []model.Window) {
+	for _, w := range windows {
+		all = append(all, model.Window{Permits: w.Permits, Length: w.Length})
+	}
+	return all
+}
+
+func (h *unitHistory) step(step int) {
+	if h.rng.IntN(3) > 0 {
+		h.now += time.Duration(h.rng.Int64N(int64(2*h.pace) + 2000)).Truncate(time.Microsecond)
+	}
+	if h.rng.IntN(30) == 0 {
+		h.now += time.Duration(h.rng.Int64N(int64(time.Minute))).Truncate(time.Microsecond)
+	}
+	h.at(h.now)
+	micros := beginning.Add(h.now).UnixMicro()
+	if h.f.client.Exists(h.Context(), h.f.key).Val() == 0 {
+		require.Less(h, h.units.Tail(), micros, h.what)
+		h.clock = model.Clock{}
+		for _, t := range h.turns {
+			t.void = true
+		}
+	}
+	h.clock.Set(micros)
+	if h.rng.IntN(4) == 0 {
+		h.f.memory = memory{}
+	}
+	what := h.what
+	switch n := h.rng.IntN(20); {
+	case n < 9:
+		h.take()
+	case n < 12:
+		h.leave()
+	case n < 16:
+		h.settle()
+	case n == 16:
+		unit := h.rng.IntN(len(h.most))
+		left := h.rng.IntN(h.most[unit] + 1)
+		require.NoError(h, h.f.Observe(h.Context(), append([]string{""}, h.names...)[unit], left), h.what)
+		h.units.Observe(&h.clock, unit, left)
+		h.Logf("%v: observe %d: %d", h.now, unit, left)
+	case n == 17:
+		h.settleAsReserved()
+	case n == 18 && h.rng.IntN(3) == 0 && len(h.turns) > 0:
+		d := time.Duration(h.rng.Int64N(int64(10*h.pace)) + 1000).Truncate(time.Microsecond)
+		if h.f.client.Exists(h.Context(), h.f.key).Val() == 0 {
+			return // the model's clock begins with the queue
+		}
+		require.NoError(h, h.f.Pause(h.Context(), d))
+		h.clock.Pause(micros, d.Microseconds())
+	}
+	h.what = fmt.Sprintf("%s, step %d", what, step)
+	h.status()
+	h.what = what
+}
+
+func (h *unitHistory) take() {
+	requests, amounts := make([]engine.Request, 1+h.rng.IntN(4)), [][]int{}
+	for i := range requests {
+		n := make([]int, len(h.most))
+		for u := range n {
+			if h.rng.IntN(3) > 0 {
+				n[u] = h.rng.IntN(1 + min(h.most[u], 1+h.rng.IntN(h.most[u])))
+			}
+		}
+		if i > 0 && h.rng.IntN(3) == 0 {
+			copy(n, amounts[i-1])
+		}
+		if slices.Max(n) == 0 {
+			n[0] = 1
+		}
+		requests[i] = engine.Request{N: n[0], Amounts: h.named(n), MaxWait: 1000 * time.Hour}
+		if h.rng.IntN(3) == 0 {
+			requests[i].MaxWait = time.Duration(h.rng.Int64N(int64(20*h.pace) + 1000)).Truncate(time.Microsecond)
+		}
+		amounts = append(amounts, n)
+	}
+	for i, a := range take(h, h.f, requests...) {
+		slot := h.units.Earliest(h.clock.Now(), amounts[i])
+		wait := h.clock.Wait(slot)
+		require.Equal(h, wait, a.Wait.Microseconds(), "%s: %v", h.what, requests[i])
+		require.Equal(h, wait <= requests[i].MaxWait.Microseconds(), a.Granted, h.what)
+		if a.Granted {
+			h.units.Take(h.clock.Now(), amounts[i], 1<<60)
+			h.turns = append(h.turns, &unitTurn{grant: a.Grant, amounts: amounts[i]})
+			h.Logf("%v: take %v -> +%v", h.now, amounts[i], a.Wait)
+		}
+	}
+}
+
+func (h *unitHistory) named(n []int) engine.Amounts {
+	var all []engine.Amount
+	for i, name := range h.names {
+		all = append(all, engine.Amount{Unit: name, N: n[i+1]})
+	}
+	return engine.AmountsOf(all...)
+}
+
+// leave gives back turns that lie ahead.
+func (h *unitHistory) leave() {
+	var grants []engine.Grant
+	for _, t := range h.turns {
+		if !t.over && h.rng.IntN(3) == 0 && h.clock.Ahead(t.grant.At) {
+			t.over = true
+			grants = append(grants, t.grant)
+			h.units.Release(t.grant.At, t.amounts)
+			h.Logf("%v: back %v at +%d", h.now, t.amounts, t.grant.At-h.clock.Now())
+		}
+	}
+	if len(grants) > 0 {
+		giveBack(h, h.f, grants...)
+	}
+}
+
+// settle settles a turn whose slot has come.
+func (h *unitHistory) settle() {
+	for _, t := range h.turns {
+		if t.over || h.clock.Ahead(t.grant.At) || h.rng.IntN(2) == 0 {
+			continue
+		}
+		t.over = true
+		unused := make([]int, len(t.amounts))
+		s := t.grant
+		s.Settles, s.N = true, 0
+		for u, n := range t.amounts {
+			switch h.rng.IntN(4) {
+			case 0:
+				unused[u] = h.rng.IntN(n + 1)
+			case 1:
+				unused[u] = -h.rng.IntN(1 + min(2*h.most[u], 30))
+			}
+		}
+		s.N, s.Amounts = unused[0], h.named(unused)
+		h.Logf("%v: settle %v - %v at +%d", h.now, t.amounts, unused, t.grant.At-h.clock.Now())
+		require.NoError(h, h.f.GiveBack(h.Context(), []engine.Grant{s}), h.what)
+		if !t.void {
+			h.units.Settle(&h.clock, t.grant.At, unused)
+		}
+		return
+	}
+}
+
+// settleAsReserved settles turns, or settles them again: not a byte changes.
+func (h *unitHistory) settleAsReserved() {
+	var grants []engine.Grant
+	for _, t := range h.turns {
+		if !h.clock.Ahead(t.grant.At) {
+			g := t.grant
+			g.Settles, g.N, g.Amounts = true, 0, ""
+			grants = append(grants, g)
+		}
+	}
+	if len(grants) == 0 {
+		return
+	}
+	before := h.f.bytes(h)
+	giveBack(h, h.f, grants[h.rng.IntN(len(grants)):]...)
+	require.Equal(h, before, h.f.bytes(h), h.what)
+}
+
+// bytes is all that Redis holds of the queue.
+func (f *fair) bytes(t testing.TB) [2]string {
+	return [2]string{f.client.Get(t.Context(), f.key).Val(), f.client.Get(t.Context(), f.unitsKey()).Val()}
+}
+
+func (h *unitHistory) status() {
+	status := status(h, h.f)
+	require.Equal(h, h.units.Queued(&h.clock, 0), status.Queued, h.what)
+	require.Equal(h, h.units.Available(&h.clock, 0), status.Available, h.what)
+	for i, name := range h.names {
+		require.Equal(h, h.units.Queued(&h.clock, i+1), status.Units[name].Queued, "%s: %s", h.what, name)
+		require.Equal(h, h.units.Available(&h.clock, i+1), status.Units[name].Available, "%s: %s", h.what, name)
+	}
+	one := make([]int, len(h.most))
+	one[0] = 1
+	require.Equal(h, h.clock.Wait(h.units.Earliest(h.clock.Now(), one)), status.Delay.Microseconds(), h.what)
+}
+
+func (h *unitHistory) isStrict() {
+	for _, log := range h.units.Logs {
+		require.NoError(h, model.Strict(log.Windows, log.Held), h.what)
+	}
+}

@@ -1,0 +1,47 @@
+-- Lets a log go by other windows than it did.
+--
+-- Takes    what cells.lua leaves
+-- Leaves   go_by
+--
+-- All windows read the same log. What another caller was granted need not obey
+-- these windows: so until all of that has left, each cell counts whole. Permits
+-- count for as long as the longest window that somebody has asked under in the
+-- last two lengths. Of what had been forgotten before, it is not known when it
+-- was granted: a longer window counts it at the oldest slot that is kept.
+
+-- Cuts rows into pieces that are short enough to count whole.
+local function cut_rows(short_by)
+  local slots, totals, exact = read_cells()
+  local ends_at, upto, rows, before = {}, {}, 0, base
+  for i = 1, #slots do
+    if exact[i] and totals[i] - before > short_by then rows = rows + 1 end
+    before = totals[i]
+  end
+  if rows == 0 then return end
+  local most = math.max(1, floor((CELLS - 64 - #slots) / rows))
+  before = base
+  for i = 1, #slots do
+    local count = totals[i] - before
+    local long = math.ceil(exact[i] and count > short_by and count / most or count)
+    for behind = floor((count - 1) / long) * long, 0, -long do
+      ends_at[#ends_at + 1], upto[#upto + 1] = slots[i] - span_of(behind), totals[i] - behind
+    end
+    before = totals[i]
+  end
+  write_cells(ends_at, upto, {})
+end
+
+local function go_by(others)
+  local longest = counts_for()
+  if coarse <= now and last + longest > now and (relocates or must) then cut_rows(windows[#windows].most) end
+  windows, marks = others, ''
+  local forgotten = base -- it stands at the oldest slot from now on, whoever asks next
+  if windows[1].length > longest then base = math.max(0, base - windows[1].most) end
+  for _, window in ipairs(windows) do
+    marks = format('%s%16d %4d\n', marks, (window.length > longest and base or forgotten) + window.most, oldest)
+  end
+  longest = math.max(longest, windows[1].length)
+  if last + longest > now then
+    span, coarse = longest, math.max(coarse, math.max(now, last) + 2 * longest)
+  end
+end
