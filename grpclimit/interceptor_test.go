@@ -126,14 +126,8 @@ func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
 		}{
 			"no limiter":          {&limit{}, fairlimit.ErrInvalidOption, codes.Internal},
 			"a negative MaxPause": {&limit{Limiter: l, MaxPause: -1}, fairlimit.ErrInvalidOption, codes.Internal},
-			"negative permits": {
-				&limit{Limiter: l, Permits: permits(-1)}, fairlimit.ErrInvalidPermits, codes.Internal,
-			},
-			"more than ever": {&limit{Limiter: l, Permits: permits(6)}, fairlimit.ErrExceedsQuota, codes.Internal},
-			"several, one at most": {
-				&limit{Limiter: says(nil), Permits: permits(2)}, fairlimit.ErrUnsupported, codes.Internal,
-			},
-			"cancelled": {&limit{Limiter: says(context.Canceled)}, context.Canceled, codes.Canceled},
+			"more than ever":      {&limit{Limiter: l, Permits: permits(6)}, fairlimit.ErrExceedsQuota, codes.Internal},
+			"cancelled":           {&limit{Limiter: says(context.Canceled)}, context.Canceled, codes.Canceled},
 			"full": {
 				&limit{Limiter: says(fairlimit.ErrTooManyQueued)}, fairlimit.ErrTooManyQueued, codes.ResourceExhausted,
 			},

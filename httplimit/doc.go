@@ -17,6 +17,12 @@
 // with a token of its own, only that flow is paused: the others go on. Give each
 // flow a Transport of its own.
 //
+// # Costs that only the answer tells
+//
+// For a queue with several units, such as calls and tokens, Amounts says what a
+// request takes, and Used reads from the answer what it really used. Package
+// llmlimit does so for language models.
+//
 // # What it does not do
 //
 // A [Transport] never sends a request again. Put the layer that retries above

@@ -37,13 +37,13 @@ func RetryAfter(resp *http.Response, received time.Time) (pause time.Duration, o
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		now = date
 	}
-	if pause, ok := first(delays, resp.Header, now); ok {
+	if pause, ok := firstReadable(delayHeaders, resp.Header, now); ok {
 		return pause, true
 	}
 	if pause, ok := exhaustedItems(resp.Header.Values("RateLimit")); ok {
 		return pause, true
 	}
-	return first(resets, resp.Header, now)
+	return firstReadable(resetHeaders, resp.Header, now)
 }
 
 // source is a header that may say how long to wait.
@@ -53,21 +53,23 @@ type source struct {
 	remaining string // the header that says how much of the quota is left, if there is one
 }
 
-// delays speak of nothing else. Resets are also sent with what was not refused.
+// Delay headers say nothing but how long to wait. Reset headers are also sent
+// with responses that were not refused.
 var (
-	delays = []source{
+	delayHeaders = []source{
 		{name: "Retry-After-Ms", read: milliseconds},
 		{name: "X-Ms-Retry-After-Ms", read: milliseconds},
 		{name: "Retry-After", read: secondsOrDate},
 	}
-	resets = []source{
+	resetHeaders = []source{
 		{name: "RateLimit-Reset", read: readReset, remaining: "RateLimit-Remaining"},
 		{name: "X-RateLimit-Reset", read: readReset, remaining: "X-RateLimit-Remaining"},
 	}
 )
 
-// first is what the first source says that can be read.
-func first(sources []source, header http.Header, now time.Time) (time.Duration, bool) {
+// firstReadable is what the first source says that can be read. A source does not
+// count if its quota has something left.
+func firstReadable(sources []source, header http.Header, now time.Time) (time.Duration, bool) {
 	for _, s := range sources {
 		if left, ok := s.left(header); ok && left > 0 {
 			continue
@@ -89,13 +91,13 @@ func (s source) left(header http.Header) (float64, bool) {
 // hasDelay reports whether one of the headers is there that speak of nothing
 // but a delay.
 func hasDelay(header http.Header) bool {
-	return slices.ContainsFunc(delays, func(s source) bool { return header.Get(s.name) != "" })
+	return slices.ContainsFunc(delayHeaders, func(s source) bool { return header.Get(s.name) != "" })
 }
 
 // exhausted reports whether the header says that nothing of a quota is left.
 func exhausted(header http.Header) bool {
 	_, ok := exhaustedItems(header.Values("RateLimit"))
-	return ok || slices.ContainsFunc(resets, func(s source) bool {
+	return ok || slices.ContainsFunc(resetHeaders, func(s source) bool {
 		left, ok := s.left(header)
 		return ok && left == 0
 	})

@@ -18,12 +18,16 @@ const DefaultMaxPause = 15 * time.Minute
 // Waiter is what a [Transport] needs. A [fairlimit.Limiter] is one, and so is a
 // *rate.Limiter of golang.org/x/time/rate.
 //
-// A Transport uses two more methods if the limiter has them. Without WaitN, a
-// request for more than one permit is an error. Without Pause, the Transport
-// holds back only its own requests.
+// A Transport uses further methods if the limiter has them. Without WaitN, a
+// request for more than one permit is an error, and so is one for amounts
+// without Take. Without Pause, the Transport holds back only its own requests.
+// Heard is told of each response as soon as its header is there, and when its
+// request was sent.
 //
 //	WaitN(ctx context.Context, n int) error
+//	Take(ctx context.Context, a fairlimit.Amounts) (*fairlimit.Turn, error)
 //	Pause(ctx context.Context, d time.Duration) error // holds back everybody
+//	Heard(resp *http.Response, sent time.Time)
 type Waiter interface {
 	Wait(ctx context.Context) error
 }
@@ -52,9 +56,28 @@ type Transport struct {
 	// [fairlimit.ErrUnsupported].
 	Permits func(*http.Request) int
 
+	// Amounts is what a request takes of each unit of a [fairlimit.Queue], in
+	// place of Permits: see [fairlimit.WithUnit]. It must not read the body of
+	// the request, but GetBody gives it another. If the limiter has no Take, the
+	// error matches [fairlimit.ErrUnsupported]. Permits and Amounts together
+	// match [fairlimit.ErrInvalidOption].
+	Amounts func(*http.Request) fairlimit.Amounts
+
+	// Used reads what a request has really used of each unit, and the Transport
+	// then settles its turn. It is called once, when the caller has read the body
+	// of the response to its end, or closes it, with what the caller has seen: all
+	// of it up to 1 MiB, and else the last 64 KiB. It must not read the body of
+	// the response. If it returns false, or if no response came, the turn counts
+	// as it was reserved.
+	//
+	// The caller does not wait for Redis. A program that ends at once may leave
+	// its last turns as they were reserved. Without Amounts a request takes one
+	// call, and Used tells the rest.
+	Used func(*http.Response, []byte) (fairlimit.Amounts, bool)
+
 	// After says how long the upstream wants to be left alone, counted from
 	// received, when the header of the response arrived. It is called for each
-	// response that refuses: status 429 and 503, and 403 if that has a
+	// response that refuses: status 429, 503 and 529, and 403 if that has a
 	// Retry-After or says that no request remains. It must not read the body.
 	// Nil means [RetryAfter].
 	After func(resp *http.Response, received time.Time) (pause time.Duration, ok bool)
@@ -63,14 +86,17 @@ type Transport struct {
 	// less than a microsecond, the error matches [fairlimit.ErrInvalidOption].
 	MaxPause time.Duration
 
-	// OnError is called if the limiter could not pause. The response is
-	// returned as usual, and this Transport holds back its own requests
-	// instead. OnError may run after RoundTrip has returned, and several times
-	// at once. It may be nil.
+	// OnError is called if the limiter could not pause, or a turn could not be
+	// settled. The response is returned as usual. Instead of a pause, this
+	// Transport holds back its own requests. OnError may run after RoundTrip has
+	// returned, and several times at once. It may be nil.
 	OnError func(error)
 
 	gate gate.Gate
 }
+
+// statusOverloaded has no name of its own; Anthropic sends it.
+const statusOverloaded = 529
 
 var _ http.RoundTripper = (*Transport)(nil)
 
@@ -82,15 +108,25 @@ var _ http.RoundTripper = (*Transport)(nil)
 // a [*fairlimit.RefusedError]. A request is also refused if a pause ends after
 // its ctx's deadline.
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if err := t.wait(req); err != nil {
+	turn, err := t.wait(req)
+	if err != nil {
 		if req.Body != nil {
 			_ = req.Body.Close()
 		}
 		return nil, err
 	}
+	sent := time.Now()
 	resp, err := t.base().RoundTrip(req)
 	if err == nil && resp != nil {
+		if l, ok := t.Limiter.(interface {
+			Heard(*http.Response, time.Time)
+		}); ok {
+			l.Heard(resp, sent)
+		}
 		t.heed(req.Context(), resp, time.Now())
+		if turn != nil && t.Used != nil {
+			t.settleAfter(req.Context(), resp, turn)
+		}
 	}
 	return resp, err
 }
@@ -110,18 +146,22 @@ func (t *Transport) base() http.RoundTripper {
 	return http.DefaultTransport
 }
 
-func (t *Transport) wait(req *http.Request) error {
+// wait returns when the request may be sent, with the turn if it has amounts.
+func (t *Transport) wait(req *http.Request) (*fairlimit.Turn, error) {
 	if t.MaxPause < 0 {
-		return fmt.Errorf("%w: MaxPause is %v, want at least 0", fairlimit.ErrInvalidOption, t.MaxPause)
+		return nil, fmt.Errorf("%w: MaxPause is %v, want at least 0", fairlimit.ErrInvalidOption, t.MaxPause)
 	}
 	if err := duration.Check(t.MaxPause); err != nil {
-		return fmt.Errorf("%w: MaxPause is %w", fairlimit.ErrInvalidOption, err)
+		return nil, fmt.Errorf("%w: MaxPause is %w", fairlimit.ErrInvalidOption, err)
+	}
+	if t.Amounts != nil || t.Used != nil {
+		return t.take(req)
 	}
 	permits := 1
 	if t.Permits != nil {
 		permits = t.Permits(req)
 	}
-	return t.gate.Enter(req.Context(), t.Limiter, permits)
+	return nil, t.gate.Enter(req.Context(), t.Limiter, permits)
 }
 
 // heed pauses the limiter if the response asks for it.
@@ -146,7 +186,7 @@ func (t *Transport) heed(ctx context.Context, resp *http.Response, received time
 // 403 is also for those who may not ask at all, so it has to say more.
 func refuses(resp *http.Response) bool {
 	switch resp.StatusCode {
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable, statusOverloaded:
 		return true
 	case http.StatusForbidden:
 		return hasDelay(resp.Header) || exhausted(resp.Header)

@@ -44,6 +44,17 @@
 //	fairlimit.queue.delay      s             gauge          the wait that one more permit would get
 //	fairlimit.available        {permit}      gauge          permits that a caller could take without waiting
 //
+// Of the units of fairlimit.WithUnit, with the attribute unit. Of the last two
+// take the max as well:
+//
+//	fairlimit.settled          {amount}      counter        of turns that were settled, by part: what was
+//	                                                        reserved and used, the refunds, and the debts
+//	fairlimit.unit.queued      {amount}      gauge          granted or owed for the future
+//	fairlimit.unit.available   {amount}      gauge          what a caller could take without waiting
+//
+// If much more is reserved than used, estimates are too high, and a quota stays
+// unused. If there are many debts, they are too low.
+//
 // A permit can have several outcomes, so their sum says nothing:
 //
 //	granted     a caller was granted a turn

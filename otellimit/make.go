@@ -11,6 +11,7 @@ type counted struct {
 	wait, lateness                     metric.Float64Histogram
 	callers                            metric.Int64Histogram
 	permits, questions, pauses, losses metric.Int64Counter
+	settled                            metric.Int64Counter
 }
 
 // looked is the instruments of what a collection looks at. Those of which the
@@ -19,12 +20,14 @@ type looked struct {
 	waiting, ahead              metric.Int64ObservableUpDownCounter
 	remaining, queueDelay       metric.Float64ObservableGauge
 	degraded, queued, available metric.Int64ObservableGauge
+	unitQueued, unitAvailable   metric.Int64ObservableGauge
 	failures                    metric.Int64ObservableCounter
 }
 
 func (l looked) all() []metric.Observable {
 	return []metric.Observable{
 		l.waiting, l.ahead, l.remaining, l.queueDelay, l.degraded, l.queued, l.available, l.failures,
+		l.unitQueued, l.unitAvailable,
 	}
 }
 
@@ -43,6 +46,7 @@ func (m *maker) counted() counted {
 		questions: m.counter(metrics.Questions),
 		pauses:    m.counter(metrics.Pauses),
 		losses:    m.counter(metrics.Losses),
+		settled:   m.counter(metrics.Settled),
 	}
 }
 
@@ -56,6 +60,8 @@ func (m *maker) looked() looked {
 		queued:     m.gauge(metrics.QueuePermits),
 		available:  m.gauge(metrics.Available),
 		failures:   m.total(metrics.StatusFailures),
+
+		unitQueued: m.gauge(metrics.UnitQueued), unitAvailable: m.gauge(metrics.UnitAvailable),
 	}
 }
 

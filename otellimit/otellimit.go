@@ -99,6 +99,11 @@ func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 		o.ObserveInt64(m.looked.queued, int64(r.Status.Queued), m.limiter)
 		o.ObserveFloat64(m.looked.queueDelay, r.Status.Delay.Seconds(), m.limiter)
 		o.ObserveInt64(m.looked.available, int64(r.Status.Available), m.limiter)
+		for unit, s := range r.Status.Units {
+			of := with(m.name, attribute.String(metrics.UnitLabel, unit))
+			o.ObserveInt64(m.looked.unitQueued, int64(s.Queued), of)
+			o.ObserveInt64(m.looked.unitAvailable, int64(s.Available), of)
+		}
 	}
 	return nil
 }
@@ -121,6 +126,13 @@ func (m meter) Woke(lateness time.Duration) {
 func (m meter) Asked(op string, failed bool) {
 	m.counted.questions.Add(context.Background(), 1,
 		with(m.name, attribute.String(metrics.OpLabel, op), attribute.Bool(metrics.FailedLabel, failed)))
+}
+
+func (m meter) Settled(unit string, reserved, used int) {
+	for i, n := range metrics.PartsOf(reserved, used) {
+		m.counted.settled.Add(context.Background(), int64(n),
+			with(m.name, attribute.String(metrics.UnitLabel, unit), attribute.String(metrics.PartLabel, metrics.Parts[i])))
+	}
 }
 
 func (m meter) Shared(callers int) {

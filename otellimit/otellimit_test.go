@@ -1,7 +1,6 @@
 package otellimit_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"regexp"
@@ -15,40 +14,15 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/otellimit"
 )
-
-// standing is a limiter whose Status the test decides.
-type standing struct {
-	fairlimit.Limiter
-	status fairlimit.Status
-	err    error
-}
-
-func (s *standing) Status(context.Context) (fairlimit.Status, error) { return s.status, s.err }
 
 // What each event means is up to package metrics, and tested there.
 func TestACollectionShowsEachEvent(t *testing.T) {
 	p := newProgram(t)
 	trace := p.metrics("office").Trace()
-	failed := errors.New("failed")
-	trace.Entered(3)
-	trace.Entered(4)
-	trace.Left(3, 300*time.Millisecond, nil)
-	trace.Left(4, time.Second, context.Canceled)
-	trace.Entered(5)
-	trace.Granted(5, time.Second)
-	trace.Refused(6, &fairlimit.RefusedError{})
-	trace.Refused(7, context.Canceled)
-	trace.Refused(8, failed)
-	trace.Taken(9, time.Millisecond, true)
-	trace.Missed(10, 500*time.Millisecond)
-	trace.GivenBack(11, nil)
-	trace.Asked("take", 12, time.Millisecond, nil)
-	trace.Asked("take", 2, time.Millisecond, failed)
-	trace.Paused(time.Hour)
-	trace.Lost()
-	trace.FellBack(failed)
+	limitertest.Happens(trace)
 	r := p.collect()
 	r.show(t, readings{
 		"fairlimit.callers.waiting limiter=office":                1,
@@ -71,6 +45,11 @@ func TestACollectionShowsEachEvent(t *testing.T) {
 		"fairlimit.question.callers+ limiter=office":              14,
 		"fairlimit.pauses limiter=office":                         1,
 		"fairlimit.losses limiter=office":                         1,
+
+		"fairlimit.settled limiter=office part=reserved unit=tokens": 18,
+		"fairlimit.settled limiter=office part=used unit=tokens":     19,
+		"fairlimit.settled limiter=office part=refund unit=tokens":   2,
+		"fairlimit.settled limiter=office part=debt unit=tokens":     3,
 	})
 	assert.InDelta(t, 3600, r["fairlimit.pause.remaining limiter=office"], 60)
 	trace.FellBack(nil)
@@ -80,17 +59,21 @@ func TestACollectionShowsEachEvent(t *testing.T) {
 func TestACollectionShowsTheQueueWhileRedisTellsOfIt(t *testing.T) {
 	p := newProgram(t)
 	m := p.metrics("office")
-	l := &standing{status: fairlimit.Status{Queued: 3, Delay: 4 * time.Second, Available: 5}}
+	l := &limitertest.Standing{As: fairlimit.Status{Queued: 3, Delay: 4 * time.Second, Available: 5}}
+	l.As.Units = map[string]fairlimit.UnitStatus{"tokens": {Queued: 6, Available: 7}}
 	m.Watch(l)
 	queue := readings{
 		"fairlimit.queue.permits limiter=office": 3,
 		"fairlimit.queue.delay limiter=office":   4,
 		"fairlimit.available limiter=office":     5,
+
+		"fairlimit.unit.queued limiter=office unit=tokens":    6,
+		"fairlimit.unit.available limiter=office unit=tokens": 7,
 	}
 	r := p.collect()
 	r.show(t, queue)
 	r.show(t, readings{"fairlimit.status.failures limiter=office": 0})
-	l.err = errors.New("silent")
+	l.Err = errors.New("silent")
 	r = p.collect()
 	r.show(t, readings{"fairlimit.status.failures limiter=office": 1})
 	for series := range queue {
@@ -159,8 +142,9 @@ var listed = regexp.MustCompile(`(?m)^//\t(fairlimit\.\S+) +(\S*) +(histogram|co
 func TestTheDocumentationListsWhatThereIs(t *testing.T) {
 	p := newProgram(t)
 	m := p.metrics("office")
-	m.Watch(&standing{})
+	m.Watch(&limitertest.Standing{As: fairlimit.Status{Units: map[string]fairlimit.UnitStatus{"tokens": {}}}})
 	trace := m.Trace()
+	trace.Settled("tokens", 1, 1)
 	trace.Left(1, 0, nil)
 	trace.Taken(1, 0, true)
 	trace.Asked("take", 1, 0, nil)

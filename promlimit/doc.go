@@ -43,6 +43,17 @@
 //	                                              flows without those in line for the look-ahead
 //	fairlimit_available                gauge      permits that a caller could take without waiting
 //
+// Of the units of fairlimit.WithUnit, with the label unit. Of the last two take
+// the max as well:
+//
+//	fairlimit_settled_total            counter    of turns that were settled, by part: what was reserved
+//	                                              and used, the refunds, and the debts
+//	fairlimit_unit_queued              gauge      granted or owed for the future
+//	fairlimit_unit_available           gauge      what a caller could take without waiting
+//
+// If much more is reserved than used, estimates are too high, and a quota stays
+// unused. If there are many debts, they are too low.
+//
 // A permit can have several outcomes, so their sum says nothing:
 //
 //	granted     a caller was granted a turn

@@ -26,13 +26,17 @@ func (m *Metrics) makeCounted(labels prometheus.Labels) {
 	m.callers = histogram(metrics.QuestionCallers, labels, metrics.CallersBounds)
 	m.pauses = prometheus.NewCounter(counter(metrics.Pauses, labels))
 	m.losses = prometheus.NewCounter(counter(metrics.Losses, labels))
-	m.counted = []prometheus.Collector{permits, m.questions, m.wait, m.lateness, m.callers, m.pauses, m.losses}
+	m.settled = prometheus.NewCounterVec(
+		counter(metrics.Settled, labels), []string{metrics.UnitLabel, metrics.PartLabel})
+	m.counted = []prometheus.Collector{
+		permits, m.questions, m.wait, m.lateness, m.callers, m.pauses, m.losses, m.settled,
+	}
 }
 
 // makeLooked describes what a scrape looks at.
 func (m *Metrics) makeLooked(labels prometheus.Labels) {
-	describe := func(metric metrics.Metric, suffix string) *prometheus.Desc {
-		d := prometheus.NewDesc(named(metric)+suffix, metric.Help, nil, labels)
+	describe := func(metric metrics.Metric, suffix string, more ...string) *prometheus.Desc {
+		d := prometheus.NewDesc(named(metric)+suffix, metric.Help, more, labels)
 		m.looked = append(m.looked, d)
 		return d
 	}
@@ -44,6 +48,8 @@ func (m *Metrics) makeLooked(labels prometheus.Labels) {
 	m.queued = describe(metrics.QueuePermits, "")
 	m.queueDelay = describe(metrics.QueueDelay, "")
 	m.available = describe(metrics.Available, "")
+	m.unitQueued = describe(metrics.UnitQueued, "", metrics.UnitLabel)
+	m.unitAvailable = describe(metrics.UnitAvailable, "", metrics.UnitLabel)
 }
 
 func counter(metric metrics.Metric, labels prometheus.Labels) prometheus.CounterOpts {

@@ -27,6 +27,7 @@ type Metrics struct {
 	callers    prometheus.Histogram
 	pauses     prometheus.Counter
 	losses     prometheus.Counter
+	settled    *prometheus.CounterVec
 	looked     []*prometheus.Desc // what a scrape looks at:
 	waiting    *prometheus.Desc
 	ahead      *prometheus.Desc
@@ -36,6 +37,8 @@ type Metrics struct {
 	queued     *prometheus.Desc
 	queueDelay *prometheus.Desc
 	available  *prometheus.Desc
+
+	unitQueued, unitAvailable *prometheus.Desc
 }
 
 var (
@@ -97,6 +100,10 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 		gauge(m.queued, float64(r.Status.Queued))
 		gauge(m.queueDelay, r.Status.Delay.Seconds())
 		gauge(m.available, float64(r.Status.Available))
+		for unit, s := range r.Status.Units {
+			to <- prometheus.MustNewConstMetric(m.unitQueued, prometheus.GaugeValue, float64(s.Queued), unit)
+			to <- prometheus.MustNewConstMetric(m.unitAvailable, prometheus.GaugeValue, float64(s.Available), unit)
+		}
 	}
 }
 
@@ -109,6 +116,12 @@ func (m meter) Woke(lateness time.Duration)      { m.lateness.Observe(lateness.S
 func (m meter) Shared(callers int)               { m.callers.Observe(float64(callers)) }
 func (m meter) Paused()                          { m.pauses.Inc() }
 func (m meter) Lost()                            { m.losses.Inc() }
+func (m meter) Settled(unit string, reserved, used int) {
+	for i, n := range metrics.PartsOf(reserved, used) {
+		m.settled.WithLabelValues(unit, metrics.Parts[i]).Add(float64(n))
+	}
+}
+
 func (m meter) Asked(op string, failed bool) {
 	m.questions.WithLabelValues(op, strconv.FormatBool(failed)).Inc()
 }

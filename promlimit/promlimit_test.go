@@ -1,7 +1,6 @@
 package promlimit_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"regexp"
@@ -15,46 +14,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/promlimit"
 )
-
-// standing is a limiter whose Status the test decides.
-type standing struct {
-	fairlimit.Limiter
-	status fairlimit.Status
-	err    error
-}
-
-func (s *standing) Status(context.Context) (fairlimit.Status, error) { return s.status, s.err }
 
 // What each event means is up to package metrics, and tested there.
 func TestAScrapeShowsEachEvent(t *testing.T) {
 	m := promlimit.New("office")
-	e, trace := export(t, m), m.Trace()
-	e.scrape().shows(t, page{ // they are there before anything happens
+	trace := m.Trace()
+	scrape(t, m).shows(t, page{ // they are there before anything happens
 		`fairlimit_permits_total{outcome="taken"}`:           0,
-		`fairlimit_questions_total{op="take",failed="true"}`: 0,
+		`fairlimit_questions_total{failed="true",op="take"}`: 0,
 		"fairlimit_callers_waiting":                          0, "fairlimit_degraded": 0,
 	})
-	failed := errors.New("failed")
-	trace.Entered(3)
-	trace.Entered(4)
-	trace.Left(3, 300*time.Millisecond, nil)
-	trace.Left(4, time.Second, context.Canceled)
-	trace.Entered(5)
-	trace.Granted(5, time.Second)
-	trace.Refused(6, &fairlimit.RefusedError{})
-	trace.Refused(7, context.Canceled)
-	trace.Refused(8, failed)
-	trace.Taken(9, time.Millisecond, true)
-	trace.Missed(10, 500*time.Millisecond)
-	trace.GivenBack(11, nil)
-	trace.Asked("take", 12, time.Millisecond, nil)
-	trace.Asked("take", 2, time.Millisecond, failed)
-	trace.Paused(time.Hour)
-	trace.Lost()
-	trace.FellBack(failed)
-	p := e.scrape()
+	limitertest.Happens(trace)
+	p := scrape(t, m)
 	p.shows(t, page{
 		"fairlimit_callers_waiting": 1, "fairlimit_permits_ahead": 5, "fairlimit_degraded": 1,
 		`fairlimit_permits_total{outcome="granted"}`: 5, `fairlimit_permits_total{outcome="refused"}`: 6,
@@ -63,40 +37,45 @@ func TestAScrapeShowsEachEvent(t *testing.T) {
 		`fairlimit_permits_total{outcome="given_back"}`: 11,
 		"fairlimit_wait_duration_seconds_count":         1, "fairlimit_wait_duration_seconds_sum": .3,
 		"fairlimit_wake_lateness_seconds_count": 2, "fairlimit_wake_lateness_seconds_sum": .501,
-		`fairlimit_questions_total{op="take",failed="false"}`: 1,
-		`fairlimit_questions_total{op="take",failed="true"}`:  1,
+		`fairlimit_questions_total{failed="false",op="take"}`: 1,
+		`fairlimit_questions_total{failed="true",op="take"}`:  1,
 		"fairlimit_question_callers_count":                    2, "fairlimit_question_callers_sum": 14,
 		"fairlimit_pauses_total": 1, "fairlimit_losses_total": 1,
+		`fairlimit_settled_total{part="reserved",unit="tokens"}`: 18,
+		`fairlimit_settled_total{part="used",unit="tokens"}`:     19,
+		`fairlimit_settled_total{part="refund",unit="tokens"}`:   2,
+		`fairlimit_settled_total{part="debt",unit="tokens"}`:     3,
 	})
-	assert.InDelta(t, 3600, p.of("fairlimit_pause_remaining_seconds"), 60)
-	assert.EqualValues(t, 1, p[`fairlimit_wake_lateness_seconds_bucket{limiter="office",le="0.1"}`])
+	assert.InDelta(t, 3600, p["fairlimit_pause_remaining_seconds"], 60)
+	assert.EqualValues(t, 1, p[`fairlimit_wake_lateness_seconds_bucket{le="0.1"}`])
 	trace.FellBack(nil)
-	e.scrape().shows(t, page{"fairlimit_degraded": 0})
+	scrape(t, m).shows(t, page{"fairlimit_degraded": 0})
 }
 
 func TestAScrapeShowsTheQueueWhileRedisTellsOfIt(t *testing.T) {
 	m := promlimit.New("office")
-	e := export(t, m)
 	queue := page{
 		"fairlimit_queue_permits": 3, "fairlimit_queue_delay_seconds": 4, "fairlimit_available": 5,
+		`fairlimit_unit_queued{unit="tokens"}`: 6, `fairlimit_unit_available{unit="tokens"}`: 7,
 	}
 	hasNone := func() {
 		t.Helper()
-		p := e.scrape()
+		p := scrape(t, m)
 		for series := range queue {
-			assert.False(t, p.has(series), series)
+			assert.NotContains(t, p, series)
 		}
 	}
 	hasNone()
-	l := &standing{status: fairlimit.Status{Queued: 3, Delay: 4 * time.Second, Available: 5, Paused: 2 * time.Second}}
+	l := &limitertest.Standing{As: fairlimit.Status{Queued: 3, Delay: 4 * time.Second, Available: 5, Paused: 2 * time.Second}}
+	l.As.Units = map[string]fairlimit.UnitStatus{"tokens": {Queued: 6, Available: 7}}
 	m.Watch(l)
-	e.scrape().shows(t, queue)
-	e.scrape().shows(t, page{"fairlimit_pause_remaining_seconds": 2, "fairlimit_status_failures_total": 0})
-	l.err = errors.New("silent")
+	scrape(t, m).shows(t, queue)
+	scrape(t, m).shows(t, page{"fairlimit_pause_remaining_seconds": 2, "fairlimit_status_failures_total": 0})
+	l.Err = errors.New("silent")
 	hasNone()
-	assert.Positive(t, e.scrape().of("fairlimit_status_failures_total"))
-	l.err = nil
-	e.scrape().shows(t, queue)
+	assert.Positive(t, scrape(t, m)["fairlimit_status_failures_total"])
+	l.Err = nil
+	scrape(t, m).shows(t, queue)
 	m.Watch(nil)
 	hasNone()
 }
@@ -116,8 +95,9 @@ func TestARegistryHoldsSeveralLimiters(t *testing.T) {
 func families(t *testing.T) map[string][]string {
 	t.Helper()
 	m := promlimit.New("office")
-	m.Watch(&standing{})
+	m.Watch(&limitertest.Standing{As: fairlimit.Status{Units: map[string]fairlimit.UnitStatus{"tokens": {}}}})
 	m.Trace().Asked("take", 1, 0, nil)
+	m.Trace().Settled("tokens", 1, 1)
 	registry := prometheus.NewPedanticRegistry()
 	require.NoError(t, registry.Register(m))
 	all, err := registry.Gather()

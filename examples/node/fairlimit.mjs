@@ -1,7 +1,11 @@
 // Turns in the queues of `fairlimit serve`, with nothing but fetch.
 //
-//	await turn('tax-office', { timeout: '30s' });
-//	await callTheTaxOffice();
+//	await using t = await turn('openai', { timeout: '30s', tokens: 1200 });
+//	t.used.tokens = await callOpenAI(); // settled at the end of the block
+//
+// A Node that does not know `await using`, which is any before 24, calls
+// t[Symbol.asyncDispose]() in a finally block. What used does not name counts as
+// it was asked for.
 //
 // To leave, abort the signal: the turn goes back, as it does if the program
 // ends. At is where the server listens: fetch knows no unix sockets.
@@ -14,13 +18,23 @@ export class Refused extends Error {
 	}
 }
 
-// turn waits for a turn. Query is permits, timeout, flow and weight.
+// turn waits for a turn. Query is permits, timeout, flow and weight, or a unit.
 export async function turn(name, { at = 'http://127.0.0.1:7070', token, signal, ...query } = {}) {
-	const url = `${at}/v1/queues/${encodeURIComponent(name)}/turn?${new URLSearchParams(query)}`;
-	const headers = token ? { Authorization: `Bearer ${token}` } : {};
-	const answer = await fetch(url, { method: 'POST', headers, signal });
-	const told = await answer.json();
-	if (answer.status === 409) throw new Refused(told.wait_ms);
-	if (!answer.ok) throw new Error(`no turn: ${told.error}`);
-	return told;
+	const post = async (path, query, signal) => {
+		const headers = token ? { Authorization: `Bearer ${token}` } : {};
+		const answer = await fetch(`${at}/v1/${path}?${new URLSearchParams(query)}`, { method: 'POST', headers, signal });
+		const told = await answer.json();
+		if ('wait_ms' in told) throw new Refused(told.wait_ms);
+		if (!answer.ok) throw new Error(told.error);
+		return told;
+	};
+	const told = await post(`queues/${encodeURIComponent(name)}/turn`, query, signal);
+	const used = {};
+	return {
+		waitedMs: told.waited_ms,
+		used,
+		async [Symbol.asyncDispose]() {
+			if (Object.keys(used).length > 0) await post(`turns/${told.turn}/settle`, used);
+		},
+	};
 }

@@ -2,14 +2,15 @@ package openai_test
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -17,6 +18,9 @@ import (
 	"github.com/fairlimit/fairlimit/examples/internal/fake"
 	example "github.com/fairlimit/fairlimit/examples/openai"
 	"github.com/fairlimit/fairlimit/fairlimittest"
+	"github.com/fairlimit/fairlimit/internal/llmtest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/llmlimit"
 )
 
 var (
@@ -24,79 +28,116 @@ var (
 	tokens   = fairlimit.PerHour(1000)
 )
 
-func newClient(t *testing.T, server *fairlimittest.Server, service *fake.Service) openai.Client {
+func newClient(t *testing.T, rdb redis.UniversalClient, requests, tokens fairlimit.Quota, url string) openai.Client {
 	t.Helper()
-	client, err := example.NewClient(server.Client(t), requests, tokens,
-		option.WithBaseURL(service.URL), option.WithAPIKey("key"))
+	client, err := example.NewClient(rdb, "gpt", requests, tokens, option.WithBaseURL(url), option.WithAPIKey("key"))
 	require.NoError(t, err)
 	return client
 }
 
-func ask(ctx context.Context, client openai.Client, question string, most int64) error {
-	_, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
+func params(question string, most int64) openai.ChatCompletionNewParams {
+	return openai.ChatCompletionNewParams{
 		Model:               openai.ChatModelGPT4o,
 		Messages:            []openai.ChatCompletionMessageParamUnion{openai.UserMessage(question)},
 		MaxCompletionTokens: openai.Int(most),
-	})
+	}
+}
+
+func ask(ctx context.Context, client openai.Client, question string, most int64) error {
+	_, err := client.Chat.Completions.New(ctx, params(question, most))
 	return err
 }
 
 // left are the requests and the tokens that are free.
 func left(t *testing.T, server *fairlimittest.Server) (int, int) {
 	t.Helper()
-	return fake.Status(t, server.Queue(t, "openai requests", requests)).Available,
-		fake.Status(t, server.Queue(t, "openai tokens", tokens)).Available
-}
-
-func answer(w http.ResponseWriter) {
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = fmt.Fprint(w, `{"choices": [{"message": {"content": "42"}}]}`)
+	status := fake.Status(t, server.Queue(t, "gpt", requests, fairlimit.WithUnit(llmlimit.Tokens, tokens)))
+	return status.Available, status.Units[llmlimit.Tokens].Available
 }
 
 func TestEachAttemptTakesARequestAndItsTokens(t *testing.T) {
 	t.Parallel()
-	service := fake.Start(t, func(call int, w http.ResponseWriter, _ *http.Request) {
+	upstream := llmtest.OpenAI(requests, tokens)
+	service := fake.Start(t, func(call int, w http.ResponseWriter, r *http.Request) {
 		if call == 1 {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		answer(w)
+		upstream.ServeHTTP(w, r)
 	})
 	server := fairlimittest.Start(t)
-	require.NoError(t, ask(t.Context(), newClient(t, server, service), "?", 100))
+	require.NoError(t, ask(t.Context(), newClient(t, server.Client(t), requests, tokens, service.URL), "?", 100))
 	assert.Len(t, service.Calls(), 2)
 	freeRequests, freeTokens := left(t, server)
 	assert.Equal(t, 10-2, freeRequests)
 	assert.Equal(t, 1000-2*100, freeTokens)
 }
 
-func TestA429PausesBothQueues(t *testing.T) {
+func TestA429PausesTheQueue(t *testing.T) {
 	t.Parallel()
 	service := fake.StartBusy(t, "Retry-After-Ms", "600000")
 	server := fairlimittest.Start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range 2 { // the first one's retries are refused, as is all that the second asks
-		require.ErrorIs(t, ask(ctx, newClient(t, server, service), "?", 100), fairlimit.ErrPaused)
+		client := newClient(t, server.Client(t), requests, tokens, service.URL)
+		require.ErrorIs(t, ask(ctx, client, "?", 100), fairlimit.ErrPaused)
 	}
 	assert.Len(t, service.Calls(), 1)
-	assert.Greater(t, fake.Status(t, server.Queue(t, "openai requests", requests)).Paused, 5*time.Minute)
-	assert.Greater(t, fake.Status(t, server.Queue(t, "openai tokens", tokens)).Paused, 5*time.Minute)
 }
 
 func TestALongQuestionTakesMore(t *testing.T) {
 	t.Parallel()
-	service := fake.Start(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answer(w) })
 	server := fairlimittest.Start(t)
-	require.NoError(t, ask(t.Context(), newClient(t, server, service), strings.Repeat("why ", 500), 10))
+	client := newClient(t, server.Client(t), requests, tokens, llmtest.OpenAI(requests, tokens).Serve(t))
+	require.NoError(t, ask(t.Context(), client, strings.Repeat("why ", 500), 10))
 	_, freeTokens := left(t, server)
 	assert.LessOrEqual(t, freeTokens, 1000-500)
 }
 
 func TestARequestForMoreThanTheQuotaIsNotSent(t *testing.T) {
 	t.Parallel()
-	service := fake.Start(t, func(_ int, w http.ResponseWriter, _ *http.Request) { answer(w) })
-	server := fairlimittest.Start(t)
-	require.ErrorIs(t, ask(t.Context(), newClient(t, server, service), "?", 1001), fairlimit.ErrExceedsQuota)
-	assert.Empty(t, service.Calls())
+	upstream := llmtest.OpenAI(requests, tokens)
+	client := newClient(t, fairlimittest.Start(t).Client(t), requests, tokens, upstream.Serve(t))
+	require.ErrorIs(t, ask(t.Context(), client, "?", 1001), fairlimit.ErrExceedsQuota)
+	assert.Empty(t, upstream.Calls())
+}
+
+// Half of the requests are streams.
+func TestFourProcessesKeepBothBudgets(t *testing.T) {
+	t.Parallel()
+	const calls = 160
+	requests, tokens := fairlimit.PerSecond(40), fairlimit.PerSecond(2000)
+	// A busy machine may hold a call up for half a second.
+	within := func(q fairlimit.Quota) fairlimit.Quota { q.Per -= 500 * time.Millisecond; return q }
+	upstream := llmtest.OpenAI(within(requests), within(tokens))
+	url := upstream.Serve(t)
+	began := time.Now()
+	var all sync.WaitGroup
+	for process := range 4 {
+		client := newClient(t, redistest.Standalone(t), requests, tokens, url)
+		for caller := range calls / 4 {
+			all.Go(func() {
+				question := params(llmtest.Ask(caller, 20, 10*time.Millisecond), 100)
+				if process%2 == 0 {
+					_, err := client.Chat.Completions.New(t.Context(), question)
+					assert.NoError(t, err)
+					return
+				}
+				stream := client.Chat.Completions.NewStreaming(t.Context(), question)
+				var answer openai.ChatCompletionAccumulator
+				for stream.Next() {
+					answer.AddChunk(stream.Current())
+				}
+				assert.NoError(t, stream.Err())
+				assert.Equal(t, strings.Repeat("word", 20), answer.Choices[0].Message.Content)
+			})
+		}
+	}
+	all.Wait()
+	assert.Len(t, upstream.Calls(), calls)
+	assert.Zero(t, upstream.Refused())
+	used, _ := upstream.Used(llmlimit.Tokens)
+	// A busy machine misses turns. The tests of llmlimit count on a fake clock.
+	assert.Greater(t, float64(used), 0.5*2000*time.Since(began).Seconds())
 }

@@ -1,10 +1,11 @@
 """Turns in the queues of `fairlimit serve`, with the standard library only.
 
-    with turn("tax-office", timeout="30s"):
-        call_the_tax_office()
+    with turn("openai", timeout="30s", tokens=1200) as t:
+        t.used["tokens"] = call_openai()  # settled at the end of the block
 
 If the program ends while it waits, or an exception does, the turn goes back.
-At is where the server listens: http://host:port, or unix:///path.
+What used does not name counts as it was asked for. At is where the server
+listens: http://host:port, or unix:///path.
 """
 
 import contextlib
@@ -24,24 +25,39 @@ class _Unix(http.client.HTTPConnection):
         self.sock.connect(urllib.parse.unquote(self.host))
 
 
+class Turn:
+    def __init__(self, waited_ms):
+        self.waited_ms = waited_ms
+        self.used = {}
+
+
 @contextlib.contextmanager
 def turn(name, at="http://127.0.0.1:7070", token=None, **query):
-    """Wait for a turn. Query is permits, timeout ("30s"), flow and weight."""
+    """Wait for a turn. Query is permits, timeout ("30s"), flow and weight, or a unit."""
+    told = _post("/v1/queues/" + urllib.parse.quote(name, safe="") + "/turn", at, token, query)
+    t = Turn(told["waited_ms"])
+    try:
+        yield t
+    finally:
+        if t.used:
+            _post("/v1/turns/" + told["turn"] + "/settle", at, token, t.used)
+
+
+def _post(path, at, token, query):
     address = urllib.parse.urlsplit(at)
     if address.scheme == "unix":
         connection = _Unix(urllib.parse.quote(address.path, safe=""))
     else:
         connection = http.client.HTTPConnection(address.netloc)
-    path = "/v1/queues/" + urllib.parse.quote(name, safe="") + "/turn?" + urllib.parse.urlencode(query)
     headers = {"Host": "localhost"} if address.scheme == "unix" else {}
     if token:
         headers["Authorization"] = "Bearer " + token
     with contextlib.closing(connection):
-        connection.request("POST", path, headers=headers)
+        connection.request("POST", path + "?" + urllib.parse.urlencode(query), headers=headers)
         answer = connection.getresponse()
         told = json.load(answer)
-    if answer.status == 409:
+    if "wait_ms" in told:
         raise Refused(told["wait_ms"] / 1000)
     if answer.status != 200:
-        raise OSError(f"no turn: {told.get('error', answer.status)}")
-    yield told
+        raise OSError(told.get("error", answer.status))
+    return told

@@ -1,0 +1,165 @@
+package anthropic_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	example "github.com/fairlimit/fairlimit/examples/anthropic"
+	"github.com/fairlimit/fairlimit/fairlimittest"
+	"github.com/fairlimit/fairlimit/internal/llmtest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/llmlimit"
+)
+
+var hourly = example.Limits{
+	Requests: fairlimit.PerHour(10), Input: fairlimit.PerHour(10_000), Output: fairlimit.PerHour(1000),
+}
+
+func upstream(l example.Limits) *llmtest.Upstream {
+	return llmtest.Anthropic(l.Requests, l.Input, l.Output)
+}
+
+func newClient(t *testing.T, rdb redis.UniversalClient, limits example.Limits, url string) anthropic.Client {
+	t.Helper()
+	client, err := example.NewClient(rdb, "claude", limits, option.WithBaseURL(url), option.WithAPIKey("key"))
+	require.NoError(t, err)
+	return client
+}
+
+func params(question string, most int64) anthropic.MessageNewParams {
+	return anthropic.MessageNewParams{
+		Model: "claude-sonnet-4-5", MaxTokens: most,
+		Messages: []anthropic.MessageParam{anthropic.NewUserMessage(anthropic.NewTextBlock(question))},
+	}
+}
+
+// say returns the whole answer, which comes as a stream or at once.
+func say(
+	ctx context.Context, client anthropic.Client, stream bool, question anthropic.MessageNewParams,
+) (string, error) {
+	if !stream {
+		message, err := client.Messages.New(ctx, question)
+		if err != nil {
+			return "", err
+		}
+		return message.Content[0].Text, nil
+	}
+	events := client.Messages.NewStreaming(ctx, question)
+	defer func() { _ = events.Close() }()
+	var message anthropic.Message
+	for events.Next() {
+		if err := message.Accumulate(events.Current()); err != nil {
+			return "", err
+		}
+	}
+	if events.Err() != nil || len(message.Content) == 0 {
+		return "", errors.Join(events.Err(), errors.New("no answer"))
+	}
+	return message.Content[0].Text, nil
+}
+
+// left is what is free of each unit.
+func left(t *testing.T, server *fairlimittest.Server) (requests, input, output int) {
+	t.Helper()
+	status, err := server.Queue(t, "claude", hourly.Requests, fairlimit.WithUnit(llmlimit.InputTokens, hourly.Input),
+		fairlimit.WithUnit(llmlimit.OutputTokens, hourly.Output)).Status(t.Context())
+	require.NoError(t, err)
+	return status.Available, status.Units[llmlimit.InputTokens].Available, status.Units[llmlimit.OutputTokens].Available
+}
+
+func TestACallIsSettledToWhatItUsed(t *testing.T) {
+	for name, stream := range map[string]bool{"at once": false, "as a stream": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, service := fairlimittest.Start(t), upstream(hourly)
+			client := newClient(t, server.Client(t), hourly, service.Serve(t))
+			_, err := say(t.Context(), client, stream, params(llmtest.Ask(0, 40, time.Millisecond), 500))
+			require.NoError(t, err)
+			require.Eventually(t, func() bool {
+				used, _ := service.Used(llmlimit.InputTokens)
+				requests, input, output := left(t, server)
+				return requests == 9 && input == 10_000-used && output == 1000-40
+			}, 10*time.Second, time.Millisecond)
+		})
+	}
+}
+
+func TestWhatIsRefusedIsNotSent(t *testing.T) {
+	t.Parallel()
+	service, limits := upstream(hourly), hourly
+	limits.Output = fairlimit.PerHour(500)
+	client := newClient(t, fairlimittest.Start(t).Client(t), limits, service.Serve(t))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := say(ctx, client, false, params(llmtest.Ask(0, 500, 0), 500))
+	require.NoError(t, err)
+	for _, stream := range []bool{false, true} {
+		var refused *fairlimit.RefusedError
+		_, err = say(ctx, client, stream, params("?", 500))
+		require.ErrorAs(t, err, &refused)
+		assert.Greater(t, refused.Wait, 50*time.Minute)
+	}
+	assert.Len(t, service.Calls(), 1)
+}
+
+func TestAnOverloadedServicePausesTheQueue(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "600")
+		w.WriteHeader(529)
+	}))
+	defer service.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	_, err := say(ctx, newClient(t, fairlimittest.Start(t).Client(t), hourly, service.URL), false, params("?", 100))
+	require.ErrorIs(t, err, fairlimit.ErrPaused)
+}
+
+// Two of the four read streams.
+func TestFourProcessesKeepThreeBudgets(t *testing.T) {
+	t.Parallel()
+	const calls, each = 400, 20
+	limits := example.Limits{
+		Requests: fairlimit.PerSecond(100), Input: fairlimit.PerSecond(10_000), Output: fairlimit.PerSecond(2000),
+	}
+	// A busy machine may hold a call up for half a second.
+	within := func(q fairlimit.Quota) fairlimit.Quota { q.Per -= 500 * time.Millisecond; return q }
+	service := llmtest.Anthropic(within(limits.Requests), within(limits.Input), within(limits.Output))
+	url := service.Serve(t)
+	began := time.Now()
+	var all sync.WaitGroup
+	for process := range 4 {
+		client, stream := newClient(t, redistest.Standalone(t), limits, url), process%2 == 0
+		for range each {
+			all.Go(func() {
+				for n := range calls / 4 / each {
+					answer, err := say(t.Context(), client, stream, params(llmtest.Ask(n, 40, 10*time.Millisecond), 64))
+					assert.NoError(t, err)
+					if stream {
+						assert.Equal(t, strings.Repeat("word", 40), answer)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	assert.Len(t, service.Calls(), calls)
+	assert.Zero(t, service.Refused())
+	used, worst := service.Used(llmlimit.OutputTokens)
+	// A busy machine misses turns. The tests of llmlimit count on a fake clock.
+	assert.Greater(t, float64(used), 0.5*2000*time.Since(began).Seconds())
+	assert.LessOrEqual(t, worst, 2000)
+}

@@ -1,0 +1,107 @@
+package httplimit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+const (
+	mostWhole = 1 << 20  // so long a body is kept whole
+	longTail  = 64 << 10 // of a longer one so much is kept
+
+	// settleBound ends a settlement that Redis does not answer.
+	settleBound = 5 * time.Second
+)
+
+// take is wait for a request with amounts.
+func (t *Transport) take(req *http.Request) (*fairlimit.Turn, error) {
+	if t.Permits != nil {
+		return nil, fmt.Errorf("%w: Permits together with Amounts or Used", fairlimit.ErrInvalidOption)
+	}
+	var amounts fairlimit.Amounts
+	if t.Amounts != nil {
+		amounts = t.Amounts(req)
+	}
+	return t.gate.Take(req.Context(), t.Limiter, amounts)
+}
+
+// settleAfter settles the turn once the caller is done with the response.
+func (t *Transport) settleAfter(ctx context.Context, resp *http.Response, turn *fairlimit.Turn) {
+	settle := func(body []byte) {
+		if used, ok := t.Used(resp, body); ok {
+			go t.settle(context.WithoutCancel(ctx), turn, used)
+		}
+	}
+	switch {
+	case resp.Body == nil:
+		settle(nil)
+	case resp.StatusCode != http.StatusSwitchingProtocols: // whose body can also be written
+		resp.Body = &watched{ReadCloser: resp.Body, ended: settle}
+	}
+}
+
+func (t *Transport) settle(ctx context.Context, turn *fairlimit.Turn, used fairlimit.Amounts) {
+	ctx, cancel := context.WithTimeout(ctx, settleBound)
+	defer cancel()
+	if err := turn.Settle(ctx, used); err != nil && t.OnError != nil {
+		t.OnError(fmt.Errorf("fairlimit: settlement: %w", err))
+	}
+}
+
+// watched is the body of a response. It keeps what its caller reads, and calls
+// ended once when the caller is done.
+type watched struct {
+	io.ReadCloser
+
+	mu    sync.Mutex // a body may be closed while it is read
+	kept  []byte
+	cut   bool // kept is the tail of what was read
+	ended func(body []byte)
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.ReadCloser.Read(p)
+	w.keep(p[:n])
+	if err != nil {
+		w.end()
+	}
+	return n, err
+}
+
+func (w *watched) Close() error {
+	err := w.ReadCloser.Close()
+	w.end()
+	return err
+}
+
+func (w *watched) keep(p []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.ended == nil {
+		return
+	}
+	w.kept = append(w.kept, p...)
+	if most := len(w.kept); most > mostWhole || w.cut && most > 2*longTail {
+		w.kept, w.cut = slices.Clone(w.kept[most-longTail:]), true
+	}
+}
+
+func (w *watched) end() {
+	w.mu.Lock()
+	ended, body := w.ended, w.kept
+	if w.cut {
+		body = body[max(0, len(body)-longTail):]
+	}
+	w.ended, w.kept = nil, nil
+	w.mu.Unlock()
+	if ended != nil {
+		ended(body)
+	}
+}

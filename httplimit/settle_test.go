@@ -1,0 +1,195 @@
+package httplimit_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/httplimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// counting is a queue that counts tokens as well.
+func counting(t *testing.T, rdb redis.UniversalClient) *fairlimit.Queue {
+	t.Helper()
+	return limiter(t, rdb, fairlimit.PerHour(10), fairlimit.WithUnit("tokens", fairlimit.PerHour(1000))).(*fairlimit.Queue)
+}
+
+func tokens(n int) func(*http.Request) fairlimit.Amounts {
+	return func(*http.Request) fairlimit.Amounts { return fairlimit.Amounts{"tokens": n} }
+}
+
+func left(t *testing.T, q *fairlimit.Queue) int {
+	t.Helper()
+	return status(t, q).Units["tokens"].Available
+}
+
+// answering is a base that answers with a body.
+func answering(body io.ReadCloser) sender {
+	return func(*http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+	}
+}
+
+func TestARequestIsSettledToWhatItUsed(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
+	for name, test := range map[string]struct {
+		body string
+		use  func(t *testing.T, body io.ReadCloser)
+		want string // what Used is told
+	}{
+		"read to its end":  {"an answer", readAll, "an answer"},
+		"closed early":     {"an answer", readSome(4), "an a"},
+		"closed unread":    {"an answer", readSome(0), ""},
+		"of 1 MiB":         {long, readAll, long},
+		"longer":           {long + "!", readAll, long[1<<20-(64<<10)+1:] + "!"},
+		"much longer":      {strings.Repeat(long, 3), readAll, long[1<<20-(64<<10):]},
+		"read all at once": {strings.Repeat(long, 3), readSome(3 << 20), long[1<<20-(64<<10):]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				q := counting(t, rdb)
+				told := 0
+				transport := &httplimit.Transport{
+					Limiter: q, Amounts: tokens(600), Base: answering(io.NopCloser(strings.NewReader(test.body))),
+					Used: func(resp *http.Response, body []byte) (fairlimit.Amounts, bool) {
+						told++
+						assert.Equal(t, http.StatusOK, resp.StatusCode)
+						assert.True(t, test.want == string(body), "%d bytes, want %d", len(body), len(test.want))
+						return fairlimit.Amounts{"tokens": 100}, true
+					},
+				}
+				resp, err := (&http.Client{Transport: transport}).Get("http://upstream")
+				require.NoError(t, err)
+				assert.Equal(t, 400, left(t, q))
+				test.use(t, resp.Body)
+				require.NoError(t, resp.Body.Close())
+				require.NoError(t, resp.Body.Close())
+				synctest.Wait()
+				assert.Equal(t, 900, left(t, q))
+				assert.Equal(t, 9, status(t, q).Available)
+				assert.Equal(t, 1, told)
+			})
+		})
+	}
+}
+
+func readAll(t *testing.T, body io.ReadCloser) {
+	_, err := io.ReadAll(body)
+	require.NoError(t, err)
+}
+
+func readSome(n int) func(t *testing.T, body io.ReadCloser) {
+	return func(t *testing.T, body io.ReadCloser) {
+		_, err := io.ReadFull(body, make([]byte, n))
+		require.NoError(t, err)
+	}
+}
+
+// What is not settled counts as it was reserved.
+func TestWhatIsNotKnownStaysReserved(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := counting(t, rdb)
+		failed := errors.New("no route")
+		transport := &httplimit.Transport{
+			Limiter: q, Amounts: tokens(100),
+			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { return nil, false },
+			Base: sender(func(*http.Request) (*http.Response, error) { return nil, failed }),
+		}
+		_, err := (&http.Client{Transport: transport}).Get("http://upstream")
+		require.ErrorIs(t, err, failed)
+		transport.Base = answering(http.NoBody)
+		get(t, &http.Client{Transport: transport}, "http://upstream")
+		synctest.Wait()
+		assert.Equal(t, 800, left(t, q))
+
+		told := make(chan error, 1)
+		transport.OnError = func(err error) { told <- err }
+		transport.Used = func(*http.Response, []byte) (fairlimit.Amounts, bool) {
+			return fairlimit.Amounts{"points": 1}, true
+		}
+		get(t, &http.Client{Transport: transport}, "http://upstream")
+		require.ErrorIs(t, <-told, fairlimit.ErrUnknownUnit)
+	})
+}
+
+func TestWhoeverHasNoAmountsTellsThemAfterwards(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := counting(t, rdb)
+		transport := &httplimit.Transport{
+			Limiter: q, Base: answering(io.NopCloser(strings.NewReader("cost: 70"))),
+			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { return fairlimit.Amounts{"tokens": 70}, true },
+		}
+		get(t, &http.Client{Transport: transport}, "http://upstream")
+		synctest.Wait()
+		assert.Equal(t, 930, left(t, q))
+	})
+}
+
+func TestAmountsThatCannotBeTakenAreNotSent(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := counting(t, rdb)
+		only := waiter(func(context.Context) error { t.Error("asked for a permit"); return nil })
+		one := func(*http.Request) int { return 1 }
+		for name, test := range map[string]struct {
+			transport *httplimit.Transport
+			want      error
+		}{
+			"no limiter":           {&httplimit.Transport{Amounts: tokens(1)}, fairlimit.ErrInvalidOption},
+			"a limiter of permits": {&httplimit.Transport{Limiter: only, Amounts: tokens(1)}, fairlimit.ErrUnsupported},
+			"permits and amounts": {
+				&httplimit.Transport{Limiter: q, Amounts: tokens(1), Permits: one}, fairlimit.ErrInvalidOption,
+			},
+			"more than the quota allows": {&httplimit.Transport{Limiter: q, Amounts: tokens(1001)}, fairlimit.ErrExceedsQuota},
+			"less than nothing":          {&httplimit.Transport{Limiter: q, Amounts: tokens(-1)}, fairlimit.ErrInvalidAmounts},
+		} {
+			test.transport.Base = sender(func(*http.Request) (*http.Response, error) {
+				t.Error("it was sent")
+				return nil, assert.AnError
+			})
+			_, err := (&http.Client{Transport: test.transport}).Get("http://upstream")
+			require.ErrorIs(t, err, test.want, name)
+		}
+		assert.Equal(t, 1000, left(t, q))
+	})
+}
+
+// A caller may close while it reads, as one that gives up does.
+func TestABodyMayBeClosedWhileItIsRead(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		read, write := io.Pipe()
+		settled := 0
+		transport := &httplimit.Transport{
+			Limiter: counting(t, rdb), Amounts: tokens(1), Base: answering(read),
+			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { settled++; return nil, false },
+		}
+		resp, err := (&http.Client{Transport: transport}).Get("http://upstream")
+		require.NoError(t, err)
+		var both sync.WaitGroup
+		both.Go(func() { _, _ = io.Copy(io.Discard, resp.Body) })
+		both.Go(func() {
+			_, _ = write.Write([]byte("some"))
+			_ = resp.Body.Close()
+		})
+		both.Wait()
+		assert.Equal(t, 1, settled)
+	})
+}
+
+// overloaded is a status of Anthropic's.
+func TestAnOverloadedUpstreamPausesAsABusyOneDoes(t *testing.T) {
+	able := &pausing{Limiter: limiter(t, redistest.Standalone(t), fairlimit.PerHour(5))}
+	u := serve(t, refuse(529, map[string]string{"Retry-After": "7"}))
+	get(t, client(t, &httplimit.Transport{Limiter: able}), u.URL)
+	assert.Len(t, able.paused(), 1)
+}

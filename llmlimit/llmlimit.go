@@ -1,0 +1,157 @@
+package llmlimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/estimate"
+	"github.com/fairlimit/fairlimit/httplimit"
+)
+
+// Units that providers count. Each counts some of them: see above.
+const (
+	Tokens       = "tokens" // input and output together
+	InputTokens  = "input"
+	OutputTokens = "output"
+)
+
+const (
+	fresh       = 5 * time.Second // so soon an answer has to begin for its header to count
+	observeOnce = time.Second     // the least between two observations of a unit
+	bound       = 5 * time.Second // ends a question that Redis does not answer
+)
+
+// New returns a Transport that takes a turn of the queue for each request, and
+// settles it: see above. Its Base, OnError and MaxPause may be set before the
+// first request. Errors of the queue are returned as they are, and nothing is
+// sent. An SDK that retries asks again, and each attempt takes a turn of its own.
+//
+// The queue and the Transport share what was learned of models: use one Transport
+// for all clients in a process.
+func New(queue *fairlimit.Queue, p Provider) *httplimit.Transport {
+	switch {
+	case queue == nil:
+		return &httplimit.Transport{Limiter: broken{fmt.Errorf("%w: llmlimit: nil queue", fairlimit.ErrInvalidOption)}}
+	case p.rules == nil:
+		return &httplimit.Transport{Limiter: broken{fmt.Errorf("%w: llmlimit: no provider", fairlimit.ErrInvalidOption)}}
+	}
+	l := &limiter{Queue: queue, rules: p.rules, guesses: &estimate.Estimator{}}
+	t := &httplimit.Transport{Limiter: l, Amounts: l.amounts, After: p.rules.after}
+	if p.rules.used != nil {
+		t.Used = l.used
+	}
+	l.failed = func(err error) {
+		if t.OnError != nil {
+			t.OnError(err)
+		}
+	}
+	return t
+}
+
+// broken is a limiter that lets nobody go.
+type broken struct{ err error }
+
+func (b broken) Wait(context.Context) error { return b.err }
+
+// limiter is a queue, with what its provider adds.
+type limiter struct {
+	*fairlimit.Queue
+	rules   *rules
+	guesses *estimate.Estimator
+	failed  func(error)
+
+	mu       sync.Mutex
+	observed map[string]time.Time // when a unit was observed last
+}
+
+func (l *limiter) amounts(req *http.Request) fairlimit.Amounts {
+	r := parse(req)
+	if r.other(l.rules) {
+		return nil
+	}
+	return l.rules.reserve(r, l.guesses)
+}
+
+func (l *limiter) used(resp *http.Response, body []byte) (fairlimit.Amounts, bool) {
+	if l.rules.delay != nil && resp.StatusCode == http.StatusTooManyRequests {
+		l.pause(l.rules.delay(body))
+	}
+	var r request
+	if resp.Request != nil {
+		r = parse(resp.Request)
+	}
+	a := read(resp.Header.Get("Content-Type"), body)
+	if !a.known || resp.StatusCode != http.StatusOK || r.other(l.rules) {
+		return nil, false
+	}
+	return l.rules.used(r, a, l.guesses), true
+}
+
+// Take is that of the queue. A guess that is more than the quota ever allows is
+// lowered until it fits.
+func (l *limiter) Take(ctx context.Context, a fairlimit.Amounts) (*fairlimit.Turn, error) {
+	for {
+		turn, err := l.Queue.Take(ctx, a)
+		if err == nil || !errors.Is(err, fairlimit.ErrExceedsQuota) || !l.lower(a, err) {
+			return turn, err
+		}
+	}
+}
+
+// lower halves the guesses that the error names, and reports whether there are
+// any.
+func (l *limiter) lower(a fairlimit.Amounts, err error) (lower bool) {
+	for _, unit := range l.rules.guessed {
+		if a[unit] > 1 && strings.Contains(err.Error(), fmt.Sprint(a[unit], " ", unit, " ")) {
+			a[unit], lower = a[unit]/2, true
+		}
+	}
+	return lower
+}
+
+// Heard tells the queue what the header says is left.
+func (l *limiter) Heard(resp *http.Response, sent time.Time) {
+	if time.Since(sent) > fresh {
+		return // turns may have passed since, whose permits are free again
+	}
+	for _, h := range l.rules.headers {
+		left, err := strconv.Atoi(resp.Header.Get(h.remaining))
+		if err == nil && left >= 0 && l.mayObserve(h.unit) {
+			go l.do(func(ctx context.Context) error { return l.Observe(ctx, h.unit, left+h.rounded) })
+		}
+	}
+}
+
+func (l *limiter) mayObserve(unit string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.observed[unit]) < observeOnce {
+		return false
+	}
+	if l.observed == nil {
+		l.observed = map[string]time.Time{}
+	}
+	l.observed[unit] = time.Now()
+	return true
+}
+
+func (l *limiter) pause(d time.Duration) {
+	if d > 0 {
+		go l.do(func(ctx context.Context) error { return l.Pause(ctx, min(d, httplimit.DefaultMaxPause)) })
+	}
+}
+
+func (l *limiter) do(f func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	if err := f(ctx); err != nil {
+		l.failed(fmt.Errorf("fairlimit: llmlimit: %w", err))
+	}
+}

@@ -1,0 +1,232 @@
+package llmlimit
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/estimate"
+)
+
+func post(t testing.TB, url, body string) *http.Request {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	return req
+}
+
+// padded is a JSON object of so many characters, with the fields.
+func padded(characters int, fields string) string {
+	body := `{` + fields + `,"input":"`
+	return body + strings.Repeat("é ", (characters-len(body)-2)/2) + `"}`
+}
+
+const (
+	chat     = "https://api.openai.com/v1/chat/completions"
+	messages = "https://api.anthropic.com/v1/messages"
+	generate = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:generateContent"
+	deployed = "https://me.openai.azure.com/openai/deployments/mine/chat/completions?api-version=1"
+)
+
+func TestWhatARequestReserves(t *testing.T) {
+	image := `{"model":"m","data":"` + strings.Repeat("iVBORw0KGgo/", 1000) + `"}`
+	for _, test := range []struct {
+		name      string
+		provider  Provider
+		url, body string
+		want      fairlimit.Amounts
+	}{
+		{"max_tokens", OpenAI, chat, `{"model":"m","max_tokens":500}`, fairlimit.Amounts{Tokens: 500}},
+		{"max_completion_tokens", OpenAI, chat, `{"max_completion_tokens":501}`, fairlimit.Amounts{Tokens: 501}},
+		{"max_output_tokens", OpenAI, chat, `{"max_output_tokens":502}`, fairlimit.Amounts{Tokens: 502}},
+		{"the largest of them", OpenAI, chat, `{"max_tokens":3,"max_completion_tokens":400}`, fairlimit.Amounts{Tokens: 400}},
+		{"times n", OpenAI, chat, `{"max_tokens":500,"n":3}`, fairlimit.Amounts{Tokens: 1500}},
+		{"times best_of", OpenAI, chat, `{"max_tokens":500,"n":2,"best_of":4}`, fairlimit.Amounts{Tokens: 2000}},
+		{"characters, not bytes", OpenAI, chat, padded(4000, `"max_tokens":500`), fairlimit.Amounts{Tokens: 1000}},
+		{"nothing else is known", OpenAI, chat, padded(4000, `"model":"m"`), fairlimit.Amounts{Tokens: 1000}},
+		{"other numbers", OpenAI, chat, `{"max_tokens":1e3,"n":null,"best_of":"x"}`, fairlimit.Amounts{Tokens: 1000}},
+		{"no number below 0", OpenAI, chat, `{"max_tokens":-9,"n":-9}`, fairlimit.Amounts{Tokens: 6}},
+		{"what is far too much stays so", OpenAI, chat, `{"max_tokens":1e300,"n":1e300}`, fairlimit.Amounts{Tokens: most}},
+		{"no JSON", OpenAI, chat, `{"max_tokens":`, fairlimit.Amounts{Tokens: 4}},
+		{"an image", OpenAI, chat, image, fairlimit.Amounts{Tokens: 1600 + 6}},
+
+		{"prompt and most", Azure, deployed, padded(4000, `"max_tokens":500`), fairlimit.Amounts{Tokens: 1500}},
+		{"n times", Azure, deployed, padded(4000, `"max_tokens":500,"n":2`), fairlimit.Amounts{Tokens: 2000}},
+		{"prompt and a guess", Azure, deployed, padded(4000, `"n":1`), fairlimit.Amounts{Tokens: 1512}},
+
+		{
+			"input and most", Anthropic, messages, padded(4000, `"max_tokens":500`),
+			fairlimit.Amounts{InputTokens: 1000, OutputTokens: 500},
+		},
+		{
+			"input and a guess", Anthropic, messages, padded(4000, `"max_tokens":64000`),
+			fairlimit.Amounts{InputTokens: 1000, OutputTokens: 512},
+		},
+		{"counting tokens is one call", Anthropic, messages + "/count_tokens", padded(4000, `"model":"m"`), nil},
+		{"so is a batch", Anthropic, messages + "/batches", padded(4000, `"model":"m"`), nil},
+
+		{"input alone", Gemini, generate, padded(4000, `"x":1`), fairlimit.Amounts{InputTokens: 1000}},
+		{"counting tokens", Gemini, strings.Replace(generate, "generateContent", "countTokens", 1), `{"x":1}`, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := &limiter{rules: test.provider.rules, guesses: estimate.New(0)}
+			req := post(t, test.url, test.body)
+			assert.Equal(t, test.want, l.amounts(req))
+			left := make([]byte, len(test.body))
+			n, _ := req.Body.Read(left)
+			assert.Equal(t, test.body, string(left[:n]), "the body is still to be sent")
+		})
+	}
+	l := &limiter{rules: OpenAI.rules, guesses: estimate.New(0)}
+	get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.openai.com/v1/models", nil)
+	require.NoError(t, err)
+	assert.Nil(t, l.amounts(get))
+	form := post(t, "https://api.openai.com/v1/files", strings.Repeat("x", 4000))
+	form.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	assert.Nil(t, l.amounts(form))
+	blind := post(t, chat, padded(4000, `"max_tokens":9000`))
+	blind.GetBody = nil
+	assert.GreaterOrEqual(t, l.amounts(blind)[Tokens], 1000, "the length of a body that cannot be read is known")
+}
+
+// stream writes events as a provider does.
+func stream(events ...string) string {
+	var all strings.Builder
+	for _, e := range events {
+		all.WriteString("event: e\r\ndata: " + e + "\r\n\r\n")
+	}
+	return all.String()
+}
+
+const (
+	text  = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"12345678"}}`
+	start = `{"type":"message_start","message":{"model":"m","content":[],` +
+		`"usage":{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":1}}}`
+	stop = `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15}}`
+)
+
+func TestWhatAnAnswerSettles(t *testing.T) {
+	const (
+		plain  = "application/json"
+		events = "text/event-stream; charset=utf-8"
+	)
+	claude := func(input, output int) fairlimit.Amounts {
+		return fairlimit.Amounts{InputTokens: input, OutputTokens: output}
+	}
+	for _, test := range []struct {
+		name              string
+		provider          Provider
+		contentType, body string
+		want              fairlimit.Amounts
+	}{
+		{
+			"chat", Azure, plain,
+			`{"choices":[{"message":{"content":"{\"usage\":{\"total_tokens\":9}}"}}],` +
+				`"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`,
+			fairlimit.Amounts{Tokens: 15},
+		},
+		{
+			"responses", Azure, plain, `{"output":[],"usage":{"input_tokens":10,"output_tokens":5}}`,
+			fairlimit.Amounts{Tokens: 15},
+		},
+		{
+			"a stream of chat", Azure, events, stream(
+				`{"choices":[{"delta":{"content":"hi"}}],"usage":null}`,
+				`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, `[DONE]`,
+			), fairlimit.Amounts{Tokens: 15},
+		},
+		{
+			"a stream of responses", Azure, events, stream(
+				`{"type":"response.output_text.delta","delta":"\"usage"}`,
+				`{"type":"response.completed","response":{"usage":{"input_tokens":10,"output_tokens":5,"total_tokens":15}}}`,
+			), fairlimit.Amounts{Tokens: 15},
+		},
+		{"a stream without usage", Azure, events, stream(`{"choices":[{"delta":{"content":"hi"}}]}`, `[DONE]`), nil},
+		{"an error", Azure, plain, `{"error":{"message":"no"}}`, nil},
+		{"not a word", Azure, plain, ``, nil},
+
+		{
+			"a message", Anthropic, plain, `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7}}}],"usage":` +
+				`{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":40}}`,
+			claude(125, 40),
+		},
+		{
+			"a stream of a message", Anthropic, events,
+			stream(start, text, text, text, stop, `{"type":"message_stop"}`), claude(125, 15),
+		},
+		{
+			"totals that grew", Anthropic, events,
+			stream(start, text, `{"type":"message_delta","usage":{"input_tokens":30,"output_tokens":9}}`),
+			claude(130, 9),
+		},
+		{"a stream that was closed early", Anthropic, events, stream(start, text, text, text), claude(125, 6)},
+		{"before its first word", Anthropic, events, stream(start), claude(125, 1)},
+		{"in the middle of an event", Anthropic, events, strings.TrimSpace(stream(start, text, stop))[:370], claude(125, 2)},
+		{
+			"a stream that failed", Anthropic, events,
+			stream(start, text, `{"type":"error","error":{"type":"overloaded_error"}}`),
+			claude(125, 2),
+		},
+
+		{
+			"content", Gemini, plain, `{"candidates":[{}],"usageMetadata":` +
+				`{"promptTokenCount":12,"candidatesTokenCount":30,"toolUsePromptTokenCount":3,"totalTokenCount":45}}`,
+			fairlimit.Amounts{InputTokens: 15},
+		},
+		{
+			"a stream of content", Gemini, events, stream(
+				`{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":13}}`,
+				`{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":20}}`,
+			), fairlimit.Amounts{InputTokens: 12},
+		},
+		{
+			"an array of content, cut", Gemini, plain,
+			`[{"usageMetadata":{"promptTokenCount":12}}` + "\n,\r\n" + `{"candidates":[{"con`,
+			fairlimit.Amounts{InputTokens: 12},
+		},
+		{
+			"the tail of a long answer", Gemini, plain, `a \"usage\": {} of a text"}],"usageMetadata":{"promptTokenCount":12}}`,
+			fairlimit.Amounts{InputTokens: 12},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := &limiter{rules: test.provider.rules, guesses: estimate.New(0)}
+			resp := &http.Response{
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {test.contentType}},
+				Request: post(t, messages, `{"model":"m"}`),
+			}
+			used, ok := l.used(resp, []byte(test.body))
+			assert.Equal(t, test.want, used)
+			assert.Equal(t, test.want != nil, ok)
+			resp.StatusCode = http.StatusBadRequest
+			_, ok = l.used(resp, []byte(test.body))
+			assert.False(t, ok, "an error settles nothing")
+		})
+	}
+}
+
+func TestWhatWasUsedIsGuessedNextTime(t *testing.T) {
+	l := &limiter{rules: Anthropic.rules, guesses: estimate.New(0)}
+	req := post(t, messages, padded(4000, `"model":"m","max_tokens":4096`))
+	resp := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Request: req}
+	for range 4 {
+		_, ok := l.used(resp, []byte(`{"usage":{"input_tokens":100,"cache_read_input_tokens":900,"output_tokens":250}}`))
+		require.True(t, ok)
+	}
+	twice := post(t, messages, padded(8000, `"model":"m","max_tokens":4096`))
+	assert.Equal(t, fairlimit.Amounts{InputTokens: 200, OutputTokens: 250}, l.amounts(twice))
+	short := post(t, messages, padded(8000, `"model":"m","max_tokens":10`))
+	assert.Equal(t, 10, l.amounts(short)[OutputTokens])
+	other := post(t, messages, padded(8000, `"model":"o","max_tokens":4096`))
+	assert.Equal(t, fairlimit.Amounts{InputTokens: 2000, OutputTokens: 512}, l.amounts(other))
+
+	haiku := post(t, messages, `{"model":"claude-3-5-haiku-20241022"}`)
+	answer := read("", []byte(`{"usage":{"input_tokens":100,"cache_read_input_tokens":900}}`))
+	used := Anthropic.rules.used(parse(haiku), answer, l.guesses)
+	assert.Equal(t, 1000, used[InputTokens], "it pays for what it reads from its cache")
+}

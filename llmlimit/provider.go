@@ -1,0 +1,194 @@
+package llmlimit
+
+import (
+	"encoding/json"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/estimate"
+	"github.com/fairlimit/fairlimit/httplimit"
+)
+
+// Provider is an upstream, with its rules.
+type Provider struct{ rules *rules }
+
+// The providers whose rules are known: see above.
+var (
+	OpenAI    = Provider{openAI}
+	Azure     = Provider{azure}
+	Anthropic = Provider{anthropic}
+	Gemini    = Provider{gemini}
+)
+
+var (
+	openAI = &rules{
+		reserve: func(r request, _ *estimate.Estimator) fairlimit.Amounts {
+			return fairlimit.Amounts{Tokens: r.timesAll(max(r.limit, r.tokens()))}
+		},
+		headers: openAIHeaders,
+	}
+	azure = &rules{
+		reserve: func(r request, guesses *estimate.Estimator) fairlimit.Amounts {
+			written := r.limit
+			if written == 0 {
+				written = guess(guesses, r.model, firstOutput)
+			}
+			return fairlimit.Amounts{Tokens: r.tokens() + r.timesAll(written)}
+		},
+		used: func(r request, a answer, guesses *estimate.Estimator) fairlimit.Amounts {
+			guesses.Saw(r.model, int(a.Output))
+			return fairlimit.Amounts{Tokens: a.total()}
+		},
+		headers: openAIHeaders,
+	}
+	anthropic = &rules{
+		reserve: func(r request, guesses *estimate.Estimator) fairlimit.Amounts {
+			first := firstOutput
+			if r.limit > 0 {
+				first = min(first, r.limit)
+			}
+			written := guess(guesses, r.model, first)
+			if r.limit > 0 {
+				written = min(written, r.limit)
+			}
+			return fairlimit.Amounts{InputTokens: guessInput(r, guesses), OutputTokens: written}
+		},
+		used: func(r request, a answer, guesses *estimate.Estimator) fairlimit.Amounts {
+			input := int(a.Input + a.CacheWrite)
+			if strings.HasPrefix(r.model, "claude-3-5-haiku") {
+				input += int(a.CacheRead)
+			}
+			sawInput(r, input, guesses)
+			if a.whole {
+				guesses.Saw(r.model, a.output())
+			}
+			return fairlimit.Amounts{InputTokens: input, OutputTokens: a.output()}
+		},
+		guessed: []string{InputTokens, OutputTokens},
+		others:  []string{"/messages/count_tokens", "/messages/batches"},
+		headers: []header{
+			{"", "anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset", 0},
+			{InputTokens, "anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset", 500},
+			{OutputTokens, "anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset", 500},
+		},
+	}
+	gemini = &rules{
+		reserve: func(r request, guesses *estimate.Estimator) fairlimit.Amounts {
+			return fairlimit.Amounts{InputTokens: guessInput(r, guesses)}
+		},
+		used: func(r request, a answer, guesses *estimate.Estimator) fairlimit.Amounts {
+			sawInput(r, int(a.Input), guesses)
+			return fairlimit.Amounts{InputTokens: int(a.Input)}
+		},
+		guessed: []string{InputTokens},
+		others:  []string{":countTokens"},
+		delay:   retryInfo,
+	}
+)
+
+// rules are what a provider counts.
+type rules struct {
+	reserve func(request, *estimate.Estimator) fairlimit.Amounts
+	used    func(request, answer, *estimate.Estimator) fairlimit.Amounts // nil if nothing is settled
+	guessed []string                                                     // units whose amounts are guesses
+	others  []string                                                     // ends of paths that count otherwise
+	headers []header
+	delay   func(body []byte) time.Duration // which the body of a 429 asks for, nil if a header does
+}
+
+// header is where a response says how much of a unit is left, and when it will
+// be replenished.
+type header struct {
+	unit, remaining, reset string
+	rounded                int // by how much the upstream may round down
+}
+
+var openAIHeaders = []header{
+	{"", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests", 0},
+	{Tokens, "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", 0},
+}
+
+// firstOutput is the guess of an output before anything is known of a model.
+const firstOutput = 512
+
+// guess is what is known of a key, or first if that is nothing.
+func guess(guesses *estimate.Estimator, key string, first int) int {
+	if known := guesses.Guess(key, most); known < most {
+		return known
+	}
+	return first
+}
+
+// Of input, the tokens of perMany characters are estimated.
+const perMany = 10_000
+
+func inputKey(model string) string { return model + " input" }
+
+func guessInput(r request, guesses *estimate.Estimator) int {
+	known := guess(guesses, inputKey(r.model), 0)
+	if known == 0 || r.blobs > 0 {
+		return r.tokens()
+	}
+	return max(1, int(math.Ceil(float64(known)*float64(r.characters)/perMany)))
+}
+
+func sawInput(r request, used int, guesses *estimate.Estimator) {
+	if r.characters > 0 && r.blobs == 0 {
+		guesses.Saw(inputKey(r.model), int(math.Ceil(float64(used)*perMany/float64(r.characters))))
+	}
+}
+
+// after is how long the upstream wants to be left alone: what it says, or until
+// what is used up is replenished, or a second.
+func (r *rules) after(resp *http.Response, received time.Time) (time.Duration, bool) {
+	if pause, ok := httplimit.RetryAfter(resp, received); ok {
+		return pause, true
+	}
+	var longest time.Duration
+	for _, h := range r.headers {
+		if resp.Header.Get(h.remaining) == "0" {
+			longest = max(longest, reset(resp.Header.Get(h.reset), received))
+		}
+	}
+	if longest == 0 && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == 529) {
+		longest = time.Second
+	}
+	return longest, longest > 0
+}
+
+// reset reads a duration, seconds, or a time as of RFC 3339.
+func reset(value string, now time.Time) time.Duration {
+	if d, err := time.ParseDuration(value); err == nil {
+		return d
+	}
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
+		return time.Duration(min(seconds, 1e9) * float64(time.Second))
+	}
+	if at, err := time.Parse(time.RFC3339, value); err == nil {
+		return at.Sub(now)
+	}
+	return 0
+}
+
+// retryInfo reads google.rpc.RetryInfo.
+func retryInfo(body []byte) time.Duration {
+	var failure struct {
+		Error struct {
+			Details []struct {
+				Type  string `json:"@type"`
+				Delay string `json:"retryDelay"`
+			}
+		}
+	}
+	_ = json.Unmarshal(body, &failure) // what cannot be read says nothing
+	for _, d := range failure.Error.Details {
+		if strings.HasSuffix(d.Type, "google.rpc.RetryInfo") {
+			return reset(d.Delay, time.Time{})
+		}
+	}
+	return 0
+}
