@@ -15,10 +15,16 @@ import (
 // have not been given back. The process must not end before they are, or these
 // turns pass unused.
 type account struct {
-	engine.Steerer
+	engineOfQueue
 
 	open    atomic.Int64
 	unknown atomic.Bool // a question had no answer, so nobody knows what it granted
+}
+
+// engineOfQueue is what fair is.
+type engineOfQueue interface {
+	engine.Steerer
+	engine.Counter
 }
 
 // build is an engine.Builder.
@@ -27,13 +33,13 @@ func (a *account) build(cfg engine.Config) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Steerer = e.(engine.Steerer)
+	a.engineOfQueue = e.(engineOfQueue)
 	return a, nil
 }
 
 func (a *account) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	a.add(1, nil)
-	answers, err := a.Steerer.Take(ctx, requests)
+	answers, err := a.engineOfQueue.Take(ctx, requests)
 	granted := 0
 	for _, answer := range answers {
 		if answer.Granted {
@@ -46,7 +52,7 @@ func (a *account) Take(ctx context.Context, requests []engine.Request) ([]engine
 
 // GiveBack settles even what it fails to give back: it is not tried again.
 func (a *account) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	err := a.Steerer.GiveBack(ctx, grants)
+	err := a.engineOfQueue.GiveBack(ctx, grants)
 	a.add(-len(grants), err)
 	return err
 }

@@ -13,7 +13,7 @@ import (
 
 // answering is an engine whose answers take a second.
 type answering struct {
-	engine.Steerer
+	engineOfQueue
 	grants []engine.Answer
 	fails  error
 }
@@ -41,7 +41,7 @@ func TestAnAccountIsSettledOnceAllIsAnsweredAndGivenBack(t *testing.T) {
 			{"given back", answering{grants: granted}, true, true, time.Second},
 			{"kept", answering{grants: granted}, false, false, 2 * time.Second},
 		} {
-			a := account{Steerer: &c.engine}
+			a := account{engineOfQueue: &c.engine}
 			go func() {
 				answers, _ := a.Take(t.Context(), make([]engine.Request, 1))
 				for range answers {

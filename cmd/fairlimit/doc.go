@@ -101,7 +101,12 @@
 //
 // Available is null for an idle queue. Quotas differ if callers with different
 // ones use the queue; a plain line then ends in quotas=different. With flows
-// there is "flows":[{"weight":2,"limiters":1}] as well. With -flows there is
+// there is "flows":[{"weight":2,"limiters":1}] as well. With units in the
+// stored quotas there is
+//
+//	"units":{"tokens":{"backlog":0,"available":700,"quotas":["1000/1m"]}}
+//
+// Units of limiters without stored quotas are not shown. With -flows there is
 //
 //	"ceilings":[{"flow":"acme","quotas":["2/1s"],"quotas_stored":true,
 //	 "used":2,"delay_seconds":0.35,"paused_seconds":0}]
@@ -133,9 +138,11 @@
 //
 // Flag -quota may be given several times, and may name several quotas; all of
 // them hold. Without it the stored quota holds, and without any wait fails. If
-// the command calls the upstream twice, give -n 2. A turn that would come after
-// -timeout is refused at once. Without -timeout it waits however long it takes,
-// and says so on standard error if that is more than 2s:
+// the command calls the upstream twice, give -n 2. If it uses tokens as well,
+// give -amounts tokens=1200; the quotas then name that unit, as in
+// "60/1m; tokens 20000/1m". A turn that would come after -timeout is refused
+// at once. Without -timeout it waits however long it takes, and says so on
+// standard error if that is more than 2s:
 //
 //	fairlimit: tax-office: my turn comes in 59m58s
 //
@@ -158,7 +165,7 @@
 // Serve lets callers in any language wait, over HTTP, and shows the queues in a
 // browser. docs/SERVE.md has the requests and the answers.
 //
-//	fairlimit serve tax-office=1/1s 'openai=60/1m 20/1s'
+//	fairlimit serve tax-office=1/1s 'openai=60/1m; tokens 20000/1m'
 //	curl -X POST 'localhost:7070/v1/queues/tax-office/turn?timeout=30s'
 //
 // Each word is a name and its quotas. If quotas are stored for the name, these

@@ -6,8 +6,11 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"math"
 	"os"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,10 +102,18 @@ type view struct {
 
 	Ceilings []ceiling `json:"ceilings,omitempty"` // if they were asked for
 
+	Units map[string]unit `json:"units,omitempty"` // of the stored quotas
+
 	status fairlimit.Status
 	state  fair.State
 	flows  bool // show their ceilings
 	quotas []engine.Quota
+}
+
+type unit struct {
+	Backlog   int      `json:"backlog"`
+	Available int      `json:"available"`
+	Quotas    []string `json:"quotas"`
 }
 
 type flow struct {
@@ -133,7 +144,8 @@ func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption
 	}
 	v.Name, v.Backlog = name, v.status.Queued
 	v.Delay, v.Paused = v.status.Delay.Seconds(), v.status.Paused.Seconds()
-	v.Idle = len(v.state.Windows) == 0 && v.status == fairlimit.Status{Available: v.status.Available}
+	v.Idle = len(v.state.Windows) == 0 && reflect.DeepEqual(v.status,
+		fairlimit.Status{Available: v.status.Available, Units: v.status.Units})
 	if !v.Idle {
 		v.Available = &v.status.Available
 	}
@@ -143,6 +155,11 @@ func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption
 	}
 	v.Quotas = texts(v.quotas)
 	v.Differ = v.disobeyed() || v.state.Mixed > 0
+	v.Units = map[string]unit{} // left out of the JSON if it stays empty
+	for _, u := range v.state.Units {
+		s := v.status.Units[u.Name]
+		v.Units[u.Name] = unit{s.Queued, s.Available, texts(u.Quotas)}
+	}
 	for _, f := range v.state.Flows {
 		v.Flows = append(v.Flows, flow{f.Weight, f.Limiters})
 	}
@@ -169,7 +186,7 @@ func windowsOf(windows []fair.Window) (quotas []engine.Quota) {
 	return quotas
 }
 
-// texts are what parseQuotas reads.
+// texts are what the command quota reads.
 func texts(quotas []engine.Quota) []string {
 	all := make([]string, len(quotas))
 	for i, q := range quotas {
@@ -287,6 +304,12 @@ func (v view) addQuotas(l *lines) {
 	}
 	if most := atOnce(v.quotas); most > 0 {
 		l.add("", "at most %d at one moment", most)
+	}
+	what = "units"
+	for _, name := range slices.Sorted(maps.Keys(v.Units)) {
+		u := v.Units[name]
+		l.add(what, "%s %s: backlog %d, available %d", name, strings.Join(u.Quotas, " "), u.Backlog, u.Available)
+		what = ""
 	}
 	switch {
 	case v.disobeyed():

@@ -65,21 +65,19 @@ func (s *serving) read(c *call) (err error) {
 	if s.config.MostWaiting < 1 {
 		return misused("serve: -most-waiting: want at least 1")
 	}
-	s.config.Quotas = map[string][]fairlimit.Quota{}
+	s.config.Quotas = map[string]serve.Quotas{}
 	for _, word := range c.words {
 		at := strings.LastIndexByte(word, '=') // no quota has one
 		if at < 1 {
 			return misused("serve: %s: want NAME=QUOTAS, such as tax-office=1/1s", fit(printable(word), 40))
 		}
-		quotas, err := parseQuotas(word[at+1:])
-		if err == nil && len(quotas) == 0 {
-			err = errors.New("no quota")
+		var quotas serve.Quotas
+		err := quotas.Add(word[at+1:])
+		if _, given := s.config.Quotas[word[:at]]; given {
+			err = errors.New("it is given twice")
 		}
 		if err != nil {
 			return misused("serve: %s: %v", fit(printable(word[:at]), 40), err)
-		}
-		if s.config.Quotas[word[:at]] != nil {
-			return misused("serve: %s is given twice", fit(printable(word[:at]), 40))
 		}
 		s.config.Quotas[word[:at]] = quotas
 	}

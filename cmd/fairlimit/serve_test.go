@@ -26,7 +26,7 @@ func TestServeToldWrong(t *testing.T) {
 		"serve =1/1s":                        {2, "want NAME=QUOTAS"},
 		"serve tax=":                         {2, "serve: tax: no quota"},
 		"serve tax=1":                        {2, "serve: tax: duration of"},
-		"serve tax=1/1s tax=1/1s":            {2, "serve: tax is given twice"},
+		"serve tax=1/1s tax=1/1s":            {2, "serve: tax: it is given twice"},
 		"serve -most-waiting 0":              {2, "-most-waiting: want at least 1"},
 		"serve -guard 5":                     {2, "-guard: the unit is missing"},
 		"serve -token-file " + empty:         {1, "no token"},

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
@@ -141,17 +142,23 @@ func quota(flags *flag.FlagSet) action {
 	forget := flags.Bool("forget", false, "forget the stored quotas")
 	flow := defineFlow(flags)
 	return func(ctx context.Context, c *call) error {
-		quotas, err := parseQuotas(strings.Join(c.words[1:], " "))
+		var quotas serve.Quotas
+		if len(c.words) > 1 {
+			if err := quotas.Add(strings.Join(c.words[1:], " ")); err != nil {
+				return misused("quota: %v", err)
+			}
+		}
 		switch {
-		case err != nil:
-			return misused("quota: %v", err)
-		case *forget && len(quotas) > 0:
+		case *forget && !quotas.None():
 			return misused("quota: -forget goes without quotas")
 		case *flow != "":
-			return c.flowQuota(ctx, *flow, quotas, *forget)
+			if len(quotas.UnitOptions()) > 0 {
+				return misused("quota: a ceiling counts calls only")
+			}
+			return c.flowQuota(ctx, *flow, quotas.Calls(), *forget)
 		case *forget:
 			return c.forgetQuotas(ctx)
-		case len(quotas) > 0:
+		case !quotas.None():
 			return c.storeQuotas(ctx, quotas)
 		}
 		return c.tellQuotas(ctx)
@@ -175,16 +182,6 @@ func (c *call) flowQuota(ctx context.Context, id string, quotas []fairlimit.Quot
 	})
 }
 
-// parseQuotas reads any number of them.
-func parseQuotas(text string) ([]fairlimit.Quota, error) {
-	read, err := quotatext.Parse(text)
-	quotas := make([]fairlimit.Quota, len(read))
-	for i, q := range read {
-		quotas[i] = fairlimit.Quota(q)
-	}
-	return quotas, err
-}
-
 func (c *call) tellQuotas(ctx context.Context) error {
 	v, err := c.look(ctx, c.words[0])
 	if err != nil {
@@ -196,12 +193,12 @@ func (c *call) tellQuotas(ctx context.Context) error {
 	return nil
 }
 
-func (c *call) storeQuotas(ctx context.Context, quotas []fairlimit.Quota) error {
-	q, before, err := c.stored(ctx)
+func (c *call) storeQuotas(ctx context.Context, quotas serve.Quotas) error {
+	q, before, err := c.stored(ctx, quotas.UnitOptions()...)
 	if err != nil && !errors.Is(err, fairlimit.ErrState) { // a text that is no quota is written over
 		return err
 	}
-	if err := q.SetQuotas(ctx, quotas...); err != nil {
+	if err := q.SetQuotas(ctx, quotas.Calls()...); err != nil {
 		return err
 	}
 	if err := c.tellQuotas(ctx); err != nil {
@@ -234,8 +231,8 @@ func (c *call) forgetQuotas(ctx context.Context) error {
 }
 
 // stored is the queue, with its state before it changes.
-func (c *call) stored(ctx context.Context) (*fairlimit.Queue, fair.State, error) {
-	q, err := c.open(c.words[0])
+func (c *call) stored(ctx context.Context, opts ...fairlimit.Option) (*fairlimit.Queue, fair.State, error) {
+	q, err := c.open(c.words[0], opts...)
 	if err != nil {
 		return nil, fair.State{}, err
 	}

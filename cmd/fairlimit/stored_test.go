@@ -67,3 +67,23 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	require.Equal(t, "tax: forgot what was stored, which cannot be read\n", s.does("quota", "tax", "-forget"))
 	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
 }
+
+func TestUnitsOfStoredQuotasAreTold(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	text := "60/1h; tokens 1000/1h 100/1m; input 7/1h"
+	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{llm}:quota", text, 0).Err())
+	require.Contains(t, s.does("look", "llm"), "  idle ")
+	q := s.queue("llm", fairlimit.PerHour(60), fairlimit.WithStoredQuota())
+	for range 2 {
+		_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"tokens": 60})
+		require.NoError(t, err)
+	}
+	for _, command := range []string{"look", "quota"} {
+		require.Contains(t, s.does(command, "llm"), "  units     input 7/1h: backlog 0, available 0\n"+
+			"            tokens 1000/1h 100/1m: backlog 60, available 0\n")
+	}
+	require.Contains(t, s.does("look", "-json", "llm"),
+		`"tokens":{"backlog":60,"available":0,"quotas":["1000/1h","100/1m"]}`)
+	require.Regexp(t, `(?m)^llm +1 +1m0s +no$|^llm +1 +5\d`, s.does("ls"))
+}

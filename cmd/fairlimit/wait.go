@@ -7,10 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
@@ -25,23 +28,17 @@ const (
 
 // waiting is how wait waits.
 type waiting struct {
-	quotas  []fairlimit.Quota
+	quotas  serve.Quotas
 	opts    []fairlimit.Option
 	timeout time.Duration // 0 for none
 	permits int
+	amounts fairlimit.Amounts // of further units
 	account account
 }
 
 func wait(flags *flag.FlagSet) action {
 	var w waiting
-	flags.Func("quota", "quota `Q`, such as 20/1s; else the stored quota holds", func(text string) error {
-		quotas, err := parseQuotas(text)
-		if err == nil && len(quotas) == 0 {
-			err = errors.New("no quota")
-		}
-		w.quotas = append(w.quotas, quotas...)
-		return err
-	})
+	flags.Func("quota", "quota `Q`, such as \"60/1m; tokens 9999/1m\"; else the stored", w.quotas.Add)
 	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", func(text string) error {
 		d, err := quotatext.ParseDuration(text)
 		w.opts = append(w.opts, fairlimit.WithGuard(d))
@@ -52,6 +49,10 @@ func wait(flags *flag.FlagSet) action {
 		return err
 	})
 	flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
+	flags.Func("amounts", "`amounts` of further units, such as tokens=1200,points=3", func(text string) (err error) {
+		w.amounts, err = parseAmounts(text)
+		return err
+	})
 	defineWithin(flags, &w.opts)
 	return func(ctx context.Context, c *call) error {
 		path, err := exec.LookPath(c.behind[0])
@@ -96,17 +97,14 @@ func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 			}
 		},
 	}))
-	if len(w.quotas) == 0 {
+	if w.quotas.None() {
 		return c.open(c.words[0], append(opts, fairlimit.WithStoredQuota())...)
 	}
 	rdb, err := c.client()
 	if err != nil {
 		return nil, err
 	}
-	for _, extra := range w.quotas[1:] {
-		opts = append(opts, fairlimit.WithExtraQuota(extra))
-	}
-	return fairlimit.NewQueue(rdb, c.words[0], w.quotas[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
+	return w.quotas.Queue(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
 // wait returns nil in this call's turn. It ends with a signal or the timeout.
@@ -119,7 +117,7 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 		bounded, cancel = context.WithTimeout(ctx, w.timeout)
 		defer cancel()
 	}
-	err := q.WaitN(bounded, w.permits)
+	err := w.takes(bounded, q)
 	var signal signalled
 	var refused *fairlimit.RefusedError
 	switch {
@@ -134,6 +132,29 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 		return fmt.Errorf("%.100q: no quota: none is stored; give one with -quota, or store one with fairlimit quota", name)
 	}
 	return err
+}
+
+func (w *waiting) takes(ctx context.Context, q *fairlimit.Queue) error {
+	if len(w.amounts) == 0 {
+		return q.WaitN(ctx, w.permits)
+	}
+	w.amounts[""] = w.permits
+	_, err := q.Take(ctx, w.amounts)
+	return err
+}
+
+// parseAmounts reads tokens=1200,points=3.
+func parseAmounts(text string) (fairlimit.Amounts, error) {
+	amounts := fairlimit.Amounts{}
+	for _, word := range strings.Split(text, ",") {
+		unit, number, _ := strings.Cut(word, "=")
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 0 || !quotatext.IsUnit(unit) {
+			return nil, fmt.Errorf("%.40q: want <unit>=<number>, such as tokens=1200", word)
+		}
+		amounts[unit] = n
+	}
+	return amounts, nil
 }
 
 // tooLate is a refusal in the words of the command line.

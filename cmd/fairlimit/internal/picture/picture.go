@@ -3,9 +3,12 @@
 package picture
 
 import (
+	"cmp"
+	"math"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 )
 
@@ -31,6 +34,7 @@ type Queue struct {
 	Quotas    []string `json:"quotas"` // the stored ones, else the windows of the last caller
 	Stored    bool     `json:"quotas_stored"`
 	Windows   []Window `json:"windows"`
+	Units     []Unit   `json:"units,omitempty"` // of [Queue.AddUnits]
 	Flows     []Flow   `json:"flows"`
 	Flowless  bool     `json:"flowless"` // callers without a flow stand beside the flows
 	Line      Line     `json:"line"`
@@ -41,6 +45,15 @@ type Window struct {
 	Permits int     `json:"permits"`
 	Per     float64 `json:"per_ms"`
 	Held    int64   `json:"held"` // of the last Per, without those ahead
+}
+
+// Unit is what a queue counts besides calls.
+type Unit struct {
+	Name      string   `json:"unit"`
+	Quotas    []string `json:"quotas"`
+	Most      int      `json:"most"`      // of the tightest quota, at once
+	Available int      `json:"available"` // without waiting
+	Queued    int      `json:"queued"`    // granted ahead
 }
 
 // Flow is a flow that uses the queue. Redis has a hash of its id only.
@@ -90,6 +103,18 @@ func Of(name string, s fair.State) Queue {
 	}
 	q.Line = lineOf(&s)
 	return q
+}
+
+// AddUnits adds what Status says of units.
+func (q *Queue) AddUnits(units []engine.Unit, now map[string]engine.UnitStatus) {
+	for _, u := range units {
+		added := Unit{Name: u.Name, Most: math.MaxInt, Available: now[u.Name].Available, Queued: now[u.Name].Queued}
+		for _, quota := range u.Quotas {
+			added.Quotas = append(added.Quotas, fairlimit.Quota(quota).String())
+			added.Most = min(added.Most, cmp.Or(quota.Burst, quota.Permits))
+		}
+		q.Units = append(q.Units, added)
+	}
 }
 
 // lineOf cuts time into columns that stay where they are from one picture to the

@@ -2,13 +2,10 @@ package serve
 
 import (
 	"net/http"
-
-	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 func (s *Server) pause(w http.ResponseWriter, r *request) error {
-	d, err := duration("for", r.query.Get("for"))
+	d, err := r.duration("for")
 	if err != nil {
 		return err
 	}
@@ -29,17 +26,13 @@ func (s *Server) reset(w http.ResponseWriter, r *request) error {
 
 // setQuotas and forgetQuotas are for queues that the server does not know, too.
 func (s *Server) setQuotas(w http.ResponseWriter, r *request) error {
-	read, err := quotatext.Parse(r.query.Get("quotas"))
-	if err != nil {
+	var quotas Quotas
+	if err := quotas.Add(r.query.Get("quotas")); err != nil {
 		return misused("quotas: %v", err)
 	}
-	quotas := make([]fairlimit.Quota, len(read))
-	for i, q := range read {
-		quotas[i] = fairlimit.Quota(q)
-	}
-	q, err := s.queues.open(r.PathValue("name"))
+	q, err := s.queues.open(r.PathValue("name"), quotas.UnitOptions()...)
 	if err == nil {
-		err = q.SetQuotas(r.Context(), quotas...)
+		err = q.SetQuotas(r.Context(), quotas.calls...)
 	}
 	return done(w, err)
 }

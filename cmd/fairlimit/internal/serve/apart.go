@@ -1,12 +1,12 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -48,10 +48,8 @@ func (s *Server) waitOn(conn net.Conn, header http.Header, a asked, timeout time
 	}
 	s.answers.count(told.status)
 	if told.status != statusGone {
-		told.header.Set("Connection", "close")
-		told.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
 		_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout))
-		told.send(conn)
+		_ = told.send(conn)
 	}
 }
 
@@ -69,24 +67,20 @@ func untilGone(conn net.Conn) {
 type told struct {
 	header http.Header
 	status int
-	body   []byte
+	body   bytes.Buffer
 }
 
 func (t *told) Header() http.Header { return t.header }
 
 func (t *told) WriteHeader(status int) { t.status = status }
 
-func (t *told) Write(text []byte) (int, error) {
-	t.body = append(t.body, text...)
-	return len(text), nil
-}
+func (t *told) Write(text []byte) (int, error) { return t.body.Write(text) }
 
-func (t *told) send(to net.Conn) {
-	head := "HTTP/1.1 " + strconv.Itoa(t.status) + " " + http.StatusText(t.status) + "\r\n"
-	if _, err := io.WriteString(to, head); err != nil {
-		return
+func (t *told) send(to io.Writer) error {
+	t.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	answer := http.Response{
+		StatusCode: t.status, ProtoMajor: 1, ProtoMinor: 1, Header: t.header, Close: true,
+		Body: io.NopCloser(&t.body), ContentLength: int64(t.body.Len()),
 	}
-	if t.header.Write(to) == nil {
-		_, _ = to.Write(append([]byte("\r\n"), t.body...))
-	}
+	return answer.Write(to)
 }

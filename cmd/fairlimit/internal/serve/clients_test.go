@@ -1,22 +1,14 @@
 package serve
 
 import (
-	"context"
-	"maps"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // client is one of examples, in another language.
@@ -26,6 +18,7 @@ type client struct {
 	imports string
 	takes   string // a turn of NAME, and prints what it was told
 	tries   string // for a turn that is too far away, and prints by how much
+	settles string // a turn of 1,200 tokens, of which it uses 700
 }
 
 var clients = []client{
@@ -33,16 +26,19 @@ var clients = []client{
 		"python3",
 		[]string{"-c"},
 		"import sys\nsys.path.insert(0, 'python')\nfrom fairlimit import turn, Refused\n",
-		"with turn('NAME', AT) as t: print('went', t['waited_ms'])\n",
+		"with turn('NAME', AT) as t: print('went', t.waited_ms)\n",
 		"try:\n  with turn('NAME', AT, timeout='1s'): pass\nexcept Refused as r: print('refused', r.args[0] > 3500)\n",
+		"with turn('llm', AT, tokens=1200) as t: t.used['tokens'] = 700\n",
 	},
 	{
 		"node",
 		[]string{"--input-type=module", "-e"},
 		"const { turn, Refused } = await import('./node/fairlimit.mjs');\n",
-		"console.log('went', (await turn('NAME', AT)).waited_ms);\n",
+		"console.log('went', (await turn('NAME', AT)).waitedMs);\n",
 		"try { await turn('NAME', { ...AT, timeout: '1s' }); } catch (e) {\n" +
 			"  console.log('refused', e instanceof Refused && e.waitMs > 3.5e6) }\n",
+		"const t = await turn('llm', { ...AT, tokens: 1200 });\n" +
+			"try { t.used.tokens = 700 } finally { await t[Symbol.asyncDispose]() }\n",
 	},
 }
 
@@ -68,12 +64,15 @@ func (c *client) program(t *testing.T, at, token, code string) *exec.Cmd {
 func TestClientsInOtherLanguages(t *testing.T) {
 	for _, c := range clients {
 		t.Run(c.runtime, func(t *testing.T) {
-			s := started(t, "tcp", func(cfg *Config) {
+			s := started(t, "tcp", llm, func(cfg *Config) {
 				cfg.Token, cfg.Quotas["a/b ü"] = "s3cret", cfg.Quotas["tax"]
 			})
 			out, err := c.program(t, s.url, "s3cret", c.takes+c.tries).Output()
 			require.NoError(t, err)
 			require.Regexp(t, `(?i)^went \d+\nrefused true\n$`, string(out))
+
+			require.NoError(t, c.program(t, s.url, "s3cret", c.settles).Run())
+			require.Equal(t, 1300, s.tokens().Available)
 
 			waits := c.program(t, s.url, "s3cret", c.takes)
 			require.NoError(t, waits.Start())
@@ -95,84 +94,4 @@ func TestThePythonClientOverASocket(t *testing.T) {
 	out, err := python.program(t, "unix://"+s.path, "", strings.ReplaceAll(python.takes, "NAME", "fast")).Output()
 	require.NoError(t, err)
 	require.Regexp(t, `^went \d+\n$`, string(out))
-}
-
-// Programs in three languages, each with one caller, take turns in one order.
-// So each has as many, and the upstream never sees more than its quota.
-func TestThreeLanguagesShareOneQueueInOrder(t *testing.T) {
-	quota := fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1} // so that each stands in line
-	guard := fairlimit.WithGuard(200 * time.Millisecond)              // programs that others keep waiting call late
-	s := started(t, "tcp", func(c *Config) {
-		c.Quotas["a/b ü"], c.Guard = []fairlimit.Quota{quota}, []fairlimit.Option{guard}
-	})
-	u := &upstream{seen: map[string]int{}}
-	server := httptest.NewServer(u)
-	t.Cleanup(server.Close)
-	ctx, stop := context.WithTimeout(t.Context(), redistest.Long(5*time.Second, time.Minute))
-	defer stop()
-	for i, loop := range []string{
-		"import urllib.request\nwhile True:\n  with turn('NAME', AT):\n" +
-			"    urllib.request.urlopen('" + server.URL + "/python').read()\n",
-		"for (;;) { await turn('NAME', AT); await (await fetch('" + server.URL + "/node')).text(); }\n",
-	} {
-		program := clients[i].program(t, s.url, "", loop)
-		require.NoError(t, program.Start())
-		t.Cleanup(func() {
-			_ = program.Process.Kill()
-			_ = program.Wait()
-		})
-	}
-	require.Eventually(t, func() bool { return len(u.counts()) == 2 }, patience, time.Millisecond, "both have begun")
-	before := u.counts()
-	limiter, err := fairlimit.New(s.rdb, "a/b ü", quota, guard, fairlimit.WithPrefix(s.Prefix))
-	require.NoError(t, err)
-	for limiter.Wait(ctx) == nil {
-		answer, err := http.Get(server.URL + "/go")
-		require.NoError(t, err)
-		require.NoError(t, answer.Body.Close())
-	}
-	after := u.counts()
-	t.Log(before, after, "at most", u.seconds(), "in a second")
-	for _, language := range []string{"python", "node"} {
-		require.Greater(t, after[language], before[language])
-	}
-	if redistest.Long(false, true) { // on a machine with nothing else to do
-		require.LessOrEqual(t, u.seconds(), quota.Permits)
-		for _, language := range []string{"python", "node"} {
-			require.InEpsilon(t, after["go"], after[language]-before[language], 0.1, language)
-		}
-	}
-}
-
-// upstream is strict: it counts who calls, and the most in any second.
-type upstream struct {
-	mu   sync.Mutex
-	seen map[string]int
-	last []time.Time // calls of the last second
-	most int
-}
-
-func (u *upstream) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	now := time.Now()
-	u.seen[strings.TrimPrefix(r.URL.Path, "/")]++
-	u.last = append(u.last, now)
-	for now.Sub(u.last[0]) >= time.Second {
-		u.last = u.last[1:]
-	}
-	u.most = max(u.most, len(u.last))
-}
-
-// seconds is the most calls in any second.
-func (u *upstream) seconds() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.most
-}
-
-func (u *upstream) counts() map[string]int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return maps.Clone(u.seen)
 }

@@ -48,12 +48,12 @@ func (s *Server) events(w http.ResponseWriter, r *request) error {
 	control := http.NewResponseController(w)
 	w.WriteHeader(http.StatusOK)
 	for {
-		_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
 		if control.Flush() != nil {
 			return nil
 		}
 		select {
 		case text := <-news:
+			_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if _, err := fmt.Fprint(w, text); err != nil {
 				return nil
 			}
@@ -97,7 +97,7 @@ func (s *Server) read(q *queue) {
 		next := v.at.Add(time.Second)
 		v.mu.Unlock()
 		time.Sleep(time.Until(next))
-		text := s.look(context.Background(), q)
+		text := s.event(context.Background(), q)
 		v.mu.Lock()
 		v.last, v.at = text, time.Now()
 		for news := range v.viewers {
@@ -116,8 +116,8 @@ func (s *Server) read(q *queue) {
 	}
 }
 
-// look is one read, as an event.
-func (s *Server) look(ctx context.Context, q *queue) string {
+// event is one read, as viewers are told.
+func (s *Server) event(ctx context.Context, q *queue) string {
 	p, err := s.pictureOf(ctx, q)
 	if err != nil {
 		text, _ := json.Marshal(map[string]string{"error": err.Error()})

@@ -90,5 +90,26 @@ func TestEventsTellTheLine(t *testing.T) {
 func TestAFailureOfRedisIsToldToViewers(t *testing.T) {
 	s := started(t, "unix")
 	require.NoError(t, s.rdb.Set(t.Context(), s.Prefix+"{tax}", "something else", 0).Err())
-	require.Contains(t, s.look(t.Context(), s.queues.peek("tax")), "event: trouble\ndata: {\"error\":")
+	require.Contains(t, s.event(t.Context(), s.queues.peek("tax")), "event: trouble\ndata: {\"error\":")
+}
+
+func TestWhoOnlyLooksLeavesRedisToOthers(t *testing.T) {
+	s := started(t, "unix")
+	for range mostUnknown { // asked for, and not answered yet
+		s.queues.unknown <- struct{}{}
+	}
+	var asked questions
+	s.rdb.AddHook(&asked)
+	ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer leave()
+	_, err := s.try(ctx, "GET", "/v1/queues/nix")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Zero(t, asked.total.Load(), "it waits for its turn to ask")
+
+	began, looks := time.Now(), 100
+	for range looks {
+		require.Equal(t, 200, s.do("GET", "/v1/queues/tax").status)
+	}
+	require.LessOrEqual(t, asked.total.Load(), 1+int64(time.Since(began)/(50*time.Millisecond)))
+	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
 }

@@ -6,13 +6,19 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
+	"syscall"
 	"time"
 )
 
 // ListenUnix listens on a socket that only this user may open, from the moment at
 // which it is there. A socket that nobody serves any more is taken over.
 func ListenUnix(path string) (net.Listener, error) {
-	if err := removeStale(path); err != nil {
+	path, err := filepath.Abs(path) // with an @ in front it would be no file, but open to all
+	if err == nil {
+		err = removeStale(path)
+	}
+	if err != nil {
 		return nil, err
 	}
 	defer private()()
@@ -30,9 +36,11 @@ func removeStale(path string) error {
 	if info.Mode().Type() != fs.ModeSocket {
 		return fmt.Errorf("%s is there, and is no socket", path)
 	}
-	if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	conn, err := net.DialTimeout("unix", path, time.Second)
+	if err == nil {
 		_ = conn.Close()
-		return fmt.Errorf("%s: another server listens there", path)
+	} else if errors.Is(err, syscall.ECONNREFUSED) {
+		return os.Remove(path)
 	}
-	return os.Remove(path)
+	return fmt.Errorf("%s: another server listens there", path) // one that is busy does not answer
 }

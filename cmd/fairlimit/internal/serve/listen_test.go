@@ -31,3 +31,13 @@ func TestASocketIsItsUsersAlone(t *testing.T) {
 	require.ErrorContains(t, err, "is no socket")
 	require.FileExists(t, path)
 }
+
+func TestASocketIsAlwaysAFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	l, err := ListenUnix("@s")
+	require.NoError(t, err)
+	defer l.Close()
+	info, err := os.Stat("@s")
+	require.NoError(t, err)
+	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+}

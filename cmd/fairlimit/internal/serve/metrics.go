@@ -42,6 +42,7 @@ func (c *counted) WriteHeader(status int) {
 	if status == statusGone {
 		panic(http.ErrAbortHandler) // which closes the connection and logs nothing
 	}
+	_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
 	c.ResponseWriter.WriteHeader(status)
 }
 
@@ -49,14 +50,19 @@ func (c *counted) WriteHeader(status int) {
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (s *Server) metrics(w http.ResponseWriter, r *request) error {
-	var all []*promtext.Metrics
-	for _, q := range s.queues.all() {
-		all = append(all, q.metrics)
-	}
-	var text bytes.Buffer
-	if err := promtext.Write(r.Context(), &text, all); err != nil {
+	queues, err := s.scraped.get(time.Second, func() (string, error) {
+		var all []*promtext.Metrics
+		for _, q := range s.queues.all() {
+			all = append(all, q.metrics)
+		}
+		var text strings.Builder
+		err := promtext.Write(context.WithoutCancel(r.Context()), &text, all)
+		return text.String(), err
+	})
+	if err != nil {
 		return err
 	}
+	text := bytes.NewBufferString(queues)
 	s.answers.mu.Lock()
 	text.WriteString("# HELP fairlimit_serve_answers_total Answers by status; 499: the client closed its connection.\n" +
 		"# TYPE fairlimit_serve_answers_total counter\n")
@@ -67,7 +73,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 	s.answers.mu.Unlock()
 	slices.Sort(lines)
 	text.WriteString(strings.Join(lines, ""))
-	fmt.Fprintf(&text, "# HELP fairlimit_serve_waiting Requests for turns that have no answer yet.\n"+
+	fmt.Fprintf(text, "# HELP fairlimit_serve_waiting Requests for turns that have no answer yet.\n"+
 		"# TYPE fairlimit_serve_waiting gauge\nfairlimit_serve_waiting %d\n", s.waiting.Load())
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
 	return send(w, text.Bytes())
@@ -75,13 +81,12 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 
 // send writes all of an answer.
 func send(w http.ResponseWriter, text []byte) error {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTimeout))
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(text)
 	return nil
 }
 
-// recent is what was read a second ago at most, however many ask for it.
+// recent is what was read a moment ago, however many ask for it.
 type recent[T any] struct {
 	mu    sync.Mutex
 	at    time.Time
@@ -89,10 +94,10 @@ type recent[T any] struct {
 	err   error
 }
 
-func (r *recent[T]) get(read func() (T, error)) (T, error) {
+func (r *recent[T]) get(age time.Duration, read func() (T, error)) (T, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if time.Since(r.at) > time.Second {
+	if time.Since(r.at) > age {
 		r.value, r.err = read()
 		r.at = time.Now()
 	}
@@ -100,7 +105,7 @@ func (r *recent[T]) get(read func() (T, error)) (T, error) {
 }
 
 func (s *Server) healthz(w http.ResponseWriter, r *request) error {
-	_, err := s.health.get(func() (fair.State, error) {
+	_, err := s.health.get(time.Second, func() (fair.State, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
 		defer cancel()
 		return s.inspect(ctx, "fairlimit-serve")

@@ -6,17 +6,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit"
 )
 
 const evil = `<img src=x onerror="document.title='evil'">`
 
 func TestThePageDrawsTheLine(t *testing.T) {
 	s := started(t, "tcp", func(c *Config) {
-		c.Quotas = map[string][]fairlimit.Quota{
-			"tax":   {{Permits: 2, Per: time.Minute}, {Permits: 100, Per: time.Hour}},
-			"other": {fairlimit.PerSecond(1)}, evil: {fairlimit.PerSecond(1)},
+		c.Quotas = map[string]Quotas{
+			"tax": quotas("2/1m 100/1h"), "other": quotas("1/1s; tokens 500/1h"), evil: quotas("1/1s"),
 		}
 	})
 	for range 2 {
@@ -26,6 +23,7 @@ func TestThePageDrawsTheLine(t *testing.T) {
 		require.Equal(t, 200, s.do("POST", "/v1/queues/tax/reserve?flow=billing&weight=3").status)
 	}
 	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1s").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/other/turn?tokens=200").status)
 	b := openTab(t, s.url+"/")
 	b.until(`document.querySelectorAll('section .head').length === 3 &&
 		[...document.querySelectorAll('section .head')].every(p => p.textContent.includes('queued'))`)
@@ -39,6 +37,8 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	require.Regexp(t, `^a\w{5}31?`, text(".flows tr:nth-child(2)"), "the letter, the hash and the weight of the flow")
 	require.Contains(t, text(".flows"), "Who waits is not in Redis, only their flows")
 	require.Contains(t, text(".bars"), "2 of 100 in 1.0 h")
+	require.Contains(t, b.eval(`document.querySelector('section[aria-label=other] .bars').textContent`),
+		"tokens: 300 free of 500/1h")
 	require.Contains(t, text("div:last-child"), "2 turns, mean wait ")
 	require.Contains(t, text("div:last-child"), "1 refused (409), 0 too many (429), 0 failed (503)")
 	require.GreaterOrEqual(t, b.eval(tax+`.querySelectorAll('.line circle.turn').length`), 3.0)
@@ -57,7 +57,7 @@ func TestThePageDrawsTheLine(t *testing.T) {
 
 func TestThePageFitsAPhoneAndGoesByKeyboard(t *testing.T) {
 	s := started(t, "tcp", func(c *Config) {
-		c.Quotas[strings.Repeat("n", 300)] = []fairlimit.Quota{fairlimit.PerSecond(1)}
+		c.Quotas[strings.Repeat("n", 300)] = quotas("1/1s")
 	})
 	s.do("POST", "/v1/queues/fast/turn")
 	b := openTab(t, "about:blank")

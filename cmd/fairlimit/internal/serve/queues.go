@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
@@ -19,6 +20,7 @@ import (
 const (
 	longestName = 1024
 	mostQueues  = 1000 // with a stored quota, beside those that the server was given
+	mostUnknown = 4    // questions at once for names that are not known
 )
 
 // queues are those that callers have asked for: one limiter for each name, so
@@ -26,6 +28,8 @@ const (
 type queues struct {
 	rdb  redis.UniversalClient
 	opts []fairlimit.Option
+
+	unknown chan struct{} // those that are asked for: they must not use up the connections to Redis
 
 	mu     sync.Mutex
 	known  map[string]*queue
@@ -36,10 +40,11 @@ type queues struct {
 type queue struct {
 	*fairlimit.Queue
 	name    string
-	given   []string // the quotas that the server was given, if any
+	given   *Quotas // that the server was given, nil if none
 	metrics *promtext.Metrics
 	history history
 	watch   watch
+	picture recent[picture.Queue]
 }
 
 // errNoQueue is for names that nobody may wait under.
@@ -58,25 +63,16 @@ func checkText(what, text string) error {
 }
 
 // add is for a name that the server was given quotas for.
-func (q *queues) add(name string, quotas []fairlimit.Quota) error {
+func (q *queues) add(name string, quotas Quotas) error {
 	if err := checkText("the name of a queue", name); err != nil {
 		return err
 	}
-	if q.known[name] != nil {
-		return fmt.Errorf("queue %.100q is given twice", name)
-	}
-	made := &queue{name: name, metrics: promtext.New(name)}
-	for _, quota := range quotas {
-		made.given = append(made.given, quota.String())
-	}
+	made := &queue{name: name, given: &quotas, metrics: promtext.New(name)}
 	opts := slices.Concat(q.opts, []fairlimit.Option{fairlimit.WithTrace(made.metrics.Trace())})
-	for _, extra := range quotas[1:] {
-		opts = append(opts, fairlimit.WithExtraQuota(extra))
-	}
 	var err error
-	made.Queue, err = fairlimit.NewQueue(q.rdb, name, quotas[0], append(opts, fairlimit.WithStoredQuota())...)
+	made.Queue, err = quotas.Queue(q.rdb, name, append(opts, fairlimit.WithStoredQuota())...)
 	if errors.Is(err, fairlimit.ErrUnsupported) { // no quota can be stored for such a name
-		made.Queue, err = fairlimit.NewQueue(q.rdb, name, quotas[0], opts...)
+		made.Queue, err = quotas.Queue(q.rdb, name, opts...)
 	}
 	if err != nil {
 		return err
@@ -94,6 +90,12 @@ func (q *queues) find(ctx context.Context, name string) (*queue, error) {
 	}
 	if known := q.peek(name); known != nil {
 		return known, nil
+	}
+	select {
+	case q.unknown <- struct{}{}:
+		defer func() { <-q.unknown }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 	made, err := q.open(name)
 	if err != nil {
@@ -122,13 +124,13 @@ func (q *queues) tooMany(name string) {
 }
 
 // open makes a queue that goes by its stored quota.
-func (q *queues) open(name string) (*queue, error) {
+func (q *queues) open(name string, opts ...fairlimit.Option) (*queue, error) {
 	if err := checkText("the name", name); err != nil {
 		return nil, err
 	}
 	made := &queue{name: name, metrics: promtext.New(name)}
 	var err error
-	made.Queue, err = fairlimit.Open(q.rdb, name, slices.Concat(q.opts, []fairlimit.Option{
+	made.Queue, err = fairlimit.Open(q.rdb, name, slices.Concat(q.opts, opts, []fairlimit.Option{
 		fairlimit.WithTrace(made.metrics.Trace()), fairlimit.WithStoredQuota(),
 	})...)
 	if err == nil {
@@ -174,16 +176,35 @@ func (q *queues) all() []*queue {
 	return all
 }
 
-// pictureOf is a queue as it stands. Where no quota is stored, the one that the
-// server was given says more than the windows, which a guard has made longer.
+// pictureOf is a queue as it stood at most 50 ms ago, so that those who look do
+// not hold up those who wait.
 func (s *Server) pictureOf(ctx context.Context, q *queue) (picture.Queue, error) {
+	return q.picture.get(50*time.Millisecond, func() (picture.Queue, error) {
+		return s.look(context.WithoutCancel(ctx), q)
+	})
+}
+
+// look asks Redis. Where no quota is stored, the one that the
+// server was given says more than the windows, which a guard has made longer.
+// Only a queue with units is asked for its status as well.
+func (s *Server) look(ctx context.Context, q *queue) (picture.Queue, error) {
 	state, err := s.inspect(ctx, q.name)
 	if err != nil {
 		return picture.Queue{}, err
 	}
-	p := picture.Of(q.name, state)
+	p, units := picture.Of(q.name, state), state.Units
 	if !p.Stored && q.given != nil {
-		p.Quotas = q.given
+		p.Quotas, units = nil, q.given.units
+		for _, quota := range q.given.calls {
+			p.Quotas = append(p.Quotas, quota.String())
+		}
+	}
+	if len(units) > 0 {
+		status, err := q.Status(ctx)
+		if err != nil {
+			return picture.Queue{}, err
+		}
+		p.AddUnits(units, status.Units)
 	}
 	return p, nil
 }

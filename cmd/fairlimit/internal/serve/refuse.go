@@ -81,10 +81,13 @@ func statusOf(err error) int {
 		return own.status
 	case is(errTooMany):
 		return http.StatusTooManyRequests
-	case is(errNoQueue, errNoTurn):
+	case is(errNoRoute, errNoQueue, errNoTurn, fairlimit.ErrReservationOver):
 		return http.StatusNotFound
+	case is(fairlimit.ErrTurnAhead):
+		return http.StatusConflict
 	case is(fairlimit.ErrInvalidPermits, fairlimit.ErrExceedsQuota, fairlimit.ErrInvalidFlow,
-		fairlimit.ErrInvalidPause, fairlimit.ErrInvalidQuota, fairlimit.ErrUnsupported, fairlimit.ErrEmptyName):
+		fairlimit.ErrInvalidPause, fairlimit.ErrInvalidQuota, fairlimit.ErrUnsupported, fairlimit.ErrEmptyName,
+		fairlimit.ErrUnknownUnit, fairlimit.ErrInvalidAmounts, fairlimit.ErrInvalidOption):
 		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable // Redis, and what only Redis knows

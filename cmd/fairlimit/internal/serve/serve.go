@@ -38,8 +38,8 @@ const (
 type Config struct {
 	Redis  redis.UniversalClient
 	Prefix string
-	Quotas map[string][]fairlimit.Quota // by name; other names need a stored quota
-	Guard  []fairlimit.Option           // WithGuard, WithPauseWithin
+	Quotas map[string]Quotas  // by name; other names need a stored quota
+	Guard  []fairlimit.Option // WithGuard, WithPauseWithin
 
 	MostWaiting int    // connections that may wait at once
 	Admin       bool   // pause, reset and quota are allowed
@@ -54,9 +54,11 @@ type Server struct {
 	Config
 	queues   *queues
 	turns    *turns
+	owing    *unsettled
 	commands inFlight
 	health   recent[fair.State]
 	pictures recent[[]picture.Queue]
+	scraped  recent[string]
 	waiting  atomic.Int64
 	watchers atomic.Int64
 	answers  answers
@@ -69,10 +71,12 @@ type Server struct {
 // New makes a server. It asks Redis once: without an answer there is nothing to
 // serve.
 func New(ctx context.Context, cfg Config) (*Server, error) {
-	s := &Server{Config: cfg, turns: newTurns(), answers: newAnswers()}
+	s := &Server{Config: cfg, turns: newTurns(), owing: newUnsettled(), answers: newAnswers()}
 	s.crowd = cmp.Or(s.crowd, crowd)
 	opts := append(cfg.Guard, fairlimit.WithPrefix(cfg.Prefix))
-	s.queues = &queues{rdb: cfg.Redis, opts: opts, known: map[string]*queue{}}
+	s.queues = &queues{
+		rdb: cfg.Redis, opts: opts, known: map[string]*queue{}, unknown: make(chan struct{}, mostUnknown),
+	}
 	cfg.Redis.AddHook(&s.commands)
 	for name, quotas := range cfg.Quotas {
 		if err := s.queues.add(name, quotas); err != nil {

@@ -3,6 +3,7 @@ package serve
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -42,16 +43,21 @@ type served struct {
 	end    func() // and wait until it has ended
 }
 
+func quotas(text string) (q Quotas) {
+	if err := q.Add(text); err != nil {
+		panic(err)
+	}
+	return q
+}
+
 // started serves queue "tax", of one permit an hour, and "fast".
 func started(t testing.TB, network string, change ...func(*Config)) *served {
 	t.Helper()
 	s := &served{t: t, rdb: redistest.Standalone(t), log: new(bytes.Buffer)}
 	cfg := Config{
 		Redis: s.rdb, Prefix: redistest.Name(t) + ":", MostWaiting: 1000, Log: log.New(s.log, "", 0),
-		Guard: []fairlimit.Option{fairlimit.WithGuard(0)},
-		Quotas: map[string][]fairlimit.Quota{
-			"tax": {fairlimit.Every(time.Hour)}, "fast": {fairlimit.PerSecond(1_000_000)},
-		},
+		Guard:  []fairlimit.Option{fairlimit.WithGuard(0)},
+		Quotas: map[string]Quotas{"tax": quotas("1/1h"), "fast": quotas("1000000/1s")},
 	}
 	for _, f := range change {
 		f(&cfg)
@@ -152,7 +158,7 @@ func (s *served) wait(ctx context.Context, path string) chan reply {
 }
 
 func TestWhatIsAnswered(t *testing.T) {
-	s := started(t, "unix", func(c *Config) { c.Quotas["a/b é\"<"] = []fairlimit.Quota{fairlimit.PerSecond(5)} })
+	s := started(t, "unix", func(c *Config) { c.Quotas["a/b é\"<"] = quotas("5/1s") })
 	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
 	const fast, tax = "/v1/queues/fast/turn", "/v1/queues/tax/turn"
 	for _, c := range []struct {
@@ -168,7 +174,10 @@ func TestWhatIsAnswered(t *testing.T) {
 		{"POST", fast + "?permits=1e3", 400, "permits"},
 		{"POST", fast + "?permits=1000001", 400, "1000001 asked for, at most 1000000 fit"},
 		{"POST", fast + "?permits=99999999999999999999", 400, "permits"},
-		{"POST", fast + "?permit=2", 400, "no parameter"},
+		{"POST", fast + "?permit=2", 400, "no such parameter"},
+		{"POST", fast + "?tokens=-1", 400, "tokens"},
+		{"POST", fast + "?tokens=1000000001", 400, "tokens"},
+		{"POST", fast + "?ünit=1", 400, "no parameter"},
 		{"POST", fast + "?permits=1&permits=2", 400, "twice"},
 		{"POST", fast + "?timeout=5", 400, "the unit is missing"},
 		{"POST", fast + "?timeout=-5s", 400, "want"},
@@ -184,7 +193,7 @@ func TestWhatIsAnswered(t *testing.T) {
 		{"GET", "/v1/queues/nix", 404, "no such queue"},
 		{"GET", "/v1/queues/tax", 200, `"quotas":["1/1h"]`},
 		{"GET", "/v1/queues", 200, `"name":"a/b é\"\u003c"`},
-		{"GET", fast, 405, ""},
+		{"GET", fast, 404, "no such request"},
 		{"POST", "/v1/queues/fast/reserve?timeout=1s", 400, "no parameter"},
 		{"DELETE", "/v1/turns/nix", 404, "no such turn"},
 		{"POST", "/v1/queues/tax/pause?for=1s", 403, "-admin"},
@@ -271,7 +280,9 @@ func TestAReservationIsGivenBackByItsName(t *testing.T) {
 	require.InDelta(t, time.Hour.Milliseconds(), got.json["in_ms"], 60_000)
 	require.Equal(t, 1, s.queued("tax"))
 	turn := fmt.Sprint("/v1/turns/", got.json["turn"])
+	forget := s.turns.held[fmt.Sprint(got.json["turn"])].forget
 	require.Equal(t, map[string]any{"given_back": true}, s.do("DELETE", turn).json)
+	require.False(t, forget.Stop(), "no timer is left for a turn that was given back")
 	require.Zero(t, s.queued("tax"))
 	require.Equal(t, 404, s.do("DELETE", turn).status)
 	require.Equal(t, mostTurns, s.turns.room)
@@ -396,7 +407,7 @@ func TestAnAdministratorSteers(t *testing.T) {
 }
 
 func TestMetricsNameWhatTheyAreOf(t *testing.T) {
-	s := started(t, "unix", func(c *Config) { c.Quotas["a\"\n{x}"] = []fairlimit.Quota{fairlimit.PerSecond(5)} })
+	s := started(t, "unix", func(c *Config) { c.Quotas["a\"\n{x}"] = quotas("5/1s") })
 	s.do("POST", "/v1/queues/fast/turn")
 	answer, err := s.client.Get(s.url + "/metrics")
 	require.NoError(t, err)
@@ -406,4 +417,84 @@ func TestMetricsNameWhatTheyAreOf(t *testing.T) {
 	require.Contains(t, string(text), `fairlimit_permits_total{limiter="fast",outcome="taken"} 1`+"\n")
 	require.Contains(t, string(text), `fairlimit_available{limiter="a\"\n{x}"} 5`+"\n")
 	require.Contains(t, string(text), `fairlimit_serve_answers_total{status="200"} 1`+"\n")
+}
+
+// llm is a queue that counts tokens as well.
+func llm(c *Config) { c.Quotas["llm"], c.Admin = quotas("60/1h; tokens 2000/1h"), true }
+
+func (s *served) tokens() fairlimit.UnitStatus {
+	status, err := s.queues.peek("llm").Status(s.t.Context())
+	require.NoError(s.t, err)
+	return status.Units["tokens"]
+}
+
+func TestATurnThatNamesAUnitIsSettled(t *testing.T) {
+	for _, how := range []func(*Config){together, apart} {
+		s := started(t, "unix", llm, how)
+		got := s.do("POST", "/v1/queues/llm/turn?tokens=1200&flow=a")
+		require.Equal(t, 200, got.status)
+		require.Equal(t, 800, s.tokens().Available)
+		require.Equal(t, 409, s.do("POST", "/v1/queues/llm/turn?tokens=1200&timeout=1s").status)
+		turn := fmt.Sprint("/v1/turns/", got.json["turn"], "/settle")
+		require.Equal(t, 400, s.do("POST", turn).status)
+		require.Equal(t, 400, s.do("POST", turn+"?token=1").status)
+		require.Equal(t, 400, s.do("POST", turn+"?tokens=x").status)
+		require.Equal(t, 200, s.do("POST", turn+"?tokens=700").status)
+		require.Equal(t, 1300, s.tokens().Available)
+		require.Equal(t, 404, s.do("POST", turn+"?tokens=700").status)
+	}
+}
+
+func TestAReservationIsSettledOnceItHasCome(t *testing.T) {
+	s := started(t, "unix", llm)
+	got := s.do("POST", "/v1/queues/llm/reserve?tokens=2000")
+	later := s.do("POST", "/v1/queues/llm/reserve?tokens=1")
+	turn := fmt.Sprint("/v1/turns/", later.json["turn"])
+	ahead := s.do("POST", turn+"/settle?tokens=0")
+	require.Equal(t, 409, ahead.status)
+	require.Contains(t, ahead.json["error"], "has not come yet")
+	require.Equal(t, 200, s.do("DELETE", turn).status)
+	require.Equal(t, 404, s.do("POST", turn+"/settle?tokens=0").status)
+	turn = fmt.Sprint("/v1/turns/", got.json["turn"])
+	require.Equal(t, 200, s.do("POST", turn+"/settle?tokens=0&permits=0").status)
+	require.Equal(t, 2000, s.tokens().Available)
+	require.Empty(t, s.owing.byName)
+}
+
+func TestUnitsAreNamedWhereTheyAreUnknown(t *testing.T) {
+	s := started(t, "unix", llm)
+	for path, says := range map[string]string{
+		"/v1/queues/fast/turn?tokens=5":    "no such parameter",
+		"/v1/queues/llm/turn?points=5":     `want one of ["tokens"]`,
+		"/v1/queues/llm/turn?tokens=2001":  "2001 tokens asked for, at most 2000 fit",
+		"/v1/queues/llm/reserve?timeout=5": "no parameter",
+	} {
+		got := s.do("POST", path)
+		require.Equal(t, 400, got.status, path)
+		require.Contains(t, got.json["error"], says, path)
+	}
+	require.Equal(t, 400, s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3Btokens").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3B+tokens+50/1h").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/new/turn?tokens=50").status)
+	units, _ := s.do("GET", "/v1/queues/new").json["units"].([]any)
+	require.Equal(t, []any{map[string]any{
+		"unit": "tokens", "quotas": []any{"50/1h"}, "most": 50.0, "available": 0.0, "queued": 0.0,
+	}}, units)
+}
+
+func TestWhoNeverSettlesHarmsNobody(t *testing.T) {
+	s := started(t, "unix", llm)
+	first := fmt.Sprint(s.do("POST", "/v1/queues/llm/turn?tokens=1").json["turn"])
+	for range mostTurns {
+		s.owing.keep(rand.Text(), nil, 0)
+	}
+	require.Len(t, s.owing.byName, mostTurns)
+	require.Equal(t, mostTurns, s.owing.byAge.Len())
+	require.Equal(t, 404, s.do("POST", "/v1/turns/"+first+"/settle?tokens=0").status, "it is the oldest")
+	last := fmt.Sprint(s.do("POST", "/v1/queues/llm/turn?tokens=1").json["turn"])
+	require.Equal(t, 200, s.do("POST", "/v1/turns/"+last+"/settle?tokens=0").status)
+
+	s.owing.byAge.Back().Value.(*owing).until = time.Now().Add(-time.Second)
+	old := s.owing.byAge.Back().Value.(*owing).name
+	require.Equal(t, 404, s.do("POST", "/v1/turns/"+old+"/settle?tokens=0").status, "it is too old")
 }

@@ -1,7 +1,8 @@
 package serve
 
 import (
-	"crypto/rand"
+	"container/list"
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -13,23 +14,31 @@ import (
 const (
 	mostTurns = 10_000
 
-	// remembered is how long a turn is known after its slot.
+	// remembered is how long a reservation can be given back after its slot.
 	remembered = 10 * time.Second
+
+	// settleable is how long a turn can be settled after its slot. What is later
+	// than that counts as it was reserved.
+	settleable = 15 * time.Minute
 )
 
-var errNoTurn = errors.New("no such turn: it has passed, or was given back")
+var errNoTurn = errors.New("no such turn: it has passed, was given back or settled, or named no unit")
 
 // turns are those that callers hold, by the name that they were told. A turn is
 // forgotten some time after its slot.
 type turns struct {
 	mu   sync.Mutex
-	held map[string]*fairlimit.Reservation
+	held map[string]held
 	room int
 }
 
-func newTurns() *turns {
-	return &turns{held: map[string]*fairlimit.Reservation{}, room: mostTurns}
+// held is a reservation, and what forgets it.
+type held struct {
+	*fairlimit.Reservation
+	forget *time.Timer
 }
+
+func newTurns() *turns { return &turns{held: map[string]held{}, room: mostTurns} }
 
 // enter makes room for one turn, before anything is asked. Leave undoes it.
 func (t *turns) enter() error {
@@ -48,25 +57,82 @@ func (t *turns) leave() {
 	t.room++
 }
 
-// keep names a turn for which enter made room. The name cannot be guessed.
-func (t *turns) keep(r *fairlimit.Reservation) (name string) {
-	name = rand.Text()
+// keep takes a turn for which enter made room. The name cannot be guessed.
+func (t *turns) keep(name string, r *fairlimit.Reservation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held[name] = r
-	time.AfterFunc(r.Delay()+remembered, func() { t.take(name) })
-	return name
+	t.held[name] = held{r, time.AfterFunc(r.Delay()+remembered, func() { t.take(name) })}
 }
 
 // take returns a turn and forgets it.
 func (t *turns) take(name string) (*fairlimit.Reservation, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := t.held[name]
-	if r == nil {
+	h, known := t.held[name]
+	if !known {
 		return nil, errNoTurn
 	}
+	h.forget.Stop() // or timers of turns far ahead would heap up
 	delete(t.held, name)
 	t.room++
-	return r, nil
+	return h.Reservation, nil
+}
+
+// unsettled are turns that can still be settled, the oldest first. Beyond
+// mostTurns the oldest is forgotten: nobody is refused because others do not
+// settle.
+type unsettled struct {
+	mu     sync.Mutex
+	byName map[string]*list.Element
+	byAge  list.List // of *owing
+}
+
+// owing is a turn of which nobody has said yet what it used.
+type owing struct {
+	name  string
+	until time.Time
+	settler
+}
+
+// settler is a turn, or a reservation.
+type settler interface {
+	Settle(ctx context.Context, used fairlimit.Amounts) error
+}
+
+func newUnsettled() *unsettled { return &unsettled{byName: map[string]*list.Element{}} }
+
+// keep remembers a turn whose slot comes after the delay.
+func (u *unsettled) keep(name string, s settler, delay time.Duration) {
+	now := time.Now()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for oldest := u.byAge.Front(); oldest != nil; oldest = u.byAge.Front() {
+		if len(u.byName) < mostTurns && now.Before(oldest.Value.(*owing).until) {
+			break
+		}
+		u.drop(oldest)
+	}
+	u.byName[name] = u.byAge.PushBack(&owing{name, now.Add(delay + settleable), s})
+}
+
+// drop, under mu, forgets a turn.
+func (u *unsettled) drop(e *list.Element) { delete(u.byName, u.byAge.Remove(e).(*owing).name) }
+
+// settle forgets the turn, unless it can still be settled.
+func (u *unsettled) settle(ctx context.Context, name string, used fairlimit.Amounts) error {
+	u.mu.Lock()
+	e := u.byName[name]
+	u.mu.Unlock()
+	if e == nil || time.Now().After(e.Value.(*owing).until) {
+		return errNoTurn
+	}
+	err := e.Value.(*owing).Settle(ctx, used)
+	if err == nil || errors.Is(err, fairlimit.ErrOutcomeUnknown) || errors.Is(err, fairlimit.ErrReservationOver) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.byName[name] == e {
+			u.drop(e)
+		}
+	}
+	return err
 }

@@ -1,0 +1,59 @@
+package serve
+
+import (
+	"errors"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
+)
+
+// Quotas are those of a queue: of calls, and of further units. The zero value
+// has none.
+type Quotas struct {
+	calls []fairlimit.Quota
+	units []engine.Unit
+}
+
+// Add reads further ones from a text such as "60/1m; tokens 20000/1m".
+func (q *Quotas) Add(text string) error {
+	calls, units, err := quotatext.ParseAll(text)
+	if err == nil && len(calls) == 0 {
+		err = errors.New("no quota")
+	}
+	q.calls, q.units = append(q.calls, quotasOf(calls)...), append(q.units, units...)
+	return err
+}
+
+// None is whether there are none.
+func (q *Quotas) None() bool { return len(q.calls) == 0 }
+
+// Queue makes a queue that keeps them all.
+func (q *Quotas) Queue(rdb redis.UniversalClient, name string, opts ...fairlimit.Option) (*fairlimit.Queue, error) {
+	opts = append(opts, q.UnitOptions()...)
+	for _, extra := range q.calls[1:] {
+		opts = append(opts, fairlimit.WithExtraQuota(extra))
+	}
+	return fairlimit.NewQueue(rdb, name, q.calls[0], opts...)
+}
+
+// Calls are those of calls.
+func (q *Quotas) Calls() []fairlimit.Quota { return q.calls }
+
+// UnitOptions are for a queue that has the further units.
+func (q *Quotas) UnitOptions() (opts []fairlimit.Option) {
+	for _, u := range q.units {
+		opts = append(opts, fairlimit.WithUnit(u.Name, quotasOf(u.Quotas)...))
+	}
+	return opts
+}
+
+func quotasOf(read []engine.Quota) []fairlimit.Quota {
+	quotas := make([]fairlimit.Quota, len(read))
+	for i, q := range read {
+		quotas[i] = fairlimit.Quota(q)
+	}
+	return quotas
+}

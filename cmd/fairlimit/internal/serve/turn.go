@@ -1,0 +1,224 @@
+package serve
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+)
+
+// mostAmount is that of any quota. A debt of more would occupy Redis for long.
+const mostAmount = 1_000_000_000
+
+// number is a parameter that counts something.
+func (r *request) number(key string, otherwise int) (int, error) {
+	if !r.query.Has(key) {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(r.query.Get(key))
+	if err != nil || n < 0 || n > mostAmount {
+		return 0, misused("%s: %.20q is no number from 0 to %d", key, r.query.Get(key), mostAmount)
+	}
+	return n, nil
+}
+
+// amounts are those of units that the query names.
+func (r *request) amounts() (fairlimit.Amounts, error) {
+	amounts := fairlimit.Amounts{}
+	for key := range r.query {
+		if has(notUnits, key) {
+			continue
+		}
+		n, err := r.number(key, 0)
+		if err != nil {
+			return nil, err
+		}
+		amounts[key] = n
+	}
+	return amounts, nil
+}
+
+// asked is what a caller wants.
+type asked struct {
+	queue   *queue
+	limiter *fairlimit.Queue // of the flow, if there is one
+	permits int
+	amounts fairlimit.Amounts // with the permits, nil unless a unit is named
+}
+
+// ask reads what a caller wants, and counts it as one that waits. Leave undoes
+// that.
+func (s *Server) ask(r *request) (a asked, err error) {
+	if a.permits, err = r.number("permits", 1); err != nil {
+		return a, err
+	}
+	if a.amounts, err = r.amounts(); err != nil {
+		return a, err
+	}
+	if len(a.amounts) == 0 {
+		a.amounts = nil
+	} else {
+		a.amounts[""] = a.permits
+	}
+	weight, err := r.number("weight", 1)
+	if err != nil {
+		return a, err
+	}
+	flow := r.query.Get("flow")
+	switch hasFlow := r.query.Has("flow"); {
+	case !hasFlow && r.query.Has("weight"):
+		return a, misused("weight: of a flow, and there is none")
+	case hasFlow:
+		if err := checkText("flow", flow); err != nil {
+			return a, err
+		}
+	}
+	if s.waiting.Add(1) > int64(s.MostWaiting) {
+		s.leave()
+		s.queues.tooMany(r.PathValue("name"))
+		return a, fmt.Errorf("%w: %d requests wait", errTooMany, s.MostWaiting)
+	}
+	if a.queue, err = s.queues.find(r.Context(), r.PathValue("name")); err == nil {
+		a.limiter = a.queue.Queue
+		if flow != "" {
+			a.limiter, err = a.queue.Flow(flow, weight)
+		}
+	}
+	if err != nil {
+		s.leave()
+	}
+	return a, err
+}
+
+func (s *Server) leave() { s.waiting.Add(-1) }
+
+// turn answers when the turn has come.
+func (s *Server) turn(w http.ResponseWriter, r *request) error {
+	timeout, err := time.Duration(0), error(nil)
+	if r.query.Has("timeout") {
+		timeout, err = r.duration("timeout")
+	}
+	if err != nil {
+		return err
+	}
+	a, err := s.ask(r)
+	if err != nil {
+		return err
+	}
+	if s.waiting.Load() > s.crowd {
+		return s.waitApart(w, a, timeout)
+	}
+	return s.wait(r.Context(), w, a, timeout)
+}
+
+// wait is turn for a caller that has been counted.
+func (s *Server) wait(ctx context.Context, w http.ResponseWriter, a asked, timeout time.Duration) error {
+	if timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	began, name := time.Now(), rand.Text()
+	err := s.take(ctx, a, name)
+	s.leave()
+	waited := time.Since(began)
+	a.queue.history.add(waited, err)
+	if err != nil {
+		return s.noTurn(a.queue, err)
+	}
+	return answer(w, http.StatusOK, map[string]any{"turn": name, "waited_ms": waited.Milliseconds()})
+}
+
+// take remembers a turn that named a unit, so that it can be settled.
+func (s *Server) take(ctx context.Context, a asked, name string) error {
+	if a.amounts == nil {
+		return a.limiter.WaitN(ctx, a.permits)
+	}
+	turn, err := a.limiter.Take(ctx, a.amounts)
+	if err == nil {
+		s.owing.keep(name, turn, 0)
+	}
+	return err
+}
+
+// noTurn forgets a queue without a quota.
+func (s *Server) noTurn(q *queue, err error) error {
+	switch {
+	case errors.Is(err, fairlimit.ErrNoQuota):
+		s.queues.drop(q)
+		return errNoQueue
+	case errors.Is(err, fairlimit.ErrUnknownUnit):
+		return misused("there is no such parameter: %v", err)
+	}
+	return err
+}
+
+// reserve answers at once with a turn that comes later.
+func (s *Server) reserve(w http.ResponseWriter, r *request) error {
+	a, err := s.ask(r)
+	if err != nil {
+		return err
+	}
+	if err = s.turns.enter(); err != nil {
+		s.leave()
+		return err
+	}
+	var reservation *fairlimit.Reservation
+	if a.amounts == nil {
+		reservation, err = a.limiter.ReserveN(r.Context(), a.permits)
+	} else {
+		reservation, err = a.limiter.ReserveAmounts(r.Context(), a.amounts)
+	}
+	s.leave()
+	if err != nil {
+		s.turns.leave()
+		return s.noTurn(a.queue, err)
+	}
+	delay, name := reservation.Delay(), rand.Text()
+	s.turns.keep(name, reservation)
+	if a.amounts != nil {
+		s.owing.keep(name, reservation, delay)
+	}
+	err = answer(w, http.StatusOK, map[string]any{"turn": name, "in_ms": float64(delay.Microseconds()) / 1e3})
+	if err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+	if err != nil || r.Context().Err() != nil { // nobody knows of it
+		if _, err := s.turns.take(name); err == nil {
+			_ = reservation.Cancel(context.WithoutCancel(r.Context()))
+		}
+	}
+	return nil
+}
+
+func (s *Server) giveBack(w http.ResponseWriter, r *request) error {
+	reservation, err := s.turns.take(r.PathValue("turn"))
+	if err != nil {
+		return err
+	}
+	ahead := reservation.Delay() > 0
+	if err := reservation.Cancel(context.WithoutCancel(r.Context())); err != nil {
+		return err
+	}
+	return answer(w, http.StatusOK, map[string]any{"given_back": ahead})
+}
+
+// settle says what a turn used.
+func (s *Server) settle(w http.ResponseWriter, r *request) error {
+	used, err := r.amounts()
+	if err == nil && r.query.Has("permits") {
+		used[""], err = r.number("permits", 0)
+	}
+	if err == nil && len(used) == 0 {
+		err = misused("want what was used of a unit, such as tokens=873")
+	}
+	if err == nil {
+		err = s.owing.settle(context.WithoutCancel(r.Context()), r.PathValue("turn"), used)
+	}
+	return done(w, err)
+}
