@@ -28,25 +28,33 @@ type comparison struct {
 }
 
 // compare runs every scenario on every engine and reports each scenario as soon
-// as it is through. It counts what went wrong on the way; an error is for what
-// cannot be done at all.
-func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, err error) {
+// as it is through.
+func compare(ctx context.Context, args []string, stdout, stderr *os.File) error {
+	p, err := parse(args, stdout)
+	if err != nil {
+		return err
+	}
+	if p.list {
+		list(stdout)
+		return nil
+	}
 	figures, table, err := outputs(p.json, stdout, stderr)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer figures.Close()
 	c := comparison{plan: p, stderr: stderr}
 	if err := c.open(ctx); err != nil {
-		return 0, err
+		return err
 	}
 	if c.server != nil {
 		defer c.server.Close()
 	}
-	page, err := report.In(p.out, p.command)
+	page, err := report.In(p.out)
 	if err != nil {
-		return 0, err
+		return err
 	}
+	faults := 0 // what went wrong on the way
 	for number, r := range p.rounds {
 		if ctx.Err() != nil {
 			break
@@ -60,7 +68,7 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
 			continue
 		case err != nil:
-			return faults, fmt.Errorf("%s: %w", r.scenario.Name, err)
+			return fmt.Errorf("%s: %w", r.scenario.Name, err)
 		case len(results) == 0:
 			fmt.Fprintf(stderr, "%s: interrupted before anything was measured\n", r.scenario.Name)
 			continue
@@ -71,10 +79,13 @@ func compare(ctx context.Context, p plan, stdout, stderr *os.File) (faults int, 
 		of := report.Of(results)
 		of.Simulated = p.simulate
 		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), page.Add(of, results)); err != nil {
-			return faults, fmt.Errorf("the report cannot be written: %w", err)
+			return fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
-	return faults, page.Tell(table)
+	if err := page.Tell(table); err != nil || faults == 0 {
+		return err
+	}
+	return errFaulty
 }
 
 // open finds a server and makes each engine once. If one of them cannot hold the

@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
@@ -22,7 +21,6 @@ type plan struct {
 	simulate bool
 	verbose  bool
 	out      string // directory of the pictures; empty: a new one
-	command  string // the command line, to be shown
 }
 
 // round is one scenario under its load.
@@ -124,7 +122,6 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	if p.simulate && p.redis != "" {
 		return p, errors.New("-simulate has a Redis of its own in virtual time: leave -redis out")
 	}
-	p.command = commandLine(args)
 	scenarios, err := pick("-scenario", scenarioNames, scenario.All, func(s scenario.Scenario) string { return s.Name })
 	if err != nil {
 		return p, err
@@ -184,22 +181,4 @@ func pick[T any](flag, list string, all []T, name func(T) string) (picked []T, e
 		seen[wanted] = true
 	}
 	return picked, nil
-}
-
-var (
-	password = regexp.MustCompile(`//.*@`) // of an address
-	plain    = regexp.MustCompile(`^[\w\-./:=,+@%]+$`)
-)
-
-// commandLine is what was typed, to be typed again, without a password.
-func commandLine(args []string) string {
-	words := []string{"go", "run", "./bench"}
-	for _, arg := range args {
-		arg = password.ReplaceAllString(arg, "//...@")
-		if !plain.MatchString(arg) {
-			arg = "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-		}
-		words = append(words, arg)
-	}
-	return strings.Join(words, " ")
 }

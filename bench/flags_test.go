@@ -60,23 +60,6 @@ func TestASimulationHoldsMoreCallersThanAMachine(t *testing.T) {
 	require.ErrorContains(t, err, "10004 callers")
 }
 
-func TestTheCommandLineCanBeTypedAgainAndTellsNoPassword(t *testing.T) {
-	for want, args := range map[string][]string{
-		"go run ./bench":                                     nil,
-		"go run ./bench -quota 20/1s":                        {"-quota", "20/1s"},
-		"go run ./bench -out 'a b'":                          {"-out", "a b"},
-		`go run ./bench -out 'it'\''s'`:                      {"-out", "it's"},
-		"go run ./bench -json ''":                            {"-json", ""},
-		"go run ./bench -redis redis://...@host:1/2":         {"-redis", "redis://me:secret@host:1/2"},
-		"go run ./bench -redis=redis://...@host:1":           {"-redis=redis://me:secret@host:1"},
-		"go run ./bench -redis redis://host:1":               {"-redis", "redis://host:1"},
-		"go run ./bench -redis redis://...@host:1 -seed 2":   {"-redis", "redis://me:sec%ret@host:1", "-seed", "2"},
-		"go run ./bench -redis=localhost:6379 -scenario=all": {"-redis=localhost:6379", "-scenario=all"},
-	} {
-		require.Equal(t, want, commandLine(args))
-	}
-}
-
 func TestOneNameMayStandForSeveralScenarios(t *testing.T) {
 	p := parsed(t, "-scenario", "few,steady")
 	require.Len(t, p.rounds, 7)

@@ -1,7 +1,7 @@
 // Command bench shows who is fair. It puts callers in many processes under one
 // quota, lets them call an upstream that keeps a strict log, and reports what
-// that upstream saw. Its sub-command speed shows what the library costs, and
-// soak whether it keeps its promises while things break.
+// that upstream saw. Its sub-command speed shows what the library costs,
+// soak whether it keeps its promises while things break, and tokens what becomes of calls whose cost is known afterwards.
 package main
 
 import (
@@ -20,6 +20,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
+	"github.com/fairlimit/fairlimit/bench/internal/tokens"
 )
 
 // asClient is the role of the processes that call.
@@ -44,56 +45,35 @@ func main() {
 		run.SimulatorMain()
 	case speed.Role:
 		speed.Main()
+	case tokens.Role:
+		tokens.Main()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once
 	os.Exit(execute(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
 
+// errFaulty says that something went wrong while measuring. What it was is told
+// already.
+var errFaulty = errors.New("something went wrong")
+
 func execute(ctx context.Context, args []string, stdout, stderr *os.File) int {
-	if len(args) > 0 && args[0] == "speed" {
-		return runSpeed(ctx, args[1:], stdout, stderr)
+	run := compare
+	commands := map[string]func(context.Context, []string, *os.File, *os.File) error{
+		"speed": runSpeed, "soak": runSoak, "tokens": runTokens,
 	}
-	if len(args) > 0 && args[0] == "soak" {
-		return runSoak(ctx, args[1:], stdout, stderr)
+	if len(args) > 0 && commands[args[0]] != nil {
+		run, args = commands[args[0]], args[1:]
 	}
-	p, status, done := asked(parse, args, stdout, stderr)
-	switch {
-	case done:
-		return status
-	case p.list:
-		list(stdout)
+	switch err := run(ctx, args, stdout, stderr); {
+	case err == nil, errors.Is(err, flag.ErrHelp):
 		return fine
-	}
-	faults, err := compare(ctx, p, stdout, stderr)
-	switch {
-	case err != nil:
-		return refuse(stderr, err)
-	case faults > 0:
+	case errors.Is(err, errFaulty):
 		return faulty
+	default:
+		fmt.Fprintln(stderr, "bench:", err)
+		return cannotRun
 	}
-	return fine
-}
-
-// asked is what a command line asks for, as parse reads it. If nothing is left
-// to do, done is true: what was to be said is said, and status is what to end
-// with.
-func asked[T any](
-	parse func(args []string, help io.Writer) (T, error), args []string, stdout, stderr io.Writer,
-) (p T, status int, done bool) {
-	p, err := parse(args, stdout)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		return p, fine, true
-	case err != nil:
-		return p, refuse(stderr, err), true
-	}
-	return p, fine, false
-}
-
-func refuse(stderr io.Writer, err error) int {
-	fmt.Fprintln(stderr, "bench:", err)
-	return cannotRun
 }
 
 func list(w io.Writer) {

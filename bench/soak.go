@@ -48,32 +48,29 @@ func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
 	return p, nil
 }
 
-// runSoak is the command "soak". It ends with an error only where a promise was
+// runSoak is the command "soak". It ends as faulty only where a promise was
 // broken.
-func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) int {
-	p, status, done := asked(parseSoak, args, stdout, stderr)
-	if done {
-		return status
+func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) error {
+	p, err := parseSoak(args, stdout)
+	if err != nil {
+		return err
 	}
 	lines, table, err := outputs(p.json, stdout, stderr)
 	if err != nil {
-		return refuse(stderr, err)
+		return err
 	}
 	defer lines.Close()
 	p.run.Progress = stderr
 	report, err := p.run.Do(ctx)
-	switch {
-	case errors.Is(err, soak.ErrStuck):
+	if errors.Is(err, soak.ErrStuck) {
 		fmt.Fprintln(stderr, "bench:", err)
-		return faulty
-	case err != nil:
-		return refuse(stderr, err)
+		return errFaulty
 	}
-	if err := errors.Join(json.NewEncoder(lines).Encode(report), report.Table(table)); err != nil {
-		return refuse(stderr, err)
+	if err == nil {
+		err = errors.Join(json.NewEncoder(lines).Encode(report), report.Table(table))
 	}
-	if len(report.Broken) > 0 {
-		return faulty
+	if err == nil && len(report.Broken) > 0 {
+		err = errFaulty
 	}
-	return fine
+	return err
 }

@@ -54,31 +54,25 @@ func parseSpeed(args []string, help io.Writer) (p speedPlan, err error) {
 }
 
 // runSpeed is the command "speed".
-func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) int {
-	p, status, done := asked(parseSpeed, args, stdout, stderr)
-	if done {
-		return status
+func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) error {
+	p, err := parseSpeed(args, stdout)
+	if err != nil {
+		return err
 	}
 	lines, table, err := outputs(p.json, stdout, stderr)
 	if err != nil {
-		return refuse(stderr, err)
+		return err
 	}
 	defer lines.Close()
-
 	p.run.JSON, p.run.Progress = lines, stderr
 	all, err := p.run.Measure(ctx)
-	switch {
-	case err != nil:
-		return refuse(stderr, err)
-	case len(all.Figures) == 0:
-		fmt.Fprintln(stderr, "nothing was measured")
-	default:
-		fmt.Fprintf(table, "\n%s · %d processors · %s/%s · %s\n\n",
-			all.Server, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-		err = speed.Table(table, all.Figures)
+	if err != nil {
+		return err
 	}
-	if all.Failed || err != nil {
-		return faulty
+	fmt.Fprintf(table, "\n%s · %d processors · %s/%s · %s\n\n",
+		all.Server, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	if err := speed.Table(table, all.Figures); err != nil || all.Failed {
+		return errFaulty
 	}
-	return fine
+	return nil
 }

@@ -147,12 +147,8 @@ func (r Report) Outcome() string {
 
 // machine is what the machine did, in sentences.
 func (r Report) machine() []string {
-	said := []string{fmt.Sprintf("This machine stalled for up to %s. Pairs closer than %s have no order",
+	said := []string{fmt.Sprintf("This machine stalled for up to %s. Pairs closer than %s have no order.",
 		short(math.Ceil(r.StallMS)), short(r.ApartMS))}
-	if guard := r.guard(); guard != "" {
-		said[0] += "; " + guard
-	}
-	said[0] += "."
 	if r.StallMS > r.ApartMS {
 		said[0] += " Longer stalls count for the calls that they hit."
 	}
@@ -177,21 +173,6 @@ func (r Report) machine() []string {
 		}
 	}
 	return said
-}
-
-// guard says whose guard it is and where it comes from, or nothing if no engine
-// was given one.
-func (r Report) guard() string {
-	var whose []string
-	for _, e := range r.Engines {
-		if e.GuardMS > 0 {
-			whose = append(whose, e.Name)
-		}
-	}
-	if len(whose) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the guard of %s is %s", listed(whose), short(r.Quota.GuardMS))
 }
 
 // listed is "a", "a and b" or "a, b and c".

@@ -16,7 +16,6 @@ import (
 // all tables and pictures, and each picture as a file of its own.
 type Page struct {
 	dir     string
-	command string
 	reports []Report
 	parts   []part // of the HTML file
 }
@@ -32,11 +31,10 @@ var layout = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 <title>fairlimit bench</title>
 <style>
 body { margin: 1rem auto; max-width: 80rem; font-family: system-ui, sans-serif; }
-pre { overflow-x: auto; }
+pre { white-space: pre-wrap; }
 svg { max-width: 100%; }
 </style>
 <h1>Who is fair, who keeps the quota, and what it costs</h1>
-<pre>{{.Command}}</pre>
 {{with .Summary}}<pre>{{.}}</pre>
 {{end}}{{range .Parts}}<h2 id="{{.Scenario}}">{{.Scenario}}</h2>
 <pre>{{.Table}}</pre>
@@ -47,8 +45,8 @@ svg { max-width: 100%; }
 
 // In makes a page in a directory, which it makes if it is not there. For "none"
 // there is no page, and for "" the directory is a new one.
-func In(dir, command string) (*Page, error) {
-	p := &Page{dir: dir, command: command}
+func In(dir string) (*Page, error) {
+	p := &Page{dir: dir}
 	var err error
 	switch dir {
 	case "none":
@@ -75,11 +73,7 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 	}
 	var runs []Run
 	for _, one := range results {
-		caption := plural(one.Figures.Inversions, "pair in the wrong order", "pairs in the wrong order")
-		if machines := one.Figures.MachineInversions; machines > 0 {
-			caption += fmt.Sprintf(", and %d by the machine", machines)
-		}
-		runs = append(runs, Run{one.Trial.Engine.Name, caption, r.Simulated, one.Log})
+		runs = append(runs, Run{one.Trial.Engine.Name, r.Simulated, one.Log})
 	}
 	pictures, err := Draw(runs, time.Duration(r.ApartMS*float64(time.Millisecond)))
 	if err != nil {
@@ -101,8 +95,7 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 	if err := p.summarize(&summary); err != nil {
 		return err
 	}
-	err = layout.Execute(&out, map[string]any{"Command": p.command, "Summary": summary.String(), "Parts": p.parts})
-	if err != nil {
+	if err := layout.Execute(&out, map[string]any{"Summary": summary.String(), "Parts": p.parts}); err != nil {
 		return err
 	}
 	return os.WriteFile(p.path(), out.Bytes(), 0o644)

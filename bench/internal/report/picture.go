@@ -16,10 +16,9 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
-// Run is what one engine did, and what is to stand above its pictures.
+// Run is what one engine did.
 type Run struct {
 	Engine    string
-	Caption   string // may be empty
 	Simulated bool
 	Log       measure.Log
 }
@@ -38,10 +37,9 @@ type Drawing struct {
 
 // How much a picture holds and can still be read.
 const (
-	atDoor      = 32  // calls
-	mostBars    = 200 // calls
-	mostCurves  = 8   // clients
-	mostColumns = 40  // clients
+	atDoor     = 32  // calls
+	mostBars   = 200 // calls
+	mostCurves = 8   // clients
 )
 
 // Draw draws the runs of one scenario. Calls less than apart from each other
@@ -65,10 +63,6 @@ func Draw(runs []Run, apart time.Duration) ([]Kind, error) {
 			Name: "gains", Heading: "Who got what over time",
 			About: "A curve for each client: how many grants it had got by then.",
 		}, gains},
-		{Kind{
-			Name: "shares", Heading: "How much each client got",
-			About: "Grants per caller, a bar for each client. Dashed: where all are equal.",
-		}, shares},
 	}
 	var drawn []Kind
 	for _, k := range kinds {
@@ -197,9 +191,6 @@ func waits(p *plot.Plot, r Run, apart time.Duration) error {
 			return err
 		}
 	}
-	if r.Caption != "" {
-		p.Title.Text += "\n" + r.Caption
-	}
 	p.X.Label.Text = "seconds; every call"
 	if len(calls) < len(all) {
 		p.X.Label.Text = fmt.Sprintf("seconds; %d calls of %d, from the middle of the run", len(calls), len(all))
@@ -213,7 +204,7 @@ func waits(p *plot.Plot, r Run, apart time.Duration) error {
 // gains draws how much each client had got by when.
 func gains(p *plot.Plot, r Run) error {
 	const most = 100 // points of a curve
-	clients, scope := some(r.Log, mostCurves)
+	clients, scope := some(r.Log)
 	for _, c := range clients {
 		points := []plotter.XY{{}}
 		for i := range min(len(c.got), most) {
@@ -230,28 +221,6 @@ func gains(p *plot.Plot, r Run) error {
 	return nil
 }
 
-// shares draws what a caller of each client got.
-func shares(p *plot.Plot, r Run) error {
-	clients, scope := some(r.Log, mostColumns)
-	thick := vg.Length(240 / max(6, len(clients)))
-	sum := 0.0
-	for i, c := range clients {
-		sum += c.perCaller
-		foot, top := plotter.XY{X: float64(i)}, plotter.XY{X: float64(i), Y: c.perCaller}
-		if err := add(p, colourOf(c.number), thick, foot, top); err != nil {
-			return err
-		}
-	}
-	mean := plotter.NewFunction(func(float64) float64 { return sum / float64(max(1, len(clients))) })
-	mean.Dashes = []vg.Length{4, 3}
-	p.Add(mean)
-	p.X.Min, p.X.Max = -0.5, float64(len(clients))-0.5
-	p.Y.Max *= 1.1 // a bar at the edge would be cut off
-	p.X.Label.Text, p.Y.Label.Text = scope, "grants per caller"
-	p.X.Tick.Marker = plot.ConstantTicks(nil)
-	return nil
-}
-
 // client is what one client got, and when.
 type client struct {
 	number    int
@@ -259,9 +228,9 @@ type client struct {
 	perCaller float64
 }
 
-// some are at most so many clients, evenly from the one with the least grants
-// per caller to the one with the most.
-func some(log measure.Log, most int) (picked []client, scope string) {
+// some are at most as many clients as have curves, evenly from the one with the
+// least grants per caller to the one with the most.
+func some(log measure.Log) (picked []client, scope string) {
 	clients := make([]client, len(log.Callers))
 	for _, call := range log.Calls {
 		if call.Outcome == measure.Granted {
@@ -273,14 +242,14 @@ func some(log measure.Log, most int) (picked []client, scope string) {
 		c.number, c.perCaller = i, float64(len(c.got))/float64(max(1, log.Callers[i]))
 		slices.Sort(c.got)
 	}
-	if len(clients) <= most {
+	if len(clients) <= mostCurves {
 		return clients, "every client"
 	}
 	slices.SortStableFunc(clients, func(a, b client) int { return cmp.Compare(a.perCaller, b.perCaller) })
-	for i := range most {
-		picked = append(picked, clients[i*(len(clients)-1)/(most-1)])
+	for i := range mostCurves {
+		picked = append(picked, clients[i*(len(clients)-1)/(mostCurves-1)])
 	}
-	return picked, fmt.Sprintf("%d of %d clients, from the least to the most", most, len(clients))
+	return picked, fmt.Sprintf("%d of %d clients, from the least to the most", mostCurves, len(clients))
 }
 
 // inOrder are the calls that were let through or still waited at the end, in

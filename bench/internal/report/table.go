@@ -157,7 +157,7 @@ func (r Report) Table(w io.Writer, all bool) error {
 	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s%s\n\n", r.Scenario, r.about,
 		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6), r.within())
 	for _, sentence := range r.Verdict() {
-		fmt.Fprintln(w, wrapped(sentence))
+		fmt.Fprintln(w, sentence)
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 0, ' ', tabwriter.AlignRight)
@@ -191,23 +191,21 @@ func (r Report) within() (more string) {
 	if r.Quota.Ceiling != "" {
 		more += fmt.Sprintf(", %s for each client", r.Quota.Ceiling)
 	}
+	if whose := r.guarded(); whose != "" {
+		more += fmt.Sprintf(", guard of %s %s", whose, short(r.Quota.GuardMS))
+	}
 	return more
 }
 
-// width is that of a terminal that has not been made narrower.
-const width = 100
-
-// wrapped breaks a text into lines.
-func wrapped(text string) string {
-	var lines []string
-	line := ""
-	for word := range strings.FieldsSeq(text) {
-		if line != "" && len([]rune(line))+1+len([]rune(word)) > width {
-			lines, line = append(lines, line), ""
+// guarded are the engines that were given the guard.
+func (r Report) guarded() string {
+	var whose []string
+	for _, e := range r.Engines {
+		if e.GuardMS > 0 {
+			whose = append(whose, e.Name)
 		}
-		line = strings.TrimLeft(line+" "+word, " ")
 	}
-	return strings.Join(append(lines, line), "\n")
+	return listed(whose)
 }
 
 // kind marks figures that were simulated, not measured.

@@ -29,9 +29,8 @@ func run(t *testing.T, permits int, per time.Duration) *running {
 	require.NoError(t, err)
 	t.Cleanup(redis.Close)
 	ledger := measure.NewLedger(permits, per, measure.Now)
-	server, err := Serve(ledger)
-	require.NoError(t, err)
-	t.Cleanup(func() { server.Close() })
+	server := Serve(ledger)
+	t.Cleanup(server.Close)
 
 	in, orders := io.Pipe()
 	news, out, err := os.Pipe()

@@ -127,9 +127,6 @@ func (f *Fleet) Close() {
 	}
 }
 
-// Clients is how many there are.
-func (f *Fleet) Clients() int { return len(f.processes) }
-
 // Kill ends a client with no time to put anything in order, and returns when it
 // has ended. Died does not tell of it.
 func (f *Fleet) Kill(client int) error {
@@ -150,9 +147,6 @@ func (f *Fleet) Suspend(client int) error {
 	}
 	return stop(p.cmd.Process)
 }
-
-// Resume lets it go on.
-func (f *Fleet) Resume(client int) error { return f.processes[client].resume() }
 
 // process is one client process.
 type process struct {

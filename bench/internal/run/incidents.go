@@ -6,22 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
-
-// stage is the run as an incident sees it.
-type stage struct {
-	*Fleet
-	backend *backend.Backend
-}
-
-var _ scenario.Stage = stage{}
-
-func (s stage) RestartRedis(ctx context.Context, away time.Duration) error {
-	return s.backend.Restart(ctx, away)
-}
 
 // Incident is what happened to the run, and when.
 type Incident struct {
@@ -31,7 +18,9 @@ type Incident struct {
 
 // befall lets the scenario's incidents happen at their times, until ctx ends. It
 // is no fault if one is under way then.
-func (t Trial) befall(ctx context.Context, begin time.Duration, stage scenario.Stage) (happened []Incident, err error) {
+func (t Trial) befall(
+	ctx context.Context, begin time.Duration, do func(context.Context, scenario.Deed) error,
+) (happened []Incident, err error) {
 	for _, incident := range t.Scenario.Incidents {
 		at := begin + time.Duration(incident.At*float64(t.Load.Duration))
 		select {
@@ -39,7 +28,7 @@ func (t Trial) befall(ctx context.Context, begin time.Duration, stage scenario.S
 		case <-ctx.Done():
 			return happened, err
 		}
-		failed, what := incident.Do(ctx, stage), incident.What
+		failed, what := do(ctx, incident.What), string(incident.What)
 		switch {
 		case failed != nil && ctx.Err() != nil:
 			what = "the run ended, before " + what
@@ -50,4 +39,19 @@ func (t Trial) befall(ctx context.Context, begin time.Duration, stage scenario.S
 		happened = append(happened, Incident{AtMS: measure.Milliseconds(measure.Now() - begin), What: what})
 	}
 	return happened, err
+}
+
+// do lets one happen to clients, or to the server.
+func (t Trial) do(ctx context.Context, clients *Fleet, deed scenario.Deed) error {
+	last := len(clients.processes) - 1
+	switch deed {
+	case scenario.Kill:
+		return clients.Kill(last)
+	case scenario.Suspend:
+		return clients.Suspend(last)
+	case scenario.Resume:
+		return clients.processes[last].resume()
+	default:
+		return t.Backend.Restart(ctx, scenario.RedisAway)
+	}
 }

@@ -5,19 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
-	"runtime"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
-	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
@@ -73,21 +67,13 @@ func (t Trial) Simulate(ctx context.Context) (*Result, error) {
 }
 
 // SimulatorMain is the life of the simulating process. It does not return.
-//
-// Only a test can have a bubble, so this is a test. [testing.Main] is kept for
-// programs that are not test binaries and run tests all the same.
 func SimulatorMain() {
-	runtime.GOMAXPROCS(1)   // there is one thing to do at a time, and handing it over costs
-	debug.SetGCPercent(400) // the stacks of ten thousand callers are much to look through
-	match := func(string, string) (bool, error) { return true, nil }
-	testing.Main(match, []testing.InternalTest{{Name: "simulation", F: func(t *testing.T) {
-		Answer(func(ctx context.Context, s simulation) (result any, err error) {
-			var at, arrivals atomic.Int64
-			go s.progress(&at, &arrivals)
-			synctest.Test(t, func(*testing.T) { result, err = s.run(ctx, &at, &arrivals) })
-			return result, err
-		})
-	}}}, nil, nil)
+	InBubble(func(ctx context.Context, s simulation, bubble func(func())) (result any, err error) {
+		var at, arrivals atomic.Int64
+		go s.progress(&at, &arrivals)
+		bubble(func() { result, err = s.run(ctx, &at, &arrivals) })
+		return result, err
+	})
 }
 
 // progress says now and then how far it is, in real time.
@@ -175,25 +161,12 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 
 // open makes a client and its limiter.
 func (w *world) open(engine engines.Engine, client int) (limiter engines.Acquirer, closed func() error, err error) {
-	rdb := w.connect()
+	rdb := Within(w.server)
 	rdb.AddHook(w.wires(client))
 	given := engine.Given(w.Load)
 	given.Flow, given.Late = fmt.Sprintf("client %d", client), w.instants.lateness(client)
 	limiter, err = engine.Open(rdb, "simulated", given, w.now)
 	return limiter, rdb.Close, err
-}
-
-// connect makes a client whose connections lead to the server without a socket,
-// and stay.
-func (w *world) connect() *redis.Client {
-	return redis.NewClient(&redis.Options{
-		Addr:   "127.0.0.1:1", // never dialed; but a name would be looked up, outside the bubble
-		Dialer: func(context.Context, string, string) (net.Conn, error) { return w.server.Dial() },
-
-		Protocol: 2, DisableIdentity: true, ConnMaxIdleTime: -1, PoolSize: 1024,
-		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
 }
 
 // caller is one whose steps take time.

@@ -80,10 +80,7 @@ type Result struct {
 // then.
 func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	ledger := newLedger(t.Load, measure.Now)
-	server, err := Serve(ledger)
-	if err != nil {
-		return nil, err
-	}
+	server := Serve(ledger)
 	defer server.Close()
 	via := ""
 	if t.Scenario.Replies != nil {
@@ -115,7 +112,9 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	happened := make(chan error, 1)
 	go func() {
 		var err error
-		r.Incidents, err = t.befall(during, r.Log.Begin, stage{clients, t.Backend})
+		r.Incidents, err = t.befall(during, r.Log.Begin, func(ctx context.Context, deed scenario.Deed) error {
+			return t.do(ctx, clients, deed)
+		})
 		happened <- err
 	}()
 	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))

@@ -7,25 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
-// Upstream is a ledger behind HTTP on a free port of the loopback interface.
-type Upstream struct {
-	URL    string
-	server *http.Server
-}
-
-// Serve starts an upstream; Close ends it.
-func Serve(ledger *measure.Ledger) (*Upstream, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("the upstream cannot listen on loopback: %w", err)
-	}
-	handle := func(w http.ResponseWriter, r *http.Request) {
+// Serve starts the upstream: a ledger behind HTTP on a free port of the loopback
+// interface.
+func Serve(ledger *measure.Ledger) *httptest.Server {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet { // a visitor opens its connection
 			return
 		}
@@ -37,14 +28,8 @@ func Serve(ledger *measure.Ledger) (*Upstream, error) {
 		if ledger.Arrive(call).Rejected {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
-	}
-	u := &Upstream{URL: "http://" + listener.Addr().String(), server: &http.Server{Handler: http.HandlerFunc(handle)}}
-	go u.server.Serve(listener) // returns ErrServerClosed on Close
-	return u, nil
+	}))
 }
-
-// Close ends the server and its connections.
-func (u *Upstream) Close() error { return u.server.Close() }
 
 // Visitor is one caller's way to the upstream: a connection of its own, opened
 // beforehand and kept, so that no arrival waits for another's turn on the wire

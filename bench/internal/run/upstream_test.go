@@ -11,8 +11,7 @@ import (
 
 func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 	ledger := measure.NewLedger(3, time.Hour, measure.Now)
-	server, err := Serve(ledger)
-	require.NoError(t, err)
+	server := Serve(ledger)
 	defer server.Close()
 	visitor, err := NewVisitor(t.Context(), server.URL)
 	require.NoError(t, err)

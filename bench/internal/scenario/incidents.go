@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"context"
 	"math"
 	"time"
 )
@@ -9,39 +8,33 @@ import (
 // Incident is something that happens while the callers go on as if it did not.
 type Incident struct {
 	At   float64 // the part of the run that is over by then
-	What string  // as the report tells it
-	Do   func(ctx context.Context, stage Stage) error
+	What Deed
 }
 
-// Stage is what an incident can happen to.
-type Stage interface {
-	Clients() int
-	Kill(client int) error    // at once, with nothing put in order
-	Suspend(client int) error // the process stands still, and time goes on
-	Resume(client int) error
+// Deed is what can happen, as the report tells it. It befalls the last client,
+// so that the first, which scenarios may treat differently, is spared.
+type Deed string
 
-	// RestartRedis ends the server with all that it holds, and starts an empty
-	// one in its place after a while.
-	RestartRedis(ctx context.Context, away time.Duration) error
-}
+const (
+	Kill    Deed = "the last client was killed" // with nothing put in order
+	Suspend Deed = "the last client fell asleep"
+	Resume  Deed = "the last client woke up"
+	Restart Deed = "Redis was restarted and had forgotten everything"
+)
+
+// RedisAway is how long there is no Redis when it is restarted.
+const RedisAway = 500 * time.Millisecond
 
 // Breaks reports whether something happens in the scenario that only real
 // processes and servers can go through.
 func (s Scenario) Breaks() bool { return len(s.Incidents) > 0 }
 
-// lastClient is the one that incidents happen to, so that the first, which
-// scenarios may treat differently, is spared.
-func lastClient(stage Stage) int { return stage.Clients() - 1 }
-
 var crash = Scenario{
-	Name:   "crash",
-	About:  "saturated, and one client is killed while its callers wait",
-	Shows:  "how long the turns of the dead keep the living waiting",
-	Behave: steady.Behave,
-	Incidents: []Incident{{
-		At: 0.4, What: "the last client was killed",
-		Do: func(_ context.Context, stage Stage) error { return stage.Kill(lastClient(stage)) },
-	}},
+	Name:      "crash",
+	About:     "saturated, and one client is killed while its callers wait",
+	Shows:     "how long the turns of the dead keep the living waiting",
+	Behave:    steady.Behave,
+	Incidents: []Incident{{0.4, Kill}},
 }
 
 var laggy = Scenario{
@@ -66,9 +59,6 @@ func (d Delay) Draw(uniform float64) time.Duration {
 	return time.Duration(1 / (x * x))
 }
 
-// redisAway is how long there is no Redis.
-const redisAway = 500 * time.Millisecond
-
 var restart = Scenario{
 	Name:   "restart",
 	About:  "saturated, and Redis is away for half a second and comes back empty",
@@ -77,10 +67,7 @@ var restart = Scenario{
 
 	Unjudged:  true,
 	EndsRedis: true,
-	Incidents: []Incident{{
-		At: 0.5, What: "Redis was restarted and had forgotten everything",
-		Do: func(ctx context.Context, stage Stage) error { return stage.RestartRedis(ctx, redisAway) },
-	}},
+	Incidents: []Incident{{0.5, Restart}},
 }
 
 var onoff = Scenario{
@@ -88,17 +75,5 @@ var onoff = Scenario{
 	About:     "saturated, and one client's process is put to sleep twice while its callers wait",
 	Shows:     "what a process that misses its turns loses, and what it does when it wakes",
 	Behave:    steady.Behave,
-	Incidents: []Incident{asleep(0.2), awake(0.4), asleep(0.6), awake(0.8)},
-}
-
-func asleep(at float64) Incident {
-	return Incident{At: at, What: "the last client fell asleep", Do: func(_ context.Context, stage Stage) error {
-		return stage.Suspend(lastClient(stage))
-	}}
-}
-
-func awake(at float64) Incident {
-	return Incident{At: at, What: "the last client woke up", Do: func(_ context.Context, stage Stage) error {
-		return stage.Resume(lastClient(stage))
-	}}
+	Incidents: []Incident{{0.2, Suspend}, {0.4, Resume}, {0.6, Suspend}, {0.8, Resume}},
 }

@@ -118,27 +118,14 @@ func (r *Report) broken(of name, what string, count int) {
 func (r Report) Table(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(what string, value any, about string) { fmt.Fprintf(table, "%s\t%v\t%s\n", what, value, about) }
-	counts := func(of map[string]int, lines [][2]string) {
-		for _, l := range lines {
-			line(l[0], of[l[0]], l[1])
-		}
-		fmt.Fprintln(table, "\t\t")
-	}
 	limiters := len(names) * len(ways)
 	line("load", fmt.Sprintf("%.0f calls/s", float64(r.Counts[calls])/max(r.Seconds, 1)), fmt.Sprintf(
 		"%d names, %d limiters with a client each, %d callers, %.0f s, seed %d",
 		len(names), limiters, limiters*callers, r.Seconds, r.Seed))
-	counts(r.Counts, [][2]string{{letThrough, ""}})
-	var strikes [][2]string
 	for _, f := range faults {
-		about := ""
-		if f.loses {
-			about = "loses data"
-		}
-		strikes = append(strikes, [2]string{f.name, about})
+		line(f.name, r.Faults[f.name], map[bool]string{true: "loses data"}[f.loses])
 	}
-	counts(r.Faults, strikes)
-	counts(r.Counts, [][2]string{
+	for _, count := range [][2]string{
 		{exceeded, "of slots, goal 0"},
 		{acrossLoss, fmt.Sprintf("of slots, %d losses", r.Losses)},
 		{overtaken, "goal 0"},
@@ -147,8 +134,12 @@ func (r Report) Table(w io.Writer) error {
 		{forgotten, "neither used nor given back, goal 0"},
 		{stuck, fmt.Sprintf("more than %v after their ctx, goal 0", overdue)},
 		{leaked, "of the library, goal 0"},
-	})
-	counts(r.Counts, [][2]string{{givenBack, ""}, {lost, "an answer was lost, or giving them back failed"}})
+		{letThrough, ""},
+		{givenBack, ""},
+		{lost, "an answer was lost, or giving them back failed"},
+	} {
+		line(count[0], r.Counts[count[0]], count[1])
+	}
 	for _, kind := range slices.SortedFunc(maps.Keys(r.Outcomes), func(a, b string) int {
 		return cmp.Compare(r.Outcomes[b], r.Outcomes[a])
 	}) {

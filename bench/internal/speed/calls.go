@@ -5,12 +5,10 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
@@ -109,7 +107,7 @@ func allows(n int) callers {
 // waits are callers of one limiter.
 func waits(n int) callers {
 	return alike(n, func(_ context.Context, b *bed) (call, error) {
-		limiter, err := b.limiter(b.name(), ample)
+		limiter, err := b.limiter(b.name())
 		if err != nil {
 			return nil, err
 		}
@@ -136,7 +134,7 @@ func waitsApart(n int) callers {
 	return func(_ context.Context, b *bed) (calls []call, err error) {
 		name := b.name()
 		for range n {
-			limiter, err := b.limiter(name, ample)
+			limiter, err := b.limiter(name)
 			if err != nil {
 				return nil, err
 			}
@@ -158,8 +156,8 @@ func together(n int, do func(i int) error) error {
 }
 
 // rate is how many calls a second the callers get through once they are warm.
-// All of them are home when it returns.
-func rate(calls []call, warmUp, count time.Duration) (perSecond float64, err error) {
+// They go on for a while. All of them are home when it returns.
+func rate(calls []call, warmUp, count, after time.Duration) (perSecond float64, err error) {
 	var done atomic.Int64
 	var over atomic.Bool
 	err = together(len(calls)+1, func(i int) (err error) {
@@ -177,6 +175,7 @@ func rate(calls []call, warmUp, count time.Duration) (perSecond float64, err err
 			time.Sleep(count)
 			perSecond = float64(done.Load()-before) / time.Since(began).Seconds()
 		}
+		time.Sleep(after)
 		return nil
 	})
 	return perSecond, err
@@ -185,7 +184,7 @@ func rate(calls []call, warmUp, count time.Duration) (perSecond float64, err err
 // perSecond is the rate in the scale's round, or in a part of it.
 func perSecond(part time.Duration) meter {
 	return func(_ context.Context, b *bed, calls []call) (float64, error) {
-		return rate(calls, b.Round/part/5, b.Round/part)
+		return rate(calls, b.Round/part/5, b.Round/part, 0)
 	}
 }
 
@@ -211,59 +210,24 @@ func p99(ctx context.Context, b *bed, calls []call) (float64, error) {
 	return float64(quantile(slices.Concat(took...), 0.99)) / 1e3, err
 }
 
-// setUp is the time for processes to start and warm up, at first. On a machine
-// that is too busy for that, they are given more.
-const (
-	setUp     = time.Second
-	mostSetUp = 16 * time.Second
-)
-
 // inProcesses is the rate at which several processes, which have a part of the
-// scale's callers each, get through on one name. All count during the same time
-// and warm up until then.
+// scale's callers each, get through on one name.
 func inProcesses(part int) func(context.Context, *bed) (sides, error) {
 	return func(ctx context.Context, b *bed) (sides, error) {
 		known, err := pings(sixtyFour)(ctx, b)
-		j := job{Redis: b.redis, Name: b.name(), Callers: b.Callers / part}
+		j := job{Redis: b.redis, Name: b.name(), Callers: b.Callers / part, Round: b.Round}
 		return sides{
 			single(func(ctx context.Context) (float64, error) { return perSecond(1)(ctx, b, known) }),
 			single(func(ctx context.Context) (sum float64, err error) {
-				for patience := setUp; ; patience *= 2 {
-					sum, err = b.apart(ctx, j, patience)
-					if err == nil || !strings.Contains(err.Error(), errLate.Error()) || patience >= mostSetUp {
-						return sum, err
-					}
+				var all [processes]float64
+				err = together(processes, func(i int) error { return run.Ask(ctx, Role, j, &all[i]) })
+				for _, rate := range all {
+					sum += rate
 				}
+				return sum, err
 			}),
 		}, err
 	}
-}
-
-// apart is the sum of the processes' rates, which count after so long.
-func (b *bed) apart(ctx context.Context, j job, patience time.Duration) (sum float64, err error) {
-	j.From = measure.Now() + patience
-	j.Until = j.From + b.Round
-	var all [processes]float64
-	err = together(processes, func(i int) error { return run.Ask(ctx, Role, j, &all[i]) })
-	for _, rate := range all {
-		sum += rate
-	}
-	return sum, err
-}
-
-var errLate = errors.New("a process was not ready in time: the machine is too busy")
-
-// rateOfWait is that of one of them.
-func (b *bed) rateOfWait(j job) (float64, error) {
-	limiter, err := b.limiter(j.Name, ample)
-	if err != nil {
-		return 0, err
-	}
-	left := j.From - measure.Now()
-	if left <= 0 {
-		return 0, errLate
-	}
-	return rate(slices.Repeat([]call{limiter.Wait}, j.Callers), left, j.Until-j.From)
 }
 
 // paced calls n times, a step apart. Who is late catches up.

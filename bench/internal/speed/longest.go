@@ -7,13 +7,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/bench/internal/run"
-	"github.com/fairlimit/fairlimit/engine"
 )
 
 // longestRows are the longest runs of a script that a question of many callers,
 // or the return of every fifth of their turns, takes.
 func longestRows() []row {
-	of := func(what string, quotas []engine.Quota, permit func() int, back bool) row {
+	of := func(what, quotas string, permit func() int, back bool) row {
 		return row{
 			"longest", "server, longest run: " + what, "", 1, "µs", oursAtMost(1000),
 			func(ctx context.Context, b *bed) (sides, error) {

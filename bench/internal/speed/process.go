@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,7 +12,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
-	"github.com/fairlimit/fairlimit/engine"
 )
 
 // Role is that of the processes in which callers wait beside those of others.
@@ -23,11 +23,12 @@ func Main() {
 }
 
 // job is to have callers wait on a limiter of a name, and to count those who get
-// through from one moment on the machine's monotonic clock to another.
+// through for a round. They call for a round before and half a round after, so
+// that all processes are at work while any of them counts.
 type job struct {
 	Redis, Name string
 	Callers     int
-	From, Until time.Duration
+	Round       time.Duration
 }
 
 func (j job) do(ctx context.Context) (perSecond float64, err error) {
@@ -36,7 +37,10 @@ func (j job) do(ctx context.Context) (perSecond float64, err error) {
 		return 0, err
 	}
 	b := newBed(Scale{}, j.Redis, rdb)
-	perSecond, err = b.rateOfWait(j)
+	limiter, err := b.limiter(j.Name)
+	if err == nil {
+		perSecond, err = rate(slices.Repeat([]call{limiter.Wait}, j.Callers), j.Round, j.Round, j.Round/2)
+	}
 	return perSecond, errors.Join(err, b.close())
 }
 
@@ -63,9 +67,9 @@ func (b *bed) close() error {
 // name is a new one.
 func (b *bed) name() string { return b.prefix + ":" + rand.Text() }
 
-// limiter is one of a name.
-func (b *bed) limiter(name string, q engine.Quota) (fairlimit.Limiter, error) {
-	return fairlimit.New(b.rdb, name, fairlimit.Quota(q), fairlimit.WithGuard(0))
+// limiter is one of a name that is never short.
+func (b *bed) limiter(name string) (fairlimit.Limiter, error) {
+	return fairlimit.New(b.rdb, name, fairlimit.Quota{Permits: billion, Per: time.Second}, fairlimit.WithGuard(0))
 }
 
 // micros is for how many µs the server has run scripts while do ran.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // sixteen limiters of one caller each keep a server busy.
@@ -29,13 +30,17 @@ type queue struct {
 // queue makes sixteen limiters of a new name.
 func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, error) {
 	q := &queue{bed: b, scene: s, name: b.name()}
+	quotas, err := quotatext.Parse(s.quotas)
+	if err != nil {
+		return nil, err
+	}
 	client := redis.NewClient(b.rdb.Options())
 	for _, hook := range hooks {
 		client.AddHook(hook)
 	}
 	for range sixteen {
 		e, err := fair.New(engine.Config{
-			Client: client, Name: q.name, Quota: s.quotas[0], Extra: s.quotas[1:], Stored: s.stored,
+			Client: client, Name: q.name, Quota: quotas[0], Extra: quotas[1:], Stored: s.stored,
 			Heard: func(n *engine.News) {
 				if n.Lost {
 					q.lost.Store(true)
@@ -48,7 +53,7 @@ func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, 
 		q.engines = append(q.engines, e)
 	}
 	if s.stored {
-		if err := q.steerer().SetQuotas(ctx, s.quotas); err != nil {
+		if err := q.steerer().SetQuotas(ctx, quotas); err != nil {
 			return nil, err
 		}
 	}

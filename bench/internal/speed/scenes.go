@@ -12,9 +12,9 @@ import (
 // it.
 type scene struct {
 	what   string
-	goal   Goal // zero for none
-	quotas []engine.Quota
-	flows  int // the limiters are of so many
+	goal   Goal   // zero for none
+	quotas string // as package quotatext reads them
+	flows  int    // the limiters are of so many
 	stored bool
 	turn   turn // what every request gets
 
@@ -47,74 +47,41 @@ func got(a engine.Answer) turn {
 	}
 }
 
-func every(permits int, per time.Duration) engine.Quota {
-	return engine.Quota{Permits: permits, Per: per}
-}
+const (
+	billion = 1_000_000_000
 
-func burst(permits int, per time.Duration, n int) engine.Quota {
-	return engine.Quota{Permits: permits, Per: per, Burst: n}
-}
-
-func quotas(q ...engine.Quota) []engine.Quota { return q }
-
-const billion = 1_000_000_000
-
-var (
 	// ample is never short.
-	ample    = every(billion, time.Second)
-	secondly = quotas(every(10, time.Second))
+	ample    = "1000000000/1s"
+	secondly = "10/1s"
 
 	// eight are as many windows as a limiter may have.
-	eight = quotas(
-		every(10, time.Second), every(19, 2*time.Second), every(45, 5*time.Second), every(85, 10*time.Second),
-		every(240, 30*time.Second), every(450, time.Minute), every(2100, 5*time.Minute), every(23_000, time.Hour))
+	eight = "10/1s 19/2s 45/5s 85/10s 240/30s 450/1m 2100/5m 23000/1h"
 )
 
 // scenes are what people configure, and what befalls a queue.
 var scenes = []scene{
-	{what: "one quota, never short", goal: ratioAtMost(2), quotas: quotas(ample), turn: atOnce},
-	{
-		what: "one quota, queued, 1 a ms", goal: ratioAtMost(2),
-		quotas: quotas(every(1, time.Millisecond)), turn: queued, first: hold(10_000),
-	},
+	{what: "one quota, never short", goal: ratioAtMost(2), quotas: ample, turn: atOnce},
+	{what: "one quota, queued, 1 a ms", goal: ratioAtMost(2), quotas: "1/1ms", turn: queued, first: hold(10_000)},
 	{what: "one quota, queued, 10 a second", quotas: secondly, turn: queued, first: hold(100)},
-	{
-		what: "one quota, refused", goal: ratioAtMost(1.2),
-		quotas: quotas(every(100, time.Hour)), turn: refused, first: hold(100),
-	},
-	{
-		what: "one quota, crowded, saturated", goal: ratioAtMost(1.5),
-		quotas: quotas(every(1000, time.Second)), turn: queued, first: crowd,
-	},
-	{
-		what: "two quotas, never short", goal: ratioAtMost(2.5), turn: atOnce,
-		quotas: quotas(every(billion, time.Minute), every(billion/10, time.Second)),
-	},
-	{
-		what: "two quotas, queued", goal: ratioAtMost(2.5), turn: queued, first: hold(200),
-		quotas: quotas(every(1000, time.Minute), every(20, time.Second)),
-	},
+	{what: "one quota, refused", goal: ratioAtMost(1.2), quotas: "100/1h", turn: refused, first: hold(100)},
+	{what: "one quota, crowded, saturated", goal: ratioAtMost(1.5), quotas: "1000/1s", turn: queued, first: crowd},
+	{what: "two quotas, never short", goal: ratioAtMost(2.5), quotas: "1000000000/1m 100000000/1s", turn: atOnce},
+	{what: "two quotas, queued", goal: ratioAtMost(2.5), quotas: "1000/1m 20/1s", turn: queued, first: hold(200)},
 	{
 		what: "three quotas, never short", goal: ratioAtMost(3.5), turn: atOnce,
-		quotas: quotas(every(billion, time.Hour), every(billion, time.Minute), every(billion/10, time.Second)),
+		quotas: "1000000000/1h 1000000000/1m 100000000/1s",
 	},
 	{
 		what: "three quotas, queued", goal: ratioAtMost(3.5), turn: queued, first: hold(200),
-		quotas: quotas(every(30_000, time.Hour), every(1000, time.Minute), every(20, time.Second)),
+		quotas: "30000/1h 1000/1m 20/1s",
 	},
-	{
-		what: "a Burst, never short", goal: ratioAtMost(3),
-		quotas: quotas(burst(billion, time.Minute, billion/100)), turn: atOnce,
-	},
-	{
-		what: "a Burst, queued", goal: ratioAtMost(3),
-		quotas: quotas(burst(20, time.Second, 5)), turn: queued, first: hold(100),
-	},
-	{what: "4 flows, never short", goal: ratioAtMost(3.5), quotas: quotas(ample), flows: 4, turn: atOnce},
+	{what: "a Burst, never short", goal: ratioAtMost(3), quotas: "1000000000/1m burst 10000000", turn: atOnce},
+	{what: "a Burst, queued", goal: ratioAtMost(3), quotas: "20/1s burst 5", turn: queued, first: hold(100)},
+	{what: "4 flows, never short", goal: ratioAtMost(3.5), quotas: ample, flows: 4, turn: atOnce},
 	{what: "4 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 4, turn: queued, first: hold(100)},
-	{what: "16 flows, never short", goal: ratioAtMost(3.5), quotas: quotas(ample), flows: 16, turn: atOnce},
+	{what: "16 flows, never short", goal: ratioAtMost(3.5), quotas: ample, flows: 16, turn: atOnce},
 	{what: "16 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 16, turn: queued, first: hold(100)},
-	{what: "stored quota, never short", goal: ratioAtMost(2.5), quotas: quotas(ample), stored: true, turn: atOnce},
+	{what: "stored quota, never short", goal: ratioAtMost(2.5), quotas: ample, stored: true, turn: atOnce},
 	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, first: inPause},
 	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, first: afterPause},
 	{what: "after returns", goal: ratioAtMost(3), quotas: secondly, turn: queued, first: hold(100), before: afterReturns},

@@ -64,11 +64,11 @@ func (b *bed) hotAndCold(ask func(ctx context.Context, limiter int) error, ready
 
 // batchRows are what a grant costs the server in a question for 64.
 func batchRows() []row {
-	of := func(what string, quota engine.Quota, goal float64) row {
+	of := func(what, quotas string, goal float64) row {
 		return row{
 			"batch", "server, a grant of 64: " + what, redisRate + ", one grant", 4, "µs", oursAtMost(goal),
 			func(ctx context.Context, b *bed) (sides, error) {
-				q, err := b.queue(ctx, scene{quotas: quotas(quota)})
+				q, err := b.queue(ctx, scene{quotas: quotas})
 				return sides{b.serverTime(1, b.allow()), b.serverTime(sixtyFour, func(ctx context.Context) error {
 					_, err := q.take(ctx, permits(sixtyFour, always(1))...)
 					return err
@@ -78,8 +78,8 @@ func batchRows() []row {
 	}
 	return []row{
 		of("never short", ample, 0.3),
-		of("1 a ms, each at a slot of its own", every(1, time.Millisecond), 1),
-		of("10 a second, ten at a slot", every(10, time.Second), 1),
+		of("1 a ms, each at a slot of its own", "1/1ms", 1),
+		of("10 a second, ten at a slot", secondly, 1),
 	}
 }
 

@@ -130,9 +130,9 @@ func TestAQueueInAnotherConditionIsNotMeasured(t *testing.T) {
 	t.Parallel()
 	b := on(t)
 	for want, s := range map[turn]scene{
-		atOnce:  {quotas: quotas(every(100, time.Hour)), first: hold(100)},
-		queued:  {quotas: quotas(ample)},
-		refused: {quotas: quotas(ample)},
+		atOnce:  {quotas: "100/1h", first: hold(100)},
+		queued:  {quotas: ample},
+		refused: {quotas: ample},
 		paused:  {quotas: secondly, first: hold(10)},
 	} {
 		s.turn = want
@@ -226,13 +226,13 @@ func TestQuantiles(t *testing.T) {
 func TestARateCountsOnlyWhatEndsWhileItCounts(t *testing.T) {
 	const callers, lasting = 4, 5 * time.Millisecond
 	sleep := slices.Repeat([]call{func(context.Context) error { time.Sleep(lasting); return nil }}, callers)
-	per, err := rate(sleep, 100*time.Millisecond, 50*time.Millisecond)
+	per, err := rate(sleep, 100*time.Millisecond, 50*time.Millisecond, 0)
 	require.NoError(t, err)
 	require.LessOrEqual(t, per, 1.3*callers/lasting.Seconds(), "the calls of the warm-up do not count")
 	require.Positive(t, per)
 
 	broken := errors.New("broken")
-	_, err = rate([]call{func(context.Context) error { return broken }}, 0, time.Millisecond)
+	_, err = rate([]call{func(context.Context) error { return broken }}, 0, time.Millisecond, 0)
 	require.ErrorIs(t, err, broken)
 	took, err := p99(t.Context(), &bed{Scale: least}, sleep)
 	require.NoError(t, err)
