@@ -147,7 +147,11 @@ func (q *Queue) Take(ctx context.Context, a Amounts) (*Turn, error) {
 	if err != nil {
 		return nil, q.named(err)
 	}
-	return &Turn{limiter: q.limiter, grant: grant}, nil
+	turn := &Turn{limiter: q.limiter}
+	if grant != nil {
+		turn.grant = *grant
+	}
+	return turn, nil
 }
 
 // checkAmounts returns the error of a call that never goes further.

@@ -59,19 +59,18 @@ func (l *limiter) reserveTurn(
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
-	request := l.request(n, amounts, l.maxWait)
-	request.Deadline = deadline
-	reply, err := l.reserve(ctx, &request)
-	if err != nil {
+	w := l.newWait(n, amounts, l.maxWait)
+	w.request.Deadline = deadline
+	if err := l.reserve(ctx, w); err != nil {
 		l.backlog.leave(n)
 		return nil, err
 	}
-	answer := *reply.Answer // its array holds the answers of others
-	reply.Answer = &answer
-	r := &Reservation{limiter: l, request: request, reply: reply, busy: make(chan struct{}, 1)}
+	answer := *w.reply.Answer // its array holds the answers of others
+	w.reply.Answer = &answer
+	r := &Reservation{limiter: l, request: w.request, reply: w.reply, busy: make(chan struct{}, 1)}
 	r.stands, r.end = context.WithCancel(context.Background())
 	r.count()
-	l.trace.reserved(n, reply.Slot())
+	l.trace.reserved(n, r.reply.Slot())
 	return r, nil
 }
 
@@ -177,9 +176,9 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 func (r *Reservation) wait(ctx context.Context) error {
 	l, n := r.limiter, r.reply.Grant.N
 	r.countAgain()
-	w := wait{request: r.request, reservation: r, reply: r.reply}
+	w := &wait{request: r.request, reservation: r, reply: r.reply}
 	w.request.Deadline, _ = ctx.Deadline()
-	err := l.waitOut(ctx, &w)
+	err := l.waitOut(ctx, w)
 	if err == nil {
 		r.turn = &Turn{limiter: l, grant: w.taken}
 	}

@@ -16,7 +16,7 @@ import (
 // errLineTooLong ends the wait in a line when WithMaxWait is over.
 var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
 
-// wait is one call of Wait, of a [Limiter] or a [Reservation].
+// wait is one call, of a [Limiter] or a [Reservation].
 type wait struct {
 	request     coalesce.Request
 	sleeper     *turns.Sleeper // nil until the caller sleeps
@@ -25,21 +25,23 @@ type wait struct {
 	taken       engine.Grant   // the turn, if it has come
 }
 
-// request is what a call asks for. Its MaxWait counts from now if the caller may
-// stand in line for long.
-func (l *limiter) request(n int, amounts engine.Amounts, maxWait time.Duration) coalesce.Request {
-	r := coalesce.Request{N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait, CountsLine: l.mayLineUp()}
+// newWait is a call that has not asked yet. Its MaxWait counts from now if the
+// caller may stand in line for long.
+func (l *limiter) newWait(n int, amounts engine.Amounts, maxWait time.Duration) *wait {
+	w := &wait{request: coalesce.Request{
+		N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait, CountsLine: l.mayLineUp(),
+	}}
 	if maxWait != engine.Forever { // a look at the clock is not free
-		r.Came = time.Now()
+		w.request.Came = time.Now()
 	}
-	return r
+	return w
 }
 
 // mayLineUp reports whether callers may stand in line for long.
 func (l *limiter) mayLineUp() bool { return l.line != nil || l.asker.Away != nil }
 
-// take waits for a turn and returns it. The turn is zero if a fallback gave it.
-func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn engine.Grant, err error) {
+// take waits for a turn and returns it. The turn is nil if a fallback gave it.
+func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn *engine.Grant, err error) {
 	err = l.trace.waits(n, func() error {
 		return l.fallback.wait(ctx, n, func() (err error) {
 			turn, err = l.takeTurn(ctx, n, amounts)
@@ -50,17 +52,17 @@ func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn
 }
 
 // takeTurn is take, without a fallback.
-func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (turn engine.Grant, err error) {
+func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (turn *engine.Grant, err error) {
 	if err := l.backlog.enter(n); err != nil {
-		return turn, err
+		return nil, err
 	}
 	defer l.backlog.leave(n)
-	w := wait{request: l.request(n, amounts, l.maxWait)}
+	w := l.newWait(n, amounts, l.maxWait)
 	w.request.Deadline, _ = ctx.Deadline()
-	if w.reply, err = l.ask(ctx, &w.request, nil); err == nil {
-		err = l.waitOut(ctx, &w)
+	if err = l.ask(ctx, w, nil); err == nil {
+		err = l.waitOut(ctx, w)
 	}
-	return w.taken, err
+	return &w.taken, err
 }
 
 // waitOut is the one wait loop. A caller that is granted a turn sleeps until it
@@ -82,7 +84,7 @@ func (l *limiter) waitOut(ctx context.Context, w *wait) (err error) {
 			}
 		}
 		w.request.CountsLine = true
-		if w.reply, err = l.ask(ctx, &w.request, place); err != nil {
+		if err = l.ask(ctx, w, place); err != nil {
 			return err
 		}
 		if w.reply.Granted {
@@ -91,16 +93,15 @@ func (l *limiter) waitOut(ctx context.Context, w *wait) (err error) {
 	}
 }
 
-// ask returns the answer to a request, of a caller that stands in line already
-// if it has a place. If the caller may stand in line for long, it stays no longer
+// ask gets the answer to the request, of a caller that stands in line already if
+// it has a place. If the caller may stand in line for long, it stays no longer
 // than its MaxWait allows. Then a caller of a flow is refused, unless it may hold
 // permits or Redis is away.
-func (l *limiter) ask(
-	ctx context.Context, r *coalesce.Request, place *coalesce.Place,
-) (reply coalesce.Reply, err error) {
+func (l *limiter) ask(ctx context.Context, w *wait, place *coalesce.Place) (err error) {
+	r := &w.request
 	if place == nil {
 		if err := l.tooFar(r); err != nil {
-			return reply, err
+			return err
 		}
 	}
 	if l.mayLineUp() && r.MaxWait > 0 && r.MaxWait != engine.Forever {
@@ -109,18 +110,18 @@ func (l *limiter) ask(
 		defer cancel()
 	}
 	if place != nil {
-		reply, err = l.asker.Await(ctx, *place)
+		w.reply, err = l.asker.Await(ctx, *place)
 	} else {
-		reply, err = l.asker.Ask(ctx, *r)
+		w.reply, err = l.asker.Ask(ctx, r)
 	}
 	if err != nil && l.line != nil && context.Cause(ctx) == errLineTooLong &&
 		!errors.Is(err, ErrOutcomeUnknown) && !away(err) {
-		return reply, &RefusedError{Wait: r.MaxWait, limit: limit(r)}
+		return &RefusedError{Wait: r.MaxWait, limit: limit(r)}
 	}
-	if err == nil && reply.Granted {
-		l.trace.granted(r.N, reply.Wait)
+	if err == nil && w.reply.Granted {
+		l.trace.granted(r.N, w.reply.Wait)
 	}
-	return reply, err
+	return err
 }
 
 // sleep returns nil, nil once a turn that was granted has come. If the turn does
@@ -132,7 +133,7 @@ func (l *limiter) sleep(ctx context.Context, w *wait) (*coalesce.Place, error) {
 		return nil, nil
 	}
 	if w.sleeper == nil {
-		w.sleeper = turns.NewSleeper(ctx, w.request)
+		w.sleeper = turns.NewSleeper(ctx, &w.request)
 	}
 	place, err := l.sleepers.Sleep(w.sleeper, w.reply)
 	if place != nil {
@@ -197,12 +198,12 @@ func limit(r *coalesce.Request) string {
 
 // reserve is for callers that do not wait here: a refusal is final, however
 // short. Ctx's deadline bounds the call, not the turn.
-func (l *limiter) reserve(ctx context.Context, r *coalesce.Request) (coalesce.Reply, error) {
-	reply, err := l.ask(ctx, r, nil)
-	if err == nil && !reply.Granted {
-		return reply, refused(r, reply)
+func (l *limiter) reserve(ctx context.Context, w *wait) error {
+	err := l.ask(ctx, w, nil)
+	if err == nil && !w.reply.Granted {
+		return refused(&w.request, w.reply)
 	}
-	return reply, err
+	return err
 }
 
 // allowNow takes a turn that is due at once, or none.
@@ -217,8 +218,8 @@ func (l *limiter) takeNow(ctx context.Context, n int) (grant engine.Grant, ok bo
 	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() || l.line != nil && l.asker.Full(l.line, n) {
 		return grant, false, nil
 	}
-	r := l.request(n, "", 0)
-	reply, err := l.reserve(ctx, &r)
+	w := l.newWait(n, "", 0)
+	err = l.reserve(ctx, w)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -227,11 +228,11 @@ func (l *limiter) takeNow(ctx context.Context, n int) (grant engine.Grant, ok bo
 	case err != nil:
 		return grant, false, err
 	}
-	defer l.passed(r.Cost)
-	if l.sleepers.MayGo(reply, l.line) {
-		return reply.Grant, true, nil
+	defer l.passed(w.request.Cost)
+	if l.sleepers.MayGo(w.reply, l.line) {
+		return w.reply.Grant, true, nil
 	}
-	l.asker.Abandon(ctx, reply.Grant)
+	l.asker.Abandon(ctx, w.reply.Grant)
 	return grant, false, nil
 }
 

@@ -21,9 +21,10 @@ type caller struct {
 	request Request
 	call    uint64 // its number, of all that line up for the first time
 	state   atomic.Int32
-	told    chan outcome // holds one, so that the server never waits for a caller
-	asks    *engine.Flow // what the question says of its flow
-	lost    bool         // an earlier question for it has an unknown outcome
+	told    chan struct{} // holds one, so that the server never waits for a caller
+	outcome outcome       // once it is told
+	asks    *engine.Flow  // what the question says of its flow
+	lost    bool          // an earlier question for it has an unknown outcome
 }
 
 // outcome is what a caller is told: the answer to its request, or why its
@@ -79,7 +80,7 @@ func (a *Asker) newCaller(ctx context.Context, r Request) *caller {
 	}
 	c, _ := a.spare.Get().(*caller)
 	if c == nil {
-		c = &caller{told: make(chan outcome, 1)}
+		c = &caller{told: make(chan struct{}, 1)}
 	}
 	c.state.Store(lined)
 	c.ctx, c.request, c.call, c.asks, c.lost = ctx, r, a.calls, nil, false
@@ -132,14 +133,15 @@ func (a *Asker) lastOutcome(c *caller, until time.Time) (o outcome, told bool) {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
-	case o = <-c.told:
-		return o, true
+	case <-c.told:
+		return c.outcome, true
 	case <-timer.C:
 	}
 	if a.leaves(c) {
 		return outcome{}, false
 	}
-	return <-c.told, true
+	<-c.told
+	return c.outcome, true
 }
 
 // errUnsent is the error of a caller that left before its question was sent.
@@ -195,6 +197,7 @@ func (c *caller) tell(o outcome) bool {
 	if !c.state.CompareAndSwap(asked, answered) {
 		return false
 	}
-	c.told <- o
+	c.outcome = o
+	c.told <- struct{}{}
 	return true
 }

@@ -144,8 +144,8 @@ func (r Reply) Slot() time.Time { return r.Arrived.Add(r.Wait) }
 // the line, and what the caller was granted meanwhile goes back: within
 // [ReturnBound], if the engine answers within it. Answer.Err of the reply is
 // returned as the error.
-func (a *Asker) Ask(ctx context.Context, r Request) (Reply, error) {
-	c, err := a.lineUp(ctx, r)
+func (a *Asker) Ask(ctx context.Context, r *Request) (Reply, error) {
+	c, err := a.lineUp(ctx, *r)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -191,16 +191,16 @@ func (a *Asker) Await(ctx context.Context, p Place) (Reply, error) {
 		opened = a.Breaker.Opened()
 	}
 	select {
-	case o := <-c.told:
-		a.spare.Put(c)
-		return o.result()
+	case <-c.told:
 	case <-ctx.Done():
 		return Reply{}, a.leave(ctx, c)
 	case <-opened:
 		if a.leaves(c) {
 			return Reply{}, a.Breaker.Cause()
 		}
-		o := <-c.told
-		return o.result()
+		<-c.told
 	}
+	reply, err := c.outcome.result()
+	a.spare.Put(c)
+	return reply, err
 }

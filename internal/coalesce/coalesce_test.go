@@ -81,7 +81,7 @@ func (e *timed) asker() *Asker { return &Asker{Engine: e} }
 func asking(ctx context.Context, b *Asker, n int) <-chan error {
 	err := make(chan error, 1)
 	go func() {
-		_, e := b.Ask(ctx, Request{N: n, MaxWait: engine.Forever})
+		_, e := b.Ask(ctx, &Request{N: n, MaxWait: engine.Forever})
 		err <- e
 	}()
 	synctest.Wait()
@@ -105,7 +105,7 @@ func TestWhatOneQuestionHoldsIsBounded(t *testing.T) {
 		e := &timed{take: time.Millisecond}
 		b := e.asker()
 		for range 2500 {
-			go func() { _, _ = b.Ask(t.Context(), Request{N: 1}) }()
+			go func() { _, _ = b.Ask(t.Context(), &Request{N: 1}) }()
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -133,7 +133,7 @@ func TestACallerThatLeavesDuringItsQuestionHasItsPermitsBack(t *testing.T) {
 		for i := range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 			start := time.Now()
-			_, err := b.Ask(ctx, Request{N: 3, MaxWait: engine.Forever})
+			_, err := b.Ask(ctx, &Request{N: 3, MaxWait: engine.Forever})
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Len(t, e.givenBack(), i+1)
@@ -157,7 +157,7 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 				defer cancel()
 				start := time.Now()
-				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+				_, err := b.Ask(ctx, &Request{N: 1, MaxWait: engine.Forever})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.Equal(t, 5*time.Millisecond+ReturnBound, time.Since(start))
 				time.Sleep(2 * time.Second)
@@ -190,7 +190,7 @@ func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 				b := e.asker()
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
 				defer cancel()
-				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever})
+				_, err := b.Ask(ctx, &Request{N: 1, MaxWait: engine.Forever})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.ErrorIs(t, err, errGate, "the cause")
 				if c.wants != nil {
@@ -259,7 +259,7 @@ func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
 				call := func(names ...string) {
 					for _, name := range names {
 						go func() {
-							_, err := b.Ask(t.Context(), request)
+							_, err := b.Ask(t.Context(), &request)
 							assert.NoError(t, err)
 							went <- name
 						}()
@@ -331,7 +331,7 @@ func TestCallersDoNotStarveReturns(t *testing.T) {
 		for range 3 * mostAsked { // there is always a full question in line
 			go func() {
 				for ctx.Err() == nil {
-					_, _ = b.Ask(t.Context(), Request{N: 1})
+					_, _ = b.Ask(t.Context(), &Request{N: 1})
 				}
 			}()
 		}

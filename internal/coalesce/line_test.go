@@ -43,7 +43,7 @@ func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
 		went := make(chan *Line, 10)
 		call := func(f *Line) {
 			go func() {
-				_, err := b.Ask(context.Background(), Request{N: 1, MaxWait: engine.Forever, Line: f})
+				_, err := b.Ask(context.Background(), &Request{N: 1, MaxWait: engine.Forever, Line: f})
 				assert.NoError(t, err)
 				went <- f
 			}()
@@ -93,7 +93,7 @@ func TestTheLineOfAFlowForgetsThoseWhoLeave(t *testing.T) {
 		b := &Asker{Engine: &sharing{}}
 		f := NewLine("f", 1, 0)
 		ask := func(ctx context.Context) error {
-			_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Line: f})
+			_, err := b.Ask(ctx, &Request{N: 1, MaxWait: engine.Forever, Line: f})
 			return err
 		}
 		require.NoError(t, ask(context.Background()))
@@ -127,7 +127,7 @@ func TestAFlowCountsNothingOfThoseWhoLeaveDuringTheQuestion(t *testing.T) {
 				f := NewLine("f", 1, 0)
 				ctx, cancel := context.WithTimeout(context.Background(), leaves)
 				defer cancel()
-				_, err := b.Ask(ctx, Request{N: 1, MaxWait: engine.Forever, Line: f})
+				_, err := b.Ask(ctx, &Request{N: 1, MaxWait: engine.Forever, Line: f})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				time.Sleep(time.Second)
 				b.mu.Lock()
@@ -160,7 +160,7 @@ func TestWhoeverAcceptsNoWaitStandsInNoLine(t *testing.T) {
 		ask := func(maxWait time.Duration) <-chan Reply {
 			replies := make(chan Reply, 1)
 			go func() {
-				reply, err := b.Ask(t.Context(), Request{N: 1, MaxWait: maxWait, Line: f})
+				reply, err := b.Ask(t.Context(), &Request{N: 1, MaxWait: maxWait, Line: f})
 				if err == nil {
 					replies <- reply
 				}
@@ -217,7 +217,7 @@ func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
 		var all sync.WaitGroup
 		ask := func(r Request) {
 			all.Go(func() {
-				_, err := b.Ask(context.Background(), r)
+				_, err := b.Ask(context.Background(), &r)
 				assert.NoError(t, err)
 				b.Passed(r.Line, r.N)
 			})
@@ -291,7 +291,7 @@ func TestWhoeverAcceptsNoWaitIsNotPutBackInLine(t *testing.T) {
 		ask := func(n int, maxWait time.Duration) <-chan error {
 			done := make(chan error, 1)
 			go func() {
-				_, err := b.Ask(t.Context(), Request{N: n, MaxWait: maxWait, Line: f})
+				_, err := b.Ask(t.Context(), &Request{N: n, MaxWait: maxWait, Line: f})
 				done <- err
 			}()
 			synctest.Wait()
@@ -353,7 +353,7 @@ func sharingOut(share int64) (*Asker, *atomic.Int64) {
 func askingIn(b *Asker, f *Line, n int, maxWait time.Duration) <-chan error {
 	err := make(chan error, 1)
 	go func() {
-		_, e := b.Ask(context.Background(), Request{N: n, MaxWait: maxWait, Line: f})
+		_, e := b.Ask(context.Background(), &Request{N: n, MaxWait: maxWait, Line: f})
 		err <- e
 	}()
 	synctest.Wait()

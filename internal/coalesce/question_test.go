@@ -176,7 +176,7 @@ func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 	b := &Asker{Engine: e}
 	var went atomic.Int64
 	ask := func(ctx context.Context, n int) {
-		reply, err := b.Ask(ctx, Request{N: n, MaxWait: engine.Forever})
+		reply, err := b.Ask(ctx, &Request{N: n, MaxWait: engine.Forever})
 		switch {
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		case n%3 == 2:

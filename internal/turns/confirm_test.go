@@ -98,8 +98,8 @@ func TestALookForALaterTurnHoldsNobody(t *testing.T) {
 		q := newQueue(20 * time.Millisecond)
 		q.silent = true
 		l := q.line(second, 0)
-		at := inOrder(t, callers(t.Context(), l, 4, func(who int) coalesce.Request {
-			return coalesce.Request{N: []int{1, 500, 36, 11}[who], MaxWait: engine.Forever} // looks at 9.75 and 10.69 s
+		at := inOrder(t, callers(t.Context(), l, 4, func(who int) *coalesce.Request {
+			return &coalesce.Request{N: []int{1, 500, 36, 11}[who], MaxWait: engine.Forever} // looks at 9.75 and 10.69 s
 		}), 4)
 		assert.Equal(t, []time.Duration{0, 10 * second, 10720 * time.Millisecond, 10940 * time.Millisecond}, at)
 		time.Sleep(10 * second) // the looks end by themselves
@@ -144,8 +144,8 @@ func TestASilentRedisIsAskedOnceForATurn(t *testing.T) {
 		q := newQueue(250 * time.Millisecond)
 		q.silent = true
 		l, stall := q.stalls(0)
-		out := callers(t.Context(), l, 3, func(who int) coalesce.Request {
-			return coalesce.Request{N: []int{1, 40, 3}[who], MaxWait: engine.Forever} // turns at 0, 10 and 10.75 s
+		out := callers(t.Context(), l, 3, func(who int) *coalesce.Request {
+			return &coalesce.Request{N: []int{1, 40, 3}[who], MaxWait: engine.Forever} // turns at 0, 10 and 10.75 s
 		})
 		inOrder(t, out, 2) // the look went at 9.75 s
 		time.Sleep(700 * time.Millisecond)

@@ -197,7 +197,7 @@ func (l *Sleepers) lineUpAgain(callers []*Sleeper) {
 	all := make([]coalesce.Again, len(callers))
 	for i, c := range callers {
 		c.request.CountsLine = true
-		all[i] = coalesce.Again{Ctx: c.ctx, Request: c.request, Call: c.call}
+		all[i] = coalesce.Again{Ctx: c.ctx, Request: *c.request, Call: c.call}
 	}
 	for i, place := range l.Asker.LineUpAgain(all) {
 		c := callers[i]

@@ -83,8 +83,8 @@ func TestAMissedTurnMayComeTooLate(t *testing.T) {
 		q := newQueue(second)
 		l, stall := q.stalls(50 * time.Millisecond)
 		start := time.Now()
-		out := callers(t.Context(), l, 4, func(who int) coalesce.Request {
-			r := coalesce.Request{N: 1, MaxWait: engine.Forever}
+		out := callers(t.Context(), l, 4, func(who int) *coalesce.Request {
+			r := &coalesce.Request{N: 1, MaxWait: engine.Forever}
 			if who == 1 {
 				r.Deadline = start.Add(1900 * time.Millisecond)
 			}
@@ -108,8 +108,8 @@ func TestCallersForOtherPermitsKeepTheirTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(second)
 		l, stall := q.stalls(50 * time.Millisecond)
-		out := callers(t.Context(), l, 3, func(who int) coalesce.Request {
-			return coalesce.Request{N: 1 + who%2, MaxWait: engine.Forever} // turns at 0, 2 and 3
+		out := callers(t.Context(), l, 3, func(who int) *coalesce.Request {
+			return &coalesce.Request{N: 1 + who%2, MaxWait: engine.Forever} // turns at 0, 2 and 3
 		})
 		require.NoError(t, (<-out).err)
 		stall(2500 * time.Millisecond)
@@ -134,8 +134,8 @@ func TestAMissedTurnHoldsUpNoOtherFlow(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		flows := []*coalesce.Line{coalesce.NewLine("x", 1, 8), coalesce.NewLine("a", 1, 8), coalesce.NewLine("b", 1, 8)}
-		out := callers(t.Context(), l, len(flows), func(who int) coalesce.Request {
-			return coalesce.Request{N: 1, MaxWait: engine.Forever, Line: flows[who]}
+		out := callers(t.Context(), l, len(flows), func(who int) *coalesce.Request {
+			return &coalesce.Request{N: 1, MaxWait: engine.Forever, Line: flows[who]}
 		})
 		require.NoError(t, (<-out).err)
 		assert.Equal(t, went{2, 2001 * time.Millisecond, nil}, <-out)

@@ -209,7 +209,7 @@ type went struct {
 }
 
 // wait is the wait loop of a limiter.
-func wait(ctx context.Context, l *Sleepers, r coalesce.Request) error {
+func wait(ctx context.Context, l *Sleepers, r *coalesce.Request) error {
 	reply, err := l.Asker.Ask(ctx, r)
 	s := NewSleeper(ctx, r)
 	for {
@@ -230,7 +230,7 @@ func wait(ctx context.Context, l *Sleepers, r coalesce.Request) error {
 }
 
 // callers lets so many call one after the other, and returns them as they go.
-func callers(ctx context.Context, l *Sleepers, count int, request func(who int) coalesce.Request) <-chan went {
+func callers(ctx context.Context, l *Sleepers, count int, request func(who int) *coalesce.Request) <-chan went {
 	out, start := make(chan went, count), time.Now()
 	for who := range count {
 		go func() {
@@ -242,7 +242,7 @@ func callers(ctx context.Context, l *Sleepers, count int, request func(who int) 
 	return out
 }
 
-func forever(int) coalesce.Request { return coalesce.Request{N: 1, MaxWait: engine.Forever} }
+func forever(int) *coalesce.Request { return &coalesce.Request{N: 1, MaxWait: engine.Forever} }
 
 // inOrder wants all to go, one after the other, and returns when.
 func inOrder(t *testing.T, out <-chan went, count int) (at []time.Duration) {

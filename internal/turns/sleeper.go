@@ -35,7 +35,7 @@ const (
 // is asleep, mu of its Sleepers guards its fields.
 type Sleeper struct {
 	ctx     context.Context
-	request coalesce.Request
+	request *coalesce.Request
 	latest  time.Time // see accept
 
 	turn
@@ -59,8 +59,9 @@ type turn struct {
 	givesUp time.Time // until when the caller insists on news, zero if it does not
 }
 
-// NewSleeper is for the caller of a request.
-func NewSleeper(ctx context.Context, request coalesce.Request) *Sleeper {
+// NewSleeper is for the caller of a request. While the caller sleeps, the request
+// is the Sleeper's.
+func NewSleeper(ctx context.Context, request *coalesce.Request) *Sleeper {
 	return &Sleeper{ctx: ctx, request: request}
 }
 

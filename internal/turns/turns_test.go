@@ -52,7 +52,7 @@ func TestABusyLineNeverLooks(t *testing.T) {
 		l := q.line(second, 0)
 		out := callers(t.Context(), l, 50, forever)
 		for range 60 { // others ask, and their answers bring the news
-			_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1})
+			_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1})
 			require.NoError(t, err)
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -142,14 +142,14 @@ func TestADeadlineThatAPauseMakesImpossibleEndsAtOnce(t *testing.T) {
 		q := newQueue(10 * second)
 		l := q.line(second, 0)
 		deadline := time.Now().Add(25 * second)
-		out := callers(t.Context(), l, 3, func(int) coalesce.Request {
-			return coalesce.Request{N: 1, MaxWait: engine.Forever, Deadline: deadline}
+		out := callers(t.Context(), l, 3, func(int) *coalesce.Request {
+			return &coalesce.Request{N: 1, MaxWait: engine.Forever, Deadline: deadline}
 		})
 		require.NoError(t, (<-out).err)
 		time.Sleep(second)
 		q.pause(time.Minute)
 		// Whoever asks brings the news for all.
-		_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1})
+		_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1})
 		require.NoError(t, err)
 		for range 2 {
 			w := <-out
@@ -345,7 +345,7 @@ func TestAllWhoLineUpAgainKnowItAtOnce(t *testing.T) {
 		out := callers(t.Context(), l, 3, forever) // 30 to 50 s ahead
 		time.Sleep(3 * second)
 		require.NoError(t, q.Reset(t.Context()))
-		_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1}) // it brings the news
+		_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1}) // it brings the news
 		require.NoError(t, err)
 		for i := range 3 {
 			w := <-out
@@ -370,9 +370,10 @@ func TestATurnOfAQueueThatWasResetMeanwhileIsNotSleptFor(t *testing.T) {
 		require.Equal(t, 10*second, reply.Wait)
 		time.Sleep(second)
 		require.NoError(t, q.Reset(t.Context()))
-		_, err = l.Asker.Ask(t.Context(), coalesce.Request{N: 1}) // it brings the news
+		_, err = l.Asker.Ask(t.Context(), &coalesce.Request{N: 1}) // it brings the news
 		require.NoError(t, err)
-		place, err := l.Sleep(NewSleeper(t.Context(), forever(1)), reply)
+		request := forever(1)
+		place, err := l.Sleep(NewSleeper(t.Context(), request), reply)
 		require.NoError(t, err)
 		require.NotNil(t, place, "it lines up again")
 		reply, err = l.Asker.Await(t.Context(), *place)
@@ -392,7 +393,7 @@ func TestAnAnswerThatTellsNothingNewWakesNobody(t *testing.T) {
 		l.woke = func() { woken.Add(1) }
 		out := callers(t.Context(), l, 9, forever)
 		for range 100 {
-			_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1})
+			_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1})
 			require.NoError(t, err)
 			time.Sleep(5 * time.Millisecond)
 		}
@@ -445,7 +446,7 @@ func TestAnAnswerThatTookLongMakesNobodyLate(t *testing.T) {
 		time.Sleep(4 * second)
 		q.slow(300 * time.Millisecond)
 		require.NoError(t, l.Look(t.Context()))
-		_, err := l.Asker.Ask(t.Context(), coalesce.Request{N: 1})
+		_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1})
 		require.NoError(t, err)
 		w := <-out
 		require.NoError(t, w.err)
