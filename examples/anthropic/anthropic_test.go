@@ -5,8 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	example "github.com/fairlimit/fairlimit/examples/anthropic"
 	"github.com/fairlimit/fairlimit/fairlimittest"
 	"github.com/fairlimit/fairlimit/internal/llmtest"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/llmlimit"
 )
 
@@ -126,40 +123,4 @@ func TestAnOverloadedServicePausesTheQueue(t *testing.T) {
 	defer cancel()
 	_, err := say(ctx, newClient(t, fairlimittest.Start(t).Client(t), hourly, service.URL), false, params("?", 100))
 	require.ErrorIs(t, err, fairlimit.ErrPaused)
-}
-
-// Two of the four read streams.
-func TestFourProcessesKeepThreeBudgets(t *testing.T) {
-	t.Parallel()
-	const calls, each = 400, 20
-	limits := example.Limits{
-		Requests: fairlimit.PerSecond(100), Input: fairlimit.PerSecond(10_000), Output: fairlimit.PerSecond(2000),
-	}
-	// A busy machine may hold a call up for half a second.
-	within := func(q fairlimit.Quota) fairlimit.Quota { q.Per -= 500 * time.Millisecond; return q }
-	service := llmtest.Anthropic(within(limits.Requests), within(limits.Input), within(limits.Output))
-	url := service.Serve(t)
-	began := time.Now()
-	var all sync.WaitGroup
-	for process := range 4 {
-		client, stream := newClient(t, redistest.Standalone(t), limits, url), process%2 == 0
-		for range each {
-			all.Go(func() {
-				for n := range calls / 4 / each {
-					answer, err := say(t.Context(), client, stream, params(llmtest.Ask(n, 40, 10*time.Millisecond), 64))
-					assert.NoError(t, err)
-					if stream {
-						assert.Equal(t, strings.Repeat("word", 40), answer)
-					}
-				}
-			})
-		}
-	}
-	all.Wait()
-	assert.Len(t, service.Calls(), calls)
-	assert.Zero(t, service.Refused())
-	used, worst := service.Used(llmlimit.OutputTokens)
-	// A busy machine misses turns. The tests of llmlimit count on a fake clock.
-	assert.Greater(t, float64(used), 0.5*2000*time.Since(began).Seconds())
-	assert.LessOrEqual(t, worst, 2000)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	example "github.com/fairlimit/fairlimit/examples/openai"
 	"github.com/fairlimit/fairlimit/fairlimittest"
 	"github.com/fairlimit/fairlimit/internal/llmtest"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/llmlimit"
 )
 
@@ -101,43 +99,4 @@ func TestARequestForMoreThanTheQuotaIsNotSent(t *testing.T) {
 	client := newClient(t, fairlimittest.Start(t).Client(t), requests, tokens, upstream.Serve(t))
 	require.ErrorIs(t, ask(t.Context(), client, "?", 1001), fairlimit.ErrExceedsQuota)
 	assert.Empty(t, upstream.Calls())
-}
-
-// Half of the requests are streams.
-func TestFourProcessesKeepBothBudgets(t *testing.T) {
-	t.Parallel()
-	const calls = 160
-	requests, tokens := fairlimit.PerSecond(40), fairlimit.PerSecond(2000)
-	// A busy machine may hold a call up for half a second.
-	within := func(q fairlimit.Quota) fairlimit.Quota { q.Per -= 500 * time.Millisecond; return q }
-	upstream := llmtest.OpenAI(within(requests), within(tokens))
-	url := upstream.Serve(t)
-	began := time.Now()
-	var all sync.WaitGroup
-	for process := range 4 {
-		client := newClient(t, redistest.Standalone(t), requests, tokens, url)
-		for caller := range calls / 4 {
-			all.Go(func() {
-				question := params(llmtest.Ask(caller, 20, 10*time.Millisecond), 100)
-				if process%2 == 0 {
-					_, err := client.Chat.Completions.New(t.Context(), question)
-					assert.NoError(t, err)
-					return
-				}
-				stream := client.Chat.Completions.NewStreaming(t.Context(), question)
-				var answer openai.ChatCompletionAccumulator
-				for stream.Next() {
-					answer.AddChunk(stream.Current())
-				}
-				assert.NoError(t, stream.Err())
-				assert.Equal(t, strings.Repeat("word", 20), answer.Choices[0].Message.Content)
-			})
-		}
-	}
-	all.Wait()
-	assert.Len(t, upstream.Calls(), calls)
-	assert.Zero(t, upstream.Refused())
-	used, _ := upstream.Used(llmlimit.Tokens)
-	// A busy machine misses turns. The tests of llmlimit count on a fake clock.
-	assert.Greater(t, float64(used), 0.5*2000*time.Since(began).Seconds())
 }
