@@ -31,7 +31,7 @@ func TestNoLossExceedsAWindowOverWhatLimitersWereToldOf(t *testing.T) {
 			t.Run(what, func(t *testing.T) {
 				var all counted
 				defer func() { t.Logf("%+v", all) }()
-				for seed := range uint64(redistest.Long(max(1, 12/w.share), 360/w.share)) {
+				for seed := range uint64(redistest.Long(max(1, 12/w.share), 180/w.share)) {
 					t.Run(fmt.Sprint(seed), func(t *testing.T) {
 						h := anyForgetful(t, w, seed, also)
 						for range 120 {

@@ -41,9 +41,9 @@ type world struct {
 }
 
 // many is how many of all histories are played: a sixth, and a fortieth on
-// miniredis, whose Lua is slow. Where FAIRLIMIT_LONG is set it is all, and a
-// sixth. The model in internal/model is what plays many.
-func (w world) many(all int) int { return max(1, redistest.Long(all/w.share, 6*all/w.share)) }
+// miniredis, whose Lua is slow. Where FAIRLIMIT_LONG is set it is half, and a
+// thirteenth. The model in internal/model is what plays many.
+func (w world) many(all int) int { return max(1, redistest.Long(all/w.share, 3*all/w.share)) }
 
 // inBothWorlds runs the test against miniredis and against a real server, beside
 // other tests.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -42,6 +43,12 @@ type unitHistory struct {
 	most  []int    // of each unit
 	turns []*unitTurn
 	what  string
+	log   []string // what happened, told if the test fails
+}
+
+// Logf keeps a line for a test that fails.
+func (h *unitHistory) Logf(format string, values ...any) {
+	h.log = append(h.log, fmt.Sprintf(format, values...))
 }
 
 type unitTurn struct {
@@ -53,6 +60,11 @@ type unitTurn struct {
 
 func anyUnits(t *testing.T, w world, seed uint64) *unitHistory {
 	h := &unitHistory{T: t, rng: rand.New(rand.NewPCG(seed, 78))}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(strings.Join(h.log, "\n"))
+		}
+	})
 	quota := func() engine.Quota {
 		q := engine.Quota{
 			Permits: []int{1, 2, 3, 7, 10, 60, 1000}[h.rng.IntN(7)],

@@ -19,7 +19,7 @@ import (
 // use keep every window, under the rate of their time.
 func TestEveryHistoryIsStrict(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		for seed := range uint64(redistest.Long(16, 300)) {
+		for seed := range uint64(redistest.Long(16, 150)) {
 			t.Log("seed", seed)
 			randomHistory(t, rdb, rand.New(rand.NewPCG(18, seed)), 6, false)
 		}
@@ -31,7 +31,7 @@ func TestEveryHistoryIsStrict(t *testing.T) {
 func TestEveryHistoryIsStrictWithMoreGrantsThanAreAddedUp(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		rdb.AddHook(editedScripts(countingFew))
-		for seed := range uint64(redistest.Long(16, 300)) {
+		for seed := range uint64(redistest.Long(16, 150)) {
 			t.Log("seed", seed)
 			randomHistory(t, rdb, rand.New(rand.NewPCG(16, seed)), 24, true)
 		}
