@@ -302,7 +302,7 @@ func (r *Reservation) taken(ctx context.Context) (*Turn, error) {
 	case r.limiter.count == nil:
 		return nil, fmt.Errorf("%w: Settle", ErrUnsupported)
 	}
-	r.over, r.turn = true, &Turn{limiter: r.limiter, grant: r.reply.Grant}
+	r.over, r.turn = true, &Turn{limiter: r.limiter, grant: r.wait.Reply.Grant}
 	return r.turn, nil
 }
 

@@ -238,11 +238,11 @@ func (f *flows) forget(id string) {
 
 // tooFar refuses a request of a flow that could not be in time even if the
 // flow had the whole quota, or its whole ceiling.
-func (l *limiter) tooFar(request *coalesce.Request) error {
-	if l.line == nil || request.MaxWait == engine.Forever && request.Deadline.IsZero() || request.MaxWait == 0 {
+func (l *limiter) tooFar(w *wait) error {
+	if l.line == nil || w.MaxWait == engine.Forever && w.Deadline.IsZero() || w.MaxWait == 0 {
 		return nil
 	}
-	permits := l.asker.Lined(l.line) + request.N
+	permits := l.asker.Lined(l.line) + w.N
 	wait, ceiling := l.flows.sharer.AtBest(permits), l.asker.Ceiling(l.line)
 	byCeiling := ceiling != nil && ceiling.AtBest(permits) > wait
 	if byCeiling {
@@ -254,9 +254,9 @@ func (l *limiter) tooFar(request *coalesce.Request) error {
 	} else {
 		paused = false
 	}
-	late := !request.Deadline.IsZero() && wait > time.Until(request.Deadline)
-	if late || wait > request.MaxWait {
-		return &RefusedError{Wait: wait, limit: limit(request), ceiling: byCeiling, paused: paused}
+	late := !w.Deadline.IsZero() && wait > time.Until(w.Deadline)
+	if late || wait > w.MaxWait {
+		return &RefusedError{Wait: wait, limit: limit(&w.Request), ceiling: byCeiling, paused: paused}
 	}
 	return nil
 }

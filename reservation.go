@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
@@ -59,37 +58,39 @@ func (l *limiter) reserveTurn(
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
-	w := l.newWait(n, amounts, l.maxWait)
-	w.request.Deadline = deadline
-	if err := l.reserve(ctx, w); err != nil {
+	w := l.newWait(ctx, n, amounts, l.maxWait)
+	w.Deadline = deadline
+	if err := l.reserve(w); err != nil {
 		l.backlog.leave(n)
 		return nil, err
 	}
-	answer := *w.reply.Answer // its array holds the answers of others
-	w.reply.Answer = &answer
-	r := &Reservation{limiter: l, request: w.request, reply: w.reply, busy: make(chan struct{}, 1)}
+	answer := *w.Reply.Answer // its array holds the answers of others
+	w.Reply.Answer = &answer
+	r := &Reservation{limiter: l, wait: w, slot: w.Reply.Slot(), busy: make(chan struct{}, 1)}
+	w.reservation = r
 	r.stands, r.end = context.WithCancel(context.Background())
 	r.count()
-	l.trace.reserved(n, r.reply.Slot())
+	l.trace.reserved(n, r.slot)
 	return r, nil
 }
 
 // count has a reservation count until its slot: for [WithMaxQueued], which has
 // entered it, and for the share of its flow.
 func (r *Reservation) count() {
-	l, n := r.limiter, r.reply.Grant.N
-	if !l.counts() {
+	if !r.limiter.counts() {
 		return
 	}
-	passes := func() {
-		l.backlog.leave(n)
-		l.passed(r.request.Cost)
-	}
 	if d := r.Delay(); d > 0 {
-		r.timer = time.AfterFunc(d, passes)
+		r.timer = time.AfterFunc(d, r.leave)
 	} else {
-		passes()
+		r.leave()
 	}
+}
+
+// leave ends what counts a reservation.
+func (r *Reservation) leave() {
+	r.limiter.backlog.leave(r.wait.N)
+	r.limiter.passed(r.wait.Cost)
 }
 
 // counts reports whether anything counts what the limiter holds ahead.
@@ -98,16 +99,15 @@ func (l *limiter) counts() bool { return l.backlog != nil || l.line != nil }
 // uncount ends what count began, if the slot has not ended it.
 func (r *Reservation) uncount() {
 	if r.timer != nil && r.timer.Stop() {
-		r.limiter.backlog.leave(r.reply.Grant.N)
-		r.limiter.passed(r.request.Cost)
+		r.leave()
 	}
 }
 
 // countAgain counts a reservation as a caller that waits, beyond its slot.
 func (r *Reservation) countAgain() {
 	if l := r.limiter; l.counts() && (r.timer == nil || !r.timer.Stop()) {
-		l.backlog.leave(-r.reply.Grant.N)
-		l.passed(-r.request.Cost)
+		l.backlog.leave(-r.wait.N)
+		l.passed(-r.wait.Cost)
 	}
 }
 
@@ -115,7 +115,7 @@ func (r *Reservation) countAgain() {
 // once.
 type Reservation struct {
 	limiter *limiter
-	request coalesce.Request
+	wait    *wait              // the call that was granted it, and goes on with Wait
 	busy    chan struct{}      // a lock that a ctx can leave: whoever puts one in may change what follows
 	timer   *time.Timer        // at whose end the reservation counts no longer; nil if it does not count
 	over    bool               // it was taken or given back
@@ -123,8 +123,8 @@ type Reservation struct {
 	stands  context.Context    // ended by the first Cancel, and with it the Wait that is under way
 	end     context.CancelFunc // ends stands
 
-	mu    sync.Mutex // guards what follows for those who only read
-	reply coalesce.Reply
+	mu   sync.Mutex // guards what follows for those who only read
+	slot time.Time
 }
 
 // Delay is how long it is until the turn, and 0 once it is due. It goes by the
@@ -136,7 +136,7 @@ func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.Slot())
 func (r *Reservation) Slot() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.reply.Slot()
+	return r.slot
 }
 
 // Wait sleeps until the turn has come, as Wait of a [Limiter] does: it hears of a
@@ -168,33 +168,33 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	defer stop(nil)
 	defer context.AfterFunc(r.stands, func() { stop(ErrReservationOver) })()
 	t := r.limiter.trace
-	t.unreserved(r.reply.Grant.N, r.reply.Slot())
-	return t.waits(r.reply.Grant.N, func() error { return r.wait(ctx) })
+	t.unreserved(r.wait.N, r.Slot())
+	return t.waits(r.wait.N, func() error { return r.waitOut(ctx) })
 }
 
-// wait is Wait with the lock held.
-func (r *Reservation) wait(ctx context.Context) error {
-	l, n := r.limiter, r.reply.Grant.N
+// waitOut is Wait with the lock held.
+func (r *Reservation) waitOut(ctx context.Context) error {
+	l, w := r.limiter, r.wait
 	r.countAgain()
-	w := &wait{request: r.request, reservation: r, reply: r.reply}
-	w.request.Deadline, _ = ctx.Deadline()
-	err := l.waitOut(ctx, w)
+	w.Ctx = ctx
+	w.Deadline, _ = ctx.Deadline()
+	err := l.waitOut(w)
 	if err == nil {
-		r.turn = &Turn{limiter: l, grant: w.taken}
+		r.turn = &Turn{limiter: l, grant: *w.taken}
 	}
-	l.backlog.leave(n)
+	l.backlog.leave(w.N)
 	return err
 }
 
-// keep remembers the turn that a Wait was granted in place of another. Nil is no
-// reservation.
-func (r *Reservation) keep(reply coalesce.Reply) {
+// keep remembers the slot of a turn that a Wait was granted in place of another.
+// Nil is no reservation.
+func (r *Reservation) keep(slot time.Time) {
 	if r == nil {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reply = reply
+	r.slot = slot
 }
 
 // Cancel gives the permits back while the slot lies ahead. Everybody else keeps
@@ -225,13 +225,13 @@ func (r *Reservation) cancel(ctx context.Context) error {
 	if r.over || !r.isOurs() {
 		return nil
 	}
-	grant := r.reply.Grant
-	grant.Unused = r.reply.Wait <= 0
+	grant := r.wait.Reply.Grant
+	grant.Unused = r.wait.Reply.Wait <= 0
 	err := r.limiter.asker.Return(ctx, grant)
 	r.over = err == nil || errors.Is(err, ErrOutcomeUnknown)
 	if err == nil {
 		r.uncount()
-		r.limiter.trace.unreserved(grant.N, r.reply.Slot())
+		r.limiter.trace.unreserved(grant.N, r.Slot())
 	}
 	return err
 }
@@ -239,8 +239,8 @@ func (r *Reservation) cancel(ctx context.Context) error {
 // isOurs reports whether the permits can be given back: the slot lies ahead, or
 // it was due at once and nobody has gone with it.
 func (r *Reservation) isOurs() bool {
-	ahead := time.Until(r.reply.Slot())
-	return ahead > 0 || r.reply.Wait <= 0 && ahead > -cancelBound
+	ahead := time.Until(r.Slot())
+	return ahead > 0 || r.wait.Reply.Wait <= 0 && ahead > -cancelBound
 }
 
 func (r *Reservation) lock(ctx context.Context) error {

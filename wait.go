@@ -13,32 +13,24 @@ import (
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
-// errLineTooLong ends the wait in a line when WithMaxWait is over.
-var errLineTooLong = errors.New("fairlimit: no turn within WithMaxWait")
-
 // wait is one call, of a [Limiter] or a [Reservation].
 type wait struct {
-	request     coalesce.Request
+	coalesce.Request
 	sleeper     *turns.Sleeper // nil until the caller sleeps
-	reservation *Reservation   // nil for a call of Wait of a [Limiter]
-	reply       coalesce.Reply // the newest answer
-	taken       engine.Grant   // the turn, if it has come
+	reservation *Reservation   // nil for a call of a [Limiter]
+	taken       *engine.Grant  // the turn, once it has come
 }
 
-// newWait is a call that has not asked yet. Its MaxWait counts from now if the
-// caller may stand in line for long.
-func (l *limiter) newWait(n int, amounts engine.Amounts, maxWait time.Duration) *wait {
-	w := &wait{request: coalesce.Request{
-		N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait, CountsLine: l.mayLineUp(),
+// newWait is a call that has not asked yet.
+func (l *limiter) newWait(ctx context.Context, n int, amounts engine.Amounts, maxWait time.Duration) *wait {
+	w := &wait{Request: coalesce.Request{
+		Ctx: ctx, N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait,
 	}}
 	if maxWait != engine.Forever { // a look at the clock is not free
-		w.request.Came = time.Now()
+		w.Came = time.Now()
 	}
 	return w
 }
-
-// mayLineUp reports whether callers may stand in line for long.
-func (l *limiter) mayLineUp() bool { return l.line != nil || l.asker.Away != nil }
 
 // take waits for a turn and returns it. The turn is nil if a fallback gave it.
 func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn *engine.Grant, err error) {
@@ -52,131 +44,116 @@ func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn
 }
 
 // takeTurn is take, without a fallback.
-func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (turn *engine.Grant, err error) {
+func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (*engine.Grant, error) {
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
 	defer l.backlog.leave(n)
-	w := l.newWait(n, amounts, l.maxWait)
-	w.request.Deadline, _ = ctx.Deadline()
-	if err = l.ask(ctx, w, nil); err == nil {
-		err = l.waitOut(ctx, w)
+	w := l.newWait(ctx, n, amounts, l.maxWait)
+	w.Deadline, _ = ctx.Deadline()
+	err := l.askFirst(w)
+	if err == nil {
+		err = l.waitOut(w)
 	}
-	return &w.taken, err
+	return w.taken, err
 }
 
 // waitOut is the one wait loop. A caller that is granted a turn sleeps until it
 // comes; if the turn does not stand any more, the caller is in line again. A
 // caller that is refused for now sleeps and asks again.
-func (l *limiter) waitOut(ctx context.Context, w *wait) (err error) {
+func (l *limiter) waitOut(w *wait) error {
 	for {
-		var place *coalesce.Place
 		switch {
-		case !l.accepts(&w.request, &w.reply):
-			return l.refuse(ctx, w)
-		case w.reply.Granted:
-			if place, err = l.sleep(ctx, w); place == nil {
+		case !l.accepts(w):
+			return l.refuse(w)
+		case w.Reply.Granted:
+			if again, err := l.sleep(w); !again {
 				return err
 			}
-		default:
-			if clock.SleepUntil(ctx, w.reply.Slot()) != nil {
-				return ctxerr.Ended(ctx, "left before the turn came")
-			}
+		case clock.SleepUntil(w.Ctx, w.Reply.Slot()) != nil:
+			return ctxerr.Ended(w.Ctx, "left before the turn came")
 		}
-		w.request.CountsLine = true
-		if err = l.ask(ctx, w, place); err != nil {
+		if err := l.ask(w); err != nil {
 			return err
 		}
-		if w.reply.Granted {
-			w.reservation.keep(w.reply)
+		if w.Reply.Granted {
+			w.reservation.keep(w.Reply.Slot())
 		}
 	}
 }
 
-// ask gets the answer to the request, of a caller that stands in line already if
-// it has a place. If the caller may stand in line for long, it stays no longer
-// than its MaxWait allows. Then a caller of a flow is refused, unless it may hold
-// permits or Redis is away.
-func (l *limiter) ask(ctx context.Context, w *wait, place *coalesce.Place) (err error) {
-	r := &w.request
-	if place == nil {
-		if err := l.tooFar(r); err != nil {
-			return err
-		}
+// askFirst is ask, unless the line of a flow is too long.
+func (l *limiter) askFirst(w *wait) error {
+	if err := l.tooFar(w); err != nil {
+		return err
 	}
-	if l.mayLineUp() && r.MaxWait > 0 && r.MaxWait != engine.Forever {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, r.Came.Add(r.MaxWait), errLineTooLong)
-		defer cancel()
-	}
-	if place != nil {
-		w.reply, err = l.asker.Await(ctx, *place)
-	} else {
-		w.reply, err = l.asker.Ask(ctx, r)
-	}
-	if err != nil && l.line != nil && context.Cause(ctx) == errLineTooLong &&
-		!errors.Is(err, ErrOutcomeUnknown) && !away(err) {
-		return &RefusedError{Wait: r.MaxWait, limit: limit(r)}
-	}
-	if err == nil && w.reply.Granted {
-		l.trace.granted(r.N, w.reply.Wait)
+	return l.ask(w)
+}
+
+// ask gets the answer to the request. A caller of a flow that stood in line for
+// its MaxWait is refused, unless it may hold permits or Redis is away.
+func (l *limiter) ask(w *wait) error {
+	err := l.asker.Ask(&w.Request)
+	switch {
+	case err == nil && w.Reply.Granted:
+		l.trace.granted(w.N, w.Reply.Wait)
+	case l.line != nil && errors.Is(err, coalesce.ErrMaxWait) && !errors.Is(err, ErrOutcomeUnknown) && !away(err):
+		return &RefusedError{Wait: w.MaxWait, limit: limit(&w.Request)}
 	}
 	return err
 }
 
-// sleep returns nil, nil once a turn that was granted has come. If the turn does
-// not stand any more, the caller is in line again and gets its place there.
-func (l *limiter) sleep(ctx context.Context, w *wait) (*coalesce.Place, error) {
-	if w.reply.Wait <= 0 && l.sleepers.IsNew(w.reply) && l.sleepers.MayGo(w.reply, l.line) {
-		l.passed(w.request.Cost)
-		w.taken = w.reply.Grant
-		return nil, nil
+// sleep returns false, nil once a turn that was granted has come. If the turn
+// does not stand any more, the caller is in line again.
+func (l *limiter) sleep(w *wait) (again bool, err error) {
+	if w.Reply.Wait <= 0 && l.sleepers.IsNew(&w.Reply) && l.sleepers.MayGo(&w.Request) {
+		l.passed(w.Cost)
+		w.taken = &w.Reply.Grant
+		return false, nil
 	}
 	if w.sleeper == nil {
-		w.sleeper = turns.NewSleeper(ctx, &w.request)
+		w.sleeper = turns.NewSleeper(&w.Request)
 	}
-	place, err := l.sleepers.Sleep(w.sleeper, w.reply)
-	if place != nil {
-		return place, nil
+	if again, err = l.sleepers.Sleep(w.sleeper); again {
+		return true, nil
 	}
-	l.passed(w.request.Cost)
-	w.taken = *w.sleeper.Grant()
+	l.passed(w.Cost)
+	w.taken = w.sleeper.Grant()
 	if r, ok := err.(*turns.Refusal); ok {
-		err = &RefusedError{
-			Wait: r.Wait, limit: limit(&w.request), paused: r.Paused, missed: w.sleeper.HasMissed(),
-		}
+		err = &RefusedError{Wait: r.Wait, limit: limit(&w.Request), paused: r.Paused, missed: w.sleeper.HasMissed()}
 	}
-	return nil, err
+	return false, err
 }
 
 // accepts reports whether a turn comes in time, or whether asking again makes
 // sense after a refusal. If the answer took too long, even a grant can be too
 // late.
-func (l *limiter) accepts(r *coalesce.Request, reply *coalesce.Reply) bool {
-	if !r.Deadline.IsZero() && reply.Slot().After(r.Deadline) {
+func (l *limiter) accepts(w *wait) bool {
+	if !w.Deadline.IsZero() && w.Reply.Slot().After(w.Deadline) {
 		return false
 	}
-	return reply.Granted || reply.Wait <= r.Rest(reply.Asked) && !l.asker.Engine.Queues()
+	return w.Reply.Granted || w.Reply.Wait <= w.Rest(w.Reply.Asked) && !l.asker.Engine.Queues()
 }
 
 // refuse gives back a turn that comes too late, if it was granted.
-func (l *limiter) refuse(ctx context.Context, w *wait) error {
-	err := refused(&w.request, w.reply)
+func (l *limiter) refuse(w *wait) error {
+	err := w.refused()
 	err.missed = w.sleeper.HasMissed()
-	if w.reply.Granted {
-		l.asker.Abandon(ctx, w.reply.Grant)
-		l.passed(w.request.Cost)
+	if w.Reply.Granted {
+		l.asker.Abandon(w.Ctx, w.Reply.Grant)
+		l.passed(w.Cost)
 	}
 	return err
 }
 
 // refused says that a turn comes too late, and whether that is because of a
 // pause: without it, the turn would come in time.
-func refused(r *coalesce.Request, reply coalesce.Reply) *RefusedError {
-	inTime := reply.Wait-reply.Paused <= r.Rest(reply.Asked) &&
-		(r.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(r.Deadline))
+func (w *wait) refused() *RefusedError {
+	reply := &w.Reply
+	inTime := reply.Wait-reply.Paused <= w.Rest(reply.Asked) &&
+		(w.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(w.Deadline))
 	return &RefusedError{
-		Wait: max(0, time.Until(reply.Slot())), limit: limit(r), ceiling: reply.Ceiling,
+		Wait: max(0, time.Until(reply.Slot())), limit: limit(&w.Request), ceiling: reply.Ceiling,
 		pause: max(0, reply.Paused-time.Since(reply.Arrived)), paused: reply.Paused > 0 && inTime,
 	}
 }
@@ -198,10 +175,10 @@ func limit(r *coalesce.Request) string {
 
 // reserve is for callers that do not wait here: a refusal is final, however
 // short. Ctx's deadline bounds the call, not the turn.
-func (l *limiter) reserve(ctx context.Context, w *wait) error {
-	err := l.ask(ctx, w, nil)
-	if err == nil && !w.reply.Granted {
-		return refused(&w.request, w.reply)
+func (l *limiter) reserve(w *wait) error {
+	err := l.askFirst(w)
+	if err == nil && !w.Reply.Granted {
+		return w.refused()
 	}
 	return err
 }
@@ -218,8 +195,8 @@ func (l *limiter) takeNow(ctx context.Context, n int) (grant engine.Grant, ok bo
 	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() || l.line != nil && l.asker.Full(l.line, n) {
 		return grant, false, nil
 	}
-	w := l.newWait(n, "", 0)
-	err = l.reserve(ctx, w)
+	w := l.newWait(ctx, n, "", 0)
+	err = l.reserve(w)
 	var refused *RefusedError
 	switch {
 	case errors.As(err, &refused):
@@ -228,11 +205,11 @@ func (l *limiter) takeNow(ctx context.Context, n int) (grant engine.Grant, ok bo
 	case err != nil:
 		return grant, false, err
 	}
-	defer l.passed(w.request.Cost)
-	if l.sleepers.MayGo(w.reply, l.line) {
-		return w.reply.Grant, true, nil
+	defer l.passed(w.Cost)
+	if l.sleepers.MayGo(&w.Request) {
+		return w.Reply.Grant, true, nil
 	}
-	l.asker.Abandon(ctx, w.reply.Grant)
+	l.asker.Abandon(ctx, w.Reply.Grant)
 	return grant, false, nil
 }
 

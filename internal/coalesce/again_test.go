@@ -36,8 +36,10 @@ func TestWhoeverLinedUpAgainLeavesWhenTheCtxOfItsWaitEnds(t *testing.T) {
 				b := e.asker()
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
 				defer cancel()
-				place := b.LineUpAgain([]Again{{t.Context(), Request{N: 1, MaxWait: engine.Forever}, 1}})[0]
-				_, err := b.Await(ctx, place)
+				r := &Request{Ctx: t.Context(), N: 1, MaxWait: engine.Forever, Call: 1}
+				b.LineUpAgain([]*Request{r})
+				r.Ctx = ctx
+				err := b.Ask(r)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.ErrorIs(t, err, errGate, "the cause")
 				if c.err != nil {

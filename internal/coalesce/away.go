@@ -38,7 +38,7 @@ func (q *question) keeps(failure error) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, l := range a.ready {
-		l.dropHasty(outcome{failed: failure})
+		l.dropHasty(Reply{}, failure)
 	}
 	return true
 }

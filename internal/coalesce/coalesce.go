@@ -16,10 +16,10 @@
 //
 // # The states of a caller
 //
-//	lined ──▶ asked ──▶ answered    the server tells it, once
-//	  │  ◀──    │
-//	  ▼         ▼
-//	       gone                     the caller has left
+//	outside ──▶ lined ──▶ asked ──▶ answered    the server tells it, once
+//	              │  ◀──    │
+//	              ▼         ▼
+//	                   gone                     the caller has left
 //
 // The server moves a caller to asked when its question goes, back to lined if
 // the engine leaves it for the next question or is away, and to answered before
@@ -30,8 +30,8 @@
 package coalesce
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -84,7 +84,7 @@ type Asker struct {
 	ready   []*Line            // whose first caller may be asked for
 	held    map[*Line]struct{} // those that something holds back
 	returns []*giver
-	spare   sync.Pool // of callers that were told
+	signals sync.Pool // for requests to be told by
 	busy    bool
 	calls   uint64 // that have lined up
 
@@ -92,115 +92,67 @@ type Asker struct {
 	pause time.Duration // the last one for that, of the server alone
 }
 
-// Request is what one caller asks for.
-type Request struct {
-	N        int
-	Amounts  engine.Amounts
-	Cost     int           // in the share of its flow, 0 for N
-	Line     *Line         // of its flow; nil for the common line
-	MaxWait  time.Duration // the longest wait it accepts; 0 for a turn now or none
-	Deadline time.Time     // the latest turn it accepts, zero for any
-	Came     time.Time     // when its caller came; zero if it accepts any wait
+// ErrMaxWait ends the wait in a line when MaxWait is over.
+var ErrMaxWait = errors.New("fairlimit: no turn within WithMaxWait")
 
-	// CountsLine says that MaxWait counts from when the caller came, and not
-	// from when its question goes.
-	CountsLine bool
-}
-
-// Rest is the longest wait that the request accepts as of a moment, without its
-// deadline.
-func (r *Request) Rest(now time.Time) time.Duration {
-	if !r.CountsLine || r.Came.IsZero() {
-		return r.MaxWait
+// Ask lines up a request, unless it stands in line already, and returns once its
+// Reply is there. If Ctx ends first, Ask leaves the line, and what the caller was
+// granted meanwhile goes back: within [ReturnBound], if the engine answers within
+// it. Answer.Err of the reply is returned as the error.
+//
+// A request that may stand in line for long stays no longer than its MaxWait
+// allows. Then the error matches [ErrMaxWait].
+func (a *Asker) Ask(r *Request) error {
+	ctx := r.Ctx
+	if a.mayLineUp(r) && r.MaxWait > 0 && !r.Came.IsZero() {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, r.Came.Add(r.MaxWait), ErrMaxWait)
+		defer cancel()
 	}
-	return max(0, r.MaxWait-now.Sub(r.Came))
-}
-
-// inShare is how many permits it counts for in the share of its flow.
-func (r *Request) inShare() int { return cmp.Or(r.Cost, r.N) }
-
-// asOf is the request as it goes to the engine at a moment.
-func (r *Request) asOf(now time.Time) engine.Request {
-	maxWait := r.Rest(now)
-	if !r.Deadline.IsZero() {
-		maxWait = max(0, min(maxWait, r.Deadline.Sub(now)))
+	if r.state.Load() == outside {
+		if err := a.lineUp(ctx, r); err != nil {
+			return err
+		}
 	}
-	return engine.Request{N: r.N, Amounts: r.Amounts, Cost: r.Cost, MaxWait: maxWait}
+	return a.await(ctx, r)
 }
 
-// Reply is the answer to one request. The answers of one question are one
-// array, so whoever sleeps copies its own.
-type Reply struct {
-	*engine.Answer
-	Asked   time.Time // when the question went, on this process's clock
-	Arrived time.Time // when the answer came
-	Call    uint64    // numbers the calls in their order
-}
-
-// Slot is when the turn is due, or when asking again makes sense.
-func (r Reply) Slot() time.Time { return r.Arrived.Add(r.Wait) }
-
-// Ask returns the engine's answer to one request. If ctx ends first, Ask leaves
-// the line, and what the caller was granted meanwhile goes back: within
-// [ReturnBound], if the engine answers within it. Answer.Err of the reply is
-// returned as the error.
-func (a *Asker) Ask(ctx context.Context, r *Request) (Reply, error) {
-	c, err := a.lineUp(ctx, *r)
-	if err != nil {
-		return Reply{}, err
-	}
-	return a.Await(ctx, Place{c})
-}
-
-// Again is a request of a caller whose earlier turn is void. A caller of a flow
-// held that turn until now.
-type Again struct {
-	Ctx     context.Context
-	Request Request
-	Call    uint64 // as the reply said that granted the turn
-}
-
-// Place is a caller's place in line, which somebody else has taken for it.
-type Place struct{ caller *caller }
-
-// LineUpAgain lines up callers, given in the order of their calls, in front of
-// all who called later. Each of them has to call [Asker.Await] with its place.
-func (a *Asker) LineUpAgain(all []Again) []Place {
-	places, lines := make([]Place, len(all)), map[*Line][]*caller{}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i, again := range all {
-		c := a.newCaller(again.Ctx, again.Request)
-		c.call, places[i] = again.Call, Place{c}
-		l := c.request.Line
-		l.ahead -= c.request.inShare()
-		lines[l] = append(lines[l], c)
-	}
-	for l, callers := range lines {
-		l.merge(callers)
-		a.makeReady(l)
-	}
-	return places
-}
-
-// Await is [Asker.Ask] for a caller that stands in line already.
-func (a *Asker) Await(ctx context.Context, p Place) (Reply, error) {
-	c := p.caller
+// await returns once the caller of a request in line is told, or leaves.
+func (a *Asker) await(ctx context.Context, r *Request) error {
 	var opened <-chan struct{}
 	if a.Breaker != nil {
 		opened = a.Breaker.Opened()
 	}
 	select {
-	case <-c.told:
+	case <-r.told:
 	case <-ctx.Done():
-		return Reply{}, a.leave(ctx, c)
+		return a.leave(ctx, r)
 	case <-opened:
-		if a.leaves(c) {
-			return Reply{}, a.Breaker.Cause()
+		if a.leaves(r) {
+			return a.Breaker.Cause()
 		}
-		<-c.told
+		<-r.told
 	}
-	reply, err := c.outcome.result()
-	a.spare.Put(c)
-	return reply, err
+	a.signals.Put(r.told)
+	r.state.Store(outside)
+	return r.result()
+}
+
+// LineUpAgain lines up requests whose turns are void, in front of all who called
+// later. They are given in the order of their calls. Each of them has to call
+// [Asker.Ask]. A caller of a flow held its turn until now.
+func (a *Asker) LineUpAgain(all []*Request) {
+	lines := map[*Line][]*Request{}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, r := range all {
+		a.enter(r.Ctx, r)
+		r.counts = true
+		r.line.ahead -= r.inShare()
+		lines[r.line] = append(lines[r.line], r)
+	}
+	for l, requests := range lines {
+		l.merge(requests)
+		a.makeReady(l)
+	}
 }

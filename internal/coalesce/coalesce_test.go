@@ -81,7 +81,7 @@ func (e *timed) asker() *Asker { return &Asker{Engine: e} }
 func asking(ctx context.Context, b *Asker, n int) <-chan error {
 	err := make(chan error, 1)
 	go func() {
-		_, e := b.Ask(ctx, &Request{N: n, MaxWait: engine.Forever})
+		e := b.Ask(&Request{Ctx: ctx, N: n, MaxWait: engine.Forever})
 		err <- e
 	}()
 	synctest.Wait()
@@ -105,7 +105,7 @@ func TestWhatOneQuestionHoldsIsBounded(t *testing.T) {
 		e := &timed{take: time.Millisecond}
 		b := e.asker()
 		for range 2500 {
-			go func() { _, _ = b.Ask(t.Context(), &Request{N: 1}) }()
+			go func() { _ = b.Ask(&Request{Ctx: t.Context(), N: 1}) }()
 		}
 		synctest.Wait()
 		time.Sleep(time.Second)
@@ -133,7 +133,7 @@ func TestACallerThatLeavesDuringItsQuestionHasItsPermitsBack(t *testing.T) {
 		for i := range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 			start := time.Now()
-			_, err := b.Ask(ctx, &Request{N: 3, MaxWait: engine.Forever})
+			err := b.Ask(&Request{Ctx: ctx, N: 3, MaxWait: engine.Forever})
 			cancel()
 			require.ErrorIs(t, err, context.DeadlineExceeded)
 			require.Len(t, e.givenBack(), i+1)
@@ -157,7 +157,7 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 				defer cancel()
 				start := time.Now()
-				_, err := b.Ask(ctx, &Request{N: 1, MaxWait: engine.Forever})
+				err := b.Ask(&Request{Ctx: ctx, N: 1, MaxWait: engine.Forever})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.Equal(t, 5*time.Millisecond+ReturnBound, time.Since(start))
 				time.Sleep(2 * time.Second)
@@ -190,7 +190,7 @@ func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 				b := e.asker()
 				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
 				defer cancel()
-				_, err := b.Ask(ctx, &Request{N: 1, MaxWait: engine.Forever})
+				err := b.Ask(&Request{Ctx: ctx, N: 1, MaxWait: engine.Forever})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.ErrorIs(t, err, errGate, "the cause")
 				if c.wants != nil {
@@ -253,28 +253,28 @@ func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := (&timed{take: 10 * time.Millisecond, most: 1}).asker()
 				b.calls = 1000
-				request := Request{N: 1, MaxWait: engine.Forever, Line: f}
 				wants := []string{"a", "b", "5", "7", "8", "9", "c", "d", "e"}
 				went := make(chan string, len(wants))
 				call := func(names ...string) {
 					for _, name := range names {
 						go func() {
-							_, err := b.Ask(t.Context(), &request)
-							assert.NoError(t, err)
+							assert.NoError(t, b.Ask(&Request{Ctx: t.Context(), N: 1, MaxWait: engine.Forever, Line: f}))
 							went <- name
 						}()
 						synctest.Wait()
 					}
 				}
 				again := func(names ...string) {
-					var all []Again
+					var all []*Request
 					for _, name := range names {
-						all = append(all, Again{t.Context(), request, uint64(name[0])})
+						all = append(all, &Request{
+							Ctx: t.Context(), N: 1, MaxWait: engine.Forever, Line: f, Call: uint64(name[0]),
+						})
 					}
-					for i, place := range b.LineUpAgain(all) {
+					b.LineUpAgain(all)
+					for i, r := range all {
 						go func() {
-							_, err := b.Await(t.Context(), place)
-							assert.NoError(t, err)
+							assert.NoError(t, b.Ask(r))
 							went <- names[i]
 						}()
 					}
@@ -331,7 +331,7 @@ func TestCallersDoNotStarveReturns(t *testing.T) {
 		for range 3 * mostAsked { // there is always a full question in line
 			go func() {
 				for ctx.Err() == nil {
-					_, _ = b.Ask(t.Context(), &Request{N: 1})
+					_ = b.Ask(&Request{Ctx: t.Context(), N: 1})
 				}
 			}()
 		}

@@ -35,7 +35,7 @@ type Line struct {
 	lookAhead int
 	ceiling   engine.Ceiling // nil for none
 
-	waiting []*caller
+	waiting []*Request
 	gone    int // of those waiting, about
 	lined   int
 	wanted  int
@@ -140,21 +140,21 @@ func (l *Line) hasRoom() bool {
 		}
 		first := l.waiting[0]
 		switch {
-		case l.fits(0, first.request.inShare()):
+		case l.fits(0, first.inShare()):
 			return true
-		case first.request.MaxWait > 0:
-			l.dropHasty(noRoom())
+		case first.MaxWait > 0:
+			l.dropHasty(noRoom(), nil)
 			return false
 		}
-		first.tellInLine(noRoom())
+		first.tellInLine(noRoom(), nil)
 		l.pop()
 	}
 }
 
 // noRoom is what a caller is told that accepts no wait and does not fit.
-func noRoom() outcome {
+func noRoom() Reply {
 	now := time.Now()
-	return outcome{reply: Reply{Answer: &engine.Answer{Left: true}, Asked: now, Arrived: now}}
+	return Reply{Answer: &engine.Answer{Left: true}, Asked: now, Arrived: now}
 }
 
 // dropGone, under mu, drops callers that are gone from the front of the line.
@@ -165,19 +165,19 @@ func (l *Line) dropGone() {
 	}
 }
 
-// dropHasty, under mu, tells an outcome to callers that accept no wait,
-// wherever they stand, and drops them.
-func (l *Line) dropHasty(o outcome) {
+// dropHasty, under mu, tells callers that accept no wait, wherever they stand,
+// and drops them.
+func (l *Line) dropHasty(reply Reply, failure error) {
 	if !l.hasty {
 		return
 	}
 	l.hasty = false
-	l.waiting = slices.DeleteFunc(l.waiting, func(c *caller) bool {
-		return c.request.MaxWait <= 0 && c.tellInLine(o)
+	l.waiting = slices.DeleteFunc(l.waiting, func(c *Request) bool {
+		return c.MaxWait <= 0 && c.tellInLine(reply, failure)
 	})
 }
 
-func (l *Line) pop() *caller {
+func (l *Line) pop() *Request {
 	c := l.waiting[0]
 	l.waiting[0] = nil
 	l.waiting = l.waiting[1:]
@@ -185,21 +185,21 @@ func (l *Line) pop() *caller {
 }
 
 // count, under mu, counts a caller that is in line now.
-func (l *Line) count(c *caller) {
-	l.lined += c.request.N
-	l.wanted += c.request.inShare()
-	l.hasty = l.hasty || c.request.MaxWait <= 0
+func (l *Line) count(c *Request) {
+	l.lined += c.N
+	l.wanted += c.inShare()
+	l.hasty = l.hasty || c.MaxWait <= 0
 }
 
 // uncount, under mu, counts a caller no longer.
-func (l *Line) uncount(c *caller) {
-	l.lined -= c.request.N
-	l.wanted -= c.request.inShare()
+func (l *Line) uncount(c *Request) {
+	l.lined -= c.N
+	l.wanted -= c.inShare()
 }
 
 // merge, under mu, puts callers back where they stand by the order of the
 // calls.
-func (l *Line) merge(callers []*caller) {
+func (l *Line) merge(callers []*Request) {
 	if len(callers) == 0 {
 		return
 	}
@@ -207,15 +207,15 @@ func (l *Line) merge(callers []*caller) {
 		l.count(c)
 	}
 	l.waiting = slices.Concat(callers, l.waiting)
-	slices.SortFunc(l.waiting, func(a, b *caller) int { return cmp.Compare(a.call, b.call) })
+	slices.SortFunc(l.waiting, func(a, b *Request) int { return cmp.Compare(a.Call, b.Call) })
 }
 
 // putBack, under mu, lines up again callers that held their permits ahead and
 // that the engine has left for the next question, or whose question failed.
-func (l *Line) putBack(left []*caller, failure error) {
+func (l *Line) putBack(left []*Request, failure error) {
 	there := left[:0]
 	for _, c := range left {
-		l.ahead -= c.request.inShare()
+		l.ahead -= c.inShare()
 		if c.staysInLine(failure) {
 			there = append(there, c)
 		}
@@ -225,14 +225,14 @@ func (l *Line) putBack(left []*caller, failure error) {
 
 // left settles that a caller has left the line. The line keeps its place until
 // most are such.
-func (a *Asker) left(c *caller) {
-	l := c.request.Line
+func (a *Asker) left(c *Request) {
+	l := c.line
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.uncount(c)
 	l.gone++
 	if l.gone > len(l.waiting)/2 {
-		l.waiting = slices.DeleteFunc(l.waiting, func(c *caller) bool { return c.state.Load() == gone })
+		l.waiting = slices.DeleteFunc(l.waiting, func(c *Request) bool { return c.state.Load() == gone })
 		l.gone = 0
 	}
 	a.makeReady(l)
@@ -255,7 +255,7 @@ func (l *Line) askFor(q *question) {
 		}
 		c.asks = asks
 		l.uncount(c)
-		l.ahead += c.request.inShare()
+		l.ahead += c.inShare()
 		q.callers = append(q.callers, c)
 	}
 }

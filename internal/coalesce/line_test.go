@@ -43,7 +43,7 @@ func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
 		went := make(chan *Line, 10)
 		call := func(f *Line) {
 			go func() {
-				_, err := b.Ask(context.Background(), &Request{N: 1, MaxWait: engine.Forever, Line: f})
+				err := b.Ask(&Request{Ctx: context.Background(), N: 1, MaxWait: engine.Forever, Line: f})
 				assert.NoError(t, err)
 				went <- f
 			}()
@@ -93,8 +93,7 @@ func TestTheLineOfAFlowForgetsThoseWhoLeave(t *testing.T) {
 		b := &Asker{Engine: &sharing{}}
 		f := NewLine("f", 1, 0)
 		ask := func(ctx context.Context) error {
-			_, err := b.Ask(ctx, &Request{N: 1, MaxWait: engine.Forever, Line: f})
-			return err
+			return b.Ask(&Request{Ctx: ctx, N: 1, MaxWait: engine.Forever, Line: f})
 		}
 		require.NoError(t, ask(context.Background()))
 		stays := askingIn(b, f, 1, engine.Forever) // at the front of the line
@@ -127,7 +126,7 @@ func TestAFlowCountsNothingOfThoseWhoLeaveDuringTheQuestion(t *testing.T) {
 				f := NewLine("f", 1, 0)
 				ctx, cancel := context.WithTimeout(context.Background(), leaves)
 				defer cancel()
-				_, err := b.Ask(ctx, &Request{N: 1, MaxWait: engine.Forever, Line: f})
+				err := b.Ask(&Request{Ctx: ctx, N: 1, MaxWait: engine.Forever, Line: f})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				time.Sleep(time.Second)
 				b.mu.Lock()
@@ -160,9 +159,9 @@ func TestWhoeverAcceptsNoWaitStandsInNoLine(t *testing.T) {
 		ask := func(maxWait time.Duration) <-chan Reply {
 			replies := make(chan Reply, 1)
 			go func() {
-				reply, err := b.Ask(t.Context(), &Request{N: 1, MaxWait: maxWait, Line: f})
-				if err == nil {
-					replies <- reply
+				r := &Request{Ctx: t.Context(), N: 1, MaxWait: maxWait, Line: f}
+				if b.Ask(r) == nil {
+					replies <- r.Reply
 				}
 			}()
 			synctest.Wait()
@@ -215,22 +214,21 @@ func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
 		}}
 		b := &Asker{Engine: e}
 		var all sync.WaitGroup
-		ask := func(r Request) {
+		ask := func(n int, line *Line) {
 			all.Go(func() {
-				_, err := b.Ask(context.Background(), &r)
-				assert.NoError(t, err)
-				b.Passed(r.Line, r.N)
+				assert.NoError(t, b.Ask(&Request{Ctx: context.Background(), N: n, MaxWait: engine.Forever, Line: line}))
+				b.Passed(line, n)
 			})
 			synctest.Wait()
 		}
 		f := NewLine("f", 1, 0)
 		for range 3 {
-			ask(Request{N: 2, MaxWait: engine.Forever})
-			ask(Request{N: 1, MaxWait: engine.Forever, Line: f})
+			ask(2, nil)
+			ask(1, f)
 			time.Sleep(100 * time.Millisecond)
-			ask(Request{N: 2, MaxWait: engine.Forever}) // what follows keeps the server busy
+			ask(2, nil) // what follows keeps the server busy
 			time.Sleep(100 * time.Millisecond)
-			ask(Request{N: 2, MaxWait: engine.Forever})
+			ask(2, nil)
 		}
 		all.Wait()
 	})
@@ -291,7 +289,7 @@ func TestWhoeverAcceptsNoWaitIsNotPutBackInLine(t *testing.T) {
 		ask := func(n int, maxWait time.Duration) <-chan error {
 			done := make(chan error, 1)
 			go func() {
-				_, err := b.Ask(t.Context(), &Request{N: n, MaxWait: maxWait, Line: f})
+				err := b.Ask(&Request{Ctx: t.Context(), N: n, MaxWait: maxWait, Line: f})
 				done <- err
 			}()
 			synctest.Wait()
@@ -353,7 +351,7 @@ func sharingOut(share int64) (*Asker, *atomic.Int64) {
 func askingIn(b *Asker, f *Line, n int, maxWait time.Duration) <-chan error {
 	err := make(chan error, 1)
 	go func() {
-		_, e := b.Ask(context.Background(), &Request{N: n, MaxWait: maxWait, Line: f})
+		e := b.Ask(&Request{Ctx: context.Background(), N: n, MaxWait: maxWait, Line: f})
 		err <- e
 	}()
 	synctest.Wait()

@@ -22,7 +22,7 @@ const mostLines = 100
 // of them ever touches those whom the question was sent for.
 type question struct {
 	asker    *Asker
-	callers  []*caller
+	callers  []*Request
 	lines    []*Line // each once; all of flows, or the common one alone
 	requests []engine.Request
 	givers   []*giver
@@ -130,9 +130,7 @@ func (q *question) take() (inTime bool) {
 	now, first := time.Now(), q.callers[0].ctx
 	q.requests = q.requests[:0]
 	for _, c := range q.callers {
-		r := c.request.asOf(now)
-		r.Flow = c.asks
-		q.requests = append(q.requests, r)
+		q.requests = append(q.requests, c.asOf(now))
 	}
 	ctx := q.start(first)
 	answers, err := q.asker.Engine.Take(ctx, q.requests)
@@ -171,8 +169,8 @@ func (q *question) fails(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range q.callers {
-		c.request.Line.ahead -= c.request.inShare()
-		c.tell(outcome{failed: err})
+		c.line.ahead -= c.inShare()
+		c.tell(Reply{}, err)
 	}
 	for _, g := range q.givers {
 		g.tell(err)
@@ -188,14 +186,14 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	arrived := time.Now()
 	q.asker.pause = 0
 	q.learn(answers)
-	var left []*caller
+	var left []*Request
 	for i, c := range q.callers {
-		if i >= len(answers) || answers[i].Left && c.request.MaxWait > 0 {
+		if i >= len(answers) || answers[i].Left && c.MaxWait > 0 {
 			left = append(left, c)
 			continue
 		}
-		line, n, ctx := c.request.Line, c.request.inShare(), c.ctx
-		there := c.tell(outcome{reply: Reply{Answer: &answers[i], Asked: asked, Arrived: arrived, Call: c.call}})
+		line, n, ctx := c.line, c.inShare(), c.ctx
+		there := c.tell(Reply{Answer: &answers[i], Asked: asked, Arrived: arrived}, nil)
 		if !there {
 			q.asker.nobodys(ctx, answers[i:i+1])
 		}
@@ -218,7 +216,7 @@ func (q *question) learn(answers []engine.Answer) {
 	defer a.mu.Unlock()
 	a.away = nil
 	for i, answer := range answers {
-		line := q.callers[i].request.Line
+		line := q.callers[i].line
 		if answer.Share > 0 {
 			line.share = answer.Share
 		}
@@ -231,13 +229,13 @@ func (q *question) learn(answers []engine.Answer) {
 // putBack lines up again callers of whom the engine has said nothing, or that
 // there is no room. The callers of each line stand together, in the order of the
 // lines. Then more of each line may have room.
-func (q *question) putBack(left []*caller, failure error) {
+func (q *question) putBack(left []*Request, failure error) {
 	a := q.asker
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, l := range q.lines {
 		n := 0
-		for n < len(left) && left[n].request.Line == l {
+		for n < len(left) && left[n].line == l {
 			n++
 		}
 		l.putBack(left[:n], failure)

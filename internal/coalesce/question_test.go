@@ -176,16 +176,17 @@ func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 	b := &Asker{Engine: e}
 	var went atomic.Int64
 	ask := func(ctx context.Context, n int) {
-		reply, err := b.Ask(ctx, &Request{N: n, MaxWait: engine.Forever})
+		r := &Request{Ctx: ctx, N: n, MaxWait: engine.Forever}
+		err := b.Ask(r)
 		switch {
 		case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		case n%3 == 2:
 			assert.ErrorIs(t, err, engine.ErrExceedsQuota)
 		case !assert.NoError(t, err):
 		case n%3 == 1:
-			assert.Equal(t, time.Duration(n), reply.Wait)
+			assert.Equal(t, time.Duration(n), r.Reply.Wait)
 		default:
-			assert.Equal(t, n, reply.Grant.N)
+			assert.Equal(t, n, r.Reply.Grant.N)
 			went.Add(int64(n))
 		}
 	}

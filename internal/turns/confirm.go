@@ -113,7 +113,7 @@ func (l *Sleepers) lookBound() time.Duration {
 func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
 	l.lookedBefore, l.looked, l.lookUntil = l.looked, now, now.Add(l.lookBound())
 	l.looking++
-	go l.lookOnce(context.WithoutCancel(s.ctx))
+	go l.lookOnce(context.WithoutCancel(s.request.Ctx))
 }
 
 // lookOnce asks for news, for as long as any question may take. A failure

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
@@ -19,14 +18,14 @@ func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
 	var turns []turn
 	var late []time.Duration
 	for _, c := range l.sleepers {
-		if !c.matches(s) {
+		if !c.matches(s.request) {
 			continue
 		}
 		callers = append(callers, c)
 		if lateness := l.missedBy(c, now); lateness > 0 {
 			late = append(late, lateness)
 			c.missed, c.margin = c.missed+1, min(lateness, longestMargin)
-			l.Asker.GiveBack(c.ctx, c.grant)
+			l.Asker.GiveBack(c.request.Ctx, c.grant)
 			continue
 		}
 		turns = append(turns, c.turn)
@@ -52,7 +51,7 @@ func (l *Sleepers) PutOff(flow *coalesce.Line) {
 	for _, s := range l.sleepers {
 		if s.request.Line == flow {
 			callers = append(callers, s)
-			l.Asker.GiveBack(s.ctx, s.grant)
+			l.Asker.GiveBack(s.request.Ctx, s.grant)
 		}
 	}
 	l.lineUpAgain(callers)
@@ -79,7 +78,7 @@ func (l *Sleepers) anEarlierMissed(s *Sleeper, now time.Time) bool {
 		if c == s {
 			return false
 		}
-		if c.matches(s) {
+		if c.matches(s.request) {
 			return l.missedBy(c, now) > 0
 		}
 	}
@@ -106,19 +105,15 @@ func (l *Sleepers) handOut(callers []*Sleeper, turns []turn, now time.Time) (lef
 		}
 	}
 	for _, t := range turns { // no caller is left for these
-		l.Asker.GiveBack(callers[0].ctx, t.grant)
+		l.Asker.GiveBack(callers[0].request.Ctx, t.grant)
 	}
 	return left
 }
 
-// matches reports whether two callers can exchange their turns. A turn of a
-// queue that was lost is as good as a turn of its successor.
-func (s *Sleeper) matches(other *Sleeper) bool {
-	return s.wants(other.request.N, other.request.Amounts, other.request.Line)
-}
-
-func (s *Sleeper) wants(n int, amounts engine.Amounts, flow *coalesce.Line) bool {
-	return s.request.N == n && s.request.Amounts == amounts && s.request.Line == flow
+// matches reports whether a caller can exchange its turn with that of a request. A
+// turn of a queue that was lost is as good as a turn of its successor.
+func (s *Sleeper) matches(r *coalesce.Request) bool {
+	return s.request.N == r.N && s.request.Amounts == r.Amounts && s.request.Line == r.Line
 }
 
 // yields, under mu, lets callers that called before s, and whose turns are to
@@ -132,15 +127,15 @@ func (l *Sleepers) yields(s *Sleeper, now time.Time) bool {
 	}
 	callers, turns, left := []*Sleeper{s}, []turn{s.turn}, uint64(0)
 	for _, c := range l.sleepers {
-		if c != s && c.call <= l.disorder {
-			left = max(left, c.call)
+		if c != s && c.request.Call <= l.disorder {
+			left = max(left, c.request.Call)
 		}
-		if c.matches(s) && c.call < s.call && c.due.After(now) {
+		if c.matches(s.request) && c.request.Call < s.request.Call && c.due.After(now) {
 			callers, turns = append(callers, c), append(turns, c.turn)
 		}
 	}
 	l.disorder = left
-	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.call, b.call) })
+	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.request.Call, b.request.Call) })
 	slices.SortStableFunc(turns, func(a, b turn) int { return a.due.Compare(b.due) })
 	for i, c := range callers {
 		if !c.accepts(turns[i].due) {
@@ -163,7 +158,7 @@ func (l *Sleepers) yields(s *Sleeper, now time.Time) bool {
 func (l *Sleepers) goBefore(s *Sleeper) {
 	var younger []*Sleeper
 	for _, c := range l.sleepers {
-		if c.matches(s) && c.call > s.call && c.at < s.at {
+		if c.matches(s.request) && c.request.Call > s.request.Call && c.at < s.at {
 			younger = append(younger, c)
 		}
 	}
@@ -193,16 +188,12 @@ func (l *Sleepers) lineUpAgain(callers []*Sleeper) {
 	if len(callers) == 0 {
 		return
 	}
-	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.call, b.call) })
-	all := make([]coalesce.Again, len(callers))
+	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.request.Call, b.request.Call) })
+	all := make([]*coalesce.Request, len(callers))
 	for i, c := range callers {
-		c.request.CountsLine = true
-		all[i] = coalesce.Again{Ctx: c.ctx, Request: *c.request, Call: c.call}
+		l.quit(c, inLine)
+		all[i] = c.request
 	}
-	for i, place := range l.Asker.LineUpAgain(all) {
-		c := callers[i]
-		l.quit(c, again)
-		c.place = place
-	}
+	l.Asker.LineUpAgain(all)
 	l.change()
 }

@@ -210,23 +210,30 @@ type went struct {
 
 // wait is the wait loop of a limiter.
 func wait(ctx context.Context, l *Sleepers, r *coalesce.Request) error {
-	reply, err := l.Asker.Ask(ctx, r)
-	s := NewSleeper(ctx, r)
+	r.Ctx = ctx
+	s := NewSleeper(r)
 	for {
+		err := l.Asker.Ask(r)
 		switch {
 		case err != nil:
 			return err
-		case !reply.Granted:
-			return &Refusal{Wait: reply.Wait, Paused: reply.Paused > 0}
-		case reply.Wait <= 0 && l.MayGo(reply, r.Line):
+		case !r.Reply.Granted:
+			return &Refusal{Wait: r.Reply.Wait, Paused: r.Reply.Paused > 0}
+		case r.Reply.Wait <= 0 && l.MayGo(r):
 			return nil
 		}
-		var place *coalesce.Place
-		if place, err = l.Sleep(s, reply); place == nil {
+		if again, err := l.Sleep(s); !again {
 			return err
 		}
-		reply, err = l.Asker.Await(ctx, *place)
 	}
+}
+
+// asksNow asks for a turn of its own that nobody sleeps for, and brings the news.
+func asksNow(t *testing.T, l *Sleepers, maxWait time.Duration) *coalesce.Request {
+	t.Helper()
+	r := &coalesce.Request{Ctx: t.Context(), N: 1, MaxWait: maxWait}
+	require.NoError(t, l.Asker.Ask(r))
+	return r
 }
 
 // callers lets so many call one after the other, and returns them as they go.

@@ -27,21 +27,18 @@ type state int8
 
 const (
 	asleep state = iota
-	again        // stands in line once more, at place
+	inLine       // once more
 	gone
 )
 
 // Sleeper is one caller, from its first turn to the one that it takes. While it
-// is asleep, mu of its Sleepers guards its fields.
+// is asleep, mu of its Sleepers guards its fields, and the request is its own.
 type Sleeper struct {
-	ctx     context.Context
 	request *coalesce.Request
 	latest  time.Time // see accept
 
 	turn
-	call   uint64 // callers came in this order
 	state  state
-	place  coalesce.Place
 	err    error
 	missed int // turns in a row
 	margin time.Duration
@@ -59,11 +56,8 @@ type turn struct {
 	givesUp time.Time // until when the caller insists on news, zero if it does not
 }
 
-// NewSleeper is for the caller of a request. While the caller sleeps, the request
-// is the Sleeper's.
-func NewSleeper(ctx context.Context, request *coalesce.Request) *Sleeper {
-	return &Sleeper{ctx: ctx, request: request}
-}
+// NewSleeper is for the caller of a request.
+func NewSleeper(r *coalesce.Request) *Sleeper { return &Sleeper{request: r} }
 
 // Grant is the turn that the caller has taken, once Sleep has returned nil.
 func (s *Sleeper) Grant() *engine.Grant { return &s.grant }
@@ -88,46 +82,44 @@ func (s *Sleeper) accepts(due time.Time) bool {
 	return s.latest.IsZero() || !due.After(s.latest)
 }
 
-// Sleep returns nil once the turn of the reply has come, or a turn that took
-// its place. If the caller stands in line again instead, Sleep returns the
-// place there. With an error the caller holds nothing.
-func (l *Sleepers) Sleep(s *Sleeper, reply coalesce.Reply) (*coalesce.Place, error) {
+// Sleep returns once the turn of the caller's reply has come, or a turn that took
+// its place. If the caller stands in line again instead, again is true. With an
+// error the caller holds nothing.
+func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 	l.mu.Lock()
-	l.begin(s, &reply)
+	l.begin(s)
 	l.mu.Unlock()
+	ctx := s.request.Ctx
 	for {
 		until, changed, what := l.next(s)
 		if what != nil {
 			what()
 		}
 		if until.IsZero() {
-			break
+			return s.state == inLine, s.err
 		}
-		ended := s.nap(until, changed)
+		ended := nap(ctx, until, changed)
 		if l.woke != nil {
 			l.woke()
 		}
 		if ended != nil && l.leave(s) {
-			l.Asker.Abandon(s.ctx, s.grant)
-			return nil, ctxerr.Ended(s.ctx, "left before the turn came, what was granted is given back")
+			l.Asker.Abandon(ctx, s.grant)
+			return false, ctxerr.Ended(ctx, "left before the turn came, what was granted is given back")
 		}
 	}
-	if s.state == again {
-		return &s.place, nil
-	}
-	return nil, s.err
 }
 
 // begin, under mu, puts a caller among the sleepers with the turn that it was
 // granted.
-func (l *Sleepers) begin(s *Sleeper, reply *coalesce.Reply) {
+func (l *Sleepers) begin(s *Sleeper) {
+	reply := &s.request.Reply
 	s.turn = turn{
-		grant: reply.Grant, at: reply.Grant.At, due: reply.Slot(), asked: reply.Asked, took: reply.Arrived.Sub(reply.Asked),
+		grant: reply.Grant, at: reply.Grant.At, due: reply.Slot(), asked: reply.Asked, took: reply.Took(),
+		epoch: l.epoch,
 	}
-	s.epoch, s.call = l.epoch, reply.Call
 	l.learnQuickest(s.took)
 	s.accept()
-	had := s.state == again
+	had := s.state == inLine
 	l.join(s)
 	if had {
 		l.goBefore(s)
@@ -138,16 +130,15 @@ func (l *Sleepers) begin(s *Sleeper, reply *coalesce.Reply) {
 }
 
 // nap sleeps until a moment at most, and returns an error if ctx has ended.
-func (s *Sleeper) nap(until time.Time, changed <-chan struct{}) error {
+func nap(ctx context.Context, until time.Time, changed <-chan struct{}) error {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-changed:
-	case <-s.ctx.Done():
-		return s.ctx.Err()
+	case <-ctx.Done():
 	}
-	return nil
+	return ctx.Err()
 }
 
 // napTo is the end of the next nap of a caller that sleeps until a moment. A
@@ -241,7 +232,7 @@ func (l *Sleepers) taken(s *Sleeper, now time.Time) func() {
 func (l *Sleepers) refuse(s *Sleeper, due, now time.Time) func() {
 	l.quit(s, gone)
 	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.holdsAsleep())}
-	return func() { l.Asker.Abandon(s.ctx, s.grant) }
+	return func() { l.Asker.Abandon(s.request.Ctx, s.grant) }
 }
 
 // putOff, under mu, is when a turn will come that a hold puts off. Redis may

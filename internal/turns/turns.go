@@ -19,7 +19,7 @@
 //	asleep ──▶ gone           its turn has come, its ctx has ended, or the turn
 //	   │                      would come too late
 //	   ▼
-//	 again                    it stands in a line of package coalesce once more:
+//	inLine                    it stands in a line of package coalesce once more:
 //	                          its queue was reset, or its turn was missed
 //
 // Under mu, whoever moves a caller out of asleep takes it out of the sleepers.
@@ -187,37 +187,35 @@ func (l *Sleepers) Stale() bool {
 	return time.Since(later(l.newest, l.heldAt)) > l.Within
 }
 
-// IsNew reports whether a reply was on its way for at most Within. The caller
-// of an older reply has to call [Sleepers.Sleep], even if its turn is due.
-func (l *Sleepers) IsNew(reply coalesce.Reply) bool {
-	return l.Within == 0 || reply.Arrived.Sub(reply.Asked) <= l.Within
-}
-
-// MayGo reports whether a turn that is due at once may be taken. A caller of
-// the same line that called earlier for as many permits, and sleeps, goes
+// MayGo reports whether a caller whose turn is due at once may take it. A caller
+// of the same line that called earlier for as many permits, and sleeps, goes
 // first.
-func (l *Sleepers) MayGo(reply coalesce.Reply, line *coalesce.Line) bool {
+func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	took := reply.Arrived.Sub(reply.Asked)
+	took := r.Reply.Took()
 	l.learnQuickest(took)
 	if l.heldUntil.IsZero() && l.MaxLateness == 0 && l.Taken == nil && len(l.sleepers) == 0 {
 		return true
 	}
 	now := time.Now()
-	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool {
-		return s.wants(reply.Grant.N, reply.Grant.Amounts, line) && s.due.After(now)
-	}) {
+	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool { return s.matches(r) && s.due.After(now) }) {
 		return false
 	}
-	lateness := now.Sub(reply.Slot()) + l.excess(took)
+	lateness := now.Sub(r.Reply.Slot()) + l.excess(took)
 	if now.Before(l.heldUntil) || l.tooLate(lateness) {
 		return false
 	}
 	if l.Taken != nil {
-		l.Taken(reply.Grant.N, lateness, true)
+		l.Taken(r.N, lateness, true)
 	}
 	return true
+}
+
+// IsNew reports whether a reply was on its way for at most Within. The caller
+// of an older reply has to call [Sleepers.Sleep], even if its turn is due.
+func (l *Sleepers) IsNew(reply *coalesce.Reply) bool {
+	return l.Within == 0 || reply.Took() <= l.Within
 }
 
 func (l *Sleepers) tooLate(lateness time.Duration) bool {
@@ -247,7 +245,7 @@ func (l *Sleepers) change() {
 
 // order is the order of the sleepers.
 func order(a, b *Sleeper) int {
-	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.call, b.call))
+	return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.request.Call, b.request.Call))
 }
 
 // join, under mu, puts a caller among the sleepers.
@@ -270,14 +268,14 @@ func (l *Sleepers) noteOrder(s *Sleeper, at int) {
 	if at > 0 {
 		before := l.sleepers[at-1]
 		if before.due.Sub(s.due) > time.Millisecond { // two answers tell one slot a little differently
-			l.disorder = max(l.disorder, before.call)
+			l.disorder = max(l.disorder, before.request.Call)
 		}
-		if before.call > s.call && before.matches(s) {
-			l.disorder = max(l.disorder, s.call)
+		if before.request.Call > s.request.Call && before.matches(s.request) {
+			l.disorder = max(l.disorder, s.request.Call)
 		}
 	}
-	if at < len(l.sleepers) && l.sleepers[at].call < s.call && l.sleepers[at].matches(s) {
-		l.disorder = max(l.disorder, l.sleepers[at].call)
+	if at < len(l.sleepers) && l.sleepers[at].request.Call < s.request.Call && l.sleepers[at].matches(s.request) {
+		l.disorder = max(l.disorder, l.sleepers[at].request.Call)
 	}
 }
 

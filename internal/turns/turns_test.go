@@ -52,8 +52,7 @@ func TestABusyLineNeverLooks(t *testing.T) {
 		l := q.line(second, 0)
 		out := callers(t.Context(), l, 50, forever)
 		for range 60 { // others ask, and their answers bring the news
-			_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1})
-			require.NoError(t, err)
+			asksNow(t, l, 0)
 			time.Sleep(100 * time.Millisecond)
 		}
 		inOrder(t, out, 50)
@@ -149,8 +148,7 @@ func TestADeadlineThatAPauseMakesImpossibleEndsAtOnce(t *testing.T) {
 		time.Sleep(second)
 		q.pause(time.Minute)
 		// Whoever asks brings the news for all.
-		_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1})
-		require.NoError(t, err)
+		asksNow(t, l, 0)
 		for range 2 {
 			w := <-out
 			var refusal *Refusal
@@ -339,14 +337,12 @@ func TestAllWhoLineUpAgainKnowItAtOnce(t *testing.T) {
 		var missed int
 		l.Missed = func(int, time.Duration) { missed++ }
 		for range 3 { // turns of others
-			_, err := l.Asker.Ask(t.Context(), forever(0))
-			require.NoError(t, err)
+			asksNow(t, l, engine.Forever)
 		}
 		out := callers(t.Context(), l, 3, forever) // 30 to 50 s ahead
 		time.Sleep(3 * second)
 		require.NoError(t, q.Reset(t.Context()))
-		_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1}) // it brings the news
-		require.NoError(t, err)
+		asksNow(t, l, 0) // it brings the news
 		for i := range 3 {
 			w := <-out
 			require.NoError(t, w.err)
@@ -363,23 +359,18 @@ func TestATurnOfAQueueThatWasResetMeanwhileIsNotSleptFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(10 * second)
 		l := q.line(second, 0)
-		_, err := l.Asker.Ask(t.Context(), forever(0))
-		require.NoError(t, err)
-		reply, err := l.Asker.Ask(t.Context(), forever(1))
-		require.NoError(t, err)
-		require.Equal(t, 10*second, reply.Wait)
+		asksNow(t, l, engine.Forever)
+		r := asksNow(t, l, engine.Forever)
+		require.Equal(t, 10*second, r.Reply.Wait)
 		time.Sleep(second)
 		require.NoError(t, q.Reset(t.Context()))
-		_, err = l.Asker.Ask(t.Context(), &coalesce.Request{N: 1}) // it brings the news
+		asksNow(t, l, 0) // it brings the news
+		again, err := l.Sleep(NewSleeper(r))
 		require.NoError(t, err)
-		request := forever(1)
-		place, err := l.Sleep(NewSleeper(t.Context(), request), reply)
-		require.NoError(t, err)
-		require.NotNil(t, place, "it lines up again")
-		reply, err = l.Asker.Await(t.Context(), *place)
-		require.NoError(t, err)
-		assert.Equal(t, "1", reply.Grant.ID)
-		assert.Equal(t, 10*second, reply.Wait)
+		require.True(t, again, "it lines up again")
+		require.NoError(t, l.Asker.Ask(r))
+		assert.Equal(t, "1", r.Reply.Grant.ID)
+		assert.Equal(t, 10*second, r.Reply.Wait)
 	})
 }
 
@@ -393,8 +384,7 @@ func TestAnAnswerThatTellsNothingNewWakesNobody(t *testing.T) {
 		l.woke = func() { woken.Add(1) }
 		out := callers(t.Context(), l, 9, forever)
 		for range 100 {
-			_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1})
-			require.NoError(t, err)
+			asksNow(t, l, 0)
 			time.Sleep(5 * time.Millisecond)
 		}
 		inOrder(t, out, 9)
@@ -413,8 +403,7 @@ func TestWhoHadToWaitForItsAnswerDoesNotGoLater(t *testing.T) {
 				q.nowTakes(2 * time.Millisecond)
 				l := q.line(second, 0)
 				for range 10 { // turns of others
-					_, err := l.Asker.Ask(t.Context(), forever(0))
-					require.NoError(t, err)
+					asksNow(t, l, engine.Forever)
 				}
 				if !before {
 					l.news = engine.News{}
@@ -446,8 +435,7 @@ func TestAnAnswerThatTookLongMakesNobodyLate(t *testing.T) {
 		time.Sleep(4 * second)
 		q.slow(300 * time.Millisecond)
 		require.NoError(t, l.Look(t.Context()))
-		_, err := l.Asker.Ask(t.Context(), &coalesce.Request{N: 1})
-		require.NoError(t, err)
+		asksNow(t, l, 0)
 		w := <-out
 		require.NoError(t, w.err)
 		assert.InDelta(t, float64(5*second), float64(w.at), float64(3*time.Millisecond))
@@ -486,14 +474,12 @@ func TestATurnThatAnotherAnswerTellsBetterIsNotGivenUp(t *testing.T) {
 		q := newQueue(400 * time.Millisecond)
 		q.nowTakes(2 * time.Millisecond)
 		l := q.line(2*second, 50*time.Millisecond)
-		_, err := l.Asker.Ask(t.Context(), forever(0))
-		require.NoError(t, err)
+		asksNow(t, l, engine.Forever)
 		time.Sleep(1200 * time.Millisecond)
 		q.slowThere(100 * time.Millisecond)
 		require.NoError(t, l.Look(t.Context()))
 		require.Equal(t, 102*time.Millisecond, l.news.Arrived.Sub(l.news.Asked))
-		_, err = l.Asker.Ask(t.Context(), forever(0))
-		require.NoError(t, err)
+		asksNow(t, l, engine.Forever)
 		q.slow(20 * time.Millisecond)
 		out := callers(t.Context(), l, 1, forever)
 		require.NoError(t, (<-out).err)
