@@ -152,7 +152,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
 	took := min(n.Arrived.Sub(n.Asked), due.Sub(earliest))
 	if due.Before(earliest) { // they do not tell how exact due is
-		due, took, l.disorder = s.due, s.took, max(l.disorder, s.request.Call)
+		due, took = s.due, s.took
 	}
 	if !anew && (n.Stands > 0 || !due.Before(s.due)) { // a pause may have become longer since
 		return

@@ -122,7 +122,7 @@ func (l *Sleepers) begin(s *Sleeper) {
 	had := s.state == inLine
 	l.join(s)
 	if had {
-		l.goBefore(s)
+		l.keepOrder(s, time.Now())
 	}
 	if isVoid(s, &l.news) { // the news of a reset came before this answer
 		l.lineUpAgain([]*Sleeper{s})
@@ -210,7 +210,7 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}, w
 	if until, waits := l.waitsForNews(s, now); waits {
 		return until, l.untilNews(), nil
 	}
-	if l.yields(s, now) {
+	if l.keepOrder(s, now) {
 		return now, l.changed, nil
 	}
 	l.quit(s, gone)

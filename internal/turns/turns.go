@@ -89,7 +89,6 @@ type Sleepers struct {
 	looked   time.Time     // when the newest look went
 	epoch    int           // counts the changes that sleepers have to hear of
 	quickest time.Duration // what an answer that grants a turn takes at best
-	disorder uint64        // callers up to this call may have later turns than younger callers
 
 	lookedBefore time.Time     // when the look before the newest went
 	lookUntil    time.Time     // until when callers wait for the newest look
@@ -257,26 +256,8 @@ func (l *Sleepers) join(s *Sleeper) {
 	for at > 0 && order(l.sleepers[at-1], s) > 0 {
 		at--
 	}
-	l.noteOrder(s, at)
 	l.sleepers = slices.Insert(l.sleepers, at, s)
 	s.state = asleep
-}
-
-// noteOrder, under mu, sets disorder if a caller that joins at this place has a
-// later turn than a younger caller, or an older caller then has one.
-func (l *Sleepers) noteOrder(s *Sleeper, at int) {
-	if at > 0 {
-		before := l.sleepers[at-1]
-		if before.due.Sub(s.due) > time.Millisecond { // two answers tell one slot a little differently
-			l.disorder = max(l.disorder, before.request.Call)
-		}
-		if before.request.Call > s.request.Call && before.matches(s.request) {
-			l.disorder = max(l.disorder, s.request.Call)
-		}
-	}
-	if at < len(l.sleepers) && l.sleepers[at].request.Call < s.request.Call && l.sleepers[at].matches(s.request) {
-		l.disorder = max(l.disorder, l.sleepers[at].request.Call)
-	}
 }
 
 // quit, under mu, takes a caller out of the sleepers.
