@@ -3,14 +3,13 @@ package fair
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
 )
 
 // debts are what the flows of a limiter used beyond what they had reserved, and
 // what has not passed yet. Until then a flow that holds turns ahead holds that
-// much more.
+// much more. They end with the queue that they are owed to.
 type debts struct {
 	mu sync.Mutex
 	of map[string][]debt // by flow, the newest last
@@ -18,39 +17,40 @@ type debts struct {
 
 type debt struct {
 	cost  int // as of a turn: see CostOf
-	until time.Time
+	queue string
+	slot  int64 // up to which it was booked
 }
 
-// learn takes in what turns owed as they were settled. It was booked up to a slot.
-func (d *debts) learn(f *fair, settled []engine.Grant, until time.Time) {
+// learn takes in what turns owed as they were settled.
+func (d *debts) learn(f *fair, part []engine.Grant, s settled) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, g := range settled {
+	for _, g := range part {
 		cost := f.costOfDebt(g)
-		if g.Flow == "" || cost == 0 {
+		if g.Flow == "" || cost == 0 || g.ID != s.queue {
 			continue
 		}
 		if d.of == nil {
 			d.of = map[string][]debt{}
 		}
-		d.of[g.Flow] = append(d.of[g.Flow], debt{cost, until})
+		d.of[g.Flow] = append(d.of[g.Flow], debt{cost, s.queue, s.newest})
 	}
 }
 
 // ahead is what a flow holds ahead besides what its callers know of.
-func (d *debts) ahead(flow *engine.Flow) int {
+func (d *debts) ahead(flow *engine.Flow, m *memory) int {
 	if flow == nil || flow.Ahead == 0 { // it can always hold one request
 		return 0
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	now, cost := time.Now(), 0
-	owes := slices.DeleteFunc(d.of[flow.ID], func(o debt) bool { return now.After(o.until) })
+	owes := slices.DeleteFunc(d.of[flow.ID], func(o debt) bool { return !m.isAhead(o.queue, o.slot) })
 	if len(owes) == 0 {
 		delete(d.of, flow.ID)
 		return 0
 	}
 	d.of[flow.ID] = owes
+	cost := 0
 	for _, o := range owes {
 		cost += o.cost
 	}

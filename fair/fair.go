@@ -130,7 +130,7 @@ func (f *fair) read(r reply, t *quotaSet, requests []engine.Request) ([]engine.A
 	o, err := decode(r.said, t, requests)
 	for i := range o.answers {
 		if a := &o.answers[i]; a.Share > 0 {
-			a.Share = max(1, a.Share-f.debts.ahead(requests[i].Flow))
+			a.Share = max(1, a.Share-f.debts.ahead(requests[i].Flow, &f.memory))
 		}
 	}
 	f.learn(t, &o, r)

@@ -69,11 +69,11 @@ func (m *memory) ends() int64 {
 	return max(m.watermark.newest, m.news.Clock) + length
 }
 
-// tail is when the newest slot comes, as far as is known.
-func (m *memory) tail() time.Time {
+// isAhead reports whether a slot of a queue is still to come, as far as is known.
+func (m *memory) isAhead(queue string, slot int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.news.Arrived.Add(m.news.Until(m.watermark.newest))
+	return m.watermark.generation() == queue && time.Since(m.news.Arrived) < m.news.Until(slot)
 }
 
 // over, under mu, reports whether the queue has ended, or none is known.

@@ -104,7 +104,7 @@ func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, lo
 			word := flowWord(flow.ID)
 			ceiling, _ := flow.Ceiling.(*ceiling)
 			at, granted := f.places.of(flow.ID)
-			holds := flow.Ahead + f.debts.ahead(flow)
+			holds := flow.Ahead + f.debts.ahead(flow, &f.memory)
 			flows = append(flows, word+f.member, flow.Weight, 0, 0, holds, at, ceiling.text(), granted)
 			logs = append(logs, f.logKey(flow.ID))
 		}

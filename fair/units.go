@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -24,7 +23,8 @@ type unitSet struct {
 
 func unitSetsOf(units []engine.Unit, guard time.Duration) (all []unitSet, err error) {
 	if len(units) > mostUnits {
-		return nil, fmt.Errorf("%w: %d units, fair counts %d besides calls", engine.ErrUnsupported, len(units), mostUnits)
+		return nil, fmt.Errorf("%w: %d units, fair counts %d besides calls",
+			engine.ErrUnsupported, len(units), mostUnits)
 	}
 	for _, u := range units {
 		own := guard
@@ -202,82 +202,6 @@ func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet) (engine.Status, e
 }
 
 var _ engine.Counter = (*fair)(nil)
-
-// How a grant is given back: see lua/fair/debts.lua.
-const (
-	ifAhead = iota
-	ifUnused
-	asSettled
-)
-
-// settle gives grants back, or settles them. It asks again for debts that are
-// booked in more pieces than one run of the script books.
-func (f *fair) settle(ctx context.Context, t *quotaSet, grants []engine.Grant) error {
-	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
-		args := f.unitArgs(t)
-		logs, of := f.logsOf(part)
-		for i, g := range part {
-			kind := ifAhead
-			switch {
-			case g.Settles:
-				kind = asSettled
-			case g.Unused:
-				kind = ifUnused
-			}
-			args = append(append(args, g.ID, g.At, g.Made, kind, of[i], g.N), t.inOrder(g.Amounts)...)
-		}
-		left, err := f.settleOnce(ctx, t, args, logs...)
-		for err == nil && left != nil {
-			args = append(f.unitArgs(t), part[0].ID, part[0].At, part[0].Made, asSettled, 0)
-			for _, n := range left {
-				args = append(args, -n)
-			}
-			if left, err = f.settleOnce(ctx, t, args); err != nil {
-				return fmt.Errorf("%w: a part of the debts was booked: %w", engine.ErrOutcomeUnknown, err)
-			}
-		}
-		if err == nil {
-			f.debts.learn(f, part, f.memory.tail())
-		}
-		return err
-	})
-}
-
-// settleOnce returns what of the debts is not booked yet, nil if all is.
-func (f *fair) settleOnce(
-	ctx context.Context, t *quotaSet, args []any, logs ...string,
-) (left []int64, err error) {
-	r, err := f.ask(ctx, f.scripts.settle, args, logs...)
-	if err != nil {
-		return nil, err
-	}
-	left, err = f.learnSettled(t, r)
-	if err != nil || slices.Max(left) == 0 {
-		return nil, err
-	}
-	return left, nil
-}
-
-// learnSettled is the one place that knows the reply of lua/fair/settled.lua.
-func (f *fair) learnSettled(t *quotaSet, r reply) (left []int64, err error) {
-	elements, _ := r.said.([]any)
-	if len(elements) != 4+len(t.units) {
-		return nil, misread(r.said, fmt.Errorf("%d elements", len(elements)))
-	}
-	var o outcome
-	err = o.learn(elements[0], elements[1])
-	if err == nil {
-		err = o.count(elements[2])
-	}
-	if err == nil {
-		left, err = integers(elements[3:])
-	}
-	if err != nil {
-		return nil, misread(r.said, err)
-	}
-	f.learn(t, &o, r)
-	return left, nil
-}
 
 func (f *fair) Units() []string { return f.held().names() }
 
