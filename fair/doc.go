@@ -212,8 +212,9 @@
 //
 // A turn can count further units, such as tokens. Each unit has windows, and a log
 // of its own of the same cells. These logs lie in one further key,
-// <prefix>{name}:units, which nobody touches who counts calls only. Units sets the
-// fields of one log after the other, and the parts in brackets run for each: grant
+// <prefix>{name}:units. Who counts calls only touches it in the rare ways alone: it
+// lives for as long as the queue, takes its new name, and a return leaves the
+// units' tail. Units sets the fields of one log after the other, and the parts in brackets run for each: grant
 // and compact, or release. So one code serves all of them:
 //
 //	units    names the logs, reads their headers

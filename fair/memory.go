@@ -37,7 +37,14 @@ type watermark struct {
 	sequence, clock int64
 	newest          int64 // its newest slot
 
-	sequences engine.Amounts // of the units, as far as they were told
+	units told // as far as they were told
+}
+
+// told is up to which sequences units were granted in a history. What a limiter
+// was told last of its queue may say nothing of its units.
+type told struct {
+	history   string
+	sequences engine.Amounts
 }
 
 func (w watermark) generation() string {
@@ -100,9 +107,9 @@ func (m *memory) recall(head string) (text, rest string) {
 		resetEnd = 0
 	}
 	comes := n.Until(max(w.newest, n.Clock))
-	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %d %d %d %s", fresh, n.server, since.Microseconds(), n.Clock,
-		w.newest, comes.Microseconds(), n.Until(m.ends()).Microseconds(), n.Stands.Microseconds(), n.SlowUntil,
-		n.SlowPace, n.ThenUntil, n.ThenPace, resetEnd, under)
+	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %d %d %d %s", fresh, n.server, since.Microseconds(),
+		n.Clock, w.newest, comes.Microseconds(), n.Until(m.ends()).Microseconds(), n.Stands.Microseconds(),
+		n.SlowUntil, n.SlowPace, n.ThenUntil, n.ThenPace, resetEnd, under)
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
@@ -111,7 +118,6 @@ func (m *memory) recall(head string) (text, rest string) {
 func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	same := w.generation() == m.watermark.generation()
 	if w.history() == m.watermark.history() {
 		if w.before(m.watermark) {
 			return
@@ -119,19 +125,25 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	} else if n.Asked.Before(m.news.Asked) && n.server < m.news.server {
 		return // of a queue that was lost or reset since
 	}
-	if w.sequences == "" && same {
-		w.sequences = m.watermark.sequences
-	}
-	m.watermark, m.under = w, under
+	same := w.generation() == m.watermark.generation()
+	m.adopt(w, under)
 	if !same {
 		m.news = n
 	}
 	m.goBy(n)
 }
 
+// adopt, under mu, goes on with what is known of the units unless that is over.
+func (m *memory) adopt(w watermark, under *quotaSet) {
+	if w.units.sequences == "" && !m.over() {
+		w.units = m.watermark.units
+	}
+	m.watermark, m.under = w, under
+}
+
 // hear learns from news when turns come that were seen. A queue that took the
-// place of theirs counts them, so it is what the limiter knows from then on, but
-// not of units: a look does not restore these. After a reset they count no more.
+// place of theirs counts them, so it is what the limiter knows from then on.
+// After a reset they count no more.
 func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,8 +166,9 @@ func (m *memory) hear(n *news, under *quotaSet) {
 		if m.goBy(*n) && n.SlowUntil > 0 {
 			m.under = under
 		}
-	case !n.Reset && !m.over() && !n.Asked.Before(m.news.Asked) && len(under.units) == 0:
-		m.watermark, m.news, m.under = n.watermark, *n, under // it counts what this limiter knows
+	case !n.Reset && !m.over() && !n.Asked.Before(m.news.Asked):
+		m.adopt(n.watermark, under) // it counts what this limiter knows
+		m.news = *n
 	}
 }
 

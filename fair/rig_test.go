@@ -181,6 +181,10 @@ const stillClock = anyServer + `local redis = setmetatable({ call = function(nam
 	local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
 	return { math.floor(now / 1000000), now % 1000000 }
 end, pcall = function(name, ...)
+	if name == 'PEXPIRE' then
+		local key, ttl = ...
+		return redis.pcall(name, key, 1000 * ttl)
+	end
 	if name ~= 'PSETEX' then return redis.pcall(name, ...) end
 	local key, ttl, state = ...
 	return redis.pcall(name, key, 1000 * ttl, state)
@@ -244,22 +248,27 @@ func last(t testing.TB, all *[]engine.News) *engine.News {
 
 // snapshot is a key as it was at some moment.
 type snapshot struct {
-	state string
-	left  time.Duration
+	state, units string
+	left         time.Duration
 }
 
 func snap(t testing.TB, f *fair) snapshot {
-	return snapshot{f.client.Get(t.Context(), f.key).Val(), f.client.PTTL(t.Context(), f.key).Val()}
+	return snapshot{
+		f.client.Get(t.Context(), f.key).Val(), f.client.Get(t.Context(), f.unitsKey()).Val(),
+		f.client.PTTL(t.Context(), f.key).Val(),
+	}
 }
 
 // restore puts it onto another server, which takes over.
 func (s snapshot) restore(t testing.TB, f *fair) {
 	moves(t, f)
-	if s.left <= 0 {
-		require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-		return
+	for key, state := range map[string]string{f.key: s.state, f.unitsKey(): s.units} {
+		if s.left <= 0 || state == "" {
+			require.NoError(t, f.client.Del(t.Context(), key).Err())
+		} else {
+			require.NoError(t, f.client.Set(t.Context(), key, state, s.left).Err())
+		}
 	}
-	require.NoError(t, f.client.Set(t.Context(), f.key, s.state, s.left).Err())
 }
 
 // moves has the scripts run on another server from now on.

@@ -30,12 +30,12 @@ var lookForQuotas = assemble("head quota" + opens + "{" + restores + "} look wri
 
 // allScripts are assembled of the parts in lua/fair.
 var allScripts = takers("head", scripts{
-	release: assemble("head" + opens + restores + "begin release shorten compact write given"),
+	release: assemble("head" + opens + restores + "begin tails release shorten compact write given"),
 	reset:   assemble("head fields forget header clock epochs begin reset write news"),
 	look:    assemble("head" + opens + "{" + restores + "} look write news"),
 	quotas:  lookForQuotas,
-	pause:   assemble("head" + opens + restores + "begin pause write longer told"),
-	set:     assemble("head" + opens + "always" + restores + "others set windows begin write longer news"),
+	pause:   assemble("head" + opens + restores + "begin pause write told"),
+	set:     assemble("head" + opens + "always" + restores + "others set windows begin write news"),
 
 	pauseFlow: assemble("head" + opens + restores + "begin pauseflow write told"),
 	settle: assemble("head" + opens + "keep units" + restored +

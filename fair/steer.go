@@ -54,7 +54,7 @@ func (f *fair) Pause(ctx context.Context, d time.Duration) error {
 		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
 	}
 	t := f.held()
-	r, err := f.askKeys(ctx, f.scripts.pause, f.keysOfAll(), append(f.args(t, 1), ceilMicroseconds(max(1, d))))
+	r, err := f.ask(ctx, f.scripts.pause, append(f.args(t, 1), ceilMicroseconds(max(1, d))))
 	if err != nil {
 		return err
 	}

@@ -211,7 +211,7 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 		return err
 	}
 	args := append(f.args(t, 1), t.text)
-	r, err := f.askKeys(ctx, f.scripts.set, f.keysOfAll(), args)
+	r, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, args)
 	if err != nil {
 		return err
 	}

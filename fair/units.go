@@ -137,14 +137,6 @@ func (t *quotaSet) inOrder(amounts engine.Amounts) []any {
 // unitsKey is where the logs of further units are, in the same hash slot.
 func (f *fair) unitsKey() string { return f.key + ":units" }
 
-// keysOfAll are all that a queue may have, as far as they share a slot.
-func (f *fair) keysOfAll() []string {
-	if f.sharesSlot() != nil {
-		return []string{f.key}
-	}
-	return []string{f.key, f.quotaKey(), f.unitsKey()}
-}
-
 // FitsAmounts says nothing where other quotas may be stored meanwhile.
 func (f *fair) FitsAmounts(n int, amounts engine.Amounts) error {
 	if f.stored {
@@ -156,14 +148,14 @@ func (f *fair) FitsAmounts(n int, amounts engine.Amounts) error {
 // unitArgs begins the arguments of a script for several units: see
 // lua/fair/units.lua.
 func (f *fair) unitArgs(t *quotaSet) []any {
-	args := f.args(t, 16*len(t.units)+4)
-	var known engine.Amounts
+	args := f.args(t, 16*len(t.units)+5)
+	var known told
 	if args[1] != "" {
-		known = f.memory.now().sequences
+		known = f.memory.now().units
 	}
-	args = append(args, len(t.units))
+	args = append(args, len(t.units), known.history)
 	for _, u := range t.units {
-		args = append(args, u.name, known.Of(u.name), len(u.windows))
+		args = append(args, u.name, known.sequences.Of(u.name), len(u.windows))
 		args = appendWindows(args, u.windows)
 	}
 	return args
@@ -175,7 +167,9 @@ func (o *outcome) count(sequences any) error {
 	if !isText {
 		return fmt.Errorf("a %T instead of sequences", sequences)
 	}
-	o.watermark.sequences = engine.Amounts(text)
+	if text != "" {
+		o.watermark.units = told{o.watermark.history(), engine.Amounts(text)}
+	}
 	return nil
 }
 
@@ -185,19 +179,26 @@ func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet) (engine.Status, e
 		return engine.Status{}, err
 	}
 	elements, _ := r.said.([]any)
-	if len(elements) != 4+2*len(t.units) {
+	if len(elements) != 5+2*len(t.units) {
 		return engine.Status{}, misread(r.said, fmt.Errorf("%d elements", len(elements)))
 	}
+	var o outcome
 	status, news, err := decodeStatus(elements[:4])
-	numbers, notNumbers := integers(elements[4:])
-	if err = errors.Join(err, notNumbers); err != nil {
+	o.news, o.watermark = news, news.watermark
+	notText := o.count(elements[4])
+	numbers, notNumbers := integers(elements[5:])
+	if err = errors.Join(err, notText, notNumbers); err != nil {
 		return engine.Status{}, misread(r.said, err)
 	}
 	status.Units = map[string]engine.UnitStatus{}
 	for i, u := range t.units {
 		status.Units[u.name] = engine.UnitStatus{Available: int(numbers[2*i]), Queued: int(numbers[2*i+1])}
 	}
-	f.tell(news, r, t)
+	if o.watermark.units.sequences == "" { // nothing was restored
+		f.tell(news, r, t)
+	} else {
+		f.learn(t, &o, r)
+	}
 	return status, nil
 }
 

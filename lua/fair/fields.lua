@@ -35,7 +35,7 @@ local now, mark, flag, name, fresh, unusual = server, '-', ' ', nil, false, fals
 local sequence, clock, last, offset, ends, crowded, coarse, span = 0, 0, 0, 0, 0, 0, 0, 0
 local closed, oldest, base, marks = 0, 0, 0, ''
 local must, relocates, front, lives, asking, pace, log = false, true, false, 0, nil, 0, nil
-local at_least, freed, moves, adopts, units_change, read_name = 0, 0, 0, true, {}, nil
+local at_least, freed, moves, adopts, units_change = 0, 0, 0, true, {}
 local asked, asked_from = argv, first
 local text, windows, label_in, wait_for, counts_for, settle, news, as_arguments, span_of, slow_up_to, is_ahead
 local place_of, read_cells, write_cells, cell_from, permits_in

@@ -65,7 +65,6 @@ local function read_header()
   mark, flag, own, generation, epoch, sequence, clock, last, upto =
     match(state, '^([-n+])([ fFM])(.......) (%w+) (%w+) +(%d+) +(%d+) +(%d+)\n()', at)
   if not mark or #generation ~= 8 or #epoch ~= 8 or upto ~= at + 79 then damaged() end
-  read_name = generation
   name, sequence, clock, last = generation .. ' ' .. epoch .. ' ', number(sequence), number(clock), number(last)
   offset, ends, crowded, coarse, span, closed, oldest, base, at =
     match(state, '^ *(%-?%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+)\n()', upto)

@@ -25,25 +25,33 @@ local function move_blocks()
   must = true
 end
 
--- How many of a unit are missing. An epoch that is not known any more may have
--- granted as many as any window holds.
-local function missing_of(l, begun)
-  local most = 0
-  for _, window in ipairs(l.windows) do most = math.max(most, window.most) end
-  local known, epoch = sub(watermark, 1, 8) == sub(name, 1, 8), sub(watermark, 10, 17)
-  local newest = match(ARGV[3], '^%w+ %d+ %d+ %d+ (%d+)') + 0
-  local upto = 0
-  if known and begun and epoch == sub(name, 10, 17) then
+-- How many permits of the log that is set stand at a slot or later.
+local function counted_from(slot)
+  local slots, totals = read_cells()
+  return sequence - (totals[cell_from(slots, slot) - 1] or base)
+end
+
+-- How many of a unit are missing that the caller knows of, and at which slot they
+-- stand at the latest. Where nobody knows how many, as many are missing there as
+-- any window holds.
+local function missing_of(l, begun, change)
+  local most, longest = 0, 0
+  for _, windows_then in ipairs(change) do
+    for _, window in ipairs(windows_then) do
+      most, longest = math.max(most, window.most), math.max(longest, window.length)
+    end
+  end
+  local generation, epoch, upto = sub(knows_of_units, 1, 8), sub(knows_of_units, 10, 17), 0
+  if l.knows == 0 or newest_known + longest <= now then return 0 end
+  if generation ~= sub(name, 1, 8) and generation ~= renamed then
+    return l.coarse > now and l.last >= newest_known and most - counted_from(newest_known) or most
+  elseif begun and epoch == sub(name, 10, 17) then
     upto = l.sequence
-  elseif known and begun and epoch == epochs_of[2] then
+  elseif begun and epoch == epochs_of[2] then
     upto = l.ended
     l.ended = math.max(l.ended, l.knows)
-  elseif not known and not healed and l.sequence > 0 then
-    return 0, 0 -- it is counted already
   end
-  local slot = known and newest or healed and logs[0].last or full
-  if slot + l.windows[1].length <= now then return 0, 0 end
-  return math.min(most, l.knows - upto), slot
+  return math.min(most, l.knows - upto)
 end
 
 if count > 0 then
@@ -74,17 +82,16 @@ if count > 0 then
   elseif not whole and (relocates or must) then
     move_blocks()
   end
-  for i = 1, count do
-    local missing, slot = 0, 0
-    if remembers and logs[i].knows > 0 then missing, slot = missing_of(logs[i], begun) end
+  for i = 1, remembers and count or 0 do
+    local newest = math.max(newest_known, tail_of(0))
+    go_to(i)
+    local missing = missing_of(logs[i], begun, units_change[i])
     if missing > 0 then
-      slot = math.max(slot, tail_of(0))
-      go_to(i)
-      book(missing, slot)
+      book(missing, newest)
       logs[i].dirty = true
-      go_to(0)
     end
   end
+  go_to(0)
   if healed then
     for i = 1, count do logs[i].tags = 0 end -- labels may have moved
     local newest = tail_of(1)

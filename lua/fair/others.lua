@@ -23,7 +23,7 @@ local function cut_rows(short_by)
   for i = 1, #slots do
     local count = totals[i] - before
     local long = math.ceil(exact[i] and count > short_by and count / most or count)
-    for behind = floor((count - 1) / long) * long, 0, -long do
+    for behind = count > 0 and floor((count - 1) / long) * long or 0, 0, -math.max(1, long) do
       ends_at[#ends_at + 1], upto[#upto + 1] = slots[i] - span_of(behind), totals[i] - behind
     end
     before = totals[i]

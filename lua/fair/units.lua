@@ -3,6 +3,8 @@
 --
 -- KEYS             the units' logs are among them: '<queue>:units'
 -- ARGV[first]      how many units
+-- ARGV[first + 1]  of which history the sequences are that the caller knows,
+--                  '<generation> <epoch>', '' if it knows of none
 -- then for each: name, up to which sequence the caller knows of it, how many
 --          windows, and these as in head.lua
 --
@@ -24,7 +26,8 @@ local TAGS, TAG, UNIT = 40, 28, 134
 local BLOCK = CELLS * WIDTH + TAGS * TAG
 local units_key, count = key .. ':units', argv[first] + 0
 local logs, at, again, layout, epochs_of = { [0] = { key = key, dirty = false } }, 0, nil, {}, nil
-first = first + 1
+local knows_of_units = argv[first + 1]
+first = first + 2
 for i = 1, count do
   local some = argv[first + 2] + 0
   local own = { '', '', '', 0, some }
@@ -63,11 +66,13 @@ local function go_to(i)
   for used = #argv, first, -1 do argv[used] = nil end
 end
 
--- The newest slot of all logs but the first so many.
+-- The newest slot of all logs but the first so many, those of units that the
+-- caller does not have included.
 local function tail_of(from)
   leave_log()
   local newest = 0
   for i = from, count do newest = math.max(newest, logs[i].last) end
+  for _, block in ipairs(layout) do newest = math.max(newest, block.last or 0) end
   return newest
 end
 
@@ -107,19 +112,21 @@ argv, first = { unpack(argv, 1, windows_end) }, windows_end + 1
 -- damaged.
 local function read_units()
   local header = call('GETRANGE', units_key, '0', '1023')
+  if #header == 1024 and not match(header, '\n.*\n') then header = call('GETRANGE', units_key, '0', '8191') end
   local words, generation, epoch, before, from = match(header, '^units1( [^\n]*)\n(%w+) (%w+) ([%w-]+)\n()')
   layout, epochs_of = {}, nil
   if header ~= '' and not words then return nil end
-  if not words or generation ~= sub(read_name or name, 1, 8) then return true end -- of a queue that is over
+  if not words or generation ~= sub(name, 1, 8) then return true end -- of a queue that is over
   local _, blocks = string.gsub(words, ':', '')
   local _, commas = string.gsub(words, ',', '')
   local starts = from - 1 + blocks * UNIT + (blocks + commas) * 22
-  if starts > 1024 then header = call('GETRANGE', units_key, '0', format('%d', starts - 1)) end
+  if starts > #header then header = call('GETRANGE', units_key, '0', format('%d', starts - 1)) end
   if #header < starts then return nil end
   for unit, windows_word in string.gmatch(words, ' ([%w_-]+):([%d/,]+)') do
     local _, more = string.gsub(windows_word, ',', '')
     local block = { name = unit, words = windows_word, size = starts }
     block.raw = sub(header, from, from + UNIT + 22 * more + 21)
+    block.last = sub(block.raw, 18, 33) + 0 -- of a unit of others: see tail_of
     from, starts = from + #block.raw, starts + BLOCK
     layout[#layout + 1], layout[unit] = block, block
   end
@@ -137,7 +144,7 @@ local function read_units()
       if l.closed < l.oldest or l.closed - l.oldest > CELLS or l.base > l.sequence or l.sequence >= MOST_SLOT then
         return nil
       end
-      l.size, block.log = block.size, i
+      l.size, block.log, block.last = block.size, i, nil
     end
     same = same and block ~= nil and block.words == l.words
   end
@@ -182,7 +189,8 @@ end
 
 if count > 0 and not unusual then
   local same = read_units()
-  for i = 1, count do same = same and logs[i].knows <= logs[i].sequence end
+  local here = knows_of_units == sub(name, 1, 17)
+  for i = 1, count do same = same and (logs[i].knows == 0 or here and logs[i].knows <= logs[i].sequence) end
   unusual = not same
   if same and #layout == 0 then lay_out() end
 end

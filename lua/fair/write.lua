@@ -44,5 +44,6 @@ if granted > 0 or must then
     if notes then call('SETRANGE', key, size + CELLS * WIDTH, notes) end
     if late or must then call('PEXPIRE', key, life) end
   end
+  if unusual then redis.pcall('PEXPIRE', key .. ':units', life) end -- the clock may stand still, or be slow
   told, clock = name .. fields, now
 end

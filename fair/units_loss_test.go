@@ -1,0 +1,183 @@
+package fair
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// unitsOf is another limiter of the queue with as many tokens a minute, callsOf
+// one that counts calls only.
+func (f *fair) unitsOf(t testing.TB) *fair {
+	return f.joinsUnits(t, engine.Quota{Permits: 100, Per: time.Minute})
+}
+
+func (f *fair) callsOf(t testing.TB, quotas ...engine.Quota) *fair {
+	if len(quotas) == 0 {
+		quotas = f.quotas
+	}
+	return f.joins(t, quotas...)
+}
+
+// flushed empties the server of the queue.
+func flushed(t testing.TB, f *fair) {
+	require.NoError(t, f.client.Del(t.Context(), f.key, f.unitsKey()).Err())
+}
+
+func waits(t testing.TB, f *fair, n int, amounts engine.Amounts) time.Duration {
+	t.Helper()
+	a := take(t, f, amount(n, amounts))[0]
+	require.True(t, a.Granted)
+	return a.Wait
+}
+
+// What was lost of a unit counts for as long as a window of that unit, however
+// short those of calls are.
+func TestALostUnitCountsForAsLongAsItsOwnWindow(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		require.Zero(t, waits(t, f, 1, "tokens=100"))
+		flushed(t, f)
+		at(5 * time.Second)
+		require.Equal(t, 55*time.Second, waits(t, f, 1, "tokens=1"))
+	})
+}
+
+// A limiter that knows less asks first. The others' turns count as well, also
+// after a second loss.
+func TestWhatEachLimiterKnowsOfALostUnitCounts(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for losses := 1; losses <= 2; losses++ {
+			f, at := w.tokensOf(t)
+			require.NoError(t, f.Reset(t.Context()))
+			knows, calls, stranger := f.unitsOf(t), f.callsOf(t), f.unitsOf(t)
+			waits(t, calls, 1, "")
+			waits(t, f, 1, "tokens=10")
+			at(10 * time.Second)
+			require.Zero(t, waits(t, knows, 1, "tokens=80"))
+			for range losses {
+				flushed(t, f)
+				waits(t, calls, 1, "")
+				waits(t, stranger, 1, "tokens=1")
+				waits(t, f, 1, "")
+			}
+			require.GreaterOrEqual(t, waits(t, knows, 1, "tokens=30"), time.Minute, losses)
+			at(0)
+		}
+	})
+}
+
+// A pause restores no units. Who pauses after a loss still knows what it knew of
+// them, whatever others are granted meanwhile.
+func TestAPauseDoesNotForgetUnitsThatWereLost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		other := f.unitsOf(t)
+		waits(t, other, 1, "tokens=10")
+		calls, units := w.rdb.Dump(t.Context(), f.key).Val(), w.rdb.Dump(t.Context(), f.unitsKey()).Val()
+		waits(t, f, 1, "tokens=50")
+		at(200 * time.Millisecond)
+		for key, state := range map[string]string{f.key: calls, f.unitsKey(): units} {
+			require.NoError(t, w.rdb.RestoreReplace(t.Context(), key, time.Hour, state).Err())
+		}
+		promotes(t, f)
+		pause(t, f, time.Millisecond)
+		at(time.Second)
+		require.Zero(t, waits(t, other, 1, "tokens=50"), "it does not know")
+		require.Greater(t, waits(t, f, 1, "tokens=1"), 50*time.Second, "which makes 111")
+	})
+}
+
+// A queue that takes another name, as turns were lost, keeps its units.
+func TestUnitsKeepTheNameOfTheirQueue(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		early, late := f.callsOf(t), f.callsOf(t)
+		waits(t, early, 1, "")
+		at(500 * time.Millisecond)
+		waits(t, late, 1, "")
+		flushed(t, f)
+		waits(t, early, 1, "")
+		ahead := waits(t, f, 1, "tokens=100")
+		before := f.memory.now().generation()
+		waits(t, late, 1, "")
+		require.NotEqual(t, before, late.memory.now().generation())
+		require.GreaterOrEqual(t, waits(t, f.unitsOf(t), 1, "tokens=1"), ahead+time.Minute)
+	})
+}
+
+// Who counts calls only restores a pause for the units as well.
+func TestUnitsLiveForAsLongAsAPauseThatIsRestored(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		calls := f.callsOf(t)
+		waits(t, f, 1, "tokens=100")
+		before := snap(t, f)
+		pause(t, calls, time.Hour)
+		require.NoError(t, w.rdb.PExpire(t.Context(), f.unitsKey(), time.Minute*w.scale).Err())
+		before.restore(t, f)
+		at(200 * time.Millisecond)
+		waits(t, calls, 1, "")
+		require.Greater(t, w.rdb.PTTL(t.Context(), f.unitsKey()).Val(), 59*time.Minute*w.scale)
+	})
+}
+
+// The tail of a unit is that of the queue, whoever gives turns back or has other
+// windows.
+func TestTheTailOfAUnitStays(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for name, disturb := range map[string]func(f, calls *fair){
+			"calls go back": func(_, calls *fair) {
+				giveBack(t, calls, queued(t, calls, 2, 1)...)
+			},
+			"points go back": func(f, _ *fair) {
+				e, err := New(engine.Config{Client: f.client, Name: t.Name(), Quota: f.quotas[0], Units: []engine.Unit{
+					{Name: "points", Quotas: []engine.Quota{{Permits: 7, Per: time.Minute}}},
+				}})
+				require.NoError(t, err)
+				points := e.(*fair)
+				points.scripts = f.scripts
+				giveBack(t, points, take(t, points, amount(0, "points=5"))[0].Grant)
+			},
+			"rows are cut": func(f, _ *fair) {
+				other := f.callsOf(t, engine.Quota{Permits: 2, Per: 3 * time.Second})
+				require.False(t, take(t, other, engine.Request{N: 1, MaxWait: time.Second})[0].Granted)
+			},
+		} {
+			f, _ := w.unitQueue(t, engine.Quota{Permits: 1, Per: time.Second},
+				engine.Unit{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}})
+			require.NoError(t, f.Reset(t.Context()))
+			calls := f.callsOf(t)
+			queued(t, calls, 5, 1) // a row
+			waits(t, f, 0, "tokens=100")
+			tail := waits(t, f, 0, "tokens=100")
+			disturb(f, calls)
+			require.GreaterOrEqual(t, waits(t, calls, 1, ""), tail, name)
+		}
+	})
+}
+
+// As many units and windows as there can be fit the key.
+func TestSevenUnitsOfEightWindows(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		var units []engine.Unit
+		for i := range mostUnits {
+			u := engine.Unit{Name: fmt.Sprintf("a-unit-that-has-a-long-name-%d", i)}
+			for w := range mostWindows {
+				u.Quotas = append(u.Quotas, engine.Quota{Permits: 900_000_000 + w, Per: time.Duration(w+1) * 1000 * time.Hour})
+			}
+			units = append(units, u)
+		}
+		f, at := w.unitQueue(t, engine.Quota{Permits: 1, Per: time.Second}, units...)
+		for i := range 3 {
+			at(time.Duration(i) * time.Second)
+			require.Zero(t, waits(t, f, 1, engine.Amounts(units[6].Name+"=7")))
+		}
+		available := status(t, f).Units[units[6].Name].Available
+		require.Equal(t, 900_000_000-21, available)
+	})
+}
