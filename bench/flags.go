@@ -136,7 +136,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		if !given["engines"] && s.Engines != "" {
 			engineNames = s.Engines
 		}
-		r.engines, err = pick("-engines", engineNames, engines.All, func(e engines.Engine) string { return e.Name })
+		r.engines, err = pick("-engines", engineNames, engines.For(r.load), func(e engines.Engine) string { return e.Name })
 		if err != nil {
 			return p, err
 		}

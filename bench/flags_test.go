@@ -34,7 +34,10 @@ func TestWithoutFlags(t *testing.T) {
 func TestAllIsAll(t *testing.T) {
 	p := parsed(t, "-scenario", "all", "-engines", "all")
 	require.Len(t, p.rounds, len(scenario.All))
-	require.Len(t, p.rounds[0].engines, len(engines.All))
+	require.Len(t, p.rounds[0].engines, len(engines.All)-2, "two are for tokens only")
+	last := p.rounds[len(p.rounds)-1]
+	require.Len(t, last.engines, 5, "the others count no tokens")
+	require.Contains(t, last.scenario.Name, "tokens-")
 	require.Len(t, parsed(t, "-scenario", "burst, crash").rounds, 2)
 }
 

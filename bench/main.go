@@ -1,7 +1,7 @@
 // Command bench shows who is fair. It puts callers in many processes under one
 // quota, lets them call an upstream that keeps a strict log, and reports what
-// that upstream saw. Its sub-command speed shows what the library costs,
-// soak whether it keeps its promises while things break, and tokens what becomes of calls whose cost is known afterwards.
+// that upstream saw. Its sub-command speed shows what the library costs, and soak
+// whether it keeps its promises while things break.
 package main
 
 import (
@@ -20,7 +20,6 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
-	"github.com/fairlimit/fairlimit/bench/internal/tokens"
 )
 
 // asClient is the role of the processes that call.
@@ -45,8 +44,6 @@ func main() {
 		run.SimulatorMain()
 	case speed.Role:
 		speed.Main()
-	case tokens.Role:
-		tokens.Main()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once
@@ -60,7 +57,7 @@ var errFaulty = errors.New("something went wrong")
 func execute(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	run := compare
 	commands := map[string]func(context.Context, []string, *os.File, *os.File) error{
-		"speed": runSpeed, "soak": runSoak, "tokens": runTokens,
+		"speed": runSpeed, "soak": runSoak,
 	}
 	if len(args) > 0 && commands[args[0]] != nil {
 		run, args = commands[args[0]], args[1:]
@@ -100,6 +97,7 @@ func own(l scenario.Load) string {
 	add(l.Clients > 0, "-clients %d", l.Clients)
 	add(l.Callers > 0, "-callers %d", l.Callers)
 	add(l.Quota.Permits > 0, "-quota %v", l.Quota)
+	add(l.Output > 0, "%d tokens of output", l.Output)
 	add(l.Quota.Burst > 0, "-burst %d", l.Quota.Burst)
 	add(l.Guard > 0, "-guard %v", l.Guard)
 	add(l.Ceiling.Permits > 0, "a ceiling of %v for each client", l.Ceiling)

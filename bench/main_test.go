@@ -131,6 +131,7 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"more burst":          {[]string{"-burst", "21"}, "-burst"},
 		"no unit":             {[]string{"-duration", "4"}, "-duration"},
 		"an engine twice":     {[]string{"-engines", "fair,window, fair"}, `"fair" is there twice`},
+		"counts no tokens":    {[]string{"-scenario", "tokens", "-engines", "window"}, `no "window"`},
 		"too many callers":    {[]string{"-callers", "20000"}, "are 80000 callers: a machine holds at most 10000"},
 		"too many processes":  {[]string{"-clients", "20000"}, "-clients 20000"},
 		"too greedy":          {[]string{"-scenario", "greedy", "-callers", "200"}, "11800 callers"},

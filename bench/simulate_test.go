@@ -62,6 +62,26 @@ func TestASimulationSaysThatItIsOne(t *testing.T) {
 	require.Greater(t, window["inversions"], 100.0)
 }
 
+func TestTokensAreUsedInOrderWithoutA429(t *testing.T) {
+	t.Parallel()
+	of := func(estimate, engines string) []map[string]any {
+		p := simulated(t, "-scenario", "tokens-"+estimate, "-engines", engines, "-quota", "200/1m", "-duration", "150s")
+		return read(t, p.stdout.Bytes())[0].Engines
+	}
+	most := of("most", "fair")[0]
+	require.Zero(t, most["upstream_rejections"])
+	require.LessOrEqual(t, most["output"].(map[string]any)["fullest_window"], 1.0)
+	for _, e := range of("75", "fair,fair+flows,chained,redis_rate,rival") {
+		require.Greater(t, e["utilization"], 0.6, e["engine"])
+		require.Less(t, e["output"].(map[string]any)["fullest_window"], 1.4, e["engine"])
+		if e["engine"] == "fair" {
+			require.Zero(t, e["inversions"])
+			require.Zero(t, e["promised_excess"], "no window of turns is over the quota of a unit")
+			require.Zero(t, e["promised_inversions"])
+		}
+	}
+}
+
 func TestTheReportIsWhereItIsSaidToBe(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new")

@@ -5,6 +5,7 @@ package engines
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,6 +28,16 @@ type Teller interface {
 	Told() measure.Told
 }
 
+// Counter is an Acquirer for calls that take input and output too.
+type Counter interface {
+	// Take lets a call through that reserves so many tokens. If Settle is not
+	// nil, it wants to know what the output was.
+	Take(ctx context.Context, input, output int) (Settle, error)
+}
+
+// Settle says what the output of a call was.
+type Settle func(ctx context.Context, output int) error
+
 // Engine is an entry.
 type Engine struct {
 	Name  string
@@ -37,12 +48,28 @@ type Engine struct {
 	Bursts bool // can be given a burst other than the whole quota
 	Ceils  bool // can be given a ceiling for each client
 
+	Tokens  bool // is a [Counter], where tokens count
+	NoCalls bool // is for tokens only
+
 	// Open makes the limiter of one process. It does no I/O.
 	Open func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error)
 }
 
 // All are the engines, the default ones first.
-var All = []Engine{fairEngine, windowEngine, flowsEngine, redisRateEngine, bottleneckEngine, bullmqEngine}
+var All = []Engine{
+	fairEngine, windowEngine, flowsEngine, redisRateEngine, bottleneckEngine, bullmqEngine,
+	chainedEngine, rivalEngine,
+}
+
+// For are the engines that can be put under a load.
+func For(l scenario.Load) []Engine {
+	return slices.DeleteFunc(slices.Clone(All), func(e Engine) bool {
+		if l.Output > 0 {
+			return !e.Tokens
+		}
+		return e.NoCalls
+	})
+}
 
 // Named finds an engine.
 func Named(name string) (Engine, bool) {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
-	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
@@ -27,26 +26,6 @@ func poll(
 			return nil, err
 		}
 	}
-}
-
-// chain lets those through who got through one limiter after the other.
-type chain []Acquirer
-
-// chained is a limiter of the client, if it has a ceiling, and then that of all.
-func chained(name string, l scenario.Load, of func(name string, q scenario.Quota) Acquirer) chain {
-	if l.Ceiling.Permits == 0 {
-		return chain{of(name, l.Quota)}
-	}
-	return chain{of(name+":"+l.Flow, l.Ceiling), of(name, l.Quota)}
-}
-
-func (c chain) Acquire(ctx context.Context, n int) (turn *measure.Turn, err error) {
-	for _, limiter := range c {
-		if turn, err = limiter.Acquire(ctx, n); err != nil {
-			return nil, err
-		}
-	}
-	return turn, nil
 }
 
 // queue is that of a process: who came first is served first.

@@ -38,6 +38,15 @@ func (r *recorder) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 	return nil, r.limiter.WaitN(ctx, n)
 }
 
+// Take is what users of a queue with units call.
+func (r *recorder) Take(ctx context.Context, input, output int) (Settle, error) {
+	queue := r.limiter.(*fairlimit.Queue)
+	turn, err := queue.Take(ctx, fairlimit.Amounts{"input": input, "output": output})
+	return func(ctx context.Context, output int) error {
+		return turn.Settle(ctx, fairlimit.Amounts{"output": output})
+	}, err
+}
+
 // Told is what was noted.
 func (r *recorder) Told() measure.Told { return r.notes.told() }
 
@@ -70,7 +79,10 @@ func (n *Notes) granted(answers []engine.Answer, sent, replied time.Duration) {
 	for _, a := range answers {
 		if a.Granted {
 			n.grants = append(n.grants, a.Grant)
-			n.all.Turns = append(n.all.Turns, measure.Turn{Permits: a.Grant.N, Sent: sent, Replied: replied, Wait: a.Wait})
+			n.all.Turns = append(n.all.Turns, measure.Turn{
+				Permits: a.Grant.N, Input: a.Grant.Amounts.Of("input"), Output: a.Grant.Amounts.Of("output"),
+				Sent: sent, Replied: replied, Wait: a.Wait,
+			})
 		}
 	}
 }
@@ -80,6 +92,9 @@ func (n *Notes) returned(grants []engine.Grant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, g := range grants {
+		if g.Settles {
+			continue
+		}
 		g.Unused = false
 		for i, granted := range slices.Backward(n.grants) {
 			if granted == g {
@@ -125,10 +140,11 @@ func (e noted) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	return e.Engine.GiveBack(ctx, grants)
 }
 
-// steered is an engine that can be steered, and shared by flows.
+// steered is an engine that can be steered, shared by flows, and counts units.
 type steered interface {
 	engine.Steerer
 	engine.Sharer
+	engine.Counter
 }
 
 // notedQueue is such an engine whose grants are noted.

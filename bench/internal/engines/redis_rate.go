@@ -16,7 +16,7 @@ var redisRateEngine = Engine{
 	Name: "redis_rate",
 	About: "go-redis/redis_rate in the loop that people write around it: " +
 		"not allowed, so sleep RetryAfter and ask again",
-	Bursts: true, Ceils: true,
+	Bursts: true, Ceils: true, Tokens: true,
 	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
 		return chained(name, l, func(key string, q scenario.Quota) Acquirer {
 			limit := redis_rate.Limit{Rate: q.Permits, Burst: cmp.Or(q.Burst, q.Permits), Period: q.Per}

@@ -32,6 +32,7 @@ type Figures struct {
 	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
 	PromisedExcess     *int       `json:"promised_excess,omitempty"`     // windows over the quota, beyond doubt
 	SpreadMS           *float64   `json:"spread_ms,omitempty"`
+	Output             *Output    `json:"output,omitempty"`
 	Shares             []Share    `json:"clients"`
 }
 
@@ -51,7 +52,10 @@ func Of(log Log, rule Rule) Figures {
 	}
 	f.FewWaitMS = FewWait(log)
 	f.SpreadMS = spread(arrived)
-	f.Utilization = utilization(log, arrived, rule)
+	f.Output = outputOf(arrived, rule)
+	if f.Utilization = utilization(log, arrived, rule); rule.Output > 0 {
+		f.Utilization = usedOutput(log, arrived, rule)
+	}
 	hindered := newHindrance(log.Machine)
 	for _, told := range log.Told {
 		f.MissedTurns += len(told.Missed)

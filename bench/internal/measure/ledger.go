@@ -19,6 +19,10 @@ type Limit struct {
 type Ledger struct {
 	Ceiling Limit // of each client
 
+	// Input and Output are the tokens in a window of the quota, 0 if they do not
+	// count.
+	Input, Output int
+
 	quota Limit
 	now   func() time.Duration
 
@@ -44,7 +48,7 @@ func (l *Ledger) Arrive(c Call) Call {
 		client = &admitted{}
 		l.clients[c.Client] = client
 	}
-	c.Rejected = !l.whole.room(l.quota, c) || !client.room(l.Ceiling, c)
+	c.Rejected = !l.whole.room(l.quota, c) || !client.room(l.Ceiling, c) || !l.fits(c)
 	if !c.Rejected {
 		l.whole.add(c)
 		client.add(c)

@@ -58,6 +58,7 @@ type Call struct {
 	Ended   time.Duration `json:"ended"` // the call returned; for Waiting, when the run ended
 	Outcome Outcome       `json:"outcome"`
 	Turn    *Turn         `json:"turn,omitempty"` // nil where nothing is known of it
+	Tokens  *Tokens       `json:"tokens,omitempty"`
 	Error   string        `json:"error,omitempty"`
 
 	Reached  bool          `json:"reached,omitempty"`  // the upstream saw it
@@ -69,6 +70,8 @@ type Call struct {
 // the wait that was the answer.
 type Turn struct {
 	Permits int           `json:"permits"`
+	Input   int           `json:"input,omitempty"`
+	Output  int           `json:"output,omitempty"` // that was reserved
 	Sent    time.Duration `json:"sent"`
 	Replied time.Duration `json:"replied"`
 	Wait    time.Duration `json:"wait"`
@@ -93,6 +96,8 @@ type Rule struct {
 	Permits int
 	Per     time.Duration
 	Ceiling Limit         // of each client
+	Input   int           // tokens in a window; 0: they do not count
+	Output  int           // likewise
 	Guard   time.Duration // what the engine was given
 
 	// Apart is how far apart two calls, and two arrivals, must be for their

@@ -55,7 +55,7 @@ func maxOfOne(arrived []Call, ceiling Limit) *int {
 func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turnedAway int) {
 	var now time.Duration
 	ledger := NewLedger(rule.Permits, rule.Per, func() time.Duration { return now })
-	ledger.Ceiling = rule.Ceiling
+	ledger.Ceiling, ledger.Input, ledger.Output = rule.Ceiling, rule.Input, rule.Output
 	var all []Call
 	for _, c := range arrived {
 		c.Arrived -= held(c)
@@ -99,10 +99,21 @@ func unusual(held func(Call) time.Duration) func(Call) time.Duration {
 	return func(c Call) time.Duration { return max(0, held(c)-ordinary) }
 }
 
-// overfull counts the windows, each beginning with a turn, that hold more turns
+// overfull counts the windows that hold more than the guarded quota of any unit.
+// Output that nobody reserved is not the limiter's.
+func overfull(calls []Call, rule Rule) (windows int) {
+	windows = overfullOf(calls, rule, rule.Permits, func(c Call) int { return c.Permits })
+	if rule.Output > 0 {
+		windows += overfullOf(calls, rule, rule.Input, func(c Call) int { return c.Tokens.Input })
+		windows += overfullOf(calls, rule, rule.Output, func(c Call) int { return c.Tokens.Output - c.Tokens.excess() })
+	}
+	return windows
+}
+
+// overfullOf counts the windows, each beginning with a turn, that hold more turns
 // than the guarded quota beyond doubt: each turn is taken at the end of its
 // uncertainty that lies outside.
-func overfull(calls []Call, rule Rule) (windows int) {
+func overfullOf(calls []Call, rule Rule, quota int, of func(Call) int) (windows int) {
 	type mark struct {
 		at      time.Duration
 		permits int
@@ -110,8 +121,8 @@ func overfull(calls []Call, rule Rule) (windows int) {
 	var earliest, latest []mark
 	for _, c := range calls {
 		if t := c.Turn; c.Reached && t != nil {
-			earliest = append(earliest, mark{t.atBest(), c.Permits})
-			latest = append(latest, mark{t.Due(), c.Permits})
+			earliest = append(earliest, mark{t.atBest(), of(c)})
+			latest = append(latest, mark{t.Due(), of(c)})
 		}
 	}
 	inOrder := func(a, b mark) int { return cmp.Compare(a.at, b.at) }
@@ -123,7 +134,7 @@ func overfull(calls []Call, rule Rule) (windows int) {
 			inside += latest[next].permits
 			next++
 		}
-		if inside > rule.Permits {
+		if inside > quota {
 			windows++
 		}
 		inside -= first.permits

@@ -7,8 +7,9 @@ import (
 
 // withTurns are the calls, each with the turn that it took if its client's
 // limiter told of turns. Those who went first took the first turns, among calls
-// for as many permits: if any way to match them leaves nobody early, this does.
+// for as much: if any way to match them leaves nobody early, this does.
 func withTurns(log Log) []Call {
+	type amounts struct{ permits, input, output int }
 	calls := slices.Clone(log.Calls)
 	took := make([][]*Call, len(log.Callers))
 	for i, c := range calls {
@@ -20,13 +21,18 @@ func withTurns(log Log) []Call {
 		used := told.used()
 		slices.SortStableFunc(used, func(a, b Turn) int { return cmp.Compare(a.atBest(), b.atBest()) })
 		slices.SortStableFunc(took[client], func(a, b *Call) int { return cmp.Compare(a.Ended, b.Ended) })
-		left := map[int][]Turn{} // by permits
+		left := map[amounts][]Turn{}
 		for _, t := range used {
-			left[t.Permits] = append(left[t.Permits], t)
+			of := amounts{t.Permits, t.Input, t.Output}
+			left[of] = append(left[of], t)
 		}
 		for _, c := range took[client] {
-			if turns := left[c.Permits]; len(turns) > 0 {
-				c.Turn, left[c.Permits] = &turns[0], turns[1:]
+			of := amounts{permits: c.Permits}
+			if c.Tokens != nil {
+				of.input, of.output = c.Tokens.Input, c.Tokens.Reserved
+			}
+			if turns := left[of]; len(turns) > 0 {
+				c.Turn, left[of] = &turns[0], turns[1:]
 			}
 		}
 	}

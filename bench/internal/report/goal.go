@@ -19,6 +19,8 @@ type Goal struct {
 const (
 	statedOrder = "fair: nobody early, every turn in order, no window of turns over the quota; " +
 		"0 inversions and 0 upstream 429s apart from the machine's"
+	statedTokens = "fair: nobody early, every turn in order, no window over the quota apart from what its own calls " +
+		"wrote beyond their estimates; 0 inversions apart from the machine's; 429s, use and windows within bounds"
 	statedShares = "fair+flows: nobody early, no window of turns over the quota; " +
 		"0 upstream 429s apart from the machine's; shares, use and waits within bounds"
 )
@@ -56,6 +58,9 @@ func goalOf(r Report) *Goal {
 		g = &Goal{Stated: statedShares, Missed: missedShares(*r.shares, *e)}
 		disorder, inversions = nil, nil
 	}
+	if r.tokens != nil {
+		g.Stated, g.Missed = statedTokens, missedTokens(*r.tokens, *e)
+	}
 	for _, broken := range []struct {
 		count     *int
 		one, many string
@@ -66,7 +71,7 @@ func goalOf(r Report) *Goal {
 		{inversions, "inversion", "inversions"},
 		{&e.UpstreamRejections, "upstream 429", "upstream 429s"},
 	} {
-		if broken.count == &e.UpstreamRejections && e.GuardMS < leastGuardMS {
+		if broken.count == &e.UpstreamRejections && (e.GuardMS < leastGuardMS || r.tokens != nil && !r.tokens.Never429) {
 			broken.count = &zero
 		}
 		if broken.count != nil && *broken.count > 0 {
@@ -94,10 +99,35 @@ func missedShares(want scenario.Shares, e Engine) (missed []string) {
 	return missed
 }
 
+// missedTokens says by how much the goals of a scenario with tokens were missed.
+func missedTokens(want scenario.Tokens, e Engine) (missed []string) {
+	if e.Utilization < want.Used {
+		missed = append(missed, fmt.Sprintf("%s of the output used, not %s", percent(e.Utilization), percent(want.Used)))
+	}
+	if o := e.Output; want.Fullest > 0 && o.Fullest > want.Fullest {
+		missed = append(missed,
+			fmt.Sprintf("a window with %s of its output, not %s", percent(o.Fullest), percent(want.Fullest)))
+	}
+	return missed
+}
+
+// beyond says why windows hold more output than the quota.
+func (r Report) beyond() []string {
+	e := r.aimedAt()
+	if r.tokens == nil || e == nil || e.Output.Fullest <= 1 {
+		return nil
+	}
+	return []string{fmt.Sprintf("The window with %s of its output might hold %s: the quota, and what its own calls "+
+		"wrote beyond their estimates. Of this excess %s of the quota was not yet known when the last of them "+
+		"asked: those calls were under way.",
+		percent(e.Output.Fullest), percent(e.Output.AtMost), percent(e.Output.Unknown))}
+}
+
 // Verdict is what is to be said first: what fair promised and whether it kept
 // it, what the machine did, and what there is to see of the others.
 func (r Report) Verdict() (lines []string) {
 	lines = append(lines, r.Outcome())
+	lines = append(lines, r.beyond()...)
 	var faults []string // that make the program fail
 	for _, e := range r.Engines {
 		if len(e.Faults) > 0 {
@@ -127,6 +157,9 @@ func (r Report) Outcome() string {
 	kept := "none out of order, none over the quota"
 	if r.shares != nil {
 		kept = "none over the quota, and each flow has its share"
+	}
+	if r.tokens != nil {
+		kept = "none out of order, none over the quota apart from what was under-estimated"
 	}
 	trouble := "" // although no promise forbids it
 	switch e := r.aimedAt(); {

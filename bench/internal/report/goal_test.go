@@ -55,7 +55,8 @@ func TestWhatTheMachineDidIsNamedAndNotHeldAgainstFair(t *testing.T) {
 		f.Inversions, f.MachineInversions = 1, 1
 		f.UpstreamRejections, f.MachineRejections = 6, 6
 	})
-	require.Equal(t, "fair, by the machine: 1 pair in the wrong order and 6 upstream 429s.", r.Verdict()[2], "they come on top of those of fair")
+	require.Equal(t, "fair, by the machine: 1 pair in the wrong order and 6 upstream 429s.", r.Verdict()[2],
+		"they come on top of those of fair")
 
 	r = fairly(func(r *run.Result) { r.WorstStall = 100 * time.Millisecond })
 	require.Equal(t, "This machine stalled for up to 100 ms. "+
@@ -142,6 +143,29 @@ func TestWhereClientsAreFlowsTheGoalIsTheirShares(t *testing.T) {
 	require.True(t, flows(waits).Goal.Met)
 	wait = 201
 	require.Contains(t, flows(waits).Outcome(), "MISSED its goal by waits of 201 ms, more than 2 times 100 ms.")
+}
+
+func TestWhereTokensCountTheGoalDependsOnTheEstimate(t *testing.T) {
+	told := func(name string, used float64, o measure.Output, turnedAway int) Report {
+		s, _ := scenario.Named(name)
+		return fairly(func(r *run.Result) {
+			r.Trial.Scenario = s
+			r.Figures.Utilization, r.Figures.Output, r.Figures.UpstreamRejections = used, &o, turnedAway
+		})
+	}
+	full := measure.Output{Fullest: 1.05, AtMost: 1.3, Unknown: 0.2}
+	r := told("tokens-75", 0.7, full, 1)
+	require.Equal(t, "fair MISSED its goal by 70.0 % of the output used, not 80.0 % and a window with 105.0 % of its "+
+		"output, not 102.0 %.", r.Outcome())
+	require.Contains(t, r.Verdict()[1], "105.0 % of its output might hold 130.0 %")
+	require.Contains(t, r.Verdict()[1], "20.0 % of the quota was not yet known")
+
+	require.True(t, told("tokens-85", 0.7, full, 1).Goal.Met, "it only shows what another estimate does")
+	require.Equal(t, "fair MISSED its goal by 1 upstream 429.", told("tokens-most", 0.1, measure.Output{}, 1).Outcome())
+	_, line := table(t, r, false)
+	require.Equal(t, "105.0", line("fullest window")[0])
+	require.Equal(t, "130.0", line("at most")[0])
+	require.Equal(t, "20.0", line("unknown then")[0])
 }
 
 // summary is a page without a file.

@@ -34,6 +34,7 @@ type Report struct {
 	shows    string // what there is to see beyond who is fair
 	unjudged bool
 	shares   *scenario.Shares // the goal, if each client is a flow
+	tokens   *scenario.Tokens // likewise, if tokens count
 }
 
 // Quota is what was asked for. What an engine could be given stands with the
@@ -44,6 +45,8 @@ type Quota struct {
 	Burst   int     `json:"burst"`
 	GuardMS float64 `json:"guard_ms"`
 	Ceiling string  `json:"ceiling,omitempty"` // of each client
+	Input   int     `json:"input,omitempty"`   // tokens in a window
+	Output  int     `json:"output,omitempty"`  // likewise
 }
 
 // Engine is one engine's figures.
@@ -70,11 +73,12 @@ func Of(results []*run.Result) Report {
 		Quota: Quota{
 			Permits: t.Load.Quota.Permits, PerMS: measure.Milliseconds(t.Load.Quota.Per),
 			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard), Ceiling: ceiling(t.Load),
+			Input: t.Load.Input, Output: t.Load.Output,
 		},
 		Clients: t.Load.Clients, Callers: t.Load.Callers, Seconds: t.Load.Duration.Seconds(),
 		ApartMS: measure.Milliseconds(results[0].Apart),
 		about:   t.Scenario.About, shows: t.Scenario.Shows, unjudged: t.Scenario.Unjudged,
-		shares: t.Scenario.Shares,
+		shares: t.Scenario.Shares, tokens: t.Scenario.Tokens,
 	}
 	for _, one := range results {
 		r.StallMS = max(r.StallMS, measure.Milliseconds(one.WorstStall))

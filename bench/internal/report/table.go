@@ -47,7 +47,23 @@ func (r Report) rows() (told []row) {
 			known(func(e Engine) *int { return e.MaxOfOne }, strconv.Itoa),
 		},
 		{"missed turns", "this machine woke too late; given back", true, rare(func(e Engine) int { return e.MissedTurns })},
-		{"utilization", "of what quota and guard allow", true, func(e Engine) string { return percent(e.Utilization) }},
+		{"utilization", r.utilized(), true, func(e Engine) string { return percent(e.Utilization) }},
+		{
+			"fullest window", "output of its calls, of the quota", true,
+			known(output, func(o measure.Output) string { return percent(o.Fullest) }),
+		},
+		{
+			"at most", "the quota, and that window's output beyond the estimates", true,
+			known(output, func(o measure.Output) string { return percent(o.AtMost) }),
+		},
+		{
+			"unknown then", "of that, what was not known when its last call asked", true,
+			known(output, func(o measure.Output) string { return percent(o.Unknown) }),
+		},
+		{
+			"debt", "output beyond the estimates, of all output", true,
+			known(output, func(o measure.Output) string { return percent(o.Debt) }),
+		},
 		{"smallest share", "of all permits, of the client that got the fewest", true, r.smallest},
 		{"Jain index", "of the clients' shares a caller; 1 is equal", false, jain},
 		{"best / worst", "client's share", false, ratio},
@@ -102,6 +118,16 @@ func known[T any](figure func(Engine) *T, said func(T) string) func(Engine) stri
 		}
 		return said(*figure(e))
 	}
+}
+
+func output(e Engine) *measure.Output { return e.Output }
+
+// utilized is what utilization is of.
+func (r Report) utilized() string {
+	if r.tokens != nil {
+		return "output, of what quota and guard allow"
+	}
+	return "of what quota and guard allow"
 }
 
 func inversions(e Engine) string { return apart(e.Inversions, e.MachineInversions) }
@@ -187,6 +213,9 @@ func (r Report) Table(w io.Writer, all bool) error {
 func (r Report) within() (more string) {
 	if r.Quota.Burst > 0 {
 		more += fmt.Sprintf(", burst %d", r.Quota.Burst)
+	}
+	if r.Quota.Output > 0 {
+		more += fmt.Sprintf(", %d tokens of input and %d of output", r.Quota.Input, r.Quota.Output)
 	}
 	if r.Quota.Ceiling != "" {
 		more += fmt.Sprintf(", %s for each client", r.Quota.Ceiling)

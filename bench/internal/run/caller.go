@@ -10,6 +10,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/estimate"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
@@ -21,8 +22,9 @@ type caller struct {
 	client, number int
 	now            func() time.Duration
 	limiter        engines.Acquirer
-	visit          func(context.Context, measure.Call) error // of the upstream
+	visit          func(context.Context, measure.Call) (rejected bool, err error) // of the upstream
 	tell           func(measure.Call)
+	estimator      *estimate.Estimator // the client's
 
 	// enter, in virtual time, gives each call a moment of its own, and its ctx a
 	// name.
@@ -36,7 +38,12 @@ func (c *caller) begin(s scenario.Scenario) {
 	seed := uint64(c.client)<<32 | uint64(c.number)
 	s.Behave(c.run, scenario.Caller{
 		Load: c.load, Client: c.client, Number: c.number,
-		Rand: rand.New(rand.NewPCG(c.load.Seed, seed)), Call: c.call,
+		Rand:      rand.New(rand.NewPCG(c.load.Seed, seed)),
+		Estimator: c.estimator,
+		Call:      func(ctx context.Context, n int) bool { return c.call(ctx, n, nil) },
+		CallTokens: func(ctx context.Context, t measure.Tokens) bool {
+			return c.call(ctx, 1, &t)
+		},
 	})
 }
 
@@ -44,21 +51,25 @@ func (c *caller) begin(s scenario.Scenario) {
 // so that an outage is not a busy loop.
 const afterFailure = 50 * time.Millisecond
 
-func (c *caller) call(ctx context.Context, n int) bool {
+func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	if c.enter != nil {
 		ctx = c.enter(ctx)
 	}
 	if c.run.Err() != nil {
 		return false
 	}
-	call := measure.Call{Client: c.client, Caller: c.number, Seq: c.seq, Permits: n, Called: c.now()}
+	call := measure.Call{Client: c.client, Caller: c.number, Seq: c.seq, Permits: n, Called: c.now(), Tokens: t}
 	c.seq++
-	turn, err := c.limiter.Acquire(ctx, n)
+	turn, settle, err := c.acquire(ctx, n, t)
 	call.Ended, call.Turn, call.Outcome = c.now(), turn, outcome(c.run, ctx, err)
 	if err == nil {
 		// The permit is spent: the call is made even if the run has ended
 		// meanwhile.
-		if err = c.visit(context.WithoutCancel(ctx), call); err != nil {
+		call.Rejected, err = c.visit(context.WithoutCancel(ctx), call)
+		if err == nil && t != nil && !call.Rejected {
+			call.Tokens, err = c.write(ctx, *t, settle)
+		}
+		if err != nil {
 			call.Outcome = measure.Failed
 		}
 	}
@@ -67,7 +78,35 @@ func (c *caller) call(ctx context.Context, n int) bool {
 		_ = clock.Sleep(c.run, afterFailure)
 	}
 	c.tell(call)
-	return call.Outcome == measure.Granted
+	return call.Outcome == measure.Granted && !call.Rejected
+}
+
+func (c *caller) acquire(
+	ctx context.Context, n int, t *measure.Tokens,
+) (turn *measure.Turn, settle engines.Settle, err error) {
+	if t != nil {
+		settle, err = c.limiter.(engines.Counter).Take(ctx, t.Input, t.Reserved)
+		return nil, settle, err
+	}
+	turn, err = c.limiter.Acquire(ctx, n)
+	return turn, nil, err
+}
+
+// write waits until all tokens are written, and settles. If the run ends before,
+// nobody knows them.
+func (c *caller) write(ctx context.Context, t measure.Tokens, settle engines.Settle) (*measure.Tokens, error) {
+	if clock.Sleep(c.run, t.Takes) != nil || settle == nil {
+		return &t, nil
+	}
+	if c.enter != nil {
+		ctx = c.enter(ctx)
+	}
+	if c.run.Err() != nil {
+		return &t, nil
+	}
+	err := settle(context.WithoutCancel(ctx), t.Output)
+	t.Settled = c.now()
+	return &t, err
 }
 
 // outcome is how a call with this ctx ended in a run that may have ended, too.

@@ -102,10 +102,11 @@ func assemble(job Job) (*crew, error) {
 // home.
 func (c *crew) work(ctx context.Context, at time.Duration) {
 	var callers sync.WaitGroup
+	estimator := c.scenario.Tokens.Estimator(c.job.Load.Seed, c.job.Client)
 	for number, visitor := range c.visitors {
 		caller := &caller{
 			run: ctx, load: c.job.Load, client: c.job.Client, number: number,
-			now: measure.Now, limiter: c.limiter, visit: visitor.Visit,
+			now: measure.Now, limiter: c.limiter, visit: visitor.Visit, estimator: estimator,
 			tell: func(call measure.Call) {
 				c.mu.Lock()
 				defer c.mu.Unlock()

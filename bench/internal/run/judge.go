@@ -33,6 +33,7 @@ func Judge(results []*Result) {
 		r.Figures = measure.Of(r.Log, measure.Rule{
 			Permits: r.Trial.Load.Quota.Permits, Per: r.Trial.Load.Quota.Per,
 			Ceiling: ceiling(r.Trial.Load), Guard: r.Given.Guard,
+			Input: r.Trial.Load.Input, Output: r.Trial.Load.Output,
 			Apart: r.Apart, Blur: blur, Queues: r.Trial.Engine.Queues,
 		})
 		r.Figures.FewWaitAloneMS = r.Modest

@@ -135,8 +135,10 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 		limiters = append(limiters, limiter)
 	}
 	for client, callers := range log.Callers {
+		estimator := behaviour.Tokens.Estimator(s.Load.Seed, client)
 		for number := range callers {
 			c := w.caller(running, client, number, limiters[client])
+			c.estimator = estimator
 			all.Go(func() { c.begin(behaviour) })
 		}
 	}
@@ -178,12 +180,12 @@ func (w *world) caller(running context.Context, client, number int, limiter engi
 			w.instants.sleep(client, number, acts, none)
 			return context.WithValue(ctx, who{}, number)
 		},
-		visit: func(_ context.Context, c measure.Call) error {
+		visit: func(_ context.Context, c measure.Call) (rejected bool, err error) {
 			w.instants.sleep(client, number, acts, wire)
 			if running.Err() == nil {
-				w.ledger.Arrive(c)
+				rejected = w.ledger.Arrive(c).Rejected
 			}
-			return nil
+			return rejected, nil
 		},
 		tell: func(c measure.Call) {
 			w.mu.Lock()

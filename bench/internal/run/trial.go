@@ -45,7 +45,7 @@ type Trial struct {
 // newLedger is that of the upstream.
 func newLedger(l scenario.Load, now func() time.Duration) *measure.Ledger {
 	ledger := measure.NewLedger(l.Quota.Permits, l.Quota.Per, now)
-	ledger.Ceiling = ceiling(l)
+	ledger.Ceiling, ledger.Input, ledger.Output = ceiling(l), l.Input, l.Output
 	return ledger
 }
 

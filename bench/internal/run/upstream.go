@@ -42,31 +42,33 @@ type Visitor struct {
 // NewVisitor opens the connection.
 func NewVisitor(ctx context.Context, url string) (*Visitor, error) {
 	v := &Visitor{url: url, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
-	return v, v.send(ctx, http.MethodGet, nil)
+	_, err := v.send(ctx, http.MethodGet, nil)
+	return v, err
 }
 
-// Visit is one request of the upstream. A 429 is no error: the ledger has it.
-func (v *Visitor) Visit(ctx context.Context, c measure.Call) error {
+// Visit is one request of the upstream. A 429 is no error.
+func (v *Visitor) Visit(ctx context.Context, c measure.Call) (rejected bool, err error) {
 	c.Turn = nil // nothing that the upstream needs
 	text, err := json.Marshal(c)
 	if err != nil {
-		return err
+		return false, err
 	}
 	return v.send(ctx, http.MethodPost, text)
 }
 
-func (v *Visitor) send(ctx context.Context, method string, body []byte) error {
+func (v *Visitor) send(ctx context.Context, method string, body []byte) (rejected bool, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, v.url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return false, err
 	}
 	response, err := v.client.Do(request)
 	if err != nil {
-		return fmt.Errorf("the upstream was not reached: %w", err)
+		return false, fmt.Errorf("the upstream was not reached: %w", err)
 	}
-	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusTooManyRequests {
+	rejected = response.StatusCode == http.StatusTooManyRequests
+	if response.StatusCode != http.StatusOK && !rejected {
 		err = fmt.Errorf("the upstream answered %d", response.StatusCode)
 	}
 	_, drained := io.Copy(io.Discard, response.Body) // to the end, or the connection is not kept
-	return errors.Join(err, drained, response.Body.Close())
+	return rejected, errors.Join(err, drained, response.Body.Close())
 }

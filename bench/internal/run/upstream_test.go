@@ -20,7 +20,9 @@ func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 	before := measure.Now()
 	for seq := range 5 {
 		arrival := measure.Call{Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9}
-		require.NoError(t, visitor.Visit(t.Context(), arrival))
+		rejected, err := visitor.Visit(t.Context(), arrival)
+		require.NoError(t, err)
+		require.Equal(t, seq >= 3, rejected)
 	}
 
 	rejected := 0

@@ -14,6 +14,8 @@ import (
 // processes as it is.
 type Load struct {
 	Quota    Quota
+	Input    int           // tokens that may come in a window of the quota; 0: they do not count
+	Output   int           // that may be written in it
 	Guard    time.Duration // what engines that take a guard are given
 	Clients  int           // processes
 	Callers  int           // goroutines in each, if the scenario does not say otherwise
@@ -51,6 +53,7 @@ const (
 func (l Load) Or(other Load) Load {
 	l.Quota.Permits = cmp.Or(l.Quota.Permits, other.Quota.Permits)
 	l.Quota.Per = cmp.Or(l.Quota.Per, other.Quota.Per)
+	l.Input, l.Output = cmp.Or(l.Input, other.Input), cmp.Or(l.Output, other.Output)
 	l.Clients, l.Callers = cmp.Or(l.Clients, other.Clients), cmp.Or(l.Callers, other.Callers)
 	l.Duration, l.Seed = cmp.Or(l.Duration, other.Duration), cmp.Or(l.Seed, other.Seed)
 	return l

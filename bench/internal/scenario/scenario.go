@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/estimate"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
@@ -26,6 +28,9 @@ type Scenario struct {
 
 	// Shares, if not nil, is the goal in place of that of order.
 	Shares *Shares
+
+	// Tokens, if not nil, is how callers guess what they take of further units.
+	Tokens *Tokens
 
 	// Shows is what there is to see in a scenario beyond who is fair: something
 	// is lost, and the report says how much. Usually empty.
@@ -65,12 +70,19 @@ type Caller struct {
 	// Call waits for a turn of n permits and then calls the upstream. It
 	// reports whether the caller got through.
 	Call func(ctx context.Context, n int) bool
+
+	// CallTokens is Call for a call that takes tokens, and ends when the last one
+	// is written.
+	CallTokens func(ctx context.Context, t measure.Tokens) bool
+
+	// Estimator is the client's, nil without Tokens that need one.
+	Estimator *estimate.Estimator
 }
 
 // All are the scenarios.
 var All = slices.Concat([]Scenario{
 	steady, burst, greedy, newcomer, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
-}, few(), []Scenario{tenants})
+}, few(), []Scenario{tenants}, tokens())
 
 // Named finds a scenario.
 func Named(name string) (Scenario, bool) {

@@ -8,7 +8,7 @@
 local key, what, id = KEYS[1], ARGV[1], ARGV[2]
 
 local function parts_of(member)
-  local name, requests, input, output = string.match(member, '^(%S+) (%S+) (%S+) (%S+)$')
+  local name, requests, input, output = string.match(member, '^(.+) (%d+) (%d+) (%d+)$')
   return name, { tonumber(requests), tonumber(input), tonumber(output) }
 end
 

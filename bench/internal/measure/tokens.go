@@ -1,0 +1,118 @@
+package measure
+
+import "time"
+
+// Tokens are what a call takes of the further units of an upstream, which are
+// input and output.
+type Tokens struct {
+	Input    int           `json:"input"`
+	Reserved int           `json:"reserved"`          // output that the limiter was told beforehand
+	Output   int           `json:"output"`            // that was written
+	Takes    time.Duration `json:"takes"`             // from the arrival to the last token
+	Settled  time.Duration `json:"settled,omitempty"` // when the limiter knew the output; 0: never
+}
+
+// excess is the output that nobody reserved.
+func (t *Tokens) excess() int { return max(0, t.Output-t.Reserved) }
+
+// written is the output of a call at a moment. It counts from the arrival on, as
+// far as it is written.
+func (c Call) written(now time.Duration) int {
+	if past := now - c.Arrived; past < c.Tokens.Takes {
+		return int(float64(c.Tokens.Output) * float64(past) / float64(c.Tokens.Takes))
+	}
+	return c.Tokens.Output
+}
+
+// fits reports whether there is room for the input of a call that arrives now,
+// and for any output at all.
+func (l *Ledger) fits(c Call) bool {
+	if l.Output == 0 || c.Tokens == nil {
+		return true
+	}
+	input, output := c.Tokens.Input, 0
+	for _, before := range l.whole.calls {
+		input += before.Tokens.Input
+		output += before.written(c.Arrived)
+	}
+	return input <= l.Input && output < l.Output
+}
+
+// Output is what became of the output of calls, in parts of the output that a
+// window may hold.
+type Output struct {
+	// Fullest is what the calls of one window wrote, by their arrival, at most.
+	Fullest float64 `json:"fullest_window"`
+
+	// AtMost is what the calls of that window might write: the quota, and their
+	// own excess over their estimates. No strict limiter can forbid more.
+	AtMost float64 `json:"at_most"`
+
+	// Unknown is the part of this excess that the limiter did not know when the
+	// last call of the window asked. So that call could not wait for it.
+	Unknown float64 `json:"unknown_then"`
+
+	// Debt is the excess of all calls, as a part of all output.
+	Debt float64 `json:"debt"`
+}
+
+// outputOf is nil where the upstream counts calls only.
+func outputOf(arrived []Call, rule Rule) *Output {
+	if rule.Output == 0 {
+		return nil
+	}
+	var o Output
+	var all, debt, sum, oldest int
+	admitted := admittedOf(arrived)
+	for i, c := range admitted {
+		all, debt, sum = all+c.Tokens.Output, debt+c.Tokens.excess(), sum+c.Tokens.Output
+		for ; admitted[oldest].Arrived <= c.Arrived-rule.Per; oldest++ {
+			sum -= admitted[oldest].Tokens.Output
+		}
+		if full := float64(sum) / float64(rule.Output); full > o.Fullest {
+			o = window(admitted[oldest:i+1], rule)
+		}
+	}
+	o.Debt = float64(debt) / float64(max(1, all))
+	return &o
+}
+
+// window is what became of the output of one window.
+func window(calls []Call, rule Rule) (o Output) {
+	sum, excess, unknown := 0, 0, 0
+	last := calls[len(calls)-1]
+	for _, c := range calls {
+		t := c.Tokens
+		sum, excess = sum+t.Output, excess+t.excess()
+		if t.Settled == 0 || t.Settled > last.Called {
+			unknown += t.excess()
+		}
+	}
+	of := func(n int) float64 { return float64(n) / float64(rule.Output) }
+	return Output{Fullest: of(sum), AtMost: 1 + of(excess), Unknown: of(unknown)}
+}
+
+// usedOutput is the part of the output allowed that was used, from the first
+// arrival + Per on.
+func usedOutput(log Log, arrived []Call, rule Rule) float64 {
+	used, admitted := 0, admittedOf(arrived)
+	if len(admitted) == 0 {
+		return 0
+	}
+	begin := admitted[0].Arrived + rule.Per
+	for _, c := range admitted {
+		if c.Arrived >= begin && c.Arrived < log.End {
+			used += c.Tokens.Output
+		}
+	}
+	return float64(used) / (float64(rule.Output) * float64(log.End-begin) / float64(rule.period()))
+}
+
+func admittedOf(arrived []Call) (admitted []Call) {
+	for _, c := range arrived {
+		if !c.Rejected {
+			admitted = append(admitted, c)
+		}
+	}
+	return admitted
+}
