@@ -33,7 +33,7 @@ const (
 )
 
 func main() {
-	switch os.Getenv(run.Role) {
+	switch role := os.Getenv(run.Role); role {
 	case asClient:
 		signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
 		if err := run.Client(os.Stdin, os.Stdout); err != nil {
@@ -42,8 +42,8 @@ func main() {
 		return
 	case run.Simulator:
 		run.SimulatorMain()
-	case speed.Role:
-		speed.Main()
+	case speed.Role, speed.BareRole:
+		speed.Main(role)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once

@@ -55,6 +55,10 @@ var whole = []row{
 		"crowd", "Wait, 64 callers, p99", "EVALSHA by 64 goroutines, p99", 2, "µs", ratioAtMost(1.5),
 		metered(p99, evalshas(sixtyFour), waits(sixtyFour)),
 	},
+	{
+		"serve", "fairlimit serve, 1024 callers, 64 connections", "net/http that does nothing", 2, "a second",
+		ratioAtLeast(0.25), served,
+	},
 }
 
 type call func(context.Context) error
@@ -83,9 +87,11 @@ func metered(m meter, yardstick, ours callers) func(context.Context, *bed) (side
 func alike(n int, kind func(context.Context, *bed) (call, error)) callers {
 	return func(ctx context.Context, b *bed) ([]call, error) {
 		c, err := kind(ctx, b)
-		return slices.Repeat([]call{c}, cmp.Or(n, b.Callers)), err
+		return repeated(c, cmp.Or(n, b.Callers)), err
 	}
 }
+
+func repeated(c call, n int) []call { return slices.Repeat([]call{c}, n) }
 
 func pings(n int) callers {
 	return alike(n, func(_ context.Context, b *bed) (call, error) {

@@ -17,8 +17,14 @@ import (
 // Role is that of the processes in which callers wait beside those of others.
 const Role = "speed"
 
+// BareRole is that of the server that does nothing.
+const BareRole = "speed-bare"
+
 // Main is the life of such a process. It does not return.
-func Main() {
+func Main(role string) {
+	if role == BareRole {
+		run.Answer(func(ctx context.Context, path bareJob) (any, error) { return path.do(ctx) })
+	}
 	run.Answer(func(ctx context.Context, j job) (any, error) { return j.do(ctx) })
 }
 
@@ -39,7 +45,7 @@ func (j job) do(ctx context.Context) (perSecond float64, err error) {
 	b := newBed(Scale{}, j.Redis, rdb)
 	limiter, err := b.limiter(j.Name)
 	if err == nil {
-		perSecond, err = rate(slices.Repeat([]call{limiter.Wait}, j.Callers), j.Round, j.Round, j.Round/2)
+		perSecond, err = rate(repeated(limiter.Wait, j.Callers), j.Round, j.Round, j.Round/2)
 	}
 	return perSecond, errors.Join(err, b.close())
 }
@@ -50,18 +56,23 @@ type bed struct {
 	redis  string
 	rdb    *redis.Client
 	prefix string // of all names
+
+	atEnd []func() error // ends what was begun, the last first
 }
 
 // newBed has names of its own.
 func newBed(s Scale, redis string, rdb *redis.Client) *bed {
-	return &bed{s, redis, rdb, "speed:" + rand.Text()}
+	return &bed{Scale: s, redis: redis, rdb: rdb, prefix: "speed:" + rand.Text()}
 }
 
-// close removes what was left in Redis.
-func (b *bed) close() error {
+// close ends what was begun, and removes what was left in Redis.
+func (b *bed) close() (err error) {
+	for _, end := range slices.Backward(b.atEnd) {
+		err = errors.Join(err, end())
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), run.Grace)
 	defer cancel()
-	return errors.Join(backend.Remove(ctx, b.rdb, b.prefix), b.rdb.Close())
+	return errors.Join(err, backend.Remove(ctx, b.rdb, b.prefix), b.rdb.Close())
 }
 
 // name is a new one.

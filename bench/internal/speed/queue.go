@@ -23,11 +23,12 @@ type queue struct {
 	*bed
 	scene
 	name    string
-	engines []engine.Engine
+	engines []engine.Engine // at least sixteen, and one a flow
+	asked   [sixteen]int    // how often each of sixteen callers has
 	lost    atomic.Bool // somebody was told of a loss
 }
 
-// queue makes sixteen limiters of a new name.
+// queue makes limiters of a new name.
 func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, error) {
 	q := &queue{bed: b, scene: s, name: b.name()}
 	quotas, err := quotatext.Parse(s.quotas)
@@ -38,7 +39,7 @@ func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, 
 	for _, hook := range hooks {
 		client.AddHook(hook)
 	}
-	for range sixteen {
+	for range max(sixteen, s.flows) {
 		e, err := fair.New(engine.Config{
 			Client: client, Name: q.name, Quota: quotas[0], Extra: quotas[1:], Stored: s.stored,
 			Heard: func(n *engine.News) {
@@ -141,8 +142,11 @@ func (q *queue) ready(ctx context.Context) error {
 	return together(sixteen, func(i int) error { return q.ask(ctx, i) })
 }
 
-// ask is one request of a limiter, which has to get what the scene says.
-func (q *queue) ask(ctx context.Context, limiter int) error {
+// ask is one request of a caller, which has to get what the scene says. If there
+// are more limiters than callers, it asks each of its own in turn.
+func (q *queue) ask(ctx context.Context, caller int) error {
+	limiter := (caller + sixteen*q.asked[caller]) % len(q.engines)
+	q.asked[caller]++
 	answers, err := q.engines[limiter].Take(ctx, []engine.Request{q.request(limiter, 1)})
 	if err == nil && got(answers[0]) != q.turn {
 		err = fmt.Errorf("a turn was %s, not %s", got(answers[0]), q.turn)

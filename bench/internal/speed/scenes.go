@@ -79,8 +79,9 @@ var scenes = []scene{
 	{what: "a Burst, queued", goal: ratioAtMost(3), quotas: "20/1s burst 5", turn: queued, first: hold(100)},
 	{what: "4 flows, never short", goal: ratioAtMost(3.5), quotas: ample, flows: 4, turn: atOnce},
 	{what: "4 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 4, turn: queued, first: hold(100)},
-	{what: "16 flows, never short", goal: ratioAtMost(3.5), quotas: ample, flows: 16, turn: atOnce},
-	{what: "16 flows, queued", goal: ratioAtMost(3.5), quotas: secondly, flows: 16, turn: queued, first: hold(100)},
+	{what: "16 flows, never short", goal: ratioAtMost(4), quotas: ample, flows: 16, turn: atOnce},
+	{what: "16 flows, queued", goal: ratioAtMost(4), quotas: secondly, flows: 16, turn: queued, first: hold(100)},
+	{what: "1,000 flows, queued", goal: ratioAtMost(6), quotas: secondly, flows: 1000, turn: queued, first: everyFlow},
 	{what: "stored quota, never short", goal: ratioAtMost(2.5), quotas: ample, stored: true, turn: atOnce},
 	{what: "in a pause", goal: ratioAtMost(6), quotas: secondly, turn: paused, first: inPause},
 	{what: "after a pause", goal: ratioAtMost(2.5), quotas: secondly, turn: queued, first: afterPause},
@@ -94,6 +95,15 @@ func hold(n int) func(context.Context, *queue) error {
 		_, err := q.take(ctx, permits(n, always(1))...)
 		return err
 	}
+}
+
+// everyFlow takes a turn in each flow, behind others.
+func everyFlow(ctx context.Context, q *queue) error {
+	err := hold(100)(ctx, q)
+	for range len(q.engines)/sixteen + 1 {
+		err = errors.Join(err, together(sixteen, func(i int) error { return q.ask(ctx, i) }))
+	}
+	return err
 }
 
 // crowd takes a permit each millisecond for the length of the scale's window,

@@ -18,7 +18,7 @@ import (
 )
 
 // rows are in the order of the table.
-var rows = slices.Concat(whole, scriptRows(), batchRows(), queueRows(), longestRows())
+var rows = slices.Concat(whole, scriptRows(), batchRows(), settleRows(), queueRows(), longestRows())
 
 // Names are those of the groups of rows, which may be chosen.
 func Names() (names []string) {

@@ -22,8 +22,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(run.Role) != "" {
-		Main()
+	if role := os.Getenv(run.Role); role != "" {
+		Main(role)
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or every process ends a second late
 	os.Exit(m.Run())
@@ -146,6 +146,7 @@ func TestScenesAreInTheirCondition(t *testing.T) {
 	t.Parallel()
 	b := on(t)
 	for what, holds := range map[string]func(*queue, engine.Status) bool{
+		"1,000 flows, queued":           func(_ *queue, s engine.Status) bool { return s.Queued > 1000 },
 		"in a pause":                    func(_ *queue, s engine.Status) bool { return s.Paused > time.Minute },
 		"after a pause":                 func(_ *queue, s engine.Status) bool { return s.Paused == 0 && s.Queued > 50 },
 		"after returns":                 func(_ *queue, s engine.Status) bool { return s.Queued > 100 && s.Queued < 190 },

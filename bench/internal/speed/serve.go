@@ -1,0 +1,126 @@
+package speed
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/run"
+)
+
+// bareJob is to answer as many bytes as fairlimit serve does, on a socket.
+type bareJob string
+
+func (path bareJob) do(ctx context.Context) (any, error) {
+	l, err := net.Listen("unix", string(path))
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, "{\"turn\":%q,\"waited_ms\":0}\n", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	})}
+	context.AfterFunc(ctx, func() { _ = server.Close() })
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// served are callers over 64 connections of a socket who ask fairlimit serve for
+// turns, and a bare server of net/http. Each server is a process of its own.
+func served(ctx context.Context, b *bed) (s sides, err error) {
+	dir, err := os.MkdirTemp("", "fairlimit-speed-")
+	if err != nil {
+		return s, err
+	}
+	b.atEnd = append(b.atEnd, func() error { return os.RemoveAll(dir) })
+	name, bare, ours := b.name(), filepath.Join(dir, "bare"), filepath.Join(dir, "ours")
+	if err := errors.Join(b.startBare(bare), b.startOurs(ctx, dir, ours, name)); err != nil {
+		return s, err
+	}
+	path := "/v1/queues/" + url.PathEscape(name) + "/turn"
+	known := posts(bare, path)
+	for range 1000 { // until it is there
+		if err = known(ctx); err == nil || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return metered(perSecond(1),
+		func(context.Context, *bed) ([]call, error) { return repeated(known, b.Callers), err },
+		func(context.Context, *bed) ([]call, error) { return repeated(posts(ours, path), b.Callers), nil },
+	)(ctx, b)
+}
+
+// startBare starts the server that does nothing.
+func (b *bed) startBare(path string) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- run.Ask(ctx, BareRole, bareJob(path), new(any)) }()
+	b.atEnd = append(b.atEnd, func() error { cancel(); return <-ended })
+	return nil
+}
+
+// startOurs builds fairlimit and starts it.
+func (b *bed) startOurs(ctx context.Context, dir, path, name string) error {
+	program := filepath.Join(dir, "fairlimit")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/fairlimit/fairlimit/cmd/fairlimit")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("fairlimit is built in its repository: %w: %s", err, out)
+	}
+	cmd := exec.Command(program, "serve", name+"=1000000000/1s", "-guard", "0s", "-redis", b.redis,
+		"-listen", "unix://"+path)
+	var says strings.Builder
+	cmd.Stderr = &says
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return err
+	}
+	b.atEnd = append(b.atEnd, func() error {
+		return errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait())
+	})
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		return fmt.Errorf("fairlimit serve: %w: %s", err, says.String())
+	}
+	return nil
+}
+
+// posts asks the server of a socket for a turn.
+func posts(socket, path string) call {
+	client := &http.Client{Transport: &http.Transport{
+		MaxConnsPerHost: sixtyFour, MaxIdleConnsPerHost: sixtyFour,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		},
+	}}
+	return func(ctx context.Context) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://fairlimit"+path, nil)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		if answer.StatusCode != http.StatusOK {
+			err = fmt.Errorf("the server answered %s", answer.Status)
+		}
+		return cmp.Or(err, answer.Body.Close())
+	}
+}
