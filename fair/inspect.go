@@ -43,6 +43,7 @@ type State struct {
 	Mixed time.Duration
 
 	Next       time.Duration // until one more permit would have a slot, for a caller with Windows
+	Available  int64         // permits that such a caller could take at once, 0 without Windows
 	Backlog    int64         // permits that are granted ahead
 	Tail       time.Duration // until the newest slot comes
 	Cells      int           // how many cells hold what was granted
@@ -71,9 +72,13 @@ type State struct {
 	Epochs    []Epoch
 	Forgotten bool
 
-	Quotas []engine.Quota // the stored quotas, if any
-	Units  []engine.Unit  // those of further units
-	Text   string         // as they are stored
+	// Units are what the queue counts besides calls, as the callers have it who
+	// count them. One that nobody has counted in this generation is not there.
+	Units []Unit
+
+	Quotas     []engine.Quota // the stored quotas, if any
+	UnitQuotas []engine.Unit  // those of further units
+	Text       string         // as they are stored
 
 	line *line        // nil if nothing that was granted counts
 	news *engine.News // nil without a queue
@@ -84,6 +89,18 @@ type Window struct {
 	Permits int
 	Per     time.Duration
 	Held    int64 // permits of the last Per that count now, without those ahead
+}
+
+// Unit is a unit as its last caller counts it.
+type Unit struct {
+	Name      string
+	Windows   []Window      // as those of a [State]
+	Next      time.Duration // until one more would have a slot, in its place in the line
+	Available int64         // that could be taken at once
+	Backlog   int64         // granted ahead, with debts that lie ahead
+	Sequence  int64         // granted in this generation, with what was given back
+
+	line *line // nil if nothing that was granted counts
 }
 
 // Flow is a flow that was granted a turn, or asked for one, a short while ago.
@@ -147,41 +164,71 @@ var inspectScript = lua.Assemble("fair", "inspect")
 func (f *fair) inspect(ctx context.Context, script *lua.Script) (State, error) {
 	keys := []string{f.key}
 	if f.sharesSlot() == nil {
-		keys = append(keys, f.quotaKey())
+		keys = append(keys, f.quotaKey(), f.unitsKey())
 	}
 	r, err := f.askKeys(ctx, script, keys, nil)
 	if err != nil {
 		return State{}, err
 	}
-	elements, _ := r.said.([]any)
-	if len(elements) != 4 {
-		return State{}, misread(r.said, fmt.Errorf("%d elements", len(elements)))
+	stored, err := decodeStored(r.said)
+	if err != nil {
+		return State{}, err
 	}
-	numbers, err := integers(elements[:2])
-	state, isText := elements[2].(string)
-	text, alsoText := elements[3].(string)
-	if err != nil || !isText || !alsoText {
-		return State{}, misread(r.said, errors.Join(err, errors.New("want two numbers and two texts")))
-	}
-	server, left := numbers[0], numbers[1]
-
-	s := State{At: time.UnixMicro(server), Text: text}
-	if s.Quotas, s.Units, err = quotatext.ParseAll(text); err != nil {
+	s := State{At: time.UnixMicro(stored.server), Text: stored.quotas}
+	if s.Quotas, s.UnitQuotas, err = quotatext.ParseAll(s.Text); err != nil {
 		return State{}, &unreadableQuotas{f.quotaKey(), err}
 	}
-	if left == -2 {
+	if stored.left == -2 {
 		return s, nil
 	}
-	c, err := readState(state)
-	if err == nil && left == -1 {
+	return s, f.tellOf(&s, stored)
+}
+
+// texts are all that is stored of a queue.
+type texts struct {
+	server, left         int64 // the server's time, and ms that the queue has to live
+	state, quotas, units string
+}
+
+// decodeStored is the one place that knows the reply of lua/fair/inspect.lua.
+func decodeStored(said any) (t texts, err error) {
+	elements, _ := said.([]any)
+	if len(elements) != 5 {
+		return t, misread(said, fmt.Errorf("%d elements", len(elements)))
+	}
+	numbers, err := integers(elements[:2])
+	var are [3]bool
+	t.state, are[0] = elements[2].(string)
+	t.quotas, are[1] = elements[3].(string)
+	t.units, are[2] = elements[4].(string)
+	if err != nil || are != [3]bool{true, true, true} {
+		return t, misread(said, errors.Join(err, errors.New("want two numbers and three texts")))
+	}
+	t.server, t.left = numbers[0], numbers[1]
+	return t, nil
+}
+
+// tellOf fills in what the texts say.
+func (f *fair) tellOf(s *State, t texts) error {
+	c, err := readState(t.state)
+	if err == nil && t.left == -1 {
 		err = errors.New("the key has no TTL")
 	}
 	if err != nil {
-		return State{}, fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
+		*s = State{}
+		return fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
 	}
-	s.Exists, s.TTL, s.Bytes = true, time.Duration(left)*time.Millisecond, len(state)
+	units, err := c.readUnits(t.units)
+	if err != nil {
+		*s = State{}
+		return fmt.Errorf("%w: %q: %w", engine.ErrState, f.unitsKey(), err)
+	}
+	s.Exists, s.TTL, s.Bytes = true, time.Duration(t.left)*time.Millisecond, len(t.state)
 	s.Reads = c.stored != notStored
-	s.Obeyed = text != "" && c.stored == word36(hash(text), len(notStored))
-	c.tell(&s, server)
-	return s, nil
+	s.Obeyed = t.quotas != "" && c.stored == word36(hash(t.quotas), len(notStored))
+	c.tell(s, t.server)
+	for _, u := range units {
+		s.Units = append(s.Units, u.tell(c, s, t.server))
+	}
+	return nil
 }

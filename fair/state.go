@@ -71,11 +71,7 @@ func (s *contents) readHeader(r *reader) {
 	if r.damaged {
 		return
 	}
-	for _, word := range strings.Split(head[1], ",") {
-		n := r.numbers(strings.ReplaceAll(word, "/", " "), 3)
-		r.want(n[0] > 0 && n[1] > 0 && n[2] > 0)
-		s.windows = append(s.windows, window{int(n[0]), n[1]})
-	}
+	s.readWindows(r, head[1])
 	s.stored = head[2]
 
 	line := r.take(firstLineBytes)
@@ -87,14 +83,24 @@ func (s *contents) readHeader(r *reader) {
 	n = r.numbers(r.take(secondLineBytes), 8)
 	s.offset, s.ends, s.crowded, s.coarse, s.span = n[0], n[1], n[2], n[3], n[4]
 	s.closed, s.oldest, s.base = n[5], n[6], n[7]
-	r.want(0 <= s.oldest && s.oldest <= s.closed && s.closed-s.oldest <= ringCells && s.oldest < ringCells)
 	for range s.windows {
 		r.numbers(r.take(windowBytes), 2)
 	}
 }
 
-// readBehind reads what is behind the header: the ring, the notes, the entries.
-func (s *contents) readBehind(r *reader) {
+func (s *contents) readWindows(r *reader, words string) {
+	s.windows = nil
+	for _, word := range strings.Split(words, ",") {
+		n := r.numbers(strings.ReplaceAll(word, "/", " "), 3)
+		r.want(n[0] > 0 && n[1] > 0 && n[2] > 0)
+		s.windows = append(s.windows, window{int(n[0]), n[1]})
+	}
+}
+
+// readRing reads the cells that lie at the beginning of what is left.
+func (s *contents) readRing(r *reader) {
+	r.want(0 <= s.oldest && s.oldest <= s.closed && s.closed-s.oldest <= ringCells && s.oldest < ringCells)
+	s.slots, s.totals = nil, nil
 	for at := s.oldest; at < s.closed && !r.damaged; at++ {
 		cell := r.at(int(at%ringCells)*cellBytes, cellBytes)
 		total := number94(cell[8:14])
@@ -102,7 +108,11 @@ func (s *contents) readBehind(r *reader) {
 		s.totals = append(s.totals, s.sequence-remainder(s.sequence-total, 94*94*94*94*94*94))
 	}
 	s.slots, s.totals = append(s.slots, s.last), append(s.totals, s.sequence)
+}
 
+// readBehind reads what is behind the header: the ring, the notes, the entries.
+func (s *contents) readBehind(r *reader) {
+	s.readRing(r)
 	s.moment = s.clock
 	if s.mark != '-' {
 		notes := r.at(ringCells*cellBytes, noteBytes)
@@ -129,12 +139,10 @@ func (s *contents) readEntry(text string) {
 func (s *contents) tell(state *State, server int64) {
 	n := s.news(server)
 	state.news = n
-	now, kept := n.Clock, s.windows[0].Length
-	if s.coarse > now {
-		kept = max(kept, s.span)
-		if s.span > 0 {
-			state.Mixed = n.Until(s.coarse)
-		}
+	l := &line{s, n, server}
+	now, kept := n.Clock, l.kept()
+	if s.coarse > now && s.span > 0 {
+		state.Mixed = n.Until(s.coarse)
 	}
 	state.Generation, state.Epoch, state.Sequence = s.generation, s.epoch, s.sequence
 	state.Paused, state.Offset = n.Stands, microseconds(now-server)
@@ -148,33 +156,20 @@ func (s *contents) tell(state *State, server int64) {
 	s.tellEpochs(state)
 	s.tellFlows(state, n)
 
-	passed := now
-	if n.Stands > 0 {
-		passed-- // the slot that the clock stands at is ahead
-	}
-	counts := s.last+kept > now
-	if counts {
-		state.Backlog, state.Cells = s.sequence-s.totalUntil(passed, now), len(s.slots)
-		state.CellsAhead = len(s.slots) - s.firstAfter(passed)
-		if s.last > passed {
+	if l.counts() {
+		state.line = l
+		state.Backlog, state.Cells = l.backlog(), len(s.slots)
+		state.CellsAhead = len(s.slots) - s.firstAfter(l.passed())
+		if s.last > l.passed() {
 			state.Tail = n.Until(s.last)
 		}
 	}
+	state.Next = l.next(now)
 	if len(s.windows) == 1 && s.windows[0] == (window{1, 1}) {
 		return // what a state has whose callers know no quota
 	}
-	for _, w := range s.windows {
-		held := int64(0)
-		if counts {
-			held = s.sequence - state.Backlog - s.totalUntil(now-w.Length, now)
-		}
-		state.Windows = append(state.Windows, Window{w.Permits, microseconds(w.Length), held})
-	}
-	state.Next = n.Stands
-	if counts {
-		state.line = &line{s, n, server}
-		state.Next = state.line.next()
-	}
+	state.Windows = l.uses()
+	state.Available = available(state.Windows, state.Next)
 }
 
 func (s *contents) tellFlows(state *State, n *engine.News) {

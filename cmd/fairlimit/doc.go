@@ -54,7 +54,9 @@
 // # Ls
 //
 // Each line shows a name, how many permits are granted ahead, how long one more
-// would wait, and how much longer the queue is paused. A queue that nobody has
+// would wait, how much longer the queue is paused, and what a caller could take
+// at once: calls, and each further unit. These figures are those of the last
+// caller, as look explains. A queue that nobody has
 // used for its longest Per is gone. One that was reset stays for an hour or
 // more, as does one whose flows have ceilings, and one with stored quotas until
 // these are forgotten. Ls goes through
@@ -71,8 +73,14 @@
 //   - paused: how much longer the queue is paused;
 //   - flows: how many flows use the queue, and their weights, if any;
 //   - quotas: the stored quotas, else the windows of the last caller: its guard
-//     is included, and a burst is a window of its own. The figures are then
-//     those of a caller with these.
+//     is included, and a burst is a window of its own;
+//   - units: the same of each further unit, how much of it is granted ahead and
+//     how much a caller could take at once.
+//
+// The state knows the windows of the last caller only, and of each unit those
+// of the last caller that counted it. All figures are those of a caller with
+// these. If callers with different quotas use the queue, look says so, but not
+// how many there are.
 //
 // With -flows there is a line for each flow that has a ceiling or a pause, or
 // had one up to an hour ago. To find them look goes through all keys:
@@ -90,26 +98,28 @@
 // granted and what comes, around now, which is the bar:
 //
 //	line  ──────●─●─●●●●──|●●●●●●●●●●a●○○○○○○ +38
-//	used  ▁▁▁▁▁▁▂▂▃▃▅▆▇▇▇▇|█████████████▇▇▆▅▄
+//	used  ▁▁▁▁▁▁▂▂▃▃▅▆▇▇▇▇|█████████████▇▇▆▅▄ calls
+//	used  ▁▁▁▁▁▁▁▁▂▂▂▂▂▂▃▃|▃▃▃▃▃▃▃▃▃▂▂▂▂▂▂▁▁▁ tokens
 //
-// A letter is the newest turn of a flow. Used is how much of the scarcest quota
-// the window that ends there holds. With -json each line is an object:
+// A letter is the newest turn of a flow. Used is how much of its scarcest quota
+// the window that ends there holds, for calls and for each further unit. With
+// -json each line is the object that serve answers with for the queue, which
+// docs/SERVE.md and its OpenAPI document describe:
 //
-//	{"name":"tax-office","idle":false,"backlog":40,"delay_seconds":8.2,
-//	 "available":0,"paused_seconds":0,"quotas":["5/1s"],"quotas_stored":true,
-//	 "quotas_differ":false}
+//	{"name":"llm","at_ms":1700000000123,"idle":false,"queued":40,
+//	 "available":0,"next_ms":8200,"paused_ms":0,"quotas":["5/1s"],
+//	 "quotas_stored":true,"quotas_differ":false,
+//	 "windows":[{"permits":5,"per_ms":1050,"held":5}],
+//	 "units":[{"unit":"tokens","available":0,"queued":700, ...}],
+//	 "flows":[{"id":"k3x9q","weight":2,"limiters":1, ...}], ...}
 //
-// Available is null for an idle queue. Quotas differ if callers with different
-// ones use the queue; a plain line then ends in quotas=different. With flows
-// there is "flows":[{"weight":2,"limiters":1}] as well. With units in the
-// stored quotas there is
-//
-//	"units":{"tokens":{"backlog":0,"available":700,"quotas":["1000/1m"]}}
-//
-// Units of limiters without stored quotas are not shown. With -flows there is
+// Available is null for an idle queue. With -flows there is
 //
 //	"ceilings":[{"flow":"acme","quotas":["2/1s"],"quotas_stored":true,
-//	 "used":2,"delay_seconds":0.35,"paused_seconds":0}]
+//	 "used":2,"next_ms":350,"paused_ms":0}]
+//
+// A line of -watch that is not on a terminal ends in quotas=different if
+// callers with different quotas use the queue.
 //
 // # Pause, reset, quota
 //

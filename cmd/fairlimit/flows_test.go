@@ -31,7 +31,7 @@ func TestAFlowIsSteeredAndLookedAtAlone(t *testing.T) {
 	require.Regexp(t, `\n  ceilings  acme: 2 of 2/1h stored, room in (1h|59m\d+s)\n`+
 		`            "b\\x1bc": no ceiling, paused for \S+ more\n            given}: 1 of 5/1h 2/24m\n$`, out)
 	require.Regexp(t, `"ceilings":\[\{"flow":"acme","quotas":\["2/1h"\],"quotas_stored":true,"used":2,`+
-		`"delay_seconds":3\d+\S*,"paused_seconds":0\},`, s.does("look", "tax", "-flows", "-json"))
+		`"next_ms":3\d+\S*,"paused_ms":0\},`, s.does("look", "tax", "-flows", "-json"))
 	require.Equal(t, "tax\n", s.does("ls", "-names"), "a log is no queue")
 
 	require.Equal(t, "tax\n  ceilings  acme: no ceiling\n", s.does("quota", "tax", "-flow", "acme", "-forget"))

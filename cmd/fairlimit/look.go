@@ -6,16 +6,12 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"maps"
 	"math"
 	"os"
-	"reflect"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
@@ -33,22 +29,21 @@ func look(flags *flag.FlagSet) action {
 		drawn := "" // what the next view takes the place of
 		show := func() error {
 			v, err := c.look(ctx, c.words[0], opts...)
-			v.flows = *flows
 			before := strings.Count(drawn, "\n")
 			switch drawn = ""; {
 			case err != nil:
 				return err
 			case *asJSON:
-				return json.NewEncoder(os.Stdout).Encode(v)
+				return json.NewEncoder(os.Stdout).Encode(v.Queue)
 			case *watch && !onTerminal():
 				fmt.Println(v.line(time.Now()))
 				return nil
 			case before > 0:
 				fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
 			}
-			drawn = v.table()
-			if *watch {
-				drawn += v.picture()
+			drawn = v.table(*flows)
+			if *watch && !v.Idle {
+				drawn += v.Text()
 			}
 			fmt.Print(drawn)
 			return nil
@@ -87,123 +82,24 @@ func onTerminal() bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }
 
-// view is what is to be told of a queue. Its JSON is documented in the manual.
+// view is what is to be told of a queue. Its JSON is that of the picture, as
+// `fairlimit serve` answers.
 type view struct {
-	Name      string   `json:"name"`
-	Idle      bool     `json:"idle"` // nobody uses the queue: all of the quota is to be had
-	Backlog   int      `json:"backlog"`
-	Delay     float64  `json:"delay_seconds"`
-	Available *int     `json:"available"` // nil if idle
-	Paused    float64  `json:"paused_seconds"`
-	Quotas    []string `json:"quotas"` // the stored ones, else the windows of the last caller
-	Stored    bool     `json:"quotas_stored"`
-	Differ    bool     `json:"quotas_differ"` // callers with different quotas use the queue
-	Flows     []flow   `json:"flows,omitempty"`
-
-	Ceilings []ceiling `json:"ceilings,omitempty"` // if they were asked for
-
-	Units map[string]unit `json:"units,omitempty"` // of the stored quotas
-
-	status fairlimit.Status
-	state  fair.State
-	flows  bool // show their ceilings
-	quotas []engine.Quota
+	picture.Queue
+	state fair.State
 }
 
-type unit struct {
-	Backlog   int      `json:"backlog"`
-	Available int      `json:"available"`
-	Quotas    []string `json:"quotas"`
+func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (view, error) {
+	state, err := c.inspect(ctx, name, opts...)
+	return view{picture.Of(name, state), state}, err
 }
 
-type flow struct {
-	Weight   int `json:"weight"`
-	Limiters int `json:"limiters"`
-}
-
-type ceiling struct {
-	Flow   string   `json:"flow"`
-	Quotas []string `json:"quotas"` // the stored one, else the windows of the given one
-	Stored bool     `json:"quotas_stored"`
-	Used   int64    `json:"used"` // permits that count now
-	Delay  float64  `json:"delay_seconds"`
-	Paused float64  `json:"paused_seconds"`
-}
-
-// look asks twice: a busy queue moves on meanwhile.
-func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (v view, err error) {
-	q, err := c.open(name, fairlimit.WithStoredQuota())
-	if err != nil {
-		return v, err
-	}
-	if v.status, err = q.Status(ctx); err != nil {
-		return v, err
-	}
-	if v.state, err = c.inspect(ctx, name, opts...); err != nil {
-		return v, err
-	}
-	v.Name, v.Backlog = name, v.status.Queued
-	v.Delay, v.Paused = v.status.Delay.Seconds(), v.status.Paused.Seconds()
-	v.Idle = len(v.state.Windows) == 0 && reflect.DeepEqual(v.status,
-		fairlimit.Status{Available: v.status.Available, Units: v.status.Units})
-	if !v.Idle {
-		v.Available = &v.status.Available
-	}
-	v.quotas = v.state.Quotas
-	if v.Stored = len(v.quotas) > 0; !v.Stored {
-		v.quotas = windowsOf(v.state.Windows)
-	}
-	v.Quotas = texts(v.quotas)
-	v.Differ = v.disobeyed() || v.state.Mixed > 0
-	v.Units = map[string]unit{} // left out of the JSON if it stays empty
-	for _, u := range v.state.Units {
-		s := v.status.Units[u.Name]
-		v.Units[u.Name] = unit{s.Queued, s.Available, texts(u.Quotas)}
-	}
-	for _, f := range v.state.Flows {
-		v.Flows = append(v.Flows, flow{f.Weight, f.Limiters})
-	}
-	for _, f := range v.state.Ceilings {
-		v.Ceilings = append(v.Ceilings, ceilingOf(f))
-	}
-	return v, nil
-}
-
-// inspect is for what Status does not tell.
 func (c *call) inspect(ctx context.Context, name string, opts ...fair.InspectOption) (fair.State, error) {
 	rdb, err := c.client()
 	if err != nil {
 		return fair.State{}, err
 	}
 	return fair.Inspect(ctx, rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
-}
-
-// windowsOf are windows as quotas.
-func windowsOf(windows []fair.Window) (quotas []engine.Quota) {
-	for _, w := range windows {
-		quotas = append(quotas, engine.Quota{Permits: w.Permits, Per: w.Per})
-	}
-	return quotas
-}
-
-// texts are what the command quota reads.
-func texts(quotas []engine.Quota) []string {
-	all := make([]string, len(quotas))
-	for i, q := range quotas {
-		all[i] = fairlimit.Quota(q).String()
-	}
-	return all
-}
-
-func ceilingOf(f fair.Ceiling) ceiling {
-	c := ceiling{Flow: f.Flow, Quotas: texts(windowsOf(f.Windows)), Delay: f.Next.Seconds(), Paused: f.Paused.Seconds()}
-	if len(f.Windows) > 0 {
-		c.Used = f.Windows[0].Held
-	}
-	if f.Quota.Permits > 0 {
-		c.Quotas, c.Stored = texts([]engine.Quota{f.Quota}), true
-	}
-	return c
 }
 
 // lines are for a terminal: none takes more than 80 columns.
@@ -213,18 +109,18 @@ func (l *lines) add(what, format string, args ...any) {
 	l.WriteString(fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width) + "\n")
 }
 
-func (v view) table() string {
+func (v view) table(withCeilings bool) string {
 	var l lines
 	l.WriteString(fit(printable(v.Name), width) + "\n")
 	if v.Idle {
 		l.add("idle", "nobody waits, and nothing that was granted counts any more")
 	} else {
-		l.add("backlog", "%d permits", v.Backlog)
-		l.add("next slot", "in %s%s", brief(v.status.Delay), v.whose())
-		l.add("available", "%d permits at once%s", v.status.Available, v.whose())
+		l.add("backlog", "%d permits", v.Queued)
+		l.add("next slot", "in %s%s", brief(v.state.Next), v.whose())
+		l.add("available", "%d permits at once%s", v.state.Available, v.whose())
 	}
-	if v.Paused > 0 {
-		l.add("paused", "for %s more", brief(v.status.Paused))
+	if v.state.Paused > 0 {
+		l.add("paused", "for %s more", brief(v.state.Paused))
 	} else {
 		l.add("paused", "no")
 	}
@@ -239,7 +135,7 @@ func (v view) table() string {
 		l.add("", "callers without a flow stand beside them")
 	}
 	v.addQuotas(&l)
-	if v.flows {
+	if withCeilings {
 		l.addCeilings(v.state.Ceilings)
 	}
 	return l.String()
@@ -252,7 +148,7 @@ func (l *lines) addCeilings(all []fair.Ceiling) {
 		l.add(what, "no flow has one, nor a pause")
 	}
 	for _, f := range all {
-		c, text := ceilingOf(f), "no ceiling"
+		c, text := picture.CeilingOf(f), "no ceiling"
 		if len(c.Quotas) > 0 {
 			text = fmt.Sprintf("%d of %s", c.Used, strings.Join(c.Quotas, " "))
 		}
@@ -270,19 +166,13 @@ func (l *lines) addCeilings(all []fair.Ceiling) {
 	}
 }
 
-// picture is the line of the queue, if anything in it counts.
-func (v view) picture() string {
-	q := picture.Of(v.Name, v.state)
-	if q.Idle {
-		return ""
-	}
-	return q.Text()
-}
-
 // whose says for which callers a figure holds. One with other quotas sees
 // another.
 func (v view) whose() string {
-	if v.Stored || len(v.Quotas) == 0 {
+	switch {
+	case v.Disobeyed(&v.state):
+		return ", for the last caller"
+	case v.Stored, len(v.Quotas) == 0:
 		return ""
 	}
 	return ", for a caller with the quotas below"
@@ -302,26 +192,25 @@ func (v view) addQuotas(l *lines) {
 	default:
 		l.add(what, "unknown, none is stored")
 	}
-	if most := atOnce(v.quotas); most > 0 {
+	quotas := v.state.Quotas
+	if !v.Stored {
+		quotas = picture.Quotas(v.state.Windows)
+	}
+	if most := atOnce(quotas); most > 0 {
 		l.add("", "at most %d at one moment", most)
 	}
 	what = "units"
-	for _, name := range slices.Sorted(maps.Keys(v.Units)) {
-		u := v.Units[name]
-		l.add(what, "%s %s: backlog %d, available %d", name, strings.Join(u.Quotas, " "), u.Backlog, u.Available)
+	for _, u := range v.Units {
+		l.add(what, "%s %s: backlog %d, available %d", u.Name, strings.Join(u.Quotas, " "), u.Queued, u.Available)
 		what = ""
 	}
 	switch {
-	case v.disobeyed():
-		l.add("", "different quotas are in use: the last caller had %s", strings.Join(texts(windowsOf(v.state.Windows)), " "))
+	case v.Disobeyed(&v.state):
+		last := picture.Texts(picture.Quotas(v.state.Windows))
+		l.add("", "different quotas are in use: the last caller had %s", strings.Join(last, " "))
 	case v.Differ:
 		l.add("", "different quotas are in use: others than these have asked lately")
 	}
-}
-
-// disobeyed is whether the last caller went by other quotas than the stored ones.
-func (v view) disobeyed() bool {
-	return v.Stored && !v.state.Obeyed && len(v.state.Windows) > 0
 }
 
 // atOnce is how many permits may go at one moment, 0 if that is all of each
@@ -339,12 +228,15 @@ func atOnce(quotas []engine.Quota) int {
 
 // line is the view in one line, for a log.
 func (v view) line(now time.Time) string {
-	available := "all"
+	available, units := "all", ""
 	if !v.Idle {
-		available = strconv.Itoa(v.status.Available)
+		available = strconv.FormatInt(v.state.Available, 10)
 	}
-	text := fmt.Sprintf("%s %s backlog=%d delay=%s available=%s paused=%s", now.UTC().Format(time.RFC3339),
-		printable(v.Name), v.Backlog, brief(v.status.Delay), available, brief(v.status.Paused))
+	for _, u := range v.Units {
+		units += fmt.Sprintf(" available.%s=%d", u.Name, u.Available)
+	}
+	text := fmt.Sprintf("%s %s backlog=%d delay=%s available=%s%s paused=%s", now.UTC().Format(time.RFC3339),
+		printable(v.Name), v.Queued, brief(v.state.Next), available, units, brief(v.state.Paused))
 	if v.Differ {
 		text += " quotas=different"
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 )
 
 func TestLookTellsHowAQueueStands(t *testing.T) {
@@ -71,7 +73,11 @@ func TestLookTellsTheFlows(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Regexp(t, `\n  flows     2, of weights (1 3|3 1)\n`, s.does("look", "tax"))
-	require.Contains(t, s.does("look", "tax", "-json"), `{"weight":3,"limiters":1}`)
+	weights := map[int]int{}
+	for _, f := range s.looked("tax").Flows {
+		weights[f.Weight] = f.Limiters
+	}
+	require.Equal(t, map[int]int{1: 1, 3: 1}, weights)
 	const flowless = "\n            callers without a flow stand beside them\n"
 	require.NotContains(t, s.does("look", "tax"), flowless)
 	s.backlog("tax", fairlimit.Every(time.Hour), 1)
@@ -83,22 +89,57 @@ func TestLookAtAQueueThatIsNotThere(t *testing.T) {
 	s := newShell(t)
 	require.Equal(t, "nix\n  idle      nobody waits, and nothing that was granted counts any more\n"+
 		"  paused    no\n  quotas    unknown, none is stored\n", s.does("look", "nix"))
-	require.JSONEq(t, `{"name":"nix","idle":true,"backlog":0,"delay_seconds":0,"available":null,
-		"paused_seconds":0,"quotas":[],"quotas_stored":false,"quotas_differ":false}`, s.does("look", "nix", "-json"))
+	v := s.looked("nix")
+	require.True(t, v.Idle)
+	require.Nil(t, v.Available)
 	require.Empty(t, s.does("ls", "-names"), "looking leaves nothing behind")
+}
+
+func (s *shell) looked(name string, flags ...string) (q picture.Queue) {
+	s.t.Helper()
+	text := s.does(append([]string{"look", "-json", name}, flags...)...)
+	read := json.NewDecoder(strings.NewReader(text))
+	read.DisallowUnknownFields()
+	require.NoError(s.t, read.Decode(&q), text)
+	return q
 }
 
 func TestLookAsJSON(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.backlog("a \"tax\"", fairlimit.Quota{Permits: 4, Per: time.Hour}, 1)
-	var v map[string]any
-	require.NoError(t, json.Unmarshal([]byte(s.does("look", "-json", "a \"tax\"")), &v))
-	require.Equal(t, map[string]any{
-		"name": "a \"tax\"", "idle": false, "backlog": 0.0, "delay_seconds": 0.0, "available": 3.0,
-		"paused_seconds": 0.0, "quotas": []any{"4/1h"}, "quotas_stored": false,
-		"quotas_differ": false,
-	}, v)
+	s.backlog("a \"tax\"", fairlimit.Quota{Permits: 4, Per: time.Hour}, 6)
+	q := s.looked("a \"tax\"")
+	require.Equal(t, "a \"tax\"", q.Name)
+	require.Equal(t, int64(2), q.Queued)
+	require.InDelta(t, time.Hour.Milliseconds(), q.Next, 60_000)
+	require.Equal(t, []string{"4/1h"}, q.Quotas)
+	require.Zero(t, *q.Available)
+	require.False(t, q.Idle || q.Stored || q.Differ)
+}
+
+// The units of limiters without stored quotas are in the state alone.
+func TestUnitsAreShownEverywhere(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	q := s.queue("llm", fairlimit.PerHour(60), fairlimit.WithGuard(0),
+		fairlimit.WithUnit("tokens", fairlimit.Quota{Permits: 1000, Per: time.Hour}))
+	for range 2 {
+		_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"tokens": 350})
+		require.NoError(t, err)
+	}
+	require.Contains(t, s.does("look", "llm"), "\n  units     tokens 1000/1h: backlog 0, available 300\n")
+	require.Regexp(t, `(?m)^NAME .* AVAILABLE$`, s.does("ls"))
+	require.Regexp(t, `(?m)^llm .* no  58, tokens 300$`, s.does("ls"))
+	unit := s.looked("llm").Units[0]
+	require.Equal(t, int64(300), unit.Available)
+	require.Equal(t, []picture.Window{{Permits: 1000, Per: 3_600_000, Held: 700}}, unit.Windows)
+	require.InDelta(t, 0.7, slices.Max(unit.Used), 1e-9)
+
+	_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"tokens": 350})
+	require.NoError(t, err)
+	require.Contains(t, s.does("look", "llm"), "\n  units     tokens 1000/1h: backlog 350, available 0\n")
+	lines, _ := start(t, s.command("look", "llm", "-watch"))
+	require.Contains(t, lines(), " available=0 available.tokens=0 paused=0s")
 }
 
 func TestLookAtAKeyThatIsNoQueue(t *testing.T) {

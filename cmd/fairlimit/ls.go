@@ -48,22 +48,22 @@ func (c *call) list(ctx context.Context, names []string) error {
 		return nil
 	}
 	unreadable := 0
-	printRow("NAME", "BACKLOG", "DELAY", "PAUSED")
+	printRow("NAME", "BACKLOG", "DELAY", "PAUSED", "AVAILABLE")
 	for _, name := range names {
-		status, err := c.statusOf(ctx, name)
+		v, err := c.look(ctx, name)
 		switch {
 		case errors.Is(err, fairlimit.ErrState):
 			unreadable++
-			printRow(printable(name), "?", "?", "?")
+			printRow(printable(name), "?", "?", "?", "?")
 			continue
 		case err != nil:
 			return err
 		}
 		paused := "no"
-		if status.Paused > 0 {
-			paused = brief(status.Paused)
+		if v.state.Paused > 0 {
+			paused = brief(v.state.Paused)
 		}
-		printRow(printable(name), strconv.Itoa(status.Queued), brief(status.Delay), paused)
+		printRow(printable(name), strconv.FormatInt(v.Queued, 10), brief(v.state.Next), paused, v.available())
 	}
 	if unreadable > 0 {
 		return fmt.Errorf("keys that cannot be read: %d; reset deletes a queue, quota -forget a stored quota", unreadable)
@@ -71,26 +71,28 @@ func (c *call) list(ctx context.Context, names []string) error {
 	return nil
 }
 
-// statusOf reads the stored quota as well: callers may fail because of it.
-func (c *call) statusOf(ctx context.Context, name string) (fairlimit.Status, error) {
-	q, err := c.open(name, fairlimit.WithStoredQuota())
-	if errors.Is(err, fairlimit.ErrUnsupported) { // no quota can be stored for such a name
-		q, err = c.open(name)
+// available is what can be had at once, of calls and of each unit.
+func (v view) available() string {
+	text := "all"
+	if !v.Idle {
+		text = strconv.FormatInt(v.state.Available, 10)
 	}
-	if err != nil {
-		return fairlimit.Status{}, err
+	for _, u := range v.Units {
+		text += fmt.Sprintf(", %s %d", u.Name, u.Available)
 	}
-	return q.Status(ctx)
+	return text
 }
 
-// printRow cuts the name on a terminal: a row then fits 80 columns.
-func printRow(name, backlog, delay, paused string) {
-	const room = width - 10 - 13 - 13 - 3*2
+// printRow cuts the name and what is available on a terminal: a row then fits 80
+// columns.
+func printRow(name, backlog, delay, paused, available string) {
+	const rest = 20
+	const room = width - 8 - 11 - 11 - rest - 4*2
 	if onTerminal() {
-		name = fit(name, room)
+		name, available = fit(name, room), fit(available, rest)
 	}
 	gap := strings.Repeat(" ", max(0, room-columns(name)))
-	fmt.Printf("%s%s  %10s  %13s  %13s\n", name, gap, backlog, delay, paused)
+	fmt.Printf("%s%s  %8s  %11s  %11s  %s\n", name, gap, backlog, delay, paused, available)
 }
 
 // names are those of all queues and of all stored quotas under the prefix, those

@@ -22,10 +22,10 @@ func TestLsListsQueuesInOrder(t *testing.T) {
 
 	lines := strings.Split(strings.TrimSpace(s.does("ls")), "\n")
 	require.Len(t, lines, 4)
-	assert.Equal(t, []string{"NAME", "BACKLOG", "DELAY", "PAUSED"}, strings.Fields(lines[0]))
-	assert.Regexp(t, `^"idle soon" +0 +0s +no$`, lines[1])
-	assert.Regexp(t, `^paused +0 +(2h|1h59m\d+s) +(2h|1h59m\d+s)$`, lines[2])
-	assert.Regexp(t, `^tax +2 +(3h|2h59m\d+s) +no$`, lines[3])
+	assert.Equal(t, []string{"NAME", "BACKLOG", "DELAY", "PAUSED", "AVAILABLE"}, strings.Fields(lines[0]))
+	assert.Regexp(t, `^"idle soon" +0 +0s +no +99$`, lines[1])
+	assert.Regexp(t, `^paused +0 +(2h|1h59m\d+s) +(2h|1h59m\d+s) +0$`, lines[2])
+	assert.Regexp(t, `^tax +2 +(3h|2h59m\d+s) +no +0$`, lines[3])
 	assert.Equal(t, "\"idle soon\"\npaused\ntax\n", s.does("ls", "-names"))
 }
 
@@ -65,7 +65,7 @@ func TestLsListsTheOthersBesideAKeyThatIsNoQueue(t *testing.T) {
 	require.NoError(t, s.rdb.RPush(t.Context(), s.prefix+"{c}", "something else").Err())
 	r := s.run("ls")
 	require.Equal(t, 1, r.status)
-	require.Regexp(t, `(?m)^a +\? +\? +\?\nb +0 +\S+ +no\nc +\? +\? +\?$`, r.out)
+	require.Regexp(t, `(?m)^a +\? +\? +\? +\?\nb +0 +\S+ +no +0\nc +\? +\? +\? +\?$`, r.out)
 	require.Equal(t, "fairlimit: keys that cannot be read: 2; "+
 		"reset deletes a queue, quota -forget a stored quota\n", r.err)
 }

@@ -18,7 +18,7 @@ func everything(t *testing.T, s *shell) {
 		require.Equal(t, "hello\n", s.does("wait", name, "-quota", "1/1h", "--", "echo", "hello"))
 	}
 	require.Equal(t, "a\nb\nc\nd\ne\n", s.does("ls", "-names"))
-	require.Regexp(t, `(?m)^b +0 +(1h|59m\S+) +no$`, s.does("ls"))
+	require.Regexp(t, `(?m)^b +0 +(1h|59m\S+) +no +0$`, s.does("ls"))
 	require.Contains(t, s.does("look", "a"), "1/1h")
 	for _, name := range names {
 		s.does("quota", name, "-flow", "acme", "2/1h")
@@ -27,7 +27,7 @@ func everything(t *testing.T, s *shell) {
 	}
 	require.Contains(t, s.does("pause", "a", "1h"), "paused for")
 	require.Contains(t, s.does("reset", "a", "-yes"), "reset\n")
-	require.Regexp(t, `(?m)^a +0 +0s +no$`, s.does("ls"))
+	require.Regexp(t, `(?m)^a +0 +0s +no +1$`, s.does("ls"))
 }
 
 func TestOnACluster(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
@@ -205,7 +206,7 @@ func (c *call) storeQuotas(ctx context.Context, quotas serve.Quotas) error {
 		return err
 	}
 	fmt.Printf("only limiters made WithStoredQuota obey them, and wait without -quota\n")
-	if others := texts(windowsOf(before.Windows)); !before.Reads && len(others) > 0 {
+	if others := picture.Texts(picture.Quotas(before.Windows)); !before.Reads && len(others) > 0 {
 		fmt.Printf("the last caller does not read stored quotas: it goes by %s, guard included\n",
 			strings.Join(others, " "))
 	}
@@ -214,7 +215,7 @@ func (c *call) storeQuotas(ctx context.Context, quotas serve.Quotas) error {
 
 func (c *call) forgetQuotas(ctx context.Context) error {
 	q, before, err := c.stored(ctx)
-	forgotten := "forgot " + strings.Join(texts(before.Quotas), " ")
+	forgotten := "forgot " + strings.Join(picture.Texts(before.Quotas), " ")
 	switch {
 	case errors.Is(err, fairlimit.ErrState):
 		forgotten = "forgot what was stored, which cannot be read"

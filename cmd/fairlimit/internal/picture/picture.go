@@ -5,6 +5,7 @@ package picture
 import (
 	"cmp"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -21,8 +22,9 @@ const (
 	active = 500 * time.Millisecond
 )
 
-// Queue is one queue at one moment. It is what `fairlimit serve` answers with.
-// Times are milliseconds from that moment on.
+// Queue is one queue at one moment. It is what `fairlimit serve` answers with,
+// and what `fairlimit look -json` prints. Times are milliseconds from that
+// moment on.
 type Queue struct {
 	Name      string   `json:"name"`
 	At        int64    `json:"at_ms"` // the moment, by the server's clock, since 1970
@@ -33,11 +35,14 @@ type Queue struct {
 	Paused    float64  `json:"paused_ms"`
 	Quotas    []string `json:"quotas"` // the stored ones, else the windows of the last caller
 	Stored    bool     `json:"quotas_stored"`
+	Differ    bool     `json:"quotas_differ"` // callers with different quotas use the queue
 	Windows   []Window `json:"windows"`
-	Units     []Unit   `json:"units,omitempty"` // of [Queue.AddUnits]
+	Units     []Unit   `json:"units,omitempty"`
 	Flows     []Flow   `json:"flows"`
 	Flowless  bool     `json:"flowless"` // callers without a flow stand beside the flows
 	Line      Line     `json:"line"`
+
+	Ceilings []Ceiling `json:"ceilings,omitempty"` // of `look -flows`
 }
 
 // Window is at most so many permits in any stretch of time of one length.
@@ -49,11 +54,24 @@ type Window struct {
 
 // Unit is what a queue counts besides calls.
 type Unit struct {
-	Name      string   `json:"unit"`
-	Quotas    []string `json:"quotas"`
-	Most      int      `json:"most"`      // of the tightest quota, at once
-	Available int      `json:"available"` // without waiting
-	Queued    int      `json:"queued"`    // granted ahead
+	Name      string    `json:"unit"`
+	Quotas    []string  `json:"quotas"`    // as those of the queue
+	Most      int64     `json:"most"`      // of the tightest quota, at once
+	Available int64     `json:"available"` // without waiting
+	Queued    int64     `json:"queued"`    // granted ahead
+	Next      float64   `json:"next_ms"`   // until one more would come
+	Windows   []Window  `json:"windows"`
+	Used      []float64 `json:"used"` // as that of the line
+}
+
+// Ceiling is what a flow of its own may not exceed.
+type Ceiling struct {
+	Flow   string   `json:"flow"`
+	Quotas []string `json:"quotas"` // the stored one, else the windows of the given one
+	Stored bool     `json:"quotas_stored"`
+	Used   int64    `json:"used"`    // permits that count now
+	Next   float64  `json:"next_ms"` // until one more has room
+	Paused float64  `json:"paused_ms"`
 }
 
 // Flow is a flow that uses the queue. Redis has a hash of its id only.
@@ -72,6 +90,8 @@ type Line struct {
 	Permits []int64   `json:"permits"`  // granted in it
 	Used    []float64 `json:"used"`     // of the scarcest window that ends with it, 1 for all
 	Beyond  int64     `json:"beyond"`   // permits granted later than the last column
+
+	start, step time.Duration
 }
 
 // Of makes the picture of a state.
@@ -80,41 +100,107 @@ func Of(name string, s fair.State) Queue {
 		Name: name, At: s.At.UnixMilli(), Queued: s.Backlog,
 		Idle: len(s.Windows) == 0 && s.Backlog == 0 && s.Paused == 0,
 		Next: milliseconds(s.Next), Paused: milliseconds(s.Paused), Stored: len(s.Quotas) > 0,
-		Quotas: []string{}, Windows: []Window{}, Flows: []Flow{}, Flowless: s.Flowless,
+		Quotas: Texts(s.Quotas), Windows: windowsOf(s.Windows), Flows: []Flow{}, Flowless: s.Flowless,
 	}
-	for _, quota := range s.Quotas {
-		q.Quotas = append(q.Quotas, fairlimit.Quota(quota).String())
+	q.Differ = q.Disobeyed(&s) || s.Mixed > 0
+	if !q.Stored {
+		q.Quotas = Texts(Quotas(s.Windows))
 	}
-	for _, w := range s.Windows {
-		q.Windows = append(q.Windows, Window{w.Permits, milliseconds(w.Per), w.Held})
-		if !q.Stored {
-			q.Quotas = append(q.Quotas, fairlimit.Quota{Permits: w.Permits, Per: w.Per}.String())
-		}
-		free := int64(0)
-		if s.Next == 0 {
-			free = int64(w.Permits) - w.Held
-		}
-		if q.Available == nil || free < *q.Available {
-			q.Available = &free
-		}
+	if !q.Idle && len(s.Windows) > 0 {
+		q.Available = &s.Available
 	}
 	for _, f := range s.Flows {
 		q.Flows = append(q.Flows, Flow{f.ID, f.Weight, f.Limiters, f.Share, milliseconds(f.Ends - active)})
 	}
+	for _, f := range s.Ceilings {
+		q.Ceilings = append(q.Ceilings, CeilingOf(f))
+	}
 	q.Line = lineOf(&s)
+	for _, u := range s.Units {
+		q.Units = append(q.Units, q.unitOf(&u))
+	}
+	q.NameUnits(s.UnitQuotas)
 	return q
 }
 
-// AddUnits adds what Status says of units.
-func (q *Queue) AddUnits(units []engine.Unit, now map[string]engine.UnitStatus) {
-	for _, u := range units {
-		added := Unit{Name: u.Name, Most: math.MaxInt, Available: now[u.Name].Available, Queued: now[u.Name].Queued}
-		for _, quota := range u.Quotas {
-			added.Quotas = append(added.Quotas, fairlimit.Quota(quota).String())
-			added.Most = min(added.Most, cmp.Or(quota.Burst, quota.Permits))
-		}
-		q.Units = append(q.Units, added)
+// Disobeyed is whether the last caller went by other quotas than the stored
+// ones.
+func (q *Queue) Disobeyed(s *fair.State) bool {
+	return q.Stored && !s.Obeyed && len(s.Windows) > 0
+}
+
+// Texts are what the command quota reads.
+func Texts(quotas []engine.Quota) []string {
+	all := make([]string, len(quotas))
+	for i, q := range quotas {
+		all[i] = fairlimit.Quota(q).String()
 	}
+	return all
+}
+
+// Quotas are windows as quotas.
+func Quotas(windows []fair.Window) (quotas []engine.Quota) {
+	for _, w := range windows {
+		quotas = append(quotas, engine.Quota{Permits: w.Permits, Per: w.Per})
+	}
+	return quotas
+}
+
+func windowsOf(windows []fair.Window) []Window {
+	all := []Window{}
+	for _, w := range windows {
+		all = append(all, Window{w.Permits, milliseconds(w.Per), w.Held})
+	}
+	return all
+}
+
+func (q *Queue) unitOf(u *fair.Unit) Unit {
+	quotas := Quotas(u.Windows)
+	return Unit{
+		Name: u.Name, Quotas: Texts(quotas), Most: atOnce(quotas), Available: u.Available, Queued: u.Backlog,
+		Next: milliseconds(u.Next), Windows: windowsOf(u.Windows), Used: q.Line.used(u.Windows, u.Granted),
+	}
+}
+
+// NameUnits gives units the quotas that they have been given. A unit that nobody
+// has counted yet has all of them.
+func (q *Queue) NameUnits(units []engine.Unit) {
+	for _, given := range units {
+		at := slices.IndexFunc(q.Units, func(u Unit) bool { return u.Name == given.Name })
+		if at < 0 {
+			at = len(q.Units)
+			q.Units = append(q.Units, Unit{
+				Name: given.Name, Next: q.Next, Windows: []Window{}, Used: make([]float64, len(q.Line.Used)),
+			})
+			if q.Next == 0 {
+				q.Units[at].Available = atOnce(given.Quotas)
+			}
+		}
+		q.Units[at].Quotas, q.Units[at].Most = Texts(given.Quotas), atOnce(given.Quotas)
+	}
+}
+
+// atOnce is how much all quotas let go at one moment.
+func atOnce(quotas []engine.Quota) int64 {
+	least := int64(math.MaxInt64)
+	for _, q := range quotas {
+		least = min(least, int64(cmp.Or(q.Burst, q.Permits)))
+	}
+	return least
+}
+
+// CeilingOf makes the picture of a ceiling.
+func CeilingOf(f fair.Ceiling) Ceiling {
+	c := Ceiling{
+		Flow: f.Flow, Quotas: Texts(Quotas(f.Windows)), Next: milliseconds(f.Next), Paused: milliseconds(f.Paused),
+	}
+	if len(f.Windows) > 0 {
+		c.Used = f.Windows[0].Held
+	}
+	if f.Quota.Permits > 0 {
+		c.Quotas, c.Stored = Texts([]engine.Quota{f.Quota}), true
+	}
+	return c
 }
 
 // lineOf cuts time into columns that stay where they are from one picture to the
@@ -122,19 +208,25 @@ func (q *Queue) AddUnits(units []engine.Unit, now map[string]engine.UnitStatus) 
 func lineOf(s *fair.State) Line {
 	step := stepOf(max(s.Tail, s.Next, s.Paused))
 	start := -Back*step - time.Duration(s.At.UnixNano()%int64(step))
-	line := Line{Start: milliseconds(start), Step: milliseconds(step)}
-	for range Back + Ahead {
-		end := start + step
-		line.Permits = append(line.Permits, s.Granted(start, end))
-		used := 0.0
-		for _, w := range s.Windows {
-			used = max(used, float64(s.Granted(end-w.Per, end))/float64(w.Permits))
-		}
-		line.Used = append(line.Used, min(used, 1))
-		start = end
+	line := Line{Start: milliseconds(start), Step: milliseconds(step), start: start, step: step}
+	for at := range time.Duration(Back + Ahead) {
+		line.Permits = append(line.Permits, s.Granted(start+at*step, start+(at+1)*step))
 	}
-	line.Beyond = max(0, s.Granted(start, s.Tail))
+	line.Used = line.used(s.Windows, s.Granted)
+	line.Beyond = max(0, s.Granted(start+(Back+Ahead)*step, s.Tail))
 	return line
+}
+
+// used is how full the scarcest window is that ends with each column.
+func (l *Line) used(windows []fair.Window, granted func(from, to time.Duration) int64) []float64 {
+	all := make([]float64, Back+Ahead)
+	for i := range all {
+		end := l.start + time.Duration(i+1)*l.step
+		for _, w := range windows {
+			all[i] = max(all[i], min(1, float64(granted(end-w.Per, end))/float64(w.Permits)))
+		}
+	}
+	return all
 }
 
 // stepOf is a round length of columns of which those ahead show so much, if it

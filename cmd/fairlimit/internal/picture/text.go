@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// Text is the line for a terminal, in three rows of at most 80 columns:
+// Text is the line for a terminal, in rows of at most 80 columns. Without further
+// units there is one row of what is used:
 //
 //	line  ●●●─●●|●●●─●●●a●●─●○○○○○  +38
-//	used  ▅▆▇▇██|█████████████▇▆▅▃▂
+//	used  ▅▆▇▇██|█████████████▇▆▅▃▂ calls
+//	used  ▁▁▁▁▁▁|▁▁▁▂▂▂▂▂▁▁▁▁▁▁▁▁▁▁ tokens
 //	      a column is 40ms: ...
 func (q *Queue) Text() string {
 	var b strings.Builder
@@ -26,7 +28,14 @@ func (q *Queue) Text() string {
 		beyond = " +many"
 	}
 	row("line", q.turns(), beyond)
-	row("used", q.used(), "")
+	calls := ""
+	if len(q.Units) > 0 {
+		calls = " calls"
+	}
+	row("used", bars(q.Line.Used), calls)
+	for _, u := range q.Units {
+		row("used", bars(u.Used), " "+short(u.Name))
+	}
 	step := time.Duration(q.Line.Step * 1e6)
 	fmt.Fprintf(&b, "        a column is %v: ● granted, ○ free, ┊ paused, a the newest of a flow\n", step)
 	return b.String()
@@ -69,11 +78,19 @@ func (q *Queue) spacing() (most float64) {
 	return most
 }
 
-func (q *Queue) used() []rune {
+func bars(shares []float64) []rune {
 	levels := []rune(" ▁▂▃▄▅▆▇█")
-	columns := make([]rune, len(q.Line.Used))
-	for i, used := range q.Line.Used {
+	columns := make([]rune, len(shares))
+	for i, used := range shares {
 		columns[i] = levels[int(math.Ceil(used*8))]
 	}
 	return columns
+}
+
+// short is the name of a unit in six columns. It has letters of one column only.
+func short(name string) string {
+	if len(name) > 6 {
+		return name[:5] + "…"
+	}
+	return name
 }

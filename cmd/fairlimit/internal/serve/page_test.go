@@ -39,6 +39,10 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	require.Contains(t, text(".bars"), "2 of 100 in 1.0 h")
 	require.Contains(t, b.eval(`document.querySelector('section[aria-label=other] .bars').textContent`),
 		"tokens: 300 free of 500/1h")
+	require.Equal(t, "calls", text(".used"))
+	const other = `document.querySelector('section[aria-label=other] .used')`
+	require.Equal(t, "callstokens", b.eval(other+`.textContent`), "a row for each unit")
+	require.Equal(t, true, b.eval(`[...`+other+`.querySelectorAll('.share')].slice(64).some(r => r.height.baseVal.value > 6)`))
 	require.Contains(t, text("div:last-child"), "2 turns, mean wait ")
 	require.Contains(t, text("div:last-child"), "1 refused (409), 0 too many (429), 0 failed (503)")
 	require.GreaterOrEqual(t, b.eval(tax+`.querySelectorAll('.line circle.turn').length`), 3.0)

@@ -184,27 +184,20 @@ func (s *Server) pictureOf(ctx context.Context, q *queue) (picture.Queue, error)
 	})
 }
 
-// look asks Redis. Where no quota is stored, the one that the
-// server was given says more than the windows, which a guard has made longer.
-// Only a queue with units is asked for its status as well.
+// look asks Redis. Where no quota is stored, the one that the server was given
+// says more than the windows, which a guard has made longer.
 func (s *Server) look(ctx context.Context, q *queue) (picture.Queue, error) {
 	state, err := s.inspect(ctx, q.name)
 	if err != nil {
 		return picture.Queue{}, err
 	}
-	p, units := picture.Of(q.name, state), state.Units
+	p := picture.Of(q.name, state)
 	if !p.Stored && q.given != nil {
-		p.Quotas, units = nil, q.given.units
+		p.Quotas = nil
 		for _, quota := range q.given.calls {
 			p.Quotas = append(p.Quotas, quota.String())
 		}
-	}
-	if len(units) > 0 {
-		status, err := q.Status(ctx)
-		if err != nil {
-			return picture.Queue{}, err
-		}
-		p.AddUnits(units, status.Units)
+		p.NameUnits(q.given.units)
 	}
 	return p, nil
 }
