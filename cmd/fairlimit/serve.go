@@ -91,6 +91,7 @@ func (s *serving) read(c *call) (err error) {
 		}
 	}
 	s.config.Log, s.config.Prefix = log.New(quotedLines{}, "", 0), c.prefix
+	s.config.Host, _, _ = net.SplitHostPort(s.listen)
 	s.config.Redis, err = c.client()
 	return err
 }

@@ -48,7 +48,7 @@ func (s *Server) waitOn(conn net.Conn, header http.Header, a asked, timeout time
 	}
 	s.answers.count(told.status)
 	if told.status != statusGone {
-		_ = conn.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_ = conn.SetWriteDeadline(time.Now().Add(s.slow))
 		_ = told.send(conn)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Server) events(w http.ResponseWriter, r *request) error {
 		}
 		select {
 		case text := <-news:
-			_ = control.SetWriteDeadline(time.Now().Add(writeTimeout))
+			_ = control.SetWriteDeadline(time.Now().Add(s.slow))
 			if _, err := fmt.Fprint(w, text); err != nil {
 				return nil
 			}

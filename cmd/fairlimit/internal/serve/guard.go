@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 )
@@ -19,7 +20,7 @@ const contentSecurity = "default-src 'none'; connect-src 'self'; base-uri 'none'
 // with a body.
 func (s *Server) guarded(addr net.Addr, next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
-	loopback := s.Token == "" && isLoopback(addr)
+	own := s.ownHosts(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		counted := &counted{ResponseWriter: w, server: s}
 		h := w.Header()
@@ -29,11 +30,11 @@ func (s *Server) guarded(addr net.Addr, next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		control := http.NewResponseController(w)
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
-		case loopback && !isLocal(r.Host):
+		case !own(r.Host):
 			s.fail(counted, r, refusal{http.StatusMisdirectedRequest, "the Host is not this machine"})
 		case origin.Check(r) != nil, site == "cross-site" && r.URL.Path != "/":
 			s.fail(counted, r, refusal{http.StatusForbidden, "a request of another web site"})
-		case hasBody(control, r):
+		case s.hasBody(control, r):
 			h.Set("Connection", "close")
 			s.fail(counted, r, misused("a body: parameters belong into the query"))
 		default:
@@ -44,11 +45,11 @@ func (s *Server) guarded(addr net.Addr, next http.Handler) http.Handler {
 
 // hasBody reads the body, which has to be empty. Only then a connection tells
 // that its client has gone.
-func hasBody(control *http.ResponseController, r *http.Request) bool {
+func (s *Server) hasBody(control *http.ResponseController, r *http.Request) bool {
 	if r.ContentLength == 0 {
 		return false
 	}
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	_ = control.SetReadDeadline(time.Now().Add(s.slow))
 	if n, err := r.Body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
 		return true
 	}
@@ -56,20 +57,31 @@ func hasBody(control *http.ResponseController, r *http.Request) bool {
 	return false
 }
 
-func isLoopback(addr net.Addr) bool {
-	tcp, ok := addr.(*net.TCPAddr)
-	return ok && tcp.IP.IsLoopback()
+// ownHosts reports whether a Host is this server's. A name of somebody else's
+// that leads here is a web site's way to get at servers like this one. It has a
+// dot, and is no address. A token keeps such a site out, and so does a socket.
+func (s *Server) ownHosts(addr net.Addr) func(host string) bool {
+	tcp, isTCP := addr.(*net.TCPAddr)
+	if s.Token != "" || !isTCP {
+		return func(string) bool { return true }
+	}
+	machine, _ := os.Hostname()
+	return func(host string) bool {
+		name := nameOf(host)
+		if name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback() {
+			return true
+		}
+		return !tcp.IP.IsLoopback() && name != "" && (!strings.Contains(name, ".") || net.ParseIP(name) != nil ||
+			strings.EqualFold(name, machine) || strings.EqualFold(name, s.Host))
+	}
 }
 
-// isLocal reports whether a Host names this machine. A name of somebody else's
-// that leads here is a web site's way to get at servers like this one.
-func isLocal(host string) bool {
-	name := host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		name = h
+// nameOf is a Host without its port.
+func nameOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
 	}
-	name = strings.ToLower(strings.Trim(name, "[]"))
-	return name == "localhost" || strings.HasSuffix(name, ".localhost") || net.ParseIP(name).IsLoopback()
+	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
 // authorized compares the token in constant time.

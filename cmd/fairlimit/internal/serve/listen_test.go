@@ -5,7 +5,9 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -40,4 +42,27 @@ func TestASocketIsAlwaysAFile(t *testing.T) {
 	info, err := os.Stat("@s")
 	require.NoError(t, err)
 	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
+}
+
+func TestOpenConnectionsAreBounded(t *testing.T) {
+	s := started(t, "unix", func(c *Config) { c.MostWaiting, c.connections = 1, 2 })
+	open := []net.Conn{s.dial(half), s.dial(half), s.dial(half)}
+	ended := func() bool { // the server has closed a further one
+		conn := s.dial("")
+		defer conn.Close()
+		_, err := conn.Read(make([]byte, 1))
+		return err != nil
+	}
+	require.True(t, ended())
+	require.NoError(t, open[0].Close())
+	require.Eventually(t, func() bool {
+		got, err := s.try(t.Context(), "POST", "/v1/queues/fast/turn")
+		return err == nil && got.status == 200
+	}, patience, time.Millisecond, "there is room again")
+	for _, conn := range open[1:] {
+		require.NoError(t, conn.Close())
+	}
+	s.end()
+	require.Contains(t, s.log.String(), "too many: 3 connections are open")
+	require.Equal(t, 1, strings.Count(s.log.String(), "too many"), "told once in a while")
 }

@@ -42,7 +42,7 @@ func (c *counted) WriteHeader(status int) {
 	if status == statusGone {
 		panic(http.ErrAbortHandler) // which closes the connection and logs nothing
 	}
-	_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = http.NewResponseController(c.ResponseWriter).SetWriteDeadline(time.Now().Add(c.server.slow))
 	c.ResponseWriter.WriteHeader(status)
 }
 

@@ -28,7 +28,7 @@ const (
 )
 
 func TestWhoIsTooSlowIsCutOff(t *testing.T) {
-	s := started(t, "unix")
+	s := started(t, "unix", func(c *Config) { c.slow = 200 * time.Millisecond })
 	slow, deaf := s.dial(half), s.dial("")
 	cut := make(chan error, 2)
 	go func() {

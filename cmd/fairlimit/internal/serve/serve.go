@@ -22,11 +22,16 @@ import (
 )
 
 const (
-	headerTimeout = 10 * time.Second // to send the header of a request
-	bodyTimeout   = 5 * time.Second  // to send a body, which has to be empty
-	writeTimeout  = 10 * time.Second // to take an answer
-	idleTimeout   = 2 * time.Minute  // between two requests of a connection
-	mostHeader    = 16 << 10
+	// slowTimeout is how long a client may take to send the header of a request,
+	// or a body, which has to be empty, and to take an answer.
+	slowTimeout = 10 * time.Second
+	idleTimeout = 2 * time.Minute // between two requests of a connection
+	mostHeader  = 16 << 10
+
+	// spareConnections may be open beside those that wait: for what is answered
+	// at once, for viewers, and for clients that keep connections. Each holds some
+	// 10 KB, so all of them hold 40 MB.
+	spareConnections = 4096
 
 	// endTimeout is how long the end takes at most: callers are told, and what
 	// they leave is given back.
@@ -44,9 +49,13 @@ type Config struct {
 	MostWaiting int    // connections that may wait at once
 	Admin       bool   // pause, reset and quota are allowed
 	Token       string // empty: none is wanted
+	Host        string // by which callers of another machine may ask, beside the machine's own
 	Log         *log.Logger
 
-	crowd int64 // that of the constant if it is 0
+	// Those of the constants if they are 0.
+	crowd       int64
+	slow        time.Duration
+	connections int // that may be open beside those that wait
 }
 
 // Server serves queues. [New] makes it.
@@ -72,7 +81,8 @@ type Server struct {
 // serve.
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{Config: cfg, turns: newTurns(), owing: newUnsettled(), answers: newAnswers()}
-	s.crowd = cmp.Or(s.crowd, crowd)
+	s.crowd, s.slow = cmp.Or(s.crowd, crowd), cmp.Or(s.slow, slowTimeout)
+	s.connections = cmp.Or(s.connections, spareConnections)
 	opts := append(cfg.Guard, fairlimit.WithPrefix(cfg.Prefix))
 	s.queues = &queues{
 		rdb: cfg.Redis, opts: opts, known: map[string]*queue{}, unknown: make(chan struct{}, mostUnknown),
@@ -103,24 +113,26 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer end(nil)
 	s.base = base
 	server := &http.Server{
-		Handler: s.handler(l.Addr()), ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: s.handler(l.Addr()), ReadHeaderTimeout: s.slow, IdleTimeout: idleTimeout,
 		MaxHeaderBytes: mostHeader, ErrorLog: s.Log,
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(l) }()
+	most := s.MostWaiting + s.connections
+	crowded := func() { s.tell(fmt.Errorf("%w: %d connections are open", errTooMany, most)) }
+	go func() { failed <- server.Serve(&bounded{Listener: l, room: int64(most), crowded: crowded}) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
 	end(errEnding)
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
 	defer cancel()
-	if server.Shutdown(bounded) != nil {
+	if server.Shutdown(soon) != nil {
 		_ = server.Close() // of those who do not take their answer
 	}
-	s.endApart(bounded)
+	s.endApart(soon)
 	s.commands.settle(settleTimeout)
 	return nil
 }

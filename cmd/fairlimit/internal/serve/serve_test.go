@@ -82,9 +82,9 @@ func (s *served) listen(network string) {
 		}
 		s.url = "http://fairlimit"
 	} else {
-		l, err = net.Listen("tcp", "127.0.0.1:0")
+		l, err = net.Listen("tcp", map[string]string{"tcp": "127.0.0.1:0", "public": ":0"}[network])
 		require.NoError(s.t, err)
-		s.url = "http://" + l.Addr().String()
+		s.url = fmt.Sprintf("http://127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port)
 	}
 	require.NoError(s.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -352,6 +352,7 @@ func TestTheEndTellsThoseThatWaitAndGivesBack(t *testing.T) {
 
 func TestWhoMayAsk(t *testing.T) {
 	token := func(c *Config) { c.Token = "s3cret" }
+	named := func(c *Config) { c.Host = "limits.example" }
 	const turn = "/v1/queues/fast/turn"
 	for _, c := range []struct {
 		what, network string
@@ -364,6 +365,14 @@ func TestWhoMayAsk(t *testing.T) {
 		{"a name that leads here", "tcp", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
 		{"the same, over a socket", "unix", nil, "GET", "/", []string{"Host", "evil.example"}, 200},
 		{"the same, with a token", "tcp", token, "GET", "/", []string{"Host", "limits.example"}, 200},
+		{"a name of a public address", "public", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
+		{"the same with the dot of the root", "public", nil, "GET", "/", []string{"Host", "evil.example."}, 421},
+		{"a turn by that name", "public", nil, "POST", turn, []string{"Host", "evil.example"}, 421},
+		{"the name that it listens at", "public", named, "GET", "/", []string{"Host", "LIMITS.example:7070"}, 200},
+		{"an address", "public", nil, "GET", "/", []string{"Host", "192.0.2.7:7070"}, 200},
+		{"another kind of address", "public", nil, "GET", "/", []string{"Host", "[2001:db8::7]"}, 200},
+		{"a name that nobody can own", "public", nil, "GET", "/", []string{"Host", "fairlimit:7070"}, 200},
+		{"any name, with a token", "public", token, "GET", "/", []string{"Host", "evil.example"}, 200},
 		{"another site's form", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"an old browser's", "tcp", nil, "POST", turn, []string{"Origin", "http://evil.example"}, 403},
 		{"another site's picture", "tcp", nil, "GET", "/v1/queues", []string{"Sec-Fetch-Site", "cross-site"}, 403},
