@@ -17,6 +17,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/whereis"
 )
 
 // A reply that proves that nothing was written is answered by asking again,
@@ -128,7 +129,7 @@ func explain(ctx context.Context, err error) error {
 		// Only its text: a dial that times out would match
 		// context.DeadlineExceeded, as a refusal does.
 		return fmt.Errorf("%w, nothing was sent: %v", engine.ErrUnreachable, err)
-	case errors.As(err, &distrust):
+	case errors.As(err, &distrust), whereis.IsHTTP(err), whereis.IsPlain(err): // no Redis has read anything
 		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
 	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
 		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)

@@ -31,11 +31,21 @@ func check(*flag.FlagSet) action {
 		name := "fairlimit-check-" + rand.Text()
 		key := c.prefix + "{" + name + "}"
 		q, err := fairlimit.NewQueue(rdb, name, fairlimit.Every(time.Millisecond),
-			fairlimit.WithPrefix(c.prefix), fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(time.Millisecond))
+			fairlimit.WithPrefix(c.prefix), fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(time.Millisecond),
+			fairlimit.WithUnit("tokens", fairlimit.PerSecond(1000)))
 		if err != nil {
 			return err
 		}
-		defer func() { _ = rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":flow:check", key+":s").Err() }()
+		var l lines
+		l.WriteString(fit("checking what limiters need, of Redis at "+c.at, width) + "\n")
+		l.add("under", "%s", key)
+		fmt.Print(l.String())
+		if _, err := c.inspect(ctx, name); isUnreachable(err) {
+			return err
+		}
+		defer func() {
+			_ = rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s").Err()
+		}()
 		missing := 0
 		for _, t := range append(commandTrials(rdb, key+":s"), limiterTrials(q)...) {
 			err := t.try(ctx)
@@ -173,6 +183,13 @@ func limiterTrials(q *fairlimit.Queue) []trial {
 				return err
 			}
 			return f.Wait(ctx)
+		}),
+		limits("Take and Settle of a unit", "no units", func(ctx context.Context) error {
+			turn, err := q.Take(ctx, fairlimit.Amounts{"tokens": 2})
+			if err != nil {
+				return err
+			}
+			return turn.Settle(ctx, fairlimit.Amounts{"tokens": 3})
 		}),
 		limits("Pause", "no pauses", func(ctx context.Context) error {
 			return errors.Join(q.Pause(ctx, 5*time.Millisecond), q.Wait(ctx))

@@ -15,8 +15,9 @@ func TestCheckFindsNothingMissing(t *testing.T) {
 	out := s.does("check")
 	fits(t, out)
 	require.NotRegexp(t, "MISSING|without", out)
+	require.Regexp(t, `^checking what limiters need, of Redis at \S+\n  under     \S+\n`, out)
 	require.Regexp(t, `(?m)^  ok +EVALSHA$(.*\n)+  ok +Reset\n  server +`, out)
-	require.Empty(t, s.does("ls", "-names"), "it leaves nothing behind")
+	require.Empty(t, s.rdb.Keys(t.Context(), s.prefix+"*").Val(), "it leaves nothing behind")
 }
 
 func TestCheckNamesWhatIsMissing(t *testing.T) {

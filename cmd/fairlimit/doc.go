@@ -194,11 +194,12 @@
 //
 // # Check
 //
-// Check is for a service that may not be all of Redis. Under a name of its own,
-// which it deletes if DEL is allowed, it runs each command and each script that
-// a limiter needs. Each line says ok, MISSING, or what goes without it. Below
-// what is missing is the answer of the server, and the setting to change. If no
-// limiter would work, the exit status is 1.
+// Check is for a service that may not be all of Redis. It says which Redis it
+// asks, and under which name of its own, which it deletes at the end if DEL is
+// allowed. There it runs each command and each script that a limiter needs.
+// Each line says ok, MISSING, or what goes without it. Below what is missing is
+// the answer of the server, and the setting to change. If no limiter would
+// work, the exit status is 1.
 //
 // # Exit statuses
 //

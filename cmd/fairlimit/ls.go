@@ -121,7 +121,7 @@ func (c *connection) names(ctx context.Context) ([]string, error) {
 		err = scan(ctx, rdb)
 	}
 	if err != nil && !errors.As(err, new(redis.Error)) {
-		err = fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, whereis.Of(rdb, err, false))
+		err = whereis.Of(rdb, fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, err), false)
 	}
 	return slices.Sorted(maps.Keys(found)), err
 }

@@ -39,7 +39,8 @@ func run(args []string) int {
 	if redis.IsAuthError(err) {
 		_, _ = io.WriteString(os.Stderr, passwords)
 	}
-	if errors.Is(err, fairlimit.ErrUnreachable) {
+	silent := errors.Is(err, fairlimit.ErrOutcomeUnknown) && !errors.Is(err, context.DeadlineExceeded)
+	if errors.Is(err, fairlimit.ErrUnreachable) || silent && !strings.Contains(err.Error(), c.at) {
 		_, _ = fmt.Fprintf(os.Stderr, wheres, fit(c.at, width))
 	}
 	if errors.As(err, new(usageError)) {

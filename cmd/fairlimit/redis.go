@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -20,6 +21,10 @@ import (
 const (
 	defaultPrefix  = "fairlimit:"
 	defaultAddress = "localhost:6379"
+
+	// dialTimeout is short, as a port without TLS leaves a handshake unanswered.
+	// A lost packet is sent again within it.
+	dialTimeout = 2 * time.Second
 )
 
 // passwords follows an error of Redis about them.
@@ -82,8 +87,9 @@ type address struct {
 	query          url.Values
 }
 
-const wanted = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port. " +
-	"An @, #, / or %% that is part of a password has to be written as %%40, %%23, %%2F or %%25; " +
+const schemes = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port"
+
+const wanted = schemes + ". An @, #, / or %% that is part of a password has to be written as %%40, %%23, %%2F or %%25; " +
 	"or put the password into $FAIRLIMIT_REDIS_PASSWORD"
 
 var (
@@ -91,11 +97,17 @@ var (
 	addressForm = regexp.MustCompile(`^(?:(redis(s)?(?:\+(cluster|sentinel))?|unix)://)?` +
 		`(?:([^:/?#]*?)(?::([^/?#]*))?@)?([^@/?#]*)(?:/([^?@#]*))?(?:\?([^@#]*))?$`)
 
+	// webForm is what was meant for something else.
+	webForm = regexp.MustCompile(`^(https?|tcp|tls|ssl|ws|wss|valkeys?)://`)
+
 	// hostForm is host and port.
 	hostForm = regexp.MustCompile(`^([^:\[\]]+|\[[^\[\]]+\])(?::(\d{1,5}))?$`)
 )
 
 func parseAddress(text string) (*address, error) {
+	if other := webForm.FindString(text); other != "" {
+		return nil, misused("-redis: %s is no scheme of Redis%s", other, schemes)
+	}
 	parts := addressForm.FindStringSubmatch(text)
 	if parts == nil {
 		return nil, misused("-redis: it cannot be read" + wanted)
@@ -181,9 +193,10 @@ func (a *address) setOptions(o *redis.UniversalOptions, db string) error {
 	}
 	o.DB, o.Protocol, o.ClientName = read.DB, read.Protocol, read.ClientName
 	// A command is to fail soon where Redis is not there.
-	o.MaxRetries, o.DialerRetries = cmp.Or(read.MaxRetries, 1), 1
+	o.MaxRetries, o.DialerRetries = cmp.Or(read.MaxRetries, -1), 1
 	o.MinRetryBackoff, o.MaxRetryBackoff = read.MinRetryBackoff, read.MaxRetryBackoff
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = read.DialTimeout, read.ReadTimeout, read.WriteTimeout
+	o.DialTimeout = cmp.Or(read.DialTimeout, dialTimeout)
+	o.ReadTimeout, o.WriteTimeout = read.ReadTimeout, read.WriteTimeout
 	o.PoolFIFO, o.PoolSize, o.PoolTimeout = read.PoolFIFO, read.PoolSize, read.PoolTimeout
 	o.MinIdleConns, o.MaxIdleConns, o.MaxActiveConns = read.MinIdleConns, read.MaxIdleConns, read.MaxActiveConns
 	o.MaxConcurrentDials, o.ConnMaxIdleTime = read.MaxConcurrentDials, read.ConnMaxIdleTime

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"net/http/httptest"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func clientOf(t *testing.T, text string) redis.UniversalClient {
@@ -130,5 +134,40 @@ func TestNoErrorRepeatsAPieceOfAPassword(t *testing.T) {
 			require.ErrorAs(t, err, new(usageError))
 			require.NotContains(t, err.Error(), "secret")
 		})
+	}
+}
+
+func TestAnAddressOfSomethingElseNamesTheSchemes(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"http://h:6379", "https://u:secret@h", "tcp://h:6379", "valkey://h"} {
+		_, err := parseAddress(text)
+		require.ErrorContains(t, err, "is no scheme of Redis; want redis://, rediss://, redis+sentinel://")
+		require.NotContains(t, err.Error(), "secret")
+	}
+}
+
+func TestThePortOfAnotherKindIsNamed(t *testing.T) {
+	t.Parallel()
+	server, secure, _ := redistest.StartTLSServer(t)
+	web := httptest.NewServer(nil)
+	t.Cleanup(web.Close)
+	for where, says := range map[string]string{
+		secure:                                      "if that is a TLS port, use rediss://",
+		"rediss://" + server.Addr():                 "if that port is without TLS, use redis://",
+		web.Listener.Addr().String():                "that is an HTTP server, not Redis",
+		"redis+sentinel://" + secure + "/m":         "if that is a TLS port, use rediss://",
+		"redis+cluster://" + secure:                 "if that is a TLS port, use rediss://",
+		"rediss+cluster://" + server.Addr():         "if that port is without TLS, use redis://",
+		"rediss+sentinel://" + server.Addr() + "/m": "if that port is without TLS, use redis://",
+	} {
+		for _, command := range []string{"ls", "look tax", "check", "serve tax=1/1s", "wait tax -quota 1/1s -- true"} {
+			t.Run(command+" "+where, func(t *testing.T) {
+				t.Parallel()
+				r := finish(t, process(nil, strings.Fields("-redis "+where+" "+command)...))
+				assert.Contains(t, []int{3, 123}, r.status, r.err)
+				assert.Contains(t, r.err, says)
+				assert.Contains(t, r.err, regexp.MustCompile(`127.0.0.1:\d+`).FindString(where))
+			})
+		}
 	}
 }

@@ -3,6 +3,7 @@ package faults_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http/httptest"
@@ -24,15 +25,19 @@ func TestAPortThatSpeaksAnotherLanguageIsNamedWithAHint(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = silent.Close() })
+	old := says(t, "<!DOCTYPE HTML>\n<html>Bad request syntax</html>\n")
 	for name, c := range map[string]struct {
-		options redis.Options
-		hint    string
+		options   redis.Options
+		hint      string
+		unreached bool // no Redis can have read the question
 	}{
-		"plain text to a TLS port": {redis.Options{Addr: secure}, "rediss://"},
-		"TLS to a plain port":      {redis.Options{Addr: server.Addr(), TLSConfig: config}, "redis://"},
-		"an unknown authority":     {redis.Options{Addr: secure, TLSConfig: &tls.Config{}}, "unknown authority"},
-		"TLS to a silent port":     {redis.Options{Addr: silent.Addr().String(), TLSConfig: config}, "redis://"},
-		"a web server":             {redis.Options{Addr: web.Listener.Addr().String()}, "an HTTP server, not Redis"},
+		"plain text to a TLS port": {redis.Options{Addr: secure}, "rediss://", false},
+		"TLS to a plain port":      {redis.Options{Addr: server.Addr(), TLSConfig: config}, "redis://", false},
+		"an unknown authority":     {redis.Options{Addr: secure, TLSConfig: &tls.Config{}}, "unknown authority", true},
+		"TLS to a silent port":     {redis.Options{Addr: silent.Addr().String(), TLSConfig: config}, "redis://", false},
+		"a web server":             {redis.Options{Addr: web.Listener.Addr().String()}, "an HTTP server, not Redis", true},
+		"an old web server":        {redis.Options{Addr: old}, "an HTTP server, not Redis", true},
+		"TLS to a web server":      {redis.Options{Addr: old, TLSConfig: config}, "redis://", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -44,10 +49,31 @@ func TestAPortThatSpeaksAnotherLanguageIsNamedWithAHint(t *testing.T) {
 			require.ErrorContains(t, err, "Redis at "+c.options.Addr)
 			require.ErrorContains(t, err, c.hint)
 			require.NotErrorIs(t, err, context.DeadlineExceeded, "nobody's deadline has passed")
+			require.Equal(t, c.unreached, errors.Is(err, fairlimit.ErrUnreachable), err)
+			require.Equal(t, !c.unreached, errors.Is(err, fairlimit.ErrOutcomeUnknown), err)
 			_, err = l.Status(t.Context())
 			require.ErrorContains(t, err, c.hint)
 		})
 	}
+}
+
+// says is a port that answers whatever it is asked with a text, and hangs up.
+func says(t *testing.T, text string) (addr string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 1<<10))
+			_, _ = io.WriteString(conn, text)
+			_ = conn.Close()
+		}
+	}()
+	return l.Addr().String()
 }
 
 // Who has had answers has the right port. Before, the end of a connection might

@@ -3,6 +3,7 @@ package whereis
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -21,27 +22,52 @@ import (
 // for, and what may be wrong. Other errors stay as they are. Answered is whether
 // this Redis has answered before: then it is the right port.
 func Of(rdb redis.UniversalClient, err error, answered bool) error {
-	text, secure := address(rdb)
-	if text == "" || !lacksAnswer(err) {
+	if !lacksAnswer(err) {
 		return err
 	}
 	var hints []string
-	if !strings.Contains(err.Error(), text) {
+	text, secure := address(rdb)
+	if text != "" && !strings.Contains(err.Error(), text) {
 		hints = append(hints, "Redis at "+text)
 	}
-	switch {
-	case answered:
-	case strings.Contains(err.Error(), `"HTTP/`): // a reply that go-redis quotes
-		hints = append(hints, "that is an HTTP server, not Redis")
-	case !secure && errors.Is(err, io.EOF):
-		hints = append(hints, "if that is a TLS port, use rediss:// or TLSConfig")
-	case secure && timedOut(err):
-		hints = append(hints, "if that port is without TLS, use redis:// or no TLSConfig")
+	if hint := hint(err, secure); hint != "" && !answered {
+		hints = append(hints, hint)
 	}
 	if len(hints) == 0 {
 		return err
 	}
 	return fmt.Errorf("%w (%s)", err, strings.Join(hints, "; "))
+}
+
+// hint is what may be wrong with a port.
+func hint(err error, secure bool) string {
+	switch {
+	case IsHTTP(err):
+		return "that is an HTTP server, not Redis"
+	case !secure && (errors.Is(err, io.EOF) || strings.HasSuffix(err.Error(), ": EOF")):
+		return "if that is a TLS port, use rediss:// or TLSConfig"
+	case secure && (timedOut(err) || IsPlain(err) || errors.Is(err, context.DeadlineExceeded)):
+		return "if that port is without TLS, use redis:// or no TLSConfig"
+	}
+	return ""
+}
+
+// IsHTTP reports whether an error is that of a reply as a web server gives it: it
+// begins with HTTP/, or with < if the server takes the question for one of
+// HTTP/0.9. Go-redis quotes it.
+func IsHTTP(err error) bool {
+	if err == nil || errors.As(err, new(redis.Error)) {
+		return false
+	}
+	text := err.Error()
+	return strings.Contains(text, "redis: ") &&
+		(strings.Contains(text, `"HTTP/`) || strings.Contains(text, `invalid reply: "<`))
+}
+
+// IsPlain reports whether a TLS handshake was answered in plain text.
+func IsPlain(err error) bool {
+	var header tls.RecordHeaderError
+	return errors.As(err, &header) && strings.HasPrefix(header.Msg, "first record ")
 }
 
 // lacksAnswer reports whether an error is about the way to Redis. If the
@@ -52,7 +78,7 @@ func lacksAnswer(err error) bool {
 	case errors.As(err, new(redis.Error)):
 		return false
 	case errors.Is(err, engine.ErrUnreachable), errors.Is(err, io.EOF), errors.Is(err, timeout.ErrOverdue),
-		errors.As(err, new(*net.OpError)):
+		errors.As(err, new(*net.OpError)), IsHTTP(err), IsPlain(err):
 		return true
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
@@ -73,7 +99,7 @@ func address(rdb redis.UniversalClient) (text string, secure bool) {
 	case *redis.Client:
 		o := c.Options()
 		if o.Addr == "FailoverClient" { // its Sentinels say
-			return "", false
+			return "", o.TLSConfig != nil
 		}
 		return o.Addr, o.TLSConfig != nil
 	case *redis.ClusterClient:
