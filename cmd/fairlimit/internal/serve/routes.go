@@ -77,7 +77,7 @@ func (s *Server) handler(addr net.Addr) http.Handler {
 			}
 		})
 	}
-	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoRoute) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoRoute) })
 	return s.guarded(addr, mux)
 }
 

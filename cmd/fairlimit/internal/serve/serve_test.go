@@ -198,7 +198,7 @@ func TestWhatIsAnswered(t *testing.T) {
 		{"DELETE", "/v1/turns/nix", 404, "no such turn"},
 		{"POST", "/v1/queues/tax/pause?for=1s", 403, "-admin"},
 		{"GET", "/healthz", 200, `"ok":true`},
-		{"GET", "/nix", 404, ""},
+		{"GET", "/nix", 404, "no such request"},
 		{"GET", "/..%2f..%2fetc/passwd", 404, ""},
 	} {
 		got := s.do(c.method, c.path)
