@@ -1,19 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
-	"math"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 )
 
@@ -192,11 +189,7 @@ func (v view) addQuotas(l *lines) {
 	default:
 		l.add(what, "unknown, none is stored")
 	}
-	quotas := v.state.Quotas
-	if !v.Stored {
-		quotas = picture.Quotas(v.state.Windows)
-	}
-	if most := atOnce(quotas); most > 0 {
+	if most := v.atOnce(); most > 0 {
 		l.add("", "at most %d at one moment", most)
 	}
 	what = "units"
@@ -215,12 +208,15 @@ func (v view) addQuotas(l *lines) {
 
 // atOnce is how many permits may go at one moment, 0 if that is all of each
 // quota.
-func atOnce(quotas []engine.Quota) int {
-	least, most := math.MaxInt, 0
-	for _, q := range quotas {
-		least, most = min(least, cmp.Or(q.Burst, q.Permits)), max(most, q.Permits)
+func (v view) atOnce() (least int64) {
+	quotas, most := v.state.Quotas, 0
+	if !v.Stored {
+		quotas = picture.Quotas(v.state.Windows)
 	}
-	if least >= most {
+	for _, q := range quotas {
+		most = max(most, q.Permits)
+	}
+	if least = picture.AtOnce(quotas); least >= int64(most) {
 		return 0
 	}
 	return least

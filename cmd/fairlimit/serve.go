@@ -14,9 +14,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
-	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // serving is how serve serves.
@@ -35,11 +33,7 @@ func serveHTTP(flags *flag.FlagSet) action {
 	flags.IntVar(&s.config.MostWaiting, "most-waiting", 10_000,
 		"answer 429 once this `number` of requests wait; else 10000")
 	flags.StringVar(&s.tokenFile, "token-file", "", "want the token that this `file` holds")
-	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", func(text string) error {
-		d, err := quotatext.ParseDuration(text)
-		s.config.Guard = append(s.config.Guard, fairlimit.WithGuard(d))
-		return err
-	})
+	defineGuard(flags, &s.config.Guard)
 	defineWithin(flags, &s.config.Guard)
 	return func(ctx context.Context, c *call) error {
 		if err := s.read(c); err != nil {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
@@ -50,9 +51,22 @@ func pause(flags *flag.FlagSet) action {
 
 // defineWithin is for what has to be the same for all users of a queue.
 func defineWithin(flags *flag.FlagSet, opts *[]fairlimit.Option) {
-	flags.Func("within", "the `duration` that callers give to WithPauseWithin; else 1s", func(text string) error {
+	const usage = "the `duration` that callers give to WithPauseWithin; else 1s"
+	defineDuration(flags, "within", usage, opts, fairlimit.WithPauseWithin)
+}
+
+func defineGuard(flags *flag.FlagSet, opts *[]fairlimit.Option) {
+	const usage = "lengthen every Per by this `duration`; else Per/20 up to 50ms"
+	defineDuration(flags, "guard", usage, opts, fairlimit.WithGuard)
+}
+
+// defineDuration is for a flag that is an option.
+func defineDuration(
+	flags *flag.FlagSet, name, usage string, opts *[]fairlimit.Option, option func(time.Duration) fairlimit.Option,
+) {
+	flags.Func(name, usage, func(text string) error {
 		d, err := quotatext.ParseDuration(text)
-		*opts = append(*opts, fairlimit.WithPauseWithin(d))
+		*opts = append(*opts, option(d))
 		return err
 	})
 }
@@ -96,7 +110,7 @@ func reset(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		if err := c.tellWhatGoes(ctx, q); err != nil {
+		if err := c.tellWhatGoes(ctx); err != nil {
 			return err
 		}
 		if !*yes && !c.confirmed() {
@@ -110,19 +124,22 @@ func reset(flags *flag.FlagSet) action {
 	}
 }
 
-func (c *call) tellWhatGoes(ctx context.Context, q *fairlimit.Queue) error {
-	status, err := q.Status(ctx)
+func (c *call) tellWhatGoes(ctx context.Context) error {
+	v, err := c.look(ctx, c.words[0])
 	if err != nil && !errors.Is(err, fairlimit.ErrState) {
 		return err
 	}
 	fmt.Printf("%s\n  at %s\n", fit(printable(c.words[0]), width), fit(c.at, width-5))
 	if err != nil {
-		fmt.Printf("  holds no queue that can be read: reset deletes the key\n")
+		fmt.Printf("  cannot be read: reset deletes the queue, and leaves stored quotas\n")
 		return nil
 	}
-	fmt.Printf("  frees %d permits that are granted ahead; the next slot is in %s\n", status.Queued, brief(status.Delay))
-	if status.Paused > 0 {
-		fmt.Printf("  ends a pause of %s more\n", brief(status.Paused))
+	fmt.Printf("  frees %d permits that are granted ahead; the next slot is in %s\n", v.Queued, brief(v.state.Next))
+	for _, u := range v.Units {
+		fmt.Printf("  frees %d %s\n", u.Queued, fit(u.Name, 40))
+	}
+	if v.state.Paused > 0 {
+		fmt.Printf("  ends a pause of %s more\n", brief(v.state.Paused))
 	}
 	fmt.Printf("  those who sleep line up again; the upstream may see more than the quota\n")
 	return nil
@@ -215,7 +232,7 @@ func (c *call) storeQuotas(ctx context.Context, quotas serve.Quotas) error {
 
 func (c *call) forgetQuotas(ctx context.Context) error {
 	q, before, err := c.stored(ctx)
-	forgotten := "forgot " + strings.Join(picture.Texts(before.Quotas), " ")
+	forgotten := "forgot " + before.Text
 	switch {
 	case errors.Is(err, fairlimit.ErrState):
 		forgotten = "forgot what was stored, which cannot be read"

@@ -73,7 +73,7 @@ func TestResetWithYesAsksNothing(t *testing.T) {
 	s := newShell(t)
 	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{tax}", "something else", 0).Err())
 	out := s.does("reset", "tax", "-yes")
-	require.Contains(t, out, "holds no queue that can be read")
+	require.Contains(t, out, "cannot be read: reset deletes the queue")
 	require.NotContains(t, out, "?")
 	require.Contains(t, s.does("look", "tax"), "  idle  ")
 }

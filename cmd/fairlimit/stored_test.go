@@ -85,5 +85,7 @@ func TestUnitsOfStoredQuotasAreTold(t *testing.T) {
 	}
 	require.Equal(t, []string{"1000/1h", "100/1m"}, s.looked("llm").Units[1].Quotas)
 	require.Equal(t, int64(60), s.looked("llm").Units[1].Queued)
+	require.Contains(t, s.run("reset", "llm").out, "  frees 0 input\n  frees 60 tokens\n")
 	require.Regexp(t, `(?m)^llm +1 +(1m|5\d\S*) +no +0, input 0, tokens 0$`, s.does("ls"))
+	require.Equal(t, "llm: forgot "+text+"\n", s.does("quota", "llm", "-forget"))
 }

@@ -39,11 +39,7 @@ type waiting struct {
 func wait(flags *flag.FlagSet) action {
 	var w waiting
 	flags.Func("quota", "quota `Q`, such as \"60/1m; tokens 9999/1m\"; else the stored", w.quotas.Add)
-	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", func(text string) error {
-		d, err := quotatext.ParseDuration(text)
-		w.opts = append(w.opts, fairlimit.WithGuard(d))
-		return err
-	})
+	defineGuard(flags, &w.opts)
 	flags.Func("timeout", "refuse a turn at once that comes after this `duration`", func(text string) (err error) {
 		w.timeout, err = positive(text) // 0 may be what is left of a time, and is not for ever
 		return err

@@ -157,7 +157,7 @@ func windowsOf(windows []fair.Window) []Window {
 func (q *Queue) unitOf(u *fair.Unit) Unit {
 	quotas := Quotas(u.Windows)
 	return Unit{
-		Name: u.Name, Quotas: Texts(quotas), Most: atOnce(quotas), Available: u.Available, Queued: u.Backlog,
+		Name: u.Name, Quotas: Texts(quotas), Most: AtOnce(quotas), Available: u.Available, Queued: u.Backlog,
 		Next: milliseconds(u.Next), Windows: windowsOf(u.Windows), Used: q.Line.used(u.Windows, u.Granted),
 	}
 }
@@ -173,15 +173,15 @@ func (q *Queue) NameUnits(units []engine.Unit) {
 				Name: given.Name, Next: q.Next, Windows: []Window{}, Used: make([]float64, len(q.Line.Used)),
 			})
 			if q.Next == 0 {
-				q.Units[at].Available = atOnce(given.Quotas)
+				q.Units[at].Available = AtOnce(given.Quotas)
 			}
 		}
-		q.Units[at].Quotas, q.Units[at].Most = Texts(given.Quotas), atOnce(given.Quotas)
+		q.Units[at].Quotas, q.Units[at].Most = Texts(given.Quotas), AtOnce(given.Quotas)
 	}
 }
 
-// atOnce is how much all quotas let go at one moment.
-func atOnce(quotas []engine.Quota) int64 {
+// AtOnce is how much all quotas let go at one moment.
+func AtOnce(quotas []engine.Quota) int64 {
 	least := int64(math.MaxInt64)
 	for _, q := range quotas {
 		least = min(least, int64(cmp.Or(q.Burst, q.Permits)))
