@@ -232,7 +232,7 @@ func (c *call) storeQuotas(ctx context.Context, quotas serve.Quotas) error {
 
 func (c *call) forgetQuotas(ctx context.Context) error {
 	q, before, err := c.stored(ctx)
-	forgotten := "forgot " + before.Text
+	forgotten := "forgot " + strings.Join(strings.Fields(before.Text), " ")
 	switch {
 	case errors.Is(err, fairlimit.ErrState):
 		forgotten = "forgot what was stored, which cannot be read"

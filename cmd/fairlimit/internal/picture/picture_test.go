@@ -94,3 +94,48 @@ func TestFlowsAreLettersAndWhatIsFarIsANumber(t *testing.T) {
 		require.InDelta(t, p.Queued, sum, 1)
 	})
 }
+
+func TestEachUnitHasARowOfWhatIsUsed(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		time.Sleep(time.Second)
+		q, err := fairlimit.NewQueue(rdb, "tax", fairlimit.PerSecond(5), fairlimit.WithGuard(0),
+			fairlimit.WithUnit("output-tokens", fairlimit.PerSecond(100)))
+		require.NoError(t, err)
+		for range 2 {
+			_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"output-tokens": 75})
+			require.NoError(t, err)
+		}
+		p, rows := drawn(t, rdb)
+		require.Equal(t, "  used                 ▂|▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂ calls", rows[1])
+		require.Regexp(t, `^  used                 ▆\|▆+ outpu…$`, rows[2])
+		for _, row := range rows {
+			require.LessOrEqual(t, len([]rune(row)), 80)
+		}
+		require.Len(t, p.Units, 1)
+		unit := p.Units[0]
+		require.Equal(t, []Window{{100, 1000, 75}}, unit.Windows)
+		require.Equal(t, int64(75), unit.Queued)
+		require.Zero(t, unit.Available)
+		require.Equal(t, 1000.0, unit.Next)
+	})
+}
+
+func TestAUnitThatNobodyHasCountedIsFree(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		text := "60/1m; tokens 1000/1m burst 50"
+		require.NoError(t, rdb.Set(t.Context(), "fairlimit:{tax}:quota", text, 0).Err())
+		p, _ := drawn(t, rdb)
+		require.True(t, p.Idle)
+		require.Len(t, p.Units, 1)
+		require.Equal(t, int64(50), p.Units[0].Available)
+		require.Equal(t, int64(50), p.Units[0].Most)
+		require.Equal(t, []string{"1000/1m burst 50"}, p.Units[0].Quotas)
+
+		q, err := fairlimit.NewQueue(rdb, "tax", fairlimit.PerMinute(1), fairlimit.WithGuard(0))
+		require.NoError(t, err)
+		require.NoError(t, q.Wait(t.Context()))
+		p, _ = drawn(t, rdb)
+		require.True(t, p.Differ)
+		require.Zero(t, p.Units[0].Available, "one more would stand in the line")
+	})
+}
