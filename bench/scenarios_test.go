@@ -1,12 +1,9 @@
 package main
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
 // every runs so many scenarios for a second each on one engine, and returns them
@@ -40,44 +37,53 @@ func TestScenariosOnWindow(t *testing.T) {
 	}
 }
 
-func TestEveryScenarioOnFair(t *testing.T) {
+// figure is one of fair in a scenario.
+func figure(all map[string]figures, scenario, figure string) float64 {
+	return all[scenario].Engines[0][figure].(float64)
+}
+
+func TestScenariosOnFair(t *testing.T) {
 	t.Parallel()
-	all := every(t, "fair", "all", len(scenario.All))
-	figure := func(scenario, figure string) float64 { return all[scenario].Engines[0][figure].(float64) }
-	for scenario := range all {
-		require.Zero(t, figure(scenario, "early"), scenario)
-		require.Contains(t, all[scenario].Engines[0], "lateness_ms")
+	all := every(t, "fair", "steady,burst,greedy,newcomer,trickle,weighted,impatient,fickle", 8)
+	for scenario, one := range all {
+		require.Zero(t, figure(all, scenario, "early"), scenario)
+		require.Contains(t, one.Engines[0], "lateness_ms")
+		require.NotContains(t, one.Engines[0], "incidents", scenario)
+		require.NotNil(t, one.Goal, scenario)
 	}
-	for _, full := range []string{"steady", "burst", "greedy", "laggy"} {
-		require.Greater(t, figure(full, "utilization"), 0.0, full)
-	}
-	require.Greater(t, figure("weighted", "permits"), figure("weighted", "grants"))
-	require.Greater(t, figure("impatient", "refused"), 0.0)
-	require.Greater(t, figure("fickle", "left"), 0.0)
-	for _, patient := range []string{"steady", "burst", "greedy", "trickle", "weighted", "laggy"} {
-		require.Zero(t, figure(patient, "refused"), patient)
-		require.Zero(t, figure(patient, "left"), patient)
-		require.Zero(t, figure(patient, "failed"), patient)
+	require.Greater(t, figure(all, "steady", "utilization"), 0.0)
+	require.Greater(t, figure(all, "weighted", "permits"), figure(all, "weighted", "grants"))
+	require.Greater(t, figure(all, "impatient", "refused"), 0.0)
+	require.Greater(t, figure(all, "fickle", "left"), 0.0)
+	for _, patient := range []string{"steady", "burst", "greedy", "trickle", "weighted"} {
+		for _, trouble := range []string{"refused", "left", "failed"} {
+			require.Zero(t, figure(all, patient, trouble), patient)
+		}
 	}
 	greedy := all["greedy"].Engines[0]["clients"].([]any)
 	require.Equal(t, 50.0, greedy[0].(map[string]any)["callers"])
 	require.Equal(t, 1.0, greedy[1].(map[string]any)["callers"])
-	require.GreaterOrEqual(t, all["laggy"].ApartMS, 210.0, "what is held up comes on top")
 	require.LessOrEqual(t, all["steady"].ApartMS, 50.0, "a machine blurs no more")
+}
 
-	require.Greater(t, figure("onoff", "missed_turns"), 0.0, "its process slept through them")
-	for scenario, incidents := range map[string]int{
-		"crash": 1, "restart": 1, "onoff": 4,
-	} {
-		require.NotEmpty(t, all[scenario].Engines[0]["incidents"], scenario)
-		require.LessOrEqual(t, len(all[scenario].Engines[0]["incidents"].([]any)), incidents, scenario)
-		require.Equal(t, scenario == "restart", all[scenario].Goal == nil, scenario)
-		delete(all, scenario)
-	}
+func TestScenariosOnFairInWhichSomethingHappensOrFlowsAndTokensCount(t *testing.T) {
+	t.Parallel()
+	all := every(t, "fair", "crash,laggy,restart,onoff,few-3-every,tenants,tokens-75", 7)
+	require.GreaterOrEqual(t, all["laggy"].ApartMS, 210.0, "what is held up comes on top")
+	require.Greater(t, figure(all, "onoff", "missed_turns"), 0.0, "its process slept through them")
+	incidents := map[string]int{"crash": 1, "restart": 1, "onoff": 4}
 	for scenario, one := range all {
-		require.NotContains(t, one.Engines[0], "incidents", scenario)
-		require.Equal(t, strings.HasPrefix(scenario, "few") || scenario == "tenants", one.Goal == nil, scenario)
+		require.Zero(t, figure(all, scenario, "early"), scenario)
+		happened, _ := one.Engines[0]["incidents"].([]any)
+		require.Equal(t, incidents[scenario] > 0, len(happened) > 0, scenario)
+		require.LessOrEqual(t, len(happened), incidents[scenario], scenario)
 	}
+	for scenario, judged := range map[string]bool{
+		"crash": true, "restart": false, "onoff": true, "few-3-every": false, "tenants": false, "tokens-75": true,
+	} {
+		require.Equal(t, judged, all[scenario].Goal != nil, scenario)
+	}
+	require.Contains(t, all["tokens-75"].Engines[0], "output")
 }
 
 // sane holds what any engine does in any scenario to what can be.
@@ -115,10 +121,10 @@ func TestThePeersFromEndToEnd(t *testing.T) {
 
 func TestCtrlCReportsWhateverTheScenario(t *testing.T) {
 	t.Parallel()
-	// The interrupt comes when the first progress is told, after five seconds.
+	// The interrupt comes when the first progress is told, after a second.
 	for scenario, duration := range map[string]string{
-		"onoff":   "24s", // while a client is asleep
-		"restart": "9s",  // when Redis is back
+		"onoff":   "5s", // while a client is asleep
+		"restart": "2s", // when Redis is back
 		"laggy":   "24s",
 		"all":     "24s", // whose first only has begun
 	} {

@@ -23,7 +23,7 @@ func TestASeedLeadsToTheSameFiguresEachTime(t *testing.T) {
 	scenarios := redistest.Long("weighted,fickle,onoff", "steady,weighted,fickle,onoff,laggy")
 	for _, args := range [][]string{
 		{"-scenario", scenarios, "-quota", "10/300ms", "-clients", "3", "-callers", "6", "-duration", "1100ms"},
-		{"-scenario", "steady", "-engines", "all", "-duration", "2100ms"},
+		{"-scenario", "steady", "-engines", "all", "-quota", "10/300ms", "-callers", "4", "-duration", "700ms"},
 	} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +43,7 @@ func TestAnotherSeedLeadsToOtherFigures(t *testing.T) {
 
 func TestASimulationSaysThatItIsOne(t *testing.T) {
 	t.Parallel()
-	p := simulated(t, "-scenario", "steady,crash", "-duration", "20s", "-clients", "5", "-callers", "20")
+	p := simulated(t, "-scenario", "steady,crash", "-duration", "8s", "-clients", "5", "-callers", "10")
 	require.Contains(t, p.stdout.String(), `"simulated":true`)
 	require.Contains(t, p.stderr.String(), "SIMULATION")
 	require.Contains(t, p.stderr.String(), "crash: left out: it needs real processes")
@@ -52,8 +52,8 @@ func TestASimulationSaysThatItIsOne(t *testing.T) {
 	require.Len(t, all, 1)
 	fair, window := all[0].Engines[0], all[0].Engines[1]
 	for _, e := range all[0].Engines {
-		require.InDelta(t, 400, e["grants"], 25)
-		require.InDelta(t, 20, e["seconds"], 1e-9)
+		require.InDelta(t, 160, e["grants"], 25)
+		require.InDelta(t, 8, e["seconds"], 1e-9)
 	}
 	require.Zero(t, fair["inversions"])
 	require.Zero(t, fair["upstream_rejections"])
@@ -64,22 +64,15 @@ func TestASimulationSaysThatItIsOne(t *testing.T) {
 
 func TestTokensAreUsedInOrderWithoutA429(t *testing.T) {
 	t.Parallel()
-	of := func(estimate, engines string) []map[string]any {
-		p := simulated(t, "-scenario", "tokens-"+estimate, "-engines", engines, "-quota", "200/1m", "-duration", "150s")
-		return read(t, p.stdout.Bytes())[0].Engines
-	}
-	most := of("most", "fair")[0]
+	p := simulated(t, "-scenario", "tokens-most,tokens-75", "-engines", "fair", "-callers", "9", "-duration", "13s")
+	all := read(t, p.stdout.Bytes())
+	most, usual := all[0].Engines[0], all[1].Engines[0]
 	require.Zero(t, most["upstream_rejections"])
 	require.LessOrEqual(t, most["output"].(map[string]any)["fullest_window"], 1.0)
-	for _, e := range of("75", "fair,fair+flows,chained,redis_rate,rival") {
-		require.Greater(t, e["utilization"], 0.6, e["engine"])
-		require.Less(t, e["output"].(map[string]any)["fullest_window"], 1.4, e["engine"])
-		if e["engine"] == "fair" {
-			require.Zero(t, e["inversions"])
-			require.Zero(t, e["promised_excess"], "no window of turns is over the quota of a unit")
-			require.Zero(t, e["promised_inversions"])
-		}
-	}
+	require.Greater(t, usual["utilization"], 0.6)
+	require.Less(t, usual["output"].(map[string]any)["fullest_window"], 1.4)
+	require.Zero(t, usual["inversions"])
+	require.Zero(t, usual["promised_excess"], "no window of turns is over the quota of a unit")
 }
 
 func TestTheReportIsWhereItIsSaidToBe(t *testing.T) {

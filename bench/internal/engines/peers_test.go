@@ -67,6 +67,49 @@ func TestEveryEngineLetsThroughAndNamesItsKeysAfterItself(t *testing.T) {
 	}
 }
 
+func TestEnginesForTokensCountEachUnit(t *testing.T) {
+	t.Parallel()
+	l := scenario.Load{
+		Quota: scenario.Quota{Permits: 100, Per: 200 * time.Millisecond}, Input: 1000, Output: 1000, Clients: 1,
+	}
+	for _, e := range For(l) {
+		for unit, takes := range map[string][2]int{"input": {600, 1}, "output": {1, 600}} {
+			t.Run(e.Name+" "+unit, func(t *testing.T) {
+				t.Parallel()
+				limiter, err := e.Open(server(t).Client(), "tokens", e.Given(l), measure.Now)
+				require.NoError(t, err)
+				began := time.Now()
+				for range 3 {
+					settle, err := limiter.(Counter).Take(t.Context(), takes[0], takes[1])
+					require.NoError(t, err)
+					if settle != nil {
+						require.NoError(t, settle(t.Context(), takes[1]))
+					}
+				}
+				require.Greater(t, time.Since(began), 150*time.Millisecond, "the quota holds in a way")
+			})
+		}
+	}
+}
+
+func TestASettlementFreesWhatWasNotUsed(t *testing.T) {
+	t.Parallel()
+	l := scenario.Load{Quota: scenario.Quota{Permits: 100, Per: time.Hour}, Input: 1000, Output: 1000, Clients: 1}
+	for _, e := range []Engine{fairEngine, rivalEngine} {
+		limiter, err := e.Open(server(t).Client(), "tokens", e.Given(l), measure.Now)
+		require.NoError(t, err)
+		settle, err := limiter.(Counter).Take(t.Context(), 1, 1000)
+		require.NoError(t, err)
+		require.NoError(t, settle(t.Context(), 400))
+		_, err = limiter.(Counter).Take(t.Context(), 1, 600)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err = limiter.(Counter).Take(ctx, 1, 1)
+		require.Error(t, err)
+	}
+}
+
 func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
 	t.Parallel()
 	most := 0
@@ -126,9 +169,9 @@ func TestPeersKeepTheCeilingOfEachClientAndTheQuotaOfAll(t *testing.T) {
 	for _, e := range []Engine{redisRateEngine, bottleneckEngine, bullmqEngine} {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, []int{3, 3}, counted(t, e, l, []int{5, 5}, 2*time.Second))
+			require.Equal(t, []int{3, 3}, counted(t, e, l, []int{5, 5}, time.Second))
 			sum := 0
-			for _, n := range counted(t, e, l, []int{5, 5, 5, 5}, 2*time.Second) {
+			for _, n := range counted(t, e, l, []int{5, 5, 5, 5}, time.Second) {
 				sum += n
 			}
 			require.Equal(t, 10, sum)

@@ -25,8 +25,9 @@ const (
 	// it reaches everybody before.
 	takeOff = 100 * time.Millisecond
 
-	// between two lines of progress.
-	between = 5 * time.Second
+	// between two lines of progress. The first comes sooner, so that a person sees
+	// that it works.
+	between, first = 5 * time.Second, time.Second
 )
 
 // Trial is what is to be done.
@@ -174,7 +175,7 @@ func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
 // client has died, which is an error.
 func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger, end time.Duration) error {
 	over := time.After(end - measure.Now())
-	ticker := time.NewTicker(between)
+	ticker := time.NewTicker(first)
 	defer ticker.Stop()
 	for {
 		select {
@@ -185,6 +186,7 @@ func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger,
 		case err := <-clients.Died():
 			return err
 		case <-ticker.C:
+			ticker.Reset(between)
 			fmt.Fprintf(t.Progress, "%s: %.0f s left, %d grants so far\n",
 				t.What, (end - measure.Now()).Seconds(), ledger.Count())
 		}

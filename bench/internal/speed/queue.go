@@ -25,7 +25,7 @@ type queue struct {
 	name    string
 	engines []engine.Engine // at least sixteen, and one a flow
 	asked   [sixteen]int    // how often each of sixteen callers has
-	lost    atomic.Bool // somebody was told of a loss
+	lost    atomic.Bool     // somebody was told of a loss
 }
 
 // queue makes limiters of a new name.
