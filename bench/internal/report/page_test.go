@@ -50,7 +50,7 @@ func TestThePageNeedsNothingButItself(t *testing.T) {
 
 func TestThePageHasTheSummaryAndOfEachScenarioTheTableAndThePictures(t *testing.T) {
 	dir, html := write(t, false)
-	require.Equal(t, 6, strings.Count(html, "<svg"))
+	require.Equal(t, 4, strings.Count(html, "<svg"))
 	after := 0
 	for _, part := range []string{
 		"all scenarios", "6 (&#43;7)",
@@ -63,7 +63,7 @@ func TestThePageHasTheSummaryAndOfEachScenarioTheTableAndThePictures(t *testing.
 	}
 	require.NotContains(t, html, "imulation")
 	for _, name := range []string{
-		"steady-fair-door.svg", "steady-fair-waits.svg", "burst-fair-gains.svg",
+		"steady-fair-waits.svg", "burst-fair-gains.svg",
 	} {
 		picture, err := os.ReadFile(filepath.Join(dir, name))
 		require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestThePageHasTheSummaryAndOfEachScenarioTheTableAndThePictures(t *testing.
 func TestASimulationIsCalledOneWhereverItsFiguresStand(t *testing.T) {
 	_, html := write(t, true)
 	require.Equal(t, 1+2, strings.Count(html, "SIMULATION"), "the summary and the tables")
-	require.Equal(t, 2*3, strings.Count(html, "simulation"), "the pictures")
+	require.Equal(t, 2*2, strings.Count(html, "simulation"), "the pictures")
 }
 
 func TestADirectoryThatCannotBe(t *testing.T) {

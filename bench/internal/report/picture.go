@@ -37,7 +37,6 @@ type Drawing struct {
 
 // How much a picture holds and can still be read.
 const (
-	atDoor     = 32  // calls
 	mostBars   = 200 // calls
 	mostCurves = 8   // clients
 )
@@ -49,11 +48,6 @@ func Draw(runs []Run, apart time.Duration) ([]Kind, error) {
 		Kind
 		draw func(*plot.Plot, Run) error
 	}{
-		{Kind{
-			Name: "door", Heading: "At the door",
-			About: "Calls in a row from the middle of the run: on the left as they asked, on the right as they got " +
-				"through. Lines that cross are calls that changed places; red ones were overtaken.",
-		}, func(p *plot.Plot, r Run) error { return door(p, r, apart) }},
 		{Kind{
 			Name: "waits", Heading: "Who overtook whom",
 			About: "A bar is a call, from asking to getting through, the first that asked on top. Red is the time in " +
@@ -135,35 +129,6 @@ func add(p *plot.Plot, of color.Color, width vg.Length, points ...plotter.XY) er
 	}
 	line.Color, line.Width = of, width
 	p.Add(line)
-	return nil
-}
-
-// door joins each call's place among those who asked with its place among those
-// who got through.
-func door(p *plot.Plot, r Run, apart time.Duration) error {
-	calls := slices.DeleteFunc(inOrder(r.Log, apart), func(c measure.Call) bool { return !c.Reached })
-	calls = middle(calls, atDoor)
-	through := slices.Clone(calls)
-	slices.SortStableFunc(through, func(a, b measure.Call) int { return cmp.Compare(a.Arrived, b.Arrived) })
-	overtaken := 0
-	for asked, c := range calls {
-		var of color.Color = color.Gray{0x60}
-		if passedAt(c, r.Log.Calls, apart) < c.Gone() {
-			of = passed
-			overtaken++
-		}
-		went := slices.IndexFunc(through, func(t measure.Call) bool {
-			return t.Client == c.Client && t.Caller == c.Caller && t.Seq == c.Seq
-		})
-		if err := add(p, of, 1.2, plotter.XY{X: 0, Y: float64(asked)}, plotter.XY{X: 1, Y: float64(went)}); err != nil {
-			return err
-		}
-	}
-	p.X.Min, p.X.Max = -0.15, 1.15 // room for the words below
-	p.X.Label.Text = fmt.Sprintf("%d of %d were overtaken", overtaken, len(calls))
-	p.X.Tick.Marker = plot.ConstantTicks{{Value: 0, Label: "asked"}, {Value: 1, Label: "got through"}}
-	p.Y.Tick.Marker = plot.ConstantTicks(nil)
-	p.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
 	return nil
 }
 

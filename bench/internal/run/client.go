@@ -69,10 +69,9 @@ type crew struct {
 func assemble(job Job) (*crew, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	behaviour, known := scenario.Named(job.Scenario)
-	engine, too := engines.Named(job.Engine)
-	if !known || !too {
-		return nil, fmt.Errorf("no scenario %q, or no engine %q", job.Scenario, job.Engine)
+	behaviour, engine, err := named(job.Scenario, job.Engine)
+	if err != nil {
+		return nil, err
 	}
 	rdb, err := backend.Connect(ctx, job.Redis, job.Via)
 	if err != nil {
@@ -96,6 +95,16 @@ func assemble(job Job) (*crew, error) {
 		c.visitors = append(c.visitors, visitor)
 	}
 	return c, nil
+}
+
+// named finds what a job names.
+func named(s, e string) (behaviour scenario.Scenario, engine engines.Engine, err error) {
+	behaviour, known := scenario.Named(s)
+	engine, too := engines.Named(e)
+	if !known || !too {
+		err = fmt.Errorf("no scenario %q, or no engine %q", s, e)
+	}
+	return behaviour, engine, err
 }
 
 // work lets all callers go at the given moment, and returns when the last one is

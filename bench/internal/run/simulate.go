@@ -113,10 +113,9 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 	w := &world{simulation: s, server: miniredis.NewMiniRedis(), began: time.Now()}
 	w.server.ClockTTL(true)
 	defer w.server.Close()
-	behaviour, known := scenario.Named(s.Scenario)
-	engine, too := engines.Named(s.Engine)
-	if !known || !too {
-		return nil, fmt.Errorf("no scenario %q, or no engine %q", s.Scenario, s.Engine)
+	behaviour, engine, err := named(s.Scenario, s.Engine)
+	if err != nil {
+		return nil, err
 	}
 	w.scenario = behaviour
 	log := measure.Log{Callers: behaviour.CallersOf(s.Load)}
