@@ -6,35 +6,24 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// every runs so many scenarios for a second each on one engine, and returns them
-// by name. With a narrow guard, a call on a busy machine could miss ten turns in
+// every runs so many scenarios for a second each on fair, and returns them by
+// name. With a narrow guard, a call on a busy machine could miss ten turns in
 // a row.
-func every(t *testing.T, engine, scenarios string, count int) map[string]figures {
+func every(t *testing.T, scenarios string, count int) map[string]figures {
 	t.Helper()
-	p, runs := succeeds(t, nil, "-scenario", scenarios, "-engines", engine,
+	p, runs := succeeds(t, nil, "-scenario", scenarios, "-engines", "fair",
 		"-quota", "10/200ms", "-guard", "100ms", "-duration", "1s", "-clients", "2")
 	all := map[string]figures{}
 	for _, one := range runs {
 		all[one.Scenario] = one
 		require.Contains(t, p.stderr.String(), one.Scenario+":", "the table is where it does not disturb")
 		require.Len(t, one.Engines, 1)
-		require.Equal(t, engine, one.Engines[0]["engine"])
+		require.Equal(t, "fair", one.Engines[0]["engine"])
 		sane(t, one, one.Engines[0])
 	}
 	require.Len(t, all, count)
 	require.Contains(t, p.stderr.String(), "all scenarios\n")
 	return all
-}
-
-// TestScenariosOnWindow leaves out what is no harder than steady for an engine
-// that does not queue.
-func TestScenariosOnWindow(t *testing.T) {
-	t.Parallel()
-	for scenario, one := range every(t, "window",
-		"steady,weighted,impatient,fickle,crash,restart,onoff", 7) {
-		require.NotContains(t, one.Engines[0], "early", scenario)
-		require.Nil(t, one.Goal, scenario)
-	}
 }
 
 // figure is one of fair in a scenario.
@@ -44,7 +33,7 @@ func figure(all map[string]figures, scenario, figure string) float64 {
 
 func TestScenariosOnFair(t *testing.T) {
 	t.Parallel()
-	all := every(t, "fair", "steady,burst,greedy,newcomer,trickle,weighted,impatient,fickle", 8)
+	all := every(t, "steady,burst,greedy,newcomer,trickle,weighted,impatient,fickle", 8)
 	for scenario, one := range all {
 		require.Zero(t, figure(all, scenario, "early"), scenario)
 		require.Contains(t, one.Engines[0], "lateness_ms")
@@ -68,7 +57,7 @@ func TestScenariosOnFair(t *testing.T) {
 
 func TestScenariosOnFairInWhichSomethingHappensOrFlowsAndTokensCount(t *testing.T) {
 	t.Parallel()
-	all := every(t, "fair", "crash,laggy,restart,onoff,few-3-every,tenants,tokens-75", 7)
+	all := every(t, "crash,laggy,restart,onoff,few-3-every,tenants,tokens-75", 7)
 	require.GreaterOrEqual(t, all["laggy"].ApartMS, 210.0, "what is held up comes on top")
 	require.Greater(t, figure(all, "onoff", "missed_turns"), 0.0, "its process slept through them")
 	incidents := map[string]int{"crash": 1, "restart": 1, "onoff": 4}
@@ -105,7 +94,8 @@ func sane(t *testing.T, one figures, e map[string]any) {
 
 func TestThePeersFromEndToEnd(t *testing.T) {
 	t.Parallel()
-	_, all := succeeds(t, nil, "-engines", "redis_rate,bottleneck,bullmq", "-scenario", "weighted,impatient",
+	_, all := succeeds(t, nil, "-engines", "window,redis_rate,bottleneck,bullmq",
+		"-scenario", "weighted,impatient",
 		"-quota", "10/200ms", "-guard", "100ms", "-duration", "1s", "-clients", "2")
 	require.Len(t, all, 2)
 	for _, one := range all {
@@ -113,6 +103,7 @@ func TestThePeersFromEndToEnd(t *testing.T) {
 		for _, e := range one.Engines {
 			require.Greater(t, e["grants"], 0.0, "%s, %v", one.Scenario, e["engine"])
 			require.Zero(t, e["failed"])
+			require.NotContains(t, e, "early", "it promises no turns in the future")
 			refused := e["refused"].(float64) > 0
 			require.Equal(t, one.Scenario == "impatient", refused, "%s, %v", one.Scenario, e["engine"])
 		}
