@@ -85,16 +85,22 @@ func (b *bed) limiter(name string) (fairlimit.Limiter, error) {
 
 // micros is for how many µs the server has run scripts while do ran.
 func (b *bed) micros(ctx context.Context, do func() error) (float64, error) {
+	s, err := b.served(ctx, do)
+	return s.Micros, err
+}
+
+// served is what scripts the server has run while do ran.
+func (b *bed) served(ctx context.Context, do func() error) (s backend.Served, err error) {
 	before, err := backend.ServedBy(ctx, b.rdb)
 	if err != nil {
-		return 0, err
+		return s, err
 	}
 	if err := do(); err != nil {
-		return 0, err
+		return s, err
 	}
 	after, err := backend.ServedBy(ctx, b.rdb)
 	if err == nil && after.Runs == before.Runs {
 		err = backend.ErrUncounted
 	}
-	return after.Micros - before.Micros, err
+	return backend.Served{Runs: after.Runs - before.Runs, Micros: after.Micros - before.Micros}, err
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/bench/internal/backend"
 )
 
 // settleRows are how many scripts Redis runs for a turn that is settled. The
@@ -20,16 +19,10 @@ func settleRows() []row {
 				take, err := b.settles()
 				return sides{ours: single(func(ctx context.Context) (float64, error) {
 					each := max(1, b.Calls/8)
-					before, err := backend.ServedBy(ctx, b.rdb)
-					if err != nil {
-						return 0, err
-					}
-					err = together(callers, func(int) error { return paced(ctx, each, 0, take) })
-					if err != nil {
-						return 0, err
-					}
-					after, err := backend.ServedBy(ctx, b.rdb)
-					return (after.Runs - before.Runs) / float64(callers*each), err
+					s, err := b.served(ctx, func() error {
+						return together(callers, func(int) error { return paced(ctx, each, 0, take) })
+					})
+					return s.Runs / float64(callers*each), err
 				})}, err
 			},
 		}
