@@ -51,11 +51,7 @@ func (l *Sleepers) keepOrder(s *Sleeper, now time.Time) bool {
 		turns[i] = c.turn
 	}
 	l.deal(callers, turns, now)
-	if s.turn == had {
-		return false
-	}
-	l.change()
-	return true
+	return s.turn != had
 }
 
 // deal, under mu, gives the first turn to the caller that called first, and so
@@ -80,18 +76,17 @@ func (l *Sleepers) deal(callers []*Sleeper, turns []turn, now time.Time) ([]*Sle
 		l.quit(c, gone)
 		c.err = &Refusal{Wait: turns[i].due.Sub(now)}
 	}
-	n := min(len(callers), len(turns))
+	n, exchanged := min(len(callers), len(turns)), false
 	for i, c := range callers[:n] {
-		l.swap(c, turns[i])
+		if c.turn != turns[i] {
+			l.quit(c, gone)
+			c.turn = turns[i]
+			l.join(c)
+			exchanged = true
+		}
+	}
+	if exchanged {
+		l.change()
 	}
 	return callers[n:], turns[n:]
-}
-
-// swap, under mu, gives a caller another turn.
-func (l *Sleepers) swap(s *Sleeper, other turn) {
-	if s.turn != other {
-		l.quit(s, gone)
-		s.turn = other
-		l.join(s)
-	}
 }

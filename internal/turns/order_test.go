@@ -80,6 +80,19 @@ func TestOrderHoldsWhateverTurnsCallersHave(t *testing.T) {
 	}
 }
 
+// A caller that keeps its turn lets others exchange theirs.
+func TestAllHearOfAnExchange(t *testing.T) {
+	l, callers := asleepAt([]int{3, 2, 1}, []int{0, 0, 1})
+	changed := l.changed
+	assert.False(t, l.keepOrder(callers[2], time.Now()))
+	assert.Equal(t, []int{2, 3, 1}, slotsOf(callers))
+	select {
+	case <-changed:
+	default:
+		assert.Fail(t, "they sleep for their old turns")
+	}
+}
+
 // Callers that cannot exchange turns pass each other.
 func TestCallersForOtherPermitsMayPass(t *testing.T) {
 	l, callers := asleepAt([]int{2, 1}, nil)
