@@ -69,20 +69,28 @@ func (c *chain) WaitN(ctx context.Context, n int) error {
 	if err := c.check(ctx, n); err != nil {
 		return err
 	}
-	var taken []*Turn
+	var taken turnsTaken
 	for i, l := range c.limiters {
 		turn, err := c.wait(ctx, l, c.limiters[i+1:], n)
 		if err != nil {
-			for _, turn := range taken {
-				turn.limiter.asker.Abandon(ctx, turn.grant)
-			}
+			taken.giveBack(ctx)
 			return err
 		}
-		if turn != nil {
-			taken = append(taken, turn)
-		}
+		taken = append(taken, turn)
 	}
 	return nil
+}
+
+// turnsTaken are the turns that a chain has taken so far, nil for each that
+// cannot be given back.
+type turnsTaken []*Turn
+
+func (all turnsTaken) giveBack(ctx context.Context) {
+	for _, turn := range all {
+		if turn != nil {
+			turn.limiter.asker.Abandon(ctx, turn.grant)
+		}
+	}
 }
 
 // valid returns the error of a chain that cannot be asked.
@@ -185,26 +193,31 @@ func (c *chain) AllowN(ctx context.Context, n int) (bool, error) {
 	if err := c.check(ctx, n); err != nil {
 		return false, err
 	}
-	var undo []func()
+	var taken turnsTaken
 	for _, l := range c.limiters {
-		ok, err := false, error(nil)
-		if q := queue(l); q == nil {
-			ok, err = l.AllowN(ctx, n)
-		} else {
-			var grant engine.Grant
-			if grant, ok, err = q.takeNow(ctx, n); ok {
-				undo = append(undo, func() { q.asker.Abandon(ctx, grant) })
-			}
-			err = q.named(err)
-		}
+		turn, ok, err := c.allow(ctx, l, n)
 		if !ok {
-			for _, undo := range undo {
-				undo()
-			}
+			taken.giveBack(ctx)
 			return false, err
 		}
+		taken = append(taken, turn)
 	}
 	return true, nil
+}
+
+// allow asks one of the limiters. It returns the turn that was taken if it can be
+// given back.
+func (c *chain) allow(ctx context.Context, l Limiter, n int) (turn *Turn, ok bool, err error) {
+	q := queue(l)
+	if q == nil {
+		ok, err = l.AllowN(ctx, n)
+		return nil, ok, err
+	}
+	grant, err := q.takeNow(ctx, n)
+	if grant == nil {
+		return nil, false, q.named(err)
+	}
+	return &Turn{limiter: q, grant: *grant}, true, nil
 }
 
 func (c *chain) Status(ctx context.Context) (all Status, err error) {

@@ -140,10 +140,15 @@ func (l *limiter) refuse(w *wait) error {
 	err := w.refused()
 	err.missed = w.sleeper.HasMissed()
 	if w.Reply.Granted {
-		l.asker.Abandon(w.Ctx, w.Reply.Grant)
-		l.passed(w.Cost)
+		l.giveUp(w)
 	}
 	return err
+}
+
+// giveUp gives back a turn that was granted.
+func (l *limiter) giveUp(w *wait) {
+	l.asker.Abandon(w.Ctx, w.Reply.Grant)
+	l.passed(w.Cost)
 }
 
 // refused says that a turn comes too late, and whether that is because of a
@@ -185,32 +190,31 @@ func (l *limiter) reserve(w *wait) error {
 
 // allowNow takes a turn that is due at once, or none.
 func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
-	_, ok, err := l.takeNow(ctx, n)
-	return ok, err
+	turn, err := l.takeNow(ctx, n)
+	return turn != nil, err
 }
 
-// takeNow is allowNow, and returns what was granted. A turn that was granted and
-// does not stand any more is given back.
-func (l *limiter) takeNow(ctx context.Context, n int) (grant engine.Grant, ok bool, err error) {
+// takeNow is allowNow, and returns the turn. A turn that was granted and does
+// not stand any more is given back.
+func (l *limiter) takeNow(ctx context.Context, n int) (*engine.Grant, error) {
 	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() || l.line != nil && l.asker.Full(l.line, n) {
-		return grant, false, nil
+		return nil, nil
 	}
 	w := l.newWait(ctx, n, "", 0)
-	err = l.reserve(w)
-	var refused *RefusedError
-	switch {
-	case errors.As(err, &refused):
+	err := l.reserve(w)
+	if _, ok := err.(*RefusedError); ok {
 		l.trace.refused(n, err)
-		return grant, false, nil
-	case err != nil:
-		return grant, false, err
+		return nil, nil
 	}
-	defer l.passed(w.Cost)
-	if l.sleepers.MayGo(&w.Request) {
-		return w.Reply.Grant, true, nil
+	if err != nil {
+		return nil, err
 	}
-	l.asker.Abandon(ctx, w.Reply.Grant)
-	return grant, false, nil
+	if !l.sleepers.MayGo(&w.Request) {
+		l.giveUp(w)
+		return nil, nil
+	}
+	l.passed(w.Cost)
+	return &w.Reply.Grant, nil
 }
 
 // WithMaxLateness sets how long after its slot a turn may still be taken. A

@@ -139,8 +139,8 @@ func (a *Asker) await(ctx context.Context, r *Request) error {
 }
 
 // LineUpAgain lines up requests whose turns are void, in front of all who called
-// later. They are given in the order of their calls. Each of them has to call
-// [Asker.Ask]. A caller of a flow held its turn until now.
+// later. Each of them has to call [Asker.Ask]. A caller of a flow held its turn
+// until now.
 func (a *Asker) LineUpAgain(all []*Request) {
 	lines := map[*Line][]*Request{}
 	a.mu.Lock()

@@ -173,7 +173,7 @@ func (q *question) fails(err error) {
 		c.tell(Reply{}, err)
 	}
 	for _, g := range q.givers {
-		g.tell(err)
+		g.done <- err
 	}
 	for _, l := range q.lines {
 		a.makeReady(l)

@@ -21,26 +21,18 @@ const (
 	returnSlice = 10 * time.Millisecond
 )
 
-// giver waits for permits to be given back.
+// giver is permits that are to be given back.
 type giver struct {
 	ctx   context.Context
 	grant engine.Grant
-	done  chan error // holds one; nil where nobody waits for it
-}
-
-func (g *giver) tell(err error) {
-	if g.done != nil {
-		g.done <- err
-	}
+	done  chan error // holds one, so that nobody has to wait for it
 }
 
 // Return gives a grant back and returns when that is done or when ctx ends. A
 // ctx that ends does not call it off.
 func (a *Asker) Return(ctx context.Context, grant engine.Grant) error {
-	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
-	a.lineUpReturn(g)
 	select {
-	case err := <-g.done:
+	case err := <-a.lineUpReturn(ctx, grant):
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ctxerr.Ended(ctx, "the return is under way"))
@@ -56,21 +48,16 @@ func (a *Asker) Abandon(ctx context.Context, grant engine.Grant) {
 // abandon stays until a moment at most. The caller has its own reason to leave,
 // so an error is not told: permits that cannot be given back pass unused.
 func (a *Asker) abandon(ctx context.Context, grant engine.Grant, until time.Time) {
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), until)
+	defer cancel()
 	grant.Unused = true
-	g := &giver{ctx: ctx, grant: grant, done: make(chan error, 1)}
-	a.lineUpReturn(g)
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-g.done:
-	case <-timer.C:
-	}
+	_ = a.Return(ctx, grant)
 }
 
 // GiveBack gives back what nobody will use, and waits for nothing.
 func (a *Asker) GiveBack(ctx context.Context, grant engine.Grant) {
 	grant.Unused = true
-	a.lineUpReturn(&giver{ctx: ctx, grant: grant})
+	a.lineUpReturn(ctx, grant)
 }
 
 // nobodys gives back what was granted to callers that are gone.
@@ -82,11 +69,14 @@ func (a *Asker) nobodys(ctx context.Context, answers []engine.Answer) {
 	}
 }
 
-func (a *Asker) lineUpReturn(g *giver) {
+// lineUpReturn is how everything goes back. It returns what tells the outcome.
+func (a *Asker) lineUpReturn(ctx context.Context, grant engine.Grant) <-chan error {
+	g := &giver{ctx, grant, make(chan error, 1)}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.returns = append(a.returns, g)
 	a.startServer()
+	return g.done
 }
 
 // returnsGo, under mu, reports whether the next question is one of returns.
@@ -130,7 +120,7 @@ func (q *question) giveBack() (inTime bool) {
 		return false
 	}
 	for _, g := range q.givers {
-		g.tell(err)
+		g.done <- err
 	}
 	a := q.asker
 	a.mu.Lock()

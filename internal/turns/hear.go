@@ -65,19 +65,6 @@ func (l *Sleepers) move(n *engine.News) {
 	slices.SortStableFunc(l.sleepers, order)
 }
 
-// settleHold, under mu, holds for as long as the queue stands still. If the
-// server's clock gains on this one, a pause is over a little sooner than an
-// older answer told. Then the newest answer is right.
-func (l *Sleepers) settleHold(n *engine.News, known bool) {
-	ends := n.Asked.Add(n.Stands)
-	if n.Stands > 0 {
-		l.hold(ends, n.Asked)
-	}
-	if known && ends.Before(l.heldUntil) && l.heldUntil.Sub(ends) <= n.Asked.Sub(l.heldAt)/drift {
-		l.heldUntil = ends
-	}
-}
-
 // learnQuickest, under mu, lets quickest follow what answers take that grant
 // turns: down at once, up slowly. Looks tell nothing of these, as they do not
 // wait for replicas.

@@ -1,7 +1,6 @@
 package turns
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -81,24 +80,15 @@ func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {
 // has missed its turn and has not woken yet. Then that caller gets the turn of
 // s.
 func (l *Sleepers) anEarlierMissed(s *Sleeper, now time.Time) bool {
-	for _, c := range l.sleepers {
-		if c == s {
-			return false
-		}
-		if c.matches(s.request) {
-			return l.missedBy(c, now) > 0
-		}
-	}
-	return false
+	first := l.sleepers[slices.IndexFunc(l.sleepers, func(c *Sleeper) bool { return c.matches(s.request) })]
+	return first != s && l.missedBy(first, now) > 0
 }
 
-// lineUpAgain, under mu, puts callers in line once more, in the order of their
-// calls.
+// lineUpAgain, under mu, puts callers in line once more.
 func (l *Sleepers) lineUpAgain(callers []*Sleeper) {
 	if len(callers) == 0 {
 		return
 	}
-	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.request.Call, b.request.Call) })
 	all := make([]*coalesce.Request, len(callers))
 	for i, c := range callers {
 		l.quit(c, inLine)

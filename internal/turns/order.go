@@ -13,6 +13,11 @@ import (
 // takes the first. A caller keeps its own turn if another would come too late
 // for it.
 
+// order is the order of the sleepers.
+func order(a, b *Sleeper) int { return cmp.Or(cmp.Compare(a.at, b.at), byCall(a, b)) }
+
+func byCall(a, b *Sleeper) int { return cmp.Compare(a.request.Call, b.request.Call) }
+
 // matches reports whether a caller can exchange its turn with that of a request.
 // A turn of a queue that was lost is as good as a turn of its successor.
 func (s *Sleeper) matches(r *coalesce.Request) bool {
@@ -59,7 +64,7 @@ func (l *Sleepers) keepOrder(s *Sleeper, now time.Time) bool {
 // one of the turns, and is refused otherwise. It returns the callers for whom no
 // turn is left, or the turns that nobody has taken.
 func (l *Sleepers) deal(callers []*Sleeper, turns []turn, now time.Time) ([]*Sleeper, []turn) {
-	slices.SortFunc(callers, func(a, b *Sleeper) int { return cmp.Compare(a.request.Call, b.request.Call) })
+	slices.SortFunc(callers, byCall)
 	slices.SortStableFunc(turns, func(a, b turn) int { return a.due.Compare(b.due) })
 	for i := 0; i < min(len(callers), len(turns)); {
 		c := callers[i]

@@ -3,10 +3,12 @@ package turns
 import (
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
@@ -46,6 +48,7 @@ func TestWhoeverCalledFirstTakesTheFirstTurn(t *testing.T) {
 		"it has no turn in time":       {turns: []int{9, 3, 1}, deadlines: []int{0, 0, 1}, want: []int{3, 9, 1}},
 		"one older keeps its turn":     {turns: []int{9, 2, 1}, deadlines: []int{0, 2, 0}, want: []int{1, 2, 9}},
 		"then those before it do not":  {turns: []int{9, 8, 2, 1}, deadlines: []int{0, 0, 2, 0}, want: []int{1, 8, 2, 9}},
+		"and so does one that follows": {turns: []int{9, 2, 1}, deadlines: []int{0, 5, 1}, want: []int{9, 2, 1}},
 		"turns that all come too late": {turns: []int{9, 8, 7}, deadlines: []int{1, 1, 1}, want: []int{9, 8, 7}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,4 +104,55 @@ func TestCallersForOtherPermitsMayPass(t *testing.T) {
 		assert.False(t, l.keepOrder(s, time.Now()))
 	}
 	assert.Equal(t, []int{2, 1}, slotsOf(callers))
+}
+
+// A caller whose turn is due at once finds another asleep.
+func TestACallerGoesAtOnceUnlessItsTurnIsForAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		due     time.Duration
+		request *coalesce.Request
+		goes    bool
+	}{
+		"one whose turn is to come": {second, &coalesce.Request{N: 1}, false},
+		"one whose turn has come":   {0, &coalesce.Request{N: 1}, true},
+		"one for more permits":      {second, &coalesce.Request{N: 2}, true},
+		"one for other amounts":     {second, &coalesce.Request{N: 1, Amounts: "tokens=5"}, true},
+		"one of another flow":       {second, &coalesce.Request{N: 1, Line: &coalesce.Line{}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newQueue(second).line(second, 0)
+				s := NewSleeper(&coalesce.Request{Call: 1})
+				s.due = time.Now().Add(c.due)
+				l.join(s)
+				s.request.N, s.request.Amounts, s.request.Line = c.request.N, c.request.Amounts, c.request.Line
+				r := &coalesce.Request{N: 1, Call: 2, Reply: coalesce.Reply{Answer: &engine.Answer{}}}
+				r.Reply.Arrived = time.Now()
+				assert.Equal(t, c.goes, l.MayGo(r))
+			})
+		})
+	}
+}
+
+func TestACallerThatWakesGivesItsTurnToTheOldest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, callers := asleepAt([]int{1, 0}, nil)
+		older, younger := callers[0], callers[1]
+		until, _, _ := l.next(younger)
+		assert.False(t, until.IsZero(), "it is asleep")
+		until, _, _ = l.next(older)
+		assert.True(t, until.IsZero(), "it has gone")
+		until, _, _ = l.next(younger)
+		assert.Equal(t, second, time.Until(until))
+	})
+}
+
+// Two turns have come at once. The caller of the second has woken first.
+func TestACallerThatWakesFirstTakesItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, callers := asleepAt([]int{0, 0}, nil)
+		l.MaxLateness = second
+		until, _, _ := l.next(callers[1])
+		assert.True(t, until.IsZero())
+	})
 }

@@ -119,11 +119,7 @@ func (l *Sleepers) begin(s *Sleeper) {
 	}
 	l.learnQuickest(s.took)
 	s.accept()
-	had := s.state == inLine
 	l.join(s)
-	if had {
-		l.keepOrder(s, time.Now())
-	}
 	if isVoid(s, &l.news) { // the news of a reset came before this answer
 		l.lineUpAgain([]*Sleeper{s})
 	}
@@ -233,19 +229,6 @@ func (l *Sleepers) refuse(s *Sleeper, due, now time.Time) func() {
 	l.quit(s, gone)
 	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.holdsAsleep())}
 	return func() { l.Asker.Abandon(s.request.Ctx, s.grant) }
-}
-
-// putOff, under mu, is when a turn will come that a hold puts off. Redis may
-// not know the pause yet. Then the queue will stand still from when the hold
-// was said, or from the end of an earlier pause, and all turns come later by
-// that.
-func (l *Sleepers) putOff(s *Sleeper, due time.Time) time.Time {
-	held := l.holdsAsleep()
-	if held.IsZero() || l.heldAt.Before(l.newest) {
-		return due
-	}
-	from := later(l.heldAt, l.news.Asked.Add(l.news.Stands))
-	return later(due, s.due.Add(held.Sub(from)))
 }
 
 func later(a, b time.Time) time.Time {

@@ -1,0 +1,117 @@
+package turns
+
+import (
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// Hold lets nobody go before a moment, whatever Redis says. If Within is 0,
+// callers that sleep go all the same.
+func (l *Sleepers) Hold(until time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.hold(until, time.Now())
+}
+
+// hold, under mu, is Hold as of a moment.
+func (l *Sleepers) hold(until, at time.Time) {
+	switch {
+	case until.After(l.heldUntil):
+		l.heldUntil, l.heldAt = until, at
+		l.changeHold()
+	case until.Equal(l.heldUntil):
+		l.heldAt = later(l.heldAt, at)
+	}
+}
+
+// Free ends a hold that was said before the queue was asked to reset, and
+// reports whether nobody is held any more. A hold that was said later stays:
+// the pause may have come after the reset.
+func (l *Sleepers) Free(asked time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.heldAt.After(asked) {
+		l.free()
+	}
+	return l.heldFor() == 0
+}
+
+// free, under mu, ends the hold, whenever it was said.
+func (l *Sleepers) free() {
+	if !l.heldUntil.IsZero() {
+		l.heldUntil = time.Time{}
+		l.changeHold()
+	}
+}
+
+// changeHold, under mu, tells sleepers and whoever waits on the channel of
+// Held.
+func (l *Sleepers) changeHold() {
+	l.change()
+	if l.holdChanged != nil {
+		close(l.holdChanged)
+		l.holdChanged = nil
+	}
+}
+
+// holdsAsleep, under mu, is up to when sleepers are held.
+func (l *Sleepers) holdsAsleep() time.Time {
+	if l.Within == 0 {
+		return time.Time{}
+	}
+	return l.heldUntil
+}
+
+// heldFor, under mu, is for how much longer nobody goes.
+func (l *Sleepers) heldFor() time.Duration {
+	if l.heldUntil.IsZero() {
+		return 0
+	}
+	return max(0, time.Until(l.heldUntil))
+}
+
+// Held returns for how much longer nobody goes, and a channel that closes when
+// that changes.
+func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left = l.heldFor(); left > 0 && l.holdChanged == nil {
+		l.holdChanged = make(chan struct{})
+	}
+	return left, l.holdChanged
+}
+
+// Stale reports whether the news and the hold are so old that somebody may have
+// reset the queue since.
+func (l *Sleepers) Stale() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(later(l.newest, l.heldAt)) > l.Within
+}
+
+// settleHold, under mu, holds for as long as the queue stands still. If the
+// server's clock gains on this one, a pause is over a little sooner than an
+// older answer told. Then the newest answer is right.
+func (l *Sleepers) settleHold(n *engine.News, known bool) {
+	ends := n.Asked.Add(n.Stands)
+	if n.Stands > 0 {
+		l.hold(ends, n.Asked)
+	}
+	if known && ends.Before(l.heldUntil) && l.heldUntil.Sub(ends) <= n.Asked.Sub(l.heldAt)/drift {
+		l.heldUntil = ends
+	}
+}
+
+// putOff, under mu, is when a turn will come that a hold puts off. Redis may
+// not know the pause yet. Then the queue will stand still from when the hold
+// was said, or from the end of an earlier pause, and all turns come later by
+// that.
+func (l *Sleepers) putOff(s *Sleeper, due time.Time) time.Time {
+	held := l.holdsAsleep()
+	if held.IsZero() || l.heldAt.Before(l.newest) {
+		return due
+	}
+	from := later(l.heldAt, l.news.Asked.Add(l.news.Stands))
+	return later(due, s.due.Add(held.Sub(from)))
+}
