@@ -503,7 +503,9 @@ func (s *storm) calms() {
 	s.terms, s.slowed = []term{{every: every}}, 1
 	s.faults, s.leaps, s.resat, s.heard, s.pauses, s.calls, s.events = nil, nil, nil, nil, nil, nil, nil
 	for _, g := range s.gusts {
+		g.mu.Lock()
 		g.stalled = nil
+		g.mu.Unlock()
 	}
 }
 
