@@ -234,12 +234,16 @@ func (t *Turn) tell(used Amounts) {
 		return
 	}
 	for unit, n := range used {
-		reserved := t.grant.Amounts.Of(unit)
-		if unit == "" {
-			reserved = t.grant.N
-		}
-		trace.Settled(unit, reserved, n)
+		trace.Settled(unit, t.reserved(unit), n)
 	}
+}
+
+// reserved is how much of a unit the turn took.
+func (t *Turn) reserved(unit string) int {
+	if unit == "" {
+		return t.grant.N
+	}
+	return t.grant.Amounts.Of(unit)
 }
 
 // settles reports whether the turn is to be settled now: it was not yet.
@@ -261,9 +265,9 @@ func (t *Turn) unused(used Amounts) (engine.Grant, error) {
 		case n < 0:
 			return g, fmt.Errorf("%w: %d of %q is negative", ErrInvalidAmounts, n, unit)
 		case unit == "":
-			g.N = t.grant.N - n
+			g.N = t.reserved(unit) - n
 		case slices.Contains(units, unit):
-			unused = append(unused, engine.Amount{Unit: unit, N: t.grant.Amounts.Of(unit) - n})
+			unused = append(unused, engine.Amount{Unit: unit, N: t.reserved(unit) - n})
 		default:
 			return g, engine.UnknownUnit(unit, units)
 		}

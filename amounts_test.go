@@ -157,20 +157,20 @@ func TestAmountsThatCanNeverBeTakenAreErrors(t *testing.T) {
 }
 
 func TestUnitsThatCannotBeAreErrors(t *testing.T) {
-	unit := fairlimit.WithUnit("tokens", fairlimit.PerMinute(1))
+	invalid, unit := fairlimit.ErrInvalidOption, fairlimit.WithUnit("tokens", fairlimit.PerMinute(1))
 	for name, c := range map[string]struct {
 		opts []fairlimit.Option
 		want error
 	}{
-		"no name":       {[]fairlimit.Option{fairlimit.WithUnit("", fairlimit.PerMinute(1))}, fairlimit.ErrInvalidOption},
-		"a bad name":    {[]fairlimit.Option{fairlimit.WithUnit("a b", fairlimit.PerMinute(1))}, fairlimit.ErrInvalidOption},
-		"a word":        {[]fairlimit.Option{fairlimit.WithUnit("burst", fairlimit.PerMinute(1))}, fairlimit.ErrInvalidOption},
-		"no quota":      {[]fairlimit.Option{fairlimit.WithUnit("tokens")}, fairlimit.ErrInvalidOption},
+		"no name":       {[]fairlimit.Option{fairlimit.WithUnit("", fairlimit.PerMinute(1))}, invalid},
+		"a bad name":    {[]fairlimit.Option{fairlimit.WithUnit("a b", fairlimit.PerMinute(1))}, invalid},
+		"a word":        {[]fairlimit.Option{fairlimit.WithUnit("burst", fairlimit.PerMinute(1))}, invalid},
+		"no quota":      {[]fairlimit.Option{fairlimit.WithUnit("tokens")}, invalid},
 		"a bad quota":   {[]fairlimit.Option{fairlimit.WithUnit("tokens", fairlimit.Quota{})}, fairlimit.ErrInvalidQuota},
-		"twice":         {[]fairlimit.Option{unit, unit}, fairlimit.ErrInvalidOption},
-		"a lone guard":  {[]fairlimit.Option{fairlimit.WithUnitGuard("tokens", time.Second)}, fairlimit.ErrInvalidOption},
+		"twice":         {[]fairlimit.Option{unit, unit}, invalid},
+		"a lone guard":  {[]fairlimit.Option{fairlimit.WithUnitGuard("tokens", time.Second)}, invalid},
 		"window":        {[]fairlimit.Option{unit, fairlimit.WithEngine(window.New)}, fairlimit.ErrUnsupported},
-		"negative time": {[]fairlimit.Option{unit, fairlimit.WithUnitGuard("tokens", -1)}, fairlimit.ErrInvalidOption},
+		"negative time": {[]fairlimit.Option{unit, fairlimit.WithUnitGuard("tokens", -1)}, invalid},
 	} {
 		_, err := fairlimit.New(nowhere(t), "x", fairlimit.PerMinute(1), c.opts...)
 		require.ErrorIs(t, err, c.want, name)

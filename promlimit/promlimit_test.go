@@ -66,8 +66,10 @@ func TestAScrapeShowsTheQueueWhileRedisTellsOfIt(t *testing.T) {
 		}
 	}
 	hasNone()
-	l := &limitertest.Standing{As: fairlimit.Status{Queued: 3, Delay: 4 * time.Second, Available: 5, Paused: 2 * time.Second}}
-	l.As.Units = map[string]fairlimit.UnitStatus{"tokens": {Queued: 6, Available: 7}}
+	l := &limitertest.Standing{As: fairlimit.Status{
+		Queued: 3, Delay: 4 * time.Second, Available: 5, Paused: 2 * time.Second,
+		Units: map[string]fairlimit.UnitStatus{"tokens": {Queued: 6, Available: 7}},
+	}}
 	m.Watch(l)
 	scrape(t, m).shows(t, queue)
 	scrape(t, m).shows(t, page{"fairlimit_pause_remaining_seconds": 2, "fairlimit_status_failures_total": 0})

@@ -21,7 +21,8 @@ var limiters = []testCase{
 			s.idle(e, 5)
 			s.granted(e, now(2))
 			status := s.status(e)
-			s.want(reflect.DeepEqual(status, engine.Status{Available: 3}), "3 should be available, without delay: %+v", status)
+			s.want(reflect.DeepEqual(status, engine.Status{Available: 3}),
+				"3 should be available, without delay: %+v", status)
 			s.granted(e, now(3))
 			for range 10 {
 				status = s.status(e)
@@ -214,7 +215,8 @@ var limiters = []testCase{
 			}
 			s.ok(err, "build")
 			answers, err := e.Take(s.ctx, []engine.Request{now(1)})
-			s.want(errors.Is(err, engine.ErrNotReplicated), "a grant that 1000 replicas should have: %+v, %v", answers, err)
+			s.want(errors.Is(err, engine.ErrNotReplicated),
+				"a grant that 1000 replicas should have: %+v, %v", answers, err)
 		},
 	},
 }

@@ -160,8 +160,8 @@ func (s *subject) status(e engine.Engine) engine.Status {
 // idle wants a limiter in which nothing is granted.
 func (s *subject) idle(e engine.Engine, permits int) {
 	status := s.status(e)
-	s.want(reflect.DeepEqual(status, engine.Status{Available: permits}), "the limiter should be idle, with %d available: %+v",
-		permits, status)
+	s.want(reflect.DeepEqual(status, engine.Status{Available: permits}),
+		"the limiter should be idle, with %d available: %+v", permits, status)
 }
 
 func (s *subject) sleep(d time.Duration) {

@@ -35,7 +35,8 @@ func limits(minute time.Duration) example.Limits {
 
 // askAll lets the callers of one process ask.
 func askAll(
-	t *testing.T, rdb *redis.Client, minute time.Duration, base http.RoundTripper, url string, crowd llmtest.Crowd, process int,
+	t *testing.T, rdb *redis.Client, minute time.Duration, base http.RoundTripper, url string,
+	crowd llmtest.Crowd, process int,
 ) {
 	l := limits(minute)
 	queue, err := fairlimit.NewQueue(rdb, "claude", l.Requests,

@@ -30,7 +30,8 @@ func quotas(minute time.Duration) (requests, tokens fairlimit.Quota) {
 
 // askAll lets the callers of one process ask.
 func askAll(
-	t *testing.T, rdb *redis.Client, minute time.Duration, base http.RoundTripper, url string, crowd llmtest.Crowd, process int,
+	t *testing.T, rdb *redis.Client, minute time.Duration, base http.RoundTripper, url string,
+	crowd llmtest.Crowd, process int,
 ) {
 	requests, tokens := quotas(minute)
 	queue, err := fairlimit.NewQueue(rdb, "gpt", requests, fairlimit.WithUnit(llmlimit.Tokens, tokens))

@@ -20,8 +20,13 @@ func OpenAI(requests, tokens fairlimit.Quota) *Upstream {
 			return map[string]int{"": 1, llmlimit.Tokens: max(r.most, (r.characters+3)/4)}
 		},
 		answer: chat,
-		left:   map[string]string{"": "x-ratelimit-remaining-requests", llmlimit.Tokens: "x-ratelimit-remaining-tokens"},
+		left:   leftOfBoth,
 	}, map[string]fairlimit.Quota{"": requests, llmlimit.Tokens: tokens})
+}
+
+// leftOfBoth are the headers of OpenAI and of Azure.
+var leftOfBoth = map[string]string{
+	"": "x-ratelimit-remaining-requests", llmlimit.Tokens: "x-ratelimit-remaining-tokens",
 }
 
 // Azure charges the prompt and the most that may be written, until the request
@@ -33,7 +38,7 @@ func Azure(requests, tokens fairlimit.Quota) *Upstream {
 		},
 		end:    func(r request) map[string]int { return map[string]int{llmlimit.Tokens: r.input() + r.output} },
 		answer: chat,
-		left:   map[string]string{"": "x-ratelimit-remaining-requests", llmlimit.Tokens: "x-ratelimit-remaining-tokens"},
+		left:   leftOfBoth,
 	}, map[string]fairlimit.Quota{"": requests, llmlimit.Tokens: tokens})
 }
 
@@ -80,8 +85,8 @@ func chat(w http.ResponseWriter, r request, written func(part, parts int)) {
 		r.input(), r.output, r.input()+r.output)
 	if !r.stream {
 		written(1, 1)
-		write(w, `{"id":"c","object":"chat.completion","model":"m-2026-01-01","choices":[{"index":0,"finish_reason":"stop",`+
-			`"message":{"role":"assistant","content":"42"}}],"usage":%s}`, usage)
+		write(w, `{"id":"c","object":"chat.completion","model":"m-2026-01-01",`+
+			`"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"42"}}],"usage":%s}`, usage)
 		return
 	}
 	const chunk = `data: {"id":"c","object":"chat.completion.chunk","model":"m-2026-01-01","choices":[%s],` +

@@ -215,9 +215,10 @@ func (u *Upstream) left(unit string) int {
 }
 
 var (
-	mostWritten = regexp.MustCompile(`"(?:max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens)":\s*(\d+)`)
-	streams     = regexp.MustCompile(`"stream":\s*true`)
-	asksUsage   = regexp.MustCompile(`"include_usage":\s*true`)
+	mostWritten = regexp.MustCompile(
+		`"(?:max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens)":\s*(\d+)`)
+	streams   = regexp.MustCompile(`"stream":\s*true`)
+	asksUsage = regexp.MustCompile(`"include_usage":\s*true`)
 )
 
 func read(req *http.Request, body []byte) request {

@@ -99,7 +99,8 @@ func TestALookForALaterTurnHoldsNobody(t *testing.T) {
 		q.silent = true
 		l := q.line(second, 0)
 		at := inOrder(t, callers(t.Context(), l, 4, func(who int) *coalesce.Request {
-			return &coalesce.Request{N: []int{1, 500, 36, 11}[who], MaxWait: engine.Forever} // looks at 9.75 and 10.69 s
+			n := []int{1, 500, 36, 11}[who] // looks at 9.75 and 10.69 s
+			return &coalesce.Request{N: n, MaxWait: engine.Forever}
 		}), 4)
 		assert.Equal(t, []time.Duration{0, 10 * second, 10720 * time.Millisecond, 10940 * time.Millisecond}, at)
 		time.Sleep(10 * second) // the looks end by themselves
