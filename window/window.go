@@ -38,9 +38,9 @@ var (
 // prefix unless the limiter is given one.
 //
 // Errors match [engine.ErrUnsupported]. They come for a Burst other than
-// Permits, further quotas, a guard, a Per over 100 years or not of whole
-// milliseconds, and more than 2³²−1 Permits. On a Cluster or Ring they also
-// come for a name whose keys would not share a hash slot.
+// Permits, further or stored quotas, units, a guard, a Per over 100 years or not
+// of whole milliseconds, and more than 2³²−1 Permits. On a Cluster or Ring they
+// also come for a name whose keys would not share a hash slot.
 func New(cfg engine.Config) (engine.Engine, error) {
 	return build(cfg, options{})
 }

@@ -2,6 +2,7 @@ package window_test
 
 import (
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,6 +17,24 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
+// A field that is added to Config, and that window forgets, fails here.
+func TestEveryFieldOfAConfigIsHonouredOrRefused(t *testing.T) {
+	refused := map[string]any{
+		"Extra": make([]engine.Quota, 1), "Units": make([]engine.Unit, 1), "Guard": time.Second, "Stored": true,
+	}
+	honoured := []string{"Client", "Name", "Prefix", "Quota", "OwnGuard", "Replicas", "Heard"} // or without a meaning
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[engine.Config]()) {
+		value, refuses := refused[field.Name]
+		require.NotEqual(t, refuses, slices.Contains(honoured, field.Name), "Config.%s", field.Name)
+		if refuses {
+			cfg := engine.Config{Client: redistest.Nowhere(t), Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
+			reflect.ValueOf(&cfg).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(value))
+			_, err := window.New(cfg)
+			require.ErrorIs(t, err, engine.ErrUnsupported, "Config.%s", field.Name)
+		}
+	}
+}
+
 func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Nowhere(t)
@@ -24,6 +43,7 @@ func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 		"Burst is 4":                    func(c *engine.Config) { c.Quota.Burst = 4 },
 		"one quota, not 1 further":      func(c *engine.Config) { c.Extra = []engine.Quota{c.Quota} },
 		"no guard":                      func(c *engine.Config) { c.Guard = time.Millisecond },
+		"calls only, not 1 further":     func(c *engine.Config) { c.Units = make([]engine.Unit, 1) },
 		"no stored quotas":              func(c *engine.Config) { c.Stored = true },
 		"0s, want at least a milli":     func(c *engine.Config) { c.Quota = engine.Quota{} },
 		"999µs, want at least a milli":  func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },
