@@ -98,9 +98,7 @@ func (o *options) finishUnits() {
 		u.Guard = &guard
 	}
 	slices.SortFunc(o.units, func(a, b engine.Unit) int { return strings.Compare(a.Name, b.Name) })
-	switch {
-	case len(o.units) == 0:
-	case o.fallback != nil && o.fallback != FailOpen:
+	if len(o.units) > 0 && o.fallback != nil && o.fallback != FailOpen {
 		o.refuse("WithUnit and WithFallback: only FailOpen needs no amounts")
 	}
 }

@@ -219,6 +219,7 @@
 //
 //	units    names the logs, reads their headers
 //	mend     as recover and windows do, for the units
+//	blocks   moves the logs, where there are others or other windows
 //	amounts  asks each unit when it has room, then calls, then books the units
 //	taken    goes on with what a log has answered
 //	debts    books what turns used and had not reserved

@@ -27,6 +27,9 @@ func TestNoLossExceedsAWindowOverWhatLimitersWereToldOf(t *testing.T) {
 			"with different quotas": {pauses: true, mixed: true},
 			"with flows":            {pauses: true, deletes: true, flows: true},
 			"with late returns":     {late: true, deletes: true},
+			"with units":            {units: true, pauses: true, resets: true, deletes: true},
+			"with units and flows":  {units: true, pauses: true, resets: true, deletes: true, flows: true},
+			"with other units":      {units: true, pauses: true, mixed: true},
 		} {
 			t.Run(what, func(t *testing.T) {
 				var all counted
@@ -55,10 +58,11 @@ type happens struct {
 	mixed          bool // two limiters have further quotas
 	flows          bool // three limiters have one
 	late           bool // turns are given back whose moment has come
+	units          bool // three limiters have some
 }
 
 // counted is how often something happened.
-type counted struct{ granted, returned, failedOver, paused, reset, deleted, restored int }
+type counted struct{ granted, returned, failedOver, paused, reset, deleted, restored, settled int }
 
 func (c *counted) add(more counted) {
 	c.granted += more.granted
@@ -68,6 +72,7 @@ func (c *counted) add(more counted) {
 	c.reset += more.reset
 	c.deleted += more.deleted
 	c.restored += more.restored
+	c.settled += more.settled
 }
 
 // moment is what a server may take over with.
@@ -115,10 +120,13 @@ func anyForgetful(t *testing.T, w world, seed uint64, also happens) *forgetful {
 		if also.flows && i > 0 {
 			m.flow = &engine.Flow{ID: "abb"[i-1 : i], Weight: i, LookAhead: 50}
 		}
+		if also.units && i > 0 {
+			m.units = h.someUnits(i)
+		}
 		h.members = append(h.members, m)
 		h.starts(m)
 		if also.mixed { // a quota counts from when the queue first hears of it
-			h.asks(m, engine.Request{N: 1, MaxWait: engine.Forever})
+			h.asks(m, engine.Request{N: 1, Amounts: m.ofEach(1), MaxWait: engine.Forever})
 		}
 	}
 	return h
@@ -144,6 +152,10 @@ func (h *forgetful) step() {
 		h.leave(m)
 	case action < 20:
 		h.question(m, func() { status(h.T, m.fair) })
+	case action < 27 && len(m.units) > 0:
+		h.settles(m)
+	case action == 27 && len(m.units) > 0:
+		h.observes(m)
 	default:
 		h.come(m)
 	}
@@ -161,6 +173,12 @@ func (h *forgetful) forgot() bool {
 // starts makes a limiter one that was told of nothing, as that of a new process.
 func (h *forgetful) starts(m *member) {
 	m.fair, m.told = h.observer.joins(h, m.quotas...), nil
+	if len(m.units) > 0 {
+		t, err := m.quotaSetOf(m.quotas, m.units, "")
+		require.NoError(h, err)
+		t.head = m.head
+		m.quotaSet = t
+	}
 	m.heard = func(n *engine.News) { h.hears(m, n) }
 }
 
@@ -175,7 +193,8 @@ func (h *forgetful) failsOver() {
 // loses deletes the key.
 func (h *forgetful) loses() {
 	h.deleted++
-	require.NoError(h, h.observer.client.Del(h.Context(), h.observer.key).Err())
+	keys := []string{h.observer.key, h.observer.unitsKey()}
+	require.NoError(h, h.observer.client.Del(h.Context(), keys[:1+h.rng.IntN(2)]...).Err())
 	h.counts = comings{}
 }
 
@@ -200,7 +219,7 @@ func (h *forgetful) leave(m *member) {
 	var grants []engine.Grant
 	for _, p := range h.promises[max(0, len(h.promises)-25):] {
 		gone := p.due <= h.now
-		if p.void || gone && !h.late || h.rng.IntN(4) > 0 {
+		if p.void || p.settled || gone && !h.late || h.rng.IntN(4) > 0 {
 			continue
 		}
 		p.void = !gone
@@ -221,7 +240,15 @@ func (h *forgetful) come(m *member) {
 	if h.rng.IntN(3) == 0 {
 		r.MaxWait = time.Duration(h.rng.IntN(1500)) * time.Millisecond
 	}
+	if len(m.units) > 0 {
+		r.Amounts = h.someAmounts(m)
+		r.N = h.rng.IntN(r.N + 1)
+	}
+	if r.N == 0 && r.Amounts == "" {
+		r.N = 1
+	}
 	if m.flow != nil {
+		r.Cost = m.CostOf(r.N, r.Amounts)
 		m.flow.Ahead, r.Flow = h.rng.IntN(3), m.flow
 	}
 	h.asks(m, slices.Repeat([]engine.Request{r}, 1+h.rng.IntN(3))...)

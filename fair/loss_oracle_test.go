@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -13,9 +14,13 @@ import (
 // promise is a turn that was granted.
 type promise struct {
 	engine.Grant
-	to   *member
-	due  time.Duration // when its caller goes
-	void bool          // nobody goes: it was given back, or forgotten by a reset
+	settled bool
+	parts   []*promise // one for each unit
+	unit    string     // of a part
+	whole   *promise   // of a part
+	to      *member
+	due     time.Duration // when its caller goes
+	void    bool          // nobody goes: it was given back, or forgotten by a reset
 }
 
 // comings is when turns come: the latest that was told of each. Those of which
@@ -40,6 +45,7 @@ func (c comings) learns(more comings) (count int) {
 type member struct {
 	*fair
 	quotas []engine.Quota
+	units  []engine.Unit
 	flow   *engine.Flow
 	told   comings
 }
@@ -55,37 +61,50 @@ func (h *forgetful) asks(m *member, requests ...engine.Request) {
 				continue
 			}
 			p := &promise{Grant: a.Grant, to: m, due: h.now + a.Wait}
+			h.isInOrder(p)
 			h.promises, h.counts[p] = append(h.promises, p), p.due
+			for _, amount := range p.Amounts.All() {
+				part := &promise{Grant: p.Grant, unit: amount.Unit, whole: p}
+				p.parts, h.counts[part] = append(p.parts, part), p.due
+			}
 			h.granted++
 		}
 	})
-	for _, w := range m.windows {
-		for _, p := range h.promises[first:] {
-			h.keeps(w, p, h.promises[first:])
+	for _, p := range h.promises[first:] {
+		for _, w := range m.windows {
+			h.keeps(w, "", p, h.promises[first:])
+		}
+		for _, part := range p.parts {
+			for _, w := range m.fair.units[m.fair.unit(part.unit)].windows {
+				h.keeps(w, part.unit, part, h.promises[first:])
+			}
 		}
 	}
 }
 
 // keeps checks each window in which a fresh turn lies. One that ends with a later
 // turn may have been exceeded before, by a limiter that was told too little.
-func (h *forgetful) keeps(w window, granted *promise, fresh []*promise) {
+func (h *forgetful) keeps(w window, unit string, granted *promise, fresh []*promise) {
 	due := h.counts[granted]
+	if granted.of(unit) == 0 {
+		return
+	}
 	for p, end := range h.counts {
-		if p.void || end < due || end >= due+microseconds(w.Length) {
+		if p.isVoid() || end < due || end >= due+microseconds(w.Length) {
 			continue
 		}
 		all, before := 0, 0
 		for other, at := range h.counts {
-			if other.void || at > end || at <= end-microseconds(w.Length) {
+			if other.isVoid() || at > end || at <= end-microseconds(w.Length) {
 				continue
 			}
-			if all += other.N; !slices.Contains(fresh, other) {
-				before += other.N
+			if all += other.of(unit); !slices.Contains(fresh, cmp.Or(other.whole, other)) {
+				before += other.of(unit)
 			}
 		}
 		if end == due || before <= w.Permits {
 			require.LessOrEqual(h, all, w.Permits,
-				"%s, at %v: permits in %v up to %v", h.what, h.now, microseconds(w.Length), end)
+				"%s, at %v: permits of %q in %v up to %v", h.what, h.now, unit, microseconds(w.Length), end)
 		}
 	}
 }
@@ -101,8 +120,9 @@ func (h *forgetful) question(m *member, ask func()) {
 	}
 	ask()
 	h.settle()
-	if m.memory.now() != before {
+	if now := m.memory.now(); now != before && (len(m.units) == 0 || now.units != before.units) {
 		m.told = maps.Clone(h.counts)
+		maps.DeleteFunc(m.told, func(p *promise, _ time.Duration) bool { return p.unit != "" && m.unit(p.unit) < 0 })
 	}
 }
 

@@ -40,11 +40,13 @@ type watermark struct {
 	units told // as far as they were told
 }
 
-// told is up to which sequences units were granted in a history. What a limiter
-// was told last of its queue may say nothing of its units.
+// told is up to which sequences units were granted in a history, and the newest
+// slot of then. What a limiter was told last of its queue may say nothing of its
+// units.
 type told struct {
 	history   string
 	sequences engine.Amounts
+	newest    int64
 }
 
 func (w watermark) generation() string {
@@ -73,7 +75,7 @@ func (m *memory) ends() int64 {
 	if m.under != nil && len(m.under.windows) > 0 {
 		length = m.under.longest()
 	}
-	return max(m.watermark.newest, m.news.Clock) + length
+	return max(m.watermark.newest, m.watermark.units.newest, m.news.Clock) + length
 }
 
 // isAhead reports whether a slot of a queue is still to come, as far as is known.
@@ -126,7 +128,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 		return // of a queue that was lost or reset since
 	}
 	same := w.generation() == m.watermark.generation()
-	m.adopt(w, under)
+	m.adopt(w, n.Moves, under)
 	if !same {
 		m.news = n
 	}
@@ -134,9 +136,13 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 }
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
-func (m *memory) adopt(w watermark, under *quotaSet) {
+// In another queue its slots have moved.
+func (m *memory) adopt(w watermark, moves int64, under *quotaSet) {
 	if w.units.sequences == "" && !m.over() {
 		w.units = m.watermark.units
+		if w.generation() != m.watermark.generation() {
+			w.units.newest += moves
+		}
 	}
 	m.watermark, m.under = w, under
 }
@@ -167,7 +173,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 			m.under = under
 		}
 	case !n.Reset && !m.over() && !n.Asked.Before(m.news.Asked):
-		m.adopt(n.watermark, under) // it counts what this limiter knows
+		m.adopt(n.watermark, n.Moves, under) // it counts what this limiter knows
 		m.news = *n
 	}
 }

@@ -214,7 +214,8 @@ func decodeStatus(reply any) (status engine.Status, n news, err error) {
 		return status, n, misread(reply, err)
 	}
 	return engine.Status{
-		Available: int(numbers[0]), Queued: int(numbers[1]), Delay: microseconds(min(numbers[2], farthest)), Paused: n.Stands,
+		Available: int(numbers[0]), Queued: int(numbers[1]),
+		Delay: microseconds(min(numbers[2], farthest)), Paused: n.Stands,
 	}, n, nil
 }
 

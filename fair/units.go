@@ -148,12 +148,12 @@ func (f *fair) FitsAmounts(n int, amounts engine.Amounts) error {
 // unitArgs begins the arguments of a script for several units: see
 // lua/fair/units.lua.
 func (f *fair) unitArgs(t *quotaSet) []any {
-	args := f.args(t, 16*len(t.units)+5)
+	args := f.args(t, 16*len(t.units)+6)
 	var known told
 	if args[1] != "" {
 		known = f.memory.now().units
 	}
-	args = append(args, len(t.units), known.history)
+	args = append(args, len(t.units), known.history, known.newest)
 	for _, u := range t.units {
 		args = append(args, u.name, known.sequences.Of(u.name), len(u.windows))
 		args = appendWindows(args, u.windows)
@@ -168,7 +168,7 @@ func (o *outcome) count(sequences any) error {
 		return fmt.Errorf("a %T instead of sequences", sequences)
 	}
 	if text != "" {
-		o.watermark.units = told{o.watermark.history(), engine.Amounts(text)}
+		o.watermark.units = told{o.watermark.history(), engine.Amounts(text), o.watermark.newest}
 	}
 	return nil
 }

@@ -181,3 +181,74 @@ func TestSevenUnitsOfEightWindows(t *testing.T) {
 		require.Equal(t, 900_000_000-21, available)
 	})
 }
+
+// A look begins the queue anew, and restores no units.
+func TestALookDoesNotForgetUnitsThatWereLost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		require.Zero(t, waits(t, f, 1, "tokens=100"))
+		flushed(t, f)
+		at(5 * time.Second)
+		require.NoError(t, f.Look(t.Context()))
+		waits(t, f.callsOf(t), 3, "")
+		require.NoError(t, f.Look(t.Context()))
+		require.GreaterOrEqual(t, waits(t, f, 1, "tokens=1"), 55*time.Second)
+	})
+}
+
+// A status restores what a limiter with other windows of a unit knows of it.
+func TestAStatusUnderOtherWindowsRestoresUnits(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		other := f.joinsUnits(t, quotas(t, "100/1m 7000/2h")...)
+		for i := range 3 {
+			at(time.Duration(i) * time.Second)
+			waits(t, f, 1, "tokens=1")
+		}
+		calls, units := w.rdb.Dump(t.Context(), f.key).Val(), w.rdb.Dump(t.Context(), f.unitsKey()).Val()
+		waits(t, other, 0, "tokens=50")
+		for key, state := range map[string]string{f.key: calls, f.unitsKey(): units} {
+			require.NoError(t, w.rdb.RestoreReplace(t.Context(), key, time.Hour, state).Err())
+		}
+		at(3 * time.Second)
+		require.Equal(t, 47, status(t, other).Units["tokens"].Available)
+		require.Equal(t, 47, status(t, f).Units["tokens"].Available)
+	})
+}
+
+// A limiter with other windows of calls settles what it owes.
+func TestDebtsUnderOtherWindowsOfCalls(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		e, err := New(engine.Config{
+			Client: f.client, Name: t.Name(), Quota: f.quotas[0], Extra: quotas(t, "5/2s 70/1m"),
+			Units: []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}}},
+		})
+		require.NoError(t, err)
+		other := e.(*fair)
+		other.scripts = f.scripts
+		g := take(t, other, amount(1, "tokens=60"))[0].Grant
+		waits(t, f, 1, "tokens=1")
+		at(time.Second)
+		settles(t, other, g, -2, "tokens=-60")
+		require.Equal(t, engine.UnitStatus{Queued: 21}, status(t, f).Units["tokens"])
+	})
+}
+
+// All that is known to be missing counts, also for limiters with longer windows.
+func TestALostUnitCountsForLongerWindowsOfOthers(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		other := f.joinsUnits(t, quotas(t, "100/1m 250/1h")...)
+		waits(t, other, 1, "tokens=1")
+		waits(t, f, 1, "tokens=9")
+		before := snap(t, f)
+		waits(t, f, 1, "tokens=90")
+		waits(t, f, 1, "tokens=100")
+		at(time.Second)
+		before.restore(t, f)
+		waits(t, f, 1, "")
+		at(3 * time.Minute)
+		require.Equal(t, 50, status(t, other).Units["tokens"].Available)
+	})
+}

@@ -215,7 +215,8 @@ func TestStoredQuotasHaveUnits(t *testing.T) {
 		require.NoError(t, err)
 		require.InDelta(t, time.Minute, status.Delay, float64(10*time.Microsecond))
 		s := inspected(t, f)
-		require.Equal(t, []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{{Permits: 50, Per: time.Minute, Burst: 50}}}}, s.UnitQuotas)
+		tokens := []engine.Quota{{Permits: 50, Per: time.Minute, Burst: 50}}
+		require.Equal(t, []engine.Unit{{Name: "tokens", Quotas: tokens}}, s.Units)
 
 		// Units that the text does not name stay as they were given.
 		given, err := New(engine.Config{

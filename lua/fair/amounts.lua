@@ -20,18 +20,16 @@ local MOST_PASSES = 200 -- of one run of the script
 local width, run, times, passes, unit = 5 + count, asked_from - 5 - count, 0, 0, 0
 local stage, wanted, replies, sums, even = 'next', 0, {}, 0, pace
 
--- Lets the parts behind ask a log for so many turns of so many permits.
-local function ask_log(i, permits, longest, so_many)
-  go_to(i)
-  argv[first], argv[first + 1], argv[first + 2], argv[first + 3] = 0, permits, longest, so_many
-  pace = i == 0 and even or 0 -- beside other flows calls come evenly
+-- Counts what is asked. Beside other flows calls come evenly.
+local function asks(i, permits, longest, so_many)
+  pace = i == 0 and even or 0
   passes = passes + 1
-  return true
+  return ask_log(i, permits, longest, so_many)
 end
 
 -- The log of calls decides on the flow as well.
 local function ask_calls(so_many)
-  ask_log(0, asked[run + 1], asked[run + 2], so_many)
+  asks(0, asked[run + 1], asked[run + 2], so_many)
   argv[first] = asked[run]
   return true
 end
@@ -62,12 +60,12 @@ again = function()
     end
     times, unit, stage = times - 1, 0, 'look'
   end
-  if stage == 'look' and next_unit() then return ask_log(unit, asked[run + 4 + unit], -1, 1) end
+  if stage == 'look' and next_unit() then return asks(unit, asked[run + 4 + unit], -1, 1) end
   if stage == 'look' then
     stage = 'turn'
     return ask_calls(1)
   end
-  if next_unit() then return ask_log(unit, asked[run + 4 + unit], MOST_SLOT, 1) end
+  if next_unit() then return asks(unit, asked[run + 4 + unit], MOST_SLOT, 1) end
   stage = 'next'
   return again()
 end

@@ -26,8 +26,6 @@ again = function()
   repeat unit = unit + 1 until unit > count or owed[unit] > 0
   at_least = tail_of(0)
   if unit > count + 1 or unit > count and at_least <= math.max(logs[0].last, now) then return false end
-  go_to(unit <= count and unit or 0)
-  argv[first], argv[first + 1], argv[first + 2], argv[first + 3] = 0, 1, MOST_SLOT, owed[unit] or 1
-  if unit > count then argv[first + 1] = 0 end
-  return true
+  if unit > count then return ask_log(0, 0, MOST_SLOT, 1) end
+  return ask_log(unit, 1, MOST_SLOT, owed[unit])
 end

@@ -11,7 +11,5 @@ again = function()
   unit = unit - 1
   if unit < 0 or stood[0] or asked[asked_from] and stood[asked[asked_from] + 0] then return false end
   at_least = tail_of(0)
-  go_to(unit)
-  argv[first], argv[first + 1], argv[first + 2], argv[first + 3] = 0, 1, -1, 1
-  return true
+  return ask_log(unit, 1, -1, 1)
 end

@@ -24,8 +24,7 @@ local FULL, LEFT = -1, -2 -- in place of how far ahead: nothing counts so far; o
 local MOST_HELD = 10000000000
 
 local period, short, least = argv[7] + 0, argv[windows_end - 1] + 0, argv[windows_end - 2] + 0
-local kept = period -- for how long a permit counts
-if coarse > now and span > period then kept = span end
+local kept = coarse > now and span > period and span or period -- for how long a permit counts
 local farthest = MOST_SLOT - 2 * kept -- the state has later moments than a slot, too
 local tail, changed, marked, granted = last > now and last or now, fresh or unusual, false, 0
 if at_least > tail then tail = at_least end
@@ -47,9 +46,8 @@ for run = first, #argv, 4 do
     if last + pace * permits > slot then slot = last + pace * permits end
     if flow then
       fits = floor((flow.share - flow.held) / cost)
-      if flow.held == 0 and fits < 1 then fits = 1 end
+      if flow.held == 0 and fits < 1 or flow.log and fits > 1 then fits = 1 end
       if fits > count then fits = count end
-      if flow.log and fits > 1 then fits = 1 end
     end
     if fits < 1 then
       slot = LEFT
@@ -183,8 +181,7 @@ for run = first, #argv, 4 do
         end
       end
       if flow then
-        flow.held = flow.held + cost * so_many
-        flow.newest = last
+        flow.held, flow.newest = flow.held + cost * so_many, last
         if flow.log then flow.log.book(slot, permits) end
       end
     end

@@ -12,8 +12,6 @@ again = function()
   if permits < 1 then return false end
   stood[unit] = nil
   at_least = tail_of(0)
-  go_to(unit)
-  argv[first], argv[first + 1], argv[first + 2], argv[first + 3] = 0, permits, 0, 1
-  return true
+  return ask_log(unit, permits, 0, 1)
 end
 unit = asked[asked_from] + 0

@@ -2,8 +2,7 @@
 --
 -- Takes    what narrow.lua and cells.lua leave
 -- Leaves   changed fields; remembers: what the watermark knows may still count;
---          moves: how far the slots move that the caller knows; newest_known:
---          the newest slot that the caller was told, moved
+--          moves: how far the slots move that the caller knows
 --
 -- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
 -- <slow until> <slow pace> <then until> <then pace> <reset's end> <windows>': when the caller heard of the
@@ -123,7 +122,7 @@ local function by_the_callers_quotas(under, had, newest, pace)
   slack = 1000000
 end
 
-local remembers, newest_known = false, 0
+local remembers = false
 
 local function recover()
   local generation, epoch, seen_sequence, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
@@ -138,7 +137,7 @@ local function recover()
   if known then upto, forgotten = known_of(epoch) end
   local strange = known and not upto and not forgotten
   if not known and reset_end > server and known_reset + 0 < reset_end then return end -- it was reset since
-  remembers, newest_known = true, newest
+  remembers = true
 
   local missing, written = seen_sequence - (upto or sequence), clock
   if epoch == sub(name, 10, 17) and known and missing <= 0 and seen_clock + 0 <= clock then return end
@@ -148,7 +147,6 @@ local function recover()
   if known and not strange and missing <= 0 and comes_in >= wait - 2 then return end
   if not known and not fresh then
     moves = moved(label, wait)
-    newest_known = newest + moves
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
   local had = { last = last, pace = slow_pace, slack = slack }
@@ -157,7 +155,7 @@ local function recover()
   end
   moves = restore_clock(known, shown, label, wait, stands)
   newest = newest + moves
-  newest_known, must = newest, true
+  must = true
   if known and not strange then
     local alone = upto == sequence and newest >= last -- nobody was granted anything since
     if missing > 0 then book(missing, newest) end

@@ -12,6 +12,14 @@ for from = asked_from, #asked, width do -- by the sequence of calls
   places[from] = asked[from] == sub(name, 1, 8) and place_of(asked[from + 2], asked[from + 1] + 0)
 end
 
+-- Gives back to the log that is set what was granted at a place, and to that of
+-- a flow: the parts behind take that for a grant of this epoch.
+local function gives_back(place_in, permits, unused, of)
+  local n = #argv
+  argv[n + 1], argv[n + 2], argv[n + 3] = sub(name, 1, 8), place_in, permits
+  argv[n + 4], argv[n + 5], argv[n + 6] = sub(name, 10) .. '0', unused, of or '0'
+end
+
 local function cancels_debts(unused)
   local l = logs[unit]
   local part = math.min(unused, owed[unit])

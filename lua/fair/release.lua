@@ -67,7 +67,7 @@ local function give_back(slot, permits)
   end
   if there < permits then return end
   for j = i, upto do
-    local here = math.min(counts[j], permits)
+    local here = math.min(counts[j] or 0, permits) -- a turn may have no permits
     counts[j], permits = counts[j] - here, permits - here
   end
   given = given + 1

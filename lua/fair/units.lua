@@ -5,6 +5,7 @@
 -- ARGV[first]      how many units
 -- ARGV[first + 1]  of which history the sequences are that the caller knows,
 --                  '<generation> <epoch>', '' if it knows of none
+-- ARGV[first + 2]  the newest slot of then
 -- then for each: name, up to which sequence the caller knows of it, how many
 --          windows, and these as in head.lua
 --
@@ -14,7 +15,7 @@
 --          is set; asked_from, behind the arguments of the units; layout: the
 --          blocks of the key, in their order; epochs_of: of the key, the
 --          generation, the epoch, and the one before; go_to, leave_log, tail_of,
---          gives_back, kept_of, owes_of, read_units, lay_out, units_header;
+--          ask_log, kept_of, owes_of, read_units, lay_out, units_header;
 --          again, which says whether a part in brackets runs once more; UNIT,
 --          TAG, BLOCK
 --
@@ -26,8 +27,8 @@ local TAGS, TAG, UNIT = 40, 28, 134
 local BLOCK = CELLS * WIDTH + TAGS * TAG
 local units_key, count = key .. ':units', argv[first] + 0
 local logs, at, again, layout, epochs_of = { [0] = { key = key, dirty = false } }, 0, nil, {}, nil
-local knows_of_units = argv[first + 1]
-first = first + 2
+local knows_of_units, newest_known = argv[first + 1], argv[first + 2] + 0
+first = first + 3
 for i = 1, count do
   local some = argv[first + 2] + 0
   local own = { '', '', '', 0, some }
@@ -76,12 +77,11 @@ local function tail_of(from)
   return newest
 end
 
--- Gives back to the log that is set what was granted at a place, and to that of
--- a flow: the parts behind take that for a grant of this epoch.
-local function gives_back(place_in, permits, unused, of)
-  local n = #argv
-  argv[n + 1], argv[n + 2], argv[n + 3] = sub(name, 1, 8), place_in, permits
-  argv[n + 4], argv[n + 5], argv[n + 6] = sub(name, 10) .. '0', unused, of or '0'
+-- Has grant.lua ask a log for so many turns of so many permits.
+local function ask_log(i, permits, longest, so_many)
+  go_to(i)
+  argv[first], argv[first + 1], argv[first + 2], argv[first + 3] = 0, permits, longest, so_many
+  return true
 end
 
 -- For how long a permit of a log counts.
