@@ -556,7 +556,7 @@ func TestANewcomerWaitsForOneRequestOfEachOfManyFlows(t *testing.T) {
 		var c tally
 		flows, quota := redistest.Long(200, 1000), fairlimit.PerSecond(100)
 		before := redistest.Long(8, 25) // seconds
-		for range 4 { // processes
+		for range 4 {                   // processes
 			q, err := fairlimit.NewQueue(rdb, "shared", quota, fairlimit.WithGuard(0))
 			require.NoError(t, err)
 			for i := range flows / 4 {

@@ -216,7 +216,7 @@ func TestStoredQuotasHaveUnits(t *testing.T) {
 		require.InDelta(t, time.Minute, status.Delay, float64(10*time.Microsecond))
 		s := inspected(t, f)
 		tokens := []engine.Quota{{Permits: 50, Per: time.Minute, Burst: 50}}
-		require.Equal(t, []engine.Unit{{Name: "tokens", Quotas: tokens}}, s.Units)
+		require.Equal(t, []engine.Unit{{Name: "tokens", Quotas: tokens}}, s.UnitQuotas)
 
 		// Units that the text does not name stay as they were given.
 		given, err := New(engine.Config{
