@@ -3,6 +3,7 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -169,7 +170,8 @@ func TestACallerThatLeavesStaysForABoundedTime(t *testing.T) {
 }
 
 // TestACallerThatLeavesIsToldWhatItsQuestionFailedBy has an answer soon after
-// the caller's ctx has ended.
+// the caller's ctx has ended. A caller that was lined up again was lined up with
+// a ctx that never ends.
 func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -181,27 +183,34 @@ func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 		{"its answer is lost", nil, engine.ErrOutcomeUnknown, engine.ErrOutcomeUnknown, "its question failed"},
 		{"there is no connection", nil, engine.ErrUnreachable, engine.ErrUnreachable, "its question failed"},
 		{"the queue is full", []engine.Answer{{Err: engine.ErrFull}}, nil, engine.ErrFull, "its question failed"},
-		{"it is refused", []engine.Answer{{Wait: time.Hour}}, nil, nil, "granted nothing"},
+		{"it is refused", []engine.Answer{{Wait: time.Hour}}, nil, errGate, "granted nothing"},
+		{"it is granted a turn", []engine.Answer{{Granted: true}}, nil, errGate, "what it granted is given back"},
 	} {
-		t.Run(c.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := &timed{take: 10 * time.Millisecond}
-				e.answers = func([]engine.Request) ([]engine.Answer, error) { return c.answers, c.err }
-				b := e.asker()
-				ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
-				defer cancel()
-				err := b.Ask(&Request{Ctx: ctx, N: 1, MaxWait: engine.Forever})
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-				require.ErrorIs(t, err, errGate, "the cause")
-				if c.wants != nil {
+		for _, again := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, again %t", c.what, again), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := &timed{take: 10 * time.Millisecond}
+					e.answers = func([]engine.Request) ([]engine.Answer, error) { return c.answers, c.err }
+					b := e.asker()
+					ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Millisecond, errGate)
+					defer cancel()
+					r := &Request{Ctx: t.Context(), N: 1, MaxWait: engine.Forever}
+					if again {
+						b.LineUpAgain([]*Request{r})
+					}
+					r.Ctx = ctx
+					err := b.Ask(r)
+					require.ErrorIs(t, err, context.DeadlineExceeded)
+					require.ErrorIs(t, err, errGate, "the cause")
 					require.ErrorIs(t, err, c.wants)
-				}
-				assert.ErrorContains(t, err, c.says)
-				assert.NotContains(t, err.Error(), "given back")
-				assert.Empty(t, e.givenBack())
-				idle(t, b)
+					assert.ErrorContains(t, err, c.says)
+					assert.NotContains(t, err.Error(), "%!")
+					idle(t, b)
+					granted := len(c.answers) > 0 && c.answers[0].Granted
+					assert.Equal(t, granted, len(e.givenBack()) == 1)
+				})
 			})
-		})
+		}
 	}
 }
 
