@@ -66,31 +66,37 @@ var _ Limiter = (*chain)(nil)
 func (c *chain) Wait(ctx context.Context) error { return c.WaitN(ctx, 1) }
 
 func (c *chain) WaitN(ctx context.Context, n int) error {
-	if err := c.check(ctx, n); err != nil {
-		return err
-	}
-	var taken turnsTaken
-	for i, l := range c.limiters {
-		turn, err := c.wait(ctx, l, c.limiters[i+1:], n)
-		if err != nil {
-			taken.giveBack(ctx)
-			return err
-		}
-		taken = append(taken, turn)
-	}
-	return nil
+	_, err := c.all(ctx, n, c.wait)
+	return err
 }
 
-// turnsTaken are the turns that a chain has taken so far, nil for each that
-// cannot be given back.
-type turnsTaken []*Turn
+func (c *chain) Allow(ctx context.Context) (bool, error) { return c.AllowN(ctx, 1) }
 
-func (all turnsTaken) giveBack(ctx context.Context) {
-	for _, turn := range all {
+func (c *chain) AllowN(ctx context.Context, n int) (bool, error) { return c.all(ctx, n, c.allow) }
+
+// take takes a turn of one of the limiters, before the later ones. The turn is
+// nil if it cannot be given back.
+type take func(ctx context.Context, n int, l Limiter, later []Limiter) (turn *Turn, ok bool, err error)
+
+// all takes a turn of each limiter, or gives back what it took.
+func (c *chain) all(ctx context.Context, n int, take take) (bool, error) {
+	if err := c.check(ctx, n); err != nil {
+		return false, err
+	}
+	var taken []*Turn
+	for i, l := range c.limiters {
+		turn, ok, err := take(ctx, n, l, c.limiters[i+1:])
+		if !ok {
+			for _, turn := range taken {
+				turn.limiter.asker.Abandon(ctx, turn.grant)
+			}
+			return false, err
+		}
 		if turn != nil {
-			turn.limiter.asker.Abandon(ctx, turn.grant)
+			taken = append(taken, turn)
 		}
 	}
+	return true, nil
 }
 
 // valid returns the error of a chain that cannot be asked.
@@ -139,18 +145,18 @@ func queue(l Limiter) *limiter {
 	return nil
 }
 
-// wait waits for one of the limiters, before the later ones. It returns the turn
-// that was taken if it can be given back.
-func (c *chain) wait(ctx context.Context, l Limiter, later []Limiter, n int) (*Turn, error) {
+// wait waits for one of the limiters.
+func (c *chain) wait(ctx context.Context, n int, l Limiter, later []Limiter) (*Turn, bool, error) {
 	q := queue(l)
 	if q == nil {
-		return nil, l.WaitN(ctx, n)
+		err := l.WaitN(ctx, n)
+		return nil, err == nil, err
 	}
 	deadline, _ := ctx.Deadline()
 	reserved, err := q.reserveTurn(ctx, n, "", deadline)
 	if err != nil {
 		q.trace.refused(n, err)
-		return nil, q.named(err)
+		return nil, false, q.named(err)
 	}
 	if reserved.Delay() > 0 && !deadline.IsZero() {
 		err = tooLate(ctx, later, deadline)
@@ -162,9 +168,23 @@ func (c *chain) wait(ctx context.Context, l Limiter, later []Limiter, n int) (*T
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), coalesce.ReturnBound)
 		defer cancel()
 		_ = reserved.Cancel(ctx) // it is over already if it was Wait that failed, or else still ahead
-		return nil, err
+		return nil, false, err
 	}
-	return reserved.turn, nil
+	return reserved.turn, true, nil
+}
+
+// allow takes a permit of one of the limiters now or not at all.
+func (c *chain) allow(ctx context.Context, n int, l Limiter, _ []Limiter) (turn *Turn, ok bool, err error) {
+	q := queue(l)
+	if q == nil {
+		ok, err = l.AllowN(ctx, n)
+		return nil, ok, err
+	}
+	grant, err := q.takeNow(ctx, n)
+	if grant == nil {
+		return nil, false, q.named(err)
+	}
+	return &Turn{limiter: q, grant: *grant}, true, nil
 }
 
 // tooLate returns the refusal by a limiter whose next turn comes after the
@@ -185,39 +205,6 @@ func tooLate(ctx context.Context, limiters []Limiter, deadline time.Time) error 
 		}
 	}
 	return nil
-}
-
-func (c *chain) Allow(ctx context.Context) (bool, error) { return c.AllowN(ctx, 1) }
-
-func (c *chain) AllowN(ctx context.Context, n int) (bool, error) {
-	if err := c.check(ctx, n); err != nil {
-		return false, err
-	}
-	var taken turnsTaken
-	for _, l := range c.limiters {
-		turn, ok, err := c.allow(ctx, l, n)
-		if !ok {
-			taken.giveBack(ctx)
-			return false, err
-		}
-		taken = append(taken, turn)
-	}
-	return true, nil
-}
-
-// allow asks one of the limiters. It returns the turn that was taken if it can be
-// given back.
-func (c *chain) allow(ctx context.Context, l Limiter, n int) (turn *Turn, ok bool, err error) {
-	q := queue(l)
-	if q == nil {
-		ok, err = l.AllowN(ctx, n)
-		return nil, ok, err
-	}
-	grant, err := q.takeNow(ctx, n)
-	if grant == nil {
-		return nil, false, q.named(err)
-	}
-	return &Turn{limiter: q, grant: *grant}, true, nil
 }
 
 func (c *chain) Status(ctx context.Context) (all Status, err error) {
