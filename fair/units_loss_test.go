@@ -252,3 +252,16 @@ func TestALostUnitCountsForLongerWindowsOfOthers(t *testing.T) {
 		require.Equal(t, 50, status(t, other).Units["tokens"].Available)
 	})
 }
+
+// A limiter of calls alone can give back what has none.
+func TestATurnWithoutCallsGoesBack(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.tokensOf(t)
+		calls := f.callsOf(t)
+		waits(t, f, 0, "tokens=100")
+		g := take(t, f, amount(0, "tokens=100"))[0].Grant
+		giveBack(t, f, g)
+		giveBack(t, calls, g)
+		require.Equal(t, engine.UnitStatus{}, status(t, f).Units["tokens"])
+	})
+}

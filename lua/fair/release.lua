@@ -57,6 +57,7 @@ end
 
 -- Permits are known to stand at their slot or later.
 local function give_back(slot, permits)
+  if permits == 0 then return end -- a turn of other units
   local i = cell_from(slots, slot)
   if slots[i] then i = take_apart(i, slot) end
   -- Where a row was cut, some of them may stand in the next cell: no more than those.
