@@ -106,12 +106,13 @@
 // sample's cell says: 3 permits up to slot 1700000000123456.
 //
 // Behind the ring are 226 bytes of notes, if the mark says so. This is the same
-// queue, paused for 30 s:
+// queue, paused for 30 s. A line that is too long is broken at a backslash.
 //
 //	fair5 3/1000000/64 --------
 //	+ 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456
 //	       -29999999 1700000002139081                0                0                0    1    0                0
-//	1699999970123457                0                0                0                0                0                0    1000000
+//	1699999970123457                0                0                0                0                0 \
+//	               0    1000000
 //
 // The notes are: the moment of the clock, which is the server's time and the
 // offset; up to which slot the clock is slow; how long a million of its
@@ -243,7 +244,8 @@
 //
 //	units1 tokens:100/60000000/64
 //	k3x9q2ab 39a85018 --------
-//	             120 1700000060123456                0                0                0                0                0    1    0    0
+//	             120 1700000060123456                0                0                0                0 \
+//	               0    1    0    0
 //	             160    0
 //	;56w?N')!!!!!].
 //

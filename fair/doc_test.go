@@ -27,7 +27,7 @@ func shows(t *testing.T, doc, state string) {
 func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
 	text, err := os.ReadFile("doc.go")
 	require.NoError(t, err)
-	doc := string(text)
+	doc := strings.ReplaceAll(string(text), " \\\n//\t", " ") // a line that is too long is broken
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
 		for range 5 {
