@@ -45,7 +45,7 @@ func WithUnit(unit string, quotas ...Quota) Option {
 	return func(o *options) {
 		switch {
 		case !quotatext.IsUnit(unit):
-			o.refuse("WithUnit: %.40q is no name of a unit", unit)
+			o.refuse("WithUnit: %.40q is no name of a unit: %s", unit, quotatext.UnitNames)
 		case len(quotas) == 0:
 			o.refuse("WithUnit: %q has no quota", unit)
 		case o.unit(unit) != nil:

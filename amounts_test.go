@@ -134,6 +134,7 @@ func TestAmountsThatCanNeverBeTakenAreErrors(t *testing.T) {
 			{amounts{"tokens": 1001}, fairlimit.ErrExceedsQuota, "1001 tokens"},
 			{amounts{"": 61}, fairlimit.ErrExceedsQuota, "61"},
 			{amounts{"points": 1}, fairlimit.ErrUnknownUnit, `"points"`},
+			{amounts{"calls": 1}, fairlimit.ErrUnknownUnit, `want one of ["tokens"]; the unit of calls is ""`},
 			{amounts{"tokens": -1}, fairlimit.ErrInvalidAmounts, "tokens"},
 			{amounts{"": 0, "tokens": 0}, fairlimit.ErrInvalidAmounts, "nothing"},
 		} {
@@ -174,6 +175,10 @@ func TestUnitsThatCannotBeAreErrors(t *testing.T) {
 	} {
 		_, err := fairlimit.New(nowhere(t), "x", fairlimit.PerMinute(1), c.opts...)
 		require.ErrorIs(t, err, c.want, name)
+	}
+	for _, name := range []string{"", "my tokens", "burst"} {
+		_, err := fairlimit.New(nowhere(t), "x", fairlimit.PerMinute(1), fairlimit.WithUnit(name, fairlimit.PerMinute(1)))
+		require.ErrorContains(t, err, "a name has up to 32 letters, digits, - and _, begins with a letter")
 	}
 }
 

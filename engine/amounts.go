@@ -102,7 +102,7 @@ type Counter interface {
 // UnknownUnit is the error for a unit that is none of those of a queue.
 func UnknownUnit(unit string, units []string) error {
 	if len(units) == 0 {
-		return fmt.Errorf("%w: %q, the queue counts calls only", ErrUnknownUnit, unit)
+		return fmt.Errorf("%w: %q, the queue counts calls only, whose unit is \"\"", ErrUnknownUnit, unit)
 	}
-	return fmt.Errorf("%w: %q, want one of %q", ErrUnknownUnit, unit, units)
+	return fmt.Errorf("%w: %q, want one of %q; the unit of calls is \"\"", ErrUnknownUnit, unit, units)
 }

@@ -133,7 +133,7 @@
 // without -yes, asks for a y on standard input. Stored quotas stay.
 //
 // A stored quota takes the place of their own in limiters made WithStoredQuota,
-// and in no others. It also holds for wait without -quota.
+// and in no others. It also holds for serve, and for wait without -quota.
 //
 // With -flow, pause and quota are for one flow, and show it afterwards as look
 // -flows does. Its quota takes the place of that of WithFlowQuota in all

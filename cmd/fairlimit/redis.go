@@ -100,6 +100,10 @@ var (
 	// webForm is what was meant for something else.
 	webForm = regexp.MustCompile(`^(https?|tcp|tls|ssl|ws|wss|valkeys?)://`)
 
+	// schemeForm is any scheme.
+	schemeForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
+	knownForm  = regexp.MustCompile(`^(rediss?(\+(cluster|sentinel))?|unix)://$`)
+
 	// hostForm is host and port.
 	hostForm = regexp.MustCompile(`^([^:\[\]]+|\[[^\[\]]+\])(?::(\d{1,5}))?$`)
 )
@@ -107,6 +111,9 @@ var (
 func parseAddress(text string) (*address, error) {
 	if other := webForm.FindString(text); other != "" {
 		return nil, misused("-redis: %s is no scheme of Redis%s", other, schemes)
+	}
+	if scheme := schemeForm.FindString(text); scheme != "" && !knownForm.MatchString(scheme) {
+		return nil, misused("-redis: it has an unknown scheme" + wanted)
 	}
 	parts := addressForm.FindStringSubmatch(text)
 	if parts == nil {

@@ -185,7 +185,7 @@ func (c *call) storeQuotas(ctx context.Context, quotas serve.Quotas) error {
 	if err := c.tellQuotas(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("only limiters made WithStoredQuota obey them, and wait without -quota\n")
+	fmt.Printf("only limiters made WithStoredQuota obey them, serve, and wait without -quota\n")
 	if others := picture.Texts(picture.Quotas(before.Windows)); !before.Reads && len(others) > 0 {
 		fmt.Printf("the last caller does not read stored quotas: it goes by %s, guard included\n",
 			strings.Join(others, " "))

@@ -22,9 +22,18 @@ import (
 
 const wanted = `want <permits>/<duration>, as in "20/1s" or "100/2m burst 10"`
 
+// separated is for what was meant for several quotas.
+const separated = `spaces separate quotas, and ";" units, as in "60/1m 900/1h; tokens 20000/1m"`
+
+// UnitNames says which names IsUnit allows.
+const UnitNames = "a name has up to 32 letters, digits, - and _, begins with a letter, and is not burst"
+
 // Parse reads any number of quotas, separated by white space. An empty text has
 // none.
 func Parse(text string) (quotas []engine.Quota, err error) {
+	if strings.Contains(text, ",") {
+		return nil, fmt.Errorf("a comma in %.100q: %s", text, separated)
+	}
 	for words := strings.Fields(slashes.ReplaceAllString(text, "/")); len(words) > 0; {
 		var q engine.Quota
 		if q, words, err = next(words); err != nil {
@@ -91,7 +100,11 @@ func ParseOne(text string) (engine.Quota, error) {
 func next(words []string) (q engine.Quota, rest []string, err error) {
 	permits, per, _ := strings.Cut(words[0], "/")
 	if q.Permits, err = count(permits); err != nil {
-		return q, nil, fmt.Errorf("permits of %.100q: %w: %s", words[0], err, wanted)
+		hint := wanted
+		if unitName.MatchString(words[0]) {
+			hint = `the only word in a quota is "burst"; ` + separated
+		}
+		return q, nil, fmt.Errorf("permits of %.100q: %w: %s", words[0], err, hint)
 	}
 	if per == "" {
 		return q, nil, fmt.Errorf("duration of %.100q: it is missing: %s", words[0], wanted)

@@ -78,6 +78,10 @@ func TestATextThatIsNoQuotaIsAnError(t *testing.T) {
 		"20 1s":                   "duration",
 		"20/ ":                    "duration",
 		"burst 3":                 "no number",
+		"5/1s burs 2":             `"burs" is no number: the only word in a quota is "burst"`,
+		"60/1m tokens 20000/1m":   `";" units, as in "60/1m 900/1h; tokens 20000/1m"`,
+		"60/1m, tokens 20000/1m":  `a comma in "60/1m, tokens 20000/1m": spaces separate quotas, and ";" units`,
+		"60/1m,900/1h":            "a comma",
 	} {
 		_, err := ParseOne(text)
 		require.ErrorContains(t, err, about, text)
