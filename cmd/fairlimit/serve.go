@@ -67,6 +67,9 @@ func (s *serving) read(c *call) (err error) {
 		}
 		var quotas serve.Quotas
 		err := quotas.Add(word[at+1:])
+		if err == nil {
+			err = quotas.Asked()
+		}
 		if _, given := s.config.Quotas[word[:at]]; given {
 			err = errors.New("it is given twice")
 		}

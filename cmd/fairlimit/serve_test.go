@@ -39,6 +39,9 @@ func TestServeToldWrong(t *testing.T) {
 		assert.Contains(t, r.err, c.says, line)
 		assert.Empty(t, r.out)
 	}
+	r := finish(t, process(nowhere, "serve", "tax=60/1m; timeout 3/1m"))
+	assert.Equal(t, 2, r.status)
+	assert.Contains(t, r.err, `serve: tax: unit "timeout": it needs another name, requests have a parameter timeout`)
 	s := newShell(t)
 	for _, listen := range []string{":0", "0.0.0.0:0", "[::]:0"} {
 		r := s.run("serve", "-listen", listen)

@@ -27,7 +27,11 @@ func (s *Server) reset(w http.ResponseWriter, r *request) error {
 // setQuotas and forgetQuotas are for queues that the server does not know, too.
 func (s *Server) setQuotas(w http.ResponseWriter, r *request) error {
 	var quotas Quotas
-	if err := quotas.Add(r.query.Get("quotas")); err != nil {
+	err := quotas.Add(r.query.Get("quotas"))
+	if err == nil {
+		err = quotas.Asked()
+	}
+	if err != nil {
 		return misused("quotas: %v", err)
 	}
 	q, err := s.queues.open(r.PathValue("name"), quotas.UnitOptions()...)

@@ -24,7 +24,7 @@ func (s *Server) waitApart(w http.ResponseWriter, a asked, timeout time.Duration
 	header := w.Header().Clone()
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
-		s.leave()
+		s.leave(a)
 		return err
 	}
 	s.apart.Add(1) // before the handler returns: the server is not done yet

@@ -17,7 +17,7 @@ const mostWatchers = 200
 // event is what the page draws.
 type event struct {
 	picture.Queue
-	Waiting int64    `json:"waiting"` // requests that wait in this server, for any queue
+	Waiting int64    `json:"waiting"` // requests for it that wait in this server
 	History []minute `json:"history"`
 }
 
@@ -123,7 +123,7 @@ func (s *Server) event(ctx context.Context, q *queue) string {
 		text, _ := json.Marshal(map[string]string{"error": err.Error()})
 		return fmt.Sprintf("event: trouble\ndata: %s\n\n", text)
 	}
-	text, err := json.Marshal(event{p, s.waiting.Load(), q.history.last(time.Now())})
+	text, err := json.Marshal(event{p, q.waiting.Load(), q.history.last(time.Now())})
 	if err != nil {
 		return ""
 	}

@@ -27,7 +27,7 @@ type minute struct {
 	Failed  int64 `json:"failed"`     // 503
 }
 
-// add counts a caller that was answered.
+// add counts a caller that was answered. Those who left were not.
 func (h *history) add(waited time.Duration, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -42,6 +43,7 @@ type queue struct {
 	name    string
 	given   *Quotas // that the server was given, nil if none
 	metrics *promtext.Metrics
+	waiting atomic.Int64 // requests for turns that have no answer yet
 	history history
 	watch   watch
 	picture recent[picture.Queue]

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -25,6 +26,16 @@ func (q *Quotas) Add(text string) error {
 	}
 	q.calls, q.units = append(q.calls, quotasOf(calls)...), append(q.units, units...)
 	return err
+}
+
+// Asked says why no request could name one of the units, nil if all can be.
+func (q *Quotas) Asked() error {
+	for _, u := range q.units {
+		if has(notUnits, u.Name) {
+			return fmt.Errorf("unit %q: it needs another name, requests have a parameter %s", u.Name, u.Name)
+		}
+	}
+	return nil
 }
 
 // None is whether there are none.

@@ -42,7 +42,7 @@ func (s *Server) failFor(ctx context.Context, w http.ResponseWriter, err error) 
 		_ = answer(w, http.StatusServiceUnavailable, map[string]any{"error": errEnding.Error()})
 		return
 	}
-	if ctx.Err() != nil {
+	if gone(ctx) {
 		w.WriteHeader(statusGone)
 		return
 	}
@@ -66,6 +66,11 @@ func (s *Server) failFor(ctx context.Context, w http.ResponseWriter, err error) 
 	_ = answer(w, status, map[string]any{"error": err.Error()})
 }
 
+// gone is whether the client of a request has closed its connection.
+func gone(ctx context.Context) bool {
+	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errEnding)
+}
+
 func statusOf(err error) int {
 	is := func(targets ...error) bool {
 		for _, target := range targets {
@@ -81,7 +86,8 @@ func statusOf(err error) int {
 		return own.status
 	case is(errTooMany):
 		return http.StatusTooManyRequests
-	case is(errNoRoute, errNoQueue, errNoTurn, fairlimit.ErrReservationOver):
+	case is(errNoRoute, errNoQueue, errNoTurn, errNoReservation, errTooLate,
+		fairlimit.ErrReservationOver):
 		return http.StatusNotFound
 	case is(fairlimit.ErrTurnAhead):
 		return http.StatusConflict

@@ -241,11 +241,21 @@ func TestAClosedRequestGivesItsTurnBack(t *testing.T) {
 			s.do("POST", "/v1/queues/tax/turn")
 			ctx, leave := context.WithCancel(t.Context())
 			told := s.wait(ctx, "/v1/queues/tax/turn"+query)
+			tax := s.queues.peek("tax")
 			require.Eventually(t, func() bool { return s.queued("tax") == 1 }, patience, time.Millisecond)
+			require.Equal(t, int64(1), tax.waiting.Load())
+			require.Zero(t, s.queues.peek("fast").waiting.Load(), "nobody waits there")
 			leave()
 			<-told
 			require.Eventually(t, func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 },
 				patience, time.Millisecond, query)
+			require.Zero(t, tax.waiting.Load())
+			s.end() // all has been counted
+			turns, failed := int64(0), int64(0)
+			for _, m := range tax.history.last(time.Now()) {
+				turns, failed = turns+m.Turns, failed+m.Failed
+			}
+			require.Equal(t, []int64{1, 0}, []int64{turns, failed}, "who leaves is no failure")
 		}
 	}
 }
@@ -483,6 +493,11 @@ func TestUnitsAreNamedWhereTheyAreUnknown(t *testing.T) {
 		require.Contains(t, got.json["error"], says, path)
 	}
 	require.Equal(t, 400, s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3Btokens").status)
+	for _, unit := range []string{"permits", "timeout", "flow", "weight"} {
+		got := s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3B"+unit+"+3/1h")
+		require.Equal(t, 400, got.status)
+		require.Contains(t, got.json["error"], "requests have a parameter "+unit)
+	}
 	require.Equal(t, 200, s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3B+tokens+50/1h").status)
 	require.Equal(t, 200, s.do("POST", "/v1/queues/new/turn?tokens=50").status)
 	unit := s.do("GET", "/v1/queues/new").json["units"].([]any)[0].(map[string]any)
@@ -505,5 +520,7 @@ func TestWhoNeverSettlesHarmsNobody(t *testing.T) {
 
 	s.owing.byAge.Back().Value.(*owing).until = time.Now().Add(-time.Second)
 	old := s.owing.byAge.Back().Value.(*owing).name
-	require.Equal(t, 404, s.do("POST", "/v1/turns/"+old+"/settle?tokens=0").status, "it is too old")
+	late := s.do("POST", "/v1/turns/"+old+"/settle?tokens=0")
+	require.Equal(t, 404, late.status)
+	require.Contains(t, late.json["error"], "its slot was more than 15m0s ago")
 }

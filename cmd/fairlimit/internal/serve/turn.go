@@ -79,23 +79,29 @@ func (s *Server) ask(r *request) (a asked, err error) {
 		}
 	}
 	if s.waiting.Add(1) > int64(s.MostWaiting) {
-		s.leave()
+		s.leave(a)
 		s.queues.tooMany(r.PathValue("name"))
 		return a, fmt.Errorf("%w: %d requests wait", errTooMany, s.MostWaiting)
 	}
 	if a.queue, err = s.queues.find(r.Context(), r.PathValue("name")); err == nil {
+		a.queue.waiting.Add(1)
 		a.limiter = a.queue.Queue
 		if flow != "" {
 			a.limiter, err = a.queue.Flow(flow, weight)
 		}
 	}
 	if err != nil {
-		s.leave()
+		s.leave(a)
 	}
 	return a, err
 }
 
-func (s *Server) leave() { s.waiting.Add(-1) }
+func (s *Server) leave(a asked) {
+	s.waiting.Add(-1)
+	if a.queue != nil {
+		a.queue.waiting.Add(-1)
+	}
+}
 
 // turn answers when the turn has come.
 func (s *Server) turn(w http.ResponseWriter, r *request) error {
@@ -118,16 +124,19 @@ func (s *Server) turn(w http.ResponseWriter, r *request) error {
 
 // wait is turn for a caller that has been counted.
 func (s *Server) wait(ctx context.Context, w http.ResponseWriter, a asked, timeout time.Duration) error {
+	soon := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
+		soon, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	began, name := time.Now(), rand.Text()
-	err := s.take(ctx, a, name)
-	s.leave()
+	err := s.take(soon, a, name)
+	s.leave(a)
 	waited := time.Since(began)
-	a.queue.history.add(waited, err)
+	if err == nil || !gone(ctx) {
+		a.queue.history.add(waited, err)
+	}
 	if err != nil {
 		return s.noTurn(a.queue, err)
 	}
@@ -153,7 +162,7 @@ func (s *Server) noTurn(q *queue, err error) error {
 		s.queues.drop(q)
 		return errNoQueue
 	case errors.Is(err, fairlimit.ErrUnknownUnit):
-		return misused("there is no such parameter: %v", err)
+		return misused("there is no such parameter: %v, here permits", err)
 	}
 	return err
 }
@@ -165,7 +174,7 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if err = s.turns.enter(); err != nil {
-		s.leave()
+		s.leave(a)
 		return err
 	}
 	var reservation *fairlimit.Reservation
@@ -174,7 +183,7 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) error {
 	} else {
 		reservation, err = a.limiter.ReserveAmounts(r.Context(), a.amounts)
 	}
-	s.leave()
+	s.leave(a)
 	if err != nil {
 		s.turns.leave()
 		return s.noTurn(a.queue, err)

@@ -22,7 +22,11 @@ const (
 	settleable = 15 * time.Minute
 )
 
-var errNoTurn = errors.New("no such turn: it has passed, was given back or settled, or named no unit")
+var (
+	errNoReservation = errors.New("no such turn to give back: it was never reserved, is given back or has passed")
+	errNoTurn        = errors.New("no such turn to settle: it named no unit, is settled or given back, or is forgotten")
+	errTooLate       = fmt.Errorf("this turn can be settled no more: its slot was more than %v ago", settleable)
+)
 
 // turns are those that callers hold, by the name that they were told. A turn is
 // forgotten some time after its slot.
@@ -70,7 +74,7 @@ func (t *turns) take(name string) (*fairlimit.Reservation, error) {
 	defer t.mu.Unlock()
 	h, known := t.held[name]
 	if !known {
-		return nil, errNoTurn
+		return nil, errNoReservation
 	}
 	h.forget.Stop() // or timers of turns far ahead would heap up
 	delete(t.held, name)
@@ -123,8 +127,11 @@ func (u *unsettled) settle(ctx context.Context, name string, used fairlimit.Amou
 	u.mu.Lock()
 	e := u.byName[name]
 	u.mu.Unlock()
-	if e == nil || time.Now().After(e.Value.(*owing).until) {
+	switch {
+	case e == nil:
 		return errNoTurn
+	case time.Now().After(e.Value.(*owing).until):
+		return errTooLate
 	}
 	err := e.Value.(*owing).Settle(ctx, used)
 	if err == nil || errors.Is(err, fairlimit.ErrOutcomeUnknown) || errors.Is(err, fairlimit.ErrReservationOver) {
