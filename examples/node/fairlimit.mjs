@@ -5,7 +5,8 @@
 //
 // A Node that does not know `await using`, which is any before 24, calls
 // t[Symbol.asyncDispose]() in a finally block. What used does not name counts as
-// it was asked for.
+// it was asked for. If the settling fails, that is a warning: what the block did
+// stands.
 //
 // To leave, abort the signal: the turn goes back, as it does if the program
 // ends. At is where the server listens: fetch knows no unix sockets.
@@ -34,7 +35,12 @@ export async function turn(name, { at = 'http://127.0.0.1:7070', token, signal, 
 		waitedMs: told.waited_ms,
 		used,
 		async [Symbol.asyncDispose]() {
-			if (Object.keys(used).length > 0) await post(`turns/${told.turn}/settle`, used);
+			if (Object.keys(used).length === 0) return;
+			try {
+				await post(`turns/${told.turn}/settle`, used);
+			} catch (problem) { // must not hide what the block did
+				console.warn('the turn was not settled:', problem.message);
+			}
 		},
 	};
 }

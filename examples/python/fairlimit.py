@@ -4,7 +4,8 @@
         t.used["tokens"] = call_openai()  # settled at the end of the block
 
 If the program ends while it waits, or an exception does, the turn goes back.
-What used does not name counts as it was asked for. At is where the server
+What used does not name counts as it was asked for. If the settling fails,
+that is a warning: what the block did stands. At is where the server
 listens: http://host:port, or unix:///path.
 """
 
@@ -13,6 +14,7 @@ import http.client
 import json
 import socket
 import urllib.parse
+import warnings
 
 
 class Refused(Exception):
@@ -40,7 +42,10 @@ def turn(name, at="http://127.0.0.1:7070", token=None, **query):
         yield t
     finally:
         if t.used:
-            _post("/v1/turns/" + told["turn"] + "/settle", at, token, t.used)
+            try:
+                _post("/v1/turns/" + told["turn"] + "/settle", at, token, t.used)
+            except Exception as problem:  # must not hide what the block did
+                warnings.warn(f"the turn was not settled: {problem}")
 
 
 def _post(path, at, token, query):

@@ -19,6 +19,7 @@ type client struct {
 	takes   string // a turn of NAME, and prints what it was told
 	tries   string // for a turn that is too far away, and prints by how much
 	settles string // a turn of 1,200 tokens, of which it uses 700
+	fails   string // to settle, and prints what the block did and its own error
 }
 
 var clients = []client{
@@ -29,6 +30,9 @@ var clients = []client{
 		"with turn('NAME', AT) as t: print('went', t.waited_ms)\n",
 		"try:\n  with turn('NAME', AT, timeout='1s'): pass\nexcept Refused as r: print('refused', r.args[0] > 3500)\n",
 		"with turn('llm', AT, tokens=1200) as t: t.used['tokens'] = 700\n",
+		"def go(own):\n  with turn('llm', AT, tokens=1) as t:\n" +
+			"    t.used['points'] = 1\n    if own: raise own\n    return 'did it'\n" +
+			"print(go(None))\ntry: go(KeyError())\nexcept KeyError: print('own error')\n",
 	},
 	{
 		"node",
@@ -39,6 +43,10 @@ var clients = []client{
 			"  console.log('refused', e instanceof Refused && e.waitMs > 3.5e6) }\n",
 		"const t = await turn('llm', { ...AT, tokens: 1200 });\n" +
 			"try { t.used.tokens = 700 } finally { await t[Symbol.asyncDispose]() }\n",
+		"const go = async own => { const t = await turn('llm', { ...AT, tokens: 1 });\n" +
+			"try { t.used.points = 1; if (own) throw own; return 'did it' } finally { await t[Symbol.asyncDispose]() } };\n" +
+			"console.log(await go()); try { await go(new TypeError()) } catch (e) {\n" +
+			"  if (e instanceof TypeError) console.log('own error') }\n",
 	},
 }
 
@@ -73,6 +81,13 @@ func TestClientsInOtherLanguages(t *testing.T) {
 
 			require.NoError(t, c.program(t, s.url, "s3cret", c.settles).Run())
 			require.Equal(t, 1300, s.tokens().Available)
+
+			fails, warned := c.program(t, s.url, "s3cret", c.fails), new(strings.Builder)
+			fails.Stderr = warned
+			out, err = fails.Output()
+			require.NoError(t, err)
+			require.Equal(t, "did it\nown error\n", string(out))
+			require.Contains(t, warned.String(), "the turn was not settled: ")
 
 			waits := c.program(t, s.url, "s3cret", c.takes)
 			require.NoError(t, waits.Start())
