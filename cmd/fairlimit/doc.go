@@ -69,13 +69,14 @@
 //
 //   - backlog: how many permits are granted ahead;
 //   - next slot: how long one more permit would wait;
-//   - available: how many permits a caller could take at once;
+//   - available: how many permits a caller could take at once: none while
+//     turns are granted ahead, or in a pause;
 //   - paused: how much longer the queue is paused;
 //   - flows: how many flows use the queue, and their weights, if any;
 //   - quotas: the stored quotas, else the windows of the last caller: its guard
 //     is included, and a burst is a window of its own;
-//   - units: the same of each further unit, how much of it is granted ahead and
-//     how much a caller could take at once.
+//   - units: the same of each further unit, how much of its fullest window is
+//     used, how much is granted ahead and how much a caller could take at once.
 //
 // The state knows the windows of the last caller only, and of each unit those
 // of the last caller that counted it. All figures are those of a caller with

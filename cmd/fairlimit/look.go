@@ -112,9 +112,9 @@ func (v view) table(withCeilings bool) string {
 	if v.Idle {
 		l.add("idle", "nobody waits, and nothing that was granted counts any more")
 	} else {
-		l.add("backlog", "%d permits", v.Queued)
+		l.add("backlog", "%s", permits(v.Queued))
 		l.add("next slot", "in %s%s", brief(v.state.Next), v.whose())
-		l.add("available", "%d permits at once%s", v.state.Available, v.whose())
+		l.add("available", "%s at once%s", permits(v.state.Available), v.whose())
 	}
 	if v.state.Paused > 0 {
 		l.add("paused", "for %s more", brief(v.state.Paused))
@@ -194,7 +194,8 @@ func (v view) addQuotas(l *lines) {
 	}
 	what = "units"
 	for _, u := range v.Units {
-		l.add(what, "%s %s: backlog %d, available %d", u.Name, strings.Join(u.Quotas, " "), u.Queued, u.Available)
+		l.add(what, "%s %s: used %d, backlog %d, available %d",
+			u.Name, strings.Join(u.Quotas, " "), u.Held(), u.Queued, u.Available)
 		what = ""
 	}
 	switch {

@@ -127,7 +127,7 @@ func TestUnitsAreShownEverywhere(t *testing.T) {
 		_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"tokens": 350})
 		require.NoError(t, err)
 	}
-	require.Contains(t, s.does("look", "llm"), "\n  units     tokens 1000/1h: backlog 0, available 300\n")
+	require.Contains(t, s.does("look", "llm"), "\n  units     tokens 1000/1h: used 700, backlog 0, available 300\n")
 	require.Regexp(t, `(?m)^NAME .* AVAILABLE$`, s.does("ls"))
 	require.Regexp(t, `(?m)^llm .* no  58, tokens 300$`, s.does("ls"))
 	unit := s.looked("llm").Units[0]
@@ -137,7 +137,7 @@ func TestUnitsAreShownEverywhere(t *testing.T) {
 
 	_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"tokens": 350})
 	require.NoError(t, err)
-	require.Contains(t, s.does("look", "llm"), "\n  units     tokens 1000/1h: backlog 350, available 0\n")
+	require.Contains(t, s.does("look", "llm"), "\n  units     tokens 1000/1h: used 700, backlog 350, available 0\n")
 	lines, _ := start(t, s.command("look", "llm", "-watch"))
 	require.Contains(t, lines(), " available=0 available.tokens=0 paused=0s")
 }

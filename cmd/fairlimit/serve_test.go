@@ -86,7 +86,7 @@ func TestServeUntilASignal(t *testing.T) {
 		text, _ := io.ReadAll(answer.Body)
 		waits <- answer.Status + string(text)
 	}()
-	for !strings.Contains(s.does("look", "tax"), "backlog   1 permits") {
+	for !strings.Contains(s.does("look", "tax"), "backlog   1 permit\n") {
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait())

@@ -97,7 +97,7 @@ func (c *call) tellWhatGoes(ctx context.Context) error {
 		fmt.Printf("  cannot be read: reset deletes the queue, and leaves stored quotas\n")
 		return nil
 	}
-	fmt.Printf("  frees %d permits that are granted ahead; the next slot is in %s\n", v.Queued, brief(v.state.Next))
+	fmt.Printf("  frees %s granted ahead; the next slot is in %s\n", permits(v.Queued), brief(v.state.Next))
 	for _, u := range v.Units {
 		fmt.Printf("  frees %d %s\n", u.Queued, fit(u.Name, 40))
 	}

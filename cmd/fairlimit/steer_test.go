@@ -56,7 +56,7 @@ func TestResetAsksFirst(t *testing.T) {
 		require.Equal(t, 1, r.status)
 		require.Equal(t, "fairlimit: nothing was reset\n", r.err)
 		require.Regexp(t, `^tax\n  at 127.0.0.1:\d+\n`+
-			`  frees 2 permits that are granted ahead; the next slot is in (8h|7h59m\d+s)\n`+
+			`  frees 2 permits granted ahead; the next slot is in (8h|7h59m\d+s)\n`+
 			`  ends a pause of (5h|4h59m\d+s) more\n  those who sleep .*\nreset\? \[y/N\] $`, r.out)
 		fits(t, r.out)
 	}

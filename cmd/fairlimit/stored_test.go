@@ -80,8 +80,8 @@ func TestUnitsOfStoredQuotasAreTold(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, command := range []string{"look", "quota"} {
-		require.Contains(t, s.does(command, "llm"), "  units     input 7/1h: backlog 0, available 0\n"+
-			"            tokens 1000/1h 100/1m: backlog 60, available 0\n")
+		require.Contains(t, s.does(command, "llm"), "  units     input 7/1h: used 0, backlog 0, available 0\n"+
+			"            tokens 1000/1h 100/1m: used 60, backlog 60, available 0\n")
 	}
 	require.Equal(t, []string{"1000/1h", "100/1m"}, s.looked("llm").Units[1].Quotas)
 	require.Equal(t, int64(60), s.looked("llm").Units[1].Queued)

@@ -23,6 +23,14 @@ func brief(d time.Duration) string {
 	return quotatext.Duration(d)
 }
 
+// permits is a number of them.
+func permits(n int64) string {
+	if n == 1 {
+		return "1 permit"
+	}
+	return strconv.FormatInt(n, 10) + " permits"
+}
+
 // positive reads a duration that is more than 0.
 func positive(text string) (time.Duration, error) {
 	d, err := quotatext.ParseDuration(text)

@@ -162,6 +162,17 @@ func (q *Queue) unitOf(u *fair.Unit) Unit {
 	}
 }
 
+// Held is how much of the fullest window is used.
+func (u *Unit) Held() (held int64) {
+	fullest := -1.0
+	for _, w := range u.Windows {
+		if part := float64(w.Held) / float64(w.Permits); part > fullest {
+			held, fullest = w.Held, part
+		}
+	}
+	return held
+}
+
 // NameUnits gives units the quotas that they have been given. A unit that nobody
 // has counted yet has all of them.
 func (q *Queue) NameUnits(units []engine.Unit) {

@@ -13,7 +13,7 @@ const evil = `<img src=x onerror="document.title='evil'">`
 func TestThePageDrawsTheLine(t *testing.T) {
 	s := started(t, "tcp", func(c *Config) {
 		c.Quotas = map[string]Quotas{
-			"tax": quotas("2/1m 100/1h"), "other": quotas("1/1s; tokens 500/1h"), evil: quotas("1/1s"),
+			"tax": quotas("2/1m 100/1h"), "other": quotas("1/1h; tokens 500/1h"), evil: quotas("1/1s"),
 		}
 	})
 	for range 2 {
@@ -24,6 +24,8 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	}
 	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1s").status)
 	require.Equal(t, 200, s.do("POST", "/v1/queues/other/turn?tokens=200").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/other/reserve").status)
+	require.Zero(t, s.tokensOf("other").Available, "a call stands ahead")
 	b := openTab(t, s.url+"/")
 	b.until(`document.querySelectorAll('section .head').length === 3 &&
 		[...document.querySelectorAll('section .head')].every(p => p.textContent.includes('queued'))`)
@@ -36,9 +38,13 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	require.Equal(t, "tax", text("h2"))
 	require.Regexp(t, `^a\w{5}31?`, text(".flows tr:nth-child(2)"), "the letter, the hash and the weight of the flow")
 	require.Contains(t, text(".flows"), "Who waits is not in Redis, only their flows")
-	require.Contains(t, text(".bars"), "2 of 100 in 1.0 h")
+	require.Contains(t, text(".bars"), "2 of 100 calls used in 1.0 h, 6 ahead")
 	require.Contains(t, b.eval(`document.querySelector('section[aria-label=other] .bars').textContent`),
-		"tokens: 300 free of 500/1h")
+		"200 of 500 tokens used in 1.0 h")
+	require.Contains(t, b.eval(`(box => {
+		drawHistory(box, { at_ms: 0, history: [{ minute: 0, turns: 1, waited_ms: 0, longest_ms: 0, refused: 0, too_many: 0, failed: 0 }] });
+		return box.textContent;
+	})(make('div'))`), "1 turn, mean wait 0 ms, longest 0 ms")
 	require.Equal(t, "calls", text(".used"))
 	const other = `document.querySelector('section[aria-label=other] .used')`
 	require.Equal(t, "callstokens", b.eval(other+`.textContent`), "a row for each unit")

@@ -441,8 +441,10 @@ func TestMetricsNameWhatTheyAreOf(t *testing.T) {
 // llm is a queue that counts tokens as well.
 func llm(c *Config) { c.Quotas["llm"], c.Admin = quotas("60/1h; tokens 2000/1h"), true }
 
-func (s *served) tokens() fairlimit.UnitStatus {
-	status, err := s.queues.peek("llm").Status(s.t.Context())
+func (s *served) tokens() fairlimit.UnitStatus { return s.tokensOf("llm") }
+
+func (s *served) tokensOf(name string) fairlimit.UnitStatus {
+	status, err := s.queues.peek(name).Status(s.t.Context())
 	require.NoError(s.t, err)
 	return status.Units["tokens"]
 }
