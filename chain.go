@@ -167,7 +167,7 @@ func (c *chain) wait(ctx context.Context, n int, l Limiter, later []Limiter) (*T
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), coalesce.ReturnBound)
 		defer cancel()
-		_ = reserved.Cancel(ctx) // it is over already if it was Wait that failed, or else still ahead
+		_ = reserved.giveBack(ctx, true) // unless it is over, since Wait failed
 		return nil, false, err
 	}
 	return reserved.turn, true, nil

@@ -269,3 +269,39 @@ type broken struct {
 }
 
 func (b broken) WaitN(context.Context, int) error { return b.err }
+
+// slowlyFull is a limiter whose turns are an hour away, and which takes a while to
+// say so.
+type slowlyFull struct{ fairlimit.Limiter }
+
+func (slowlyFull) Status(context.Context) (fairlimit.Status, error) {
+	time.Sleep(600 * time.Millisecond)
+	return fairlimit.Status{Delay: time.Hour}, nil
+}
+
+func TestAChainGivesBackATurnWhoseSlotCameMeanwhile(t *testing.T) {
+	for name, patience := range map[string]time.Duration{
+		"a later limiter refuses": time.Minute,
+		"the caller leaves":       550 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				first := queueOf(t, rdb, redistest.Name(t), fairlimit.Every(10*time.Second), fairlimit.WithGuard(0))
+				require.NoError(t, first.Wait(t.Context()))
+				time.Sleep(9500 * time.Millisecond) // the next turn is half a second away
+				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
+				defer cancel()
+				if patience < time.Second {
+					time.AfterFunc(patience, cancel)
+				} else {
+					ctx, cancel = context.WithTimeout(ctx, patience)
+					defer cancel()
+				}
+				require.Error(t, fairlimit.Chain(first, slowlyFull{}).Wait(ctx))
+				ok, err := first.Allow(t.Context())
+				require.NoError(t, err)
+				require.True(t, ok, "the turn of the first was kept")
+			})
+		})
+	}
+}

@@ -210,10 +210,12 @@ func (r *Reservation) keep(slot time.Time) {
 // not at all. After any other error they are still held, and Cancel may be
 // called again.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	return r.limiter.named(r.cancel(ctx))
+	return r.limiter.named(r.giveBack(ctx, false))
 }
 
-func (r *Reservation) cancel(ctx context.Context) error {
+// giveBack is Cancel. A turn whose slot has come goes back as well if it is known
+// to be unused.
+func (r *Reservation) giveBack(ctx context.Context, unused bool) error {
 	if err := ready(ctx, "nothing was given back"); err != nil {
 		return err
 	}
@@ -222,11 +224,11 @@ func (r *Reservation) cancel(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
 	}
 	defer r.unlock()
-	if r.over || !r.isOurs() {
+	if r.over || !unused && !r.isOurs() {
 		return nil
 	}
 	grant := r.wait.Reply.Grant
-	grant.Unused = r.wait.Reply.Wait <= 0
+	grant.Unused = unused || r.wait.Reply.Wait <= 0
 	err := r.limiter.asker.Return(ctx, grant)
 	r.over = err == nil || errors.Is(err, ErrOutcomeUnknown)
 	if err == nil {

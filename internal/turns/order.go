@@ -59,6 +59,23 @@ func (l *Sleepers) keepOrder(s *Sleeper, now time.Time) bool {
 	return s.turn != had
 }
 
+// letOlderGo, under mu, wakes callers that called before s and sleep on though
+// their turns have come: newer news told a turn better. It reports whether there
+// are any.
+func (l *Sleepers) letOlderGo(s *Sleeper, now time.Time) bool {
+	found := false
+	for _, c := range l.sleepers {
+		oversleeps := c.wakes.After(now) && !c.due.After(now)
+		if oversleeps && c.request.Call < s.request.Call && c.matches(s.request) {
+			c.wakes, found = now, true
+		}
+	}
+	if found {
+		l.change()
+	}
+	return found
+}
+
 // deal, under mu, gives the first turn to the caller that called first, and so
 // on. A caller for whom its turn would come too late keeps its own if that is
 // one of the turns, and is refused otherwise. It returns the callers for whom no

@@ -96,6 +96,31 @@ func TestAllHearOfAnExchange(t *testing.T) {
 	}
 }
 
+// An older caller sleeps for what a slow answer told. Newer news say that its
+// turn has come.
+func TestAnOlderCallerWakesWhoseTurnIsToldBetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, callers := asleepAt([]int{1, 2}, nil)
+		l.Within = 10 * second
+		older, younger := callers[0], callers[1]
+		older.due, older.took = older.due.Add(3*second), 3*second
+		for i, c := range callers {
+			c.at, c.asked = int64(i+1)*second.Microseconds(), time.Now()
+		}
+		l.next(older)
+		time.Sleep(2 * second)
+		l.news = engine.News{Queue: "q", Asked: time.Now(), Arrived: time.Now(), Clock: 2 * second.Microseconds()}
+		changed := l.changed
+		until, _, _ := l.next(younger)
+		assert.False(t, until.IsZero(), "the younger goes first")
+		<-changed
+		until, _, _ = l.next(older)
+		assert.True(t, until.IsZero())
+		until, _, _ = l.next(younger)
+		assert.True(t, until.IsZero())
+	})
+}
+
 // Callers that cannot exchange turns pass each other.
 func TestCallersForOtherPermitsMayPass(t *testing.T) {
 	l, callers := asleepAt([]int{2, 1}, nil)

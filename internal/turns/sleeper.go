@@ -42,6 +42,7 @@ type Sleeper struct {
 	err    error
 	missed int // turns in a row
 	margin time.Duration
+	wakes  time.Time // when its nap ends
 }
 
 // turn is permits, when they may be used, and how that is known.
@@ -198,7 +199,8 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}, w
 	case !s.accepts(due):
 		return time.Time{}, nil, l.refuse(s, due, now)
 	case now.Before(due):
-		return s.napTo(l.soonest(s, l.confirm(s, due, now), now), now), l.changed, nil
+		s.wakes = s.napTo(l.soonest(s, l.confirm(s, due, now), now), now)
+		return s.wakes, l.changed, nil
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
 		what = l.miss(s, now)
 		return now, l.changed, what
@@ -206,8 +208,8 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}, w
 	if until, waits := l.waitsForNews(s, now); waits {
 		return until, l.untilNews(), nil
 	}
-	if l.keepOrder(s, now) {
-		return now, l.changed, nil
+	if l.keepOrder(s, now) || l.letOlderGo(s, now) {
+		return now.Add(shortestNap), l.changed, nil
 	}
 	l.quit(s, gone)
 	return time.Time{}, nil, l.taken(s, now)
