@@ -197,8 +197,9 @@ type Turn struct {
 // A turn is settled once: another Settle does nothing, and so does one after all
 // that the queue knew has passed. If the error matches [ErrOutcomeUnknown], the
 // turn was settled or not, and is not settled again. For a unit that the queue
-// does not have it matches [ErrUnknownUnit], for negative amounts
-// [ErrInvalidAmounts]; then the turn can still be settled.
+// does not have it matches [ErrUnknownUnit], for negative amounts, or more than
+// a thousand times the quota, [ErrInvalidAmounts]; then the turn can still be
+// settled.
 func (t *Turn) Settle(ctx context.Context, used Amounts) error {
 	return t.limiter.named(t.settle(ctx, used))
 }
@@ -262,6 +263,8 @@ func (t *Turn) unused(used Amounts) (engine.Grant, error) {
 		switch {
 		case n < 0:
 			return g, fmt.Errorf("%w: %d of %q is negative", ErrInvalidAmounts, n, unit)
+		case t.isBeyondReason(unit, n):
+			return g, fmt.Errorf("%w: %d of %q is more than %d times the quota", ErrInvalidAmounts, n, unit, mostUsed)
 		case unit == "":
 			g.N = t.reserved(unit) - n
 		case slices.Contains(units, unit):
@@ -272,6 +275,19 @@ func (t *Turn) unused(used Amounts) (engine.Grant, error) {
 	}
 	g.Amounts = engine.AmountsOf(unused...)
 	return g, nil
+}
+
+// mostUsed is how many times its quota a turn may have used: a debt is booked in
+// pieces that fit the quota.
+const mostUsed = 1000
+
+// isBeyondReason reports whether so much of a unit would take too long to book.
+func (t *Turn) isBeyondReason(unit string, n int) bool {
+	part := n/mostUsed + min(1, n%mostUsed)
+	if unit == "" {
+		return errors.Is(t.limiter.count.FitsAmounts(part, ""), ErrExceedsQuota)
+	}
+	return errors.Is(t.limiter.count.FitsAmounts(0, engine.AmountsOf(engine.Amount{Unit: unit, N: part})), ErrExceedsQuota)
 }
 
 // Settle is [Turn.Settle] for a reservation whose slot has come. Before that the

@@ -147,7 +147,9 @@ func TestAmountsThatCanNeverBeTakenAreErrors(t *testing.T) {
 		turn, err := q.Take(t.Context(), amounts{"": 0, "tokens": 5})
 		require.NoError(t, err)
 		require.ErrorIs(t, turn.Settle(t.Context(), amounts{"points": 1}), fairlimit.ErrUnknownUnit)
-		require.ErrorIs(t, turn.Settle(t.Context(), amounts{"tokens": -1}), fairlimit.ErrInvalidAmounts)
+		for _, used := range []amounts{{"tokens": -1}, {"tokens": 1_000_001}, {"": 60_001}} {
+			require.ErrorIs(t, turn.Settle(t.Context(), used), fairlimit.ErrInvalidAmounts)
+		}
 		require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 7}))
 		require.Equal(t, 993, status(t, q).Units["tokens"].Available)
 		var none context.Context

@@ -12,7 +12,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// mostAmount is that of any quota. A debt of more would occupy Redis for long.
+// mostAmount is that of any quota.
 const mostAmount = 1_000_000_000
 
 // number is a parameter that counts something.
