@@ -298,18 +298,3 @@ func TestTurnsFromBeforeAWideQuotaCountForThoseFromMeanwhile(t *testing.T) {
 		require.NoError(t, model.Strict([]model.Window{c.window}, turns), c.narrow)
 	}
 }
-
-// Two limiters have different quotas. Where those of the first share a slot, the
-// quota of the second counts, and not only its Burst.
-func TestABurstDoesNotStandForItsQuotaBesideTurnsOfAnother(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, quotas(t, "10/10s")...)
-		other := f.joins(t, quotas(t, "20/1s burst 1")...)
-		queued(t, f, 20, 1)
-		slots := slices.Repeat([]time.Duration{10 * time.Second}, 10) // of the last ten of f
-		slots = append(slots, dues(t, other, queued(t, other, 25, 1))...)
-		for i, slot := range slots[20:] {
-			require.GreaterOrEqual(t, slot, slots[i]+time.Second, "no 21 within a second")
-		}
-	})
-}

@@ -29,7 +29,7 @@ func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
 			engine.Quota{Permits: 4, Per: time.Second, Burst: 2}, engine.Quota{Permits: 100, Per: time.Minute})
 		queued(t, f, 9, 1)
 		s := inspected(t, f)
-		require.Equal(t, []Window{{100, time.Minute, 2}, {4, time.Second, 2}, {2, 500 * time.Millisecond, 2}}, s.Windows)
+		require.Equal(t, []Window{{100, time.Minute, 2}, {2, 500 * time.Millisecond, 2}}, s.Windows)
 		require.Equal(t, int64(7), s.Backlog)
 		require.Equal(t, 2*time.Second, s.Tail)
 		require.Equal(t, 5, s.Cells, "two permits each 500 ms")
@@ -42,7 +42,7 @@ func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
 
 		at(1200 * time.Millisecond)
 		s = inspected(t, f)
-		require.Equal(t, []Window{{100, time.Minute, 6}, {4, time.Second, 4}, {2, 500 * time.Millisecond, 2}}, s.Windows)
+		require.Equal(t, []Window{{100, time.Minute, 6}, {2, 500 * time.Millisecond, 2}}, s.Windows)
 		require.Equal(t, int64(3), s.Backlog)
 		require.Equal(t, 800*time.Millisecond, s.Tail)
 		require.Equal(t, 2, s.CellsAhead)

@@ -60,15 +60,14 @@ func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 	return binding(windows), nil
 }
 
-// binding drops the windows that the shorter ones more than imply. Where only
-// single permits with a second between them fit, ten in five seconds is no
-// limit. A quota stays beside its Burst, even of 1: turns of another quota may
-// share slots. What is left has more permits the longer it is, and allows no
-// more than the shorter ones do: lua/fair/grant.lua goes by that.
+// binding drops the windows that another one implies. Where only single permits
+// with a second between them fit, ten in five seconds is no limit. What is left
+// has more permits the longer it is, and allows less than the shorter ones do:
+// lua/fair/grant.lua goes by that.
 func binding(windows []window) (all []window) {
 	for i := len(windows) - 1; i >= 0; i-- {
 		all = slices.DeleteFunc(all, func(w window) bool { return w.Permits >= windows[i].Permits })
-		if span(all, windows[i].Permits) <= float64(windows[i].Length) {
+		if span(all, windows[i].Permits) < float64(windows[i].Length) {
 			all = slices.Insert(all, 0, windows[i])
 		}
 	}
