@@ -283,11 +283,8 @@ const mostUsed = 1000
 
 // isBeyondReason reports whether so much of a unit would take too long to book.
 func (t *Turn) isBeyondReason(unit string, n int) bool {
-	part := n/mostUsed + min(1, n%mostUsed)
-	if unit == "" {
-		return errors.Is(t.limiter.count.FitsAmounts(part, ""), ErrExceedsQuota)
-	}
-	return errors.Is(t.limiter.count.FitsAmounts(0, engine.AmountsOf(engine.Amount{Unit: unit, N: part})), ErrExceedsQuota)
+	calls, amounts, err := Amounts{unit: n/mostUsed + min(1, n%mostUsed)}.split()
+	return err == nil && errors.Is(t.limiter.count.FitsAmounts(calls, amounts), ErrExceedsQuota)
 }
 
 // Settle is [Turn.Settle] for a reservation whose slot has come. Before that the

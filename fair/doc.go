@@ -215,8 +215,9 @@
 // of its own of the same cells. These logs lie in one further key,
 // <prefix>{name}:units. Who counts calls only touches it in the rare ways alone: it
 // lives for as long as the queue, takes its new name, and a return leaves the
-// units' tail. Units sets the fields of one log after the other, and the parts in brackets run for each: grant
-// and compact, or release. So one code serves all of them:
+// units' tail. Units sets the fields of one log after the other, and the parts in
+// brackets run for each: grant and compact, or release. So one code serves all of
+// them:
 //
 //	units    names the logs, reads their headers
 //	mend     as recover and windows do, for the units

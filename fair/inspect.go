@@ -181,7 +181,10 @@ func (f *fair) inspect(ctx context.Context, script *lua.Script) (State, error) {
 	if stored.left == -2 {
 		return s, nil
 	}
-	return s, f.tellOf(&s, stored)
+	if err = f.tellOf(&s, stored); err != nil {
+		return State{}, err
+	}
+	return s, nil
 }
 
 // texts are all that is stored of a queue.
@@ -215,12 +218,10 @@ func (f *fair) tellOf(s *State, t texts) error {
 		err = errors.New("the key has no TTL")
 	}
 	if err != nil {
-		*s = State{}
 		return fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
 	}
 	units, err := c.readUnits(t.units)
 	if err != nil {
-		*s = State{}
 		return fmt.Errorf("%w: %q: %w", engine.ErrState, f.unitsKey(), err)
 	}
 	s.Exists, s.TTL, s.Bytes = true, time.Duration(t.left)*time.Millisecond, len(t.state)

@@ -89,7 +89,8 @@ type address struct {
 
 const schemes = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port"
 
-const wanted = schemes + ". An @, #, / or %% that is part of a password has to be written as %%40, %%23, %%2F or %%25; " +
+const wanted = schemes +
+	". An @, #, / or %% that is part of a password has to be written as %%40, %%23, %%2F or %%25; " +
 	"or put the password into $FAIRLIMIT_REDIS_PASSWORD"
 
 var (

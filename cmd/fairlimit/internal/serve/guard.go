@@ -31,7 +31,10 @@ func (s *Server) guarded(addr net.Addr, next http.Handler) http.Handler {
 		control := http.NewResponseController(w)
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
 		case !own(r.Host):
-			s.fail(counted, r, refusal{http.StatusMisdirectedRequest, "the Host is not a name of this server: ask by its address, or give it a token"})
+			s.fail(counted, r, refusal{
+				http.StatusMisdirectedRequest,
+				"the Host is not a name of this server: ask by its address, or give it a token",
+			})
 		case origin.Check(r) != nil, site == "cross-site" && r.URL.Path != "/":
 			s.fail(counted, r, refusal{http.StatusForbidden, "a request of another web site"})
 		case s.hasBody(control, r):
