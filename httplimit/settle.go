@@ -18,6 +18,9 @@ const (
 
 	// settleBound ends a settlement that Redis does not answer.
 	settleBound = 5 * time.Second
+
+	// settleEvery is how long settlements of one Transport gather.
+	settleEvery = 50 * time.Millisecond
 )
 
 // take is wait for a request with amounts.
@@ -36,7 +39,7 @@ func (t *Transport) take(req *http.Request) (*fairlimit.Turn, error) {
 func (t *Transport) settleAfter(ctx context.Context, resp *http.Response, turn *fairlimit.Turn) {
 	settle := func(body []byte) {
 		if used, ok := t.Used(resp, body); ok {
-			go t.settle(context.WithoutCancel(ctx), turn, used)
+			t.settlements.add(func() { t.settle(context.WithoutCancel(ctx), turn, used) })
 		}
 	}
 	switch {
@@ -53,6 +56,43 @@ func (t *Transport) settle(ctx context.Context, turn *fairlimit.Turn, used fairl
 	if err := turn.Settle(ctx, used); err != nil && t.OnError != nil {
 		t.OnError(fmt.Errorf("fairlimit: settlement: %w", err))
 	}
+}
+
+// settlements are sent together, so that a busy Transport does not ask Redis twice
+// for each request. The first one goes at once. Those that come within
+// settleEvery after it go together, at the end of that time, and so on.
+type settlements struct {
+	mu      sync.Mutex
+	gathers bool     // a timer runs, which sends what waits
+	waiting []func() // each settles a turn
+}
+
+func (s *settlements) add(settle func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waiting = append(s.waiting, settle)
+	if !s.gathers {
+		s.send()
+	}
+}
+
+// next sends what has gathered. If that is nothing, the timer ends.
+func (s *settlements) next() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gathers = false
+	if len(s.waiting) > 0 {
+		s.send()
+	}
+}
+
+// send, under mu, sends all that wait: a limiter makes one question of them.
+func (s *settlements) send() {
+	for _, settle := range s.waiting {
+		go settle()
+	}
+	s.waiting, s.gathers = nil, true
+	time.AfterFunc(settleEvery, s.next)
 }
 
 // watched is the body of a response. It keeps what its caller reads, and calls

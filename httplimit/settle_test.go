@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -20,9 +22,12 @@ import (
 )
 
 // counting is a queue that counts tokens as well.
-func counting(t *testing.T, rdb redis.UniversalClient) *fairlimit.Queue {
+func counting(
+	t *testing.T, rdb redis.UniversalClient, calls fairlimit.Quota, opts ...fairlimit.Option,
+) *fairlimit.Queue {
 	t.Helper()
-	return limiter(t, rdb, fairlimit.PerHour(10), fairlimit.WithUnit("tokens", fairlimit.PerHour(1000))).(*fairlimit.Queue)
+	tokens := fairlimit.WithUnit("tokens", fairlimit.PerHour(1000))
+	return limiter(t, rdb, calls, append(opts, tokens)...).(*fairlimit.Queue)
 }
 
 func tokens(n int) func(*http.Request) fairlimit.Amounts {
@@ -58,7 +63,7 @@ func TestARequestIsSettledToWhatItUsed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				q := counting(t, rdb)
+				q := counting(t, rdb, fairlimit.PerHour(10))
 				told := 0
 				transport := &httplimit.Transport{
 					Limiter: q, Amounts: tokens(600), Base: answering(io.NopCloser(strings.NewReader(test.body))),
@@ -99,7 +104,7 @@ func readSome(n int) func(t *testing.T, body io.ReadCloser) {
 // What is not settled counts as it was reserved.
 func TestWhatIsNotKnownStaysReserved(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := counting(t, rdb)
+		q := counting(t, rdb, fairlimit.PerHour(10))
 		failed := errors.New("no route")
 		transport := &httplimit.Transport{
 			Limiter: q, Amounts: tokens(100),
@@ -125,7 +130,7 @@ func TestWhatIsNotKnownStaysReserved(t *testing.T) {
 
 func TestWhoeverHasNoAmountsTellsThemAfterwards(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := counting(t, rdb)
+		q := counting(t, rdb, fairlimit.PerHour(10))
 		transport := &httplimit.Transport{
 			Limiter: q, Base: answering(io.NopCloser(strings.NewReader("cost: 70"))),
 			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { return fairlimit.Amounts{"tokens": 70}, true },
@@ -136,9 +141,36 @@ func TestWhoeverHasNoAmountsTellsThemAfterwards(t *testing.T) {
 	})
 }
 
+// One caller that sends one request after the other costs few questions more
+// than its turns do. All of them are settled in the end.
+func TestSettlementsOfABusyTransportGoTogether(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		const requests, took = 50, 10 * time.Millisecond
+		var asked atomic.Int32
+		q := counting(t, rdb, fairlimit.PerHour(requests), fairlimit.WithTrace(&fairlimit.Trace{
+			Asked: func(op string, _ int, _ time.Duration, _ error) {
+				if op == "release" {
+					asked.Add(1)
+				}
+			},
+		}))
+		client := &http.Client{Transport: &httplimit.Transport{
+			Limiter: q, Amounts: tokens(20), Base: answering(io.NopCloser(strings.NewReader("an answer"))),
+			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { return fairlimit.Amounts{"tokens": 1}, true },
+		}}
+		for range requests {
+			time.Sleep(took)
+			get(t, client, "http://upstream")
+		}
+		time.Sleep(time.Second)
+		assert.Equal(t, 1000-requests, left(t, q))
+		assert.LessOrEqual(t, int(asked.Load()), 2*requests/5, "five come in 50 ms")
+	})
+}
+
 func TestAmountsThatCannotBeTakenAreNotSent(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := counting(t, rdb)
+		q := counting(t, rdb, fairlimit.PerHour(10))
 		only := waiter(func(context.Context) error { t.Error("asked for a permit"); return nil })
 		one := func(*http.Request) int { return 1 }
 		for name, test := range map[string]struct {
@@ -170,7 +202,7 @@ func TestABodyMayBeClosedWhileItIsRead(t *testing.T) {
 		read, write := io.Pipe()
 		settled := 0
 		transport := &httplimit.Transport{
-			Limiter: counting(t, rdb), Amounts: tokens(1), Base: answering(read),
+			Limiter: counting(t, rdb, fairlimit.PerHour(10)), Amounts: tokens(1), Base: answering(read),
 			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { settled++; return nil, false },
 		}
 		resp, err := (&http.Client{Transport: transport}).Get("http://upstream")

@@ -70,9 +70,9 @@ type Transport struct {
 	// the response. If it returns false, or if no response came, the turn counts
 	// as it was reserved.
 	//
-	// The caller does not wait for Redis. A program that ends at once may leave
-	// its last turns as they were reserved. Without Amounts a request takes one
-	// call, and Used tells the rest.
+	// The caller does not wait for Redis: the settlements of 50 ms go there
+	// together. A program that ends at once may leave its last turns as they were
+	// reserved. Without Amounts a request takes one call, and Used tells the rest.
 	Used func(*http.Response, []byte) (fairlimit.Amounts, bool)
 
 	// After says how long the upstream wants to be left alone, counted from
@@ -92,7 +92,8 @@ type Transport struct {
 	// returned, and several times at once. It may be nil.
 	OnError func(error)
 
-	gate gate.Gate
+	gate        gate.Gate
+	settlements settlements
 }
 
 // statusOverloaded has no name of its own; Anthropic sends it.
