@@ -3,6 +3,7 @@ package fairlimit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -460,5 +461,50 @@ func TestAfterAPauseNobodyGoesWithoutNews(t *testing.T) {
 				assert.LessOrEqual(t, g.most(quota.Per), quota.Permits)
 			})
 		})
+	}
+}
+
+// Two limiters hold turns alternately. One pauses or resets the queue, and all of
+// it is lost before the other has heard. Once both have asked, nobody goes too
+// soon after another, whoever of them asked first.
+func TestWhatALimiterHasNotHeardOfIsNotLost(t *testing.T) {
+	for what, steer := range map[string]func(t *testing.T, q *fairlimit.Queue, all *goers){
+		"a pause": func(t *testing.T, q *fairlimit.Queue, _ *goers) {
+			require.NoError(t, q.Pause(t.Context(), 3*time.Second))
+		},
+		"a reset": func(t *testing.T, q *fairlimit.Queue, all *goers) {
+			require.NoError(t, q.Reset(t.Context()))
+			time.Sleep(time.Millisecond)
+			all.wait(t, q, 100, 5)
+		},
+	} {
+		for _, first := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s, limiter %d asks first", what, first), func(t *testing.T) {
+				redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+					var all goers
+					queues := []*fairlimit.Queue{
+						queueOf(t, rdb, "lost", fairlimit.PerSecond(1)), queueOf(t, rdb, "lost", fairlimit.PerSecond(1)),
+					}
+					for i := range 12 {
+						all.wait(t, queues[i%2], i, 1)
+					}
+					time.Sleep(3200 * time.Millisecond)
+					steer(t, queues[0], &all)
+					time.Sleep(300 * time.Millisecond)
+					require.NoError(t, rdb.FlushAll(t.Context()).Err())
+					asked := time.Now()
+					for _, i := range []int{first, 1 - first, first} {
+						status(t, queues[i])
+					}
+					all.all.Wait()
+					slices.SortFunc(all.at, time.Time.Compare)
+					for i, at := range all.at[1:] {
+						if all.at[i].After(asked) {
+							assert.GreaterOrEqual(t, at.Sub(all.at[i]), time.Second-time.Millisecond, "%v", at.Sub(asked))
+						}
+					}
+				})
+			})
+		}
 	}
 }

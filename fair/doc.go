@@ -86,7 +86,7 @@
 //	                    'M' if more limiters of flows ask than there is room for
 //	p+3     77a6222     place: where the interpreter lies that wrote this
 //	p+11    k3x9q2ab    generation
-//	p+20    39a85018    epoch: the replication id of the server
+//	p+20    39a85018    epoch: 5 letters of the server's replication id, 3 new ones
 //	p+29    5           sequence
 //	p+46    17…123456   clock, when this was written
 //	p+63    17…1123456  newest slot, the tail. The sequence up to it is the one above
@@ -195,7 +195,9 @@
 // newest slot that the limiter was told. If nobody knows how many they are, as
 // many count as any window holds. A replica that takes over goes on from what it
 // has, and notes where the epoch before it ended. What that epoch granted
-// behind its end was lost, and a return of it frees nothing.
+// behind its end was lost, and a return of it frees nothing. A queue that is gone
+// goes on likewise, as an old copy of it would that has no turns: its generation,
+// its clock and its sequence stay, and an epoch begins.
 //
 // Returns. Release reads all cells, takes permits out of the one that holds
 // them, and writes the ring anew. At the tail the queue becomes shorter.

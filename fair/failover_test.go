@@ -128,7 +128,7 @@ func TestWhatCountsAsFullLongerDoesSoAfterAFailover(t *testing.T) {
 		at(200 * time.Millisecond)
 		require.False(t, take(t, b, engine.Request{N: 1})[0].Granted)
 		require.Equal(t, 3800*time.Millisecond, wait(t, a))
-		require.Equal(t, 3, status(t, a).Queued, "they count once")
+		require.Equal(t, 6, status(t, a).Queued, "at 2 and 3 s, each once")
 		replica.restore(t, a)
 		at(300 * time.Millisecond)
 		require.Equal(t, 3700*time.Millisecond, wait(t, b), "three turns are at 3 s")

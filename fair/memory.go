@@ -153,7 +153,7 @@ func (m *memory) adopt(w watermark, moves int64, under *quotaSet) {
 func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n.Reset {
+	if n.resetEnd > m.resetEnd {
 		m.resetQueue = n.Queue
 	}
 	n.Reset = n.Queue == m.resetQueue

@@ -101,6 +101,7 @@ func TestUnitsKeepTheNameOfTheirQueue(t *testing.T) {
 		at(500 * time.Millisecond)
 		waits(t, late, 1, "")
 		flushed(t, f)
+		waits(t, f.callsOf(t), 1, "") // a stranger begins another queue
 		waits(t, early, 1, "")
 		ahead := waits(t, f, 1, "tokens=100")
 		before := f.memory.now().generation()

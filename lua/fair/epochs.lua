@@ -34,21 +34,28 @@ local function knows_of(epoch, ended, known, slot)
   end
 end
 
--- Begins an epoch if another server wrote the state, or this one did before it
--- was a replica for a while. A server that does not tell its replication is
--- known by its place in memory alone.
+-- Begins an epoch. Its name is 5 letters of the server, if it tells its
+-- replication, and 3 new ones.
+local function begin_epoch(server_letters)
+  name = sub(name, 1, 9) .. (server_letters or sub(argv[3], 1, 5)) .. sub(argv[3], 6, 8) .. ' '
+end
+
+-- Begins one if there is no queue, if another server wrote the state, or if this
+-- one did before it was a replica for a while. A server that does not tell its
+-- replication is known by its place in memory alone.
 local function take_over()
   local replid
   local epoch = sub(name, 10, 17)
   if fresh or own ~= place or server - written_at >= SILENCE then
     local info = redis.pcall('INFO', 'replication')
-    replid = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)') or nil
+    replid = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w)') or nil
   end
   if fresh then
-    name = name .. (replid or sub(argv[3], 1, 8)) .. ' '
-  elseif replid and replid ~= epoch or not replid and own ~= place then
+    begin_epoch(replid)
+  elseif replid and replid ~= sub(epoch, 1, 5) or not replid and own ~= place then
     knows_of(epoch, sequence, sequence)
-    name, took_over, must = sub(name, 1, 9) .. (replid or sub(argv[3], 1, 8)) .. ' ', true, true
+    begin_epoch(replid)
+    took_over, must = true, true
   end
 end
 

@@ -39,7 +39,7 @@ local function missing_of(l, change)
     l.ended = math.max(ended, l.knows)
     return l.knows - ended
   end
-  return math.min(most, l.knows)
+  return unknown and most or math.min(most, l.knows)
 end
 
 if count > 0 then
@@ -64,7 +64,9 @@ if count > 0 then
       book(missing, newest)
       logs[i].dirty = true
     end
+    if not begun then logs[i].ended = logs[i].knows end
   end
+  if remembers and not begun and knows_of_units ~= '' then epochs_of = { '', sub(knows_of_units, 10, 17) } end
   for i = 1, count do
     local l, block = logs[i], layout[logs[i].name]
     if block and block.words ~= l.words then

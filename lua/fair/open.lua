@@ -33,10 +33,10 @@ end
 
 if not unusual and now - clock >= SILENCE then
   local info = redis.pcall('INFO', 'replication')
-  local replid = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w%w%w%w)')
+  local replid = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w)')
   if fresh then
-    name = sub(argv[3], 1, 8) .. ' ' .. (replid or sub(argv[3], 1, 8)) .. ' '
+    name = sub(argv[3], 1, 8) .. ' ' .. (replid or sub(argv[3], 1, 5)) .. sub(argv[3], 6, 8) .. ' '
   else
-    unusual = replid and replid ~= sub(name, 10, 17)
+    unusual = replid and replid ~= sub(name, 10, 14)
   end
 end

@@ -2,7 +2,8 @@
 --
 -- Takes    what narrow.lua and cells.lua leave
 -- Leaves   changed fields; remembers: what the watermark knows may still count;
---          moves: how far the slots move that the caller knows
+--          unknown: nobody knows how many permits were lost; moves: how far the
+--          slots move that the caller knows
 --
 -- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
 -- <slow until> <slow pace> <then until> <then pace> <reset's end> <windows>': when the caller heard of the
@@ -13,12 +14,16 @@
 -- and the windows of then, '-' if they are the same now.
 --
 -- What the caller saw and this state does not know of was lost: the key is
--- gone, or the state is an older one, as after a failover. It is booked at the
--- newest slot that the caller was told, as one cell: as many permits as the
--- state lacks, or as any window holds if nobody knows how many. If another
--- caller knows of a later slot, they stand there. That is the safe side. The
--- clock reaches that slot no sooner than the caller was told: so a pause goes
--- on, and turns that one has put off stay where they are.
+-- gone, or the state is an older one, as after a failover. A queue that is gone
+-- goes on as an old copy of it would that has no turns: under its name, on its
+-- clock, in a new epoch. What was lost is booked at the newest slot that the
+-- caller was told, as one cell. If another caller knows of a later slot, it
+-- stands there. That is the safe side. The clock reaches that slot no sooner
+-- than the caller was told: so a pause goes on, and turns that one has put off
+-- stay where they are.
+--
+-- If others have begun a queue meanwhile, its clock has nothing to do with the
+-- caller's. Then labels move to when they come on that clock.
 
 -- Counts permits at the slot, or at the newest if others were granted later
 -- ones. Until they have left, each cell counts whole: they may be of callers
@@ -64,19 +69,13 @@ local function moved(label, wait)
   return wait > 0 and math.max(0, at - label) or math.min(at, now + wait) - label
 end
 
--- Sets the clock by when the caller was told that a label comes: a clock that
--- has just begun takes that over, one that would get there sooner stands still
+-- Sets the clock by when the caller was told that a label comes: a queue that is
+-- restored takes that over, one whose clock would get there sooner stands still
 -- until then. One that runs on a server which has just taken over goes on from
--- the label that it has shown. If others began a queue of their own meanwhile,
--- its clock has nothing to do with the caller's: the label is moved to when it
--- comes on theirs. Returns how far.
-local function restore_clock(known, shown, label, wait, stands)
+-- the label that it has shown.
+local function restore_clock(shown, label, wait)
   local passed = (fresh or wait > 0) and 0 or math.max(0, now - label) -- the clock need not have been slow then
   local due = moment_of(label + passed) - passed - wait - server -- the offset with which it comes then
-  if not known and not fresh then
-    if stands > rest then stand_still(stands) end
-    return moved(label, wait)
-  end
   if fresh then
     clock, offset = shown, due
   elseif took_over and rest == 0 and shown > now then
@@ -86,7 +85,6 @@ local function restore_clock(known, shown, label, wait, stands)
   end
   read_clock()
   forget_slow()
-  return 0
 end
 
 -- How many permits any window holds, of the queue, the caller, and the caller of
@@ -122,56 +120,92 @@ local function by_the_callers_quotas(under, had, newest, pace)
   slack = 1000000
 end
 
-local remembers = false
+-- Forgets what others hold that have not heard of a reset: this state had lost
+-- it. What has gone of that counts with what the caller knows.
+local function reset_again(known_reset, newest)
+  reset_end, closed, oldest, base, last, crowded, full = known_reset, 0, 0, sequence, 0, 0, 0
+  name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
+  return math.max(newest, now)
+end
+
+local remembers, unknown = false, false
+
+-- Goes on with the queue that the caller knows. Of what this state lacks as many
+-- permits count as are missing, or as any window holds if nobody knows how many.
+-- The epoch that granted them has ended: nothing of it can be given back, unless
+-- all that was lost of it stands at one slot.
+local function go_on(generation, epoch, seen, newest, most)
+  local upto, forgotten = known_of(epoch)
+  local alone, missing = upto == sequence and newest >= last, seen - (upto or sequence)
+  if fresh then
+    name, epochs, sequence = generation .. sub(name, 9), ' -', math.max(0, seen - most)
+  end
+  unknown = fresh or not upto and not forgotten
+  if unknown then
+    missing = newest + counts_for() > now and most or 0
+    full = math.max(full, newest)
+  end
+  if missing > 0 then book(missing, newest) end
+  if unknown then
+    knows_of(epoch, 0, seen)
+  elseif missing > 0 and upto and epoch ~= sub(name, 10, 17) then
+    local ended, known = end_of(epoch)
+    knows_of(epoch, ended, seen, alone and ended == known and newest)
+  end
+end
+
+-- Counts the queue that the caller knows in one that others have begun: as many
+-- permits as any window holds, at its newest slot. Its turns cannot be given back
+-- to this one. And if turns were put off, a state in which they were not has
+-- another name.
+local function join(newest, shown, most, written)
+  if newest <= full or newest + counts_for() <= now then return end
+  local counted = full + counts_for() > now
+  if counted then put_off(full, newest) else book(most, newest) end
+  full = newest
+  if counted or written <= shown then rename() end
+end
 
 local function recover()
-  local generation, epoch, seen_sequence, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
+  local generation, epoch, seen, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
   local at, since, shown, newest, comes, ends_in, stands, slow, pace, later, later_pace, known_reset, under =
     match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
   if not generation or not at then return end
-  seen_sequence, shown, newest = seen_sequence + 0, shown + 0, newest + 0
+  seen, shown, newest, known_reset = seen + 0, shown + 0, newest + 0, known_reset + 0
   local gone = elapsed(at + 0, since + 0)
   if ends_in - gone <= 0 then return end
   stands = stands + 0 > 0 and stands - gone or 0
-  local known, upto, forgotten = generation == sub(name, 1, 8), nil, nil
-  if known then upto, forgotten = known_of(epoch) end
-  local strange = known and not upto and not forgotten
-  if not known and reset_end > server and known_reset + 0 < reset_end then return end -- it was reset since
+  local known = generation == sub(name, 1, 8)
+  if not known and reset_end > server and known_reset < reset_end then return end -- it was reset since
   remembers = true
 
-  local missing, written = seen_sequence - (upto or sequence), clock
-  if epoch == sub(name, 10, 17) and known and missing <= 0 and seen_clock + 0 <= clock then return end
+  local upto, forgotten
+  if known then upto, forgotten = known_of(epoch) end
+  local is_told = known and (upto or forgotten) and seen <= (upto or sequence) -- of all that the caller knows
+  if is_told and epoch == sub(name, 10, 17) and seen_clock + 0 <= clock then return end
   local label, wait = math.max(newest, shown), comes - gone
   local comes_in = wait_for(label)
   if label <= now and rest == 0 and slow_until == 0 then comes_in = label - server - offset end -- it has come
-  if known and not strange and missing <= 0 and comes_in >= wait - 2 then return end
+  if is_told and comes_in >= wait - 2 then return end
   if not known and not fresh then
     moves = moved(label, wait)
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
-  local had = { last = last, pace = slow_pace, slack = slack }
+  local had, written = { last = last, pace = slow_pace, slack = slack }, clock
   if (known or fresh) and math.max(slow, later) > math.max(shown, slow_until, then_until) then
     slow_until, slow_pace, then_until, then_pace = slow + 0, pace + 0, later + 0, later_pace + 0
   end
-  moves = restore_clock(known, shown, label, wait, stands)
-  newest = newest + moves
   must = true
-  if known and not strange then
-    local alone = upto == sequence and newest >= last -- nobody was granted anything since
-    if missing > 0 then book(missing, newest) end
-    if missing > 0 and upto and epoch ~= sub(name, 10, 17) then
-      local ended, known = end_of(epoch)
-      knows_of(epoch, ended, seen_sequence, alone and ended == known and newest)
-    end
-  elseif newest > full and newest + counts_for() > now then
-    local counted = full + counts_for() > now
-    if counted then put_off(full, newest) else book(most_of_all(under), newest) end
-    full = newest
-    if known or counted or written <= shown then
-      -- Turns of the state that was lost cannot be given back to this one. And if
-      -- they were put off, a state in which they were not has another name.
-      rename()
-    end
+  if known or fresh then
+    restore_clock(shown, label, wait)
+    go_on(generation, epoch, seen, newest, most_of_all(under))
+    reset_end = math.max(reset_end, known_reset)
+  else
+    if stands > rest then stand_still(stands) end
+    moves = moved(label, wait)
+    newest = newest + moves
+    if known_reset > math.max(server, reset_end) then newest = reset_again(known_reset, newest) end
+    join(newest, shown, most_of_all(under), written)
   end
   by_the_callers_quotas(under, had, newest, slow + 0 > now and pace + 0 or 0)
 end
