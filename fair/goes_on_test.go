@@ -72,6 +72,20 @@ func TestAQueueThatWasLostGoesOn(t *testing.T) {
 	})
 }
 
+// What was lost was granted under a quota that lets fewer go together than the
+// one that holds now.
+func TestWhatWasLostCountsInWindowsOfMorePermits(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "1/100ms")...)
+		lost := queued(t, f, 20, 1) // up to 1.9 s
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		at(50 * time.Millisecond)
+		require.NoError(t, f.Look(t.Context()))
+		next := queued(t, f.joins(t, quotas(t, "10/1s")...), 1, 1)[0]
+		require.Equal(t, lost[19].At+time.Second.Microseconds(), next.At)
+	})
+}
+
 // A reset is lost of which one limiter has not heard. Whoever asks first, turns
 // that were reset count no more once the other has asked.
 func TestALostResetStaysOne(t *testing.T) {
