@@ -40,18 +40,3 @@ func (t Trial) befall(
 	}
 	return happened, err
 }
-
-// do lets one happen to clients, or to the server.
-func (t Trial) do(ctx context.Context, clients *Fleet, deed scenario.Deed) error {
-	last := len(clients.processes) - 1
-	switch deed {
-	case scenario.Kill:
-		return clients.Kill(last)
-	case scenario.Suspend:
-		return clients.Suspend(last)
-	case scenario.Resume:
-		return clients.processes[last].resume()
-	default:
-		return t.Backend.Restart(ctx, scenario.RedisAway)
-	}
-}
