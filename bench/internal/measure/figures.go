@@ -38,7 +38,7 @@ type Figures struct {
 
 // Of computes the figures of a log.
 func Of(log Log, rule Rule) Figures {
-	log.Calls = withTurns(log)
+	log.Calls = WithTurns(log)
 	arrived, got := arrivals(log.Calls), shares(log)
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
@@ -80,7 +80,8 @@ func Of(log Log, rule Rule) Figures {
 	}
 	if rule.Queues {
 		late, early := punctuality(log.Calls)
-		disorder, excess := brokenPromises(log.Calls), overfull(log.Calls, rule)
+		turns := taken(log.Calls)
+		disorder, excess := Disordered(turns, turns), rule.excess(turns)
 		q := quantiles(late)
 		f.LatenessMS, f.Early, f.PromisedInversions, f.PromisedExcess = &q, &early, &disorder, &excess
 	}

@@ -76,10 +76,10 @@ func TestAWindowOfTurnsHoldsNoMoreOfAnyUnitThanItsQuota(t *testing.T) {
 		for i := range 2 {
 			c := writing(i, i, reserved, output, 0)
 			c.Tokens.Input = input
-			c.Turn = &Turn{Permits: 1, Sent: c.Called, Replied: c.Called}
+			c.Turn = &Turn{Permits: 1}
 			calls = append(calls, c)
 		}
-		return overfull(calls, tokensRule)
+		return tokensRule.excess(taken(calls))
 	}
 	require.Zero(t, windows(500, 900, 50))
 	require.Equal(t, 1, windows(501, 900, 50), "1,002 of output were booked")
@@ -89,7 +89,7 @@ func TestAWindowOfTurnsHoldsNoMoreOfAnyUnitThanItsQuota(t *testing.T) {
 
 func TestTurnsAreMatchedByWhatTheyHold(t *testing.T) {
 	turn := func(output int) Turn { return Turn{Permits: 1, Input: 1, Output: output} }
-	calls := withTurns(Log{
+	calls := WithTurns(Log{
 		Callers: []int{1}, Calls: []Call{writing(0, 1, 7, 1, 0), writing(0, 2, 5, 1, 0)},
 		Told: []Told{{Turns: []Turn{turn(5), turn(7)}}},
 	})
