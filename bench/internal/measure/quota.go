@@ -109,7 +109,7 @@ func unusual(held func(Call) time.Duration) func(Call) time.Duration {
 // Time in which the upstream's process or the server stood still does not count.
 // With ceilings, what counts is the part of the quota that the clients who wait
 // may use.
-func utilization(log Log, arrived []Call, rule Rule) float64 {
+func utilization(log Log, arrived []Call, rule Rule) Part {
 	if len(arrived) == 0 {
 		return 0
 	}
@@ -137,7 +137,7 @@ func utilization(log Log, arrived []Call, rule Rule) float64 {
 	if possible == 0 {
 		return 0
 	}
-	return occupied / possible
+	return Part(occupied / possible)
 }
 
 // change is by how much the permits in the window, and a client's callers who

@@ -12,8 +12,8 @@ import (
 
 // Incident is what happened to the run, and when.
 type Incident struct {
-	AtMS float64 `json:"at_ms"` // of the run; when that was over
-	What string  `json:"what"`
+	AtMS measure.MS `json:"at_ms"` // of the run; when that was over
+	What string     `json:"what"`
 }
 
 // befall lets the scenario's incidents happen at their times, until ctx ends. It

@@ -68,7 +68,7 @@ type Result struct {
 
 	// Modest is how long the clients with the fewest callers wait if the greedy
 	// ones do not call, in milliseconds; nil if that was not measured.
-	Modest *float64
+	Modest *measure.MS
 
 	// These are there once it is judged.
 	Apart   time.Duration
