@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
@@ -22,9 +21,8 @@ import (
 // virtual time.
 type comparison struct {
 	plan
-	server  *backend.Backend // nil in virtual time
-	command func() *exec.Cmd // starts a client process
-	stderr  io.Writer
+	server *backend.Backend // nil in virtual time
+	stderr io.Writer
 }
 
 // compare runs every scenario on every engine and reports each scenario as soon
@@ -97,9 +95,6 @@ func (c *comparison) open(ctx context.Context) (err error) {
 		}
 		return nil
 	}
-	if c.command, err = run.Self(asClient); err != nil {
-		return err
-	}
 	if c.server, err = backend.Open(ctx, c.redis); err != nil {
 		return err
 	}
@@ -167,8 +162,7 @@ func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Re
 func (c comparison) try(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
 	t := run.Trial{
 		Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server,
-		Name: "bench:" + rand.Text(), Command: c.command,
-		What: r.what + ", " + e.Name, Progress: c.stderr,
+		Name: "bench:" + rand.Text(), What: r.what + ", " + e.Name, Progress: c.stderr,
 	}
 	fmt.Fprintf(c.stderr, "%s: %v to go\n", t.What, r.load.Duration)
 	if c.simulate {

@@ -22,9 +22,6 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
 
-// asClient is the role of the processes that call.
-const asClient = "client"
-
 // Exit statuses.
 const (
 	fine      = 0
@@ -33,17 +30,13 @@ const (
 )
 
 func main() {
-	switch role := os.Getenv(run.Role); role {
-	case asClient:
-		signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
-		if err := run.Client(os.Stdin, os.Stdout); err != nil {
-			os.Exit(faulty)
-		}
-		return
+	switch os.Getenv(run.Role) {
+	case run.ClientRole:
+		run.ClientMain()
 	case run.Simulator:
 		run.SimulatorMain()
-	case speed.Role, speed.BareRole:
-		speed.Main(role)
+	case speed.Role:
+		speed.Main()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once

@@ -2,7 +2,6 @@ package engines
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +25,7 @@ func record(
 	build engine.Builder, rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration,
 	opts ...fairlimit.Option,
 ) (*recorder, error) {
-	notes := &Notes{now: now, late: l.Late}
+	notes := &Notes{Now: now, late: l.Late}
 	opts = append(opts,
 		fairlimit.WithEngine(notes.Builder(build)),
 		fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { notes.miss() }}))
@@ -48,11 +47,11 @@ func (r *recorder) Take(ctx context.Context, input, output int) (Settle, error) 
 }
 
 // Told is what was noted.
-func (r *recorder) Told() measure.Told { return r.notes.told() }
+func (r *recorder) Told() measure.Told { return r.notes.Told() }
 
 // Notes are the turns that an engine grants to one limiter.
 type Notes struct {
-	now  func() time.Duration
+	Now  func() time.Duration
 	late func(wait time.Duration) time.Duration // by how much a timer is late; nil: not at all
 
 	mu     sync.Mutex
@@ -60,7 +59,8 @@ type Notes struct {
 	all    measure.Told
 }
 
-func (n *Notes) told() measure.Told {
+// Told is what was noted so far.
+func (n *Notes) Told() measure.Told {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.all
@@ -69,7 +69,7 @@ func (n *Notes) told() measure.Told {
 func (n *Notes) miss() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.all.Missed = append(n.all.Missed, n.now())
+	n.all.Missed = append(n.all.Missed, n.Now())
 }
 
 // granted notes the answers to a question.
@@ -82,6 +82,7 @@ func (n *Notes) granted(answers []engine.Answer, sent, replied time.Duration) {
 			n.all.Turns = append(n.all.Turns, measure.Turn{
 				Permits: a.Grant.N, Input: a.Grant.Amounts.Of("input"), Output: a.Grant.Amounts.Of("output"),
 				Sent: sent, Replied: replied, Wait: a.Wait,
+				Slot: a.Grant.At, Decided: a.Grant.At - a.Wait.Microseconds(),
 			})
 		}
 	}
@@ -96,13 +97,16 @@ func (n *Notes) returned(grants []engine.Grant) {
 			continue
 		}
 		g.Unused = false
-		for i, granted := range slices.Backward(n.grants) {
-			if granted == g {
-				n.grants[i] = engine.Grant{} // another one may be alike
-				n.all.Returned = append(n.all.Returned, i)
-				break
-			}
+		i := len(n.grants) - 1
+		for i >= 0 && n.grants[i] != g {
+			i--
 		}
+		if i < 0 {
+			n.all.Strange++
+			continue
+		}
+		n.grants[i] = engine.Grant{} // another one may be alike
+		n.all.Returned = append(n.all.Returned, i)
 	}
 }
 
@@ -124,9 +128,9 @@ type noted struct {
 }
 
 func (e noted) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	sent := e.notes.now()
+	sent := e.notes.Now()
 	answers, err := e.Engine.Take(ctx, requests)
-	e.notes.granted(answers, sent, e.notes.now())
+	e.notes.granted(answers, sent, e.notes.Now())
 	if e.notes.late != nil {
 		for i := range answers {
 			answers[i].Wait += e.notes.late(answers[i].Wait)

@@ -12,11 +12,11 @@ func TestTheFewWaitAsLongAsTheyStillDo(t *testing.T) {
 	waiting := turn(1, 100, 900, 900, 900)
 	waiting.Outcome, waiting.Reached, waiting.Ended = Waiting, false, time.Second
 	log := Log{End: time.Second, Callers: []int{50, 1}, Calls: []Call{turn(0, 0, 10, 10, 11), waiting}}
-	require.InDelta(t, 900, *Of(log, rule).FewWaitMS, 1e-9)
+	require.InDelta(t, 900, float64(*Of(log, rule).FewWaitMS), 1e-9)
 	log.Callers = []int{1, 1}
 	require.Nil(t, Of(log, rule).FewWaitMS)
 	log.Callers = []int{0, 1}
-	require.InDelta(t, 900, *FewWait(log), 1e-9, "a client without callers is none")
+	require.InDelta(t, 900, float64(*FewWait(log)), 1e-9, "a client without callers is none")
 }
 
 func TestWhatOneClientGetsOfAll(t *testing.T) {
@@ -27,7 +27,7 @@ func TestWhatOneClientGetsOfAll(t *testing.T) {
 	}}
 	f := Of(log, rule)
 	require.Equal(t, 3, *f.MaxOfOne)
-	require.InDelta(t, 0.25, f.SmallestShare, 1e-9)
+	require.InDelta(t, 0.25, float64(f.SmallestShare), 1e-9)
 	rule.Ceiling = Limit{}
 	require.Nil(t, Of(log, rule).MaxOfOne)
 }
@@ -39,9 +39,9 @@ func TestACeilingBoundsWhatThoseWhoWaitMayUse(t *testing.T) {
 		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
 	}
 	log.Calls = append(log.Calls, Call{Client: 0, Permits: 1, Outcome: Waiting, Ended: time.Second})
-	require.InDelta(t, 1, Of(log, rule).Utilization, 0.02)
+	require.InDelta(t, 1, float64(Of(log, rule).Utilization), 0.02)
 	log.Calls = append(log.Calls, Call{Client: 1, Permits: 1, Outcome: Waiting, Ended: time.Second})
-	require.InDelta(t, 0.5, Of(log, rule).Utilization, 0.02, "the other one might have gone as well")
+	require.InDelta(t, 0.5, float64(Of(log, rule).Utilization), 0.02, "the other one might have gone as well")
 }
 
 func TestTimeInWhichTheMachineStoodStillIsNotUnused(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTimeInWhichTheMachineStoodStillIsNotUnused(t *testing.T) {
 		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
 	}
 	log.Calls = append(log.Calls, Call{Permits: 1, Outcome: Waiting, Ended: time.Second})
-	require.InDelta(t, 4.0/9, Of(log, rule).Utilization, 0.02)
+	require.InDelta(t, 4.0/9, float64(Of(log, rule).Utilization), 0.02)
 	log.Machine.Here = []Stall{{From: 500 * ms, To: time.Second}}
-	require.InDelta(t, 1, Of(log, rule).Utilization, 0.02)
+	require.InDelta(t, 1, float64(Of(log, rule).Utilization), 0.02)
 }

@@ -19,26 +19,26 @@ type Figures struct {
 	MaxInWindow        int        `json:"max_in_window"`
 	MaxOfOne           *int       `json:"max_in_window_of_one,omitempty"` // client, in a window of its ceiling
 	MissedTurns        int        `json:"missed_turns"`                   // the process woke too late for them
-	Utilization        float64    `json:"utilization"`
+	Utilization        Part       `json:"utilization"`
 	Jain               float64    `json:"jain"`
 	ShareMaxOverMin    *float64   `json:"share_max_over_min"` // null: a client got nothing
-	SmallestShare      float64    `json:"smallest_share"`     // of all permits
-	LongestStarvedMS   float64    `json:"longest_starved_ms"`
+	SmallestShare      Part       `json:"smallest_share"`     // of all permits
+	LongestStarvedMS   MS         `json:"longest_starved_ms"`
 	WaitMS             Quantiles  `json:"wait_ms"`
-	FewWaitMS          *float64   `json:"few_wait_ms,omitempty"`       // median of the clients with the fewest callers
-	FewWaitAloneMS     *float64   `json:"few_wait_alone_ms,omitempty"` // likewise, if the greedy do not call
+	FewWaitMS          *MS        `json:"few_wait_ms,omitempty"`       // median of the clients with the fewest callers
+	FewWaitAloneMS     *MS        `json:"few_wait_alone_ms,omitempty"` // likewise, if the greedy do not call
 	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
 	Early              *int       `json:"early,omitempty"`
 	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
 	PromisedExcess     *int       `json:"promised_excess,omitempty"`     // windows over the quota, beyond doubt
-	SpreadMS           *float64   `json:"spread_ms,omitempty"`
+	SpreadMS           *MS        `json:"spread_ms,omitempty"`
 	Output             *Output    `json:"output,omitempty"`
 	Shares             []Share    `json:"clients"`
 }
 
 // Of computes the figures of a log.
 func Of(log Log, rule Rule) Figures {
-	log.Calls = withTurns(log)
+	log.Calls = WithTurns(log)
 	arrived, got := arrivals(log.Calls), shares(log)
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
@@ -80,7 +80,8 @@ func Of(log Log, rule Rule) Figures {
 	}
 	if rule.Queues {
 		late, early := punctuality(log.Calls)
-		disorder, excess := brokenPromises(log.Calls), overfull(log.Calls, rule)
+		turns := taken(log.Calls)
+		disorder, excess := Disordered(turns, turns), rule.excess(turns)
 		q := quantiles(late)
 		f.LatenessMS, f.Early, f.PromisedInversions, f.PromisedExcess = &q, &early, &disorder, &excess
 	}

@@ -1,4 +1,4 @@
-// Package metrics turns the log of a run into figures. It does nothing else: no
+// Package measure turns the log of a run into figures. It does nothing else: no
 // clock, no files, no processes.
 package measure
 
@@ -21,10 +21,11 @@ type Told struct {
 	Turns    []Turn          `json:"turns,omitempty"`    // that were granted
 	Returned []int           `json:"returned,omitempty"` // which of them nobody went with, counted from the first of all
 	Missed   []time.Duration `json:"missed,omitempty"`   // when the process woke too late for a turn
+	Strange  int             `json:"strange,omitempty"`  // turns that were given back, but not held
 }
 
-// used are the turns that somebody went with, or still waits for.
-func (t Told) used() (used []Turn) {
+// Used are the turns that somebody went with, or still waits for.
+func (t Told) Used() (used []Turn) {
 	returned := map[int]bool{}
 	for _, i := range t.Returned {
 		returned[i] = true
@@ -75,6 +76,11 @@ type Turn struct {
 	Sent    time.Duration `json:"sent"`
 	Replied time.Duration `json:"replied"`
 	Wait    time.Duration `json:"wait"`
+
+	// Slot is the turn's, and Decided when the script ran, in µs of the queue's
+	// clock; 0 for engines that have no slots.
+	Slot    int64 `json:"slot,omitempty"`
+	Decided int64 `json:"decided,omitempty"`
 }
 
 // atBest is the earliest that the turn can have come.

@@ -18,6 +18,7 @@ func turn(client, called, slot, went, arrived int) Call {
 		Sent:    time.Duration(called) * ms,
 		Replied: time.Duration(called+1) * ms,
 		Wait:    time.Duration(slot-called-1) * ms,
+		Slot:    int64(slot) * 1000, Decided: int64(called) * 1000,
 	}
 	return c
 }

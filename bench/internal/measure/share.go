@@ -44,7 +44,7 @@ func jain(got []Share) float64 {
 // smallest is the part of all permits that the client with the fewest got. It
 // counts from two windows after the first grant on: until then, whoever asked
 // first may have taken what goes ahead of all shares.
-func smallest(log Log, arrived []Call, rule Rule) float64 {
+func smallest(log Log, arrived []Call, rule Rule) Part {
 	got, sum := make([]int, len(log.Callers)), 0
 	for _, c := range arrived {
 		if c.Arrived >= arrived[0].Arrived+2*rule.Per {
@@ -55,7 +55,7 @@ func smallest(log Log, arrived []Call, rule Rule) float64 {
 	if sum == 0 {
 		return 0
 	}
-	return float64(slices.Min(got)) / float64(sum)
+	return Part(slices.Min(got)) / Part(sum)
 }
 
 // maxOverMin is the best-off client's permits per caller over the worst-off's,

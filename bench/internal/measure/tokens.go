@@ -42,18 +42,18 @@ func (l *Ledger) fits(c Call) bool {
 // window may hold.
 type Output struct {
 	// Fullest is what the calls of one window wrote, by their arrival, at most.
-	Fullest float64 `json:"fullest_window"`
+	Fullest Part `json:"fullest_window"`
 
 	// AtMost is what the calls of that window might write: the quota, and their
 	// own excess over their estimates. No strict limiter can forbid more.
-	AtMost float64 `json:"at_most"`
+	AtMost Part `json:"at_most"`
 
 	// Unknown is the part of this excess that the limiter did not know when the
 	// last call of the window asked. So that call could not wait for it.
-	Unknown float64 `json:"unknown_then"`
+	Unknown Part `json:"unknown_then"`
 
 	// Debt is the excess of all calls, as a part of all output.
-	Debt float64 `json:"debt"`
+	Debt Part `json:"debt"`
 }
 
 // outputOf is nil where the upstream counts calls only.
@@ -69,11 +69,11 @@ func outputOf(arrived []Call, rule Rule) *Output {
 		for ; admitted[oldest].Arrived <= c.Arrived-rule.Per; oldest++ {
 			sum -= admitted[oldest].Tokens.Output
 		}
-		if full := float64(sum) / float64(rule.Output); full > o.Fullest {
+		if full := Part(sum) / Part(rule.Output); full > o.Fullest {
 			o = window(admitted[oldest:i+1], rule)
 		}
 	}
-	o.Debt = float64(debt) / float64(max(1, all))
+	o.Debt = Part(debt) / Part(max(1, all))
 	return &o
 }
 
@@ -88,13 +88,13 @@ func window(calls []Call, rule Rule) (o Output) {
 			unknown += t.excess()
 		}
 	}
-	of := func(n int) float64 { return float64(n) / float64(rule.Output) }
+	of := func(n int) Part { return Part(n) / Part(rule.Output) }
 	return Output{Fullest: of(sum), AtMost: 1 + of(excess), Unknown: of(unknown)}
 }
 
 // usedOutput is the part of the output allowed that was used, from the first
 // arrival + Per on.
-func usedOutput(log Log, arrived []Call, rule Rule) float64 {
+func usedOutput(log Log, arrived []Call, rule Rule) Part {
 	used, admitted := 0, admittedOf(arrived)
 	if len(admitted) == 0 {
 		return 0
@@ -105,7 +105,7 @@ func usedOutput(log Log, arrived []Call, rule Rule) float64 {
 			used += c.Tokens.Output
 		}
 	}
-	return float64(used) / (float64(rule.Output) * float64(log.End-begin) / float64(rule.period()))
+	return Part(used) / (Part(rule.Output) * Part(log.End-begin) / Part(rule.period()))
 }
 
 func admittedOf(arrived []Call) (admitted []Call) {

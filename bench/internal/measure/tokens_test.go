@@ -50,13 +50,13 @@ func TestAWindowMightHoldWhatItsOwnCallsWroteBeyondTheirEstimates(t *testing.T) 
 		writing(69_000, 100_000, 0, 1, 0),
 	}
 	o := outputOf(arrivals(calls), tokensRule)
-	require.InDelta(t, 1.051, o.Fullest, 1e-9)
-	require.InDelta(t, 1.151, o.AtMost, 1e-9)
-	require.InDelta(t, 0.151, o.Unknown, 1e-9)
-	require.InDelta(t, 951.0/1951, o.Debt, 1e-9)
+	require.InDelta(t, 1.051, float64(o.Fullest), 1e-9)
+	require.InDelta(t, 1.151, float64(o.AtMost), 1e-9)
+	require.InDelta(t, 0.151, float64(o.Unknown), 1e-9)
+	require.InDelta(t, 951.0/1951, float64(o.Debt), 1e-9)
 
 	calls[1].Tokens.Settled = 69_000 * ms
-	require.InDelta(t, 0.051, outputOf(arrivals(calls), tokensRule).Unknown, 1e-9, "the last call waited for the first")
+	require.InDelta(t, 0.051, float64(outputOf(arrivals(calls), tokensRule).Unknown), 1e-9, "the last call waited for the first")
 	require.Nil(t, outputOf(arrivals(calls), Rule{Permits: 1, Per: time.Minute}))
 }
 
@@ -64,7 +64,7 @@ func TestOutputUsedIsOfWhatIsAllowedFromTheSecondWindowOn(t *testing.T) {
 	log := Log{End: 180 * time.Second, Calls: []Call{
 		writing(0, 0, 0, 700, 0), writing(0, 60_000, 0, 800, 0), writing(0, 120_000, 0, 600, 0),
 	}}
-	require.InDelta(t, 0.7, usedOutput(log, arrivals(log.Calls), tokensRule), 1e-9)
+	require.InDelta(t, 0.7, float64(usedOutput(log, arrivals(log.Calls), tokensRule)), 1e-9)
 	require.Zero(t, usedOutput(Log{}, nil, tokensRule))
 }
 
@@ -76,10 +76,10 @@ func TestAWindowOfTurnsHoldsNoMoreOfAnyUnitThanItsQuota(t *testing.T) {
 		for i := range 2 {
 			c := writing(i, i, reserved, output, 0)
 			c.Tokens.Input = input
-			c.Turn = &Turn{Permits: 1, Sent: c.Called, Replied: c.Called}
+			c.Turn = &Turn{Permits: 1}
 			calls = append(calls, c)
 		}
-		return overfull(calls, tokensRule)
+		return tokensRule.excess(taken(calls))
 	}
 	require.Zero(t, windows(500, 900, 50))
 	require.Equal(t, 1, windows(501, 900, 50), "1,002 of output were booked")
@@ -89,7 +89,7 @@ func TestAWindowOfTurnsHoldsNoMoreOfAnyUnitThanItsQuota(t *testing.T) {
 
 func TestTurnsAreMatchedByWhatTheyHold(t *testing.T) {
 	turn := func(output int) Turn { return Turn{Permits: 1, Input: 1, Output: output} }
-	calls := withTurns(Log{
+	calls := WithTurns(Log{
 		Callers: []int{1}, Calls: []Call{writing(0, 1, 7, 1, 0), writing(0, 2, 5, 1, 0)},
 		Told: []Told{{Turns: []Turn{turn(5), turn(7)}}},
 	})

@@ -17,7 +17,7 @@ func TestWhoWentFirstTookTheFirstTurn(t *testing.T) {
 		},
 		Told: []Told{{Turns: []Turn{due(200, 1), due(50, 1), due(100, 1), due(140, 2), due(300, 1)}, Returned: []int{1}}, {}},
 	}
-	calls := withTurns(log)
+	calls := WithTurns(log)
 	for i, at := range []int{200, 100, 140} {
 		require.Equal(t, ms*time.Duration(at), calls[i].Turn.Due(), i)
 	}
@@ -35,7 +35,7 @@ func TestAnAnswerThatWasHeldUpMakesNobodyEarly(t *testing.T) {
 		Callers: []int{2}, Calls: []Call{first.untold(), second.untold()},
 		Told: []Told{{Turns: []Turn{*first.Turn, *second.Turn}}},
 	}
-	_, early := punctuality(withTurns(log))
+	_, early := punctuality(WithTurns(log))
 	require.Zero(t, early)
 }
 

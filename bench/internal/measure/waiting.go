@@ -2,6 +2,7 @@ package measure
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -9,10 +10,36 @@ import (
 
 // Quantiles are in milliseconds.
 type Quantiles struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	P50 MS `json:"p50"`
+	P99 MS `json:"p99"`
+	Max MS `json:"max"`
 }
+
+func (q Quantiles) String() string {
+	return fmt.Sprintf("%.1f / %.1f ms", float64(q.P50), float64(q.P99))
+}
+
+// MS is a number of milliseconds.
+type MS float64
+
+// String has as many digits as matter.
+func (ms MS) String() string {
+	switch x := float64(ms); {
+	case x == 0:
+		return "0"
+	case math.Abs(x) >= 10_000:
+		return fmt.Sprintf("%.1f s", x/1000)
+	case math.Abs(x) >= 100 || x == math.Trunc(x):
+		return fmt.Sprintf("%.0f ms", x)
+	default:
+		return fmt.Sprintf("%.1f ms", x)
+	}
+}
+
+// Part is a part of a whole, which is 1.
+type Part float64
+
+func (p Part) String() string { return fmt.Sprintf("%.1f %%", 100*float64(p)) }
 
 // quantiles are by nearest rank; of nothing they are 0.
 func quantiles(durations []time.Duration) Quantiles {
@@ -20,14 +47,14 @@ func quantiles(durations []time.Duration) Quantiles {
 		return Quantiles{}
 	}
 	slices.Sort(durations)
-	rank := func(q float64) float64 {
+	rank := func(q float64) MS {
 		return Milliseconds(durations[int(math.Ceil(q*float64(len(durations))))-1])
 	}
 	return Quantiles{P50: rank(0.50), P99: rank(0.99), Max: rank(1)}
 }
 
 // Milliseconds is d as a number of milliseconds.
-func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+func Milliseconds(d time.Duration) MS { return MS(d) / MS(time.Millisecond) }
 
 // waits are from call to return, of the calls that were granted.
 func waits(calls []Call) (d []time.Duration) {
@@ -60,7 +87,7 @@ func punctuality(calls []Call) (late []time.Duration, early int) {
 // largest they can have been less the smallest. The slot lies between sent +
 // wait and replied + wait. A guard over the spread is enough. It is nil if no
 // turn is known.
-func spread(arrived []Call) *float64 {
+func spread(arrived []Call) *MS {
 	smallest, largest := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
 	for _, c := range arrived {
 		if c.Turn != nil {
@@ -122,7 +149,7 @@ func longestGap(calls []Call) (longest time.Duration) {
 // FewWait is the median wait of the clients that have the fewest callers. What
 // still waits at the end counts with what it has waited by then. It is nil if
 // all clients have as many. Clients without callers do not count.
-func FewWait(log Log) *float64 {
+func FewWait(log Log) *MS {
 	sizes := slices.Compact(slices.Sorted(slices.Values(log.Callers)))
 	if len(sizes) < 2 {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // Goal is what fair is to reach in a scenario, and whether it did.
@@ -16,35 +16,47 @@ type Goal struct {
 	Missed []string `json:"missed,omitempty"` // by how much
 }
 
-const (
-	statedOrder = "fair: nobody early, every turn in order, no window of turns over the quota; " +
-		"0 inversions and 0 upstream 429s apart from the machine's"
-	statedTokens = "fair: nobody early, every turn in order, no window over the quota apart from what its own calls " +
-		"wrote beyond their estimates; 0 inversions apart from the machine's; 429s, use and windows within bounds"
-	statedShares = "fair+flows: nobody early, no window of turns over the quota; " +
-		"0 upstream 429s apart from the machine's; shares, use and waits within bounds"
-)
-
-// leastGuardMS is the guard from which on 429s count. A smaller one is too small
-// for any machine.
-const leastGuardMS = 10
-
-// aimed is the engine that the goal is for.
-func (r Report) aimed() string {
-	if r.shares != nil {
-		return "fair+flows"
-	}
-	return "fair"
+// aim is what a goal is about.
+type aim struct {
+	engine string // that it is for
+	stated string
+	kept   string // what the engine did if the goal is met
 }
 
-// aimedAt is that engine, or nil if it was not measured.
+func (r Report) aim() aim {
+	switch {
+	case r.shares != nil:
+		return aim{
+			"fair+flows", "nobody early, no window of turns over the quota; " +
+				"0 upstream 429s apart from the machine's; shares, use and waits within bounds",
+			"none over the quota, and each flow has its share",
+		}
+	case r.tokens != nil:
+		return aim{
+			"fair", "nobody early, every turn in order, no window over the quota apart from what its own calls " +
+				"wrote beyond their estimates; 0 inversions apart from the machine's; 429s, use and windows within bounds",
+			"none out of order, none over the quota apart from what was under-estimated",
+		}
+	}
+	return aim{
+		"fair", "nobody early, every turn in order, no window of turns over the quota; " +
+			"0 inversions and 0 upstream 429s apart from the machine's",
+		"none out of order, none over the quota",
+	}
+}
+
+// aimedAt is the engine that the goal is for, or nil if it was not measured.
 func (r Report) aimedAt() *Engine {
-	at := slices.IndexFunc(r.Engines, func(e Engine) bool { return e.Name == r.aimed() })
+	at := slices.IndexFunc(r.Engines, func(e Engine) bool { return e.Name == r.aim().engine })
 	if at < 0 {
 		return nil
 	}
 	return &r.Engines[at]
 }
+
+// leastGuardMS is the guard from which on 429s count. A smaller one is too small
+// for any machine.
+const leastGuardMS = 10
 
 // goalOf is nil where the scenario has none or its engine was not measured.
 func goalOf(r Report) *Goal {
@@ -52,82 +64,54 @@ func goalOf(r Report) *Goal {
 	if r.unjudged || e == nil {
 		return nil
 	}
-	zero := 0
-	g, disorder, inversions := &Goal{Stated: statedOrder}, e.PromisedInversions, &e.Inversions
-	if r.shares != nil { // flows promise no order between them
-		g = &Goal{Stated: statedShares, Missed: missedShares(*r.shares, *e)}
-		disorder, inversions = nil, nil
-	}
-	if r.tokens != nil {
-		g.Stated, g.Missed = statedTokens, missedTokens(*r.tokens, *e)
-	}
-	for _, broken := range []struct {
-		count     *int
-		one, many string
-	}{
-		{e.Early, "early call", "early calls"},
-		{disorder, "pair of turns in the wrong order", "pairs of turns in the wrong order"},
-		{e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota"},
-		{inversions, "inversion", "inversions"},
-		{&e.UpstreamRejections, "upstream 429", "upstream 429s"},
-	} {
-		if broken.count == &e.UpstreamRejections && (e.GuardMS < leastGuardMS || r.tokens != nil && !r.tokens.Never429) {
-			broken.count = &zero
+	g := &Goal{Stated: e.Name + ": " + r.aim().stated}
+	miss := func(missed bool, format string, args ...any) {
+		if missed {
+			g.Missed = append(g.Missed, fmt.Sprintf(format, args...))
 		}
-		if broken.count != nil && *broken.count > 0 {
-			g.Missed = append(g.Missed, plural(*broken.count, broken.one, broken.many))
+	}
+	if want := r.shares; want != nil { // turns that the machine missed count as used
+		used := e.Utilization * measure.Part(e.Grants+e.MissedTurns) / measure.Part(max(1, e.Grants))
+		miss(e.SmallestShare < want.Least, "a share of %v, not %v", e.SmallestShare, want.Least)
+		miss(used < want.Used, "a quota used to %v, not %v", used, want.Used)
+		if few, alone := e.FewWaitMS, e.FewWaitAloneMS; few != nil && alone != nil {
+			miss(float64(*few) > want.Wait*float64(*alone), "waits of %v, more than %v times %v", *few, want.Wait, *alone)
 		}
+	}
+	if want := r.tokens; want != nil {
+		miss(e.Utilization < want.Used, "%v of the output used, not %v", e.Utilization, want.Used)
+		miss(want.Fullest > 0 && e.Output.Fullest > want.Fullest,
+			"a window with %v of its output, not %v", e.Output.Fullest, want.Fullest)
+	}
+	none := func(n int, one, many string) { miss(n > 0, "%s", plural(n, one, many)) }
+	if e.Early != nil {
+		none(*e.Early, "early call", "early calls")
+	}
+	if e.PromisedInversions != nil && r.shares == nil {
+		none(*e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order")
+	}
+	if e.PromisedExcess != nil {
+		none(*e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota")
+	}
+	if r.shares == nil { // flows promise no order between them
+		none(e.Inversions, "inversion", "inversions")
+	}
+	if e.GuardMS >= leastGuardMS && (r.tokens == nil || r.tokens.Never429) {
+		none(e.UpstreamRejections, "upstream 429", "upstream 429s")
 	}
 	g.Met = len(g.Missed) == 0
 	return g
-}
-
-// missedShares says by how much the goals of a scenario with flows were missed.
-// Turns that the machine missed count as used.
-func missedShares(want scenario.Shares, e Engine) (missed []string) {
-	used := e.Utilization * float64(e.Grants+e.MissedTurns) / float64(max(1, e.Grants))
-	if e.SmallestShare < want.Least {
-		missed = append(missed, fmt.Sprintf("a share of %s, not %s", percent(e.SmallestShare), percent(want.Least)))
-	}
-	if used < want.Used {
-		missed = append(missed, fmt.Sprintf("a quota used to %s, not %s", percent(used), percent(want.Used)))
-	}
-	if few, alone := e.FewWaitMS, e.FewWaitAloneMS; few != nil && alone != nil && *few > want.Wait**alone {
-		missed = append(missed, fmt.Sprintf("waits of %s, more than %v times %s",
-			short(*few), want.Wait, short(*alone)))
-	}
-	return missed
-}
-
-// missedTokens says by how much the goals of a scenario with tokens were missed.
-func missedTokens(want scenario.Tokens, e Engine) (missed []string) {
-	if e.Utilization < want.Used {
-		missed = append(missed, fmt.Sprintf("%s of the output used, not %s", percent(e.Utilization), percent(want.Used)))
-	}
-	if o := e.Output; want.Fullest > 0 && o.Fullest > want.Fullest {
-		missed = append(missed,
-			fmt.Sprintf("a window with %s of its output, not %s", percent(o.Fullest), percent(want.Fullest)))
-	}
-	return missed
-}
-
-// beyond says why windows hold more output than the quota.
-func (r Report) beyond() []string {
-	e := r.aimedAt()
-	if r.tokens == nil || e == nil || e.Output.Fullest <= 1 {
-		return nil
-	}
-	return []string{fmt.Sprintf("The window with %s of its output might hold %s: the quota, and what its own calls "+
-		"wrote beyond their estimates. Of this excess %s of the quota was not yet known when the last of them "+
-		"asked: those calls were under way.",
-		percent(e.Output.Fullest), percent(e.Output.AtMost), percent(e.Output.Unknown))}
 }
 
 // Verdict is what is to be said first: what fair promised and whether it kept
 // it, what the machine did, and what there is to see of the others.
 func (r Report) Verdict() (lines []string) {
 	lines = append(lines, r.Outcome())
-	lines = append(lines, r.beyond()...)
+	if e := r.aimedAt(); r.tokens != nil && e != nil && e.Output.Fullest > 1 {
+		lines = append(lines, fmt.Sprintf("The window with %v of its output might hold %v: the quota, and what its "+
+			"own calls wrote beyond their estimates. Of this excess %v of the quota was not yet known when the last "+
+			"of them asked: those calls were under way.", e.Output.Fullest, e.Output.AtMost, e.Output.Unknown))
+	}
 	var faults []string // that make the program fail
 	for _, e := range r.Engines {
 		if len(e.Faults) > 0 {
@@ -148,40 +132,30 @@ func (r Report) Verdict() (lines []string) {
 
 // Outcome is the verdict in a sentence.
 func (r Report) Outcome() string {
+	a := r.aim()
 	switch {
 	case r.unjudged:
 		return "No verdict: this shows " + r.shows + "."
 	case r.Goal == nil:
-		return "No verdict without " + r.aimed() + "."
+		return "No verdict without " + a.engine + "."
 	}
-	kept := "none out of order, none over the quota"
-	if r.shares != nil {
-		kept = "none over the quota, and each flow has its share"
-	}
-	if r.tokens != nil {
-		kept = "none out of order, none over the quota apart from what was under-estimated"
-	}
-	trouble := "" // although no promise forbids it
-	switch e := r.aimedAt(); {
-	case e.Failed > 0:
-		trouble = plural(e.Failed, "of its calls failed", "of its calls failed")
-	case len(e.Faults) > 0:
-		trouble = "something went wrong in its run"
-	}
-	kept = r.aimed() + " kept its promises: no turn too early, " + kept
+	said := a.engine + " kept its promises: no turn too early, " + a.kept
 	if !r.Goal.Met {
-		kept = r.aimed() + " MISSED its goal by " + listed(r.Goal.Missed)
+		said = a.engine + " MISSED its goal by " + listed(r.Goal.Missed)
 	}
-	if trouble != "" {
-		kept += "; " + trouble
+	switch e := r.aimedAt(); { // trouble, although no promise forbids it
+	case e.Failed > 0:
+		said += fmt.Sprintf("; %d of its calls failed", e.Failed)
+	case len(e.Faults) > 0:
+		said += "; something went wrong in its run"
 	}
-	return kept + "."
+	return said + "."
 }
 
 // machine is what the machine did, in sentences.
 func (r Report) machine() []string {
-	said := []string{fmt.Sprintf("This machine stalled for up to %s. Pairs closer than %s have no order.",
-		short(math.Ceil(r.StallMS)), short(r.ApartMS))}
+	said := []string{fmt.Sprintf("This machine stalled for up to %v. Pairs closer than %v have no order.",
+		measure.MS(math.Ceil(float64(r.StallMS))), r.ApartMS)}
 	if r.StallMS > r.ApartMS {
 		said[0] += " Longer stalls count for the calls that they hit."
 	}

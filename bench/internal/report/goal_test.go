@@ -138,7 +138,7 @@ func TestWhereClientsAreFlowsTheGoalIsTheirShares(t *testing.T) {
 	require.True(t, r.Goal.Met, "the machine missed what was not used")
 
 	few.Shares = &scenario.Shares{Wait: 2}
-	alone, wait := 100.0, 199.0
+	alone, wait := measure.MS(100), measure.MS(199)
 	waits := func(f *measure.Figures) { f.FewWaitMS, f.FewWaitAloneMS = &wait, &alone }
 	require.True(t, flows(waits).Goal.Met)
 	wait = 201
@@ -146,7 +146,7 @@ func TestWhereClientsAreFlowsTheGoalIsTheirShares(t *testing.T) {
 }
 
 func TestWhereTokensCountTheGoalDependsOnTheEstimate(t *testing.T) {
-	told := func(name string, used float64, o measure.Output, turnedAway int) Report {
+	told := func(name string, used measure.Part, o measure.Output, turnedAway int) Report {
 		s, _ := scenario.Named(name)
 		return fairly(func(r *run.Result) {
 			r.Trial.Scenario = s
@@ -181,10 +181,10 @@ func TestTheSummaryHasALineForEachScenarioAndEngine(t *testing.T) {
 	require.Equal(t, `
 all scenarios
 
-                    inversions   overtake   429s     used     least share   starved   early   goal
-steady   fair       0            0          0        99.9 %   0.0 %         0         0       met
-steady   queueing   0            0          0        99.9 %   0.0 %         0         0       -
-         polling    77 (+5)      0          4 (+1)   0.0 %    0.0 %         0         –       -
+                    inversions   max overtake   upstream 429s   utilization   smallest share   starved   early   goal
+steady   fair       0            0              0               99.9 %        –                0         0       met
+steady   queueing   0            0              0               99.9 %        –                0         0       -
+         polling    77 (+5)      0              4 (+1)          0.0 %         –                0         –       -
 
 6 (+12): 6, and 12 more by the machine
 `, out.String())

@@ -75,7 +75,7 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 	for _, one := range results {
 		runs = append(runs, Run{one.Trial.Engine.Name, r.Simulated, one.Log})
 	}
-	pictures, err := Draw(runs, time.Duration(r.ApartMS*float64(time.Millisecond)))
+	pictures, err := Draw(runs, time.Duration(float64(r.ApartMS)*float64(time.Millisecond)))
 	if err != nil {
 		return err
 	}

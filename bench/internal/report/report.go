@@ -22,9 +22,9 @@ type Report struct {
 
 	// StallMS is the longest time by which a plain sleep was late. Calls and
 	// arrivals must be ApartMS from each other for their order to count.
-	StallMS float64  `json:"stall_ms"`
-	ApartMS float64  `json:"apart_ms"`
-	Engines []Engine `json:"engines"`
+	StallMS measure.MS `json:"stall_ms"`
+	ApartMS measure.MS `json:"apart_ms"`
+	Engines []Engine   `json:"engines"`
 
 	// Goal is null if the scenario has no goal, or if the engine that the goal
 	// is for was not measured.
@@ -40,22 +40,22 @@ type Report struct {
 // Quota is what was asked for. What an engine could be given stands with the
 // engine.
 type Quota struct {
-	Permits int     `json:"permits"`
-	PerMS   float64 `json:"per_ms"`
-	Burst   int     `json:"burst"`
-	GuardMS float64 `json:"guard_ms"`
-	Ceiling string  `json:"ceiling,omitempty"` // of each client
-	Input   int     `json:"input,omitempty"`   // tokens in a window
-	Output  int     `json:"output,omitempty"`  // likewise
+	Permits int        `json:"permits"`
+	PerMS   measure.MS `json:"per_ms"`
+	Burst   int        `json:"burst"`
+	GuardMS measure.MS `json:"guard_ms"`
+	Ceiling string     `json:"ceiling,omitempty"` // of each client
+	Input   int        `json:"input,omitempty"`   // tokens in a window
+	Output  int        `json:"output,omitempty"`  // likewise
 }
 
 // Engine is one engine's figures.
 type Engine struct {
-	Name    string  `json:"engine"`
-	GuardMS float64 `json:"guard_ms"` // that the engine was given
-	Burst   int     `json:"burst"`    // likewise
-	Ceiling string  `json:"ceiling,omitempty"`
-	Seconds float64 `json:"seconds"` // measured
+	Name    string     `json:"engine"`
+	GuardMS measure.MS `json:"guard_ms"` // that the engine was given
+	Burst   int        `json:"burst"`    // likewise
+	Ceiling string     `json:"ceiling,omitempty"`
+	Seconds float64    `json:"seconds"` // measured
 	measure.Figures
 	RedisCallsPerGrant float64  `json:"redis_calls_per_grant"`
 	RedisCallsBy       string   `json:"redis_calls_counted_by"`

@@ -23,7 +23,7 @@ func results() []*run.Result {
 		Quota: scenario.Quota{Permits: 20, Per: time.Second, Burst: 5}, Guard: 10 * time.Millisecond,
 		Clients: 4, Callers: 1, Duration: 12 * time.Second, Seed: 3,
 	}
-	early, ratio, spread, wide := 0, 1.25, 14.5, 20.5
+	early, ratio, spread, wide := 0, 1.25, measure.MS(14.5), measure.MS(20.5)
 	result := func(e engines.Engine, figures measure.Figures) *run.Result {
 		return &run.Result{
 			Trial: run.Trial{

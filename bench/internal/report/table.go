@@ -4,14 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-
-	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // row is one line of the table: what it is called, what a reader must know, and
@@ -19,135 +16,105 @@ import (
 type row struct {
 	name, note string
 	main       bool // one of those that matter most
-	cell       func(Engine) string
+	cell       func(Engine) any
 }
 
 // nothing is the cell of an engine that a row says nothing about. A row of such
 // cells is left out.
 const nothing = "–"
 
-func (r Report) rows() (told []row) {
+// text is the row's cell of an engine.
+func (r row) text(e Engine) string {
+	cell := reflect.ValueOf(r.cell(e))
+	if cell.Kind() == reflect.Pointer {
+		cell = cell.Elem()
+	}
+	if !cell.IsValid() {
+		return nothing
+	}
+	return fmt.Sprint(cell)
+}
+
+func (r Report) rows() []row {
+	order := r.shares == nil // flows promise no order between them
 	all := []row{
-		{"grants", "calls that got their turn", true, count(func(e Engine) int { return e.Grants })},
-		{"refused", "calls whose turn would come too late", false, rare(func(e Engine) int { return e.Refused })},
-		{"gave up", "calls that did not want to wait any longer", false, rare(func(e Engine) int { return e.Left })},
-		{"failed", "calls that got an error", false, rare(func(e Engine) int { return e.Failed })},
-		{"inversions", fmt.Sprintf("pairs out of order by %v or more", short(r.ApartMS)), r.shares == nil, inversions},
+		{"grants", "calls that got their turn", true, func(e Engine) any { return e.Grants }},
+		{"refused", "calls whose turn would come too late", false, func(e Engine) any { return rare(e.Refused) }},
+		{"gave up", "calls that did not want to wait any longer", false, func(e Engine) any { return rare(e.Left) }},
+		{"failed", "calls that got an error", false, func(e Engine) any { return rare(e.Failed) }},
+		{"inversions", "pairs out of order by " + r.ApartMS.String() + " or more", order, func(e Engine) any {
+			return apart(e.Inversions, e.MachineInversions)
+		}},
+		{"max overtake", "most calls that passed a single one", order, func(e Engine) any { return e.MaxOvertake }},
+		{"upstream 429s", "calls turned away", true, func(e Engine) any {
+			return apart(e.UpstreamRejections, e.MachineRejections)
+		}},
 		{
-			"max overtake", "most calls that passed a single one", r.shares == nil,
-			count(func(e Engine) int { return e.MaxOvertake }),
+			"max in window", fmt.Sprintf("permits in any %v; %d allowed", r.Quota.PerMS, r.Quota.Permits), true,
+			func(e Engine) any { return e.MaxInWindow },
 		},
-		{"upstream 429s", "calls turned away", true, rejections},
-		{
-			"max in window", fmt.Sprintf("permits in any %v; %d allowed", short(r.Quota.PerMS), r.Quota.Permits), true,
-			count(func(e Engine) int { return e.MaxInWindow }),
-		},
-		{
-			"max of one", fmt.Sprintf("permits of one client; its ceiling is %s", r.Quota.Ceiling), true,
-			known(func(e Engine) *int { return e.MaxOfOne }, strconv.Itoa),
-		},
-		{"missed turns", "this machine woke too late; given back", true, rare(func(e Engine) int { return e.MissedTurns })},
-		{"utilization", r.utilized(), true, func(e Engine) string { return percent(e.Utilization) }},
-		{
-			"fullest window", "output of its calls, of the quota", true,
-			known(output, func(o measure.Output) string { return percent(o.Fullest) }),
-		},
-		{
-			"at most", "the quota, and that window's output beyond the estimates", true,
-			known(output, func(o measure.Output) string { return percent(o.AtMost) }),
-		},
-		{
-			"unknown then", "of that, what was not known when its last call asked", true,
-			known(output, func(o measure.Output) string { return percent(o.Unknown) }),
-		},
-		{
-			"debt", "output beyond the estimates, of all output", true,
-			known(output, func(o measure.Output) string { return percent(o.Debt) }),
-		},
-		{"smallest share", "of all permits, of the client that got the fewest", true, r.smallest},
-		{"Jain index", "of the clients' shares a caller; 1 is equal", false, jain},
-		{"best / worst", "client's share", false, ratio},
-		{"starved", "longest that a waiting client got nothing", false, starved},
-		{"wait p50", "from call to turn", false, func(e Engine) string { return short(e.WaitMS.P50) }},
-		{"wait p99", "99 % of the calls waited no longer", true, func(e Engine) string { return short(e.WaitMS.P99) }},
-		{"wait max", "", false, func(e Engine) string { return short(e.WaitMS.Max) }},
-		{
-			"few wait", "median of the clients with the fewest callers", true,
-			known(func(e Engine) *float64 { return e.FewWaitMS }, short),
-		},
-		{
-			"few wait alone", "likewise, if the greedy clients do not call", true,
-			known(func(e Engine) *float64 { return e.FewWaitAloneMS }, short),
-		},
-		{"early", "turns taken before their time", false, early},
-		{
-			"late p50 / p99", "after their time", false,
-			known(func(e Engine) *measure.Quantiles { return e.LatenessMS },
-				func(q measure.Quantiles) string { return fmt.Sprintf("%.1f / %.1f ms", q.P50, q.P99) }),
-		},
-		{"Redis calls", "a grant" + r.countedBy(), true, calls},
-		{"delay spread", "from slot to arrival", false, known(func(e Engine) *float64 { return e.SpreadMS }, short)},
+		{"max of one", "permits of one client; its ceiling is " + r.Quota.Ceiling, true, func(e Engine) any {
+			return e.MaxOfOne
+		}},
+		{"missed turns", "this machine woke too late; given back", true, func(e Engine) any {
+			return rare(e.MissedTurns)
+		}},
+		{"utilization", "of what quota and guard allow", true, func(e Engine) any { return e.Utilization }},
 	}
-	for _, row := range all {
-		if slices.ContainsFunc(r.Engines, func(e Engine) bool { return row.cell(e) != nothing }) {
-			told = append(told, row)
-		}
-	}
-	return told
-}
-
-func count(n func(Engine) int) func(Engine) string {
-	return func(e Engine) string { return strconv.Itoa(n(e)) }
-}
-
-// rare is a cell that says nothing of 0.
-func rare(n func(Engine) int) func(Engine) string {
-	return func(e Engine) string {
-		if n(e) == 0 {
-			return nothing
-		}
-		return strconv.Itoa(n(e))
-	}
-}
-
-// known is the cell of a figure that not every engine has.
-func known[T any](figure func(Engine) *T, said func(T) string) func(Engine) string {
-	return func(e Engine) string {
-		if figure(e) == nil {
-			return nothing
-		}
-		return said(*figure(e))
-	}
-}
-
-func output(e Engine) *measure.Output { return e.Output }
-
-// utilized is what utilization is of.
-func (r Report) utilized() string {
 	if r.tokens != nil {
-		return "output, of what quota and guard allow"
+		all[len(all)-1].note = "output, of what quota and guard allow"
+		all = append(all, []row{
+			{"fullest window", "output of its calls, of the quota", true, func(e Engine) any { return e.Output.Fullest }},
+			{"at most", "the quota, and that window's output beyond the estimates", true, func(e Engine) any {
+				return e.Output.AtMost
+			}},
+			{"unknown then", "of that, what was not known when its last call asked", true, func(e Engine) any {
+				return e.Output.Unknown
+			}},
+			{"debt", "output beyond the estimates, of all output", true, func(e Engine) any { return e.Output.Debt }},
+		}...)
 	}
-	return "of what quota and guard allow"
+	return slices.Concat(all, []row{
+		{"smallest share", "of all permits, of the client that got the fewest", true, r.smallest},
+		{"Jain index", "of the clients' shares a caller; 1 is equal", false, func(e Engine) any {
+			return fmt.Sprintf("%.4f", e.Jain)
+		}},
+		{"best / worst", "client's share", false, ratio},
+		{"starved", "longest that a waiting client got nothing", false, func(e Engine) any { return e.LongestStarvedMS }},
+		{"wait p50", "from call to turn", false, func(e Engine) any { return e.WaitMS.P50 }},
+		{"wait p99", "99 % of the calls waited no longer", true, func(e Engine) any { return e.WaitMS.P99 }},
+		{"wait max", "", false, func(e Engine) any { return e.WaitMS.Max }},
+		{"few wait", "median of the clients with the fewest callers", true, func(e Engine) any { return e.FewWaitMS }},
+		{"few wait alone", "likewise, if the greedy clients do not call", true, func(e Engine) any {
+			return e.FewWaitAloneMS
+		}},
+		{"early", "turns taken before their time", false, func(e Engine) any { return e.Early }},
+		{"late p50 / p99", "after their time", false, func(e Engine) any { return e.LatenessMS }},
+		{"Redis calls", "a grant" + r.countedBy(), true, func(e Engine) any {
+			return fmt.Sprintf("%.2f", e.RedisCallsPerGrant)
+		}},
+		{"delay spread", "from slot to arrival", false, func(e Engine) any { return e.SpreadMS }},
+	})
 }
 
-func inversions(e Engine) string { return apart(e.Inversions, e.MachineInversions) }
-func rejections(e Engine) string { return apart(e.UpstreamRejections, e.MachineRejections) }
-func jain(e Engine) string       { return fmt.Sprintf("%.4f", e.Jain) }
-func starved(e Engine) string    { return short(e.LongestStarvedMS) }
-func calls(e Engine) string      { return fmt.Sprintf("%.2f", e.RedisCallsPerGrant) }
-
-var early = known(func(e Engine) *int { return e.Early }, strconv.Itoa)
+// rare says nothing of 0.
+func rare(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
 
 // apart is a count of the engine's doings, and that of the machine's if there
 // are any.
-func apart(engines, machines int) string {
+func apart(engines, machines int) any {
 	if machines == 0 {
-		return strconv.Itoa(engines)
+		return engines
 	}
 	return fmt.Sprintf("%d (+%d)", engines, machines)
 }
 
-func ratio(e Engine) string {
+func ratio(e Engine) any {
 	if e.ShareMaxOverMin == nil {
 		return "one got 0"
 	}
@@ -155,11 +122,11 @@ func ratio(e Engine) string {
 }
 
 // smallest says nothing where clients are no flows.
-func (r Report) smallest(e Engine) string {
+func (r Report) smallest(e Engine) any {
 	if r.shares == nil {
-		return nothing
+		return nil
 	}
-	return percent(e.SmallestShare)
+	return e.SmallestShare
 }
 
 // legend explains the cells that have a second count. It is empty if there are
@@ -187,18 +154,17 @@ func (r Report) Table(w io.Writer, all bool) error {
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 0, ' ', tabwriter.AlignRight)
-	cells := func(name, note string, cell func(Engine) string) {
-		fmt.Fprintf(table, "%-*s", widest, name)
+	rows := append([]row{{"", r.legend(), true, func(e Engine) any { return e.Name }}}, r.rows()...)
+	for _, row := range rows {
+		told := slices.ContainsFunc(r.Engines, func(e Engine) bool { return row.text(e) != nothing })
+		if !told || !all && !row.main {
+			continue
+		}
+		fmt.Fprintf(table, "%-*s", widest, row.name)
 		for _, e := range r.Engines {
-			fmt.Fprint(table, "\t   ", cell(e))
+			fmt.Fprint(table, "\t   ", row.text(e))
 		}
-		fmt.Fprint(table, "\t", strings.TrimRight("   "+note, " "), "\n")
-	}
-	cells("", r.legend(), func(e Engine) string { return e.Name })
-	for _, row := range r.rows() {
-		if all || row.main {
-			cells(row.name, row.note, row.cell)
-		}
+		fmt.Fprint(table, "\t", strings.TrimRight("   "+row.note, " "), "\n")
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -220,21 +186,16 @@ func (r Report) within() (more string) {
 	if r.Quota.Ceiling != "" {
 		more += fmt.Sprintf(", %s for each client", r.Quota.Ceiling)
 	}
-	if whose := r.guarded(); whose != "" {
-		more += fmt.Sprintf(", guard of %s %s", whose, short(r.Quota.GuardMS))
-	}
-	return more
-}
-
-// guarded are the engines that were given the guard.
-func (r Report) guarded() string {
-	var whose []string
+	var guarded []string // engines that were given the guard
 	for _, e := range r.Engines {
 		if e.GuardMS > 0 {
-			whose = append(whose, e.Name)
+			guarded = append(guarded, e.Name)
 		}
 	}
-	return listed(whose)
+	if len(guarded) > 0 {
+		more += fmt.Sprintf(", guard of %s %v", listed(guarded), r.Quota.GuardMS)
+	}
+	return more
 }
 
 // kind marks figures that were simulated, not measured.
@@ -290,21 +251,58 @@ func (r Report) people() string {
 	return fmt.Sprintf("%s, %s", processes, plural(all, "caller", "callers"))
 }
 
-// short is a length of time in milliseconds with as many digits as matter.
-func short(ms float64) string {
-	switch {
-	case ms == 0:
-		return "0"
-	case math.Abs(ms) >= 10_000:
-		return fmt.Sprintf("%.1f s", ms/1000)
-	case math.Abs(ms) >= 100 || ms == math.Trunc(ms):
-		return fmt.Sprintf("%.0f ms", ms)
-	default:
-		return fmt.Sprintf("%.1f ms", ms)
-	}
-}
-
-func percent(x float64) string { return fmt.Sprintf("%.1f %%", 100*x) }
-
 // JSON writes the report for a program, as one line.
 func (r Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
+
+// columns are the rows that a line of the summary has.
+var columns = []string{
+	"inversions", "max overtake", "upstream 429s", "utilization", "smallest share", "starved", "early",
+}
+
+// summarize writes a line for each scenario and engine, for a person who has
+// just seen several tables.
+func (p *Page) summarize(w io.Writer) error {
+	if len(p.reports) < 2 {
+		return nil
+	}
+	fmt.Fprintf(w, "\n%sall scenarios\n\n", p.reports[0].kind())
+	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintf(table, "\t\t%s\tgoal\n", strings.Join(columns, "\t"))
+	legend := ""
+	for _, r := range p.reports {
+		name := r.Scenario // only the first line of a scenario names it
+		for _, e := range r.Engines {
+			fmt.Fprintf(table, "%s\t%s\t", name, e.Name)
+			for _, row := range r.rows() {
+				if slices.Contains(columns, row.name) {
+					fmt.Fprint(table, row.text(e), "\t")
+				}
+			}
+			fmt.Fprintln(table, r.met(e))
+			name = ""
+		}
+		if l := r.legend(); l != "" {
+			legend = "\n" + l + "\n"
+		}
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(w, legend)
+	return err
+}
+
+// met is a word about an engine that has a goal.
+func (r Report) met(e Engine) string {
+	switch {
+	case r.Goal == nil:
+		return "-"
+	case e.Name != r.aim().engine:
+		return ""
+	case !r.Goal.Met:
+		return "missed"
+	case e.Failed > 0:
+		return fmt.Sprintf("met, %d failed", e.Failed)
+	}
+	return "met"
+}

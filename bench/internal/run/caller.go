@@ -3,28 +3,22 @@ package run
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/estimate"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
-// caller makes its calls and writes them down, in a process of its client or in
-// a simulation.
+// caller makes its calls and writes them down.
 type caller struct {
-	run            context.Context // of the whole run
-	load           scenario.Load
-	client, number int
-	now            func() time.Duration
-	limiter        engines.Acquirer
-	visit          func(context.Context, measure.Call) (rejected bool, err error) // of the upstream
-	tell           func(measure.Call)
-	estimator      *estimate.Estimator // the client's
+	*crew
+	run    context.Context // of the whole run
+	number int
+	me     scenario.Caller
+	visit  func(context.Context, measure.Call) (rejected bool, err error) // of the upstream
 
 	// enter, in virtual time, gives each call a moment of its own, and its ctx a
 	// name.
@@ -34,18 +28,7 @@ type caller struct {
 }
 
 // begin lets it behave as the scenario says, until the run ends.
-func (c *caller) begin(s scenario.Scenario) {
-	seed := uint64(c.client)<<32 | uint64(c.number)
-	s.Behave(c.run, scenario.Caller{
-		Load: c.load, Client: c.client, Number: c.number,
-		Rand:      rand.New(rand.NewPCG(c.load.Seed, seed)),
-		Estimator: c.estimator,
-		Call:      func(ctx context.Context, n int) bool { return c.call(ctx, n, nil) },
-		CallTokens: func(ctx context.Context, t measure.Tokens) bool {
-			return c.call(ctx, 1, &t)
-		},
-	})
-}
+func (c *caller) begin() { c.scenario.Behave(c.run, c.me) }
 
 // afterFailure is how long a caller pauses when the limiter could not be asked,
 // so that an outage is not a busy loop.
@@ -58,7 +41,7 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	if c.run.Err() != nil {
 		return false
 	}
-	call := measure.Call{Client: c.client, Caller: c.number, Seq: c.seq, Permits: n, Called: c.now(), Tokens: t}
+	call := measure.Call{Client: c.Client, Caller: c.number, Seq: c.seq, Permits: n, Called: c.now(), Tokens: t}
 	c.seq++
 	turn, settle, err := c.acquire(ctx, n, t)
 	call.Ended, call.Turn, call.Outcome = c.now(), turn, outcome(c.run, ctx, err)
@@ -77,7 +60,9 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 		call.Error = err.Error()
 		_ = clock.Sleep(c.run, afterFailure)
 	}
-	c.tell(call)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, call)
 	return call.Outcome == measure.Granted && !call.Rejected
 }
 

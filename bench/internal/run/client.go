@@ -2,9 +2,8 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,119 +20,118 @@ import (
 // patience is how long connecting may take.
 const patience = 10 * time.Second
 
-// Client is the life of a client process. It returns when its orders end.
-func Client(orders io.Reader, news io.Writer) error {
-	heard, said := json.NewDecoder(orders), json.NewEncoder(news)
-	var job Job
-	if err := heard.Decode(&job); err != nil {
-		return err
-	}
-	c, err := assemble(job)
-	if err != nil {
-		_ = said.Encode(Account{Error: err.Error()})
-		return err
-	}
-	defer c.rdb.Close()
-	if err := said.Encode(Account{}); err != nil {
-		return err
-	}
-	var start time.Duration
-	if heard.Decode(&start) != nil { // stopped before it began
-		return said.Encode(Account{})
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		_, _ = io.Copy(io.Discard, orders)
-		cancel()
-	}()
-	bystander := Watch(measure.Now, job.Load.Clients, nil)
-	c.work(ctx, start)
-	bystander.Close()
-	account := Account{Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Seen(), Told: told(c.limiter)}
-	return said.Encode(account)
+// ClientRole is that of the processes that call.
+const ClientRole = "client"
+
+// ClientMain is the life of a client process. It does not return.
+func ClientMain() {
+	Answer(func(ctx context.Context, job Job, begin func() time.Duration) (any, error) {
+		c, visitors, err := connect(job)
+		if err != nil {
+			return nil, err
+		}
+		defer c.rdb.Close()
+		return c.work(ctx, visitors, begin()), nil
+	})
 }
 
-// crew is the callers of this process and what they share.
+// crew is the callers of one client and what they share, in a process of its own
+// or in a simulation.
 type crew struct {
-	job      Job
+	Job
 	scenario scenario.Scenario
 	limiter  engines.Acquirer
 	rdb      *redis.Client
+	now      func() time.Duration
 	sent     atomic.Int64 // commands, for servers that do not count them
-	visitors []*Visitor   // one a caller
 
 	mu    sync.Mutex
 	calls []measure.Call
 }
 
-func assemble(job Job) (*crew, error) {
+// newCrew has its limiter on a server. Late, in virtual time, is by how much
+// timers are late.
+func newCrew(
+	job Job, rdb *redis.Client, now func() time.Duration, late func(time.Duration) time.Duration,
+) (c *crew, err error) {
+	c = &crew{Job: job, rdb: rdb, now: now}
+	engine, known := engines.Named(job.Engine)
+	behaviour, too := scenario.Named(job.Scenario)
+	if !known || !too {
+		return nil, fmt.Errorf("no scenario %q, or no engine %q", job.Scenario, job.Engine)
+	}
+	c.scenario = behaviour
+	given := engine.Given(job.Load)
+	given.Flow, given.Late = fmt.Sprintf("client %d", job.Client), late
+	c.limiter, err = engine.Open(rdb, job.Name, given, now)
+	return c, err
+}
+
+// connect makes the crew of a client process, and a visitor for each caller.
+func connect(job Job) (c *crew, visitors []*Visitor, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	behaviour, engine, err := named(job.Scenario, job.Engine)
-	if err != nil {
-		return nil, err
-	}
 	rdb, err := backend.Connect(ctx, job.Redis, job.Via)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c := &crew{job: job, scenario: behaviour, rdb: rdb}
+	if c, err = newCrew(job, rdb, measure.Now, nil); err != nil {
+		return nil, nil, err
+	}
 	rdb.AddHook(Hook(func(_ context.Context, commands []redis.Cmder, send func() error) error {
 		c.sent.Add(int64(len(commands)))
 		return send()
 	}))
-	given := engine.Given(job.Load)
-	given.Flow = fmt.Sprintf("client %d", job.Client)
-	if c.limiter, err = engine.Open(rdb, job.Name, given, measure.Now); err != nil {
-		return nil, err
-	}
 	for range job.Callers {
 		visitor, err := NewVisitor(ctx, job.Upstream)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		c.visitors = append(c.visitors, visitor)
+		visitors = append(visitors, visitor)
 	}
-	return c, nil
-}
-
-// named finds what a job names.
-func named(s, e string) (behaviour scenario.Scenario, engine engines.Engine, err error) {
-	behaviour, known := scenario.Named(s)
-	engine, too := engines.Named(e)
-	if !known || !too {
-		err = fmt.Errorf("no scenario %q, or no engine %q", s, e)
-	}
-	return behaviour, engine, err
+	return c, visitors, nil
 }
 
 // work lets all callers go at the given moment, and returns when the last one is
 // home.
-func (c *crew) work(ctx context.Context, at time.Duration) {
+func (c *crew) work(ctx context.Context, visitors []*Visitor, at time.Duration) Account {
+	bystander := Watch(measure.Now, c.Load.Clients, nil)
 	var callers sync.WaitGroup
-	estimator := c.scenario.Tokens.Estimator(c.job.Load.Seed, c.job.Client)
-	for number, visitor := range c.visitors {
-		caller := &caller{
-			run: ctx, load: c.job.Load, client: c.job.Client, number: number,
-			now: measure.Now, limiter: c.limiter, visit: visitor.Visit, estimator: estimator,
-			tell: func(call measure.Call) {
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				c.calls = append(c.calls, call)
-			},
-		}
+	for number, caller := range c.callers(ctx) {
+		caller.visit = visitors[number].Visit
 		callers.Go(func() {
 			if clock.Sleep(ctx, at-measure.Now()) == nil {
-				caller.begin(c.scenario)
+				caller.begin()
 			}
 		})
 	}
 	callers.Wait()
+	bystander.Close()
+	return Account{
+		Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Seen(), Told: c.told(),
+	}
 }
 
-// told is what a limiter noted, if it notes anything.
-func told(a engines.Acquirer) measure.Told {
-	if teller, tells := a.(engines.Teller); tells {
+// callers are those of the crew.
+func (c *crew) callers(ctx context.Context) (all []*caller) {
+	estimator := c.scenario.Tokens.Estimator(c.Load.Seed, c.Client)
+	for number := range c.Callers {
+		one := &caller{crew: c, run: ctx, number: number}
+		seed := uint64(c.Client)<<32 | uint64(number)
+		one.me = scenario.Caller{
+			Load: c.Load, Client: c.Client, Number: number, Estimator: estimator,
+			Rand:       rand.New(rand.NewPCG(c.Load.Seed, seed)),
+			Call:       func(ctx context.Context, n int) bool { return one.call(ctx, n, nil) },
+			CallTokens: func(ctx context.Context, t measure.Tokens) bool { return one.call(ctx, 1, &t) },
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// told is what the limiter noted, if it notes anything.
+func (c *crew) told() measure.Told {
+	if teller, tells := c.limiter.(engines.Teller); tells {
 		return teller.Told()
 	}
 	return measure.Told{}

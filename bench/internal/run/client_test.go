@@ -1,9 +1,6 @@
 package run
 
 import (
-	"encoding/json"
-	"io"
-	"os"
 	"testing"
 	"time"
 
@@ -14,70 +11,35 @@ import (
 	"github.com/fairlimit/fairlimit/embedded"
 )
 
-// running is a client in this process, as its parent sees it.
-type running struct {
-	ledger *measure.Ledger
-	stdin  io.Closer
-	orders *json.Encoder
-	news   *json.Decoder
-	ended  chan error
-}
-
-func run(t *testing.T, permits int, per time.Duration) *running {
+// launched is one client of a quota.
+func launched(t *testing.T, permits int) (*Fleet, *measure.Ledger) {
 	t.Helper()
 	redis, err := embedded.Start()
 	require.NoError(t, err)
 	t.Cleanup(redis.Close)
-	ledger := measure.NewLedger(permits, per, measure.Now)
+	quota := scenario.Quota{Permits: permits, Per: time.Hour}
+	ledger := measure.NewLedger(permits, quota.Per, measure.Now)
 	server := Serve(ledger)
 	t.Cleanup(server.Close)
-
-	in, orders := io.Pipe()
-	news, out, err := os.Pipe()
-	require.NoError(t, err)
-	t.Cleanup(func() { news.Close(); out.Close() })
-	r := &running{
-		ledger: ledger, stdin: orders, orders: json.NewEncoder(orders), news: json.NewDecoder(news),
-		ended: make(chan error, 1),
-	}
-	go func() { r.ended <- Client(in, out) }()
-	require.NoError(t, r.orders.Encode(Job{
+	f, err := Launch(t.Context(), ClientRole, []Job{{
 		Scenario: "steady", Engine: "fair", Redis: redis.Addr(), Upstream: server.URL, Name: t.Name(),
-		Client: 2, Callers: 3,
-		Load: scenario.Load{Quota: scenario.Quota{Permits: permits, Per: per}, Clients: 3, Callers: 3},
-	}))
-	require.Empty(t, r.hear(t))
-	return r
-}
-
-func (r *running) hear(t *testing.T) (a Account) {
-	t.Helper()
-	require.NoError(t, r.news.Decode(&a))
-	return a
-}
-
-// home ends the orders, and returns what the client has to tell.
-func (r *running) home(t *testing.T) Account {
-	t.Helper()
-	require.NoError(t, r.stdin.Close())
-	a := r.hear(t)
-	select {
-	case err := <-r.ended:
-		require.NoError(t, err)
-	case <-time.After(10 * time.Second):
-		t.Fatal("the client goes on")
-	}
-	return a
+		Client: 2, Callers: 3, Load: scenario.Load{Quota: quota, Clients: 3, Callers: 3},
+	}})
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	return f, ledger
 }
 
 func TestAClientTellsOfEveryCall(t *testing.T) {
-	r := run(t, 2, time.Hour)
+	f, ledger := launched(t, 2)
 	begin := measure.Now() + 50*time.Millisecond
-	require.NoError(t, r.orders.Encode(begin))
-	require.Eventually(t, func() bool { return r.ledger.Count() == 2 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, f.Start(begin))
+	require.Eventually(t, func() bool { return ledger.Count() == 2 }, 10*time.Second, time.Millisecond)
 	time.Sleep(50 * time.Millisecond) // for those who went to call again
 
-	a := r.home(t)
+	accounts, err := f.Stop()
+	require.NoError(t, err)
+	a := accounts[0]
 	require.Positive(t, a.RedisCalls)
 	require.Len(t, a.Told.Turns, 5)
 	seen := map[measure.Outcome]int{}
@@ -90,5 +52,9 @@ func TestAClientTellsOfEveryCall(t *testing.T) {
 }
 
 func TestAClientThatIsStoppedBeforeItBeganEnds(t *testing.T) {
-	require.Empty(t, run(t, 1, time.Hour).home(t).Calls)
+	f, _ := launched(t, 1)
+	require.NoError(t, f.clients[0].orders.Close())
+	var a Account
+	require.NoError(t, f.clients[0].hear(&a))
+	require.Empty(t, a.Calls)
 }

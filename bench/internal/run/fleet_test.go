@@ -3,33 +3,31 @@ package run
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
-// behave, in the environment, makes the test binary a client that behaves in
-// this way.
-const behave = "FAIRLIMIT_BENCH_TEST_CLIENT"
-
+// TestMain makes the test binary a client that behaves as its role says.
 func TestMain(m *testing.M) {
 	orders := bufio.NewScanner(os.Stdin)
-	switch os.Getenv(behave) {
+	switch os.Getenv(Role) {
 	case "":
 		os.Exit(m.Run())
+	case ClientRole:
+		ClientMain()
 	case "dies at once":
 		fmt.Fprintln(os.Stderr, "cannot find my feet")
 		os.Exit(3)
 	case "dies at work":
 		orders.Scan()
-		fmt.Println(`{}`)
+		fmt.Println(`{"Result":null}`)
 		orders.Scan()
 		os.Exit(4)
 	case "cannot":
@@ -41,23 +39,15 @@ func TestMain(m *testing.M) {
 		}
 	case "does its job":
 		orders.Scan()
-		fmt.Println(`{}`)
+		fmt.Println(`{"Result":null}`)
 		for orders.Scan() {
 		}
-		fmt.Println(`{"Calls":[{"client":0,"seq":1}],"RedisCalls":5,"Stalls":[{"from":3,"to":4}]}`)
-	}
-}
-
-func clients(behaviour string) func() *exec.Cmd {
-	return func() *exec.Cmd {
-		cmd := exec.Command(os.Args[0])
-		cmd.Env = append(os.Environ(), behave+"="+behaviour)
-		return cmd
+		fmt.Println(`{"Result":{"Calls":[{"client":0,"seq":1}],"RedisCalls":5,"Stalls":[{"from":3,"to":4}]}}`)
 	}
 }
 
 func TestWhatClientsTellComesBack(t *testing.T) {
-	f, err := Launch(t.Context(), clients("does its job"), []Job{{Client: 0}, {Client: 1}})
+	f, err := Launch(t.Context(), "does its job", []Job{{Client: 0}, {Client: 1}})
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, f.Start(1))
@@ -72,16 +62,16 @@ func TestWhatClientsTellComesBack(t *testing.T) {
 }
 
 func TestAClientThatCannotBeginIsToldOf(t *testing.T) {
-	_, err := Launch(t.Context(), clients("dies at once"), []Job{{Client: 6}})
+	_, err := Launch(t.Context(), "dies at once", []Job{{Client: 6}})
 	require.ErrorContains(t, err, "client 6")
 	require.ErrorContains(t, err, "cannot find my feet")
 
-	_, err = Launch(t.Context(), clients("cannot"), []Job{{}})
+	_, err = Launch(t.Context(), "cannot", []Job{{}})
 	require.ErrorContains(t, err, "no Redis")
 }
 
 func TestAClientThatDiesAtWorkIsToldOf(t *testing.T) {
-	f, err := Launch(t.Context(), clients("dies at work"), []Job{{}})
+	f, err := Launch(t.Context(), "dies at work", []Job{{}})
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, f.Start(1))
@@ -96,12 +86,12 @@ func TestAClientThatDiesAtWorkIsToldOf(t *testing.T) {
 }
 
 func TestAClientThatIsKilledOnPurposeIsNoFault(t *testing.T) {
-	f, err := Launch(t.Context(), clients("does its job"), []Job{{Client: 0}})
+	f, err := Launch(t.Context(), "does its job", []Job{{Client: 0}})
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, f.Start(1))
 	time.Sleep(200 * time.Millisecond)
-	require.NoError(t, f.Kill(0))
+	require.NoError(t, f.befall(scenario.Kill))
 	told, err := f.Stop()
 	require.NoError(t, err)
 	require.Empty(t, told[0].Calls)
@@ -109,12 +99,10 @@ func TestAClientThatIsKilledOnPurposeIsNoFault(t *testing.T) {
 }
 
 func TestASleepingClientIsWokenToBeSentHome(t *testing.T) {
-	f, err := Launch(t.Context(), clients("does its job"), []Job{{Client: 0}})
+	f, err := Launch(t.Context(), "does its job", []Job{{Client: 0}})
 	require.NoError(t, err)
 	defer f.Close()
-	if err := f.Suspend(0); errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
-	}
+	require.NoError(t, f.befall(scenario.Suspend))
 	require.NoError(t, f.Start(1))
 	time.Sleep(100 * time.Millisecond)
 	began := time.Now()
@@ -127,6 +115,6 @@ func TestASleepingClientIsWokenToBeSentHome(t *testing.T) {
 func TestLaunchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err := Launch(ctx, clients("never ready"), []Job{{}})
+	_, err := Launch(ctx, "never ready", []Job{{}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -12,8 +12,8 @@ import (
 
 // Incident is what happened to the run, and when.
 type Incident struct {
-	AtMS float64 `json:"at_ms"` // of the run; when that was over
-	What string  `json:"what"`
+	AtMS measure.MS `json:"at_ms"` // of the run; when that was over
+	What string     `json:"what"`
 }
 
 // befall lets the scenario's incidents happen at their times, until ctx ends. It
@@ -39,19 +39,4 @@ func (t Trial) befall(
 		happened = append(happened, Incident{AtMS: measure.Milliseconds(measure.Now() - begin), What: what})
 	}
 	return happened, err
-}
-
-// do lets one happen to clients, or to the server.
-func (t Trial) do(ctx context.Context, clients *Fleet, deed scenario.Deed) error {
-	last := len(clients.processes) - 1
-	switch deed {
-	case scenario.Kill:
-		return clients.Kill(last)
-	case scenario.Suspend:
-		return clients.Suspend(last)
-	case scenario.Resume:
-		return clients.processes[last].resume()
-	default:
-		return t.Backend.Restart(ctx, scenario.RedisAway)
-	}
 }

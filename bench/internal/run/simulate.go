@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
-	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
@@ -39,9 +44,8 @@ var ErrReal = errors.New("it needs real processes and a real server: leave -simu
 
 // simulation is the job of that process.
 type simulation struct {
-	What             string // for the progress
-	Scenario, Engine string
-	Load             scenario.Load
+	What string // for the progress
+	Job
 }
 
 // simulated is what came of it.
@@ -54,7 +58,7 @@ type simulated struct {
 // reports what was simulated until then.
 func (t Trial) Simulate(ctx context.Context) (*Result, error) {
 	var s simulated
-	job := simulation{t.What, t.Scenario.Name, t.Engine.Name, t.Load}
+	job := simulation{t.What, Job{Scenario: t.Scenario.Name, Engine: t.Engine.Name, Name: "simulated", Load: t.Load}}
 	if err := Ask(ctx, Simulator, job, &s); err != nil {
 		return nil, err
 	}
@@ -67,13 +71,21 @@ func (t Trial) Simulate(ctx context.Context) (*Result, error) {
 }
 
 // SimulatorMain is the life of the simulating process. It does not return.
+//
+// Only a test can have a bubble, so this is a test. [testing.Main] is kept for
+// programs that are not test binaries and run tests all the same.
 func SimulatorMain() {
-	InBubble(func(ctx context.Context, s simulation, bubble func(func())) (result any, err error) {
-		var at, arrivals atomic.Int64
-		go s.progress(&at, &arrivals)
-		bubble(func() { result, err = s.run(ctx, &at, &arrivals) })
-		return result, err
-	})
+	runtime.GOMAXPROCS(1)   // there is one thing to do at a time, and handing it over costs
+	debug.SetGCPercent(400) // the stacks of ten thousand callers are much to look through
+	match := func(string, string) (bool, error) { return true, nil }
+	testing.Main(match, []testing.InternalTest{{Name: "simulation", F: func(t *testing.T) {
+		Answer(func(ctx context.Context, s simulation, _ func() time.Duration) (result any, err error) {
+			var at, arrivals atomic.Int64
+			go s.progress(&at, &arrivals)
+			synctest.Test(t, func(*testing.T) { result, err = s.run(ctx, &at, &arrivals) })
+			return result, err
+		})
+	}}}, nil, nil)
 }
 
 // progress says now and then how far it is, in real time.
@@ -92,15 +104,11 @@ func (s simulation) progress(at, arrivals *atomic.Int64) {
 // world is everything in the bubble: the server, the upstream, the clients.
 type world struct {
 	simulation
-	scenario scenario.Scenario
 	server   *miniredis.Miniredis
 	instants *instants
 	ledger   *measure.Ledger
 	began    time.Time
-	asked    atomic.Int64 // questions that Redis was asked
-
-	mu    sync.Mutex
-	calls []measure.Call
+	crews    []*crew
 }
 
 func (w *world) now() time.Duration { return time.Since(w.began) }
@@ -113,32 +121,27 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 	w := &world{simulation: s, server: miniredis.NewMiniRedis(), began: time.Now()}
 	w.server.ClockTTL(true)
 	defer w.server.Close()
-	behaviour, engine, err := named(s.Scenario, s.Engine)
-	if err != nil {
-		return nil, err
-	}
-	w.scenario = behaviour
-	log := measure.Log{Callers: behaviour.CallersOf(s.Load)}
-	w.instants = newInstants(s.Load.Seed, log.Callers, w.now)
+	behaviour, _ := scenario.Named(s.Scenario)
+	result := &simulated{Log: measure.Log{Callers: behaviour.CallersOf(s.Load)}}
+	w.instants = newInstants(s.Load.Seed, result.Log.Callers, w.now)
 	w.ledger = newLedger(s.Load, w.now)
 	running, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var limiters []engines.Acquirer
-	var all sync.WaitGroup
-	for client := range log.Callers {
-		limiter, closed, err := w.open(engine, client)
+	for client, callers := range result.Log.Callers {
+		s.Client, s.Callers = client, callers
+		c, err := newCrew(s.Job, within(w.server), w.now, w.instants.lateness(client))
 		if err != nil {
 			return nil, err
 		}
-		defer closed()
-		limiters = append(limiters, limiter)
+		defer c.rdb.Close()
+		c.rdb.AddHook(w.wires(c))
+		w.crews = append(w.crews, c)
 	}
-	for client, callers := range log.Callers {
-		estimator := behaviour.Tokens.Estimator(s.Load.Seed, client)
-		for number := range callers {
-			c := w.caller(running, client, number, limiters[client])
-			c.estimator = estimator
-			all.Go(func() { c.begin(behaviour) })
+	var all sync.WaitGroup
+	for _, c := range w.crews {
+		for _, caller := range c.callers(running) {
+			w.place(caller)
+			all.Go(caller.begin)
 		}
 	}
 	for w.now() < s.Load.Duration && ctx.Err() == nil {
@@ -148,63 +151,60 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 	}
 	// What happens from here on is not the simulation's: everybody stops at
 	// once.
-	log.End = w.now()
-	asked := int(w.asked.Load())
+	result.Log.End = w.now()
+	for _, c := range w.crews {
+		result.RedisCalls += int(c.sent.Load())
+	}
 	cancel()
 	all.Wait()
 	time.Sleep(time.Minute) // for questions that are under way
-	for _, limiter := range limiters {
-		log.Told = append(log.Told, told(limiter))
+	for _, c := range w.crews {
+		result.Log.Calls = append(result.Log.Calls, c.calls...)
+		result.Log.Told = append(result.Log.Told, c.told())
 	}
-	log.Calls = join(w.calls, w.ledger.Arrivals(), log.End)
-	return &simulated{log, asked}, nil
+	result.Log.Calls = join(result.Log.Calls, w.ledger.Arrivals(), result.Log.End)
+	return result, nil
 }
 
-// open makes a client and its limiter.
-func (w *world) open(engine engines.Engine, client int) (limiter engines.Acquirer, closed func() error, err error) {
-	rdb := Within(w.server)
-	rdb.AddHook(w.wires(client))
-	given := engine.Given(w.Load)
-	given.Flow, given.Late = fmt.Sprintf("client %d", client), w.instants.lateness(client)
-	limiter, err = engine.Open(rdb, "simulated", given, w.now)
-	return limiter, rdb.Close, err
+// within makes a client whose connections lead to the server without a socket,
+// and stay.
+func within(server *miniredis.Miniredis) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr:   "127.0.0.1:1", // never dialed; but a name would be looked up, outside the bubble
+		Dialer: func(context.Context, string, string) (net.Conn, error) { return server.Dial() },
+
+		Protocol: 2, DisableIdentity: true, ConnMaxIdleTime: -1, PoolSize: 1024,
+		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
 }
 
-// caller is one whose steps take time.
-func (w *world) caller(running context.Context, client, number int, limiter engines.Acquirer) *caller {
-	return &caller{
-		run: running, load: w.Load, client: client, number: number, now: w.now,
-		limiter: limiter,
-		enter: func(ctx context.Context) context.Context {
-			w.instants.sleep(client, number, acts, none)
-			return context.WithValue(ctx, who{}, number)
-		},
-		visit: func(_ context.Context, c measure.Call) (rejected bool, err error) {
-			w.instants.sleep(client, number, acts, wire)
-			if running.Err() == nil {
-				rejected = w.ledger.Arrive(c).Rejected
-			}
-			return rejected, nil
-		},
-		tell: func(c measure.Call) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.calls = append(w.calls, c)
-		},
+// place makes the steps of a caller take time.
+func (w *world) place(c *caller) {
+	c.enter = func(ctx context.Context) context.Context {
+		w.instants.sleep(c.Client, c.number, acts, none)
+		return context.WithValue(ctx, who{}, c.number)
+	}
+	c.visit = func(_ context.Context, call measure.Call) (rejected bool, err error) {
+		w.instants.sleep(c.Client, c.number, acts, wire)
+		if c.run.Err() == nil {
+			rejected = w.ledger.Arrive(call).Rejected
+		}
+		return rejected, nil
 	}
 }
 
 // wires are a client's way to Redis and back: they take their time, and count.
-func (w *world) wires(client int) Hook {
+func (w *world) wires(c *crew) Hook {
 	return func(ctx context.Context, commands []redis.Cmder, send func() error) error {
 		if commands[0].Name() == "hello" { // that of a new connection
 			return send()
 		}
 		caller, _ := ctx.Value(who{}).(int)
-		w.asked.Add(int64(len(commands)))
-		w.instants.sleep(client, caller, asks, wire)
-		defer w.instants.sleep(client, caller, hears, func(rng *rand.Rand) time.Duration {
-			if held := w.scenario.Replies; held != nil {
+		c.sent.Add(int64(len(commands)))
+		w.instants.sleep(c.Client, caller, asks, wire)
+		defer w.instants.sleep(c.Client, caller, hears, func(rng *rand.Rand) time.Duration {
+			if held := c.scenario.Replies; held != nil {
 				return wire(rng) + held.Draw(rng.Float64())
 			}
 			return wire(rng)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"os/exec"
 	"slices"
 	"time"
 
@@ -36,8 +35,7 @@ type Trial struct {
 	Engine   engines.Engine
 	Load     scenario.Load
 	Backend  *backend.Backend
-	Name     string           // of the limiter; nobody else may use it
-	Command  func() *exec.Cmd // starts this program as a client
+	Name     string // of the limiter; nobody else may use it
 
 	What     string    // it is, for the progress
 	Progress io.Writer // told now and then how far it is
@@ -70,7 +68,7 @@ type Result struct {
 
 	// Modest is how long the clients with the fewest callers wait if the greedy
 	// ones do not call, in milliseconds; nil if that was not measured.
-	Modest *float64
+	Modest *measure.MS
 
 	// These are there once it is judged.
 	Apart   time.Duration
@@ -93,7 +91,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		}
 	}
 	callers := t.Scenario.CallersOf(t.Load)
-	clients, err := Launch(ctx, t.Command, t.jobs(callers, server.URL, via))
+	clients, err := Launch(ctx, ClientRole, t.jobs(callers, server.URL, via))
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +112,10 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	go func() {
 		var err error
 		r.Incidents, err = t.befall(during, r.Log.Begin, func(ctx context.Context, deed scenario.Deed) error {
-			return t.do(ctx, clients, deed)
+			if deed == scenario.Restart {
+				return t.Backend.Restart(ctx, scenario.RedisAway)
+			}
+			return clients.befall(deed)
 		})
 		happened <- err
 	}()

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // Shares is the goal where each client is a flow. It is for fair+flows.
 type Shares struct {
-	Least float64 // part of all permits that the worst-off client is to get
-	Used  float64 // part of the quota that is to be used
-	Wait  float64 // times what the modest wait among themselves; 0: that is not measured
+	Least measure.Part // part of all permits that the worst-off client is to get
+	Used  measure.Part // part of the quota that is to be used
+	Wait  float64      // times what the modest wait among themselves; 0: that is not measured
 }
 
 // sharers are the engines that these scenarios compare unless a flag names

@@ -17,8 +17,8 @@ type Tokens struct {
 	Cold     bool    // no call was seen before the run, else 256
 
 	Never429 bool
-	Used     float64 // part of the output allowed that is to be used
-	Fullest  float64 // part of the output allowed that a window is to hold at most
+	Used     measure.Part // part of the output allowed that is to be used
+	Fullest  measure.Part // part of the output allowed that a window is to hold at most
 }
 
 // counters are the engines that these scenarios compare unless a flag names

@@ -16,91 +16,100 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func at(slots ...int64) (turns []turn) {
+// at are turns of one permit at the given slots, decided one after the other.
+func at(slots ...int64) (told measure.Told) {
 	for i, slot := range slots {
-		turns = append(turns, turn{run: int64(i), batch: int64(i), slot: slot, n: 1})
+		told.Turns = append(told.Turns, measure.Turn{Decided: int64(i), Slot: slot, Permits: 1})
 	}
-	return turns
+	return told
 }
 
-func TestAWindowThatHoldsTooMuchIsCounted(t *testing.T) {
-	two := model.Window{Permits: 2, Length: 100}
+func TestWindowsThatHoldTooMuchAndTurnsInTheWrongOrderAreCounted(t *testing.T) {
+	type counts struct{ exceeded, across, overtaken int }
+	returned := func(told measure.Told, which ...int) measure.Told { told.Returned = which; return told }
 	for name, c := range map[string]struct {
-		turns          []turn
-		losses         []loss
-		outside, after int
+		told   measure.Told
+		losses []loss
+		want   counts
 	}{
-		"half open: one leaves as another comes":   {turns: at(0, 99, 100, 199)},
-		"three within a microsecond less":          {turns: at(0, 50, 99), outside: 1},
-		"each end counts once":                     {turns: at(0, 50, 99, 99, 99), outside: 1},
-		"two ends":                                 {turns: at(0, 1, 2, 3), outside: 2},
-		"several permits":                          {turns: []turn{{slot: 1, n: 3}}, outside: 1},
-		"what went back does not count":            {turns: []turn{{slot: 1, n: 2}, {slot: 1, n: 1, unused: true}}},
-		"a loss between the first and the last":    {turns: at(0, 1, 2), losses: []loss{{1, 1}}, after: 1},
-		"a loss before all of them":                {turns: at(0, 1, 2), losses: []loss{{-9, -1}}, outside: 1},
-		"a loss after all of them":                 {turns: at(0, 1, 2), losses: []loss{{3, 9}}, outside: 1},
-		"in any order":                             {turns: at(2, 0, 1), outside: 1},
-		"granted early, but far ahead of a window": {turns: at(0, 1000, 1000, 1100), losses: []loss{{0, 9}}},
+		"half open: one leaves as another comes": {told: at(0, 99, 100, 199)},
+		"three within a microsecond less":        {told: at(0, 50, 99), want: counts{exceeded: 1}},
+		"each end counts once":                   {told: at(0, 50, 99, 99, 99), want: counts{exceeded: 1}},
+		"two ends":                               {told: at(0, 1, 2, 3), want: counts{exceeded: 2}},
+		"what went back does not count":          {told: returned(at(0, 1, 2), 1)},
+		"a loss between the first and the last":  {told: at(0, 1, 2), losses: []loss{{1, 1}}, want: counts{across: 1}},
+		"a loss before all of them":              {told: at(0, 1, 2), losses: []loss{{-9, -1}}, want: counts{exceeded: 1}},
+		"a loss after all of them":               {told: at(0, 1, 2), losses: []loss{{3, 9}}, want: counts{exceeded: 1}},
+		"far ahead of a window":                  {told: at(0, 1000, 1000, 1100), losses: []loss{{0, 9}}},
+
+		"one before":                  {told: at(100, 300, 200, 300), want: counts{overtaken: 1}},
+		"one before, far back":        {told: at(900, 100, 200), want: counts{overtaken: 2}},
+		"before one that went back":   {told: returned(at(900, 800), 0)},
+		"one that goes back, before":  {told: returned(at(900, 800), 1), want: counts{overtaken: 1}},
+		"data were lost in between":   {told: at(900, 100), losses: []loss{{0, 1}}},
+		"data were lost, before both": {told: at(900, 100), losses: []loss{{-3, -2}}, want: counts{overtaken: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			outside, after := overfull(c.turns, two, c.losses)
-			require.Equal(t, [2]int{c.outside, c.after}, [2]int{outside, after})
+			log := measure.Log{Callers: []int{1}, Told: []measure.Told{c.told}}
+			got := broken([]model.Window{{Permits: 2, Length: 100}}, log, c.losses)
+			require.Equal(t, c.want, counts{got[exceeded], got[acrossLoss], got[overtaken]})
 		})
 	}
-}
-
-func TestATurnBeforeOneGrantedEarlierIsCounted(t *testing.T) {
-	for name, c := range map[string]struct {
-		turns  []turn
-		losses []loss
-		want   int
-	}{
-		"in order":             {turns: at(1, 1, 2, 3)},
-		"one before":           {turns: at(1, 3, 2, 3), want: 1},
-		"one before, far back": {turns: at(9, 1, 2), want: 2},
-		"of one moment, in other answers": {turns: []turn{
-			{run: 1, batch: 1, slot: 9, n: 1}, {run: 1, batch: 2, slot: 8, n: 1},
-		}},
-		"of one moment, then before both": {turns: []turn{
-			{run: 1, batch: 1, slot: 9, n: 1}, {run: 1, batch: 2, slot: 7, n: 1}, {run: 2, batch: 3, slot: 8, n: 1},
-		}, want: 1},
-		"of one answer": {turns: []turn{{run: 1, slot: 9, n: 1}, {run: 1, slot: 8, n: 1}}, want: 1},
-		"before one that went back": {turns: []turn{
-			{run: 1, batch: 1, slot: 9, n: 1, unused: true}, {run: 2, batch: 2, slot: 8, n: 1},
-		}},
-		"one that goes back, before": {turns: []turn{
-			{run: 1, batch: 1, slot: 9, n: 1}, {run: 2, batch: 2, slot: 8, n: 1, unused: true},
-		}, want: 1},
-		"data were lost in between":   {turns: at(9, 1), losses: []loss{{0, 1}}},
-		"data were lost, before both": {turns: at(9, 1), losses: []loss{{-3, -2}}, want: 1},
-	} {
-		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, overtakes(c.turns, c.losses)) })
-	}
+	simultaneous := at(900, 800)
+	simultaneous.Turns[1].Decided = 0
+	log := measure.Log{Callers: []int{1}, Told: []measure.Told{simultaneous}}
+	require.Zero(t, broken(nil, log, nil)[overtaken], "of one moment, in other answers")
 }
 
 func TestArrivalsAreMatchedWithTurns(t *testing.T) {
-	turns := []turn{
-		{slot: 10, n: 1},
-		{slot: 20, n: 1},
-		{slot: 10, n: 2},
-		{slot: 5, n: 1, unused: true},
-		{limiter: 1, slot: 10, n: 1},
+	const second = 1_000_000
+	turn := func(slot int64, n int) measure.Turn { return measure.Turn{Slot: slot * second, Permits: n} }
+	went := func(limiter, at, n int) measure.Call {
+		return measure.Call{
+			Client: limiter, Ended: time.Duration(at) * time.Second, Permits: n, Outcome: measure.Granted,
+		}
 	}
-	arrivals := []arrival{{0, 21, 1}, {0, 11, 1}, {0, 9, 2}, {1, 12, 1}}
-	early, strangers, forgotten := match(turns, arrivals, 0)
-	require.Equal(t, [3]int{1, 0, 0}, [3]int{early, strangers, forgotten}, "the one of two permits")
-	early, _, _ = match(turns, arrivals, 1)
-	require.Zero(t, early)
-	_, strangers, forgotten = match(turns, arrivals[1:], 0)
-	require.Equal(t, [2]int{0, 1}, [2]int{strangers, forgotten})
-	_, strangers, forgotten = match(turns[1:], append(arrivals, arrival{2, 1, 1}), 0)
-	require.Equal(t, [2]int{2, 0}, [2]int{strangers, forgotten})
+	type counts struct{ early, strangers, forgotten int }
+	count := func(told measure.Told, calls ...measure.Call) counts {
+		log := measure.Log{Callers: []int{1, 1, 1}, Calls: calls, Told: []measure.Told{
+			told, {Turns: []measure.Turn{turn(10, 1)}}, {},
+		}}
+		got := broken(nil, log, nil)
+		return counts{got[early], got[strangers], got[forgotten]}
+	}
+	told := measure.Told{
+		Turns: []measure.Turn{turn(10, 1), turn(20, 1), turn(10, 2), turn(5, 1)}, Returned: []int{3}, Strange: 2,
+	}
+	calls := []measure.Call{went(0, 21, 1), went(0, 11, 1), went(0, 9, 2), went(1, 12, 1)}
+	require.Equal(t, counts{early: 1}, count(told, calls...), "the one of two permits")
+	calls[2].Ended = 10*time.Second - tolerance
+	require.Zero(t, count(told, calls...))
+	require.Equal(t, counts{forgotten: 1}, count(told, calls[1:]...))
+	require.Equal(t, counts{strangers: 1}, count(told, append(calls, went(2, 1, 1))...))
+	require.Equal(t, 2, broken(nil, measure.Log{Callers: []int{1}, Told: []measure.Told{told}}, nil)[notHeld])
 }
+
+func TestAnAnswerThatIsNotInOrderAndTurnsThatComeBackAreNoted(t *testing.T) {
+	n := newNotes()
+	e := recorder{backwards{}, n}
+	_, err := e.Take(t.Context(), nil)
+	require.NoError(t, err)
+	require.NoError(t, e.GiveBack(t.Context(), []engine.Grant{{N: 3}}))
+	require.Equal(t, map[string]int{overtaken: 1, givenBack: 3}, n.counts)
+}
+
+type backwards struct{ engine.Engine }
+
+func (backwards) Take(context.Context, []engine.Request) ([]engine.Answer, error) {
+	return []engine.Answer{{Granted: true, Grant: engine.Grant{At: 2}}, {Granted: true, Grant: engine.Grant{At: 1}}}, nil
+}
+
+func (backwards) GiveBack(context.Context, []engine.Grant) error { return nil }
 
 func TestACallThatComesBackLateIsStuckUnlessTheMachineStoodStill(t *testing.T) {
 	stuckAfter := func(late time.Duration, stalls ...measure.Stall) int {
 		r := Report{Counts: map[string]int{}}
-		r.judge(names[0], &notes{lateness: []measure.Span{{From: 0, To: late}}}, nil, stalls)
+		r.judge(names[0], &notes{counts: map[string]int{}, lateness: []measure.Span{{From: 0, To: late}}}, nil, stalls)
 		return r.Counts[stuck]
 	}
 	require.Zero(t, stuckAfter(overdue))

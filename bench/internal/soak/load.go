@@ -12,42 +12,52 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // A name is shared by limiters that have a client each, as processes have.
 type name struct {
 	about  string
-	quotas []fairlimit.Quota
+	quotas string
 	guard  time.Duration
 	most   int // permits of one call
 }
 
 var names = []name{
-	{about: "one at a time", quotas: []fairlimit.Quota{fairlimit.Every(15 * time.Millisecond)}, most: 1},
-	{about: "ten at once", quotas: []fairlimit.Quota{{Permits: 10, Per: 100 * time.Millisecond}}, most: 4},
-	{about: "evenly", quotas: []fairlimit.Quota{{Permits: 20, Per: 200 * time.Millisecond, Burst: 3}}, most: 3},
-	{
-		about:  "two quotas",
-		quotas: []fairlimit.Quota{{Permits: 8, Per: 100 * time.Millisecond}, {Permits: 50, Per: time.Second}},
-		most:   3,
-	},
-	{
-		about:  "with a guard",
-		quotas: []fairlimit.Quota{{Permits: 10, Per: 100 * time.Millisecond}},
-		guard:  50 * time.Millisecond,
-		most:   2,
-	},
-	{about: "many moments", quotas: []fairlimit.Quota{{Permits: 300, Per: 500 * time.Millisecond}}, most: 5},
+	{"one at a time", "1/15ms", 0, 1},
+	{"ten at once", "10/100ms", 0, 4},
+	{"evenly", "20/200ms burst 3", 0, 3},
+	{"two quotas", "8/100ms 50/1s", 0, 3},
+	{"with a guard", "10/100ms", 50 * time.Millisecond, 2},
+	{"many moments", "300/500ms", 0, 5},
+}
+
+// parsed are the quotas of a name.
+func (n name) parsed() []engine.Quota {
+	quotas, err := quotatext.Parse(n.quotas)
+	if err != nil {
+		panic(err)
+	}
+	return quotas
+}
+
+// windows are those that the limiters promise to keep.
+func (n name) windows() (windows []model.Window) {
+	for _, q := range n.parsed() {
+		windows = append(windows, model.Windows(q.Permits, (q.Per+n.guard).Microseconds(), q.Burst)...)
+	}
+	return windows
 }
 
 // ways are how the limiters of one name differ.
-var ways = []struct {
+var ways = [...]struct {
 	timeout time.Duration // of the client's reads; 0 is go-redis's default
-	options []fairlimit.Option
+	option  fairlimit.Option
 }{
-	{timeout: 250 * time.Millisecond},
-	{timeout: 500 * time.Millisecond, options: []fairlimit.Option{fairlimit.WithMaxQueued(12)}},
-	{options: []fairlimit.Option{fairlimit.WithMaxWait(800 * time.Millisecond)}},
+	{250 * time.Millisecond, nil},
+	{500 * time.Millisecond, fairlimit.WithMaxQueued(12)},
+	{0, fairlimit.WithMaxWait(800 * time.Millisecond)},
 }
 
 // callers is how many each limiter has.
@@ -57,19 +67,28 @@ const callers = 6
 func (n name) limiter(
 	rdb *redis.Client, key string, notes *notes, number int, wrap func(engine.Engine) engine.Engine,
 ) (fairlimit.Reserver, error) {
-	way := ways[number]
-	build := func(c engine.Config) (engine.Engine, error) {
+	build := notes.turns[number].Builder(func(c engine.Config) (engine.Engine, error) {
 		e, err := fair.New(c)
 		if err == nil && wrap != nil {
 			e = wrap(e)
 		}
-		return &recorder{Engine: e, limiter: number, notes: notes}, err
+		return e, err
+	})
+	quotas := n.parsed()
+	options := []fairlimit.Option{
+		fairlimit.WithGuard(n.guard),
+		fairlimit.WithEngine(func(c engine.Config) (engine.Engine, error) {
+			e, err := build(c)
+			return recorder{e, notes}, err
+		}),
 	}
-	options := append([]fairlimit.Option{fairlimit.WithGuard(n.guard), fairlimit.WithEngine(build)}, way.options...)
-	for _, q := range n.quotas[1:] {
-		options = append(options, fairlimit.WithExtraQuota(q))
+	if option := ways[number].option; option != nil {
+		options = append(options, option)
 	}
-	l, err := fairlimit.New(rdb, key, n.quotas[0], options...)
+	for _, q := range quotas[1:] {
+		options = append(options, fairlimit.WithExtraQuota(fairlimit.Quota(q)))
+	}
+	l, err := fairlimit.New(rdb, key, fairlimit.Quota(quotas[0]), options...)
 	if err != nil {
 		return nil, err
 	}
@@ -87,67 +106,55 @@ type caller struct {
 
 func (c *caller) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		switch draw := c.rng.IntN(100); {
+		switch some, draw := 1+c.rng.IntN(c.most), c.rng.IntN(100); {
 		case draw < 40:
-			c.wait(1, between(c.rng, 10, 1500), 0)
+			c.within(10, 1500, 1, c.limiter.WaitN)
 		case draw < 55:
-			c.wait(1+c.rng.IntN(c.most), between(c.rng, 10, 1500), 0)
+			c.within(10, 1500, some, c.limiter.WaitN)
 		case draw < 65:
-			c.wait(1, 0, 0)
+			c.call(context.Background(), 1, c.limiter.WaitN)
 		case draw < 75:
-			c.wait(1, 0, between(c.rng, 1, 300))
+			cancelled, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(between(c.rng, 1, 300), cancel)
+			c.call(cancelled, 1, c.limiter.WaitN)
 		case draw < 82:
-			c.allow()
+			c.within(10, 300, some, c.allow)
 		case draw < 97:
-			c.reserve(ctx)
+			c.reserve(ctx, some)
 		default:
 			_ = clock.Sleep(ctx, between(c.rng, 1, 200))
 		}
 	}
 }
 
-// wait has a deadline, or is cancelled, after so long; 0 is never.
-func (c *caller) wait(permits int, deadline, cancel time.Duration) {
-	ctx, stop := context.WithCancel(context.Background())
+// within calls with a deadline, at random between two numbers of milliseconds.
+func (c *caller) within(least, most, permits int, ask func(context.Context, int) error) {
+	ctx, stop := context.WithTimeout(context.Background(), between(c.rng, least, most))
 	defer stop()
-	switch {
-	case deadline > 0:
-		ctx, stop = context.WithTimeout(ctx, deadline)
-		defer stop()
-	case cancel > 0:
-		defer time.AfterFunc(cancel, stop).Stop()
-	default:
-		ctx = context.Background()
-	}
-	err := c.do(ctx, func() error { return c.limiter.WaitN(ctx, permits) })
+	c.call(ctx, permits, ask)
+}
+
+// call asks, and goes if it may.
+func (c *caller) call(ctx context.Context, permits int, ask func(context.Context, int) error) {
+	err := c.do(ctx, func() error { return ask(ctx, permits) })
 	if err == nil {
 		c.notes.arrived(c.number, permits)
 	}
 	c.notes.ended(err)
 }
 
-func (c *caller) allow() {
-	ctx, stop := context.WithTimeout(context.Background(), between(c.rng, 10, 300))
-	defer stop()
-	permits := 1 + c.rng.IntN(c.most)
-	err := c.do(ctx, func() error {
-		ok, err := c.limiter.AllowN(ctx, permits)
-		if err == nil && !ok {
-			err = &fairlimit.RefusedError{}
-		}
-		return err
-	})
-	if err == nil {
-		c.notes.arrived(c.number, permits)
+func (c *caller) allow(ctx context.Context, permits int) error {
+	ok, err := c.limiter.AllowN(ctx, permits)
+	if err == nil && !ok {
+		err = &fairlimit.RefusedError{}
 	}
-	c.notes.ended(err)
+	return err
 }
 
 // reserve takes a turn and goes when it is due, or gives it back.
-func (c *caller) reserve(running context.Context) {
+func (c *caller) reserve(running context.Context, permits int) {
 	ctx, stop := context.WithTimeout(context.Background(), between(c.rng, 10, 500))
 	defer stop()
-	permits := 1 + c.rng.IntN(c.most)
 	var r *fairlimit.Reservation
 	err := c.do(ctx, func() (err error) {
 		r, err = c.limiter.ReserveN(ctx, permits)

@@ -1,9 +1,9 @@
 package soak
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -12,37 +12,17 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// recorder stands between a limiter and its engine and notes what was granted
-// and given back.
-type recorder struct {
-	engine.Engine
-	limiter int
-	notes   *notes
-}
-
-func (r *recorder) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	answers, err := r.Engine.Take(ctx, requests)
-	r.notes.took(r.limiter, requests, answers, err)
-	return answers, err
-}
-
-func (r *recorder) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	r.notes.giving(r.limiter, grants)
-	err := r.Engine.GiveBack(ctx, grants)
-	r.notes.gave(grants, err)
-	return err
-}
-
 // notes are what happened under one name.
 type notes struct {
+	turns [len(ways)]engines.Notes // of each limiter
+
 	mu       sync.Mutex
-	turns    []turn
-	batches  int64
-	arrivals []arrival
+	went     []measure.Call // a limiter is a client; times are of the machine's wall clock, as Redis's are
 	lateness []measure.Span // from when a call's ctx had ended until the call came back
 	counts   map[string]int // by what the report calls them
 	outcomes map[string]int // of calls
@@ -51,63 +31,57 @@ type notes struct {
 	unexpected    []string
 }
 
-func (n *notes) took(limiter int, requests []engine.Request, answers []engine.Answer, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func newNotes() *notes {
+	n := &notes{counts: map[string]int{}, outcomes: map[string]int{}}
+	for limiter := range n.turns {
+		n.turns[limiter].Now = measure.Now
+	}
+	return n
+}
+
+// recorder stands between a limiter and its engine and notes what was lost and
+// given back.
+type recorder struct {
+	engine.Engine
+	notes *notes
+}
+
+func (r recorder) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	answers, err := r.Engine.Take(ctx, requests)
+	r.notes.mu.Lock()
+	defer r.notes.mu.Unlock()
 	if errors.Is(err, engine.ErrOutcomeUnknown) {
-		for _, r := range requests {
-			n.counts[lost] += r.N
+		for _, request := range requests {
+			r.notes.counts[lost] += request.N
 		}
 	}
-	n.batches++
-	for _, a := range answers {
-		if a.Granted {
-			n.turns = append(n.turns, turn{
-				limiter: limiter, grant: a.Grant, run: a.Grant.At - a.Wait.Microseconds(),
-				batch: n.batches, slot: a.Grant.At, n: a.Grant.N,
-			})
-		}
+	granted := slices.DeleteFunc(slices.Clone(answers), func(a engine.Answer) bool { return !a.Granted })
+	if !slices.IsSortedFunc(granted, func(a, b engine.Answer) int { return cmp.Compare(a.Grant.At, b.Grant.At) }) {
+		r.notes.counts[overtaken]++
 	}
+	return answers, err
 }
 
-// giving marks the turns that nobody goes with any more.
-func (n *notes) giving(limiter int, grants []engine.Grant) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, g := range grants {
-		g.Unused = false
-		held := false
-		for i, t := range slices.Backward(n.turns) {
-			if held = t.limiter == limiter && t.grant == g && !t.unused; held {
-				n.turns[i].unused = true
-				break
-			}
-		}
-		if !held {
-			n.unexpected = append(n.unexpected,
-				fmt.Sprintf("a turn was given back that was not held: %+v", g))
-		}
+func (r recorder) GiveBack(ctx context.Context, grants []engine.Grant) error {
+	err := r.Engine.GiveBack(ctx, grants)
+	what := givenBack
+	if err != nil {
+		what = lost
 	}
-}
-
-func (n *notes) gave(grants []engine.Grant, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	r.notes.mu.Lock()
+	defer r.notes.mu.Unlock()
 	for _, g := range grants {
-		if err == nil {
-			n.counts[givenBack] += g.N
-		} else {
-			n.counts[lost] += g.N
-		}
+		r.notes.counts[what] += g.N
 	}
+	return err
 }
 
 // arrived notes a caller that goes.
 func (n *notes) arrived(limiter, permits int) {
-	at := time.Now().UnixMicro()
+	at := time.Duration(time.Now().UnixNano())
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.arrivals = append(n.arrivals, arrival{limiter, at, permits})
+	n.went = append(n.went, measure.Call{Client: limiter, Permits: permits, Ended: at, Outcome: measure.Granted})
 	n.counts[letThrough] += permits
 }
 
@@ -130,6 +104,16 @@ func (n *notes) ended(err error) {
 	}
 }
 
+// cancelled notes a Cancel. One that came back after the slot may have found it
+// due, and left the turn as used.
+func (n *notes) cancelled(late bool) {
+	if late {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.cancelledLate++
+	}
+}
+
 // kindOf names how a call ended, and says whether the faults of a soak explain
 // it.
 func kindOf(err error) (kind string, expected bool) {
@@ -140,28 +124,24 @@ func kindOf(err error) (kind string, expected bool) {
 		return "let through", true
 	case errors.As(err, &refused):
 		return "refused", true
-	case errors.Is(err, fairlimit.ErrTooManyQueued):
-		return "too many queued", true
-	case errors.Is(err, fairlimit.ErrOutcomeUnknown):
-		return "outcome unknown", true
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return "left: ctx ended", true
-	case errors.Is(err, fairlimit.ErrUnreachable):
-		return "unreachable", true
-	case errors.As(err, &reply):
+	}
+	for _, k := range []struct {
+		err  error
+		kind string
+	}{
+		{fairlimit.ErrTooManyQueued, "too many queued"},
+		{fairlimit.ErrOutcomeUnknown, "outcome unknown"},
+		{context.DeadlineExceeded, "left: ctx ended"},
+		{context.Canceled, "left: ctx ended"},
+		{fairlimit.ErrUnreachable, "unreachable"},
+	} {
+		if errors.Is(err, k.err) {
+			return k.kind, true
+		}
+	}
+	if errors.As(err, &reply) {
 		word, _, _ := strings.Cut(reply.Error(), " ")
 		return "Redis: " + word, word == "LOADING"
-	default:
-		return "other", false
 	}
-}
-
-// cancelled notes a Cancel. One that came back after the slot may have found it
-// due, and left the turn as used.
-func (n *notes) cancelled(late bool) {
-	if late {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.cancelledLate++
-	}
+	return "other", false
 }

@@ -26,6 +26,7 @@ const (
 	forgotten  = "forgotten turns"
 	stuck      = "stuck calls"
 	leaked     = "goroutines left"
+	notHeld    = "given back, not held"
 )
 
 // Report is what a run came to.
@@ -75,33 +76,22 @@ func (s *soak) judge() Report {
 	return r
 }
 
-// tolerance, in µs, is what clocks may differ by within the few seconds that a
-// turn is ahead.
-const tolerance = 1000
-
 // judge holds what happened under a name against each promise.
 func (r *Report) judge(of name, n *notes, losses []loss, stalls []measure.Stall) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	windows := 0
-	for _, w := range windowsOf(of.quotas, of.guard) {
-		outside, after := overfull(n.turns, w, losses)
-		windows += outside
-		r.Counts[acrossLoss] += after
-	}
-	hasty, unknown, unused := match(n.turns, n.arrivals, tolerance)
-	r.broken(of, exceeded, windows)
-	r.broken(of, overtaken, overtakes(n.turns, losses))
-	r.broken(of, early, hasty)
-	r.broken(of, strangers, unknown)
-	r.broken(of, forgotten, max(0, unused-n.cancelledLate))
-	late := 0
+	count := broken(of.windows(), n.log(), losses)
+	r.Counts[acrossLoss] += count[acrossLoss]
+	count[overtaken] += n.counts[overtaken]
+	count[forgotten] = max(0, count[forgotten]-n.cancelledLate)
 	for _, l := range n.lateness {
 		if l.To-l.From-measure.Stalled(stalls, l.From, l.To) > overdue {
-			late++
+			count[stuck]++
 		}
 	}
-	r.broken(of, stuck, late)
+	for _, what := range []string{exceeded, overtaken, early, strangers, forgotten, notHeld, stuck} {
+		r.broken(of, what, count[what])
+	}
 	for _, what := range n.unexpected {
 		r.Broken = append(r.Broken, of.about+": "+what)
 	}

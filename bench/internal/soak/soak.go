@@ -83,7 +83,7 @@ func (r Run) Do(ctx context.Context) (report Report, err error) {
 // set makes the limiters.
 func (s *soak) set() error {
 	for i, n := range names {
-		notes := &notes{counts: map[string]int{}, outcomes: map[string]int{}}
+		notes := newNotes()
 		s.notes = append(s.notes, notes)
 		for way := range ways {
 			rdb := redis.NewClient(&redis.Options{

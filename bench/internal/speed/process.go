@@ -17,15 +17,14 @@ import (
 // Role is that of the processes in which callers wait beside those of others.
 const Role = "speed"
 
-// BareRole is that of the server that does nothing.
-const BareRole = "speed-bare"
-
 // Main is the life of such a process. It does not return.
-func Main(role string) {
-	if role == BareRole {
-		run.Answer(func(ctx context.Context, path bareJob) (any, error) { return path.do(ctx) })
-	}
-	run.Answer(func(ctx context.Context, j job) (any, error) { return j.do(ctx) })
+func Main() {
+	run.Answer(func(ctx context.Context, j job, _ func() time.Duration) (any, error) {
+		if j.Bare != "" {
+			return nil, serveBare(ctx, j.Bare)
+		}
+		return j.do(ctx)
+	})
 }
 
 // job is to have callers wait on a limiter of a name, and to count those who get
@@ -35,6 +34,8 @@ type job struct {
 	Redis, Name string
 	Callers     int
 	Round       time.Duration
+
+	Bare string // the socket of a server that does nothing; that is all the job then
 }
 
 func (j job) do(ctx context.Context) (perSecond float64, err error) {

@@ -20,22 +20,20 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
-// bareJob is to answer as many bytes as fairlimit serve does, on a socket.
-type bareJob string
-
-func (path bareJob) do(ctx context.Context) (any, error) {
-	l, err := net.Listen("unix", string(path))
+// serveBare answers as many bytes as fairlimit serve does, on a socket.
+func serveBare(ctx context.Context, path string) error {
+	l, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, "{\"turn\":%q,\"waited_ms\":0}\n", "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	})}
 	context.AfterFunc(ctx, func() { _ = server.Close() })
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		return nil, err
+		return err
 	}
-	return nil, nil
+	return nil
 }
 
 // served are callers over 64 connections of a socket who ask fairlimit serve for
@@ -68,7 +66,7 @@ func served(ctx context.Context, b *bed) (s sides, err error) {
 func (b *bed) startBare(path string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- run.Ask(ctx, BareRole, bareJob(path), new(any)) }()
+	go func() { ended <- run.Ask(ctx, Role, job{Bare: path}, new(any)) }()
 	b.atEnd = append(b.atEnd, func() error { cancel(); return <-ended })
 	return nil
 }

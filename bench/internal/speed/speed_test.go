@@ -22,8 +22,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if role := os.Getenv(run.Role); role != "" {
-		Main(role)
+	if os.Getenv(run.Role) != "" {
+		Main()
 	}
 	_ = os.Setenv("GORACE", "atexit_sleep_ms=0") // or every process ends a second late
 	os.Exit(m.Run())
