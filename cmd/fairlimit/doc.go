@@ -58,10 +58,10 @@
 // at once: calls, and each further unit. These figures are as those of look.
 //
 // A queue that nobody has used for its longest Per is gone. One that was reset
-// stays for an hour or more, as does one whose flows have ceilings, and one with
-// stored quotas until these are forgotten. Ls goes through all keys of the Redis,
-// a thousand at a time, and then asks for the state of each queue. Without any
-// it says so on standard error, with -names nothing.
+// stays for an hour or more, as does one whose flows have ceilings, and one
+// with stored quotas until these are forgotten. Ls goes through all keys of the
+// Redis, a thousand at a time, and then asks for the state of each queue.
+// Without any it says so on standard error, with -names nothing.
 //
 // # Look
 //
@@ -95,9 +95,9 @@
 // A queue that is not in Redis is idle: all of its quota is free. So a misspelt
 // name looks idle, too. With -watch, look shows the state every second, until
 // SIGINT: on a terminal in place, elsewhere as a line, which ends in
-// quotas=different if callers with different quotas use the queue. It goes on if
-// Redis cannot be reached. On a terminal there is a picture as well, of what was
-// granted and what comes, around now, which is the bar:
+// quotas=different if callers with different quotas use the queue. It goes on
+// if Redis cannot be reached. On a terminal there is a picture as well, of what
+// was granted and what comes, around now, which is the bar:
 //
 //	line  ──────●─●─●●●●──|●●●●●●●●●●a●○○○○○○ +38
 //	used  ▁▁▁▁▁▁▂▂▃▃▅▆▇▇▇▇|█████████████▇▇▆▅▄ calls
@@ -114,10 +114,10 @@
 // # Pause, reset, quota
 //
 // The commands pause, reset and quota call Pause, Reset, SetQuotas and
-// ForgetQuotas of a fairlimit.Queue, whose documentation says what they do. After
-// pause and quota the queue is shown as look shows it. Reset and -forget show it
-// before, with what they end. Without -yes, reset asks for a y on standard input.
-// Stored quotas stay.
+// ForgetQuotas of a fairlimit.Queue, whose documentation says what they do.
+// After pause and quota the queue is shown as look shows it. Reset and -forget
+// show it before, with what they end. Without -yes, reset asks for a y on
+// standard input. Stored quotas stay.
 //
 // The longest of several pauses counts, and only reset ends one. A pause lasts
 // at least twice -within. Callers who are due within -within may still go in a
@@ -141,10 +141,10 @@
 // Flag -quota may be given several times, and may name several quotas; all of
 // them hold. Without it the stored quota holds, and without any wait fails. If
 // the command calls the upstream twice, give -n 2. If it uses tokens as well,
-// give -amounts tokens=1200; the quotas then name that unit, as in
-// "60/1m; tokens 20000/1m". A turn that would come after -timeout is refused
-// at once. Without -timeout it waits however long it takes, and says so on
-// standard error if that is more than 2s:
+// give -amounts tokens=1200; the quotas then name that unit, as in "60/1m;
+// tokens 20000/1m". A turn that would come after -timeout is refused at once.
+// Without -timeout it waits however long it takes, and says so on standard
+// error if that is more than 2s:
 //
 //	fairlimit: tax-office: my turn comes in 59m58s
 //
