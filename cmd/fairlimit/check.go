@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 // trial is one thing that a limiter needs of a server.
 type trial struct {
 	what string
-	acl  string // what an ACL has to allow, if the command is one
 	lost string // what goes without it; empty: no limiter works
 	try  func(ctx context.Context) error
 }
@@ -36,28 +36,29 @@ func check(*flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		var l lines
-		l.WriteString(fit("checking what limiters need, of Redis at "+c.at, width) + "\n")
-		l.add("under", "%s", key)
-		fmt.Print(l.String())
-		if _, err := c.inspect(ctx, name); isUnreachable(err) {
+		fmt.Println(fit("checking what limiters need, of Redis at "+c.at, width))
+		fmt.Print(verdict("under", key))
+		if _, err := c.look(ctx, name); isUnreachable(err) {
 			return err
 		}
-		defer func() {
-			_ = rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s").Err()
-		}()
+		defer rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s")
 		missing := 0
 		for _, t := range append(commandTrials(rdb, key+":s"), limiterTrials(q)...) {
-			err := t.try(ctx)
-			if isUnreachable(err) {
+			soon, cancel := context.WithTimeout(ctx, 10*time.Second)
+			err := t.try(soon)
+			cancel()
+			switch {
+			case isUnreachable(err):
 				return err
-			}
-			if err != nil && t.lost == "" {
+			case err == nil:
+				fmt.Print(verdict("ok", t.what))
+			case t.lost == "":
 				missing++
+				fmt.Print(verdict("MISSING", t.what, advice(err)...))
+			default:
+				fmt.Print(verdict("without", t.what+": "+t.lost, advice(err)...))
 			}
-			fmt.Print(t.verdict(err))
 		}
-		fmt.Print(c.about(ctx, rdb))
 		if missing > 0 {
 			return fmt.Errorf("missing: %d of what a limiter needs", missing)
 		}
@@ -65,163 +66,121 @@ func check(*flag.FlagSet) action {
 	}
 }
 
-// verdict is one line, and with an error more, which say what to do.
-func (t *trial) verdict(err error) string {
+func verdict(what, of string, more ...string) string {
 	var l lines
-	if err == nil {
-		l.add("ok", "%s", t.what)
-		return l.String()
-	}
-	if t.lost != "" {
-		l.add("without", "%s: %s", t.what, t.lost)
-	} else {
-		l.add("MISSING", "%s", t.what)
-	}
-	l.add("", "%s", strings.TrimPrefix(err.Error(), "fairlimit: "))
-	if advice := t.advice(err); advice != "" {
-		l.add("", "%s", advice)
-	}
+	l.add(what, append([]string{of}, more...)...)
 	return l.String()
 }
 
-// advice names the setting.
-func (t *trial) advice(err error) string {
-	says := func(word string) bool { return strings.Contains(strings.ToLower(err.Error()), word) }
-	switch {
-	case says("noperm"), says("no permissions"), says("can't run this command"), says("not allowed by the acl"):
-		if t.acl == "" {
-			return "the ACL has to allow more: docs/OPERATE.md has all of it"
-		}
-		return "the ACL has to allow it: ACL SETUSER ... " + t.acl
-	case says("unknown") && says("command"):
-		return "this service has no such command, or rename-command has taken it away"
-	case says("readonly"):
-		return "this is a replica: -redis has to name the primary"
-	case says("crossslot"):
-		return "the service does not honour {hash tags}, or the prefix has a brace"
-	case says("undeclared"):
-		return "the service wants all keys declared: allow undeclared keys, or another cluster mode"
-	case says("non deterministic"):
-		return "scripts may not write after TIME: the server is older than Redis 5"
-	case says("oom"):
-		return "maxmemory is reached: raise it"
-	case says("misconf"):
-		return "the server cannot save: stop-writes-on-bgsave-error"
-	}
-	return ""
+var settings = []struct {
+	says   *regexp.Regexp
+	advice string
+}{
+	{
+		regexp.MustCompile(`(?i)noperm|no permissions|can't run this command|not allowed by the acl`),
+		"the ACL has to allow it: docs/OPERATE.md has all that it has to",
+	},
+	{regexp.MustCompile(`(?i)unknown.*command`), "this service has no such command, or rename-command has taken it away"},
+	{regexp.MustCompile(`(?i)readonly`), "this is a replica: -redis has to name the primary"},
+	{regexp.MustCompile(`(?i)crossslot`), "the service does not honour {hash tags}, or the prefix has a brace"},
+	{regexp.MustCompile(`(?i)undeclared`), "allow undeclared keys, or choose another cluster mode"},
+	{regexp.MustCompile(`(?i)non deterministic`), "scripts may not write after TIME: the server is older than Redis 5"},
+	{regexp.MustCompile(`(?i)oom`), "maxmemory is reached: raise it"},
+	{regexp.MustCompile(`(?i)misconf`), "the server cannot save: stop-writes-on-bgsave-error"},
 }
 
-// commandTrials are the commands that the scripts and the client send.
-func commandTrials(rdb redis.UniversalClient, key string) []trial {
-	keys := []string{key}
-	script := func(what, acl, lost, text string) trial {
-		return trial{what, acl, lost, func(ctx context.Context) error {
-			_, err := rdb.Eval(ctx, text, keys).Result()
-			if errors.Is(err, redis.Nil) {
-				return nil
-			}
-			return err
-		}}
+// advice is what the server answers, and the setting to change.
+func advice(err error) []string {
+	text := strings.TrimPrefix(err.Error(), "fairlimit: ")
+	for _, s := range settings {
+		if s.says.MatchString(text) {
+			return []string{text, s.advice}
+		}
 	}
-	trials := []trial{
-		script("EVAL", "+eval", "", "return 1"),
-		{"EVALSHA", "+evalsha", "", func(ctx context.Context) error {
-			return redis.NewScript("return 1").EvalSha(ctx, rdb, keys).Err()
-		}},
-	}
-	for _, command := range []string{
-		"'PSETEX', KEYS[1], 60000, 'state'", "'TIME'", "'GET', KEYS[1]", "'GETRANGE', KEYS[1], 0, 2",
-		"'SETRANGE', KEYS[1], 1, 'x'", "'PTTL', KEYS[1]", "'PEXPIRE', KEYS[1], 60000",
-	} {
-		word := strings.Trim(strings.SplitN(command, ",", 2)[0], "'")
-		trials = append(trials, script(word+" in a script", "+"+strings.ToLower(word), "", "return redis.call("+command+")"))
-	}
-	return append(trials,
-		script("a write after TIME in a script", "", "",
-			"redis.call('TIME') return redis.call('PSETEX', KEYS[1], 60000, 'state')"),
-		script("INFO in a script", "+info", "a primary that comes back may go unnoticed",
-			"return redis.call('INFO', 'replication')"),
-		script("SET in a script", "+set", "no stored quotas", "return redis.call('SET', KEYS[1], 'x', 'PX', 60000)"),
-		trial{"SCAN", "+scan", "no fairlimit ls", func(ctx context.Context) error {
-			return rdb.Scan(ctx, 0, key, 10).Err()
-		}},
-		trial{"WAIT", "+wait", "no WithReplicas", func(ctx context.Context) error {
-			return rdb.Do(ctx, "WAIT", 0, 1).Err()
-		}},
-	)
+	return []string{text}
 }
+
+// commandTrials are the commands that the scripts and the client send, each with
+// what goes without it.
+func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
+	try := func(what, lost string, command ...any) {
+		trials = append(trials, trial{what, lost, func(ctx context.Context) error {
+			if err := rdb.Do(ctx, command...).Err(); !errors.Is(err, redis.Nil) {
+				return err
+			}
+			return nil
+		}})
+	}
+	try("EVAL", "", "EVAL", "return 1", 1, key)
+	try("EVALSHA", "", "EVALSHA", redis.NewScript("return 1").Hash(), 1, key)
+	for _, command := range [][2]string{
+		{"'PSETEX', KEYS[1], 60000, 'state'"},
+		{"'TIME'"},
+		{"'GET', KEYS[1]"},
+		{"'GETRANGE', KEYS[1], 0, 2"},
+		{"'SETRANGE', KEYS[1], 1, 'x'"},
+		{"'PTTL', KEYS[1]"},
+		{"'PEXPIRE', KEYS[1], 60000"},
+		{"'INFO', 'replication'", "a primary that comes back may go unnoticed"},
+		{"'SET', KEYS[1], 'x', 'PX', 60000", "no stored quotas"},
+	} {
+		word, _, _ := strings.Cut(strings.TrimPrefix(command[0], "'"), "'")
+		try(word+" in a script", command[1], "EVAL", "return redis.call("+command[0]+")", 1, key)
+	}
+	try("a write after TIME in a script", "", "EVAL",
+		"redis.call('TIME') return redis.call('PSETEX', KEYS[1], 60000, 'state')", 1, key)
+	try("SCAN", "no fairlimit ls", "SCAN", 0, "MATCH", key)
+	try("WAIT", "no WithReplicas", "WAIT", 0, 1)
+	return append(trials, trial{"maxmemory-policy", "whether the server evicts queues", func(ctx context.Context) error {
+		info, err := rdb.Info(ctx, "memory").Result()
+		policy := evictions.FindString(info)
+		if err == nil && policy != "" {
+			err = errors.New(policy + ": want noeviction, or queues are lost")
+		}
+		return err
+	}})
+}
+
+// evictions finds a policy that evicts.
+var evictions = regexp.MustCompile(`(?m)^maxmemory_policy:(allkeys|volatile).*`)
 
 // limiterTrials do what a limiter does, with its own scripts.
 func limiterTrials(q *fairlimit.Queue) []trial {
-	limits := func(what, lost string, try func(ctx context.Context) error) trial {
-		return trial{what, "", lost, func(ctx context.Context) error {
-			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-			defer cancel()
-			return try(ctx)
-		}}
+	ofFlow := func(opts ...fairlimit.Option) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			f, err := q.Flow("check", 1, opts...)
+			if err != nil {
+				return err
+			}
+			return f.Wait(ctx)
+		}
 	}
+	ceiling := fairlimit.WithFlowQuota(fairlimit.Every(time.Millisecond))
 	return []trial{
-		limits("Wait", "", func(ctx context.Context) error { return errors.Join(q.Wait(ctx), q.Wait(ctx)) }),
-		limits("ReserveN, Cancel", "", func(ctx context.Context) error {
+		{"Wait", "", func(ctx context.Context) error { return errors.Join(q.Wait(ctx), q.Wait(ctx)) }},
+		{"ReserveN, Cancel", "", func(ctx context.Context) error {
 			r, err := q.ReserveN(ctx, 1)
 			if err != nil {
 				return err
 			}
 			return r.Cancel(ctx)
-		}),
-		limits("Status", "", func(ctx context.Context) error { _, err := q.Status(ctx); return err }),
-		limits("Wait of a flow", "no flows", func(ctx context.Context) error {
-			f, err := q.Flow("check", 1)
-			if err != nil {
-				return err
-			}
-			return f.Wait(ctx)
-		}),
-		limits("Wait of a flow with a ceiling", "no ceilings", func(ctx context.Context) error {
-			f, err := q.Flow("check", 1, fairlimit.WithFlowQuota(fairlimit.Every(time.Millisecond)))
-			if err != nil {
-				return err
-			}
-			return f.Wait(ctx)
-		}),
-		limits("Take and Settle of a unit", "no units", func(ctx context.Context) error {
+		}},
+		{"Status", "", func(ctx context.Context) error { _, err := q.Status(ctx); return err }},
+		{"Wait of a flow", "no flows", ofFlow()},
+		{"Wait of a flow with a ceiling", "no ceilings", ofFlow(ceiling)},
+		{"Take and Settle of a unit", "no units", func(ctx context.Context) error {
 			turn, err := q.Take(ctx, fairlimit.Amounts{"tokens": 2})
 			if err != nil {
 				return err
 			}
 			return turn.Settle(ctx, fairlimit.Amounts{"tokens": 3})
-		}),
-		limits("Pause", "no pauses", func(ctx context.Context) error {
+		}},
+		{"Pause", "no pauses", func(ctx context.Context) error {
 			return errors.Join(q.Pause(ctx, 5*time.Millisecond), q.Wait(ctx))
-		}),
-		limits("SetQuotas, ForgetQuotas", "no stored quotas", func(ctx context.Context) error {
+		}},
+		{"SetQuotas, ForgetQuotas", "no stored quotas", func(ctx context.Context) error {
 			return errors.Join(q.SetQuotas(ctx, fairlimit.Every(2*time.Millisecond)), q.Wait(ctx), q.ForgetQuotas(ctx))
-		}),
-		limits("Reset", "no reset", q.Reset),
+		}},
+		{"Reset", "no reset", q.Reset},
 	}
-}
-
-// about is what the server tells of itself that matters.
-func (c *call) about(ctx context.Context, rdb redis.UniversalClient) string {
-	var l lines
-	told := map[string]string{}
-	info, err := rdb.Info(ctx).Result()
-	for line := range strings.Lines(info) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		told[key] = value
-	}
-	if err != nil || told["redis_version"] == "" {
-		l.add("unknown", "which server this is, and whether it evicts keys: INFO is refused")
-		return l.String()
-	}
-	server := "Redis or alike"
-	if told["server_name"] != "" {
-		server = told["server_name"]
-	}
-	l.add("server", "%s %s, %s", fit(printable(server), 20), fit(printable(told["redis_version"]), 20),
-		fit(printable(told["redis_mode"]), 20))
-	if policy := told["maxmemory_policy"]; policy != "" && policy != "noeviction" && told["maxmemory"] != "0" {
-		l.add("warning", "maxmemory-policy is %s: want noeviction, or queues are lost", fit(printable(policy), 20))
-	}
-	return l.String()
 }

@@ -7,32 +7,34 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // command is a word that may follow fairlimit.
 type command struct {
-	name string
-	args string // as its usage shows them: these words it takes
-	does string // one line
-
+	name   string
+	args   string                     // as its usage shows them: these words it takes
 	define func(*flag.FlagSet) action // its flags
 }
 
-// commands are all that there are, in the order in which they are told of.
-// Parsing, help and completion go by this table.
+// commands are all that there are. Parsing, help and completion go by this
+// table; the manual says what each does.
 func commands() []command {
 	return []command{
-		{"ls", "", "list the queues that are in use or have stored quotas", ls},
-		{"look", "NAME", "show the state of a queue", look},
-		{"pause", "NAME DURATION", "let nobody go for a while, on any machine", pause},
-		{"reset", "NAME", "forget all turns, and any pause", reset},
-		{"quota", "NAME [QUOTA...]", "show, store or forget the quotas of a queue", quota},
-		{"serve", "[NAME=QUOTAS...]", "let callers in any language wait, over HTTP", serveHTTP},
-		{"wait", "NAME -- COMMAND [ARG...]", "run a command when its turn comes", wait},
-		{"check", "", "find out whether a Redis can do what limiters need", check},
-		{"completion", "bash", "print a script that completes command lines", completion},
-		{"version", "", "print the version of this program", version},
-		{"help", "[COMMAND]", "explain a command", help},
+		{"ls", "", ls},
+		{"look", "NAME", look},
+		{"pause", "NAME DURATION", pause},
+		{"reset", "NAME", reset},
+		{"quota", "NAME [QUOTA...]", quota},
+		{"serve", "[NAME=QUOTAS...]", serveHTTP},
+		{"wait", "NAME -- COMMAND [ARG...]", wait},
+		{"check", "", check},
+		{"completion", "bash", completion},
+		{"version", "", version},
+		{"help", "[COMMAND]", help},
 	}
 }
 
@@ -41,23 +43,23 @@ type action func(ctx context.Context, c *call) error
 
 // runs reports whether -- and another command follow, whose exit status is that
 // of this one.
-func (c *command) runs() bool { return c != nil && strings.Contains(c.args, " -- ") }
+func (c *command) runs() bool { return strings.Contains(c.args, " -- ") }
 
 // call is one command with its arguments.
 type call struct {
 	connection
-	command *command // nil if there is none of that name
+	command command
 	flags   *flag.FlagSet
 	words   []string // that are no flags
 	behind  []string // what follows --
-	do      action
+	do      action   // nil before there is a command
 }
 
 // read makes a call of the arguments. Flags may stand before and behind each word
 // up to --. With an error the call tells what its usage is.
 func read(args []string) (*call, error) {
 	c := &call{connection: connection{prefix: defaultPrefix}}
-	c.choose(nil)
+	c.choose("")
 	if len(args) == 1 && (args[0] == "-version" || args[0] == "--version") {
 		args = []string{"version"}
 	}
@@ -75,39 +77,33 @@ func read(args []string) (*call, error) {
 		}
 		word := c.flags.Arg(0)
 		args = c.flags.Args()[1:]
-		if c.command != nil {
+		if c.do != nil {
 			c.words = append(c.words, word)
-		} else if cmd := find(word); cmd != nil {
-			c.choose(cmd)
-		} else {
+		} else if !c.choose(word) {
 			return c, misused("no command %s", printable(word))
 		}
 	}
 }
 
-// find returns nil if there is no command of that name.
-func find(name string) *command {
-	all := append(commands(), command{"__complete", "LINE", "", complete})
-	at := slices.IndexFunc(all, func(c command) bool { return c.name == name })
+// choose defines the flags of a command, or those before any command, whose name
+// is empty. It reports whether there is one of that name.
+func (c *call) choose(name string) bool {
+	none := command{"", "COMMAND ...", func(*flag.FlagSet) action { return nil }}
+	all := append(commands(), none, command{"__complete", "LINE", complete})
+	at := slices.IndexFunc(all, func(cmd command) bool { return cmd.name == name })
 	if at < 0 {
-		return nil
+		return false
 	}
-	return &all[at]
-}
-
-// choose defines the flags of a command, or those before any command.
-func (c *call) choose(cmd *command) {
-	c.command, c.flags = cmd, flag.NewFlagSet("fairlimit", flag.ContinueOnError)
+	c.flags = flag.NewFlagSet("fairlimit", flag.ContinueOnError)
 	c.flags.SetOutput(io.Discard)
 	c.connection.define(c.flags)
-	if cmd != nil {
-		c.do = cmd.define(c.flags)
-	}
+	c.command, c.do = all[at], all[at].define(c.flags)
+	return true
 }
 
 // count checks how many words there are.
 func (c *call) count() error {
-	if c.command == nil {
+	if c.do == nil {
 		return misused("no command")
 	}
 	if !c.command.runs() {
@@ -126,4 +122,26 @@ func (c *call) count() error {
 		return misused("%s: the name is empty", c.command.name)
 	}
 	return nil
+}
+
+// defineWithin is for what has to be the same for all users of a queue.
+func defineWithin(flags *flag.FlagSet, opts *[]fairlimit.Option) {
+	const usage = "the `duration` that callers give to WithPauseWithin; else 1s"
+	defineOption(flags, "within", usage, opts, fairlimit.WithPauseWithin)
+}
+
+func defineGuard(flags *flag.FlagSet, opts *[]fairlimit.Option) {
+	const usage = "lengthen every Per by this `duration`; else Per/20 up to 50ms"
+	defineOption(flags, "guard", usage, opts, fairlimit.WithGuard)
+}
+
+// defineOption is for a flag that is an option.
+func defineOption(
+	flags *flag.FlagSet, name, usage string, opts *[]fairlimit.Option, option func(time.Duration) fairlimit.Option,
+) {
+	flags.Func(name, usage, func(text string) error {
+		d, err := quotatext.ParseDuration(text)
+		*opts = append(*opts, option(d))
+		return err
+	})
 }

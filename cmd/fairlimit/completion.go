@@ -23,58 +23,48 @@ func completion(*flag.FlagSet) action {
 	}
 }
 
-// complete is what the script asks.
+// complete is what the script asks: what the last word of a line, up to the
+// cursor, may become.
 func complete(*flag.FlagSet) action {
 	return func(ctx context.Context, c *call) error {
-		for _, candidate := range candidates(ctx, c.words[0]) {
-			fmt.Println(candidate)
+		line := c.words[0]
+		at := strings.LastIndexByte(line, ' ') + 1
+		for _, word := range candidates(ctx, strings.Fields(line[:at]), line[at:]) {
+			if strings.HasPrefix(word, line[at:]) {
+				fmt.Println(word)
+			}
 		}
 		return nil
 	}
 }
 
-// namesTimeout is how long a person waits for names after pressing tab.
-const namesTimeout = 2 * time.Second
-
-// candidates are what the last word of a line, up to the cursor, may become.
-func candidates(ctx context.Context, line string) (all []string) {
-	at := strings.LastIndexByte(line, ' ') + 1
-	last, words := line[at:], strings.Fields(line[:at])
+// candidates are what may stand behind these words.
+func candidates(ctx context.Context, words []string, last string) (all []string) {
 	if len(words) == 0 || slices.Contains(words, "--") {
 		return nil
 	}
 	c, err := read(words[1:]) // the error of a line that has no end yet
-	switch {
-	case err != nil && strings.HasPrefix(err.Error(), "flag needs an argument"):
-	case strings.HasPrefix(last, "-"):
-		c.flags.VisitAll(func(f *flag.Flag) { all = append(all, "-"+f.Name) })
-	case c.command != nil && len(c.words) == 0:
-		all = c.firstWords(ctx)
-	case c.command == nil && c.flags.NArg() == 0:
-		all = commandNames()
+	if err != nil && strings.HasPrefix(err.Error(), "flag needs an argument") {
+		return nil
 	}
-	return slices.DeleteFunc(all, func(word string) bool { return !strings.HasPrefix(word, last) })
-}
-
-// firstWords are what the first word of a command may be.
-func (c *call) firstWords(ctx context.Context) []string {
-	switch words := strings.Fields(c.command.args); {
-	case len(words) > 0 && words[0] == "NAME":
-		ctx, cancel := context.WithTimeout(ctx, namesTimeout)
+	if strings.HasPrefix(last, "-") {
+		c.flags.VisitAll(func(f *flag.Flag) { all = append(all, "-"+f.Name) })
+		return all
+	}
+	wanted := append(strings.Fields(c.command.args), "")[0]
+	switch {
+	case len(c.words)+c.flags.NArg() > 0: // there is one, or a command that does not exist
+	case strings.Trim(wanted, "[]") == "COMMAND":
+		for _, cmd := range commands() {
+			all = append(all, cmd.name)
+		}
+	case wanted == "NAME":
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // for which a person waits after pressing tab
 		defer cancel()
 		names, _ := c.names(ctx) // a line cannot show an error while it is typed
 		return slices.DeleteFunc(names, func(name string) bool { return printable(name) != name })
-	case c.command.name == "help":
-		return commandNames()
-	case len(words) > 0 && words[0] == "bash":
-		return words
+	case wanted == "bash":
+		return []string{wanted}
 	}
-	return nil
-}
-
-func commandNames() (names []string) {
-	for _, c := range commands() {
-		names = append(names, c.name)
-	}
-	return names
+	return all
 }

@@ -29,8 +29,8 @@
 //
 // # Which Redis
 //
-// Flag -redis says where Redis is. Without it the environment's FAIRLIMIT_REDIS
-// counts, and without that it is localhost:6379.
+// Flag -redis says where Redis is, else the environment's FAIRLIMIT_REDIS.
+// Without both it is localhost:6379.
 //
 //	host:port                                    one server
 //	redis://user@host:port/0                     one server, a database
@@ -55,13 +55,13 @@
 //
 // Each line shows a name, how many permits are granted ahead, how long one more
 // would wait, how much longer the queue is paused, and what a caller could take
-// at once: calls, and each further unit. These figures are those of the last
-// caller, as look explains. A queue that nobody has
-// used for its longest Per is gone. One that was reset stays for an hour or
-// more, as does one whose flows have ceilings, and one with stored quotas until
-// these are forgotten. Ls goes through
-// all keys of the Redis, a thousand at a time, and then asks for the state of
-// each queue. Without any it says so on standard error, with -names nothing.
+// at once: calls, and each further unit. These figures are as those of look.
+//
+// A queue that nobody has used for its longest Per is gone. One that was reset
+// stays for an hour or more, as does one whose flows have ceilings, and one
+// with stored quotas until these are forgotten. Ls goes through all keys of the
+// Redis, a thousand at a time, and then asks for the state of each queue.
+// Without any it says so on standard error, with -names nothing.
 //
 // # Look
 //
@@ -94,9 +94,10 @@
 //
 // A queue that is not in Redis is idle: all of its quota is free. So a misspelt
 // name looks idle, too. With -watch, look shows the state every second, until
-// SIGINT: on a terminal in place, elsewhere as a line. It goes on if Redis
-// cannot be reached. On a terminal there is a picture as well, of what was
-// granted and what comes, around now, which is the bar:
+// SIGINT: on a terminal in place, elsewhere as a line, which ends in
+// quotas=different if callers with different quotas use the queue. It goes on
+// if Redis cannot be reached. On a terminal there is a picture as well, of what
+// was granted and what comes, around now, which is the bar:
 //
 //	line  ──────●─●─●●●●──|●●●●●●●●●●a●○○○○○○ +38
 //	used  ▁▁▁▁▁▁▂▂▃▃▅▆▇▇▇▇|█████████████▇▇▆▅▄ calls
@@ -105,33 +106,23 @@
 // A letter is the newest turn of a flow. Used is how much of its scarcest quota
 // the window that ends there holds, for calls and for each further unit. With
 // -json each line is the object that serve answers with for the queue, which
-// docs/SERVE.md and its OpenAPI document describe:
-//
-//	{"name":"llm","at_ms":1700000000123,"idle":false,"queued":40,
-//	 "available":0,"next_ms":8200,"paused_ms":0,"quotas":["5/1s"],
-//	 "quotas_stored":true,"quotas_differ":false,
-//	 "windows":[{"permits":5,"per_ms":1050,"held":5}],
-//	 "units":[{"unit":"tokens","available":0,"queued":700, ...}],
-//	 "flows":[{"id":"k3x9q","weight":2,"limiters":1, ...}], ...}
-//
-// Available is null for an idle queue. With -flows there is
+// docs/SERVE.md and its OpenAPI document describe. With -flows it has
 //
 //	"ceilings":[{"flow":"acme","quotas":["2/1s"],"quotas_stored":true,
 //	 "used":2,"next_ms":350,"paused_ms":0}]
-//
-// A line of -watch that is not on a terminal ends in quotas=different if
-// callers with different quotas use the queue.
 //
 // # Pause, reset, quota
 //
 // The commands pause, reset and quota call Pause, Reset, SetQuotas and
 // ForgetQuotas of a fairlimit.Queue, whose documentation says what they do.
-// Callers who are due within -within may still go in a pause.
+// After pause and quota the queue is shown as look shows it. Reset and -forget
+// show it before, with what they end. Without -yes, reset asks for a y on
+// standard input. Stored quotas stay.
 //
 // The longest of several pauses counts, and only reset ends one. A pause lasts
-// at least twice -within. If programs use WithPauseWithin, give the same
-// duration to -within, which is 1s otherwise. Reset shows what it frees and,
-// without -yes, asks for a y on standard input. Stored quotas stay.
+// at least twice -within. Callers who are due within -within may still go in a
+// pause. If programs use WithPauseWithin, give the same duration to -within,
+// which is 1s otherwise.
 //
 // A stored quota takes the place of their own in limiters made WithStoredQuota,
 // and in no others. It also holds for serve, and for wait without -quota.
@@ -150,10 +141,10 @@
 // Flag -quota may be given several times, and may name several quotas; all of
 // them hold. Without it the stored quota holds, and without any wait fails. If
 // the command calls the upstream twice, give -n 2. If it uses tokens as well,
-// give -amounts tokens=1200; the quotas then name that unit, as in
-// "60/1m; tokens 20000/1m". A turn that would come after -timeout is refused
-// at once. Without -timeout it waits however long it takes, and says so on
-// standard error if that is more than 2s:
+// give -amounts tokens=1200; the quotas then name that unit, as in "60/1m;
+// tokens 20000/1m". A turn that would come after -timeout is refused at once.
+// Without -timeout it waits however long it takes, and says so on standard
+// error if that is more than 2s:
 //
 //	fairlimit: tax-office: my turn comes in 59m58s
 //

@@ -42,20 +42,20 @@ type failure struct {
 
 // status is the exit status of an error.
 func (c *call) status(err error) int {
+	failed, usage, unreachable := statusFailed, statusUsage, statusUnreachable
+	if c.command.runs() {
+		failed, usage, unreachable = waitFailed, waitFailed, waitUnreachable
+	}
 	var own failure
-	switch unreachable := isUnreachable(err); {
+	switch {
 	case errors.As(err, &own):
 		return own.status
-	case c.command.runs() && unreachable:
-		return waitUnreachable
-	case c.command.runs():
-		return waitFailed
-	case unreachable:
-		return statusUnreachable
+	case isUnreachable(err):
+		return unreachable
 	case errors.As(err, new(usageError)):
-		return statusUsage
+		return usage
 	}
-	return statusFailed
+	return failed
 }
 
 // isUnreachable reports whether Redis gave no answer, or none in time. A refusal
@@ -74,22 +74,16 @@ func (e signalled) Error() string { return e.Signal.String() }
 // end; its cause is a [signalled]. Signals that are ignored, as by nohup, stay
 // ignored. After stop, signals do what they do to any program.
 func untilSignal(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, end := context.WithCancelCause(ctx)
 	came := make(chan os.Signal, 1)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
 		if !signal.Ignored(s) {
 			signal.Notify(came, s)
 		}
 	}
-	go func() {
-		select {
-		case s := <-came:
-			cancel(signalled{s})
-		case <-ctx.Done():
-		}
-	}()
+	go func() { end(signalled{<-came}) }()
 	return ctx, func() {
 		signal.Stop(came)
-		cancel(nil)
+		end(nil)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -25,22 +24,22 @@ func look(flags *flag.FlagSet) action {
 		}
 		drawn := "" // what the next view takes the place of
 		show := func() error {
-			v, err := c.look(ctx, c.words[0], opts...)
+			q, err := c.look(ctx, c.words[0], opts...)
 			before := strings.Count(drawn, "\n")
 			switch drawn = ""; {
 			case err != nil:
 				return err
 			case *asJSON:
-				return json.NewEncoder(os.Stdout).Encode(v.Queue)
+				return json.NewEncoder(os.Stdout).Encode(q)
 			case *watch && !onTerminal():
-				fmt.Println(v.line(time.Now()))
+				fmt.Println(logLine(q, time.Now()))
 				return nil
 			case before > 0:
 				fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
 			}
-			drawn = v.table(*flows)
-			if *watch && !v.Idle {
-				drawn += v.Text()
+			drawn = table(q, *flows)
+			if *watch && !q.Idle {
+				drawn += q.Text()
 			}
 			fmt.Print(drawn)
 			return nil
@@ -79,163 +78,125 @@ func onTerminal() bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }
 
-// view is what is to be told of a queue. Its JSON is that of the picture, as
-// `fairlimit serve` answers.
-type view struct {
-	picture.Queue
-	state fair.State
-}
-
-func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (view, error) {
-	state, err := c.inspect(ctx, name, opts...)
-	return view{picture.Of(name, state), state}, err
-}
-
-func (c *call) inspect(ctx context.Context, name string, opts ...fair.InspectOption) (fair.State, error) {
+func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (picture.Queue, error) {
 	rdb, err := c.client()
 	if err != nil {
-		return fair.State{}, err
+		return picture.Queue{}, err
 	}
-	return fair.Inspect(ctx, rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
+	state, err := fair.Inspect(ctx, rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
+	return picture.Of(name, state), err
 }
 
 // lines are for a terminal: none takes more than 80 columns.
 type lines struct{ strings.Builder }
 
-func (l *lines) add(what, format string, args ...any) {
-	l.WriteString(fit(fmt.Sprintf("  %-10s", what)+fmt.Sprintf(format, args...), width) + "\n")
+func (l *lines) title(name string) { l.WriteString(fit(printable(name), width) + "\n") }
+
+// add has one word for any number of rows.
+func (l *lines) add(what string, rows ...string) {
+	for _, row := range rows {
+		l.WriteString(fit(fmt.Sprintf("  %-9s %s", what, row), width) + "\n")
+		what = ""
+	}
 }
 
-func (v view) table(withCeilings bool) string {
+func table(q picture.Queue, withCeilings bool) string {
 	var l lines
-	l.WriteString(fit(printable(v.Name), width) + "\n")
-	if v.Idle {
+	l.title(q.Name)
+	if q.Idle {
 		l.add("idle", "nobody waits, and nothing that was granted counts any more")
 	} else {
-		l.add("backlog", "%s", permits(v.Queued))
-		l.add("next slot", "in %s%s", brief(v.state.Next), v.whose())
-		l.add("available", "%s at once%s", permits(v.state.Available), v.whose())
+		l.add("backlog", permits(q.Queued))
+		l.add("next slot", "in "+in(q.Next))
+		l.add("available", permits(available(q))+" at once")
 	}
-	if v.state.Paused > 0 {
-		l.add("paused", "for %s more", brief(v.state.Paused))
+	if q.Paused > 0 {
+		l.add("paused", "for "+in(q.Paused)+" more")
 	} else {
 		l.add("paused", "no")
 	}
-	if len(v.Flows) > 0 {
+	if len(q.Flows) > 0 {
 		weights := ""
-		for _, f := range v.Flows {
+		for _, f := range q.Flows {
 			weights += fmt.Sprintf(" %d", f.Weight)
 		}
-		l.add("flows", "%d, of weights%s", len(v.Flows), weights)
+		l.add("flows", fmt.Sprintf("%d, of weights%s", len(q.Flows), weights))
 	}
-	if v.state.Flowless {
+	if q.Flowless {
 		l.add("", "callers without a flow stand beside them")
 	}
-	v.addQuotas(&l)
+	l.addQuotas(q)
 	if withCeilings {
-		l.addCeilings(v.state.Ceilings)
+		l.addCeilings(q.Ceilings)
 	}
 	return l.String()
 }
 
-// addCeilings has a line for each flow.
-func (l *lines) addCeilings(all []fair.Ceiling) {
-	what := "ceilings"
-	if len(all) == 0 {
-		l.add(what, "no flow has one, nor a pause")
+func (l *lines) addQuotas(q picture.Queue) {
+	whose := "unknown, none is stored"
+	if q.Stored {
+		whose = "stored"
+	} else if len(q.Quotas) > 0 {
+		whose = "as the queue has them, guard included"
 	}
-	for _, f := range all {
-		c, text := picture.CeilingOf(f), "no ceiling"
+	l.add("quotas", append(q.Quotas, whose)...)
+	var units []string
+	for _, u := range q.Units {
+		units = append(units, fmt.Sprintf("%s %s: used %d, backlog %d, available %d",
+			u.Name, strings.Join(u.Quotas, " "), u.Held(), u.Queued, u.Available))
+	}
+	l.add("units", units...)
+	if len(q.Others) > 0 {
+		l.add("", "different quotas are in use: the last caller had "+strings.Join(q.Others, " "))
+	} else if q.Differ {
+		l.add("", "different quotas are in use: others than these have asked lately")
+	}
+}
+
+func (l *lines) addCeilings(all []picture.Ceiling) {
+	rows := []string{}
+	for _, c := range all {
+		text := "no ceiling"
 		if len(c.Quotas) > 0 {
 			text = fmt.Sprintf("%d of %s", c.Used, strings.Join(c.Quotas, " "))
 		}
 		if c.Stored {
 			text += " stored"
 		}
-		if f.Next > f.Paused {
-			text += ", room in " + brief(f.Next)
+		if c.Next > c.Paused {
+			text += ", room in " + in(c.Next)
 		}
-		if f.Paused > 0 {
-			text += ", paused for " + brief(f.Paused) + " more"
+		if c.Paused > 0 {
+			text += ", paused for " + in(c.Paused) + " more"
 		}
-		l.add(what, "%s: %s", fit(printable(f.Flow), 30), text)
-		what = ""
+		rows = append(rows, fit(printable(c.Flow), 30)+": "+text)
 	}
+	if len(all) == 0 {
+		rows = []string{"no flow has one, nor a pause"}
+	}
+	l.add("ceilings", rows...)
 }
 
-// whose says for which callers a figure holds. One with other quotas sees
-// another.
-func (v view) whose() string {
-	switch {
-	case v.Disobeyed(&v.state):
-		return ", for the last caller"
-	case v.Stored, len(v.Quotas) == 0:
-		return ""
-	}
-	return ", for a caller with the quotas below"
-}
-
-func (v view) addQuotas(l *lines) {
-	what := "quotas"
-	for _, q := range v.Quotas {
-		l.add(what, "%s", q)
-		what = ""
-	}
-	switch {
-	case v.Stored:
-		l.add(what, "stored")
-	case len(v.Quotas) > 0:
-		l.add(what, "as the queue has them, guard included")
-	default:
-		l.add(what, "unknown, none is stored")
-	}
-	if most := v.atOnce(); most > 0 {
-		l.add("", "at most %d at one moment", most)
-	}
-	what = "units"
-	for _, u := range v.Units {
-		l.add(what, "%s %s: used %d, backlog %d, available %d",
-			u.Name, strings.Join(u.Quotas, " "), u.Held(), u.Queued, u.Available)
-		what = ""
-	}
-	switch {
-	case v.Disobeyed(&v.state):
-		last := picture.Texts(picture.Quotas(v.state.Windows))
-		l.add("", "different quotas are in use: the last caller had %s", strings.Join(last, " "))
-	case v.Differ:
-		l.add("", "different quotas are in use: others than these have asked lately")
-	}
-}
-
-// atOnce is how many permits may go at one moment, 0 if that is all of each
-// quota.
-func (v view) atOnce() (least int64) {
-	quotas, most := v.state.Quotas, 0
-	if !v.Stored {
-		quotas = picture.Quotas(v.state.Windows)
-	}
-	for _, q := range quotas {
-		most = max(most, q.Permits)
-	}
-	if least = picture.AtOnce(quotas); least >= int64(most) {
+// available is how many permits can be had at once, 0 if that is unknown.
+func available(q picture.Queue) int64 {
+	if q.Available == nil {
 		return 0
 	}
-	return least
+	return *q.Available
 }
 
-// line is the view in one line, for a log.
-func (v view) line(now time.Time) string {
-	available, units := "all", ""
-	if !v.Idle {
-		available = strconv.FormatInt(v.state.Available, 10)
+// logLine is a view in one line.
+func logLine(q picture.Queue, now time.Time) string {
+	calls, units, differ := "all", "", ""
+	if !q.Idle {
+		calls = fmt.Sprint(available(q))
 	}
-	for _, u := range v.Units {
+	for _, u := range q.Units {
 		units += fmt.Sprintf(" available.%s=%d", u.Name, u.Available)
 	}
-	text := fmt.Sprintf("%s %s backlog=%d delay=%s available=%s%s paused=%s", now.UTC().Format(time.RFC3339),
-		printable(v.Name), v.Queued, brief(v.state.Next), available, units, brief(v.state.Paused))
-	if v.Differ {
-		text += " quotas=different"
+	if q.Differ {
+		differ = " quotas=different"
 	}
-	return text
+	return fmt.Sprintf("%s %s backlog=%d delay=%s available=%s%s paused=%s%s", now.UTC().Format(time.RFC3339),
+		printable(q.Name), q.Queued, in(q.Next), calls, units, in(q.Paused), differ)
 }

@@ -21,17 +21,12 @@ func TestLookTellsHowAQueueStands(t *testing.T) {
 	out := s.does("look", "tax")
 	fits(t, out)
 	require.Regexp(t, `^tax\n  backlog   3 permits\n`+
-		`  next slot in (2h|1h59m\d+s), for a caller with the quotas below\n`+
-		`  available 0 permits at once, for a caller with the quotas below\n`+
+		`  next slot in (2h|1h59m\d+s)\n  available 0 permits at once\n`+
 		`  paused    no\n  quotas    2/1h\n            as the queue has them, guard included\n$`, out)
 
 	require.NoError(t, q.Pause(t.Context(), 3*time.Hour))
 	out = s.does("look", "tax")
-	require.Regexp(t, `\n  next slot in (5h|4h59m\d+s), .*\n(.*\n)+  paused    for (3h|2h59m\d+s) more\n`, out)
-
-	require.NoError(t, q.SetQuotas(t.Context(), fairlimit.Quota{Permits: 2, Per: time.Hour}))
-	require.Regexp(t, `\n  next slot in \S+\n  available 0 permits at once\n`, s.does("look", "tax"),
-		"stored quotas hold for everybody")
+	require.Regexp(t, `\n  next slot in (5h|4h59m\d+s)\n(.*\n)+  paused    for (3h|2h59m\d+s) more\n`, out)
 }
 
 func TestLookTellsTheWindowsOfTheLastCaller(t *testing.T) {
@@ -42,7 +37,7 @@ func TestLookTellsTheWindowsOfTheLastCaller(t *testing.T) {
 		fairlimit.WithGuard(200*time.Millisecond))
 	require.NoError(t, q.Wait(t.Context()))
 	require.Contains(t, s.does("quota", "tax"), "\n  quotas    100/2m0.2s\n            1/60ms\n"+
-		"            as the queue has them, guard included\n            at most 1 at one moment\n")
+		"            as the queue has them, guard included\n")
 }
 
 func TestLookTellsThatDifferentQuotasAreInUse(t *testing.T) {
@@ -128,8 +123,7 @@ func TestUnitsAreShownEverywhere(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Contains(t, s.does("look", "llm"), "\n  units     tokens 1000/1h: used 700, backlog 0, available 300\n")
-	require.Regexp(t, `(?m)^NAME .* AVAILABLE$`, s.does("ls"))
-	require.Regexp(t, `(?m)^llm .* no  58, tokens 300$`, s.does("ls"))
+	require.Regexp(t, `(?m)^llm .* no +58, tokens 300$`, s.does("ls"))
 	unit := s.looked("llm").Units[0]
 	require.Equal(t, int64(300), unit.Available)
 	require.Equal(t, []picture.Window{{Permits: 1000, Per: 3_600_000, Held: 700}}, unit.Windows)

@@ -8,13 +8,14 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
+	"text/tabwriter"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/internal/whereis"
 )
@@ -23,14 +24,17 @@ func ls(flags *flag.FlagSet) action {
 	names := flags.Bool("names", false, "print only the names")
 	return func(ctx context.Context, c *call) error {
 		found, err := c.names(ctx)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if !*names {
+		case *names:
+			for _, name := range found {
+				fmt.Println(printable(name))
+			}
+		case len(found) == 0: // standard output is for lines of the list
+			tell(fmt.Errorf("no queues under the prefix %s", printable(c.prefix)))
+		default:
 			return c.list(ctx, found)
-		}
-		for _, name := range found {
-			fmt.Printf("%s\n", printable(name))
 		}
 		return nil
 	}
@@ -39,31 +43,24 @@ func ls(flags *flag.FlagSet) action {
 // list prints a line for each name. A key that is no queue has a line as well,
 // and makes the command fail once all are listed.
 func (c *call) list(ctx context.Context, names []string) error {
-	if len(names) == 0 { // standard output is for lines of the list
-		under := ""
-		if c.prefix != "" {
-			under = " under the prefix " + printable(c.prefix)
-		}
-		_, _ = fmt.Fprintf(os.Stderr, "fairlimit: no queues%s\n", under)
-		return nil
-	}
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	defer w.Flush()
+	_, _ = fmt.Fprintln(w, "NAME\tBACKLOG\tDELAY\tPAUSED\tAVAILABLE")
 	unreadable := 0
-	printRow("NAME", "BACKLOG", "DELAY", "PAUSED", "AVAILABLE")
 	for _, name := range names {
-		v, err := c.look(ctx, name)
-		switch {
-		case errors.Is(err, fairlimit.ErrState):
+		q, err := c.look(ctx, name)
+		row := rowOf(q)
+		if errors.Is(err, fairlimit.ErrState) {
 			unreadable++
-			printRow(printable(name), "?", "?", "?", "?")
-			continue
-		case err != nil:
+			row = "?\t?\t?\t?"
+		} else if err != nil {
 			return err
 		}
-		paused := "no"
-		if v.state.Paused > 0 {
-			paused = brief(v.state.Paused)
+		name = printable(name)
+		if onTerminal() { // a line then fits 80 columns
+			name = fit(name, 22)
 		}
-		printRow(printable(name), strconv.FormatInt(v.Queued, 10), brief(v.state.Next), paused, v.available())
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", name, row)
 	}
 	if unreadable > 0 {
 		return fmt.Errorf("keys that cannot be read: %d; reset deletes a queue, quota -forget a stored quota", unreadable)
@@ -71,28 +68,21 @@ func (c *call) list(ctx context.Context, names []string) error {
 	return nil
 }
 
-// available is what can be had at once, of calls and of each unit.
-func (v view) available() string {
-	text := "all"
-	if !v.Idle {
-		text = strconv.FormatInt(v.state.Available, 10)
+func rowOf(q picture.Queue) string {
+	paused, had := "no", "all"
+	if q.Paused > 0 {
+		paused = in(q.Paused)
 	}
-	for _, u := range v.Units {
-		text += fmt.Sprintf(", %s %d", u.Name, u.Available)
+	if !q.Idle {
+		had = fmt.Sprint(available(q))
 	}
-	return text
-}
-
-// printRow cuts the name and what is available on a terminal: a row then fits 80
-// columns.
-func printRow(name, backlog, delay, paused, available string) {
-	const rest = 20
-	const room = width - 8 - 11 - 11 - rest - 4*2
+	for _, u := range q.Units {
+		had += fmt.Sprintf(", %s %d", u.Name, u.Available)
+	}
 	if onTerminal() {
-		name, available = fit(name, room), fit(available, rest)
+		had = fit(had, 20)
 	}
-	gap := strings.Repeat(" ", max(0, room-columns(name)))
-	fmt.Printf("%s%s  %8s  %11s  %11s  %s\n", name, gap, backlog, delay, paused, available)
+	return fmt.Sprintf("%d\t%s\t%s\t%s", q.Queued, in(q.Next), paused, had)
 }
 
 // names are those of all queues and of all stored quotas under the prefix, those
@@ -128,13 +118,13 @@ func (c *connection) names(ctx context.Context) ([]string, error) {
 
 // nameOf is the name of the queue that a key belongs to, empty for another key.
 func nameOf(key, prefix string) string {
-	inner := strings.TrimPrefix(key, prefix)
+	inner := strings.TrimPrefix(key, prefix+"{")
 	if name, _, isLog := strings.Cut(inner, "}:flow:"); isLog {
-		return strings.TrimPrefix(name, "{")
+		return name
 	}
 	name, closed := strings.CutSuffix(strings.TrimSuffix(inner, ":quota"), "}")
 	if !closed {
 		return ""
 	}
-	return strings.TrimPrefix(name, "{")
+	return name
 }

@@ -36,7 +36,7 @@ func TestLsOfNothingSaysSo(t *testing.T) {
 	require.Empty(t, s.does("ls", "-names"), "only names")
 	s = &shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + redistest.StartServer(t).Addr()}}
 	require.Equal(t, result{err: "fairlimit: no queues under the prefix fairlimit:\n"}, s.run("ls"))
-	require.Equal(t, result{err: "fairlimit: no queues\n"}, s.run("ls", "-prefix", ""))
+	require.Equal(t, result{err: "fairlimit: no queues under the prefix \"\"\n"}, s.run("ls", "-prefix", ""))
 }
 
 // The prefix is a text, not a pattern; what is beside the queues is not one.

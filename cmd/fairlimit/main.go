@@ -7,7 +7,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -37,14 +36,14 @@ func run(args []string) int {
 	}
 	tell(err)
 	if redis.IsAuthError(err) {
-		_, _ = io.WriteString(os.Stderr, passwords)
+		_, _ = fmt.Fprint(os.Stderr, passwords)
 	}
 	silent := errors.Is(err, fairlimit.ErrOutcomeUnknown) && !errors.Is(err, context.DeadlineExceeded)
 	if errors.Is(err, fairlimit.ErrUnreachable) || silent && !strings.Contains(err.Error(), c.at) {
 		_, _ = fmt.Fprintf(os.Stderr, wheres, fit(c.at, width))
 	}
 	if errors.As(err, new(usageError)) {
-		c.printUsage()
+		_, _ = fmt.Fprintf(os.Stderr, "usage: %s\n`%s` says more\n", c.usage(), words("fairlimit help", c.command.name))
 	}
 	return c.status(err)
 }
@@ -66,54 +65,28 @@ func version(*flag.FlagSet) action {
 
 func help(*flag.FlagSet) action {
 	return func(_ context.Context, c *call) error {
-		about := &call{connection: c.connection}
-		if len(c.words) == 0 {
-			about.choose(nil)
-		} else if cmd := find(c.words[0]); cmd != nil {
-			about.choose(cmd)
-		} else {
-			return misused("no command %s", printable(c.words[0]))
+		about := &call{}
+		if name := strings.Join(c.words, ""); !about.choose(name) {
+			return misused("no command %s", printable(name))
 		}
 		about.printHelp()
 		return nil
 	}
 }
 
-// printUsage is what follows an error of usage.
-func (c *call) printUsage() {
-	name := ""
-	if c.command != nil {
-		name = " " + c.command.name
-	}
-	_, _ = fmt.Fprintf(os.Stderr, "usage: %s\n`fairlimit help%s` says more\n", c.usage(), name)
-}
+func (c *call) usage() string { return words("fairlimit", c.command.name, "[flags]", c.command.args) }
 
-func (c *call) usage() string {
-	if c.command == nil {
-		return "fairlimit [-redis URL] [-prefix P] COMMAND ..."
-	}
-	return strings.TrimSpace("fairlimit " + c.command.name + " [flags] " + c.command.args)
-}
+// words joins those that are not empty.
+func words(all ...string) string { return strings.Join(strings.Fields(strings.Join(all, " ")), " ") }
 
 // printHelp fits 80 columns.
 func (c *call) printHelp() {
-	fmt.Printf("usage: %s\n\n", c.usage())
-	if c.command == nil {
-		fmt.Print("Looks at the queues of package fairlimit in a Redis, and steers them.\n\ncommands:\n")
-		for _, other := range commands() {
-			fmt.Printf("  %-11s %s\n", other.name, other.does)
-		}
-		fmt.Print("\nflags of every command:\n")
-	} else {
-		fmt.Printf("%s%s.\n\nflags:\n", strings.ToUpper(c.command.does[:1]), c.command.does[1:])
-	}
+	fmt.Printf("usage: %s\n\nflags:\n", c.usage())
 	c.flags.VisitAll(func(f *flag.Flag) {
 		kind, text := flag.UnquoteUsage(f)
-		fmt.Printf("  %-18s %s\n", strings.TrimSpace("-"+f.Name+" "+kind), text)
+		fmt.Printf("  %-18s %s\n", words("-"+f.Name, kind), text)
 	})
-	if c.command != nil {
-		fmt.Print(section(c.command.name))
-	}
+	fmt.Print(section(cmp.Or(c.command.name, "commands")))
 }
 
 //go:embed doc.go

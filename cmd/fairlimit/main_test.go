@@ -150,6 +150,7 @@ func (s *shell) does(args ...string) string {
 func fits(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		require.LessOrEqual(t, columns(strings.TrimRight(line, "\r\n")), width, "%q", line)
+		line = strings.TrimRight(line, "\r\n")
+		require.Equal(t, line, fit(line, width))
 	}
 }

@@ -57,148 +57,109 @@ func (c *connection) client() (redis.UniversalClient, error) {
 	if c.rdb != nil {
 		return c.rdb, nil
 	}
-	a, err := parseAddress(cmp.Or(c.address, os.Getenv("FAIRLIMIT_REDIS"), defaultAddress))
+	o, err := parseAddress(cmp.Or(c.address, os.Getenv("FAIRLIMIT_REDIS"), defaultAddress))
 	if err != nil {
 		return nil, err
 	}
-	a.password = cmp.Or(a.password, os.Getenv("FAIRLIMIT_REDIS_PASSWORD"), os.Getenv("REDISCLI_AUTH"))
-	c.rdb, err = a.client(os.Getenv("FAIRLIMIT_SENTINEL_PASSWORD"))
-	c.at = a.String()
-	return c.rdb, err
+	o.Password = cmp.Or(o.Password, os.Getenv("FAIRLIMIT_REDIS_PASSWORD"), os.Getenv("REDISCLI_AUTH"))
+	o.SentinelPassword = os.Getenv("FAIRLIMIT_SENTINEL_PASSWORD")
+	c.at, c.rdb = strings.Join(o.Addrs, ","), redis.NewUniversalClient(o)
+	return c.rdb, nil
 }
 
-// open is a queue to look at and to steer.
-func (c *connection) open(name string, opts ...fairlimit.Option) (*fairlimit.Queue, error) {
+// open is the queue that the first word names.
+func (c *call) open(opts ...fairlimit.Option) (*fairlimit.Queue, error) {
 	rdb, err := c.client()
 	if err != nil {
 		return nil, err
 	}
-	return fairlimit.Open(rdb, name, append(opts, fairlimit.WithPrefix(c.prefix))...)
+	return fairlimit.Open(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
-// address is where Redis is, as -redis says it. No error of its functions
-// repeats what may be a piece of a password.
-type address struct {
-	kind           string // "", "cluster", "sentinel" or "unix"
-	secure         bool
-	user, password string
-	hosts          []string // each host:port
-	path           string   // without the first slash
-	query          url.Values
-}
+const wanted = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port"
 
-const schemes = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port"
-
-const wanted = schemes +
-	". An @, #, / or %% that is part of a password has to be written as %%40, %%23, %%2F or %%25; " +
-	"or put the password into $FAIRLIMIT_REDIS_PASSWORD"
+const encoded = wanted + ". An @, #, / or %% that is part of a password has to be written as %%40, %%23, %%2F " +
+	"or %%25; or put the password into $FAIRLIMIT_REDIS_PASSWORD"
 
 var (
-	// addressForm is scheme, its s, its kind, user, password, hosts, path and query.
-	addressForm = regexp.MustCompile(`^(?:(redis(s)?(?:\+(cluster|sentinel))?|unix)://)?` +
-		`(?:([^:/?#]*?)(?::([^/?#]*))?@)?([^@/?#]*)(?:/([^?@#]*))?(?:\?([^@#]*))?$`)
+	schemeForm = regexp.MustCompile(`^(?:redis(s)?(?:\+(cluster|sentinel))?|(unix))://`)
+	otherForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
 
-	// webForm is what was meant for something else.
-	webForm = regexp.MustCompile(`^(https?|tcp|tls|ssl|ws|wss|valkeys?)://`)
-
-	// schemeForm is any scheme.
-	schemeForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
-	knownForm  = regexp.MustCompile(`^(rediss?(\+(cluster|sentinel))?|unix)://$`)
+	// addressForm is user, password, hosts, path and query.
+	addressForm = regexp.MustCompile(`^(?:([^:/?#]*?)(?::([^/?#]*))?@)?([^@/?#]*)(?:/([^?@#]*))?(?:\?([^@#]*))?$`)
 
 	// hostForm is host and port.
-	hostForm = regexp.MustCompile(`^([^:\[\]]+|\[[^\[\]]+\])(?::(\d{1,5}))?$`)
+	hostForm = regexp.MustCompile(`^([^:\[\]]+|\[[^\[\]]+\])(:\d{1,5})?$`)
 )
 
-func parseAddress(text string) (*address, error) {
-	if other := webForm.FindString(text); other != "" {
-		return nil, misused("-redis: %s is no scheme of Redis%s", other, schemes)
+// parseAddress reads what -redis says. Its errors repeat nothing that may be a
+// piece of a password.
+func parseAddress(text string) (*redis.UniversalOptions, error) {
+	scheme := schemeForm.FindStringSubmatch(text)
+	if scheme == nil {
+		if otherForm.MatchString(text) {
+			return nil, misused("-redis: it has an unknown scheme" + encoded)
+		}
+		scheme = make([]string, 4)
 	}
-	if scheme := schemeForm.FindString(text); scheme != "" && !knownForm.MatchString(scheme) {
-		return nil, misused("-redis: it has an unknown scheme" + wanted)
-	}
-	parts := addressForm.FindStringSubmatch(text)
+	parts := addressForm.FindStringSubmatch(text[len(scheme[0]):])
 	if parts == nil {
-		return nil, misused("-redis: it cannot be read" + wanted)
+		return nil, misused("-redis: it cannot be read" + encoded)
 	}
-	a := &address{kind: parts[3], secure: parts[2] != ""}
-	var errs [4]error
-	a.user, errs[0] = url.PathUnescape(parts[4])
-	a.password, errs[1] = url.PathUnescape(parts[5])
-	a.path, errs[2] = url.PathUnescape(parts[7])
-	a.query, errs[3] = url.ParseQuery(parts[8])
-	if errors.Join(errs[:]...) != nil {
-		return nil, misused("-redis: it cannot be read" + wanted)
+	user, err := url.PathUnescape(parts[1])
+	password, err2 := url.PathUnescape(parts[2])
+	path, err3 := url.PathUnescape(parts[4])
+	query, err4 := url.ParseQuery(parts[5])
+	if errors.Join(err, err2, err3, err4) != nil {
+		return nil, misused("-redis: it cannot be read" + encoded)
 	}
-	if parts[1] == "unix" {
-		a.kind, a.hosts = "unix", []string{"/" + a.path}
-		return a, nil
-	}
-	return a, a.readHosts(parts[6])
-}
-
-func (a *address) readHosts(hosts string) error {
-	port := "6379"
-	if a.kind == "sentinel" {
-		port = "26379"
-	}
-	for i, host := range strings.Split(hosts, ",") {
-		parts := hostForm.FindStringSubmatch(strings.TrimSpace(host))
-		if parts == nil {
-			return misused("-redis: address %d is no host:port"+wanted, i+1)
-		}
-		a.hosts = append(a.hosts, parts[1]+":"+cmp.Or(parts[2], port))
-	}
-	if len(a.hosts) > 1 && a.kind == "" {
-		a.kind = "cluster"
-	}
-	return nil
-}
-
-// String is the address without user and password.
-func (a *address) String() string { return strings.Join(a.hosts, ",") }
-
-// client makes the client. It does no I/O.
-func (a *address) client(sentinelPassword string) (redis.UniversalClient, error) {
-	o := &redis.UniversalOptions{
-		Addrs: a.hosts, Username: a.user, Password: a.password, SentinelPassword: sentinelPassword,
-		IsClusterMode:            a.kind == "cluster",
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}
-	db := a.path
-	switch a.kind {
-	case "cluster":
-		if db != "" && db != "0" {
-			return nil, misused("-redis: a Cluster has no database but 0")
-		}
-	case "sentinel":
-		if o.MasterName, db, _ = strings.Cut(a.path, "/"); o.MasterName == "" {
-			return nil, misused("-redis: the master's name is missing: redis+sentinel://host:26379/MASTER")
-		}
-	case "unix":
-		db = ""
-	}
-	if err := a.setOptions(o, db); err != nil {
+	o := &redis.UniversalOptions{Username: user, Password: password}
+	if scheme[3] == "unix" {
+		o.Addrs, path = []string{"/" + path}, ""
+	} else if o.Addrs, err = hosts(parts[3], scheme[2]); err != nil {
 		return nil, err
 	}
-	return redis.NewUniversalClient(o), nil
+	o.IsClusterMode = scheme[2] == "cluster" || scheme[2] == "" && len(o.Addrs) > 1
+	if scheme[2] == "sentinel" {
+		if o.MasterName, path, _ = strings.Cut(path, "/"); o.MasterName == "" {
+			return nil, misused("-redis: the master's name is missing: redis+sentinel://host:26379/MASTER")
+		}
+	} else if o.IsClusterMode && path != "" && path != "0" {
+		return nil, misused("-redis: a Cluster has no database but 0")
+	}
+	return o, setOptions(o, scheme[1] != "", path, query)
+}
+
+func hosts(list, kind string) (all []string, err error) {
+	port := ":6379"
+	if kind == "sentinel" {
+		port = ":26379"
+	}
+	for i, host := range strings.Split(list, ",") {
+		parts := hostForm.FindStringSubmatch(strings.TrimSpace(host))
+		if parts == nil {
+			return nil, misused("-redis: address %d is no host:port"+encoded, i+1)
+		}
+		all = append(all, parts[1]+cmp.Or(parts[2], port))
+	}
+	return all, nil
 }
 
 // setOptions reads those of the query as go-redis does.
-func (a *address) setOptions(o *redis.UniversalOptions, db string) error {
-	u := url.URL{Scheme: "rediss", Host: "host", Path: "/" + db, RawQuery: a.query.Encode()}
+func setOptions(o *redis.UniversalOptions, secure bool, db string, query url.Values) error {
+	u := url.URL{Scheme: "rediss", Host: "host", Path: "/" + db, RawQuery: query.Encode()}
 	read, err := redis.ParseURL(u.String())
 	if err != nil { // by now there is no password in what it could repeat
 		return misused("-redis: %s", strings.TrimPrefix(err.Error(), "redis: "))
 	}
-	unverified := false
-	if a.query.Has("skip_verify") {
-		if unverified, err = strconv.ParseBool(a.query.Get("skip_verify")); err != nil {
-			return misused("-redis: skip_verify is true or false")
-		}
+	unverified, err := strconv.ParseBool(cmp.Or(query.Get("skip_verify"), "false"))
+	if err != nil || query.Has("skip_verify") && query.Get("skip_verify") == "" {
+		return misused("-redis: skip_verify is true or false")
 	}
-	if a.secure { // it names no server: each is asked for its own
+	if secure { // it names no server: each is asked for its own
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: unverified}
 	}
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	o.DB, o.Protocol, o.ClientName = read.DB, read.Protocol, read.ClientName
 	// A command is to fail soon where Redis is not there.
 	o.MaxRetries, o.DialerRetries = cmp.Or(read.MaxRetries, -1), 1

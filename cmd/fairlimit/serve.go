@@ -1,18 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"log"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 )
@@ -26,7 +23,7 @@ type serving struct {
 }
 
 func serveHTTP(flags *flag.FlagSet) action {
-	s := serving{config: serve.Config{MostWaiting: 10_000}}
+	var s serving
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "`address`: host:port, or unix:///path; else 127.0.0.1:7070")
 	flags.BoolVar(&s.public, "public", false, "listen on an address that other machines reach, too")
 	flags.BoolVar(&s.config.Admin, "admin", false, "allow pause, reset and quota")
@@ -49,7 +46,11 @@ func serveHTTP(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("serving %s\n", where(l))
+		at := url.URL{Scheme: "http", Host: l.Addr().String()}
+		if l.Addr().Network() == "unix" {
+			at = url.URL{Scheme: "unix", Path: l.Addr().String()}
+		}
+		fmt.Printf("serving %s\n", &at)
 		return server.Serve(ctx, l)
 	}
 }
@@ -66,10 +67,7 @@ func (s *serving) read(c *call) (err error) {
 			return misused("serve: %s: want NAME=QUOTAS, such as tax-office=1/1s", fit(printable(word), 40))
 		}
 		var quotas serve.Quotas
-		err := quotas.Add(word[at+1:])
-		if err == nil {
-			err = quotas.Asked()
-		}
+		err := errors.Join(quotas.Add(word[at+1:]), quotas.Asked())
 		if _, given := s.config.Quotas[word[:at]]; given {
 			err = errors.New("it is given twice")
 		}
@@ -87,7 +85,9 @@ func (s *serving) read(c *call) (err error) {
 			return err
 		}
 	}
-	s.config.Log, s.config.Prefix = log.New(quotedLines{}, "", 0), c.prefix
+	// What it logs is quoted: nothing moves the cursor.
+	s.config.Log = slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelWarn)
+	s.config.Prefix = c.prefix
 	s.config.Host, _, _ = net.SplitHostPort(s.listen)
 	s.config.Redis, err = c.client()
 	return err
@@ -109,23 +109,4 @@ func (s *serving) bind() (net.Listener, error) {
 		s.config.Log.Print("without -token-file everybody who reaches this address takes turns")
 	}
 	return net.ListenTCP("tcp", addr)
-}
-
-func where(l net.Listener) string {
-	if l.Addr().Network() == "unix" {
-		return "unix://" + (&url.URL{Path: l.Addr().String()}).String()
-	}
-	return "http://" + l.Addr().String()
-}
-
-// quotedLines writes lines to standard error in which nothing moves the cursor.
-type quotedLines struct{}
-
-func (quotedLines) Write(text []byte) (int, error) {
-	line := strings.TrimPrefix(string(bytes.TrimRight(text, "\n")), "fairlimit: ")
-	if strings.ContainsFunc(line, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) }) {
-		line = strconv.Quote(line)
-	}
-	_, err := fmt.Fprintf(os.Stderr, "fairlimit: %s\n", line)
-	return len(text), err
 }

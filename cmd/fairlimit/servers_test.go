@@ -25,7 +25,7 @@ func everything(t *testing.T, s *shell) {
 		require.Contains(t, s.does("pause", name, "-flow", "acme", "1h"), "acme: 0 of 2/1h stored, paused for ")
 		require.Contains(t, s.does("look", name, "-flows"), "acme: 0 of 2/1h stored, paused for ")
 	}
-	require.Contains(t, s.does("pause", "a", "1h"), "paused for")
+	require.Contains(t, s.does("pause", "a", "1h"), "  paused    for ")
 	require.Contains(t, s.does("reset", "a", "-yes"), "reset\n")
 	require.Regexp(t, `(?m)^a +0 +0s +no +1$`, s.does("ls"))
 }

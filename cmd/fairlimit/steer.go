@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 	"github.com/fairlimit/fairlimit/fair"
 )
@@ -24,99 +23,8 @@ func pause(flags *flag.FlagSet) action {
 		if err != nil {
 			return misused("pause: %s: %v", fit(printable(c.words[1]), 40), err)
 		}
-		q, err := c.open(c.words[0], opts...)
-		if err != nil {
-			return err
-		}
-		if *flow != "" {
-			return c.steerFlow(ctx, q, *flow, func(q *fairlimit.Queue) error { return q.Pause(ctx, d) })
-		}
-		if err := q.Pause(ctx, d); err != nil {
-			return err
-		}
-		status, err := q.Status(ctx)
-		if err != nil {
-			return err
-		}
-		why := ""
-		if status.Paused > d {
-			why = ": the longest pause counts, and each lasts at least twice -within"
-		}
-		fmt.Printf("%s: paused for %s%s\n", printable(c.words[0]), brief(status.Paused), why)
-		return nil
+		return c.steer(ctx, *flow, func(q *fairlimit.Queue) error { return q.Pause(ctx, d) }, opts...)
 	}
-}
-
-// steerFlow does something to a flow, and tells how it stands then.
-func (c *call) steerFlow(ctx context.Context, q *fairlimit.Queue, id string, do func(*fairlimit.Queue) error) error {
-	f, err := q.Flow(id, 1)
-	if err != nil {
-		return err
-	}
-	if err := do(f); err != nil {
-		return err
-	}
-	state, err := c.inspect(ctx, c.words[0], fair.WithCeilings(id))
-	if err != nil {
-		return err
-	}
-	var l lines
-	l.addCeilings(state.Ceilings)
-	fmt.Printf("%s\n%s", fit(printable(c.words[0]), width), l.String())
-	return nil
-}
-
-func reset(flags *flag.FlagSet) action {
-	yes := flags.Bool("yes", false, "do not ask")
-	return func(ctx context.Context, c *call) error {
-		q, err := c.open(c.words[0])
-		if err != nil {
-			return err
-		}
-		if err := c.tellWhatGoes(ctx); err != nil {
-			return err
-		}
-		if !*yes && !c.confirmed() {
-			return errors.New("nothing was reset")
-		}
-		if err := q.Reset(ctx); err != nil {
-			return err
-		}
-		fmt.Printf("reset\n")
-		return nil
-	}
-}
-
-func (c *call) tellWhatGoes(ctx context.Context) error {
-	v, err := c.look(ctx, c.words[0])
-	if err != nil && !errors.Is(err, fairlimit.ErrState) {
-		return err
-	}
-	fmt.Printf("%s\n  at %s\n", fit(printable(c.words[0]), width), fit(c.at, width-5))
-	if err != nil {
-		fmt.Printf("  cannot be read: reset deletes the queue, and leaves stored quotas\n")
-		return nil
-	}
-	fmt.Printf("  frees %s granted ahead; the next slot is in %s\n", permits(v.Queued), brief(v.state.Next))
-	for _, u := range v.Units {
-		fmt.Printf("  frees %d %s\n", u.Queued, fit(u.Name, 40))
-	}
-	if v.state.Paused > 0 {
-		fmt.Printf("  ends a pause of %s more\n", brief(v.state.Paused))
-	}
-	fmt.Printf("  those who sleep line up again; the upstream may see more than the quota\n")
-	return nil
-}
-
-// confirmed reads a line. Its end alone is a no.
-func (c *call) confirmed() bool {
-	fmt.Printf("reset? [y/N] ")
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return true
-	}
-	return false
 }
 
 func quota(flags *flag.FlagSet) action {
@@ -129,94 +37,131 @@ func quota(flags *flag.FlagSet) action {
 				return misused("quota: %v", err)
 			}
 		}
+		do := func(q *fairlimit.Queue) error { return q.SetQuotas(ctx, quotas.Calls()...) }
 		switch {
 		case *forget && !quotas.None():
 			return misused("quota: -forget goes without quotas")
-		case *flow != "":
-			if len(quotas.UnitOptions()) > 0 {
-				return misused("quota: a ceiling counts calls only")
-			}
-			return c.flowQuota(ctx, *flow, quotas.Calls(), *forget)
-		case *forget:
+		case *flow != "" && len(quotas.UnitOptions()) > 0:
+			return misused("quota: a ceiling counts calls only")
+		case *forget && *flow == "":
 			return c.forgetQuotas(ctx)
-		case !quotas.None():
-			return c.storeQuotas(ctx, quotas)
+		case *forget:
+			do = func(q *fairlimit.Queue) error { return q.ForgetQuotas(ctx) }
+		case quotas.None():
+			return c.show(ctx, *flow)
 		}
-		return c.tellQuotas(ctx)
+		err := c.steer(ctx, *flow, do, quotas.UnitOptions()...)
+		if err == nil && *flow == "" {
+			fmt.Println("only limiters made WithStoredQuota obey them, serve, and wait without -quota")
+		}
+		return err
 	}
 }
 
-// flowQuota stores the quota of a flow, forgets it, or only shows it.
-func (c *call) flowQuota(ctx context.Context, id string, quotas []fairlimit.Quota, forget bool) error {
-	q, err := c.open(c.words[0])
-	if err != nil {
-		return err
-	}
-	return c.steerFlow(ctx, q, id, func(q *fairlimit.Queue) error {
-		switch {
-		case forget:
-			return q.ForgetQuotas(ctx)
-		case len(quotas) > 0:
-			return q.SetQuotas(ctx, quotas...)
+// defineFlow is for what can be done to one flow alone. An empty id, as of a
+// variable that is not set, must not stand for the whole queue.
+func defineFlow(flags *flag.FlagSet) *string {
+	id := new(string)
+	flags.Func("flow", "only the flow of this `ID`", func(text string) error {
+		if *id = text; text == "" {
+			return errors.New("want an id")
 		}
 		return nil
 	})
+	return id
 }
 
-func (c *call) tellQuotas(ctx context.Context) error {
-	v, err := c.look(ctx, c.words[0])
+// steer does something to the queue, or to one of its flows, and shows how it
+// stands then.
+func (c *call) steer(
+	ctx context.Context, flow string, do func(*fairlimit.Queue) error, opts ...fairlimit.Option,
+) error {
+	q, err := c.open(opts...)
+	if err == nil && flow != "" {
+		q, err = q.Flow(flow, 1)
+	}
+	if err == nil {
+		err = do(q)
+	}
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, flow)
+}
+
+// show is what look shows of the queue, or of one flow.
+func (c *call) show(ctx context.Context, flow string) error {
+	if flow == "" {
+		q, err := c.look(ctx, c.words[0])
+		if err == nil {
+			fmt.Print(table(q, false))
+		}
+		return err
+	}
+	q, err := c.look(ctx, c.words[0], fair.WithCeilings(flow))
 	if err != nil {
 		return err
 	}
 	var l lines
-	v.addQuotas(&l)
-	fmt.Printf("%s\n%s", fit(printable(v.Name), width), l.String())
+	l.title(q.Name)
+	l.addCeilings(q.Ceilings)
+	fmt.Print(l.String())
 	return nil
 }
 
-func (c *call) storeQuotas(ctx context.Context, quotas serve.Quotas) error {
-	q, before, err := c.stored(ctx, quotas.UnitOptions()...)
-	if err != nil && !errors.Is(err, fairlimit.ErrState) { // a text that is no quota is written over
+func reset(flags *flag.FlagSet) action {
+	yes := flags.Bool("yes", false, "do not ask")
+	return func(ctx context.Context, c *call) error {
+		q, err := c.open()
+		if err == nil {
+			err = c.showWhatGoes(ctx, "reset deletes the queue, and leaves stored quotas")
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Printf("at %s\n", fit(c.at, width-3))
+		fmt.Println("frees the backlog and ends a pause; the upstream may see more than the quota")
+		if !*yes && !confirmed() {
+			return errors.New("nothing was reset")
+		}
+		if err = q.Reset(ctx); err == nil {
+			fmt.Println("reset")
+		}
 		return err
 	}
-	if err := q.SetQuotas(ctx, quotas.Calls()...); err != nil {
-		return err
-	}
-	if err := c.tellQuotas(ctx); err != nil {
-		return err
-	}
-	fmt.Printf("only limiters made WithStoredQuota obey them, serve, and wait without -quota\n")
-	if others := picture.Texts(picture.Quotas(before.Windows)); !before.Reads && len(others) > 0 {
-		fmt.Printf("the last caller does not read stored quotas: it goes by %s, guard included\n",
-			strings.Join(others, " "))
-	}
-	return nil
+}
+
+// confirmed reads a line. Its end alone is a no.
+func confirmed() bool {
+	fmt.Print("reset? [y/N] ")
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes"
 }
 
 func (c *call) forgetQuotas(ctx context.Context) error {
-	q, before, err := c.stored(ctx)
-	forgotten := "forgot " + strings.Join(strings.Fields(before.Text), " ")
-	switch {
-	case errors.Is(err, fairlimit.ErrState):
-		forgotten = "forgot what was stored, which cannot be read"
-	case err != nil:
-		return err
-	case len(before.Quotas) == 0:
-		forgotten = "there was no quota to forget"
+	q, err := c.open()
+	if err == nil {
+		err = c.showWhatGoes(ctx, "what is stored is no quota")
 	}
-	if err := q.ForgetQuotas(ctx); err != nil {
-		return err
+	if err == nil {
+		err = q.ForgetQuotas(ctx)
 	}
-	fmt.Printf("%s: %s\n", printable(c.words[0]), forgotten)
-	return nil
+	if err == nil {
+		fmt.Println("no quota is stored any more")
+	}
+	return err
 }
 
-// stored is the queue, with its state before it changes.
-func (c *call) stored(ctx context.Context, opts ...fairlimit.Option) (*fairlimit.Queue, fair.State, error) {
-	q, err := c.open(c.words[0], opts...)
-	if err != nil {
-		return nil, fair.State{}, err
+// showWhatGoes is show, also of a queue that cannot be read.
+func (c *call) showWhatGoes(ctx context.Context, unreadable string) error {
+	err := c.show(ctx, "")
+	if errors.Is(err, fairlimit.ErrState) {
+		var l lines
+		l.title(c.words[0])
+		l.add("unreadable", unreadable)
+		fmt.Print(l.String())
+		return nil
 	}
-	before, err := c.inspect(ctx, c.words[0])
-	return q, before, err
+	return err
 }

@@ -15,12 +15,11 @@ import (
 func TestPauseHoldsEverybody(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	require.Regexp(t, `^tax: paused for (1h|59m\d+s)\n$`, s.does("pause", "tax", "1h"))
+	require.Regexp(t, `^tax\n(  .*\n)+  paused    for (1h|59m\d+s) more\n`, s.does("pause", "tax", "1h"))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	require.ErrorIs(t, s.queue("tax", fairlimit.PerSecond(100)).Wait(ctx), fairlimit.ErrPaused)
-	require.Regexp(t, `^tax: paused for (1h|59m\d+s): the longest pause counts, .*\n$`,
-		s.does("pause", "tax", "10min"), "the longest counts")
+	require.Regexp(t, `  paused    for (1h|59m\d+s) more\n`, s.does("pause", "tax", "10min"), "the longest counts")
 }
 
 func TestAnEmptyPrefixIsOneToo(t *testing.T) {
@@ -37,8 +36,7 @@ func TestAnEmptyPrefixIsOneToo(t *testing.T) {
 func TestAShortPauseLastsTwiceWithin(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	require.Regexp(t, `paused for (20m|19m\d+s): .*each lasts at least twice -within\n$`,
-		s.does("pause", "tax", "1s", "-within", "10m"))
+	require.Regexp(t, `  paused    for (20m|19m\d+s) more\n`, s.does("pause", "tax", "1s", "-within", "10m"))
 	r := s.run("pause", "tax", "20000h")
 	require.Equal(t, 1, r.status)
 	require.Contains(t, r.err, "invalid pause")
@@ -55,9 +53,7 @@ func TestResetAsksFirst(t *testing.T) {
 		r := finish(t, cmd)
 		require.Equal(t, 1, r.status)
 		require.Equal(t, "fairlimit: nothing was reset\n", r.err)
-		require.Regexp(t, `^tax\n  at 127.0.0.1:\d+\n`+
-			`  frees 2 permits granted ahead; the next slot is in (8h|7h59m\d+s)\n`+
-			`  ends a pause of (5h|4h59m\d+s) more\n  those who sleep .*\nreset\? \[y/N\] $`, r.out)
+		require.Regexp(t, `^tax\n  backlog   2 permits\n(  .*\n)+at 127.0.0.1:\d+\nfrees .*\nreset\? \[y/N\] $`, r.out)
 		fits(t, r.out)
 	}
 	require.Equal(t, 2, s.queued(q))
@@ -73,7 +69,7 @@ func TestResetWithYesAsksNothing(t *testing.T) {
 	s := newShell(t)
 	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{tax}", "something else", 0).Err())
 	out := s.does("reset", "tax", "-yes")
-	require.Contains(t, out, "cannot be read: reset deletes the queue")
+	require.Contains(t, out, "  unreadable reset deletes the queue")
 	require.NotContains(t, out, "?")
 	require.Contains(t, s.does("look", "tax"), "  idle  ")
 }

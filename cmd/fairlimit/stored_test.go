@@ -2,7 +2,6 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,8 +11,8 @@ import (
 func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	require.Equal(t, "tax\n  quotas    20/1s\n            100/2m burst 10\n            stored\n"+
-		"            at most 10 at one moment\n"+
+	require.Equal(t, "tax\n  idle      nobody waits, and nothing that was granted counts any more\n  paused    no\n"+
+		"  quotas    20/1s\n            100/2m burst 10\n            stored\n"+
 		"only limiters made WithStoredQuota obey them, serve, and wait without -quota\n",
 		s.does("quota", "tax", "20/1s", "100/2m", "burst", "10"))
 	require.Equal(t, "20/1s 100/2m burst 10", s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val())
@@ -23,21 +22,9 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 
 	s.does("reset", "tax", "-yes")
 	require.Contains(t, s.does("quota", "tax"), "stored\n", "stored quotas stay")
-	require.Equal(t, "tax: forgot 20/1s 100/2m burst 10\n", s.does("quota", "tax", "-forget"))
-	require.Equal(t, "tax: there was no quota to forget\n", s.does("quota", "tax", "-forget"))
+	require.Regexp(t, `  quotas    20/1s\n +100/2m burst 10\n +stored\nno quota is stored any more\n$`,
+		s.does("quota", "tax", "-forget"), "it shows what goes")
 	require.NotContains(t, s.does("quota", "tax"), "  stored\n")
-}
-
-func TestQuotaTellsThatTheLastCallerDoesNotReadIt(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	const told = "the last caller does not read stored quotas: it goes by 3/1h, guard included\n"
-	s.backlog("tax", fairlimit.Quota{Permits: 3, Per: time.Hour}, 1)
-	require.Contains(t, s.does("quota", "tax", "20/s"), told)
-	require.NotContains(t, s.does("quota", "tax"), told, "it is about the last caller before")
-	require.NoError(t, s.queue("obeys", fairlimit.PerHour(3), fairlimit.WithStoredQuota()).Wait(t.Context()))
-	require.NotContains(t, s.does("quota", "obeys", "20 / 1s"), "last caller")
-	require.NotContains(t, s.does("quota", "nobody", "20/min"), "last caller")
 }
 
 func TestWaitGoesByTheStoredQuota(t *testing.T) {
@@ -64,7 +51,8 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	require.Regexp(t, `(?m)^tax +\? +\? +\? +\?$`, r.out, "all its callers get an error")
 	require.Contains(t, r.err, "quota -forget")
-	require.Equal(t, "tax: forgot what was stored, which cannot be read\n", s.does("quota", "tax", "-forget"))
+	require.Equal(t, "tax\n  unreadable what is stored is no quota\nno quota is stored any more\n",
+		s.does("quota", "tax", "-forget"))
 	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
 }
 
@@ -85,7 +73,5 @@ func TestUnitsOfStoredQuotasAreTold(t *testing.T) {
 	}
 	require.Equal(t, []string{"1000/1h", "100/1m"}, s.looked("llm").Units[1].Quotas)
 	require.Equal(t, int64(60), s.looked("llm").Units[1].Queued)
-	require.Contains(t, s.run("reset", "llm").out, "  frees 0 input\n  frees 60 tokens\n")
 	require.Regexp(t, `(?m)^llm +1 +(1m|5\d\S*) +no +0, input 0, tokens 0$`, s.does("ls"))
-	require.Equal(t, "llm: forgot "+text+"\n", s.does("quota", "llm", "-forget"))
 }

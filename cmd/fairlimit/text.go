@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -12,23 +13,24 @@ import (
 
 // brief is a duration as a person reads it.
 func brief(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		d = d.Round(time.Millisecond)
-	case d < time.Minute:
-		d = d.Round(10 * time.Millisecond)
-	default:
-		d = d.Round(time.Second)
+	unit := time.Second
+	if d < time.Second {
+		unit = time.Millisecond
+	} else if d < time.Minute {
+		unit = 10 * time.Millisecond
 	}
-	return quotatext.Duration(d)
+	return quotatext.Duration(d.Round(unit))
 }
+
+// in is brief of milliseconds.
+func in(ms float64) string { return brief(time.Duration(ms * 1e6)) }
 
 // permits is a number of them.
 func permits(n int64) string {
 	if n == 1 {
 		return "1 permit"
 	}
-	return strconv.FormatInt(n, 10) + " permits"
+	return fmt.Sprintf("%d permits", n)
 }
 
 // positive reads a duration that is more than 0.
@@ -55,24 +57,16 @@ func printable(name string) string {
 
 // fit cuts a text that takes more than so many columns.
 func fit(text string, most int) string {
-	if columns(text) <= most {
-		return text
-	}
-	taken, at := 0, 0
+	taken, cut := 0, 0
 	for i, r := range text {
-		if taken += columnsOf(r); taken > most-1 {
-			at = i
-			break
+		if taken < most {
+			cut = i // there is room for an ellipsis
+		}
+		if taken += columnsOf(r); taken > most {
+			return text[:cut] + "…"
 		}
 	}
-	return text[:at] + "…"
-}
-
-func columns(text string) (n int) {
-	for _, r := range text {
-		n += columnsOf(r)
-	}
-	return n
+	return text
 }
 
 // columnsOf takes two for any rune that could: the first wide ones are those of

@@ -33,7 +33,7 @@ type waiting struct {
 	timeout time.Duration // 0 for none
 	permits int
 	amounts fairlimit.Amounts // of further units
-	account account
+	asked   serve.InFlight
 }
 
 func wait(flags *flag.FlagSet) action {
@@ -61,19 +61,13 @@ func wait(flags *flag.FlagSet) action {
 		}
 		err = w.wait(ctx, q, c.words[0])
 		switch {
-		case err == nil:
-			return execute(path, c.behind)
-		case !w.account.settle(longReturn):
+		case err == nil: // its exit status, its terminal and all signals are its own
+			return cannotRun(&os.PathError{Op: "run", Path: path, Err: syscall.Exec(path, c.behind, os.Environ())})
+		case !w.asked.Settle(longReturn) && !errors.Is(err, fairlimit.ErrUnreachable):
 			return fmt.Errorf("%w (Redis did not answer: a turn that it grants may pass unused)", err)
 		}
 		return err
 	}
-}
-
-// execute becomes the command, so that its exit status, its terminal and all
-// signals are its own. It returns only if it cannot.
-func execute(path string, command []string) error {
-	return cannotRun(&os.PathError{Op: "run", Path: path, Err: syscall.Exec(path, command, os.Environ())})
 }
 
 // cannotRun is for a command that cannot be run in its turn.
@@ -86,19 +80,18 @@ func cannotRun(err error) error {
 
 // queue is the one to wait in.
 func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
-	opts := append(w.opts, fairlimit.WithEngine(w.account.build), fairlimit.WithTrace(&fairlimit.Trace{
-		Granted: func(_ int, wait time.Duration) {
-			if wait > longWait { // what takes a moment leaves standard error to the command
-				_, _ = fmt.Fprintf(os.Stderr, "fairlimit: %s: my turn comes in %s\n", printable(c.words[0]), brief(wait))
-			}
-		},
-	}))
-	if w.quotas.None() {
-		return c.open(c.words[0], append(opts, fairlimit.WithStoredQuota())...)
-	}
+	opts := append(w.opts, fairlimit.WithTrace(&fairlimit.Trace{Granted: func(_ int, wait time.Duration) {
+		if wait > longWait { // what takes a moment leaves standard error to the command
+			tell(fmt.Errorf("%s: my turn comes in %s", printable(c.words[0]), brief(wait)))
+		}
+	}}))
 	rdb, err := c.client()
 	if err != nil {
 		return nil, err
+	}
+	rdb.AddHook(&w.asked)
+	if w.quotas.None() {
+		return c.open(append(opts, fairlimit.WithStoredQuota())...)
 	}
 	return w.quotas.Queue(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
@@ -113,7 +106,7 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 		bounded, cancel = context.WithTimeout(ctx, w.timeout)
 		defer cancel()
 	}
-	err := w.takes(bounded, q)
+	err := w.take(bounded, q)
 	var signal signalled
 	var refused *fairlimit.RefusedError
 	switch {
@@ -123,14 +116,19 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 		number, _ := signal.Signal.(syscall.Signal)
 		return failure{err, waitSignalled + int(number)}
 	case errors.As(err, &refused):
-		return failure{w.tooLate(name, refused), waitTooLate}
+		paused := ""
+		if errors.Is(err, fairlimit.ErrPaused) {
+			paused = "paused, and "
+		}
+		return failure{fmt.Errorf("%.100q: %srefused: the turn would come in %s, later than -timeout %v allows",
+			name, paused, brief(refused.Wait), w.timeout), waitTooLate}
 	case errors.Is(err, fairlimit.ErrNoQuota):
 		return fmt.Errorf("%.100q: no quota: none is stored; give one with -quota, or store one with fairlimit quota", name)
 	}
 	return err
 }
 
-func (w *waiting) takes(ctx context.Context, q *fairlimit.Queue) error {
+func (w *waiting) take(ctx context.Context, q *fairlimit.Queue) error {
 	if len(w.amounts) == 0 {
 		return q.WaitN(ctx, w.permits)
 	}
@@ -151,14 +149,4 @@ func parseAmounts(text string) (fairlimit.Amounts, error) {
 		amounts[unit] = n
 	}
 	return amounts, nil
-}
-
-// tooLate is a refusal in the words of the command line.
-func (w *waiting) tooLate(name string, refused *fairlimit.RefusedError) error {
-	paused := ""
-	if errors.Is(refused, fairlimit.ErrPaused) {
-		paused = "paused, and "
-	}
-	return fmt.Errorf("%.100q: %srefused: the turn would come in %s, later than -timeout %v allows",
-		name, paused, brief(refused.Wait), w.timeout)
 }

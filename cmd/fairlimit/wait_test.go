@@ -124,7 +124,7 @@ func TestWhatIsGrantedAfterTheTimeoutIsGivenBack(t *testing.T) {
 			questions.Add(1)
 		}
 	})
-	proxy.Delay(100 * time.Millisecond)
+	proxy.Delay(60 * time.Millisecond)
 	s.env = []string{"FAIRLIMIT_REDIS=" + proxy.Addr(s.rdb.Options().Addr)}
 	r := s.run("wait", "tax", "-quota", "5/1h", "-timeout", "50ms", "--", "echo", "hello")
 	require.Equal(t, 123, r.status, r.err)

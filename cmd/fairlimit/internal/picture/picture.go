@@ -43,6 +43,10 @@ type Queue struct {
 	Line      Line     `json:"line"`
 
 	Ceilings []Ceiling `json:"ceilings,omitempty"` // of `look -flows`
+
+	// Others are the windows of the last caller if it did not go by the stored
+	// quotas.
+	Others []string `json:"-"`
 }
 
 // Window is at most so many permits in any stretch of time of one length.
@@ -90,8 +94,6 @@ type Line struct {
 	Permits []int64   `json:"permits"`  // granted in it
 	Used    []float64 `json:"used"`     // of the scarcest window that ends with it, 1 for all
 	Beyond  int64     `json:"beyond"`   // permits granted later than the last column
-
-	start, step time.Duration
 }
 
 // Of makes the picture of a state.
@@ -100,37 +102,37 @@ func Of(name string, s fair.State) Queue {
 		Name: name, At: s.At.UnixMilli(), Queued: s.Backlog,
 		Idle: len(s.Windows) == 0 && s.Backlog == 0 && s.Paused == 0,
 		Next: milliseconds(s.Next), Paused: milliseconds(s.Paused), Stored: len(s.Quotas) > 0,
-		Quotas: Texts(s.Quotas), Windows: windowsOf(s.Windows), Flows: []Flow{}, Flowless: s.Flowless,
+		Windows: windowsOf(s.Windows), Flows: []Flow{}, Flowless: s.Flowless,
 	}
-	q.Differ = q.Disobeyed(&s) || s.Mixed > 0
-	if !q.Stored {
-		q.Quotas = Texts(Quotas(s.Windows))
+	if q.Quotas = texts(s.Quotas); !q.Stored {
+		q.Quotas = texts(quotasOf(s.Windows))
+	} else if !s.Obeyed {
+		q.Others = texts(quotasOf(s.Windows))
 	}
-	if !q.Idle && len(s.Windows) > 0 {
+	q.Differ = len(q.Others) > 0 || s.Mixed > 0
+	if len(s.Windows) > 0 {
 		q.Available = &s.Available
 	}
 	for _, f := range s.Flows {
 		q.Flows = append(q.Flows, Flow{f.ID, f.Weight, f.Limiters, f.Share, milliseconds(f.Ends - active)})
 	}
 	for _, f := range s.Ceilings {
-		q.Ceilings = append(q.Ceilings, CeilingOf(f))
+		q.Ceilings = append(q.Ceilings, ceilingOf(f))
 	}
-	q.Line = lineOf(&s)
+	columns := columnsOf(&s)
+	q.Line = columns.line(&s)
 	for _, u := range s.Units {
-		q.Units = append(q.Units, q.unitOf(&u))
+		q.Units = append(q.Units, Unit{
+			Name: u.Name, Available: u.Available, Queued: u.Backlog, Next: milliseconds(u.Next),
+			Windows: windowsOf(u.Windows), Used: columns.used(u.Windows, u.Granted),
+		})
+		q.Units[len(q.Units)-1].goBy(quotasOf(u.Windows))
 	}
 	q.NameUnits(s.UnitQuotas)
 	return q
 }
 
-// Disobeyed is whether the last caller went by other quotas than the stored
-// ones.
-func (q *Queue) Disobeyed(s *fair.State) bool {
-	return q.Stored && !s.Obeyed && len(s.Windows) > 0
-}
-
-// Texts are what the command quota reads.
-func Texts(quotas []engine.Quota) []string {
+func texts(quotas []engine.Quota) []string {
 	all := make([]string, len(quotas))
 	for i, q := range quotas {
 		all[i] = fairlimit.Quota(q).String()
@@ -138,8 +140,7 @@ func Texts(quotas []engine.Quota) []string {
 	return all
 }
 
-// Quotas are windows as quotas.
-func Quotas(windows []fair.Window) (quotas []engine.Quota) {
+func quotasOf(windows []fair.Window) (quotas []engine.Quota) {
 	for _, w := range windows {
 		quotas = append(quotas, engine.Quota{Permits: w.Permits, Per: w.Per})
 	}
@@ -154,14 +155,6 @@ func windowsOf(windows []fair.Window) []Window {
 	return all
 }
 
-func (q *Queue) unitOf(u *fair.Unit) Unit {
-	quotas := Quotas(u.Windows)
-	return Unit{
-		Name: u.Name, Quotas: Texts(quotas), Most: AtOnce(quotas), Available: u.Available, Queued: u.Backlog,
-		Next: milliseconds(u.Next), Windows: windowsOf(u.Windows), Used: q.Line.used(u.Windows, u.Granted),
-	}
-}
-
 // Held is how much of the fullest window is used.
 func (u *Unit) Held() (held int64) {
 	fullest := -1.0
@@ -173,84 +166,40 @@ func (u *Unit) Held() (held int64) {
 	return held
 }
 
+// goBy sets the quotas of a unit.
+func (u *Unit) goBy(quotas []engine.Quota) {
+	u.Quotas, u.Most = texts(quotas), math.MaxInt64
+	for _, q := range quotas {
+		u.Most = min(u.Most, int64(cmp.Or(q.Burst, q.Permits)))
+	}
+}
+
 // NameUnits gives units the quotas that they have been given. A unit that nobody
 // has counted yet has all of them.
 func (q *Queue) NameUnits(units []engine.Unit) {
 	for _, given := range units {
 		at := slices.IndexFunc(q.Units, func(u Unit) bool { return u.Name == given.Name })
-		if at < 0 {
-			at = len(q.Units)
-			q.Units = append(q.Units, Unit{
-				Name: given.Name, Next: q.Next, Windows: []Window{}, Used: make([]float64, len(q.Line.Used)),
-			})
-			if q.Next == 0 {
-				q.Units[at].Available = AtOnce(given.Quotas)
-			}
+		if counted := at >= 0; counted {
+			q.Units[at].goBy(given.Quotas)
+			continue
 		}
-		q.Units[at].Quotas, q.Units[at].Most = Texts(given.Quotas), AtOnce(given.Quotas)
+		u := Unit{Name: given.Name, Next: q.Next, Windows: []Window{}, Used: make([]float64, len(q.Line.Used))}
+		if u.goBy(given.Quotas); u.Next == 0 {
+			u.Available = u.Most
+		}
+		q.Units = append(q.Units, u)
 	}
 }
 
-// AtOnce is how much all quotas let go at one moment.
-func AtOnce(quotas []engine.Quota) int64 {
-	least := int64(math.MaxInt64)
-	for _, q := range quotas {
-		least = min(least, int64(cmp.Or(q.Burst, q.Permits)))
-	}
-	return least
-}
-
-// CeilingOf makes the picture of a ceiling.
-func CeilingOf(f fair.Ceiling) Ceiling {
+func ceilingOf(f fair.Ceiling) Ceiling {
 	c := Ceiling{
-		Flow: f.Flow, Quotas: Texts(Quotas(f.Windows)), Next: milliseconds(f.Next), Paused: milliseconds(f.Paused),
+		Flow: f.Flow, Quotas: texts(quotasOf(f.Windows)), Next: milliseconds(f.Next), Paused: milliseconds(f.Paused),
 	}
 	if len(f.Windows) > 0 {
 		c.Used = f.Windows[0].Held
 	}
 	if f.Quota.Permits > 0 {
-		c.Quotas, c.Stored = Texts([]engine.Quota{f.Quota}), true
+		c.Quotas, c.Stored = texts([]engine.Quota{f.Quota}), true
 	}
 	return c
 }
-
-// lineOf cuts time into columns that stay where they are from one picture to the
-// next, as long as their length does.
-func lineOf(s *fair.State) Line {
-	step := stepOf(max(s.Tail, s.Next, s.Paused))
-	start := -Back*step - time.Duration(s.At.UnixNano()%int64(step))
-	line := Line{Start: milliseconds(start), Step: milliseconds(step), start: start, step: step}
-	for at := range time.Duration(Back + Ahead) {
-		line.Permits = append(line.Permits, s.Granted(start+at*step, start+(at+1)*step))
-	}
-	line.Used = line.used(s.Windows, s.Granted)
-	line.Beyond = max(0, s.Granted(start+(Back+Ahead)*step, s.Tail))
-	return line
-}
-
-// used is how full the scarcest window is that ends with each column.
-func (l *Line) used(windows []fair.Window, granted func(from, to time.Duration) int64) []float64 {
-	all := make([]float64, Back+Ahead)
-	for i := range all {
-		end := l.start + time.Duration(i+1)*l.step
-		for _, w := range windows {
-			all[i] = max(all[i], min(1, float64(granted(end-w.Per, end))/float64(w.Permits)))
-		}
-	}
-	return all
-}
-
-// stepOf is a round length of columns of which those ahead show so much, if it
-// is less than half a day.
-func stepOf(show time.Duration) time.Duration {
-	for _, unit := range []time.Duration{10 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second} {
-		for _, step := range []time.Duration{unit, 2 * unit, 4 * unit} {
-			if step >= 40*time.Millisecond && (Ahead-1)*step >= show {
-				return step
-			}
-		}
-	}
-	return 1000 * time.Second
-}
-
-func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -64,7 +64,7 @@ type Server struct {
 	queues   *queues
 	turns    *turns
 	owing    *unsettled
-	commands inFlight
+	commands InFlight
 	health   recent[fair.State]
 	pictures recent[[]picture.Queue]
 	scraped  recent[string]
@@ -133,7 +133,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		_ = server.Close() // of those who do not take their answer
 	}
 	s.endApart(soon)
-	s.commands.settle(settleTimeout)
+	s.commands.Settle(settleTimeout)
 	return nil
 }
 
@@ -147,38 +147,5 @@ func (s *Server) endApart(ctx context.Context) {
 	select {
 	case <-ended:
 	case <-ctx.Done():
-	}
-}
-
-// inFlight counts the commands that Redis has not answered yet.
-type inFlight struct{ count atomic.Int64 }
-
-// settle returns when no command is under way any more, or after d.
-func (f *inFlight) settle(d time.Duration) {
-	quiet := 0
-	for end := time.Now().Add(d); quiet < 3 && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
-		quiet++
-		if f.count.Load() > 0 {
-			quiet = 0
-		}
-	}
-}
-
-// DialHook, ProcessHook and ProcessPipelineHook are those of [redis.Hook].
-func (f *inFlight) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (f *inFlight) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		f.count.Add(1)
-		defer f.count.Add(-1)
-		return next(ctx, cmd)
-	}
-}
-
-func (f *inFlight) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		f.count.Add(1)
-		defer f.count.Add(-1)
-		return next(ctx, cmds)
 	}
 }

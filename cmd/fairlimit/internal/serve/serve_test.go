@@ -300,7 +300,7 @@ func TestAReservationIsGivenBackByItsName(t *testing.T) {
 
 // questions counts what Redis is asked.
 type questions struct {
-	inFlight
+	InFlight
 	total atomic.Int64
 }
 
