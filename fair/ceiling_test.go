@@ -88,9 +88,27 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 						require.Greater(t, a.Wait, requests[i].MaxWait, what)
 					}
 				}
+				for _, c := range ceilings(t, l, id) {
+					isTold(t, c, *own.held.Load(), logs[id], beginning.Add(now).UnixMicro())
+				}
 			}
 		}
 	})
+}
+
+// isTold requires that Inspect tells of a ceiling what the turns of its flow mean.
+func isTold(t *testing.T, told Ceiling, windows []window, turns []model.Turn, clock int64) {
+	t.Helper()
+	require.Equal(t, max(0, model.Room(modelsOf(windows), turns, 1)-clock), told.Next.Microseconds())
+	for i, own := range windows {
+		held := 0
+		for _, turn := range turns {
+			if turn.Slot+own.Length > clock {
+				held += turn.N
+			}
+		}
+		require.Equal(t, Window{own.Permits, microseconds(own.Length), int64(held)}, told.Windows[i])
+	}
 }
 
 // What a limiter knows to be lost counts as a full ceiling. What was reset does
