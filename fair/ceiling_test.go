@@ -88,9 +88,27 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 						require.Greater(t, a.Wait, requests[i].MaxWait, what)
 					}
 				}
+				for _, c := range ceilings(t, l, id) {
+					isTold(t, c, *own.held.Load(), logs[id], beginning.Add(now).UnixMicro())
+				}
 			}
 		}
 	})
+}
+
+// isTold requires that Inspect tells of a ceiling what the turns of its flow mean.
+func isTold(t *testing.T, told Ceiling, windows []window, turns []model.Turn, clock int64) {
+	t.Helper()
+	require.Equal(t, max(0, model.Room(modelsOf(windows), turns, 1)-clock), told.Next.Microseconds())
+	for i, own := range windows {
+		held := 0
+		for _, turn := range turns {
+			if turn.Slot+own.Length > clock {
+				held += turn.N
+			}
+		}
+		require.Equal(t, Window{own.Permits, microseconds(own.Length), int64(held)}, told.Windows[i])
+	}
 }
 
 // What a limiter knows to be lost counts as a full ceiling. What was reset does
@@ -120,6 +138,14 @@ func TestACeilingOutlivesALossAndEndsWithAReset(t *testing.T) {
 		require.True(t, ask().Ceiling)
 		at(3 * time.Minute)
 		require.True(t, ask().Granted)
+
+		require.NoError(t, f.PauseFlow(t.Context(), "a", time.Minute))
+		require.NoError(t, f.PauseFlow(t.Context(), "a", time.Second))
+		paused := ask()
+		require.InDelta(t, time.Minute, paused.Paused, float64(time.Microsecond), "the longer one counts")
+		require.Equal(t, paused.Wait, paused.Paused, "it is the pause that refuses")
+		require.NoError(t, f.Reset(t.Context()))
+		require.True(t, ask().Granted, "a reset ends the pause of a flow")
 	})
 }
 
@@ -144,79 +170,5 @@ func TestTheLogOfAFlowStaysSmall(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, len(all), 1200)
 		require.LessOrEqual(t, f.client.ZCard(t.Context(), f.logKey("a")).Val(), int64(132))
-	})
-}
-
-// Whatever is lost of what a limiter knows, and whatever is paused, stored, given
-// back or reset meanwhile: no turn comes where the queue or the ceiling of its flow
-// has no room, nor in a pause of its flow.
-func TestNoCeilingIsExceededWhateverHappens(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(redistest.Long(6, 60)) {
-			rng := rand.New(rand.NewPCG(seed, 29))
-			f, at := w.queue(t, quotas(t, []string{"10/1s", "1/50ms", "20/1s burst 5"}[rng.IntN(3)])...)
-			texts := []string{"2/3s", "3/3s burst 1", "1/3s", "50/3s"}
-			ctx, now, all := t.Context(), time.Duration(0), []model.Turn(nil)
-			own, held, stored := map[string][]model.Turn{}, map[string][]engine.Answer{}, map[string]string{}
-			paused, real := map[string]int64{}, time.Now()
-			for step := range redistest.Long(200, 400) {
-				if time.Since(real) > 20*time.Millisecond {
-					break // what a limiter remembers ends on the real clock
-				}
-				real = time.Now()
-				now += time.Duration(rng.IntN(150)) * time.Millisecond
-				at(now)
-				clock, id := beginning.Add(now).UnixMicro(), fmt.Sprint(rng.IntN(len(texts)))
-				flow, text := flowUnder(t, f, id, texts[id[0]-'0']), texts[id[0]-'0']
-				if stored[id] != "" {
-					text = stored[id]
-				}
-				what := fmt.Sprintf("seed %d, step %d, flow %s of %s", seed, step, id, text)
-				switch chance := rng.IntN(100); {
-				case chance < 4:
-					lost := [][]string{{f.key}, {f.logKey(id)}, {f.key, f.logKey(id)}}[rng.IntN(3)]
-					require.NoError(t, w.rdb.Del(ctx, lost...).Err())
-					stored[id], paused = "", map[string]int64{} // they are in the log, or of the queue
-					require.NoError(t, f.SetCeiling(ctx, id, nil))
-				case chance < 5:
-					require.NoError(t, f.Reset(ctx))
-					all, own, held, paused = nil, map[string][]model.Turn{}, map[string][]engine.Answer{}, map[string]int64{}
-				case chance < 9:
-					require.NoError(t, f.PauseFlow(ctx, id, time.Second))
-					paused[id] = max(paused[id], clock+1_000_000)
-				case chance < 14:
-					stored[id] = texts[rng.IntN(len(texts))]
-					require.NoError(t, f.SetCeiling(ctx, id, &quotas(t, stored[id])[0]))
-				case chance < 30 && len(held[id]) > 0:
-					i := rng.IntN(len(held[id]))
-					g := held[id][i].Grant
-					g.Unused = true
-					require.NoError(t, f.GiveBack(ctx, []engine.Grant{g}))
-					turn := model.Turn{Slot: int64(held[id][i].Wait), N: g.N}
-					held[id] = slices.Delete(held[id], i, i+1)
-					i, k := slices.Index(own[id], turn), slices.Index(all, turn)
-					own[id], all = slices.Delete(own[id], i, i+1), slices.Delete(all, k, k+1)
-				default:
-					r := engine.Request{N: 1, MaxWait: time.Duration(rng.IntN(3000)) * time.Millisecond, Flow: flow}
-					a := take(t, f, r, r)
-					windows, err := windowsOf(quotas(t, text), f.guard)
-					require.NoError(t, err)
-					for _, a := range a {
-						require.NoError(t, a.Err, what)
-						if !a.Granted {
-							continue
-						}
-						slot := clock + a.Wait.Microseconds()
-						require.GreaterOrEqual(t, slot, paused[id], what)
-						require.LessOrEqual(t, model.Room(modelsOf(windows), own[id], 1), slot+2, what)
-						require.LessOrEqual(t, model.Room(modelsOf(f.windows), all, 1), slot+2, what)
-						turn := model.Turn{Slot: slot, N: 1}
-						own[id], all = append(own[id], turn), append(all, turn)
-						a.Wait = time.Duration(slot)
-						held[id] = append(held[id], a)
-					}
-				}
-			}
-		}
 	})
 }

@@ -1,7 +1,6 @@
 package fair
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -70,19 +69,6 @@ func TestTheFirstQuestionUnderOtherWindowsMayFillTheRing(t *testing.T) {
 		queued(t, f, 143, 1)
 		other := f.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second, Burst: 1})
 		queued(t, other, 64, 1)
-	})
-}
-
-// Places are what a loop counts up from.
-func TestWindowsWithoutPlacesAreDamaged(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
-		grants := queued(t, f, 5, 1)
-		state := strings.Replace(w.rdb.Get(t.Context(), f.key).Val(), "/64 ", "/0 ", 1)
-		require.NoError(t, w.rdb.Set(t.Context(), f.key, state, redis.KeepTTL).Err())
-		require.ErrorIs(t, f.GiveBack(t.Context(), grants[4:]), engine.ErrState)
-		_, err := readState(state)
-		require.ErrorIs(t, err, errDamaged)
 	})
 }
 

@@ -27,28 +27,6 @@ func shuffled(grants []engine.Grant, now time.Duration) []engine.Grant {
 	return ahead
 }
 
-// More cells are in use than are kept apart when they begin to leave.
-func TestTwoHundredWhoLeaveBehindManyCallsLeaveLittle(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, passed := range []time.Duration{0, 50500 * time.Millisecond} {
-			f, at := w.queue(t, quotas(t, "1/1s 1000/24h")...)
-			now := time.Duration(0)
-			for range 500 {
-				now += time.Minute
-				at(now)
-				queued(t, f, 1, 1)
-			}
-			grants := queued(t, f, 200, 1)
-			now += passed
-			at(now)
-			for some := range slices.Chunk(shuffled(grants, now), 7) {
-				giveBack(t, f, some...)
-			}
-			require.LessOrEqual(t, wait(t, f), 9*time.Second, "a second, and 4 % of what was queued")
-		}
-	})
-}
-
 // What waiters leave behind who all leave: at most 1 % of the backlog as it was
 // at its longest, however much of it has passed since; or a 64th of the shortest
 // Per.

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestInspectTellsUnits(t *testing.T) {
@@ -67,31 +66,5 @@ func TestInspectFailsAtUnitsThatCannotBeRead(t *testing.T) {
 		require.NoError(t, w.rdb.RPush(t.Context(), f.unitsKey(), "plenty").Err())
 		_, err := f.inspect(t.Context(), inspectScript)
 		require.ErrorIs(t, err, engine.ErrState)
-	})
-}
-
-// Random histories: what a state tells is what the engine would say.
-func TestUnitsAreToldAsTheirStatusIs(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(redistest.Long(40, 120))) {
-			h := anyUnits(t, w, 1000+seed)
-			for step := range 40 {
-				h.step(step)
-				status, err := h.f.Status(t.Context())
-				require.NoError(t, err)
-				s := inspected(t, h.f)
-				if !s.Exists {
-					continue
-				}
-				require.InDelta(t, status.Delay, s.Next, float64(2*time.Microsecond), "%s, step %d", h.what, step)
-				require.Equal(t, int64(status.Queued), s.Backlog, "%s, step %d", h.what, step)
-				require.Equal(t, int64(status.Available), s.Available, "%s, step %d", h.what, step)
-				for _, u := range s.Units {
-					require.Equal(t, status.Units[u.Name],
-						engine.UnitStatus{Available: int(u.Available), Queued: int(u.Backlog)},
-						"%s, step %d, %s", h.what, step, u.Name)
-				}
-			}
-		}
 	})
 }

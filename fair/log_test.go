@@ -2,7 +2,6 @@ package fair
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -21,42 +19,6 @@ func ceilings(t testing.TB, f *fair, flows ...string) []Ceiling {
 	all, err := f.inspectLogs(t.Context(), &s, flows)
 	require.NoError(t, err)
 	return all
-}
-
-// What Inspect tells of a log is what the next request of the flow meets.
-func TestInspectTellsWhatACeilingHolds(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(4) {
-			rng := rand.New(rand.NewPCG(seed, 28))
-			f, at := w.queue(t, quotas(t, "10/1s 10000/1h")...) // it outlives the ceiling
-			flow := flowUnder(t, f, "a", []string{"2/1s", "5/3s burst 2", "30/1m", "1/7s"}[seed])
-			windows := *flow.Ceiling.(*ceiling).held.Load()
-			var log []model.Turn
-			now := time.Duration(0)
-			for range 100 {
-				now += time.Duration(rng.IntN(400)) * time.Millisecond
-				at(now)
-				for _, a := range take(t, f, engine.Request{N: 1, MaxWait: time.Second, Flow: flow}) {
-					if a.Granted {
-						log = append(log, model.Turn{Slot: a.Grant.At, N: 1})
-					}
-				}
-				told := ceilings(t, f)
-				require.Len(t, told, 1)
-				clock := beginning.Add(now).UnixMicro()
-				require.Equal(t, max(0, model.Room(modelsOf(windows), log, 1)-clock), told[0].Next.Microseconds())
-				for i, own := range windows {
-					held := 0
-					for _, b := range log {
-						if b.Slot+own.Length > clock {
-							held += b.N
-						}
-					}
-					require.Equal(t, Window{own.Permits, microseconds(own.Length), int64(held)}, told[0].Windows[i])
-				}
-			}
-		}
-	})
 }
 
 func TestInspectTellsWhatWasSaidOfAFlow(t *testing.T) {

@@ -276,6 +276,7 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 	}
 	require.LessOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(latest), what)
 	require.Equal(h, a.Wait <= r.MaxWait, a.Granted, what)
+	require.Equal(h, h.clock.Wait(h.label), a.Paused.Microseconds(), what)
 	if !a.Granted {
 		return
 	}

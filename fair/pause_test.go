@@ -9,43 +9,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-func TestAPauseHoldsBackTurnsThatAreHeldAndThoseToCome(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, quotas := range [][]engine.Quota{
-			{{Permits: 1, Per: time.Second}},
-			{{Permits: 1, Per: time.Second}, {Permits: 100, Per: time.Minute}},
-		} {
-			f, at := w.queue(t, quotas...)
-			other := f.joins(t, quotas...)
-			news := hears(f)
-			held := queued(t, f, 3, 1)
-			at(500 * time.Millisecond)
-			pause(t, other, 10*time.Second)
-			require.NoError(t, f.Look(t.Context()))
-			n := last(t, news)
-			require.Equal(t, held[0].ID, n.Queue)
-			require.Equal(t, 10*time.Second, n.Stands)
-			require.Equal(t, 10*time.Second+499_999*time.Microsecond, n.Until(held[1].At))
-			require.Equal(t, engine.Status{
-				Queued: 2, Delay: 12*time.Second + 499_999*time.Microsecond, Paused: 10 * time.Second,
-			}, status(t, f))
-
-			at(4500 * time.Millisecond)
-			require.NoError(t, f.Look(t.Context()))
-			n = last(t, news)
-			require.Equal(t, 6*time.Second+499_999*time.Microsecond, n.Until(held[1].At), "four seconds later")
-			answer := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
-			require.Equal(t, 8*time.Second+499_999*time.Microsecond, answer.Wait)
-			require.Equal(t, 6*time.Second, answer.Paused)
-			require.Equal(t, held[2].At+time.Second.Microseconds(), answer.Grant.At, "slots stay a second apart")
-
-			at(11 * time.Second)
-			goesOn := engine.Status{Queued: 2, Delay: 2*time.Second + 999_999*time.Microsecond}
-			require.Equal(t, goesOn, status(t, f))
-		}
-	})
-}
-
 func TestAPauseOfAQueueThatIsNotThereBeginsOne(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
@@ -61,29 +24,6 @@ func TestAPauseOfAQueueThatIsNotThereBeginsOne(t *testing.T) {
 		require.Equal(t, time.Second, queuedWait(t, f))
 		at(time.Minute)
 		require.Equal(t, 1, status(t, f).Available)
-	})
-}
-
-func TestARefusalTellsOfThePause(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		news := hears(f)
-		queued(t, f, 1, 1)
-		last(t, news)
-		require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
-		require.Empty(t, *news, "of a queue of which there is nothing to tell")
-		pause(t, f, 10*time.Second)
-		at(2 * time.Second)
-		before := w.rdb.Get(t.Context(), f.key).Val()
-		answer := take(t, f, engine.Request{N: 1, MaxWait: 5 * time.Second})[0]
-		require.False(t, answer.Granted)
-		require.Equal(t, 8*time.Second+999_999*time.Microsecond, answer.Wait)
-		require.Equal(t, 8*time.Second, answer.Paused)
-		require.Equal(t, 8*time.Second, last(t, news).Stands)
-		require.Equal(t, before, w.rdb.Get(t.Context(), f.key).Val())
-		wait := 8*time.Second + 999_999*time.Microsecond
-		require.False(t, take(t, f, engine.Request{N: 1, MaxWait: wait - time.Microsecond})[0].Granted)
-		require.True(t, take(t, f, engine.Request{N: 1, MaxWait: wait})[0].Granted)
 	})
 }
 

@@ -30,70 +30,62 @@ func (w world) restorers(t testing.TB) map[string]*fair {
 	return map[string]*fair{"stored": stored, "own": own}
 }
 
-// asksNothing reports whether a question is none for that kind of limiter.
-func asksNothing(kind, what string) bool { return kind == "own" && what == "Quotas" }
+// asked calls f with each question, for a limiter of each kind.
+func (w world) asked(t *testing.T, f func(t *testing.T, l *fair, ask func(*fair))) {
+	for what, ask := range questions(t) {
+		for kind, l := range w.restorers(t) {
+			if kind == "stored" || what != "Quotas" { // else it asks nothing
+				t.Run(what+", "+kind, func(t *testing.T) { f(t, l, ask) })
+			}
+		}
+	}
+}
 
 func TestQuestionsRestoreAQueueThatIsGone(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range questions(t) {
-			for kind, f := range w.restorers(t) {
-				if asksNothing(kind, what) {
-					continue
-				}
-				news := hears(f)
-				queued(t, f, 3, 1) // the last after a minute
-				require.NoError(t, w.rdb.Del(t.Context(), f.key, f.quotaKey()).Err())
-				ask(f)
-				require.True(t, last(t, news).Lost, "%s, %s", what, kind)
-				for of, stranger := range map[string]*fair{
-					"own": f.joins(t, quotas(t, "2/1m")...), "stored": f.looksFor(t, quotas(t, "2/1m")...),
-				} {
-					require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: 2*time.Minute - 1})[0].Granted,
-						"%s, %s, and a stranger with %s quotas", what, kind, of)
-				}
-				require.Equal(t, 2*time.Minute, queuedWait(t, f), "%s, %s", what, kind)
+		w.asked(t, func(t *testing.T, f *fair, ask func(*fair)) {
+			news := hears(f)
+			queued(t, f, 3, 1) // the last after a minute
+			require.NoError(t, w.rdb.Del(t.Context(), f.key, f.quotaKey()).Err())
+			ask(f)
+			require.True(t, last(t, news).Lost)
+			for _, stranger := range []*fair{f.joins(t, quotas(t, "2/1m")...), f.looksFor(t, quotas(t, "2/1m")...)} {
+				require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: 2*time.Minute - 1})[0].Granted)
 			}
-		}
+			require.Equal(t, 2*time.Minute, queuedWait(t, f))
+		})
 	})
 }
 
 func TestQuestionsRestoreWhatAnOlderStateLacks(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range questions(t) {
-			for kind, f := range w.restorers(t) {
-				if asksNothing(kind, what) {
-					continue
-				}
-				queued(t, f, 1, 1)
-				before := snap(t, f)
-				queued(t, f, 1, 1)
-				before.restore(t, f)
-				ask(f)
-				stranger := f.joins(t, quotas(t, "2/1m")...)
-				require.False(t, take(t, stranger, engine.Request{N: 1})[0].Granted, "%s, %s", what, kind)
-				require.Equal(t, time.Minute, queuedWait(t, f), "%s, %s", what, kind)
-			}
-		}
+		w.asked(t, func(t *testing.T, f *fair, ask func(*fair)) {
+			queued(t, f, 1, 1)
+			before := snap(t, f)
+			queued(t, f, 1, 1)
+			before.restore(t, f)
+			ask(f)
+			require.False(t, take(t, f.joins(t, quotas(t, "2/1m")...), engine.Request{N: 1})[0].Granted)
+			require.Equal(t, time.Minute, queuedWait(t, f))
+		})
 	})
 }
 
 func TestQuestionsRestoreNothingThatWasReset(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for what, ask := range questions(t) {
-			for kind, f := range w.restorers(t) {
-				stranger := f.joins(t, quotas(t, "2/1m")...)
-				queued(t, f, 3, 1)
-				require.NoError(t, stranger.Reset(t.Context()))
-				ask(f)
-				require.True(t, take(t, stranger, engine.Request{N: 2})[0].Granted, "%s, %s: by another", what, kind)
+		w.asked(t, func(t *testing.T, f *fair, ask func(*fair)) {
+			stranger := f.joins(t, quotas(t, "2/1m")...)
+			queued(t, f, 3, 1)
+			require.NoError(t, stranger.Reset(t.Context()))
+			ask(f)
+			require.True(t, take(t, stranger, engine.Request{N: 2})[0].Granted, "by another")
 
-				queued(t, f, 1, 1)
-				require.NoError(t, f.Reset(t.Context()))
-				require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-				ask(f)
-				require.Zero(t, w.rdb.Exists(t.Context(), f.key).Val(), "%s, %s: by itself, and then it was lost", what, kind)
-			}
-		}
+			queued(t, f, 1, 1)
+			require.NoError(t, f.Reset(t.Context()))
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			ask(f)
+			require.Zero(t, w.rdb.Exists(t.Context(), f.key).Val(), "by itself, and then it was lost")
+		})
 	})
 }
 

@@ -53,12 +53,16 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			"a shorter line":  strings.Replace(state, " ", "", 2),
 			"no number":       state[:header-20] + "x" + state[header-19:],
 			"a window of 0":   strings.Replace(state, "20/1000000", "20/0000000", 1),
+			"no places":       strings.Replace(state, "/80,", "/00,", 1), // up from which a loop would count
 			"no ring":         state[:header],
 			"a short header":  state[:header-1],
 		} {
 			require.NotEqual(t, state, text, what)
 			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
 			unreadable(t, f)
+			if text != "" && !strings.HasPrefix(text, "fair5") { // a look reads the header only
+				require.ErrorIs(t, f.Look(ctx), engine.ErrState, what)
+			}
 			require.False(t, t.Failed(), what)
 		}
 		for what, text := range map[string]string{ // which only who steers looks at

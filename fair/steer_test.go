@@ -9,37 +9,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-func TestALookTellsWhatThereIs(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		ctx := t.Context()
-		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
-		news := hears(f)
-		require.NoError(t, f.Look(ctx))
-		require.Empty(t, last(t, news).Queue, "there is no queue")
-		grants := queued(t, f, 500, 1)
-		last(t, news)
-		at(100 * time.Millisecond)
-		before := w.rdb.Dump(ctx, f.key).Val()
-		require.NoError(t, f.Look(ctx))
-		n := last(t, news)
-		require.Equal(t, grants[0].ID, n.Queue)
-		require.Equal(t, beginning.Add(100*time.Millisecond).UnixMicro(), n.Clock)
-		require.Equal(t, 48_900*time.Millisecond, n.Until(grants[499].At))
-		require.False(t, n.Reset || n.Lost)
-		require.Equal(t, before, w.rdb.Dump(ctx, f.key).Val())
-
-		for _, garbage := range []string{"foreign", "fair4" + before, string(make([]byte, 4000))} {
-			require.NoError(t, w.rdb.Set(ctx, f.key, garbage, time.Hour).Err())
-			require.ErrorIs(t, f.Look(ctx), engine.ErrState)
-		}
-		require.NoError(t, w.rdb.Del(ctx, f.key).Err())
-		require.NoError(t, w.rdb.RPush(ctx, f.key, "foreign").Err())
-		require.ErrorIs(t, f.Look(ctx), engine.ErrState)
-		require.ErrorIs(t, f.Pause(ctx, time.Second), engine.ErrState)
-		require.Empty(t, *news)
-	})
-}
-
 func TestWithoutAQuotaThereIsNothingToTake(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()

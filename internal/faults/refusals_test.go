@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -289,5 +290,58 @@ func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
 				granted, permits, refused, full, lost)
 			require.LessOrEqual(t, granted, permits)
 		})
+	}
+}
+
+// TestAnACLOfAClusterNeedsToAllowItsMapAsWell is about what go-redis asks of a
+// cluster before it sends anything on.
+func TestAnACLOfAClusterNeedsToAllowItsMapAsWell(t *testing.T) {
+	t.Parallel()
+	g := redistest.StartCluster(t)
+	for _, also := range []string{"", "+cluster|slots"} {
+		words := []any{"acl", "setuser", "limited", "reset", "on", ">secret", "~fairlimit:*"}
+		for command := range strings.FieldsSeq("evalsha eval time get getrange setrange pttl pexpire psetex") {
+			words = append(words, "+"+command)
+		}
+		if also != "" {
+			words = append(words, also)
+		}
+		for _, node := range append(slices.Clone(g.Masters), g.Replica) {
+			require.NoError(t, node.Client().Do(t.Context(), words...).Err())
+		}
+		rdb := redis.NewClusterClient(&redis.ClusterOptions{
+			Addrs: []string{g.Masters[0].Addr()}, Username: "limited", Password: "secret",
+		})
+		l := limiter(t, rdb, fairlimit.PerHour(2))
+		allowed, err := l.Allow(t.Context())
+		require.NoError(t, rdb.Close())
+		if also == "" {
+			require.ErrorContains(t, err, "NOPERM")
+			continue
+		}
+		require.NoError(t, err)
+		require.True(t, allowed)
+	}
+}
+
+// TestAStateOfAnotherVersionEnds is with an earlier version and a later one. It
+// is an error while there is a state of that version, and then a queue of ours.
+func TestAStateOfAnotherVersionEnds(t *testing.T) {
+	t.Parallel()
+	rdb, name := redistest.Standalone(t), redistest.Name(t)
+	key := limitertest.Key(name)
+	require.NoError(t, named(t, rdb, name, fairlimit.PerHour(1)).Wait(t.Context()))
+	own := rdb.Get(t.Context(), key).Val()
+	for _, version := range []string{"fair4", "fair6"} {
+		other := version + strings.TrimPrefix(own, "fair5")
+		require.NotEqual(t, other, own)
+		require.NoError(t, rdb.Set(t.Context(), key, other, 200*time.Millisecond).Err())
+		l := named(t, rdb, name, fairlimit.PerHour(1)) // it knows of no turn
+		_, err := l.Allow(t.Context())
+		require.ErrorIs(t, err, fairlimit.ErrState)
+		require.Equal(t, other, rdb.Get(t.Context(), key).Val(), "it is left alone")
+		gone := func() bool { return rdb.Exists(t.Context(), key).Val() == 0 }
+		require.Eventually(t, gone, 10*time.Second, time.Millisecond)
+		require.NoError(t, l.Wait(t.Context()))
 	}
 }

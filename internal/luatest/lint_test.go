@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/yuin/gopher-lua/ast"
 
-	// Their scripts are assembled when they are loaded.
 	_ "github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/lua"
 	_ "github.com/fairlimit/fairlimit/window"
@@ -61,4 +60,52 @@ func commandsOf(t *testing.T, scripts map[string]*lua.Script) (commands []string
 		})
 	}
 	return commands
+}
+
+func TestGlobalsAreWhatNoLocalIs(t *testing.T) {
+	t.Parallel()
+	found := globalsOf(parsed(t, `local a = one
+		function two() three = 3; return function() return four.five, a end end
+		for i = a, six do local b = i end`))
+	require.ElementsMatch(t, []string{"one", "two", "three", "four", "six"}, found)
+}
+
+func TestNoNumberIsJoined(t *testing.T) {
+	t.Parallel()
+	for _, script := range []string{
+		"local a = 'x' return a .. KEYS[1] .. string.format('%d', 7)",
+		"local a = ARGV[1] == '' and 'x' or redis.call('GET', 'y') return a .. 'z'",
+		"local a, at = string.match('x', '(.)()') return a .. 'z'",
+		"local function f(x) return x .. 'y' end return f('z')",
+		"local lines = {} lines[1] = 'x' return lines[1] .. 'y'",
+	} {
+		require.Empty(t, joinsOf(parsed(t, script)), script)
+	}
+	for _, script := range []string{
+		"local a = 7 return a .. 'x'",
+		"local a = 'x' a = ARGV[1] + 0 return a .. 'x'",
+		"local function f(x) return x .. 'y' end return f(7)",
+		"local lines = {} lines[1] = #KEYS return lines[1] .. 'y'",
+		"local x = { y = 7 } return x.y .. 'z'",
+		"for i = 1, 3 do redis.call('SET', 'x' .. i, 'y') end",
+		"return tostring(7)",
+	} {
+		require.NotEmpty(t, joinsOf(parsed(t, script)), script)
+	}
+}
+
+func TestNoAssignmentReadsWhatItAssigns(t *testing.T) {
+	t.Parallel()
+	for script, reads := range map[string][]string{
+		"a, b = b, 7":            {"b"},
+		"t[#t + 1], x = x, 0":    {"x"},
+		"a, b = 1, f(2, a)":      {"a"},
+		"a, b = a + 1, b + 1":    nil,
+		"a, b = x.b, x.a":        nil,
+		"a, b = f(b, a)":         nil,
+		"local a, b = b, a":      nil,
+		"a = function() a() end": nil,
+	} {
+		require.Equal(t, reads, readWhileAssigned(parsed(t, script)), script)
+	}
 }

@@ -52,15 +52,3 @@ var systems = []string{
 	"created by testing.(*M)", "created by testing.runFuzz", "created by testing.(*T).Run",
 	"created by testing.runTests", "testing.(*T).Parallel(", "testing.(*T).Run(", "testing.(*M).Run(",
 }
-
-// Running is how many goroutines have one of the texts in their stacks, such as
-// "github.com/fairlimit/fairlimit." for those of the package at the root.
-func Running(texts ...string) int {
-	count := 0
-	for _, stack := range goroutines() {
-		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(string(stack), text) }) {
-			count++
-		}
-	}
-	return count
-}

@@ -13,6 +13,8 @@ package redistest
 
 import (
 	"cmp"
+	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -84,3 +86,69 @@ func needRedis(t testing.TB) {
 // ServerProgram is the program that a server is, redis-server unless
 // FAIRLIMIT_REDIS_SERVER names another.
 func ServerProgram() string { return cmp.Or(os.Getenv("FAIRLIMIT_REDIS_SERVER"), "redis-server") }
+
+// Kind calls f with a client, perhaps several times, each in a subtest.
+type Kind = func(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient))
+
+// Everywhere runs the test on every kind of server there is: miniredis with a
+// fake clock, Redis, a Cluster, and Redis under a Sentinel.
+func Everywhere(t *testing.T, test func(t *testing.T, server Kind)) {
+	t.Run("miniredis and redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, OnEach)
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(t *testing.T, f func(*testing.T, redis.UniversalClient)) { f(t, Cluster(t)) })
+	})
+	t.Run("sentinel", func(t *testing.T) {
+		t.Parallel()
+		group := Sentinel(t)
+		t.Run("group", func(t *testing.T) { // it ends before the servers do
+			test(t, func(t *testing.T, f func(*testing.T, redis.UniversalClient)) {
+				rdb := redis.NewFailoverClient(&redis.FailoverOptions{
+					MasterName: "fairlimit", SentinelAddrs: []string{group.Sentinel.Addr()},
+				})
+				defer Close(rdb)
+				f(t, rdb)
+			})
+		})
+	})
+}
+
+// Hook stands between a client and its server for one command at a time.
+type Hook func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
+
+var _ redis.Hook = Hook(nil)
+
+// DialHook changes nothing.
+func (h Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook calls the hook in place of the command.
+func (h Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next) }
+}
+
+// ProcessPipelineHook changes nothing.
+func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// Long returns how much of something a test does: the short amount, or the
+// long one if FAIRLIMIT_LONG=1. The short amount keeps every promise under
+// test, on fewer histories. .ci/run sets the variable.
+func Long[T any](short, long T) T {
+	if os.Getenv("FAIRLIMIT_LONG") == "1" {
+		return long
+	}
+	return short
+}
+
+// Parallel lets n tests of the binary run at a time, for a package whose tests
+// mostly wait: for turns, for timeouts, for servers to start. Call it in
+// TestMain. The flag -parallel still counts.
+func Parallel(n int) {
+	if err := flag.Set("test.parallel", fmt.Sprint(n)); err != nil {
+		panic(err)
+	}
+}

@@ -256,3 +256,101 @@ func eventually(try func(ctx context.Context) error) error {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+// Process is a [Server] outside of any test: what fails is returned.
+type Process struct{ server *Server }
+
+// Start starts one, as [StartServer] does. The caller stops it.
+func Start(args ...string) (Process, error) {
+	s, err := launch(alone(args...))
+	return Process{s}, err
+}
+
+// Stop ends the server and removes what it wrote.
+func (p Process) Stop() { p.server.stop() }
+
+// Addr is [Server.Addr].
+func (p Process) Addr() string { return p.server.Addr() }
+
+// Client is [Server.Client].
+func (p Process) Client() *redis.Client { return p.server.Client() }
+
+// Kill is [Server.Kill].
+func (p Process) Kill() error { return p.server.signal("KILL") }
+
+// Restart is [Server.Restart].
+func (p Process) Restart() error { return p.server.restart() }
+
+// Pause is [Server.Pause].
+func (p Process) Pause() error { return p.server.signal("STOP") }
+
+// Resume is [Server.Resume].
+func (p Process) Resume() error { return p.server.signal("CONT") }
+
+// Pair starts a primary and its replica for this test alone. The replica is in
+// sync. The arguments are for both, see [StartServer].
+func Pair(t testing.TB, args ...string) (primary, replica *Server) {
+	t.Helper()
+	primary = StartServer(t, append(args, "--repl-diskless-sync-delay", "0")...)
+	replica = StartServer(t, append(args, "--replicaof", "127.0.0.1", strconv.Itoa(primary.port.number))...)
+	if err := heard(primary); err != nil {
+		t.Fatal(err)
+	}
+	return primary, replica
+}
+
+// heard returns when a replica acknowledges what the primary writes. The first
+// acknowledgement proves nothing: Redis counts what it wrote before the replica
+// came as acknowledged while the replica still loads it. The second one counts.
+func heard(primary *Server) error {
+	for range 2 {
+		if err := eventually(primary.acknowledged); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acknowledged writes, and returns nil if a replica says in time that it has
+// what was written. A replica in sync says so once a second, or when asked.
+func (s *Server) acknowledged(ctx context.Context) error {
+	conn := s.client.Conn() // WAIT waits for what its own connection wrote
+	defer func() { _ = conn.Close() }()
+	err := conn.Set(ctx, "redistest", "", time.Millisecond).Err()
+	for i := 0; redis.HasErrorPrefix(err, "MOVED"); i++ { // until a key is one of this node's
+		err = conn.Set(ctx, fmt.Sprint("redistest", i), "", time.Millisecond).Err()
+	}
+	if err != nil {
+		return err
+	}
+	replicas, err := conn.Wait(ctx, 1, time.Second).Result()
+	if err == nil && replicas == 0 {
+		err = errors.New("redistest: no replica has heard")
+	}
+	return err
+}
+
+// quiet is how many looks, a millisecond apart, find no call under way before a
+// client is closed. A call to a Cluster is on no connection between two of its
+// questions, and neither is what a client asks on its own.
+const quiet = 30
+
+// Close closes a client of a real server once no call of it is under way any
+// more, or after ten seconds. A go-redis client that is closed earlier looks at
+// connections that a call still reads from, which is a data race of its own.
+func Close(rdb redis.UniversalClient) {
+	end := time.Now().Add(10 * time.Second)
+	for looks := 0; looks < quiet && time.Now().Before(end); looks++ {
+		if isBusy(rdb) {
+			looks = 0
+		}
+		time.Sleep(time.Millisecond)
+	}
+	_ = rdb.Close()
+}
+
+// isBusy reports whether a connection is in use.
+func isBusy(rdb redis.UniversalClient) bool {
+	stats := rdb.PoolStats()
+	return stats.TotalConns > stats.IdleConns
+}

@@ -3,6 +3,7 @@ package fair
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -88,22 +89,15 @@ func anyUnits(t *testing.T, w world, seed uint64) *unitHistory {
 	require.NoError(t, err)
 	h.f = e.(*fair)
 	h.at = w.clock(t, h.f)
-	windows := [][]model.Window{modelOf(h.f.windows)}
+	windows := [][]model.Window{modelsOf(h.f.windows)}
 	h.most = []int{h.f.most}
 	for _, u := range h.f.units {
-		windows, h.most = append(windows, modelOf(u.windows)), append(h.most, u.most)
+		windows, h.most = append(windows, modelsOf(u.windows)), append(h.most, u.most)
 	}
 	h.units = model.NewUnits(windows...)
 	h.pace = calls.Per / time.Duration(calls.Permits) / time.Duration(1+h.rng.IntN(3))
 	h.what = fmt.Sprintf("seed %d, %v %v", seed, h.f.windows, h.f.units)
 	return h
-}
-
-func modelOf(windows []window) (all []model.Window) {
-	for _, w := range windows {
-		all = append(all, model.Window{Permits: w.Permits, Length: w.Length})
-	}
-	return all
 }
 
 func (h *unitHistory) step(step int) {
@@ -158,18 +152,7 @@ func (h *unitHistory) step(step int) {
 func (h *unitHistory) take() {
 	requests, amounts := make([]engine.Request, 1+h.rng.IntN(4)), [][]int{}
 	for i := range requests {
-		n := make([]int, len(h.most))
-		for u := range n {
-			if h.rng.IntN(3) > 0 {
-				n[u] = h.rng.IntN(1 + min(h.most[u], 1+h.rng.IntN(h.most[u])))
-			}
-		}
-		if i > 0 && h.rng.IntN(3) == 0 {
-			copy(n, amounts[i-1])
-		}
-		if slices.Max(n) == 0 {
-			n[0] = 1
-		}
+		n := h.someAmounts(amounts)
 		requests[i] = engine.Request{N: n[0], Amounts: h.named(n), MaxWait: 1000 * time.Hour}
 		if h.rng.IntN(3) == 0 {
 			requests[i].MaxWait = time.Duration(h.rng.Int64N(int64(20*h.pace) + 1000)).Truncate(time.Microsecond)
@@ -187,6 +170,23 @@ func (h *unitHistory) take() {
 			h.Logf("%v: take %v -> +%v", h.now, amounts[i], a.Wait)
 		}
 	}
+}
+
+// someAmounts is what a request takes of each unit, behind others.
+func (h *unitHistory) someAmounts(before [][]int) []int {
+	n := make([]int, len(h.most))
+	for u, most := range h.most {
+		if h.rng.IntN(3) > 0 {
+			n[u] = h.rng.IntN(1 + min(most, 1+h.rng.IntN(most)))
+		}
+	}
+	if len(before) > 0 && h.rng.IntN(3) == 0 {
+		copy(n, before[len(before)-1])
+	}
+	if slices.Max(n) == 0 {
+		n[0] = 1
+	}
+	return n
 }
 
 func (h *unitHistory) named(n []int) engine.Amounts {
@@ -275,10 +275,186 @@ func (h *unitHistory) status() {
 	one := make([]int, len(h.most))
 	one[0] = 1
 	require.Equal(h, h.clock.Wait(h.units.Earliest(h.clock.Now(), one)), status.Delay.Microseconds(), h.what)
+	h.isTold(status)
+}
+
+// isTold requires that Inspect tells the same.
+func (h *unitHistory) isTold(status engine.Status) {
+	s := inspected(h, h.f)
+	if !s.Exists {
+		return
+	}
+	require.InDelta(h, status.Delay, s.Next, float64(2*time.Microsecond), h.what)
+	require.Equal(h, int64(status.Queued), s.Backlog, h.what)
+	require.Equal(h, int64(status.Available), s.Available, h.what)
+	for _, u := range s.Units {
+		told := engine.UnitStatus{Available: int(u.Available), Queued: int(u.Backlog)}
+		require.Equal(h, status.Units[u.Name], told, "%s, %s", h.what, u.Name)
+	}
 }
 
 func (h *unitHistory) isStrict() {
 	for _, log := range h.units.Logs {
 		require.NoError(h, model.Strict(log.Windows, log.Held), h.what)
+	}
+}
+
+// itsOwn is what two equal queues have apart: server, generation and epoch.
+var itsOwn = regexp.MustCompile(`\n[^ ]+ [^ ]+ [^ ]+ [^ ]+ `)
+
+// Random histories of calls: units that nobody uses change neither an answer nor
+// a byte.
+func TestUnitsThatNobodyUsesChangeNothing(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(w.many(redistest.Long(120, 300))) {
+			rng := rand.New(rand.NewPCG(seed, 30))
+			calls := engine.Quota{Permits: 1 + rng.IntN(20), Per: time.Second}
+			var queues [2]*fair
+			var at [2]func(time.Duration)
+			for i, units := range [][]engine.Unit{nil, {{Name: "tokens", Quotas: []engine.Quota{calls}}}} {
+				e, err := New(engine.Config{Client: w.rdb, Name: fmt.Sprint(t.Name(), seed, i), Quota: calls, Units: units})
+				require.NoError(t, err)
+				queues[i] = e.(*fair)
+				at[i] = w.clock(t, queues[i])
+			}
+			var grants [2][]engine.Grant
+			now := time.Duration(0)
+			for range 30 {
+				now += time.Duration(rng.Int64N(int64(time.Second / 3))).Truncate(time.Microsecond)
+				longest := time.Duration(rng.Int64N(int64(3 * time.Second)))
+				request := engine.Request{N: 1 + rng.IntN(calls.Permits), MaxWait: longest}
+				what, any := rng.IntN(4), rng.Int()
+				var state, told [2]string
+				for i, q := range queues {
+					at[i](now)
+					switch {
+					case what < 2:
+						a := take(t, q, request)[0]
+						told[i] = fmt.Sprint(a.Wait, a.Granted)
+						if a.Granted {
+							grants[i] = append(grants[i], a.Grant)
+						}
+					case what == 2 && len(grants[i]) > 0:
+						giveBack(t, q, grants[i][any%len(grants[i])])
+					case any%3 == 0:
+						pause(t, q, time.Second)
+					}
+					state[i] = itsOwn.ReplaceAllString(q.bytes(t)[0], "")
+				}
+				require.Equal(t, told[0], told[1])
+				require.Equal(t, state[0], state[1], "seed %d", seed)
+			}
+			require.Zero(t, w.rdb.Exists(t.Context(), queues[1].unitsKey()).Val())
+		}
+	})
+}
+
+// Flows share turns of several units by what each takes most of. A turn goes at
+// the earliest slot that all units allow, or a pace of calls after the newest turn
+// while others are active. Shares are those of the model.
+func TestFlowsShareTurnsOfSeveralUnits(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(w.many(redistest.Long(60, 400))) {
+			h := &unitShares{unitHistory: anyUnits(t, w, seed), held: map[string][]heldTurn{}}
+			h.rng = rand.New(rand.NewPCG(seed, 12))
+			h.members = []*fair{h.f, h.joined(), h.joined()}
+			for i, m := range h.members {
+				m.member = fmt.Sprintf("%03d", i)
+			}
+			lookAhead := 8 + h.rng.IntN(2000)
+			h.model = model.Flows{Grace: defaultGrace.Microseconds(), Most: lookAhead, Least: lookAhead}
+			for step := 0; step < 60 && (step == 0 || h.exists()); step++ {
+				h.asks()
+			}
+			h.isStrict()
+		}
+	})
+}
+
+type unitShares struct {
+	*unitHistory
+	members []*fair
+	model   model.Flows
+	held    map[string][]heldTurn // of each flow of each member
+}
+
+type heldTurn struct {
+	at   int64
+	cost int
+}
+
+// joined is another limiter of the queue.
+func (h *unitShares) joined() *fair {
+	other := h.f.joins(h, h.f.quotas...)
+	other.unitsGiven = h.f.unitsGiven
+	t, err := other.quotaSetOf(h.f.quotas, h.f.unitsGiven, "")
+	require.NoError(h, err)
+	t.head = h.f.head
+	other.quotaSet = t
+	return other
+}
+
+// exists reports whether the queue is still there: on a busy server it may end
+// before its time on the clock of the test.
+func (h *unitShares) exists() bool { return h.f.client.Exists(h.Context(), h.f.key).Val() > 0 }
+
+func (h *unitShares) asks() {
+	h.now += time.Duration(h.rng.Int64N(int64(2*h.pace) + 2000)).Truncate(time.Microsecond)
+	h.at(h.now)
+	h.clock.Set(beginning.Add(h.now).UnixMicro())
+	m := h.members[h.rng.IntN(len(h.members))]
+	flow := &engine.Flow{ID: fmt.Sprint(h.rng.IntN(3)), Weight: 1 + h.rng.IntN(3), LookAhead: h.model.Most}
+	id := flowWord(flow.ID) + m.member
+	h.held[id] = slices.DeleteFunc(h.held[id], func(t heldTurn) bool { return !h.clock.Ahead(t.at) })
+	for _, t := range h.held[id] {
+		flow.Ahead += t.cost
+	}
+	requests, amounts, need, wants := make([]engine.Request, 1+h.rng.IntN(5)), [][]int{}, 0, flow.Ahead
+	for i := range requests {
+		n := h.someAmounts(amounts)
+		r := engine.Request{N: n[0], Amounts: h.named(n), MaxWait: 1000 * time.Hour, Flow: flow}
+		r.Cost = m.CostOf(r.N, r.Amounts)
+		requests[i], amounts = r, append(amounts, n)
+		need, wants = max(need, r.Cost), wants+r.Cost
+	}
+	answers, err := m.Take(h.Context(), requests)
+	require.NoError(h, err, h.what)
+	asker := model.Asker{ID: id, Weight: flow.Weight, Need: need, Wants: min(h.model.Most, wants)}
+	if !answers[0].Granted { // nothing was written
+		require.True(h, answers[0].Left && flow.Ahead+requests[0].Cost > answers[0].Share, h.what)
+		return
+	}
+	share := h.model.Enter(h.clock.Now(), asker)[0]
+	held, full := flow.Ahead, false
+	for i, a := range answers {
+		require.NoError(h, a.Err, h.what)
+		require.Equal(h, share, a.Share, h.what)
+		full = full || held > 0 && held+requests[i].Cost > share
+		require.Equal(h, full, a.Left, "%s: %+v of %d, holds %d", h.what, requests[i], share, held)
+		if full {
+			continue
+		}
+		h.judge(amounts[i], a)
+		held += requests[i].Cost
+		h.held[id] = append(h.held[id], heldTurn{a.Grant.At, requests[i].Cost})
+		h.model.Holds(id, a.Grant.At)
+	}
+}
+
+func (h *unitShares) judge(amounts []int, a engine.Answer) {
+	require.True(h, a.Granted, h.what)
+	earliest := h.units.Earliest(h.clock.Now(), amounts)
+	latest := earliest
+	if amounts[0] > 0 { // others may be active still; the log of calls has the tail of all
+		tail := []model.Turn{{Slot: h.units.Tail()}}
+		latest = max(latest, model.Evenly(h.units.Logs[0].Windows, tail, amounts[0]))
+	}
+	require.GreaterOrEqual(h, a.Grant.At, earliest, h.what)
+	require.LessOrEqual(h, a.Grant.At, latest, h.what)
+	require.Equal(h, h.clock.Wait(a.Grant.At), a.Wait.Microseconds(), h.what)
+	for u, n := range amounts {
+		if n > 0 {
+			h.units.Logs[u].Hold(model.Turn{Slot: a.Grant.At, N: n})
+		}
 	}
 }
