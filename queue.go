@@ -94,10 +94,11 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 // first decision of each limiter after the change obeys it. This queue itself
 // obeys only if it was made WithStoredQuota.
 //
-// What was consumed stays consumed. If the quotas become wider, turns that are
-// held keep their slots. If they become narrower, these turns come later, by the
-// ratio of the rates. Their callers learn of it as they learn of a
-// [Queue.Pause], and turns that share a slot still go together.
+// What was consumed stays consumed, until it has left the longest Per of before
+// the change. If the quotas become wider, turns that are held keep their slots.
+// If they become narrower, these turns come later, by the ratio of the rates.
+// Their callers learn of it as they learn of a [Queue.Pause], and turns that
+// share a slot still go together.
 //
 // If [Queue.Flow] made the queue, the quota is that of the flow.
 //
