@@ -204,7 +204,9 @@
 //
 // Other windows. They read the same log. Rows are cut into pieces, as cells count
 // whole. What was forgotten before a longer window came counts at the oldest slot
-// that is kept.
+// that is kept. One a second implies 100 in a minute, so of these two a queue
+// usually has the first window only. Turns of others need not obey that one. While
+// they count, the queue has both, and who asks goes the rare way.
 //
 // Stored quotas are text in a second key, <prefix>{name}:quota, such as '20/1s
 // 100/2m burst 10'. It is empty if they were forgotten. Limiters that use them

@@ -17,6 +17,7 @@ type quotaSet struct {
 	most    int // permits that fit every window
 
 	head   string // what a state of these windows begins with; see lua/fair/head.lua
+	all    string // the windows with those that these imply, as in a head; "-" if there are none
 	layout []any  // of the arguments of every question: where the header ends, the windows
 
 	units   []unitSet
@@ -40,11 +41,15 @@ const notStored = "--------"
 func newQuotaSet(
 	quotas []engine.Quota, units []engine.Unit, guard time.Duration, stored string,
 ) (*quotaSet, error) {
-	windows, err := windowsOf(quotas, guard)
+	all, err := allWindowsOf(quotas, guard)
 	if err != nil {
 		return nil, err
 	}
-	t := &quotaSet{quotas: quotas, windows: windows, most: most(windows)}
+	windows := binding(all)
+	t := &quotaSet{quotas: quotas, windows: windows, most: most(windows), all: "-"}
+	if len(all) > len(windows) {
+		t.all = word(all)
+	}
 	t.unitsOf = units
 	if t.units, err = unitSetsOf(units, guard); err != nil {
 		return nil, err

@@ -22,9 +22,15 @@ func quotasOf(cfg engine.Config) []engine.Quota {
 	return append([]engine.Quota{cfg.Quota}, cfg.Extra...)
 }
 
-// windowsOf turns every quota into one window, and its Burst into another, from
-// the longest to the shortest. Windows of one length are one, the stricter.
+// windowsOf are the windows of quotas that bind.
 func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
+	all, err := allWindowsOf(quotas, guard)
+	return binding(all), err
+}
+
+// allWindowsOf turns every quota into one window, and its Burst into another, from
+// the longest to the shortest. Windows of one length are one, the stricter.
+func allWindowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 	var windows []window
 	if guard == ownGuard {
 		guard = guardOf(quotas)
@@ -57,13 +63,14 @@ func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 		return nil, fmt.Errorf("%w: %d windows, fair holds up to %d", engine.ErrUnsupported, len(windows), mostWindows)
 	}
 	slices.SortFunc(windows, func(a, b window) int { return cmp.Compare(b.Length, a.Length) })
-	return binding(windows), nil
+	return windows, nil
 }
 
 // binding drops the windows that another one implies. Where only single permits
 // with a second between them fit, ten in five seconds is no limit. What is left
 // has more permits the longer it is, and allows less than the shorter ones do:
-// lua/fair/grant.lua goes by that.
+// lua/fair/grant.lua goes by that. Turns of other quotas may obey none of that, so
+// while they count, no window is dropped: see lua/fair/windows.lua.
 func binding(windows []window) (all []window) {
 	for i := len(windows) - 1; i >= 0; i-- {
 		all = slices.DeleteFunc(all, func(w window) bool { return w.Permits >= windows[i].Permits })

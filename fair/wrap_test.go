@@ -13,19 +13,21 @@ const totals = 689869781056 // 94⁶: a cell counts permits up to this
 
 // countFrom is the state as it would be if the generation had begun with so
 // many permits, long ago.
-func countFrom(f *fair, state string, permits int64) string {
-	bytes := []byte(state)
+func countFrom(state string, permits int64) string {
+	bytes, head := []byte(state), state[:strings.IndexByte(state, '\n')+1]
+	windows := 1 + strings.Count(head, ",")
+	ring := len(head) + headerBytes + windowBytes*windows
 	add := func(at int) {
-		at += len(f.head)
+		at += len(head)
 		n, _ := strconv.ParseInt(strings.TrimSpace(state[at:at+16]), 10, 64)
 		copy(bytes[at:], fmt.Sprintf("%16d", n+permits))
 	}
 	add(28)
 	add(174)
-	for i := range f.windows {
+	for i := range windows {
 		add(headerBytes + windowBytes*i)
 	}
-	for at := headerOf(f); at+cellBytes <= min(len(bytes), headerOf(f)+ringCells*cellBytes); at += cellBytes {
+	for at := ring; at+cellBytes <= min(len(bytes), ring+ringCells*cellBytes); at += cellBytes {
 		if bytes[at] == 0 { // no cell has been there
 			continue
 		}
@@ -45,7 +47,7 @@ func countFrom(f *fair, state string, permits int64) string {
 func (h *modelled) countsOn(f *fair) {
 	borders := []int64{totals - 1, totals, 2 * totals, 94 * 94, 1e10, 1 << 32, 1 << 48}
 	from := max(1, borders[h.rng.IntN(len(borders))]-h.rng.Int64N(300*int64(1+f.most/40)))
-	require.NoError(h, h.w.rdb.Set(h.Context(), f.key, countFrom(f, h.state(f), from), redis.KeepTTL).Err())
+	require.NoError(h, h.w.rdb.Set(h.Context(), f.key, countFrom(h.state(f), from), redis.KeepTTL).Err())
 	for _, f := range h.callers {
 		f.memory = memory{}
 	}

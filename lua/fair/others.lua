@@ -35,8 +35,9 @@ local function go_by(others)
   local longest = counts_for()
   if coarse <= now and last + longest > now and (relocates or must) then cut_rows(windows[#windows].most) end
   windows, marks = others, ''
-  local forgotten = base -- it stands at the oldest slot from now on, whoever asks next
-  if windows[1].length > longest then base = math.max(0, base - windows[1].most) end
+  local forgotten, most = base, 0 -- it stands at the oldest slot from now on, whoever asks next
+  for _, window in ipairs(windows) do most = math.max(most, window.most) end
+  if windows[1].length > longest then base = math.max(0, base - most) end
   for _, window in ipairs(windows) do
     marks = format('%s%16d %4d\n', marks, (window.length > longest and base or forgotten) + window.most, oldest)
   end

@@ -6,12 +6,13 @@
 --          slots move that the caller knows
 --
 -- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
--- <slow until> <slow pace> <then until> <then pace> <reset's end> <windows>': when the caller heard of the
--- queue last, in the server's time, and how long ago by its own clock; the label
--- that the queue's clock had then; the newest slot that the caller was told; how
--- much later the later of these two comes, the queue ends, and its clock runs
--- again; up to when that runs slower; the last reset that the caller knows of;
--- and the windows of then, '-' if they are the same now.
+-- <slow until> <slow pace> <then until> <then pace> <reset's end> <windows>
+-- <all windows>': when the caller heard of the queue last, in the server's time,
+-- and how long ago by its own clock; the label that the queue's clock had then;
+-- the newest slot that the caller was told; how much later the later of these two
+-- comes, the queue ends, and its clock runs again; up to when that runs slower;
+-- the last reset that the caller knows of; and the windows of then, '-' if they
+-- are the same now. The last word is for windows.lua.
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. A queue that is gone
@@ -169,7 +170,7 @@ end
 local function recover()
   local generation, epoch, seen, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
   local at, since, shown, newest, comes, ends_in, stands, slow, pace, later, later_pace, known_reset, under =
-    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) %S+$')
   if not generation or not at then return end
   seen, shown, newest, known_reset = seen + 0, shown + 0, newest + 0, known_reset + 0
   local gone = elapsed(at + 0, since + 0)

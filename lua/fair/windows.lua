@@ -4,6 +4,12 @@
 -- Takes    what recover.lua and others.lua leave
 -- Leaves   the header with the caller's windows; differs: others had other ones;
 --          changed_text: both go by stored quotas, and others are stored now
+--
+-- A window that shorter ones imply (1 a second implies 100 in a minute) is none of
+-- the caller's, as long as all turns obey the shorter ones. Turns of others may
+-- not. So while these count, the queue is one of all windows: those of the last
+-- word of ARGV[3].
+--
 -- The eight letters at the end of a head stand for the text of the quotas that
 -- are stored: they tell whether these have changed. Callers who do not look for
 -- them have '--------', and change nothing for turns that are held.
@@ -23,19 +29,36 @@ local function relocate(old_size)
       sequence, now, last, offset, ends, crowded, coarse, span, closed, oldest, base) .. marks .. body)
 end
 
+-- Goes by windows that are not those of the arguments.
+local function replace_arguments()
+  local holds_requests = asked == argv
+  as_arguments(unpack(argv, first))
+  if holds_requests then asked, asked_from = argv, first end
+end
+
 if ARGV[1] == '' then
   as_arguments(unpack(argv, first))
 elseif ARGV[1] ~= head then
-  local old_size, before = size, match(head, '(%S+)\n$')
-  local old, stored = windows, sub(ARGV[1], -9, -2)
-  differs = sub(head, 1, -10) ~= sub(ARGV[1], 1, -10)
-  if differs then go_by(windows_of(ARGV[1])) end
-  head, p, size = ARGV[1], #ARGV[1], argv[4] + 1
+  local old_size, old, old_head = size, windows, head
+  local old_words, before = match(head, '^fair5 (%S*) (%S+)\n$')
+  local words, stored, all = match(ARGV[1], ' (%S+) '), sub(ARGV[1], -9, -2), match(ARGV[3], '%S+$')
+  if all == '-' then all = words end
+  differs = old_words ~= words and old_words ~= all
+  if differs and last + counts_for() > now or coarse > now then words = all end
+  if differs then
+    go_by(windows_of(words))
+  elseif words ~= old_words then -- what counts obeys all of them
+    windows, marks = windows_of(words), ''
+    for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, base + window.most, oldest) end
+  end
+  head = format('fair5 %s %s\n', words, stored)
+  p, size = #head, #head + 191 + 22 * #windows
+  if head ~= ARGV[1] then replace_arguments() end
   if before ~= stored and before ~= '--------' and stored ~= '--------' then
     changed_text = true
     narrow(old, last, slow_pace)
   end
-  if relocates or must then
+  if head ~= old_head and (relocates or must) then
     local problem = relocate(old_size)
     if problem.err then return redis.error_reply(problem.err) end
     must = true
