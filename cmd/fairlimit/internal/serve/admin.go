@@ -36,7 +36,7 @@ func (s *Server) setQuotas(w http.ResponseWriter, r *request) error {
 	}
 	q, err := s.queues.open(r.PathValue("name"), quotas.UnitOptions()...)
 	if err == nil {
-		err = q.SetQuotas(r.Context(), quotas.calls...)
+		err = q.SetQuotas(r.Context(), quotas.Calls...)
 	}
 	return done(w, err)
 }

@@ -45,7 +45,7 @@ type queue struct {
 	metrics *promtext.Metrics
 	waiting atomic.Int64 // requests for turns that have no answer yet
 	history history
-	watch   watch
+	event   recent[string]
 	picture recent[picture.Queue]
 }
 
@@ -116,13 +116,6 @@ func (q *queues) peek(name string) *queue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.known[name]
-}
-
-// tooMany notes that a caller was not even asked for.
-func (q *queues) tooMany(name string) {
-	if known := q.peek(name); known != nil {
-		known.history.add(0, errTooMany)
-	}
 }
 
 // open makes a queue that goes by its stored quota.
@@ -196,10 +189,10 @@ func (s *Server) look(ctx context.Context, q *queue) (picture.Queue, error) {
 	p := picture.Of(q.name, state)
 	if !p.Stored && q.given != nil {
 		p.Quotas = nil
-		for _, quota := range q.given.calls {
+		for _, quota := range q.given.Calls {
 			p.Quotas = append(p.Quotas, quota.String())
 		}
-		p.NameUnits(q.given.units)
+		p.NameUnits(q.given.Units)
 	}
 	return p, nil
 }

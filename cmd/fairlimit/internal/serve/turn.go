@@ -80,7 +80,9 @@ func (s *Server) ask(r *request) (a asked, err error) {
 	}
 	if s.waiting.Add(1) > int64(s.MostWaiting) {
 		s.leave(a)
-		s.queues.tooMany(r.PathValue("name"))
+		if known := s.queues.peek(r.PathValue("name")); known != nil {
+			known.history.add(0, errTooMany)
+		}
 		return a, fmt.Errorf("%w: %d requests wait", errTooMany, s.MostWaiting)
 	}
 	if a.queue, err = s.queues.find(r.Context(), r.PathValue("name")); err == nil {
@@ -173,7 +175,8 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err = s.turns.enter(); err != nil {
+	name := rand.Text()
+	if err = s.turns.enter(name); err != nil {
 		s.leave(a)
 		return err
 	}
@@ -185,10 +188,10 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) error {
 	}
 	s.leave(a)
 	if err != nil {
-		s.turns.leave()
+		_, _ = s.turns.take(name)
 		return s.noTurn(a.queue, err)
 	}
-	delay, name := reservation.Delay(), rand.Text()
+	delay := reservation.Delay()
 	s.turns.keep(name, reservation)
 	if a.amounts != nil {
 		s.owing.keep(name, reservation, delay)
