@@ -69,13 +69,6 @@ func TestEventsTellTheLine(t *testing.T) {
 	require.Equal(t, int64(1), e.Queued)
 	require.InDelta(t, 2*time.Hour.Milliseconds(), e.Next, 60_000)
 	require.Equal(t, []string{"1/1h"}, e.Quotas)
-	ahead := int64(0)
-	for i, permits := range e.Line.Permits {
-		if e.Line.Start+float64(i)*e.Line.Step > 0 {
-			ahead += permits
-		}
-	}
-	require.Equal(t, int64(1), ahead+e.Line.Beyond)
 	require.Len(t, e.History, 1)
 	require.Equal(t, minute{
 		Number: e.History[0].Number, Turns: 1, Refused: 1, Longest: e.History[0].Longest,

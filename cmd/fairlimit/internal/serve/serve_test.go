@@ -296,6 +296,25 @@ func TestAReservationIsGivenBackByItsName(t *testing.T) {
 	require.Empty(t, s.turns.held)
 }
 
+func TestAReservationIsForgottenWhenItsRoomIsWanted(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q, err := fairlimit.NewQueue(rdb, "tax", fairlimit.PerSecond(1))
+		require.NoError(t, err)
+		r, err := q.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		turns := turns{held: map[string]*fairlimit.Reservation{}}
+		turns.keep("old", r)
+		for range mostTurns - 1 {
+			require.NoError(t, turns.enter(rand.Text()))
+		}
+		require.ErrorIs(t, turns.enter("more"), errTooMany)
+		time.Sleep(remembered + time.Millisecond)
+		require.NoError(t, turns.enter("more"))
+		_, err = turns.take("old")
+		require.ErrorIs(t, err, errNoReservation)
+	})
+}
+
 // questions counts what Redis is asked.
 type questions struct {
 	InFlight
