@@ -71,6 +71,7 @@ type Server struct {
 	scraped  recent[string]
 	waiting  atomic.Int64
 	watchers atomic.Int64
+	open     atomic.Int64 // connections, without those that wait apart
 	quiet    atomic.Int64 // until when failures of Redis are not logged, as UnixNano
 
 	mu       sync.Mutex
@@ -118,13 +119,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.base = base
 	server := &http.Server{
 		Handler: s.handler(l.Addr()), ReadHeaderTimeout: s.slow, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: mostHeader, ErrorLog: s.Log,
+		MaxHeaderBytes: mostHeader, ErrorLog: s.Log, ConnState: s.bound,
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
 	failed := make(chan error, 1)
-	most := s.MostWaiting + s.connections
-	crowded := func() { s.tell(fmt.Errorf("%w: %d connections are open", errTooMany, most)) }
-	go func() { failed <- server.Serve(&bounded{Listener: l, room: int64(most), crowded: crowded}) }()
+	go func() { failed <- server.Serve(l) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)

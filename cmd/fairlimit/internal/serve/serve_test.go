@@ -170,7 +170,7 @@ func TestWhatIsAnswered(t *testing.T) {
 		{"POST", fast + "?permits=3&timeout=30s&flow=billing&weight=2", 200, `"turn"`},
 		{"POST", "/v1/queues/a%2Fb%20%C3%A9%22%3C/turn", 200, `"turn"`},
 		{"POST", tax + "?timeout=1m", 409, `"refused":true`},
-		{"POST", fast + "?permits=0", 400, "permits"},
+		{"POST", fast + "?permits=0", 400, "nothing is asked for"},
 		{"POST", fast + "?permits=1e3", 400, "permits"},
 		{"POST", fast + "?permits=1000001", 400, "1000001 asked for, at most 1000000 fit"},
 		{"POST", fast + "?permits=99999999999999999999", 400, "permits"},
