@@ -90,9 +90,6 @@ func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 		return nil, err
 	}
 	rdb.AddHook(&w.asked)
-	if len(w.quotas.Calls) == 0 {
-		return c.open(append(opts, fairlimit.WithStoredQuota())...)
-	}
 	return w.quotas.Queue(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 

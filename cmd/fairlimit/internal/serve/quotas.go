@@ -38,9 +38,13 @@ func (q *Quotas) Asked() error {
 	return nil
 }
 
-// Queue makes a queue that keeps them all.
+// Queue makes a queue that keeps them all. Without any for calls it goes by what
+// is stored.
 func (q *Quotas) Queue(rdb redis.UniversalClient, name string, opts ...fairlimit.Option) (*fairlimit.Queue, error) {
 	opts = append(opts, q.UnitOptions()...)
+	if len(q.Calls) == 0 {
+		return fairlimit.Open(rdb, name, append(opts, fairlimit.WithStoredQuota())...)
+	}
 	for _, extra := range q.Calls[1:] {
 		opts = append(opts, fairlimit.WithExtraQuota(extra))
 	}

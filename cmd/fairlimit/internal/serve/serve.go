@@ -94,9 +94,11 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	cfg.Redis.AddHook(&s.commands)
 	for name, quotas := range cfg.Quotas {
-		if err := s.queues.add(name, quotas); err != nil {
+		made, err := s.queues.open(name, quotas)
+		if err != nil {
 			return nil, err
 		}
+		s.queues.known[name] = made
 	}
 	_, err := s.inspect(ctx, "fairlimit-serve")
 	return s, err
