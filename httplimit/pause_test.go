@@ -28,6 +28,7 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 		"429":                          {429, inSeconds, half},
 		"503":                          {503, inSeconds, half},
 		"403":                          {403, inSeconds, half},
+		"529 of Anthropic":             {529, inSeconds, half},
 		"403 of GitHub":                {403, headers{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "30"}, half},
 		"403 of the draft":             {403, headers{"RateLimit": `"default";r=0;t=30`}, half},
 		"403 of who may not":           {403, headers{"X-RateLimit-Reset": "30"}, nil},
@@ -73,19 +74,6 @@ func TestARefusalOfOneTenantHoldsBackNobodyElse(t *testing.T) {
 		send("acme", http.StatusTooManyRequests)
 		assert.Less(t, send("globex", http.StatusOK), time.Second)
 		assert.InDelta(t, 30, send("acme", http.StatusOK).Seconds(), 1)
-	})
-}
-
-func TestADateCountsFromTheUpstreamsClock(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		there := time.Now().Add(-7 * time.Hour).UTC()
-		u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{
-			"Date":        there.Format(http.TimeFormat),
-			"Retry-After": there.Add(time.Minute).Format(http.TimeFormat),
-		}))
-		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
-		get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
-		assert.Equal(t, []time.Duration{time.Minute}, l.paused())
 	})
 }
 

@@ -53,9 +53,7 @@ func TestRetryAfterReadsWhatUpstreamsSend(t *testing.T) {
 		"other digits":        {header{"Retry-After": "٣٠"}, none},
 		"empty":               {header{"Retry-After": ""}, none},
 		"absurdly many":       {header{"Retry-After": "99999999999999999999999"}, longest},
-		"beyond a float": {
-			header{"Retry-After": "1" + strings.Repeat("0", 400)}, longest,
-		},
+		"beyond a float":      {header{"Retry-After": "1" + strings.Repeat("0", 400)}, longest},
 
 		"IMF-fixdate": {
 			header{"Retry-After": "Sun, 01 Mar 2026 12:00:30 GMT", "Date": upstreamDate},
@@ -67,12 +65,9 @@ func TestRetryAfterReadsWhatUpstreamsSend(t *testing.T) {
 		"the year 9999": {header{"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT", "Date": upstreamDate}, longest},
 		"no date":       {header{"Retry-After": "tomorrow", "Date": upstreamDate}, none},
 
-		"an item":        {header{"RateLimit": `"default";r=0;t=30`}, 30 * time.Second},
-		"something left": {header{"RateLimit": `"default";r=5;t=30`}, none},
-		"of several": {
-			header{"RateLimit": `"burst";r=0;t=3, "day";r=0;t=40, "month";r=9;t=900`},
-			40 * time.Second,
-		},
+		"an item":          {header{"RateLimit": `"default";r=0;t=30`}, 30 * time.Second},
+		"something left":   {header{"RateLimit": `"default";r=5;t=30`}, none},
+		"of several":       {header{"RateLimit": `"burst";r=0;t=3, "day";r=0;t=40, "month";r=9;t=900`}, 40 * time.Second},
 		"with a key":       {header{"RateLimit": `"peruser";r=0;pk=:cHsdsRa894==:;t=12`}, 12 * time.Second},
 		"a quoted item":    {header{"RateLimit": `"a,b;r=0;t=9\";";r=0;t=4`}, 4 * time.Second},
 		"only quoted":      {header{"RateLimit": `"a;r=0;t=9"`}, none},
@@ -107,10 +102,7 @@ func TestRetryAfterReadsWhatUpstreamsSend(t *testing.T) {
 		"epoch that was":  {header{"X-RateLimit-Reset": "1772366399", "Date": upstreamDate}, 0},
 		"epoch in ns":     {header{"X-RateLimit-Reset": "1772366460000000000", "Date": upstreamDate}, none},
 		"epoch of no use": {header{"X-RateLimit-Reset": "99999999999999999999999999"}, none},
-		"RFC 3339": {
-			header{"X-RateLimit-Reset": "2026-03-01T12:01:00Z", "Date": upstreamDate},
-			time.Minute,
-		},
+		"RFC 3339":        {header{"X-RateLimit-Reset": "2026-03-01T12:01:00Z", "Date": upstreamDate}, time.Minute},
 		"an HTTP date": {
 			header{"X-RateLimit-Reset": "Sun, 01 Mar 2026 12:00:30 GMT", "Date": upstreamDate},
 			30 * time.Second,

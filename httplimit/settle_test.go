@@ -217,11 +217,3 @@ func TestABodyMayBeClosedWhileItIsRead(t *testing.T) {
 		assert.Equal(t, 1, settled)
 	})
 }
-
-// overloaded is a status of Anthropic's.
-func TestAnOverloadedUpstreamPausesAsABusyOneDoes(t *testing.T) {
-	able := &pausing{Limiter: limiter(t, redistest.Standalone(t), fairlimit.PerHour(5))}
-	u := serve(t, refuse(529, map[string]string{"Retry-After": "7"}))
-	get(t, client(t, &httplimit.Transport{Limiter: able}), u.URL)
-	assert.Len(t, able.paused(), 1)
-}

@@ -1,49 +1,46 @@
 package promlimit_test
 
 import (
-	"fmt"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// exposed is the text that Prometheus gets.
+func exposed(t *testing.T, m prometheus.Collector) string {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	require.NoError(t, registry.Register(m))
+	answer := httptest.NewRecorder()
+	promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
+	return answer.Body.String()
+}
 
 // page is what one scrape shows of the limiter named "office": values by
 // series, without that label, as in a_total or b_total{outcome="taken"}.
 type page map[string]float64
 
+var limiterLabel = strings.NewReplacer(`{limiter="office"}`, "", `{limiter="office",`, "{", `,limiter="office"`, "")
+
 func scrape(t *testing.T, m prometheus.Collector) page {
 	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	require.NoError(t, registry.Register(m))
-	all, err := registry.Gather()
-	require.NoError(t, err)
 	p := page{}
-	for _, family := range all {
-		for _, metric := range family.GetMetric() {
-			var labels []string
-			for _, label := range metric.GetLabel() {
-				if label.GetName() == "limiter" {
-					require.Equal(t, "office", label.GetValue())
-				} else {
-					labels = append(labels, fmt.Sprintf("%s=%q", label.GetName(), label.GetValue()))
-				}
-			}
-			name := family.GetName()
-			if h := metric.GetHistogram(); h != nil {
-				p[name+"_count"], p[name+"_sum"] = float64(h.GetSampleCount()), h.GetSampleSum()
-				for _, b := range h.GetBucket() {
-					p[fmt.Sprintf("%s_bucket{le=%q}", name, fmt.Sprint(b.GetUpperBound()))] = float64(b.GetCumulativeCount())
-				}
-				continue
-			}
-			if len(labels) > 0 {
-				name += "{" + strings.Join(labels, ",") + "}"
-			}
-			p[name] = metric.GetCounter().GetValue() + metric.GetGauge().GetValue()
+	for line := range strings.Lines(exposed(t, m)) {
+		if strings.HasPrefix(line, "#") {
+			continue
 		}
+		require.Contains(t, line, `limiter="office"`)
+		at := strings.LastIndexByte(line, ' ')
+		series := limiterLabel.Replace(line[:at])
+		var err error
+		p[series], err = strconv.ParseFloat(strings.TrimSpace(line[at:]), 64)
+		require.NoError(t, err, line)
 	}
 	return p
 }

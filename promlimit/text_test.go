@@ -3,13 +3,10 @@ package promlimit_test
 import (
 	"bytes"
 	"context"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
@@ -36,10 +33,6 @@ func TestTheTextWithoutTheClientLibraryIsTheSame(t *testing.T) {
 		own.Watch(limiter)
 		var text bytes.Buffer
 		require.NoError(t, promtext.Write(t.Context(), &text, []*promtext.Metrics{own}))
-		registry := prometheus.NewPedanticRegistry()
-		registry.MustRegister(library)
-		answer := httptest.NewRecorder()
-		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(answer, httptest.NewRequest("GET", "/", nil))
-		require.ElementsMatch(t, strings.Split(answer.Body.String(), "\n"), strings.Split(text.String(), "\n"))
+		require.ElementsMatch(t, strings.Split(exposed(t, library), "\n"), strings.Split(text.String(), "\n"))
 	}
 }

@@ -133,7 +133,7 @@ func TestThePortOfAnotherKindIsNamed(t *testing.T) {
 		"rediss+cluster://" + server.Addr():         "if that port is without TLS, use redis://",
 		"rediss+sentinel://" + server.Addr() + "/m": "if that port is without TLS, use redis://",
 	} {
-		for _, command := range []string{"ls", "look tax", "check", "serve tax=1/1s", "wait tax -quota 1/1s -- true"} {
+		for _, command := range []string{"ls", "serve tax=1/1s", "wait tax -quota 1/1s -- true"} {
 			t.Run(command+" "+where, func(t *testing.T) {
 				t.Parallel()
 				r := finish(t, process(nil, strings.Fields("-redis "+where+" "+command)...))

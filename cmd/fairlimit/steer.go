@@ -37,17 +37,17 @@ func quota(flags *flag.FlagSet) action {
 				return misused("quota: %v", err)
 			}
 		}
-		do := func(q *fairlimit.Queue) error { return q.SetQuotas(ctx, quotas.Calls()...) }
+		do := func(q *fairlimit.Queue) error { return q.SetQuotas(ctx, quotas.Calls...) }
 		switch {
-		case *forget && !quotas.None():
+		case *forget && len(quotas.Calls) > 0:
 			return misused("quota: -forget goes without quotas")
-		case *flow != "" && len(quotas.UnitOptions()) > 0:
+		case *flow != "" && len(quotas.Units) > 0:
 			return misused("quota: a ceiling counts calls only")
 		case *forget && *flow == "":
 			return c.forgetQuotas(ctx)
 		case *forget:
 			do = func(q *fairlimit.Queue) error { return q.ForgetQuotas(ctx) }
-		case quotas.None():
+		case len(quotas.Calls) == 0:
 			return c.show(ctx, *flow)
 		}
 		err := c.steer(ctx, *flow, do, quotas.UnitOptions()...)

@@ -79,7 +79,7 @@ func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
 		"wait a --":                          "wait: -- and a command are missing",
 		"wait a -quota 1 -- true":            `-quota: duration of "1"`,
 		"wait a -quota 1/1s -n x -- true":    "-n: parse error",
-		"wait a -quota 1/1s -n 0 -- true":    "invalid number of permits",
+		"wait a -quota 1/1s -n 0 -- true":    "nothing is asked for",
 		"wait a -quota 1/1s -n 2 -- true":    "2 asked for, at most 1 fit",
 		"wait a -timeout -1s -- true":        `invalid value "-1s" for flag -timeout: want more than 0`,
 		"wait a -timeout 0 -- true":          `invalid value "0" for flag -timeout: want more than 0`,

@@ -37,7 +37,7 @@ type waiting struct {
 }
 
 func wait(flags *flag.FlagSet) action {
-	var w waiting
+	w := waiting{amounts: fairlimit.Amounts{}}
 	flags.Func("quota", "quota `Q`, such as \"60/1m; tokens 9999/1m\"; else the stored", w.quotas.Add)
 	defineGuard(flags, &w.opts)
 	flags.Func("timeout", "refuse a turn at once that comes after this `duration`", func(text string) (err error) {
@@ -90,9 +90,6 @@ func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 		return nil, err
 	}
 	rdb.AddHook(&w.asked)
-	if w.quotas.None() {
-		return c.open(append(opts, fairlimit.WithStoredQuota())...)
-	}
 	return w.quotas.Queue(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
@@ -106,7 +103,8 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 		bounded, cancel = context.WithTimeout(ctx, w.timeout)
 		defer cancel()
 	}
-	err := w.take(bounded, q)
+	w.amounts[""] = w.permits
+	_, err := q.Take(bounded, w.amounts)
 	var signal signalled
 	var refused *fairlimit.RefusedError
 	switch {
@@ -125,15 +123,6 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 	case errors.Is(err, fairlimit.ErrNoQuota):
 		return fmt.Errorf("%.100q: no quota: none is stored; give one with -quota, or store one with fairlimit quota", name)
 	}
-	return err
-}
-
-func (w *waiting) take(ctx context.Context, q *fairlimit.Queue) error {
-	if len(w.amounts) == 0 {
-		return q.WaitN(ctx, w.permits)
-	}
-	w.amounts[""] = w.permits
-	_, err := q.Take(ctx, w.amounts)
 	return err
 }
 

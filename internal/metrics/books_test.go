@@ -151,14 +151,6 @@ func TestWhatBecomesOfPermits(t *testing.T) {
 	assert.Equal(t, map[string]int{"woke": 1, "lost": 1}, counts.others)
 }
 
-func TestBooksTellWhetherTheFallbackDecides(t *testing.T) {
-	b := metrics.New(newCounts())
-	for _, because := range []error{nil, assert.AnError, nil} {
-		b.Trace().FellBack(because)
-		assert.Equal(t, because != nil, b.Read(t.Context()).Degraded)
-	}
-}
-
 // For the race detector.
 func TestManyCallersAndLooksAtOnce(t *testing.T) {
 	b := metrics.New(newCounts())
@@ -179,17 +171,6 @@ func TestManyCallersAndLooksAtOnce(t *testing.T) {
 	assert.Zero(t, b.Read(t.Context()).CallersWaiting)
 }
 
-// watched is a limiter whose Status the test decides.
-type watched struct {
-	fairlimit.Limiter
-	paused time.Duration
-	err    error
-}
-
-func (w *watched) Status(context.Context) (fairlimit.Status, error) {
-	return fairlimit.Status{Paused: w.paused}, w.err
-}
-
 func TestAPauseRemainsAsLongAsRedisOrThisLimiterSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCounts()
@@ -198,7 +179,7 @@ func TestAPauseRemainsAsLongAsRedisOrThisLimiterSays(t *testing.T) {
 			t.Helper()
 			assert.Equal(t, want, b.Read(t.Context()).PauseRemaining)
 		}
-		trace, l := b.Trace(), &watched{}
+		trace, l := b.Trace(), &limitertest.Standing{}
 		remaining(0)
 		trace.Paused(10 * time.Second)
 		trace.Paused(4 * time.Second)
@@ -211,13 +192,13 @@ func TestAPauseRemainsAsLongAsRedisOrThisLimiterSays(t *testing.T) {
 		trace.Asked("pause", 1, 0, errors.New("lost"))
 		remaining(9 * time.Second)
 		trace.Asked("pause", 1, 0, nil)
-		l.paused = 8 * time.Second
+		l.As.Paused = 8 * time.Second
 		remaining(8 * time.Second)
-		l.paused = time.Minute // another process has paused the queue, too
+		l.As.Paused = time.Minute // another process has paused the queue, too
 		remaining(time.Minute)
-		l.paused = 0 // another process has reset it
+		l.As.Paused = 0 // another process has reset it
 		remaining(0)
-		l.err = errors.New("silent")
+		l.Err = errors.New("silent")
 		remaining(9 * time.Second)
 		trace.Asked("reset", 1, 0, nil)
 		remaining(0)
@@ -228,24 +209,27 @@ func TestAPauseRemainsAsLongAsRedisOrThisLimiterSays(t *testing.T) {
 	})
 }
 
-func TestALookEndsThoughRedisIsSilent(t *testing.T) {
-	s := redistest.StartServer(t)
-	l, b, _ := books(t, s.Client(), fairlimit.PerHour(5))
-	require.NoError(t, l.Wait(t.Context()))
-	assert.Nil(t, b.Read(t.Context()).Status, "nobody is watched")
-	b.Watch(l)
-	require.NotNil(t, b.Read(t.Context()).Status)
-	assert.Equal(t, 4, b.Read(t.Context()).Status.Available)
+func TestALookTakesNoLongerThanItsBoundOrItsCtx(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := metrics.New(newCounts())
+		assert.Nil(t, b.Read(t.Context()).Status, "nobody is watched")
+		b.Watch(&limitertest.Standing{As: fairlimit.Status{Available: 4}})
+		assert.Equal(t, 4, b.Read(t.Context()).Status.Available)
+		b.Watch(silent{})
+		began := time.Now()
+		r := b.Read(t.Context())
+		assert.Nil(t, r.Status)
+		assert.EqualValues(t, 1, r.StatusFailures)
+		assert.Equal(t, metrics.StatusBound, time.Since(began))
 
-	s.Pause()
-	r := b.Read(t.Context())
-	assert.Nil(t, r.Status)
-	assert.EqualValues(t, 1, r.StatusFailures)
-	s.Resume()
-	assert.NotNil(t, b.Read(t.Context()).Status)
-	b.Watch(nil)
-	assert.Nil(t, b.Read(t.Context()).Status)
-	assert.EqualValues(t, 1, b.Read(t.Context()).StatusFailures)
+		ctx, cancel := context.WithTimeout(t.Context(), metrics.StatusBound/4)
+		defer cancel()
+		began = time.Now()
+		assert.Nil(t, b.Read(ctx).Status)
+		assert.Equal(t, metrics.StatusBound/4, time.Since(began))
+		b.Watch(nil)
+		assert.Nil(t, b.Read(t.Context()).Status)
+	})
 }
 
 // silent is a limiter that never answers.
@@ -254,20 +238,4 @@ type silent struct{ fairlimit.Limiter }
 func (silent) Status(ctx context.Context) (fairlimit.Status, error) {
 	<-ctx.Done()
 	return fairlimit.Status{}, ctx.Err()
-}
-
-func TestALookTakesNoLongerThanItsBoundOrItsCtx(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := metrics.New(newCounts())
-		b.Watch(silent{})
-		began := time.Now()
-		assert.Nil(t, b.Read(t.Context()).Status)
-		assert.Equal(t, metrics.StatusBound, time.Since(began))
-
-		ctx, cancel := context.WithTimeout(t.Context(), metrics.StatusBound/4)
-		defer cancel()
-		began = time.Now()
-		assert.Nil(t, b.Read(ctx).Status)
-		assert.Equal(t, metrics.StatusBound/4, time.Since(began))
-	})
 }

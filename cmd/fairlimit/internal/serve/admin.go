@@ -34,15 +34,15 @@ func (s *Server) setQuotas(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return misused("quotas: %v", err)
 	}
-	q, err := s.queues.open(r.PathValue("name"), quotas.UnitOptions()...)
+	q, err := s.queues.open(r.PathValue("name"), Quotas{Units: quotas.Units})
 	if err == nil {
-		err = q.SetQuotas(r.Context(), quotas.calls...)
+		err = q.SetQuotas(r.Context(), quotas.Calls...)
 	}
 	return done(w, err)
 }
 
 func (s *Server) forgetQuotas(w http.ResponseWriter, r *request) error {
-	q, err := s.queues.open(r.PathValue("name"))
+	q, err := s.queues.open(r.PathValue("name"), Quotas{})
 	if err == nil {
 		err = q.ForgetQuotas(r.Context())
 	}

@@ -44,9 +44,9 @@ func (s *Server) waitOn(conn net.Conn, header http.Header, a asked, timeout time
 	told := &told{header: header}
 	err := s.wait(ctx, told, a, timeout)
 	if err != nil {
-		s.failFor(ctx, told, err)
+		s.fail(ctx, told, err)
 	}
-	s.answers.count(told.status)
+	s.count(told.status)
 	if told.status != statusGone {
 		_ = conn.SetWriteDeadline(time.Now().Add(s.slow))
 		_ = told.send(conn)

@@ -31,15 +31,15 @@ func (s *Server) guarded(addr net.Addr, next http.Handler) http.Handler {
 		control := http.NewResponseController(w)
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
 		case !own(r.Host):
-			s.fail(counted, r, refusal{
+			s.fail(r.Context(), counted, refusal{
 				http.StatusMisdirectedRequest,
 				"the Host is not a name of this server: ask by its address, or give it a token",
 			})
 		case origin.Check(r) != nil, site == "cross-site" && r.URL.Path != "/":
-			s.fail(counted, r, refusal{http.StatusForbidden, "a request of another web site"})
+			s.fail(r.Context(), counted, refusal{http.StatusForbidden, "a request of another web site"})
 		case s.hasBody(control, r):
 			h.Set("Connection", "close")
-			s.fail(counted, r, misused("a body: parameters belong into the query"))
+			s.fail(r.Context(), counted, misused("a body: parameters belong into the query"))
 		default:
 			next.ServeHTTP(counted, r)
 		}

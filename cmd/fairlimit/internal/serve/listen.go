@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -47,46 +46,18 @@ func removeStale(path string) error {
 	return fmt.Errorf("%s: another server listens there", path) // one that is busy does not answer
 }
 
-// bounded is a listener that closes connections beyond its room at once: one that
-// let them wait would let nobody in while idle ones are kept.
-type bounded struct {
-	net.Listener
-	room    int64
-	open    atomic.Int64
-	crowded func() // is told of each that is closed
-}
-
-func (b *bounded) Accept() (net.Conn, error) {
-	for {
-		conn, err := b.Listener.Accept()
-		if err != nil {
-			return nil, err
+// bound closes connections beyond what may be open, at once: if they waited,
+// nobody would get in while idle ones are kept. Those that wait apart are counted
+// as requests that wait.
+func (s *Server) bound(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		most := min(int64(s.MostWaiting), max(0, s.crowd)) + int64(s.connections)
+		if s.open.Add(1) > most {
+			_ = conn.Close()
+			s.tell(fmt.Errorf("%w: %d connections are open", errTooMany, most))
 		}
-		if b.open.Add(1) <= b.room {
-			return &admitted{Conn: conn, leave: sync.OnceFunc(func() { b.open.Add(-1) })}, nil
-		}
-		b.open.Add(-1)
-		_ = conn.Close()
-		b.crowded()
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
 	}
-}
-
-// admitted is a connection that leaves room when it is closed.
-type admitted struct {
-	net.Conn
-	leave func()
-}
-
-func (a *admitted) Close() error {
-	a.leave()
-	return a.Conn.Close()
-}
-
-// CloseWrite is what net/http looks for: a client can then read an answer to a
-// request that was not read to its end.
-func (a *admitted) CloseWrite() error {
-	if half, can := a.Conn.(interface{ CloseWrite() error }); can {
-		return half.CloseWrite()
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -17,18 +18,11 @@ import (
 // statusGone stands for a client that closed its connection while it waited.
 const statusGone = 499
 
-// answers counts what was answered, by status.
-type answers struct {
-	mu       sync.Mutex
-	byStatus map[int]int64
-}
-
-func newAnswers() answers { return answers{byStatus: map[int]int64{}} }
-
-func (a *answers) count(status int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.byStatus[status]++
+// count counts an answer.
+func (s *Server) count(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answered[status]++
 }
 
 // counted is a response whose status is counted.
@@ -38,7 +32,7 @@ type counted struct {
 }
 
 func (c *counted) WriteHeader(status int) {
-	c.server.answers.count(status)
+	c.server.count(status)
 	if status == statusGone {
 		panic(http.ErrAbortHandler) // which closes the connection and logs nothing
 	}
@@ -63,16 +57,13 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	text := bytes.NewBufferString(queues)
-	s.answers.mu.Lock()
 	text.WriteString("# HELP fairlimit_serve_answers_total Answers by status; 499: the client closed its connection.\n" +
 		"# TYPE fairlimit_serve_answers_total counter\n")
-	lines := make([]string, 0, len(s.answers.byStatus))
-	for status, n := range s.answers.byStatus {
-		lines = append(lines, fmt.Sprintf("fairlimit_serve_answers_total{status=\"%d\"} %d\n", status, n))
+	s.mu.Lock()
+	for _, status := range slices.Sorted(maps.Keys(s.answered)) {
+		fmt.Fprintf(text, "fairlimit_serve_answers_total{status=\"%d\"} %d\n", status, s.answered[status])
 	}
-	s.answers.mu.Unlock()
-	slices.Sort(lines)
-	text.WriteString(strings.Join(lines, ""))
+	s.mu.Unlock()
 	fmt.Fprintf(text, "# HELP fairlimit_serve_waiting Requests for turns that have no answer yet.\n"+
 		"# TYPE fairlimit_serve_waiting gauge\nfairlimit_serve_waiting %d\n", s.waiting.Load())
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
@@ -102,6 +93,13 @@ func (r *recent[T]) get(age time.Duration, read func() (T, error)) (T, error) {
 		r.at = time.Now()
 	}
 	return r.value, r.err
+}
+
+// taken is when it was read.
+func (r *recent[T]) taken() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at
 }
 
 func (s *Server) healthz(w http.ResponseWriter, r *request) error {

@@ -41,11 +41,11 @@ type queues struct {
 type queue struct {
 	*fairlimit.Queue
 	name    string
-	given   *Quotas // that the server was given, nil if none
+	given   Quotas // that the server was given, if any
 	metrics *promtext.Metrics
 	waiting atomic.Int64 // requests for turns that have no answer yet
 	history history
-	watch   watch
+	event   recent[string]
 	picture recent[picture.Queue]
 }
 
@@ -64,24 +64,22 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// add is for a name that the server was given quotas for.
-func (q *queues) add(name string, quotas Quotas) error {
-	if err := checkText("the name of a queue", name); err != nil {
-		return err
+// open makes a queue that goes by its stored quota, else by those given.
+func (q *queues) open(name string, given Quotas) (*queue, error) {
+	if err := checkText("the name", name); err != nil {
+		return nil, err
 	}
-	made := &queue{name: name, given: &quotas, metrics: promtext.New(name)}
-	opts := slices.Concat(q.opts, []fairlimit.Option{fairlimit.WithTrace(made.metrics.Trace())})
+	made := &queue{name: name, given: given, metrics: promtext.New(name)}
+	opts := append(slices.Clip(q.opts), fairlimit.WithTrace(made.metrics.Trace()))
 	var err error
-	made.Queue, err = quotas.Queue(q.rdb, name, append(opts, fairlimit.WithStoredQuota())...)
-	if errors.Is(err, fairlimit.ErrUnsupported) { // no quota can be stored for such a name
-		made.Queue, err = quotas.Queue(q.rdb, name, opts...)
+	made.Queue, err = given.Queue(q.rdb, name, append(opts, fairlimit.WithStoredQuota())...)
+	if len(given.Calls) > 0 && errors.Is(err, fairlimit.ErrUnsupported) { // no quota can be stored for such a name
+		made.Queue, err = given.Queue(q.rdb, name, opts...)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		made.metrics.Watch(made.Queue)
 	}
-	made.metrics.Watch(made.Queue)
-	q.known[name] = made
-	return nil
+	return made, err
 }
 
 // find returns the queue of a name. One that was not given is looked for in
@@ -99,7 +97,7 @@ func (q *queues) find(ctx context.Context, name string) (*queue, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	made, err := q.open(name)
+	made, err := q.open(name, Quotas{})
 	if err != nil {
 		return nil, err
 	}
@@ -116,29 +114,6 @@ func (q *queues) peek(name string) *queue {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.known[name]
-}
-
-// tooMany notes that a caller was not even asked for.
-func (q *queues) tooMany(name string) {
-	if known := q.peek(name); known != nil {
-		known.history.add(0, errTooMany)
-	}
-}
-
-// open makes a queue that goes by its stored quota.
-func (q *queues) open(name string, opts ...fairlimit.Option) (*queue, error) {
-	if err := checkText("the name", name); err != nil {
-		return nil, err
-	}
-	made := &queue{name: name, metrics: promtext.New(name)}
-	var err error
-	made.Queue, err = fairlimit.Open(q.rdb, name, slices.Concat(q.opts, opts, []fairlimit.Option{
-		fairlimit.WithTrace(made.metrics.Trace()), fairlimit.WithStoredQuota(),
-	})...)
-	if err == nil {
-		made.metrics.Watch(made.Queue)
-	}
-	return made, err
 }
 
 // keep returns the queue of that name that came first.
@@ -160,7 +135,7 @@ func (q *queues) keep(made *queue) (*queue, error) {
 func (q *queues) drop(gone *queue) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if gone.given == nil && q.known[gone.name] == gone {
+	if len(gone.given.Calls) == 0 && q.known[gone.name] == gone {
 		delete(q.known, gone.name)
 		q.stored--
 	}
@@ -194,12 +169,12 @@ func (s *Server) look(ctx context.Context, q *queue) (picture.Queue, error) {
 		return picture.Queue{}, err
 	}
 	p := picture.Of(q.name, state)
-	if !p.Stored && q.given != nil {
+	if !p.Stored && len(q.given.Calls) > 0 {
 		p.Quotas = nil
-		for _, quota := range q.given.calls {
+		for _, quota := range q.given.Calls {
 			p.Quotas = append(p.Quotas, quota.String())
 		}
-		p.NameUnits(q.given.units)
+		p.NameUnits(q.given.Units)
 	}
 	return p, nil
 }

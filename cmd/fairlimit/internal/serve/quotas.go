@@ -14,8 +14,8 @@ import (
 // Quotas are those of a queue: of calls, and of further units. The zero value
 // has none.
 type Quotas struct {
-	calls []fairlimit.Quota
-	units []engine.Unit
+	Calls []fairlimit.Quota
+	Units []engine.Unit
 }
 
 // Add reads further ones from a text such as "60/1m; tokens 20000/1m".
@@ -24,13 +24,13 @@ func (q *Quotas) Add(text string) error {
 	if err == nil && len(calls) == 0 {
 		err = errors.New("no quota")
 	}
-	q.calls, q.units = append(q.calls, quotasOf(calls)...), append(q.units, units...)
+	q.Calls, q.Units = append(q.Calls, quotasOf(calls)...), append(q.Units, units...)
 	return err
 }
 
 // Asked says why no request could name one of the units, nil if all can be.
 func (q *Quotas) Asked() error {
-	for _, u := range q.units {
+	for _, u := range q.Units {
 		if has(notUnits, u.Name) {
 			return fmt.Errorf("unit %q: it needs another name, requests have a parameter %s", u.Name, u.Name)
 		}
@@ -38,24 +38,22 @@ func (q *Quotas) Asked() error {
 	return nil
 }
 
-// None is whether there are none.
-func (q *Quotas) None() bool { return len(q.calls) == 0 }
-
-// Queue makes a queue that keeps them all.
+// Queue makes a queue that keeps them all. Without any for calls it goes by what
+// is stored.
 func (q *Quotas) Queue(rdb redis.UniversalClient, name string, opts ...fairlimit.Option) (*fairlimit.Queue, error) {
 	opts = append(opts, q.UnitOptions()...)
-	for _, extra := range q.calls[1:] {
+	if len(q.Calls) == 0 {
+		return fairlimit.Open(rdb, name, append(opts, fairlimit.WithStoredQuota())...)
+	}
+	for _, extra := range q.Calls[1:] {
 		opts = append(opts, fairlimit.WithExtraQuota(extra))
 	}
-	return fairlimit.NewQueue(rdb, name, q.calls[0], opts...)
+	return fairlimit.NewQueue(rdb, name, q.Calls[0], opts...)
 }
-
-// Calls are those of calls.
-func (q *Quotas) Calls() []fairlimit.Quota { return q.calls }
 
 // UnitOptions are for a queue that has the further units.
 func (q *Quotas) UnitOptions() (opts []fairlimit.Option) {
-	for _, u := range q.units {
+	for _, u := range q.Units {
 		opts = append(opts, fairlimit.WithUnit(u.Name, quotasOf(u.Quotas)...))
 	}
 	return opts

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -26,28 +26,20 @@ func misused(format string, args ...any) error {
 // errTooMany is for what this server bounds. Redis was not asked.
 var errTooMany = errors.New("too many")
 
-const retryAfter = 1 // seconds
-
-// fail answers with an error. Nothing was granted, unless the text says that
-// nobody knows.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	s.failFor(r.Context(), w, err)
-}
-
-// failFor is fail for a request with this ctx. If its client has gone, the
-// status is [statusGone], and nobody reads an answer.
-func (s *Server) failFor(ctx context.Context, w http.ResponseWriter, err error) {
-	if errors.Is(context.Cause(ctx), errEnding) {
+// fail answers the request of a ctx with an error. Nothing was granted, unless
+// the text says that nobody knows. If the client has gone, the status is
+// [statusGone], and nobody reads an answer.
+func (s *Server) fail(ctx context.Context, w http.ResponseWriter, err error) {
+	var refused *fairlimit.RefusedError
+	switch {
+	case errors.Is(context.Cause(ctx), errEnding):
 		w.Header().Set("Connection", "close")
 		_ = answer(w, http.StatusServiceUnavailable, map[string]any{"error": errEnding.Error()})
 		return
-	}
-	if gone(ctx) {
+	case gone(ctx):
 		w.WriteHeader(statusGone)
 		return
-	}
-	var refused *fairlimit.RefusedError
-	if errors.As(err, &refused) {
+	case errors.As(err, &refused):
 		wait := (refused.Wait + time.Millisecond - 1).Milliseconds()
 		_ = answer(w, http.StatusConflict, map[string]any{
 			"refused": true, "wait_ms": wait, "paused": errors.Is(err, fairlimit.ErrPaused),
@@ -57,7 +49,7 @@ func (s *Server) failFor(ctx context.Context, w http.ResponseWriter, err error) 
 	status := statusOf(err)
 	switch status {
 	case http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+		w.Header().Set("Retry-After", "1")
 	case http.StatusUnauthorized:
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	case http.StatusServiceUnavailable:
@@ -73,12 +65,7 @@ func gone(ctx context.Context) bool {
 
 func statusOf(err error) int {
 	is := func(targets ...error) bool {
-		for _, target := range targets {
-			if errors.Is(err, target) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
 	var own refusal
 	switch {

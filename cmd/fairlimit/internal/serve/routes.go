@@ -73,11 +73,11 @@ func (s *Server) handler(addr net.Addr) http.Handler {
 				err = route.handle(s, w, read)
 			}
 			if err != nil {
-				s.fail(w, r, err)
+				s.fail(r.Context(), w, err)
 			}
 		})
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNoRoute) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(r.Context(), w, errNoRoute) })
 	return s.guarded(addr, mux)
 }
 

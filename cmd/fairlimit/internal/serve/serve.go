@@ -4,6 +4,7 @@ package serve
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -62,16 +63,19 @@ type Config struct {
 type Server struct {
 	Config
 	queues   *queues
-	turns    *turns
-	owing    *unsettled
+	turns    turns
+	owing    unsettled
 	commands InFlight
 	health   recent[fair.State]
 	pictures recent[[]picture.Queue]
 	scraped  recent[string]
 	waiting  atomic.Int64
 	watchers atomic.Int64
-	answers  answers
+	open     atomic.Int64 // connections, without those that wait apart
 	quiet    atomic.Int64 // until when failures of Redis are not logged, as UnixNano
+
+	mu       sync.Mutex
+	answered map[int]int64 // how often, by status
 
 	base  context.Context // ends when the server does
 	apart sync.WaitGroup  // those that wait apart
@@ -80,7 +84,8 @@ type Server struct {
 // New makes a server. It asks Redis once: without an answer there is nothing to
 // serve.
 func New(ctx context.Context, cfg Config) (*Server, error) {
-	s := &Server{Config: cfg, turns: newTurns(), owing: newUnsettled(), answers: newAnswers()}
+	s := &Server{Config: cfg, answered: map[int]int64{}}
+	s.turns.held, s.owing.byName = map[string]*fairlimit.Reservation{}, map[string]*list.Element{}
 	s.crowd, s.slow = cmp.Or(s.crowd, crowd), cmp.Or(s.slow, slowTimeout)
 	s.connections = cmp.Or(s.connections, spareConnections)
 	opts := append(cfg.Guard, fairlimit.WithPrefix(cfg.Prefix))
@@ -89,9 +94,11 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	cfg.Redis.AddHook(&s.commands)
 	for name, quotas := range cfg.Quotas {
-		if err := s.queues.add(name, quotas); err != nil {
+		made, err := s.queues.open(name, quotas)
+		if err != nil {
 			return nil, err
 		}
+		s.queues.known[name] = made
 	}
 	_, err := s.inspect(ctx, "fairlimit-serve")
 	return s, err
@@ -114,13 +121,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	s.base = base
 	server := &http.Server{
 		Handler: s.handler(l.Addr()), ReadHeaderTimeout: s.slow, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: mostHeader, ErrorLog: s.Log,
+		MaxHeaderBytes: mostHeader, ErrorLog: s.Log, ConnState: s.bound,
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
 	failed := make(chan error, 1)
-	most := s.MostWaiting + s.connections
-	crowded := func() { s.tell(fmt.Errorf("%w: %d connections are open", errTooMany, most)) }
-	go func() { failed <- server.Serve(&bounded{Listener: l, room: int64(most), crowded: crowded}) }()
+	go func() { failed <- server.Serve(l) }()
 	select {
 	case err := <-failed:
 		return fmt.Errorf("serve: %w", err)
@@ -132,13 +137,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if server.Shutdown(soon) != nil {
 		_ = server.Close() // of those who do not take their answer
 	}
-	s.endApart(soon)
-	s.commands.Settle(settleTimeout)
-	return nil
-}
-
-// endApart waits for those that wait apart, or for ctx.
-func (s *Server) endApart(ctx context.Context) {
 	ended := make(chan struct{})
 	go func() {
 		s.apart.Wait()
@@ -146,6 +144,8 @@ func (s *Server) endApart(ctx context.Context) {
 	}()
 	select {
 	case <-ended:
-	case <-ctx.Done():
+	case <-soon.Done():
 	}
+	s.commands.Settle(settleTimeout)
+	return nil
 }

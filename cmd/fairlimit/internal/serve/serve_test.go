@@ -170,7 +170,7 @@ func TestWhatIsAnswered(t *testing.T) {
 		{"POST", fast + "?permits=3&timeout=30s&flow=billing&weight=2", 200, `"turn"`},
 		{"POST", "/v1/queues/a%2Fb%20%C3%A9%22%3C/turn", 200, `"turn"`},
 		{"POST", tax + "?timeout=1m", 409, `"refused":true`},
-		{"POST", fast + "?permits=0", 400, "permits"},
+		{"POST", fast + "?permits=0", 400, "nothing is asked for"},
 		{"POST", fast + "?permits=1e3", 400, "permits"},
 		{"POST", fast + "?permits=1000001", 400, "1000001 asked for, at most 1000000 fit"},
 		{"POST", fast + "?permits=99999999999999999999", 400, "permits"},
@@ -290,12 +290,29 @@ func TestAReservationIsGivenBackByItsName(t *testing.T) {
 	require.InDelta(t, time.Hour.Milliseconds(), got.json["in_ms"], 60_000)
 	require.Equal(t, 1, s.queued("tax"))
 	turn := fmt.Sprint("/v1/turns/", got.json["turn"])
-	forget := s.turns.held[fmt.Sprint(got.json["turn"])].forget
 	require.Equal(t, map[string]any{"given_back": true}, s.do("DELETE", turn).json)
-	require.False(t, forget.Stop(), "no timer is left for a turn that was given back")
 	require.Zero(t, s.queued("tax"))
 	require.Equal(t, 404, s.do("DELETE", turn).status)
-	require.Equal(t, mostTurns, s.turns.room)
+	require.Empty(t, s.turns.held)
+}
+
+func TestAReservationIsForgottenWhenItsRoomIsWanted(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q, err := fairlimit.NewQueue(rdb, "tax", fairlimit.PerSecond(1))
+		require.NoError(t, err)
+		r, err := q.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		turns := turns{held: map[string]*fairlimit.Reservation{}}
+		turns.keep("old", r)
+		for range mostTurns - 1 {
+			require.NoError(t, turns.enter(rand.Text()))
+		}
+		require.ErrorIs(t, turns.enter("more"), errTooMany)
+		time.Sleep(remembered + time.Millisecond)
+		require.NoError(t, turns.enter("more"))
+		_, err = turns.take("old")
+		require.ErrorIs(t, err, errNoReservation)
+	})
 }
 
 // questions counts what Redis is asked.

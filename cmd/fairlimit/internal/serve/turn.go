@@ -46,24 +46,20 @@ func (r *request) amounts() (fairlimit.Amounts, error) {
 // asked is what a caller wants.
 type asked struct {
 	queue   *queue
-	limiter *fairlimit.Queue // of the flow, if there is one
-	permits int
-	amounts fairlimit.Amounts // with the permits, nil unless a unit is named
+	limiter *fairlimit.Queue  // of the flow, if there is one
+	amounts fairlimit.Amounts // with the permits
 }
+
+func (a asked) namesUnit() bool { return len(a.amounts) > 1 }
 
 // ask reads what a caller wants, and counts it as one that waits. Leave undoes
 // that.
 func (s *Server) ask(r *request) (a asked, err error) {
-	if a.permits, err = r.number("permits", 1); err != nil {
-		return a, err
-	}
 	if a.amounts, err = r.amounts(); err != nil {
 		return a, err
 	}
-	if len(a.amounts) == 0 {
-		a.amounts = nil
-	} else {
-		a.amounts[""] = a.permits
+	if a.amounts[""], err = r.number("permits", 1); err != nil {
+		return a, err
 	}
 	weight, err := r.number("weight", 1)
 	if err != nil {
@@ -80,7 +76,9 @@ func (s *Server) ask(r *request) (a asked, err error) {
 	}
 	if s.waiting.Add(1) > int64(s.MostWaiting) {
 		s.leave(a)
-		s.queues.tooMany(r.PathValue("name"))
+		if known := s.queues.peek(r.PathValue("name")); known != nil {
+			known.history.add(0, errTooMany)
+		}
 		return a, fmt.Errorf("%w: %d requests wait", errTooMany, s.MostWaiting)
 	}
 	if a.queue, err = s.queues.find(r.Context(), r.PathValue("name")); err == nil {
@@ -145,11 +143,8 @@ func (s *Server) wait(ctx context.Context, w http.ResponseWriter, a asked, timeo
 
 // take remembers a turn that named a unit, so that it can be settled.
 func (s *Server) take(ctx context.Context, a asked, name string) error {
-	if a.amounts == nil {
-		return a.limiter.WaitN(ctx, a.permits)
-	}
 	turn, err := a.limiter.Take(ctx, a.amounts)
-	if err == nil {
+	if err == nil && a.namesUnit() {
 		s.owing.keep(name, turn, 0)
 	}
 	return err
@@ -173,24 +168,20 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err = s.turns.enter(); err != nil {
+	name := rand.Text()
+	if err = s.turns.enter(name); err != nil {
 		s.leave(a)
 		return err
 	}
-	var reservation *fairlimit.Reservation
-	if a.amounts == nil {
-		reservation, err = a.limiter.ReserveN(r.Context(), a.permits)
-	} else {
-		reservation, err = a.limiter.ReserveAmounts(r.Context(), a.amounts)
-	}
+	reservation, err := a.limiter.ReserveAmounts(r.Context(), a.amounts)
 	s.leave(a)
 	if err != nil {
-		s.turns.leave()
+		_, _ = s.turns.take(name)
 		return s.noTurn(a.queue, err)
 	}
-	delay, name := reservation.Delay(), rand.Text()
+	delay := reservation.Delay()
 	s.turns.keep(name, reservation)
-	if a.amounts != nil {
+	if a.namesUnit() {
 		s.owing.keep(name, reservation, delay)
 	}
 	err = answer(w, http.StatusOK, map[string]any{"turn": name, "in_ms": float64(delay.Microseconds()) / 1e3})

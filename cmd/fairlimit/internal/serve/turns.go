@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -28,59 +29,48 @@ var (
 	errTooLate       = fmt.Errorf("this turn can be settled no more: its slot was more than %v ago", settleable)
 )
 
-// turns are those that callers hold, by the name that they were told. A turn is
-// forgotten some time after its slot.
+// turns are those that callers hold, by the name that they were told, which
+// cannot be guessed. A turn that is asked for is there already, without a
+// reservation. One whose slot is over is forgotten when its room is wanted.
 type turns struct {
 	mu   sync.Mutex
-	held map[string]held
-	room int
+	held map[string]*fairlimit.Reservation
 }
 
-// held is a reservation, and what forgets it.
-type held struct {
-	*fairlimit.Reservation
-	forget *time.Timer
-}
-
-func newTurns() *turns { return &turns{held: map[string]held{}, room: mostTurns} }
-
-// enter makes room for one turn, before anything is asked. Leave undoes it.
-func (t *turns) enter() error {
+// enter makes room for one turn, before anything is asked. Take undoes it.
+func (t *turns) enter(name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.room == 0 {
+	if len(t.held) >= mostTurns {
+		maps.DeleteFunc(t.held, func(_ string, r *fairlimit.Reservation) bool { return r != nil && isOver(r) })
+	}
+	if len(t.held) >= mostTurns {
 		return fmt.Errorf("%w: %d turns are reserved", errTooMany, mostTurns)
 	}
-	t.room--
+	t.held[name] = nil
 	return nil
 }
 
-func (t *turns) leave() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.room++
-}
-
-// keep takes a turn for which enter made room. The name cannot be guessed.
+// keep takes a turn for which enter made room.
 func (t *turns) keep(name string, r *fairlimit.Reservation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.held[name] = held{r, time.AfterFunc(r.Delay()+remembered, func() { t.take(name) })}
+	t.held[name] = r
 }
 
 // take returns a turn and forgets it.
 func (t *turns) take(name string) (*fairlimit.Reservation, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	h, known := t.held[name]
-	if !known {
+	r := t.held[name]
+	delete(t.held, name)
+	if r == nil || isOver(r) {
 		return nil, errNoReservation
 	}
-	h.forget.Stop() // or timers of turns far ahead would heap up
-	delete(t.held, name)
-	t.room++
-	return h.Reservation, nil
+	return r, nil
 }
+
+func isOver(r *fairlimit.Reservation) bool { return time.Since(r.Slot()) > remembered }
 
 // unsettled are turns that can still be settled, the oldest first. Beyond
 // mostTurns the oldest is forgotten: nobody is refused because others do not
@@ -103,18 +93,13 @@ type settler interface {
 	Settle(ctx context.Context, used fairlimit.Amounts) error
 }
 
-func newUnsettled() *unsettled { return &unsettled{byName: map[string]*list.Element{}} }
-
 // keep remembers a turn whose slot comes after the delay.
 func (u *unsettled) keep(name string, s settler, delay time.Duration) {
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for oldest := u.byAge.Front(); oldest != nil; oldest = u.byAge.Front() {
-		if len(u.byName) < mostTurns && now.Before(oldest.Value.(*owing).until) {
-			break
-		}
-		u.drop(oldest)
+	for len(u.byName) >= mostTurns {
+		u.drop(u.byAge.Front())
 	}
 	u.byName[name] = u.byAge.PushBack(&owing{name, now.Add(delay + settleable), s})
 }
