@@ -18,6 +18,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
 // pausing is a limiter whose Pause is the test's.
 type pausing struct {
 	fairlimit.Limiter

@@ -65,19 +65,6 @@ func TestATurnThatIsStillGoodGoesToWhoeverCameFirst(t *testing.T) {
 	}
 }
 
-func TestATurnThatIsMissedByLittleIsTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l, stall := q.stalls(50 * time.Millisecond)
-		out := callers(t.Context(), l, 2, forever)
-		require.NoError(t, (<-out).err)
-		stall(1040 * time.Millisecond)
-		w := <-out
-		require.NoError(t, w.err)
-		assert.Equal(t, 1040*time.Millisecond, w.at)
-	})
-}
-
 func TestAMissedTurnMayComeTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(second)
@@ -123,9 +110,7 @@ func TestCallersForOtherPermitsKeepTheirTurns(t *testing.T) {
 // The first of one flow missed its turn and has not woken yet. A caller of
 // another flow cannot take that turn's place, so it goes on time.
 func TestAMissedTurnHoldsUpNoOtherFlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l := q.line(second, 50*time.Millisecond)
+	inBubble(t, second, 50*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		var stuck atomic.Bool
 		l.woke = func() {
 			if stuck.CompareAndSwap(false, true) {
@@ -147,9 +132,7 @@ func TestAMissedTurnHoldsUpNoOtherFlow(t *testing.T) {
 
 // A machine that is late every time neither goes late nor hangs for ever.
 func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l := q.line(second, 5*time.Millisecond)
+	inBubble(t, second, 5*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		start := time.Now()
 		l.woke = func() { // it stands still around every slot
 			around := time.Since(start).Round(second)
@@ -167,9 +150,7 @@ func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
 }
 
 func TestAMachineWhoseTimersAreLateWakesEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l := q.line(second, 5*time.Millisecond)
+	inBubble(t, second, 5*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		l.woke = func() { time.Sleep(16 * time.Millisecond) }
 		out := callers(t.Context(), l, 10, forever)
 		late := 0
