@@ -333,6 +333,21 @@ func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
 	})
 }
 
+func TestWhoeverLinesUpAgainHoldsItsTurnNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := sharingOut(10)
+		f := NewLine("f", 1, 0)
+		r := &Request{Ctx: t.Context(), N: 1, Cost: 3, MaxWait: engine.Forever, Line: f}
+		for range 2 {
+			require.NoError(t, b.Ask(r))
+			synctest.Wait()
+			assert.Equal(t, 3, f.ahead, "what it costs, once")
+			b.LineUpAgain([]*Request{r})
+		}
+		require.NoError(t, b.Ask(r))
+	})
+}
+
 // sharingOut returns an Asker whose engine grants everything, after 100 ms,
 // and tells the share that a test sets.
 func sharingOut(share int64) (*Asker, *atomic.Int64) {

@@ -278,3 +278,19 @@ func TestTurnsThatWaitForReplicasAreNotMissed(t *testing.T) {
 		assert.Empty(t, q.givenBack())
 	})
 }
+
+// A flow is paused. Its callers that sleep line up again, and nobody else does.
+func TestAPauseOfAFlowPutsOffItsCallersOnly(t *testing.T) {
+	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		flows := []*coalesce.Line{nil, coalesce.NewLine("a", 1, 8), coalesce.NewLine("b", 1, 8)}
+		out := callers(t.Context(), l, len(flows), func(who int) *coalesce.Request {
+			return &coalesce.Request{N: 1, MaxWait: engine.Forever, Line: flows[who]}
+		})
+		require.NoError(t, (<-out).err)
+		l.PutOff(flows[1])
+		assert.Len(t, q.givenBack(), 1)
+		assert.Equal(t, went{2, 2 * second, nil}, <-out)
+		assert.Equal(t, went{1, 3 * second, nil}, <-out)
+		assert.Len(t, q.givenBack(), 1)
+	})
+}
