@@ -135,61 +135,29 @@ func TestTheCallersOwnErrorsAreNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second
 		e, l := newAiling(t, &f)
-		own := []error{
-			fairlimit.ErrFull, fairlimit.ErrExceedsQuota,
-			fmt.Errorf("%w: %w", fairlimit.ErrFull, redis.ErrNoScript),
-		}
-		for _, problem := range own {
+		asks := func(answer func(c *call)) error {
 			errs := lineUp(t.Context(), l, 1, 1)
-			(<-e.calls).fails(problem)
-			require.ErrorIs(t, <-errs, problem)
+			answer(<-e.calls)
+			return <-errs
 		}
-		errs := lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(engine.Answer{Err: fairlimit.ErrExceedsQuota})
-		require.ErrorIs(t, <-errs, fairlimit.ErrExceedsQuota)
-
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(refused(time.Hour))
-		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
+		for _, own := range []error{
+			fairlimit.ErrFull, fairlimit.ErrExceedsQuota, fmt.Errorf("%w: %w", fairlimit.ErrFull, redis.ErrNoScript),
+		} {
+			require.ErrorIs(t, asks(func(c *call) { c.fails(own) }), own)
+			require.ErrorIs(t, asks(func(c *call) { c.answers(engine.Answer{Err: own}) }), own)
+		}
+		require.ErrorAs(t, asks(func(c *call) { c.answers(refused(time.Hour)) }), new(*fairlimit.RefusedError))
 		require.ErrorIs(t, l.WaitN(t.Context(), 0), fairlimit.ErrInvalidPermits)
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		errs = lineUp(ctx, l, 1, 1)
+		ctx := within(t, time.Millisecond)
+		errs := lineUp(ctx, l, 1, 1)
 		c := <-e.calls
 		require.ErrorIs(t, <-errs, context.DeadlineExceeded)
 		require.ErrorIs(t, l.Wait(ctx), context.DeadlineExceeded)
 		c.grants(1)
 
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs, "Redis is asked as before")
+		require.NoError(t, asks(func(c *call) { c.grants(1) }), "Redis is asked as before")
 		assert.Zero(t, f.permits.Load())
-	})
-}
-
-func TestSilenceIsAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		e, l := newAiling(t, &f)
-		start := time.Now()
-		errs := lineUp(t.Context(), l, 1, 3)
-		silent := <-e.calls
-		for range 3 {
-			require.NoError(t, <-errs)
-		}
-		assert.Equal(t, time.Second, time.Since(start), "those behind it do not wait for its end either")
-		require.NoError(t, l.WaitN(t.Context(), 4))
-		assert.Equal(t, time.Second, time.Since(start))
-		assert.EqualValues(t, 10, f.permits.Load())
-
-		silent.answers(granted(time.Hour, 1))
-		synctest.Wait()
-		assert.Len(t, e.givenBack(), 1, "a grant that comes too late")
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs, "it has answered after all")
-		assert.EqualValues(t, 10, f.permits.Load())
 	})
 }
 
@@ -378,40 +346,6 @@ func TestCallersStandInTheLineOfAFullFlowOnceRedisAnswers(t *testing.T) {
 	})
 }
 
-func TestCallersLeaveTheLineOfAFullFlowIfRedisFailsAgain(t *testing.T) {
-	for how, fails := range map[string]func(e *ailing, free *fairlimit.Queue) (c *call, took time.Duration){
-		"with the question of another flow": func(e *ailing, free *fairlimit.Queue) (*call, time.Duration) {
-			go func() { _, _ = free.Allow(context.Background()) }()
-			(<-e.calls).fails(fairlimit.ErrUnreachable)
-			return nil, 0
-		},
-		"by silence to a question of its own": func(e *ailing, _ *fairlimit.Queue) (*call, time.Duration) {
-			return <-e.calls, time.Second
-		},
-	} {
-		t.Run(how, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var f second
-				e, full, free := newFullFlow(t, &f)
-				errs := lineUp(t.Context(), full, 1, 3)
-				before := f.permits.Load()
-				time.Sleep(2 * time.Second)
-				require.Equal(t, before, f.permits.Load(), "they stand in line")
-				c, took := fails(e, free)
-				start := time.Now()
-				for range 3 {
-					require.NoError(t, <-errs)
-				}
-				assert.Equal(t, took, time.Since(start))
-				assert.Equal(t, before+1+2+3, f.permits.Load())
-				if c != nil {
-					c.fails(fairlimit.ErrOutcomeUnknown)
-				}
-			})
-		})
-	}
-}
-
 // pausedAndLost is a queue that is paused for a day. Then Redis fails while
 // fails is set. A caller waits for the end of the pause, and done tells after
 // how long it went.
@@ -434,35 +368,35 @@ func pausedAndLost(
 	return q, fails, went
 }
 
-func TestAResetFreesThoseWhoWaitForTheFallbackInAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		q, fails, done := pausedAndLost(t, &f)
-		fails.Store(false)
-		require.NoError(t, q.Reset(t.Context()))
-		assert.Equal(t, 3*time.Second, <-done)
-		assert.EqualValues(t, 1, f.permits.Load(), "nobody knows yet that Redis grants")
-	})
-}
-
-func TestThoseWhoOutlastedAPauseAskARedisThatIsBack(t *testing.T) {
-	for _, reset := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var f second
-			q, fails, done := pausedAndLost(t, &f)
-			fails.Store(false)
-			_, err := q.Allow(t.Context()) // from here on Redis is read
-			require.NoError(t, err)
-			synctest.Wait()
-			_, err = q.ReserveN(t.Context(), 1) // and grants the first turn after the pause
-			require.NoError(t, err)
-			went := 24*time.Hour + time.Second
-			if reset {
-				require.NoError(t, q.Reset(t.Context()))
-				went = 3 * time.Second
-			}
-			assert.Equal(t, went, <-done)
-			assert.Zero(t, f.permits.Load(), "the fallback decides no longer")
+func TestWhoeverOutlastsAPauseAsksARedisThatIsBack(t *testing.T) {
+	const reset, end = 3 * time.Second, 24*time.Hour + time.Second
+	for name, c := range map[string]struct {
+		known, resets bool // that Redis answers
+		went          time.Duration
+		permits       int64 // of the fallback
+	}{
+		"it is known to answer":                 {true, false, end, 0},
+		"it is, and somebody resets":            {true, true, reset, 0},
+		"somebody resets, but who knows of it?": {false, true, reset, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f second
+				q, fails, done := pausedAndLost(t, &f)
+				fails.Store(false)
+				if c.known {
+					_, err := q.Allow(t.Context()) // from here on Redis is read
+					require.NoError(t, err)
+					synctest.Wait()
+					_, err = q.ReserveN(t.Context(), 1) // and grants the first turn after the pause
+					require.NoError(t, err)
+				}
+				if c.resets {
+					require.NoError(t, q.Reset(t.Context()))
+				}
+				assert.Equal(t, c.went, <-done)
+				assert.Equal(t, c.permits, f.permits.Load())
+			})
 		})
 	}
 }
@@ -472,52 +406,12 @@ func TestThoseWhoOutlastedAPauseAskARedisThatIsBack(t *testing.T) {
 func TestALongerPauseRefusesThoseWhoWaitForTheFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, _, done := pausedAndLost(t, new(second))
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
-		defer cancel()
+		ctx := within(t, 30*time.Hour)
 		errs := lineUp(ctx, q, 1, 1)
 		require.Error(t, q.Pause(t.Context(), 48*time.Hour), "Redis fails")
 		start := time.Now()
 		require.ErrorIs(t, <-errs, fairlimit.ErrPaused)
 		assert.Zero(t, time.Since(start))
 		assert.Equal(t, 48*time.Hour+3*time.Second, <-done)
-	})
-}
-
-// TestATrialIsNotSpentOnACallerThatMayNotQueue has callers come after Redis is
-// back, while the turns that were granted before are as many as may be held.
-func TestATrialIsNotSpentOnACallerThatMayNotQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		e := newAilingEngine()
-		build := func(engine.Config) (engine.Engine, error) { return e, nil }
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1),
-			fairlimit.WithEngine(build), fairlimit.WithMaxQueued(3), fairlimit.WithFallback(&f))
-		require.NoError(t, err)
-		held := lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(granted(time.Minute, 1))
-		synctest.Wait()
-		e.fail(t, l, fairlimit.ErrUnreachable)
-		r := l.(fairlimit.Reserver)
-
-		e.statusIs(func() error { return nil })
-		time.Sleep(time.Second)
-		require.NoError(t, l.Wait(t.Context()), "this one starts the probe")
-		synctest.Wait()
-		before := f.permits.Load()
-		for range 100 {
-			require.ErrorIs(t, l.WaitN(t.Context(), 3), fairlimit.ErrTooManyQueued)
-			_, err := r.ReserveN(t.Context(), 3)
-			require.ErrorIs(t, err, fairlimit.ErrTooManyQueued)
-			time.Sleep(100 * time.Millisecond)
-		}
-		assert.Equal(t, before, f.permits.Load(), "the fallback decides no longer")
-
-		errs := lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs, "whoever may queue tries")
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs, "and then all do")
-		require.NoError(t, <-held)
 	})
 }

@@ -91,17 +91,14 @@ func TestBothTracesAreToldOfEachEvent(t *testing.T) {
 }
 
 // With nil, a limiter compares once where it would tell, and an engine that
-// nobody watches is not wrapped.
-func TestNoTraceStaysNone(t *testing.T) {
+// nobody watches is not wrapped. A trace that is given to two limiters, once
+// beside another, stays as it is.
+func TestATraceIsNeitherMadeNorChanged(t *testing.T) {
 	o, err := collect([]Option{WithTrace(nil), WithTrace(nil)})
 	require.NoError(t, err)
 	assert.Nil(t, o.trace)
-}
-
-// A trace that is given to two limiters, once beside another, stays as it is.
-func TestATraceIsNotChanged(t *testing.T) {
 	shared := &Trace{}
-	_, err := collect([]Option{WithTrace(shared), WithTrace(&Trace{Lost: func() {}})})
+	_, err = collect([]Option{WithTrace(shared), WithTrace(&Trace{Lost: func() {}})})
 	require.NoError(t, err)
 	assert.Nil(t, shared.Lost)
 }

@@ -54,8 +54,7 @@ func TestAReservationIsCancelledOnce(t *testing.T) {
 }
 
 func TestALateCancelChangesNothing(t *testing.T) {
-	t.Parallel()
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := limiter(t, rdb, fairlimit.Every(time.Hour))
 		r, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
@@ -124,24 +123,6 @@ func TestADeadlineBoundsTheCallAndNotTheTurn(t *testing.T) {
 	})
 }
 
-func TestAReservationThatNobodyWaitsForIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		errs := make(chan error, 1)
-		go func() {
-			_, err := l.(fairlimit.Reserver).ReserveN(ctx, 1)
-			errs <- err
-		}()
-		c := <-e.calls
-		require.ErrorIs(t, <-errs, context.DeadlineExceeded)
-		c.answers(granted(time.Hour, 1))
-		synctest.Wait()
-		assert.Len(t, e.givenBack(), 1)
-	})
-}
-
 func TestASecondCancelWaitsForTheFirst(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := limiter(t, rdb, fairlimit.Every(time.Hour))
@@ -161,8 +142,7 @@ func TestASecondCancelWaitsForTheFirst(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
+		ctx := within(t, 500*time.Millisecond)
 		require.ErrorIs(t, r.Cancel(ctx), fairlimit.ErrOutcomeUnknown)
 		both.Wait()
 	})
@@ -213,8 +193,7 @@ func TestAReservationWaits(t *testing.T) {
 
 		fourth, err := q.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		var refused *fairlimit.RefusedError
 		require.ErrorAs(t, fourth.Wait(ctx), &refused)
 		assert.Zero(t, status(t, q).Queued, "it was given back")
