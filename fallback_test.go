@@ -55,13 +55,11 @@ var _, _, _ fairlimit.Fallback = (*rateLimiter)(nil), (*likeALimiter)(nil), fair
 type ailing struct {
 	*stub
 	mu     sync.Mutex
-	reads  int
 	status func() error
 }
 
 func (e *ailing) Status(context.Context) (engine.Status, error) {
 	e.mu.Lock()
-	e.reads++
 	status := e.status
 	e.mu.Unlock()
 	return engine.Status{}, status()
@@ -71,12 +69,6 @@ func (e *ailing) statusIs(f func() error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.status = f
-}
-
-func (e *ailing) probes() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.reads
 }
 
 func newAiling(t *testing.T, f fairlimit.Fallback) (*ailing, fairlimit.Reserver) {
@@ -276,73 +268,6 @@ func TestRedisIsAskedAgainOnceItAnswers(t *testing.T) {
 		require.NoError(t, <-again, "all ask again as soon as it has its answer, though its turn is an hour away")
 		require.NoError(t, <-errs)
 		assert.EqualValues(t, 1+3+2, f.permits.Load())
-	})
-}
-
-// sharing is an ailing engine that has flows.
-type sharing struct{ *ailing }
-
-func (sharing) AtBest(int) time.Duration { return 0 }
-
-func (sharing) PauseFlow(context.Context, string, time.Duration) error { return nil }
-
-func (sharing) SetCeiling(context.Context, string, *engine.Quota) error { return nil }
-
-func (sharing) CeilingOf(engine.Quota) (engine.Ceiling, error) { return nil, nil }
-
-// due is when the turn passes that fills the flow of newFullFlow.
-const due = time.Minute
-
-// newFullFlow makes two flows of an engine that has failed, and that answers
-// reads again. The first flow holds a turn that fills its share.
-func newFullFlow(t *testing.T, f fairlimit.Fallback) (e *ailing, full, free *fairlimit.Queue) {
-	t.Helper()
-	e = newAilingEngine()
-	q := backedBy(t, f, sharing{e}).(*fairlimit.Queue)
-	full, err := q.Flow("full", 1)
-	require.NoError(t, err)
-	free, err = q.Flow("free", 1)
-	require.NoError(t, err)
-	errs := lineUp(context.Background(), full, 1, 1)
-	(<-e.calls).answers(share(granted(due, 1)))
-	t.Cleanup(func() { assert.NoError(t, <-errs, "a turn granted before stays") })
-	synctest.Wait()
-	e.fail(t, free, fairlimit.ErrUnreachable)
-	e.statusIs(func() error { return nil })
-	time.Sleep(time.Second)
-	require.NoError(t, full.Wait(t.Context()), "the fallback lets it go, and a probe finds Redis")
-	synctest.Wait()
-	return e, full, free
-}
-
-// share says that the flow may hold one permit.
-func share(a engine.Answer) engine.Answer {
-	a.Share = 1
-	return a
-}
-
-func TestCallersStandInTheLineOfAFullFlowOnceRedisAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		e, full, _ := newFullFlow(t, &f)
-		start, before := time.Now(), f.permits.Load()
-		errs := lineUp(t.Context(), full, 1, 1)
-		more := lineUp(t.Context(), full, 1, 1)
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		require.Equal(t, before, f.permits.Load(), "nobody is handed to the fallback while nothing is asked")
-		assert.Equal(t, 1, e.probes())
-
-		c := <-e.calls // the turn has passed, and the flow has room
-		assert.Equal(t, due-time.Second, time.Since(start).Round(time.Second))
-		third := lineUp(t.Context(), full, 1, 1)
-		require.NoError(t, <-third, "one question tries, and whoever comes meanwhile does not wait for it")
-		assert.Equal(t, before+1, f.permits.Load())
-		c.answers(share(granted(0, 1)))
-		require.NoError(t, <-errs)
-		(<-e.calls).answers(share(granted(0, 1)))
-		require.NoError(t, <-more)
-		assert.Equal(t, before+1, f.permits.Load(), "those in line waited for Redis")
 	})
 }
 

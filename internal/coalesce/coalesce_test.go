@@ -238,21 +238,6 @@ func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesTheLineGoesAtOnce(t *testing.T) {
-	inBubble(t, &timed{take: 20 * time.Millisecond}, func(t *testing.T, e *timed, b *Asker) {
-		first := asking(t.Context(), b, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		second := asking(ctx, b, 2)
-		start := time.Now()
-		cancel()
-		require.ErrorIs(t, <-second, context.Canceled)
-		assert.Zero(t, time.Since(start))
-		require.NoError(t, <-first)
-		synctest.Wait()
-		assert.Equal(t, []int{1}, e.log)
-	})
-}
-
 // TestALeavingCallerIsNotAskedForAgain has an engine that leaves it for the
 // next question.
 func TestALeavingCallerIsNotAskedForAgain(t *testing.T) {

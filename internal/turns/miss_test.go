@@ -107,29 +107,6 @@ func TestCallersForOtherPermitsKeepTheirTurns(t *testing.T) {
 	})
 }
 
-// The first of one flow missed its turn and has not woken yet. A caller of
-// another flow cannot take that turn's place, so it goes on time.
-func TestAMissedTurnHoldsUpNoOtherFlow(t *testing.T) {
-	inBubble(t, second, 50*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		var stuck atomic.Bool
-		l.woke = func() {
-			if stuck.CompareAndSwap(false, true) {
-				time.Sleep(10 * second) // the first to wake
-			}
-			time.Sleep(time.Millisecond)
-		}
-		flows := []*coalesce.Line{coalesce.NewLine("x", 1, 8), coalesce.NewLine("a", 1, 8), coalesce.NewLine("b", 1, 8)}
-		out := callers(t.Context(), l, len(flows), func(who int) *coalesce.Request {
-			return &coalesce.Request{N: 1, MaxWait: engine.Forever, Line: flows[who]}
-		})
-		require.NoError(t, (<-out).err)
-		assert.Equal(t, went{2, 2001 * time.Millisecond, nil}, <-out)
-		w := <-out
-		require.NoError(t, w.err)
-		assert.Greater(t, w.at, 11*second, "it lined up again")
-	})
-}
-
 // A machine that is late every time neither goes late nor hangs for ever.
 func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
 	inBubble(t, second, 5*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {

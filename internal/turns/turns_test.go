@@ -74,23 +74,6 @@ func TestLostTurnsGoByTheClockOfTheNextQueue(t *testing.T) {
 	}
 }
 
-func TestAPauseThatGrowsHoldsOn(t *testing.T) {
-	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
-		out := callers(t.Context(), l, 5, forever)
-		time.Sleep(500 * time.Millisecond)
-		for range 10 {
-			q.pause(10 * second)
-			time.Sleep(5 * second)
-		}
-		at := inOrder(t, out, 5)
-		assert.Equal(t, second, at[1], "it was within X when the pause began")
-		// The clock stood from 0.5 s to 0.5 + 9 × 5 + 10 s.
-		for i := 2; i < 5; i++ {
-			assert.Equal(t, time.Duration(i)*second+55*second, at[i])
-		}
-	})
-}
-
 // TestAPauseThatGrowsByLittleHoldsOn lets an answer take longer than that.
 func TestAPauseThatGrowsByLittleHoldsOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
