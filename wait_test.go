@@ -42,27 +42,6 @@ func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-func TestMaxWaitBoundsEveryTurn(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Hour), e,
-			fairlimit.WithMaxWait(90*time.Minute))
-		require.NoError(t, err)
-		require.NoError(t, l.Wait(t.Context()))
-		r, ok := l.(fairlimit.Reserver)
-		if !ok {
-			return
-		}
-		_, err = r.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		var refused *fairlimit.RefusedError
-		_, err = r.ReserveN(t.Context(), 1)
-		require.ErrorAs(t, err, &refused)
-		assert.InDelta(t, 2*time.Hour, refused.Wait, float64(10*time.Second))
-		require.ErrorAs(t, l.Wait(t.Context()), &refused)
-		assert.Equal(t, 1, status(t, l).Queued)
-	})
-}
-
 func TestTheTimeInLineCountsAgainstTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, l := newStub(t)
