@@ -1,6 +1,7 @@
 package fairlimit
 
 import (
+	"context"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/internal/breaker"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
@@ -42,6 +44,16 @@ func TestARefusalNamesTheNearestLimit(t *testing.T) {
 		} {
 			assert.Equal(t, want, limit(request))
 		}
+	})
+}
+
+// What is in line when Redis fails is not asked for.
+func TestAnOpenBreakerStopsAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opens := breaker.New(func(context.Context) error { return nil })
+		opens.Begin(true)(assert.AnError)
+		_, err := watched{nil, opens}.Take(t.Context(), nil) // there is no engine
+		require.ErrorIs(t, err, ErrUnreachable)
 	})
 }
 
