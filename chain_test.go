@@ -24,8 +24,8 @@ func chained(
 	t *testing.T, rdb redis.UniversalClient, first, second fairlimit.Quota, opts ...fairlimit.Option,
 ) (chain, one, two fairlimit.Limiter) {
 	t.Helper()
-	one = limitertest.Named(t, rdb, "one", first)
-	two = limitertest.Named(t, rdb, "two", second, opts...)
+	one = named(t, rdb, "one", first)
+	two = named(t, rdb, "two", second, opts...)
 	return fairlimit.Chain(one, two), one, two
 }
 
@@ -39,7 +39,7 @@ func take(t *testing.T, l fairlimit.Limiter, n int) {
 func free(t *testing.T, limiters ...fairlimit.Limiter) (available []int) {
 	t.Helper()
 	for _, l := range limiters {
-		available = append(available, limitertest.Status(t, l).Available)
+		available = append(available, status(t, l).Available)
 	}
 	return available
 }
@@ -47,9 +47,9 @@ func free(t *testing.T, limiters ...fairlimit.Limiter) (available []int) {
 // A tenant with a hundred calls goes at its own pace, and stands in nobody's way.
 func TestAChainHoldsEachQuotaAndStopsNobody(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		all := limitertest.Named(t, rdb, "all", fairlimit.PerSecond(4))
+		all := named(t, rdb, "all", fairlimit.PerSecond(4))
 		tenant := func(name string) fairlimit.Limiter {
-			return fairlimit.Chain(limitertest.Named(t, rdb, name, fairlimit.Every(time.Second)), all)
+			return fairlimit.Chain(named(t, rdb, name, fairlimit.Every(time.Second)), all)
 		}
 		began := time.Now()
 		went := map[string][]time.Duration{}
@@ -85,93 +85,75 @@ func TestAChainHoldsEachQuotaAndStopsNobody(t *testing.T) {
 // says no. Of the first quota nothing is used afterwards, of the second no more
 // than before.
 func TestWhatALaterLimiterRefusesIsGivenBack(t *testing.T) {
-	hourly := fairlimit.PerHour(5)
-	within := func(d time.Duration) func(t *testing.T, c fairlimit.Limiter) error {
-		return func(t *testing.T, c fairlimit.Limiter) error {
-			ctx, cancel := context.WithTimeout(t.Context(), d)
-			defer cancel()
-			return c.Wait(ctx)
-		}
-	}
-	for name, test := range map[string]struct {
-		first, second fairlimit.Quota
-		opts          []fairlimit.Option
-		taken         [2]int // before
-		call          func(t *testing.T, c fairlimit.Limiter) error
-		want          error
-		after         time.Duration
-		free          []int
+	hourly, once := fairlimit.PerHour(5), fairlimit.PerHour(1)
+	late, left := context.DeadlineExceeded, context.Canceled
+	for name, c := range map[string]struct {
+		first, second  fairlimit.Quota
+		opts           []fairlimit.Option
+		taken          []int // before
+		permits        int
+		within, leaves time.Duration // its deadline, and when it leaves
+		allow          bool
+		want           error
+		free           []int
 	}{
 		"the second comes too late": {
-			first: hourly, second: fairlimit.PerHour(1), taken: [2]int{0, 1},
-			call: within(time.Minute), want: context.DeadlineExceeded, free: []int{5, 0},
+			first: hourly, second: once, taken: []int{0, 1}, within: time.Minute, want: late, free: []int{5, 0},
 		},
 		"the second comes later than it may": {
-			first: hourly, second: fairlimit.PerHour(1), taken: [2]int{0, 1},
-			opts: []fairlimit.Option{fairlimit.WithMaxWait(time.Minute)},
-			call: func(t *testing.T, c fairlimit.Limiter) error { return c.Wait(t.Context()) },
-			want: context.DeadlineExceeded, free: []int{5, 0},
+			first: hourly, second: once, taken: []int{0, 1},
+			opts: []fairlimit.Option{fairlimit.WithMaxWait(time.Minute)}, want: late, free: []int{5, 0},
 		},
 		"the second will come too late, while the first lies ahead": {
-			first: fairlimit.PerMinute(1), second: fairlimit.PerHour(1), taken: [2]int{1, 1},
-			call: within(10 * time.Minute), want: context.DeadlineExceeded, free: []int{0, 0},
+			first: fairlimit.PerMinute(1), second: once, taken: []int{1, 1},
+			within: 10 * time.Minute, want: late, free: []int{0, 0},
 		},
 		"a caller that leaves while it waits for the second": {
-			first: hourly, second: fairlimit.PerHour(1), taken: [2]int{0, 1},
-			call: func(t *testing.T, c fairlimit.Limiter) error {
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(time.Minute, cancel)
-				return c.Wait(ctx)
-			},
-			want: context.Canceled, after: time.Minute, free: []int{5, 0},
+			first: hourly, second: once, taken: []int{0, 1}, leaves: time.Minute, want: left, free: []int{5, 0},
 		},
 		"a caller that leaves while it waits for the first": {
-			first: fairlimit.PerHour(1), second: hourly, taken: [2]int{1, 0},
-			call: func(t *testing.T, c fairlimit.Limiter) error {
-				ctx, cancel := context.WithCancel(t.Context())
-				time.AfterFunc(time.Minute, cancel)
-				return c.Wait(ctx)
-			},
-			want: context.Canceled, after: time.Minute, free: []int{0, 5},
+			first: once, second: hourly, taken: []int{1, 0}, leaves: time.Minute, want: left, free: []int{0, 5},
 		},
 		"more than the second ever allows": {
-			first: hourly, second: fairlimit.PerHour(1),
-			call: func(t *testing.T, c fairlimit.Limiter) error { return c.WaitN(t.Context(), 2) },
+			first: hourly, second: once, taken: []int{0, 0}, permits: 2,
 			want: fairlimit.ErrExceedsQuota, free: []int{5, 1},
 		},
 		"Allow, and the second has none": {
-			first: hourly, second: fairlimit.PerHour(1), taken: [2]int{0, 1},
-			call: func(t *testing.T, c fairlimit.Limiter) error {
-				ok, err := c.Allow(t.Context())
-				assert.False(t, ok)
-				return err
-			},
-			free: []int{5, 0},
+			first: hourly, second: once, taken: []int{0, 1}, allow: true, free: []int{5, 0},
 		},
 		"Allow, and the first has none": {
-			first: fairlimit.PerHour(1), second: hourly, taken: [2]int{1, 0},
-			call: func(t *testing.T, c fairlimit.Limiter) error {
-				ok, err := c.Allow(t.Context())
-				assert.False(t, ok)
-				return err
-			},
-			free: []int{0, 5},
+			first: once, second: hourly, taken: []int{1, 0}, allow: true, free: []int{0, 5},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				chain, one, two := chained(t, rdb, test.first, test.second, test.opts...)
+				chain, one, two := chained(t, rdb, c.first, c.second, c.opts...)
 				for i, l := range []fairlimit.Limiter{one, two} {
-					if test.taken[i] > 0 {
-						take(t, l, test.taken[i])
+					if c.taken[i] > 0 {
+						take(t, l, c.taken[i])
 					}
 				}
+				ctx, leave := context.WithCancel(t.Context())
+				defer leave()
+				if c.within > 0 {
+					ctx, leave = context.WithTimeout(ctx, c.within)
+					defer leave()
+				}
+				if c.leaves > 0 {
+					time.AfterFunc(c.leaves, leave)
+				}
 				began := time.Now()
-				require.ErrorIs(t, test.call(t, chain), test.want)
-				assert.Equal(t, test.after, time.Since(began))
+				if c.allow {
+					ok, err := chain.Allow(ctx)
+					require.NoError(t, err)
+					assert.False(t, ok)
+				} else {
+					require.ErrorIs(t, chain.WaitN(ctx, max(1, c.permits)), c.want)
+				}
+				assert.Equal(t, c.leaves, time.Since(began))
 				synctest.Wait()
-				assert.Equal(t, test.free, free(t, one, two))
-				assert.Zero(t, limitertest.Status(t, chain).Queued)
+				assert.Equal(t, c.free, free(t, one, two))
+				assert.Zero(t, status(t, chain).Queued)
 			})
 		})
 	}
@@ -185,15 +167,13 @@ func TestAChainRefusesNobodyWhoComesInTime(t *testing.T) {
 			take(t, one, 1)
 			take(t, two, 1)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
-		defer cancel()
+		ctx := within(t, 4*time.Second)
 		began := time.Now()
 		require.NoError(t, chain.Wait(ctx))
 		assert.Equal(t, 3*time.Second, time.Since(began))
 
 		take(t, two, 1)
-		late, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		defer cancel()
+		late := within(t, 1500*time.Millisecond)
 		began = time.Now()
 		var refused *fairlimit.RefusedError
 		require.ErrorAs(t, chain.Wait(late), &refused)
@@ -212,21 +192,17 @@ func TestAChainIsALimiterOfTheNarrowest(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		take(t, two, 1)
-		assert.Equal(t, fairlimit.Status{Available: 0, Queued: 1, Delay: time.Hour}, limitertest.Status(t, chain))
+		assert.Equal(t, fairlimit.Status{Available: 0, Queued: 1, Delay: time.Hour}, status(t, chain))
 
-		pauser := chain.(interface {
-			Pause(ctx context.Context, d time.Duration) error
-		})
-		require.NoError(t, pauser.Pause(t.Context(), time.Minute))
+		require.NoError(t, chain.(pauser).Pause(t.Context(), time.Minute))
 		for _, l := range []fairlimit.Limiter{one, two, chain} {
-			assert.Equal(t, time.Minute, limitertest.Status(t, l).Paused)
+			assert.Equal(t, time.Minute, status(t, l).Paused)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		require.ErrorIs(t, chain.Wait(ctx), fairlimit.ErrPaused)
 
 		require.NoError(t, chain.Reset(t.Context()))
-		assert.Equal(t, fairlimit.Status{Available: 3}, limitertest.Status(t, chain))
+		assert.Equal(t, fairlimit.Status{Available: 3}, status(t, chain))
 	})
 }
 
@@ -234,26 +210,41 @@ func TestAChainOfNothingLetsNobodyGo(t *testing.T) {
 	for _, chain := range []fairlimit.Limiter{fairlimit.Chain(), fairlimit.Chain(nil)} {
 		_, allow := chain.Allow(t.Context())
 		_, status := chain.Status(t.Context())
-		for _, err := range []error{chain.Wait(t.Context()), allow, status, chain.Reset(t.Context())} {
+		for _, err := range []error{
+			chain.Wait(t.Context()), allow, status, chain.Reset(t.Context()),
+			chain.(pauser).Pause(t.Context(), time.Second),
+		} {
 			require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
 		}
 	}
 }
 
+// The first limiter of a chain fails. What the chain does to all, it does to the
+// others all the same.
+func TestAChainResetsEachOfItsLimiters(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := limiter(t, rdb, fairlimit.PerHour(1))
+		require.NoError(t, q.Wait(t.Context()))
+		failing := broken{q, assert.AnError}
+		require.ErrorIs(t, fairlimit.Chain(failing, q).Reset(t.Context()), assert.AnError)
+		assert.Equal(t, 1, status(t, q).Available)
+		require.ErrorIs(t, fairlimit.Chain(failing).(pauser).Pause(t.Context(), time.Second), fairlimit.ErrUnsupported)
+	})
+}
+
 // On the real clock, with limiters that cannot give back among them.
 func TestAChainOnEveryEngine(t *testing.T) {
 	limitertest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		queue := limitertest.New(t, rdb, fairlimit.PerHour(5))
+		queue := limiter(t, rdb, fairlimit.PerHour(5))
 		other, err := fairlimit.New(rdb, redistest.Name(t)+" window", fairlimit.PerHour(2),
 			fairlimit.WithEngine(window.New))
 		require.NoError(t, err)
-		open := limitertest.Named(t, rdb, redistest.Name(t)+" open", fairlimit.PerHour(9),
+		open := named(t, rdb, redistest.Name(t)+" open", fairlimit.PerHour(9),
 			fairlimit.WithFallback(fairlimit.FailOpen))
 		chain := fairlimit.Chain(queue, open, other)
 		require.NoError(t, chain.Wait(t.Context()))
 		require.NoError(t, chain.Wait(t.Context()))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := within(t, time.Minute)
 		require.ErrorAs(t, chain.Wait(ctx), new(*fairlimit.RefusedError))
 		assert.Equal(t, []int{3, 6, 0}, free(t, queue, open, other), "open keeps what it granted")
 		failing := errors.New("no")
@@ -269,6 +260,11 @@ type broken struct {
 }
 
 func (b broken) WaitN(context.Context, int) error { return b.err }
+func (b broken) Reset(context.Context) error      { return b.err }
+
+type pauser interface {
+	Pause(ctx context.Context, d time.Duration) error
+}
 
 // slowlyFull is a limiter whose turns are an hour away, and which takes a while to
 // say so.

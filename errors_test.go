@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -27,8 +26,6 @@ type outage struct {
 	mu            sync.Mutex
 	before, after error
 	asked         int
-	longest       time.Duration // between two commands
-	last          time.Time
 }
 
 func (o *outage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
@@ -47,10 +44,7 @@ func (o *outage) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (o *outage) ask() (before, after error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.asked > 0 {
-		o.longest = max(o.longest, time.Since(o.last))
-	}
-	o.asked, o.last = o.asked+1, time.Now()
+	o.asked++
 	return o.before, o.after
 }
 
@@ -58,7 +52,7 @@ func (o *outage) ask() (before, after error) {
 func (o *outage) is(before, after error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.before, o.after, o.asked, o.longest = before, after, 0, 0
+	o.before, o.after, o.asked = before, after, 0
 }
 
 var refusedToConnect = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
@@ -78,48 +72,12 @@ func retrying(
 	})
 }
 
-func TestCallersWaitForRedisInTheirOrder(t *testing.T) {
-	for name, opts := range map[string][]fairlimit.Option{"no flow": nil, "a flow": {fairlimit.WithFlow("f", 1)}} {
-		t.Run(name, func(t *testing.T) {
-			retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
-				const callers = 30
-				o.is(refusedToConnect, nil)
-				var all sync.WaitGroup
-				went := make(chan int, callers)
-				for i := range callers {
-					all.Go(func() {
-						if i%3 > 0 {
-							assert.NoError(t, l.Wait(t.Context()))
-						} else if r, err := l.ReserveN(t.Context(), 1); assert.NoError(t, err) {
-							assert.NoError(t, r.Wait(t.Context()))
-						}
-						went <- i
-					})
-					synctest.Wait()
-				}
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				assert.LessOrEqual(t, o.asked, 120)
-				assert.LessOrEqual(t, o.longest, time.Second)
-				o.is(nil, nil)
-				start := time.Now()
-				all.Wait()
-				assert.LessOrEqual(t, time.Since(start), time.Second+callers*100*time.Millisecond)
-				for i := range callers {
-					require.Equal(t, i, <-went)
-				}
-			}, fairlimit.Every(100*time.Millisecond), opts...)
-		})
-	}
-}
-
 func TestWhoeverLeavesWhileRedisIsAwayHearsBothReasons(t *testing.T) {
 	for name, opts := range map[string][]fairlimit.Option{"no flow": nil, "a flow": {fairlimit.WithFlow("f", 1)}} {
 		t.Run(name, func(t *testing.T) {
 			retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
 				o.is(refusedToConnect, nil)
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-				defer cancel()
+				ctx := within(t, 5*time.Second)
 				start, errs := time.Now(), make(chan error, 9)
 				for range 3 {
 					go func() { errs <- l.Wait(ctx) }()
@@ -147,32 +105,12 @@ func TestWhoeverLeavesWhileRedisIsAwayHearsBothReasons(t *testing.T) {
 	}
 }
 
-func TestAllowNeverWaitsForRedis(t *testing.T) {
-	retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
-		o.is(refusedToConnect, nil)
-		go func() { _ = l.Wait(t.Context()) }()
-		synctest.Wait()
-		start := time.Now()
-		for range 100 {
-			_, err := l.Allow(t.Context())
-			require.ErrorIs(t, err, fairlimit.ErrUnreachable)
-		}
-		assert.Zero(t, time.Since(start))
-		assert.Equal(t, 1, o.asked)
-		o.is(nil, nil)
-		time.Sleep(time.Second)
-		_, err := l.Allow(t.Context())
-		require.NoError(t, err)
-	}, fairlimit.PerSecond(10))
-}
-
 // TestALostAnswerIsNoTurn has Redis grant a turn, and the answer not arrive.
 func TestALostAnswerIsNoTurn(t *testing.T) {
 	retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
 		lost := &net.OpError{Op: "read", Err: io.EOF}
 		o.is(nil, lost)
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
+		ctx := within(t, 30*time.Second)
 		go func() {
 			time.Sleep(10 * time.Second)
 			o.is(nil, nil)
@@ -219,8 +157,7 @@ func TestOnlyARedisThatIsAwayIsWaitedFor(t *testing.T) {
 		t.Run(strings.ReplaceAll(c.err.Error(), " ", "_"), func(t *testing.T) {
 			retrying(t, func(t *testing.T, l *fairlimit.Queue, o *outage) {
 				o.is(c.err, nil)
-				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-				defer cancel()
+				ctx := within(t, 30*time.Second)
 				start := time.Now()
 				err := l.Wait(ctx)
 				require.ErrorContains(t, err, c.err.Error())
@@ -231,6 +168,7 @@ func TestOnlyARedisThatIsAwayIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestADurationWithoutItsUnitIsRefused has a bare number for each duration.
 func TestADurationWithoutItsUnitIsRefused(t *testing.T) {
 	t.Parallel()
 	second := fairlimit.PerSecond(1)
@@ -238,36 +176,25 @@ func TestADurationWithoutItsUnitIsRefused(t *testing.T) {
 		_, err := fairlimit.New(nowhere(t), "n", quota, opts...)
 		return err
 	}
-	for what, err := range map[string]error{
-		"Per":             made(fairlimit.Quota{Permits: 1, Per: 50}),
-		"Every":           made(fairlimit.Every(50)),
-		"WithExtraQuota":  made(second, fairlimit.WithExtraQuota(fairlimit.Every(50))),
-		"WithGuard":       made(second, fairlimit.WithGuard(50)),
-		"WithMaxWait":     made(second, fairlimit.WithMaxWait(50)),
-		"WithMaxLateness": made(second, fairlimit.WithMaxLateness(50)),
-		"WithPauseWithin": made(second, fairlimit.WithPauseWithin(50)),
-		"KeepAlive":       made(second, fairlimit.WithEngine(window.With(window.KeepAlive(50)))),
-		"RetryTick":       made(second, fairlimit.WithEngine(window.With(window.RetryTick(50)))),
+	_, q := newSteered(t)
+	for what, c := range map[string]struct{ err, want error }{
+		"Every":           {made(fairlimit.Every(50)), fairlimit.ErrInvalidQuota},
+		"WithExtraQuota":  {made(second, fairlimit.WithExtraQuota(fairlimit.Every(50))), fairlimit.ErrInvalidQuota},
+		"WithGuard":       {made(second, fairlimit.WithGuard(50)), fairlimit.ErrInvalidOption},
+		"WithMaxWait":     {made(second, fairlimit.WithMaxWait(50)), fairlimit.ErrInvalidOption},
+		"WithMaxLateness": {made(second, fairlimit.WithMaxLateness(50)), fairlimit.ErrInvalidOption},
+		"WithPauseWithin": {made(second, fairlimit.WithPauseWithin(50)), fairlimit.ErrInvalidOption},
+		"KeepAlive": {
+			made(second, fairlimit.WithEngine(window.With(window.KeepAlive(50)))), window.ErrInvalidArgument,
+		},
+		"RetryTick": {
+			made(second, fairlimit.WithEngine(window.With(window.RetryTick(50)))), window.ErrInvalidArgument,
+		},
+		"Pause":     {q.Pause(t.Context(), 50), fairlimit.ErrInvalidPause},
+		"SetQuotas": {q.SetQuotas(t.Context(), fairlimit.Every(50)), fairlimit.ErrInvalidQuota},
 	} {
-		require.ErrorContains(t, err, "50ns: did you mean 50 * time.Millisecond?", what)
+		require.ErrorIs(t, c.err, c.want, what)
+		require.ErrorContains(t, c.err, "50ns: did you mean 50 * time.Millisecond?", what)
 	}
-	require.ErrorIs(t, made(fairlimit.Every(999)), fairlimit.ErrInvalidQuota)
-	require.ErrorIs(t, made(second, fairlimit.WithGuard(999)), fairlimit.ErrInvalidOption)
 	require.NoError(t, made(fairlimit.Every(time.Microsecond), fairlimit.WithGuard(time.Microsecond)))
-}
-
-func TestAPauseOrAStoredQuotaWithoutAUnitIsRefused(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := queueOf(t, rdb, "n", fairlimit.PerSecond(1))
-		err := q.Pause(t.Context(), 3)
-		require.ErrorIs(t, err, fairlimit.ErrInvalidPause)
-		require.ErrorContains(t, err, "3ns: did you mean 3 * time.Millisecond?")
-		err = q.SetQuotas(t.Context(), fairlimit.Every(1))
-		require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
-		require.ErrorContains(t, err, "1ns: did you mean 1 * time.Millisecond?")
-		status, err := q.Status(t.Context())
-		require.NoError(t, err)
-		require.Zero(t, status.Paused)
-	})
 }

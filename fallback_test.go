@@ -55,13 +55,11 @@ var _, _, _ fairlimit.Fallback = (*rateLimiter)(nil), (*likeALimiter)(nil), fair
 type ailing struct {
 	*stub
 	mu     sync.Mutex
-	reads  int
 	status func() error
 }
 
 func (e *ailing) Status(context.Context) (engine.Status, error) {
 	e.mu.Lock()
-	e.reads++
 	status := e.status
 	e.mu.Unlock()
 	return engine.Status{}, status()
@@ -71,12 +69,6 @@ func (e *ailing) statusIs(f func() error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.status = f
-}
-
-func (e *ailing) probes() int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.reads
 }
 
 func newAiling(t *testing.T, f fairlimit.Fallback) (*ailing, fairlimit.Reserver) {
@@ -135,61 +127,29 @@ func TestTheCallersOwnErrorsAreNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second
 		e, l := newAiling(t, &f)
-		own := []error{
-			fairlimit.ErrFull, fairlimit.ErrExceedsQuota,
-			fmt.Errorf("%w: %w", fairlimit.ErrFull, redis.ErrNoScript),
-		}
-		for _, problem := range own {
+		asks := func(answer func(c *call)) error {
 			errs := lineUp(t.Context(), l, 1, 1)
-			(<-e.calls).fails(problem)
-			require.ErrorIs(t, <-errs, problem)
+			answer(<-e.calls)
+			return <-errs
 		}
-		errs := lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(engine.Answer{Err: fairlimit.ErrExceedsQuota})
-		require.ErrorIs(t, <-errs, fairlimit.ErrExceedsQuota)
-
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(refused(time.Hour))
-		require.ErrorAs(t, <-errs, new(*fairlimit.RefusedError))
+		for _, own := range []error{
+			fairlimit.ErrFull, fairlimit.ErrExceedsQuota, fmt.Errorf("%w: %w", fairlimit.ErrFull, redis.ErrNoScript),
+		} {
+			require.ErrorIs(t, asks(func(c *call) { c.fails(own) }), own)
+			require.ErrorIs(t, asks(func(c *call) { c.answers(engine.Answer{Err: own}) }), own)
+		}
+		require.ErrorAs(t, asks(func(c *call) { c.answers(refused(time.Hour)) }), new(*fairlimit.RefusedError))
 		require.ErrorIs(t, l.WaitN(t.Context(), 0), fairlimit.ErrInvalidPermits)
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
-		errs = lineUp(ctx, l, 1, 1)
+		ctx := within(t, time.Millisecond)
+		errs := lineUp(ctx, l, 1, 1)
 		c := <-e.calls
 		require.ErrorIs(t, <-errs, context.DeadlineExceeded)
 		require.ErrorIs(t, l.Wait(ctx), context.DeadlineExceeded)
 		c.grants(1)
 
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs, "Redis is asked as before")
+		require.NoError(t, asks(func(c *call) { c.grants(1) }), "Redis is asked as before")
 		assert.Zero(t, f.permits.Load())
-	})
-}
-
-func TestSilenceIsAFailure(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		e, l := newAiling(t, &f)
-		start := time.Now()
-		errs := lineUp(t.Context(), l, 1, 3)
-		silent := <-e.calls
-		for range 3 {
-			require.NoError(t, <-errs)
-		}
-		assert.Equal(t, time.Second, time.Since(start), "those behind it do not wait for its end either")
-		require.NoError(t, l.WaitN(t.Context(), 4))
-		assert.Equal(t, time.Second, time.Since(start))
-		assert.EqualValues(t, 10, f.permits.Load())
-
-		silent.answers(granted(time.Hour, 1))
-		synctest.Wait()
-		assert.Len(t, e.givenBack(), 1, "a grant that comes too late")
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs, "it has answered after all")
-		assert.EqualValues(t, 10, f.permits.Load())
 	})
 }
 
@@ -311,107 +271,6 @@ func TestRedisIsAskedAgainOnceItAnswers(t *testing.T) {
 	})
 }
 
-// sharing is an ailing engine that has flows.
-type sharing struct{ *ailing }
-
-func (sharing) AtBest(int) time.Duration { return 0 }
-
-func (sharing) PauseFlow(context.Context, string, time.Duration) error { return nil }
-
-func (sharing) SetCeiling(context.Context, string, *engine.Quota) error { return nil }
-
-func (sharing) CeilingOf(engine.Quota) (engine.Ceiling, error) { return nil, nil }
-
-// due is when the turn passes that fills the flow of newFullFlow.
-const due = time.Minute
-
-// newFullFlow makes two flows of an engine that has failed, and that answers
-// reads again. The first flow holds a turn that fills its share.
-func newFullFlow(t *testing.T, f fairlimit.Fallback) (e *ailing, full, free *fairlimit.Queue) {
-	t.Helper()
-	e = newAilingEngine()
-	q := backedBy(t, f, sharing{e}).(*fairlimit.Queue)
-	full, err := q.Flow("full", 1)
-	require.NoError(t, err)
-	free, err = q.Flow("free", 1)
-	require.NoError(t, err)
-	errs := lineUp(context.Background(), full, 1, 1)
-	(<-e.calls).answers(share(granted(due, 1)))
-	t.Cleanup(func() { assert.NoError(t, <-errs, "a turn granted before stays") })
-	synctest.Wait()
-	e.fail(t, free, fairlimit.ErrUnreachable)
-	e.statusIs(func() error { return nil })
-	time.Sleep(time.Second)
-	require.NoError(t, full.Wait(t.Context()), "the fallback lets it go, and a probe finds Redis")
-	synctest.Wait()
-	return e, full, free
-}
-
-// share says that the flow may hold one permit.
-func share(a engine.Answer) engine.Answer {
-	a.Share = 1
-	return a
-}
-
-func TestCallersStandInTheLineOfAFullFlowOnceRedisAnswers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		e, full, _ := newFullFlow(t, &f)
-		start, before := time.Now(), f.permits.Load()
-		errs := lineUp(t.Context(), full, 1, 1)
-		more := lineUp(t.Context(), full, 1, 1)
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		require.Equal(t, before, f.permits.Load(), "nobody is handed to the fallback while nothing is asked")
-		assert.Equal(t, 1, e.probes())
-
-		c := <-e.calls // the turn has passed, and the flow has room
-		assert.Equal(t, due-time.Second, time.Since(start).Round(time.Second))
-		third := lineUp(t.Context(), full, 1, 1)
-		require.NoError(t, <-third, "one question tries, and whoever comes meanwhile does not wait for it")
-		assert.Equal(t, before+1, f.permits.Load())
-		c.answers(share(granted(0, 1)))
-		require.NoError(t, <-errs)
-		(<-e.calls).answers(share(granted(0, 1)))
-		require.NoError(t, <-more)
-		assert.Equal(t, before+1, f.permits.Load(), "those in line waited for Redis")
-	})
-}
-
-func TestCallersLeaveTheLineOfAFullFlowIfRedisFailsAgain(t *testing.T) {
-	for how, fails := range map[string]func(e *ailing, free *fairlimit.Queue) (c *call, took time.Duration){
-		"with the question of another flow": func(e *ailing, free *fairlimit.Queue) (*call, time.Duration) {
-			go func() { _, _ = free.Allow(context.Background()) }()
-			(<-e.calls).fails(fairlimit.ErrUnreachable)
-			return nil, 0
-		},
-		"by silence to a question of its own": func(e *ailing, _ *fairlimit.Queue) (*call, time.Duration) {
-			return <-e.calls, time.Second
-		},
-	} {
-		t.Run(how, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var f second
-				e, full, free := newFullFlow(t, &f)
-				errs := lineUp(t.Context(), full, 1, 3)
-				before := f.permits.Load()
-				time.Sleep(2 * time.Second)
-				require.Equal(t, before, f.permits.Load(), "they stand in line")
-				c, took := fails(e, free)
-				start := time.Now()
-				for range 3 {
-					require.NoError(t, <-errs)
-				}
-				assert.Equal(t, took, time.Since(start))
-				assert.Equal(t, before+1+2+3, f.permits.Load())
-				if c != nil {
-					c.fails(fairlimit.ErrOutcomeUnknown)
-				}
-			})
-		})
-	}
-}
-
 // pausedAndLost is a queue that is paused for a day. Then Redis fails while
 // fails is set. A caller waits for the end of the pause, and done tells after
 // how long it went.
@@ -434,35 +293,35 @@ func pausedAndLost(
 	return q, fails, went
 }
 
-func TestAResetFreesThoseWhoWaitForTheFallbackInAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		q, fails, done := pausedAndLost(t, &f)
-		fails.Store(false)
-		require.NoError(t, q.Reset(t.Context()))
-		assert.Equal(t, 3*time.Second, <-done)
-		assert.EqualValues(t, 1, f.permits.Load(), "nobody knows yet that Redis grants")
-	})
-}
-
-func TestThoseWhoOutlastedAPauseAskARedisThatIsBack(t *testing.T) {
-	for _, reset := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			var f second
-			q, fails, done := pausedAndLost(t, &f)
-			fails.Store(false)
-			_, err := q.Allow(t.Context()) // from here on Redis is read
-			require.NoError(t, err)
-			synctest.Wait()
-			_, err = q.ReserveN(t.Context(), 1) // and grants the first turn after the pause
-			require.NoError(t, err)
-			went := 24*time.Hour + time.Second
-			if reset {
-				require.NoError(t, q.Reset(t.Context()))
-				went = 3 * time.Second
-			}
-			assert.Equal(t, went, <-done)
-			assert.Zero(t, f.permits.Load(), "the fallback decides no longer")
+func TestWhoeverOutlastsAPauseAsksARedisThatIsBack(t *testing.T) {
+	const reset, end = 3 * time.Second, 24*time.Hour + time.Second
+	for name, c := range map[string]struct {
+		known, resets bool // that Redis answers
+		went          time.Duration
+		permits       int64 // of the fallback
+	}{
+		"it is known to answer":                 {true, false, end, 0},
+		"it is, and somebody resets":            {true, true, reset, 0},
+		"somebody resets, but who knows of it?": {false, true, reset, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f second
+				q, fails, done := pausedAndLost(t, &f)
+				fails.Store(false)
+				if c.known {
+					_, err := q.Allow(t.Context()) // from here on Redis is read
+					require.NoError(t, err)
+					synctest.Wait()
+					_, err = q.ReserveN(t.Context(), 1) // and grants the first turn after the pause
+					require.NoError(t, err)
+				}
+				if c.resets {
+					require.NoError(t, q.Reset(t.Context()))
+				}
+				assert.Equal(t, c.went, <-done)
+				assert.Equal(t, c.permits, f.permits.Load())
+			})
 		})
 	}
 }
@@ -472,52 +331,12 @@ func TestThoseWhoOutlastedAPauseAskARedisThatIsBack(t *testing.T) {
 func TestALongerPauseRefusesThoseWhoWaitForTheFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, _, done := pausedAndLost(t, new(second))
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Hour)
-		defer cancel()
+		ctx := within(t, 30*time.Hour)
 		errs := lineUp(ctx, q, 1, 1)
 		require.Error(t, q.Pause(t.Context(), 48*time.Hour), "Redis fails")
 		start := time.Now()
 		require.ErrorIs(t, <-errs, fairlimit.ErrPaused)
 		assert.Zero(t, time.Since(start))
 		assert.Equal(t, 48*time.Hour+3*time.Second, <-done)
-	})
-}
-
-// TestATrialIsNotSpentOnACallerThatMayNotQueue has callers come after Redis is
-// back, while the turns that were granted before are as many as may be held.
-func TestATrialIsNotSpentOnACallerThatMayNotQueue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f second
-		e := newAilingEngine()
-		build := func(engine.Config) (engine.Engine, error) { return e, nil }
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1),
-			fairlimit.WithEngine(build), fairlimit.WithMaxQueued(3), fairlimit.WithFallback(&f))
-		require.NoError(t, err)
-		held := lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).answers(granted(time.Minute, 1))
-		synctest.Wait()
-		e.fail(t, l, fairlimit.ErrUnreachable)
-		r := l.(fairlimit.Reserver)
-
-		e.statusIs(func() error { return nil })
-		time.Sleep(time.Second)
-		require.NoError(t, l.Wait(t.Context()), "this one starts the probe")
-		synctest.Wait()
-		before := f.permits.Load()
-		for range 100 {
-			require.ErrorIs(t, l.WaitN(t.Context(), 3), fairlimit.ErrTooManyQueued)
-			_, err := r.ReserveN(t.Context(), 3)
-			require.ErrorIs(t, err, fairlimit.ErrTooManyQueued)
-			time.Sleep(100 * time.Millisecond)
-		}
-		assert.Equal(t, before, f.permits.Load(), "the fallback decides no longer")
-
-		errs := lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs, "whoever may queue tries")
-		errs = lineUp(t.Context(), l, 1, 1)
-		(<-e.calls).grants(1)
-		require.NoError(t, <-errs, "and then all do")
-		require.NoError(t, <-held)
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,34 +39,6 @@ func (c *tally) count(id string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.turns[id])
-}
-
-// widest is by how many permits two came to differ over any interval from one
-// moment to another, each weighed.
-func (c *tally) widest(from, to time.Time, one string, weight int, other string, itsWeight int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	type turn struct {
-		at time.Time
-		by int
-	}
-	var turns []turn
-	for _, at := range c.turns[one] {
-		turns = append(turns, turn{at, itsWeight})
-	}
-	for _, at := range c.turns[other] {
-		turns = append(turns, turn{at, -weight})
-	}
-	slices.SortStableFunc(turns, func(a, b turn) int { return a.at.Compare(b.at) })
-	difference, least, most := 0, 0, 0
-	for _, t := range turns {
-		if t.at.Before(from) || t.at.After(to) {
-			continue
-		}
-		difference += t.by
-		least, most = min(least, difference), max(most, difference)
-	}
-	return most - least
 }
 
 // call lets so many callers call again and again until ctx ends.
@@ -112,29 +83,6 @@ func flowOf(
 	return q
 }
 
-func TestFlowsShareByWeightHoweverManyCallersEachHas(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 16*time.Second)
-		defer stop()
-		var c tally
-		settled := time.Now().Add(4 * time.Second)
-		c.call(ctx, "greedy", flow(t, rdb, "greedy", 1), 30)
-		heavy := flow(t, rdb, "heavy", 1)
-		_, err := heavy.Flow("heavy", 2) // the newest weight counts
-		require.NoError(t, err)
-		c.call(ctx, "heavy", heavy, 10)
-		for range 5 { // several processes of one flow
-			c.call(ctx, "many", flow(t, rdb, "many", 1), 10)
-		}
-		c.group.Wait()
-		assert.LessOrEqual(t, c.widest(settled, time.Now(), "greedy", 1, "many", 1), 5,
-			"a share, one permit for each process")
-		assert.LessOrEqual(t, c.widest(settled, time.Now(), "greedy", 1, "heavy", 2), 10, "twice as many")
-		assert.GreaterOrEqual(t, c.count("greedy")+c.count("heavy")+c.count("many"), 317, "99 % of 320")
-	})
-}
-
 func TestACallerOfAFlowIsRefusedAtOnceOnlyIfTheWholeQuotaWouldNotDo(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
@@ -176,8 +124,7 @@ func TestAllowOfAFlowTakesNoShareOfOthers(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, ok, "it is not due")
 
-		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
-		defer stop()
+		ctx := within(t, 5*time.Second)
 		var c tally
 		c.call(ctx, "other", flow(t, rdb, "other", 1), 10)
 		time.Sleep(time.Second)
@@ -246,44 +193,6 @@ func TestMaxQueuedCountsTheLineOfAFlow(t *testing.T) {
 		for range 30 {
 			<-errs
 		}
-	})
-}
-
-func TestATurnOfAFlowThatIsNotReplicatedCountsNoMore(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Standalone(t) // without replicas
-	q, err := fairlimit.NewQueue(rdb, redistest.Name(t), fairlimit.Every(time.Hour), fairlimit.WithGuard(0),
-		fairlimit.WithFlow("a", 1),
-		fairlimit.WithReplicas(1))
-	require.NoError(t, err)
-	for range 2 {
-		require.ErrorIs(t, q.Wait(t.Context()), fairlimit.ErrNotReplicated)
-	}
-	s, err := q.Status(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, fairlimit.Status{Available: 1}, s)
-}
-
-func TestCallersWithoutAFlowStandInTheQueueAsItIs(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
-		defer stop()
-		var c tally
-		began := time.Now()
-		q := fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1}
-		plain, err := fairlimit.NewQueue(rdb, "shared", q, fairlimit.WithGuard(0))
-		require.NoError(t, err)
-		c.call(ctx, "plain", plain, 4)
-		c.call(ctx, "a", flow(t, rdb, "a", 1), 50)
-		b, err := plain.Flow("b", 1) // and flows of the same value
-		require.NoError(t, err)
-		c.call(ctx, "b", b, 50)
-		c.group.Wait()
-		assert.LessOrEqual(t, c.widest(began.Add(2*time.Second), time.Now(), "a", 1, "b", 1), 4,
-			"the flows share what is left")
-		assert.InDelta(t, 133, c.count("plain"), 10, "four turns ahead beside eight of the flows")
-		assert.GreaterOrEqual(t, c.count("plain")+c.count("a")+c.count("b"), 396)
 	})
 }
 
@@ -376,34 +285,96 @@ func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
 	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
 }
 
-// A share does not depend on how many callers a flow has, nor on the shape of
-// the quota.
-func TestAFlowOfFewCallersHasItsShare(t *testing.T) {
-	t.Parallel()
-	const second = time.Second
-	for name, quota := range map[string]fairlimit.Quota{
-		"even": fairlimit.Every(50 * time.Millisecond), "in bursts": fairlimit.PerSecond(20),
-		"burst": {Permits: 20, Per: second, Burst: 5},
-	} {
-		for callers, least := range map[int]float64{1: 0.4, 3: 0.45} {
-			for _, weight := range []int{1, 3} {
-				t.Run(fmt.Sprint(name, ", ", callers, " callers, weight ", weight), func(t *testing.T) {
-					t.Parallel()
-					redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-						ctx, stop := context.WithTimeout(t.Context(), 40*second)
-						defer stop()
-						var c tally
-						c.again(ctx, "many", flowOf(t, rdb, quota, "many", weight), 200, 10*time.Millisecond)
-						c.again(ctx, "few", flowOf(t, rdb, quota, "few", 1), callers, 10*time.Millisecond)
-						c.group.Wait()
-						few, many := float64(c.count("few")), float64(c.count("many"))
-						t.Logf("%.1f %% of %.1f %%", 100*few/(few+many), 100*(few+many)/20/40)
-						assert.GreaterOrEqual(t, few/(few+many), least*2/float64(1+weight))
-						assert.GreaterOrEqual(t, few+many, 0.97*20*40)
-					})
-				})
+// party is the callers of one flow. Each of their turns takes some amounts, and
+// uses others if they are told.
+type party struct {
+	callers, weight int
+	takes, uses     amounts
+	pause           time.Duration // of each caller after each turn
+}
+
+func (p party) call(ctx context.Context, t *testing.T, q *fairlimit.Queue, id string, all *tally) {
+	for range p.callers {
+		all.group.Go(func() {
+			for {
+				turn, err := q.Take(ctx, p.takes)
+				if err != nil {
+					return
+				}
+				all.got(id)
+				if p.uses != nil {
+					assert.NoError(t, turn.Settle(t.Context(), p.uses))
+				}
+				time.Sleep(p.pause)
 			}
-		}
+		})
+	}
+}
+
+// tokens are those that so many turns use.
+func (p party) tokens(turns float64) float64 {
+	return turns * float64(max(p.takes["tokens"], p.uses["tokens"]))
+}
+
+// A share does not depend on how many callers a flow has, nor on the shape of the
+// quota. Of several units the one counts of which a flow takes most: one call is
+// a sixtieth of a minute, and 100 tokens a tenth. A debt counts as well: a flow
+// whose turns use three times what they reserved gets 1.2 to 1.4 times as many
+// tokens, since it can always hold one request, and else three times as many.
+func TestFlowsShareTheQuota(t *testing.T) {
+	t.Parallel()
+	even, bursts, minute := fairlimit.Every(50*time.Millisecond), fairlimit.PerSecond(20), fairlimit.PerMinute(60)
+	burst := fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 5}
+	calls := func(callers, weight int) party { return party{callers, weight, nil, nil, 10 * time.Millisecond} }
+	many, heavy, one, three := calls(200, 1), calls(200, 3), calls(1, 1), calls(3, 1)
+	takes := func(callers, tokens int) party { return party{callers, 1, amounts{"tokens": tokens}, nil, 0} }
+	uses := func(tokens int) party { return party{10, 1, amounts{"tokens": tokens}, amounts{"tokens": 150}, 0} }
+	for name, c := range map[string]struct {
+		quota       fairlimit.Quota
+		many, few   party
+		least, most float64 // turns of the many, for one of the few
+	}{
+		"even, one caller":             {even, many, one, 0.9, 1.2},
+		"even, three callers":          {even, heavy, three, 2.7, 3.4},
+		"in bursts, one caller":        {bursts, many, one, 0.9, 1.2},
+		"in bursts, three callers":     {bursts, heavy, three, 2.7, 3.4},
+		"with a burst, one caller":     {burst, many, one, 0.9, 1.2},
+		"with a burst, three callers":  {burst, heavy, three, 2.7, 3.4},
+		"calls beside tokens":          {minute, takes(40, 0), takes(2, 100), 5.4, 6.6},
+		"tokens beside calls":          {minute, takes(40, 100), takes(12, 0), 0.15, 0.183},
+		"tokens beside tokens":         {minute, takes(40, 50), takes(2, 50), 0.9, 1.1},
+		"more tokens beside less":      {minute, takes(40, 50), takes(2, 100), 1.8, 2.2},
+		"a debt beside a good reserve": {minute, uses(50), uses(150), 0.4, 1.6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				ctx := within(t, c.quota.Per*time.Duration(600/c.quota.Permits))
+				var all tally
+				var q *fairlimit.Queue
+				for id, p := range map[string]party{"many": c.many, "few": c.few} {
+					if q == nil || p.takes == nil { // a process for each, or one for both
+						var opts []fairlimit.Option
+						if p.takes != nil {
+							opts = append(opts, fairlimit.WithUnit("tokens", fairlimit.PerMinute(1000)))
+						}
+						q = queueOf(t, rdb, "shared", c.quota, opts...)
+					}
+					flow, err := q.Flow(id, 1)
+					require.NoError(t, err)
+					_, err = q.Flow(id, p.weight)
+					require.NoError(t, err, "the newest weight counts")
+					p.call(ctx, t, flow, id, &all)
+				}
+				all.group.Wait()
+				many, few := float64(all.count("many")), float64(all.count("few"))
+				used := max((many+few)/600, (c.many.tokens(many)+c.few.tokens(few))/10_000)
+				t.Logf("%.0f and %.0f, %.3f of each other, %.1f %% used", many, few, many/few, 100*used)
+				assert.GreaterOrEqual(t, many/few, c.least)
+				assert.LessOrEqual(t, many/few, c.most)
+				assert.GreaterOrEqual(t, used, 0.95)
+			})
+		})
 	}
 }
 
@@ -417,65 +388,19 @@ func tenant(t testing.TB, rdb redis.UniversalClient, id string) *fairlimit.Queue
 	return q
 }
 
-// most is how many of the moments lie in any second. Redis counts microseconds,
-// so two turns can be less than one of them closer.
-func most(moments []time.Time) (most int) {
-	slices.SortFunc(moments, time.Time.Compare)
-	for first, last := 0, 0; last < len(moments); last++ {
-		for moments[last].Sub(moments[first]) > time.Second-time.Microsecond {
-			first++
-		}
-		most = max(most, last-first+1)
-	}
-	return most
-}
-
-// Greedy tenants have as much as their ceilings allow, and cost the others
-// nothing.
-func TestATenantIsHeldToItsCeilingAndNobodyWaitsForIt(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
-		defer stop()
-		var c tally
-		for range 2 { // processes
-			c.call(ctx, "greedy", tenant(t, rdb, "greedy"), 20)
-			c.call(ctx, "also greedy", tenant(t, rdb, "also greedy"), 20)
-		}
-		longest := time.Duration(0)
-		modest := tenant(t, rdb, "modest")
-		c.group.Go(func() {
-			for called := time.Now(); modest.Wait(ctx) == nil; called = time.Now() {
-				longest = max(longest, time.Since(called))
-				c.got("modest")
-				time.Sleep(700 * time.Millisecond)
-			}
-		})
-		c.group.Wait()
-		var all []time.Time
-		for id, turns := range c.turns {
-			assert.LessOrEqual(t, most(turns), 2, id)
-			all = append(all, turns...)
-		}
-		assert.LessOrEqual(t, most(all), 10)
-		assert.GreaterOrEqual(t, c.count("greedy"), 58, "of 60")
-		assert.GreaterOrEqual(t, c.count("also greedy"), 58)
-		assert.LessOrEqual(t, longest, 500*time.Millisecond, "it calls less often than its ceiling allows")
-	})
-}
-
 func TestACallThatItsCeilingRefusesHearsOfIt(t *testing.T) {
 	t.Parallel()
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		q := tenant(t, rdb, "a")
+		_, err := q.Flow("a", 2) // which leaves the ceiling as it is
+		require.NoError(t, err)
 		require.ErrorIs(t, q.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
 		require.NoError(t, q.WaitN(t.Context(), 2))
 		ok, err := q.Allow(t.Context())
 		require.NoError(t, err)
 		require.False(t, ok)
 		start := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
+		ctx := within(t, 500*time.Millisecond)
 		err = q.Wait(ctx)
 		var refused *fairlimit.RefusedError
 		require.ErrorAs(t, err, &refused)
@@ -483,22 +408,6 @@ func TestACallThatItsCeilingRefusesHearsOfIt(t *testing.T) {
 		require.Less(t, time.Since(start), 100*time.Millisecond, "at once")
 		require.InDelta(t, 1, refused.Wait.Seconds(), 0.1)
 		require.NoError(t, tenant(t, rdb, "b").Wait(ctx), "another tenant has room")
-	})
-}
-
-func TestWhatATenantGivesBackItMayHaveAgain(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := tenant(t, rdb, "a")
-		start := time.Now()
-		reservation, err := q.ReserveN(t.Context(), 2)
-		require.NoError(t, err)
-		require.NoError(t, reservation.Cancel(t.Context()))
-		require.NoError(t, q.WaitN(t.Context(), 2))
-		require.Less(t, time.Since(start), 100*time.Millisecond)
-		require.NoError(t, q.Reset(t.Context()))
-		require.NoError(t, q.WaitN(t.Context(), 2))
-		require.Less(t, time.Since(start), 200*time.Millisecond, "a reset forgets ceilings too")
 	})
 }
 
@@ -539,45 +448,6 @@ func TestATenantIsSteeredAlone(t *testing.T) {
 			require.NoError(t, elsewhere.Wait(ctx))
 		}
 		require.InDelta(t, 6, time.Since(start).Seconds(), 0.2)
-		require.ErrorIs(t, elsewhere.WaitN(ctx, 2), fairlimit.ErrExceedsQuota, "it has heard of it")
-		require.NoError(t, a.ForgetQuotas(ctx))
-		time.Sleep(5 * time.Second)
-		require.NoError(t, elsewhere.Wait(ctx)) // and hears again
-		available(elsewhere, 1, 0)
-	})
-}
-
-// A newcomer waits for one request of each flow, however many there are.
-func TestANewcomerWaitsForOneRequestOfEachOfManyFlows(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		ctx, stop := context.WithTimeout(t.Context(), 40*time.Second)
-		defer stop()
-		var c tally
-		flows, quota := redistest.Long(200, 1000), fairlimit.PerSecond(100)
-		before := redistest.Long(8, 25) // seconds
-		for range 4 {                   // processes
-			q, err := fairlimit.NewQueue(rdb, "shared", quota, fairlimit.WithGuard(0))
-			require.NoError(t, err)
-			for i := range flows / 4 {
-				f, err := q.Flow(fmt.Sprintf("%p %d", q, i), 1)
-				require.NoError(t, err)
-				c.call(ctx, "all", f, 3)
-			}
-		}
-		time.Sleep(time.Duration(before) * time.Second)
-		start := time.Now()
-		require.NoError(t, flowOf(t, rdb, quota, "new", 1).Wait(ctx))
-		waited := time.Since(start)
-		stop()
-		c.group.Wait()
-		t.Logf("waited %v; %d went", waited, c.count("all"))
-		most := time.Duration(flows+200) * 10 * time.Millisecond
-		assert.LessOrEqual(t, waited, most, "so many permits and the look-ahead")
-		assert.GreaterOrEqual(t, c.count("all"), before*97)
-		size, err := rdb.StrLen(t.Context(), "fairlimit:{shared}").Result()
-		require.NoError(t, err)
-		assert.Less(t, size, int64(16<<10))
 	})
 }
 
@@ -630,8 +500,7 @@ func TestAFlowGetsWhatItsCeilingAllows(t *testing.T) {
 			t.Parallel()
 			redistest.Bubble(t, func(t *testing.T, _ *redis.Client) {
 				server, during := redistest.Mini(t), 100*c.ceiling.Per
-				ctx, stop := context.WithTimeout(t.Context(), during)
-				defer stop()
+				ctx := within(t, during)
 				var turns tally
 				count := new(atomic.Int64)
 				process := func(id string, far time.Duration, opts ...fairlimit.Option) {
@@ -757,8 +626,7 @@ func TestACallerBehindThoseWhoAreHeldBackIsRefusedAtOnce(t *testing.T) {
 		time.Sleep(time.Second)
 		refused := func() (err *fairlimit.RefusedError) {
 			t.Helper()
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
+			ctx := within(t, 10*time.Second)
 			start := time.Now()
 			require.ErrorAs(t, q.Wait(ctx), &err)
 			require.Less(t, time.Since(start), time.Millisecond)

@@ -1,6 +1,7 @@
 package fairlimit
 
 import (
+	"context"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/internal/breaker"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
@@ -42,6 +44,16 @@ func TestARefusalNamesTheNearestLimit(t *testing.T) {
 		} {
 			assert.Equal(t, want, limit(request))
 		}
+	})
+}
+
+// What is in line when Redis fails is not asked for.
+func TestAnOpenBreakerStopsAQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opens := breaker.New(func(context.Context) error { return nil })
+		opens.Begin(true)(assert.AnError)
+		_, err := watched{nil, opens}.Take(t.Context(), nil) // there is no engine
+		require.ErrorIs(t, err, ErrUnreachable)
 	})
 }
 
@@ -91,17 +103,14 @@ func TestBothTracesAreToldOfEachEvent(t *testing.T) {
 }
 
 // With nil, a limiter compares once where it would tell, and an engine that
-// nobody watches is not wrapped.
-func TestNoTraceStaysNone(t *testing.T) {
+// nobody watches is not wrapped. A trace that is given to two limiters, once
+// beside another, stays as it is.
+func TestATraceIsNeitherMadeNorChanged(t *testing.T) {
 	o, err := collect([]Option{WithTrace(nil), WithTrace(nil)})
 	require.NoError(t, err)
 	assert.Nil(t, o.trace)
-}
-
-// A trace that is given to two limiters, once beside another, stays as it is.
-func TestATraceIsNotChanged(t *testing.T) {
 	shared := &Trace{}
-	_, err := collect([]Option{WithTrace(shared), WithTrace(&Trace{Lost: func() {}})})
+	_, err = collect([]Option{WithTrace(shared), WithTrace(&Trace{Lost: func() {}})})
 	require.NoError(t, err)
 	assert.Nil(t, shared.Lost)
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
@@ -28,7 +27,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		return fairlimit.Quota{Permits: permits, Per: per, Burst: burst}
 	}
 	onWindow, endless := fairlimit.WithEngine(window.New), fairlimit.WithGuard(math.MaxInt64)
-	inAFlow := fairlimit.WithFlow("a", 1)
+	inAFlow, tokens := fairlimit.WithFlow("a", 1), fairlimit.WithUnit("tokens", second)
 	type options = []fairlimit.Option
 	type made struct {
 		rdb   redis.UniversalClient
@@ -93,6 +92,16 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"no replicas":               {second, options{fairlimit.WithReplicas(0)}, badOption},
 		"too many replicas":         {second, options{fairlimit.WithReplicas(1001)}, badOption},
 		"zero further quota":        {second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, badQuota},
+		"unit without a name":       {second, options{fairlimit.WithUnit("", second)}, badOption},
+		"unit with a bad name":      {second, options{fairlimit.WithUnit("a b", second)}, badOption},
+		"unit that is a word":       {second, options{fairlimit.WithUnit("burst", second)}, badOption},
+		"unit without a quota":      {second, options{fairlimit.WithUnit("tokens")}, badOption},
+		"zero unit's quota":         {second, options{fairlimit.WithUnit("tokens", fairlimit.Quota{})}, badQuota},
+		"unit twice":                {second, options{tokens, tokens}, badOption},
+		"unit, on window":           {second, options{tokens, onWindow}, unsupported},
+		"unit and a fallback":       {second, options{tokens, fairlimit.WithFallback(new(rateLimiter))}, badOption},
+		"guard of no unit":          {second, options{fairlimit.WithUnitGuard("tokens", time.Second)}, badOption},
+		"negative guard of a unit":  {second, options{tokens, fairlimit.WithUnitGuard("tokens", -1)}, badOption},
 	} {
 		all[name] = made{nowhere(t), "n", c.quota, c.opts, c.want}
 	}
@@ -178,18 +187,25 @@ func TestTheErrorOfAForeignKeyNamesTheLimiterOnce(t *testing.T) {
 	})
 }
 
-func TestANilCtxIsAnErrorOfEveryCall(t *testing.T) {
-	l := named(t, nowhere(t), "n", fairlimit.PerSecond(1))
+func TestACtxThatIsNilOrHasEndedIsAnErrorOfEveryCall(t *testing.T) {
+	s, q := newSteered(t)
 	var none context.Context
-	for method, call := range limitertest.Calls(l) {
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for method, call := range calls(q) {
 		assert.ErrorIs(t, call(none), fairlimit.ErrNilContext, method)
+		assert.ErrorIs(t, call(ended), context.Canceled, method)
 	}
+	require.ErrorIs(t, q.Pause(ended, time.Second), context.Canceled)
+	_, _, err := q.Quotas(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Empty(t, s.pauses, "nothing was asked")
 }
 
 func TestAnErrorNamesItsLimiterOnce(t *testing.T) {
 	t.Parallel()
 	l := named(t, nowhere(t), "tax-office", fairlimit.PerSecond(5))
-	for method, call := range limitertest.Calls(l) {
+	for method, call := range calls(l) {
 		err := call(t.Context())
 		require.ErrorIs(t, err, fairlimit.ErrUnreachable, method)
 		assert.Equal(t, 1, strings.Count(err.Error(), "fairlimit: "), err)
@@ -203,43 +219,9 @@ func TestARefusalSaysWhatTheTurnIsTooLateFor(t *testing.T) {
 		require.NoError(t, l.Wait(t.Context()))
 		assert.EqualError(t, l.Wait(t.Context()),
 			`fairlimit: "tax-office": refused: the turn would come in 1m0s, later than WithMaxWait (30s left) allows`)
-		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		defer cancel()
+		ctx := within(t, 5*time.Second)
 		assert.EqualError(t, l.Wait(ctx),
 			`fairlimit: "tax-office": refused: the turn would come in 1m0s, later than ctx's deadline (in 5s) allows`)
-	})
-}
-
-// After a flush an operator who knows only the name resets the queue. Those who
-// remember it must believe that.
-func TestAResetByOneWhoKnowsOnlyTheNameEndsTheWaitAfterAFlush(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		name := redistest.Name(t)
-		q := queueOf(t, rdb, name, fairlimit.Quota{Permits: 1000, Per: 24 * time.Hour})
-		require.NoError(t, q.Wait(t.Context()))
-		require.NoError(t, rdb.FlushAll(t.Context()).Err())
-		admin, err := fairlimit.Open(rdb, name)
-		require.NoError(t, err)
-		require.NoError(t, admin.Reset(t.Context()))
-		allowed, err := q.Allow(t.Context())
-		require.NoError(t, err)
-		assert.True(t, allowed)
-		s, err := q.Status(t.Context())
-		require.NoError(t, err)
-		assert.Zero(t, s.Delay)
-	})
-}
-
-func TestAPauseDoesNotComeBackAfterAFlushAndAReset(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		name := redistest.Name(t)
-		q, admin := queueOf(t, rdb, name, fairlimit.PerSecond(5)), queueOf(t, rdb, name, fairlimit.PerSecond(5))
-		require.NoError(t, q.Pause(t.Context(), 24*time.Hour))
-		require.NoError(t, rdb.FlushAll(t.Context()).Err())
-		require.NoError(t, admin.Reset(t.Context()))
-		s, err := q.Status(t.Context())
-		require.NoError(t, err)
-		assert.Zero(t, s.Paused)
 	})
 }
 

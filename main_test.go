@@ -31,7 +31,6 @@ var (
 	status  = limitertest.Status
 	calls   = limitertest.Calls
 	engines = limitertest.Engines
-	nowhere = redistest.Nowhere
 )
 
 // onBoth runs f with each engine on each kind of server.
@@ -41,6 +40,13 @@ func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, e fair
 			redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) { f(t, rdb, e) })
 		})
 	}
+}
+
+// nowhere returns a client of a server that is not there. It tries once.
+func nowhere(t testing.TB) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.Nowhere(t).Options().Addr, MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { redistest.Close(rdb) })
+	return rdb
 }
 
 func queueOf(
@@ -247,4 +253,11 @@ func (r refuses) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		}
 		return next(ctx, cmd)
 	}
+}
+
+// within is a ctx of the test that ends after a time.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
 }

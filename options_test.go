@@ -61,6 +61,11 @@ func TestAnErrorOfNewNamesTheLimiterAndHasThePrefixOnce(t *testing.T) {
 			made(fairlimit.WithExtraQuota(fairlimit.PerSecond(0))), fairlimit.ErrInvalidQuota,
 			"invalid quota: WithExtraQuota: Permits is 0, want at least 1",
 		},
+		{
+			made(fairlimit.WithUnit("my tokens", quota)), fairlimit.ErrInvalidOption,
+			`invalid option: WithUnit: "my tokens" is no name of a unit: a name has up to 32 letters, digits, - and _, ` +
+				`begins with a letter, and is not burst`,
+		},
 		{made(fairlimit.WithGuard(-1)), fairlimit.ErrInvalidOption, "invalid option: WithGuard: -1ns is negative"},
 		{
 			made(fairlimit.WithFlow("", 1)), fairlimit.ErrInvalidFlow,
@@ -87,21 +92,6 @@ func TestAnErrorOfNewNamesTheLimiterAndHasThePrefixOnce(t *testing.T) {
 		assert.ErrorIs(t, c.err, c.is)
 		assert.EqualError(t, c.err, `fairlimit: "n": `+c.text)
 	}
-}
-
-func TestDuringAPauseAllowIsFalseAndStatusTellsOfIt(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		name := redistest.Name(t)
-		paused, err := fairlimit.NewQueue(rdb, name, fairlimit.PerSecond(3))
-		require.NoError(t, err)
-		require.NoError(t, paused.Pause(t.Context(), 10*time.Second))
-		for _, l := range []fairlimit.Limiter{paused, named(t, rdb, name, fairlimit.PerSecond(3))} {
-			allowed, err := l.Allow(t.Context())
-			require.NoError(t, err)
-			require.False(t, allowed)
-			require.Equal(t, fairlimit.Status{Delay: 10 * time.Second, Paused: 10 * time.Second}, status(t, l))
-		}
-	})
 }
 
 // Which options a combination has; the others are left out.
@@ -334,12 +324,13 @@ func (c combination) checkWithoutReplicas(t *testing.T, l fairlimit.Limiter, sec
 	require.False(t, ok)
 }
 
-// thrifty is an engine whose grants are on too few replicas, and that takes
-// nothing back.
+// thrifty is an engine whose grants are on too few replicas, and that may refuse
+// to take them back.
 type thrifty struct {
 	*stub
 	refuses error
 	most    int // callers in one question
+	returns int
 }
 
 const refusedPermits = 7
@@ -357,43 +348,38 @@ func (e *thrifty) Take(_ context.Context, requests []engine.Request) ([]engine.A
 	return answers, fmt.Errorf("%w: of some", fairlimit.ErrNotReplicated)
 }
 
-func (e *thrifty) GiveBack(context.Context, []engine.Grant) error { return e.refuses }
-
-func TestWhatCannotBeGivenBackIsTold(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		e := &thrifty{stub: &stub{queues: true}, refuses: assert.AnError}
-		build := func(engine.Config) (engine.Engine, error) { return e, nil }
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(9), fairlimit.WithEngine(build),
-			fairlimit.WithReplicas(1))
-		require.NoError(t, err)
-		err = l.Wait(t.Context())
-		require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
-		assert.Contains(t, err.Error(), assert.AnError.Error())
-		assert.Contains(t, err.Error(), "pass unused")
-	})
+func (e *thrifty) GiveBack(ctx context.Context, grants []engine.Grant) error {
+	e.returns++
+	return errors.Join(e.stub.GiveBack(ctx, grants), e.refuses)
 }
 
-func TestARefusalBesideAGrantThatIsOnNoReplicaIsARefusal(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &thrifty{stub: &stub{queues: true}}
-		build := func(engine.Config) (engine.Engine, error) { return e, nil }
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(9), fairlimit.WithEngine(build),
-			fairlimit.WithReplicas(1))
-		require.NoError(t, err)
-		var callers sync.WaitGroup
-		for _, n := range []int{1, 1, refusedPermits} { // the first goes alone, the others together
-			callers.Go(func() {
-				err := l.WaitN(t.Context(), n)
-				if n == refusedPermits {
-					assert.ErrorAs(t, err, new(*fairlimit.RefusedError))
-				} else {
+func TestOnlyGrantsThatAreOnNoReplicaAreGivenBack(t *testing.T) {
+	for what, refuses := range map[string]error{"the permits were given back": nil, "pass unused": assert.AnError} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &thrifty{stub: &stub{queues: true}, refuses: refuses}
+			build := func(engine.Config) (engine.Engine, error) { return e, nil }
+			l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(9), fairlimit.WithEngine(build),
+				fairlimit.WithReplicas(1))
+			require.NoError(t, err)
+			require.ErrorAs(t, l.WaitN(t.Context(), refusedPermits), new(*fairlimit.RefusedError))
+			assert.Zero(t, e.returns, "there is nothing to give back")
+			var callers sync.WaitGroup
+			for _, n := range []int{1, 2, refusedPermits} { // the first goes alone, the others together
+				callers.Go(func() {
+					err := l.WaitN(t.Context(), n)
+					if n == refusedPermits {
+						assert.ErrorAs(t, err, new(*fairlimit.RefusedError))
+						return
+					}
 					assert.ErrorIs(t, err, fairlimit.ErrNotReplicated)
-				}
-			})
-			synctest.Wait()
-		}
-		callers.Wait()
-		assert.Equal(t, 2, e.most)
-	})
+					assert.ErrorContains(t, err, what)
+				})
+				synctest.Wait()
+			}
+			callers.Wait()
+			assert.Equal(t, 2, e.most)
+			assert.Len(t, e.givenBack(), 2)
+			assert.True(t, e.givenBack()[0].Unused)
+		})
+	}
 }

@@ -115,8 +115,7 @@ func TestARefusalInAPauseThatStoodInLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, q := newSteered(t)
 		s.takes = 1400 * time.Millisecond
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := within(t, 3*time.Second)
 		errs := lineUp(ctx, q, 1, 1)
 		(<-s.calls).answers(granted(2500*time.Millisecond, 1))
 		start := time.Now()
@@ -234,46 +233,6 @@ func TestAnEngineThatCannotBeSteeredSaysSo(t *testing.T) {
 	require.ErrorIs(t, q.ForgetQuotas(t.Context()), fairlimit.ErrUnsupported)
 	_, _, err := q.Quotas(t.Context())
 	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-}
-
-// The server's clock gains 1 ms in a pause of 30 s, as clocks may. Then whoever
-// has its turn just after the pause misses it, though nothing was late.
-func TestNobodyMissesItsTurnBecauseClocksRunApartInAPause(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := redistest.Mini(t)
-		name := redistest.Name(t)
-		missed := 0
-		trace := &fairlimit.Trace{Missed: func(n int, _ time.Duration) { missed += n }}
-		quota := fairlimit.PerSecond(5)
-		q, other := queueOf(t, m.Client, name, quota, fairlimit.WithTrace(trace)), queueOf(t, m.Client, name, quota)
-		require.NoError(t, q.Pause(t.Context(), 30*time.Second))
-		start := time.Now()
-		var first, second goers
-		first.wait(t, q, 0, 5)
-		time.Sleep(time.Second)
-		second.wait(t, other, 0, 5)
-		for range 28 { // the server gains 35 ppm
-			time.Sleep(time.Second)
-			m.SetTime(time.Now().Add(time.Since(start) / 28000))
-		}
-		synctest.Wait()
-		ticker := time.NewTicker(100 * time.Microsecond)
-		defer ticker.Stop()
-		done := make(chan struct{})
-		go func() { first.all.Wait(); second.all.Wait(); close(done) }()
-		for running := true; running; {
-			select {
-			case <-done:
-				running = false
-			case <-ticker.C:
-				m.SetTime(time.Now().Add(time.Since(start) / 28000))
-			}
-		}
-		assert.Zero(t, missed, "no limiter has a MaxLateness")
-		for _, at := range first.at {
-			assert.Less(t, at.Sub(start).Seconds(), 30.1, "those who called first went first")
-		}
-	})
 }
 
 // The first time Redis does not record the pause, so that the slots of those who

@@ -14,13 +14,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func TestQuotasAreSetAsTheyAreGiven(t *testing.T) {
-	_, q := newSteered(t)
-	require.ErrorIs(t, q.SetQuotas(t.Context()), fairlimit.ErrInvalidQuota, "none")
-	require.ErrorIs(t, q.SetQuotas(t.Context(), fairlimit.Quota{}), fairlimit.ErrInvalidQuota)
-	require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerSecond(20), fairlimit.PerMinute(100)))
-}
-
 func TestAQueueWithQuotasOfItsOwnKnowsThem(t *testing.T) {
 	opts := []fairlimit.Option{fairlimit.WithExtraQuota(fairlimit.PerHour(9)), fairlimit.WithGuard(time.Second)}
 	q, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), opts...)
@@ -32,10 +25,6 @@ func TestAQueueWithQuotasOfItsOwnKnowsThem(t *testing.T) {
 		assert.Equal(t, []fairlimit.Quota{fairlimit.PerSecond(1), fairlimit.PerHour(9)}, quotas)
 		quotas[0].Permits = 7
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, _, err = q.Quotas(ctx)
-	require.ErrorIs(t, err, context.Canceled)
 }
 
 func TestAnOpenedQueueTellsTheStoredQuotas(t *testing.T) {
@@ -214,8 +203,7 @@ func TestACancelWithoutAnAnswerKeepsItsReservationCounted(t *testing.T) {
 		r, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
 		rdb.AddHook(late{by: time.Second})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-		defer cancel()
+		ctx := within(t, time.Millisecond)
 		require.ErrorIs(t, r.Cancel(ctx), fairlimit.ErrOutcomeUnknown)
 		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued)
 		time.Sleep(time.Minute)
@@ -240,16 +228,6 @@ func TestMoreThanTheBoundNeverFits(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, allowed, "it never queues")
 		require.NoError(t, l.WaitN(t.Context(), 3))
-	})
-}
-
-func TestABoundOfNoneIsNoBound(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.Every(time.Minute), fairlimit.WithMaxQueued(1), fairlimit.WithMaxQueued(0))
-		for range 5 {
-			_, err := l.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-		}
 	})
 }
 

@@ -22,12 +22,13 @@ func TestAReservationTellsWhenToGo(t *testing.T) {
 		first, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
 		assert.Zero(t, first.Delay())
-		second, err := l.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
+		second, err := l.ReserveN(within(t, time.Second), 1)
+		require.NoError(t, err, "a deadline bounds the call and not the turn")
 		assert.Equal(t, 10*time.Second, second.Delay())
 		assert.Equal(t, 10*time.Second, second.Slot().Sub(first.Slot()))
 
 		time.Sleep(4 * time.Second)
+		assert.Equal(t, 1, status(t, l).Queued, "a ctx that ends later takes nothing back")
 		assert.Equal(t, 6*time.Second, second.Delay())
 		time.Sleep(7 * time.Second)
 		assert.Zero(t, second.Delay())
@@ -54,8 +55,7 @@ func TestAReservationIsCancelledOnce(t *testing.T) {
 }
 
 func TestALateCancelChangesNothing(t *testing.T) {
-	t.Parallel()
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := limiter(t, rdb, fairlimit.Every(time.Hour))
 		r, err := l.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
@@ -110,38 +110,6 @@ func TestACancelThatDidNotHappenMayBeTriedAgain(t *testing.T) {
 	})
 }
 
-func TestADeadlineBoundsTheCallAndNotTheTurn(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.Every(time.Hour))
-		require.NoError(t, l.Wait(t.Context()))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		r, err := l.ReserveN(ctx, 1)
-		require.NoError(t, err)
-		assert.Greater(t, r.Delay(), 59*time.Minute)
-		cancel()
-		assert.Equal(t, 1, status(t, l).Queued, "a ctx that ends later takes nothing back")
-	})
-}
-
-func TestAReservationThatNobodyWaitsForIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		errs := make(chan error, 1)
-		go func() {
-			_, err := l.(fairlimit.Reserver).ReserveN(ctx, 1)
-			errs <- err
-		}()
-		c := <-e.calls
-		require.ErrorIs(t, <-errs, context.DeadlineExceeded)
-		c.answers(granted(time.Hour, 1))
-		synctest.Wait()
-		assert.Len(t, e.givenBack(), 1)
-	})
-}
-
 func TestASecondCancelWaitsForTheFirst(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		l := limiter(t, rdb, fairlimit.Every(time.Hour))
@@ -161,8 +129,7 @@ func TestASecondCancelWaitsForTheFirst(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-		defer cancel()
+		ctx := within(t, 500*time.Millisecond)
 		require.ErrorIs(t, r.Cancel(ctx), fairlimit.ErrOutcomeUnknown)
 		both.Wait()
 	})
@@ -213,8 +180,7 @@ func TestAReservationWaits(t *testing.T) {
 
 		fourth, err := q.ReserveN(t.Context(), 1)
 		require.NoError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
+		ctx := within(t, time.Second)
 		var refused *fairlimit.RefusedError
 		require.ErrorAs(t, fourth.Wait(ctx), &refused)
 		assert.Zero(t, status(t, q).Queued, "it was given back")

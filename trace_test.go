@@ -70,8 +70,7 @@ func TestATraceIsToldOfACallerFromWhenItEntersToWhenItLeaves(t *testing.T) {
 		require.NoError(t, l.WaitN(t.Context(), 2))
 		assert.Equal(t, []string{"Entered", "Granted", "Taken", "Left"}, seen.of(story...))
 
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
+		ctx := within(t, time.Minute)
 		require.ErrorAs(t, l.Wait(ctx), new(*fairlimit.RefusedError))
 		assert.Equal(t, []string{"Entered", "Refused", "Left"}, seen.of(story...))
 
@@ -103,16 +102,6 @@ func TestATraceIsToldHowLongACallerWaitedAndWhatBecameOfIt(t *testing.T) {
 	})
 }
 
-func TestATraceIsToldOfCallersThatAFallbackLetsGo(t *testing.T) {
-	t.Parallel()
-	seen := &events{}
-	l := limiter(t, nowhere(t), fairlimit.PerHour(1),
-		fairlimit.WithFallback(fairlimit.FailOpen), fairlimit.WithTrace(seen.trace()))
-	require.NoError(t, l.Wait(t.Context()))
-	assert.Equal(t, []string{"Entered", "FellBack", "Left"},
-		seen.of("Entered", "Left", "Refused", "Granted", "Taken", "FellBack"))
-}
-
 func TestATraceIsToldOfReservations(t *testing.T) {
 	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
 		seen := &events{}
@@ -131,20 +120,6 @@ func TestATraceIsToldOfReservations(t *testing.T) {
 		require.NoError(t, later.Cancel(t.Context()))
 		assert.Equal(t, []string{"Granted", "Reserved", "Unreserved"}, seen.of(story...), "it is cancelled once")
 	})
-}
-
-func TestSeveralTracesAreTold(t *testing.T) {
-	t.Parallel()
-	var told []int
-	l := limiter(t, nowhere(t), fairlimit.PerHour(1),
-		fairlimit.WithTrace(&fairlimit.Trace{Refused: func(int, error) { told = append(told, 1) }}),
-		fairlimit.WithTrace(nil),
-		fairlimit.WithTrace(&fairlimit.Trace{
-			Entered: func(int) { told = append(told, 2) },
-			Refused: func(int, error) { told = append(told, 3) },
-		}))
-	require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrUnreachable)
-	assert.Equal(t, []int{2, 1, 3}, told, "each in the order given")
 }
 
 // TestATraceIsToldOfEachQuestion has a queue of which Redis loses what it knew.
@@ -299,7 +274,9 @@ func TestATraceIsToldOnceThatQuotasDiffer(t *testing.T) {
 			return queueOf(t, rdb, "n", quota, append(opts, fairlimit.WithTrace(e.trace()))...)
 		}
 		told := func(e *events) int { return len(e.of("QuotasDiffer")) }
-		two, ten := service(&slow, fairlimit.PerSecond(2)), service(&fast, fairlimit.PerSecond(10))
+		var own []fairlimit.Quota
+		tells := fairlimit.WithTrace(&fairlimit.Trace{QuotasDiffer: func(of []fairlimit.Quota) { own = of }})
+		two, ten := service(&slow, fairlimit.PerSecond(2), tells), service(&fast, fairlimit.PerSecond(10))
 		twin := service(&same, fairlimit.PerSecond(10))
 		ask := func(queues ...*fairlimit.Queue) {
 			for range 20 {
@@ -312,6 +289,7 @@ func TestATraceIsToldOnceThatQuotasDiffer(t *testing.T) {
 		require.Zero(t, told(&fast)+told(&same), "all have the same quota")
 		ask(two, ten)
 		require.Equal(t, 1, told(&slow))
+		require.Equal(t, []fairlimit.Quota{fairlimit.PerSecond(2)}, own)
 		require.Equal(t, 1, told(&fast))
 		require.Zero(t, told(&same), "it has not asked meanwhile")
 		time.Sleep(5 * time.Minute)
@@ -321,19 +299,6 @@ func TestATraceIsToldOnceThatQuotasDiffer(t *testing.T) {
 		time.Sleep(11 * time.Minute)
 		ask(ten, two)
 		require.Equal(t, 1, told(&slow), "it is so again")
-	})
-}
-
-func TestATraceIsToldWhichQuotasItsLimiterHas(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		var told []fairlimit.Quota
-		trace := &fairlimit.Trace{QuotasDiffer: func(own []fairlimit.Quota) { told = own }}
-		two, ten := fairlimit.PerSecond(2), fairlimit.PerMinute(10)
-		require.NoError(t, queueOf(t, rdb, "n", two).Wait(t.Context()))
-		q := queueOf(t, rdb, "n", two, fairlimit.WithExtraQuota(ten), fairlimit.WithTrace(trace))
-		require.NoError(t, q.Wait(t.Context()))
-		require.Equal(t, []fairlimit.Quota{two, ten}, told)
 	})
 }
 

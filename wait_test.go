@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -20,97 +19,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func TestOneWhoLeavesInItsSleepFreesItsTurn(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.PerMinute(1))
-		require.NoError(t, l.Wait(t.Context()))
-		ctx, cancel := context.WithCancelCause(t.Context())
-		left := make(chan error, 1)
-		go func() { left <- l.Wait(ctx) }()
-		require.Eventually(t, func() bool { return status(t, l).Queued == 1 }, 10*time.Second, time.Millisecond)
-
-		cancel(assert.AnError)
-		err := <-left
-		require.ErrorIs(t, err, context.Canceled)
-		require.ErrorIs(t, err, assert.AnError, "the cause is told as well")
-		if !strings.HasSuffix(t.Name(), "/miniredis") { // Redis may take longer than the caller waits for it
-			require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, time.Millisecond)
-		}
-		assert.Zero(t, status(t, l).Queued, "its permit is back when it returns")
-	})
-}
-
-// carried counts what questions carry.
-type carried struct {
-	mu                 sync.Mutex
-	questions, callers int
-}
-
-func (c *carried) trace() fairlimit.Option {
-	return fairlimit.WithTrace(&fairlimit.Trace{Asked: func(op string, callers int, _ time.Duration, _ error) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if op == "take" {
-			c.questions, c.callers = c.questions+1, c.callers+callers
-		}
-	}})
-}
-
-// TestACrowdWithDeadlinesIsCarriedAFewTimes has all callers come at one moment,
-// each with a deadline of its own.
-func TestACrowdWithDeadlinesIsCarriedAFewTimes(t *testing.T) {
-	const (
-		crowd     = 2000
-		roundTrip = 10 * time.Millisecond
-	)
-	us := func(i int) time.Duration { return time.Duration(i) * time.Microsecond }
-	for name, c := range map[string]struct {
-		patience func(i int) time.Duration
-		refusal  time.Duration // within which all are refused who are
-		granted  int
-	}{
-		// A question grants at 64 slots at most.
-		"some are granted": {func(i int) time.Duration { return us(i*37%crowd) * 50_000 }, time.Second, 870},
-		"all are granted":  {func(i int) time.Duration { return time.Hour + us(i) }, 0, crowd},
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				sent := &carried{}
-				quota := fairlimit.Every(100 * time.Millisecond)
-				l, err := fairlimit.New(rdb, "crowd", quota, sent.trace(), fairlimit.WithGuard(0))
-				require.NoError(t, err)
-				require.NoError(t, l.Wait(t.Context())) // Redis learns the script
-				rdb.AddHook(late{by: roundTrip})
-				time.Sleep(time.Second)
-				var all sync.WaitGroup
-				refused, worst := make(chan time.Duration, crowd), time.Duration(0)
-				for i := range crowd {
-					all.Go(func() {
-						ctx, cancel := context.WithTimeout(t.Context(), c.patience(i))
-						defer cancel()
-						start := time.Now()
-						if err := l.Wait(ctx); err != nil {
-							assert.ErrorIs(t, err, context.DeadlineExceeded)
-							refused <- time.Since(start)
-						}
-					})
-					synctest.Wait()
-				}
-				all.Wait()
-				close(refused)
-				granted := crowd - len(refused)
-				for after := range refused {
-					worst = max(worst, after)
-				}
-				t.Logf("%d questions for %d, refusals within %v, %d went", sent.questions, sent.callers, worst, granted)
-				assert.LessOrEqual(t, sent.callers, 3*crowd)
-				assert.LessOrEqual(t, worst, c.refusal)
-				assert.InDelta(t, c.granted, granted, 20)
-			})
-		})
-	}
-}
-
 func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
 		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Hour), e)
@@ -118,8 +26,7 @@ func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 		require.NoError(t, l.Wait(t.Context()))
 		before := status(t, l)
 
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
-		defer cancel()
+		ctx := within(t, 30*time.Minute)
 		start := time.Now()
 		err = l.Wait(ctx)
 		assert.Less(t, time.Since(start), 10*time.Second)
@@ -135,57 +42,12 @@ func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-func TestACtxThatHasEndedConsumesNothing(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(1), e)
-		require.NoError(t, err)
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		require.ErrorIs(t, l.Wait(ended), context.Canceled)
-		_, err = l.Allow(ended)
-		require.ErrorIs(t, err, context.Canceled)
-		_, err = l.Status(ended)
-		require.ErrorIs(t, err, context.Canceled)
-		if r, ok := l.(fairlimit.Reserver); ok {
-			_, err = r.ReserveN(ended, 1)
-			require.ErrorIs(t, err, context.Canceled)
-		}
-		assert.Equal(t, fairlimit.Status{Available: 1}, status(t, l))
-
-		require.NoError(t, l.Wait(t.Context()))
-		require.ErrorIs(t, l.Reset(ended), context.Canceled)
-		assert.Zero(t, status(t, l).Available)
-	})
-}
-
-func TestMaxWaitBoundsEveryTurn(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.Every(time.Hour), e,
-			fairlimit.WithMaxWait(90*time.Minute))
-		require.NoError(t, err)
-		require.NoError(t, l.Wait(t.Context()))
-		r, ok := l.(fairlimit.Reserver)
-		if !ok {
-			return
-		}
-		_, err = r.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		var refused *fairlimit.RefusedError
-		_, err = r.ReserveN(t.Context(), 1)
-		require.ErrorAs(t, err, &refused)
-		assert.InDelta(t, 2*time.Hour, refused.Wait, float64(10*time.Second))
-		require.ErrorAs(t, l.Wait(t.Context()), &refused)
-		assert.Equal(t, 1, status(t, l).Queued)
-	})
-}
-
 func TestTheTimeInLineCountsAgainstTheDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, l := newStub(t)
 		lineUp(t.Context(), l, 1, 1)
 		first := <-e.calls
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
+		ctx := within(t, 3*time.Second)
 		errs := lineUp(ctx, l, 2, 2)
 		time.Sleep(time.Second)
 		first.grants(1)
@@ -205,8 +67,7 @@ func TestAnAnswerThatComesTooLateIsARefusalAtOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e, _ := newStub(t)
 				e.queues = answer.Granted
-				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-				defer cancel()
+				ctx := within(t, 3*time.Second)
 				start := time.Now()
 				errs := lineUp(ctx, e.limiter(t), 1, 1)
 				c := <-e.calls

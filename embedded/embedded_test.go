@@ -14,7 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/embedded"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 func Example() {
 	server, err := embedded.Start()

@@ -27,6 +27,8 @@ import (
 	"github.com/fairlimit/fairlimit/llmlimit"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
 // units are the quotas of a provider, by unit; "" is requests.
 type units map[string]fairlimit.Quota
 

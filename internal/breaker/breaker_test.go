@@ -12,7 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 var errBoom = errors.New("boom")
 

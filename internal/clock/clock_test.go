@@ -10,7 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 func TestASleepLastsAsLongAsItShould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

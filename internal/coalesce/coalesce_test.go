@@ -14,8 +14,11 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/breaker"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/internal/timeout"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // timed is an engine that grants everything and takes its time.
 type timed struct {
@@ -78,6 +81,15 @@ func (e *timed) sent() []int {
 
 func (e *timed) asker() *Asker { return &Asker{Engine: e} }
 
+// inBubble runs f on an engine, and wants the Asker to be idle afterwards.
+func inBubble(t *testing.T, e *timed, f func(t *testing.T, e *timed, b *Asker)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := e.asker()
+		f(t, e, b)
+		idle(t, b)
+	})
+}
+
 // asking calls Ask for n permits in a goroutine, and waits until it is in line.
 func asking(ctx context.Context, b *Asker, n int) <-chan error {
 	err := make(chan error, 1)
@@ -102,9 +114,7 @@ func idle(t *testing.T, b *Asker) {
 }
 
 func TestWhatOneQuestionHoldsIsBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: time.Millisecond}
-		b := e.asker()
+	inBubble(t, &timed{take: time.Millisecond}, func(t *testing.T, e *timed, b *Asker) {
 		for range 2500 {
 			go func() { _ = b.Ask(&Request{Ctx: t.Context(), N: 1}) }()
 		}
@@ -121,16 +131,31 @@ func TestWhatOneQuestionHoldsIsBounded(t *testing.T) {
 			assert.GreaterOrEqual(t, n, -mostReturned)
 		}
 		assert.Equal(t, 2500-500, sum)
-		idle(t, b)
+	})
+}
+
+// A question of callers who all differ is answered in part: the engine spares the
+// server. Those who are left are not sent over and over.
+func TestACrowdIsCarriedAFewTimes(t *testing.T) {
+	inBubble(t, &timed{take: 10 * time.Millisecond, most: 64}, func(t *testing.T, e *timed, b *Asker) {
+		const crowd = 2000
+		for range crowd {
+			go func() { assert.NoError(t, b.Ask(&Request{Ctx: t.Context(), N: 1, MaxWait: engine.Forever})) }()
+		}
+		time.Sleep(time.Minute)
+		carried := 0
+		for _, n := range e.log {
+			carried += n
+		}
+		assert.LessOrEqual(t, carried, 3*crowd)
 	})
 }
 
 // TestACallerThatLeavesDuringItsQuestionHasItsPermitsBack has answers after ten
 // milliseconds, and callers that leave after five.
 func TestACallerThatLeavesDuringItsQuestionHasItsPermitsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: 10 * time.Millisecond, giving: 500 * time.Millisecond} // 5 ms each
-		b := e.asker()
+	const answer, each = 10 * time.Millisecond, 500 * time.Millisecond / 100
+	inBubble(t, &timed{take: answer, giving: 100 * each}, func(t *testing.T, e *timed, b *Asker) {
 		for i := range 20 {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 			start := time.Now()
@@ -141,7 +166,6 @@ func TestACallerThatLeavesDuringItsQuestionHasItsPermitsBack(t *testing.T) {
 			require.Equal(t, 15*time.Millisecond, time.Since(start), "it does not stay for longer than it has to")
 		}
 		assert.Equal(t, engine.Grant{ID: "grant", N: 3, Unused: true}, e.givenBack()[0])
-		idle(t, b)
 	})
 }
 
@@ -212,23 +236,6 @@ func TestACallerThatLeavesIsToldWhatItsQuestionFailedBy(t *testing.T) {
 			})
 		}
 	}
-}
-
-func TestACallerThatLeavesTheLineGoesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: 20 * time.Millisecond}
-		b := e.asker()
-		first := asking(t.Context(), b, 1)
-		ctx, cancel := context.WithCancel(t.Context())
-		second := asking(ctx, b, 2)
-		start := time.Now()
-		cancel()
-		require.ErrorIs(t, <-second, context.Canceled)
-		assert.Zero(t, time.Since(start))
-		require.NoError(t, <-first)
-		idle(t, b)
-		assert.Equal(t, []int{1}, e.log)
-	})
 }
 
 // TestALeavingCallerIsNotAskedForAgain has an engine that leaves it for the
@@ -306,9 +313,7 @@ func TestThoseWhoLineUpAgainStandInFrontOfThoseWhoAreLeft(t *testing.T) {
 // TestReturnsDoNotStarveCallers has 20,000 returns in line, which take a
 // second.
 func TestReturnsDoNotStarveCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: time.Millisecond, giving: 5 * time.Millisecond}
-		b := e.asker()
+	inBubble(t, &timed{take: time.Millisecond, giving: 5 * time.Millisecond}, func(t *testing.T, e *timed, b *Asker) {
 		for range 20_000 {
 			go b.Abandon(t.Context(), engine.Grant{N: 1})
 		}
@@ -328,14 +333,11 @@ func TestReturnsDoNotStarveCallers(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		assert.Less(t, time.Since(start), 2100*time.Millisecond, "nor are they slower for it")
-		idle(t, b)
 	})
 }
 
 func TestCallersDoNotStarveReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: 5 * time.Millisecond}
-		b := e.asker()
+	inBubble(t, &timed{take: 5 * time.Millisecond}, func(t *testing.T, e *timed, b *Asker) {
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 3 * mostAsked { // there is always a full question in line
 			go func() {
@@ -353,34 +355,6 @@ func TestCallersDoNotStarveReturns(t *testing.T) {
 		}
 		cancel()
 		time.Sleep(time.Second)
-		idle(t, b)
-	})
-}
-
-// TestAnAnswersErrorIsItsCallersAlone has a queue that is too full for one of
-// several.
-func TestAnAnswersErrorIsItsCallersAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: time.Millisecond}
-		e.answers = func(requests []engine.Request) ([]engine.Answer, error) {
-			answers := make([]engine.Answer, len(requests))
-			for i, r := range requests {
-				if r.N > 100 {
-					answers[i].Err = engine.ErrFull
-					continue
-				}
-				answers[i].Granted = true
-			}
-			return answers, nil
-		}
-		b := e.asker()
-		first := asking(t.Context(), b, 1)
-		fits, large, more := asking(t.Context(), b, 5), asking(t.Context(), b, 1000), asking(t.Context(), b, 6)
-		require.NoError(t, <-first)
-		require.NoError(t, <-fits)
-		require.ErrorIs(t, <-large, engine.ErrFull)
-		require.NoError(t, <-more)
-		assert.Equal(t, []int{1, 3}, e.log)
 	})
 }
 
@@ -393,9 +367,7 @@ func closedOff() (b *breaker.Breaker, open func()) {
 }
 
 func TestAnOpenBreakerCallsEverybodyAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{take: time.Second}
-		b := e.asker()
+	inBubble(t, &timed{take: time.Second}, func(t *testing.T, e *timed, b *Asker) {
 		var open func()
 		b.Breaker, open = closedOff()
 		asked, lined := asking(context.Background(), b, 1), asking(t.Context(), b, 2)
@@ -407,7 +379,6 @@ func TestAnOpenBreakerCallsEverybodyAway(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		assert.Len(t, e.givenBack(), 1)
 		assert.Equal(t, []int{1, -1}, e.log)
-		idle(t, b)
 	})
 }
 
@@ -435,14 +406,11 @@ func TestOthersGoOnWhenAQuestionIsOverdue(t *testing.T) {
 }
 
 func TestAReturnWithoutAnAnswerIsOverdue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := &timed{giving: time.Hour}
-		b := e.asker()
+	inBubble(t, &timed{giving: time.Hour}, func(t *testing.T, e *timed, b *Asker) {
 		start := time.Now()
 		require.ErrorIs(t, b.Return(context.Background(), engine.Grant{N: 1}), timeout.ErrOverdue)
 		assert.Equal(t, timeout.Answer, time.Since(start))
 		require.NoError(t, <-asking(t.Context(), b, 1), "others go on")
 		time.Sleep(time.Hour)
-		idle(t, b)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/breaker"
 )
 
 // sharing is an engine that grants one permit to each flow, at once.
@@ -330,6 +331,46 @@ func TestWhoeverAcceptsNoWaitHoldsNobodyUp(t *testing.T) {
 		b.mu.Lock()
 		assert.Equal(t, 4, f.ahead, "all but the large one were granted")
 		b.mu.Unlock()
+	})
+}
+
+func TestWhoeverLinesUpAgainHoldsItsTurnNoLonger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := sharingOut(10)
+		f := NewLine("f", 1, 0)
+		r := &Request{Ctx: t.Context(), N: 1, Cost: 3, MaxWait: engine.Forever, Line: f}
+		for range 2 {
+			require.NoError(t, b.Ask(r))
+			synctest.Wait()
+			assert.Equal(t, 3, f.ahead, "what it costs, once")
+			b.LineUpAgain([]*Request{r})
+		}
+		require.NoError(t, b.Ask(r))
+	})
+}
+
+// Redis answers reads again after it had failed, and one question is to try. A
+// caller that stands in the line of a full flow asks nothing, so it does not try.
+func TestACallerOfAFullFlowIsNotTheOneThatTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, _ := sharingOut(1)
+		f := NewLine("f", 1, 0)
+		require.NoError(t, <-askingIn(b, f, 1, engine.Forever)) // its share is one permit, which it holds
+		var open func()
+		b.Breaker, open = closedOff()
+		open()
+		time.Sleep(breaker.Interval)
+		require.Error(t, b.Breaker.Admit(), "it starts a probe")
+		synctest.Wait()
+		stands := askingIn(b, f, 1, engine.Forever)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		require.Empty(t, stands, "it is not called away")
+		require.NoError(t, b.Breaker.Admit(), "nobody tries yet")
+		require.NoError(t, <-askingIn(b, nil, 1, engine.Forever))
+		require.Error(t, b.Breaker.Admit(), "that was the one")
+		b.Passed(f, 1)
+		require.NoError(t, <-stands)
 	})
 }
 

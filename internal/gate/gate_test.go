@@ -18,6 +18,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
 // pausing is a limiter whose Pause is the test's.
 type pausing struct {
 	fairlimit.Limiter
@@ -28,6 +30,13 @@ func (p pausing) Pause(ctx context.Context, d time.Duration) error { return p.pa
 
 // unpausing is a limiter that cannot pause, as one on window is.
 type unpausing struct{ fairlimit.Limiter }
+
+// inBubble runs f with a gate before a limiter that cannot pause.
+func inBubble(t *testing.T, quota fairlimit.Quota, f func(t *testing.T, g *gate.Gate, l unpausing)) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		f(t, new(gate.Gate), unpausing{limitertest.New(t, rdb, quota)})
+	})
+}
 
 // enter lets callers in one after the other and returns when they came through,
 // counted from start.
@@ -47,45 +56,37 @@ func enter(t *testing.T, g *gate.Gate, l gate.Waiter, start time.Time, callers i
 }
 
 func TestAfterAPauseCallersStillTakeTurns(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := unpausing{limitertest.New(t, rdb, fairlimit.Every(10*time.Second))}
-		var g gate.Gate
+	inBubble(t, fairlimit.Every(10*time.Second), func(t *testing.T, g *gate.Gate, l unpausing) {
 		start := time.Now()
 		g.Shut(t.Context(), l, time.Minute, nil)
-		through := enter(t, &g, l, start, 3)
+		through := enter(t, g, l, start, 3)
 		// Who of them asks first is open: they wake at one moment.
 		assert.ElementsMatch(t, []time.Duration{60 * time.Second, 70 * time.Second, 80 * time.Second}, through)
 	})
 }
 
 func TestATurnThatComesDuringAPauseIsNotUsed(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := unpausing{limitertest.New(t, rdb, fairlimit.Every(10*time.Second))}
-		var g gate.Gate
+	inBubble(t, fairlimit.Every(10*time.Second), func(t *testing.T, g *gate.Gate, l unpausing) {
 		start := time.Now()
 		time.AfterFunc(15*time.Second, func() { g.Shut(t.Context(), l, time.Minute, nil) })
-		through := enter(t, &g, l, start, 4)
+		through := enter(t, g, l, start, 4)
 		assert.Equal(t, []time.Duration{0, 10 * time.Second}, through[:2])
 		assert.ElementsMatch(t, []time.Duration{75 * time.Second, 85 * time.Second}, through[2:])
 	})
 }
 
 func TestTheLongestPauseCounts(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var g gate.Gate
+	inBubble(t, fairlimit.PerSecond(5), func(t *testing.T, g *gate.Gate, l unpausing) {
 		start := time.Now()
 		g.Shut(t.Context(), l, time.Minute, nil)
 		g.Shut(t.Context(), l, time.Second, nil)
 		time.AfterFunc(30*time.Second, func() { g.Shut(t.Context(), l, time.Minute, nil) })
-		assert.Equal(t, []time.Duration{90 * time.Second}, enter(t, &g, l, start, 1), "those who sleep hear of it")
+		assert.Equal(t, []time.Duration{90 * time.Second}, enter(t, g, l, start, 1), "those who sleep hear of it")
 	})
 }
 
 func TestAPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var g gate.Gate
+	inBubble(t, fairlimit.PerSecond(5), func(t *testing.T, g *gate.Gate, l unpausing) {
 		g.Shut(t.Context(), l, time.Minute, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
@@ -105,9 +106,7 @@ func TestAPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
 }
 
 func TestWhoeverLeavesDuringAPauseLeavesAtOnce(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var g gate.Gate
+	inBubble(t, fairlimit.PerSecond(5), func(t *testing.T, g *gate.Gate, l unpausing) {
 		g.Shut(t.Context(), l, time.Minute, nil)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		start := time.Now()
@@ -120,9 +119,7 @@ func TestWhoeverLeavesDuringAPauseLeavesAtOnce(t *testing.T) {
 }
 
 func TestNoPermitsNeedNoTurn(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var g gate.Gate
+	inBubble(t, fairlimit.PerSecond(5), func(t *testing.T, g *gate.Gate, l unpausing) {
 		g.Shut(t.Context(), l, time.Minute, nil)
 		start := time.Now()
 		require.NoError(t, g.Enter(t.Context(), l, 0))
@@ -214,9 +211,7 @@ type bare struct{ fairlimit.Limiter }
 func (b bare) WaitN() {}
 
 func TestWhatCannotBeAskedIsAnError(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := unpausing{limitertest.New(t, rdb, fairlimit.PerSecond(5))}
-		var g gate.Gate
+	inBubble(t, fairlimit.PerSecond(5), func(t *testing.T, g *gate.Gate, l unpausing) {
 		require.ErrorIs(t, g.Enter(t.Context(), nil, 1), fairlimit.ErrInvalidOption)
 		require.ErrorIs(t, g.Enter(t.Context(), l, -1), fairlimit.ErrInvalidPermits)
 		require.ErrorIs(t, g.Enter(t.Context(), bare{l}, 2), fairlimit.ErrUnsupported)

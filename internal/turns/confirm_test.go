@@ -176,9 +176,7 @@ func TestWhoeverHearsNothingInTimeMissesItsTurn(t *testing.T) {
 // An ordinary timer is late by some microseconds, and the news of a turn that
 // was exactly X ahead is older than X by then.
 func TestATimerThatIsLateByLittleIsNoReasonToLook(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l := q.line(second, 0)
+	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		l.Taken = func(_ int, _ time.Duration, confirmed bool) { assert.True(t, confirmed) }
 		l.woke = func() { time.Sleep(500 * time.Microsecond) }
 		for range 10 {

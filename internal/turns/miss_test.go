@@ -65,19 +65,6 @@ func TestATurnThatIsStillGoodGoesToWhoeverCameFirst(t *testing.T) {
 	}
 }
 
-func TestATurnThatIsMissedByLittleIsTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l, stall := q.stalls(50 * time.Millisecond)
-		out := callers(t.Context(), l, 2, forever)
-		require.NoError(t, (<-out).err)
-		stall(1040 * time.Millisecond)
-		w := <-out
-		require.NoError(t, w.err)
-		assert.Equal(t, 1040*time.Millisecond, w.at)
-	})
-}
-
 func TestAMissedTurnMayComeTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(second)
@@ -120,36 +107,9 @@ func TestCallersForOtherPermitsKeepTheirTurns(t *testing.T) {
 	})
 }
 
-// The first of one flow missed its turn and has not woken yet. A caller of
-// another flow cannot take that turn's place, so it goes on time.
-func TestAMissedTurnHoldsUpNoOtherFlow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l := q.line(second, 50*time.Millisecond)
-		var stuck atomic.Bool
-		l.woke = func() {
-			if stuck.CompareAndSwap(false, true) {
-				time.Sleep(10 * second) // the first to wake
-			}
-			time.Sleep(time.Millisecond)
-		}
-		flows := []*coalesce.Line{coalesce.NewLine("x", 1, 8), coalesce.NewLine("a", 1, 8), coalesce.NewLine("b", 1, 8)}
-		out := callers(t.Context(), l, len(flows), func(who int) *coalesce.Request {
-			return &coalesce.Request{N: 1, MaxWait: engine.Forever, Line: flows[who]}
-		})
-		require.NoError(t, (<-out).err)
-		assert.Equal(t, went{2, 2001 * time.Millisecond, nil}, <-out)
-		w := <-out
-		require.NoError(t, w.err)
-		assert.Greater(t, w.at, 11*second, "it lined up again")
-	})
-}
-
 // A machine that is late every time neither goes late nor hangs for ever.
 func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l := q.line(second, 5*time.Millisecond)
+	inBubble(t, second, 5*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		start := time.Now()
 		l.woke = func() { // it stands still around every slot
 			around := time.Since(start).Round(second)
@@ -167,9 +127,7 @@ func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
 }
 
 func TestAMachineWhoseTimersAreLateWakesEarly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l := q.line(second, 5*time.Millisecond)
+	inBubble(t, second, 5*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		l.woke = func() { time.Sleep(16 * time.Millisecond) }
 		out := callers(t.Context(), l, 10, forever)
 		late := 0
@@ -295,5 +253,21 @@ func TestTurnsThatWaitForReplicasAreNotMissed(t *testing.T) {
 			time.Sleep(2 * second)
 		}
 		assert.Empty(t, q.givenBack())
+	})
+}
+
+// A flow is paused. Its callers that sleep line up again, and nobody else does.
+func TestAPauseOfAFlowPutsOffItsCallersOnly(t *testing.T) {
+	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		flows := []*coalesce.Line{nil, coalesce.NewLine("a", 1, 8), coalesce.NewLine("b", 1, 8)}
+		out := callers(t.Context(), l, len(flows), func(who int) *coalesce.Request {
+			return &coalesce.Request{N: 1, MaxWait: engine.Forever, Line: flows[who]}
+		})
+		require.NoError(t, (<-out).err)
+		l.PutOff(flows[1])
+		assert.Len(t, q.givenBack(), 1)
+		assert.Equal(t, went{2, 2 * second, nil}, <-out)
+		assert.Equal(t, went{1, 3 * second, nil}, <-out)
+		assert.Len(t, q.givenBack(), 1)
 	})
 }

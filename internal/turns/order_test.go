@@ -121,16 +121,6 @@ func TestAnOlderCallerWakesWhoseTurnIsToldBetter(t *testing.T) {
 	})
 }
 
-// Callers that cannot exchange turns pass each other.
-func TestCallersForOtherPermitsMayPass(t *testing.T) {
-	l, callers := asleepAt([]int{2, 1}, nil)
-	callers[0].request.N = 2
-	for _, s := range callers {
-		assert.False(t, l.keepOrder(s, time.Now()))
-	}
-	assert.Equal(t, []int{2, 1}, slotsOf(callers))
-}
-
 // A caller whose turn is due at once finds another asleep.
 func TestACallerGoesAtOnceUnlessItsTurnIsForAnother(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -53,6 +53,14 @@ func (q *queue) line(within, lateness time.Duration) *Sleepers {
 	return l
 }
 
+// inBubble runs f with a queue, and a line in front of it.
+func inBubble(t *testing.T, interval, lateness time.Duration, f func(t *testing.T, q *queue, l *Sleepers)) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(interval)
+		f(t, q, q.line(second, lateness))
+	})
+}
+
 // clock, under mu, is the queue's.
 func (q *queue) clock() (now, rest time.Duration) {
 	rest = max(0, time.Until(q.rest))
