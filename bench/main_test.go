@@ -127,7 +127,7 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"no such scenario":    {[]string{"-scenario", "nothing"}, "-list"},
 		"no such engine":      {[]string{"-engines", "fair,nothing"}, "-list"},
 		"no quota":            {[]string{"-quota", "20"}, "20/1s"},
-		"nothing allowed":     {[]string{"-quota", "0/1s"}, "1 or more"},
+		"nothing allowed":     {[]string{"-quota", "0/1s"}, "at least 1"},
 		"more burst":          {[]string{"-burst", "21"}, "-burst"},
 		"no unit":             {[]string{"-duration", "4"}, "-duration"},
 		"an engine twice":     {[]string{"-engines", "fair,window, fair"}, `"fair" is there twice`},

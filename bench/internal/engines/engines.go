@@ -52,7 +52,15 @@ type Engine struct {
 	NoCalls bool // is for tokens only
 
 	// Open makes the limiter of one process. It does no I/O.
-	Open func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error)
+	Open func(Setup) (Acquirer, error)
+}
+
+// Setup is what the limiter of a process is made from.
+type Setup struct {
+	scenario.Load
+	Redis redis.UniversalClient
+	Name  string
+	Now   func() time.Duration
 }
 
 // All are the engines, the default ones first.

@@ -63,7 +63,7 @@ func newCrew(
 	c.scenario = behaviour
 	given := engine.Given(job.Load)
 	given.Flow, given.Late = fmt.Sprintf("client %d", job.Client), late
-	c.limiter, err = engine.Open(rdb, job.Name, given, now)
+	c.limiter, err = engine.Open(engines.Setup{Load: given, Redis: rdb, Name: job.Name, Now: now})
 	return c, err
 }
 

@@ -1,13 +1,12 @@
-// Package load says how much is asked of an engine: the quota, and who calls.
+// Package scenario says how much is asked of an engine: the quota, and who calls.
 package scenario
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/fairlimit/fairlimit"
 )
 
 // Load is what every engine in a run is put under. It travels to the client
@@ -68,33 +67,8 @@ func (l Load) Guarded(spread time.Duration) Load {
 	return l
 }
 
-// Quota is at most Permits in any window of length Per. At most Burst of them
-// go back to back; Burst 0 means Permits.
-type Quota struct {
-	Permits int
-	Per     time.Duration
-	Burst   int
-}
-
-func (q Quota) String() string { return fmt.Sprintf("%d/%v", q.Permits, q.Per) }
-
-// Set reads "20/1s": permits, a slash, a duration as Go writes it. Burst stays.
-func (q *Quota) Set(s string) error {
-	permits, per, found := strings.Cut(s, "/")
-	if !found {
-		return errors.New("want permits/duration, such as 20/1s")
-	}
-	n, err := strconv.Atoi(permits)
-	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no number of permits: want 1 or more, such as 20/1s", permits)
-	}
-	d, err := time.ParseDuration(per)
-	if err != nil || d <= 0 {
-		return fmt.Errorf("%q is no length of time: want more than 0, such as 20/1s or 100/2m", per)
-	}
-	q.Permits, q.Per = n, d
-	return nil
-}
+// Quota is that of a limiter.
+type Quota = fairlimit.Quota
 
 // Period is how long a strict limiter with this guard takes to hand out the
 // whole quota once.
