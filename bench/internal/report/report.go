@@ -69,7 +69,7 @@ type Engine struct {
 func Of(results []*run.Result) Report {
 	t := results[0].Trial
 	r := Report{
-		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Seed: t.Load.Seed,
+		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Simulated: results[0].Simulated, Seed: t.Load.Seed,
 		Quota: Quota{
 			Permits: t.Load.Quota.Permits, PerMS: measure.Milliseconds(t.Load.Quota.Per),
 			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard), Ceiling: ceiling(t.Load),

@@ -64,7 +64,8 @@ func (t Trial) Simulate(ctx context.Context) (*Result, error) {
 	}
 	t.Backend = &backend.Backend{Name: "embedded, simulated"}
 	r := &Result{
-		Trial: t, Given: t.Engine.Given(t.Load), CountedBy: "clients", RedisCalls: s.RedisCalls, Log: s.Log,
+		Trial: t, Given: t.Engine.Given(t.Load), Log: s.Log,
+		CountedBy: "clients", RedisCalls: s.RedisCalls, Simulated: true,
 	}
 	r.fault(failures(s.Log.Calls))
 	return r, nil
