@@ -16,8 +16,12 @@ type row struct {
 	rounds    int    // times those of the scale; one in any case
 	unit      string
 	goal      Goal // of each figure
-	sides     func(context.Context, *bed) (sides, error)
+
+	known, ours side // known may be nil
 }
+
+// side makes ready what a row measures on one side.
+type side func(context.Context, *bed) (probe, error)
 
 // parts are the figures of a group whose rows have several, in the words before
 // what the row is called.
@@ -25,27 +29,12 @@ var parts = map[string][]string{
 	"script": {"server, back to back: ", "whole call, back to back: ", "server, cold: "},
 }
 
-// sides are what is measured in turn; yardstick may be nil.
-type sides struct{ yardstick, ours probe }
-
 // probe is one round of one side: a value for each figure of the row.
 type probe func(context.Context) ([]float64, error)
 
-// single is the probe of a row with one figure.
-func single(m func(context.Context) (float64, error)) probe {
-	return func(ctx context.Context) ([]float64, error) {
-		value, err := m(ctx)
-		return []float64{value}, err
-	}
-}
-
 // measure returns the row's figures.
 func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) {
-	s, err := r.sides(ctx, b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.what, err)
-	}
-	known, ours, err := inTurn(ctx, max(1, r.rounds*b.Rounds), s)
+	known, ours, err := r.inTurn(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.what, err)
 	}
@@ -64,25 +53,31 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 
 // inTurn measures round by round. Who comes first changes from round to round,
 // so that a machine that gets slower or faster meanwhile favours neither.
-func inTurn(ctx context.Context, rounds int, s sides) (known, ours [][]float64, err error) {
-	take := func(p probe, into *[][]float64) {
-		if err == nil && p != nil {
-			var values []float64
-			values, err = p(ctx)
-			*into = append(*into, values)
-			err = cmp.Or(err, ctx.Err())
+func (r row) inTurn(ctx context.Context, b *bed) (known, ours [][]float64, err error) {
+	var probes []probe
+	for _, s := range []side{r.known, r.ours} {
+		var p probe
+		if s != nil {
+			if p, err = s(ctx, b); err != nil {
+				return nil, nil, err
+			}
+		}
+		probes = append(probes, p)
+	}
+	values := [2][][]float64{}
+	for round := range max(1, r.rounds*b.Rounds) {
+		for _, i := range [2]int{round % 2, 1 - round%2} {
+			if probes[i] == nil {
+				continue
+			}
+			got, err := probes[i](ctx)
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return nil, nil, err
+			}
+			values[i] = append(values[i], got)
 		}
 	}
-	for round := range rounds {
-		if round%2 == 0 {
-			take(s.yardstick, &known)
-			take(s.ours, &ours)
-		} else {
-			take(s.ours, &ours)
-			take(s.yardstick, &known)
-		}
-	}
-	return known, ours, err
+	return values[0], values[1], nil
 }
 
 // column is one figure of all rounds.
