@@ -35,19 +35,6 @@ var Default = Load{
 	Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
 }
 
-const (
-	// leastGuard is the least that a guard is by default.
-	leastGuard = 10 * time.Millisecond
-
-	// guardHeadroom is how many times the spread of the delays that were seen
-	// the default guard is.
-	guardHeadroom = 2
-
-	// guardShare is the most of the quota's window that the default guard may
-	// be: one half.
-	guardShare = 2
-)
-
 // Or takes from another load what this one leaves at zero.
 func (l Load) Or(other Load) Load {
 	l.Quota.Permits = cmp.Or(l.Quota.Permits, other.Quota.Permits)
@@ -58,12 +45,13 @@ func (l Load) Or(other Load) Load {
 	return l
 }
 
-// Guarded is the load with a guard for delays that spread over so much, with
-// headroom. The guard that it has is the least that it gets.
+// Guarded is the load with a guard of twice the spread of delays, or what it has
+// if that is more. By default a guard is at least 10 ms, and at most half of the
+// quota's window.
 func (l Load) Guarded(spread time.Duration) Load {
 	const whole = time.Millisecond
-	wanted := (guardHeadroom*spread + whole - 1).Truncate(whole)
-	l.Guard = max(l.Guard, min(max(leastGuard, wanted), l.Quota.Per/guardShare))
+	wanted := max(10*whole, (2*spread + whole - 1).Truncate(whole))
+	l.Guard = max(l.Guard, min(wanted, l.Quota.Per/2))
 	return l
 }
 
