@@ -6,6 +6,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -92,7 +93,14 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		}
 	}
 	callers := t.Scenario.CallersOf(t.Load)
-	clients, err := Launch(ctx, ClientRole, t.jobs(callers, server.URL, via))
+	var jobs []Job
+	for client, n := range callers {
+		jobs = append(jobs, Job{
+			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Name: t.Name, Load: t.Load, Client: client, Callers: n,
+			Redis: t.Backend.Addr, Via: via, Upstream: server.URL,
+		})
+	}
+	clients, err := Launch(ctx, ClientRole, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -162,17 +170,6 @@ func (r *Result) fault(err error) {
 	}
 }
 
-func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
-	for client, n := range callers {
-		jobs = append(jobs, Job{
-			Scenario: t.Scenario.Name, Engine: t.Engine.Name,
-			Redis: t.Backend.Addr, Via: via, Upstream: url, Name: t.Name,
-			Load: t.Load, Client: client, Callers: n,
-		})
-	}
-	return jobs
-}
-
 // wait returns at the end of the run: the time is over, ctx has ended, or a
 // client has died, which is an error.
 func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger, end time.Duration) error {
@@ -230,4 +227,35 @@ func join(calls []measure.Call, arrivals []measure.Call, end time.Duration) []me
 	}
 	slices.SortFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
 	return calls
+}
+
+// Incident is what happened to the run, and when.
+type Incident struct {
+	AtMS measure.MS `json:"at_ms"` // of the run; when that was over
+	What string     `json:"what"`
+}
+
+// befall lets the scenario's incidents happen at their times, until ctx ends. It
+// is no fault if one is under way then.
+func (t Trial) befall(
+	ctx context.Context, begin time.Duration, do func(context.Context, scenario.Deed) error,
+) (happened []Incident, err error) {
+	for _, incident := range t.Scenario.Incidents {
+		at := begin + time.Duration(incident.At*float64(t.Load.Duration))
+		select {
+		case <-time.After(at - measure.Now()):
+		case <-ctx.Done():
+			return happened, err
+		}
+		failed, what := do(ctx, incident.What), string(incident.What)
+		switch {
+		case failed != nil && ctx.Err() != nil:
+			what = "the run ended, before " + what
+		case failed != nil:
+			err = errors.Join(err, fmt.Errorf("%s, or should have: %w", what, failed))
+			continue
+		}
+		happened = append(happened, Incident{AtMS: measure.Milliseconds(measure.Now() - begin), What: what})
+	}
+	return happened, err
 }
