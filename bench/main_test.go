@@ -152,8 +152,10 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 }
 
 func TestHelpAndListAreNoErrors(t *testing.T) {
-	for flag, shows := range map[string]string{"-h": "-guard duration", "-list": "burst"} {
-		p := bench(t.Context(), t, flag)
+	for args, shows := range map[string]string{
+		"-h": "-guard duration", "-list": "burst", "speed -h": "-rows names", "soak -h": "-seed number",
+	} {
+		p := bench(t.Context(), t, strings.Fields(args)...)
 		require.Zero(t, p.status(t, p.Run()))
 		require.Contains(t, p.stdout.String(), shows)
 		require.Empty(t, p.stderr.String())

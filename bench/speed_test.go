@@ -55,13 +55,6 @@ func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
 	}
 }
 
-func TestSpeedExplainsItself(t *testing.T) {
-	p := bench(t.Context(), t, "speed", "-h")
-	require.Zero(t, p.status(t, p.Run()))
-	require.Contains(t, p.stdout.String(), "-rows names")
-	require.Empty(t, p.stderr.String())
-}
-
 func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
