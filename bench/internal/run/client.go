@@ -68,7 +68,7 @@ func newCrew(
 }
 
 // connect makes the crew of a client process, and a visitor for each caller.
-func connect(job Job) (c *crew, visitors []*Visitor, err error) {
+func connect(job Job) (c *crew, visitors []Visitor, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	rdb, err := backend.Connect(ctx, job.Redis, job.Via)
@@ -94,11 +94,11 @@ func connect(job Job) (c *crew, visitors []*Visitor, err error) {
 
 // work lets all callers go at the given moment, and returns when the last one is
 // home.
-func (c *crew) work(ctx context.Context, visitors []*Visitor, at time.Duration) Account {
+func (c *crew) work(ctx context.Context, visitors []Visitor, at time.Duration) Account {
 	bystander := Watch(measure.Now, c.Load.Clients, nil)
 	var callers sync.WaitGroup
 	for number, caller := range c.callers(ctx) {
-		caller.visit = visitors[number].Visit
+		caller.visit = visitors[number]
 		callers.Go(func() {
 			if clock.Sleep(ctx, at-measure.Now()) == nil {
 				caller.begin()

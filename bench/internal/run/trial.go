@@ -42,17 +42,6 @@ type Trial struct {
 	Progress io.Writer // told now and then how far it is
 }
 
-// newLedger is that of the upstream.
-func newLedger(l scenario.Load, now func() time.Duration) *measure.Ledger {
-	ledger := measure.NewLedger(l.Quota.Permits, l.Quota.Per, now)
-	ledger.Ceiling, ledger.Input, ledger.Output = ceiling(l), l.Input, l.Output
-	return ledger
-}
-
-func ceiling(l scenario.Load) measure.Limit {
-	return measure.Limit{Permits: l.Ceiling.Permits, Per: l.Ceiling.Per}
-}
-
 // Result is what came of it.
 type Result struct {
 	Trial      Trial
@@ -80,7 +69,7 @@ type Result struct {
 // Run does it. When ctx ends it stops early and reports what was measured until
 // then.
 func (t Trial) Run(ctx context.Context) (result *Result, err error) {
-	ledger := newLedger(t.Load, measure.Now)
+	ledger := measure.NewLedger(t.Load.Limits(), measure.Now)
 	server := Serve(ledger)
 	defer server.Close()
 	via := ""
@@ -258,4 +247,41 @@ func (t Trial) befall(
 		happened = append(happened, Incident{AtMS: measure.Milliseconds(measure.Now() - begin), What: what})
 	}
 	return happened, err
+}
+
+const (
+	// orderly is the least distance at which the order of two events says
+	// something, on any machine.
+	orderly = 10 * time.Millisecond
+
+	// However long a machine stalls, it blurs the order by no more than a tenth
+	// of the quota's window, or by 50 ms if that is more. Longer stalls count
+	// for the calls that they hit, one by one.
+	blurShare = 10
+	blurAny   = 50 * time.Millisecond
+)
+
+// Judge works out the figures of one scenario's results. All engines are held
+// to the same rule: events closer than the machine's longest stall have no order,
+// within bounds. What the scenario holds up on purpose comes on top.
+func Judge(results []*Result) {
+	worst := time.Duration(0)
+	for _, r := range results {
+		worst = max(worst, r.WorstStall)
+	}
+	for _, r := range results {
+		blur := blurred(worst, r.Trial.Load)
+		r.Apart = blur + r.Trial.Scenario.HeldUp()
+		r.Figures = measure.Of(r.Log, measure.Rule{
+			Limits: r.Trial.Load.Limits(), Guard: r.Given.Guard,
+			Apart: r.Apart, Blur: blur, Queues: r.Trial.Engine.Queues,
+		})
+		r.Figures.FewWaitAloneMS = r.Modest
+	}
+}
+
+// blurred is the distance under which the machine mixes up the order by itself.
+func blurred(worst time.Duration, l scenario.Load) time.Duration {
+	const whole = time.Millisecond
+	return max(orderly, min((worst+whole-1).Truncate(whole), max(l.Quota.Per/blurShare, blurAny)))
 }

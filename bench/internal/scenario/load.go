@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // Load is what every engine in a run is put under. It travels to the client
@@ -57,6 +58,13 @@ func (l Load) Guarded(spread time.Duration) Load {
 
 // Quota is that of a limiter.
 type Quota = fairlimit.Quota
+
+// Limits are those of the upstream.
+func (l Load) Limits() measure.Limits {
+	return measure.Limits{
+		Permits: l.Quota.Permits, Per: l.Quota.Per, Ceiling: l.Ceiling, Input: l.Input, Output: l.Output,
+	}
+}
 
 // Period is how long a strict limiter with this guard takes to hand out the
 // whole quota once.
