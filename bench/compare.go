@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
@@ -52,7 +53,7 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 	if err != nil {
 		return err
 	}
-	faults := 0 // what went wrong on the way
+	faulty := false
 	for number, r := range p.rounds {
 		if ctx.Err() != nil {
 			break
@@ -61,26 +62,24 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 			r.what = fmt.Sprintf("%d/%d %s", number+1, len(p.rounds), r.what)
 		}
 		results, err := c.round(ctx, r)
-		switch {
-		case errors.Is(err, backend.ErrNoServer), errors.Is(err, run.ErrReal) && len(p.rounds) > 1:
+		if errors.Is(err, backend.ErrNoServer) || errors.Is(err, run.ErrReal) && len(p.rounds) > 1 {
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
 			continue
-		case err != nil:
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", r.scenario.Name, err)
-		case len(results) == 0:
+		}
+		if len(results) == 0 {
 			fmt.Fprintf(stderr, "%s: interrupted before anything was measured\n", r.scenario.Name)
 			continue
 		}
-		for _, result := range results {
-			faults += len(result.Faults)
-		}
 		of := report.Of(results)
-		of.Simulated = p.simulate
+		faulty = faulty || slices.ContainsFunc(results, func(r *run.Result) bool { return len(r.Faults) > 0 })
 		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), page.Add(of, results)); err != nil {
 			return fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
-	if err := page.Tell(table); err != nil || faults == 0 {
+	if err := page.Tell(table); err != nil || !faulty {
 		return err
 	}
 	return errFaulty
@@ -100,7 +99,8 @@ func (c *comparison) open(ctx context.Context) (err error) {
 	}
 	for _, r := range c.rounds {
 		for _, e := range r.engines {
-			if _, err := e.Open(c.server.Client(), "bench", e.Given(r.load), measure.Now); err != nil {
+			setup := engines.Setup{Load: e.Given(r.load), Redis: c.server.Client(), Name: "bench", Now: measure.Now}
+			if _, err := e.Open(setup); err != nil {
 				c.server.Close()
 				return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
 			}
@@ -147,28 +147,25 @@ func (c comparison) round(ctx context.Context, r round) (results []*run.Result, 
 // run puts an engine through a round. If the goal is how long the modest wait,
 // it does so a second time, without the greedy.
 func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
-	result, err := c.try(ctx, r, e)
-	if err != nil || r.scenario.Shares == nil || r.scenario.Shares.Wait == 0 || ctx.Err() != nil {
-		return result, err
-	}
-	r.load.Modest, r.what = true, r.what+" without the greedy"
-	modest, err := c.try(ctx, r, e)
-	if err == nil {
-		result.Modest = measure.FewWait(modest.Log)
-	}
-	return result, err
-}
-
-func (c comparison) try(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
 	t := run.Trial{
 		Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server,
 		Name: "bench:" + rand.Text(), What: r.what + ", " + e.Name, Progress: c.stderr,
 	}
 	fmt.Fprintf(c.stderr, "%s: %v to go\n", t.What, r.load.Duration)
+	try := t.Run
 	if c.simulate {
-		return t.Simulate(ctx)
+		try = t.Simulate
 	}
-	return t.Run(ctx)
+	result, err := try(ctx)
+	if err != nil || r.load.Modest || r.scenario.Shares == nil || r.scenario.Shares.Wait == 0 || ctx.Err() != nil {
+		return result, err
+	}
+	r.load.Modest, r.what = true, r.what+" without the greedy"
+	modest, err := c.run(ctx, r, e)
+	if err == nil {
+		result.Modest = measure.FewWait(modest.Log)
+	}
+	return result, err
 }
 
 // outputs are where the figures and the table go. Where standard output is for

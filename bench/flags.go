@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // plan is what the command line asks for.
@@ -89,7 +91,11 @@ func (p *plan) flags(l *scenario.Load, engines, scenarios *string) *flag.FlagSet
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(engines, "engines", "fair,window", "`names` of the engines to compare, or all")
 	flags.StringVar(scenarios, "scenario", "steady", "`names` of the scenarios to run, or all")
-	flags.Var(&l.Quota, "quota", "the upstream's rule, `permits/duration`")
+	flags.Func("quota", "the upstream's rule, `permits/duration` (default 20/1s)", func(text string) error {
+		q, err := quotatext.ParseOne(text)
+		l.Quota.Permits, l.Quota.Per, l.Quota.Burst = q.Permits, q.Per, cmp.Or(q.Burst, l.Quota.Burst)
+		return err
+	})
 	flags.IntVar(&l.Quota.Burst, "burst", l.Quota.Burst, "`permits` that may go back to back; 0 is the whole quota")
 	flags.DurationVar(&l.Guard, "guard", l.Guard,
 		"`duration` by which engines lengthen the quota's window, if they can "+

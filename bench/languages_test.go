@@ -61,7 +61,8 @@ func TestThreeLanguagesShareOneQueueInOrder(t *testing.T) {
 	quota, guard := fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1}, 200*time.Millisecond
 	server := redistest.StartServer(t)
 	at := serves(t, "tax="+quota.String(), "-redis", server.Addr(), "-guard", guard.String())
-	ledger := measure.NewLedger(quota.Permits, quota.Per, measure.Now)
+	limits := measure.Limits{Permits: quota.Permits, Per: quota.Per}
+	ledger := measure.NewLedger(limits, measure.Now)
 	upstream := run.Serve(ledger)
 	t.Cleanup(upstream.Close)
 	for _, p := range programs {
@@ -82,7 +83,7 @@ func TestThreeLanguagesShareOneQueueInOrder(t *testing.T) {
 	}
 	blur := 50*time.Millisecond + log.Machine.Worst(nil)
 	f := measure.Of(log, measure.Rule{
-		Permits: quota.Permits, Per: quota.Per, Guard: guard, Apart: blur, Blur: blur, Queues: true,
+		Limits: limits, Guard: guard, Apart: blur, Blur: blur, Queues: true,
 	})
 	t.Logf("%d calls, at most %d in a second, %d rejected, %d overtaken", f.Grants, f.MaxInWindow,
 		f.UpstreamRejections, f.Inversions)
@@ -130,7 +131,7 @@ func callInGo(
 				c := measure.Call{Client: 2, Caller: i, Seq: seq, Permits: 1, Called: measure.Now(), Outcome: measure.Granted}
 				if err = limiter.Wait(t.Context()); err == nil {
 					c.Ended = measure.Now()
-					_, err = v.Visit(t.Context(), c)
+					_, err = v(t.Context(), c)
 				}
 			}
 			if err != nil {

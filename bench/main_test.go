@@ -127,7 +127,7 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"no such scenario":    {[]string{"-scenario", "nothing"}, "-list"},
 		"no such engine":      {[]string{"-engines", "fair,nothing"}, "-list"},
 		"no quota":            {[]string{"-quota", "20"}, "20/1s"},
-		"nothing allowed":     {[]string{"-quota", "0/1s"}, "1 or more"},
+		"nothing allowed":     {[]string{"-quota", "0/1s"}, "at least 1"},
 		"more burst":          {[]string{"-burst", "21"}, "-burst"},
 		"no unit":             {[]string{"-duration", "4"}, "-duration"},
 		"an engine twice":     {[]string{"-engines", "fair,window, fair"}, `"fair" is there twice`},
@@ -152,8 +152,10 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 }
 
 func TestHelpAndListAreNoErrors(t *testing.T) {
-	for flag, shows := range map[string]string{"-h": "-guard duration", "-list": "burst"} {
-		p := bench(t.Context(), t, flag)
+	for args, shows := range map[string]string{
+		"-h": "-guard duration", "-list": "burst", "speed -h": "-rows names", "soak -h": "-seed number",
+	} {
+		p := bench(t.Context(), t, strings.Fields(args)...)
 		require.Zero(t, p.status(t, p.Run()))
 		require.Contains(t, p.stdout.String(), shows)
 		require.Empty(t, p.stderr.String())

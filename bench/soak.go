@@ -22,46 +22,37 @@ redis-server of its own.
 
 `
 
-// soakPlan is what the command line asks for.
-type soakPlan struct {
-	run  soak.Run
-	json string
-}
-
-// parseSoak reads the command line behind "soak". What -h prints goes to help,
-// and the error is flag.ErrHelp.
-func parseSoak(args []string, help io.Writer) (p soakPlan, err error) {
+// parseSoak reads the command line behind "soak".
+func parseSoak(args []string, help io.Writer) (r soak.Run, json string, err error) {
 	flags := flag.NewFlagSet("bench soak", flag.ContinueOnError)
-	flags.DurationVar(&p.run.Duration, "duration", 3*time.Minute, "`time` for which callers call and things break")
-	flags.Uint64Var(&p.run.Seed, "seed", 0,
+	flags.DurationVar(&r.Duration, "duration", 3*time.Minute, "`time` for which callers call and things break")
+	flags.Uint64Var(&r.Seed, "seed", 0,
 		"`number` that decides what callers do and what breaks (default: another each time)")
-	flags.StringVar(&p.json, "json", "", "`file` for the report as JSON; - is standard output")
-	if err := readFlags(flags, args, soakIntro, help); err != nil {
-		return p, err
+	flags.StringVar(&json, "json", "", "`file` for the report as JSON; - is standard output")
+	err = readFlags(flags, args, soakIntro, help)
+	if err == nil && r.Duration <= 0 {
+		err = fmt.Errorf("-duration is %v, want more than 0", r.Duration)
 	}
-	if p.run.Duration <= 0 {
-		return p, fmt.Errorf("-duration is %v, want more than 0", p.run.Duration)
+	if r.Seed == 0 {
+		r.Seed = 1 + rand.Uint64N(1<<32)
 	}
-	if p.run.Seed == 0 {
-		p.run.Seed = 1 + rand.Uint64N(1<<32)
-	}
-	return p, nil
+	return r, json, err
 }
 
 // runSoak is the command "soak". It ends as faulty only where a promise was
 // broken.
 func runSoak(ctx context.Context, args []string, stdout, stderr *os.File) error {
-	p, err := parseSoak(args, stdout)
+	r, path, err := parseSoak(args, stdout)
 	if err != nil {
 		return err
 	}
-	lines, table, err := outputs(p.json, stdout, stderr)
+	lines, table, err := outputs(path, stdout, stderr)
 	if err != nil {
 		return err
 	}
 	defer lines.Close()
-	p.run.Progress = stderr
-	report, err := p.run.Do(ctx)
+	r.Progress = stderr
+	report, err := r.Do(ctx)
 	if errors.Is(err, soak.ErrStuck) {
 		fmt.Fprintln(stderr, "bench:", err)
 		return errFaulty

@@ -13,16 +13,17 @@ import (
 )
 
 func TestFlagsOfSoak(t *testing.T) {
-	p, err := parseSoak(nil, io.Discard)
+	r, path, err := parseSoak(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, 3*time.Minute, p.run.Duration)
-	require.NotZero(t, p.run.Seed, "another each time")
+	require.Equal(t, 3*time.Minute, r.Duration)
+	require.NotZero(t, r.Seed, "another each time")
+	require.Empty(t, path)
 
-	p, err = parseSoak([]string{"-duration", "1h", "-seed", "7", "-json", "-"}, io.Discard)
+	r, path, err = parseSoak([]string{"-duration", "1h", "-seed", "7", "-json", "-"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, time.Hour, p.run.Duration)
-	require.EqualValues(t, 7, p.run.Seed)
-	require.Equal(t, "-", p.json)
+	require.Equal(t, time.Hour, r.Duration)
+	require.EqualValues(t, 7, r.Seed)
+	require.Equal(t, "-", path)
 }
 
 func TestWhatSoakCannotDoIsToldInOneLine(t *testing.T) {

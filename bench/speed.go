@@ -22,50 +22,41 @@ const speedIntro = `bench speed measures how fast the library is, each figure be
 
 `
 
-// speedPlan is what the command line asks for.
-type speedPlan struct {
-	run  speed.Run
-	json string
-}
-
-// parseSpeed reads the command line behind "speed". What -h prints goes to
-// help, and the error is flag.ErrHelp.
-func parseSpeed(args []string, help io.Writer) (p speedPlan, err error) {
+// parseSpeed reads the command line behind "speed".
+func parseSpeed(args []string, help io.Writer) (r speed.Run, json string, err error) {
 	flags := flag.NewFlagSet("bench speed", flag.ContinueOnError)
-	flags.StringVar(&p.run.Redis, "redis", "",
+	flags.StringVar(&r.Redis, "redis", "",
 		"`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")
-	flags.StringVar(&p.json, "json", "",
+	flags.StringVar(&json, "json", "",
 		"`file` for the figures as JSON, one object a line for each; - is standard output")
 	quick := flags.Bool("quick", false, "fewer and shorter rounds, for a look in between")
 	rows := flags.String("rows", "all", "`names` of what to measure: "+strings.Join(speed.Names(), ","))
 	if err := readFlags(flags, args, speedIntro, help); err != nil {
-		return p, err
+		return r, json, err
 	}
-	p.run.Scale = speed.Full
+	r.Scale = speed.Full
 	if *quick {
-		p.run.Scale = speed.Quick
+		r.Scale = speed.Quick
 	}
 	if *rows != "all" {
-		for name := range strings.SplitSeq(*rows, ",") {
-			p.run.Rows = append(p.run.Rows, strings.TrimSpace(name))
-		}
+		r.Rows = strings.Split(strings.ReplaceAll(*rows, " ", ""), ",")
 	}
-	return p, p.run.Check()
+	return r, json, r.Check()
 }
 
 // runSpeed is the command "speed".
 func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) error {
-	p, err := parseSpeed(args, stdout)
+	r, json, err := parseSpeed(args, stdout)
 	if err != nil {
 		return err
 	}
-	lines, table, err := outputs(p.json, stdout, stderr)
+	lines, table, err := outputs(json, stdout, stderr)
 	if err != nil {
 		return err
 	}
 	defer lines.Close()
-	p.run.JSON, p.run.Progress = lines, stderr
-	all, err := p.run.Measure(ctx)
+	r.JSON, r.Progress = lines, stderr
+	all, err := r.Measure(ctx)
 	if err != nil {
 		return err
 	}

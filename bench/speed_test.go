@@ -16,18 +16,19 @@ import (
 )
 
 func TestFlagsOfSpeed(t *testing.T) {
-	p, err := parseSpeed(nil, io.Discard)
+	r, path, err := parseSpeed(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, speed.Full, p.run.Scale)
-	require.Empty(t, p.run.Rows, "all of them")
-	require.Empty(t, p.run.Redis, "one of its own")
+	require.Equal(t, speed.Full, r.Scale)
+	require.Empty(t, r.Rows, "all of them")
+	require.Empty(t, r.Redis, "one of its own")
+	require.Empty(t, path)
 
-	p, err = parseSpeed([]string{"-quick", "-rows", "alone, crowd", "-redis", "localhost:1", "-json", "-"}, io.Discard)
+	r, path, err = parseSpeed([]string{"-quick", "-rows", "alone, crowd", "-redis", "localhost:1", "-json", "-"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, speed.Quick, p.run.Scale)
-	require.Equal(t, []string{"alone", "crowd"}, p.run.Rows)
-	require.Equal(t, "localhost:1", p.run.Redis)
-	require.Equal(t, "-", p.json)
+	require.Equal(t, speed.Quick, r.Scale)
+	require.Equal(t, []string{"alone", "crowd"}, r.Rows)
+	require.Equal(t, "localhost:1", r.Redis)
+	require.Equal(t, "-", path)
 }
 
 func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
@@ -52,13 +53,6 @@ func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
 			p.cannotRun(t, c.says)
 		})
 	}
-}
-
-func TestSpeedExplainsItself(t *testing.T) {
-	p := bench(t.Context(), t, "speed", "-h")
-	require.Zero(t, p.status(t, p.Run()))
-	require.Contains(t, p.stdout.String(), "-rows names")
-	require.Empty(t, p.stderr.String())
 }
 
 func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {

@@ -7,12 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
-	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -30,14 +28,12 @@ func breakFair(way string) {
 	}
 	fair := &engines.All[0]
 	open := fair.Open
-	fair.Open = func(
-		rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration,
-	) (engines.Acquirer, error) {
+	fair.Open = func(s engines.Setup) (engines.Acquirer, error) {
 		if way == "lets all through" {
 			return sloppy{}, nil
 		}
-		limiter, err := open(rdb, name, l, now)
-		return slow{limiter, way, 20 * l.Quota.Per, &atomic.Int64{}, &atomic.Int64{}}, err
+		limiter, err := open(s)
+		return slow{limiter, way, 20 * s.Quota.Per, &atomic.Int64{}, &atomic.Int64{}}, err
 	}
 }
 
@@ -61,7 +57,7 @@ func (s slow) Told() measure.Told {
 	told := s.Acquirer.(engines.Teller).Told()
 	for i := range told.Turns {
 		if s.way == "gives turns out of order" && s.turns.Add(1)%2 == 0 {
-			told.Turns[i].Wait += s.late
+			told.Turns[i].Slot += s.late.Microseconds()
 		}
 	}
 	return told

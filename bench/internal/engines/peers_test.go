@@ -19,9 +19,13 @@ import (
 func open(t *testing.T, e Engine, rdb redis.UniversalClient, permits int, per time.Duration, clients int) Acquirer {
 	t.Helper()
 	quota := scenario.Quota{Permits: permits, Per: per}
-	limiter, err := e.Open(rdb, t.Name(), scenario.Load{Quota: quota, Clients: clients}, measure.Now)
+	limiter, err := e.Open(setup(rdb, t.Name(), scenario.Load{Quota: quota, Clients: clients}))
 	require.NoError(t, err)
 	return limiter
+}
+
+func setup(rdb redis.UniversalClient, name string, l scenario.Load) Setup {
+	return Setup{Load: l, Redis: rdb, Name: name, Now: measure.Now}
 }
 
 func server(t *testing.T) *embedded.Server {
@@ -76,7 +80,7 @@ func TestEnginesForTokensCountEachUnit(t *testing.T) {
 		for unit, takes := range map[string][2]int{"input": {600, 1}, "output": {1, 600}} {
 			t.Run(e.Name+" "+unit, func(t *testing.T) {
 				t.Parallel()
-				limiter, err := e.Open(server(t).Client(), "tokens", e.Given(l), measure.Now)
+				limiter, err := e.Open(setup(server(t).Client(), "tokens", e.Given(l)))
 				require.NoError(t, err)
 				began := time.Now()
 				for range 3 {
@@ -96,7 +100,7 @@ func TestASettlementFreesWhatWasNotUsed(t *testing.T) {
 	t.Parallel()
 	l := scenario.Load{Quota: scenario.Quota{Permits: 100, Per: time.Hour}, Input: 1000, Output: 1000, Clients: 1}
 	for _, e := range []Engine{fairEngine, rivalEngine} {
-		limiter, err := e.Open(server(t).Client(), "tokens", e.Given(l), measure.Now)
+		limiter, err := e.Open(setup(server(t).Client(), "tokens", e.Given(l)))
 		require.NoError(t, err)
 		settle, err := limiter.(Counter).Take(t.Context(), 1, 1000)
 		require.NoError(t, err)
@@ -139,7 +143,7 @@ func counted(t *testing.T, e Engine, l scenario.Load, callers []int, lasting tim
 	var all sync.WaitGroup
 	for client, n := range callers {
 		l.Flow = strconv.Itoa(client)
-		limiter, err := e.Open(s.Client(), t.Name(), l, measure.Now)
+		limiter, err := e.Open(setup(s.Client(), t.Name(), l))
 		require.NoError(t, err)
 		for range n {
 			all.Go(func() {

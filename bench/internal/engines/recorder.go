@@ -5,11 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
-	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/engine"
 )
 
@@ -21,15 +18,12 @@ type recorder struct {
 	notes   *Notes
 }
 
-func record(
-	build engine.Builder, rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration,
-	opts ...fairlimit.Option,
-) (*recorder, error) {
-	notes := &Notes{Now: now, late: l.Late}
+func record(build engine.Builder, s Setup, opts ...fairlimit.Option) (*recorder, error) {
+	notes := &Notes{Now: s.Now, late: s.Late}
 	opts = append(opts,
 		fairlimit.WithEngine(notes.Builder(build)),
 		fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { notes.miss() }}))
-	limiter, err := fairlimit.New(rdb, name, fairlimit.Quota(l.Quota), opts...)
+	limiter, err := fairlimit.New(s.Redis, s.Name, s.Quota, opts...)
 	return &recorder{limiter, notes}, err
 }
 

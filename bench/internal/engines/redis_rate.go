@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/go-redis/redis_rate/v10"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 var redisRateEngine = Engine{
@@ -17,11 +17,11 @@ var redisRateEngine = Engine{
 	About: "go-redis/redis_rate in the loop that people write around it: " +
 		"not allowed, so sleep RetryAfter and ask again",
 	Bursts: true, Ceils: true, Tokens: true,
-	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, now func() time.Duration) (Acquirer, error) {
-		return chained(name, l, func(key string, q scenario.Quota) Acquirer {
+	Open: func(s Setup) (Acquirer, error) {
+		return chained(s, func(key string, q scenario.Quota) (Acquirer, error) {
 			limit := redis_rate.Limit{Rate: q.Permits, Burst: cmp.Or(q.Burst, q.Permits), Period: q.Per}
-			return &redisRate{redis_rate.NewLimiter(rdb), key, limit, now}
-		}), nil
+			return &redisRate{redis_rate.NewLimiter(s.Redis), key, limit, s.Now}, nil
+		})
 	},
 }
 
@@ -42,4 +42,24 @@ func (r *redisRate) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 		}
 		return false, result.RetryAfter, nil
 	})
+}
+
+// poll asks until the answer is yes, and sleeps in between for as long as it is
+// told. With a yes comes the wait until the turn.
+func poll(
+	ctx context.Context, n int, now func() time.Duration, ask func() (yes bool, wait time.Duration, err error),
+) (*measure.Turn, error) {
+	for {
+		sent := now()
+		yes, wait, err := ask()
+		switch {
+		case err != nil:
+			return nil, err
+		case yes:
+			return &measure.Turn{Permits: n, Sent: sent, Replied: now(), Wait: wait}, nil
+		}
+		if err := clock.Sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
-	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
@@ -19,19 +18,15 @@ import (
 // sleep by the client's clock, and afterwards the output is adjusted at its old
 // slot.
 type rival struct {
-	rdb  redis.UniversalClient
-	key  string
-	load scenario.Load
-	ids  atomic.Int64
+	Setup
+	ids atomic.Int64
 }
 
 var rivalEngine = Engine{
 	Name:   "rival",
 	About:  "LLMRateLimiter, as described: slots by the client's clock, and the output adjusted at its old slot",
 	Guards: true, Tokens: true, NoCalls: true,
-	Open: func(rdb redis.UniversalClient, name string, l scenario.Load, _ func() time.Duration) (Acquirer, error) {
-		return &rival{rdb: rdb, key: name, load: l}, nil
-	},
+	Open: func(s Setup) (Acquirer, error) { return &rival{Setup: s}, nil },
 }
 
 //go:embed rival.lua
@@ -47,17 +42,17 @@ func (r *rival) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 func (r *rival) Take(ctx context.Context, input, output int) (Settle, error) {
 	id, err := r.take(ctx, 1, input, output)
 	return func(ctx context.Context, used int) error {
-		return rivalScript.Run(ctx, r.rdb, []string{r.key}, "adjust", id, used).Err()
+		return rivalScript.Run(ctx, r.Redis, []string{r.Name}, "adjust", id, used).Err()
 	}, err
 }
 
 // take books a slot and sleeps until it comes.
 func (r *rival) take(ctx context.Context, calls, input, output int) (id string, err error) {
 	now := time.Now()
-	id = r.load.Flow + "/" + strconv.FormatInt(r.ids.Add(1), 10)
-	text, err := rivalScript.Run(ctx, r.rdb, []string{r.key}, "take", id, now.UnixMicro(),
-		r.load.Period().Microseconds(), calls, input, output,
-		r.load.Quota.Permits, r.load.Input, r.load.Output).Text()
+	id = r.Flow + "/" + strconv.FormatInt(r.ids.Add(1), 10)
+	text, err := rivalScript.Run(ctx, r.Redis, []string{r.Name}, "take", id, now.UnixMicro(),
+		r.Period().Microseconds(), calls, input, output,
+		r.Quota.Permits, r.Input, r.Output).Text()
 	if err != nil {
 		return "", err
 	}

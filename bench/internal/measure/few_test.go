@@ -5,10 +5,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
 )
 
 func TestTheFewWaitAsLongAsTheyStillDo(t *testing.T) {
-	rule := Rule{Permits: 2, Per: 100 * ms, Apart: 10 * ms}
+	rule := Rule{Limits: Limits{Permits: 2, Per: 100 * ms}, Apart: 10 * ms}
 	waiting := turn(1, 100, 900, 900, 900)
 	waiting.Outcome, waiting.Reached, waiting.Ended = Waiting, false, time.Second
 	log := Log{End: time.Second, Callers: []int{50, 1}, Calls: []Call{turn(0, 0, 10, 10, 11), waiting}}
@@ -20,7 +22,8 @@ func TestTheFewWaitAsLongAsTheyStillDo(t *testing.T) {
 }
 
 func TestWhatOneClientGetsOfAll(t *testing.T) {
-	rule := Rule{Permits: 4, Per: time.Second, Apart: 10 * ms, Ceiling: Limit{2, 100 * ms}}
+	ceiling := fairlimit.Quota{Permits: 2, Per: 100 * ms}
+	rule := Rule{Limits: Limits{Permits: 4, Per: time.Second, Ceiling: ceiling}, Apart: 10 * ms}
 	log := Log{End: 4 * time.Second, Callers: []int{1, 1}, Calls: []Call{
 		turn(0, 0, 10, 10, 10), turn(0, 0, 2050, 2050, 2050), turn(0, 0, 2109, 2109, 2109),
 		turn(0, 0, 2149, 2149, 2149), turn(1, 0, 2020, 2020, 2020),
@@ -28,12 +31,13 @@ func TestWhatOneClientGetsOfAll(t *testing.T) {
 	f := Of(log, rule)
 	require.Equal(t, 3, *f.MaxOfOne)
 	require.InDelta(t, 0.25, float64(f.SmallestShare), 1e-9)
-	rule.Ceiling = Limit{}
+	rule.Ceiling = fairlimit.Quota{}
 	require.Nil(t, Of(log, rule).MaxOfOne)
 }
 
 func TestACeilingBoundsWhatThoseWhoWaitMayUse(t *testing.T) {
-	rule := Rule{Permits: 4, Per: 100 * ms, Apart: 10 * ms, Ceiling: Limit{2, 100 * ms}}
+	ceiling := fairlimit.Quota{Permits: 2, Per: 100 * ms}
+	rule := Rule{Limits: Limits{Permits: 4, Per: 100 * ms, Ceiling: ceiling}, Apart: 10 * ms}
 	log := Log{End: time.Second, Callers: []int{1, 1}}
 	for at := 0; at < 1000; at += 50 { // 2 each 100 ms, all of one client
 		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
@@ -45,7 +49,7 @@ func TestACeilingBoundsWhatThoseWhoWaitMayUse(t *testing.T) {
 }
 
 func TestTimeInWhichTheMachineStoodStillIsNotUnused(t *testing.T) {
-	rule := Rule{Permits: 1, Per: 100 * ms, Apart: 10 * ms}
+	rule := Rule{Limits: Limits{Permits: 1, Per: 100 * ms}, Apart: 10 * ms}
 	log := Log{End: time.Second, Callers: []int{1}}
 	for at := 0; at < 500; at += 100 {
 		log.Calls = append(log.Calls, turn(0, 0, at, at, at))

@@ -65,19 +65,13 @@ func Of(log Log, rule Rule) Figures {
 	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart, hindered.cleared)
 	f.MachineInversions = seen - f.Inversions
 	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, hindered)
+	ended := map[Outcome]int{}
 	for _, c := range log.Calls {
-		switch c.Outcome {
-		case Granted:
-			f.Grants++
+		if ended[c.Outcome]++; c.Outcome == Granted {
 			f.Permits += c.Permits
-		case Refused:
-			f.Refused++
-		case Left:
-			f.Left++
-		case Failed:
-			f.Failed++
 		}
 	}
+	f.Grants, f.Refused, f.Left, f.Failed = ended[Granted], ended[Refused], ended[Left], ended[Failed]
 	if rule.Queues {
 		late, early := punctuality(log.Calls)
 		turns := taken(log.Calls)

@@ -4,27 +4,28 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fairlimit/fairlimit"
 )
 
-// Limit is at most so many permits in any half-open window of length Per. The
-// zero Limit is none.
-type Limit struct {
+// Limits are what the service allows: at most so many permits in any half-open
+// window of length Per.
+type Limits struct {
 	Permits int
 	Per     time.Duration
+	Ceiling fairlimit.Quota // of each client; zero for none
+
+	// Input and Output are the tokens in a window of the quota, 0 if they do not
+	// count.
+	Input, Output int
 }
 
 // Ledger is what the service does whose quota everybody shares. It keeps the
 // limit of all calls and that of each client strictly, on one clock, and writes
 // down everything that reached it.
 type Ledger struct {
-	Ceiling Limit // of each client
-
-	// Input and Output are the tokens in a window of the quota, 0 if they do not
-	// count.
-	Input, Output int
-
-	quota Limit
-	now   func() time.Duration
+	Limits
+	now func() time.Duration
 
 	mu       sync.Mutex
 	arrivals []Call
@@ -33,8 +34,8 @@ type Ledger struct {
 }
 
 // NewLedger has seen nothing yet.
-func NewLedger(permits int, per time.Duration, now func() time.Duration) *Ledger {
-	return &Ledger{quota: Limit{permits, per}, now: now, clients: map[int]*admitted{}}
+func NewLedger(l Limits, now func() time.Duration) *Ledger {
+	return &Ledger{Limits: l, now: now, clients: map[int]*admitted{}}
 }
 
 // Arrive stamps the call, writes it down and returns it. A call that is rejected
@@ -48,7 +49,7 @@ func (l *Ledger) Arrive(c Call) Call {
 		client = &admitted{}
 		l.clients[c.Client] = client
 	}
-	c.Rejected = !l.whole.room(l.quota, c) || !client.room(l.Ceiling, c) || !l.fits(c)
+	c.Rejected = !l.whole.room(l.Permits, l.Per, c) || !client.room(l.Ceiling.Permits, l.Ceiling.Per, c) || !l.fits(c)
 	if !c.Rejected {
 		l.whole.add(c)
 		client.add(c)
@@ -79,12 +80,12 @@ type admitted struct {
 
 // room forgets what does not count any more, and reports whether there is room
 // for a call that arrives now.
-func (a *admitted) room(l Limit, c Call) bool {
-	for len(a.calls) > 0 && a.calls[0].Arrived <= c.Arrived-l.Per {
+func (a *admitted) room(permits int, per time.Duration, c Call) bool {
+	for len(a.calls) > 0 && a.calls[0].Arrived <= c.Arrived-per {
 		a.permits -= a.calls[0].Permits
 		a.calls = a.calls[1:]
 	}
-	return l.Permits == 0 || a.permits+c.Permits <= l.Permits
+	return permits == 0 || a.permits+c.Permits <= permits
 }
 
 func (a *admitted) add(c Call) {

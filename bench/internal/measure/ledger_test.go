@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
 )
 
 // arrive lets permits arrive at the given milliseconds and says which were
@@ -20,7 +22,7 @@ func arrive(ledger *Ledger, now *time.Duration, permits int, at ...int) (admitte
 
 func TestLedgerAdmitsTheQuotaInAnyWindow(t *testing.T) {
 	var now time.Duration
-	ledger := NewLedger(2, time.Second, func() time.Duration { return now })
+	ledger := NewLedger(Limits{Permits: 2, Per: time.Second}, func() time.Duration { return now })
 
 	require.Equal(t, []bool{true, true, false, false, true, false, true},
 		arrive(ledger, &now, 1, 0, 600, 601, 999, 1000, 1599, 1600),
@@ -29,7 +31,7 @@ func TestLedgerAdmitsTheQuotaInAnyWindow(t *testing.T) {
 
 func TestLedgerDoesNotCountWhatItRejected(t *testing.T) {
 	var now time.Duration
-	ledger := NewLedger(1, time.Second, func() time.Duration { return now })
+	ledger := NewLedger(Limits{Permits: 1, Per: time.Second}, func() time.Duration { return now })
 
 	require.Equal(t, []bool{true, false, true}, arrive(ledger, &now, 1, 0, 900, 1000))
 	require.Len(t, ledger.Arrivals(), 3, "but it writes it down")
@@ -38,7 +40,7 @@ func TestLedgerDoesNotCountWhatItRejected(t *testing.T) {
 
 func TestLedgerCountsPermits(t *testing.T) {
 	var now time.Duration
-	ledger := NewLedger(5, time.Second, func() time.Duration { return now })
+	ledger := NewLedger(Limits{Permits: 5, Per: time.Second}, func() time.Duration { return now })
 
 	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 3, 0, 1))
 	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 2, 2, 3))
@@ -46,8 +48,8 @@ func TestLedgerCountsPermits(t *testing.T) {
 
 func TestACeilingIsThatOfOneClientAndStrict(t *testing.T) {
 	now := time.Duration(0)
-	ledger := NewLedger(3, time.Second, func() time.Duration { return now })
-	ledger.Ceiling = Limit{2, time.Second}
+	ledger := NewLedger(Limits{Permits: 3, Per: time.Second}, func() time.Duration { return now })
+	ledger.Ceiling = fairlimit.Quota{Permits: 2, Per: time.Second}
 	arrive := func(at time.Duration, client int) bool {
 		now = at
 		return !ledger.Arrive(Call{Client: client, Permits: 1}).Rejected

@@ -99,12 +99,8 @@ func (c Call) Gone() time.Duration {
 
 // Rule is what the calls are held against.
 type Rule struct {
-	Permits int
-	Per     time.Duration
-	Ceiling Limit         // of each client
-	Input   int           // tokens in a window; 0: they do not count
-	Output  int           // likewise
-	Guard   time.Duration // what the engine was given
+	Limits
+	Guard time.Duration // what the engine was given
 
 	// Apart is how far apart two calls, and two arrivals, must be for their
 	// order to count: less than that, the machine mixes them up.

@@ -25,16 +25,14 @@ type Machine struct {
 // Worst is the longest stall in the processes, without those of clients that
 // something else befell.
 func (m Machine) Worst(befallen map[int]bool) (worst time.Duration) {
-	look := func(stalls []Stall) {
-		for _, s := range stalls {
-			worst = max(worst, s.To-s.From)
-		}
-	}
-	look(m.Here)
+	all := slices.Clone(m.Here)
 	for client, stalls := range m.Clients {
 		if !befallen[client] {
-			look(stalls)
+			all = append(all, stalls...)
 		}
+	}
+	for _, s := range all {
+		worst = max(worst, s.To-s.From)
 	}
 	return worst
 }
@@ -68,32 +66,27 @@ func (h hindrance) cleared(c Call) Span {
 // before is by how much the machine held up the call's question, at most: it
 // stood still between the call and the answer.
 func (h hindrance) before(c Call) time.Duration {
-	if c.Turn == nil || c.Client >= len(h.asking) {
-		return 0
-	}
-	return h.asking[c.Client].within(c.Called, c.Turn.Replied)
+	return within(h.asking, c, func(t *Turn) Span { return Span{c.Called, t.Replied} })
 }
 
 // answering is by how much the machine may have held up the answer that won the
 // turn.
 func (h hindrance) answering(c Call) time.Duration {
-	if c.Turn == nil || c.Client >= len(h.asking) {
-		return 0
-	}
-	return h.asking[c.Client].within(c.Turn.Sent, c.Turn.Replied)
+	return within(h.asking, c, func(t *Turn) Span { return Span{t.Sent, t.Replied} })
 }
 
-// after is by how much the machine held up the call once it could go: its
-// process stood still when it was to wake up, and then there is the way to the
-// upstream, on which no engine has a hand.
-func (h hindrance) after(c Call) (d time.Duration) {
-	if c.Turn != nil && c.Client < len(h.atHome) {
-		d = h.atHome[c.Client].within(c.Turn.Due(), c.Ended)
-	}
+// waking is by how much the process stood still when it was to wake up.
+func (h hindrance) waking(c Call) time.Duration {
+	return within(h.atHome, c, func(t *Turn) Span { return Span{t.Due(), c.Ended} })
+}
+
+// after is by how much the machine held up the call once it could go. No engine
+// has a hand in the way to the upstream.
+func (h hindrance) after(c Call) time.Duration {
 	if c.Reached {
-		d += max(0, c.Arrived-c.Ended)
+		return h.waking(c) + max(0, c.Arrived-c.Ended)
 	}
-	return d
+	return h.waking(c)
 }
 
 // unexplained is how late the call woke up beyond what the machine is known to
@@ -102,8 +95,16 @@ func (h hindrance) unexplained(c Call) time.Duration {
 	if c.Turn == nil || c.Client >= len(h.atHome) {
 		return 0
 	}
-	due := c.Turn.Due()
-	return max(0, c.Ended-due-h.atHome[c.Client].within(due, c.Ended))
+	return max(0, c.Ended-c.Turn.Due()-h.waking(c))
+}
+
+// within is how much of some time of a call was stalled for its client.
+func within(clients []timeline, c Call, of func(*Turn) Span) time.Duration {
+	if c.Turn == nil || c.Client >= len(clients) {
+		return 0
+	}
+	s := of(c.Turn)
+	return clients[c.Client].within(s.From, s.To)
 }
 
 // timeline is stalls that lie apart and in order.

@@ -27,7 +27,7 @@ func stall(from, to int) Stall { return Stall{time.Duration(from) * ms, time.Dur
 
 // judge is the figures of calls on a machine, with order from 10 ms on.
 func judge(m Machine, calls ...Call) Figures {
-	rule := Rule{Permits: 2, Per: 100 * ms, Guard: 10 * ms, Apart: 10 * ms, Blur: 10 * ms, Queues: true}
+	rule := Rule{Limits: Limits{Permits: 2, Per: 100 * ms}, Guard: 10 * ms, Apart: 10 * ms, Blur: 10 * ms, Queues: true}
 	return Of(Log{End: time.Second, Callers: []int{1, 1}, Calls: calls, Machine: m}, rule)
 }
 
@@ -65,7 +65,7 @@ func TestWhoeverGoesLaterSinceATurnWasMissedWasPassedByTheMachine(t *testing.T) 
 			End: time.Second, Callers: []int{1, 1},
 			Calls: []Call{turn(0, 0, 230, 230, 231), turn(1, 20, 200, 201, 202)},
 			Told:  []Told{{Missed: []time.Duration{time.Duration(missed) * ms}}, {}},
-		}, Rule{Permits: 2, Per: 100 * ms, Apart: 10 * ms})
+		}, Rule{Limits: Limits{Permits: 2, Per: 100 * ms}, Apart: 10 * ms})
 		require.Equal(t, 1, f.MissedTurns)
 		return f.Inversions, f.MachineInversions
 	}

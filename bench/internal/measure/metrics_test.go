@@ -119,7 +119,7 @@ func TestAGapIsATimeInWhichSomebodyWaitedAndNobodyGotAnything(t *testing.T) {
 }
 
 func TestUtilization(t *testing.T) {
-	rule := Rule{Permits: 4, Per: time.Second, Guard: 10 * ms}
+	rule := Rule{Limits: Limits{Permits: 4, Per: time.Second}, Guard: 10 * ms}
 	utilized := func(end int, calls ...Call) float64 {
 		log := Log{Callers: []int{1}, Calls: calls, End: time.Duration(end) * ms}
 		return float64(utilization(log, arrivals(calls), rule))
@@ -207,7 +207,7 @@ func TestFiguresOfAKnownLog(t *testing.T) {
 		grant(0, 0, 2000), grant(1, 100, 1000), rejected, left, refused,
 	}}
 
-	f := Of(log, Rule{Permits: 1, Per: time.Second, Apart: 10 * ms})
+	f := Of(log, Rule{Limits: Limits{Permits: 1, Per: time.Second}, Apart: 10 * ms})
 	require.Equal(t, 3, f.Grants)
 	require.Equal(t, 3, f.Permits)
 	require.Equal(t, 1, f.Refused)
@@ -221,11 +221,11 @@ func TestFiguresOfAKnownLog(t *testing.T) {
 	require.Equal(t, []Share{{Callers: 1, Grants: 2, Permits: 2}, {Callers: 1, Grants: 1, Permits: 1}}, f.Shares)
 	require.Nil(t, f.Early, "an engine without a queue promises no turn")
 
-	require.Zero(t, *Of(log, Rule{Permits: 1, Per: time.Second, Apart: 10 * ms, Queues: true}).Early)
+	require.Zero(t, *Of(log, Rule{Limits: Limits{Permits: 1, Per: time.Second}, Apart: 10 * ms, Queues: true}).Early)
 }
 
 func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
-	rule := Rule{Permits: 4, Per: time.Second}
+	rule := Rule{Limits: Limits{Permits: 4, Per: time.Second}}
 	var calls []Call
 	for i := range 10 {
 		c := grant(i%2, 0, i*1000)

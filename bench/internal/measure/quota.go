@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/fairlimit/fairlimit"
 )
 
 // arrivals are the calls that reached the upstream, in the order in which they
@@ -36,7 +38,7 @@ func maxInWindow(arrived []Call, per time.Duration) (most int) {
 
 // maxOfOne is the most permits of one client in any window of a ceiling, nil
 // without a ceiling.
-func maxOfOne(arrived []Call, ceiling Limit) *int {
+func maxOfOne(arrived []Call, ceiling fairlimit.Quota) *int {
 	if ceiling.Permits == 0 {
 		return nil
 	}
@@ -54,8 +56,7 @@ func maxOfOne(arrived []Call, ceiling Limit) *int {
 // it when the machine would have let it.
 func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turnedAway int) {
 	var now time.Duration
-	ledger := NewLedger(rule.Permits, rule.Per, func() time.Duration { return now })
-	ledger.Ceiling, ledger.Input, ledger.Output = rule.Ceiling, rule.Input, rule.Output
+	ledger := NewLedger(rule.Limits, func() time.Duration { return now })
 	var all []Call
 	for _, c := range arrived {
 		c.Arrived -= held(c)

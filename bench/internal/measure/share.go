@@ -61,16 +61,13 @@ func smallest(log Log, arrived []Call, rule Rule) Part {
 // maxOverMin is the best-off client's permits per caller over the worst-off's,
 // nil where the worst-off got nothing.
 func maxOverMin(got []Share) *float64 {
-	if len(got) == 0 {
+	var all []float64
+	for _, s := range got {
+		all = append(all, s.perCaller())
+	}
+	if len(all) == 0 || slices.Min(all) == 0 {
 		return nil
 	}
-	best, worst := got[0].perCaller(), got[0].perCaller()
-	for _, s := range got[1:] {
-		best, worst = max(best, s.perCaller()), min(worst, s.perCaller())
-	}
-	if worst == 0 {
-		return nil
-	}
-	ratio := best / worst
+	ratio := slices.Max(all) / slices.Min(all)
 	return &ratio
 }

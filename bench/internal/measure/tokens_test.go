@@ -17,11 +17,11 @@ func writing(called, arrived, reserved, output, settled int) Call {
 	return c
 }
 
-var tokensRule = Rule{Permits: 100, Per: time.Minute, Input: 100, Output: 1000, Queues: true}
+var tokensRule = Rule{Limits: Limits{Permits: 100, Per: time.Minute, Input: 100, Output: 1000}, Queues: true}
 
 func TestOutputCountsAsFarAsItIsWritten(t *testing.T) {
 	var now time.Duration
-	ledger := NewLedger(100, time.Minute, func() time.Duration { return now })
+	ledger := NewLedger(Limits{Permits: 100, Per: time.Minute}, func() time.Duration { return now })
 	ledger.Input, ledger.Output = 3, 1000
 	rejected := func(at int) bool {
 		now = time.Duration(at) * ms
@@ -56,8 +56,9 @@ func TestAWindowMightHoldWhatItsOwnCallsWroteBeyondTheirEstimates(t *testing.T) 
 	require.InDelta(t, 951.0/1951, float64(o.Debt), 1e-9)
 
 	calls[1].Tokens.Settled = 69_000 * ms
-	require.InDelta(t, 0.051, float64(outputOf(arrivals(calls), tokensRule).Unknown), 1e-9, "the last call waited for the first")
-	require.Nil(t, outputOf(arrivals(calls), Rule{Permits: 1, Per: time.Minute}))
+	o = outputOf(arrivals(calls), tokensRule)
+	require.InDelta(t, 0.051, float64(o.Unknown), 1e-9, "the last call waited for the first")
+	require.Nil(t, outputOf(arrivals(calls), Rule{Limits: Limits{Permits: 1, Per: time.Minute}}))
 }
 
 func TestOutputUsedIsOfWhatIsAllowedFromTheSecondWindowOn(t *testing.T) {

@@ -120,28 +120,23 @@ func longestStarved(log Log) (longest time.Duration) {
 func longestGap(calls []Call) (longest time.Duration) {
 	type step struct {
 		at      time.Duration
-		joins   bool
+		joins   int // -1: leaves
 		granted bool
 	}
 	var steps []step
 	for _, c := range calls {
-		steps = append(steps, step{at: c.Called, joins: true}, step{at: c.Gone(), granted: c.Outcome == Granted})
+		steps = append(steps, step{at: c.Called, joins: 1}, step{c.Gone(), -1, c.Outcome == Granted})
 	}
 	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
 	waiting, since := 0, time.Duration(0)
 	for _, s := range steps {
-		if s.joins {
-			if waiting == 0 {
-				since = s.at
-			}
-			waiting++
-			continue
-		}
-		waiting--
-		if s.granted || waiting == 0 {
+		if waiting > 0 {
 			longest = max(longest, s.at-since)
+		}
+		if waiting == 0 || s.granted {
 			since = s.at
 		}
+		waiting += s.joins
 	}
 	return longest
 }

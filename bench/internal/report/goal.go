@@ -25,13 +25,13 @@ type aim struct {
 
 func (r Report) aim() aim {
 	switch {
-	case r.shares != nil:
+	case r.of.Shares != nil:
 		return aim{
 			"fair+flows", "nobody early, no window of turns over the quota; " +
 				"0 upstream 429s apart from the machine's; shares, use and waits within bounds",
 			"none over the quota, and each flow has its share",
 		}
-	case r.tokens != nil:
+	case r.of.Tokens != nil:
 		return aim{
 			"fair", "nobody early, every turn in order, no window over the quota apart from what its own calls " +
 				"wrote beyond their estimates; 0 inversions apart from the machine's; 429s, use and windows within bounds",
@@ -61,7 +61,7 @@ const leastGuardMS = 10
 // goalOf is nil where the scenario has none or its engine was not measured.
 func goalOf(r Report) *Goal {
 	e := r.aimedAt()
-	if r.unjudged || e == nil {
+	if r.of.Unjudged || e == nil {
 		return nil
 	}
 	g := &Goal{Stated: e.Name + ": " + r.aim().stated}
@@ -70,7 +70,7 @@ func goalOf(r Report) *Goal {
 			g.Missed = append(g.Missed, fmt.Sprintf(format, args...))
 		}
 	}
-	if want := r.shares; want != nil { // turns that the machine missed count as used
+	if want := r.of.Shares; want != nil { // turns that the machine missed count as used
 		used := e.Utilization * measure.Part(e.Grants+e.MissedTurns) / measure.Part(max(1, e.Grants))
 		miss(e.SmallestShare < want.Least, "a share of %v, not %v", e.SmallestShare, want.Least)
 		miss(used < want.Used, "a quota used to %v, not %v", used, want.Used)
@@ -78,7 +78,7 @@ func goalOf(r Report) *Goal {
 			miss(float64(*few) > want.Wait*float64(*alone), "waits of %v, more than %v times %v", *few, want.Wait, *alone)
 		}
 	}
-	if want := r.tokens; want != nil {
+	if want := r.of.Tokens; want != nil {
 		miss(e.Utilization < want.Used, "%v of the output used, not %v", e.Utilization, want.Used)
 		miss(want.Fullest > 0 && e.Output.Fullest > want.Fullest,
 			"a window with %v of its output, not %v", e.Output.Fullest, want.Fullest)
@@ -87,16 +87,16 @@ func goalOf(r Report) *Goal {
 	if e.Early != nil {
 		none(*e.Early, "early call", "early calls")
 	}
-	if e.PromisedInversions != nil && r.shares == nil {
+	if e.PromisedInversions != nil && r.of.Shares == nil {
 		none(*e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order")
 	}
 	if e.PromisedExcess != nil {
 		none(*e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota")
 	}
-	if r.shares == nil { // flows promise no order between them
+	if r.of.Shares == nil { // flows promise no order between them
 		none(e.Inversions, "inversion", "inversions")
 	}
-	if e.GuardMS >= leastGuardMS && (r.tokens == nil || r.tokens.Never429) {
+	if e.GuardMS >= leastGuardMS && (r.of.Tokens == nil || r.of.Tokens.Never429) {
 		none(e.UpstreamRejections, "upstream 429", "upstream 429s")
 	}
 	g.Met = len(g.Missed) == 0
@@ -107,7 +107,7 @@ func goalOf(r Report) *Goal {
 // it, what the machine did, and what there is to see of the others.
 func (r Report) Verdict() (lines []string) {
 	lines = append(lines, r.Outcome())
-	if e := r.aimedAt(); r.tokens != nil && e != nil && e.Output.Fullest > 1 {
+	if e := r.aimedAt(); r.of.Tokens != nil && e != nil && e.Output.Fullest > 1 {
 		lines = append(lines, fmt.Sprintf("The window with %v of its output might hold %v: the quota, and what its "+
 			"own calls wrote beyond their estimates. Of this excess %v of the quota was not yet known when the last "+
 			"of them asked: those calls were under way.", e.Output.Fullest, e.Output.AtMost, e.Output.Unknown))
@@ -124,8 +124,8 @@ func (r Report) Verdict() (lines []string) {
 	if !r.Simulated {
 		lines = append(lines, r.machine()...)
 	}
-	if r.shows != "" && !r.unjudged {
-		lines = append(lines, "See also "+r.shows+".")
+	if r.of.Shows != "" && !r.of.Unjudged {
+		lines = append(lines, "See also "+r.of.Shows+".")
 	}
 	return lines
 }
@@ -134,8 +134,8 @@ func (r Report) Verdict() (lines []string) {
 func (r Report) Outcome() string {
 	a := r.aim()
 	switch {
-	case r.unjudged:
-		return "No verdict: this shows " + r.shows + "."
+	case r.of.Unjudged:
+		return "No verdict: this shows " + r.of.Shows + "."
 	case r.Goal == nil:
 		return "No verdict without " + a.engine + "."
 	}
@@ -166,7 +166,7 @@ func (r Report) machine() []string {
 				did = append(did, plural(n, one, many))
 			}
 		}
-		if r.shares == nil {
+		if r.of.Shares == nil {
 			add(e.MachineInversions, "pair in the wrong order", "pairs in the wrong order")
 		}
 		add(e.MachineRejections, "upstream 429", "upstream 429s")

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -26,22 +27,10 @@ type part struct {
 	Pictures        []Kind
 }
 
-var layout = template.Must(template.New("page").Parse(`<!DOCTYPE html>
-<meta charset="utf-8">
-<title>fairlimit bench</title>
-<style>
-body { margin: 1rem auto; max-width: 80rem; font-family: system-ui, sans-serif; }
-pre { white-space: pre-wrap; }
-svg { max-width: 100%; }
-</style>
-<h1>Who is fair, who keeps the quota, and what it costs</h1>
-{{with .Summary}}<pre>{{.}}</pre>
-{{end}}{{range .Parts}}<h2 id="{{.Scenario}}">{{.Scenario}}</h2>
-<pre>{{.Table}}</pre>
-{{range .Pictures}}<h3>{{.Heading}}</h3>
-<p>{{.About}}</p>
-{{range .Drawings}}{{.SVG}}{{end}}
-{{end}}{{end}}`))
+//go:embed page.html
+var pageText string
+
+var layout = template.Must(template.New("page").Parse(pageText))
 
 // In makes a page in a directory, which it makes if it is not there. For "none"
 // there is no page, and for "" the directory is a new one.

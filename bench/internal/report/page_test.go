@@ -76,10 +76,3 @@ func TestASimulationIsCalledOneWhereverItsFiguresStand(t *testing.T) {
 	require.Equal(t, 1+2, strings.Count(html, "SIMULATION"), "the summary and the tables")
 	require.Equal(t, 2*2, strings.Count(html, "simulation"), "the pictures")
 }
-
-func TestADirectoryThatCannotBe(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	_, err := In(file)
-	require.ErrorContains(t, err, "-out")
-}

@@ -2,12 +2,10 @@ package report
 
 import (
 	"encoding/xml"
-	"errors"
 	"fmt"
 	"html/template"
 	"image/color"
-	"io"
-	"strings"
+	"regexp"
 	"testing"
 	"time"
 
@@ -42,57 +40,17 @@ func runOf(name string, clients int, calls ...measure.Call) Run {
 	}}
 }
 
-// stroke is a line of the SVG.
-type stroke struct {
-	style string
-	path  string
-}
-
-// parsed are the lines and words of a drawing, which must be well-formed.
-func parsed(t *testing.T, svg template.HTML) (strokes []stroke, words string) {
-	t.Helper()
-	decoder := xml.NewDecoder(strings.NewReader(string(svg)))
-	for {
-		token, err := decoder.Token()
-		if errors.Is(err, io.EOF) {
-			return strokes, words
-		}
-		require.NoError(t, err)
-		switch token := token.(type) {
-		case xml.CharData:
-			words += string(token)
-		case xml.StartElement:
-			var s stroke
-			for _, a := range token.Attr {
-				switch a.Name.Local {
-				case "style":
-					s.style = a.Value
-				case "d":
-					s.path = a.Value
-				}
-			}
-			if token.Name.Local == "path" {
-				strokes = append(strokes, s)
-			}
-		}
-	}
-}
-
 // line is a bar or a column.
 type line struct{ from, top, to, bottom float64 }
 
 // linesIn are the lines of one colour.
 func linesIn(t *testing.T, svg template.HTML, hue color.NRGBA) (lines []line) {
 	t.Helper()
-	strokes, _ := parsed(t, svg)
-	for _, s := range strokes {
-		if !strings.Contains(s.style, fmt.Sprintf("stroke:#%02X%02X%02X", hue.R, hue.G, hue.B)) {
-			continue
-		}
+	of := fmt.Sprintf(`<path d="(M[^"]*)"\s+style="[^"]*stroke:#%02X%02X%02X`, hue.R, hue.G, hue.B)
+	for _, path := range regexp.MustCompile(of).FindAllStringSubmatch(string(svg), -1) {
 		var l line
-		n, err := fmt.Sscanf(s.path, "M%f,%fL%f,%f", &l.from, &l.bottom, &l.to, &l.top)
-		require.NoError(t, err, s.path)
-		require.Equal(t, 4, n)
+		_, err := fmt.Sscanf(path[1], "M%f,%fL%f,%f", &l.from, &l.bottom, &l.to, &l.top)
+		require.NoError(t, err, path[1])
 		lines = append(lines, l)
 	}
 	return lines
@@ -170,16 +128,15 @@ func TestOfALongRunTheMiddleIsDrawn(t *testing.T) {
 	for kind, says := range map[string]string{
 		"waits": "200 calls of 20000", "gains": "8 of 1000 clients",
 	} {
-		_, words := parsed(t, set[kind])
-		require.Contains(t, words, says)
-		require.Contains(t, words, "simulation")
+		require.Contains(t, set[kind], says)
+		require.Contains(t, set[kind], "simulation")
 		require.Less(t, len(set[kind]), 100_000, kind)
 	}
 }
 
 func TestNothingIsDrawnOfNothing(t *testing.T) {
 	for _, d := range drawn(t, runOf("<no> & body", 2))[0] {
-		parsed(t, d)
+		require.NoError(t, xml.Unmarshal([]byte(d), new(any)), "it is well-formed")
 		require.NotContains(t, d, "NaN")
 	}
 }

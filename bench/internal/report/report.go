@@ -30,11 +30,7 @@ type Report struct {
 	// is for was not measured.
 	Goal *Goal `json:"goal"`
 
-	about    string
-	shows    string // what there is to see beyond who is fair
-	unjudged bool
-	shares   *scenario.Shares // the goal, if each client is a flow
-	tokens   *scenario.Tokens // likewise, if tokens count
+	of scenario.Scenario
 }
 
 // Quota is what was asked for. What an engine could be given stands with the
@@ -69,7 +65,7 @@ type Engine struct {
 func Of(results []*run.Result) Report {
 	t := results[0].Trial
 	r := Report{
-		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Seed: t.Load.Seed,
+		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Simulated: results[0].Simulated, Seed: t.Load.Seed,
 		Quota: Quota{
 			Permits: t.Load.Quota.Permits, PerMS: measure.Milliseconds(t.Load.Quota.Per),
 			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard), Ceiling: ceiling(t.Load),
@@ -77,8 +73,7 @@ func Of(results []*run.Result) Report {
 		},
 		Clients: t.Load.Clients, Callers: t.Load.Callers, Seconds: t.Load.Duration.Seconds(),
 		ApartMS: measure.Milliseconds(results[0].Apart),
-		about:   t.Scenario.About, shows: t.Scenario.Shows, unjudged: t.Scenario.Unjudged,
-		shares: t.Scenario.Shares, tokens: t.Scenario.Tokens,
+		of:      t.Scenario,
 	}
 	for _, one := range results {
 		r.StallMS = max(r.StallMS, measure.Milliseconds(one.WorstStall))

@@ -36,7 +36,7 @@ func (r row) text(e Engine) string {
 }
 
 func (r Report) rows() []row {
-	order := r.shares == nil // flows promise no order between them
+	order := r.of.Shares == nil // flows promise no order between them
 	all := []row{
 		{"grants", "calls that got their turn", true, func(e Engine) any { return e.Grants }},
 		{"refused", "calls whose turn would come too late", false, func(e Engine) any { return rare(e.Refused) }},
@@ -61,7 +61,7 @@ func (r Report) rows() []row {
 		}},
 		{"utilization", "of what quota and guard allow", true, func(e Engine) any { return e.Utilization }},
 	}
-	if r.tokens != nil {
+	if r.of.Tokens != nil {
 		all[len(all)-1].note = "output, of what quota and guard allow"
 		all = append(all, []row{
 			{"fullest window", "output of its calls, of the quota", true, func(e Engine) any { return e.Output.Fullest }},
@@ -123,7 +123,7 @@ func ratio(e Engine) any {
 
 // smallest says nothing where clients are no flows.
 func (r Report) smallest(e Engine) any {
-	if r.shares == nil {
+	if r.of.Shares == nil {
 		return nil
 	}
 	return e.SmallestShare
@@ -147,7 +147,7 @@ const widest = len("late p50 / p99")
 // Table writes the report for a person: the verdict and the rows that matter
 // most, or all there is.
 func (r Report) Table(w io.Writer, all bool) error {
-	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s%s\n\n", r.Scenario, r.about,
+	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s%s\n\n", r.Scenario, r.of.About,
 		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6), r.within())
 	for _, sentence := range r.Verdict() {
 		fmt.Fprintln(w, sentence)

@@ -18,7 +18,7 @@ type caller struct {
 	run    context.Context // of the whole run
 	number int
 	me     scenario.Caller
-	visit  func(context.Context, measure.Call) (rejected bool, err error) // of the upstream
+	visit  Visitor
 
 	// enter, in virtual time, gives each call a moment of its own, and its ctx a
 	// name.

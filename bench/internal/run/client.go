@@ -63,12 +63,12 @@ func newCrew(
 	c.scenario = behaviour
 	given := engine.Given(job.Load)
 	given.Flow, given.Late = fmt.Sprintf("client %d", job.Client), late
-	c.limiter, err = engine.Open(rdb, job.Name, given, now)
+	c.limiter, err = engine.Open(engines.Setup{Load: given, Redis: rdb, Name: job.Name, Now: now})
 	return c, err
 }
 
 // connect makes the crew of a client process, and a visitor for each caller.
-func connect(job Job) (c *crew, visitors []*Visitor, err error) {
+func connect(job Job) (c *crew, visitors []Visitor, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	rdb, err := backend.Connect(ctx, job.Redis, job.Via)
@@ -94,11 +94,11 @@ func connect(job Job) (c *crew, visitors []*Visitor, err error) {
 
 // work lets all callers go at the given moment, and returns when the last one is
 // home.
-func (c *crew) work(ctx context.Context, visitors []*Visitor, at time.Duration) Account {
+func (c *crew) work(ctx context.Context, visitors []Visitor, at time.Duration) Account {
 	bystander := Watch(measure.Now, c.Load.Clients, nil)
 	var callers sync.WaitGroup
 	for number, caller := range c.callers(ctx) {
-		caller.visit = visitors[number].Visit
+		caller.visit = visitors[number]
 		callers.Go(func() {
 			if clock.Sleep(ctx, at-measure.Now()) == nil {
 				caller.begin()
@@ -135,4 +135,27 @@ func (c *crew) told() measure.Told {
 		return teller.Told()
 	}
 	return measure.Told{}
+}
+
+// Hook does something around commands that a client sends. It sends them by
+// send, and returns what came of it.
+type Hook func(ctx context.Context, commands []redis.Cmder, send func() error) error
+
+var _ redis.Hook = Hook(nil)
+
+// DialHook leaves connecting as it is.
+func (h Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook is around one command.
+func (h Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return h(ctx, []redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
+	}
+}
+
+// ProcessPipelineHook is around several.
+func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return h(ctx, cmds, func() error { return next(ctx, cmds) })
+	}
 }

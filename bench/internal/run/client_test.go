@@ -18,7 +18,7 @@ func launched(t *testing.T, permits int) (*Fleet, *measure.Ledger) {
 	require.NoError(t, err)
 	t.Cleanup(redis.Close)
 	quota := scenario.Quota{Permits: permits, Per: time.Hour}
-	ledger := measure.NewLedger(permits, quota.Per, measure.Now)
+	ledger := measure.NewLedger(measure.Limits{Permits: permits, Per: quota.Per}, measure.Now)
 	server := Serve(ledger)
 	t.Cleanup(server.Close)
 	f, err := Launch(t.Context(), ClientRole, []Job{{

@@ -64,7 +64,8 @@ func (t Trial) Simulate(ctx context.Context) (*Result, error) {
 	}
 	t.Backend = &backend.Backend{Name: "embedded, simulated"}
 	r := &Result{
-		Trial: t, Given: t.Engine.Given(t.Load), CountedBy: "clients", RedisCalls: s.RedisCalls, Log: s.Log,
+		Trial: t, Given: t.Engine.Given(t.Load), Log: s.Log,
+		CountedBy: "clients", RedisCalls: s.RedisCalls, Simulated: true,
 	}
 	r.fault(failures(s.Log.Calls))
 	return r, nil
@@ -124,7 +125,7 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 	behaviour, _ := scenario.Named(s.Scenario)
 	result := &simulated{Log: measure.Log{Callers: behaviour.CallersOf(s.Load)}}
 	w.instants = newInstants(s.Load.Seed, result.Log.Callers, w.now)
-	w.ledger = newLedger(s.Load, w.now)
+	w.ledger = measure.NewLedger(s.Load.Limits(), w.now)
 	running, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	for client, callers := range result.Log.Callers {

@@ -6,6 +6,7 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -41,17 +42,6 @@ type Trial struct {
 	Progress io.Writer // told now and then how far it is
 }
 
-// newLedger is that of the upstream.
-func newLedger(l scenario.Load, now func() time.Duration) *measure.Ledger {
-	ledger := measure.NewLedger(l.Quota.Permits, l.Quota.Per, now)
-	ledger.Ceiling, ledger.Input, ledger.Output = ceiling(l), l.Input, l.Output
-	return ledger
-}
-
-func ceiling(l scenario.Load) measure.Limit {
-	return measure.Limit{Permits: l.Ceiling.Permits, Per: l.Ceiling.Per}
-}
-
 // Result is what came of it.
 type Result struct {
 	Trial      Trial
@@ -59,6 +49,7 @@ type Result struct {
 	Log        measure.Log
 	RedisCalls int    // in all
 	CountedBy  string // who counted them
+	Simulated  bool
 	Incidents  []Incident
 	Faults     []string
 
@@ -78,7 +69,7 @@ type Result struct {
 // Run does it. When ctx ends it stops early and reports what was measured until
 // then.
 func (t Trial) Run(ctx context.Context) (result *Result, err error) {
-	ledger := newLedger(t.Load, measure.Now)
+	ledger := measure.NewLedger(t.Load.Limits(), measure.Now)
 	server := Serve(ledger)
 	defer server.Close()
 	via := ""
@@ -91,7 +82,14 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		}
 	}
 	callers := t.Scenario.CallersOf(t.Load)
-	clients, err := Launch(ctx, ClientRole, t.jobs(callers, server.URL, via))
+	var jobs []Job
+	for client, n := range callers {
+		jobs = append(jobs, Job{
+			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Name: t.Name, Load: t.Load, Client: client, Callers: n,
+			Redis: t.Backend.Addr, Via: via, Upstream: server.URL,
+		})
+	}
+	clients, err := Launch(ctx, ClientRole, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -161,17 +159,6 @@ func (r *Result) fault(err error) {
 	}
 }
 
-func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
-	for client, n := range callers {
-		jobs = append(jobs, Job{
-			Scenario: t.Scenario.Name, Engine: t.Engine.Name,
-			Redis: t.Backend.Addr, Via: via, Upstream: url, Name: t.Name,
-			Load: t.Load, Client: client, Callers: n,
-		})
-	}
-	return jobs
-}
-
 // wait returns at the end of the run: the time is over, ctx has ended, or a
 // client has died, which is an error.
 func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger, end time.Duration) error {
@@ -229,4 +216,72 @@ func join(calls []measure.Call, arrivals []measure.Call, end time.Duration) []me
 	}
 	slices.SortFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
 	return calls
+}
+
+// Incident is what happened to the run, and when.
+type Incident struct {
+	AtMS measure.MS `json:"at_ms"` // of the run; when that was over
+	What string     `json:"what"`
+}
+
+// befall lets the scenario's incidents happen at their times, until ctx ends. It
+// is no fault if one is under way then.
+func (t Trial) befall(
+	ctx context.Context, begin time.Duration, do func(context.Context, scenario.Deed) error,
+) (happened []Incident, err error) {
+	for _, incident := range t.Scenario.Incidents {
+		at := begin + time.Duration(incident.At*float64(t.Load.Duration))
+		select {
+		case <-time.After(at - measure.Now()):
+		case <-ctx.Done():
+			return happened, err
+		}
+		failed, what := do(ctx, incident.What), string(incident.What)
+		switch {
+		case failed != nil && ctx.Err() != nil:
+			what = "the run ended, before " + what
+		case failed != nil:
+			err = errors.Join(err, fmt.Errorf("%s, or should have: %w", what, failed))
+			continue
+		}
+		happened = append(happened, Incident{AtMS: measure.Milliseconds(measure.Now() - begin), What: what})
+	}
+	return happened, err
+}
+
+const (
+	// orderly is the least distance at which the order of two events says
+	// something, on any machine.
+	orderly = 10 * time.Millisecond
+
+	// However long a machine stalls, it blurs the order by no more than a tenth
+	// of the quota's window, or by 50 ms if that is more. Longer stalls count
+	// for the calls that they hit, one by one.
+	blurShare = 10
+	blurAny   = 50 * time.Millisecond
+)
+
+// Judge works out the figures of one scenario's results. All engines are held
+// to the same rule: events closer than the machine's longest stall have no order,
+// within bounds. What the scenario holds up on purpose comes on top.
+func Judge(results []*Result) {
+	worst := time.Duration(0)
+	for _, r := range results {
+		worst = max(worst, r.WorstStall)
+	}
+	for _, r := range results {
+		blur := blurred(worst, r.Trial.Load)
+		r.Apart = blur + r.Trial.Scenario.HeldUp()
+		r.Figures = measure.Of(r.Log, measure.Rule{
+			Limits: r.Trial.Load.Limits(), Guard: r.Given.Guard,
+			Apart: r.Apart, Blur: blur, Queues: r.Trial.Engine.Queues,
+		})
+		r.Figures.FewWaitAloneMS = r.Modest
+	}
+}
+
+// blurred is the distance under which the machine mixes up the order by itself.
+func blurred(worst time.Duration, l scenario.Load) time.Duration {
+	const whole = time.Millisecond
+	return max(orderly, min((worst+whole-1).Truncate(whole), max(l.Quota.Per/blurShare, blurAny)))
 }

@@ -33,42 +33,35 @@ func Serve(ledger *measure.Ledger) *httptest.Server {
 
 // Visitor is one caller's way to the upstream: a connection of its own, opened
 // beforehand and kept, so that no arrival waits for another's turn on the wire
-// or for a handshake.
-type Visitor struct {
-	url    string
-	client *http.Client
-}
+// or for a handshake. It is one request. A 429 is no error.
+type Visitor func(context.Context, measure.Call) (rejected bool, err error)
 
 // NewVisitor opens the connection.
-func NewVisitor(ctx context.Context, url string) (*Visitor, error) {
-	v := &Visitor{url: url, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
-	_, err := v.send(ctx, http.MethodGet, nil)
-	return v, err
-}
-
-// Visit is one request of the upstream. A 429 is no error.
-func (v *Visitor) Visit(ctx context.Context, c measure.Call) (rejected bool, err error) {
-	c.Turn = nil // nothing that the upstream needs
-	text, err := json.Marshal(c)
-	if err != nil {
-		return false, err
+func NewVisitor(ctx context.Context, url string) (Visitor, error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+	send := func(ctx context.Context, method string, body []byte) (rejected bool, err error) {
+		request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+		if err != nil {
+			return false, err
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return false, fmt.Errorf("the upstream was not reached: %w", err)
+		}
+		rejected = response.StatusCode == http.StatusTooManyRequests
+		if response.StatusCode != http.StatusOK && !rejected {
+			err = fmt.Errorf("the upstream answered %d", response.StatusCode)
+		}
+		_, drained := io.Copy(io.Discard, response.Body) // to the end, or the connection is not kept
+		return rejected, errors.Join(err, drained, response.Body.Close())
 	}
-	return v.send(ctx, http.MethodPost, text)
-}
-
-func (v *Visitor) send(ctx context.Context, method string, body []byte) (rejected bool, err error) {
-	request, err := http.NewRequestWithContext(ctx, method, v.url, bytes.NewReader(body))
-	if err != nil {
-		return false, err
-	}
-	response, err := v.client.Do(request)
-	if err != nil {
-		return false, fmt.Errorf("the upstream was not reached: %w", err)
-	}
-	rejected = response.StatusCode == http.StatusTooManyRequests
-	if response.StatusCode != http.StatusOK && !rejected {
-		err = fmt.Errorf("the upstream answered %d", response.StatusCode)
-	}
-	_, drained := io.Copy(io.Discard, response.Body) // to the end, or the connection is not kept
-	return rejected, errors.Join(err, drained, response.Body.Close())
+	_, err := send(ctx, http.MethodGet, nil)
+	return func(ctx context.Context, c measure.Call) (rejected bool, err error) {
+		c.Turn = nil // nothing that the upstream needs
+		text, err := json.Marshal(c)
+		if err != nil {
+			return false, err
+		}
+		return send(ctx, http.MethodPost, text)
+	}, err
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
-	ledger := measure.NewLedger(3, time.Hour, measure.Now)
+	ledger := measure.NewLedger(measure.Limits{Permits: 3, Per: time.Hour}, measure.Now)
 	server := Serve(ledger)
 	defer server.Close()
 	visitor, err := NewVisitor(t.Context(), server.URL)
@@ -20,7 +20,7 @@ func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 	before := measure.Now()
 	for seq := range 5 {
 		arrival := measure.Call{Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9}
-		rejected, err := visitor.Visit(t.Context(), arrival)
+		rejected, err := visitor(t.Context(), arrival)
 		require.NoError(t, err)
 		require.Equal(t, seq >= 3, rejected)
 	}

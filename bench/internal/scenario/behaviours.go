@@ -21,13 +21,6 @@ func again(call func(context.Context, Caller)) func(context.Context, Caller) {
 	}
 }
 
-// A burst asks for this many quotas, or for as many as give everybody a call;
-// idleness between two lasts this many periods.
-const (
-	burstQuotas = 3
-	burstIdle   = 2
-)
-
 var burst = Scenario{
 	Name:  "burst",
 	About: "idle, then everybody at once for three quotas, and again",
@@ -42,19 +35,17 @@ var burst = Scenario{
 }
 
 // burstOf is how many calls one of all callers makes in a burst, and the time
-// from one burst to the next.
+// from one burst to the next. A burst asks for three quotas, or for as many as
+// give everybody a call. Then nobody calls for two periods.
 func burstOf(l Load, caller int) (calls int, every time.Duration) {
 	callers := l.Clients * l.Callers
-	quotas := max(burstQuotas, (callers+l.Quota.Permits-1)/l.Quota.Permits)
+	quotas := max(3, (callers+l.Quota.Permits-1)/l.Quota.Permits)
 	calls = quotas * l.Quota.Permits / callers
 	if caller < quotas*l.Quota.Permits%callers {
 		calls++
 	}
-	return calls, time.Duration(quotas+burstIdle) * l.Period()
+	return calls, time.Duration(quotas+2) * l.Period()
 }
-
-// greed is how many callers the greedy client has for one of the others'.
-const greed = 50
 
 var greedy = Scenario{
 	Name:  "greedy",
@@ -62,7 +53,7 @@ var greedy = Scenario{
 	// A client with one caller can hold no more than one permit ahead. So that it
 	// is a fair share, permits go one by one, and flows do not look far ahead.
 	Load:    Load{Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 1}, Clients: 10, Callers: 1},
-	Callers: first(func(l Load) int { return greed * l.Callers }),
+	Callers: first(func(l Load) int { return 50 * l.Callers }),
 	Behave:  steady.Behave,
 }
 
@@ -76,85 +67,59 @@ func first(of func(Load) int) func(l Load, client int) int {
 	}
 }
 
-// The batch is ten quotas long, and has no more callers than that.
-const (
-	batchQuotas = 10
-	batchMost   = 1000
-)
-
-// newcomerPause is how long the newcomer is away between two calls, as a part of
-// the run.
-const newcomerPause = 0.08
-
 var newcomer = Scenario{
 	Name:  "newcomer",
 	About: "one client has a thousand callers in line, and now and then another makes one call",
 	// How far flows look ahead follows from what may go at one moment.
 	Load:    Load{Quota: Quota{Permits: 100, Per: Default.Quota.Per, Burst: 10}, Clients: 2, Callers: 1},
-	Callers: first(func(l Load) int { return min(batchMost, batchQuotas*l.Quota.Permits) }),
+	Callers: first(func(l Load) int { return min(1000, 10*l.Quota.Permits) }),
 	Behave: func(ctx context.Context, me Caller) {
 		if me.Client == 0 {
 			steady.Behave(ctx, me)
 			return
 		}
-		for sleep(ctx, part(me.Load.Duration, newcomerPause)) {
+		for sleep(ctx, part(me.Load.Duration, 0.08)) {
 			me.Call(ctx, 1)
 		}
 	},
 }
 
-// trickleLoad is the part of the quota that is wanted.
-const trickleLoad = 0.9
-
 var trickle = Scenario{
 	Name:  "trickle",
 	About: "calls at random moments that want 90 % of the quota",
 	Behave: func(ctx context.Context, me Caller) {
-		pace(ctx, me, trickleLoad, func() { me.Call(ctx, 1) })
+		pace(ctx, me, 0.9, func() { me.Call(ctx, 1) })
 	},
 }
-
-// heaviest is the most permits that a call asks for, if the quota has as many.
-const heaviest = 5
 
 var weighted = Scenario{
 	Name:  "weighted",
 	About: "saturated, and each call asks for 1 to 5 permits",
 	Behave: again(func(ctx context.Context, me Caller) {
-		most := min(heaviest, cmp.Or(me.Load.Quota.Burst, me.Load.Quota.Permits))
+		most := min(5, cmp.Or(me.Load.Quota.Burst, me.Load.Quota.Permits))
 		me.Call(ctx, 1+me.Rand.IntN(most))
 	}),
 }
-
-// The impatient want twice the quota and wait for half a period, so that about
-// every other call is in vain.
-const (
-	impatientLoad     = 2
-	impatientPatience = 0.5
-)
 
 var impatient = Scenario{
 	Name:  "impatient",
 	About: "twice the quota is wanted, with deadlines so short that half of the calls are refused",
 	Behave: func(ctx context.Context, me Caller) {
-		pace(ctx, me, impatientLoad, func() {
+		pace(ctx, me, 2, func() {
 			// The call has a deadline of its own, apart from the end of the
 			// run.
-			patient, cancel := context.WithTimeout(ctx, part(me.Load.Period(), impatientPatience))
+			patient, cancel := context.WithTimeout(ctx, me.Load.Period()/2)
 			defer cancel()
 			me.Call(patient, 1)
 		})
 	},
 }
 
-// fickleness is the part of the calls that are given up.
-const fickleness = 0.3
-
 var fickle = Scenario{
 	Name:  "fickle",
 	About: "saturated, and 30 % of the calls are given up at a random moment of their wait",
 	Behave: again(func(ctx context.Context, me Caller) {
-		if me.Rand.Float64() < fickleness {
+		if me.Rand.Float64() < 0.3 {
 			giveUp(ctx, me)
 		} else {
 			me.Call(ctx, 1)

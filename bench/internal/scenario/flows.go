@@ -19,9 +19,6 @@ type Shares struct {
 // others.
 const sharers = "fair+flows,redis_rate,bottleneck,bullmq"
 
-// many is how many callers the other client of few has.
-const many = 200
-
 // few are the scenarios in which a client with few callers shares a quota with
 // one that has many. What a share is worth depends on the quota's shape.
 func few() (all []Scenario) {
@@ -40,23 +37,17 @@ func few() (all []Scenario) {
 		} {
 			all = append(all, Scenario{
 				Name:    fmt.Sprintf("few-%d-%s", callers, shape.name),
-				About:   fmt.Sprintf("one client has %d callers, another has %d", many, callers),
+				About:   fmt.Sprintf("one client has 200 callers, another has %d", callers),
 				Load:    Load{Quota: shape.quota, Clients: 2, Callers: callers, Duration: 20 * time.Second},
 				Engines: sharers,
 				Shares:  &goal,
-				Callers: first(func(Load) int { return many }),
+				Callers: first(func(Load) int { return 200 }),
 				Behave:  steady.Behave,
 			})
 		}
 	}
 	return all
 }
-
-// So many tenants are greedy, and have so many callers each. The modest have one.
-const (
-	greedyTenants = 4
-	greedyCallers = 20
-)
 
 var tenants = Scenario{
 	Name:  "tenants",
@@ -75,7 +66,7 @@ var tenants = Scenario{
 		case l.Modest:
 			return 0
 		default:
-			return greedyCallers * l.Callers
+			return 20 * l.Callers
 		}
 	},
 	Behave: func(ctx context.Context, me Caller) {
@@ -92,5 +83,5 @@ var tenants = Scenario{
 	},
 }
 
-// greedyTenant says who is greedy. At least one tenant is not.
-func greedyTenant(l Load, client int) bool { return client < min(greedyTenants, l.Clients-1) }
+// greedyTenant says who is greedy: four tenants, but not all.
+func greedyTenant(l Load, client int) bool { return client < min(4, l.Clients-1) }

@@ -1,13 +1,13 @@
-// Package load says how much is asked of an engine: the quota, and who calls.
+// Package scenario says how much is asked of an engine: the quota, and who calls.
 package scenario
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // Load is what every engine in a run is put under. It travels to the client
@@ -36,19 +36,6 @@ var Default = Load{
 	Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
 }
 
-const (
-	// leastGuard is the least that a guard is by default.
-	leastGuard = 10 * time.Millisecond
-
-	// guardHeadroom is how many times the spread of the delays that were seen
-	// the default guard is.
-	guardHeadroom = 2
-
-	// guardShare is the most of the quota's window that the default guard may
-	// be: one half.
-	guardShare = 2
-)
-
 // Or takes from another load what this one leaves at zero.
 func (l Load) Or(other Load) Load {
 	l.Quota.Permits = cmp.Or(l.Quota.Permits, other.Quota.Permits)
@@ -59,41 +46,24 @@ func (l Load) Or(other Load) Load {
 	return l
 }
 
-// Guarded is the load with a guard for delays that spread over so much, with
-// headroom. The guard that it has is the least that it gets.
+// Guarded is the load with a guard of twice the spread of delays, or what it has
+// if that is more. By default a guard is at least 10 ms, and at most half of the
+// quota's window.
 func (l Load) Guarded(spread time.Duration) Load {
 	const whole = time.Millisecond
-	wanted := (guardHeadroom*spread + whole - 1).Truncate(whole)
-	l.Guard = max(l.Guard, min(max(leastGuard, wanted), l.Quota.Per/guardShare))
+	wanted := max(10*whole, (2*spread + whole - 1).Truncate(whole))
+	l.Guard = max(l.Guard, min(wanted, l.Quota.Per/2))
 	return l
 }
 
-// Quota is at most Permits in any window of length Per. At most Burst of them
-// go back to back; Burst 0 means Permits.
-type Quota struct {
-	Permits int
-	Per     time.Duration
-	Burst   int
-}
+// Quota is that of a limiter.
+type Quota = fairlimit.Quota
 
-func (q Quota) String() string { return fmt.Sprintf("%d/%v", q.Permits, q.Per) }
-
-// Set reads "20/1s": permits, a slash, a duration as Go writes it. Burst stays.
-func (q *Quota) Set(s string) error {
-	permits, per, found := strings.Cut(s, "/")
-	if !found {
-		return errors.New("want permits/duration, such as 20/1s")
+// Limits are those of the upstream.
+func (l Load) Limits() measure.Limits {
+	return measure.Limits{
+		Permits: l.Quota.Permits, Per: l.Quota.Per, Ceiling: l.Ceiling, Input: l.Input, Output: l.Output,
 	}
-	n, err := strconv.Atoi(permits)
-	if err != nil || n < 1 {
-		return fmt.Errorf("%q is no number of permits: want 1 or more, such as 20/1s", permits)
-	}
-	d, err := time.ParseDuration(per)
-	if err != nil || d <= 0 {
-		return fmt.Errorf("%q is no length of time: want more than 0, such as 20/1s or 100/2m", per)
-	}
-	q.Permits, q.Per = n, d
-	return nil
 }
 
 // Period is how long a strict limiter with this guard takes to hand out the

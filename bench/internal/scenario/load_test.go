@@ -7,17 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAQuotaIsReadAsItIsWritten(t *testing.T) {
-	q := Quota{Burst: 3}
-	require.NoError(t, q.Set("100/2m0s"))
-	require.Equal(t, Quota{Permits: 100, Per: 2 * time.Minute, Burst: 3}, q)
-	require.Equal(t, "100/2m0s", q.String())
-
-	for _, bad := range []string{"", "20", "20/", "/1s", "0/1s", "-1/1s", "x/1s", "20/0s", "20/-1s", "20/1", "1.5/1s"} {
-		require.Errorf(t, q.Set(bad), "%q", bad)
-	}
-}
-
 func TestCheckNamesTheFlagToChange(t *testing.T) {
 	good := Load{
 		Quota: Quota{Permits: 20, Per: time.Second}, Guard: 10 * time.Millisecond,

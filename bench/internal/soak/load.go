@@ -170,7 +170,9 @@ func (c *caller) reserve(running context.Context, permits int) {
 		defer stop()
 		// Whatever comes of it, nobody goes.
 		_ = c.do(ctx, func() error { return r.Cancel(ctx) })
-		c.notes.cancelled(!time.Now().Before(r.Slot()))
+		if !time.Now().Before(r.Slot()) {
+			c.notes.note(func() { c.notes.cancelledLate++ })
+		}
 		return
 	}
 	time.Sleep(r.Delay())
@@ -188,7 +190,7 @@ func (c *caller) do(ctx context.Context, call func() error) error {
 	back := measure.Now()
 	if !stop() {
 		if ended := <-over; back-ended > overdue {
-			c.notes.late(measure.Span{From: ended, To: back})
+			c.notes.note(func() { c.notes.lateness = append(c.notes.lateness, measure.Span{From: ended, To: back}) })
 		}
 	}
 	return err

@@ -27,7 +27,9 @@ type notes struct {
 	counts   map[string]int // by what the report calls them
 	outcomes map[string]int // of calls
 
-	cancelledLate int // calls of Cancel that may have found the slot due
+	// Calls of Cancel that came back after the slot. They may have found it due,
+	// and left the turn as used.
+	cancelledLate int
 	unexpected    []string
 }
 
@@ -85,13 +87,6 @@ func (n *notes) arrived(limiter, permits int) {
 	n.counts[letThrough] += permits
 }
 
-// late notes a call that came back late.
-func (n *notes) late(by measure.Span) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.lateness = append(n.lateness, by)
-}
-
 // ended notes how a call ended.
 func (n *notes) ended(err error) {
 	kind, expected := kindOf(err)
@@ -104,14 +99,11 @@ func (n *notes) ended(err error) {
 	}
 }
 
-// cancelled notes a Cancel. One that came back after the slot may have found it
-// due, and left the turn as used.
-func (n *notes) cancelled(late bool) {
-	if late {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.cancelledLate++
-	}
+// note changes the notes.
+func (n *notes) note(change func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	change()
 }
 
 // kindOf names how a call ended, and says whether the faults of a soak explain

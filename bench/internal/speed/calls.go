@@ -4,82 +4,28 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
-
-const (
-	sixtyFour = 64
-	everybody = 0  // as many as the scale has
-	processes = 4  // that wait on one name
-	finer     = 8  // how many times shorter a round is that needs no preparation, and more
-	finest    = 64 // likewise, of a single caller
-
-	ping    = "PING by 64 goroutines"
-	evalsha = "EVALSHA of a script that returns 1"
-)
-
-// whole are rows of the whole call, the client included.
-var whole = []row{
-	{
-		"throughput", "Wait, 1024 callers, one process", ping, 2, "a second", ratioAtLeast(15),
-		metered(perSecond(1), pings(sixtyFour), waits(everybody)),
-	},
-	{"throughput", "Wait, 4 processes × 256 callers", ping, 1, "a second", ratioAtLeast(15), inProcesses(4)},
-	{"throughput", "Wait, 4 processes × 1024 callers", ping, 1, "a second", ratioAtLeast(15), inProcesses(1)},
-	{
-		"alone", "Wait, 1 caller, no deadline", evalsha, finest, "µs", ratioAtMost(1.2),
-		metered(mean, evalshas(1), waits(1)),
-	},
-	{
-		"alone", "Wait, 1 caller, a deadline", evalsha, finest, "µs", ratioAtMost(1.2),
-		metered(mean, hurried(evalshas(1)), hurried(waits(1))),
-	},
-	{
-		"peer-alone", "Wait, 1 caller, no deadline", redisRate, finest, "µs", ratioAtMost(1.3),
-		metered(mean, allows(1), waits(1)),
-	},
-	{
-		"peer-alone", "Wait, 1 caller, a deadline", redisRate, finest, "µs", ratioAtMost(1.3),
-		metered(mean, hurried(allows(1)), hurried(waits(1))),
-	},
-	{
-		"limiters", "Wait, 64 limiters × 1 caller", redisRate + " by 64 goroutines", finer,
-		"a second", ratioAtLeast(0.7), metered(perSecond(4), allows(sixtyFour), waitsApart(sixtyFour)),
-	},
-	{
-		"crowd", "Wait, 64 callers, p99", "EVALSHA by 64 goroutines, p99", 2, "µs", ratioAtMost(1.5),
-		metered(p99, evalshas(sixtyFour), waits(sixtyFour)),
-	},
-	{
-		"serve", "fairlimit serve, 1024 callers, 64 connections", "net/http that does nothing", 2, "a second",
-		ratioAtLeast(0.25), served,
-	},
-}
 
 type call func(context.Context) error
 
 // callers are what each of them calls.
 type callers func(context.Context, *bed) ([]call, error)
 
-// meter measures callers that call again as soon as they got through.
-type meter func(context.Context, *bed, []call) (float64, error)
+// meter measures callers.
+type meter func(context.Context, *bed, []call) ([]float64, error)
 
-func metered(m meter, yardstick, ours callers) func(context.Context, *bed) (sides, error) {
-	return func(ctx context.Context, b *bed) (sides, error) {
-		known, err := yardstick(ctx, b)
-		if err != nil {
-			return sides{}, err
-		}
-		calls, err := ours(ctx, b)
-		return sides{
-			single(func(ctx context.Context) (float64, error) { return m(ctx, b, known) }),
-			single(func(ctx context.Context) (float64, error) { return m(ctx, b, calls) }),
-		}, err
+func metered(m meter, of callers) side {
+	return func(ctx context.Context, b *bed) (probe, error) {
+		calls, err := of(ctx, b)
+		return func(ctx context.Context) ([]float64, error) { return m(ctx, b, calls) }, err
 	}
 }
 
@@ -106,8 +52,9 @@ func evalshas(n int) callers {
 	})
 }
 
+// allows are callers of redis_rate, which is never short.
 func allows(n int) callers {
-	return alike(n, func(_ context.Context, b *bed) (call, error) { return b.allow(), nil })
+	return alike(n, func(_ context.Context, b *bed) (call, error) { return b.peer(atOnce), nil })
 }
 
 // waits are callers of one limiter.
@@ -119,19 +66,6 @@ func waits(n int) callers {
 		}
 		return limiter.Wait, nil
 	})
-}
-
-// hurried are callers with a deadline.
-func hurried(all callers) callers {
-	return func(ctx context.Context, b *bed) ([]call, error) {
-		calls, err := all(ctx, b)
-		for i, c := range calls {
-			under, cancel := context.WithTimeout(ctx, time.Hour)
-			context.AfterFunc(ctx, cancel)
-			calls[i] = func(context.Context) error { return c(under) }
-		}
-		return calls, err
-	}
 }
 
 // waitsApart are callers with a limiter each, all of one name, as in as many
@@ -150,6 +84,35 @@ func waitsApart(n int) callers {
 	}
 }
 
+// settles are callers who take a turn of a queue with a unit, and settle it.
+func settles(n int) callers {
+	return alike(n, func(_ context.Context, b *bed) (call, error) {
+		quota := fairlimit.Quota{Permits: billion, Per: time.Second}
+		queue, err := fairlimit.NewQueue(b.rdb, b.name(), quota, fairlimit.WithGuard(0),
+			fairlimit.WithUnit("tokens", quota))
+		return func(ctx context.Context) error {
+			turn, err := queue.Take(ctx, fairlimit.Amounts{"tokens": 500})
+			if err != nil {
+				return err
+			}
+			return turn.Settle(ctx, fairlimit.Amounts{"tokens": rand.IntN(1000)})
+		}, err
+	})
+}
+
+// hurried are callers with a deadline.
+func hurried(all callers) callers {
+	return func(ctx context.Context, b *bed) ([]call, error) {
+		calls, err := all(ctx, b)
+		for i, c := range calls {
+			under, cancel := context.WithTimeout(ctx, time.Hour)
+			context.AfterFunc(ctx, cancel)
+			calls[i] = func(context.Context) error { return c(under) }
+		}
+		return calls, err
+	}
+}
+
 // together calls n times at once.
 func together(n int, do func(i int) error) error {
 	errs := make([]error, n)
@@ -159,6 +122,26 @@ func together(n int, do func(i int) error) error {
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// each has every caller call n times, all of them at once.
+func each(ctx context.Context, calls []call, n int) error {
+	return together(len(calls), func(i int) error { return paced(ctx, n, 0, calls[i]) })
+}
+
+// paced calls n times, a step apart. Who is late catches up.
+func paced(ctx context.Context, n int, step time.Duration, call call) error {
+	start := time.Now()
+	for i := range n {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		time.Sleep(time.Until(start.Add(time.Duration(i) * step)))
+		if err := call(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // rate is how many calls a second the callers get through once they are warm.
@@ -189,21 +172,22 @@ func rate(calls []call, warmUp, count, after time.Duration) (perSecond float64, 
 
 // perSecond is the rate in the scale's round, or in a part of it.
 func perSecond(part time.Duration) meter {
-	return func(_ context.Context, b *bed, calls []call) (float64, error) {
-		return rate(calls, b.Round/part/5, b.Round/part, 0)
+	return func(_ context.Context, b *bed, calls []call) ([]float64, error) {
+		value, err := rate(calls, b.Round/part/5, b.Round/part, 0)
+		return []float64{value}, err
 	}
 }
 
 // mean is how long a call takes a single caller on average, in µs.
-func mean(ctx context.Context, b *bed, calls []call) (float64, error) {
+func mean(ctx context.Context, b *bed, calls []call) ([]float64, error) {
 	n := max(1, b.Calls/finer)
 	began := time.Now()
 	err := paced(context.Background(), n, 0, calls[0])
-	return float64(time.Since(began)) / 1e3 / float64(n), errors.Join(err, ctx.Err())
+	return []float64{float64(time.Since(began)) / 1e3 / float64(n)}, errors.Join(err, ctx.Err())
 }
 
 // p99 is the time in µs that one call in a hundred takes or more.
-func p99(ctx context.Context, b *bed, calls []call) (float64, error) {
+func p99(ctx context.Context, b *bed, calls []call) ([]float64, error) {
 	took := make([][]int64, len(calls))
 	err := together(len(calls), func(i int) error {
 		return paced(ctx, b.Calls, 0, func(ctx context.Context) error {
@@ -213,40 +197,63 @@ func p99(ctx context.Context, b *bed, calls []call) (float64, error) {
 			return err
 		})
 	})
-	return float64(quantile(slices.Concat(took...), 0.99)) / 1e3, err
+	return []float64{float64(quantile(slices.Concat(took...), 0.99)) / 1e3}, err
 }
+
+// runs is how many scripts the server runs for a call.
+func runs(ctx context.Context, b *bed, calls []call) ([]float64, error) {
+	times := max(1, b.Calls/8)
+	s, err := b.served(ctx, func() error { return each(ctx, calls, times) })
+	return []float64{s.Runs / float64(len(calls)*times)}, err
+}
+
+// serverTime is what a grant costs the server in calls for so many each, without
+// a pause. It calls a part of the scale's times.
+func serverTime(part, grants int) meter {
+	return func(ctx context.Context, b *bed, calls []call) ([]float64, error) {
+		times := max(1, b.Calls/part)
+		s, err := b.served(ctx, func() error { return each(ctx, calls, times) })
+		return []float64{s.Micros / float64(times*grants)}, err
+	}
+}
+
+// rest is between two cold calls: long enough for the server and the processor
+// to turn to something else.
+const rest = time.Millisecond
+
+// hotAndCold is what a request costs the server and takes in all when callers
+// ask without a pause, and what it costs the server after one.
+func hotAndCold(ctx context.Context, b *bed, calls []call) ([]float64, error) {
+	times, few := max(1, b.Calls/16), max(1, b.Calls/8)
+	began := time.Now()
+	var took time.Duration
+	hot, err := b.served(ctx, func() error {
+		began = time.Now()
+		defer func() { took = time.Since(began) }()
+		return each(ctx, calls, times)
+	})
+	if err != nil {
+		return nil, err
+	}
+	cold, err := b.served(ctx, func() error { return paced(ctx, few, rest, calls[0]) })
+	return []float64{
+		hot.Micros / float64(len(calls)*times), float64(took.Nanoseconds()) / 1e3 / float64(times),
+		cold.Micros / float64(few),
+	}, err
+}
+
+// processes that wait on one name.
+const processes = 4
 
 // inProcesses is the rate at which several processes, which have a part of the
 // scale's callers each, get through on one name.
-func inProcesses(part int) func(context.Context, *bed) (sides, error) {
-	return func(ctx context.Context, b *bed) (sides, error) {
-		known, err := pings(sixtyFour)(ctx, b)
+func inProcesses(part int) side {
+	return func(_ context.Context, b *bed) (probe, error) {
 		j := job{Redis: b.redis, Name: b.name(), Callers: b.Callers / part, Round: b.Round}
-		return sides{
-			single(func(ctx context.Context) (float64, error) { return perSecond(1)(ctx, b, known) }),
-			single(func(ctx context.Context) (sum float64, err error) {
-				var all [processes]float64
-				err = together(processes, func(i int) error { return run.Ask(ctx, Role, j, &all[i]) })
-				for _, rate := range all {
-					sum += rate
-				}
-				return sum, err
-			}),
-		}, err
+		return func(ctx context.Context) ([]float64, error) {
+			var all [processes]float64
+			err := together(processes, func(i int) error { return run.Ask(ctx, Role, j, &all[i]) })
+			return []float64{all[0] + all[1] + all[2] + all[3]}, err
+		}, nil
 	}
-}
-
-// paced calls n times, a step apart. Who is late catches up.
-func paced(ctx context.Context, n int, step time.Duration, call call) error {
-	start := time.Now()
-	for i := range n {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		time.Sleep(time.Until(start.Add(time.Duration(i) * step)))
-		if err := call(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -84,12 +84,6 @@ func (b *bed) limiter(name string) (fairlimit.Limiter, error) {
 	return fairlimit.New(b.rdb, name, fairlimit.Quota{Permits: billion, Per: time.Second}, fairlimit.WithGuard(0))
 }
 
-// micros is for how many µs the server has run scripts while do ran.
-func (b *bed) micros(ctx context.Context, do func() error) (float64, error) {
-	s, err := b.served(ctx, do)
-	return s.Micros, err
-}
-
 // served is what scripts the server has run while do ran.
 func (b *bed) served(ctx context.Context, do func() error) (s backend.Served, err error) {
 	before, err := backend.ServedBy(ctx, b.rdb)

@@ -111,12 +111,6 @@ func everyNth(answers []engine.Answer, n int) (grants []engine.Grant) {
 	return grants
 }
 
-// grant takes a turn for one permit.
-func (q *queue) grant(ctx context.Context) error {
-	_, err := q.take(ctx, 1)
-	return err
-}
-
 // permits are those of n requests.
 func permits(n int, of func() int) []int {
 	all := make([]int, n)
@@ -125,8 +119,6 @@ func permits(n int, of func() int) []int {
 	}
 	return all
 }
-
-func always(n int) func() int { return func() int { return n } }
 
 // ready brings the queue into the scene's condition, and has each limiter ask
 // once.
@@ -139,7 +131,15 @@ func (q *queue) ready(ctx context.Context) error {
 	if q.turn == "" {
 		return nil
 	}
-	return together(sixteen, func(i int) error { return q.ask(ctx, i) })
+	return each(ctx, q.callers(), 1)
+}
+
+// callers are sixteen that ask.
+func (q *queue) callers() (calls []call) {
+	for i := range sixteen {
+		calls = append(calls, func(ctx context.Context) error { return q.ask(ctx, i) })
+	}
+	return calls
 }
 
 // ask is one request of a caller, which has to get what the scene says. If there
@@ -154,27 +154,19 @@ func (q *queue) ask(ctx context.Context, caller int) error {
 	return err
 }
 
-const redisRate = "redis_rate"
-
 // peer is redis_rate, which grants every request, or refuses every one.
-func (b *bed) peer(name string, turn turn) func(ctx context.Context, limiter int) error {
-	limiter := redis_rate.NewLimiter(b.rdb)
+func (b *bed) peer(turn turn) call {
+	name, limiter := b.name(), redis_rate.NewLimiter(b.rdb)
 	limit := redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Second}
 	if turn == refused {
 		limit = redis_rate.Limit{Rate: 1, Burst: 1, Period: time.Hour}
 		_, _ = limiter.Allow(context.Background(), name, limit)
 	}
-	return func(ctx context.Context, _ int) error {
+	return func(ctx context.Context) error {
 		result, err := limiter.Allow(ctx, name, limit)
 		if err == nil && (result.Allowed == 0) != (turn == refused) {
 			err = fmt.Errorf("redis_rate allowed %d; a turn is to be %s", result.Allowed, turn)
 		}
 		return err
 	}
-}
-
-// allow is redis_rate's Allow, often enough never to be short.
-func (b *bed) allow() call {
-	ask := b.peer(b.name(), atOnce)
-	return func(ctx context.Context) error { return ask(ctx, 0) }
 }

@@ -4,7 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
 	"time"
 )
 
@@ -16,8 +21,12 @@ type row struct {
 	rounds    int    // times those of the scale; one in any case
 	unit      string
 	goal      Goal // of each figure
-	sides     func(context.Context, *bed) (sides, error)
+
+	known, ours side // known may be nil
 }
+
+// side makes ready what a row measures on one side.
+type side func(context.Context, *bed) (probe, error)
 
 // parts are the figures of a group whose rows have several, in the words before
 // what the row is called.
@@ -25,27 +34,12 @@ var parts = map[string][]string{
 	"script": {"server, back to back: ", "whole call, back to back: ", "server, cold: "},
 }
 
-// sides are what is measured in turn; yardstick may be nil.
-type sides struct{ yardstick, ours probe }
-
 // probe is one round of one side: a value for each figure of the row.
 type probe func(context.Context) ([]float64, error)
 
-// single is the probe of a row with one figure.
-func single(m func(context.Context) (float64, error)) probe {
-	return func(ctx context.Context) ([]float64, error) {
-		value, err := m(ctx)
-		return []float64{value}, err
-	}
-}
-
 // measure returns the row's figures.
 func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) {
-	s, err := r.sides(ctx, b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.what, err)
-	}
-	known, ours, err := inTurn(ctx, max(1, r.rounds*b.Rounds), s)
+	known, ours, err := r.inTurn(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", r.what, err)
 	}
@@ -64,25 +58,31 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 
 // inTurn measures round by round. Who comes first changes from round to round,
 // so that a machine that gets slower or faster meanwhile favours neither.
-func inTurn(ctx context.Context, rounds int, s sides) (known, ours [][]float64, err error) {
-	take := func(p probe, into *[][]float64) {
-		if err == nil && p != nil {
-			var values []float64
-			values, err = p(ctx)
-			*into = append(*into, values)
-			err = cmp.Or(err, ctx.Err())
+func (r row) inTurn(ctx context.Context, b *bed) (known, ours [][]float64, err error) {
+	var probes []probe
+	for _, s := range []side{r.known, r.ours} {
+		var p probe
+		if s != nil {
+			if p, err = s(ctx, b); err != nil {
+				return nil, nil, err
+			}
+		}
+		probes = append(probes, p)
+	}
+	values := [2][][]float64{}
+	for round := range max(1, r.rounds*b.Rounds) {
+		for _, i := range [2]int{round % 2, 1 - round%2} {
+			if probes[i] == nil {
+				continue
+			}
+			got, err := probes[i](ctx)
+			if err = cmp.Or(err, ctx.Err()); err != nil {
+				return nil, nil, err
+			}
+			values[i] = append(values[i], got)
 		}
 	}
-	for round := range rounds {
-		if round%2 == 0 {
-			take(s.yardstick, &known)
-			take(s.ours, &ours)
-		} else {
-			take(s.ours, &ours)
-			take(s.yardstick, &known)
-		}
-	}
-	return known, ours, err
+	return values[0], values[1], nil
 }
 
 // column is one figure of all rounds.
@@ -191,4 +191,68 @@ var Full = Scale{
 var Quick = Scale{
 	Rounds: 3, Round: 300 * time.Millisecond, Calls: 200, Window: time.Second,
 	Callers: 1024, Queue: [2]int{1000, 100_000},
+}
+
+// Table writes the figures for a person.
+func Table(w io.Writer, figures []Figure) error {
+	var text strings.Builder
+	table := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "what\tyardstick\t\tours\tratio\tmiddle half\tgoal\t")
+	for i, f := range figures {
+		if i > 0 && f.Row != figures[i-1].Row {
+			fmt.Fprintln(table, "\t\t\t\t\t\t\t")
+		}
+		fmt.Fprintln(table, strings.Join(f.cells(), "\t"))
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(text.String()) {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cells are empty where there is nothing to be said.
+func (f Figure) cells() []string {
+	var known, ratio, middle, goal, outcome string
+	if f.Known != nil {
+		known = amount(*f.Known, f.Unit)
+	}
+	if f.Ratio != nil {
+		ratio, middle = digits(*f.Ratio)+" ×", digits(f.Middle[0])+"–"+digits(f.Middle[1])
+	}
+	if f.Goal != nil {
+		unit := f.Unit
+		if f.Goal.Of == ofRatio {
+			unit = "×"
+		}
+		goal = strings.TrimSpace(fmt.Sprintf("%s %v %s", f.Goal.Sense, f.Goal.Bound, unit))
+		outcome = "missed"
+		if *f.Met {
+			outcome = "met"
+		}
+	}
+	return []string{f.What, f.Yardstick, known, amount(f.Ours, f.Unit), ratio, middle, goal, outcome}
+}
+
+// amount is a number with as many digits as matter, and its unit.
+func amount(x float64, unit string) string { return strings.TrimSpace(digits(x) + " " + unit) }
+
+func digits(x float64) string {
+	if math.Abs(x) < 1000 {
+		return strconv.FormatFloat(x, 'g', 3, 64)
+	}
+	return grouped(int64(math.Round(x)))
+}
+
+// grouped writes 1234567 as 1,234,567.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	return text
 }

@@ -20,8 +20,13 @@ type scene struct {
 
 	// first brings the queue into its condition, and before does so before each
 	// round. Both make sure that it is in it.
-	first, before func(context.Context, *queue) error
+	first, before step
 }
+
+// step brings a queue into a condition.
+type step func(context.Context, *queue) error
+
+func (s step) on(q *queue) call { return func(ctx context.Context) error { return s(ctx, q) } }
 
 // turn is what a request gets.
 type turn string
@@ -90,9 +95,9 @@ var scenes = []scene{
 }
 
 // hold takes so many permits.
-func hold(n int) func(context.Context, *queue) error {
+func hold(n int) step {
 	return func(ctx context.Context, q *queue) error {
-		_, err := q.take(ctx, permits(n, always(1))...)
+		_, err := q.take(ctx, permits(n, one)...)
 		return err
 	}
 }
@@ -101,7 +106,7 @@ func hold(n int) func(context.Context, *queue) error {
 func everyFlow(ctx context.Context, q *queue) error {
 	err := hold(100)(ctx, q)
 	for range len(q.engines)/sixteen + 1 {
-		err = errors.Join(err, together(sixteen, func(i int) error { return q.ask(ctx, i) }))
+		err = errors.Join(err, each(ctx, q.callers(), 1))
 	}
 	return err
 }
@@ -109,7 +114,7 @@ func everyFlow(ctx context.Context, q *queue) error {
 // crowd takes a permit each millisecond for the length of the scale's window,
 // and then lets the quota run out.
 func crowd(ctx context.Context, q *queue) error {
-	if err := paced(ctx, int(q.Window/time.Millisecond), time.Millisecond, q.grant); err != nil {
+	if err := paced(ctx, int(q.Window/time.Millisecond), time.Millisecond, hold(1).on(q)); err != nil {
 		return err
 	}
 	return hold(10_000)(ctx, q)
@@ -121,14 +126,14 @@ func inPause(ctx context.Context, q *queue) error {
 
 func afterPause(ctx context.Context, q *queue) error {
 	const pause = 200 * time.Millisecond
-	err := errors.Join(hold(100)(ctx, q), q.steerer().Pause(ctx, pause), q.grant(ctx))
+	err := errors.Join(hold(100)(ctx, q), q.steerer().Pause(ctx, pause), hold(1)(ctx, q))
 	time.Sleep(pause)
 	return err
 }
 
 // afterReturns gives every second of a hundred turns back.
 func afterReturns(ctx context.Context, q *queue) error {
-	taken, err := q.take(ctx, permits(100, always(1))...)
+	taken, err := q.take(ctx, permits(100, one)...)
 	if err != nil {
 		return err
 	}
@@ -145,7 +150,7 @@ func afterLoss(ctx context.Context, q *queue) error {
 		return err
 	}
 	ttl := q.rdb.PTTL(ctx, q.key()).Val()
-	if err := together(sixteen, func(i int) error { return q.ask(ctx, i) }); err != nil {
+	if err := each(ctx, q.callers(), 1); err != nil {
 		return err
 	}
 	time.Sleep(silence)

@@ -1,7 +1,6 @@
 package speed
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -13,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -36,65 +34,55 @@ func serveBare(ctx context.Context, path string) error {
 	return nil
 }
 
-// served are callers over 64 connections of a socket who ask fairlimit serve for
-// turns, and a bare server of net/http. Each server is a process of its own.
-func served(ctx context.Context, b *bed) (s sides, err error) {
-	dir, err := os.MkdirTemp("", "fairlimit-speed-")
-	if err != nil {
-		return s, err
-	}
-	b.atEnd = append(b.atEnd, func() error { return os.RemoveAll(dir) })
-	name, bare, ours := b.name(), filepath.Join(dir, "bare"), filepath.Join(dir, "ours")
-	if err := errors.Join(b.startBare(bare), b.startOurs(ctx, dir, ours, name)); err != nil {
-		return s, err
-	}
-	path := "/v1/queues/" + url.PathEscape(name) + "/turn"
-	known := posts(bare, path)
-	for range 1000 { // until it is there
-		if err = known(ctx); err == nil || ctx.Err() != nil {
-			break
+// postsTo are callers over 64 connections of a socket who ask a server in a
+// process of its own for turns.
+func postsTo(start func(*bed, context.Context, string, string) error) callers {
+	return alike(everybody, func(ctx context.Context, b *bed) (call, error) {
+		dir, err := os.MkdirTemp("", "fairlimit-speed-")
+		if err != nil {
+			return nil, err
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	return metered(perSecond(1),
-		func(context.Context, *bed) ([]call, error) { return repeated(known, b.Callers), err },
-		func(context.Context, *bed) ([]call, error) { return repeated(posts(ours, path), b.Callers), nil },
-	)(ctx, b)
+		b.atEnd = append(b.atEnd, func() error { return os.RemoveAll(dir) })
+		name, socket := b.name(), filepath.Join(dir, "socket")
+		if err := start(b, ctx, socket, name); err != nil {
+			return nil, err
+		}
+		post := posts(socket, "/v1/queues/"+url.PathEscape(name)+"/turn")
+		for range 1000 { // until it is there
+			if err = post(ctx); err == nil || ctx.Err() != nil {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		return post, err
+	})
 }
 
-// startBare starts the server that does nothing.
-func (b *bed) startBare(path string) error {
+// startBare starts a server that does nothing.
+func (b *bed) startBare(_ context.Context, socket, _ string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- run.Ask(ctx, Role, job{Bare: path}, new(any)) }()
+	go func() { ended <- run.Ask(ctx, Role, job{Bare: socket}, new(any)) }()
 	b.atEnd = append(b.atEnd, func() error { cancel(); return <-ended })
 	return nil
 }
 
 // startOurs builds fairlimit and starts it.
-func (b *bed) startOurs(ctx context.Context, dir, path, name string) error {
-	program := filepath.Join(dir, "fairlimit")
+func (b *bed) startOurs(ctx context.Context, socket, name string) error {
+	program := filepath.Join(filepath.Dir(socket), "fairlimit")
 	build := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/fairlimit/fairlimit/cmd/fairlimit")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("fairlimit is built in its repository: %w: %s", err, out)
 	}
 	cmd := exec.Command(program, "serve", name+"=1000000000/1s", "-guard", "0s", "-redis", b.redis,
-		"-listen", "unix://"+path)
-	var says strings.Builder
-	cmd.Stderr = &says
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
+		"-listen", "unix://"+socket)
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
 		return err
 	}
 	b.atEnd = append(b.atEnd, func() error {
 		return errors.Join(cmd.Process.Signal(syscall.SIGTERM), cmd.Wait())
 	})
-	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
-		return fmt.Errorf("fairlimit serve: %w: %s", err, says.String())
-	}
 	return nil
 }
 

@@ -17,9 +17,6 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 )
 
-// rows are in the order of the table.
-var rows = slices.Concat(whole, scriptRows(), batchRows(), settleRows(), queueRows(), longestRows())
-
 // Names are those of the groups of rows, which may be chosen.
 func Names() (names []string) {
 	for _, r := range rows {
