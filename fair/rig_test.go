@@ -14,10 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/engine/enginetest"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/lua"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	redistest.Everywhere(t, func(t *testing.T, server redistest.Kind) { enginetest.Run(t, New, server) })
+}
 
 // beginning is when the clocks begin that tests set: 16 digits of microseconds,
 // of which none may get lost.
