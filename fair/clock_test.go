@@ -38,20 +38,6 @@ func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
 	}
 }
 
-// Turns of 1/10ms are held, and behind them turns of 1/10s. At 1/11s the latter
-// are slowed by a tenth, not by what the former need.
-func TestANarrowerQuotaSlowsEachTurnByWhatItsOwnQuotaAsks(t *testing.T) {
-	w := realWorld(t)
-	f, _ := w.stored(t)
-	set(t, f, "1/10ms")
-	held := queued(t, f, 3, 1)
-	set(t, f, "1/10s")
-	held = append(held, queued(t, f, 9, 1)...)
-	require.Less(t, dues(t, f, held)[11], 111*time.Second)
-	set(t, f, "1/11s")
-	require.Less(t, dues(t, f, held)[11], 150*time.Second, "12 turns of 1/11s, the first is due at once")
-}
-
 // Who leaves at the tail of a slow queue lets it run again sooner. Limiters that
 // were told when the tail comes do not take that for a loss.
 func TestAReturnInASlowQueueIsNoLoss(t *testing.T) {
@@ -310,23 +296,4 @@ func TestANarrowerQuotaSlowsLostTurnsOnTheClockOfOthers(t *testing.T) {
 	for i, due := range dues(t, f, held) {
 		require.InDelta(t, 3*time.Duration(i)*time.Second, due, float64(time.Millisecond))
 	}
-}
-
-// Turns of a wide quota stand at the last slot of turns that are slow, but less
-// so than the next quota wants those.
-func TestANarrowerQuotaSlowsTurnsAtTheLastSlotOfSlowOnes(t *testing.T) {
-	w := realWorld(t)
-	f, _ := w.stored(t)
-	set(t, f, "10/250ms")
-	queued(t, f, 30, 1)
-	set(t, f, "10/1s")
-	held := queued(t, f, 15, 1)[10:]
-	set(t, f, "10/1.5s")
-	held = append(held, queued(t, f, 5, 1)...)
-	set(t, f, "10/7.3s")
-	set(t, f, "10/500ms")
-	held = append(held, queued(t, f, 5, 1)...)
-	set(t, f, "10/4s")
-	all := dues(t, f, held)
-	require.GreaterOrEqual(t, all[14]-all[0], 4*time.Second, "15 turns of 10/4s")
 }

@@ -234,9 +234,7 @@ func TestThePictureOfALineIsWhatTheEngineWouldSay(t *testing.T) {
 				paused = true
 			}
 			s := inspected(t, f)
-			status, err := f.Status(t.Context())
-			require.NoError(t, err)
-			require.InDelta(t, status.Delay, s.Next, float64(2*time.Millisecond), "at %v", now)
+			require.InDelta(t, status(t, f).Delay, s.Next, float64(2*time.Millisecond), "at %v", now)
 			require.Equal(t, s.Backlog, s.Granted(0, time.Hour))
 			require.Zero(t, s.Granted(s.Tail, time.Hour))
 			parts := int64(0)

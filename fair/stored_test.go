@@ -314,25 +314,6 @@ func TestCallersWithQuotasOfTheirOwnSlowNobodyDown(t *testing.T) {
 	})
 }
 
-// Turns that were slowed may stay as they are when quotas become narrower again.
-// Those behind that were never slowed may not.
-func TestWhatSlowedEarlierTurnsDoesNotSpareLaterOnes(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.stored(t)
-		set(t, f, "1/1s")
-		queued(t, f, 5, 1)
-		set(t, f, "1/4s")
-		set(t, f, "1/1s")
-		later := queued(t, f, 5, 1)
-		set(t, f, "1/2s")
-		set(t, f, "1/4s")
-		comes := dues(t, f, later)
-		for i := range later[1:] {
-			require.GreaterOrEqual(t, comes[i+1]-comes[i], 4*time.Second)
-		}
-	})
-}
-
 func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.stored(t, quotas(t, "1/1s")...)
@@ -384,27 +365,65 @@ func TestTheClockDoesNotSlowDownMoreWithEachProcessThatBegins(t *testing.T) {
 	})
 }
 
-// A quota becomes wide for a while. Turns that are held from before it and turns
-// from meanwhile fall into the same windows.
-func TestTurnsFromBeforeAWideQuotaCountForThoseFromMeanwhile(t *testing.T) {
-	for _, c := range []struct {
-		narrow, wide string
-		before       int
-		window       model.Window
+// Quotas change while turns are held. These come as far apart as the newest quota
+// wants, and not much later than that.
+func TestANarrowerQuotaSlowsHeldTurns(t *testing.T) {
+	type step struct {
+		quota string
+		turns int // that are taken then
+	}
+	for what, c := range map[string]struct {
+		steps  []step
+		from   int // the first turn that is judged
+		window model.Window
+		last   time.Duration // when the last comes at the latest
 	}{
-		{"1/1s 3/10s", "1/100ms 3/1s", 5, model.Window{Permits: 3, Length: 10_000_000}},
-		{"3/1s 4/10s", "3/100ms 4/1s", 8, model.Window{Permits: 4, Length: 10_000_000}}, // at the same slot
+		"each by what its own quota asks": {
+			[]step{{"1/10ms", 3}, {"1/10s", 9}, {"1/11s", 0}},
+			0,
+			model.Window{Permits: 1, Length: 11_000_000},
+			150 * time.Second,
+		},
+		"those from before a wide quota, and those from meanwhile": {
+			[]step{{"1/1s 3/10s", 5}, {"1/100ms 3/1s", 2}, {"1/1s 3/10s", 0}},
+			0,
+			model.Window{Permits: 3, Length: 10_000_000},
+			time.Minute,
+		},
+		"the same at one slot": {
+			[]step{{"3/1s 4/10s", 8}, {"3/100ms 4/1s", 2}, {"3/1s 4/10s", 0}},
+			0,
+			model.Window{Permits: 4, Length: 10_000_000},
+			time.Minute,
+		},
+		"those at the last slot of slow ones, that are less slow than they have to be": {
+			[]step{{"10/250ms", 30}, {"10/1s", 15}, {"10/1.5s", 5}, {"10/7.3s", 0}, {"10/500ms", 5}, {"10/4s", 0}},
+			40,
+			model.Window{Permits: 14, Length: 4_000_000},
+			3 * time.Minute,
+		},
+		"those behind others that are slow already": {
+			[]step{{"1/1s", 5}, {"1/4s", 0}, {"1/1s", 5}, {"1/2s", 0}, {"1/4s", 0}},
+			5,
+			model.Window{Permits: 1, Length: 4_000_000},
+			time.Minute,
+		},
 	} {
-		f, _ := realWorld(t).stored(t)
-		set(t, f, c.narrow)
-		held := queued(t, f, c.before, 1)
-		set(t, f, c.wide)
-		held = append(held, queued(t, f, 2, 1)...)
-		set(t, f, c.narrow)
-		var turns []model.Turn
-		for _, due := range dues(t, f, held) {
-			turns = append(turns, model.Turn{Slot: due.Microseconds(), N: 1})
-		}
-		require.NoError(t, model.Strict([]model.Window{c.window}, turns), c.narrow)
+		t.Run(what, func(t *testing.T) {
+			inBothWorlds(t, func(t *testing.T, w world) {
+				f, _ := w.stored(t)
+				var held []engine.Grant
+				for _, s := range c.steps {
+					set(t, f, s.quota)
+					held = append(held, queued(t, f, s.turns, 1)...)
+				}
+				var turns []model.Turn
+				for _, due := range dues(t, f, held[c.from:]) {
+					turns = append(turns, model.Turn{Slot: due.Microseconds(), N: 1})
+				}
+				require.NoError(t, model.Strict([]model.Window{c.window}, turns))
+				require.LessOrEqual(t, microseconds(turns[len(turns)-1].Slot), c.last)
+			})
+		})
 	}
 }

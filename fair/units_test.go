@@ -31,13 +31,23 @@ func (w world) tokensOf(t testing.TB) (*fair, func(time.Duration)) {
 		engine.Unit{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}})
 }
 
-func (f *fair) joinsUnits(t testing.TB, quotas ...engine.Quota) *fair {
-	units := []engine.Unit{{Name: "tokens", Quotas: quotas}}
-	e, err := New(engine.Config{Client: f.client, Name: t.Name(), Quota: f.quotas[0], Units: units})
+// joinsAs is another limiter of the queue, with what it is given besides its quota.
+func (f *fair) joinsAs(t testing.TB, cfg engine.Config) *fair {
+	cfg.Client, cfg.Name, cfg.Quota = f.client, t.Name(), f.quotas[0]
+	e, err := New(cfg)
 	require.NoError(t, err)
 	other := e.(*fair)
 	other.scripts = f.scripts
 	return other
+}
+
+func (f *fair) joinsUnits(t testing.TB, tokens ...engine.Quota) *fair {
+	return f.joinsAs(t, engine.Config{Units: []engine.Unit{{Name: "tokens", Quotas: tokens}}})
+}
+
+// unit is a unit with one quota.
+func unit(t testing.TB, name, text string) []engine.Unit {
+	return []engine.Unit{{Name: name, Quotas: quotas(t, text)}}
 }
 
 func amount(n int, amounts engine.Amounts) engine.Request {
@@ -89,20 +99,14 @@ func TestUnitsThatAReplicaLacksCountAgain(t *testing.T) {
 		f, at := w.tokensOf(t)
 		other := f.joinsUnits(t, engine.Quota{Permits: 100, Per: time.Minute})
 		take(t, f, amount(1, "tokens=10"))
-		calls, units := w.rdb.Dump(t.Context(), f.key).Val(), w.rdb.Dump(t.Context(), f.unitsKey()).Val()
+		before := snap(t, f)
 		take(t, f, amount(0, "tokens=80")) // lost, though no call is
 		at(200 * time.Millisecond)
-		for key, state := range map[string]string{f.key: calls, f.unitsKey(): units} {
-			require.NoError(t, w.rdb.RestoreReplace(t.Context(), key, time.Hour, state).Err())
-		}
+		before.put(t, f)
 		promotes(t, f)
 		require.Zero(t, take(t, other, amount(1, "tokens=5"))[0].Wait, "the other does not know")
-		status, err := f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 5, status.Units["tokens"].Available)
-		status, err = f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 5, status.Units["tokens"].Available, "once")
+		require.Equal(t, 5, status(t, f).Units["tokens"].Available)
+		require.Equal(t, 5, status(t, f).Units["tokens"].Available, "once")
 	})
 }
 
@@ -112,27 +116,16 @@ func TestUnitsOfOthers(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.tokensOf(t)
 		narrow := f.joinsUnits(t, engine.Quota{Permits: 50, Per: time.Minute})
-		e, err := New(engine.Config{Client: f.client, Name: t.Name(), Quota: f.quotas[0], Units: []engine.Unit{
-			{Name: "points", Quotas: []engine.Quota{{Permits: 7, Per: time.Minute}}},
-		}})
-		require.NoError(t, err)
-		points := e.(*fair)
-		points.scripts = f.scripts
+		points := f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")})
 		take(t, f, amount(1, "tokens=40"))
 		take(t, points, amount(1, "points=5"))
 		require.Zero(t, take(t, narrow, amount(1, "tokens=10"))[0].Wait)
 		at(time.Second)
 		require.Equal(t, 59*time.Second, take(t, narrow, amount(1, "tokens=10"))[0].Wait)
-		status, err := points.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Available: 0, Queued: 0}, status.Units["points"], "the tail is ahead")
+		require.Equal(t, engine.UnitStatus{Available: 0, Queued: 0}, status(t, points).Units["points"], "the tail is ahead")
 		at(time.Minute)
-		status, err = points.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Available: 7}, status.Units["points"])
-		status, err = f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Available: 90}, status.Units["tokens"])
+		require.Equal(t, engine.UnitStatus{Available: 7}, status(t, points).Units["points"])
+		require.Equal(t, engine.UnitStatus{Available: 90}, status(t, f).Units["tokens"])
 	})
 }
 
@@ -165,9 +158,7 @@ func TestStoredQuotasHaveUnits(t *testing.T) {
 
 		// Half the tokens: turns that are held come twice as late.
 		w.rdb.Set(t.Context(), f.key+":quota", "61/1m; tokens 50/1m burst 50", 0)
-		status, err := stored.Status(t.Context())
-		require.NoError(t, err)
-		require.InDelta(t, time.Minute, status.Delay, float64(10*time.Microsecond))
+		require.InDelta(t, time.Minute, status(t, stored).Delay, float64(10*time.Microsecond))
 		s := inspected(t, f)
 		tokens := []engine.Quota{{Permits: 50, Per: time.Minute, Burst: 50}}
 		require.Equal(t, []engine.Unit{{Name: "tokens", Quotas: tokens}}, s.UnitQuotas)
@@ -195,10 +186,8 @@ func TestManyAreSettledAtOnce(t *testing.T) {
 		}
 		at(time.Second)
 		giveBack(t, f, grants...)
-		status, err := f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Queued: 200}, status.Units["tokens"], "100 after a minute and 100 after two")
-		require.Equal(t, 2*time.Minute-time.Second, status.Delay)
+		require.Equal(t, engine.UnitStatus{Queued: 200}, status(t, f).Units["tokens"], "100 after a minute and 100 after two")
+		require.Equal(t, 2*time.Minute-time.Second, status(t, f).Delay)
 	})
 }
 
@@ -270,12 +259,10 @@ func TestAPauseDoesNotForgetUnitsThatWereLost(t *testing.T) {
 		f, at := w.tokensOf(t)
 		other := f.unitsOf(t)
 		waits(t, other, 1, "tokens=10")
-		calls, units := w.rdb.Dump(t.Context(), f.key).Val(), w.rdb.Dump(t.Context(), f.unitsKey()).Val()
+		before := snap(t, f)
 		waits(t, f, 1, "tokens=50")
 		at(200 * time.Millisecond)
-		for key, state := range map[string]string{f.key: calls, f.unitsKey(): units} {
-			require.NoError(t, w.rdb.RestoreReplace(t.Context(), key, time.Hour, state).Err())
-		}
+		before.put(t, f)
 		promotes(t, f)
 		pause(t, f, time.Millisecond)
 		at(time.Second)
@@ -327,12 +314,7 @@ func TestTheTailOfAUnitStays(t *testing.T) {
 				giveBack(t, calls, queued(t, calls, 2, 1)...)
 			},
 			"points go back": func(f, _ *fair) {
-				e, err := New(engine.Config{Client: f.client, Name: t.Name(), Quota: f.quotas[0], Units: []engine.Unit{
-					{Name: "points", Quotas: []engine.Quota{{Permits: 7, Per: time.Minute}}},
-				}})
-				require.NoError(t, err)
-				points := e.(*fair)
-				points.scripts = f.scripts
+				points := f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")})
 				giveBack(t, points, take(t, points, amount(0, "points=5"))[0].Grant)
 			},
 			"rows are cut": func(f, _ *fair) {
@@ -397,11 +379,9 @@ func TestAStatusUnderOtherWindowsRestoresUnits(t *testing.T) {
 			at(time.Duration(i) * time.Second)
 			waits(t, f, 1, "tokens=1")
 		}
-		calls, units := w.rdb.Dump(t.Context(), f.key).Val(), w.rdb.Dump(t.Context(), f.unitsKey()).Val()
+		before := snap(t, f)
 		waits(t, other, 0, "tokens=50")
-		for key, state := range map[string]string{f.key: calls, f.unitsKey(): units} {
-			require.NoError(t, w.rdb.RestoreReplace(t.Context(), key, time.Hour, state).Err())
-		}
+		before.put(t, f)
 		at(3 * time.Second)
 		require.Equal(t, 47, status(t, other).Units["tokens"].Available)
 		require.Equal(t, 47, status(t, f).Units["tokens"].Available)
@@ -412,13 +392,7 @@ func TestAStatusUnderOtherWindowsRestoresUnits(t *testing.T) {
 func TestDebtsUnderOtherWindowsOfCalls(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.tokensOf(t)
-		e, err := New(engine.Config{
-			Client: f.client, Name: t.Name(), Quota: f.quotas[0], Extra: quotas(t, "5/2s 70/1m"),
-			Units: []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}}},
-		})
-		require.NoError(t, err)
-		other := e.(*fair)
-		other.scripts = f.scripts
+		other := f.joinsAs(t, engine.Config{Extra: quotas(t, "5/2s 70/1m"), Units: unit(t, "tokens", "100/1m")})
 		g := take(t, other, amount(1, "tokens=60"))[0].Grant
 		waits(t, f, 1, "tokens=1")
 		at(time.Second)
