@@ -57,34 +57,18 @@ func TestAnyNameMakesOneKey(t *testing.T) {
 		} {
 			for _, prefix := range []*string{nil, &none, &own} {
 				name, key := name+unique, "fairlimit:{"+name+unique+"}"
-				if prefix != nil {
-					key = *prefix + "{" + name + "}"
-				}
-				e, err := New(
-					engine.Config{
-						Client: rdb,
-						Name:   name,
-						Prefix: prefix,
-						Quota:  engine.Quota{Permits: 1, Per: time.Minute},
-					},
-				)
-				require.NoError(t, err)
-				answers, err := e.Take(t.Context(), []engine.Request{{N: 1}, {N: 1}})
-				require.NoError(t, err)
-				require.True(t, answers[0].Granted)
-				require.False(t, answers[1].Granted)
-				require.Equal(t, int64(1), rdb.Exists(t.Context(), key).Val(), "%q", key)
 				var opts []InspectOption
 				if prefix != nil {
-					opts = append(opts, WithPrefix(*prefix))
+					key, opts = *prefix+"{"+name+"}", []InspectOption{WithPrefix(*prefix)}
 				}
+				quota := engine.Quota{Permits: 1, Per: time.Minute}
+				e, err := New(engine.Config{Client: rdb, Name: name, Prefix: prefix, Quota: quota})
+				require.NoError(t, err)
+				require.True(t, take(t, e.(*fair), engine.Request{N: 1})[0].Granted)
+				require.Equal(t, int64(1), rdb.Exists(t.Context(), key).Val(), "%q", key)
 				s, err := Inspect(t.Context(), rdb, name, opts...)
 				require.NoError(t, err)
 				require.Equal(t, []Window{{1, time.Minute, 1}}, s.Windows)
-				require.NoError(t, e.Reset(t.Context()))
-				answers, err = e.Take(t.Context(), []engine.Request{{N: 1}})
-				require.NoError(t, err)
-				require.True(t, answers[0].Granted)
 			}
 		}
 	})
