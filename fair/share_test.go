@@ -158,6 +158,8 @@ func TestTheStateKeepsSixtyFourFlowsAtMost(t *testing.T) {
 			}
 			require.Len(t, entries(t, f), 64, c)
 		}
+		_, share := askFor(t, f, engine.Flow{ID: "0", Weight: 1, LookAhead: 640}, 3)
+		require.Equal(t, 1, share, "beside more than there are entries each holds one request ahead")
 	})
 }
 
@@ -171,6 +173,8 @@ func TestTheStateOfFlowsEndsByItself(t *testing.T) {
 		at(100 * time.Millisecond)
 		queued(t, plain, 1, 1)
 		require.Len(t, entries(t, f), 1, "callers without a flow leave it as it is")
+		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 3)
+		require.Greater(t, inspected(t, f).Flows[0].Ends, 500*time.Millisecond, "and a turn of it lets it last longer")
 		require.Greater(t, w.ttl(t, f), 400*time.Millisecond)
 	})
 }
