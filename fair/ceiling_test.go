@@ -96,7 +96,8 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 	})
 }
 
-// isTold requires that Inspect tells of a ceiling what the turns of its flow mean.
+// isTold requires that Inspect tells of a ceiling what the turns of its flow
+// mean.
 func isTold(t *testing.T, told Ceiling, windows []window, turns []model.Turn, clock int64) {
 	t.Helper()
 	require.Equal(t, max(0, model.Room(modelsOf(windows), turns, 1)-clock), told.Next.Microseconds())

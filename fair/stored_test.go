@@ -367,7 +367,9 @@ func TestANarrowerQuotaSlowsHeldTurns(t *testing.T) {
 		},
 		"by the rate, where one moment holds more than the quota": {
 			[]step{{"20/1s", 60}, {"10/1s", 0}},
-			0, model.Window{Permits: 20, Length: 2_000_000}, 4001 * time.Millisecond,
+			0,
+			model.Window{Permits: 20, Length: 2_000_000},
+			4001 * time.Millisecond,
 		},
 		"those from before a wide quota, and those from meanwhile": {
 			[]step{{"1/1s 3/10s", 5}, {"1/100ms 3/1s", 2}, {"1/1s 3/10s", 0}},
