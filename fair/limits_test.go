@@ -2,6 +2,7 @@ package fair
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -197,5 +198,12 @@ func TestOneRunGrantsAFewSlotsAtMost(t *testing.T) {
 			require.NotEmpty(t, slots)
 			require.LessOrEqual(t, len(slots), 64, "Burst %d", burst)
 		}
+		for i := range requests {
+			requests[i].Amounts = engine.Amounts(fmt.Sprintf("tokens=%d", 1+i%2))
+		}
+		f, _ := w.tokensOf(t)
+		answers, err := f.Take(t.Context(), requests)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(answers), 100, "of several units")
 	})
 }

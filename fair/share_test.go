@@ -59,6 +59,12 @@ func TestAFlowIsGrantedUpToItsShareAndTheRestIsLeft(t *testing.T) {
 		at(30 * time.Second)
 		_, share = askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 1)
 		assert.Equal(t, 8, share, "the others are gone")
+
+		f, _ = w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
+		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 1)
+		granted, _ = askFor(t, f, engine.Flow{ID: "b", Weight: 1}, 1)
+		next := take(t, f, engine.Request{N: 3, MaxWait: engine.Forever, Flow: &engine.Flow{ID: "c", Weight: 1}})[0]
+		assert.Equal(t, 300*time.Millisecond, next.Wait-granted[0].Wait, "beside others each permit takes its time")
 	})
 }
 

@@ -431,3 +431,28 @@ func TestATurnWithoutCallsGoesBack(t *testing.T) {
 		require.Equal(t, engine.UnitStatus{}, status(t, f).Units["tokens"])
 	})
 }
+
+// A refund cancels the newest debts that lie ahead, forty of them at most, also
+// once the unit has moved to make room for another.
+func TestARefundCancelsTheFortyNewestDebts(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, moves := range []bool{false, true} {
+			f, at := w.unitQueue(t, engine.Quota{Permits: 3, Per: time.Second}, unit(t, "tokens", "1/1s")...)
+			require.NoError(t, f.Reset(t.Context()))
+			at(0)
+			turns := take(t, f, amount(1, ""), amount(1, ""), amount(1, ""))
+			at(time.Second)
+			settles(t, f, turns[0].Grant, 0, "tokens=-25")
+			settles(t, f, turns[1].Grant, 0, "tokens=-25")
+			require.Equal(t, 49, status(t, f).Units["tokens"].Queued, "one is due at once")
+			if moves {
+				take(t, f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")}), amount(0, "points=1"))
+			}
+			settles(t, f, turns[2].Grant, 0, "tokens=60")
+			require.Equal(t, 9, status(t, f).Units["tokens"].Queued)
+			if !moves { // else a turn of points is behind them
+				require.Equal(t, 9*time.Second, status(t, f).Delay, "the oldest are left")
+			}
+		}
+	})
+}
