@@ -96,7 +96,8 @@ func TestATurnOfAFlowComesWhereBothHaveRoom(t *testing.T) {
 	})
 }
 
-// isTold requires that Inspect tells of a ceiling what the turns of its flow mean.
+// isTold requires that Inspect tells of a ceiling what the turns of its flow
+// mean.
 func isTold(t *testing.T, told Ceiling, windows []window, turns []model.Turn, clock int64) {
 	t.Helper()
 	require.Equal(t, max(0, model.Room(modelsOf(windows), turns, 1)-clock), told.Next.Microseconds())
@@ -124,6 +125,7 @@ func TestACeilingOutlivesALossAndEndsWithAReset(t *testing.T) {
 			at(time.Duration(i) * time.Second)
 			require.True(t, ask().Granted)
 		}
+		require.Greater(t, w.ttl(t, f), time.Minute+9*time.Second, "the queue outlives what limiters know of its ceilings")
 		at(10 * time.Second)
 		require.Equal(t, 50*time.Second, ask().Wait)
 		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.logKey("a")).Err())
@@ -170,5 +172,21 @@ func TestTheLogOfAFlowStaysSmall(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, len(all), 1200)
 		require.LessOrEqual(t, f.client.ZCard(t.Context(), f.logKey("a")).Val(), int64(132))
+	})
+}
+
+// A ceiling that has room just where the queue has is no hindrance. The log of
+// one that is stored does not expire.
+func TestACeilingHoldsUpNobodyForWhomItHasRoom(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, quotas(t, "1/1s")...)
+		flow := flowUnder(t, f, "a", "1/1s")
+		require.NoError(t, f.SetCeiling(t.Context(), "a", &f.quotas[0]))
+		for i := range 3 {
+			a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever, Flow: flow})[0]
+			require.True(t, a.Granted)
+			require.Equal(t, time.Duration(i)*time.Second, a.Wait)
+		}
+		require.EqualValues(t, -1, w.rdb.TTL(t.Context(), f.logKey("a")).Val())
 	})
 }

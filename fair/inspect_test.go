@@ -2,6 +2,8 @@ package fair
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -184,21 +186,176 @@ func FuzzReadState(f *testing.F) {
 	})
 }
 
-func TestInspectTellsOfAPause(t *testing.T) {
+func TestInspectTellsUnitsOfThisQueueOnly(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		queued(t, f, 3, 1)
-		at(500 * time.Millisecond)
-		pause(t, f, 10*time.Second)
-		at(1500 * time.Millisecond)
-		s := inspected(t, f)
-		require.Equal(t, 9*time.Second, s.Paused)
-		require.Equal(t, int64(2), s.Backlog)
-		require.InDelta(t, 9*time.Second+1500*time.Millisecond, s.Tail, float64(time.Millisecond))
-		at(10*time.Second + 700*time.Millisecond)
-		s = inspected(t, f)
-		require.Zero(t, s.Paused)
-		require.InDelta(t, 1300*time.Millisecond, s.Tail, float64(time.Millisecond))
-		require.InDelta(t, -10*time.Second, s.Offset, float64(time.Millisecond))
+		f, _ := w.tokensOf(t)
+		take(t, f, amount(1, "tokens=60"))
+		require.Equal(t, int64(60), inspected(t, f).Units[0].Sequence)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		require.Empty(t, inspected(t, f).Units)
+		other := f.joins(t, f.quotas[0])
+		queued(t, other, 1, 1)
+		require.Empty(t, inspected(t, f).Units, "those of a queue that is over")
 	})
+}
+
+func TestInspectFailsAtUnitsThatCannotBeRead(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.tokensOf(t)
+		take(t, f, amount(1, "tokens=60"), amount(1, "tokens=60"))
+		text := w.rdb.Get(t.Context(), f.unitsKey()).Val()
+		for _, damaged := range []string{
+			"plenty", text[:40], text[:len(text)-3], strings.Replace(text, "100/", "0/", 1),
+			strings.Replace(text, " 120 ", " x20 ", 1), strings.Replace(text, "units1", "units2", 1),
+		} {
+			require.NoError(t, w.rdb.Set(t.Context(), f.unitsKey(), damaged, time.Hour).Err())
+			_, err := f.inspect(t.Context(), inspectScript)
+			require.ErrorIs(t, err, engine.ErrState, "%q", damaged)
+			require.ErrorContains(t, err, ":units")
+		}
+		require.NoError(t, w.rdb.Del(t.Context(), f.unitsKey()).Err())
+		require.NoError(t, w.rdb.RPush(t.Context(), f.unitsKey(), "plenty").Err())
+		_, err := f.inspect(t.Context(), inspectScript)
+		require.ErrorIs(t, err, engine.ErrState)
+	})
+}
+
+func TestThePictureOfALineIsWhatTheEngineWouldSay(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		rng := rand.New(rand.NewPCG(1, 2))
+		f, at := w.queue(t,
+			engine.Quota{Permits: 7, Per: time.Second, Burst: 2}, engine.Quota{Permits: 30, Per: 20 * time.Second})
+		paused := false
+		for now := time.Duration(0); now < 40*time.Second; now += time.Duration(rng.IntN(700)) * time.Millisecond {
+			at(now)
+			queued(t, f, 1+rng.IntN(4), 1+rng.IntN(2))
+			if !paused && now > 20*time.Second {
+				pause(t, f, 3*time.Second)
+				paused = true
+			}
+			s := inspected(t, f)
+			require.InDelta(t, status(t, f).Delay, s.Next, float64(2*time.Millisecond), "at %v", now)
+			require.Equal(t, s.Backlog, s.Granted(0, time.Hour))
+			require.Zero(t, s.Granted(s.Tail, time.Hour))
+			parts := int64(0)
+			for from := time.Duration(0); from < 30*time.Second; from += 40 * time.Millisecond {
+				parts += s.Granted(from, from+40*time.Millisecond)
+			}
+			require.Equal(t, s.Granted(0, 30*time.Second), parts)
+			if s.Paused == 0 {
+				require.Equal(t, s.Windows[0].Held, s.Granted(-s.Windows[0].Per, 0))
+			}
+		}
+	})
+}
+
+// ceilings are those that Inspect tells of.
+func ceilings(t testing.TB, f *fair, flows ...string) []Ceiling {
+	t.Helper()
+	s := inspected(t, f)
+	all, err := f.inspectLogs(t.Context(), &s, flows)
+	require.NoError(t, err)
+	return all
+}
+
+func TestInspectTellsWhatWasSaidOfAFlow(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		require.Empty(t, ceilings(t, f))
+		flow := flowUnder(t, f, "a", "2/1m")
+		require.NoError(t, f.PauseFlow(t.Context(), "b", 30*time.Second))
+		require.True(t, take(t, f, engine.Request{N: 1, Flow: flow})[0].Granted)
+		two := Ceiling{Flow: "a", Windows: []Window{{2, time.Minute, 1}}}
+		half := 30*time.Second + time.Microsecond // no turn is granted at the end itself
+		paused := Ceiling{Flow: "b", Next: half, Paused: half}
+		require.Equal(t, []Ceiling{two, paused}, ceilings(t, f))
+		require.Equal(t, []Ceiling{two}, ceilings(t, f, "c", "a", "a"), "only those that are named and there")
+
+		five := quotas(t, "1/5s")[0]
+		require.NoError(t, f.SetCeiling(t.Context(), "a", &five))
+		at(time.Second)
+		stored := Ceiling{Flow: "a", Windows: []Window{{1, 5 * time.Second, 1}}, Quota: five, Next: 4 * time.Second}
+		require.Equal(t, []Ceiling{stored}, ceilings(t, f, "a"))
+		require.NoError(t, f.SetCeiling(t.Context(), "a", nil))
+		require.Equal(t, []Ceiling{two}, ceilings(t, f, "a"), "the given one is still known")
+		require.NoError(t, f.Reset(t.Context()))
+		two.Windows[0].Held = 0
+		require.Equal(t, []Ceiling{two, {Flow: "b"}}, ceilings(t, f), "a reset forgets what counted")
+
+		require.NoError(t, w.rdb.ZAdd(t.Context(), f.logKey("b"), redis.Z{Score: 1, Member: "x"}).Err())
+		s := inspected(t, f)
+		_, err := f.inspectLogs(t.Context(), &s, nil)
+		require.ErrorIs(t, err, engine.ErrState)
+		require.ErrorContains(t, err, f.logKey("b"))
+	})
+}
+
+// The logs are found on the server that has them, under any name and id.
+func TestInspectFindsTheLogsOfAQueue(t *testing.T) {
+	t.Parallel()
+	for _, rdb := range []redis.UniversalClient{redistest.Standalone(t), redistest.Cluster(t)} {
+		for i := range 5 { // on every node of a Cluster
+			name := fmt.Sprintf(`%s[*?\%d`, redistest.Name(t), i)
+			e, err := New(engine.Config{Client: rdb, Name: name})
+			require.NoError(t, err)
+			f, quota := e.(*fair), quotas(t, "1/1s")[0]
+			for n := range logsAtOnce + 1 {
+				require.NoError(t, f.SetCeiling(t.Context(), fmt.Sprintf("tenant}%03d", n), &quota))
+			}
+			s, err := Inspect(t.Context(), rdb, name, WithCeilings())
+			require.NoError(t, err)
+			require.Len(t, s.Ceilings, logsAtOnce+1)
+			require.Equal(t, Ceiling{
+				Flow: "tenant}100", Windows: []Window{{1, time.Second, 0}}, Quota: quota,
+			}, s.Ceilings[100])
+		}
+	}
+}
+
+// shows requires each line of a state to be in the documentation, with the
+// server, the generation and the epoch that it has there.
+func shows(t *testing.T, doc, state string) {
+	t.Helper()
+	for _, line := range strings.Split(strings.Trim(state, "\n"), "\n") {
+		line = strings.TrimRight(strings.ReplaceAll(line, "\x00", ""), " ")
+		if len(line) == firstLineBytes-1 {
+			line = line[:2] + "77a6222 k3x9q2ab 39a85018" + line[27:]
+		}
+		require.Contains(t, doc, "\n//\t"+line+"\n")
+	}
+}
+
+func TestTheSamplesInTheDocumentationAreStates(t *testing.T) {
+	text, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	doc := strings.ReplaceAll(string(text), " \\\n//\t", " ") // a line that is too long is broken
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		for range 5 {
+			queued(t, f, 1, 1)
+		}
+		shows(t, doc, w.rdb.Get(t.Context(), f.key).Val())
+		pause(t, f, 30*time.Second)
+		lines := strings.SplitN(w.rdb.Get(t.Context(), f.key).Val(), "\n", 5)
+		shows(t, doc, strings.Join(lines[:4], "\n"))
+		shows(t, doc, lines[4][ringCells*cellBytes:])
+
+		f, _ = w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		other := f.joins(t, engine.Quota{Permits: 3, Per: time.Second})
+		f.member, other.member = "00a", "00b"
+		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 3)
+		askFor(t, other, engine.Flow{ID: "b", Weight: 2}, 2)
+		state := w.rdb.Get(t.Context(), f.key).Val()
+		shows(t, doc, state[f.layout[0].(int)+1+ringCells*cellBytes+noteBytes:])
+	})
+}
+
+// Every part of the scripts of callers is explained.
+func TestTheDocumentationNamesTheParts(t *testing.T) {
+	t.Parallel()
+	doc, err := os.ReadFile("doc.go")
+	require.NoError(t, err)
+	for _, part := range storedScripts.take.Parts() {
+		require.Contains(t, string(doc), "\n//\t"+strings.TrimPrefix(part, "fair/")+" ")
+	}
 }

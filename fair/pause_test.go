@@ -97,28 +97,6 @@ func TestAPauseThatWasLostGoesOn(t *testing.T) {
 	})
 }
 
-func TestAResetEndsAPause(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
-		held := queued(t, f, 3, 1)
-		pause(t, f, 10*time.Second)
-		queued(t, other, 1, 1)
-		news := hears(f)
-		require.NoError(t, f.Reset(t.Context()))
-		n := last(t, news)
-		require.True(t, n.Reset)
-		require.False(t, n.Lost)
-		require.NotEqual(t, held[0].ID, n.Queue)
-		require.Zero(t, n.Stands)
-		require.Equal(t, engine.Status{Available: 1}, status(t, f))
-		require.Equal(t, engine.Status{Available: 1}, status(t, other), "whoever knows of the pause brings it not back")
-		require.Zero(t, queuedWait(t, other))
-		require.NoError(t, f.Look(t.Context()))
-		require.True(t, last(t, news).Reset, "for a while")
-	})
-}
-
 func TestAQueueThatWasPausedIsPlainAgainOnceItsClockRuns(t *testing.T) {
 	t.Parallel()
 	w := realWorld(t)
@@ -144,4 +122,34 @@ func TestAPauseOfMoreThanTenYearsIsNotSupported(t *testing.T) {
 	require.ErrorIs(t, f.Pause(t.Context(), longestPer+1), engine.ErrUnsupported)
 	require.NoError(t, f.Pause(t.Context(), longestPer))
 	require.NoError(t, f.Reset(t.Context()))
+}
+
+// Whoever has no quota steers the queue of those who have one.
+func TestWhoHasNoQuotaKeepsTheWindowsOfOthers(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ctx := t.Context()
+		f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second}, engine.Quota{Permits: 9, Per: time.Minute})
+		o := f.open(t)
+		news := hears(o)
+		require.NoError(t, o.Look(ctx))
+		require.Empty(t, last(t, news).Queue, "there is no queue")
+		held := queued(t, f, 3, 1)
+		pause(t, o, 10*time.Second)
+		require.Equal(t, 10*time.Second, status(t, f).Paused)
+		require.Equal(t, status(t, f), status(t, o))
+		giveBack(t, o, held[2])
+		require.Zero(t, status(t, f).Queued)
+		require.NoError(t, o.Reset(ctx))
+		require.Contains(t, w.rdb.Get(ctx, f.key).Val(), "fair5 "+word(f.windows)+" ")
+		require.Equal(t, status(t, f), status(t, o))
+
+		require.NoError(t, w.rdb.Set(ctx, f.key, "foreign", 0).Err())
+		require.NoError(t, o.Reset(ctx))
+		require.Equal(t, engine.Status{Available: 2}, status(t, f))
+
+		fresh, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
+		pause(t, fresh.open(t), time.Minute)
+		queued(t, fresh, 2, 1)
+		require.Equal(t, time.Minute+time.Second, status(t, fresh).Delay)
+	})
 }

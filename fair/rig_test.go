@@ -14,10 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/engine/enginetest"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/lua"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	redistest.Everywhere(t, func(t *testing.T, server redistest.Kind) { enginetest.Run(t, New, server) })
+}
 
 // beginning is when the clocks begin that tests set: 16 digits of microseconds,
 // of which none may get lost.
@@ -116,9 +124,8 @@ func giveBack(t testing.TB, f *fair, grants ...engine.Grant) {
 
 // wait is how long a caller of one permit would have to wait now.
 func wait(t testing.TB, f *fair) time.Duration {
-	status, err := f.Status(t.Context())
-	require.NoError(t, err)
-	return status.Delay
+	t.Helper()
+	return status(t, f).Delay
 }
 
 // arrival is one request at a moment.
@@ -262,6 +269,11 @@ func snap(t testing.TB, f *fair) snapshot {
 // restore puts it onto another server, which takes over.
 func (s snapshot) restore(t testing.TB, f *fair) {
 	moves(t, f)
+	s.put(t, f)
+}
+
+// put puts it back onto the same server.
+func (s snapshot) put(t testing.TB, f *fair) {
 	for key, state := range map[string]string{f.key: s.state, f.unitsKey(): s.units} {
 		if s.left <= 0 || state == "" {
 			require.NoError(t, f.client.Del(t.Context(), key).Err())

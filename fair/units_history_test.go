@@ -3,7 +3,6 @@ package fair
 import (
 	"fmt"
 	"math/rand/v2"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -290,6 +289,7 @@ func (h *unitHistory) isTold(status engine.Status) {
 	for _, u := range s.Units {
 		told := engine.UnitStatus{Available: int(u.Available), Queued: int(u.Backlog)}
 		require.Equal(h, status.Units[u.Name], told, "%s, %s", h.what, u.Name)
+		require.Equal(h, u.Backlog, u.Granted(0, 1000*time.Hour), "%s, %s", h.what, u.Name)
 	}
 }
 
@@ -297,56 +297,6 @@ func (h *unitHistory) isStrict() {
 	for _, log := range h.units.Logs {
 		require.NoError(h, model.Strict(log.Windows, log.Held), h.what)
 	}
-}
-
-// itsOwn is what two equal queues have apart: server, generation and epoch.
-var itsOwn = regexp.MustCompile(`\n[^ ]+ [^ ]+ [^ ]+ [^ ]+ `)
-
-// Random histories of calls: units that nobody uses change neither an answer nor
-// a byte.
-func TestUnitsThatNobodyUsesChangeNothing(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for seed := range uint64(w.many(redistest.Long(120, 300))) {
-			rng := rand.New(rand.NewPCG(seed, 30))
-			calls := engine.Quota{Permits: 1 + rng.IntN(20), Per: time.Second}
-			var queues [2]*fair
-			var at [2]func(time.Duration)
-			for i, units := range [][]engine.Unit{nil, {{Name: "tokens", Quotas: []engine.Quota{calls}}}} {
-				e, err := New(engine.Config{Client: w.rdb, Name: fmt.Sprint(t.Name(), seed, i), Quota: calls, Units: units})
-				require.NoError(t, err)
-				queues[i] = e.(*fair)
-				at[i] = w.clock(t, queues[i])
-			}
-			var grants [2][]engine.Grant
-			now := time.Duration(0)
-			for range 30 {
-				now += time.Duration(rng.Int64N(int64(time.Second / 3))).Truncate(time.Microsecond)
-				longest := time.Duration(rng.Int64N(int64(3 * time.Second)))
-				request := engine.Request{N: 1 + rng.IntN(calls.Permits), MaxWait: longest}
-				what, any := rng.IntN(4), rng.Int()
-				var state, told [2]string
-				for i, q := range queues {
-					at[i](now)
-					switch {
-					case what < 2:
-						a := take(t, q, request)[0]
-						told[i] = fmt.Sprint(a.Wait, a.Granted)
-						if a.Granted {
-							grants[i] = append(grants[i], a.Grant)
-						}
-					case what == 2 && len(grants[i]) > 0:
-						giveBack(t, q, grants[i][any%len(grants[i])])
-					case any%3 == 0:
-						pause(t, q, time.Second)
-					}
-					state[i] = itsOwn.ReplaceAllString(q.bytes(t)[0], "")
-				}
-				require.Equal(t, told[0], told[1])
-				require.Equal(t, state[0], state[1], "seed %d", seed)
-			}
-			require.Zero(t, w.rdb.Exists(t.Context(), queues[1].unitsKey()).Val())
-		}
-	})
 }
 
 // Flows share turns of several units by what each takes most of. A turn goes at

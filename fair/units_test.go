@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -24,54 +25,29 @@ func settles(t testing.TB, f *fair, g engine.Grant, calls int, unused engine.Amo
 	giveBack(t, f, g)
 }
 
-func TestATurnTakesSeveralUnits(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.unitQueue(t, engine.Quota{Permits: 3, Per: time.Second},
-			engine.Unit{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}})
-		ask := func(n int, amounts engine.Amounts) engine.Request {
-			return engine.Request{N: n, Amounts: amounts, MaxWait: engine.Forever}
-		}
-		answers := take(t, f, ask(1, "tokens=60"), ask(1, "tokens=60"), ask(1, ""), ask(1, "tokens=40"))
-		var waits []time.Duration
-		for _, a := range answers {
-			require.True(t, a.Granted)
-			waits = append(waits, a.Wait)
-		}
-		require.Equal(t, []time.Duration{0, time.Minute, time.Minute, time.Minute}, waits)
-		status, err := f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, map[string]engine.UnitStatus{"tokens": {Available: 0, Queued: 100}}, status.Units)
-		require.Equal(t, 3, status.Queued)
-		at(time.Second)
-		// The last two go back: the second stays.
-		require.NoError(t, f.GiveBack(t.Context(), []engine.Grant{answers[3].Grant, answers[2].Grant}))
-		// The first used 10 only.
-		settles(t, f, answers[0].Grant, 0, "tokens=50")
-		answers = append(answers, take(t, f, ask(1, "tokens=30"))...)
-		require.Equal(t, 59*time.Second, answers[4].Wait)
-		// It used 25 more.
-		at(time.Minute)
-		settles(t, f, answers[1].Grant, 0, "tokens=-25")
-		status, err = f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, map[string]engine.UnitStatus{"tokens": {Queued: 15}}, status.Units)
-		require.Equal(t, time.Minute, status.Delay)
-	})
-}
-
 // tokensOf is a queue of 3 calls a second and 100 tokens a minute.
 func (w world) tokensOf(t testing.TB) (*fair, func(time.Duration)) {
 	return w.unitQueue(t, engine.Quota{Permits: 3, Per: time.Second},
 		engine.Unit{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}})
 }
 
-func (f *fair) joinsUnits(t testing.TB, quotas ...engine.Quota) *fair {
-	units := []engine.Unit{{Name: "tokens", Quotas: quotas}}
-	e, err := New(engine.Config{Client: f.client, Name: t.Name(), Quota: f.quotas[0], Units: units})
+// joinsAs is another limiter of the queue, with what it is given besides its quota.
+func (f *fair) joinsAs(t testing.TB, cfg engine.Config) *fair {
+	cfg.Client, cfg.Name, cfg.Quota = f.client, t.Name(), f.quotas[0]
+	e, err := New(cfg)
 	require.NoError(t, err)
 	other := e.(*fair)
 	other.scripts = f.scripts
 	return other
+}
+
+func (f *fair) joinsUnits(t testing.TB, tokens ...engine.Quota) *fair {
+	return f.joinsAs(t, engine.Config{Units: []engine.Unit{{Name: "tokens", Quotas: tokens}}})
+}
+
+// unit is a unit with one quota.
+func unit(t testing.TB, name, text string) []engine.Unit {
+	return []engine.Unit{{Name: name, Quotas: quotas(t, text)}}
 }
 
 func amount(n int, amounts engine.Amounts) engine.Request {
@@ -123,32 +99,14 @@ func TestUnitsThatAReplicaLacksCountAgain(t *testing.T) {
 		f, at := w.tokensOf(t)
 		other := f.joinsUnits(t, engine.Quota{Permits: 100, Per: time.Minute})
 		take(t, f, amount(1, "tokens=10"))
-		calls, units := w.rdb.Dump(t.Context(), f.key).Val(), w.rdb.Dump(t.Context(), f.unitsKey()).Val()
+		before := snap(t, f)
 		take(t, f, amount(0, "tokens=80")) // lost, though no call is
 		at(200 * time.Millisecond)
-		for key, state := range map[string]string{f.key: calls, f.unitsKey(): units} {
-			require.NoError(t, w.rdb.RestoreReplace(t.Context(), key, time.Hour, state).Err())
-		}
+		before.put(t, f)
 		promotes(t, f)
 		require.Zero(t, take(t, other, amount(1, "tokens=5"))[0].Wait, "the other does not know")
-		status, err := f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 5, status.Units["tokens"].Available)
-		status, err = f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, 5, status.Units["tokens"].Available, "once")
-	})
-}
-
-func TestAResetForgetsUnits(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.tokensOf(t)
-		other := f.joinsUnits(t, engine.Quota{Permits: 100, Per: time.Minute})
-		take(t, f, amount(1, "tokens=100"), amount(1, "tokens=100"))
-		take(t, other, amount(1, "tokens=100"))
-		require.NoError(t, other.Reset(t.Context()))
-		require.Zero(t, take(t, f, amount(1, "tokens=50"))[0].Wait)
-		require.Zero(t, take(t, other, amount(1, "tokens=50"))[0].Wait)
+		require.Equal(t, 5, status(t, f).Units["tokens"].Available)
+		require.Equal(t, 5, status(t, f).Units["tokens"].Available, "once")
 	})
 }
 
@@ -158,27 +116,16 @@ func TestUnitsOfOthers(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.tokensOf(t)
 		narrow := f.joinsUnits(t, engine.Quota{Permits: 50, Per: time.Minute})
-		e, err := New(engine.Config{Client: f.client, Name: t.Name(), Quota: f.quotas[0], Units: []engine.Unit{
-			{Name: "points", Quotas: []engine.Quota{{Permits: 7, Per: time.Minute}}},
-		}})
-		require.NoError(t, err)
-		points := e.(*fair)
-		points.scripts = f.scripts
+		points := f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")})
 		take(t, f, amount(1, "tokens=40"))
 		take(t, points, amount(1, "points=5"))
 		require.Zero(t, take(t, narrow, amount(1, "tokens=10"))[0].Wait)
 		at(time.Second)
 		require.Equal(t, 59*time.Second, take(t, narrow, amount(1, "tokens=10"))[0].Wait)
-		status, err := points.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Available: 0, Queued: 0}, status.Units["points"], "the tail is ahead")
+		require.Equal(t, engine.UnitStatus{Available: 0, Queued: 0}, status(t, points).Units["points"], "the tail is ahead")
 		at(time.Minute)
-		status, err = points.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Available: 7}, status.Units["points"])
-		status, err = f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Available: 90}, status.Units["tokens"])
+		require.Equal(t, engine.UnitStatus{Available: 7}, status(t, points).Units["points"])
+		require.Equal(t, engine.UnitStatus{Available: 90}, status(t, f).Units["tokens"])
 	})
 }
 
@@ -211,9 +158,7 @@ func TestStoredQuotasHaveUnits(t *testing.T) {
 
 		// Half the tokens: turns that are held come twice as late.
 		w.rdb.Set(t.Context(), f.key+":quota", "61/1m; tokens 50/1m burst 50", 0)
-		status, err := stored.Status(t.Context())
-		require.NoError(t, err)
-		require.InDelta(t, time.Minute, status.Delay, float64(10*time.Microsecond))
+		require.InDelta(t, time.Minute, status(t, stored).Delay, float64(10*time.Microsecond))
 		s := inspected(t, f)
 		tokens := []engine.Quota{{Permits: 50, Per: time.Minute, Burst: 50}}
 		require.Equal(t, []engine.Unit{{Name: "tokens", Quotas: tokens}}, s.UnitQuotas)
@@ -229,24 +174,6 @@ func TestStoredQuotasHaveUnits(t *testing.T) {
 	})
 }
 
-// A refund cancels debts, and is taken out at its slot only as far as there are
-// none.
-func TestARefundCancelsDebtsFirst(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		first := take(t, f, amount(1, "tokens=60"))[0].Grant
-		at(30 * time.Second)
-		second := take(t, f, amount(1, "tokens=40"))[0].Grant
-		settles(t, f, first, 0, "tokens=-30") // at 60 s, beside the second
-		settles(t, f, second, 0, "tokens=20")
-		status, err := f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Queued: 10}, status.Units["tokens"])
-		require.False(t, take(t, f, engine.Request{N: 1, Amounts: "tokens=51", MaxWait: 59 * time.Second})[0].Granted)
-		require.Equal(t, 30*time.Second, take(t, f, amount(1, "tokens=50"))[0].Wait)
-	})
-}
-
 // Many settlements at once are as good as one after the other, debts first.
 func TestManyAreSettledAtOnce(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -259,9 +186,274 @@ func TestManyAreSettledAtOnce(t *testing.T) {
 		}
 		at(time.Second)
 		giveBack(t, f, grants...)
-		status, err := f.Status(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, engine.UnitStatus{Queued: 200}, status.Units["tokens"], "100 after a minute and 100 after two")
-		require.Equal(t, 2*time.Minute-time.Second, status.Delay)
+		require.Equal(t, engine.UnitStatus{Queued: 200}, status(t, f).Units["tokens"], "100 after a minute and 100 after two")
+		require.Equal(t, 2*time.Minute-time.Second, status(t, f).Delay)
+	})
+}
+
+// unitsOf is another limiter of the queue with as many tokens a minute, callsOf
+// one that counts calls only.
+func (f *fair) unitsOf(t testing.TB) *fair {
+	return f.joinsUnits(t, engine.Quota{Permits: 100, Per: time.Minute})
+}
+
+func (f *fair) callsOf(t testing.TB, quotas ...engine.Quota) *fair {
+	if len(quotas) == 0 {
+		quotas = f.quotas
+	}
+	return f.joins(t, quotas...)
+}
+
+// flushed empties the server of the queue.
+func flushed(t testing.TB, f *fair) {
+	require.NoError(t, f.client.Del(t.Context(), f.key, f.unitsKey()).Err())
+}
+
+func waits(t testing.TB, f *fair, n int, amounts engine.Amounts) time.Duration {
+	t.Helper()
+	a := take(t, f, amount(n, amounts))[0]
+	require.True(t, a.Granted)
+	return a.Wait
+}
+
+// What was lost of a unit counts for as long as a window of that unit, however
+// short those of calls are.
+func TestALostUnitCountsForAsLongAsItsOwnWindow(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		require.Zero(t, waits(t, f, 1, "tokens=100"))
+		flushed(t, f)
+		at(5 * time.Second)
+		require.Equal(t, 55*time.Second, waits(t, f, 1, "tokens=1"))
+	})
+}
+
+// A limiter that knows less asks first. The others' turns count as well, also
+// after a second loss.
+func TestWhatEachLimiterKnowsOfALostUnitCounts(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for losses := 1; losses <= 2; losses++ {
+			f, at := w.tokensOf(t)
+			require.NoError(t, f.Reset(t.Context()))
+			knows, calls, stranger := f.unitsOf(t), f.callsOf(t), f.unitsOf(t)
+			waits(t, calls, 1, "")
+			waits(t, f, 1, "tokens=10")
+			at(10 * time.Second)
+			require.Zero(t, waits(t, knows, 1, "tokens=80"))
+			for range losses {
+				flushed(t, f)
+				waits(t, calls, 1, "")
+				waits(t, stranger, 1, "tokens=1")
+				waits(t, f, 1, "")
+			}
+			require.GreaterOrEqual(t, waits(t, knows, 1, "tokens=30"), time.Minute, losses)
+			at(0)
+		}
+	})
+}
+
+// A pause restores no units. Who pauses after a loss still knows what it knew of
+// them, whatever others are granted meanwhile.
+func TestAPauseDoesNotForgetUnitsThatWereLost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		other := f.unitsOf(t)
+		waits(t, other, 1, "tokens=10")
+		before := snap(t, f)
+		waits(t, f, 1, "tokens=50")
+		at(200 * time.Millisecond)
+		before.put(t, f)
+		promotes(t, f)
+		pause(t, f, time.Millisecond)
+		at(time.Second)
+		require.Zero(t, waits(t, other, 1, "tokens=50"), "it does not know")
+		require.Greater(t, waits(t, f, 1, "tokens=1"), 50*time.Second, "which makes 111")
+	})
+}
+
+// A queue that takes another name, as turns were lost, keeps its units.
+func TestUnitsKeepTheNameOfTheirQueue(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		early, late := f.callsOf(t), f.callsOf(t)
+		waits(t, early, 1, "")
+		at(500 * time.Millisecond)
+		waits(t, late, 1, "")
+		flushed(t, f)
+		waits(t, f.callsOf(t), 1, "") // a stranger begins another queue
+		waits(t, early, 1, "")
+		ahead := waits(t, f, 1, "tokens=100")
+		before := f.memory.now().generation()
+		waits(t, late, 1, "")
+		require.NotEqual(t, before, late.memory.now().generation())
+		require.GreaterOrEqual(t, waits(t, f.unitsOf(t), 1, "tokens=1"), ahead+time.Minute)
+	})
+}
+
+// Who counts calls only restores a pause for the units as well.
+func TestUnitsLiveForAsLongAsAPauseThatIsRestored(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		calls := f.callsOf(t)
+		waits(t, f, 1, "tokens=100")
+		before := snap(t, f)
+		pause(t, calls, time.Hour)
+		require.NoError(t, w.rdb.PExpire(t.Context(), f.unitsKey(), time.Minute*w.scale).Err())
+		before.restore(t, f)
+		at(200 * time.Millisecond)
+		waits(t, calls, 1, "")
+		require.Greater(t, w.rdb.PTTL(t.Context(), f.unitsKey()).Val(), 59*time.Minute*w.scale)
+	})
+}
+
+// The tail of a unit is that of the queue, whoever gives turns back or has other
+// windows.
+func TestTheTailOfAUnitStays(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for name, disturb := range map[string]func(f, calls *fair){
+			"calls go back": func(_, calls *fair) {
+				giveBack(t, calls, queued(t, calls, 2, 1)...)
+			},
+			"points go back": func(f, _ *fair) {
+				points := f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")})
+				giveBack(t, points, take(t, points, amount(0, "points=5"))[0].Grant)
+			},
+			"rows are cut": func(f, _ *fair) {
+				other := f.callsOf(t, engine.Quota{Permits: 2, Per: 3 * time.Second})
+				require.False(t, take(t, other, engine.Request{N: 1, MaxWait: time.Second})[0].Granted)
+			},
+		} {
+			f, _ := w.unitQueue(t, engine.Quota{Permits: 1, Per: time.Second},
+				engine.Unit{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}})
+			require.NoError(t, f.Reset(t.Context()))
+			calls := f.callsOf(t)
+			queued(t, calls, 5, 1) // a row
+			waits(t, f, 0, "tokens=100")
+			tail := waits(t, f, 0, "tokens=100")
+			disturb(f, calls)
+			require.GreaterOrEqual(t, waits(t, calls, 1, ""), tail, name)
+		}
+	})
+}
+
+// As many units and windows as there can be fit the key.
+func TestSevenUnitsOfEightWindows(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		var units []engine.Unit
+		for i := range mostUnits {
+			u := engine.Unit{Name: fmt.Sprintf("a-unit-that-has-a-long-name-%d", i)}
+			for w := range mostWindows {
+				u.Quotas = append(u.Quotas, engine.Quota{Permits: 900_000_000 + w, Per: time.Duration(w+1) * 1000 * time.Hour})
+			}
+			units = append(units, u)
+		}
+		f, at := w.unitQueue(t, engine.Quota{Permits: 1, Per: time.Second}, units...)
+		for i := range 3 {
+			at(time.Duration(i) * time.Second)
+			require.Zero(t, waits(t, f, 1, engine.Amounts(units[6].Name+"=7")))
+		}
+		available := status(t, f).Units[units[6].Name].Available
+		require.Equal(t, 900_000_000-21, available)
+	})
+}
+
+// A look begins the queue anew, and restores no units.
+func TestALookDoesNotForgetUnitsThatWereLost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		require.Zero(t, waits(t, f, 1, "tokens=100"))
+		flushed(t, f)
+		at(5 * time.Second)
+		require.NoError(t, f.Look(t.Context()))
+		waits(t, f.callsOf(t), 3, "")
+		require.NoError(t, f.Look(t.Context()))
+		require.GreaterOrEqual(t, waits(t, f, 1, "tokens=1"), 55*time.Second)
+	})
+}
+
+// A status restores what a limiter with other windows of a unit knows of it.
+func TestAStatusUnderOtherWindowsRestoresUnits(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		other := f.joinsUnits(t, quotas(t, "100/1m 7000/2h")...)
+		for i := range 3 {
+			at(time.Duration(i) * time.Second)
+			waits(t, f, 1, "tokens=1")
+		}
+		before := snap(t, f)
+		waits(t, other, 0, "tokens=50")
+		before.put(t, f)
+		at(3 * time.Second)
+		require.Equal(t, 47, status(t, other).Units["tokens"].Available)
+		require.Equal(t, 47, status(t, f).Units["tokens"].Available)
+	})
+}
+
+// A limiter with other windows of calls settles what it owes.
+func TestDebtsUnderOtherWindowsOfCalls(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		other := f.joinsAs(t, engine.Config{Extra: quotas(t, "5/2s 70/1m"), Units: unit(t, "tokens", "100/1m")})
+		g := take(t, other, amount(1, "tokens=60"))[0].Grant
+		waits(t, f, 1, "tokens=1")
+		at(time.Second)
+		settles(t, other, g, -2, "tokens=-60")
+		require.Equal(t, engine.UnitStatus{Queued: 21}, status(t, f).Units["tokens"])
+	})
+}
+
+// All that is known to be missing counts, also for limiters with longer windows.
+func TestALostUnitCountsForLongerWindowsOfOthers(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		other := f.joinsUnits(t, quotas(t, "100/1m 250/1h")...)
+		waits(t, other, 1, "tokens=1")
+		waits(t, f, 1, "tokens=9")
+		before := snap(t, f)
+		waits(t, f, 1, "tokens=90")
+		waits(t, f, 1, "tokens=100")
+		at(time.Second)
+		before.restore(t, f)
+		waits(t, f, 1, "")
+		at(3 * time.Minute)
+		require.Equal(t, 50, status(t, other).Units["tokens"].Available)
+	})
+}
+
+// A limiter of calls alone can give back what has none.
+func TestATurnWithoutCallsGoesBack(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.tokensOf(t)
+		calls := f.callsOf(t)
+		waits(t, f, 0, "tokens=100")
+		g := take(t, f, amount(0, "tokens=100"))[0].Grant
+		giveBack(t, f, g)
+		giveBack(t, calls, g)
+		require.Equal(t, engine.UnitStatus{}, status(t, f).Units["tokens"])
+	})
+}
+
+// A refund cancels the newest debts that lie ahead, forty of them at most, also
+// once the unit has moved to make room for another.
+func TestARefundCancelsTheFortyNewestDebts(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, moves := range []bool{false, true} {
+			f, at := w.unitQueue(t, engine.Quota{Permits: 3, Per: time.Second}, unit(t, "tokens", "1/1s")...)
+			require.NoError(t, f.Reset(t.Context()))
+			at(0)
+			turns := take(t, f, amount(1, ""), amount(1, ""), amount(1, ""))
+			at(time.Second)
+			settles(t, f, turns[0].Grant, 0, "tokens=-25")
+			settles(t, f, turns[1].Grant, 0, "tokens=-25")
+			require.Equal(t, 49, status(t, f).Units["tokens"].Queued, "one is due at once")
+			if moves {
+				take(t, f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")}), amount(0, "points=1"))
+			}
+			settles(t, f, turns[2].Grant, 0, "tokens=60")
+			require.Equal(t, 9, status(t, f).Units["tokens"].Queued)
+			if !moves { // else a turn of points is behind them
+				require.Equal(t, 9*time.Second, status(t, f).Delay, "the oldest are left")
+			}
+		}
 	})
 }

@@ -84,7 +84,6 @@ func TestNoNumberIsJoined(t *testing.T) {
 	for _, script := range []string{
 		"local a = 7 return a .. 'x'",
 		"local a = 'x' a = ARGV[1] + 0 return a .. 'x'",
-		"local function f(x) return x .. 'y' end return f(7)",
 		"local lines = {} lines[1] = #KEYS return lines[1] .. 'y'",
 		"local x = { y = 7 } return x.y .. 'z'",
 		"for i = 1, 3 do redis.call('SET', 'x' .. i, 'y') end",

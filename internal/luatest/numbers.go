@@ -11,22 +11,17 @@ import (
 // makesNumbers are the functions that return a number, and number is one of ours.
 var makesNumbers = strings.Fields("tonumber number floor ceil min max abs find byte len")
 
-// numbers are the names that a script gives a number to, somewhere: those of
-// variables, parameters and functions. Elements of a table have its name, or that
-// of their field.
-type numbers struct {
-	names      map[string]bool
-	parameters map[string][]string // of a function
-}
+// numbers are the names that a script assigns a number to, somewhere. Elements of
+// a table have its name, or that of their field.
+type numbers map[string]bool
 
 // joinsOf returns what is joined with '..' and is a number: what is written as
-// one or computed, what returns one, and a name that is given one.
-//
-// So a name that stands beside '..' is given a number nowhere in the script.
+// one or computed, what returns one, and a name that is assigned one anywhere in
+// the script.
 func joinsOf(chunk []ast.Stmt) (problems []string) {
-	n := numbers{map[string]bool{}, map[string][]string{}}
-	for known := -1; known < len(n.names); { // one name leads to another
-		known = len(n.names)
+	n := numbers{}
+	for known := -1; known < len(n); { // one name leads to another
+		known = len(n)
 		each(chunk, n.learn)
 	}
 	each(chunk, func(node any) {
@@ -47,21 +42,21 @@ func joinsOf(chunk []ast.Stmt) (problems []string) {
 }
 
 // has reports whether an expression is a number.
-func (n *numbers) has(e ast.Expr) bool {
+func (n numbers) has(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.NumberExpr, *ast.ArithmeticOpExpr, *ast.UnaryMinusOpExpr, *ast.UnaryLenOpExpr:
 		return true
 	case *ast.LogicalOpExpr:
 		return n.has(e.Rhs) || e.Operator == "or" && n.has(e.Lhs)
 	case *ast.FuncCallExpr:
-		return slices.Contains(makesNumbers, strings.TrimPrefix(nameOf(e.Func), ".")) || n.names[nameOf(e.Func)]
+		return slices.Contains(makesNumbers, strings.TrimPrefix(nameOf(e.Func), "."))
 	case *ast.IdentExpr, *ast.AttrGetExpr:
-		return n.names[nameOf(e)]
+		return n[nameOf(e)]
 	}
 	return false
 }
 
-func (n *numbers) learn(node any) {
+func (n numbers) learn(node any) {
 	switch node := node.(type) {
 	case *ast.LocalAssignStmt:
 		for i, value := range node.Exprs {
@@ -74,42 +69,25 @@ func (n *numbers) learn(node any) {
 			n.give(nameOf(node.Lhs[i]), value)
 		}
 	case *ast.NumberForStmt:
-		n.names[node.Name] = true
+		n[node.Name] = true
 	case *ast.TableExpr:
 		for _, field := range node.Fields {
 			if key, named := field.Key.(*ast.StringExpr); named {
 				n.give("."+key.Value, field.Value)
 			}
 		}
-	case *ast.FuncCallExpr:
-		for i, parameter := range n.parameters[nameOf(node.Func)] {
-			if i < len(node.Args) {
-				n.give(parameter, node.Args[i])
-			}
-		}
 	}
 }
 
-// give notes what a name is given: a function has what it returns, a list what it
-// holds.
-func (n *numbers) give(name string, value ast.Expr) {
-	switch v := value.(type) {
-	case *ast.FunctionExpr:
-		n.parameters[name] = v.ParList.Names
-		each(v.Stmts, func(node any) {
-			if r, is := node.(*ast.ReturnStmt); is && len(r.Exprs) > 0 {
-				n.give(name, r.Exprs[0])
-			}
-		})
-	case *ast.TableExpr:
-		for _, field := range v.Fields {
-			if field.Key == nil {
-				n.give(name, field.Value)
-			}
-		}
-	default:
-		if n.has(value) {
-			n.names[name] = true
+// give notes what a name is assigned: a list what it holds.
+func (n numbers) give(name string, value ast.Expr) {
+	if n.has(value) {
+		n[name] = true
+	}
+	list, _ := value.(*ast.TableExpr)
+	for i := 0; list != nil && i < len(list.Fields); i++ {
+		if list.Fields[i].Key == nil {
+			n.give(name, list.Fields[i].Value)
 		}
 	}
 }

@@ -1,6 +1,9 @@
 package fair
 
 import (
+	"context"
+	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -8,27 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// What was forgotten before a longer window came goes on counting for it, also
-// when somebody leaves.
-func TestAReturnDoesNotForgetWhatALongerWindowCounts(t *testing.T) {
+func TestACallerThatComesByWithinTwiceItsPerIsHeldToItsQuota(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})
-		now := time.Duration(0)
-		for i := range 500 {
-			now += time.Duration(100+i%7) * time.Millisecond
+		busy, at := w.queue(t, engine.Quota{Permits: 5, Per: time.Second})
+		careful := busy.joins(t, engine.Quota{Permits: 10, Per: 10 * time.Second})
+		require.True(t, take(t, careful, engine.Request{N: 1})[0].Granted)
+		for now := w.step; now < 22*time.Second; now += w.step {
 			at(now)
-			queued(t, f, 1, 1)
+			if now == 9*time.Second {
+				require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted)
+			}
+			take(t, busy, engine.Request{N: 1})
 		}
-		other := f.joins(t, engine.Quota{Permits: 300, Per: 60 * time.Second})
-		before := wait(t, other)
-		require.Greater(t, before, 40*time.Second, "its window is full")
-		require.False(t, take(t, other, engine.Request{N: 1})[0].Granted)
-		g := queued(t, f, 20, 1)
-		giveBack(t, f, g[19])
-		require.Greater(t, wait(t, other), 40*time.Second, "its window is full")
-		require.False(t, take(t, other, engine.Request{N: 1, MaxWait: 30 * time.Second})[0].Granted)
+		at(24 * time.Second)
+		require.False(t, take(t, careful, engine.Request{N: 1})[0].Granted)
 	})
 }
 
@@ -93,5 +92,42 @@ func TestManyRefusalsOfDifferentSizesAreAnsweredInParts(t *testing.T) {
 			require.False(t, a.Granted)
 			require.NoError(t, a.Err)
 		}
+	})
+}
+
+func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Standalone(t)
+	f := build(t, rdb, engine.Quota{Permits: 1000, Per: time.Hour})
+	grants := queued(t, f, 2000, 1)
+	giveBack(t, f, grants[0]) // teaches the server the script
+	left := 1                 // so many scripts get through
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if left--; left < 0 {
+			return &net.OpError{Op: "dial", Err: errors.New("cut off")}
+		}
+		return next(ctx, cmd)
+	}))
+	err := f.GiveBack(t.Context(), grants[1000:])
+	require.ErrorIs(t, err, engine.ErrOutcomeUnknown, "some were given back")
+	left = 0
+	err = f.GiveBack(t.Context(), grants[1500:])
+	require.ErrorIs(t, err, engine.ErrUnreachable)
+	require.NotErrorIs(t, err, engine.ErrOutcomeUnknown, "none were given back")
+}
+
+// A turn that another window never knew frees nothing in it.
+func TestAReturnFreesNothingInAWindowThatWasBegunLater(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		short, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
+		long := short.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second})
+		first := queued(t, short, 1, 1)[0]
+		at(time.Second)
+		queued(t, short, 1, 1)
+		queued(t, long, 1, 1)
+		at(time.Second + time.Microsecond)
+		first.Unused = true // its caller left at its slot, and the return was slow
+		giveBack(t, short, first)
+		require.False(t, take(t, long, engine.Request{N: 1})[0].Granted, "two were taken since it began to count")
 	})
 }
