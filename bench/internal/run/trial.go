@@ -82,14 +82,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		}
 	}
 	callers := t.Scenario.CallersOf(t.Load)
-	var jobs []Job
-	for client, n := range callers {
-		jobs = append(jobs, Job{
-			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Name: t.Name, Load: t.Load, Client: client, Callers: n,
-			Redis: t.Backend.Addr, Via: via, Upstream: server.URL,
-		})
-	}
-	clients, err := Launch(ctx, ClientRole, jobs)
+	clients, err := Launch(ctx, ClientRole, t.jobs(callers, server.URL, via))
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +150,16 @@ func (r *Result) fault(err error) {
 	if err != nil {
 		r.Faults = append(r.Faults, err.Error())
 	}
+}
+
+func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
+	for client, n := range callers {
+		jobs = append(jobs, Job{
+			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Name: t.Name, Load: t.Load, Client: client, Callers: n,
+			Redis: t.Backend.Addr, Via: via, Upstream: url,
+		})
+	}
+	return jobs
 }
 
 // wait returns at the end of the run: the time is over, ctx has ended, or a

@@ -30,6 +30,7 @@ type notes struct {
 	// Calls of Cancel that came back after the slot. They may have found it due,
 	// and left the turn as used.
 	cancelledLate int
+	disordered    int // answers whose turns are not in order
 	unexpected    []string
 }
 
@@ -59,7 +60,7 @@ func (r recorder) Take(ctx context.Context, requests []engine.Request) ([]engine
 	}
 	granted := slices.DeleteFunc(slices.Clone(answers), func(a engine.Answer) bool { return !a.Granted })
 	if !slices.IsSortedFunc(granted, func(a, b engine.Answer) int { return cmp.Compare(a.Grant.At, b.Grant.At) }) {
-		r.notes.counts[overtaken]++
+		r.notes.disordered++
 	}
 	return answers, err
 }

@@ -82,7 +82,7 @@ func (r *Report) judge(of name, n *notes, losses []loss, stalls []measure.Stall)
 	defer n.mu.Unlock()
 	count := broken(of.windows(), n.log(), losses)
 	r.Counts[acrossLoss] += count[acrossLoss]
-	count[overtaken] += n.counts[overtaken]
+	count[overtaken] += n.disordered
 	count[forgotten] = max(0, count[forgotten]-n.cancelledLate)
 	for _, l := range n.lateness {
 		if l.To-l.From-measure.Stalled(stalls, l.From, l.To) > overdue {

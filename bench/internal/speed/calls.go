@@ -225,10 +225,9 @@ const rest = time.Millisecond
 // ask without a pause, and what it costs the server after one.
 func hotAndCold(ctx context.Context, b *bed, calls []call) ([]float64, error) {
 	times, few := max(1, b.Calls/16), max(1, b.Calls/8)
-	began := time.Now()
 	var took time.Duration
 	hot, err := b.served(ctx, func() error {
-		began = time.Now()
+		began := time.Now()
 		defer func() { took = time.Since(began) }()
 		return each(ctx, calls, times)
 	})
