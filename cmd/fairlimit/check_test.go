@@ -38,5 +38,5 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 
 	require.NoError(t, server.Client().ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	s = &shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}
-	require.Contains(t, s.does("check"), "\n            maxmemory_policy:allkeys-lru")
+	require.Contains(t, s.does("check"), "\n            maxmemory_policy:allkeys-lru: want noeviction")
 }
