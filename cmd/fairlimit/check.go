@@ -142,7 +142,7 @@ func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
 }
 
 // evictions finds a policy that evicts.
-var evictions = regexp.MustCompile(`(?m)^maxmemory_policy:(allkeys|volatile).*`)
+var evictions = regexp.MustCompile(`(?m)^maxmemory_policy:(allkeys|volatile)[a-z-]*`)
 
 // limiterTrials do what a limiter does, with its own scripts.
 func limiterTrials(q *fairlimit.Queue) []trial {

@@ -35,4 +35,8 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	assert.Regexp(t, `(?m)^  ok +PTTL in a script$`, r.out)
 	assert.Contains(t, r.out, "  without   maxmemory-policy: whether the server evicts queues\n")
 	assert.Contains(t, r.err, "of what a limiter needs\n")
+
+	require.NoError(t, server.Client().ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
+	s = &shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}
+	require.Contains(t, s.does("check"), "\n            maxmemory_policy:allkeys-lru: want noeviction")
 }

@@ -166,6 +166,7 @@ func TestWhatIsAnswered(t *testing.T) {
 		status       int
 		says         string
 	}{
+		{"GET", "/v1/queues/a%2Fb%20%C3%A9%22%3C", 200, `"quotas":["5/1s"]`},
 		{"POST", fast, 200, `"waited_ms"`},
 		{"POST", fast + "?permits=3&timeout=30s&flow=billing&weight=2", 200, `"turn"`},
 		{"POST", "/v1/queues/a%2Fb%20%C3%A9%22%3C/turn", 200, `"turn"`},
@@ -480,6 +481,8 @@ func TestATurnThatNamesAUnitIsSettled(t *testing.T) {
 		require.Equal(t, 200, s.do("POST", turn+"?tokens=700").status)
 		require.Equal(t, 1300, s.tokens().Available)
 		require.Equal(t, 404, s.do("POST", turn+"?tokens=700").status)
+		unnamed := s.do("POST", "/v1/queues/llm/turn").json["turn"]
+		require.Equal(t, 404, s.do("POST", fmt.Sprint("/v1/turns/", unnamed, "/settle?tokens=0")).status)
 	}
 }
 
