@@ -140,6 +140,9 @@ func (l *lines) addQuotas(q picture.Queue) {
 		whose = "as the queue has them, guard included"
 	}
 	l.add("quotas", append(q.Quotas, whose)...)
+	if q.AtOnce > 0 {
+		l.add("", fmt.Sprintf("at most %d at one moment", q.AtOnce))
+	}
 	var units []string
 	for _, u := range q.Units {
 		units = append(units, fmt.Sprintf("%s %s: used %d, backlog %d, available %d",

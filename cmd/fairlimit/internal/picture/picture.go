@@ -44,6 +44,10 @@ type Queue struct {
 
 	Ceilings []Ceiling `json:"ceilings,omitempty"` // of `look -flows`
 
+	// AtOnce is how many permits may go at one moment, 0 if that is all of the
+	// largest quota.
+	AtOnce int64 `json:"-"`
+
 	// Others are the windows of the last caller if it did not go by the stored
 	// quotas.
 	Others []string `json:"-"`
@@ -109,6 +113,9 @@ func Of(name string, s fair.State) Queue {
 	} else if !s.Obeyed {
 		q.Others = texts(quotasOf(s.Windows))
 	}
+	if q.AtOnce = atOnce(s.Quotas); !q.Stored {
+		q.AtOnce = atOnce(quotasOf(s.Windows))
+	}
 	q.Differ = len(q.Others) > 0 || s.Mixed > 0
 	if len(s.Windows) > 0 {
 		q.Available = &s.Available
@@ -130,6 +137,27 @@ func Of(name string, s fair.State) Queue {
 	}
 	q.NameUnits(s.UnitQuotas)
 	return q
+}
+
+// atOnce is what the AtOnce of a [Queue] says of its quotas.
+func atOnce(quotas []engine.Quota) int64 {
+	most := 0
+	for _, q := range quotas {
+		most = max(most, q.Permits)
+	}
+	if least := tightest(quotas); least < int64(most) {
+		return least
+	}
+	return 0
+}
+
+// tightest is how much all quotas let go at one moment.
+func tightest(quotas []engine.Quota) int64 {
+	least := int64(math.MaxInt64)
+	for _, q := range quotas {
+		least = min(least, int64(cmp.Or(q.Burst, q.Permits)))
+	}
+	return least
 }
 
 func texts(quotas []engine.Quota) []string {
@@ -168,10 +196,7 @@ func (u *Unit) Held() (held int64) {
 
 // goBy sets the quotas of a unit.
 func (u *Unit) goBy(quotas []engine.Quota) {
-	u.Quotas, u.Most = texts(quotas), math.MaxInt64
-	for _, q := range quotas {
-		u.Most = min(u.Most, int64(cmp.Or(q.Burst, q.Permits)))
-	}
+	u.Quotas, u.Most = texts(quotas), tightest(quotas)
 }
 
 // NameUnits gives units the quotas that they have been given. A unit that nobody
