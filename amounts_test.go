@@ -2,6 +2,7 @@ package fairlimit_test
 
 import (
 	"context"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -220,5 +221,23 @@ func TestATraceIsToldWhatWasSettled(t *testing.T) {
 			require.Equal(t, 20, told["tokens"][0])
 			require.Equal(t, used, told["tokens"][1], "once")
 		}
+	})
+}
+
+// A settlement that Redis refused may be tried again. One whose answer was lost
+// may have been booked, and is not sent twice.
+func TestASettlementThatFailedMayBeTriedAgain(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q, o := tokens(t, rdb), &outage{}
+		turn, err := q.Take(t.Context(), amounts{"tokens": 500})
+		require.NoError(t, err)
+		rdb.AddHook(o)
+		o.is(saying("OOM command not allowed"), nil)
+		require.Error(t, turn.Settle(t.Context(), amounts{"tokens": 100}))
+		o.is(nil, io.EOF)
+		require.ErrorIs(t, turn.Settle(t.Context(), amounts{"tokens": 100}), fairlimit.ErrOutcomeUnknown)
+		o.is(nil, nil)
+		require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 500}))
+		require.Equal(t, 900, status(t, q).Units["tokens"].Available)
 	})
 }

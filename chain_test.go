@@ -266,8 +266,8 @@ type pauser interface {
 	Pause(ctx context.Context, d time.Duration) error
 }
 
-// slowlyFull is a limiter whose turns are an hour away, and which takes a while to
-// say so.
+// slowlyFull is a limiter whose turns are an hour away, and which takes a while
+// to say so.
 type slowlyFull struct{ fairlimit.Limiter }
 
 func (slowlyFull) Status(context.Context) (fairlimit.Status, error) {

@@ -123,6 +123,12 @@ func TestAllowOfAFlowTakesNoShareOfOthers(t *testing.T) {
 		ok, err = q.Allow(t.Context())
 		require.NoError(t, err)
 		require.False(t, ok, "it is not due")
+		began := time.Now()
+		for range 8 {
+			_, err := q.ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+		}
+		assert.Zero(t, time.Since(began), "all of its share: what was allowed has passed")
 
 		ctx := within(t, 5*time.Second)
 		var c tally
@@ -441,6 +447,7 @@ func TestATenantIsSteeredAlone(t *testing.T) {
 		require.NoError(t, <-held)
 		require.NoError(t, <-held)
 
+		require.ErrorIs(t, a.SetQuotas(ctx, fairlimit.PerSecond(1), fairlimit.PerHour(9)), fairlimit.ErrInvalidQuota)
 		require.NoError(t, a.SetQuotas(ctx, fairlimit.Every(3*time.Second)))
 		time.Sleep(5 * time.Second)
 		start = time.Now()

@@ -54,6 +54,8 @@ func TestAnOpenBreakerStopsAQuestion(t *testing.T) {
 		opens.Begin(true)(assert.AnError)
 		_, err := watched{nil, opens}.Take(t.Context(), nil) // there is no engine
 		require.ErrorIs(t, err, ErrUnreachable)
+		why, _ := (&fallback{breaker: opens}).ask(t.Context(), func() error { return nil })
+		require.ErrorIs(t, why, ErrUnreachable, "nor does anybody line up")
 	})
 }
 

@@ -193,6 +193,12 @@ func TestACancelledReservationCountsNoLonger(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.NoError(t, all[0].Cancel(t.Context()), "too late")
 		room(t, e, l, 6)
+
+		go func() { (<-e.calls).answers(granted(time.Minute, 1)) }()
+		r, err := l.(fairlimit.Reserver).ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		require.NoError(t, r.Wait(t.Context()))
+		room(t, e, l, 6)
 	})
 }
 

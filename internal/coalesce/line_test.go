@@ -79,13 +79,14 @@ func TestFlowsThatLineUpDuringAQuestionGoInTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &sharing{}
 		b := &Asker{Engine: &slowly{sharing: e, takes: 100 * time.Millisecond}}
-		for i := range 1 + 50 {
+		for i := range 1 + mostLines + 50 {
 			askingIn(b, NewLine(strconv.Itoa(i), 1, 0), 1, engine.Forever)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Len(t, e.asked, 2)
-		assert.Len(t, e.asked[1], 50)
+		require.Len(t, e.asked, 3)
+		assert.Len(t, e.asked[1], mostLines)
+		assert.Len(t, e.asked[2], 50)
 	})
 }
 
@@ -237,11 +238,15 @@ func TestOnlyCallersOfAFlowAreAskedForAsSuch(t *testing.T) {
 
 func TestWhoeverIsRefusedHoldsNothingAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, answer := range []engine.Answer{{Wait: time.Hour, Share: 1}, {Err: engine.ErrFull, Share: 1}} {
-			b := &Asker{Engine: &deciding{decide: func([]engine.Request) []engine.Answer {
-				return []engine.Answer{answer}
-			}}}
-			f := NewLine("f", 1, 0)
+		answers := func(a engine.Answer) engine.Engine {
+			return &deciding{decide: func([]engine.Request) []engine.Answer { return []engine.Answer{a} }}
+		}
+		fails := func([]engine.Request) ([]engine.Answer, error) { return nil, errGate }
+		for _, e := range []engine.Engine{
+			answers(engine.Answer{Wait: time.Hour, Share: 1}), answers(engine.Answer{Err: engine.ErrFull, Share: 1}),
+			&timed{answers: fails},
+		} {
+			b, f := &Asker{Engine: e}, NewLine("f", 1, 0)
 			<-askingIn(b, f, 1, time.Second)
 			synctest.Wait()
 			assert.False(t, b.Full(f, 1))

@@ -438,8 +438,8 @@ func held(l *Sleepers) time.Duration {
 	return left
 }
 
-// The server's clock gains on this one in a pause, as clocks may. Else whoever has
-// its turn just after the pause would miss it.
+// The server's clock gains on this one in a pause, as clocks may. Else whoever
+// has its turn just after the pause would miss it.
 func TestAHoldEndsWithThePauseThoughClocksRunApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newQueue(second).line(second, 0)
