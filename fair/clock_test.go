@@ -25,6 +25,9 @@ func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
 					change(t, f)
 					for now := 600 * time.Millisecond; now < 6*time.Second; now += 250 * time.Millisecond {
 						at(now - back)
+						if tail := inspected(t, f).Tail; now == 600*time.Millisecond {
+							require.Equal(t, 5*time.Second, tail, "nobody has looked since the state was written")
+						}
 						require.NoError(t, f.Look(t.Context()))
 						n := last(t, news)
 						for i, g := range held {

@@ -78,61 +78,6 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 	}
 }
 
-// Joins, partial leaves and time, in any mix; then all leave.
-func TestWhateverMixOfJoinsAndLeavesLeavesLittleOfItsBacklog(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	for seed := range uint64(redistest.Long(10, 400)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
-			rng := rand.New(rand.NewPCG(seed, 7))
-			text := []string{
-				"1/1s", "10/1s", "10/1s burst 1", "258/129s burst 2", "20/1s 100/2m", "1000/1m burst 100", "1/1s 50/1m",
-			}[seed%7]
-			f, at := w.queue(t, quotas(t, text)...)
-			var held []engine.Grant
-			now, backlog := time.Duration(0), time.Duration(0)
-			leave := func(gone []engine.Grant) {
-				giveBack(t, f, gone...)
-				left := map[engine.Grant]int{} // turns of one slot are alike
-				for _, g := range gone {
-					left[g]++
-				}
-				held = slices.DeleteFunc(held, func(g engine.Grant) bool { left[g]--; return left[g] >= 0 })
-			}
-			ahead := func() []engine.Grant {
-				grants := shuffled(held, now)
-				rng.Shuffle(len(grants), func(i, j int) { grants[i], grants[j] = grants[j], grants[i] })
-				return grants
-			}
-			for range 6 + rng.IntN(10) {
-				switch rng.IntN(4) {
-				case 0, 1:
-					held = append(held, queued(t, f, 1+rng.IntN(400), 1)...)
-				case 2:
-					grants := ahead()
-					leave(grants[:rng.IntN(len(grants)+1)])
-				case 3:
-					now += time.Duration(rng.Float64() * 0.7 * float64(wait(t, f))).Truncate(time.Microsecond)
-					at(now)
-				}
-				backlog = max(backlog, wait(t, f))
-			}
-			leave(ahead())
-			used := model.Exact{Windows: modelsOf(f.windows)}
-			for _, g := range held {
-				used.Hold(model.Turn{Slot: g.At, N: 1})
-			}
-			micros := beginning.Add(now).UnixMicro()
-			debt := wait(t, f) - microseconds(used.Earliest(micros, 1)-micros)
-			require.GreaterOrEqual(t, debt, time.Duration(0), "no credit")
-			most := max(backlog/16, microseconds(f.windows[0].Length)/64)
-			require.LessOrEqual(t, debt, most, "%v, of a backlog of %v", text, backlog)
-			require.LessOrEqual(t, w.rdb.StrLen(t.Context(), f.key).Val(), int64(mostState))
-		})
-	}
-}
-
 // Random arrivals at more than the quota fill more distinct moments than the
 // log keeps apart. What that costs it costs once, and not in every window. If
 // the windows fit no common grid, it costs up to a thousandth of the quota.

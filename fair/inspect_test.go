@@ -276,6 +276,8 @@ func TestInspectTellsWhatWasSaidOfAFlow(t *testing.T) {
 		at(time.Second)
 		stored := Ceiling{Flow: "a", Windows: []Window{{1, 5 * time.Second, 1}}, Quota: five, Next: 4 * time.Second}
 		require.Equal(t, []Ceiling{stored}, ceilings(t, f, "a"))
+		at(5 * time.Second)
+		require.Zero(t, ceilings(t, f, "a")[0].Windows[0].Held, "it has just left")
 		require.NoError(t, f.SetCeiling(t.Context(), "a", nil))
 		require.Equal(t, []Ceiling{two}, ceilings(t, f, "a"), "the given one is still known")
 		require.NoError(t, f.Reset(t.Context()))

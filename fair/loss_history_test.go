@@ -33,8 +33,6 @@ func TestNoLossExceedsAWindowOverWhatLimitersWereToldOf(t *testing.T) {
 			"with other units":      {units: true, pauses: true, mixed: true},
 		} {
 			t.Run(what, func(t *testing.T) {
-				var all counted
-				defer func() { t.Logf("%+v", all) }()
 				for seed := range uint64(redistest.Long(max(1, 12/w.share), 180/w.share)) {
 					t.Run(fmt.Sprint(seed), func(t *testing.T) {
 						h := anyForgetful(t, w, seed, also)
@@ -43,7 +41,6 @@ func TestNoLossExceedsAWindowOverWhatLimitersWereToldOf(t *testing.T) {
 								break
 							}
 						}
-						all.add(h.counted)
 					})
 				}
 			})
@@ -62,20 +59,6 @@ type happens struct {
 	units          bool // three limiters have some
 }
 
-// counted is how often something happened.
-type counted struct{ granted, returned, failedOver, paused, reset, deleted, restored, settled int }
-
-func (c *counted) add(more counted) {
-	c.granted += more.granted
-	c.returned += more.returned
-	c.failedOver += more.failedOver
-	c.paused += more.paused
-	c.reset += more.reset
-	c.deleted += more.deleted
-	c.restored += more.restored
-	c.settled += more.settled
-}
-
 // moment is what a server may take over with.
 type moment struct {
 	snapshot
@@ -88,7 +71,6 @@ type moment struct {
 type forgetful struct {
 	*testing.T
 	happens
-	counted
 	what string
 
 	rng     *rand.Rand
@@ -185,7 +167,6 @@ func (h *forgetful) starts(m *member) {
 
 // failsOver lets another server take over, with one of the last states.
 func (h *forgetful) failsOver() {
-	h.failedOver++
 	i := max(0, len(h.past)-1-h.rng.IntN(8))
 	h.past[i].restore(h.T, h.observer)
 	h.counts, h.past = maps.Clone(h.past[i].counts), h.past[:i+1]
@@ -193,7 +174,6 @@ func (h *forgetful) failsOver() {
 
 // loses deletes the key.
 func (h *forgetful) loses() {
-	h.deleted++
 	keys := []string{h.observer.key, h.observer.unitsKey()}
 	require.NoError(h, h.observer.client.Del(h.Context(), keys[:1+h.rng.IntN(2)]...).Err())
 	h.counts = comings{}
@@ -201,7 +181,6 @@ func (h *forgetful) loses() {
 
 // resetBy forgets all turns. Their callers line up again.
 func (h *forgetful) resetBy(m *member) {
-	h.reset++
 	require.NoError(h, m.Reset(h.Context()))
 	for _, p := range h.promises {
 		p.void = true
@@ -210,7 +189,6 @@ func (h *forgetful) resetBy(m *member) {
 }
 
 func (h *forgetful) pausedBy(m *member) {
-	h.paused++
 	h.question(m, func() { pause(h.T, m.fair, time.Duration(1+h.rng.IntN(1000))*time.Millisecond) })
 }
 
@@ -226,7 +204,7 @@ func (h *forgetful) leave(m *member) {
 		p.void = !gone
 		grants = append(grants, p.Grant)
 	}
-	if h.returned += len(grants); len(grants) == 0 {
+	if len(grants) == 0 {
 		return // nothing is asked
 	}
 	h.question(m, func() { giveBack(h.T, m.fair, grants...) })
@@ -273,15 +251,11 @@ type promise struct {
 // told of them may be granted as many beside them: docs/LIMITS.md admits that.
 type comings map[*promise]time.Duration
 
-// learns adds what was told to somebody. It returns how many turns are new.
-func (c comings) learns(more comings) (count int) {
+// learns adds what was told to somebody.
+func (c comings) learns(more comings) {
 	for p, due := range more {
-		if _, known := c[p]; !known {
-			count++
-		}
 		c[p] = max(c[p], due)
 	}
-	return count
 }
 
 // member is a limiter with what it was told: of all turns that counted at the
@@ -311,7 +285,6 @@ func (h *forgetful) asks(m *member, requests ...engine.Request) {
 				part := &promise{Grant: p.Grant, unit: amount.Unit, whole: p}
 				p.parts, h.counts[part] = append(p.parts, part), p.due
 			}
-			h.granted++
 		}
 	})
 	for _, p := range h.promises[first:] {
@@ -360,7 +333,7 @@ func (h *forgetful) question(m *member, ask func()) {
 	before := m.memory.now()
 	m.memory.news.Arrived = time.Now() // by this process's clock nothing is over
 	if before.text != "" {
-		h.restored += h.counts.learns(m.told)
+		h.counts.learns(m.told)
 	}
 	ask()
 	h.settle()
@@ -490,7 +463,7 @@ func (h *forgetful) settles(m *member) {
 		p.Amounts = engine.AmountsOf(used...)
 		grants = append(grants, g)
 	}
-	if h.settled += len(grants); len(grants) > 0 {
+	if len(grants) > 0 {
 		h.question(m, func() { giveBack(h.T, m.fair, grants...) })
 	}
 }

@@ -36,7 +36,6 @@ var (
 	status  = limitertest.Status
 	calls   = limitertest.Calls
 	engines = limitertest.Engines
-	nowhere = redistest.Nowhere
 )
 
 // maker makes limiters on one engine.

@@ -43,18 +43,6 @@ func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 	assert.Contains(t, []int{7, 8}, status(t, l).Available, "the call without an answer consumed once or not at all")
 }
 
-func TestAServerThatIsNotThereIsAnErrorAndNeverLeave(t *testing.T) {
-	t.Parallel()
-	rdb := nowhere(t)
-	for name, call := range calls(limiter(t, rdb, fairlimit.PerSecond(10))) {
-		err := call(t.Context())
-		require.Error(t, err, name)
-		assert.ErrorIs(t, err, fairlimit.ErrUnreachable, name)
-		assert.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown, "%s: nothing was sent", name)
-		assert.NotErrorIs(t, err, context.DeadlineExceeded, "%s: nobody's deadline", name)
-	}
-}
-
 func TestAPausedServerLosesNothing(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartServer(t)
