@@ -22,7 +22,7 @@ func TestTheScenariosThereAre(t *testing.T) {
 		"steady", "burst", "greedy", "newcomer", "trickle", "weighted", "impatient", "fickle",
 		"crash", "laggy", "restart", "onoff",
 		"few-3-every", "few-3-second", "few-3-burst", "few-1-every", "few-1-second", "few-1-burst", "tenants",
-		"tokens-most", "tokens-85", "tokens-75", "tokens-cold",
+		"tokens-most", "tokens-85", "tokens-75", "tokens-cold", "tokens-long",
 	}, names)
 	require.Equal(t, []string{"restart"}, unjudged)
 }

@@ -15,6 +15,7 @@ import (
 type Tokens struct {
 	Quantile float64 // of what calls wrote; 0: the most that a call may write
 	Cold     bool    // no call was seen before the run, else 256
+	Long     bool    // a call takes as long as it writes
 
 	Never429 bool
 	Used     measure.Part // part of the output allowed that is to be used
@@ -36,6 +37,7 @@ func tokens() (all []Scenario) {
 		{"85", "the 85 % quantile of the output seen", Tokens{Quantile: 0.85}},
 		{"75", "the 75 % quantile of the output seen", Tokens{Quantile: 0.75, Used: 0.8, Fullest: 1.02}},
 		{"cold", "the 75 % quantile, and nothing was seen before", Tokens{Quantile: 0.75, Cold: true}},
+		{"long", "the 75 % quantile, and long outputs take long", Tokens{Quantile: 0.75, Long: true}},
 	} {
 		all = append(all, Scenario{
 			Name:  "tokens-" + one.name,
@@ -71,12 +73,21 @@ func (t *Tokens) Estimator(seed uint64, client int) *estimate.Estimator {
 	return guesses
 }
 
-// The length of a call, and the pause after a 429, are parts of the quota's
-// window: of a minute they are a second, and 10 to 20 ms for each token.
+// The pause after a 429, and the length of a call, are parts of the quota's
+// window: of a minute they are a second, and 4 to 16 seconds or 10 to 20 ms for
+// each token.
 const (
 	second = 1. / 60
 	token  = second / 100
 )
+
+// length is that of a call, as a part of the quota's window.
+func (t *Tokens) length(rng *rand.Rand, output int) float64 {
+	if t.Long {
+		return second + float64(output)*token*(1+rng.Float64())
+	}
+	return second * (4 + 12*rng.Float64())
+}
 
 // behave is to call again and again. A call that is turned away is made again.
 func (t *Tokens) behave(ctx context.Context, me Caller) {
@@ -86,7 +97,7 @@ func (t *Tokens) behave(ctx context.Context, me Caller) {
 	}
 	for ctx.Err() == nil {
 		c := measure.Tokens{Input: size(me.Rand, 1500, 100_000), Output: outputOf(me.Rand)}
-		c.Takes = part(per, second+float64(c.Output)*token*(1+me.Rand.Float64()))
+		c.Takes = part(per, t.length(me.Rand, c.Output))
 		for c.Reserved = me.guess(); !me.CallTokens(ctx, c); c.Reserved = me.guess() {
 			if !sleep(ctx, part(per, second)) {
 				return

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
+	"github.com/fairlimit/fairlimit/httplimit"
 )
 
 type call func(context.Context) error
@@ -84,20 +86,59 @@ func waitsApart(n int) callers {
 	}
 }
 
-// settles are callers who take a turn of a queue with a unit, and settle it.
+// counting is a queue with a unit, which is never short.
+func (b *bed) counting() (*fairlimit.Queue, error) {
+	quota := fairlimit.Quota{Permits: billion, Per: time.Second}
+	return fairlimit.NewQueue(b.rdb, b.name(), quota, fairlimit.WithGuard(0), fairlimit.WithUnit("tokens", quota))
+}
+
+var reserved = fairlimit.Amounts{"tokens": 500}
+
+func used() fairlimit.Amounts { return fairlimit.Amounts{"tokens": rand.IntN(1000)} }
+
+// settles are callers who take a turn, and settle it.
 func settles(n int) callers {
 	return alike(n, func(_ context.Context, b *bed) (call, error) {
-		quota := fairlimit.Quota{Permits: billion, Per: time.Second}
-		queue, err := fairlimit.NewQueue(b.rdb, b.name(), quota, fairlimit.WithGuard(0),
-			fairlimit.WithUnit("tokens", quota))
+		queue, err := b.counting()
 		return func(ctx context.Context) error {
-			turn, err := queue.Take(ctx, fairlimit.Amounts{"tokens": 500})
+			turn, err := queue.Take(ctx, reserved)
 			if err != nil {
 				return err
 			}
-			return turn.Settle(ctx, fairlimit.Amounts{"tokens": rand.IntN(1000)})
+			return turn.Settle(ctx, used())
 		}, err
 	})
+}
+
+// sends are callers of a transport that settles what they took, of an upstream
+// that answers at once.
+func sends(n int) callers {
+	return alike(n, func(_ context.Context, b *bed) (call, error) {
+		queue, err := b.counting()
+		client := http.Client{Transport: &httplimit.Transport{
+			Limiter: queue, Base: answering{},
+			Amounts: func(*http.Request) fairlimit.Amounts { return reserved },
+			Used:    func(*http.Response, []byte) (fairlimit.Amounts, bool) { return used(), true },
+		}}
+		return func(ctx context.Context) error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream", nil)
+			if err != nil {
+				return err
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				return err
+			}
+			return resp.Body.Close()
+		}, err
+	})
+}
+
+// answering is an upstream that answers at once.
+type answering struct{}
+
+func (answering) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: req}, nil
 }
 
 // hurried are callers with a deadline.
@@ -200,10 +241,16 @@ func p99(ctx context.Context, b *bed, calls []call) ([]float64, error) {
 	return []float64{float64(quantile(slices.Concat(took...), 0.99)) / 1e3}, err
 }
 
-// runs is how many scripts the server runs for a call.
+// runs is how many scripts the server runs for a call, with those that it runs a
+// little later.
 func runs(ctx context.Context, b *bed, calls []call) ([]float64, error) {
+	const later = 100 * time.Millisecond
 	times := max(1, b.Calls/8)
-	s, err := b.served(ctx, func() error { return each(ctx, calls, times) })
+	s, err := b.served(ctx, func() error {
+		err := each(ctx, calls, times)
+		time.Sleep(later)
+		return err
+	})
 	return []float64{s.Runs / float64(len(calls)*times)}, err
 }
 

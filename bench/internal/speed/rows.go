@@ -3,7 +3,6 @@ package speed
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -72,8 +71,9 @@ var rows = slices.Concat([]row{
 	batchRow("1 a ms, each at a slot of its own", "1/1ms", 1),
 	batchRow("10 a second, ten at a slot", secondly, 1),
 
-	settleRow(1, 1.2),
-	settleRow(sixtyFour, 0.2),
+	settleRow("Settle, 1 caller", settles(1), 2),
+	settleRow("Settle, 64 callers", settles(sixtyFour), 0.2),
+	settleRow("a Transport, 1 caller", sends(1), 1.2),
 
 	queueRow("1 permit", one),
 	queueRow("1 to 5 permits", oneToFive),
@@ -122,13 +122,10 @@ func batchRow(what, quotas string, goal float64) row {
 	}
 }
 
-// settleRow is how many scripts Redis runs for a turn that is settled. The goals
-// are for callers who settle at once.
-func settleRow(callers int, goal float64) row {
-	return row{
-		"settle", fmt.Sprintf("script runs, a settled turn, %d at once", callers), "", 1, "", oursAtMost(goal),
-		nil, metered(runs, settles(callers)),
-	}
+// settleRow is how many scripts Redis runs for a turn that is settled, of callers
+// who settle at once.
+func settleRow(what string, of callers, goal float64) row {
+	return row{"settle", "script runs, a settled turn: " + what, "", 1, "", oursAtMost(goal), nil, metered(runs, of)}
 }
 
 // queueRow is a request behind a long queue beside one behind a short one.
