@@ -22,7 +22,7 @@ import (
 
 func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 	badQuota, badOption, unsupported := fairlimit.ErrInvalidQuota, fairlimit.ErrInvalidOption, fairlimit.ErrUnsupported
-	second := fairlimit.PerSecond(1)
+	rdb, second := nowhere(t), fairlimit.PerSecond(1)
 	burst := func(permits int, per time.Duration, burst int) fairlimit.Quota {
 		return fairlimit.Quota{Permits: permits, Per: per, Burst: burst}
 	}
@@ -41,9 +41,9 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"nil *redis.Client":  {(*redis.Client)(nil), "n", second, nil, fairlimit.ErrNilClient},
 		"nil *redis.Ring":    {(*redis.Ring)(nil), "n", second, nil, fairlimit.ErrNilClient},
 		"nil *ClusterClient": {(*redis.ClusterClient)(nil), "n", second, nil, fairlimit.ErrNilClient},
-		"empty name":         {nowhere(t), "", second, nil, fairlimit.ErrEmptyName},
+		"empty name":         {rdb, "", second, nil, fairlimit.ErrEmptyName},
 		"replicas of a client of one's own": {
-			struct{ *redis.Client }{nowhere(t)}, "n", second, options{fairlimit.WithReplicas(1)}, unsupported,
+			struct{ *redis.Client }{rdb}, "n", second, options{fairlimit.WithReplicas(1)}, unsupported,
 		},
 	}
 	for name, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		"guard of no unit":          {second, options{fairlimit.WithUnitGuard("tokens", time.Second)}, badOption},
 		"negative guard of a unit":  {second, options{tokens, fairlimit.WithUnitGuard("tokens", -1)}, badOption},
 	} {
-		all[name] = made{nowhere(t), "n", c.quota, c.opts, c.want}
+		all[name] = made{rdb, "n", c.quota, c.opts, c.want}
 	}
 	for name, c := range all {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,7 @@ func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, e fair
 
 // nowhere returns a client of a server that is not there. It tries once.
 func nowhere(t testing.TB) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: redistest.Nowhere(t).Options().Addr, MaxRetries: -1, DialerRetries: 1})
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
 	t.Cleanup(func() { redistest.Close(rdb) })
 	return rdb
 }
