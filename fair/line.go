@@ -83,15 +83,15 @@ func (l *line) granted(from, to time.Duration) int64 {
 
 // until is the sequence up to a moment.
 func (l *line) until(d time.Duration) int64 {
-	label := l.news.Clock + min(d, 0).Microseconds()
-	if d > 0 {
-		label = l.contents.news(l.at + d.Microseconds()).Clock
+	label := l.news.Clock + d.Microseconds()
+	if d >= 0 {
+		then := l.contents.news(l.at + d.Microseconds())
+		if label = then.Clock; then.Stands > 0 {
+			label-- // the slot that the clock stands at is ahead
+		}
 	}
 	if label >= l.last {
 		return l.sequence
-	}
-	if d >= 0 && l.contents.news(l.at+d.Microseconds()).Stands > 0 {
-		label-- // the slot that the clock stands at is ahead
 	}
 	return l.totalUntil(label, l.news.Clock)
 }
