@@ -356,7 +356,8 @@ func TestWhoeverLinesUpAgainHoldsItsTurnNoLonger(t *testing.T) {
 
 // Redis answers reads again after it had failed, and one question is to try. A
 // caller that stands in the line of a full flow asks nothing, so it does not try.
-func TestACallerOfAFullFlowIsNotTheOneThatTries(t *testing.T) {
+// It is called away once Redis fails again.
+func TestCallersOfAFullFlowStandInLineUntilRedisFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, _ := sharingOut(1)
 		f := NewLine("f", 1, 0)
@@ -376,6 +377,10 @@ func TestACallerOfAFullFlowIsNotTheOneThatTries(t *testing.T) {
 		require.Error(t, b.Breaker.Admit(), "that was the one")
 		b.Passed(f, 1)
 		require.NoError(t, <-stands)
+
+		stands = askingIn(b, f, 1, engine.Forever)
+		open()
+		require.ErrorIs(t, <-stands, errGate)
 	})
 }
 
