@@ -473,3 +473,39 @@ func TestALostResetStaysOne(t *testing.T) {
 		})
 	}
 }
+
+// Two losses in a row. The limiter that asks first after the second one was told
+// of the queue before the first.
+func TestWhatASecondLossTookCountsAgain(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		b, at := w.queue(t, quotas(t, "10/1m")...)
+		c := b.joins(t, quotas(t, "10/1m")...)
+		queued(t, b, 5, 1)
+		queued(t, c, 1, 1)
+		at(time.Second)
+		require.NoError(t, w.rdb.Del(t.Context(), b.key).Err())
+		queued(t, c, 10, 1) // after a minute
+		at(2 * time.Second)
+		require.NoError(t, w.rdb.Del(t.Context(), b.key).Err())
+		for range 3 { // so that as many were granted as c was told
+			giveBack(t, b, queued(t, b, 10, 1)...)
+		}
+		require.False(t, take(t, c, engine.Request{N: 10, MaxWait: 100 * time.Second})[0].Granted, "it holds ten of that minute")
+	})
+}
+
+// The limiter that asks first knows all, but counts in windows that hold less.
+func TestWhatWasLostCountsForWhoeverIsAllowedMore(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		more, at := w.queue(t, quotas(t, "100/1m")...)
+		less := more.joins(t, quotas(t, "10/1m")...)
+		queued(t, less, 1, 1)
+		queued(t, more, 1, 99)
+		at(time.Second)
+		require.False(t, take(t, less, engine.Request{N: 1})[0].Granted)
+		require.False(t, take(t, more, engine.Request{N: 1})[0].Granted)
+		require.NoError(t, w.rdb.Del(t.Context(), more.key).Err())
+		require.False(t, take(t, less, engine.Request{N: 1})[0].Granted)
+		require.False(t, take(t, more, engine.Request{N: 90})[0].Granted, "it was told of 100 in this minute")
+	})
+}

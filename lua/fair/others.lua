@@ -7,7 +7,8 @@
 -- these windows: so until all of that has left, each cell counts whole. Permits
 -- count for as long as the longest window that somebody has asked under in the
 -- last two lengths. Of what had been forgotten before, it is not known when it
--- was granted: a longer window counts it at the oldest slot that is kept.
+-- was granted: a longer window counts it at the oldest slot that is kept. After a
+-- loss any window does: it may hold more than those of whoever counted that again.
 
 -- Cuts rows into pieces that are short enough to count whole.
 local function cut_rows(short_by)
@@ -35,11 +36,12 @@ local function go_by(others)
   local longest = counts_for()
   if coarse <= now and last + longest > now and (relocates or must) then cut_rows(windows[#windows].most) end
   windows, marks = others, ''
-  local forgotten, most = base, 0 -- it stands at the oldest slot from now on, whoever asks next
+  local forgotten, most, known = base, 0, full + longest > now and 0 or longest
   for _, window in ipairs(windows) do most = math.max(most, window.most) end
-  if windows[1].length > longest then base = math.max(0, base - most) end
+  -- It stands at the oldest slot from now on, whoever asks next.
+  if windows[1].length > known then base = math.max(0, base - most) end
   for _, window in ipairs(windows) do
-    marks = format('%s%16d %4d\n', marks, (window.length > longest and base or forgotten) + window.most, oldest)
+    marks = format('%s%16d %4d\n', marks, (window.length > known and base or forgotten) + window.most, oldest)
   end
   longest = math.max(longest, windows[1].length)
   if last + longest > now then

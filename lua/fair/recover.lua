@@ -138,12 +138,10 @@ local remembers, unknown = false, false
 local function go_on(generation, epoch, seen, newest, most)
   local upto, forgotten = known_of(epoch)
   local alone, missing = upto == sequence and newest >= last, seen - (upto or sequence)
-  if fresh then
-    name, epochs, sequence = generation .. sub(name, 9), ' -', math.max(0, seen - most)
-  end
+  if fresh then name, sequence = generation .. sub(name, 9), math.max(0, seen - most) end
   unknown = fresh or not upto and not forgotten
   if unknown then
-    missing = newest + counts_for() > now and most or 0
+    missing = newest > full and newest + counts_for() > now and most or 0 -- up to there all counts as full
     full = math.max(full, newest)
   end
   if missing > 0 then book(missing, newest) end
