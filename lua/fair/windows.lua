@@ -29,6 +29,14 @@ local function relocate(old_size)
       sequence, now, last, offset, ends, crowded, coarse, span, closed, oldest, base) .. marks .. body)
 end
 
+-- Goes by some of the windows that the queue has: what counts obeys all of them.
+local function go_back_to(some)
+  local kept_marks = {}
+  for i, window in ipairs(windows) do kept_marks[window.length] = sub(marks, 22 * i - 21, 22 * i) end
+  windows, marks = some, ''
+  for _, window in ipairs(windows) do marks = marks .. kept_marks[window.length] end
+end
+
 -- Goes by windows that are not those of the arguments.
 local function replace_arguments()
   local holds_requests = asked == argv
@@ -47,9 +55,8 @@ elseif ARGV[1] ~= head then
   if differs and last + counts_for() > now or coarse > now then words = all end
   if differs then
     go_by(windows_of(words))
-  elseif words ~= old_words then -- what counts obeys all of them
-    windows, marks = windows_of(words), ''
-    for _, window in ipairs(windows) do marks = format('%s%16d %4d\n', marks, base + window.most, oldest) end
+  elseif words ~= old_words then
+    go_back_to(windows_of(words))
   end
   head = format('fair5 %s %s\n', words, stored)
   p, size = #head, #head + 191 + 22 * #windows
