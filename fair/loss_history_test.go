@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -149,9 +150,15 @@ func (h *forgetful) step() {
 // forgot reports whether the state has forgotten a primary, as it knows some
 // seven. Then it takes any that it does not know for a forgotten one, and turns
 // that were lost do not count if others were granted as many since.
+//
+// Nor is it known what of the units was lost in a failover that follows the loss of
+// a whole queue: such an epoch is noted with no sequence at its end.
 func (h *forgetful) forgot() bool {
-	return strings.Contains(h.past[len(h.past)-1].state, " - ")
+	state := h.past[len(h.past)-1].state
+	return strings.Contains(state, " - ") || h.happens.units && lostEpoch.MatchString(state)
 }
+
+var lostEpoch = regexp.MustCompile(` [0-9a-z]{8} 0 \d+`)
 
 // starts makes a limiter one that was told of nothing, as that of a new process.
 func (h *forgetful) starts(m *member) {

@@ -15,9 +15,8 @@
 local width, owed, unit, sums = 6 + count, {}, -1, 0
 for i = 0, count do owed[i] = 0 end
 for from = asked_from, #asked, width do
-  for i = 0, count do
-    if asked[from] == sub(name, 1, 8) then owed[i] = owed[i] + math.max(0, -asked[from + 5 + i]) end
-  end
+  local stands = asked[from] == sub(name, 1, 8) and not was_lost(asked[from + 2])
+  for i = 0, stands and count or -1 do owed[i] = owed[i] + math.max(0, -asked[from + 5 + i]) end
 end
 
 -- The tail of all is that of calls: it moves, without a permit, if a unit's does

@@ -1,7 +1,7 @@
 -- Tells apart what different servers have granted.
 --
 -- Takes    what clock.lua leaves
--- Leaves   took_over, known_of, knows_of, place_of, rename; renamed: the
+-- Leaves   took_over, known_of, knows_of, was_lost, place_of, rename; renamed: the
 --          generation that the state had, if it has another name now
 --
 -- The time in which one primary writes the queue is an epoch. A server that
@@ -66,6 +66,12 @@ local function known_of(epoch)
   local _, known = end_of(epoch)
   if known then return number(known) end
   return nil, sub(epochs, 1, 3) == ' - '
+end
+
+-- Whether a turn that was granted as '<epoch> <sequence>' was lost with its queue.
+was_lost = function(granted_as)
+  local epoch = match(granted_as, '^%w+')
+  return epoch and end_of(epoch) == '0'
 end
 
 -- At or behind which slot stands what was granted at a slot as '<epoch>

@@ -38,4 +38,4 @@ local must, relocates, front, lives, asking, pace, log = false, true, false, 0, 
 local at_least, freed, moves, adopts, units_change = 0, 0, 0, true, {}
 local asked, asked_from = argv, first
 local text, windows, label_in, wait_for, counts_for, settle, news, as_arguments, span_of, slow_up_to, is_ahead
-local place_of, read_cells, write_cells, cell_from, permits_in
+local place_of, was_lost, read_cells, write_cells, cell_from, permits_in
