@@ -104,7 +104,7 @@ func isTold(t *testing.T, told Ceiling, windows []window, turns []model.Turn, cl
 	for i, own := range windows {
 		held := 0
 		for _, turn := range turns {
-			if turn.Slot+own.Length > clock {
+			if turn.Slot <= clock && turn.Slot+own.Length > clock {
 				held += turn.N
 			}
 		}

@@ -24,7 +24,7 @@ type Ceiling struct {
 
 	// Windows are those of the ceiling that holds, from the longest to the
 	// shortest. A guard has made them longer. There are none if the flow was only
-	// paused. Held counts permits that are granted ahead as well.
+	// paused.
 	Windows []Window
 
 	// Quota is the stored one, that takes the place of the given ones. The zero
@@ -191,16 +191,21 @@ func (c *Ceiling) count(l log, n *engine.News) {
 	if l.paused > n.Clock {
 		c.Paused = n.Until(l.paused)
 	}
-	room, total := l.paused, int64(0)
+	room, total, gone := l.paused, int64(0), int64(0)
 	if len(l.totals) > 0 {
 		total = l.totals[len(l.totals)-1]
 	}
+	for at, slot := range l.slots {
+		if slot <= n.Clock {
+			gone = l.totals[at]
+		}
+	}
 	for i := range c.Windows {
 		w := &c.Windows[i]
-		w.Held = total
+		w.Held = gone
 		for at, slot := range l.slots {
 			if slot+w.Per.Microseconds() <= n.Clock {
-				w.Held = total - l.totals[at]
+				w.Held = gone - l.totals[at]
 			}
 		}
 		if before := total - int64(w.Permits); before >= 0 { // they have to leave for one more

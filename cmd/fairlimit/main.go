@@ -98,7 +98,7 @@ func section(word string) string {
 		heading, text, _ := strings.Cut(part, "\n//\n")
 		if strings.Contains(strings.ToLower(heading), word) {
 			lines := strings.NewReplacer("\n// ", "\n", "\n//\t", "\n  ", "\n//", "\n").Replace("\n" + text)
-			return "\n" + strings.TrimSpace(lines) + "\n"
+			return "\n" + strings.Trim(lines, "\n") + "\n"
 		}
 	}
 	return ""

@@ -52,7 +52,7 @@ func quota(flags *flag.FlagSet) action {
 		}
 		err := c.steer(ctx, *flow, do, quotas.UnitOptions()...)
 		if err == nil && *flow == "" {
-			fmt.Println("only limiters made WithStoredQuota obey them, serve, and wait without -quota")
+			fmt.Println("only limiters made WithStoredQuota, serve, and wait without -quota obey them")
 		}
 		return err
 	}

@@ -13,7 +13,7 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	s := newShell(t)
 	require.Equal(t, "tax\n  idle      nobody waits, and nothing that was granted counts any more\n  paused    no\n"+
 		"  quotas    20/1s\n            100/2m burst 10\n            stored\n            at most 10 at one moment\n"+
-		"only limiters made WithStoredQuota obey them, serve, and wait without -quota\n",
+		"only limiters made WithStoredQuota, serve, and wait without -quota obey them\n",
 		s.does("quota", "tax", "20/1s", "100/2m", "burst", "10"))
 	require.Equal(t, "20/1s 100/2m burst 10", s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val())
 	require.Contains(t, s.does("look", "tax"), "  quotas    20/1s\n            100/2m burst 10\n            stored\n")
