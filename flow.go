@@ -126,7 +126,7 @@ func checkFlow(id string, weight int) error {
 // combined. A flow shares everything with q except its line, its share, and what
 // [WithMaxQueued] counts. The same id returns the same flow. The newest weight
 // counts, and the newest ceiling that was given. Flow does no I/O, and what it
-// returns needs no closing.
+// returns needs no closing. A flow of a flow is another flow of the same queue.
 //
 // What it returns can be steered alone. Pause holds back this flow only: no
 // caller of it is granted a turn until the end, and the callers of this process
