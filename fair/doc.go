@@ -185,7 +185,8 @@
 //	epochs   begins an epoch, if another server has taken over
 //	narrow   slows the clock if the stored quotas became narrower
 //	cells    reads the ring, where it is needed
-//	recover  counts what the watermark knows and the state lacks
+//	lost     counts permits again
+//	recover  finds what the watermark knows and the state lacks
 //	others   lets a log go by other windows
 //	windows  makes the queue one of the caller's windows
 //
