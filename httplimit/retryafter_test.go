@@ -77,7 +77,9 @@ func TestRetryAfterReadsWhatUpstreamsSend(t *testing.T) {
 		"dictionary":       {header{"RateLimit": "limit=100, remaining=0, reset=30"}, 30 * time.Second},
 		"dictionary, left": {header{"RateLimit": "limit=100, remaining=1, reset=30"}, none},
 
-		"Retry-After, not RateLimit":         {header{"Retry-After": "2", "RateLimit": `"default";r=0;t=30`}, 2 * time.Second},
+		"Retry-After, not RateLimit": {
+			header{"Retry-After": "2", "RateLimit": `"default";r=0;t=30`}, 2 * time.Second,
+		},
 		"Retry-After before RateLimit-Reset": {header{"Retry-After": "2", "RateLimit-Reset": "30"}, 2 * time.Second},
 		"even a longer one":                  {header{"Retry-After": "60", "RateLimit-Reset": "30"}, time.Minute},
 		"RateLimit before RateLimit-Reset": {

@@ -98,9 +98,9 @@ local remembers, unknown = false, false
 -- Goes on with the queue that the caller knows. Of what this state lacks as many
 -- permits count as are missing, or as any window holds if nobody knows how many.
 -- The epoch that granted them has ended: nothing of it can be given back, unless
--- all that was lost of it stands at one slot.
-local function go_on(generation, epoch, seen, newest, most)
-  local upto, forgotten = known_of(epoch)
+-- all that was lost of it stands at one slot. Up to where this state knows of that
+-- epoch, or whether it may have forgotten it, is as known_of tells.
+local function go_on(generation, epoch, seen, upto, forgotten, newest, most)
   local alone, missing = upto == sequence and newest >= last, seen - (upto or sequence)
   if fresh then name, sequence = generation .. sub(name, 9), math.max(0, seen - most) end
   unknown = fresh or not upto and not forgotten
@@ -161,7 +161,7 @@ local function recover()
   must = true
   if known or fresh then
     restore_clock(shown, label, wait)
-    go_on(generation, epoch, seen, newest, most_of_all(under))
+    go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
     reset_end = math.max(reset_end, known_reset)
   else
     if stands > rest then stand_still(stands) end

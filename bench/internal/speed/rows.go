@@ -64,7 +64,8 @@ var rows = slices.Concat([]row{
 	},
 	{
 		"serve", "fairlimit serve, 1024 callers, 64 connections", "net/http that does nothing", 2, aSecond,
-		ratioAtLeast(0.25), metered(perSecond(1), postsTo((*bed).startBare)), metered(perSecond(1), postsTo((*bed).startOurs)),
+		ratioAtLeast(0.25),
+		metered(perSecond(1), postsTo((*bed).startBare)), metered(perSecond(1), postsTo((*bed).startOurs)),
 	},
 }, scriptRows(), []row{
 	batchRow("never short", ample, 0.3),
