@@ -21,7 +21,8 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 
 	s.does("reset", "tax", "-yes")
 	require.Contains(t, s.does("quota", "tax"), "stored\n", "stored quotas stay")
-	require.Regexp(t, `  quotas    20/1s\n +100/2m burst 10\n +stored\n +at most 10 at one moment\nno quota is stored any more\n$`,
+	require.Regexp(t, `  quotas    20/1s\n +100/2m burst 10\n +stored\n`+
+		` +at most 10 at one moment\nno quota is stored any more\n$`,
 		s.does("quota", "tax", "-forget"), "it shows what goes")
 	require.NotContains(t, s.does("quota", "tax"), "  stored\n")
 }
