@@ -34,13 +34,24 @@ type News struct {
 	Clock  int64         // the queue's clock at the answer
 	Stands time.Duration // for how much longer it stands still
 
-	// SlowUntil is the moment up to which the clock runs slower, and 0 if it
-	// does not. A million of its microseconds then last SlowPace real ones, and
-	// from SlowUntil up to ThenUntil, if that is not 0, ThenPace. Late is how many
-	// real microseconds ago the clock reached Clock.
-	SlowUntil, SlowPace int64
-	ThenUntil, ThenPace int64
-	Late                int64
+	// Slow are the stretches in which the clock runs slower, one behind the
+	// other. Late is how many real microseconds ago the clock reached Clock.
+	Slow []Stretch
+	Late int64
+}
+
+// Stretch is a stretch of the queue's clock, from the one before or from now on
+// up to the moment Until. A million of its microseconds last Pace real ones.
+type Stretch struct {
+	Until, Pace int64
+}
+
+// SlowUntil is the moment from which the clock runs as a real one: 0 if it does.
+func (n *News) SlowUntil() int64 {
+	if len(n.Slow) == 0 {
+		return 0
+	}
+	return n.Slow[len(n.Slow)-1].Until
 }
 
 // Until is how long after the answer the queue's clock reaches the moment at.
@@ -54,15 +65,12 @@ func (n *News) Until(at int64) time.Duration {
 // Real tells when the clock reaches the moment at, in real microseconds: the
 // clock's own where it is slow no more.
 func (n *News) Real(at int64) int64 {
-	slow := func(from, until, pace int64) int64 {
-		return int64(math.Floor(float64(until-from) * float64(pace) / 1e6))
-	}
-	moment := max(at, n.SlowUntil)
-	if moment < n.ThenUntil {
-		moment = n.ThenUntil - slow(moment, n.ThenUntil, n.ThenPace)
-	}
-	if at < n.SlowUntil {
-		moment -= slow(at, n.SlowUntil, n.SlowPace)
+	moment := at
+	for _, s := range n.Slow {
+		if length := s.Until - at; length > 0 {
+			moment += length - int64(math.Floor(float64(length)*float64(s.Pace)/1e6))
+			at = s.Until
+		}
 	}
 	return moment
 }

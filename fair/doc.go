@@ -105,22 +105,24 @@
 // '.', or '~' if cells were merged into it. The sequence counts modulo 94⁶. The
 // sample's cell says: 3 permits up to slot 1700000000123456.
 //
-// Behind the ring are 226 bytes of notes, if the mark says so. This is the same
+// Behind the ring are 768 bytes of notes, if the mark says so. This is the same
 // queue, paused for 30 s. A line that is too long is broken at a backslash.
 //
 //	fair5 3/1000000/64 --------
 //	+ 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456
 //	       -29999999 1700000002139081                0                0                0    1    0                0
-//	1699999970123457                0                0                0                0                0 \
-//	               0    1000000
+//	1699999970123457                0                0                0 -
 //
 // The notes are: the moment of the clock, which is the server's time and the
-// offset; up to which slot the clock is slow; how long a million of its
-// microseconds take; up to which slot behind that, and how long; until when a
-// reset is remembered; the slot up to which the queue counts as full after a
-// loss; how much narrower the quotas may become before turns that are slow
-// become slower, in millionths; then the epochs that have ended, as
-// ' <name> <sequence at its end> <sequence up to which it counts>'.
+// offset; until when a reset is remembered; the slot up to which the queue counts
+// as full after a loss; up to which sequence turns stand in a stretch; the
+// stretches of the clock, '-' if it is nowhere slow; then the epochs that have
+// ended, as ' <name> <sequence at its end> <sequence up to which it counts>'.
+//
+// A stretch is '<slot>:<pace>:<windows>': up to which slot it goes, how long a
+// million of its microseconds take, and the windows that its turns were granted
+// on, of calls and of units. '|' is between stretches. Narrow.lua says how they
+// come about.
 //
 // Behind the notes are flows' entries of 81 bytes: 5 letters of the flow and 3
 // of the limiter, weight, the most permits of a request, how many its callers

@@ -51,7 +51,7 @@ type State struct {
 
 	Paused time.Duration // how much longer the queue's clock stands still
 	Slowed time.Duration // how much longer it runs slower, because a quota became narrower
-	Pace   float64       // how many real seconds a second of the queue's clock takes until then, 0 if not Slowed
+	Pace   float64       // how many real seconds a second of the queue's clock takes until then at most, 0 if not Slowed
 	Offset time.Duration // how far the queue's clock is ahead of the server's; below 0 after a pause
 
 	Full  time.Duration // how much longer the queue counts as full because turns were lost

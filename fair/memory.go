@@ -99,7 +99,7 @@ func (m *memory) recall(head string) (text, rest string) {
 	defer m.mu.Unlock()
 	w, n, since := m.watermark, &m.news, time.Since(m.news.Arrived)
 	if m.over() {
-		return "", fmt.Sprintf("%s 0 0 0 0 0 0 0 0 0 0 0 %d -", fresh, m.resetEnd)
+		return "", fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, m.resetEnd, noStretches)
 	}
 	under, resetEnd := "-", m.resetEnd
 	if m.under.head != head && m.under.head != "" {
@@ -109,9 +109,9 @@ func (m *memory) recall(head string) (text, rest string) {
 		resetEnd = 0
 	}
 	comes := n.Until(max(w.newest, n.Clock))
-	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %d %d %d %d %s", fresh, n.server, since.Microseconds(),
+	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %s %s", fresh, n.server, since.Microseconds(),
 		n.Clock, w.newest, comes.Microseconds(), n.Until(m.ends()).Microseconds(), n.Stands.Microseconds(),
-		n.SlowUntil, n.SlowPace, n.ThenUntil, n.ThenPace, resetEnd, under)
+		resetEnd, n.stretches, under)
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
@@ -169,7 +169,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	switch {
 	case m.watermark.text == "":
 	case mine:
-		if m.goBy(*n) && n.SlowUntil > 0 {
+		if m.goBy(*n) && len(n.Slow) > 0 {
 			m.under = under
 		}
 	case !n.Reset && !m.over() && !n.Asked.Before(m.news.Asked):

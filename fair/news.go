@@ -10,12 +10,17 @@ import (
 
 // news are those of a queue. In the server's time they have until when it is
 // remembered that the queue was reset, 0 if it was not, and when they were
-// told. The watermark is of the state that they are of.
+// told. The watermark is of the state that they are of. Stretches are where the
+// clock is slow, as lua/fair/recover.lua takes them.
 type news struct {
 	engine.News
 	watermark        watermark
 	resetEnd, server int64
+	stretches        string // '<paced> <stretches>'
 }
+
+// noStretches are those of a clock that is nowhere slow.
+const noStretches = "0 -"
 
 // parseNews reads what lua/fair/clock.lua says of a queue.
 func parseNews(reply any) (n news, err error) {
@@ -30,20 +35,48 @@ func parseNews(reply any) (n news, err error) {
 	if err != nil {
 		return n, err
 	}
-	numbers, err := parseNumbers(text[wholeWatermark:], 11)
+	plain, stretches := text[wholeWatermark:], ""
+	if at := strings.LastIndexByte(plain, ' '); at >= 0 {
+		plain, stretches = plain[:at], plain[at+1:]
+	}
+	numbers, err := parseNumbers(plain, 8)
 	if err != nil {
 		return n, err
 	}
-	return news{watermark: w, resetEnd: numbers[4], server: numbers[7], News: engine.News{
-		Queue: w.generation(), Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
-		SlowUntil: numbers[2], SlowPace: numbers[3], ThenUntil: numbers[8], ThenPace: numbers[9],
-		Reset: numbers[4] > 0, Lost: numbers[5] > 0, Differs: numbers[6] > 0, Moves: numbers[10],
-	}}, nil
+	slow, err := parseStretches(stretches)
+	return news{
+		watermark: w, resetEnd: numbers[2], server: numbers[5],
+		stretches: fmt.Sprint(numbers[7], " ", stretches),
+		News: engine.News{
+			Queue: w.generation(), Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
+			Reset: numbers[2] > 0, Lost: numbers[3] > 0, Differs: numbers[4] > 0, Moves: numbers[6], Slow: slow,
+		},
+	}, err
+}
+
+// parseStretches reads '<upto>:<pace>:<windows>|...', or '-' if there are none.
+func parseStretches(text string) (all []engine.Stretch, err error) {
+	if text == "-" {
+		return nil, nil
+	}
+	for _, word := range strings.Split(text, "|") {
+		upto, rest, _ := strings.Cut(word, ":")
+		pace, _, _ := strings.Cut(rest, ":")
+		numbers, err := parseNumbers(upto+" "+pace, 2)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, engine.Stretch{Until: numbers[0], Pace: numbers[1]})
+	}
+	return all, nil
 }
 
 // news are those of a queue whose clock runs, by an offset to the server's.
 func (w watermark) news(offset int64) news {
-	return news{watermark: w, server: w.clock - offset, News: engine.News{Queue: w.generation(), Clock: w.clock}}
+	return news{
+		watermark: w, server: w.clock - offset, stretches: noStretches,
+		News: engine.News{Queue: w.generation(), Clock: w.clock},
+	}
 }
 
 func parseNumbers(text string, count int) ([]int64, error) {

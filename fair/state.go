@@ -16,7 +16,7 @@ const (
 	secondLineBytes = 112
 	ringCells       = 206
 	cellBytes       = 15
-	noteBytes       = 226
+	noteBytes       = 768
 	entryBytes      = 81
 )
 
@@ -32,8 +32,8 @@ type contents struct {
 	offset, ends, crowded, coarse, span, closed, oldest, base int64
 
 	moment, full int64
-	slow         engine.News // SlowUntil and what follows
-	resetEnd     int64       // the server's time
+	slow         []engine.Stretch
+	resetEnd     int64 // the server's time
 	epochs       string
 
 	slots, totals []int64 // of each cell, the newest last
@@ -116,11 +116,15 @@ func (s *contents) readBehind(r *reader) {
 	s.moment = s.clock
 	if s.mark != '-' {
 		notes := r.at(ringCells*cellBytes, noteBytes)
-		n := r.numbers(notes[:129], 8)
-		s.moment, s.resetEnd, s.full, s.epochs = n[0], n[5], n[6], notes[129:]
-		s.slow = engine.News{SlowUntil: n[1], SlowPace: n[2], ThenUntil: n[3], ThenPace: n[4]}
-		r.want(n[1] == 0 || n[2] >= 1_000_000)
-		r.want(n[3] == 0 || n[1] > 0 && n[3] > n[1] && n[4] >= 1_000_000)
+		n := r.numbers(notes[:4*17-1], 4)
+		s.moment, s.resetEnd, s.full = n[0], n[1], n[2]
+		stretches, epochs, _ := strings.Cut(notes[4*17:], " ")
+		slow, err := parseStretches(stretches)
+		for i, stretch := range slow {
+			r.want(stretch.Pace >= 1_000_000 && (i == 0 || stretch.Until > slow[i-1].Until))
+		}
+		r.want(err == nil)
+		s.slow, s.epochs = slow, epochs
 	}
 	for at := ringCells*cellBytes + noteBytes; s.flag != ' ' && at+entryBytes <= len(r.rest); at += entryBytes {
 		s.readEntry(r.at(at, entryBytes))
@@ -146,8 +150,10 @@ func (s *contents) tell(state *State, server int64) {
 	}
 	state.Generation, state.Epoch, state.Sequence = s.generation, s.epoch, s.sequence
 	state.Paused, state.Offset = n.Stands, microseconds(now-server)
-	if n.SlowUntil > 0 {
-		state.Slowed, state.Pace = n.Until(max(n.SlowUntil, n.ThenUntil)), float64(n.SlowPace)/1e6
+	for _, stretch := range n.Slow {
+		if stretch.Pace > 1_000_000 {
+			state.Slowed, state.Pace = n.Until(stretch.Until), max(state.Pace, float64(stretch.Pace)/1e6)
+		}
 	}
 	state.Reset = microseconds(max(0, s.resetEnd-server))
 	if s.full+kept > now && s.full > 0 {
@@ -210,19 +216,15 @@ func (s *contents) tellEpochs(state *State) {
 // lua/fair/clock.lua does.
 func (s *contents) news(server int64) *engine.News {
 	at := max(server+s.offset, s.moment) // it does not go back
-	n := s.slow
-	n.Clock = s.clock
+	n := engine.News{Clock: s.clock, Slow: s.slow}
 	if rest := n.Real(s.clock) - at; rest > 0 {
 		n.Stands = microseconds(rest)
 	} else { // the last label that is not later
 		n.Clock += int64(sort.Search(int(1-rest), func(i int) bool { return n.Real(s.clock+int64(i)) > at })) - 1
 		n.Late = at - n.Real(n.Clock)
 	}
-	if n.Clock >= n.SlowUntil {
-		n.SlowUntil, n.SlowPace, n.ThenUntil, n.ThenPace = n.ThenUntil, n.ThenPace, 0, 0
-	}
-	if n.Clock >= n.SlowUntil {
-		n.SlowUntil, n.SlowPace = 0, 0
+	for len(n.Slow) > 0 && n.Clock >= n.Slow[0].Until {
+		n.Slow = n.Slow[1:]
 	}
 	return &n
 }

@@ -45,7 +45,7 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 		state, header := w.rdb.Get(ctx, f.key).Val(), headerOf(f)
 		plain, _ := w.queue(t, f.quotas...)
 		queued(t, plain, 9, 1)
-		slack := header + ringCells*cellBytes + 7*17
+		stretches := header + ringCells*cellBytes + 4*17
 		for what, text := range map[string]string{
 			"nothing": "", "a number": "7", "a megabyte": strings.Repeat("x", 1<<20), "zeros": string(make([]byte, 4000)),
 			"another version": "fair4 3/1000000 - 6 0 0 74 .:0123456   3\n",
@@ -66,8 +66,9 @@ func TestWhatIsNoStateIsAnErrorAndNeverAGrant(t *testing.T) {
 			require.False(t, t.Failed(), what)
 		}
 		for what, text := range map[string]string{ // which only who steers looks at
-			"no ring, no notes": w.rdb.Get(ctx, plain.key).Val()[:header],
-			"a slack below 1":   state[:slack] + "    999999" + state[slack+10:],
+			"no ring, no notes":       w.rdb.Get(ctx, plain.key).Val()[:header],
+			"a pace below 1":          state[:stretches] + "1800000000000000:999999::20/1000000/80 " + state[stretches+39:],
+			"a stretch of no windows": state[:stretches] + "1800000000000000:2000000: " + state[stretches+25:],
 		} {
 			require.NoError(t, w.rdb.Set(ctx, f.key, text, time.Hour).Err())
 			require.ErrorIs(t, f.Pause(ctx, time.Hour), engine.ErrState, what)

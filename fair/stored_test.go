@@ -3,6 +3,8 @@ package fair
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -158,6 +160,69 @@ func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
 	})
 }
 
+// Whatever quotas there were meanwhile, held turns come as far apart as the
+// narrowest since they were granted asks, and no further.
+func TestHeldTurnsGoByTheNarrowestOfSeveralQuotas(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, then := range []string{"1/1s; 10/1s burst 1; 1/1s; 10/1s burst 1; 1/1s", "5/1s burst 1; 2/1s burst 1; 1/1s"} {
+			f, _ := w.stored(t)
+			set(t, f, "10/1s burst 1")
+			held := queued(t, f, 21, 1)
+			for text := range strings.SplitSeq(then, "; ") {
+				set(t, f, text)
+			}
+			require.InDelta(t, 20*time.Second, dues(t, f, held)[20], float64(time.Millisecond), then)
+		}
+		f, _ := w.stored(t)
+		set(t, f, "3/2s")
+		held := queued(t, f, 12, 1)
+		for text := range strings.SplitSeq("1/5s; 7/3s; 1/3s; 10/4s; 1/4s; 7/2s; 1/5s", "; ") {
+			set(t, f, text)
+		}
+		require.InDelta(t, 45*time.Second, dues(t, f, held)[11], float64(time.Millisecond), "three in 15 s, not in 2 s")
+
+		f, _ = w.stored(t)
+		set(t, f, "1/1s")
+		held = queued(t, f, 11, 1)
+		set(t, f, "10/1s burst 1")
+		held = append(held, queued(t, f, 20, 1)...)
+		set(t, f, "1/1s")
+		due := dues(t, f, held)
+		require.InDelta(t, 9*time.Second, due[9], float64(time.Millisecond), "they are a second apart already")
+		require.InDelta(t, 39*time.Second, due[30], float64(time.Millisecond), "the second before them is slow, too")
+	})
+}
+
+// There are more changes than the notes have room for. Stretches that were joined
+// know a rate, but no longer to the microsecond.
+func TestHeldTurnsOfManyQuotasComeInOrderAndFarEnoughApart(t *testing.T) {
+	const rounding = 20 * time.Microsecond
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for seed := range uint64(10) {
+			rng := rand.New(rand.NewPCG(seed, 26))
+			f, _ := w.stored(t)
+			var held []engine.Grant
+			var told []time.Duration
+			for change := range 30 {
+				permits := 1 + rng.IntN(20)
+				set(t, f, fmt.Sprintf("%d/1s burst 1", permits))
+				held = append(held, queued(t, f, rng.IntN(4), 1)...)
+				due := dues(t, f, held)
+				for i, at := range due {
+					what := fmt.Sprintf("seed %d, change %d, turn %d", seed, change, i)
+					if i > 0 {
+						require.GreaterOrEqual(t, at-due[i-1]+rounding, time.Second/time.Duration(permits), what)
+					}
+					if i < len(told) {
+						require.GreaterOrEqual(t, at+rounding, told[i], what)
+					}
+				}
+				told = due
+			}
+		}
+	})
+}
+
 func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
@@ -302,7 +367,7 @@ func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
 		set(t, f, "1/1m")
 		news := hears(f)
 		require.NoError(t, f.Reset(t.Context()))
-		require.Zero(t, last(t, news).SlowUntil)
+		require.Zero(t, last(t, news).Slow)
 		queued(t, f, 2, 1)
 		require.Equal(t, engine.Status{Queued: 1, Delay: 2 * time.Minute}, status(t, f))
 	})

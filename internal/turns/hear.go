@@ -80,7 +80,7 @@ func (l *Sleepers) learnQuickest(took time.Duration) {
 // that either tells of slow clocks.
 func putsOff(old, n *engine.News) time.Duration {
 	const beyond = int64(time.Hour / time.Microsecond)
-	at := max(n.Clock, old.Clock, n.SlowUntil, old.SlowUntil, n.ThenUntil, old.ThenUntil) + beyond
+	at := max(n.Clock, old.Clock, n.SlowUntil(), old.SlowUntil()) + beyond
 	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
 }
 
@@ -90,8 +90,7 @@ func putsOff(old, n *engine.News) time.Duration {
 // pause: the pause may have become a little longer.
 func (l *Sleepers) leapt(n *engine.News) bool {
 	took := n.Arrived.Sub(n.Asked)
-	pace := func(n *engine.News) [4]int64 { return [4]int64{n.SlowUntil, n.SlowPace, n.ThenUntil, n.ThenPace} }
-	slowed := n.SlowUntil > 0 && pace(n) != pace(&l.news)
+	slowed := len(n.Slow) > 0 && !slices.Equal(n.Slow, l.news.Slow)
 	if took > l.Within/4 || slowed || n.Stands > 0 || l.news.Stands > 0 {
 		return true
 	}

@@ -37,7 +37,7 @@ local KNOWN = 10000000 -- a queue outlives its turns by more than limiters remem
 -- Until when a reset is remembered, in the server's time.
 local function reset_until()
   if mark == '-' then return 0 end
-  local noted = size + CELLS * WIDTH + 85
+  local noted = size + CELLS * WIDTH + 17 -- behind the moment: see header.lua
   return tonumber(call('GETRANGE', key, noted, noted + 15)) or 0
 end
 

@@ -3,7 +3,7 @@
 --
 -- Takes    what header.lua leaves
 -- Leaves   moment_of, label_at, wait_for, label_in, read_clock, set_clock,
---          slow_up_to, stand_still, is_ahead, news, settle
+--          slow_until, forget_slow, slow_up_to, stand_still, is_ahead, stretches, news, settle
 --
 -- Slots are labels on this clock: while it stands still nobody's slot changes,
 -- but all come later. Of two labels the later one never comes less than their
@@ -11,29 +11,35 @@
 --
 -- Server and offset together are the moment. Usually the clock is at just this
 -- label. A pause takes from the offset, so that the moment falls behind the
--- clock, by rest, until it has caught up. Up to slow_until the clock runs
--- slower: a million of its microseconds take slow_pace. From there up to
--- then_until they take then_pace. It has shown a label for a while then, by which
--- it is late.
+-- clock, by rest, until it has caught up. In a stretch, which narrow.lua makes,
+-- the clock runs slower: a million of its microseconds take as long as the pace
+-- says. It has shown a label for a while then, by which it is late.
 
 -- The moment at which the clock reaches a label.
 local function moment_of(label)
-  local at = math.max(label, slow_until)
-  if at < then_until then at = then_until - floor((then_until - at) * then_pace / 1000000) end
-  if label < slow_until then at = at - floor((slow_until - label) * slow_pace / 1000000) end
+  local at, from = label, label
+  for _, stretch in ipairs(slow) do
+    local length = stretch.upto - from
+    if length > 0 then
+      at, from = at + length - floor(length * stretch.pace / 1000000), stretch.upto
+    end
+  end
   return at
 end
 
 -- The label that the clock has reached at a moment: the last one whose moment
 -- is not later.
 local function label_at(at)
-  local stop, ends, pace = slow_until, moment_of(slow_until), slow_pace
-  if at >= ends then stop, ends, pace = then_until, then_until, then_pace end
-  if at >= ends then return at end
-  local label = stop - math.ceil((ends - at) * 1000000 / pace)
-  if moment_of(label) > at then return label - 1 end
-  if moment_of(label + 1) <= at then return label + 1 end
-  return label
+  for _, stretch in ipairs(slow) do
+    local ends = moment_of(stretch.upto)
+    if at < ends then
+      local label = stretch.upto - math.ceil((ends - at) * 1000000 / stretch.pace)
+      if moment_of(label) > at then return label - 1 end
+      if moment_of(label + 1) <= at then return label + 1 end
+      return label
+    end
+  end
+  return at
 end
 
 -- How long it takes from now on until the clock has reached a label. The
@@ -57,13 +63,16 @@ local function read_clock()
   late = rest > 0 and 0 or at - moment_of(now)
 end
 
--- Forgets where the clock was slow.
+-- Up to when a stretch goes, the last one if none is named. There is none before
+-- the clock.
+local function slow_until(i)
+  local stretch = slow[i or #slow]
+  return stretch and stretch.upto or now
+end
+
+-- Forgets the stretches that are over.
 local function forget_slow()
-  if now >= slow_until then
-    slow_until, slow_pace = then_until, then_pace
-    then_until, then_pace = 0, 0
-  end
-  if now >= slow_until then slow_until, slow_pace, slack = 0, 0, 1000000 end
+  while slow[1] and now >= slow[1].upto do table.remove(slow, 1) end
 end
 
 -- Sets the clock. If the server's has gone back since the state was written, the
@@ -77,11 +86,9 @@ end
 
 -- Lets the clock run as the server's does from a label on.
 slow_up_to = function(label)
-  if math.max(slow_until, then_until) <= label then return end
   local before = moment_of(now)
-  slow_until, then_until = math.min(slow_until, label), math.min(then_until, label)
-  if then_until <= slow_until then then_until, then_pace = 0, 0 end
-  forget_slow()
+  while slow[1] and slow_until(#slow - 1) >= label do table.remove(slow) end
+  if slow[1] then slow[#slow].upto = math.min(slow_until(), label) end
   offset = offset + moment_of(now) - before
 end
 
@@ -100,26 +107,32 @@ is_ahead = function(slot)
   return slot > now or rest > 0 and slot == now
 end
 
+-- The stretches as a text, '-' if there are none.
+local function stretches()
+  local words = {}
+  for i, stretch in ipairs(slow) do words[i] = format('%d:%d:%s', stretch.upto, stretch.pace, stretch.under) end
+  return words[1] and table.concat(words, '|') or '-'
+end
+
 -- What a limiter is told of the queue as a whole, behind '<generation> <epoch>
--- <sequence> <clock> <newest slot>' as the state has them: '<clock> <rest> <slow
--- until> <slow pace> <reset's end> <lost> <differs> <server> <then until> <then
--- pace> <moves>', with the clock as it is now. The rest is negative if the clock
--- is late. The reset's end is until when a reset is remembered, 0 if there was
--- none. Lost is 1 if turns had been lost. Differs is 1 if the caller before had
--- other windows, unless other quotas are stored now. Server is the server's time.
+-- <sequence> <clock> <newest slot>' as the state has them: '<clock> <rest>
+-- <reset's end> <lost> <differs> <server> <moves> <paced> <stretches>', with the
+-- clock as it is now. The rest is negative if the clock is late. The reset's end
+-- is until when a reset is remembered, 0 if there was none. Lost is 1 if turns had
+-- been lost. Differs is 1 if the caller before had other windows, unless other
+-- quotas are stored now. Server is the server's time.
 news = function()
   local remembered, differs_now = reset_end > server and reset_end or 0, differs and not changed_text
-  return format('%s%16d %16d %16d %d %d %d %d %d %d %d %d %d %d %d', name, sequence, clock, last, now, rest - late,
-    slow_until, slow_pace, remembered, healed and 1 or 0, differs_now and 1 or 0, server, then_until, then_pace, moves)
+  return format('%s%16d %16d %16d %d %d %d %d %d %d %d %d %s', name, sequence, clock, last, now, rest - late,
+    remembered, healed and 1 or 0, differs_now and 1 or 0, server, moves, paced, stretches())
 end
 
 -- Chooses the mark. Returns the notes, nil if there are none.
 settle = function()
   if reset_end <= server then reset_end = 0 end
   if full + counts_for() <= now then full = 0 end
-  mark = (rest > 0 or slow_until > 0) and '+' or (reset_end + full > 0 or epochs ~= '') and 'n' or '-'
+  mark = (rest > 0 or slow[1]) and '+' or (reset_end + full > 0 or epochs ~= '') and 'n' or '-'
   if mark == '-' then return nil end
-  local notes = format('%16d %16d %16d %16d %16d %16d %16d %10d%s', server + offset, slow_until, slow_pace,
-    then_until, then_pace, reset_end, full, slack, epochs)
+  local notes = format('%16d %16d %16d %16d %s%s', server + offset, reset_end, full, paced, stretches(), epochs)
   return notes .. string.rep(' ', NOTES - 1 - #notes) .. '\n'
 end

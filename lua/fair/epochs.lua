@@ -16,7 +16,7 @@
 
 -- As many letters of entries are kept: some three. Before the first one is '-',
 -- with a blank on each side, once others were forgotten.
-local MOST_LETTERS = NOTES - 7 * 17 - 10 - 1
+local MOST_LETTERS = 96
 
 local took_over, renamed = false, nil
 

@@ -3,23 +3,19 @@
 -- Takes    what open.lua leaves
 -- Leaves   the fields of the header; state (the header and some more, '' if there
 --          is none); windows; own (its place), moment (when it was written: the
---          server's time and the offset); slow_until, slow_pace, then_until,
---          then_pace, reset_end, full, slack, epochs, as noted; rest, late, healed, differs,
---          changed_text; damaged, number, windows_of, as_arguments, span_of,
---          counts_for
+--          server's time and the offset); slow, paced, reset_end, full, epochs, as
+--          noted; rest, late, healed, differs, changed_text; damaged, number,
+--          windows_of, read_stretches, as_arguments, span_of, counts_for
 --
 -- Notes stand behind the ring while there are any:
 --
---   moment, slow_until, slow_pace,  of the clock, see clock.lua
---   then_until, then_pace
---   reset_end                       up to when the queue is known to have been
---                                   reset, in the server's time
---   full                            up to this slot all counts as full, after a
---                                   loss
---   slack                           how much narrower quotas may become before
---                                   turns that are slowed are slowed more, in
---                                   millionths: see narrow.lua
---   epochs                          those that have ended, see epochs.lua
+--   moment     of the clock, see clock.lua
+--   reset_end  up to when the queue is known to have been reset, in the server's
+--              time
+--   full       up to this slot all counts as full, after a loss
+--   paced      up to this sequence turns stand in a stretch
+--   slow       the stretches of the clock, see narrow.lua
+--   epochs     those that have ended, see epochs.lua
 --
 -- The mark is '+' while the clock does not run as the server's does, else 'n'
 -- if there are notes, else '-'.
@@ -37,8 +33,7 @@ local function number(value)
 end
 
 unusual = true
-local slow_until, slow_pace, then_until, then_pace, reset_end, full = 0, 0, 0, 0, 0, 0
-local slack, moment, epochs = 1000000, 0, ''
+local slow, paced, reset_end, full, moment, epochs = {}, 0, 0, 0, 0, ''
 local rest, late, healed, differs, changed_text, own = 0, 0, false, false, false, nil
 local state = text or ''
 if left ~= -2 and not (p > 0 and sub(state, 1, p) == head) then -- of other windows
@@ -53,6 +48,22 @@ local function windows_of(words)
   for most, length, cells in string.gmatch(words, '(%d+)/(%d+)/(%d+)') do
     all[#all + 1] = { most = number(most), length = number(length), cells = number(cells) }
     if all[#all].length == 0 or all[#all].most == 0 or all[#all].cells == 0 then damaged() end
+  end
+  return all
+end
+
+-- The stretches of a text '<upto>:<pace>:<windows>|...', '-' if there are none.
+local function read_stretches(words)
+  local all, before = {}, 0
+  for word in string.gmatch(words, '[^|]+') do
+    local upto, pace, under = match(word, '^(%d+):(%d+):(:[%d/,]+[%w_:/,;-]*)$')
+    if upto then
+      all[#all + 1] = { upto = number(upto), pace = number(pace), under = under }
+      if all[#all].upto <= before or all[#all].pace < 1000000 then damaged() end
+      before = all[#all].upto
+    elseif words ~= '-' then
+      damaged()
+    end
   end
   return all
 end
@@ -87,14 +98,11 @@ if not fresh then
   if call('GETRANGE', key, ring_end, ring_end) == '' then damaged() end
   if mark ~= '-' then
     local noted = call('GETRANGE', key, size + CELLS * WIDTH, size + CELLS * WIDTH + NOTES - 1)
-    moment, slow_until, slow_pace, then_until, then_pace, reset_end, full, slack, epochs =
-      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+) +(%d+)([-%w @]*)\n$')
+    moment, reset_end, full, paced, slow, epochs =
+      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) (%S+)([-%w @]*)\n$')
     if not moment or #noted ~= NOTES then damaged() end
-    moment, slow_until, slow_pace, full = number(moment), number(slow_until), number(slow_pace), number(full)
-    then_until, then_pace, slack = number(then_until), number(then_pace), number(slack)
-    reset_end, epochs = number(reset_end), match(epochs, '^(.-) *$')
-    if slow_until > 0 and slow_pace < 1000000 or slack < 1000000 then damaged() end
-    if then_until > 0 and (then_until <= slow_until or slow_until == 0 or then_pace < 1000000) then damaged() end
+    moment, reset_end, full, paced = number(moment), number(reset_end), number(full), number(paced)
+    slow, epochs = read_stretches(slow), match(epochs, '^(.-) *$')
   end
 else
   if head == '' then -- any windows that are over at once will do

@@ -53,7 +53,7 @@ if count > 0 then
     local l, block = logs[i], layout[logs[i].name]
     whole = whole and block ~= nil
     l.windows = windows_of(block and block.words or l.words)
-    units_change[i] = { l.windows, windows_of(l.words) }
+    units_change[i] = { unit = l.name, l.windows, windows_of(l.words) }
   end
   newest_known = newest_known + moves
   for i = 1, remembers and count or 0 do

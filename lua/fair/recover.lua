@@ -6,13 +6,13 @@
 --          slots move that the caller knows
 --
 -- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
--- <slow until> <slow pace> <then until> <then pace> <reset's end> <windows>
--- <all windows>': when the caller heard of the queue last, in the server's time,
--- and how long ago by its own clock; the label that the queue's clock had then;
--- the newest slot that the caller was told; how much later the later of these two
--- comes, the queue ends, and its clock runs again; up to when that runs slower;
--- the last reset that the caller knows of; and the windows of then, '-' if they
--- are the same now. The last word is for windows.lua.
+-- <reset's end> <paced> <stretches> <windows> <all windows>': when the caller
+-- heard of the queue last, in the server's time, and how long ago by its own
+-- clock; the label that the queue's clock had then; the newest slot that the
+-- caller was told; how much later the later of these two comes, the queue ends,
+-- and its clock runs again; the last reset that the caller knows of; where the
+-- clock is slow, as news.lua told it; and the windows of then, '-' if they are the
+-- same now. The last word is for windows.lua.
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. A queue that is gone
@@ -72,17 +72,14 @@ end
 
 -- Slows what the state had, and what was counted again, as the caller's quotas
 -- want it. The state goes by them from now on.
-local function by_the_callers_quotas(under, had, newest, pace)
+local function by_the_callers_quotas(under, had, newest, granted_upto)
   local before, stored = match(head, '(%S+)\n$'), sub(ARGV[1], -9, -2)
   if before ~= stored and before ~= '--------' and stored ~= '' and stored ~= '--------' then
-    slack = had.slack
-    narrow(windows, had.last, had.pace)
+    narrow(windows, had.last, had.sequence)
     head, changed_text = sub(head, 1, -10) .. stored .. '\n', true
     call('SETRANGE', key, p - 9, stored)
   end
-  slack = 1000000
-  if under ~= '-' then narrow(windows_of(under), newest, pace) end
-  slack = 1000000
+  if under ~= '-' then narrow(windows_of(under), newest, granted_upto) end
 end
 
 -- Forgets what others hold that have not heard of a reset: this state had lost
@@ -131,8 +128,8 @@ end
 
 local function recover()
   local generation, epoch, seen, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
-  local at, since, shown, newest, comes, ends_in, stands, slow, pace, later, later_pace, known_reset, under =
-    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) %S+$')
+  local at, since, shown, newest, comes, ends_in, stands, known_reset, paced_then, slow_then, under =
+    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) %S+$')
   if not generation or not at then return end
   seen, shown, newest, known_reset = seen + 0, shown + 0, newest + 0, known_reset + 0
   local gone = elapsed(at + 0, since + 0)
@@ -148,15 +145,17 @@ local function recover()
   if is_told and epoch == sub(name, 10, 17) and seen_clock + 0 <= clock then return end
   local label, wait = math.max(newest, shown), comes - gone
   local comes_in = wait_for(label)
-  if label <= now and rest == 0 and slow_until == 0 then comes_in = label - server - offset end -- it has come
+  if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
   if is_told and comes_in >= wait - 2 then return end
   if not known and not fresh then
     moves = moved(label, wait)
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
-  local had, written = { last = last, pace = slow_pace, slack = slack }, clock
-  if (known or fresh) and math.max(slow, later) > math.max(shown, slow_until, then_until) then
-    slow_until, slow_pace, then_until, then_pace = slow + 0, pace + 0, later + 0, later_pace + 0
+  local had, written = { last = last, sequence = sequence }, clock
+  slow_then = read_stretches(slow_then)
+  local slow_before = slow[1] and slow_until() or shown
+  if (known or fresh) and slow_then[1] and slow_then[#slow_then].upto > slow_before then
+    slow, paced = slow_then, paced_then + 0
   end
   must = true
   if known or fresh then
@@ -170,7 +169,7 @@ local function recover()
     if known_reset > math.max(server, reset_end) then newest = reset_again(known_reset, newest) end
     join(newest, shown, most_of_all(under), written)
   end
-  by_the_callers_quotas(under, had, newest, slow + 0 > now and pace + 0 or 0)
+  by_the_callers_quotas(under, had, newest, (known or fresh) and seen or sequence)
 end
 
 if watermark ~= '' then recover() end

@@ -11,7 +11,7 @@
 -- Leaves   a header for write.lua
 
 local at, ends_in, known_reset =
-  match(argv[3], '^%w+ (%d+) %d+ %d+ %d+ %d+ (%d+) %d+ %d+ %d+ %d+ %d+ (%d+)')
+  match(argv[3], '^%w+ (%d+) %d+ %d+ %d+ %d+ (%d+) %d+ (%d+)')
 reset_end = math.max(at + ends_in, server + (had + 1) * 1000, server + 3600000000, known_reset + 1)
 if ARGV[1] == '' then reset_end = math.max(reset_end, server + 172800000000) end
 for _, window in ipairs(windows) do reset_end = math.max(reset_end, server + 2 * window.length) end

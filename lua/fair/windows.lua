@@ -63,7 +63,7 @@ elseif ARGV[1] ~= head then
   if head ~= ARGV[1] then replace_arguments() end
   if before ~= stored and before ~= '--------' and stored ~= '--------' then
     changed_text = true
-    narrow(old, last, slow_pace)
+    narrow(old, last, sequence)
   end
   if head ~= old_head and (relocates or must) then
     local problem = relocate(old_size)
