@@ -121,7 +121,7 @@ end
 local function join(newest, shown, most, written)
   if newest <= full or newest + counts_for() <= now then return end
   local counted = full + counts_for() > now
-  if counted then put_off(full, newest) else book(most, newest) end
+  book(most, newest)
   full = newest
   if counted or written <= shown then rename() end
 end
