@@ -42,6 +42,10 @@ type State struct {
 	// again.
 	Mixed time.Duration
 
+	// InUse are the windows of different callers, while it is Mixed: each once, in
+	// the order in which they were seen. Seven short ones fit, or two long ones.
+	InUse [][]Window
+
 	Next       time.Duration // until one more permit would have a slot, for a caller with Windows
 	Available  int64         // permits that such a caller could take at once, 0 without Windows
 	Backlog    int64         // permits that are granted ahead

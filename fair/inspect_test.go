@@ -56,6 +56,35 @@ func TestInspectTellsWhatTheWindowsHold(t *testing.T) {
 	})
 }
 
+func TestInspectTellsWhichDifferentQuotasAreInUse(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		queued(t, f, 1, 1)
+		require.Nil(t, inspected(t, f).InUse)
+		for _, text := range []string{"3/1s burst 1", "10/1s", "20/1s 100/2m", "3/1s burst 1"} {
+			queued(t, f.joins(t, quotas(t, text)...), 1, 1)
+		}
+		require.Equal(t, [][]Window{
+			{{Permits: 10, Per: time.Second}},
+			{{Permits: 3, Per: time.Second}, {Permits: 1, Per: 333333 * time.Microsecond}},
+			{{Permits: 100, Per: 2 * time.Minute}, {Permits: 20, Per: time.Second}},
+		}, inspected(t, f).InUse)
+		for i := range 60 { // more than there is room for
+			queued(t, f.joins(t, quotas(t, fmt.Sprintf("%d/1s", 20+i))...), 1, 1)
+		}
+		require.Greater(t, len(inspected(t, f).InUse), 5)
+		at(time.Hour)
+		queued(t, f, 1, 1)
+		require.Nil(t, inspected(t, f).InUse)
+
+		stored, _ := w.stored(t, quotas(t, "10/1s")...)
+		queued(t, stored, 1, 1)
+		set(t, stored, "5/1s")
+		queued(t, stored, 1, 1)
+		require.Nil(t, inspected(t, stored).InUse, "all go by what is stored")
+	})
+}
+
 func TestInspectTellsStoredQuotas(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, engine.Quota{Permits: 10, Per: time.Second})

@@ -16,7 +16,7 @@ const (
 	secondLineBytes = 112
 	ringCells       = 206
 	cellBytes       = 15
-	noteBytes       = 768
+	noteBytes       = 1024
 	entryBytes      = 81
 )
 
@@ -33,6 +33,7 @@ type contents struct {
 
 	moment, full int64
 	slow         []engine.Stretch
+	inUse        string
 	resetEnd     int64 // the server's time
 	epochs       string
 
@@ -118,13 +119,14 @@ func (s *contents) readBehind(r *reader) {
 		notes := r.at(ringCells*cellBytes, noteBytes)
 		n := r.numbers(notes[:4*17-1], 4)
 		s.moment, s.resetEnd, s.full = n[0], n[1], n[2]
-		stretches, epochs, _ := strings.Cut(notes[4*17:], " ")
+		stretches, rest, _ := strings.Cut(notes[4*17:], " ")
+		inUse, epochs, _ := strings.Cut(rest, " ")
 		slow, err := parseStretches(stretches)
 		for i, stretch := range slow {
 			r.want(stretch.Pace >= 1_000_000 && (i == 0 || stretch.Until > slow[i-1].Until))
 		}
 		r.want(err == nil)
-		s.slow, s.epochs = slow, epochs
+		s.slow, s.inUse, s.epochs = slow, inUse, epochs
 	}
 	for at := ringCells*cellBytes + noteBytes; s.flag != ' ' && at+entryBytes <= len(r.rest); at += entryBytes {
 		s.readEntry(r.at(at, entryBytes))
@@ -147,6 +149,7 @@ func (s *contents) tell(state *State, server int64) {
 	now, kept := n.Clock, l.kept()
 	if s.coarse > now && s.span > 0 {
 		state.Mixed = n.Until(s.coarse)
+		s.tellInUse(state)
 	}
 	state.Generation, state.Epoch, state.Sequence = s.generation, s.epoch, s.sequence
 	state.Paused, state.Offset = n.Stands, microseconds(now-server)
@@ -176,6 +179,21 @@ func (s *contents) tell(state *State, server int64) {
 	}
 	state.Windows = l.uses()
 	state.Available = available(state.Windows, state.Next)
+}
+
+// tellInUse reads '<windows>|<windows>...', or '-' if all callers had the same.
+func (s *contents) tellInUse(state *State) {
+	for words := range strings.SplitSeq(s.inUse, "|") {
+		windows, err := parseWindows(words)
+		if err != nil {
+			return
+		}
+		var some []Window
+		for _, w := range windows {
+			some = append(some, Window{Permits: w.Permits, Per: microseconds(w.Length)})
+		}
+		state.InUse = append(state.InUse, some)
+	}
 }
 
 func (s *contents) tellFlows(state *State, n *engine.News) {

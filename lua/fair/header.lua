@@ -3,8 +3,8 @@
 -- Takes    what open.lua leaves
 -- Leaves   the fields of the header; state (the header and some more, '' if there
 --          is none); windows; own (its place), moment (when it was written: the
---          server's time and the offset); slow, paced, reset_end, full, epochs, as
---          noted; rest, late, healed, differs, changed_text; damaged, number,
+--          server's time and the offset); slow, paced, reset_end, full, in_use,
+--          epochs, as noted; rest, late, healed, differs, changed_text; damaged, number,
 --          windows_of, read_stretches, as_arguments, span_of, counts_for
 --
 -- Notes stand behind the ring while there are any:
@@ -15,6 +15,7 @@
 --   full       up to this slot all counts as full, after a loss
 --   paced      up to this sequence turns stand in a stretch
 --   slow       the stretches of the clock, see narrow.lua
+--   in_use     the windows of different callers, see windows.lua
 --   epochs     those that have ended, see epochs.lua
 --
 -- The mark is '+' while the clock does not run as the server's does, else 'n'
@@ -33,7 +34,7 @@ local function number(value)
 end
 
 unusual = true
-local slow, paced, reset_end, full, moment, epochs = {}, 0, 0, 0, 0, ''
+local slow, paced, reset_end, full, moment, in_use, epochs = {}, 0, 0, 0, 0, '-', ''
 local rest, late, healed, differs, changed_text, own = 0, 0, false, false, false, nil
 local state = text or ''
 if left ~= -2 and not (p > 0 and sub(state, 1, p) == head) then -- of other windows
@@ -98,8 +99,8 @@ if not fresh then
   if call('GETRANGE', key, ring_end, ring_end) == '' then damaged() end
   if mark ~= '-' then
     local noted = call('GETRANGE', key, size + CELLS * WIDTH, size + CELLS * WIDTH + NOTES - 1)
-    moment, reset_end, full, paced, slow, epochs =
-      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) (%S+)([-%w @]*)\n$')
+    moment, reset_end, full, paced, slow, in_use, epochs =
+      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) (%S+) ([-%d/,|]+)([-%w @]*)\n$')
     if not moment or #noted ~= NOTES then damaged() end
     moment, reset_end, full, paced = number(moment), number(reset_end), number(full), number(paced)
     slow, epochs = read_stretches(slow), match(epochs, '^(.-) *$')

@@ -92,7 +92,7 @@ local function widest(under)
 end
 
 -- Makes the stretches short enough for the notes, by joining the first two.
-local MOST_LETTERS_OF_STRETCHES = NOTES - 170
+local MOST_LETTERS_OF_STRETCHES = NOTES - 400 -- there are 332 letters besides at most
 
 local function join_stretches()
   while #stretches() > MOST_LETTERS_OF_STRETCHES do

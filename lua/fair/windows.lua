@@ -3,7 +3,7 @@
 --
 -- Takes    what recover.lua and others.lua leave
 -- Leaves   the header with the caller's windows; differs: others had other ones;
---          changed_text: both go by stored quotas, and others are stored now
+--          in_use: all of these; changed_text: both go by stored quotas, and others are stored now
 --
 -- A window that shorter ones imply (1 a second implies 100 in a minute) is none of
 -- the caller's, as long as all turns obey the shorter ones. Turns of others may
@@ -44,6 +44,16 @@ local function replace_arguments()
   if holds_requests then asked, asked_from = argv, first end
 end
 
+-- Notes the windows of a caller, for those who look.
+local MOST_LETTERS_IN_USE = 166
+
+local function note_in_use(words)
+  words = string.gsub(words, '(%d+/%d+)/%d+', '%1')
+  if string.find(format('|%s|', in_use), format('|%s|', words), 1, true) then return end
+  local all = in_use == '-' and words or format('%s|%s', in_use, words)
+  if #all <= MOST_LETTERS_IN_USE then in_use = all end
+end
+
 if ARGV[1] == '' then
   as_arguments(unpack(argv, first))
 elseif ARGV[1] ~= head then
@@ -64,6 +74,10 @@ elseif ARGV[1] ~= head then
   if before ~= stored and before ~= '--------' and stored ~= '--------' then
     changed_text = true
     narrow(old, last, sequence)
+  end
+  if differs and not changed_text then
+    if in_use == '-' then note_in_use(old_words) end
+    note_in_use(match(ARGV[1], ' (%S+) '))
   end
   if head ~= old_head and (relocates or must) then
     local problem = relocate(old_size)
