@@ -189,7 +189,7 @@ func TestQuestionsRestoreAQueueThatIsGone(t *testing.T) {
 			queued(t, f, 3, 1) // the last after a minute
 			require.NoError(t, w.rdb.Del(t.Context(), f.key, f.quotaKey()).Err())
 			ask(f)
-			require.True(t, last(t, news).Lost)
+			require.True(t, hearsOfALoss(*news))
 			for _, stranger := range []*fair{f.joins(t, quotas(t, "2/1m")...), f.looksFor(t, quotas(t, "2/1m")...)} {
 				require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: 2*time.Minute - 1})[0].Granted)
 			}
@@ -359,9 +359,14 @@ func TestAQueueThatHasEndedIsNotLostWhenANewOneIsSlow(t *testing.T) {
 	f.memory.news.Arrived = f.memory.news.Arrived.Add(-time.Minute)
 	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
 	queued(t, other, 3, 1)
+	news := hears(f)
 	set(t, f, "1/2s")
-	watermark, _ := f.memory.recall("")
-	require.Empty(t, watermark)
+	require.False(t, hearsOfALoss(*news))
+	require.Equal(t, 6*time.Second, wait(t, f))
+}
+
+func hearsOfALoss(news []engine.News) bool {
+	return slices.ContainsFunc(news, func(n engine.News) bool { return n.Lost })
 }
 
 // eitherFirst has two limiters look after a loss, each of them first once, and

@@ -35,7 +35,7 @@ var allScripts = takers("head", scripts{
 	look:    assemble("head" + opens + "{" + restores + "} look write news"),
 	quotas:  lookForQuotas,
 	pause:   assemble("head" + opens + restores + "begin pause write told"),
-	set:     assemble("head" + opens + "always" + restores + "others set windows begin write news"),
+	set:     assemble("set"),
 
 	pauseFlow: assemble("head" + opens + restores + "begin pauseflow write told"),
 	settle: assemble("head" + opens + "keep units" + restored +

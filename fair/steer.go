@@ -9,19 +9,26 @@ import (
 )
 
 // Look reads the header of the state: a key that holds an empty string is no
-// queue to it. If other quotas are stored than it knows, it makes the queue one
-// of theirs, by a request that is refused. That takes two more questions.
+// queue to it. If other quotas are stored than it knows, it lets the queue obey
+// these. That takes two more questions.
 func (f *fair) Look(ctx context.Context) error {
 	known := f.held()
 	return f.under(func(t *quotaSet) error {
-		if t != known && len(t.windows) > 0 {
-			known = t
-			if _, err := f.takeUnder(ctx, t, []engine.Request{{N: 1, MaxWait: -time.Microsecond}}); err != nil {
-				return err
-			}
+		if t != known {
+			return f.obey(ctx, t)
 		}
 		return f.look(ctx, t)
 	})
+}
+
+// obey makes the queue one of the quotas, by a request that is refused, and looks.
+func (f *fair) obey(ctx context.Context, t *quotaSet) error {
+	if len(t.windows) > 0 {
+		if _, err := f.takeUnder(ctx, t, []engine.Request{{N: 1, MaxWait: -time.Microsecond}}); err != nil {
+			return err
+		}
+	}
+	return f.look(ctx, t)
 }
 
 func (f *fair) look(ctx context.Context, t *quotaSet) error {

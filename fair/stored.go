@@ -195,8 +195,8 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 	return t.quotas, true, nil
 }
 
-// SetQuotas stores the quotas of the units that are known beside those of calls.
-// It returns an error that matches [engine.ErrUnsupported] for quotas
+// SetQuotas stores the quotas of the units that are known beside those of calls,
+// and lets the queue obey them: three questions in all. It returns an error that matches [engine.ErrUnsupported] for quotas
 // that [New] would refuse.
 func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err := f.sharesSlot(); err != nil {
@@ -210,13 +210,12 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err != nil {
 		return err
 	}
-	args := append(f.args(t, 1), t.text)
-	r, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, args)
-	if err != nil {
+	if _, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, []any{t.text}); err != nil {
 		return err
 	}
-	if f.stored {
-		f.known.Store(t)
+	if !f.stored {
+		return f.obey(ctx, t)
 	}
-	return f.hear(r, t)
+	f.known.Store(t)
+	return f.under(func(t *quotaSet) error { return f.obey(ctx, t) })
 }

@@ -2,6 +2,7 @@ package fair
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,6 +141,58 @@ func TestAPauseHoldsUnits(t *testing.T) {
 		}
 		at(9 * time.Minute)
 		require.InDelta(t, 2*time.Minute, take(t, f, amount(1, "tokens=100"))[0].Wait, float64(time.Microsecond))
+	})
+}
+
+// Whoever asks first under a narrower quota of a unit, and whatever it counts.
+func TestANarrowerUnitSlowsHeldTurnsWhoeverHearsOfItFirst(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for who, first := range map[string]func(f *fair){
+			"a turn of calls only":    func(f *fair) { queued(t, f, 1, 1) },
+			"a look":                  func(f *fair) { require.NoError(t, f.Look(t.Context())) },
+			"a limiter without units": func(f *fair) { queued(t, f.looksFor(t, quotas(t, "60/1m")...), 1, 1) },
+			"one that stores it": func(f *fair) {
+				other := f.looksFor(t, quotas(t, "60/1m")...)
+				known, err := other.storedQuotaSet("60/1m; tokens 50/1m burst 50")
+				require.NoError(t, err)
+				other.known.Store(known)
+				require.NoError(t, other.SetQuotas(t.Context(), quotas(t, "50/1m")))
+			},
+			"nobody": func(*fair) {},
+		} {
+			f, _ := w.queue(t, quotas(t, "60/1m")...)
+			f = f.looksFor(t, quotas(t, "60/1m")...)
+			w.rdb.Set(t.Context(), f.key+":quota", "60/1m; tokens 100/1m burst 50", 0)
+			held := take(t, f, amount(1, "tokens=50"), amount(1, "tokens=50"), amount(1, "tokens=50"))[2].Grant
+			w.rdb.Set(t.Context(), f.key+":quota", "60/1m; tokens 50/1m burst 50", 0)
+			first(f)
+			news := hears(f)
+			take(t, f, amount(1, "tokens=1"))
+			require.NoError(t, f.Look(t.Context()))
+			require.InDelta(t, 2*time.Minute, last(t, news).Until(held.At), float64(time.Millisecond), who)
+			require.Contains(t, w.rdb.Get(t.Context(), f.quotaKey()).Val(), "tokens 50/1m")
+		}
+	})
+}
+
+// As many units as there may be, of the longest names, and more changes than the
+// notes have room for.
+func TestManyQuotasOfManyUnitsLeaveAStateThatCanBeRead(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, engine.Quota{Permits: 3, Per: time.Second})
+		f = f.looksFor(t, engine.Quota{Permits: 3, Per: time.Second})
+		for change := range 12 {
+			text, amounts := fmt.Sprintf("%d/1s burst 1", 20-change), []string{}
+			for i := range mostUnits {
+				name := strings.Repeat("u", 31) + string(rune('a'+i))
+				text += fmt.Sprintf("; %s %d/1000h burst 99999999", name, 999999999-change)
+				amounts = append(amounts, name+"=1")
+			}
+			require.NoError(t, w.rdb.Set(t.Context(), f.quotaKey(), text, 0).Err())
+			take(t, f, amount(1, engine.Amounts(strings.Join(amounts, " "))))
+			queued(t, f, 2, 1)
+			inspected(t, f)
+		}
 	})
 }
 

@@ -81,26 +81,26 @@ local function widest(under)
     local own = windows_of(words)
     if not known[unit] then units[#units + 1], known[unit] = unit, { own[1], own[#own] } end
     for i, window in ipairs({ own[1], own[#own] }) do
-      local before = known[unit][i]
-      local length = math.max(before.length, window.length)
-      local most = math.max(before.most * math.ceil(length / before.length), window.most * math.ceil(length / window.length))
-      known[unit][i] = { most = most, length = length, cells = 1 }
+      local wide = known[unit][i]
+      local length = math.max(wide.length, window.length)
+      local most = math.max(wide.most * math.ceil(length / wide.length), window.most * math.ceil(length / window.length))
+      known[unit][i] = { most = math.min(most, MOST_SLOT - 1), length = length, cells = 1 }
     end
   end
   for i, unit in ipairs(units) do units[i] = word_of(unit, known[unit]) end
   return table.concat(units, ';')
 end
 
--- Makes the stretches short enough for the notes, by joining the first two.
-local MOST_LETTERS_OF_STRETCHES = NOTES - 400 -- there are 332 letters besides at most
-
+-- Makes the stretches short enough for the notes, which have 332 letters besides
+-- at most: the first two become one. What is still too long has many units: then
+-- it keeps the calls.
 local function join_stretches()
-  while #stretches() > MOST_LETTERS_OF_STRETCHES do
-    local one = table.remove(slow, 1)
-    local two = slow[1] or one
-    local pace, under = math.max(one.pace, two.pace), widest(format('%s;%s', one.under, two.under))
-    slow[1] = { upto = two.upto, pace = pace, under = under }
+  local room = NOTES - 400
+  while slow[2] and #stretches() > room do
+    local one, two = table.remove(slow, 1), slow[1]
+    two.pace, two.under = math.max(one.pace, two.pace), widest(format('%s;%s', one.under, two.under))
   end
+  if #stretches() > room then slow[1].under = match(widest(slow[1].under), '^[^;]*') end
 end
 
 -- A turn is not put off for longer than 17 years: the offset, a pause of ten

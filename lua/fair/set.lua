@@ -1,9 +1,9 @@
--- Stores quotas beside the queue. What was lost and the caller knows of is
--- restored before, and the queue becomes one of theirs after.
+-- Stores quotas beside the queue.
 --
--- KEYS[2]      where they are stored
--- ARGV[first]  the text, '' to forget what is stored
+-- KEYS[2]  where they are stored
+-- ARGV[1]  the text, '' to forget what is stored
+--
+-- Returns  ''
 
-local reply = redis.pcall('SET', KEYS[2], argv[first])
-if reply.err then return redis.error_reply(reply.err) end
-if fresh and not must then return '' end
+local reply = redis.pcall('SET', KEYS[2], ARGV[1])
+return reply.err and redis.error_reply(reply.err) or ''
