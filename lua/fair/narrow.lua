@@ -121,7 +121,7 @@ local function narrow(old, upto, granted_upto)
     end
   end
   local changes = table.concat(had, ';') ~= table.concat(has, ';')
-  if changes and upto > now and (granted_upto > paced or not slow[1]) then add_stretch(had, longest, upto) end
+  if changes and upto > now and granted_upto > paced then add_stretch(had, longest, upto) end
   if not slow[1] then return end
   must, paced = true, math.max(paced, granted_upto)
   local most = math.min(floor(MOST_SLOWED / (slow_until() - now) * 1000000), MOST_PACE)

@@ -71,15 +71,13 @@ local function elapsed(at, since)
 end
 
 -- Slows what the state had, and what was counted again, as the caller's quotas
--- want it. The state goes by them from now on.
+-- want it.
 local function by_the_callers_quotas(under, had, newest, granted_upto)
   local before, stored = match(head, '(%S+)\n$'), sub(ARGV[1], -9, -2)
-  if before ~= stored and before ~= '--------' and stored ~= '' and stored ~= '--------' then
-    narrow(windows, had.last, had.sequence)
-    head, changed_text = sub(head, 1, -10) .. stored .. '\n', true
-    call('SETRANGE', key, p - 9, stored)
-  end
+  local changes = before ~= stored and before ~= '--------' and stored ~= '' and stored ~= '--------'
+  if changes then narrow(windows, had.last, had.sequence) end
   if under ~= '-' then narrow(windows_of(under), newest, granted_upto) end
+  if changes then paced = sequence end -- what was counted again is not of the state's windows
 end
 
 -- Forgets what others hold that have not heard of a reset: this state had lost
