@@ -33,9 +33,8 @@ type State struct {
 	// none if only callers without quotas have paused or reset the queue.
 	Windows []Window
 
-	// Reads is whether the last caller looks for stored quotas. Obeyed is whether
-	// it went by those that are stored.
-	Reads, Obeyed bool
+	// Obeyed is whether the last caller went by the quotas that are stored.
+	Obeyed bool
 
 	// Mixed is how much longer permits count that may have been granted to
 	// callers with other windows. It can also follow from lost turns that count
@@ -229,7 +228,6 @@ func (f *fair) tellOf(s *State, t texts) error {
 		return fmt.Errorf("%w: %q: %w", engine.ErrState, f.unitsKey(), err)
 	}
 	s.Exists, s.TTL, s.Bytes = true, time.Duration(t.left)*time.Millisecond, len(t.state)
-	s.Reads = c.stored != notStored
 	s.Obeyed = t.quotas != "" && c.stored == word36(hash(t.quotas), len(notStored))
 	c.tell(s, t.server)
 	for _, u := range units {
