@@ -84,7 +84,7 @@ func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption
 		return picture.Queue{}, err
 	}
 	state, err := fair.Inspect(ctx, rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
-	return picture.Of(name, state), err
+	return picture.Of(name, state, nil, nil), err
 }
 
 // lines are for a terminal: none takes more than 80 columns.
@@ -140,18 +140,13 @@ func (l *lines) addQuotas(q picture.Queue) {
 		whose = "as the queue has them, guard included"
 	}
 	l.add("quotas", append(q.Quotas, whose)...)
-	if q.AtOnce > 0 {
-		l.add("", fmt.Sprintf("at most %d at one moment", q.AtOnce))
-	}
 	var units []string
 	for _, u := range q.Units {
 		units = append(units, fmt.Sprintf("%s %s: used %d, backlog %d, available %d",
 			u.Name, strings.Join(u.Quotas, " "), u.Held(), u.Queued, u.Available))
 	}
 	l.add("units", units...)
-	if len(q.Others) > 0 {
-		l.add("", "different quotas are in use: the last caller had "+strings.Join(q.Others, " "))
-	} else if q.Differ {
+	if q.Differ {
 		l.add("", "different quotas are in use: others than these have asked lately")
 	}
 }

@@ -37,7 +37,7 @@ func quota(flags *flag.FlagSet) action {
 				return misused("quota: %v", err)
 			}
 		}
-		do := func(q *fairlimit.Queue) error { return q.SetQuotas(ctx, quotas.Calls...) }
+		do := func(q *fairlimit.Queue) error { return quotas.Store(ctx, q) }
 		switch {
 		case *forget && len(quotas.Calls) > 0:
 			return misused("quota: -forget goes without quotas")

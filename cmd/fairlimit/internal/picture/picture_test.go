@@ -20,7 +20,7 @@ func drawn(t *testing.T, rdb redis.UniversalClient) (Queue, []string) {
 	t.Helper()
 	s, err := fair.Inspect(t.Context(), rdb, "tax")
 	require.NoError(t, err)
-	q := Of("tax", s)
+	q := Of("tax", s, nil, nil)
 	return q, strings.Split(q.Text(), "\n")
 }
 

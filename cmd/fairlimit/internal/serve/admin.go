@@ -36,7 +36,7 @@ func (s *Server) setQuotas(w http.ResponseWriter, r *request) error {
 	}
 	q, err := s.queues.open(r.PathValue("name"), Quotas{Units: quotas.Units})
 	if err == nil {
-		err = q.SetQuotas(r.Context(), quotas.Calls...)
+		err = quotas.Store(r.Context(), q.Queue)
 	}
 	return done(w, err)
 }

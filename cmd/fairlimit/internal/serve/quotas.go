@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -14,7 +15,7 @@ import (
 // Quotas are those of a queue: of calls, and of further units. The zero value
 // has none.
 type Quotas struct {
-	Calls []fairlimit.Quota
+	Calls []engine.Quota
 	Units []engine.Unit
 }
 
@@ -24,7 +25,7 @@ func (q *Quotas) Add(text string) error {
 	if err == nil && len(calls) == 0 {
 		err = errors.New("no quota")
 	}
-	q.Calls, q.Units = append(q.Calls, quotasOf(calls)...), append(q.Units, units...)
+	q.Calls, q.Units = append(q.Calls, calls...), append(q.Units, units...)
 	return err
 }
 
@@ -45,10 +46,16 @@ func (q *Quotas) Queue(rdb redis.UniversalClient, name string, opts ...fairlimit
 	if len(q.Calls) == 0 {
 		return fairlimit.Open(rdb, name, append(opts, fairlimit.WithStoredQuota())...)
 	}
-	for _, extra := range q.Calls[1:] {
+	calls := quotasOf(q.Calls)
+	for _, extra := range calls[1:] {
 		opts = append(opts, fairlimit.WithExtraQuota(extra))
 	}
-	return fairlimit.NewQueue(rdb, name, q.Calls[0], opts...)
+	return fairlimit.NewQueue(rdb, name, calls[0], opts...)
+}
+
+// Store stores those of calls; the units are those of the queue.
+func (q *Quotas) Store(ctx context.Context, queue *fairlimit.Queue) error {
+	return queue.SetQuotas(ctx, quotasOf(q.Calls)...)
 }
 
 // UnitOptions are for a queue that has the further units.
