@@ -22,6 +22,12 @@ type trial struct {
 	try  func(ctx context.Context) error
 }
 
+func (t *trial) run(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return t.try(ctx)
+}
+
 func check(*flag.FlagSet) action {
 	return func(ctx context.Context, c *call) error {
 		rdb, err := c.client()
@@ -37,27 +43,25 @@ func check(*flag.FlagSet) action {
 			return err
 		}
 		fmt.Println(fit("checking what limiters need, of Redis at "+c.at, width))
-		fmt.Print(verdict("under", key))
+		verdict("under", key)
 		if _, err := c.look(ctx, name); isUnreachable(err) {
 			return err
 		}
 		defer rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s")
 		missing := 0
 		for _, t := range append(commandTrials(rdb, key+":s"), limiterTrials(q)...) {
-			soon, cancel := context.WithTimeout(ctx, 10*time.Second)
-			err := t.try(soon)
-			cancel()
+			err := t.run(ctx)
+			word, what := "ok", t.what
 			switch {
 			case isUnreachable(err):
 				return err
-			case err == nil:
-				fmt.Print(verdict("ok", t.what))
-			case t.lost == "":
+			case err != nil && t.lost == "":
 				missing++
-				fmt.Print(verdict("MISSING", t.what, advice(err)...))
-			default:
-				fmt.Print(verdict("without", t.what+": "+t.lost, advice(err)...))
+				word = "MISSING"
+			case err != nil:
+				word, what = "without", t.what+": "+t.lost
 			}
+			verdict(word, append([]string{what}, advice(err)...)...)
 		}
 		if missing > 0 {
 			return fmt.Errorf("missing: %d of what a limiter needs", missing)
@@ -66,10 +70,13 @@ func check(*flag.FlagSet) action {
 	}
 }
 
-func verdict(what, of string, more ...string) string {
+// verdict is a word, and what it is about.
+func verdict(word string, rows ...string) {
 	var l lines
-	l.add(what, append([]string{of}, more...)...)
-	return l.String()
+	for _, row := range rows {
+		l.add(word, row)
+	}
+	fmt.Print(l.String())
 }
 
 var settings = []struct {
@@ -90,7 +97,10 @@ var settings = []struct {
 }
 
 // advice is what the server answers, and the setting to change.
-func advice(err error) []string {
+func advice(err error) (rows []string) {
+	if err == nil {
+		return nil
+	}
 	text := strings.TrimPrefix(err.Error(), "fairlimit: ")
 	for _, s := range settings {
 		if s.says.MatchString(text) {

@@ -14,8 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/fairlimit/fairlimit"
 )
 
 const (
@@ -65,15 +63,6 @@ func (c *connection) client() (redis.UniversalClient, error) {
 	o.SentinelPassword = os.Getenv("FAIRLIMIT_SENTINEL_PASSWORD")
 	c.at, c.rdb = strings.Join(o.Addrs, ","), redis.NewUniversalClient(o)
 	return c.rdb, nil
-}
-
-// open is the queue that the first word names.
-func (c *call) open(opts ...fairlimit.Option) (*fairlimit.Queue, error) {
-	rdb, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	return fairlimit.Open(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
 const wanted = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port"
