@@ -41,7 +41,7 @@ func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 		"-redis http://x ls":              "want redis://",
 		"-redis redis://x/y ls":           `invalid database number: "y"`,
 		"-redis redis://x?y=z ls":         "unexpected option: y",
-		"-redis foo://x ls":               "it has an unknown scheme; want redis://, rediss://",
+		"-redis foo://x ls":               "is no host:port; want redis://, rediss://",
 		"-redis x:y ls":                   "address 1 is no host:port",
 		"-redis redis+sentinel://x ls":    "the master's name is missing",
 		"-redis redis+cluster://x/1 ls":   "no database but 0",
