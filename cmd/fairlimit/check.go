@@ -22,21 +22,13 @@ type trial struct {
 	try  func(ctx context.Context) error
 }
 
-func (t *trial) run(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	return t.try(ctx)
-}
-
 func check(*flag.FlagSet) action {
 	return func(ctx context.Context, c *call) error {
-		rdb, err := c.client()
-		if err != nil {
-			return err
-		}
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
 		name := "fairlimit-check-" + rand.Text()
 		key := c.prefix + "{" + name + "}"
-		q, err := fairlimit.NewQueue(rdb, name, fairlimit.Every(time.Millisecond),
+		q, err := fairlimit.NewQueue(c.rdb, name, fairlimit.Every(time.Millisecond),
 			fairlimit.WithPrefix(c.prefix), fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(time.Millisecond),
 			fairlimit.WithUnit("tokens", fairlimit.PerSecond(1000)))
 		if err != nil {
@@ -47,10 +39,10 @@ func check(*flag.FlagSet) action {
 		if _, err := c.look(ctx, name); isUnreachable(err) {
 			return err
 		}
-		defer rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s")
+		defer c.rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s")
 		missing := 0
-		for _, t := range append(commandTrials(rdb, key+":s"), limiterTrials(q)...) {
-			err := t.run(ctx)
+		for _, t := range append(commandTrials(c.rdb, key+":s"), limiterTrials(q)...) {
+			err := t.try(ctx)
 			word, what := "ok", t.what
 			switch {
 			case isUnreachable(err):

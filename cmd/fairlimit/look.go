@@ -79,11 +79,7 @@ func onTerminal() bool {
 }
 
 func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (picture.Queue, error) {
-	rdb, err := c.client()
-	if err != nil {
-		return picture.Queue{}, err
-	}
-	state, err := fair.Inspect(ctx, rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
+	state, err := fair.Inspect(ctx, c.rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
 	return picture.Of(name, state, nil, nil), err
 }
 

@@ -89,11 +89,7 @@ var keyForm = regexp.MustCompile(`(?s)^\{(.+?)\}(?::quota|:flow:.*)?$`)
 
 // names are those of all queues and of all stored quotas under the prefix, those
 // of flows as well, in order.
-func (c *connection) names(ctx context.Context) ([]string, error) {
-	rdb, err := c.client()
-	if err != nil {
-		return nil, err
-	}
+func (c *connection) names(ctx context.Context) (_ []string, err error) {
 	found := map[string]bool{}
 	var mu sync.Mutex
 	scan := func(ctx context.Context, node redis.UniversalClient) error {
@@ -107,13 +103,13 @@ func (c *connection) names(ctx context.Context) ([]string, error) {
 		}
 		return keys.Err()
 	}
-	if cluster, isOne := rdb.(*redis.ClusterClient); isOne {
+	if cluster, isOne := c.rdb.(*redis.ClusterClient); isOne {
 		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return scan(ctx, node) })
 	} else {
-		err = scan(ctx, rdb)
+		err = scan(ctx, c.rdb)
 	}
 	if err != nil && !errors.As(err, new(redis.Error)) {
-		err = whereis.Of(rdb, fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, err), false)
+		err = whereis.Of(c.rdb, fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, err), false)
 	}
 	return slices.Sorted(maps.Keys(found)), err
 }

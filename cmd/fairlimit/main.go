@@ -28,6 +28,9 @@ func run(args []string) int {
 		c.printHelp()
 		return statusOK
 	}
+	if err == nil && !c.command.alone {
+		err = c.connect()
+	}
 	if err == nil {
 		err = c.do(context.Background(), c)
 	}

@@ -39,8 +39,8 @@ type connection struct {
 	address string
 	prefix  string
 
-	rdb redis.UniversalClient // nil until it is asked for
-	at  string                // its address, without a password
+	rdb redis.UniversalClient
+	at  string // its address, without a password
 }
 
 // define is for the flags before the command and for those behind it; what
@@ -50,19 +50,16 @@ func (c *connection) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.prefix, "prefix", c.prefix, "prefix `P` of the keys; else "+defaultPrefix)
 }
 
-// client connects lazily.
-func (c *connection) client() (redis.UniversalClient, error) {
-	if c.rdb != nil {
-		return c.rdb, nil
-	}
+// connect asks nothing yet.
+func (c *connection) connect() error {
 	o, err := parseAddress(cmp.Or(c.address, os.Getenv("FAIRLIMIT_REDIS"), defaultAddress))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	o.Password = cmp.Or(o.Password, os.Getenv("FAIRLIMIT_REDIS_PASSWORD"), os.Getenv("REDISCLI_AUTH"))
 	o.SentinelPassword = os.Getenv("FAIRLIMIT_SENTINEL_PASSWORD")
 	c.at, c.rdb = strings.Join(o.Addrs, ","), redis.NewUniversalClient(o)
-	return c.rdb, nil
+	return nil
 }
 
 const wanted = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port. " +

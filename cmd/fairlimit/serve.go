@@ -56,7 +56,7 @@ func serveHTTP(flags *flag.FlagSet) action {
 }
 
 // read makes a configuration of the words and the flags.
-func (s *serving) read(c *call) (err error) {
+func (s *serving) read(c *call) error {
 	if s.config.MostWaiting < 1 {
 		return misused("serve: -most-waiting: want at least 1")
 	}
@@ -89,8 +89,8 @@ func (s *serving) read(c *call) (err error) {
 	s.config.Log = slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelWarn)
 	s.config.Prefix = c.prefix
 	s.config.Host, _, _ = net.SplitHostPort(s.listen)
-	s.config.Redis, err = c.client()
-	return err
+	s.config.Redis = c.rdb
+	return nil
 }
 
 // bind listens. What it refuses was never open.

@@ -74,11 +74,7 @@ func defineFlow(flags *flag.FlagSet) *string {
 
 // open is the queue that the first word names, or one of its flows.
 func (c *call) open(flow string, opts ...fairlimit.Option) (*fairlimit.Queue, error) {
-	rdb, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	q, err := fairlimit.Open(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
+	q, err := fairlimit.Open(c.rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 	if err != nil || flow == "" {
 		return q, err
 	}

@@ -85,12 +85,8 @@ func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 			tell(fmt.Errorf("%s: my turn comes in %s", printable(c.words[0]), brief(wait)))
 		}
 	}}))
-	rdb, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	rdb.AddHook(&w.asked)
-	return w.quotas.Queue(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
+	c.rdb.AddHook(&w.asked)
+	return w.quotas.Queue(c.rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
 // wait returns nil in this call's turn. It ends with a signal or the timeout.
