@@ -127,22 +127,19 @@ func (c *call) count() error {
 
 // defineWithin is for what has to be the same for all users of a queue.
 func defineWithin(flags *flag.FlagSet, opts *[]fairlimit.Option) {
-	const usage = "the `duration` that callers give to WithPauseWithin; else 1s"
-	defineOption(flags, "within", usage, opts, fairlimit.WithPauseWithin)
+	flags.Func("within", "the `duration` that callers give to WithPauseWithin; else 1s",
+		adds(opts, fairlimit.WithPauseWithin))
 }
 
 func defineGuard(flags *flag.FlagSet, opts *[]fairlimit.Option) {
-	const usage = "lengthen every Per by this `duration`; else Per/20 up to 50ms"
-	defineOption(flags, "guard", usage, opts, fairlimit.WithGuard)
+	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", adds(opts, fairlimit.WithGuard))
 }
 
-// defineOption is for a flag that is an option.
-func defineOption(
-	flags *flag.FlagSet, name, usage string, opts *[]fairlimit.Option, option func(time.Duration) fairlimit.Option,
-) {
-	flags.Func(name, usage, func(text string) error {
+// adds is for a flag that is an option.
+func adds(opts *[]fairlimit.Option, option func(time.Duration) fairlimit.Option) func(string) error {
+	return func(text string) error {
 		d, err := quotatext.ParseDuration(text)
 		*opts = append(*opts, option(d))
 		return err
-	})
+	}
 }
