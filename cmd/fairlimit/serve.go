@@ -66,8 +66,7 @@ func (s *serving) read(c *call) error {
 		if at < 1 {
 			return misused("serve: %s: want NAME=QUOTAS, such as tax-office=1/1s", fit(printable(word), 40))
 		}
-		var quotas serve.Quotas
-		err := errors.Join(quotas.Add(word[at+1:]), quotas.Asked())
+		quotas, err := serve.ParseQuotas(word[at+1:])
 		if _, given := s.config.Quotas[word[:at]]; given {
 			err = errors.New("it is given twice")
 		}

@@ -19,7 +19,7 @@ func pause(flags *flag.FlagSet) action {
 	defineWithin(flags, &opts)
 	flow := defineFlow(flags)
 	return func(ctx context.Context, c *call) error {
-		d, err := positive(c.words[1])
+		d, err := serve.Duration(c.words[1])
 		if err != nil {
 			return misused("pause: %s: %v", fit(printable(c.words[1]), 40), err)
 		}

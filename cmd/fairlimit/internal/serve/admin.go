@@ -1,36 +1,30 @@
 package serve
 
-import (
-	"net/http"
-)
+import "net/http"
 
 func (s *Server) pause(w http.ResponseWriter, r *request) error {
 	d, err := r.duration("for")
 	if err != nil {
 		return err
 	}
-	q, err := s.queues.find(r.Context(), r.PathValue("name"))
-	if err == nil {
-		err = q.Pause(r.Context(), d)
-	}
-	return done(w, err)
+	return s.steer(w, r, func(q *queue) error { return q.Pause(r.Context(), d) })
 }
 
 func (s *Server) reset(w http.ResponseWriter, r *request) error {
+	return s.steer(w, r, func(q *queue) error { return q.Reset(r.Context()) })
+}
+
+func (s *Server) steer(w http.ResponseWriter, r *request, do func(*queue) error) error {
 	q, err := s.queues.find(r.Context(), r.PathValue("name"))
 	if err == nil {
-		err = q.Reset(r.Context())
+		err = do(q)
 	}
 	return done(w, err)
 }
 
 // setQuotas and forgetQuotas are for queues that the server does not know, too.
 func (s *Server) setQuotas(w http.ResponseWriter, r *request) error {
-	var quotas Quotas
-	err := quotas.Add(r.query.Get("quotas"))
-	if err == nil {
-		err = quotas.Asked()
-	}
+	quotas, err := ParseQuotas(r.query.Get("quotas"))
 	if err != nil {
 		return misused("quotas: %v", err)
 	}

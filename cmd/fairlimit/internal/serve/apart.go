@@ -33,7 +33,7 @@ func (s *Server) waitApart(w http.ResponseWriter, a asked, timeout time.Duration
 }
 
 func (s *Server) waitOn(conn net.Conn, header http.Header, a asked, timeout time.Duration) {
-	defer s.apart.Done()
+	defer s.apart.Add(-1)
 	defer conn.Close()
 	ctx, leave := context.WithCancelCause(s.base)
 	defer leave(nil)

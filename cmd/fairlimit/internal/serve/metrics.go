@@ -66,15 +66,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 	s.mu.Unlock()
 	fmt.Fprintf(text, "# HELP fairlimit_serve_waiting Requests for turns that have no answer yet.\n"+
 		"# TYPE fairlimit_serve_waiting gauge\nfairlimit_serve_waiting %d\n", s.waiting.Load())
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	return send(w, text.Bytes())
-}
-
-// send writes all of an answer.
-func send(w http.ResponseWriter, text []byte) error {
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(text)
-	return nil
+	return send(w, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", text.Bytes())
 }
 
 // recent is what was read a moment ago, however many ask for it.

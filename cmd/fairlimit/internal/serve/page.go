@@ -25,12 +25,10 @@ func hashOf(element string) string {
 }
 
 func (s *Server) page(w http.ResponseWriter, _ *request) error {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pageSecurity)
-	return send(w, []byte(pageText))
+	return send(w, http.StatusOK, "text/html; charset=utf-8", []byte(pageText))
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, _ *request) error {
-	w.Header().Set("Content-Type", "application/json")
-	return send(w, openAPIText)
+	return send(w, http.StatusOK, "application/json", openAPIText)
 }

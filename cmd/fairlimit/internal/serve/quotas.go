@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -29,14 +30,26 @@ func (q *Quotas) Add(text string) error {
 	return err
 }
 
-// Asked says why no request could name one of the units, nil if all can be.
-func (q *Quotas) Asked() error {
+// ParseQuotas reads those of a queue whose units requests can name.
+func ParseQuotas(text string) (q Quotas, err error) {
+	if err := q.Add(text); err != nil {
+		return q, err
+	}
 	for _, u := range q.Units {
 		if has(notUnits, u.Name) {
-			return fmt.Errorf("unit %q: it needs another name, requests have a parameter %s", u.Name, u.Name)
+			return q, fmt.Errorf("unit %q: it needs another name, requests have a parameter %s", u.Name, u.Name)
 		}
 	}
-	return nil
+	return q, nil
+}
+
+// Duration reads one that is more than 0.
+func Duration(text string) (time.Duration, error) {
+	d, err := quotatext.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = errors.New("want more than 0")
+	}
+	return d, err
 }
 
 // Queue makes a queue that keeps them all. Without any for calls it goes by what

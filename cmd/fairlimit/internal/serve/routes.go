@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net"
@@ -108,19 +107,13 @@ func (s *Server) admit(route route, r *http.Request) (*request, error) {
 func has(words, word string) bool { return slices.Contains(strings.Fields(words), word) }
 
 func (s *Server) list(w http.ResponseWriter, r *request) error {
-	all, err := s.pictures.get(time.Second, func() ([]picture.Queue, error) {
-		all := []picture.Queue{}
-		for _, q := range s.queues.all() {
-			p, err := s.pictureOf(context.WithoutCancel(r.Context()), q)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, p)
+	all := []picture.Queue{}
+	for _, q := range s.queues.all() {
+		p, err := s.pictureOf(r.Context(), q)
+		if err != nil {
+			return err
 		}
-		return all, nil
-	})
-	if err != nil {
-		return err
+		all = append(all, p)
 	}
 	return answer(w, http.StatusOK, map[string]any{"queues": all})
 }
@@ -139,10 +132,7 @@ func (s *Server) status(w http.ResponseWriter, r *request) error {
 
 // duration is a parameter that is more than 0.
 func (r *request) duration(key string) (time.Duration, error) {
-	d, err := quotatext.ParseDuration(r.query.Get(key))
-	if err == nil && d <= 0 {
-		err = errors.New("want more than 0")
-	}
+	d, err := Duration(r.query.Get(key))
 	if err != nil {
 		return 0, misused("%s: %v", key, err)
 	}
@@ -155,9 +145,14 @@ func answer(w http.ResponseWriter, status int, object any) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	return send(w, status, "application/json", append(text, '\n'))
+}
+
+// send writes all of an answer.
+func send(w http.ResponseWriter, status int, kind string, text []byte) error {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n'))
+	_, _ = w.Write(text)
 	return nil
 }
