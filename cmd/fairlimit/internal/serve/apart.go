@@ -41,16 +41,20 @@ func (s *Server) waitOn(conn net.Conn, header http.Header, a asked, timeout time
 		untilGone(conn)
 		leave(errGone)
 	}()
-	told := &told{header: header}
-	err := s.wait(ctx, told, a, timeout)
-	if err != nil {
-		s.fail(ctx, told, err)
+	object, err := s.wait(ctx, a, timeout)
+	status, text := s.told(ctx, header, object, err)
+	s.count(status)
+	if status == statusGone {
+		return
 	}
-	s.count(told.status)
-	if told.status != statusGone {
-		_ = conn.SetWriteDeadline(time.Now().Add(s.slow))
-		_ = told.send(conn)
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	header.Set("Content-Type", "application/json")
+	answer := http.Response{
+		StatusCode: status, ProtoMajor: 1, ProtoMinor: 1, Header: header, Close: true,
+		Body: io.NopCloser(bytes.NewReader(text)), ContentLength: int64(len(text)),
 	}
+	_ = conn.SetWriteDeadline(time.Now().Add(s.slow))
+	_ = answer.Write(conn)
 }
 
 // untilGone returns when the client has closed the connection. Whatever it still
@@ -61,26 +65,4 @@ func untilGone(conn net.Conn) {
 			return
 		}
 	}
-}
-
-// told is an answer that is sent by hand.
-type told struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (t *told) Header() http.Header { return t.header }
-
-func (t *told) WriteHeader(status int) { t.status = status }
-
-func (t *told) Write(text []byte) (int, error) { return t.body.Write(text) }
-
-func (t *told) send(to io.Writer) error {
-	t.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	answer := http.Response{
-		StatusCode: t.status, ProtoMajor: 1, ProtoMinor: 1, Header: t.header, Close: true,
-		Body: io.NopCloser(&t.body), ContentLength: int64(t.body.Len()),
-	}
-	return answer.Write(to)
 }
