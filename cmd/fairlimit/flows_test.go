@@ -36,5 +36,4 @@ func TestAFlowIsSteeredAndLookedAtAlone(t *testing.T) {
 
 	require.Equal(t, "tax\n  ceilings  acme: no ceiling\n", s.does("quota", "tax", "-flow", "acme", "-forget"))
 	require.Equal(t, 1, s.run("quota", "tax", "-flow", "acme", "2/1h", "1/1s").status)
-	require.Equal(t, 2, s.run("pause", "tax", "1h", "-flow", "").status, "it must not be the whole queue")
 }
