@@ -49,14 +49,14 @@ func TestOneServerByItsAddress(t *testing.T) {
 
 func TestSecureServersAreVerifiedUnlessToldOtherwise(t *testing.T) {
 	t.Parallel()
-	o := clientOf(t, "rediss://h:7").(*redis.Client).Options()
-	require.NotNil(t, o.TLSConfig)
-	require.False(t, o.TLSConfig.InsecureSkipVerify)
-	o = clientOf(t, "rediss://h:7?skip_verify=true").(*redis.Client).Options()
-	require.True(t, o.TLSConfig.InsecureSkipVerify)
-	cluster := clientOf(t, "rediss+cluster://h:7?skip_verify=true").(*redis.ClusterClient).Options()
-	require.True(t, cluster.TLSConfig.InsecureSkipVerify)
-	require.Empty(t, cluster.TLSConfig.ServerName, "each node is asked for its own")
+	for text, unverified := range map[string]bool{
+		"rediss://h:7": false, "rediss://h:7?skip_verify=true": true, "rediss+cluster://h:7?skip_verify=true": true,
+	} {
+		o, err := parseAddress(text)
+		require.NoError(t, err)
+		require.Equal(t, unverified, o.TLSConfig.InsecureSkipVerify)
+		require.Empty(t, o.TLSConfig.ServerName, "each node is asked for its own")
+	}
 }
 
 func TestTheQuerySetsOptionsOfTheClient(t *testing.T) {
@@ -88,13 +88,14 @@ func TestAClusterByItsNodes(t *testing.T) {
 		"a,b":                   {"a:6379", "b:6379"},
 		"redis://u:p@a:1,b:2/0": {"a:1", "b:2"},
 		"redis+cluster://a":     {"a:6379"},
-		"redis+cluster://a:1,[::1]:2?pool_size=2": {"a:1", "[::1]:2"},
+		"redis+cluster://u:p@a:1,[::1]:2?pool_size=2": {"a:1", "[::1]:2"},
 	} {
 		o := clientOf(t, text).(*redis.ClusterClient).Options()
 		assert.Equal(t, want, o.Addrs, text)
+		if strings.Contains(text, "@") {
+			assert.Equal(t, "u:p", o.Username+":"+o.Password)
+		}
 	}
-	o := clientOf(t, "redis://u:p@a:1,b:2").(*redis.ClusterClient).Options()
-	require.Equal(t, []string{"u", "p"}, []string{o.Username, o.Password})
 }
 
 func TestNoErrorRepeatsAPieceOfAPassword(t *testing.T) {

@@ -4,8 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit"
 )
 
 func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
@@ -13,15 +11,16 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	s := newShell(t)
 	require.Equal(t, "tax\n  idle      nobody waits, and nothing that was granted counts any more\n  paused    no\n"+
 		"  quotas    20/1s\n            100/2m burst 10\n            stored\n"+
+		"  units     tokens 1000/1h 100/1m: used 0, backlog 0, available 100\n"+
 		"only limiters made WithStoredQuota, serve, and wait without -quota obey them\n",
-		s.does("quota", "tax", "20/1s", "100/2m", "burst", "10"))
-	require.Equal(t, "20/1s 100/2m burst 10", s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val())
+		s.does("quota", "tax", "20/1s", "100/2m", "burst", "10;", "tokens", "1000/1h", "100/1m"))
+	require.Equal(t, "20/1s 100/2m burst 10; tokens 1000/1h 100/1m", s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val())
 	require.Contains(t, s.does("look", "tax"), "  quotas    20/1s\n            100/2m burst 10\n            stored\n")
-	require.Regexp(t, `(?m)^tax +0 +0s +no +all$`, s.does("ls"), "a stored quota is listed, be the queue idle")
+	require.Regexp(t, `(?m)^tax +0 +0s +no +all, tokens 100$`, s.does("ls"), "a stored quota is listed, be the queue idle")
 
 	s.does("reset", "tax", "-yes")
 	require.Contains(t, s.does("quota", "tax"), "stored\n", "stored quotas stay")
-	require.Regexp(t, `  quotas    20/1s\n +100/2m burst 10\n +stored\nno quota is stored any more\n$`,
+	require.Regexp(t, `  quotas    20/1s\n +100/2m burst 10\n +stored\n.*\nno quota is stored any more\n$`,
 		s.does("quota", "tax", "-forget"), "it shows what goes")
 	require.NotContains(t, s.does("quota", "tax"), "  stored\n")
 }
@@ -29,10 +28,12 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 func TestWaitGoesByTheStoredQuota(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	s.does("quota", "tax", "2/1h")
-	require.Equal(t, "hello\n", s.does("wait", "tax", "-n", "2", "--", "echo", "hello"))
-	require.Equal(t, 124, s.run("wait", "tax", "-timeout", "1m", "--", "echo", "hello").status)
-	require.Equal(t, 125, s.run("wait", "tax", "-n", "3", "--", "echo", "hello").status)
+	s.does("quota", "tax", "2/1h; tokens 5/1h")
+	require.Equal(t, "hello\n", s.does("wait", "tax", "-amounts", "tokens=4", "--", "echo", "hello"))
+	require.Equal(t, 124, s.run("wait", "tax", "-amounts", "tokens=2", "-timeout", "1m", "--", "true").status)
+	require.Zero(t, s.run("wait", "tax", "--", "true").status)
+	require.Equal(t, 124, s.run("wait", "tax", "-timeout", "1m", "--", "true").status)
+	require.Equal(t, 125, s.run("wait", "tax", "-n", "3", "--", "true").status)
 }
 
 func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
@@ -53,22 +54,4 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	require.Equal(t, "tax\n  unreadable what is stored is no quota\nno quota is stored any more\n",
 		s.does("quota", "tax", "-forget"))
 	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
-}
-
-func TestUnitsOfStoredQuotasAreTold(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	text := "60/1h; tokens 1000/1h 100/1m; input 7/1h"
-	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{llm}:quota", text, 0).Err())
-	require.Contains(t, s.does("look", "llm"), "  idle ")
-	q := s.queue("llm", fairlimit.PerHour(60), fairlimit.WithStoredQuota())
-	for range 2 {
-		_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"tokens": 60})
-		require.NoError(t, err)
-	}
-	for _, command := range []string{"look", "quota"} {
-		require.Contains(t, s.does(command, "llm"), "  units     input 7/1h: used 0, backlog 0, available 0\n"+
-			"            tokens 1000/1h 100/1m: used 60, backlog 60, available 0\n")
-	}
-	require.Regexp(t, `(?m)^llm +1 +(1m|5\d\S*) +no +0, input 0, tokens 0$`, s.does("ls"))
 }
