@@ -57,29 +57,62 @@ func TestWhoIsTooSlowIsCutOff(t *testing.T) {
 	}
 }
 
-func TestWhoClosesHalfOfTheConnectionLeaves(t *testing.T) {
-	for _, how := range []func(*Config){together, apart} {
-		s := started(t, "unix", how)
+func TestWhoLeavesGivesItsTurnBack(t *testing.T) {
+	closes := func(c net.Conn) { _ = c.Close() }
+	half := func(c net.Conn) { _ = c.(*net.UnixConn).CloseWrite() }
+	hides := func(c net.Conn) { // what is sent before the first is answered
+		_, _ = io.WriteString(c, asks)
+		_ = c.Close()
+	}
+	for _, c := range []struct {
+		how   func(*Config)
+		query string
+		leave func(net.Conn)
+	}{
+		{together, "", closes},
+		{together, "?timeout=3h", half},
+		{together, "?flow=a", closes},
+		{apart, "", half},
+		{apart, "?timeout=3h", hides},
+		{apart, "?flow=a", closes},
+	} {
+		s := started(t, "unix", c.how)
 		s.do("POST", "/v1/queues/tax/turn")
-		conn := s.dial(asks)
-		require.Eventually(t, func() bool { return s.queued("tax") == 1 }, patience, time.Millisecond)
-		require.NoError(t, conn.(*net.UnixConn).CloseWrite())
-		require.Eventually(t, func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 },
-			patience, time.Millisecond)
+		conn := s.dial(strings.Replace(asks, "turn", "turn"+c.query, 1))
+		s.until(func() bool { return s.queued("tax") == 1 })
+		tax := s.queues.peek("tax")
+		require.Equal(t, int64(1), tax.waiting.Load())
+		require.Zero(t, s.queues.peek("fast").waiting.Load(), "nobody waits there")
+		c.leave(conn)
+		s.until(func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 }, c.query)
+		require.Zero(t, tax.waiting.Load())
+		s.end() // all has been counted
+		last := tax.history.last(time.Now())
+		require.Equal(t, []int64{1, 0}, []int64{last[0].Turns, last[len(last)-1].Failed}, "who leaves is no failure")
 	}
 }
 
 func TestTheEndIsInTimeWhateverClientsDo(t *testing.T) {
 	s := started(t, "unix", func(c *Config) { c.crowd = 20 })
 	s.do("POST", "/v1/queues/tax/turn")
+	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/reserve").status)
+	var told []chan reply
+	for range 50 { // together, and apart
+		told = append(told, s.wait(t.Context(), "/v1/queues/tax/turn"))
+	}
 	for range 50 {
-		for _, text := range []string{half, asks, asks + asks, looks, strings.Repeat(misses, 100), asks + misses} {
+		for _, text := range []string{"", half, asks, asks + asks, looks, strings.Repeat(misses, 100), asks + misses} {
 			s.dial(text)
 		}
 	}
-	require.Eventually(t, func() bool { return s.queued("tax") == 150 }, patience, time.Millisecond)
+	s.until(func() bool { return s.queued("tax") == 201 })
 	began := time.Now()
 	s.end()
 	require.Less(t, time.Since(began), 5*time.Second)
-	require.Zero(t, s.queued("tax"), "all is given back")
+	for _, c := range told {
+		got := <-c
+		require.Equal(t, 503, got.status)
+		require.Contains(t, got.json["error"], "gave the turn back")
+	}
+	require.Equal(t, 1, s.queued("tax"), "whoever holds the reservation will go")
 }
