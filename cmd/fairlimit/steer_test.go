@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,16 +10,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-func TestPauseHoldsEverybody(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	require.Regexp(t, `^tax\n(  .*\n)+  paused    for (1h|59m\d+s) more\n`, s.does("pause", "tax", "1h"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	require.ErrorIs(t, s.queue("tax", fairlimit.PerSecond(100)).Wait(ctx), fairlimit.ErrPaused)
-	require.Regexp(t, `  paused    for (1h|59m\d+s) more\n`, s.does("pause", "tax", "10min"), "the longest counts")
-}
 
 func TestAnEmptyPrefixIsOneToo(t *testing.T) {
 	t.Parallel()
