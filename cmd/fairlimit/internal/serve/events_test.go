@@ -105,3 +105,16 @@ func TestWhoOnlyLooksLeavesRedisToOthers(t *testing.T) {
 	require.LessOrEqual(t, asked.total.Load(), 1+int64(time.Since(began)/(50*time.Millisecond)))
 	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
 }
+
+func TestTheHistoryIsOneHourLong(t *testing.T) {
+	h, at := &history{}, time.Unix(1_000_000*60, 0)
+	for i := range 100 {
+		h.now(at.Add(time.Duration(i) * time.Minute)).Turns = int64(i)
+	}
+	last := h.last(at.Add(99 * time.Minute))
+	require.Len(t, last, 60)
+	require.Equal(t, int64(40), last[0].Turns)
+	require.Equal(t, int64(99), last[59].Turns)
+	require.Len(t, h.last(at.Add(109*time.Minute)), 50)
+	require.Empty(t, h.last(at.Add(5*time.Hour)))
+}
