@@ -248,20 +248,6 @@ func TestABodyIsRefused(t *testing.T) {
 	require.Equal(t, 200, answer.StatusCode)
 }
 
-func TestAReservationIsGivenBackByItsName(t *testing.T) {
-	s := started(t, "unix")
-	s.do("POST", "/v1/queues/tax/turn")
-	got := s.do("POST", "/v1/queues/tax/reserve")
-	require.Equal(t, 200, got.status)
-	require.InDelta(t, time.Hour.Milliseconds(), got.json["in_ms"], 60_000)
-	require.Equal(t, 1, s.queued("tax"))
-	turn := fmt.Sprint("/v1/turns/", got.json["turn"])
-	require.Equal(t, map[string]any{"given_back": true}, s.do("DELETE", turn).json)
-	require.Zero(t, s.queued("tax"))
-	require.Equal(t, 404, s.do("DELETE", turn).status)
-	require.Empty(t, s.turns.held)
-}
-
 func TestAReservationIsForgottenWhenItsRoomIsWanted(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		q, err := fairlimit.NewQueue(rdb, "tax", fairlimit.PerSecond(1))
@@ -425,20 +411,25 @@ func TestATurnThatNamesAUnitIsSettled(t *testing.T) {
 	}
 }
 
-func TestAReservationIsSettledOnceItHasCome(t *testing.T) {
+func TestAReservationIsGivenBackByItsNameOrSettledOnceItHasCome(t *testing.T) {
 	s := started(t, "unix", llm)
-	got := s.do("POST", "/v1/queues/llm/reserve?tokens=2000")
+	came := fmt.Sprint("/v1/turns/", s.do("POST", "/v1/queues/llm/reserve?tokens=2000").json["turn"])
 	later := s.do("POST", "/v1/queues/llm/reserve?tokens=1")
+	require.InDelta(t, time.Hour.Milliseconds(), later.json["in_ms"], 60_000)
 	turn := fmt.Sprint("/v1/turns/", later.json["turn"])
 	ahead := s.do("POST", turn+"/settle?tokens=0")
 	require.Equal(t, 409, ahead.status)
 	require.Contains(t, ahead.json["error"], "has not come yet")
-	require.Equal(t, 200, s.do("DELETE", turn).status)
+	require.Equal(t, 1, s.queued("llm"))
+	require.Equal(t, map[string]any{"given_back": true}, s.do("DELETE", turn).json)
+	require.Zero(t, s.queued("llm"))
+	require.Equal(t, 404, s.do("DELETE", turn).status)
 	require.Equal(t, 404, s.do("POST", turn+"/settle?tokens=0").status)
-	turn = fmt.Sprint("/v1/turns/", got.json["turn"])
-	require.Equal(t, 200, s.do("POST", turn+"/settle?tokens=0&permits=0").status)
+	require.Equal(t, 200, s.do("POST", came+"/settle?tokens=0&permits=0").status)
 	require.Equal(t, 2000, s.tokens().Available)
 	require.Empty(t, s.owing.byName)
+	require.Equal(t, map[string]any{"given_back": false}, s.do("DELETE", came).json)
+	require.Empty(t, s.turns.held)
 }
 
 func TestUnitsAreStored(t *testing.T) {
