@@ -113,22 +113,20 @@ func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
 			return nil
 		}})
 	}
+	inScript := func(command, arguments, lost string) {
+		try(command+" in a script", lost, "EVAL", "return redis.call('"+command+"'"+arguments+")", 1, key)
+	}
 	try("EVAL", "", "EVAL", "return 1", 1, key)
 	try("EVALSHA", "", "EVALSHA", redis.NewScript("return 1").Hash(), 1, key)
-	for _, command := range [][2]string{
-		{"'PSETEX', KEYS[1], 60000, 'state'"},
-		{"'TIME'"},
-		{"'GET', KEYS[1]"},
-		{"'GETRANGE', KEYS[1], 0, 2"},
-		{"'SETRANGE', KEYS[1], 1, 'x'"},
-		{"'PTTL', KEYS[1]"},
-		{"'PEXPIRE', KEYS[1], 60000"},
-		{"'INFO', 'replication'", "a primary that comes back may go unnoticed"},
-		{"'SET', KEYS[1], 'x', 'PX', 60000", "no stored quotas"},
-	} {
-		word, _, _ := strings.Cut(strings.TrimPrefix(command[0], "'"), "'")
-		try(word+" in a script", command[1], "EVAL", "return redis.call("+command[0]+")", 1, key)
-	}
+	inScript("PSETEX", ", KEYS[1], 60000, 'state'", "")
+	inScript("TIME", "", "")
+	inScript("GET", ", KEYS[1]", "")
+	inScript("GETRANGE", ", KEYS[1], 0, 2", "")
+	inScript("SETRANGE", ", KEYS[1], 1, 'x'", "")
+	inScript("PTTL", ", KEYS[1]", "")
+	inScript("PEXPIRE", ", KEYS[1], 60000", "")
+	inScript("INFO", ", 'replication'", "a primary that comes back may go unnoticed")
+	inScript("SET", ", KEYS[1], 'x', 'PX', 60000", "no stored quotas")
 	try("a write after TIME in a script", "", "EVAL",
 		"redis.call('TIME') return redis.call('PSETEX', KEYS[1], 60000, 'state')", 1, key)
 	try("SCAN", "no fairlimit ls", "SCAN", 0, "MATCH", key)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 
@@ -46,11 +45,11 @@ func serveHTTP(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		at := url.URL{Scheme: "http", Host: l.Addr().String()}
+		scheme := "http"
 		if l.Addr().Network() == "unix" {
-			at = url.URL{Scheme: "unix", Path: l.Addr().String()}
+			scheme = "unix"
 		}
-		fmt.Printf("serving %s\n", &at)
+		fmt.Printf("serving %s://%s\n", scheme, l.Addr())
 		return server.Serve(ctx, l)
 	}
 }

@@ -85,9 +85,6 @@ func (q *queues) open(name string, given Quotas) (*queue, error) {
 // find returns the queue of a name. One that was not given is looked for in
 // Redis.
 func (q *queues) find(ctx context.Context, name string) (*queue, error) {
-	if err := checkText("the name", name); err != nil {
-		return nil, err
-	}
 	if known := q.peek(name); known != nil {
 		return known, nil
 	}
