@@ -96,18 +96,9 @@ func TestEachUnitHasARowOfWhatIsUsed(t *testing.T) {
 			_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"output-tokens": 75})
 			require.NoError(t, err)
 		}
-		p, rows := drawn(t, rdb)
+		_, rows := drawn(t, rdb)
 		require.Equal(t, "  used                 ▂|▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂▂ calls", rows[1])
 		require.Regexp(t, `^  used                 ▆\|▆+ output$`, rows[2])
-		for _, row := range rows {
-			require.LessOrEqual(t, len([]rune(row)), 80)
-		}
-		require.Len(t, p.Units, 1)
-		unit := p.Units[0]
-		require.Equal(t, []Window{{100, 1000, 75}}, unit.Windows)
-		require.Equal(t, int64(75), unit.Queued)
-		require.Zero(t, unit.Available)
-		require.Equal(t, 1000.0, unit.Next)
 	})
 }
 

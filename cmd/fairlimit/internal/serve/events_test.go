@@ -66,15 +66,10 @@ func TestEventsTellTheLine(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &object))
 	d := openAPI(t)
 	require.NoError(t, d.fits(object, d.at(map[string]any(d), "components", "schemas", "Queue")))
-	require.Equal(t, "tax", e.Name)
 	require.Equal(t, int64(1), e.Queued)
 	require.InDelta(t, 2*time.Hour.Milliseconds(), e.Next, 60_000)
-	require.Equal(t, []string{"1/1h"}, e.Quotas)
 	require.Len(t, e.History, 1)
-	require.Equal(t, minute{
-		Number: e.History[0].Number, Turns: 1, Refused: 1, Longest: e.History[0].Longest,
-		Waited: e.History[0].Waited,
-	}, e.History[0])
+	require.Equal(t, []int64{1, 1, 0}, []int64{e.History[0].Turns, e.History[0].Refused, e.History[0].Failed})
 }
 
 func TestAFailureOfRedisIsToldToViewers(t *testing.T) {
