@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -234,20 +233,6 @@ func answered(t *testing.T, how func(*Config)) {
 	require.Empty(t, s.log)
 }
 
-func TestABodyIsRefused(t *testing.T) {
-	s := started(t, "tcp")
-	for _, body := range []io.Reader{strings.NewReader("permits=2"), io.MultiReader(strings.NewReader("permits=2"))} {
-		answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "application/x-www-form-urlencoded", body)
-		require.NoError(t, err)
-		_ = answer.Body.Close()
-		require.Equal(t, 400, answer.StatusCode)
-	}
-	answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "", io.MultiReader(strings.NewReader("")))
-	require.NoError(t, err, "an empty one of unknown length")
-	_ = answer.Body.Close()
-	require.Equal(t, 200, answer.StatusCode)
-}
-
 func TestAReservationIsForgottenWhenItsRoomIsWanted(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		q, err := fairlimit.NewQueue(rdb, "tax", fairlimit.PerSecond(1))
@@ -265,87 +250,6 @@ func TestAReservationIsForgottenWhenItsRoomIsWanted(t *testing.T) {
 		_, err = turns.take("old")
 		require.ErrorIs(t, err, errNoReservation)
 	})
-}
-
-// questions counts what Redis is asked.
-type questions struct {
-	InFlight
-	total atomic.Int64
-}
-
-func (q *questions) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		q.total.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
-	s := started(t, "unix", func(c *Config) { c.MostWaiting = 3 })
-	var asked questions
-	s.rdb.AddHook(&asked)
-	s.do("POST", "/v1/queues/tax/turn")
-	ctx, leave := context.WithCancel(t.Context())
-	for range 3 {
-		s.wait(ctx, "/v1/queues/tax/turn")
-	}
-	s.until(func() bool { return s.queued("tax") == 3 })
-	before := asked.total.Load()
-	for _, path := range []string{"tax/turn", "tax/reserve", "nix/turn"} {
-		got := s.do("POST", "/v1/queues/"+path)
-		require.Equal(t, 429, got.status)
-		require.Equal(t, "1", got.header.Get("Retry-After"))
-	}
-	require.Equal(t, before, asked.total.Load())
-	require.Equal(t, int64(2), s.queues.peek("tax").history.last(time.Now())[0].TooMany)
-	leave()
-	s.until(func() bool { return s.waiting.Load() == 0 })
-	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1m").status)
-}
-
-func TestWhoMayAsk(t *testing.T) {
-	token := func(c *Config) { c.Token = "s3cret" }
-	named := func(c *Config) { c.Host = "limits.example" }
-	const turn = "/v1/queues/fast/turn"
-	for _, c := range []struct {
-		what, network string
-		change        func(*Config)
-		method, path  string
-		header        []string
-		status        int
-	}{
-		{"a page of this machine", "tcp", nil, "GET", "/", []string{"Host", "LOCALHOST:1"}, 200},
-		{"a name that leads here", "tcp", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
-		{"the same, over a socket", "unix", nil, "GET", "/", []string{"Host", "evil.example"}, 200},
-		{"the same, with a token", "tcp", token, "GET", "/", []string{"Host", "limits.example"}, 200},
-		{"a name of a public address", "public", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
-		{"the same with the dot of the root", "public", nil, "GET", "/", []string{"Host", "evil.example."}, 421},
-		{"a turn by that name", "public", nil, "POST", turn, []string{"Host", "evil.example"}, 421},
-		{"the name that it listens at", "public", named, "GET", "/", []string{"Host", "LIMITS.example:7070"}, 200},
-		{"an address", "public", nil, "GET", "/", []string{"Host", "192.0.2.7:7070"}, 200},
-		{"another kind of address", "public", nil, "GET", "/", []string{"Host", "[2001:db8::7]"}, 200},
-		{"a name that nobody can own", "public", nil, "GET", "/", []string{"Host", "fairlimit:7070"}, 200},
-		{"any name, with a token", "public", token, "GET", "/", []string{"Host", "evil.example"}, 200},
-		{"another site's form", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"an old browser's", "tcp", nil, "POST", turn, []string{"Origin", "http://evil.example"}, 403},
-		{"another site's picture", "tcp", nil, "GET", "/v1/queues", []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"a link on another site", "tcp", nil, "GET", "/", []string{"Sec-Fetch-Site", "cross-site"}, 200},
-		{"the page", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "same-origin"}, 200},
-		{"no token", "tcp", token, "POST", turn, nil, 401},
-		{"a wrong one", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cre"}, 401},
-		{"the token", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cret"}, 200},
-		{"the page has no secret", "tcp", token, "GET", "/", nil, 200},
-		{"nor has this", "tcp", token, "GET", "/healthz", nil, 200},
-		{"the figures do", "tcp", token, "GET", "/metrics", nil, 401},
-		{"a long header", "tcp", nil, "GET", "/", []string{"X", strings.Repeat("x", 40_000)}, 431},
-	} {
-		change := c.change
-		if change == nil {
-			change = func(*Config) {}
-		}
-		s := started(t, c.network, change)
-		assert.Equal(t, c.status, s.do(c.method, c.path, c.header...).status, c.what)
-	}
 }
 
 func TestAnAdministratorSteers(t *testing.T) {
