@@ -113,6 +113,7 @@ func TestTheEndIsInTimeWhateverClientsDo(t *testing.T) {
 	began := time.Now()
 	s.end()
 	require.Less(t, time.Since(began), 5*time.Second)
+	require.Zero(t, s.apart.Load()+s.commands.count.Load(), "all are told, and Redis has answered")
 	for _, c := range told {
 		got := <-c
 		require.Equal(t, 503, got.status)

@@ -168,12 +168,13 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer s.leave(a)
 	name := rand.Text()
 	if err = s.turns.enter(name); err != nil {
+		s.leave(a)
 		return nil, err
 	}
 	reservation, err := a.limiter.ReserveAmounts(r.Context(), a.amounts)
+	s.leave(a)
 	if err != nil {
 		_, _ = s.turns.take(name)
 		return nil, s.noTurn(a.queue, err)
