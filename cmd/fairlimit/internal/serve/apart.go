@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -15,9 +14,6 @@ import (
 // them, each then takes 18 KB instead of 23 KB. Their connections are closed
 // after the answer, which costs little after a wait.
 const crowd = 256
-
-// errGone is why a wait apart ends when its client has gone.
-var errGone = errors.New("the client has gone")
 
 // waitApart takes the connection over and answers when the turn has come.
 func (s *Server) waitApart(w http.ResponseWriter, a asked, timeout time.Duration) error {
@@ -35,11 +31,11 @@ func (s *Server) waitApart(w http.ResponseWriter, a asked, timeout time.Duration
 func (s *Server) waitOn(conn net.Conn, header http.Header, a asked, timeout time.Duration) {
 	defer s.apart.Add(-1)
 	defer conn.Close()
-	ctx, leave := context.WithCancelCause(s.base)
-	defer leave(nil)
+	ctx, leave := context.WithCancel(s.base)
+	defer leave()
 	go func() {
 		untilGone(conn)
-		leave(errGone)
+		leave()
 	}()
 	object, err := s.wait(ctx, a, timeout)
 	status, text := s.told(ctx, header, object, err)
