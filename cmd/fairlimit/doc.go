@@ -124,9 +124,10 @@
 // pause. If programs use WithPauseWithin, give the same duration to -within,
 // which is 1s otherwise.
 //
-// A QUOTA is written 20/1s, or 100/2m burst 10. A stored quota takes the place
-// of their own in limiters made WithStoredQuota, and in no others. It also holds
-// for serve, and for wait without -quota.
+// A QUOTA is written as 20/1s, or as 100/2m burst 10. Several of them all hold.
+//
+// A stored quota takes the place of their own in limiters made WithStoredQuota,
+// and in no others. It also holds for serve, and for wait without -quota.
 //
 // With -flow, pause and quota are for one flow, and show it afterwards as look
 // -flows does. Its quota takes the place of that of WithFlowQuota in all
