@@ -24,40 +24,36 @@ type trial struct {
 
 func check(*flag.FlagSet) action {
 	return func(ctx context.Context, c *call) error {
-		rdb, err := c.client()
-		if err != nil {
-			return err
-		}
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
 		name := "fairlimit-check-" + rand.Text()
 		key := c.prefix + "{" + name + "}"
-		q, err := fairlimit.NewQueue(rdb, name, fairlimit.Every(time.Millisecond),
+		q, err := fairlimit.NewQueue(c.rdb, name, fairlimit.Every(time.Millisecond),
 			fairlimit.WithPrefix(c.prefix), fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(time.Millisecond),
 			fairlimit.WithUnit("tokens", fairlimit.PerSecond(1000)))
 		if err != nil {
 			return err
 		}
 		fmt.Println(fit("checking what limiters need, of Redis at "+c.at, width))
-		fmt.Print(verdict("under", key))
+		verdict("under", key)
 		if _, err := c.look(ctx, name); isUnreachable(err) {
 			return err
 		}
-		defer rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s")
+		defer c.rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s")
 		missing := 0
-		for _, t := range append(commandTrials(rdb, key+":s"), limiterTrials(q)...) {
-			soon, cancel := context.WithTimeout(ctx, 10*time.Second)
-			err := t.try(soon)
-			cancel()
+		for _, t := range append(commandTrials(c.rdb, key+":s"), limiterTrials(q)...) {
+			err := t.try(ctx)
+			word, what := "ok", t.what
 			switch {
 			case isUnreachable(err):
 				return err
-			case err == nil:
-				fmt.Print(verdict("ok", t.what))
-			case t.lost == "":
+			case err != nil && t.lost == "":
 				missing++
-				fmt.Print(verdict("MISSING", t.what, advice(err)...))
-			default:
-				fmt.Print(verdict("without", t.what+": "+t.lost, advice(err)...))
+				word = "MISSING"
+			case err != nil:
+				word, what = "without", t.what+": "+t.lost
 			}
+			verdict(word, append([]string{what}, advice(err)...)...)
 		}
 		if missing > 0 {
 			return fmt.Errorf("missing: %d of what a limiter needs", missing)
@@ -66,10 +62,13 @@ func check(*flag.FlagSet) action {
 	}
 }
 
-func verdict(what, of string, more ...string) string {
+// verdict is a word, and what it is about.
+func verdict(word string, rows ...string) {
 	var l lines
-	l.add(what, append([]string{of}, more...)...)
-	return l.String()
+	for _, row := range rows {
+		l.add(word, row)
+	}
+	fmt.Print(l.String())
 }
 
 var settings = []struct {
@@ -90,7 +89,10 @@ var settings = []struct {
 }
 
 // advice is what the server answers, and the setting to change.
-func advice(err error) []string {
+func advice(err error) (rows []string) {
+	if err == nil {
+		return nil
+	}
 	text := strings.TrimPrefix(err.Error(), "fairlimit: ")
 	for _, s := range settings {
 		if s.says.MatchString(text) {
@@ -111,22 +113,20 @@ func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
 			return nil
 		}})
 	}
+	inScript := func(command, arguments, lost string) {
+		try(command+" in a script", lost, "EVAL", "return redis.call('"+command+"'"+arguments+")", 1, key)
+	}
 	try("EVAL", "", "EVAL", "return 1", 1, key)
 	try("EVALSHA", "", "EVALSHA", redis.NewScript("return 1").Hash(), 1, key)
-	for _, command := range [][2]string{
-		{"'PSETEX', KEYS[1], 60000, 'state'"},
-		{"'TIME'"},
-		{"'GET', KEYS[1]"},
-		{"'GETRANGE', KEYS[1], 0, 2"},
-		{"'SETRANGE', KEYS[1], 1, 'x'"},
-		{"'PTTL', KEYS[1]"},
-		{"'PEXPIRE', KEYS[1], 60000"},
-		{"'INFO', 'replication'", "a primary that comes back may go unnoticed"},
-		{"'SET', KEYS[1], 'x', 'PX', 60000", "no stored quotas"},
-	} {
-		word, _, _ := strings.Cut(strings.TrimPrefix(command[0], "'"), "'")
-		try(word+" in a script", command[1], "EVAL", "return redis.call("+command[0]+")", 1, key)
-	}
+	inScript("PSETEX", ", KEYS[1], 60000, 'state'", "")
+	inScript("TIME", "", "")
+	inScript("GET", ", KEYS[1]", "")
+	inScript("GETRANGE", ", KEYS[1], 0, 2", "")
+	inScript("SETRANGE", ", KEYS[1], 1, 'x'", "")
+	inScript("PTTL", ", KEYS[1]", "")
+	inScript("PEXPIRE", ", KEYS[1], 60000", "")
+	inScript("INFO", ", 'replication'", "a primary that comes back may go unnoticed")
+	inScript("SET", ", KEYS[1], 'x', 'PX', 60000", "no stored quotas")
 	try("a write after TIME in a script", "", "EVAL",
 		"redis.call('TIME') return redis.call('PSETEX', KEYS[1], 60000, 'state')", 1, key)
 	try("SCAN", "no fairlimit ls", "SCAN", 0, "MATCH", key)

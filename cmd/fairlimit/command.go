@@ -18,23 +18,24 @@ type command struct {
 	name   string
 	args   string                     // as its usage shows them: these words it takes
 	define func(*flag.FlagSet) action // its flags
+	alone  bool                       // it asks no Redis
 }
 
 // commands are all that there are. Parsing, help and completion go by this
 // table; the manual says what each does.
 func commands() []command {
 	return []command{
-		{"ls", "", ls},
-		{"look", "NAME", look},
-		{"pause", "NAME DURATION", pause},
-		{"reset", "NAME", reset},
-		{"quota", "NAME [QUOTA...]", quota},
-		{"serve", "[NAME=QUOTAS...]", serveHTTP},
-		{"wait", "NAME -- COMMAND [ARG...]", wait},
-		{"check", "", check},
-		{"completion", "bash", completion},
-		{"version", "", version},
-		{"help", "[COMMAND]", help},
+		{"ls", "", ls, false},
+		{"look", "NAME", look, false},
+		{"pause", "NAME DURATION", pause, false},
+		{"reset", "NAME", reset, false},
+		{"quota", "NAME [QUOTA...]", quota, false},
+		{"serve", "[NAME=QUOTAS...]", serveHTTP, false},
+		{"wait", "NAME -- COMMAND [ARG...]", wait, false},
+		{"check", "", check, false},
+		{"completion", "bash", completion, true},
+		{"version", "", version, true},
+		{"help", "[COMMAND]", help, true},
 	}
 }
 
@@ -88,8 +89,8 @@ func read(args []string) (*call, error) {
 // choose defines the flags of a command, or those before any command, whose name
 // is empty. It reports whether there is one of that name.
 func (c *call) choose(name string) bool {
-	none := command{"", "COMMAND ...", func(*flag.FlagSet) action { return nil }}
-	all := append(commands(), none, command{"__complete", "LINE", complete})
+	none := command{"", "COMMAND ...", func(*flag.FlagSet) action { return nil }, true}
+	all := append(commands(), none, command{"__complete", "LINE", complete, true})
 	at := slices.IndexFunc(all, func(cmd command) bool { return cmd.name == name })
 	if at < 0 {
 		return false
@@ -126,22 +127,19 @@ func (c *call) count() error {
 
 // defineWithin is for what has to be the same for all users of a queue.
 func defineWithin(flags *flag.FlagSet, opts *[]fairlimit.Option) {
-	const usage = "the `duration` that callers give to WithPauseWithin; else 1s"
-	defineOption(flags, "within", usage, opts, fairlimit.WithPauseWithin)
+	flags.Func("within", "the `duration` that callers give to WithPauseWithin; else 1s",
+		adds(opts, fairlimit.WithPauseWithin))
 }
 
 func defineGuard(flags *flag.FlagSet, opts *[]fairlimit.Option) {
-	const usage = "lengthen every Per by this `duration`; else Per/20 up to 50ms"
-	defineOption(flags, "guard", usage, opts, fairlimit.WithGuard)
+	flags.Func("guard", "lengthen every Per by this `duration`; else Per/20 up to 50ms", adds(opts, fairlimit.WithGuard))
 }
 
-// defineOption is for a flag that is an option.
-func defineOption(
-	flags *flag.FlagSet, name, usage string, opts *[]fairlimit.Option, option func(time.Duration) fairlimit.Option,
-) {
-	flags.Func(name, usage, func(text string) error {
+// adds is for a flag that is an option.
+func adds(opts *[]fairlimit.Option, option func(time.Duration) fairlimit.Option) func(string) error {
+	return func(text string) error {
 		d, err := quotatext.ParseDuration(text)
 		*opts = append(*opts, option(d))
 		return err
-	})
+	}
 }

@@ -61,6 +61,9 @@ func candidates(ctx context.Context, words []string, last string) (all []string)
 	case wanted == "NAME":
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // for which a person waits after pressing tab
 		defer cancel()
+		if c.connect() != nil {
+			return nil
+		}
 		names, _ := c.names(ctx) // a line cannot show an error while it is typed
 		return slices.DeleteFunc(names, func(name string) bool { return printable(name) != name })
 	case wanted == "bash":

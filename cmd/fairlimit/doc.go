@@ -124,6 +124,8 @@
 // pause. If programs use WithPauseWithin, give the same duration to -within,
 // which is 1s otherwise.
 //
+// A QUOTA is written as 20/1s, or as 100/2m burst 10. Several of them all hold.
+//
 // A stored quota takes the place of their own in limiters made WithStoredQuota,
 // and in no others. It also holds for serve, and for wait without -quota.
 //

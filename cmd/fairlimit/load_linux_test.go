@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,31 +21,21 @@ func TestThousandsThatWaitCostLittle(t *testing.T) {
 	s := newShell(t)
 	socket := filepath.Join(t.TempDir(), "s")
 	cmd := s.command("serve", "tax=1/1h", "-listen", "unix://"+socket)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
+	lines, _ := start(t, cmd)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	require.Equal(t, "serving unix://"+socket, linesOf(out)())
-	of := func(file string) string {
+	require.Equal(t, "serving unix://"+socket, lines())
+	number := func(file string, field int) int {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, file))
 		require.NoError(t, err)
-		return string(text)
-	}
-	kilobytes := func() (n int) {
-		_, rest, _ := strings.Cut(of("status"), "VmRSS:")
-		_, err := fmt.Sscan(rest, &n)
+		n, err := strconv.Atoi(strings.Fields(string(text))[field])
 		require.NoError(t, err)
 		return n
 	}
-	ticks := func() int {
-		var user, system int
-		_, err := fmt.Sscan(strings.Join(strings.Fields(of("stat"))[13:15], " "), &user, &system)
-		require.NoError(t, err)
-		return user + system
-	}
+	kilobytes := func() int { return number("statm", 1) * os.Getpagesize() / 1024 }
+	ticks := func() int { return number("stat", 13) + number("stat", 14) } // of the user and of the system
 	before := kilobytes()
 	const callers = 2000
 	for range callers + 1 {

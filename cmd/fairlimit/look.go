@@ -79,30 +79,35 @@ func onTerminal() bool {
 }
 
 func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (picture.Queue, error) {
-	rdb, err := c.client()
-	if err != nil {
-		return picture.Queue{}, err
-	}
-	state, err := fair.Inspect(ctx, rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
-	return picture.Of(name, state), err
+	state, err := fair.Inspect(ctx, c.rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
+	return picture.Of(name, state, nil, nil), err
 }
 
 // lines are for a terminal: none takes more than 80 columns.
-type lines struct{ strings.Builder }
+type lines struct {
+	strings.Builder
+	last string // the word of the newest line
+}
 
-func (l *lines) title(name string) { l.WriteString(fit(printable(name), width) + "\n") }
+// titled begins what is shown of a queue.
+func titled(name string) *lines {
+	l := new(lines)
+	l.WriteString(fit(printable(name), width) + "\n")
+	return l
+}
 
-// add has one word for any number of rows.
-func (l *lines) add(what string, rows ...string) {
-	for _, row := range rows {
-		l.WriteString(fit(fmt.Sprintf("  %-9s %s", what, row), width) + "\n")
-		what = ""
+// add has a word before its text, which is not repeated.
+func (l *lines) add(word, text string) {
+	shown := word
+	if word == l.last {
+		shown = ""
 	}
+	l.last = word
+	l.WriteString(fit(fmt.Sprintf("  %-9s %s", shown, text), width) + "\n")
 }
 
 func table(q picture.Queue, withCeilings bool) string {
-	var l lines
-	l.title(q.Name)
+	l := titled(q.Name)
 	if q.Idle {
 		l.add("idle", "nobody waits, and nothing that was granted counts any more")
 	} else {
@@ -110,11 +115,11 @@ func table(q picture.Queue, withCeilings bool) string {
 		l.add("next slot", "in "+in(q.Next))
 		l.add("available", permits(available(q))+" at once")
 	}
+	paused := "no"
 	if q.Paused > 0 {
-		l.add("paused", "for "+in(q.Paused)+" more")
-	} else {
-		l.add("paused", "no")
+		paused = "for " + in(q.Paused) + " more"
 	}
+	l.add("paused", paused)
 	if len(q.Flows) > 0 {
 		weights := ""
 		for _, f := range q.Flows {
@@ -123,7 +128,7 @@ func table(q picture.Queue, withCeilings bool) string {
 		l.add("flows", fmt.Sprintf("%d, of weights%s", len(q.Flows), weights))
 	}
 	if q.Flowless {
-		l.add("", "callers without a flow stand beside them")
+		l.add("flows", "callers without a flow stand beside them")
 	}
 	l.addQuotas(q)
 	if withCeilings {
@@ -139,25 +144,22 @@ func (l *lines) addQuotas(q picture.Queue) {
 	} else if len(q.Quotas) > 0 {
 		whose = "as the queue has them, guard included"
 	}
-	l.add("quotas", append(q.Quotas, whose)...)
-	if q.AtOnce > 0 {
-		l.add("", fmt.Sprintf("at most %d at one moment", q.AtOnce))
+	for _, row := range append(q.Quotas, whose) {
+		l.add("quotas", row)
 	}
-	var units []string
+	if q.Differ {
+		l.add("quotas", "different quotas are in use: others than these have asked lately")
+	}
 	for _, u := range q.Units {
-		units = append(units, fmt.Sprintf("%s %s: used %d, backlog %d, available %d",
+		l.add("units", fmt.Sprintf("%s %s: used %d, backlog %d, available %d",
 			u.Name, strings.Join(u.Quotas, " "), u.Held(), u.Queued, u.Available))
-	}
-	l.add("units", units...)
-	if len(q.Others) > 0 {
-		l.add("", "different quotas are in use: the last caller had "+strings.Join(q.Others, " "))
-	} else if q.Differ {
-		l.add("", "different quotas are in use: others than these have asked lately")
 	}
 }
 
 func (l *lines) addCeilings(all []picture.Ceiling) {
-	rows := []string{}
+	if len(all) == 0 {
+		l.add("ceilings", "no flow has one, nor a pause")
+	}
 	for _, c := range all {
 		text := "no ceiling"
 		if len(c.Quotas) > 0 {
@@ -172,12 +174,8 @@ func (l *lines) addCeilings(all []picture.Ceiling) {
 		if c.Paused > 0 {
 			text += ", paused for " + in(c.Paused) + " more"
 		}
-		rows = append(rows, fit(printable(c.Flow), 30)+": "+text)
+		l.add("ceilings", fit(printable(c.Flow), 30)+": "+text)
 	}
-	if len(all) == 0 {
-		rows = []string{"no flow has one, nor a pause"}
-	}
-	l.add("ceilings", rows...)
 }
 
 // available is how many permits can be had at once, 0 if that is unknown.
@@ -188,12 +186,17 @@ func available(q picture.Queue) int64 {
 	return *q.Available
 }
 
+// calls is available as a list shows it.
+func calls(q picture.Queue) string {
+	if q.Idle {
+		return "all"
+	}
+	return fmt.Sprint(available(q))
+}
+
 // logLine is a view in one line.
 func logLine(q picture.Queue, now time.Time) string {
-	calls, units, differ := "all", "", ""
-	if !q.Idle {
-		calls = fmt.Sprint(available(q))
-	}
+	units, differ := "", ""
 	for _, u := range q.Units {
 		units += fmt.Sprintf(" available.%s=%d", u.Name, u.Available)
 	}
@@ -201,5 +204,5 @@ func logLine(q picture.Queue, now time.Time) string {
 		differ = " quotas=different"
 	}
 	return fmt.Sprintf("%s %s backlog=%d delay=%s available=%s%s paused=%s%s", now.UTC().Format(time.RFC3339),
-		printable(q.Name), q.Queued, in(q.Next), calls, units, in(q.Paused), differ)
+		printable(q.Name), q.Queued, in(q.Next), calls(q), units, in(q.Paused), differ)
 }

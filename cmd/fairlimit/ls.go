@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -69,12 +70,9 @@ func (c *call) list(ctx context.Context, names []string) error {
 }
 
 func rowOf(q picture.Queue) string {
-	paused, had := "no", "all"
+	paused, had := "no", calls(q)
 	if q.Paused > 0 {
 		paused = in(q.Paused)
-	}
-	if !q.Idle {
-		had = fmt.Sprint(available(q))
 	}
 	for _, u := range q.Units {
 		had += fmt.Sprintf(", %s %d", u.Name, u.Available)
@@ -85,46 +83,33 @@ func rowOf(q picture.Queue) string {
 	return fmt.Sprintf("%d\t%s\t%s\t%s", q.Queued, in(q.Next), paused, had)
 }
 
+// keyForm is a key without its prefix: of a queue, of its stored quota, or of
+// what is kept of a flow.
+var keyForm = regexp.MustCompile(`(?s)^\{(.+?)\}(?::quota|:flow:.*)?$`)
+
 // names are those of all queues and of all stored quotas under the prefix, those
 // of flows as well, in order.
-func (c *connection) names(ctx context.Context) ([]string, error) {
-	rdb, err := c.client()
-	if err != nil {
-		return nil, err
-	}
+func (c *connection) names(ctx context.Context) (_ []string, err error) {
 	found := map[string]bool{}
 	var mu sync.Mutex
 	scan := func(ctx context.Context, node redis.UniversalClient) error {
 		keys := node.Scan(ctx, 0, naming.Pattern(c.prefix)+"{*", 1000).Iterator()
 		for keys.Next(ctx) {
-			if name := nameOf(keys.Val(), c.prefix); name != "" {
+			if parts := keyForm.FindStringSubmatch(strings.TrimPrefix(keys.Val(), c.prefix)); parts != nil {
 				mu.Lock()
-				found[name] = true
+				found[parts[1]] = true
 				mu.Unlock()
 			}
 		}
 		return keys.Err()
 	}
-	if cluster, isOne := rdb.(*redis.ClusterClient); isOne {
+	if cluster, isOne := c.rdb.(*redis.ClusterClient); isOne {
 		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return scan(ctx, node) })
 	} else {
-		err = scan(ctx, rdb)
+		err = scan(ctx, c.rdb)
 	}
 	if err != nil && !errors.As(err, new(redis.Error)) {
-		err = whereis.Of(rdb, fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, err), false)
+		err = whereis.Of(c.rdb, fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, err), false)
 	}
 	return slices.Sorted(maps.Keys(found)), err
-}
-
-// nameOf is the name of the queue that a key belongs to, empty for another key.
-func nameOf(key, prefix string) string {
-	inner := strings.TrimPrefix(key, prefix+"{")
-	if name, _, isLog := strings.Cut(inner, "}:flow:"); isLog {
-		return name
-	}
-	name, closed := strings.CutSuffix(strings.TrimSuffix(inner, ":quota"), "}")
-	if !closed {
-		return ""
-	}
-	return name
 }

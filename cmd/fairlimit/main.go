@@ -28,6 +28,9 @@ func run(args []string) int {
 		c.printHelp()
 		return statusOK
 	}
+	if err == nil && !c.command.alone {
+		err = c.connect()
+	}
 	if err == nil {
 		err = c.do(context.Background(), c)
 	}
@@ -39,7 +42,7 @@ func run(args []string) int {
 		_, _ = fmt.Fprint(os.Stderr, passwords)
 	}
 	silent := errors.Is(err, fairlimit.ErrOutcomeUnknown) && !errors.Is(err, context.DeadlineExceeded)
-	if errors.Is(err, fairlimit.ErrUnreachable) || silent && !strings.Contains(err.Error(), c.at) {
+	if errors.Is(err, fairlimit.ErrUnreachable) || silent {
 		_, _ = fmt.Fprintf(os.Stderr, wheres, fit(c.at, width))
 	}
 	if errors.As(err, new(usageError)) {

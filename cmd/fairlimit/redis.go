@@ -14,8 +14,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
-
-	"github.com/fairlimit/fairlimit"
 )
 
 const (
@@ -41,8 +39,8 @@ type connection struct {
 	address string
 	prefix  string
 
-	rdb redis.UniversalClient // nil until it is asked for
-	at  string                // its address, without a password
+	rdb redis.UniversalClient
+	at  string // its address, without a password
 }
 
 // define is for the flags before the command and for those behind it; what
@@ -52,41 +50,26 @@ func (c *connection) define(flags *flag.FlagSet) {
 	flags.StringVar(&c.prefix, "prefix", c.prefix, "prefix `P` of the keys; else "+defaultPrefix)
 }
 
-// client connects lazily.
-func (c *connection) client() (redis.UniversalClient, error) {
-	if c.rdb != nil {
-		return c.rdb, nil
-	}
+// connect asks nothing yet.
+func (c *connection) connect() error {
 	o, err := parseAddress(cmp.Or(c.address, os.Getenv("FAIRLIMIT_REDIS"), defaultAddress))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	o.Password = cmp.Or(o.Password, os.Getenv("FAIRLIMIT_REDIS_PASSWORD"), os.Getenv("REDISCLI_AUTH"))
 	o.SentinelPassword = os.Getenv("FAIRLIMIT_SENTINEL_PASSWORD")
 	c.at, c.rdb = strings.Join(o.Addrs, ","), redis.NewUniversalClient(o)
-	return c.rdb, nil
+	return nil
 }
 
-// open is the queue that the first word names.
-func (c *call) open(opts ...fairlimit.Option) (*fairlimit.Queue, error) {
-	rdb, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	return fairlimit.Open(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
-}
-
-const wanted = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port"
-
-const encoded = wanted + ". An @, #, / or %% that is part of a password has to be written as %%40, %%23, %%2F " +
-	"or %%25; or put the password into $FAIRLIMIT_REDIS_PASSWORD"
+const wanted = "; want redis://, rediss://, redis+sentinel://, redis+cluster://, unix:// or host:port. " +
+	"An @, #, / or %% that is part of a password has to be written as %%40, %%23, %%2F or %%25; " +
+	"or put the password into $FAIRLIMIT_REDIS_PASSWORD"
 
 var (
-	schemeForm = regexp.MustCompile(`^(?:redis(s)?(?:\+(cluster|sentinel))?|(unix))://`)
-	otherForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*://`)
-
-	// addressForm is user, password, hosts, path and query.
-	addressForm = regexp.MustCompile(`^(?:([^:/?#]*?)(?::([^/?#]*))?@)?([^@/?#]*)(?:/([^?@#]*))?(?:\?([^@#]*))?$`)
+	// addressForm is secure, kind, unix, user, password, hosts, path and query.
+	addressForm = regexp.MustCompile(`^(?:(?:redis(s)?(?:\+(cluster|sentinel))?|(unix))://)?` +
+		`(?:([^:/?#]*?)(?::([^/?#]*))?@)?([^@/?#]*)(?:/([^?@#]*))?(?:\?([^@#]*))?$`)
 
 	// hostForm is host and port.
 	hostForm = regexp.MustCompile(`^([^:\[\]]+|\[[^\[\]]+\])(:\d{1,5})?$`)
@@ -95,39 +78,33 @@ var (
 // parseAddress reads what -redis says. Its errors repeat nothing that may be a
 // piece of a password.
 func parseAddress(text string) (*redis.UniversalOptions, error) {
-	scheme := schemeForm.FindStringSubmatch(text)
-	if scheme == nil {
-		if otherForm.MatchString(text) {
-			return nil, misused("-redis: it has an unknown scheme" + encoded)
-		}
-		scheme = make([]string, 4)
-	}
-	parts := addressForm.FindStringSubmatch(text[len(scheme[0]):])
+	parts := addressForm.FindStringSubmatch(text)
 	if parts == nil {
-		return nil, misused("-redis: it cannot be read" + encoded)
+		return nil, misused("-redis: it cannot be read" + wanted)
 	}
-	user, err := url.PathUnescape(parts[1])
-	password, err2 := url.PathUnescape(parts[2])
-	path, err3 := url.PathUnescape(parts[4])
-	query, err4 := url.ParseQuery(parts[5])
+	secure, kind, isUnix := parts[1] != "", parts[2], parts[3] != ""
+	user, err := url.PathUnescape(parts[4])
+	password, err2 := url.PathUnescape(parts[5])
+	path, err3 := url.PathUnescape(parts[7])
+	query, err4 := url.ParseQuery(parts[8])
 	if errors.Join(err, err2, err3, err4) != nil {
-		return nil, misused("-redis: it cannot be read" + encoded)
+		return nil, misused("-redis: it cannot be read" + wanted)
 	}
 	o := &redis.UniversalOptions{Username: user, Password: password}
-	if scheme[3] == "unix" {
+	if isUnix {
 		o.Addrs, path = []string{"/" + path}, ""
-	} else if o.Addrs, err = hosts(parts[3], scheme[2]); err != nil {
+	} else if o.Addrs, err = hosts(parts[6], kind); err != nil {
 		return nil, err
 	}
-	o.IsClusterMode = scheme[2] == "cluster" || scheme[2] == "" && len(o.Addrs) > 1
-	if scheme[2] == "sentinel" {
+	o.IsClusterMode = kind == "cluster" || kind == "" && len(o.Addrs) > 1
+	if kind == "sentinel" {
 		if o.MasterName, path, _ = strings.Cut(path, "/"); o.MasterName == "" {
 			return nil, misused("-redis: the master's name is missing: redis+sentinel://host:26379/MASTER")
 		}
 	} else if o.IsClusterMode && path != "" && path != "0" {
 		return nil, misused("-redis: a Cluster has no database but 0")
 	}
-	return o, setOptions(o, scheme[1] != "", path, query)
+	return o, setOptions(o, secure, path, query)
 }
 
 func hosts(list, kind string) (all []string, err error) {
@@ -138,7 +115,7 @@ func hosts(list, kind string) (all []string, err error) {
 	for i, host := range strings.Split(list, ",") {
 		parts := hostForm.FindStringSubmatch(strings.TrimSpace(host))
 		if parts == nil {
-			return nil, misused("-redis: address %d is no host:port"+encoded, i+1)
+			return nil, misused("-redis: address %d is no host:port"+wanted, i+1)
 		}
 		all = append(all, parts[1]+cmp.Or(parts[2], port))
 	}

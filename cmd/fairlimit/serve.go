@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
 	"os"
 	"strings"
 
@@ -46,17 +45,17 @@ func serveHTTP(flags *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		at := url.URL{Scheme: "http", Host: l.Addr().String()}
+		scheme := "http"
 		if l.Addr().Network() == "unix" {
-			at = url.URL{Scheme: "unix", Path: l.Addr().String()}
+			scheme = "unix"
 		}
-		fmt.Printf("serving %s\n", &at)
+		fmt.Printf("serving %s://%s\n", scheme, l.Addr())
 		return server.Serve(ctx, l)
 	}
 }
 
 // read makes a configuration of the words and the flags.
-func (s *serving) read(c *call) (err error) {
+func (s *serving) read(c *call) error {
 	if s.config.MostWaiting < 1 {
 		return misused("serve: -most-waiting: want at least 1")
 	}
@@ -66,8 +65,7 @@ func (s *serving) read(c *call) (err error) {
 		if at < 1 {
 			return misused("serve: %s: want NAME=QUOTAS, such as tax-office=1/1s", fit(printable(word), 40))
 		}
-		var quotas serve.Quotas
-		err := errors.Join(quotas.Add(word[at+1:]), quotas.Asked())
+		quotas, err := serve.ParseQuotas(word[at+1:])
 		if _, given := s.config.Quotas[word[:at]]; given {
 			err = errors.New("it is given twice")
 		}
@@ -89,8 +87,8 @@ func (s *serving) read(c *call) (err error) {
 	s.config.Log = slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelWarn)
 	s.config.Prefix = c.prefix
 	s.config.Host, _, _ = net.SplitHostPort(s.listen)
-	s.config.Redis, err = c.client()
-	return err
+	s.config.Redis = c.rdb
+	return nil
 }
 
 // bind listens. What it refuses was never open.

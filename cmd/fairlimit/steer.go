@@ -19,7 +19,7 @@ func pause(flags *flag.FlagSet) action {
 	defineWithin(flags, &opts)
 	flow := defineFlow(flags)
 	return func(ctx context.Context, c *call) error {
-		d, err := positive(c.words[1])
+		d, err := serve.Duration(c.words[1])
 		if err != nil {
 			return misused("pause: %s: %v", fit(printable(c.words[1]), 40), err)
 		}
@@ -37,20 +37,21 @@ func quota(flags *flag.FlagSet) action {
 				return misused("quota: %v", err)
 			}
 		}
-		do := func(q *fairlimit.Queue) error { return q.SetQuotas(ctx, quotas.Calls...) }
+		store := func(q *fairlimit.Queue) error { return quotas.Store(ctx, q) }
+		drop := func(q *fairlimit.Queue) error { return q.ForgetQuotas(ctx) }
 		switch {
 		case *forget && len(quotas.Calls) > 0:
 			return misused("quota: -forget goes without quotas")
 		case *flow != "" && len(quotas.Units) > 0:
 			return misused("quota: a ceiling counts calls only")
 		case *forget && *flow == "":
-			return c.forgetQuotas(ctx)
+			return c.end(ctx, "what is stored is no quota", drop, "no quota is stored any more")
 		case *forget:
-			do = func(q *fairlimit.Queue) error { return q.ForgetQuotas(ctx) }
+			return c.steer(ctx, *flow, drop)
 		case len(quotas.Calls) == 0:
 			return c.show(ctx, *flow)
 		}
-		err := c.steer(ctx, *flow, do, quotas.UnitOptions()...)
+		err := c.steer(ctx, *flow, store, quotas.UnitOptions()...)
 		if err == nil && *flow == "" {
 			fmt.Println("only limiters made WithStoredQuota, serve, and wait without -quota obey them")
 		}
@@ -71,22 +72,28 @@ func defineFlow(flags *flag.FlagSet) *string {
 	return id
 }
 
+// open is the queue that the first word names, or one of its flows.
+func (c *call) open(flow string, opts ...fairlimit.Option) (*fairlimit.Queue, error) {
+	q, err := fairlimit.Open(c.rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
+	if err != nil || flow == "" {
+		return q, err
+	}
+	return q.Flow(flow, 1)
+}
+
 // steer does something to the queue, or to one of its flows, and shows how it
 // stands then.
 func (c *call) steer(
 	ctx context.Context, flow string, do func(*fairlimit.Queue) error, opts ...fairlimit.Option,
 ) error {
-	q, err := c.open(opts...)
-	if err == nil && flow != "" {
-		q, err = q.Flow(flow, 1)
-	}
+	q, err := c.open(flow, opts...)
 	if err == nil {
 		err = do(q)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.show(ctx, flow)
 	}
-	return c.show(ctx, flow)
+	return err
 }
 
 // show is what look shows of the queue, or of one flow.
@@ -99,35 +106,47 @@ func (c *call) show(ctx context.Context, flow string) error {
 		return err
 	}
 	q, err := c.look(ctx, c.words[0], fair.WithCeilings(flow))
-	if err != nil {
-		return err
+	if err == nil {
+		l := titled(q.Name)
+		l.addCeilings(q.Ceilings)
+		fmt.Print(l)
 	}
-	var l lines
-	l.title(q.Name)
-	l.addCeilings(q.Ceilings)
-	fmt.Print(l.String())
-	return nil
+	return err
+}
+
+// end does what ends something of the queue, which it shows before, be it
+// readable or not.
+func (c *call) end(ctx context.Context, unreadable string, do func(*fairlimit.Queue) error, done string) error {
+	q, err := c.open("")
+	if err == nil {
+		err = c.show(ctx, "")
+	}
+	if errors.Is(err, fairlimit.ErrState) {
+		l := titled(c.words[0])
+		l.add("unreadable", unreadable)
+		fmt.Print(l)
+		err = nil
+	}
+	if err == nil {
+		err = do(q)
+	}
+	if err == nil {
+		fmt.Println(done)
+	}
+	return err
 }
 
 func reset(flags *flag.FlagSet) action {
 	yes := flags.Bool("yes", false, "do not ask")
 	return func(ctx context.Context, c *call) error {
-		q, err := c.open()
-		if err == nil {
-			err = c.showWhatGoes(ctx, "reset deletes the queue, and leaves stored quotas")
-		}
-		if err != nil {
-			return err
-		}
-		fmt.Printf("at %s\n", fit(c.at, width-3))
-		fmt.Println("frees the backlog and ends a pause; the upstream may see more than the quota")
-		if !*yes && !confirmed() {
-			return errors.New("nothing was reset")
-		}
-		if err = q.Reset(ctx); err == nil {
-			fmt.Println("reset")
-		}
-		return err
+		return c.end(ctx, "reset deletes the queue, and leaves stored quotas", func(q *fairlimit.Queue) error {
+			fmt.Printf("at %s\n", fit(c.at, width-3))
+			fmt.Println("frees the backlog and ends a pause; the upstream may see more than the quota")
+			if !*yes && !confirmed() {
+				return errors.New("nothing was reset")
+			}
+			return q.Reset(ctx)
+		}, "reset")
 	}
 }
 
@@ -137,31 +156,4 @@ func confirmed() bool {
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
-}
-
-func (c *call) forgetQuotas(ctx context.Context) error {
-	q, err := c.open()
-	if err == nil {
-		err = c.showWhatGoes(ctx, "what is stored is no quota")
-	}
-	if err == nil {
-		err = q.ForgetQuotas(ctx)
-	}
-	if err == nil {
-		fmt.Println("no quota is stored any more")
-	}
-	return err
-}
-
-// showWhatGoes is show, also of a queue that cannot be read.
-func (c *call) showWhatGoes(ctx context.Context, unreadable string) error {
-	err := c.show(ctx, "")
-	if errors.Is(err, fairlimit.ErrState) {
-		var l lines
-		l.title(c.words[0])
-		l.add("unreadable", unreadable)
-		fmt.Print(l.String())
-		return nil
-	}
-	return err
 }

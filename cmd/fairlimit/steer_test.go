@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -11,16 +10,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-func TestPauseHoldsEverybody(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	require.Regexp(t, `^tax\n(  .*\n)+  paused    for (1h|59m\d+s) more\n`, s.does("pause", "tax", "1h"))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	require.ErrorIs(t, s.queue("tax", fairlimit.PerSecond(100)).Wait(ctx), fairlimit.ErrPaused)
-	require.Regexp(t, `  paused    for (1h|59m\d+s) more\n`, s.does("pause", "tax", "10min"), "the longest counts")
-}
 
 func TestAnEmptyPrefixIsOneToo(t *testing.T) {
 	t.Parallel()
@@ -72,4 +61,83 @@ func TestResetWithYesAsksNothing(t *testing.T) {
 	require.Contains(t, out, "  unreadable reset deletes the queue")
 	require.NotContains(t, out, "?")
 	require.Contains(t, s.does("look", "tax"), "  idle  ")
+}
+
+func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	require.Equal(t, "tax\n  idle      nobody waits, and nothing that was granted counts any more\n  paused    no\n"+
+		"  quotas    20/1s\n            100/2m burst 10\n            stored\n"+
+		"  units     tokens 1000/1h 100/1m: used 0, backlog 0, available 100\n"+
+		"only limiters made WithStoredQuota, serve, and wait without -quota obey them\n",
+		s.does("quota", "tax", "20/1s", "100/2m", "burst", "10;", "tokens", "1000/1h", "100/1m"))
+	require.Equal(t, "20/1s 100/2m burst 10; tokens 1000/1h 100/1m", s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val())
+	require.Contains(t, s.does("look", "tax"), "  quotas    20/1s\n            100/2m burst 10\n            stored\n")
+	require.Regexp(t, `(?m)^tax +0 +0s +no +all, tokens 100$`, s.does("ls"), "a stored quota is listed, be the queue idle")
+
+	s.does("reset", "tax", "-yes")
+	require.Contains(t, s.does("quota", "tax"), "stored\n", "stored quotas stay")
+	require.Regexp(t, `  quotas    20/1s\n +100/2m burst 10\n +stored\n.*\nno quota is stored any more\n$`,
+		s.does("quota", "tax", "-forget"), "it shows what goes")
+	require.NotContains(t, s.does("quota", "tax"), "  stored\n")
+}
+
+func TestWaitGoesByTheStoredQuota(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.does("quota", "tax", "2/1h; tokens 5/1h")
+	require.Equal(t, "hello\n", s.does("wait", "tax", "-amounts", "tokens=4", "--", "echo", "hello"))
+	require.Equal(t, 124, s.run("wait", "tax", "-amounts", "tokens=2", "-timeout", "1m", "--", "true").status)
+	require.Zero(t, s.run("wait", "tax", "--", "true").status)
+	require.Equal(t, 124, s.run("wait", "tax", "-timeout", "1m", "--", "true").status)
+	require.Equal(t, 125, s.run("wait", "tax", "-n", "3", "--", "true").status)
+}
+
+func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{tax}:quota", "plenty", 0).Err())
+	for _, command := range []string{"look", "quota"} {
+		r := s.run(command, "tax")
+		require.Equal(t, 1, r.status)
+		require.Contains(t, r.err, "stored quotas")
+		require.Contains(t, r.err, "fairlimit quota")
+	}
+	require.Equal(t, 125, s.run("wait", "tax", "--", "true").status)
+	r := s.run("ls")
+	require.Equal(t, 1, r.status)
+	require.Regexp(t, `(?m)^tax +\? +\? +\? +\?$`, r.out, "all its callers get an error")
+	require.Contains(t, r.err, "quota -forget")
+	require.Equal(t, "tax\n  unreadable what is stored is no quota\nno quota is stored any more\n",
+		s.does("quota", "tax", "-forget"))
+	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
+}
+
+func TestAFlowIsSteeredAndLookedAtAlone(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	require.Equal(t, "tax\n  ceilings  no flow has one, nor a pause\n", s.does("quota", "tax", "-flow", "acme"))
+	require.Equal(t, "tax\n  ceilings  acme: 0 of 2/1h stored\n", s.does("quota", "tax", "-flow", "acme", "2/1h"))
+	require.Equal(t, "tax\n", s.does("ls", "-names"), "it has something stored")
+	require.NotContains(t, s.does("quota", "tax"), "2/1h", "it is not that of the queue")
+	require.Regexp(t, `^tax\n  ceilings  "b\\x1bc": no ceiling, paused for (1h|59m\d+s) more\n$`,
+		s.does("pause", "tax", "1h", "-flow", "b\x1bc"))
+
+	q := s.queue("tax", fairlimit.PerSecond(100))
+	acme, err := q.Flow("acme", 1)
+	require.NoError(t, err)
+	require.NoError(t, acme.WaitN(t.Context(), 2))
+	given, err := q.Flow("given}", 1, fairlimit.WithFlowQuota(fairlimit.Quota{Permits: 5, Per: time.Hour, Burst: 2}))
+	require.NoError(t, err)
+	require.NoError(t, given.Wait(t.Context()))
+	out := s.does("look", "tax", "-flows")
+	fits(t, out)
+	require.Regexp(t, `\n  ceilings  acme: 2 of 2/1h stored, room in (1h|59m\d+s)\n`+
+		`            "b\\x1bc": no ceiling, paused for \S+ more\n            given}: 1 of 5/1h 2/24m\n$`, out)
+	require.Regexp(t, `"ceilings":\[\{"flow":"acme","quotas":\["2/1h"\],"quotas_stored":true,"used":2,`+
+		`"next_ms":3\d+\S*,"paused_ms":0\},`, s.does("look", "tax", "-flows", "-json"))
+	require.Equal(t, "tax\n", s.does("ls", "-names"), "a log is no queue")
+
+	require.Equal(t, "tax\n  ceilings  acme: no ceiling\n", s.does("quota", "tax", "-flow", "acme", "-forget"))
+	require.Equal(t, 1, s.run("quota", "tax", "-flow", "acme", "2/1h", "1/1s").status)
 }

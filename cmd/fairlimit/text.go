@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -31,15 +30,6 @@ func permits(n int64) string {
 		return "1 permit"
 	}
 	return fmt.Sprintf("%d permits", n)
-}
-
-// positive reads a duration that is more than 0.
-func positive(text string) (time.Duration, error) {
-	d, err := quotatext.ParseDuration(text)
-	if err == nil && d <= 0 {
-		err = errors.New("want more than 0")
-	}
-	return d, err
 }
 
 // width is that of a terminal for which output is made.

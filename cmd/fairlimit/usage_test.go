@@ -2,6 +2,8 @@ package main
 
 import (
 	"flag"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -14,85 +16,72 @@ var nowhere = []string{"FAIRLIMIT_REDIS=127.0.0.1:1"}
 
 func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 	t.Parallel()
-	for line, says := range map[string]string{
-		"":                                "no command",
-		"-redis 127.0.0.1:1":              "no command",
-		"lock":                            "no command lock",
-		"-nix ls":                         "not defined: -nix",
-		"ls -nix":                         "not defined: -nix",
-		"ls more":                         "ls: more is one word too many",
-		"look":                            "look: NAME is missing",
-		"look a b":                        "look: b is one word too many",
-		"pause a":                         "pause: DURATION is missing",
-		"pause a 30":                      "pause: 30: the unit is missing, as in 30ms, 30s or 30m",
-		"pause a soon":                    "pause: soon: want a duration, such as 50ms",
-		"pause a -5s":                     "not defined: -5s",
-		"pause -- a -5s":                  "pause: -5s: want more than 0",
-		"pause a 0s":                      "pause: 0s: want more than 0",
-		"pause a 5s -within soon":         `invalid value "soon" for flag -within: want a duration`,
-		"quota a 20":                      `quota: duration of "20"`,
-		"quota a 20/60":                   `duration of "20/60": the unit is missing, as in 60ms, 60s`,
-		"quota a 20/50ns":                 "50ns is less than a microsecond",
-		"pause a 50ns":                    "50ns is less than a microsecond",
-		"quota a 0/1s":                    "want at least 1",
-		"quota a 20/1s -forget":           "quota: -forget goes without quotas",
-		"completion csh":                  "for bash only",
-		"help lock":                       "no command lock",
-		"-redis http://x ls":              "want redis://",
-		"-redis redis://x/y ls":           `invalid database number: "y"`,
-		"-redis redis://x?y=z ls":         "unexpected option: y",
-		"-redis foo://x ls":               "it has an unknown scheme; want redis://, rediss://",
-		"-redis x:y ls":                   "address 1 is no host:port",
-		"-redis redis+sentinel://x ls":    "the master's name is missing",
-		"-redis redis+cluster://x/1 ls":   "no database but 0",
-		"-redis redis://x?skip_verify ls": "skip_verify is true or false",
+	empty := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
+	for _, c := range []struct {
+		status int
+		line   string // with ~ for a space in a word, and '' for an empty one
+		says   string
+	}{
+		{2, "", "no command"},
+		{2, "-redis 127.0.0.1:1", "no command"},
+		{2, "lock", "no command lock"},
+		{2, "help lock", "no command lock"},
+		{2, "-nix ls", "not defined: -nix"},
+		{2, "ls -nix", "not defined: -nix"},
+		{2, "ls more", "ls: more is one word too many"},
+		{2, "look", "look: NAME is missing"},
+		{2, "look ''", "look: the name is empty"},
+		{2, "pause a", "pause: DURATION is missing"},
+		{2, "pause a 30", "pause: 30: the unit is missing, as in 30ms, 30s or 30m"},
+		{2, "pause a -5s", "not defined: -5s"},
+		{2, "pause -- a -5s", "pause: -5s: want more than 0"},
+		{2, "pause a 5s -within soon", `invalid value "soon" for flag -within: want a duration`},
+		{2, "pause a 1h -flow ''", "-flow: want an id"},
+		{2, "quota a 20", `quota: duration of "20"`},
+		{2, "quota a 20/1s -forget", "quota: -forget goes without quotas"},
+		{2, "quota a -flow b 2/1s;~tokens~3/1s", "a ceiling counts calls only"},
+		{2, "completion csh", "for bash only"},
+		{2, "-redis foo://x ls", "want redis://, rediss://"},
+		{2, "-redis redis://x/y ls", `invalid database number: "y"`},
+		{2, "-redis redis://x?y=z ls", "unexpected option: y"},
+		{2, "-redis x:y ls", "address 1 is no host:port"},
+		{2, "-redis redis+sentinel://x ls", "the master's name is missing"},
+		{2, "-redis redis+cluster://x/1 ls", "no database but 0"},
+		{2, "-redis redis://x?skip_verify ls", "skip_verify is true or false"},
+		{2, "serve tax", "serve: tax: want NAME=QUOTAS"},
+		{2, "serve =1/1s", "want NAME=QUOTAS"},
+		{2, "serve tax=", "serve: tax: no quota"},
+		{2, "serve tax=1/1s tax=1/1s", "serve: tax: it is given twice"},
+		{2, "serve tax=6/1m;~flow~3/1m", `serve: tax: unit "flow": it needs another name`},
+		{2, "serve -most-waiting 0", "-most-waiting: want at least 1"},
+		{1, "serve -token-file " + empty, "no token"},
+		{1, "serve -token-file /nowhere", "/nowhere: no such file"},
+		{3, "serve tax=1/1s", "Redis was looked for at 127.0.0.1:1"},
+		{125, "wait -- true", "wait: NAME is missing"},
+		{125, "wait a true", "wait: -- and a command are missing"},
+		{125, "wait a --", "wait: -- and a command are missing"},
+		{125, "wait a b -- true", "wait: b is one word too many\n"},
+		{125, "wait a -quota 1 -- true", `-quota: duration of "1"`},
+		{125, "wait a -quota 1/1s -n 0 -- true", "nothing is asked for"},
+		{125, "wait a -timeout 0 -- true", `invalid value "0" for flag -timeout: want more than 0`},
+		{125, "wait a -guard -1s -- true", "WithGuard: -1s is negative"},
+		{125, "wait a -amounts tokens=-1 -- true", "want <unit>=<number>"},
 	} {
-		t.Run(line, func(t *testing.T) {
+		t.Run(c.line, func(t *testing.T) {
 			t.Parallel()
-			r := finish(t, process(nowhere, strings.Fields(line)...))
-			assert.Equal(t, 2, r.status)
+			words := strings.Fields(c.line)
+			for i, word := range words {
+				words[i] = strings.NewReplacer("~", " ", "''", "").Replace(word)
+			}
+			r := finish(t, process(nowhere, words...))
+			assert.Equal(t, c.status, r.status, r.err)
 			assert.Empty(t, r.out)
 			assert.Contains(t, r.err, "fairlimit: ")
-			assert.Contains(t, r.err, says)
-			assert.Contains(t, r.err, "\nusage: fairlimit ")
-		})
-	}
-}
-
-func TestAnEmptyNameIsAnErrorOfUsage(t *testing.T) {
-	t.Parallel()
-	r := finish(t, process(nowhere, "look", ""))
-	require.Equal(t, 2, r.status)
-	require.Contains(t, r.err, "look: the name is empty")
-}
-
-func TestWaitToldWrongDoesNotLookAsItsCommand(t *testing.T) {
-	t.Parallel()
-	for line, says := range map[string]string{
-		"wait":                               "wait: NAME is missing",
-		"wait -- true":                       "wait: NAME is missing",
-		"wait a":                             "wait: -- and a command are missing",
-		"wait a true":                        "wait: -- and a command are missing",
-		"wait a -nix":                        "not defined: -nix\n",
-		"wait a b -- true":                   "wait: b is one word too many\n",
-		"wait a -guard 50 -- true":           "-guard: the unit is missing, as in 50ms, 50s or 50m",
-		"wait a --":                          "wait: -- and a command are missing",
-		"wait a -quota 1 -- true":            `-quota: duration of "1"`,
-		"wait a -quota 1/1s -n x -- true":    "-n: parse error",
-		"wait a -quota 1/1s -n 0 -- true":    "nothing is asked for",
-		"wait a -quota 1/1s -n 2 -- true":    "2 asked for, at most 1 fit",
-		"wait a -timeout -1s -- true":        `invalid value "-1s" for flag -timeout: want more than 0`,
-		"wait a -timeout 0 -- true":          `invalid value "0" for flag -timeout: want more than 0`,
-		"wait a -guard -1s -- true":          "WithGuard: -1s is negative",
-		"wait a -redis http://h/ -- true":    "want redis://",
-		"wait a -timeout 5 -quota 1/1s -- x": `invalid value "5" for flag -timeout: the unit is missing`,
-	} {
-		t.Run(line, func(t *testing.T) {
-			t.Parallel()
-			r := finish(t, process(nowhere, strings.Fields(line)...))
-			assert.Equal(t, 125, r.status)
-			assert.Empty(t, r.out)
-			assert.Contains(t, r.err, says)
+			assert.Contains(t, r.err, c.says)
+			if c.status == statusUsage {
+				assert.Contains(t, r.err, "\nusage: fairlimit ")
+			}
 		})
 	}
 }

@@ -41,7 +41,7 @@ func wait(flags *flag.FlagSet) action {
 	flags.Func("quota", "quota `Q`, such as \"60/1m; tokens 9999/1m\"; else the stored", w.quotas.Add)
 	defineGuard(flags, &w.opts)
 	flags.Func("timeout", "refuse a turn at once that comes after this `duration`", func(text string) (err error) {
-		w.timeout, err = positive(text) // 0 may be what is left of a time, and is not for ever
+		w.timeout, err = serve.Duration(text) // 0 may be what is left of a time, and is not for ever
 		return err
 	})
 	flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
@@ -85,12 +85,8 @@ func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
 			tell(fmt.Errorf("%s: my turn comes in %s", printable(c.words[0]), brief(wait)))
 		}
 	}}))
-	rdb, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	rdb.AddHook(&w.asked)
-	return w.quotas.Queue(rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
+	c.rdb.AddHook(&w.asked)
+	return w.quotas.Queue(c.rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
 // wait returns nil in this call's turn. It ends with a signal or the timeout.

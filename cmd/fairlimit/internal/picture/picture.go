@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 const (
@@ -43,14 +43,6 @@ type Queue struct {
 	Line      Line     `json:"line"`
 
 	Ceilings []Ceiling `json:"ceilings,omitempty"` // of `look -flows`
-
-	// AtOnce is how many permits may go at one moment, 0 if that is all of the
-	// largest quota.
-	AtOnce int64 `json:"-"`
-
-	// Others are the windows of the last caller if it did not go by the stored
-	// quotas.
-	Others []string `json:"-"`
 }
 
 // Window is at most so many permits in any stretch of time of one length.
@@ -100,55 +92,66 @@ type Line struct {
 	Beyond  int64     `json:"beyond"`   // permits granted later than the last column
 }
 
-// Of makes the picture of a state.
-func Of(name string, s fair.State) Queue {
+// Of makes the picture of a state. Where no quotas are stored, those given hold,
+// if any: they say more than the windows, which a guard has made longer.
+func Of(name string, s fair.State, given []engine.Quota, givenUnits []engine.Unit) Queue {
 	q := Queue{
 		Name: name, At: s.At.UnixMilli(), Queued: s.Backlog,
 		Idle: len(s.Windows) == 0 && s.Backlog == 0 && s.Paused == 0,
 		Next: milliseconds(s.Next), Paused: milliseconds(s.Paused), Stored: len(s.Quotas) > 0,
-		Windows: windowsOf(s.Windows), Flows: []Flow{}, Flowless: s.Flowless,
+		Differ:  len(s.Quotas) > 0 && !s.Obeyed && len(s.Windows) > 0 || s.Mixed > 0,
+		Windows: each(s.Windows, windowOf), Flowless: s.Flowless,
 	}
-	if q.Quotas = texts(s.Quotas); !q.Stored {
-		q.Quotas = texts(quotasOf(s.Windows))
-	} else if !s.Obeyed {
-		q.Others = texts(quotasOf(s.Windows))
+	quotas, units := s.Quotas, s.UnitQuotas
+	if !q.Stored {
+		quotas, units = given, givenUnits
 	}
-	if q.AtOnce = atOnce(s.Quotas); !q.Stored {
-		q.AtOnce = atOnce(quotasOf(s.Windows))
+	if len(quotas) == 0 {
+		quotas = quotasOf(s.Windows)
 	}
-	q.Differ = len(q.Others) > 0 || s.Mixed > 0
+	q.Quotas = each(quotas, quotatext.Format)
 	if len(s.Windows) > 0 {
 		q.Available = &s.Available
 	}
-	for _, f := range s.Flows {
-		q.Flows = append(q.Flows, Flow{f.ID, f.Weight, f.Limiters, f.Share, milliseconds(f.Ends - active)})
-	}
-	for _, f := range s.Ceilings {
-		q.Ceilings = append(q.Ceilings, ceilingOf(f))
-	}
+	q.Flows = each(s.Flows, func(f fair.Flow) Flow {
+		return Flow{f.ID, f.Weight, f.Limiters, f.Share, milliseconds(f.Ends - active)}
+	})
+	q.Ceilings = each(s.Ceilings, ceilingOf)
 	columns := columnsOf(&s)
 	q.Line = columns.line(&s)
-	for _, u := range s.Units {
-		q.Units = append(q.Units, Unit{
-			Name: u.Name, Available: u.Available, Queued: u.Backlog, Next: milliseconds(u.Next),
-			Windows: windowsOf(u.Windows), Used: columns.used(u.Windows, u.Granted),
-		})
-		q.Units[len(q.Units)-1].goBy(quotasOf(u.Windows))
-	}
-	q.NameUnits(s.UnitQuotas)
+	q.Units = each(withUncounted(s, units), func(u fair.Unit) Unit { return unitOf(u, units, columns) })
 	return q
 }
 
-// atOnce is what the AtOnce of a [Queue] says of its quotas.
-func atOnce(quotas []engine.Quota) int64 {
-	most := 0
-	for _, q := range quotas {
-		most = max(most, q.Permits)
+// withUncounted are the units of a state, and those that nobody has counted yet:
+// of each of these all is free.
+func withUncounted(s fair.State, given []engine.Unit) []fair.Unit {
+	all := s.Units
+	for _, g := range given {
+		if slices.ContainsFunc(s.Units, func(u fair.Unit) bool { return u.Name == g.Name }) {
+			continue
+		}
+		u := fair.Unit{Name: g.Name, Next: s.Next}
+		if u.Next == 0 {
+			u.Available = tightest(g.Quotas)
+		}
+		all = append(all, u)
 	}
-	if least := tightest(quotas); least < int64(most) {
-		return least
+	return all
+}
+
+func unitOf(u fair.Unit, given []engine.Unit, columns columns) Unit {
+	quotas := quotasOf(u.Windows)
+	for _, g := range given {
+		if g.Name == u.Name {
+			quotas = g.Quotas
+		}
 	}
-	return 0
+	return Unit{
+		Name: u.Name, Quotas: each(quotas, quotatext.Format), Most: tightest(quotas),
+		Available: u.Available, Queued: u.Backlog, Next: milliseconds(u.Next),
+		Windows: each(u.Windows, windowOf), Used: columns.used(u.Windows, u.Granted),
+	}
 }
 
 // tightest is how much all quotas let go at one moment.
@@ -160,27 +163,19 @@ func tightest(quotas []engine.Quota) int64 {
 	return least
 }
 
-func texts(quotas []engine.Quota) []string {
-	all := make([]string, len(quotas))
-	for i, q := range quotas {
-		all[i] = fairlimit.Quota(q).String()
-	}
-	return all
+func quotasOf(windows []fair.Window) []engine.Quota {
+	return each(windows, func(w fair.Window) engine.Quota { return engine.Quota{Permits: w.Permits, Per: w.Per} })
 }
 
-func quotasOf(windows []fair.Window) (quotas []engine.Quota) {
-	for _, w := range windows {
-		quotas = append(quotas, engine.Quota{Permits: w.Permits, Per: w.Per})
-	}
-	return quotas
-}
+func windowOf(w fair.Window) Window { return Window{w.Permits, milliseconds(w.Per), w.Held} }
 
-func windowsOf(windows []fair.Window) []Window {
-	all := []Window{}
-	for _, w := range windows {
-		all = append(all, Window{w.Permits, milliseconds(w.Per), w.Held})
+// each makes something of every element. It never returns nil, which JSON shows.
+func each[A, B any](all []A, of func(A) B) []B {
+	made := make([]B, len(all))
+	for i, a := range all {
+		made[i] = of(a)
 	}
-	return all
+	return made
 }
 
 // Held is how much of the fullest window is used.
@@ -194,37 +189,15 @@ func (u *Unit) Held() (held int64) {
 	return held
 }
 
-// goBy sets the quotas of a unit.
-func (u *Unit) goBy(quotas []engine.Quota) {
-	u.Quotas, u.Most = texts(quotas), tightest(quotas)
-}
-
-// NameUnits gives units the quotas that they have been given. A unit that nobody
-// has counted yet has all of them.
-func (q *Queue) NameUnits(units []engine.Unit) {
-	for _, given := range units {
-		at := slices.IndexFunc(q.Units, func(u Unit) bool { return u.Name == given.Name })
-		if counted := at >= 0; counted {
-			q.Units[at].goBy(given.Quotas)
-			continue
-		}
-		u := Unit{Name: given.Name, Next: q.Next, Windows: []Window{}, Used: make([]float64, len(q.Line.Used))}
-		if u.goBy(given.Quotas); u.Next == 0 {
-			u.Available = u.Most
-		}
-		q.Units = append(q.Units, u)
-	}
-}
-
 func ceilingOf(f fair.Ceiling) Ceiling {
-	c := Ceiling{
-		Flow: f.Flow, Quotas: texts(quotasOf(f.Windows)), Next: milliseconds(f.Next), Paused: milliseconds(f.Paused),
-	}
+	c := Ceiling{Flow: f.Flow, Next: milliseconds(f.Next), Paused: milliseconds(f.Paused)}
 	if len(f.Windows) > 0 {
 		c.Used = f.Windows[0].Held
 	}
-	if f.Quota.Permits > 0 {
-		c.Quotas, c.Stored = texts([]engine.Quota{f.Quota}), true
+	quotas := quotasOf(f.Windows)
+	if c.Stored = f.Quota.Permits > 0; c.Stored {
+		quotas = []engine.Quota{f.Quota}
 	}
+	c.Quotas = each(quotas, quotatext.Format)
 	return c
 }

@@ -1,57 +1,47 @@
 package serve
 
-import (
-	"net/http"
-)
+import "net/http"
 
-func (s *Server) pause(w http.ResponseWriter, r *request) error {
+// done is the answer to what has been done.
+var done = map[string]any{"done": true}
+
+func (s *Server) pause(_ http.ResponseWriter, r *request) (any, error) {
 	d, err := r.duration("for")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	q, err := s.queues.find(r.Context(), r.PathValue("name"))
-	if err == nil {
-		err = q.Pause(r.Context(), d)
-	}
-	return done(w, err)
+	return s.steer(r, func(q *queue) error { return q.Pause(r.Context(), d) })
 }
 
-func (s *Server) reset(w http.ResponseWriter, r *request) error {
+func (s *Server) reset(_ http.ResponseWriter, r *request) (any, error) {
+	return s.steer(r, func(q *queue) error { return q.Reset(r.Context()) })
+}
+
+func (s *Server) steer(r *request, do func(*queue) error) (any, error) {
 	q, err := s.queues.find(r.Context(), r.PathValue("name"))
-	if err == nil {
-		err = q.Reset(r.Context())
+	if err != nil {
+		return nil, err
 	}
-	return done(w, err)
+	return done, do(q)
 }
 
 // setQuotas and forgetQuotas are for queues that the server does not know, too.
-func (s *Server) setQuotas(w http.ResponseWriter, r *request) error {
-	var quotas Quotas
-	err := quotas.Add(r.query.Get("quotas"))
-	if err == nil {
-		err = quotas.Asked()
-	}
+func (s *Server) setQuotas(_ http.ResponseWriter, r *request) (any, error) {
+	quotas, err := ParseQuotas(r.query.Get("quotas"))
 	if err != nil {
-		return misused("quotas: %v", err)
+		return nil, misused("quotas: %v", err)
 	}
 	q, err := s.queues.open(r.PathValue("name"), Quotas{Units: quotas.Units})
-	if err == nil {
-		err = q.SetQuotas(r.Context(), quotas.Calls...)
-	}
-	return done(w, err)
-}
-
-func (s *Server) forgetQuotas(w http.ResponseWriter, r *request) error {
-	q, err := s.queues.open(r.PathValue("name"), Quotas{})
-	if err == nil {
-		err = q.ForgetQuotas(r.Context())
-	}
-	return done(w, err)
-}
-
-func done(w http.ResponseWriter, err error) error {
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return answer(w, http.StatusOK, map[string]any{"done": true})
+	return done, quotas.Store(r.Context(), q.Queue)
+}
+
+func (s *Server) forgetQuotas(_ http.ResponseWriter, r *request) (any, error) {
+	q, err := s.queues.open(r.PathValue("name"), Quotas{})
+	if err != nil {
+		return nil, err
+	}
+	return done, q.ForgetQuotas(r.Context())
 }

@@ -2,11 +2,10 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,11 +15,9 @@ import (
 type tab struct {
 	t       *testing.T
 	to      *os.File
+	from    *bufio.Reader
 	session string
-
-	mu      sync.Mutex
 	last    int
-	answers map[int]chan json.RawMessage
 	logged  []string // what the browser complained of, such as its security policy
 }
 
@@ -46,77 +43,56 @@ func openTab(t *testing.T, url string) *tab {
 		"--no-first-run", "--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
 	cmd.ExtraFiles = []*os.File{theirs, theirOut}
 	require.NoError(t, cmd.Start())
-	b := &tab{t: t, to: to, answers: map[int]chan json.RawMessage{}}
+	b := &tab{t: t, to: to, from: bufio.NewReader(from)}
 	t.Cleanup(func() {
 		b.session = ""
-		_ = b.send("Browser.close", nil)
+		b.call("Browser.close", nil, nil)
 		_ = cmd.Wait()
 	})
 	_ = theirs.Close()
 	_ = theirOut.Close()
-	go b.read(from)
 
 	var target struct{ TargetID string }
 	b.call("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct{ SessionID string }
 	b.call("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
 	b.session = attached.SessionID
-	b.call("Log.enable", nil, nil)
-	b.call("Runtime.enable", nil, nil)
-	b.call("Page.enable", nil, nil)
+	for _, domain := range []string{"Log", "Runtime", "Page"} {
+		b.call(domain+".enable", nil, nil)
+	}
 	b.call("Page.navigate", map[string]any{"url": url}, nil)
 	return b
 }
 
-func (b *tab) read(from *os.File) {
-	for r := bufio.NewReader(from); ; {
-		text, err := r.ReadString(0)
-		if err != nil {
-			return
-		}
-		var message struct {
-			ID     int
-			Method string
-			Result json.RawMessage
-			Error  json.RawMessage
-		}
-		_ = json.Unmarshal([]byte(strings.TrimSuffix(text, "\x00")), &message)
-		b.mu.Lock()
-		if answer := b.answers[message.ID]; answer != nil {
-			answer <- append(message.Result, message.Error...)
-		}
-		complaint := message.Method == "Log.entryAdded" && !strings.Contains(text, `"level":"verbose"`)
-		if complaint || message.Method == "Runtime.exceptionThrown" {
-			b.logged = append(b.logged, text)
-		}
-		b.mu.Unlock()
-	}
-}
-
-// send returns where the answer will be.
-func (b *tab) send(method string, params any) chan json.RawMessage {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// call sends a command, and reads up to its result.
+func (b *tab) call(method string, params map[string]any, into any) {
+	b.t.Helper()
 	b.last++
-	answer := make(chan json.RawMessage, 1)
-	b.answers[b.last] = answer
-	message := map[string]any{"id": b.last, "method": method}
-	if params != nil {
-		message["params"] = params
-	}
+	message := map[string]any{"id": b.last, "method": method, "params": params}
 	if b.session != "" {
 		message["sessionId"] = b.session
 	}
 	text, _ := json.Marshal(message)
 	_, _ = b.to.Write(append(text, 0))
-	return answer
-}
-
-func (b *tab) call(method string, params, into any) {
-	b.t.Helper()
-	answer := <-b.send(method, params)
-	if into != nil {
-		require.NoError(b.t, json.Unmarshal(answer, into), "%s: %s", method, answer)
+	for {
+		text, err := b.from.ReadBytes(0)
+		require.NoError(b.t, err)
+		var got struct {
+			ID     int
+			Method string
+			Result json.RawMessage
+		}
+		require.NoError(b.t, json.Unmarshal(text[:len(text)-1], &got))
+		complaint := got.Method == "Log.entryAdded" && !bytes.Contains(text, []byte(`"level":"verbose"`))
+		if complaint || got.Method == "Runtime.exceptionThrown" {
+			b.logged = append(b.logged, string(text))
+		}
+		if got.ID == b.last {
+			if into != nil {
+				require.NoError(b.t, json.Unmarshal(got.Result, into), "%s: %s", method, text)
+			}
+			return
+		}
 	}
 }
 
@@ -147,15 +123,15 @@ func (b *tab) eval(expression string) any {
 	return answer.Result.Value
 }
 
+// press is for Tab and Enter, which needs the text that it types.
 func (b *tab) press(key string) {
+	code, text := 9, ""
+	if key == "Enter" {
+		code, text = 13, "\r"
+	}
 	for _, kind := range []string{"keyDown", "keyUp"} {
-		params := map[string]any{"type": kind, "key": key, "code": key}
-		if key == "Enter" && kind == "keyDown" {
-			params["text"], params["windowsVirtualKeyCode"] = "\r", 13
-		}
-		if key == "Tab" {
-			params["windowsVirtualKeyCode"] = 9
-		}
+		params := map[string]any{"type": kind, "key": key, "code": key, "text": text, "windowsVirtualKeyCode": code}
 		b.call("Input.dispatchKeyEvent", params, nil)
+		text = ""
 	}
 }

@@ -22,15 +22,15 @@ type event struct {
 }
 
 // events sends one at once and one each second until the client leaves. All
-// viewers wake a second after the last read of the queue, and share the next.
-func (s *Server) events(w http.ResponseWriter, r *request) error {
+// viewers of a queue share a read of it.
+func (s *Server) events(w http.ResponseWriter, r *request) (any, error) {
 	q, err := s.queues.find(r.Context(), r.PathValue("name"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.watchers.Add(1) > mostWatchers {
 		s.watchers.Add(-1)
-		return fmt.Errorf("%w: %d watchers", errTooMany, mostWatchers)
+		return nil, fmt.Errorf("%w: %d watchers", errTooMany, mostWatchers)
 	}
 	defer s.watchers.Add(-1)
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -39,16 +39,16 @@ func (s *Server) events(w http.ResponseWriter, r *request) error {
 	for {
 		text, err := q.event.get(time.Second, func() (string, error) { return s.event(r.Context(), q) })
 		if err != nil {
-			return nil
+			return nil, nil
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(s.slow))
 		if _, err := io.WriteString(w, text); err != nil || control.Flush() != nil {
-			return nil
+			return nil, nil
 		}
 		select {
-		case <-time.After(time.Until(q.event.taken().Add(time.Second))):
+		case <-time.After(time.Second):
 		case <-r.Context().Done():
-			return nil
+			return nil, nil
 		}
 	}
 }

@@ -29,17 +29,18 @@ func (s *Server) guarded(addr net.Addr, next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", contentSecurity)
 		h.Set("Referrer-Policy", "no-referrer")
 		control := http.NewResponseController(w)
+		refuse := func(err error) { s.answer(r.Context(), counted, nil, err) }
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
 		case !own(r.Host):
-			s.fail(r.Context(), counted, refusal{
+			refuse(refusal{
 				http.StatusMisdirectedRequest,
 				"the Host is not a name of this server: ask by its address, or give it a token",
 			})
 		case origin.Check(r) != nil, site == "cross-site" && r.URL.Path != "/":
-			s.fail(r.Context(), counted, refusal{http.StatusForbidden, "a request of another web site"})
+			refuse(refusal{http.StatusForbidden, "a request of another web site"})
 		case s.hasBody(control, r):
 			h.Set("Connection", "close")
-			s.fail(r.Context(), counted, misused("a body: parameters belong into the query"))
+			refuse(misused("a body: parameters belong into the query"))
 		default:
 			next.ServeHTTP(counted, r)
 		}

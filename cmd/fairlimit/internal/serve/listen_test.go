@@ -1,3 +1,5 @@
+//go:build unix
+
 package serve
 
 import (
@@ -6,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -13,7 +16,8 @@ import (
 )
 
 func TestASocketIsItsUsersAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
+	t.Chdir(t.TempDir())
+	path := "@s" // a file as well
 	l, err := ListenUnix(path)
 	require.NoError(t, err)
 	info, err := os.Stat(path)
@@ -32,16 +36,6 @@ func TestASocketIsItsUsersAlone(t *testing.T) {
 	_, err = ListenUnix(path)
 	require.ErrorContains(t, err, "is no socket")
 	require.FileExists(t, path)
-}
-
-func TestASocketIsAlwaysAFile(t *testing.T) {
-	t.Chdir(t.TempDir())
-	l, err := ListenUnix("@s")
-	require.NoError(t, err)
-	defer l.Close()
-	info, err := os.Stat("@s")
-	require.NoError(t, err)
-	require.Equal(t, fs.FileMode(0o600), info.Mode().Perm())
 }
 
 func TestOpenConnectionsAreBounded(t *testing.T) {
@@ -66,4 +60,22 @@ func TestOpenConnectionsAreBounded(t *testing.T) {
 	s.end()
 	require.Contains(t, s.log.String(), "too many: 3 connections are open")
 	require.Equal(t, 1, strings.Count(s.log.String(), "too many"), "told once in a while")
+}
+
+func TestASocketOfABusyServerIsNotTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	defer syscall.Close(fd)
+	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	require.NoError(t, syscall.Listen(fd, 0))
+	for err == nil { // until no more of them may line up
+		var conn net.Conn
+		if conn, err = net.Dial("unix", path); err == nil {
+			defer conn.Close()
+		}
+	}
+	_, err = ListenUnix(path)
+	require.ErrorContains(t, err, "another server listens there")
+	require.FileExists(t, path)
 }

@@ -43,7 +43,7 @@ func (c *counted) WriteHeader(status int) {
 // Unwrap is for [http.ResponseController].
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-func (s *Server) metrics(w http.ResponseWriter, r *request) error {
+func (s *Server) metrics(w http.ResponseWriter, r *request) (any, error) {
 	queues, err := s.scraped.get(time.Second, func() (string, error) {
 		var all []*promtext.Metrics
 		for _, q := range s.queues.all() {
@@ -54,7 +54,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 		return text.String(), err
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	text := bytes.NewBufferString(queues)
 	text.WriteString("# HELP fairlimit_serve_answers_total Answers by status; 499: the client closed its connection.\n" +
@@ -66,15 +66,7 @@ func (s *Server) metrics(w http.ResponseWriter, r *request) error {
 	s.mu.Unlock()
 	fmt.Fprintf(text, "# HELP fairlimit_serve_waiting Requests for turns that have no answer yet.\n"+
 		"# TYPE fairlimit_serve_waiting gauge\nfairlimit_serve_waiting %d\n", s.waiting.Load())
-	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	return send(w, text.Bytes())
-}
-
-// send writes all of an answer.
-func send(w http.ResponseWriter, text []byte) error {
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(text)
-	return nil
+	return nil, send(w, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", text.Bytes())
 }
 
 // recent is what was read a moment ago, however many ask for it.
@@ -95,14 +87,7 @@ func (r *recent[T]) get(age time.Duration, read func() (T, error)) (T, error) {
 	return r.value, r.err
 }
 
-// taken is when it was read.
-func (r *recent[T]) taken() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.at
-}
-
-func (s *Server) healthz(w http.ResponseWriter, r *request) error {
+func (s *Server) healthz(_ http.ResponseWriter, r *request) (any, error) {
 	_, err := s.health.get(time.Second, func() (fair.State, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
 		defer cancel()
@@ -110,7 +95,7 @@ func (s *Server) healthz(w http.ResponseWriter, r *request) error {
 	})
 	if err != nil {
 		s.tell(err)
-		return refusal{http.StatusServiceUnavailable, "Redis does not answer"}
+		return nil, refusal{http.StatusServiceUnavailable, "Redis does not answer"}
 	}
-	return answer(w, http.StatusOK, map[string]any{"ok": true})
+	return map[string]any{"ok": true}, nil
 }

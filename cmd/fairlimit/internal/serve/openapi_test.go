@@ -2,8 +2,8 @@ package serve
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -97,54 +97,46 @@ func (d document) fits(value any, schema map[string]any) error {
 	if !many {
 		kinds = []any{schema["type"]}
 	}
-	if kind := kindOf(value); !slices.Contains(kinds, any(kind)) &&
-		(kind != "integer" || !slices.Contains(kinds, any("number"))) {
-		return fmt.Errorf("%v is a %s, want %v", value, kind, kinds)
+	if !slices.ContainsFunc(kinds, func(kind any) bool { return isA(value, kind) }) {
+		return fmt.Errorf("%v is none of %v", value, kinds)
 	}
+	var errs []error
 	switch value := value.(type) {
 	case []any:
 		for _, item := range value {
-			if err := d.fits(item, d.at(schema, "items")); err != nil {
-				return err
-			}
+			errs = append(errs, d.fits(item, d.at(schema, "items")))
 		}
 	case map[string]any:
 		properties := d.at(schema, "properties")
-		for _, key := range slices.Sorted(maps.Keys(value)) {
-			property, known := properties[key].(map[string]any)
-			if !known && properties != nil {
-				return fmt.Errorf("%s is not documented", key)
-			} else if known {
-				if err := d.fits(value[key], property); err != nil {
-					return fmt.Errorf("%s: %w", key, err)
-				}
+		for key, v := range value {
+			if property, known := properties[key].(map[string]any); known {
+				errs = append(errs, d.fits(v, property))
+			} else if properties != nil {
+				errs = append(errs, fmt.Errorf("%s is not documented", key))
 			}
 		}
 		required, _ := schema["required"].([]any)
 		for _, key := range required {
 			if _, has := value[key.(string)]; !has {
-				return fmt.Errorf("%s is missing", key)
+				errs = append(errs, fmt.Errorf("%s is missing", key))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-func kindOf(value any) string {
+func isA(value, kind any) bool {
 	switch value := value.(type) {
 	case nil:
-		return "null"
+		return kind == "null"
 	case bool:
-		return "boolean"
+		return kind == "boolean"
 	case string:
-		return "string"
+		return kind == "string"
 	case []any:
-		return "array"
+		return kind == "array"
 	case float64:
-		if value == float64(int64(value)) {
-			return "integer"
-		}
-		return "number"
+		return kind == "number" || kind == "integer" && value == float64(int64(value))
 	}
-	return "object"
+	return kind == "object"
 }

@@ -24,13 +24,11 @@ func hashOf(element string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-func (s *Server) page(w http.ResponseWriter, _ *request) error {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+func (s *Server) page(w http.ResponseWriter, _ *request) (any, error) {
 	w.Header().Set("Content-Security-Policy", pageSecurity)
-	return send(w, []byte(pageText))
+	return nil, send(w, http.StatusOK, "text/html; charset=utf-8", []byte(pageText))
 }
 
-func (s *Server) openAPI(w http.ResponseWriter, _ *request) error {
-	w.Header().Set("Content-Type", "application/json")
-	return send(w, openAPIText)
+func (s *Server) openAPI(w http.ResponseWriter, _ *request) (any, error) {
+	return nil, send(w, http.StatusOK, "application/json", openAPIText)
 }

@@ -85,9 +85,6 @@ func (q *queues) open(name string, given Quotas) (*queue, error) {
 // find returns the queue of a name. One that was not given is looked for in
 // Redis.
 func (q *queues) find(ctx context.Context, name string) (*queue, error) {
-	if err := checkText("the name", name); err != nil {
-		return nil, err
-	}
 	if known := q.peek(name); known != nil {
 		return known, nil
 	}
@@ -157,24 +154,7 @@ func (q *queues) all() []*queue {
 // not hold up those who wait.
 func (s *Server) pictureOf(ctx context.Context, q *queue) (picture.Queue, error) {
 	return q.picture.get(50*time.Millisecond, func() (picture.Queue, error) {
-		return s.look(context.WithoutCancel(ctx), q)
+		state, err := s.inspect(context.WithoutCancel(ctx), q.name)
+		return picture.Of(q.name, state, q.given.Calls, q.given.Units), err
 	})
-}
-
-// look asks Redis. Where no quota is stored, the one that the server was given
-// says more than the windows, which a guard has made longer.
-func (s *Server) look(ctx context.Context, q *queue) (picture.Queue, error) {
-	state, err := s.inspect(ctx, q.name)
-	if err != nil {
-		return picture.Queue{}, err
-	}
-	p := picture.Of(q.name, state)
-	if !p.Stored && len(q.given.Calls) > 0 {
-		p.Quotas = nil
-		for _, quota := range q.given.Calls {
-			p.Quotas = append(p.Quotas, quota.String())
-		}
-		p.NameUnits(q.given.Units)
-	}
-	return p, nil
 }

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -14,7 +16,7 @@ import (
 // Quotas are those of a queue: of calls, and of further units. The zero value
 // has none.
 type Quotas struct {
-	Calls []fairlimit.Quota
+	Calls []engine.Quota
 	Units []engine.Unit
 }
 
@@ -24,18 +26,30 @@ func (q *Quotas) Add(text string) error {
 	if err == nil && len(calls) == 0 {
 		err = errors.New("no quota")
 	}
-	q.Calls, q.Units = append(q.Calls, quotasOf(calls)...), append(q.Units, units...)
+	q.Calls, q.Units = append(q.Calls, calls...), append(q.Units, units...)
 	return err
 }
 
-// Asked says why no request could name one of the units, nil if all can be.
-func (q *Quotas) Asked() error {
+// ParseQuotas reads those of a queue whose units requests can name.
+func ParseQuotas(text string) (q Quotas, err error) {
+	if err := q.Add(text); err != nil {
+		return q, err
+	}
 	for _, u := range q.Units {
 		if has(notUnits, u.Name) {
-			return fmt.Errorf("unit %q: it needs another name, requests have a parameter %s", u.Name, u.Name)
+			return q, fmt.Errorf("unit %q: it needs another name, requests have a parameter %s", u.Name, u.Name)
 		}
 	}
-	return nil
+	return q, nil
+}
+
+// Duration reads one that is more than 0.
+func Duration(text string) (time.Duration, error) {
+	d, err := quotatext.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = errors.New("want more than 0")
+	}
+	return d, err
 }
 
 // Queue makes a queue that keeps them all. Without any for calls it goes by what
@@ -45,10 +59,16 @@ func (q *Quotas) Queue(rdb redis.UniversalClient, name string, opts ...fairlimit
 	if len(q.Calls) == 0 {
 		return fairlimit.Open(rdb, name, append(opts, fairlimit.WithStoredQuota())...)
 	}
-	for _, extra := range q.Calls[1:] {
+	calls := quotasOf(q.Calls)
+	for _, extra := range calls[1:] {
 		opts = append(opts, fairlimit.WithExtraQuota(extra))
 	}
-	return fairlimit.NewQueue(rdb, name, q.Calls[0], opts...)
+	return fairlimit.NewQueue(rdb, name, calls[0], opts...)
+}
+
+// Store stores those of calls; the units are those of the queue.
+func (q *Quotas) Store(ctx context.Context, queue *fairlimit.Queue) error {
+	return queue.SetQuotas(ctx, quotasOf(q.Calls)...)
 }
 
 // UnitOptions are for a queue that has the further units.

@@ -26,36 +26,33 @@ func misused(format string, args ...any) error {
 // errTooMany is for what this server bounds. Redis was not asked.
 var errTooMany = errors.New("too many")
 
-// fail answers the request of a ctx with an error. Nothing was granted, unless
+// problem is what is answered instead of an object. Nothing was granted, unless
 // the text says that nobody knows. If the client has gone, the status is
 // [statusGone], and nobody reads an answer.
-func (s *Server) fail(ctx context.Context, w http.ResponseWriter, err error) {
+func (s *Server) problem(ctx context.Context, h http.Header, err error) (status int, object map[string]any) {
 	var refused *fairlimit.RefusedError
 	switch {
 	case errors.Is(context.Cause(ctx), errEnding):
-		w.Header().Set("Connection", "close")
-		_ = answer(w, http.StatusServiceUnavailable, map[string]any{"error": errEnding.Error()})
-		return
+		h.Set("Connection", "close")
+		return http.StatusServiceUnavailable, map[string]any{"error": errEnding.Error()}
 	case gone(ctx):
-		w.WriteHeader(statusGone)
-		return
+		return statusGone, nil
 	case errors.As(err, &refused):
 		wait := (refused.Wait + time.Millisecond - 1).Milliseconds()
-		_ = answer(w, http.StatusConflict, map[string]any{
+		return http.StatusConflict, map[string]any{
 			"refused": true, "wait_ms": wait, "paused": errors.Is(err, fairlimit.ErrPaused),
-		})
-		return
+		}
 	}
-	status := statusOf(err)
+	status = statusOf(err)
 	switch status {
 	case http.StatusTooManyRequests:
-		w.Header().Set("Retry-After", "1")
+		h.Set("Retry-After", "1")
 	case http.StatusUnauthorized:
-		w.Header().Set("WWW-Authenticate", "Bearer")
+		h.Set("WWW-Authenticate", "Bearer")
 	case http.StatusServiceUnavailable:
 		s.tell(err)
 	}
-	_ = answer(w, status, map[string]any{"error": err.Error()})
+	return status, map[string]any{"error": err.Error()}
 }
 
 // gone is whether the client of a request has closed its connection.

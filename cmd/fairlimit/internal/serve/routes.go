@@ -22,7 +22,9 @@ type route struct {
 	method, path string
 	params       string // of the query; any other is an error
 	kind         kind
-	handle       func(s *Server, w http.ResponseWriter, r *request) error
+
+	// handle returns the object to answer with, nil if it has answered itself.
+	handle func(s *Server, w http.ResponseWriter, r *request) (any, error)
 }
 
 type kind int
@@ -68,16 +70,17 @@ func (s *Server) handler(addr net.Addr) http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
 		mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, r *http.Request) {
+			var object any
 			read, err := s.admit(route, r)
 			if err == nil {
-				err = route.handle(s, w, read)
+				object, err = route.handle(s, w, read)
 			}
-			if err != nil {
-				s.fail(r.Context(), w, err)
+			if object != nil || err != nil {
+				s.answer(r.Context(), w, object, err)
 			}
 		})
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(r.Context(), w, errNoRoute) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.answer(r.Context(), w, nil, errNoRoute) })
 	return s.guarded(addr, mux)
 }
 
@@ -107,57 +110,56 @@ func (s *Server) admit(route route, r *http.Request) (*request, error) {
 
 func has(words, word string) bool { return slices.Contains(strings.Fields(words), word) }
 
-func (s *Server) list(w http.ResponseWriter, r *request) error {
-	all, err := s.pictures.get(time.Second, func() ([]picture.Queue, error) {
-		all := []picture.Queue{}
-		for _, q := range s.queues.all() {
-			p, err := s.pictureOf(context.WithoutCancel(r.Context()), q)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, p)
+func (s *Server) list(_ http.ResponseWriter, r *request) (any, error) {
+	all := []picture.Queue{}
+	for _, q := range s.queues.all() {
+		p, err := s.pictureOf(r.Context(), q)
+		if err != nil {
+			return nil, err
 		}
-		return all, nil
-	})
-	if err != nil {
-		return err
+		all = append(all, p)
 	}
-	return answer(w, http.StatusOK, map[string]any{"queues": all})
+	return map[string]any{"queues": all}, nil
 }
 
-func (s *Server) status(w http.ResponseWriter, r *request) error {
+func (s *Server) status(_ http.ResponseWriter, r *request) (any, error) {
 	q, err := s.queues.find(r.Context(), r.PathValue("name"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	p, err := s.pictureOf(r.Context(), q)
-	if err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, p)
+	return s.pictureOf(r.Context(), q)
 }
 
 // duration is a parameter that is more than 0.
 func (r *request) duration(key string) (time.Duration, error) {
-	d, err := quotatext.ParseDuration(r.query.Get(key))
-	if err == nil && d <= 0 {
-		err = errors.New("want more than 0")
-	}
+	d, err := Duration(r.query.Get(key))
 	if err != nil {
 		return 0, misused("%s: %v", key, err)
 	}
 	return d, nil
 }
 
-// answer writes an object. An error is one of the connection.
-func answer(w http.ResponseWriter, status int, object any) error {
-	text, err := json.Marshal(object)
+// answer tells an object, or why there is none.
+func (s *Server) answer(ctx context.Context, w http.ResponseWriter, object any, err error) {
+	status, text := s.told(ctx, w.Header(), object, err)
+	_ = send(w, status, "application/json", text)
+}
+
+// told is what is answered, with its headers.
+func (s *Server) told(ctx context.Context, h http.Header, object any, err error) (status int, text []byte) {
+	status = http.StatusOK
 	if err != nil {
-		return err
+		status, object = s.problem(ctx, h, err)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)+1))
+	text, _ = json.Marshal(object)
+	return status, append(text, '\n')
+}
+
+// send writes all of an answer.
+func send(w http.ResponseWriter, status int, kind string, text []byte) error {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	w.WriteHeader(status)
-	_, _ = w.Write(append(text, '\n'))
+	_, _ = w.Write(text)
 	return nil
 }

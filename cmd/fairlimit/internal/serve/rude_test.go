@@ -1,12 +1,16 @@
 package serve
 
 import (
+	"context"
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,29 +61,158 @@ func TestWhoIsTooSlowIsCutOff(t *testing.T) {
 	}
 }
 
-func TestWhoClosesHalfOfTheConnectionLeaves(t *testing.T) {
-	for _, how := range []func(*Config){together, apart} {
-		s := started(t, "unix", how)
+func TestWhoLeavesGivesItsTurnBack(t *testing.T) {
+	closes := func(c net.Conn) { _ = c.Close() }
+	half := func(c net.Conn) { _ = c.(*net.UnixConn).CloseWrite() }
+	hides := func(c net.Conn) { // what is sent before the first is answered
+		_, _ = io.WriteString(c, asks)
+		_ = c.Close()
+	}
+	for _, c := range []struct {
+		how   func(*Config)
+		query string
+		leave func(net.Conn)
+	}{
+		{together, "", closes},
+		{together, "?timeout=3h", half},
+		{together, "?flow=a", closes},
+		{apart, "", half},
+		{apart, "?timeout=3h", hides},
+		{apart, "?flow=a", closes},
+	} {
+		s := started(t, "unix", c.how)
 		s.do("POST", "/v1/queues/tax/turn")
-		conn := s.dial(asks)
-		require.Eventually(t, func() bool { return s.queued("tax") == 1 }, patience, time.Millisecond)
-		require.NoError(t, conn.(*net.UnixConn).CloseWrite())
-		require.Eventually(t, func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 },
-			patience, time.Millisecond)
+		conn := s.dial(strings.Replace(asks, "turn", "turn"+c.query, 1))
+		s.until(func() bool { return s.queued("tax") == 1 })
+		tax := s.queues.peek("tax")
+		require.Equal(t, int64(1), tax.waiting.Load())
+		require.Zero(t, s.queues.peek("fast").waiting.Load(), "nobody waits there")
+		c.leave(conn)
+		s.until(func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 }, c.query)
+		require.Zero(t, tax.waiting.Load())
+		s.end() // all has been counted
+		last := tax.history.last(time.Now())
+		require.Equal(t, []int64{1, 0}, []int64{last[0].Turns, last[len(last)-1].Failed}, "who leaves is no failure")
 	}
 }
 
 func TestTheEndIsInTimeWhateverClientsDo(t *testing.T) {
 	s := started(t, "unix", func(c *Config) { c.crowd = 20 })
 	s.do("POST", "/v1/queues/tax/turn")
+	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/reserve").status)
+	var told []chan reply
+	for range 50 { // together, and apart
+		told = append(told, s.wait(t.Context(), "/v1/queues/tax/turn"))
+	}
 	for range 50 {
-		for _, text := range []string{half, asks, asks + asks, looks, strings.Repeat(misses, 100), asks + misses} {
+		for _, text := range []string{"", half, asks, asks + asks, looks, strings.Repeat(misses, 100), asks + misses} {
 			s.dial(text)
 		}
 	}
-	require.Eventually(t, func() bool { return s.queued("tax") == 150 }, patience, time.Millisecond)
+	s.until(func() bool { return s.queued("tax") == 201 })
 	began := time.Now()
 	s.end()
 	require.Less(t, time.Since(began), 5*time.Second)
-	require.Zero(t, s.queued("tax"), "all is given back")
+	require.Zero(t, s.apart.Load()+s.commands.count.Load(), "all are told, and Redis has answered")
+	for _, c := range told {
+		got := <-c
+		require.Equal(t, 503, got.status)
+		require.Contains(t, got.json["error"], "gave the turn back")
+	}
+	require.Equal(t, 1, s.queued("tax"), "whoever holds the reservation will go")
+}
+
+func TestABodyIsRefused(t *testing.T) {
+	s := started(t, "tcp")
+	for _, body := range []io.Reader{strings.NewReader("permits=2"), io.MultiReader(strings.NewReader("permits=2"))} {
+		answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "application/x-www-form-urlencoded", body)
+		require.NoError(t, err)
+		_ = answer.Body.Close()
+		require.Equal(t, 400, answer.StatusCode)
+	}
+	answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "", io.MultiReader(strings.NewReader("")))
+	require.NoError(t, err, "an empty one of unknown length")
+	_ = answer.Body.Close()
+	require.Equal(t, 200, answer.StatusCode)
+}
+
+// questions counts what Redis is asked.
+type questions struct {
+	InFlight
+	total atomic.Int64
+}
+
+func (q *questions) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		q.total.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
+	s := started(t, "unix", func(c *Config) { c.MostWaiting = 3 })
+	var asked questions
+	s.rdb.AddHook(&asked)
+	s.do("POST", "/v1/queues/tax/turn")
+	ctx, leave := context.WithCancel(t.Context())
+	for range 3 {
+		s.wait(ctx, "/v1/queues/tax/turn")
+	}
+	s.until(func() bool { return s.queued("tax") == 3 })
+	before := asked.total.Load()
+	for _, path := range []string{"tax/turn", "tax/reserve", "nix/turn"} {
+		got := s.do("POST", "/v1/queues/"+path)
+		require.Equal(t, 429, got.status)
+		require.Equal(t, "1", got.header.Get("Retry-After"))
+	}
+	require.Equal(t, before, asked.total.Load())
+	require.Equal(t, int64(2), s.queues.peek("tax").history.last(time.Now())[0].TooMany)
+	leave()
+	s.until(func() bool { return s.waiting.Load() == 0 })
+	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1m").status)
+}
+
+func TestWhoMayAsk(t *testing.T) {
+	token := func(c *Config) { c.Token = "s3cret" }
+	named := func(c *Config) { c.Host = "limits.example" }
+	const turn = "/v1/queues/fast/turn"
+	for _, c := range []struct {
+		what, network string
+		change        func(*Config)
+		method, path  string
+		header        []string
+		status        int
+	}{
+		{"a page of this machine", "tcp", nil, "GET", "/", []string{"Host", "LOCALHOST:1"}, 200},
+		{"a name that leads here", "tcp", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
+		{"the same, over a socket", "unix", nil, "GET", "/", []string{"Host", "evil.example"}, 200},
+		{"the same, with a token", "tcp", token, "GET", "/", []string{"Host", "limits.example"}, 200},
+		{"a name of a public address", "public", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
+		{"the same with the dot of the root", "public", nil, "GET", "/", []string{"Host", "evil.example."}, 421},
+		{"a turn by that name", "public", nil, "POST", turn, []string{"Host", "evil.example"}, 421},
+		{"the name that it listens at", "public", named, "GET", "/", []string{"Host", "LIMITS.example:7070"}, 200},
+		{"an address", "public", nil, "GET", "/", []string{"Host", "192.0.2.7:7070"}, 200},
+		{"another kind of address", "public", nil, "GET", "/", []string{"Host", "[2001:db8::7]"}, 200},
+		{"a name that nobody can own", "public", nil, "GET", "/", []string{"Host", "fairlimit:7070"}, 200},
+		{"any name, with a token", "public", token, "GET", "/", []string{"Host", "evil.example"}, 200},
+		{"another site's form", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"an old browser's", "tcp", nil, "POST", turn, []string{"Origin", "http://evil.example"}, 403},
+		{"another site's picture", "tcp", nil, "GET", "/v1/queues", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"a link on another site", "tcp", nil, "GET", "/", []string{"Sec-Fetch-Site", "cross-site"}, 200},
+		{"the page", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		{"no token", "tcp", token, "POST", turn, nil, 401},
+		{"a wrong one", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cre"}, 401},
+		{"the token", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cret"}, 200},
+		{"the page has no secret", "tcp", token, "GET", "/", nil, 200},
+		{"nor has this", "tcp", token, "GET", "/healthz", nil, 200},
+		{"the figures do", "tcp", token, "GET", "/metrics", nil, 401},
+		{"a long header", "tcp", nil, "GET", "/", []string{"X", strings.Repeat("x", 40_000)}, 431},
+	} {
+		change := c.change
+		if change == nil {
+			change = func(*Config) {}
+		}
+		s := started(t, c.network, change)
+		assert.Equal(t, c.status, s.do(c.method, c.path, c.header...).status, c.what)
+	}
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/fair"
 )
 
@@ -67,7 +66,6 @@ type Server struct {
 	owing    unsettled
 	commands InFlight
 	health   recent[fair.State]
-	pictures recent[[]picture.Queue]
 	scraped  recent[string]
 	waiting  atomic.Int64
 	watchers atomic.Int64
@@ -78,7 +76,7 @@ type Server struct {
 	answered map[int]int64 // how often, by status
 
 	base  context.Context // ends when the server does
-	apart sync.WaitGroup  // those that wait apart
+	apart atomic.Int64    // those that wait apart
 }
 
 // New makes a server. It asks Redis once: without an answer there is nothing to
@@ -137,14 +135,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if server.Shutdown(soon) != nil {
 		_ = server.Close() // of those who do not take their answer
 	}
-	ended := make(chan struct{})
-	go func() {
-		s.apart.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-soon.Done():
+	for s.apart.Load() > 0 && soon.Err() == nil {
+		time.Sleep(2 * time.Millisecond)
 	}
 	s.commands.Settle(settleTimeout)
 	return nil

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -134,6 +133,12 @@ func (s *served) do(method, path string, header ...string) reply {
 	return got
 }
 
+// until waits until something holds.
+func (s *served) until(holds func() bool, why ...any) {
+	s.t.Helper()
+	require.Eventually(s.t, holds, patience, time.Millisecond, why...)
+}
+
 // queued is how many permits of a queue are granted ahead.
 func (s *served) queued(name string) int {
 	status, err := s.queues.peek(name).Status(context.Background())
@@ -153,12 +158,22 @@ func (s *served) wait(ctx context.Context, path string) chan reply {
 		told <- got
 	}()
 	<-sent
-	require.Eventually(s.t, func() bool { return s.waiting.Load() > before }, patience, time.Millisecond)
+	s.until(func() bool { return s.waiting.Load() > before })
 	return told
 }
 
-func TestWhatIsAnswered(t *testing.T) {
-	s := started(t, "unix", func(c *Config) { c.Quotas["a/b é\"<"] = quotas("5/1s") })
+func TestWhatIsAnswered(t *testing.T)             { answered(t, together) }
+func TestWhoWaitsApartIsToldTheSame(t *testing.T) { answered(t, apart) }
+
+// apart lets every request wait apart.
+func apart(c *Config) { c.crowd = -1 }
+
+func together(*Config) {}
+
+func answered(t *testing.T, how func(*Config)) {
+	s := started(t, "unix", how, func(c *Config) {
+		c.Quotas["a/b é\"<"], c.Quotas["llm"] = quotas("5/1s"), quotas("60/1h; tokens 2000/1h")
+	})
 	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
 	const fast, tax = "/v1/queues/fast/turn", "/v1/queues/tax/turn"
 	for _, c := range []struct {
@@ -176,6 +191,8 @@ func TestWhatIsAnswered(t *testing.T) {
 		{"POST", fast + "?permits=1000001", 400, "1000001 asked for, at most 1000000 fit"},
 		{"POST", fast + "?permits=99999999999999999999", 400, "permits"},
 		{"POST", fast + "?permit=2", 400, "no such parameter"},
+		{"POST", "/v1/queues/llm/turn?points=5", 400, `want one of [\"tokens\"]`},
+		{"POST", "/v1/queues/llm/turn?tokens=2001", 400, "2001 tokens asked for, at most 2000 fit"},
 		{"POST", fast + "?tokens=-1", 400, "tokens"},
 		{"POST", fast + "?tokens=1000000001", 400, "tokens"},
 		{"POST", fast + "?ünit=1", 400, "no parameter"},
@@ -216,87 +233,6 @@ func TestWhatIsAnswered(t *testing.T) {
 	require.Empty(t, s.log)
 }
 
-func TestABodyIsRefused(t *testing.T) {
-	s := started(t, "tcp")
-	for _, body := range []io.Reader{strings.NewReader("permits=2"), io.MultiReader(strings.NewReader("permits=2"))} {
-		answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "application/x-www-form-urlencoded", body)
-		require.NoError(t, err)
-		_ = answer.Body.Close()
-		require.Equal(t, 400, answer.StatusCode)
-	}
-	answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "", io.MultiReader(strings.NewReader("")))
-	require.NoError(t, err, "an empty one of unknown length")
-	_ = answer.Body.Close()
-	require.Equal(t, 200, answer.StatusCode)
-}
-
-// apart lets every request wait apart.
-func apart(c *Config) { c.crowd = -1 }
-
-func together(*Config) {}
-
-func TestAClosedRequestGivesItsTurnBack(t *testing.T) {
-	for _, how := range []func(*Config){together, apart} {
-		for _, query := range []string{"", "?timeout=3h", "?flow=a"} {
-			s := started(t, "unix", how)
-			s.do("POST", "/v1/queues/tax/turn")
-			ctx, leave := context.WithCancel(t.Context())
-			told := s.wait(ctx, "/v1/queues/tax/turn"+query)
-			tax := s.queues.peek("tax")
-			require.Eventually(t, func() bool { return s.queued("tax") == 1 }, patience, time.Millisecond)
-			require.Equal(t, int64(1), tax.waiting.Load())
-			require.Zero(t, s.queues.peek("fast").waiting.Load(), "nobody waits there")
-			leave()
-			<-told
-			require.Eventually(t, func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 },
-				patience, time.Millisecond, query)
-			require.Zero(t, tax.waiting.Load())
-			s.end() // all has been counted
-			turns, failed := int64(0), int64(0)
-			for _, m := range tax.history.last(time.Now()) {
-				turns, failed = turns+m.Turns, failed+m.Failed
-			}
-			require.Equal(t, []int64{1, 0}, []int64{turns, failed}, "who leaves is no failure")
-		}
-	}
-}
-
-func TestWhoWaitsApartIsToldTheSame(t *testing.T) {
-	s := started(t, "unix", apart)
-	got := s.do("POST", "/v1/queues/tax/turn")
-	require.Equal(t, 200, got.status)
-	require.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
-	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1m").status)
-	require.Equal(t, 400, s.do("POST", "/v1/queues/tax/turn?permits=2").status)
-	require.Zero(t, s.waiting.Load())
-
-	// A request that is sent before the first is answered hides nothing.
-	conn, err := net.Dial("unix", s.path)
-	require.NoError(t, err)
-	const request = "POST /v1/queues/tax/turn HTTP/1.1\r\nHost: x\r\n\r\n"
-	_, err = io.WriteString(conn, request)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return s.queued("tax") == 1 }, patience, time.Millisecond)
-	_, err = io.WriteString(conn, request)
-	require.NoError(t, err)
-	require.NoError(t, conn.Close())
-	require.Eventually(t, func() bool { return s.queued("tax") == 0 }, patience, time.Millisecond)
-}
-
-func TestAReservationIsGivenBackByItsName(t *testing.T) {
-	s := started(t, "unix")
-	s.do("POST", "/v1/queues/tax/turn")
-	got := s.do("POST", "/v1/queues/tax/reserve")
-	require.Equal(t, 200, got.status)
-	require.InDelta(t, time.Hour.Milliseconds(), got.json["in_ms"], 60_000)
-	require.Equal(t, 1, s.queued("tax"))
-	turn := fmt.Sprint("/v1/turns/", got.json["turn"])
-	require.Equal(t, map[string]any{"given_back": true}, s.do("DELETE", turn).json)
-	require.Zero(t, s.queued("tax"))
-	require.Equal(t, 404, s.do("DELETE", turn).status)
-	require.Empty(t, s.turns.held)
-}
-
 func TestAReservationIsForgottenWhenItsRoomIsWanted(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		q, err := fairlimit.NewQueue(rdb, "tax", fairlimit.PerSecond(1))
@@ -314,113 +250,6 @@ func TestAReservationIsForgottenWhenItsRoomIsWanted(t *testing.T) {
 		_, err = turns.take("old")
 		require.ErrorIs(t, err, errNoReservation)
 	})
-}
-
-// questions counts what Redis is asked.
-type questions struct {
-	InFlight
-	total atomic.Int64
-}
-
-func (q *questions) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		q.total.Add(1)
-		return next(ctx, cmd)
-	}
-}
-
-func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
-	s := started(t, "unix", func(c *Config) { c.MostWaiting = 3 })
-	var asked questions
-	s.rdb.AddHook(&asked)
-	s.do("POST", "/v1/queues/tax/turn")
-	ctx, leave := context.WithCancel(t.Context())
-	for range 3 {
-		s.wait(ctx, "/v1/queues/tax/turn")
-	}
-	require.Eventually(t, func() bool { return s.queued("tax") == 3 }, patience, time.Millisecond)
-	before := asked.total.Load()
-	for _, path := range []string{"tax/turn", "tax/reserve", "nix/turn"} {
-		got := s.do("POST", "/v1/queues/"+path)
-		require.Equal(t, 429, got.status)
-		require.Equal(t, "1", got.header.Get("Retry-After"))
-	}
-	require.Equal(t, before, asked.total.Load())
-	require.Equal(t, int64(2), s.queues.peek("tax").history.last(time.Now())[0].TooMany)
-	leave()
-	require.Eventually(t, func() bool { return s.waiting.Load() == 0 }, patience, time.Millisecond)
-	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1m").status)
-}
-
-func TestTheEndTellsThoseThatWaitAndGivesBack(t *testing.T) {
-	for _, how := range []func(*Config){together, apart} {
-		s := started(t, "unix", how)
-		s.do("POST", "/v1/queues/tax/turn")
-		reserved := s.do("POST", "/v1/queues/tax/reserve")
-		require.Equal(t, 200, reserved.status)
-		var told []chan reply
-		for range 100 {
-			told = append(told, s.wait(t.Context(), "/v1/queues/tax/turn"))
-		}
-		require.Eventually(t, func() bool { return s.queued("tax") == 101 }, patience, time.Millisecond)
-		silent, err := net.Dial("unix", s.path)
-		require.NoError(t, err, "a connection that sends nothing")
-		defer silent.Close()
-		began := time.Now()
-		s.end()
-		require.Less(t, time.Since(began), 5*time.Second)
-		for _, c := range told {
-			got := <-c
-			require.Equal(t, 503, got.status)
-			require.Contains(t, got.json["error"], "gave the turn back")
-		}
-		require.Equal(t, 1, s.queued("tax"), "whoever holds the reservation will go")
-	}
-}
-
-func TestWhoMayAsk(t *testing.T) {
-	token := func(c *Config) { c.Token = "s3cret" }
-	named := func(c *Config) { c.Host = "limits.example" }
-	const turn = "/v1/queues/fast/turn"
-	for _, c := range []struct {
-		what, network string
-		change        func(*Config)
-		method, path  string
-		header        []string
-		status        int
-	}{
-		{"a page of this machine", "tcp", nil, "GET", "/", []string{"Host", "LOCALHOST:1"}, 200},
-		{"a name that leads here", "tcp", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
-		{"the same, over a socket", "unix", nil, "GET", "/", []string{"Host", "evil.example"}, 200},
-		{"the same, with a token", "tcp", token, "GET", "/", []string{"Host", "limits.example"}, 200},
-		{"a name of a public address", "public", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
-		{"the same with the dot of the root", "public", nil, "GET", "/", []string{"Host", "evil.example."}, 421},
-		{"a turn by that name", "public", nil, "POST", turn, []string{"Host", "evil.example"}, 421},
-		{"the name that it listens at", "public", named, "GET", "/", []string{"Host", "LIMITS.example:7070"}, 200},
-		{"an address", "public", nil, "GET", "/", []string{"Host", "192.0.2.7:7070"}, 200},
-		{"another kind of address", "public", nil, "GET", "/", []string{"Host", "[2001:db8::7]"}, 200},
-		{"a name that nobody can own", "public", nil, "GET", "/", []string{"Host", "fairlimit:7070"}, 200},
-		{"any name, with a token", "public", token, "GET", "/", []string{"Host", "evil.example"}, 200},
-		{"another site's form", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"an old browser's", "tcp", nil, "POST", turn, []string{"Origin", "http://evil.example"}, 403},
-		{"another site's picture", "tcp", nil, "GET", "/v1/queues", []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"a link on another site", "tcp", nil, "GET", "/", []string{"Sec-Fetch-Site", "cross-site"}, 200},
-		{"the page", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "same-origin"}, 200},
-		{"no token", "tcp", token, "POST", turn, nil, 401},
-		{"a wrong one", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cre"}, 401},
-		{"the token", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cret"}, 200},
-		{"the page has no secret", "tcp", token, "GET", "/", nil, 200},
-		{"nor has this", "tcp", token, "GET", "/healthz", nil, 200},
-		{"the figures do", "tcp", token, "GET", "/metrics", nil, 401},
-		{"a long header", "tcp", nil, "GET", "/", []string{"X", strings.Repeat("x", 40_000)}, 431},
-	} {
-		change := c.change
-		if change == nil {
-			change = func(*Config) {}
-		}
-		s := started(t, c.network, change)
-		assert.Equal(t, c.status, s.do(c.method, c.path, c.header...).status, c.what)
-	}
 }
 
 func TestAnAdministratorSteers(t *testing.T) {
@@ -486,35 +315,29 @@ func TestATurnThatNamesAUnitIsSettled(t *testing.T) {
 	}
 }
 
-func TestAReservationIsSettledOnceItHasCome(t *testing.T) {
+func TestAReservationIsGivenBackByItsNameOrSettledOnceItHasCome(t *testing.T) {
 	s := started(t, "unix", llm)
-	got := s.do("POST", "/v1/queues/llm/reserve?tokens=2000")
+	came := fmt.Sprint("/v1/turns/", s.do("POST", "/v1/queues/llm/reserve?tokens=2000").json["turn"])
 	later := s.do("POST", "/v1/queues/llm/reserve?tokens=1")
+	require.InDelta(t, time.Hour.Milliseconds(), later.json["in_ms"], 60_000)
 	turn := fmt.Sprint("/v1/turns/", later.json["turn"])
 	ahead := s.do("POST", turn+"/settle?tokens=0")
 	require.Equal(t, 409, ahead.status)
 	require.Contains(t, ahead.json["error"], "has not come yet")
-	require.Equal(t, 200, s.do("DELETE", turn).status)
+	require.Equal(t, 1, s.queued("llm"))
+	require.Equal(t, map[string]any{"given_back": true}, s.do("DELETE", turn).json)
+	require.Zero(t, s.queued("llm"))
+	require.Equal(t, 404, s.do("DELETE", turn).status)
 	require.Equal(t, 404, s.do("POST", turn+"/settle?tokens=0").status)
-	turn = fmt.Sprint("/v1/turns/", got.json["turn"])
-	require.Equal(t, 200, s.do("POST", turn+"/settle?tokens=0&permits=0").status)
+	require.Equal(t, 200, s.do("POST", came+"/settle?tokens=0&permits=0").status)
 	require.Equal(t, 2000, s.tokens().Available)
 	require.Empty(t, s.owing.byName)
+	require.Equal(t, map[string]any{"given_back": false}, s.do("DELETE", came).json)
+	require.Empty(t, s.turns.held)
 }
 
-func TestUnitsAreNamedWhereTheyAreUnknown(t *testing.T) {
+func TestUnitsAreStored(t *testing.T) {
 	s := started(t, "unix", llm)
-	for path, says := range map[string]string{
-		"/v1/queues/fast/turn?tokens=5":    "no such parameter",
-		"/v1/queues/llm/turn?points=5":     `want one of ["tokens"]`,
-		"/v1/queues/llm/turn?tokens=2001":  "2001 tokens asked for, at most 2000 fit",
-		"/v1/queues/llm/reserve?timeout=5": "no parameter",
-	} {
-		got := s.do("POST", path)
-		require.Equal(t, 400, got.status, path)
-		require.Contains(t, got.json["error"], says, path)
-	}
-	require.Equal(t, 400, s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3Btokens").status)
 	for _, unit := range []string{"permits", "timeout", "flow", "weight"} {
 		got := s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3B"+unit+"+3/1h")
 		require.Equal(t, 400, got.status)
@@ -523,9 +346,8 @@ func TestUnitsAreNamedWhereTheyAreUnknown(t *testing.T) {
 	require.Equal(t, 200, s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3B+tokens+50/1h").status)
 	require.Equal(t, 200, s.do("POST", "/v1/queues/new/turn?tokens=50").status)
 	unit := s.do("GET", "/v1/queues/new").json["units"].([]any)[0].(map[string]any)
-	require.Equal(t, "tokens", unit["unit"])
-	require.Equal(t, []any{"50/1h"}, unit["quotas"])
-	require.Equal(t, []any{50.0, 0.0, 0.0}, []any{unit["most"], unit["available"], unit["queued"]})
+	require.Equal(t, []any{"tokens", []any{"50/1h"}, 50.0, 0.0, 0.0},
+		[]any{unit["unit"], unit["quotas"], unit["most"], unit["available"], unit["queued"]})
 }
 
 func TestWhoNeverSettlesHarmsNobody(t *testing.T) {

@@ -27,18 +27,21 @@ func (r *request) number(key string, otherwise int) (int, error) {
 	return n, nil
 }
 
-// amounts are those of units that the query names.
+// amounts are those that the query names: the permits, and those of units.
 func (r *request) amounts() (fairlimit.Amounts, error) {
 	amounts := fairlimit.Amounts{}
 	for key := range r.query {
-		if has(notUnits, key) {
+		unit := key
+		if key == "permits" {
+			unit = ""
+		} else if has(notUnits, key) {
 			continue
 		}
 		n, err := r.number(key, 0)
 		if err != nil {
 			return nil, err
 		}
-		amounts[key] = n
+		amounts[unit] = n
 	}
 	return amounts, nil
 }
@@ -50,29 +53,25 @@ type asked struct {
 	amounts fairlimit.Amounts // with the permits
 }
 
-func (a asked) namesUnit() bool { return len(a.amounts) > 1 }
-
 // ask reads what a caller wants, and counts it as one that waits. Leave undoes
 // that.
 func (s *Server) ask(r *request) (a asked, err error) {
 	if a.amounts, err = r.amounts(); err != nil {
 		return a, err
 	}
-	if a.amounts[""], err = r.number("permits", 1); err != nil {
-		return a, err
+	if _, given := a.amounts[""]; !given {
+		a.amounts[""] = 1
 	}
 	weight, err := r.number("weight", 1)
+	flow, hasFlow := r.query.Get("flow"), r.query.Has("flow")
+	switch {
+	case err == nil && hasFlow:
+		err = checkText("flow", flow)
+	case err == nil && r.query.Has("weight"):
+		err = misused("weight: of a flow, and there is none")
+	}
 	if err != nil {
 		return a, err
-	}
-	flow := r.query.Get("flow")
-	switch hasFlow := r.query.Has("flow"); {
-	case !hasFlow && r.query.Has("weight"):
-		return a, misused("weight: of a flow, and there is none")
-	case hasFlow:
-		if err := checkText("flow", flow); err != nil {
-			return a, err
-		}
 	}
 	if s.waiting.Add(1) > int64(s.MostWaiting) {
 		s.leave(a)
@@ -84,7 +83,7 @@ func (s *Server) ask(r *request) (a asked, err error) {
 	if a.queue, err = s.queues.find(r.Context(), r.PathValue("name")); err == nil {
 		a.queue.waiting.Add(1)
 		a.limiter = a.queue.Queue
-		if flow != "" {
+		if hasFlow {
 			a.limiter, err = a.queue.Flow(flow, weight)
 		}
 	}
@@ -102,26 +101,26 @@ func (s *Server) leave(a asked) {
 }
 
 // turn answers when the turn has come.
-func (s *Server) turn(w http.ResponseWriter, r *request) error {
+func (s *Server) turn(w http.ResponseWriter, r *request) (any, error) {
 	timeout, err := time.Duration(0), error(nil)
 	if r.query.Has("timeout") {
 		timeout, err = r.duration("timeout")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	a, err := s.ask(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if s.waiting.Load() > s.crowd {
-		return s.waitApart(w, a, timeout)
+		return nil, s.waitApart(w, a, timeout)
 	}
-	return s.wait(r.Context(), w, a, timeout)
+	return s.wait(r.Context(), a, timeout)
 }
 
 // wait is turn for a caller that has been counted.
-func (s *Server) wait(ctx context.Context, w http.ResponseWriter, a asked, timeout time.Duration) error {
+func (s *Server) wait(ctx context.Context, a asked, timeout time.Duration) (any, error) {
 	soon := ctx
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -129,25 +128,26 @@ func (s *Server) wait(ctx context.Context, w http.ResponseWriter, a asked, timeo
 		defer cancel()
 	}
 	began, name := time.Now(), rand.Text()
-	err := s.take(soon, a, name)
+	turn, err := a.limiter.Take(soon, a.amounts)
+	if err == nil {
+		s.owe(a, name, turn, 0)
+	}
 	s.leave(a)
 	waited := time.Since(began)
 	if err == nil || !gone(ctx) {
 		a.queue.history.add(waited, err)
 	}
 	if err != nil {
-		return s.noTurn(a.queue, err)
+		return nil, s.noTurn(a.queue, err)
 	}
-	return answer(w, http.StatusOK, map[string]any{"turn": name, "waited_ms": waited.Milliseconds()})
+	return map[string]any{"turn": name, "waited_ms": waited.Milliseconds()}, nil
 }
 
-// take remembers a turn that named a unit, so that it can be settled.
-func (s *Server) take(ctx context.Context, a asked, name string) error {
-	turn, err := a.limiter.Take(ctx, a.amounts)
-	if err == nil && a.namesUnit() {
-		s.owing.keep(name, turn, 0)
+// owe remembers a turn that named a unit, so that it can be settled.
+func (s *Server) owe(a asked, name string, turn settler, delay time.Duration) {
+	if len(a.amounts) > 1 {
+		s.owing.keep(name, turn, delay)
 	}
-	return err
 }
 
 // noTurn forgets a queue without a quota.
@@ -163,62 +163,52 @@ func (s *Server) noTurn(q *queue, err error) error {
 }
 
 // reserve answers at once with a turn that comes later.
-func (s *Server) reserve(w http.ResponseWriter, r *request) error {
+func (s *Server) reserve(w http.ResponseWriter, r *request) (any, error) {
 	a, err := s.ask(r)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	name := rand.Text()
 	if err = s.turns.enter(name); err != nil {
 		s.leave(a)
-		return err
+		return nil, err
 	}
 	reservation, err := a.limiter.ReserveAmounts(r.Context(), a.amounts)
 	s.leave(a)
 	if err != nil {
 		_, _ = s.turns.take(name)
-		return s.noTurn(a.queue, err)
+		return nil, s.noTurn(a.queue, err)
 	}
 	delay := reservation.Delay()
 	s.turns.keep(name, reservation)
-	if a.namesUnit() {
-		s.owing.keep(name, reservation, delay)
-	}
-	err = answer(w, http.StatusOK, map[string]any{"turn": name, "in_ms": float64(delay.Microseconds()) / 1e3})
-	if err == nil {
-		err = http.NewResponseController(w).Flush()
-	}
+	s.owe(a, name, reservation, delay)
+	s.answer(r.Context(), w, map[string]any{"turn": name, "in_ms": float64(delay.Microseconds()) / 1e3}, nil)
+	err = http.NewResponseController(w).Flush()
 	if err != nil || r.Context().Err() != nil { // nobody knows of it
 		if _, err := s.turns.take(name); err == nil {
 			_ = reservation.Cancel(context.WithoutCancel(r.Context()))
 		}
 	}
-	return nil
+	return nil, nil
 }
 
-func (s *Server) giveBack(w http.ResponseWriter, r *request) error {
+func (s *Server) giveBack(_ http.ResponseWriter, r *request) (any, error) {
 	reservation, err := s.turns.take(r.PathValue("turn"))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	ahead := reservation.Delay() > 0
-	if err := reservation.Cancel(context.WithoutCancel(r.Context())); err != nil {
-		return err
-	}
-	return answer(w, http.StatusOK, map[string]any{"given_back": ahead})
+	return map[string]any{"given_back": ahead}, reservation.Cancel(context.WithoutCancel(r.Context()))
 }
 
 // settle says what a turn used.
-func (s *Server) settle(w http.ResponseWriter, r *request) error {
+func (s *Server) settle(_ http.ResponseWriter, r *request) (any, error) {
 	used, err := r.amounts()
-	if err == nil && r.query.Has("permits") {
-		used[""], err = r.number("permits", 0)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil && len(used) == 0 {
-		err = misused("want what was used of a unit, such as tokens=873")
+	if len(used) == 0 {
+		return nil, misused("want what was used of a unit, such as tokens=873")
 	}
-	if err == nil {
-		err = s.owing.settle(context.WithoutCancel(r.Context()), r.PathValue("turn"), used)
-	}
-	return done(w, err)
+	return done, s.owing.settle(context.WithoutCancel(r.Context()), r.PathValue("turn"), used)
 }
