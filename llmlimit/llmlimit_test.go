@@ -94,7 +94,8 @@ func TestProcessesKeepTheBudgetsOfAProvider(t *testing.T) {
 			provider: llmlimit.Azure, units: units{"": perMinute(200), llmlimit.Tokens: perMinute(20_000)},
 			upstream: func(u units) *llmtest.Upstream { return llmtest.Azure(u[""], u[llmlimit.Tokens]) },
 			url:      "http://azure/openai/deployments/m/chat/completions", most: 400,
-			unit: llmlimit.Tokens, part: 0.7, calls: 100, worst: 1,
+			fields: `,"stream":true,"stream_options":{"include_usage":true}`,
+			unit:   llmlimit.Tokens, part: 0.7, calls: 100, worst: 1,
 		},
 		"Anthropic": {
 			provider: llmlimit.Anthropic,
