@@ -18,8 +18,11 @@ import (
 	example "github.com/fairlimit/fairlimit/examples/anthropic"
 	"github.com/fairlimit/fairlimit/fairlimittest"
 	"github.com/fairlimit/fairlimit/internal/llmtest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/llmlimit"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 var hourly = example.Limits{
 	Requests: fairlimit.PerHour(10), Input: fairlimit.PerHour(10_000), Output: fairlimit.PerHour(1000),
