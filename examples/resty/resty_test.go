@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	upstream "resty.dev/v3"
 
 	"github.com/fairlimit/fairlimit/examples/internal/fake"
 	example "github.com/fairlimit/fairlimit/examples/resty"
@@ -13,16 +14,22 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-func client(t testing.TB, p *fake.Place) func(context.Context) error { return retrying(t, p, 3) }
+func client(t testing.TB, p *fake.Place) func(context.Context) error {
+	return getting(newClient(t, p))
+}
 
-func retrying(t testing.TB, p *fake.Place, retries int) func(context.Context) error {
+func newClient(t testing.TB, p *fake.Place) *upstream.Client {
 	client := example.NewClient(p.Queue(t), p.URL)
 	t.Cleanup(func() {
 		client.Client().CloseIdleConnections()
 		assert.NoError(t, client.Close())
 	})
+	return client
+}
+
+func getting(client *upstream.Client) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := client.R().SetContext(ctx).SetRetryCount(retries).Get("/rates")
+		_, err := client.R().SetContext(ctx).Get("/rates")
 		return err
 	}
 }
@@ -36,7 +43,7 @@ func TestA429PausesEverybody(t *testing.T) {
 	t.Parallel()
 	// With retries, resty itself would sleep for as long as the service says.
 	fake.A429PausesEverybody(t, func(t testing.TB, p *fake.Place) func(context.Context) error {
-		return retrying(t, p, 0)
+		return getting(newClient(t, p).SetRetryCount(0))
 	}, "Retry-After", "600")
 }
 
