@@ -159,7 +159,8 @@ func TestSettlementsOfABusyTransportGoTogether(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		assert.Equal(t, 1000-requests, left(t, q))
-		assert.LessOrEqual(t, int(asked.Load()), 2*requests/5, "five come in 50 ms")
+		// Five come in 50 ms. One of them may find the line empty, and go alone.
+		assert.LessOrEqual(t, int(asked.Load()), 3*requests/5)
 	})
 }
 
