@@ -33,13 +33,12 @@ func TestALimiterRecoversWhateverTheClientsTimeouts(t *testing.T) {
 		limiters = append(limiters, limiter(t, rdb, fairlimit.PerHour(10)))
 		require.NoError(t, limiters[len(limiters)-1].Wait(t.Context()))
 	}
-	bystander := standBy(t)
 	s.Pause()
 	var all sync.WaitGroup
 	for _, l := range limiters {
 		for _, name := range []string{"Wait", "Status"} {
 			all.Go(func() {
-				assert.ErrorIs(t, bystander.overdue(t, name, calls(l)[name]), fairlimit.ErrOutcomeUnknown, name)
+				assert.ErrorIs(t, overdue(t, name, calls(l)[name]), fairlimit.ErrOutcomeUnknown, name)
 			})
 		}
 	}
@@ -56,12 +55,11 @@ func TestAPausedServerLosesNothing(t *testing.T) {
 	s := redistest.StartServer(t)
 	l := limiter(t, s.Client(), fairlimit.PerHour(1))
 	require.NoError(t, l.Wait(t.Context()))
-	bystander := standBy(t)
 	s.Pause()
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			err := bystander.prompt(t, 100*time.Millisecond, "Wait", l.Wait)
+			err := prompt(t, 100*time.Millisecond, "Wait", l.Wait)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		})
 	}
@@ -99,7 +97,6 @@ func TestADeadServerPilesNothingUp(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			bystander := standBy(t)
 			server, proxy := redistest.StartServer(t), redistest.StartProxy(t)
 			rdb := proxy.Client(&redis.Options{Addr: server.Addr(), PoolSize: pool})
 			if name == "refuses" { // a proxy would take the connection first
@@ -118,7 +115,7 @@ func TestADeadServerPilesNothingUp(t *testing.T) {
 				wg.Go(func() {
 					inside.Add(1)
 					defer inside.Add(-1)
-					err := bystander.prompt(t, patience, name, all[i%len(all)])
+					err := prompt(t, patience, name, all[i%len(all)])
 					assert.True(t, errors.Is(err, context.DeadlineExceeded) ||
 						errors.Is(err, fairlimit.ErrUnreachable) ||
 						errors.Is(err, fairlimit.ErrOutcomeUnknown), "%v", err)

@@ -141,7 +141,6 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 				server := redistest.StartServer(t)
 				l := build(t, server.Client(), redistest.Name(t), fairlimit.PerHour(100))
 				require.NoError(t, l.Wait(t.Context()))
-				bystander := standBy(t)
 				ctx, stop := context.WithCancel(t.Context())
 				var wg sync.WaitGroup
 				var went atomic.Int64
@@ -154,7 +153,7 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 						}
 					})
 					wg.Go(func() { // and those whose deadline is sooner are back by it
-						if bystander.prompt(t, 100*time.Millisecond, "Wait", l.Wait) == nil {
+						if prompt(t, 100*time.Millisecond, "Wait", l.Wait) == nil {
 							went.Add(1)
 						}
 					})
