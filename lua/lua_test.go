@@ -11,6 +11,8 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
 func TestAnErrorNamesThePartAndItsLine(t *testing.T) {
 	rdb := redistest.Standalone(t)
 	require.NoError(t, rdb.Set(t.Context(), "{named}:value", "1", 0).Err())

@@ -65,7 +65,7 @@ func OnEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 // Nowhere returns a client of a server that is not there. It is for tests that
 // do no I/O, or that want to see it fail.
 func Nowhere(t testing.TB) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
 	t.Cleanup(func() { Close(rdb) })
 	return rdb
 }
