@@ -36,37 +36,31 @@ func TestACallThatWouldComeTooLateIsNeverMade(t *testing.T) {
 	assert.Zero(t, state(t, l).Queued)
 }
 
-func TestACallOfAnyShapeTakesOneTurn(t *testing.T) {
-	s := &service{}
-	l := limiter(t, fairlimit.PerHour(4))
-	c := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l})
-	for shape, call := range shapes(c) {
-		if err := call(t.Context()); err != io.EOF {
-			assert.NoError(t, err, shape)
-		}
-	}
-	assert.Equal(t, 4, s.calls())
-	assert.Zero(t, state(t, l).Available)
-}
-
-func TestACallCostsItsPermits(t *testing.T) {
+func TestACallOfAnyShapeTakesItsPermits(t *testing.T) {
 	s := &service{}
 	l := limiter(t, fairlimit.PerHour(10))
 	costs := map[string]int{
 		testpb.TestService_Ping_FullMethodName:             3,
 		testpb.TestService_PingClientStream_FullMethodName: 2,
 	}
-	c := limited(t, s.serve(t), &grpclimit.Interceptor{
+	address := s.serve(t)
+	priced := limited(t, address, &grpclimit.Interceptor{
 		Limiter: l, Permits: func(method string) int { return costs[method] },
 	})
 	for shape, want := range map[string]int{"unary": 3, "client stream": 2, "server stream": 0} {
 		before := state(t, l).Available
-		if err := shapes(c)[shape](t.Context()); err != io.EOF {
+		if err := shapes(priced)[shape](t.Context()); err != io.EOF {
 			require.NoError(t, err)
 		}
 		assert.Equal(t, want, before-state(t, l).Available, shape)
 	}
-	assert.Equal(t, 3, s.calls())
+	for shape, call := range shapes(limited(t, address, &grpclimit.Interceptor{Limiter: l})) {
+		if err := call(t.Context()); err != io.EOF {
+			assert.NoError(t, err, shape)
+		}
+	}
+	assert.Equal(t, 3+4, s.calls())
+	assert.Equal(t, 10-3-2-4, state(t, l).Available, "one for each shape")
 }
 
 func TestTheCallersOptionsStay(t *testing.T) {

@@ -1,12 +1,10 @@
 package grpclimit_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/ratelimit"
-	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/retry"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -16,18 +14,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/grpclimit"
 )
-
-func TestAnAttemptOfARetryAboveTakesATurn(t *testing.T) {
-	s := &service{answer: func(context.Context) error { return status.Error(codes.Unavailable, "not now") }}
-	l := limiter(t, fairlimit.PerHour(10))
-	limit := &grpclimit.Interceptor{Limiter: l}
-	backoff := retry.WithBackoff(retry.BackoffLinear(time.Millisecond))
-	again := retry.UnaryClientInterceptor(retry.WithMax(3), backoff)
-	c := connect(t, s.serve(t), grpc.WithDisableRetry(), grpc.WithChainUnaryInterceptor(again, limit.Unary))
-	require.Error(t, shapes(c)["unary"](t.Context()))
-	assert.Equal(t, 3, s.calls())
-	assert.Equal(t, 7, state(t, l).Available)
-}
 
 func TestTheMiddlewareAsksTheLimiter(t *testing.T) {
 	s := &service{}

@@ -22,17 +22,11 @@ import (
 	"github.com/fairlimit/fairlimit/kubelimit"
 )
 
-// apiServer is a client of a server that counts its requests and refuses the
-// first ones.
-func apiServer(t *testing.T, l *kubelimit.RateLimiter, refusals int64) (*rest.RESTClient, *atomic.Int64) {
+// apiServer is a client of a server that counts its requests.
+func apiServer(t *testing.T, l *kubelimit.RateLimiter) (*rest.RESTClient, *atomic.Int64) {
 	t.Helper()
 	var reached atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if reached.Add(1) <= refusals {
-			w.Header().Set("Retry-After", "0")
-			w.WriteHeader(http.StatusTooManyRequests)
-		}
-	}))
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -50,7 +44,7 @@ func apiServer(t *testing.T, l *kubelimit.RateLimiter, refusals int64) (*rest.RE
 func TestAClientWaitsForItsTurn(t *testing.T) {
 	quota := fairlimit.PerHour(2)
 	l := limiter(t, quota)
-	client, reached := apiServer(t, &kubelimit.RateLimiter{Limiter: l, Quota: quota}, 0)
+	client, reached := apiServer(t, &kubelimit.RateLimiter{Limiter: l, Quota: quota})
 	for range 2 {
 		require.NoError(t, client.Get().Resource("pods").Do(t.Context()).Error())
 	}
@@ -62,14 +56,6 @@ func TestAClientWaitsForItsTurn(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.EqualValues(t, 2, reached.Load())
 	assert.Zero(t, status(t, l).Queued)
-}
-
-func TestEachAttemptOfAClientTakesATurn(t *testing.T) {
-	l := limiter(t, fairlimit.PerHour(10))
-	client, reached := apiServer(t, &kubelimit.RateLimiter{Limiter: l}, 2)
-	require.NoError(t, client.Get().Resource("pods").Do(t.Context()).Error())
-	assert.EqualValues(t, 3, reached.Load())
-	assert.Equal(t, 7, status(t, l).Available)
 }
 
 func TestTryAcceptTakesATurnNowOrNotAtAll(t *testing.T) {
