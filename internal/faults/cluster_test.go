@@ -52,36 +52,27 @@ func TestCallersGoOnThroughAFailover(t *testing.T) {
 		t.Run("sentinel, "+who, func(t *testing.T) {
 			t.Parallel()
 			g := redistest.Sentinel(t)
-			failOver(t, g.Client, redistest.Name(t), g.Master, g.Replica, knowing, fairlimit.PerHour(400))
+			failOver(t, g.Client, redistest.Name(t), g.Master, g.Replica, knowing)
 		})
 		t.Run("cluster, "+who, func(t *testing.T) {
 			t.Parallel()
 			g := redistest.StartCluster(t)
 			name := servedBy(t, g, g.Masters[0])
-			failOver(t, g.Client, name, g.Masters[0], g.Replica, knowing, fairlimit.PerHour(400))
-		})
-		t.Run("cluster, a ceiling, "+who, func(t *testing.T) {
-			t.Parallel()
-			g := redistest.StartCluster(t)
-			name := servedBy(t, g, g.Masters[0])
-			failOver(t, g.Client, name, g.Masters[0], g.Replica, knowing, fairlimit.PerHour(4000),
-				fairlimit.WithFlow("acme", 1), fairlimit.WithFlowQuota(fairlimit.PerHour(400)))
+			failOver(t, g.Client, name, g.Masters[0], g.Replica, knowing)
 		})
 	}
 }
 
-// failOver is for a quota, or a ceiling, of 400 permits.
 func failOver(
 	t *testing.T, rdb redis.UniversalClient, name string, primary, replica *redistest.Server, knowing bool,
-	quota fairlimit.Quota, opts ...fairlimit.Option,
 ) {
 	const permits, before, unseen = 400, 100, 20
-	l := named(t, rdb, name, quota, opts...)
+	l := named(t, rdb, name, fairlimit.PerHour(permits))
 	require.NoError(t, l.WaitN(t.Context(), before))
 	cutOff(t, primary, replica, name)
 	require.NoError(t, l.WaitN(t.Context(), unseen))
 	if !knowing {
-		l = named(t, rdb, name, quota, opts...)
+		l = named(t, rdb, name, fairlimit.PerHour(permits))
 	}
 	primary.Kill()
 	replica.Resume()
@@ -94,7 +85,7 @@ func failOver(
 	t.Logf("%d granted of %d, %d of them unseen by the replica; %d left open",
 		total, permits, unseen, crowd.unknown.Load())
 	if knowing {
-		assert.LessOrEqual(t, total, permits) // far fewer of a ceiling, which then counts as full
+		assert.LessOrEqual(t, total, permits)
 	} else {
 		assert.LessOrEqual(t, total, permits+unseen)
 		assert.Positive(t, crowd.went.Load(), "callers go on")
