@@ -164,6 +164,17 @@ func migrate(t *testing.T, g *redistest.ClusterGroup, slot int64, from, to *redi
 	}
 }
 
+// seen counts the replies with a prefix that reach a client.
+func seen(prefix string, count *atomic.Int64) redistest.Hook {
+	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		err := next(ctx, cmd)
+		if redis.HasErrorPrefix(err, prefix) {
+			count.Add(1)
+		}
+		return err
+	}
+}
+
 // redirects counts the answers that lead elsewhere.
 func redirects(t *testing.T, rdb *redis.ClusterClient) func() map[string]int64 {
 	counts := map[string]*atomic.Int64{"MOVED": {}, "ASK": {}, "TRYAGAIN": {}}

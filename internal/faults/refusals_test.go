@@ -2,7 +2,6 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -171,54 +170,6 @@ func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 			})
 		})
 	}
-}
-
-// seen counts the replies with a prefix that reach a client.
-func seen(prefix string, count *atomic.Int64) redistest.Hook {
-	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-		err := next(ctx, cmd)
-		if redis.HasErrorPrefix(err, prefix) {
-			count.Add(1)
-		}
-		return err
-	}
-}
-
-// TestAServerThatLoadsItsDataIsWaitedFor restarts a server that takes more than
-// a second to load what it saved.
-func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	// Redis pauses for 50 ms after each key. The pauses are few and long, so
-	// that a busy machine adds little to them. Redis answers after every 2 MiB,
-	// so after each key.
-	server := redistest.StartServer(t, "--key-load-delay", "50000", "--rdbcompression", "no")
-	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
-		for i := range 25 {
-			p.Set(t.Context(), fmt.Sprint("junk", i), strings.Repeat("x", 2<<20), 0)
-		}
-		return nil
-	})
-	require.NoError(t, err)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer redistest.Close(rdb)
-	loading := new(atomic.Int64)
-	rdb.AddHook(seen("LOADING", loading))
-	l := limiter(t, rdb, fairlimit.PerHour(100))
-	require.NoError(t, l.WaitN(t.Context(), 50))
-	require.NoError(t, server.Client().Save(t.Context()).Err())
-
-	crowd := startCrowd(t, l, 10, time.Millisecond, func(err error) bool {
-		return errors.Is(err, fairlimit.ErrUnreachable)
-	})
-	require.Eventually(t, func() bool { return crowd.went.Load() >= 10 }, 5*time.Second, time.Millisecond)
-	server.Restart()
-	require.Eventually(t, func() bool { return crowd.refused.Load() > 0 }, 20*time.Second, time.Millisecond,
-		"the rest goes, so that what was forgotten would show")
-	crowd.stop()
-	t.Logf("%d times LOADING, %d went", loading.Load(), crowd.went.Load())
-	assert.Positive(t, loading.Load(), "this should test something")
-	assert.LessOrEqual(t, crowd.went.Load(), int64(50),
-		"what went after the save is not on the server any more, but known")
 }
 
 // TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy, of

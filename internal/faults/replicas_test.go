@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -255,40 +254,22 @@ func TestReplicasOfAClusterFollowTheirKey(t *testing.T) {
 	}
 }
 
-// A ceiling holds wherever the server of its queue is, and what is stored and
-// looked at of it is there.
+// A ceiling holds wherever the server of its queue is, and what is stored of it
+// is there.
 func TestACeilingOfACluster(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Cluster(t)
 	for range 8 { // names of several servers
-		holdsACeiling(t, rdb, redistest.Name(t))
-	}
-}
-
-func holdsACeiling(t *testing.T, rdb redis.UniversalClient, name string) {
-	// A busy machine misses no turn.
-	q, err := fairlimit.NewQueue(rdb, name, fairlimit.PerSecond(100), fairlimit.WithMaxLateness(time.Minute))
-	require.NoError(t, err)
-	acme, err := q.Flow("acme", 1, fairlimit.WithFlowQuota(fairlimit.PerHour(3)))
-	require.NoError(t, err)
-	require.NoError(t, acme.WaitN(t.Context(), 3))
-	allowed := func(l fairlimit.Limiter) bool {
-		allowed, err := l.Allow(t.Context())
+		// A busy machine misses no turn.
+		q := limiter(t, redistest.Cluster(t), fairlimit.PerSecond(100), fairlimit.WithMaxLateness(time.Minute))
+		acme, err := q.(*fairlimit.Queue).Flow("acme", 1, fairlimit.WithFlowQuota(fairlimit.PerHour(3)))
 		require.NoError(t, err)
-		return allowed
+		require.NoError(t, acme.WaitN(t.Context(), 3))
+		require.NoError(t, acme.SetQuotas(t.Context(), fairlimit.PerHour(4)))
+		for _, want := range []bool{true, false} {
+			allowed, err := acme.Allow(t.Context())
+			require.NoError(t, err)
+			assert.Equal(t, want, allowed)
+		}
+		require.NoError(t, q.Wait(t.Context()), "others have no ceiling")
 	}
-	assert.False(t, allowed(acme))
-
-	require.NoError(t, acme.SetQuotas(t.Context(), fairlimit.PerHour(5)))
-	assert.True(t, allowed(acme))
-	require.NoError(t, acme.Pause(t.Context(), time.Hour))
-	assert.False(t, allowed(acme))
-	other, err := q.Flow("other", 1)
-	require.NoError(t, err)
-	require.NoError(t, other.Wait(t.Context()))
-
-	s, err := fair.Inspect(t.Context(), rdb, name, fair.WithCeilings())
-	require.NoError(t, err)
-	require.Len(t, s.Ceilings, 1)
-	assert.Equal(t, "acme", s.Ceilings[0].Flow)
 }
