@@ -70,19 +70,14 @@ func TestAfterDecidesInsteadOfRetryAfter(t *testing.T) {
 	assert.Equal(t, []time.Duration{8 * time.Second, 8 * time.Second}, l.Pauses())
 }
 
-func TestTheResponseIsHandedOnIfThePauseFails(t *testing.T) {
-	u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "60"}))
+func TestMaxPauseBoundsAPauseAndOnErrorHearsOfOneThatFails(t *testing.T) {
+	u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "7200"}))
 	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5)), Err: fairlimit.ErrUnreachable}
 	told := make(chan error, 1)
-	code, body := get(t, client(t, &httplimit.Transport{Limiter: l, OnError: func(err error) { told <- err }}), u.URL)
-	assert.Equal(t, http.StatusTooManyRequests, code)
+	transport := &httplimit.Transport{Limiter: l, MaxPause: time.Hour, OnError: func(err error) { told <- err }}
+	code, body := get(t, client(t, transport), u.URL)
+	assert.Equal(t, http.StatusTooManyRequests, code, "the response is handed on")
 	assert.Equal(t, "slow down", body)
 	require.ErrorIs(t, <-told, fairlimit.ErrUnreachable)
-}
-
-func TestMaxPauseBoundsAPause(t *testing.T) {
-	u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "7200"}))
-	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
-	get(t, client(t, &httplimit.Transport{Limiter: l, MaxPause: time.Hour}), u.URL)
 	assert.Equal(t, []time.Duration{time.Hour}, l.Pauses())
 }
