@@ -80,33 +80,18 @@ func TestADeadServerPilesNothingUp(t *testing.T) {
 		count    = 150
 		pool     = 4
 	)
-	for name, f := range map[string]struct {
-		dies, revives func(*redistest.Server, *redistest.Proxy)
-	}{
-		"refuses": {
-			func(s *redistest.Server, _ *redistest.Proxy) { s.Kill() },
-			func(s *redistest.Server, _ *redistest.Proxy) { s.Restart() },
-		},
-		"stopped": {
-			func(s *redistest.Server, _ *redistest.Proxy) { s.Pause() },
-			func(s *redistest.Server, _ *redistest.Proxy) { s.Resume() },
-		},
-		"black hole": {
-			func(_ *redistest.Server, p *redistest.Proxy) { p.Freeze() },
-			func(_ *redistest.Server, p *redistest.Proxy) { p.Heal() },
-		},
+	for name, f := range map[string]struct{ dies, revives func(*redistest.Server) }{
+		"refuses": {(*redistest.Server).Kill, (*redistest.Server).Restart},
+		"stopped": {(*redistest.Server).Pause, (*redistest.Server).Resume},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server, proxy := redistest.StartServer(t), redistest.StartProxy(t)
-			rdb := proxy.Client(&redis.Options{Addr: server.Addr(), PoolSize: pool})
-			if name == "refuses" { // a proxy would take the connection first
-				rdb = redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: pool})
-				defer redistest.Close(rdb)
-			}
+			server := redistest.StartServer(t)
+			rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), PoolSize: pool})
+			defer redistest.Close(rdb)
 			l := limiter(t, rdb, fairlimit.PerSecond(1000))
 			require.NoError(t, l.Wait(t.Context()))
 			before := runtime.NumGoroutine()
-			f.dies(server, proxy)
+			f.dies(server)
 
 			var inside atomic.Int64
 			var wg sync.WaitGroup
@@ -128,7 +113,7 @@ func TestADeadServerPilesNothingUp(t *testing.T) {
 			assert.LessOrEqual(t, int(rdb.PoolStats().TotalConns), pool)
 			assert.LessOrEqual(t, most, before+6*pool+20, "what is left behind is bound by the pool, not by the calls")
 
-			f.revives(server, proxy)
+			f.revives(server)
 			require.Eventually(t, func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
