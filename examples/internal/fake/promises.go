@@ -33,9 +33,9 @@ func NewPlace(
 	return &Place{Service: Start(t, answer), Redis: fairlimittest.Start(t), Quota: quota}
 }
 
-// Queue is for a client that is given a queue.
+// Queue is for a client that is given a queue. A busy machine misses no turn.
 func (p *Place) Queue(t testing.TB) *fairlimit.Queue {
-	return p.Redis.Queue(t, "service", p.Quota,
+	return p.Redis.Queue(t, "service", p.Quota, fairlimit.WithMaxLateness(time.Minute),
 		fairlimit.WithTrace(&fairlimit.Trace{Refused: func(int, error) { p.refused.Add(1) }}))
 }
 
