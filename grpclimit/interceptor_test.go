@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/testing/testpb"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
@@ -20,130 +19,94 @@ import (
 )
 
 func TestACallThatWouldComeTooLateIsNeverMade(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{}
-		l := limiter(t, rdb, fairlimit.PerHour(1))
-		require.NoError(t, l.Wait(t.Context()))
-		c := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		for shape, call := range shapes(c) {
-			err := call(ctx)
-			assert.ErrorIs(t, err, context.DeadlineExceeded, shape)
-			var refused *fairlimit.RefusedError
-			assert.ErrorAs(t, err, &refused, shape)
-			assert.Equal(t, codes.DeadlineExceeded, status.Code(err), shape)
-		}
-		assert.Zero(t, s.calls())
-		assert.Zero(t, state(t, l).Queued)
-	})
+	s := &service{}
+	l := limiter(t, fairlimit.PerHour(1))
+	require.NoError(t, l.Wait(t.Context()))
+	c := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for shape, call := range shapes(c) {
+		err := call(ctx)
+		assert.ErrorIs(t, err, context.DeadlineExceeded, shape)
+		var refused *fairlimit.RefusedError
+		assert.ErrorAs(t, err, &refused, shape)
+		assert.Equal(t, codes.DeadlineExceeded, status.Code(err), shape)
+	}
+	assert.Zero(t, s.calls())
+	assert.Zero(t, state(t, l).Queued)
 }
 
-func TestACallOfAnyShapeTakesOneTurn(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{}
-		l := limiter(t, rdb, fairlimit.PerHour(4))
-		c := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l})
-		for shape, call := range shapes(c) {
-			if err := call(t.Context()); err != io.EOF {
-				assert.NoError(t, err, shape)
-			}
-		}
-		assert.Equal(t, 4, s.calls())
-		assert.Zero(t, state(t, l).Available)
+func TestACallOfAnyShapeTakesItsPermits(t *testing.T) {
+	s := &service{}
+	l := limiter(t, fairlimit.PerHour(10))
+	costs := map[string]int{
+		testpb.TestService_Ping_FullMethodName:             3,
+		testpb.TestService_PingClientStream_FullMethodName: 2,
+	}
+	address := s.serve(t)
+	priced := limited(t, address, &grpclimit.Interceptor{
+		Limiter: l, Permits: func(method string) int { return costs[method] },
 	})
-}
-
-func TestACallCostsItsPermits(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{}
-		l := limiter(t, rdb, fairlimit.PerHour(10))
-		costs := map[string]int{
-			testpb.TestService_Ping_FullMethodName:             3,
-			testpb.TestService_PingClientStream_FullMethodName: 2,
+	for shape, want := range map[string]int{"unary": 3, "client stream": 2, "server stream": 0} {
+		before := state(t, l).Available
+		if err := shapes(priced)[shape](t.Context()); err != io.EOF {
+			require.NoError(t, err)
 		}
-		c := limited(t, s.serve(t), &grpclimit.Interceptor{
-			Limiter: l, Permits: func(method string) int { return costs[method] },
-		})
-		for shape, want := range map[string]int{"unary": 3, "client stream": 2, "server stream": 0} {
-			before := state(t, l).Available
-			if err := shapes(c)[shape](t.Context()); err != io.EOF {
-				require.NoError(t, err)
-			}
-			assert.Equal(t, want, before-state(t, l).Available, shape)
+		assert.Equal(t, want, before-state(t, l).Available, shape)
+	}
+	for shape, call := range shapes(limited(t, address, &grpclimit.Interceptor{Limiter: l})) {
+		if err := call(t.Context()); err != io.EOF {
+			assert.NoError(t, err, shape)
 		}
-		assert.Equal(t, 3, s.calls())
-	})
-}
-
-func TestAPauseThatFailsHoldsBackAtLeastThisProcess(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{answer: func(context.Context) error { return refusal(t, codes.Unavailable, time.Minute) }}
-		told := make(chan error, 1)
-		c := limited(t, s.serve(t), &grpclimit.Interceptor{
-			Limiter: &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5)), err: fairlimit.ErrUnreachable},
-			OnError: func(err error) { told <- err },
-		})
-		_, err := c.Ping(t.Context(), &testpb.PingRequest{})
-		require.Equal(t, codes.Unavailable, status.Code(err), "the call ends as it would have")
-		require.ErrorIs(t, <-told, fairlimit.ErrUnreachable)
-
-		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-		defer cancel()
-		_, err = c.Ping(ctx, &testpb.PingRequest{})
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Equal(t, 1, s.calls())
-	})
+	}
+	assert.Equal(t, 3+4, s.calls())
+	assert.Equal(t, 10-3-2-4, state(t, l).Available, "one for each shape")
 }
 
 func TestTheCallersOptionsStay(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{answer: func(ctx context.Context) error {
-			return grpc.SetTrailer(ctx, metadata.Pairs("mine", "1"))
-		}}
-		c := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: limiter(t, rdb, fairlimit.PerHour(5))})
-		var trailer, untouched metadata.MD
-		opts := []grpc.CallOption{grpc.Trailer(&trailer), grpc.Trailer(&untouched)}
-		_, err := c.Ping(t.Context(), &testpb.PingRequest{}, opts[:1]...)
-		require.NoError(t, err)
-		assert.Equal(t, []string{"1"}, trailer.Get("mine"))
-		assert.Equal(t, grpc.Trailer(&untouched), opts[1], "room behind the options is not ours")
-	})
+	s := &service{answer: func(ctx context.Context) error {
+		return grpc.SetTrailer(ctx, metadata.Pairs("mine", "1"))
+	}}
+	c := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: limiter(t, fairlimit.PerHour(5))})
+	var trailer, untouched metadata.MD
+	opts := []grpc.CallOption{grpc.Trailer(&trailer), grpc.Trailer(&untouched)}
+	_, err := c.Ping(t.Context(), &testpb.PingRequest{}, opts[:1]...)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"1"}, trailer.Get("mine"))
+	assert.Equal(t, grpc.Trailer(&untouched), opts[1], "room behind the options is not ours")
 }
 
 func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{}
-		address := s.serve(t)
-		l := limiter(t, rdb, fairlimit.PerHour(5))
-		says := func(err error) waiter { return func(context.Context) error { return err } }
-		permits := func(n int) func(string) int { return func(string) int { return n } }
-		type limit = grpclimit.Interceptor
-		for name, test := range map[string]struct {
-			limit *limit
-			want  error
-			code  codes.Code
-		}{
-			"no limiter":          {&limit{}, fairlimit.ErrInvalidOption, codes.Internal},
-			"a negative MaxPause": {&limit{Limiter: l, MaxPause: -1}, fairlimit.ErrInvalidOption, codes.Internal},
-			"more than ever":      {&limit{Limiter: l, Permits: permits(6)}, fairlimit.ErrExceedsQuota, codes.Internal},
-			"cancelled":           {&limit{Limiter: says(context.Canceled)}, context.Canceled, codes.Canceled},
-			"full": {
-				&limit{Limiter: says(fairlimit.ErrTooManyQueued)}, fairlimit.ErrTooManyQueued, codes.ResourceExhausted,
-			},
-			"Redis is away": {
-				&limit{Limiter: says(fairlimit.ErrUnreachable)}, fairlimit.ErrUnreachable, codes.Unavailable,
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				for shape, call := range shapes(limited(t, address, test.limit)) {
-					err := call(t.Context())
-					assert.ErrorIs(t, err, test.want, shape)
-					assert.Equal(t, test.code, status.Code(err), shape)
-				}
-			})
-		}
-		assert.Zero(t, s.calls())
-		assert.Equal(t, 5, state(t, l).Available)
-	})
+	s := &service{}
+	address := s.serve(t)
+	l := limiter(t, fairlimit.PerHour(5))
+	says := func(err error) waiter { return func(context.Context) error { return err } }
+	permits := func(n int) func(string) int { return func(string) int { return n } }
+	type limit = grpclimit.Interceptor
+	for name, test := range map[string]struct {
+		limit *limit
+		want  error
+		code  codes.Code
+	}{
+		"no limiter":          {&limit{}, fairlimit.ErrInvalidOption, codes.Internal},
+		"a negative MaxPause": {&limit{Limiter: l, MaxPause: -1}, fairlimit.ErrInvalidOption, codes.Internal},
+		"more than ever":      {&limit{Limiter: l, Permits: permits(6)}, fairlimit.ErrExceedsQuota, codes.Internal},
+		"cancelled":           {&limit{Limiter: says(context.Canceled)}, context.Canceled, codes.Canceled},
+		"full": {
+			&limit{Limiter: says(fairlimit.ErrTooManyQueued)}, fairlimit.ErrTooManyQueued, codes.ResourceExhausted,
+		},
+		"Redis is away": {
+			&limit{Limiter: says(fairlimit.ErrUnreachable)}, fairlimit.ErrUnreachable, codes.Unavailable,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for shape, call := range shapes(limited(t, address, test.limit)) {
+				err := call(t.Context())
+				assert.ErrorIs(t, err, test.want, shape)
+				assert.Equal(t, test.code, status.Code(err), shape)
+			}
+		})
+	}
+	assert.Zero(t, s.calls())
+	assert.Equal(t, 5, state(t, l).Available)
 }

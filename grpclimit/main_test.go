@@ -7,14 +7,12 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/testing/testpb"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
-	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/grpclimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -23,9 +21,13 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 var (
-	limiter = limitertest.New
-	onEach  = limitertest.OnEach
+	limiter = limitertest.Alone
 	state   = limitertest.Status
+)
+
+type (
+	pausing = limitertest.Pausing
+	waiter  = limitertest.Waiter
 )
 
 // service counts the calls that reach it and answers each as the test says.
@@ -146,31 +148,3 @@ func shapes(c testpb.TestServiceClient) map[string]func(context.Context) error {
 		},
 	}
 }
-
-// pausing is a limiter that can pause. It writes down how long, and answers as
-// the test says.
-type pausing struct {
-	fairlimit.Limiter
-	err error
-
-	mu     sync.Mutex
-	pauses []time.Duration
-}
-
-func (p *pausing) Pause(_ context.Context, d time.Duration) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.pauses = append(p.pauses, d)
-	return p.err
-}
-
-func (p *pausing) paused() []time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.pauses
-}
-
-// waiter is a limiter that can do nothing but wait.
-type waiter func(ctx context.Context) error
-
-func (w waiter) Wait(ctx context.Context) error { return w(ctx) }

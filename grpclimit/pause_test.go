@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/testing/testpb"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -71,18 +70,16 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 		"a yes":                {trailer(codes.OK, "1500"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-				s := &service{answer: func(ctx context.Context) error { return test.answer(t, ctx) }}
-				address := s.serve(t)
-				for shape := range shapes(nil) {
-					l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
-					before := s.calls()
-					c := limited(t, address, &grpclimit.Interceptor{Limiter: l})
-					_ = shapes(c)[shape](t.Context())
-					assert.Equal(t, test.want, l.paused(), shape)
-					assert.Equal(t, before+1, s.calls(), "it is not made again")
-				}
-			})
+			s := &service{answer: func(ctx context.Context) error { return test.answer(t, ctx) }}
+			address := s.serve(t)
+			for shape := range shapes(nil) {
+				l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
+				before := s.calls()
+				c := limited(t, address, &grpclimit.Interceptor{Limiter: l})
+				_ = shapes(c)[shape](t.Context())
+				assert.Equal(t, test.want, l.Pauses(), shape)
+				assert.Equal(t, before+1, s.calls(), "it is not made again")
+			}
 		})
 	}
 }
@@ -103,29 +100,27 @@ func header(t *testing.T, ctx context.Context) error {
 
 // A stream that was refused says so each time that it is read.
 func TestARefusalOfAStreamPausesOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{answer: func(context.Context) error { return refusal(t, codes.ResourceExhausted, time.Minute) }}
-		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(20))}
-		stream, err := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l}).PingStream(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, stream.Send(&testpb.PingStreamRequest{}))
-		for range 3 {
-			_, err := stream.Recv()
-			assert.Equal(t, codes.ResourceExhausted, status.Code(err))
-		}
-		assert.Equal(t, []time.Duration{time.Minute}, l.paused())
-	})
+	s := &service{answer: func(context.Context) error { return refusal(t, codes.ResourceExhausted, time.Minute) }}
+	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(20))}
+	stream, err := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l}).PingStream(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, stream.Send(&testpb.PingStreamRequest{}))
+	for range 3 {
+		_, err := stream.Recv()
+		assert.Equal(t, codes.ResourceExhausted, status.Code(err))
+	}
+	assert.Equal(t, []time.Duration{time.Minute}, l.Pauses())
 }
 
-func TestMaxPauseBoundsAPause(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		s := &service{answer: func(context.Context) error { return refusal(t, codes.Unavailable, 2*time.Hour) }}
-		address := s.serve(t)
-		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(20))}
-		for _, longest := range []time.Duration{0, time.Hour, time.Second} {
-			c := limited(t, address, &grpclimit.Interceptor{Limiter: l, MaxPause: longest})
-			require.Error(t, shapes(c)["unary"](t.Context()))
-		}
-		assert.Equal(t, []time.Duration{grpclimit.DefaultMaxPause, time.Hour, time.Second}, l.paused())
+func TestMaxPauseBoundsAPauseAndOnErrorHearsOfOneThatFails(t *testing.T) {
+	s := &service{answer: func(context.Context) error { return refusal(t, codes.Unavailable, 2*time.Hour) }}
+	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5)), Err: fairlimit.ErrUnreachable}
+	told := make(chan error, 1)
+	c := limited(t, s.serve(t), &grpclimit.Interceptor{
+		Limiter: l, MaxPause: time.Hour, OnError: func(err error) { told <- err },
 	})
+	_, err := c.Ping(t.Context(), &testpb.PingRequest{})
+	require.Equal(t, codes.Unavailable, status.Code(err), "the call ends as it would have")
+	require.ErrorIs(t, <-told, fairlimit.ErrUnreachable)
+	assert.Equal(t, []time.Duration{time.Hour}, l.Pauses())
 }

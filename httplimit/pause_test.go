@@ -1,19 +1,15 @@
 package httplimit_test
 
 import (
-	"context"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/httplimit"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestARefusalPausesTheLimiter(t *testing.T) {
@@ -41,93 +37,47 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 		"500":                          {500, inSeconds, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-				u := serve(t, refuse(test.code, test.headers))
-				l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
-				code, body := get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
-				assert.Equal(t, test.code, code)
-				assert.Equal(t, "slow down", body)
-				assert.Equal(t, test.want, l.paused())
-				assert.EqualValues(t, 1, u.reached.Load(), "it is not sent again")
-				assert.Equal(t, 4, status(t, l).Available)
-			})
+			u := serve(t, refuse(test.code, test.headers))
+			l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
+			code, body := get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
+			assert.Equal(t, test.code, code)
+			assert.Equal(t, "slow down", body)
+			assert.Equal(t, test.want, l.Pauses())
+			assert.EqualValues(t, 1, u.reached.Load(), "it is not sent again")
+			assert.Equal(t, 4, status(t, l).Available)
 		})
 	}
 }
 
-func TestARefusalOfOneTenantHoldsBackNobodyElse(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		queue, err := fairlimit.NewQueue(rdb, "shared", fairlimit.PerSecond(10))
-		require.NoError(t, err)
-		send := func(tenant string, code int) time.Duration {
-			flow, err := queue.Flow(tenant, 1)
-			require.NoError(t, err)
-			start := time.Now()
-			limit := &httplimit.Transport{Limiter: flow, Base: sender(func(*http.Request) (*http.Response, error) {
-				return &http.Response{StatusCode: code, Header: http.Header{"Retry-After": {"30"}}, Body: http.NoBody}, nil
-			})}
-			resp, err := limit.RoundTrip(httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil))
-			require.NoError(t, err)
-			require.Equal(t, code, resp.StatusCode)
-			return time.Since(start)
-		}
-		send("acme", http.StatusTooManyRequests)
-		assert.Less(t, send("globex", http.StatusOK), time.Second)
-		assert.InDelta(t, 30, send("acme", http.StatusOK).Seconds(), 1)
-	})
-}
-
-func TestMaxPauseBoundsAPause(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "7200"}))
-		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
-		get(t, client(t, &httplimit.Transport{Limiter: l, MaxPause: time.Hour}), u.URL)
-		get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
-		get(t, client(t, &httplimit.Transport{Limiter: l, MaxPause: time.Second}), u.URL)
-		assert.Equal(t, []time.Duration{time.Hour, httplimit.DefaultMaxPause, time.Second}, l.paused())
-	})
-}
-
 func TestAfterDecidesInsteadOfRetryAfter(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		u := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			refuse(map[string]int{"/429": 429, "/503": 503, "/403": 403, "/404": 404, "/200": 200}[r.URL.Path],
-				map[string]string{"Retry-After": "30"})(w, r)
-		})
-		l := &pausing{Limiter: limiter(t, rdb, fairlimit.PerHour(5))}
-		start := time.Now()
-		c := client(t, &httplimit.Transport{
-			Limiter: l,
-			After: func(resp *http.Response, received time.Time) (time.Duration, bool) {
-				assert.Equal(t, "30", resp.Header.Get("Retry-After"))
-				assert.False(t, received.Before(start) || received.After(time.Now()))
-				return 8 * time.Second, resp.StatusCode != http.StatusServiceUnavailable
-			},
-		})
-		for _, path := range []string{"/429", "/503", "/403", "/404", "/200"} {
-			get(t, c, u.URL+path)
-		}
-		assert.Equal(t, []time.Duration{8 * time.Second, 8 * time.Second}, l.paused())
+	u := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		refuse(map[string]int{"/429": 429, "/503": 503, "/403": 403, "/404": 404, "/200": 200}[r.URL.Path],
+			map[string]string{"Retry-After": "30"})(w, r)
 	})
+	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
+	start := time.Now()
+	c := client(t, &httplimit.Transport{
+		Limiter: l,
+		After: func(resp *http.Response, received time.Time) (time.Duration, bool) {
+			assert.Equal(t, "30", resp.Header.Get("Retry-After"))
+			assert.False(t, received.Before(start) || received.After(time.Now()))
+			return 8 * time.Second, resp.StatusCode != http.StatusServiceUnavailable
+		},
+	})
+	for _, path := range []string{"/429", "/503", "/403", "/404", "/200"} {
+		get(t, c, u.URL+path)
+	}
+	assert.Equal(t, []time.Duration{8 * time.Second, 8 * time.Second}, l.Pauses())
 }
 
-func TestTheResponseIsHandedOnIfThePauseFails(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "60"}))
-		l := &pausing{
-			Limiter: limiter(t, rdb, fairlimit.PerHour(5)),
-			answer:  func(context.Context) error { return fairlimit.ErrUnreachable },
-		}
-		told := make(chan error, 2)
-		c := client(t, &httplimit.Transport{Limiter: l, OnError: func(err error) { told <- err }})
-		code, body := get(t, c, u.URL)
-		assert.Equal(t, http.StatusTooManyRequests, code)
-		assert.Equal(t, "slow down", body)
-		require.ErrorIs(t, <-told, fairlimit.ErrUnreachable)
-
-		c.Timeout = 30 * time.Second
-		_, err := c.Get(u.URL)
-		require.ErrorIs(t, err, context.DeadlineExceeded, "at least this process stays away")
-		assert.EqualValues(t, 1, u.reached.Load())
-	})
+func TestMaxPauseBoundsAPauseAndOnErrorHearsOfOneThatFails(t *testing.T) {
+	u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "7200"}))
+	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5)), Err: fairlimit.ErrUnreachable}
+	told := make(chan error, 1)
+	transport := &httplimit.Transport{Limiter: l, MaxPause: time.Hour, OnError: func(err error) { told <- err }}
+	code, body := get(t, client(t, transport), u.URL)
+	assert.Equal(t, http.StatusTooManyRequests, code, "the response is handed on")
+	assert.Equal(t, "slow down", body)
+	require.ErrorIs(t, <-told, fairlimit.ErrUnreachable)
+	assert.Equal(t, []time.Duration{time.Hour}, l.Pauses())
 }

@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -12,22 +11,18 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/httplimit"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // counting is a queue that counts tokens as well.
-func counting(
-	t *testing.T, rdb redis.UniversalClient, calls fairlimit.Quota, opts ...fairlimit.Option,
-) *fairlimit.Queue {
+func counting(t *testing.T, calls int, opts ...fairlimit.Option) *fairlimit.Queue {
 	t.Helper()
 	tokens := fairlimit.WithUnit("tokens", fairlimit.PerHour(1000))
-	return limiter(t, rdb, calls, append(opts, tokens)...).(*fairlimit.Queue)
+	return limiter(t, fairlimit.PerHour(calls), append(opts, tokens)...).(*fairlimit.Queue)
 }
 
 func tokens(n int) func(*http.Request) fairlimit.Amounts {
@@ -62,8 +57,8 @@ func TestARequestIsSettledToWhatItUsed(t *testing.T) {
 		"read all at once": {strings.Repeat(long, 3), readSome(3 << 20), long[1<<20-(64<<10):]},
 	} {
 		t.Run(name, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				q := counting(t, rdb, fairlimit.PerHour(10))
+			synctest.Test(t, func(t *testing.T) {
+				q := counting(t, 10)
 				told := 0
 				transport := &httplimit.Transport{
 					Limiter: q, Amounts: tokens(600), Base: answering(io.NopCloser(strings.NewReader(test.body))),
@@ -103,8 +98,8 @@ func readSome(n int) func(t *testing.T, body io.ReadCloser) {
 
 // What is not settled counts as it was reserved.
 func TestWhatIsNotKnownStaysReserved(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := counting(t, rdb, fairlimit.PerHour(10))
+	synctest.Test(t, func(t *testing.T) {
+		q := counting(t, 10)
 		failed := errors.New("no route")
 		transport := &httplimit.Transport{
 			Limiter: q, Amounts: tokens(100),
@@ -129,8 +124,8 @@ func TestWhatIsNotKnownStaysReserved(t *testing.T) {
 }
 
 func TestWhoeverHasNoAmountsTellsThemAfterwards(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := counting(t, rdb, fairlimit.PerHour(10))
+	synctest.Test(t, func(t *testing.T) {
+		q := counting(t, 10)
 		transport := &httplimit.Transport{
 			Limiter: q, Base: answering(io.NopCloser(strings.NewReader("cost: 70"))),
 			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { return fairlimit.Amounts{"tokens": 70}, true },
@@ -144,10 +139,10 @@ func TestWhoeverHasNoAmountsTellsThemAfterwards(t *testing.T) {
 // One caller that sends one request after the other costs few questions more
 // than its turns do. All of them are settled in the end.
 func TestSettlementsOfABusyTransportGoTogether(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+	synctest.Test(t, func(t *testing.T) {
 		const requests, took = 50, 10 * time.Millisecond
 		var asked atomic.Int32
-		q := counting(t, rdb, fairlimit.PerHour(requests), fairlimit.WithTrace(&fairlimit.Trace{
+		q := counting(t, requests, fairlimit.WithTrace(&fairlimit.Trace{
 			Asked: func(op string, _ int, _ time.Duration, _ error) {
 				if op == "release" {
 					asked.Add(1)
@@ -164,45 +159,18 @@ func TestSettlementsOfABusyTransportGoTogether(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		assert.Equal(t, 1000-requests, left(t, q))
-		assert.LessOrEqual(t, int(asked.Load()), 2*requests/5, "five come in 50 ms")
-	})
-}
-
-func TestAmountsThatCannotBeTakenAreNotSent(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := counting(t, rdb, fairlimit.PerHour(10))
-		only := waiter(func(context.Context) error { t.Error("asked for a permit"); return nil })
-		one := func(*http.Request) int { return 1 }
-		for name, test := range map[string]struct {
-			transport *httplimit.Transport
-			want      error
-		}{
-			"no limiter":           {&httplimit.Transport{Amounts: tokens(1)}, fairlimit.ErrInvalidOption},
-			"a limiter of permits": {&httplimit.Transport{Limiter: only, Amounts: tokens(1)}, fairlimit.ErrUnsupported},
-			"permits and amounts": {
-				&httplimit.Transport{Limiter: q, Amounts: tokens(1), Permits: one}, fairlimit.ErrInvalidOption,
-			},
-			"more than the quota allows": {&httplimit.Transport{Limiter: q, Amounts: tokens(1001)}, fairlimit.ErrExceedsQuota},
-			"less than nothing":          {&httplimit.Transport{Limiter: q, Amounts: tokens(-1)}, fairlimit.ErrInvalidAmounts},
-		} {
-			test.transport.Base = sender(func(*http.Request) (*http.Response, error) {
-				t.Error("it was sent")
-				return nil, assert.AnError
-			})
-			_, err := (&http.Client{Transport: test.transport}).Get("http://upstream")
-			require.ErrorIs(t, err, test.want, name)
-		}
-		assert.Equal(t, 1000, left(t, q))
+		// Five come in 50 ms. One of them may find the line empty, and go alone.
+		assert.LessOrEqual(t, int(asked.Load()), 3*requests/5)
 	})
 }
 
 // A caller may close while it reads, as one that gives up does.
 func TestABodyMayBeClosedWhileItIsRead(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+	synctest.Test(t, func(t *testing.T) {
 		read, write := io.Pipe()
 		settled := 0
 		transport := &httplimit.Transport{
-			Limiter: counting(t, rdb, fairlimit.PerHour(10)), Amounts: tokens(1), Base: answering(read),
+			Limiter: counting(t, 10), Amounts: tokens(1), Base: answering(read),
 			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { settled++; return nil, false },
 		}
 		resp, err := (&http.Client{Transport: transport}).Get("http://upstream")

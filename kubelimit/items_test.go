@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/util/workqueue"
@@ -15,84 +14,73 @@ import (
 	"github.com/fairlimit/fairlimit/kubelimit"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+var (
+	limiter = limitertest.Alone
+	status  = limitertest.Status
+)
+
 // TestItemsOfTwoQueuesComeInTheirTurns has two processes' work queues, one
 // quota, and every item no earlier than its turn.
 func TestItemsOfTwoQueuesComeInTheirTurns(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		const every = 100 * time.Millisecond
-		name := redistest.Name(t)
-		queues := make([]workqueue.TypedRateLimitingInterface[int], 2)
-		for i := range queues {
-			l := limitertest.Named(t, rdb, name, fairlimit.Every(every))
-			queues[i] = workqueue.NewTypedRateLimitingQueue(&kubelimit.ItemRateLimiter[int]{
-				Reserver: l, OnError: func(err error) { t.Error(err) },
-			})
-			t.Cleanup(queues[i].ShutDown)
-		}
-		start := time.Now()
-		for item := range 6 {
-			queues[item%2].AddRateLimited(item)
-		}
-		for item := range 6 {
-			got, shutdown := queues[item%2].Get()
-			require.False(t, shutdown)
-			assert.Equal(t, item, got)
-			assert.GreaterOrEqual(t, time.Since(start), time.Duration(item)*every)
-			assert.Equal(t, 1, queues[item%2].NumRequeues(item))
-			queues[item%2].Forget(item)
-			assert.Zero(t, queues[item%2].NumRequeues(item))
-			queues[item%2].Done(item)
-		}
-	})
+	const every = 100 * time.Millisecond
+	rdb, name := redistest.Mini(t).Client, redistest.Name(t)
+	queues := make([]workqueue.TypedRateLimitingInterface[int], 2)
+	for i := range queues {
+		l := limitertest.Named(t, rdb, name, fairlimit.Every(every))
+		queues[i] = workqueue.NewTypedRateLimitingQueue(&kubelimit.ItemRateLimiter[int]{
+			Reserver: l, OnError: func(err error) { t.Error(err) },
+		})
+		t.Cleanup(queues[i].ShutDown)
+	}
+	start := time.Now()
+	for item := range 6 {
+		queues[item%2].AddRateLimited(item)
+	}
+	for item := range 6 {
+		got, shutdown := queues[item%2].Get()
+		require.False(t, shutdown)
+		assert.Equal(t, item, got)
+		assert.GreaterOrEqual(t, time.Since(start), time.Duration(item)*every)
+		assert.Equal(t, 1, queues[item%2].NumRequeues(item))
+		queues[item%2].Forget(item)
+		assert.Zero(t, queues[item%2].NumRequeues(item))
+		queues[item%2].Done(item)
+	}
 }
 
 func TestAnItemThatComesAgainTakesAnotherTurn(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.Every(time.Hour))
-		items := &kubelimit.ItemRateLimiter[string]{Reserver: l, OnError: func(err error) { t.Error(err) }}
-		assert.Zero(t, items.When("a"))
-		assert.Equal(t, time.Hour, items.When("a").Round(time.Minute))
-		assert.Equal(t, 2*time.Hour, items.When("b").Round(time.Minute))
-		assert.Equal(t, 2, items.NumRequeues("a"))
-		assert.Equal(t, 1, items.NumRequeues("b"))
-		assert.Zero(t, items.NumRequeues("c"))
+	l := limiter(t, fairlimit.Every(time.Hour))
+	items := &kubelimit.ItemRateLimiter[string]{Reserver: l, OnError: func(err error) { t.Error(err) }}
+	assert.Zero(t, items.When("a"))
+	assert.Equal(t, time.Hour, items.When("a").Round(time.Minute))
+	assert.Equal(t, 2*time.Hour, items.When("b").Round(time.Minute))
+	assert.Equal(t, 2, items.NumRequeues("a"))
+	assert.Equal(t, 1, items.NumRequeues("b"))
+	assert.Zero(t, items.NumRequeues("c"))
 
-		items.Forget("a")
-		items.Forget("c")
-		assert.Zero(t, items.NumRequeues("a"))
-		assert.Equal(t, 1, items.NumRequeues("b"))
-		assert.Equal(t, 2, status(t, l).Queued, "the turns stay")
-	})
-}
-
-func TestABackoffMayBeLongerThanTheTurn(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		items := workqueue.NewTypedMaxOfRateLimiter(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Minute, 24*time.Hour),
-			&kubelimit.ItemRateLimiter[string]{Reserver: limiter(t, rdb, fairlimit.Every(time.Hour))},
-		)
-		assert.Equal(t, time.Minute, items.When("a"))
-		assert.Equal(t, time.Hour, items.When("a").Round(time.Minute))
-		assert.Equal(t, 2, items.NumRequeues("a"))
-	})
+	items.Forget("a")
+	items.Forget("c")
+	assert.Zero(t, items.NumRequeues("a"))
+	assert.Equal(t, 1, items.NumRequeues("b"))
+	assert.Equal(t, 2, status(t, l).Queued, "the turns stay")
 }
 
 func TestARefusedItemWaitsAsLongAsItsTurn(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.Every(time.Hour), fairlimit.WithMaxWait(time.Minute))
-		var told []error
-		items := &kubelimit.ItemRateLimiter[string]{Reserver: l, OnError: func(err error) { told = append(told, err) }}
-		assert.Zero(t, items.When("a"))
-		assert.Equal(t, time.Hour, items.When("b").Round(time.Minute))
-		require.Len(t, told, 1)
-		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, told[0], &refused)
-		assert.Zero(t, status(t, l).Queued)
-	})
+	l := limiter(t, fairlimit.Every(time.Hour), fairlimit.WithMaxWait(time.Minute))
+	var told []error
+	items := &kubelimit.ItemRateLimiter[string]{Reserver: l, OnError: func(err error) { told = append(told, err) }}
+	assert.Zero(t, items.When("a"))
+	assert.Equal(t, time.Hour, items.When("b").Round(time.Minute))
+	require.Len(t, told, 1)
+	var refused *fairlimit.RefusedError
+	require.ErrorAs(t, told[0], &refused)
+	assert.Zero(t, status(t, l).Queued)
 }
 
 func TestWhileRedisIsAwayItemsBackOff(t *testing.T) {
-	l := limiter(t, redistest.Nowhere(t), fairlimit.PerSecond(5))
+	l := limitertest.New(t, redistest.Nowhere(t), fairlimit.PerSecond(5))
 	var told []error
 	items := &kubelimit.ItemRateLimiter[string]{Reserver: l, OnError: func(err error) { told = append(told, err) }}
 	assert.Equal(t, time.Second, items.When("a"))

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,21 +17,16 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/kubelimit"
 )
 
-// apiServer is a client of a server that counts its requests and refuses the
-// first ones.
-func apiServer(t *testing.T, l *kubelimit.RateLimiter, refusals int64) (*rest.RESTClient, *atomic.Int64) {
+// apiServer is a client of a server that counts its requests.
+func apiServer(t *testing.T, l *kubelimit.RateLimiter) (*rest.RESTClient, *atomic.Int64) {
 	t.Helper()
 	var reached atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if reached.Add(1) <= refusals {
-			w.Header().Set("Retry-After", "0")
-			w.WriteHeader(http.StatusTooManyRequests)
-		}
-	}))
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
@@ -48,60 +42,44 @@ func apiServer(t *testing.T, l *kubelimit.RateLimiter, refusals int64) (*rest.RE
 }
 
 func TestAClientWaitsForItsTurn(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		quota := fairlimit.PerHour(2)
-		l := limiter(t, rdb, quota)
-		client, reached := apiServer(t, &kubelimit.RateLimiter{Limiter: l, Quota: quota}, 0)
-		for range 2 {
-			require.NoError(t, client.Get().Resource("pods").Do(t.Context()).Error())
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		err := client.Get().Resource("pods").Do(ctx).Error()
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, err, &refused)
-		assert.EqualValues(t, 2, reached.Load())
-		assert.Zero(t, status(t, l).Queued)
-	})
-}
-
-func TestEachAttemptOfAClientTakesATurn(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.PerHour(10))
-		client, reached := apiServer(t, &kubelimit.RateLimiter{Limiter: l}, 2)
+	quota := fairlimit.PerHour(2)
+	l := limiter(t, quota)
+	client, reached := apiServer(t, &kubelimit.RateLimiter{Limiter: l, Quota: quota})
+	for range 2 {
 		require.NoError(t, client.Get().Resource("pods").Do(t.Context()).Error())
-		assert.EqualValues(t, 3, reached.Load())
-		assert.Equal(t, 7, status(t, l).Available)
-	})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err := client.Get().Resource("pods").Do(ctx).Error()
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	var refused *fairlimit.RefusedError
+	require.ErrorAs(t, err, &refused)
+	assert.EqualValues(t, 2, reached.Load())
+	assert.Zero(t, status(t, l).Queued)
 }
 
 func TestTryAcceptTakesATurnNowOrNotAtAll(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.PerHour(1))
-		r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
-		assert.True(t, r.TryAccept())
-		assert.False(t, r.TryAccept())
-		assert.Zero(t, status(t, l).Queued)
-	})
+	l := limiter(t, fairlimit.PerHour(1))
+	r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
+	assert.True(t, r.TryAccept())
+	assert.False(t, r.TryAccept())
+	assert.Zero(t, status(t, l).Queued)
 }
 
 func TestAcceptSleepsUntilTheTurn(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		const every = 100 * time.Millisecond
-		l := limiter(t, rdb, fairlimit.Every(every))
-		r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
-		start := time.Now()
-		r.Accept()
-		r.Accept()
-		assert.GreaterOrEqual(t, time.Since(start), every)
-	})
+	const every = 100 * time.Millisecond
+	l := limiter(t, fairlimit.Every(every))
+	r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
+	start := time.Now()
+	r.Accept()
+	r.Accept()
+	assert.GreaterOrEqual(t, time.Since(start), every)
 }
 
 // TestNobodyGoesWhileRedisIsAway and all go again once it is back.
 func TestNobodyGoesWhileRedisIsAway(t *testing.T) {
 	server := redistest.StartServer(t)
-	l := limiter(t, server.Client(), fairlimit.PerHour(5))
+	l := limitertest.New(t, server.Client(), fairlimit.PerHour(5))
 	server.Kill()
 	told := make(chan error, 100)
 	r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { told <- err }}
@@ -123,30 +101,28 @@ func TestNobodyGoesWhileRedisIsAway(t *testing.T) {
 }
 
 func TestStopEndsAllThatWait(t *testing.T) {
-	onEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.PerHour(1))
-		require.NoError(t, l.Wait(t.Context()))
-		r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
-		waited, accepted := make(chan error, 1), make(chan struct{})
-		go func() { waited <- r.Wait(t.Context()) }()
-		go func() { r.Accept(); close(accepted) }()
-		require.Eventually(t, func() bool { return status(t, l).Queued == 2 }, 10*time.Second, time.Millisecond)
+	l := limiter(t, fairlimit.PerHour(1))
+	require.NoError(t, l.Wait(t.Context()))
+	r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
+	waited, accepted := make(chan error, 1), make(chan struct{})
+	go func() { waited <- r.Wait(t.Context()) }()
+	go func() { r.Accept(); close(accepted) }()
+	require.Eventually(t, func() bool { return status(t, l).Queued == 2 }, 10*time.Second, time.Millisecond)
 
-		r.Stop()
-		err := <-waited
-		require.ErrorIs(t, err, kubelimit.ErrStopped)
-		require.ErrorIs(t, err, context.Canceled)
-		<-accepted
-		require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, time.Millisecond)
+	r.Stop()
+	err := <-waited
+	require.ErrorIs(t, err, kubelimit.ErrStopped)
+	require.ErrorIs(t, err, context.Canceled)
+	<-accepted
+	require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, time.Millisecond)
 
-		r.Stop()
-		require.ErrorIs(t, r.Wait(t.Context()), kubelimit.ErrStopped)
-		assert.False(t, r.TryAccept())
-		r.Accept()
-		require.NoError(t, l.Reset(t.Context()))
-		assert.False(t, r.TryAccept())
-		assert.Equal(t, 1, status(t, l).Available)
-	})
+	r.Stop()
+	require.ErrorIs(t, r.Wait(t.Context()), kubelimit.ErrStopped)
+	assert.False(t, r.TryAccept())
+	r.Accept()
+	require.NoError(t, l.Reset(t.Context()))
+	assert.False(t, r.TryAccept())
+	assert.Equal(t, 1, status(t, l).Available)
 }
 
 func TestQPSIsTheQuotas(t *testing.T) {

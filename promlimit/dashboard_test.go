@@ -25,74 +25,55 @@ type dashboard struct {
 	}
 }
 
-func readDashboard(t *testing.T) (d dashboard, text string) {
-	t.Helper()
-	data, err := os.ReadFile("dashboard.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &d))
-	return d, string(data)
-}
+// query is a metric, with what selects its series.
+var query = regexp.MustCompile(`(fairlimit_\w+)\{([^}]*)\}`)
 
-func TestTheDashboardHasWhatGrafanaNeeds(t *testing.T) {
-	d, _ := readDashboard(t)
+// by is what an expression sums by.
+var by = regexp.MustCompile(`by \(([^)]*)\)`)
+
+// The dashboard asks only for metrics and labels that exist, of the limiters that
+// are chosen, and shows every metric.
+func TestTheDashboardShowsWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile("dashboard.json")
+	require.NoError(t, err)
+	var d dashboard
+	require.NoError(t, json.Unmarshal(text, &d))
 	assert.NotEmpty(t, d.UID)
-	ids := map[int]bool{}
-	require.NotEmpty(t, d.Panels)
+	names, ids := families(t), map[int]bool{}
 	for _, p := range d.Panels {
 		assert.False(t, ids[p.ID], "%s: id %d is taken", p.Title, p.ID)
 		ids[p.ID] = true
 		require.NotEmpty(t, p.Targets, p.Title)
 		for _, target := range p.Targets {
 			assert.Equal(t, "${datasource}", target.Datasource.UID, p.Title)
-		}
-	}
-}
-
-// query is a metric, with what selects its series.
-var query = regexp.MustCompile(`(fairlimit_\w+)\{([^}]*)\}`)
-
-func TestTheDashboardAsksOnlyForMetricsAndLabelsThatExist(t *testing.T) {
-	d, text := readDashboard(t)
-	names := families(t)
-	shown := metricName.FindAllString(text, -1)
-	for _, name := range shown {
-		assert.Contains(t, names, name)
-	}
-	for _, p := range d.Panels {
-		for _, target := range p.Targets {
 			assert.Equal(t, strings.Count(target.Expr, "("), strings.Count(target.Expr, ")"), target.Expr)
 			asked := query.FindAllStringSubmatch(target.Expr, -1)
-			metrics := metricName.FindAllString(target.Expr, -1)
-			assert.Len(t, asked, len(metrics), "not all select a limiter: %s", target.Expr)
+			assert.Len(t, asked, len(metricName.FindAllString(target.Expr, -1)), "not all select: %s", target.Expr)
 			for _, q := range asked {
 				assert.Contains(t, q[2], `limiter=~"$limiter"`, target.Expr)
-				for _, label := range labels(target.Expr, q[2]) {
-					assert.Contains(t, names[q[1]], label, target.Expr)
-				}
+				assert.Subset(t, names[q[1]], labels(target.Expr, q[2]), target.Expr)
 			}
 		}
 	}
-}
-
-// labels are those that a selector has, and those by which its expression sums.
-func labels(expr, selector string) []string {
-	var all []string
-	for _, pair := range strings.Split(selector, ",") {
-		name, _, _ := strings.Cut(pair, "=")
-		all = append(all, strings.TrimSuffix(name, "!"))
+	shown := metricName.FindAllString(string(text), -1)
+	for _, name := range shown {
+		assert.Contains(t, names, name)
 	}
-	for _, by := range regexp.MustCompile(`by \(([^)]*)\)`).FindAllStringSubmatch(expr, -1) {
-		all = append(all, strings.Split(by[1], ", ")...)
-	}
-	return all
-}
-
-func TestTheDashboardShowsEveryMetric(t *testing.T) {
-	_, text := readDashboard(t)
-	shown := metricName.FindAllString(text, -1)
-	for name := range families(t) {
+	for name := range names {
 		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
 		is := slices.ContainsFunc(shown, func(s string) bool { return strings.HasPrefix(s, base) })
 		assert.True(t, is, "no panel shows %s", name)
 	}
+}
+
+// labels are those that a selector has, and those by which its expression sums.
+func labels(expr, selector string) (all []string) {
+	for pair := range strings.SplitSeq(selector, ",") {
+		name, _, _ := strings.Cut(pair, "=")
+		all = append(all, strings.TrimSuffix(name, "!"))
+	}
+	for _, names := range by.FindAllStringSubmatch(expr, -1) {
+		all = append(all, strings.Split(names[1], ", ")...)
+	}
+	return all
 }

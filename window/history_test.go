@@ -16,26 +16,25 @@ import (
 // TestEveryHistoryIsStrict has clients of both kinds take permits, and release
 // some that they do not use before anybody asks after their grant has lapsed.
 // Meanwhile the rate changes. Whatever the order, the permits that are left in
-// use keep every window, under the rate of their time.
+// use keep every window, under the rate of their time. With more grants than are
+// added up, the number that is left decides, and several runs remove what has
+// lapsed.
 func TestEveryHistoryIsStrict(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		for seed := range uint64(redistest.Long(16, 150)) {
-			t.Log("seed", seed)
-			randomHistory(t, rdb, rand.New(rand.NewPCG(18, seed)), 6, false)
-		}
-	})
-}
-
-// The same with more grants than are added up: the number that is left decides,
-// and several runs remove what has lapsed.
-func TestEveryHistoryIsStrictWithMoreGrantsThanAreAddedUp(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		rdb.AddHook(editedScripts(countingFew))
-		for seed := range uint64(redistest.Long(16, 150)) {
-			t.Log("seed", seed)
-			randomHistory(t, rdb, rand.New(rand.NewPCG(16, seed)), 24, true)
-		}
-	})
+	for _, few := range []bool{false, true} {
+		t.Run(map[bool]string{false: "all are added up", true: "few are added up"}[few], func(t *testing.T) {
+			each(t, func(t *testing.T, rdb redis.UniversalClient) {
+				most := 6
+				if few {
+					rdb.AddHook(editedScripts(countingFew))
+					most = 24
+				}
+				for seed := range uint64(redistest.Long(16, 150)) {
+					t.Log("seed", seed)
+					randomHistory(t, rdb, rand.New(rand.NewPCG(18, seed)), most, few)
+				}
+			})
+		})
+	}
 }
 
 // held is what somebody was granted.

@@ -244,79 +244,60 @@ type contest struct {
 
 const roundTrip = 300 * time.Microsecond
 
-// redisson is one process of Redisson. Its callers share a wheel timer.
-func (c *contest) redisson(callers int, tick time.Duration) {
+// redisson is one caller of Redisson, which has a wheel timer.
+func (c *contest) redisson(tick time.Duration) {
 	start := time.Now()
-	var group sync.WaitGroup
-	for range callers {
-		group.Go(func() {
-			for time.Now().Before(c.end) {
-				time.Sleep(roundTrip)
-				c.redis.Lock()
-				wait := redisson{c.limiter}.acquire(1, c.serverTime())
-				if wait < 0 {
-					c.java++
-				}
-				c.redis.Unlock()
-				if wait >= 0 {
-					due := time.Since(start) + time.Duration(wait)*time.Millisecond
-					time.Sleep((due/tick+1)*tick - time.Since(start))
-				}
-			}
-		})
+	for time.Now().Before(c.end) {
+		time.Sleep(roundTrip)
+		c.redis.Lock()
+		wait := redisson{c.limiter}.acquire(1, c.serverTime())
+		if wait < 0 {
+			c.java++
+		}
+		c.redis.Unlock()
+		if wait >= 0 {
+			due := time.Since(start) + time.Duration(wait)*time.Millisecond
+			time.Sleep((due/tick+1)*tick - time.Since(start))
+		}
 	}
-	group.Wait()
 }
 
-// window is one process of ours.
-func (c *contest) window(callers int, opts ...window.Option) {
+// window is one caller of ours.
+func (c *contest) window(opts ...window.Option) {
 	l := namedLimiter(c.t, c.rdb, c.name, 1, time.Second, opts...)
-	var group sync.WaitGroup
-	for range callers {
-		group.Go(func() {
-			for time.Now().Before(c.end) {
-				time.Sleep(roundTrip)
-				c.redis.Lock()
-				a := l.ask(1)
-				if a.Granted {
-					c.ours++
-				}
-				c.redis.Unlock()
-				time.Sleep(a.Wait)
-			}
-		})
+	for time.Now().Before(c.end) {
+		time.Sleep(roundTrip)
+		c.redis.Lock()
+		a := l.ask(1)
+		if a.Granted {
+			c.ours++
+		}
+		c.redis.Unlock()
+		time.Sleep(a.Wait)
 	}
-	group.Wait()
 }
 
-// shares has 4 callers of each kind, in one process of each or in one each,
-// take 18 permits a second for some seconds, and returns what each kind got.
+// shares has 4 callers of each kind, each in a process of its own, take 18 permits
+// a second for some seconds, and returns what each kind got.
 func shares(
 	t *testing.T, rdb redis.UniversalClient, seed uint64, seconds int, tick time.Duration, opts ...window.Option,
 ) (java, ours int) {
 	random := rand.New(rand.NewPCG(21, seed))
-	for _, processes := range []int{1, 4} {
-		c := &contest{limiter: newLimiter(t, rdb, 1, time.Second)}
-		c.end = time.Now().Add(time.Duration(seconds) * time.Second)
-		redisson{c.limiter}.setRate(18, time.Second, 0)
-		var group sync.WaitGroup
-		for range processes {
-			for _, process := range []func(){
-				func() { c.redisson(4/processes, tick) },
-				func() { c.window(4/processes, opts...) },
-			} {
-				begins := time.Duration(random.Int64N(int64(tick)))
-				group.Go(func() {
-					time.Sleep(begins)
-					process()
-				})
-			}
+	c := &contest{limiter: newLimiter(t, rdb, 1, time.Second)}
+	c.end = time.Now().Add(time.Duration(seconds) * time.Second)
+	redisson{c.limiter}.setRate(18, time.Second, 0)
+	var group sync.WaitGroup
+	for range 4 {
+		for _, process := range []func(){func() { c.redisson(tick) }, func() { c.window(opts...) }} {
+			begins := time.Duration(random.Int64N(int64(tick)))
+			group.Go(func() {
+				time.Sleep(begins)
+				process()
+			})
 		}
-		group.Wait()
-		t.Logf("%d processes of each kind: Redisson %d, window %d", processes, c.java, c.ours)
-		java, ours = java+c.java, ours+c.ours
 	}
-	return java, ours
+	group.Wait()
+	return c.java, c.ours
 }
 
 func TestWithRetryTickBothSidesGetAShare(t *testing.T) {

@@ -152,8 +152,6 @@ var faults = map[string]map[string]engine.Builder{
 			}
 			return answers, err
 		}),
-	},
-	"consumes nothing on a refusal": {
 		"queues those it refuses": asks(func(q question) ([]engine.Answer, error) {
 			answers, err := q.ask(whenever(q.requests[0].N))
 			if err == nil && answers[0].Wait > q.requests[0].MaxWait {
@@ -234,6 +232,18 @@ var faults = map[string]map[string]engine.Builder{
 	"keeps the quota in every window": {
 		"a Per too short":         misconfigured(func(cfg *engine.Config) { cfg.Quota.Per -= cfg.Quota.Per / 4 }),
 		"grants whatever happens": grantsAll,
+		"fails while it is busy": with(func(f *faulty) {
+			busy := make(chan struct{}, 1)
+			f.take = func(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+				select {
+				case busy <- struct{}{}:
+					defer func() { <-busy }()
+					return f.Steerer.Take(ctx, requests)
+				default:
+					return nil, engine.ErrState
+				}
+			}
+		}),
 	},
 	"refuses a key that is not its own": {
 		"grants whatever happens": grantsAll,
@@ -251,20 +261,6 @@ var faults = map[string]map[string]engine.Builder{
 			_ = cfg.Client.Ping(context.Background()).Err()
 			return fair.New(cfg)
 		},
-	},
-	"may be called by many at once": {
-		"fails while it is busy": with(func(f *faulty) {
-			busy := make(chan struct{}, 1)
-			f.take = func(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-				select {
-				case busy <- struct{}{}:
-					defer func() { <-busy }()
-					return f.Steerer.Take(ctx, requests)
-				default:
-					return nil, engine.ErrState
-				}
-			}
-		}),
 	},
 	"gives back": {
 		"gives nothing back": with(func(f *faulty) {
@@ -316,10 +312,8 @@ var faults = map[string]map[string]engine.Builder{
 	"forgets on Reset": {
 		"does not reset": with(func(f *faulty) { f.reset = func(context.Context) error { return nil } }),
 	},
-	"shares by name": {
-		"a name for each": misconfigured(func(cfg *engine.Config) { cfg.Name += rand.Text() }),
-	},
-	"keeps names apart": {
+	"is one limiter under each name": {
+		"a name for each":  misconfigured(func(cfg *engine.Config) { cfg.Name += rand.Text() }),
 		"one name for all": misconfigured(func(cfg *engine.Config) { cfg.Name = "all" }),
 	},
 	"works under any name or says no": {

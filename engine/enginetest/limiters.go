@@ -56,22 +56,11 @@ var limiters = []testCase{
 		},
 	},
 	{
-		name:        "shares by name",
-		explanation: "Engines of one name share what one limiter has.",
+		name: "is one limiter under each name",
+		explanation: "Engines of one name share what one limiter has. Limiters of different names, or " +
+			"different prefixes, have nothing to do with one another.",
 		text: func(s *subject) {
 			quota := engine.Quota{Permits: 2, Per: long}
-			a, b := s.engine(quota), s.engine(quota)
-			s.granted(a, now(1))
-			s.granted(b, now(1))
-			s.refused(a, now(1))
-			s.refused(b, now(1))
-		},
-	},
-	{
-		name:        "keeps names apart",
-		explanation: "Limiters of different names, or different prefixes, have nothing to do with one another.",
-		text: func(s *subject) {
-			quota := engine.Quota{Permits: 1, Per: long}
 			prefix := "other:"
 			for _, change := range []func(*engine.Config){
 				func(*engine.Config) {},
@@ -80,9 +69,13 @@ var limiters = []testCase{
 			} {
 				cfg := s.config(quota)
 				change(&cfg)
+				for range 2 {
+					e, err := s.build(cfg)
+					s.ok(err, "build")
+					s.granted(e, now(1))
+				}
 				e, err := s.build(cfg)
 				s.ok(err, "build")
-				s.granted(e, now(1))
 				s.refused(e, now(1))
 			}
 		},

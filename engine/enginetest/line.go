@@ -72,7 +72,8 @@ func (c tapped) Read(p []byte) (int, error) {
 func unreachable() (*redis.Client, *atomic.Int64) {
 	dials := new(atomic.Int64)
 	return redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:1",
+		Addr:          "127.0.0.1:1",
+		DialerRetries: 1,
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			dials.Add(1)
 			return nil, &net.OpError{Op: "dial", Err: errors.New("there is no server here")}

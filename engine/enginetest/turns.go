@@ -24,27 +24,18 @@ var turns = []testCase{
 		},
 	},
 	{
-		name:        "grants n permits in one turn or none",
-		explanation: "A request for n permits is granted whole, counts n, and is never split.",
+		name: "grants n permits in one turn or none",
+		explanation: "A request for n permits is granted whole, counts n, and is never split. A refused one " +
+			"leaves the limiter as it was, however often it is made.",
 		text: func(s *subject) {
 			e := s.engine(engine.Quota{Permits: 5, Per: long})
 			s.granted(e, now(3))
-			s.refused(e, now(3))
-			s.granted(e, now(2))
-			s.refused(e, now(1))
-		},
-	},
-	{
-		name:        "consumes nothing on a refusal",
-		explanation: "A refused request leaves the limiter as it was, however often it is made.",
-		text: func(s *subject) {
-			e := s.engine(engine.Quota{Permits: 5, Per: long})
-			s.granted(e, now(4))
 			for range 20 {
-				s.refused(e, now(2))
+				s.refused(e, now(3))
 				s.refused(e, within(5, time.Minute))
 			}
-			s.granted(e, now(1))
+			s.granted(e, now(2))
+			s.refused(e, now(1))
 		},
 	},
 	{
@@ -147,20 +138,18 @@ var turns = []testCase{
 	},
 	{
 		name: "keeps the quota in every window",
-		explanation: "However requests come, from however many clients, no window of length Per holds more " +
-			"than Permits.",
+		explanation: "However requests come, from however many clients and goroutines at once, no window of " +
+			"length Per holds more than Permits.",
 		text: func(s *subject) {
 			quota := engine.Quota{Permits: 7, Per: 150 * time.Millisecond}
-			const clients, each = 4, 40
+			const callers, each = 4, 40
+			engines := []engine.Engine{s.engine(quota), s.engine(quota)} // of two callers each
 			var (
 				mu    sync.Mutex
 				turns []got
 			)
-			s.together(clients, func(i int) error {
-				e, err := s.build(s.config(quota))
-				if err != nil {
-					return err
-				}
+			s.together(callers, func(i int) error {
+				e := engines[i%2]
 				random := rand.New(rand.NewPCG(1, uint64(i)))
 				for range each {
 					patience := time.Duration(random.IntN(2)) * quota.Per
@@ -176,29 +165,6 @@ var turns = []testCase{
 				return nil
 			})
 			s.keeps(quota, turns)
-		},
-	},
-	{
-		name:        "may be called by many at once",
-		explanation: "An engine's methods may be called by many goroutines at once.",
-		text: func(s *subject) {
-			e := s.engine(engine.Quota{Permits: 25, Per: long})
-			granted := make([]bool, 50)
-			s.together(len(granted), func(i int) error {
-				all, err := take(s.ctx, e, now(1))
-				if err == nil {
-					granted[i] = all[0].Granted
-					_, err = e.Status(s.ctx)
-				}
-				return err
-			})
-			count := 0
-			for _, g := range granted {
-				if g {
-					count++
-				}
-			}
-			s.want(count == 25, "25 of 50 should be granted, not %d", count)
 		},
 	},
 }

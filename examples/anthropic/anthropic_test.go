@@ -11,15 +11,17 @@ import (
 	"github.com/anthropics/anthropic-sdk-go"
 	"github.com/anthropics/anthropic-sdk-go/option"
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	example "github.com/fairlimit/fairlimit/examples/anthropic"
 	"github.com/fairlimit/fairlimit/fairlimittest"
 	"github.com/fairlimit/fairlimit/internal/llmtest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/llmlimit"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 var hourly = example.Limits{
 	Requests: fairlimit.PerHour(10), Input: fairlimit.PerHour(10_000), Output: fairlimit.PerHour(1000),
@@ -92,24 +94,6 @@ func TestACallIsSettledToWhatItUsed(t *testing.T) {
 			}, 10*time.Second, time.Millisecond)
 		})
 	}
-}
-
-func TestWhatIsRefusedIsNotSent(t *testing.T) {
-	t.Parallel()
-	service, limits := upstream(hourly), hourly
-	limits.Output = fairlimit.PerHour(500)
-	client := newClient(t, fairlimittest.Start(t).Client(t), limits, service.Serve(t))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	_, err := say(ctx, client, false, params(llmtest.Ask(0, 500, 0), 500))
-	require.NoError(t, err)
-	for _, stream := range []bool{false, true} {
-		var refused *fairlimit.RefusedError
-		_, err = say(ctx, client, stream, params("?", 500))
-		require.ErrorAs(t, err, &refused)
-		assert.Greater(t, refused.Wait, 50*time.Minute)
-	}
-	assert.Len(t, service.Calls(), 1)
 }
 
 func TestAnOverloadedServicePausesTheQueue(t *testing.T) {

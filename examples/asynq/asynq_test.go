@@ -15,6 +15,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
 // work starts a server whose tasks take turns. It sends the moment at which each
 // of them begins.
 func work(t *testing.T, rdb redis.UniversalClient, queue *fairlimit.Queue) <-chan time.Time {

@@ -16,7 +16,10 @@ import (
 	example "github.com/fairlimit/fairlimit/examples/github"
 	"github.com/fairlimit/fairlimit/examples/internal/fake"
 	"github.com/fairlimit/fairlimit/fairlimittest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 func newClient(t *testing.T, server *fairlimittest.Server, service *fake.Service) *github.Client {
 	t.Helper()

@@ -5,98 +5,67 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/examples/internal/fake"
 	example "github.com/fairlimit/fairlimit/examples/openai"
-	"github.com/fairlimit/fairlimit/fairlimittest"
 	"github.com/fairlimit/fairlimit/internal/llmtest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/llmlimit"
 )
 
-var (
-	requests = fairlimit.PerHour(10)
-	tokens   = fairlimit.PerHour(1000)
-)
+func TestMain(m *testing.M) { redistest.Main(m) }
 
-func newClient(t *testing.T, rdb redis.UniversalClient, requests, tokens fairlimit.Quota, url string) openai.Client {
-	t.Helper()
-	client, err := example.NewClient(rdb, "gpt", requests, tokens, option.WithBaseURL(url), option.WithAPIKey("key"))
+var tokens = fairlimit.PerHour(1000)
+
+// client asks a question whose answer has at most 100 tokens.
+func client(t testing.TB, p *fake.Place) func(context.Context) error { return ask(t, p, "?", 100) }
+
+func ask(t testing.TB, p *fake.Place, question string, most int64) func(context.Context) error {
+	client, err := example.NewClient(p.Redis.Client(t), "gpt", p.Quota, tokens,
+		option.WithBaseURL(p.URL), option.WithAPIKey("key"))
 	require.NoError(t, err)
-	return client
-}
-
-func params(question string, most int64) openai.ChatCompletionNewParams {
-	return openai.ChatCompletionNewParams{
-		Model:               openai.ChatModelGPT4o,
-		Messages:            []openai.ChatCompletionMessageParamUnion{openai.UserMessage(question)},
-		MaxCompletionTokens: openai.Int(most),
+	return func(ctx context.Context) error {
+		_, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
+			Model:               openai.ChatModelGPT4o,
+			Messages:            []openai.ChatCompletionMessageParamUnion{openai.UserMessage(question)},
+			MaxCompletionTokens: openai.Int(most),
+		})
+		return err
 	}
-}
-
-func ask(ctx context.Context, client openai.Client, question string, most int64) error {
-	_, err := client.Chat.Completions.New(ctx, params(question, most))
-	return err
-}
-
-// left are the requests and the tokens that are free.
-func left(t *testing.T, server *fairlimittest.Server) (int, int) {
-	t.Helper()
-	status := fake.Status(t, server.Queue(t, "gpt", requests, fairlimit.WithUnit(llmlimit.Tokens, tokens)))
-	return status.Available, status.Units[llmlimit.Tokens].Available
 }
 
 func TestEachAttemptTakesARequestAndItsTokens(t *testing.T) {
 	t.Parallel()
+	requests := fairlimit.PerHour(10)
 	upstream := llmtest.OpenAI(requests, tokens)
-	service := fake.Start(t, func(call int, w http.ResponseWriter, r *http.Request) {
+	p := fake.NewPlace(t, requests, func(call int, w http.ResponseWriter, r *http.Request) {
 		if call == 1 {
 			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
 		upstream.ServeHTTP(w, r)
 	})
-	server := fairlimittest.Start(t)
-	require.NoError(t, ask(t.Context(), newClient(t, server.Client(t), requests, tokens, service.URL), "?", 100))
-	assert.Len(t, service.Calls(), 2)
-	freeRequests, freeTokens := left(t, server)
-	assert.Equal(t, 10-2, freeRequests)
-	assert.Equal(t, 1000-2*100, freeTokens)
+	left := func() fairlimit.Status {
+		return fake.Status(t, p.Redis.Queue(t, "gpt", requests, fairlimit.WithUnit(llmlimit.Tokens, tokens)))
+	}
+	require.NoError(t, client(t, p)(t.Context()))
+	assert.Len(t, p.Calls(), 2)
+	assert.Equal(t, 10-2, left().Available)
+	assert.Equal(t, 1000-2*100, left().Units[llmlimit.Tokens].Available)
+
+	require.NoError(t, ask(t, p, strings.Repeat("why ", 500), 10)(t.Context()), "a long question takes more")
+	assert.LessOrEqual(t, left().Units[llmlimit.Tokens].Available, 800-500)
+	require.ErrorIs(t, ask(t, p, "?", 1001)(t.Context()), fairlimit.ErrExceedsQuota)
+	assert.Len(t, p.Calls(), 3, "more than the quota is not sent")
 }
 
 func TestA429PausesTheQueue(t *testing.T) {
 	t.Parallel()
-	service := fake.StartBusy(t, "Retry-After-Ms", "600000")
-	server := fairlimittest.Start(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for range 2 { // the first one's retries are refused, as is all that the second asks
-		client := newClient(t, server.Client(t), requests, tokens, service.URL)
-		require.ErrorIs(t, ask(ctx, client, "?", 100), fairlimit.ErrPaused)
-	}
-	assert.Len(t, service.Calls(), 1)
-}
-
-func TestALongQuestionTakesMore(t *testing.T) {
-	t.Parallel()
-	server := fairlimittest.Start(t)
-	client := newClient(t, server.Client(t), requests, tokens, llmtest.OpenAI(requests, tokens).Serve(t))
-	require.NoError(t, ask(t.Context(), client, strings.Repeat("why ", 500), 10))
-	_, freeTokens := left(t, server)
-	assert.LessOrEqual(t, freeTokens, 1000-500)
-}
-
-func TestARequestForMoreThanTheQuotaIsNotSent(t *testing.T) {
-	t.Parallel()
-	upstream := llmtest.OpenAI(requests, tokens)
-	client := newClient(t, fairlimittest.Start(t).Client(t), requests, tokens, upstream.Serve(t))
-	require.ErrorIs(t, ask(t.Context(), client, "?", 1001), fairlimit.ErrExceedsQuota)
-	assert.Empty(t, upstream.Calls())
+	fake.A429PausesEverybody(t, client, "Retry-After-Ms", "600000")
 }

@@ -19,7 +19,10 @@ import (
 	"github.com/fairlimit/fairlimit"
 	example "github.com/fairlimit/fairlimit/examples/river"
 	"github.com/fairlimit/fairlimit/fairlimittest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 // start starts a client whose jobs take turns in the queue.
 func start(

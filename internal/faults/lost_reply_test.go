@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
@@ -112,35 +111,4 @@ func TestALostReplyToACancelGivesBackOnceAtMost(t *testing.T) {
 			require.Positive(t, first.Delay())
 		}
 	})
-}
-
-func TestAPauseLostOnTheWayHoldsItsOwnProcess(t *testing.T) {
-	t.Parallel()
-	for _, how := range losses {
-		t.Run(how.String(), func(t *testing.T) {
-			t.Parallel()
-			proxy, direct := redistest.StartProxy(t), redistest.Standalone(t)
-			rdb := proxy.Client(&redis.Options{Addr: direct.Options().Addr, ReadTimeout: 300 * time.Millisecond})
-			name, quota := redistest.Name(t), fairlimit.PerHour(10)
-			own, other := named(t, rdb, name, quota).(*fairlimit.Queue), named(t, direct, name, quota)
-			require.NoError(t, own.Wait(t.Context()))
-			allowed := func(l fairlimit.Limiter) bool {
-				ok, err := l.Allow(t.Context())
-				require.NoError(t, err)
-				return ok
-			}
-			require.NoError(t, own.Pause(t.Context(), time.Minute), "the script is loaded")
-			require.NoError(t, own.Reset(t.Context()))
-
-			runs := sent(proxy)
-			proxy.Lose(1, "evalsha", how)
-			require.ErrorIs(t, own.Pause(t.Context(), time.Minute), fairlimit.ErrOutcomeUnknown)
-			assert.EqualValues(t, 1, runs.Load(), "it is not sent again")
-			assert.False(t, allowed(own), "whatever Redis knows of it")
-			assert.Equal(t, how == redistest.Unsent, allowed(other), "nobody has told it if the pause did not arrive")
-
-			require.NoError(t, own.Pause(t.Context(), time.Minute), "it may be sent again")
-			assert.False(t, allowed(other))
-		})
-	}
 }

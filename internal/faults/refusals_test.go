@@ -2,12 +2,11 @@ package faults_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +20,8 @@ import (
 )
 
 // TestARefusingServerIsAnErrorThatNamesTheCause has the server refuse, for
-// every cause that is not over by itself.
+// every cause that is not over by itself. READONLY may be: it is waited for, and
+// told before an answer would be overdue.
 func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 	t.Parallel()
 	for cause, c := range map[string]struct{ refuse, mend []any }{
@@ -29,9 +29,11 @@ func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 		"NOREPLICAS": {
 			[]any{"config", "set", "min-replicas-to-write", 1}, []any{"config", "set", "min-replicas-to-write", 0},
 		},
-		"NOPERM": {[]any{"acl", "setuser", "default", "-evalsha"}, []any{"acl", "setuser", "default", "+evalsha"}},
+		"READONLY": {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"NOPERM":   {[]any{"acl", "setuser", "default", "-evalsha"}, []any{"acl", "setuser", "default", "+evalsha"}},
 	} {
 		t.Run(cause, func(t *testing.T) {
+			t.Parallel()
 			onEngines(t, func(t *testing.T, build maker) {
 				server := redistest.StartServer(t)
 				if cause == "NOREPLICAS" && !looksAtReplicasInScripts(t, server) {
@@ -43,19 +45,14 @@ func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 				require.NoError(t, l.Wait(t.Context()))
 
 				require.NoError(t, server.Client().Do(t.Context(), c.refuse...).Err())
-				for range 3 {
-					err := l.Wait(t.Context())
-					require.ErrorContains(t, err, cause)
-					require.ErrorAs(t, err, new(redis.Error))
-					allowed, err := l.Allow(t.Context())
-					require.ErrorContains(t, err, cause)
-					require.False(t, allowed)
-					for _, other := range []error{
-						fairlimit.ErrState, fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown,
-						context.DeadlineExceeded,
-					} {
-						require.NotErrorIs(t, err, other)
-					}
+				allowed, err := l.Allow(t.Context())
+				require.False(t, allowed)
+				require.ErrorContains(t, err, cause)
+				require.ErrorAs(t, err, new(redis.Error))
+				for _, other := range []error{
+					fairlimit.ErrState, fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown, context.DeadlineExceeded,
+				} {
+					require.NotErrorIs(t, err, other)
 				}
 				require.NoError(t, server.Client().Do(t.Context(), c.mend...).Err())
 				require.Equal(t, 4, status(t, l).Available, "nothing was consumed")
@@ -133,110 +130,31 @@ func TestAServerKeptBusyByAnothersScriptIsAnErrorThatSaysSo(t *testing.T) {
 // TestWhatIsOverByItselfIsWaitedFor has servers that refuse for a while.
 func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	const callers = 20
-	for name, c := range map[string]struct{ begins, ends []any }{
-		"READONLY":               {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
-		"CLIENT PAUSE":           {[]any{"client", "pause", 400, "all"}, []any{"client", "unpause"}},
-		"CLIENT PAUSE of writes": {[]any{"client", "pause", 400, "write"}, []any{"client", "unpause"}},
+	for name, begins := range map[string][]any{
+		"READONLY":     {"replicaof", "127.0.0.1", "1"},
+		"CLIENT PAUSE": {"client", "pause", 300, "all"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			onEngines(t, func(t *testing.T, build maker) {
-				server := redistest.StartServer(t)
-				l := build(t, server.Client(), redistest.Name(t), fairlimit.PerHour(100))
-				require.NoError(t, l.Wait(t.Context()))
-				bystander := standBy(t)
-				ctx, stop := context.WithCancel(t.Context())
-				var wg sync.WaitGroup
-				var went atomic.Int64
-				for range callers {
-					wg.Go(func() {
-						for range 2 {
-							assert.NoError(t, l.Wait(t.Context()))
-							went.Add(1)
-							<-ctx.Done()
-						}
-					})
-					wg.Go(func() { // and those whose deadline is sooner are back by it
-						if bystander.prompt(t, 100*time.Millisecond, "Wait", l.Wait) == nil {
-							went.Add(1)
-						}
-					})
-				}
-				require.NoError(t, server.Client().Do(t.Context(), c.begins...).Err())
-				time.Sleep(400 * time.Millisecond) // meanwhile all are refused
-				require.NoError(t, server.Client().Do(t.Context(), c.ends...).Err())
-				stop()
-				wg.Wait()
-				require.Eventually(t, func() bool { return status(t, l).Available == 99-int(went.Load()) },
-					5*time.Second, 10*time.Millisecond)
-				t.Logf("%d went, %+v", went.Load(), status(t, l))
-			})
+		onEngines(t, func(t *testing.T, build maker) {
+			server := redistest.StartServer(t)
+			l := build(t, server.Client(), redistest.Name(t), fairlimit.PerHour(100))
+			require.NoError(t, l.Wait(t.Context()))
+			require.NoError(t, server.Client().Do(t.Context(), begins...).Err())
+			var callers sync.WaitGroup
+			for range 20 {
+				callers.Go(func() { assert.NoError(t, l.Wait(t.Context()), name) })
+			}
+			require.Error(t, prompt(t, 100*time.Millisecond, "Wait", l.Wait), "a deadline still counts")
+			time.Sleep(200 * time.Millisecond) // meanwhile all are refused
+			require.NoError(t, server.Client().ReplicaOf(t.Context(), "no", "one").Err())
+			callers.Wait()
+			require.Eventually(t, func() bool { return status(t, l).Available == 100-1-20 },
+				5*time.Second, 10*time.Millisecond, "who left has given its turn back")
 		})
 	}
 }
 
-func TestALastingREADONLYIsAnErrorThatSaysSo(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartServer(t)
-	l := limiter(t, server.Client(), fairlimit.PerHour(5))
-	require.NoError(t, server.Client().Do(t.Context(), "replicaof", "127.0.0.1", "1").Err())
-	start := time.Now()
-	err := l.Wait(t.Context())
-	t.Logf("after %v: %v", time.Since(start), err)
-	require.ErrorContains(t, err, "READONLY")
-	require.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown, "it does not wait until the answer is overdue")
-}
-
-// seen counts the replies with a prefix that reach a client.
-func seen(prefix string, count *atomic.Int64) redistest.Hook {
-	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-		err := next(ctx, cmd)
-		if redis.HasErrorPrefix(err, prefix) {
-			count.Add(1)
-		}
-		return err
-	}
-}
-
-// TestAServerThatLoadsItsDataIsWaitedFor restarts a server that takes more than
-// a second to load what it saved.
-func TestAServerThatLoadsItsDataIsWaitedFor(t *testing.T) {
-	t.Parallel()
-	// Redis pauses for 50 ms after each key. The pauses are few and long, so
-	// that a busy machine adds little to them. Redis answers after every 2 MiB,
-	// so after each key.
-	server := redistest.StartServer(t, "--key-load-delay", "50000", "--rdbcompression", "no")
-	_, err := server.Client().Pipelined(t.Context(), func(p redis.Pipeliner) error {
-		for i := range 25 {
-			p.Set(t.Context(), fmt.Sprint("junk", i), strings.Repeat("x", 2<<20), 0)
-		}
-		return nil
-	})
-	require.NoError(t, err)
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer redistest.Close(rdb)
-	loading := new(atomic.Int64)
-	rdb.AddHook(seen("LOADING", loading))
-	l := limiter(t, rdb, fairlimit.PerHour(100))
-	require.NoError(t, l.WaitN(t.Context(), 50))
-	require.NoError(t, server.Client().Save(t.Context()).Err())
-
-	crowd := startCrowd(t, l, 10, time.Millisecond, func(err error) bool {
-		return errors.Is(err, fairlimit.ErrUnreachable)
-	})
-	require.Eventually(t, func() bool { return crowd.went.Load() >= 10 }, 5*time.Second, time.Millisecond)
-	server.Restart()
-	require.Eventually(t, func() bool { return crowd.refused.Load() > 0 }, 20*time.Second, time.Millisecond,
-		"the rest goes, so that what was forgotten would show")
-	crowd.stop()
-	t.Logf("%d times LOADING, %d went", loading.Load(), crowd.went.Load())
-	assert.Positive(t, loading.Load(), "this should test something")
-	assert.LessOrEqual(t, crowd.went.Load(), int64(50),
-		"what went after the save is not on the server any more, but known")
-}
-
-// TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy and
-// counts what is granted, and how often the key was evicted.
+// TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy, of
+// which some evict the key.
 func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{
@@ -246,48 +164,26 @@ func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
 		t.Run(policy, func(t *testing.T) {
 			t.Parallel()
 			const permits = 100
-			server := redistest.StartServer(t, "--maxmemory-policy", policy, "--notify-keyspace-events", "Ee")
-			rdb, name := server.Client(), redistest.Name(t)
-			l := named(t, rdb, name, fairlimit.PerHour(permits))
+			rdb := redistest.StartServer(t, "--maxmemory-policy", policy).Client()
+			l := limiter(t, rdb, fairlimit.PerHour(permits))
 			require.NoError(t, l.Wait(t.Context()))
-			events := rdb.Subscribe(t.Context(), "__keyevent@0__:evicted", "end")
-			defer func() { _ = events.Close() }()
-			_, err := events.Receive(t.Context())
-			require.NoError(t, err)
-
-			info := rdb.InfoMap(t.Context(), "memory").Val()["Memory"]["used_memory"]
-			used := 0
-			_, err = fmt.Sscan(info, &used)
+			used, err := strconv.Atoi(rdb.InfoMap(t.Context(), "memory").Val()["Memory"]["used_memory"])
 			require.NoError(t, err)
 			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used+1<<19)).Err())
-			junk, granted, refused, full := strings.Repeat("x", 10_000), 1, 0, 0
+			junk, granted := strings.Repeat("x", 10_000), 1
 			for i := range 400 {
 				_ = rdb.Set(t.Context(), fmt.Sprint("junk", i), junk, time.Duration(i%2)*time.Hour).Err()
-				switch allowed, err := l.Allow(t.Context()); {
-				case err != nil:
+				allowed, err := l.Allow(t.Context())
+				if err != nil {
 					require.ErrorContains(t, err, "OOM")
 					require.ErrorAs(t, err, new(redis.Error))
-					full++
-				case allowed:
+				}
+				if allowed {
 					granted++
-				default:
-					refused++
 				}
 			}
-			require.NoError(t, rdb.Publish(t.Context(), "end", "").Err())
-			lost := 0
-			for {
-				message, err := events.ReceiveMessage(t.Context())
-				require.NoError(t, err)
-				if message.Channel == "end" {
-					break
-				}
-				if message.Payload == limitertest.Key(name) {
-					lost++
-				}
-			}
-			t.Logf("%d granted of %d, %d refused, %d OOM, the key was evicted %d times",
-				granted, permits, refused, full, lost)
+			evicted := rdb.InfoMap(t.Context(), "stats").Val()["Stats"]["evicted_keys"]
+			t.Logf("%d granted of %d, %s keys were evicted", granted, permits, evicted)
 			require.LessOrEqual(t, granted, permits)
 		})
 	}

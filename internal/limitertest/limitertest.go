@@ -5,6 +5,7 @@ package limitertest
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +24,12 @@ func New(
 ) fairlimit.Reserver {
 	t.Helper()
 	return Named(t, rdb, redistest.Name(t), quota, opts...)
+}
+
+// Alone is [New] on a server inside this process that nobody else uses.
+func Alone(t testing.TB, quota fairlimit.Quota, opts ...fairlimit.Option) fairlimit.Reserver {
+	t.Helper()
+	return New(t, redistest.Mini(t).Client, quota, opts...)
 }
 
 // Named returns a limiter on fair under the given name. Two of one name share
@@ -118,6 +125,36 @@ func Happens(t *fairlimit.Trace) {
 	t.Settled("tokens", 9, 12)
 	t.FellBack(failed)
 }
+
+// Pausing is a limiter that writes down its pauses.
+type Pausing struct {
+	fairlimit.Limiter
+	Err error // what Pause returns
+
+	mu     sync.Mutex
+	pauses []time.Duration
+}
+
+// Pause pauses nobody.
+func (p *Pausing) Pause(_ context.Context, d time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pauses = append(p.pauses, d)
+	return p.Err
+}
+
+// Pauses are how long the pauses were.
+func (p *Pausing) Pauses() []time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pauses
+}
+
+// Waiter is a limiter that can do nothing but wait.
+type Waiter func(ctx context.Context) error
+
+// Wait calls the function.
+func (w Waiter) Wait(ctx context.Context) error { return w(ctx) }
 
 // Standing is a limiter whose Status the test decides.
 type Standing struct {

@@ -59,16 +59,6 @@ func Anthropic(requests, input, output fairlimit.Quota) *Upstream {
 	}, map[string]fairlimit.Quota{"": requests, llmlimit.InputTokens: input, llmlimit.OutputTokens: output})
 }
 
-// Gemini charges the input, and says in no header what is left.
-func Gemini(requests, input fairlimit.Quota) *Upstream {
-	return build(rules{
-		start: func(r request) map[string]int {
-			return map[string]int{"": 1, llmlimit.InputTokens: r.input()}
-		},
-		answer: content,
-	}, map[string]fairlimit.Quota{"": requests, llmlimit.InputTokens: input})
-}
-
 // words is a part of an answer.
 func words(r request, part int) string {
 	return strings.Repeat("word", r.output*part/parts-r.output*(part-1)/parts)
@@ -121,19 +111,4 @@ func message(w http.ResponseWriter, r request, written func(part, parts int)) {
 	event("message_delta", `,"delta":{"stop_reason":"end_turn","stop_sequence":null}`+
 		fmt.Sprintf(`,"usage":{"output_tokens":%d}`, r.output))
 	event("message_stop", "")
-}
-
-func content(w http.ResponseWriter, r request, written func(part, parts int)) {
-	const body = `{"candidates":[{"content":{"role":"model","parts":[{"text":%q}]}}],` +
-		`"usageMetadata":{"promptTokenCount":%d,"candidatesTokenCount":%d,"totalTokenCount":%d}}`
-	if !r.stream {
-		written(1, 1)
-		write(w, body, "42", r.input(), r.output, r.input()+r.output)
-		return
-	}
-	for part := 1; part <= parts; part++ {
-		written(part, parts)
-		output := r.output * part / parts
-		write(w, "data: "+body+"\r\n\r\n", words(r, part), r.input(), output, r.input()+output)
-	}
 }

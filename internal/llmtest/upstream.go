@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -113,7 +112,7 @@ func (u *Upstream) Used(unit string) (total, worst int) {
 
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, _ := io.ReadAll(req.Body)
-	r := read(req, body)
+	r := read(body)
 	charges, ok := u.admit(r)
 	for unit, name := range u.rules.left {
 		w.Header().Set(name, strconv.Itoa(u.left(unit)))
@@ -215,16 +214,15 @@ func (u *Upstream) left(unit string) int {
 }
 
 var (
-	mostWritten = regexp.MustCompile(
-		`"(?:max_tokens|max_completion_tokens|max_output_tokens|maxOutputTokens)":\s*(\d+)`)
-	streams   = regexp.MustCompile(`"stream":\s*true`)
-	asksUsage = regexp.MustCompile(`"include_usage":\s*true`)
+	mostWritten = regexp.MustCompile(`"(?:max_tokens|max_completion_tokens|max_output_tokens)":\s*(\d+)`)
+	streams     = regexp.MustCompile(`"stream":\s*true`)
+	asksUsage   = regexp.MustCompile(`"include_usage":\s*true`)
 )
 
-func read(req *http.Request, body []byte) request {
+func read(body []byte) request {
 	r := request{
 		characters: utf8.RuneCount(body),
-		stream:     streams.Match(body) || strings.HasSuffix(req.URL.Path, ":streamGenerateContent"),
+		stream:     streams.Match(body),
 		usage:      asksUsage.Match(body),
 	}
 	if m := mostWritten.FindSubmatch(body); m != nil {

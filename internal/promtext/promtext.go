@@ -79,12 +79,12 @@ type writer struct {
 }
 
 func (w *writer) counted() {
-	w.family(metrics.Permits, "counter", "_total", func(m *Metrics, _ *metrics.Reading, name string) {
+	w.family(metrics.Permits, "counter", func(m *Metrics, _ *metrics.Reading, name string) {
 		for i, outcome := range metrics.Outcomes {
 			w.sample(name, m.label+","+metrics.OutcomeLabel+"="+quoted(outcome), float64(m.permits[i].Load()))
 		}
 	})
-	w.family(metrics.Questions, "counter", "_total", func(m *Metrics, _ *metrics.Reading, name string) {
+	w.family(metrics.Questions, "counter", func(m *Metrics, _ *metrics.Reading, name string) {
 		for _, op := range metrics.Ops {
 			for i, failed := range []string{"false", "true"} {
 				labels := metrics.FailedLabel + "=" + quoted(failed) + "," + m.label
@@ -97,7 +97,7 @@ func (w *writer) counted() {
 	w.histogram(metrics.QuestionCallers, func(m *Metrics) *histogram { return &m.shared })
 	w.one(metrics.Pauses, "counter", func(m *Metrics, _ *metrics.Reading) float64 { return float64(m.pauses.Load()) })
 	w.one(metrics.Losses, "counter", func(m *Metrics, _ *metrics.Reading) float64 { return float64(m.losses.Load()) })
-	w.family(metrics.Settled, "counter", "_total", func(m *Metrics, _ *metrics.Reading, name string) {
+	w.family(metrics.Settled, "counter", func(m *Metrics, _ *metrics.Reading, name string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for _, unit := range slices.Sorted(maps.Keys(m.settled)) {
@@ -126,7 +126,7 @@ func (w *writer) looked() {
 		return float64(r.StatusFailures)
 	})
 	status := func(metric metrics.Metric, value func(s *fairlimit.Status) float64) {
-		w.family(metric, "gauge", "", func(m *Metrics, r *metrics.Reading, name string) {
+		w.family(metric, "gauge", func(m *Metrics, r *metrics.Reading, name string) {
 			if r.Status != nil {
 				w.sample(name, m.label, value(r.Status))
 			}
@@ -141,7 +141,7 @@ func (w *writer) looked() {
 
 // units writes one metric of each unit.
 func (w *writer) units(metric metrics.Metric, value func(fairlimit.UnitStatus) int) {
-	w.family(metric, "gauge", "", func(m *Metrics, r *metrics.Reading, name string) {
+	w.family(metric, "gauge", func(m *Metrics, r *metrics.Reading, name string) {
 		if r.Status == nil {
 			return
 		}
@@ -153,13 +153,15 @@ func (w *writer) units(metric metrics.Metric, value func(fairlimit.UnitStatus) i
 
 // family writes one metric of all limiters.
 func (w *writer) family(
-	metric metrics.Metric, kind, suffix string, write func(m *Metrics, r *metrics.Reading, name string),
+	metric metrics.Metric, kind string, write func(m *Metrics, r *metrics.Reading, name string),
 ) {
 	name := strings.ReplaceAll(metric.Name, ".", "_")
 	if metric.Unit == "s" {
 		name += "_seconds"
 	}
-	name += suffix
+	if kind == "counter" {
+		name += "_total"
+	}
 	_, _ = fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", name, metric.Help, name, kind)
 	for i, m := range w.all {
 		write(m, &w.readings[i], name)
@@ -168,17 +170,13 @@ func (w *writer) family(
 
 // one is a family of one sample for each limiter.
 func (w *writer) one(metric metrics.Metric, kind string, value func(*Metrics, *metrics.Reading) float64) {
-	suffix := ""
-	if kind == "counter" {
-		suffix = "_total"
-	}
-	w.family(metric, kind, suffix, func(m *Metrics, r *metrics.Reading, name string) {
+	w.family(metric, kind, func(m *Metrics, r *metrics.Reading, name string) {
 		w.sample(name, m.label, value(m, r))
 	})
 }
 
 func (w *writer) histogram(metric metrics.Metric, of func(*Metrics) *histogram) {
-	w.family(metric, "histogram", "", func(m *Metrics, _ *metrics.Reading, name string) {
+	w.family(metric, "histogram", func(m *Metrics, _ *metrics.Reading, name string) {
 		of(m).write(w, name, m.label)
 	})
 }

@@ -15,10 +15,11 @@ import (
 // everything on until it is told to break something.
 //
 // It understands commands and replies, so it can break between them or within
-// one. It does not understand TLS, or a connection that subscribes. What it is
-// told holds for all connections, those that are open and those to come. Any
-// goroutine may call its methods. It ends with the test, and leaves neither
-// connections nor goroutines behind.
+// one. It does not understand TLS, a connection that subscribes, or the replies
+// that only protocol 3 has, such as that of INFO. What it is told holds for all
+// connections, those that are open and those to come. Any goroutine may call its
+// methods. It ends with the test, and leaves neither connections nor goroutines
+// behind.
 //
 //	p := redistest.StartProxy(t)
 //

@@ -65,7 +65,7 @@ func OnEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
 // Nowhere returns a client of a server that is not there. It is for tests that
 // do no I/O, or that want to see it fail.
 func Nowhere(t testing.TB) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", DialerRetries: 1})
 	t.Cleanup(func() { Close(rdb) })
 	return rdb
 }
@@ -90,8 +90,8 @@ func ServerProgram() string { return cmp.Or(os.Getenv("FAIRLIMIT_REDIS_SERVER"),
 // Kind calls f with a client, perhaps several times, each in a subtest.
 type Kind = func(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient))
 
-// Everywhere runs the test on every kind of server there is: miniredis with a
-// fake clock, Redis, a Cluster, and Redis under a Sentinel.
+// Everywhere runs the test on every kind of client there is: of miniredis with a
+// fake clock, of Redis, and of a Cluster. That of a Sentinel is one of Redis.
 func Everywhere(t *testing.T, test func(t *testing.T, server Kind)) {
 	t.Run("miniredis and redis", func(t *testing.T) {
 		t.Parallel()
@@ -100,19 +100,6 @@ func Everywhere(t *testing.T, test func(t *testing.T, server Kind)) {
 	t.Run("cluster", func(t *testing.T) {
 		t.Parallel()
 		test(t, func(t *testing.T, f func(*testing.T, redis.UniversalClient)) { f(t, Cluster(t)) })
-	})
-	t.Run("sentinel", func(t *testing.T) {
-		t.Parallel()
-		group := Sentinel(t)
-		t.Run("group", func(t *testing.T) { // it ends before the servers do
-			test(t, func(t *testing.T, f func(*testing.T, redis.UniversalClient)) {
-				rdb := redis.NewFailoverClient(&redis.FailoverOptions{
-					MasterName: "fairlimit", SentinelAddrs: []string{group.Sentinel.Addr()},
-				})
-				defer Close(rdb)
-				f(t, rdb)
-			})
-		})
 	})
 }
 

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -20,36 +18,6 @@ import (
 func TestMain(m *testing.M) {
 	redistest.Parallel(4)
 	redistest.Main(m)
-}
-
-func TestABubbleHasItsOwnClock(t *testing.T) {
-	for range 3 { // a bubble must leave nothing behind that the next one trips over
-		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-			before, err := rdb.Time(t.Context()).Result()
-			require.NoError(t, err)
-			time.Sleep(24 * time.Hour)
-			after, err := rdb.Time(t.Context()).Result()
-			require.NoError(t, err)
-			assert.Equal(t, 24*time.Hour, after.Sub(before))
-			assert.True(t, after.Equal(time.Now()))
-		})
-	}
-}
-
-func TestAKilledServerComesBackEmptyAtTheSameAddress(t *testing.T) {
-	t.Parallel()
-	s := redistest.StartServer(t)
-	addr := s.Addr()
-	require.NoError(t, s.Client().Set(t.Context(), "k", "v", 0).Err())
-
-	s.Kill()
-	s.Kill() // no more dead than before
-	_, err := net.Dial("tcp", addr)
-	require.Error(t, err)
-
-	s.Restart()
-	require.Equal(t, addr, s.Addr())
-	require.ErrorIs(t, s.Client().Get(t.Context(), "k").Err(), redis.Nil)
 }
 
 // TestAServerIsGoneWithItsTestBinary kills another run of this binary, in which

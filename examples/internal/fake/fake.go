@@ -37,14 +37,6 @@ func Start(t testing.TB, answer func(call int, w http.ResponseWriter, r *http.Re
 	return s
 }
 
-// StartBusy starts a service that answers every call with a 429 and a header.
-func StartBusy(t testing.TB, header, value string) *Service {
-	return Start(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(header, value)
-		w.WriteHeader(http.StatusTooManyRequests)
-	})
-}
-
 // Calls are the times at which the service was called so far.
 func (s *Service) Calls() []time.Time {
 	s.mu.Lock()
