@@ -76,14 +76,17 @@ func TestNoNumberIsJoined(t *testing.T) {
 		"local a = 'x' return a .. KEYS[1] .. string.format('%d', 7)",
 		"local a = ARGV[1] == '' and 'x' or redis.call('GET', 'y') return a .. 'z'",
 		"local a, at = string.match('x', '(.)()') return a .. 'z'",
+		"local function f(x) return x .. 'y' end return f('z')",
+		"local lines = {} lines[1] = 'x' return lines[1] .. 'y'",
 	} {
 		require.Empty(t, joinsOf(parsed(t, script)), script)
 	}
 	for _, script := range []string{
-		"return 7 .. 'x'",
-		"return ARGV[1] + 0 .. 'x'",
-		"return 'x' .. #KEYS",
-		"return (ARGV[1] or tonumber(ARGV[2])) .. 'z'",
+		"local a = 7 return a .. 'x'",
+		"local a = 'x' a = ARGV[1] + 0 return a .. 'x'",
+		"local lines = {} lines[1] = #KEYS return lines[1] .. 'y'",
+		"local x = { y = 7 } return x.y .. 'z'",
+		"for i = 1, 3 do redis.call('SET', 'x' .. i, 'y') end",
 		"return tostring(7)",
 	} {
 		require.NotEmpty(t, joinsOf(parsed(t, script)), script)

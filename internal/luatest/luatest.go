@@ -30,8 +30,8 @@ var declared = strings.Fields("KEYS ARGV redis math string table tonumber tostri
 //   - can be parsed, and says which keys and arguments it takes and what it
 //     returns,
 //   - uses no other globals than the declared ones,
-//   - joins no number with '..', as far as that shows where it is joined: Redis
-//     writes a number with 14 digits, and a time has 16,
+//   - joins no number with '..': Redis writes a number with 14 digits,
+//     and a time has 16,
 //   - reads in no assignment what it assigns beside it: in miniredis a, b = b, a
 //     can take the new value for both (yuin/gopher-lua#440).
 //
@@ -47,7 +47,7 @@ func lint(t *testing.T, folder string, scripts map[string]*lua.Script) {
 				assert.Contains(t, declared, name)
 			}
 			for _, problem := range joinsOf(chunk) {
-				assert.Fail(t, "a number is joined", problem)
+				assert.Fail(t, "a number is joined, or a name that is given one elsewhere", problem)
 			}
 			for _, name := range readWhileAssigned(chunk) {
 				assert.Fail(t, "an assignment to several names reads one of them", name)
