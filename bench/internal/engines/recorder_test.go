@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/engine"
 )
 
 func TestTheTurnsOfAProcessAreNoted(t *testing.T) {
@@ -34,4 +37,37 @@ func TestTheTurnsOfAProcessAreNoted(t *testing.T) {
 		told = limiter.(Teller).Told()
 		return len(told.Returned) == 1 && told.Returned[0] == 2
 	}, 5*time.Second, time.Millisecond, "the third of all")
+}
+
+// odd is an engine whose answer is not in order, and which then loses answers.
+type odd struct {
+	engine.Engine
+	err error
+}
+
+func (o odd) Take(context.Context, []engine.Request) ([]engine.Answer, error) {
+	return []engine.Answer{{Granted: true, Grant: engine.Grant{At: 2}}, {Granted: true, Grant: engine.Grant{At: 1}}}, o.err
+}
+
+func (o odd) GiveBack(context.Context, []engine.Grant) error { return o.err }
+
+func TestWhatIsOutOfOrderLostOrGivenBackIsNoted(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		n, o := Notes{Now: measure.Now}, odd{}
+		if lost {
+			o.err = engine.ErrOutcomeUnknown
+		}
+		e := noted{o, &n}
+		_, err := e.Take(t.Context(), []engine.Request{{N: 3}})
+		require.Equal(t, o.err, err)
+		require.Equal(t, o.err, e.GiveBack(t.Context(), []engine.Grant{{N: 4}}))
+		told := n.Told()
+		require.Equal(t, 1, told.Strange, "nobody held it")
+		require.Equal(t, 1, told.Backwards)
+		if lost {
+			require.Equal(t, 7, told.Lost)
+		} else {
+			require.Equal(t, 4, told.GivenBack)
+		}
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
@@ -65,22 +64,11 @@ const callers = 6
 
 // limiter makes one for a name, with a client of its own.
 func (n name) limiter(
-	rdb *redis.Client, key string, notes *notes, number int, wrap func(engine.Engine) engine.Engine,
+	rdb *redis.Client, key string, notes *notes, number int, build engine.Builder,
 ) (fairlimit.Reserver, error) {
-	build := notes.turns[number].Builder(func(c engine.Config) (engine.Engine, error) {
-		e, err := fair.New(c)
-		if err == nil && wrap != nil {
-			e = wrap(e)
-		}
-		return e, err
-	})
 	quotas := n.parsed()
 	options := []fairlimit.Option{
-		fairlimit.WithGuard(n.guard),
-		fairlimit.WithEngine(func(c engine.Config) (engine.Engine, error) {
-			e, err := build(c)
-			return recorder{e, notes}, err
-		}),
+		fairlimit.WithGuard(n.guard), fairlimit.WithEngine(notes.turns[number].Builder(build)),
 	}
 	if option := ways[number].option; option != nil {
 		options = append(options, option)

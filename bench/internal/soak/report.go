@@ -7,9 +7,6 @@ import (
 	"maps"
 	"slices"
 	"text/tabwriter"
-	"time"
-
-	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // What is counted, as the report calls it.
@@ -38,70 +35,6 @@ type Report struct {
 	Outcomes map[string]int `json:"outcomes"` // of calls
 	Losses   int            `json:"losses_of_data"`
 	Broken   []string       `json:"broken"` // promises, in words
-}
-
-func (s *soak) sofar() Report {
-	r := Report{
-		Seconds: time.Since(s.began).Seconds(), Seed: s.Seed,
-		Counts: map[string]int{}, Outcomes: map[string]int{},
-	}
-	s.mu.Lock()
-	r.Faults = maps.Clone(s.struck)
-	s.mu.Unlock()
-	for _, f := range faults {
-		if f.loses {
-			r.Losses += r.Faults[f.name]
-		}
-	}
-	for _, n := range s.notes {
-		n.mu.Lock()
-		for what, count := range n.counts {
-			r.Counts[what] += count
-		}
-		for kind, count := range n.outcomes {
-			r.Outcomes[kind] += count
-		}
-		n.mu.Unlock()
-	}
-	return r
-}
-
-// judge looks at everything that was noted. Nobody calls any more.
-func (s *soak) judge() Report {
-	r := s.sofar()
-	stalls := s.bystander.Seen()
-	for i, n := range s.notes {
-		r.judge(names[i], n, s.bed.losses, stalls)
-	}
-	return r
-}
-
-// judge holds what happened under a name against each promise.
-func (r *Report) judge(of name, n *notes, losses []loss, stalls []measure.Stall) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	count := broken(of.windows(), n.log(), losses)
-	r.Counts[acrossLoss] += count[acrossLoss]
-	count[overtaken] += n.disordered
-	count[forgotten] = max(0, count[forgotten]-n.cancelledLate)
-	for _, l := range n.lateness {
-		if l.To-l.From-measure.Stalled(stalls, l.From, l.To) > overdue {
-			count[stuck]++
-		}
-	}
-	for _, what := range []string{exceeded, overtaken, early, strangers, forgotten, notHeld, stuck} {
-		r.broken(of, what, count[what])
-	}
-	for _, what := range n.unexpected {
-		r.Broken = append(r.Broken, of.about+": "+what)
-	}
-}
-
-// broken counts how often a promise was broken under a name.
-func (r *Report) broken(of name, what string, count int) {
-	if r.Counts[what] += count; count > 0 {
-		r.Broken = append(r.Broken, fmt.Sprintf("%s: %s: %d", of.about, what, count))
-	}
 }
 
 // Table writes the report for a person.
