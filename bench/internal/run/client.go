@@ -15,6 +15,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // patience is how long connecting may take.
@@ -78,9 +79,9 @@ func connect(job Job) (c *crew, visitors []Visitor, err error) {
 	if c, err = newCrew(job, rdb, measure.Now, nil); err != nil {
 		return nil, nil, err
 	}
-	rdb.AddHook(Hook(func(_ context.Context, commands []redis.Cmder, send func() error) error {
-		c.sent.Add(int64(len(commands)))
-		return send()
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		c.sent.Add(1)
+		return next(ctx, cmd)
 	}))
 	for range job.Callers {
 		visitor, err := NewVisitor(ctx, job.Upstream)
@@ -135,27 +136,4 @@ func (c *crew) told() measure.Told {
 		return teller.Told()
 	}
 	return measure.Told{}
-}
-
-// Hook does something around commands that a client sends. It sends them by
-// send, and returns what came of it.
-type Hook func(ctx context.Context, commands []redis.Cmder, send func() error) error
-
-var _ redis.Hook = Hook(nil)
-
-// DialHook leaves connecting as it is.
-func (h Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook is around one command.
-func (h Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return h(ctx, []redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
-	}
-}
-
-// ProcessPipelineHook is around several.
-func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return h(ctx, cmds, func() error { return next(ctx, cmds) })
-	}
 }

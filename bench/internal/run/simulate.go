@@ -22,6 +22,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // A simulation puts an engine under load in virtual time: the same limiters,
@@ -196,13 +197,13 @@ func (w *world) place(c *caller) {
 }
 
 // wires are a client's way to Redis and back: they take their time, and count.
-func (w *world) wires(c *crew) Hook {
-	return func(ctx context.Context, commands []redis.Cmder, send func() error) error {
-		if commands[0].Name() == "hello" { // that of a new connection
-			return send()
+func (w *world) wires(c *crew) redistest.Hook {
+	return func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		if cmd.Name() == "hello" { // that of a new connection
+			return next(ctx, cmd)
 		}
 		caller, _ := ctx.Value(who{}).(int)
-		c.sent.Add(int64(len(commands)))
+		c.sent.Add(1)
 		w.instants.sleep(c.Client, caller, asks, wire)
 		defer w.instants.sleep(c.Client, caller, hears, func(rng *rand.Rand) time.Duration {
 			if held := c.scenario.Replies; held != nil {
@@ -210,7 +211,7 @@ func (w *world) wires(c *crew) Hook {
 			}
 			return wire(rng)
 		})
-		return send()
+		return next(ctx, cmd)
 	}
 }
 
