@@ -95,16 +95,6 @@ func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
 	return client, nil
 }
 
-// Calls is how many commands of the engines' kind the server has worked off in
-// its life; false where the server does not count.
-func (b *Backend) Calls(ctx context.Context) (int, bool) {
-	served, err := ServedBy(ctx, b.client)
-	if err != nil || b.restart != nil { // a restart sets the counter back
-		return 0, false
-	}
-	return int(served.Runs), true
-}
-
 // Served is what a server says of the scripts that it has run in its life.
 type Served struct{ Runs, Micros float64 }
 

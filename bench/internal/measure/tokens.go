@@ -51,9 +51,6 @@ type Output struct {
 	// Unknown is the part of this excess that the limiter did not know when the
 	// last call of the window asked. So that call could not wait for it.
 	Unknown Part `json:"unknown_then"`
-
-	// Debt is the excess of all calls, as a part of all output.
-	Debt Part `json:"debt"`
 }
 
 // outputOf is nil where the upstream counts calls only.
@@ -62,10 +59,10 @@ func outputOf(arrived []Call, rule Rule) *Output {
 		return nil
 	}
 	var o Output
-	var all, debt, sum, oldest int
+	sum, oldest := 0, 0
 	admitted := admittedOf(arrived)
 	for i, c := range admitted {
-		all, debt, sum = all+c.Tokens.Output, debt+c.Tokens.excess(), sum+c.Tokens.Output
+		sum += c.Tokens.Output
 		for ; admitted[oldest].Arrived <= c.Arrived-rule.Per; oldest++ {
 			sum -= admitted[oldest].Tokens.Output
 		}
@@ -73,7 +70,6 @@ func outputOf(arrived []Call, rule Rule) *Output {
 			o = window(admitted[oldest:i+1], rule)
 		}
 	}
-	o.Debt = Part(debt) / Part(max(1, all))
 	return &o
 }
 

@@ -71,7 +71,6 @@ func (r Report) rows() []row {
 			{"unknown then", "of that, what was not known when its last call asked", true, func(e Engine) any {
 				return e.Output.Unknown
 			}},
-			{"debt", "output beyond the estimates, of all output", true, func(e Engine) any { return e.Output.Debt }},
 		}...)
 	}
 	return slices.Concat(all, []row{

@@ -35,7 +35,6 @@ func TestTheUpstreamsAccountIsTheOneThatIsBelieved(t *testing.T) {
 func TestCallsThatFailedAreCounted(t *testing.T) {
 	failed := measure.Call{Outcome: measure.Failed, Error: "no answer"}
 	require.NoError(t, failures([]measure.Call{{}, {}}))
-	require.EqualError(t, failures([]measure.Call{{}, failed}), "1 call failed with: no answer")
 	require.EqualError(t, failures([]measure.Call{failed, {}, {Outcome: measure.Failed}}),
-		"2 calls failed, the first with: no answer")
+		"failed calls: 2, the first with: no answer")
 }
