@@ -22,7 +22,7 @@ func write(t *testing.T, simulated bool) (dir, html string) {
 	dir = filepath.Join(t.TempDir(), "made", "on the way")
 	p, err := In(dir)
 	require.NoError(t, err)
-	result := &run.Result{Trial: run.Trial{Engine: engines.Engine{Name: "fair"}}, Log: measure.Log{
+	result := &run.Result{Simulated: simulated, Trial: run.Trial{Engine: engines.Engine{Name: "fair"}}, Log: measure.Log{
 		End: 2 * time.Second, Callers: []int{1}, Calls: []measure.Call{{
 			Permits: 1, Ended: time.Second, Reached: true, Arrived: time.Second, Outcome: measure.Granted,
 		}},

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
 const (
@@ -30,14 +31,16 @@ func granted(client, called, arrived int) measure.Call {
 }
 
 // runOf lasts ten seconds.
-func runOf(name string, clients int, calls ...measure.Call) Run {
+func runOf(name string, clients int, calls ...measure.Call) *run.Result {
 	callers := make([]int, clients)
 	for i := range callers {
 		callers[i] = 1
 	}
-	return Run{Engine: name, Log: measure.Log{
+	r := &run.Result{Apart: near, Log: measure.Log{
 		Begin: time.Second, End: 11 * time.Second, Callers: callers, Calls: calls,
 	}}
+	r.Trial.Engine.Name = name
+	return r
 }
 
 // line is a bar or a column.
@@ -57,9 +60,9 @@ func linesIn(t *testing.T, svg template.HTML, hue color.NRGBA) (lines []line) {
 }
 
 // drawn are the pictures of each run, by kind.
-func drawn(t *testing.T, runs ...Run) []map[string]template.HTML {
+func drawn(t *testing.T, runs ...*run.Result) []map[string]template.HTML {
 	t.Helper()
-	kinds, err := Draw(runs, near)
+	kinds, err := Draw(runs)
 	require.NoError(t, err)
 	require.Len(t, kinds, 2)
 	sets := make([]map[string]template.HTML, len(runs))
@@ -117,16 +120,16 @@ func TestOfALongRunTheMiddleIsDrawn(t *testing.T) {
 	for i := range 20_000 {
 		calls = append(calls, granted(i%1000, i, i+50_000))
 	}
-	run := runOf("one", 1000, calls...)
-	run.Simulated = true
-	set := drawn(t, run)[0]
+	long := runOf("one", 1000, calls...)
+	long.Simulated = true
+	set := drawn(t, long)[0]
 	bars := 0
 	for client := range hues {
 		bars += len(linesIn(t, set["waits"], colourOf(client)))
 	}
 	require.Equal(t, mostBars, bars)
 	for kind, says := range map[string]string{
-		"waits": "200 calls of 20000", "gains": "8 of 1000 clients",
+		"waits": "200 calls of 20000", "gains": "the first 8 of 1000 clients",
 	} {
 		require.Contains(t, set[kind], says)
 		require.Contains(t, set[kind], "simulation")
