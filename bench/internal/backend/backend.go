@@ -1,5 +1,5 @@
-// Package backend is the Redis under the engines: an embedded one, or one that
-// is given.
+// Package backend is the Redis under the engines: an embedded one, one that is
+// given, or a server of the program's own.
 package backend
 
 import (
@@ -26,16 +26,22 @@ const patience = 3 * time.Second
 // program's, and must not be touched once there are clients.
 func init() { logging.Disable() }
 
+// ErrNoServer says that there is no redis-server to start.
+var ErrNoServer = errors.New("there is no redis-server in PATH")
+
 // Backend is a server that answers.
 type Backend struct {
-	Name string // as the reports call it
-	Addr string // for clients
+	Name   string // as the reports call it
+	Addr   string // for clients
+	Client *redis.Client
+	Close  func() // ends the server if it is ours, and the connection to it
 
-	Process *redistest.Process // nil if the program has not started one
+	// Process is nil if the program has not started one.
+	Process *redistest.Process
 
-	client  *redis.Client
-	close   func()
-	restart func(ctx context.Context, away time.Duration) error // nil if it is not ours to restart
+	// Restart ends the server, and starts an empty one at the same address after
+	// a while. It is nil if the server is not ours.
+	Restart func(ctx context.Context, away time.Duration) error
 }
 
 // Open uses the server at addr, or starts an embedded one for "".
@@ -47,16 +53,76 @@ func Open(ctx context.Context, addr string) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{Name: "redis", Addr: addr, client: client, close: func() { _ = client.Close() }}
-	b.named(ctx)
+	return &Backend{Name: named(ctx, client), Addr: addr, Client: client, Close: func() { _ = client.Close() }}, nil
+}
+
+// Own returns a server of the same kind that is ours to restart: it loses what
+// it holds, as any Redis without persistence. In place of one that was given, it
+// is a redis-server process.
+func (b *Backend) Own(ctx context.Context) (*Backend, error) {
+	if b.Restart != nil {
+		return embedded()
+	}
+	return Start(ctx)
+}
+
+func embedded() (*Backend, error) {
+	mini, err := startMini("127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	b := &Backend{Name: "embedded", Addr: mini.Addr(), Client: redis.NewClient(&redis.Options{Addr: mini.Addr()})}
+	b.Close = func() {
+		_ = b.Client.Close()
+		mini.Close()
+	}
+	b.Restart = func(ctx context.Context, away time.Duration) (err error) {
+		mini.Close()
+		_ = clock.Sleep(ctx, away)
+		mini, err = startMini(b.Addr)
+		return err
+	}
 	return b, nil
 }
 
-// named adds the version that the server says it has.
-func (b *Backend) named(ctx context.Context) {
-	if info, err := b.client.InfoMap(ctx, "server").Result(); err == nil {
-		b.Name = nameOf(info["Server"])
+func startMini(addr string) (*miniredis.Miniredis, error) {
+	mini := miniredis.NewMiniRedis()
+	mini.ClockTTL(true)
+	if err := mini.StartAddr(addr); err != nil {
+		return nil, fmt.Errorf("an embedded Redis cannot be started: %w", err)
 	}
+	return mini, nil
+}
+
+// Start starts a redis-server process on a free port of the loopback interface,
+// without persistence, that ends with this program or before.
+// FAIRLIMIT_REDIS_SERVER names another program. If it is not installed, the
+// error matches ErrNoServer.
+func Start(ctx context.Context) (*Backend, error) {
+	if _, err := exec.LookPath(redistest.ServerProgram()); err != nil {
+		return nil, ErrNoServer
+	}
+	server, err := redistest.Start()
+	if err != nil {
+		return nil, fmt.Errorf("a redis-server cannot be started: %w", err)
+	}
+	return &Backend{
+		Name: named(ctx, server.Client()), Addr: server.Addr(), Client: server.Client(), Close: server.Stop,
+		Process: &server,
+		Restart: func(ctx context.Context, away time.Duration) error {
+			if err := server.Kill(); err != nil {
+				return err
+			}
+			_ = clock.Sleep(ctx, away)
+			return server.Restart()
+		},
+	}, nil
+}
+
+// named is the name and version that the server says it has.
+func named(ctx context.Context, client *redis.Client) string {
+	info, _ := client.InfoMap(ctx, "server").Result()
+	return nameOf(info["Server"])
 }
 
 // nameOf is the name and version of a server. A Valkey says as well which Redis
@@ -65,14 +131,8 @@ func nameOf(info map[string]string) string {
 	if version := info["valkey_version"]; version != "" {
 		return cmp.Or(info["server_name"], "valkey") + " " + version
 	}
-	return "redis " + info["redis_version"]
+	return strings.TrimSpace("redis " + info["redis_version"])
 }
-
-// Client is a connection of the parent's own.
-func (b *Backend) Client() *redis.Client { return b.client }
-
-// Close ends the embedded server, or the connection to the given one.
-func (b *Backend) Close() { b.close() }
 
 // Connect returns a client of the server at host:port, or at a redis:// URL,
 // once the server has answered. If via is not empty, it is the host:port that
@@ -140,79 +200,4 @@ func Remove(ctx context.Context, rdb *redis.Client, name string) error {
 		return fmt.Errorf("what the run left in Redis was not removed: %w", err)
 	}
 	return nil
-}
-
-// ErrNoServer says that there is no redis-server to start.
-var ErrNoServer = errors.New("there is no redis-server in PATH")
-
-// Own returns a server of the same kind that is ours to restart: it loses what
-// it holds, as any Redis without persistence. The embedded one is. In place of
-// one that was given, it is a redis-server process. If redis-server is not
-// installed, the error matches ErrNoServer.
-func (b *Backend) Own(ctx context.Context) (*Backend, error) {
-	if b.restart != nil {
-		return embedded()
-	}
-	return Start(ctx)
-}
-
-// Restart ends the server, which has to be ours, and starts an empty one at the
-// same address after a while.
-func (b *Backend) Restart(ctx context.Context, away time.Duration) error { return b.restart(ctx, away) }
-
-func embedded() (*Backend, error) {
-	mini, err := startMini("127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	addr := mini.Addr()
-	client := redis.NewClient(&redis.Options{Addr: addr})
-	return &Backend{
-		Name: "embedded", Addr: addr, client: client,
-		close: func() {
-			_ = client.Close()
-			mini.Close()
-		},
-		restart: func(ctx context.Context, away time.Duration) (err error) {
-			mini.Close()
-			_ = clock.Sleep(ctx, away)
-			mini, err = startMini(addr)
-			return err
-		},
-	}, nil
-}
-
-func startMini(addr string) (*miniredis.Miniredis, error) {
-	mini := miniredis.NewMiniRedis()
-	mini.ClockTTL(true)
-	if err := mini.StartAddr(addr); err != nil {
-		return nil, fmt.Errorf("an embedded Redis cannot be started: %w", err)
-	}
-	return mini, nil
-}
-
-// Start starts a redis-server process on a free port of the loopback interface,
-// without persistence, that ends with this program or before.
-// FAIRLIMIT_REDIS_SERVER names another program. If it is not installed, the
-// error matches ErrNoServer.
-func Start(ctx context.Context) (*Backend, error) {
-	if _, err := exec.LookPath(redistest.ServerProgram()); err != nil {
-		return nil, ErrNoServer
-	}
-	server, err := redistest.Start()
-	if err != nil {
-		return nil, fmt.Errorf("a redis-server cannot be started: %w", err)
-	}
-	b := &Backend{
-		Name: "redis", Addr: server.Addr(), client: server.Client(), close: server.Stop, Process: &server,
-		restart: func(ctx context.Context, away time.Duration) error {
-			if err := server.Kill(); err != nil {
-				return err
-			}
-			_ = clock.Sleep(ctx, away)
-			return server.Restart()
-		},
-	}
-	b.named(ctx)
-	return b, nil
 }

@@ -26,13 +26,13 @@ func restarts(t *testing.T, given *backend.Backend) {
 	defer own.Close()
 	require.NotEqual(t, given.Addr, own.Addr)
 	ctx := t.Context()
-	require.NoError(t, own.Client().Set(ctx, "k", "v", 0).Err())
+	require.NoError(t, own.Client.Set(ctx, "k", "v", 0).Err())
 
 	began := time.Now()
 	require.NoError(t, own.Restart(ctx, 100*time.Millisecond))
 	require.GreaterOrEqual(t, time.Since(began), 100*time.Millisecond)
 	require.Eventually(t, func() bool {
-		n, err := own.Client().Exists(ctx, "k").Result()
+		n, err := own.Client.Exists(ctx, "k").Result()
 		return err == nil && n == 0
 	}, 5*time.Second, 10*time.Millisecond, "it comes back empty")
 }
@@ -80,7 +80,7 @@ func TestTheProgramThatIsNamedIsStarted(t *testing.T) {
 	own, err := backend.Start(t.Context())
 	require.NoError(t, err)
 	defer own.Close()
-	require.NoError(t, own.Client().Ping(t.Context()).Err())
+	require.NoError(t, own.Client.Ping(t.Context()).Err())
 }
 
 func TestWithoutARedisServerNoneIsStarted(t *testing.T) {

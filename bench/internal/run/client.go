@@ -109,9 +109,8 @@ func (c *crew) work(ctx context.Context, visitors []Visitor, at time.Duration) A
 		})
 	}
 	callers.Wait()
-	bystander.Close()
 	return Account{
-		Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Seen(), Told: c.told(),
+		Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Close(), Told: c.told(),
 	}
 }
 

@@ -78,7 +78,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		proxy := redistest.NewProxy()
 		defer proxy.Close()
 		proxy.DelayBy(func() time.Duration { return t.Scenario.Replies.Draw(rand.Float64()) })
-		if via, err = proxy.Way(t.Backend.Client().Options().Addr); err != nil {
+		if via, err = proxy.Way(t.Backend.Client.Options().Addr); err != nil {
 			return nil, err
 		}
 	}
@@ -90,7 +90,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	defer clients.Close()
 
 	r := &Result{Trial: t, Given: t.Engine.Given(t.Load), Log: measure.Log{Callers: callers}}
-	before, uncounted := backend.ServedBy(ctx, t.Backend.Client())
+	before, uncounted := backend.ServedBy(ctx, t.Backend.Client)
 	r.Log.Begin = measure.Now() + takeOff
 	if err := clients.Start(r.Log.Begin); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	during, over := context.WithCancel(ctx)
 	watcher := Watch(measure.Now, t.Load.Clients, nil)
 	defer watcher.Close()
-	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
+	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client.Ping(ctx) })
 	defer asker.Close()
 	happened := make(chan error, 1)
 	go func() {
@@ -117,14 +117,12 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	r.fault(<-happened)
 
 	tidy := context.WithoutCancel(ctx)
-	after, failed := backend.ServedBy(tidy, t.Backend.Client())
+	after, failed := backend.ServedBy(tidy, t.Backend.Client)
 	accounts, err := clients.Stop()
 	r.fault(err)
-	r.fault(backend.Remove(tidy, t.Backend.Client(), t.Name))
-	watcher.Close()
-	asker.Close()
+	r.fault(backend.Remove(tidy, t.Backend.Client, t.Name))
 
-	r.Log.Machine = measure.Machine{Here: watcher.Seen(), Redis: asker.Seen()}
+	r.Log.Machine = measure.Machine{Here: watcher.Close(), Redis: asker.Close()}
 	r.add(accounts, ledger.Arrivals())
 	r.WorstStall = r.Log.Machine.Worst(clients.befallen)
 	if !t.Scenario.Breaks() {

@@ -19,7 +19,7 @@ func (s *soak) judge() Report {
 		Seconds: time.Since(s.began).Seconds(), Seed: s.Seed, Faults: s.struck, Losses: len(s.bed.losses),
 		Counts: map[string]int{}, Outcomes: map[string]int{},
 	}
-	stalls := s.bystander.Seen()
+	stalls := s.bystander.Close()
 	for i, n := range s.notes {
 		r.judge(names[i], n, s.bed.losses, stalls)
 	}
