@@ -45,12 +45,11 @@ func (r round) holds() error {
 	for _, n := range r.scenario.CallersOf(r.load) {
 		callers += n
 	}
-	if callers > mostCallers {
-		return fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d, "+
-			"each with a connection of its own; -simulate holds more",
-			r.scenario.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
+	if callers <= mostCallers {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d; -simulate holds more",
+		r.scenario.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
 }
 
 const intro = `bench lets callers in many processes share one quota. It shows who got through when, as the

@@ -40,16 +40,12 @@ type Account struct {
 
 // Fleet is the client processes of one run.
 type Fleet struct {
-	clients  []*client
+	clients  []*process
+	told     []Account // by client
 	away     sync.WaitGroup
 	died     chan error
+	killed   atomic.Bool  // the last client was, on purpose
 	befallen map[int]bool // clients that were killed or put to sleep
-}
-
-type client struct {
-	*process
-	account   Account
-	condemned atomic.Bool // its end is intended
 }
 
 // Launch starts a process of a role for each job and returns when all are ready
@@ -57,14 +53,14 @@ type client struct {
 func Launch(ctx context.Context, role string, jobs []Job) (*Fleet, error) {
 	ctx, cancel := context.WithTimeout(ctx, readiness)
 	defer cancel()
-	f := &Fleet{died: make(chan error, len(jobs)), befallen: map[int]bool{}}
+	f := &Fleet{told: make([]Account, len(jobs)), died: make(chan error, len(jobs)), befallen: map[int]bool{}}
 	for _, job := range jobs {
 		p, err := begin(role, job)
 		if err != nil {
 			f.Close()
 			return nil, err
 		}
-		f.clients = append(f.clients, &client{process: p})
+		f.clients = append(f.clients, p)
 	}
 	defer context.AfterFunc(ctx, f.Close)()
 	for i, c := range f.clients {
@@ -84,7 +80,8 @@ func (f *Fleet) Start(at time.Duration) (err error) {
 	for i, c := range f.clients {
 		err = errors.Join(err, json.NewEncoder(c.orders).Encode(at))
 		f.away.Go(func() {
-			if err := c.hear(&c.account); err != nil && !c.condemned.Load() {
+			err := c.hear(&f.told[i])
+			if meant := f.killed.Load() && i == len(f.clients)-1; err != nil && !meant {
 				f.died <- fmt.Errorf("client %d died: %w", i, err)
 			}
 			_ = c.ended()
@@ -95,7 +92,7 @@ func (f *Fleet) Start(at time.Duration) (err error) {
 
 // Stop sends everybody home and returns when all are, with what they told. A
 // client that was killed tells nothing.
-func (f *Fleet) Stop() (told []Account, err error) {
+func (f *Fleet) Stop() (_ []Account, err error) {
 	for i, c := range f.clients {
 		if f.befallen[i] {
 			_ = c.signal("CONT") // who sleeps hears nothing
@@ -104,13 +101,10 @@ func (f *Fleet) Stop() (told []Account, err error) {
 	}
 	defer time.AfterFunc(Grace, f.Close).Stop()
 	f.away.Wait()
-	for _, c := range f.clients {
-		told = append(told, c.account)
-	}
 	for len(f.died) > 0 {
 		err = errors.Join(err, <-f.died)
 	}
-	return told, err
+	return f.told, err
 }
 
 // Close ends every process that still runs.
@@ -127,9 +121,8 @@ func (f *Fleet) befall(deed scenario.Deed) error {
 	f.befallen[last] = true
 	switch c := f.clients[last]; deed {
 	case scenario.Kill:
-		c.condemned.Store(true)
-		_ = c.Process.Kill()
-		return nil
+		f.killed.Store(true)
+		return c.Process.Kill()
 	case scenario.Suspend:
 		return c.signal("STOP")
 	default:
