@@ -95,10 +95,8 @@ func parseSpeed(args []string, help io.Writer) (r speed.Run, json string, err er
 	if *quick {
 		r.Scale = speed.Quick
 	}
-	if *rows != "all" {
-		r.Rows = strings.Split(strings.ReplaceAll(*rows, " ", ""), ",")
-	}
-	return r, json, r.Check()
+	r.Groups, err = speed.Groups(*rows)
+	return r, json, err
 }
 
 // runSpeed is the command "speed".

@@ -19,14 +19,14 @@ func TestFlagsOfSpeed(t *testing.T) {
 	r, path, err := parseSpeed(nil, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, speed.Full, r.Scale)
-	require.Empty(t, r.Rows, "all of them")
+	require.Equal(t, speed.Names(), r.Groups)
 	require.Empty(t, r.Redis, "one of its own")
 	require.Empty(t, path)
 
 	r, path, err = parseSpeed([]string{"-quick", "-rows", "alone, crowd", "-redis", "localhost:1", "-json", "-"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, speed.Quick, r.Scale)
-	require.Equal(t, []string{"alone", "crowd"}, r.Rows)
+	require.Equal(t, []string{"alone", "crowd"}, r.Groups)
 	require.Equal(t, "localhost:1", r.Redis)
 	require.Equal(t, "-", path)
 }

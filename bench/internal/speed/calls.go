@@ -224,21 +224,23 @@ func mean(ctx context.Context, b *bed, calls []call) ([]float64, error) {
 	n := max(1, b.Calls/finer)
 	began := time.Now()
 	err := paced(context.Background(), n, 0, calls[0])
-	return []float64{float64(time.Since(began)) / 1e3 / float64(n)}, errors.Join(err, ctx.Err())
+	return []float64{micros(time.Since(began)) / float64(n)}, errors.Join(err, ctx.Err())
 }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // p99 is the time in µs that one call in a hundred takes or more.
 func p99(ctx context.Context, b *bed, calls []call) ([]float64, error) {
-	took := make([][]int64, len(calls))
+	took := make([][]float64, len(calls))
 	err := together(len(calls), func(i int) error {
 		return paced(ctx, b.Calls, 0, func(ctx context.Context) error {
 			began := time.Now()
 			err := calls[i](ctx)
-			took[i] = append(took[i], int64(time.Since(began)))
+			took[i] = append(took[i], micros(time.Since(began)))
 			return err
 		})
 	})
-	return []float64{float64(quantile(slices.Concat(took...), 0.99)) / 1e3}, err
+	return []float64{quantile(slices.Concat(took...), 0.99)}, err
 }
 
 // runs is how many scripts the server runs for a call, with those that it runs a
@@ -272,20 +274,18 @@ const rest = time.Millisecond
 // ask without a pause, and what it costs the server after one.
 func hotAndCold(ctx context.Context, b *bed, calls []call) ([]float64, error) {
 	times, few := max(1, b.Calls/16), max(1, b.Calls/8)
-	var took time.Duration
+	var took float64
 	hot, err := b.served(ctx, func() error {
 		began := time.Now()
-		defer func() { took = time.Since(began) }()
-		return each(ctx, calls, times)
+		err := each(ctx, calls, times)
+		took = micros(time.Since(began))
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	cold, err := b.served(ctx, func() error { return paced(ctx, few, rest, calls[0]) })
-	return []float64{
-		hot.Micros / float64(len(calls)*times), float64(took.Nanoseconds()) / 1e3 / float64(times),
-		cold.Micros / float64(few),
-	}, err
+	return []float64{hot.Micros / float64(len(calls)*times), took / float64(times), cold.Micros / float64(few)}, err
 }
 
 // processes that wait on one name.

@@ -186,12 +186,8 @@ func posts(socket, path string) call {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		},
 	}}
-	return func(ctx context.Context) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://fairlimit"+path, nil)
-		if err != nil {
-			return err
-		}
-		answer, err := client.Do(request)
+	return func(context.Context) error {
+		answer, err := client.Post("http://fairlimit"+path, "", nil)
 		if err != nil {
 			return err
 		}

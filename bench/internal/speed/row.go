@@ -28,11 +28,9 @@ type row struct {
 // side makes ready what a row measures on one side.
 type side func(context.Context, *bed) (probe, error)
 
-// parts are the figures of a group whose rows have several, in the words before
-// what the row is called.
-var parts = map[string][]string{
-	"script": {"server, back to back: ", "whole call, back to back: ", "server, cold: "},
-}
+// parts are the figures of a row that has several, in the words before what the
+// row is called.
+var parts = [...]string{"server, back to back: ", "whole call, back to back: ", "server, cold: "}
 
 // probe is one round of one side: a value for each figure of the row.
 type probe func(context.Context) ([]float64, error)
@@ -45,8 +43,8 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 	}
 	for i := range ours[0] {
 		f := Figure{Row: r.group, What: r.what, Unit: r.unit, Ours: quantile(column(ours, i), 0.5)}
-		if names := parts[r.group]; names != nil {
-			f.What = names[i] + f.What
+		if len(ours[0]) > 1 {
+			f.What = parts[i] + f.What
 		}
 		if known != nil {
 			f = f.beside(r.yardstick, column(known, i), column(ours, i))
@@ -94,7 +92,7 @@ func column(rounds [][]float64, i int) (values []float64) {
 }
 
 // quantile is 0 of nothing.
-func quantile[T int64 | float64](values []T, q float64) T {
+func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}
