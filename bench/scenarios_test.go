@@ -109,28 +109,3 @@ func TestThePeersFromEndToEnd(t *testing.T) {
 		}
 	}
 }
-
-func TestCtrlCReportsWhateverTheScenario(t *testing.T) {
-	t.Parallel()
-	// The interrupt comes when the first progress is told, after a second.
-	for scenario, duration := range map[string]string{
-		"onoff":   "5s", // while a client is asleep
-		"restart": "2s", // when Redis is back
-		"laggy":   "24s",
-		"all":     "24s", // whose first only has begun
-	} {
-		t.Run(scenario, func(t *testing.T) {
-			t.Parallel()
-			p := bench(t.Context(), t, "-scenario", scenario, "-engines", "fair", "-json", "-",
-				"-quota", "5/100ms", "-guard", "10ms", "-clients", "2", "-duration", duration)
-			p.interruptOnceCallsAreThrough(t)
-			// 1 says that fair missed its goal, as so small a guard may let it.
-			require.Contains(t, []int{0, 1}, p.status(t, p.Wait()), p.stderr.String())
-			all := read(t, p.stdout.Bytes())
-			require.Len(t, all, 1)
-			require.Greater(t, all[0].Engines[0]["grants"], 0.0)
-			require.Less(t, all[0].Engines[0]["seconds"], all[0].Seconds-0.1, "it did not go on to the end")
-			require.Contains(t, p.stderr.String(), "ended after")
-		})
-	}
-}

@@ -11,9 +11,38 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/bench/internal/soak"
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
+
+func TestFlagsOfSoak(t *testing.T) {
+	r, path, err := parseSoak(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Minute, r.Duration)
+	require.NotZero(t, r.Seed, "another each time")
+	require.Empty(t, path)
+
+	r, path, err = parseSoak([]string{"-duration", "1h", "-seed", "7", "-json", "-"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, time.Hour, r.Duration)
+	require.EqualValues(t, 7, r.Seed)
+	require.Equal(t, "-", path)
+}
+
+// TestASmallSoakKeepsEveryPromise is the command's own run, only shorter.
+func TestASmallSoakKeepsEveryPromise(t *testing.T) {
+	t.Parallel()
+	_ = redistest.Standalone(t) // skips where there is no Redis
+	p := bench(t.Context(), t, "soak", "-duration", "4s", "-seed", "1", "-json", "-")
+	require.Zero(t, p.status(t, p.Run()), "%s%s", p.stdout.String(), p.stderr.String())
+	var r soak.Report
+	require.NoError(t, json.Unmarshal(p.stdout.Bytes(), &r))
+	require.Empty(t, r.Broken)
+	require.Positive(t, r.Counts["permits let through"])
+	require.NotEmpty(t, r.Faults)
+	require.Contains(t, p.stderr.String(), "every promise was kept")
+}
 
 func TestFlagsOfSpeed(t *testing.T) {
 	r, path, err := parseSpeed(nil, io.Discard)
@@ -29,30 +58,6 @@ func TestFlagsOfSpeed(t *testing.T) {
 	require.Equal(t, []string{"alone", "crowd"}, r.Groups)
 	require.Equal(t, "localhost:1", r.Redis)
 	require.Equal(t, "-", path)
-}
-
-func TestWhatSpeedCannotDoIsToldInOneLine(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		args []string
-		path string
-		says string
-	}{
-		"no such flag":     {[]string{"-nothing"}, "", "-h"},
-		"an argument":      {[]string{"alone"}, "", "-h"},
-		"no such row":      {[]string{"-rows", "nothing"}, "", "throughput"},
-		"no server":        {nil, t.TempDir(), "no redis-server in PATH"},
-		"server away":      {[]string{"-redis", "127.0.0.1:1"}, "", "leave -redis out"},
-		"nowhere to write": {[]string{"-json", t.TempDir()}, "", "-json"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := bench(t.Context(), t, append([]string{"speed"}, c.args...)...)
-			if c.path != "" {
-				p.Env = append(p.Env, "PATH="+c.path, "FAIRLIMIT_REDIS_SERVER=")
-			}
-			p.cannotRun(t, c.says)
-		})
-	}
 }
 
 func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
