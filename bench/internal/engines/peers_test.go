@@ -73,8 +73,10 @@ func TestEveryEngineLetsThroughAndNamesItsKeysAfterItself(t *testing.T) {
 
 func TestEnginesForTokensCountEachUnit(t *testing.T) {
 	t.Parallel()
+	// The keys of a window that is much shorter may expire while miniredis runs a
+	// script on a busy machine.
 	l := scenario.Load{
-		Quota: scenario.Quota{Permits: 100, Per: 200 * time.Millisecond}, Input: 1000, Output: 1000, Clients: 1,
+		Quota: scenario.Quota{Permits: 100, Per: time.Second}, Input: 1000, Output: 1000, Clients: 1,
 	}
 	for _, e := range For(l) {
 		for unit, takes := range map[string][2]int{"input": {600, 1}, "output": {1, 600}} {
@@ -83,7 +85,7 @@ func TestEnginesForTokensCountEachUnit(t *testing.T) {
 				limiter, err := e.Open(setup(server(t).Client(), "tokens", e.Given(l)))
 				require.NoError(t, err)
 				began := time.Now()
-				for range 3 {
+				for range 2 {
 					settle, err := limiter.(Counter).Take(t.Context(), takes[0], takes[1])
 					require.NoError(t, err)
 					if settle != nil {

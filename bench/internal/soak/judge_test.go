@@ -150,3 +150,5 @@ func TestErrorsAreNamed(t *testing.T) {
 		require.Equal(t, kind != "other", expected, kind)
 	}
 }
+
+func TestMain(m *testing.M) { redistest.Main(m) }
