@@ -9,56 +9,37 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// arrive lets permits arrive at the given milliseconds and says which were
-// admitted.
-func arrive(ledger *Ledger, now *time.Duration, permits int, at ...int) (admitted []bool) {
-	for _, ms := range at {
-		*now = time.Duration(ms) * time.Millisecond
-		c := ledger.Arrive(Call{Permits: permits})
-		admitted = append(admitted, !c.Rejected)
+func TestALedgerIsStrictForAllAndForEachClient(t *testing.T) {
+	type arrival struct{ at, client, permits int }
+	ceiling := fairlimit.Quota{Permits: 2, Per: time.Second}
+	for name, c := range map[string]struct {
+		limits   Limits
+		arrivals []arrival
+		want     []bool
+	}{
+		"half open: an arrival leaves the window exactly one second later": {
+			Limits{Permits: 2, Per: time.Second},
+			[]arrival{{0, 0, 1}, {600, 0, 1}, {601, 0, 1}, {999, 0, 1}, {1000, 0, 1}, {1599, 0, 1}, {1600, 0, 1}},
+			[]bool{true, true, false, false, true, false, true},
+		},
+		"permits count": {
+			Limits{Permits: 5, Per: time.Second},
+			[]arrival{{0, 0, 3}, {1, 0, 3}, {2, 0, 2}, {3, 0, 1}}, []bool{true, false, true, false},
+		},
+		"a ceiling": {
+			Limits{Permits: 3, Per: time.Second, Ceiling: ceiling},
+			[]arrival{{0, 0, 1}, {10, 0, 1}, {20, 0, 1}, {30, 1, 1}, {40, 1, 1}, {999, 0, 1}, {1000, 0, 1}},
+			[]bool{true, true, false, true, false, false, true},
+		},
+	} {
+		var now time.Duration
+		ledger := NewLedger(c.limits, func() time.Duration { return now })
+		var admitted []bool
+		for _, a := range c.arrivals {
+			now = time.Duration(a.at) * ms
+			admitted = append(admitted, !ledger.Arrive(Call{Client: a.client, Permits: a.permits}).Rejected)
+		}
+		require.Equal(t, c.want, admitted, name)
+		require.Len(t, ledger.Arrivals(), len(c.want), "it writes down what it rejected")
 	}
-	return admitted
-}
-
-func TestLedgerAdmitsTheQuotaInAnyWindow(t *testing.T) {
-	var now time.Duration
-	ledger := NewLedger(Limits{Permits: 2, Per: time.Second}, func() time.Duration { return now })
-
-	require.Equal(t, []bool{true, true, false, false, true, false, true},
-		arrive(ledger, &now, 1, 0, 600, 601, 999, 1000, 1599, 1600),
-		"the window is half-open: an arrival leaves it exactly one second later")
-}
-
-func TestLedgerDoesNotCountWhatItRejected(t *testing.T) {
-	var now time.Duration
-	ledger := NewLedger(Limits{Permits: 1, Per: time.Second}, func() time.Duration { return now })
-
-	require.Equal(t, []bool{true, false, true}, arrive(ledger, &now, 1, 0, 900, 1000))
-	require.Len(t, ledger.Arrivals(), 3, "but it writes it down")
-	require.True(t, ledger.Arrivals()[1].Rejected)
-}
-
-func TestLedgerCountsPermits(t *testing.T) {
-	var now time.Duration
-	ledger := NewLedger(Limits{Permits: 5, Per: time.Second}, func() time.Duration { return now })
-
-	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 3, 0, 1))
-	require.Equal(t, []bool{true, false}, arrive(ledger, &now, 2, 2, 3))
-}
-
-func TestACeilingIsThatOfOneClientAndStrict(t *testing.T) {
-	now := time.Duration(0)
-	ledger := NewLedger(Limits{Permits: 3, Per: time.Second}, func() time.Duration { return now })
-	ledger.Ceiling = fairlimit.Quota{Permits: 2, Per: time.Second}
-	arrive := func(at time.Duration, client int) bool {
-		now = at
-		return !ledger.Arrive(Call{Client: client, Permits: 1}).Rejected
-	}
-	require.True(t, arrive(0, 0))
-	require.True(t, arrive(10*ms, 0))
-	require.False(t, arrive(20*ms, 0), "its own ceiling")
-	require.True(t, arrive(30*ms, 1))
-	require.False(t, arrive(40*ms, 1), "the quota of all")
-	require.False(t, arrive(999*ms, 0))
-	require.True(t, arrive(time.Second, 0), "half open; those who were rejected took nothing")
 }
