@@ -16,18 +16,17 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func TestFlagsOfSoak(t *testing.T) {
-	r, path, err := parseSoak(nil, io.Discard)
+func TestDefaultsOfSpeedAndSoak(t *testing.T) {
+	fast, _, err := parseSpeed([]string{"-quick"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, 3*time.Minute, r.Duration)
-	require.NotZero(t, r.Seed, "another each time")
-	require.Empty(t, path)
-
-	r, path, err = parseSoak([]string{"-duration", "1h", "-seed", "7", "-json", "-"}, io.Discard)
+	require.Equal(t, speed.Quick, fast.Scale)
+	full, _, err := parseSpeed(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, time.Hour, r.Duration)
-	require.EqualValues(t, 7, r.Seed)
-	require.Equal(t, "-", path)
+	require.Equal(t, speed.Run{Groups: speed.Names(), Scale: speed.Full}, full)
+	long, _, err := parseSoak(nil, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, 3*time.Minute, long.Duration)
+	require.NotZero(t, long.Seed, "another each time")
 }
 
 // TestASmallSoakKeepsEveryPromise is the command's own run, only shorter.
@@ -42,22 +41,6 @@ func TestASmallSoakKeepsEveryPromise(t *testing.T) {
 	require.Positive(t, r.Counts["permits let through"])
 	require.NotEmpty(t, r.Faults)
 	require.Contains(t, p.stderr.String(), "every promise was kept")
-}
-
-func TestFlagsOfSpeed(t *testing.T) {
-	r, path, err := parseSpeed(nil, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, speed.Full, r.Scale)
-	require.Equal(t, speed.Names(), r.Groups)
-	require.Empty(t, r.Redis, "one of its own")
-	require.Empty(t, path)
-
-	r, path, err = parseSpeed([]string{"-quick", "-rows", "alone, crowd", "-redis", "localhost:1", "-json", "-"}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, speed.Quick, r.Scale)
-	require.Equal(t, []string{"alone", "crowd"}, r.Groups)
-	require.Equal(t, "localhost:1", r.Redis)
-	require.Equal(t, "-", path)
 }
 
 func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {

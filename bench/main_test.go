@@ -121,6 +121,9 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"-quota 1/1h":                         "-duration", // too short
 		"-quota 2000000000/1s -engines fair":  "fair",      // too much to hold
 		"-burst 21":                           "-burst",
+		"-guard -1s":                          "-guard",
+		"-clients 0":                          "-clients",
+		"-callers -1":                         "-callers",
 		"-duration 4":                         "-duration", // no unit
 		"-callers 20000":                      "are 80000 callers: a machine holds at most 10000",
 		"-clients 20000":                      "-clients 20000",

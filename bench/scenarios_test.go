@@ -91,21 +91,3 @@ func sane(t *testing.T, one figures, e map[string]any) {
 	require.Greater(t, e["redis_calls_per_grant"], 0.0, one.Scenario)
 	require.InDelta(t, 0.75, e["jain"], 0.25+1e-9, one.Scenario)
 }
-
-func TestThePeersFromEndToEnd(t *testing.T) {
-	t.Parallel()
-	_, all := succeeds(t, nil, "-engines", "window,redis_rate,bottleneck,bullmq",
-		"-scenario", "weighted,impatient",
-		"-quota", "10/200ms", "-guard", "100ms", "-duration", "1s", "-clients", "2")
-	require.Len(t, all, 2)
-	for _, one := range all {
-		require.Nil(t, one.Goal, "it is fair's")
-		for _, e := range one.Engines {
-			require.Greater(t, e["grants"], 0.0, "%s, %v", one.Scenario, e["engine"])
-			require.Zero(t, e["failed"])
-			require.NotContains(t, e, "early", "it promises no turns in the future")
-			refused := e["refused"].(float64) > 0
-			require.Equal(t, one.Scenario == "impatient", refused, "%s, %v", one.Scenario, e["engine"])
-		}
-	}
-}

@@ -35,25 +35,28 @@ func TestASeedLeadsToTheSameFiguresEachTime(t *testing.T) {
 	}
 }
 
-func TestASimulationSaysThatItIsOne(t *testing.T) {
+func TestASimulationSaysThatItIsOneAndWhatEnginesAreKnownFor(t *testing.T) {
 	t.Parallel()
-	p := simulated(t, "-scenario", "steady,crash", "-duration", "8s", "-clients", "5", "-callers", "10")
+	p := simulated(t, "-scenario", "steady,crash", "-engines", "fair,window,redis_rate",
+		"-duration", "8s", "-clients", "5", "-callers", "10")
 	require.Contains(t, p.stdout.String(), `"simulated":true`)
 	require.Contains(t, p.stderr.String(), "SIMULATION")
 	require.Contains(t, p.stderr.String(), "crash: left out: it needs real processes")
 
 	all := read(t, p.stdout.Bytes())
 	require.Len(t, all, 1)
-	fair, window := all[0].Engines[0], all[0].Engines[1]
+	fair, window, rate := all[0].Engines[0], all[0].Engines[1], all[0].Engines[2]
 	for _, e := range all[0].Engines {
 		require.InDelta(t, 160, e["grants"], 25)
 		require.InDelta(t, 8, e["seconds"], 1e-9)
 	}
-	require.Zero(t, fair["inversions"])
-	require.Zero(t, fair["upstream_rejections"])
-	require.Zero(t, fair["early"])
+	for _, none := range []string{"inversions", "upstream_rejections", "early"} {
+		require.Zero(t, fair[none])
+	}
 	require.Greater(t, fair["utilization"], 0.99)
 	require.Greater(t, window["inversions"], 100.0)
+	require.NotContains(t, window, "early", "it promises no turns in the future")
+	require.Greater(t, rate["max_in_window"], 35.0, "a whole burst, and what trickles in meanwhile")
 }
 
 func TestTokensAreUsedInOrderWithoutA429(t *testing.T) {

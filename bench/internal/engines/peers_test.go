@@ -116,24 +116,6 @@ func TestASettlementFreesWhatWasNotUsed(t *testing.T) {
 	}
 }
 
-func TestRedisRateAdmitsTwiceItsQuotaInAWindow(t *testing.T) {
-	t.Parallel()
-	most := 0
-	for range 10 { // a busy machine may be too slow to show it in one window
-		limiter := open(t, redisRateEngine, server(t).Client(), 10, 500*time.Millisecond, 1)
-		began, admitted := time.Now(), 0
-		for time.Since(began) < 480*time.Millisecond {
-			_, err := limiter.Acquire(t.Context(), 1)
-			require.NoError(t, err)
-			admitted++
-		}
-		if most = max(most, admitted); most > 14 {
-			break
-		}
-	}
-	require.Greater(t, most, 14, "a whole burst, and what trickles in meanwhile")
-}
-
 // counted is how many calls each client got through in so long, if it has so many
 // callers.
 func counted(t *testing.T, e Engine, l scenario.Load, callers []int, lasting time.Duration) []int {

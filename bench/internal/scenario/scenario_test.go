@@ -81,26 +81,6 @@ func TestDelaysHaveAHeavyTailWithinTheirBounds(t *testing.T) {
 	require.InDelta(t, 117, part(0.99), 10)
 }
 
-func TestCheckNamesTheFlagToChange(t *testing.T) {
-	good := Load{
-		Quota: Quota{Permits: 20, Per: time.Second}, Guard: 10 * time.Millisecond,
-		Clients: 4, Callers: 4, Duration: 10 * time.Second,
-	}
-	require.NoError(t, good.Check())
-
-	for flag, spoil := range map[string]func(*Load){
-		"-burst":    func(l *Load) { l.Quota.Burst = 21 },
-		"-guard":    func(l *Load) { l.Guard = -1 },
-		"-clients":  func(l *Load) { l.Clients = 0 },
-		"-callers":  func(l *Load) { l.Callers = -1 },
-		"-duration": func(l *Load) { l.Duration = 2 * time.Second },
-	} {
-		bad := good
-		spoil(&bad)
-		require.ErrorContains(t, bad.Check(), flag)
-	}
-}
-
 func TestTheDefaultGuardFollowsFromTheDelays(t *testing.T) {
 	const ms = time.Millisecond
 	guard := func(l Load, spread time.Duration) time.Duration { return l.Guarded(spread).Guard }

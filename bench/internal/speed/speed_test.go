@@ -95,32 +95,6 @@ func TestARowThatCannotBeMeasuredIsToldAndTheOthersGoOn(t *testing.T) {
 	require.Len(t, got["alone"], 2)
 }
 
-func TestACtxThatEndsEndsTheRun(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartServer(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	r := Run{
-		Redis: server.Addr(), Groups: []string{"alone", "script"}, Scale: Full, Progress: io.Discard, JSON: io.Discard,
-	}
-	time.AfterFunc(300*time.Millisecond, cancel)
-	began := time.Now()
-	all, err := r.Measure(ctx)
-	require.NoError(t, err)
-	require.False(t, all.Failed, "to be ended is no fault")
-	require.Less(t, time.Since(began), 2*run.Grace, "nobody had to be killed")
-	left, err := server.Client().Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
-	require.Empty(t, left)
-}
-
-func TestUnknownRowsAreRefusedWithThoseThereAre(t *testing.T) {
-	_, err := Groups("alone,nothing")
-	require.ErrorContains(t, err, "throughput")
-	groups, err := Groups("alone, crowd")
-	require.NoError(t, err)
-	require.Equal(t, []string{"alone", "crowd"}, groups)
-}
-
 // on is a bed at a server of its own.
 func on(t *testing.T) *bed {
 	t.Helper()
@@ -205,17 +179,6 @@ func TestBothSidesTakeTurnsAndSoDoesWhoBegins(t *testing.T) {
 		[]float64{*got[0].Known, got[0].Ours, *got[0].Ratio, got[0].Middle[0], got[0].Middle[1]},
 		"the median of the ratios 2, 3 and 1, not the ratio of the medians")
 	require.Equal(t, 1.0, *got[1].Ratio)
-}
-
-func TestARoundThatFailsEndsTheRounds(t *testing.T) {
-	broken := errors.New("broken")
-	runs := 0
-	fails := func(context.Context, *bed) (probe, error) {
-		return func(context.Context) ([]float64, error) { runs++; return nil, broken }, nil
-	}
-	_, err := row{rounds: 3, known: fails, ours: fails}.measure(t.Context(), &bed{Scale: least})
-	require.ErrorIs(t, err, broken)
-	require.Equal(t, 1, runs)
 }
 
 func TestQuantiles(t *testing.T) {
