@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"html/template"
 	"image/color"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -77,7 +80,11 @@ func drawn(t *testing.T, runs ...*run.Result) []map[string]template.HTML {
 }
 
 func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
-	sets := drawn(t, runOf("one", 2, granted(1, 1000, 5000), granted(0, 0, 2000), granted(0, 2000, 10000)))
+	waiting := measure.Call{Client: 2, Called: 3 * time.Second, Ended: 11 * time.Second, Outcome: measure.Waiting}
+	left := measure.Call{Client: 2, Called: 3 * time.Second, Ended: 4 * time.Second, Outcome: measure.Left}
+	sets := drawn(t,
+		runOf("one", 3, granted(1, 1000, 5000), granted(0, 0, 2000), granted(0, 2000, 9000), waiting, left),
+		runOf("other, longer", 1, granted(0, 0, 2000), granted(0, 500, 12_000)))
 	first, second := linesIn(t, sets[0]["waits"], colourOf(0)), linesIn(t, sets[0]["waits"], colourOf(1))
 	require.Len(t, first, 2)
 	require.Len(t, second, 1)
@@ -86,16 +93,12 @@ func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
 
 	aSecond := (first[0].to - first[0].from) / 2
 	require.InDelta(t, 4*aSecond, second[0].to-second[0].from, 1)
-	require.InDelta(t, 8*aSecond, first[1].to-first[1].from, 1)
+	require.InDelta(t, 7*aSecond, first[1].to-first[1].from, 1)
 	require.InDelta(t, aSecond, second[0].from-first[0].from, 1)
-}
+	require.Len(t, linesIn(t, sets[0]["waits"], colourOf(2)), 1, "of who still waits, not of who left")
 
-func TestAllEnginesAreDrawnToOneScale(t *testing.T) {
-	sets := drawn(t,
-		runOf("one", 1, granted(0, 0, 1000)),
-		runOf("other", 1, granted(0, 0, 1000), granted(0, 500, 3000), granted(0, 700, 12_000)))
-	bar := func(which int) line { return linesIn(t, sets[which]["waits"], colourOf(0))[0] }
-	require.InDelta(t, bar(0).to-bar(0).from, bar(1).to-bar(1).from, 1)
+	other := linesIn(t, sets[1]["waits"], colourOf(0))[0]
+	require.InDelta(t, 2*aSecond, other.to-other.from, 1, "all engines are drawn to one scale")
 }
 
 func TestCallsMadeTogetherHaveNoOrder(t *testing.T) {
@@ -105,14 +108,6 @@ func TestCallsMadeTogetherHaveNoOrder(t *testing.T) {
 		clients = append(clients, c.Client)
 	}
 	require.Equal(t, []int{1, 0, 2}, clients)
-}
-
-func TestWhoStillWaitsHasABarAndWhoLeftHasNone(t *testing.T) {
-	waiting := measure.Call{Client: 0, Called: 2 * time.Second, Ended: 11 * time.Second, Outcome: measure.Waiting}
-	left := measure.Call{Client: 1, Called: 2 * time.Second, Ended: 3 * time.Second, Outcome: measure.Left}
-	sets := drawn(t, runOf("one", 3, waiting, left, granted(2, 0, 1000)))
-	require.Len(t, linesIn(t, sets[0]["waits"], colourOf(0)), 1)
-	require.Empty(t, linesIn(t, sets[0]["waits"], colourOf(1)))
 }
 
 func TestOfALongRunTheMiddleIsDrawn(t *testing.T) {
@@ -157,4 +152,50 @@ func TestWhatWasOvertakenIsRed(t *testing.T) {
 	whole := linesIn(t, sets[2]["waits"], colourOf(0))[0]
 	require.InDelta(t, (whole.to-whole.from)*2/3, bar.to-bar.from, 1,
 		"the client's colour ends where the other went ahead")
+}
+
+// A page is of two scenarios and two engines, simulated or not. It needs nothing
+// but itself.
+func TestThePageHasTheSummaryAndOfEachScenarioTheTableAndThePictures(t *testing.T) {
+	for _, simulated := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "made", "on the way")
+		p, err := In(dir)
+		require.NoError(t, err)
+		for _, scenario := range []string{"steady", "burst"} {
+			of := results()
+			for _, r := range of {
+				r.Simulated, r.Trial.Scenario.Name = simulated, scenario
+				r.Log.Callers = []int{1}
+				r.Log.Calls = []measure.Call{granted(0, 0, 1000)}
+			}
+			of[1].Faults = []string{"<fault> & all"}
+			require.NoError(t, p.Add(Of(of), of))
+		}
+		content, err := os.ReadFile(filepath.Join(dir, "index.html"))
+		require.NoError(t, err)
+		html := regexp.MustCompile(`xmlns(:\w+)?="[^"]*"`).ReplaceAllString(string(content), "") // names, not addresses
+		require.NotRegexp(t, regexp.MustCompile(`(?i)https?:|\bsrc=|<link|<script|@import|url\(|href="[^#]`), html)
+		after := 0
+		for _, part := range []string{
+			"all scenarios", "77 (&#43;5)",
+			`id="steady"`, "No verdict", "&lt;fault&gt; &amp; all", "190", "<svg", "<svg", "<svg", "<svg",
+			`id="burst"`, "190", "<svg", "<svg", "<svg", "<svg",
+		} {
+			at := strings.Index(html[after:], part)
+			require.GreaterOrEqual(t, at, 0, part)
+			after += at + 1
+		}
+		for word, times := range map[string]int{"SIMULATION": 1 + 2, "simulation": 2 * 4} { // tables, and pictures
+			if !simulated {
+				times = 0
+			}
+			require.Equal(t, times, strings.Count(html, word), word)
+		}
+		require.NotEqual(t, simulated, strings.Contains(html, "This machine"))
+		for _, name := range []string{"steady-queueing-waits.svg", "burst-polling-gains.svg"} {
+			picture, err := os.ReadFile(filepath.Join(dir, name))
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(picture), "<svg"))
+		}
+	}
 }

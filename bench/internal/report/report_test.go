@@ -35,7 +35,7 @@ func results() []*run.Result {
 		}
 	}
 	one := result(engines.Engine{Name: "queueing", Queues: true, Guards: true, Bursts: true}, measure.Figures{
-		Grants: 200, Shares: []measure.Share{{Callers: 1}, {Callers: 1}, {Callers: 1}, {Callers: 1}},
+		Grants: 200, Shares: []measure.Share{{Callers: 50}, {Callers: 1}, {Callers: 1}, {Callers: 1}},
 		MaxInWindow: 20, Utilization: 0.999, Jain: 1, ShareMaxOverMin: &ratio, Early: &early,
 		LatenessMS: &measure.Quantiles{P50: 0.6, P99: 1.2, Max: 2}, SpreadMS: &spread,
 	})
@@ -67,7 +67,7 @@ func table(t *testing.T, r Report, all bool) (text string, line func(begins stri
 
 func TestTheWholeTable(t *testing.T) {
 	table, line := table(t, Of(results()), true)
-	require.Contains(t, table, "4 processes, 4 callers · embedded · quota 20 per 1s")
+	require.Contains(t, table, "4 processes, 53 callers · embedded · quota 20 per 1s")
 	require.Equal(t, []string{"200", "190"}, line("grants")[:2])
 	require.Equal(t, []string{"0", "77", "(+5)"}, line("inversions")[:3])
 	require.Equal(t, []string{"0", "4", "(+1)"}, line("upstream 429s")[:3])
@@ -114,14 +114,6 @@ func TestOneScreenHoldsARunInWhichMuchWentWrong(t *testing.T) {
 	require.Less(t, strings.Index(table, "Exit status 1"), strings.Index(table, "grants"))
 }
 
-func TestCallersAreCountedWhereClientsDiffer(t *testing.T) {
-	of := results()[:1]
-	of[0].Figures.Shares = []measure.Share{{Callers: 50}, {Callers: 1}, {Callers: 1}, {Callers: 1}}
-	var out bytes.Buffer
-	require.NoError(t, Of(of).Table(&out, false))
-	require.Contains(t, out.String(), "4 processes, 53 callers · embedded")
-}
-
 func TestJSON(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, Of(results()).JSON(&out))
@@ -148,4 +140,170 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, 14.5, got["stall_ms"])
 	require.Nil(t, polling["share_max_over_min"])
 	require.NotContains(t, polling, "early")
+}
+
+// fairly is a report on fair, after a change to its result.
+func fairly(change func(*run.Result)) Report {
+	of := results()[:1]
+	of[0].Trial.Engine.Name = "fair"
+	change(of[0])
+	return Of(of)
+}
+
+func TestAGoalIsMetOrSaysByHowMuchItWasMissed(t *testing.T) {
+	met := fairly(func(*run.Result) {})
+	require.True(t, met.Goal.Met)
+	require.Contains(t, met.Outcome(), "fair kept its promises")
+
+	for says, spoil := range map[string]func(*measure.Figures){
+		"2 early calls":                      func(f *measure.Figures) { *f.Early = 2 },
+		"1 pair of turns in the wrong order": func(f *measure.Figures) { one := 1; f.PromisedInversions = &one },
+		"3 windows of turns over the quota":  func(f *measure.Figures) { three := 3; f.PromisedExcess = &three },
+		"1 inversion and 2 upstream 429s":    func(f *measure.Figures) { f.Inversions, f.UpstreamRejections = 1, 2 },
+		"1 early call, 3 inversions and 4 ups": func(f *measure.Figures) {
+			*f.Early, f.Inversions, f.UpstreamRejections = 1, 3, 4
+		},
+	} {
+		missed := fairly(func(r *run.Result) { spoil(&r.Figures) })
+		require.False(t, missed.Goal.Met)
+		require.Contains(t, missed.Outcome(), "fair MISSED its goal by "+says)
+	}
+}
+
+func TestWhatTheMachineDidIsNamedAndNotHeldAgainstFair(t *testing.T) {
+	r := fairly(func(r *run.Result) { r.Figures.MachineInversions, r.Figures.MachineRejections = 12, 1 })
+	require.True(t, r.Goal.Met)
+	require.Equal(t, []string{
+		"fair kept its promises: no turn too early, none out of order, none over the quota.",
+		"This machine stalled for up to 15 ms. Pairs closer than 15 ms have no order.",
+		"fair, by the machine: 12 pairs in the wrong order and 1 upstream 429.",
+	}, r.Verdict())
+
+	r = fairly(func(r *run.Result) { r.WorstStall = 100 * time.Millisecond })
+	require.Equal(t, "This machine stalled for up to 100 ms. "+
+		"Pairs closer than 15 ms have no order. "+
+		"Longer stalls count for the calls that they hit.", r.Verdict()[1])
+}
+
+func TestWithoutAGuardThe429sOfTheUpstreamDoNotCount(t *testing.T) {
+	require.Equal(t, ", burst 5, guard of fair 10 ms", fairly(func(*run.Result) {}).within())
+	r := fairly(func(r *run.Result) { r.Figures.UpstreamRejections, r.Given.Guard = 4, 0 })
+	require.True(t, r.Goal.Met)
+	require.Equal(t, ", burst 5", r.within(), "nobody was given it")
+}
+
+func TestCallsThatFailedAreNamedFirstAndWhyTheProgramFailsNext(t *testing.T) {
+	r := fairly(func(r *run.Result) {
+		r.Figures.Failed = 26
+		r.Faults = []string{"26 calls failed, the first with: outcome unknown"}
+	})
+	require.True(t, r.Goal.Met)
+	require.Equal(t, []string{
+		"fair kept its promises: no turn too early, none out of order, none over the quota; 26 of its calls failed.",
+		"Exit status 1, because of fair (26 calls failed, the first with: outcome unknown).",
+	}, r.Verdict()[:2])
+	require.NotContains(t, strings.Join(r.Remarks(), "\n"), "outcome unknown", "it is said once")
+
+	var out bytes.Buffer
+	require.NoError(t, summary(r, r).Tell(&out))
+	require.Contains(t, out.String(), "met, 26 failed\n")
+
+	r = fairly(func(r *run.Result) { r.Figures.Failed, r.Figures.Inversions = 1, 2 })
+	require.Equal(t, "fair MISSED its goal by 2 inversions; 1 of its calls failed.", r.Outcome())
+	r = fairly(func(r *run.Result) { r.Faults = []string{"client 3 died", "no answer"} })
+	require.Contains(t, r.Outcome(), "none over the quota; something went wrong in its run.")
+	require.Equal(t, "Exit status 1, because of fair (client 3 died; no answer).", r.Verdict()[1])
+	require.Equal(t, "Exit status 1, because of polling (client 3 died).", Of(results()).Verdict()[1])
+}
+
+func TestWhereSomethingIsLostTheReportSaysWhat(t *testing.T) {
+	crash, _ := scenario.Named("crash")
+	r := fairly(func(r *run.Result) {
+		r.Trial.Scenario = crash
+		r.Incidents = []run.Incident{{AtMS: 4800, What: "somebody died"}}
+	})
+	require.True(t, r.Goal.Met, "the living have their order")
+	require.Contains(t, strings.Join(r.Verdict(), "\n"), crash.Shows)
+	require.Contains(t, r.Remarks(), "fair: after 4.8 s, somebody died")
+
+	restart, _ := scenario.Named("restart")
+	r = fairly(func(r *run.Result) { r.Trial.Scenario, r.Figures.Inversions = restart, 3 })
+	require.Nil(t, r.Goal)
+	require.Contains(t, r.Outcome(), restart.Shows)
+	require.Nil(t, Of(results()).Goal, "fair was not measured")
+}
+
+func TestWhereClientsAreFlowsTheGoalIsTheirShares(t *testing.T) {
+	few, _ := scenario.Named("few-3-second")
+	flows := func(change func(*measure.Figures)) Report {
+		return fairly(func(r *run.Result) {
+			r.Trial.Engine.Name, r.Trial.Scenario = "fair+flows", few
+			r.Figures.SmallestShare, r.Figures.Inversions = 0.46, 99
+			change(&r.Figures)
+		})
+	}
+	require.Equal(t,
+		"fair+flows kept its promises: no turn too early, none over the quota, and each flow has its share.",
+		flows(func(*measure.Figures) {}).Outcome(), "flows promise no order between them")
+	r := flows(func(f *measure.Figures) { f.SmallestShare, f.Utilization, f.UpstreamRejections = 0.2, 0.9, 1 })
+	require.Equal(t, "fair+flows MISSED its goal by a share of 20.0 %, not 45.0 %, a quota used to 90.0 %, not 97.0 % "+
+		"and 1 upstream 429.", r.Outcome())
+
+	r = flows(func(f *measure.Figures) { f.Utilization, f.Grants, f.MissedTurns = 0.9, 90, 10 })
+	require.True(t, r.Goal.Met, "the machine missed what was not used")
+
+	few.Shares = &scenario.Shares{Wait: 2}
+	alone, wait := measure.MS(100), measure.MS(199)
+	waits := func(f *measure.Figures) { f.FewWaitMS, f.FewWaitAloneMS = &wait, &alone }
+	require.True(t, flows(waits).Goal.Met)
+	wait = 201
+	require.Contains(t, flows(waits).Outcome(), "MISSED its goal by waits of 201 ms, more than 2 times 100 ms.")
+}
+
+func TestWhereTokensCountTheGoalDependsOnTheEstimate(t *testing.T) {
+	told := func(name string, used measure.Part, o measure.Output, turnedAway int) Report {
+		s, _ := scenario.Named(name)
+		return fairly(func(r *run.Result) {
+			r.Trial.Scenario = s
+			r.Figures.Utilization, r.Figures.Output, r.Figures.UpstreamRejections = used, &o, turnedAway
+		})
+	}
+	full := measure.Output{Fullest: 1.05, AtMost: 1.3, Unknown: 0.2}
+	r := told("tokens-75", 0.7, full, 1)
+	require.Equal(t, "fair MISSED its goal by 70.0 % of the output used, not 80.0 % and a window with 105.0 % of its "+
+		"output, not 102.0 %.", r.Outcome())
+	require.Contains(t, r.Verdict()[1], "105.0 % of its output might hold 130.0 %")
+	require.Contains(t, r.Verdict()[1], "20.0 % of the quota was not yet known")
+
+	require.True(t, told("tokens-85", 0.7, full, 1).Goal.Met, "it only shows what another estimate does")
+	require.Equal(t, "fair MISSED its goal by 1 upstream 429.", told("tokens-most", 0.1, measure.Output{}, 1).Outcome())
+	_, line := table(t, r, false)
+	require.Equal(t, "105.0", line("fullest window")[0])
+	require.Equal(t, "130.0", line("at most")[0])
+	require.Equal(t, "20.0", line("unknown then")[0])
+}
+
+// summary is a page without a file.
+func summary(reports ...Report) *Page {
+	p := &Page{dir: "none"}
+	p.reports = reports
+	return p
+}
+
+func TestTheSummaryHasALineForEachScenarioAndEngine(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, summary(fairly(func(*run.Result) {}), Of(results())).Tell(&out))
+	require.Equal(t, `
+all scenarios
+
+                    inversions   max overtake   upstream 429s   utilization   smallest share   starved   early   goal
+steady   fair       0            0              0               99.9 %        –                0         0       met
+steady   queueing   0            0              0               99.9 %        –                0         0       -
+         polling    77 (+5)      0              4 (+1)          0.0 %         –                0         –       -
+
+6 (+12): 6, and 12 more by the machine
+`, out.String())
+	out.Reset()
+	require.NoError(t, summary().Tell(&out))
+	require.Empty(t, out.String())
 }
