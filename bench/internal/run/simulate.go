@@ -82,25 +82,10 @@ func SimulatorMain() {
 	match := func(string, string) (bool, error) { return true, nil }
 	testing.Main(match, []testing.InternalTest{{Name: "simulation", F: func(t *testing.T) {
 		Answer(func(ctx context.Context, s simulation, _ func() time.Duration) (result any, err error) {
-			var at, arrivals atomic.Int64
-			go s.progress(&at, &arrivals)
-			synctest.Test(t, func(*testing.T) { result, err = s.run(ctx, &at, &arrivals) })
+			synctest.Test(t, func(*testing.T) { result, err = s.run(ctx) })
 			return result, err
 		})
 	}}}, nil, nil)
-}
-
-// progress says now and then how far it is, in real time.
-func (s simulation) progress(at, arrivals *atomic.Int64) {
-	for began := time.Now(); ; {
-		time.Sleep(2 * time.Second)
-		done := float64(at.Load()) / float64(s.Load.Duration)
-		if done > 0 {
-			rest := time.Duration(float64(time.Since(began)) * (1 - done) / done)
-			fmt.Fprintf(os.Stderr, "%s: %.0f %% simulated, %d grants so far, about %v to go\n",
-				s.What, 100*done, arrivals.Load(), rest.Round(time.Second))
-		}
-	}
 }
 
 // world is everything in the bubble: the server, the upstream, the clients.
@@ -115,11 +100,19 @@ type world struct {
 
 func (w *world) now() time.Duration { return time.Since(w.began) }
 
+// tell says how far it is after so much real time.
+func (w *world) tell(took time.Duration) {
+	done := float64(w.now()) / float64(w.Load.Duration)
+	rest := time.Duration(float64(took) * (1 - done) / done)
+	fmt.Fprintf(os.Stderr, "%s: %.0f %% simulated, %d grants so far, about %v to go\n",
+		w.What, 100*done, w.ledger.Count(), rest.Round(time.Second))
+}
+
 // glances is how often the world is looked at from outside.
 const glances = 200
 
 // run lets everybody call until the time is over or ctx ends.
-func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simulated, error) {
+func (s simulation) run(ctx context.Context) (*simulated, error) {
 	w := &world{simulation: s, server: miniredis.NewMiniRedis(), began: time.Now()}
 	w.server.ClockTTL(true)
 	defer w.server.Close()
@@ -146,10 +139,13 @@ func (s simulation) run(ctx context.Context, at, arrivals *atomic.Int64) (*simul
 			all.Go(caller.begin)
 		}
 	}
-	for w.now() < s.Load.Duration && ctx.Err() == nil {
+	began := measure.Now()
+	for told := began; w.now() < s.Load.Duration && ctx.Err() == nil; {
 		time.Sleep(min(s.Load.Duration/glances, s.Load.Duration-w.now()))
-		at.Store(int64(w.now()))
-		arrivals.Store(int64(w.ledger.Count()))
+		if measure.Now()-told > 2*time.Second {
+			told = measure.Now()
+			w.tell(told - began)
+		}
 	}
 	// What happens from here on is not the simulation's: everybody stops at
 	// once.
