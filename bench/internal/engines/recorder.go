@@ -15,8 +15,8 @@ import (
 // On the side it notes what the engine granted. Which caller took which turn is
 // worked out afterwards, from when they went.
 type recorder struct {
+	*Notes
 	limiter fairlimit.Limiter
-	notes   *Notes
 }
 
 func record(build engine.Builder, s Setup, opts ...fairlimit.Option) (*recorder, error) {
@@ -25,7 +25,7 @@ func record(build engine.Builder, s Setup, opts ...fairlimit.Option) (*recorder,
 		fairlimit.WithEngine(notes.Builder(build)),
 		fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { notes.miss() }}))
 	limiter, err := fairlimit.New(s.Redis, s.Name, s.Quota, opts...)
-	return &recorder{limiter, notes}, err
+	return &recorder{notes, limiter}, err
 }
 
 func (r *recorder) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
@@ -40,9 +40,6 @@ func (r *recorder) Take(ctx context.Context, input, output int) (Settle, error) 
 		return turn.Settle(ctx, fairlimit.Amounts{"output": output})
 	}, err
 }
-
-// Told is what was noted.
-func (r *recorder) Told() measure.Told { return r.notes.Told() }
 
 // Notes are the turns that an engine grants to one limiter.
 type Notes struct {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // row is one line of the table: what it is called, what a reader must know, and
@@ -36,8 +38,11 @@ func (r row) text(e Engine) string {
 }
 
 func (r Report) rows() []row {
-	order := r.of.Shares == nil // flows promise no order between them
-	all := []row{
+	order, of := r.of.Shares == nil, "" // flows promise no order between them
+	if r.of.Tokens != nil {
+		of = "output, "
+	}
+	return []row{
 		{"grants", "calls that got their turn", true, func(e Engine) any { return e.Grants }},
 		{"refused", "calls whose turn would come too late", false, func(e Engine) any { return rare(e.Refused) }},
 		{"gave up", "calls that did not want to wait any longer", false, func(e Engine) any { return rare(e.Left) }},
@@ -59,21 +64,14 @@ func (r Report) rows() []row {
 		{"missed turns", "this machine woke too late; given back", true, func(e Engine) any {
 			return rare(e.MissedTurns)
 		}},
-		{"utilization", "of what quota and guard allow", true, func(e Engine) any { return e.Utilization }},
-	}
-	if r.of.Tokens != nil {
-		all[len(all)-1].note = "output, of what quota and guard allow"
-		all = append(all, []row{
-			{"fullest window", "output of its calls, of the quota", true, func(e Engine) any { return e.Output.Fullest }},
-			{"at most", "the quota, and that window's output beyond the estimates", true, func(e Engine) any {
-				return e.Output.AtMost
-			}},
-			{"unknown then", "of that, what was not known when its last call asked", true, func(e Engine) any {
-				return e.Output.Unknown
-			}},
-		}...)
-	}
-	return slices.Concat(all, []row{
+		{"utilization", of + "of what quota and guard allow", true, func(e Engine) any { return e.Utilization }},
+		{"fullest window", "output of its calls, of the quota", true, output(func(o measure.Output) any { return o.Fullest })},
+		{"at most", "the quota, and that window's output beyond the estimates", true, output(func(o measure.Output) any {
+			return o.AtMost
+		})},
+		{"unknown then", "of that, what was not known when its last call asked", true, output(func(o measure.Output) any {
+			return o.Unknown
+		})},
 		{"smallest share", "of all permits, of the client that got the fewest", true, r.smallest},
 		{"Jain index", "of the clients' shares a caller; 1 is equal", false, func(e Engine) any {
 			return fmt.Sprintf("%.4f", e.Jain)
@@ -93,7 +91,17 @@ func (r Report) rows() []row {
 			return fmt.Sprintf("%.2f", e.RedisCallsPerGrant)
 		}},
 		{"delay spread", "from slot to arrival", false, func(e Engine) any { return e.SpreadMS }},
-	})
+	}
+}
+
+// output says nothing where the upstream counts calls only.
+func output(cell func(measure.Output) any) func(Engine) any {
+	return func(e Engine) any {
+		if e.Output == nil {
+			return nil
+		}
+		return cell(*e.Output)
+	}
 }
 
 // rare says nothing of 0.

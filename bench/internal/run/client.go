@@ -170,8 +170,14 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	}
 	call := measure.Call{Client: c.Client, Caller: c.number, Seq: c.seq, Permits: n, Called: c.now(), Tokens: t}
 	c.seq++
-	turn, settle, err := c.acquire(ctx, n, t)
-	call.Ended, call.Turn, call.Outcome = c.now(), turn, outcome(c.run, ctx, err)
+	var settle engines.Settle
+	var err error
+	if t == nil {
+		call.Turn, err = c.limiter.Acquire(ctx, n)
+	} else {
+		settle, err = c.limiter.(engines.Counter).Take(ctx, t.Input, t.Reserved)
+	}
+	call.Ended, call.Outcome = c.now(), outcome(c.run, ctx, err)
 	if err == nil {
 		// The permit is spent: the call is made even if the run has ended
 		// meanwhile.
@@ -191,17 +197,6 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, call)
 	return call.Outcome == measure.Granted && !call.Rejected
-}
-
-func (c *caller) acquire(
-	ctx context.Context, n int, t *measure.Tokens,
-) (turn *measure.Turn, settle engines.Settle, err error) {
-	if t != nil {
-		settle, err = c.limiter.(engines.Counter).Take(ctx, t.Input, t.Reserved)
-		return nil, settle, err
-	}
-	turn, err = c.limiter.Acquire(ctx, n)
-	return turn, nil, err
 }
 
 // write waits until all tokens are written, and settles. If the run ends before,

@@ -63,14 +63,10 @@ var ways = [...]struct {
 const callers = 6
 
 // limiter makes one for a name, with a client of its own.
-func (n name) limiter(
-	rdb *redis.Client, key string, notes *notes, number int, build engine.Builder,
-) (fairlimit.Reserver, error) {
+func (n name) limiter(rdb *redis.Client, key string, way int, build engine.Builder) (fairlimit.Reserver, error) {
 	quotas := n.parsed()
-	options := []fairlimit.Option{
-		fairlimit.WithGuard(n.guard), fairlimit.WithEngine(notes.turns[number].Builder(build)),
-	}
-	if option := ways[number].option; option != nil {
+	options := []fairlimit.Option{fairlimit.WithGuard(n.guard), fairlimit.WithEngine(build)}
+	if option := ways[way].option; option != nil {
 		options = append(options, option)
 	}
 	for _, q := range quotas[1:] {

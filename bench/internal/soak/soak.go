@@ -92,7 +92,7 @@ func (s *soak) set() error {
 			rdb := redis.NewClient(&redis.Options{
 				Addr: s.bed.server.Addr(), Dialer: s.bed.proxy.Dial, ReadTimeout: ways[way].timeout,
 			})
-			l, err := n.limiter(rdb, fmt.Sprint("soak:", i), notes, way, s.build)
+			l, err := n.limiter(rdb, fmt.Sprint("soak:", i), way, notes.turns[way].Builder(s.build))
 			if err != nil {
 				return err
 			}
