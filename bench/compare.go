@@ -119,7 +119,7 @@ func (c comparison) round(ctx context.Context, r round) (results []*run.Result, 
 	case c.simulate && r.scenario.Breaks():
 		return nil, run.ErrReal
 	case r.scenario.EndsRedis:
-		if c.server, err = c.server.Own(ctx); err != nil {
+		if c.server, err = backend.Start(ctx); err != nil {
 			return nil, err
 		}
 		defer c.server.Close()

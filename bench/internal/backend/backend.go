@@ -11,11 +11,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
-	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -38,60 +37,22 @@ type Backend struct {
 
 	// Process is nil if the program has not started one.
 	Process *redistest.Process
-
-	// Restart ends the server, and starts an empty one at the same address after
-	// a while. It is nil if the server is not ours.
-	Restart func(ctx context.Context, away time.Duration) error
 }
 
 // Open uses the server at addr, or starts an embedded one for "".
 func Open(ctx context.Context, addr string) (*Backend, error) {
 	if addr == "" {
-		return embedded()
+		server, err := embedded.Start()
+		if err != nil {
+			return nil, err
+		}
+		return &Backend{Name: "embedded", Addr: server.Addr(), Client: server.Client(), Close: server.Close}, nil
 	}
 	client, err := Connect(ctx, addr, "")
 	if err != nil {
 		return nil, err
 	}
 	return &Backend{Name: named(ctx, client), Addr: addr, Client: client, Close: func() { _ = client.Close() }}, nil
-}
-
-// Own returns a server of the same kind that is ours to restart: it loses what
-// it holds, as any Redis without persistence. In place of one that was given, it
-// is a redis-server process.
-func (b *Backend) Own(ctx context.Context) (*Backend, error) {
-	if b.Restart != nil {
-		return embedded()
-	}
-	return Start(ctx)
-}
-
-func embedded() (*Backend, error) {
-	mini, err := startMini("127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	b := &Backend{Name: "embedded", Addr: mini.Addr(), Client: redis.NewClient(&redis.Options{Addr: mini.Addr()})}
-	b.Close = func() {
-		_ = b.Client.Close()
-		mini.Close()
-	}
-	b.Restart = func(ctx context.Context, away time.Duration) (err error) {
-		mini.Close()
-		_ = clock.Sleep(ctx, away)
-		mini, err = startMini(b.Addr)
-		return err
-	}
-	return b, nil
-}
-
-func startMini(addr string) (*miniredis.Miniredis, error) {
-	mini := miniredis.NewMiniRedis()
-	mini.ClockTTL(true)
-	if err := mini.StartAddr(addr); err != nil {
-		return nil, fmt.Errorf("an embedded Redis cannot be started: %w", err)
-	}
-	return mini, nil
 }
 
 // Start starts a redis-server process on a free port of the loopback interface,
@@ -109,13 +70,6 @@ func Start(ctx context.Context) (*Backend, error) {
 	return &Backend{
 		Name: named(ctx, server.Client()), Addr: server.Addr(), Client: server.Client(), Close: server.Stop,
 		Process: &server,
-		Restart: func(ctx context.Context, away time.Duration) error {
-			if err := server.Kill(); err != nil {
-				return err
-			}
-			_ = clock.Sleep(ctx, away)
-			return server.Restart()
-		},
 	}, nil
 }
 

@@ -61,7 +61,7 @@ const leastGuardMS = 10
 // goalOf is nil where the scenario has none or its engine was not measured.
 func goalOf(r Report) *Goal {
 	e := r.aimedAt()
-	if r.of.Unjudged || e == nil {
+	if r.of.EndsRedis || e == nil {
 		return nil
 	}
 	g := &Goal{Stated: e.Name + ": " + r.aim().stated}
@@ -124,7 +124,7 @@ func (r Report) Verdict() (lines []string) {
 	if !r.Simulated {
 		lines = append(lines, r.machine()...)
 	}
-	if r.of.Shows != "" && !r.of.Unjudged {
+	if r.of.Shows != "" && !r.of.EndsRedis {
 		lines = append(lines, "See also "+r.of.Shows+".")
 	}
 	return lines
@@ -134,7 +134,7 @@ func (r Report) Verdict() (lines []string) {
 func (r Report) Outcome() string {
 	a := r.aim()
 	switch {
-	case r.of.Unjudged:
+	case r.of.EndsRedis:
 		return "No verdict: this shows " + r.of.Shows + "."
 	case r.Goal == nil:
 		return "No verdict without " + a.engine + "."

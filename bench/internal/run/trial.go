@@ -104,10 +104,14 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	go func() {
 		var err error
 		r.Incidents, err = t.befall(during, r.Log.Begin, func(ctx context.Context, deed scenario.Deed) error {
-			if deed == scenario.Restart {
-				return t.Backend.Restart(ctx, scenario.RedisAway)
+			if deed != scenario.Restart {
+				return clients.befall(deed)
 			}
-			return clients.befall(deed)
+			if err := t.Backend.Process.Kill(); err != nil {
+				return err
+			}
+			_ = clock.Sleep(ctx, scenario.RedisAway)
+			return t.Backend.Process.Restart()
 		})
 		happened <- err
 	}()

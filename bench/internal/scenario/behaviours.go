@@ -217,7 +217,6 @@ var restart = Scenario{
 	Shows:  "how many calls fail, and by how much the quota is broken by those who hold turns that Redis forgot",
 	Behave: steady.Behave,
 
-	Unjudged:  true,
 	EndsRedis: true,
 	Incidents: []Incident{{0.5, Restart}},
 }

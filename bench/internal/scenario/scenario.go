@@ -39,16 +39,13 @@ type Scenario struct {
 	// is lost, and the report says how much. Usually empty.
 	Shows string
 
-	// Unjudged says that nobody can be fair to everybody here. Otherwise there
-	// is a goal: fair lets nobody overtake and nobody go early, and the upstream
-	// turns nobody away, apart from what the machine does.
-	Unjudged bool
-
 	// Replies, if not nil, is how long each answer of Redis is held up on its
 	// way.
 	Replies *Delay
 
-	// EndsRedis says that the scenario needs a Redis that it can end.
+	// EndsRedis says that the scenario ends its Redis, so nobody can be fair to
+	// everybody. Otherwise there is a goal: fair lets nobody overtake and nobody go
+	// early, and the upstream turns nobody away, apart from what the machine does.
 	EndsRedis bool
 
 	// Incidents happen to the clients or to Redis during the run, in this
