@@ -34,10 +34,7 @@ var names = []name{
 
 // parsed are the quotas of a name.
 func (n name) parsed() []engine.Quota {
-	quotas, err := quotatext.Parse(n.quotas)
-	if err != nil {
-		panic(err)
-	}
+	quotas, _ := quotatext.Parse(n.quotas)
 	return quotas
 }
 

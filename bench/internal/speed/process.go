@@ -54,10 +54,7 @@ func (j job) do(ctx context.Context) (perSecond float64, err error) {
 		return 0, err
 	}
 	b := newBed(Scale{}, j.Redis, rdb)
-	limiter, err := b.limiter(j.Name)
-	if err == nil {
-		perSecond, err = rate(repeated(limiter.Wait, j.Callers), j.Round, j.Round, j.Round/2)
-	}
+	perSecond, err = rate(repeated(b.limiter(j.Name).Wait, j.Callers), j.Round, j.Round, j.Round/2)
 	return perSecond, errors.Join(err, b.close())
 }
 
@@ -90,8 +87,16 @@ func (b *bed) close() (err error) {
 func (b *bed) name() string { return b.prefix + ":" + rand.Text() }
 
 // limiter is one of a name that is never short.
-func (b *bed) limiter(name string) (fairlimit.Limiter, error) {
-	return fairlimit.New(b.rdb, name, fairlimit.Quota{Permits: billion, Per: time.Second}, fairlimit.WithGuard(0))
+func (b *bed) limiter(name string) fairlimit.Limiter {
+	return must(fairlimit.New(b.rdb, name, fairlimit.Quota{Permits: billion, Per: time.Second}, fairlimit.WithGuard(0)))
+}
+
+// must is for what cannot fail, since all of it stands in this package.
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
 }
 
 // served is what scripts the server has run while do ran.
@@ -129,7 +134,7 @@ func serveBare(ctx context.Context, path string) error {
 // postsTo are callers over 64 connections of a socket who ask a server in a
 // process of its own for turns.
 func postsTo(start func(*bed, context.Context, string, string) error) callers {
-	return alike(everybody, func(ctx context.Context, b *bed) (call, error) {
+	return func(ctx context.Context, b *bed) ([]call, error) {
 		dir, err := os.MkdirTemp("", "fairlimit-speed-")
 		if err != nil {
 			return nil, err
@@ -146,8 +151,8 @@ func postsTo(start func(*bed, context.Context, string, string) error) callers {
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		return post, err
-	})
+		return repeated(post, b.Callers), err
+	}
 }
 
 // startBare starts a server that does nothing.

@@ -31,27 +31,20 @@ type queue struct {
 // queue makes limiters of a new name.
 func (b *bed) queue(ctx context.Context, s scene, hooks ...redis.Hook) (*queue, error) {
 	q := &queue{bed: b, scene: s, name: b.name()}
-	quotas, err := quotatext.Parse(s.quotas)
-	if err != nil {
-		return nil, err
-	}
+	quotas := must(quotatext.Parse(s.quotas))
 	client := redis.NewClient(b.rdb.Options())
 	for _, hook := range hooks {
 		client.AddHook(hook)
 	}
 	for range max(sixteen, s.flows) {
-		e, err := fair.New(engine.Config{
+		q.engines = append(q.engines, must(fair.New(engine.Config{
 			Client: client, Name: q.name, Quota: quotas[0], Extra: quotas[1:], Stored: s.stored,
 			Heard: func(n *engine.News) {
 				if n.Lost {
 					q.lost.Store(true)
 				}
 			},
-		})
-		if err != nil {
-			return nil, err
-		}
-		q.engines = append(q.engines, e)
+		})))
 	}
 	if s.stored {
 		if err := q.steerer().SetQuotas(ctx, quotas); err != nil {

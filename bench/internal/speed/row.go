@@ -57,17 +57,16 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 // inTurn measures round by round. Who comes first changes from round to round,
 // so that a machine that gets slower or faster meanwhile favours neither.
 func (r row) inTurn(ctx context.Context, b *bed) (known, ours [][]float64, err error) {
-	var probes []probe
-	for _, s := range []side{r.known, r.ours} {
-		var p probe
-		if s != nil {
-			if p, err = s(ctx, b); err != nil {
-				return nil, nil, err
-			}
+	var probes [2]probe
+	for i, s := range [2]side{r.known, r.ours} {
+		if s == nil {
+			continue
 		}
-		probes = append(probes, p)
+		if probes[i], err = s(ctx, b); err != nil {
+			return nil, nil, err
+		}
 	}
-	values := [2][][]float64{}
+	var values [2][][]float64
 	for round := range max(1, r.rounds*b.Rounds) {
 		for _, i := range [2]int{round % 2, 1 - round%2} {
 			if probes[i] == nil {
