@@ -84,12 +84,6 @@ func sane(t *testing.T, one figures, e map[string]any) {
 	if one.Scenario != "restart" {
 		require.Equal(t, "embedded", one.Backend)
 	}
-	for _, field := range []string{
-		"engine", "grants", "refused", "inversions", "max_overtake", "upstream_rejections", "max_in_window",
-		"utilization", "jain", "share_max_over_min", "longest_starved_ms", "wait_ms", "redis_calls_per_grant",
-	} {
-		require.Contains(t, e, field)
-	}
 	require.Greater(t, e["grants"], 0.0, one.Scenario)
 	require.Less(t, e["grants"], 110.0, one.Scenario)
 	require.Greater(t, e["max_in_window"], 0.0, one.Scenario)
