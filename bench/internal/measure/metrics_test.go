@@ -307,9 +307,12 @@ func TestALedgerIsStrictForAllAndForEachClient(t *testing.T) {
 			[]arrival{{0, 0, 3}, {1, 0, 3}, {2, 0, 2}, {3, 0, 1}}, []bool{true, false, true, false},
 		},
 		"a ceiling": {
-			Limits{Permits: 3, Per: time.Second, Ceiling: ceiling},
-			[]arrival{{0, 0, 1}, {10, 0, 1}, {20, 0, 1}, {30, 1, 1}, {40, 1, 1}, {999, 0, 1}, {1000, 0, 1}},
-			[]bool{true, true, false, true, false, false, true},
+			Limits{Permits: 5, Per: time.Second, Ceiling: ceiling},
+			[]arrival{
+				{0, 0, 1}, {10, 0, 1}, {20, 0, 1}, {30, 1, 1}, {31, 1, 1}, {32, 1, 1}, // each client its own
+				{40, 2, 1}, {50, 2, 1}, {999, 0, 1}, {1000, 0, 1}, // and all together
+			},
+			[]bool{true, true, false, true, true, false, true, false, false, true},
 		},
 	} {
 		var now time.Duration
