@@ -304,7 +304,8 @@ func TestALedgerIsStrictForAllAndForEachClient(t *testing.T) {
 		},
 		"permits count": {
 			Limits{Permits: 5, Per: time.Second},
-			[]arrival{{0, 0, 3}, {1, 0, 3}, {2, 0, 2}, {3, 0, 1}}, []bool{true, false, true, false},
+			[]arrival{{0, 0, 3}, {1, 0, 3}, {2, 0, 2}, {3, 0, 1}},
+			[]bool{true, false, true, false},
 		},
 		"a ceiling": {
 			Limits{Permits: 5, Per: time.Second, Ceiling: ceiling},

@@ -43,8 +43,10 @@ func Draw(results []*run.Result) ([]Kind, error) {
 		{Name: "waits", Heading: "Who overtook whom", draw: waits, About: "A bar is a call, from asking to getting " +
 			"through, the first that asked on top. Red is the time in which a call went on waiting although one " +
 			"that had asked later was already through."},
-		{Name: "gains", Heading: "Who got what over time", draw: gains,
-			About: "A curve for each client: how many grants it had got by then."},
+		{
+			Name: "gains", Heading: "Who got what over time", draw: gains,
+			About: "A curve for each client: how many grants it had got by then.",
+		},
 	}
 	for i := range kinds {
 		k := &kinds[i]
