@@ -52,7 +52,8 @@ func Open(ctx context.Context, addr string) (*Backend, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Backend{Name: named(ctx, client), Addr: addr, Client: client, Close: func() { _ = client.Close() }}, nil
+	info := client.InfoMap(ctx, "server").Val()["Server"]
+	return &Backend{Name: nameOf(info), Addr: addr, Client: client, Close: func() { _ = client.Close() }}, nil
 }
 
 // Start starts a redis-server process on a free port of the loopback interface,
@@ -68,15 +69,9 @@ func Start(ctx context.Context) (*Backend, error) {
 		return nil, fmt.Errorf("a redis-server cannot be started: %w", err)
 	}
 	return &Backend{
-		Name: named(ctx, server.Client()), Addr: server.Addr(), Client: server.Client(), Close: server.Stop,
-		Process: &server,
+		Name: nameOf(server.Client().InfoMap(ctx, "server").Val()["Server"]), Addr: server.Addr(),
+		Client: server.Client(), Close: server.Stop, Process: &server,
 	}, nil
-}
-
-// named is the name and version that the server says it has.
-func named(ctx context.Context, client *redis.Client) string {
-	info, _ := client.InfoMap(ctx, "server").Result()
-	return nameOf(info["Server"])
 }
 
 // nameOf is the name and version of a server. A Valkey says as well which Redis

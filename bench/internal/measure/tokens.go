@@ -59,15 +59,13 @@ func outputOf(arrived []Call, rule Rule) *Output {
 		return nil
 	}
 	var o Output
-	sum, oldest := 0, 0
-	admitted := admittedOf(arrived)
+	admitted, oldest := admittedOf(arrived), 0
 	for i, c := range admitted {
-		sum += c.Tokens.Output
-		for ; admitted[oldest].Arrived <= c.Arrived-rule.Per; oldest++ {
-			sum -= admitted[oldest].Tokens.Output
+		for admitted[oldest].Arrived <= c.Arrived-rule.Per {
+			oldest++
 		}
-		if full := Part(sum) / Part(rule.Output); full > o.Fullest {
-			o = window(admitted[oldest:i+1], rule)
+		if w := window(admitted[oldest:i+1], rule); w.Fullest > o.Fullest {
+			o = w
 		}
 	}
 	return &o

@@ -56,7 +56,7 @@ func TestAClientThatDiesAtWorkIsToldOf(t *testing.T) {
 	defer f.Close()
 	require.NoError(t, f.Start(1))
 	select {
-	case err := <-f.Died():
+	case err := <-f.died:
 		require.ErrorContains(t, err, "exit status 4")
 	case <-time.After(10 * time.Second):
 		t.Fatal("nobody noticed")

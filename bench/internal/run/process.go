@@ -174,7 +174,7 @@ type Fleet struct {
 	clients  []*process
 	told     []Account // by client
 	away     sync.WaitGroup
-	died     chan error
+	died     chan error   // of clients that ended before they were told to
 	killed   atomic.Bool  // the last client was, on purpose
 	befallen map[int]bool // clients that were killed or put to sleep
 }
@@ -202,9 +202,6 @@ func Launch(ctx context.Context, role string, jobs []Job) (*Fleet, error) {
 	}
 	return f, nil
 }
-
-// Died tells of clients that ended before they were told to.
-func (f *Fleet) Died() <-chan error { return f.died }
 
 // Start lets everybody begin at a moment on the machine's clock.
 func (f *Fleet) Start(at time.Duration) (err error) {

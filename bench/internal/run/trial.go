@@ -177,7 +177,7 @@ func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger,
 			return nil
 		case <-ctx.Done():
 			return nil
-		case err := <-clients.Died():
+		case err := <-clients.died:
 			return err
 		case <-ticker.C:
 			ticker.Reset(between)
