@@ -59,11 +59,10 @@ func TestScenariosOnFair(t *testing.T) {
 
 func TestScenariosOnFairInWhichSomethingHappensOrFlowsAndTokensCount(t *testing.T) {
 	t.Parallel()
-	_ = redistest.Standalone(t) // skips where there is no Redis
-	all := every(t, "crash,laggy,restart,onoff,few-3-every,tenants,tokens-75", 7)
+	all := every(t, "crash,laggy,onoff,few-3-every,tenants,tokens-75", 6)
 	require.GreaterOrEqual(t, all["laggy"].ApartMS, 210.0, "what is held up comes on top")
 	require.Greater(t, figure(all, "onoff", "missed_turns"), 0.0, "its process slept through them")
-	incidents := map[string]int{"crash": 1, "restart": 1, "onoff": 4}
+	incidents := map[string]int{"crash": 1, "onoff": 4}
 	for scenario, one := range all {
 		require.Zero(t, figure(all, scenario, "early"), scenario)
 		happened, _ := one.Engines[0]["incidents"].([]any)
@@ -71,19 +70,29 @@ func TestScenariosOnFairInWhichSomethingHappensOrFlowsAndTokensCount(t *testing.
 		require.LessOrEqual(t, len(happened), incidents[scenario], scenario)
 	}
 	for scenario, judged := range map[string]bool{
-		"crash": true, "restart": false, "onoff": true, "few-3-every": false, "tenants": false, "tokens-75": true,
+		"crash": true, "onoff": true, "few-3-every": false, "tenants": false, "tokens-75": true,
 	} {
 		require.Equal(t, judged, all[scenario].Goal != nil, scenario)
 	}
 	require.Contains(t, all["tokens-75"].Engines[0], "output")
 }
 
+func TestRedisIsAwayForHalfASecondInARestart(t *testing.T) {
+	t.Parallel()
+	_ = redistest.Standalone(t) // skips where there is no Redis
+	_, all := succeeds(t, nil, "-scenario", "restart", "-engines", "fair", "-quota", "10/200ms", "-duration", "3s")
+	fair := all[0].Engines[0]
+	require.Nil(t, all[0].Goal)
+	require.NotEqual(t, "embedded", all[0].Backend)
+	require.Greater(t, fair["failed"], 0.0)
+	back := fair["incidents"].([]any)[0].(map[string]any)["at_ms"]
+	require.GreaterOrEqual(t, back, 1500.0+500, "half of the run, and half a second")
+}
+
 // sane holds what any engine does in any scenario to what can be.
 func sane(t *testing.T, one figures, e map[string]any) {
 	t.Helper()
-	if one.Scenario != "restart" {
-		require.Equal(t, "embedded", one.Backend)
-	}
+	require.Equal(t, "embedded", one.Backend)
 	require.Greater(t, e["grants"], 0.0, one.Scenario)
 	require.Less(t, e["grants"], 110.0, one.Scenario)
 	require.Greater(t, e["max_in_window"], 0.0, one.Scenario)
