@@ -11,12 +11,7 @@ import (
 // arrivals are the calls that reached the upstream, in the order in which they
 // did.
 func arrivals(calls []Call) []Call {
-	var reached []Call
-	for _, c := range calls {
-		if c.Reached {
-			reached = append(reached, c)
-		}
-	}
+	reached := slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return !c.Reached })
 	slices.SortStableFunc(reached, func(a, b Call) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	return reached
 }

@@ -1,6 +1,9 @@
 package measure
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Tokens are what a call takes of the further units of an upstream, which are
 // input and output.
@@ -102,11 +105,6 @@ func usedOutput(log Log, arrived []Call, rule Rule) Part {
 	return Part(used) / (Part(rule.Output) * Part(log.End-begin) / Part(rule.period()))
 }
 
-func admittedOf(arrived []Call) (admitted []Call) {
-	for _, c := range arrived {
-		if !c.Rejected {
-			admitted = append(admitted, c)
-		}
-	}
-	return admitted
+func admittedOf(arrived []Call) []Call {
+	return slices.DeleteFunc(slices.Clone(arrived), func(c Call) bool { return c.Rejected })
 }

@@ -56,10 +56,10 @@ func quantiles(durations []time.Duration) Quantiles {
 // Milliseconds is d as a number of milliseconds.
 func Milliseconds(d time.Duration) MS { return MS(d) / MS(time.Millisecond) }
 
-// waits are from call to return, of the calls that were granted.
-func waits(calls []Call) (d []time.Duration) {
+// waits are from call to return, of the calls that match.
+func waits(calls []Call, match func(Call) bool) (d []time.Duration) {
 	for _, c := range calls {
-		if c.Outcome == Granted {
+		if match(c) {
 			d = append(d, c.Ended-c.Called)
 		}
 	}
@@ -150,13 +150,9 @@ func FewWait(log Log) *MS {
 		return nil
 	}
 	few := max(sizes[0], 1)
-	var waited []time.Duration
-	for _, c := range log.Calls {
-		if log.Callers[c.Client] == few && (c.Outcome == Granted || c.Outcome == Waiting) {
-			waited = append(waited, c.Ended-c.Called)
-		}
-	}
-	median := quantiles(waited).P50
+	median := quantiles(waits(log.Calls, func(c Call) bool {
+		return log.Callers[c.Client] == few && (c.Outcome == Granted || c.Outcome == Waiting)
+	})).P50
 	return &median
 }
 

@@ -187,12 +187,10 @@ func gains(p *plot.Plot, r *run.Result) error {
 // inOrder are the calls that were let through or still waited at the end, in
 // the order in which they were made. Those made within apart of the first of
 // them have none; they stand in the order in which they were let through.
-func inOrder(log measure.Log, apart time.Duration) (calls []measure.Call) {
-	for _, c := range log.Calls {
-		if c.Reached || c.Outcome == measure.Waiting {
-			calls = append(calls, c)
-		}
-	}
+func inOrder(log measure.Log, apart time.Duration) []measure.Call {
+	calls := slices.DeleteFunc(slices.Clone(log.Calls), func(c measure.Call) bool {
+		return !c.Reached && c.Outcome != measure.Waiting
+	})
 	slices.SortStableFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
 	for first := 0; first < len(calls); {
 		next := first + 1
