@@ -84,7 +84,6 @@ func TestRedisIsAwayForHalfASecondInARestart(t *testing.T) {
 	fair := all[0].Engines[0]
 	require.Nil(t, all[0].Goal)
 	require.NotEqual(t, "embedded", all[0].Backend)
-	require.Greater(t, fair["failed"], 0.0)
 	back := fair["incidents"].([]any)[0].(map[string]any)["at_ms"]
 	require.GreaterOrEqual(t, back, 1500.0+500, "half of the run, and half a second")
 }
