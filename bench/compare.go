@@ -99,7 +99,7 @@ func (c *comparison) open(ctx context.Context) (err error) {
 	}
 	for _, r := range c.rounds {
 		for _, e := range r.engines {
-			setup := engines.Setup{Load: e.Given(r.load), Redis: c.server.Client(), Name: "bench", Now: measure.Now}
+			setup := engines.Setup{Load: e.Given(r.load), Redis: c.server.Client, Name: "bench", Now: measure.Now}
 			if _, err := e.Open(setup); err != nil {
 				c.server.Close()
 				return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
@@ -119,7 +119,7 @@ func (c comparison) round(ctx context.Context, r round) (results []*run.Result, 
 	case c.simulate && r.scenario.Breaks():
 		return nil, run.ErrReal
 	case r.scenario.EndsRedis:
-		if c.server, err = c.server.Own(ctx); err != nil {
+		if c.server, err = backend.Start(ctx); err != nil {
 			return nil, err
 		}
 		defer c.server.Close()

@@ -35,23 +35,9 @@ type round struct {
 }
 
 // mostCallers is how many a machine holds in all: each has a connection of its
-// own to the upstream, whose other end is in this process.
+// own to the upstream, whose other end is in this process. In virtual time they
+// have none.
 const mostCallers = 10_000
-
-// holds returns an error if there are more callers than a machine holds. In
-// virtual time they have no connections.
-func (r round) holds() error {
-	callers := 0
-	for _, n := range r.scenario.CallersOf(r.load) {
-		callers += n
-	}
-	if callers > mostCallers {
-		return fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d, "+
-			"each with a connection of its own; -simulate holds more",
-			r.scenario.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
-	}
-	return nil
-}
 
 const intro = `bench lets callers in many processes share one quota. It shows who got through when, as the
 upstream saw it.
@@ -155,8 +141,13 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		if err := r.load.Check(); err != nil {
 			return p, err
 		}
-		if err := r.holds(); err != nil && !p.simulate {
-			return p, err
+		callers := 0
+		for _, n := range s.CallersOf(r.load) {
+			callers += n
+		}
+		if callers > mostCallers && !p.simulate {
+			return p, fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d; "+
+				"-simulate holds more", s.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
 		}
 		p.rounds = append(p.rounds, r)
 	}

@@ -74,8 +74,7 @@ func TestThreeLanguagesShareOneQueueInOrder(t *testing.T) {
 	machine := run.Watch(measure.Now, 1, nil)
 	log := measure.Log{Begin: measure.Now(), Callers: []int{4, 4, 4}}
 	callInGo(t, server.Client(), quota, guard, upstream.URL, redistest.Long(5*time.Second, time.Minute))
-	machine.Close()
-	log.End, log.Machine.Here = measure.Now(), machine.Seen()
+	log.End, log.Machine.Here = measure.Now(), machine.Close()
 	for _, c := range ledger.Arrivals() {
 		if c.Called >= log.Begin {
 			log.Calls = append(log.Calls, c)

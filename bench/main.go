@@ -82,22 +82,18 @@ func list(w io.Writer) {
 // own says how a scenario's load differs from the usual one.
 func own(l scenario.Load) string {
 	var ways []string
-	for _, way := range []struct {
-		differs bool
-		text    string
-	}{
-		{l.Clients > 0, fmt.Sprint("-clients ", l.Clients)},
-		{l.Callers > 0, fmt.Sprint("-callers ", l.Callers)},
-		{l.Quota.Permits > 0, fmt.Sprintf("-quota %q", l.Quota)},
-		{l.Output > 0, fmt.Sprint(l.Output, " tokens of output")},
-		{l.Guard > 0, fmt.Sprint("-guard ", l.Guard)},
-		{l.Ceiling.Permits > 0, fmt.Sprintf("a ceiling of %v for each client", l.Ceiling)},
-		{l.Duration > 0, fmt.Sprint("-duration ", l.Duration)},
-	} {
-		if way.differs {
-			ways = append(ways, way.text)
+	add := func(differs bool, format string, value any) {
+		if differs {
+			ways = append(ways, fmt.Sprintf(format, value))
 		}
 	}
+	add(l.Clients > 0, "-clients %d", l.Clients)
+	add(l.Callers > 0, "-callers %d", l.Callers)
+	add(l.Quota.Permits > 0, "-quota %q", l.Quota)
+	add(l.Output > 0, "%d tokens of output", l.Output)
+	add(l.Guard > 0, "-guard %v", l.Guard)
+	add(l.Ceiling.Permits > 0, "a ceiling of %v for each client", l.Ceiling)
+	add(l.Duration > 0, "-duration %v", l.Duration)
 	if len(ways) == 0 {
 		return ""
 	}

@@ -101,15 +101,6 @@ func (p *program) status(t *testing.T, err error) int {
 	return p.ProcessState.ExitCode()
 }
 
-// cannotRun runs the program, which says why it cannot, in one line.
-func (p *program) cannotRun(t *testing.T, says string) {
-	t.Helper()
-	require.Equal(t, 2, p.status(t, p.Run()))
-	require.Empty(t, p.stdout.String())
-	require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
-	require.Contains(t, p.stderr.String(), says)
-}
-
 func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 	t.Parallel()
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,36 +108,50 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 	away := nobody.Addr().String()
 	require.NoError(t, nobody.Close())
 
-	for name, c := range map[string]struct {
-		args []string
-		says string
-	}{
-		"no such flag":        {[]string{"-nothing"}, "-h"},
-		"an argument":         {[]string{"steady"}, "-h"},
-		"no number":           {[]string{"-clients", "x"}, "-clients"},
-		"no such scenario":    {[]string{"-scenario", "nothing"}, "-list"},
-		"no such engine":      {[]string{"-engines", "fair,nothing"}, "-list"},
-		"no quota":            {[]string{"-quota", "20"}, "20/1s"},
-		"nothing allowed":     {[]string{"-quota", "0/1s"}, "at least 1"},
-		"more burst":          {[]string{"-burst", "21"}, "-burst"},
-		"no unit":             {[]string{"-duration", "4"}, "-duration"},
-		"an engine twice":     {[]string{"-engines", "fair,window, fair"}, `"fair" is there twice`},
-		"counts no tokens":    {[]string{"-scenario", "tokens", "-engines", "window"}, `no "window"`},
-		"too many callers":    {[]string{"-callers", "20000"}, "are 80000 callers: a machine holds at most 10000"},
-		"too many processes":  {[]string{"-clients", "20000"}, "-clients 20000"},
-		"too greedy":          {[]string{"-scenario", "greedy", "-callers", "200"}, "11800 callers"},
-		"too short":           {[]string{"-quota", "1/1h"}, "-duration"},
-		"too much to hold":    {[]string{"-engines", "fair", "-quota", "2000000000/1s"}, "fair"},
-		"nowhere to write":    {[]string{"-json", t.TempDir()}, "-json"},
-		"server away":         {[]string{"-redis", away}, "leave -redis out"},
-		"nothing to simulate": {[]string{"-simulate", "-scenario", "crash"}, "real processes"},
-		"two servers":         {[]string{"-simulate", "-redis", away}, "leave -redis out"},
-		"no directory":        {[]string{"-out", "/dev/null/x"}, "-out"},
-		"address unread":      {[]string{"-redis", "http://" + away}, "-redis"},
+	for args, says := range map[string]string{
+		"-nothing":                            "-h", // no such flag
+		"steady":                              "-h", // an argument
+		"-clients x":                          "-clients",
+		"-scenario nothing":                   "-list",
+		"-engines fair,nothing":               "-list",
+		"-engines fair,window,fair":           `"fair" is there twice`,
+		"-scenario tokens -engines window":    `no "window"`, // it counts none
+		"-quota 20":                           "20/1s",
+		"-quota 0/1s":                         "at least 1",
+		"-quota 1/1h":                         "-duration", // too short
+		"-quota 2000000000/1s -engines fair":  "fair",      // too much to hold
+		"-burst 21":                           "-burst",
+		"-guard -1s":                          "-guard",
+		"-clients 0":                          "-clients",
+		"-callers -1":                         "-callers",
+		"-duration 4":                         "-duration", // no unit
+		"-callers 20000":                      "are 80000 callers: a machine holds at most 10000",
+		"-clients 20000":                      "-clients 20000",
+		"-scenario greedy -callers 200":       "11800 callers",
+		"-json /dev/null/x":                   "-json",
+		"-out /dev/null/x":                    "-out",
+		"-redis " + away:                      "leave -redis out",
+		"-redis http://" + away:               "-redis",
+		"-simulate -scenario crash":           "real processes",
+		"-simulate -redis " + away:            "leave -redis out",
+		"speed -nothing":                      "-h",
+		"speed alone":                         "-h",
+		"speed -rows nothing":                 "throughput",
+		"speed":                               "no redis-server in PATH",
+		"speed -redis " + away:                "leave -redis out",
+		"speed -rows alone -json /dev/null/x": "-json",
+		"soak -nothing":                       "-h",
+		"soak hard":                           "-h",
+		"soak -duration 0s":                   "-duration",
+		"soak":                                "redis-server in PATH",
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := bench(t.Context(), t, c.args...)
-			p.cannotRun(t, c.says)
+		t.Run(args, func(t *testing.T) {
+			p := bench(t.Context(), t, strings.Fields(args)...)
+			p.Env = append(p.Env, "PATH="+t.TempDir(), "FAIRLIMIT_REDIS_SERVER=")
+			require.Equal(t, 2, p.status(t, p.Run()))
+			require.Empty(t, p.stdout.String())
+			require.Equal(t, 1, strings.Count(p.stderr.String(), "\n"), p.stderr.String())
+			require.Contains(t, p.stderr.String(), says)
 		})
 	}
 }
@@ -187,34 +192,37 @@ func read(t *testing.T, stdout []byte) (all []figures) {
 	return all
 }
 
-func TestOneCallerAlone(t *testing.T) {
-	t.Parallel()
-	_, all := succeeds(t, nil, "-engines", "fair", "-quota", "5/100ms", "-burst", "1",
-		"-duration", "1s", "-clients", "1", "-callers", "1", "-guard", "10ms")
-	fair := all[0].Engines[0]
-	require.Zero(t, fair["inversions"])
-	require.InDelta(t, 1, fair["jain"], 1e-9)
-	require.Greater(t, fair["grants"], 0.0)
-}
-
 func TestCtrlCReportsWhatWasMeasured(t *testing.T) {
 	t.Parallel()
 	server, err := embedded.Start()
 	require.NoError(t, err)
-	defer server.Close()
-	bounded, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	p := bench(bounded, t, "-redis", server.Addr(), "-json", "-", "-engines", "fair",
-		"-duration", "1h", "-quota", "5/100ms", "-guard", "100ms")
-	p.interruptOnceCallsAreThrough(t)
-	require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
-	one := read(t, p.stdout.Bytes())[0]
-	require.InDelta(t, 3600, one.Seconds, 1e-9)
-	require.Less(t, one.Engines[0]["seconds"], 60.0)
-	require.Greater(t, one.Engines[0]["grants"], 0.0)
-	require.Contains(t, p.stderr.String(), "ended after")
-
-	left, err := server.Client().Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
-	require.Empty(t, left, "the run cleans up behind itself")
+	t.Cleanup(server.Close)
+	// The interrupt comes when the first progress is told, after a second.
+	for name, args := range map[string]string{
+		"onoff":        "-scenario onoff -duration 5s",   // while a client is asleep
+		"restart":      "-scenario restart -duration 2s", // when Redis is back
+		"laggy":        "-scenario laggy -duration 24s",
+		"all":          "-scenario all -duration 24s", // whose first only has begun
+		"given server": "-duration 1h -redis " + server.Addr(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if name == "restart" {
+				_ = redistest.Standalone(t) // skips where there is no Redis
+			}
+			p := bench(t.Context(), t, append(strings.Fields(args), "-engines", "fair", "-json", "-",
+				"-quota", "5/100ms", "-guard", "10ms", "-clients", "2")...)
+			p.interruptOnceCallsAreThrough(t)
+			// 1 says that calls failed, as on so busy a machine they may.
+			require.Contains(t, []int{0, 1}, p.status(t, p.Wait()), p.stderr.String())
+			all := read(t, p.stdout.Bytes())
+			require.Len(t, all, 1)
+			require.Greater(t, all[0].Engines[0]["grants"], 0.0)
+			require.Less(t, all[0].Engines[0]["seconds"], all[0].Seconds-0.1, "it did not go on to the end")
+			require.Contains(t, p.stderr.String(), "ended after")
+			left, err := server.Client().Keys(t.Context(), "*").Result()
+			require.NoError(t, err)
+			require.True(t, name != "given server" || len(left) == 0, "the run cleans up behind itself: %v", left)
+		})
+	}
 }

@@ -110,20 +110,13 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOut(t *testing.T) {
 func isFoundOut(t *testing.T, way string, found func(*program, figures) bool, args ...string) {
 	t.Helper()
 	for _, duration := range []string{"4s", "8s", "16s"} {
-		p, one := ran(t, way, append(args, "-duration", duration)...)
-		if found(p, one) {
+		p, all := succeeds(t, []string{broken + "=" + way}, append(args, "-duration", duration)...)
+		if found(p, all[0]) {
 			return
 		}
 		t.Log(p.stderr.String())
 	}
 	require.Fail(t, "it was not found out")
-}
-
-// ran runs the program with fair broken in some way.
-func ran(t *testing.T, way string, args ...string) (p *program, one figures) {
-	t.Helper()
-	p, all := succeeds(t, []string{broken + "=" + way}, args...)
-	return p, all[0]
 }
 
 // succeeds runs the program until nothing goes wrong. Processes that get no
@@ -152,7 +145,4 @@ func TestTheGuardFollowsFromTheMachine(t *testing.T) {
 	require.GreaterOrEqual(t, one.ApartMS, 10.0)
 	require.GreaterOrEqual(t, one.ApartMS, min(50, one.StallMS), "order counts from the longest stall on")
 	require.Contains(t, p.stderr.String(), "This machine stalled for up to")
-
-	_, all = succeeds(t, nil, "-engines", "fair", "-quota", "10/400ms", "-duration", "1s", "-guard", "3ms")
-	require.InDelta(t, 3, all[0].Quota.GuardMS, 1e-9)
 }

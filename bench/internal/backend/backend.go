@@ -1,5 +1,5 @@
-// Package backend is the Redis under the engines: an embedded one, or one that
-// is given.
+// Package backend is the Redis under the engines: an embedded one, one that is
+// given, or a server of the program's own.
 package backend
 
 import (
@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
 
+	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -23,37 +25,53 @@ const patience = 3 * time.Second
 // program's, and must not be touched once there are clients.
 func init() { logging.Disable() }
 
+// ErrNoServer says that there is no redis-server to start.
+var ErrNoServer = errors.New("there is no redis-server in PATH")
+
 // Backend is a server that answers.
 type Backend struct {
-	Name string // as the reports call it
-	Addr string // for clients
+	Name   string // as the reports call it
+	Addr   string // for clients
+	Client *redis.Client
+	Close  func() // ends the server if it is ours, and the connection to it
 
-	Process *redistest.Process // nil if the program has not started one
-
-	client  *redis.Client
-	close   func()
-	restart func(ctx context.Context, away time.Duration) error // nil if it is not ours to restart
+	// Process is nil if the program has not started one.
+	Process *redistest.Process
 }
 
 // Open uses the server at addr, or starts an embedded one for "".
 func Open(ctx context.Context, addr string) (*Backend, error) {
 	if addr == "" {
-		return embedded()
+		server, err := embedded.Start()
+		if err != nil {
+			return nil, err
+		}
+		return &Backend{Name: "embedded", Addr: server.Addr(), Client: server.Client(), Close: server.Close}, nil
 	}
 	client, err := Connect(ctx, addr, "")
 	if err != nil {
 		return nil, err
 	}
-	b := &Backend{Name: "redis", Addr: addr, client: client, close: func() { _ = client.Close() }}
-	b.named(ctx)
-	return b, nil
+	info := client.InfoMap(ctx, "server").Val()["Server"]
+	return &Backend{Name: nameOf(info), Addr: addr, Client: client, Close: func() { _ = client.Close() }}, nil
 }
 
-// named adds the version that the server says it has.
-func (b *Backend) named(ctx context.Context) {
-	if info, err := b.client.InfoMap(ctx, "server").Result(); err == nil {
-		b.Name = nameOf(info["Server"])
+// Start starts a redis-server process on a free port of the loopback interface,
+// without persistence, that ends with this program or before.
+// FAIRLIMIT_REDIS_SERVER names another program. If it is not installed, the
+// error matches ErrNoServer.
+func Start(ctx context.Context) (*Backend, error) {
+	if _, err := exec.LookPath(redistest.ServerProgram()); err != nil {
+		return nil, ErrNoServer
 	}
+	server, err := redistest.Start()
+	if err != nil {
+		return nil, fmt.Errorf("a redis-server cannot be started: %w", err)
+	}
+	return &Backend{
+		Name: nameOf(server.Client().InfoMap(ctx, "server").Val()["Server"]), Addr: server.Addr(),
+		Client: server.Client(), Close: server.Stop, Process: &server,
+	}, nil
 }
 
 // nameOf is the name and version of a server. A Valkey says as well which Redis
@@ -62,14 +80,8 @@ func nameOf(info map[string]string) string {
 	if version := info["valkey_version"]; version != "" {
 		return cmp.Or(info["server_name"], "valkey") + " " + version
 	}
-	return "redis " + info["redis_version"]
+	return strings.TrimSpace("redis " + info["redis_version"])
 }
-
-// Client is a connection of the parent's own.
-func (b *Backend) Client() *redis.Client { return b.client }
-
-// Close ends the embedded server, or the connection to the given one.
-func (b *Backend) Close() { b.close() }
 
 // Connect returns a client of the server at host:port, or at a redis:// URL,
 // once the server has answered. If via is not empty, it is the host:port that
@@ -93,16 +105,6 @@ func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
 		return nil, fmt.Errorf("no Redis answers at %s (%w): start one there, or leave -redis out", addr, err)
 	}
 	return client, nil
-}
-
-// Calls is how many commands of the engines' kind the server has worked off in
-// its life; false where the server does not count.
-func (b *Backend) Calls(ctx context.Context) (int, bool) {
-	served, err := ServedBy(ctx, b.client)
-	if err != nil || b.restart != nil { // a restart sets the counter back
-		return 0, false
-	}
-	return int(served.Runs), true
 }
 
 // Served is what a server says of the scripts that it has run in its life.

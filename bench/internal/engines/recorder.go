@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 // On the side it notes what the engine granted. Which caller took which turn is
 // worked out afterwards, from when they went.
 type recorder struct {
+	*Notes
 	limiter fairlimit.Limiter
-	notes   *Notes
 }
 
 func record(build engine.Builder, s Setup, opts ...fairlimit.Option) (*recorder, error) {
@@ -24,7 +25,7 @@ func record(build engine.Builder, s Setup, opts ...fairlimit.Option) (*recorder,
 		fairlimit.WithEngine(notes.Builder(build)),
 		fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { notes.miss() }}))
 	limiter, err := fairlimit.New(s.Redis, s.Name, s.Quota, opts...)
-	return &recorder{limiter, notes}, err
+	return &recorder{notes, limiter}, err
 }
 
 func (r *recorder) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
@@ -39,9 +40,6 @@ func (r *recorder) Take(ctx context.Context, input, output int) (Settle, error) 
 		return turn.Settle(ctx, fairlimit.Amounts{"output": output})
 	}, err
 }
-
-// Told is what was noted.
-func (r *recorder) Told() measure.Told { return r.notes.Told() }
 
 // Notes are the turns that an engine grants to one limiter.
 type Notes struct {
@@ -66,12 +64,22 @@ func (n *Notes) miss() {
 	n.all.Missed = append(n.all.Missed, n.Now())
 }
 
-// granted notes the answers to a question.
-func (n *Notes) granted(answers []engine.Answer, sent, replied time.Duration) {
+// asked notes a question with its answers, or that they were lost.
+func (n *Notes) asked(requests []engine.Request, answers []engine.Answer, err error, sent time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if errors.Is(err, engine.ErrOutcomeUnknown) {
+		for _, r := range requests {
+			n.all.Lost += r.N
+		}
+	}
+	replied, last := n.Now(), int64(0)
 	for _, a := range answers {
 		if a.Granted {
+			if a.Grant.At < last {
+				n.all.Backwards++
+			}
+			last = a.Grant.At
 			n.grants = append(n.grants, a.Grant)
 			n.all.Turns = append(n.all.Turns, measure.Turn{
 				Permits: a.Grant.N, Input: a.Grant.Amounts.Of("input"), Output: a.Grant.Amounts.Of("output"),
@@ -82,7 +90,7 @@ func (n *Notes) granted(answers []engine.Answer, sent, replied time.Duration) {
 	}
 }
 
-// returned notes turns that nobody goes with.
+// returned notes turns that nobody goes with, before they are given back.
 func (n *Notes) returned(grants []engine.Grant) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -101,6 +109,19 @@ func (n *Notes) returned(grants []engine.Grant) {
 		}
 		n.grants[i] = engine.Grant{} // another one may be alike
 		n.all.Returned = append(n.all.Returned, i)
+	}
+}
+
+// givenBack notes what came of giving them back.
+func (n *Notes) givenBack(grants []engine.Grant, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	count := &n.all.GivenBack
+	if err != nil {
+		count = &n.all.Lost
+	}
+	for _, g := range grants {
+		*count += g.N
 	}
 }
 
@@ -124,7 +145,7 @@ type noted struct {
 func (e noted) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	sent := e.notes.Now()
 	answers, err := e.Engine.Take(ctx, requests)
-	e.notes.granted(answers, sent, e.notes.Now())
+	e.notes.asked(requests, answers, err, sent)
 	if e.notes.late != nil {
 		for i := range answers {
 			answers[i].Wait += e.notes.late(answers[i].Wait)
@@ -135,7 +156,9 @@ func (e noted) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 
 func (e noted) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	e.notes.returned(grants)
-	return e.Engine.GiveBack(ctx, grants)
+	err := e.Engine.GiveBack(ctx, grants)
+	e.notes.givenBack(grants, err)
+	return err
 }
 
 // steered is an engine that can be steered, shared by flows, and counts units.

@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
+	"math"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -40,7 +40,7 @@ type play struct {
 	callers   int
 	each      int // questions of one caller
 	losses    int
-	build     func(engine.Engine) engine.Engine
+	breaks    func(*changed) // makes engines that make a mistake
 }
 
 // idle is a queue that is empty at times, so that slots depend on when they are
@@ -54,13 +54,6 @@ var idle = play{
 var behind = play{
 	quotas:  []engine.Quota{{Permits: 4, Per: time.Second}, {Permits: 7, Per: 2_100_001 * time.Microsecond}},
 	backlog: 40, loseTakes: true, callers: 5, each: 12, losses: 3,
-}
-
-// small is the same with few calls, so that the check looks at every order that
-// there is.
-func (p play) small(build func(engine.Engine) engine.Engine) play {
-	p.callers, p.each, p.losses, p.build = 3, 8, 3, build
-	return p
 }
 
 // line is what lies between the callers and Redis: one client that is safe from
@@ -100,12 +93,15 @@ func (p play) record(t *testing.T, l *line, seed uint64) *History {
 	ctx, stop := context.WithCancel(t.Context())
 	breaking.Go(func() { disturb(ctx, l.proxy, p.losses, rand.New(rand.NewPCG(seed, uint64(p.callers)))) })
 	for i, rdb := range l.shaky {
-		asked := engineOf(rdb)
-		if !p.loseTakes {
-			asked = apart{engineOf(l.sound), asked}
+		shaky, sound := engineOf(rdb), engineOf(l.sound)
+		taking := sound
+		if p.loseTakes {
+			taking = shaky
 		}
-		if p.build != nil {
-			asked = p.build(asked)
+		base := changed{taking, taking.Take, shaky.GiveBack}
+		asked := changed{base, base.Take, base.GiveBack}
+		if p.breaks != nil {
+			p.breaks(&asked)
 		}
 		calling.Go(func() { p.caller(t, h, i, asked, rand.New(rand.NewPCG(seed, uint64(i)))) })
 	}
@@ -119,16 +115,6 @@ func (p play) record(t *testing.T, l *line, seed uint64) *History {
 		require.False(t, answers[0].Granted, "the queue is to be longer than the history")
 	}
 	return h
-}
-
-// apart asks by one client and gives back by another.
-type apart struct {
-	engine.Engine
-	lossy engine.Engine
-}
-
-func (a apart) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	return a.lossy.GiveBack(ctx, grants)
 }
 
 // disturb loses so many replies, one now and then, and delays others.
@@ -198,11 +184,13 @@ func TestEveryAnswerIsTheOneThatSomeOrderOfTheCallsDemands(t *testing.T) {
 			for i := range *histories {
 				s := *seed + uint64(i)
 				h := p.record(t, l, s)
-				left, all := h.Lost()
-				lost, calls = lost+left, calls+all
+				lost, calls = lost+h.lost, calls+len(h.calls)
 				switch h.Check(patience) {
 				case porcupine.Illegal:
-					t.Fatalf("seed %d: no order explains these answers:\n%s", s, strings.Join(h.Lines(), "\n"))
+					for _, c := range h.calls {
+						t.Logf("%d to %d: %+v: %+v", c.Call, c.Return, c.Input, c.Output)
+					}
+					t.Fatalf("seed %d: no order explains these answers", s)
 				case porcupine.Ok:
 					explained++
 				}
@@ -215,24 +203,93 @@ func TestEveryAnswerIsTheOneThatSomeOrderOfTheCallsDemands(t *testing.T) {
 	}
 }
 
+// changed is an engine that takes, or gives back, in another way.
+type changed struct {
+	engine.Engine
+	take func(context.Context, []engine.Request) ([]engine.Answer, error)
+	back func(context.Context, []engine.Grant) error
+}
+
+func (c changed) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+	return c.take(ctx, requests)
+}
+
+func (c changed) GiveBack(ctx context.Context, grants []engine.Grant) error {
+	return c.back(ctx, grants)
+}
+
+// answers changes what the engine answered.
+func (c *changed) answers(change func([]engine.Request, []engine.Answer, error) ([]engine.Answer, error)) {
+	c.take = func(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+		answers, err := c.Engine.Take(ctx, requests)
+		return change(requests, answers, err)
+	}
+}
+
 // broken engines make one mistake each. The check finds each of them.
 var broken = map[string]struct {
 	play
-	build func(engine.Engine) engine.Engine
+	breaks func(*changed)
 }{
-	"swaps two grants":                {behind, func(e engine.Engine) engine.Engine { return swaps{e} }},
-	"gives back twice":                {behind, func(e engine.Engine) engine.Engine { return givesTwice{e} }},
-	"gives back nothing":              {behind, func(e engine.Engine) engine.Engine { return keeps{e} }},
-	"sends a lost reservation again":  {behind, func(e engine.Engine) engine.Engine { return resends{e} }},
-	"calls a lost reservation unsent": {behind, func(e engine.Engine) engine.Engine { return denies{e} }},
-	"is a microsecond early":          {idle, func(e engine.Engine) engine.Engine { return early{e} }},
-	"takes what it refuses":           {idle, func(e engine.Engine) engine.Engine { return hides{e} }},
+	"swaps two grants": {behind, func(e *changed) {
+		e.answers(func(r []engine.Request, a []engine.Answer, err error) ([]engine.Answer, error) {
+			if len(a) > 1 && a[0].Granted && a[1].Granted && r[0].N == r[1].N {
+				a[0], a[1] = a[1], a[0]
+			}
+			return a, err
+		})
+	}},
+	"gives back twice": {behind, func(e *changed) {
+		e.back = func(ctx context.Context, grants []engine.Grant) error {
+			return errors.Join(e.Engine.GiveBack(ctx, grants), e.Engine.GiveBack(ctx, grants))
+		}
+	}},
+	"gives back nothing": {behind, func(e *changed) {
+		e.back = func(context.Context, []engine.Grant) error { return nil }
+	}},
+	"sends a lost reservation again": {behind, func(e *changed) {
+		e.answers(func(r []engine.Request, a []engine.Answer, err error) ([]engine.Answer, error) {
+			if errors.Is(err, engine.ErrOutcomeUnknown) {
+				return e.Engine.Take(context.Background(), r)
+			}
+			return a, err
+		})
+	}},
+	"calls a lost reservation unsent": {behind, func(e *changed) {
+		e.answers(func(_ []engine.Request, a []engine.Answer, err error) ([]engine.Answer, error) {
+			if errors.Is(err, engine.ErrOutcomeUnknown) {
+				err = engine.ErrUnreachable
+			}
+			return a, err
+		})
+	}},
+	"is a microsecond early": {idle, func(e *changed) {
+		e.answers(func(_ []engine.Request, a []engine.Answer, err error) ([]engine.Answer, error) {
+			for i := range a {
+				if a[i].Granted && a[i].Wait > 0 {
+					a[i].Wait -= time.Microsecond
+					a[i].Grant.At--
+				}
+			}
+			return a, err
+		})
+	}},
+	"takes what it refuses": {idle, func(e *changed) {
+		e.answers(func(r []engine.Request, a []engine.Answer, err error) ([]engine.Answer, error) {
+			if len(a) > 0 && !a[0].Granted {
+				_, _ = e.Engine.Take(context.Background(), []engine.Request{{N: r[0].N, MaxWait: engine.Forever}})
+			}
+			return a, err
+		})
+	}},
 }
 
 func TestTheCheckFindsABrokenEngine(t *testing.T) {
 	for name, b := range broken {
 		t.Run(name, func(t *testing.T) {
-			p := b.play.small(b.build)
+			// With few calls the check looks at every order that there is.
+			p := b.play
+			p.callers, p.each, p.breaks = 3, 8, b.breaks
 			l := newLine(t, p)
 			for i := range 100 {
 				if p.record(t, l, *seed+uint64(i)).Check(patience) == porcupine.Illegal {
@@ -245,66 +302,73 @@ func TestTheCheckFindsABrokenEngine(t *testing.T) {
 	}
 }
 
-type swaps struct{ engine.Engine }
+// History is what callers asked of a queue, when, and what they were answered.
+// Its methods may be called by any goroutine.
+type History struct {
+	windows []model.Window
+	began   time.Time
 
-func (s swaps) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	answers, err := s.Engine.Take(ctx, requests)
-	if len(answers) > 1 && answers[0].Granted && answers[1].Granted && requests[0].N == requests[1].N {
-		answers[0], answers[1] = answers[1], answers[0]
+	mu    sync.Mutex
+	calls []porcupine.Operation
+	lost  int
+}
+
+// Begin begins the history of a queue that nobody has asked before. The quotas
+// are those of its callers; they have no Burst.
+func Begin(quotas ...engine.Quota) *History {
+	h := &History{began: time.Now()}
+	for _, q := range quotas {
+		length := int64((q.Per + time.Microsecond - 1) / time.Microsecond)
+		h.windows = append(h.windows, model.Window{Permits: q.Permits, Length: length})
 	}
-	return answers, err
+	return h
 }
 
-type givesTwice struct{ engine.Engine }
-
-func (g givesTwice) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	return errors.Join(g.Engine.GiveBack(ctx, grants), g.Engine.GiveBack(ctx, grants))
+// Take asks the engine and notes it. An error that leaves the outcome open is
+// noted, not returned; one that does not means that nothing was done.
+func (h *History) Take(
+	ctx context.Context, caller int, e engine.Engine, requests ...engine.Request,
+) ([]engine.Answer, error) {
+	call := h.now()
+	told, err := e.Take(ctx, requests)
+	return told, h.note(caller, call, take(requests), answers(told), err)
 }
 
-type keeps struct{ engine.Engine }
+// GiveBack asks the engine and notes it, likewise.
+func (h *History) GiveBack(ctx context.Context, caller int, e engine.Engine, grant engine.Grant) error {
+	call := h.now()
+	err := e.GiveBack(ctx, []engine.Grant{grant})
+	return h.note(caller, call, back{grant}, done{}, err)
+}
 
-func (keeps) GiveBack(context.Context, []engine.Grant) error { return nil }
+// Check looks for an order that the definition allows, for so long. Illegal
+// says that there is none, Unknown that the time was too short.
+func (h *History) Check(patience time.Duration) porcupine.CheckResult {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return porcupine.CheckOperationsTimeout(checked(h.windows), h.calls, patience)
+}
 
-type resends struct{ engine.Engine }
+// never is when a call returns that may still happen.
+const never = math.MaxInt64
 
-func (r resends) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	answers, err := r.Engine.Take(ctx, requests)
-	if errors.Is(err, engine.ErrOutcomeUnknown) {
-		answers, err = r.Engine.Take(ctx, requests)
+func (h *History) note(caller int, call int64, input, output any, err error) error {
+	end := h.now()
+	switch {
+	case errors.Is(err, engine.ErrOutcomeUnknown):
+		output, end = unknown{}, never
+	case err != nil:
+		return err
 	}
-	return answers, err
-}
-
-type denies struct{ engine.Engine }
-
-func (d denies) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	answers, err := d.Engine.Take(ctx, requests)
-	if errors.Is(err, engine.ErrOutcomeUnknown) {
-		err = fmt.Errorf("%w: %v", engine.ErrUnreachable, err)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if end == never {
+		h.lost++
 	}
-	return answers, err
+	h.calls = append(h.calls, porcupine.Operation{
+		ClientId: caller, Input: input, Call: call, Output: output, Return: end,
+	})
+	return nil
 }
 
-type early struct{ engine.Engine }
-
-func (e early) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	answers, err := e.Engine.Take(ctx, requests)
-	for i := range answers {
-		if answers[i].Granted && answers[i].Wait > 0 {
-			answers[i].Wait -= time.Microsecond
-			answers[i].Grant.At--
-		}
-	}
-	return answers, err
-}
-
-// hides takes a turn for those whom it refuses.
-type hides struct{ engine.Engine }
-
-func (h hides) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	answers, err := h.Engine.Take(ctx, requests)
-	if len(answers) > 0 && !answers[0].Granted {
-		_, _ = h.Engine.Take(ctx, []engine.Request{{N: requests[0].N, MaxWait: engine.Forever}})
-	}
-	return answers, err
-}
+func (h *History) now() int64 { return int64(time.Since(h.began)) }

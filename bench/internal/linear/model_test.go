@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/anishathalye/porcupine"
 
@@ -51,9 +50,6 @@ func checked(windows []model.Window) porcupine.Model {
 		},
 		Equal: func(a, b any) bool {
 			return a.(state).now == b.(state).now && slices.Equal(a.(state).held, b.(state).held)
-		},
-		DescribeOperation: func(input, output any) string {
-			return fmt.Sprintf("%T%v → %T%v", input, input, output, output)
 		},
 	}
 	return m.ToModel()
@@ -156,24 +152,4 @@ func (d definition) hold(s state, now int64, more ...model.Turn) state {
 		passed++
 	}
 	return state{max(s.now, now), slices.Concat(s.held[passed:], more)}
-}
-
-func (s take) String() string {
-	var words []string
-	for _, r := range s {
-		words = append(words, fmt.Sprintf("%d within %v", r.N, r.MaxWait))
-	}
-	return "(" + strings.Join(words, ", ") + ")"
-}
-
-func (a answers) String() string {
-	var words []string
-	for _, one := range a {
-		if one.Granted {
-			words = append(words, fmt.Sprintf("%d µs after %v", one.Grant.At, one.Wait))
-		} else {
-			words = append(words, fmt.Sprintf("refused, %v", one.Wait))
-		}
-	}
-	return "(" + strings.Join(words, ", ") + ")"
 }

@@ -47,7 +47,7 @@ func Of(log Log, rule Rule) Figures {
 		Jain:             jain(got),
 		ShareMaxOverMin:  maxOverMin(got),
 		LongestStarvedMS: Milliseconds(longestStarved(log)),
-		WaitMS:           quantiles(waits(log.Calls)),
+		WaitMS:           quantiles(waits(log.Calls, func(c Call) bool { return c.Outcome == Granted })),
 		Shares:           got,
 	}
 	f.FewWaitMS = FewWait(log)

@@ -21,7 +21,11 @@ type Told struct {
 	Turns    []Turn          `json:"turns,omitempty"`    // that were granted
 	Returned []int           `json:"returned,omitempty"` // which of them nobody went with, counted from the first of all
 	Missed   []time.Duration `json:"missed,omitempty"`   // when the process woke too late for a turn
-	Strange  int             `json:"strange,omitempty"`  // turns that were given back, but not held
+
+	Strange   int `json:"strange,omitempty"`    // turns that were given back, but not held
+	Backwards int `json:"backwards,omitempty"`  // turns behind a later one in the same answer
+	GivenBack int `json:"given_back,omitempty"` // permits
+	Lost      int `json:"lost,omitempty"`       // permits at most: their answer was lost, or giving them back failed
 }
 
 // Used are the turns that somebody went with, or still waits for.

@@ -52,6 +52,32 @@ func newHindrance(m Machine) (h hindrance) {
 	return h
 }
 
+// held is by how much the machine held up a call, at most.
+type held struct {
+	before    time.Duration // its question: the machine stood still between the call and the answer
+	answering time.Duration // the answer that won the turn
+	after     time.Duration // once it could go; no engine has a hand in the way to the upstream
+
+	// unexplained is how late the call woke up beyond what the machine is known
+	// to have done.
+	unexplained time.Duration
+}
+
+func (h hindrance) of(c Call) (by held) {
+	if c.Reached {
+		by.after = max(0, c.Arrived-c.Ended)
+	}
+	if c.Turn == nil || c.Client >= len(h.atHome) {
+		return by
+	}
+	asking, waking := h.asking[c.Client], h.atHome[c.Client].within(c.Turn.Due(), c.Ended)
+	by.before = asking.within(c.Called, c.Turn.Replied)
+	by.answering = asking.within(c.Turn.Sent, c.Turn.Replied)
+	by.after += waking
+	by.unexplained = max(0, c.Ended-c.Turn.Due()-waking)
+	return by
+}
+
 // cleared is the call without what the machine did to it. An inversion that is
 // still there is the engine's work. If its process missed a turn meanwhile, its
 // callers took each other's turns, and nobody passed it.
@@ -60,51 +86,8 @@ func (h hindrance) cleared(c Call) Span {
 	if c.Client < len(h.missed) && slices.ContainsFunc(h.missed[c.Client], meanwhile) {
 		return Span{c.Called, c.Called}
 	}
-	return Span{c.Called + h.before(c), c.Gone() - h.answering(c) - h.after(c)}
-}
-
-// before is by how much the machine held up the call's question, at most: it
-// stood still between the call and the answer.
-func (h hindrance) before(c Call) time.Duration {
-	return within(h.asking, c, func(t *Turn) Span { return Span{c.Called, t.Replied} })
-}
-
-// answering is by how much the machine may have held up the answer that won the
-// turn.
-func (h hindrance) answering(c Call) time.Duration {
-	return within(h.asking, c, func(t *Turn) Span { return Span{t.Sent, t.Replied} })
-}
-
-// waking is by how much the process stood still when it was to wake up.
-func (h hindrance) waking(c Call) time.Duration {
-	return within(h.atHome, c, func(t *Turn) Span { return Span{t.Due(), c.Ended} })
-}
-
-// after is by how much the machine held up the call once it could go. No engine
-// has a hand in the way to the upstream.
-func (h hindrance) after(c Call) time.Duration {
-	if c.Reached {
-		return h.waking(c) + max(0, c.Arrived-c.Ended)
-	}
-	return h.waking(c)
-}
-
-// unexplained is how late the call woke up beyond what the machine is known to
-// have done.
-func (h hindrance) unexplained(c Call) time.Duration {
-	if c.Turn == nil || c.Client >= len(h.atHome) {
-		return 0
-	}
-	return max(0, c.Ended-c.Turn.Due()-h.waking(c))
-}
-
-// within is how much of some time of a call was stalled for its client.
-func within(clients []timeline, c Call, of func(*Turn) Span) time.Duration {
-	if c.Turn == nil || c.Client >= len(clients) {
-		return 0
-	}
-	s := of(c.Turn)
-	return clients[c.Client].within(s.From, s.To)
+	by := h.of(c)
+	return Span{c.Called + by.before, c.Gone() - by.answering - by.after}
 }
 
 // timeline is stalls that lie apart and in order.

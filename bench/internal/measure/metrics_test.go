@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit"
 )
 
 const ms = time.Millisecond
@@ -107,14 +109,7 @@ func TestLongestStarved(t *testing.T) {
 	require.Equal(t, 900*ms, starved(2, grant(0, 0, 50), grant(0, 60, 110), stuck(1, 100, 1000)),
 		"nor is one fed by another's grants")
 	require.Equal(t, 700*ms, starved(1, grant(0, 0, 300), stuck(0, 200, 1000)), "up to the end of the run")
-}
-
-func TestAGapIsATimeInWhichSomebodyWaitedAndNobodyGotAnything(t *testing.T) {
-	require.Zero(t, longestGap(nil))
-	require.Equal(t, 600*ms, longestGap([]Call{grant(0, 0, 50), grant(1, 100, 700), grant(0, 750, 800)}))
-	require.Equal(t, 350*ms, longestGap([]Call{grant(0, 0, 700), grant(1, 100, 350), grant(1, 400, 500)}),
-		"another's grant ends it")
-	require.Equal(t, 100*ms, longestGap([]Call{{Called: 0, Ended: 100 * ms, Outcome: Failed}, grant(0, 150, 200)}),
+	require.Equal(t, 100*ms, starved(1, Call{Ended: 100 * ms, Outcome: Failed}, grant(0, 150, 200)),
 		"who fails no longer waits")
 }
 
@@ -241,4 +236,94 @@ func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
 	require.InDelta(t, 3, *f.ShareMaxOverMin, 1e-9)
 	require.InDelta(t, 0.8, f.Jain, 1e-9)
 	require.InDelta(t, 0.5, float64(f.Utilization), 0.01)
+}
+
+func TestTheFewWaitAsLongAsTheyStillDo(t *testing.T) {
+	rule := Rule{Limits: Limits{Permits: 2, Per: 100 * ms}, Apart: 10 * ms}
+	waiting := turn(1, 100, 900, 900, 900)
+	waiting.Outcome, waiting.Reached, waiting.Ended = Waiting, false, time.Second
+	log := Log{End: time.Second, Callers: []int{50, 1}, Calls: []Call{turn(0, 0, 10, 10, 11), waiting}}
+	require.InDelta(t, 900, float64(*Of(log, rule).FewWaitMS), 1e-9)
+	log.Callers = []int{1, 1}
+	require.Nil(t, Of(log, rule).FewWaitMS)
+	log.Callers = []int{0, 1}
+	require.InDelta(t, 900, float64(*FewWait(log)), 1e-9, "a client without callers is none")
+}
+
+func TestWhatOneClientGetsOfAll(t *testing.T) {
+	ceiling := fairlimit.Quota{Permits: 2, Per: 100 * ms}
+	rule := Rule{Limits: Limits{Permits: 4, Per: time.Second, Ceiling: ceiling}, Apart: 10 * ms}
+	log := Log{End: 4 * time.Second, Callers: []int{1, 1}, Calls: []Call{
+		turn(0, 0, 10, 10, 10), turn(0, 0, 2050, 2050, 2050), turn(0, 0, 2109, 2109, 2109),
+		turn(0, 0, 2149, 2149, 2149), turn(1, 0, 2020, 2020, 2020),
+	}}
+	f := Of(log, rule)
+	require.Equal(t, 3, *f.MaxOfOne)
+	require.InDelta(t, 0.25, float64(f.SmallestShare), 1e-9)
+	rule.Ceiling = fairlimit.Quota{}
+	require.Nil(t, Of(log, rule).MaxOfOne)
+}
+
+func TestACeilingBoundsWhatThoseWhoWaitMayUse(t *testing.T) {
+	ceiling := fairlimit.Quota{Permits: 2, Per: 100 * ms}
+	rule := Rule{Limits: Limits{Permits: 4, Per: 100 * ms, Ceiling: ceiling}, Apart: 10 * ms}
+	log := Log{End: time.Second, Callers: []int{1, 1}}
+	for at := 0; at < 1000; at += 50 { // 2 each 100 ms, all of one client
+		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
+	}
+	log.Calls = append(log.Calls, Call{Client: 0, Permits: 1, Outcome: Waiting, Ended: time.Second})
+	require.InDelta(t, 1, float64(Of(log, rule).Utilization), 0.02)
+	log.Calls = append(log.Calls, Call{Client: 1, Permits: 1, Outcome: Waiting, Ended: time.Second})
+	require.InDelta(t, 0.5, float64(Of(log, rule).Utilization), 0.02, "the other one might have gone as well")
+}
+
+func TestTimeInWhichTheMachineStoodStillIsNotUnused(t *testing.T) {
+	rule := Rule{Limits: Limits{Permits: 1, Per: 100 * ms}, Apart: 10 * ms}
+	log := Log{End: time.Second, Callers: []int{1}}
+	for at := 0; at < 500; at += 100 {
+		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
+	}
+	log.Calls = append(log.Calls, Call{Permits: 1, Outcome: Waiting, Ended: time.Second})
+	require.InDelta(t, 4.0/9, float64(Of(log, rule).Utilization), 0.02)
+	log.Machine.Here = []Stall{{From: 500 * ms, To: time.Second}}
+	require.InDelta(t, 1, float64(Of(log, rule).Utilization), 0.02)
+}
+
+func TestALedgerIsStrictForAllAndForEachClient(t *testing.T) {
+	type arrival struct{ at, client, permits int }
+	ceiling := fairlimit.Quota{Permits: 2, Per: time.Second}
+	for name, c := range map[string]struct {
+		limits   Limits
+		arrivals []arrival
+		want     []bool
+	}{
+		"half open: an arrival leaves the window exactly one second later": {
+			Limits{Permits: 2, Per: time.Second},
+			[]arrival{{0, 0, 1}, {600, 0, 1}, {601, 0, 1}, {999, 0, 1}, {1000, 0, 1}, {1599, 0, 1}, {1600, 0, 1}},
+			[]bool{true, true, false, false, true, false, true},
+		},
+		"permits count": {
+			Limits{Permits: 5, Per: time.Second},
+			[]arrival{{0, 0, 3}, {1, 0, 3}, {2, 0, 2}, {3, 0, 1}},
+			[]bool{true, false, true, false},
+		},
+		"a ceiling": {
+			Limits{Permits: 5, Per: time.Second, Ceiling: ceiling},
+			[]arrival{
+				{0, 0, 1}, {10, 0, 1}, {20, 0, 1}, {30, 1, 1}, {31, 1, 1}, {32, 1, 1}, // each client its own
+				{40, 2, 1}, {50, 2, 1}, {999, 0, 1}, {1000, 0, 1}, // and all together
+			},
+			[]bool{true, true, false, true, true, false, true, false, false, true},
+		},
+	} {
+		var now time.Duration
+		ledger := NewLedger(c.limits, func() time.Duration { return now })
+		var admitted []bool
+		for _, a := range c.arrivals {
+			now = time.Duration(a.at) * ms
+			admitted = append(admitted, !ledger.Arrive(Call{Client: a.client, Permits: a.permits}).Rejected)
+		}
+		require.Equal(t, c.want, admitted, name)
+		require.Len(t, ledger.Arrivals(), len(c.want), "it writes down what it rejected")
+	}
 }

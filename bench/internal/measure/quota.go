@@ -11,12 +11,7 @@ import (
 // arrivals are the calls that reached the upstream, in the order in which they
 // did.
 func arrivals(calls []Call) []Call {
-	var reached []Call
-	for _, c := range calls {
-		if c.Reached {
-			reached = append(reached, c)
-		}
-	}
+	reached := slices.DeleteFunc(slices.Clone(calls), func(c Call) bool { return !c.Reached })
 	slices.SortStableFunc(reached, func(a, b Call) int { return cmp.Compare(a.Arrived, b.Arrived) })
 	return reached
 }
@@ -75,30 +70,23 @@ func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turne
 // and what is the machine's. A call whose answer was held up may have had its
 // slot before that or after; it is taken as it explains more.
 func rejected(arrived []Call, rule Rule, h hindrance) (engines, machines int) {
-	all := 0
-	for _, c := range arrived {
-		if c.Rejected {
-			all++
-		}
-	}
-	if all == 0 {
+	all := len(arrived) - len(admittedOf(arrived))
+	if engines = all; all == 0 {
 		return 0, 0
 	}
-	after := func(c Call) time.Duration { return h.after(c) + min(rule.Blur, h.unexplained(c)) }
-	answering := func(c Call) time.Duration { return h.answering(c) + after(c) }
-	engines = min(all,
-		rejections(arrived, rule, unusual(after)), rejections(arrived, rule, unusual(answering)))
+	after := func(by held) time.Duration { return by.after + min(rule.Blur, by.unexplained) }
+	answering := func(by held) time.Duration { return by.answering + after(by) }
+	for _, delay := range []func(held) time.Duration{after, answering} {
+		engines = min(engines, rejections(arrived, rule, func(c Call) time.Duration {
+			return max(0, delay(h.of(c))-ordinary)
+		}))
+	}
 	return engines, all - engines
 }
 
 // ordinary is a delay that every machine has, also a quiet one. Whoever is
 // without a guard pays for it.
 const ordinary = 5 * time.Millisecond
-
-// unusual is the part of a delay that is not ordinary.
-func unusual(held func(Call) time.Duration) func(Call) time.Duration {
-	return func(c Call) time.Duration { return max(0, held(c)-ordinary) }
-}
 
 // utilization is how full the guarded quota's window was on average: the
 // permits of the last period over those that the quota has. It counts from the

@@ -1,6 +1,9 @@
 package measure
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Tokens are what a call takes of the further units of an upstream, which are
 // input and output.
@@ -51,9 +54,6 @@ type Output struct {
 	// Unknown is the part of this excess that the limiter did not know when the
 	// last call of the window asked. So that call could not wait for it.
 	Unknown Part `json:"unknown_then"`
-
-	// Debt is the excess of all calls, as a part of all output.
-	Debt Part `json:"debt"`
 }
 
 // outputOf is nil where the upstream counts calls only.
@@ -62,18 +62,15 @@ func outputOf(arrived []Call, rule Rule) *Output {
 		return nil
 	}
 	var o Output
-	var all, debt, sum, oldest int
-	admitted := admittedOf(arrived)
+	admitted, oldest := admittedOf(arrived), 0
 	for i, c := range admitted {
-		all, debt, sum = all+c.Tokens.Output, debt+c.Tokens.excess(), sum+c.Tokens.Output
-		for ; admitted[oldest].Arrived <= c.Arrived-rule.Per; oldest++ {
-			sum -= admitted[oldest].Tokens.Output
+		for admitted[oldest].Arrived <= c.Arrived-rule.Per {
+			oldest++
 		}
-		if full := Part(sum) / Part(rule.Output); full > o.Fullest {
-			o = window(admitted[oldest:i+1], rule)
+		if w := window(admitted[oldest:i+1], rule); w.Fullest > o.Fullest {
+			o = w
 		}
 	}
-	o.Debt = Part(debt) / Part(max(1, all))
 	return &o
 }
 
@@ -108,11 +105,6 @@ func usedOutput(log Log, arrived []Call, rule Rule) Part {
 	return Part(used) / (Part(rule.Output) * Part(log.End-begin) / Part(rule.period()))
 }
 
-func admittedOf(arrived []Call) (admitted []Call) {
-	for _, c := range arrived {
-		if !c.Rejected {
-			admitted = append(admitted, c)
-		}
-	}
-	return admitted
+func admittedOf(arrived []Call) []Call {
+	return slices.DeleteFunc(slices.Clone(arrived), func(c Call) bool { return c.Rejected })
 }

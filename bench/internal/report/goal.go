@@ -61,7 +61,7 @@ const leastGuardMS = 10
 // goalOf is nil where the scenario has none or its engine was not measured.
 func goalOf(r Report) *Goal {
 	e := r.aimedAt()
-	if r.of.Unjudged || e == nil {
+	if r.of.EndsRedis || e == nil {
 		return nil
 	}
 	g := &Goal{Stated: e.Name + ": " + r.aim().stated}
@@ -83,21 +83,22 @@ func goalOf(r Report) *Goal {
 		miss(want.Fullest > 0 && e.Output.Fullest > want.Fullest,
 			"a window with %v of its output, not %v", e.Output.Fullest, want.Fullest)
 	}
-	none := func(n int, one, many string) { miss(n > 0, "%s", plural(n, one, many)) }
-	if e.Early != nil {
-		none(*e.Early, "early call", "early calls")
+	none := func(n *int, one, many string) {
+		if n != nil && *n > 0 {
+			g.Missed = append(g.Missed, plural(*n, one, many))
+		}
 	}
-	if e.PromisedInversions != nil && r.of.Shares == nil {
-		none(*e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order")
+	none(e.Early, "early call", "early calls")
+	ordered := r.of.Shares == nil // flows promise no order between them
+	if ordered {
+		none(e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order")
 	}
-	if e.PromisedExcess != nil {
-		none(*e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota")
-	}
-	if r.of.Shares == nil { // flows promise no order between them
-		none(e.Inversions, "inversion", "inversions")
+	none(e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota")
+	if ordered {
+		none(&e.Inversions, "inversion", "inversions")
 	}
 	if e.GuardMS >= leastGuardMS && (r.of.Tokens == nil || r.of.Tokens.Never429) {
-		none(e.UpstreamRejections, "upstream 429", "upstream 429s")
+		none(&e.UpstreamRejections, "upstream 429", "upstream 429s")
 	}
 	g.Met = len(g.Missed) == 0
 	return g
@@ -124,7 +125,7 @@ func (r Report) Verdict() (lines []string) {
 	if !r.Simulated {
 		lines = append(lines, r.machine()...)
 	}
-	if r.of.Shows != "" && !r.of.Unjudged {
+	if r.of.Shows != "" && !r.of.EndsRedis {
 		lines = append(lines, "See also "+r.of.Shows+".")
 	}
 	return lines
@@ -134,7 +135,7 @@ func (r Report) Verdict() (lines []string) {
 func (r Report) Outcome() string {
 	a := r.aim()
 	switch {
-	case r.of.Unjudged:
+	case r.of.EndsRedis:
 		return "No verdict: this shows " + r.of.Shows + "."
 	case r.Goal == nil:
 		return "No verdict without " + a.engine + "."

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
@@ -60,11 +59,7 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 	if p.dir == "none" {
 		return nil
 	}
-	var runs []Run
-	for _, one := range results {
-		runs = append(runs, Run{one.Trial.Engine.Name, r.Simulated, one.Log})
-	}
-	pictures, err := Draw(runs, time.Duration(float64(r.ApartMS)*float64(time.Millisecond)))
+	pictures, err := Draw(results)
 	if err != nil {
 		return err
 	}

@@ -14,19 +14,15 @@ import (
 	"gonum.org/v1/plot/vg"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
-
-// Run is what one engine did.
-type Run struct {
-	Engine    string
-	Simulated bool
-	Log       measure.Log
-}
 
 // Kind is one kind of picture, of all engines, drawn to one scale.
 type Kind struct {
 	Name, Heading, About string
 	Drawings             []Drawing
+
+	draw func(*plot.Plot, *run.Result) error
 }
 
 // Drawing is the picture of one engine as SVG.
@@ -41,27 +37,21 @@ const (
 	mostCurves = 8   // clients
 )
 
-// Draw draws the runs of one scenario. Calls less than apart from each other
-// have no order.
-func Draw(runs []Run, apart time.Duration) ([]Kind, error) {
-	kinds := []struct {
-		Kind
-		draw func(*plot.Plot, Run) error
-	}{
-		{Kind{
-			Name: "waits", Heading: "Who overtook whom",
-			About: "A bar is a call, from asking to getting through, the first that asked on top. Red is the time in " +
-				"which a call went on waiting although one that had asked later was already through.",
-		}, func(p *plot.Plot, r Run) error { return waits(p, r, apart) }},
-		{Kind{
-			Name: "gains", Heading: "Who got what over time",
+// Draw draws the results of one scenario.
+func Draw(results []*run.Result) ([]Kind, error) {
+	kinds := []Kind{
+		{Name: "waits", Heading: "Who overtook whom", draw: waits, About: "A bar is a call, from asking to getting " +
+			"through, the first that asked on top. Red is the time in which a call went on waiting although one " +
+			"that had asked later was already through."},
+		{
+			Name: "gains", Heading: "Who got what over time", draw: gains,
 			About: "A curve for each client: how many grants it had got by then.",
-		}, gains},
+		},
 	}
-	var drawn []Kind
-	for _, k := range kinds {
+	for i := range kinds {
+		k := &kinds[i]
 		var plots []*plot.Plot
-		for _, r := range runs {
+		for _, r := range results {
 			p := newPlot(r)
 			if err := k.draw(p, r); err != nil {
 				return nil, err
@@ -72,18 +62,17 @@ func Draw(runs []Run, apart time.Duration) ([]Kind, error) {
 		for i, p := range plots {
 			svg, err := render(p)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("a picture cannot be drawn: %w", err)
 			}
-			k.Drawings = append(k.Drawings, Drawing{runs[i].Engine, svg})
+			k.Drawings = append(k.Drawings, Drawing{results[i].Trial.Engine.Name, svg})
 		}
-		drawn = append(drawn, k.Kind)
 	}
-	return drawn, nil
+	return kinds, nil
 }
 
-func newPlot(r Run) *plot.Plot {
+func newPlot(r *run.Result) *plot.Plot {
 	p := plot.New()
-	p.Title.Text = r.Engine
+	p.Title.Text = r.Trial.Engine.Name
 	if r.Simulated {
 		p.Title.Text += " (simulation)"
 	}
@@ -111,14 +100,12 @@ func render(p *plot.Plot) (template.HTML, error) {
 	const width, height = 400, 340
 	picture, err := p.WriterTo(width, height, "svg")
 	if err != nil {
-		return "", fmt.Errorf("a picture cannot be drawn: %w", err)
+		return "", err
 	}
 	var out bytes.Buffer
-	if _, err := picture.WriteTo(&out); err != nil {
-		return "", fmt.Errorf("a picture cannot be drawn: %w", err)
-	}
+	_, err = picture.WriteTo(&out)
 	from := max(0, bytes.Index(out.Bytes(), []byte("<svg"))) // after the head of an XML file
-	return template.HTML(out.Bytes()[from:]), nil
+	return template.HTML(out.Bytes()[from:]), err
 }
 
 // add puts a line into the plot.
@@ -134,9 +121,10 @@ func add(p *plot.Plot, of color.Color, width vg.Length, points ...plotter.XY) er
 
 // waits draws each call as a bar from call to arrival, in the order of the
 // calls. Who still waited at the end has a thin one.
-func waits(p *plot.Plot, r Run, apart time.Duration) error {
-	all := inOrder(r.Log, apart)
-	calls := middle(all, mostBars)
+func waits(p *plot.Plot, r *run.Result) error {
+	all := inOrder(r.Log, r.Apart)
+	from := max(0, (len(all)-mostBars)/2)
+	calls := all[from:min(len(all), from+mostBars)]
 	for row, c := range calls {
 		at := func(moment time.Duration) plotter.XY {
 			return plotter.XY{X: (moment - calls[0].Called).Seconds(), Y: float64(row)}
@@ -145,7 +133,7 @@ func waits(p *plot.Plot, r Run, apart time.Duration) error {
 		if !c.Reached {
 			width /= 3
 		}
-		since := passedAt(c, r.Log.Calls, apart)
+		since := passedAt(c, r.Log.Calls, r.Apart)
 		if err := add(p, colourOf(c.Client), width, at(c.Called), at(since)); err != nil {
 			return err
 		}
@@ -166,66 +154,43 @@ func waits(p *plot.Plot, r Run, apart time.Duration) error {
 	return nil
 }
 
-// gains draws how much each client had got by when.
-func gains(p *plot.Plot, r Run) error {
+// gains draws how much each client had got by when. Of many clients the first
+// ones have a curve.
+func gains(p *plot.Plot, r *run.Result) error {
 	const most = 100 // points of a curve
-	clients, scope := some(r.Log)
-	for _, c := range clients {
-		points := []plotter.XY{{}}
-		for i := range min(len(c.got), most) {
-			rank := (i + 1) * len(c.got) / min(len(c.got), most)
-			points = append(points, plotter.XY{X: (c.got[rank-1] - r.Log.Begin).Seconds(), Y: float64(rank)})
+	got := make([][]time.Duration, min(len(r.Log.Callers), mostCurves))
+	for _, c := range r.Log.Calls {
+		if c.Outcome == measure.Granted && c.Client < len(got) {
+			got[c.Client] = append(got[c.Client], c.Ended)
 		}
-		points = append(points, plotter.XY{X: (r.Log.End - r.Log.Begin).Seconds(), Y: float64(len(c.got))})
-		if err := add(p, colourOf(c.number), 1.8, points...); err != nil {
+	}
+	for client, at := range got {
+		slices.Sort(at)
+		points := []plotter.XY{{}}
+		for i := range min(len(at), most) {
+			rank := (i + 1) * len(at) / min(len(at), most)
+			points = append(points, plotter.XY{X: (at[rank-1] - r.Log.Begin).Seconds(), Y: float64(rank)})
+		}
+		points = append(points, plotter.XY{X: (r.Log.End - r.Log.Begin).Seconds(), Y: float64(len(at))})
+		if err := add(p, colourOf(client), 1.8, points...); err != nil {
 			return err
 		}
 	}
-	p.X.Label.Text = "seconds; " + scope
+	p.X.Label.Text = "seconds; every client"
+	if len(got) < len(r.Log.Callers) {
+		p.X.Label.Text = fmt.Sprintf("seconds; the first %d of %d clients", len(got), len(r.Log.Callers))
+	}
 	p.Y.Label.Text = "grants so far"
 	return nil
-}
-
-// client is what one client got, and when.
-type client struct {
-	number    int
-	got       []time.Duration // ascending
-	perCaller float64
-}
-
-// some are at most as many clients as have curves, evenly from the one with the
-// least grants per caller to the one with the most.
-func some(log measure.Log) (picked []client, scope string) {
-	clients := make([]client, len(log.Callers))
-	for _, call := range log.Calls {
-		if call.Outcome == measure.Granted {
-			clients[call.Client].got = append(clients[call.Client].got, call.Ended)
-		}
-	}
-	for i := range clients {
-		c := &clients[i]
-		c.number, c.perCaller = i, float64(len(c.got))/float64(max(1, log.Callers[i]))
-		slices.Sort(c.got)
-	}
-	if len(clients) <= mostCurves {
-		return clients, "every client"
-	}
-	slices.SortStableFunc(clients, func(a, b client) int { return cmp.Compare(a.perCaller, b.perCaller) })
-	for i := range mostCurves {
-		picked = append(picked, clients[i*(len(clients)-1)/(mostCurves-1)])
-	}
-	return picked, fmt.Sprintf("%d of %d clients, from the least to the most", mostCurves, len(clients))
 }
 
 // inOrder are the calls that were let through or still waited at the end, in
 // the order in which they were made. Those made within apart of the first of
 // them have none; they stand in the order in which they were let through.
-func inOrder(log measure.Log, apart time.Duration) (calls []measure.Call) {
-	for _, c := range log.Calls {
-		if c.Reached || c.Outcome == measure.Waiting {
-			calls = append(calls, c)
-		}
-	}
+func inOrder(log measure.Log, apart time.Duration) []measure.Call {
+	calls := slices.DeleteFunc(slices.Clone(log.Calls), func(c measure.Call) bool {
+		return !c.Reached && c.Outcome != measure.Waiting
+	})
 	slices.SortStableFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
 	for first := 0; first < len(calls); {
 		next := first + 1
@@ -236,11 +201,6 @@ func inOrder(log measure.Log, apart time.Duration) (calls []measure.Call) {
 		first = next
 	}
 	return calls
-}
-
-func middle(calls []measure.Call, most int) []measure.Call {
-	from := max(0, (len(calls)-most)/2)
-	return calls[from:min(len(calls), from+most)]
 }
 
 // passedAt is when the first later call went ahead of the call, or the call's

@@ -5,13 +5,17 @@ import (
 	"fmt"
 	"html/template"
 	"image/color"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
+	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
 const (
@@ -30,14 +34,16 @@ func granted(client, called, arrived int) measure.Call {
 }
 
 // runOf lasts ten seconds.
-func runOf(name string, clients int, calls ...measure.Call) Run {
+func runOf(name string, clients int, calls ...measure.Call) *run.Result {
 	callers := make([]int, clients)
 	for i := range callers {
 		callers[i] = 1
 	}
-	return Run{Engine: name, Log: measure.Log{
+	r := &run.Result{Apart: near, Log: measure.Log{
 		Begin: time.Second, End: 11 * time.Second, Callers: callers, Calls: calls,
 	}}
+	r.Trial.Engine.Name = name
+	return r
 }
 
 // line is a bar or a column.
@@ -57,9 +63,9 @@ func linesIn(t *testing.T, svg template.HTML, hue color.NRGBA) (lines []line) {
 }
 
 // drawn are the pictures of each run, by kind.
-func drawn(t *testing.T, runs ...Run) []map[string]template.HTML {
+func drawn(t *testing.T, runs ...*run.Result) []map[string]template.HTML {
 	t.Helper()
-	kinds, err := Draw(runs, near)
+	kinds, err := Draw(runs)
 	require.NoError(t, err)
 	require.Len(t, kinds, 2)
 	sets := make([]map[string]template.HTML, len(runs))
@@ -74,7 +80,11 @@ func drawn(t *testing.T, runs ...Run) []map[string]template.HTML {
 }
 
 func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
-	sets := drawn(t, runOf("one", 2, granted(1, 1000, 5000), granted(0, 0, 2000), granted(0, 2000, 10000)))
+	waiting := measure.Call{Client: 2, Called: 3 * time.Second, Ended: 11 * time.Second, Outcome: measure.Waiting}
+	left := measure.Call{Client: 2, Called: 3 * time.Second, Ended: 4 * time.Second, Outcome: measure.Left}
+	sets := drawn(t,
+		runOf("one", 3, granted(1, 1000, 5000), granted(0, 0, 2000), granted(0, 2000, 9000), waiting, left),
+		runOf("other, longer", 1, granted(0, 0, 2000), granted(0, 500, 12_000)))
 	first, second := linesIn(t, sets[0]["waits"], colourOf(0)), linesIn(t, sets[0]["waits"], colourOf(1))
 	require.Len(t, first, 2)
 	require.Len(t, second, 1)
@@ -83,16 +93,12 @@ func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
 
 	aSecond := (first[0].to - first[0].from) / 2
 	require.InDelta(t, 4*aSecond, second[0].to-second[0].from, 1)
-	require.InDelta(t, 8*aSecond, first[1].to-first[1].from, 1)
+	require.InDelta(t, 7*aSecond, first[1].to-first[1].from, 1)
 	require.InDelta(t, aSecond, second[0].from-first[0].from, 1)
-}
+	require.Len(t, linesIn(t, sets[0]["waits"], colourOf(2)), 1, "of who still waits, not of who left")
 
-func TestAllEnginesAreDrawnToOneScale(t *testing.T) {
-	sets := drawn(t,
-		runOf("one", 1, granted(0, 0, 1000)),
-		runOf("other", 1, granted(0, 0, 1000), granted(0, 500, 3000), granted(0, 700, 12_000)))
-	bar := func(which int) line { return linesIn(t, sets[which]["waits"], colourOf(0))[0] }
-	require.InDelta(t, bar(0).to-bar(0).from, bar(1).to-bar(1).from, 1)
+	other := linesIn(t, sets[1]["waits"], colourOf(0))[0]
+	require.InDelta(t, 2*aSecond, other.to-other.from, 1, "all engines are drawn to one scale")
 }
 
 func TestCallsMadeTogetherHaveNoOrder(t *testing.T) {
@@ -104,29 +110,21 @@ func TestCallsMadeTogetherHaveNoOrder(t *testing.T) {
 	require.Equal(t, []int{1, 0, 2}, clients)
 }
 
-func TestWhoStillWaitsHasABarAndWhoLeftHasNone(t *testing.T) {
-	waiting := measure.Call{Client: 0, Called: 2 * time.Second, Ended: 11 * time.Second, Outcome: measure.Waiting}
-	left := measure.Call{Client: 1, Called: 2 * time.Second, Ended: 3 * time.Second, Outcome: measure.Left}
-	sets := drawn(t, runOf("one", 3, waiting, left, granted(2, 0, 1000)))
-	require.Len(t, linesIn(t, sets[0]["waits"], colourOf(0)), 1)
-	require.Empty(t, linesIn(t, sets[0]["waits"], colourOf(1)))
-}
-
 func TestOfALongRunTheMiddleIsDrawn(t *testing.T) {
 	var calls []measure.Call
 	for i := range 20_000 {
 		calls = append(calls, granted(i%1000, i, i+50_000))
 	}
-	run := runOf("one", 1000, calls...)
-	run.Simulated = true
-	set := drawn(t, run)[0]
+	long := runOf("one", 1000, calls...)
+	long.Simulated = true
+	set := drawn(t, long)[0]
 	bars := 0
 	for client := range hues {
 		bars += len(linesIn(t, set["waits"], colourOf(client)))
 	}
 	require.Equal(t, mostBars, bars)
 	for kind, says := range map[string]string{
-		"waits": "200 calls of 20000", "gains": "8 of 1000 clients",
+		"waits": "200 calls of 20000", "gains": "the first 8 of 1000 clients",
 	} {
 		require.Contains(t, set[kind], says)
 		require.Contains(t, set[kind], "simulation")
@@ -154,4 +152,50 @@ func TestWhatWasOvertakenIsRed(t *testing.T) {
 	whole := linesIn(t, sets[2]["waits"], colourOf(0))[0]
 	require.InDelta(t, (whole.to-whole.from)*2/3, bar.to-bar.from, 1,
 		"the client's colour ends where the other went ahead")
+}
+
+// A page is of two scenarios and two engines, simulated or not. It needs nothing
+// but itself.
+func TestThePageHasTheSummaryAndOfEachScenarioTheTableAndThePictures(t *testing.T) {
+	for _, simulated := range []bool{false, true} {
+		dir := filepath.Join(t.TempDir(), "made", "on the way")
+		p, err := In(dir)
+		require.NoError(t, err)
+		for _, scenario := range []string{"steady", "burst"} {
+			of := results()
+			for _, r := range of {
+				r.Simulated, r.Trial.Scenario.Name = simulated, scenario
+				r.Log.Callers = []int{1}
+				r.Log.Calls = []measure.Call{granted(0, 0, 1000)}
+			}
+			of[1].Faults = []string{"<fault> & all"}
+			require.NoError(t, p.Add(Of(of), of))
+		}
+		content, err := os.ReadFile(filepath.Join(dir, "index.html"))
+		require.NoError(t, err)
+		html := regexp.MustCompile(`xmlns(:\w+)?="[^"]*"`).ReplaceAllString(string(content), "") // names, not addresses
+		require.NotRegexp(t, regexp.MustCompile(`(?i)https?:|\bsrc=|<link|<script|@import|url\(|href="[^#]`), html)
+		after := 0
+		for _, part := range []string{
+			"all scenarios", "77 (&#43;5)",
+			`id="steady"`, "No verdict", "&lt;fault&gt; &amp; all", "190", "<svg", "<svg", "<svg", "<svg",
+			`id="burst"`, "190", "<svg", "<svg", "<svg", "<svg",
+		} {
+			at := strings.Index(html[after:], part)
+			require.GreaterOrEqual(t, at, 0, part)
+			after += at + 1
+		}
+		for word, times := range map[string]int{"SIMULATION": 1 + 2, "simulation": 2 * 4} { // tables, and pictures
+			if !simulated {
+				times = 0
+			}
+			require.Equal(t, times, strings.Count(html, word), word)
+		}
+		require.NotEqual(t, simulated, strings.Contains(html, "This machine"))
+		for _, name := range []string{"steady-queueing-waits.svg", "burst-polling-gains.svg"} {
+			picture, err := os.ReadFile(filepath.Join(dir, name))
+			require.NoError(t, err)
+			require.True(t, strings.HasPrefix(string(picture), "<svg"))
+		}
+	}
 }

@@ -35,7 +35,7 @@ func results() []*run.Result {
 		}
 	}
 	one := result(engines.Engine{Name: "queueing", Queues: true, Guards: true, Bursts: true}, measure.Figures{
-		Grants: 200, Shares: []measure.Share{{Callers: 1}, {Callers: 1}, {Callers: 1}, {Callers: 1}},
+		Grants: 200, Shares: []measure.Share{{Callers: 50}, {Callers: 1}, {Callers: 1}, {Callers: 1}},
 		MaxInWindow: 20, Utilization: 0.999, Jain: 1, ShareMaxOverMin: &ratio, Early: &early,
 		LatenessMS: &measure.Quantiles{P50: 0.6, P99: 1.2, Max: 2}, SpreadMS: &spread,
 	})
@@ -67,7 +67,7 @@ func table(t *testing.T, r Report, all bool) (text string, line func(begins stri
 
 func TestTheWholeTable(t *testing.T) {
 	table, line := table(t, Of(results()), true)
-	require.Contains(t, table, "4 processes, 4 callers · embedded · quota 20 per 1s")
+	require.Contains(t, table, "4 processes, 53 callers · embedded · quota 20 per 1s")
 	require.Equal(t, []string{"200", "190"}, line("grants")[:2])
 	require.Equal(t, []string{"0", "77", "(+5)"}, line("inversions")[:3])
 	require.Equal(t, []string{"0", "4", "(+1)"}, line("upstream 429s")[:3])
@@ -79,47 +79,28 @@ func TestTheWholeTable(t *testing.T) {
 	require.Contains(t, table, "counted by the clients")
 }
 
-func TestOneScreenHasTheVerdictAndEightRows(t *testing.T) {
-	r := Of(results()[:1])
-	table, line := table(t, r, false)
-	require.LessOrEqual(t, strings.Count(table, "\n"), 22, "with the path of the page, 25")
+func TestOneScreenHasTheVerdictAndTheRowsThatMatterMost(t *testing.T) {
+	of := results()
+	of[0].Trial.Engine.Name = "fair"
+	_, line := table(t, Of(of[:1]), false)
 	for _, row := range []string{
 		"grants", "inversions", "max overtake", "upstream 429s",
 		"max in window", "utilization", "wait p99", "Redis calls",
 	} {
 		line(row)
 	}
-	require.NotContains(t, table, "Jain")
-	require.NotContains(t, table, "(+", "no legend where there is nothing to explain")
-	require.Less(t, strings.Index(table, "This machine"), strings.Index(table, "grants"), "the verdict comes first")
-}
-
-func TestOneScreenHoldsARunInWhichMuchWentWrong(t *testing.T) {
-	of := results()
-	of[0].Trial.Engine.Name = "fair"
-	for _, r := range of {
+	for _, r := range of { // much went wrong
 		f := &r.Figures
 		f.Failed, r.WorstStall, r.Given.Quota.Burst = 26, 7*time.Second, 5
 		f.UpstreamRejections, f.MachineRejections, f.Inversions, f.MachineInversions = 6, 6, 1234, 5678
-		r.Log.End = 13 * time.Second
+		r.Log.End, r.Faults = 13*time.Second, nil
 	}
 	of[0].Figures.MissedTurns = 1
-	of[0].Faults = []string{
-		"26 calls failed, the first with: outcome unknown, the permits may be consumed: i/o timeout",
-	}
-	of[1].Faults = nil
-	r := Of(of)
-	table, _ := table(t, r, false)
+	of[0].Faults = []string{"failed calls: 26, the first with: outcome unknown, the permits may be consumed: i/o timeout"}
+	table, _ := table(t, Of(of), false)
 	require.LessOrEqual(t, strings.Count(table, "\n"), 23, "with the path of the page, 25")
-	require.Less(t, strings.Index(table, "Exit status 1"), strings.Index(table, "grants"))
-}
-
-func TestCallersAreCountedWhereClientsDiffer(t *testing.T) {
-	of := results()[:1]
-	of[0].Figures.Shares = []measure.Share{{Callers: 50}, {Callers: 1}, {Callers: 1}, {Callers: 1}}
-	var out bytes.Buffer
-	require.NoError(t, Of(of).Table(&out, false))
-	require.Contains(t, out.String(), "4 processes, 53 callers · embedded")
+	require.NotContains(t, table, "Jain")
+	require.Less(t, strings.Index(table, "Exit status 1"), strings.Index(table, "grants"), "the verdict comes first")
 }
 
 func TestJSON(t *testing.T) {
@@ -139,6 +120,10 @@ func TestJSON(t *testing.T) {
 
 	queueing, polling := got["engines"].([]any)[0].(map[string]any), got["engines"].([]any)[1].(map[string]any)
 	require.Equal(t, "queueing", queueing["engine"])
+	for _, name := range strings.Fields("grants refused inversions max_overtake upstream_rejections max_in_window " +
+		"utilization jain longest_starved_ms wait_ms early") {
+		require.Contains(t, queueing, name)
+	}
 	require.Equal(t, 10.0, queueing["guard_ms"])
 	require.Equal(t, 1.25, queueing["share_max_over_min"])
 	require.Equal(t, map[string]any{"p50": 0.6, "p99": 1.2, "max": 2.0}, queueing["lateness_ms"])
@@ -148,4 +133,170 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, 14.5, got["stall_ms"])
 	require.Nil(t, polling["share_max_over_min"])
 	require.NotContains(t, polling, "early")
+}
+
+// fairly is a report on fair, after a change to its result.
+func fairly(change func(*run.Result)) Report {
+	of := results()[:1]
+	of[0].Trial.Engine.Name = "fair"
+	change(of[0])
+	return Of(of)
+}
+
+// in is a scenario by its name.
+func in(name string) scenario.Scenario {
+	s, _ := scenario.Named(name)
+	return s
+}
+
+func TestTheOutcomeSaysWhatWasKeptOrByHowMuchItWasMissed(t *testing.T) {
+	one, three, wait, alone := 1, 3, measure.MS(199), measure.MS(100)
+	few := func(f *measure.Figures) { f.SmallestShare, f.Inversions = 0.46, 99 } // flows promise no order between them
+	pairs := in("tenants")
+	pairs.Shares = &scenario.Shares{Wait: 2}
+	full := &measure.Output{Fullest: 1.05, AtMost: 1.3, Unknown: 0.2}
+	const (
+		kept   = "fair kept its promises: no turn too early, none out of order, none over the quota"
+		missed = "fair MISSED its goal by "
+		shared = "fair+flows kept its promises: no turn too early, none over the quota, and each flow has its share."
+		tokens = kept + " apart from what was under-estimated."
+	)
+	for _, c := range []struct {
+		scenario scenario.Scenario
+		change   func(*measure.Figures)
+		want     string
+	}{
+		{in("steady"), func(*measure.Figures) {}, kept + "."},
+		{in("steady"), func(f *measure.Figures) { f.Failed = 26 }, kept + "; 26 of its calls failed."},
+		{
+			in("steady"), func(f *measure.Figures) { f.PromisedInversions = &one },
+			missed + "1 pair of turns in the wrong order.",
+		},
+		{in("steady"), func(f *measure.Figures) { f.PromisedExcess = &three }, missed + "3 windows of turns over the quota."},
+		{
+			in("steady"), func(f *measure.Figures) { f.Early, f.Inversions, f.UpstreamRejections, f.Failed = &one, 3, 4, 1 },
+			missed + "1 early call, 3 inversions and 4 upstream 429s; 1 of its calls failed.",
+		},
+		{in("few-3-second"), few, shared},
+		{in("few-3-second"), func(f *measure.Figures) {
+			f.SmallestShare, f.Utilization, f.UpstreamRejections = 0.2, 0.9, 1
+		}, "fair+flows MISSED its goal by a share of 20.0 %, not 45.0 %, " +
+			"a quota used to 90.0 %, not 97.0 % and 1 upstream 429."},
+		{in("few-3-second"), func(f *measure.Figures) { // the machine missed what was not used
+			f.SmallestShare, f.Utilization, f.Grants, f.MissedTurns = 0.46, 0.9, 90, 10
+		}, shared},
+		{pairs, func(f *measure.Figures) { f.FewWaitMS, f.FewWaitAloneMS = &wait, &alone }, shared},
+		{
+			pairs, func(f *measure.Figures) { more := wait + 2; f.FewWaitMS, f.FewWaitAloneMS = &more, &alone },
+			"fair+flows MISSED its goal by waits of 201 ms, more than 2 times 100 ms.",
+		},
+		{
+			in("tokens-75"), func(f *measure.Figures) { f.Utilization, f.Output, f.UpstreamRejections = 0.7, full, 1 },
+			missed + "70.0 % of the output used, not 80.0 % and a window with 105.0 % of its output, not 102.0 %.",
+		},
+		{in("tokens-85"), func(f *measure.Figures) { f.Utilization, f.Output, f.UpstreamRejections = 0.7, full, 1 }, tokens},
+		{
+			in("tokens-most"), func(f *measure.Figures) { f.Output, f.UpstreamRejections = &measure.Output{}, 1 },
+			missed + "1 upstream 429.",
+		},
+	} {
+		r := fairly(func(r *run.Result) {
+			r.Trial.Scenario = c.scenario
+			if c.scenario.Shares != nil {
+				r.Trial.Engine.Name = "fair+flows"
+			}
+			c.change(&r.Figures)
+		})
+		require.Equal(t, c.want, r.Outcome())
+		require.Equal(t, strings.Contains(c.want, "kept"), r.Goal.Met)
+		require.Equal(t, !r.Goal.Met, len(r.Goal.Missed) > 0)
+	}
+}
+
+func TestWhatTheMachineDidIsNamedAndNotHeldAgainstFair(t *testing.T) {
+	r := fairly(func(r *run.Result) { r.Figures.MachineInversions, r.Figures.MachineRejections = 12, 1 })
+	require.True(t, r.Goal.Met)
+	require.Equal(t, []string{
+		"fair kept its promises: no turn too early, none out of order, none over the quota.",
+		"This machine stalled for up to 15 ms. Pairs closer than 15 ms have no order.",
+		"fair, by the machine: 12 pairs in the wrong order and 1 upstream 429.",
+	}, r.Verdict())
+
+	r = fairly(func(r *run.Result) { r.WorstStall = 100 * time.Millisecond })
+	require.Equal(t, "This machine stalled for up to 100 ms. "+
+		"Pairs closer than 15 ms have no order. "+
+		"Longer stalls count for the calls that they hit.", r.Verdict()[1])
+}
+
+func TestWithoutAGuardThe429sOfTheUpstreamDoNotCount(t *testing.T) {
+	require.Equal(t, ", burst 5, guard of fair 10 ms", fairly(func(*run.Result) {}).within())
+	r := fairly(func(r *run.Result) { r.Figures.UpstreamRejections, r.Given.Guard = 4, 0 })
+	require.True(t, r.Goal.Met)
+	require.Equal(t, ", burst 5", r.within(), "nobody was given it")
+}
+
+func TestWhyTheProgramFailsIsNamedNextToTheOutcome(t *testing.T) {
+	r := fairly(func(r *run.Result) { r.Figures.Failed, r.Faults = 26, []string{"client 3 died", "no answer"} })
+	require.Equal(t, "Exit status 1, because of fair (client 3 died; no answer).", r.Verdict()[1])
+	require.NotContains(t, strings.Join(r.Remarks(), "\n"), "no answer", "it is said once")
+	require.Equal(t, "Exit status 1, because of polling (client 3 died).", Of(results()).Verdict()[1])
+
+	var out bytes.Buffer
+	require.NoError(t, summary(r, r).Tell(&out))
+	require.Contains(t, out.String(), "met, 26 failed\n")
+	r = fairly(func(r *run.Result) { r.Faults = []string{"no answer"} })
+	require.Contains(t, r.Outcome(), "none over the quota; something went wrong in its run.")
+}
+
+func TestWhereSomethingIsLostTheReportSaysWhat(t *testing.T) {
+	crash, restart := in("crash"), in("restart")
+	r := fairly(func(r *run.Result) {
+		r.Trial.Scenario = crash
+		r.Incidents = []run.Incident{{AtMS: 4800, What: "somebody died"}}
+	})
+	require.True(t, r.Goal.Met, "the living have their order")
+	require.Contains(t, strings.Join(r.Verdict(), "\n"), crash.Shows)
+	require.Contains(t, r.Remarks(), "fair: after 4.8 s, somebody died")
+
+	r = fairly(func(r *run.Result) { r.Trial.Scenario, r.Figures.Inversions = restart, 3 })
+	require.Nil(t, r.Goal)
+	require.Contains(t, r.Outcome(), restart.Shows)
+	require.Nil(t, Of(results()).Goal, "fair was not measured")
+}
+
+func TestAWindowOverItsOutputIsExplained(t *testing.T) {
+	r := fairly(func(r *run.Result) {
+		r.Trial.Scenario, r.Figures.Output = in("tokens-75"), &measure.Output{Fullest: 1.05, AtMost: 1.3, Unknown: 0.2}
+	})
+	require.Contains(t, r.Verdict()[1], "105.0 % of its output might hold 130.0 %")
+	require.Contains(t, r.Verdict()[1], "20.0 % of the quota was not yet known")
+	_, line := table(t, r, false)
+	require.Equal(t, "105.0", line("fullest window")[0])
+	require.Equal(t, "130.0", line("at most")[0])
+	require.Equal(t, "20.0", line("unknown then")[0])
+}
+
+// summary is a page without a file.
+func summary(reports ...Report) *Page {
+	p := &Page{dir: "none"}
+	p.reports = reports
+	return p
+}
+
+func TestTheSummaryHasALineForEachScenarioAndEngine(t *testing.T) {
+	var out bytes.Buffer
+	require.NoError(t, summary(fairly(func(*run.Result) {}), Of(results())).Tell(&out))
+	require.Equal(t, `
+all scenarios
+
+                    inversions   max overtake   upstream 429s   utilization   smallest share   starved   early   goal
+steady   fair       0            0              0               99.9 %        –                0         0       met
+steady   queueing   0            0              0               99.9 %        –                0         0       -
+         polling    77 (+5)      0              4 (+1)          0.0 %         –                0         –       -
+
+6 (+12): 6, and 12 more by the machine
+`, out.String())
+	out.Reset()
+	require.NoError(t, summary().Tell(&out))
+	require.Empty(t, out.String())
 }

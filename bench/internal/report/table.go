@@ -16,85 +16,74 @@ import (
 type row struct {
 	name, note string
 	main       bool // one of those that matter most
-	cell       func(Engine) any
+	says       any
 }
 
 // nothing is the cell of an engine that a row says nothing about. A row of such
 // cells is left out.
 const nothing = "–"
 
-// text is the row's cell of an engine.
-func (r row) text(e Engine) string {
-	cell := reflect.ValueOf(r.cell(e))
-	if cell.Kind() == reflect.Pointer {
-		cell = cell.Elem()
+// text is the row's cell.
+func (r row) text() string {
+	says := reflect.ValueOf(r.says)
+	if says.Kind() == reflect.Pointer {
+		says = says.Elem()
 	}
-	if !cell.IsValid() {
+	if !says.IsValid() {
 		return nothing
 	}
-	return fmt.Sprint(cell)
+	return fmt.Sprint(says)
 }
 
-func (r Report) rows() []row {
-	order := r.of.Shares == nil // flows promise no order between them
-	all := []row{
-		{"grants", "calls that got their turn", true, func(e Engine) any { return e.Grants }},
-		{"refused", "calls whose turn would come too late", false, func(e Engine) any { return rare(e.Refused) }},
-		{"gave up", "calls that did not want to wait any longer", false, func(e Engine) any { return rare(e.Left) }},
-		{"failed", "calls that got an error", false, func(e Engine) any { return rare(e.Failed) }},
-		{"inversions", "pairs out of order by " + r.ApartMS.String() + " or more", order, func(e Engine) any {
-			return apart(e.Inversions, e.MachineInversions)
-		}},
-		{"max overtake", "most calls that passed a single one", order, func(e Engine) any { return e.MaxOvertake }},
-		{"upstream 429s", "calls turned away", true, func(e Engine) any {
-			return apart(e.UpstreamRejections, e.MachineRejections)
-		}},
+// rows are those of an engine, the same for all engines.
+func (r Report) rows(e Engine) []row {
+	var smallest, fullest, atMost, unknown, share any
+	flows, used := r.of.Shares != nil, ""
+	if flows { // they promise no order between them
+		smallest = e.SmallestShare
+	}
+	if o := e.Output; o != nil {
+		fullest, atMost, unknown, used = o.Fullest, o.AtMost, o.Unknown, "output, "
+	}
+	if share = "one got 0"; e.ShareMaxOverMin != nil {
+		share = fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
+	}
+	return []row{
+		{"", r.legend(), true, e.Name},
+		{"grants", "calls that got their turn", true, e.Grants},
+		{"refused", "calls whose turn would come too late", false, rare(e.Refused)},
+		{"gave up", "calls that did not want to wait any longer", false, rare(e.Left)},
+		{"failed", "calls that got an error", false, rare(e.Failed)},
+		{
+			"inversions", "pairs out of order by " + r.ApartMS.String() + " or more", !flows,
+			apart(e.Inversions, e.MachineInversions),
+		},
+		{"max overtake", "most calls that passed a single one", !flows, e.MaxOvertake},
+		{"upstream 429s", "calls turned away", true, apart(e.UpstreamRejections, e.MachineRejections)},
 		{
 			"max in window", fmt.Sprintf("permits in any %v; %d allowed", r.Quota.PerMS, r.Quota.Permits), true,
-			func(e Engine) any { return e.MaxInWindow },
+			e.MaxInWindow,
 		},
-		{"max of one", "permits of one client; its ceiling is " + r.Quota.Ceiling, true, func(e Engine) any {
-			return e.MaxOfOne
-		}},
-		{"missed turns", "this machine woke too late; given back", true, func(e Engine) any {
-			return rare(e.MissedTurns)
-		}},
-		{"utilization", "of what quota and guard allow", true, func(e Engine) any { return e.Utilization }},
+		{"max of one", "permits of one client; its ceiling is " + r.Quota.Ceiling, true, e.MaxOfOne},
+		{"missed turns", "this machine woke too late; given back", true, rare(e.MissedTurns)},
+		{"utilization", used + "of what quota and guard allow", true, e.Utilization},
+		{"fullest window", "output of its calls, of the quota", true, fullest},
+		{"at most", "the quota, and that window's output beyond the estimates", true, atMost},
+		{"unknown then", "of that, what was not known when its last call asked", true, unknown},
+		{"smallest share", "of all permits, of the client that got the fewest", true, smallest},
+		{"Jain index", "of the clients' shares a caller; 1 is equal", false, fmt.Sprintf("%.4f", e.Jain)},
+		{"best / worst", "client's share", false, share},
+		{"starved", "longest that a waiting client got nothing", false, e.LongestStarvedMS},
+		{"wait p50", "from call to turn", false, e.WaitMS.P50},
+		{"wait p99", "99 % of the calls waited no longer", true, e.WaitMS.P99},
+		{"wait max", "", false, e.WaitMS.Max},
+		{"few wait", "median of the clients with the fewest callers", true, e.FewWaitMS},
+		{"few wait alone", "likewise, if the greedy clients do not call", true, e.FewWaitAloneMS},
+		{"early", "turns taken before their time", false, e.Early},
+		{"late p50 / p99", "after their time", false, e.LatenessMS},
+		{"Redis calls", "a grant" + r.countedBy(), true, fmt.Sprintf("%.2f", e.RedisCallsPerGrant)},
+		{"delay spread", "from slot to arrival", false, e.SpreadMS},
 	}
-	if r.of.Tokens != nil {
-		all[len(all)-1].note = "output, of what quota and guard allow"
-		all = append(all, []row{
-			{"fullest window", "output of its calls, of the quota", true, func(e Engine) any { return e.Output.Fullest }},
-			{"at most", "the quota, and that window's output beyond the estimates", true, func(e Engine) any {
-				return e.Output.AtMost
-			}},
-			{"unknown then", "of that, what was not known when its last call asked", true, func(e Engine) any {
-				return e.Output.Unknown
-			}},
-			{"debt", "output beyond the estimates, of all output", true, func(e Engine) any { return e.Output.Debt }},
-		}...)
-	}
-	return slices.Concat(all, []row{
-		{"smallest share", "of all permits, of the client that got the fewest", true, r.smallest},
-		{"Jain index", "of the clients' shares a caller; 1 is equal", false, func(e Engine) any {
-			return fmt.Sprintf("%.4f", e.Jain)
-		}},
-		{"best / worst", "client's share", false, ratio},
-		{"starved", "longest that a waiting client got nothing", false, func(e Engine) any { return e.LongestStarvedMS }},
-		{"wait p50", "from call to turn", false, func(e Engine) any { return e.WaitMS.P50 }},
-		{"wait p99", "99 % of the calls waited no longer", true, func(e Engine) any { return e.WaitMS.P99 }},
-		{"wait max", "", false, func(e Engine) any { return e.WaitMS.Max }},
-		{"few wait", "median of the clients with the fewest callers", true, func(e Engine) any { return e.FewWaitMS }},
-		{"few wait alone", "likewise, if the greedy clients do not call", true, func(e Engine) any {
-			return e.FewWaitAloneMS
-		}},
-		{"early", "turns taken before their time", false, func(e Engine) any { return e.Early }},
-		{"late p50 / p99", "after their time", false, func(e Engine) any { return e.LatenessMS }},
-		{"Redis calls", "a grant" + r.countedBy(), true, func(e Engine) any {
-			return fmt.Sprintf("%.2f", e.RedisCallsPerGrant)
-		}},
-		{"delay spread", "from slot to arrival", false, func(e Engine) any { return e.SpreadMS }},
-	})
 }
 
 // rare says nothing of 0.
@@ -112,21 +101,6 @@ func apart(engines, machines int) any {
 		return engines
 	}
 	return fmt.Sprintf("%d (+%d)", engines, machines)
-}
-
-func ratio(e Engine) any {
-	if e.ShareMaxOverMin == nil {
-		return "one got 0"
-	}
-	return fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
-}
-
-// smallest says nothing where clients are no flows.
-func (r Report) smallest(e Engine) any {
-	if r.of.Shares == nil {
-		return nil
-	}
-	return e.SmallestShare
 }
 
 // legend explains the cells that have a second count. It is empty if there are
@@ -154,17 +128,16 @@ func (r Report) Table(w io.Writer, all bool) error {
 	}
 	fmt.Fprintln(w)
 	table := tabwriter.NewWriter(w, 0, 0, 0, ' ', tabwriter.AlignRight)
-	rows := append([]row{{"", r.legend(), true, func(e Engine) any { return e.Name }}}, r.rows()...)
-	for _, row := range rows {
-		told := slices.ContainsFunc(r.Engines, func(e Engine) bool { return row.text(e) != nothing })
-		if !told || !all && !row.main {
-			continue
-		}
-		fmt.Fprintf(table, "%-*s", widest, row.name)
+	for i, row := range r.rows(r.Engines[0]) {
+		cells, told := "", false
 		for _, e := range r.Engines {
-			fmt.Fprint(table, "\t   ", row.text(e))
+			text := r.rows(e)[i].text()
+			cells += "\t   " + text
+			told = told || text != nothing
 		}
-		fmt.Fprint(table, "\t", strings.TrimRight("   "+row.note, " "), "\n")
+		if told && (all || row.main) {
+			fmt.Fprintf(table, "%-*s%s\t%s\n", widest, row.name, cells, strings.TrimRight("   "+row.note, " "))
+		}
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -273,9 +246,9 @@ func (p *Page) summarize(w io.Writer) error {
 		name := r.Scenario // only the first line of a scenario names it
 		for _, e := range r.Engines {
 			fmt.Fprintf(table, "%s\t%s\t", name, e.Name)
-			for _, row := range r.rows() {
+			for _, row := range r.rows(e) {
 				if slices.Contains(columns, row.name) {
-					fmt.Fprint(table, row.text(e), "\t")
+					fmt.Fprint(table, row.text(), "\t")
 				}
 			}
 			fmt.Fprintln(table, r.met(e))

@@ -35,7 +35,7 @@ type Bystander struct {
 	all    sync.WaitGroup
 
 	mu   sync.Mutex
-	seen []measure.Stall // and not yet told
+	seen []measure.Stall
 }
 
 // Watch begins, in one of so many processes. If ping is not nil, it asks a
@@ -72,19 +72,11 @@ func (b *Bystander) watch(due time.Duration, do func()) {
 	}
 }
 
-// Seen are the stalls that were noted since it was last asked.
-func (b *Bystander) Seen() []measure.Stall {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	seen := b.seen
-	b.seen = nil
-	return seen
-}
-
-// Close ends the watch. What was seen can still be asked for.
-func (b *Bystander) Close() {
+// Close ends the watch, and returns the stalls that were noted.
+func (b *Bystander) Close() []measure.Stall {
 	b.cancel()
 	b.all.Wait()
+	return b.seen
 }
 
 // Lateness watches for so long, and returns by how much plain sleeps were late
@@ -92,6 +84,5 @@ func (b *Bystander) Close() {
 func Lateness(ctx context.Context, d time.Duration) time.Duration {
 	b := Watch(measure.Now, 1, nil)
 	_ = clock.Sleep(ctx, d)
-	b.Close()
-	return measure.Machine{Here: b.Seen()}.Worst(nil)
+	return measure.Machine{Here: b.Close()}.Worst(nil)
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -10,11 +11,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // patience is how long connecting may take.
@@ -78,9 +81,9 @@ func connect(job Job) (c *crew, visitors []Visitor, err error) {
 	if c, err = newCrew(job, rdb, measure.Now, nil); err != nil {
 		return nil, nil, err
 	}
-	rdb.AddHook(Hook(func(_ context.Context, commands []redis.Cmder, send func() error) error {
-		c.sent.Add(int64(len(commands)))
-		return send()
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		c.sent.Add(1)
+		return next(ctx, cmd)
 	}))
 	for range job.Callers {
 		visitor, err := NewVisitor(ctx, job.Upstream)
@@ -106,9 +109,8 @@ func (c *crew) work(ctx context.Context, visitors []Visitor, at time.Duration) A
 		})
 	}
 	callers.Wait()
-	bystander.Close()
 	return Account{
-		Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Seen(), Told: c.told(),
+		Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Close(), Told: c.told(),
 	}
 }
 
@@ -137,25 +139,97 @@ func (c *crew) told() measure.Told {
 	return measure.Told{}
 }
 
-// Hook does something around commands that a client sends. It sends them by
-// send, and returns what came of it.
-type Hook func(ctx context.Context, commands []redis.Cmder, send func() error) error
+// caller makes its calls and writes them down.
+type caller struct {
+	*crew
+	run    context.Context // of the whole run
+	number int
+	me     scenario.Caller
+	visit  Visitor
 
-var _ redis.Hook = Hook(nil)
+	// enter, in virtual time, gives each call a moment of its own, and its ctx a
+	// name.
+	enter func(context.Context) context.Context
 
-// DialHook leaves connecting as it is.
-func (h Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-// ProcessHook is around one command.
-func (h Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		return h(ctx, []redis.Cmder{cmd}, func() error { return next(ctx, cmd) })
-	}
+	seq int
 }
 
-// ProcessPipelineHook is around several.
-func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		return h(ctx, cmds, func() error { return next(ctx, cmds) })
+// begin lets it behave as the scenario says, until the run ends.
+func (c *caller) begin() { c.scenario.Behave(c.run, c.me) }
+
+// afterFailure is how long a caller pauses when the limiter could not be asked,
+// so that an outage is not a busy loop.
+const afterFailure = 50 * time.Millisecond
+
+func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
+	if c.enter != nil {
+		ctx = c.enter(ctx)
+	}
+	if c.run.Err() != nil {
+		return false
+	}
+	call := measure.Call{Client: c.Client, Caller: c.number, Seq: c.seq, Permits: n, Called: c.now(), Tokens: t}
+	c.seq++
+	var settle engines.Settle
+	var err error
+	if t == nil {
+		call.Turn, err = c.limiter.Acquire(ctx, n)
+	} else {
+		settle, err = c.limiter.(engines.Counter).Take(ctx, t.Input, t.Reserved)
+	}
+	call.Ended, call.Outcome = c.now(), outcome(c.run, ctx, err)
+	if err == nil {
+		// The permit is spent: the call is made even if the run has ended
+		// meanwhile.
+		call.Rejected, err = c.visit(context.WithoutCancel(ctx), call)
+		if err == nil && t != nil && !call.Rejected {
+			call.Tokens, err = c.write(ctx, *t, settle)
+		}
+		if err != nil {
+			call.Outcome = measure.Failed
+		}
+	}
+	if call.Outcome == measure.Failed {
+		call.Error = err.Error()
+		_ = clock.Sleep(c.run, afterFailure)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls = append(c.calls, call)
+	return call.Outcome == measure.Granted && !call.Rejected
+}
+
+// write waits until all tokens are written, and settles. If the run ends before,
+// nobody knows them.
+func (c *caller) write(ctx context.Context, t measure.Tokens, settle engines.Settle) (*measure.Tokens, error) {
+	if clock.Sleep(c.run, t.Takes) != nil || settle == nil {
+		return &t, nil
+	}
+	if c.enter != nil {
+		ctx = c.enter(ctx)
+	}
+	if c.run.Err() != nil {
+		return &t, nil
+	}
+	err := settle(context.WithoutCancel(ctx), t.Output)
+	t.Settled = c.now()
+	return &t, err
+}
+
+// outcome is how a call with this ctx ended in a run that may have ended, too.
+func outcome(run, ctx context.Context, err error) measure.Outcome {
+	var refused *fairlimit.RefusedError
+	switch {
+	case err == nil:
+		return measure.Granted
+	// The first was told so at once, the second found out by waiting.
+	case errors.As(err, &refused), errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return measure.Refused
+	case run.Err() != nil:
+		return measure.Waiting
+	case ctx.Err() != nil:
+		return measure.Left
+	default:
+		return measure.Failed
 	}
 }

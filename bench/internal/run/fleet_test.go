@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/embedded"
 )
 
 // TestMain makes the test binary a client that behaves as its role says.
@@ -37,27 +38,6 @@ func TestMain(m *testing.M) {
 	case "never ready":
 		for orders.Scan() { // until the orders end
 		}
-	case "does its job":
-		orders.Scan()
-		fmt.Println(`{"Result":null}`)
-		for orders.Scan() {
-		}
-		fmt.Println(`{"Result":{"Calls":[{"client":0,"seq":1}],"RedisCalls":5,"Stalls":[{"from":3,"to":4}]}}`)
-	}
-}
-
-func TestWhatClientsTellComesBack(t *testing.T) {
-	f, err := Launch(t.Context(), "does its job", []Job{{Client: 0}, {Client: 1}})
-	require.NoError(t, err)
-	defer f.Close()
-	require.NoError(t, f.Start(1))
-	told, err := f.Stop()
-	require.NoError(t, err)
-	require.Len(t, told, 2)
-	for _, one := range told {
-		require.Len(t, one.Calls, 1)
-		require.Equal(t, 5, one.RedisCalls)
-		require.Equal(t, []measure.Stall{{From: 3, To: 4}}, one.Stalls)
 	}
 }
 
@@ -76,7 +56,7 @@ func TestAClientThatDiesAtWorkIsToldOf(t *testing.T) {
 	defer f.Close()
 	require.NoError(t, f.Start(1))
 	select {
-	case err := <-f.Died():
+	case err := <-f.died:
 		require.ErrorContains(t, err, "exit status 4")
 	case <-time.After(10 * time.Second):
 		t.Fatal("nobody noticed")
@@ -85,36 +65,60 @@ func TestAClientThatDiesAtWorkIsToldOf(t *testing.T) {
 	require.Empty(t, told[0].Calls)
 }
 
-func TestAClientThatIsKilledOnPurposeIsNoFault(t *testing.T) {
-	f, err := Launch(t.Context(), "does its job", []Job{{Client: 0}})
-	require.NoError(t, err)
-	defer f.Close()
-	require.NoError(t, f.Start(1))
-	time.Sleep(200 * time.Millisecond)
-	require.NoError(t, f.befall(scenario.Kill))
-	told, err := f.Stop()
-	require.NoError(t, err)
-	require.Empty(t, told[0].Calls)
-	require.Empty(t, f.Died())
-}
-
-func TestASleepingClientIsWokenToBeSentHome(t *testing.T) {
-	f, err := Launch(t.Context(), "does its job", []Job{{Client: 0}})
-	require.NoError(t, err)
-	defer f.Close()
-	require.NoError(t, f.befall(scenario.Suspend))
-	require.NoError(t, f.Start(1))
-	time.Sleep(100 * time.Millisecond)
-	began := time.Now()
-	told, err := f.Stop()
-	require.NoError(t, err)
-	require.Len(t, told[0].Calls, 1)
-	require.Less(t, time.Since(began), 5*time.Second)
-}
-
 func TestLaunchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err := Launch(ctx, "never ready", []Job{{}})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+// launched is one client of a quota.
+func launched(t *testing.T, permits int) (*Fleet, *measure.Ledger) {
+	t.Helper()
+	redis, err := embedded.Start()
+	require.NoError(t, err)
+	t.Cleanup(redis.Close)
+	quota := scenario.Quota{Permits: permits, Per: time.Hour}
+	ledger := measure.NewLedger(measure.Limits{Permits: permits, Per: quota.Per}, measure.Now)
+	server := Serve(ledger)
+	t.Cleanup(server.Close)
+	f, err := Launch(t.Context(), ClientRole, []Job{{
+		Scenario: "steady", Engine: "fair", Redis: redis.Addr(), Upstream: server.URL, Name: t.Name(),
+		Client: 2, Callers: 3, Load: scenario.Load{Quota: quota, Clients: 3, Callers: 3},
+	}})
+	require.NoError(t, err)
+	t.Cleanup(f.Close)
+	return f, ledger
+}
+
+func TestAClientTellsOfEveryCall(t *testing.T) {
+	f, ledger := launched(t, 2)
+	begin := measure.Now() + 50*time.Millisecond
+	require.NoError(t, f.Start(begin))
+	require.Eventually(t, func() bool { return ledger.Count() == 2 }, 10*time.Second, time.Millisecond)
+	time.Sleep(50 * time.Millisecond) // for those who went to call again
+
+	require.NoError(t, f.befall(scenario.Suspend))
+	time.Sleep(50 * time.Millisecond)
+	accounts, err := f.Stop()
+	require.NoError(t, err, "it was woken to be sent home")
+	a := accounts[0]
+	require.Positive(t, a.RedisCalls)
+	require.NotEmpty(t, a.Stalls, "it slept")
+	require.Len(t, a.Told.Turns, 5)
+	seen := map[measure.Outcome]int{}
+	for _, call := range a.Calls {
+		seen[call.Outcome]++
+		require.Equal(t, 2, call.Client)
+		require.GreaterOrEqual(t, call.Called, begin)
+	}
+	require.Equal(t, map[measure.Outcome]int{measure.Granted: 2, measure.Waiting: 3}, seen)
+}
+
+func TestAClientThatIsStoppedBeforeItBeganEnds(t *testing.T) {
+	f, _ := launched(t, 1)
+	require.NoError(t, f.clients[0].orders.Close())
+	var a Account
+	require.NoError(t, f.clients[0].hear(&a))
+	require.Empty(t, a.Calls)
 }

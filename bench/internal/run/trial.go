@@ -17,6 +17,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -77,7 +78,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		proxy := redistest.NewProxy()
 		defer proxy.Close()
 		proxy.DelayBy(func() time.Duration { return t.Scenario.Replies.Draw(rand.Float64()) })
-		if via, err = proxy.Way(t.Backend.Client().Options().Addr); err != nil {
+		if via, err = proxy.Way(t.Backend.Client.Options().Addr); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +90,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	defer clients.Close()
 
 	r := &Result{Trial: t, Given: t.Engine.Given(t.Load), Log: measure.Log{Callers: callers}}
-	before, counts := t.Backend.Calls(ctx)
+	before, uncounted := backend.ServedBy(ctx, t.Backend.Client)
 	r.Log.Begin = measure.Now() + takeOff
 	if err := clients.Start(r.Log.Begin); err != nil {
 		return nil, err
@@ -97,16 +98,20 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	during, over := context.WithCancel(ctx)
 	watcher := Watch(measure.Now, t.Load.Clients, nil)
 	defer watcher.Close()
-	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client().Ping(ctx) })
+	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client.Ping(ctx) })
 	defer asker.Close()
 	happened := make(chan error, 1)
 	go func() {
 		var err error
 		r.Incidents, err = t.befall(during, r.Log.Begin, func(ctx context.Context, deed scenario.Deed) error {
-			if deed == scenario.Restart {
-				return t.Backend.Restart(ctx, scenario.RedisAway)
+			if deed != scenario.Restart {
+				return clients.befall(deed)
 			}
-			return clients.befall(deed)
+			if err := t.Backend.Process.Kill(); err != nil {
+				return err
+			}
+			_ = clock.Sleep(ctx, scenario.RedisAway)
+			return t.Backend.Process.Restart()
 		})
 		happened <- err
 	}()
@@ -116,21 +121,19 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	r.fault(<-happened)
 
 	tidy := context.WithoutCancel(ctx)
-	after, stillCounts := t.Backend.Calls(tidy)
+	after, failed := backend.ServedBy(tidy, t.Backend.Client)
 	accounts, err := clients.Stop()
 	r.fault(err)
-	r.fault(backend.Remove(tidy, t.Backend.Client(), t.Name))
-	watcher.Close()
-	asker.Close()
+	r.fault(backend.Remove(tidy, t.Backend.Client, t.Name))
 
-	r.Log.Machine = measure.Machine{Here: watcher.Seen(), Redis: asker.Seen()}
+	r.Log.Machine = measure.Machine{Here: watcher.Close(), Redis: asker.Close()}
 	r.add(accounts, ledger.Arrivals())
 	r.WorstStall = r.Log.Machine.Worst(clients.befallen)
 	if !t.Scenario.Breaks() {
 		r.fault(failures(r.Log.Calls))
 	}
-	if counts && stillCounts {
-		r.CountedBy, r.RedisCalls = "server", after-before
+	if uncounted == nil && failed == nil && !t.Scenario.EndsRedis { // a restart sets the counter back
+		r.CountedBy, r.RedisCalls = "server", int(after.Runs-before.Runs)
 	}
 	return r, nil
 }
@@ -174,7 +177,7 @@ func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger,
 			return nil
 		case <-ctx.Done():
 			return nil
-		case err := <-clients.Died():
+		case err := <-clients.died:
 			return err
 		case <-ticker.C:
 			ticker.Reset(between)
@@ -185,15 +188,17 @@ func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger,
 }
 
 // failures says how many calls failed, or nothing if none did.
-func failures(calls []measure.Call) (err error) {
-	failed := slices.DeleteFunc(slices.Clone(calls), func(c measure.Call) bool { return c.Outcome != measure.Failed })
-	switch len(failed) {
-	case 0:
-		return nil
-	case 1:
-		return fmt.Errorf("1 call failed with: %s", failed[0].Error)
+func failures(calls []measure.Call) error {
+	failed, first := 0, ""
+	for _, c := range calls {
+		if c.Outcome == measure.Failed {
+			failed, first = failed+1, cmp.Or(first, c.Error)
+		}
 	}
-	return fmt.Errorf("%d calls failed, the first with: %s", len(failed), failed[0].Error)
+	if failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("failed calls: %d, the first with: %s", failed, first)
 }
 
 // join puts the two accounts of each call together: the caller's and the
@@ -234,20 +239,16 @@ func (t Trial) befall(
 ) (happened []Incident, err error) {
 	for _, incident := range t.Scenario.Incidents {
 		at := begin + time.Duration(incident.At*float64(t.Load.Duration))
-		select {
-		case <-time.After(at - measure.Now()):
-		case <-ctx.Done():
+		if clock.Sleep(ctx, at-measure.Now()) != nil {
 			return happened, err
 		}
-		failed, what := do(ctx, incident.What), string(incident.What)
+		failed := do(ctx, incident.What)
 		switch {
-		case failed != nil && ctx.Err() != nil:
-			what = "the run ended, before " + what
-		case failed != nil:
-			err = errors.Join(err, fmt.Errorf("%s, or should have: %w", what, failed))
-			continue
+		case failed == nil:
+			happened = append(happened, Incident{measure.Milliseconds(measure.Now() - begin), string(incident.What)})
+		case ctx.Err() == nil:
+			err = errors.Join(err, fmt.Errorf("%s, or should have: %w", incident.What, failed))
 		}
-		happened = append(happened, Incident{AtMS: measure.Milliseconds(measure.Now() - begin), What: what})
 	}
 	return happened, err
 }

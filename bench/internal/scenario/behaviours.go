@@ -3,7 +3,11 @@ package scenario
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"math"
 	"time"
+
+	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 var steady = Scenario{
@@ -152,3 +156,153 @@ func pace(ctx context.Context, me Caller, part float64, call func()) {
 		}
 	}
 }
+
+// Incident is something that happens while the callers go on as if it did not.
+type Incident struct {
+	At   float64 // the part of the run that is over by then
+	What Deed
+}
+
+// Deed is what can happen, as the report tells it. It befalls the last client,
+// so that the first, which scenarios may treat differently, is spared.
+type Deed string
+
+const (
+	Kill    Deed = "the last client was killed" // with nothing put in order
+	Suspend Deed = "the last client fell asleep"
+	Resume  Deed = "the last client woke up"
+	Restart Deed = "Redis was restarted and had forgotten everything"
+)
+
+// RedisAway is how long there is no Redis when it is restarted.
+const RedisAway = 500 * time.Millisecond
+
+// Breaks reports whether something happens in the scenario that only real
+// processes and servers can go through.
+func (s Scenario) Breaks() bool { return len(s.Incidents) > 0 }
+
+var crash = Scenario{
+	Name:      "crash",
+	About:     "saturated, and one client is killed while its callers wait",
+	Shows:     "how long the turns of the dead keep the living waiting",
+	Behave:    steady.Behave,
+	Incidents: []Incident{{0.4, Kill}},
+}
+
+var laggy = Scenario{
+	Name:  "laggy",
+	About: "saturated, and what Redis answers is held up for 0.2 to 200 ms, with a heavy tail",
+	// A caller goes when its reply is there, so the delays of the replies are
+	// part of the spread that the guard must cover.
+	Load:    Load{Guard: 250 * time.Millisecond},
+	Replies: &Delay{Least: 200 * time.Microsecond, Most: 200 * time.Millisecond},
+	Behave:  steady.Behave,
+}
+
+// Delay is a distribution with a heavy tail: Pareto's with the exponent 1/2,
+// bounded on both sides. From 0.2 to 200 ms, half of all are under 0.8 ms, one
+// in ten is over 12 ms and one in a hundred over 117 ms.
+type Delay struct{ Least, Most time.Duration }
+
+// Draw is the delay for a number drawn from 0 to 1.
+func (d Delay) Draw(uniform float64) time.Duration {
+	low, high := 1/math.Sqrt(float64(d.Least)), 1/math.Sqrt(float64(d.Most))
+	x := low - uniform*(low-high)
+	return time.Duration(1 / (x * x))
+}
+
+var restart = Scenario{
+	Name:   "restart",
+	About:  "saturated, and Redis is away for half a second and comes back empty",
+	Shows:  "how many calls fail, and by how much the quota is broken by those who hold turns that Redis forgot",
+	Behave: steady.Behave,
+
+	EndsRedis: true,
+	Incidents: []Incident{{0.5, Restart}},
+}
+
+var onoff = Scenario{
+	Name:      "onoff",
+	About:     "saturated, and one client's process is put to sleep twice while its callers wait",
+	Shows:     "what a process that misses its turns loses, and what it does when it wakes",
+	Behave:    steady.Behave,
+	Incidents: []Incident{{0.2, Suspend}, {0.4, Resume}, {0.6, Suspend}, {0.8, Resume}},
+}
+
+// Shares is the goal where each client is a flow. It is for fair+flows.
+type Shares struct {
+	Least measure.Part // part of all permits that the worst-off client is to get
+	Used  measure.Part // part of the quota that is to be used
+	Wait  float64      // times what the modest wait among themselves; 0: that is not measured
+}
+
+// sharers are the engines that these scenarios compare unless a flag names
+// others.
+const sharers = "fair+flows,redis_rate,bottleneck,bullmq"
+
+// few are the scenarios in which a client with few callers shares a quota with
+// one that has many. What a share is worth depends on the quota's shape.
+func few() (all []Scenario) {
+	for _, callers := range []int{3, 1} {
+		goal := Shares{Least: 0.45, Used: 0.97}
+		if callers == 1 {
+			goal.Least = 0.4
+		}
+		for _, shape := range []struct {
+			name  string
+			quota Quota
+		}{
+			{"every", Quota{Permits: 1, Per: 50 * time.Millisecond}},
+			{"second", Quota{Permits: 20, Per: time.Second}},
+			{"burst", Quota{Permits: 20, Per: time.Second, Burst: 5}},
+		} {
+			all = append(all, Scenario{
+				Name:    fmt.Sprintf("few-%d-%s", callers, shape.name),
+				About:   fmt.Sprintf("one client has 200 callers, another has %d", callers),
+				Load:    Load{Quota: shape.quota, Clients: 2, Callers: callers, Duration: 20 * time.Second},
+				Engines: sharers,
+				Shares:  &goal,
+				Callers: first(func(Load) int { return 200 }),
+				Behave:  steady.Behave,
+			})
+		}
+	}
+	return all
+}
+
+var tenants = Scenario{
+	Name:  "tenants",
+	About: "20 tenants with a ceiling each; four always want more, and the others come and go",
+	Load: Load{
+		Quota:   Quota{Permits: 10, Per: time.Second},
+		Ceiling: Quota{Permits: 2, Per: time.Second},
+		Clients: 20, Callers: 1, Duration: 24 * time.Second,
+	},
+	Engines: sharers,
+	Shares:  &Shares{Used: 0.97, Wait: 2},
+	Callers: func(l Load, client int) int {
+		switch {
+		case !greedyTenant(l, client):
+			return l.Callers
+		case l.Modest:
+			return 0
+		default:
+			return 20 * l.Callers
+		}
+	},
+	Behave: func(ctx context.Context, me Caller) {
+		if greedyTenant(me.Load, me.Client) {
+			steady.Behave(ctx, me)
+			return
+		}
+		quarter := me.Load.Duration / 4
+		for sleep(ctx, quarter) { // only the greedy call
+			for end := time.Now().Add(quarter); time.Now().Before(end) && ctx.Err() == nil; {
+				me.Call(ctx, 1)
+			}
+		}
+	},
+}
+
+// greedyTenant says who is greedy: four tenants, but not all.
+func greedyTenant(l Load, client int) bool { return client < min(4, l.Clients-1) }

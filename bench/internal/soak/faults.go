@@ -3,6 +3,7 @@ package soak
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/internal/redistest"
@@ -78,17 +79,11 @@ func lose(how redistest.Loss) func(*bed, *rand.Rand) error {
 
 // pick draws one of them by its weight.
 func pick(rng *rand.Rand) fault {
-	all := 0
+	var urn []fault
 	for _, f := range faults {
-		all += f.weight
+		urn = append(urn, slices.Repeat([]fault{f}, f.weight)...)
 	}
-	at := rng.IntN(all)
-	for _, f := range faults {
-		if at -= f.weight; at < 0 {
-			return f
-		}
-	}
-	panic("soak: no fault has any weight")
+	return urn[rng.IntN(len(urn))]
 }
 
 func between(rng *rand.Rand, least, most int) time.Duration {

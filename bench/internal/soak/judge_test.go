@@ -3,7 +3,6 @@ package soak
 import (
 	"context"
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -78,7 +78,8 @@ func TestArrivalsAreMatchedWithTurns(t *testing.T) {
 		return counts{got[early], got[strangers], got[forgotten]}
 	}
 	told := measure.Told{
-		Turns: []measure.Turn{turn(10, 1), turn(20, 1), turn(10, 2), turn(5, 1)}, Returned: []int{3}, Strange: 2,
+		Turns: []measure.Turn{turn(10, 1), turn(20, 1), turn(10, 2), turn(5, 1)}, Returned: []int{3},
+		Strange: 2, Backwards: 3,
 	}
 	calls := []measure.Call{went(0, 21, 1), went(0, 11, 1), went(0, 9, 2), went(1, 12, 1)}
 	require.Equal(t, counts{early: 1}, count(told, calls...), "the one of two permits")
@@ -86,46 +87,27 @@ func TestArrivalsAreMatchedWithTurns(t *testing.T) {
 	require.Zero(t, count(told, calls...))
 	require.Equal(t, counts{forgotten: 1}, count(told, calls[1:]...))
 	require.Equal(t, counts{strangers: 1}, count(told, append(calls, went(2, 1, 1))...))
-	require.Equal(t, 2, broken(nil, measure.Log{Callers: []int{1}, Told: []measure.Told{told}}, nil)[notHeld])
+	all := broken(nil, measure.Log{Callers: []int{1}, Told: []measure.Told{told}}, nil)
+	require.Equal(t, []int{2, 3}, []int{all[notHeld], all[overtaken]})
 }
-
-func TestAnAnswerThatIsNotInOrderAndTurnsThatComeBackAreNoted(t *testing.T) {
-	n := newNotes()
-	e := recorder{backwards{}, n}
-	_, err := e.Take(t.Context(), nil)
-	require.NoError(t, err)
-	require.NoError(t, e.GiveBack(t.Context(), []engine.Grant{{N: 3}}))
-	require.Equal(t, map[string]int{givenBack: 3}, n.counts)
-	require.Equal(t, 1, n.disordered)
-}
-
-type backwards struct{ engine.Engine }
-
-func (backwards) Take(context.Context, []engine.Request) ([]engine.Answer, error) {
-	return []engine.Answer{{Granted: true, Grant: engine.Grant{At: 2}}, {Granted: true, Grant: engine.Grant{At: 1}}}, nil
-}
-
-func (backwards) GiveBack(context.Context, []engine.Grant) error { return nil }
 
 func TestACallThatComesBackLateIsStuckUnlessTheMachineStoodStill(t *testing.T) {
-	stuckAfter := func(late time.Duration, stalls ...measure.Stall) int {
-		r := Report{Counts: map[string]int{}}
-		r.judge(names[0], &notes{counts: map[string]int{}, lateness: []measure.Span{{From: 0, To: late}}}, nil, stalls)
-		return r.Counts[stuck]
-	}
-	require.Zero(t, stuckAfter(overdue))
-	require.Equal(t, 1, stuckAfter(2*overdue))
-	require.Zero(t, stuckAfter(2*overdue, measure.Stall{From: -time.Second, To: overdue}))
-}
-
-func TestALateReturnIsNoted(t *testing.T) {
-	c := &caller{notes: &notes{}}
-	for _, late := range []time.Duration{0, 2 * overdue} {
+	stuckAfter := func(late time.Duration, stalled bool) int {
+		n := newNotes()
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
-		require.NoError(t, c.do(ctx, func() error { time.Sleep(late); return nil }))
+		require.NoError(t, (&caller{notes: n}).do(ctx, func() error { time.Sleep(late); return nil }))
+		r := Report{Counts: map[string]int{}}
+		var stalls []measure.Stall
+		if stalled {
+			stalls = []measure.Stall{{To: measure.Now()}}
+		}
+		r.judge(names[0], n, nil, stalls)
+		return r.Counts[stuck]
 	}
-	require.Len(t, c.notes.lateness, 1)
+	require.Zero(t, stuckAfter(0, false))
+	require.Equal(t, 1, stuckAfter(2*overdue, false))
+	require.Zero(t, stuckAfter(2*overdue, true))
 }
 
 // whim is an engine that grants everything at once, and gives nothing back.
@@ -143,24 +125,14 @@ func (whim) GiveBack(context.Context, []engine.Grant) error { return nil }
 
 func TestAnEngineThatGrantsEverythingIsFoundOut(t *testing.T) {
 	_ = redistest.Standalone(t) // skips where there is no Redis
-	wrap := func(e engine.Engine) engine.Engine { return whim{e} }
-	r, err := Run{Duration: 500 * time.Millisecond, Seed: 3, Progress: io.Discard, wrap: wrap}.Do(t.Context())
+	build := func(c engine.Config) (engine.Engine, error) {
+		e, err := fair.New(c)
+		return whim{e}, err
+	}
+	r, err := Run{Duration: 500 * time.Millisecond, Seed: 3, Progress: io.Discard, build: build}.Do(t.Context())
 	require.NoError(t, err)
 	require.Positive(t, r.Counts[exceeded])
 	require.NotEmpty(t, r.Broken)
-}
-
-// TestASmallSoakKeepsEveryPromise is the command's own run, only shorter.
-func TestASmallSoakKeepsEveryPromise(t *testing.T) {
-	_ = redistest.Standalone(t) // skips where there is no Redis
-	var told strings.Builder
-	r, err := Run{Duration: 4 * time.Second, Seed: 1, Progress: &told}.Do(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, r.Broken)
-	require.NotEmpty(t, told.String())
-	require.NotEmpty(t, r.Faults)
-	require.Positive(t, r.Counts[letThrough])
-	t.Logf("%v, faults %v, outcomes %v", r.Counts, r.Faults, r.Outcomes)
 }
 
 func TestErrorsAreNamed(t *testing.T) {
@@ -178,3 +150,5 @@ func TestErrorsAreNamed(t *testing.T) {
 		require.Equal(t, kind != "other", expected, kind)
 	}
 }
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -10,7 +10,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
@@ -35,10 +34,7 @@ var names = []name{
 
 // parsed are the quotas of a name.
 func (n name) parsed() []engine.Quota {
-	quotas, err := quotatext.Parse(n.quotas)
-	if err != nil {
-		panic(err)
-	}
+	quotas, _ := quotatext.Parse(n.quotas)
 	return quotas
 }
 
@@ -64,25 +60,10 @@ var ways = [...]struct {
 const callers = 6
 
 // limiter makes one for a name, with a client of its own.
-func (n name) limiter(
-	rdb *redis.Client, key string, notes *notes, number int, wrap func(engine.Engine) engine.Engine,
-) (fairlimit.Reserver, error) {
-	build := notes.turns[number].Builder(func(c engine.Config) (engine.Engine, error) {
-		e, err := fair.New(c)
-		if err == nil && wrap != nil {
-			e = wrap(e)
-		}
-		return e, err
-	})
+func (n name) limiter(rdb *redis.Client, key string, way int, build engine.Builder) (fairlimit.Reserver, error) {
 	quotas := n.parsed()
-	options := []fairlimit.Option{
-		fairlimit.WithGuard(n.guard),
-		fairlimit.WithEngine(func(c engine.Config) (engine.Engine, error) {
-			e, err := build(c)
-			return recorder{e, notes}, err
-		}),
-	}
-	if option := ways[number].option; option != nil {
+	options := []fairlimit.Option{fairlimit.WithGuard(n.guard), fairlimit.WithEngine(build)}
+	if option := ways[way].option; option != nil {
 		options = append(options, option)
 	}
 	for _, q := range quotas[1:] {

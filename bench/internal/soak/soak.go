@@ -21,6 +21,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -35,7 +36,7 @@ type Run struct {
 	Seed     uint64
 	Progress io.Writer // told now and then how far it is
 
-	wrap func(engine.Engine) engine.Engine // puts an engine in place of the one of package fair
+	build engine.Builder // nil: the one of package fair
 }
 
 // homecoming is how long callers have to come home after the end. Limiters have
@@ -51,15 +52,17 @@ type soak struct {
 	notes    []*notes // of each name
 	began    time.Time
 
-	bystander *run.Bystander
+	struck map[string]int // how often each fault has
 
-	mu     sync.Mutex
-	struck map[string]int
+	bystander *run.Bystander
 }
 
 // Do runs it until it is over or ctx ends. An error says that it could not be
 // done; what was broken is in the report.
 func (r Run) Do(ctx context.Context) (report Report, err error) {
+	if r.build == nil {
+		r.build = fair.New
+	}
 	server, err := backend.Start(ctx)
 	if err != nil {
 		return Report{}, err
@@ -89,7 +92,7 @@ func (s *soak) set() error {
 			rdb := redis.NewClient(&redis.Options{
 				Addr: s.bed.server.Addr(), Dialer: s.bed.proxy.Dial, ReadTimeout: ways[way].timeout,
 			})
-			l, err := n.limiter(rdb, fmt.Sprint("soak:", i), notes, way, s.wrap)
+			l, err := n.limiter(rdb, fmt.Sprint("soak:", i), way, notes.turns[way].Builder(s.build))
 			if err != nil {
 				return err
 			}
@@ -118,7 +121,7 @@ func (s *soak) run(ctx context.Context) error {
 	s.bystander = run.Watch(measure.Now, 1, nil)
 	defer s.bystander.Close()
 
-	var calling, helping sync.WaitGroup
+	var calling sync.WaitGroup
 	for i, l := range s.limiters {
 		for j := range callers {
 			c := &caller{
@@ -129,55 +132,39 @@ func (s *soak) run(ctx context.Context) error {
 			calling.Go(func() { c.run(ctx) })
 		}
 	}
-	helping.Go(func() { s.tell(ctx) })
-	var failed error
-	helping.Go(func() { failed = s.trouble(ctx) })
-
+	failed := s.trouble(ctx)
+	stop()
 	home := make(chan struct{})
 	go func() {
 		calling.Wait()
 		close(home)
 	}()
-	<-ctx.Done()
 	select {
 	case <-home:
 	case <-time.After(homecoming):
 		return fmt.Errorf("%w: callers are still away %v after the end\n%s", ErrStuck, homecoming, stacks())
 	}
-	helping.Wait()
 	return failed
 }
 
-// trouble strikes again and again, and leaves all in order.
+// trouble strikes again and again until ctx ends, and leaves all in order.
 func (s *soak) trouble(ctx context.Context) error {
 	rng := rand.New(rand.NewPCG(s.Seed, 0))
 	defer s.bed.proxy.Heal()
-	for {
-		_ = clock.Sleep(ctx, between(rng, 30, 250))
-		if ctx.Err() != nil {
-			return nil
-		}
+	told := s.began
+	for clock.Sleep(ctx, between(rng, 30, 250)) == nil && ctx.Err() == nil {
 		f := pick(rng)
 		if err := f.strike(s.bed, rng); err != nil {
 			return fmt.Errorf("%s: %w", f.name, err)
 		}
-		s.mu.Lock()
 		s.struck[f.name]++
-		s.mu.Unlock()
-	}
-}
-
-func (s *soak) tell(ctx context.Context) {
-	for {
-		_ = clock.Sleep(ctx, max(s.Duration/18, time.Second))
-		r := s.sofar()
-		fmt.Fprintf(s.Progress,
-			"%.0f of %.0f s, seed %d: %d calls, %d permits let through, faults lost data %d times\n",
-			r.Seconds, s.Duration.Seconds(), r.Seed, r.Counts[calls], r.Counts[letThrough], r.Losses)
-		if ctx.Err() != nil {
-			return
+		if time.Since(told) > max(s.Duration/18, time.Second) {
+			told = time.Now()
+			fmt.Fprintf(s.Progress, "%.0f of %.0f s, seed %d: faults lost data %d times\n",
+				told.Sub(s.began).Seconds(), s.Duration.Seconds(), s.Seed, len(s.bed.losses))
 		}
 	}
+	return nil
 }
 
 // recover asks each limiter for a turn, now that nothing is broken. Connections

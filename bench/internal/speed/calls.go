@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/httplimit"
@@ -32,43 +34,30 @@ func metered(m meter, of callers) side {
 }
 
 // alike are n callers of one kind.
-func alike(n int, kind func(context.Context, *bed) (call, error)) callers {
-	return func(ctx context.Context, b *bed) ([]call, error) {
-		c, err := kind(ctx, b)
-		return repeated(c, cmp.Or(n, b.Callers)), err
-	}
+func alike(n int, kind func(*bed) call) callers {
+	return func(_ context.Context, b *bed) ([]call, error) { return repeated(kind(b), cmp.Or(n, b.Callers)), nil }
 }
 
 func repeated(c call, n int) []call { return slices.Repeat([]call{c}, n) }
 
 func pings(n int) callers {
-	return alike(n, func(_ context.Context, b *bed) (call, error) {
-		return func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() }, nil
+	return alike(n, func(b *bed) call {
+		return func(ctx context.Context) error { return b.rdb.Ping(ctx).Err() }
 	})
 }
 
 func evalshas(n int) callers {
-	return alike(n, func(ctx context.Context, b *bed) (call, error) {
-		sha, err := b.rdb.ScriptLoad(ctx, "return 1").Result()
-		return func(ctx context.Context) error { return b.rdb.EvalSha(ctx, sha, nil).Err() }, err
+	script := redis.NewScript("return 1")
+	return alike(n, func(b *bed) call {
+		return func(ctx context.Context) error { return script.Run(ctx, b.rdb, nil).Err() }
 	})
 }
 
 // allows are callers of redis_rate, which is never short.
-func allows(n int) callers {
-	return alike(n, func(_ context.Context, b *bed) (call, error) { return b.peer(atOnce), nil })
-}
+func allows(n int) callers { return alike(n, func(b *bed) call { return b.peer(atOnce) }) }
 
 // waits are callers of one limiter.
-func waits(n int) callers {
-	return alike(n, func(_ context.Context, b *bed) (call, error) {
-		limiter, err := b.limiter(b.name())
-		if err != nil {
-			return nil, err
-		}
-		return limiter.Wait, nil
-	})
-}
+func waits(n int) callers { return alike(n, func(b *bed) call { return b.limiter(b.name()).Wait }) }
 
 // waitsApart are callers with a limiter each, all of one name, as in as many
 // processes. No questions are combined.
@@ -76,20 +65,16 @@ func waitsApart(n int) callers {
 	return func(_ context.Context, b *bed) (calls []call, err error) {
 		name := b.name()
 		for range n {
-			limiter, err := b.limiter(name)
-			if err != nil {
-				return nil, err
-			}
-			calls = append(calls, limiter.Wait)
+			calls = append(calls, b.limiter(name).Wait)
 		}
 		return calls, nil
 	}
 }
 
 // counting is a queue with a unit, which is never short.
-func (b *bed) counting() (*fairlimit.Queue, error) {
+func (b *bed) counting() *fairlimit.Queue {
 	quota := fairlimit.Quota{Permits: billion, Per: time.Second}
-	return fairlimit.NewQueue(b.rdb, b.name(), quota, fairlimit.WithGuard(0), fairlimit.WithUnit("tokens", quota))
+	return must(fairlimit.NewQueue(b.rdb, b.name(), quota, fairlimit.WithGuard(0), fairlimit.WithUnit("tokens", quota)))
 }
 
 var reserved = fairlimit.Amounts{"tokens": 500}
@@ -98,39 +83,34 @@ func used() fairlimit.Amounts { return fairlimit.Amounts{"tokens": rand.IntN(100
 
 // settles are callers who take a turn, and settle it.
 func settles(n int) callers {
-	return alike(n, func(_ context.Context, b *bed) (call, error) {
-		queue, err := b.counting()
+	return alike(n, func(b *bed) call {
+		queue := b.counting()
 		return func(ctx context.Context) error {
 			turn, err := queue.Take(ctx, reserved)
 			if err != nil {
 				return err
 			}
 			return turn.Settle(ctx, used())
-		}, err
+		}
 	})
 }
 
 // sends are callers of a transport that settles what they took, of an upstream
 // that answers at once.
 func sends(n int) callers {
-	return alike(n, func(_ context.Context, b *bed) (call, error) {
-		queue, err := b.counting()
+	return alike(n, func(b *bed) call {
 		client := http.Client{Transport: &httplimit.Transport{
-			Limiter: queue, Base: answering{},
+			Limiter: b.counting(), Base: answering{},
 			Amounts: func(*http.Request) fairlimit.Amounts { return reserved },
 			Used:    func(*http.Response, []byte) (fairlimit.Amounts, bool) { return used(), true },
 		}}
-		return func(ctx context.Context) error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream", nil)
-			if err != nil {
-				return err
-			}
-			resp, err := client.Do(req)
+		return func(context.Context) error {
+			resp, err := client.Get("http://upstream")
 			if err != nil {
 				return err
 			}
 			return resp.Body.Close()
-		}, err
+		}
 	})
 }
 
@@ -224,21 +204,23 @@ func mean(ctx context.Context, b *bed, calls []call) ([]float64, error) {
 	n := max(1, b.Calls/finer)
 	began := time.Now()
 	err := paced(context.Background(), n, 0, calls[0])
-	return []float64{float64(time.Since(began)) / 1e3 / float64(n)}, errors.Join(err, ctx.Err())
+	return []float64{micros(time.Since(began)) / float64(n)}, errors.Join(err, ctx.Err())
 }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // p99 is the time in µs that one call in a hundred takes or more.
 func p99(ctx context.Context, b *bed, calls []call) ([]float64, error) {
-	took := make([][]int64, len(calls))
+	took := make([][]float64, len(calls))
 	err := together(len(calls), func(i int) error {
 		return paced(ctx, b.Calls, 0, func(ctx context.Context) error {
 			began := time.Now()
 			err := calls[i](ctx)
-			took[i] = append(took[i], int64(time.Since(began)))
+			took[i] = append(took[i], micros(time.Since(began)))
 			return err
 		})
 	})
-	return []float64{float64(quantile(slices.Concat(took...), 0.99)) / 1e3}, err
+	return []float64{quantile(slices.Concat(took...), 0.99)}, err
 }
 
 // runs is how many scripts the server runs for a call, with those that it runs a
@@ -272,20 +254,18 @@ const rest = time.Millisecond
 // ask without a pause, and what it costs the server after one.
 func hotAndCold(ctx context.Context, b *bed, calls []call) ([]float64, error) {
 	times, few := max(1, b.Calls/16), max(1, b.Calls/8)
-	var took time.Duration
+	var took float64
 	hot, err := b.served(ctx, func() error {
 		began := time.Now()
-		defer func() { took = time.Since(began) }()
-		return each(ctx, calls, times)
+		err := each(ctx, calls, times)
+		took = micros(time.Since(began))
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	cold, err := b.served(ctx, func() error { return paced(ctx, few, rest, calls[0]) })
-	return []float64{
-		hot.Micros / float64(len(calls)*times), float64(took.Nanoseconds()) / 1e3 / float64(times),
-		cold.Micros / float64(few),
-	}, err
+	return []float64{hot.Micros / float64(len(calls)*times), took / float64(times), cold.Micros / float64(few)}, err
 }
 
 // processes that wait on one name.

@@ -28,11 +28,9 @@ type row struct {
 // side makes ready what a row measures on one side.
 type side func(context.Context, *bed) (probe, error)
 
-// parts are the figures of a group whose rows have several, in the words before
-// what the row is called.
-var parts = map[string][]string{
-	"script": {"server, back to back: ", "whole call, back to back: ", "server, cold: "},
-}
+// parts are the figures of a row that has several, in the words before what the
+// row is called.
+var parts = [...]string{"server, back to back: ", "whole call, back to back: ", "server, cold: "}
 
 // probe is one round of one side: a value for each figure of the row.
 type probe func(context.Context) ([]float64, error)
@@ -45,8 +43,8 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 	}
 	for i := range ours[0] {
 		f := Figure{Row: r.group, What: r.what, Unit: r.unit, Ours: quantile(column(ours, i), 0.5)}
-		if names := parts[r.group]; names != nil {
-			f.What = names[i] + f.What
+		if len(ours[0]) > 1 {
+			f.What = parts[i] + f.What
 		}
 		if known != nil {
 			f = f.beside(r.yardstick, column(known, i), column(ours, i))
@@ -59,17 +57,16 @@ func (r row) measure(ctx context.Context, b *bed) (figures []Figure, err error) 
 // inTurn measures round by round. Who comes first changes from round to round,
 // so that a machine that gets slower or faster meanwhile favours neither.
 func (r row) inTurn(ctx context.Context, b *bed) (known, ours [][]float64, err error) {
-	var probes []probe
-	for _, s := range []side{r.known, r.ours} {
-		var p probe
-		if s != nil {
-			if p, err = s(ctx, b); err != nil {
-				return nil, nil, err
-			}
+	var probes [2]probe
+	for i, s := range [2]side{r.known, r.ours} {
+		if s == nil {
+			continue
 		}
-		probes = append(probes, p)
+		if probes[i], err = s(ctx, b); err != nil {
+			return nil, nil, err
+		}
 	}
-	values := [2][][]float64{}
+	var values [2][][]float64
 	for round := range max(1, r.rounds*b.Rounds) {
 		for _, i := range [2]int{round % 2, 1 - round%2} {
 			if probes[i] == nil {
@@ -94,7 +91,7 @@ func column(rounds [][]float64, i int) (values []float64) {
 }
 
 // quantile is 0 of nothing.
-func quantile[T int64 | float64](values []T, q float64) T {
+func quantile(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
 	}

@@ -27,19 +27,28 @@ func Names() (names []string) {
 	return names
 }
 
+// Groups are those of a list of names, or all of them.
+func Groups(list string) (groups []string, err error) {
+	if list == "all" {
+		return Names(), nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		if !slices.Contains(Names(), name) {
+			return nil, fmt.Errorf("-rows: there is no %q, but %s", name, strings.Join(Names(), ", "))
+		}
+		groups = append(groups, name)
+	}
+	return groups, nil
+}
+
 // Run is one run of the command.
 type Run struct {
 	Redis    string   // host:port or redis:// URL; empty: a redis-server of the run's own
-	Rows     []string // names of groups; empty: all
+	Groups   []string // of rows
 	Scale    Scale
 	Progress io.Writer // told of each group before it is measured, and of each row that could not be
 	JSON     io.Writer // given each figure once it is there
-}
-
-// Check says what of it cannot be done, before anything is begun.
-func (r Run) Check() error {
-	_, err := r.chosen()
-	return err
 }
 
 // Taken is what a run gave, and on which server.
@@ -52,10 +61,6 @@ type Taken struct {
 // Measure measures row after row. It ends when ctx does, without an error. An
 // error is for what cannot be done at all.
 func (r Run) Measure(ctx context.Context) (all Taken, err error) {
-	chosen, err := r.chosen()
-	if err != nil {
-		return all, err
-	}
 	var redis *backend.Backend
 	if r.Redis != "" {
 		redis, err = backend.Open(ctx, r.Redis)
@@ -67,8 +72,8 @@ func (r Run) Measure(ctx context.Context) (all Taken, err error) {
 	}
 	defer redis.Close()
 	all.Server = redis.Name
-	for i, group := range chosen {
-		fmt.Fprintf(r.Progress, "%d/%d %s\n", i+1, len(chosen), group)
+	for i, group := range r.Groups {
+		fmt.Fprintf(r.Progress, "%d/%d %s\n", i+1, len(r.Groups), group)
 		figures, err := r.group(ctx, redis.Addr, group)
 		if ctx.Err() != nil {
 			return all, nil
@@ -107,16 +112,4 @@ func (r Run) group(ctx context.Context, addr, name string) (figures []Figure, er
 		}
 	}
 	return slices.Concat(by[:]...), err
-}
-
-func (r Run) chosen() ([]string, error) {
-	for _, name := range r.Rows {
-		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("-rows: there is no %q, but %s", name, strings.Join(Names(), ", "))
-		}
-	}
-	if len(r.Rows) == 0 {
-		return Names(), nil
-	}
-	return r.Rows, nil
 }

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
+	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
@@ -136,3 +138,105 @@ func (q queue) enter(ctx context.Context) error {
 }
 
 func (q queue) leave() { <-q }
+
+var redisRateEngine = Engine{
+	Name: "redis_rate",
+	About: "go-redis/redis_rate in the loop that people write around it: " +
+		"not allowed, so sleep RetryAfter and ask again",
+	Bursts: true, Ceils: true, Tokens: true,
+	Open: func(s Setup) (Acquirer, error) {
+		return chained(s, func(key string, q scenario.Quota) (Acquirer, error) {
+			limit := redis_rate.Limit{Rate: q.Permits, Burst: cmp.Or(q.Burst, q.Permits), Period: q.Per}
+			return &redisRate{redis_rate.NewLimiter(s.Redis), key, limit, s.Now}, nil
+		})
+	},
+}
+
+// redisRate waits as a program does that is only told "not now, perhaps in d".
+// Nobody is in a queue: the first to ask after d gets the permit.
+type redisRate struct {
+	limiter *redis_rate.Limiter
+	key     string
+	limit   redis_rate.Limit
+	now     func() time.Duration
+}
+
+func (r *redisRate) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
+	return poll(ctx, n, r.now, func() (bool, time.Duration, error) {
+		result, err := r.limiter.AllowN(ctx, r.key, r.limit, n)
+		if err != nil || result.Allowed > 0 {
+			return true, 0, err
+		}
+		return false, result.RetryAfter, nil
+	})
+}
+
+// poll asks until the answer is yes, and sleeps in between for as long as it is
+// told. With a yes comes the wait until the turn.
+func poll(
+	ctx context.Context, n int, now func() time.Duration, ask func() (yes bool, wait time.Duration, err error),
+) (*measure.Turn, error) {
+	for {
+		sent := now()
+		yes, wait, err := ask()
+		switch {
+		case err != nil:
+			return nil, err
+		case yes:
+			return &measure.Turn{Permits: n, Sent: sent, Replied: now(), Wait: wait}, nil
+		}
+		if err := clock.Sleep(ctx, wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// rival is the algorithm of https://github.com/Ameyanagi/LLMRateLimiter, from its
+// description: all units in one script, slots in the order of the questions, one
+// sleep by the client's clock, and afterwards the output is adjusted at its old
+// slot.
+type rival struct {
+	Setup
+	ids atomic.Int64
+}
+
+var rivalEngine = Engine{
+	Name:   "rival",
+	About:  "LLMRateLimiter, as described: slots by the client's clock, and the output adjusted at its old slot",
+	Guards: true, Tokens: true, NoCalls: true,
+	Open: func(s Setup) (Acquirer, error) { return &rival{Setup: s}, nil },
+}
+
+//go:embed rival.lua
+var rivalText string
+
+var rivalScript = redis.NewScript(rivalText)
+
+func (r *rival) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
+	_, err := r.take(ctx, n, 0, 0)
+	return nil, err
+}
+
+func (r *rival) Take(ctx context.Context, input, output int) (Settle, error) {
+	id, err := r.take(ctx, 1, input, output)
+	return func(ctx context.Context, used int) error {
+		return rivalScript.Run(ctx, r.Redis, []string{r.Name}, "adjust", id, used).Err()
+	}, err
+}
+
+// take books a slot and sleeps until it comes.
+func (r *rival) take(ctx context.Context, calls, input, output int) (id string, err error) {
+	now := time.Now()
+	id = r.Flow + "/" + strconv.FormatInt(r.ids.Add(1), 10)
+	text, err := rivalScript.Run(ctx, r.Redis, []string{r.Name}, "take", id, now.UnixMicro(),
+		r.Period().Microseconds(), calls, input, output,
+		r.Quota.Permits, r.Input, r.Output).Text()
+	if err != nil {
+		return "", err
+	}
+	slot, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return "", err
+	}
+	return id, clock.Sleep(ctx, time.UnixMicro(slot).Sub(now))
+}

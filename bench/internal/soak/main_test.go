@@ -1,9 +1,0 @@
-package soak
-
-import (
-	"testing"
-
-	"github.com/fairlimit/fairlimit/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }
