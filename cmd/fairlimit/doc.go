@@ -80,8 +80,8 @@
 //
 // The state knows the windows of the last caller only, and of each unit those
 // of the last caller that counted it. All figures are those of a caller with
-// these. If callers with different quotas use the queue, look says so, but not
-// how many there are.
+// these. If callers with different quotas use the queue, look counts them, as
+// far as some seven.
 //
 // With -flows there is a line for each flow that has a ceiling or a pause, or
 // had one up to an hour ago. To find them look goes through all keys:

@@ -147,8 +147,16 @@ func (l *lines) addQuotas(q picture.Queue) {
 	for _, row := range append(q.Quotas, whose) {
 		l.add("quotas", row)
 	}
-	if q.Differ {
-		l.add("quotas", "different quotas are in use: others than these have asked lately")
+	if q.AtOnce > 0 {
+		l.add("quotas", fmt.Sprintf("at most %d at one moment", q.AtOnce))
+	}
+	if n := len(q.InUse); n > 0 {
+		l.add("quotas", fmt.Sprintf("%d different quotas are in use, guard included:", n))
+		for _, words := range q.InUse {
+			l.add("quotas", "  "+words)
+		}
+	} else if q.Differ {
+		l.add("quotas", "the last caller did not go by these")
 	}
 	for _, u := range q.Units {
 		l.add("units", fmt.Sprintf("%s %s: used %d, backlog %d, available %d",

@@ -32,15 +32,21 @@ func TestLookTellsHowAQueueStands(t *testing.T) {
 
 func TestLookTellsThatDifferentQuotasAreInUse(t *testing.T) {
 	t.Parallel()
-	const different = "\n            different quotas are in use: others than these have asked lately\n"
+	const different = "\n            3 different quotas are in use, guard included:\n" +
+		"              2/1h\n              3/1h 2/40m\n              4/1h\n"
 	s := newShell(t)
 	s.backlog("tax", fairlimit.Quota{Permits: 2, Per: time.Hour}, 1)
 	require.NotContains(t, s.does("look", "tax"), different)
-	s.backlog("tax", fairlimit.Quota{Permits: 3, Per: time.Hour}, 1)
+	s.backlog("tax", fairlimit.Quota{Permits: 3, Per: time.Hour, Burst: 2}, 1)
+	s.backlog("tax", fairlimit.Quota{Permits: 4, Per: time.Hour}, 1)
 	require.Contains(t, s.does("look", "tax"), different)
+	require.Contains(t, s.does("look", "tax", "-json"), `"quotas_differ":true,"quotas_in_use":["2/1h`)
 	s.does("quota", "other", "1/2h")
 	s.backlog("other", fairlimit.Quota{Permits: 3, Per: time.Hour}, 1)
-	require.Contains(t, s.does("look", "other"), different, "it does not obey the stored one")
+	require.Contains(t, s.does("look", "other"), "\n            the last caller did not go by these\n")
+
+	s.does("quota", "burst", "100/2m burst 10")
+	require.Contains(t, s.does("look", "burst"), "\n            stored\n            at most 10 at one moment\n")
 }
 
 func TestLookTellsTheFlows(t *testing.T) {

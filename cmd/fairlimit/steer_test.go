@@ -67,7 +67,7 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	require.Equal(t, "tax\n  idle      nobody waits, and nothing that was granted counts any more\n  paused    no\n"+
-		"  quotas    20/1s\n            100/2m burst 10\n            stored\n"+
+		"  quotas    20/1s\n            100/2m burst 10\n            stored\n            at most 10 at one moment\n"+
 		"  units     tokens 1000/1h 100/1m: used 0, backlog 0, available 100\n"+
 		"only limiters made WithStoredQuota, serve, and wait without -quota obey them\n",
 		s.does("quota", "tax", "20/1s", "100/2m", "burst", "10;", "tokens", "1000/1h", "100/1m"))
@@ -77,7 +77,7 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 
 	s.does("reset", "tax", "-yes")
 	require.Contains(t, s.does("quota", "tax"), "stored\n", "stored quotas stay")
-	require.Regexp(t, `  quotas    20/1s\n +100/2m burst 10\n +stored\n.*\nno quota is stored any more\n$`,
+	require.Regexp(t, `  quotas    20/1s\n +100/2m burst 10\n +stored\n.*\n.*\nno quota is stored any more\n$`,
 		s.does("quota", "tax", "-forget"), "it shows what goes")
 	require.NotContains(t, s.does("quota", "tax"), "  stored\n")
 }

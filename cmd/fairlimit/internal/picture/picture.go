@@ -36,6 +36,7 @@ type Queue struct {
 	Quotas    []string `json:"quotas"` // the stored ones, else the windows of the last caller
 	Stored    bool     `json:"quotas_stored"`
 	Differ    bool     `json:"quotas_differ"` // callers with different quotas use the queue
+	InUse     []string `json:"quotas_in_use"` // theirs, guard included, if it is not only that none obeys the stored ones
 	Windows   []Window `json:"windows"`
 	Units     []Unit   `json:"units,omitempty"`
 	Flows     []Flow   `json:"flows"`
@@ -43,6 +44,10 @@ type Queue struct {
 	Line      Line     `json:"line"`
 
 	Ceilings []Ceiling `json:"ceilings,omitempty"` // of `look -flows`
+
+	// AtOnce is how many permits may go at one moment, 0 if that is all of the
+	// largest quota.
+	AtOnce int64 `json:"-"`
 }
 
 // Window is at most so many permits in any stretch of time of one length.
@@ -99,7 +104,8 @@ func Of(name string, s fair.State, given []engine.Quota, givenUnits []engine.Uni
 		Name: name, At: s.At.UnixMilli(), Queued: s.Backlog,
 		Idle: len(s.Windows) == 0 && s.Backlog == 0 && s.Paused == 0,
 		Next: milliseconds(s.Next), Paused: milliseconds(s.Paused), Stored: len(s.Quotas) > 0,
-		Differ:  len(s.Quotas) > 0 && !s.Obeyed && len(s.Windows) > 0 || s.Mixed > 0,
+		Differ:  len(s.Quotas) > 0 && !s.Obeyed && len(s.Windows) > 0 || len(s.InUse) > 0,
+		InUse:   each(s.InUse, inWords),
 		Windows: each(s.Windows, windowOf), Flowless: s.Flowless,
 	}
 	quotas, units := s.Quotas, s.UnitQuotas
@@ -109,7 +115,7 @@ func Of(name string, s fair.State, given []engine.Quota, givenUnits []engine.Uni
 	if len(quotas) == 0 {
 		quotas = quotasOf(s.Windows)
 	}
-	q.Quotas = each(quotas, quotatext.Format)
+	q.Quotas, q.AtOnce = each(quotas, quotatext.Format), atOnce(quotas)
 	if len(s.Windows) > 0 {
 		q.Available = &s.Available
 	}
@@ -154,6 +160,15 @@ func unitOf(u fair.Unit, given []engine.Unit, columns columns) Unit {
 	}
 }
 
+// atOnce is what the AtOnce of a [Queue] says of its quotas.
+func atOnce(quotas []engine.Quota) int64 {
+	least := tightest(quotas)
+	if slices.ContainsFunc(quotas, func(q engine.Quota) bool { return int64(q.Permits) > least }) {
+		return least
+	}
+	return 0
+}
+
 // tightest is how much all quotas let go at one moment.
 func tightest(quotas []engine.Quota) int64 {
 	least := int64(math.MaxInt64)
@@ -166,6 +181,8 @@ func tightest(quotas []engine.Quota) int64 {
 func quotasOf(windows []fair.Window) []engine.Quota {
 	return each(windows, func(w fair.Window) engine.Quota { return engine.Quota{Permits: w.Permits, Per: w.Per} })
 }
+
+func inWords(windows []fair.Window) string { return quotatext.FormatAll(quotasOf(windows)) }
 
 func windowOf(w fair.Window) Window { return Window{w.Permits, milliseconds(w.Per), w.Held} }
 
