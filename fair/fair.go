@@ -248,7 +248,7 @@ func (f *fair) Reset(ctx context.Context) error {
 
 // args begins the arguments of a script, and has room for so many more.
 func (f *fair) args(t *quotaSet, more int) []any {
-	watermark, rest := f.memory.recall(t.head)
+	watermark, rest := f.memory.recall(t)
 	return append(append(make([]any, 0, 3+len(t.layout)+more), t.head, watermark, rest+" "+t.all), t.layout...)
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -90,10 +89,10 @@ func (m *memory) over() bool {
 	return m.watermark.text == "" || time.Since(m.news.Arrived) > m.news.Until(m.ends())
 }
 
-// recall returns the watermark for a question under the windows of a head, and
+// recall returns the watermark for a question under some quotas, and
 // the rest as lua/fair/recover.lua takes it. The watermark is empty if the queue
 // is over. The rest begins with a name for the next generation.
-func (m *memory) recall(head string) (text, rest string) {
+func (m *memory) recall(t *quotaSet) (text, rest string) {
 	fresh := strconv.FormatUint(firstGeneration+rand.Uint64N(generations), 36)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,8 +101,8 @@ func (m *memory) recall(head string) (text, rest string) {
 		return "", fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, m.resetEnd, noStretches)
 	}
 	under, resetEnd := "-", m.resetEnd
-	if m.under.head != head && m.under.head != "" {
-		under = strings.Fields(m.under.head)[1]
+	if m.under.words != t.words && m.under.head != "" {
+		under = m.under.words
 	}
 	if w.clock < m.resetAt {
 		resetEnd = 0

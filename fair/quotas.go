@@ -17,6 +17,7 @@ type quotaSet struct {
 	most    int // permits that fit every window
 
 	head   string // what a state of these windows begins with; see lua/fair/head.lua
+	words  string // the windows, and those of units, as lua/fair/narrow.lua has them
 	all    string // the windows with those that these imply, as in a head; "-" if there are none
 	layout []any  // of the arguments of every question: where the header ends, the windows
 
@@ -54,7 +55,9 @@ func newQuotaSet(
 	if t.units, err = unitSetsOf(units, guard); err != nil {
 		return nil, err
 	}
-	for i := range t.units {
+	t.words = ":" + word(windows)
+	for i, u := range t.units {
+		t.words += ";" + u.name + ":" + word(u.windows)
 		t.units[i].worth = rate(windows) / rate(t.units[i].windows)
 	}
 	end := 0

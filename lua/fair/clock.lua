@@ -98,8 +98,10 @@ set_clock()
 -- Lets the clock stand still for so long: at a label that it has not shown
 -- before, so that all turns from now on are ahead.
 local function stand_still(for_long)
+  local at = moment_of(now) + late
   if rest == 0 and for_long > 0 then now = now + 1 end
-  rest, late, offset = for_long, 0, moment_of(now) - for_long - server
+  rest = for_long + math.max(0, moment_of(now) - at - 1) -- the clock had shown a slow label for a while only
+  late, offset = 0, moment_of(now) - rest - server
 end
 
 -- Whether nobody can have gone at the slot yet.

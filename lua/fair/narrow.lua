@@ -2,8 +2,8 @@
 -- that are held keep their slots, and come as far apart as the new ones allow.
 -- Wider quotas change nothing for them: no turn comes sooner than was told.
 --
--- Takes    what epochs.lua leaves
--- Leaves   narrow
+-- Takes    what epochs.lua leaves; asked_units: the words of the caller's units
+-- Leaves   word_of, asked_words, add_stretch, pace_stretches
 --
 -- A change of the quotas ends a stretch of the clock. It keeps the windows that
 -- its turns were granted on. So whatever quotas come later, its pace is what the
@@ -17,8 +17,10 @@
 -- holds more tells the rate: then turns come as often on the whole, but a new
 -- window may hold as many as the old one. It counts where none is strict, or
 -- where those that are would slow turns down twice as much.
+--
+-- Returns the least of all new windows, and how long the one is.
 local function speed_of(old, new)
-  local least = math.huge
+  local least, length = math.huge, 0
   for _, window in ipairs(new) do
     local strict, rate = 0, 0
     for _, known in ipairs(old) do
@@ -26,19 +28,23 @@ local function speed_of(old, new)
       local speed = (lengths < 1 and lengths or floor(lengths)) * known.length / window.length
       if lengths < 1 then rate = math.max(rate, speed) else strict = math.max(strict, speed) end
     end
-    least = math.min(least, 2 * strict < rate and rate or strict)
+    local speed = 2 * strict < rate and rate or strict
+    if speed < least then least, length = speed, window.length end
   end
-  return least
+  return least, length
 end
 
 -- The pace that suits turns that were granted on some windows, in a queue of
--- others.
+-- others, and how long the window is that asks for it.
 local function pace_of(under, new)
-  local speed = 1
+  local least, length = 1, 0
   for unit, words in string.gmatch(under, '([%w_-]*):([%d/,]+)') do
-    if new[unit] then speed = math.min(speed, speed_of(windows_of(words), new[unit])) end
+    if new[unit] then
+      local speed, of_window = speed_of(windows_of(words), new[unit])
+      if speed < least then least, length = speed, of_window end
+    end
   end
-  return 1000000 / speed
+  return math.ceil(1000000 / least * (1 - 1e-15)), length -- 1e6 / 100 * 100 is 1e6
 end
 
 local function word_of(unit, of_windows)
@@ -49,28 +55,9 @@ local function word_of(unit, of_windows)
   return format('%s:%s', unit, table.concat(words, ','))
 end
 
-local function add_word(stretch, word)
-  if not string.find(format(';%s;', stretch.under), format(';%s;', word), 1, true) then
-    stretch.under = format('%s;%s', stretch.under, word)
-  end
-end
-
--- Adds a stretch of turns that were granted on some windows. These reach back
--- among the turns before, for their longest length. There may also be some of
--- them at the last slot of these.
-local function add_stretch(words, longest, upto)
-  local before = slow_until()
-  local from = math.min(before, upto) - longest
-  for i = #slow, 1, -1 do
-    local stretch = slow[i]
-    if from < stretch.upto then
-      if from > slow_until(i - 1) then
-        table.insert(slow, i, { upto = from, pace = stretch.pace, under = stretch.under })
-      end
-      for _, word in ipairs(words) do add_word(stretch, word) end
-    end
-  end
-  if upto > before then slow[#slow + 1] = { upto = upto, pace = 1000000, under = table.concat(words, ';') } end
+-- The windows of the caller.
+local function asked_words()
+  return table.concat({ word_of('', windows_of(ARGV[1])), unpack(asked_units) }, ';')
 end
 
 -- For each unit two windows that are no narrower than any of its own: one is as
@@ -91,44 +78,96 @@ local function widest(under)
   return table.concat(units, ';')
 end
 
+-- The words of two stretches, each once. If they are many, wider ones.
+local function joined(one, two)
+  local all = one
+  for word in string.gmatch(two, '[^;]+') do
+    if not string.find(format(';%s;', all), format(';%s;', word), 1, true) then all = format('%s;%s', all, word) end
+  end
+  return #all > 150 and widest(all) or all
+end
+
 -- Makes the stretches short enough for the notes, which have 332 letters besides
--- at most: the first two become one. What is still too long has many units: then
--- it keeps the calls.
+-- at most: it joins neighbours that this slows least. What is still too long has
+-- many units: then it keeps the calls.
 local function join_stretches()
   local room = NOTES - 400
   while slow[2] and #stretches() > room do
-    local one, two = table.remove(slow, 1), slow[1]
-    two.pace, two.under = math.max(one.pace, two.pace), widest(format('%s;%s', one.under, two.under))
+    local least, at = math.huge, 1
+    for i = 1, #slow - 1 do
+      local faster, behind = slow[i].pace - slow[i + 1].pace, slow[i].upto
+      local cost = faster < 0 and -faster * (behind - slow_until(i - 1)) or faster * (slow[i + 1].upto - behind)
+      if cost < least then least, at = cost, i end
+    end
+    local one, two = table.remove(slow, at), slow[at]
+    two.pace, two.under = math.max(one.pace, two.pace), joined(one.under, two.under)
   end
   if #stretches() > room then slow[1].under = match(widest(slow[1].under), '^[^;]*') end
+end
+
+-- Adds a stretch of turns that were granted on some windows up to a slot and a
+-- sequence. There may be some of them at the last slot of the turns before.
+local function add_stretch(under, upto, granted_upto)
+  local before = slow_until()
+  if upto <= now or granted_upto <= paced and upto <= before then return end
+  paced = math.max(paced, granted_upto)
+  if upto > before then
+    slow[#slow + 1] = { upto = upto, pace = 1000000, under = under }
+    return
+  end
+  local newest = slow[#slow]
+  slow[#slow + 1] = { upto = before, pace = newest.pace, under = joined(newest.under, under) }
+  newest.upto = before - 1
+  if newest.upto <= slow_until(#slow - 2) then table.remove(slow, #slow - 1) end
+end
+
+-- Lets the clock be as slow before a stretch as in it, from a label on.
+local function slow_before(i, from)
+  for j = i - 1, 1, -1 do
+    local stretch, pace = slow[j], slow[i].pace
+    if stretch.upto <= from then return end
+    if stretch.pace < pace and slow_until(j - 1) < from then
+      table.insert(slow, j + 1, { upto = stretch.upto, pace = pace, under = stretch.under })
+      stretch.upto = from
+      return
+    end
+    stretch.pace = math.max(stretch.pace, pace)
+  end
 end
 
 -- A turn is not put off for longer than 17 years: the offset, a pause of ten
 -- years included, has 15 digits. A number of the state is less than 2^52.
 local MOST_SLOWED, MOST_PACE = 2 ^ 49, 2 ^ 52 - 1
 
--- Slows the clock down for turns that were granted on the old windows up to a
--- slot and a sequence, and for those before them. A stretch that knows nothing of
--- a unit has turns of its old windows.
-local function narrow(old, upto, granted_upto)
-  local new, longest, had, has = { [''] = windows_of(ARGV[1]) }, old[1].length, {}, {}
-  had[1], has[1] = word_of('', old), word_of('', new[''])
-  for i, change in ipairs(units_change) do
-    new[change.unit], longest = change[2], math.max(longest, change[1][1].length)
-    had[i + 1], has[i + 1] = word_of(change.unit, change[1]), word_of(change.unit, change[2])
+-- Slows each stretch down as the caller's windows ask, and what a window that
+-- ends in it holds of the turns before. A stretch that knows nothing of a unit
+-- has turns of the windows that the unit had.
+local function pace_stretches()
+  if not slow[1] then return end
+  local new, most = {}, math.min(floor(MOST_SLOWED / (slow_until() - now) * 1000000), MOST_PACE)
+  for unit, words in string.gmatch(asked_words(), '([%w_-]*):([%d/,]+)') do new[unit] = windows_of(words) end
+  for _, change in ipairs(units_change) do
     for _, stretch in ipairs(slow) do
-      if not string.find(stretch.under, format(';%s:', change.unit), 1, true) then add_word(stretch, had[i + 1]) end
+      if not string.find(stretch.under, format(';%s:', change.unit), 1, true) then
+        stretch.under = joined(stretch.under, word_of(change.unit, change[1]))
+      end
     end
   end
-  local changes = table.concat(had, ';') ~= table.concat(has, ';')
-  if changes and upto > now and granted_upto > paced then add_stretch(had, longest, upto) end
-  if not slow[1] then return end
-  must, paced = true, math.max(paced, granted_upto)
-  local most = math.min(floor(MOST_SLOWED / (slow_until() - now) * 1000000), MOST_PACE)
+  local reach = {}
   for _, stretch in ipairs(slow) do
-    local pace = math.ceil(pace_of(stretch.under, new) * (1 - 1e-15)) -- 1e6 / 100 * 100 is 1e6
-    stretch.pace = math.max(stretch.pace, math.min(most, pace))
+    local pace, length = pace_of(stretch.under, new)
+    pace = math.min(most, pace)
+    if pace > stretch.pace then
+      stretch.pace = pace
+      reach[stretch] = math.ceil(length * 1000000 / stretch.pace)
+    end
+  end
+  local i = 2
+  while slow[i] do
+    local count = #slow
+    if reach[slow[i]] then slow_before(i, slow_until(i - 1) - reach[slow[i]]) end
+    i = i + 1 + #slow - count
   end
   join_stretches()
-  stand_still(rest)
+  offset, must = moment_of(now) + late - rest - server, true
 end

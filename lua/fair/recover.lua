@@ -57,7 +57,7 @@ end
 local function most_of_all(under)
   local most = 1
   for _, window in ipairs(windows) do most = math.max(most, window.most) end
-  for _, window in ipairs(windows_of(under)) do most = math.max(most, window.most) end
+  for _, window in ipairs(windows_of(match(under, '^:[%d/,]+') or '')) do most = math.max(most, window.most) end
   for w = 6, windows_end, 3 do most = math.max(most, argv[w] + 0) end
   return most
 end
@@ -71,13 +71,14 @@ local function elapsed(at, since)
 end
 
 -- Slows what the state had, and what was counted again, as the caller's quotas
--- want it.
+-- want it. Both get a stretch of their own windows.
 local function by_the_callers_quotas(under, had, newest, granted_upto)
   local before, stored = match(head, '(%S+)\n$'), sub(ARGV[1], -9, -2)
   local changes = before ~= stored and before ~= '--------' and stored ~= '' and stored ~= '--------'
-  if changes then narrow(windows, had.last, had.sequence) end
-  if under ~= '-' then narrow(windows_of(under), newest, granted_upto) end
-  if changes then paced = sequence end -- what was counted again is not of the state's windows
+  if not changes and under == '-' then return end
+  if changes then add_stretch(word_of('', windows), had.last, had.sequence) end
+  add_stretch(under == '-' and asked_words() or under, newest, granted_upto)
+  pace_stretches()
 end
 
 -- Forgets what others hold that have not heard of a reset: this state had lost

@@ -39,6 +39,7 @@ for i = 1, count do
     words[#words + 1] = format('%s/%s/%s', own[w], own[w + 1], own[w + 2])
     none = format('%s%16d %4d\n', none, own[w], 0)
   end
+  asked_units[i] = format('%s:%s', argv[first], table.concat(words, ','))
   logs[i] = {
     key = units_key, name = argv[first], words = table.concat(words, ','), knows = argv[first + 1] + 0,
     argv = own, windows_end = 5 + 3 * some,

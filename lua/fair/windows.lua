@@ -73,7 +73,11 @@ elseif ARGV[1] ~= head then
   if head ~= ARGV[1] then replace_arguments() end
   if before ~= stored and before ~= '--------' and stored ~= '--------' then
     changed_text = true
-    narrow(old, last, sequence)
+    local words_then = { word_of('', old) }
+    for i, change in ipairs(units_change) do words_then[i + 1] = word_of(change.unit, change[1]) end
+    words_then = table.concat(words_then, ';')
+    if words_then ~= asked_words() then add_stretch(words_then, last, sequence) end
+    pace_stretches()
   end
   if differs and not changed_text then
     if in_use == '-' then note_in_use(old_words) end
