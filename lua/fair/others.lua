@@ -32,14 +32,15 @@ local function cut_rows(short_by)
   write_cells(ends_at, upto, {})
 end
 
+local MOST_PERMITS = 1000000000 -- of a window: see mostPermits in fair.go
+
 local function go_by(others)
   local longest = counts_for()
   if coarse <= now and last + longest > now and (relocates or must) then cut_rows(windows[#windows].most) end
   windows, marks = others, ''
-  local forgotten, most, known = base, 0, full + longest > now and 0 or longest
-  for _, window in ipairs(windows) do most = math.max(most, window.most) end
-  -- It stands at the oldest slot from now on, whoever asks next.
-  if windows[1].length > known then base = math.max(0, base - most) end
+  local forgotten, known = base, full + longest > now and 0 or longest
+  -- It stands at the oldest slot from now on, as many as any window holds, whoever asks next.
+  if windows[1].length > known then base = math.min(base, math.max(0, sequence - MOST_PERMITS)) end
   for _, window in ipairs(windows) do
     marks = format('%s%16d %4d\n', marks, (window.length > known and base or forgotten) + window.most, oldest)
   end

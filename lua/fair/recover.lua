@@ -151,10 +151,10 @@ local function recover()
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
   local had, written = { last = last, sequence = sequence }, clock
-  slow_then = read_stretches(slow_then)
-  local slow_before = slow[1] and slow_until() or shown
-  if (known or fresh) and slow_then[1] and slow_then[#slow_then].upto > slow_before then
-    slow, paced = slow_then, paced_then + 0
+  if known or fresh then
+    local slow_now, moment_now = slow, moment_of(shown)
+    slow = read_stretches(slow_then)
+    if moment_of(shown) < moment_now or not slow_now[1] then paced = paced_then + 0 else slow = slow_now end
   end
   must = true
   if known or fresh then

@@ -30,11 +30,19 @@ local function relocate(old_size)
 end
 
 -- Goes by some of the windows that the queue has: what counts obeys all of them.
+-- Returns false if it does not have them all.
 local function go_back_to(some)
-  local kept_marks = {}
-  for i, window in ipairs(windows) do kept_marks[window.length] = sub(marks, 22 * i - 21, 22 * i) end
-  windows, marks = some, ''
-  for _, window in ipairs(windows) do marks = marks .. kept_marks[window.length] end
+  local old_marks, kept_marks = {}, ''
+  for i, window in ipairs(windows) do
+    old_marks[format('%d/%d', window.most, window.length)] = sub(marks, 22 * i - 21, 22 * i)
+  end
+  for _, window in ipairs(some) do
+    local kept_mark = old_marks[format('%d/%d', window.most, window.length)]
+    if not kept_mark then return false end
+    kept_marks = kept_marks .. kept_mark
+  end
+  windows, marks = some, kept_marks
+  return true
 end
 
 -- Goes by windows that are not those of the arguments.
@@ -56,18 +64,14 @@ end
 
 if ARGV[1] == '' then
   as_arguments(unpack(argv, first))
-elseif ARGV[1] ~= head then
+elseif ARGV[1] ~= head or coarse > now and sub(ARGV[3], -1) ~= '-' then
   local old_size, old, old_head = size, windows, head
   local old_words, before = match(head, '^fair5 (%S*) (%S+)\n$')
   local words, stored, all = match(ARGV[1], ' (%S+) '), sub(ARGV[1], -9, -2), match(ARGV[3], '%S+$')
   if all == '-' then all = words end
   differs = old_words ~= words and old_words ~= all
   if differs and last + counts_for() > now or coarse > now then words = all end
-  if differs then
-    go_by(windows_of(words))
-  elseif words ~= old_words then
-    go_back_to(windows_of(words))
-  end
+  if differs or not go_back_to(windows_of(words)) then go_by(windows_of(words)) end
   head = format('fair5 %s %s\n', words, stored)
   p, size = #head, #head + 191 + 22 * #windows
   if head ~= ARGV[1] then replace_arguments() end
