@@ -185,7 +185,7 @@ func TestManyQuotasOfManyUnitsLeaveAStateThatCanBeRead(t *testing.T) {
 			text, amounts := fmt.Sprintf("%d/1s burst 1", 20-change), []string{}
 			for i := range mostUnits {
 				name := strings.Repeat("u", 31) + string(rune('a'+i))
-				text += fmt.Sprintf("; %s %d/1000h burst 99999999", name, 999999999-change)
+				text += fmt.Sprintf("; %s %d/1m 1000000000/8760h", name, 20000000-change)
 				amounts = append(amounts, name+"=1")
 			}
 			require.NoError(t, w.rdb.Set(t.Context(), f.quotaKey(), text, 0).Err())

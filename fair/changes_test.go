@@ -1,0 +1,247 @@
+package fair
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// writes stores a text as a person does.
+func writes(t *testing.T, f *fair, text string) {
+	require.NoError(t, f.client.Set(t.Context(), f.quotaKey(), text, 0).Err())
+}
+
+// apart requires that turns come so far apart.
+func apart(t *testing.T, due []time.Duration, want time.Duration, what string) {
+	t.Helper()
+	for i := 1; i < len(due); i++ {
+		require.GreaterOrEqual(t, due[i]-due[i-1]+100*time.Microsecond, want, "%s: turns %d and %d, of %v", what, i-1, i, due)
+	}
+}
+
+// The caller before has the same windows, and those that a quota implies count
+// again.
+func TestWindowsThatTheQueueDoesNotHaveAreTaken(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		t.Run("stored", func(t *testing.T) {
+			f, at := w.stored(t)
+			set(t, f, "1/1h")
+			queued(t, f, 1, 1)
+			set(t, f, "1/100ms")
+			require.NoError(t, f.SetQuotas(t.Context(), quotas(t, "10/1s burst 1")))
+			at(time.Hour)
+			status(t, f)
+		})
+		t.Run("own", func(t *testing.T) {
+			f, _ := w.stored(t)
+			set(t, f, "1/1h")
+			queued(t, f, 1, 1)
+			set(t, f, "1/100ms")
+			_, err := f.joins(t, quotas(t, "10/1s burst 1")...).Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
+			require.NoError(t, err)
+		})
+	})
+}
+
+// The caller between has just the windows that bind.
+func TestAnImpliedWindowCountsTurnsOfOthersWhoeverCameBetween(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, between := range []bool{false, true} {
+			f, at := w.queue(t, quotas(t, "20/1s")...)
+			same, caller := f.joins(t, quotas(t, "1/100ms")...), f.joins(t, quotas(t, "10/1s burst 1")...)
+			queued(t, f, 20, 1) // at 0
+			if between {
+				queued(t, same, 1, 1)
+			}
+			at(time.Millisecond)
+			require.GreaterOrEqual(t, queuedWait(t, caller), 999*time.Millisecond, "20 went in the second before, own quota 10/1s; another between: %v", between)
+		}
+	})
+}
+
+// The caller between has a longer window of fewer permits.
+func TestWhatWasForgottenCountsForEachLongerWindow(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, between := range []bool{false, true} {
+			f, at := w.queue(t, quotas(t, "1/300ms")...)
+			longer, caller := f.joins(t, quotas(t, "1/1.7s")...), f.joins(t, quotas(t, "3/1s")...)
+			queued(t, f, 3, 1) // at 0, 300 and 600 ms
+			at(900 * time.Millisecond)
+			queued(t, f, 1, 1)
+			if between {
+				require.False(t, take(t, longer, engine.Request{N: 1})[0].Granted)
+			}
+			require.GreaterOrEqual(t, queuedWait(t, caller), 400*time.Millisecond, "three went in the second before; another between: %v", between)
+		}
+	})
+}
+
+func TestTurnsWithoutCallsAreSlowed(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		writes(t, f, "20/1s; tokens 10/1s")
+		var held []engine.Grant
+		for range 2 {
+			held = append(held, take(t, f, amount(1, "tokens=10"))[0].Grant)
+		}
+		writes(t, f, "20/1s; tokens 10/100ms")
+		for range 5 {
+			held = append(held, take(t, f, amount(0, "tokens=10"))[0].Grant)
+		}
+		writes(t, f, "20/1s; tokens 10/10s")
+		apart(t, dues(t, f, held), 10*time.Second, "tokens 10/10s")
+	})
+}
+
+func TestUnitsThatBecomeNarrowerSlowLostTurns(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, how := range []string{"an older copy", "the keys are gone"} {
+			t.Run(how, func(t *testing.T) {
+				f, at := w.stored(t)
+				writes(t, f, "10/1s; tokens 100/1s")
+				var held []engine.Grant
+				take4 := func() {
+					for range 4 {
+						held = append(held, take(t, f, amount(1, "tokens=100"))[0].Grant)
+					}
+				}
+				take4()
+				before := snap(t, f)
+				take4()
+				at(200 * time.Millisecond)
+				switch how {
+				case "an older copy":
+					before.restore(t, f)
+				case "the keys are gone":
+					require.NoError(t, w.rdb.Del(t.Context(), f.key, f.unitsKey(), f.quotaKey()).Err())
+				}
+				writes(t, f, "10/1s; tokens 100/10s")
+				apart(t, dues(t, f, held)[1:], 10*time.Second, "tokens 100/10s")
+			})
+		}
+	})
+}
+
+// A failover between a text that a person wrote and the first turn under it.
+func TestLostTurnsAreThoseOfTheTextThatWasStored(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		set(t, f, "1/1.7s")
+		queued(t, f, 1, 1)
+		writes(t, f, "1/100ms")
+		before := snap(t, f)
+		held := queued(t, f, 4, 1)
+		before.restore(t, f)
+		dues(t, f, held)
+		set(t, f, "1/5s")
+		apart(t, dues(t, f, held), 5*time.Second, "1/5s")
+	})
+}
+
+// A label of the clock lasts 3.6 s, and the quotas change each second.
+func TestQuotasThatChangeWithinALabelLetTheClockGoOn(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t)
+		set(t, f, "1000/1s")
+		held := queued(t, f, 2, 1000)
+		set(t, f, "1/1h")
+		told := dues(t, f, held)[1]
+		for i := 1; i <= 3600; i++ {
+			at(time.Duration(i) * time.Second)
+			set(t, f, []string{"1/1h", "2/1h"}[i%2])
+		}
+		require.InDelta(t, told-time.Hour, dues(t, f, held)[1], float64(10*time.Minute), "an hour has passed")
+	})
+}
+
+func TestAPauseOfASlowClockLetsNoTurnComeSooner(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t)
+		set(t, f, "1000/1s")
+		held := queued(t, f, 2, 1000)
+		set(t, f, "1/1h")
+		told := dues(t, f, held)[1]
+		for i := range 100 {
+			at(time.Duration(2*i) * time.Second)
+			pause(t, f, 2*time.Second)
+		}
+		require.GreaterOrEqual(t, 198*time.Second+dues(t, f, held)[1], told, "when it comes, from the beginning on")
+	})
+}
+
+func TestStretchesOfWindowsThatAreFarApartCanBeRead(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		for i := range 40 {
+			text := fmt.Sprintf("%d/1ms", 1_000_000-i)
+			if i%2 == 1 {
+				text = fmt.Sprintf("%d/8760h", 1_000_000_000-i)
+			}
+			require.NoError(t, f.SetQuotas(t.Context(), quotas(t, text)), "change %d", i)
+			_, err := f.Take(t.Context(), []engine.Request{{N: 900_000, MaxWait: engine.Forever}, {N: 900_000, MaxWait: engine.Forever}})
+			require.NoError(t, err, "change %d", i)
+		}
+	})
+}
+
+func TestStretchesAreJoinedWhereThatCostsLeast(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, units := range []string{"", "; tokens 500/1s", "; input_tokens 100000/1s 50000/200ms; output_tokens 20000/1s 10000/200ms"} {
+			t.Run(units, func(t *testing.T) {
+				f, _ := w.stored(t)
+				writes(t, f, "1/1s"+units)
+				held := queued(t, f, 20, 1)
+				for i, text := range strings.Fields("1/1ms 1/500ms 1/1s 1/500ms 1/1s 1/500ms 1/1s 1/500ms 1/1s") {
+					writes(t, f, text+units)
+					held = append(held, queued(t, f, 1, 1)...)
+					require.LessOrEqual(t, dues(t, f, held)[18], time.Minute, "turn of 18 s, change %d", 1+i)
+				}
+			})
+		}
+	})
+}
+
+func TestOneTurnOfAWideQuotaSlowsFewBeforeIt(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for usual, moment := range map[string]string{
+			"1/1s; tokens 10000000/24h": "1/1ms; tokens 10000000/24h",
+			"1/1s":                      "60000/1m",
+			"60/1m burst 1":             "600/1m",
+		} {
+			t.Run(usual, func(t *testing.T) {
+				f, _ := w.stored(t)
+				writes(t, f, usual)
+				held := queued(t, f, 50, 1)
+				writes(t, f, moment)
+				held = append(held, queued(t, f, 1, 1)...)
+				writes(t, f, usual)
+				require.LessOrEqual(t, dues(t, f, held)[48], 2*time.Minute, "turn of 48 s")
+			})
+		}
+	})
+}
+
+// The older state has a stretch up to the same slot.
+func TestALostNarrowerQuotaGoesOn(t *testing.T) {
+	w := realWorld(t)
+	for _, wider := range []bool{false, true} {
+		f, _ := w.stored(t)
+		set(t, f, "1/1s")
+		held := queued(t, f, 11, 1)
+		if wider {
+			set(t, f, "1/300ms") // there is a stretch from now on
+		}
+		before := snap(t, f)
+		text := w.rdb.Get(t.Context(), f.quotaKey()).Val()
+		set(t, f, "1/5s")
+		told := dues(t, f, held)
+		before.restore(t, f)
+		writes(t, f, text)
+		require.InDelta(t, told[1], dues(t, f, held)[1], float64(time.Second), "the second of 11; a stretch: %v", wider)
+	}
+}
