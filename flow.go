@@ -90,7 +90,7 @@ func WithLookAhead(permits int) Option {
 // A call for more permits than the ceiling allows fails with [ErrExceedsQuota].
 // If the ceiling's room comes too late for a caller, the [*RefusedError] says
 // so. A caller that stands behind others may wait until its deadline. Callers
-// that are held back hear of a change in another process within a minute.
+// that are held back hear of a change, or a [Queue.Reset], within ten seconds.
 // [Queue.Reset] forgets what the ceilings counted as well. If the server loses
 // data, a ceiling that a limiter knows to be lost counts as full at the newest
 // slot. If the quota is invalid, the error matches [ErrInvalidQuota].
@@ -274,10 +274,8 @@ func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
 
 // pauseFlow is Pause of one flow.
 func (q *Queue) pauseFlow(ctx context.Context, d time.Duration) error {
-	q.asker.HoldBack(q.line, d)
-	q.sleepers.PutOff(q.line)
 	err := timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.PauseFlow(ctx, q.only, d) })
-	q.sleepers.PutOff(q.line) // callers that a question before it has granted a turn
+	q.sleepers.PutOff(q.line)
 	return err
 }
 
@@ -290,7 +288,6 @@ func (q *Queue) setCeiling(ctx context.Context, quotas []engine.Quota) error {
 	if len(quotas) == 1 {
 		ceiling = &quotas[0]
 	}
-	defer q.asker.LetGo(q.only) // the ceiling may be wider
 	return timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.SetCeiling(ctx, q.only, ceiling) })
 }
 

@@ -197,7 +197,7 @@ func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
 // takeNow is allowNow, and returns the turn. A turn that was granted and does
 // not stand any more is given back.
 func (l *limiter) takeNow(ctx context.Context, n int) (*engine.Grant, error) {
-	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() || l.line != nil && l.asker.Full(l.line, n) {
+	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() {
 		return nil, nil
 	}
 	w := l.newWait(ctx, n, "", 0)

@@ -74,10 +74,7 @@ func (a *Asker) isAwaited() bool {
 	if a.away == nil || len(a.returns) > 0 {
 		return false
 	}
-	return slices.ContainsFunc(a.ready, func(l *Line) bool {
-		l.dropGone()
-		return len(l.waiting) > 0
-	})
+	return slices.ContainsFunc(a.ready, func(l *Line) bool { return len(l.waiting) > 0 })
 }
 
 // notAsked, under mu, is the error of a caller that accepts no wait while the

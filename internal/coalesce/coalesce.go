@@ -24,9 +24,10 @@
 // The server moves a caller to asked when its question goes, back to lined if
 // the engine leaves it for the next question or is away, and to answered before
 // it tells the caller. A caller that is told in line goes straight through. The
-// caller moves itself to gone. Every move is one atomic operation, so exactly
-// one side owns what was granted: an answered caller reads its answer, and for
-// one that is gone the server gives back.
+// caller moves itself to gone. A caller is lined only under mu. Every move out of
+// asked is one atomic operation, so exactly one side owns what was granted: an
+// answered caller reads its answer, and for one that is gone the server gives
+// back.
 package coalesce
 
 import (
@@ -80,9 +81,8 @@ type Asker struct {
 	Probe func(context.Context) error
 
 	mu      sync.Mutex
-	common  Line               // of callers without a flow
-	ready   []*Line            // whose first caller may be asked for
-	held    map[*Line]struct{} // those that something holds back
+	common  Line    // of callers without a flow
+	ready   []*Line // whose first caller may be asked for
 	returns []*giver
 	signals sync.Pool // for requests to be told by
 	busy    bool
@@ -128,7 +128,7 @@ func (a *Asker) await(ctx context.Context, r *Request) error {
 	case <-ctx.Done():
 		return a.leave(ctx, r)
 	case <-opened:
-		if a.leaves(r) {
+		if a.leaves(r, true) {
 			return a.Breaker.Cause()
 		}
 		<-r.told

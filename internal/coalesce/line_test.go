@@ -69,9 +69,9 @@ func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
 		synctest.Wait()
 		require.Len(t, went, 4)
 		assert.Zero(t, b.Lined(f))
-		assert.True(t, b.Full(f, 1))
+		assert.False(t, f.fits(0, 1))
 		b.Passed(f, 1)
-		assert.False(t, b.Full(f, 1))
+		assert.True(t, f.fits(0, 1))
 	})
 }
 
@@ -249,7 +249,7 @@ func TestWhoeverIsRefusedHoldsNothingAhead(t *testing.T) {
 			b, f := &Asker{Engine: e}, NewLine("f", 1, 0)
 			<-askingIn(b, f, 1, time.Second)
 			synctest.Wait()
-			assert.False(t, b.Full(f, 1))
+			assert.True(t, f.fits(0, 1))
 			b.mu.Lock()
 			assert.Zero(t, f.ahead)
 			b.mu.Unlock()

@@ -3,7 +3,6 @@ package coalesce
 import (
 	"context"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -46,16 +45,12 @@ func (a *Asker) startServer() {
 func (a *Asker) serve() {
 	q := &question{asker: a, most: mostAsked}
 	for a.outlast(); a.gather(q) && q.send(); a.outlast() {
-		// Callers whose turn has come run first and may line up again: one
-		// question for all of them instead of two.
-		runtime.Gosched()
 	}
 }
 
 // gather fills q with those who go next. If nobody is left it stops serving and
 // returns false.
 func (a *Asker) gather(q *question) bool {
-	clear(q.callers) // it may hold callers that are gone
 	q.callers, q.lines, q.givers = q.callers[:0], q.lines[:0], nil
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -128,13 +128,17 @@ func (a *Asker) enter(ctx context.Context, r *Request) {
 	r.state.Store(lined)
 }
 
-// leaves makes the caller gone, unless it is answered: then it is told.
-func (a *Asker) leaves(r *Request) bool {
-	before := r.state.Swap(gone)
-	if before == lined {
-		a.left(r)
+// leaves makes a caller gone that stands in line, or if it may, one that was
+// asked for. It reports whether it did. Otherwise the caller is told.
+func (a *Asker) leaves(r *Request, evenAsked bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.state.CompareAndSwap(lined, gone) {
+		r.line.remove(r)
+		a.makeReady(r.line)
+		return true
 	}
-	return before != answered
+	return evenAsked && r.state.CompareAndSwap(asked, gone)
 }
 
 // leave ends the wait of a caller whose ctx has ended: that of the call that
@@ -143,8 +147,7 @@ func (a *Asker) leaves(r *Request) bool {
 // answer and for the return of what that grants. If the question fails, the error
 // matches what it failed by.
 func (a *Asker) leave(ctx context.Context, r *Request) error {
-	if r.state.CompareAndSwap(lined, gone) {
-		a.left(r)
+	if a.leaves(r, false) {
 		return a.becauseAway(unsent(ctx, r.lost))
 	}
 	until := time.Now().Add(ReturnBound)
@@ -177,7 +180,7 @@ func (a *Asker) hears(r *Request, until time.Time) bool {
 		return true
 	case <-timer.C:
 	}
-	if a.leaves(r) {
+	if a.leaves(r, true) {
 		return false
 	}
 	<-r.told
@@ -220,15 +223,11 @@ func (r *Request) staysInLine(failure error) bool {
 	return r.state.CompareAndSwap(asked, lined)
 }
 
-// tellInLine, under mu, tells a caller that stands in line, and reports whether
-// the caller was still there.
-func (r *Request) tellInLine(reply Reply, failure error) bool {
-	if !r.state.CompareAndSwap(lined, asked) {
-		return false
-	}
+// tellInLine, under mu, tells a caller that stands in line.
+func (r *Request) tellInLine(reply Reply, failure error) {
 	r.line.uncount(r)
+	r.state.Store(asked)
 	r.tell(reply, failure)
-	return true
 }
 
 // tell hands a caller its answer, or why its question failed. It reports whether

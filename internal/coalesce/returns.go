@@ -3,7 +3,6 @@ package coalesce
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -122,11 +121,5 @@ func (q *question) giveBack() (inTime bool) {
 	for _, g := range q.givers {
 		g.done <- err
 	}
-	a := q.asker
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.letGoIf(func(l *Line) bool { // there is room, unless it is paused
-		return !l.paused && slices.ContainsFunc(q.givers, func(g *giver) bool { return g.grant.Flow == l.id })
-	})
 	return true
 }

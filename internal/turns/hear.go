@@ -31,9 +31,6 @@ func (l *Sleepers) Hear(n *engine.News) {
 	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
 		l.free()
 	}
-	if n.Reset && old.Queue != n.Queue && l.Asker != nil {
-		l.Asker.LetGo("")
-	}
 	switch {
 	case old.Queue != n.Queue:
 		l.move(n)
