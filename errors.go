@@ -143,7 +143,6 @@ type RefusedError struct {
 	limit   string        // what the turn is too late for
 	pause   time.Duration // for how much longer the queue is paused
 	paused  bool          // without that it would have come in time
-	missed  bool          // an earlier turn was missed: see WithMaxLateness
 	ceiling bool          // by that of the flow: see WithFlowQuota
 }
 
@@ -161,9 +160,6 @@ func (e *RefusedError) Error() string {
 	text += "refused"
 	if e.ceiling {
 		text += " by the quota of its flow"
-	}
-	if e.missed {
-		text += " after a missed turn"
 	}
 	text += fmt.Sprintf(": the turn would come in %v", e.Wait.Round(time.Microsecond))
 	if e.limit == "" {

@@ -129,7 +129,7 @@ func TestARefusalInAPauseThatStoodInLine(t *testing.T) {
 		require.ErrorAs(t, <-errs, &refused)
 		require.ErrorIs(t, refused, fairlimit.ErrPaused)
 		assert.Equal(t, 1400*time.Millisecond, time.Since(start), "when the second is sent")
-		assert.Equal(t, 3100*time.Millisecond, refused.Wait, "2 s later than its slot, which was 1.1 s ahead")
+		assert.Equal(t, 2*time.Second, refused.Wait, "for as long as it is held at least")
 	})
 }
 
@@ -196,21 +196,6 @@ func TestARefusalSaysWhetherAPauseIsItsReason(t *testing.T) {
 			assert.Equal(t, c.because, strings.Contains(err.Error(), "paused for another"), "%+v", c)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		}
-	})
-}
-
-func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSteered(t, fairlimit.WithMaxWait(time.Hour))
-		s.fails = engine.ErrUnreachable
-		errs := lineUp(t.Context(), q, 1, 1)
-		(<-s.calls).answers(granted(5*time.Second, 1))
-		synctest.Wait()
-		require.Error(t, q.Pause(t.Context(), time.Minute))
-		(<-s.calls).answers(refused(2 * time.Hour))
-		err := <-errs
-		require.ErrorAs(t, err, new(*fairlimit.RefusedError))
-		assert.ErrorContains(t, err, ": refused after a missed turn: the turn would come in 2h0m0s")
 	})
 }
 

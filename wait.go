@@ -120,7 +120,7 @@ func (l *limiter) sleep(w *wait) (again bool, err error) {
 	l.passed(w.Cost)
 	w.taken = w.sleeper.Grant()
 	if r, ok := err.(*turns.Refusal); ok {
-		err = &RefusedError{Wait: r.Wait, limit: limit(&w.Request), paused: r.Paused, missed: w.sleeper.HasMissed()}
+		err = &RefusedError{Wait: r.Wait, limit: limit(&w.Request), paused: r.Paused}
 	}
 	return false, err
 }
@@ -138,7 +138,6 @@ func (l *limiter) accepts(w *wait) bool {
 // refuse gives back a turn that comes too late, if it was granted.
 func (l *limiter) refuse(w *wait) error {
 	err := w.refused()
-	err.missed = w.sleeper.HasMissed()
 	if w.Reply.Granted {
 		l.giveUp(w)
 	}

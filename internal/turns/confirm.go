@@ -51,11 +51,7 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 	if !l.heldUntil.IsZero() {
 		return l.insistsUntil(s, now), true
 	}
-	late, needed := now.Sub(s.due), at
-	if l.newest.Before(l.looked) && late <= l.Within/4 {
-		needed = s.due // Redis is silent, and need not be asked twice for one turn
-	}
-	oldest := needed.Add(-l.Within)
+	late, oldest := now.Sub(s.due), at.Add(-l.Within)
 	switch {
 	case l.newest.Before(l.lookedBefore) && !l.lookedBefore.Before(oldest):
 		return time.Time{}, false // that look had its time, and the next is for later turns
@@ -79,19 +75,13 @@ func (l *Sleepers) insistsUntil(s *Sleeper, now time.Time) time.Time {
 			s.givesUp = end
 		}
 	}
-	until := s.givesUp.Add(1)
-	if l.looking > 0 {
-		return until
-	}
-	next := l.looked.Add(l.Within / 4)
-	if !now.Before(next) {
+	if l.looking == 0 {
+		if next := l.looked.Add(l.Within / 4); now.Before(next) {
+			return next
+		}
 		l.beginLook(s, now)
-		return until
 	}
-	if next.Before(until) {
-		return next
-	}
-	return until
+	return s.givesUp.Add(1)
 }
 
 // hearsNothing, under mu, reports whether a caller has waited for news in vain.
@@ -125,22 +115,13 @@ func (l *Sleepers) lookOnce(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.looking--
-	l.tellWaiting()
+	l.tellAwaiting()
 }
 
-// untilNews, under mu, is a channel that closes when news come or a look has
-// ended.
-func (l *Sleepers) untilNews() <-chan struct{} {
-	if l.newsCame == nil {
-		l.newsCame = make(chan struct{})
-	}
-	return l.newsCame
-}
-
-// tellWaiting, under mu, wakes callers that wait for news.
-func (l *Sleepers) tellWaiting() {
-	if l.newsCame != nil {
-		close(l.newsCame)
-		l.newsCame = nil
+// tellAwaiting, under mu, wakes callers that wait for news.
+func (l *Sleepers) tellAwaiting() {
+	if l.awaited {
+		l.awaited = false
+		l.wake()
 	}
 }

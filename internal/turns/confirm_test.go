@@ -138,28 +138,6 @@ func TestARedisThatRefusedIsAskedAgainLongAfter(t *testing.T) {
 	})
 }
 
-// A silent Redis is not asked again for a turn that it was asked for, if the
-// caller wakes a little late.
-func TestASilentRedisIsAskedOnceForATurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(250 * time.Millisecond)
-		q.silent = true
-		l, stall := q.stalls(0)
-		out := callers(t.Context(), l, 3, func(who int) *coalesce.Request {
-			return &coalesce.Request{N: []int{1, 40, 3}[who], MaxWait: engine.Forever} // turns at 0, 10 and 10.75 s
-		})
-		inOrder(t, out, 2) // the look went at 9.75 s
-		time.Sleep(700 * time.Millisecond)
-		stall(70 * time.Millisecond)
-		w := <-out
-		require.NoError(t, w.err)
-		assert.Less(t, w.at, 10800*time.Millisecond)
-		time.Sleep(10 * second) // the look ends by itself
-		synctest.Wait()
-		assert.Equal(t, 1, q.looks)
-	})
-}
-
 // There is not enough time left to ask a Redis that is slow, or silent.
 func TestWhoeverHearsNothingInTimeMissesItsTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,7 +24,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 	}
 	old := l.news
 	l.newest = n.Asked
-	l.tellWaiting()
+	l.tellAwaiting()
 	if n.Queue == "" {
 		return // no turn has changed
 	}
@@ -51,13 +51,11 @@ func (l *Sleepers) Hear(n *engine.News) {
 // move, under mu, finds the slots of lost turns on the clock of their queue's
 // successor. They stay as far apart in time as they were.
 func (l *Sleepers) move(n *engine.News) {
+	if n.Moves == 0 {
+		return
+	}
 	for _, s := range l.sleepers {
-		switch {
-		case s.grant.ID == n.Queue: // a server has gone back to it
-			s.at = s.grant.At
-		case n.Moves != 0:
-			s.at = l.news.Real(s.at) + n.Moves
-		}
+		s.at = l.news.Real(s.at) + n.Moves
 	}
 	slices.SortStableFunc(l.sleepers, order)
 }
@@ -111,7 +109,7 @@ func (l *Sleepers) lineUpOthers(n *engine.News) {
 
 // isVoid reports whether the queue of a caller's turn was reset.
 func isVoid(s *Sleeper, n *engine.News) bool {
-	return n.Reset && s.grant.ID != n.Queue && s.asked.Before(n.Asked)
+	return n.Reset && s.grant.ID != n.Queue
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes: if the old

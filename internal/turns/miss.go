@@ -22,7 +22,7 @@ func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
 			turns = append(turns, c.turn)
 		} else {
 			late = append(late, lateness)
-			c.missed, c.margin = c.missed+1, min(lateness, longestMargin)
+			c.missed++
 			l.Asker.GiveBack(c.request.Ctx, c.grant)
 		}
 		if c.missed >= mostMissed {
@@ -32,11 +32,7 @@ func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
 			callers = append(callers, c)
 		}
 	}
-	left, spare := l.deal(callers, turns, now)
-	for _, t := range spare {
-		l.Asker.GiveBack(s.request.Ctx, t.grant)
-	}
-	l.lineUpAgain(left)
+	l.lineUpAgain(l.deal(callers, turns, now))
 	l.change()
 	if l.Missed == nil {
 		return func() {}

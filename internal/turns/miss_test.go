@@ -126,20 +126,6 @@ func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
 	})
 }
 
-func TestAMachineWhoseTimersAreLateWakesEarly(t *testing.T) {
-	inBubble(t, second, 5*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		l.woke = func() { time.Sleep(16 * time.Millisecond) }
-		out := callers(t.Context(), l, 10, forever)
-		late := 0
-		for range 10 {
-			w := <-out
-			require.NoError(t, w.err)
-			late = max(late, int(w.at%second/time.Millisecond))
-		}
-		assert.LessOrEqual(t, late, 5)
-	})
-}
-
 func TestAnAnswerThatTookLongerThanOthersCountsAsLateness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(time.Millisecond)

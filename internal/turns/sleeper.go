@@ -10,12 +10,7 @@ import (
 )
 
 const (
-	// longestMargin bounds how much earlier a caller that missed a turn wakes
-	// for the next one.
-	longestMargin = 50 * time.Millisecond
-
-	// shortestNap ends the halving of naps: a sleep of two of them is not
-	// halved.
+	// shortestNap is for how long a caller lets another go first.
 	shortestNap = 100 * time.Microsecond
 
 	// longExcess is an excess from which on an answer says too vaguely when a
@@ -40,8 +35,7 @@ type Sleeper struct {
 	turn
 	state  state
 	err    error
-	missed int // turns in a row
-	margin time.Duration
+	missed int       // turns in a row
 	wakes  time.Time // when its nap ends
 }
 
@@ -62,9 +56,6 @@ func NewSleeper(r *coalesce.Request) *Sleeper { return &Sleeper{request: r} }
 
 // Grant is the turn that the caller has taken, once Sleep has returned nil.
 func (s *Sleeper) Grant() *engine.Grant { return &s.grant }
-
-// HasMissed reports whether the caller has missed a turn. Nil has had none.
-func (s *Sleeper) HasMissed() bool { return s != nil && s.missed > 0 }
 
 // accept sets the latest turn that the caller accepts, zero for any. MaxWait
 // counts from when the caller came, but what the engine granted within it
@@ -138,22 +129,6 @@ func nap(ctx context.Context, until time.Time, changed <-chan struct{}) error {
 	return ctx.Err()
 }
 
-// napTo is the end of the next nap of a caller that sleeps until a moment. A
-// caller that missed a turn wakes early, and sleeps half of what is left each
-// time.
-func (s *Sleeper) napTo(until, now time.Time) time.Time {
-	d := until.Sub(now)
-	switch {
-	case s.margin == 0:
-		return until
-	case d > s.margin:
-		return until.Add(-s.margin)
-	case d > 2*shortestNap:
-		return now.Add(d / 2)
-	}
-	return until
-}
-
 // soonest, under mu, is when a caller that sleeps until a moment wakes at the
 // soonest possible time of its turn, if that comes first. The turn may come
 // sooner than due if the answer that told due took long. By then newer news may
@@ -199,14 +174,15 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}, w
 	case !s.accepts(due):
 		return time.Time{}, nil, l.refuse(s, due, now)
 	case now.Before(due):
-		s.wakes = s.napTo(l.soonest(s, l.confirm(s, due, now), now), now)
+		s.wakes = l.soonest(s, l.confirm(s, due, now), now)
 		return s.wakes, l.changed, nil
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
 		what = l.miss(s, now)
 		return now, l.changed, what
 	}
 	if until, waits := l.waitsForNews(s, now); waits {
-		return until, l.untilNews(), nil
+		l.awaited = true
+		return until, l.changed, nil
 	}
 	if l.keepOrder(s, now) || l.letOlderGo(s, now) {
 		return now.Add(shortestNap), l.changed, nil
@@ -229,7 +205,7 @@ func (l *Sleepers) taken(s *Sleeper, now time.Time) func() {
 // does.
 func (l *Sleepers) refuse(s *Sleeper, due, now time.Time) func() {
 	l.quit(s, gone)
-	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.holdsAsleep())}
+	s.err = &Refusal{Wait: due.Sub(now), Paused: now.Before(l.holdsAsleep())}
 	return func() { l.Asker.Abandon(s.request.Ctx, s.grant) }
 }
 

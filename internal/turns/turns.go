@@ -81,7 +81,7 @@ type Sleepers struct {
 
 	mu       sync.Mutex
 	sleepers []*Sleeper
-	changed  chan struct{} // nil while nobody sleeps
+	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
 	news     engine.News   // the estimate to sleep by; see Hear
 	newest   time.Time     // when the question went that brought the newest news
@@ -89,14 +89,13 @@ type Sleepers struct {
 	epoch    int           // counts the changes that sleepers have to hear of
 	quickest time.Duration // what an answer that grants a turn takes at best
 
-	lookedBefore time.Time     // when the look before the newest went
-	lookUntil    time.Time     // until when callers wait for the newest look
-	looking      int           // how many looks are under way
-	newsCame     chan struct{} // closed when news come; nil while nobody waits for news
+	lookedBefore time.Time // when the look before the newest went
+	lookUntil    time.Time // until when callers wait for the newest look
+	looking      int       // how many looks are under way
+	awaited      bool      // sleepers have to hear of the next news, or of the end of a look
 
-	heldUntil   time.Time     // nobody goes before
-	heldAt      time.Time     // when the hold was said last
-	holdChanged chan struct{} // closed when heldUntil changes; nil while nobody waits for that
+	heldUntil time.Time // nobody goes before
+	heldAt    time.Time // when the hold was said last
 
 	woke func() // tests let the process stand still here; else nil
 }
@@ -109,9 +108,6 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	defer l.mu.Unlock()
 	took := r.Reply.Took()
 	l.learnQuickest(took)
-	if l.heldUntil.IsZero() && l.MaxLateness == 0 && l.Taken == nil && len(l.sleepers) == 0 {
-		return true
-	}
 	now := time.Now()
 	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool { return s.matches(r) && s.due.After(now) }) {
 		return false
@@ -150,11 +146,15 @@ func (l *Sleepers) excess(took time.Duration) time.Duration {
 // change, under mu, tells sleepers to ask next again.
 func (l *Sleepers) change() {
 	l.epoch++
+	l.wake()
+}
+
+// wake, under mu, has sleepers ask next again though nothing has changed.
+func (l *Sleepers) wake() {
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
-	l.tellWaiting()
 }
 
 // join, under mu, puts a caller among the sleepers.
@@ -187,7 +187,6 @@ func (l *Sleepers) drop(at int) {
 	}
 	if len(l.sleepers) == 0 {
 		close(l.changed) // another caller may have taken the last one out
-		l.tellWaiting()
 		l.sleepers, l.changed = nil, nil
 	}
 }
