@@ -228,12 +228,12 @@ func (t *Turn) settle(ctx context.Context, used Amounts) error {
 
 // tell tells the trace what was settled.
 func (t *Turn) tell(used Amounts) {
-	trace := t.limiter.trace
-	if trace == nil || trace.Settled == nil {
+	settled := t.limiter.trace.Settled
+	if settled == nil {
 		return
 	}
 	for unit, n := range used {
-		trace.Settled(unit, t.reserved(unit), n)
+		settled(unit, t.reserved(unit), n)
 	}
 }
 
@@ -303,10 +303,8 @@ func (r *Reservation) taken(ctx context.Context) (*Turn, error) {
 	if err := ready(ctx, "nothing was settled"); err != nil {
 		return nil, err
 	}
-	if err := r.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer r.unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
 	case r.turn != nil:
 		return r.turn, nil

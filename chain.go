@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 // Chain returns a Limiter that waits for one limiter after the other, such as 5 a
@@ -21,10 +18,8 @@ import (
 // no more of them in the line of all than its own quota lets go. Each line has
 // its own order.
 //
-// Ctx's deadline holds for all waits together. A caller that has to wait is
-// refused at once if one of the further limiters says that its next turn comes
-// after the deadline. That costs one read of each. The longest delay counts, not
-// the sum: all lines move at the same time.
+// Ctx's deadline holds for all waits together. Each limiter refuses at once a turn
+// that comes after it, once the caller's turn at the one before has come.
 //
 // If a later limiter refuses or fails, what the earlier ones granted is given
 // back. It stays taken at a limiter that is not a [*Queue], such as one on
@@ -74,9 +69,9 @@ func (c *chain) Allow(ctx context.Context) (bool, error) { return c.AllowN(ctx, 
 
 func (c *chain) AllowN(ctx context.Context, n int) (bool, error) { return c.all(ctx, n, c.allow) }
 
-// take takes a turn of one of the limiters, before the later ones. The turn is
-// nil if it cannot be given back.
-type take func(ctx context.Context, n int, l Limiter, later []Limiter) (turn *Turn, ok bool, err error)
+// take takes a turn of one of the limiters. The turn is nil if it cannot be given
+// back.
+type take func(ctx context.Context, n int, l Limiter) (turn *Turn, ok bool, err error)
 
 // all takes a turn of each limiter, or gives back what it took.
 func (c *chain) all(ctx context.Context, n int, take take) (bool, error) {
@@ -84,8 +79,8 @@ func (c *chain) all(ctx context.Context, n int, take take) (bool, error) {
 		return false, err
 	}
 	var taken []*Turn
-	for i, l := range c.limiters {
-		turn, ok, err := take(ctx, n, l, c.limiters[i+1:])
+	for _, l := range c.limiters {
+		turn, ok, err := take(ctx, n, l)
 		if !ok {
 			for _, turn := range taken {
 				turn.limiter.asker.Abandon(ctx, turn.grant)
@@ -146,35 +141,21 @@ func queue(l Limiter) *limiter {
 }
 
 // wait waits for one of the limiters.
-func (c *chain) wait(ctx context.Context, n int, l Limiter, later []Limiter) (*Turn, bool, error) {
+func (c *chain) wait(ctx context.Context, n int, l Limiter) (*Turn, bool, error) {
 	q := queue(l)
 	if q == nil {
 		err := l.WaitN(ctx, n)
 		return nil, err == nil, err
 	}
-	deadline, _ := ctx.Deadline()
-	reserved, err := q.reserveTurn(ctx, n, "", deadline)
+	grant, err := q.take(ctx, n, "")
 	if err != nil {
-		q.trace.refused(n, err)
 		return nil, false, q.named(err)
 	}
-	if reserved.Delay() > 0 && !deadline.IsZero() {
-		err = tooLate(ctx, later, deadline)
-	}
-	if err == nil {
-		err = reserved.Wait(ctx)
-	}
-	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), coalesce.ReturnBound)
-		defer cancel()
-		_ = reserved.giveBack(ctx, true) // unless it is over, since Wait failed
-		return nil, false, err
-	}
-	return reserved.turn, true, nil
+	return &Turn{limiter: q, grant: *grant}, true, nil
 }
 
 // allow takes a permit of one of the limiters now or not at all.
-func (c *chain) allow(ctx context.Context, n int, l Limiter, _ []Limiter) (turn *Turn, ok bool, err error) {
+func (c *chain) allow(ctx context.Context, n int, l Limiter) (turn *Turn, ok bool, err error) {
 	q := queue(l)
 	if q == nil {
 		ok, err = l.AllowN(ctx, n)
@@ -185,26 +166,6 @@ func (c *chain) allow(ctx context.Context, n int, l Limiter, _ []Limiter) (turn 
 		return nil, false, q.named(err)
 	}
 	return &Turn{limiter: q, grant: *grant}, true, nil
-}
-
-// tooLate returns the refusal by a limiter whose next turn comes after the
-// deadline. Those that give no answer are asked again in their turn.
-func tooLate(ctx context.Context, limiters []Limiter, deadline time.Time) error {
-	for _, l := range limiters {
-		status, err := l.Status(ctx)
-		if err == nil && time.Now().Add(status.Delay).After(deadline) {
-			refused := &RefusedError{
-				Wait: status.Delay, pause: status.Paused,
-				limit:  limit(&coalesce.Request{MaxWait: engine.Forever, Deadline: deadline}),
-				paused: status.Paused > 0 && !time.Now().Add(status.Delay-status.Paused).After(deadline),
-			}
-			if l := own(l); l != nil {
-				return l.named(refused)
-			}
-			return refused
-		}
-	}
-	return nil
 }
 
 func (c *chain) Status(ctx context.Context) (all Status, err error) {

@@ -150,7 +150,7 @@ type parts struct {
 	steer    engine.Steerer            // the engine, nil if it cannot be steered
 	count    engine.Counter            // the engine, nil if it counts calls only
 	own      []Quota                   // that hold whatever is stored, nil if the engine has to say
-	trace    *Trace                    // nil without one
+	trace    *Trace                    // never nil
 	differed atomic.Pointer[time.Time] // when an answer last said that quotas differ
 
 	rdb      redis.UniversalClient
@@ -222,8 +222,8 @@ func (l *limiter) check(ctx context.Context, n int) error {
 //	traced      tells the trace                       WithTrace
 //	the engine  decides                               WithEngine
 //
-// What steers a queue goes to the engine by way of the trace only: Redis is
-// asked for it whatever happens, and it waits for no replica.
+// What steers a queue goes to the engine itself: Redis is asked for it whatever
+// happens, and it waits for no replica.
 func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, quota Quota) error {
 	if err := o.canReplicate(rdb); err != nil {
 		return err
@@ -252,9 +252,7 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	if err := l.share(o, e); err != nil {
 		return err
 	}
-	if o.trace != nil {
-		e, steerer = o.trace.watch(e, steerer)
-	}
+	e = traced{e, o.trace}
 	l.steering(o, steerer)
 	if quota != (Quota{}) && !o.stored {
 		l.own = []Quota{quota}
@@ -265,13 +263,11 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	if o.replicas > 0 {
 		e = replicated{e}
 	}
-	read := func(ctx context.Context) error { _, err := e.Status(ctx); return err }
+	read := func(ctx context.Context) error { _, err := l.status(ctx); return err }
 	var opens *breaker.Breaker
 	if o.fallback != nil {
 		opens = breaker.New(read)
-		if o.trace != nil {
-			opens.Changed = o.trace.FellBack
-		}
+		opens.Changed = o.trace.FellBack
 		e, l.fallback = watched{e, opens}, &fallback{o.fallback, opens, &l.sleepers}
 	}
 	l.asker = coalesce.Asker{Engine: e, Breaker: opens}
@@ -283,14 +279,11 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 
 // steering makes what holds callers that sleep.
 func (l *limiter) steering(o *options, steerer engine.Steerer) {
-	l.sleepers.Asker = &l.asker
-	if o.trace != nil {
-		l.sleepers.Taken, l.sleepers.Missed, l.pauses.paused = o.trace.Taken, o.trace.Missed, o.trace.Paused
-	}
+	l.sleepers.Asker, l.sleepers.Taken, l.sleepers.Missed = &l.asker, o.trace.Taken, o.trace.Missed
 	if steerer != nil {
-		l.steer, l.sleepers.Within, l.sleepers.Look = steerer, o.pauseWithin, steerer.Look
+		l.steer, l.sleepers.Within, l.sleepers.Look = steerer, o.pauseWithin, o.trace.asks("look", steerer.Look)
 		l.sleepers.MaxLateness = o.lateness()
-		l.pauses.engine, l.pauses.sleepers = steerer, &l.sleepers
+		l.pauses.engine, l.pauses.sleepers, l.pauses.trace = steerer, &l.sleepers, o.trace
 	}
 }
 
@@ -300,7 +293,7 @@ func (l *limiter) hear(n *engine.News) {
 		l.answered.Store(true)
 	}
 	l.sleepers.Hear(n)
-	if n.Lost && l.trace != nil && l.trace.Lost != nil {
+	if n.Lost && l.trace.Lost != nil {
 		l.trace.Lost()
 	}
 	if n.Differs {
@@ -343,11 +336,19 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	if err := ready(ctx, "nothing was asked"); err != nil {
 		return Status{}, l.named(err)
 	}
-	status, err := timeout.Call(ctx, l.asker.Engine.Status)
+	status, err := timeout.Call(ctx, l.status)
 	if err == nil && l.only != "" {
 		err = timeout.Do(ctx, func(ctx context.Context) error { return l.flowStatus(ctx, &status) })
 	}
 	return Status(status), l.named(err)
+}
+
+func (p *parts) status(ctx context.Context) (status engine.Status, err error) {
+	err = p.trace.asks("status", func(ctx context.Context) error {
+		status, err = p.asker.Engine.Status(ctx)
+		return err
+	})(ctx)
+	return status, err
 }
 
 // Reset forgets everything granted and ends a pause: see [Limiter]. Stored
@@ -357,7 +358,7 @@ func (l *limiter) Reset(ctx context.Context) error {
 		return l.named(err)
 	}
 	asked := time.Now()
-	err := timeout.Do(ctx, l.asker.Engine.Reset)
+	err := timeout.Do(ctx, l.trace.asks("reset", l.asker.Engine.Reset))
 	if err == nil && !l.sleepers.Free(asked) && l.sleepers.Look != nil {
 		// Somebody has paused meanwhile. Redis knows whether that came first. If it
 		// does not say so now, those who are held look before they go.

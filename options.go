@@ -29,7 +29,7 @@ type options struct {
 	retry     bool
 	replicas  int
 	stored    bool
-	trace     *Trace
+	trace     *Trace // never nil
 
 	units      []engine.Unit // by name, once all options are known
 	unitGuards map[string]time.Duration
@@ -47,7 +47,7 @@ type options struct {
 
 // collect applies the options over the defaults.
 func collect(opts []Option) (*options, error) {
-	o := &options{build: fair.New, maxWait: engine.Forever, pauseWithin: defaultPauseWithin}
+	o := &options{build: fair.New, maxWait: engine.Forever, pauseWithin: defaultPauseWithin, trace: &Trace{}}
 	for _, opt := range opts {
 		if opt == nil {
 			o.refuse("nil option")

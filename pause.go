@@ -105,7 +105,7 @@ func (q *Queue) pauseFor(ctx context.Context, d time.Duration) error {
 type pauses struct {
 	engine   engine.Steerer
 	sleepers *turns.Sleepers
-	paused   func(time.Duration) // of the trace, may be nil
+	trace    *Trace
 
 	mu   sync.Mutex
 	next *pause // that further callers join, nil if there is none
@@ -160,10 +160,12 @@ func (p *pauses) send(ctx context.Context, sent, before *pause) {
 	now := time.Now()
 	left := max(sent.until.Sub(now), p.least())
 	p.sleepers.Hold(now.Add(left))
-	if p.paused != nil {
-		p.paused(left)
+	if p.trace.Paused != nil {
+		p.trace.Paused(left)
 	}
-	sent.err = timeout.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
+	sent.err = timeout.Do(ctx, p.trace.asks("pause", func(ctx context.Context) error {
+		return p.engine.Pause(ctx, left)
+	}))
 	close(sent.done)
 }
 

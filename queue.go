@@ -80,7 +80,10 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 		stored bool
 	}
 	a, err := timeout.Call(ctx, func(ctx context.Context) (a answer, err error) {
-		a.quotas, a.stored, err = q.steer.Quotas(ctx)
+		err = q.trace.asks("quotas", func(ctx context.Context) error {
+			a.quotas, a.stored, err = q.steer.Quotas(ctx)
+			return err
+		})(ctx)
 		return a, err
 	})
 	for _, q := range a.quotas {
@@ -130,7 +133,9 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if q.only != "" {
 		return q.setCeiling(ctx, quotas)
 	}
-	return timeout.Do(ctx, func(ctx context.Context) error { return q.steer.SetQuotas(ctx, quotas) })
+	return timeout.Do(ctx, q.trace.asks("set quotas", func(ctx context.Context) error {
+		return q.steer.SetQuotas(ctx, quotas)
+	}))
 }
 
 // WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has

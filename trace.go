@@ -90,75 +90,61 @@ func WithTrace(t *Trace) Option {
 }
 
 // waits tells t of a caller, from when it enters to when it leaves.
-func (t *Trace) waits(permits int, wait func() error) (err error) {
-	if t == nil {
-		return wait()
-	}
-	began := time.Now()
+func (t *Trace) waits(permits int, wait func() error) error {
 	if t.Entered != nil {
 		t.Entered(permits)
 	}
-	defer func() {
-		t.refused(permits, err)
-		if t.Left != nil {
-			t.Left(permits, time.Since(began), err)
-		}
-	}()
-	return wait()
-}
-
-func (t *Trace) reserved(permits int, slot time.Time) {
-	if t != nil && t.Reserved != nil {
-		t.Reserved(permits, slot)
+	var began time.Time
+	if t.Left != nil { // a look at the clock is not free
+		began = time.Now()
 	}
-}
-
-func (t *Trace) unreserved(permits int, slot time.Time) {
-	if t != nil && t.Unreserved != nil {
-		t.Unreserved(permits, slot)
+	err := wait()
+	t.refused(permits, err)
+	if t.Left != nil {
+		t.Left(permits, time.Since(began), err)
 	}
-}
-
-func (t *Trace) granted(permits int, wait time.Duration) {
-	if t != nil && t.Granted != nil {
-		t.Granted(permits, wait)
-	}
+	return err
 }
 
 func (t *Trace) refused(permits int, err error) {
-	if t != nil && t.Refused != nil && err != nil {
-		t.Refused(permits, err)
+	if err != nil {
+		tell(t.Refused, permits, err)
 	}
 }
 
-// watch tells t what an engine is asked.
-func (t *Trace) watch(e engine.Engine, s engine.Steerer) (engine.Engine, engine.Steerer) {
-	watched := traced{e, t}
-	if s == nil {
-		return watched, nil
+// tell calls a function of a trace, unless it is nil.
+func tell[A any](f func(permits int, a A), permits int, a A) {
+	if f != nil {
+		f(permits, a)
 	}
-	steerer := tracedSteerer{watched, s}
-	return steerer, steerer
 }
 
-// traced is an engine that tells a trace what it is asked.
+// asked tells t of a question, which ask sends.
+func (t *Trace) asked(op string, callers int, ask func() error) error {
+	if t.Asked == nil {
+		return ask()
+	}
+	began := time.Now()
+	err := ask()
+	t.Asked(op, callers, time.Since(began), err)
+	return err
+}
+
+// asks is ask, for one caller, of which t is told.
+func (t *Trace) asks(op string, ask func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return t.asked(op, 1, func() error { return ask(ctx) })
+	}
+}
+
+// traced is an engine that tells a trace of callers and returns.
 type traced struct {
 	engine.Engine
 	trace *Trace
 }
 
-// asked tells the trace of a question, which ask sends.
-func (e traced) asked(op string, callers int, ask func() error) error {
-	began := time.Now()
-	err := ask()
-	if e.trace.Asked != nil {
-		e.trace.Asked(op, callers, time.Since(began), err)
-	}
-	return err
-}
-
 func (e traced) Take(ctx context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
-	err = e.asked("take", len(requests), func() error {
+	err = e.trace.asked("take", len(requests), func() error {
 		answers, err = e.Engine.Take(ctx, requests)
 		return err
 	})
@@ -166,67 +152,24 @@ func (e traced) Take(ctx context.Context, requests []engine.Request) (answers []
 }
 
 func (e traced) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	err := e.asked("release", len(grants), func() error { return e.Engine.GiveBack(ctx, grants) })
+	err := e.trace.asked("release", len(grants), func() error { return e.Engine.GiveBack(ctx, grants) })
 	permits, returns := 0, false
 	for _, g := range grants {
 		if !g.Settles {
 			permits, returns = permits+g.N, true
 		}
 	}
-	if returns && e.trace.GivenBack != nil {
-		e.trace.GivenBack(permits, err)
+	if returns {
+		tell(e.trace.GivenBack, permits, err)
 	}
 	return err
 }
 
-func (e traced) Status(ctx context.Context) (status engine.Status, err error) {
-	err = e.asked("status", 1, func() error {
-		status, err = e.Engine.Status(ctx)
-		return err
-	})
-	return status, err
-}
-
-func (e traced) Reset(ctx context.Context) error {
-	return e.asked("reset", 1, func() error { return e.Engine.Reset(ctx) })
-}
-
-// tracedSteerer is traced for an engine whose queue can be steered.
-type tracedSteerer struct {
-	traced
-	steerer engine.Steerer
-}
-
-var _ engine.Steerer = tracedSteerer{}
-
-func (e tracedSteerer) Look(ctx context.Context) error {
-	return e.asked("look", 1, func() error { return e.steerer.Look(ctx) })
-}
-
-func (e tracedSteerer) Pause(ctx context.Context, d time.Duration) error {
-	return e.asked("pause", 1, func() error { return e.steerer.Pause(ctx, d) })
-}
-
-func (e tracedSteerer) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
-	err = e.asked("quotas", 1, func() error {
-		quotas, stored, err = e.steerer.Quotas(ctx)
-		return err
-	})
-	return quotas, stored, err
-}
-
-func (e tracedSteerer) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
-	return e.asked("set quotas", 1, func() error { return e.steerer.SetQuotas(ctx, quotas) })
-}
-
-// and returns a trace that calls the functions of t, which may be nil, and then
-// those of u.
+// and returns a trace that calls the functions of t and then those of u, which
+// may be nil.
 func (t *Trace) and(u *Trace) *Trace {
 	if u == nil {
 		return t
-	}
-	if t == nil {
-		t = &Trace{}
 	}
 	both := *t
 	all, second := reflect.ValueOf(&both).Elem(), reflect.ValueOf(u).Elem()
@@ -332,7 +275,7 @@ const strangeFor = 10 * time.Minute
 // differ tells t that quotas differ, as an answer said now. Last is when an
 // answer said so before.
 func (t *Trace) differ(last *atomic.Pointer[time.Time], now time.Time, own []Quota) {
-	if t == nil || t.QuotasDiffer == nil {
+	if t.QuotasDiffer == nil {
 		return
 	}
 	if before := last.Swap(&now); before == nil || now.Sub(*before) > strangeFor {

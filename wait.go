@@ -16,9 +16,8 @@ import (
 // wait is one call, of a [Limiter] or a [Reservation].
 type wait struct {
 	coalesce.Request
-	sleeper     *turns.Sleeper // nil until the caller sleeps
-	reservation *Reservation   // nil for a call of a [Limiter]
-	taken       *engine.Grant  // the turn, once it has come
+	sleeper *turns.Sleeper // nil until the caller sleeps
+	taken   *engine.Grant  // the turn, once it has come
 }
 
 // newWait is a call that has not asked yet.
@@ -76,9 +75,6 @@ func (l *limiter) waitOut(w *wait) error {
 		if err := l.ask(w); err != nil {
 			return err
 		}
-		if w.Reply.Granted {
-			w.reservation.keep(w.Reply.Slot())
-		}
 	}
 }
 
@@ -96,7 +92,7 @@ func (l *limiter) ask(w *wait) error {
 	err := l.asker.Ask(&w.Request)
 	switch {
 	case err == nil && w.Reply.Granted:
-		l.trace.granted(w.N, w.Reply.Wait)
+		tell(l.trace.Granted, w.N, w.Reply.Wait)
 	case l.line != nil && errors.Is(err, coalesce.ErrMaxWait) && !errors.Is(err, ErrOutcomeUnknown) && !away(err):
 		return &RefusedError{Wait: w.MaxWait, limit: limit(&w.Request)}
 	}

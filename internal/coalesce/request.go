@@ -62,8 +62,7 @@ func (r *Request) asOf(now time.Time) engine.Request {
 	return engine.Request{N: r.N, Amounts: r.Amounts, Cost: r.Cost, MaxWait: maxWait, Flow: r.asks}
 }
 
-// Reply is the answer to one request. The answers of one question are one
-// array, so whoever keeps one for long copies it.
+// Reply is the answer to one request.
 type Reply struct {
 	*engine.Answer
 	Asked   time.Time // when the question went, on this process's clock
