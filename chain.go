@@ -75,7 +75,7 @@ type take func(ctx context.Context, n int, l Limiter) (turn *Turn, ok bool, err 
 
 // all takes a turn of each limiter, or gives back what it took.
 func (c *chain) all(ctx context.Context, n int, take take) (bool, error) {
-	if err := c.check(ctx, n); err != nil {
+	if err := c.valid(); err != nil {
 		return false, err
 	}
 	var taken []*Turn
@@ -105,33 +105,6 @@ func (c *chain) valid() error {
 	return nil
 }
 
-// check returns the error of a call that one of the limiters will never let
-// through.
-func (c *chain) check(ctx context.Context, n int) error {
-	if err := c.valid(); err != nil {
-		return err
-	}
-	for _, l := range c.limiters {
-		if inner := own(l); inner != nil {
-			if err := inner.check(ctx, n); err != nil {
-				return inner.named(err)
-			}
-		}
-	}
-	return nil
-}
-
-// own is what is behind a limiter of this package, or nil.
-func own(l Limiter) *limiter {
-	switch l := l.(type) {
-	case *Queue:
-		return l.limiter
-	case *limiter:
-		return l
-	}
-	return nil
-}
-
 // queue is a limiter that takes back what it has granted, or nil.
 func queue(l Limiter) *limiter {
 	if q, ok := l.(*Queue); ok && q.fallback == nil {
@@ -147,9 +120,9 @@ func (c *chain) wait(ctx context.Context, n int, l Limiter) (*Turn, bool, error)
 		err := l.WaitN(ctx, n)
 		return nil, err == nil, err
 	}
-	grant, err := q.take(ctx, n, "")
+	grant, err := q.waitN(ctx, n)
 	if err != nil {
-		return nil, false, q.named(err)
+		return nil, false, err
 	}
 	return &Turn{limiter: q, grant: *grant}, true, nil
 }
@@ -161,9 +134,9 @@ func (c *chain) allow(ctx context.Context, n int, l Limiter) (turn *Turn, ok boo
 		ok, err = l.AllowN(ctx, n)
 		return nil, ok, err
 	}
-	grant, err := q.takeNow(ctx, n)
+	grant, _, err := q.allowN(ctx, n)
 	if grant == nil {
-		return nil, false, q.named(err)
+		return nil, false, err
 	}
 	return &Turn{limiter: q, grant: *grant}, true, nil
 }

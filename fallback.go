@@ -146,13 +146,11 @@ func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
 }
 
 // allow is first, or the second's AllowN, if it has one, if Redis fails.
-func (f *fallback) allow(
-	ctx context.Context, n int, first func(context.Context, int) (bool, error),
-) (ok bool, err error) {
+func (f *fallback) allow(ctx context.Context, n int, first func() (bool, error)) (ok bool, err error) {
 	if f == nil {
-		return first(ctx, n)
+		return first()
 	}
-	why, _ := f.ask(ctx, func() error { ok, err = first(ctx, n); return err })
+	why, _ := f.ask(ctx, func() error { ok, err = first(); return err })
 	if why == nil {
 		return ok, err
 	}

@@ -168,11 +168,16 @@ func (l *limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN is Wait for n ≥ 1 permits in one turn.
 func (l *limiter) WaitN(ctx context.Context, n int) error {
-	if err := l.check(ctx, n); err != nil {
-		return l.named(err)
+	_, err := l.waitN(ctx, n)
+	return err
+}
+
+// waitN is WaitN, and returns the turn, nil if a fallback gave it.
+func (l *limiter) waitN(ctx context.Context, n int) (turn *engine.Grant, err error) {
+	if err = l.check(ctx, n); err == nil {
+		turn, err = l.take(ctx, n, "")
 	}
-	_, err := l.take(ctx, n, "")
-	return l.named(err)
+	return turn, l.named(err)
 }
 
 // Allow takes a permit now or not at all: see [Limiter]. It returns false during
@@ -180,13 +185,22 @@ func (l *limiter) WaitN(ctx context.Context, n int) error {
 func (l *limiter) Allow(ctx context.Context) (bool, error) { return l.AllowN(ctx, 1) }
 
 // AllowN is Allow for n ≥ 1 permits.
-func (l *limiter) AllowN(ctx context.Context, n int) (ok bool, err error) {
+func (l *limiter) AllowN(ctx context.Context, n int) (bool, error) {
+	_, ok, err := l.allowN(ctx, n)
+	return ok, err
+}
+
+// allowN is AllowN, and returns the turn, nil if a fallback gave it.
+func (l *limiter) allowN(ctx context.Context, n int) (turn *engine.Grant, ok bool, err error) {
 	if err := l.check(ctx, n); err != nil {
-		return false, l.named(err)
+		return nil, false, l.named(err)
 	}
-	ok, err = l.fallback.allow(ctx, n, l.allowNow)
+	ok, err = l.fallback.allow(ctx, n, func() (bool, error) {
+		turn, err = l.takeNow(ctx, n)
+		return turn != nil, err
+	})
 	l.trace.refused(n, err)
-	return ok, l.named(err)
+	return turn, ok, l.named(err)
 }
 
 // ready returns an error if ctx has ended, or is nil, and what that means.

@@ -183,14 +183,8 @@ func (l *limiter) reserve(w *wait) error {
 	return err
 }
 
-// allowNow takes a turn that is due at once, or none.
-func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
-	turn, err := l.takeNow(ctx, n)
-	return turn != nil, err
-}
-
-// takeNow is allowNow, and returns the turn. A turn that was granted and does
-// not stand any more is given back.
+// takeNow takes a turn that is due at once, or none, which is nil. A turn that was
+// granted and does not stand any more is given back.
 func (l *limiter) takeNow(ctx context.Context, n int) (*engine.Grant, error) {
 	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() {
 		return nil, nil

@@ -33,10 +33,11 @@ type Sleeper struct {
 	latest  time.Time // see accept
 
 	turn
-	state  state
-	err    error
-	missed int       // turns in a row
-	wakes  time.Time // when its nap ends
+	state   state
+	err     error
+	tooLate bool      // its turn comes too late, and goes back
+	missed  int       // turns in a row
+	wakes   time.Time // when its nap ends
 }
 
 // turn is permits, when they may be used, and how that is known.
@@ -83,11 +84,11 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 	l.mu.Unlock()
 	ctx := s.request.Ctx
 	for {
-		until, changed, what := l.next(s)
-		if what != nil {
-			what()
-		}
+		until, changed := l.next(s)
 		if until.IsZero() {
+			if s.tooLate {
+				l.Asker.Abandon(ctx, s.grant)
+			}
 			return s.state == inLine, s.err
 		}
 		ended := nap(ctx, until, changed)
@@ -159,54 +160,40 @@ func (l *Sleepers) leave(s *Sleeper) bool {
 }
 
 // next says until when a caller sleeps before it asks next again, and what
-// wakes it sooner. At the zero time the caller is not asleep any more. The
-// caller then calls what, if it is not nil, without the lock.
-func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}, what func()) {
+// wakes it sooner. At the zero time the caller is not asleep any more.
+func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.state != asleep {
-		return time.Time{}, nil, nil
+		return time.Time{}, nil
 	}
 	now := time.Now()
 	l.reckon(s)
 	due := later(s.due, l.holdsAsleep())
 	switch {
 	case !s.accepts(due):
-		return time.Time{}, nil, l.refuse(s, due, now)
+		l.quit(s, gone)
+		s.err, s.tooLate = &Refusal{Wait: due.Sub(now), Paused: now.Before(l.holdsAsleep())}, true
+		return time.Time{}, nil
 	case now.Before(due):
 		s.wakes = l.soonest(s, l.confirm(s, due, now), now)
-		return s.wakes, l.changed, nil
+		return s.wakes, l.changed
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
-		what = l.miss(s, now)
-		return now, l.changed, what
+		l.miss(s, now)
+		return now, l.changed
 	}
 	if until, waits := l.waitsForNews(s, now); waits {
 		l.awaited = true
-		return until, l.changed, nil
+		return until, l.changed
 	}
 	if l.keepOrder(s, now) || l.letOlderGo(s, now) {
-		return now.Add(shortestNap), l.changed, nil
+		return now.Add(shortestNap), l.changed
 	}
 	l.quit(s, gone)
-	return time.Time{}, nil, l.taken(s, now)
-}
-
-// taken, under mu, is the event that a caller goes with its turn now.
-func (l *Sleepers) taken(s *Sleeper, now time.Time) func() {
-	if l.Taken == nil {
-		return nil
+	if l.Taken != nil {
+		l.Taken(s.request.N, now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.neededAt(s, now)))
 	}
-	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.neededAt(s, now))
-	return func() { l.Taken(s.request.N, lateness, confirmed) }
-}
-
-// refuse, under mu, sends away a caller whose turn comes too late by now. The
-// caller stays while its permits are given back, as any caller that leaves
-// does.
-func (l *Sleepers) refuse(s *Sleeper, due, now time.Time) func() {
-	l.quit(s, gone)
-	s.err = &Refusal{Wait: due.Sub(now), Paused: now.Before(l.holdsAsleep())}
-	return func() { l.Asker.Abandon(s.request.Ctx, s.grant) }
+	return time.Time{}, nil
 }
 
 func later(a, b time.Time) time.Time {

@@ -75,7 +75,7 @@ type Sleepers struct {
 	// Look asks for news. What it learns comes through Hear.
 	Look func(context.Context) error
 
-	// Missed and Taken are told what became of a turn. They may be nil.
+	// Missed and Taken are told what became of a turn, under mu. They may be nil.
 	Missed func(permits int, lateness time.Duration)
 	Taken  func(permits int, lateness time.Duration, confirmed bool)
 
