@@ -142,17 +142,14 @@ func (a *Asker) await(ctx context.Context, r *Request) error {
 // later. Each of them has to call [Asker.Ask]. A caller of a flow held its turn
 // until now.
 func (a *Asker) LineUpAgain(all []*Request) {
-	lines := map[*Line][]*Request{}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range all {
 		a.enter(r.Ctx, r)
 		r.counts = true
 		r.line.ahead -= r.inShare()
-		lines[r.line] = append(lines[r.line], r)
 	}
-	for l, requests := range lines {
-		l.merge(requests)
+	for l := range merge(all) {
 		a.makeReady(l)
 	}
 }

@@ -180,33 +180,22 @@ func (l *Line) uncount(c *Request) {
 	l.wanted -= c.inShare()
 }
 
-// merge, under mu, puts callers back where they stand by the order of the
-// calls.
-func (l *Line) merge(callers []*Request) {
-	if len(callers) == 0 {
-		return
-	}
+// merge, under mu, puts callers back where they stand in their lines by the order
+// of the calls, and returns the lines.
+func merge(callers []*Request) map[*Line][]*Request {
+	lines := map[*Line][]*Request{}
 	for _, c := range callers {
-		l.count(c)
+		c.line.count(c)
+		lines[c.line] = append(lines[c.line], c)
 	}
-	l.waiting = slices.Concat(callers, l.waiting)
-	slices.SortFunc(l.waiting, byCall)
+	for l, there := range lines {
+		l.waiting = slices.Concat(there, l.waiting)
+		slices.SortFunc(l.waiting, byCall)
+	}
+	return lines
 }
 
 func byCall(a, b *Request) int { return cmp.Compare(a.Call, b.Call) }
-
-// putBack, under mu, lines up again callers that held their permits ahead and
-// that the engine has left for the next question, or whose question failed.
-func (l *Line) putBack(left []*Request, failure error) {
-	there := left[:0]
-	for _, c := range left {
-		l.ahead -= c.inShare()
-		if c.staysInLine(failure) {
-			there = append(there, c)
-		}
-	}
-	l.merge(there)
-}
 
 // remove, under mu, takes a caller out of the line.
 func (l *Line) remove(c *Request) {

@@ -26,8 +26,7 @@ type question struct {
 	lines    []*Line // each once; all of flows, or the common one alone
 	requests []engine.Request
 	givers   []*giver
-	most     int       // callers that it may hold, see mostAsked
-	slice    time.Time // until when returns go before callers, see returnsGo
+	most     int // callers that it may hold, see mostAsked
 
 	stop   func() bool
 	cancel context.CancelFunc
@@ -56,15 +55,15 @@ func (a *Asker) serve() {
 // gather fills q with those who go next. If nobody is left it stops serving and
 // returns false.
 func (a *Asker) gather(q *question) bool {
-	q.callers, q.lines, q.givers = q.callers[:0], q.lines[:0], nil
+	q.callers, q.lines = q.callers[:0], q.lines[:0]
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.returnsGo(q):
 		q.givers = a.nextReturns()
 	case len(a.ready) > 0:
+		q.givers = nil
 		a.nextLines(q)
-		q.slice = time.Time{}
 	default:
 		a.common.waiting, a.ready, a.returns, a.away, a.pause = nil, nil, nil, nil, 0
 		a.busy = false
@@ -226,20 +225,22 @@ func (q *question) learn(answers []engine.Answer) {
 	}
 }
 
-// putBack lines up again callers of whom the engine has said nothing, or that
-// there is no room. The callers of each line stand together, in the order of the
-// lines. Then more of each line may have room.
+// putBack lines up again callers that held their permits ahead and that the
+// engine has left for the next question, or whose question failed. Then more of
+// each line may have room.
 func (q *question) putBack(left []*Request, failure error) {
 	a := q.asker
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, l := range q.lines {
-		n := 0
-		for n < len(left) && left[n].line == l {
-			n++
+	there := left[:0]
+	for _, c := range left {
+		c.line.ahead -= c.inShare()
+		if c.staysInLine(failure) {
+			there = append(there, c)
 		}
-		l.putBack(left[:n], failure)
-		left = left[n:]
+	}
+	merge(there)
+	for _, l := range q.lines {
 		a.makeReady(l)
 	}
 }

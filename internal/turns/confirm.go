@@ -51,11 +51,8 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 	if !l.heldUntil.IsZero() {
 		return l.insistsUntil(s, now), true
 	}
-	late, oldest := now.Sub(s.due), at.Add(-l.Within)
-	switch {
-	case l.newest.Before(l.lookedBefore) && !l.lookedBefore.Before(oldest):
-		return time.Time{}, false // that look had its time, and the next is for later turns
-	case l.looked.Before(oldest):
+	switch late := now.Sub(s.due); {
+	case l.looked.Before(at.Add(-l.Within)):
 		l.beginLook(s, now)
 	case late > l.leeway() && l.lookUntil.Before(s.due):
 		// The process may have stood still while the look was on its way: then
@@ -101,7 +98,7 @@ func (l *Sleepers) lookBound() time.Duration {
 
 // beginLook, under mu, lets one goroutine look for all sleepers.
 func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
-	l.lookedBefore, l.looked, l.lookUntil = l.looked, now, now.Add(l.lookBound())
+	l.looked, l.lookUntil = now, now.Add(l.lookBound())
 	l.looking++
 	go l.lookOnce(context.WithoutCancel(s.request.Ctx))
 }
@@ -109,9 +106,7 @@ func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
 // lookOnce asks for news, for as long as any question may take. A failure
 // changes nothing: the turns were granted.
 func (l *Sleepers) lookOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, timeout.Answer)
-	defer cancel()
-	_ = l.Look(ctx)
+	_ = timeout.Do(ctx, l.Look)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.looking--

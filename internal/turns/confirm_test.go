@@ -8,9 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 // standsOverALook has the process stand still from a moment to another, when a
@@ -89,24 +86,6 @@ func TestASilentRedisHoldsNobodyForLongWhoWokeLate(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The look for a later turn begins just before the turn of a caller for whom
-// Redis was asked before.
-func TestALookForALaterTurnHoldsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(20 * time.Millisecond)
-		q.silent = true
-		l := q.line(second, 0)
-		at := inOrder(t, callers(t.Context(), l, 4, func(who int) *coalesce.Request {
-			n := []int{1, 500, 36, 11}[who] // looks at 9.75 and 10.69 s
-			return &coalesce.Request{N: n, MaxWait: engine.Forever}
-		}), 4)
-		assert.Equal(t, []time.Duration{0, 10 * second, 10720 * time.Millisecond, 10940 * time.Millisecond}, at)
-		time.Sleep(10 * second) // the looks end by themselves
-		synctest.Wait()
-		assert.Equal(t, 2, q.looks)
-	})
 }
 
 func TestARedisThatRefusesHoldsNobodyWhoWokeLate(t *testing.T) {

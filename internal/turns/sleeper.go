@@ -1,10 +1,10 @@
 package turns
 
 import (
-	"context"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
@@ -91,7 +91,7 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 			}
 			return s.state == inLine, s.err
 		}
-		ended := nap(ctx, until, changed)
+		ended := clock.NapUntil(ctx, until, changed)
 		if l.woke != nil {
 			l.woke()
 		}
@@ -116,18 +116,6 @@ func (l *Sleepers) begin(s *Sleeper) {
 	if isVoid(s, &l.news) { // the news of a reset came before this answer
 		l.lineUpAgain([]*Sleeper{s})
 	}
-}
-
-// nap sleeps until a moment at most, and returns an error if ctx has ended.
-func nap(ctx context.Context, until time.Time, changed <-chan struct{}) error {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-changed:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
 }
 
 // soonest, under mu, is when a caller that sleeps until a moment wakes at the

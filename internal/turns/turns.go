@@ -89,10 +89,9 @@ type Sleepers struct {
 	epoch    int           // counts the changes that sleepers have to hear of
 	quickest time.Duration // what an answer that grants a turn takes at best
 
-	lookedBefore time.Time // when the look before the newest went
-	lookUntil    time.Time // until when callers wait for the newest look
-	looking      int       // how many looks are under way
-	awaited      bool      // sleepers have to hear of the next news, or of the end of a look
+	lookUntil time.Time // until when callers wait for the newest look
+	looking   int       // how many looks are under way
+	awaited   bool      // sleepers have to hear of the next news, or of the end of a look
 
 	heldUntil time.Time // nobody goes before
 	heldAt    time.Time // when the hold was said last
