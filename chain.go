@@ -61,29 +61,41 @@ var _ Limiter = (*chain)(nil)
 func (c *chain) Wait(ctx context.Context) error { return c.WaitN(ctx, 1) }
 
 func (c *chain) WaitN(ctx context.Context, n int) error {
-	_, err := c.all(ctx, n, c.wait)
+	_, err := c.all(ctx, func(l Limiter) (turn *Turn, ok bool, err error) {
+		if q := queue(l); q != nil {
+			turn, err = q.waitN(ctx, n)
+		} else {
+			err = l.WaitN(ctx, n)
+		}
+		return turn, err == nil, err
+	})
 	return err
 }
 
 func (c *chain) Allow(ctx context.Context) (bool, error) { return c.AllowN(ctx, 1) }
 
-func (c *chain) AllowN(ctx context.Context, n int) (bool, error) { return c.all(ctx, n, c.allow) }
+func (c *chain) AllowN(ctx context.Context, n int) (bool, error) {
+	return c.all(ctx, func(l Limiter) (turn *Turn, ok bool, err error) {
+		if q := queue(l); q != nil {
+			return q.allowN(ctx, n)
+		}
+		ok, err = l.AllowN(ctx, n)
+		return nil, ok, err
+	})
+}
 
-// take takes a turn of one of the limiters. The turn is nil if it cannot be given
-// back.
-type take func(ctx context.Context, n int, l Limiter) (turn *Turn, ok bool, err error)
-
-// all takes a turn of each limiter, or gives back what it took.
-func (c *chain) all(ctx context.Context, n int, take take) (bool, error) {
+// all takes a turn of each limiter, or gives back what it took. A turn is nil if
+// it cannot be given back.
+func (c *chain) all(ctx context.Context, take func(Limiter) (turn *Turn, ok bool, err error)) (bool, error) {
 	if err := c.valid(); err != nil {
 		return false, err
 	}
 	var taken []*Turn
 	for _, l := range c.limiters {
-		turn, ok, err := take(ctx, n, l)
+		turn, ok, err := take(l)
 		if !ok {
 			for _, turn := range taken {
-				turn.limiter.asker.Abandon(ctx, turn.grant)
+				turn.limiter.asker.Abandon(ctx, *turn.grant)
 			}
 			return false, err
 		}
@@ -111,34 +123,6 @@ func queue(l Limiter) *limiter {
 		return q.limiter
 	}
 	return nil
-}
-
-// wait waits for one of the limiters.
-func (c *chain) wait(ctx context.Context, n int, l Limiter) (*Turn, bool, error) {
-	q := queue(l)
-	if q == nil {
-		err := l.WaitN(ctx, n)
-		return nil, err == nil, err
-	}
-	grant, err := q.waitN(ctx, n)
-	if err != nil {
-		return nil, false, err
-	}
-	return &Turn{limiter: q, grant: *grant}, true, nil
-}
-
-// allow takes a permit of one of the limiters now or not at all.
-func (c *chain) allow(ctx context.Context, n int, l Limiter) (turn *Turn, ok bool, err error) {
-	q := queue(l)
-	if q == nil {
-		ok, err = l.AllowN(ctx, n)
-		return nil, ok, err
-	}
-	grant, _, err := q.allowN(ctx, n)
-	if grant == nil {
-		return nil, false, err
-	}
-	return &Turn{limiter: q, grant: *grant}, true, nil
 }
 
 func (c *chain) Status(ctx context.Context) (all Status, err error) {

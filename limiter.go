@@ -172,8 +172,8 @@ func (l *limiter) WaitN(ctx context.Context, n int) error {
 	return err
 }
 
-// waitN is WaitN, and returns the turn, nil if a fallback gave it.
-func (l *limiter) waitN(ctx context.Context, n int) (turn *engine.Grant, err error) {
+// waitN is WaitN, and returns the turn.
+func (l *limiter) waitN(ctx context.Context, n int) (turn *Turn, err error) {
 	if err = l.check(ctx, n); err == nil {
 		turn, err = l.take(ctx, n, "")
 	}
@@ -191,7 +191,7 @@ func (l *limiter) AllowN(ctx context.Context, n int) (bool, error) {
 }
 
 // allowN is AllowN, and returns the turn, nil if a fallback gave it.
-func (l *limiter) allowN(ctx context.Context, n int) (turn *engine.Grant, ok bool, err error) {
+func (l *limiter) allowN(ctx context.Context, n int) (turn *Turn, ok bool, err error) {
 	if err := l.check(ctx, n); err != nil {
 		return nil, false, l.named(err)
 	}
@@ -357,11 +357,10 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	return Status(status), l.named(err)
 }
 
-func (p *parts) status(ctx context.Context) (status engine.Status, err error) {
-	err = p.trace.asks("status", func(ctx context.Context) error {
-		status, err = p.asker.Engine.Status(ctx)
-		return err
-	})(ctx)
+func (p *parts) status(ctx context.Context) (engine.Status, error) {
+	began := time.Now()
+	status, err := p.asker.Engine.Status(ctx)
+	p.trace.asked("status", 1, began, err)
 	return status, err
 }
 

@@ -80,10 +80,9 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 		stored bool
 	}
 	a, err := timeout.Call(ctx, func(ctx context.Context) (a answer, err error) {
-		err = q.trace.asks("quotas", func(ctx context.Context) error {
-			a.quotas, a.stored, err = q.steer.Quotas(ctx)
-			return err
-		})(ctx)
+		began := time.Now()
+		a.quotas, a.stored, err = q.steer.Quotas(ctx)
+		q.trace.asked("quotas", 1, began, err)
 		return a, err
 	})
 	for _, q := range a.quotas {

@@ -159,7 +159,7 @@ func (r *Reservation) waitOut(ctx context.Context) error {
 	if err == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.turn = &Turn{limiter: l, grant: *w.taken}
+		r.turn = &w.turn
 	}
 	l.backlog.leave(w.N)
 	return err

@@ -17,12 +17,12 @@ import (
 type wait struct {
 	coalesce.Request
 	sleeper *turns.Sleeper // nil until the caller sleeps
-	taken   *engine.Grant  // the turn, once it has come
+	turn    Turn           // once it has come
 }
 
 // newWait is a call that has not asked yet.
 func (l *limiter) newWait(ctx context.Context, n int, amounts engine.Amounts, maxWait time.Duration) *wait {
-	w := &wait{Request: coalesce.Request{
+	w := &wait{turn: Turn{limiter: l}, Request: coalesce.Request{
 		Ctx: ctx, N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait,
 	}}
 	if maxWait != engine.Forever { // a look at the clock is not free
@@ -32,7 +32,7 @@ func (l *limiter) newWait(ctx context.Context, n int, amounts engine.Amounts, ma
 }
 
 // take waits for a turn and returns it. The turn is nil if a fallback gave it.
-func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn *engine.Grant, err error) {
+func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn *Turn, err error) {
 	err = l.trace.waits(n, func() error {
 		return l.fallback.wait(ctx, n, func() (err error) {
 			turn, err = l.takeTurn(ctx, n, amounts)
@@ -43,7 +43,7 @@ func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn
 }
 
 // takeTurn is take, without a fallback.
-func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (*engine.Grant, error) {
+func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (*Turn, error) {
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
@@ -54,7 +54,10 @@ func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (
 	if err == nil {
 		err = l.waitOut(w)
 	}
-	return w.taken, err
+	if err != nil {
+		return nil, err
+	}
+	return &w.turn, nil
 }
 
 // waitOut is the one wait loop. A caller that is granted a turn sleeps until it
@@ -104,7 +107,7 @@ func (l *limiter) ask(w *wait) error {
 func (l *limiter) sleep(w *wait) (again bool, err error) {
 	if w.Reply.Wait <= 0 && l.sleepers.IsNew(&w.Reply) && l.sleepers.MayGo(&w.Request) {
 		l.passed(w.Cost)
-		w.taken = &w.Reply.Grant
+		w.turn.grant = &w.Reply.Grant
 		return false, nil
 	}
 	if w.sleeper == nil {
@@ -114,7 +117,7 @@ func (l *limiter) sleep(w *wait) (again bool, err error) {
 		return true, nil
 	}
 	l.passed(w.Cost)
-	w.taken = w.sleeper.Grant()
+	w.turn.grant = w.sleeper.Grant()
 	if r, ok := err.(*turns.Refusal); ok {
 		err = &RefusedError{Wait: r.Wait, limit: limit(&w.Request), paused: r.Paused}
 	}
@@ -185,7 +188,7 @@ func (l *limiter) reserve(w *wait) error {
 
 // takeNow takes a turn that is due at once, or none, which is nil. A turn that was
 // granted and does not stand any more is given back.
-func (l *limiter) takeNow(ctx context.Context, n int) (*engine.Grant, error) {
+func (l *limiter) takeNow(ctx context.Context, n int) (*Turn, error) {
 	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() {
 		return nil, nil
 	}
@@ -203,7 +206,8 @@ func (l *limiter) takeNow(ctx context.Context, n int) (*engine.Grant, error) {
 		return nil, nil
 	}
 	l.passed(w.Cost)
-	return &w.Reply.Grant, nil
+	w.turn.grant = &w.Reply.Grant
+	return &w.turn, nil
 }
 
 // WithMaxLateness sets how long after its slot a turn may still be taken. A

@@ -183,6 +183,9 @@ func (l *Line) uncount(c *Request) {
 // merge, under mu, puts callers back where they stand in their lines by the order
 // of the calls, and returns the lines.
 func merge(callers []*Request) map[*Line][]*Request {
+	if len(callers) == 0 {
+		return nil
+	}
 	lines := map[*Line][]*Request{}
 	for _, c := range callers {
 		c.line.count(c)
