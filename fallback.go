@@ -96,6 +96,9 @@ type fallback struct {
 // ask calls first if Redis is to be asked. It returns the reason to use the
 // second, or nil if Redis has decided, and the error of first.
 func (f *fallback) ask(ctx context.Context, first func() error) (why, err error) {
+	if f == nil {
+		return nil, first()
+	}
 	if why := f.breaker.Admit(); why != nil {
 		return why, why
 	}
@@ -108,9 +111,6 @@ func (f *fallback) ask(ctx context.Context, first func() error) (why, err error)
 // wait is first, or the second's WaitN if Redis fails. Redis may be back after a
 // pause, so whoever slept through one begins anew.
 func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
-	if f == nil {
-		return first()
-	}
 	for {
 		why, err := f.ask(ctx, first)
 		if why == nil {
@@ -147,9 +147,6 @@ func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
 
 // allow is first, or the second's AllowN, if it has one, if Redis fails.
 func (f *fallback) allow(ctx context.Context, n int, first func() (bool, error)) (ok bool, err error) {
-	if f == nil {
-		return first()
-	}
 	why, _ := f.ask(ctx, func() error { ok, err = first(); return err })
 	if why == nil {
 		return ok, err
@@ -167,16 +164,6 @@ func (f *fallback) allow(ctx context.Context, n int, first func() (bool, error))
 		return second.AllowN(time.Now(), n), nil
 	}
 	return false, why
-}
-
-// reserve is first. A second limiter has no reservations, so the failure is the
-// error.
-func (f *fallback) reserve(ctx context.Context, first func() error) error {
-	if f == nil {
-		return first()
-	}
-	_, err := f.ask(ctx, first)
-	return err
 }
 
 func bothFailed(err, why error) error {

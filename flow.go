@@ -213,18 +213,17 @@ func (p *parts) flowOf(id string, weight int, quota *Quota) (*flow, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known := f.known[id].Value(); known != nil {
-		p.asker.SetFlow(known.line, weight, ceiling)
-		return known, nil
+	it := f.known[id].Value()
+	if it == nil {
+		it = &flow{newBacklog(f.maxQueued), coalesce.NewLine(id, weight, f.lookAhead)}
+		if f.known == nil {
+			f.known = map[string]weak.Pointer[flow]{}
+		}
+		f.known[id] = weak.Make(it)
+		runtime.AddCleanup(it, f.forget, id)
 	}
-	made := &flow{newBacklog(f.maxQueued), coalesce.NewLine(id, weight, f.lookAhead)}
-	p.asker.SetFlow(made.line, weight, ceiling)
-	if f.known == nil {
-		f.known = map[string]weak.Pointer[flow]{}
-	}
-	f.known[id] = weak.Make(made)
-	runtime.AddCleanup(made, f.forget, id)
-	return made, nil
+	p.asker.SetFlow(it.line, weight, ceiling)
+	return it, nil
 }
 
 // forget drops a flow that nobody has any more.
@@ -242,13 +241,13 @@ func (l *limiter) tooFar(w *wait) error {
 	if l.line == nil || w.MaxWait == engine.Forever && w.Deadline.IsZero() || w.MaxWait == 0 {
 		return nil
 	}
-	permits := l.asker.Lined(l.line) + w.N
+	lined, until, paused := l.asker.Lined(l.line)
+	permits := lined + w.N
 	wait, ceiling := l.flows.sharer.AtBest(permits), l.asker.Ceiling(l.line)
 	byCeiling := ceiling != nil && ceiling.AtBest(permits) > wait
 	if byCeiling {
 		wait = ceiling.AtBest(permits)
 	}
-	until, paused := l.asker.HeldBack(l.line)
 	if held := time.Until(until); held > wait {
 		wait, byCeiling = held, !paused
 	} else {

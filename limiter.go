@@ -146,7 +146,7 @@ type parts struct {
 	flows    flows
 	asker    coalesce.Asker
 	sleepers turns.Sleepers
-	pauses   pauses
+	pauses   *pauses                   // nil if the engine cannot be steered
 	steer    engine.Steerer            // the engine, nil if it cannot be steered
 	count    engine.Counter            // the engine, nil if it counts calls only
 	own      []Quota                   // that hold whatever is stored, nil if the engine has to say
@@ -297,15 +297,15 @@ func (l *limiter) steering(o *options, steerer engine.Steerer) {
 	if steerer != nil {
 		l.steer, l.sleepers.Within, l.sleepers.Look = steerer, o.pauseWithin, o.trace.asks("look", steerer.Look)
 		l.sleepers.MaxLateness = o.lateness()
-		l.pauses.engine, l.pauses.sleepers, l.pauses.trace = steerer, &l.sleepers, o.trace
+		l.pauses = &pauses{
+			engine: steerer, sleepers: &l.sleepers, trace: o.trace, sending: make(chan struct{}, 1),
+		}
 	}
 }
 
 // hear is told the news of every answer.
 func (l *limiter) hear(n *engine.News) {
-	if !l.answered.Load() {
-		l.answered.Store(true)
-	}
+	l.answered.Store(true)
 	l.sleepers.Hear(n)
 	if n.Lost && l.trace.Lost != nil {
 		l.trace.Lost()

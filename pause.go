@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/timeout"
 	"github.com/fairlimit/fairlimit/internal/turns"
@@ -106,67 +105,52 @@ type pauses struct {
 	engine   engine.Steerer
 	sleepers *turns.Sleepers
 	trace    *Trace
+	sending  chan struct{} // holds one while a pause is sent
+	err      error         // of the newest pause, if none is being sent
 
-	mu   sync.Mutex
-	next *pause // that further callers join, nil if there is none
-	last *pause // the newest that was begun, nil before the first
-}
-
-// pause is a pause that Redis is to record. Err may be read once done is closed.
-type pause struct {
-	until time.Time
-	done  chan struct{}
-	err   error
+	mu    sync.Mutex
+	sent  int       // counts them
+	until time.Time // the latest that was named since the newest was sent
 }
 
 // pause records a pause, and returns when that is done or when ctx ends.
 func (p *pauses) pause(ctx context.Context, until time.Time) error {
 	p.sleepers.Hold(until)
-	joined := p.join(ctx, until)
-	select {
-	case <-joined.done:
-		return joined.err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctxerr.Ended(ctx, "the pause is under way"))
-	}
-}
-
-// join returns a pause that lasts until then or longer, and is not sent yet. One
-// that is under way will not do, however long it is: Redis may have recorded it
-// already, and somebody may have reset the queue since.
-func (p *pauses) join(ctx context.Context, until time.Time) *pause {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.next == nil {
-		p.next = &pause{until: until, done: make(chan struct{})}
-		go p.send(context.WithoutCancel(ctx), p.next, p.last)
-		p.last = p.next
-	} else if until.After(p.next.until) {
-		p.next.until = until
+	sent := p.sent
+	if until.After(p.until) {
+		p.until = until
 	}
-	return p.next
+	p.mu.Unlock()
+	return timeout.Do(ctx, func(ctx context.Context) error { return p.send(context.WithoutCancel(ctx), sent) })
 }
 
 // send sends a pause once the one before was sent, which may leave little of it.
-// What Redis records is not shorter than a pause may be, and so the callers
-// of this limiter are held for as long as that.
-func (p *pauses) send(ctx context.Context, sent, before *pause) {
-	if before != nil {
-		<-before.done
-	}
+// If another has been sent since the call, that serves. What Redis records is not
+// shorter than a pause may be, and so the callers of this limiter are held for as
+// long as that.
+func (p *pauses) send(ctx context.Context, before int) error {
+	p.sending <- struct{}{}
+	defer func() { <-p.sending }()
 	p.mu.Lock()
-	p.next = nil
+	until, sent := p.until, p.sent
+	if sent == before {
+		p.sent, p.until = sent+1, time.Time{}
+	}
 	p.mu.Unlock()
+	if sent > before {
+		return p.err
+	}
 	now := time.Now()
-	left := max(sent.until.Sub(now), p.least())
+	left := max(until.Sub(now), p.least())
 	p.sleepers.Hold(now.Add(left))
 	if p.trace.Paused != nil {
 		p.trace.Paused(left)
 	}
-	sent.err = timeout.Do(ctx, p.trace.asks("pause", func(ctx context.Context) error {
+	p.err = timeout.Do(ctx, p.trace.asks("pause", func(ctx context.Context) error {
 		return p.engine.Pause(ctx, left)
 	}))
-	close(sent.done)
+	return p.err
 }
 
 // least is how long a pause lasts at least.

@@ -41,7 +41,7 @@ func (q *Queue) ReserveN(ctx context.Context, n int) (*Reservation, error) {
 func (q *Queue) reserveFitting(
 	ctx context.Context, n int, amounts engine.Amounts,
 ) (reservation *Reservation, err error) {
-	err = q.fallback.reserve(ctx, func() (err error) {
+	_, err = q.fallback.ask(ctx, func() (err error) { // a fallback reserves nothing
 		reservation, err = q.reserveTurn(ctx, n, amounts)
 		return err
 	})

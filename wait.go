@@ -105,7 +105,7 @@ func (l *limiter) ask(w *wait) error {
 // sleep returns false, nil once a turn that was granted has come. If the turn
 // does not stand any more, the caller is in line again.
 func (l *limiter) sleep(w *wait) (again bool, err error) {
-	if w.Reply.Wait <= 0 && l.sleepers.IsNew(&w.Reply) && l.sleepers.MayGo(&w.Request) {
+	if w.Reply.Wait <= 0 && l.sleepers.MayGo(&w.Request) {
 		l.passed(w.Cost)
 		w.turn.grant = &w.Reply.Grant
 		return false, nil

@@ -17,12 +17,13 @@ const (
 	mostApart = 20 * time.Millisecond
 )
 
-// HeldBack is until when nobody of a flow is asked for, at least, and whether
-// that is a pause; the zero time if nothing holds it back.
-func (a *Asker) HeldBack(l *Line) (until time.Time, paused bool) {
+// Lined is how many permits the callers in the line of a flow ask for. Until is
+// until when nobody of it is asked for, at least, and paused whether that is a
+// pause; the zero time if nothing holds it back.
+func (a *Asker) Lined(l *Line) (permits int, until time.Time, paused bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return l.until, l.paused
+	return l.lined, l.until, l.paused
 }
 
 // holdBack, under mu, has nobody of a flow asked for during a time.

@@ -77,13 +77,6 @@ func (a *Asker) Ceiling(l *Line) engine.Ceiling {
 	return l.ceiling
 }
 
-// Lined is how many permits the callers in the line of a flow ask for.
-func (a *Asker) Lined(l *Line) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return l.lined
-}
-
 // Passed says that n permits of a flow are not ahead any more: their turn has
 // come, or somebody gives them back. A nil line is the common one.
 func (a *Asker) Passed(l *Line, n int) {

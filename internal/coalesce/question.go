@@ -11,9 +11,6 @@ import (
 	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
-// mostLines bounds how many lines one question is for.
-const mostLines = 100
-
 // question is one call of the engine, for callers or for givers. Its server
 // uses it again for the next.
 //
@@ -77,7 +74,7 @@ func (a *Asker) gather(q *question) bool {
 func (a *Asker) nextLines(q *question) {
 	common := a.ready[0].isCommon()
 	a.ready = slices.DeleteFunc(a.ready, func(l *Line) bool {
-		if l.isCommon() != common || len(q.callers) >= q.most || len(q.lines) >= mostLines {
+		if l.isCommon() != common || len(q.callers) >= q.most {
 			return false
 		}
 		l.ready = false

@@ -142,7 +142,7 @@ func TestACallerGoesAtOnceUnlessItsTurnIsForAnother(t *testing.T) {
 				l.join(s)
 				s.request.N, s.request.Amounts, s.request.Line = c.request.N, c.request.Amounts, c.request.Line
 				r := &coalesce.Request{N: 1, Call: 2, Reply: coalesce.Reply{Answer: &engine.Answer{}}}
-				r.Reply.Arrived = time.Now()
+				r.Reply.Asked, r.Reply.Arrived = time.Now(), time.Now()
 				assert.Equal(t, c.goes, l.MayGo(r))
 			})
 		})

@@ -99,9 +99,10 @@ type Sleepers struct {
 	woke func() // tests let the process stand still here; else nil
 }
 
-// MayGo reports whether a caller whose turn is due at once may take it. A caller
-// of the same line that called earlier for as many permits, and sleeps, goes
-// first.
+// MayGo reports whether a caller whose turn is due at once may take it. It may not
+// if its reply was on its way for longer than Within, and if a caller of the same
+// line that called earlier for as many permits sleeps: that goes first. The
+// caller then has to call [Sleepers.Sleep], or gives its turn back.
 func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,19 +113,13 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 		return false
 	}
 	lateness := now.Sub(r.Reply.Slot()) + l.excess(took)
-	if now.Before(l.heldUntil) || l.tooLate(lateness) {
+	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && took > l.Within {
 		return false
 	}
 	if l.Taken != nil {
 		l.Taken(r.N, lateness, true)
 	}
 	return true
-}
-
-// IsNew reports whether a reply was on its way for at most Within. The caller
-// of an older reply has to call [Sleepers.Sleep], even if its turn is due.
-func (l *Sleepers) IsNew(reply *coalesce.Reply) bool {
-	return l.Within == 0 || reply.Took() <= l.Within
 }
 
 func (l *Sleepers) tooLate(lateness time.Duration) bool {
