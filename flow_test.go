@@ -459,6 +459,22 @@ func TestATenantIsSteeredAlone(t *testing.T) {
 	})
 }
 
+// A caller that holds a turn when its flow is paused gives it back.
+func TestAPauseOfAFlowHoldsItsCallersThatSleep(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q, err := fairlimit.NewQueue(rdb, "sleeping", fairlimit.PerSecond(1), fairlimit.WithGuard(0))
+		require.NoError(t, err)
+		a, err := q.Flow("a", 1)
+		require.NoError(t, err)
+		require.NoError(t, a.Wait(t.Context()))
+		start, held := time.Now(), waits(t.Context(), a, 1)
+		require.NoError(t, a.Pause(t.Context(), 5*time.Second))
+		require.NoError(t, <-held)
+		require.GreaterOrEqual(t, time.Since(start), 5*time.Second)
+	})
+}
+
 // distance is a client's way to the server: what a question takes, half of it
 // each way. It counts them.
 type distance struct {

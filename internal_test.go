@@ -3,15 +3,18 @@ package fairlimit
 import (
 	"context"
 	"reflect"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/internal/breaker"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestATurnMayBeLateByHalfOfTheGuard(t *testing.T) {
@@ -57,6 +60,27 @@ func TestAnOpenBreakerStopsAQuestion(t *testing.T) {
 		why, _ := (&fallback{breaker: opens}).ask(t.Context(), func() error { return nil })
 		require.ErrorIs(t, why, ErrUnreachable, "nor does anybody line up")
 	})
+}
+
+// A process that has many flows forgets those that nobody has any more.
+func TestAFlowThatNobodyHasIsForgotten(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer redistest.Close(rdb)
+	q, err := NewQueue(rdb, "flows", PerSecond(1))
+	require.NoError(t, err)
+	kept, err := q.Flow("kept", 1)
+	require.NoError(t, err)
+	_, err = q.Flow("dropped", 1)
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		q.flows.mu.Lock()
+		defer q.flows.mu.Unlock()
+		return len(q.flows.known) == 1
+	}, 10*time.Second, 10*time.Millisecond)
+	again, err := q.Flow("kept", 2)
+	require.NoError(t, err)
+	assert.Same(t, kept.flow, again.flow)
 }
 
 // A field that is added to Trace and not passed on fails here.

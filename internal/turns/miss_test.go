@@ -242,6 +242,25 @@ func TestTurnsThatWaitForReplicasAreNotMissed(t *testing.T) {
 	})
 }
 
+// Redis is farther away from now on: turns are missed for a while, and then not.
+func TestAnswersThatTakeLongerForGoodAreNoLateness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(time.Millisecond)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(second, 25*time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.nowTakes(60 * time.Millisecond)
+		missed := 0
+		for range 50 {
+			if wait(t.Context(), l, forever(0)) != nil {
+				missed++
+			}
+		}
+		assert.Positive(t, missed)
+		assert.Less(t, missed, 10)
+	})
+}
+
 // A flow is paused. Its callers that sleep line up again, and nobody else does.
 func TestAPauseOfAFlowPutsOffItsCallersOnly(t *testing.T) {
 	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
