@@ -140,10 +140,9 @@ type RefusedError struct {
 	Wait time.Duration // how long the caller would have had to wait for its turn
 
 	limiter string
-	limit   string        // what the turn is too late for
-	pause   time.Duration // for how much longer the queue is paused
-	paused  bool          // without that it would have come in time
-	ceiling bool          // by that of the flow: see WithFlowQuota
+	limit   string // what the turn is too late for
+	paused  bool   // without a pause it would have come in time
+	ceiling bool   // by that of the flow: see WithFlowQuota
 }
 
 func (e *RefusedError) Error() string {
@@ -151,10 +150,7 @@ func (e *RefusedError) Error() string {
 	if e.limiter != "" {
 		text = naming.Begin(e.limiter)
 	}
-	switch {
-	case e.paused && e.pause > 0:
-		text += fmt.Sprintf("paused for another %v, and ", e.pause.Round(time.Millisecond))
-	case e.paused:
+	if e.paused {
 		text += "paused, and "
 	}
 	text += "refused"

@@ -136,7 +136,7 @@ func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
 			asked := limit(&coalesce.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
-			return slept, &RefusedError{Wait: left, limit: asked, pause: left, paused: true}
+			return slept, &RefusedError{Wait: left, limit: asked, paused: true}
 		}
 		slept = true
 		if clock.NapUntil(ctx, time.Now().Add(left), changed) != nil {

@@ -51,7 +51,7 @@ func WithFlow(id string, weight int) Option {
 		if err := checkFlow(id, weight); err != nil {
 			o.fail(fmt.Errorf("%w: WithFlow: %w", ErrInvalidOption, err))
 		}
-		o.flow = &flowOption{id, weight}
+		o.flow, o.weight = id, weight
 	}
 }
 
@@ -104,11 +104,6 @@ func WithFlowQuota(q Quota) Option {
 		}
 		o.flowQuota = &q
 	}
-}
-
-type flowOption struct {
-	id     string
-	weight int
 }
 
 func checkFlow(id string, weight int) error {
@@ -189,14 +184,14 @@ type flows struct {
 // share makes what flows need, and the flow of the limiter itself.
 func (l *limiter) share(o *options, e engine.Engine) error {
 	sharer, _ := e.(engine.Sharer)
-	if sharer == nil && (o.flow != nil || o.lookAhead > 0) {
+	if sharer == nil && (o.flow != "" || o.lookAhead > 0) {
 		return fmt.Errorf("%w: WithFlow and WithLookAhead need turns granted ahead", ErrUnsupported)
 	}
 	l.flows.sharer, l.flows.lookAhead, l.flows.maxQueued = sharer, o.lookAhead, o.maxQueued
-	if o.flow == nil {
+	if o.flow == "" {
 		return nil
 	}
-	f, err := l.parts.flowOf(o.flow.id, o.flow.weight, o.flowQuota)
+	f, err := l.parts.flowOf(o.flow, o.weight, o.flowQuota)
 	l.flow = f
 	return err
 }

@@ -87,7 +87,7 @@ type Limiter interface {
 // [*Queue].
 func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (Limiter, error) {
 	needsFlow := func(o *options) {
-		if o.lookAhead > 0 && o.flow == nil {
+		if o.lookAhead > 0 && o.flow == "" {
 			o.refuse("WithLookAhead without WithFlow has no effect; for Queue.Flow there is NewQueue")
 		}
 	}
@@ -372,10 +372,8 @@ func (l *limiter) Reset(ctx context.Context) error {
 	}
 	asked := time.Now()
 	err := timeout.Do(ctx, l.trace.asks("reset", l.asker.Engine.Reset))
-	if err == nil && !l.sleepers.Free(asked) && l.sleepers.Look != nil {
-		// Somebody has paused meanwhile. Redis knows whether that came first. If it
-		// does not say so now, those who are held look before they go.
-		_ = timeout.Do(ctx, l.sleepers.Look)
+	if err == nil {
+		l.sleepers.Free(asked)
 	}
 	return l.named(err)
 }

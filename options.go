@@ -34,9 +34,10 @@ type options struct {
 	units      []engine.Unit // by name, once all options are known
 	unitGuards map[string]time.Duration
 
-	flow      *flowOption // nil without one
-	flowQuota *Quota      // its ceiling, nil for none
-	lookAhead int         // 0: the engine chooses
+	flow      string // its id, empty without one
+	weight    int
+	flowQuota *Quota // its ceiling, nil for none
+	lookAhead int    // 0: the engine chooses
 
 	pauseWithin time.Duration
 	maxLateness *time.Duration // nil: see lateness
@@ -55,7 +56,7 @@ func collect(opts []Option) (*options, error) {
 		}
 		opt(o)
 	}
-	if o.flowQuota != nil && o.flow == nil {
+	if o.flowQuota != nil && o.flow == "" {
 		o.refuse("WithFlowQuota without WithFlow has no effect")
 	}
 	if o.retry && o.fallback != nil {

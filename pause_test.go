@@ -193,7 +193,7 @@ func TestARefusalSaysWhetherAPauseIsItsReason(t *testing.T) {
 			(<-s.calls).answers(engine.Answer{Wait: c.wait, Paused: c.paused})
 			err := <-errs
 			assert.Equal(t, c.because, errors.Is(err, fairlimit.ErrPaused), "%+v", c)
-			assert.Equal(t, c.because, strings.Contains(err.Error(), "paused for another"), "%+v", c)
+			assert.Equal(t, c.because, strings.Contains(err.Error(), "paused, and refused"), "%+v", c)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 	})

@@ -157,7 +157,7 @@ func (w *wait) refused() *RefusedError {
 		(w.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(w.Deadline))
 	return &RefusedError{
 		Wait: max(0, time.Until(reply.Slot())), limit: limit(&w.Request), ceiling: reply.Ceiling,
-		pause: max(0, reply.Paused-time.Since(reply.Arrived)), paused: reply.Paused > 0 && inTime,
+		paused: reply.Paused > 0 && inTime,
 	}
 }
 

@@ -25,16 +25,14 @@ func (l *Sleepers) hold(until, at time.Time) {
 	}
 }
 
-// Free ends a hold that was said before the queue was asked to reset, and
-// reports whether nobody is held any more. A hold that was said later stays:
-// the pause may have come after the reset.
-func (l *Sleepers) Free(asked time.Time) bool {
+// Free ends a hold that was said before the queue was asked to reset. A hold that
+// was said later stays: the pause may have come after the reset.
+func (l *Sleepers) Free(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.heldAt.After(asked) {
 		l.free()
 	}
-	return l.heldFor() == 0
 }
 
 // free, under mu, ends the hold, whenever it was said.
@@ -53,20 +51,15 @@ func (l *Sleepers) holdsAsleep() time.Time {
 	return l.heldUntil
 }
 
-// heldFor, under mu, is for how much longer nobody goes.
-func (l *Sleepers) heldFor() time.Duration {
-	if l.heldUntil.IsZero() {
-		return 0
-	}
-	return max(0, time.Until(l.heldUntil))
-}
-
 // Held returns for how much longer nobody goes, and a channel that closes when
 // that may have changed.
 func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if left = l.heldFor(); left > 0 && l.changed == nil {
+	if !l.heldUntil.IsZero() { // a look at the clock is not free
+		left = max(0, time.Until(l.heldUntil))
+	}
+	if left > 0 && l.changed == nil {
 		l.changed = make(chan struct{})
 	}
 	return left, l.changed
