@@ -32,13 +32,13 @@ import (
 // # When to use something else
 //
 // A call goes when its last turn comes, which may be long after its first. So
-// calls can bunch on the way, and only the last quota is strict where the calls
-// arrive. The others need a [WithGuard] as long as the later waits differ.
+// only the last quota is strict where the calls arrive. The others need a
+// [WithGuard] as long as the later waits differ.
 //
 //   - Several quotas for the same calls are one queue, with [WithExtraQuota].
-//   - To share one quota between tenants, use [Queue.Flow]. Each tenant gets its
-//     share of what there is, and one that is alone gets all of it. Use Chain
-//     only if a tenant may not exceed its own quota even then.
+//   - To share one quota between tenants, use [Queue.Flow]. A tenant that is alone
+//     gets all of it. Use Chain only if a tenant may not exceed its own quota even
+//     then.
 //
 // If a limiter is nil, or there is none, every call returns an error that matches
 // [ErrInvalidOption].

@@ -189,9 +189,8 @@ func (e *RefusedError) Is(target error) bool {
 // The limiter asks for all its callers together, in the order of their calls.
 // It pauses for 50 to 100 ms first, then for twice as long each time, up to 1 s,
 // less a random part of up to a half. After each pause it reads the status, which
-// consumes nothing, and once that is answered it asks for turns. That read is the
-// cost of an outage; while Redis says LOADING or the like, it is sent again every
-// 64 ms, as every question is.
+// consumes nothing, and once that is answered it asks for turns. While Redis says
+// LOADING or the like, that read is sent every 64 ms, as every question is.
 //
 // If the caller's time is over while Redis is away, the error matches the ctx's
 // error (for WithMaxWait, context.DeadlineExceeded) and the failure, such as

@@ -47,34 +47,30 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // [ErrFull] and [ErrNoQuota] are no failures, because Redis answered.
 //
 // After a failure all callers go to f at once: those that wait for an answer,
-// and those that come later. Turns that were granted before stay. A circuit
-// breaker finds out when Redis is back. At most once a second, and only when
-// somebody calls, one goroutine checks whether Redis answers. Then one caller
-// asks Redis. If it gets an answer, all ask Redis again. If Redis fails again,
-// that caller loses at most a second. A caller that f was asked for stays with
-// f, even if Redis is back sooner.
+// and those that come later. Turns that were granted before stay. At most once a
+// second, and only when somebody calls, a circuit breaker checks whether Redis
+// answers. Then one caller asks Redis. If it gets an answer, all ask Redis again.
+// If Redis fails again, that caller loses at most a second. A caller that f was
+// asked for stays with f, even if Redis is back sooner.
 //
 // Wait and WaitN use f. Allow and AllowN use it if it has a method
 // AllowN(ctx, n) (bool, error), as a Limiter has, or AllowN(time.Time, n) bool,
-// as a rate.Limiter has. If it has neither, they return the failure. ReserveN
-// always returns the failure. While Redis is known to fail, these return at
-// once. Status, Reset and Cancel always ask Redis. If f fails as well, the error
-// matches both errors.
+// as a rate.Limiter has. If it has neither, they return the failure, as ReserveN
+// always does, at once while Redis is known to fail. Status, Reset and Cancel
+// always ask Redis. If f fails as well, the error matches both errors.
 //
 // A caller's deadline bounds both together. When Redis falls silent, up to a
-// second passes before f is asked, so a caller that has less time left may reach
-// its deadline first. Once the failure is known, f has all of the time.
-// [WithMaxWait] and [WithMaxQueued] do not hold for f, but a [Queue.Pause] that
-// this limiter knows of does. A caller waits until it is over, or until this
-// limiter hears that it was reset. Then the caller asks Redis if that is back,
-// and f otherwise. Allow returns false until then.
+// second passes before f is asked. Once the failure is known, f has all of the
+// time. [WithMaxWait] and [WithMaxQueued] do not hold for f, but a [Queue.Pause]
+// that this limiter knows of does: a caller waits until it is over, or was reset,
+// and then asks Redis if that is back, and f otherwise. Allow returns false until
+// then.
 //
 // The price: while one takes over from the other, both quotas add up. So a window
 // of length Per may hold Permits, and in addition what f allows in each process
 // in that time. To size f for n processes, give it 1/n of the quota if a short
 // excess is harmless. If it is not, share the upstream's quota: half for Redis,
-// and 1/(2n) for each f. Redis keeps its order and f keeps its own, but there is
-// no order between the two.
+// and 1/(2n) for each f. There is no order between the two.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {

@@ -125,10 +125,10 @@ func checkFlow(id string, weight int) error {
 //
 // What it returns can be steered alone. Pause holds back this flow only: no
 // caller of it is granted a turn until the end, and the callers of this process
-// that hold one give it back and line up again. Callers of other processes that
-// hold a turn still go. SetQuotas stores one quota, which counts as the ceiling of
-// the flow in place of that of WithFlowQuota, in all limiters. ForgetQuotas forgets
-// it. Of Status, Available and Delay are those of a caller of the flow. Reset and
+// that sleep give theirs back and line up again. Callers of other processes that
+// hold a turn still go. SetQuotas stores one quota, which is the ceiling of the
+// flow in place of that of WithFlowQuota, in all limiters; ForgetQuotas forgets it.
+// Of Status, Available and Delay are those of a caller of the flow. Reset and
 // Quotas are those of the whole queue.
 //
 // [WithFlowQuota] is the only option. For any other the error matches

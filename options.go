@@ -165,8 +165,8 @@ const mostReplicas = 1000
 // It costs one more command in the same round trip, and the delay of
 // replication: a turn that is due at once comes later by that, which the guard
 // has to cover. Status, Reset and returned permits do not wait for replicas. A
-// failover need not choose one of the n. A turn is safe if every replica has it,
-// or if the most advanced replica is promoted, as Sentinel and Cluster attempt.
+// turn is safe if every replica has it, or if the most advanced replica is
+// promoted, as Sentinel and Cluster attempt.
 //
 // The client has to be a *redis.Client (also one under Sentinel), a
 // *redis.ClusterClient or a *redis.Ring. For any other client the error of [New]

@@ -28,11 +28,10 @@ const (
 // neither an idle nor a busy limiter asks. In between there is at most one
 // question a turn, and there are at most 4/(3x) questions a second.
 //
-// If the process stood still when it was to ask, it asks when it goes on. The
-// caller waits for the answer, for x/4 and half of [WithMaxLateness] at most, and
-// goes even if Redis is silent. After a pause that its [Limiter] knows of, it does
-// not: it waits for as long as WithMaxLateness allows, or five seconds without
-// it, and then misses its turn.
+// If the process stood still, or Redis is silent, a caller waits for the answer
+// for x/4 and half of [WithMaxLateness] at most, and then goes. After a pause that
+// its [Limiter] knows of, it waits for as long as WithMaxLateness allows, or five
+// seconds without it, and then misses its turn.
 //
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 // They hear of a reset only if their own [Limiter] resets, or asks for another
@@ -60,13 +59,11 @@ func WithPauseWithin(x time.Duration) Option {
 //   - A caller whose turn now comes after its deadline gets a [*RefusedError]
 //     that matches [ErrPaused], and its permits go back.
 //   - Of several pauses the longest counts. So everybody may send the same one.
-//     Calls of one limiter that come while a pause is under way wait for that,
-//     and are one question together.
+//     Those that come while one is under way are one question together.
 //   - A pause lasts at least twice [WithPauseWithin] from when it is sent, and
 //     from when Pause is called. In a shorter one, callers that have not heard
 //     of it could exceed the quota together with those that have.
-//   - Allow returns false while the queue is paused, and [Status] says how long
-//     the pause still lasts.
+//   - Allow returns false, and [Status] says how long the pause still lasts.
 //   - Only the Reset of a [Limiter] ends a pause early.
 //
 // If [Queue.Flow] made the queue, only that flow is paused, as it says there.

@@ -234,11 +234,9 @@ func (q Quota) checkOf(given string) error {
 // more than n permits never fits, even if nobody waits.
 //
 // A reservation counts until its slot has passed or its Cancel has returned nil.
-// If Cancel returned [ErrOutcomeUnknown], it counts until its slot. A caller
-// that leaves counts until it returns, even if its permits are still on their
-// way back. Allow and AllowN hold nothing ahead, so they are neither counted nor
-// refused. On window, which grants nothing ahead, the bound is on the callers
-// that wait.
+// A caller that leaves counts until it returns, even if its permits are still on
+// their way back. Allow and AllowN hold nothing ahead, so they are neither counted
+// nor refused. On window the bound is on the callers that wait.
 func WithMaxQueued(n int) Option {
 	return func(o *options) {
 		if n < 0 {

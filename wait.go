@@ -212,16 +212,16 @@ func (l *limiter) takeNow(ctx context.Context, n int) (*Turn, error) {
 
 // WithMaxLateness sets how long after its slot a turn may still be taken. A
 // caller can wake later than that because its process or machine stood still.
-// Then it does not go. It takes the next turn that this limiter holds. The
-// caller of that turn takes the one after it, and so on, and the last caller
-// lines up again. A caller that finds no turn before its deadline is refused.
-// The missed permits are given back, which mostly comes too late for others.
+// Then it does not go. It takes the next turn that this limiter holds, the caller
+// of that the one after it, and so on, and the last caller lines up again. A
+// caller that finds no turn before its deadline is refused. The missed permits are
+// given back, which mostly comes too late for others.
 //
 // So Wait returns at most d after the slot of the turn that it takes, however
 // long the machine stands still. The default is half of [WithGuard], which
 // leaves the other half for the way to the upstream; without that option it is
-// 25 ms. 0 means no limit: every turn is taken, however late, unless a
-// [Queue.Pause] held its caller. So does WithGuard(0) alone.
+// 25 ms. 0 means no limit, and so does WithGuard(0) alone: every turn is taken,
+// however late, unless a [Queue.Pause] held its caller.
 //
 // A slot may pass while its answer is on the way. So if an answer took longer
 // than the quickest recent ones, the difference counts as lateness. A caller

@@ -10,9 +10,9 @@
 // One goroutine at a time sends questions, the server. The first caller of an
 // idle [Asker] starts it, and it ends when nobody is left in line.
 //
-// A question that has no answer after five seconds is overdue: its callers are
-// told so, another goroutine serves, and what the answer grants after all is
-// given back. With [Asker.Away] the callers line up again instead.
+// A question without an answer after five seconds is overdue: its callers are
+// told so, another goroutine serves, and what it grants after all goes back. With
+// [Asker.Away] the callers line up again instead.
 //
 // # The states of a caller
 //
