@@ -2,7 +2,6 @@ package coalesce
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"slices"
 	"time"
@@ -135,25 +134,12 @@ func (q *question) take() (inTime bool) {
 		q.asker.nobodys(first, answers)
 		return false
 	}
-	if err == nil {
-		err = counted(answers, q.requests)
-	}
 	if err != nil {
 		q.fails(err)
 		return true
 	}
 	q.answered(answers, now)
 	return true
-}
-
-// counted holds an engine to its contract: it answers the first request, and
-// none that nobody made.
-func counted(answers []engine.Answer, requests []engine.Request) error {
-	if len(answers) < 1 || len(answers) > len(requests) {
-		return fmt.Errorf("%w: the engine gave %d answers to %d requests",
-			engine.ErrOutcomeUnknown, len(answers), len(requests))
-	}
-	return nil
 }
 
 // fails is what becomes of a question that failed.

@@ -160,11 +160,11 @@ func (a *Asker) leave(ctx context.Context, r *Request) error {
 		return ctxerr.Ended(ctx, "left as the answer came, what it granted is given back")
 	}
 	err := r.result()
-	switch err.(type) {
-	case nil:
+	switch {
+	case err == nil:
 		return ctxerr.Ended(ctx, "left as the answer came, which granted nothing")
-	case errUnsent:
-		return err
+	case errors.Is(err, ctx.Err()):
+		return err // its question was not sent
 	}
 	return fmt.Errorf("%w: %w", ctxerr.Ended(ctx, "left as its question failed"), err)
 }
@@ -186,23 +186,13 @@ func (a *Asker) hears(r *Request, until time.Time) bool {
 	return true
 }
 
-// errUnsent is the error of a caller that left before its question was sent.
-// Lost says that an earlier question was sent.
-type errUnsent struct {
-	error
-	lost bool
-}
-
-func (e errUnsent) Unwrap() error { return e.error }
-
-func (e errUnsent) Is(target error) bool { return e.lost && target == engine.ErrOutcomeUnknown }
-
+// unsent is the error of a caller that left before its question was sent. Lost
+// says that an earlier question was sent.
 func unsent(ctx context.Context, lost bool) error {
-	what := "left before its question was sent"
 	if lost {
-		what += " again; the first one may have consumed permits"
+		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ctxerr.Ended(ctx, "left before its question was sent again"))
 	}
-	return errUnsent{ctxerr.Ended(ctx, what), lost}
+	return ctxerr.Ended(ctx, "left before its question was sent")
 }
 
 // staysInLine lines up again a caller that the engine has left for the next

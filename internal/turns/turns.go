@@ -83,7 +83,7 @@ type Sleepers struct {
 	sleepers []*Sleeper
 	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
-	news     engine.News   // the estimate to sleep by; see Hear
+	news     engine.News   // the newest that told when turns come; see Hear
 	newest   time.Time     // when the question went that brought the newest news
 	looked   time.Time     // when the newest look went
 	epoch    int           // counts the changes that sleepers have to hear of
