@@ -153,22 +153,16 @@ func (q *Queue) Flow(id string, weight int, opts ...Option) (*Queue, error) {
 
 // flowQuota is the one thing that options of a flow may say.
 func flowQuota(opts []Option) (*Quota, error) {
-	var all options
+	o := options{trace: &Trace{}}
 	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("%w: nil option", ErrInvalidOption)
+		if o.flowQuota = nil; opt != nil {
+			opt(&o)
 		}
-		var one options
-		opt(&one)
-		if one.err != nil {
-			return nil, one.err
+		if o.flowQuota == nil {
+			o.refuse("Flow takes no option but WithFlowQuota")
 		}
-		if one.flowQuota == nil {
-			return nil, fmt.Errorf("%w: Flow takes no option but WithFlowQuota", ErrInvalidOption)
-		}
-		all.flowQuota = one.flowQuota
 	}
-	return all.flowQuota, nil
+	return o.flowQuota, o.err
 }
 
 // flows are those of one limiter value, as long as somebody has them.

@@ -282,7 +282,9 @@ func TestFlowsAreCheckedWhereTheyAreMade(t *testing.T) {
 		require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
 		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
 	}
-	for _, option := range []fairlimit.Option{nil, fairlimit.WithMaxWait(1), fairlimit.WithFlow("b", 1)} {
+	for _, option := range []fairlimit.Option{
+		nil, fairlimit.WithMaxWait(1), fairlimit.WithFlow("b", 1), fairlimit.WithTrace(&fairlimit.Trace{}),
+	} {
 		_, err = q.Flow("a", 1, option)
 		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
 	}

@@ -11,23 +11,18 @@ import (
 // Line is callers in the order of their calls. An [Asker] has one that is
 // common to all callers without a flow, and each flow has its own.
 //
-// The callers of a flow share what they may hold ahead. Only so many of them
-// are asked for as their share has room for. The others wait, without a
-// question, until one of the turns passes. Callers that accept no wait are told
-// at once that there is no room. The common line has room for everybody, and
-// nobody reads what it holds ahead.
-//
-// A caller holds its permits ahead from the question on, until the question
-// ends without a grant, or until whoever was granted them calls [Asker.Passed]
-// or lines up again.
-//
-// While the ceiling of a flow has no room, nobody of it is asked for: the engine
-// has told until when. If nobody is left in line, the next caller asks again.
+// The callers of a flow share what they may hold ahead: permits, from the
+// question on, until it ends without a grant, or until whoever was granted them
+// calls [Asker.Passed] or lines up again. Only as many callers are asked for as
+// the share has room for, and nobody while the ceiling of the flow has none: the
+// engine has told until when. Others wait without a question. Callers that accept
+// no wait are told at once that there is no room. The common line has room for
+// everybody.
 //
 // Invariant, under mu of the Asker, unless a question for the line is under
-// way: it is ready, and among those that are, if its first caller fits. If it is not ready, nobody in line accepts no wait. Lined is the
-// sum of the permits of the callers in line, and wanted what they count for in
-// the share.
+// way: it is ready, and among those that are, if its first caller fits. If it is
+// not ready, nobody in line accepts no wait. Lined is the sum of the permits of the
+// callers in line, and wanted what they count for in the share.
 type Line struct {
 	id        string // of the flow; empty for the common line
 	weight    int

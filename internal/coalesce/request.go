@@ -140,11 +140,10 @@ func (a *Asker) leaves(r *Request, evenAsked bool) bool {
 	return evenAsked && r.state.CompareAndSwap(asked, gone)
 }
 
-// leave ends the wait of a caller whose ctx has ended: that of the call that
-// waits, which may not be the ctx that the caller was lined up with. A caller in
-// line goes at once. A caller that was asked for stays for [ReturnBound], for its
-// answer and for the return of what that grants. If the question fails, the error
-// matches what it failed by.
+// leave ends the wait of a caller whose ctx has ended, which may not be the ctx
+// that the caller was lined up with. A caller in line goes at once. A caller that
+// was asked for stays for [ReturnBound], for its answer and for the return of what
+// that grants. If the question fails, the error matches what it failed by.
 func (a *Asker) leave(ctx context.Context, r *Request) error {
 	if a.leaves(r, false) {
 		return a.becauseAway(unsent(ctx, r.lost))
