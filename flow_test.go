@@ -203,39 +203,6 @@ func TestMaxQueuedCountsTheLineOfAFlow(t *testing.T) {
 	})
 }
 
-func TestATurnOfAFlowWhoseAnswerCameTooLateCountsNoMore(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		client := redis.NewClient(rdb.Options())
-		defer func() { assert.NoError(t, client.Close()) }()
-		q := flow(t, client, "a", 1)
-		plain, err := fairlimit.NewQueue(rdb, "shared", fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 1},
-			fairlimit.WithGuard(0))
-		require.NoError(t, err)
-		require.NoError(t, q.Wait(t.Context())) // the script is there
-		time.Sleep(time.Second)
-		client.AddHook(late{by: 200 * time.Millisecond})
-		for range 8 {
-			for range 2 { // so that the next turn is 100 ms away
-				_, err := plain.ReserveN(t.Context(), 1)
-				require.NoError(t, err)
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), 250*time.Millisecond)
-			var r *fairlimit.RefusedError
-			require.ErrorAs(t, q.Wait(ctx), &r, "it was granted, and would come too late")
-			cancel()
-			time.Sleep(time.Second)
-		}
-		began := time.Now()
-		for range 8 {
-			_, err := q.ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-		}
-		assert.Equal(t, 8*200*time.Millisecond, time.Since(began), "all of its share")
-		time.Sleep(time.Minute)
-	})
-}
-
 // lost is late, and loses every answer as well.
 type lost struct{ late }
 

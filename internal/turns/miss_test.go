@@ -91,22 +91,6 @@ func TestAMissedTurnMayComeTooLate(t *testing.T) {
 	})
 }
 
-func TestCallersForOtherPermitsKeepTheirTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l, stall := q.stalls(50 * time.Millisecond)
-		out := callers(t.Context(), l, 3, func(who int) *coalesce.Request {
-			return &coalesce.Request{N: 1 + who%2, MaxWait: engine.Forever} // turns at 0, 2 and 3
-		})
-		require.NoError(t, (<-out).err)
-		stall(2500 * time.Millisecond)
-		w := <-out
-		assert.Equal(t, went{2, 3 * second, nil}, w)
-		w = <-out
-		assert.Equal(t, went{1, 5 * second, nil}, w, "it lined up again")
-	})
-}
-
 // A machine that is late every time neither goes late nor hangs for ever.
 func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
 	inBubble(t, second, 5*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
