@@ -67,7 +67,11 @@ func (l *limiter) waitOut(w *wait) error {
 	for {
 		switch {
 		case !l.accepts(w):
-			return l.refuse(w)
+			err := w.refused()
+			if w.Reply.Granted {
+				l.giveUp(w)
+			}
+			return err
 		case w.Reply.Granted:
 			if again, err := l.sleep(w); !again {
 				return err
@@ -132,15 +136,6 @@ func (l *limiter) accepts(w *wait) bool {
 		return false
 	}
 	return w.Reply.Granted || w.Reply.Wait <= w.Rest(w.Reply.Asked) && !l.asker.Engine.Queues()
-}
-
-// refuse gives back a turn that comes too late, if it was granted.
-func (l *limiter) refuse(w *wait) error {
-	err := w.refused()
-	if w.Reply.Granted {
-		l.giveUp(w)
-	}
-	return err
 }
 
 // giveUp gives back a turn that was granted.
