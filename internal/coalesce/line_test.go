@@ -407,3 +407,17 @@ func askingIn(b *Asker, f *Line, n int, maxWait time.Duration) <-chan error {
 	synctest.Wait()
 	return err
 }
+
+// Whoever accepts no wait is told that the ceiling has no room. The next caller
+// asks all the same, even before the server goes on.
+func TestWhoeverAcceptsNoWaitHoldsNoFlowBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewLine("f", 1, 0)
+		q := &question{asker: &Asker{}, callers: []*Request{{line: f}}}
+		q.learn([]engine.Answer{{Left: true, Wait: time.Hour}})
+		assert.True(t, f.fits(0, 1))
+		q.callers[0].MaxWait = time.Second
+		q.learn([]engine.Answer{{Left: true, Wait: time.Hour}})
+		assert.False(t, f.fits(0, 1))
+	})
+}

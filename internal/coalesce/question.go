@@ -198,11 +198,11 @@ func (q *question) learn(answers []engine.Answer) {
 	defer a.mu.Unlock()
 	a.away = nil
 	for i, answer := range answers {
-		line := q.callers[i].line
+		c, line := q.callers[i], q.callers[i].line
 		if answer.Share > 0 {
 			line.share = answer.Share
 		}
-		if answer.Left && answer.Wait > 0 {
+		if answer.Left && answer.Wait > 0 && c.MaxWait > 0 { // else nobody waits
 			a.holdBack(line, answer.Wait, answer.Paused > 0)
 		}
 	}
