@@ -1,6 +1,7 @@
 package fairlimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,15 +142,11 @@ func (q *Queue) Take(ctx context.Context, a Amounts) (*Turn, error) {
 	if err != nil {
 		return nil, q.named(err)
 	}
-	grant, err := q.take(ctx, n, amounts)
+	turn, err := q.take(ctx, n, amounts)
 	if err != nil {
 		return nil, q.named(err)
 	}
-	turn := &Turn{limiter: q.limiter}
-	if grant != nil {
-		turn.grant = *grant
-	}
-	return turn, nil
+	return cmp.Or(turn, &Turn{limiter: q.limiter, grant: &engine.Grant{}}), nil
 }
 
 // checkAmounts returns the error of a call that never goes further.
@@ -180,7 +177,7 @@ func (q *Queue) ReserveAmounts(ctx context.Context, a Amounts) (*Reservation, er
 // that nobody settles counts as it was reserved.
 type Turn struct {
 	limiter *limiter
-	grant   engine.Grant // zero if a fallback gave the turn
+	grant   *engine.Grant // zero if a fallback gave the turn
 
 	mu      sync.Mutex
 	settled bool
@@ -228,12 +225,12 @@ func (t *Turn) settle(ctx context.Context, used Amounts) error {
 
 // tell tells the trace what was settled.
 func (t *Turn) tell(used Amounts) {
-	trace := t.limiter.trace
-	if trace == nil || trace.Settled == nil {
+	settled := t.limiter.trace.Settled
+	if settled == nil {
 		return
 	}
 	for unit, n := range used {
-		trace.Settled(unit, t.reserved(unit), n)
+		settled(unit, t.reserved(unit), n)
 	}
 }
 
@@ -256,7 +253,7 @@ func (t *Turn) settles() bool {
 
 // unused is the turn as it is settled: what it did not use.
 func (t *Turn) unused(used Amounts) (engine.Grant, error) {
-	g, units := t.grant, t.limiter.count.Units()
+	g, units := *t.grant, t.limiter.count.Units()
 	var unused []engine.Amount
 	g.Settles, g.N = true, 0
 	for unit, n := range used {
@@ -303,10 +300,8 @@ func (r *Reservation) taken(ctx context.Context) (*Turn, error) {
 	if err := ready(ctx, "nothing was settled"); err != nil {
 		return nil, err
 	}
-	if err := r.lock(ctx); err != nil {
-		return nil, err
-	}
-	defer r.unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
 	case r.turn != nil:
 		return r.turn, nil
@@ -317,7 +312,7 @@ func (r *Reservation) taken(ctx context.Context) (*Turn, error) {
 	case r.limiter.count == nil:
 		return nil, fmt.Errorf("%w: Settle", ErrUnsupported)
 	}
-	r.over, r.turn = true, &Turn{limiter: r.limiter, grant: r.wait.Reply.Grant}
+	r.over, r.turn = true, &Turn{limiter: r.limiter, grant: &r.wait.Reply.Grant}
 	return r.turn, nil
 }
 

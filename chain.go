@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 // Chain returns a Limiter that waits for one limiter after the other, such as 5 a
@@ -21,10 +18,8 @@ import (
 // no more of them in the line of all than its own quota lets go. Each line has
 // its own order.
 //
-// Ctx's deadline holds for all waits together. A caller that has to wait is
-// refused at once if one of the further limiters says that its next turn comes
-// after the deadline. That costs one read of each. The longest delay counts, not
-// the sum: all lines move at the same time.
+// Ctx's deadline holds for all waits together. Each limiter refuses at once a turn
+// that comes after it, once the caller's turn at the one before has come.
 //
 // If a later limiter refuses or fails, what the earlier ones granted is given
 // back. It stays taken at a limiter that is not a [*Queue], such as one on
@@ -37,13 +32,13 @@ import (
 // # When to use something else
 //
 // A call goes when its last turn comes, which may be long after its first. So
-// calls can bunch on the way, and only the last quota is strict where the calls
-// arrive. The others need a [WithGuard] as long as the later waits differ.
+// only the last quota is strict where the calls arrive. The others need a
+// [WithGuard] as long as the later waits differ.
 //
 //   - Several quotas for the same calls are one queue, with [WithExtraQuota].
-//   - To share one quota between tenants, use [Queue.Flow]. Each tenant gets its
-//     share of what there is, and one that is alone gets all of it. Use Chain
-//     only if a tenant may not exceed its own quota even then.
+//   - To share one quota between tenants, use [Queue.Flow]. A tenant that is alone
+//     gets all of it. Use Chain only if a tenant may not exceed its own quota even
+//     then.
 //
 // If a limiter is nil, or there is none, every call returns an error that matches
 // [ErrInvalidOption].
@@ -66,29 +61,41 @@ var _ Limiter = (*chain)(nil)
 func (c *chain) Wait(ctx context.Context) error { return c.WaitN(ctx, 1) }
 
 func (c *chain) WaitN(ctx context.Context, n int) error {
-	_, err := c.all(ctx, n, c.wait)
+	_, err := c.all(ctx, func(l Limiter) (turn *Turn, ok bool, err error) {
+		if q := queue(l); q != nil {
+			turn, err = q.waitN(ctx, n)
+		} else {
+			err = l.WaitN(ctx, n)
+		}
+		return turn, err == nil, err
+	})
 	return err
 }
 
 func (c *chain) Allow(ctx context.Context) (bool, error) { return c.AllowN(ctx, 1) }
 
-func (c *chain) AllowN(ctx context.Context, n int) (bool, error) { return c.all(ctx, n, c.allow) }
+func (c *chain) AllowN(ctx context.Context, n int) (bool, error) {
+	return c.all(ctx, func(l Limiter) (turn *Turn, ok bool, err error) {
+		if q := queue(l); q != nil {
+			return q.allowN(ctx, n)
+		}
+		ok, err = l.AllowN(ctx, n)
+		return nil, ok, err
+	})
+}
 
-// take takes a turn of one of the limiters, before the later ones. The turn is
-// nil if it cannot be given back.
-type take func(ctx context.Context, n int, l Limiter, later []Limiter) (turn *Turn, ok bool, err error)
-
-// all takes a turn of each limiter, or gives back what it took.
-func (c *chain) all(ctx context.Context, n int, take take) (bool, error) {
-	if err := c.check(ctx, n); err != nil {
+// all takes a turn of each limiter, or gives back what it took. A turn is nil if
+// it cannot be given back.
+func (c *chain) all(ctx context.Context, take func(Limiter) (turn *Turn, ok bool, err error)) (bool, error) {
+	if err := c.valid(); err != nil {
 		return false, err
 	}
 	var taken []*Turn
-	for i, l := range c.limiters {
-		turn, ok, err := take(ctx, n, l, c.limiters[i+1:])
+	for _, l := range c.limiters {
+		turn, ok, err := take(l)
 		if !ok {
 			for _, turn := range taken {
-				turn.limiter.asker.Abandon(ctx, turn.grant)
+				turn.limiter.asker.Abandon(ctx, *turn.grant)
 			}
 			return false, err
 		}
@@ -110,99 +117,10 @@ func (c *chain) valid() error {
 	return nil
 }
 
-// check returns the error of a call that one of the limiters will never let
-// through.
-func (c *chain) check(ctx context.Context, n int) error {
-	if err := c.valid(); err != nil {
-		return err
-	}
-	for _, l := range c.limiters {
-		if inner := own(l); inner != nil {
-			if err := inner.check(ctx, n); err != nil {
-				return inner.named(err)
-			}
-		}
-	}
-	return nil
-}
-
-// own is what is behind a limiter of this package, or nil.
-func own(l Limiter) *limiter {
-	switch l := l.(type) {
-	case *Queue:
-		return l.limiter
-	case *limiter:
-		return l
-	}
-	return nil
-}
-
 // queue is a limiter that takes back what it has granted, or nil.
 func queue(l Limiter) *limiter {
 	if q, ok := l.(*Queue); ok && q.fallback == nil {
 		return q.limiter
-	}
-	return nil
-}
-
-// wait waits for one of the limiters.
-func (c *chain) wait(ctx context.Context, n int, l Limiter, later []Limiter) (*Turn, bool, error) {
-	q := queue(l)
-	if q == nil {
-		err := l.WaitN(ctx, n)
-		return nil, err == nil, err
-	}
-	deadline, _ := ctx.Deadline()
-	reserved, err := q.reserveTurn(ctx, n, "", deadline)
-	if err != nil {
-		q.trace.refused(n, err)
-		return nil, false, q.named(err)
-	}
-	if reserved.Delay() > 0 && !deadline.IsZero() {
-		err = tooLate(ctx, later, deadline)
-	}
-	if err == nil {
-		err = reserved.Wait(ctx)
-	}
-	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), coalesce.ReturnBound)
-		defer cancel()
-		_ = reserved.giveBack(ctx, true) // unless it is over, since Wait failed
-		return nil, false, err
-	}
-	return reserved.turn, true, nil
-}
-
-// allow takes a permit of one of the limiters now or not at all.
-func (c *chain) allow(ctx context.Context, n int, l Limiter, _ []Limiter) (turn *Turn, ok bool, err error) {
-	q := queue(l)
-	if q == nil {
-		ok, err = l.AllowN(ctx, n)
-		return nil, ok, err
-	}
-	grant, err := q.takeNow(ctx, n)
-	if grant == nil {
-		return nil, false, q.named(err)
-	}
-	return &Turn{limiter: q, grant: *grant}, true, nil
-}
-
-// tooLate returns the refusal by a limiter whose next turn comes after the
-// deadline. Those that give no answer are asked again in their turn.
-func tooLate(ctx context.Context, limiters []Limiter, deadline time.Time) error {
-	for _, l := range limiters {
-		status, err := l.Status(ctx)
-		if err == nil && time.Now().Add(status.Delay).After(deadline) {
-			refused := &RefusedError{
-				Wait: status.Delay, pause: status.Paused,
-				limit:  limit(&coalesce.Request{MaxWait: engine.Forever, Deadline: deadline}),
-				paused: status.Paused > 0 && !time.Now().Add(status.Delay-status.Paused).After(deadline),
-			}
-			if l := own(l); l != nil {
-				return l.named(refused)
-			}
-			return refused
-		}
 	}
 	return nil
 }

@@ -104,10 +104,6 @@ func TestWhatALaterLimiterRefusesIsGivenBack(t *testing.T) {
 			first: hourly, second: once, taken: []int{0, 1},
 			opts: []fairlimit.Option{fairlimit.WithMaxWait(time.Minute)}, want: late, free: []int{5, 0},
 		},
-		"the second will come too late, while the first lies ahead": {
-			first: fairlimit.PerMinute(1), second: once, taken: []int{1, 1},
-			within: 10 * time.Minute, want: late, free: []int{0, 0},
-		},
 		"a caller that leaves while it waits for the second": {
 			first: hourly, second: once, taken: []int{0, 1}, leaves: time.Minute, want: left, free: []int{5, 0},
 		},
@@ -171,15 +167,6 @@ func TestAChainRefusesNobodyWhoComesInTime(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, chain.Wait(ctx))
 		assert.Equal(t, 3*time.Second, time.Since(began))
-
-		take(t, two, 1)
-		late := within(t, 1500*time.Millisecond)
-		began = time.Now()
-		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, chain.Wait(late), &refused)
-		assert.Equal(t, 2*time.Second, refused.Wait)
-		assert.Contains(t, refused.Error(), `"two"`)
-		assert.Zero(t, time.Since(began))
 	})
 }
 
@@ -264,40 +251,4 @@ func (b broken) Reset(context.Context) error      { return b.err }
 
 type pauser interface {
 	Pause(ctx context.Context, d time.Duration) error
-}
-
-// slowlyFull is a limiter whose turns are an hour away, and which takes a while
-// to say so.
-type slowlyFull struct{ fairlimit.Limiter }
-
-func (slowlyFull) Status(context.Context) (fairlimit.Status, error) {
-	time.Sleep(600 * time.Millisecond)
-	return fairlimit.Status{Delay: time.Hour}, nil
-}
-
-func TestAChainGivesBackATurnWhoseSlotCameMeanwhile(t *testing.T) {
-	for name, patience := range map[string]time.Duration{
-		"a later limiter refuses": time.Minute,
-		"the caller leaves":       550 * time.Millisecond,
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				first := queueOf(t, rdb, redistest.Name(t), fairlimit.Every(10*time.Second), fairlimit.WithGuard(0))
-				require.NoError(t, first.Wait(t.Context()))
-				time.Sleep(9500 * time.Millisecond) // the next turn is half a second away
-				ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
-				defer cancel()
-				if patience < time.Second {
-					time.AfterFunc(patience, cancel)
-				} else {
-					ctx, cancel = context.WithTimeout(ctx, patience)
-					defer cancel()
-				}
-				require.Error(t, fairlimit.Chain(first, slowlyFull{}).Wait(ctx))
-				ok, err := first.Allow(t.Context())
-				require.NoError(t, err)
-				require.True(t, ok, "the turn of the first was kept")
-			})
-		})
-	}
 }

@@ -140,11 +140,9 @@ type RefusedError struct {
 	Wait time.Duration // how long the caller would have had to wait for its turn
 
 	limiter string
-	limit   string        // what the turn is too late for
-	pause   time.Duration // for how much longer the queue is paused
-	paused  bool          // without that it would have come in time
-	missed  bool          // an earlier turn was missed: see WithMaxLateness
-	ceiling bool          // by that of the flow: see WithFlowQuota
+	limit   string // what the turn is too late for
+	paused  bool   // without a pause it would have come in time
+	ceiling bool   // by that of the flow: see WithFlowQuota
 }
 
 func (e *RefusedError) Error() string {
@@ -152,18 +150,12 @@ func (e *RefusedError) Error() string {
 	if e.limiter != "" {
 		text = naming.Begin(e.limiter)
 	}
-	switch {
-	case e.paused && e.pause > 0:
-		text += fmt.Sprintf("paused for another %v, and ", e.pause.Round(time.Millisecond))
-	case e.paused:
+	if e.paused {
 		text += "paused, and "
 	}
 	text += "refused"
 	if e.ceiling {
 		text += " by the quota of its flow"
-	}
-	if e.missed {
-		text += " after a missed turn"
 	}
 	text += fmt.Sprintf(": the turn would come in %v", e.Wait.Round(time.Microsecond))
 	if e.limit == "" {
@@ -197,9 +189,8 @@ func (e *RefusedError) Is(target error) bool {
 // The limiter asks for all its callers together, in the order of their calls.
 // It pauses for 50 to 100 ms first, then for twice as long each time, up to 1 s,
 // less a random part of up to a half. After each pause it reads the status, which
-// consumes nothing, and once that is answered it asks for turns. That read is the
-// cost of an outage; while Redis says LOADING or the like, it is sent again every
-// 64 ms, as every question is.
+// consumes nothing, and once that is answered it asks for turns. While Redis says
+// LOADING or the like, that read is sent every 64 ms, as every question is.
 //
 // If the caller's time is over while Redis is away, the error matches the ctx's
 // error (for WithMaxWait, context.DeadlineExceeded) and the failure, such as

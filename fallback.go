@@ -47,34 +47,30 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // [ErrFull] and [ErrNoQuota] are no failures, because Redis answered.
 //
 // After a failure all callers go to f at once: those that wait for an answer,
-// and those that come later. Turns that were granted before stay. A circuit
-// breaker finds out when Redis is back. At most once a second, and only when
-// somebody calls, one goroutine checks whether Redis answers. Then one caller
-// asks Redis. If it gets an answer, all ask Redis again. If Redis fails again,
-// that caller loses at most a second. A caller that f was asked for stays with
-// f, even if Redis is back sooner.
+// and those that come later. Turns that were granted before stay. At most once a
+// second, and only when somebody calls, a circuit breaker checks whether Redis
+// answers. Then one caller asks Redis. If it gets an answer, all ask Redis again.
+// If Redis fails again, that caller loses at most a second. A caller that f was
+// asked for stays with f, even if Redis is back sooner.
 //
 // Wait and WaitN use f. Allow and AllowN use it if it has a method
 // AllowN(ctx, n) (bool, error), as a Limiter has, or AllowN(time.Time, n) bool,
-// as a rate.Limiter has. If it has neither, they return the failure. ReserveN
-// always returns the failure. While Redis is known to fail, these return at
-// once. Status, Reset and Cancel always ask Redis. If f fails as well, the error
-// matches both errors.
+// as a rate.Limiter has. If it has neither, they return the failure, as ReserveN
+// always does, at once while Redis is known to fail. Status, Reset and Cancel
+// always ask Redis. If f fails as well, the error matches both errors.
 //
 // A caller's deadline bounds both together. When Redis falls silent, up to a
-// second passes before f is asked, so a caller that has less time left may reach
-// its deadline first. Once the failure is known, f has all of the time.
-// [WithMaxWait] and [WithMaxQueued] do not hold for f, but a [Queue.Pause] that
-// this limiter knows of does. A caller waits until it is over, or until this
-// limiter hears that it was reset. Then the caller asks Redis if that is back,
-// and f otherwise. Allow returns false until then.
+// second passes before f is asked. Once the failure is known, f has all of the
+// time. [WithMaxWait] and [WithMaxQueued] do not hold for f, but a [Queue.Pause]
+// that this limiter knows of does: a caller waits until it is over, or was reset,
+// and then asks Redis if that is back, and f otherwise. Allow returns false until
+// then.
 //
 // The price: while one takes over from the other, both quotas add up. So a window
 // of length Per may hold Permits, and in addition what f allows in each process
 // in that time. To size f for n processes, give it 1/n of the quota if a short
 // excess is harmless. If it is not, share the upstream's quota: half for Redis,
-// and 1/(2n) for each f. Redis keeps its order and f keeps its own, but there is
-// no order between the two.
+// and 1/(2n) for each f. There is no order between the two.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -96,6 +92,9 @@ type fallback struct {
 // ask calls first if Redis is to be asked. It returns the reason to use the
 // second, or nil if Redis has decided, and the error of first.
 func (f *fallback) ask(ctx context.Context, first func() error) (why, err error) {
+	if f == nil {
+		return nil, first()
+	}
 	if why := f.breaker.Admit(); why != nil {
 		return why, why
 	}
@@ -108,9 +107,6 @@ func (f *fallback) ask(ctx context.Context, first func() error) (why, err error)
 // wait is first, or the second's WaitN if Redis fails. Redis may be back after a
 // pause, so whoever slept through one begins anew.
 func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
-	if f == nil {
-		return first()
-	}
 	for {
 		why, err := f.ask(ctx, first)
 		if why == nil {
@@ -136,7 +132,7 @@ func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
 			asked := limit(&coalesce.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
-			return slept, &RefusedError{Wait: left, limit: asked, pause: left, paused: true}
+			return slept, &RefusedError{Wait: left, limit: asked, paused: true}
 		}
 		slept = true
 		if clock.NapUntil(ctx, time.Now().Add(left), changed) != nil {
@@ -146,13 +142,8 @@ func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
 }
 
 // allow is first, or the second's AllowN, if it has one, if Redis fails.
-func (f *fallback) allow(
-	ctx context.Context, n int, first func(context.Context, int) (bool, error),
-) (ok bool, err error) {
-	if f == nil {
-		return first(ctx, n)
-	}
-	why, _ := f.ask(ctx, func() error { ok, err = first(ctx, n); return err })
+func (f *fallback) allow(ctx context.Context, n int, first func() (bool, error)) (ok bool, err error) {
+	why, _ := f.ask(ctx, func() error { ok, err = first(); return err })
 	if why == nil {
 		return ok, err
 	}
@@ -169,16 +160,6 @@ func (f *fallback) allow(
 		return second.AllowN(time.Now(), n), nil
 	}
 	return false, why
-}
-
-// reserve is first. A second limiter has no reservations, so the failure is the
-// error.
-func (f *fallback) reserve(ctx context.Context, first func() error) error {
-	if f == nil {
-		return first()
-	}
-	_, err := f.ask(ctx, first)
-	return err
 }
 
 func bothFailed(err, why error) error {

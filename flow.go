@@ -51,7 +51,7 @@ func WithFlow(id string, weight int) Option {
 		if err := checkFlow(id, weight); err != nil {
 			o.fail(fmt.Errorf("%w: WithFlow: %w", ErrInvalidOption, err))
 		}
-		o.flow = &flowOption{id, weight}
+		o.flow, o.weight = id, weight
 	}
 }
 
@@ -90,7 +90,7 @@ func WithLookAhead(permits int) Option {
 // A call for more permits than the ceiling allows fails with [ErrExceedsQuota].
 // If the ceiling's room comes too late for a caller, the [*RefusedError] says
 // so. A caller that stands behind others may wait until its deadline. Callers
-// that are held back hear of a change in another process within a minute.
+// that are held back hear of a change, or a [Queue.Reset], within ten seconds.
 // [Queue.Reset] forgets what the ceilings counted as well. If the server loses
 // data, a ceiling that a limiter knows to be lost counts as full at the newest
 // slot. If the quota is invalid, the error matches [ErrInvalidQuota].
@@ -104,11 +104,6 @@ func WithFlowQuota(q Quota) Option {
 		}
 		o.flowQuota = &q
 	}
-}
-
-type flowOption struct {
-	id     string
-	weight int
 }
 
 func checkFlow(id string, weight int) error {
@@ -130,10 +125,10 @@ func checkFlow(id string, weight int) error {
 //
 // What it returns can be steered alone. Pause holds back this flow only: no
 // caller of it is granted a turn until the end, and the callers of this process
-// that hold one give it back and line up again. Callers of other processes that
-// hold a turn still go. SetQuotas stores one quota, which counts as the ceiling of
-// the flow in place of that of WithFlowQuota, in all limiters. ForgetQuotas forgets
-// it. Of Status, Available and Delay are those of a caller of the flow. Reset and
+// that sleep give theirs back and line up again. Callers of other processes that
+// hold a turn still go. SetQuotas stores one quota, which is the ceiling of the
+// flow in place of that of WithFlowQuota, in all limiters; ForgetQuotas forgets it.
+// Of Status, Available and Delay are those of a caller of the flow. Reset and
 // Quotas are those of the whole queue.
 //
 // [WithFlowQuota] is the only option. For any other the error matches
@@ -158,22 +153,16 @@ func (q *Queue) Flow(id string, weight int, opts ...Option) (*Queue, error) {
 
 // flowQuota is the one thing that options of a flow may say.
 func flowQuota(opts []Option) (*Quota, error) {
-	var all options
+	o := options{trace: &Trace{}}
 	for _, opt := range opts {
-		if opt == nil {
-			return nil, fmt.Errorf("%w: nil option", ErrInvalidOption)
+		if o.flowQuota = nil; opt != nil {
+			opt(&o)
 		}
-		var one options
-		opt(&one)
-		if one.err != nil {
-			return nil, one.err
+		if o.flowQuota == nil {
+			o.refuse("Flow takes no option but WithFlowQuota")
 		}
-		if one.flowQuota == nil {
-			return nil, fmt.Errorf("%w: Flow takes no option but WithFlowQuota", ErrInvalidOption)
-		}
-		all.flowQuota = one.flowQuota
 	}
-	return all.flowQuota, nil
+	return o.flowQuota, o.err
 }
 
 // flows are those of one limiter value, as long as somebody has them.
@@ -189,14 +178,14 @@ type flows struct {
 // share makes what flows need, and the flow of the limiter itself.
 func (l *limiter) share(o *options, e engine.Engine) error {
 	sharer, _ := e.(engine.Sharer)
-	if sharer == nil && (o.flow != nil || o.lookAhead > 0) {
+	if sharer == nil && (o.flow != "" || o.lookAhead > 0) {
 		return fmt.Errorf("%w: WithFlow and WithLookAhead need turns granted ahead", ErrUnsupported)
 	}
 	l.flows.sharer, l.flows.lookAhead, l.flows.maxQueued = sharer, o.lookAhead, o.maxQueued
-	if o.flow == nil {
+	if o.flow == "" {
 		return nil
 	}
-	f, err := l.parts.flowOf(o.flow.id, o.flow.weight, o.flowQuota)
+	f, err := l.parts.flowOf(o.flow, o.weight, o.flowQuota)
 	l.flow = f
 	return err
 }
@@ -213,18 +202,17 @@ func (p *parts) flowOf(id string, weight int, quota *Quota) (*flow, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if known := f.known[id].Value(); known != nil {
-		p.asker.SetFlow(known.line, weight, ceiling)
-		return known, nil
+	it := f.known[id].Value()
+	if it == nil {
+		it = &flow{newBacklog(f.maxQueued), coalesce.NewLine(id, weight, f.lookAhead)}
+		if f.known == nil {
+			f.known = map[string]weak.Pointer[flow]{}
+		}
+		f.known[id] = weak.Make(it)
+		runtime.AddCleanup(it, f.forget, id)
 	}
-	made := &flow{newBacklog(f.maxQueued), coalesce.NewLine(id, weight, f.lookAhead)}
-	p.asker.SetFlow(made.line, weight, ceiling)
-	if f.known == nil {
-		f.known = map[string]weak.Pointer[flow]{}
-	}
-	f.known[id] = weak.Make(made)
-	runtime.AddCleanup(made, f.forget, id)
-	return made, nil
+	p.asker.SetFlow(it.line, weight, ceiling)
+	return it, nil
 }
 
 // forget drops a flow that nobody has any more.
@@ -242,13 +230,13 @@ func (l *limiter) tooFar(w *wait) error {
 	if l.line == nil || w.MaxWait == engine.Forever && w.Deadline.IsZero() || w.MaxWait == 0 {
 		return nil
 	}
-	permits := l.asker.Lined(l.line) + w.N
+	lined, until, paused := l.asker.Lined(l.line)
+	permits := lined + w.N
 	wait, ceiling := l.flows.sharer.AtBest(permits), l.asker.Ceiling(l.line)
 	byCeiling := ceiling != nil && ceiling.AtBest(permits) > wait
 	if byCeiling {
 		wait = ceiling.AtBest(permits)
 	}
-	until, paused := l.asker.HeldBack(l.line)
 	if held := time.Until(until); held > wait {
 		wait, byCeiling = held, !paused
 	} else {
@@ -274,10 +262,8 @@ func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
 
 // pauseFlow is Pause of one flow.
 func (q *Queue) pauseFlow(ctx context.Context, d time.Duration) error {
-	q.asker.HoldBack(q.line, d)
-	q.sleepers.PutOff(q.line)
 	err := timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.PauseFlow(ctx, q.only, d) })
-	q.sleepers.PutOff(q.line) // callers that a question before it has granted a turn
+	q.sleepers.PutOff(q.line)
 	return err
 }
 
@@ -290,7 +276,6 @@ func (q *Queue) setCeiling(ctx context.Context, quotas []engine.Quota) error {
 	if len(quotas) == 1 {
 		ceiling = &quotas[0]
 	}
-	defer q.asker.LetGo(q.only) // the ceiling may be wider
 	return timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.SetCeiling(ctx, q.only, ceiling) })
 }
 

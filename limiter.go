@@ -87,7 +87,7 @@ type Limiter interface {
 // [*Queue].
 func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (Limiter, error) {
 	needsFlow := func(o *options) {
-		if o.lookAhead > 0 && o.flow == nil {
+		if o.lookAhead > 0 && o.flow == "" {
 			o.refuse("WithLookAhead without WithFlow has no effect; for Queue.Flow there is NewQueue")
 		}
 	}
@@ -146,11 +146,11 @@ type parts struct {
 	flows    flows
 	asker    coalesce.Asker
 	sleepers turns.Sleepers
-	pauses   pauses
+	pauses   *pauses                   // nil if the engine cannot be steered
 	steer    engine.Steerer            // the engine, nil if it cannot be steered
 	count    engine.Counter            // the engine, nil if it counts calls only
 	own      []Quota                   // that hold whatever is stored, nil if the engine has to say
-	trace    *Trace                    // nil without one
+	trace    *Trace                    // never nil
 	differed atomic.Pointer[time.Time] // when an answer last said that quotas differ
 
 	rdb      redis.UniversalClient
@@ -168,11 +168,16 @@ func (l *limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 
 // WaitN is Wait for n ≥ 1 permits in one turn.
 func (l *limiter) WaitN(ctx context.Context, n int) error {
-	if err := l.check(ctx, n); err != nil {
-		return l.named(err)
+	_, err := l.waitN(ctx, n)
+	return err
+}
+
+// waitN is WaitN, and returns the turn.
+func (l *limiter) waitN(ctx context.Context, n int) (turn *Turn, err error) {
+	if err = l.check(ctx, n); err == nil {
+		turn, err = l.take(ctx, n, "")
 	}
-	_, err := l.take(ctx, n, "")
-	return l.named(err)
+	return turn, l.named(err)
 }
 
 // Allow takes a permit now or not at all: see [Limiter]. It returns false during
@@ -180,13 +185,22 @@ func (l *limiter) WaitN(ctx context.Context, n int) error {
 func (l *limiter) Allow(ctx context.Context) (bool, error) { return l.AllowN(ctx, 1) }
 
 // AllowN is Allow for n ≥ 1 permits.
-func (l *limiter) AllowN(ctx context.Context, n int) (ok bool, err error) {
+func (l *limiter) AllowN(ctx context.Context, n int) (bool, error) {
+	_, ok, err := l.allowN(ctx, n)
+	return ok, err
+}
+
+// allowN is AllowN, and returns the turn, nil if a fallback gave it.
+func (l *limiter) allowN(ctx context.Context, n int) (turn *Turn, ok bool, err error) {
 	if err := l.check(ctx, n); err != nil {
-		return false, l.named(err)
+		return nil, false, l.named(err)
 	}
-	ok, err = l.fallback.allow(ctx, n, l.allowNow)
+	ok, err = l.fallback.allow(ctx, n, func() (bool, error) {
+		turn, err = l.takeNow(ctx, n)
+		return turn != nil, err
+	})
 	l.trace.refused(n, err)
-	return ok, l.named(err)
+	return turn, ok, l.named(err)
 }
 
 // ready returns an error if ctx has ended, or is nil, and what that means.
@@ -222,8 +236,8 @@ func (l *limiter) check(ctx context.Context, n int) error {
 //	traced      tells the trace                       WithTrace
 //	the engine  decides                               WithEngine
 //
-// What steers a queue goes to the engine by way of the trace only: Redis is
-// asked for it whatever happens, and it waits for no replica.
+// What steers a queue goes to the engine itself: Redis is asked for it whatever
+// happens, and it waits for no replica.
 func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, quota Quota) error {
 	if err := o.canReplicate(rdb); err != nil {
 		return err
@@ -252,9 +266,7 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	if err := l.share(o, e); err != nil {
 		return err
 	}
-	if o.trace != nil {
-		e, steerer = o.trace.watch(e, steerer)
-	}
+	e = traced{e, o.trace}
 	l.steering(o, steerer)
 	if quota != (Quota{}) && !o.stored {
 		l.own = []Quota{quota}
@@ -265,13 +277,11 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 	if o.replicas > 0 {
 		e = replicated{e}
 	}
-	read := func(ctx context.Context) error { _, err := e.Status(ctx); return err }
+	read := func(ctx context.Context) error { _, err := l.status(ctx); return err }
 	var opens *breaker.Breaker
 	if o.fallback != nil {
 		opens = breaker.New(read)
-		if o.trace != nil {
-			opens.Changed = o.trace.FellBack
-		}
+		opens.Changed = o.trace.FellBack
 		e, l.fallback = watched{e, opens}, &fallback{o.fallback, opens, &l.sleepers}
 	}
 	l.asker = coalesce.Asker{Engine: e, Breaker: opens}
@@ -283,24 +293,21 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 
 // steering makes what holds callers that sleep.
 func (l *limiter) steering(o *options, steerer engine.Steerer) {
-	l.sleepers.Asker = &l.asker
-	if o.trace != nil {
-		l.sleepers.Taken, l.sleepers.Missed, l.pauses.paused = o.trace.Taken, o.trace.Missed, o.trace.Paused
-	}
+	l.sleepers.Asker, l.sleepers.Taken, l.sleepers.Missed = &l.asker, o.trace.Taken, o.trace.Missed
 	if steerer != nil {
-		l.steer, l.sleepers.Within, l.sleepers.Look = steerer, o.pauseWithin, steerer.Look
+		l.steer, l.sleepers.Within, l.sleepers.Look = steerer, o.pauseWithin, o.trace.asks("look", steerer.Look)
 		l.sleepers.MaxLateness = o.lateness()
-		l.pauses.engine, l.pauses.sleepers = steerer, &l.sleepers
+		l.pauses = &pauses{
+			engine: steerer, sleepers: &l.sleepers, trace: o.trace, sending: make(chan struct{}, 1),
+		}
 	}
 }
 
 // hear is told the news of every answer.
 func (l *limiter) hear(n *engine.News) {
-	if !l.answered.Load() {
-		l.answered.Store(true)
-	}
+	l.answered.Store(true)
 	l.sleepers.Hear(n)
-	if n.Lost && l.trace != nil && l.trace.Lost != nil {
+	if n.Lost && l.trace.Lost != nil {
 		l.trace.Lost()
 	}
 	if n.Differs {
@@ -343,11 +350,18 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	if err := ready(ctx, "nothing was asked"); err != nil {
 		return Status{}, l.named(err)
 	}
-	status, err := timeout.Call(ctx, l.asker.Engine.Status)
+	status, err := timeout.Call(ctx, l.status)
 	if err == nil && l.only != "" {
 		err = timeout.Do(ctx, func(ctx context.Context) error { return l.flowStatus(ctx, &status) })
 	}
 	return Status(status), l.named(err)
+}
+
+func (p *parts) status(ctx context.Context) (engine.Status, error) {
+	began := time.Now()
+	status, err := p.asker.Engine.Status(ctx)
+	p.trace.asked("status", 1, began, err)
+	return status, err
 }
 
 // Reset forgets everything granted and ends a pause: see [Limiter]. Stored
@@ -357,11 +371,9 @@ func (l *limiter) Reset(ctx context.Context) error {
 		return l.named(err)
 	}
 	asked := time.Now()
-	err := timeout.Do(ctx, l.asker.Engine.Reset)
-	if err == nil && !l.sleepers.Free(asked) && l.sleepers.Look != nil {
-		// Somebody has paused meanwhile. Redis knows whether that came first. If it
-		// does not say so now, those who are held look before they go.
-		_ = timeout.Do(ctx, l.sleepers.Look)
+	err := timeout.Do(ctx, l.trace.asks("reset", l.asker.Engine.Reset))
+	if err == nil {
+		l.sleepers.Free(asked)
 	}
 	return l.named(err)
 }

@@ -268,40 +268,6 @@ func TestAResetFreesNobodyFromALaterPause(t *testing.T) {
 	})
 }
 
-// The pause is sent later than the Reset, and Redis records it before.
-func TestAResetFreesThoseWhosePauseItForgot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var way onTheWay
-		way.there.Store(int64(300 * time.Millisecond))
-		_, done := pausedInAReset(t, []redis.Hook{&way})
-		assert.Equal(t, 300*time.Millisecond, <-done)
-	})
-}
-
-// outspoken is an engine that cannot be steered, and tells news of a pause.
-type outspoken struct {
-	*stub
-	heard func(*engine.News)
-}
-
-func (e *outspoken) Reset(context.Context) error {
-	asked := time.Now()
-	time.Sleep(time.Millisecond)
-	e.heard(&engine.News{Asked: asked.Add(time.Microsecond), Arrived: time.Now(), Queue: "q", Stands: time.Hour})
-	return nil
-}
-
-func TestAResetAsksNothingMoreOfAnEngineThatCannotBeSteered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		build := func(c engine.Config) (engine.Engine, error) {
-			return &outspoken{&stub{queues: true}, c.Heard}, nil
-		}
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build))
-		require.NoError(t, err)
-		require.NoError(t, l.Reset(t.Context()))
-	})
-}
-
 // stuck is an engine whose calls wait for the end of the test.
 type stuck struct {
 	*stub

@@ -29,14 +29,15 @@ type options struct {
 	retry     bool
 	replicas  int
 	stored    bool
-	trace     *Trace
+	trace     *Trace // never nil
 
 	units      []engine.Unit // by name, once all options are known
 	unitGuards map[string]time.Duration
 
-	flow      *flowOption // nil without one
-	flowQuota *Quota      // its ceiling, nil for none
-	lookAhead int         // 0: the engine chooses
+	flow      string // its id, empty without one
+	weight    int
+	flowQuota *Quota // its ceiling, nil for none
+	lookAhead int    // 0: the engine chooses
 
 	pauseWithin time.Duration
 	maxLateness *time.Duration // nil: see lateness
@@ -47,7 +48,7 @@ type options struct {
 
 // collect applies the options over the defaults.
 func collect(opts []Option) (*options, error) {
-	o := &options{build: fair.New, maxWait: engine.Forever, pauseWithin: defaultPauseWithin}
+	o := &options{build: fair.New, maxWait: engine.Forever, pauseWithin: defaultPauseWithin, trace: &Trace{}}
 	for _, opt := range opts {
 		if opt == nil {
 			o.refuse("nil option")
@@ -55,7 +56,7 @@ func collect(opts []Option) (*options, error) {
 		}
 		opt(o)
 	}
-	if o.flowQuota != nil && o.flow == nil {
+	if o.flowQuota != nil && o.flow == "" {
 		o.refuse("WithFlowQuota without WithFlow has no effect")
 	}
 	if o.retry && o.fallback != nil {
@@ -164,8 +165,8 @@ const mostReplicas = 1000
 // It costs one more command in the same round trip, and the delay of
 // replication: a turn that is due at once comes later by that, which the guard
 // has to cover. Status, Reset and returned permits do not wait for replicas. A
-// failover need not choose one of the n. A turn is safe if every replica has it,
-// or if the most advanced replica is promoted, as Sentinel and Cluster attempt.
+// turn is safe if every replica has it, or if the most advanced replica is
+// promoted, as Sentinel and Cluster attempt.
 //
 // The client has to be a *redis.Client (also one under Sentinel), a
 // *redis.ClusterClient or a *redis.Ring. For any other client the error of [New]

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
 	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/timeout"
 	"github.com/fairlimit/fairlimit/internal/turns"
@@ -29,11 +28,10 @@ const (
 // neither an idle nor a busy limiter asks. In between there is at most one
 // question a turn, and there are at most 4/(3x) questions a second.
 //
-// If the process stood still when it was to ask, it asks when it goes on. The
-// caller waits for the answer, for x/4 and half of [WithMaxLateness] at most, and
-// goes even if Redis is silent. After a pause that its [Limiter] knows of, it does
-// not: it waits for as long as WithMaxLateness allows, or five seconds without
-// it, and then misses its turn.
+// If the process stood still, or Redis is silent, a caller waits for the answer
+// for x/4 and half of [WithMaxLateness] at most, and then goes. After a pause that
+// its [Limiter] knows of, it waits for as long as WithMaxLateness allows, or five
+// seconds without it, and then misses its turn.
 //
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 // They hear of a reset only if their own [Limiter] resets, or asks for another
@@ -61,13 +59,11 @@ func WithPauseWithin(x time.Duration) Option {
 //   - A caller whose turn now comes after its deadline gets a [*RefusedError]
 //     that matches [ErrPaused], and its permits go back.
 //   - Of several pauses the longest counts. So everybody may send the same one.
-//     Calls of one limiter that come while a pause is under way wait for that,
-//     and are one question together.
+//     Those that come while one is under way are one question together.
 //   - A pause lasts at least twice [WithPauseWithin] from when it is sent, and
 //     from when Pause is called. In a shorter one, callers that have not heard
 //     of it could exceed the quota together with those that have.
-//   - Allow returns false while the queue is paused, and [Status] says how long
-//     the pause still lasts.
+//   - Allow returns false, and [Status] says how long the pause still lasts.
 //   - Only the Reset of a [Limiter] ends a pause early.
 //
 // If [Queue.Flow] made the queue, only that flow is paused, as it says there.
@@ -105,66 +101,53 @@ func (q *Queue) pauseFor(ctx context.Context, d time.Duration) error {
 type pauses struct {
 	engine   engine.Steerer
 	sleepers *turns.Sleepers
-	paused   func(time.Duration) // of the trace, may be nil
+	trace    *Trace
+	sending  chan struct{} // holds one while a pause is sent
+	err      error         // of the newest pause, if none is being sent
 
-	mu   sync.Mutex
-	next *pause // that further callers join, nil if there is none
-	last *pause // the newest that was begun, nil before the first
-}
-
-// pause is a pause that Redis is to record. Err may be read once done is closed.
-type pause struct {
-	until time.Time
-	done  chan struct{}
-	err   error
+	mu    sync.Mutex
+	sent  int       // counts them
+	until time.Time // the latest that was named since the newest was sent
 }
 
 // pause records a pause, and returns when that is done or when ctx ends.
 func (p *pauses) pause(ctx context.Context, until time.Time) error {
 	p.sleepers.Hold(until)
-	joined := p.join(ctx, until)
-	select {
-	case <-joined.done:
-		return joined.err
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, ctxerr.Ended(ctx, "the pause is under way"))
-	}
-}
-
-// join returns a pause that lasts until then or longer, and is not sent yet. One
-// that is under way will not do, however long it is: Redis may have recorded it
-// already, and somebody may have reset the queue since.
-func (p *pauses) join(ctx context.Context, until time.Time) *pause {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.next == nil {
-		p.next = &pause{until: until, done: make(chan struct{})}
-		go p.send(context.WithoutCancel(ctx), p.next, p.last)
-		p.last = p.next
-	} else if until.After(p.next.until) {
-		p.next.until = until
+	sent := p.sent
+	if until.After(p.until) {
+		p.until = until
 	}
-	return p.next
+	p.mu.Unlock()
+	return timeout.Do(ctx, func(ctx context.Context) error { return p.send(context.WithoutCancel(ctx), sent) })
 }
 
 // send sends a pause once the one before was sent, which may leave little of it.
-// What Redis records is not shorter than a pause may be, and so the callers
-// of this limiter are held for as long as that.
-func (p *pauses) send(ctx context.Context, sent, before *pause) {
-	if before != nil {
-		<-before.done
-	}
+// If another has been sent since the call, that serves. What Redis records is not
+// shorter than a pause may be, and so the callers of this limiter are held for as
+// long as that.
+func (p *pauses) send(ctx context.Context, before int) error {
+	p.sending <- struct{}{}
+	defer func() { <-p.sending }()
 	p.mu.Lock()
-	p.next = nil
-	p.mu.Unlock()
-	now := time.Now()
-	left := max(sent.until.Sub(now), p.least())
-	p.sleepers.Hold(now.Add(left))
-	if p.paused != nil {
-		p.paused(left)
+	until, sent := p.until, p.sent
+	if sent == before {
+		p.sent, p.until = sent+1, time.Time{}
 	}
-	sent.err = timeout.Do(ctx, func(ctx context.Context) error { return p.engine.Pause(ctx, left) })
-	close(sent.done)
+	p.mu.Unlock()
+	if sent > before {
+		return p.err
+	}
+	now := time.Now()
+	left := max(until.Sub(now), p.least())
+	p.sleepers.Hold(now.Add(left))
+	if p.trace.Paused != nil {
+		p.trace.Paused(left)
+	}
+	p.err = timeout.Do(ctx, p.trace.asks("pause", func(ctx context.Context) error {
+		return p.engine.Pause(ctx, left)
+	}))
+	return p.err
 }
 
 // least is how long a pause lasts at least.

@@ -129,7 +129,7 @@ func TestARefusalInAPauseThatStoodInLine(t *testing.T) {
 		require.ErrorAs(t, <-errs, &refused)
 		require.ErrorIs(t, refused, fairlimit.ErrPaused)
 		assert.Equal(t, 1400*time.Millisecond, time.Since(start), "when the second is sent")
-		assert.Equal(t, 3100*time.Millisecond, refused.Wait, "2 s later than its slot, which was 1.1 s ahead")
+		assert.Equal(t, 2*time.Second, refused.Wait, "for as long as it is held at least")
 	})
 }
 
@@ -152,7 +152,7 @@ func TestAPauseDoesNotJoinOneThatMayHaveBeenReset(t *testing.T) {
 		require.NotZero(t, status(t, other).Paused)
 		require.NoError(t, other.Reset(t.Context()))
 		require.NoError(t, q.Pause(t.Context(), 30*time.Second))
-		assert.NotZero(t, status(t, other).Paused)
+		assert.InDelta(t, 30, status(t, other).Paused.Seconds(), 1.5, "the longer one is over")
 	})
 }
 
@@ -193,24 +193,9 @@ func TestARefusalSaysWhetherAPauseIsItsReason(t *testing.T) {
 			(<-s.calls).answers(engine.Answer{Wait: c.wait, Paused: c.paused})
 			err := <-errs
 			assert.Equal(t, c.because, errors.Is(err, fairlimit.ErrPaused), "%+v", c)
-			assert.Equal(t, c.because, strings.Contains(err.Error(), "paused for another"), "%+v", c)
+			assert.Equal(t, c.because, strings.Contains(err.Error(), "paused, and refused"), "%+v", c)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		}
-	})
-}
-
-func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, q := newSteered(t, fairlimit.WithMaxWait(time.Hour))
-		s.fails = engine.ErrUnreachable
-		errs := lineUp(t.Context(), q, 1, 1)
-		(<-s.calls).answers(granted(5*time.Second, 1))
-		synctest.Wait()
-		require.Error(t, q.Pause(t.Context(), time.Minute))
-		(<-s.calls).answers(refused(2 * time.Hour))
-		err := <-errs
-		require.ErrorAs(t, err, new(*fairlimit.RefusedError))
-		assert.ErrorContains(t, err, ": refused after a missed turn: the turn would come in 2h0m0s")
 	})
 }
 
@@ -416,6 +401,7 @@ func TestAfterAPauseNobodyGoesWithoutNews(t *testing.T) {
 					silent.Store(false)
 				}
 				g.all.Wait()
+				assert.Less(t, time.Since(start), time.Minute)
 				assert.Equal(t, c.went, went.Load() == 10, "%d went", went.Load())
 				assert.LessOrEqual(t, g.most(quota.Per), quota.Permits)
 			})

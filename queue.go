@@ -80,7 +80,9 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 		stored bool
 	}
 	a, err := timeout.Call(ctx, func(ctx context.Context) (a answer, err error) {
+		began := time.Now()
 		a.quotas, a.stored, err = q.steer.Quotas(ctx)
+		q.trace.asked("quotas", 1, began, err)
 		return a, err
 	})
 	for _, q := range a.quotas {
@@ -131,7 +133,9 @@ func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if q.only != "" {
 		return q.setCeiling(ctx, quotas)
 	}
-	return timeout.Do(ctx, func(ctx context.Context) error { return q.steer.SetQuotas(ctx, quotas) })
+	return timeout.Do(ctx, q.trace.asks("set quotas", func(ctx context.Context) error {
+		return q.steer.SetQuotas(ctx, quotas)
+	}))
 }
 
 // WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has
@@ -231,11 +235,9 @@ func (q Quota) checkOf(given string) error {
 // more than n permits never fits, even if nobody waits.
 //
 // A reservation counts until its slot has passed or its Cancel has returned nil.
-// If Cancel returned [ErrOutcomeUnknown], it counts until its slot. A caller
-// that leaves counts until it returns, even if its permits are still on their
-// way back. Allow and AllowN hold nothing ahead, so they are neither counted nor
-// refused. On window, which grants nothing ahead, the bound is on the callers
-// that wait.
+// A caller that leaves counts until it returns, even if its permits are still on
+// their way back. Allow and AllowN hold nothing ahead, so they are neither counted
+// nor refused. On window the bound is on the callers that wait.
 func WithMaxQueued(n int) Option {
 	return func(o *options) {
 		if n < 0 {

@@ -194,11 +194,17 @@ func TestACancelledReservationCountsNoLonger(t *testing.T) {
 		require.NoError(t, all[0].Cancel(t.Context()), "too late")
 		room(t, e, l, 6)
 
-		go func() { (<-e.calls).answers(granted(time.Minute, 1)) }()
-		r, err := l.(fairlimit.Reserver).ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		require.NoError(t, r.Wait(t.Context()))
-		room(t, e, l, 6)
+		for _, due := range []time.Duration{time.Minute, 0} {
+			go func() { (<-e.calls).answers(granted(due, 1)) }()
+			r, err := l.(fairlimit.Reserver).ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+			require.NoError(t, r.Wait(t.Context()))
+			go func() { (<-e.calls).answers(granted(time.Minute, 1)) }()
+			_, err = l.(fairlimit.Reserver).ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+			room(t, e, l, 5)
+			time.Sleep(time.Minute)
+		}
 	})
 }
 

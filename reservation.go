@@ -3,12 +3,10 @@ package fairlimit
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
 // cancelBound is for how long a reservation that was due at once can be given
@@ -43,43 +41,34 @@ func (q *Queue) ReserveN(ctx context.Context, n int) (*Reservation, error) {
 func (q *Queue) reserveFitting(
 	ctx context.Context, n int, amounts engine.Amounts,
 ) (reservation *Reservation, err error) {
-	err = q.fallback.reserve(ctx, func() (err error) {
-		reservation, err = q.reserveTurn(ctx, n, amounts, time.Time{})
+	_, err = q.fallback.ask(ctx, func() (err error) { // a fallback reserves nothing
+		reservation, err = q.reserveTurn(ctx, n, amounts)
 		return err
 	})
 	q.trace.refused(n, err)
 	return reservation, q.named(err)
 }
 
-// reserveTurn takes a turn that comes by the deadline, if there is one.
-func (l *limiter) reserveTurn(
-	ctx context.Context, n int, amounts engine.Amounts, deadline time.Time,
-) (*Reservation, error) {
+// reserveTurn takes a turn, whenever it comes.
+func (l *limiter) reserveTurn(ctx context.Context, n int, amounts engine.Amounts) (*Reservation, error) {
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
 	w := l.newWait(ctx, n, amounts, l.maxWait)
-	w.Deadline = deadline
 	if err := l.reserve(w); err != nil {
 		l.backlog.leave(n)
 		return nil, err
 	}
-	answer := *w.Reply.Answer // its array holds the answers of others
-	w.Reply.Answer = &answer
-	r := &Reservation{limiter: l, wait: w, slot: w.Reply.Slot(), busy: make(chan struct{}, 1)}
-	w.reservation = r
+	r := &Reservation{limiter: l, wait: w, slot: w.Reply.Slot()}
 	r.stands, r.end = context.WithCancel(context.Background())
 	r.count()
-	l.trace.reserved(n, r.slot)
+	tell(l.trace.Reserved, n, r.slot)
 	return r, nil
 }
 
 // count has a reservation count until its slot: for [WithMaxQueued], which has
 // entered it, and for the share of its flow.
 func (r *Reservation) count() {
-	if !r.limiter.counts() {
-		return
-	}
 	if d := r.Delay(); d > 0 {
 		r.timer = time.AfterFunc(d, r.leave)
 	} else {
@@ -93,51 +82,30 @@ func (r *Reservation) leave() {
 	r.limiter.passed(r.wait.Cost)
 }
 
-// counts reports whether anything counts what the limiter holds ahead.
-func (l *limiter) counts() bool { return l.backlog != nil || l.line != nil }
-
-// uncount ends what count began, if the slot has not ended it.
-func (r *Reservation) uncount() {
-	if r.timer != nil && r.timer.Stop() {
-		r.leave()
-	}
-}
-
-// countAgain counts a reservation as a caller that waits, beyond its slot.
-func (r *Reservation) countAgain() {
-	if l := r.limiter; l.counts() && (r.timer == nil || !r.timer.Stop()) {
-		l.backlog.leave(-r.wait.N)
-		l.passed(-r.wait.Cost)
-	}
-}
+// stops ends what count began. It reports whether the slot has not ended it.
+func (r *Reservation) stops() bool { return r.timer != nil && r.timer.Stop() }
 
 // Reservation is a turn that ReserveN granted. Several goroutines may use it at
 // once.
 type Reservation struct {
 	limiter *limiter
-	wait    *wait              // the call that was granted it, and goes on with Wait
-	busy    chan struct{}      // a lock that a ctx can leave: whoever puts one in may change what follows
+	wait    *wait // the call that was granted it; of the Wait once that has begun
+	slot    time.Time
 	timer   *time.Timer        // at whose end the reservation counts no longer; nil if it does not count
-	over    bool               // it was taken or given back
-	turn    *Turn              // that was taken or is settled, nil before
 	stands  context.Context    // ended by the first Cancel, and with it the Wait that is under way
 	end     context.CancelFunc // ends stands
 
-	mu   sync.Mutex // guards what follows for those who only read
-	slot time.Time
+	mu   sync.Mutex
+	over bool  // it was waited for, taken or given back
+	turn *Turn // that was taken or is settled, nil before
 }
 
-// Delay is how long it is until the turn, and 0 once it is due. It goes by the
-// answer that granted the turn, or by the newest one if Wait has lined up again.
-func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.Slot())) }
+// Delay is how long it is until the turn, and 0 once it is due.
+func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.slot)) }
 
 // Slot is when the turn is due, on this process's clock. The time carries a
-// monotonic reading.
-func (r *Reservation) Slot() time.Time {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.slot
-}
+// monotonic reading. If Wait takes another turn in its place, Slot stays.
+func (r *Reservation) Slot() time.Time { return r.slot }
 
 // Wait sleeps until the turn has come, as Wait of a [Limiter] does: it hears of a
 // pause, a reset and a narrower quota, and does not take a turn that it missed.
@@ -156,45 +124,45 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	if err := ready(ctx, "the reservation still stands"); err != nil {
 		return err
 	}
-	if err := r.lock(ctx); err != nil {
-		return err
-	}
-	defer r.unlock()
-	if r.over || r.stands.Err() != nil {
+	if !r.begins(func() bool { return r.stands.Err() == nil }) {
 		return ErrReservationOver
 	}
-	r.over = true
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	defer context.AfterFunc(r.stands, func() { stop(ErrReservationOver) })()
 	t := r.limiter.trace
-	t.unreserved(r.wait.N, r.Slot())
+	tell(t.Unreserved, r.wait.N, r.slot)
 	return t.waits(r.wait.N, func() error { return r.waitOut(ctx) })
 }
 
-// waitOut is Wait with the lock held.
+// begins makes the reservation over, unless it was before, or may not be.
+func (r *Reservation) begins(may func() bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.over || !may() {
+		return false
+	}
+	r.over = true
+	return true
+}
+
+// waitOut waits as a caller that counts, also beyond its slot.
 func (r *Reservation) waitOut(ctx context.Context) error {
 	l, w := r.limiter, r.wait
-	r.countAgain()
+	if !r.stops() {
+		l.backlog.leave(-w.N)
+		l.passed(-w.Cost)
+	}
 	w.Ctx = ctx
 	w.Deadline, _ = ctx.Deadline()
 	err := l.waitOut(w)
 	if err == nil {
-		r.turn = &Turn{limiter: l, grant: *w.taken}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.turn = &w.turn
 	}
 	l.backlog.leave(w.N)
 	return err
-}
-
-// keep remembers the slot of a turn that a Wait was granted in place of another.
-// Nil is no reservation.
-func (r *Reservation) keep(slot time.Time) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.slot = slot
 }
 
 // Cancel gives the permits back while the slot lies ahead. Everybody else keeps
@@ -210,30 +178,30 @@ func (r *Reservation) keep(slot time.Time) {
 // not at all. After any other error they are still held, and Cancel may be
 // called again.
 func (r *Reservation) Cancel(ctx context.Context) error {
-	return r.limiter.named(r.giveBack(ctx, false))
+	return r.limiter.named(r.cancel(ctx))
 }
 
-// giveBack is Cancel. A turn whose slot has come goes back as well if it is known
-// to be unused.
-func (r *Reservation) giveBack(ctx context.Context, unused bool) error {
+func (r *Reservation) cancel(ctx context.Context) error {
 	if err := ready(ctx, "nothing was given back"); err != nil {
 		return err
 	}
 	r.end()
-	if err := r.lock(ctx); err != nil {
-		return fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
-	}
-	defer r.unlock()
-	if r.over || !unused && !r.isOurs() {
+	if !r.begins(r.isOurs) {
 		return nil
 	}
 	grant := r.wait.Reply.Grant
-	grant.Unused = unused || r.wait.Reply.Wait <= 0
+	grant.Unused = r.wait.Reply.Wait <= 0
 	err := r.limiter.asker.Return(ctx, grant)
-	r.over = err == nil || errors.Is(err, ErrOutcomeUnknown)
-	if err == nil {
-		r.uncount()
-		r.limiter.trace.unreserved(grant.N, r.Slot())
+	switch {
+	case err == nil:
+		if r.stops() {
+			r.leave()
+		}
+		tell(r.limiter.trace.Unreserved, grant.N, r.slot)
+	case !errors.Is(err, ErrOutcomeUnknown):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.over = false
 	}
 	return err
 }
@@ -241,17 +209,6 @@ func (r *Reservation) giveBack(ctx context.Context, unused bool) error {
 // isOurs reports whether the permits can be given back: the slot lies ahead, or
 // it was due at once and nobody has gone with it.
 func (r *Reservation) isOurs() bool {
-	ahead := time.Until(r.Slot())
+	ahead := time.Until(r.slot)
 	return ahead > 0 || r.wait.Reply.Wait <= 0 && ahead > -cancelBound
 }
-
-func (r *Reservation) lock(ctx context.Context) error {
-	select {
-	case r.busy <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return ctxerr.Ended(ctx, "another call of the reservation is under way")
-	}
-}
-
-func (r *Reservation) unlock() { <-r.busy }

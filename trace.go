@@ -90,143 +90,86 @@ func WithTrace(t *Trace) Option {
 }
 
 // waits tells t of a caller, from when it enters to when it leaves.
-func (t *Trace) waits(permits int, wait func() error) (err error) {
-	if t == nil {
-		return wait()
-	}
-	began := time.Now()
+func (t *Trace) waits(permits int, wait func() error) error {
 	if t.Entered != nil {
 		t.Entered(permits)
 	}
-	defer func() {
-		t.refused(permits, err)
-		if t.Left != nil {
-			t.Left(permits, time.Since(began), err)
-		}
-	}()
-	return wait()
-}
-
-func (t *Trace) reserved(permits int, slot time.Time) {
-	if t != nil && t.Reserved != nil {
-		t.Reserved(permits, slot)
+	var began time.Time
+	if t.Left != nil { // a look at the clock is not free
+		began = time.Now()
 	}
-}
-
-func (t *Trace) unreserved(permits int, slot time.Time) {
-	if t != nil && t.Unreserved != nil {
-		t.Unreserved(permits, slot)
+	err := wait()
+	t.refused(permits, err)
+	if t.Left != nil {
+		t.Left(permits, time.Since(began), err)
 	}
-}
-
-func (t *Trace) granted(permits int, wait time.Duration) {
-	if t != nil && t.Granted != nil {
-		t.Granted(permits, wait)
-	}
+	return err
 }
 
 func (t *Trace) refused(permits int, err error) {
-	if t != nil && t.Refused != nil && err != nil {
-		t.Refused(permits, err)
+	if err != nil {
+		tell(t.Refused, permits, err)
 	}
 }
 
-// watch tells t what an engine is asked.
-func (t *Trace) watch(e engine.Engine, s engine.Steerer) (engine.Engine, engine.Steerer) {
-	watched := traced{e, t}
-	if s == nil {
-		return watched, nil
+// tell calls a function of a trace, unless it is nil.
+func tell[A any](f func(permits int, a A), permits int, a A) {
+	if f != nil {
+		f(permits, a)
 	}
-	steerer := tracedSteerer{watched, s}
-	return steerer, steerer
 }
 
-// traced is an engine that tells a trace what it is asked.
+// asked tells t of a question that was answered, or failed.
+func (t *Trace) asked(op string, callers int, began time.Time, err error) {
+	if t.Asked != nil {
+		t.Asked(op, callers, time.Since(began), err)
+	}
+}
+
+// asks is ask, for one caller, of which t is told.
+func (t *Trace) asks(op string, ask func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		began := time.Now()
+		err := ask(ctx)
+		t.asked(op, 1, began, err)
+		return err
+	}
+}
+
+// traced is an engine that tells a trace of callers and returns.
 type traced struct {
 	engine.Engine
 	trace *Trace
 }
 
-// asked tells the trace of a question, which ask sends.
-func (e traced) asked(op string, callers int, ask func() error) error {
+func (e traced) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	began := time.Now()
-	err := ask()
-	if e.trace.Asked != nil {
-		e.trace.Asked(op, callers, time.Since(began), err)
-	}
-	return err
-}
-
-func (e traced) Take(ctx context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
-	err = e.asked("take", len(requests), func() error {
-		answers, err = e.Engine.Take(ctx, requests)
-		return err
-	})
+	answers, err := e.Engine.Take(ctx, requests)
+	e.trace.asked("take", len(requests), began, err)
 	return answers, err
 }
 
 func (e traced) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	err := e.asked("release", len(grants), func() error { return e.Engine.GiveBack(ctx, grants) })
+	began := time.Now()
+	err := e.Engine.GiveBack(ctx, grants)
+	e.trace.asked("release", len(grants), began, err)
 	permits, returns := 0, false
 	for _, g := range grants {
 		if !g.Settles {
 			permits, returns = permits+g.N, true
 		}
 	}
-	if returns && e.trace.GivenBack != nil {
-		e.trace.GivenBack(permits, err)
+	if returns {
+		tell(e.trace.GivenBack, permits, err)
 	}
 	return err
 }
 
-func (e traced) Status(ctx context.Context) (status engine.Status, err error) {
-	err = e.asked("status", 1, func() error {
-		status, err = e.Engine.Status(ctx)
-		return err
-	})
-	return status, err
-}
-
-func (e traced) Reset(ctx context.Context) error {
-	return e.asked("reset", 1, func() error { return e.Engine.Reset(ctx) })
-}
-
-// tracedSteerer is traced for an engine whose queue can be steered.
-type tracedSteerer struct {
-	traced
-	steerer engine.Steerer
-}
-
-var _ engine.Steerer = tracedSteerer{}
-
-func (e tracedSteerer) Look(ctx context.Context) error {
-	return e.asked("look", 1, func() error { return e.steerer.Look(ctx) })
-}
-
-func (e tracedSteerer) Pause(ctx context.Context, d time.Duration) error {
-	return e.asked("pause", 1, func() error { return e.steerer.Pause(ctx, d) })
-}
-
-func (e tracedSteerer) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
-	err = e.asked("quotas", 1, func() error {
-		quotas, stored, err = e.steerer.Quotas(ctx)
-		return err
-	})
-	return quotas, stored, err
-}
-
-func (e tracedSteerer) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
-	return e.asked("set quotas", 1, func() error { return e.steerer.SetQuotas(ctx, quotas) })
-}
-
-// and returns a trace that calls the functions of t, which may be nil, and then
-// those of u.
+// and returns a trace that calls the functions of t and then those of u, which
+// may be nil.
 func (t *Trace) and(u *Trace) *Trace {
 	if u == nil {
 		return t
-	}
-	if t == nil {
-		t = &Trace{}
 	}
 	both := *t
 	all, second := reflect.ValueOf(&both).Elem(), reflect.ValueOf(u).Elem()
@@ -257,46 +200,44 @@ func (t *Trace) and(u *Trace) *Trace {
 func LogTrace(l *slog.Logger) *Trace {
 	log := logTo{l}
 	return &Trace{
-		Entered: func(permits int) { log.debug("caller waits", slog.Int("permits", permits)) },
+		Entered: func(permits int) { log.debug("caller waits", nil, "permits", permits) },
 		Left: func(permits int, waited time.Duration, err error) {
-			log.debug("caller leaves", slog.Int("permits", permits), slog.Duration("waited", waited), cause(err))
+			log.debug("caller leaves", err, "permits", permits, "waited", waited)
 		},
 		Granted: func(permits int, wait time.Duration) {
-			log.debug("turn granted", slog.Int("permits", permits), slog.Duration("wait", wait))
+			log.debug("turn granted", nil, "permits", permits, "wait", wait)
 		},
 		Reserved: func(permits int, slot time.Time) {
-			log.debug("reserved", slog.Int("permits", permits), slog.Time("slot", slot))
+			log.debug("reserved", nil, "permits", permits, "slot", slot)
 		},
 		Unreserved: func(permits int, slot time.Time) {
-			log.debug("unreserved", slog.Int("permits", permits), slog.Time("slot", slot))
+			log.debug("unreserved", nil, "permits", permits, "slot", slot)
 		},
-		Refused: func(permits int, err error) { log.debug("refused", slog.Int("permits", permits), cause(err)) },
+		Refused: func(permits int, err error) { log.debug("refused", err, "permits", permits) },
 		Taken: func(permits int, lateness time.Duration, confirmed bool) {
-			log.debug("turn taken",
-				slog.Int("permits", permits), slog.Duration("lateness", lateness), slog.Bool("confirmed", confirmed))
+			log.debug("turn taken", nil, "permits", permits, "lateness", lateness, "confirmed", confirmed)
 		},
 		Missed: func(permits int, lateness time.Duration) {
-			log.warn("turn missed", slog.Int("permits", permits), slog.Duration("lateness", lateness))
+			log.write(slog.LevelWarn, "turn missed", nil, "permits", permits, "lateness", lateness)
 		},
-		GivenBack: func(permits int, err error) { log.debug("given back", slog.Int("permits", permits), cause(err)) },
+		GivenBack: func(permits int, err error) { log.debug("given back", err, "permits", permits) },
 		Settled: func(unit string, reserved, used int) {
-			log.debug("settled", slog.String("unit", unit), slog.Int("reserved", reserved), slog.Int("used", used))
+			log.debug("settled", nil, "unit", unit, "reserved", reserved, "used", used)
 		},
 		Asked: func(op string, callers int, took time.Duration, err error) {
-			log.debug("asked", slog.String("op", op), slog.Int("callers", callers), slog.Duration("took", took),
-				cause(err))
+			log.debug("asked", err, "op", op, "callers", callers, "took", took)
 		},
-		Paused: func(d time.Duration) { log.info("pauses", slog.Duration("for", d)) },
-		Lost:   func() { log.warn("Redis had lost turns, they count again") },
+		Paused: func(d time.Duration) { log.write(slog.LevelInfo, "pauses", nil, "for", d) },
+		Lost:   func() { log.write(slog.LevelWarn, "Redis had lost turns, they count again", nil) },
 		QuotasDiffer: func(own []Quota) {
-			log.warn("other limiters of this name have other quotas, or another guard",
-				slog.String("own", fmt.Sprint(own)))
+			const what = "other limiters of this name have other quotas, or another guard"
+			log.write(slog.LevelWarn, what, nil, "own", fmt.Sprint(own))
 		},
 		FellBack: func(because error) {
 			if because == nil {
-				log.info("Redis decides again")
+				log.write(slog.LevelInfo, "Redis decides again", nil)
 			} else {
-				log.warn("the fallback takes over", cause(because))
+				log.write(slog.LevelWarn, "the fallback takes over", because)
 			}
 		},
 	}
@@ -305,24 +246,20 @@ func LogTrace(l *slog.Logger) *Trace {
 // logTo is a log, nil for the default one.
 type logTo struct{ *slog.Logger }
 
-func (l logTo) debug(what string, more ...slog.Attr) { l.write(slog.LevelDebug, what, more) }
-func (l logTo) info(what string, more ...slog.Attr)  { l.write(slog.LevelInfo, what, more) }
-func (l logTo) warn(what string, more ...slog.Attr)  { l.write(slog.LevelWarn, what, more) }
+func (l logTo) debug(what string, err error, more ...any) {
+	l.write(slog.LevelDebug, what, err, more...)
+}
 
-func (l logTo) write(level slog.Level, what string, more []slog.Attr) {
+// write writes what, more, and the error if there is one.
+func (l logTo) write(level slog.Level, what string, err error, more ...any) {
 	to := l.Logger
 	if to == nil {
 		to = slog.Default()
 	}
-	to.LogAttrs(context.Background(), level, "fairlimit: "+what, more...)
-}
-
-// cause is an error to log, nothing if there is none.
-func cause(err error) slog.Attr {
-	if err == nil {
-		return slog.Attr{}
+	if err != nil {
+		more = append(more, "error", err)
 	}
-	return slog.Any("error", err)
+	to.Log(context.Background(), level, "fairlimit: "+what, more...)
 }
 
 // strangeFor is how long quotas count as different after an answer said so. It
@@ -332,7 +269,7 @@ const strangeFor = 10 * time.Minute
 // differ tells t that quotas differ, as an answer said now. Last is when an
 // answer said so before.
 func (t *Trace) differ(last *atomic.Pointer[time.Time], now time.Time, own []Quota) {
-	if t == nil || t.QuotasDiffer == nil {
+	if t.QuotasDiffer == nil {
 		return
 	}
 	if before := last.Swap(&now); before == nil || now.Sub(*before) > strangeFor {

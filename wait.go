@@ -16,14 +16,13 @@ import (
 // wait is one call, of a [Limiter] or a [Reservation].
 type wait struct {
 	coalesce.Request
-	sleeper     *turns.Sleeper // nil until the caller sleeps
-	reservation *Reservation   // nil for a call of a [Limiter]
-	taken       *engine.Grant  // the turn, once it has come
+	sleeper *turns.Sleeper // nil until the caller sleeps
+	turn    Turn           // once it has come
 }
 
 // newWait is a call that has not asked yet.
 func (l *limiter) newWait(ctx context.Context, n int, amounts engine.Amounts, maxWait time.Duration) *wait {
-	w := &wait{Request: coalesce.Request{
+	w := &wait{turn: Turn{limiter: l}, Request: coalesce.Request{
 		Ctx: ctx, N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait,
 	}}
 	if maxWait != engine.Forever { // a look at the clock is not free
@@ -33,7 +32,7 @@ func (l *limiter) newWait(ctx context.Context, n int, amounts engine.Amounts, ma
 }
 
 // take waits for a turn and returns it. The turn is nil if a fallback gave it.
-func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn *engine.Grant, err error) {
+func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn *Turn, err error) {
 	err = l.trace.waits(n, func() error {
 		return l.fallback.wait(ctx, n, func() (err error) {
 			turn, err = l.takeTurn(ctx, n, amounts)
@@ -44,7 +43,7 @@ func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn
 }
 
 // takeTurn is take, without a fallback.
-func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (*engine.Grant, error) {
+func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (*Turn, error) {
 	if err := l.backlog.enter(n); err != nil {
 		return nil, err
 	}
@@ -55,7 +54,10 @@ func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (
 	if err == nil {
 		err = l.waitOut(w)
 	}
-	return w.taken, err
+	if err != nil {
+		return nil, err
+	}
+	return &w.turn, nil
 }
 
 // waitOut is the one wait loop. A caller that is granted a turn sleeps until it
@@ -65,7 +67,11 @@ func (l *limiter) waitOut(w *wait) error {
 	for {
 		switch {
 		case !l.accepts(w):
-			return l.refuse(w)
+			err := w.refused()
+			if w.Reply.Granted {
+				l.giveUp(w)
+			}
+			return err
 		case w.Reply.Granted:
 			if again, err := l.sleep(w); !again {
 				return err
@@ -75,9 +81,6 @@ func (l *limiter) waitOut(w *wait) error {
 		}
 		if err := l.ask(w); err != nil {
 			return err
-		}
-		if w.Reply.Granted {
-			w.reservation.keep(w.Reply.Slot())
 		}
 	}
 }
@@ -96,7 +99,7 @@ func (l *limiter) ask(w *wait) error {
 	err := l.asker.Ask(&w.Request)
 	switch {
 	case err == nil && w.Reply.Granted:
-		l.trace.granted(w.N, w.Reply.Wait)
+		tell(l.trace.Granted, w.N, w.Reply.Wait)
 	case l.line != nil && errors.Is(err, coalesce.ErrMaxWait) && !errors.Is(err, ErrOutcomeUnknown) && !away(err):
 		return &RefusedError{Wait: w.MaxWait, limit: limit(&w.Request)}
 	}
@@ -106,9 +109,9 @@ func (l *limiter) ask(w *wait) error {
 // sleep returns false, nil once a turn that was granted has come. If the turn
 // does not stand any more, the caller is in line again.
 func (l *limiter) sleep(w *wait) (again bool, err error) {
-	if w.Reply.Wait <= 0 && l.sleepers.IsNew(&w.Reply) && l.sleepers.MayGo(&w.Request) {
+	if w.Reply.Wait <= 0 && l.sleepers.MayGo(&w.Request) {
 		l.passed(w.Cost)
-		w.taken = &w.Reply.Grant
+		w.turn.grant = &w.Reply.Grant
 		return false, nil
 	}
 	if w.sleeper == nil {
@@ -118,9 +121,9 @@ func (l *limiter) sleep(w *wait) (again bool, err error) {
 		return true, nil
 	}
 	l.passed(w.Cost)
-	w.taken = w.sleeper.Grant()
+	w.turn.grant = w.sleeper.Grant()
 	if r, ok := err.(*turns.Refusal); ok {
-		err = &RefusedError{Wait: r.Wait, limit: limit(&w.Request), paused: r.Paused, missed: w.sleeper.HasMissed()}
+		err = &RefusedError{Wait: r.Wait, limit: limit(&w.Request), paused: r.Paused}
 	}
 	return false, err
 }
@@ -133,16 +136,6 @@ func (l *limiter) accepts(w *wait) bool {
 		return false
 	}
 	return w.Reply.Granted || w.Reply.Wait <= w.Rest(w.Reply.Asked) && !l.asker.Engine.Queues()
-}
-
-// refuse gives back a turn that comes too late, if it was granted.
-func (l *limiter) refuse(w *wait) error {
-	err := w.refused()
-	err.missed = w.sleeper.HasMissed()
-	if w.Reply.Granted {
-		l.giveUp(w)
-	}
-	return err
 }
 
 // giveUp gives back a turn that was granted.
@@ -159,7 +152,7 @@ func (w *wait) refused() *RefusedError {
 		(w.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(w.Deadline))
 	return &RefusedError{
 		Wait: max(0, time.Until(reply.Slot())), limit: limit(&w.Request), ceiling: reply.Ceiling,
-		pause: max(0, reply.Paused-time.Since(reply.Arrived)), paused: reply.Paused > 0 && inTime,
+		paused: reply.Paused > 0 && inTime,
 	}
 }
 
@@ -188,16 +181,10 @@ func (l *limiter) reserve(w *wait) error {
 	return err
 }
 
-// allowNow takes a turn that is due at once, or none.
-func (l *limiter) allowNow(ctx context.Context, n int) (bool, error) {
-	turn, err := l.takeNow(ctx, n)
-	return turn != nil, err
-}
-
-// takeNow is allowNow, and returns the turn. A turn that was granted and does
-// not stand any more is given back.
-func (l *limiter) takeNow(ctx context.Context, n int) (*engine.Grant, error) {
-	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() || l.line != nil && l.asker.Full(l.line, n) {
+// takeNow takes a turn that is due at once, or none, which is nil. A turn that was
+// granted and does not stand any more is given back.
+func (l *limiter) takeNow(ctx context.Context, n int) (*Turn, error) {
+	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() {
 		return nil, nil
 	}
 	w := l.newWait(ctx, n, "", 0)
@@ -214,21 +201,22 @@ func (l *limiter) takeNow(ctx context.Context, n int) (*engine.Grant, error) {
 		return nil, nil
 	}
 	l.passed(w.Cost)
-	return &w.Reply.Grant, nil
+	w.turn.grant = &w.Reply.Grant
+	return &w.turn, nil
 }
 
 // WithMaxLateness sets how long after its slot a turn may still be taken. A
 // caller can wake later than that because its process or machine stood still.
-// Then it does not go. It takes the next turn that this limiter holds. The
-// caller of that turn takes the one after it, and so on, and the last caller
-// lines up again. A caller that finds no turn before its deadline is refused.
-// The missed permits are given back, which mostly comes too late for others.
+// Then it does not go. It takes the next turn that this limiter holds, the caller
+// of that the one after it, and so on, and the last caller lines up again. A
+// caller that finds no turn before its deadline is refused. The missed permits are
+// given back, which mostly comes too late for others.
 //
 // So Wait returns at most d after the slot of the turn that it takes, however
 // long the machine stands still. The default is half of [WithGuard], which
 // leaves the other half for the way to the upstream; without that option it is
-// 25 ms. 0 means no limit: every turn is taken, however late, unless a
-// [Queue.Pause] held its caller. So does WithGuard(0) alone.
+// 25 ms. 0 means no limit, and so does WithGuard(0) alone: every turn is taken,
+// however late, unless a [Queue.Pause] held its caller.
 //
 // A slot may pass while its answer is on the way. So if an answer took longer
 // than the quickest recent ones, the difference counts as lateness. A caller

@@ -19,11 +19,9 @@ const (
 )
 
 // keeps lines up again the callers of a question that failed because the engine
-// is away, as if it had not been sent. It reports whether it did. Callers
-// that accept no wait are told the failure.
-//
-// If the outcome is unknown, the question may have been granted permits. Nobody
-// goes with them: they pass unused, or go back if the answer is only late.
+// is away. It reports whether it did. Callers that accept no wait are told the
+// failure. What the question was granted, if its outcome is unknown, passes unused,
+// or goes back if the answer is only late.
 func (q *question) keeps(failure error) bool {
 	a := q.asker
 	if len(q.callers) == 0 || a.Away == nil {
@@ -74,10 +72,7 @@ func (a *Asker) isAwaited() bool {
 	if a.away == nil || len(a.returns) > 0 {
 		return false
 	}
-	return slices.ContainsFunc(a.ready, func(l *Line) bool {
-		l.dropGone()
-		return len(l.waiting) > 0
-	})
+	return slices.ContainsFunc(a.ready, func(l *Line) bool { return len(l.waiting) > 0 })
 }
 
 // notAsked, under mu, is the error of a caller that accepts no wait while the

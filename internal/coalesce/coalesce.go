@@ -10,9 +10,9 @@
 // One goroutine at a time sends questions, the server. The first caller of an
 // idle [Asker] starts it, and it ends when nobody is left in line.
 //
-// A question that has no answer after five seconds is overdue: its callers are
-// told so, another goroutine serves, and what the answer grants after all is
-// given back. With [Asker.Away] the callers line up again instead.
+// A question without an answer after five seconds is overdue: its callers are
+// told so, another goroutine serves, and what it grants after all goes back. With
+// [Asker.Away] the callers line up again instead.
 //
 // # The states of a caller
 //
@@ -24,9 +24,10 @@
 // The server moves a caller to asked when its question goes, back to lined if
 // the engine leaves it for the next question or is away, and to answered before
 // it tells the caller. A caller that is told in line goes straight through. The
-// caller moves itself to gone. Every move is one atomic operation, so exactly
-// one side owns what was granted: an answered caller reads its answer, and for
-// one that is gone the server gives back.
+// caller moves itself to gone. A caller is lined only under mu. Every move out of
+// asked is one atomic operation, so exactly one side owns what was granted: an
+// answered caller reads its answer, and for one that is gone the server gives
+// back.
 package coalesce
 
 import (
@@ -80,9 +81,8 @@ type Asker struct {
 	Probe func(context.Context) error
 
 	mu      sync.Mutex
-	common  Line               // of callers without a flow
-	ready   []*Line            // whose first caller may be asked for
-	held    map[*Line]struct{} // those that something holds back
+	common  Line    // of callers without a flow
+	ready   []*Line // whose first caller may be asked for
 	returns []*giver
 	signals sync.Pool // for requests to be told by
 	busy    bool
@@ -128,7 +128,7 @@ func (a *Asker) await(ctx context.Context, r *Request) error {
 	case <-ctx.Done():
 		return a.leave(ctx, r)
 	case <-opened:
-		if a.leaves(r) {
+		if a.leaves(r, true) {
 			return a.Breaker.Cause()
 		}
 		<-r.told
@@ -142,17 +142,14 @@ func (a *Asker) await(ctx context.Context, r *Request) error {
 // later. Each of them has to call [Asker.Ask]. A caller of a flow held its turn
 // until now.
 func (a *Asker) LineUpAgain(all []*Request) {
-	lines := map[*Line][]*Request{}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, r := range all {
 		a.enter(r.Ctx, r)
 		r.counts = true
 		r.line.ahead -= r.inShare()
-		lines[r.line] = append(lines[r.line], r)
 	}
-	for l, requests := range lines {
-		l.merge(requests)
+	for l := range merge(all) {
 		a.makeReady(l)
 	}
 }

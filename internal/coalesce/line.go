@@ -11,24 +11,18 @@ import (
 // Line is callers in the order of their calls. An [Asker] has one that is
 // common to all callers without a flow, and each flow has its own.
 //
-// The callers of a flow share what they may hold ahead. Only so many of them
-// are asked for as their share has room for. The others wait, without a
-// question, until one of the turns passes. Callers that accept no wait are told
-// at once that there is no room. The common line has room for everybody, and
-// nobody reads what it holds ahead.
-//
-// A caller holds its permits ahead from the question on, until the question
-// ends without a grant, or until whoever was granted them calls [Asker.Passed]
-// or lines up again.
-//
-// While the ceiling of a flow has no room, nobody of it is asked for: the engine
-// has told until when. If nobody is left in line, the next caller asks again.
+// The callers of a flow share what they may hold ahead: permits, from the
+// question on, until it ends without a grant, or until whoever was granted them
+// calls [Asker.Passed] or lines up again. Only as many callers are asked for as
+// the share has room for, and nobody while the ceiling of the flow has none: the
+// engine has told until when. Others wait without a question. Callers that accept
+// no wait are told at once that there is no room. The common line has room for
+// everybody.
 //
 // Invariant, under mu of the Asker, unless a question for the line is under
-// way: it is ready, and among those that are, if its first caller that is not
-// gone fits. If it is not ready, nobody in line accepts no wait. Lined is the
-// sum of the permits of the callers in line that are not gone, and wanted what
-// they count for in the share.
+// way: it is ready, and among those that are, if its first caller fits. If it is
+// not ready, nobody in line accepts no wait. Lined is the sum of the permits of the
+// callers in line, and wanted what they count for in the share.
 type Line struct {
 	id        string // of the flow; empty for the common line
 	weight    int
@@ -36,7 +30,6 @@ type Line struct {
 	ceiling   engine.Ceiling // nil for none
 
 	waiting []*Request
-	gone    int // of those waiting, about
 	lined   int
 	wanted  int
 	ahead   int
@@ -79,20 +72,6 @@ func (a *Asker) Ceiling(l *Line) engine.Ceiling {
 	return l.ceiling
 }
 
-// Lined is how many permits the callers in the line of a flow ask for.
-func (a *Asker) Lined(l *Line) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return l.lined
-}
-
-// Full reports whether a flow has no room for n permits more now.
-func (a *Asker) Full(l *Line, n int) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return !l.fits(l.wanted, n)
-}
-
 // Passed says that n permits of a flow are not ahead any more: their turn has
 // come, or somebody gives them back. A nil line is the common one.
 func (a *Asker) Passed(l *Line, n int) {
@@ -118,8 +97,8 @@ func (l *Line) fits(others, n int) bool {
 
 // makeReady, under mu, has a line served if there is anybody to serve.
 func (a *Asker) makeReady(l *Line) {
-	if l.wanted == 0 && !l.paused {
-		a.letGo(l)
+	if l.wanted == 0 {
+		l.letGo()
 	}
 	if l.ready || !l.hasRoom() {
 		return
@@ -133,11 +112,7 @@ func (a *Asker) makeReady(l *Line) {
 // If not, nobody who accepts no wait is left in line: a caller that stands
 // first and does not fit is told, and so are all behind one that waits.
 func (l *Line) hasRoom() bool {
-	for {
-		l.dropGone()
-		if len(l.waiting) == 0 {
-			return false
-		}
+	for len(l.waiting) > 0 {
 		first := l.waiting[0]
 		switch {
 		case l.fits(0, first.inShare()):
@@ -146,23 +121,15 @@ func (l *Line) hasRoom() bool {
 			l.dropHasty(noRoom(), nil)
 			return false
 		}
-		first.tellInLine(noRoom(), nil)
-		l.pop()
+		l.pop().tellInLine(noRoom(), nil)
 	}
+	return false
 }
 
 // noRoom is what a caller is told that accepts no wait and does not fit.
 func noRoom() Reply {
 	now := time.Now()
 	return Reply{Answer: &engine.Answer{Left: true}, Asked: now, Arrived: now}
-}
-
-// dropGone, under mu, drops callers that are gone from the front of the line.
-func (l *Line) dropGone() {
-	for len(l.waiting) > 0 && l.waiting[0].state.Load() == gone {
-		l.pop()
-		l.gone--
-	}
 }
 
 // dropHasty, under mu, tells callers that accept no wait, wherever they stand,
@@ -173,7 +140,11 @@ func (l *Line) dropHasty(reply Reply, failure error) {
 	}
 	l.hasty = false
 	l.waiting = slices.DeleteFunc(l.waiting, func(c *Request) bool {
-		return c.MaxWait <= 0 && c.tellInLine(reply, failure)
+		if c.MaxWait > 0 {
+			return false
+		}
+		c.tellInLine(reply, failure)
+		return true
 	})
 }
 
@@ -197,45 +168,31 @@ func (l *Line) uncount(c *Request) {
 	l.wanted -= c.inShare()
 }
 
-// merge, under mu, puts callers back where they stand by the order of the
-// calls.
-func (l *Line) merge(callers []*Request) {
+// merge, under mu, puts callers back where they stand in their lines by the order
+// of the calls, and returns the lines.
+func merge(callers []*Request) map[*Line][]*Request {
 	if len(callers) == 0 {
-		return
+		return nil
 	}
+	lines := map[*Line][]*Request{}
 	for _, c := range callers {
-		l.count(c)
+		c.line.count(c)
+		lines[c.line] = append(lines[c.line], c)
 	}
-	l.waiting = slices.Concat(callers, l.waiting)
-	slices.SortFunc(l.waiting, func(a, b *Request) int { return cmp.Compare(a.Call, b.Call) })
+	for l, there := range lines {
+		l.waiting = slices.Concat(there, l.waiting)
+		slices.SortFunc(l.waiting, byCall)
+	}
+	return lines
 }
 
-// putBack, under mu, lines up again callers that held their permits ahead and
-// that the engine has left for the next question, or whose question failed.
-func (l *Line) putBack(left []*Request, failure error) {
-	there := left[:0]
-	for _, c := range left {
-		l.ahead -= c.inShare()
-		if c.staysInLine(failure) {
-			there = append(there, c)
-		}
-	}
-	l.merge(there)
-}
+func byCall(a, b *Request) int { return cmp.Compare(a.Call, b.Call) }
 
-// left settles that a caller has left the line. The line keeps its place until
-// most are such.
-func (a *Asker) left(c *Request) {
-	l := c.line
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// remove, under mu, takes a caller out of the line.
+func (l *Line) remove(c *Request) {
+	at, _ := slices.BinarySearchFunc(l.waiting, c, byCall)
+	l.waiting = slices.Delete(l.waiting, at, at+1)
 	l.uncount(c)
-	l.gone++
-	if l.gone > len(l.waiting)/2 {
-		l.waiting = slices.DeleteFunc(l.waiting, func(c *Request) bool { return c.state.Load() == gone })
-		l.gone = 0
-	}
-	a.makeReady(l)
 }
 
 // askFor, under mu, moves callers of the line to a question, as many as have
@@ -250,9 +207,7 @@ func (l *Line) askFor(q *question) {
 	}
 	for len(q.callers) < q.most && l.hasRoom() {
 		c := l.pop()
-		if !c.state.CompareAndSwap(lined, asked) {
-			continue // it has just left
-		}
+		c.state.Store(asked)
 		c.asks = asks
 		l.uncount(c)
 		l.ahead += c.inShare()

@@ -68,10 +68,10 @@ func TestAFlowIsAskedForWhenItHasRoom(t *testing.T) {
 		b.Passed(f, 1)
 		synctest.Wait()
 		require.Len(t, went, 4)
-		assert.Zero(t, b.Lined(f))
-		assert.True(t, b.Full(f, 1))
+		assert.Zero(t, f.lined)
+		assert.False(t, f.fits(0, 1))
 		b.Passed(f, 1)
-		assert.False(t, b.Full(f, 1))
+		assert.True(t, f.fits(0, 1))
 	})
 }
 
@@ -79,14 +79,13 @@ func TestFlowsThatLineUpDuringAQuestionGoInTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &sharing{}
 		b := &Asker{Engine: &slowly{sharing: e, takes: 100 * time.Millisecond}}
-		for i := range 1 + mostLines + 50 {
+		for i := range 151 {
 			askingIn(b, NewLine(strconv.Itoa(i), 1, 0), 1, engine.Forever)
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Len(t, e.asked, 3)
-		assert.Len(t, e.asked[1], mostLines)
-		assert.Len(t, e.asked[2], 50)
+		require.Len(t, e.asked, 2)
+		assert.Len(t, e.asked[1], 150)
 	})
 }
 
@@ -181,12 +180,12 @@ func TestWhoeverAcceptsNoWaitStandsInNoLine(t *testing.T) {
 		require.True(t, (<-first).Granted)
 		require.False(t, (<-hasty).Granted)
 		assert.Equal(t, 100*time.Millisecond, time.Since(start), "there was no room left after that question")
-		assert.Equal(t, 2, b.Lined(f))
+		assert.Equal(t, 2, f.lined)
 		b.Passed(f, 1)
 		require.True(t, (<-second).Granted)
 		b.Passed(f, 1)
 		require.True(t, (<-third).Granted)
-		assert.Zero(t, b.Lined(f))
+		assert.Zero(t, f.lined)
 	})
 }
 
@@ -249,7 +248,7 @@ func TestWhoeverIsRefusedHoldsNothingAhead(t *testing.T) {
 			b, f := &Asker{Engine: e}, NewLine("f", 1, 0)
 			<-askingIn(b, f, 1, time.Second)
 			synctest.Wait()
-			assert.False(t, b.Full(f, 1))
+			assert.True(t, f.fits(0, 1))
 			b.mu.Lock()
 			assert.Zero(t, f.ahead)
 			b.mu.Unlock()
@@ -407,4 +406,18 @@ func askingIn(b *Asker, f *Line, n int, maxWait time.Duration) <-chan error {
 	}()
 	synctest.Wait()
 	return err
+}
+
+// Whoever accepts no wait is told that the ceiling has no room. The next caller
+// asks all the same, even before the server goes on.
+func TestWhoeverAcceptsNoWaitHoldsNoFlowBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := NewLine("f", 1, 0)
+		q := &question{asker: &Asker{}, callers: []*Request{{line: f}}}
+		q.learn([]engine.Answer{{Left: true, Wait: time.Hour}})
+		assert.True(t, f.fits(0, 1))
+		q.callers[0].MaxWait = time.Second
+		q.learn([]engine.Answer{{Left: true, Wait: time.Hour}})
+		assert.False(t, f.fits(0, 1))
+	})
 }

@@ -62,8 +62,7 @@ func (r *Request) asOf(now time.Time) engine.Request {
 	return engine.Request{N: r.N, Amounts: r.Amounts, Cost: r.Cost, MaxWait: maxWait, Flow: r.asks}
 }
 
-// Reply is the answer to one request. The answers of one question are one
-// array, so whoever keeps one for long copies it.
+// Reply is the answer to one request.
 type Reply struct {
 	*engine.Answer
 	Asked   time.Time // when the question went, on this process's clock
@@ -128,23 +127,25 @@ func (a *Asker) enter(ctx context.Context, r *Request) {
 	r.state.Store(lined)
 }
 
-// leaves makes the caller gone, unless it is answered: then it is told.
-func (a *Asker) leaves(r *Request) bool {
-	before := r.state.Swap(gone)
-	if before == lined {
-		a.left(r)
+// leaves makes a caller gone that stands in line, or if it may, one that was
+// asked for. It reports whether it did. Otherwise the caller is told.
+func (a *Asker) leaves(r *Request, evenAsked bool) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if r.state.CompareAndSwap(lined, gone) {
+		r.line.remove(r)
+		a.makeReady(r.line)
+		return true
 	}
-	return before != answered
+	return evenAsked && r.state.CompareAndSwap(asked, gone)
 }
 
-// leave ends the wait of a caller whose ctx has ended: that of the call that
-// waits, which may not be the ctx that the caller was lined up with. A caller in
-// line goes at once. A caller that was asked for stays for [ReturnBound], for its
-// answer and for the return of what that grants. If the question fails, the error
-// matches what it failed by.
+// leave ends the wait of a caller whose ctx has ended, which may not be the ctx
+// that the caller was lined up with. A caller in line goes at once. A caller that
+// was asked for stays for [ReturnBound], for its answer and for the return of what
+// that grants. If the question fails, the error matches what it failed by.
 func (a *Asker) leave(ctx context.Context, r *Request) error {
-	if r.state.CompareAndSwap(lined, gone) {
-		a.left(r)
+	if a.leaves(r, false) {
 		return a.becauseAway(unsent(ctx, r.lost))
 	}
 	until := time.Now().Add(ReturnBound)
@@ -158,11 +159,11 @@ func (a *Asker) leave(ctx context.Context, r *Request) error {
 		return ctxerr.Ended(ctx, "left as the answer came, what it granted is given back")
 	}
 	err := r.result()
-	switch err.(type) {
-	case nil:
+	switch {
+	case err == nil:
 		return ctxerr.Ended(ctx, "left as the answer came, which granted nothing")
-	case errUnsent:
-		return err
+	case errors.Is(err, ctx.Err()):
+		return err // its question was not sent
 	}
 	return fmt.Errorf("%w: %w", ctxerr.Ended(ctx, "left as its question failed"), err)
 }
@@ -177,30 +178,20 @@ func (a *Asker) hears(r *Request, until time.Time) bool {
 		return true
 	case <-timer.C:
 	}
-	if a.leaves(r) {
+	if a.leaves(r, true) {
 		return false
 	}
 	<-r.told
 	return true
 }
 
-// errUnsent is the error of a caller that left before its question was sent.
-// Lost says that an earlier question was sent.
-type errUnsent struct {
-	error
-	lost bool
-}
-
-func (e errUnsent) Unwrap() error { return e.error }
-
-func (e errUnsent) Is(target error) bool { return e.lost && target == engine.ErrOutcomeUnknown }
-
+// unsent is the error of a caller that left before its question was sent. Lost
+// says that an earlier question was sent.
 func unsent(ctx context.Context, lost bool) error {
-	what := "left before its question was sent"
 	if lost {
-		what += " again; the first one may have consumed permits"
+		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ctxerr.Ended(ctx, "left before its question was sent again"))
 	}
-	return errUnsent{ctxerr.Ended(ctx, what), lost}
+	return ctxerr.Ended(ctx, "left before its question was sent")
 }
 
 // staysInLine lines up again a caller that the engine has left for the next
@@ -220,15 +211,11 @@ func (r *Request) staysInLine(failure error) bool {
 	return r.state.CompareAndSwap(asked, lined)
 }
 
-// tellInLine, under mu, tells a caller that stands in line, and reports whether
-// the caller was still there.
-func (r *Request) tellInLine(reply Reply, failure error) bool {
-	if !r.state.CompareAndSwap(lined, asked) {
-		return false
-	}
+// tellInLine, under mu, tells a caller that stands in line.
+func (r *Request) tellInLine(reply Reply, failure error) {
 	r.line.uncount(r)
+	r.state.Store(asked)
 	r.tell(reply, failure)
-	return true
 }
 
 // tell hands a caller its answer, or why its question failed. It reports whether

@@ -3,23 +3,16 @@ package coalesce
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
-const (
-	// mostReturned bounds how many grants one question gives back. An engine
-	// may need several scripts for one question: the fewer grants it is given,
-	// the sooner somebody else has a turn.
-	mostReturned = 200
-
-	// returnSlice is how long returns go before callers that wait, after each
-	// question of callers.
-	returnSlice = 10 * time.Millisecond
-)
+// mostReturned bounds how many grants one question gives back. An engine may need
+// several scripts for one question: the fewer grants it is given, the sooner
+// somebody else has a turn.
+const mostReturned = 200
 
 // giver is permits that are to be given back.
 type giver struct {
@@ -79,22 +72,10 @@ func (a *Asker) lineUpReturn(ctx context.Context, grant engine.Grant) <-chan err
 	return g.done
 }
 
-// returnsGo, under mu, reports whether the next question is one of returns.
-//
-// Neither side starves the other. Returns make room, so they go first, but for
-// no longer than a slice while callers wait; then one question of callers goes,
-// and the next slice begins. So a caller waits for a slice and one question
-// more than for other callers, and a return for one question of callers more
-// than for other returns.
+// returnsGo, under mu, reports whether the next question is one of returns. They
+// make room, so they go before callers, but the two take turns.
 func (a *Asker) returnsGo(q *question) bool {
-	if len(a.returns) == 0 || a.away != nil || len(a.ready) == 0 {
-		return len(a.returns) > 0
-	}
-	now := time.Now()
-	if q.slice.IsZero() {
-		q.slice = now.Add(returnSlice)
-	}
-	return now.Before(q.slice)
+	return len(a.returns) > 0 && (len(a.ready) == 0 || a.away != nil || len(q.givers) == 0)
 }
 
 // nextReturns, under mu, takes returns out of the line.
@@ -102,9 +83,6 @@ func (a *Asker) nextReturns() []*giver {
 	n := min(len(a.returns), mostReturned)
 	next := a.returns[:n:n]
 	a.returns = a.returns[n:]
-	if len(a.returns) == 0 {
-		a.returns = nil
-	}
 	return next
 }
 
@@ -122,11 +100,5 @@ func (q *question) giveBack() (inTime bool) {
 	for _, g := range q.givers {
 		g.done <- err
 	}
-	a := q.asker
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.letGoIf(func(l *Line) bool { // there is room, unless it is paused
-		return !l.paused && slices.ContainsFunc(q.givers, func(g *giver) bool { return g.grant.Flow == l.id })
-	})
 	return true
 }

@@ -51,15 +51,8 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 	if !l.heldUntil.IsZero() {
 		return l.insistsUntil(s, now), true
 	}
-	late, needed := now.Sub(s.due), at
-	if l.newest.Before(l.looked) && late <= l.Within/4 {
-		needed = s.due // Redis is silent, and need not be asked twice for one turn
-	}
-	oldest := needed.Add(-l.Within)
-	switch {
-	case l.newest.Before(l.lookedBefore) && !l.lookedBefore.Before(oldest):
-		return time.Time{}, false // that look had its time, and the next is for later turns
-	case l.looked.Before(oldest):
+	switch late := now.Sub(s.due); {
+	case l.looked.Before(at.Add(-l.Within)):
 		l.beginLook(s, now)
 	case late > l.leeway() && l.lookUntil.Before(s.due):
 		// The process may have stood still while the look was on its way: then
@@ -79,19 +72,13 @@ func (l *Sleepers) insistsUntil(s *Sleeper, now time.Time) time.Time {
 			s.givesUp = end
 		}
 	}
-	until := s.givesUp.Add(1)
-	if l.looking > 0 {
-		return until
-	}
-	next := l.looked.Add(l.Within / 4)
-	if !now.Before(next) {
+	if l.looking == 0 {
+		if next := l.looked.Add(l.Within / 4); now.Before(next) {
+			return next
+		}
 		l.beginLook(s, now)
-		return until
 	}
-	if next.Before(until) {
-		return next
-	}
-	return until
+	return s.givesUp.Add(1)
 }
 
 // hearsNothing, under mu, reports whether a caller has waited for news in vain.
@@ -111,7 +98,7 @@ func (l *Sleepers) lookBound() time.Duration {
 
 // beginLook, under mu, lets one goroutine look for all sleepers.
 func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
-	l.lookedBefore, l.looked, l.lookUntil = l.looked, now, now.Add(l.lookBound())
+	l.looked, l.lookUntil = now, now.Add(l.lookBound())
 	l.looking++
 	go l.lookOnce(context.WithoutCancel(s.request.Ctx))
 }
@@ -119,28 +106,17 @@ func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
 // lookOnce asks for news, for as long as any question may take. A failure
 // changes nothing: the turns were granted.
 func (l *Sleepers) lookOnce(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, timeout.Answer)
-	defer cancel()
-	_ = l.Look(ctx)
+	_ = timeout.Do(ctx, l.Look)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.looking--
-	l.tellWaiting()
+	l.tellAwaiting()
 }
 
-// untilNews, under mu, is a channel that closes when news come or a look has
-// ended.
-func (l *Sleepers) untilNews() <-chan struct{} {
-	if l.newsCame == nil {
-		l.newsCame = make(chan struct{})
-	}
-	return l.newsCame
-}
-
-// tellWaiting, under mu, wakes callers that wait for news.
-func (l *Sleepers) tellWaiting() {
-	if l.newsCame != nil {
-		close(l.newsCame)
-		l.newsCame = nil
+// tellAwaiting, under mu, wakes callers that wait for news.
+func (l *Sleepers) tellAwaiting() {
+	if l.awaited {
+		l.awaited = false
+		l.wake()
 	}
 }

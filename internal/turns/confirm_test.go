@@ -8,9 +8,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 // standsOverALook has the process stand still from a moment to another, when a
@@ -91,24 +88,6 @@ func TestASilentRedisHoldsNobodyForLongWhoWokeLate(t *testing.T) {
 	}
 }
 
-// The look for a later turn begins just before the turn of a caller for whom
-// Redis was asked before.
-func TestALookForALaterTurnHoldsNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(20 * time.Millisecond)
-		q.silent = true
-		l := q.line(second, 0)
-		at := inOrder(t, callers(t.Context(), l, 4, func(who int) *coalesce.Request {
-			n := []int{1, 500, 36, 11}[who] // looks at 9.75 and 10.69 s
-			return &coalesce.Request{N: n, MaxWait: engine.Forever}
-		}), 4)
-		assert.Equal(t, []time.Duration{0, 10 * second, 10720 * time.Millisecond, 10940 * time.Millisecond}, at)
-		time.Sleep(10 * second) // the looks end by themselves
-		synctest.Wait()
-		assert.Equal(t, 2, q.looks)
-	})
-}
-
 func TestARedisThatRefusesHoldsNobodyWhoWokeLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(10 * second)
@@ -135,28 +114,6 @@ func TestARedisThatRefusedIsAskedAgainLongAfter(t *testing.T) {
 		w := standsOverALook(t, q, 0, func() { q.pause(30 * second) }, 9900*time.Millisecond, 11*second)
 		require.NoError(t, w.err)
 		assert.Equal(t, 40*second, w.at)
-	})
-}
-
-// A silent Redis is not asked again for a turn that it was asked for, if the
-// caller wakes a little late.
-func TestASilentRedisIsAskedOnceForATurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(250 * time.Millisecond)
-		q.silent = true
-		l, stall := q.stalls(0)
-		out := callers(t.Context(), l, 3, func(who int) *coalesce.Request {
-			return &coalesce.Request{N: []int{1, 40, 3}[who], MaxWait: engine.Forever} // turns at 0, 10 and 10.75 s
-		})
-		inOrder(t, out, 2) // the look went at 9.75 s
-		time.Sleep(700 * time.Millisecond)
-		stall(70 * time.Millisecond)
-		w := <-out
-		require.NoError(t, w.err)
-		assert.Less(t, w.at, 10800*time.Millisecond)
-		time.Sleep(10 * second) // the look ends by itself
-		synctest.Wait()
-		assert.Equal(t, 1, q.looks)
 	})
 }
 

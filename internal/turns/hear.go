@@ -13,8 +13,7 @@ const drift = 1000
 // Hear takes in the news of an answer.
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
-// what the answer took. So the earliest of the recent estimates is kept, as
-// long as the queue's clock runs. If the clock stood still meanwhile, only the
+// what the answer took. If the queue's clock stood still meanwhile, only the
 // newest estimate is right, and sleepers have to hear of it.
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
@@ -24,43 +23,33 @@ func (l *Sleepers) Hear(n *engine.News) {
 	}
 	old := l.news
 	l.newest = n.Asked
-	l.tellWaiting()
+	l.tellAwaiting()
 	if n.Queue == "" {
 		return // no turn has changed
 	}
 	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
 		l.free()
 	}
-	if n.Reset && old.Queue != n.Queue && l.Asker != nil {
-		l.Asker.LetGo("")
-	}
 	switch {
 	case old.Queue != n.Queue:
 		l.move(n)
-		l.news = *n
 		l.change()
 		l.lineUpOthers(n)
-	case l.Within == 0: // sleepers go as they were told
-		l.news = *n
-	case l.leapt(n):
-		l.news = *n
+	case l.Within > 0 && l.leapt(n): // else sleepers go as they were told
 		l.change()
-	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
-		l.news = *n
 	}
+	l.news = *n
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
 }
 
 // move, under mu, finds the slots of lost turns on the clock of their queue's
 // successor. They stay as far apart in time as they were.
 func (l *Sleepers) move(n *engine.News) {
+	if n.Moves == 0 {
+		return
+	}
 	for _, s := range l.sleepers {
-		switch {
-		case s.grant.ID == n.Queue: // a server has gone back to it
-			s.at = s.grant.At
-		case n.Moves != 0:
-			s.at = l.news.Real(s.at) + n.Moves
-		}
+		s.at = l.news.Real(s.at) + n.Moves
 	}
 	slices.SortStableFunc(l.sleepers, order)
 }
@@ -113,7 +102,7 @@ func (l *Sleepers) lineUpOthers(n *engine.News) {
 
 // isVoid reports whether the queue of a caller's turn was reset.
 func isVoid(s *Sleeper, n *engine.News) bool {
-	return n.Reset && s.grant.ID != n.Queue && s.asked.Before(n.Asked)
+	return n.Reset && s.grant.ID != n.Queue
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes: if the old

@@ -19,39 +19,27 @@ func (l *Sleepers) hold(until, at time.Time) {
 	switch {
 	case until.After(l.heldUntil):
 		l.heldUntil, l.heldAt = until, at
-		l.changeHold()
+		l.change()
 	case until.Equal(l.heldUntil):
 		l.heldAt = later(l.heldAt, at)
 	}
 }
 
-// Free ends a hold that was said before the queue was asked to reset, and
-// reports whether nobody is held any more. A hold that was said later stays:
-// the pause may have come after the reset.
-func (l *Sleepers) Free(asked time.Time) bool {
+// Free ends a hold that was said before the queue was asked to reset. A hold that
+// was said later stays: the pause may have come after the reset.
+func (l *Sleepers) Free(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.heldAt.After(asked) {
 		l.free()
 	}
-	return l.heldFor() == 0
 }
 
 // free, under mu, ends the hold, whenever it was said.
 func (l *Sleepers) free() {
 	if !l.heldUntil.IsZero() {
 		l.heldUntil = time.Time{}
-		l.changeHold()
-	}
-}
-
-// changeHold, under mu, tells sleepers and whoever waits on the channel of
-// Held.
-func (l *Sleepers) changeHold() {
-	l.change()
-	if l.holdChanged != nil {
-		close(l.holdChanged)
-		l.holdChanged = nil
+		l.change()
 	}
 }
 
@@ -63,23 +51,18 @@ func (l *Sleepers) holdsAsleep() time.Time {
 	return l.heldUntil
 }
 
-// heldFor, under mu, is for how much longer nobody goes.
-func (l *Sleepers) heldFor() time.Duration {
-	if l.heldUntil.IsZero() {
-		return 0
-	}
-	return max(0, time.Until(l.heldUntil))
-}
-
 // Held returns for how much longer nobody goes, and a channel that closes when
-// that changes.
+// that may have changed.
 func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if left = l.heldFor(); left > 0 && l.holdChanged == nil {
-		l.holdChanged = make(chan struct{})
+	if !l.heldUntil.IsZero() { // a look at the clock is not free
+		left = max(0, time.Until(l.heldUntil))
 	}
-	return left, l.holdChanged
+	if left > 0 && l.changed == nil {
+		l.changed = make(chan struct{})
+	}
+	return left, l.changed
 }
 
 // Stale reports whether the news and the hold are so old that somebody may have
@@ -101,17 +84,4 @@ func (l *Sleepers) settleHold(n *engine.News, known bool) {
 	if known && ends.Before(l.heldUntil) && l.heldUntil.Sub(ends) <= n.Asked.Sub(l.heldAt)/drift {
 		l.heldUntil = ends
 	}
-}
-
-// putOff, under mu, is when a turn will come that a hold puts off. Redis may
-// not know the pause yet. Then the queue will stand still from when the hold
-// was said, or from the end of an earlier pause, and all turns come later by
-// that.
-func (l *Sleepers) putOff(s *Sleeper, due time.Time) time.Time {
-	held := l.holdsAsleep()
-	if held.IsZero() || l.heldAt.Before(l.newest) {
-		return due
-	}
-	from := later(l.heldAt, l.news.Asked.Add(l.news.Stands))
-	return later(due, s.due.Add(held.Sub(from)))
 }

@@ -11,19 +11,18 @@ import (
 // callers of its line that ask for as many permits. Each takes the next turn
 // that can still be taken, and callers for whom no turn is left line up again.
 // Missed turns are given back unused.
-func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
-	permits := s.request.N
+func (l *Sleepers) miss(s *Sleeper, now time.Time) {
 	var callers []*Sleeper
 	var turns []turn
-	var late []time.Duration
 	for _, c := range l.matching(s) {
-		lateness := l.missedBy(c, now)
-		if lateness == 0 {
+		if lateness := l.missedBy(c, now); lateness == 0 {
 			turns = append(turns, c.turn)
 		} else {
-			late = append(late, lateness)
-			c.missed, c.margin = c.missed+1, min(lateness, longestMargin)
+			c.missed++
 			l.Asker.GiveBack(c.request.Ctx, c.grant)
+			if l.Missed != nil {
+				l.Missed(c.request.N, lateness)
+			}
 		}
 		if c.missed >= mostMissed {
 			l.quit(c, gone)
@@ -32,20 +31,8 @@ func (l *Sleepers) miss(s *Sleeper, now time.Time) func() {
 			callers = append(callers, c)
 		}
 	}
-	left, spare := l.deal(callers, turns, now)
-	for _, t := range spare {
-		l.Asker.GiveBack(s.request.Ctx, t.grant)
-	}
-	l.lineUpAgain(left)
+	l.lineUpAgain(l.deal(callers, turns, now))
 	l.change()
-	if l.Missed == nil {
-		return func() {}
-	}
-	return func() {
-		for _, lateness := range late {
-			l.Missed(permits, lateness)
-		}
-	}
 }
 
 // PutOff lines up again the callers of a flow that sleep, and gives back their

@@ -78,12 +78,12 @@ func (l *Sleepers) letOlderGo(s *Sleeper, now time.Time) bool {
 
 // deal, under mu, gives the first turn to the caller that called first, and so
 // on. A caller for whom its turn would come too late keeps its own if that is
-// one of the turns, and is refused otherwise. It returns the callers for whom no
-// turn is left, or the turns that nobody has taken.
-func (l *Sleepers) deal(callers []*Sleeper, turns []turn, now time.Time) ([]*Sleeper, []turn) {
+// one of the turns, and is refused otherwise. There are no more turns than
+// callers. It returns the callers for whom no turn is left.
+func (l *Sleepers) deal(callers []*Sleeper, turns []turn, now time.Time) []*Sleeper {
 	slices.SortFunc(callers, byCall)
 	slices.SortStableFunc(turns, func(a, b turn) int { return a.due.Compare(b.due) })
-	for i := 0; i < min(len(callers), len(turns)); {
+	for i := 0; i < len(turns); {
 		c := callers[i]
 		if c.accepts(turns[i].due) {
 			i++
@@ -98,11 +98,11 @@ func (l *Sleepers) deal(callers []*Sleeper, turns []turn, now time.Time) ([]*Sle
 		l.quit(c, gone)
 		c.err = &Refusal{Wait: turns[i].due.Sub(now)}
 	}
-	n, exchanged := min(len(callers), len(turns)), false
-	for i, c := range callers[:n] {
-		if c.turn != turns[i] {
+	exchanged := false
+	for i, turn := range turns {
+		if c := callers[i]; c.turn != turn {
 			l.quit(c, gone)
-			c.turn = turns[i]
+			c.turn = turn
 			l.join(c)
 			exchanged = true
 		}
@@ -110,5 +110,5 @@ func (l *Sleepers) deal(callers []*Sleeper, turns []turn, now time.Time) ([]*Sle
 	if exchanged {
 		l.change()
 	}
-	return callers[n:], turns[n:]
+	return callers[len(turns):]
 }

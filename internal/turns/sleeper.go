@@ -1,21 +1,16 @@
 package turns
 
 import (
-	"context"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
 const (
-	// longestMargin bounds how much earlier a caller that missed a turn wakes
-	// for the next one.
-	longestMargin = 50 * time.Millisecond
-
-	// shortestNap ends the halving of naps: a sleep of two of them is not
-	// halved.
+	// shortestNap is for how long a caller lets another go first.
 	shortestNap = 100 * time.Microsecond
 
 	// longExcess is an excess from which on an answer says too vaguely when a
@@ -38,11 +33,11 @@ type Sleeper struct {
 	latest  time.Time // see accept
 
 	turn
-	state  state
-	err    error
-	missed int // turns in a row
-	margin time.Duration
-	wakes  time.Time // when its nap ends
+	state   state
+	err     error
+	tooLate bool      // its turn comes too late, and goes back
+	missed  int       // turns in a row
+	wakes   time.Time // when its nap ends
 }
 
 // turn is permits, when they may be used, and how that is known.
@@ -62,9 +57,6 @@ func NewSleeper(r *coalesce.Request) *Sleeper { return &Sleeper{request: r} }
 
 // Grant is the turn that the caller has taken, once Sleep has returned nil.
 func (s *Sleeper) Grant() *engine.Grant { return &s.grant }
-
-// HasMissed reports whether the caller has missed a turn. Nil has had none.
-func (s *Sleeper) HasMissed() bool { return s != nil && s.missed > 0 }
 
 // accept sets the latest turn that the caller accepts, zero for any. MaxWait
 // counts from when the caller came, but what the engine granted within it
@@ -92,14 +84,14 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 	l.mu.Unlock()
 	ctx := s.request.Ctx
 	for {
-		until, changed, what := l.next(s)
-		if what != nil {
-			what()
-		}
+		until, changed := l.next(s)
 		if until.IsZero() {
+			if s.tooLate {
+				l.Asker.Abandon(ctx, s.grant)
+			}
 			return s.state == inLine, s.err
 		}
-		ended := nap(ctx, until, changed)
+		ended := clock.NapUntil(ctx, until, changed)
 		if l.woke != nil {
 			l.woke()
 		}
@@ -124,34 +116,6 @@ func (l *Sleepers) begin(s *Sleeper) {
 	if isVoid(s, &l.news) { // the news of a reset came before this answer
 		l.lineUpAgain([]*Sleeper{s})
 	}
-}
-
-// nap sleeps until a moment at most, and returns an error if ctx has ended.
-func nap(ctx context.Context, until time.Time, changed <-chan struct{}) error {
-	timer := time.NewTimer(time.Until(until))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-changed:
-	case <-ctx.Done():
-	}
-	return ctx.Err()
-}
-
-// napTo is the end of the next nap of a caller that sleeps until a moment. A
-// caller that missed a turn wakes early, and sleeps half of what is left each
-// time.
-func (s *Sleeper) napTo(until, now time.Time) time.Time {
-	d := until.Sub(now)
-	switch {
-	case s.margin == 0:
-		return until
-	case d > s.margin:
-		return until.Add(-s.margin)
-	case d > 2*shortestNap:
-		return now.Add(d / 2)
-	}
-	return until
 }
 
 // soonest, under mu, is when a caller that sleeps until a moment wakes at the
@@ -184,53 +148,40 @@ func (l *Sleepers) leave(s *Sleeper) bool {
 }
 
 // next says until when a caller sleeps before it asks next again, and what
-// wakes it sooner. At the zero time the caller is not asleep any more. The
-// caller then calls what, if it is not nil, without the lock.
-func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}, what func()) {
+// wakes it sooner. At the zero time the caller is not asleep any more.
+func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.state != asleep {
-		return time.Time{}, nil, nil
+		return time.Time{}, nil
 	}
 	now := time.Now()
 	l.reckon(s)
 	due := later(s.due, l.holdsAsleep())
 	switch {
 	case !s.accepts(due):
-		return time.Time{}, nil, l.refuse(s, due, now)
+		l.quit(s, gone)
+		s.err, s.tooLate = &Refusal{Wait: due.Sub(now), Paused: now.Before(l.holdsAsleep())}, true
+		return time.Time{}, nil
 	case now.Before(due):
-		s.wakes = s.napTo(l.soonest(s, l.confirm(s, due, now), now), now)
-		return s.wakes, l.changed, nil
+		s.wakes = l.soonest(s, l.confirm(s, due, now), now)
+		return s.wakes, l.changed
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
-		what = l.miss(s, now)
-		return now, l.changed, what
+		l.miss(s, now)
+		return now, l.changed
 	}
 	if until, waits := l.waitsForNews(s, now); waits {
-		return until, l.untilNews(), nil
+		l.awaited = true
+		return until, l.changed
 	}
 	if l.keepOrder(s, now) || l.letOlderGo(s, now) {
-		return now.Add(shortestNap), l.changed, nil
+		return now.Add(shortestNap), l.changed
 	}
 	l.quit(s, gone)
-	return time.Time{}, nil, l.taken(s, now)
-}
-
-// taken, under mu, is the event that a caller goes with its turn now.
-func (l *Sleepers) taken(s *Sleeper, now time.Time) func() {
-	if l.Taken == nil {
-		return nil
+	if l.Taken != nil {
+		l.Taken(s.request.N, now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.neededAt(s, now)))
 	}
-	lateness, confirmed := now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.neededAt(s, now))
-	return func() { l.Taken(s.request.N, lateness, confirmed) }
-}
-
-// refuse, under mu, sends away a caller whose turn comes too late by now. The
-// caller stays while its permits are given back, as any caller that leaves
-// does.
-func (l *Sleepers) refuse(s *Sleeper, due, now time.Time) func() {
-	l.quit(s, gone)
-	s.err = &Refusal{Wait: l.putOff(s, due).Sub(now), Paused: now.Before(l.holdsAsleep())}
-	return func() { l.Asker.Abandon(s.request.Ctx, s.grant) }
+	return time.Time{}, nil
 }
 
 func later(a, b time.Time) time.Time {

@@ -3,12 +3,11 @@
 //
 // A turn is promised once. Until it comes, the queue may be paused or reset,
 // and the process may stand still until the turn is long past. So [Sleepers]
-// keeps the newest news of the queue that any answer brought. A caller whose
-// own answer would be older than [Sleepers].Within at its turn wakes a quarter
-// of that early. Unless newer news is there by then, or on its way, one
-// goroutine looks for all sleepers. A caller that wakes too late for the look
-// waits for its answer before it goes, but not for long. After a pause a caller
-// does not go at all without news.
+// keeps the newest news of the queue that any answer brought. If these would be
+// older than [Sleepers].Within at a turn, its caller wakes a quarter of that
+// early, and one goroutine looks for all sleepers, unless newer news are there or
+// on their way. A caller that wakes too late for the look waits for its answer,
+// but not for long. After a pause a caller does not go at all without news.
 //
 // No turn comes sooner than was told, and callers for equally many permits go
 // in the order of their calls. If the server loses the queue, its turns go by
@@ -75,61 +74,51 @@ type Sleepers struct {
 	// Look asks for news. What it learns comes through Hear.
 	Look func(context.Context) error
 
-	// Missed and Taken are told what became of a turn. They may be nil.
+	// Missed and Taken are told what became of a turn, under mu. They may be nil.
 	Missed func(permits int, lateness time.Duration)
 	Taken  func(permits int, lateness time.Duration, confirmed bool)
 
 	mu       sync.Mutex
 	sleepers []*Sleeper
-	changed  chan struct{} // nil while nobody sleeps
+	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
-	news     engine.News   // the estimate to sleep by; see Hear
+	news     engine.News   // the newest that told when turns come; see Hear
 	newest   time.Time     // when the question went that brought the newest news
 	looked   time.Time     // when the newest look went
 	epoch    int           // counts the changes that sleepers have to hear of
 	quickest time.Duration // what an answer that grants a turn takes at best
 
-	lookedBefore time.Time     // when the look before the newest went
-	lookUntil    time.Time     // until when callers wait for the newest look
-	looking      int           // how many looks are under way
-	newsCame     chan struct{} // closed when news come; nil while nobody waits for news
+	lookUntil time.Time // until when callers wait for the newest look
+	looking   int       // how many looks are under way
+	awaited   bool      // sleepers have to hear of the next news, or of the end of a look
 
-	heldUntil   time.Time     // nobody goes before
-	heldAt      time.Time     // when the hold was said last
-	holdChanged chan struct{} // closed when heldUntil changes; nil while nobody waits for that
+	heldUntil time.Time // nobody goes before
+	heldAt    time.Time // when the hold was said last
 
 	woke func() // tests let the process stand still here; else nil
 }
 
-// MayGo reports whether a caller whose turn is due at once may take it. A caller
-// of the same line that called earlier for as many permits, and sleeps, goes
-// first.
+// MayGo reports whether a caller whose turn is due at once may take it. It may not
+// if its reply was on its way for longer than Within, and if a caller of the same
+// line that called earlier for as many permits sleeps: that goes first. The
+// caller then has to call [Sleepers.Sleep], or gives its turn back.
 func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	took := r.Reply.Took()
 	l.learnQuickest(took)
-	if l.heldUntil.IsZero() && l.MaxLateness == 0 && l.Taken == nil && len(l.sleepers) == 0 {
-		return true
-	}
 	now := time.Now()
 	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool { return s.matches(r) && s.due.After(now) }) {
 		return false
 	}
 	lateness := now.Sub(r.Reply.Slot()) + l.excess(took)
-	if now.Before(l.heldUntil) || l.tooLate(lateness) {
+	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && took > l.Within {
 		return false
 	}
 	if l.Taken != nil {
 		l.Taken(r.N, lateness, true)
 	}
 	return true
-}
-
-// IsNew reports whether a reply was on its way for at most Within. The caller
-// of an older reply has to call [Sleepers.Sleep], even if its turn is due.
-func (l *Sleepers) IsNew(reply *coalesce.Reply) bool {
-	return l.Within == 0 || reply.Took() <= l.Within
 }
 
 func (l *Sleepers) tooLate(lateness time.Duration) bool {
@@ -150,11 +139,15 @@ func (l *Sleepers) excess(took time.Duration) time.Duration {
 // change, under mu, tells sleepers to ask next again.
 func (l *Sleepers) change() {
 	l.epoch++
+	l.wake()
+}
+
+// wake, under mu, has sleepers ask next again though nothing has changed.
+func (l *Sleepers) wake() {
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = make(chan struct{})
 	}
-	l.tellWaiting()
 }
 
 // join, under mu, puts a caller among the sleepers.
@@ -187,7 +180,6 @@ func (l *Sleepers) drop(at int) {
 	}
 	if len(l.sleepers) == 0 {
 		close(l.changed) // another caller may have taken the last one out
-		l.tellWaiting()
 		l.sleepers, l.changed = nil, nil
 	}
 }
