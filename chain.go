@@ -61,7 +61,7 @@ var _ Limiter = (*chain)(nil)
 func (c *chain) Wait(ctx context.Context) error { return c.WaitN(ctx, 1) }
 
 func (c *chain) WaitN(ctx context.Context, n int) error {
-	_, err := c.all(ctx, func(l Limiter) (turn *Turn, ok bool, err error) {
+	_, err := c.all(ctx, n, func(l Limiter) (turn *Turn, ok bool, err error) {
 		if q := queue(l); q != nil {
 			turn, err = q.waitN(ctx, n)
 		} else {
@@ -75,7 +75,7 @@ func (c *chain) WaitN(ctx context.Context, n int) error {
 func (c *chain) Allow(ctx context.Context) (bool, error) { return c.AllowN(ctx, 1) }
 
 func (c *chain) AllowN(ctx context.Context, n int) (bool, error) {
-	return c.all(ctx, func(l Limiter) (turn *Turn, ok bool, err error) {
+	return c.all(ctx, n, func(l Limiter) (turn *Turn, ok bool, err error) {
 		if q := queue(l); q != nil {
 			return q.allowN(ctx, n)
 		}
@@ -86,8 +86,10 @@ func (c *chain) AllowN(ctx context.Context, n int) (bool, error) {
 
 // all takes a turn of each limiter, or gives back what it took. A turn is nil if
 // it cannot be given back.
-func (c *chain) all(ctx context.Context, take func(Limiter) (turn *Turn, ok bool, err error)) (bool, error) {
-	if err := c.valid(); err != nil {
+func (c *chain) all(
+	ctx context.Context, n int, take func(Limiter) (turn *Turn, ok bool, err error),
+) (bool, error) {
+	if err := c.check(ctx, n); err != nil {
 		return false, err
 	}
 	var taken []*Turn
@@ -113,6 +115,21 @@ func (c *chain) valid() error {
 	}
 	if i := slices.Index(c.limiters, nil); i >= 0 {
 		return fmt.Errorf("%w: Chain: limiter %d is nil", ErrInvalidOption, i+1)
+	}
+	return nil
+}
+
+// check returns the error of a call that one of the limiters never lets through.
+func (c *chain) check(ctx context.Context, n int) error {
+	if err := c.valid(); err != nil {
+		return err
+	}
+	for _, l := range c.limiters {
+		if q := queue(l); q != nil {
+			if err := q.check(ctx, n); err != nil {
+				return q.named(err)
+			}
+		}
 	}
 	return nil
 }

@@ -114,6 +114,10 @@ func TestWhatALaterLimiterRefusesIsGivenBack(t *testing.T) {
 			first: hourly, second: once, taken: []int{0, 0}, permits: 2,
 			want: fairlimit.ErrExceedsQuota, free: []int{5, 1},
 		},
+		"more than the second ever allows, and none is free at the first": {
+			first: hourly, second: once, taken: []int{5, 0}, permits: 2,
+			want: fairlimit.ErrExceedsQuota, free: []int{0, 1},
+		},
 		"Allow, and the second has none": {
 			first: hourly, second: once, taken: []int{0, 1}, allow: true, free: []int{5, 0},
 		},

@@ -113,10 +113,19 @@ func (l *Sleepers) lookOnce(ctx context.Context) {
 	l.tellAwaiting()
 }
 
+// untilNews, under mu, is a channel that closes when news come, or a look has
+// ended. Few wait for that, however many sleep.
+func (l *Sleepers) untilNews() <-chan struct{} {
+	if l.newsCame == nil {
+		l.newsCame = make(chan struct{})
+	}
+	return l.newsCame
+}
+
 // tellAwaiting, under mu, wakes callers that wait for news.
 func (l *Sleepers) tellAwaiting() {
-	if l.awaited {
-		l.awaited = false
-		l.wake()
+	if l.newsCame != nil {
+		close(l.newsCame)
+		l.newsCame = nil
 	}
 }

@@ -13,7 +13,8 @@ const drift = 1000
 // Hear takes in the news of an answer.
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
-// what the answer took. If the queue's clock stood still meanwhile, only the
+// what the answer took. So the earliest of the recent estimates is kept, as
+// long as the queue's clock runs. If the clock stood still meanwhile, only the
 // newest estimate is right, and sleepers have to hear of it.
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
@@ -33,12 +34,17 @@ func (l *Sleepers) Hear(n *engine.News) {
 	switch {
 	case old.Queue != n.Queue:
 		l.move(n)
+		l.news = *n
 		l.change()
 		l.lineUpOthers(n)
-	case l.Within > 0 && l.leapt(n): // else sleepers go as they were told
+	case l.Within == 0: // sleepers go as they were told
+		l.news = *n
+	case l.leapt(n):
+		l.news = *n
 		l.change()
+	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
+		l.news = *n
 	}
-	l.news = *n
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
 }
 

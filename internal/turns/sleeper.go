@@ -171,8 +171,7 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 		return now, l.changed
 	}
 	if until, waits := l.waitsForNews(s, now); waits {
-		l.awaited = true
-		return until, l.changed
+		return until, l.untilNews()
 	}
 	if l.keepOrder(s, now) || l.letOlderGo(s, now) {
 		return now.Add(shortestNap), l.changed

@@ -88,9 +88,9 @@ type Sleepers struct {
 	epoch    int           // counts the changes that sleepers have to hear of
 	quickest time.Duration // what an answer that grants a turn takes at best
 
-	lookUntil time.Time // until when callers wait for the newest look
-	looking   int       // how many looks are under way
-	awaited   bool      // sleepers have to hear of the next news, or of the end of a look
+	lookUntil time.Time     // until when callers wait for the newest look
+	looking   int           // how many looks are under way
+	newsCame  chan struct{} // closed when news come; nil while nobody waits for news
 
 	heldUntil time.Time // nobody goes before
 	heldAt    time.Time // when the hold was said last
@@ -144,6 +144,7 @@ func (l *Sleepers) change() {
 
 // wake, under mu, has sleepers ask next again though nothing has changed.
 func (l *Sleepers) wake() {
+	l.tellAwaiting()
 	if l.changed != nil {
 		close(l.changed)
 		l.changed = make(chan struct{})
