@@ -232,7 +232,7 @@ func (h *modelled) come(f *fair) {
 	}
 	if k := len(h.turns); k > len(turns) && h.tail < month {
 		lives := microseconds(h.clock.Wait(h.turns[k-1].Slot) + f.windows[0].Length)
-		require.GreaterOrEqual(h, h.w.ttl(h, f), lives.Truncate(time.Millisecond), "%s: the key lives on", h.what)
+		require.GreaterOrEqual(h, h.w.ttl(h, f.key), lives.Truncate(time.Millisecond), "%s: the key lives on", h.what)
 	}
 }
 
