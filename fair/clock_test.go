@@ -72,8 +72,8 @@ func TestClocks(t *testing.T) {
 		{"a loss after the clock was slow leaves a state that can be read", "stored", "a sets 1/1s, a takes 3, " +
 			"a sets 1/2s, a takes 3, a sets 1/4s, a takes 3, at 21s, lost, a sets 1/8s, a asks"},
 		{"lost turns go as the quota allows that a failover brings back", "stored", "a sets 1/7s, a takes 2, kept, " +
-			"a sets 1/1s, a takes 3, back, text 1/7s, a apart >=7s, a holds 4 in <80s"},
-		{"lost turns stay slow though the older clock has passed them", "stored", "a sets 1/1s, a takes 2, keptLong, " +
+			"a sets 1/1s, a takes 3, back, stored 1/7s, a apart >=7s, a holds 4 in <80s"},
+		{"lost turns stay slow though the older clock has passed them", "stored", "a sets 1/1s, a takes 2, kept long, " +
 			"a takes 6, a sets 1/3s, a holds 7 in 21s, at 10s, back, a holds 7 in ~11s, a holds 5 in ~5s"},
 	})
 }

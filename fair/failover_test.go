@@ -34,7 +34,7 @@ func TestFailovers(t *testing.T) {
 
 		{"a server whose clock is behind loses nothing", "20/1m", "a takes 1, kept, at 100ms, a takes 2, back, " +
 			"{at 50ms, a takes 1 after <=50ms, at 150ms|at -4m59.9s, a takes 1 after 0s, at -4m59.8s}, " +
-			"a stands 3 100ms, a available 16, a takes 1, a inQueue, a available 15"},
+			"a stands 3 at 100ms, a available 16, a takes 1, a stays, a available 15"},
 		{"what a server that is behind grants counts again", "1/1s", "a takes 1, kept, at 10s, a takes 1, at 10ms, back, " +
 			"b takes 1, a takes 5, a waits >6s, lost, a waits same"},
 		{"a server that is a little behind pauses nothing", "1/1s",
@@ -45,9 +45,9 @@ func TestFailovers(t *testing.T) {
 			"b takes 9, b takes 1 after 10s, a takes 1 after >=11s"},
 
 		{"a lost write that granted nothing loses nothing: a pause that is over", "2/1m", "a takes 4, kept, at 1s, " +
-			"a pauses 100ms, at 2s, back, a takes 1, a inQueue, a heard no loss, a returns 2:, a waits 58.099999s"},
+			"a pauses 100ms, at 2s, back, a takes 1, a stays, a heard no loss, a returns 2:, a waits 58.099999s"},
 		{"a lost write that granted nothing loses nothing: who asked", "2/1m", "a takes 4, kept, at 1s, " +
-			"b has 2/2m, b refused, a hears b, at 2s, back, a takes 1, a inQueue, a heard no loss, a returns 2:, a waits 58s"},
+			"b has 2/2m, b refused, a hears b, at 2s, back, a takes 1, a stays, a heard no loss, a returns 2:, a waits 58s"},
 		{"turns that a lost pause put off count as late once they have passed", "1/1m",
 			"a takes 2, kept, at 59s, a pauses 10s, at 75s, back, a takes 1 after ~55s"},
 		{"what was granted after a reset counts again", "3/1m", "a takes 3, a resets, kept, at 10m, {lost|a resets}, " +

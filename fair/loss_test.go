@@ -2,7 +2,6 @@ package fair
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"time"
 
@@ -18,10 +17,10 @@ func TestLosses(t *testing.T) {
 	tell(t, []story{
 		{"a queue that is gone counts as full for who knows of it", "3/1s 9/10s", "a takes 4, at 100ms, lost, " +
 			"a refused within 10.899s, a takes 1 after 10.9s, a takes 1 after 10.9s"},
-		{"a queue that was lost goes on", "2/1s", "a takes 5, b takes 3, lost, at 100ms, a takes 1, a inQueue, " +
-			"a stands 5 3s, b takes 1, b stands 3 4s, a returns :5, b returns :3, b takes 1, b stands 4 same"},
+		{"a queue that was lost goes on", "2/1s", "a takes 5, b takes 3, lost, at 100ms, a takes 1, a stays, " +
+			"a stands 5 at 3s, b takes 1, b stands 3 at 4s, a returns :5, b returns :3, b takes 1, b stands 4 at same"},
 		{"what was lost counts in windows of more permits", "1/100ms", // the last at 1.9 s
-			"a takes 20, lost, at 50ms, a looks, b has 10/1s, b takes 1, b stands 0 2.9s"},
+			"a takes 20, lost, at 50ms, a looks, b has 10/1s, b takes 1, b stands 0 at 2.9s"},
 		{"what was lost counts as full in the windows of who knows", "100/1s",
 			"b has 1/1m, a takes 1x100, lost, b takes 1, at 500ms, a refused within 400ms"},
 		{"what was lost counts for whoever is allowed more", "100/1m", "b has 10/1m, b takes 1, a takes 1x99, at 1s, " +
@@ -35,6 +34,11 @@ func TestLosses(t *testing.T) {
 
 		{"a queue that ended is not restored: its time was over", "1/1m",
 			"a takes 2, at 2m, lost, a asks, gone, a granted"},
+		{"a queue that ended is not restored: by this process's clock, though not by the server's", "1/50ms",
+			"a takes 2, a waited 101ms, at -1h, lost, a granted"},
+		// The limiter hears of the clock of those who began another one.
+		{"a queue that ended is not restored: though a new one is slow", "stored", "a sets 1/100ms, a takes 1, at 1m, " +
+			"a waited 1m, lost, b takes 3, a sets 1/2s, a heard no loss, a waits 6s"},
 		{"a queue that ended is not restored: another gave everything back", "1/1m",
 			"a takes 5, b returns a unused, lives >=5m, b granted, at 1m, a granted"},
 		{"a queue that ended is not restored: another reset it", "1/1m", "a takes 5, b resets, a granted, a takes 4, " +
@@ -52,9 +56,9 @@ func TestLosses(t *testing.T) {
 		{"a pause that was lost goes on: though a stranger has begun anew", "1/1s",
 			"a pauses 10s, at 4s, lost, b takes 1 after 0s, a takes 1 after 6.999999s, b paused 6s"},
 		{"a pause that was lost goes on: in a failover", "1/1s", "a takes 3, kept, at 500ms, a pauses 10s, at 4s, back, " +
-			"a waits 8.999999s, a heard no loss, a asks, a heard 1 in 6.999999s, a takes 1, a inQueue"},
+			"a waits 8.999999s, a heard no loss, a asks, a heard 1 in 6.999999s, a takes 1, a stays"},
 		{"a pause that was lost goes on: in a failover, with turns", "1/1s", "a takes 1, kept, at 500ms, a pauses 10s, " +
-			"a takes 1, at 4s, back, a takes 1, a stands 2 2s, a inQueue, a returns 1, a queued 1"},
+			"a takes 1, at 4s, back, a takes 1, a stands 2 at 2s, a stays, a returns 1, a queued 1"},
 		{"a lost pause puts off the turns of all, whoever asks first", "1/1s", "a takes 1, b takes 1, a takes 1, " +
 			"b takes 1, a takes 1, at 1.2s, a pauses 3s, at 1.5s, lost, at 1.6s, {a looks, b looks|b looks, a looks}, " +
 			"a apart >=1s, b apart >=1s, a holds 2 in ~5.4s, b holds a 2 in same"},
@@ -64,24 +68,13 @@ func TestLosses(t *testing.T) {
 			"a takes 11, {|lost, quota lost}, a sets 1/4s, a heard 10 in 40s, b takes 1 after 44s"},
 		// The quotas that hold from now on do not say how long others have to wait.
 		{"SetQuotas restores for limiters that keep their own", "{stored |}2/1m", "a takes 2, lost, a sets 5/1s, " +
-			"b has 2/1m, b refused within 59.999s, lives >59s, c looksFor 2/1m, c waits 1s"},
+			"b has 2/1m, b refused within 59.999s, lives >59s, c begins 2/1m, c waits 1s"},
 		// Who stores narrower quotas knows nothing of the turns that were lost.
 		{"lost turns come as far apart as quotas that were stored since", "stored 1/1s", "a takes 10, lost, at 1s, " +
 			"b sets 1/5s, {a looks|a asks, a looks}, a heard 9 in 40s, a takes 1 after 45s"},
 		{"a slow queue that was lost goes on slowly, and is not paused", "stored 1/1s", "a takes 21, a sets 1/5s, " +
 			"at 52.5s, a takes 1, a heard 20 in 47.5s, lost, at 1m, a paused 0s, a holds 20 in ~40s, a holds 13 in ~5s"},
 	})
-}
-
-// The queue's time was over on this process's clock, though not on the server's.
-func TestAQueueThatEndedByThisProcesssClockIsNotRestored(t *testing.T) {
-	t.Parallel()
-	f, at := realWorld(t).queue(t, engine.Quota{Permits: 1, Per: 50 * time.Millisecond})
-	queued(t, f, 2, 1)
-	time.Sleep(101 * time.Millisecond)
-	at(-time.Hour)
-	f.client.Del(t.Context(), f.key)
-	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
 
 // What is missing may be others' permits, who keep another pace.
@@ -116,84 +109,21 @@ func TestAResetEndsAStateOfAnyAge(t *testing.T) {
 	require.True(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
 
-// questions are those that restore what was lost, of a limiter that goes by
-// 2/1m.
-func questions(t testing.TB) map[string]func(f *fair) {
-	return map[string]func(f *fair){
-		"a turn":       func(f *fair) { take(t, f, engine.Request{N: 1, MaxWait: -time.Microsecond}) }, // refused
-		"Status":       func(f *fair) { status(t, f) },
-		"Look":         func(f *fair) { require.NoError(t, f.Look(t.Context())) },
-		"Quotas":       func(f *fair) { _, _, err := f.Quotas(t.Context()); require.NoError(t, err) },
-		"SetQuotas":    func(f *fair) { set(t, f, "2/1m") },
-		"ForgetQuotas": func(f *fair) { require.NoError(t, f.SetQuotas(t.Context(), nil)) },
+// Whatever a limiter asks restores what it knows, whether it goes by stored quotas
+// or by its own.
+func TestQuestionsRestore(t *testing.T) {
+	const all = "a refused within -1us|a asks|a looks|a sets 2/1m|a forgets"
+	var stories []story
+	for queue, ask := range map[string]string{"2/1m": "{" + all + "}", "stored 2/1m": "{a reads|" + all + "}"} {
+		stories = append(stories,
+			story{"a queue that is gone", queue, "a takes 3, lost, quota lost, " + ask + ", a heard loss, b has 2/1m, " +
+				"b refused within 119.999s, c begins 2/1m, c refused within 119.999s, a takes 1 after 2m"},
+			story{"what an older state lacks", queue, "a takes 1, kept, a takes 1, back, " + ask + ", b has 2/1m, b refused, " +
+				"a takes 1 after 1m"},
+			story{"nothing that another has reset", queue, "a takes 3, b has 2/1m, b resets, " + ask + ", b granted 2"},
+			story{"nothing that it has reset, if that is lost", queue, "a takes 1, a resets, lost, " + ask + ", gone"})
 	}
-}
-
-// restorers are a limiter that goes by stored quotas and one that does not, each
-// on a queue of its own.
-func (w world) restorers(t testing.TB) map[string]*fair {
-	stored, _ := w.stored(t, quotas(t, "2/1m")...)
-	own, _ := w.queue(t, quotas(t, "2/1m")...)
-	return map[string]*fair{"stored": stored, "own": own}
-}
-
-// asked calls f with each question, for a limiter of each kind.
-func (w world) asked(t *testing.T, f func(t *testing.T, l *fair, ask func(*fair))) {
-	for what, ask := range questions(t) {
-		for kind, l := range w.restorers(t) {
-			if kind == "stored" || what != "Quotas" { // else it asks nothing
-				t.Run(what+", "+kind, func(t *testing.T) { f(t, l, ask) })
-			}
-		}
-	}
-}
-
-func TestQuestionsRestoreAQueueThatIsGone(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		w.asked(t, func(t *testing.T, f *fair, ask func(*fair)) {
-			news := hears(f)
-			queued(t, f, 3, 1) // the last after a minute
-			require.NoError(t, w.rdb.Del(t.Context(), f.key, f.quotaKey()).Err())
-			ask(f)
-			require.True(t, hearsOfALoss(*news))
-			for _, stranger := range []*fair{f.joins(t, quotas(t, "2/1m")...), f.looksFor(t, quotas(t, "2/1m")...)} {
-				require.False(t, take(t, stranger, engine.Request{N: 1, MaxWait: 2*time.Minute - 1})[0].Granted)
-			}
-			require.Equal(t, 2*time.Minute, queuedWait(t, f))
-		})
-	})
-}
-
-func TestQuestionsRestoreWhatAnOlderStateLacks(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		w.asked(t, func(t *testing.T, f *fair, ask func(*fair)) {
-			queued(t, f, 1, 1)
-			before := snap(t, f)
-			queued(t, f, 1, 1)
-			before.restore(t, f)
-			ask(f)
-			require.False(t, take(t, f.joins(t, quotas(t, "2/1m")...), engine.Request{N: 1})[0].Granted)
-			require.Equal(t, time.Minute, queuedWait(t, f))
-		})
-	})
-}
-
-func TestQuestionsRestoreNothingThatWasReset(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		w.asked(t, func(t *testing.T, f *fair, ask func(*fair)) {
-			stranger := f.joins(t, quotas(t, "2/1m")...)
-			queued(t, f, 3, 1)
-			require.NoError(t, stranger.Reset(t.Context()))
-			ask(f)
-			require.True(t, take(t, stranger, engine.Request{N: 2})[0].Granted, "by another")
-
-			queued(t, f, 1, 1)
-			require.NoError(t, f.Reset(t.Context()))
-			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-			ask(f)
-			require.Zero(t, w.rdb.Exists(t.Context(), f.key).Val(), "by itself, and then it was lost")
-		})
-	})
+	tell(t, stories)
 }
 
 // The pause that was told last counts, even if the replies arrive the other way
@@ -228,26 +158,4 @@ func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
 	require.NoError(t, f.Reset(t.Context()))
 	require.NoError(t, rdb.Del(t.Context(), f.key).Err())
 	require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
-}
-
-// The queue that a limiter knows has ended. Others begin one of their own, and
-// the limiter hears of its clock. That makes its old turns no lost ones.
-func TestAQueueThatHasEndedIsNotLostWhenANewOneIsSlow(t *testing.T) {
-	w := realWorld(t)
-	f, at := w.stored(t)
-	other := f.looksFor(t)
-	set(t, f, "1/100ms")
-	queued(t, f, 1, 1)
-	at(time.Minute)
-	f.memory.news.Arrived = f.memory.news.Arrived.Add(-time.Minute)
-	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-	queued(t, other, 3, 1)
-	news := hears(f)
-	set(t, f, "1/2s")
-	require.False(t, hearsOfALoss(*news))
-	require.Equal(t, 6*time.Second, wait(t, f))
-}
-
-func hearsOfALoss(news []engine.News) bool {
-	return slices.ContainsFunc(news, func(n engine.News) bool { return n.Lost })
 }

@@ -113,7 +113,7 @@ func TestTurnsOfOthers(t *testing.T) {
 		// Its caller left at its slot, and the return was slow.
 		{"a return frees nothing in a window that was begun later", "2/1s", "b has 2/3s, a takes 1, at 1s, a takes 1, " +
 			"b takes 1, at 1.000001s, a returns 0 unused, b refused"},
-		{"a window that another one implies delays nobody", "100/150s 10/5s 1/1s", "a takes 101, a stands 100 150s"},
+		{"a window that another one implies delays nobody", "100/150s 10/5s 1/1s", "a takes 101, a stands 100 at 150s"},
 
 		// A quota that the others imply is no window of its own, but while turns count
 		// that were granted under others. Then the queue is one of its own windows again.

@@ -15,7 +15,7 @@ func TestPauses(t *testing.T) {
 			"a available 0, at 59s, a waits 1s, a paused 1s, a takes 1, a queued 1, a returns, a queued 0, " +
 			"a takes 1 after 1s, at 1m, a available 1"},
 		{"a queue that was paused is plain again once its clock runs", "1/1s", "a takes 5, a pauses 10s, b takes 1, " +
-			"a returns 1:, a returns b, mark +, at 13s, a takes 1, a stands 5 >0s, mark -, b takes 1 after 1s, mark -"},
+			"a returns 1:, a returns b, mark +, at 13s, a takes 1, a stands 5 at >0s, mark -, b takes 1 after 1s, mark -"},
 	})
 }
 

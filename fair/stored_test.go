@@ -263,7 +263,7 @@ func TestNarrowerQuotasSlowHeldTurns(t *testing.T) {
 			"a sets 10/4s, a sets 1/4s, a sets 7/2s, a sets 1/5s, a holds 11 in ~45s"},
 		{"those that are far enough apart do not slow down, but the second before others", "stored", "a sets 1/1s, " +
 			"a takes 11, a sets 10/1s burst 1, a takes 20, a sets 1/1s, a holds 9 in ~9s, a holds 30 in ~39s"},
-		{"a look finds out", "stored 1/1s", "a takes 3, text 1/10s, a looks, a heard 2 in 20s, a obeys 1/10s, b takes 1, " +
+		{"a look finds out", "stored 1/1s", "a takes 3, stored 1/10s, a looks, a heard 2 in 20s, a obeys 1/10s, b takes 1, " +
 			"a looks, a heard 2 in 20s"}, // once is enough
 		{"callers with quotas of their own slow nobody down", "stored",
 			"a sets 10/1s burst 1, a takes 11, b has 1/1s, b takes 1, a holds 10 in 1s"},
@@ -277,8 +277,8 @@ func TestNarrowerQuotasSlowHeldTurns(t *testing.T) {
 			"a pauses 87600h, at 2s, a looks, a asks, a takes 1, a takes 1 after >87600h"},
 		// Others keep to a wider quota of their own. Each time the clock would run
 		// slower by the same ratio once more.
-		{"once, not with each process that begins", "20/1s burst 1", "b looksFor, b sets 10/1s burst 1, a takes 100, " +
-			"b looksFor, b asks, a takes 1, b looksFor, b asks, a takes 1, b looksFor, b asks, a takes 1, a holds 99 in <11s"},
+		{"once, not with each process that begins", "20/1s burst 1", "b begins, b sets 10/1s burst 1, a takes 100, " +
+			"b begins, b asks, a takes 1, b begins, b asks, a takes 1, b begins, b asks, a takes 1, a holds 99 in <11s"},
 
 		{"each by what its own quota asks", "stored", "a sets 1/10ms, a takes 3, a sets 1/10s, a takes 9, a sets 1/11s, " +
 			"a keeps 1/11s, a holds 11 in <=150s"},

@@ -101,7 +101,7 @@ func (p *play) limiter(name string) *fair {
 		if p.queue.stored {
 			p.enters(name, p.queue.looksFor(p, p.queue.quotas...))
 		} else {
-			p.enters(name, p.has(quotatext.FormatUnits(p.queue.quotas, p.queue.unitsGiven)))
+			p.enters(name, p.has(quotatext.FormatUnits(p.queue.quotas, p.queue.unitsOf)))
 		}
 	}
 	return p.limiters[name]
@@ -212,22 +212,28 @@ func (p *play) dues(a actor, turns []engine.Grant) (all []time.Duration) {
 var events = map[string]func(p *play, words []string){
 	"at":    func(p *play, words []string) { p.at(p.span(words[0])) },
 	"lost":  func(p *play, _ []string) { p.deletes(p.queue.key, p.queue.unitsKey()) },
-	"calls": func(p *play, _ []string) { p.deletes(p.queue.key) },        // lost
-	"units": func(p *play, _ []string) { p.deletes(p.queue.unitsKey()) }, // lost
+	"calls": func(p *play, _ []string) { p.deletes(p.queue.key) }, // lost
+	"units": func(p *play, words []string) { // lost, or live so long
+		if words[0] == "lost" {
+			p.deletes(p.queue.unitsKey())
+		} else {
+			p.lasts(p.w.ttl(p, p.queue.unitsKey()), words[1:]...)
+		}
+	},
 	"quota": func(p *play, _ []string) { p.deletes(p.queue.quotaKey()) }, // lost
-	"text": func(p *play, words []string) { // is stored by hand
+	"stored": func(p *play, words []string) { // quotas, by hand
 		require.NoError(p, p.w.rdb.Set(p.Context(), p.queue.quotaKey(), strings.Join(words, " "), 0).Err())
 	},
-	"kept":     func(p *play, _ []string) { p.kept = snap(p, p.queue) },
-	"keptLong": func(p *play, _ []string) { p.kept = snap(p, p.queue); p.kept.left = 1000 * time.Hour },
+	"kept": func(p *play, words []string) {
+		if p.kept = snap(p, p.queue); len(words) > 0 { // long
+			p.kept.left = 1000 * time.Hour
+		}
+	},
 	"put":      func(p *play, _ []string) { p.kept.put(p, p.queue) },
 	"back":     func(p *play, _ []string) { p.kept.restore(p, p.queue) }, // on another server
 	"moves":    func(p *play, _ []string) { moves(p, p.queue) },
 	"promoted": func(p *play, _ []string) { promotes(p, p.queue) },
 	"lives":    func(p *play, words []string) { p.lasts(p.w.ttl(p, p.queue.key), words...) },
-	"unitsLive": func(p *play, words []string) {
-		p.lasts(p.w.ttl(p, p.queue.unitsKey()), words...)
-	},
 	"gone": func(p *play, _ []string) {
 		require.Zero(p, p.w.rdb.Exists(p.Context(), p.queue.key).Val(), p.step)
 	},
@@ -248,14 +254,22 @@ type actor struct {
 var verbs = map[string]func(p *play, a actor, words []string){
 	"has":   func(p *play, a actor, words []string) { p.enters(a.name, p.has(strings.Join(words, " "))) },
 	"looks": func(p *play, a actor, _ []string) { require.NoError(p, a.Look(p.Context()), p.step) },
-	"looksFor": func(p *play, a actor, words []string) { // stored quotas, as a new process
+	"begins": func(p *play, a actor, words []string) { // a process that looks for stored quotas
 		p.enters(a.name, p.queue.looksFor(p, quotas(p, strings.Join(words, " "))...))
 	},
-	"asks":   func(p *play, a actor, _ []string) { status(p, a.fair) },
-	"resets": func(p *play, a actor, _ []string) { require.NoError(p, a.Reset(p.Context())) },
-	"pauses": func(p *play, a actor, words []string) { pause(p, a.fair, p.span(words[0])) },
-	"sets":   func(p *play, a actor, words []string) { set(p, a.fair, strings.Join(words, " ")) },
-	"takes":  takes,
+	"asks":    func(p *play, a actor, _ []string) { status(p, a.fair) },
+	"resets":  func(p *play, a actor, _ []string) { require.NoError(p, a.Reset(p.Context())) },
+	"pauses":  func(p *play, a actor, words []string) { pause(p, a.fair, p.span(words[0])) },
+	"sets":    func(p *play, a actor, words []string) { set(p, a.fair, strings.Join(words, " ")) },
+	"forgets": func(p *play, a actor, _ []string) { require.NoError(p, a.SetQuotas(p.Context(), nil)) },
+	"reads": func(p *play, a actor, _ []string) { // the quotas
+		_, _, err := a.Quotas(p.Context())
+		require.NoError(p, err)
+	},
+	"waited": func(p *play, a actor, words []string) { // by its own clock
+		a.memory.news.Arrived = a.memory.news.Arrived.Add(-p.span(words[0]))
+	},
+	"takes": takes,
 	"refused": func(p *play, a actor, words []string) {
 		require.False(p, p.grants(a, words), p.step)
 	},
@@ -282,7 +296,7 @@ var verbs = map[string]func(p *play, a actor, words []string){
 	"points":    func(p *play, a actor, words []string) { p.isLeft(a, "points", words) },
 	"stands": func(p *play, a actor, words []string) { // a slot of a turn
 		turns, _ := p.turns(a.name, words)
-		p.lasts(microseconds(turns[0].At-beginning.UnixMicro()), words[1:]...)
+		p.lasts(microseconds(turns[0].At-beginning.UnixMicro()), words[2:]...)
 	},
 	"holds": func(p *play, a actor, words []string) { // looks: a turn comes in
 		turns, wants := p.turns(a.name, words)
@@ -307,7 +321,7 @@ var verbs = map[string]func(p *play, a actor, words []string){
 			p.lasts(due[i+1]-due[i], words...)
 		}
 	},
-	"inQueue": func(p *play, a actor, words []string) { // all turns are of one queue
+	"stays": func(p *play, a actor, words []string) { // all turns are of one queue
 		for _, g := range p.held[a.name] {
 			require.Equal(p, p.held[a.name][0].ID, g.ID, p.step)
 		}

@@ -158,7 +158,12 @@ func (h *unitHistory) take() {
 		}
 		amounts = append(amounts, n)
 	}
-	for i, a := range take(h, h.f, requests...) {
+	before := h.f.bytes(h)
+	answers := take(h, h.f, requests...)
+	if !slices.ContainsFunc(answers, func(a engine.Answer) bool { return a.Granted }) {
+		require.Equal(h, before, h.f.bytes(h), "%s: a refusal writes nothing", h.what)
+	}
+	for i, a := range answers {
 		slot := h.units.Earliest(h.clock.Now(), amounts[i])
 		wait := h.clock.Wait(slot)
 		require.Equal(h, wait, a.Wait.Microseconds(), "%s: %v", h.what, requests[i])
@@ -308,7 +313,7 @@ func TestFlowsShareTurnsOfSeveralUnits(t *testing.T) {
 			h := &unitShares{unitHistory: anyUnits(t, w, seed), held: map[string][]heldTurn{}}
 			h.rng = rand.New(rand.NewPCG(seed, 12))
 			for i := range 3 {
-				h.members = append(h.members, h.f.joinsAs(t, h.f.quotas, h.f.unitsGiven...))
+				h.members = append(h.members, h.f.joinsAs(t, h.f.quotas, h.f.unitsOf...))
 				h.members[i].member = fmt.Sprintf("%03d", i)
 			}
 			lookAhead := 8 + h.rng.IntN(2000)

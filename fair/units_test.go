@@ -41,19 +41,6 @@ func amount(n int, amounts engine.Amounts) engine.Request {
 	return engine.Request{N: n, Amounts: amounts, MaxWait: engine.Forever}
 }
 
-// A refusal writes nothing, in whichever unit it lacks room.
-func TestARefusalOfAmountsWritesNothing(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.tokensOf(t)
-		take(t, f, amount(1, "tokens=60"))
-		before := f.bytes(t)
-		for _, r := range []engine.Request{{N: 1, Amounts: "tokens=41"}, {N: 3, Amounts: "tokens=1"}} {
-			require.False(t, take(t, f, r)[0].Granted)
-			require.Equal(t, before, f.bytes(t))
-		}
-	})
-}
-
 const tokens = "3/1s; tokens 100/1m"
 
 func TestUnits(t *testing.T) {
@@ -62,7 +49,7 @@ func TestUnits(t *testing.T) {
 			"b has 3/1s; tokens 50/1m, c has 3/1s; points 7/1m, a takes 1 tokens=40, c takes 1 points=5, " +
 				"b takes 1 tokens=10 after 0s, at 1s, b takes 1 tokens=10 after 59s, c points 0 0, " + // the tail is ahead
 				"at 1m, c points 7 0, a tokens 90"},
-		{"a pause holds units", tokens, "b has 3/1s, a takes 1 tokens=100, b pauses 10m, lives >10m, unitsLive >10m, " +
+		{"a pause holds units", tokens, "b has 3/1s, a takes 1 tokens=100, b pauses 10m, lives >10m, units live >10m, " +
 			"at 9m, a takes 1 tokens=100 after ~2m"},
 		{"debts under other windows of calls", tokens, "b has 3/1s 5/2s 70/1m; tokens 100/1m, b takes 1 tokens=60, " +
 			"a takes 1 tokens=1, at 1s, b settles 0 -2 tokens=-60, a tokens 0 21"},
@@ -83,7 +70,8 @@ func TestUnits(t *testing.T) {
 func TestUnitsThatAreLost(t *testing.T) {
 	tell(t, []story{
 		{"they count again, once", tokens, "a takes 1 tokens=60, a takes 1 tokens=60, at 100ms, " +
-			"{lost|units lost|calls lost}, a takes 1 tokens=41 after >=1m59.9s <=2m, a takes 1 tokens=40 after same, at 4m, a takes 1 tokens=100 after 0s"},
+			"{lost|units lost|calls lost}, a takes 1 tokens=41 after >=1m59.9s <=2m, " +
+			"a takes 1 tokens=40 after same, at 4m, a takes 1 tokens=100 after 0s"},
 		{"as long as a window of the unit", tokens,
 			"a takes 1 tokens=100 after 0s, lost, at 5s, a takes 1 tokens=1 after 55s"},
 		{"those that a replica lacks, though no call is lost", tokens, "a takes 1 tokens=10, kept, a takes 0 tokens=80, " +
@@ -93,18 +81,18 @@ func TestUnitsThatAreLost(t *testing.T) {
 				"{|lost, c takes 1, d takes 1 tokens=1, a takes 1,} lost, c takes 1, d takes 1 tokens=1, a takes 1, " +
 				"b takes 1 tokens=30 after >=1m"},
 		// A pause and a look restore no units, but do not forget them either.
-		{"after a pause of who knows, and turns of others", tokens, "b takes 1 tokens=10, kept, a takes 1 tokens=50, at 200ms, " +
-			"put, promoted, a pauses 1ms, at 1s, b takes 1 tokens=50 after 0s, a takes 1 tokens=1 after >50s"},
-		{"after a look of who knows", tokens, "a takes 1 tokens=100, lost, at 5s, a looks, b has 3/1s, b takes 1x3, a looks, " +
-			"a takes 1 tokens=1 after >=55s"},
+		{"after a pause of who knows, and turns of others", tokens, "b takes 1 tokens=10, kept, a takes 1 tokens=50, " +
+			"at 200ms, put, promoted, a pauses 1ms, at 1s, b takes 1 tokens=50 after 0s, a takes 1 tokens=1 after >50s"},
+		{"after a look of who knows", tokens, "a takes 1 tokens=100, lost, at 5s, a looks, b has 3/1s, b takes 1x3, " +
+			"a looks, a takes 1 tokens=1 after >=55s"},
 		{"under other windows, for a status", tokens, "b has 3/1s; tokens 100/1m 7000/2h, a takes 1 tokens=1, at 1s, " +
 			"a takes 1 tokens=1, at 2s, a takes 1 tokens=1, kept, b takes 0 tokens=50, put, at 3s, b tokens 47, a tokens 47"},
-		{"for longer windows of others", tokens, "b has 3/1s; tokens 100/1m 250/1h, b takes 1 tokens=1, a takes 1 tokens=9, " +
-			"kept, a takes 1 tokens=90, a takes 1 tokens=100, at 1s, back, a takes 1, at 3m, b tokens 50"},
+		{"for longer windows of others", tokens, "b has 3/1s; tokens 100/1m 250/1h, b takes 1 tokens=1, " +
+			"a takes 1 tokens=9, kept, a takes 1 tokens=90, a takes 1 tokens=100, at 1s, back, a takes 1, at 3m, b tokens 50"},
 		{"in a queue that takes another name", tokens, "c has 3/1s, c takes 1, at 500ms, d has 3/1s, d takes 1, lost, " +
 			"e has 3/1s, e takes 1, c takes 1, a takes 1 tokens=100, d takes 1, d differs a, b takes 1 tokens=1 after >=1m1s"},
 		{"who counts calls only restores a pause for them as well", tokens, "c has 3/1s, a takes 1 tokens=100, kept, " +
-			"c pauses 1h, back, at 200ms, c takes 1, unitsLive >59m"},
+			"c pauses 1h, back, at 200ms, c takes 1, units live >59m"},
 	})
 }
 
