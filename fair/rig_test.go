@@ -371,16 +371,12 @@ func holds(t testing.TB, f *fair, text string, wantStored bool) {
 	require.Equal(t, wantStored, stored)
 }
 
-// comesAt is when a turn comes, by the last news, which came at a moment.
-func comesAt(t *testing.T, news *[]engine.News, moment time.Duration, g engine.Grant) time.Duration {
-	return moment + last(t, news).Until(g.At)
-}
-
-// dues is when turns come, by a look of the limiter, from now on.
-func dues(t *testing.T, f *fair, held []engine.Grant) (all []time.Duration) {
+// dues are when turns come, by a look of the limiter, from now on.
+func dues(t testing.TB, f *fair, held []engine.Grant) (all []time.Duration) {
 	t.Helper()
-	news := hears(f)
+	before, news := f.heard, hears(f)
 	require.NoError(t, f.Look(t.Context()))
+	f.heard = before
 	n := last(t, news)
 	for _, g := range held {
 		all = append(all, n.Until(g.At))

@@ -193,21 +193,6 @@ func (p *play) turns(who string, words []string) (turns []engine.Grant, rest []s
 	return all, words[1:]
 }
 
-// look is the news of one.
-func (p *play) look(a actor) *engine.News {
-	require.NoError(p, a.Look(p.Context()), p.step)
-	return last(p, p.news[a.name])
-}
-
-// dues are when turns come, by a look.
-func (p *play) dues(a actor, turns []engine.Grant) (all []time.Duration) {
-	n := p.look(a)
-	for _, g := range turns {
-		all = append(all, n.Until(g.At))
-	}
-	return all
-}
-
 // events are what happens to the server.
 var events = map[string]func(p *play, words []string){
 	"at":    func(p *play, words []string) { p.at(p.span(words[0])) },
@@ -300,23 +285,27 @@ var verbs = map[string]func(p *play, a actor, words []string){
 	},
 	"holds": func(p *play, a actor, words []string) { // looks: a turn comes in
 		turns, wants := p.turns(a.name, words)
-		p.lasts(p.dues(a, turns)[0], wants[1:]...)
+		p.lasts(dues(p, a.fair, turns)[0], wants[1:]...)
 	},
 	"heard": heard,
 	"keeps": func(p *play, a actor, words []string) { // a quota, by when turns come
 		turns, rest := p.turns(a.name, words)
 		q := quotas(p, rest[0])[0]
 		var comes []model.Turn
-		for _, due := range p.dues(a, turns) {
+		for _, due := range dues(p, a.fair, turns) {
 			comes = append(comes, model.Turn{Slot: due.Microseconds(), N: 1})
 		}
 		require.NoError(p, model.Strict(model.Windows(q.Permits, q.Per.Microseconds(), 0), comes), p.step)
 	},
 	"apart": func(p *play, a actor, words []string) { // how far the turns are of all that lie ahead
-		all := slices.Concat(slices.Collect(maps.Values(p.held))...)
-		clock := p.look(a).Clock
-		all = slices.DeleteFunc(all, func(g engine.Grant) bool { return g.At <= clock })
-		due := slices.Sorted(slices.Values(p.dues(a, all)))
+		require.NoError(p, a.Look(p.Context()))
+		n, due := last(p, p.news[a.name]), []time.Duration{}
+		for _, g := range slices.Concat(slices.Collect(maps.Values(p.held))...) {
+			if g.At > n.Clock {
+				due = append(due, n.Until(g.At))
+			}
+		}
+		slices.Sort(due)
 		for i := range due[1:] {
 			p.lasts(due[i+1]-due[i], words...)
 		}
