@@ -121,6 +121,7 @@ func (p *play) enters(name string, f *fair) {
 // is compares with what is wanted.
 func (p *play) is(got float64, wants []string, read func(string) float64) {
 	p.Helper()
+	require.NotEmpty(p, wants, p.step)
 	for _, want := range wants {
 		bound := strings.TrimLeft(want, "<>=~")
 		n := read(bound)
@@ -137,6 +138,8 @@ func (p *play) is(got float64, wants []string, read func(string) float64) {
 			require.Greater(p, got, n, p.step)
 		case ">=":
 			require.GreaterOrEqual(p, got, n, p.step)
+		default:
+			require.Fail(p, "not a bound", p.step)
 		}
 	}
 }
@@ -209,20 +212,20 @@ var events = map[string]func(p *play, words []string){
 	"stored": func(p *play, words []string) { // quotas, by hand
 		require.NoError(p, p.w.rdb.Set(p.Context(), p.queue.quotaKey(), strings.Join(words, " "), 0).Err())
 	},
-	"kept": func(p *play, words []string) {
+	"kept": func(p *play, words []string) { // a copy of the state
 		if p.kept = snap(p, p.queue); len(words) > 0 { // long
 			p.kept.left = 1000 * time.Hour
 		}
 	},
-	"put":      func(p *play, _ []string) { p.kept.put(p, p.queue) },
-	"back":     func(p *play, _ []string) { p.kept.restore(p, p.queue) }, // on another server
-	"moves":    func(p *play, _ []string) { moves(p, p.queue) },
-	"promoted": func(p *play, _ []string) { promotes(p, p.queue) },
+	"put":      func(p *play, _ []string) { p.kept.put(p, p.queue) },     // the copy comes back
+	"back":     func(p *play, _ []string) { p.kept.restore(p, p.queue) }, // with another server
+	"moves":    func(p *play, _ []string) { moves(p, p.queue) },          // to another server
+	"promoted": func(p *play, _ []string) { promotes(p, p.queue) },       // the server, anew
 	"lives":    func(p *play, words []string) { p.lasts(p.w.ttl(p, p.queue.key), words...) },
 	"gone": func(p *play, _ []string) {
 		require.Zero(p, p.w.rdb.Exists(p.Context(), p.queue.key).Val(), p.step)
 	},
-	"mark": func(p *play, words []string) {
+	"mark": func(p *play, words []string) { // of the state
 		require.Equal(p, words[0], p.w.rdb.Get(p.Context(), p.queue.key).Val()[len(p.queue.head):][:1], p.step)
 	},
 }
@@ -335,7 +338,9 @@ var verbs = map[string]func(p *play, a actor, words []string){
 func (p *play) isLeft(a actor, unit string, words []string) {
 	left := status(p, a.fair).Units[unit]
 	p.counts(left.Available, words[0])
-	p.counts(left.Queued, words[1:]...)
+	if len(words) > 1 {
+		p.counts(left.Queued, words[1])
+	}
 }
 
 // takes is "a takes 3": three turns of one; "3x5": three of five; "1 tokens=60":

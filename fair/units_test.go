@@ -32,11 +32,6 @@ func (w world) tokensOf(t testing.TB) (*fair, func(time.Duration)) {
 		engine.Unit{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}})
 }
 
-// unit is a unit with one quota.
-func unit(t testing.TB, name, text string) []engine.Unit {
-	return []engine.Unit{{Name: name, Quotas: quotas(t, text)}}
-}
-
 func amount(n int, amounts engine.Amounts) engine.Request {
 	return engine.Request{N: n, Amounts: amounts, MaxWait: engine.Forever}
 }
