@@ -46,6 +46,7 @@ func TestUnits(t *testing.T) {
 				"at 1m, c points 7 0, a tokens 90"},
 		{"a pause holds units", tokens, "b has 3/1s, a takes 1 tokens=100, b pauses 10m, lives >10m, units live >10m, " +
 			"at 9m, a takes 1 tokens=100 after ~2m"},
+		{"a reset forgets them", tokens, "a takes 1 tokens=100, {a|b} resets, b takes 1 tokens=100 after 0s"},
 		{"debts under other windows of calls", tokens, "b has 3/1s 5/2s 70/1m; tokens 100/1m, b takes 1 tokens=60, " +
 			"a takes 1 tokens=1, at 1s, b settles 0 -2 tokens=-60, a tokens 0 21"},
 		{"a limiter of calls alone can give back what has none", tokens, "b has 3/1s, a takes 0 tokens=100, " +
