@@ -257,13 +257,9 @@ var verbs = map[string]func(p *play, a actor, words []string){
 	"waited": func(p *play, a actor, words []string) { // by its own clock
 		a.memory.news.Arrived = a.memory.news.Arrived.Add(-p.span(words[0]))
 	},
-	"takes": takes,
-	"refused": func(p *play, a actor, words []string) {
-		require.False(p, p.grants(a, words), p.step)
-	},
-	"granted": func(p *play, a actor, words []string) {
-		require.True(p, p.grants(a, words), p.step)
-	},
+	"takes":   takes,
+	"refused": func(p *play, a actor, words []string) { require.False(p, p.grants(a, words), p.step) },
+	"granted": func(p *play, a actor, words []string) { require.True(p, p.grants(a, words), p.step) },
 	"returns": func(p *play, a actor, words []string) {
 		turns, rest := p.turns(a.name, words)
 		turns = slices.Clone(turns)
