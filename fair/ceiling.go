@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -29,7 +28,7 @@ func (f *fair) CeilingOf(q engine.Quota) (engine.Ceiling, error) {
 		return nil, err
 	}
 	c := &ceiling{words: wordsOf(windows)}
-	c.learn(windows)
+	c.held.Store(&windows)
 	return c, nil
 }
 
@@ -45,20 +44,14 @@ func wordsOf(windows []window) string {
 // parseWindows reads what wordsOf wrote.
 func parseWindows(words string) (windows []window, err error) {
 	for word := range strings.SplitSeq(words, ",") {
-		most, length, _ := strings.Cut(word, "/")
-		permits, err := strconv.Atoi(most)
-		if err == nil {
-			windows = append(windows, window{Permits: permits})
-			windows[len(windows)-1].Length, err = strconv.ParseInt(length, 10, 64)
-		}
+		n, err := parseNumbers(strings.ReplaceAll(word, "/", " "), 2)
 		if err != nil {
 			return nil, fmt.Errorf("no ceiling: %q", words)
 		}
+		windows = append(windows, window{int(n[0]), n[1]})
 	}
 	return windows, nil
 }
-
-func (c *ceiling) learn(windows []window) { c.held.Store(&windows) }
 
 func (c *ceiling) Fits(n int) error {
 	if most := most(*c.held.Load()); n > most {
@@ -70,13 +63,6 @@ func (c *ceiling) Fits(n int) error {
 // AtBest is how long the ceiling lets so many permits take at least.
 func (c *ceiling) AtBest(permits int) time.Duration { return atBest(*c.held.Load(), permits) }
 
-func (c *ceiling) text() string {
-	if c == nil {
-		return ""
-	}
-	return c.words
-}
-
 // logKey is where the log of a flow is.
 func (f *fair) logKey(flow string) string { return f.key + ":flow:" + flow }
 
@@ -84,35 +70,17 @@ func (f *fair) logKey(flow string) string { return f.key + ":flow:" + flow }
 // grant the number of its own, from 1 on; 0 for none.
 func (f *fair) logsOf(grants []engine.Grant) (logs []string, of []int) {
 	for _, g := range grants {
-		if g.Flow == "" {
-			of = append(of, 0)
-			continue
+		at, key := 0, f.logKey(g.Flow)
+		if g.Flow != "" {
+			at = slices.Index(logs, key) + 1
 		}
-		key := f.logKey(g.Flow)
-		if !slices.Contains(logs, key) {
+		if g.Flow != "" && at == 0 {
 			logs = append(logs, key)
+			at = len(logs)
 		}
-		of = append(of, slices.Index(logs, key)+1)
+		of = append(of, at)
 	}
 	return logs, of
-}
-
-// PauseFlow returns an error that matches [engine.ErrUnsupported] for more than
-// ten years.
-func (f *fair) PauseFlow(ctx context.Context, flow string, d time.Duration) error {
-	if d > longestPer {
-		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
-	}
-	t := f.held()
-	r, err := f.ask(ctx, f.scripts.pauseFlow, append(f.args(t, 1), ceilMicroseconds(max(1, d))), f.logKey(flow))
-	if err != nil {
-		return err
-	}
-	o, err := decodeTold(r.said)
-	if err == nil {
-		f.learn(t, &o, r)
-	}
-	return err
 }
 
 // SetCeiling stores the quota of a flow beside its log, and without one forgets

@@ -125,7 +125,7 @@ func TestACeilingOutlivesALossAndEndsWithAReset(t *testing.T) {
 			at(time.Duration(i) * time.Second)
 			require.True(t, ask().Granted)
 		}
-		require.Greater(t, w.ttl(t, f), time.Minute+9*time.Second, "the queue outlives what limiters know of its ceilings")
+		require.Greater(t, w.ttl(t, f.key), time.Minute+9*time.Second, "it outlives what limiters know of its ceilings")
 		at(10 * time.Second)
 		require.Equal(t, 50*time.Second, ask().Wait)
 		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.logKey("a")).Err())

@@ -41,238 +41,41 @@ func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
 	}
 }
 
-// Who leaves at the tail of a slow queue lets it run again sooner. Limiters that
-// were told when the tail comes do not take that for a loss.
-func TestAReturnInASlowQueueIsNoLoss(t *testing.T) {
-	w := realWorld(t)
-	for _, canceller := range []string{"itself", "other"} {
-		t.Run(canceller, func(t *testing.T) {
-			f, _ := w.stored(t)
-			set(t, f, "1/1s")
-			other := f.looksFor(t)
-			held := queued(t, f, 15, 1)
-			set(t, f, "1/10s")
-			dues(t, f, held)
-			if canceller == "itself" {
-				giveBack(t, f, held[3:]...)
-			} else {
-				giveBack(t, other, held[3:]...)
-			}
-			a := take(t, other, engine.Request{N: 1, MaxWait: engine.Forever})[0]
-			require.LessOrEqual(t, a.Wait, 30*time.Second)
-			dues(t, f, nil) // anybody else who was told looks
-			require.InDelta(t, a.Wait, dues(t, other, []engine.Grant{a.Grant})[0], float64(time.Millisecond),
-				"the turn comes when it was told to")
-		})
-	}
-}
+// The server's clock is set back, or leaps, or the queue's is slow, while turns
+// are held, lost or reset.
+func TestClocks(t *testing.T) {
+	tell(t, []story{
+		{"a clock that leaps ahead and back holds nobody up", "1/1m",
+			"a takes 1, at 1h1s, b takes 2, at 2s, a looks, b holds 1 in <1m3s"}, // passes if b looks before a
+		{"a loss after the clock was set back holds up nobody", "1/1m",
+			"a takes 1, at -1h, lost, {|b takes 1}, a takes 1 after <3m"},
+		{"a reset after the clock was set back forgets all", "1/1m", "{a takes 10|a pauses 5m}, at -1h, b resets, " +
+			"c takes 1 after 0s, a looks, c takes 1 after <=2m"},
+		{"a reset that ends sooner than the one before is one", "1/1m", "a takes 1, b resets, a looks, " +
+			"at 1s, a takes 3, at -1h, lost, b resets, a looks, b takes 1 after 0s"},
+		{"what was reset stays forgotten when the reset is lost", "1/1m",
+			"a takes 3, b resets, a looks, lost, a takes 1 after 0s"},
+		{"each answer tells that the queue was reset, as the first may have been overtaken", "1/1m",
+			"a takes 3, b resets, a takes 1, a heard reset, a looks, a heard reset, a takes 1, a heard reset"},
 
-// The clock is set back, and somebody resets. What limiters were told before, at
-// a later time of the server, is forgotten all the same.
-func TestAResetAfterTheClockWasSetBackForgetsAll(t *testing.T) {
-	w := realWorld(t)
-	for _, what := range []string{"turns", "pause"} {
-		t.Run(what, func(t *testing.T) {
-			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
-			operator, third := f.joins(t, f.quotas...), f.joins(t, f.quotas...)
-			if what == "turns" {
-				queued(t, f, 10, 1)
-			} else {
-				pause(t, f, 5*time.Minute)
-			}
-			at(-time.Hour)
-			require.NoError(t, operator.Reset(t.Context()))
-			require.Zero(t, queuedWait(t, third), "the queue is idle")
-			require.NoError(t, f.Look(t.Context()))
-			require.LessOrEqual(t, queuedWait(t, third), 2*time.Minute, "nothing but one turn was granted since the reset")
-		})
-	}
-}
+		// Others who leave at the tail of a slow queue let it run again sooner.
+		{"a return in a slow queue is no loss", "stored", "a sets 1/1s, a takes 15, a sets 1/10s, a looks, " +
+			"{a returns 3:|b returns a 3:}, b takes 1 after 30s, a looks, b holds 0 in 30s"},
+		{"a slow queue that ended sooner is not lost", "stored", "a sets 1/1s, b takes 15, a takes 1, a sets 1/10s, " +
+			"a looks, b returns, b returns a, a looks, at 30s, lost, a waits 0s"},
 
-// The key is lost, and the quota becomes narrower and wide again. The permits of
-// the wide one were lost, and as many count.
-func TestLostTurnsCountThoughQuotasChangeAndChangeBack(t *testing.T) {
-	w := realWorld(t)
-	f, _ := w.stored(t)
-	set(t, f, "3/3s")
-	queued(t, f, 3, 1)
-	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-	set(t, f, "1/2s")
-	set(t, f, "3/3s")
-	a := take(t, f, engine.Request{N: 1, MaxWait: engine.Forever})[0]
-	require.GreaterOrEqual(t, a.Wait, 2999*time.Millisecond, "three have just gone")
-}
-
-// The clock is set back and the key is lost. The turns that a limiter knows of
-// have gone. So nobody waits for them on the clock of the new queue.
-func TestALossAfterTheClockWasSetBackHoldsUpNobody(t *testing.T) {
-	w := realWorld(t)
-	for _, strangerFirst := range []bool{false, true} {
-		t.Run(map[bool]string{false: "told first", true: "stranger first"}[strangerFirst], func(t *testing.T) {
-			f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
-			stranger := f.joins(t, f.quotas...)
-			queued(t, f, 1, 1)
-			at(-time.Hour)
-			require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-			if strangerFirst {
-				queued(t, stranger, 1, 1)
-			}
-			require.Less(t, queuedWait(t, f), 3*time.Minute)
-		})
-	}
-}
-
-// The server's clock leaps ahead for a moment, and is set right again. The queue's
-// clock carries on. A limiter that was told of it before does not take that for
-// the loss of a pause.
-func TestAClockThatLeapsAheadAndBackHoldsNobodyUp(t *testing.T) {
-	w := realWorld(t)
-	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
-	other := f.joins(t, f.quotas...)
-	queued(t, f, 1, 1)
-	at(time.Second + time.Hour)
-	held := queued(t, other, 2, 1)
-	at(2 * time.Second)
-	require.NoError(t, f.Look(t.Context())) // passes if other looks before f, as the queue is plain again then
-	require.Less(t, dues(t, other, held)[1], time.Minute+3*time.Second, "nothing was lost")
-}
-
-// A limiter hears of a reset. If the server then loses all, that of the reset as
-// well, the turns stay forgotten.
-func TestWhatWasResetStaysForgottenWhenTheResetIsLost(t *testing.T) {
-	w := realWorld(t)
-	f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
-	operator := f.joins(t, f.quotas...)
-	queued(t, f, 3, 1)
-	require.NoError(t, operator.Reset(t.Context()))
-	require.NoError(t, f.Look(t.Context()))
-	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-	require.Zero(t, queuedWait(t, f))
-}
-
-// A queue is lost and goes on. One limiter knows its turns from before only, and
-// these have gone. Then the quota becomes narrower. That is no further loss.
-func TestALossThatCountsAlreadyDoesNotCountAgainOnASlowClock(t *testing.T) {
-	w := realWorld(t)
-	f, at := w.stored(t)
-	set(t, f, "1/1s")
-	queued(t, f, 3, 1)
-	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-	status(t, f)
-	other := f.looksFor(t)
-	held := queued(t, other, 5, 1)
-	at(2500 * time.Millisecond)
-	set(t, other, "1/4s")
-	told := dues(t, other, held)
-	require.Equal(t, 18*time.Second, told[4])
-	require.Equal(t, told, dues(t, f, held))
-	giveBack(t, other, held...)
-	require.Less(t, queuedWait(t, other), 4*time.Second, "held turns can be given back")
-}
-
-// The clock was slow for two reasons, one after the other, and both are over. The
-// queue is lost, and its successor has a narrower quota.
-func TestALossAfterTheClockWasSlowLeavesAStateThatCanBeRead(t *testing.T) {
-	w := realWorld(t)
-	f, at := w.stored(t)
-	for _, text := range []string{"1/1s", "1/2s", "1/4s"} {
-		set(t, f, text)
-		queued(t, f, 3, 1)
-	}
-	at(21 * time.Second)
-	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-	set(t, f, "1/8s")
-	status(t, f)
-}
-
-// Whatever a limiter asks a queue that follows a reset, it hears of that: the
-// answer that told it first may have been overtaken.
-func TestEachAnswerTellsThatTheQueueWasReset(t *testing.T) {
-	w := realWorld(t)
-	f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
-	queued(t, f, 3, 1)
-	require.NoError(t, f.joins(t, f.quotas...).Reset(t.Context()))
-	news := hears(f)
-	for range 3 {
-		queued(t, f, 1, 1)
-		require.True(t, last(t, news).Reset)
-		require.NoError(t, f.Look(t.Context()))
-		require.True(t, last(t, news).Reset)
-	}
-}
-
-// The server's clock is set back between two resets, and all is lost. A limiter
-// that knows of the former hears of the latter nevertheless.
-func TestAResetThatEndsSoonerThanTheOneBeforeIsOne(t *testing.T) {
-	w := realWorld(t)
-	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Minute})
-	other := f.joins(t, f.quotas...)
-	queued(t, f, 1, 1)
-	require.NoError(t, other.Reset(t.Context()))
-	require.NoError(t, f.Look(t.Context()))
-	at(time.Second)
-	queued(t, f, 3, 1)
-	at(-time.Hour)
-	require.NoError(t, f.client.Del(t.Context(), f.key).Err())
-	require.NoError(t, other.Reset(t.Context()))
-	require.NoError(t, f.Look(t.Context()))
-	require.Zero(t, queuedWait(t, other))
-}
-
-// The quota became wider, and a failover takes that back. The turns of the wide
-// one were lost, and go as the narrow one allows.
-func TestLostTurnsGoAsTheQuotaAllowsThatAFailoverBringsBack(t *testing.T) {
-	w := realWorld(t)
-	f, _ := w.stored(t)
-	set(t, f, "1/7s")
-	queued(t, f, 2, 1)
-	before := snap(t, f)
-	set(t, f, "1/1s")
-	held := queued(t, f, 3, 1)
-	before.restore(t, f)
-	require.NoError(t, f.client.Set(t.Context(), f.quotaKey(), "1/7s", 0).Err())
-	all := dues(t, f, held)
-	require.GreaterOrEqual(t, all[1]-all[0], 7*time.Second)
-	require.GreaterOrEqual(t, all[2]-all[1], 7*time.Second)
-	require.Less(t, all[2], 80*time.Second)
-}
-
-// A quota became narrower, and a failover takes that back, to a state whose clock
-// has passed all turns. They come as they were told to nevertheless.
-func TestLostTurnsStaySlowThoughTheOlderClockHasPassedThem(t *testing.T) {
-	w := realWorld(t)
-	f, at := w.stored(t)
-	set(t, f, "1/1s")
-	queued(t, f, 2, 1)
-	before := snap(t, f)
-	held := queued(t, f, 6, 1)
-	set(t, f, "1/3s")
-	told := dues(t, f, held)
-	at(10 * time.Second)
-	before.left = time.Hour
-	before.restore(t, f)
-	for i, due := range dues(t, f, held) {
-		if due > 0 {
-			require.InDelta(t, told[i]-10*time.Second, due, float64(10*time.Microsecond))
-		}
-	}
-}
-
-// Others leave a slow queue, so that a turn comes sooner than its limiter was
-// told, and the queue ends. That limiter does not take it for a lost one.
-func TestASlowQueueThatEndedSoonerIsNotLost(t *testing.T) {
-	w := realWorld(t)
-	f, at := w.stored(t)
-	set(t, f, "1/1s")
-	other := f.looksFor(t)
-	held := append(queued(t, other, 15, 1), queued(t, f, 1, 1)...)
-	set(t, f, "1/10s")
-	dues(t, f, held)
-	giveBack(t, other, held...)
-	dues(t, f, nil)
-	at(30 * time.Second)
-	require.NoError(t, f.client.Del(t.Context(), f.key).Err(), "it has expired")
-	require.Zero(t, wait(t, f))
+		{"lost turns count though quotas change and change back", "stored",
+			"a sets 3/3s, a takes 3, lost, a sets 1/2s, a sets 3/3s, a takes 1 after >=2.999s"},
+		{"a loss that counts already does not count again on a slow clock", "stored", "a sets 1/1s, a takes 3, lost, " +
+			"a asks, b takes 5, at 2.5s, b sets 1/4s, b holds 4 in 18s, a holds b 4 in 18s, a holds b 3 in 14s, b returns, " +
+			"b takes 1 after <4s"},
+		{"a loss after the clock was slow leaves a state that can be read", "stored", "a sets 1/1s, a takes 3, " +
+			"a sets 1/2s, a takes 3, a sets 1/4s, a takes 3, at 21s, lost, a sets 1/8s, a asks"},
+		{"lost turns go as the quota allows that a failover brings back", "stored", "a sets 1/7s, a takes 2, kept, " +
+			"a sets 1/1s, a takes 3, back, stored 1/7s, a apart >=7s, a holds 4 in <80s"},
+		{"lost turns stay slow though the older clock has passed them", "stored", "a sets 1/1s, a takes 2, kept long, " +
+			"a takes 6, a sets 1/3s, a holds 7 in 21s, at 10s, back, a holds 7 in ~11s, a holds 5 in ~5s"},
+	})
 }
 
 // A queue is lost after a pause, and a stranger begins another one, whose clock

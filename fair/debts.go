@@ -22,18 +22,15 @@ type debt struct {
 }
 
 // learn takes in what turns owed as they were settled.
-func (d *debts) learn(f *fair, part []engine.Grant, s settled) {
+func (d *debts) learn(f *fair, part []engine.Grant, seen watermark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, g := range part {
 		cost := f.costOfDebt(g)
-		if g.Flow == "" || cost == 0 || g.ID != s.queue {
+		if g.Flow == "" || cost == 0 || g.ID != seen.generation() {
 			continue
 		}
-		if d.of == nil {
-			d.of = map[string][]debt{}
-		}
-		d.of[g.Flow] = append(d.of[g.Flow], debt{cost, s.queue, s.newest})
+		d.of[g.Flow] = append(d.of[g.Flow], debt{cost, g.ID, seen.newest})
 	}
 }
 
@@ -45,11 +42,10 @@ func (d *debts) ahead(flow *engine.Flow, m *memory) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	owes := slices.DeleteFunc(d.of[flow.ID], func(o debt) bool { return !m.isAhead(o.queue, o.slot) })
+	d.of[flow.ID] = owes
 	if len(owes) == 0 {
 		delete(d.of, flow.ID)
-		return 0
 	}
-	d.of[flow.ID] = owes
 	cost := 0
 	for _, o := range owes {
 		cost += o.cost
@@ -59,17 +55,13 @@ func (d *debts) ahead(flow *engine.Flow, m *memory) int {
 
 // costOfDebt is what a turn used beyond what it had reserved.
 func (f *fair) costOfDebt(settled engine.Grant) int {
-	var owed []engine.Amount
-	if !settled.Settles {
-		return 0
-	}
+	calls, owed := max(0, -settled.N), []engine.Amount{}
 	for _, a := range settled.Amounts.All() {
 		if a.N < 0 {
 			owed = append(owed, engine.Amount{Unit: a.Unit, N: -a.N})
 		}
 	}
-	calls := max(0, -settled.N)
-	if calls == 0 && len(owed) == 0 {
+	if !settled.Settles || calls == 0 && len(owed) == 0 {
 		return 0
 	}
 	return f.CostOf(calls, engine.AmountsOf(owed...))

@@ -54,10 +54,8 @@
 // callers with other windows have asked, or lost permits were counted again,
 // they need not. Up to the slot 'coarse' each cell then counts whole.
 //
-// The ring has 206 cells. Before it is full, compaction makes room: what has
-// passed goes; then rows join; then cells beyond the longest window merge, to
-// 1/128 of the queue or coarser; then the cells that share a place on a grid
-// merge. A shortest length has 64 places or more. If every T is a whole number
+// The ring has 206 cells. Before it is full, cells merge that share a place on a
+// grid: see the head of compact.lua. A shortest length has 64 places or more. If every T is a whole number
 // of places, a turn is late by less than one place, once: see internal/grid.
 // Bigger places follow where that does not suffice.
 //
@@ -167,15 +165,12 @@
 //	write    writes what has changed
 //	take     replies
 //
-// On the usual way no function is defined and no table is made. Write uses PSETEX
-// as long as there are no cells, notes or flows. Then it writes the changed
-// bytes in place, with SETRANGE, and PEXPIRE only when the key has to live for
-// longer. A cell is written before the header that counts it. A refusal writes
-// nothing.
+// On the usual way no function is defined and no table is made. A cell is written
+// before the header that counts it. A refusal writes nothing.
 //
 // Share is take for flows: flows reads the entries of those who ask, ceiling
-// their logs, active notes how long they stay. All entries are read only if one comes, changes or
-// is over.
+// their logs, active notes how long they stay. All entries are read only if one
+// comes, changes or is over.
 //
 // # The rare ways
 //
@@ -193,24 +188,11 @@
 //	others   lets a log go by other windows
 //	windows  makes the queue one of the caller's windows
 //
-// Pause. The clock stands still: the offset shrinks, no cell changes.
-//
-// Loss. If the state lacks permits that a watermark knows, these count at the
-// newest slot that the limiter was told. If nobody knows how many they are, as
-// many count as any window holds. A replica that takes over goes on from what it
-// has, and notes where the epoch before it ended. What that epoch granted
-// behind its end was lost, and a return of it frees nothing. A queue that is gone
-// goes on likewise, as an old copy of it would that has no turns: its generation,
-// its clock and its sequence stay, and an epoch begins.
-//
-// Returns. Release reads all cells, takes permits out of the one that holds
-// them, and writes the ring anew. At the tail the queue becomes shorter.
-//
-// Other windows. They read the same log. Rows are cut into pieces, as cells count
-// whole. What was forgotten before a longer window came counts at the oldest slot
-// that is kept. One a second implies 100 in a minute, so of these two a queue
-// usually has the first window only. Turns of others need not obey that one. While
-// they count, the queue has both, and who asks goes the rare way.
+// A pause takes from the offset, and no cell changes. If the state lacks permits
+// that a watermark knows, these count at the newest slot that the limiter was
+// told: see the heads of recover.lua and epochs.lua. Release takes permits out of
+// the cell that holds them, and writes the ring anew. Other windows read the same
+// log: see the heads of others.lua and windows.lua.
 //
 // Stored quotas are text in a second key, <prefix>{name}:quota, such as '20/1s
 // 100/2m burst 10'. It is empty if they were forgotten. Limiters that use them
@@ -225,28 +207,13 @@
 // lives for as long as the queue, takes its new name, and a return leaves the
 // units' tail. Units sets the fields of one log after the other, and the parts in
 // brackets run for each: grant and compact, or release. So one code serves all of
-// them:
-//
-//	units    names the logs, reads their headers
-//	mend     as recover and windows do, for the units
-//	blocks   moves the logs, where there are others or other windows
-//	amounts  asks each unit when it has room, then calls, then books the units
-//	taken    goes on with what a log has answered
-//	debts    books what turns used and had not reserved
-//	owed     notes the slots of debts that lie ahead
-//	refunds  takes out what turns reserved and did not use
-//	sum      goes back to the log of calls
-//	count    writes the headers of the units
+// them. The heads of the parts say what each does.
 //
 // The newest slot of the log of calls is the tail of all: if a unit books at a
 // later slot, a cell without permits is opened there. So a limiter that counts calls
-// only keeps the order as well, and the key lives for long enough. What fits at a
-// slot behind the tail fits at any later one, so a turn goes at the latest of the
-// slots that its units allow.
-//
-// A refund cancels debts of its unit that lie ahead, the newest first. Then it is a
-// return at the slot of the turn. A debt is single permits that are granted like
-// those of callers that accept any wait, and nobody waits for them.
+// only keeps the order as well, and the key lives for long enough. A debt is single
+// permits that are granted like those of callers that accept any wait, and nobody
+// waits for them. A refund cancels debts that lie ahead; the rest of it is a return.
 //
 // This is the key of a queue of 3 calls a second and 100 tokens a minute, after two
 // turns of 60 tokens:
@@ -301,21 +268,15 @@
 //  1. windows.go: windowsOf binds the plain windows first: see binding. Then it
 //     adds {2N, 24 h}, unless they imply that, and the day between the first and
 //     the last window, which period, short and least go by. The guard lengthens
-//     no day. A word of its own in the header tells the kind; header.lua checks
-//     it, state.go reads it. AtBest in share.go leaves days out.
+//     no day. A word of its own in the header tells the kind.
 //  2. grant.lua: where it says cell + length, three times, such a window has
 //     (floor((cell - offset) / length) + 1) * length + offset. Numbers of argv
 //     are text on the usual way: compare them with + 0.
-//  3. The readings leave such windows out: the loops over v in grant.lua and
-//     compact.lua, permits_in in cells.lua, take_apart in release.lua, span_of
-//     in header.lua, speed_of in narrow.lua, totalUntil and tell in state.go. At
-//     its end status.lua counts from the last midnight on, less a microsecond,
-//     instead of now - length.
+//  3. All readings of how far back permits stand leave such windows out, in Lua
+//     and in state.go, and so does AtBest. At its end status.lua counts from the
+//     last midnight on, less a microsecond, instead of now - length.
 //  4. A pause moves turns into another day, and so does a slow clock: a real day
 //     may hold 2N then. Say so in LIMITS, or count by the moment of a label.
 //  5. internal/model gets the kind. Play histories of it against the scripts, on
 //     both servers, with many turns around a midnight.
-//
-// That was some 50 lines of Lua and 50 of Go when it was tried. The quota's own
-// form, its text in internal/quotatext and in the front, comes on top.
 package fair

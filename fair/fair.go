@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -39,17 +40,14 @@ type fair struct {
 	scripts   scripts
 	key       string
 	memory    memory
-	member    string        // this limiter, among those of a flow
-	places    places        // of its flows' entries
-	latency   latency       // of its questions for flows
-	debts     debts         // of its flows
-	grace     time.Duration // see lua/fair/flows.lua
+	member    string  // this limiter, among those of a flow
+	places    places  // of its flows' entries
+	latency   latency // of its questions for flows
+	debts     debts   // of its flows
 
 	guard    time.Duration // ownGuard: by the quotas
 	replicas int           // that must have what is granted
 	heard    func(*engine.News)
-
-	unitsGiven []engine.Unit
 
 	stored bool                     // whether stored quotas take the place of the given ones
 	known  atomic.Pointer[quotaSet] // those that hold, as far as is known; nil if not stored
@@ -71,7 +69,11 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	if cfg.OwnGuard {
 		cfg.Guard = ownGuard
 	}
-	given, err := newQuotaSet(quotasOf(cfg), cfg.Units, cfg.Guard, notStored)
+	var quotas []engine.Quota
+	if cfg.Quota != (engine.Quota{}) || len(cfg.Extra) > 0 {
+		quotas = append([]engine.Quota{cfg.Quota}, cfg.Extra...)
+	}
+	given, err := newQuotaSet(quotas, cfg.Units, cfg.Guard, notStored)
 	if err != nil {
 		return nil, err
 	}
@@ -82,20 +84,17 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	f := &fair{
 		client: cfg.Client, scripts: allScripts, key: prefix + "{" + cfg.Name + "}", quotaSet: given,
 		guard: cfg.Guard, replicas: cfg.Replicas, heard: cfg.Heard, stored: cfg.Stored,
-		member: newMember(), grace: defaultGrace, unitsGiven: cfg.Units,
+		member: word36(rand.Uint64(), memberLetters),
+		places: places{known: map[string]knownPlace{}}, debts: debts{of: map[string][]debt{}},
 	}
-	if !f.stored && len(cfg.Units) == 0 {
-		return f, nil
+	if f.stored || len(cfg.Units) > 0 {
+		err = f.sharesSlot()
 	}
-	if err := f.sharesSlot(); err != nil {
-		return nil, err
+	if f.stored && err == nil {
+		f.scripts = storedScripts
+		given, err = f.quotaSetOf(nil, nil, "")
+		f.known.Store(given)
 	}
-	if !f.stored {
-		return f, nil
-	}
-	f.scripts = storedScripts
-	given, err = f.quotaSetOf(nil, nil, "")
-	f.known.Store(given)
 	return f, err
 }
 
@@ -104,11 +103,15 @@ func (f *fair) Queues() bool { return true }
 // Fits says nothing where other quotas may be stored meanwhile.
 func (f *fair) Fits(n int) error { return f.FitsAmounts(n, "") }
 
-func (f *fair) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	if f.stored {
-		return f.takeStored(ctx, requests)
-	}
-	if len(f.windows) == 0 {
+func (f *fair) Take(ctx context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
+	switch {
+	case f.stored:
+		err = f.under(func(t *quotaSet) (err error) {
+			answers, err = f.takeFitting(ctx, t, requests)
+			return err
+		})
+		return answers, err
+	case len(f.windows) == 0:
 		return nil, errNotGiven
 	}
 	return f.takeUnder(ctx, f.quotaSet, requests)
@@ -170,29 +173,24 @@ func (f *fair) takeArgs(t *quotaSet, requests []engine.Request) (args []any, log
 // appendRun asks for as many of the requests as are equal, of a flow by its
 // number among those that ask, or of none.
 func (t *quotaSet) appendRun(args []any, flow int, requests []engine.Request) (_ []any, count int) {
-	permits, longest, count := run(requests)
-	args = append(args, flow, permits, longest, count)
-	if len(t.units) > 0 {
-		args = append(append(args, requests[0].InShare()), t.inOrder(requests[0].Amounts)...)
-	}
-	return args, count
-}
-
-// run is as many of the requests as are equal: how many permits each asks for,
-// how long it may wait, and how many there are.
-func run(requests []engine.Request) (permits int, longest int64, count int) {
-	wait := func(r engine.Request) int64 { return min(r.MaxWait, longestWait).Microseconds() }
-	permits, longest = requests[0].N, wait(requests[0])
-	for _, r := range requests {
-		first := &requests[0]
-		if r.N != permits || r.Amounts != first.Amounts || r.Cost != first.Cost || r.Flow != first.Flow ||
-			wait(r) != longest {
+	first, longest := &requests[0], longestOf(requests[0])
+	for count < len(requests) {
+		r := &requests[count]
+		if r.N != first.N || r.Amounts != first.Amounts || r.Cost != first.Cost || r.Flow != first.Flow ||
+			longestOf(*r) != longest {
 			break
 		}
 		count++
 	}
-	return permits, longest, count
+	args = append(args, flow, first.N, longest, count)
+	if len(t.units) > 0 {
+		args = append(append(args, first.InShare()), t.inOrder(first.Amounts)...)
+	}
+	return args, count
 }
+
+// longestOf is how long a request may wait, in microseconds.
+func longestOf(r engine.Request) int64 { return min(r.MaxWait, longestWait).Microseconds() }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	t := f.held()
@@ -203,11 +201,7 @@ func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 		args := f.args(t, 6*len(part))
 		logs, of := f.logsOf(part)
 		for i, g := range part {
-			unused := 0
-			if g.Unused {
-				unused = 1
-			}
-			args = append(args, g.ID, g.At, g.N, g.Made, unused, of[i])
+			args = append(args, g.ID, g.At, g.N, g.Made, kindOf(g), of[i])
 		}
 		_, err := f.ask(ctx, f.scripts.release, args, logs...)
 		return err
@@ -226,7 +220,8 @@ func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, err
 	if len(t.units) > 0 {
 		return f.statusOfUnits(ctx, t)
 	}
-	r, err := f.askUnder(ctx, f.scripts.status, t, append(f.args(t, 5), oneTurn...))
+	// It asks how far away one permit is, in no flow, and accepts no turn.
+	r, err := f.askUnder(ctx, f.scripts.status, t, append(f.args(t, 5), 0, 1, -1, 1))
 	if err != nil {
 		return engine.Status{}, err
 	}
@@ -259,10 +254,6 @@ func (f *fair) argsOfAll(t *quotaSet, more int) []any {
 	}
 	return f.args(t, more)
 }
-
-// oneTurn asks for one permit in no flow, and accepts no turn: lua/fair/status.lua
-// asks how far away that is.
-var oneTurn = []any{0, 1, -1, 1}
 
 // ask runs a script once. The keys of flows' logs, or of the units, come last.
 func (f *fair) ask(ctx context.Context, script *lua.Script, args []any, logs ...string) (reply, error) {

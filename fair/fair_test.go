@@ -74,17 +74,6 @@ func TestAnyNameMakesOneKey(t *testing.T) {
 	})
 }
 
-// Single permits a second apart stand in one cell. Read with a window of ten in
-// five seconds they would seem to stand closer together.
-func TestAWindowThatAnotherOneImpliesDelaysNobody(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 100, Per: 150 * time.Second},
-			engine.Quota{Permits: 10, Per: 5 * time.Second}, engine.Quota{Permits: 1, Per: time.Second})
-		grants := queued(t, f, 101, 1)
-		require.Equal(t, (150 * time.Second).Microseconds(), grants[100].At-grants[0].At)
-	})
-}
-
 func TestEachQuotaIsAWindowAndEachBurstAnother(t *testing.T) {
 	type all = []engine.Quota
 	for _, c := range []struct {

@@ -197,21 +197,19 @@ type texts struct {
 }
 
 // decodeStored is the one place that knows the reply of lua/fair/inspect.lua.
-func decodeStored(said any) (t texts, err error) {
+func decodeStored(said any) (texts, error) {
 	elements, _ := said.([]any)
 	if len(elements) != 5 {
-		return t, misread(said, fmt.Errorf("%d elements", len(elements)))
+		return texts{}, misread(said, fmt.Errorf("%d elements", len(elements)))
 	}
 	numbers, err := integers(elements[:2])
-	var are [3]bool
-	t.state, are[0] = elements[2].(string)
-	t.quotas, are[1] = elements[3].(string)
-	t.units, are[2] = elements[4].(string)
-	if err != nil || are != [3]bool{true, true, true} {
-		return t, misread(said, errors.Join(err, errors.New("want two numbers and three texts")))
+	state, isState := elements[2].(string)
+	quotas, isQuotas := elements[3].(string)
+	units, isUnits := elements[4].(string)
+	if err != nil || !isState || !isQuotas || !isUnits {
+		return texts{}, misread(said, errors.New("want two numbers and three texts"))
 	}
-	t.server, t.left = numbers[0], numbers[1]
-	return t, nil
+	return texts{numbers[0], numbers[1], state, quotas, units}, nil
 }
 
 // tellOf fills in what the texts say.

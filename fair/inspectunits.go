@@ -11,8 +11,6 @@ const (
 	unitBytes     = ringCells*cellBytes + 40*28
 )
 
-var errUnitsDamaged = errors.New("not the units of a queue, or damaged")
-
 // unitLog is the log of one unit, on the clock of its queue.
 type unitLog struct {
 	name string
@@ -27,10 +25,7 @@ func (s *contents) readUnits(text string) (units []unitLog, err error) {
 	r := &reader{rest: text}
 	first, second := strings.Split(r.line(), " "), strings.Split(r.line(), " ")
 	r.want(first[0] == "units1" && len(second) == 3)
-	if r.damaged {
-		return nil, errUnitsDamaged
-	}
-	if second[0] != s.generation {
+	if !r.damaged && second[0] != s.generation {
 		return nil, nil
 	}
 	for _, word := range first[1:] {
@@ -44,7 +39,7 @@ func (s *contents) readUnits(text string) (units []unitLog, err error) {
 		r.rest = r.rest[min(unitBytes, len(r.rest)):]
 	}
 	if r.damaged {
-		return nil, errUnitsDamaged
+		return nil, errors.New("not the units of a queue, or damaged")
 	}
 	return units, nil
 }

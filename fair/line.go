@@ -42,13 +42,20 @@ func (l *line) backlog() int64 {
 }
 
 // uses is how much each window holds.
-func (l *line) uses() (all []Window) {
-	for _, w := range l.windows {
-		held := int64(0)
+func (l *line) uses() []Window {
+	all := tellWindows(l.windows)
+	for i, w := range l.windows {
 		if l.counts() {
-			held = l.sequence - l.backlog() - l.totalUntil(l.news.Clock-w.Length, l.news.Clock)
+			all[i].Held = l.sequence - l.backlog() - l.totalUntil(l.news.Clock-w.Length, l.news.Clock)
 		}
-		all = append(all, Window{w.Permits, microseconds(w.Length), held})
+	}
+	return all
+}
+
+// tellWindows are windows that hold nothing.
+func tellWindows(windows []window) (all []Window) {
+	for _, w := range windows {
+		all = append(all, Window{Permits: w.Permits, Per: microseconds(w.Length)})
 	}
 	return all
 }

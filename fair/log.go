@@ -160,19 +160,16 @@ func (c *Ceiling) read(members []redis.Z, s *State) error {
 	if l.noted != "" {
 		text := ""
 		words, text, _ = strings.Cut(l.noted, " ")
-		if c.Quota, err = quotatext.ParseOne(text); err != nil {
-			return fmt.Errorf("%w: %w", errDamaged, err)
-		}
+		c.Quota, err = quotatext.ParseOne(text)
 	}
 	var windows []window
-	if words != "" {
-		if windows, err = parseWindows(words); err != nil {
-			return fmt.Errorf("%w: %w", errDamaged, err)
-		}
+	if words != "" && err == nil {
+		windows, err = parseWindows(words)
 	}
-	for _, w := range windows {
-		c.Windows = append(c.Windows, Window{Permits: w.Permits, Per: microseconds(w.Length)})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
+	c.Windows = tellWindows(windows)
 	if !s.Exists {
 		return nil
 	}

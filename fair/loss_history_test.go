@@ -162,13 +162,7 @@ var lostEpoch = regexp.MustCompile(` [0-9a-z]{8} 0 \d+`)
 
 // starts makes a limiter one that was told of nothing, as that of a new process.
 func (h *forgetful) starts(m *member) {
-	m.fair, m.told = h.observer.joins(h, m.quotas...), nil
-	if len(m.units) > 0 {
-		t, err := m.quotaSetOf(m.quotas, m.units, "")
-		require.NoError(h, err)
-		t.head = m.head
-		m.quotaSet = t
-	}
+	m.fair, m.told = h.observer.joinsAs(h, m.quotas, m.units...), nil
 	m.heard = func(n *engine.News) { h.hears(m, n) }
 }
 

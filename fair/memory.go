@@ -48,20 +48,22 @@ type told struct {
 	newest    int64
 }
 
-func (w watermark) generation() string {
+// part is some of the text, ” without one.
+func (w watermark) part(from, to int) string {
 	if w.text == "" {
 		return ""
 	}
-	return w.text[:generationLength]
+	return w.text[from:to]
 }
 
+func (w watermark) generation() string { return w.part(0, generationLength) }
+
 // history is the generation and the epoch.
-func (w watermark) history() string {
-	if w.text == "" {
-		return ""
-	}
-	return w.text[:historyLength]
-}
+func (w watermark) history() string { return w.part(0, historyLength) }
+
+// granted is '<epoch> <sequence>': which question granted what it did. It tells
+// a grant of this history from one that a server has lost.
+func (w watermark) granted() string { return w.part(generationLength+1, historyLength+1+16) }
 
 // before reports whether a watermark of the same history is older.
 func (w watermark) before(other watermark) bool {
@@ -152,13 +154,10 @@ func (m *memory) adopt(w watermark, moves int64, under *quotaSet) {
 func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n.resetEnd > m.resetEnd {
-		m.resetQueue = n.Queue
-	}
-	n.Reset = n.Queue == m.resetQueue
-	mine := n.Queue == m.watermark.generation()
-	if n.resetEnd > m.resetEnd {
-		m.resetEnd, m.resetAt = n.resetEnd, n.Clock+2
+	isNew, mine := n.resetEnd > m.resetEnd, n.Queue == m.watermark.generation()
+	n.Reset = isNew || n.Queue == m.resetQueue
+	if isNew {
+		m.resetQueue, m.resetEnd, m.resetAt = n.Queue, n.resetEnd, n.Clock+2
 		if mine {
 			m.resetAt = m.watermark.clock
 		} else {
@@ -237,15 +236,6 @@ const (
 	firstGeneration  = 36 * 36 * 36 * 36 * 36 * 36 * 36 // the first of 8
 	generations      = 35 * firstGeneration
 )
-
-// granted is '<epoch> <sequence>': which question granted what it did. It tells
-// a grant of this history from one that a server has lost.
-func (w watermark) granted() string {
-	if w.text == "" {
-		return ""
-	}
-	return w.text[generationLength+1 : 34]
-}
 
 // parseTold reads '<generation> <epoch> <sequence> <clock> <newest slot>', each at
 // a fixed place, and what may follow: the offset of the queue's clock to the

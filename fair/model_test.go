@@ -232,7 +232,7 @@ func (h *modelled) come(f *fair) {
 	}
 	if k := len(h.turns); k > len(turns) && h.tail < month {
 		lives := microseconds(h.clock.Wait(h.turns[k-1].Slot) + f.windows[0].Length)
-		require.GreaterOrEqual(h, h.w.ttl(h, f), lives.Truncate(time.Millisecond), "%s: the key lives on", h.what)
+		require.GreaterOrEqual(h, h.w.ttl(h, f.key), lives.Truncate(time.Millisecond), "%s: the key lives on", h.what)
 	}
 }
 
@@ -271,7 +271,9 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 	if known >= 0 {
 		earliest = max(earliest, model.Earliest(windows, h.turns[known:], r.N))
 		// Turns of others need not obey the windows that imply these.
-		latest = max(latest, model.Earliest(modelsOf(everyWindow(h, f)), h.turns[known:], r.N))
+		all, err := allWindowsOf(f.quotas, f.guard)
+		require.NoError(h, err)
+		latest = max(latest, model.Earliest(modelsOf(all), h.turns[known:], r.N))
 	}
 	what := fmt.Sprintf("%s: %+v got %+v", h.what, r, a)
 	require.GreaterOrEqual(h, a.Wait.Microseconds(), h.clock.Wait(earliest), what)
@@ -294,12 +296,6 @@ func (h *modelled) judge(f *fair, r engine.Request, a engine.Answer) {
 	h.turns = append(h.turns, model.Turn{Slot: a.Grant.At, N: a.Grant.N})
 	h.tail = max(h.tail, a.Grant.At-h.label)
 	h.blurred = h.blurred || distinct(h.turns, min(h.label, a.Grant.At)-h.longest) > moments
-}
-
-func everyWindow(t testing.TB, f *fair) []window {
-	all, err := allWindowsOf(f.quotas, f.guard)
-	require.NoError(t, err)
-	return all
 }
 
 // moments is how many distinct ones of one window the engine keeps apart.

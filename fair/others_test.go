@@ -60,17 +60,6 @@ func TestARefusalBehindALossLeavesTheRingAsItIs(t *testing.T) {
 	})
 }
 
-// A row that others' windows have cut into pieces, and as many new moments in
-// the same question as fill the ring.
-func TestTheFirstQuestionUnderOtherWindowsMayFillTheRing(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-		queued(t, f, 143, 1)
-		other := f.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second, Burst: 1})
-		queued(t, other, 64, 1)
-	})
-}
-
 // A run looks at a bounded number of cells: those that it refuses must each look
 // for their own place.
 func TestManyRefusalsOfDifferentSizesAreAnsweredInParts(t *testing.T) {
@@ -116,48 +105,27 @@ func TestAnErrorAmidReturnsDoesNotLookAsIfNoneHadHappened(t *testing.T) {
 	require.NotErrorIs(t, err, engine.ErrOutcomeUnknown, "none were given back")
 }
 
-// A turn that another window never knew frees nothing in it.
-func TestAReturnFreesNothingInAWindowThatWasBegunLater(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		short, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
-		long := short.joins(t, engine.Quota{Permits: 2, Per: 3 * time.Second})
-		first := queued(t, short, 1, 1)[0]
-		at(time.Second)
-		queued(t, short, 1, 1)
-		queued(t, long, 1, 1)
-		at(time.Second + time.Microsecond)
-		first.Unused = true // its caller left at its slot, and the return was slow
-		giveBack(t, short, first)
-		require.False(t, take(t, long, engine.Request{N: 1})[0].Granted, "two were taken since it began to count")
-	})
-}
+func TestTurnsOfOthers(t *testing.T) {
+	tell(t, []story{
+		// A row that others' windows have cut into pieces, and as many new moments in
+		// the same question as fill the ring.
+		{"the first question under other windows may fill the ring", "1/1s", "a takes 143, b has 2/3s burst 1, b takes 64"},
+		// Its caller left at its slot, and the return was slow.
+		{"a return frees nothing in a window that was begun later", "2/1s", "b has 2/3s, a takes 1, at 1s, a takes 1, " +
+			"b takes 1, at 1.000001s, a returns 0 unused, b refused"},
+		{"a window that another one implies delays nobody", "100/150s 10/5s 1/1s", "a takes 101, a stands 100 at 150s"},
 
-// A quota that the others imply is no window of its own: but it is one while
-// turns count that were granted under others.
-func TestAQuotaThatOthersImplyHoldsForTurnsOfOthers(t *testing.T) {
-	for _, c := range []struct {
-		before, after string
-		granted       int
-		first, next   time.Duration // of the turns that come then
-	}{
-		{"20/1s 100/2m", "1/2s 100/2m", 100, 2 * time.Minute, 122 * time.Second},
-		{"100/1m", "100/1m burst 10", 100, time.Minute, time.Minute},
-		{"10/1s", "20/1s burst 1", 10, 50 * time.Millisecond, 100 * time.Millisecond},
-		{"10/10s", "20/1s burst 1", 20, 10050 * time.Millisecond, 10100 * time.Millisecond},
-		{"1/1s", "100/1m burst 10", 5, 4 * time.Second, 4 * time.Second},
-	} {
-		t.Run(c.before+", then "+c.after, func(t *testing.T) {
-			inBothWorlds(t, func(t *testing.T, w world) {
-				f, at := w.queue(t, quotas(t, c.before)...)
-				queued(t, f, c.granted, 1)
-				other := f.joins(t, quotas(t, c.after)...)
-				require.Equal(t, c.first, queuedWait(t, other))
-				require.Equal(t, c.next, queuedWait(t, other))
-				at(time.Hour)
-				queued(t, other, 3, 1)
-				require.NotContains(t, w.rdb.Get(t.Context(), f.key).Val(), f.head, "the queue is one of its own windows again")
-				require.Contains(t, w.rdb.Get(t.Context(), f.key).Val(), other.head)
-			})
-		})
-	}
+		// A quota that the others imply is no window of its own, but while turns count
+		// that were granted under others. Then the queue is one of its own windows again.
+		{"where one a second is allowed", "20/1s 100/2m", "a takes 100, b has 1/2s 100/2m, " +
+			"b takes 1 after 2m, b takes 1 after 122s, at 1h, b takes 3, b owns"},
+		{"where bursts are less", "100/1m", "a takes 100, b has 100/1m burst 10, " +
+			"b takes 1 after 1m, b takes 1 after 1m, at 1h, b takes 3, b owns"},
+		{"where single ones go", "10/1s", "a takes 10, b has 20/1s burst 1, " +
+			"b takes 1 after 50ms, b takes 1 after 100ms, at 1h, b takes 3, b owns"},
+		{"where the others' window is longer", "10/10s", "a takes 20, b has 20/1s burst 1, " +
+			"b takes 1 after 10.05s, b takes 1 after 10.1s, at 1h, b takes 3, b owns"},
+		{"where the others' is narrower", "1/1s", "a takes 5, b has 100/1m burst 10, " +
+			"b takes 1 after 4s, b takes 1 after 4s, at 1h, b takes 3, b owns"},
+	})
 }

@@ -9,111 +9,14 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-func TestAPauseOfAQueueThatIsNotThereBeginsOne(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
-		pause(t, f, time.Minute)
-		require.Equal(t, time.Minute+time.Millisecond, w.ttl(t, f))
-		require.Equal(t, engine.Status{Delay: time.Minute, Paused: time.Minute}, status(t, f))
-		at(59 * time.Second)
-		require.Equal(t, engine.Status{Delay: time.Second, Paused: time.Second}, status(t, f))
-		next := queued(t, f, 1, 1)
-		require.Equal(t, 1, status(t, f).Queued, "the turn at the end of the pause is ahead")
-		giveBack(t, f, next...)
-		require.Zero(t, status(t, f).Queued)
-		require.Equal(t, time.Second, queuedWait(t, f))
-		at(time.Minute)
-		require.Equal(t, 1, status(t, f).Available)
+func TestPauses(t *testing.T) {
+	tell(t, []story{
+		{"a pause of a queue that is not there begins one", "2/1s", "a pauses 1m, lives 1m0.001s, a waits 1m, a paused 1m, " +
+			"a available 0, at 59s, a waits 1s, a paused 1s, a takes 1, a queued 1, a returns, a queued 0, " +
+			"a takes 1 after 1s, at 1m, a available 1"},
+		{"a queue that was paused is plain again once its clock runs", "1/1s", "a takes 5, a pauses 10s, b takes 1, " +
+			"a returns 1:, a returns b, mark +, at 13s, a takes 1, a stands 5 at >0s, mark -, b takes 1 after 1s, mark -"},
 	})
-}
-
-func TestAPauseThatWasLostGoesOn(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		quota := engine.Quota{Permits: 1, Per: time.Second}
-		t.Run("with the whole queue", func(t *testing.T) {
-			f, at := w.queue(t, quota)
-			stranger := f.joins(t, quota)
-			queued(t, f, 3, 1)
-			pause(t, f, 10*time.Second)
-			at(4 * time.Second)
-			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-			news := hears(f)
-			require.Equal(t, 8*time.Second+999_999*time.Microsecond, status(t, f).Delay, "6 s, and what was held")
-			require.True(t, last(t, news).Lost)
-			require.Equal(t, 6*time.Second, status(t, stranger).Paused)
-			at(10 * time.Second)
-			require.Zero(t, status(t, f).Paused)
-			require.Equal(t, 2*time.Second+999_999*time.Microsecond, status(t, stranger).Delay)
-		})
-		t.Run("and nothing else", func(t *testing.T) {
-			f, at := w.queue(t, quota)
-			news := hears(f)
-			pause(t, f, 10*time.Second)
-			at(4 * time.Second)
-			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-			require.Equal(t, 6*time.Second, queuedWait(t, f))
-			require.False(t, last(t, news).Lost, "no turn was")
-		})
-		t.Run("though a stranger has begun anew", func(t *testing.T) {
-			f, at := w.queue(t, quota)
-			stranger := f.joins(t, quota)
-			pause(t, f, 10*time.Second)
-			at(4 * time.Second)
-			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-			require.Zero(t, queuedWait(t, stranger))
-			require.Equal(t, 6*time.Second+999_999*time.Microsecond, queuedWait(t, f))
-			require.Equal(t, 6*time.Second, status(t, stranger).Paused)
-		})
-		t.Run("in a failover", func(t *testing.T) {
-			f, at := w.queue(t, quota)
-			news := hears(f)
-			held := queued(t, f, 3, 1)
-			replica := snap(t, f)
-			at(500 * time.Millisecond)
-			pause(t, f, 10*time.Second)
-			at(4 * time.Second)
-			replica.restore(t, f)
-			require.Equal(t, 8*time.Second+999_999*time.Microsecond, status(t, f).Delay)
-			n := last(t, news)
-			require.False(t, n.Lost, "no turn was")
-			require.Equal(t, held[0].ID, n.Queue)
-			require.Equal(t, 6*time.Second+999_999*time.Microsecond, n.Until(held[1].At), "when it was to come")
-		})
-		t.Run("in a failover, with turns", func(t *testing.T) {
-			f, at := w.queue(t, quota)
-			queued(t, f, 1, 1)
-			replica := snap(t, f)
-			at(500 * time.Millisecond)
-			pause(t, f, 10*time.Second)
-			held := queued(t, f, 1, 1)
-			at(4 * time.Second)
-			replica.restore(t, f)
-			next := queued(t, f, 1, 1)
-			require.Equal(t, held[0].At+time.Second.Microseconds(), next[0].At)
-			require.Equal(t, held[0].ID, next[0].ID)
-			giveBack(t, f, held...)
-			require.Equal(t, 2, status(t, f).Queued+1)
-		})
-	})
-}
-
-func TestAQueueThatWasPausedIsPlainAgainOnceItsClockRuns(t *testing.T) {
-	t.Parallel()
-	w := realWorld(t)
-	f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
-	other := f.joins(t, engine.Quota{Permits: 1, Per: time.Second})
-	held := queued(t, f, 5, 1)
-	pause(t, f, 10*time.Second)
-	held = append(held, queued(t, other, 1, 1)...)
-	giveBack(t, f, held[1:]...)
-	mark := func() byte { return w.rdb.Get(t.Context(), f.key).Val()[len(f.head)] }
-	require.Equal(t, byte('+'), mark())
-	at(13 * time.Second)
-	next := queued(t, f, 1, 1)
-	require.Greater(t, next[0].At, held[0].At, "the queue's clock is behind the server's now")
-	require.Equal(t, byte('-'), mark())
-	require.Equal(t, time.Second, queuedWait(t, other), "who knows of older turns has nothing to add")
-	require.Equal(t, byte('-'), mark())
 }
 
 func TestAPauseOfMoreThanTenYearsIsNotSupported(t *testing.T) {
@@ -129,7 +32,7 @@ func TestWhoHasNoQuotaKeepsTheWindowsOfOthers(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		ctx := t.Context()
 		f, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second}, engine.Quota{Permits: 9, Per: time.Minute})
-		o := f.open(t)
+		o := f.enters(t, allScripts, engine.Config{})
 		news := hears(o)
 		require.NoError(t, o.Look(ctx))
 		require.Empty(t, last(t, news).Queue, "there is no queue")
@@ -148,7 +51,7 @@ func TestWhoHasNoQuotaKeepsTheWindowsOfOthers(t *testing.T) {
 		require.Equal(t, engine.Status{Available: 2}, status(t, f))
 
 		fresh, _ := w.queue(t, engine.Quota{Permits: 2, Per: time.Second})
-		pause(t, fresh.open(t), time.Minute)
+		pause(t, fresh.enters(t, allScripts, engine.Config{}), time.Minute)
 		queued(t, fresh, 2, 1)
 		require.Equal(t, time.Minute+time.Second, status(t, fresh).Delay)
 	})

@@ -37,7 +37,7 @@ const (
 // place of the eight letters that tell one stored text from another.
 const notStored = "--------"
 
-// newTerms returns an error that matches [engine.ErrUnsupported] for quotas
+// newQuotaSet returns an error that matches [engine.ErrUnsupported] for quotas
 // that cannot be held. None are quotas as well.
 func newQuotaSet(
 	quotas []engine.Quota, units []engine.Unit, guard time.Duration, stored string,
@@ -86,7 +86,7 @@ func (f *fair) quotaSetOf(quotas []engine.Quota, units []engine.Unit, text strin
 		quotas = f.quotas
 	}
 	units = slices.Clone(units)
-	for _, given := range f.unitsGiven {
+	for _, given := range f.quotaSet.unitsOf {
 		i := slices.IndexFunc(units, func(u engine.Unit) bool { return u.Name == given.Name })
 		if i < 0 {
 			units = append(units, given)
@@ -115,19 +115,7 @@ func (t *quotaSet) fits(n int, amounts engine.Amounts) error {
 
 // fitting returns those of the requests that fit.
 func (t *quotaSet) fitting(requests []engine.Request) []engine.Request {
-	for i, r := range requests {
-		if t.fits(r.N, r.Amounts) == nil {
-			continue
-		}
-		fitting := append([]engine.Request(nil), requests[:i]...)
-		for _, r := range requests[i:] {
-			if t.fits(r.N, r.Amounts) == nil {
-				fitting = append(fitting, r)
-			}
-		}
-		return fitting
-	}
-	return requests
+	return slices.DeleteFunc(slices.Clone(requests), func(r engine.Request) bool { return t.fits(r.N, r.Amounts) != nil })
 }
 
 // refuse puts the answers to the fitting ones and refusals of the others in the

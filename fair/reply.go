@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -24,13 +25,20 @@ type outcome struct {
 
 // decode is the one place that knows the replies of lua/fair/take.lua, share.lua
 // and turns.lua. The requests are those that one question asked for.
-func decode(reply any, t *quotaSet, requests []engine.Request) (outcome, error) {
-	var o outcome
-	var err error
-	if requests[0].Flow != nil || len(t.units) > 0 {
-		err = decodeMore(&o, reply, t, requests)
-	} else {
-		err = decodeTake(&o, reply, requests)
+func decode(reply any, t *quotaSet, requests []engine.Request) (o outcome, err error) {
+	ofUnits, ofFlows := len(t.units) > 0, requests[0].Flow != nil
+	elements, isList := reply.([]any)
+	wait, isWait := reply.(int64)
+	text, isText := reply.(string)
+	switch {
+	case isList:
+		err = decodeList(&o, elements, ofUnits, ofFlows, requests)
+	case isWait && wait >= 0 && !ofUnits && !ofFlows:
+		err = o.unfold([]int64{wait, -int64(len(requests)), 0}, requests)
+	case isText && !ofUnits && !ofFlows:
+		err = decodePlain(&o, text, requests)
+	default:
+		err = errors.New("no answers")
 	}
 	if err != nil {
 		return outcome{}, misread(reply, err)
@@ -38,11 +46,9 @@ func decode(reply any, t *quotaSet, requests []engine.Request) (outcome, error) 
 	return o, nil
 }
 
-// decodeMore: as decodeTriples, with the sequences of the units and the shares
-// of the flows behind the news, if there are any.
-func decodeMore(o *outcome, reply any, t *quotaSet, requests []engine.Request) error {
-	elements, _ := reply.([]any)
-	ofUnits, ofFlows := len(t.units) > 0, requests[0].Flow != nil
+// decodeList: what to remember of the queue and its news, the sequences of the
+// units and the shares of the flows if there are any, then answers in runs.
+func decodeList(o *outcome, elements []any, ofUnits, ofFlows bool, requests []engine.Request) error {
 	from := 2
 	if ofUnits {
 		from++
@@ -50,10 +56,13 @@ func decodeMore(o *outcome, reply any, t *quotaSet, requests []engine.Request) e
 	if ofFlows {
 		from++
 	}
-	if len(elements) < from {
+	if len(elements) < from+3 || (len(elements)-from)%3 > 0 {
 		return fmt.Errorf("%d elements", len(elements))
 	}
-	err := decodeTriples(o, append(elements[:2:2], elements[from:]...), requests)
+	runs, err := integers(elements[from:])
+	if err = cmp.Or(err, o.learn(elements[0], elements[1])); err == nil {
+		err = o.unfold(runs, requests)
+	}
 	if err == nil && ofUnits {
 		err = o.count(elements[2])
 	}
@@ -61,22 +70,6 @@ func decodeMore(o *outcome, reply any, t *quotaSet, requests []engine.Request) e
 		err = o.share(elements[from-1], requests)
 	}
 	return err
-}
-
-func decodeTake(o *outcome, reply any, requests []engine.Request) error {
-	switch reply := reply.(type) {
-	case int64:
-		if reply < 0 {
-			return errors.New("a wait below 0")
-		}
-		return o.unfold([]int64{reply, -int64(len(requests)), 0}, requests)
-	case string:
-		return decodePlain(o, reply, requests)
-	case []any:
-		return decodeTriples(o, reply, requests)
-	default:
-		return fmt.Errorf("a %T", reply)
-	}
 }
 
 func misread(reply any, err error) error {
@@ -93,22 +86,6 @@ func decodePlain(o *outcome, reply string, requests []engine.Request) error {
 	count := int64(len(requests))
 	o.watermark, o.news = s, s.news(offset)
 	return o.unfold([]int64{s.newest - s.clock - (count-1)*step, count, step}, requests)
-}
-
-// decodeTriples: what to remember of the queue, and its news, then answers in
-// runs.
-func decodeTriples(o *outcome, reply []any, requests []engine.Request) (err error) {
-	if len(reply) < 5 || len(reply)%3 != 2 {
-		return fmt.Errorf("%d elements", len(reply))
-	}
-	if err = o.learn(reply[0], reply[1]); err != nil {
-		return err
-	}
-	numbers, err := integers(reply[2:])
-	if err != nil {
-		return err
-	}
-	return o.unfold(numbers, requests)
 }
 
 // learn reads the two texts that a reply begins with.
@@ -187,18 +164,6 @@ const (
 
 // farthest is how far ahead a slot can be. A cell that is damaged may say more.
 const farthest = 1 << 52
-
-// decodeTold is for replies that are nothing but the two texts.
-func decodeTold(reply any) (o outcome, err error) {
-	texts, _ := reply.([]any)
-	if len(texts) != 2 {
-		return outcome{}, misread(reply, errors.New("want two texts"))
-	}
-	if err = o.learn(texts[0], texts[1]); err != nil {
-		return outcome{}, misread(reply, err)
-	}
-	return o, nil
-}
 
 // decodeStatus is the one place that knows the reply of lua/fair/status.lua.
 func decodeStatus(reply any) (status engine.Status, n news, err error) {

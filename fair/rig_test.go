@@ -84,9 +84,9 @@ func (w world) queue(t testing.TB, quotas ...engine.Quota) (*fair, func(time.Dur
 	return f, at
 }
 
-// ttl is how long the engine asked for the key to live.
-func (w world) ttl(t testing.TB, f *fair) time.Duration {
-	left, err := w.rdb.PTTL(t.Context(), f.key).Result()
+// ttl is how long the engine asked for a key to live.
+func (w world) ttl(t testing.TB, key string) time.Duration {
+	left, err := w.rdb.PTTL(t.Context(), key).Result()
 	require.NoError(t, err)
 	return (left + w.scale*time.Millisecond - 1).Truncate(w.scale*time.Millisecond) / w.scale
 }
@@ -304,37 +304,44 @@ func queuedWait(t testing.TB, f *fair) time.Duration {
 
 // joins makes a further engine on the same name, as a process with another
 // configuration would.
-func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair {
-	other := build(t, f.client, quotas...)
-	other.key, other.scripts = f.key, f.scripts
-	if f.stored {
-		other.scripts = f.withClock(allScripts)
-	}
+func (f *fair) joins(t testing.TB, quotas ...engine.Quota) *fair { return f.joinsAs(t, quotas) }
+
+// joinsAs makes one that counts units as well.
+func (f *fair) joinsAs(t testing.TB, quotas []engine.Quota, units ...engine.Unit) *fair {
+	return f.enters(t, allScripts, engine.Config{Quota: quotas[0], Extra: quotas[1:], Units: units})
+}
+
+// enters makes an engine of the queue's name, under the clock that the test has
+// set for this one.
+func (f *fair) enters(t testing.TB, s scripts, cfg engine.Config) *fair {
+	t.Helper()
+	cfg.Client, cfg.Name = f.client, f.key[len(defaultPrefix)+1:len(f.key)-1]
+	e, err := New(cfg)
+	require.NoError(t, err)
+	other := e.(*fair)
+	require.Equal(t, f.key, other.key)
+	other.scripts = s.behind(f.prelude())
 	return other
 }
 
-// withClock puts scripts under the clock that the test has set for the engine's.
-func (f *fair) withClock(s scripts) scripts {
-	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
-		return s.behind(stillClock)
+// prelude is what stands before the engine's scripts.
+func (f *fair) prelude() string {
+	own := allScripts
+	if f.stored {
+		own = storedScripts
 	}
-	return s
+	return strings.TrimSuffix(f.scripts.take.Source(), own.take.Source())
 }
 
 // looksFor is an engine of the queue's name that looks for stored quotas, with
 // the given ones in their place while there are none.
 func (f *fair) looksFor(t testing.TB, given ...engine.Quota) *fair {
 	t.Helper()
-	cfg := engine.Config{Client: f.client, Name: f.key[len(defaultPrefix)+1 : len(f.key)-1], Stored: true}
+	cfg := engine.Config{Stored: true}
 	if len(given) > 0 {
 		cfg.Quota, cfg.Extra = given[0], given[1:]
 	}
-	e, err := New(cfg)
-	require.NoError(t, err)
-	s := e.(*fair)
-	require.Equal(t, f.key, s.key)
-	s.scripts = f.withClock(storedScripts)
-	return s
+	return f.enters(t, storedScripts, cfg)
 }
 
 // stored is a queue for limiters that look for stored quotas, with given ones.
@@ -364,28 +371,12 @@ func holds(t testing.TB, f *fair, text string, wantStored bool) {
 	require.Equal(t, wantStored, stored)
 }
 
-// open is an engine of the queue's name that was given no quota.
-func (f *fair) open(t testing.TB) *fair {
-	o := f.joins(t, engine.Quota{Permits: 1, Per: 1})
-	name := o.key[len(defaultPrefix)+1 : len(o.key)-1]
-	e, err := New(engine.Config{Client: f.client, Name: name})
-	require.NoError(t, err)
-	opened := e.(*fair)
-	opened.scripts = f.scripts
-	require.Equal(t, f.key, opened.key)
-	return opened
-}
-
-// comesAt is when a turn comes, by the last news, which came at a moment.
-func comesAt(t *testing.T, news *[]engine.News, moment time.Duration, g engine.Grant) time.Duration {
-	return moment + last(t, news).Until(g.At)
-}
-
-// dues is when turns come, by a look of the limiter, from now on.
-func dues(t *testing.T, f *fair, held []engine.Grant) (all []time.Duration) {
+// dues are when turns come, by a look of the limiter, from now on.
+func dues(t testing.TB, f *fair, held []engine.Grant) (all []time.Duration) {
 	t.Helper()
-	news := hears(f)
+	before, news := f.heard, hears(f)
 	require.NoError(t, f.Look(t.Context()))
+	f.heard = before
 	n := last(t, news)
 	for _, g := range held {
 		all = append(all, n.Until(g.At))
@@ -396,11 +387,7 @@ func dues(t *testing.T, f *fair, held []engine.Grant) (all []time.Duration) {
 // inspected is the queue of an engine, by the clock that the test has set.
 func inspected(t testing.TB, f *fair) State {
 	t.Helper()
-	script := inspectScript
-	if strings.HasPrefix(f.scripts.take.Source(), stillClock) {
-		script = behind(stillClock, script)
-	}
-	s, err := f.inspect(t.Context(), script)
+	s, err := f.inspect(t.Context(), behind(f.prelude(), inspectScript))
 	require.NoError(t, err)
 	return s
 }

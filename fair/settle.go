@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -8,19 +9,19 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// How a grant is given back: see lua/fair/debts.lua.
-const (
-	ifAhead = iota
-	ifUnused
-	asSettled
-)
-
-// settled is what one question has settled.
-type settled struct {
-	queue  string // that answered; "" if nothing was written
-	newest int64  // its newest slot
-	owed   []int64
+// kindOf is how a grant is given back: if its slot is ahead, in any case, or as a
+// turn that is settled. See lua/fair/debts.lua.
+func kindOf(g engine.Grant) int {
+	switch {
+	case g.Settles:
+		return asSettled
+	case g.Unused:
+		return 1
+	}
+	return 0
 }
+
+const asSettled = 2
 
 // settle gives grants back, or settles them. It asks again for debts that are
 // booked in more pieces than one run of the script books. These belong to the
@@ -32,61 +33,47 @@ func (f *fair) settle(ctx context.Context, t *quotaSet, grants []engine.Grant) e
 		for i, g := range part {
 			args = append(append(args, g.ID, g.At, g.Made, kindOf(g), of[i], g.N), t.inOrder(g.Amounts)...)
 		}
-		first, err := f.settleOnce(ctx, t, args, logs...)
-		last := first
-		for err == nil && last.queue == first.queue && slices.Max(last.owed) > 0 {
-			args = append(f.unitArgs(t), first.queue, 0, "", asSettled, 0)
-			for _, n := range last.owed {
+		seen, owed, err := f.settleOnce(ctx, t, args, logs...)
+		queue := seen.generation()
+		for err == nil && seen.generation() == queue && slices.Max(owed) > 0 {
+			args = append(f.unitArgs(t), queue, 0, "", asSettled, 0)
+			for _, n := range owed {
 				args = append(args, -n)
 			}
-			if last, err = f.settleOnce(ctx, t, args); err != nil {
+			if seen, owed, err = f.settleOnce(ctx, t, args); err != nil {
 				return fmt.Errorf("%w: a part of the debts was booked: %w", engine.ErrOutcomeUnknown, err)
 			}
 		}
-		if err == nil && last.queue == first.queue {
-			f.debts.learn(f, part, last)
+		if err == nil && seen.generation() == queue {
+			f.debts.learn(f, part, seen)
 		}
 		return err
 	})
 }
 
-func kindOf(g engine.Grant) int {
-	switch {
-	case g.Settles:
-		return asSettled
-	case g.Unused:
-		return ifUnused
-	}
-	return ifAhead
-}
-
-// settleOnce asks one question.
-func (f *fair) settleOnce(ctx context.Context, t *quotaSet, args []any, logs ...string) (settled, error) {
+// settleOnce asks one question. It returns what it saw of the queue, none if nothing
+// was written, and what is still owed of each unit.
+func (f *fair) settleOnce(
+	ctx context.Context, t *quotaSet, args []any, logs ...string,
+) (seen watermark, owed []int64, err error) {
 	r, err := f.ask(ctx, f.scripts.settle, args, logs...)
 	if err != nil {
-		return settled{}, err
+		return seen, nil, err
 	}
 	return f.learnSettled(t, r)
 }
 
 // learnSettled is the one place that knows the reply of lua/fair/settled.lua.
-func (f *fair) learnSettled(t *quotaSet, r reply) (s settled, err error) {
+func (f *fair) learnSettled(t *quotaSet, r reply) (seen watermark, owed []int64, err error) {
 	elements, _ := r.said.([]any)
 	if len(elements) != 4+len(t.units) {
-		return s, misread(r.said, fmt.Errorf("%d elements", len(elements)))
+		return seen, nil, misread(r.said, fmt.Errorf("%d elements", len(elements)))
 	}
 	var o outcome
-	err = o.learn(elements[0], elements[1])
-	if err == nil {
-		err = o.count(elements[2])
+	owed, notNumbers := integers(elements[3:])
+	if err = cmp.Or(o.learn(elements[0], elements[1]), o.count(elements[2]), notNumbers); err != nil {
+		return seen, nil, misread(r.said, err)
 	}
-	if err == nil {
-		s.owed, err = integers(elements[3:])
-	}
-	if err != nil {
-		return s, misread(r.said, err)
-	}
-	s.queue, s.newest = o.watermark.generation(), o.watermark.newest
 	f.learn(t, &o, r)
-	return s, nil
+	return o.watermark, owed, nil
 }

@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -102,10 +101,13 @@ func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, lo
 			last, need, wants = flow, 0, flow.Ahead
 			count++
 			word := flowWord(flow.ID)
-			ceiling, _ := flow.Ceiling.(*ceiling)
+			under := ""
+			if c, _ := flow.Ceiling.(*ceiling); c != nil {
+				under = c.words
+			}
 			at, granted := f.places.of(flow.ID)
 			holds := flow.Ahead + f.debts.ahead(flow, &f.memory)
-			flows = append(flows, word+f.member, flow.Weight, 0, 0, holds, at, ceiling.text(), granted)
+			flows = append(flows, word+f.member, flow.Weight, 0, 0, holds, at, under, granted)
 			logs = append(logs, f.logKey(flow.ID))
 		}
 		var size int
@@ -116,7 +118,7 @@ func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, lo
 		asks[2], asks[3] = need, min(most, max(wants, flow.Wanted))
 		asked += size
 	}
-	args = append(f.argsOfAll(t, 4+len(flows)+len(runs)), f.grace.Microseconds(), most, least, count)
+	args = append(f.argsOfAll(t, 4+len(flows)+len(runs)), defaultGrace.Microseconds(), most, least, count)
 	return append(append(args, flows...), runs...), logs, asked
 }
 
@@ -132,8 +134,6 @@ func hash(text string) uint64 {
 	return h.Sum64()
 }
 
-func newMember() string { return word36(rand.Uint64(), memberLetters) }
-
 // word36 is so many letters and digits, of the last of n in base 36.
 func word36(n uint64, letters int) string {
 	text := strings.Repeat("0", letters) + strconv.FormatUint(n, 36)
@@ -146,77 +146,69 @@ func (o *outcome) share(words any, requests []engine.Request) error {
 	if !isText {
 		return fmt.Errorf("a %T instead of shares", words)
 	}
-	shares, err := parseShares(text)
+	told, err := parseShares(text)
 	if err != nil {
 		return err
 	}
 	for i := range o.answers {
-		flow := requests[i].Flow
+		a, flow, n := &o.answers[i], requests[i].Flow, len(o.places)
 		if i == 0 || flow != requests[i-1].Flow {
-			if len(o.places) == len(shares) {
-				return fmt.Errorf("shares of %d flows: %q", len(shares), text)
+			if n == len(told) {
+				return fmt.Errorf("shares of %d flows: %q", n, text)
 			}
-			o.places = append(o.places, shares[len(o.places)].of(flow))
+			o.places = append(o.places, told[n].of(flow))
+			n++
 		}
-		at := len(o.places) - 1
-		o.answers[i].Share = shares[at].permits
-		if o.answers[i].Granted && shares[at].ceiling != nil {
-			o.places[at].counted(&o.answers[i], shares[at])
+		p := &o.places[n-1]
+		a.Share = p.share
+		if a.Granted && p.ceiling != nil {
+			p.granted = fmt.Sprintf("%s %d", a.Grant.ID, p.total)
+			p.counts = max(p.counts, a.Wait+microseconds(p.ceiling[0].Length))
 		}
 	}
 	return nil
 }
 
-// share is what a reply says of one flow.
-type share struct {
-	permits int   // that it may hold ahead
-	at      int64 // where its entry is
-	total   int64 // up to how many permits its ceiling counted
+// place is what a reply says of one flow: what it may hold ahead; where its entry
+// is, see lua/fair/flows.lua; up to how many permits its ceiling counted, see
+// lua/fair/ceiling.lua, in which generation, and for how long.
+type place struct {
+	flow    string
+	share   int
+	at      int64
+	total   int64
 	ceiling []window
+	granted string
+	counts  time.Duration
 }
 
 // shareWords is how many words a reply has for each flow: see lua/fair/share.lua.
 const shareWords = 4
 
-func parseShares(text string) (shares []share, err error) {
+func parseShares(text string) (all []place, err error) {
 	for words := strings.Fields(text); len(words) >= shareWords; words = words[shareWords:] {
 		numbers, err := parseNumbers(strings.Join(words[:3], " "), 3)
 		if err != nil || numbers[0] < 1 {
 			return nil, fmt.Errorf("no shares: %q", text)
 		}
-		s := share{permits: int(numbers[0]), at: numbers[1], total: numbers[2]}
+		p := place{share: int(numbers[0]), at: numbers[1], total: numbers[2]}
 		if words[3] != "-" {
-			if s.ceiling, err = parseWindows(words[3]); err != nil {
+			if p.ceiling, err = parseWindows(words[3]); err != nil {
 				return nil, err
 			}
 		}
-		shares = append(shares, s)
+		all = append(all, p)
 	}
-	return shares, nil
+	return all, nil
 }
 
 // of is the place of a flow, which learns its ceiling.
-func (s share) of(flow *engine.Flow) place {
-	if c, _ := flow.Ceiling.(*ceiling); c != nil && s.ceiling != nil {
-		c.learn(s.ceiling)
+func (p place) of(flow *engine.Flow) place {
+	if c, _ := flow.Ceiling.(*ceiling); c != nil && p.ceiling != nil {
+		c.held.Store(&p.ceiling)
 	}
-	return place{flow: flow.ID, at: s.at}
-}
-
-// place is where the entry of a flow was last, see lua/fair/flows.lua. Granted is
-// up to how many permits its ceiling counted, see lua/fair/ceiling.lua, and counts
-// for how long.
-type place struct {
-	flow    string
-	at      int64
-	granted string
-	counts  time.Duration
-}
-
-// counted takes in a turn that counts for the ceiling.
-func (p *place) counted(a *engine.Answer, s share) {
-	p.granted = fmt.Sprintf("%s %d", a.Grant.ID, s.total)
-	p.counts = max(p.counts, a.Wait+microseconds(s.ceiling[0].Length))
+	p.flow = flow.ID
+	return p
 }
 
 // places are those that a limiter was told. One that is wrong costs the script
@@ -250,9 +242,6 @@ const mostPlaces = 1024
 func (p *places) learn(told []place, arrived time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.known == nil {
-		p.known = make(map[string]knownPlace)
-	}
 	if len(p.known) > max(mostPlaces, 2*p.counting) {
 		maps.DeleteFunc(p.known, func(_ string, k knownPlace) bool { return arrived.After(k.until) })
 		p.counting = len(p.known)

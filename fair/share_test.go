@@ -175,13 +175,13 @@ func TestTheStateOfFlowsEndsByItself(t *testing.T) {
 		plain := f.joins(t, engine.Quota{Permits: 1, Per: 10 * time.Millisecond})
 		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 3)
 		require.Len(t, entries(t, f), 1)
-		require.Greater(t, w.ttl(t, f), 500*time.Millisecond, "it is kept for as long as the grace")
+		require.Greater(t, w.ttl(t, f.key), 500*time.Millisecond, "it is kept for as long as the grace")
 		at(100 * time.Millisecond)
 		queued(t, plain, 1, 1)
 		require.Len(t, entries(t, f), 1, "callers without a flow leave it as it is")
 		askFor(t, f, engine.Flow{ID: "a", Weight: 1}, 3)
 		require.Greater(t, inspected(t, f).Flows[0].Ends, 500*time.Millisecond, "and a turn of it lets it last longer")
-		require.Greater(t, w.ttl(t, f), 400*time.Millisecond)
+		require.Greater(t, w.ttl(t, f.key), 400*time.Millisecond)
 	})
 }
 

@@ -188,11 +188,7 @@ func (s *contents) tellInUse(state *State) {
 		if err != nil {
 			return
 		}
-		var some []Window
-		for _, w := range windows {
-			some = append(some, Window{Permits: w.Permits, Per: microseconds(w.Length)})
-		}
-		state.InUse = append(state.InUse, some)
+		state.InUse = append(state.InUse, tellWindows(windows))
 	}
 }
 

@@ -2,10 +2,12 @@ package fair
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/lua"
 )
 
 // Look reads the header of the state: a key that holds an empty string is no
@@ -57,15 +59,31 @@ func (f *fair) hear(r reply, t *quotaSet) error {
 // Pause returns an error that matches [engine.ErrUnsupported] for more than ten
 // years. It creates the queue if there is none.
 func (f *fair) Pause(ctx context.Context, d time.Duration) error {
+	return f.pauses(ctx, f.scripts.pause, d)
+}
+
+// PauseFlow returns such an error as well.
+func (f *fair) PauseFlow(ctx context.Context, flow string, d time.Duration) error {
+	return f.pauses(ctx, f.scripts.pauseFlow, d, f.logKey(flow))
+}
+
+func (f *fair) pauses(ctx context.Context, script *lua.Script, d time.Duration, logs ...string) error {
 	if d > longestPer {
 		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
 	}
 	t := f.held()
-	r, err := f.ask(ctx, f.scripts.pause, append(f.args(t, 1), ceilMicroseconds(max(1, d))))
+	r, err := f.ask(ctx, script, append(f.args(t, 1), ceilMicroseconds(max(1, d))), logs...)
 	if err != nil {
 		return err
 	}
-	o, err := decodeTold(r.said)
+	texts, _ := r.said.([]any)
+	if len(texts) != 2 {
+		return misread(r.said, errors.New("want two texts"))
+	}
+	var o outcome
+	if err = o.learn(texts[0], texts[1]); err != nil {
+		return misread(r.said, err)
+	}
 	f.learn(t, &o, r)
-	return err
+	return nil
 }

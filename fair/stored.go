@@ -102,16 +102,8 @@ func (f *fair) adopt(known *quotaSet, text string) error {
 	return errChanged
 }
 
-// takeStored refuses what exceeds the stored quotas, once it is sure that these
+// takeFitting refuses what exceeds the stored quotas, once it is sure that these
 // are still the same.
-func (f *fair) takeStored(ctx context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
-	err = f.under(func(t *quotaSet) (err error) {
-		answers, err = f.takeFitting(ctx, t, requests)
-		return err
-	})
-	return answers, err
-}
-
 func (f *fair) takeFitting(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
 	fitting := t.fitting(requests)
 	if len(fitting) == 0 {
@@ -151,10 +143,10 @@ func (f *fair) sharesSlot() error {
 // Quotas asks for those that are stored, as Status asks: so it restores what was
 // lost. A limiter that goes by its own quotas only asks nothing.
 func (f *fair) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
-	if !f.stored && len(f.quotas) > 0 {
+	switch {
+	case !f.stored && len(f.quotas) > 0:
 		return f.quotas, false, nil
-	}
-	if !f.stored {
+	case !f.stored:
 		return f.readQuotas(ctx)
 	}
 	err = f.under(func(t *quotaSet) error {
@@ -196,8 +188,8 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 }
 
 // SetQuotas stores the quotas of the units that are known beside those of calls,
-// and lets the queue obey them: three questions in all. It returns an error that matches [engine.ErrUnsupported] for quotas
-// that [New] would refuse.
+// and lets the queue obey them: three questions in all. An error matches
+// [engine.ErrUnsupported] for quotas that [New] would refuse.
 func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if err := f.sharesSlot(); err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/model"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -77,19 +75,17 @@ func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
 			f, _ := w.stored(t, quotas(t, "2/1m")...)
 			put(f)
 			before := snap(t, f)
-			{
-				_, err := f.Take(ctx, []engine.Request{{N: 1}})
-				require.ErrorIs(t, err, engine.ErrState, what)
-				_, err = f.Status(ctx)
-				require.ErrorIs(t, err, engine.ErrState, what)
-				require.ErrorIs(t, f.Look(ctx), engine.ErrState, what)
-				_, _, err = f.Quotas(ctx)
-				require.ErrorIs(t, err, engine.ErrState, what)
-				require.ErrorContains(t, err, "SetQuotas", what)
-			}
+			_, err := f.Take(ctx, []engine.Request{{N: 1}})
+			require.ErrorIs(t, err, engine.ErrState, what)
+			_, err = f.Status(ctx)
+			require.ErrorIs(t, err, engine.ErrState, what)
+			require.ErrorIs(t, f.Look(ctx), engine.ErrState, what)
+			_, _, err = f.Quotas(ctx)
+			require.ErrorIs(t, err, engine.ErrState, what)
+			require.ErrorContains(t, err, "SetQuotas", what)
 			require.Equal(t, before.state, snap(t, f).state, what)
 			require.NoError(t, f.Reset(ctx))
-			_, err := f.Take(ctx, []engine.Request{{N: 1}})
+			_, err = f.Take(ctx, []engine.Request{{N: 1}})
 			require.ErrorIs(t, err, engine.ErrState, "%s: a reset leaves it as it is", what)
 			set(t, f, "3/1m")
 			require.Equal(t, 3, status(t, f).Available)
@@ -123,76 +119,6 @@ func TestWhatExceedsTheStoredQuotasIsRefusedByThem(t *testing.T) {
 	})
 }
 
-func TestNarrowerQuotasSlowDownThoseWhoHoldTurns(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.stored(t, quotas(t, "1/1s")...)
-		other := f.looksFor(t, quotas(t, "1/1s")...)
-		news := hears(other)
-		held := queued(t, other, 11, 1)
-		comes := func(g engine.Grant) time.Duration {
-			require.NoError(t, other.Look(t.Context()))
-			return last(t, news).Until(g.At)
-		}
-		set(t, f, "1/4s")
-		require.Equal(t, 40*time.Second, comes(held[10]), "ten seconds, four times as long")
-		require.Equal(t, 20*time.Second, comes(held[5]))
-		require.Equal(t, 44*time.Second, wait(t, f))
-		at(20 * time.Second)
-		require.Equal(t, 24*time.Second, wait(t, f))
-		require.Equal(t, 24*time.Second, queuedWait(t, other))
-		require.Equal(t, 28*time.Second, queuedWait(t, f))
-
-		pause(t, f, 6*time.Second)
-		at(22 * time.Second)
-		require.InDelta(t, 4*time.Second, status(t, f).Paused, float64(4*time.Microsecond), "it began a label later")
-		require.Equal(t, 36*time.Second-time.Microsecond, wait(t, f), "34 − 2, less what a label is rounded")
-		at(26 * time.Second)
-		set(t, f, "1/8s")
-		require.InDelta(t, 8*time.Second, comes(held[6]), float64(time.Millisecond))
-		require.InDelta(t, 32*time.Second, comes(held[9]), float64(time.Millisecond))
-		set(t, f, "1/1s")
-		require.InDelta(t, 8*time.Second, comes(held[6]), float64(time.Millisecond), "no sooner than told")
-		require.InDelta(t, 32*time.Second, comes(held[9]), float64(time.Millisecond))
-		set(t, f, "1/8s")
-		require.InDelta(t, 32*time.Second, comes(held[9]), float64(time.Millisecond), "they are as slow already")
-		at(200 * time.Second)
-		require.Equal(t, engine.Status{Available: 1}, status(t, f))
-	})
-}
-
-// Whatever quotas there were meanwhile, held turns come as far apart as the
-// narrowest since they were granted asks, and no further.
-func TestHeldTurnsGoByTheNarrowestOfSeveralQuotas(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, then := range []string{"1/1s; 10/1s burst 1; 1/1s; 10/1s burst 1; 1/1s", "5/1s burst 1; 2/1s burst 1; 1/1s"} {
-			f, _ := w.stored(t)
-			set(t, f, "10/1s burst 1")
-			held := queued(t, f, 21, 1)
-			for text := range strings.SplitSeq(then, "; ") {
-				set(t, f, text)
-			}
-			require.InDelta(t, 20*time.Second, dues(t, f, held)[20], float64(time.Millisecond), then)
-		}
-		f, _ := w.stored(t)
-		set(t, f, "3/2s")
-		held := queued(t, f, 12, 1)
-		for text := range strings.SplitSeq("1/5s; 7/3s; 1/3s; 10/4s; 1/4s; 7/2s; 1/5s", "; ") {
-			set(t, f, text)
-		}
-		require.InDelta(t, 45*time.Second, dues(t, f, held)[11], float64(time.Millisecond), "three in 15 s, not in 2 s")
-
-		f, _ = w.stored(t)
-		set(t, f, "1/1s")
-		held = queued(t, f, 11, 1)
-		set(t, f, "10/1s burst 1")
-		held = append(held, queued(t, f, 20, 1)...)
-		set(t, f, "1/1s")
-		due := dues(t, f, held)
-		require.InDelta(t, 9*time.Second, due[9], float64(time.Millisecond), "they are a second apart already")
-		require.InDelta(t, 30900*time.Millisecond, due[30], float64(time.Millisecond), "the second before them is slow, too")
-	})
-}
-
 // There are more changes than the notes have room for. Stretches that were joined
 // know a rate, but no longer to the microsecond.
 func TestHeldTurnsOfManyQuotasComeInOrderAndFarEnoughApart(t *testing.T) {
@@ -220,23 +146,6 @@ func TestHeldTurnsOfManyQuotasComeInOrderAndFarEnoughApart(t *testing.T) {
 				told = due
 			}
 		}
-	})
-}
-
-func TestALookFindsOutThatOtherQuotasAreStored(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		ctx := t.Context()
-		f, _ := w.stored(t, quotas(t, "1/1s")...)
-		other := f.looksFor(t, quotas(t, "1/1s")...)
-		held := queued(t, f, 3, 1)
-		require.NoError(t, w.rdb.Set(ctx, f.quotaKey(), "1/10s", 0).Err())
-		news := hears(f)
-		require.NoError(t, f.Look(ctx))
-		require.Equal(t, 20*time.Second, last(t, news).Until(held[2].At))
-		holds(t, f, "1/10s", true)
-		queued(t, other, 1, 1)
-		require.NoError(t, f.Look(ctx))
-		require.Equal(t, 20*time.Second, last(t, news).Until(held[2].At), "once is enough")
 	})
 }
 
@@ -336,146 +245,51 @@ func TestAChangeOfQuotasCostsEachProcessOneQuestion(t *testing.T) {
 	}
 }
 
-// A label of a very slow clock lasts for seconds. A wait becomes shorter
-// nevertheless.
-func TestAWaitPassesWithinALabel(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.stored(t, quotas(t, "1000/1s")...)
-		queued(t, f, 2, 1000)
-		set(t, f, "1/1h")
-		at(time.Second)
-		before := wait(t, f)
-		at(2 * time.Second)
-		require.InDelta(t, time.Second, before-wait(t, f), float64(10*time.Microsecond))
-	})
-}
+// Turns that are held when quotas change come as far apart as the narrowest wants
+// since they were granted, and not much later than that.
+func TestNarrowerQuotasSlowHeldTurns(t *testing.T) {
+	tell(t, []story{
+		{"all of them, until they have passed", "stored 1/1s", "b takes 11, a sets 1/4s, b holds 10 in 40s, " +
+			"b holds 5 in 20s, a waits 44s, at 20s, a waits 24s, b takes 1 after 24s, a takes 1 after 28s, " +
+			"a pauses 6s, at 22s, a paused ~4s, a waits 35.999999s, " + // 34 − 2, less what a label is rounded
+			"at 26s, a sets 1/8s, b holds 6 in ~8s, b holds 9 in ~32s, " +
+			"a sets 1/1s, b holds 6 in ~8s, b holds 9 in ~32s, " + // no sooner than told
+			"a sets 1/8s, b holds 9 in ~32s, at 200s, a waits 0s"}, // they were as slow already
+		{"by the narrowest of several", "stored", "a sets 10/1s burst 1, a takes 21, a sets 1/1s, " +
+			"{a sets 10/1s burst 1, a sets 1/1s|a sets 2/1s burst 1}, a holds 20 in ~20s"},
+		{"three in 15 s, not in 2 s", "stored", "a sets 3/2s, a takes 12, a sets 1/5s, a sets 7/3s, a sets 1/3s, " +
+			"a sets 10/4s, a sets 1/4s, a sets 7/2s, a sets 1/5s, a holds 11 in ~45s"},
+		{"those that are far enough apart do not slow down, but a second before others", "stored", "a sets 1/1s, " +
+			"a takes 11, a sets 10/1s burst 1, a takes 20, a sets 1/1s, a holds 9 in ~9s, a holds 30 in ~30.9s"},
+		{"a look finds out", "stored 1/1s", "a takes 3, stored 1/10s, a looks, a heard 2 in 20s, a obeys 1/10s, b takes 1, " +
+			"a looks, a heard 2 in 20s"}, // once is enough
+		{"callers with quotas of their own slow nobody down", "stored",
+			"a sets 10/1s burst 1, a takes 11, b has 1/1s, b takes 1, a holds 10 in 1s"},
+		{"a reset lets the clock run as before", "stored 1/1s",
+			"a takes 10, a sets 1/1m, a resets, a takes 2, a queued 1, a waits 2m, a holds 11 in 1m"},
+		// A label of a very slow clock lasts for seconds.
+		{"a wait becomes shorter within a label", "stored 1000/1s",
+			"a takes 2x1000, a sets 1/1h, at 1s, a waits ~1000h59m59s, at 2s, a waits ~1000h59m58s"},
+		// The pace must stay a number that the scripts read again.
+		{"from very many permits to very few", "stored 1000000/1s", "a takes 3x1000000, {|at 1.999s}, a sets 1/12h, " +
+			"a pauses 87600h, at 2s, a looks, a asks, a takes 1, a takes 1 after >87600h"},
+		// Others keep to a wider quota of their own. Each time the clock would run
+		// slower by the same ratio once more.
+		{"once, not with each process that begins", "20/1s burst 1", "b begins, b sets 10/1s burst 1, a takes 100, " +
+			"b begins, b asks, a takes 1, b begins, b asks, a takes 1, b begins, b asks, a takes 1, a holds 99 in <11s"},
 
-func TestCallersWithQuotasOfTheirOwnSlowNobodyDown(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.stored(t)
-		set(t, f, "10/1s burst 1")
-		held := queued(t, f, 11, 1)
-		queued(t, f.joins(t, quotas(t, "1/1s")...), 1, 1)
-		require.Equal(t, time.Second, dues(t, f, held)[10])
+		{"each by what its own quota asks", "stored", "a sets 1/10ms, a takes 3, a sets 1/10s, a takes 9, a sets 1/11s, " +
+			"a keeps 1/11s, a holds 11 in <=150s"},
+		{"by the rate, where one moment holds more than the quota", "stored",
+			"a sets 20/1s, a takes 60, a sets 10/1s, a keeps 20/2s, a holds 59 in <=4.001s"},
+		{"those from before a wide quota, and those from meanwhile", "stored", "a sets 1/1s 3/10s, a takes 5, " +
+			"a sets 1/100ms 3/1s, a takes 2, a sets 1/1s 3/10s, a keeps 3/10s, a holds 6 in <=1m"},
+		{"the same at one slot", "stored", "a sets 3/1s 4/10s, a takes 8, a sets 3/100ms 4/1s, a takes 2, " +
+			"a sets 3/1s 4/10s, a keeps 4/10s, a holds 9 in <=1m"},
+		{"those at the last slot of slow ones, that are less slow than they have to be", "stored", "a sets 10/250ms, " +
+			"a takes 30, a sets 10/1s, a takes 15, a sets 10/1.5s, a takes 5, a sets 10/7.3s, a sets 10/500ms, a takes 5, " +
+			"a sets 10/4s, a keeps 40: 14/4s, a holds 54 in <=3m"},
+		{"those behind others that are slow already", "stored", "a sets 1/1s, a takes 5, a sets 1/4s, a sets 1/1s, " +
+			"a takes 5, a sets 1/2s, a sets 1/4s, a keeps 5: 1/4s, a holds 9 in <=1m"},
 	})
-}
-
-func TestAResetLetsTheClockRunAsBefore(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.stored(t, quotas(t, "1/1s")...)
-		queued(t, f, 10, 1)
-		set(t, f, "1/1m")
-		news := hears(f)
-		require.NoError(t, f.Reset(t.Context()))
-		require.Zero(t, last(t, news).Slow)
-		queued(t, f, 2, 1)
-		require.Equal(t, engine.Status{Queued: 1, Delay: 2 * time.Minute}, status(t, f))
-	})
-}
-
-// From very many permits to very few: the pace must stay a number that the
-// scripts read again.
-func TestAQuotaThatBecomesVeryMuchNarrowerLeavesAStateThatCanBeRead(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, now := range []time.Duration{0, 1999 * time.Millisecond} {
-			f, at := w.stored(t, quotas(t, "1000000/1s")...)
-			queued(t, f, 3, 1000000)
-			at(now)
-			set(t, f, "1/12h")
-			pause(t, f, longestPer)
-			at(2 * time.Second)
-			require.NoError(t, f.Look(t.Context()))
-			status(t, f)
-			queued(t, f, 1, 1)
-			require.Greater(t, queuedWait(t, f), longestPer)
-		}
-	})
-}
-
-// A limiter that looks for stored quotas begins, as one does for each run of
-// "fairlimit wait", while others keep to wider quotas of their own. Each time the
-// clock runs slower by the same ratio once more.
-func TestTheClockDoesNotSlowDownMoreWithEachProcessThatBegins(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.queue(t, quotas(t, "20/1s burst 1")...)
-		set(t, f.looksFor(t), "10/1s burst 1")
-		held := queued(t, f, 100, 1)
-		for range 6 {
-			status(t, f.looksFor(t)) // a new process
-			queued(t, f, 1, 1)       // one that keeps to its own
-		}
-		news := hears(f)
-		require.NoError(t, f.Look(t.Context()))
-		require.Less(t, last(t, news).Until(held[99].At), 11*time.Second,
-			"20/s held, 10/s stored: at most twice as long")
-	})
-}
-
-// Quotas change while turns are held. These come as far apart as the newest quota
-// wants, and not much later than that.
-func TestANarrowerQuotaSlowsHeldTurns(t *testing.T) {
-	type step struct {
-		quota string
-		turns int // that are taken then
-	}
-	for what, c := range map[string]struct {
-		steps  []step
-		from   int // the first turn that is judged
-		window model.Window
-		last   time.Duration // when the last comes at the latest
-	}{
-		"each by what its own quota asks": {
-			[]step{{"1/10ms", 3}, {"1/10s", 9}, {"1/11s", 0}},
-			0,
-			model.Window{Permits: 1, Length: 11_000_000},
-			150 * time.Second,
-		},
-		"by the rate, where one moment holds more than the quota": {
-			[]step{{"20/1s", 60}, {"10/1s", 0}},
-			0,
-			model.Window{Permits: 20, Length: 2_000_000},
-			4001 * time.Millisecond,
-		},
-		"those from before a wide quota, and those from meanwhile": {
-			[]step{{"1/1s 3/10s", 5}, {"1/100ms 3/1s", 2}, {"1/1s 3/10s", 0}},
-			0,
-			model.Window{Permits: 3, Length: 10_000_000},
-			time.Minute,
-		},
-		"the same at one slot": {
-			[]step{{"3/1s 4/10s", 8}, {"3/100ms 4/1s", 2}, {"3/1s 4/10s", 0}},
-			0,
-			model.Window{Permits: 4, Length: 10_000_000},
-			time.Minute,
-		},
-		"those at the last slot of slow ones, that are less slow than they have to be": {
-			[]step{{"10/250ms", 30}, {"10/1s", 15}, {"10/1.5s", 5}, {"10/7.3s", 0}, {"10/500ms", 5}, {"10/4s", 0}},
-			40,
-			model.Window{Permits: 14, Length: 4_000_000},
-			3 * time.Minute,
-		},
-		"those behind others that are slow already": {
-			[]step{{"1/1s", 5}, {"1/4s", 0}, {"1/1s", 5}, {"1/2s", 0}, {"1/4s", 0}},
-			5,
-			model.Window{Permits: 1, Length: 4_000_000},
-			time.Minute,
-		},
-	} {
-		t.Run(what, func(t *testing.T) {
-			inBothWorlds(t, func(t *testing.T, w world) {
-				f, _ := w.stored(t)
-				var held []engine.Grant
-				for _, s := range c.steps {
-					set(t, f, s.quota)
-					held = append(held, queued(t, f, s.turns, 1)...)
-				}
-				var turns []model.Turn
-				for _, due := range dues(t, f, held[c.from:]) {
-					turns = append(turns, model.Turn{Slot: due.Microseconds(), N: 1})
-				}
-				require.NoError(t, model.Strict([]model.Window{c.window}, turns))
-				require.LessOrEqual(t, microseconds(turns[len(turns)-1].Slot), c.last)
-			})
-		})
-	}
 }

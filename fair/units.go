@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -84,9 +85,6 @@ func (t *quotaSet) longest() int64 {
 
 // fitsUnits returns the error that amounts get, or nil.
 func (t *quotaSet) fitsUnits(amounts engine.Amounts) error {
-	if amounts == "" {
-		return nil
-	}
 	for _, a := range amounts.All() {
 		i := t.unit(a.Unit)
 		if i < 0 {
@@ -101,35 +99,20 @@ func (t *quotaSet) fitsUnits(amounts engine.Amounts) error {
 }
 
 func (t *quotaSet) unit(name string) int {
-	for i, u := range t.units {
-		if u.name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(t.units, func(u unitSet) bool { return u.name == name })
 }
 
-func (t *quotaSet) names() []string {
-	names := make([]string, len(t.units))
-	for i, u := range t.units {
-		names[i] = u.name
+func (t *quotaSet) names() (names []string) {
+	for _, u := range t.units {
+		names = append(names, u.name)
 	}
 	return names
 }
 
 // inOrder is the amounts of all units.
-func (t *quotaSet) inOrder(amounts engine.Amounts) []any {
-	all := make([]any, len(t.units))
-	for i := range all {
-		all[i] = 0
-	}
-	if amounts == "" {
-		return all
-	}
-	for _, a := range amounts.All() {
-		if i := t.unit(a.Unit); i >= 0 {
-			all[i] = a.N
-		}
+func (t *quotaSet) inOrder(amounts engine.Amounts) (all []any) {
+	for _, u := range t.units {
+		all = append(all, amounts.Of(u.name))
 	}
 	return all
 }
@@ -218,7 +201,7 @@ func (f *fair) Observe(ctx context.Context, unit string, remaining int) error {
 		}
 		r, err := f.askUnder(ctx, f.scripts.observe, t, append(f.unitArgs(t), i+1, remaining))
 		if err == nil {
-			_, err = f.learnSettled(t, r)
+			_, _, err = f.learnSettled(t, r)
 		}
 		return err
 	})

@@ -158,7 +158,12 @@ func (h *unitHistory) take() {
 		}
 		amounts = append(amounts, n)
 	}
-	for i, a := range take(h, h.f, requests...) {
+	before := h.f.bytes(h)
+	answers := take(h, h.f, requests...)
+	if !slices.ContainsFunc(answers, func(a engine.Answer) bool { return a.Granted }) {
+		require.Equal(h, before, h.f.bytes(h), "%s: a refusal writes nothing", h.what)
+	}
+	for i, a := range answers {
 		slot := h.units.Earliest(h.clock.Now(), amounts[i])
 		wait := h.clock.Wait(slot)
 		require.Equal(h, wait, a.Wait.Microseconds(), "%s: %v", h.what, requests[i])
@@ -307,9 +312,9 @@ func TestFlowsShareTurnsOfSeveralUnits(t *testing.T) {
 		for seed := range uint64(w.many(redistest.Long(60, 400))) {
 			h := &unitShares{unitHistory: anyUnits(t, w, seed), held: map[string][]heldTurn{}}
 			h.rng = rand.New(rand.NewPCG(seed, 12))
-			h.members = []*fair{h.f, h.joined(), h.joined()}
-			for i, m := range h.members {
-				m.member = fmt.Sprintf("%03d", i)
+			for i := range 3 {
+				h.members = append(h.members, h.f.joinsAs(t, h.f.quotas, h.f.unitsOf...))
+				h.members[i].member = fmt.Sprintf("%03d", i)
 			}
 			lookAhead := 8 + h.rng.IntN(2000)
 			h.model = model.Flows{Grace: defaultGrace.Microseconds(), Most: lookAhead, Least: lookAhead}
@@ -331,17 +336,6 @@ type unitShares struct {
 type heldTurn struct {
 	at   int64
 	cost int
-}
-
-// joined is another limiter of the queue.
-func (h *unitShares) joined() *fair {
-	other := h.f.joins(h, h.f.quotas...)
-	other.unitsGiven = h.f.unitsGiven
-	t, err := other.quotaSetOf(h.f.quotas, h.f.unitsGiven, "")
-	require.NoError(h, err)
-	t.head = h.f.head
-	other.quotaSet = t
-	return other
 }
 
 // exists reports whether the queue is still there: on a busy server it may end

@@ -32,115 +32,63 @@ func (w world) tokensOf(t testing.TB) (*fair, func(time.Duration)) {
 		engine.Unit{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}})
 }
 
-// joinsAs is another limiter of the queue, with what it is given besides its quota.
-func (f *fair) joinsAs(t testing.TB, cfg engine.Config) *fair {
-	cfg.Client, cfg.Name, cfg.Quota = f.client, t.Name(), f.quotas[0]
-	e, err := New(cfg)
-	require.NoError(t, err)
-	other := e.(*fair)
-	other.scripts = f.scripts
-	return other
-}
-
-func (f *fair) joinsUnits(t testing.TB, tokens ...engine.Quota) *fair {
-	return f.joinsAs(t, engine.Config{Units: []engine.Unit{{Name: "tokens", Quotas: tokens}}})
-}
-
-// unit is a unit with one quota.
-func unit(t testing.TB, name, text string) []engine.Unit {
-	return []engine.Unit{{Name: name, Quotas: quotas(t, text)}}
-}
-
 func amount(n int, amounts engine.Amounts) engine.Request {
 	return engine.Request{N: n, Amounts: amounts, MaxWait: engine.Forever}
 }
 
-// A refusal writes nothing, in whichever unit it lacks room.
-func TestARefusalOfAmountsWritesNothing(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.tokensOf(t)
-		take(t, f, amount(1, "tokens=60"))
-		before := f.bytes(t)
-		for _, r := range []engine.Request{{N: 1, Amounts: "tokens=41"}, {N: 3, Amounts: "tokens=1"}} {
-			require.False(t, take(t, f, r)[0].Granted)
-			require.Equal(t, before, f.bytes(t))
-		}
+const tokens = "3/1s; tokens 100/1m"
+
+func TestUnits(t *testing.T) {
+	tell(t, []story{
+		{"limiters with other windows of a unit are held to their own, others leave it alone", tokens,
+			"b has 3/1s; tokens 50/1m, c has 3/1s; points 7/1m, a takes 1 tokens=40, c takes 1 points=5, " +
+				"b takes 1 tokens=10 after 0s, at 1s, b takes 1 tokens=10 after 59s, c points 0 0, " + // the tail is ahead
+				"at 1m, c points 7 0, a tokens 90"},
+		{"a pause holds units", tokens, "b has 3/1s, a takes 1 tokens=100, b pauses 10m, lives >10m, units live >10m, " +
+			"at 9m, a takes 1 tokens=100 after ~2m"},
+		{"a reset forgets them", tokens, "a takes 1 tokens=100, {a|b} resets, b takes 1 tokens=100 after 0s"},
+		{"debts under other windows of calls", tokens, "b has 3/1s 5/2s 70/1m; tokens 100/1m, b takes 1 tokens=60, " +
+			"a takes 1 tokens=1, at 1s, b settles 0 -2 tokens=-60, a tokens 0 21"},
+		{"a limiter of calls alone can give back what has none", tokens, "b has 3/1s, a takes 0 tokens=100, " +
+			"a takes 0 tokens=100, a returns 1, b returns a 1, a tokens 0 0"},
+		// Also once the unit has moved to make room for another. One debt is due at once.
+		{"a refund cancels the forty newest debts that lie ahead", "3/1s; tokens 1/1s", "a takes 3, at 1s, " +
+			"a settles 0 0 tokens=-25, a settles 1 0 tokens=-25, a tokens 0 49, " +
+			"{a settles 2 0 tokens=60, a tokens 0 9, a waits 9s|" +
+			"b has 3/1s; points 7/1m, b takes 0 points=1, a settles 2 0 tokens=60, a tokens 0 9}"},
+		{"the tail of a unit stays", "1/1s; tokens 100/1m", "b has 1/1s, b takes 5, a takes 0 tokens=100, " +
+			"a takes 0 tokens=100 after 1m4s, {b takes 2, b returns 5:|" +
+			"c has 1/1s; points 7/1m, c takes 0 points=5, c returns|" +
+			"c has 2/3s, c refused within 1s}, b takes 1 after >=1m4s"},
 	})
 }
 
-func TestUnitsThatAreLostCountAgain(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for name, lose := range map[string]func(f *fair){
-			"both":  func(f *fair) { w.rdb.Del(t.Context(), f.key, f.unitsKey()) },
-			"units": func(f *fair) { w.rdb.Del(t.Context(), f.unitsKey()) },
-			"calls": func(f *fair) { w.rdb.Del(t.Context(), f.key) },
-		} {
-			f, at := w.tokensOf(t)
-			_ = f.Reset(t.Context())
-			f.memory = memory{}
-			take(t, f, amount(1, "tokens=60"), amount(1, "tokens=60")) // the second after a minute
-			at(100 * time.Millisecond)
-			lose(f)
-			a := take(t, f, amount(1, "tokens=41"))[0]
-			require.GreaterOrEqual(t, a.Wait, 2*time.Minute-100*time.Millisecond, name)
-			require.LessOrEqual(t, a.Wait, 2*time.Minute, name)
-			// It is not counted twice.
-			b := take(t, f, amount(1, "tokens=40"))[0]
-			require.Equal(t, a.Wait, b.Wait, name)
-			at(4 * time.Minute)
-			require.Zero(t, take(t, f, amount(1, "tokens=100"))[0].Wait, name)
-			at(0)
-		}
-	})
-}
-
-// What a replica lacks counts again, for each unit.
-func TestUnitsThatAReplicaLacksCountAgain(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		other := f.joinsUnits(t, engine.Quota{Permits: 100, Per: time.Minute})
-		take(t, f, amount(1, "tokens=10"))
-		before := snap(t, f)
-		take(t, f, amount(0, "tokens=80")) // lost, though no call is
-		at(200 * time.Millisecond)
-		before.put(t, f)
-		promotes(t, f)
-		require.Zero(t, take(t, other, amount(1, "tokens=5"))[0].Wait, "the other does not know")
-		require.Equal(t, 5, status(t, f).Units["tokens"].Available)
-		require.Equal(t, 5, status(t, f).Units["tokens"].Available, "once")
-	})
-}
-
-// A limiter with other windows of a unit is held to its own, over all turns. One
-// without the unit leaves it alone.
-func TestUnitsOfOthers(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		narrow := f.joinsUnits(t, engine.Quota{Permits: 50, Per: time.Minute})
-		points := f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")})
-		take(t, f, amount(1, "tokens=40"))
-		take(t, points, amount(1, "points=5"))
-		require.Zero(t, take(t, narrow, amount(1, "tokens=10"))[0].Wait)
-		at(time.Second)
-		require.Equal(t, 59*time.Second, take(t, narrow, amount(1, "tokens=10"))[0].Wait)
-		require.Equal(t, engine.UnitStatus{Available: 0, Queued: 0}, status(t, points).Units["points"], "the tail is ahead")
-		at(time.Minute)
-		require.Equal(t, engine.UnitStatus{Available: 7}, status(t, points).Units["points"])
-		require.Equal(t, engine.UnitStatus{Available: 90}, status(t, f).Units["tokens"])
-	})
-}
-
-func TestAPauseHoldsUnits(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		plain := f.joins(t, engine.Quota{Permits: 3, Per: time.Second})
-		take(t, f, amount(1, "tokens=100"))
-		require.NoError(t, plain.Pause(t.Context(), 10*time.Minute))
-		for _, key := range []string{f.key, f.unitsKey()} {
-			require.Greater(t, w.rdb.PTTL(t.Context(), key).Val(), 10*w.scale*time.Minute, "it lives on")
-		}
-		at(9 * time.Minute)
-		require.InDelta(t, 2*time.Minute, take(t, f, amount(1, "tokens=100"))[0].Wait, float64(time.Microsecond))
+func TestUnitsThatAreLost(t *testing.T) {
+	tell(t, []story{
+		{"they count again, once", tokens, "a takes 1 tokens=60, a takes 1 tokens=60, at 100ms, " +
+			"{lost|units lost|calls lost}, a takes 1 tokens=41 after >=1m59.9s <=2m, " +
+			"a takes 1 tokens=40 after same, at 4m, a takes 1 tokens=100 after 0s"},
+		{"as long as a window of the unit", tokens,
+			"a takes 1 tokens=100 after 0s, lost, at 5s, a takes 1 tokens=1 after 55s"},
+		{"those that a replica lacks, though no call is lost", tokens, "a takes 1 tokens=10, kept, a takes 0 tokens=80, " +
+			"at 200ms, put, promoted, b takes 1 tokens=5 after 0s, a tokens 5, a tokens 5"},
+		{"what each limiter knows, if one asks first that knows less, and after a second loss", tokens,
+			"c has 3/1s, c takes 1, a takes 1 tokens=10, at 10s, b takes 1 tokens=80 after 0s, " +
+				"{|lost, c takes 1, d takes 1 tokens=1, a takes 1,} lost, c takes 1, d takes 1 tokens=1, a takes 1, " +
+				"b takes 1 tokens=30 after >=1m"},
+		// A pause and a look restore no units, but do not forget them either.
+		{"after a pause of who knows, and turns of others", tokens, "b takes 1 tokens=10, kept, a takes 1 tokens=50, " +
+			"at 200ms, put, promoted, a pauses 1ms, at 1s, b takes 1 tokens=50 after 0s, a takes 1 tokens=1 after >50s"},
+		{"after a look of who knows", tokens, "a takes 1 tokens=100, lost, at 5s, a looks, b has 3/1s, b takes 1x3, " +
+			"a looks, a takes 1 tokens=1 after >=55s"},
+		{"under other windows, for a status", tokens, "b has 3/1s; tokens 100/1m 7000/2h, a takes 1 tokens=1, at 1s, " +
+			"a takes 1 tokens=1, at 2s, a takes 1 tokens=1, kept, b takes 0 tokens=50, put, at 3s, b tokens 47, a tokens 47"},
+		{"for longer windows of others", tokens, "b has 3/1s; tokens 100/1m 250/1h, b takes 1 tokens=1, " +
+			"a takes 1 tokens=9, kept, a takes 1 tokens=90, a takes 1 tokens=100, at 1s, back, a takes 1, at 3m, b tokens 50"},
+		{"in a queue that takes another name", tokens, "c has 3/1s, c takes 1, at 500ms, d has 3/1s, d takes 1, lost, " +
+			"e has 3/1s, e takes 1, c takes 1, a takes 1 tokens=100, d takes 1, d differs a, b takes 1 tokens=1 after >=1m1s"},
+		{"who counts calls only restores a pause for them as well", tokens, "c has 3/1s, a takes 1 tokens=100, kept, " +
+			"c pauses 1h, back, at 200ms, c takes 1, units live >59m"},
 	})
 }
 
@@ -244,151 +192,6 @@ func TestManyAreSettledAtOnce(t *testing.T) {
 	})
 }
 
-// unitsOf is another limiter of the queue with as many tokens a minute, callsOf
-// one that counts calls only.
-func (f *fair) unitsOf(t testing.TB) *fair {
-	return f.joinsUnits(t, engine.Quota{Permits: 100, Per: time.Minute})
-}
-
-func (f *fair) callsOf(t testing.TB, quotas ...engine.Quota) *fair {
-	if len(quotas) == 0 {
-		quotas = f.quotas
-	}
-	return f.joins(t, quotas...)
-}
-
-// flushed empties the server of the queue.
-func flushed(t testing.TB, f *fair) {
-	require.NoError(t, f.client.Del(t.Context(), f.key, f.unitsKey()).Err())
-}
-
-func waits(t testing.TB, f *fair, n int, amounts engine.Amounts) time.Duration {
-	t.Helper()
-	a := take(t, f, amount(n, amounts))[0]
-	require.True(t, a.Granted)
-	return a.Wait
-}
-
-// What was lost of a unit counts for as long as a window of that unit, however
-// short those of calls are.
-func TestALostUnitCountsForAsLongAsItsOwnWindow(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		require.Zero(t, waits(t, f, 1, "tokens=100"))
-		flushed(t, f)
-		at(5 * time.Second)
-		require.Equal(t, 55*time.Second, waits(t, f, 1, "tokens=1"))
-	})
-}
-
-// A limiter that knows less asks first. The others' turns count as well, also
-// after a second loss.
-func TestWhatEachLimiterKnowsOfALostUnitCounts(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for losses := 1; losses <= 2; losses++ {
-			f, at := w.tokensOf(t)
-			require.NoError(t, f.Reset(t.Context()))
-			knows, calls, stranger := f.unitsOf(t), f.callsOf(t), f.unitsOf(t)
-			waits(t, calls, 1, "")
-			waits(t, f, 1, "tokens=10")
-			at(10 * time.Second)
-			require.Zero(t, waits(t, knows, 1, "tokens=80"))
-			for range losses {
-				flushed(t, f)
-				waits(t, calls, 1, "")
-				waits(t, stranger, 1, "tokens=1")
-				waits(t, f, 1, "")
-			}
-			require.GreaterOrEqual(t, waits(t, knows, 1, "tokens=30"), time.Minute, losses)
-			at(0)
-		}
-	})
-}
-
-// A pause restores no units. Who pauses after a loss still knows what it knew of
-// them, whatever others are granted meanwhile.
-func TestAPauseDoesNotForgetUnitsThatWereLost(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		other := f.unitsOf(t)
-		waits(t, other, 1, "tokens=10")
-		before := snap(t, f)
-		waits(t, f, 1, "tokens=50")
-		at(200 * time.Millisecond)
-		before.put(t, f)
-		promotes(t, f)
-		pause(t, f, time.Millisecond)
-		at(time.Second)
-		require.Zero(t, waits(t, other, 1, "tokens=50"), "it does not know")
-		require.Greater(t, waits(t, f, 1, "tokens=1"), 50*time.Second, "which makes 111")
-	})
-}
-
-// A queue that takes another name, as turns were lost, keeps its units.
-func TestUnitsKeepTheNameOfTheirQueue(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		early, late := f.callsOf(t), f.callsOf(t)
-		waits(t, early, 1, "")
-		at(500 * time.Millisecond)
-		waits(t, late, 1, "")
-		flushed(t, f)
-		waits(t, f.callsOf(t), 1, "") // a stranger begins another queue
-		waits(t, early, 1, "")
-		ahead := waits(t, f, 1, "tokens=100")
-		before := f.memory.now().generation()
-		waits(t, late, 1, "")
-		require.NotEqual(t, before, late.memory.now().generation())
-		require.GreaterOrEqual(t, waits(t, f.unitsOf(t), 1, "tokens=1"), ahead+time.Minute)
-	})
-}
-
-// Who counts calls only restores a pause for the units as well.
-func TestUnitsLiveForAsLongAsAPauseThatIsRestored(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		calls := f.callsOf(t)
-		waits(t, f, 1, "tokens=100")
-		before := snap(t, f)
-		pause(t, calls, time.Hour)
-		require.NoError(t, w.rdb.PExpire(t.Context(), f.unitsKey(), time.Minute*w.scale).Err())
-		before.restore(t, f)
-		at(200 * time.Millisecond)
-		waits(t, calls, 1, "")
-		require.Greater(t, w.rdb.PTTL(t.Context(), f.unitsKey()).Val(), 59*time.Minute*w.scale)
-	})
-}
-
-// The tail of a unit is that of the queue, whoever gives turns back or has other
-// windows.
-func TestTheTailOfAUnitStays(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for name, disturb := range map[string]func(f, calls *fair){
-			"calls go back": func(_, calls *fair) {
-				giveBack(t, calls, queued(t, calls, 2, 1)...)
-			},
-			"points go back": func(f, _ *fair) {
-				points := f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")})
-				giveBack(t, points, take(t, points, amount(0, "points=5"))[0].Grant)
-			},
-			"rows are cut": func(f, _ *fair) {
-				other := f.callsOf(t, engine.Quota{Permits: 2, Per: 3 * time.Second})
-				require.False(t, take(t, other, engine.Request{N: 1, MaxWait: time.Second})[0].Granted)
-			},
-		} {
-			f, _ := w.unitQueue(t, engine.Quota{Permits: 1, Per: time.Second},
-				engine.Unit{Name: "tokens", Quotas: []engine.Quota{{Permits: 100, Per: time.Minute}}})
-			require.NoError(t, f.Reset(t.Context()))
-			calls := f.callsOf(t)
-			queued(t, calls, 5, 1) // a row
-			waits(t, f, 0, "tokens=100")
-			tail := waits(t, f, 0, "tokens=100")
-			disturb(f, calls)
-			require.GreaterOrEqual(t, waits(t, calls, 1, ""), tail, name)
-		}
-	})
-}
-
 // As many units and windows as there can be fit the key.
 func TestSevenUnitsOfEightWindows(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -403,110 +206,9 @@ func TestSevenUnitsOfEightWindows(t *testing.T) {
 		f, at := w.unitQueue(t, engine.Quota{Permits: 1, Per: time.Second}, units...)
 		for i := range 3 {
 			at(time.Duration(i) * time.Second)
-			require.Zero(t, waits(t, f, 1, engine.Amounts(units[6].Name+"=7")))
+			require.Zero(t, take(t, f, amount(1, engine.Amounts(units[6].Name+"=7")))[0].Wait)
 		}
 		available := status(t, f).Units[units[6].Name].Available
 		require.Equal(t, 900_000_000-21, available)
-	})
-}
-
-// A look begins the queue anew, and restores no units.
-func TestALookDoesNotForgetUnitsThatWereLost(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		require.Zero(t, waits(t, f, 1, "tokens=100"))
-		flushed(t, f)
-		at(5 * time.Second)
-		require.NoError(t, f.Look(t.Context()))
-		waits(t, f.callsOf(t), 3, "")
-		require.NoError(t, f.Look(t.Context()))
-		require.GreaterOrEqual(t, waits(t, f, 1, "tokens=1"), 55*time.Second)
-	})
-}
-
-// A status restores what a limiter with other windows of a unit knows of it.
-func TestAStatusUnderOtherWindowsRestoresUnits(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		other := f.joinsUnits(t, quotas(t, "100/1m 7000/2h")...)
-		for i := range 3 {
-			at(time.Duration(i) * time.Second)
-			waits(t, f, 1, "tokens=1")
-		}
-		before := snap(t, f)
-		waits(t, other, 0, "tokens=50")
-		before.put(t, f)
-		at(3 * time.Second)
-		require.Equal(t, 47, status(t, other).Units["tokens"].Available)
-		require.Equal(t, 47, status(t, f).Units["tokens"].Available)
-	})
-}
-
-// A limiter with other windows of calls settles what it owes.
-func TestDebtsUnderOtherWindowsOfCalls(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		other := f.joinsAs(t, engine.Config{Extra: quotas(t, "5/2s 70/1m"), Units: unit(t, "tokens", "100/1m")})
-		g := take(t, other, amount(1, "tokens=60"))[0].Grant
-		waits(t, f, 1, "tokens=1")
-		at(time.Second)
-		settles(t, other, g, -2, "tokens=-60")
-		require.Equal(t, engine.UnitStatus{Queued: 21}, status(t, f).Units["tokens"])
-	})
-}
-
-// All that is known to be missing counts, also for limiters with longer windows.
-func TestALostUnitCountsForLongerWindowsOfOthers(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.tokensOf(t)
-		other := f.joinsUnits(t, quotas(t, "100/1m 250/1h")...)
-		waits(t, other, 1, "tokens=1")
-		waits(t, f, 1, "tokens=9")
-		before := snap(t, f)
-		waits(t, f, 1, "tokens=90")
-		waits(t, f, 1, "tokens=100")
-		at(time.Second)
-		before.restore(t, f)
-		waits(t, f, 1, "")
-		at(3 * time.Minute)
-		require.Equal(t, 50, status(t, other).Units["tokens"].Available)
-	})
-}
-
-// A limiter of calls alone can give back what has none.
-func TestATurnWithoutCallsGoesBack(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.tokensOf(t)
-		calls := f.callsOf(t)
-		waits(t, f, 0, "tokens=100")
-		g := take(t, f, amount(0, "tokens=100"))[0].Grant
-		giveBack(t, f, g)
-		giveBack(t, calls, g)
-		require.Equal(t, engine.UnitStatus{}, status(t, f).Units["tokens"])
-	})
-}
-
-// A refund cancels the newest debts that lie ahead, forty of them at most, also
-// once the unit has moved to make room for another.
-func TestARefundCancelsTheFortyNewestDebts(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, moves := range []bool{false, true} {
-			f, at := w.unitQueue(t, engine.Quota{Permits: 3, Per: time.Second}, unit(t, "tokens", "1/1s")...)
-			require.NoError(t, f.Reset(t.Context()))
-			at(0)
-			turns := take(t, f, amount(1, ""), amount(1, ""), amount(1, ""))
-			at(time.Second)
-			settles(t, f, turns[0].Grant, 0, "tokens=-25")
-			settles(t, f, turns[1].Grant, 0, "tokens=-25")
-			require.Equal(t, 49, status(t, f).Units["tokens"].Queued, "one is due at once")
-			if moves {
-				take(t, f.joinsAs(t, engine.Config{Units: unit(t, "points", "7/1m")}), amount(0, "points=1"))
-			}
-			settles(t, f, turns[2].Grant, 0, "tokens=60")
-			require.Equal(t, 9, status(t, f).Units["tokens"].Queued)
-			if !moves { // else a turn of points is behind them
-				require.Equal(t, 9*time.Second, status(t, f).Delay, "the oldest are left")
-			}
-		}
 	})
 }

@@ -14,14 +14,6 @@ import (
 // window is one of a grid: at most Permits in any stretch of Length microseconds.
 type window grid.Window
 
-// quotasOf are those that a limiter was made with, if any.
-func quotasOf(cfg engine.Config) []engine.Quota {
-	if cfg.Quota == (engine.Quota{}) && len(cfg.Extra) == 0 {
-		return nil
-	}
-	return append([]engine.Quota{cfg.Quota}, cfg.Extra...)
-}
-
 // windowsOf are the windows of quotas that bind.
 func windowsOf(quotas []engine.Quota, guard time.Duration) ([]window, error) {
 	all, err := allWindowsOf(quotas, guard)
@@ -116,13 +108,12 @@ func most(windows []window) int {
 }
 
 func add(windows []window, w window) []window {
-	for i := range windows {
-		if windows[i].Length == w.Length {
-			windows[i].Permits = min(windows[i].Permits, w.Permits)
-			return windows
-		}
+	i := slices.IndexFunc(windows, func(other window) bool { return other.Length == w.Length })
+	if i < 0 {
+		return append(windows, w)
 	}
-	return append(windows, w)
+	windows[i].Permits = min(windows[i].Permits, w.Permits)
+	return windows
 }
 
 // word writes windows as the state names them, from the longest to the shortest:

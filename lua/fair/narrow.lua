@@ -163,10 +163,9 @@ local function pace_stretches()
     end
   end
   local i = 2
-  while slow[i] do
-    local count = #slow
+  while slow[i] do -- there may be one more before it then, and it stays as it is
     if reach[slow[i]] then slow_before(i, slow_until(i - 1) - reach[slow[i]]) end
-    i = i + 1 + #slow - count
+    i = i + 1
   end
   join_stretches()
   offset, must = moment_of(now) + late - rest - server, true
