@@ -239,7 +239,7 @@ func ExampleQueue_SetQuotas() {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	fmt.Println(queue.AllowN(ctx, 1))
+	fmt.Println(queue.Wait(ctx))
 
 	// Another program, or a person with the command, needs to know the name only.
 	steward, err := fairlimit.Open(server.Client(), "tax-office")
@@ -249,11 +249,11 @@ func ExampleQueue_SetQuotas() {
 	if err := steward.SetQuotas(ctx, fairlimit.PerHour(4), fairlimit.PerMinute(3)); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(queue.AllowN(ctx, 2))
+	fmt.Println(queue.WaitN(ctx, 2))
 	fmt.Println(queue.Quotas(ctx))
 	// Output:
-	// true <nil>
-	// true <nil>
+	// <nil>
+	// <nil>
 	// [4/1h 3/1m] true <nil>
 }
 

@@ -51,7 +51,8 @@ type Limiter interface {
 	WaitN(ctx context.Context, n int) error
 
 	// Allow takes a permit now or not at all. If it returns false, nothing has
-	// changed: Allow never queues. During a pause it returns false.
+	// changed: Allow never queues. During a pause it returns false, and if the
+	// answer took so long that the turn may have passed: see [WithMaxLateness].
 	Allow(ctx context.Context) (bool, error)
 
 	// AllowN is Allow for n ≥ 1 permits.

@@ -143,3 +143,25 @@ func TestNobodyGoesEarly(t *testing.T) {
 		}
 	})
 }
+
+func TestAllowTellsThatItsTurnMayHavePassed(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		answer, missed := time.Duration(0), 0
+		rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			defer time.Sleep(answer)
+			return next(ctx, cmd)
+		}))
+		trace := &fairlimit.Trace{Missed: func(int, time.Duration) { missed++ }}
+		q := queueOf(t, rdb, "a", fairlimit.PerSecond(2),
+			fairlimit.WithMaxLateness(25*time.Millisecond), fairlimit.WithTrace(trace))
+		for i, slow := range []time.Duration{0, 100 * time.Millisecond} {
+			answer = slow
+			allowed, err := q.Allow(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, slow == 0, allowed)
+			require.Equal(t, i, missed)
+		}
+		synctest.Wait()
+		require.Equal(t, 1, status(t, q).Available, "it was given back")
+	})
+}

@@ -2,6 +2,7 @@ package window_test
 
 import (
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -16,15 +17,35 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
+// A field that is added to Config, and that window forgets, fails here.
+func TestEveryFieldOfAConfigIsHonouredOrRefused(t *testing.T) {
+	refused := map[string]struct {
+		value any
+		says  string
+	}{
+		"Extra": {make([]engine.Quota, 1), "one quota, not 1 further"},
+		"Units": {make([]engine.Unit, 1), "calls only, not 1 further"},
+		"Guard": {time.Second, "no guard"}, "Stored": {true, "no stored quotas"},
+	}
+	honoured := []string{"Client", "Name", "Prefix", "Quota", "OwnGuard", "Replicas", "Heard"} // or without a meaning
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[engine.Config]()) {
+		how, refuses := refused[field.Name]
+		require.NotEqual(t, refuses, slices.Contains(honoured, field.Name), "Config.%s", field.Name)
+		if refuses {
+			cfg := engine.Config{Client: redistest.Nowhere(t), Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
+			reflect.ValueOf(&cfg).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(how.value))
+			_, err := window.New(cfg)
+			require.ErrorIs(t, err, engine.ErrUnsupported, "Config.%s", field.Name)
+			require.ErrorContains(t, err, how.says)
+		}
+	}
+}
+
 func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Nowhere(t)
 	ok := engine.Config{Client: rdb, Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
 	for says, change := range map[string]func(*engine.Config){
-		"one quota, not 1 further":      func(c *engine.Config) { c.Extra = make([]engine.Quota, 1) },
-		"calls only, not 1 further":     func(c *engine.Config) { c.Units = make([]engine.Unit, 1) },
-		"no guard":                      func(c *engine.Config) { c.Guard = time.Second },
-		"no stored quotas":              func(c *engine.Config) { c.Stored = true },
 		"Burst is 4":                    func(c *engine.Config) { c.Quota.Burst = 4 },
 		"0s, want at least a milli":     func(c *engine.Config) { c.Quota = engine.Quota{} },
 		"999µs, want at least a milli":  func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },

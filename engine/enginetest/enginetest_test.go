@@ -44,7 +44,7 @@ func TestEveryFieldOfTheConfigurationIsHeldByACase(t *testing.T) {
 					fails = c.check(t.Context(), ignores, rdb) != nil
 				})
 				return fails
-			}))
+			}), "no case of the suite fails without it: add one, or leave it out above and say why")
 		})
 	}
 }
