@@ -2,7 +2,8 @@
 -- that are held keep their slots, and come as far apart as the new ones allow.
 -- Wider quotas change nothing for them: no turn comes sooner than was told.
 --
--- Takes    what epochs.lua leaves; asked_units: the words of the caller's units
+-- Takes    what epochs.lua leaves, with slow and paced of header.lua, stretches
+--          and slow_until of clock.lua; asked_units: the words of the caller's units
 -- Leaves   word_of, asked_words, add_stretch, pace_stretches
 --
 -- A change of the quotas ends a stretch of the clock. It keeps the windows that
@@ -10,15 +11,21 @@
 -- narrowest of them asks of these windows. They are words behind the unit, which
 -- is '' for calls: ':20/1000000/80;tokens:900/60000000/64'.
 
+-- Each unit of such a text, and its words.
+local function each_unit(under)
+  return string.gmatch(under, '([%w_-]*):([%d/,]+)')
+end
+
 -- How much faster than on the old windows turns of theirs may come on the new
--- ones: less than 1 if that is slower. In a stretch of the clock that is whole
--- old lengths long there are as many times the old permits at most, which is
--- strict where a length of them holds no more than the new permits. One that
--- holds more tells the rate: then turns come as often on the whole, but a new
--- window may hold as many as the old one. It counts where none is strict, or
--- where those that are would slow turns down twice as much.
+-- ones: less than 1 if that is slower. Returns that of the new window that asks
+-- for most, and its length.
 --
--- Returns the least of all new windows, and how long the one is.
+-- An old window of 5 in a second lets 10 go in two seconds at most. So a new one
+-- of 10 in 6 s is kept for sure if two seconds take six: a third as fast. That is
+-- strict. An old window of 20 in a second holds more than the new 10, so it tells
+-- a rate only: half as many turns in 6 s is a twelfth as fast. Then turns come as
+-- often on the whole, but a new window may hold 20. The rate counts where no old
+-- window is strict, or where those that are would be less than half as fast.
 local function speed_of(old, new)
   local least, length = math.huge, 0
   for _, window in ipairs(new) do
@@ -38,7 +45,7 @@ end
 -- others, and how long the window is that asks for it.
 local function pace_of(under, new)
   local least, length = 1, 0
-  for unit, words in string.gmatch(under, '([%w_-]*):([%d/,]+)') do
+  for unit, words in each_unit(under) do
     if new[unit] then
       local speed, of_window = speed_of(windows_of(words), new[unit])
       if speed < least then least, length = speed, of_window end
@@ -64,7 +71,7 @@ end
 -- long as the longest, one as the longest of the shortest.
 local function widest(under)
   local units, known = {}, {}
-  for unit, words in string.gmatch(under, '([%w_-]*):([%d/,]+)') do
+  for unit, words in each_unit(under) do
     local own = windows_of(words)
     if not known[unit] then units[#units + 1], known[unit] = unit, { own[1], own[#own] } end
     for i, window in ipairs({ own[1], own[#own] }) do
@@ -115,7 +122,7 @@ local function add_stretch(under, upto, granted_upto)
     slow[#slow + 1] = { upto = upto, pace = 1000000, under = under }
     return
   end
-  local newest = slow[#slow]
+  local newest = slow[#slow] -- its last label gets a stretch of its own
   slow[#slow + 1] = { upto = before, pace = newest.pace, under = joined(newest.under, under) }
   newest.upto = before - 1
   if newest.upto <= slow_until(#slow - 2) then table.remove(slow, #slow - 1) end
@@ -145,7 +152,7 @@ local MOST_SLOWED, MOST_PACE = 2 ^ 49, 2 ^ 52 - 1
 local function pace_stretches()
   if not slow[1] then return end
   local new, most = {}, math.min(floor(MOST_SLOWED / (slow_until() - now) * 1000000), MOST_PACE)
-  for unit, words in string.gmatch(asked_words(), '([%w_-]*):([%d/,]+)') do new[unit] = windows_of(words) end
+  for unit, words in each_unit(asked_words()) do new[unit] = windows_of(words) end
   for _, change in ipairs(units_change) do
     for _, stretch in ipairs(slow) do
       if not string.find(stretch.under, format(';%s:', change.unit), 1, true) then

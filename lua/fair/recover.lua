@@ -5,14 +5,22 @@
 --          unknown: nobody knows how many permits were lost; moves: how far the
 --          slots move that the caller knows
 --
--- ARGV[3] is '<fresh> <at> <since> <shown> <newest> <comes> <ends> <stands>
--- <reset's end> <paced> <stretches> <windows> <all windows>': when the caller
--- heard of the queue last, in the server's time, and how long ago by its own
--- clock; the label that the queue's clock had then; the newest slot that the
--- caller was told; how much later the later of these two comes, the queue ends,
--- and its clock runs again; the last reset that the caller knows of; where the
--- clock is slow, as news.lua told it; and the windows of then, '-' if they are the
--- same now. The last word is for windows.lua.
+-- ARGV[3] is 13 words:
+--
+--   fresh        a name that was never used: see head.lua
+--   at           when the caller heard of the queue last, in the server's time
+--   since        how long ago that was, by the caller's clock
+--   shown        the label that the queue's clock had then
+--   newest       the newest slot that the caller was told
+--   comes        how long after that the later of these two labels comes
+--   ends         how long after that the queue ends
+--   stands       for how long after that its clock stands still
+--   known_reset  the end of the last reset that the caller knows of
+--   paced        up to which sequence turns stand in a stretch, as news.lua told it
+--   stretches    where the clock is slow, likewise: see narrow.lua
+--   under        the windows of then, as narrow.lua has them, '-' if they are the
+--                same now
+--   all          for windows.lua
 --
 -- What the caller saw and this state does not know of was lost: the key is
 -- gone, or the state is an older one, as after a failover. A queue that is gone
