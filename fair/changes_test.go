@@ -42,8 +42,7 @@ func TestWindowsThatTheQueueDoesNotHaveAreTaken(t *testing.T) {
 			set(t, f, "1/1h")
 			queued(t, f, 1, 1)
 			set(t, f, "1/100ms")
-			_, err := f.joins(t, quotas(t, "10/1s burst 1")...).Take(t.Context(), []engine.Request{{N: 1, MaxWait: engine.Forever}})
-			require.NoError(t, err)
+			queued(t, f.joins(t, quotas(t, "10/1s burst 1")...), 1, 1)
 		})
 	})
 }
@@ -59,7 +58,7 @@ func TestAnImpliedWindowCountsTurnsOfOthersWhoeverCameBetween(t *testing.T) {
 				queued(t, same, 1, 1)
 			}
 			at(time.Millisecond)
-			require.GreaterOrEqual(t, queuedWait(t, caller), 999*time.Millisecond, "20 went in the second before, own quota 10/1s; another between: %v", between)
+			require.GreaterOrEqual(t, queuedWait(t, caller), 999*time.Millisecond, "20 went before; another between: %v", between)
 		}
 	})
 }
@@ -76,7 +75,7 @@ func TestWhatWasForgottenCountsForEachLongerWindow(t *testing.T) {
 			if between {
 				require.False(t, take(t, longer, engine.Request{N: 1})[0].Granted)
 			}
-			require.GreaterOrEqual(t, queuedWait(t, caller), 400*time.Millisecond, "three went in the second before; another between: %v", between)
+			require.GreaterOrEqual(t, queuedWait(t, caller), 400*time.Millisecond, "3 went before; another between: %v", between)
 		}
 	})
 }
@@ -183,15 +182,16 @@ func TestStretchesOfWindowsThatAreFarApartCanBeRead(t *testing.T) {
 				text = fmt.Sprintf("%d/8760h", 1_000_000_000-i)
 			}
 			require.NoError(t, f.SetQuotas(t.Context(), quotas(t, text)), "change %d", i)
-			_, err := f.Take(t.Context(), []engine.Request{{N: 900_000, MaxWait: engine.Forever}, {N: 900_000, MaxWait: engine.Forever}})
-			require.NoError(t, err, "change %d", i)
+			queued(t, f, 2, 900_000)
 		}
 	})
 }
 
 func TestStretchesAreJoinedWhereThatCostsLeast(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, units := range []string{"", "; tokens 500/1s", "; input_tokens 100000/1s 50000/200ms; output_tokens 20000/1s 10000/200ms"} {
+		for _, units := range []string{
+			"", "; tokens 500/1s", "; input_tokens 100000/1s 50000/200ms; output_tokens 20000/1s 10000/200ms",
+		} {
 			t.Run(units, func(t *testing.T) {
 				f, _ := w.stored(t)
 				writes(t, f, "1/1s"+units)

@@ -45,18 +45,26 @@ func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
 // are held, lost or reset.
 func TestClocks(t *testing.T) {
 	tell(t, []story{
-		{"a clock that leaps ahead and back holds nobody up", "1/1m",
-			"a takes 1, at 1h1s, b takes 2, at 2s, a looks, b holds 1 in <1m3s"}, // passes if b looks before a
-		{"a loss after the clock was set back holds up nobody", "1/1m",
-			"a takes 1, at -1h, lost, {|b takes 1}, a takes 1 after <3m"},
+		{
+			"a clock that leaps ahead and back holds nobody up", "1/1m",
+			"a takes 1, at 1h1s, b takes 2, at 2s, a looks, b holds 1 in <1m3s",
+		}, // passes if b looks before a
+		{
+			"a loss after the clock was set back holds up nobody", "1/1m",
+			"a takes 1, at -1h, lost, {|b takes 1}, a takes 1 after <3m",
+		},
 		{"a reset after the clock was set back forgets all", "1/1m", "{a takes 10|a pauses 5m}, at -1h, b resets, " +
 			"c takes 1 after 0s, a looks, c takes 1 after <=2m"},
 		{"a reset that ends sooner than the one before is one", "1/1m", "a takes 1, b resets, a looks, " +
 			"at 1s, a takes 3, at -1h, lost, b resets, a looks, b takes 1 after 0s"},
-		{"what was reset stays forgotten when the reset is lost", "1/1m",
-			"a takes 3, b resets, a looks, lost, a takes 1 after 0s"},
-		{"each answer tells that the queue was reset, as the first may have been overtaken", "1/1m",
-			"a takes 3, b resets, a takes 1, a heard reset, a looks, a heard reset, a takes 1, a heard reset"},
+		{
+			"what was reset stays forgotten when the reset is lost", "1/1m",
+			"a takes 3, b resets, a looks, lost, a takes 1 after 0s",
+		},
+		{
+			"each answer tells that the queue was reset, as the first may have been overtaken", "1/1m",
+			"a takes 3, b resets, a takes 1, a heard reset, a looks, a heard reset, a takes 1, a heard reset",
+		},
 
 		// Others who leave at the tail of a slow queue let it run again sooner.
 		{"a return in a slow queue is no loss", "stored", "a sets 1/1s, a takes 15, a sets 1/10s, a looks, " +
@@ -64,8 +72,10 @@ func TestClocks(t *testing.T) {
 		{"a slow queue that ended sooner is not lost", "stored", "a sets 1/1s, b takes 15, a takes 1, a sets 1/10s, " +
 			"a looks, b returns, b returns a, a looks, at 30s, lost, a waits 0s"},
 
-		{"lost turns count though quotas change and change back", "stored",
-			"a sets 3/3s, a takes 3, lost, a sets 1/2s, a sets 3/3s, a takes 1 after >=2.999s"},
+		{
+			"lost turns count though quotas change and change back", "stored",
+			"a sets 3/3s, a takes 3, lost, a sets 1/2s, a sets 3/3s, a takes 1 after >=2.999s",
+		},
 		{"a loss that counts already does not count again on a slow clock", "stored", "a sets 1/1s, a takes 3, lost, " +
 			"a asks, b takes 5, at 2.5s, b sets 1/4s, b holds 4 in 18s, a holds b 4 in 18s, a holds b 3 in 14s, b returns, " +
 			"b takes 1 after <4s"},

@@ -20,8 +20,10 @@ func TestFailovers(t *testing.T) {
 		{"a return of a lost turn frees nobody else's", "1/1s", "a takes 1, kept, a takes 3, back, moves, at 10ms, " +
 			"b takes 3, a returns 1:, b queued >=3, b takes 1 after >=3.99s, b backlog >=6"},
 		{"a refusal tells of the epoch", "1/1h", "a takes 1, moves, at 1s, b takes 1, a refused, a knows b"},
-		{"a refusal after a failover puts nobody off", "1/10s",
-			"a takes 2, moves, b takes 1, at 5s, a refused, a heard 1 in 5s"},
+		{
+			"a refusal after a failover puts nobody off", "1/10s",
+			"a takes 2, moves, b takes 1, at 5s, a refused, a heard 1 in 5s",
+		},
 
 		// Only a knows of a queue that is gone. Then the write that counts it as full is
 		// lost, but a has been told of the new queue by then.
@@ -37,8 +39,10 @@ func TestFailovers(t *testing.T) {
 			"a stands 3 at 100ms, a available 16, a takes 1, a stays, a available 15"},
 		{"what a server that is behind grants counts again", "1/1s", "a takes 1, kept, at 10s, a takes 1, at 10ms, back, " +
 			"b takes 1, a takes 5, a waits >6s, lost, a waits same"},
-		{"a server that is a little behind pauses nothing", "1/1s",
-			"at 1s, a takes 5, lost, moves, at 500ms, b takes 1, a paused 0s, a waits 5.5s"},
+		{
+			"a server that is a little behind pauses nothing", "1/1s",
+			"at 1s, a takes 5, lost, moves, at 500ms, b takes 1, a paused 0s, a waits 5.5s",
+		},
 		// The clock is behind. A limiter that was told of less is granted turns, and
 		// then one asks that was told of more.
 		{"a watermark moves no turn of the present epoch", "1/1s", "b takes 1, kept, at 5s, a takes 1, at -5s, back, " +
@@ -48,8 +52,10 @@ func TestFailovers(t *testing.T) {
 			"a pauses 100ms, at 2s, back, a takes 1, a stays, a heard no loss, a returns 2:, a waits 58.099999s"},
 		{"a lost write that granted nothing loses nothing: who asked", "2/1m", "a takes 4, kept, at 1s, " +
 			"b has 2/2m, b refused, a hears b, at 2s, back, a takes 1, a stays, a heard no loss, a returns 2:, a waits 58s"},
-		{"turns that a lost pause put off count as late once they have passed", "1/1m",
-			"a takes 2, kept, at 59s, a pauses 10s, at 75s, back, a takes 1 after ~55s"},
+		{
+			"turns that a lost pause put off count as late once they have passed", "1/1m",
+			"a takes 2, kept, at 59s, a pauses 10s, at 75s, back, a takes 1 after ~55s",
+		},
 		{"what was granted after a reset counts again", "3/1m", "a takes 3, a resets, kept, at 10m, {lost|a resets}, " +
 			"at 10m0.001s, a takes 6, at 10m1s, back, {|b takes 1}, a takes 1 after >=119s"},
 		// Others go on with a lost queue, slow it, and lose it again. Who asks first

@@ -21,40 +21,56 @@ func TestLosses(t *testing.T) {
 			"a stands 5 at 3s, b takes 1, b stands 3 at 4s, a returns :5, b returns :3, b takes 1, b stands 4 at same"},
 		{"what was lost counts in windows of more permits", "1/100ms", // the last at 1.9 s
 			"a takes 20, lost, at 50ms, a looks, b has 10/1s, b takes 1, b stands 0 at 2.9s"},
-		{"what was lost counts as full in the windows of who knows", "100/1s",
-			"b has 1/1m, a takes 1x100, lost, b takes 1, at 500ms, a refused within 400ms"},
+		{
+			"what was lost counts as full in the windows of who knows", "100/1s",
+			"b has 1/1m, a takes 1x100, lost, b takes 1, at 500ms, a refused within 400ms",
+		},
 		{"what was lost counts for whoever is allowed more", "100/1m", "b has 10/1m, b takes 1, a takes 1x99, at 1s, " +
 			"b refused, a refused, lost, b refused, a refused 90"},
 		// The limiter that asks first after the second loss was told of the queue before
 		// the first. As many are granted then as b was told.
 		{"what a second loss took counts again", "10/1m", "a takes 5, b takes 1, at 1s, lost, b takes 10, at 2s, lost, " +
 			"a takes 10, a returns 5:, a takes 10, a returns 15:, a takes 10, a returns 25:, b refused 10 within 100s"},
-		{"a return of what the state does not know frees nothing", "1/1s",
-			"b has 1/10s, a takes 1, kept, a takes 3, put, b takes 1, c returns a 2, b queued 1"},
+		{
+			"a return of what the state does not know frees nothing", "1/1s",
+			"b has 1/10s, a takes 1, kept, a takes 3, put, b takes 1, c returns a 2, b queued 1",
+		},
 
-		{"a queue that ended is not restored: its time was over", "1/1m",
-			"a takes 2, at 2m, lost, a asks, gone, a granted"},
-		{"a queue that ended is not restored: by this process's clock, though not by the server's", "1/50ms",
-			"a takes 2, a waited 101ms, at -1h, lost, a granted"},
+		{
+			"a queue that ended is not restored: its time was over", "1/1m",
+			"a takes 2, at 2m, lost, a asks, gone, a granted",
+		},
+		{
+			"a queue that ended is not restored: by this process's clock, though not by the server's", "1/50ms",
+			"a takes 2, a waited 101ms, at -1h, lost, a granted",
+		},
 		// The limiter hears of the clock of those who began another one.
 		{"a queue that ended is not restored: though a new one is slow", "stored", "a sets 1/100ms, a takes 1, at 1m, " +
 			"a waited 1m, lost, b takes 3, a sets 1/2s, a heard no loss, a waits 6s"},
-		{"a queue that ended is not restored: another gave everything back", "1/1m",
-			"a takes 5, b returns a unused, lives >=5m, b granted, at 1m, a granted"},
+		{
+			"a queue that ended is not restored: another gave everything back", "1/1m",
+			"a takes 5, b returns a unused, lives >=5m, b granted, at 1m, a granted",
+		},
 		{"a queue that ended is not restored: another reset it", "1/1m", "a takes 5, b resets, a granted, a takes 4, " +
 			"a returns :5, a waits 5m, b takes 5, a resets, a resets, b granted"},
-		{"a queue that ended is not restored: a stranger reset it when it was gone", "1/1m",
-			"a takes 5, b takes 5, lost, a refused, c resets, a granted, b waits 1m"},
+		{
+			"a queue that ended is not restored: a stranger reset it when it was gone", "1/1m",
+			"a takes 5, b takes 5, lost, a refused, c resets, a granted, b waits 1m",
+		},
 		{"a lost reset stays one, whoever asks first", "1/1s", "b takes 9, a takes 1, at 100ms, a resets, at 150ms, " +
 			"a takes 9, lost, at 200ms, {a looks, b looks|b looks, a looks, b looks}, b heard void 0, a heard valid 1, " +
 			"b takes 1 after >=8.9s"},
 
 		{"a pause that was lost goes on: with the whole queue", "1/1s", "a takes 3, a pauses 10s, at 4s, lost, " +
 			"a waits 8.999999s, a heard loss, b paused 6s, at 10s, a paused 0s, b waits 2.999999s"},
-		{"a pause that was lost goes on: and nothing else", "1/1s",
-			"a pauses 10s, at 4s, lost, a takes 1 after 6s, a heard no loss"},
-		{"a pause that was lost goes on: though a stranger has begun anew", "1/1s",
-			"a pauses 10s, at 4s, lost, b takes 1 after 0s, a takes 1 after 6.999999s, b paused 6s"},
+		{
+			"a pause that was lost goes on: and nothing else", "1/1s",
+			"a pauses 10s, at 4s, lost, a takes 1 after 6s, a heard no loss",
+		},
+		{
+			"a pause that was lost goes on: though a stranger has begun anew", "1/1s",
+			"a pauses 10s, at 4s, lost, b takes 1 after 0s, a takes 1 after 6.999999s, b paused 6s",
+		},
 		{"a pause that was lost goes on: in a failover", "1/1s", "a takes 3, kept, at 500ms, a pauses 10s, at 4s, back, " +
 			"a waits 8.999999s, a heard no loss, a asks, a heard 1 in 6.999999s, a takes 1, a stays"},
 		{"a pause that was lost goes on: in a failover, with turns", "1/1s", "a takes 1, kept, at 500ms, a pauses 10s, " +
@@ -64,8 +80,10 @@ func TestLosses(t *testing.T) {
 			"a apart >=1s, b apart >=1s, a holds 2 in ~5.4s, b holds a 2 in same"},
 
 		// A queue that is gone is restored as one of the quotas that held.
-		{"SetQuotas restores what it then narrows", "stored 1/1s",
-			"a takes 11, {|lost, quota lost}, a sets 1/4s, a heard 10 in 40s, b takes 1 after 44s"},
+		{
+			"SetQuotas restores what it then narrows", "stored 1/1s",
+			"a takes 11, {|lost, quota lost}, a sets 1/4s, a heard 10 in 40s, b takes 1 after 44s",
+		},
 		// The quotas that hold from now on do not say how long others have to wait.
 		{"SetQuotas restores for limiters that keep their own", "{stored |}2/1m", "a takes 2, lost, a sets 5/1s, " +
 			"b has 2/1m, b refused within 59.999s, lives >59s, c begins 2/1m, c waits 1s"},

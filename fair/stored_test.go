@@ -263,13 +263,19 @@ func TestNarrowerQuotasSlowHeldTurns(t *testing.T) {
 			"a takes 11, a sets 10/1s burst 1, a takes 20, a sets 1/1s, a holds 9 in ~9s, a holds 30 in ~30.9s"},
 		{"a look finds out", "stored 1/1s", "a takes 3, stored 1/10s, a looks, a heard 2 in 20s, a obeys 1/10s, b takes 1, " +
 			"a looks, a heard 2 in 20s"}, // once is enough
-		{"callers with quotas of their own slow nobody down", "stored",
-			"a sets 10/1s burst 1, a takes 11, b has 1/1s, b takes 1, a holds 10 in 1s"},
-		{"a reset lets the clock run as before", "stored 1/1s",
-			"a takes 10, a sets 1/1m, a resets, a takes 2, a queued 1, a waits 2m, a holds 11 in 1m"},
+		{
+			"callers with quotas of their own slow nobody down", "stored",
+			"a sets 10/1s burst 1, a takes 11, b has 1/1s, b takes 1, a holds 10 in 1s",
+		},
+		{
+			"a reset lets the clock run as before", "stored 1/1s",
+			"a takes 10, a sets 1/1m, a resets, a takes 2, a queued 1, a waits 2m, a holds 11 in 1m",
+		},
 		// A label of a very slow clock lasts for seconds.
-		{"a wait becomes shorter within a label", "stored 1000/1s",
-			"a takes 2x1000, a sets 1/1h, at 1s, a waits ~1000h59m59s, at 2s, a waits ~1000h59m58s"},
+		{
+			"a wait becomes shorter within a label", "stored 1000/1s",
+			"a takes 2x1000, a sets 1/1h, at 1s, a waits ~1000h59m59s, at 2s, a waits ~1000h59m58s",
+		},
 		// The pace must stay a number that the scripts read again.
 		{"from very many permits to very few", "stored 1000000/1s", "a takes 3x1000000, {|at 1.999s}, a sets 1/12h, " +
 			"a pauses 87600h, at 2s, a looks, a asks, a takes 1, a takes 1 after >87600h"},
@@ -280,8 +286,10 @@ func TestNarrowerQuotasSlowHeldTurns(t *testing.T) {
 
 		{"each by what its own quota asks", "stored", "a sets 1/10ms, a takes 3, a sets 1/10s, a takes 9, a sets 1/11s, " +
 			"a keeps 1/11s, a holds 11 in <=150s"},
-		{"by the rate, where one moment holds more than the quota", "stored",
-			"a sets 20/1s, a takes 60, a sets 10/1s, a keeps 20/2s, a holds 59 in <=4.001s"},
+		{
+			"by the rate, where one moment holds more than the quota", "stored",
+			"a sets 20/1s, a takes 60, a sets 10/1s, a keeps 20/2s, a holds 59 in <=4.001s",
+		},
 		{"those from before a wide quota, and those from meanwhile", "stored", "a sets 1/1s 3/10s, a takes 5, " +
 			"a sets 1/100ms 3/1s, a takes 2, a sets 1/1s 3/10s, a keeps 3/10s, a holds 6 in <=1m"},
 		{"the same at one slot", "stored", "a sets 3/1s 4/10s, a takes 8, a sets 3/100ms 4/1s, a takes 2, " +

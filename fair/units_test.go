@@ -40,10 +40,12 @@ const tokens = "3/1s; tokens 100/1m"
 
 func TestUnits(t *testing.T) {
 	tell(t, []story{
-		{"limiters with other windows of a unit are held to their own, others leave it alone", tokens,
+		{
+			"limiters with other windows of a unit are held to their own, others leave it alone", tokens,
 			"b has 3/1s; tokens 50/1m, c has 3/1s; points 7/1m, a takes 1 tokens=40, c takes 1 points=5, " +
 				"b takes 1 tokens=10 after 0s, at 1s, b takes 1 tokens=10 after 59s, c points 0 0, " + // the tail is ahead
-				"at 1m, c points 7 0, a tokens 90"},
+				"at 1m, c points 7 0, a tokens 90",
+		},
 		{"a pause holds units", tokens, "b has 3/1s, a takes 1 tokens=100, b pauses 10m, lives >10m, units live >10m, " +
 			"at 9m, a takes 1 tokens=100 after ~2m"},
 		{"a reset forgets them", tokens, "a takes 1 tokens=100, {a|b} resets, b takes 1 tokens=100 after 0s"},
@@ -68,14 +70,18 @@ func TestUnitsThatAreLost(t *testing.T) {
 		{"they count again, once", tokens, "a takes 1 tokens=60, a takes 1 tokens=60, at 100ms, " +
 			"{lost|units lost|calls lost}, a takes 1 tokens=41 after >=1m59.9s <=2m, " +
 			"a takes 1 tokens=40 after same, at 4m, a takes 1 tokens=100 after 0s"},
-		{"as long as a window of the unit", tokens,
-			"a takes 1 tokens=100 after 0s, lost, at 5s, a takes 1 tokens=1 after 55s"},
+		{
+			"as long as a window of the unit", tokens,
+			"a takes 1 tokens=100 after 0s, lost, at 5s, a takes 1 tokens=1 after 55s",
+		},
 		{"those that a replica lacks, though no call is lost", tokens, "a takes 1 tokens=10, kept, a takes 0 tokens=80, " +
 			"at 200ms, put, promoted, b takes 1 tokens=5 after 0s, a tokens 5, a tokens 5"},
-		{"what each limiter knows, if one asks first that knows less, and after a second loss", tokens,
+		{
+			"what each limiter knows, if one asks first that knows less, and after a second loss", tokens,
 			"c has 3/1s, c takes 1, a takes 1 tokens=10, at 10s, b takes 1 tokens=80 after 0s, " +
 				"{|lost, c takes 1, d takes 1 tokens=1, a takes 1,} lost, c takes 1, d takes 1 tokens=1, a takes 1, " +
-				"b takes 1 tokens=30 after >=1m"},
+				"b takes 1 tokens=30 after >=1m",
+		},
 		// A pause and a look restore no units, but do not forget them either.
 		{"after a pause of who knows, and turns of others", tokens, "b takes 1 tokens=10, kept, a takes 1 tokens=50, " +
 			"at 200ms, put, promoted, a pauses 1ms, at 1s, b takes 1 tokens=50 after 0s, a takes 1 tokens=1 after >50s"},

@@ -77,7 +77,8 @@ local function widest(under)
     for i, window in ipairs({ own[1], own[#own] }) do
       local wide = known[unit][i]
       local length = math.max(wide.length, window.length)
-      local most = math.max(wide.most * math.ceil(length / wide.length), window.most * math.ceil(length / window.length))
+      local most = window.most * math.ceil(length / window.length)
+      most = math.max(most, wide.most * math.ceil(length / wide.length))
       known[unit][i] = { most = math.min(most, MOST_SLOT - 1), length = length, cells = 1 }
     end
   end
