@@ -58,7 +58,7 @@ func TestAnImpliedWindowCountsTurnsOfOthersWhoeverCameBetween(t *testing.T) {
 				queued(t, same, 1, 1)
 			}
 			at(time.Millisecond)
-			require.GreaterOrEqual(t, queuedWait(t, caller), 999*time.Millisecond, "20 went before; another between: %v", between)
+			require.GreaterOrEqual(t, queuedWait(t, caller), 999*time.Millisecond, "20 went; another between: %v", between)
 		}
 	})
 }
