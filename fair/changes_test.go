@@ -245,3 +245,75 @@ func TestALostNarrowerQuotaGoesOn(t *testing.T) {
 		require.InDelta(t, told[1], dues(t, f, held)[1], float64(time.Second), "the second of 11; a stretch: %v", wider)
 	}
 }
+
+// Lost turns stand in a stretch that had become shorter: a turn of it had gone
+// back, and the older state does not know.
+func TestTurnsAmongThoseOfAnOlderQuotaAreSlowed(t *testing.T) {
+	w := realWorld(t)
+	for _, looks := range []bool{false, true} {
+		f, _ := w.stored(t)
+		set(t, f, "1/5s")
+		far := queued(t, f, 2, 1)[1]
+		set(t, f, "1/300ms")
+		before := snap(t, f)
+		giveBack(t, f, far)
+		held := queued(t, f, 2, 1)
+		before.restore(t, f)
+		if looks {
+			require.NoError(t, f.Look(t.Context()))
+		}
+		set(t, f, "1/1.7s")
+		apart(t, dues(t, f, held), 1700*time.Millisecond, fmt.Sprint("somebody looked between: ", looks))
+	}
+}
+
+// Turns of 4/100ms go by 10/1s, though single permits in 100 ms imply that.
+func TestHeldTurnsGoByImpliedWindowsAsWell(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		set(t, f, "4/100ms")
+		held := queued(t, f, 40, 1)
+		set(t, f, "10/1s burst 1")
+		due := dues(t, f, held)
+		for i := 10; i < len(due); i++ {
+			require.GreaterOrEqual(t, due[i]-due[i-10]+100*time.Microsecond, time.Second, "turns %d to %d", i-10, i)
+		}
+	})
+}
+
+func TestSevenUnitsOfManyWindowsSlowHeldTurns(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		stores := func(per, more string) {
+			text := "1000/1s 4000/10s 20000/1m 90000/10m"
+			for i := range mostUnits {
+				text += fmt.Sprintf("; unit_%d 1000/%s%s", i, per, more)
+			}
+			writes(t, f, text)
+		}
+		stores("100ms", " 9999/1s 99980/10s 999700/100s 9996000/1000s")
+		var held []engine.Grant
+		for range 4 {
+			held = append(held, take(t, f, amount(1, "unit_0=1000"))[0].Grant)
+		}
+		for _, per := range []time.Duration{time.Second, 10 * time.Second} {
+			stores(per.String(), "")
+			apart(t, dues(t, f, held), per, per.String())
+		}
+	})
+}
+
+// Whoever finds the change of a quota first leaves the same queue.
+func TestAStatusThatFindsAChangeDelaysNobody(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		next := func(first func(f *fair)) time.Duration {
+			f, _ := w.stored(t)
+			set(t, f, "1/1ms")
+			queued(t, f, 6_000, 1)
+			writes(t, f, "6000/6s")
+			first(f)
+			return queuedWait(t, f)
+		}
+		require.InDelta(t, next(func(*fair) {}), next(func(f *fair) { status(t, f) }), float64(time.Second))
+	})
+}

@@ -97,7 +97,7 @@ end
 
 -- Makes the stretches short enough for the notes, which have 332 letters besides
 -- at most: it joins neighbours that this slows least. What is still too long has
--- many units: then it keeps the calls.
+-- many units of different callers: then it keeps the calls.
 local function join_stretches()
   local room = NOTES - 400
   while slow[2] and #stretches() > room do
@@ -110,15 +110,20 @@ local function join_stretches()
     local one, two = table.remove(slow, at), slow[at]
     two.pace, two.under = math.max(one.pace, two.pace), joined(one.under, two.under)
   end
-  if #stretches() > room then slow[1].under = match(widest(slow[1].under), '^[^;]*') end
+  if #stretches() > room then slow[1].under = widest(slow[1].under) end
+  if #stretches() > room then slow[1].under = match(slow[1].under, '^[^;]*') end
 end
 
--- Adds a stretch of turns that were granted on some windows up to a slot and a
--- sequence. There may be some of them at the last slot of the turns before.
-local function add_stretch(under, upto, granted_upto)
+-- Adds a stretch of turns that were granted on some windows, from a slot on up to
+-- another and to a sequence. Some of them may stand in a stretch that is there, or
+-- at the last slot of the turns before.
+local function add_stretch(under, from, upto, granted_upto)
   local before = slow_until()
   if upto <= now or granted_upto <= paced and upto <= before then return end
   paced = math.max(paced, granted_upto)
+  for _, stretch in ipairs(slow) do
+    if stretch.upto > from then stretch.under = joined(stretch.under, under) end
+  end
   if upto > before then
     slow[#slow + 1] = { upto = upto, pace = 1000000, under = under }
     return
@@ -154,6 +159,8 @@ local function pace_stretches()
   if not slow[1] then return end
   local new, most = {}, math.min(floor(MOST_SLOWED / (slow_until() - now) * 1000000), MOST_PACE)
   for unit, words in each_unit(asked_words()) do new[unit] = windows_of(words) end
+  local all = match(ARGV[3], '%S+$')
+  if all ~= '-' then new[''] = windows_of(all) end -- held turns need not obey the windows that imply these
   for _, change in ipairs(units_change) do
     for _, stretch in ipairs(slow) do
       if not string.find(stretch.under, format(';%s:', change.unit), 1, true) then

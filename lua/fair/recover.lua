@@ -83,9 +83,10 @@ end
 local function by_the_callers_quotas(under, had, newest, granted_upto)
   local before, stored = match(head, '(%S+)\n$'), sub(ARGV[1], -9, -2)
   local changes = before ~= stored and before ~= '--------' and stored ~= '' and stored ~= '--------'
-  if not changes and under == '-' then return end
-  if changes then add_stretch(word_of('', windows), had.last, had.sequence) end
-  add_stretch(under == '-' and asked_words() or under, newest, granted_upto)
+  local among = newest < had.last and slow[1] and stored ~= '' -- the queue had become shorter
+  if not changes and under == '-' and not among then return end
+  if changes then add_stretch(word_of('', windows), had.last, had.last, had.sequence) end
+  add_stretch(under == '-' and asked_words() or under, among and now or had.last, newest, granted_upto)
   pace_stretches()
 end
 

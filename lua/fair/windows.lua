@@ -71,16 +71,18 @@ elseif ARGV[1] ~= head or coarse > now and sub(ARGV[3], -1) ~= '-' then
   if all == '-' then all = words end
   differs = old_words ~= words and old_words ~= all
   if differs and last + counts_for() > now or coarse > now then words = all end
+  local changes = before ~= stored and before ~= '--------' and stored ~= '--------'
+  must = must or changes and last > now -- the turns that are held get a stretch
   if differs or not go_back_to(windows_of(words)) then go_by(windows_of(words)) end
   head = format('fair5 %s %s\n', words, stored)
   p, size = #head, #head + 191 + 22 * #windows
   if head ~= ARGV[1] then replace_arguments() end
-  if before ~= stored and before ~= '--------' and stored ~= '--------' then
+  if changes then
     changed_text = true
     local words_then = { word_of('', old) }
     for i, change in ipairs(units_change) do words_then[i + 1] = word_of(change.unit, change[1]) end
     words_then = table.concat(words_then, ';')
-    if words_then ~= asked_words() then add_stretch(words_then, last, sequence) end
+    if words_then ~= asked_words() then add_stretch(words_then, last, last, sequence) end
     pace_stretches()
   end
   if differs and not changed_text then
