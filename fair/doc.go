@@ -103,7 +103,7 @@
 // '.', or '~' if cells were merged into it. The sequence counts modulo 94⁶. The
 // sample's cell says: 3 permits up to slot 1700000000123456.
 //
-// Behind the ring are 2048 bytes of notes, if the mark says so. This is the same
+// Behind the ring are 1024 bytes of notes, if the mark says so. This is the same
 // queue, paused for 30 s. A line that is too long is broken at a backslash.
 //
 //	fair5 3/1000000/64 --------

@@ -16,7 +16,7 @@ const (
 	secondLineBytes = 112
 	ringCells       = 206
 	cellBytes       = 15
-	noteBytes       = 2048
+	noteBytes       = 1024
 	entryBytes      = 81
 )
 
