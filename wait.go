@@ -197,9 +197,7 @@ func (l *limiter) takeNow(ctx context.Context, n int) (*Turn, error) {
 		return nil, err
 	}
 	if !l.sleepers.MayGo(&w.Request) {
-		if l.trace.Missed != nil {
-			l.trace.Missed(n, max(0, time.Since(w.Reply.Slot())))
-		}
+		tell(l.trace.Missed, n, max(0, time.Since(w.Reply.Slot())))
 		l.giveUp(w)
 		return nil, nil
 	}

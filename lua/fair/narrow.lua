@@ -4,12 +4,18 @@
 --
 -- Takes    what epochs.lua leaves, with slow and paced of header.lua, stretches
 --          and slow_until of clock.lua; asked_units: the words of the caller's units
--- Leaves   word_of, asked_words, add_stretch, pace_stretches
+-- Leaves   text_changes, word_of, asked_words, add_stretch, pace_stretches
 --
 -- A change of the quotas ends a stretch of the clock. It keeps the windows that
 -- its turns were granted on. So whatever quotas come later, its pace is what the
 -- narrowest of them asks of these windows. They are words behind the unit, which
 -- is '' for calls: ':20/1000000/80;tokens:900/60000000/64'.
+
+-- Whether other quotas are stored than those that the state goes by.
+local function text_changes()
+  local before, stored = match(head, '(%S+)\n$'), sub(ARGV[1], -9, -2)
+  return before ~= stored and before ~= '--------' and stored ~= '' and stored ~= '--------'
+end
 
 -- Each unit of such a text, and its words.
 local function each_unit(under)

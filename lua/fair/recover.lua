@@ -81,9 +81,8 @@ end
 -- Slows what the state had, and what was counted again, as the caller's quotas
 -- want it. Both get a stretch of their own windows.
 local function by_the_callers_quotas(under, had, newest, granted_upto)
-  local before, stored = match(head, '(%S+)\n$'), sub(ARGV[1], -9, -2)
-  local changes = before ~= stored and before ~= '--------' and stored ~= '' and stored ~= '--------'
-  local among = newest < had.last and slow[1] and stored ~= '' -- the queue had become shorter
+  local changes = text_changes()
+  local among = newest < had.last and slow[1] and ARGV[1] ~= '' -- the queue had become shorter
   if not changes and under == '-' and not among then return end
   if changes then add_stretch(word_of('', windows), had.last, had.last, had.sequence) end
   add_stretch(under == '-' and asked_words() or under, among and now or had.last, newest, granted_upto)

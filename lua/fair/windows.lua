@@ -66,19 +66,18 @@ if ARGV[1] == '' then
   as_arguments(unpack(argv, first))
 elseif ARGV[1] ~= head or coarse > now and sub(ARGV[3], -1) ~= '-' then
   local old_size, old, old_head = size, windows, head
-  local old_words, before = match(head, '^fair5 (%S*) (%S+)\n$')
+  local old_words = match(head, '^fair5 (%S*) ')
   local words, stored, all = match(ARGV[1], ' (%S+) '), sub(ARGV[1], -9, -2), match(ARGV[3], '%S+$')
   if all == '-' then all = words end
   differs = old_words ~= words and old_words ~= all
   if differs and last + counts_for() > now or coarse > now then words = all end
-  local changes = before ~= stored and before ~= '--------' and stored ~= '--------'
-  must = must or changes and last > now -- the turns that are held get a stretch
+  changed_text = text_changes()
+  must = must or changed_text and last > now -- the turns that are held get a stretch
   if differs or not go_back_to(windows_of(words)) then go_by(windows_of(words)) end
   head = format('fair5 %s %s\n', words, stored)
   p, size = #head, #head + 191 + 22 * #windows
   if head ~= ARGV[1] then replace_arguments() end
-  if changes then
-    changed_text = true
+  if changed_text then
     local words_then = { word_of('', old) }
     for i, change in ipairs(units_change) do words_then[i + 1] = word_of(change.unit, change[1]) end
     words_then = table.concat(words_then, ';')
