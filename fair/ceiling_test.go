@@ -151,6 +151,22 @@ func TestACeilingOutlivesALossAndEndsWithAReset(t *testing.T) {
 	})
 }
 
+func TestAFlowIsPausedUntilTheEndWhoeverLeaves(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t)
+		set(t, f, "1/1s")
+		held := queued(t, f, 10, 1)
+		set(t, f, "2/2m")
+		require.NoError(t, f.PauseFlow(t.Context(), "a", 30*time.Second))
+		giveBack(t, f, held...)
+		flow := flowUnder(t, f, "a", "")
+		for now := time.Duration(0); now < 30*time.Second; now += time.Second {
+			at(now)
+			require.False(t, take(t, f, engine.Request{N: 1, Flow: flow})[0].Granted, now)
+		}
+	})
+}
+
 // A log keeps some 128 slots, on the safe side: turns of one place count at the
 // last of them.
 func TestTheLogOfAFlowStaysSmall(t *testing.T) {

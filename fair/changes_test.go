@@ -187,6 +187,18 @@ func TestStretchesOfWindowsThatAreFarApartCanBeRead(t *testing.T) {
 	})
 }
 
+func TestTurnsArePutOffForYearsAtMost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		for range 8 {
+			set(t, f, "1/1ms")
+			held := queued(t, f, 130, 1)
+			set(t, f, "1/87600h")
+			require.Less(t, dues(t, f, held)[129], 18*365*24*time.Hour)
+		}
+	})
+}
+
 func TestStretchesAreJoinedWhereThatCostsLeast(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, units := range []string{

@@ -154,16 +154,23 @@ local function slow_before(i, from)
   end
 end
 
--- A turn is not put off for longer than 17 years: the offset, a pause of ten
--- years included, has 15 digits. A number of the state is less than 2^52.
+-- A turn is not put off for longer than 17 years, by all changes together: the
+-- offset, a pause of ten years included, has 15 digits. A number of the state is
+-- less than 2^52.
 local MOST_SLOWED, MOST_PACE = 2 ^ 49, 2 ^ 52 - 1
+
+-- The most that the pace may be from now on where it was less.
+local function most_pace()
+  local spare = MOST_SLOWED - (server - now) - (slow_until() - moment_of(now))
+  return math.min(floor(spare / (slow_until() - now) * 1000000), MOST_PACE)
+end
 
 -- Slows each stretch down as the caller's windows ask, and what a window that
 -- ends in it holds of the turns before. A stretch that knows nothing of a unit
 -- has turns of the windows that the unit had.
 local function pace_stretches()
   if not slow[1] then return end
-  local new, most = {}, math.min(floor(MOST_SLOWED / (slow_until() - now) * 1000000), MOST_PACE)
+  local new, most = {}, most_pace()
   for unit, words in each_unit(asked_words()) do new[unit] = windows_of(words) end
   local all = match(ARGV[3], '%S+$')
   if all ~= '-' then new[''] = windows_of(all) end -- held turns need not obey the windows that imply these
