@@ -103,8 +103,9 @@
 // '.', or '~' if cells were merged into it. The sequence counts modulo 94⁶. The
 // sample's cell says: 3 permits up to slot 1700000000123456.
 //
-// Behind the ring are 1024 bytes of notes, if the mark says so. This is the same
-// queue, paused for 30 s. A line that is too long is broken at a backslash.
+// Behind the ring is a line of notes, if the mark says so, in 1024 bytes that are
+// kept for it. This is the same queue, paused for 30 s. A line that is too long is
+// broken at a backslash.
 //
 //	fair5 3/1000000/64 --------
 //	+ 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456

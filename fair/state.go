@@ -116,7 +116,10 @@ func (s *contents) readBehind(r *reader) {
 	s.readRing(r)
 	s.moment = s.clock
 	if s.mark != '-' {
-		notes := r.at(ringCells*cellBytes, noteBytes)
+		notes, _, found := strings.Cut(r.rest[min(ringCells*cellBytes, len(r.rest)):], "\n")
+		if r.want(found && len(notes) > 4*17); r.damaged {
+			return
+		}
 		n := r.numbers(notes[:4*17-1], 4)
 		s.moment, s.resetEnd, s.full = n[0], n[1], n[2]
 		stretches, rest, _ := strings.Cut(notes[4*17:], " ")

@@ -136,7 +136,5 @@ settle = function()
   if coarse <= now then in_use = '-' end
   mark = (rest > 0 or slow[1]) and '+' or (reset_end + full > 0 or in_use .. epochs ~= '-') and 'n' or '-'
   if mark == '-' then return nil end
-  local notes = format('%16d %16d %16d %16d %s %s%s', server + offset, reset_end, full, paced, stretches(), in_use,
-    epochs)
-  return notes .. string.rep(' ', NOTES - 1 - #notes) .. '\n'
+  return format('%16d %16d %16d %16d %s %s%s\n', server + offset, reset_end, full, paced, stretches(), in_use, epochs)
 end

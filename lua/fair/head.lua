@@ -22,7 +22,7 @@
 -- describes the state, field by field.
 
 local CELLS, WIDTH = 206, 15 -- the ring: so many cells of so many bytes
-local NOTES = 1024           -- bytes of the notes behind it
+local NOTES = 1024           -- bytes behind it that are kept for the notes
 local SILENCE = 100000       -- no failover takes less time than this
 local MOST_SLOT = 2 ^ 52     -- slots and permits are less, so that sums stay exact
 

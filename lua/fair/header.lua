@@ -100,10 +100,10 @@ if not fresh then
   if mark ~= '-' then
     local noted = call('GETRANGE', key, size + CELLS * WIDTH, size + CELLS * WIDTH + NOTES - 1)
     moment, reset_end, full, paced, slow, in_use, epochs =
-      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) (%S+) ([-%d/,|]+)([-%w @]*)\n$')
-    if not moment or #noted ~= NOTES then damaged() end
+      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) (%S+) ([-%d/,|]+)([-%w @]*)\n')
+    if not moment then damaged() end
     moment, reset_end, full, paced = number(moment), number(reset_end), number(full), number(paced)
-    slow, epochs = read_stretches(slow), match(epochs, '^(.-) *$')
+    slow = read_stretches(slow)
   end
 else
   if head == '' then -- any windows that are over at once will do

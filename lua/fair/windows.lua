@@ -21,7 +21,7 @@ local function relocate(old_size)
   local notes = settle()
   if notes then
     body = body .. string.rep(' ', CELLS * WIDTH - #body)
-    body = sub(body, 1, CELLS * WIDTH) .. notes .. sub(body, CELLS * WIDTH + NOTES + 1)
+    body = sub(body, 1, CELLS * WIDTH) .. notes .. sub(body, CELLS * WIDTH + #notes + 1)
   end
   ends = math.max(ends, last + counts_for())
   return redis.pcall('PSETEX', key, format('%d', math.ceil(wait_for(ends) / 1000) + 1),
