@@ -99,7 +99,7 @@ func TestTurnsWithoutCallsAreSlowed(t *testing.T) {
 
 func TestUnitsThatBecomeNarrowerSlowLostTurns(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, how := range []string{"an older copy", "the keys are gone"} {
+		for _, how := range []string{"an older copy", "the keys are gone", "the keys are gone, then a look"} {
 			t.Run(how, func(t *testing.T) {
 				f, at := w.stored(t)
 				writes(t, f, "10/1s; tokens 100/1s")
@@ -116,8 +116,11 @@ func TestUnitsThatBecomeNarrowerSlowLostTurns(t *testing.T) {
 				switch how {
 				case "an older copy":
 					before.restore(t, f)
-				case "the keys are gone":
+				default:
 					require.NoError(t, w.rdb.Del(t.Context(), f.key, f.unitsKey(), f.quotaKey()).Err())
+				}
+				if how == "the keys are gone, then a look" {
+					require.NoError(t, f.Look(t.Context()))
 				}
 				writes(t, f, "10/1s; tokens 100/10s")
 				apart(t, dues(t, f, held)[1:], 10*time.Second, "tokens 100/10s")

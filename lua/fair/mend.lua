@@ -1,8 +1,8 @@
 -- Counts again what was lost of the units, and lets them go by the caller's
 -- windows.
 --
--- Takes    what units.lua, recover.lua and others.lua leave; adopts: the caller's
---          windows count from now on
+-- Takes    what units.lua, narrow.lua, recover.lua and others.lua leave; adopts:
+--          the caller's windows count from now on
 -- Leaves   logs and epochs_of; units_change: the windows that each unit had and
 --          has; begun: the key is of this queue; whole: it has the caller's units
 --          under the caller's windows; must, if something is to be written
@@ -42,6 +42,14 @@ local function missing_of(l, change)
   return unknown and most or math.min(most, l.knows)
 end
 
+-- The windows of a unit that was lost, as the caller knew it.
+local function words_then(l)
+  for unit, words in each_unit(match(ARGV[3], '(%S+) %S+$')) do
+    if unit == l.name then return words end
+  end
+  return l.words
+end
+
 if count > 0 then
   if read_units() == nil then damaged() end
   begun = epochs_of ~= nil
@@ -53,7 +61,7 @@ if count > 0 then
     local l, block = logs[i], layout[logs[i].name]
     whole = whole and block ~= nil
     l.windows = windows_of(block and block.words or l.words)
-    units_change[i] = { unit = l.name, l.windows, windows_of(l.words) }
+    units_change[i] = { unit = l.name, block and l.windows or windows_of(words_then(l)), windows_of(l.words) }
   end
   newest_known = newest_known + moves
   for i = 1, remembers and count or 0 do

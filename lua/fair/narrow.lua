@@ -4,7 +4,7 @@
 --
 -- Takes    what epochs.lua leaves, with slow and paced of header.lua, stretches
 --          and slow_until of clock.lua; asked_units: the words of the caller's units
--- Leaves   text_changes, word_of, asked_words, add_stretch, pace_stretches
+-- Leaves   text_changes, each_unit, word_of, asked_words, add_stretch, pace_stretches
 --
 -- A change of the quotas ends a stretch of the clock. It keeps the windows that
 -- its turns were granted on. So whatever quotas come later, its pace is what the
