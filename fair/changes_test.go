@@ -97,54 +97,6 @@ func TestTurnsWithoutCallsAreSlowed(t *testing.T) {
 	})
 }
 
-func TestUnitsThatBecomeNarrowerSlowLostTurns(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, how := range []string{"an older copy", "the keys are gone", "the keys are gone, then a look"} {
-			t.Run(how, func(t *testing.T) {
-				f, at := w.stored(t)
-				writes(t, f, "10/1s; tokens 100/1s")
-				var held []engine.Grant
-				take4 := func() {
-					for range 4 {
-						held = append(held, take(t, f, amount(1, "tokens=100"))[0].Grant)
-					}
-				}
-				take4()
-				before := snap(t, f)
-				take4()
-				at(200 * time.Millisecond)
-				switch how {
-				case "an older copy":
-					before.restore(t, f)
-				default:
-					require.NoError(t, w.rdb.Del(t.Context(), f.key, f.unitsKey(), f.quotaKey()).Err())
-				}
-				if how == "the keys are gone, then a look" {
-					require.NoError(t, f.Look(t.Context()))
-				}
-				writes(t, f, "10/1s; tokens 100/10s")
-				apart(t, dues(t, f, held)[1:], 10*time.Second, "tokens 100/10s")
-			})
-		}
-	})
-}
-
-// A failover between a text that a person wrote and the first turn under it.
-func TestLostTurnsAreThoseOfTheTextThatWasStored(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, _ := w.stored(t)
-		set(t, f, "1/1.7s")
-		queued(t, f, 1, 1)
-		writes(t, f, "1/100ms")
-		before := snap(t, f)
-		held := queued(t, f, 4, 1)
-		before.restore(t, f)
-		dues(t, f, held)
-		set(t, f, "1/5s")
-		apart(t, dues(t, f, held), 5*time.Second, "1/5s")
-	})
-}
-
 // A label of the clock lasts 3.6 s, and the quotas change each second.
 func TestQuotasThatChangeWithinALabelLetTheClockGoOn(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -241,47 +193,6 @@ func TestOneTurnOfAWideQuotaSlowsFewBeforeIt(t *testing.T) {
 	})
 }
 
-// The older state has a stretch up to the same slot.
-func TestALostNarrowerQuotaGoesOn(t *testing.T) {
-	w := realWorld(t)
-	for _, wider := range []bool{false, true} {
-		f, _ := w.stored(t)
-		set(t, f, "1/1s")
-		held := queued(t, f, 11, 1)
-		if wider {
-			set(t, f, "1/300ms") // there is a stretch from now on
-		}
-		before := snap(t, f)
-		text := w.rdb.Get(t.Context(), f.quotaKey()).Val()
-		set(t, f, "1/5s")
-		told := dues(t, f, held)
-		before.restore(t, f)
-		writes(t, f, text)
-		require.InDelta(t, told[1], dues(t, f, held)[1], float64(time.Second), "the second of 11; a stretch: %v", wider)
-	}
-}
-
-// Lost turns stand in a stretch that had become shorter: a turn of it had gone
-// back, and the older state does not know.
-func TestTurnsAmongThoseOfAnOlderQuotaAreSlowed(t *testing.T) {
-	w := realWorld(t)
-	for _, looks := range []bool{false, true} {
-		f, _ := w.stored(t)
-		set(t, f, "1/5s")
-		far := queued(t, f, 2, 1)[1]
-		set(t, f, "1/300ms")
-		before := snap(t, f)
-		giveBack(t, f, far)
-		held := queued(t, f, 2, 1)
-		before.restore(t, f)
-		if looks {
-			require.NoError(t, f.Look(t.Context()))
-		}
-		set(t, f, "1/1.7s")
-		apart(t, dues(t, f, held), 1700*time.Millisecond, fmt.Sprint("somebody looked between: ", looks))
-	}
-}
-
 // Turns of 4/100ms go by 10/1s, though single permits in 100 ms imply that.
 func TestHeldTurnsGoByImpliedWindowsAsWell(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -330,5 +241,52 @@ func TestAStatusThatFindsAChangeDelaysNobody(t *testing.T) {
 			return queuedWait(t, f)
 		}
 		require.InDelta(t, next(func(*fair) {}), next(func(f *fair) { status(t, f) }), float64(time.Second))
+	})
+}
+
+func TestANarrowerQuotaSlowsFewTurnsHoweverLongTheLine(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		set(t, f, "1/24h")
+		held := queued(t, f, 2, 1)
+		set(t, f, "1/1s")
+		held = append(held, queued(t, f, 2, 1)...)
+		set(t, f, "1/24h")
+		apart(t, dues(t, f, held), 24*time.Hour*999/1000, "1/24h")
+	})
+}
+
+// A shorter window asks for the greatest pace, and a longer one spans two stretches.
+func TestEachWindowReachesBackIntoTheStretchBefore(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		narrow, wide := "1/700ms; tokens 100/5s", "1/100ms; tokens 100/1s"
+		writes(t, f, narrow)
+		held := []engine.Grant{
+			take(t, f, amount(1, "tokens=100"))[0].Grant, take(t, f, amount(1, "tokens=100"))[0].Grant,
+		}
+		queued(t, f, 1, 1)
+		writes(t, f, wide)
+		held = append(held, take(t, f, amount(0, "tokens=100"))[0].Grant)
+		writes(t, f, narrow)
+		apart(t, dues(t, f, held), 5*time.Second, narrow)
+	})
+}
+
+// Two limiters look that know the text which is stored again. The queue goes by the
+// one between.
+func TestALookOfWhoKnowsTheTextLetsTheQueueObeyIt(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t)
+		other := f.looksFor(t)
+		writes(t, f, "1/5s")
+		first := queued(t, f, 2, 1)[1]
+		writes(t, f, "1/400ms")
+		second := queued(t, other, 1, 1)[0]
+		writes(t, f, "1/5s")
+		at(4750 * time.Millisecond)
+		comes := dues(t, f, []engine.Grant{first})[0]
+		at(5150 * time.Millisecond)
+		apart(t, []time.Duration{comes, 400*time.Millisecond + dues(t, other, []engine.Grant{second})[0]}, 5*time.Second, "")
 	})
 }

@@ -193,19 +193,25 @@ func (t *quotaSet) appendRun(args []any, flow int, requests []engine.Request) (_
 func longestOf(r engine.Request) int64 { return min(r.MaxWait, longestWait).Microseconds() }
 
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	t := f.held()
-	if len(t.units) > 0 || slices.ContainsFunc(grants, func(g engine.Grant) bool { return g.Settles }) {
-		return f.settle(ctx, t, grants)
-	}
+	settles := func(g engine.Grant) bool { return g.Settles }
 	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
-		args := f.args(t, 6*len(part))
-		logs, of := f.logsOf(part)
-		for i, g := range part {
-			args = append(args, g.ID, g.At, g.N, g.Made, kindOf(g), of[i])
-		}
-		_, err := f.ask(ctx, f.scripts.release, args, logs...)
-		return err
+		return f.whatever(func(t *quotaSet) error {
+			if len(t.units) > 0 || slices.ContainsFunc(part, settles) {
+				return f.settle(ctx, t, part)
+			}
+			return f.release(ctx, t, part)
+		})
 	})
+}
+
+func (f *fair) release(ctx context.Context, t *quotaSet, grants []engine.Grant) error {
+	args := f.args(t, 6*len(grants)+1)
+	logs, of := f.logsOf(grants)
+	for i, g := range grants {
+		args = append(args, g.ID, g.At, g.N, g.Made, kindOf(g), of[i])
+	}
+	_, err := f.askUnder(ctx, f.scripts.release, t, args, logs...)
+	return err
 }
 
 func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {

@@ -29,28 +29,24 @@ const (
 var lookForQuotas = assemble("head quota" + opens + "{" + restores + "} look write news")
 
 // allScripts are assembled of the parts in lua/fair.
-var allScripts = takers("head", scripts{
-	release: assemble("head" + opens + restores + "begin tails release shorten compact write given"),
-	reset:   assemble("head fields forget header clock epochs begin reset write news"),
-	look:    assemble("head" + opens + "{" + restores + "} look write news"),
-	quotas:  lookForQuotas,
-	pause:   assemble("head" + opens + restores + "begin pause write told"),
-	set:     assemble("set"),
-
-	pauseFlow: assemble("head" + opens + restores + "begin pauseflow write told"),
-	settle: assemble("head" + opens + "keep units" + restored +
-		"debts [ grant compact owed ] refunds [ begin release compact released ] shorten" + counts + "settled"),
-})
+var allScripts = scriptsFrom("head", "")
 
 // storedScripts are those of a limiter that looks for stored quotas: whatever
-// depends on its quotas makes sure that they are those that are stored.
-var storedScripts = takers("head quota", allScripts)
+// may count something again makes sure that its quotas are those that are stored.
+var storedScripts = scriptsFrom("head quota", "obeys ")
 
-// takers completes scripts by those that depend on the quotas.
-func takers(head string, s scripts) scripts {
-	if head != "head" {
-		s.look = lookForQuotas
+func scriptsFrom(head, obeys string) scripts {
+	s := scripts{
+		reset:  assemble("head fields forget header clock epochs begin reset write news"),
+		quotas: lookForQuotas,
+		set:    assemble("set"),
 	}
+	s.look = assemble(head + opens + "{" + restores + obeys + "} look write news")
+	s.pause = assemble(head + opens + restores + "begin pause write told")
+	s.pauseFlow = assemble(head + opens + restores + "begin pauseflow write told")
+	s.release = assemble(head + opens + restores + "begin tails release shorten compact write given")
+	s.settle = assemble(head + opens + "keep units" + restored +
+		"debts [ grant compact owed ] refunds [ begin release compact released ] shorten" + counts + "settled")
 	s.take = assemble(head + opens + unusual + "rest grant compact write take")
 	s.share = assemble(head + opens + unusual + "flows rest ( ceiling ) grant compact active write entries share")
 	s.status = assemble(head + opens + "still" + unusual + "rest grant cells status write stands")

@@ -27,28 +27,27 @@ const asSettled = 2
 // booked in more pieces than one run of the script books. These belong to the
 // queue that booked the first of them: one that has taken its place owes nothing.
 func (f *fair) settle(ctx context.Context, t *quotaSet, grants []engine.Grant) error {
-	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
-		logs, of := f.logsOf(part)
-		args := f.unitArgs(t)
-		for i, g := range part {
-			args = append(append(args, g.ID, g.At, g.Made, kindOf(g), of[i], g.N), t.inOrder(g.Amounts)...)
+	logs, of := f.logsOf(grants)
+	args := f.unitArgs(t)
+	for i, g := range grants {
+		args = append(append(args, g.ID, g.At, g.Made, kindOf(g), of[i], g.N), t.inOrder(g.Amounts)...)
+	}
+	seen, owed, err := f.settleOnce(ctx, t, args, logs...)
+	queue := seen.generation()
+	for err == nil && seen.generation() == queue && slices.Max(owed) > 0 {
+		t = t.underAnyText()
+		args = append(f.unitArgs(t), queue, 0, "", asSettled, 0)
+		for _, n := range owed {
+			args = append(args, -n)
 		}
-		seen, owed, err := f.settleOnce(ctx, t, args, logs...)
-		queue := seen.generation()
-		for err == nil && seen.generation() == queue && slices.Max(owed) > 0 {
-			args = append(f.unitArgs(t), queue, 0, "", asSettled, 0)
-			for _, n := range owed {
-				args = append(args, -n)
-			}
-			if seen, owed, err = f.settleOnce(ctx, t, args); err != nil {
-				return fmt.Errorf("%w: a part of the debts was booked: %w", engine.ErrOutcomeUnknown, err)
-			}
+		if seen, owed, err = f.settleOnce(ctx, t, args); err != nil {
+			return fmt.Errorf("%w: a part of the debts was booked: %w", engine.ErrOutcomeUnknown, err)
 		}
-		if err == nil && seen.generation() == queue {
-			f.debts.learn(f, part, seen)
-		}
-		return err
-	})
+	}
+	if err == nil && seen.generation() == queue {
+		f.debts.learn(f, grants, seen)
+	}
+	return err
 }
 
 // settleOnce asks one question. It returns what it saw of the queue, none if nothing
@@ -56,7 +55,7 @@ func (f *fair) settle(ctx context.Context, t *quotaSet, grants []engine.Grant) e
 func (f *fair) settleOnce(
 	ctx context.Context, t *quotaSet, args []any, logs ...string,
 ) (seen watermark, owed []int64, err error) {
-	r, err := f.ask(ctx, f.scripts.settle, args, logs...)
+	r, err := f.askUnder(ctx, f.scripts.settle, t, args, logs...)
 	if err != nil {
 		return seen, nil, err
 	}

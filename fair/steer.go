@@ -11,15 +11,15 @@ import (
 )
 
 // Look reads the header of the state: a key that holds an empty string is no
-// queue to it. If other quotas are stored than it knows, it lets the queue obey
-// these. That takes two more questions.
+// queue to it. If other quotas are stored than it knows, or than the queue goes
+// by, it lets the queue obey these. That takes two more questions.
 func (f *fair) Look(ctx context.Context) error {
 	known := f.held()
 	return f.under(func(t *quotaSet) error {
 		if t != known {
 			return f.obey(ctx, t)
 		}
-		return f.look(ctx, t)
+		return f.look(ctx, t, f.scripts.look)
 	})
 }
 
@@ -30,11 +30,11 @@ func (f *fair) obey(ctx context.Context, t *quotaSet) error {
 			return err
 		}
 	}
-	return f.look(ctx, t)
+	return f.look(ctx, t, f.scripts.look)
 }
 
-func (f *fair) look(ctx context.Context, t *quotaSet) error {
-	r, err := f.askUnder(ctx, f.scripts.look, t, f.args(t, 1))
+func (f *fair) look(ctx context.Context, t *quotaSet, script *lua.Script) error {
+	r, err := f.askUnder(ctx, script, t, f.args(t, 1))
 	if err != nil {
 		return err
 	}
@@ -71,17 +71,22 @@ func (f *fair) pauses(ctx context.Context, script *lua.Script, d time.Duration, 
 	if d > longestPer {
 		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
 	}
-	t := f.held()
-	r, err := f.ask(ctx, script, append(f.args(t, 1), ceilMicroseconds(max(1, d))), logs...)
-	if err != nil {
-		return err
-	}
+	return f.whatever(func(t *quotaSet) error {
+		r, err := f.askUnder(ctx, script, t, append(f.args(t, 2), ceilMicroseconds(max(1, d))), logs...)
+		if err != nil {
+			return err
+		}
+		return f.learnPause(r, t)
+	})
+}
+
+func (f *fair) learnPause(r reply, t *quotaSet) error {
 	texts, _ := r.said.([]any)
 	if len(texts) != 2 {
 		return misread(r.said, errors.New("want two texts"))
 	}
 	var o outcome
-	if err = o.learn(texts[0], texts[1]); err != nil {
+	if err := o.learn(texts[0], texts[1]); err != nil {
 		return misread(r.said, err)
 	}
 	f.learn(t, &o, r)

@@ -69,6 +69,23 @@ func (f *fair) under(ask func(*quotaSet) error) error {
 	return &unreadableQuotas{f.quotaKey(), err}
 }
 
+// whatever is under, for what has to be done even if what is stored is no quota.
+func (f *fair) whatever(ask func(*quotaSet) error) error {
+	err := f.under(ask)
+	if !errors.As(err, new(*unreadableQuotas)) {
+		return err
+	}
+	return ask(f.held().underAnyText())
+}
+
+// underAnyText are the same quotas, for a question that does its work whatever is
+// stored: see lua/fair/quota.lua.
+func (t *quotaSet) underAnyText() *quotaSet {
+	any := *t
+	any.text = "*"
+	return &any
+}
+
 // askUnder runs a script that compares the quotas with what is stored.
 func (f *fair) askUnder(
 	ctx context.Context, script *lua.Script, t *quotaSet, args []any, logs ...string,
@@ -107,7 +124,7 @@ func (f *fair) adopt(known *quotaSet, text string) error {
 func (f *fair) takeFitting(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
 	fitting := t.fitting(requests)
 	if len(fitting) == 0 {
-		if err := f.look(ctx, t); err != nil {
+		if err := f.look(ctx, t, f.scripts.quotas); err != nil {
 			return nil, err
 		}
 		if len(t.windows) == 0 {

@@ -24,7 +24,7 @@ end
 
 -- How much faster than on the old windows turns of theirs may come on the new
 -- ones: less than 1 if that is slower. Returns that of the new window that asks
--- for most, and its length.
+-- for most, and the length of the longest that asks for something.
 --
 -- An old window of 5 in a second lets 10 go in two seconds at most. So a new one
 -- of 10 in 6 s is kept for sure if two seconds take six: a third as fast. That is
@@ -42,19 +42,20 @@ local function speed_of(old, new)
       if lengths < 1 then rate = math.max(rate, speed) else strict = math.max(strict, speed) end
     end
     local speed = 2 * strict < rate and rate or strict
-    if speed < least then least, length = speed, window.length end
+    if speed < 1 then length = math.max(length, window.length) end
+    least = math.min(least, speed)
   end
   return least, length
 end
 
 -- The pace that suits turns that were granted on some windows, in a queue of
--- others, and how long the window is that asks for it.
+-- others, and how long the longest window is that asks for less than the usual.
 local function pace_of(under, new)
   local least, length = 1, 0
   for unit, words in each_unit(under) do
     if new[unit] then
-      local speed, of_window = speed_of(windows_of(words), new[unit])
-      if speed < least then least, length = speed, of_window end
+      local speed, longest = speed_of(windows_of(words), new[unit])
+      least, length = math.min(least, speed), math.max(length, longest)
     end
   end
   return math.ceil(1000000 / least * (1 - 1e-15)), length -- 1e6 / 100 * 100 is 1e6
@@ -140,29 +141,29 @@ local function add_stretch(under, from, upto, granted_upto)
   if newest.upto <= slow_until(#slow - 2) then table.remove(slow, #slow - 1) end
 end
 
--- Lets the clock be as slow before a stretch as in it, from a label on.
-local function slow_before(i, from)
-  for j = i - 1, 1, -1 do
-    local stretch, pace = slow[j], slow[i].pace
-    if stretch.upto <= from then return end
-    if stretch.pace < pace and slow_until(j - 1) < from then
-      table.insert(slow, j + 1, { upto = stretch.upto, pace = pace, under = stretch.under })
-      stretch.upto = from
-      return
-    end
-    stretch.pace = math.max(stretch.pace, pace)
-  end
-end
-
 -- A turn is not put off for longer than 17 years, by all changes together: the
 -- offset, a pause of ten years included, has 15 digits. A number of the state is
 -- less than 2^52.
 local MOST_SLOWED, MOST_PACE = 2 ^ 49, 2 ^ 52 - 1
 
--- The most that the pace may be from now on where it was less.
-local function most_pace()
+-- Lets a stretch be as slow as a pace, as far as that leaves time for.
+local function slow_down(i, pace)
+  local stretch, length = slow[i], slow_until(i) - slow_until(i - 1)
   local spare = MOST_SLOWED - (server - now) - (slow_until() - moment_of(now))
-  return math.min(floor(spare / (slow_until() - now) * 1000000), MOST_PACE)
+  stretch.pace = math.max(stretch.pace, math.min(pace, stretch.pace + floor(spare / length * 1000000), MOST_PACE))
+end
+
+-- Lets the clock be as slow before a stretch, from a label on.
+local function slow_before(i, from, pace)
+  for j = i - 1, 1, -1 do
+    local stretch, begins = slow[j], slow_until(j - 1)
+    if stretch.upto <= from then return end
+    if stretch.pace < pace and begins < from then
+      table.insert(slow, j, { upto = from, pace = stretch.pace, under = stretch.under })
+      return slow_down(j + 1, pace)
+    end
+    slow_down(j, pace)
+  end
 end
 
 -- Slows each stretch down as the caller's windows ask, and what a window that
@@ -170,7 +171,7 @@ end
 -- has turns of the windows that the unit had.
 local function pace_stretches()
   if not slow[1] then return end
-  local new, most = {}, most_pace()
+  local new = {}
   for unit, words in each_unit(asked_words()) do new[unit] = windows_of(words) end
   local all = match(ARGV[3], '%S+$')
   if all ~= '-' then new[''] = windows_of(all) end -- held turns need not obey the windows that imply these
@@ -181,18 +182,13 @@ local function pace_stretches()
       end
     end
   end
-  local reach = {}
-  for _, stretch in ipairs(slow) do
-    local pace, length = pace_of(stretch.under, new)
-    pace = math.min(most, pace)
-    if pace > stretch.pace then
-      stretch.pace = pace
-      reach[stretch] = math.ceil(length * 1000000 / stretch.pace)
+  local i = 1
+  while slow[i] do -- there may be one more before it then, and it comes once more
+    local pace, length = pace_of(slow[i].under, new)
+    if pace > 1000000 then
+      slow_down(i, pace)
+      slow_before(i, slow_until(i - 1) - math.ceil(length * 1000000 / pace), pace)
     end
-  end
-  local i = 2
-  while slow[i] do -- there may be one more before it then, and it stays as it is
-    if reach[slow[i]] then slow_before(i, slow_until(i - 1) - reach[slow[i]]) end
     i = i + 1
   end
   join_stretches()

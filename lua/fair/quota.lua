@@ -2,15 +2,15 @@
 -- caller knows. As long as they are the same the script goes on.
 --
 -- KEYS[2]     where they are stored, as text; '' says that they were forgotten
--- ARGV, last  the text that the caller knows, '' if none. It is taken away, so
---             that the parts behind find theirs
+-- ARGV, last  the text that the caller knows, '' if none, '*' if whatever is stored
+--             will do. It is taken away, so that the parts behind find theirs
 --
 -- Takes    what head.lua leaves
 -- Returns  'QUOTA <text>' if another text is stored. Nothing was changed
 -- Errors   STATE: no text is stored
 
 local knows = table.remove(argv)
-local stored = redis.pcall('GET', KEYS[2])
+local stored = knows == '*' and knows or redis.pcall('GET', KEYS[2])
 if type(stored) == 'table' then
   local foreign = string.find(stored.err, 'WRONGTYPE', 1, true)
   return redis.error_reply(foreign and 'STATE stored quotas that are no text' or stored.err)

@@ -163,6 +163,7 @@ local function recover()
     local slow_now, moment_now = slow, moment_of(shown)
     slow = read_stretches(slow_then)
     if moment_of(shown) < moment_now or not slow_now[1] then paced = paced_then + 0 else slow = slow_now end
+    if fresh then had.last = math.min(newest, slow_until()) end -- what has a stretch keeps that
   end
   must = true
   if known or fresh then

@@ -1,0 +1,7 @@
+-- Has the caller let the queue obey the stored quotas, if it goes by older ones
+-- and turns are held: a look alone does not.
+--
+-- Takes    what quota.lua and recover.lua leave
+-- Returns  'QUOTA <text>', with the text that is stored. Nothing was changed
+
+if text_changes() and last > now then return 'QUOTA ' .. stored end
