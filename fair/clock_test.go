@@ -45,6 +45,13 @@ func TestAServerClockSetBackHoldsNobodyWhoOnlyLooks(t *testing.T) {
 // are held, lost or reset.
 func TestClocks(t *testing.T) {
 	tell(t, []story{
+		{"a clock goes on from its last write, also after a reset", "1/1s", "a takes 1, {|a resets}, a takes 1, " +
+			"at 10s, a takes 1, at 20s, a takes 1, at 30s, a takes 1, at 20s, a paused 0s, a takes 1 after ~1s"},
+		{"a reset is heard after another one and a loss", "1/1s", "at 1h, a takes 1, a resets, b looks, at 1h1s, lost, " +
+			"at {1h2s|50m2s}, a takes 3, b takes 1, a resets, a heard reset, b looks, b heard reset"},
+		{"what is granted after a reset and a loss counts", "1/1s", "at 1h, a takes 1, at 1h3s, a waited 3s, {|a resets}, " +
+			"b looks, at 1h3.005s, b pauses 800ms, lost, at {1h3.01s|59m59.01s}, a takes 3, a looks, b looks, " +
+			"a looks, a takes 1 after >=2.9s"},
 		{
 			"a clock that leaps ahead and back holds nobody up", "1/1m",
 			"a takes 1, at 1h1s, b takes 2, at 2s, a looks, b holds 1 in <1m3s",
@@ -112,4 +119,27 @@ func TestANarrowerQuotaSlowsLostTurnsOnTheClockOfOthers(t *testing.T) {
 	for i, due := range dues(t, f, held) {
 		require.InDelta(t, 3*time.Duration(i)*time.Second, due, float64(time.Millisecond))
 	}
+}
+
+// A clock that is set back while it stands does not step over turns that wait there.
+func TestATurnAtTheLabelOfAPauseIsHeldByTheNext(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, isLost := range []bool{false, true} {
+			f, at := w.queue(t, quotas(t, "3/1s")...)
+			at(10 * time.Second)
+			pause(t, f, 6*time.Second)
+			held := queued(t, f, 1, 1)
+			f.memory.news.Arrived = f.memory.news.Arrived.Add(-time.Second)
+			if isLost {
+				require.NoError(t, f.client.Del(t.Context(), f.key).Err())
+			}
+			for _, back := range []time.Duration{11 * time.Second, 10500 * time.Millisecond, 9 * time.Second} {
+				at(back)
+				dues(t, f, held)
+			}
+			pause(t, f, 20*time.Second)
+			require.LessOrEqual(t, f.memory.news.Clock, held[0].At, "else it has passed, for those who sleep")
+			require.GreaterOrEqual(t, dues(t, f, held)[0], 20*time.Second)
+		}
+	})
 }

@@ -48,6 +48,9 @@ func TestFailovers(t *testing.T) {
 		{"a watermark moves no turn of the present epoch", "1/1s", "b takes 1, kept, at 5s, a takes 1, at -5s, back, " +
 			"b takes 9, b takes 1 after 10s, a takes 1 after >=11s"},
 
+		{"a lost pause goes on, wherever the clock is", "1/1s", "moves, at 10s, a takes 1, kept, at 10.1s, a pauses 30s, " +
+			"a takes 1 after >=30.8s, a waited 100ms, at {10.2s|9.7s|6.2s}, back, a takes 1 after >=31.7s <=33s"},
+
 		{"a lost write that granted nothing loses nothing: a pause that is over", "2/1m", "a takes 4, kept, at 1s, " +
 			"a pauses 100ms, at 2s, back, a takes 1, a stays, a heard no loss, a returns 2:, a waits 58.099999s"},
 		{"a lost write that granted nothing loses nothing: who asked", "2/1m", "a takes 4, kept, at 1s, " +

@@ -24,9 +24,9 @@ type memory struct {
 	news      news      // the newest slot comes latest by these, of all that were heard
 	under     *quotaSet // the clock goes by these, as far as the news say
 
-	resetQueue string // which follows a reset: plain answers do not tell
-	resetEnd   int64  // until when the newest known reset is remembered, 0 without one
-	resetAt    int64  // a watermark of an earlier clock may be older than that reset
+	resetQueue string    // which follows a reset: plain answers do not tell
+	resetEnd   int64     // until when the newest known reset is remembered, 0 without one
+	resetHeard time.Time // what was asked before may be older than that reset
 }
 
 // watermark is one state of a queue, the newest that a limiter was told of.
@@ -106,7 +106,7 @@ func (m *memory) recall(t *quotaSet) (text, rest string) {
 	if m.under.words != t.words && m.under.head != "" {
 		under = m.under.words
 	}
-	if w.clock < m.resetAt {
+	if n.Asked.Before(m.resetHeard) {
 		resetEnd = 0
 	}
 	comes := n.Until(max(w.newest, n.Clock))
@@ -157,9 +157,9 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	isNew, mine := n.resetEnd > m.resetEnd, n.Queue == m.watermark.generation()
 	n.Reset = isNew || n.Queue == m.resetQueue
 	if isNew {
-		m.resetQueue, m.resetEnd, m.resetAt = n.Queue, n.resetEnd, n.Clock+2
+		m.resetQueue, m.resetEnd, m.resetHeard = n.Queue, n.resetEnd, n.Arrived
 		if mine {
-			m.resetAt = m.watermark.clock
+			m.resetHeard = time.Time{} // what is known came behind it
 		} else {
 			m.watermark, m.news = watermark{}, *n // nobody restores it, even if the reset is lost as well
 		}

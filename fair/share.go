@@ -105,7 +105,7 @@ func (f *fair) shareArgs(t *quotaSet, requests []engine.Request) (args []any, lo
 			if c, _ := flow.Ceiling.(*ceiling); c != nil {
 				under = c.words
 			}
-			at, granted := f.places.of(flow.ID)
+			at, granted := f.places.of(flow.ID, &f.memory)
 			holds := flow.Ahead + f.debts.ahead(flow, &f.memory)
 			flows = append(flows, word+f.member, flow.Weight, 0, 0, holds, at, under, granted)
 			logs = append(logs, f.logKey(flow.ID))
@@ -164,6 +164,7 @@ func (o *outcome) share(words any, requests []engine.Request) error {
 		if a.Granted && p.ceiling != nil {
 			p.granted = fmt.Sprintf("%s %d", a.Grant.ID, p.total)
 			p.counts = max(p.counts, a.Wait+microseconds(p.ceiling[0].Length))
+			p.end = max(p.end, a.Grant.At+p.ceiling[0].Length)
 		}
 	}
 	return nil
@@ -171,7 +172,7 @@ func (o *outcome) share(words any, requests []engine.Request) error {
 
 // place is what a reply says of one flow: what it may hold ahead; where its entry
 // is, see lua/fair/flows.lua; up to how many permits its ceiling counted, see
-// lua/fair/ceiling.lua, in which generation, and for how long.
+// lua/fair/ceiling.lua, in which generation, for how long, and up to which slot.
 type place struct {
 	flow    string
 	share   int
@@ -180,6 +181,7 @@ type place struct {
 	ceiling []window
 	granted string
 	counts  time.Duration
+	end     int64
 }
 
 // shareWords is how many words a reply has for each flow: see lua/fair/share.lua.
@@ -223,13 +225,19 @@ type knownPlace struct {
 	at      int64
 	granted string
 	until   time.Time
+	end     int64 // a slot of its queue
 }
 
-func (p *places) of(flow string) (at int64, granted string) {
+// counts tells whether what was granted may still count: a pause puts it off.
+func (k *knownPlace) counts(m *memory) bool {
+	return k.granted != "" && (time.Now().Before(k.until) || m.isAhead(k.granted[:generationLength], k.end))
+}
+
+func (p *places) of(flow string, m *memory) (at int64, granted string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.known[flow]
-	if time.Now().After(known.until) {
+	if !known.counts(m) {
 		known.granted = ""
 	}
 	return known.at, known.granted
@@ -239,11 +247,11 @@ func (p *places) of(flow string) (at int64, granted string) {
 // ceilings counted is remembered as long as it counts.
 const mostPlaces = 1024
 
-func (p *places) learn(told []place, arrived time.Time) {
+func (p *places) learn(told []place, arrived time.Time, m *memory) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.known) > max(mostPlaces, 2*p.counting) {
-		maps.DeleteFunc(p.known, func(_ string, k knownPlace) bool { return arrived.After(k.until) })
+		maps.DeleteFunc(p.known, func(_ string, k knownPlace) bool { return !k.counts(m) })
 		p.counting = len(p.known)
 	}
 	for _, t := range told {
@@ -254,6 +262,7 @@ func (p *places) learn(told []place, arrived time.Time) {
 			if until := arrived.Add(t.counts); until.After(known.until) {
 				known.until = until
 			}
+			known.end = max(known.end, t.end)
 		}
 		p.known[t.flow] = known
 	}

@@ -103,6 +103,7 @@ if not fresh then
       match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) (%S+) ([-%d/,|]+)([-%w @]*)\n')
     if not moment then damaged() end
     moment, reset_end, full, paced = number(moment), number(reset_end), number(full), number(paced)
+    if mark == 'n' then moment = clock end -- the usual way writes the clock alone
     slow = read_stretches(slow)
   end
 else

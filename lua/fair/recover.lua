@@ -52,9 +52,9 @@ local function restore_clock(shown, label, wait)
   if fresh then
     clock, offset = shown, due
   elseif took_over and rest == 0 and shown > now then
-    clock, offset = shown, math.min(moment_of(shown) - server, math.max(offset, due))
+    clock, offset = shown, math.min(moment_of(shown) - server, due)
   elseif offset - due > 2 then -- they are rounded
-    clock, offset = math.max(clock + 1, shown), due -- at a label that it has not shown
+    clock, offset = math.max(rest > 0 and clock or clock + 1, shown), due -- at a label whose turns have not gone
   end
   read_clock()
   forget_slow()
