@@ -110,7 +110,7 @@ func (m *memory) recall(t *quotaSet) (text, rest string) {
 		resetEnd = 0
 	}
 	comes := n.Until(max(w.newest, n.Clock))
-	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %s %s", fresh, n.server, since.Microseconds(),
+	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %s %s", fresh, n.Server, since.Microseconds(),
 		n.Clock, w.newest, comes.Microseconds(), n.Until(m.ends()).Microseconds(), n.Stands.Microseconds(),
 		resetEnd, n.stretches, under)
 }
@@ -125,7 +125,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 		if w.before(m.watermark) {
 			return
 		}
-	} else if n.Asked.Before(m.news.Asked) && n.server < m.news.server {
+	} else if n.Asked.Before(m.news.Asked) && n.Server < m.news.Server {
 		return // of a queue that was lost or reset since
 	}
 	same := w.generation() == m.watermark.generation()
@@ -203,7 +203,7 @@ const clocksApart = time.Second
 
 // elapsed is how long after some news others were told.
 func elapsed(before, after news) time.Duration {
-	here, there := after.Arrived.Sub(before.Arrived), microseconds(after.server-before.server)
+	here, there := after.Arrived.Sub(before.Arrived), microseconds(after.Server-before.Server)
 	if here-there > clocksApart {
 		return here
 	}

@@ -14,9 +14,9 @@ import (
 // clock is slow, as lua/fair/recover.lua takes them.
 type news struct {
 	engine.News
-	watermark        watermark
-	resetEnd, server int64
-	stretches        string // '<paced> <stretches>'
+	watermark watermark
+	resetEnd  int64
+	stretches string // '<paced> <stretches>'
 }
 
 // noStretches are those of a clock that is nowhere slow.
@@ -45,10 +45,10 @@ func parseNews(reply any) (n news, err error) {
 	}
 	slow, err := parseStretches(stretches)
 	return news{
-		watermark: w, resetEnd: numbers[2], server: numbers[5],
+		watermark: w, resetEnd: numbers[2],
 		stretches: fmt.Sprint(numbers[7], " ", stretches),
 		News: engine.News{
-			Queue: w.generation(), Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
+			Server: numbers[5], Queue: w.generation(), Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
 			Reset: numbers[2] > 0, Lost: numbers[3] > 0, Differs: numbers[4] > 0, Moves: numbers[6], Slow: slow,
 		},
 	}, err
@@ -74,8 +74,8 @@ func parseStretches(text string) (all []engine.Stretch, err error) {
 // news are those of a queue whose clock runs, by an offset to the server's.
 func (w watermark) news(offset int64) news {
 	return news{
-		watermark: w, server: w.clock - offset, stretches: noStretches,
-		News: engine.News{Queue: w.generation(), Clock: w.clock},
+		watermark: w, stretches: noStretches,
+		News: engine.News{Server: w.clock - offset, Queue: w.generation(), Clock: w.clock},
 	}
 }
 

@@ -19,17 +19,17 @@ const drift = 1000
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n.Asked.Before(l.newest) {
+	old, newest := l.news, l.newest
+	if n.Asked.Before(newest) && (n.Queue == old.Queue || n.Server <= old.Server) {
 		return // replies may arrive out of order
 	}
-	old := l.news
-	l.newest = n.Asked
+	l.newest = later(newest, n.Asked)
 	l.tellAwaiting()
 	if n.Queue == "" {
 		return // no turn has changed
 	}
-	if n.Reset && old.Queue != "" && old.Queue != n.Queue && n.Asked.After(l.heldAt) {
-		l.free()
+	if n.Reset && old.Queue != "" && old.Queue != n.Queue && !newest.Before(l.heldAt) {
+		l.free() // the queue that was held was still there
 	}
 	switch {
 	case old.Queue != n.Queue:
@@ -51,11 +51,13 @@ func (l *Sleepers) Hear(n *engine.News) {
 // move, under mu, finds the slots of lost turns on the clock of their queue's
 // successor. They stay as far apart in time as they were.
 func (l *Sleepers) move(n *engine.News) {
-	if n.Moves == 0 {
-		return
-	}
 	for _, s := range l.sleepers {
-		s.at = l.news.Real(s.at) + n.Moves
+		if s.queue == l.news.Queue {
+			s.queue = n.Queue
+			if n.Moves != 0 {
+				s.at = l.news.Real(s.at) + n.Moves
+			}
+		}
 	}
 	slices.SortStableFunc(l.sleepers, order)
 }
@@ -119,7 +121,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	n := &l.news
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	s.epoch = l.epoch
-	if n.Queue == "" || l.Within == 0 {
+	if n.Queue != s.queue || l.Within == 0 {
 		return
 	}
 	due := n.Arrived.Add(n.Until(s.at))

@@ -105,7 +105,7 @@ func TestAnOlderCallerWakesWhoseTurnIsToldBetter(t *testing.T) {
 		older, younger := callers[0], callers[1]
 		older.due, older.took = older.due.Add(3*second), 3*second
 		for i, c := range callers {
-			c.at, c.asked = int64(i+1)*second.Microseconds(), time.Now()
+			c.queue, c.at, c.asked = "q", int64(i+1)*second.Microseconds(), time.Now()
 		}
 		l.next(older)
 		time.Sleep(2 * second)

@@ -43,7 +43,8 @@ type Sleeper struct {
 // turn is permits, when they may be used, and how that is known.
 type turn struct {
 	grant engine.Grant
-	at    int64 // the slot, on the clock of the newest news
+	queue string // whose clock at is on: that of the grant, or one that took its place
+	at    int64  // the slot
 	due   time.Time
 	asked time.Time     // when the question went whose answer told due
 	took  time.Duration // what that answer took: the turn may come sooner by as much
@@ -107,8 +108,8 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 func (l *Sleepers) begin(s *Sleeper) {
 	reply := &s.request.Reply
 	s.turn = turn{
-		grant: reply.Grant, at: reply.Grant.At, due: reply.Slot(), asked: reply.Asked, took: reply.Took(),
-		epoch: l.epoch,
+		grant: reply.Grant, queue: reply.Grant.ID, at: reply.Grant.At,
+		due: reply.Slot(), asked: reply.Asked, took: reply.Took(), epoch: l.epoch,
 	}
 	l.learnQuickest(s.took)
 	s.accept()
@@ -161,7 +162,7 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 	switch {
 	case !s.accepts(due):
 		l.quit(s, gone)
-		s.err, s.tooLate = &Refusal{Wait: due.Sub(now), Paused: now.Before(l.holdsAsleep())}, true
+		s.err, s.tooLate = l.refusal(due, now), true
 		return time.Time{}, nil
 	case now.Before(due):
 		s.wakes = l.soonest(s, l.confirm(s, due, now), now)
@@ -181,6 +182,11 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 		l.Taken(s.request.N, now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.neededAt(s, now)))
 	}
 	return time.Time{}, nil
+}
+
+// refusal, under mu, is that of a caller for whom a moment is too late.
+func (l *Sleepers) refusal(due, now time.Time) *Refusal {
+	return &Refusal{Wait: max(0, due.Sub(now)), Paused: now.Before(l.holdsAsleep())}
 }
 
 func later(a, b time.Time) time.Time {

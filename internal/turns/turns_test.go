@@ -401,6 +401,51 @@ func TestAnAnswerThatWasOvertakenIsNoNews(t *testing.T) {
 	})
 }
 
+// A look that went later is answered by the queue before. The clock of that one is
+// a minute behind.
+func TestNewsTellNothingOfTurnsOfAnotherQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newQueue(second).line(second, 0)
+		asked := time.Now()
+		l.Hear(&engine.News{Asked: asked, Arrived: asked, Queue: "before", Server: 1, Clock: 1})
+		time.Sleep(time.Millisecond)
+		l.Hear(&engine.News{Asked: time.Now(), Arrived: time.Now(), Queue: "before", Server: 2, Clock: 2})
+		s := NewSleeper(&coalesce.Request{Ctx: t.Context(), N: 1})
+		s.turn = turn{grant: engine.Grant{ID: "next"}, queue: "next", at: time.Minute.Microseconds(), due: asked.Add(second)}
+		l.sleepers = append(l.sleepers, s)
+		l.reckon(s)
+		assert.Equal(t, asked.Add(second), s.due, "it comes as it was told")
+
+		next := engine.News{Asked: asked, Arrived: time.Now(), Queue: "next", Server: 3, Clock: s.at, Moves: 7}
+		l.Hear(&next)
+		assert.Equal(t, next, l.news, "the server told these last")
+		assert.Equal(t, time.Minute.Microseconds(), s.at, "it is of this queue")
+		l.Hear(&engine.News{Asked: asked, Arrived: time.Now(), Queue: "before", Server: 2, Clock: 2})
+		assert.Equal(t, next, l.news)
+	})
+}
+
+// Somebody has reset the queue before this process held its callers.
+func TestAResetOfBeforeDoesNotEndAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, isBefore := range []bool{true, false} {
+			l := newQueue(second).line(second, 0)
+			hear := func(queue string) {
+				time.Sleep(time.Millisecond)
+				l.Hear(&engine.News{Asked: time.Now(), Arrived: time.Now(), Queue: queue, Reset: queue == "next", Clock: 1})
+			}
+			hear("before")
+			time.Sleep(time.Millisecond)
+			l.Hold(time.Now().Add(time.Minute))
+			if !isBefore {
+				hear("before")
+			}
+			hear("next")
+			assert.Equal(t, isBefore, held(l) > 0)
+		}
+	})
+}
+
 func held(l *Sleepers) time.Duration {
 	left, _ := l.Held()
 	return left
