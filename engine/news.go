@@ -15,7 +15,10 @@ import (
 type News struct {
 	Asked   time.Time // when the question went: what it tells is not older
 	Arrived time.Time // when the answer came
-	Server  int64     // the server's time at the answer, in microseconds
+
+	// Server is the server's time at the answer, in microseconds: of two answers
+	// from different queues the later one counts. At 0 the later question does.
+	Server int64
 
 	// Queue is the ID of the grants of this queue, and empty if there is none.
 	// Grants of another ID are void if Reset is true. If it is false, they were

@@ -277,16 +277,23 @@ func TestEachWindowReachesBackIntoTheStretchBefore(t *testing.T) {
 // one between.
 func TestALookOfWhoKnowsTheTextLetsTheQueueObeyIt(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.stored(t)
-		other := f.looksFor(t)
-		writes(t, f, "1/5s")
-		first := queued(t, f, 2, 1)[1]
-		writes(t, f, "1/400ms")
-		second := queued(t, other, 1, 1)[0]
-		writes(t, f, "1/5s")
-		at(4750 * time.Millisecond)
-		comes := dues(t, f, []engine.Grant{first})[0]
-		at(5150 * time.Millisecond)
-		apart(t, []time.Duration{comes, 400*time.Millisecond + dues(t, other, []engine.Grant{second})[0]}, 5*time.Second, "")
+		for _, isLost := range []bool{false, true} {
+			f, at := w.stored(t)
+			other := f.looksFor(t)
+			writes(t, f, "1/5s")
+			first := queued(t, f, 2, 1)[1]
+			writes(t, f, "1/400ms")
+			second := queued(t, other, 1, 1)[0]
+			if isLost { // the first to ask writes what it knew
+				require.NoError(t, w.rdb.Del(t.Context(), f.quotaKey()).Err())
+			} else {
+				writes(t, f, "1/5s")
+			}
+			at(4750 * time.Millisecond)
+			comes := dues(t, f, []engine.Grant{first})[0]
+			at(5150 * time.Millisecond)
+			follows := 400*time.Millisecond + dues(t, other, []engine.Grant{second})[0]
+			apart(t, []time.Duration{comes, follows}, 5*time.Second, fmt.Sprint("the text was lost: ", isLost))
+		}
 	})
 }

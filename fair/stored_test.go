@@ -73,6 +73,7 @@ func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
 			"a kilobyte":     func(f *fair) { w.rdb.Set(ctx, f.quotaKey(), string(make([]byte, 1024)), 0) },
 		} {
 			f, _ := w.stored(t, quotas(t, "2/1m")...)
+			held := queued(t, f, 3, 1)
 			put(f)
 			before := snap(t, f)
 			_, err := f.Take(ctx, []engine.Request{{N: 1}})
@@ -84,6 +85,10 @@ func TestNobodyGoesByQuotasThatCannotBeRead(t *testing.T) {
 			require.ErrorIs(t, err, engine.ErrState, what)
 			require.ErrorContains(t, err, "SetQuotas", what)
 			require.Equal(t, before.state, snap(t, f).state, what)
+			giveBack(t, f, held[2])
+			pause(t, f, time.Minute)
+			other := status(t, f.joins(t, quotas(t, "2/1m")...))
+			require.Equal(t, []any{time.Minute, 0}, []any{other.Paused, other.Queued}, "%s: a pause, and a return", what)
 			require.NoError(t, f.Reset(ctx))
 			_, err = f.Take(ctx, []engine.Request{{N: 1}})
 			require.ErrorIs(t, err, engine.ErrState, "%s: a reset leaves it as it is", what)

@@ -2,6 +2,6 @@
 -- and turns are held: a look alone does not.
 --
 -- Takes    what quota.lua and recover.lua leave
--- Returns  'QUOTA <text>', with the text that is stored. Nothing was changed
+-- Returns  'QUOTA <text>', with the text that is stored. The queue was not changed
 
-if text_changes() and last > now then return 'QUOTA ' .. stored end
+if text_changes() and last > now then return 'QUOTA ' .. knows end
