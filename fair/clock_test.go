@@ -49,6 +49,8 @@ func TestClocks(t *testing.T) {
 			"at 10s, a takes 1, at 20s, a takes 1, at 30s, a takes 1, at 20s, a paused 0s, a takes 1 after ~1s"},
 		{"a reset is heard after another one and a loss", "1/1s", "at 1h, a takes 1, a resets, b looks, at 1h1s, lost, " +
 			"at {1h2s|50m2s}, a takes 3, b takes 1, a resets, a heard reset, b looks, b heard reset"},
+		{"a reset is heard though the clock was set back after another", "1/1s", "a resets, a looks, at 1s, a takes 1, " +
+			"at {1s|-9s}, {|a pauses 3s}, a takes 3, b resets, b takes 3, b paused 0s, a looks, a heard reset, b queued 2"},
 		{"what is granted after a reset and a loss counts", "1/1s", "at 1h, a takes 1, at 1h3s, a waited 3s, {|a resets}, " +
 			"b looks, at 1h3.005s, b pauses 800ms, lost, at {1h3.01s|59m59.01s}, a takes 3, a looks, b looks, " +
 			"a looks, a takes 1 after >=2.9s"},

@@ -185,6 +185,7 @@
 //	narrow   slows the clock if the stored quotas became narrower
 //	cells    reads the ring, where it is needed
 //	lost     counts permits again
+//	resets   takes in a reset that the state does not know of
 //	recover  finds what the watermark knows and the state lacks
 //	others   lets a log go by other windows
 //	windows  makes the queue one of the caller's windows

@@ -25,6 +25,13 @@ func TestLosses(t *testing.T) {
 			"what was lost counts as full in the windows of who knows", "100/1s",
 			"b has 1/1m, a takes 1x100, lost, b takes 1, at 500ms, a refused within 400ms",
 		},
+		{"what was lost counts for a longer Per, though who has a shorter one looks first", "6/5s", "b has 5/1s, " +
+			"b takes 1, a takes 5, lost, {|b looks}, a looks, lives >=5s, at 3s, b takes 1, a takes 1 after >=2s"},
+		{"what was lost counts for a longer Per, though it is counted already", "2/5s", "b has 10/500ms, b takes 1, " +
+			"a takes 2, lost, {b looks|a looks}, a looks, lives >=10s"},
+		{"turns of who has heard of a reset, and knows of none since, are those of after it", "2/1s", "a takes 1, " +
+			"b takes 1, a resets, b looks, at 10ms, a takes 1, lost, b takes 20, " +
+			"a takes 1, a stands 2 at >=9s, b looks, b queued >=20"},
 		{"what was lost counts for whoever is allowed more", "100/1m", "b has 10/1m, b takes 1, a takes 1x99, at 1s, " +
 			"b refused, a refused, lost, b refused, a refused 90"},
 		// The limiter that asks first after the second loss was told of the queue before

@@ -100,7 +100,11 @@ func (m *memory) recall(t *quotaSet) (text, rest string) {
 	defer m.mu.Unlock()
 	w, n, since := m.watermark, &m.news, time.Since(m.news.Arrived)
 	if m.over() {
-		return "", fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, m.resetEnd, noStretches)
+		resetEnd := m.resetEnd
+		if n.Server+since.Microseconds() > resetEnd {
+			resetEnd = 0
+		}
+		return "", fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, resetEnd, noStretches)
 	}
 	under, resetEnd := "-", m.resetEnd
 	if m.under.words != t.words && m.under.head != "" {

@@ -48,7 +48,8 @@ func parseNews(reply any) (n news, err error) {
 		watermark: w, resetEnd: numbers[2],
 		stretches: fmt.Sprint(numbers[7], " ", stretches),
 		News: engine.News{
-			Server: numbers[5], Queue: w.generation(), Clock: numbers[0], Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
+			Server: numbers[5], Queue: w.generation(), Clock: numbers[0],
+			Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
 			Reset: numbers[2] > 0, Lost: numbers[3] > 0, Differs: numbers[4] > 0, Moves: numbers[6], Slow: slow,
 		},
 	}, err

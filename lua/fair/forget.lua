@@ -2,16 +2,19 @@
 -- windows, those of the queue stay.
 --
 -- Takes    what fields.lua leaves
--- Leaves   left: as if there were no key; had: how long it had to live
+-- Leaves   left: as if there were no key; had: how long it had to live;
+--          noted_reset: the end of a reset that was noted, 0 if there was none
 
-local had = math.max(0, left)
-if head == '' then
-  local state = redis.pcall('GET', key)
-  local words = type(state) == 'string' and match(state, '^fair5 [%d/,]+ ........\n')
-  if words then
+local had, noted_reset = math.max(0, left), 0
+local forgotten = redis.pcall('GET', key)
+local words = type(forgotten) == 'string' and match(forgotten, '^fair5 [%d/,]+ ........\n')
+if words then
+  local _, commas = string.gsub(words, ',', '')
+  local words_size = #words + 191 + 22 * (commas + 1)
+  noted_reset = (match(sub(forgotten, words_size + CELLS * WIDTH + 1), '^ *%d+ +(%d+) ') or 0) + 0
+  if head == '' then
     head = words
-    local _, windows = string.gsub(words, ',', '')
-    p, size = #head, #head + 191 + 22 * (windows + 1)
+    p, size = #head, words_size
   end
 end
 left, watermark = -2, ''

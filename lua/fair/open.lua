@@ -9,8 +9,10 @@
 
 text = call('GETRANGE', key, '0', argv[4])
 
+local knows_reset = watermark == '' and byte(argv[3], 24) ~= 48 -- not '0': see resets.lua
+
 if text == '' then
-  fresh, unusual = true, watermark ~= '' or left ~= -2 or p == 0
+  fresh, unusual = true, watermark ~= '' or left ~= -2 or p == 0 or knows_reset
 elseif p == 0 or sub(text, 1, p) ~= head or #text < size or sub(text, p + 3, p + 9) ~= place or left < 0 then
   unusual = true
 else
@@ -24,7 +26,7 @@ else
     and closed >= oldest and closed - oldest <= CELLS) then
     unusual = true -- or damaged: see header.lua
   elseif watermark == '' then
-    unusual = mark ~= '-' or not match(name, '^%w%w%w%w%w%w%w%w %w+ $')
+    unusual = mark ~= '-' or knows_reset or not match(name, '^%w%w%w%w%w%w%w%w %w+ $')
   elseif watermark ~= sub(text, p + 11, p + 61) then
     -- What the caller saw must be of this history.
     unusual = sub(watermark, 1, 18) ~= name or sub(watermark, 19, 34) + 0 > sequence or sub(watermark, 36) + 0 > clock

@@ -1,6 +1,6 @@
 -- Finds out what was lost, and counts it again.
 --
--- Takes    what narrow.lua, cells.lua and lost.lua leave
+-- Takes    what narrow.lua, cells.lua, lost.lua and resets.lua leave
 -- Leaves   changed fields; remembers: what the watermark knows may still count;
 --          unknown: nobody knows how many permits were lost; moves: how far the
 --          slots move that the caller knows
@@ -89,12 +89,14 @@ local function by_the_callers_quotas(under, had, newest, granted_upto)
   pace_stretches()
 end
 
--- Forgets what others hold that have not heard of a reset: this state had lost
--- it. What has gone of that counts with what the caller knows.
-local function reset_again(known_reset, newest)
-  reset_end, closed, oldest, base, last, crowded, full = known_reset, 0, 0, sequence, 0, 0, 0
-  name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
-  return math.max(newest, now)
+-- Lets permits up to a slot count for as long as the longest window of the caller
+-- of then.
+local function counts_longer(slot, under)
+  local longest = ARGV[1] ~= '' and argv[7] + 0 or 0
+  if under ~= '-' then longest = number(match(under, '^:%d+/(%d+)') or 0) end
+  if longest > counts_for() and slot + longest > now then
+    span, coarse, must = longest, math.max(coarse, slot + longest), true
+  end
 end
 
 local remembers, unknown = false, false
@@ -149,11 +151,11 @@ local function recover()
   local upto, forgotten
   if known then upto, forgotten = known_of(epoch) end
   local is_told = known and (upto or forgotten) and seen <= (upto or sequence) -- of all that the caller knows
-  if is_told and epoch == sub(name, 10, 17) and seen_clock + 0 <= clock then return end
   local label, wait = math.max(newest, shown), comes - gone
   local comes_in = wait_for(label)
   if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
-  if is_told and comes_in >= wait - 2 then return end
+  local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
+  if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
   if not known and not fresh then
     moves = moved(label, wait)
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
@@ -168,12 +170,14 @@ local function recover()
   must = true
   if known or fresh then
     restore_clock(shown, label, wait)
+    counts_longer(newest, under)
     go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
     reset_end = math.max(reset_end, known_reset)
   else
     if stands > rest then stand_still(stands) end
     moves = moved(label, wait)
     newest = newest + moves
+    counts_longer(newest, under)
     if known_reset > math.max(server, reset_end) then newest = reset_again(known_reset, newest) end
     join(newest, shown, most_of_all(under), written)
   end

@@ -1,0 +1,26 @@
+-- Takes in a reset that the caller knows of and the state does not. Else turns
+-- of before would be taken for turns that count, or the other way round.
+--
+-- Takes    what clock.lua and epochs.lua leave; ARGV[3], see recover.lua
+-- Leaves   reset_again; reset_end and, if turns are forgotten, changed fields
+
+-- Forgets what others hold that have not heard of a reset: this state had lost
+-- it. What has gone of that counts with what the caller knows.
+local function reset_again(known_reset, newest)
+  reset_end, closed, oldest, base, last, crowded, full = known_reset, 0, 0, sequence, 0, 0, 0
+  name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
+  return math.max(newest, now)
+end
+
+-- A caller that knows of turns as well tells that with these.
+if watermark == '' then
+  local known_reset = number(match(argv[3], '^%w+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ (%d+)') or 0)
+  if known_reset > math.max(server, reset_end) then
+    if fresh then
+      reset_end = known_reset
+    else
+      reset_again(known_reset, now)
+      must = true
+    end
+  end
+end
