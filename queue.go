@@ -105,7 +105,8 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 // It takes three questions to Redis. If [Queue.Flow] made the queue, the quota is
 // that of the flow.
 //
-// If a quota is invalid or none is given, the error matches [ErrInvalidQuota].
+// If a quota is invalid or none is given, the error matches [ErrInvalidQuota], and
+// [ErrUnsupported] if they are too long with those of the units: 1,000 bytes as text.
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {
 	if len(quotas) == 0 {
 		return q.named(fmt.Errorf("%w: there is none to store; ForgetQuotas forgets the stored ones", ErrInvalidQuota))

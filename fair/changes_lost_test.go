@@ -165,3 +165,43 @@ func TestTurnsAreThoseOfTheQuotaTheyWereGrantedOnWhateverALimiterDoesThatKnowsAn
 		}
 	})
 }
+
+// Lost turns stand behind the stretches that the older state has.
+func TestLostTurnsKeepTheStretchesThatTheirLimiterKnows(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		other := f.looksFor(t)
+		set(t, f, "1/1s")
+		queued(t, f, 2, 1)
+		before := snap(t, f)
+		queued(t, other, 30, 1)
+		set(t, other, "1/100ms")
+		held := queued(t, other, 10, 1)
+		set(t, other, "1/1s")
+		before.restore(t, f)
+		set(t, f, "1/10ms")
+		queued(t, f, 300, 1)
+		set(t, f, "1/1s")
+		apart(t, dues(t, other, held), time.Second, "1/1s")
+	})
+}
+
+// Who asks first was told of the pause, the next one of a slower clock alone.
+func TestALostPauseIsNotUndoneByWhoKnowsASlowerClock(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t)
+		second, third := f.looksFor(t), f.looksFor(t)
+		set(t, f, "1/1s")
+		held := queued(t, third, 12, 1)
+		set(t, f, "1/3s")
+		require.NoError(t, second.Look(t.Context()))
+		pause(t, third, time.Second)
+		giveBack(t, f, held[11])
+		queued(t, f, 1, 1)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		at(100 * time.Millisecond)
+		require.InDelta(t, 900*time.Millisecond, status(t, f).Paused, float64(time.Millisecond))
+		require.NoError(t, second.Look(t.Context()))
+		require.InDelta(t, 900*time.Millisecond, status(t, f).Paused, float64(time.Millisecond))
+	})
+}

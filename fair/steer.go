@@ -12,15 +12,20 @@ import (
 
 // Look reads the header of the state: a key that holds an empty string is no
 // queue to it. If other quotas are stored than it knows, or than the queue goes
-// by, it lets the queue obey these. That takes two more questions.
+// by, it lets the queue obey these. That takes two more questions. If they cannot
+// be read, it reports the news all the same.
 func (f *fair) Look(ctx context.Context) error {
 	known := f.held()
-	return f.under(func(t *quotaSet) error {
+	err := f.under(func(t *quotaSet) error {
 		if t != known {
 			return f.obey(ctx, t)
 		}
 		return f.look(ctx, t, f.scripts.look)
 	})
+	if errors.As(err, new(*unreadableQuotas)) {
+		_ = f.look(ctx, f.held().underAnyText(), f.scripts.quotas)
+	}
+	return err
 }
 
 // obey makes the queue one of the quotas, by a request that is refused, and looks.

@@ -216,6 +216,9 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 		units = f.held().unitsOf
 	}
 	t, err := f.quotaSetOf(quotas, units, quotatext.FormatUnits(quotas, units))
+	if err == nil && len(t.text) > longestText {
+		err = fmt.Errorf("%w: quotas of %d bytes as text, want at most %d", engine.ErrUnsupported, len(t.text), longestText)
+	}
 	if err != nil {
 		return err
 	}

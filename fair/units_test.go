@@ -198,6 +198,25 @@ func TestManyAreSettledAtOnce(t *testing.T) {
 	})
 }
 
+// What no limiter could read is not stored.
+func TestQuotasThatAreTooLongAreNotStored(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		text := "1/1s"
+		for i := range mostUnits {
+			text += fmt.Sprintf("; is_a_unit_with_so_long_a_name%d 900000000/1000h", i)
+			for hours := range mostWindows - 1 {
+				text += fmt.Sprintf(" %d/%dh", 800_000_000-hours, 100*hours+100)
+			}
+		}
+		known, err := f.storedQuotaSet(text)
+		require.NoError(t, err)
+		f.known.Store(known)
+		require.ErrorIs(t, f.SetQuotas(t.Context(), quotas(t, "1/1s")), engine.ErrUnsupported)
+		require.Zero(t, w.rdb.Exists(t.Context(), f.quotaKey()).Val())
+	})
+}
+
 // As many units and windows as there can be fit the key.
 func TestSevenUnitsOfEightWindows(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

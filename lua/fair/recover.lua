@@ -60,6 +60,20 @@ local function restore_clock(shown, label, wait)
   forget_slow()
 end
 
+-- Slows the clock as the state does or as the caller was told, whichever is slower
+-- up to what it had shown, and behind that as the other one does. No label comes
+-- sooner than by the clock of the state.
+local function slow_as_both(told, paced_then, shown)
+  local others, moment_now = slow, moment_of(shown)
+  slow = told
+  if others[1] and moment_of(shown) >= moment_now then slow, others = others, told else paced = paced_then end
+  for _, stretch in ipairs(others) do
+    if stretch.upto > slow_until() then slow[#slow + 1] = stretch end
+  end
+  if others == told and slow[#slow] == told[#told] then paced = math.max(paced, paced_then) end
+  if not fresh then offset = moment_of(now) + late - rest - server end
+end
+
 -- How many permits any window holds, of the queue, the caller, and the caller of
 -- then.
 local function most_of_all(under)
@@ -162,9 +176,7 @@ local function recover()
   end
   local had, written = { last = last, sequence = sequence }, clock
   if known or fresh then
-    local slow_now, moment_now = slow, moment_of(shown)
-    slow = read_stretches(slow_then)
-    if moment_of(shown) < moment_now or not slow_now[1] then paced = paced_then + 0 else slow = slow_now end
+    slow_as_both(read_stretches(slow_then), paced_then + 0, shown)
     if fresh then had.last = math.min(newest, slow_until()) end -- what has a stretch keeps that
   end
   must = true

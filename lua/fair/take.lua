@@ -23,5 +23,5 @@ if not answers and not unusual and not argv[first + 4] and math.abs(together) ==
 end
 answers = answers or { '', '', ahead, together, step }
 answers[1] = told and told .. format(' %d 0', offset) or ''
-if unusual then answers[2] = news() end
+if unusual and (told or not fresh) then answers[2] = news() end
 return answers

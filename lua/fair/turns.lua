@@ -8,7 +8,7 @@
 -- Errors   STATE: a key holds something else. Nothing was changed.
 
 local text_of = told and told .. format(' %d 0', offset) or ''
-local reply = { text_of, unusual and news() or '', sequences, asking and asking.words }
+local reply = { text_of, unusual and (told or not fresh) and news() or '', sequences, asking and asking.words }
 local said = #reply
 for i = 1, #replies do reply[said + i] = replies[i] end
 return reply
