@@ -64,13 +64,14 @@ end
 -- up to what it had shown, and behind that as the other one does. No label comes
 -- sooner than by the clock of the state.
 local function slow_as_both(told, paced_then, shown)
-  local others, moment_now = slow, moment_of(shown)
+  local had, moment_now = slow, moment_of(shown)
   slow = told
-  if others[1] and moment_of(shown) >= moment_now then slow, others = others, told else paced = paced_then end
-  for _, stretch in ipairs(others) do
+  local is_slower = not had[1] or moment_of(shown) < moment_now
+  if is_slower then paced = paced_then else slow = had end
+  for _, stretch in ipairs(is_slower and had or told) do
     if stretch.upto > slow_until() then slow[#slow + 1] = stretch end
   end
-  if others == told and slow[#slow] == told[#told] then paced = math.max(paced, paced_then) end
+  if slow[#slow] == told[#told] then paced = math.max(paced, paced_then) end
   if not fresh then offset = moment_of(now) + late - rest - server end
 end
 
