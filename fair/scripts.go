@@ -19,8 +19,8 @@ type scripts struct {
 const (
 	opens    = " fields open "
 	restores = " header clock epochs narrow cells lost resets recover "
-	restored = " ( header clock epochs narrow cells lost resets recover others mend blocks ) "
-	mended   = " { header clock epochs narrow cells lost resets recover others mend windows blocks } "
+	restored = " (" + restores + "others mend blocks ) "
+	mended   = " {" + restores + "others mend windows blocks } "
 	unusual  = " {" + restores + "others windows } "
 	counts   = " sum write count "
 )
@@ -58,7 +58,7 @@ func scriptsFrom(head, obeys string) scripts {
 	s.statusAmounts = assemble(head + opens + "still units" + mended + "rest each [ grant cells status seen ]" +
 		counts + "stand")
 	s.observe = assemble(head + opens +
-		"units ( header clock epochs narrow cells lost resets recover others mend windows blocks )" +
+		"units (" + restores + "others mend windows blocks )" +
 		" each [ grant status seen ] observe [ grant compact owed ]" + counts + "settled")
 	return s
 }

@@ -81,9 +81,9 @@ func (f *fair) whatever(ask func(*quotaSet) error) error {
 // underAnyText are the same quotas, for a question that does its work whatever is
 // stored: see lua/fair/quota.lua.
 func (t *quotaSet) underAnyText() *quotaSet {
-	any := *t
-	any.text = "*"
-	return &any
+	same := *t
+	same.text = "*"
+	return &same
 }
 
 // askUnder runs a script that compares the quotas with what is stored.
