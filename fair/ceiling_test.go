@@ -167,6 +167,29 @@ func TestAFlowIsPausedUntilTheEndWhoeverLeaves(t *testing.T) {
 	})
 }
 
+func TestAFlowStaysPausedWhereALostQueueIsCounted(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		a, at := w.queue(t, quotas(t, "2/1s")...)
+		stranger, c := a.joins(t, a.quotas...), a.joins(t, a.quotas...)
+		moves(t, a)
+		queued(t, c, 3, 1)
+		queued(t, a, 6, 1)
+		require.NoError(t, a.client.Del(t.Context(), a.key).Err())
+		at(100 * time.Millisecond)
+		require.NoError(t, stranger.PauseFlow(t.Context(), "f", time.Minute))
+		asks := func() {
+			answer := take(t, stranger, engine.Request{N: 1, MaxWait: engine.Forever, Flow: flowUnder(t, stranger, "f", "")})[0]
+			require.False(t, answer.Granted && answer.Wait < 50*time.Second, "in the pause of the flow")
+		}
+		asks()
+		at(200 * time.Millisecond)
+		queued(t, c, 1, 1)
+		at(300 * time.Millisecond)
+		queued(t, a, 1, 1)
+		asks()
+	})
+}
+
 // In a pause, real time passes and the queue's does not.
 func TestWhatACeilingCountedIsRememberedInAPause(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

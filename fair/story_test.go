@@ -321,9 +321,6 @@ var verbs = map[string]func(p *play, a actor, words []string){
 		told := &p.limiters[words[0]].memory
 		a.memory.learn(told.watermark, told.news, a.quotaSet)
 	},
-	"differs": func(p *play, a actor, words []string) { // in the queue that it knows
-		require.NotEqual(p, p.limiters[words[0]].memory.now().generation(), a.memory.now().generation(), p.step)
-	},
 	"owns": func(p *play, a actor, _ []string) { // the queue is of its windows
 		require.True(p, strings.HasPrefix(p.w.rdb.Get(p.Context(), p.queue.key).Val(), a.head), p.step)
 	},

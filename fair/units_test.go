@@ -91,8 +91,8 @@ func TestUnitsThatAreLost(t *testing.T) {
 			"a takes 1 tokens=1, at 2s, a takes 1 tokens=1, kept, b takes 0 tokens=50, put, at 3s, b tokens 47, a tokens 47"},
 		{"for longer windows of others", tokens, "b has 3/1s; tokens 100/1m 250/1h, b takes 1 tokens=1, " +
 			"a takes 1 tokens=9, kept, a takes 1 tokens=90, a takes 1 tokens=100, at 1s, back, a takes 1, at 3m, b tokens 50"},
-		{"in a queue that takes another name", tokens, "c has 3/1s, c takes 1, at 500ms, d has 3/1s, d takes 1, lost, " +
-			"e has 3/1s, e takes 1, c takes 1, a takes 1 tokens=100, d takes 1, d differs a, b takes 1 tokens=1 after >=1m1s"},
+		{"where others have begun a queue", tokens, "c has 3/1s, c takes 1, at 500ms, d has 3/1s, d takes 1, lost, " +
+			"e has 3/1s, e takes 1, c takes 1, a takes 1 tokens=100, d takes 1, b takes 1 tokens=1 after >=1m1s"},
 		{"who counts calls only restores a pause for them as well", tokens, "c has 3/1s, a takes 1 tokens=100, kept, " +
 			"c pauses 1h, back, at 200ms, c takes 1, units live >59m"},
 	})

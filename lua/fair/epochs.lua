@@ -1,8 +1,7 @@
 -- Tells apart what different servers have granted.
 --
 -- Takes    what clock.lua leaves
--- Leaves   took_over, known_of, knows_of, was_lost, place_of, rename; renamed: the
---          generation that the state had, if it has another name now
+-- Leaves   took_over, known_of, knows_of, was_lost, place_of
 --
 -- The time in which one primary writes the queue is an epoch. A server that
 -- takes over, after a failover or a restart, goes on from what it has: the epoch
@@ -18,7 +17,7 @@
 -- with a blank on each side, once others were forgotten.
 local MOST_LETTERS = 96
 
-local took_over, renamed = false, nil
+local took_over = false
 
 local function end_of(epoch)
   return match(epochs, ' ' .. epoch .. ' (%d+) (%d+)@?(%d*)')
@@ -84,17 +83,6 @@ place_of = function(granted_as, slot)
   if not ended then return nil end
   if at + 0 <= ended + 0 then return slot end
   return booked ~= '' and at + 0 <= known + 0 and booked + 0 or nil
-end
-
--- Gives the queue the name of another generation, and its units as well: who
--- counts calls only does not write these otherwise. Nothing that was granted
--- under the name before can be given back.
-local function rename()
-  renamed = sub(name, 1, 8)
-  name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
-  local units = redis.pcall('GETRANGE', key .. ':units', '0', '8191')
-  local at = type(units) == 'string' and match(units, '^units1[^\n]*\n()' .. renamed)
-  if at then call('SETRANGE', key .. ':units', format('%d', at - 1), sub(name, 1, 8)) end
 end
 
 take_over()

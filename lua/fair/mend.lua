@@ -30,7 +30,7 @@ local function missing_of(l, change)
   end
   if l.knows == 0 or newest_known + longest <= now then return 0 end
   local generation, epoch = sub(knows_of_units, 1, 8), sub(knows_of_units, 10, 17)
-  if generation ~= sub(name, 1, 8) and generation ~= renamed then
+  if generation ~= sub(name, 1, 8) then
     return l.coarse > now and l.last >= newest_known and most - counted_from(newest_known) or most
   elseif begun and epoch == sub(name, 10, 17) then
     return l.knows - l.sequence

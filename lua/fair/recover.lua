@@ -139,15 +139,12 @@ local function go_on(generation, epoch, seen, upto, forgotten, newest, most)
 end
 
 -- Counts the queue that the caller knows in one that others have begun: as many
--- permits as any window holds, at its newest slot. Its turns cannot be given back
--- to this one. And if turns were put off, a state in which they were not has
--- another name.
-local function join(newest, shown, most, written)
+-- permits as any window holds, at its newest slot or behind all turns. The turns
+-- of the caller's queue cannot be given back to this one.
+local function join(newest, most)
   if newest <= full or newest + counts_for() <= now then return end
-  local counted = full + counts_for() > now
   book(most, newest)
-  full = newest
-  if counted or written <= shown then rename() end
+  full = last
 end
 
 local function recover()
@@ -175,7 +172,7 @@ local function recover()
     moves = moved(label, wait)
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
-  local had, written = { last = last, sequence = sequence }, clock
+  local had = { last = last, sequence = sequence }
   if known or fresh then
     slow_as_both(read_stretches(slow_then), paced_then + 0, shown)
     if fresh then had.last = math.min(newest, slow_until()) end -- what has a stretch keeps that
@@ -192,7 +189,7 @@ local function recover()
     newest = newest + moves
     counts_longer(newest, under)
     if known_reset > math.max(server, reset_end) then newest = reset_again(known_reset, newest) end
-    join(newest, shown, most_of_all(under), written)
+    join(newest, most_of_all(under))
   end
   by_the_callers_quotas(under, had, newest, (known or fresh) and seen or sequence)
 end
