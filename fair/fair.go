@@ -275,12 +275,17 @@ func (f *fair) ask(ctx context.Context, script *lua.Script, args []any, logs ...
 
 // askKeys runs a script with these keys. Whatever it stumbles over is in them.
 func (f *fair) askKeys(ctx context.Context, script *lua.Script, keys []string, args []any) (reply, error) {
-	sent := time.Now()
-	said, err := script.Run(ctx, f.client, keys, args...)
+	r := reply{sent: time.Now()}
+	if len(args) > 1 {
+		r.carried, _ = args[1].(string)
+	}
+	var err error
+	r.said, err = script.Run(ctx, f.client, keys, args...)
+	r.arrived = time.Now()
 	var refusal redis.Error
 	switch {
 	case !errors.As(err, &refusal) || !blamesState(refusal.Error()):
-		return reply{said, sent, time.Now()}, err
+		return r, err
 	case strings.Contains(refusal.Error(), "STATE stored quotas"):
 		return reply{}, &unreadableQuotas{f.quotaKey(), err}
 	}

@@ -24,6 +24,9 @@ type memory struct {
 	news      news      // the newest slot comes latest by these, of all that were heard
 	under     *quotaSet // the clock goes by these, as far as the news say
 
+	asked  time.Time // the latest question that was answered
+	server int64     // the server's time in its answer
+
 	resetQueue string    // which follows a reset: plain answers do not tell
 	resetEnd   int64     // until when the newest known reset is remembered, 0 without one
 	resetHeard time.Time // what was asked before may be older than that reset
@@ -129,8 +132,8 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 		if w.before(m.watermark) {
 			return
 		}
-	} else if n.Asked.Before(m.news.Asked) && n.Server < m.news.Server {
-		return // of a queue that was lost or reset since
+	} else if !m.goesBefore(w, &n) {
+		return
 	}
 	same := w.generation() == m.watermark.generation()
 	m.adopt(w, n.Moves, under)
@@ -138,6 +141,21 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 		m.news = n
 	}
 	m.goBy(n)
+}
+
+// goesBefore, under mu, reports whether an answer of another history is what the
+// limiter has to know from now on. Of two histories it is the older one that was
+// lost, so the next question has to carry that, unless one has. Of those that
+// were reset, nobody asks.
+func (m *memory) goesBefore(w watermark, n *news) bool {
+	older := n.Asked.Before(m.asked) && n.Server < m.server
+	switch {
+	case m.watermark.text == "" || m.over():
+		return !older
+	case older:
+		return m.watermark.generation() != m.resetQueue
+	}
+	return n.carried == m.watermark.text
 }
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
@@ -158,6 +176,9 @@ func (m *memory) adopt(w watermark, moves int64, under *quotaSet) {
 func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if n.Asked.After(m.asked) {
+		m.asked, m.server = n.Asked, n.Server
+	}
 	isNew, mine := n.resetEnd > m.resetEnd, n.Queue == m.watermark.generation()
 	n.Reset = isNew || n.Queue == m.resetQueue
 	if isNew {
@@ -174,7 +195,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 		if m.goBy(*n) && len(n.Slow) > 0 {
 			m.under = under
 		}
-	case !n.Reset && !m.over() && !n.Asked.Before(m.news.Asked):
+	case !n.Reset && !m.over() && n.carried == m.watermark.text:
 		m.adopt(n.watermark, n.Moves, under) // it counts what this limiter knows
 		m.news = *n
 	}

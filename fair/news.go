@@ -15,6 +15,7 @@ import (
 type news struct {
 	engine.News
 	watermark watermark
+	carried   string // the watermark of the question
 	resetEnd  int64
 	stretches string // '<paced> <stretches>'
 }
@@ -98,7 +99,7 @@ func parseNumbers(text string, count int) ([]int64, error) {
 // tell remembers and reports the news that came with a reply to a question under
 // the quotas. It returns them with the time of the reply. Blank news tell nothing.
 func (f *fair) tell(n news, r reply, t *quotaSet) news {
-	n.Asked, n.Arrived = r.sent, r.arrived
+	n.Asked, n.Arrived, n.carried = r.sent, r.arrived, r.carried
 	if n.Queue == "" {
 		return n
 	}

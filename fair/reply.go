@@ -9,9 +9,11 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// reply is what a script said, and when it was asked and answered.
+// reply is what a script said, which watermark the question carried, and when it
+// was asked and answered.
 type reply struct {
 	said          any
+	carried       string
 	sent, arrived time.Time
 }
 
