@@ -53,10 +53,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 func (l *Sleepers) move(n *engine.News) {
 	for _, s := range l.sleepers {
 		if s.queue == l.news.Queue {
-			s.queue = n.Queue
-			if n.Moves != 0 {
-				s.at = l.news.Real(s.at) + n.Moves
-			}
+			s.queue, s.at = n.Queue, l.news.Real(s.at)+n.Moves
 		}
 	}
 	slices.SortStableFunc(l.sleepers, order)

@@ -425,6 +425,27 @@ func TestNewsTellNothingOfTurnsOfAnotherQueue(t *testing.T) {
 	})
 }
 
+// The clock of the queue before was slow: two turns a second of it are 10 s apart.
+func TestLostTurnsStayAsFarApartOnAnotherClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, moves := range []int64{0, 7} {
+			l, apart := newQueue(second).line(second, 0), second.Microseconds()
+			now := func() time.Time { time.Sleep(time.Millisecond); return time.Now() }
+			l.Hear(&engine.News{
+				Asked: now(), Arrived: now(), Queue: "before", Server: 1, Clock: 1,
+				Slow: []engine.Stretch{{Until: 10 * apart, Pace: 10_000_000}},
+			})
+			for i := range int64(2) {
+				s := NewSleeper(&coalesce.Request{Ctx: t.Context(), N: 1})
+				s.turn = turn{grant: engine.Grant{ID: "before"}, queue: "before", at: (i + 5) * apart}
+				l.sleepers = append(l.sleepers, s)
+			}
+			l.Hear(&engine.News{Asked: now(), Arrived: now(), Queue: "next", Server: 2, Clock: 1, Moves: moves})
+			assert.Equal(t, 10*apart, l.sleepers[1].at-l.sleepers[0].at, moves)
+		}
+	})
+}
+
 // Somebody has reset the queue before this process held its callers.
 func TestAResetOfBeforeDoesNotEndAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
