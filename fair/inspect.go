@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +145,7 @@ func WithPrefix(prefix string) InspectOption {
 //
 // The error matches [engine.ErrState] if a key holds something else, a state
 // that is damaged, or one of another version. What it says then includes what
-// to do.
+// to do. If only the stored text is no quota, the State tells all the rest.
 func Inspect(ctx context.Context, rdb redis.UniversalClient, name string, opts ...InspectOption) (State, error) {
 	i := inspection{Config: engine.Config{Client: rdb, Name: name}}
 	for _, o := range opts {
@@ -156,8 +157,10 @@ func Inspect(ctx context.Context, rdb redis.UniversalClient, name string, opts .
 	}
 	f := e.(*fair)
 	state, err := f.inspect(ctx, inspectScript)
-	if err == nil && i.ceilings {
-		state.Ceilings, err = f.inspectLogs(ctx, &state, i.flows)
+	if i.ceilings && !state.At.IsZero() {
+		var problem error
+		state.Ceilings, problem = f.inspectLogs(ctx, &state, i.flows)
+		err = cmp.Or(problem, err)
 	}
 	return state, naming.Of(name, whereis.Of(rdb, err, false))
 }
@@ -178,16 +181,16 @@ func (f *fair) inspect(ctx context.Context, script *lua.Script) (State, error) {
 		return State{}, err
 	}
 	s := State{At: time.UnixMicro(stored.server), Text: stored.quotas}
+	var unreadable error
 	if s.Quotas, s.UnitQuotas, err = quotatext.ParseAll(s.Text); err != nil {
-		return State{}, &unreadableQuotas{f.quotaKey(), err}
+		unreadable = &unreadableQuotas{f.quotaKey(), err}
 	}
-	if stored.left == -2 {
-		return s, nil
+	if stored.left != -2 {
+		if err = f.tellOf(&s, stored); err != nil {
+			return State{}, err
+		}
 	}
-	if err = f.tellOf(&s, stored); err != nil {
-		return State{}, err
-	}
-	return s, nil
+	return s, unreadable
 }
 
 // texts are all that is stored of a queue.

@@ -100,9 +100,10 @@ func TestInspectTellsStoredQuotas(t *testing.T) {
 		require.False(t, inspected(t, f).Obeyed)
 
 		require.NoError(t, w.rdb.Set(t.Context(), f.quotaKey(), "plenty", 0).Err())
-		_, err := f.inspect(t.Context(), inspectScript)
+		s, err := f.inspect(t.Context(), inspectScript)
 		require.ErrorIs(t, err, engine.ErrState)
 		require.ErrorContains(t, err, "SetQuotas")
+		require.True(t, s.Exists, "the rest can be read")
 		require.NoError(t, w.rdb.Del(t.Context(), f.quotaKey()).Err())
 		require.NoError(t, w.rdb.RPush(t.Context(), f.quotaKey(), "plenty").Err())
 		_, err = f.inspect(t.Context(), inspectScript)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -27,13 +28,13 @@ func look(flags *flag.FlagSet) action {
 			q, err := c.look(ctx, c.words[0], opts...)
 			before := strings.Count(drawn, "\n")
 			switch drawn = ""; {
-			case err != nil:
+			case !isReadable(q):
 				return err
 			case *asJSON:
-				return json.NewEncoder(os.Stdout).Encode(q)
+				return cmp.Or(json.NewEncoder(os.Stdout).Encode(q), err)
 			case *watch && !onTerminal():
 				fmt.Println(logLine(q, time.Now()))
-				return nil
+				return err
 			case before > 0:
 				fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
 			}
@@ -42,7 +43,7 @@ func look(flags *flag.FlagSet) action {
 				drawn += q.Text()
 			}
 			fmt.Print(drawn)
-			return nil
+			return err
 		}
 		if err := show(); err != nil || !*watch {
 			return err
@@ -78,10 +79,14 @@ func onTerminal() bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }
 
+// look fails and is readable if what is stored is no quota, and nothing else is
+// wrong.
 func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (picture.Queue, error) {
 	state, err := fair.Inspect(ctx, c.rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
 	return picture.Of(name, state, nil, nil), err
 }
+
+func isReadable(q picture.Queue) bool { return q.At > 0 }
 
 // lines are for a terminal: none takes more than 80 columns.
 type lines struct {
@@ -139,9 +144,12 @@ func table(q picture.Queue, withCeilings bool) string {
 
 func (l *lines) addQuotas(q picture.Queue) {
 	whose := "unknown, none is stored"
-	if q.Stored {
+	switch {
+	case q.NoQuota:
+		whose = "what is stored is no quota"
+	case q.Stored:
 		whose = "stored"
-	} else if len(q.Quotas) > 0 {
+	case len(q.Quotas) > 0:
 		whose = "as the queue has them, guard included"
 	}
 	for _, row := range append(q.Quotas, whose) {

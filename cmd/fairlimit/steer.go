@@ -96,19 +96,20 @@ func (c *call) steer(
 	return err
 }
 
-// show is what look shows of the queue, or of one flow.
+// show is what look shows of the queue, or of one flow, as far as it can be read.
 func (c *call) show(ctx context.Context, flow string) error {
-	if flow == "" {
-		q, err := c.look(ctx, c.words[0])
-		if err == nil {
-			fmt.Print(table(q, false))
-		}
-		return err
+	var opts []fair.InspectOption
+	if flow != "" {
+		opts = append(opts, fair.WithCeilings(flow))
 	}
-	q, err := c.look(ctx, c.words[0], fair.WithCeilings(flow))
-	if err == nil {
-		l := titled(q.Name)
+	q, err := c.look(ctx, c.words[0], opts...)
+	switch l := titled(c.words[0]); {
+	case isReadable(q) && flow == "":
+		fmt.Print(table(q, false))
+	case isReadable(q):
 		l.addCeilings(q.Ceilings)
+		fmt.Print(l)
+	case errors.Is(err, fairlimit.ErrState):
 		fmt.Print(l)
 	}
 	return err
@@ -122,9 +123,9 @@ func (c *call) end(ctx context.Context, unreadable string, do func(*fairlimit.Qu
 		err = c.show(ctx, "")
 	}
 	if errors.Is(err, fairlimit.ErrState) {
-		l := titled(c.words[0])
+		var l lines
 		l.add("unreadable", unreadable)
-		fmt.Print(l)
+		fmt.Print(&l)
 		err = nil
 	}
 	if err == nil {

@@ -108,7 +108,12 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	require.Regexp(t, `(?m)^tax +\? +\? +\? +\?$`, r.out, "all its callers get an error")
 	require.Contains(t, r.err, "quota -forget")
-	require.Equal(t, "tax\n  unreadable what is stored is no quota\nno quota is stored any more\n",
+	r = s.run("pause", "tax", "1h")
+	require.Equal(t, 1, r.status)
+	require.Regexp(t, `paused +for (1h|59m)`, r.out, "it is paused all the same")
+	require.Contains(t, r.out, "what is stored is no quota")
+	require.Contains(t, r.err, "stored quotas")
+	require.Regexp(t, `(?s)^tax\n.*  unreadable what is stored is no quota\nno quota is stored any more\n$`,
 		s.does("quota", "tax", "-forget"))
 	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
 }

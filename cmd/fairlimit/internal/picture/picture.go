@@ -45,6 +45,8 @@ type Queue struct {
 
 	Ceilings []Ceiling `json:"ceilings,omitempty"` // of `look -flows`
 
+	NoQuota bool `json:"-"` // what is stored is none
+
 	// AtOnce is how many permits may go at one moment, 0 if that is all of the
 	// largest quota.
 	AtOnce int64 `json:"-"`
@@ -107,6 +109,7 @@ func Of(name string, s fair.State, given []engine.Quota, givenUnits []engine.Uni
 		Differ:  len(s.Quotas) > 0 && !s.Obeyed && len(s.Windows) > 0 || len(s.InUse) > 0,
 		InUse:   each(s.InUse, inWords),
 		Windows: each(s.Windows, windowOf), Flowless: s.Flowless,
+		NoQuota: s.Text != "" && len(s.Quotas) == 0,
 	}
 	quotas, units := s.Quotas, s.UnitQuotas
 	if !q.Stored {
