@@ -82,6 +82,8 @@ func TestLosses(t *testing.T) {
 			"a pause that was lost goes on: and nothing else", "1/1s",
 			"a pauses 10s, at 4s, lost, a takes 1 after 6s, a heard no loss",
 		},
+		{"a lost queue comes no later on the clock of another, though its own had been set back", "1/1s", "a takes 1, " +
+			"at -1h, a takes 3, lost, {a looks|c takes 1}, a takes 1 after <=10s, c takes 1 after <=20s"},
 		{
 			"a pause that was lost goes on: though a stranger has begun anew", "1/1s",
 			"a pauses 10s, at 4s, lost, b takes 1 after 0s, a takes 1 after 6.999999s, b paused 6s",
@@ -157,6 +159,25 @@ func TestQuestionsRestore(t *testing.T) {
 			story{"nothing that it has reset, if that is lost", queue, "a takes 1, a resets, lost, " + ask + ", gone"})
 	}
 	tell(t, stories)
+}
+
+// The labels of the lost queue are behind those of the stranger's.
+func TestLostTurnsStayApartInAPauseOfAStranger(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, lasts := range []time.Duration{4500 * time.Millisecond, 9 * time.Second} { // some or all of them are put off
+			a, at := w.queue(t, quotas(t, "1/1s")...)
+			stranger := a.joins(t, a.quotas...)
+			pause(t, a, 20*time.Second)
+			at(20 * time.Second)
+			held := queued(t, a, 6, 1)
+			require.NoError(t, w.rdb.Del(t.Context(), a.key).Err())
+			queued(t, stranger, 1, 1)
+			pause(t, stranger, lasts)
+			due := dues(t, a, held)
+			apart(t, due, time.Second, lasts.String())
+			require.GreaterOrEqual(t, wait(t, a), due[5]+time.Second, "the next turn")
+		}
+	})
 }
 
 // The pause that was told last counts, even if the replies arrive the other way

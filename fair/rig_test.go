@@ -371,7 +371,8 @@ func holds(t testing.TB, f *fair, text string, wantStored bool) {
 	require.Equal(t, wantStored, stored)
 }
 
-// dues are when turns come, by a look of the limiter, from now on.
+// dues are when turns come, by a look of the limiter, from now on. Those of a lost
+// queue move to where its successor counts them.
 func dues(t testing.TB, f *fair, held []engine.Grant) (all []time.Duration) {
 	t.Helper()
 	before, news := f.heard, hears(f)
@@ -379,7 +380,11 @@ func dues(t testing.TB, f *fair, held []engine.Grant) (all []time.Duration) {
 	f.heard = before
 	n := last(t, news)
 	for _, g := range held {
-		all = append(all, n.Until(g.At))
+		at := g.At
+		if g.ID != n.Queue {
+			at += n.Moves
+		}
+		all = append(all, n.Until(at))
 	}
 	return all
 }

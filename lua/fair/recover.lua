@@ -34,12 +34,13 @@
 -- If others have begun a queue meanwhile, its clock has nothing to do with the
 -- caller's. Then labels move to when they come on that clock.
 
--- How far a label moves on the clock of a queue that others began, to when it
--- comes there. Back only if it has come: those who wait for it know the label.
--- The clock need not have been slow when it came.
-local function moved(label, wait)
-  local at = label_at(server + offset + wait)
-  return wait > 0 and math.max(0, at - label) or math.min(at, now + wait) - label
+-- How far a label moves on the clock of a queue that others began: to as long
+-- after now as it comes on the caller's clock, which stands for so long before. If
+-- the clock stands here, all that lies ahead comes later by as much. The clock need
+-- not have been slow when a label came that has.
+local function moved(label, wait, stands)
+  local at = label_at(moment_of(now) + late + wait - math.max(0, stands))
+  return (wait > 0 and at or math.min(at, now + wait)) - label
 end
 
 -- Sets the clock by when the caller was told that a label comes: a queue that is
@@ -169,7 +170,7 @@ local function recover()
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
   if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
   if not known and not fresh then
-    moves = moved(label, wait)
+    moves = moved(label, wait, stands)
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
   local had = { last = last, sequence = sequence }
@@ -185,7 +186,7 @@ local function recover()
     reset_end = math.max(reset_end, known_reset)
   else
     if stands > rest then stand_still(stands) end
-    moves = moved(label, wait)
+    moves = moved(label, wait, stands)
     newest = newest + moves
     counts_longer(newest, under)
     if known_reset > math.max(server, reset_end) then newest = reset_again(known_reset, newest) end
