@@ -119,6 +119,9 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) (answers []e
 
 // takeUnder asks one question for requests that fit.
 func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
+	if err := f.askAboutOthers(ctx, t); err != nil {
+		return nil, err
+	}
 	args, logs, asked := f.takeArgs(t, requests)
 	r, err := f.askUnder(ctx, f.scriptOf(t, requests).Confirmed(f.replicas), t, args, logs...)
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
@@ -223,11 +226,33 @@ func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
 }
 
 func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, error) {
+	if err := f.askAboutOthers(ctx, t); err != nil {
+		return engine.Status{}, err
+	}
+	return f.statusBy(ctx, t, f.memory.recall(t))
+}
+
+// askAboutOthers lets what was told of other histories count, before turns are
+// granted that would not know of it.
+func (f *fair) askAboutOthers(ctx context.Context, t *quotaSet) error {
+	for {
+		c, found := f.memory.recallOther(t)
+		if !found {
+			return nil
+		}
+		if _, err := f.statusBy(ctx, t, c); err != nil {
+			return err
+		}
+		f.memory.wasCarried(c.watermark)
+	}
+}
+
+func (f *fair) statusBy(ctx context.Context, t *quotaSet, c carried) (engine.Status, error) {
 	if len(t.units) > 0 {
-		return f.statusOfUnits(ctx, t)
+		return f.statusOfUnits(ctx, t, c)
 	}
 	// It asks how far away one permit is, in no flow, and accepts no turn.
-	r, err := f.askUnder(ctx, f.scripts.status, t, append(f.args(t, 5), 0, 1, -1, 1))
+	r, err := f.askUnder(ctx, f.scripts.status, t, append(c.args(t, 5), 0, 1, -1, 1))
 	if err != nil {
 		return engine.Status{}, err
 	}
@@ -248,9 +273,10 @@ func (f *fair) Reset(ctx context.Context) error {
 }
 
 // args begins the arguments of a script, and has room for so many more.
-func (f *fair) args(t *quotaSet, more int) []any {
-	watermark, rest := f.memory.recall(t)
-	return append(append(make([]any, 0, 3+len(t.layout)+more), t.head, watermark, rest+" "+t.all), t.layout...)
+func (f *fair) args(t *quotaSet, more int) []any { return f.memory.recall(t).args(t, more) }
+
+func (c carried) args(t *quotaSet, more int) []any {
+	return append(append(make([]any, 0, 3+len(t.layout)+more), t.head, c.watermark, c.rest+" "+t.all), t.layout...)
 }
 
 // argsOfAll begins the arguments of a script for several units, if there are.

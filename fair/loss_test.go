@@ -2,7 +2,6 @@ package fair
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -192,44 +191,6 @@ func TestALongerPauseIsNotForgottenForAShorterOne(t *testing.T) {
 		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
 		at(time.Second)
 		require.Equal(t, 59*time.Second, status(t, f).Paused)
-	})
-}
-
-// Another answer may overtake one that granted turns, and the loss of these.
-func TestTurnsCountThoughTheirAnswerArrivesAfterTheyWereLost(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		for name, overtakes := range map[string]func(t *testing.T, f *fair){
-			"a look":   func(t *testing.T, f *fair) { require.NoError(t, f.Look(t.Context())) },
-			"a status": func(t *testing.T, f *fair) { status(t, f) },
-			"a pause":  func(t *testing.T, f *fair) { pause(t, f, time.Second) },
-			"a turn":   func(t *testing.T, f *fair) { queued(t, f, 1, 1) },
-		} {
-			for _, lose := range []string{"the key", "what an older copy lacks"} {
-				t.Run(name+", "+lose, func(t *testing.T) {
-					f, at := w.queue(t, quotas(t, "2/1s")...)
-					moves(t, f)
-					queued(t, f, 3, 1)
-					before, overtaken := snap(t, f), false
-					f.client.(*redis.Client).AddHook(redistest.Hook(
-						func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-							err := next(ctx, cmd)
-							if strings.HasPrefix(cmd.Name(), "eval") && err == nil && !overtaken {
-								overtaken = true
-								at(100 * time.Millisecond)
-								if lose == "the key" {
-									require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-								} else {
-									before.restore(t, f)
-								}
-								overtakes(t, f)
-							}
-							return err
-						}))
-					queued(t, f, 20, 1) // the last one at 11 s
-					require.Greater(t, queuedWait(t, f), 10800*time.Millisecond)
-				})
-			}
-		}
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,17 +20,31 @@ import (
 // The limiter forgets a queue that has ended by this process's clock as well. So
 // a server whose clock goes back does not seem to have lost it.
 type memory struct {
-	mu        sync.Mutex
-	watermark watermark
-	news      news      // the newest slot comes latest by these, of all that were heard
-	under     *quotaSet // the clock goes by these, as far as the news say
-
-	asked  time.Time // the latest question that was answered
-	server int64     // the server's time in its answer
+	mu sync.Mutex
+	history
+	// Of several questions that are under way at once, some may be answered by the
+	// server of before a failover, or by a queue that is lost since. What was told
+	// of one history says nothing of another. So these are to be asked about, too.
+	others []history
 
 	resetQueue string    // which follows a reset: plain answers do not tell
 	resetEnd   int64     // until when the newest known reset is remembered, 0 without one
 	resetHeard time.Time // what was asked before may be older than that reset
+}
+
+// history is what a limiter was told of one queue on one server.
+type history struct {
+	watermark watermark
+	news      news      // the newest slot comes latest by these, of all that were heard
+	under     *quotaSet // the clock goes by these, as far as the news say
+}
+
+// carried is what a question says of a history: its watermark, empty if the queue
+// is over, the rest as lua/fair/recover.lua takes it, and the units. The rest begins
+// with a name for the next generation.
+type carried struct {
+	watermark, rest string
+	units           told
 }
 
 // watermark is one state of a queue, the newest that a limiter was told of.
@@ -74,12 +89,17 @@ func (w watermark) before(other watermark) bool {
 }
 
 // ends is when nothing of the queue counts any more.
-func (m *memory) ends() int64 {
+func (h *history) ends() int64 {
 	length := int64(0)
-	if m.under != nil && len(m.under.windows) > 0 {
-		length = m.under.longest()
+	if h.under != nil && len(h.under.windows) > 0 {
+		length = h.under.longest()
 	}
-	return max(m.watermark.newest, m.watermark.units.newest, m.news.Clock) + length
+	return max(h.watermark.newest, h.watermark.units.newest, h.news.Clock) + length
+}
+
+// over reports whether the queue has ended, or none is known.
+func (h *history) over() bool {
+	return h.watermark.text == "" || time.Since(h.news.Arrived) > h.news.Until(h.ends())
 }
 
 // isAhead reports whether a slot of a queue is still to come, as far as is known.
@@ -89,85 +109,105 @@ func (m *memory) isAhead(queue string, slot int64) bool {
 	return m.watermark.generation() == queue && time.Since(m.news.Arrived) < m.news.Until(slot)
 }
 
-// over, under mu, reports whether the queue has ended, or none is known.
-func (m *memory) over() bool {
-	return m.watermark.text == "" || time.Since(m.news.Arrived) > m.news.Until(m.ends())
-}
-
-// recall returns the watermark for a question under some quotas, and
-// the rest as lua/fair/recover.lua takes it. The watermark is empty if the queue
-// is over. The rest begins with a name for the next generation.
-func (m *memory) recall(t *quotaSet) (text, rest string) {
-	fresh := strconv.FormatUint(firstGeneration+rand.Uint64N(generations), 36)
+// recall returns what a question under some quotas has to say.
+func (m *memory) recall(t *quotaSet) carried {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	w, n, since := m.watermark, &m.news, time.Since(m.news.Arrived)
-	if m.over() {
+	return m.carriedOf(&m.history, t)
+}
+
+// recallOther is recall of another history, if no question has carried one that
+// still counts.
+func (m *memory) recallOther(t *quotaSet) (c carried, found bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.others = slices.DeleteFunc(m.others, func(h history) bool { return h.over() })
+	if len(m.others) == 0 {
+		return c, false
+	}
+	return m.carriedOf(&m.others[0], t), true
+}
+
+// wasCarried forgets another history once a question about it was answered.
+func (m *memory) wasCarried(text string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.others = slices.DeleteFunc(m.others, func(h history) bool { return h.watermark.text == text })
+}
+
+func (m *memory) carriedOf(h *history, t *quotaSet) carried {
+	fresh := strconv.FormatUint(firstGeneration+rand.Uint64N(generations), 36)
+	w, n, since := h.watermark, &h.news, time.Since(h.news.Arrived)
+	if h.over() {
 		resetEnd := m.resetEnd
 		if n.Server+since.Microseconds() > resetEnd {
 			resetEnd = 0
 		}
-		return "", fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, resetEnd, noStretches)
+		return carried{rest: fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, resetEnd, noStretches)}
 	}
 	under, resetEnd := "-", m.resetEnd
-	if m.under.words != t.words && m.under.head != "" {
-		under = m.under.words
+	if h.under.words != t.words && h.under.head != "" {
+		under = h.under.words
 	}
 	if n.Asked.Before(m.resetHeard) {
 		resetEnd = 0
 	}
 	comes := n.Until(max(w.newest, n.Clock))
-	return w.text, fmt.Sprintf("%s %d %d %d %d %d %d %d %d %s %s", fresh, n.Server, since.Microseconds(),
-		n.Clock, w.newest, comes.Microseconds(), n.Until(m.ends()).Microseconds(), n.Stands.Microseconds(),
+	rest := fmt.Sprintf("%s %d %d %d %d %d %d %d %d %s %s", fresh, n.Server, since.Microseconds(),
+		n.Clock, w.newest, comes.Microseconds(), n.Until(h.ends()).Microseconds(), n.Stands.Microseconds(),
 		resetEnd, n.stretches, under)
+	return carried{w.text, rest, w.units}
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
-// order. A queue whose state was lost and begun anew may count less than
-// before, but its clock goes on.
+// order. If an answer is of another history, and its question has not carried what
+// is known, both count. What was asked before a reset was heard of does not.
 func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if w.history() == m.watermark.history() {
-		if w.before(m.watermark) {
-			return
+	h := m.historyOf(w)
+	switch {
+	case h == nil && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
+		return
+	case h == nil:
+		if !m.over() && n.carried != m.watermark.text {
+			m.others = append(m.others, m.history)
 		}
-	} else if !m.goesBefore(w, &n) {
+		h = &m.history
+	case w.before(h.watermark):
 		return
 	}
-	same := w.generation() == m.watermark.generation()
-	m.adopt(w, n.Moves, under)
+	same := w.generation() == h.watermark.generation()
+	h.adopt(w, n.Moves, under)
 	if !same {
-		m.news = n
+		h.news = n
 	}
-	m.goBy(n)
+	h.goBy(n)
 }
 
-// goesBefore, under mu, reports whether an answer of another history is what the
-// limiter has to know from now on. Of two histories it is the older one that was
-// lost, so the next question has to carry that, unless one has. Of those that
-// were reset, nobody asks.
-func (m *memory) goesBefore(w watermark, n *news) bool {
-	older := n.Asked.Before(m.asked) && n.Server < m.server
-	switch {
-	case m.watermark.text == "" || m.over():
-		return !older
-	case older:
-		return m.watermark.generation() != m.resetQueue
+// historyOf, under mu, is the known one that an answer is of, nil if there is none.
+func (m *memory) historyOf(w watermark) *history {
+	if w.history() == m.watermark.history() {
+		return &m.history
 	}
-	return n.carried == m.watermark.text
+	for i := range m.others {
+		if w.history() == m.others[i].watermark.history() {
+			return &m.others[i]
+		}
+	}
+	return nil
 }
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
 // In another queue its slots have moved.
-func (m *memory) adopt(w watermark, moves int64, under *quotaSet) {
-	if w.units.sequences == "" && !m.over() {
-		w.units = m.watermark.units
-		if w.generation() != m.watermark.generation() {
+func (h *history) adopt(w watermark, moves int64, under *quotaSet) {
+	if w.units.sequences == "" && !h.over() {
+		w.units = h.watermark.units
+		if w.generation() != h.watermark.generation() {
 			w.units.newest += moves
 		}
 	}
-	m.watermark, m.under = w, under
+	h.watermark, h.under = w, under
 }
 
 // hear learns from news when turns come that were seen. A queue that took the
@@ -176,9 +216,6 @@ func (m *memory) adopt(w watermark, moves int64, under *quotaSet) {
 func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if n.Asked.After(m.asked) {
-		m.asked, m.server = n.Asked, n.Server
-	}
 	isNew, mine := n.resetEnd > m.resetEnd, n.Queue == m.watermark.generation()
 	n.Reset = isNew || n.Queue == m.resetQueue
 	if isNew {
@@ -186,7 +223,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 		if mine {
 			m.resetHeard = time.Time{} // what is known came behind it
 		} else {
-			m.watermark, m.news = watermark{}, *n // nobody restores it, even if the reset is lost as well
+			m.history, m.others = history{news: *n}, nil // nobody restores it, even if the reset is lost as well
 		}
 	}
 	switch {
@@ -204,17 +241,17 @@ func (m *memory) hear(n *news, under *quotaSet) {
 // goBy, under mu, goes by the news, unless the newest slot would come sooner
 // than was told: no turn does. Then the server has lost what has put it off. In
 // one history nothing is lost: others have given turns back.
-func (m *memory) goBy(n news) bool {
-	if n.watermark.history() == m.watermark.history() && !n.Asked.Before(m.news.Asked) {
-		m.news = n
+func (h *history) goBy(n news) bool {
+	if n.watermark.history() == h.watermark.history() && !n.Asked.Before(h.news.Asked) {
+		h.news = n
 		return true
 	}
-	at := max(m.watermark.newest, m.news.Clock)
-	told := m.news.Until(at) - elapsed(m.news, n)
+	at := max(h.watermark.newest, h.news.Clock)
+	told := h.news.Until(at) - elapsed(h.news, n)
 	if n.Until(at) < told-rounded {
 		return false
 	}
-	m.news = n
+	h.news = n
 	return true
 }
 

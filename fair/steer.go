@@ -39,6 +39,11 @@ func (f *fair) obey(ctx context.Context, t *quotaSet) error {
 }
 
 func (f *fair) look(ctx context.Context, t *quotaSet, script *lua.Script) error {
+	if len(t.windows) > 0 && script == f.scripts.look {
+		if err := f.askAboutOthers(ctx, t); err != nil {
+			return err
+		}
+	}
 	r, err := f.askUnder(ctx, script, t, f.args(t, 1))
 	if err != nil {
 		return err

@@ -183,7 +183,7 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 	if err := f.sharesSlot(); err != nil {
 		return nil, false, err
 	}
-	if watermark, _ := f.memory.recall(f.quotaSet); watermark != "" {
+	if f.memory.recall(f.quotaSet).watermark != "" {
 		if _, err := f.Status(ctx); err != nil {
 			return nil, false, err
 		}

@@ -130,15 +130,12 @@ func (f *fair) FitsAmounts(n int, amounts engine.Amounts) error {
 
 // unitArgs begins the arguments of a script for several units: see
 // lua/fair/units.lua.
-func (f *fair) unitArgs(t *quotaSet) []any {
-	args := f.args(t, 16*len(t.units)+6)
-	var known told
-	if args[1] != "" {
-		known = f.memory.now().units
-	}
-	args = append(args, len(t.units), known.history, known.newest)
+func (f *fair) unitArgs(t *quotaSet) []any { return f.memory.recall(t).unitArgs(t) }
+
+func (c carried) unitArgs(t *quotaSet) []any {
+	args := append(c.args(t, 16*len(t.units)+6), len(t.units), c.units.history, c.units.newest)
 	for _, u := range t.units {
-		args = append(args, u.name, known.sequences.Of(u.name), len(u.windows))
+		args = append(args, u.name, c.units.sequences.Of(u.name), len(u.windows))
 		args = appendWindows(args, u.windows)
 	}
 	return args
@@ -156,8 +153,8 @@ func (o *outcome) count(sequences any) error {
 	return nil
 }
 
-func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet) (engine.Status, error) {
-	r, err := f.askUnder(ctx, f.scripts.statusAmounts, t, f.unitArgs(t))
+func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet, c carried) (engine.Status, error) {
+	r, err := f.askUnder(ctx, f.scripts.statusAmounts, t, c.unitArgs(t))
 	if err != nil {
 		return engine.Status{}, err
 	}

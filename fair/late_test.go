@@ -1,0 +1,167 @@
+package fair
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+// late is a limiter that holds 3 turns of 2/1s, and what happens around its next
+// question.
+type late struct {
+	*testing.T
+	*fair
+	at     func(time.Duration)
+	before snapshot
+}
+
+func (w world) late(t *testing.T) late {
+	f, at := w.queue(t, quotas(t, "2/1s")...)
+	moves(t, f)
+	pause(t, f, time.Microsecond) // teaches the server the scripts
+	require.NoError(t, f.Look(t.Context()))
+	status(t, f)
+	queued(t, f, 3, 1)
+	return late{t, f, at, snap(t, f)}
+}
+
+// loses everything, or what an older copy lacks.
+func (l late) loses(everything bool) {
+	if everything {
+		require.NoError(l, l.client.Del(l.Context(), l.key).Err())
+	} else {
+		l.before.restore(l, l.fair)
+	}
+}
+
+// around calls two functions when the next question reaches Redis and when it is
+// answered there.
+func (l late) around(asked, answered func()) {
+	done := false
+	l.client.(*redis.Client).AddHook(redistest.Hook(
+		func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			isFirst := strings.HasPrefix(cmd.Name(), "eval") && !done
+			if isFirst {
+				done = true
+				asked()
+			}
+			err := next(ctx, cmd)
+			if isFirst {
+				answered()
+			}
+			return err
+		}))
+}
+
+// counts makes sure that the limiter waits behind its turns.
+func (l late) counts(newest time.Duration) { require.Greater(l, queuedWait(l, l.fair), newest) }
+
+func nothing() {}
+
+// Another answer overtakes one that granted turns, and the loss of these.
+func TestTurnsCountThoughTheirAnswerArrivesAfterTheyWereLost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for name, overtakes := range map[string]func(l late){
+			"a look":   func(l late) { require.NoError(l, l.Look(l.Context())) },
+			"a status": func(l late) { status(l, l.fair) },
+			"a pause":  func(l late) { pause(l, l.fair, time.Second) },
+			"a turn":   func(l late) { queued(l, l.fair, 1, 1) },
+		} {
+			for _, everything := range []bool{true, false} {
+				for _, at := range []time.Duration{100 * time.Millisecond, -100 * time.Millisecond, -5 * time.Second} {
+					t.Run(name+", "+at.String(), func(t *testing.T) {
+						l := w.late(t)
+						l.around(nothing, func() {
+							l.at(at)
+							l.loses(everything)
+							overtakes(l)
+						})
+						queued(l, l.fair, 20, 1) // the last one at 11 s
+						l.counts(10800 * time.Millisecond)
+					})
+				}
+			}
+		}
+	})
+}
+
+// A pause was asked for first, and reaches Redis after the turns and their loss.
+func TestTurnsCountThoughTheirQuestionWasAskedLater(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, everything := range []bool{true, false} {
+			l := w.late(t)
+			l.around(func() {
+				queued(l, l.fair, 20, 1)
+				l.at(100 * time.Millisecond)
+				l.loses(everything)
+			}, nothing)
+			pause(t, l.fair, time.Second)
+			l.counts(10800 * time.Millisecond)
+		}
+	})
+}
+
+// A failover that loses nothing comes between two questions that are under way at
+// once, and then all is lost.
+func TestTurnsOfTwoServersCount(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, at := range []time.Duration{100 * time.Millisecond, -100 * time.Millisecond} {
+			l := w.late(t)
+			l.around(func() {
+				pause(l, l.fair, time.Second)
+				moves(l, l.fair)
+				l.at(at)
+			}, nothing)
+			queued(l, l.fair, 20, 1)
+			l.loses(true)
+			l.counts(10800 * time.Millisecond)
+
+			l = w.late(t)
+			l.around(nothing, func() {
+				moves(l, l.fair)
+				l.at(at)
+				queued(l, l.fair, 20, 1)
+			})
+			pause(l, l.fair, time.Second)
+			l.loses(true)
+			l.counts(10 * time.Second)
+		}
+	})
+}
+
+// Of two queues one is over by this process's clock, before or after the answer of
+// the other one arrives.
+func TestWhatIsOverHidesNothing(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		ends := func(l late) { // the queue that is known
+			l.memory.mu.Lock()
+			defer l.memory.mu.Unlock()
+			l.memory.news.Arrived = l.memory.news.Arrived.Add(-time.Minute)
+		}
+		l := w.late(t)
+		l.around(nothing, func() {
+			l.loses(true)
+			pause(l, l.fair, time.Millisecond)
+			ends(l)
+		})
+		queued(l, l.fair, 20, 1)
+		l.counts(10 * time.Second)
+
+		l = w.late(t)
+		l.around(nothing, func() {
+			l.loses(true)
+			ends(l)
+			pause(l, l.fair, time.Hour)
+		})
+		queued(l, l.fair, 1, 1)
+		ends(l)
+		l.loses(true)
+		require.Greater(t, status(t, l.fair).Paused, 59*time.Minute)
+	})
+}
