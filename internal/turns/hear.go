@@ -33,8 +33,11 @@ func (l *Sleepers) Hear(n *engine.News) {
 	}
 	switch {
 	case old.Queue != n.Queue:
-		l.move(n)
-		l.news = *n
+		l.before, l.moves, l.news = old, n.Moves, *n
+		for _, s := range l.sleepers {
+			l.move(s)
+		}
+		slices.SortStableFunc(l.sleepers, order)
 		l.change()
 		l.lineUpOthers(n)
 	case l.Within == 0: // sleepers go as they were told
@@ -48,15 +51,12 @@ func (l *Sleepers) Hear(n *engine.News) {
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
 }
 
-// move, under mu, finds the slots of lost turns on the clock of their queue's
-// successor. They stay as far apart in time as they were.
-func (l *Sleepers) move(n *engine.News) {
-	for _, s := range l.sleepers {
-		if s.queue == l.news.Queue {
-			s.queue, s.at = n.Queue, l.news.Real(s.at)+n.Moves
-		}
+// move, under mu, finds the slot of a lost turn on the clock of its queue's
+// successor. Such turns stay as far apart in time as they were.
+func (l *Sleepers) move(s *Sleeper) {
+	if s.queue == l.before.Queue {
+		s.queue, s.at = l.news.Queue, l.before.Real(s.at)+l.moves
 	}
-	slices.SortStableFunc(l.sleepers, order)
 }
 
 // learnQuickest, under mu, lets quickest follow what answers take that grant

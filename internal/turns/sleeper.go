@@ -111,6 +111,7 @@ func (l *Sleepers) begin(s *Sleeper) {
 		grant: reply.Grant, queue: reply.Grant.ID, at: reply.Grant.At,
 		due: reply.Slot(), asked: reply.Asked, took: reply.Took(), epoch: l.epoch,
 	}
+	l.move(s) // a reservation may have waited for its caller
 	l.learnQuickest(s.took)
 	s.accept()
 	l.join(s)

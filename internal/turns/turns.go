@@ -83,6 +83,8 @@ type Sleepers struct {
 	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
 	news     engine.News   // the newest that told when turns come; see Hear
+	before   engine.News   // the newest of the queue before
+	moves    int64         // how far its slots move in the queue of the news
 	newest   time.Time     // when the question went that brought the newest news
 	looked   time.Time     // when the newest look went
 	epoch    int           // counts the changes that sleepers have to hear of

@@ -435,13 +435,18 @@ func TestLostTurnsStayAsFarApartOnAnotherClock(t *testing.T) {
 				Asked: now(), Arrived: now(), Queue: "before", Server: 1, Clock: 1,
 				Slow: []engine.Stretch{{Until: 10 * apart, Pace: 10_000_000}},
 			})
-			for i := range int64(2) {
+			sleeps := func(slot int64) *Sleeper {
 				s := NewSleeper(&coalesce.Request{Ctx: t.Context(), N: 1})
-				s.turn = turn{grant: engine.Grant{ID: "before"}, queue: "before", at: (i + 5) * apart}
-				l.sleepers = append(l.sleepers, s)
+				s.request.Reply.Answer = &engine.Answer{Grant: engine.Grant{ID: "before", At: slot}}
+				l.begin(s)
+				return s
 			}
+			one := sleeps(5 * apart)
 			l.Hear(&engine.News{Asked: now(), Arrived: now(), Queue: "next", Server: 2, Clock: 1, Moves: moves})
-			assert.Equal(t, 10*apart, l.sleepers[1].at-l.sleepers[0].at, moves)
+			l.Hear(&engine.News{Asked: now(), Arrived: now(), Queue: "next", Server: 3, Clock: 2})
+			two := sleeps(6 * apart) // a reservation has waited for its caller
+			assert.Equal(t, 10*apart, two.at-one.at, moves)
+			assert.Equal(t, "next", two.queue)
 		}
 	})
 }
