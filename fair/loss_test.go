@@ -32,6 +32,8 @@ func TestLosses(t *testing.T) {
 		{"turns of who has heard of a reset, and knows of none since, are those of after it", "2/1s", "a takes 1, " +
 			"b takes 1, a resets, b looks, at 10ms, a takes 1, lost, b takes 20, " +
 			"a takes 1, a stands 2 at >=9s, b looks, b queued >=20"},
+		{"what has gone since a lost reset counts, though whoever knows of that holds nothing", "5/3s", "b looks, " +
+			"a resets, lost, at 2s, b takes 5 after 0s, at 2.02s, a takes 1 after >=2.9s"},
 		{"what was lost counts for whoever is allowed more", "100/1m", "b has 10/1m, b takes 1, a takes 1x99, at 1s, " +
 			"b refused, a refused, lost, b refused, a refused 90"},
 		// The limiter that asks first after the second loss was told of the queue before

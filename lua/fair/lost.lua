@@ -1,7 +1,7 @@
 -- Counts again what was lost, in the log that is set.
 --
 -- Takes    what cells.lua leaves
--- Leaves   book; healed and must, once they have counted something
+-- Leaves   book, most_of_all; healed and must, once they have counted something
 
 -- Counts permits at the slot, or at the newest if others were granted later
 -- ones. Until they have left, each cell counts whole: they may be of callers
@@ -21,4 +21,14 @@ local function book(permits, slot)
   if last + counts_for() <= now then closed, oldest, base, crowded = 0, 0, sequence, 0 end
   last, sequence, coarse = slot, sequence + permits, math.max(coarse, slot + counts_for())
   healed, must = true, true
+end
+
+-- How many permits any window holds, of the queue, the caller, and the caller of
+-- then.
+local function most_of_all(under)
+  local most = 1
+  for _, window in ipairs(windows) do most = math.max(most, window.most) end
+  for _, window in ipairs(windows_of(match(under, '^:[%d/,]+') or '')) do most = math.max(most, window.most) end
+  for w = 6, windows_end, 3 do most = math.max(most, argv[w] + 0) end
+  return most
 end

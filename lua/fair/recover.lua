@@ -76,16 +76,6 @@ local function slow_as_both(told, paced_then, shown)
   if not fresh then offset = moment_of(now) + late - rest - server end
 end
 
--- How many permits any window holds, of the queue, the caller, and the caller of
--- then.
-local function most_of_all(under)
-  local most = 1
-  for _, window in ipairs(windows) do most = math.max(most, window.most) end
-  for _, window in ipairs(windows_of(match(under, '^:[%d/,]+') or '')) do most = math.max(most, window.most) end
-  for w = 6, windows_end, 3 do most = math.max(most, argv[w] + 0) end
-  return most
-end
-
 -- How long ago the caller saw its watermark. The server's clock tells, unless it
 -- is another one: then the caller's does.
 local CLOCKS_APART = 1000000
@@ -189,7 +179,7 @@ local function recover()
     moves = moved(label, wait, stands)
     newest = newest + moves
     counts_longer(newest, under)
-    if known_reset > math.max(server, reset_end) then newest = reset_again(known_reset, newest) end
+    if known_reset > math.max(server, reset_end) then reset_again(known_reset) end
     join(newest, most_of_all(under))
   end
   by_the_callers_quotas(under, had, newest, (known or fresh) and seen or sequence)

@@ -5,22 +5,19 @@
 -- Leaves   reset_again; reset_end and, if turns are forgotten, changed fields
 
 -- Forgets what others hold that have not heard of a reset: this state had lost
--- it. What has gone of that counts with what the caller knows.
-local function reset_again(known_reset, newest)
+-- it. What has gone of that counts as full, unless nothing counts any more.
+local function reset_again(known_reset)
+  local counts = last + counts_for() > now
   reset_end, closed, oldest, base, last, crowded, full = known_reset, 0, 0, sequence, 0, 0, 0
   name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
-  return math.max(newest, now)
+  if counts then book(most_of_all('-'), now) end
+  must = true
 end
 
 -- A caller that knows of turns as well tells that with these.
 if watermark == '' then
   local known_reset = number(match(argv[3], '^%w+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ (%d+)') or 0)
   if known_reset > math.max(server, reset_end) then
-    if fresh then
-      reset_end = known_reset
-    else
-      reset_again(known_reset, now)
-      must = true
-    end
+    if fresh then reset_end = known_reset else reset_again(known_reset) end
   end
 end
