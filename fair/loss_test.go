@@ -21,6 +21,10 @@ func TestLosses(t *testing.T) {
 			"a stands 5 at 3s, b takes 1, b stands 3 at 4s, a returns :5, b returns :3, b takes 1, b stands 4 at same"},
 		{"what was lost counts in windows of more permits", "1/100ms", // the last at 1.9 s
 			"a takes 20, lost, at 50ms, a looks, b has 10/1s, b takes 1, b stands 0 at 2.9s"},
+		{"what was lost counts in windows of more permits, beside turns of others", "10/1s", "c has 3/1s, b has 20/1s, " +
+			"d has 20/1s, a takes 1, d takes 79, a pauses 2s, lost, {|c takes 1,} a looks, {|d looks,} b takes 10 after >=5.9s"},
+		{"what was lost counts in windows of more permits, at an older copy", "10/1s", "b has 20/1s, d has 20/1s, moves, " +
+			"a takes 1, kept, at 200ms, moves, d takes 79, a pauses 2s, back, a looks, d looks, b takes 10 after >=5.7s"},
 		{
 			"what was lost counts as full in the windows of who knows", "100/1s",
 			"b has 1/1m, a takes 1x100, lost, b takes 1, at 500ms, a refused within 400ms",

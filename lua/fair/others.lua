@@ -8,7 +8,8 @@
 -- count for as long as the longest window that somebody has asked under in the
 -- last two lengths. Of what had been forgotten before, it is not known when it
 -- was granted: a longer window counts it at the oldest slot that is kept. After a
--- loss any window does: it may hold more than those of whoever counted that again.
+-- loss any window does, at the newest slot that was lost: it may hold more than
+-- those of whoever counted that again.
 
 -- Cuts rows into pieces that are short enough to count whole.
 local function cut_rows(short_by)
@@ -38,7 +39,10 @@ local function go_by(others)
   local longest = counts_for()
   if coarse <= now and last + longest > now and (relocates or must) then cut_rows(windows[#windows].most) end
   windows, marks = others, ''
-  local forgotten, known = base, full + longest > now and 0 or longest
+  local forgotten, known = base, longest
+  if full + longest > now then
+    known, oldest = 0, oldest + math.min(cell_from(read_cells(), full) - 1, closed - oldest)
+  end
   -- It stands at the oldest slot from now on, as many as any window holds, whoever asks next.
   if windows[1].length > known then base = math.min(base, math.max(0, sequence - MOST_PERMITS)) end
   for _, window in ipairs(windows) do
