@@ -165,3 +165,21 @@ func TestWhatIsOverHidesNothing(t *testing.T) {
 		require.Greater(t, status(t, l.fair).Paused, 59*time.Minute)
 	})
 }
+
+// The answer of a pause tells nothing of units, and overtakes one that does.
+func TestUnitsCountThoughTheirAnswerWasOvertaken(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		take(t, f, amount(1, ""))
+		pause(t, f, time.Microsecond)
+		at(10 * time.Millisecond)
+		l := late{t, f, at, snap(t, f)}
+		l.around(nothing, func() {
+			at(20 * time.Millisecond)
+			pause(t, f, time.Millisecond)
+		})
+		take(t, f, amount(1, "tokens=100"))
+		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.unitsKey()).Err())
+		require.Greater(t, take(t, f, amount(1, "tokens=100"))[0].Wait, 59*time.Second)
+	})
+}

@@ -66,6 +66,12 @@ type told struct {
 	newest    int64
 }
 
+// tellMoreThan reports whether some unit was granted more.
+func (u told) tellMoreThan(other told) bool {
+	return u.sequences != "" && (u.history != other.history ||
+		slices.ContainsFunc(u.sequences.All(), func(a engine.Amount) bool { return a.N > other.sequences.Of(a.Unit) }))
+}
+
 // part is some of the text, ” without one.
 func (w watermark) part(from, to int) string {
 	if w.text == "" {
@@ -175,6 +181,9 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 		}
 		h = &m.history
 	case w.before(h.watermark):
+		if w.units.tellMoreThan(h.watermark.units) {
+			h.watermark.units = w.units // the newer answer need not tell of units
+		}
 		return
 	}
 	same := w.generation() == h.watermark.generation()
