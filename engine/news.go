@@ -22,7 +22,8 @@ type News struct {
 
 	// Queue is the ID of the grants of this queue, and empty if there is none.
 	// Grants of another ID are void if Reset is true. If it is false, they were
-	// lost. Those of the queue before stand later by Moves on this queue's clock.
+	// lost. Real of a slot of the queue before, and Moves, are where it stands on
+	// this queue's clock.
 	Queue string
 	Reset bool
 	Moves int64

@@ -205,3 +205,62 @@ func TestALostPauseIsNotUndoneByWhoKnowsASlowerClock(t *testing.T) {
 		require.InDelta(t, 900*time.Millisecond, status(t, f).Paused, float64(time.Millisecond))
 	})
 }
+
+// As package turns reads slots of the queue before.
+func TestSlowedTurnsComeWhenTheyWereToldInAQueueThatOthersBegan(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, later := range []int{0, 3} { // turns that others hold behind
+			for _, paused := range []time.Duration{0, time.Minute} {
+				f, at := w.stored(t)
+				other, stranger := f.looksFor(t), f.looksFor(t)
+				writes(t, f, "1/100ms")
+				held := queued(t, f, 4, 1)
+				if later > 0 {
+					queued(t, other, later, 1)
+				}
+				set(t, other, "1/4s")
+				told := hears(f)
+				status(t, f)
+				before := last(t, told)
+				status(t, stranger)
+				require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+				at(time.Millisecond)
+				if paused > 0 {
+					pause(t, stranger, paused)
+				} else {
+					queued(t, stranger, 1, 1)
+				}
+				status(t, f)
+				n := last(t, told)
+				for i, turn := range held[1:] {
+					due := n.Until(before.Real(turn.At) + n.Moves)
+					require.InDelta(t, paused+time.Duration(i+1)*4*time.Second, due, float64(10*time.Millisecond), "%d later", later)
+				}
+			}
+		}
+	})
+}
+
+// Others have begun a queue under their own quota, up to a later slot than the lost
+// turns have.
+func TestLostTurnsAmongThoseOfOthersAreSlowedByTheirOwnQuota(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t, quotas(t, "1/4s")...)
+		other := f.looksFor(t, quotas(t, "1/4s")...)
+		writes(t, f, "1/500ms")
+		held := queued(t, f, 6, 1)
+		at(time.Millisecond)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.quotaKey()).Err())
+		queued(t, other, 5, 1) // up to 16 s
+		told := hears(f)
+		status(t, f)
+		moves := last(t, told).Moves
+		set(t, f, "1/5s")
+		status(t, f)
+		n, due := last(t, told), []time.Duration{}
+		for _, turn := range held[1:] {
+			due = append(due, n.Until(turn.At+moves))
+		}
+		apart(t, due, 5*time.Second, "1/5s")
+	})
+}

@@ -208,12 +208,12 @@ func (m *memory) historyOf(w watermark) *history {
 }
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
-// In another queue its slots have moved.
+// In another queue its slots have moved: see engine.News.
 func (h *history) adopt(w watermark, moves int64, under *quotaSet) {
 	if w.units.sequences == "" && !h.over() {
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
-			w.units.newest += moves
+			w.units.newest = h.news.Real(w.units.newest) + moves
 		}
 	}
 	h.watermark, h.under = w, under

@@ -15,10 +15,10 @@
 -- the clock runs slower: a million of its microseconds take as long as the pace
 -- says. It has shown a label for a while then, by which it is late.
 
--- The moment at which the clock reaches a label.
-local function moment_of(label)
+-- The moment at which the clock reaches a label, by its stretches or by others.
+local function moment_of(label, along)
   local at, from = label, label
-  for _, stretch in ipairs(slow) do
+  for _, stretch in ipairs(along or slow) do
     local length = stretch.upto - from
     if length > 0 then
       at, from = at + length - floor(length * stretch.pace / 1000000), stretch.upto

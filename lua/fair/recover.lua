@@ -34,13 +34,13 @@
 -- If others have begun a queue meanwhile, its clock has nothing to do with the
 -- caller's. Then labels move to when they come on that clock.
 
--- How far a label moves on the clock of a queue that others began: to as long
--- after now as it comes on the caller's clock, which stands for so long before. If
--- the clock stands here, all that lies ahead comes later by as much. The clock need
--- not have been slow when a label came that has.
-local function moved(label, wait, stands)
+-- How far a moment of the caller's clock moves on the clock of a queue that others
+-- began: to as long after now as it comes, but for how long the caller's clock
+-- stands before. If the clock stands here, all that lies ahead comes later by as
+-- much. The clock need not have been slow when a label came that has.
+local function moved(moment_then, wait, stands)
   local at = label_at(moment_of(now) + late + wait - math.max(0, stands))
-  return (wait > 0 and at or math.min(at, now + wait)) - label
+  return (wait > 0 and at or math.min(at, now + wait)) - moment_then
 end
 
 -- Sets the clock by when the caller was told that a label comes: a queue that is
@@ -91,7 +91,8 @@ local function by_the_callers_quotas(under, had, newest, granted_upto)
   local among = newest < had.last and slow[1] and ARGV[1] ~= '' -- the queue had become shorter
   if not changes and under == '-' and not among then return end
   if changes then add_stretch(word_of('', windows), had.last, had.last, had.sequence) end
-  add_stretch(under == '-' and asked_words() or under, among and now or had.last, newest, granted_upto)
+  local from = newest < had.last and now or had.last -- they stand among those that the state had
+  add_stretch(under == '-' and asked_words() or under, from, newest, granted_upto)
   pace_stretches()
 end
 
@@ -154,18 +155,19 @@ local function recover()
   local upto, forgotten
   if known then upto, forgotten = known_of(epoch) end
   local is_told = known and (upto or forgotten) and seen <= (upto or sequence) -- of all that the caller knows
-  local label, wait = math.max(newest, shown), comes - gone
+  local label, wait, told = math.max(newest, shown), comes - gone, read_stretches(slow_then)
   local comes_in = wait_for(label)
   if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
   if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
   if not known and not fresh then
+    newest, label = moment_of(newest, told), moment_of(label, told)
     moves = moved(label, wait, stands)
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
   local had = { last = last, sequence = sequence }
   if known or fresh then
-    slow_as_both(read_stretches(slow_then), paced_then + 0, shown)
+    slow_as_both(told, paced_then + 0, shown)
     if fresh then had.last = math.min(newest, slow_until()) end -- what has a stretch keeps that
   end
   must = true
