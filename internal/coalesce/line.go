@@ -24,6 +24,10 @@ import (
 // not ready, nobody in line accepts no wait. Lined is the sum of the permits of the
 // callers in line, and wanted what they count for in the share.
 type Line struct {
+	// PutOff is when the callers of the flow were put off last. Package turns
+	// guards it.
+	PutOff time.Time
+
 	id        string // of the flow; empty for the common line
 	weight    int
 	lookAhead int

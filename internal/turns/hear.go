@@ -31,6 +31,9 @@ func (l *Sleepers) Hear(n *engine.News) {
 	if n.Reset && old.Queue != "" && old.Queue != n.Queue && !newest.Before(l.heldAt) {
 		l.free() // the queue that was held was still there
 	}
+	if n.Reset && old.Queue != n.Queue {
+		l.void = [...]string{l.before.Queue, old.Queue}
+	}
 	switch {
 	case old.Queue != n.Queue:
 		l.before, l.moves, l.news = old, n.Moves, *n
@@ -39,7 +42,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 		}
 		slices.SortStableFunc(l.sleepers, order)
 		l.change()
-		l.lineUpOthers(n)
+		l.lineUpOthers()
 	case l.Within == 0: // sleepers go as they were told
 		l.news = *n
 	case l.leapt(n):
@@ -95,19 +98,19 @@ func (l *Sleepers) leapt(n *engine.News) bool {
 // lineUpOthers, under mu, lines up again the callers whose queue was reset. If
 // their queue was lost, they go as they were told, or later if the news of its
 // successor say so: the engine makes sure that their turns count.
-func (l *Sleepers) lineUpOthers(n *engine.News) {
+func (l *Sleepers) lineUpOthers() {
 	var void []*Sleeper
 	for _, s := range l.sleepers {
-		if isVoid(s, n) {
+		if l.isVoid(s) {
 			void = append(void, s)
 		}
 	}
 	l.lineUpAgain(void)
 }
 
-// isVoid reports whether the queue of a caller's turn was reset.
-func isVoid(s *Sleeper, n *engine.News) bool {
-	return n.Reset && s.grant.ID != n.Queue
+// isVoid, under mu, reports whether the queue of a caller's turn was reset.
+func (l *Sleepers) isVoid(s *Sleeper) bool {
+	return l.news.Reset && s.grant.ID != l.news.Queue || s.grant.ID != "" && slices.Contains(l.void[:], s.grant.ID)
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes: if the old

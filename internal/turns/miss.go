@@ -40,14 +40,23 @@ func (l *Sleepers) miss(s *Sleeper, now time.Time) {
 func (l *Sleepers) PutOff(flow *coalesce.Line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var callers []*Sleeper
-	for _, s := range l.sleepers {
+	flow.PutOff = time.Now()
+	for _, s := range slices.Clone(l.sleepers) {
 		if s.request.Line == flow {
-			callers = append(callers, s)
-			l.Asker.GiveBack(s.request.Ctx, s.grant)
+			l.putOff(s)
 		}
 	}
-	l.lineUpAgain(callers)
+}
+
+func (l *Sleepers) putOff(s *Sleeper) {
+	l.Asker.GiveBack(s.request.Ctx, s.grant)
+	l.lineUpAgain([]*Sleeper{s})
+}
+
+// isPutOff, under mu, reports whether the turn of a request was granted before its
+// flow was put off.
+func isPutOff(r *coalesce.Request, asked time.Time) bool {
+	return r.Line != nil && asked.Before(r.Line.PutOff)
 }
 
 // missedBy, under mu, is by how much a caller has missed its turn, 0 if the

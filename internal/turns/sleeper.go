@@ -115,8 +115,11 @@ func (l *Sleepers) begin(s *Sleeper) {
 	l.learnQuickest(s.took)
 	s.accept()
 	l.join(s)
-	if isVoid(s, &l.news) { // the news of a reset came before this answer
+	switch { // before this answer came, or the caller of a reservation
+	case l.isVoid(s):
 		l.lineUpAgain([]*Sleeper{s})
+	case isPutOff(s.request, s.asked):
+		l.putOff(s)
 	}
 }
 

@@ -82,9 +82,12 @@ type Sleepers struct {
 	sleepers []*Sleeper
 	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
-	news     engine.News   // the newest that told when turns come; see Hear
-	before   engine.News   // the newest of the queue before
-	moves    int64         // how far its slots move in the queue of the news
+	news   engine.News // the newest that told when turns come; see Hear
+	before engine.News // the newest of the queue before
+	moves  int64       // how far its slots move in the queue of the news
+
+	void [2]string // the queues before the newest known reset, also if its own is lost
+
 	newest   time.Time     // when the question went that brought the newest news
 	looked   time.Time     // when the newest look went
 	epoch    int           // counts the changes that sleepers have to hear of
@@ -114,7 +117,7 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 		return false
 	}
 	lateness := now.Sub(r.Reply.Slot()) + l.excess(took)
-	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && took > l.Within {
+	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && took > l.Within || isPutOff(r, r.Reply.Asked) {
 		return false
 	}
 	if l.Taken != nil {

@@ -425,32 +425,6 @@ func TestNewsTellNothingOfTurnsOfAnotherQueue(t *testing.T) {
 	})
 }
 
-// The clock of the queue before was slow: two turns a second of it are 10 s apart.
-func TestLostTurnsStayAsFarApartOnAnotherClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, moves := range []int64{0, 7} {
-			l, apart := newQueue(second).line(second, 0), second.Microseconds()
-			now := func() time.Time { time.Sleep(time.Millisecond); return time.Now() }
-			l.Hear(&engine.News{
-				Asked: now(), Arrived: now(), Queue: "before", Server: 1, Clock: 1,
-				Slow: []engine.Stretch{{Until: 10 * apart, Pace: 10_000_000}},
-			})
-			sleeps := func(slot int64) *Sleeper {
-				s := NewSleeper(&coalesce.Request{Ctx: t.Context(), N: 1})
-				s.request.Reply.Answer = &engine.Answer{Grant: engine.Grant{ID: "before", At: slot}}
-				l.begin(s)
-				return s
-			}
-			one := sleeps(5 * apart)
-			l.Hear(&engine.News{Asked: now(), Arrived: now(), Queue: "next", Server: 2, Clock: 1, Moves: moves})
-			l.Hear(&engine.News{Asked: now(), Arrived: now(), Queue: "next", Server: 3, Clock: 2})
-			two := sleeps(6 * apart) // a reservation has waited for its caller
-			assert.Equal(t, 10*apart, two.at-one.at, moves)
-			assert.Equal(t, "next", two.queue)
-		}
-	})
-}
-
 // Somebody has reset the queue before this process held its callers.
 func TestAResetOfBeforeDoesNotEndAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
