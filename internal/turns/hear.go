@@ -108,9 +108,13 @@ func (l *Sleepers) lineUpOthers() {
 	l.lineUpAgain(void)
 }
 
-// isVoid, under mu, reports whether the queue of a caller's turn was reset.
+// isVoid, under mu, reports whether the queue of a caller's turn was reset. A server
+// may go back to before a reset.
 func (l *Sleepers) isVoid(s *Sleeper) bool {
-	return l.news.Reset && s.grant.ID != l.news.Queue || s.grant.ID != "" && slices.Contains(l.void[:], s.grant.ID)
+	if s.grant.ID == l.news.Queue || s.grant.ID == "" {
+		return false
+	}
+	return l.news.Reset || slices.Contains(l.void[:], s.grant.ID)
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes: if the old
