@@ -77,9 +77,11 @@ func TestLosses(t *testing.T) {
 		{"a queue that others have begun counts what each limiter knows once", "10/1s", "b takes 5, a takes 10, " +
 			"at 100ms, lost, c takes 40, b takes 1, a takes 1, c takes 1, b takes 8, a takes 8, c takes 8, b takes 8, " +
 			"a takes 8, c waits <11s, c stays, c queued >=75"},
-		{"turns of a queue that others have begun can be given back after it counted what was lost", "2/1s",
+		{
+			"turns of a queue that others have begun can be given back after it counted what was lost", "2/1s",
 			"c takes 3, a takes 6, at 100ms, lost, b takes 40, at 300ms, c takes 1, at 400ms, a takes 1, at 500ms, " +
-				"b queued >40, b returns 4:, b queued <10, b waits <20.9s"},
+				"b queued >40, b returns 4:, b queued <10, b waits <20.9s",
+		},
 
 		{"a pause that was lost goes on: with the whole queue", "1/1s", "a takes 3, a pauses 10s, at 4s, lost, " +
 			"a waits 8.999999s, a heard loss, b paused 6s, at 10s, a paused 0s, b waits 2.999999s"},
