@@ -233,18 +233,23 @@ func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, err
 }
 
 // askAboutOthers lets what was told of other histories count, before turns are
-// granted that would not know of it.
+// granted that would not know of it. Then it asks about the known one, so that
+// this is of a state that counts them all.
 func (f *fair) askAboutOthers(ctx context.Context, t *quotaSet) error {
-	for {
-		c, found := f.memory.recallOther(t)
-		if !found {
-			return nil
-		}
+	others := f.memory.recallOthers(t)
+	if len(others) == 0 {
+		return nil
+	}
+	for _, c := range others {
 		if _, err := f.statusBy(ctx, t, c); err != nil {
 			return err
 		}
-		f.memory.wasCarried(c.watermark)
 	}
+	if _, err := f.statusBy(ctx, t, f.memory.recall(t)); err != nil {
+		return err
+	}
+	f.memory.forgetOthers(others)
+	return nil
 }
 
 func (f *fair) statusBy(ctx context.Context, t *quotaSet, c carried) (engine.Status, error) {

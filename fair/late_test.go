@@ -129,6 +129,8 @@ func TestTurnsOfTwoServersCount(t *testing.T) {
 				queued(l, l.fair, 20, 1)
 			})
 			pause(l, l.fair, time.Second)
+			status(l, l.fair)
+			require.NoError(l, l.Look(l.Context()))
 			l.loses(true)
 			l.counts(10 * time.Second)
 		}

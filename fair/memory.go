@@ -122,23 +122,24 @@ func (m *memory) recall(t *quotaSet) carried {
 	return m.carriedOf(&m.history, t)
 }
 
-// recallOther is recall of another history, if no question has carried one that
-// still counts.
-func (m *memory) recallOther(t *quotaSet) (c carried, found bool) {
+// recallOthers is recall of the other histories that still count.
+func (m *memory) recallOthers(t *quotaSet) (all []carried) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.others = slices.DeleteFunc(m.others, func(h history) bool { return h.over() })
-	if len(m.others) == 0 {
-		return c, false
+	for i := range m.others {
+		all = append(all, m.carriedOf(&m.others[i], t))
 	}
-	return m.carriedOf(&m.others[0], t), true
+	return all
 }
 
-// wasCarried forgets another history once a question about it was answered.
-func (m *memory) wasCarried(text string) {
+// forgetOthers is for when what is known counts them.
+func (m *memory) forgetOthers(all []carried) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.others = slices.DeleteFunc(m.others, func(h history) bool { return h.watermark.text == text })
+	m.others = slices.DeleteFunc(m.others, func(h history) bool {
+		return slices.ContainsFunc(all, func(c carried) bool { return c.watermark == h.watermark.text })
+	})
 }
 
 func (m *memory) carriedOf(h *history, t *quotaSet) carried {
@@ -238,6 +239,9 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	switch {
 	case m.watermark.text == "":
 	case mine:
+		if n.carried == m.watermark.text && n.watermark.history() != m.watermark.history() {
+			m.adopt(n.watermark, 0, m.under)
+		}
 		if m.goBy(*n) && len(n.Slow) > 0 {
 			m.under = under
 		}

@@ -15,6 +15,8 @@ import (
 func reservation(t *testing.T, l *Sleepers, asked time.Time, g engine.Grant, line *coalesce.Line) *Sleeper {
 	s := NewSleeper(&coalesce.Request{Ctx: t.Context(), N: 1, MaxWait: engine.Forever, Line: line})
 	s.request.Reply = coalesce.Reply{Answer: &engine.Answer{Grant: g, Wait: second}, Asked: asked, Arrived: asked}
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.begin(s)
 	return s
 }
