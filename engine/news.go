@@ -22,11 +22,15 @@ type News struct {
 
 	// Queue is the ID of the grants of this queue, and empty if there is none.
 	// Grants of another ID are void if Reset is true. If it is false, they were
-	// lost. Real of a slot of the queue before, and Moves, are where it stands on
-	// this queue's clock.
+	// lost.
 	Queue string
 	Reset bool
-	Moves int64
+
+	// Before is the queue that the limiter knew of, if this one counts what was
+	// lost of it. Real of a slot of that queue, and Moves, are where it stands on
+	// this queue's clock.
+	Before string
+	Moves  int64
 
 	// Lost says that the queue had lost turns that this limiter knew of, and
 	// counts them again.

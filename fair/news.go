@@ -103,6 +103,9 @@ func (f *fair) tell(n news, r reply, t *quotaSet) news {
 	if n.Queue == "" {
 		return n
 	}
+	if known := (watermark{text: r.carried}).generation(); known != n.Queue {
+		n.Before = known
+	}
 	f.memory.hear(&n, t)
 	f.report(&n.News)
 	return n

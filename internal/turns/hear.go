@@ -19,6 +19,7 @@ const drift = 1000
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.follow(n)
 	old, newest := l.news, l.newest
 	if n.Asked.Before(newest) && (n.Queue == old.Queue || n.Server <= old.Server) {
 		return // replies may arrive out of order
@@ -32,15 +33,11 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.free() // the queue that was held was still there
 	}
 	if n.Reset && old.Queue != n.Queue {
-		l.void = [...]string{l.before.Queue, old.Queue}
+		l.resetHeard = n.Arrived
 	}
 	switch {
 	case old.Queue != n.Queue:
-		l.before, l.moves, l.news = old, n.Moves, *n
-		for _, s := range l.sleepers {
-			l.move(s)
-		}
-		slices.SortStableFunc(l.sleepers, order)
+		l.news = *n
 		l.change()
 		l.lineUpOthers()
 	case l.Within == 0: // sleepers go as they were told
@@ -54,11 +51,32 @@ func (l *Sleepers) Hear(n *engine.News) {
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
 }
 
+// follow, under mu, moves the turns of a queue that was lost to its successor. What
+// was never heard of was nowhere slow.
+func (l *Sleepers) follow(n *engine.News) {
+	if n.Before == "" {
+		return
+	}
+	switch n.Before {
+	case l.news.Queue:
+		l.before = l.news
+	case l.before.Queue:
+	default:
+		l.before = engine.News{Queue: n.Before}
+	}
+	l.after, l.moves = n.Queue, n.Moves
+	for _, s := range l.sleepers {
+		l.move(s)
+	}
+	slices.SortStableFunc(l.sleepers, order)
+	l.change()
+}
+
 // move, under mu, finds the slot of a lost turn on the clock of its queue's
 // successor. Such turns stay as far apart in time as they were.
 func (l *Sleepers) move(s *Sleeper) {
 	if s.queue == l.before.Queue {
-		s.queue, s.at = l.news.Queue, l.before.Real(s.at)+l.moves
+		s.queue, s.at = l.after, l.before.Real(s.at)+l.moves
 	}
 }
 
@@ -114,7 +132,7 @@ func (l *Sleepers) isVoid(s *Sleeper) bool {
 	if s.grant.ID == l.news.Queue || s.grant.ID == "" {
 		return false
 	}
-	return l.news.Reset || slices.Contains(l.void[:], s.grant.ID)
+	return l.news.Reset || s.request.Reply.Asked.Before(l.resetHeard)
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes: if the old

@@ -69,10 +69,13 @@ func (q *queue) clock() (now, rest time.Duration) {
 
 func (q *queue) news(asked time.Time) *engine.News {
 	now, rest := q.clock()
-	return &engine.News{
+	n := &engine.News{
 		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Clock: now.Microseconds(), Stands: rest,
-		Moves: q.moves.Microseconds(),
 	}
+	if q.moves > 0 {
+		n.Before, n.Moves = fmt.Sprint(q.generation-1), q.moves.Microseconds()
+	}
+	return n
 }
 
 // answer brings the news of a question, after what it takes on the way.

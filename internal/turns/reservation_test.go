@@ -12,13 +12,13 @@ import (
 )
 
 // reservation begins to sleep now with a turn that was granted before.
-func reservation(t *testing.T, l *Sleepers, asked time.Time, g engine.Grant, line *coalesce.Line) *Sleeper {
+func reservation(t *testing.T, l *Sleepers, asked time.Time, g engine.Grant, line *coalesce.Line) (*Sleeper, state) {
 	s := NewSleeper(&coalesce.Request{Ctx: t.Context(), N: 1, MaxWait: engine.Forever, Line: line})
 	s.request.Reply = coalesce.Reply{Answer: &engine.Answer{Grant: g, Wait: second}, Asked: asked, Arrived: asked}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.begin(s)
-	return s
+	return s, s.state
 }
 
 // The clock of the queue before was slow: two turns a second of it are 10 s apart.
@@ -32,13 +32,25 @@ func TestLostTurnsStayAsFarApartOnAnotherClock(t *testing.T) {
 				l.Hear(&n)
 			}
 			hear(engine.News{Queue: "before", Clock: 1, Slow: []engine.Stretch{{Until: 10 * apart, Pace: 10_000_000}}})
-			one := reservation(t, l, start, engine.Grant{ID: "before", At: 5 * apart}, nil)
-			hear(engine.News{Queue: "next", Clock: 1, Moves: moves})
+			one, _ := reservation(t, l, start, engine.Grant{ID: "before", At: 5 * apart}, nil)
+			hear(engine.News{Queue: "next", Clock: 1, Before: "before", Moves: moves})
 			hear(engine.News{Queue: "next", Clock: 2})
-			two := reservation(t, l, start, engine.Grant{ID: "before", At: 6 * apart}, nil) // has waited for its caller
+			two, _ := reservation(t, l, start, engine.Grant{ID: "before", At: 6 * apart}, nil) // has waited for its caller
 			assert.Equal(t, 10*apart, two.at-one.at, moves)
 			assert.Equal(t, "next", two.queue)
 		}
+	})
+}
+
+// Its answer comes late, and nothing was heard of its queue before.
+func TestATurnOfAQueueThatWasNeverHeardOfMoves(t *testing.T) {
+	inBubble(t, second, 0, func(t *testing.T, _ *queue, l *Sleepers) {
+		l.Hear(&engine.News{Queue: "next", Asked: time.Now(), Arrived: time.Now(), Server: 1})
+		lost, _ := reservation(t, l, time.Now(), engine.Grant{ID: "before", At: 5}, nil)
+		ended, _ := reservation(t, l, time.Now(), engine.Grant{ID: "ended", At: 5}, nil)
+		l.Hear(&engine.News{Queue: "next", Before: "before", Moves: 7, Asked: time.Now(), Arrived: time.Now(), Server: 2})
+		assert.Equal(t, []any{"next", int64(12)}, []any{lost.queue, lost.at})
+		assert.Equal(t, []any{"ended", int64(5)}, []any{ended.queue, ended.at}, "no other queue counts it")
 	})
 }
 
@@ -51,9 +63,12 @@ func TestATurnOfBeforeAResetStaysVoid(t *testing.T) {
 			n.Asked, n.Arrived, n.Server = time.Now(), time.Now(), int64(i+1)
 			l.Hear(&n)
 		}
-		for queue, is := range map[string]state{"before": inLine, "reset": asleep, "next": asleep} {
-			assert.Equal(t, is, reservation(t, l, start, engine.Grant{ID: queue, At: 1}, nil).state, queue)
-		}
+		_, is := reservation(t, l, start, engine.Grant{ID: "before", At: 1}, nil)
+		assert.Equal(t, inLine, is)
+		_, is = reservation(t, l, time.Now(), engine.Grant{ID: "reset", At: 1}, nil)
+		assert.Equal(t, asleep, is, "lost")
+		_, is = reservation(t, l, start, engine.Grant{ID: "next", At: 1}, nil)
+		assert.Equal(t, asleep, is)
 	})
 }
 
@@ -62,9 +77,12 @@ func TestAPauseOfAFlowPutsOffReservationsOfBefore(t *testing.T) {
 		flow, start := coalesce.NewLine("a", 1, 8), time.Now()
 		time.Sleep(time.Millisecond)
 		l.PutOff(flow)
-		assert.Equal(t, inLine, reservation(t, l, start, engine.Grant{At: 1}, flow).state)
-		assert.Equal(t, asleep, reservation(t, l, start, engine.Grant{At: 1}, nil).state)
-		assert.Equal(t, asleep, reservation(t, l, time.Now(), engine.Grant{At: 1}, flow).state)
+		_, is := reservation(t, l, start, engine.Grant{At: 1}, flow)
+		assert.Equal(t, inLine, is)
+		_, is = reservation(t, l, start, engine.Grant{At: 1}, nil)
+		assert.Equal(t, asleep, is)
+		_, is = reservation(t, l, time.Now(), engine.Grant{At: 1}, flow)
+		assert.Equal(t, asleep, is)
 		due := &coalesce.Request{Ctx: t.Context(), N: 1, Line: flow}
 		due.Reply = coalesce.Reply{Answer: &engine.Answer{}, Asked: start, Arrived: time.Now()}
 		assert.False(t, l.MayGo(due), "its answer was on the way")

@@ -83,10 +83,11 @@ type Sleepers struct {
 	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
 	news   engine.News // the newest that told when turns come; see Hear
-	before engine.News // the newest of the queue before
-	moves  int64       // how far its slots move in the queue of the news
+	before engine.News // the newest of a queue that was lost
+	after  string      // the queue that counts it
+	moves  int64       // how far its slots move there
 
-	void [2]string // the queues before the newest known reset, also if its own is lost
+	resetHeard time.Time // turns of before in other queues are void
 
 	newest   time.Time     // when the question went that brought the newest news
 	looked   time.Time     // when the newest look went
