@@ -72,7 +72,7 @@ func (q *queue) news(asked time.Time) *engine.News {
 	n := &engine.News{
 		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Clock: now.Microseconds(), Stands: rest,
 	}
-	if q.moves > 0 {
+	if q.moves != 0 {
 		n.Before, n.Moves = fmt.Sprint(q.generation-1), q.moves.Microseconds()
 	}
 	return n
