@@ -28,7 +28,8 @@ type queue struct {
 	stood      time.Duration
 	rest       time.Time // the clock stands still until
 	generation int
-	moves      time.Duration // of the turns of the generation before
+	lost       bool          // the generation before was
+	moves      time.Duration // of its turns
 	reset      bool
 	last       time.Duration
 	silent     bool // to looks
@@ -72,7 +73,7 @@ func (q *queue) news(asked time.Time) *engine.News {
 	n := &engine.News{
 		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Clock: now.Microseconds(), Stands: rest,
 	}
-	if q.moves != 0 {
+	if q.lost {
 		n.Before, n.Moves = fmt.Sprint(q.generation-1), q.moves.Microseconds()
 	}
 	return n
@@ -201,7 +202,7 @@ func (q *queue) loses(ahead time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.generation++
-	q.start, q.last, q.moves = q.start.Add(-ahead), q.last+ahead, ahead
+	q.start, q.last, q.lost, q.moves = q.start.Add(-ahead), q.last+ahead, true, ahead
 }
 
 // givenBack is what has been given back once nothing is under way.
