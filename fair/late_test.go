@@ -168,6 +168,24 @@ func TestWhatIsOverHidesNothing(t *testing.T) {
 	})
 }
 
+// Redis answers a question before a pause that was asked for earlier.
+func TestAPauseIsNotForgottenForAQuestionThatOvertookIt(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		l := w.late(t)
+		l.at(10 * time.Millisecond)
+		l.around(nothing, func() {
+			l.at(20 * time.Millisecond)
+			pause(t, l.fair, time.Hour)
+			l.memory.mu.Lock()
+			defer l.memory.mu.Unlock()
+			l.memory.news.Asked = l.memory.news.Asked.Add(-time.Second)
+		})
+		queued(t, l.fair, 1, 1)
+		l.loses(true)
+		require.Greater(t, status(t, l.fair).Paused, 59*time.Minute)
+	})
+}
+
 // The answer of a pause tells nothing of units, and overtakes one that does.
 func TestUnitsCountThoughTheirAnswerWasOvertaken(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

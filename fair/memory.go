@@ -156,7 +156,7 @@ func (m *memory) carriedOf(h *history, t *quotaSet) carried {
 	if h.under.words != t.words && h.under.head != "" {
 		under = h.under.words
 	}
-	if n.Asked.Before(m.resetHeard) {
+	if n.Asked.Before(m.resetHeard) && n.Queue != m.resetQueue {
 		resetEnd = 0
 	}
 	comes := n.Until(max(w.newest, n.Clock))
@@ -253,9 +253,12 @@ func (m *memory) hear(n *news, under *quotaSet) {
 
 // goBy, under mu, goes by the news, unless the newest slot would come sooner
 // than was told: no turn does. Then the server has lost what has put it off. In
-// one history nothing is lost: others have given turns back.
+// one history nothing is lost: others have given turns back. The queue's clock
+// orders its news: a question may overtake another one on the way.
 func (h *history) goBy(n news) bool {
-	if n.watermark.history() == h.watermark.history() && !n.Asked.Before(h.news.Asked) {
+	order := cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server),
+		n.Asked.Compare(h.news.Asked))
+	if n.watermark.history() == h.watermark.history() && order >= 0 {
 		h.news = n
 		return true
 	}

@@ -161,6 +161,7 @@ local function recover()
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
   if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
   if not known and not fresh then
+    if known_reset > math.max(server, reset_end) then reset_again(known_reset) end
     newest, label = moment_of(newest, told), moment_of(label, told)
     moves = moved(label, wait, stands)
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
@@ -181,7 +182,6 @@ local function recover()
     moves = moved(label, wait, stands)
     newest = newest + moves
     counts_longer(newest, under)
-    if known_reset > math.max(server, reset_end) then reset_again(known_reset) end
     join(newest, most_of_all(under))
   end
   by_the_callers_quotas(under, had, newest, (known or fresh) and seen or sequence)

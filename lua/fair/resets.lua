@@ -4,12 +4,15 @@
 -- Takes    what clock.lua and epochs.lua leave; ARGV[3], see recover.lua
 -- Leaves   reset_again; reset_end and, if turns are forgotten, changed fields
 
--- Forgets what others hold that have not heard of a reset: this state had lost
--- it. What has gone of that counts as full, unless nothing counts any more.
+-- Carries a reset out again that this state had lost: it forgets what others hold
+-- that have not heard of it, and a pause is over. What has gone counts as full,
+-- unless nothing counts any more.
 local function reset_again(known_reset)
   local counts = last + counts_for() > now
   reset_end, closed, oldest, base, last, crowded, full = known_reset, 0, 0, sequence, 0, 0, 0
   name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
+  slow, paced, offset = {}, 0, now - server
+  read_clock()
   if counts then book(most_of_all('-'), now) end
   must = true
 end
