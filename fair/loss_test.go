@@ -228,3 +228,33 @@ func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
 	require.NoError(t, rdb.Del(t.Context(), f.key).Err())
 	require.False(t, take(t, f, engine.Request{N: 1})[0].Granted)
 }
+
+// Each of them hears of the successor another second later, when that stands.
+func TestLostTurnsOfSeveralLimitersStayApart(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, paused := range []time.Duration{500 * time.Millisecond, 2 * time.Second, 20 * time.Second} {
+			f, at := w.queue(t, quotas(t, "1/1s")...)
+			var all []*fair
+			var held []engine.Grant
+			for range 6 { // at 0 to 5 s
+				all = append(all, f.joins(t, f.quotas...))
+				held = append(held, queued(t, all[len(all)-1], 1, 1)...)
+			}
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			at(300 * time.Millisecond)
+			stranger := f.joins(t, f.quotas...)
+			queued(t, stranger, 1, 1)
+			pause(t, stranger, paused)
+			var comes []time.Duration
+			for i, f := range all[1:] {
+				now := time.Duration(i)*time.Second + 750*time.Millisecond
+				at(now)
+				told := hears(f)
+				require.NoError(t, f.Look(t.Context()))
+				n := last(t, told)
+				comes = append(comes, now+n.Until(held[i+1].At+n.Moves))
+			}
+			apart(t, comes, time.Second, paused.String())
+		}
+	})
+}

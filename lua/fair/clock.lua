@@ -132,9 +132,10 @@ end
 -- Chooses the mark. Returns the notes, nil if there are none.
 settle = function()
   if reset_end <= server then reset_end = 0 end
-  if full + counts_for() <= now then full = 0 end
+  if full + counts_for() <= now then full, counted = 0, '-' end
   if coarse <= now then in_use = '-' end
   mark = (rest > 0 or slow[1]) and '+' or (reset_end + full > 0 or in_use .. epochs ~= '-') and 'n' or '-'
   if mark == '-' then return nil end
-  return format('%16d %16d %16d %16d %s %s%s\n', server + offset, reset_end, full, paced, stretches(), in_use, epochs)
+  return format('%16d %16d %16d %16d %s %s %s%s\n',
+    server + offset, reset_end, full, paced, counted, stretches(), in_use, epochs)
 end

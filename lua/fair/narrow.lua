@@ -102,7 +102,7 @@ local function joined(one, two)
   return #all > 150 and widest(all) or all
 end
 
--- Makes the stretches short enough for the notes, which have 332 letters besides
+-- Makes the stretches short enough for the notes, which have 359 letters besides
 -- at most: it joins neighbours that this slows least. What is still too long has
 -- many units of different callers: then it keeps the calls.
 local function join_stretches()

@@ -34,13 +34,19 @@
 -- If others have begun a queue meanwhile, its clock has nothing to do with the
 -- caller's. Then labels move to when they come on that clock.
 
--- How far a moment of the caller's clock moves on the clock of a queue that others
--- began: to as long after now as it comes, but for how long the caller's clock
--- stands before. If the clock stands here, all that lies ahead comes later by as
--- much. The clock need not have been slow when a label came that has.
-local function moved(moment_then, wait, stands)
+-- How far the moments of a lost queue move on the clock of a queue that others
+-- began: to as long after now as the newest that the caller knows comes, but for how
+-- long the caller's clock stands before. Its clock need not have been slow when a
+-- label came that has. All who knew of that queue move by as much: so what has put
+-- off turns of one puts off those of the others. Only who knows of a pause that the
+-- others have not heard of moves them further.
+local function moved(generation, moment_then, wait, stands)
   local at = label_at(moment_of(now) + late + wait - math.max(0, stands))
-  return (wait > 0 and at or math.min(at, now + wait)) - moment_then
+  local shift = (wait > 0 and at or math.min(at, now + wait)) - moment_then
+  local known = match(counted, generation .. ':(%-?%d+)$')
+  if known and known + 0 >= shift - 2 then return known + 0 end -- they are rounded
+  counted, must = format('%s:%d', generation, shift), true
+  return shift
 end
 
 -- Sets the clock by when the caller was told that a label comes: a queue that is
@@ -163,7 +169,7 @@ local function recover()
   if not known and not fresh then
     if known_reset > math.max(server, reset_end) then reset_again(known_reset) end
     newest, label = moment_of(newest, told), moment_of(label, told)
-    moves = moved(label, wait, stands)
+    moves = moved(generation, label, wait, stands)
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
   local had = { last = last, sequence = sequence }
@@ -179,7 +185,7 @@ local function recover()
     reset_end = math.max(reset_end, known_reset)
   else
     if stands > rest then stand_still(stands) end
-    moves = moved(label, wait, stands)
+    moves = moved(generation, label, wait, stands)
     newest = newest + moves
     counts_longer(newest, under)
     join(newest, most_of_all(under))

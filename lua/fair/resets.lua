@@ -9,7 +9,7 @@
 -- unless nothing counts any more.
 local function reset_again(known_reset)
   local counts = last + counts_for() > now
-  reset_end, closed, oldest, base, last, crowded, full = known_reset, 0, 0, sequence, 0, 0, 0
+  reset_end, closed, oldest, base, last, crowded, full, counted = known_reset, 0, 0, sequence, 0, 0, 0, '-'
   name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
   slow, paced, offset = {}, 0, now - server
   read_clock()
