@@ -119,20 +119,20 @@ func (l *Sleepers) leapt(n *engine.News) bool {
 func (l *Sleepers) lineUpOthers() {
 	var void []*Sleeper
 	for _, s := range l.sleepers {
-		if l.isVoid(s) {
+		if l.isVoid(s.grant.ID, s.request.Reply.Asked) {
 			void = append(void, s)
 		}
 	}
 	l.lineUpAgain(void)
 }
 
-// isVoid, under mu, reports whether the queue of a caller's turn was reset. A server
-// may go back to before a reset.
-func (l *Sleepers) isVoid(s *Sleeper) bool {
-	if s.grant.ID == l.news.Queue || s.grant.ID == "" {
+// isVoid, under mu, reports whether the queue of a turn was reset. A server may go
+// back to before a reset.
+func (l *Sleepers) isVoid(queue string, asked time.Time) bool {
+	if queue == l.news.Queue || queue == "" {
 		return false
 	}
-	return l.news.Reset || s.request.Reply.Asked.Before(l.resetHeard)
+	return l.news.Reset || asked.Before(l.resetHeard)
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes: if the old

@@ -63,6 +63,9 @@ func TestATurnOfBeforeAResetStaysVoid(t *testing.T) {
 			n.Asked, n.Arrived, n.Server = time.Now(), time.Now(), int64(i+1)
 			l.Hear(&n)
 		}
+		due := &coalesce.Request{Ctx: t.Context(), N: 1}
+		due.Reply = coalesce.Reply{Answer: &engine.Answer{Grant: engine.Grant{ID: "before"}}, Asked: start}
+		assert.False(t, l.MayGo(due), "its answer was on the way")
 		_, is := reservation(t, l, start, engine.Grant{ID: "before", At: 1}, nil)
 		assert.Equal(t, inLine, is)
 		_, is = reservation(t, l, time.Now(), engine.Grant{ID: "reset", At: 1}, nil)
@@ -84,7 +87,7 @@ func TestAPauseOfAFlowPutsOffReservationsOfBefore(t *testing.T) {
 		_, is = reservation(t, l, time.Now(), engine.Grant{At: 1}, flow)
 		assert.Equal(t, asleep, is)
 		due := &coalesce.Request{Ctx: t.Context(), N: 1, Line: flow}
-		due.Reply = coalesce.Reply{Answer: &engine.Answer{}, Asked: start, Arrived: time.Now()}
+		due.Reply = coalesce.Reply{Answer: &engine.Answer{}, Asked: start}
 		assert.False(t, l.MayGo(due), "its answer was on the way")
 	})
 }

@@ -116,7 +116,7 @@ func (l *Sleepers) begin(s *Sleeper) {
 	s.accept()
 	l.join(s)
 	switch { // before this answer came, or the caller of a reservation
-	case l.isVoid(s):
+	case l.isVoid(s.grant.ID, s.asked):
 		l.lineUpAgain([]*Sleeper{s})
 	case isPutOff(s.request, s.asked):
 		l.putOff(s)

@@ -105,9 +105,9 @@ type Sleepers struct {
 }
 
 // MayGo reports whether a caller whose turn is due at once may take it. It may not
-// if its reply was on its way for longer than Within, and if a caller of the same
-// line that called earlier for as many permits sleeps: that goes first. The
-// caller then has to call [Sleepers.Sleep], or gives its turn back.
+// if its reply was on its way for longer than Within, if the turn is void, and if a
+// caller of the same line that called earlier for as many permits sleeps: that goes
+// first. The caller then has to call [Sleepers.Sleep], or gives its turn back.
 func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -117,8 +117,11 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool { return s.matches(r) && s.due.After(now) }) {
 		return false
 	}
+	if l.isVoid(r.Reply.Grant.ID, r.Reply.Asked) || isPutOff(r, r.Reply.Asked) {
+		return false
+	}
 	lateness := now.Sub(r.Reply.Slot()) + l.excess(took)
-	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && took > l.Within || isPutOff(r, r.Reply.Asked) {
+	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && took > l.Within {
 		return false
 	}
 	if l.Taken != nil {
