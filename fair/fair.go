@@ -199,6 +199,9 @@ func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	settles := func(g engine.Grant) bool { return g.Settles }
 	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
 		return f.whatever(func(t *quotaSet) error {
+			if err := f.askAboutOthers(ctx, t); err != nil {
+				return err
+			}
 			if len(t.units) > 0 || slices.ContainsFunc(part, settles) {
 				return f.settle(ctx, t, part)
 			}
@@ -232,12 +235,12 @@ func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, err
 	return f.statusBy(ctx, t, f.memory.recall(t))
 }
 
-// askAboutOthers lets what was told of other histories count, before turns are
-// granted that would not know of it. Then it asks about the known one, so that
-// this is of a state that counts them all.
+// askAboutOthers lets what was told of other histories count, before a question
+// that says nothing of it. Then it asks about the known one, so that this is of a
+// state that counts them all.
 func (f *fair) askAboutOthers(ctx context.Context, t *quotaSet) error {
 	others := f.memory.recallOthers(t)
-	if len(others) == 0 {
+	if len(others) == 0 || len(t.windows) == 0 {
 		return nil
 	}
 	for _, c := range others {

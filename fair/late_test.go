@@ -102,6 +102,9 @@ func TestTurnsCountThoughTheirQuestionWasAskedLater(t *testing.T) {
 				l.loses(everything)
 			}, nothing)
 			pause(t, l.fair, time.Second)
+			pause(t, l.fair, time.Second)
+			stranger := l.joins(t, l.quotas...)
+			require.Greater(t, queuedWait(t, stranger), 10800*time.Millisecond)
 			l.counts(10800 * time.Millisecond)
 		}
 	})

@@ -39,10 +39,8 @@ func (f *fair) obey(ctx context.Context, t *quotaSet) error {
 }
 
 func (f *fair) look(ctx context.Context, t *quotaSet, script *lua.Script) error {
-	if len(t.windows) > 0 && script == f.scripts.look {
-		if err := f.askAboutOthers(ctx, t); err != nil {
-			return err
-		}
+	if err := f.askAboutOthers(ctx, t); err != nil {
+		return err
 	}
 	r, err := f.askUnder(ctx, script, t, f.args(t, 1))
 	if err != nil {
@@ -82,6 +80,9 @@ func (f *fair) pauses(ctx context.Context, script *lua.Script, d time.Duration, 
 		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
 	}
 	return f.whatever(func(t *quotaSet) error {
+		if err := f.askAboutOthers(ctx, t); err != nil {
+			return err
+		}
 		r, err := f.askUnder(ctx, script, t, append(f.args(t, 2), ceilMicroseconds(max(1, d))), logs...)
 		if err != nil {
 			return err
