@@ -258,3 +258,22 @@ func TestLostTurnsOfSeveralLimitersStayApart(t *testing.T) {
 		}
 	})
 }
+
+// The server's clock leaps ahead, so that it is over there. Its limiter goes by its
+// own clock, and nobody tells it where its turns stand.
+func TestAQueueThatIsOverForTheServerMovesNobody(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, leap := range []time.Duration{0, time.Hour} {
+			f, at := w.queue(t, quotas(t, "1/1s")...)
+			held := queued(t, f, 5, 1)
+			at(leap)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			queued(t, f.joins(t, f.quotas...), 1, 1)
+			told := hears(f)
+			require.NoError(t, f.Look(t.Context()))
+			n := last(t, told)
+			require.NotEqual(t, held[0].ID, n.Queue)
+			require.Equal(t, leap == 0, n.Before == held[0].ID)
+		}
+	})
+}

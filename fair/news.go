@@ -16,8 +16,10 @@ type news struct {
 	engine.News
 	watermark watermark
 	carried   string // the watermark of the question
-	resetEnd  int64
-	stretches string // '<paced> <stretches>'
+
+	countsLost bool // of the queue that the question carried, which was lost
+	resetEnd   int64
+	stretches  string // '<paced> <stretches>'
 }
 
 // noStretches are those of a clock that is nowhere slow.
@@ -40,14 +42,14 @@ func parseNews(reply any) (n news, err error) {
 	if at := strings.LastIndexByte(plain, ' '); at >= 0 {
 		plain, stretches = plain[:at], plain[at+1:]
 	}
-	numbers, err := parseNumbers(plain, 8)
+	numbers, err := parseNumbers(plain, 9)
 	if err != nil {
 		return n, err
 	}
 	slow, err := parseStretches(stretches)
 	return news{
-		watermark: w, resetEnd: numbers[2],
-		stretches: fmt.Sprint(numbers[7], " ", stretches),
+		watermark: w, resetEnd: numbers[2], countsLost: numbers[7] > 0,
+		stretches: fmt.Sprint(numbers[8], " ", stretches),
 		News: engine.News{
 			Server: numbers[5], Queue: w.generation(), Clock: numbers[0],
 			Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
@@ -103,8 +105,8 @@ func (f *fair) tell(n news, r reply, t *quotaSet) news {
 	if n.Queue == "" {
 		return n
 	}
-	if known := (watermark{text: r.carried}).generation(); known != n.Queue {
-		n.Before = known
+	if n.countsLost {
+		n.Before = watermark{text: r.carried}.generation()
 	}
 	f.memory.hear(&n, t)
 	f.report(&n.News)

@@ -169,7 +169,7 @@ local function recover()
   if not known and not fresh then
     if known_reset > math.max(server, reset_end) then reset_again(known_reset) end
     newest, label = moment_of(newest, told), moment_of(label, told)
-    moves = moved(generation, label, wait, stands)
+    moves, counts_lost = moved(generation, label, wait, stands), true
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
   end
   local had = { last = last, sequence = sequence }
