@@ -33,7 +33,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.free() // the queue that was held was still there
 	}
 	if n.Reset && old.Queue != n.Queue {
-		l.resetHeard = n.Arrived
+		l.resetQueue, l.resetHeard = n.Queue, n.Arrived
 	}
 	switch {
 	case old.Queue != n.Queue:
@@ -132,7 +132,7 @@ func (l *Sleepers) isVoid(queue string, asked time.Time) bool {
 	if queue == l.news.Queue || queue == "" {
 		return false
 	}
-	return l.news.Reset || asked.Before(l.resetHeard)
+	return l.news.Reset || queue != l.resetQueue && asked.Before(l.resetHeard)
 }
 
 // reckon, under mu, works out anew when the turn of a caller comes: if the old

@@ -87,6 +87,7 @@ type Sleepers struct {
 	after  string      // the queue that counts it
 	moves  int64       // how far its slots move there
 
+	resetQueue string    // the queue that follows the newest reset
 	resetHeard time.Time // turns of before in other queues are void
 
 	newest   time.Time     // when the question went that brought the newest news
