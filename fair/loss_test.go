@@ -44,8 +44,11 @@ func TestLosses(t *testing.T) {
 			"x takes 1000, kept, b resets, a takes 1, back, a looks, a takes 1 after <=4s"},
 		{"a lost reset that is carried out again ends a pause", "1/1s", "moves, x pauses 1h, kept, b resets, {|b takes 1,} " +
 			"{back|lost, x looks}, b looks, b takes 1 after <=4s"},
-		{"a lost reset that is carried out again ends what is slow", "stored 100/1s", "moves, x takes 200, x sets 1/1s, kept, " +
-			"b resets, b takes 1, b looks, back, b looks, b takes 1 after <=4s, b takes 1, b takes 1 after <=6s"},
+		{
+			"a lost reset that is carried out again ends what is slow", "stored 100/1s",
+			"moves, x takes 200, x sets 1/1s, kept, b resets, b takes 1, b looks, back, b looks, b takes 1 after <=4s, " +
+				"b takes 1, b takes 1 after <=6s",
+		},
 		{"what was lost counts for whoever is allowed more", "100/1m", "b has 10/1m, b takes 1, a takes 1x99, at 1s, " +
 			"b refused, a refused, lost, b refused, a refused 90"},
 		// The limiter that asks first after the second loss was told of the queue before
