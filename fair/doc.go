@@ -207,10 +207,10 @@
 // A turn can count further units, such as tokens. Each unit has windows, and a log
 // of its own of the same cells. These logs lie in one further key,
 // <prefix>{name}:units. Who counts calls only touches it in the rare ways alone: it
-// lives for as long as the queue, takes its new name, and a return leaves the
-// units' tail. Units sets the fields of one log after the other, and the parts in
-// brackets run for each: grant and compact, or release. So one code serves all of
-// them. The heads of the parts say what each does.
+// lives for as long as the queue, and a return leaves the units' tail. Units sets
+// the fields of one log after the other, and the parts in brackets run for each:
+// grant and compact, or release. So one code serves all of them. The heads of the
+// parts say what each does.
 //
 // The newest slot of the log of calls is the tail of all: if a unit books at a
 // later slot, a cell without permits is opened there. So a limiter that counts calls

@@ -41,22 +41,27 @@ func (l *Sleepers) PutOff(flow *coalesce.Line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	flow.PutOff = time.Now()
-	for _, s := range slices.Clone(l.sleepers) {
+	var callers []*Sleeper
+	for _, s := range l.sleepers {
 		if s.request.Line == flow {
-			l.putOff(s)
+			callers = append(callers, s)
 		}
 	}
+	l.putOff(callers)
 }
 
-func (l *Sleepers) putOff(s *Sleeper) {
-	l.Asker.GiveBack(s.request.Ctx, s.grant)
-	l.lineUpAgain([]*Sleeper{s})
+// putOff, under mu, gives back the turns of callers and lines them up again.
+func (l *Sleepers) putOff(callers []*Sleeper) {
+	for _, s := range callers {
+		l.Asker.GiveBack(s.request.Ctx, s.grant)
+	}
+	l.lineUpAgain(callers)
 }
 
-// isPutOff, under mu, reports whether the turn of a request was granted before its
+// isPutOff, under mu, reports whether the turn of a reply was asked for before its
 // flow was put off.
-func isPutOff(r *coalesce.Request, asked time.Time) bool {
-	return r.Line != nil && asked.Before(r.Line.PutOff)
+func isPutOff(r *coalesce.Request) bool {
+	return r.Line != nil && r.Reply.Asked.Before(r.Line.PutOff)
 }
 
 // missedBy, under mu, is by how much a caller has missed its turn, 0 if the

@@ -118,8 +118,8 @@ func (l *Sleepers) begin(s *Sleeper) {
 	switch { // before this answer came, or the caller of a reservation
 	case l.isVoid(s.grant.ID, s.asked):
 		l.lineUpAgain([]*Sleeper{s})
-	case isPutOff(s.request, s.asked):
-		l.putOff(s)
+	case isPutOff(s.request):
+		l.putOff([]*Sleeper{s})
 	}
 }
 

@@ -118,7 +118,7 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool { return s.matches(r) && s.due.After(now) }) {
 		return false
 	}
-	if l.isVoid(r.Reply.Grant.ID, r.Reply.Asked) || isPutOff(r, r.Reply.Asked) {
+	if l.isVoid(r.Reply.Grant.ID, r.Reply.Asked) || isPutOff(r) {
 		return false
 	}
 	lateness := now.Sub(r.Reply.Slot()) + l.excess(took)

@@ -12,8 +12,9 @@
 --          is to live at least; asking, for flows.lua; pace: how far turns are
 --          apart at least for each permit; log, for compact.lua; at_least,
 --          for grant.lua: nobody goes before; freed: how many turns were given
---          back; moves: how far slots move that the caller knows, counts_lost: whether
---          they are of a queue that was lost and counts in this one, see recover.lua;
+--          back; moves: how far slots move that the caller knows, counts_lost:
+--          whether they are of a queue that was lost and counts in this one, see
+--          recover.lua;
 --          asked_units: see narrow.lua; asked and asked_from: the arguments behind
 --          those of the windows;
 --          and

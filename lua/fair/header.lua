@@ -4,8 +4,8 @@
 -- Leaves   the fields of the header; state (the header and some more, '' if there
 --          is none); windows; own (its place), moment (when it was written: the
 --          server's time and the offset); slow, paced, reset_end, full, counted,
---          in_use, epochs, as noted; rest, late, healed, differs, changed_text; damaged, number,
---          windows_of, read_stretches, as_arguments, span_of, counts_for
+--          in_use, epochs, as noted; rest, late, healed, differs, changed_text;
+--          damaged, number, windows_of, read_stretches, as_arguments, span_of, counts_for
 --
 -- Notes stand behind the ring while there are any:
 --

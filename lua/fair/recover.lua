@@ -94,11 +94,10 @@ end
 -- want it. Both get a stretch of their own windows.
 local function by_the_callers_quotas(under, had, newest, granted_upto)
   local changes = text_changes()
-  local among = newest < had.last and slow[1] and ARGV[1] ~= '' -- the queue had become shorter
-  if not changes and under == '-' and not among then return end
+  local among = newest < had.last -- the queue had become shorter, or is of others
+  if not changes and under == '-' and not (among and slow[1] and ARGV[1] ~= '') then return end
   if changes then add_stretch(word_of('', windows), had.last, had.last, had.sequence) end
-  local from = newest < had.last and now or had.last -- they stand among those that the state had
-  add_stretch(under == '-' and asked_words() or under, from, newest, granted_upto)
+  add_stretch(under == '-' and asked_words() or under, among and now or had.last, newest, granted_upto)
   pace_stretches()
 end
 

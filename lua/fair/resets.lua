@@ -1,7 +1,7 @@
 -- Takes in a reset that the caller knows of and the state does not. Else turns
 -- of before would be taken for turns that count, or the other way round.
 --
--- Takes    what clock.lua and epochs.lua leave; ARGV[3], see recover.lua
+-- Takes    what clock.lua, epochs.lua and lost.lua leave; ARGV[3], see recover.lua
 -- Leaves   reset_again; reset_end and, if turns are forgotten, changed fields
 
 -- Carries a reset out again that this state had lost: it forgets what others hold
