@@ -42,6 +42,8 @@ func TestLosses(t *testing.T) {
 			"{|b takes 1,|a takes 1,} lost, x looks, {b looks|a looks, b looks}, b takes 1 after <=4s"},
 		{"a lost reset is carried out again at an old copy, by whom its first answer told of it", "1/1s", "moves, " +
 			"x takes 1000, kept, b resets, a takes 1, back, a looks, a takes 1 after <=4s"},
+		{"a lost reset is told by whoever knows turns that are over", "1/1s",
+			"a resets, b looks, lost, b takes 1, lost, at 3s, b takes 5, a takes 1 after 5s"},
 		{"a lost reset that is carried out again ends a pause", "1/1s", "moves, x pauses 1h, kept, b resets, {|b takes 1,} " +
 			"{back|lost, x looks}, b looks, b takes 1 after <=4s"},
 		{

@@ -151,7 +151,7 @@ local function recover()
   if not generation or not at then return end
   seen, shown, newest, known_reset = seen + 0, shown + 0, newest + 0, known_reset + 0
   local gone = elapsed(at + 0, since + 0)
-  if ends_in - gone <= 0 then return end
+  if ends_in - gone <= 0 then return take_in(known_reset) end
   stands = stands + 0 > 0 and stands - gone or 0
   local known = generation == sub(name, 1, 8)
   if not known and reset_end > server and known_reset < reset_end then return end -- it was reset since
@@ -166,7 +166,7 @@ local function recover()
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
   if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
   if not known and not fresh then
-    if known_reset > math.max(server, reset_end) then reset_again(known_reset) end
+    take_in(known_reset)
     newest, label = moment_of(newest, told), moment_of(label, told)
     moves, counts_lost = moved(generation, label, wait, stands), true
     if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
