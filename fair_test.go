@@ -50,6 +50,7 @@ type storm struct {
 	faults []time.Duration
 	leaps  []time.Duration // ahead, and unknown losses: what was granted before does not count
 	resat  []time.Duration
+	lost   atomic.Int32    // how often a reset may have been lost
 	heard  []time.Duration // what not all hear of at once
 	pauses []spell
 	terms  []term // the quotas, in the order in which they were stored
@@ -121,6 +122,8 @@ type gusts struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	stalled []stalled
+	told    int32           // lost of the storm when it asked
+	resat   []time.Duration // when it may have carried out a lost reset again
 }
 
 // stalled is an answer that took seconds.
@@ -131,10 +134,13 @@ func (g *gusts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		there, back := g.delays()
 		time.Sleep(there)
 		g.storm.server.SetTime(time.Now().Add(time.Duration(g.storm.offset.Load())))
-		asked := g.storm.now()
+		asked, lost := g.storm.now(), g.storm.lost.Load()
 		err := next(ctx, cmd)
 		time.Sleep(back)
 		g.came(asked)
+		if len(cmd.Args()) > fewWords && err == nil {
+			g.tells(lost)
+		}
 		return err
 	}
 }
@@ -145,6 +151,19 @@ func (g *gusts) came(asked time.Duration) {
 	defer g.mu.Unlock()
 	if came := g.storm.now(); came-asked > 2*g.storm.latency {
 		g.stalled = append(g.stalled, stalled{asked, came})
+	}
+}
+
+// fewWords is what questions have that tell nothing of the queue.
+const fewWords = 10
+
+// tells takes down whether a question was the first that its limiter asked since a
+// reset was lost: then it carried that out again, if the limiter knew of it.
+func (g *gusts) tells(lost int32) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.told < lost {
+		g.told, g.resat = lost, append(g.resat, g.storm.now())
 	}
 }
 
@@ -310,6 +329,9 @@ func (s *storm) reset(q *fairlimit.Queue) {
 // anybody is granted anything, unless there are strangers or answers under way.
 func (s *storm) lose() {
 	s.fault("loss")
+	if len(s.resat) > 0 {
+		defer s.lost.Add(1)
+	}
 	if s.strangers || s.latency > 0 { // somebody may be granted a turn that nobody has been told of yet
 		s.leaps = append(s.leaps, s.now())
 		s.server.FlushAll()
@@ -324,8 +346,10 @@ func (s *storm) lose() {
 // hear lets all limiters ask, each of which tells what it knows.
 func (s *storm) hear() {
 	for _, q := range s.queues {
-		_, err := q.Status(context.Background())
-		require.NoError(s, err, "seed %d", s.seed)
+		s.surely(func() error {
+			_, err := q.Status(context.Background())
+			return err
+		})
 		synctest.Wait()
 	}
 }
@@ -342,9 +366,21 @@ func (s *storm) change(q *fairlimit.Queue) {
 	s.fault("done")
 }
 
+// wasReset is when the queue was reset, or may have been.
+func (s *storm) wasReset() []time.Duration {
+	all := slices.Clone(s.resat)
+	for _, g := range s.gusts {
+		g.mu.Lock()
+		all = append(all, g.resat...)
+		g.mu.Unlock()
+	}
+	return all
+}
+
 // keepsOrder is for the callers of each limiter, whatever happens, and for those
 // of all where nothing happened since the first of two called.
 func (s *storm) keepsOrder() {
+	resets := s.wasReset()
 	for i, c := range s.calls {
 		for _, later := range s.calls[i+1:] {
 			if c.at == 0 || later.at == 0 || later.deadline || later.at >= c.at-s.slack() {
@@ -352,7 +388,7 @@ func (s *storm) keepsOrder() {
 			}
 			since := func(f time.Duration) bool { return f <= c.at }
 			switch {
-			case slices.ContainsFunc(s.resat, func(r time.Duration) bool {
+			case slices.ContainsFunc(resets, func(r time.Duration) bool {
 				stoodInLine := s.flows && later.called <= r // and asked after the reset
 				return c.called <= r && (later.at <= r+s.hears() || stoodInLine || s.tells(later, r))
 			}):
@@ -494,11 +530,14 @@ func (s *storm) calms() {
 	every := s.terms[len(s.terms)-1].every
 	s.surely(func() error { return s.queues[0].SetQuotas(context.Background(), fairlimit.Every(every)) })
 	time.Sleep(time.Minute)
+	for range 2 { // all know of the same resets
+		s.hear()
+	}
 	s.terms = []term{{every: every}}
 	s.faults, s.leaps, s.resat, s.heard, s.pauses, s.calls, s.events = nil, nil, nil, nil, nil, nil, nil
 	for _, g := range s.gusts {
 		g.mu.Lock()
-		g.stalled = nil
+		g.stalled, g.resat = nil, nil
 		g.mu.Unlock()
 	}
 }
