@@ -168,8 +168,13 @@ local function recover()
   if not known and not fresh then
     take_in(known_reset)
     newest, label = moment_of(newest, told), moment_of(label, told)
+    if stands > rest then
+      stand_still(stands)
+      must = true
+    end
     moves, counts_lost = moved(generation, label, wait, stands), true
-    if newest + moves <= full + 2 and stands <= rest then return end -- it is counted already
+    newest = newest + moves
+    if newest <= full + 2 then return end -- it is counted already
   end
   local had = { last = last, sequence = sequence }
   if known or fresh then
@@ -183,9 +188,6 @@ local function recover()
     go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
     reset_end = math.max(reset_end, known_reset)
   else
-    if stands > rest then stand_still(stands) end
-    moves = moved(generation, label, wait, stands)
-    newest = newest + moves
     counts_longer(newest, under)
     join(newest, most_of_all(under))
   end
