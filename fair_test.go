@@ -296,10 +296,10 @@ func (s *storm) fault(format string, args ...any) {
 	s.notes(format, args...)
 }
 
-// surely asks again while answers take too long.
+// surely asks again if answers take too long.
 func (s *storm) surely(ask func() error) {
 	err := ask()
-	for s.stalls && errors.Is(err, fairlimit.ErrOutcomeUnknown) {
+	for s.stalls && (errors.Is(err, fairlimit.ErrOutcomeUnknown) || errors.Is(err, fairlimit.ErrMissed)) {
 		err = ask()
 	}
 	require.NoError(s, err, "seed %d", s.seed)
@@ -346,10 +346,8 @@ func (s *storm) lose() {
 // hear lets all limiters ask, each of which tells what it knows.
 func (s *storm) hear() {
 	for _, q := range s.queues {
-		s.surely(func() error {
-			_, err := q.Status(context.Background())
-			return err
-		})
+		_, err := q.Status(context.Background())
+		require.NoError(s, err, "seed %d", s.seed)
 		synctest.Wait()
 	}
 }
@@ -530,9 +528,12 @@ func (s *storm) calms() {
 	every := s.terms[len(s.terms)-1].every
 	s.surely(func() error { return s.queues[0].SetQuotas(context.Background(), fairlimit.Every(every)) })
 	time.Sleep(time.Minute)
-	for range 2 { // all know of the same resets
-		s.hear()
+	for range 2 { // all hear of the same resets
+		for _, q := range s.queues {
+			s.surely(func() error { return q.Wait(context.Background()) })
+		}
 	}
+	time.Sleep(10 * time.Second)
 	s.terms = []term{{every: every}}
 	s.faults, s.leaps, s.resat, s.heard, s.pauses, s.calls, s.events = nil, nil, nil, nil, nil, nil, nil
 	for _, g := range s.gusts {

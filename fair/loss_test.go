@@ -42,8 +42,10 @@ func TestLosses(t *testing.T) {
 			"{|b takes 1,|a takes 1,} lost, x looks, {b looks|a looks, b looks}, b takes 1 after <=4s"},
 		{"a lost reset is carried out again at an old copy, by whom its first answer told of it", "1/1s", "moves, " +
 			"x takes 1000, kept, b resets, a takes 1, back, a looks, a takes 1 after <=4s"},
-		{"a lost reset is told by whoever knows turns that are over", "1/1s",
-			"a resets, b looks, lost, b takes 1, lost, at 3s, b takes 5, a takes 1 after 5s"},
+		{
+			"a lost reset is told by whoever knows turns that are over", "1/1s",
+			"a resets, b looks, lost, b takes 1, lost, at 3s, b takes 5, a takes 1 after 5s",
+		},
 		{"a lost reset that is carried out again ends a pause", "1/1s", "moves, x pauses 1h, kept, b resets, {|b takes 1,} " +
 			"{back|lost, x looks}, b looks, b takes 1 after <=4s"},
 		{
@@ -51,6 +53,13 @@ func TestLosses(t *testing.T) {
 			"moves, x takes 200, x sets 1/1s, kept, b resets, b takes 1, b looks, back, b looks, b takes 1 after <=4s, " +
 				"b takes 1, b takes 1 after <=6s",
 		},
+		{"lost turns in a queue of others that is slow", "stored 1/300ms", "a takes 14, lost, at 10ms, b takes {3|14}, " +
+			"b sets 1/1s, at 20ms, a keeps 1: 1/999ms"},
+		{"turns of others are slowed, though lost ones are of a longer Per", "stored 1/5s", "a takes 2, lost, at 10ms, " +
+			"b sets 1/50ms, b takes 40, a looks, at 20ms, b sets 1/1s, b keeps 2: 1/1s"},
+		{"turns of a copy are slowed, though lost ones are of a longer Per", "stored 1/5s", "moves, a takes 3, kept, " +
+			"a takes 5, a sets 1/50ms, at 10ms, back, b takes 20, a looks, at 20ms, b sets {1/40ms, b sets |}1/1s, " +
+			"b keeps 1/1s"},
 		{"what was lost counts for whoever is allowed more", "100/1m", "b has 10/1m, b takes 1, a takes 1x99, at 1s, " +
 			"b refused, a refused, lost, b refused, a refused 90"},
 		// The limiter that asks first after the second loss was told of the queue before

@@ -1,6 +1,7 @@
 package fair
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -189,12 +190,20 @@ func (f *fair) Units() []string { return f.held().names() }
 // Observe takes the unit "" for calls.
 func (f *fair) Observe(ctx context.Context, unit string, remaining int) error {
 	return f.under(func(t *quotaSet) error {
-		i := t.unit(unit)
+		i, refusal := t.unit(unit), error(nil)
 		switch {
+		case len(t.windows) == 0 && f.stored:
+			refusal = errNotStored
 		case len(t.windows) == 0:
-			return errNotGiven
+			refusal = errNotGiven
 		case i < 0 && unit != "":
-			return engine.UnknownUnit(unit, t.names())
+			refusal = engine.UnknownUnit(unit, t.names())
+		}
+		if refusal != nil && f.stored { // unless other quotas are stored by now
+			refusal = cmp.Or(f.look(ctx, t, f.scripts.quotas), refusal)
+		}
+		if refusal != nil {
+			return refusal
 		}
 		r, err := f.askUnder(ctx, f.scripts.observe, t, append(f.unitArgs(t), i+1, remaining))
 		if err == nil {

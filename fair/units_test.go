@@ -181,6 +181,20 @@ func TestStoredQuotasHaveUnits(t *testing.T) {
 	})
 }
 
+// A limiter that looks for stored quotas knows none before its first question.
+func TestObserveIsTheFirstQuestion(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		require.ErrorIs(t, f.Observe(t.Context(), "", 1), engine.ErrNoQuota)
+		require.NoError(t, w.rdb.Set(t.Context(), f.quotaKey(), "5/1s; tokens 100/1s", 0).Err())
+		require.NoError(t, f.looksFor(t).Observe(t.Context(), "", 2))
+		require.NoError(t, f.looksFor(t, quotas(t, "9/1s")...).Observe(t.Context(), "tokens", 70))
+		require.Equal(t, 2, status(t, f).Available)
+		require.Equal(t, 70, status(t, f).Units["tokens"].Available)
+		require.ErrorIs(t, f.Observe(t.Context(), "points", 1), engine.ErrUnknownUnit)
+	})
+}
+
 // Many settlements at once are as good as one after the other, debts first.
 func TestManyAreSettledAtOnce(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

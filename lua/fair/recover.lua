@@ -36,13 +36,12 @@
 
 -- How far the moments of a lost queue move on the clock of a queue that others
 -- began: to as long after now as the newest that the caller knows comes, but for how
--- long the caller's clock stands before. Its clock need not have been slow when a
--- label came that has. All who knew of that queue move by as much: so what has put
+-- long the caller's clock stands before. If this clock is slow, that slows them as
+-- well. All who knew of that queue move by as much: so what has put
 -- off turns of one puts off those of the others. Only who knows of a pause that the
 -- others have not heard of moves them further.
 local function moved(generation, moment_then, wait, stands)
-  local at = label_at(moment_of(now) + late + wait - math.max(0, stands))
-  local shift = (wait > 0 and at or math.min(at, now + wait)) - moment_then
+  local shift = now + wait - math.max(0, stands) - moment_then
   local known = match(counted, generation .. ':(%-?%d+)$')
   if known and known + 0 >= shift - 2 then return known + 0 end -- they are rounded
   counted, must = format('%s:%d', generation, shift), true
@@ -93,10 +92,9 @@ end
 -- Slows what the state had, and what was counted again, as the caller's quotas
 -- want it. Both get a stretch of their own windows.
 local function by_the_callers_quotas(under, had, newest, granted_upto)
-  local changes = text_changes()
   local among = newest < had.last -- the queue had become shorter, or is of others
-  if not changes and under == '-' and not (among and slow[1] and ARGV[1] ~= '') then return end
-  if changes then add_stretch(word_of('', windows), had.last, had.last, had.sequence) end
+  if not text_changes() and under == '-' and not (slow[1] and ARGV[1] ~= '') then return end
+  add_stretch(word_of('', windows), had.from, had.last, had.sequence)
   add_stretch(under == '-' and asked_words() or under, among and now or had.last, newest, granted_upto)
   pace_stretches()
 end
@@ -176,9 +174,10 @@ local function recover()
     newest = newest + moves
     if newest <= full + 2 then return end -- it is counted already
   end
-  local had = { last = last, sequence = sequence }
+  local had = { last = last, sequence = sequence, from = last }
   if known or fresh then
     slow_as_both(told, paced_then + 0, shown)
+    if told[1] then had.from = now end
     if fresh then had.last = math.min(newest, slow_until()) end -- what has a stretch keeps that
   end
   must = true
