@@ -239,7 +239,7 @@ func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, err
 // that says nothing of it. Then it asks about the known one, so that this is of a
 // state that counts them all.
 func (f *fair) askAboutOthers(ctx context.Context, t *quotaSet) error {
-	others := f.memory.recallOthers(t)
+	others, asked := f.memory.recallOthers(t), time.Now()
 	if len(others) == 0 || len(t.windows) == 0 {
 		return nil
 	}
@@ -251,7 +251,7 @@ func (f *fair) askAboutOthers(ctx context.Context, t *quotaSet) error {
 	if _, err := f.statusBy(ctx, t, f.memory.recall(t)); err != nil {
 		return err
 	}
-	f.memory.forgetOthers(others)
+	f.memory.forgetOthers(others, asked)
 	return nil
 }
 

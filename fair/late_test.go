@@ -64,15 +64,17 @@ func (l late) counts(newest time.Duration) { require.Greater(l, queuedWait(l, l.
 
 func nothing() {}
 
+var anyQuestion = map[string]func(l late){
+	"a look":   func(l late) { require.NoError(l, l.Look(l.Context())) },
+	"a status": func(l late) { status(l, l.fair) },
+	"a pause":  func(l late) { pause(l, l.fair, time.Second) },
+	"a turn":   func(l late) { queued(l, l.fair, 1, 1) },
+}
+
 // Another answer overtakes one that granted turns, and the loss of these.
 func TestTurnsCountThoughTheirAnswerArrivesAfterTheyWereLost(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for name, overtakes := range map[string]func(l late){
-			"a look":   func(l late) { require.NoError(l, l.Look(l.Context())) },
-			"a status": func(l late) { status(l, l.fair) },
-			"a pause":  func(l late) { pause(l, l.fair, time.Second) },
-			"a turn":   func(l late) { queued(l, l.fair, 1, 1) },
-		} {
+		for name, overtakes := range anyQuestion {
 			for _, everything := range []bool{true, false} {
 				for _, at := range []time.Duration{100 * time.Millisecond, -100 * time.Millisecond, -5 * time.Second} {
 					t.Run(name+", "+at.String(), func(t *testing.T) {
@@ -204,5 +206,23 @@ func TestUnitsCountThoughTheirAnswerWasOvertaken(t *testing.T) {
 		take(t, f, amount(1, "tokens=100"))
 		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.unitsKey()).Err())
 		require.Greater(t, take(t, f, amount(1, "tokens=100"))[0].Wait, 59*time.Second)
+	})
+}
+
+// While the clock stands still, the text of the state is that of the shorter pause.
+func TestALongerPauseIsNotForgottenForAQuestionThatItOvertook(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for name, asks := range anyQuestion {
+			t.Run(name, func(t *testing.T) {
+				l := w.late(t)
+				pause(l, l.fair, time.Minute)
+				l.around(func() {
+					pause(l, l.fair, time.Hour)
+					l.loses(true)
+				}, nothing)
+				asks(l)
+				require.Greater(l, status(l, l.fair).Paused, 59*time.Minute)
+			})
+		}
 	})
 }

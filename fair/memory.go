@@ -108,6 +108,12 @@ func (h *history) over() bool {
 	return h.watermark.text == "" || time.Since(h.news.Arrived) > h.news.Until(h.ends())
 }
 
+// wentAlong reports whether all that is known went along with the question of some
+// news. While the clock stands still, pauses do not change the watermark.
+func (h *history) wentAlong(n *news) bool {
+	return n.carried == h.watermark.text && !h.news.Arrived.After(n.Asked)
+}
+
 // isAhead reports whether a slot of a queue is still to come, as far as is known.
 func (m *memory) isAhead(queue string, slot int64) bool {
 	m.mu.Lock()
@@ -133,12 +139,14 @@ func (m *memory) recallOthers(t *quotaSet) (all []carried) {
 	return all
 }
 
-// forgetOthers is for when what is known counts them.
-func (m *memory) forgetOthers(all []carried) {
+// forgetOthers is for when what is known counts those that were asked about.
+func (m *memory) forgetOthers(all []carried, asked time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.others = slices.DeleteFunc(m.others, func(h history) bool {
-		return slices.ContainsFunc(all, func(c carried) bool { return c.watermark == h.watermark.text })
+		return slices.ContainsFunc(all, func(c carried) bool {
+			return h.wentAlong(&news{News: engine.News{Asked: asked}, carried: c.watermark})
+		})
 	})
 }
 
@@ -177,7 +185,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	case h == nil && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
 		return
 	case h == nil:
-		if !m.over() && n.carried != m.watermark.text {
+		if !m.over() && !m.wentAlong(&n) {
 			m.others = append(m.others, m.history)
 		}
 		h = &m.history
@@ -239,13 +247,13 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	switch {
 	case m.watermark.text == "":
 	case mine:
-		if n.carried == m.watermark.text && n.watermark.history() != m.watermark.history() {
+		if m.wentAlong(n) && n.watermark.history() != m.watermark.history() {
 			m.adopt(n.watermark, 0, m.under)
 		}
 		if m.goBy(*n) && len(n.Slow) > 0 {
 			m.under = under
 		}
-	case !n.Reset && !m.over() && n.carried == m.watermark.text:
+	case !n.Reset && !m.over() && m.wentAlong(n):
 		m.adopt(n.watermark, n.Moves, under) // it counts what this limiter knows
 		m.news = *n
 	}
