@@ -160,17 +160,14 @@ func (m *memory) carriedOf(h *history, t *quotaSet) carried {
 		}
 		return carried{rest: fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, resetEnd, noStretches)}
 	}
-	under, resetEnd := "-", m.resetEnd
+	under := "-"
 	if h.under.words != t.words && h.under.head != "" {
 		under = h.under.words
-	}
-	if n.Asked.Before(m.resetHeard) && n.Queue != m.resetQueue {
-		resetEnd = 0
 	}
 	comes := n.Until(max(w.newest, n.Clock))
 	rest := fmt.Sprintf("%s %d %d %d %d %d %d %d %d %s %s", fresh, n.Server, since.Microseconds(),
 		n.Clock, w.newest, comes.Microseconds(), n.Until(h.ends()).Microseconds(), n.Stands.Microseconds(),
-		resetEnd, n.stretches, under)
+		m.resetEnd, n.stretches, under)
 	return carried{w.text, rest, w.units}
 }
 
