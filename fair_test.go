@@ -359,7 +359,7 @@ func (s *storm) change(q *fairlimit.Queue) {
 	s.surely(func() error { return q.SetQuotas(context.Background(), fairlimit.Every(every)) })
 	s.terms = append(s.terms, term{began, s.now(), every})
 	if every > before {
-		s.heard = append(s.heard, s.now())
+		s.heard = append(s.heard, began, s.now())
 	}
 	s.fault("done")
 }
