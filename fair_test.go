@@ -98,6 +98,7 @@ func newStorm(t *testing.T, seed uint64, w weather) *storm {
 		rdb.AddHook(s.gusts[i])
 		opts := []fairlimit.Option{
 			fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(s.within), fairlimit.WithGuard(stormGuard),
+			fairlimit.WithTrace(&fairlimit.Trace{Missed: s.gusts[i].misses}),
 		}
 		if w.flows && i > 0 {
 			opts = append(opts, fairlimit.WithFlow(strconv.Itoa(i), 1+rng.IntN(3)))
@@ -122,6 +123,7 @@ type gusts struct {
 	mu      sync.Mutex
 	rng     *rand.Rand
 	stalled []stalled
+	missed  []time.Duration // turns
 	told    int32           // lost of the storm when it asked
 	resat   []time.Duration // when it may have carried out a lost reset again
 }
@@ -167,15 +169,24 @@ func (g *gusts) tells(lost int32) {
 	}
 }
 
+// misses takes down when a turn was missed.
+func (g *gusts) misses(int, time.Duration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.missed = append(g.missed, g.storm.now())
+}
+
 // tookTooLong reports whether an answer took longer than the turn of a caller was
-// away, and another went with that turn or soon after: then they need not keep
-// their order.
+// away, and another went with that turn or soon after, or was granted its turn while
+// the caller lost its own: then they need not keep their order.
 func (g *gusts) tookTooLong(c, later *stormCall) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return slices.ContainsFunc(g.stalled, func(a stalled) bool {
 		meanwhile := a.asked <= c.at && c.called <= a.came
-		return meanwhile && a.asked < later.at+g.storm.slack() && later.at <= a.came+g.storm.within
+		soon := a.asked < later.at+g.storm.slack() && later.at <= a.came+g.storm.within
+		missed := slices.ContainsFunc(g.missed, func(m time.Duration) bool { return a.asked <= m && m <= a.came })
+		return meanwhile && (soon || missed && later.called <= a.came)
 	})
 }
 
@@ -538,7 +549,7 @@ func (s *storm) calms() {
 	s.faults, s.leaps, s.resat, s.heard, s.pauses, s.calls, s.events = nil, nil, nil, nil, nil, nil, nil
 	for _, g := range s.gusts {
 		g.mu.Lock()
-		g.stalled, g.resat = nil, nil
+		g.stalled, g.missed, g.resat = nil, nil, nil
 		g.mu.Unlock()
 	}
 }
