@@ -37,9 +37,9 @@
 -- How far the moments of a lost queue move on the clock of a queue that others
 -- began: to as long after now as the newest that the caller knows comes, but for how
 -- long the caller's clock stands before. If this clock is slow, that slows them as
--- well. All who knew of that queue move by as much: so what has put
--- off turns of one puts off those of the others. Only who knows of a pause that the
--- others have not heard of moves them further.
+-- well. All who knew of that queue move by as much: so what has put off turns of
+-- one puts off those of the others. Only who knows of a pause that the others have
+-- not heard of moves them further.
 local function moved(generation, moment_then, wait, stands)
   local shift = now + wait - math.max(0, stands) - moment_then
   local known = match(counted, generation .. ':(%-?%d+)$')
