@@ -60,6 +60,15 @@ func TestLosses(t *testing.T) {
 		{"turns of a copy are slowed, though lost ones are of a longer Per", "stored 1/5s", "moves, a takes 3, kept, " +
 			"a takes 5, a sets 1/50ms, at 10ms, back, b takes 20, a looks, at 20ms, b sets {1/40ms, b sets |}1/1s, " +
 			"b keeps 1/1s"},
+		// Each may be of the windows of either.
+		{"lost turns stand among those of others", "stored 1/200ms", "a takes 40, lost, at 10ms, b sets 1/500ms, " +
+			"b takes {4|15|60}, at 20ms, {|a looks,} b sets 1/1s, at 40ms, a keeps 8: 1/999ms, b keeps 4: 1/1s"},
+		{"lost turns stand among those of others in a copy", "stored 1/200ms", "moves, a takes 1, kept, a takes 40, " +
+			"at 10ms, back, b sets 1/500ms, b takes {4|15|60}, at 20ms, {|a looks,} b sets 1/1s, at 40ms, " +
+			"a keeps 8: 1/999ms, b keeps 4: 1/1s"},
+		{"turns of others in a copy stand where the lost queue was slow", "stored 1/100ms", "moves, a takes 5, kept, " +
+			"a takes 15, a sets 1/1s, a looks, at 10ms, back, b sets 1/50ms, b takes {4|8|14|30}, at 20ms, a looks, " +
+			"at 30ms, b sets 1/1s, b keeps 2: 1/999ms"},
 		{"what was lost counts for whoever is allowed more", "100/1m", "b has 10/1m, b takes 1, a takes 1x99, at 1s, " +
 			"b refused, a refused, lost, b refused, a refused 90"},
 		// The limiter that asks first after the second loss was told of the queue before

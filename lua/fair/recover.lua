@@ -90,12 +90,15 @@ local function elapsed(at, since)
 end
 
 -- Slows what the state had, and what was counted again, as the caller's quotas
--- want it. Both get a stretch of their own windows.
-local function by_the_callers_quotas(under, had, newest, granted_upto)
-  local among = newest < had.last -- the queue had become shorter, or is of others
+-- want it. Turns of both stand among each other: from now on all may be of the
+-- windows of either. Those of a queue that was gone are the caller's, up to a slot
+-- in the stretches that it knows.
+local function by_the_callers_quotas(under, slowed_upto, newest)
   if not text_changes() and under == '-' and not (slow[1] and ARGV[1] ~= '') then return end
-  add_stretch(word_of('', windows), had.from, had.last, had.sequence)
-  add_stretch(under == '-' and asked_words() or under, among and now or had.last, newest, granted_upto)
+  local words = under == '-' and asked_words() or under
+  if not fresh then words = joined(word_of('', windows), words) end
+  paced = 0
+  add_stretch(words, fresh and slowed_upto or now, math.max(last, newest), sequence)
   pace_stretches()
 end
 
@@ -174,14 +177,11 @@ local function recover()
     newest = newest + moves
     if newest <= full + 2 then return end -- it is counted already
   end
-  local had = { last = last, sequence = sequence, from = last }
-  if known or fresh then
-    slow_as_both(told, paced_then + 0, shown)
-    if told[1] then had.from = now end
-    if fresh then had.last = math.min(newest, slow_until()) end -- what has a stretch keeps that
-  end
+  local slowed_upto
   must = true
   if known or fresh then
+    slow_as_both(told, paced_then + 0, shown)
+    slowed_upto = math.min(newest, slow_until())
     restore_clock(shown, label, wait)
     counts_longer(newest, under)
     go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
@@ -190,7 +190,7 @@ local function recover()
     counts_longer(newest, under)
     join(newest, most_of_all(under))
   end
-  by_the_callers_quotas(under, had, newest, (known or fresh) and seen or sequence)
+  by_the_callers_quotas(under, slowed_upto, newest)
 end
 
 if watermark ~= '' then recover() end
