@@ -146,17 +146,13 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	if n.Queue != s.queue || l.Within == 0 {
 		return
 	}
-	due := n.Arrived.Add(n.Until(s.at))
-	switch passed := n.Clock - s.at; {
-	case passed <= 0:
-	case n.Stands > 0:
-		due = s.due // the slot came before the clock stood still
-	default:
+	due, passed := n.Arrived.Add(n.Until(s.at)), n.Clock-s.at
+	if passed > 0 {
 		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // the slot came that long ago
 	}
 	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
 	took := min(n.Arrived.Sub(n.Asked), due.Sub(earliest))
-	if due.Before(earliest) { // they do not tell how exact due is
+	if passed > 0 && n.Stands > 0 || due.Before(earliest) { // they do not tell when it came, or how exact due is
 		due, took = s.due, s.took
 	}
 	if !anew && (n.Stands > 0 || !due.Before(s.due)) { // a pause may have become longer since

@@ -210,6 +210,24 @@ func TestNewsOfAnotherClockHideNoMissedTurn(t *testing.T) {
 	})
 }
 
+// An answer tells vaguely when a turn comes, and it has come by then. A pause that
+// begins later does not tell it better.
+func TestAPauseHidesNoMissedTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		q.nowTakes(2 * time.Millisecond)
+		l := q.line(second, 50*time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.slow(3 * second)
+		out := callers(t.Context(), l, 1, forever) // due after a second, or up to three later
+		time.Sleep(3500 * time.Millisecond)
+		q.pause(200 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		require.NoError(t, (<-out).err)
+		assert.Len(t, q.givenBack(), 1, "its turn came long before")
+	})
+}
+
 // Answers that grant turns wait for replicas, and looks do not.
 func TestTurnsThatWaitForReplicasAreNotMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
