@@ -144,7 +144,7 @@ func reset(flags *flag.FlagSet) action {
 			fmt.Printf("at %s\n", fit(c.at, width-3))
 			fmt.Println("frees the backlog and ends a pause; the upstream may see more than the quota")
 			if !*yes && !confirmed() {
-				return errors.New("nothing was reset")
+				return errors.New("nothing was reset; -yes does not ask")
 			}
 			return q.Reset(ctx)
 		}, "reset")
@@ -154,7 +154,10 @@ func reset(flags *flag.FlagSet) action {
 // confirmed reads a line. Its end alone is a no.
 func confirmed() bool {
 	fmt.Print("reset? [y/N] ")
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil {
+		fmt.Println()
+	}
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }

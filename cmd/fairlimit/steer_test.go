@@ -41,8 +41,8 @@ func TestResetAsksFirst(t *testing.T) {
 		cmd.Stdin = strings.NewReader(answer)
 		r := finish(t, cmd)
 		require.Equal(t, 1, r.status)
-		require.Equal(t, "fairlimit: nothing was reset\n", r.err)
-		require.Regexp(t, `^tax\n  backlog   2 permits\n(  .*\n)+at 127.0.0.1:\d+\nfrees .*\nreset\? \[y/N\] $`, r.out)
+		require.Equal(t, "fairlimit: nothing was reset; -yes does not ask\n", r.err)
+		require.Regexp(t, `^tax\n  backlog   2 permits\n(  .*\n)+at 127.0.0.1:\d+\nfrees .*\nreset\? \[y/N\] \n?$`, r.out)
 		fits(t, r.out)
 	}
 	require.Equal(t, 2, s.queued(q))
