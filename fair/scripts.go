@@ -17,8 +17,8 @@ type scripts struct {
 // question or the state is unusual: see lua/fair/open.lua. Those in brackets run
 // for one log after the other: see lua/fair/units.lua.
 const (
-	opens    = " fields open "
-	restores = " header clock epochs narrow cells lost resets recover "
+	opens    = " fields ( open ) "
+	restores = " header clock epochs narrow cells lost resets ( recover ) "
 	restored = " (" + restores + "others mend blocks ) "
 	mended   = " {" + restores + "others mend windows blocks } "
 	unusual  = " {" + restores + "others windows } "

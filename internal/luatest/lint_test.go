@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	gopher "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
 
 	_ "github.com/fairlimit/fairlimit/fair"
@@ -25,6 +26,10 @@ func TestScripts(t *testing.T) {
 				}
 			}
 			require.Len(t, scripts, count)
+			for source, script := range scripts { // a function has room for 200 locals, and fewer in miniredis
+				_, err := gopher.Compile(parsed(t, source), strings.Join(script.Parts(), " "))
+				require.NoError(t, err)
+			}
 			lint(t, "../../lua/"+engine, scripts)
 			require.ElementsMatch(t, allowed(t, engine), commandsOf(t, scripts))
 		})

@@ -15,8 +15,6 @@
 -- units are booked at that slot. Requests for calls alone ask that log only, and
 -- so do those that go over the share of their flow.
 
-local MOST_PASSES = 200 -- of one run of the script
-
 local width, run, times, passes, unit = 5 + count, asked_from - 5 - count, 0, 0, 0
 local stage, wanted, replies, sums, even = 'next', 0, {}, 0, pace
 
@@ -50,7 +48,7 @@ end
 again = function()
   if stage == 'next' then
     if times == 0 then run, times = run + width, -1 end
-    if run > #asked or passes > MOST_PASSES then return false end
+    if run > #asked or passes > 200 then return false end -- of one run of the script
     if times < 0 then times = asked[run + 3] + 0 end
     at_least, unit = 0, 0 -- the log of calls has the tail of all
     if is_over_share() or not next_unit() then

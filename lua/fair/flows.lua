@@ -26,7 +26,7 @@
 --   v4rrg00a    1          1          7 1700000000630000          4 1700000000630000
 --   id     weight       need      wants ends                  share earliest end
 
-local ENTRY, MOST_ENTRIES, MOST_OF_A_FLOW, ASKS = 81, 64, 1000000000, 8
+local ENTRY, MOST_ENTRIES, ASKS = 81, 64, 8
 local entries_at, askers, asker = size + CELLS * WIDTH + NOTES, asked[asked_from + 3] + 0, asked_from + 4
 local grace, most_ahead, least_ahead, list =
   asked[asked_from] + 0, asked[asked_from + 1] + 0, asked[asked_from + 2] + 0, nil
@@ -66,7 +66,7 @@ if #asking < askers then
   for i = 1, list.stood do
     local id, weight, need, wants, over = match(sub(all, i * ENTRY - ENTRY + 1, i * ENTRY - 29),
       '^(%w%w%w%w%w%w%w%w) +(%d+) +(%d+) +(%d+) +(%d+)$')
-    if id and over + 0 > now and over + 0 < 2 ^ 52 and weight + 0 >= 1 and math.max(weight, need) <= MOST_OF_A_FLOW then
+    if id and over + 0 > now and over + 0 < 2 ^ 52 and weight + 0 >= 1 and math.max(weight, need) <= 1000000000 then
       list[#list + 1] = { id = id, weight = weight + 0, need = need + 0, wants = wants + 0, ends = over + 0 }
       list[id] = list[#list]
     end

@@ -1,7 +1,10 @@
 -- Counts again what was lost, in the log that is set.
 --
 -- Takes    what cells.lua leaves
--- Leaves   book, most_of_all; healed and must, once they have counted something
+-- Leaves   book, most_of_all; healed and must, once they have counted something;
+--          remembers and unknown, for recover.lua
+
+local remembers, unknown = false, false
 
 -- Counts permits at the slot, or at the newest if others were granted later
 -- ones. Until they have left, each cell counts whole: they may be of callers

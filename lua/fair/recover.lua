@@ -112,8 +112,6 @@ local function counts_longer(slot, under)
   end
 end
 
-local remembers, unknown = false, false
-
 -- Goes on with the queue that the caller knows. Of what this state lacks as many
 -- permits count as are missing, or as any window holds if nobody knows how many.
 -- The epoch that granted them has ended: nothing of it can be given back, unless

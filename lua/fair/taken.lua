@@ -15,7 +15,7 @@ elseif stage ~= 'book' then
   answers = answers or { '', '', ahead, together, step }
   for i = 3, 3 * groups + 2 do replies[#replies + 1] = answers[i] end
   for i = 4, 3 * groups + 2, 3 do answered = answered + math.abs(answers[i]) end
-  if stage == 'calls' and answered < wanted then passes = MOST_PASSES + 1 end
+  if stage == 'calls' and answered < wanted then passes = math.huge end
   if stage == 'turn' and granted > 0 then
     stage, unit, at_least = 'book', 0, now + ahead
   else
