@@ -239,7 +239,7 @@ func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, err
 // that says nothing of it. Then it asks about the known one, so that this is of a
 // state that counts them all.
 func (f *fair) askAboutOthers(ctx context.Context, t *quotaSet) error {
-	others, asked := f.memory.recallOthers(t), time.Now()
+	others, asked := f.memory.recallOthers(t)
 	if len(others) == 0 || len(t.windows) == 0 {
 		return nil
 	}

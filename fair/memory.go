@@ -128,15 +128,19 @@ func (m *memory) recall(t *quotaSet) carried {
 	return m.carriedOf(&m.history, t)
 }
 
-// recallOthers is recall of the other histories that still count.
-func (m *memory) recallOthers(t *quotaSet) (all []carried) {
+// recallOthers is recall of the other histories that still count, and when it was.
+func (m *memory) recallOthers(t *quotaSet) (all []carried, at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if len(m.others) == 0 {
+		return nil, at // a look at the clock is not free
+	}
+	at = time.Now()
 	m.others = slices.DeleteFunc(m.others, func(h history) bool { return h.over() })
 	for i := range m.others {
 		all = append(all, m.carriedOf(&m.others[i], t))
 	}
-	return all
+	return all, at
 }
 
 // forgetOthers is for when what is known counts those that were asked about.
