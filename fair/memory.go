@@ -108,10 +108,10 @@ func (h *history) over() bool {
 	return h.watermark.text == "" || time.Since(h.news.Arrived) > h.news.Until(h.ends())
 }
 
-// wentAlong reports whether all that is known went along with the question of some
-// news. While the clock stands still, pauses do not change the watermark.
-func (h *history) wentAlong(n *news) bool {
-	return n.carried == h.watermark.text && !h.news.Arrived.After(n.Asked)
+// wentAlong reports whether all that is known went along with a question that
+// carried a watermark. While the clock stands still, pauses do not change that.
+func (h *history) wentAlong(carried string, asked time.Time) bool {
+	return carried == h.watermark.text && !h.news.Arrived.After(asked)
 }
 
 // isAhead reports whether a slot of a queue is still to come, as far as is known.
@@ -149,7 +149,7 @@ func (m *memory) forgetOthers(all []carried, asked time.Time) {
 	defer m.mu.Unlock()
 	m.others = slices.DeleteFunc(m.others, func(h history) bool {
 		return slices.ContainsFunc(all, func(c carried) bool {
-			return h.wentAlong(&news{News: engine.News{Asked: asked}, carried: c.watermark})
+			return h.wentAlong(c.watermark, asked)
 		})
 	})
 }
@@ -186,7 +186,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	case h == nil && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
 		return
 	case h == nil:
-		if !m.over() && !m.wentAlong(&n) {
+		if !m.over() && !m.wentAlong(n.carried, n.Asked) {
 			m.others = append(m.others, m.history)
 		}
 		h = &m.history
@@ -248,13 +248,13 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	switch {
 	case m.watermark.text == "":
 	case mine:
-		if m.wentAlong(n) && n.watermark.history() != m.watermark.history() {
+		if m.wentAlong(n.carried, n.Asked) && n.watermark.history() != m.watermark.history() {
 			m.adopt(n.watermark, 0, m.under)
 		}
 		if m.goBy(*n) && len(n.Slow) > 0 {
 			m.under = under
 		}
-	case !n.Reset && !m.over() && m.wentAlong(n):
+	case !n.Reset && !m.over() && m.wentAlong(n.carried, n.Asked):
 		m.adopt(n.watermark, n.Moves, under) // it counts what this limiter knows
 		m.news = *n
 	}

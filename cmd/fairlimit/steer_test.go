@@ -36,13 +36,13 @@ func TestResetAsksFirst(t *testing.T) {
 	s := newShell(t)
 	q := s.backlog("tax", fairlimit.Every(time.Hour), 3)
 	require.NoError(t, q.Pause(t.Context(), 5*time.Hour))
-	for _, answer := range []string{"", "\n", "n\n", "yo\n"} {
+	for answer, end := range map[string]string{"": "\n", "\n": "", "n\n": "", "yo\n": ""} {
 		cmd := s.command("reset", "tax")
 		cmd.Stdin = strings.NewReader(answer)
 		r := finish(t, cmd)
 		require.Equal(t, 1, r.status)
 		require.Equal(t, "fairlimit: nothing was reset; -yes does not ask\n", r.err)
-		require.Regexp(t, `^tax\n  backlog   2 permits\n(  .*\n)+at 127.0.0.1:\d+\nfrees .*\nreset\? \[y/N\] \n?$`, r.out)
+		require.Regexp(t, `^tax\n  backlog   2 permits\n(  .*\n)+at 127.0.0.1:\d+\nfrees .*\nreset\? \[y/N\] `+end+`$`, r.out)
 		fits(t, r.out)
 	}
 	require.Equal(t, 2, s.queued(q))

@@ -187,17 +187,24 @@ func TestALookThatTookLongDoesNotHideThatTurnsPassed(t *testing.T) {
 	})
 }
 
+// vague has one caller who knows only after 3 s that its turn comes after one, or up
+// to three later.
+func vague(t *testing.T) (*queue, *Sleepers, <-chan went) {
+	q := newQueue(second)
+	q.nowTakes(2 * time.Millisecond)
+	l := q.line(second, 50*time.Millisecond)
+	require.NoError(t, wait(t.Context(), l, forever(0)))
+	q.slow(3 * second)
+	out := callers(t.Context(), l, 1, forever)
+	time.Sleep(3500 * time.Millisecond)
+	return q, l, out
+}
+
 // An answer tells vaguely when a turn comes. The queue ends, and the clock of the
 // next one is far ahead: that does not tell it better.
 func TestNewsOfAnotherClockHideNoMissedTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		q.nowTakes(2 * time.Millisecond)
-		l := q.line(second, 50*time.Millisecond)
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		q.slow(3 * second)
-		out := callers(t.Context(), l, 1, forever) // due after a second, or up to three later
-		time.Sleep(3500 * time.Millisecond)
+		q, l, out := vague(t)
 		q.mu.Lock()
 		q.generation++
 		q.start = q.start.Add(-time.Hour)
@@ -214,13 +221,7 @@ func TestNewsOfAnotherClockHideNoMissedTurn(t *testing.T) {
 // begins later does not tell it better.
 func TestAPauseHidesNoMissedTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		q.nowTakes(2 * time.Millisecond)
-		l := q.line(second, 50*time.Millisecond)
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		q.slow(3 * second)
-		out := callers(t.Context(), l, 1, forever) // due after a second, or up to three later
-		time.Sleep(3500 * time.Millisecond)
+		q, l, out := vague(t)
 		q.pause(200 * time.Millisecond)
 		require.NoError(t, l.Look(t.Context()))
 		require.NoError(t, (<-out).err)

@@ -138,7 +138,7 @@ end
 -- permits as any window holds, at its newest slot or behind all turns. The turns
 -- of the caller's queue cannot be given back to this one.
 local function join(newest, most)
-  if newest <= full or newest + counts_for() <= now then return end
+  if newest + counts_for() <= now then return end
   book(most, newest)
   full = last
 end
@@ -164,7 +164,15 @@ local function recover()
   if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
   if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
-  if not known and not fresh then
+  local slowed_upto
+  if known or fresh then
+    slow_as_both(told, paced_then + 0, shown)
+    slowed_upto = math.min(newest, slow_until())
+    restore_clock(shown, label, wait)
+    counts_longer(newest, under)
+    go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
+    reset_end = math.max(reset_end, known_reset)
+  else
     take_in(known_reset)
     newest, label = moment_of(newest, told), moment_of(label, told)
     if stands > rest then
@@ -174,20 +182,10 @@ local function recover()
     moves, counts_lost = moved(generation, label, wait, stands), true
     newest = newest + moves
     if newest <= full + 2 then return end -- it is counted already
-  end
-  local slowed_upto
-  must = true
-  if known or fresh then
-    slow_as_both(told, paced_then + 0, shown)
-    slowed_upto = math.min(newest, slow_until())
-    restore_clock(shown, label, wait)
-    counts_longer(newest, under)
-    go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
-    reset_end = math.max(reset_end, known_reset)
-  else
     counts_longer(newest, under)
     join(newest, most_of_all(under))
   end
+  must = true
   by_the_callers_quotas(under, slowed_upto, newest)
 end
 
