@@ -453,25 +453,3 @@ func TestWhatALimiterHasNotHeardOfIsNotLost(t *testing.T) {
 		}
 	}
 }
-
-// The queue is lost in a pause, others begin another one, and pause it for longer.
-func TestATurnAtTheEndOfALostPauseIsNotMissed(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		var all goers
-		var missed atomic.Int32
-		name, quota := redistest.Name(t), fairlimit.Every(500*time.Millisecond)
-		a := queueOf(t, rdb, name, quota, fairlimit.WithPauseWithin(250*time.Millisecond),
-			fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { missed.Add(1) }}))
-		stranger := queueOf(t, rdb, name, quota)
-		require.NoError(t, a.Pause(t.Context(), time.Second))
-		all.wait(t, a, 0, 1) // at 1 s
-		require.NoError(t, rdb.Del(t.Context(), "fairlimit:{"+name+"}").Err())
-		time.Sleep(250 * time.Millisecond)
-		all.wait(t, stranger, 1, 1)
-		status(t, a)
-		time.Sleep(250 * time.Millisecond)
-		require.NoError(t, stranger.Pause(t.Context(), 750*time.Millisecond))
-		all.all.Wait()
-		require.Zero(t, missed.Load())
-	})
-}

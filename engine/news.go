@@ -22,15 +22,9 @@ type News struct {
 
 	// Queue is the ID of the grants of this queue, and empty if there is none.
 	// Grants of another ID are void if Reset is true. If it is false, they were
-	// lost.
+	// lost: their turns come when their callers were told.
 	Queue string
 	Reset bool
-
-	// Before is the queue that the limiter knew of, if this one counts what was
-	// lost of it. Real of a slot of that queue, and Moves, are where it stands on
-	// this queue's clock.
-	Before string
-	Moves  int64
 
 	// Lost says that the queue had lost turns that this limiter knew of, and
 	// counts them again.

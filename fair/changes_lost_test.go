@@ -206,61 +206,34 @@ func TestALostPauseIsNotUndoneByWhoKnowsASlowerClock(t *testing.T) {
 	})
 }
 
-// As package turns reads slots of the queue before.
-func TestSlowedTurnsComeWhenTheyWereToldInAQueueThatOthersBegan(t *testing.T) {
+// Others have begun a queue. Lost turns go as they were told, unless its clock is slow
+// then: package turns lets them be missed.
+func TestANarrowerQuotaSlowsTheQueueThatCountsLostTurns(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		for _, later := range []int{0, 3} { // turns that others hold behind
-			for _, paused := range []time.Duration{0, time.Minute} {
+		for _, before := range []bool{false, true} { // it is stored before they count again
+			for _, count := range []int{1, 20} { // turns of the others
 				f, at := w.stored(t)
-				other, stranger := f.looksFor(t), f.looksFor(t)
-				writes(t, f, "1/100ms")
-				held := queued(t, f, 4, 1)
-				if later > 0 {
-					queued(t, other, later, 1)
-				}
-				set(t, other, "1/4s")
-				told := hears(f)
-				status(t, f)
-				before := last(t, told)
-				status(t, stranger)
+				stranger := f.looksFor(t)
+				set(t, f, "1/1s")
+				held := queued(t, f, 5, 1)
 				require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
 				at(time.Millisecond)
-				if paused > 0 {
-					pause(t, stranger, paused)
-				} else {
-					queued(t, stranger, 1, 1)
+				if before {
+					writes(t, f, "1/3s")
 				}
-				status(t, f)
+				queued(t, stranger, count, 1)
+				told := hears(f)
+				require.NoError(t, f.Look(t.Context()))
+				if !before {
+					require.Empty(t, last(t, told).Slow)
+					set(t, stranger, "1/3s")
+					require.NoError(t, f.Look(t.Context()))
+				}
 				n := last(t, told)
-				for i, turn := range held[1:] {
-					due := n.Until(before.Real(turn.At) + n.Moves)
-					require.InDelta(t, paused+time.Duration(i+1)*4*time.Second, due, float64(10*time.Millisecond), "%d later", later)
-				}
+				require.NotEqual(t, held[0].ID, n.Queue)
+				require.Greater(t, n.Until(n.SlowUntil()), 4*time.Second, "%v %d", before, count)
+				require.GreaterOrEqual(t, wait(t, f), 7*time.Second-time.Millisecond)
 			}
 		}
-	})
-}
-
-// Others have begun a queue under their own quota, up to a later slot than the lost
-// turns have.
-func TestLostTurnsAmongThoseOfOthersAreSlowedByTheirOwnQuota(t *testing.T) {
-	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.stored(t, quotas(t, "1/4s")...)
-		other := f.looksFor(t, quotas(t, "1/4s")...)
-		writes(t, f, "1/500ms")
-		held := queued(t, f, 6, 1)
-		at(time.Millisecond)
-		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.quotaKey()).Err())
-		queued(t, other, 5, 1) // up to 16 s
-		told := hears(f)
-		status(t, f)
-		moves := last(t, told).Moves
-		set(t, f, "1/5s")
-		status(t, f)
-		n, due := last(t, told), []time.Duration{}
-		for _, turn := range held[1:] {
-			due = append(due, n.Until(turn.At+moves))
-		}
-		apart(t, due, 5*time.Second, "1/5s")
 	})
 }

@@ -110,12 +110,11 @@
 //	fair5 3/1000000/64 --------
 //	+ 77a6222 k3x9q2ab 39a85018                5 1700000000123457 1700000001123456
 //	       -29999999 1700000002139081                0                0                0    1    0                0
-//	1699999970123457                0                0                0 - - -
+//	1699999970123457                0                0                0 - -
 //
 // The notes are: the moment of the clock, which is the server's time and the
 // offset; until when a reset is remembered; the slot up to which the queue counts
-// as full after a loss; up to which sequence turns stand in a stretch; the lost
-// queue that counts here, as '<generation>:<how far its slots move>', or '-'; the
+// as full after a loss; up to which sequence turns stand in a stretch; the
 // stretches of the clock, '-' if it is nowhere slow; the windows of callers with
 // different ones, '-' if there are none; then the epochs that have ended, as
 // ' <name> <sequence at its end> <sequence up to which it counts>'.

@@ -197,7 +197,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 		return
 	}
 	same := w.generation() == h.watermark.generation()
-	h.adopt(w, n.Moves, under)
+	h.adopt(w, under)
 	if !same {
 		h.news = n
 	}
@@ -218,12 +218,12 @@ func (m *memory) historyOf(w watermark) *history {
 }
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
-// In another queue its slots have moved: see engine.News.
-func (h *history) adopt(w watermark, moves int64, under *quotaSet) {
+// Another queue counts them up to its newest slot.
+func (h *history) adopt(w watermark, under *quotaSet) {
 	if w.units.sequences == "" && !h.over() {
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
-			w.units.newest = h.news.Real(w.units.newest) + moves
+			w.units.newest = w.newest
 		}
 	}
 	h.watermark, h.under = w, under
@@ -249,13 +249,13 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	case m.watermark.text == "":
 	case mine:
 		if m.wentAlong(n.carried, n.Asked) && n.watermark.history() != m.watermark.history() {
-			m.adopt(n.watermark, 0, m.under)
+			m.adopt(n.watermark, m.under)
 		}
 		if m.goBy(*n) && len(n.Slow) > 0 {
 			m.under = under
 		}
 	case !n.Reset && !m.over() && m.wentAlong(n.carried, n.Asked):
-		m.adopt(n.watermark, n.Moves, under) // it counts what this limiter knows
+		m.adopt(n.watermark, under) // it counts what this limiter knows
 		m.news = *n
 	}
 }

@@ -17,9 +17,8 @@ type news struct {
 	watermark watermark
 	carried   string // the watermark of the question
 
-	countsLost bool // of the queue that the question carried, which was lost
-	resetEnd   int64
-	stretches  string // '<paced> <stretches>'
+	resetEnd  int64
+	stretches string // '<paced> <stretches>'
 }
 
 // noStretches are those of a clock that is nowhere slow.
@@ -42,18 +41,18 @@ func parseNews(reply any) (n news, err error) {
 	if at := strings.LastIndexByte(plain, ' '); at >= 0 {
 		plain, stretches = plain[:at], plain[at+1:]
 	}
-	numbers, err := parseNumbers(plain, 9)
+	numbers, err := parseNumbers(plain, 7)
 	if err != nil {
 		return n, err
 	}
 	slow, err := parseStretches(stretches)
 	return news{
-		watermark: w, resetEnd: numbers[2], countsLost: numbers[7] > 0,
-		stretches: fmt.Sprint(numbers[8], " ", stretches),
+		watermark: w, resetEnd: numbers[2],
+		stretches: fmt.Sprint(numbers[6], " ", stretches),
 		News: engine.News{
 			Server: numbers[5], Queue: w.generation(), Clock: numbers[0],
 			Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),
-			Reset: numbers[2] > 0, Lost: numbers[3] > 0, Differs: numbers[4] > 0, Moves: numbers[6], Slow: slow,
+			Reset: numbers[2] > 0, Lost: numbers[3] > 0, Differs: numbers[4] > 0, Slow: slow,
 		},
 	}, err
 }
@@ -104,9 +103,6 @@ func (f *fair) tell(n news, r reply, t *quotaSet) news {
 	n.Asked, n.Arrived, n.carried = r.sent, r.arrived, r.carried
 	if n.Queue == "" {
 		return n
-	}
-	if n.countsLost {
-		n.Before = watermark{text: r.carried}.generation()
 	}
 	f.memory.hear(&n, t)
 	f.report(&n.News)

@@ -371,24 +371,16 @@ func holds(t testing.TB, f *fair, text string, wantStored bool) {
 	require.Equal(t, wantStored, stored)
 }
 
-// dues are when turns come, by a look of the limiter, from now on. Those of a lost
-// queue move to where its successor counts them.
+// dues are when turns come, by a look of the limiter, from now on.
 func dues(t testing.TB, f *fair, held []engine.Grant) (all []time.Duration) {
 	t.Helper()
 	before, news := f.heard, hears(f)
 	require.NoError(t, f.Look(t.Context()))
 	f.heard = before
-	moves := int64(0)
-	for _, n := range *news { // it asks once more if it learns of other quotas
-		moves += n.Moves
-	}
 	n := last(t, news)
 	for _, g := range held {
-		at := g.At
-		if g.ID != n.Queue {
-			at += moves
-		}
-		all = append(all, n.Until(at))
+		require.Equal(t, n.Queue, g.ID, "it comes as it was told, or is missed")
+		all = append(all, n.Until(g.At))
 	}
 	return all
 }

@@ -122,8 +122,7 @@ func (s *contents) readBehind(r *reader) {
 		}
 		n := r.numbers(notes[:4*17-1], 4)
 		s.moment, s.resetEnd, s.full = n[0], n[1], n[2]
-		_, rest, _ := strings.Cut(notes[4*17:], " ") // which lost queue counts
-		stretches, rest, _ := strings.Cut(rest, " ")
+		stretches, rest, _ := strings.Cut(notes[4*17:], " ")
 		inUse, epochs, _ := strings.Cut(rest, " ")
 		slow, err := parseStretches(stretches)
 		for i, stretch := range slow {

@@ -296,6 +296,15 @@ var verbs = map[string]func(p *play, a actor, words []string){
 		}
 		require.NoError(p, model.Strict(model.Windows(q.Permits, q.Per.Microseconds(), 0), comes), p.step)
 	},
+	"misses": func(p *play, a actor, words []string) { // lost turns: the clock of others is slow then
+		turns, _ := p.turns(a.name, words)
+		require.NoError(p, a.Look(p.Context()))
+		n := last(p, p.news[a.name])
+		for _, g := range turns {
+			require.NotEqual(p, n.Queue, g.ID, p.step)
+			require.Greater(p, n.Until(n.SlowUntil()), microseconds(g.At-n.Server), p.step)
+		}
+	},
 	"apart": func(p *play, a actor, words []string) { // how far the turns are of all that lie ahead
 		require.NoError(p, a.Look(p.Context()))
 		n, due := last(p, p.news[a.name]), []time.Duration{}

@@ -19,7 +19,6 @@ const drift = 1000
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.follow(n)
 	old, newest := l.news, l.newest
 	if n.Asked.Before(newest) && (n.Queue == old.Queue || n.Server <= old.Server) {
 		return // replies may arrive out of order
@@ -49,35 +48,6 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.news = *n
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
-}
-
-// follow, under mu, moves the turns of a queue that was lost to its successor. What
-// was never heard of was nowhere slow.
-func (l *Sleepers) follow(n *engine.News) {
-	if n.Before == "" {
-		return
-	}
-	switch n.Before {
-	case l.news.Queue:
-		l.before = l.news
-	case l.before.Queue:
-	default:
-		l.before = engine.News{Queue: n.Before}
-	}
-	l.after, l.moves = n.Queue, n.Moves
-	for _, s := range l.sleepers {
-		l.move(s)
-	}
-	slices.SortStableFunc(l.sleepers, order)
-	l.change()
-}
-
-// move, under mu, finds the slot of a lost turn on the clock of its queue's
-// successor. Such turns stay as far apart in time as they were.
-func (l *Sleepers) move(s *Sleeper) {
-	if s.queue == l.before.Queue {
-		s.queue, s.at = l.after, l.before.Real(s.at)+l.moves
-	}
 }
 
 // learnQuickest, under mu, lets quickest follow what answers take that grant
@@ -114,8 +84,8 @@ func (l *Sleepers) leapt(n *engine.News) bool {
 }
 
 // lineUpOthers, under mu, lines up again the callers whose queue was reset. If
-// their queue was lost, they go as they were told, or later if the news of its
-// successor say so: the engine makes sure that their turns count.
+// their queue was lost, they go as they were told, or miss their turns: the engine
+// makes sure that these count.
 func (l *Sleepers) lineUpOthers() {
 	var void []*Sleeper
 	for _, s := range l.sleepers {
@@ -143,10 +113,10 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	n := &l.news
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	s.epoch = l.epoch
-	if n.Queue != s.queue || l.Within == 0 {
+	if n.Queue != s.grant.ID || l.Within == 0 {
 		return
 	}
-	due, passed := n.Arrived.Add(n.Until(s.at)), n.Clock-s.at
+	due, passed := n.Arrived.Add(n.Until(s.grant.At)), n.Clock-s.grant.At
 	if passed > 0 {
 		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // the slot came that long ago
 	}

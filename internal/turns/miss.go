@@ -68,13 +68,20 @@ func isPutOff(r *coalesce.Request) bool {
 // turn can still be taken.
 func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {
 	l.reckon(s)
-	if l.holdsAsleep().After(s.due) || l.hearsNothing(s, now) {
+	if l.holdsAsleep().After(s.due) || l.hearsNothing(s, now) || l.isOvertaken(s) {
 		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still, or may have
 	}
 	if lateness := now.Sub(s.due) + l.excess(s.took); !now.Before(s.due) && l.tooLate(lateness) {
 		return lateness
 	}
 	return 0
+}
+
+// isOvertaken, under mu, reports whether the queue of a turn was lost, and the one
+// that others began goes by narrower quotas: then its clock is slow.
+func (l *Sleepers) isOvertaken(s *Sleeper) bool {
+	n := &l.news
+	return l.Within > 0 && n.Queue != s.grant.ID && n.Asked.After(s.asked) && len(n.Slow) > 0
 }
 
 // anEarlierMissed, under mu, reports whether the first caller that matches s

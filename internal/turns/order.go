@@ -14,7 +14,7 @@ import (
 // for it.
 
 // order is the order of the sleepers.
-func order(a, b *Sleeper) int { return cmp.Or(cmp.Compare(a.at, b.at), byCall(a, b)) }
+func order(a, b *Sleeper) int { return cmp.Or(cmp.Compare(a.grant.At, b.grant.At), byCall(a, b)) }
 
 func byCall(a, b *Sleeper) int { return cmp.Compare(a.request.Call, b.request.Call) }
 

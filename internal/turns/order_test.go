@@ -20,7 +20,7 @@ func asleepAt(seconds, deadlines []int) (*Sleepers, []*Sleeper) {
 	callers := make([]*Sleeper, len(seconds))
 	for i, at := range seconds {
 		s := NewSleeper(&coalesce.Request{N: 1, Call: uint64(i + 1)})
-		s.turn = turn{at: int64(at), due: start.Add(time.Duration(at) * second)}
+		s.turn = turn{grant: engine.Grant{At: int64(at)}, due: start.Add(time.Duration(at) * second)}
 		if deadlines != nil && deadlines[i] > 0 {
 			s.latest = start.Add(time.Duration(deadlines[i]) * second)
 		}
@@ -33,7 +33,7 @@ func asleepAt(seconds, deadlines []int) (*Sleepers, []*Sleeper) {
 func slotsOf(callers []*Sleeper) []int {
 	at := make([]int, len(callers))
 	for i, c := range callers {
-		at[i] = int(c.at)
+		at[i] = int(c.grant.At)
 	}
 	return at
 }
@@ -105,7 +105,8 @@ func TestAnOlderCallerWakesWhoseTurnIsToldBetter(t *testing.T) {
 		older, younger := callers[0], callers[1]
 		older.due, older.took = older.due.Add(3*second), 3*second
 		for i, c := range callers {
-			c.queue, c.at, c.asked = "q", int64(i+1)*second.Microseconds(), time.Now()
+			c.grant = engine.Grant{ID: "q", At: int64(i+1) * second.Microseconds()}
+			c.asked = time.Now()
 		}
 		l.next(older)
 		time.Sleep(2 * second)

@@ -28,9 +28,8 @@ type queue struct {
 	stood      time.Duration
 	rest       time.Time // the clock stands still until
 	generation int
-	lost       bool          // the generation before was
-	moves      time.Duration // of its turns
 	reset      bool
+	stretches  []engine.Stretch
 	last       time.Duration
 	silent     bool // to looks
 	refuses    bool // them at once
@@ -70,13 +69,9 @@ func (q *queue) clock() (now, rest time.Duration) {
 
 func (q *queue) news(asked time.Time) *engine.News {
 	now, rest := q.clock()
-	n := &engine.News{
-		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Clock: now.Microseconds(), Stands: rest,
+	return &engine.News{
+		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Clock: now.Microseconds(), Stands: rest, Slow: q.stretches,
 	}
-	if q.lost {
-		n.Before, n.Moves = fmt.Sprint(q.generation-1), q.moves.Microseconds()
-	}
-	return n
 }
 
 // answer brings the news of a question, after what it takes on the way.
@@ -197,12 +192,19 @@ func (q *queue) pause(d time.Duration) {
 	}
 }
 
+// nowSlow is where the clock is said to be slow.
+func (q *queue) nowSlow(slow []engine.Stretch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.stretches = slow
+}
+
 // loses begins a queue of others, whose clock is ahead by so much.
 func (q *queue) loses(ahead time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.generation++
-	q.start, q.last, q.lost, q.moves = q.start.Add(-ahead), q.last+ahead, true, ahead
+	q.start, q.last = q.start.Add(-ahead), q.last+ahead
 }
 
 // givenBack is what has been given back once nothing is under way.

@@ -2,7 +2,6 @@ package turns
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -19,39 +18,6 @@ func reservation(t *testing.T, l *Sleepers, asked time.Time, g engine.Grant, lin
 	defer l.mu.Unlock()
 	l.begin(s)
 	return s, s.state
-}
-
-// The clock of the queue before was slow: two turns a second of it are 10 s apart.
-func TestLostTurnsStayAsFarApartOnAnotherClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, moves := range []int64{0, 7} {
-			l, apart, start := newQueue(second).line(second, 0), second.Microseconds(), time.Now()
-			hear := func(n engine.News) {
-				time.Sleep(time.Millisecond)
-				n.Asked, n.Arrived, n.Server = time.Now(), time.Now(), l.news.Server+1
-				l.Hear(&n)
-			}
-			hear(engine.News{Queue: "before", Clock: 1, Slow: []engine.Stretch{{Until: 10 * apart, Pace: 10_000_000}}})
-			one, _ := reservation(t, l, start, engine.Grant{ID: "before", At: 5 * apart}, nil)
-			hear(engine.News{Queue: "next", Clock: 1, Before: "before", Moves: moves})
-			hear(engine.News{Queue: "next", Clock: 2})
-			two, _ := reservation(t, l, start, engine.Grant{ID: "before", At: 6 * apart}, nil) // has waited for its caller
-			assert.Equal(t, 10*apart, two.at-one.at, moves)
-			assert.Equal(t, "next", two.queue)
-		}
-	})
-}
-
-// Its answer comes late, and nothing was heard of its queue before.
-func TestATurnOfAQueueThatWasNeverHeardOfMoves(t *testing.T) {
-	inBubble(t, second, 0, func(t *testing.T, _ *queue, l *Sleepers) {
-		l.Hear(&engine.News{Queue: "next", Asked: time.Now(), Arrived: time.Now(), Server: 1})
-		lost, _ := reservation(t, l, time.Now(), engine.Grant{ID: "before", At: 5}, nil)
-		ended, _ := reservation(t, l, time.Now(), engine.Grant{ID: "ended", At: 5}, nil)
-		l.Hear(&engine.News{Queue: "next", Before: "before", Moves: 7, Asked: time.Now(), Arrived: time.Now(), Server: 2})
-		assert.Equal(t, []any{"next", int64(12)}, []any{lost.queue, lost.at})
-		assert.Equal(t, []any{"ended", int64(5)}, []any{ended.queue, ended.at}, "no other queue counts it")
-	})
 }
 
 // The queue that follows the reset is lost, and others begin another one.

@@ -43,8 +43,6 @@ type Sleeper struct {
 // turn is permits, when they may be used, and how that is known.
 type turn struct {
 	grant engine.Grant
-	queue string // whose clock at is on: that of the grant, or one that took its place
-	at    int64  // the slot
 	due   time.Time
 	asked time.Time     // when the question went whose answer told due
 	took  time.Duration // what that answer took: the turn may come sooner by as much
@@ -108,10 +106,9 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 func (l *Sleepers) begin(s *Sleeper) {
 	reply := &s.request.Reply
 	s.turn = turn{
-		grant: reply.Grant, queue: reply.Grant.ID, at: reply.Grant.At,
-		due: reply.Slot(), asked: reply.Asked, took: reply.Took(), epoch: l.epoch,
+		grant: reply.Grant,
+		due:   reply.Slot(), asked: reply.Asked, took: reply.Took(), epoch: l.epoch,
 	}
-	l.move(s) // a reservation may have waited for its caller
 	l.learnQuickest(s.took)
 	s.accept()
 	l.join(s)

@@ -10,8 +10,9 @@
 // but not for long. After a pause a caller does not go at all without news.
 //
 // No turn comes sooner than was told, and callers for equally many permits go
-// in the order of their calls. If the server loses the queue, its turns go by
-// the clock of its successor.
+// in the order of their calls. If the server loses the queue, and others begin
+// another, turns of before go when they were told. If the clock of the new queue
+// stands still or is slow then, they are missed.
 //
 // # What becomes of a caller that sleeps
 //
@@ -82,10 +83,7 @@ type Sleepers struct {
 	sleepers []*Sleeper
 	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
-	news   engine.News // the newest that told when turns come; see Hear
-	before engine.News // the newest of a queue that was lost
-	after  string      // the queue that counts it
-	moves  int64       // how far its slots move there
+	news engine.News // the newest that told when turns come; see Hear
 
 	resetQueue string    // the queue that follows the newest reset
 	resetHeard time.Time // turns of before in other queues are void

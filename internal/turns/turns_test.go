@@ -1,6 +1,8 @@
 package turns
 
 import (
+	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -53,22 +55,39 @@ func TestABusyLineNeverLooks(t *testing.T) {
 	})
 }
 
-func TestLostTurnsGoByTheClockOfTheNextQueue(t *testing.T) {
-	for _, ahead := range []time.Duration{-10 * second, 0, 10 * second} {
-		synctest.Test(t, func(t *testing.T) {
-			q := newQueue(second)
-			q.loses(time.Hour) // a clock is far from 0
-			l := q.line(second, 0)
-			out := callers(t.Context(), l, 10, forever)
-			time.Sleep(500 * time.Millisecond)
-			q.loses(ahead)
-			time.Sleep(2 * second)
-			q.pause(30 * second)
-			at := inOrder(t, out, 10)
-			for i := 4; i < 10; i++ {
-				assert.Equal(t, time.Duration(30+i)*second, at[i], "%v ahead", ahead)
-			}
-		})
+// Others begin another queue, whose clock then stands still or is slow for a while.
+// Whoever misses a turn asks that queue. Those of one limiter keep their order.
+func TestLostTurnsGoWhenTheyWereToldOrAreMissed(t *testing.T) {
+	for name, test := range map[string]struct {
+		paused time.Duration
+		slow   []engine.Stretch
+		want   []int // the seconds at which the callers go
+	}{
+		"as told":         {want: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}},
+		"all are missed":  {paused: 30 * second, want: []int{0, 1, 2, 40, 41, 42, 43, 44, 45, 46}},
+		"some are missed": {paused: 2 * second, want: []int{0, 1, 2, 5, 6, 7, 8, 9, 12, 13}},
+		"a slow clock": {
+			slow: []engine.Stretch{{Until: math.MaxInt32 * 1000, Pace: 1e6}}, want: []int{0, 1, 2, 10, 11, 12, 13, 14, 15, 16},
+		},
+	} {
+		for _, ahead := range []time.Duration{-10 * second, 0, 10 * second} {
+			t.Run(fmt.Sprint(name, ahead), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					q := newQueue(second)
+					q.loses(time.Hour) // a clock is far from 0
+					l := q.line(second, 0)
+					out := callers(t.Context(), l, 10, forever)
+					time.Sleep(500 * time.Millisecond)
+					q.loses(ahead)
+					time.Sleep(2 * second)
+					q.pause(test.paused)
+					q.nowSlow(test.slow)
+					for i, at := range inOrder(t, out, 10) {
+						assert.Equal(t, time.Duration(test.want[i])*second, at, i)
+					}
+				})
+			})
+		}
 	}
 }
 
@@ -411,15 +430,14 @@ func TestNewsTellNothingOfTurnsOfAnotherQueue(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		l.Hear(&engine.News{Asked: time.Now(), Arrived: time.Now(), Queue: "before", Server: 2, Clock: 2})
 		s := NewSleeper(&coalesce.Request{Ctx: t.Context(), N: 1})
-		s.turn = turn{grant: engine.Grant{ID: "next"}, queue: "next", at: time.Minute.Microseconds(), due: asked.Add(second)}
+		s.turn = turn{grant: engine.Grant{ID: "next", At: time.Minute.Microseconds()}, due: asked.Add(second)}
 		l.sleepers = append(l.sleepers, s)
 		l.reckon(s)
 		assert.Equal(t, asked.Add(second), s.due, "it comes as it was told")
 
-		next := engine.News{Asked: asked, Arrived: time.Now(), Queue: "next", Server: 3, Clock: s.at, Moves: 7}
+		next := engine.News{Asked: asked, Arrived: time.Now(), Queue: "next", Server: 3, Clock: s.grant.At}
 		l.Hear(&next)
 		assert.Equal(t, next, l.news, "the server told these last")
-		assert.Equal(t, time.Minute.Microseconds(), s.at, "it is of this queue")
 		l.Hear(&engine.News{Asked: asked, Arrived: time.Now(), Queue: "before", Server: 2, Clock: 2})
 		assert.Equal(t, next, l.news)
 	})

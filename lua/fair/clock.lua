@@ -118,26 +118,25 @@ end
 
 -- What a limiter is told of the queue as a whole, behind '<generation> <epoch>
 -- <sequence> <clock> <newest slot>' as the state has them: '<clock> <rest>
--- <reset's end> <lost> <differs> <server> <moves> <counts lost> <paced>
--- <stretches>', with the clock as it is now. The rest is negative if the clock is late. The reset's end
+-- <reset's end> <lost> <differs> <server> <paced> <stretches>', with the clock as it is now. The rest is negative if the clock is late. The reset's end
 -- is until when a reset is remembered, 0 if there was none. Lost is 1 if turns had
 -- been lost. Differs is 1 if the caller before had other windows, unless other
 -- quotas are stored now. Server is the server's time. Counts lost is 1 if the queue
 -- that the limiter knew of was lost, and counts in this one.
 news = function()
   local remembered, differs_now = reset_end > server and reset_end or 0, differs and not changed_text
-  return format('%s%16d %16d %16d %d %d %d %d %d %d %d %d %d %s', name, sequence, clock, last, now, rest - late,
-    remembered, healed and 1 or 0, differs_now and 1 or 0, server, moves, counts_lost and 1 or 0,
+  return format('%s%16d %16d %16d %d %d %d %d %d %d %d %s', name, sequence, clock, last, now, rest - late,
+    remembered, healed and 1 or 0, differs_now and 1 or 0, server,
     paced, stretches())
 end
 
 -- Chooses the mark. Returns the notes, nil if there are none.
 settle = function()
   if reset_end <= server then reset_end = 0 end
-  if full + counts_for() <= now then full, counted = 0, '-' end
+  if full + counts_for() <= now then full = 0 end
   if coarse <= now then in_use = '-' end
   mark = (rest > 0 or slow[1]) and '+' or (reset_end + full > 0 or in_use .. epochs ~= '-') and 'n' or '-'
   if mark == '-' then return nil end
-  return format('%16d %16d %16d %16d %s %s %s%s\n',
-    server + offset, reset_end, full, paced, counted, stretches(), in_use, epochs)
+  return format('%16d %16d %16d %16d %s %s%s\n',
+    server + offset, reset_end, full, paced, stretches(), in_use, epochs)
 end

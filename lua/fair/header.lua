@@ -3,7 +3,7 @@
 -- Takes    what open.lua leaves
 -- Leaves   the fields of the header; state (the header and some more, '' if there
 --          is none); windows; own (its place), moment (when it was written: the
---          server's time and the offset); slow, paced, reset_end, full, counted,
+--          server's time and the offset); slow, paced, reset_end, full,
 --          in_use, epochs, as noted; rest, late, healed, differs, changed_text;
 --          damaged, number, windows_of, read_stretches, as_arguments, span_of, counts_for
 --
@@ -14,8 +14,6 @@
 --              time
 --   full       up to this slot all counts as full, after a loss
 --   paced      up to this sequence turns stand in a stretch
---   counted    the lost queue that counts here, and how far its slots move:
---              '<generation>:<moves>', '-' if there is none
 --   slow       the stretches of the clock, see narrow.lua
 --   in_use     the windows of different callers, see windows.lua
 --   epochs     those that have ended, see epochs.lua
@@ -36,7 +34,7 @@ local function number(value)
 end
 
 unusual = true
-local slow, paced, reset_end, full, moment, counted, in_use, epochs = {}, 0, 0, 0, 0, '-', '-', ''
+local slow, paced, reset_end, full, moment, in_use, epochs = {}, 0, 0, 0, 0, '-', ''
 local rest, late, healed, differs, changed_text, own = 0, 0, false, false, false, nil
 local state = text or ''
 if left ~= -2 and not (p > 0 and sub(state, 1, p) == head) then -- of other windows
@@ -101,8 +99,8 @@ if not fresh then
   if call('GETRANGE', key, ring_end, ring_end) == '' then damaged() end
   if mark ~= '-' then
     local noted = call('GETRANGE', key, size + CELLS * WIDTH, size + CELLS * WIDTH + NOTES - 1)
-    moment, reset_end, full, paced, counted, slow, in_use, epochs =
-      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) ([-%w:]+) (%S+) ([-%d/,|]+)([-%w @]*)\n')
+    moment, reset_end, full, paced, slow, in_use, epochs =
+      match(noted, '^ *(%d+) +(%d+) +(%d+) +(%d+) (%S+) ([-%d/,|]+)([-%w @]*)\n')
     if not moment then damaged() end
     moment, reset_end, full, paced = number(moment), number(reset_end), number(full), number(paced)
     if mark == 'n' then moment = clock end -- the usual way writes the clock alone

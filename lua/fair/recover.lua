@@ -2,8 +2,8 @@
 --
 -- Takes    what narrow.lua, cells.lua, lost.lua and resets.lua leave
 -- Leaves   changed fields; remembers: what the watermark knows may still count;
---          unknown: nobody knows how many permits were lost; moves: how far the
---          slots move that the caller knows
+--          unknown: nobody knows how many permits were lost; moves: where the slots
+--          that the caller knows stand on this queue's clock
 --
 -- ARGV[3] is 13 words:
 --
@@ -32,21 +32,8 @@
 -- stay where they are.
 --
 -- If others have begun a queue meanwhile, its clock has nothing to do with the
--- caller's. Then labels move to when they come on that clock.
-
--- How far the moments of a lost queue move on the clock of a queue that others
--- began: to as long after now as the newest that the caller knows comes, but for how
--- long the caller's clock stands before. If this clock is slow, that slows them as
--- well. All who knew of that queue move by as much: so what has put off turns of
--- one puts off those of the others. Only who knows of a pause that the others have
--- not heard of moves them further.
-local function moved(generation, moment_then, wait, stands)
-  local shift = now + wait - math.max(0, stands) - moment_then
-  local known = match(counted, generation .. ':(%-?%d+)$')
-  if known and known + 0 >= shift - 2 then return known + 0 end -- they are rounded
-  counted, must = format('%s:%d', generation, shift), true
-  return shift
-end
+-- caller's. Lost turns go when their callers were told, and count here at no
+-- sooner than that. If the clock stands still or is slow then, they are missed.
 
 -- Sets the clock by when the caller was told that a label comes: a queue that is
 -- restored takes that over, one whose clock would get there sooner stands still
@@ -174,14 +161,14 @@ local function recover()
     reset_end = math.max(reset_end, known_reset)
   else
     take_in(known_reset)
-    newest, label = moment_of(newest, told), moment_of(label, told)
     if stands > rest then
       stand_still(stands)
       must = true
     end
-    moves, counts_lost = moved(generation, label, wait, stands), true
-    newest = newest + moves
-    if newest <= full + 2 then return end -- it is counted already
+    local ahead = wait > 0 and math.max(0, wait - rest) or wait
+    moves = now + ahead - moment_of(label, told)
+    newest = moment_of(newest, told) + moves
+    if newest <= full + 2 then return end -- it is counted already: they are rounded
     counts_longer(newest, under)
     join(newest, most_of_all(under))
   end

@@ -12,7 +12,7 @@ local function take_in(known_reset)
   local counts = last + counts_for() > now
   reset_end = known_reset
   if fresh then return end
-  closed, oldest, base, last, crowded, full, counted = 0, 0, sequence, 0, 0, 0, '-'
+  closed, oldest, base, last, crowded, full = 0, 0, sequence, 0, 0, 0
   name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
   slow, paced, offset = {}, 0, now - server
   read_clock()
