@@ -104,24 +104,22 @@ func (f *fair) Queues() bool { return true }
 func (f *fair) Fits(n int) error { return f.FitsAmounts(n, "") }
 
 func (f *fair) Take(ctx context.Context, requests []engine.Request) (answers []engine.Answer, err error) {
-	switch {
-	case f.stored:
-		err = f.under(func(t *quotaSet) (err error) {
-			answers, err = f.takeFitting(ctx, t, requests)
-			return err
-		})
-		return answers, err
-	case len(f.windows) == 0:
+	if !f.stored && len(f.windows) == 0 {
 		return nil, errNotGiven
 	}
-	return f.takeUnder(ctx, f.quotaSet, requests)
+	take := f.takeUnder
+	if f.stored {
+		take = f.takeFitting
+	}
+	err = f.under(ctx, func(t *quotaSet) (err error) {
+		answers, err = take(ctx, t, requests)
+		return err
+	})
+	return answers, err
 }
 
 // takeUnder asks one question for requests that fit.
 func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
-	if err := f.askAboutOthers(ctx, t); err != nil {
-		return nil, err
-	}
 	args, logs, asked := f.takeArgs(t, requests)
 	r, err := f.askUnder(ctx, f.scriptOf(t, requests).Confirmed(f.replicas), t, args, logs...)
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
@@ -198,10 +196,7 @@ func longestOf(r engine.Request) int64 { return min(r.MaxWait, longestWait).Micr
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	settles := func(g engine.Grant) bool { return g.Settles }
 	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
-		return f.whatever(func(t *quotaSet) error {
-			if err := f.askAboutOthers(ctx, t); err != nil {
-				return err
-			}
+		return f.whatever(ctx, func(t *quotaSet) error {
 			if len(t.units) > 0 || slices.ContainsFunc(part, settles) {
 				return f.settle(ctx, t, part)
 			}
@@ -221,18 +216,11 @@ func (f *fair) release(ctx context.Context, t *quotaSet, grants []engine.Grant) 
 }
 
 func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
-	err = f.under(func(t *quotaSet) (err error) {
-		status, err = f.statusUnder(ctx, t)
+	err = f.under(ctx, func(t *quotaSet) (err error) {
+		status, err = f.statusBy(ctx, t, f.memory.recall(t))
 		return err
 	})
 	return status, err
-}
-
-func (f *fair) statusUnder(ctx context.Context, t *quotaSet) (engine.Status, error) {
-	if err := f.askAboutOthers(ctx, t); err != nil {
-		return engine.Status{}, err
-	}
-	return f.statusBy(ctx, t, f.memory.recall(t))
 }
 
 // askAboutOthers lets what was told of other histories count, before a question
