@@ -77,15 +77,14 @@ local function elapsed(at, since)
 end
 
 -- Slows what the state had, and what was counted again, as the caller's quotas
--- want it. Turns of both stand among each other: from now on all may be of the
--- windows of either. Those of a queue that was gone are the caller's, up to a slot
--- in the stretches that it knows.
-local function by_the_callers_quotas(under, slowed_upto, newest)
+-- want it, from a slot on: those before stand in stretches that the caller knows.
+-- Turns of both stand among each other, so all may be of the windows of either.
+local function by_the_callers_quotas(under, from, newest)
   if not text_changes() and under == '-' and not (slow[1] and ARGV[1] ~= '') then return end
   local words = under == '-' and asked_words() or under
   if not fresh then words = joined(word_of('', windows), words) end
   paced = 0
-  add_stretch(words, fresh and slowed_upto or now, math.max(last, newest), sequence)
+  add_stretch(words, from, math.max(last, newest), sequence)
   pace_stretches()
 end
 
@@ -124,10 +123,22 @@ end
 -- Counts the queue that the caller knows in one that others have begun: as many
 -- permits as any window holds, at its newest slot or behind all turns. The turns
 -- of the caller's queue cannot be given back to this one.
-local function join(newest, most)
-  if newest + counts_for() <= now then return end
-  book(most, newest)
-  full = last
+local function join(label, newest, wait, stands, told, under)
+  if stands > rest then
+    stand_still(stands)
+    must = true
+  end
+  local ahead = wait > 0 and math.max(0, wait - rest) or wait
+  moves = now + ahead - moment_of(label, told)
+  newest = moment_of(newest, told) + moves
+  if newest <= full + 2 then return end -- it is counted already: they are rounded
+  counts_longer(newest, under)
+  if newest + counts_for() > now then
+    book(most_of_all(under), newest)
+    full = last
+  end
+  must = true
+  by_the_callers_quotas(under, now, newest)
 end
 
 local function recover()
@@ -151,29 +162,17 @@ local function recover()
   if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
   if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
-  local slowed_upto
-  if known or fresh then
-    slow_as_both(told, paced_then + 0, shown)
-    slowed_upto = math.min(newest, slow_until())
-    restore_clock(shown, label, wait)
-    counts_longer(newest, under)
-    go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
-    reset_end = math.max(reset_end, known_reset)
-  else
+  if not (known or fresh) then
     take_in(known_reset)
-    if stands > rest then
-      stand_still(stands)
-      must = true
-    end
-    local ahead = wait > 0 and math.max(0, wait - rest) or wait
-    moves = now + ahead - moment_of(label, told)
-    newest = moment_of(newest, told) + moves
-    if newest <= full + 2 then return end -- it is counted already: they are rounded
-    counts_longer(newest, under)
-    join(newest, most_of_all(under))
+    return join(label, newest, wait, stands, told, under)
   end
-  must = true
-  by_the_callers_quotas(under, slowed_upto, newest)
+  slow_as_both(told, paced_then + 0, shown)
+  local slowed_upto = math.min(newest, slow_until())
+  restore_clock(shown, label, wait)
+  counts_longer(newest, under)
+  go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
+  reset_end, must = math.max(reset_end, known_reset), true
+  by_the_callers_quotas(under, fresh and slowed_upto or now, newest)
 end
 
 if watermark ~= '' then recover() end
