@@ -53,6 +53,8 @@ func TestLosses(t *testing.T) {
 			"moves, x takes 200, x sets 1/1s, kept, b resets, b takes 1, b looks, back, b looks, b takes 1 after <=4s, " +
 				"b takes 1, b takes 1 after <=6s",
 		},
+		{"a queue that was over by the quotas of then", "stored 10/1s", "a takes 1, at 800ms, a {looks|asks}, at 1400ms, " +
+			"lost, b sets 100/1h, a waits 0s, b waits 0s"},
 		{"lost turns in a queue of others that is slow", "stored 1/300ms", "a takes 14, lost, at 10ms, b takes {3|14}, " +
 			"b sets 1/1s, at 20ms, a misses 1:"},
 		{"turns of others are slowed, though lost ones are of a longer Per", "stored 1/5s", "a takes 2, lost, at 10ms, " +

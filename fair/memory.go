@@ -100,7 +100,7 @@ func (h *history) ends() int64 {
 	if h.under != nil && len(h.under.windows) > 0 {
 		length = h.under.longest()
 	}
-	return max(h.watermark.newest, h.watermark.units.newest, h.news.Clock) + length
+	return max(h.watermark.newest, h.watermark.units.newest) + length
 }
 
 // over reports whether the queue has ended, or none is known.
