@@ -23,6 +23,9 @@ func (l *Sleepers) Hear(n *engine.News) {
 	if n.Asked.Before(newest) && (n.Queue == old.Queue || n.Server <= old.Server) {
 		return // replies may arrive out of order
 	}
+	if n.Queue == old.Queue && l.isVague(n) && !l.leapt(n) {
+		return // whoever needs news looks
+	}
 	l.newest = later(newest, n.Asked)
 	l.tellAwaiting()
 	if n.Queue == "" {
@@ -69,18 +72,22 @@ func putsOff(old, n *engine.News) time.Duration {
 	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
 }
 
+// isVague, under mu, reports whether an answer took so much longer than the quickest
+// do that what it tells of slots is of little use, and may hide a leap.
+func (l *Sleepers) isVague(n *engine.News) bool {
+	return l.excess(n.Arrived.Sub(n.Asked)) > l.Within/4
+}
+
 // leapt, under mu, reports whether slots come later or sooner than was known,
-// by more than the answer took and clocks can have run apart. An answer that
-// took long could hide a leap, so it counts as one. So does any answer in a
-// pause: the pause may have become a little longer.
+// by more than the answer took and clocks can have run apart. Any answer in a
+// pause counts as a leap: the pause may have become a little longer.
 func (l *Sleepers) leapt(n *engine.News) bool {
-	took := n.Arrived.Sub(n.Asked)
 	slowed := len(n.Slow) > 0 && !slices.Equal(n.Slow, l.news.Slow)
-	if took > l.Within/4 || slowed || n.Stands > 0 || l.news.Stands > 0 {
+	if slowed || n.Stands > 0 || l.news.Stands > 0 {
 		return true
 	}
 	by, apart := putsOff(&l.news, n), n.Asked.Sub(l.news.Arrived)/drift
-	return by > took+apart || -by > l.news.Arrived.Sub(l.news.Asked)+apart
+	return by > n.Arrived.Sub(n.Asked)+apart || -by > l.news.Arrived.Sub(l.news.Asked)+apart
 }
 
 // lineUpOthers, under mu, lines up again the callers whose queue was reset. If

@@ -110,6 +110,21 @@ func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
 	})
 }
 
+// Another question is answered late, between the answer that told the turns and
+// these. It tells of them less well than is known.
+func TestAnAnswerThatIsLateHarmsNoTurnOfOthers(t *testing.T) {
+	inBubble(t, 100*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(2 * time.Millisecond)
+		out := callers(t.Context(), l, 10, forever)
+		time.Sleep(10 * time.Millisecond)
+		q.slow(500 * time.Millisecond)
+		asksNow(t, l, 0)
+		for i, at := range inOrder(t, out, 10) {
+			assert.Equal(t, time.Duration(i)*100*time.Millisecond, at.Truncate(50*time.Millisecond))
+		}
+	})
+}
+
 func TestAnAnswerThatTookLongerThanOthersCountsAsLateness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newQueue(time.Millisecond)

@@ -32,12 +32,12 @@ func TestATurnOfBeforeAResetStaysVoid(t *testing.T) {
 		due := &coalesce.Request{Ctx: t.Context(), N: 1}
 		due.Reply = coalesce.Reply{Answer: &engine.Answer{Grant: engine.Grant{ID: "before"}}, Asked: start}
 		assert.False(t, l.MayGo(due), "its answer was on the way")
-		_, is := reservation(t, l, start, engine.Grant{ID: "before", At: 1}, nil)
-		assert.Equal(t, inLine, is)
-		_, is = reservation(t, l, start, engine.Grant{ID: "reset", At: 1}, nil)
+		_, is := reservation(t, l, start, engine.Grant{ID: "reset", At: 1}, nil)
 		assert.Equal(t, asleep, is, "its answer told of the reset")
 		_, is = reservation(t, l, start, engine.Grant{ID: "next", At: 1}, nil)
 		assert.Equal(t, asleep, is)
+		_, is = reservation(t, l, start, engine.Grant{ID: "before", At: 1}, nil)
+		assert.Equal(t, inLine, is) // it asks, which brings other news
 	})
 }
 
