@@ -23,8 +23,12 @@ func (l *Sleepers) Hear(n *engine.News) {
 	if n.Asked.Before(newest) && (n.Queue == old.Queue || n.Server <= old.Server) {
 		return // replies may arrive out of order
 	}
-	if n.Queue == old.Queue && l.isVague(n) && !l.leapt(n) {
-		return // whoever needs news looks
+	leapt := l.leapt(n)
+	if n.Queue == old.Queue && l.isVague(n) {
+		if !leapt && l.looking == 0 {
+			return // whoever needs news looks
+		}
+		leapt = true // it may hide a leap
 	}
 	l.newest = later(newest, n.Asked)
 	l.tellAwaiting()
@@ -44,7 +48,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.lineUpOthers()
 	case l.Within == 0: // sleepers go as they were told
 		l.news = *n
-	case l.leapt(n):
+	case leapt:
 		l.news = *n
 		l.change()
 	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
@@ -72,8 +76,8 @@ func putsOff(old, n *engine.News) time.Duration {
 	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
 }
 
-// isVague, under mu, reports whether an answer took so much longer than the quickest
-// do that what it tells of slots is of little use, and may hide a leap.
+// isVague, under mu, reports whether an answer took much longer than the quickest do.
+// So it tells less well of slots than what is known, and may hide a leap.
 func (l *Sleepers) isVague(n *engine.News) bool {
 	return l.excess(n.Arrived.Sub(n.Asked)) > l.Within/4
 }
