@@ -286,6 +286,11 @@ var verbs = map[string]func(p *play, a actor, words []string){
 		turns, wants := p.turns(a.name, words)
 		p.lasts(dues(p, a.fair, turns)[0], wants[1:]...)
 	},
+	"awaits": func(p *play, a actor, words []string) { // a turn whose slot the clock has not passed
+		turns, _ := p.turns(a.name, words)
+		require.NoError(p, a.Look(p.Context()))
+		require.GreaterOrEqual(p, turns[0].At, last(p, p.news[a.name]).Clock, p.step)
+	},
 	"heard": heard,
 	"keeps": func(p *play, a actor, words []string) { // a quota, by when turns come
 		turns, rest := p.turns(a.name, words)

@@ -39,7 +39,7 @@
 -- restored takes that over, one whose clock would get there sooner stands still
 -- until then. One that runs on a server which has just taken over goes on from
 -- the label that it has shown.
-local function restore_clock(shown, label, wait)
+local function restore_clock(shown, label, wait, stands)
   local passed = (fresh or wait > 0) and 0 or math.max(0, now - label) -- the clock need not have been slow then
   local due = moment_of(label + passed) - passed - wait - server -- the offset with which it comes then
   if fresh then
@@ -47,7 +47,8 @@ local function restore_clock(shown, label, wait)
   elseif took_over and rest == 0 and shown > now then
     clock, offset = shown, math.min(moment_of(shown) - server, due)
   elseif offset - due > 2 then -- they are rounded
-    clock, offset = math.max(rest > 0 and clock or clock + 1, shown), due -- at a label whose turns have not gone
+    local stood = rest > 0 or stands > 0 and clock <= shown -- then no turn of this label has gone
+    clock, offset = math.max(stood and clock or clock + 1, shown), due
   end
   read_clock()
   forget_slow()
@@ -168,7 +169,7 @@ local function recover()
   end
   slow_as_both(told, paced_then + 0, shown)
   local slowed_upto = math.min(newest, slow_until())
-  restore_clock(shown, label, wait)
+  restore_clock(shown, label, wait, stands)
   counts_longer(newest, under)
   go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
   reset_end, must = math.max(reset_end, known_reset), true
