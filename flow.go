@@ -314,11 +314,14 @@ func (l *limiter) flowStatus(ctx context.Context, status *engine.Status) error {
 	}
 	status.Delay, status.Paused = max(status.Delay, one.Wait), max(status.Paused, one.Paused)
 	status.Available = sort.Search(status.Available, func(n int) bool {
-		if flow.Ceiling != nil && flow.Ceiling.Fits(n+1) != nil || err != nil {
+		if err != nil {
 			return true
 		}
 		var more engine.Answer
-		more, err = ask(n + 1)
+		if more, err = ask(n + 1); errors.Is(err, ErrExceedsQuota) { // that of the ceiling, which may be a stored one
+			err = nil
+			return true
+		}
 		return err != nil || more.Wait > 0
 	})
 	return err

@@ -420,6 +420,9 @@ func TestATenantIsSteeredAlone(t *testing.T) {
 		require.ErrorIs(t, a.SetQuotas(ctx, fairlimit.PerSecond(1), fairlimit.PerHour(9)), fairlimit.ErrInvalidQuota)
 		require.NoError(t, a.SetQuotas(ctx, fairlimit.Every(3*time.Second)))
 		time.Sleep(5 * time.Second)
+		unknowing, err := queueOf(t, rdb, "tenants", fairlimit.PerSecond(10)).Flow("a", 1)
+		require.NoError(t, err)
+		available(unknowing, 1, 0)
 		start = time.Now()
 		for range 3 {
 			require.NoError(t, elsewhere.Wait(ctx))

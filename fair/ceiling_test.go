@@ -237,6 +237,23 @@ func TestTheLogOfAFlowStaysSmall(t *testing.T) {
 	})
 }
 
+// The queue has ended with all that the ceiling of then counted.
+func TestALongerCeilingCountsNothingThatWasOver(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		a, at := w.queue(t, quotas(t, "10/1s")...)
+		other := a.joins(t, a.quotas...)
+		ask := func(f *fair) engine.Answer {
+			return take(t, f, engine.Request{N: 1, MaxWait: engine.Forever, Flow: flowUnder(t, f, "a", "")})[0]
+		}
+		require.NoError(t, a.SetCeiling(t.Context(), "a", &quotas(t, "5/1s")[0]))
+		require.True(t, ask(a).Granted)
+		at(15 * time.Second)
+		require.NoError(t, w.rdb.Del(t.Context(), a.key).Err())
+		require.NoError(t, a.SetCeiling(t.Context(), "a", &quotas(t, "100/1h")[0]))
+		require.True(t, ask(other).Granted)
+	})
+}
+
 // A ceiling that has room just where the queue has is no hindrance. The log of
 // one that is stored does not expire.
 func TestACeilingHoldsUpNobodyForWhomItHasRoom(t *testing.T) {

@@ -26,7 +26,7 @@
 -- to leave is in the first slot whose total reaches it. From 64 slots on, those in
 -- one 64th of the longest length count at the later one.
 --
--- If a log is older than what the caller knows, or of a queue that was lost, the
+-- If the caller knows of more than the log has, or of a queue that was lost, the
 -- ceiling counts as full at the newest slot of the queue.
 
 local PLACES = 64
@@ -63,7 +63,6 @@ local function open_log(place_of_log, ceiling, told_of)
     longest, most = math.max(longest, length), math.max(most, permits)
   end
 
-  local counted = newest + longest > now -- something still counts, if it is of this queue
   if is_stale then
     total, newest = 0, 0
   else
@@ -128,7 +127,7 @@ local function open_log(place_of_log, ceiling, told_of)
     opened.total = total
   end
 
-  local is_lost = known and (known ~= generation or granted + 0 > total) or counted and is_stale
+  local is_lost = known and (known ~= generation or granted + 0 > total)
   if is_lost and (known == generation or reset_until() <= server) then
     local lost = known == generation and granted - total or 0
     opened.book(math.max(last, now), math.max(most, lost))
