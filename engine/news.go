@@ -49,6 +49,9 @@ type Stretch struct {
 	Until, Pace int64
 }
 
+// IsSlow is false where others than the newest quotas hold, and nothing is slower.
+func (s Stretch) IsSlow() bool { return s.Pace > 1_000_000 }
+
 // SlowUntil is the moment from which the clock runs as a real one: 0 if it does.
 func (n *News) SlowUntil() int64 {
 	if len(n.Slow) == 0 {

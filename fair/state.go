@@ -157,7 +157,7 @@ func (s *contents) tell(state *State, server int64) {
 	state.Generation, state.Epoch, state.Sequence = s.generation, s.epoch, s.sequence
 	state.Paused, state.Offset = n.Stands, microseconds(now-server)
 	for _, stretch := range n.Slow {
-		if stretch.Pace > 1_000_000 {
+		if stretch.IsSlow() {
 			state.Slowed, state.Pace = n.Until(stretch.Until), max(state.Pace, float64(stretch.Pace)/1e6)
 		}
 	}

@@ -308,6 +308,7 @@ var verbs = map[string]func(p *play, a actor, words []string){
 		for _, g := range turns {
 			require.NotEqual(p, n.Queue, g.ID, p.step)
 			require.Greater(p, n.Until(n.SlowUntil()), microseconds(g.At-n.Server), p.step)
+			require.True(p, slices.ContainsFunc(n.Slow, engine.Stretch.IsSlow), p.step)
 		}
 	},
 	"apart": func(p *play, a actor, words []string) { // how far the turns are of all that lie ahead

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
@@ -81,7 +82,8 @@ func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {
 // that others began goes by narrower quotas: then its clock is slow.
 func (l *Sleepers) isOvertaken(s *Sleeper) bool {
 	n := &l.news
-	return l.Within > 0 && n.Queue != s.grant.ID && n.Asked.After(s.asked) && len(n.Slow) > 0
+	return l.Within > 0 && n.Queue != s.grant.ID && n.Asked.After(s.asked) &&
+		slices.ContainsFunc(n.Slow, engine.Stretch.IsSlow)
 }
 
 // anEarlierMissed, under mu, reports whether the first caller that matches s
