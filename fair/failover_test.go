@@ -54,6 +54,8 @@ func TestFailovers(t *testing.T) {
 		{"nobody has gone at the slot at which the clock stands", "1/300ms", "moves, a pauses 1s, kept, a pauses 3s, " +
 			"a takes 1, b takes 2, a asks, at 1.2s, back, moves, b asks, a asks, a awaits 0, a holds 0 in 1.8s, a pauses 3s, " +
 			"a holds 0 in 3s, b holds 0 in 3.3s"},
+		{"but somebody has if others have moved the clock on", "2/10s", "moves, a pauses 1s, kept, a pauses 3s, " +
+			"at 1.2s, back, moves, b takes 2, a asks, b returns 1, b queued 0"},
 		{"a lost pause goes on, wherever the clock is", "1/1s", "moves, at 10s, a takes 1, kept, at 10.1s, a pauses 30s, " +
 			"a takes 1 after >=30.8s, a waited 100ms, at {10.2s|9.7s|6.2s}, back, a takes 1 after >=31.7s <=33s"},
 

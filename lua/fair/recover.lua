@@ -44,7 +44,7 @@ local function restore_clock(shown, label, wait, stands)
   local due = moment_of(label + passed) - passed - wait - server -- the offset with which it comes then
   if fresh then
     clock, offset = shown, due
-  elseif took_over and rest == 0 and shown > now then
+  elseif took_over and shown > now then
     clock, offset = shown, math.min(moment_of(shown) - server, due)
   elseif offset - due > 2 then -- they are rounded
     local stood = rest > 0 or stands > 0 and clock <= shown -- then no turn of this label has gone
