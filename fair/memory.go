@@ -57,19 +57,21 @@ type watermark struct {
 	units told // as far as they were told
 }
 
-// told is up to which sequences units were granted in a history, and the newest
-// slot of then. What a limiter was told last of its queue may say nothing of its
-// units.
+// told is up to which sequences and slots units were granted in a history:
+// '<unit>=<sequence> <unit>@=<slot> ...'. What a limiter was told last of its queue
+// may say nothing of its units.
 type told struct {
-	history   string
-	sequences engine.Amounts
-	newest    int64
+	history string
+	granted engine.Amounts
 }
+
+// newest is the newest slot of a unit.
+func (u told) newest(unit string) int64 { return int64(u.granted.Of(unit + "@")) }
 
 // tellMoreThan reports whether some unit was granted more.
 func (u told) tellMoreThan(other told) bool {
-	return u.sequences != "" && (u.history != other.history ||
-		slices.ContainsFunc(u.sequences.All(), func(a engine.Amount) bool { return a.N > other.sequences.Of(a.Unit) }))
+	return u.granted != "" && (u.history != other.history ||
+		slices.ContainsFunc(u.granted.All(), func(a engine.Amount) bool { return a.N > other.granted.Of(a.Unit) }))
 }
 
 // part is some of the text, ” without one.
@@ -96,11 +98,22 @@ func (w watermark) before(other watermark) bool {
 
 // ends is when nothing of the queue counts any more.
 func (h *history) ends() int64 {
-	length := int64(0)
-	if h.under != nil && len(h.under.windows) > 0 {
-		length = h.under.longest()
+	if h.under == nil || len(h.under.windows) == 0 {
+		return h.watermark.newest
 	}
-	return max(h.watermark.newest, h.watermark.units.newest) + length
+	end := h.watermark.newest + h.under.windows[0].Length
+	for _, u := range h.under.units {
+		end = max(end, h.endOf(u))
+	}
+	return end
+}
+
+// endOf is when nothing of a unit counts any more, 0 if nothing is known of it.
+func (h *history) endOf(u unitSet) int64 {
+	if newest := h.watermark.units.newest(u.name); newest > 0 {
+		return newest + u.windows[0].Length
+	}
+	return 0
 }
 
 // over reports whether the queue has ended, or none is known.
@@ -220,10 +233,10 @@ func (m *memory) historyOf(w watermark) *history {
 // adopt, under mu, goes on with what is known of the units unless that is over.
 // Another queue counts them up to its newest slot.
 func (h *history) adopt(w watermark, under *quotaSet) {
-	if w.units.sequences == "" && !h.over() {
+	if w.units.granted == "" && !h.over() {
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
-			w.units.newest = w.newest
+			w.units = h.unitsAt(w.newest)
 		}
 	}
 	h.watermark, h.under = w, under
@@ -258,6 +271,18 @@ func (m *memory) hear(n *news, under *quotaSet) {
 		m.adopt(n.watermark, under) // it counts what this limiter knows
 		m.news = *n
 	}
+}
+
+// unitsAt, under mu, is what still counts of the units, up to another slot.
+func (h *history) unitsAt(slot int64) told {
+	var all []engine.Amount
+	for _, u := range h.under.units {
+		if time.Since(h.news.Arrived) < h.news.Until(h.endOf(u)) {
+			all = append(all, engine.Amount{Unit: u.name, N: h.watermark.units.granted.Of(u.name)},
+				engine.Amount{Unit: u.name + "@", N: int(slot)})
+		}
+	}
+	return told{h.watermark.units.history, engine.AmountsOf(all...)}
 }
 
 // goBy, under mu, goes by the news, unless the newest slot would come sooner

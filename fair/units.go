@@ -72,18 +72,6 @@ func appendWindows(args []any, windows []window) []any {
 	return args
 }
 
-// longest is for how long a permit of any unit counts.
-func (t *quotaSet) longest() int64 {
-	longest := int64(0)
-	if len(t.windows) > 0 {
-		longest = t.windows[0].Length
-	}
-	for _, u := range t.units {
-		longest = max(longest, u.windows[0].Length)
-	}
-	return longest
-}
-
 // fitsUnits returns the error that amounts get, or nil.
 func (t *quotaSet) fitsUnits(amounts engine.Amounts) error {
 	for _, a := range amounts.All() {
@@ -134,22 +122,22 @@ func (f *fair) FitsAmounts(n int, amounts engine.Amounts) error {
 func (f *fair) unitArgs(t *quotaSet) []any { return f.memory.recall(t).unitArgs(t) }
 
 func (c carried) unitArgs(t *quotaSet) []any {
-	args := append(c.args(t, 16*len(t.units)+6), len(t.units), c.units.history, c.units.newest)
+	args := append(c.args(t, 17*len(t.units)+6), len(t.units), c.units.history)
 	for _, u := range t.units {
-		args = append(args, u.name, c.units.sequences.Of(u.name), len(u.windows))
+		args = append(args, u.name, c.units.granted.Of(u.name), c.units.newest(u.name), len(u.windows))
 		args = appendWindows(args, u.windows)
 	}
 	return args
 }
 
-// count reads up to which sequences the units are.
+// count reads up to which sequences and slots the units are.
 func (o *outcome) count(sequences any) error {
 	text, isText := sequences.(string)
 	if !isText {
 		return fmt.Errorf("a %T instead of sequences", sequences)
 	}
 	if text != "" {
-		o.watermark.units = told{o.watermark.history(), engine.Amounts(text), o.watermark.newest}
+		o.watermark.units = told{o.watermark.history(), engine.Amounts(text)}
 	}
 	return nil
 }
@@ -175,7 +163,7 @@ func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet, c carried) (engin
 	for i, u := range t.units {
 		status.Units[u.name] = engine.UnitStatus{Available: int(numbers[2*i]), Queued: int(numbers[2*i+1])}
 	}
-	if o.watermark.units.sequences == "" { // nothing was restored
+	if o.watermark.units.granted == "" { // nothing was restored
 		f.tell(news, r, t)
 	} else {
 		f.learn(t, &o, r)

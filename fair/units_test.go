@@ -82,6 +82,9 @@ func TestUnitsThatAreLost(t *testing.T) {
 				"{|lost, c takes 1, d takes 1 tokens=1, a takes 1,} lost, c takes 1, d takes 1 tokens=1, a takes 1, " +
 				"b takes 1 tokens=30 after >=1m",
 		},
+		// Calls of since say nothing of tokens.
+		{"none that had left before", tokens, "a takes 1 tokens=100 after 0s, at 59s, {a|b} takes 1, at 61s, a waited 61s, b waited 2s, {|lost,} " +
+			"{|c has 3/1s, c takes 1,} {|a looks,} {a|b} asks, a tokens 100, b tokens 100, c has 3/1s, a heard no loss"},
 		// A pause and a look restore no units, but do not forget them either.
 		{"after a pause of who knows, and turns of others", tokens, "b takes 1 tokens=10, kept, a takes 1 tokens=50, " +
 			"at 200ms, put, promoted, a pauses 1ms, at 1s, b takes 1 tokens=50 after 0s, a takes 1 tokens=1 after >50s"},

@@ -1,7 +1,8 @@
 -- Writes what has changed of the units.
 --
 -- Takes    what units.lua and write.lua leave
--- Leaves   sequences: '<unit>=<sequence> ...', '' if nothing was written
+-- Leaves   sequences: '<unit>=<sequence> <unit>@=<newest slot> ...', '' if nothing
+--          was written
 
 local sequences, moved = {}, false
 for i = 1, count do moved = moved or logs[i].dirty end
@@ -22,6 +23,9 @@ if told and moved then
 end
 if told and count > 0 then
   call('PEXPIRE', units_key, format('%d', math.ceil((unusual and wait_for(ends) or ends - now) / 1000) + 1))
-  for i = 1, count do sequences[i] = format('%s=%d', logs[i].name, logs[i].sequence) end
+  for i = 1, count do
+    local l = logs[i]
+    sequences[i] = format('%s=%d %s@=%d', l.name, l.sequence, l.name, l.last)
+  end
 end
 sequences = table.concat(sequences, ' ')

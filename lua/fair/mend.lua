@@ -18,8 +18,7 @@ local function counted_from(slot)
   return sequence - (totals[cell_from(slots, slot) - 1] or base)
 end
 
--- How many of a unit are missing that the caller knows of, and at which slot they
--- stand at the latest. Where nobody knows how many, as many are missing there as
+-- How many of a unit are missing that the caller knows of. Where nobody knows how many, as many are missing there as
 -- any window holds.
 local function missing_of(l, change)
   local most, longest = 0, 0
@@ -28,10 +27,10 @@ local function missing_of(l, change)
       most, longest = math.max(most, window.most), math.max(longest, window.length)
     end
   end
-  if l.knows == 0 or newest_known + longest <= now then return 0 end
+  if l.knows == 0 or l.newest + longest <= now then return 0 end
   local generation, epoch = sub(knows_of_units, 1, 8), sub(knows_of_units, 10, 17)
   if generation ~= sub(name, 1, 8) then
-    return l.coarse > now and l.last >= newest_known and most - counted_from(newest_known) or most
+    return l.coarse > now and l.last >= l.newest and most - counted_from(l.newest) or most
   elseif begun and epoch == sub(name, 10, 17) then
     return l.knows - l.sequence
   elseif begun and epoch == epochs_of[2] then
@@ -63,16 +62,16 @@ if count > 0 then
     l.windows = windows_of(block and block.words or l.words)
     units_change[i] = { unit = l.name, block and l.windows or windows_of(words_then(l)), windows_of(l.words) }
   end
-  newest_known = newest_known + moves
   for i = 1, remembers and count or 0 do
-    local newest = math.max(newest_known, tail_of(0))
+    local l, tail = logs[i], tail_of(0)
+    l.newest = l.newest + moves
     go_to(i)
-    local missing = missing_of(logs[i], units_change[i])
+    local missing = missing_of(l, units_change[i])
     if missing > 0 then
-      book(missing, newest)
-      logs[i].dirty = true
+      book(missing, math.max(l.newest, tail))
+      l.dirty = true
     end
-    if not begun then logs[i].ended = logs[i].knows end
+    if not begun then l.ended = l.knows end
   end
   if remembers and not begun and knows_of_units ~= '' then epochs_of = { '', sub(knows_of_units, 10, 17) } end
   for i = 1, count do

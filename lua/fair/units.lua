@@ -5,9 +5,8 @@
 -- ARGV[first]      how many units
 -- ARGV[first + 1]  of which history the sequences are that the caller knows,
 --                  '<generation> <epoch>', '' if it knows of none
--- ARGV[first + 2]  the newest slot of then
--- then for each: name, up to which sequence the caller knows of it, how many
---          windows, and these as in head.lua
+-- then for each: name, up to which sequence and which slot the caller knows of it,
+--          how many windows, and these as in head.lua
 --
 -- Takes    what open.lua leaves
 -- Leaves   logs: [0] is that of calls, [1] to [count] those of the units, each
@@ -27,12 +26,12 @@ local TAGS, TAG, UNIT = 40, 28, 134
 local BLOCK = CELLS * WIDTH + TAGS * TAG
 local units_key, count = key .. ':units', argv[first] + 0
 local logs, at, again, layout, epochs_of = { [0] = { key = key, dirty = false } }, 0, nil, {}, nil
-local knows_of_units, newest_known = argv[first + 1], argv[first + 2] + 0
-first = first + 3
+local knows_of_units = argv[first + 1]
+first = first + 2
 for i = 1, count do
-  local some = argv[first + 2] + 0
+  local some = argv[first + 3] + 0
   local own = { '', '', '', 0, some }
-  for w = 1, 3 * some do own[5 + w] = argv[first + 2 + w] end
+  for w = 1, 3 * some do own[5 + w] = argv[first + 3 + w] end
   local words = {}
   local none = ''
   for w = 6, 5 + 3 * some, 3 do
@@ -42,11 +41,12 @@ for i = 1, count do
   asked_units[i] = format('%s:%s', argv[first], table.concat(words, ','))
   logs[i] = {
     key = units_key, name = argv[first], words = table.concat(words, ','), knows = argv[first + 1] + 0,
+    newest = argv[first + 2] + 0,
     argv = own, windows_end = 5 + 3 * some,
     size = 0, sequence = 0, last = 0, crowded = 0, coarse = 0, span = 0, base = 0, ended = 0, closed = 0,
     oldest = 0, tags = 0, marks = none, dirty = false,
   }
-  first = first + 3 + 3 * some
+  first = first + 4 + 3 * some
 end
 
 -- Keeps the fields of the log that is set.
