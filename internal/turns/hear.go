@@ -24,7 +24,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 		return // replies may arrive out of order
 	}
 	leapt := l.leapt(n)
-	if n.Queue == old.Queue && l.isVague(n) {
+	if n.Queue == old.Queue && l.isVague(n.Arrived.Sub(n.Asked)) {
 		if !leapt && l.looking == 0 {
 			return // whoever needs news looks
 		}
@@ -78,9 +78,7 @@ func putsOff(old, n *engine.News) time.Duration {
 
 // isVague, under mu, reports whether an answer took much longer than the quickest do.
 // So it tells less well of slots than what is known, and may hide a leap.
-func (l *Sleepers) isVague(n *engine.News) bool {
-	return l.excess(n.Arrived.Sub(n.Asked)) > l.Within/4
-}
+func (l *Sleepers) isVague(took time.Duration) bool { return l.excess(took) > l.Within/4 }
 
 // leapt, under mu, reports whether slots come later or sooner than was known,
 // by more than the answer took and clocks can have run apart. Any answer in a
@@ -124,7 +122,8 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	n := &l.news
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	s.epoch = l.epoch
-	if n.Queue != s.grant.ID || l.Within == 0 {
+	older := !n.Asked.After(s.asked) && l.isVague(s.took) // so that they may lack what put it off
+	if n.Queue != s.grant.ID || l.Within == 0 || older {
 		return
 	}
 	due, passed := n.Arrived.Add(n.Until(s.grant.At)), n.Clock-s.grant.At
