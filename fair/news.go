@@ -18,11 +18,11 @@ type news struct {
 	carried   string // the watermark of the question
 
 	resetEnd  int64
-	stretches string // '<paced> <stretches>'
+	stretches string // as lua/fair/narrow.lua has them
 }
 
 // noStretches are those of a clock that is nowhere slow.
-const noStretches = "0 -"
+const noStretches = "-"
 
 // parseNews reads what lua/fair/clock.lua says of a queue.
 func parseNews(reply any) (n news, err error) {
@@ -41,14 +41,14 @@ func parseNews(reply any) (n news, err error) {
 	if at := strings.LastIndexByte(plain, ' '); at >= 0 {
 		plain, stretches = plain[:at], plain[at+1:]
 	}
-	numbers, err := parseNumbers(plain, 7)
+	numbers, err := parseNumbers(plain, 6)
 	if err != nil {
 		return n, err
 	}
 	slow, err := parseStretches(stretches)
 	return news{
 		watermark: w, resetEnd: numbers[2],
-		stretches: fmt.Sprint(numbers[6], " ", stretches),
+		stretches: stretches,
 		News: engine.News{
 			Server: numbers[5], Queue: w.generation(), Clock: numbers[0],
 			Stands: microseconds(max(0, numbers[1])), Late: max(0, -numbers[1]),

@@ -147,7 +147,7 @@ func arrive(t testing.TB, f *fair, arrivals []arrival) []engine.Grant {
 		replies := make([]*redis.Cmd, len(some))
 		for i, a := range some {
 			args, _, _ := f.takeArgs(f.quotaSet, []engine.Request{a.request})
-			args[1], args[2] = "", "abcdefgh 0 0 0 0 0 0 0 0 0 - - -"
+			args[1], args[2] = "", "abcdefgh 0 0 0 0 0 0 0 0 - - -"
 			pipe.Set(ctx, f.key+":clock", beginning.Add(a.at).UnixMicro(), 0)
 			replies[i] = pipe.EvalSha(ctx, sha, []string{f.key}, args...)
 		}

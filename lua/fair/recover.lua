@@ -5,7 +5,7 @@
 --          unknown: nobody knows how many permits were lost; moves: where the slots
 --          that the caller knows stand on this queue's clock
 --
--- ARGV[3] is 13 words:
+-- ARGV[3] is 12 words:
 --
 --   fresh        a name that was never used: see head.lua
 --   at           when the caller heard of the queue last, in the server's time
@@ -16,8 +16,7 @@
 --   ends         how long after that the queue ends
 --   stands       for how long after that its clock stands still
 --   known_reset  the end of the last reset that the caller knows of
---   paced        up to which sequence turns stand in a stretch, as news.lua told it
---   stretches    where the clock is slow, likewise: see narrow.lua
+--   stretches    where the clock is slow, as news.lua told it: see narrow.lua
 --   under        the windows of then, as narrow.lua has them, '-' if they are the
 --                same now
 --   all          for windows.lua
@@ -57,15 +56,14 @@ end
 -- Slows the clock as the state does or as the caller was told, whichever is slower
 -- up to what it had shown, and behind that as the other one does. No label comes
 -- sooner than by the clock of the state.
-local function slow_as_both(told, paced_then, shown)
+local function slow_as_both(told, shown)
   local had, moment_now = slow, moment_of(shown)
-  slow = told
+  slow, paced = told, 0 -- nobody knows which turns of both stand there
   local is_slower = not had[1] or moment_of(shown) < moment_now
-  if is_slower then paced = paced_then else slow = had end
+  if not is_slower then slow = had end
   for _, stretch in ipairs(is_slower and had or told) do
     if stretch.upto > slow_until() then slow[#slow + 1] = stretch end
   end
-  if slow[#slow] == told[#told] then paced = math.max(paced, paced_then) end
   if not fresh then offset = moment_of(now) + late - rest - server end
 end
 
@@ -84,7 +82,6 @@ local function by_the_callers_quotas(under, from, newest)
   if not text_changes() and under == '-' and not (slow[1] and ARGV[1] ~= '') then return end
   local words = under == '-' and asked_words() or under
   if not fresh then words = joined(word_of('', windows), words) end
-  paced = 0
   add_stretch(words, from, math.max(last, newest), sequence)
   pace_stretches()
 end
@@ -144,8 +141,8 @@ end
 
 local function recover()
   local generation, epoch, seen, seen_clock = match(watermark, '^(%w+) (%w+) +(%d+) +(%d+)$')
-  local at, since, shown, newest, comes, ends_in, stands, known_reset, paced_then, slow_then, under =
-    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) %S+$')
+  local at, since, shown, newest, comes, ends_in, stands, known_reset, slow_then, under =
+    match(argv[3], '^%w+ (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%S+) (%S+) %S+$')
   if not generation or not at then return end
   seen, shown, newest, known_reset = seen + 0, shown + 0, newest + 0, known_reset + 0
   local gone = elapsed(at + 0, since + 0)
@@ -167,7 +164,7 @@ local function recover()
     take_in(known_reset)
     return join(label, newest, wait, stands, told, under)
   end
-  slow_as_both(told, paced_then + 0, shown)
+  slow_as_both(told, shown)
   local slowed_upto = math.min(newest, slow_until())
   restore_clock(shown, label, wait, stands)
   counts_longer(newest, under)
