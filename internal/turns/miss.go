@@ -8,6 +8,9 @@ import (
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
+// rounded is by how much two answers differ at most that tell the same moment.
+const rounded = 10 * time.Microsecond
+
 // miss, under mu, passes turns on after s has missed its turn: among the
 // callers of its line that ask for as many permits. Each takes the next turn
 // that can still be taken, and callers for whom no turn is left line up again.
@@ -69,7 +72,7 @@ func isPutOff(r *coalesce.Request) bool {
 // turn can still be taken.
 func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {
 	l.reckon(s)
-	if l.holdsAsleep().After(s.due) || l.hearsNothing(s, now) || l.isOvertaken(s) {
+	if l.holdsAsleep().Sub(s.due) > rounded || l.hearsNothing(s, now) || l.isOvertaken(s) {
 		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still, or may have
 	}
 	if lateness := now.Sub(s.due) + l.excess(s.took); !now.Before(s.due) && l.tooLate(lateness) {

@@ -110,6 +110,17 @@ func TestAMachineThatIsAlwaysLateGivesUp(t *testing.T) {
 	})
 }
 
+// A turn comes when a pause ends. Two answers tell that moment, and one of them is
+// rounded.
+func TestATurnAtTheEndOfAPauseIsNotMissed(t *testing.T) {
+	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		out := callers(t.Context(), l, 2, forever)
+		l.Hold(time.Now().Add(second + 2*time.Microsecond))
+		assert.Equal(t, second+2*time.Microsecond, inOrder(t, out, 2)[1])
+		assert.Empty(t, q.givenBack())
+	})
+}
+
 // The server's clock was set back, which only the answer tells that grants the turn. It
 // took long, so it tells little of other turns.
 func TestATurnDoesNotGoByNewsFromBeforeItsOwnLateAnswer(t *testing.T) {
