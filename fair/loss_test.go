@@ -55,6 +55,11 @@ func TestLosses(t *testing.T) {
 		},
 		{"a queue that was over by the quotas of then", "stored 10/1s", "a takes 1, at 800ms, a {looks|asks}, at 1400ms, " +
 			"lost, b sets 100/1h, a waits 0s, b waits 0s"},
+		{"lost turns count once in a queue of others, whoever knows them", "10/1s", "a takes 20, b takes 1, c takes 1, " +
+			"d takes 1, lost, at 10ms, e takes 1, d takes 1 after 2.99s, c takes 1 after same, b takes 1 after same, " +
+			"a takes 1 after same"},
+		{"lost turns count there for a longer Per as well", "1/1s", "a has 3/1m, a takes 3, lost, at 10ms, b takes 1, " +
+			"a looks, at 5s, c has 3/1m, c takes 1 after >=50s"},
 		{"lost turns in a queue of others that is slow", "stored 1/300ms", "a takes 14, lost, at 10ms, b takes {3|14}, " +
 			"b sets 1/1s, at 20ms, a misses 1:"},
 		{"turns of others are slowed, though lost ones are of a longer Per", "stored 1/5s", "a takes 2, lost, at 10ms, " +
