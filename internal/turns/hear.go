@@ -43,7 +43,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 	}
 	switch {
 	case old.Queue != n.Queue:
-		l.news = *n
+		l.before, l.news = old, *n
 		l.change()
 		l.lineUpOthers()
 	case l.Within == 0: // sleepers go as they were told
@@ -120,6 +120,9 @@ func (l *Sleepers) isVoid(queue string, asked time.Time) bool {
 // if the server's clock leaps ahead or the queue has lost a pause.
 func (l *Sleepers) reckon(s *Sleeper) {
 	n := &l.news
+	if n.Queue != s.grant.ID { // nobody tells of its queue any more
+		n = &l.before
+	}
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	s.epoch = l.epoch
 	older := !n.Asked.After(s.asked) && s.took > l.Within/4 // so they may lack what has put it off

@@ -20,6 +20,24 @@ func reservation(t *testing.T, l *Sleepers, asked time.Time, g engine.Grant, lin
 	return s, s.state
 }
 
+// It was put off, its queue may be lost as well, and only then its caller begins to
+// wait.
+func TestAReservationComesAsItsLimiterWasToldLast(t *testing.T) {
+	for _, next := range []string{"before", "next"} {
+		inBubble(t, second, 0, func(t *testing.T, _ *queue, l *Sleepers) {
+			start := time.Now()
+			for i, n := range []engine.News{{Queue: "before"}, {Queue: "before", Stands: 10 * second}, {Queue: next, Stands: 10 * second}} {
+				time.Sleep(time.Millisecond)
+				n.Asked, n.Arrived, n.Server, n.Clock = time.Now(), time.Now(), int64(i+1), 1
+				l.Hear(&n)
+			}
+			s, _ := reservation(t, l, start, engine.Grant{ID: "before", At: second.Microseconds() + 1}, nil)
+			l.next(s)
+			assert.InDelta(t, 11*second, s.due.Sub(start), float64(3*time.Millisecond))
+		})
+	}
+}
+
 // The queue that follows the reset is lost, and others begin another one.
 func TestATurnOfBeforeAResetStaysVoid(t *testing.T) {
 	inBubble(t, second, 0, func(t *testing.T, _ *queue, l *Sleepers) {

@@ -107,7 +107,7 @@ func (l *Sleepers) begin(s *Sleeper) {
 	reply := &s.request.Reply
 	s.turn = turn{
 		grant: reply.Grant,
-		due:   reply.Slot(), asked: reply.Asked, took: reply.Took(), epoch: l.epoch,
+		due:   reply.Slot(), asked: reply.Asked, took: reply.Took(), epoch: l.epoch - 1, // newer news may be there
 	}
 	l.learnQuickest(s.took)
 	s.accept()

@@ -83,7 +83,8 @@ type Sleepers struct {
 	sleepers []*Sleeper
 	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
-	news engine.News // the newest that told when turns come; see Hear
+	news   engine.News // the newest that told when turns come; see Hear
+	before engine.News // the newest of the queue before
 
 	resetQueue string    // the queue that follows the newest reset
 	resetHeard time.Time // turns of before in other queues are void
