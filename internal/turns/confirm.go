@@ -28,12 +28,12 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 
 // confirm, under mu, says until when a caller sleeps whose turn is to come. If
 // the news would be too old at the turn, and no look is on its way, confirm
-// begins a look shortly before.
+// begins a look shortly before the turn can come.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
 	if l.isFresh(s, due) || !l.looked.Before(due.Add(-l.Within)) {
 		return due
 	}
-	if at := due.Add(-l.Within / 4); now.Before(at) {
+	if at := l.soonest(s, due).Add(-l.Within / 4); now.Before(at) {
 		return at
 	}
 	l.beginLook(s, now)

@@ -133,6 +133,11 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	if passed > 0 {
 		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // the slot came that long ago
 	}
+	if l.tellsTheSame(n, s, due) {
+		s.took = min(s.took, n.Arrived.Sub(n.Asked)-due.Sub(s.due))
+		s.asked, s.givesUp = later(s.asked, n.Asked), time.Time{}
+		return
+	}
 	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
 	took := min(n.Arrived.Sub(n.Asked), due.Sub(earliest))
 	if passed > 0 && n.Stands > 0 || due.Before(earliest) { // they do not tell when it came, or how exact due is
@@ -144,4 +149,11 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	// The answer before may have told due more exactly.
 	s.took = took
 	s.due, s.asked, s.givesUp = due, later(s.asked, n.Asked), time.Time{}
+}
+
+// tellsTheSame, under mu, reports whether news fit what is known of a turn, and tell
+// it less well: they are as much later as their answer may have taken.
+func (l *Sleepers) tellsTheSame(n *engine.News, s *Sleeper, due time.Time) bool {
+	took, later := n.Arrived.Sub(n.Asked), due.Sub(s.due)
+	return n.Stands == 0 && len(n.Slow) == 0 && !l.isVague(took) && 0 <= later && later <= took
 }

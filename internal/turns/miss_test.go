@@ -139,18 +139,24 @@ func TestATurnDoesNotGoByNewsFromBeforeItsOwnLateAnswer(t *testing.T) {
 }
 
 // Another question is answered late, between the answer that told the turns and
-// these. It tells of them less well than is known.
-func TestAnAnswerThatIsLateHarmsNoTurnOfOthers(t *testing.T) {
-	inBubble(t, 100*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		q.nowTakes(2 * time.Millisecond)
-		out := callers(t.Context(), l, 10, forever)
-		time.Sleep(10 * time.Millisecond)
-		q.slow(500 * time.Millisecond)
-		asksNow(t, l, 0)
-		for i, at := range inOrder(t, out, 10) {
-			assert.Equal(t, time.Duration(i)*100*time.Millisecond, at.Truncate(50*time.Millisecond))
+// these, or the look is. It tells of them less well than is known.
+func TestAnAnswerThatIsLateHarmsNoTurn(t *testing.T) {
+	for _, interval := range []time.Duration{100 * time.Millisecond, 2 * second} {
+		for _, late := range []time.Duration{100 * time.Millisecond, 240 * time.Millisecond, 500 * time.Millisecond} {
+			inBubble(t, interval, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+				q.nowTakes(2 * time.Millisecond)
+				out := callers(t.Context(), l, 10, forever)
+				time.Sleep(interval / 10)
+				q.slow(late)
+				if interval < second {
+					asksNow(t, l, 0)
+				}
+				for i, at := range inOrder(t, out, 10) {
+					assert.Equal(t, time.Duration(i)*interval, at.Truncate(50*time.Millisecond), "%v %v", interval, late)
+				}
+			})
 		}
-	})
+	}
 }
 
 func TestAnAnswerThatTookLongerThanOthersCountsAsLateness(t *testing.T) {

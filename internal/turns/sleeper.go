@@ -120,15 +120,13 @@ func (l *Sleepers) begin(s *Sleeper) {
 	}
 }
 
-// soonest, under mu, is when a caller that sleeps until a moment wakes at the
-// soonest possible time of its turn, if that comes first. The turn may come
-// sooner than due if the answer that told due took long. By then newer news may
-// tell.
-func (l *Sleepers) soonest(s *Sleeper, until, now time.Time) time.Time {
-	if at := s.due.Add(-s.took); l.excess(s.took) > longExcess && now.Before(at) && at.Before(until) {
-		return at
+// soonest, under mu, is when a turn that is due at a moment may come at the soonest,
+// if the answer that told due took long.
+func (l *Sleepers) soonest(s *Sleeper, due time.Time) time.Time {
+	if l.excess(s.took) > longExcess {
+		return due.Add(-s.took)
 	}
-	return until
+	return due
 }
 
 // leave takes out a caller whose ctx has ended. It returns false if the turn of
@@ -166,7 +164,10 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 		s.err, s.tooLate = l.refusal(due, now), true
 		return time.Time{}, nil
 	case now.Before(due):
-		s.wakes = l.soonest(s, l.confirm(s, due, now), now)
+		s.wakes = l.confirm(s, due, now)
+		if at := l.soonest(s, s.due); now.Before(at) && at.Before(s.wakes) {
+			s.wakes = at // by then newer news may tell
+		}
 		return s.wakes, l.changed
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
 		l.miss(s, now)
