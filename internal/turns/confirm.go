@@ -30,10 +30,11 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 // the news would be too old at the turn, and no look is on its way, confirm
 // begins a look shortly before the turn can come.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
-	if l.isFresh(s, due) || !l.looked.Before(due.Add(-l.Within)) {
+	soonest := l.soonest(s, due)
+	if l.isFresh(s, soonest) || !l.looked.Before(soonest.Add(-l.Within)) {
 		return due
 	}
-	if at := l.soonest(s, due).Add(-l.Within / 4); now.Before(at) {
+	if at := soonest.Add(-l.Within / 4); now.Before(at) {
 		return at
 	}
 	l.beginLook(s, now)
