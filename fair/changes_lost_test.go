@@ -237,3 +237,34 @@ func TestANarrowerQuotaSlowsTheQueueThatCountsLostTurns(t *testing.T) {
 		}
 	})
 }
+
+// A pause, or what else has no quotas to say, leaves the queue under those that it
+// obeys. The others were stored by somebody who was cut off then.
+func TestAPauseSaysNothingOfQuotasThatTheQueueDoesNotObey(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for what, asks := range map[string]func(f *fair, last engine.Grant){
+			"a pause":      func(f *fair, _ engine.Grant) { pause(t, f, time.Millisecond) },
+			"a return":     func(f *fair, last engine.Grant) { giveBack(t, f, last) },
+			"a settlement": func(f *fair, last engine.Grant) { settles(t, f, last, 0, "") },
+		} {
+			f, at := w.stored(t)
+			set(t, f, "1/1s")
+			held := queued(t, f, 5, 1)
+			writes(t, f, "1/10s")
+			asks(f, held[4])
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+			at(10 * time.Millisecond)
+			status(t, f)
+			apart(t, dues(t, f, held[1:4]), 10*time.Second, what)
+
+			f, at = w.stored(t)
+			set(t, f, "1/1s")
+			held = queued(t, f, 2, 1)
+			writes(t, f, "1/1h")
+			asks(f, held[1])
+			at(3 * time.Second)
+			require.NoError(t, w.rdb.Del(t.Context(), f.key).Err()) // it has ended
+			require.Zero(t, wait(t, f), what)
+		}
+	})
+}

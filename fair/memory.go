@@ -36,7 +36,7 @@ type memory struct {
 type history struct {
 	watermark watermark
 	news      news      // the newest slot comes latest by these, of all that were heard
-	under     *quotaSet // the clock goes by these, as far as the news say
+	under     *quotaSet // the clock goes by these, as far as the news say; nil: by others'
 }
 
 // carried is what a question says of a history: its watermark, empty if the queue
@@ -178,7 +178,7 @@ func (m *memory) carriedOf(h *history, t *quotaSet) carried {
 		return carried{rest: fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, resetEnd, noStretches)}
 	}
 	under := "-"
-	if h.under.words != t.words && h.under.head != "" {
+	if h.under != nil && h.under.words != t.words && h.under.head != "" {
 		under = h.under.words
 	}
 	comes := n.Until(max(w.newest, n.Clock))
@@ -239,7 +239,7 @@ func (h *history) adopt(w watermark, under *quotaSet) {
 			w.units = h.unitsAt(w.newest)
 		}
 	}
-	h.watermark, h.under = w, under
+	h.watermark, h.under = w, cmp.Or(under, h.under)
 }
 
 // hear learns from news when turns come that were seen. A queue that took the
@@ -264,7 +264,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 		if m.wentAlong(n.carried, n.Asked) && n.watermark.history() != m.watermark.history() {
 			m.adopt(n.watermark, m.under)
 		}
-		if m.goBy(*n) && len(n.Slow) > 0 {
+		if m.goBy(*n) && len(n.Slow) > 0 && under != nil {
 			m.under = under
 		}
 	case !n.Reset && !m.over() && m.wentAlong(n.carried, n.Asked):
@@ -276,7 +276,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 // unitsAt, under mu, is what still counts of the units, up to another slot.
 func (h *history) unitsAt(slot int64) told {
 	var all []engine.Amount
-	for _, u := range h.under.units {
+	for _, u := range cmp.Or(h.under, &quotaSet{}).units {
 		if time.Since(h.news.Arrived) < h.news.Until(h.endOf(u)) {
 			all = append(all, engine.Amount{Unit: u.name, N: h.watermark.units.granted.Of(u.name)},
 				engine.Amount{Unit: u.name + "@", N: int(slot)})

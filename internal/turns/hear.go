@@ -125,7 +125,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	}
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	s.epoch = l.epoch
-	older := !n.Asked.After(s.asked) && s.took > l.Within/4 // so they may lack what has put it off
+	older := !n.Asked.After(s.asked.Add(s.took)) && s.took > l.Within/4 // they may lack what has put it off
 	if n.Queue != s.grant.ID || l.Within == 0 || older {
 		return
 	}

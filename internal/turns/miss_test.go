@@ -124,18 +124,23 @@ func TestATurnAtTheEndOfAPauseIsNotMissed(t *testing.T) {
 // The server's clock was set back, which only the answer tells that grants the turn. It
 // took long, so it tells little of other turns.
 func TestATurnDoesNotGoByNewsFromBeforeItsOwnLateAnswer(t *testing.T) {
-	inBubble(t, 650*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		q.mu.Lock()
-		q.start = q.start.Add(300 * time.Millisecond)
-		q.mu.Unlock()
-		time.Sleep(300 * time.Millisecond)
-		q.nowTakes(time.Second)
-		out := callers(t.Context(), l, 1, forever)
-		time.Sleep(400 * time.Millisecond)
-		q.nowTakes(0) // on the way back
-		assert.Equal(t, 950*time.Millisecond, (<-out).at+300*time.Millisecond)
-	})
+	for _, overtakes := range []bool{false, true} { // a look overtakes the question
+		inBubble(t, 1200*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
+			require.NoError(t, wait(t.Context(), l, forever(0)))
+			time.Sleep(600 * time.Millisecond)
+			q.nowTakes(time.Second)
+			out := callers(t.Context(), l, 1, forever)
+			time.Sleep(10 * time.Millisecond)
+			q.nowTakes(0) // on the way back
+			if overtakes {
+				require.NoError(t, l.Look(t.Context()))
+			}
+			q.mu.Lock()
+			q.start = q.start.Add(300 * time.Millisecond)
+			q.mu.Unlock()
+			assert.Equal(t, 1500*time.Millisecond, (<-out).at+600*time.Millisecond, overtakes)
+		})
+	}
 }
 
 // Another question is answered late, between the answer that told the turns and

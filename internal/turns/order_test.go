@@ -106,7 +106,7 @@ func TestAnOlderCallerWakesWhoseTurnIsToldBetter(t *testing.T) {
 		older.due, older.took = older.due.Add(3*second), 3*second
 		for i, c := range callers {
 			c.grant = engine.Grant{ID: "q", At: int64(i+1) * second.Microseconds()}
-			c.asked = time.Now()
+			c.asked = time.Now().Add(-c.took)
 		}
 		l.next(older)
 		time.Sleep(2 * second)

@@ -22,7 +22,7 @@ if told and moved then
   call('SETRANGE', units_key, '0', units_header())
 end
 if told and count > 0 then
-  call('PEXPIRE', units_key, format('%d', math.ceil((unusual and wait_for(ends) or ends - now) / 1000) + 1))
+  call('PEXPIRE', units_key, life)
   for i = 1, count do
     local l = logs[i]
     sequences[i] = format('%s=%d %s@=%d', l.name, l.sequence, l.name, l.last)

@@ -6,13 +6,13 @@
 --          windows' marks have changed; changed: more of the header; front: its
 --          first line; lives: up to when the key does in any case; settle and
 --          wait_for, if unusual
--- Leaves   clock, as the state has it; told: '<generation> <epoch> <sequence> <clock> <newest slot>', nil if
+-- Leaves   clock, as the state has it; life: for how long the key lives; told: '<generation> <epoch> <sequence> <clock> <newest slot>', nil if
 --          nothing was written
 --
 -- PSETEX writes a state whole as long as it has no cells. Else its parts are
 -- written in place, and PEXPIRE runs if the key has to live for longer.
 
-local told
+local told, life
 if granted > 0 or must then
   local notes = unusual and settle()
   local whole = fresh or closed == 0 and mark == '-' and flag == ' '
@@ -22,7 +22,9 @@ if granted > 0 or must then
     ends, changed = needs, true
     if not whole then ends = ends + floor(kept / 64) end
   end
-  local life = format('%d', math.ceil((unusual and wait_for(ends) or ends - now) / 1000) + 1)
+  life = math.ceil((unusual and wait_for(ends) or ends - now) / 1000) + 1
+  if unusual then life = math.max(life, left) end -- limiters were told that it is as slow for so long
+  life = format('%d', life)
   local body, problem = fields, nil
   if changed or whole then
     body = fields .. format('\n%16d %16d %16d %16d %16d %4d %4d %16d\n', offset, ends, crowded, coarse, span,
