@@ -42,7 +42,8 @@ const mostMissed = 10
 
 // ErrMissed is the error of a caller that missed turn after turn.
 var ErrMissed = fmt.Errorf(
-	"fairlimit: missed %d turns in a row: this process wakes later than WithMaxLateness allows", mostMissed)
+	"fairlimit: missed %d turns in a row: this process wakes later than WithMaxLateness allows, "+
+		"or Redis was silent after a pause", mostMissed)
 
 // Refusal says that a turn comes too late by now.
 type Refusal struct {
