@@ -501,9 +501,15 @@ func (s *storm) ends() {
 	}
 	slowest := time.Duration(len(s.calls)+20) * 4 * time.Second // of turns a second apart, with those before a change
 	assert.Less(s, s.done, paused+slowest+time.Minute, "seed %d, after %v", s.seed, s.events)
-	if left := status(s.T, s.queues[0]); len(s.faults) == 0 {
+	var left fairlimit.Status
+	s.surely(func() (err error) {
+		left, err = s.queues[0].Status(context.Background())
+		return err
+	})
+	if len(s.faults) == 0 {
 		assert.Zero(s, left.Queued, "seed %d: debt", s.seed)
 	}
+	time.Sleep(time.Minute) // an answer may have been late
 	if s.flows {
 		time.Sleep(time.Hour) // all flows are forgotten
 		s.holdNothing()
