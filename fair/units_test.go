@@ -83,7 +83,8 @@ func TestUnitsThatAreLost(t *testing.T) {
 				"b takes 1 tokens=30 after >=1m",
 		},
 		// Calls of since say nothing of tokens.
-		{"none that had left before", tokens, "a takes 1 tokens=100 after 0s, at 59s, {a|b} takes 1, at 61s, a waited 61s, b waited 2s, {|lost,} " +
+		{"none that had left before", tokens, "a takes 1 tokens=100 after 0s, at 59s, {a|b} takes 1, at 61s, " +
+			"a waited 61s, b waited 2s, {|lost,} " +
 			"{|c has 3/1s, c takes 1,} {|a looks,} {a|b} asks, a tokens 100, b tokens 100, c has 3/1s, a heard no loss"},
 		// A pause and a look restore no units, but do not forget them either.
 		{"after a pause of who knows, and turns of others", tokens, "b takes 1 tokens=10, kept, a takes 1 tokens=50, " +

@@ -70,7 +70,8 @@ func (q *queue) clock() (now, rest time.Duration) {
 func (q *queue) news(asked time.Time) *engine.News {
 	now, rest := q.clock()
 	return &engine.News{
-		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Clock: now.Microseconds(), Stands: rest, Slow: q.stretches,
+		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset,
+		Clock: now.Microseconds(), Stands: rest, Slow: q.stretches,
 	}
 }
 

@@ -26,7 +26,8 @@ func TestAReservationComesAsItsLimiterWasToldLast(t *testing.T) {
 	for _, next := range []string{"before", "next"} {
 		inBubble(t, second, 0, func(t *testing.T, _ *queue, l *Sleepers) {
 			start := time.Now()
-			for i, n := range []engine.News{{Queue: "before"}, {Queue: "before", Stands: 10 * second}, {Queue: next, Stands: 10 * second}} {
+			long := 10 * second
+			for i, n := range []engine.News{{Queue: "before"}, {Queue: "before", Stands: long}, {Queue: next, Stands: long}} {
 				time.Sleep(time.Millisecond)
 				n.Asked, n.Arrived, n.Server, n.Clock = time.Now(), time.Now(), int64(i+1), 1
 				l.Hear(&n)

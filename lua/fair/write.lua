@@ -6,8 +6,9 @@
 --          windows' marks have changed; changed: more of the header; front: its
 --          first line; lives: up to when the key does in any case; settle and
 --          wait_for, if unusual
--- Leaves   clock, as the state has it; life: for how long the key lives; told: '<generation> <epoch> <sequence> <clock> <newest slot>', nil if
---          nothing was written
+-- Leaves   clock, as the state has it; life: for how long the key lives; told:
+--          '<generation> <epoch> <sequence> <clock> <newest slot>', nil if nothing was
+--          written
 --
 -- PSETEX writes a state whole as long as it has no cells. Else its parts are
 -- written in place, and PEXPIRE runs if the key has to live for longer.
