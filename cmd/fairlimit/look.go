@@ -151,6 +151,8 @@ func (l *lines) addQuotas(q picture.Queue) {
 		whose = "stored"
 	case len(q.Quotas) > 0:
 		whose = "as the queue has them, guard included"
+	case !q.Idle:
+		whose = "unknown: no limiter has used this name lately; is it spelt right?"
 	}
 	for _, row := range append(q.Quotas, whose) {
 		l.add("quotas", row)

@@ -31,6 +31,16 @@ func TestAShortPauseLastsTwiceWithin(t *testing.T) {
 	require.Contains(t, r.err, "invalid pause")
 }
 
+func TestAPauseOfAMisspeltNameSaysSo(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	hint := "is it spelt right?"
+	require.Contains(t, s.does("pause", "tacks", "1h"), hint)
+	require.NotContains(t, s.does("look", "tax"), hint, "a queue may be idle")
+	s.backlog("tax", fairlimit.Every(time.Hour), 1)
+	require.NotContains(t, s.does("pause", "tax", "1h"), hint)
+}
+
 func TestResetAsksFirst(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -115,7 +125,7 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	require.Contains(t, r.err, "stored quotas")
 	require.Regexp(t, `(?s)^tax\n.*  unreadable what is stored is no quota\nno quota is stored any more\n$`,
 		s.does("quota", "tax", "-forget"))
-	require.Contains(t, s.does("look", "tax"), "unknown, none is stored")
+	require.Contains(t, s.does("look", "tax"), "quotas    unknown")
 }
 
 func TestAFlowIsSteeredAndLookedAtAlone(t *testing.T) {
