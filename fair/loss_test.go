@@ -57,6 +57,8 @@ func TestLosses(t *testing.T) {
 			"lost, b sets 100/1h, a waits 0s, b waits 0s"},
 		{"turns that are given back while the clock is slow", "stored 10/1s", "a takes 20, b sets 1/1s, a looks, b looks, " +
 			"at 10ms, a returns 1:, lives >10s, at 3s, a waits 0s, b waits 0s, b heard no loss"},
+		{"a turn after these", "stored 10/1s", "a takes 100, b sets 1/1s, a looks, b looks, " +
+			"at 10ms, a returns 1:, at 1500ms, a takes 1, lives >20s, at 11s, b waits 0s, b heard no loss"},
 		{"lost turns count once in a queue of others, whoever knows them", "10/1s", "a takes 20, b takes 1, c takes 1, " +
 			"d takes 1, lost, at 10ms, e takes 1, d takes 1 after 2.99s, c takes 1 after same, b takes 1 after same, " +
 			"a takes 1 after same"},

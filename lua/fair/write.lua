@@ -24,8 +24,7 @@ if granted > 0 or must then
     if not whole then ends = ends + floor(kept / 64) end
   end
   life = math.ceil((unusual and wait_for(ends) or ends - now) / 1000) + 1
-  if unusual then life = math.max(life, left) end -- limiters were told that it is as slow for so long
-  life = format('%d', life)
+  life = format('%d', math.max(life, left)) -- a queue that ends sooner than limiters were told seems lost
   local body, problem = fields, nil
   if changed or whole then
     body = fields .. format('\n%16d %16d %16d %16d %16d %4d %4d %16d\n', offset, ends, crowded, coarse, span,
