@@ -28,13 +28,17 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 
 // confirm, under mu, says until when a caller sleeps whose turn is to come. If
 // the news would be too old at the turn, and no look is on its way, confirm
-// begins a look shortly before the turn can come.
+// begins a look shortly before. If the turn is told vaguely, the first look comes
+// before it can come at the soonest.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
-	soonest := l.soonest(s, due)
-	if l.isFresh(s, soonest) || !l.looked.Before(soonest.Add(-l.Within)) {
+	at, early := due.Add(-l.Within/4), l.soonest(s, due).Add(-l.Within/4)
+	switch {
+	case early.Before(at) && l.looked.Before(early) && l.Within > 0:
+		at = early
+	case l.isFresh(s, due) || !l.looked.Before(due.Add(-l.Within)):
 		return due
 	}
-	if at := soonest.Add(-l.Within / 4); now.Before(at) {
+	if now.Before(at) {
 		return at
 	}
 	l.beginLook(s, now)

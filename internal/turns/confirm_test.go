@@ -165,3 +165,69 @@ func TestACtxThatEndsBeforeTheNewsComesGivesBack(t *testing.T) {
 		time.Sleep(10 * second) // the look ends by itself
 	})
 }
+
+// After a pause nobody goes without news. Redis is silent for longer than a caller
+// waits for them, whether or not it may be late.
+func TestWhoeverHearsNothingAfterAPauseMissesItsTurn(t *testing.T) {
+	for _, lateness := range []time.Duration{0, 50 * time.Millisecond} {
+		inBubble(t, 10*second, lateness, func(t *testing.T, q *queue, l *Sleepers) {
+			out := callers(t.Context(), l, 2, forever)
+			require.NoError(t, (<-out).err)
+			require.NoError(t, l.Look(t.Context()))
+			l.Hold(time.Now().Add(time.Millisecond))
+			q.nowSilent(true)
+			time.Sleep(16 * second)
+			q.nowSilent(false)
+			assert.Equal(t, 20*second, (<-out).at)
+			assert.Len(t, q.givenBack(), 1)
+		})
+	}
+}
+
+// The server's clock is set back. A limiter hears news all the time, though all of
+// them take long.
+func TestALimiterThatIsFarAwayHearsThatTurnsComeLater(t *testing.T) {
+	inBubble(t, 3*second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(600 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(second)
+		q.mu.Lock()
+		q.start = q.start.Add(400 * time.Millisecond)
+		q.mu.Unlock()
+		for range 40 {
+			go func() { _ = l.Look(t.Context()) }()
+			time.Sleep(50 * time.Millisecond)
+		}
+		assert.Equal(t, 3400*time.Millisecond, (<-out).at, "3.4 s after the first")
+		time.Sleep(second) // the last looks end
+	})
+}
+
+// An answer tells vaguely when a turn comes, which is within X of its question.
+func TestAVaguelyToldTurnIsLookedForBeforeItCanCome(t *testing.T) {
+	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		start := time.Now()
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		time.Sleep(50 * time.Millisecond)
+		q.slow(500 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		assert.Equal(t, second, time.Since(start))
+		assert.Empty(t, q.givenBack())
+		assert.LessOrEqual(t, q.looks, 2)
+	})
+}
+
+// Here the queue is paused meanwhile, for the last X before the turn is told to come,
+// and looks take as long as they may.
+func TestAVaguelyToldTurnIsHeldByAPause(t *testing.T) {
+	inBubble(t, second, 400*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(240 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.slow(190 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(200 * time.Millisecond)
+		q.pause(5 * second)
+		assert.Greater(t, (<-out).at, 5*second)
+	})
+}

@@ -135,7 +135,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	}
 	if l.tellsTheSame(n, s, due) {
 		s.took = min(s.took, n.Arrived.Sub(n.Asked)-due.Sub(s.due))
-		s.asked, s.givesUp = later(s.asked, n.Asked), time.Time{}
+		s.heardOf(n)
 		return
 	}
 	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
@@ -147,13 +147,20 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		return
 	}
 	// The answer before may have told due more exactly.
-	s.took = took
-	s.due, s.asked, s.givesUp = due, later(s.asked, n.Asked), time.Time{}
+	s.due, s.took = due, took
+	s.heardOf(n)
 }
 
 // tellsTheSame, under mu, reports whether news fit what is known of a turn, and tell
-// it less well: they are as much later as their answer may have taken.
+// it less well: they are later by no more than their answer took longer than others.
 func (l *Sleepers) tellsTheSame(n *engine.News, s *Sleeper, due time.Time) bool {
 	took, later := n.Arrived.Sub(n.Asked), due.Sub(s.due)
-	return n.Stands == 0 && len(n.Slow) == 0 && !l.isVague(took) && 0 <= later && later <= took
+	return n.Stands == 0 && len(n.Slow) == 0 && !l.isVague(took) && 0 <= later && later <= l.excess(took)
+}
+
+// heardOf notes how new what is known of a turn is.
+func (s *Sleeper) heardOf(n *engine.News) {
+	if n.Asked.After(s.asked) {
+		s.asked, s.givesUp = n.Asked, time.Time{}
+	}
 }

@@ -193,6 +193,13 @@ func (q *queue) pause(d time.Duration) {
 	}
 }
 
+// nowSilent lets Redis answer no looks, or answer again.
+func (q *queue) nowSilent(silent bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.silent = silent
+}
+
 // nowSlow is where the clock is said to be slow.
 func (q *queue) nowSlow(slow []engine.Stretch) {
 	q.mu.Lock()
