@@ -141,8 +141,7 @@ func (f *fair) read(r reply, t *quotaSet, requests []engine.Request) ([]engine.A
 	return o.answers, err
 }
 
-// learn remembers where the queue was seen, and tells the news. Without quotas the
-// question did not let the queue go by any.
+// learn remembers where the queue was seen, and tells the news.
 func (f *fair) learn(t *quotaSet, o *outcome, r reply) {
 	if len(o.places) > 0 {
 		f.places.learn(o.places, r.arrived, &f.memory)

@@ -137,7 +137,7 @@ func isNone(t *testing.T, reply any, requests []engine.Request) {
 // be taken for leave to go.
 func TestAReplyThatIsNoneIsAnErrorAndNeverAGrant(t *testing.T) {
 	t.Parallel()
-	const news = toldWatermark + " 1700000000000000 0 0 0 0 1700000000000000 -"
+	const news = toldWatermark + " 1700000000000000 0 0 0 0 1700000000000000 0 1 -"
 	requests := []engine.Request{{N: 1}, {N: 1}}
 	for _, reply := range []any{
 		nil, "", "OK", toldWatermark[:40], strings.Repeat("x", 68),

@@ -55,6 +55,20 @@ func TestLosses(t *testing.T) {
 		},
 		{"a queue that was over by the quotas of then", "stored 10/1s", "a takes 1, at 800ms, a {looks|asks}, at 1400ms, " +
 			"lost, b sets 100/1h, a waits 0s, b waits 0s"},
+		{"a queue that ended as the server said", "stored 100/3s", "a takes 1, at 4s, lost, b sets 10/100ms, b takes 1, " +
+			"a {pauses 200ms|settles 0 1 calls=0|observes 3}, at 5s, lost, b sets 100/1h, a waits 0s, a heard no loss"},
+		{"one whose quotas of long ago had a longer Per", "stored 100/1s", "a takes 1, b sets 10/100ms, at 1s, b takes 1, " +
+			"at 2s, b takes 1, at 3s, b takes 1, a {pauses 100ms|settles 0 1 calls=0|observes 3}, at 4s, lost, " +
+			"b sets 100/1h, a waits 0s, a heard no loss"},
+		{"one of which too much was asked under a longer Per", "stored", "a begins 100/1h, c sets 10/1s, a takes 20, " +
+			"c sets 5/1s, c forgets, a exceeds 1000, at 4s, lost, a waits 0s, a heard no loss"},
+		{"turns of a wider quota, which a limiter knows that took none of them", "stored 1/1s", "a takes 1, b sets 10/1s, " +
+			"at 3s, b takes 50, a {pauses 1ms|settles 0 1 calls=0}, stored 1/1s, lost, at 3010ms, a asks, " +
+			"b holds 49 in >39s"},
+		{"what was observed", "stored", "stored 10/1m; tokens 100/1m, a observes 3, a observes 30 tokens, at 1s, lost, " +
+			"a available <=3, a tokens <=30 0"},
+		{"news of a clock that was set back are no older", "2/1s", "moves, a takes 1, a waited 250ms, at -250ms, a takes 1, " +
+			"a takes 1x2 after 1s, lost, a waited 10ms, at {-240ms|-840ms|-1h}, a takes 1x2 after >=1980ms"},
 		{"turns that are given back while the clock is slow", "stored 10/1s", "a takes 20, b sets 1/1s, a looks, b looks, " +
 			"at 10ms, a returns 1:, lives >10s, at 3s, a waits 0s, b waits 0s, b heard no loss"},
 		{"a turn after these", "stored 10/1s", "a takes 100, b sets 1/1s, a looks, b looks, " +

@@ -36,7 +36,7 @@ type memory struct {
 type history struct {
 	watermark watermark
 	news      news      // the newest slot comes latest by these, of all that were heard
-	under     *quotaSet // the clock goes by these, as far as the news say; nil: by others'
+	under     *quotaSet // the queue obeys these; nil: those of others
 }
 
 // carried is what a question says of a history: its watermark, empty if the queue
@@ -98,6 +98,9 @@ func (w watermark) before(other watermark) bool {
 
 // ends is when nothing of the queue counts any more.
 func (h *history) ends() int64 {
+	if h.news.ends > 0 {
+		return h.news.ends
+	}
 	if h.under == nil || len(h.under.windows) == 0 {
 		return h.watermark.newest
 	}
@@ -210,7 +213,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 		return
 	}
 	same := w.generation() == h.watermark.generation()
-	h.adopt(w, under)
+	h.adopt(w, n.obeyed(under))
 	if !same {
 		h.news = n
 	}
@@ -233,7 +236,10 @@ func (m *memory) historyOf(w watermark) *history {
 // adopt, under mu, goes on with what is known of the units unless that is over.
 // Another queue counts them up to its newest slot.
 func (h *history) adopt(w watermark, under *quotaSet) {
-	if w.units.granted == "" && !h.over() {
+	switch {
+	case h.over():
+		h.under = nil
+	case w.units.granted == "":
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
 			w.units = h.unitsAt(w.newest)
@@ -264,11 +270,11 @@ func (m *memory) hear(n *news, under *quotaSet) {
 		if m.wentAlong(n.carried, n.Asked) && n.watermark.history() != m.watermark.history() {
 			m.adopt(n.watermark, m.under)
 		}
-		if m.goBy(*n) && len(n.Slow) > 0 && under != nil {
+		if m.goBy(*n) && n.obeys {
 			m.under = under
 		}
 	case !n.Reset && !m.over() && m.wentAlong(n.carried, n.Asked):
-		m.adopt(n.watermark, under) // it counts what this limiter knows
+		m.adopt(n.watermark, n.obeyed(under)) // it counts what this limiter knows
 		m.news = *n
 	}
 }
@@ -287,12 +293,12 @@ func (h *history) unitsAt(slot int64) told {
 
 // goBy, under mu, goes by the news, unless the newest slot would come sooner
 // than was told: no turn does. Then the server has lost what has put it off. In
-// one history nothing is lost: others have given turns back. The queue's clock
-// orders its news: a question may overtake another one on the way.
+// one history nothing is lost: others have given turns back. If a question may have
+// overtaken another one on the way, the queue's clock orders their news.
 func (h *history) goBy(n news) bool {
-	order := cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server),
-		n.Asked.Compare(h.news.Asked))
-	if n.watermark.history() == h.watermark.history() && order >= 0 {
+	isNewer := n.Asked.After(h.news.Arrived) ||
+		cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server)) >= 0
+	if isNewer && n.watermark.history() == h.watermark.history() {
 		h.news = n
 		return true
 	}

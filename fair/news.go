@@ -18,6 +18,8 @@ type news struct {
 	carried   string // the watermark of the question
 
 	resetEnd  int64
+	ends      int64  // when the queue ends, on its clock; 0: as its quotas tell
+	obeys     bool   // the queue goes by the quotas of the question
 	stretches string // as lua/fair/narrow.lua has them
 }
 
@@ -41,13 +43,13 @@ func parseNews(reply any) (n news, err error) {
 	if at := strings.LastIndexByte(plain, ' '); at >= 0 {
 		plain, stretches = plain[:at], plain[at+1:]
 	}
-	numbers, err := parseNumbers(plain, 6)
+	numbers, err := parseNumbers(plain, 8)
 	if err != nil {
 		return n, err
 	}
 	slow, err := parseStretches(stretches)
 	return news{
-		watermark: w, resetEnd: numbers[2],
+		watermark: w, resetEnd: numbers[2], ends: numbers[6], obeys: numbers[7] > 0,
 		stretches: stretches,
 		News: engine.News{
 			Server: numbers[5], Queue: w.generation(), Clock: numbers[0],
@@ -77,9 +79,17 @@ func parseStretches(text string) (all []engine.Stretch, err error) {
 // news are those of a queue whose clock runs, by an offset to the server's.
 func (w watermark) news(offset int64) news {
 	return news{
-		watermark: w, stretches: noStretches,
+		watermark: w, obeys: true, stretches: noStretches,
 		News: engine.News{Server: w.clock - offset, Queue: w.generation(), Clock: w.clock},
 	}
+}
+
+// obeyed are the quotas of the question, or nil if the queue does not go by them.
+func (n *news) obeyed(under *quotaSet) *quotaSet {
+	if n.obeys {
+		return under
+	}
+	return nil
 }
 
 func parseNumbers(text string, count int) ([]int64, error) {

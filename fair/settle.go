@@ -73,6 +73,6 @@ func (f *fair) learnSettled(t *quotaSet, r reply) (seen watermark, owed []int64,
 	if err = cmp.Or(o.learn(elements[0], elements[1]), o.count(elements[2]), notNumbers); err != nil {
 		return seen, nil, misread(r.said, err)
 	}
-	f.learn(nil, &o, r)
+	f.learn(t, &o, r)
 	return o.watermark, owed, nil
 }

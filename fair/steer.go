@@ -81,11 +81,11 @@ func (f *fair) pauses(ctx context.Context, script *lua.Script, d time.Duration, 
 		if err != nil {
 			return err
 		}
-		return f.learnPause(r)
+		return f.learnPause(r, t)
 	})
 }
 
-func (f *fair) learnPause(r reply) error {
+func (f *fair) learnPause(r reply, t *quotaSet) error {
 	texts, _ := r.said.([]any)
 	if len(texts) != 2 {
 		return misread(r.said, errors.New("want two texts"))
@@ -94,6 +94,6 @@ func (f *fair) learnPause(r reply) error {
 	if err := o.learn(texts[0], texts[1]); err != nil {
 		return misread(r.said, err)
 	}
-	f.learn(nil, &o, r)
+	f.learn(t, &o, r)
 	return nil
 }

@@ -268,6 +268,13 @@ var verbs = map[string]func(p *play, a actor, words []string){
 		}
 		giveBack(p, a.fair, turns...)
 	},
+	"observes": func(p *play, a actor, words []string) { // so many are left, of calls or of a unit
+		require.NoError(p, a.Observe(p.Context(), strings.Join(words[1:], ""), p.number(words[0])))
+	},
+	"exceeds": func(p *play, a actor, words []string) { // a quota, by a request for so many
+		answer := take(p, a.fair, engine.Request{N: p.number(words[0]), MaxWait: engine.Forever})[0]
+		require.ErrorIs(p, answer.Err, engine.ErrExceedsQuota, p.step)
+	},
 	"settles": func(p *play, a actor, words []string) { // a turn: so many calls and units it did not use
 		settles(p, a.fair, p.held[a.name][p.number(words[0])], p.number(words[1]), engine.Amounts(words[2]))
 	},

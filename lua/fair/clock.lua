@@ -118,15 +118,17 @@ end
 
 -- What a limiter is told of the queue as a whole, behind '<generation> <epoch>
 -- <sequence> <clock> <newest slot>' as the state has them: '<clock> <rest>
--- <reset's end> <lost> <differs> <server> <stretches>', with the clock as it is
--- now. The rest is negative if the clock is late. The reset's end is until when a
--- reset is remembered, 0 if there was none. Lost is 1 if turns had been lost.
--- Differs is 1 if the caller before had other windows, unless other quotas are
--- stored now. Server is the server's time.
+-- <reset's end> <lost> <differs> <server> <ends> <obeys> <stretches>', with the
+-- clock as it is now. The rest is negative if the clock is late. The reset's end is
+-- until when a reset is remembered, 0 if there was none. Lost is 1 if turns had been
+-- lost. Differs is 1 if the caller before had other windows, unless other quotas
+-- are stored now. Server is the server's time. Ends is up to when the queue lives
+-- at least, 0 if the caller's windows tell. Obeys is 1 if it goes by these.
 news = function()
   local remembered, differs_now = reset_end > server and reset_end or 0, differs and not changed_text
-  return format('%s%16d %16d %16d %d %d %d %d %d %d %s', name, sequence, clock, last, now, rest - late,
-    remembered, healed and 1 or 0, differs_now and 1 or 0, server, stretches())
+  return format('%s%16d %16d %16d %d %d %d %d %d %d %d %d %s', name, sequence, clock, last, now, rest - late,
+    remembered, healed and 1 or 0, differs_now and 1 or 0, server, ends, (obeys or head == ARGV[1]) and 1 or 0,
+    stretches())
 end
 
 -- Chooses the mark. Returns the notes, nil if there are none.

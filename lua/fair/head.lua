@@ -26,7 +26,7 @@ local NOTES = 1024           -- bytes behind it that are kept for the notes
 local SILENCE = 100000       -- no failover takes less time than this
 local MOST_SLOT = 2 ^ 52     -- slots and permits are less, so that sums stay exact
 
-local plain_news = '%s%16d %16d %16d %d 0 0 0 0 %d -' -- if the clock runs: see clock.lua
+local plain_news = '%s%16d %16d %16d %d 0 0 0 0 %d 0 1 -' -- if the clock runs: see clock.lua
 
 local key, head, watermark, argv = KEYS[1], ARGV[1], ARGV[2], ARGV
 local call, sub, byte, format, floor, match =

@@ -2,7 +2,7 @@
 -- others.
 --
 -- Takes    what recover.lua and others.lua leave
--- Leaves   the header with the caller's windows; differs: others had other ones;
+-- Leaves   the header with the caller's windows; obeys: it has any; differs: others had other ones;
 --          in_use: all of these; changed_text: both go by stored quotas, and others are stored now
 --
 -- A window that shorter ones imply (1 a second implies 100 in a minute) is none of
@@ -62,7 +62,8 @@ local function note_in_use(words)
   if #all <= MOST_LETTERS_IN_USE then in_use = all end
 end
 
-if ARGV[1] == '' then
+obeys = ARGV[1] ~= ''
+if not obeys then
   as_arguments(unpack(argv, first))
 elseif ARGV[1] ~= head or coarse > now and sub(ARGV[3], -1) ~= '-' then
   local old_size, old, old_head = size, windows, head
