@@ -67,8 +67,11 @@ func TestLosses(t *testing.T) {
 			"b holds 49 in >39s"},
 		{"what was observed", "stored", "stored 10/1m; tokens 100/1m, a observes 3, a observes 30 tokens, at 1s, lost, " +
 			"a available <=3, a tokens <=30 0"},
-		{"news of a clock that was set back are no older", "2/1s", "moves, a takes 1, a waited 250ms, at -250ms, a takes 1, " +
-			"a takes 1x2 after 1s, lost, a waited 10ms, at {-240ms|-840ms|-1h}, a takes 1x2 after >=1980ms"},
+		{"news of a clock that was set back are no older", "2/1s", "moves, a takes 1, a waited 250ms, " +
+			"at -250ms, a takes 1, a takes 1x2 after 1s, lost, a waited 10ms, at {-240ms|-840ms|-1h}, " +
+			"a takes 1x2 after >=1980ms"},
+		{"one turn, when all before it count no more", "100/1h", "moves, a takes 1x50, at 1s, a takes 1x30, at 2s, " +
+			"a takes 1x20, at 1h20s, kept, a takes 1, at 1h21s, back, a available 99, a waits 0s"},
 		{"turns that are given back while the clock is slow", "stored 10/1s", "a takes 20, b sets 1/1s, a looks, b looks, " +
 			"at 10ms, a returns 1:, lives >10s, at 3s, a waits 0s, b waits 0s, b heard no loss"},
 		{"a turn after these", "stored 10/1s", "a takes 100, b sets 1/1s, a looks, b looks, " +

@@ -297,7 +297,7 @@ func (h *history) unitsAt(slot int64) told {
 // overtaken another one on the way, the queue's clock orders their news.
 func (h *history) goBy(n news) bool {
 	isNewer := n.Asked.After(h.news.Arrived) ||
-		cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server)) >= 0
+		cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server), n.Asked.Compare(h.news.Asked)) >= 0
 	if isNewer && n.watermark.history() == h.watermark.history() {
 		h.news = n
 		return true

@@ -21,7 +21,10 @@ local function book(permits, slot)
       crowded = slot + 1
     end
   end
-  if last + counts_for() <= now then closed, oldest, base, crowded = 0, 0, sequence, 0 end
+  if last + counts_for() <= now then
+    base = sequence
+    write_cells({}, {}, {})
+  end
   last, sequence, coarse = slot, sequence + permits, math.max(coarse, slot + counts_for())
   healed, must = true, true
 end
