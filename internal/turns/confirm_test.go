@@ -218,6 +218,22 @@ func TestAVaguelyToldTurnIsLookedForBeforeItCanCome(t *testing.T) {
 	})
 }
 
+// Other news came shortly before the answer, to a question that was asked later. They
+// may be of before the turn was granted.
+func TestAVaguelyToldTurnIsLookedForAfterItsAnswer(t *testing.T) {
+	inBubble(t, 4*second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		start := time.Now()
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.slow(3500 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(3450 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		require.NoError(t, (<-out).err)
+		assert.Equal(t, 4*second, time.Since(start))
+		assert.Empty(t, q.givenBack())
+	})
+}
+
 // Here the queue is paused meanwhile, for the last X before the turn is told to come,
 // and looks take as long as they may.
 func TestAVaguelyToldTurnIsHeldByAPause(t *testing.T) {

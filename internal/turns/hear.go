@@ -13,9 +13,9 @@ const drift = 1000
 // Hear takes in the news of an answer.
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
-// what the answer took. So the earliest of the recent estimates is kept, as
-// long as the queue's clock runs. If the clock stood still meanwhile, only the
-// newest estimate is right, and sleepers have to hear of it.
+// what the answer took. So a sleeper keeps the earliest one, as long as the queue's
+// clock runs: see reckon. If the clock stood still meanwhile, only the newest
+// estimate is right, and all sleepers have to hear of it.
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,18 +41,14 @@ func (l *Sleepers) Hear(n *engine.News) {
 	if n.Reset && old.Queue != n.Queue {
 		l.resetQueue, l.resetHeard = n.Queue, n.Arrived
 	}
+	l.news = *n
 	switch {
 	case old.Queue != n.Queue:
-		l.before, l.news = old, *n
+		l.before = old
 		l.change()
 		l.lineUpOthers()
-	case l.Within == 0: // sleepers go as they were told
-		l.news = *n
-	case leapt:
-		l.news = *n
+	case leapt && l.Within > 0: // else sleepers go as they were told
 		l.change()
-	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
-		l.news = *n
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
 }
