@@ -28,13 +28,15 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 
 // confirm, under mu, says until when a caller sleeps whose turn is to come. If
 // the news would be too old at the turn, and no look is on its way, confirm
-// begins a look shortly before. If the turn is told vaguely, the first look comes
-// before it can come at the soonest.
+// begins a look shortly before. If the turn may pass by more than MaxLateness before it
+// is told to come, confirm begins one at once, unless a look has just begun.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
-	at, early := due.Add(-l.Within/4), l.soonest(s, due).Add(-l.Within/4)
-	switch {
-	case early.Before(at) && l.looked.Before(early) && l.Within > 0:
-		at = early
+	at := due.Add(-l.Within / 4)
+	isUncertain := l.Within > 0 && l.tooLate(l.excess(s.took))
+	l.uncertain = l.uncertain || isUncertain
+	switch next := l.looked.Add(l.Within * 3 / 4); {
+	case isUncertain && next.Before(at):
+		at = next
 	case l.isFresh(s, due) || !l.looked.Before(due.Add(-l.Within)):
 		return due
 	}

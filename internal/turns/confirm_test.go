@@ -2,6 +2,7 @@ package turns
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -231,6 +232,55 @@ func TestAVaguelyToldTurnIsLookedForAfterItsAnswer(t *testing.T) {
 		require.NoError(t, (<-out).err)
 		assert.Equal(t, 4*second, time.Since(start))
 		assert.Empty(t, q.givenBack())
+	})
+}
+
+// The question was on its way for as long as the answer. The look tells that the turn
+// comes before it was told to, but after its answer.
+func TestALookForAVaguelyToldTurnWakesItsCaller(t *testing.T) {
+	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		start := time.Now()
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		time.Sleep(50 * time.Millisecond)
+		q.nowTakes(800 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(500 * time.Millisecond)
+		q.nowTakes(2 * time.Millisecond)
+		require.NoError(t, (<-out).err)
+		assert.Equal(t, 1001*time.Millisecond, time.Since(start))
+		assert.Empty(t, q.givenBack())
+	})
+}
+
+// Answers take longer by less than anybody may be late. No turn is far away.
+func TestAnswersThatVaryByLittleAreNoReasonToLook(t *testing.T) {
+	inBubble(t, 50*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(2 * time.Millisecond)
+		var g sync.WaitGroup
+		for i := range 100 {
+			q.slow(time.Duration(i%20) * time.Millisecond)
+			g.Go(func() { assert.NoError(t, wait(t.Context(), l, forever(0))) })
+			time.Sleep(45 * time.Millisecond)
+		}
+		g.Wait()
+		assert.Zero(t, q.looks)
+		assert.Empty(t, q.givenBack())
+	})
+}
+
+// All answers take long, longer than others did once.
+func TestLooksForVaguelyToldTurnsAreFew(t *testing.T) {
+	inBubble(t, 100*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		start := time.Now()
+		q.nowTakes(300 * time.Millisecond)
+		for range 20 {
+			out := callers(t.Context(), l, 5, forever)
+			for range 5 {
+				<-out // most miss their turns
+			}
+		}
+		assert.LessOrEqual(t, q.looks, int(time.Since(start)*4/3/second)+1)
 	})
 }
 

@@ -49,7 +49,10 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.lineUpOthers()
 	case leapt && l.Within > 0: // else sleepers go as they were told
 		l.change()
+	case l.uncertain:
+		l.wake()
 	}
+	l.uncertain = false
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
 }
 
@@ -121,7 +124,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	}
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	s.epoch = l.epoch
-	older := !n.Asked.After(s.asked.Add(s.took)) && s.took > l.Within/4 // they may lack what has put it off
+	older := n.Asked.Before(s.asked.Add(s.took)) && s.took > l.Within/4 // they may lack what has put it off
 	if n.Queue != s.grant.ID || l.Within == 0 || older {
 		return
 	}

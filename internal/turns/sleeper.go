@@ -9,14 +9,8 @@ import (
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
-const (
-	// shortestNap is for how long a caller lets another go first.
-	shortestNap = 100 * time.Microsecond
-
-	// longExcess is an excess from which on an answer says too vaguely when a
-	// turn comes.
-	longExcess = time.Millisecond
-)
+// shortestNap is for how long a caller lets another go first.
+const shortestNap = 100 * time.Microsecond
 
 type state int8
 
@@ -120,15 +114,6 @@ func (l *Sleepers) begin(s *Sleeper) {
 	}
 }
 
-// soonest, under mu, is when a turn that is due at a moment may come at the soonest,
-// if the answer that told due took long.
-func (l *Sleepers) soonest(s *Sleeper, due time.Time) time.Time {
-	if l.excess(s.took) > longExcess {
-		return due.Add(-s.took)
-	}
-	return due
-}
-
 // leave takes out a caller whose ctx has ended. It returns false if the turn of
 // the caller has come, and the caller does not wait for news of it: a turn that
 // has come is a turn.
@@ -165,9 +150,6 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 		return time.Time{}, nil
 	case now.Before(due):
 		s.wakes = l.confirm(s, due, now)
-		if at := l.soonest(s, s.due); now.Before(at) && at.Before(s.wakes) {
-			s.wakes = at // by then newer news may tell
-		}
 		return s.wakes, l.changed
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
 		l.miss(s, now)

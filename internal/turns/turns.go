@@ -95,6 +95,8 @@ type Sleepers struct {
 	epoch    int           // counts the changes that sleepers have to hear of
 	quickest time.Duration // what an answer that grants a turn takes at best
 
+	uncertain bool // some turn may pass before its caller wakes: it wakes at the next news
+
 	lookUntil time.Time     // until when callers wait for the newest look
 	looking   int           // how many looks are under way
 	newsCame  chan struct{} // closed when news come; nil while nobody waits for news
