@@ -72,6 +72,12 @@ func TestLosses(t *testing.T) {
 			"a takes 1x2 after >=1980ms"},
 		{"one turn, when all before it count no more", "100/1h", "moves, a takes 1x50, at 1s, a takes 1x30, at 2s, " +
 			"a takes 1x20, at 1h20s, kept, a takes 1, at 1h21s, back, a available 99, a waits 0s"},
+		{"tokens that count for longer than calls", "10/1s; tokens 100/1m", "a takes 1 tokens=100, at 500ms, " +
+			"{lost|calls|units lost}, a {looks|pauses 10ms}, at 3s, a tokens 0, a takes 1 tokens=100 after >=56s"},
+		{"tokens, when calls count no more", "10/1s; tokens 100/1m", "a takes 1 tokens=100, at 3s, lost, a looks, " +
+			"at 6s, a tokens 0, a takes 1 tokens=100 after >=53s"},
+		{"tokens of which nobody knows", "10/1s; tokens 100/1m", "b has 10/1s, a takes 1 tokens=100, b takes 1, " +
+			"at 500ms, calls, b looks, units lives >59s"},
 		{"turns that are given back while the clock is slow", "stored 10/1s", "a takes 20, b sets 1/1s, a looks, b looks, " +
 			"at 10ms, a returns 1:, lives >10s, at 3s, a waits 0s, b waits 0s, b heard no loss"},
 		{"a turn after these", "stored 10/1s", "a takes 100, b sets 1/1s, a looks, b looks, " +
@@ -259,6 +265,22 @@ func TestALongerPauseIsNotForgottenForAShorterOne(t *testing.T) {
 		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
 		at(time.Second)
 		require.Equal(t, 59*time.Second, status(t, f).Paused)
+	})
+}
+
+// The turns that were told last count, even if an answer from before arrives later.
+func TestAnOlderAnswerTellsNoEarlierEnd(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 1, Per: time.Second})
+		queued(t, f, 1, 1)
+		pause(t, f, 3*time.Second)
+		r, err := f.askUnder(t.Context(), f.scripts.look, f.held(), f.args(f.held(), 1))
+		require.NoError(t, err)
+		queued(t, f, 2, 1)
+		require.NoError(t, f.hear(r, f.held())) // arrives late
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		at(4500 * time.Millisecond)
+		require.InDelta(t, 1500*time.Millisecond, wait(t, f), float64(time.Millisecond))
 	})
 }
 

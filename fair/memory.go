@@ -298,9 +298,11 @@ func (h *history) unitsAt(slot int64) told {
 func (h *history) goBy(n news) bool {
 	isNewer := n.Asked.After(h.news.Arrived) ||
 		cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server), n.Asked.Compare(h.news.Asked)) >= 0
-	if isNewer && n.watermark.history() == h.watermark.history() {
-		h.news = n
-		return true
+	if n.watermark.history() == h.watermark.history() {
+		if isNewer {
+			h.news = n
+		}
+		return isNewer
 	}
 	at := max(h.watermark.newest, h.news.Clock)
 	told := h.news.Until(at) - elapsed(h.news, n)

@@ -188,6 +188,7 @@ const stillClock = anyServer + `local redis = setmetatable({ call = function(nam
 	local now = tonumber(redis.call('GET', KEYS[1] .. ':clock'))
 	return { math.floor(now / 1000000), now % 1000000 }
 end, pcall = function(name, ...)
+	if name == 'PTTL' then return math.ceil(redis.pcall(name, ...) / 1000) end
 	if name == 'PEXPIRE' then
 		local key, ttl = ...
 		return redis.pcall(name, key, 1000 * ttl)

@@ -151,10 +151,10 @@ func (l *Sleepers) reckon(s *Sleeper) {
 }
 
 // tellsTheSame, under mu, reports whether news fit what is known of a turn, and tell
-// it less well: they are later by no more than their answer took longer than others.
+// it less well: they are as much later as their answer may have taken, by little.
 func (l *Sleepers) tellsTheSame(n *engine.News, s *Sleeper, due time.Time) bool {
 	took, later := n.Arrived.Sub(n.Asked), due.Sub(s.due)
-	return n.Stands == 0 && len(n.Slow) == 0 && !l.isVague(took) && 0 <= later && later <= l.excess(took)
+	return n.Stands == 0 && len(n.Slow) == 0 && !l.isVague(took) && 0 <= later && later <= min(took, l.Within/4)
 }
 
 // heardOf notes how new what is known of a turn is.

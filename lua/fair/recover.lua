@@ -160,17 +160,19 @@ local function recover()
   if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
   if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
-  if not (known or fresh) then
+  if known or fresh then
+    slow_as_both(told, shown)
+    local slowed_upto = math.min(newest, slow_until())
+    restore_clock(shown, label, wait, stands)
+    counts_longer(newest, under)
+    go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
+    reset_end, must = math.max(reset_end, known_reset), true
+    by_the_callers_quotas(under, fresh and slowed_upto or now, newest)
+  else
     take_in(known_reset)
-    return join(label, newest, wait, stands, told, under)
+    join(label, newest, wait, stands, told, under)
   end
-  slow_as_both(told, shown)
-  local slowed_upto = math.min(newest, slow_until())
-  restore_clock(shown, label, wait, stands)
-  counts_longer(newest, under)
-  go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
-  reset_end, must = math.max(reset_end, known_reset), true
-  by_the_callers_quotas(under, fresh and slowed_upto or now, newest)
+  lives = math.max(lives, label_in(ends_in - gone) + 1) -- units may count for longer
 end
 
 if watermark ~= '' then recover() end

@@ -46,6 +46,9 @@ if granted > 0 or must then
     if notes then call('SETRANGE', key, size + CELLS * WIDTH, notes) end
     if late or must then call('PEXPIRE', key, life) end
   end
-  if unusual then redis.pcall('PEXPIRE', key .. ':units', life) end -- the clock may stand still, or be slow
+  if unusual then -- the clock may stand still, or be slow
+    local units_left = redis.pcall('PTTL', key .. ':units')
+    if type(units_left) == 'number' and units_left < life + 0 then redis.pcall('PEXPIRE', key .. ':units', life) end
+  end
   told, clock = name .. fields, now
 end
