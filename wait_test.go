@@ -165,3 +165,29 @@ func TestAllowTellsThatItsTurnMayHavePassed(t *testing.T) {
 		require.Equal(t, 1, status(t, q).Available, "it was given back")
 	})
 }
+
+// One question asks for both. Whoever called first goes first.
+func TestAllowTakesItsTurnBesideAWaitThatCalledLater(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			time.Sleep(5 * time.Millisecond)
+			return next(ctx, cmd)
+		}))
+		q := queueOf(t, rdb, "a", fairlimit.PerSecond(2), fairlimit.WithMaxLateness(100*time.Millisecond))
+		waits := func() { assert.NoError(t, q.Wait(t.Context())) }
+		for range 10 {
+			var wg sync.WaitGroup
+			wg.Go(waits)
+			time.Sleep(time.Millisecond)
+			wg.Go(func() {
+				allowed, err := q.Allow(t.Context())
+				assert.NoError(t, err)
+				assert.True(t, allowed)
+			})
+			time.Sleep(time.Millisecond)
+			wg.Go(waits)
+			wg.Wait()
+			time.Sleep(time.Second)
+		}
+	})
+}

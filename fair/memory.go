@@ -96,17 +96,18 @@ func (w watermark) before(other watermark) bool {
 	return cmp.Or(cmp.Compare(w.clock, other.clock), cmp.Compare(w.sequence, other.sequence)) < 0
 }
 
-// ends is when nothing of the queue counts any more.
+// ends is when nothing of the queue counts any more, as the server told and by the
+// quotas that it obeys.
 func (h *history) ends() int64 {
-	if h.news.ends > 0 {
-		return h.news.ends
+	end := h.watermark.newest
+	if h.under != nil && len(h.under.windows) > 0 {
+		end += h.under.windows[0].Length
+		for _, u := range h.under.units {
+			end = max(end, h.endOf(u))
+		}
 	}
-	if h.under == nil || len(h.under.windows) == 0 {
-		return h.watermark.newest
-	}
-	end := h.watermark.newest + h.under.windows[0].Length
-	for _, u := range h.under.units {
-		end = max(end, h.endOf(u))
+	if told := h.news.ends; told > 0 {
+		return min(told, end)
 	}
 	return end
 }

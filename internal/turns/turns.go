@@ -117,7 +117,8 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	took := r.Reply.Took()
 	l.learnQuickest(took)
 	now := time.Now()
-	if slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool { return s.matches(r) && s.due.After(now) }) {
+	goesFirst := func(s *Sleeper) bool { return s.request.Call < r.Call && s.matches(r) && s.due.After(now) }
+	if slices.ContainsFunc(l.sleepers, goesFirst) {
 		return false
 	}
 	if l.isVoid(r.Reply.Grant.ID, r.Reply.Asked) || isPutOff(r) {

@@ -51,6 +51,7 @@ local function restore_clock(shown, label, wait, stands)
   end
   read_clock()
   forget_slow()
+  if stands > rest + 2 then stand_still(stands) end -- a label that comes late enough need not wait for the clock
 end
 
 -- Slows the clock as the state does or as the caller was told, whichever is slower
@@ -159,7 +160,8 @@ local function recover()
   local comes_in = wait_for(label)
   if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
-  if is_told and (is_newest or comes_in >= wait - 2) then return counts_longer(newest, under) end
+  local waits = rest >= stands - 2 and comes_in >= wait - 2
+  if is_told and (is_newest or waits) then return counts_longer(newest, under) end
   if known or fresh then
     slow_as_both(told, shown)
     local slowed_upto = math.min(newest, slow_until())
