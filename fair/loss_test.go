@@ -82,6 +82,8 @@ func TestLosses(t *testing.T) {
 			"c pauses 1ms, at 5m, lost, c {looks|pauses 1ms|asks}, a takes 1x90 after >=54m"},
 		{"a pause, on a server whose clock is behind", "3/10s", "moves, a takes 1, at 1s, a takes 1, kept, at 5s, " +
 			"a pauses 3s, at {500ms|2s|4s|5s}, back, {|a looks,} a waits >=2950ms"},
+		{"a queue that ended a little sooner than by its limiter's clock", "10/1s; tokens 100/1h", "a takes 1 tokens=40, " +
+			"a waited 59m58s, at 3601s, lost, b takes 1, {|a looks,} a takes 1 tokens=40 after <=1s, a heard no loss"},
 		{"turns that are given back while the clock is slow", "stored 10/1s", "a takes 20, b sets 1/1s, a looks, b looks, " +
 			"at 10ms, a returns 1:, lives >10s, at 3s, a waits 0s, b waits 0s, b heard no loss"},
 		{"a turn after these", "stored 10/1s", "a takes 100, b sets 1/1s, a looks, b looks, " +

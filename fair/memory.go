@@ -125,6 +125,12 @@ func (h *history) over() bool {
 	return h.watermark.text == "" || time.Since(h.news.Arrived) > h.news.Until(h.ends())
 }
 
+// wasOver reports whether the queue had ended when the server told some news, as
+// lua/fair/recover.lua finds it.
+func (h *history) wasOver(n *news) bool {
+	return h.watermark.text == "" || elapsed(&h.news, n) > h.news.Until(h.ends())
+}
+
 // wentAlong reports whether all that is known went along with a question that
 // carried a watermark. While the clock stands still, pauses do not change that.
 func (h *history) wentAlong(carried string, asked time.Time) bool {
@@ -203,7 +209,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	case h == nil && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
 		return
 	case h == nil:
-		if !m.over() && !m.wentAlong(n.carried, n.Asked) {
+		if !m.wasOver(&n) && !m.wentAlong(n.carried, n.Asked) {
 			m.others = append(m.others, m.history)
 		}
 		h = &m.history
@@ -214,7 +220,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 		return
 	}
 	same := w.generation() == h.watermark.generation()
-	h.adopt(w, n.obeyed(under))
+	h.adopt(w, &n, under)
 	if !same {
 		h.news = n
 	}
@@ -236,17 +242,17 @@ func (m *memory) historyOf(w watermark) *history {
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
 // Another queue counts them up to its newest slot.
-func (h *history) adopt(w watermark, under *quotaSet) {
+func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 	switch {
-	case h.over():
+	case h.wasOver(n):
 		h.under = nil
 	case w.units.granted == "":
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
-			w.units = h.unitsAt(w.newest)
+			w.units = h.unitsAt(w.newest, n)
 		}
 	}
-	h.watermark, h.under = w, cmp.Or(under, h.under)
+	h.watermark, h.under = w, cmp.Or(n.obeyed(under), h.under)
 }
 
 // hear learns from news when turns come that were seen. A queue that took the
@@ -269,22 +275,23 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	case m.watermark.text == "":
 	case mine:
 		if m.wentAlong(n.carried, n.Asked) && n.watermark.history() != m.watermark.history() {
-			m.adopt(n.watermark, m.under)
+			m.adopt(n.watermark, n, under)
 		}
 		if m.goBy(*n) && n.obeys {
 			m.under = under
 		}
-	case !n.Reset && !m.over() && m.wentAlong(n.carried, n.Asked):
-		m.adopt(n.watermark, n.obeyed(under)) // it counts what this limiter knows
+	case !n.Reset && !m.wasOver(n) && m.wentAlong(n.carried, n.Asked):
+		m.adopt(n.watermark, n, under) // it counts what this limiter knows
 		m.news = *n
 	}
 }
 
-// unitsAt, under mu, is what still counts of the units, up to another slot.
-func (h *history) unitsAt(slot int64) told {
+// unitsAt, under mu, is what still counted of the units at some news, up to another
+// slot.
+func (h *history) unitsAt(slot int64, n *news) told {
 	var all []engine.Amount
 	for _, u := range cmp.Or(h.under, &quotaSet{}).units {
-		if time.Since(h.news.Arrived) < h.news.Until(h.endOf(u)) {
+		if elapsed(&h.news, n) < h.news.Until(h.endOf(u)) {
 			all = append(all, engine.Amount{Unit: u.name, N: h.watermark.units.granted.Of(u.name)},
 				engine.Amount{Unit: u.name + "@", N: int(slot)})
 		}
@@ -306,7 +313,7 @@ func (h *history) goBy(n news) bool {
 		return isNewer
 	}
 	at := max(h.watermark.newest, h.news.Clock)
-	told := h.news.Until(at) - elapsed(h.news, n)
+	told := h.news.Until(at) - elapsed(&h.news, &n)
 	if n.Until(at) < told-rounded {
 		return false
 	}
@@ -323,7 +330,7 @@ const rounded = 2 * time.Microsecond
 const clocksApart = time.Second
 
 // elapsed is how long after some news others were told.
-func elapsed(before, after news) time.Duration {
+func elapsed(before, after *news) time.Duration {
 	here, there := after.Arrived.Sub(before.Arrived), microseconds(after.Server-before.Server)
 	if here-there > clocksApart {
 		return here
