@@ -220,9 +220,9 @@ func (l *limiter) takeNow(ctx context.Context, n int) (*Turn, error) {
 // however late, unless a [Queue.Pause] held its caller.
 //
 // A slot may pass while its answer is on the way. So if an answer took longer
-// than the quickest recent ones, the difference counts as lateness; the first one
-// has none to be compared with. A caller that misses ten turns in a row gets
-// [ErrMissed].
+// than the quickest of the last eight, the difference counts as lateness; the
+// first one has none to be compared with. A caller that misses ten turns in a row
+// gets [ErrMissed].
 func WithMaxLateness(d time.Duration) Option {
 	return func(o *options) {
 		o.length("WithMaxLateness", d)

@@ -1,5 +1,6 @@
 // Package fair is the engine that grants turns in order. It keeps a reservation
-// queue in one Redis key. The TTL of the key is about the backlog plus one Per.
+// queue in one Redis key. The TTL of the key is the backlog plus one Per, or what it
+// was before if that is longer.
 //
 // # The rule
 //

@@ -32,7 +32,7 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 // is told to come, confirm begins one at once, unless a look has just begun.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
 	at := due.Add(-l.Within / 4)
-	isUncertain := l.Within > 0 && l.tooLate(l.excess(s.took))
+	isUncertain := l.Within > 0 && l.tooLate(s.excess)
 	l.uncertain = l.uncertain || isUncertain
 	switch next := l.looked.Add(l.Within * 3 / 4); {
 	case isUncertain && next.Before(at):
@@ -75,7 +75,7 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 func (l *Sleepers) insistsUntil(s *Sleeper, now time.Time) time.Time {
 	if s.givesUp.IsZero() {
 		s.givesUp = now.Add(timeout.Answer)
-		if end := s.due.Add(l.MaxLateness - l.excess(s.took)); l.MaxLateness > 0 && end.Before(s.givesUp) {
+		if end := s.due.Add(l.MaxLateness - s.excess); l.MaxLateness > 0 && end.Before(s.givesUp) {
 			s.givesUp = end
 		}
 	}

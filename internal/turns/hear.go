@@ -13,9 +13,9 @@ const drift = 1000
 // Hear takes in the news of an answer.
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
-// what the answer took. So a sleeper keeps the earliest one, as long as the queue's
-// clock runs: see reckon. If the clock stood still meanwhile, only the newest
-// estimate is right, and all sleepers have to hear of it.
+// what the answer took. So the earliest of the recent estimates is kept, as
+// long as the queue's clock runs. If the clock stood still meanwhile, only the
+// newest estimate is right, and sleepers have to hear of it.
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -41,30 +41,24 @@ func (l *Sleepers) Hear(n *engine.News) {
 	if n.Reset && old.Queue != n.Queue {
 		l.resetQueue, l.resetHeard = n.Queue, n.Arrived
 	}
-	l.news = *n
 	switch {
 	case old.Queue != n.Queue:
-		l.before = old
+		l.before, l.news = old, *n
 		l.change()
 		l.lineUpOthers()
-	case leapt && l.Within > 0: // else sleepers go as they were told
+	case l.Within == 0: // sleepers go as they were told
+		l.news = *n
+	case leapt:
+		l.news = *n
 		l.change()
-	case l.uncertain:
+	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
+		l.news = *n
+	}
+	if l.uncertain {
+		l.uncertain = false
 		l.wake()
 	}
-	l.uncertain = false
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
-}
-
-// learnQuickest, under mu, lets quickest follow what answers take that grant
-// turns: down at once, up slowly. Looks tell nothing of these, as they do not
-// wait for replicas.
-func (l *Sleepers) learnQuickest(took time.Duration) {
-	if l.quickest == 0 || took < l.quickest {
-		l.quickest = max(1, took)
-	} else {
-		l.quickest += (took - l.quickest) / 64
-	}
 }
 
 // putsOff is how much later slots come by n than by old, at a moment beyond all
@@ -74,10 +68,6 @@ func putsOff(old, n *engine.News) time.Duration {
 	at := max(n.Clock, old.Clock, n.SlowUntil(), old.SlowUntil()) + beyond
 	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
 }
-
-// isVague, under mu, reports whether an answer took much longer than the quickest do.
-// So it tells less well of slots than what is known, and may hide a leap.
-func (l *Sleepers) isVague(took time.Duration) bool { return l.excess(took) > l.Within/4 }
 
 // leapt, under mu, reports whether slots come later or sooner than was known,
 // by more than the answer took and clocks can have run apart. Any answer in a
@@ -124,7 +114,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	}
 	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
 	s.epoch = l.epoch
-	older := n.Asked.Before(s.asked.Add(s.took)) && s.took > l.Within/4 // they may lack what has put it off
+	older := l.newest.Before(s.asked.Add(s.took)) && s.took > l.Within/4 // they may lack what has put it off
 	if n.Queue != s.grant.ID || l.Within == 0 || older {
 		return
 	}
@@ -134,6 +124,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	}
 	if l.tellsTheSame(n, s, due) {
 		s.took = min(s.took, n.Arrived.Sub(n.Asked)-due.Sub(s.due))
+		s.excess = min(s.excess, l.excess(s.took))
 		s.heardOf(n)
 		return
 	}
@@ -146,7 +137,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		return
 	}
 	// The answer before may have told due more exactly.
-	s.due, s.took = due, took
+	s.due, s.took, s.excess = due, took, l.excess(took)
 	s.heardOf(n)
 }
 

@@ -75,7 +75,7 @@ func (l *Sleepers) missedBy(s *Sleeper, now time.Time) time.Duration {
 	if l.holdsAsleep().Sub(s.due) > rounded || l.hearsNothing(s, now) || l.isOvertaken(s) {
 		return max(1, now.Sub(s.due)) // Redis did not let its clock stand still, or may have
 	}
-	if lateness := now.Sub(s.due) + l.excess(s.took); !now.Before(s.due) && l.tooLate(lateness) {
+	if lateness := now.Sub(s.due) + s.excess; !now.Before(s.due) && l.tooLate(lateness) {
 		return lateness
 	}
 	return 0

@@ -111,6 +111,7 @@ func TestAnOlderCallerWakesWhoseTurnIsToldBetter(t *testing.T) {
 		l.next(older)
 		time.Sleep(2 * second)
 		l.news = engine.News{Queue: "q", Asked: time.Now(), Arrived: time.Now(), Clock: 2 * second.Microseconds()}
+		l.newest = l.news.Asked
 		changed := l.changed
 		until, _ := l.next(younger)
 		assert.False(t, until.IsZero(), "the younger goes first")

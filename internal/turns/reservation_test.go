@@ -76,3 +76,19 @@ func TestAPauseOfAFlowPutsOffReservationsOfBefore(t *testing.T) {
 		assert.False(t, l.MayGo(due), "its answer was on the way")
 	})
 }
+
+// It was due at once. Its caller begins to wait when the news are old, and others have
+// paused the queue.
+func TestAReservationThatWasDueIsNotTakenOnOldNews(t *testing.T) {
+	inBubble(t, 100*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		start, r := time.Now(), asksNow(t, l, 0)
+		assert.Zero(t, r.Reply.Wait)
+		time.Sleep(100 * time.Millisecond)
+		q.pause(5 * second)
+		time.Sleep(2 * second)
+		assert.False(t, l.MayGo(r))
+		again, err := l.Sleep(NewSleeper(r))
+		assert.NoError(t, err)
+		assert.True(t, again || time.Since(start) > 5*second, "it is held, or lines up again")
+	})
+}

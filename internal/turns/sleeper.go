@@ -42,6 +42,7 @@ type turn struct {
 	took  time.Duration // what that answer took: the turn may come sooner by as much
 	epoch int           // of the Sleepers when due was worked out
 
+	excess  time.Duration // of took, by the quickest answers of then
 	givesUp time.Time // until when the caller insists on news, zero if it does not
 }
 
@@ -103,7 +104,8 @@ func (l *Sleepers) begin(s *Sleeper) {
 		grant: reply.Grant,
 		due:   reply.Slot(), asked: reply.Asked, took: reply.Took(), epoch: l.epoch - 1, // newer news may be there
 	}
-	l.learnQuickest(s.took)
+	l.recent.learn(reply)
+	s.excess = l.excess(s.took)
 	s.accept()
 	l.join(s)
 	switch { // before this answer came, or the caller of a reservation
@@ -163,7 +165,7 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 	}
 	l.quit(s, gone)
 	if l.Taken != nil {
-		l.Taken(s.request.N, now.Sub(s.due)+l.excess(s.took), l.isFresh(s, l.neededAt(s, now)))
+		l.Taken(s.request.N, now.Sub(s.due)+s.excess, l.isFresh(s, l.neededAt(s, now)))
 	}
 	return time.Time{}, nil
 }

@@ -90,10 +90,10 @@ type Sleepers struct {
 	resetQueue string    // the queue that follows the newest reset
 	resetHeard time.Time // turns of before in other queues are void
 
-	newest   time.Time     // when the question went that brought the newest news
-	looked   time.Time     // when the newest look went
-	epoch    int           // counts the changes that sleepers have to hear of
-	quickest time.Duration // what an answer that grants a turn takes at best
+	newest time.Time // when the question went that brought the newest news
+	looked time.Time // when the newest look went
+	epoch  int       // counts the changes that sleepers have to hear of
+	recent recent
 
 	uncertain bool // some turn may pass before its caller wakes: it wakes at the next news
 
@@ -108,14 +108,13 @@ type Sleepers struct {
 }
 
 // MayGo reports whether a caller whose turn is due at once may take it. It may not
-// if its reply was on its way for longer than Within, if the turn is void, and if a
+// if its question went longer ago than Within, if the turn is void, and if a
 // caller of the same line that called earlier for as many permits sleeps: that goes
 // first. The caller then has to call [Sleepers.Sleep], or gives its turn back.
 func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	took := r.Reply.Took()
-	l.learnQuickest(took)
+	l.recent.learn(&r.Reply)
 	now := time.Now()
 	goesFirst := func(s *Sleeper) bool { return s.request.Call < r.Call && s.matches(r) && s.due.After(now) }
 	if slices.ContainsFunc(l.sleepers, goesFirst) {
@@ -124,8 +123,8 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	if l.isVoid(r.Reply.Grant.ID, r.Reply.Asked) || isPutOff(r) {
 		return false
 	}
-	lateness := now.Sub(r.Reply.Slot()) + l.excess(took)
-	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && took > l.Within {
+	lateness := now.Sub(r.Reply.Slot()) + l.excess(r.Reply.Took())
+	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && now.Sub(r.Reply.Asked) > l.Within {
 		return false
 	}
 	if l.Taken != nil {
@@ -136,17 +135,6 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 
 func (l *Sleepers) tooLate(lateness time.Duration) bool {
 	return l.MaxLateness > 0 && lateness > l.MaxLateness
-}
-
-// excess, under mu, is how much longer an answer took than the quickest answers
-// do. The excess counts as lateness: the turn may have come while the answer
-// was on its way. What every answer takes does not count, since a guard is
-// there for delays that differ.
-func (l *Sleepers) excess(took time.Duration) time.Duration {
-	if l.quickest == 0 {
-		return 0
-	}
-	return max(0, took-l.quickest)
 }
 
 // change, under mu, tells sleepers to ask next again.
