@@ -43,7 +43,7 @@ type turn struct {
 	epoch int           // of the Sleepers when due was worked out
 
 	excess  time.Duration // of took, by the quickest answers of then
-	givesUp time.Time // until when the caller insists on news, zero if it does not
+	givesUp time.Time     // until when the caller insists on news, zero if it does not
 }
 
 // NewSleeper is for the caller of a request.
