@@ -26,14 +26,15 @@ const (
 // before it, unless another answer has come by then. One question serves all
 // callers of a [Limiter] value. Waits shorter than x cost nothing more, and
 // neither an idle nor a busy limiter asks. In between there is at most one
-// question a turn, and there are at most 4/(3x) questions a second. If the answer
-// that grants a turn takes longer than the quickest do, by more than
-// [WithMaxLateness], the limiter asks once more when it comes.
+// question a turn, and there are at most 4/(3x) questions a second, or 2/x if
+// answers take longer than x/8. If the answer that grants a turn takes longer than
+// the quickest do, by more than [WithMaxLateness], the limiter asks once more when
+// it comes.
 //
 // If the process stood still, or Redis is silent, a caller waits for the answer
-// for x/4 and half of [WithMaxLateness] at most, and then goes. After a pause that
-// its [Limiter] knows of, it waits for as long as WithMaxLateness allows, or five
-// seconds without it, and then misses its turn.
+// for x/4 (up to x/2 if Redis is far away) and half of [WithMaxLateness] at most,
+// and then goes. After a pause that its [Limiter] knows of, it waits for as long
+// as WithMaxLateness allows, or five seconds without it, and then misses its turn.
 //
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 // They hear of a reset only if their own [Limiter] resets, or asks for another

@@ -74,6 +74,13 @@ func TestLosses(t *testing.T) {
 			"a takes 1x20, at 1h20s, kept, a takes 1, at 1h21s, back, a available 99, a waits 0s"},
 		{"tokens that count for longer than calls", "10/1s; tokens 100/1m", "a takes 1 tokens=100, at 500ms, " +
 			"{lost|calls|units lost}, a {looks|pauses 10ms}, at 3s, a tokens 0, a takes 1 tokens=100 after >=56s"},
+		{"tokens of a debt, at a copy that has all calls", "10/1s; tokens 100/1m", "moves, a takes 1 tokens=50, kept, " +
+			"at 30s, a {settles 0 0 tokens=-50|observes 0 tokens}, back, {|a looks,|a pauses 1ms,} " +
+			"at 61s, a takes 1 tokens=100 after >=28s"},
+		{"tokens, if others restore the calls", "10/1s; tokens 100/1m", "a takes 1 tokens=100, b pauses 1ms, at 500ms, " +
+			"lost, b {looks|pauses 1ms}, {|a asks,|a looks,|a pauses 1ms,} at 3s, a takes 1 tokens=100 after >=56s"},
+		{"turns that a limiter knows by a pause, under quotas of others", "10/1m", "c has 20/1m, a takes 10, c pauses 1ms, " +
+			"at 1s, lost, c takes 20 after >=58s"},
 		{"tokens, when calls count no more", "10/1s; tokens 100/1m", "a takes 1 tokens=100, at 3s, lost, a looks, " +
 			"at 6s, a tokens 0, a takes 1 tokens=100 after >=53s"},
 		{"tokens of which nobody knows", "10/1s; tokens 100/1m", "b has 10/1s, a takes 1 tokens=100, b takes 1, " +

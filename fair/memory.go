@@ -96,18 +96,18 @@ func (w watermark) before(other watermark) bool {
 	return cmp.Or(cmp.Compare(w.clock, other.clock), cmp.Compare(w.sequence, other.sequence)) < 0
 }
 
-// ends is when nothing of the queue counts any more, as the server told and by the
-// quotas that it obeys.
-func (h *history) ends() int64 {
-	end := h.watermark.newest
-	if h.under != nil && len(h.under.windows) > 0 {
-		end += h.under.windows[0].Length
-		for _, u := range h.under.units {
-			end = max(end, h.endOf(u))
-		}
+// ends is when nothing of the queue counts any more, by the quotas that it obeys, or
+// by others if that is not known. Calls count no longer than the server told.
+func (h *history) ends(others *quotaSet) int64 {
+	end, under := h.watermark.newest, cmp.Or(h.under, others)
+	if len(under.windows) > 0 {
+		end += under.windows[0].Length
 	}
 	if told := h.news.ends; told > 0 {
-		return min(told, end)
+		end = min(end, told)
+	}
+	for _, u := range under.units {
+		end = max(end, h.endOf(u))
 	}
 	return end
 }
@@ -121,14 +121,14 @@ func (h *history) endOf(u unitSet) int64 {
 }
 
 // over reports whether the queue has ended, or none is known.
-func (h *history) over() bool {
-	return h.watermark.text == "" || time.Since(h.news.Arrived) > h.news.Until(h.ends())
+func (h *history) over(others *quotaSet) bool {
+	return h.watermark.text == "" || time.Since(h.news.Arrived) > h.news.Until(h.ends(others))
 }
 
 // wasOver reports whether the queue had ended when the server told some news, as
 // lua/fair/recover.lua finds it.
-func (h *history) wasOver(n *news) bool {
-	return h.watermark.text == "" || elapsed(&h.news, n) > h.news.Until(h.ends())
+func (h *history) wasOver(n *news, others *quotaSet) bool {
+	return h.watermark.text == "" || elapsed(&h.news, n) > h.news.Until(h.ends(others))
 }
 
 // wentAlong reports whether all that is known went along with a question that
@@ -159,7 +159,7 @@ func (m *memory) recallOthers(t *quotaSet) (all []carried, at time.Time) {
 		return nil, at // a look at the clock is not free
 	}
 	at = time.Now()
-	m.others = slices.DeleteFunc(m.others, func(h history) bool { return h.over() })
+	m.others = slices.DeleteFunc(m.others, func(h history) bool { return h.over(t) })
 	for i := range m.others {
 		all = append(all, m.carriedOf(&m.others[i], t))
 	}
@@ -180,7 +180,7 @@ func (m *memory) forgetOthers(all []carried, asked time.Time) {
 func (m *memory) carriedOf(h *history, t *quotaSet) carried {
 	fresh := strconv.FormatUint(firstGeneration+rand.Uint64N(generations), 36)
 	w, n, since := h.watermark, &h.news, time.Since(h.news.Arrived)
-	if h.over() {
+	if h.over(t) {
 		resetEnd := m.resetEnd
 		if n.Server+since.Microseconds() > resetEnd {
 			resetEnd = 0
@@ -193,7 +193,7 @@ func (m *memory) carriedOf(h *history, t *quotaSet) carried {
 	}
 	comes := n.Until(max(w.newest, n.Clock))
 	rest := fmt.Sprintf("%s %d %d %d %d %d %d %d %d %s %s", fresh, n.Server, since.Microseconds(),
-		n.Clock, w.newest, comes.Microseconds(), n.Until(h.ends()).Microseconds(), n.Stands.Microseconds(),
+		n.Clock, w.newest, comes.Microseconds(), n.Until(h.ends(t)).Microseconds(), n.Stands.Microseconds(),
 		m.resetEnd, n.stretches, under)
 	return carried{w.text, rest, w.units}
 }
@@ -209,7 +209,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	case h == nil && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
 		return
 	case h == nil:
-		if !m.wasOver(&n) && !m.wentAlong(n.carried, n.Asked) {
+		if !m.wasOver(&n, under) && !m.wentAlong(n.carried, n.Asked) {
 			m.others = append(m.others, m.history)
 		}
 		h = &m.history
@@ -244,12 +244,12 @@ func (m *memory) historyOf(w watermark) *history {
 // Another queue counts them up to its newest slot.
 func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 	switch {
-	case h.wasOver(n):
+	case h.wasOver(n, under):
 		h.under = nil
 	case w.units.granted == "":
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
-			w.units = h.unitsAt(w.newest, n)
+			w.units = h.unitsAt(w.newest, n, under)
 		}
 	}
 	h.watermark, h.under = w, cmp.Or(n.obeyed(under), h.under)
@@ -280,7 +280,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 		if m.goBy(*n) && n.obeys {
 			m.under = under
 		}
-	case !n.Reset && !m.wasOver(n) && m.wentAlong(n.carried, n.Asked):
+	case !n.Reset && !m.wasOver(n, under) && m.wentAlong(n.carried, n.Asked):
 		m.adopt(n.watermark, n, under) // it counts what this limiter knows
 		m.news = *n
 	}
@@ -288,9 +288,9 @@ func (m *memory) hear(n *news, under *quotaSet) {
 
 // unitsAt, under mu, is what still counted of the units at some news, up to another
 // slot.
-func (h *history) unitsAt(slot int64, n *news) told {
+func (h *history) unitsAt(slot int64, n *news, others *quotaSet) told {
 	var all []engine.Amount
-	for _, u := range cmp.Or(h.under, &quotaSet{}).units {
+	for _, u := range cmp.Or(h.under, others).units {
 		if elapsed(&h.news, n) < h.news.Until(h.endOf(u)) {
 			all = append(all, engine.Amount{Unit: u.name, N: h.watermark.units.granted.Of(u.name)},
 				engine.Amount{Unit: u.name + "@", N: int(slot)})

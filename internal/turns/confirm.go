@@ -13,6 +13,11 @@ const timersLate = time.Millisecond
 
 func (l *Sleepers) leeway() time.Duration { return min(timersLate, l.Within/16) }
 
+// lead is how long before its slot a caller looks, so that the answer can be there.
+func (l *Sleepers) lead() time.Duration {
+	return min(l.Within/2, max(l.Within/4, 2*l.recent.quickest))
+}
+
 // neededAt is the moment at which the news has to be new enough for a caller
 // that goes now.
 func (l *Sleepers) neededAt(s *Sleeper, now time.Time) time.Time {
@@ -31,10 +36,10 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 // begins a look shortly before. If the turn may pass by more than MaxLateness before it
 // is told to come, confirm begins one at once, unless a look has just begun.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
-	at := due.Add(-l.Within / 4)
+	at := due.Add(-l.lead())
 	isUncertain := l.Within > 0 && l.tooLate(s.excess)
 	l.uncertain = l.uncertain || isUncertain
-	switch next := l.looked.Add(l.Within * 3 / 4); {
+	switch next := l.looked.Add(l.Within - l.lead()); {
 	case isUncertain && next.Before(at):
 		at = next
 	case l.isFresh(s, due) || !l.looked.Before(due.Add(-l.Within)):
@@ -80,7 +85,7 @@ func (l *Sleepers) insistsUntil(s *Sleeper, now time.Time) time.Time {
 		}
 	}
 	if l.looking == 0 {
-		if next := l.looked.Add(l.Within / 4); now.Before(next) {
+		if next := l.looked.Add(l.lead()); now.Before(next) {
 			return next
 		}
 		l.beginLook(s, now)
@@ -96,7 +101,7 @@ func (l *Sleepers) hearsNothing(s *Sleeper, now time.Time) bool {
 // lookBound is for how long a look holds callers whose turns come meanwhile. If
 // turns can be missed, half of MaxLateness is left for callers that woke late.
 func (l *Sleepers) lookBound() time.Duration {
-	d := l.Within/4 - l.leeway() // so that no caller waits whose look began in time
+	d := l.lead() - l.leeway() // so that no caller waits whose look began in time
 	if l.MaxLateness > 0 {
 		d = min(d, l.MaxLateness/2)
 	}

@@ -185,6 +185,21 @@ func TestWhoeverHearsNothingAfterAPauseMissesItsTurn(t *testing.T) {
 	}
 }
 
+// Looks take longer than X/4. A pause is over.
+func TestALimiterThatIsFarAwayMissesNoTurnAfterAPause(t *testing.T) {
+	for _, takes := range []time.Duration{250 * time.Millisecond, 300 * time.Millisecond, 480 * time.Millisecond} {
+		inBubble(t, 2*second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+			q.nowTakes(takes)
+			for range 5 {
+				require.NoError(t, wait(t.Context(), l, forever(0)))
+				l.Hold(time.Now().Add(time.Millisecond))
+				time.Sleep(time.Millisecond)
+			}
+			assert.Empty(t, q.givenBack())
+		})
+	}
+}
+
 // The server's clock is set back. A limiter hears news all the time, though all of
 // them take long.
 func TestALimiterThatIsFarAwayHearsThatTurnsComeLater(t *testing.T) {
