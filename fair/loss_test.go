@@ -81,6 +81,8 @@ func TestLosses(t *testing.T) {
 			"lost, b {looks|pauses 1ms}, {|a asks,|a looks,|a pauses 1ms,} at 3s, a takes 1 tokens=100 after >=56s"},
 		{"turns that a limiter knows by a pause, under quotas of others", "10/1m", "c has 20/1m, a takes 10, c pauses 1ms, " +
 			"at 1s, lost, c takes 20 after >=58s"},
+		{"tokens, in a queue of others without turns", "10/1s; tokens 100/1m", "a takes 1 tokens=100, at 2500ms, lost, " +
+			"c {pauses 1ms|pauses 3s|observes 50 tokens}, {|a looks,|a pauses 1ms,} a takes 1 tokens=100 after >=54s"},
 		{"tokens, when calls count no more", "10/1s; tokens 100/1m", "a takes 1 tokens=100, at 3s, lost, a looks, " +
 			"at 6s, a tokens 0, a takes 1 tokens=100 after >=53s"},
 		{"tokens of which nobody knows", "10/1s; tokens 100/1m", "b has 10/1s, a takes 1 tokens=100, b takes 1, " +
@@ -294,6 +296,28 @@ func TestAnOlderAnswerTellsNoEarlierEnd(t *testing.T) {
 		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
 		at(4500 * time.Millisecond)
 		require.InDelta(t, 1500*time.Millisecond, wait(t, f), float64(time.Millisecond))
+	})
+}
+
+// Two questions are under way in a failover. The primary of before answers the turns,
+// and the next one, which has not heard of them, a look.
+func TestNewsOfACopyTellNoEndOfWhatItLost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 100, Per: time.Minute})
+		moves(t, f)
+		queued(t, f, 40, 1)
+		kept := snap(t, f)
+		at(30 * time.Second)
+		look, sent := f.args(f.held(), 1), time.Now()
+		queued(t, f, 59, 1)
+		kept.restore(t, f)
+		r, err := f.askUnder(t.Context(), f.scripts.look, f.held(), look)
+		require.NoError(t, err)
+		r.sent = sent
+		require.NoError(t, f.hear(r, f.held()))
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		at(61 * time.Second)
+		require.Greater(t, take(t, f, engine.Request{N: 60, MaxWait: engine.Forever})[0].Wait, 28*time.Second)
 	})
 }
 

@@ -249,7 +249,7 @@ func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 	case w.units.granted == "":
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
-			w.units = h.unitsAt(w.newest, n, under)
+			w.units = h.unitsAt(max(w.newest, n.Clock), n, under)
 		}
 	}
 	h.watermark, h.under = w, cmp.Or(n.obeyed(under), h.under)
@@ -317,6 +317,7 @@ func (h *history) goBy(n news) bool {
 	if n.Until(at) < told-rounded {
 		return false
 	}
+	n.ends = 0 // what the server told is of another history
 	h.news = n
 	return true
 }

@@ -36,14 +36,18 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 // begins a look shortly before. If the turn may pass by more than MaxLateness before it
 // is told to come, confirm begins one at once, unless a look has just begun.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
-	at := due.Add(-l.lead())
+	at := due.Add(-l.lead() - min(s.excess, l.Within/8)) // the turn may come sooner by its excess
 	isUncertain := l.Within > 0 && l.tooLate(s.excess)
 	l.uncertain = l.uncertain || isUncertain
 	switch next := l.looked.Add(l.Within - l.lead()); {
 	case isUncertain && next.Before(at):
 		at = next
-	case l.isFresh(s, due) || !l.looked.Before(due.Add(-l.Within)):
+	case l.isFresh(s, due) || !l.failed && !l.looked.Before(due.Add(-l.Within)):
 		return due
+	case l.failed:
+		if at = later(at, l.looked.Add(l.lead())); !at.Before(due) {
+			return due
+		}
 	}
 	if now.Before(at) {
 		return at
@@ -110,7 +114,7 @@ func (l *Sleepers) lookBound() time.Duration {
 
 // beginLook, under mu, lets one goroutine look for all sleepers.
 func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
-	l.looked, l.lookUntil = now, now.Add(l.lookBound())
+	l.looked, l.lookUntil, l.failed = now, now.Add(l.lookBound()), false
 	l.looking++
 	go l.lookOnce(context.WithoutCancel(s.request.Ctx))
 }
@@ -118,10 +122,11 @@ func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
 // lookOnce asks for news, for as long as any question may take. A failure
 // changes nothing: the turns were granted.
 func (l *Sleepers) lookOnce(ctx context.Context) {
-	_ = timeout.Do(ctx, l.Look)
+	err := timeout.Do(ctx, l.Look)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.looking--
+	l.failed = l.failed || err != nil
 	l.tellAwaiting()
 }
 

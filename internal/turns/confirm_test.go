@@ -312,3 +312,47 @@ func TestAVaguelyToldTurnIsHeldByAPause(t *testing.T) {
 		assert.Greater(t, (<-out).at, 5*second)
 	})
 }
+
+// No news are fresh, so that a caller that has heard of a pause never goes. But it
+// does not wait for ever.
+func TestALimiterWhoseAnswersTakeLongerThanXGivesUp(t *testing.T) {
+	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(1200 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		l.Hold(time.Now().Add(time.Millisecond))
+		time.Sleep(second)
+		require.ErrorIs(t, wait(t.Context(), l, forever(0)), ErrMissed)
+		time.Sleep(10 * second) // the last look ends
+	})
+}
+
+// Other news tell a turn better than its own answer, which was late by less than
+// anybody may be. A look takes half as long as it may.
+func TestATurnThatIsToldBetterIsHeldByAPause(t *testing.T) {
+	inBubble(t, 3*second, 200*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(124 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.slow(190 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		q.pause(5 * second)
+		assert.Greater(t, (<-out).at, 5*second)
+	})
+}
+
+// Redis refuses the look of the first caller, and answers again long before the turn
+// of the second one.
+func TestALookThatFailedSparesNoOther(t *testing.T) {
+	inBubble(t, 700*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		out := callers(t.Context(), l, 4, forever)
+		require.NoError(t, (<-out).err)
+		q.pause(10 * second)
+		q.nowRefuses(true)
+		assert.Equal(t, 700*time.Millisecond, (<-out).at, "on news that are not old")
+		time.Sleep(500 * time.Millisecond) // 1.2 s
+		q.nowRefuses(false)
+		assert.Equal(t, 1400*time.Millisecond, (<-out).at, "its look has failed")
+		assert.Greater(t, (<-out).at, 10*second)
+	})
+}

@@ -125,7 +125,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	if l.tellsTheSame(n, s, due) {
 		s.took = min(s.took, n.Arrived.Sub(n.Asked)-due.Sub(s.due))
 		s.excess = min(s.excess, l.excess(s.took))
-		s.heardOf(n)
+		s.asked = later(s.asked, n.Asked)
 		return
 	}
 	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
@@ -137,8 +137,8 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		return
 	}
 	// The answer before may have told due more exactly.
-	s.due, s.took, s.excess = due, took, l.excess(took)
-	s.heardOf(n)
+	s.due, s.took, s.excess, s.givesUp = due, took, l.excess(took), time.Time{}
+	s.asked = later(s.asked, n.Asked)
 }
 
 // tellsTheSame, under mu, reports whether news fit what is known of a turn, and tell
@@ -146,11 +146,4 @@ func (l *Sleepers) reckon(s *Sleeper) {
 func (l *Sleepers) tellsTheSame(n *engine.News, s *Sleeper, due time.Time) bool {
 	took, later := n.Arrived.Sub(n.Asked), due.Sub(s.due)
 	return n.Stands == 0 && len(n.Slow) == 0 && !l.isVague(took) && 0 <= later && later <= min(took, l.Within/4)
-}
-
-// heardOf notes how new what is known of a turn is.
-func (s *Sleeper) heardOf(n *engine.News) {
-	if n.Asked.After(s.asked) {
-		s.asked, s.givesUp = n.Asked, time.Time{}
-	}
 }

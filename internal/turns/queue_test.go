@@ -200,6 +200,13 @@ func (q *queue) nowSilent(silent bool) {
 	q.silent = silent
 }
 
+// nowRefuses lets Redis refuse looks, or answer again.
+func (q *queue) nowRefuses(refuses bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.refuses = refuses
+}
+
 // nowSlow is where the clock is said to be slow.
 func (q *queue) nowSlow(slow []engine.Stretch) {
 	q.mu.Lock()

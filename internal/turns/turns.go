@@ -98,6 +98,7 @@ type Sleepers struct {
 
 	lookUntil time.Time     // until when callers wait for the newest look
 	looking   int           // how many looks are under way
+	failed    bool          // the newest look, so it spares no other one
 	newsCame  chan struct{} // closed when news come; nil while nobody waits for news
 
 	heldUntil time.Time // nobody goes before
