@@ -5,8 +5,9 @@
 // and the process may stand still until the turn is long past. So [Sleepers]
 // keeps the newest news of the queue that any answer brought. If these would be
 // older than [Sleepers].Within at a turn, its caller wakes early, and one
-// goroutine looks for all sleepers, unless newer news are there or on their way. A caller that wakes too late for the look waits for its answer,
-// but not for long. After a pause a caller does not go at all without news.
+// goroutine looks for all sleepers, unless newer news are there or on their way.
+// A caller that wakes too late for the look waits for its answer, but not for long.
+// After a pause a caller does not go at all without news.
 //
 // No turn comes sooner than was told, and callers for equally many permits go
 // in the order of their calls. If the server loses the queue, and others begin
