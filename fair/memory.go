@@ -241,7 +241,7 @@ func (m *memory) historyOf(w watermark) *history {
 }
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
-// Another queue counts them up to its newest slot.
+// Another queue counts them up to its newest slot, or to its clock if that is later.
 func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 	switch {
 	case h.wasOver(n, under):
