@@ -125,7 +125,8 @@ func TestStoredTextThatIsNoQuotaIsToldAndForgotten(t *testing.T) {
 	require.Contains(t, r.err, "stored quotas")
 	require.Regexp(t, `(?s)^tax\n.*  unreadable what is stored is no quota\nno quota is stored any more\n$`,
 		s.does("quota", "tax", "-forget"))
-	require.Contains(t, s.does("look", "tax"), "quotas    unknown")
+	require.Contains(t, s.does("look", "tax"),
+		"quotas    unknown: no limiter has used this name lately; is it spelt right?\n")
 }
 
 func TestAFlowIsSteeredAndLookedAtAlone(t *testing.T) {

@@ -33,8 +33,9 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 
 // confirm, under mu, says until when a caller sleeps whose turn is to come. If
 // the news would be too old at the turn, and no look is on its way, confirm
-// begins a look shortly before. If the turn may pass by more than MaxLateness before it
-// is told to come, confirm begins one at once, unless a look has just begun.
+// begins a look shortly before. If the turn may pass by more than MaxLateness
+// before it is told to come, confirm begins one at once, unless a look has just
+// begun. A look that failed spares no other one for long.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
 	at := due.Add(-l.lead() - min(s.excess, l.Within/8)) // the turn may come sooner by its excess
 	isUncertain := l.Within > 0 && l.tooLate(s.excess)

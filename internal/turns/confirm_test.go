@@ -341,8 +341,8 @@ func TestATurnThatIsToldBetterIsHeldByAPause(t *testing.T) {
 	})
 }
 
-// Redis refuses the look of the first caller, and answers again long before the turn
-// of the second one.
+// Redis refuses the look of one caller, and answers again long before the turn of the
+// next one.
 func TestALookThatFailedSparesNoOther(t *testing.T) {
 	inBubble(t, 700*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		out := callers(t.Context(), l, 4, forever)

@@ -1,7 +1,8 @@
 -- Finds out what was lost, and counts it again.
 --
 -- Takes    what narrow.lua, cells.lua, lost.lua and resets.lua leave
--- Leaves   changed fields; remembers: what the watermark knows may still count;
+-- Leaves   changed fields; lives: until when the caller was told that the queue
+--          does; remembers: what the watermark knows may still count;
 --          unknown: nobody knows how many permits were lost; moves: where the slots
 --          that the caller knows stand on this queue's clock
 --

@@ -2,7 +2,8 @@
 -- others.
 --
 -- Takes    what recover.lua and others.lua leave
--- Leaves   the header with the caller's windows; obeys: it has any; differs: others had other ones;
+-- Leaves   the header with the caller's windows; obeys: the caller has windows;
+--          differs: others had other ones;
 --          in_use: all of these; changed_text: both go by stored quotas, and others are stored now
 --
 -- A window that shorter ones imply (1 a second implies 100 in a minute) is none of

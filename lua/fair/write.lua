@@ -23,8 +23,9 @@ if granted > 0 or must then
     ends, changed = needs, true
     if not whole then ends = ends + floor(kept / 64) end
   end
-  life = math.ceil((unusual and wait_for(ends) or ends - now) / 1000) + 1
-  life = format('%d', math.max(life, left)) -- a queue that ends sooner than limiters were told seems lost
+  local lasts = math.ceil((unusual and wait_for(ends) or ends - now) / 1000) + 1
+  if lasts < left then lasts = left end -- a queue that ends sooner than limiters were told seems lost
+  life = format('%d', lasts)
   local body, problem = fields, nil
   if changed or whole then
     body = fields .. format('\n%16d %16d %16d %16d %16d %4d %4d %16d\n', offset, ends, crowded, coarse, span,
@@ -48,7 +49,7 @@ if granted > 0 or must then
   end
   if unusual then -- the clock may stand still, or be slow
     local units_left = redis.pcall('PTTL', key .. ':units')
-    if type(units_left) == 'number' and units_left < life + 0 then redis.pcall('PEXPIRE', key .. ':units', life) end
+    if type(units_left) == 'number' and units_left < lasts then redis.pcall('PEXPIRE', key .. ':units', life) end
   end
   told, clock = name .. fields, now
 end
