@@ -11,6 +11,14 @@ import (
 // that is no later than that needs no newer news than at its slot.
 const timersLate = time.Millisecond
 
+// look is one question for news, and what became of it.
+type look struct {
+	number           int
+	began            time.Time
+	holds            time.Time // until when callers wait for it whose turns come meanwhile
+	underWay, failed bool
+}
+
 func (l *Sleepers) leeway() time.Duration { return min(timersLate, l.Within/16) }
 
 // lead is how long before its slot a caller looks, so that the answer can be there.
@@ -31,30 +39,33 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 	return l.Within == 0 || !s.asked.Before(oldest) || !l.newest.Before(oldest)
 }
 
-// confirm, under mu, says until when a caller sleeps whose turn is to come. If
-// the news would be too old at the turn, and no look is on its way, confirm
-// begins a look shortly before. If the turn may pass by more than MaxLateness
-// before it is told to come, confirm begins one at once, unless a look has just
-// begun. A look that failed spares no other one for long.
-func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) time.Time {
+// confirm, under mu, says until when a caller sleeps whose turn is to come, and what
+// wakes it sooner. If the news would be too old at the turn, and no look is on its way,
+// confirm begins a look shortly before. If the turn may pass by more than MaxLateness
+// before it is told to come, confirm begins one at once, unless a look has just begun,
+// and the next news wake the caller. A look that failed spares no other one for long.
+func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, changed <-chan struct{}) {
+	last, changed := &l.lastLook, l.changed
 	at := due.Add(-l.lead() - min(s.excess, l.Within/8)) // the turn may come sooner by its excess
 	isUncertain := l.Within > 0 && l.tooLate(s.excess)
-	l.uncertain = l.uncertain || isUncertain
-	switch next := l.looked.Add(l.Within - l.lead()); {
+	if isUncertain {
+		changed = l.untilNews()
+	}
+	switch next := last.began.Add(l.Within - l.lead()); {
 	case isUncertain && next.Before(at):
 		at = next
-	case l.isFresh(s, due) || !l.failed && !l.looked.Before(due.Add(-l.Within)):
-		return due
-	case l.failed:
-		if at = later(at, l.looked.Add(l.lead())); !at.Before(due) {
-			return due
+	case l.isFresh(s, due) || !last.failed && !last.began.Before(due.Add(-l.Within)):
+		return due, changed
+	case last.failed:
+		if at = later(at, last.began.Add(l.lead())); !at.Before(due) {
+			return due, changed
 		}
 	}
 	if now.Before(at) {
-		return at
+		return at, changed
 	}
 	l.beginLook(s, now)
-	return due
+	return due, changed
 }
 
 // waitsForNews, under mu, reports whether a caller whose turn has come waits
@@ -69,14 +80,14 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 		return l.insistsUntil(s, now), true
 	}
 	switch late := now.Sub(s.due); {
-	case l.looked.Before(at.Add(-l.Within)):
+	case l.lastLook.began.Before(at.Add(-l.Within)):
 		l.beginLook(s, now)
-	case late > l.leeway() && l.lookUntil.Before(s.due):
+	case late > l.leeway() && l.lastLook.holds.Before(s.due):
 		// The process may have stood still while the look was on its way: then
 		// the answer is here and has not been read yet.
-		l.lookUntil = now.Add(min(late, l.lookBound()))
+		l.lastLook.holds = now.Add(min(late, l.lookBound()))
 	}
-	return l.lookUntil, l.looking > 0 && now.Before(l.lookUntil)
+	return l.lastLook.holds, l.lastLook.underWay && now.Before(l.lastLook.holds)
 }
 
 // insistsUntil, under mu, is up to when a caller waits for news after a pause
@@ -89,8 +100,8 @@ func (l *Sleepers) insistsUntil(s *Sleeper, now time.Time) time.Time {
 			s.givesUp = end
 		}
 	}
-	if l.looking == 0 {
-		if next := l.looked.Add(l.lead()); now.Before(next) {
+	if !l.lastLook.underWay {
+		if next := l.lastLook.began.Add(l.lead()); now.Before(next) {
 			return next
 		}
 		l.beginLook(s, now)
@@ -115,19 +126,20 @@ func (l *Sleepers) lookBound() time.Duration {
 
 // beginLook, under mu, lets one goroutine look for all sleepers.
 func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
-	l.looked, l.lookUntil, l.failed = now, now.Add(l.lookBound()), false
-	l.looking++
-	go l.lookOnce(context.WithoutCancel(s.request.Ctx))
+	number := l.lastLook.number + 1
+	l.lastLook = look{number: number, began: now, holds: now.Add(l.lookBound()), underWay: true}
+	go l.lookOnce(context.WithoutCancel(s.request.Ctx), number)
 }
 
 // lookOnce asks for news, for as long as any question may take. A failure
 // changes nothing: the turns were granted.
-func (l *Sleepers) lookOnce(ctx context.Context) {
+func (l *Sleepers) lookOnce(ctx context.Context, number int) {
 	err := timeout.Do(ctx, l.Look)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.looking--
-	l.failed = l.failed || err != nil
+	if number == l.lastLook.number {
+		l.lastLook.underWay, l.lastLook.failed = false, err != nil
+	}
 	l.tellAwaiting()
 }
 

@@ -7,9 +7,6 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Clocks run apart by less than one part in drift.
-const drift = 1000
-
 // Hear takes in the news of an answer.
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
@@ -24,8 +21,8 @@ func (l *Sleepers) Hear(n *engine.News) {
 		return // replies may arrive out of order
 	}
 	leapt := l.leapt(n)
-	if n.Queue == old.Queue && l.isVague(n.Arrived.Sub(n.Asked)) {
-		if !leapt && l.looking == 0 {
+	if n.Queue == old.Queue && l.isVague(n) {
+		if !leapt && !l.lastLook.underWay {
 			return // whoever needs news looks
 		}
 		leapt = true // it may hide a leap
@@ -53,10 +50,6 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.change()
 	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
 		l.news = *n
-	}
-	if l.uncertain {
-		l.uncertain = false
-		l.wake()
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
 }
@@ -101,49 +94,4 @@ func (l *Sleepers) isVoid(queue string, asked time.Time) bool {
 		return false
 	}
 	return l.news.Reset || queue != l.resetQueue && asked.Before(l.resetHeard)
-}
-
-// reckon, under mu, works out anew when the turn of a caller comes: if the old
-// estimate is too old, if something has changed since, or if an answer that
-// took less long gives a better one. No turn comes sooner than was told, even
-// if the server's clock leaps ahead or the queue has lost a pause.
-func (l *Sleepers) reckon(s *Sleeper) {
-	n := &l.news
-	if n.Queue != s.grant.ID { // nobody tells of its queue any more
-		n = &l.before
-	}
-	anew := n.Asked.After(s.asked) && (s.epoch != l.epoch || s.asked.Before(s.due.Add(-l.Within)))
-	s.epoch = l.epoch
-	older := l.newest.Before(s.asked.Add(s.took)) && s.took > l.Within/4 // they may lack what has put it off
-	if n.Queue != s.grant.ID || l.Within == 0 || older {
-		return
-	}
-	due, passed := n.Arrived.Add(n.Until(s.grant.At)), n.Clock-s.grant.At
-	if passed > 0 {
-		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond) // the slot came that long ago
-	}
-	if l.tellsTheSame(n, s, due) {
-		s.took = min(s.took, n.Arrived.Sub(n.Asked)-due.Sub(s.due))
-		s.excess = min(s.excess, l.excess(s.took))
-		s.asked = later(s.asked, n.Asked)
-		return
-	}
-	earliest := s.due.Add(-s.took - n.Asked.Sub(s.asked).Abs()/drift)
-	took := min(n.Arrived.Sub(n.Asked), due.Sub(earliest))
-	if passed > 0 && n.Stands > 0 || due.Before(earliest) { // they do not tell when it came, or how exact due is
-		due, took = s.due, s.took
-	}
-	if !anew && (n.Stands > 0 || !due.Before(s.due)) { // a pause may have become longer since
-		return
-	}
-	// The answer before may have told due more exactly.
-	s.due, s.took, s.excess, s.givesUp = due, took, l.excess(took), time.Time{}
-	s.asked = later(s.asked, n.Asked)
-}
-
-// tellsTheSame, under mu, reports whether news fit what is known of a turn, and tell
-// it less well: they are as much later as their answer may have taken, by little.
-func (l *Sleepers) tellsTheSame(n *engine.News, s *Sleeper, due time.Time) bool {
-	took, later := n.Arrived.Sub(n.Asked), due.Sub(s.due)
-	return n.Stands == 0 && len(n.Slow) == 0 && !l.isVague(took) && 0 <= later && later <= min(took, l.Within/4)
 }

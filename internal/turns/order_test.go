@@ -103,10 +103,11 @@ func TestAnOlderCallerWakesWhoseTurnIsToldBetter(t *testing.T) {
 		l, callers := asleepAt([]int{1, 2}, nil)
 		l.Within = 10 * second
 		older, younger := callers[0], callers[1]
-		older.due, older.took = older.due.Add(3*second), 3*second
+		younger.soonest, older.soonest = younger.due, older.due
+		older.due = older.due.Add(3 * second)
 		for i, c := range callers {
 			c.grant = engine.Grant{ID: "q", At: int64(i+1) * second.Microseconds()}
-			c.asked = time.Now().Add(-c.took)
+			c.asked = time.Now().Add(c.soonest.Sub(c.due))
 		}
 		l.next(older)
 		time.Sleep(2 * second)

@@ -34,18 +34,6 @@ type Sleeper struct {
 	wakes   time.Time // when its nap ends
 }
 
-// turn is permits, when they may be used, and how that is known.
-type turn struct {
-	grant engine.Grant
-	due   time.Time
-	asked time.Time     // when the question went whose answer told due
-	took  time.Duration // what that answer took: the turn may come sooner by as much
-	epoch int           // of the Sleepers when due was worked out
-
-	excess  time.Duration // of took, by the quickest answers of then
-	givesUp time.Time     // until when the caller insists on news, zero if it does not
-}
-
 // NewSleeper is for the caller of a request.
 func NewSleeper(r *coalesce.Request) *Sleeper { return &Sleeper{request: r} }
 
@@ -99,13 +87,8 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 // begin, under mu, puts a caller among the sleepers with the turn that it was
 // granted.
 func (l *Sleepers) begin(s *Sleeper) {
-	reply := &s.request.Reply
-	s.turn = turn{
-		grant: reply.Grant,
-		due:   reply.Slot(), asked: reply.Asked, took: reply.Took(), epoch: l.epoch - 1, // newer news may be there
-	}
-	l.recent.learn(reply)
-	s.excess = l.excess(s.took)
+	l.recent.learn(&s.request.Reply)
+	s.turn = l.newTurn(&s.request.Reply)
 	s.accept()
 	l.join(s)
 	switch { // before this answer came, or the caller of a reservation
@@ -151,8 +134,8 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 		s.err, s.tooLate = l.refusal(due, now), true
 		return time.Time{}, nil
 	case now.Before(due):
-		s.wakes = l.confirm(s, due, now)
-		return s.wakes, l.changed
+		s.wakes, changed = l.confirm(s, due, now)
+		return s.wakes, changed
 	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
 		l.miss(s, now)
 		return now, l.changed

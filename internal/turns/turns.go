@@ -90,17 +90,10 @@ type Sleepers struct {
 	resetQueue string    // the queue that follows the newest reset
 	resetHeard time.Time // turns of before in other queues are void
 
-	newest time.Time // when the question went that brought the newest news
-	looked time.Time // when the newest look went
-	epoch  int       // counts the changes that sleepers have to hear of
-	recent recent
-
-	uncertain bool // some turn may pass before its caller wakes: it wakes at the next news
-
-	lookUntil time.Time     // until when callers wait for the newest look
-	looking   int           // how many looks are under way
-	failed    bool          // the newest look, so it spares no other one
-	newsCame  chan struct{} // closed when news come; nil while nobody waits for news
+	newest   time.Time // when the question went that brought the newest news
+	recent   recent
+	lastLook look
+	newsCame chan struct{} // closed when news come; nil while nobody waits for news
 
 	heldUntil time.Time // nobody goes before
 	heldAt    time.Time // when the hold was said last
@@ -140,12 +133,6 @@ func (l *Sleepers) tooLate(lateness time.Duration) bool {
 
 // change, under mu, tells sleepers to ask next again.
 func (l *Sleepers) change() {
-	l.epoch++
-	l.wake()
-}
-
-// wake, under mu, has sleepers ask next again though nothing has changed.
-func (l *Sleepers) wake() {
 	l.tellAwaiting()
 	if l.changed != nil {
 		close(l.changed)
