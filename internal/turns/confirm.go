@@ -40,32 +40,33 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 }
 
 // confirm, under mu, says until when a caller sleeps whose turn is to come, and what
-// wakes it sooner. If the news would be too old at the turn, and no look is on its way,
-// confirm begins a look shortly before. If the turn may pass by more than MaxLateness
-// before it is told to come, confirm begins one at once, unless a look has just begun,
-// and the next news wake the caller. A look that failed spares no other one for long.
+// wakes it sooner. Shortly before its turn it takes in the newest news. If these are
+// too old, and no look is on its way, confirm begins a look. If the turn may pass by
+// more than MaxLateness before it is told to come, confirm begins one at once, unless
+// one has just begun. A look that failed spares no other one for long.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, changed <-chan struct{}) {
-	last, changed := &l.lastLook, l.changed
-	at := due.Add(-l.lead() - min(s.excess, l.Within/8)) // the turn may come sooner by its excess
-	isUncertain := l.Within > 0 && l.tooLate(s.excess)
-	if isUncertain {
+	last, oldest, isVague := &l.lastLook, due.Add(-l.Within), l.tooLate(s.excess)
+	at, changed := due.Add(-l.lead()-min(s.excess, l.Within/8)), l.changed // it may come sooner by its excess
+	if isVague {
 		changed = l.untilNews()
 	}
 	switch next := last.began.Add(l.Within - l.lead()); {
-	case isUncertain && next.Before(at):
+	case l.Within == 0:
+		return due, l.changed
+	case isVague && next.Before(at):
 		at = next
-	case l.isFresh(s, due) || !last.failed && !last.began.Before(due.Add(-l.Within)):
+	case !s.asked.Before(oldest), !now.Before(at) && l.isFresh(s, due):
 		return due, changed
+	case !now.Before(at) && !last.failed && !last.began.Before(oldest):
+		return due, l.untilNews()
 	case last.failed:
-		if at = later(at, last.began.Add(l.lead())); !at.Before(due) {
-			return due, changed
-		}
+		at = earlier(due, later(at, last.began.Add(l.lead())))
 	}
 	if now.Before(at) {
 		return at, changed
 	}
 	l.beginLook(s, now)
-	return due, changed
+	return due, l.untilNews()
 }
 
 // waitsForNews, under mu, reports whether a caller whose turn has come waits

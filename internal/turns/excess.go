@@ -48,4 +48,4 @@ func (l *Sleepers) excess(took time.Duration) time.Duration {
 
 // isVague, under mu, reports whether an answer took much longer than the quickest do.
 // So it tells less well of slots than what is known, and may hide a leap.
-func (l *Sleepers) isVague(n *engine.News) bool { return l.excess(n.Arrived.Sub(n.Asked)) > l.Within/4 }
+func (l *Sleepers) isVague(n *engine.News) bool { return l.excess(took(n)) > l.Within/4 }

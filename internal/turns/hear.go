@@ -10,9 +10,9 @@ import (
 // Hear takes in the news of an answer.
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
-// what the answer took. So the earliest of the recent estimates is kept, as
-// long as the queue's clock runs. If the clock stood still meanwhile, only the
-// newest estimate is right, and sleepers have to hear of it.
+// what the answer took. So an answer that tells no sooner a slot, and took longer,
+// is not kept, for a while and as long as the queue's clock runs. If the clock stood
+// still meanwhile, only the newest estimate is right, and sleepers have to hear of it.
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,11 +48,14 @@ func (l *Sleepers) Hear(n *engine.News) {
 	case leapt:
 		l.news = *n
 		l.change()
-	case putsOff(&old, n) < 0 || n.Asked.Sub(old.Asked) > l.Within/2:
+	case putsOff(&old, n) < 0 || took(n) <= took(&old) || n.Asked.Sub(old.Asked) > l.Within/2:
 		l.news = *n
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
 }
+
+// took is for how long an answer was on its way.
+func took(n *engine.News) time.Duration { return n.Arrived.Sub(n.Asked) }
 
 // putsOff is how much later slots come by n than by old, at a moment beyond all
 // that either tells of slow clocks.
@@ -71,7 +74,7 @@ func (l *Sleepers) leapt(n *engine.News) bool {
 		return true
 	}
 	by, apart := putsOff(&l.news, n), n.Asked.Sub(l.news.Arrived)/drift
-	return by > n.Arrived.Sub(n.Asked)+apart || -by > l.news.Arrived.Sub(l.news.Asked)+apart
+	return by > took(n)+apart || -by > took(&l.news)+apart
 }
 
 // lineUpOthers, under mu, lines up again the callers whose queue was reset. If

@@ -37,7 +37,7 @@ type queue struct {
 	looks      int
 	returned   []engine.Grant
 	stays      time.Duration // how much longer the next answer is on its way back
-	dawdles    time.Duration // and the next look on its way there
+	dawdles    time.Duration // and the next question on its way there
 
 	heard func(*engine.News)
 }
@@ -95,13 +95,22 @@ func (q *queue) travel() {
 	time.Sleep(half)
 }
 
+func (q *queue) travelThere() {
+	q.travel()
+	q.mu.Lock()
+	dawdles := q.dawdles
+	q.dawdles = 0
+	q.mu.Unlock()
+	time.Sleep(dawdles)
+}
+
 func (q *queue) nowTakes(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.takes = d
 }
 
-// slowThere lets the next look be on its way for so much longer.
+// slowThere lets the next question be on its way for so much longer.
 func (q *queue) slowThere(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,7 +129,7 @@ func (q *queue) Fits(int) error { return nil }
 
 func (q *queue) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, error) {
 	asked := time.Now()
-	q.travel()
+	q.travelThere()
 	q.mu.Lock()
 	q.takeCount++
 	now, rest := q.clock()
@@ -143,12 +152,7 @@ func (q *queue) Take(_ context.Context, requests []engine.Request) ([]engine.Ans
 
 func (q *queue) look(ctx context.Context) error {
 	asked := time.Now()
-	q.travel()
-	q.mu.Lock()
-	dawdles := q.dawdles
-	q.dawdles = 0
-	q.mu.Unlock()
-	time.Sleep(dawdles)
+	q.travelThere()
 	q.mu.Lock()
 	q.looks++
 	silent, refuses, news := q.silent, q.refuses, q.news(asked)

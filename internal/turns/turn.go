@@ -17,23 +17,17 @@ type turn struct {
 	grant        engine.Grant
 	soonest, due time.Time
 
-	asked time.Time // when the question went that the newest answer to tell of it answers
-	told  time.Time // when the answer came that told due
-
-	excess  time.Duration // of what the answer took that told due
-	givesUp time.Time     // until when the caller insists on news, zero if it does not
+	asked, told time.Time     // when the question went whose answer told due, and when that came
+	excess      time.Duration // of what that answer took, or less by what others told since
+	givesUp     time.Time     // until when the caller insists on news, zero if it does not
 }
 
 // newTurn, under mu, is what a reply granted.
 func (l *Sleepers) newTurn(r *coalesce.Reply) turn {
-	t := turn{grant: r.Grant, asked: r.Asked, excess: l.excess(r.Took())}
-	t.tell(r.Slot().Add(-r.Took()), r.Slot(), r.Asked.Add(r.Took()))
-	return t
-}
-
-// tell takes in when the slot comes by an answer that came at a moment.
-func (t *turn) tell(soonest, due, told time.Time) {
-	t.soonest, t.due, t.told, t.givesUp = soonest, due, told, time.Time{}
+	return turn{
+		grant: r.Grant, soonest: r.Slot().Add(-r.Took()), due: r.Slot(),
+		asked: r.Asked, told: r.Asked.Add(r.Took()), excess: l.excess(r.Took()),
+	}
 }
 
 // reckon, under mu, takes in what the news tell of a turn. If they agree with what is
@@ -50,22 +44,24 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	known := s.soonest.Add(-n.Asked.Sub(s.asked).Abs() / drift)
 	switch {
 	case due.Before(known):
+	case due.Before(s.due) && l.newest.Before(s.told): // something may have put it off in between
 	case due.Before(s.due):
-		if l.newest.Before(s.told) {
-			return // what has put the turn off may have happened in between
-		}
-		s.tell(later(known, soonest), due, n.Arrived)
+		s.tell(n, later(known, soonest), due)
 		s.excess = min(s.excess, l.excess(due.Sub(s.soonest)))
 	case !n.Asked.After(s.asked):
-		return
 	case soonest.After(s.due) || due.Sub(s.due) > l.Within/4 || n.Stands > 0 || len(n.Slow) > 0:
-		s.tell(soonest, due, n.Arrived)
+		s.tell(n, soonest, due)
 		s.excess = l.excess(due.Sub(soonest))
 	default:
 		s.soonest = later(known, soonest)
 		s.excess = min(s.excess, l.excess(s.due.Sub(s.soonest)))
 	}
-	s.asked = later(s.asked, n.Asked)
+}
+
+// tell takes in that an answer tells due.
+func (t *turn) tell(n *engine.News, soonest, due time.Time) {
+	t.soonest, t.due, t.asked, t.told = soonest, due, n.Asked, n.Arrived
+	t.givesUp = time.Time{}
 }
 
 // newsOf, under mu, are the newest news of the queue of a turn, nil without any.
@@ -85,5 +81,5 @@ func comes(n *engine.News, slot int64) (soonest, due time.Time) {
 	if passed := n.Clock - slot; passed > 0 {
 		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond)
 	}
-	return due.Add(-n.Arrived.Sub(n.Asked)), due
+	return due.Add(-took(n)), due
 }
