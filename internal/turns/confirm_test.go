@@ -27,6 +27,16 @@ func standsOverALook(t *testing.T, q *queue, lateness time.Duration, done func()
 	return <-out
 }
 
+// beginsLook lets a look go for nobody.
+func beginsLook(t *testing.T, l *Sleepers) {
+	t.Helper()
+	caller := NewSleeper(forever(0))
+	caller.request.Ctx = t.Context()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.beginLook(caller, time.Now())
+}
+
 // The process stands still over the moment at which a caller is to look. So the
 // look comes late, or after the slot, or its answer is not read in time.
 func TestAProcessThatStoodStillHearsBeforeItGoes(t *testing.T) {
@@ -221,52 +231,10 @@ func TestALimiterThatIsFarAwayHearsThatTurnsComeLater(t *testing.T) {
 }
 
 // An answer tells vaguely when a turn comes, which is within X of its question.
-func TestAVaguelyToldTurnIsLookedForBeforeItCanCome(t *testing.T) {
-	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		start := time.Now()
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		time.Sleep(50 * time.Millisecond)
-		q.slow(500 * time.Millisecond)
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		assert.Equal(t, second, time.Since(start))
-		assert.Empty(t, q.givenBack())
-		assert.LessOrEqual(t, q.looks, 2)
-	})
-}
-
 // Other news came shortly before the answer, to a question that was asked later. They
 // may be of before the turn was granted.
-func TestAVaguelyToldTurnIsLookedForAfterItsAnswer(t *testing.T) {
-	inBubble(t, 4*second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		start := time.Now()
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		q.slow(3500 * time.Millisecond)
-		out := callers(t.Context(), l, 1, forever)
-		time.Sleep(3450 * time.Millisecond)
-		require.NoError(t, l.Look(t.Context()))
-		require.NoError(t, (<-out).err)
-		assert.Equal(t, 4*second, time.Since(start))
-		assert.Empty(t, q.givenBack())
-	})
-}
-
 // The question was on its way for as long as the answer. The look tells that the turn
 // comes before it was told to, but after its answer.
-func TestALookForAVaguelyToldTurnWakesItsCaller(t *testing.T) {
-	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		start := time.Now()
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		time.Sleep(50 * time.Millisecond)
-		q.nowTakes(800 * time.Millisecond)
-		out := callers(t.Context(), l, 1, forever)
-		time.Sleep(500 * time.Millisecond)
-		q.nowTakes(2 * time.Millisecond)
-		require.NoError(t, (<-out).err)
-		assert.Equal(t, 1001*time.Millisecond, time.Since(start))
-		assert.Empty(t, q.givenBack())
-	})
-}
-
 // Answers take longer by less than anybody may be late. No turn is far away.
 func TestAnswersThatVaryByLittleAreNoReasonToLook(t *testing.T) {
 	inBubble(t, 50*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
@@ -284,35 +252,8 @@ func TestAnswersThatVaryByLittleAreNoReasonToLook(t *testing.T) {
 }
 
 // All answers take long, longer than others did once.
-func TestLooksForVaguelyToldTurnsAreFew(t *testing.T) {
-	inBubble(t, 100*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		start := time.Now()
-		q.nowTakes(300 * time.Millisecond)
-		for range 20 {
-			out := callers(t.Context(), l, 5, forever)
-			for range 5 {
-				<-out // most miss their turns
-			}
-		}
-		assert.LessOrEqual(t, q.looks, int(time.Since(start)*4/3/second)+1)
-	})
-}
-
 // Here the queue is paused meanwhile, for the last X before the turn is told to come,
 // and looks take as long as they may.
-func TestAVaguelyToldTurnIsHeldByAPause(t *testing.T) {
-	inBubble(t, second, 400*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		q.nowTakes(240 * time.Millisecond)
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		q.slow(190 * time.Millisecond)
-		out := callers(t.Context(), l, 1, forever)
-		time.Sleep(200 * time.Millisecond)
-		q.pause(5 * second)
-		assert.Greater(t, (<-out).at, 5*second)
-	})
-}
-
 // No news are fresh, so that a caller that has heard of a pause never goes. But it
 // does not wait for ever.
 func TestALimiterWhoseAnswersTakeLongerThanXGivesUp(t *testing.T) {
@@ -354,5 +295,60 @@ func TestALookThatFailedSparesNoOther(t *testing.T) {
 		q.nowRefuses(false)
 		assert.Equal(t, 1400*time.Millisecond, (<-out).at, "its look has failed")
 		assert.Greater(t, (<-out).at, 10*second)
+	})
+}
+
+// A look has just begun when an answer tells a turn vaguely. So there is no other, but
+// the answer of somebody else tells it better.
+// The look takes longer than turns are apart.
+func TestOneLookIsEnoughForTurnsBehindOneAnother(t *testing.T) {
+	inBubble(t, 50*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		out := callers(t.Context(), l, 30, forever)
+		time.Sleep(100 * time.Millisecond)
+		q.nowTakes(200 * time.Millisecond)
+		inOrder(t, out, 30)
+		assert.LessOrEqual(t, q.looks, 2)
+	})
+}
+
+// News put off a turn whose caller insists on them after a pause. When it comes, Redis
+// is silent again, but not for long.
+func TestACallerInsistsAnewOnceItsTurnIsPutOff(t *testing.T) {
+	inBubble(t, 10*second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		l.Hold(time.Now().Add(time.Millisecond))
+		q.nowSilent(true)
+		time.Sleep(9 * second)
+		q.pause(20 * second)
+		time.Sleep(2 * second)
+		q.nowSilent(false)
+		require.NoError(t, l.Look(t.Context()))
+		q.nowSilent(true)
+		time.Sleep(22 * second)
+		q.nowSilent(false)
+		require.NoError(t, l.Look(t.Context()))
+		assert.Equal(t, 33*second, (<-out).at)
+		assert.Empty(t, q.givenBack())
+		time.Sleep(10 * second) // the last look ends
+	})
+}
+
+// A look without an answer ends when another is under way.
+func TestALookThatEndsLateSaysNothingOfTheNewestOne(t *testing.T) {
+	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowSilent(true)
+		beginsLook(t, l)
+		time.Sleep(4 * second)
+		q.nowSilent(false)
+		q.nowTakes(2 * second)
+		beginsLook(t, l)
+		for _, underWay := range []bool{true, false} {
+			time.Sleep(1500 * time.Millisecond)
+			l.mu.Lock()
+			assert.Equal(t, underWay, l.lastLook.underWay)
+			assert.False(t, l.lastLook.failed)
+			l.mu.Unlock()
+		}
 	})
 }

@@ -24,16 +24,21 @@ func TestAVagueAnswerThatIsConfirmedLetsNoTurnBeMissed(t *testing.T) {
 	})
 }
 
-// The clock of the server gains a little on that of the process.
-func TestATurnComesSoonerByWhatClocksRunApart(t *testing.T) {
-	inBubble(t, time.Hour, 0, func(t *testing.T, q *queue, l *Sleepers) {
+// The clock of the server gains a little on that of the process. One caller looks, and
+// the other is due soon after it.
+func TestTurnsComeSoonerByWhatClocksRunApart(t *testing.T) {
+	inBubble(t, 20*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		q.last = time.Hour
 		out := callers(t.Context(), l, 2, forever)
-		require.NoError(t, (<-out).err)
 		time.Sleep(30 * time.Minute)
 		q.mu.Lock()
 		q.start = q.start.Add(-200 * time.Millisecond)
 		q.mu.Unlock()
-		assert.Equal(t, time.Hour-200*time.Millisecond, (<-out).at)
+		q.nowTakes(40 * time.Millisecond)
+		assert.Equal(t, []time.Duration{
+			time.Hour - 160*time.Millisecond, time.Hour - 140*time.Millisecond,
+		}, inOrder(t, out, 2))
+		assert.Equal(t, 1, q.looks)
 	})
 }
 
@@ -49,28 +54,87 @@ func TestATurnIsSlowedByLessThanAnswersTake(t *testing.T) {
 	})
 }
 
-// A look without an answer ends when another is under way.
-func TestALookThatEndsLateSaysNothingOfTheNewestOne(t *testing.T) {
-	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
-		caller := NewSleeper(forever(0))
-		caller.request.Ctx = t.Context()
-		look := func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.beginLook(caller, time.Now())
+func TestAVaguelyToldTurnIsLookedForBeforeItCanCome(t *testing.T) {
+	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		start := time.Now()
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		time.Sleep(50 * time.Millisecond)
+		q.slow(500 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		assert.Equal(t, second, time.Since(start))
+		assert.Empty(t, q.givenBack())
+		assert.LessOrEqual(t, q.looks, 2)
+	})
+}
+
+func TestAVaguelyToldTurnIsLookedForAfterItsAnswer(t *testing.T) {
+	inBubble(t, 4*second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		start := time.Now()
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.slow(3500 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(3450 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		require.NoError(t, (<-out).err)
+		assert.Equal(t, 4*second, time.Since(start))
+		assert.Empty(t, q.givenBack())
+	})
+}
+
+func TestALookForAVaguelyToldTurnWakesItsCaller(t *testing.T) {
+	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		start := time.Now()
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		time.Sleep(50 * time.Millisecond)
+		q.nowTakes(800 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(500 * time.Millisecond)
+		q.nowTakes(2 * time.Millisecond)
+		require.NoError(t, (<-out).err)
+		assert.Equal(t, 1001*time.Millisecond, time.Since(start))
+		assert.Empty(t, q.givenBack())
+	})
+}
+
+func TestLooksForVaguelyToldTurnsAreFew(t *testing.T) {
+	inBubble(t, 100*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		start := time.Now()
+		q.nowTakes(300 * time.Millisecond)
+		for range 20 {
+			out := callers(t.Context(), l, 5, forever)
+			for range 5 {
+				<-out // most miss their turns
+			}
 		}
-		q.nowSilent(true)
-		look()
-		time.Sleep(4 * second)
-		q.nowSilent(false)
-		q.nowTakes(2 * second)
-		look()
-		for _, underWay := range []bool{true, false} {
-			time.Sleep(1500 * time.Millisecond)
-			l.mu.Lock()
-			assert.Equal(t, underWay, l.lastLook.underWay)
-			assert.False(t, l.lastLook.failed)
-			l.mu.Unlock()
-		}
+		assert.LessOrEqual(t, q.looks, int(time.Since(start)*4/3/second)+1)
+	})
+}
+
+func TestAVaguelyToldTurnIsHeldByAPause(t *testing.T) {
+	inBubble(t, second, 400*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(240 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.slow(190 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(200 * time.Millisecond)
+		q.pause(5 * second)
+		assert.Greater(t, (<-out).at, 5*second)
+	})
+}
+
+func TestAVaguelyToldTurnIsToldByTheNewsOfOthers(t *testing.T) {
+	inBubble(t, 20*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(2 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.last = 580 * time.Millisecond
+		q.slow(300 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(200 * time.Millisecond)
+		beginsLook(t, l)
+		time.Sleep(300 * time.Millisecond)
+		asksNow(t, l, engine.Forever)
+		assert.InDelta(t, 600, (<-out).at.Milliseconds(), 3)
+		assert.Empty(t, q.givenBack())
 	})
 }
