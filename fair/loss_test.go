@@ -321,6 +321,32 @@ func TestNewsOfACopyTellNoEndOfWhatItLost(t *testing.T) {
 	})
 }
 
+// The same in the other order: the copy answers a pause, and that comes first.
+func TestNewsOfAPauseTellNoEndOfWhatACopyLost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, engine.Quota{Permits: 100, Per: time.Minute})
+		moves(t, f)
+		queued(t, f, 40, 1)
+		kept := snap(t, f)
+		at(30 * time.Second)
+		turns := []engine.Request{{N: 59, MaxWait: engine.Forever}}
+		pause := append(f.args(f.held(), 2), ceilMicroseconds(10*time.Second))
+		take, logs, _ := f.takeArgs(f.held(), turns)
+		granted, err := f.askUnder(t.Context(), f.scripts.take, f.held(), take, logs...)
+		require.NoError(t, err)
+		kept.restore(t, f)
+		paused, err := f.askUnder(t.Context(), f.scripts.pause, f.held(), pause)
+		require.NoError(t, err)
+		paused.sent = granted.sent
+		require.NoError(t, f.learnPause(paused, f.held()))
+		_, err = f.read(granted, f.held(), turns)
+		require.NoError(t, err)
+		f.memory.mu.Lock()
+		defer f.memory.mu.Unlock()
+		require.Greater(t, f.memory.news.Until(f.memory.ends(f.held())), 69*time.Second, "the pause, and a minute")
+	})
+}
+
 func TestAResetForgetsNothingThatWasGrantedAfterIt(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Standalone(t)

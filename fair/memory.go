@@ -97,13 +97,13 @@ func (w watermark) before(other watermark) bool {
 }
 
 // ends is when nothing of the queue counts any more, by the quotas that it obeys, or
-// by others if that is not known. Calls count no longer than the server told.
+// by others if that is not known. Calls count no longer than the server told of them.
 func (h *history) ends(others *quotaSet) int64 {
 	end, under := h.watermark.newest, cmp.Or(h.under, others)
 	if len(under.windows) > 0 {
 		end += under.windows[0].Length
 	}
-	if told := h.news.ends; told > 0 {
+	if told := h.news.ends; told > 0 && h.news.watermark.history() == h.watermark.history() {
 		end = min(end, told)
 	}
 	for _, u := range under.units {
@@ -142,6 +142,13 @@ func (m *memory) isAhead(queue string, slot int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.watermark.generation() == queue && time.Since(m.news.Arrived) < m.news.Until(slot)
+}
+
+// wasReset reports whether a queue was reset that was told of at a moment.
+func (m *memory) wasReset(queue string, told time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return queue != m.resetQueue && told.Before(m.resetHeard)
 }
 
 // recall returns what a question under some quotas has to say.
@@ -241,7 +248,6 @@ func (m *memory) historyOf(w watermark) *history {
 }
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
-// Another queue counts them up to its newest slot, or to its clock if that is later.
 func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 	switch {
 	case h.wasOver(n, under):
@@ -249,7 +255,7 @@ func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 	case w.units.granted == "":
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
-			w.units = h.unitsAt(max(w.newest, n.Clock), n, under)
+			w.units = h.unitsIn(n, under)
 		}
 	}
 	h.watermark, h.under = w, cmp.Or(n.obeyed(under), h.under)
@@ -265,9 +271,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	n.Reset = isNew || n.Queue == m.resetQueue
 	if isNew {
 		m.resetQueue, m.resetEnd, m.resetHeard = n.Queue, n.resetEnd, n.Arrived
-		if mine {
-			m.resetHeard = time.Time{} // what is known came behind it
-		} else {
+		if !mine { // else what is known came behind it
 			m.history, m.others = history{news: *n}, nil // nobody restores it, even if the reset is lost as well
 		}
 	}
@@ -286,12 +290,13 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	}
 }
 
-// unitsAt, under mu, is what still counted of the units at some news, up to another
-// slot.
-func (h *history) unitsAt(slot int64, n *news, others *quotaSet) told {
+// unitsIn, under mu, is what still counts of the units in the queue of some news: for as
+// long as it would have in its own.
+func (h *history) unitsIn(n *news, others *quotaSet) told {
 	var all []engine.Amount
 	for _, u := range cmp.Or(h.under, others).units {
-		if elapsed(&h.news, n) < h.news.Until(h.endOf(u)) {
+		if left := h.news.Until(h.endOf(u)) - elapsed(&h.news, n); left > 0 {
+			slot := n.Clock + max(0, left-n.Stands).Microseconds() - u.windows[0].Length
 			all = append(all, engine.Amount{Unit: u.name, N: h.watermark.units.granted.Of(u.name)},
 				engine.Amount{Unit: u.name + "@", N: int(slot)})
 		}
@@ -317,7 +322,6 @@ func (h *history) goBy(n news) bool {
 	if n.Until(at) < told-rounded {
 		return false
 	}
-	n.ends = 0 // what the server told is of another history
 	h.news = n
 	return true
 }

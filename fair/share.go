@@ -224,13 +224,18 @@ type places struct {
 type knownPlace struct {
 	at      int64
 	granted string
+	told    time.Time // when it was granted
 	until   time.Time
 	end     int64 // a slot of its queue
 }
 
 // counts tells whether what was granted may still count: a pause puts it off.
 func (k *knownPlace) counts(m *memory) bool {
-	return k.granted != "" && (time.Now().Before(k.until) || m.isAhead(k.granted[:generationLength], k.end))
+	if k.granted == "" {
+		return false
+	}
+	queue := k.granted[:generationLength]
+	return !m.wasReset(queue, k.told) && (time.Now().Before(k.until) || m.isAhead(queue, k.end))
 }
 
 func (p *places) of(flow string, m *memory) (at int64, granted string) {
@@ -258,7 +263,7 @@ func (p *places) learn(told []place, arrived time.Time, m *memory) {
 		known := p.known[t.flow]
 		known.at = t.at
 		if t.granted != "" {
-			known.granted = t.granted
+			known.granted, known.told = t.granted, arrived
 			if until := arrived.Add(t.counts); until.After(known.until) {
 				known.until = until
 			}

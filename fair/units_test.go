@@ -91,6 +91,8 @@ func TestUnitsThatAreLost(t *testing.T) {
 			"at 200ms, put, promoted, a pauses 1ms, at 1s, b takes 1 tokens=50 after 0s, a takes 1 tokens=1 after >50s"},
 		{"after a look of who knows", tokens, "a takes 1 tokens=100, lost, at 5s, a looks, b has 3/1s, b takes 1x3, " +
 			"a looks, a takes 1 tokens=1 after >=55s"},
+		{"no longer, in a queue of others without turns", tokens, "a takes 1 tokens=100, at 59900ms, lost, c pauses 1ms, " +
+			"{|a looks,|a pauses 1ms,} a asks, at 61s, a takes 1 tokens=100 after <=1s"},
 		{"under other windows, for a status", tokens, "b has 3/1s; tokens 100/1m 7000/2h, a takes 1 tokens=1, at 1s, " +
 			"a takes 1 tokens=1, at 2s, a takes 1 tokens=1, kept, b takes 0 tokens=50, put, at 3s, b tokens 47, a tokens 47"},
 		{"for longer windows of others", tokens, "b has 3/1s; tokens 100/1m 250/1h, b takes 1 tokens=1, " +
