@@ -111,7 +111,7 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) (answers []e
 	if f.stored {
 		take = f.takeFitting
 	}
-	err = f.under(ctx, func(t *quotaSet) (err error) {
+	err = f.under(func(t *quotaSet) (err error) {
 		answers, err = take(ctx, t, requests)
 		return err
 	})
@@ -196,7 +196,7 @@ func longestOf(r engine.Request) int64 { return min(r.MaxWait, longestWait).Micr
 func (f *fair) GiveBack(ctx context.Context, grants []engine.Grant) error {
 	settles := func(g engine.Grant) bool { return g.Settles }
 	return engine.GiveBackInParts(grants, mostGiven, func(part []engine.Grant) error {
-		return f.whatever(ctx, func(t *quotaSet) error {
+		return f.whatever(func(t *quotaSet) error {
 			if len(t.units) > 0 || slices.ContainsFunc(part, settles) {
 				return f.settle(ctx, t, part)
 			}
@@ -216,31 +216,11 @@ func (f *fair) release(ctx context.Context, t *quotaSet, grants []engine.Grant) 
 }
 
 func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
-	err = f.under(ctx, func(t *quotaSet) (err error) {
+	err = f.under(func(t *quotaSet) (err error) {
 		status, err = f.statusBy(ctx, t, f.memory.recall(t))
 		return err
 	})
 	return status, err
-}
-
-// askAboutOthers lets what was told of other histories count, before a question
-// that says nothing of it. Then it asks about the known one, so that this is of a
-// state that counts them all.
-func (f *fair) askAboutOthers(ctx context.Context, t *quotaSet) error {
-	others, asked := f.memory.recallOthers(t)
-	if len(others) == 0 || len(t.windows) == 0 {
-		return nil
-	}
-	for _, c := range others {
-		if _, err := f.statusBy(ctx, t, c); err != nil {
-			return err
-		}
-	}
-	if _, err := f.statusBy(ctx, t, f.memory.recall(t)); err != nil {
-		return err
-	}
-	f.memory.forgetOthers(others, asked)
-	return nil
 }
 
 func (f *fair) statusBy(ctx context.Context, t *quotaSet, c carried) (engine.Status, error) {

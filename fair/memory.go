@@ -22,10 +22,6 @@ import (
 type memory struct {
 	mu sync.Mutex
 	history
-	// Of several questions that are under way at once, some may be answered by the
-	// server of before a failover, or by a queue that is lost since. What was told
-	// of one history says nothing of another. So these are to be asked about, too.
-	others []history
 
 	resetQueue string    // which follows a reset: plain answers do not tell
 	resetEnd   int64     // until when the newest known reset is remembered, 0 without one
@@ -103,7 +99,7 @@ func (h *history) ends(others *quotaSet) int64 {
 	if len(under.windows) > 0 {
 		end += under.windows[0].Length
 	}
-	if told := h.news.ends; told > 0 && h.news.watermark.history() == h.watermark.history() {
+	if told := h.news.ends; told > 0 {
 		end = min(end, told)
 	}
 	for _, u := range under.units {
@@ -155,39 +151,9 @@ func (m *memory) wasReset(queue string, told time.Time) bool {
 func (m *memory) recall(t *quotaSet) carried {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.carriedOf(&m.history, t)
-}
-
-// recallOthers is recall of the other histories that still count, and when it was.
-func (m *memory) recallOthers(t *quotaSet) (all []carried, at time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if len(m.others) == 0 {
-		return nil, at // a look at the clock is not free
-	}
-	at = time.Now()
-	m.others = slices.DeleteFunc(m.others, func(h history) bool { return h.over(t) })
-	for i := range m.others {
-		all = append(all, m.carriedOf(&m.others[i], t))
-	}
-	return all, at
-}
-
-// forgetOthers is for when what is known counts those that were asked about.
-func (m *memory) forgetOthers(all []carried, asked time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.others = slices.DeleteFunc(m.others, func(h history) bool {
-		return slices.ContainsFunc(all, func(c carried) bool {
-			return h.wentAlong(c.watermark, asked)
-		})
-	})
-}
-
-func (m *memory) carriedOf(h *history, t *quotaSet) carried {
 	fresh := strconv.FormatUint(firstGeneration+rand.Uint64N(generations), 36)
-	w, n, since := h.watermark, &h.news, time.Since(h.news.Arrived)
-	if h.over(t) {
+	w, n, since := m.watermark, &m.news, time.Since(m.news.Arrived)
+	if m.over(t) {
 		resetEnd := m.resetEnd
 		if n.Server+since.Microseconds() > resetEnd {
 			resetEnd = 0
@@ -195,56 +161,50 @@ func (m *memory) carriedOf(h *history, t *quotaSet) carried {
 		return carried{rest: fmt.Sprintf("%s 0 0 0 0 0 0 0 %d %s -", fresh, resetEnd, noStretches)}
 	}
 	under := "-"
-	if h.under != nil && h.under.words != t.words && h.under.head != "" {
-		under = h.under.words
+	if m.under != nil && m.under.words != t.words && m.under.head != "" {
+		under = m.under.words
 	}
 	comes := n.Until(max(w.newest, n.Clock))
 	rest := fmt.Sprintf("%s %d %d %d %d %d %d %d %d %s %s", fresh, n.Server, since.Microseconds(),
-		n.Clock, w.newest, comes.Microseconds(), n.Until(h.ends(t)).Microseconds(), n.Stands.Microseconds(),
+		n.Clock, w.newest, comes.Microseconds(), n.Until(m.ends(t)).Microseconds(), n.Stands.Microseconds(),
 		m.resetEnd, n.stretches, under)
 	return carried{w.text, rest, w.units}
 }
 
 // learn keeps what is newer than what is known: replies may arrive out of
-// order. If an answer is of another history, and its question has not carried what
-// is known, both count. What was asked before a reset was heard of does not.
+// order. What was asked before a reset was heard of does not count.
 func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	h := m.historyOf(w)
+	isOther := w.history() != m.watermark.history()
 	switch {
-	case h == nil && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
+	case isOther && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
 		return
-	case h == nil:
-		if !m.wasOver(&n, under) && !m.wentAlong(n.carried, n.Asked) {
-			m.others = append(m.others, m.history)
-		}
-		h = &m.history
-	case w.before(h.watermark):
-		if w.units.tellMoreThan(h.watermark.units) {
-			h.watermark.units = w.units // the newer answer need not tell of units
+	case isOther && !m.wasOver(&n, under) && !m.wentAlong(n.carried, n.Asked):
+		m.keepOlder(w, n, under)
+		return
+	case !isOther && w.before(m.watermark):
+		if w.units.tellMoreThan(m.watermark.units) {
+			m.watermark.units = w.units // the newer answer need not tell of units
 		}
 		return
 	}
-	same := w.generation() == h.watermark.generation()
-	h.adopt(w, &n, under)
-	if !same {
-		h.news = n
+	m.adopt(w, &n, under)
+	if isOther {
+		m.news = n
+	} else {
+		m.goBy(&n)
 	}
-	h.goBy(n)
 }
 
-// historyOf, under mu, is the known one that an answer is of, nil if there is none.
-func (m *memory) historyOf(w watermark) *history {
-	if w.history() == m.watermark.history() {
-		return &m.history
+// keepOlder, under mu, is for an answer that was under way while another history was
+// heard of. What is newer is on the server now, and what is older may be lost. So the
+// next question tells of that, and then both are known.
+func (m *memory) keepOlder(w watermark, n news, under *quotaSet) {
+	older := history{watermark: w, news: n, under: n.obeyed(under)}
+	if n.Server <= m.news.Server && !older.wasOver(&m.news, under) {
+		m.history = older
 	}
-	for i := range m.others {
-		if w.history() == m.others[i].watermark.history() {
-			return &m.others[i]
-		}
-	}
-	return nil
 }
 
 // adopt, under mu, goes on with what is known of the units unless that is over.
@@ -272,19 +232,16 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	if isNew {
 		m.resetQueue, m.resetEnd, m.resetHeard = n.Queue, n.resetEnd, n.Arrived
 		if !mine { // else what is known came behind it
-			m.history, m.others = history{news: *n}, nil // nobody restores it, even if the reset is lost as well
+			m.history = history{news: *n} // nobody restores it, even if the reset is lost as well
 		}
 	}
 	switch {
 	case m.watermark.text == "":
-	case mine:
-		if m.wentAlong(n.carried, n.Asked) && n.watermark.history() != m.watermark.history() {
-			m.adopt(n.watermark, n, under)
-		}
-		if m.goBy(*n) && n.obeys {
+	case n.watermark.history() == m.watermark.history():
+		if m.goBy(n) && n.obeys {
 			m.under = under
 		}
-	case !n.Reset && !m.wasOver(n, under) && m.wentAlong(n.carried, n.Asked):
+	case m.wentAlong(n.carried, n.Asked) && (mine || !n.Reset && !m.wasOver(n, under)):
 		m.adopt(n.watermark, n, under) // it counts what this limiter knows
 		m.news = *n
 	}
@@ -304,30 +261,17 @@ func (h *history) unitsIn(n *news, others *quotaSet) told {
 	return told{h.watermark.units.history, engine.AmountsOf(all...)}
 }
 
-// goBy, under mu, goes by the news, unless the newest slot would come sooner
-// than was told: no turn does. Then the server has lost what has put it off. In
-// one history nothing is lost: others have given turns back. If a question may have
-// overtaken another one on the way, the queue's clock orders their news.
-func (h *history) goBy(n news) bool {
+// goBy, under mu, goes by the newest news of one history, and reports whether these
+// are. If a question may have overtaken another one on the way, the queue's clock
+// orders their news.
+func (h *history) goBy(n *news) bool {
 	isNewer := n.Asked.After(h.news.Arrived) ||
 		cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server), n.Asked.Compare(h.news.Asked)) >= 0
-	if n.watermark.history() == h.watermark.history() {
-		if isNewer {
-			h.news = n
-		}
-		return isNewer
+	if isNewer {
+		h.news = *n
 	}
-	at := max(h.watermark.newest, h.news.Clock)
-	told := h.news.Until(at) - elapsed(&h.news, &n)
-	if n.Until(at) < told-rounded {
-		return false
-	}
-	h.news = n
-	return true
+	return isNewer
 }
-
-// rounded is by how much one wait differs when it is worked out from others.
-const rounded = 2 * time.Microsecond
 
 // clocksApart is by how much the server's clock went slower than this process's
 // if it is another one: it was set back, or a server took over that is behind.

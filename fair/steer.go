@@ -16,7 +16,7 @@ import (
 // be read, it reports the news all the same.
 func (f *fair) Look(ctx context.Context) error {
 	known := f.held()
-	err := f.under(ctx, func(t *quotaSet) error {
+	err := f.under(func(t *quotaSet) error {
 		if t != known {
 			return f.obey(ctx, t)
 		}
@@ -76,7 +76,7 @@ func (f *fair) pauses(ctx context.Context, script *lua.Script, d time.Duration, 
 	if d > longestPer {
 		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
 	}
-	return f.whatever(ctx, func(t *quotaSet) error {
+	return f.whatever(func(t *quotaSet) error {
 		r, err := f.askUnder(ctx, script, t, append(f.args(t, 2), ceilMicroseconds(max(1, d))), logs...)
 		if err != nil {
 			return err

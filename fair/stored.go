@@ -59,9 +59,9 @@ func (f *fair) held() *quotaSet {
 
 // under asks under the quotas that are known, and again under those that the
 // question learns instead.
-func (f *fair) under(ctx context.Context, ask func(*quotaSet) error) error {
+func (f *fair) under(ask func(*quotaSet) error) error {
 	for range mostChanges {
-		if err := f.afterOthers(ctx, f.held(), ask); !errors.Is(err, errChanged) {
+		if err := ask(f.held()); !errors.Is(err, errChanged) {
 			return err
 		}
 	}
@@ -70,20 +70,12 @@ func (f *fair) under(ctx context.Context, ask func(*quotaSet) error) error {
 }
 
 // whatever is under, for what has to be done even if what is stored is no quota.
-func (f *fair) whatever(ctx context.Context, ask func(*quotaSet) error) error {
-	err := f.under(ctx, ask)
+func (f *fair) whatever(ask func(*quotaSet) error) error {
+	err := f.under(ask)
 	if !errors.As(err, new(*unreadableQuotas)) {
 		return err
 	}
-	return f.afterOthers(ctx, f.held().underAnyText(), ask)
-}
-
-// afterOthers asks once other histories count: see memory.
-func (f *fair) afterOthers(ctx context.Context, t *quotaSet, ask func(*quotaSet) error) error {
-	if err := f.askAboutOthers(ctx, t); err != nil {
-		return err
-	}
-	return ask(t)
+	return ask(f.held().underAnyText())
 }
 
 // underAnyText are the same quotas, for a question that does its work whatever is
@@ -174,7 +166,7 @@ func (f *fair) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, 
 	case !f.stored:
 		return f.readQuotas(ctx)
 	}
-	err = f.under(ctx, func(t *quotaSet) error {
+	err = f.under(func(t *quotaSet) error {
 		quotas, stored = t.quotas, t.text != ""
 		_, err := f.statusBy(ctx, t, f.memory.recall(t))
 		return err
@@ -233,10 +225,9 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if _, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, []any{t.text}); err != nil {
 		return err
 	}
-	obey := func(t *quotaSet) error { return f.obey(ctx, t) }
 	if !f.stored {
-		return f.afterOthers(ctx, t, obey)
+		return f.obey(ctx, t)
 	}
 	f.known.Store(t)
-	return f.under(ctx, obey)
+	return f.under(func(t *quotaSet) error { return f.obey(ctx, t) })
 }

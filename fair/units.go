@@ -177,7 +177,7 @@ func (f *fair) Units() []string { return f.held().names() }
 
 // Observe takes the unit "" for calls.
 func (f *fair) Observe(ctx context.Context, unit string, remaining int) error {
-	return f.under(ctx, func(t *quotaSet) error {
+	return f.under(func(t *quotaSet) error {
 		i, refusal := t.unit(unit), error(nil)
 		switch {
 		case len(t.windows) == 0 && f.stored:
