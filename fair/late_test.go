@@ -180,6 +180,28 @@ func TestUnitsCountThoughTheirAnswerWasOvertaken(t *testing.T) {
 	})
 }
 
+// A turn is settled before others that are lost, and the next primary does it. A look
+// overtakes its answer.
+func TestUnitsThatAreLostCountThoughAnOlderAnswerTellsOthers(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.tokensOf(t)
+		moves(t, f)
+		g := take(t, f, amount(1, "tokens=20"))[0].Grant
+		l := late{t, f, at, snap(t, f)}
+		at(2 * time.Second)
+		l.around(func() {
+			take(t, f, amount(1, "tokens=80"))
+			l.loses(false)
+		}, func() {
+			at(2010 * time.Millisecond)
+			require.NoError(t, f.Look(t.Context()))
+		})
+		settles(t, f, g, 0, "tokens=1")
+		at(3 * time.Second)
+		require.Greater(t, take(t, f, amount(1, "tokens=80"))[0].Wait, 58*time.Second)
+	})
+}
+
 // While the clock stands still, the text of the state is that of the shorter pause.
 func TestALongerPauseIsNotForgottenForAQuestionThatItOvertook(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

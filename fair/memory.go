@@ -66,8 +66,14 @@ func (u told) newest(unit string) int64 { return int64(u.granted.Of(unit + "@"))
 
 // tellMoreThan reports whether some unit was granted more.
 func (u told) tellMoreThan(other told) bool {
-	return u.granted != "" && (u.history != other.history ||
-		slices.ContainsFunc(u.granted.All(), func(a engine.Amount) bool { return a.N > other.granted.Of(a.Unit) }))
+	isMore := func(a engine.Amount) bool { return a.N > other.granted.Of(a.Unit) }
+	return slices.ContainsFunc(u.granted.All(), isMore)
+}
+
+// replaces reports whether all of some other units counts where these were told: in one
+// history, or as it went along with their question.
+func (u told) replaces(other told, n *news) bool {
+	return u.granted != "" && (other.granted == "" || u.history == other.history || n.wentAlong)
 }
 
 // part is some of the text, ” without one.
@@ -180,11 +186,11 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	switch {
 	case isOther && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
 		return
-	case isOther && !m.wasOver(&n, under) && !m.wentAlong(n.carried, n.Asked):
+	case isOther && !m.wasOver(&n, under) && !n.wentAlong:
 		m.keepOlder(w, n, under)
 		return
 	case !isOther && w.before(m.watermark):
-		if w.units.tellMoreThan(m.watermark.units) {
+		if w.units.replaces(m.watermark.units, &n) && w.units.tellMoreThan(m.watermark.units) {
 			m.watermark.units = w.units // the newer answer need not tell of units
 		}
 		return
@@ -202,7 +208,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 // next question tells of that, and then both are known.
 func (m *memory) keepOlder(w watermark, n news, under *quotaSet) {
 	older := history{watermark: w, news: n, under: n.obeyed(under)}
-	if n.Server <= m.news.Server && !older.wasOver(&m.news, under) {
+	if n.Server < m.news.Server && !older.wasOver(&m.news, under) {
 		m.history = older
 	}
 }
@@ -212,7 +218,7 @@ func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 	switch {
 	case h.wasOver(n, under):
 		h.under = nil
-	case w.units.granted == "":
+	case !w.units.replaces(h.watermark.units, n):
 		w.units = h.watermark.units
 		if w.generation() != h.watermark.generation() {
 			w.units = h.unitsIn(n, under)
@@ -227,6 +233,7 @@ func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	n.wentAlong = m.wentAlong(n.carried, n.Asked)
 	isNew, mine := n.resetEnd > m.resetEnd, n.Queue == m.watermark.generation()
 	n.Reset = isNew || n.Queue == m.resetQueue
 	if isNew {
@@ -241,7 +248,7 @@ func (m *memory) hear(n *news, under *quotaSet) {
 		if m.goBy(n) && n.obeys {
 			m.under = under
 		}
-	case m.wentAlong(n.carried, n.Asked) && (mine || !n.Reset && !m.wasOver(n, under)):
+	case n.wentAlong && (mine || !n.Reset && !m.wasOver(n, under)):
 		m.adopt(n.watermark, n, under) // it counts what this limiter knows
 		m.news = *n
 	}

@@ -16,6 +16,7 @@ type news struct {
 	engine.News
 	watermark watermark
 	carried   string // the watermark of the question
+	wentAlong bool   // all that was known went along with the question
 
 	resetEnd  int64
 	ends      int64  // when the queue ends, on its clock; 0: as its quotas tell
