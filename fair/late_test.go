@@ -162,6 +162,20 @@ func TestAPauseIsNotForgottenForAQuestionThatOvertookIt(t *testing.T) {
 	})
 }
 
+// The primary that answered a pause is lost, and the next one answers a look first.
+func TestAPauseThatIsLostIsNotForgottenForALook(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		l := w.late(t)
+		l.around(nothing, func() {
+			l.at(10 * time.Millisecond)
+			l.loses(false)
+			require.NoError(t, l.Look(t.Context()))
+		})
+		pause(t, l.fair, 10*time.Second)
+		require.Greater(t, status(t, l.fair).Paused, 9*time.Second)
+	})
+}
+
 // The answer of a pause tells nothing of units, and overtakes one that does.
 func TestUnitsCountThoughTheirAnswerWasOvertaken(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
