@@ -282,7 +282,7 @@ func (f *fair) askKeys(ctx context.Context, script *lua.Script, keys []string, a
 		r.carried, _ = args[1].(string)
 	}
 	var err error
-	r.said, err = script.Run(ctx, f.client, keys, args...)
+	r.said, r.ran, err = script.Run(ctx, f.client, keys, args...)
 	r.arrived = time.Now()
 	var refusal redis.Error
 	switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -154,12 +155,33 @@ func TestAPauseIsNotForgottenForAQuestionThatOvertookIt(t *testing.T) {
 			pause(t, l.fair, time.Hour)
 			l.memory.mu.Lock()
 			defer l.memory.mu.Unlock()
-			l.memory.news.Asked = l.memory.news.Asked.Add(-time.Second)
+			l.memory.news.sent = l.memory.news.sent.Add(-time.Second)
 		})
 		queued(t, l.fair, 1, 1)
 		l.loses(true)
 		require.Greater(t, status(t, l.fair).Paused, 59*time.Minute)
 	})
+}
+
+// The server does not have the script. So two commands go, and the second one is answered.
+func TestNewsAreAsNewAsTheCommandThatTheyAnswer(t *testing.T) {
+	t.Parallel()
+	rdb := redistest.Standalone(t)
+	var refused, asked time.Time
+	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+		err := next(ctx, cmd)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			refused = time.Now()
+		}
+		return err
+	}))
+	f := build(t, rdb, engine.Quota{Permits: 2, Per: time.Hour})
+	queued(t, f, 1, 1)
+	require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
+	f.heard = func(n *engine.News) { asked = n.Asked }
+	require.NoError(t, f.Look(t.Context()))
+	require.False(t, refused.IsZero())
+	require.False(t, asked.Before(refused))
 }
 
 // The primary that answered a pause is lost, and the next one answers a look first.

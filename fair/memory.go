@@ -184,7 +184,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	defer m.mu.Unlock()
 	isOther := w.history() != m.watermark.history()
 	switch {
-	case isOther && n.Asked.Before(m.resetHeard) && w.generation() != m.resetQueue:
+	case isOther && n.sent.Before(m.resetHeard) && w.generation() != m.resetQueue:
 		return
 	case isOther && !m.wasOver(&n, under) && !n.wentAlong:
 		m.keepOlder(w, n, under)
@@ -233,7 +233,7 @@ func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 func (m *memory) hear(n *news, under *quotaSet) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n.wentAlong = m.wentAlong(n.carried, n.Asked)
+	n.wentAlong = m.wentAlong(n.carried, n.sent)
 	isNew, mine := n.resetEnd > m.resetEnd, n.Queue == m.watermark.generation()
 	n.Reset = isNew || n.Queue == m.resetQueue
 	if isNew {
@@ -272,8 +272,8 @@ func (h *history) unitsIn(n *news, others *quotaSet) told {
 // are. If a question may have overtaken another one on the way, the queue's clock
 // orders their news.
 func (h *history) goBy(n *news) bool {
-	isNewer := n.Asked.After(h.news.Arrived) ||
-		cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server), n.Asked.Compare(h.news.Asked)) >= 0
+	isNewer := n.sent.After(h.news.Arrived) ||
+		cmp.Or(cmp.Compare(n.Clock, h.news.Clock), cmp.Compare(n.Server, h.news.Server), n.sent.Compare(h.news.sent)) >= 0
 	if isNewer {
 		h.news = *n
 	}

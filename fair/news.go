@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
 )
@@ -15,8 +16,9 @@ import (
 type news struct {
 	engine.News
 	watermark watermark
-	carried   string // the watermark of the question
-	wentAlong bool   // all that was known went along with the question
+	sent      time.Time // when the question was put together
+	carried   string    // its watermark
+	wentAlong bool      // all that was known went along with the question
 
 	resetEnd  int64
 	ends      int64  // when the queue ends, on its clock; 0: as its quotas tell
@@ -111,7 +113,7 @@ func parseNumbers(text string, count int) ([]int64, error) {
 // tell remembers and reports the news that came with a reply to a question under
 // the quotas. It returns them with the time of the reply. Blank news tell nothing.
 func (f *fair) tell(n news, r reply, t *quotaSet) news {
-	n.Asked, n.Arrived, n.carried = r.sent, r.arrived, r.carried
+	n.Asked, n.Arrived, n.sent, n.carried = r.ran, r.arrived, r.sent, r.carried
 	if n.Queue == "" {
 		return n
 	}

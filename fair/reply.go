@@ -12,9 +12,11 @@ import (
 // reply is what a script said, which watermark the question carried, and when it
 // was asked and answered.
 type reply struct {
-	said          any
-	carried       string
-	sent, arrived time.Time
+	said    any
+	carried string
+	sent    time.Time // when the question was put together
+	ran     time.Time // when the command went that it answers
+	arrived time.Time
 }
 
 // outcome is what the script replies to 'take'.

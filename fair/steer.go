@@ -50,7 +50,7 @@ func (f *fair) look(ctx context.Context, t *quotaSet, script *lua.Script) error 
 // empty.
 func (f *fair) hear(r reply, t *quotaSet) error {
 	if r.said == "" {
-		f.report(&engine.News{Asked: r.sent, Arrived: r.arrived})
+		f.report(&engine.News{Asked: r.ran, Arrived: r.arrived})
 		return nil
 	}
 	news, err := parseNews(r.said)

@@ -3,6 +3,7 @@ package lua_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ func TestAnErrorNamesThePartAndItsLine(t *testing.T) {
 	require.NoError(t, rdb.Set(t.Context(), "{named}:value", "1", 0).Err())
 	require.NoError(t, rdb.RPush(t.Context(), "named", "no hash").Err())
 	script := lua.Assemble("window", "head", "count", "wait", "read")
-	_, err := script.Run(t.Context(), rdb, []string{"named", "{named}:value", "a", "b", "c"}, "", "", "")
+	_, _, err := script.Run(t.Context(), rdb, []string{"named", "{named}:value", "a", "b", "c"}, "", "", "")
 	require.Error(t, err)
 	require.Contains(t, err.Error(), "lua/window/head.lua:")
 	require.NotContains(t, err.Error(), "user_script")
@@ -37,6 +38,7 @@ func (reply) RedisError()     {}
 
 func TestAReplyThatProvesThatNothingWasWrittenIsWaitedFor(t *testing.T) {
 	rdb := redistest.Mini(t).NewClient(t)
+	var refused time.Time
 	replies := []string{ // the last two are of a replica of Redis 6.2
 		"TRYAGAIN ", "READONLY ", "LOADING Redis is loading the dataset in memory", "CLUSTERDOWN ", "MASTERDOWN ",
 		"@user_script: 257: -READONLY You can't write against a read only replica. ",
@@ -48,12 +50,13 @@ func TestAReplyThatProvesThatNothingWasWrittenIsWaitedFor(t *testing.T) {
 			return next(ctx, cmd)
 		}
 		err := reply(replies[0])
-		replies = replies[1:]
+		replies, refused = replies[1:], time.Now()
 		cmd.SetErr(err)
 		return err
 	}))
-	got, err := lua.New("return 7").Run(t.Context(), rdb, []string{"{old}"})
+	got, sent, err := lua.New("return 7").Run(t.Context(), rdb, []string{"{old}"})
 	require.NoError(t, err)
+	require.False(t, sent.Before(refused), "it answers a later command")
 	require.EqualValues(t, 7, got)
 	require.Empty(t, replies)
 }

@@ -45,35 +45,41 @@ func New(source string) *Script {
 	return &Script{source: source, sha: hex.EncodeToString(sum[:])}
 }
 
-// Run runs the script once and returns its reply as go-redis decodes it. It
-// sends it again only after a reply that proves that nothing was written, until
+// Run runs the script once and returns its reply as go-redis decodes it, and when
+// the command went that it answers. It sends the script again only after a reply that proves that nothing was written, until
 // all but a tenth of ctx's time has passed, in which that reply can still reach
 // who asked. Where it may have run without its reply arriving, the error
 // matches [engine.ErrOutcomeUnknown].
-func (s *Script) Run(ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any) (any, error) {
-	reply, err := s.run(ctx, rdb, keys, args)
+func (s *Script) Run(
+	ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any,
+) (reply any, sent time.Time, err error) {
+	reply, sent, err = s.run(ctx, rdb, keys, args)
 	if err == nil || !RefusedForNow(err) {
-		return reply, err
+		return reply, sent, err
 	}
 	reserve := timeLeft(ctx) / 10
 	for pause := firstPause; RefusedForNow(err); pause = min(2*pause, lastPause) {
 		if timeLeft(ctx) < reserve+2*pause || clock.Sleep(ctx, pause) != nil {
 			break
 		}
-		reply, err = s.run(ctx, rdb, keys, args)
+		reply, sent, err = s.run(ctx, rdb, keys, args)
 	}
-	return reply, err
+	return reply, sent, err
 }
 
 // Source is the Lua source.
 func (s *Script) Source() string { return s.source }
 
-func (s *Script) run(ctx context.Context, rdb redis.UniversalClient, keys []string, args []any) (any, error) {
-	reply, err := s.send(ctx, rdb, keys[0], s.command("evalsha", s.sha, keys, args))
+func (s *Script) run(
+	ctx context.Context, rdb redis.UniversalClient, keys []string, args []any,
+) (reply any, sent time.Time, err error) {
+	sent = time.Now()
+	reply, err = s.send(ctx, rdb, keys[0], s.command("evalsha", s.sha, keys, args))
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		sent = time.Now()
 		reply, err = s.send(ctx, rdb, keys[0], s.command("eval", s.source, keys, args))
 	}
-	return reply, s.lines.locate(err)
+	return reply, sent, s.lines.locate(err)
 }
 
 func (s *Script) command(verb, script string, keys []string, args []any) []any {

@@ -37,7 +37,7 @@ func (p *place) run(ctx context.Context, script *lua.Script, args ...any) (any, 
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	reply, err := script.Run(ctx, p.client, p.keys[:], args...)
+	reply, _, err := script.Run(ctx, p.client, p.keys[:], args...)
 	var refusal redis.Error
 	if errors.As(err, &refusal) {
 		// Redis 6.2 puts its own words in front of an error that a script

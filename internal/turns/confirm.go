@@ -21,9 +21,10 @@ type look struct {
 
 func (l *Sleepers) leeway() time.Duration { return min(timersLate, l.Within/16) }
 
-// lead is how long before its slot a caller looks, so that the answer can be there.
+// lead is how long before its slot a caller looks, so that the answer can be there:
+// the second one, as the server may not have the script yet, or other quotas.
 func (l *Sleepers) lead() time.Duration {
-	return min(l.Within/2, max(l.Within/4, 2*l.recent.quickest))
+	return min(l.Within/2, max(l.Within/4, 5*l.recent.quickest/2))
 }
 
 // neededAt is the moment at which the news has to be new enough for a caller
