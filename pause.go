@@ -27,7 +27,7 @@ const (
 // callers of a [Limiter] value. Waits shorter than x cost nothing more, and
 // neither an idle nor a busy limiter asks. In between there is at most one
 // question a turn, and there are at most 4/(3x) questions a second, or 2/x if
-// answers take longer than x/8, or vary by as much. If the answer that grants a
+// answers take longer than x/10, or vary by as much. If the answer that grants a
 // turn takes longer than the quickest do, by more than [WithMaxLateness], the
 // limiter asks once more when it comes. Before x/4 is over, it does not repeat a
 // question that failed.
