@@ -247,8 +247,8 @@
 //     where others were granted as many since, unless a limiter that asks was
 //     told of it in a later epoch.
 //   - After two failovers in a row, what the first one lost may count twice.
-//   - Units know the end of the last epoch only. Who saw them in an older one counts
-//     a whole window again.
+//   - Units know the end of the last epoch only. Who saw them in an older one, of
+//     which something was lost, counts a whole window again.
 //   - While a reset is remembered, an hour or more, a server may go back to the
 //     state that the reset left. Then a watermark from after the reset counts
 //     only if its limiter had heard of the reset.

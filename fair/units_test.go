@@ -91,6 +91,9 @@ func TestUnitsThatAreLost(t *testing.T) {
 			"at 200ms, put, promoted, a pauses 1ms, at 1s, b takes 1 tokens=50 after 0s, a takes 1 tokens=1 after >50s"},
 		{"after a look of who knows", tokens, "a takes 1 tokens=100, lost, at 5s, a looks, b has 3/1s, b takes 1x3, " +
 			"a looks, a takes 1 tokens=1 after >=55s"},
+		{"not again after handovers that lose nothing", tokens, "moves, a takes 1 tokens=30, b takes 1 tokens=10, " +
+			"at 1s, moves, {|a takes 1,|a takes 1 tokens=1,} {|b looks,} at 2s, moves, a takes 1, at 3s, " +
+			"{a|b} takes 1 tokens=40 after <=1s, a heard no loss, b heard no loss"},
 		{"no longer, in a queue of others without turns", tokens, "a takes 1 tokens=100, at 59900ms, lost, c pauses 1ms, " +
 			"{|a looks,|a pauses 1ms,} a asks, at 61s, a takes 1 tokens=100 after <=1s"},
 		{"under other windows, for a status", tokens, "b has 3/1s; tokens 100/1m 7000/2h, a takes 1 tokens=1, at 1s, " +

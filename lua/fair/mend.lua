@@ -38,6 +38,8 @@ local function missing_of(l, change)
     l.ended = math.max(ended, l.knows)
     return l.knows - ended
   end
+  local ended, known = end_of(epoch)
+  if begun and ended and ended == known then return 0 end -- nothing of that epoch was lost
   return unknown and most or math.min(most, l.knows)
 end
 
