@@ -129,6 +129,7 @@ type Answer struct {
 	Granted bool
 	Left    bool
 	Wait    time.Duration
+	Comes   int64         // when Wait is over, by the server's clock: see [News.Comes]
 	Paused  time.Duration // what of Wait is a pause of the queue
 	Grant   Grant         // what to give back, if Granted
 	Share   int           // how many permits the flow may hold ahead; 0 without a flow

@@ -68,6 +68,17 @@ func (n *News) Until(at int64) time.Duration {
 	return n.Stands + time.Duration(n.Real(at)-n.Real(n.Clock)-n.Late)*time.Microsecond
 }
 
+// Comes is when the queue's clock reaches the moment at, in microseconds of the
+// server's clock. Two answers of one server that differ in it have seen a pause, a
+// narrower quota or a clock that was set back between them. If they do not, nothing has
+// put the moment off, however long they were on their way.
+func (n *News) Comes(at int64) int64 {
+	if passed := n.Clock - at; passed > 0 && n.Stands == 0 {
+		return n.Server - passed
+	}
+	return n.Server + n.Until(at).Microseconds()
+}
+
 // Real tells when the clock reaches the moment at, in real microseconds: the
 // clock's own where it is slow no more.
 func (n *News) Real(at int64) int64 {

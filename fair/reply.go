@@ -134,6 +134,7 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			a := engine.Answer{Granted: granted, Wait: o.news.Until(at), Paused: o.news.Stands}
 			switch {
 			case granted:
+				a.Comes = o.news.Comes(at)
 				a.Grant = engine.Grant{ID: generation, At: at, N: r.N, Amounts: r.Amounts, Made: made}
 				if r.Flow != nil {
 					a.Grant.Flow = r.Flow.ID

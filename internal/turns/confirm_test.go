@@ -230,11 +230,6 @@ func TestALimiterThatIsFarAwayHearsThatTurnsComeLater(t *testing.T) {
 	})
 }
 
-// An answer tells vaguely when a turn comes, which is within X of its question.
-// Other news came shortly before the answer, to a question that was asked later. They
-// may be of before the turn was granted.
-// The question was on its way for as long as the answer. The look tells that the turn
-// comes before it was told to, but after its answer.
 // Answers take longer by less than anybody may be late. No turn is far away.
 func TestAnswersThatVaryByLittleAreNoReasonToLook(t *testing.T) {
 	inBubble(t, 50*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
@@ -251,9 +246,6 @@ func TestAnswersThatVaryByLittleAreNoReasonToLook(t *testing.T) {
 	})
 }
 
-// All answers take long, longer than others did once.
-// Here the queue is paused meanwhile, for the last X before the turn is told to come,
-// and looks take as long as they may.
 // No news are fresh, so that a caller that has heard of a pause never goes. But it
 // does not wait for ever.
 func TestALimiterWhoseAnswersTakeLongerThanXGivesUp(t *testing.T) {
@@ -298,8 +290,6 @@ func TestALookThatFailedSparesNoOther(t *testing.T) {
 	})
 }
 
-// A look has just begun when an answer tells a turn vaguely. So there is no other, but
-// the answer of somebody else tells it better.
 // The look takes longer than turns are apart.
 func TestOneLookIsEnoughForTurnsBehindOneAnother(t *testing.T) {
 	inBubble(t, 50*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {

@@ -3,7 +3,6 @@ package turns
 import (
 	"time"
 
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
@@ -45,7 +44,3 @@ func (l *Sleepers) excess(took time.Duration) time.Duration {
 	}
 	return max(0, took-l.recent.quickest)
 }
-
-// isVague, under mu, reports whether an answer took much longer than the quickest do.
-// So it tells less well of slots than what is known, and may hide a leap.
-func (l *Sleepers) isVague(n *engine.News) bool { return l.excess(took(n)) > l.Within/4 }

@@ -11,21 +11,15 @@ import (
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
 // what the answer took. So an answer that tells no sooner a slot, and took longer,
-// is not kept, for a while and as long as the queue's clock runs. If the clock stood
-// still meanwhile, only the newest estimate is right, and sleepers have to hear of it.
+// is not kept, for a while and as long as the slot comes at the same moment of the
+// server's clock. If that has changed, only the newest estimate is right, and
+// sleepers have to hear of it.
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	old, newest := l.news, l.newest
 	if n.Asked.Before(newest) && (n.Queue == old.Queue || n.Server <= old.Server) {
 		return // replies may arrive out of order
-	}
-	leapt := l.leapt(n)
-	if n.Queue == old.Queue && l.isVague(n) {
-		if !leapt && !l.lastLook.underWay {
-			return // whoever needs news looks
-		}
-		leapt = true // it may hide a leap
 	}
 	l.newest = later(newest, n.Asked)
 	l.tellAwaiting()
@@ -45,10 +39,10 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.lineUpOthers()
 	case l.Within == 0: // sleepers go as they were told
 		l.news = *n
-	case leapt:
+	case isPutOffBy(&old, n):
 		l.news = *n
 		l.change()
-	case putsOff(&old, n) < 0 || took(n) <= took(&old) || n.Asked.Sub(old.Asked) > l.Within/2:
+	case isSooner(&old, n) || took(n) <= took(&old) || n.Asked.Sub(old.Asked) > l.Within/2:
 		l.news = *n
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
@@ -57,24 +51,23 @@ func (l *Sleepers) Hear(n *engine.News) {
 // took is for how long an answer was on its way.
 func took(n *engine.News) time.Duration { return n.Arrived.Sub(n.Asked) }
 
-// putsOff is how much later slots come by n than by old, at a moment beyond all
-// that either tells of slow clocks.
-func putsOff(old, n *engine.News) time.Duration {
-	const beyond = int64(time.Hour / time.Microsecond)
-	at := max(n.Clock, old.Clock, n.SlowUntil(), old.SlowUntil()) + beyond
-	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
+// isPutOffBy reports whether slots come at another moment of the server's clock by n than
+// by old.
+func isPutOffBy(old, n *engine.News) bool {
+	at := beyond(old, n)
+	return microseconds(n.Comes(at)-old.Comes(at)).Abs() > rounded ||
+		len(n.Slow) > 0 && !slices.Equal(n.Slow, old.Slow)
 }
 
-// leapt, under mu, reports whether slots come later or sooner than was known,
-// by more than the answer took and clocks can have run apart. Any answer in a
-// pause counts as a leap: the pause may have become a little longer.
-func (l *Sleepers) leapt(n *engine.News) bool {
-	slowed := len(n.Slow) > 0 && !slices.Equal(n.Slow, l.news.Slow)
-	if slowed || n.Stands > 0 || l.news.Stands > 0 {
-		return true
-	}
-	by, apart := putsOff(&l.news, n), n.Asked.Sub(l.news.Arrived)/drift
-	return by > took(n)+apart || -by > took(&l.news)+apart
+// isSooner reports whether n tells sooner slots than old.
+func isSooner(old, n *engine.News) bool {
+	at := beyond(old, n)
+	return n.Arrived.Add(n.Until(at)).Before(old.Arrived.Add(old.Until(at)))
+}
+
+// beyond is a slot beyond all that either news tell of slow clocks.
+func beyond(old, n *engine.News) int64 {
+	return max(n.Clock, old.Clock, n.SlowUntil(), old.SlowUntil()) + time.Hour.Microseconds()
 }
 
 // lineUpOthers, under mu, lines up again the callers whose queue was reset. If

@@ -107,11 +107,12 @@ func TestAnOlderCallerWakesWhoseTurnIsToldBetter(t *testing.T) {
 		older.due = older.due.Add(3 * second)
 		for i, c := range callers {
 			c.grant = engine.Grant{ID: "q", At: int64(i+1) * second.Microseconds()}
-			c.asked = time.Now().Add(c.soonest.Sub(c.due))
+			c.asked, c.comes = time.Now().Add(c.soonest.Sub(c.due)), c.grant.At
 		}
 		l.next(older)
 		time.Sleep(2 * second)
 		l.news = engine.News{Queue: "q", Asked: time.Now(), Arrived: time.Now(), Clock: 2 * second.Microseconds()}
+		l.news.Server = l.news.Clock
 		l.newest = l.news.Asked
 		changed := l.changed
 		until, _ := l.next(younger)

@@ -25,6 +25,7 @@ type queue struct {
 
 	mu         sync.Mutex
 	start      time.Time
+	ahead      time.Duration // the server's clock
 	stood      time.Duration
 	rest       time.Time // the clock stands still until
 	generation int
@@ -67,10 +68,13 @@ func (q *queue) clock() (now, rest time.Duration) {
 	return time.Since(q.start) - q.stood + rest, rest
 }
 
+// server, under mu, is the server's clock.
+func (q *queue) server() int64 { return time.Now().Add(q.ahead).UnixMicro() }
+
 func (q *queue) news(asked time.Time) *engine.News {
 	now, rest := q.clock()
 	return &engine.News{
-		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset,
+		Asked: asked, Queue: fmt.Sprint(q.generation), Reset: q.reset, Server: q.server(),
 		Clock: now.Microseconds(), Stands: rest, Slow: q.stretches,
 	}
 }
@@ -141,7 +145,7 @@ func (q *queue) Take(_ context.Context, requests []engine.Request) ([]engine.Ans
 			continue
 		}
 		q.last = slot
-		answers[i].Granted = true
+		answers[i].Granted, answers[i].Comes = true, q.server()+answers[i].Wait.Microseconds()
 		answers[i].Grant = engine.Grant{ID: fmt.Sprint(q.generation), At: slot.Microseconds(), N: r.N}
 	}
 	news := q.news(asked)

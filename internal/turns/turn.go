@@ -15,53 +15,48 @@ const drift = 1000
 // comes, the closer it tells that.
 type turn struct {
 	grant        engine.Grant
+	comes        int64 // on the server's clock: see engine.News.Comes
 	soonest, due time.Time
 
-	asked, told time.Time     // when the question went whose answer told due, and when that came
-	excess      time.Duration // of what that answer took, or less by what others told since
-	givesUp     time.Time     // until when the caller insists on news, zero if it does not
+	asked   time.Time     // when the question went whose answer told it last
+	excess  time.Duration // of what that answer took, or less by what others told
+	givesUp time.Time     // until when the caller insists on news, zero if it does not
 }
 
 // newTurn, under mu, is what a reply granted.
 func (l *Sleepers) newTurn(r *coalesce.Reply) turn {
 	return turn{
-		grant: r.Grant, soonest: r.Slot().Add(-r.Took()), due: r.Slot(),
-		asked: r.Asked, told: r.Asked.Add(r.Took()), excess: l.excess(r.Took()),
+		grant: r.Grant, comes: r.Comes, soonest: r.Slot().Add(-r.Took()), due: r.Slot(),
+		asked: r.Asked, excess: l.excess(r.Took()),
 	}
 }
 
-// reckon, under mu, takes in what the news tell of a turn. If they agree with what is
-// known, its slot comes when both say so. If they say that it comes later, something
-// has put it off; while the queue's clock stands still or is slow, by however little. If
-// they say that it comes sooner, the server's clock has leapt ahead or the queue has lost
-// a pause, and the turn stays: no turn comes sooner than was told.
+// reckon, under mu, takes in what the news tell of a turn. If its slot comes at the same
+// moment of the server's clock, that moment is when both say so. Else something has put
+// it off, or a clock was set. No turn comes sooner than was told, even if the server's
+// clock leaps ahead or the queue has lost a pause.
 func (l *Sleepers) reckon(s *Sleeper) {
 	n := l.newsOf(s)
 	if n == nil || l.Within == 0 {
 		return
 	}
-	soonest, due := comes(n, s.grant.At)
-	known := s.soonest.Add(-n.Asked.Sub(s.asked).Abs() / drift)
-	switch {
-	case due.Before(known):
-	case due.Before(s.due) && l.newest.Before(s.told): // something may have put it off in between
-	case due.Before(s.due):
-		s.tell(n, later(known, soonest), due)
-		s.excess = min(s.excess, l.excess(due.Sub(s.soonest)))
-	case !n.Asked.After(s.asked):
-	case soonest.After(s.due) || due.Sub(s.due) > l.Within/4 || n.Stands > 0 || len(n.Slow) > 0:
-		s.tell(n, soonest, due)
-		s.excess = l.excess(due.Sub(soonest))
-	default:
-		s.soonest = later(known, soonest)
-		s.excess = min(s.excess, l.excess(s.due.Sub(s.soonest)))
+	soonest, due := between(n, s.grant.At)
+	from, upto, isNewer := s.soonest, s.due, n.Asked.After(s.asked)
+	if apart := n.Asked.Sub(s.asked).Abs() / drift; isNewer {
+		from, upto = from.Add(-apart), upto.Add(apart)
+	} else {
+		soonest, due = soonest.Add(-apart), due.Add(apart)
 	}
-}
-
-// tell takes in that an answer tells due.
-func (t *turn) tell(n *engine.News, soonest, due time.Time) {
-	t.soonest, t.due, t.asked, t.told = soonest, due, n.Asked, n.Arrived
-	t.givesUp = time.Time{}
+	putsOff := microseconds(n.Comes(s.grant.At) - s.comes)
+	switch {
+	case due.Before(from):
+	case putsOff.Abs() <= rounded && !soonest.After(upto):
+		s.soonest, s.due, s.asked = later(from, soonest), earlier(upto, due), later(s.asked, n.Asked)
+		s.excess = min(s.excess, l.excess(s.due.Sub(s.soonest)))
+	case isNewer && (putsOff > 0 || due.After(upto)):
+		s.comes, s.soonest, s.due, s.asked = n.Comes(s.grant.At), soonest, due, n.Asked
+		s.excess, s.givesUp = l.excess(took(n)), time.Time{}
+	}
 }
 
 // newsOf, under mu, are the newest news of the queue of a turn, nil without any.
@@ -74,12 +69,14 @@ func (l *Sleepers) newsOf(s *Sleeper) *engine.News {
 	return nil
 }
 
-// comes is between when and when a slot comes, as an answer tells it: the server
+// between is between when and when a slot comes, as an answer tells it: the server
 // wrote the answer after the question went, and before it came.
-func comes(n *engine.News, slot int64) (soonest, due time.Time) {
+func between(n *engine.News, slot int64) (soonest, due time.Time) {
 	due = n.Arrived.Add(n.Until(slot))
 	if passed := n.Clock - slot; passed > 0 {
-		due = n.Arrived.Add(-time.Duration(passed) * time.Microsecond)
+		due = n.Arrived.Add(-microseconds(passed))
 	}
 	return due.Add(-took(n)), due
 }
+
+func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

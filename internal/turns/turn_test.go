@@ -32,7 +32,7 @@ func TestTurnsComeSoonerByWhatClocksRunApart(t *testing.T) {
 		out := callers(t.Context(), l, 2, forever)
 		time.Sleep(30 * time.Minute)
 		q.mu.Lock()
-		q.start = q.start.Add(-200 * time.Millisecond)
+		q.start, q.ahead = q.start.Add(-200*time.Millisecond), 200*time.Millisecond
 		q.mu.Unlock()
 		q.nowTakes(40 * time.Millisecond)
 		assert.Equal(t, []time.Duration{
@@ -54,6 +54,7 @@ func TestATurnIsSlowedByLessThanAnswersTake(t *testing.T) {
 	})
 }
 
+// An answer tells vaguely when a turn comes, which is within X of its question.
 func TestAVaguelyToldTurnIsLookedForBeforeItCanCome(t *testing.T) {
 	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		start := time.Now()
@@ -61,12 +62,14 @@ func TestAVaguelyToldTurnIsLookedForBeforeItCanCome(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 		q.slow(500 * time.Millisecond)
 		require.NoError(t, wait(t.Context(), l, forever(0)))
-		assert.Equal(t, second, time.Since(start))
+		assert.InDelta(t, 1000, time.Since(start).Milliseconds(), 1)
 		assert.Empty(t, q.givenBack())
 		assert.LessOrEqual(t, q.looks, 2)
 	})
 }
 
+// Other news came shortly before the answer, to a question that was asked later. They
+// may be of before the turn was granted.
 func TestAVaguelyToldTurnIsLookedForAfterItsAnswer(t *testing.T) {
 	inBubble(t, 4*second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		start := time.Now()
@@ -81,6 +84,8 @@ func TestAVaguelyToldTurnIsLookedForAfterItsAnswer(t *testing.T) {
 	})
 }
 
+// The question was on its way for as long as the answer. The look tells that the turn
+// comes before it was told to, but after its answer.
 func TestALookForAVaguelyToldTurnWakesItsCaller(t *testing.T) {
 	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		start := time.Now()
@@ -91,11 +96,12 @@ func TestALookForAVaguelyToldTurnWakesItsCaller(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		q.nowTakes(2 * time.Millisecond)
 		require.NoError(t, (<-out).err)
-		assert.Equal(t, 1001*time.Millisecond, time.Since(start))
+		assert.InDelta(t, 1000, time.Since(start).Milliseconds(), 1)
 		assert.Empty(t, q.givenBack())
 	})
 }
 
+// All answers take long, longer than others did once.
 func TestLooksForVaguelyToldTurnsAreFew(t *testing.T) {
 	inBubble(t, 100*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		require.NoError(t, wait(t.Context(), l, forever(0)))
@@ -111,18 +117,8 @@ func TestLooksForVaguelyToldTurnsAreFew(t *testing.T) {
 	})
 }
 
-func TestAVaguelyToldTurnIsHeldByAPause(t *testing.T) {
-	inBubble(t, second, 400*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
-		q.nowTakes(240 * time.Millisecond)
-		require.NoError(t, wait(t.Context(), l, forever(0)))
-		q.slow(190 * time.Millisecond)
-		out := callers(t.Context(), l, 1, forever)
-		time.Sleep(200 * time.Millisecond)
-		q.pause(5 * second)
-		assert.Greater(t, (<-out).at, 5*second)
-	})
-}
-
+// A look has just begun when an answer tells a turn vaguely. So there is no other, but
+// the answer of somebody else tells it better.
 func TestAVaguelyToldTurnIsToldByTheNewsOfOthers(t *testing.T) {
 	inBubble(t, 20*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		q.nowTakes(2 * time.Millisecond)
