@@ -39,10 +39,10 @@ func (l *Sleepers) Hear(n *engine.News) {
 		l.lineUpOthers()
 	case l.Within == 0: // sleepers go as they were told
 		l.news = *n
-	case isPutOffBy(&old, n):
+	case hasMoved(&old, n):
 		l.news = *n
 		l.change()
-	case isSooner(&old, n) || took(n) <= took(&old) || n.Asked.Sub(old.Asked) > l.Within/2:
+	case putsOff(&old, n) < 0 || took(n) <= took(&old) || n.Asked.Sub(old.Asked) > l.Within/2:
 		l.news = *n
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
@@ -51,21 +51,22 @@ func (l *Sleepers) Hear(n *engine.News) {
 // took is for how long an answer was on its way.
 func took(n *engine.News) time.Duration { return n.Arrived.Sub(n.Asked) }
 
-// isPutOffBy reports whether slots come at another moment of the server's clock by n than
-// by old.
-func isPutOffBy(old, n *engine.News) bool {
+// putsOff is by how much later slots come by n than by old, beyond all that either tell
+// of slow clocks.
+func putsOff(old, n *engine.News) time.Duration {
+	at := beyond(old, n)
+	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
+}
+
+// hasMoved reports whether slots come at another moment of the server's clock by n than by
+// old, or that clock has stood still in between.
+func hasMoved(old, n *engine.News) bool {
 	at := beyond(old, n)
 	return microseconds(n.Comes(at)-old.Comes(at)).Abs() > rounded ||
-		len(n.Slow) > 0 && !slices.Equal(n.Slow, old.Slow)
+		len(n.Slow) > 0 && !slices.Equal(n.Slow, old.Slow) ||
+		putsOff(old, n) > took(n)+n.Asked.Sub(old.Arrived)/drift
 }
 
-// isSooner reports whether n tells sooner slots than old.
-func isSooner(old, n *engine.News) bool {
-	at := beyond(old, n)
-	return n.Arrived.Add(n.Until(at)).Before(old.Arrived.Add(old.Until(at)))
-}
-
-// beyond is a slot beyond all that either news tell of slow clocks.
 func beyond(old, n *engine.News) int64 {
 	return max(n.Clock, old.Clock, n.SlowUntil(), old.SlowUntil()) + time.Hour.Microseconds()
 }

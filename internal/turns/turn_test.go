@@ -42,6 +42,22 @@ func TestTurnsComeSoonerByWhatClocksRunApart(t *testing.T) {
 	})
 }
 
+// The server's clock stands still for a while, as that of a machine does that is moved.
+// What tells of it takes longer than the answer before it.
+func TestATurnComesLaterIfTheServerStoodStill(t *testing.T) {
+	inBubble(t, 1100*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		q.mu.Lock()
+		q.start, q.ahead = q.start.Add(300*time.Millisecond), -300*time.Millisecond
+		q.mu.Unlock()
+		q.nowTakes(2 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
+		require.NoError(t, l.Look(t.Context()))
+		assert.InDelta(t, 1400, (<-out).at.Milliseconds(), 2)
+	})
+}
+
 // A narrower quota puts a turn off by less than answers take. So it does with every
 // turn behind it.
 func TestATurnIsSlowedByLessThanAnswersTake(t *testing.T) {
