@@ -134,9 +134,10 @@ func (h *history) wasOver(n *news, others *quotaSet) bool {
 }
 
 // wentAlong reports whether all that is known went along with a question that
-// carried a watermark. While the clock stands still, pauses do not change that.
+// carried a watermark, or none because that was over by this process's clock. While
+// the clock stands still, pauses do not change that.
 func (h *history) wentAlong(carried string, asked time.Time) bool {
-	return carried == h.watermark.text && !h.news.Arrived.After(asked)
+	return (carried == h.watermark.text || carried == "") && !h.news.Arrived.After(asked)
 }
 
 // isAhead reports whether a slot of a queue is still to come, as far as is known.

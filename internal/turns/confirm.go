@@ -46,7 +46,8 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 // more than MaxLateness before it is told to come, confirm begins one at once, unless
 // one has just begun. A look that failed spares no other one for long.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, changed <-chan struct{}) {
-	last, oldest, isVague := &l.lastLook, due.Add(-l.Within), l.tooLate(s.excess)
+	last, oldest := &l.lastLook, due.Add(-l.Within)
+	isVague := l.tooLate(s.excess) && last.began.Before(s.request.Reply.Asked)
 	at, changed := due.Add(-l.lead()-min(s.excess, l.Within/8)), l.changed // it may come sooner by its excess
 	if isVague {
 		changed = l.untilNews()

@@ -1,35 +1,25 @@
 package turns
 
-import (
-	"time"
+import "time"
 
-	"github.com/fairlimit/fairlimit/internal/coalesce"
-)
-
-// recent are the newest answers that granted turns. Looks are none of them, as they
-// do not wait for replicas.
+// recent are for how long the newest answers were on their way.
 type recent struct {
-	answers [8]struct {
-		asked time.Time
-		took  time.Duration
-	}
+	took     [8]time.Duration
 	next     int
 	quickest time.Duration // 0 without any
 }
 
-// learn takes in the answer of a reply. Many callers may have it in common.
-func (r *recent) learn(reply *coalesce.Reply) {
-	for i := range r.answers {
-		if r.answers[i].asked.Equal(reply.Asked) {
-			return
-		}
+// learn takes in what an answer took. One that granted nothing need not have waited for
+// replicas, so it does not make others look late. But it tells that answers take longer.
+func (r *recent) learn(took time.Duration, granted bool) {
+	if took = max(1, took); took < r.quickest && !granted {
+		return
 	}
-	newest := &r.answers[r.next]
-	newest.asked, newest.took = reply.Asked, max(1, reply.Took())
-	r.next, r.quickest = (r.next+1)%len(r.answers), newest.took
-	for i := range r.answers {
-		if a := &r.answers[i]; a.took > 0 && a.took < r.quickest {
-			r.quickest = a.took
+	r.took[r.next], r.quickest = took, took
+	r.next = (r.next + 1) % len(r.took)
+	for _, d := range r.took {
+		if d > 0 {
+			r.quickest = min(r.quickest, d)
 		}
 	}
 }

@@ -87,7 +87,7 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 // begin, under mu, puts a caller among the sleepers with the turn that it was
 // granted.
 func (l *Sleepers) begin(s *Sleeper) {
-	l.recent.learn(&s.request.Reply)
+	l.recent.learn(s.request.Reply.Took(), true)
 	s.turn = l.newTurn(&s.request.Reply)
 	s.accept()
 	l.join(s)

@@ -42,6 +42,52 @@ func TestTurnsComeSoonerByWhatClocksRunApart(t *testing.T) {
 	})
 }
 
+// The same the other way round, and the look takes longer than clocks have run apart.
+func TestATurnComesLaterByWhatClocksRunApart(t *testing.T) {
+	inBubble(t, time.Hour, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		time.Sleep(30 * time.Minute)
+		q.mu.Lock()
+		q.start, q.ahead = q.start.Add(100*time.Millisecond), -100*time.Millisecond
+		q.mu.Unlock()
+		q.nowTakes(240 * time.Millisecond)
+		assert.GreaterOrEqual(t, (<-out).at, time.Hour+100*time.Millisecond)
+	})
+}
+
+// A pause that is known becomes longer by less than answers take, and a look comes when it
+// is over.
+func TestAPauseThatBecameLongerByLittlePutsATurnOff(t *testing.T) {
+	inBubble(t, 5*second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(200 * time.Millisecond)
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		q.pause(second)
+		require.NoError(t, l.Look(t.Context()))
+		q.pause(second - 50*time.Millisecond) // it was recorded 200 ms ago
+		assert.GreaterOrEqual(t, (<-out).at, 6250*time.Millisecond)
+	})
+}
+
+// Answers take longer from now on, by more than anybody may be late.
+func TestALimiterIsUsedToAnswersThatTakeLonger(t *testing.T) {
+	inBubble(t, time.Minute, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(2 * time.Millisecond)
+		for range 8 {
+			require.NoError(t, wait(t.Context(), l, forever(0)))
+		}
+		time.Sleep(time.Minute)
+		q.nowTakes(32 * time.Millisecond)
+		out := callers(t.Context(), l, 20, forever)
+		for range 20 {
+			require.NoError(t, (<-out).err)
+		}
+		assert.LessOrEqual(t, len(q.givenBack()), 2)
+		assert.LessOrEqual(t, q.looks, 50)
+	})
+}
+
 // The server's clock stands still for a while, as that of a machine does that is moved.
 // What tells of it takes longer than the answer before it.
 func TestATurnComesLaterIfTheServerStoodStill(t *testing.T) {
