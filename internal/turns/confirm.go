@@ -44,10 +44,9 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 // wakes it sooner. Shortly before its turn it takes in the newest news. If these are
 // too old, and no look is on its way, confirm begins a look. If the turn may pass by
 // more than MaxLateness before it is told to come, confirm begins one at once, unless
-// one has just begun. A look that failed spares no other one for long.
+// one has just begun, or went after the turn was asked for. A look that failed spares no other one for long.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, changed <-chan struct{}) {
-	last, oldest := &l.lastLook, due.Add(-l.Within)
-	isVague := l.tooLate(s.excess) && last.began.Before(s.request.Reply.Asked)
+	last, oldest, isVague := &l.lastLook, due.Add(-l.Within), l.tooLate(s.excess)
 	at, changed := due.Add(-l.lead()-min(s.excess, l.Within/8)), l.changed // it may come sooner by its excess
 	if isVague {
 		changed = l.untilNews()
@@ -55,7 +54,7 @@ func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, cha
 	switch next := last.began.Add(l.Within - l.lead()); {
 	case l.Within == 0:
 		return due, l.changed
-	case isVague && next.Before(at):
+	case isVague && last.began.Before(s.request.Reply.Asked) && next.Before(at):
 		at = next
 	case !s.asked.Before(oldest), !now.Before(at) && l.isFresh(s, due):
 		return due, changed

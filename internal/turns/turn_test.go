@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -83,8 +84,28 @@ func TestALimiterIsUsedToAnswersThatTakeLonger(t *testing.T) {
 		for range 20 {
 			require.NoError(t, (<-out).err)
 		}
-		assert.LessOrEqual(t, len(q.givenBack()), 2)
+		assert.LessOrEqual(t, len(q.givenBack()), 8, "one for each answer that may be compared with a quick one")
 		assert.LessOrEqual(t, q.looks, 50)
+	})
+}
+
+func TestAnAnswerThatManyHaveInCommonIsOneAnswer(t *testing.T) {
+	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(2 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.nowTakes(300 * time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
+		out := callers(ctx, l, 20, forever) // one question of the first, and one of the others
+		time.Sleep(700 * time.Millisecond)
+		l.mu.Lock()
+		assert.Len(t, l.sleepers, 20)
+		assert.Equal(t, 2*time.Millisecond, l.recent.quickest)
+		l.mu.Unlock()
+		cancel()
+		for range 20 {
+			<-out
+		}
+		time.Sleep(10 * second)
 	})
 }
 
