@@ -191,6 +191,13 @@ func (q *queue) Reset(context.Context) error {
 	return nil
 }
 
+// leaps lets the server's clock leap ahead, and the queue's with it.
+func (q *queue) leaps(d time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.start, q.ahead = q.start.Add(-d), q.ahead+d
+}
+
 // pause lets the clock stand still, as another process would.
 func (q *queue) pause(d time.Duration) {
 	q.mu.Lock()

@@ -41,12 +41,8 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		return
 	}
 	soonest, due := between(n, s.grant.At)
-	from, upto, isNewer := s.soonest, s.due, n.Asked.After(s.asked)
-	if apart := n.Asked.Sub(s.asked).Abs() / drift; isNewer {
-		from, upto = from.Add(-apart), upto.Add(apart)
-	} else {
-		soonest, due = soonest.Add(-apart), due.Add(apart)
-	}
+	apart := max(0, n.Asked.Sub(s.asked)) / drift
+	from, upto, isNewer := s.soonest.Add(-apart), s.due.Add(apart), n.Asked.After(s.asked)
 	putsOff := microseconds(n.Comes(s.grant.At) - s.comes)
 	switch {
 	case due.Before(from):

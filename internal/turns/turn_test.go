@@ -32,9 +32,7 @@ func TestTurnsComeSoonerByWhatClocksRunApart(t *testing.T) {
 		q.last = time.Hour
 		out := callers(t.Context(), l, 2, forever)
 		time.Sleep(30 * time.Minute)
-		q.mu.Lock()
-		q.start, q.ahead = q.start.Add(-200*time.Millisecond), 200*time.Millisecond
-		q.mu.Unlock()
+		q.leaps(200 * time.Millisecond)
 		q.nowTakes(40 * time.Millisecond)
 		assert.Equal(t, []time.Duration{
 			time.Hour - 160*time.Millisecond, time.Hour - 140*time.Millisecond,
@@ -49,9 +47,7 @@ func TestATurnComesLaterByWhatClocksRunApart(t *testing.T) {
 		out := callers(t.Context(), l, 2, forever)
 		require.NoError(t, (<-out).err)
 		time.Sleep(30 * time.Minute)
-		q.mu.Lock()
-		q.start, q.ahead = q.start.Add(100*time.Millisecond), -100*time.Millisecond
-		q.mu.Unlock()
+		q.leaps(-100 * time.Millisecond)
 		q.nowTakes(240 * time.Millisecond)
 		assert.GreaterOrEqual(t, (<-out).at, time.Hour+100*time.Millisecond)
 	})
@@ -68,6 +64,18 @@ func TestAPauseThatBecameLongerByLittlePutsATurnOff(t *testing.T) {
 		require.NoError(t, l.Look(t.Context()))
 		q.pause(second - 50*time.Millisecond) // it was recorded 200 ms ago
 		assert.GreaterOrEqual(t, (<-out).at, 6250*time.Millisecond)
+	})
+}
+
+// A look takes as long as the answer that told a turn vaguely.
+func TestAVaguelyToldTurnIsLookedForOnce(t *testing.T) {
+	inBubble(t, time.Minute, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		q.nowTakes(100 * time.Millisecond)
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(50 * time.Second)
+		assert.Equal(t, 1, q.looks)
+		<-out
 	})
 }
 
@@ -115,9 +123,7 @@ func TestATurnComesLaterIfTheServerStoodStill(t *testing.T) {
 	inBubble(t, 1100*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		out := callers(t.Context(), l, 2, forever)
 		require.NoError(t, (<-out).err)
-		q.mu.Lock()
-		q.start, q.ahead = q.start.Add(300*time.Millisecond), -300*time.Millisecond
-		q.mu.Unlock()
+		q.leaps(-300 * time.Millisecond)
 		q.nowTakes(2 * time.Millisecond)
 		time.Sleep(100 * time.Millisecond)
 		require.NoError(t, l.Look(t.Context()))

@@ -228,9 +228,7 @@ func TestAServersClockThatLeapsAheadMovesNobody(t *testing.T) {
 	inBubble(t, 10*second, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		out := callers(t.Context(), l, 3, forever)
 		time.Sleep(second)
-		q.mu.Lock()
-		q.start = q.start.Add(-time.Hour)
-		q.mu.Unlock()
+		q.leaps(time.Hour)
 		at := inOrder(t, out, 3)
 		assert.Equal(t, []time.Duration{0, 10 * second, 20 * second}, at)
 	})
@@ -241,9 +239,7 @@ func TestALongSleepEndsByTheBetterEstimate(t *testing.T) {
 		out := callers(t.Context(), l, 2, forever)
 		require.NoError(t, (<-out).err)
 		time.Sleep(30 * time.Minute)
-		q.mu.Lock() // the server's clock is slower than ours, by 10 ppm
-		q.start = q.start.Add(36 * time.Millisecond)
-		q.mu.Unlock()
+		q.leaps(-36 * time.Millisecond) // the server's clock is slower than ours, by 10 ppm
 		w := <-out
 		require.NoError(t, w.err)
 		assert.Equal(t, time.Hour+36*time.Millisecond, w.at)
