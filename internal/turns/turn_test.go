@@ -71,6 +71,7 @@ func TestAPauseThatBecameLongerByLittlePutsATurnOff(t *testing.T) {
 func TestAVaguelyToldTurnIsLookedForOnce(t *testing.T) {
 	inBubble(t, time.Minute, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		require.NoError(t, wait(t.Context(), l, forever(0)))
+		time.Sleep(2 * second) // so that the news are old
 		q.nowTakes(100 * time.Millisecond)
 		out := callers(t.Context(), l, 1, forever)
 		time.Sleep(50 * time.Second)
