@@ -10,9 +10,9 @@ import (
 // Hear takes in the news of an answer.
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
-// what the answer took. So one that took longer is not kept, for a while and as
-// long as slots come at the same moments of the server's clock. If these have
-// changed, only the newest estimate is right, and sleepers have to hear of it.
+// what the answer took. So one that took longer is not kept, for a while, unless it
+// tells later slots than that explains. If slots come at other moments of the server's
+// clock, only the newest estimate is right, and sleepers have to hear of it.
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,7 +42,7 @@ func (l *Sleepers) Hear(n *engine.News) {
 	case hasMoved(&old, n):
 		l.news = *n
 		l.change()
-	case took(n) <= took(&old) || n.Asked.Sub(old.Asked) > l.Within/2:
+	case took(n) <= took(&old) || putsOff(&old, n) > l.excess(took(n)) || n.Asked.Sub(old.Asked) > l.Within/2:
 		l.news = *n
 	}
 	l.settleHold(n, old.Stands > 0 || n.Stands > 0)
@@ -54,12 +54,21 @@ func took(n *engine.News) time.Duration { return n.Arrived.Sub(n.Asked) }
 // hasMoved reports whether slots come at another moment of the server's clock by n than by
 // old, or that clock has stood still in between.
 func hasMoved(old, n *engine.News) bool {
-	const beyond = int64(time.Hour / time.Microsecond)
-	at := max(n.Clock, old.Clock, n.SlowUntil(), old.SlowUntil()) + beyond // all that either tells of slow clocks
-	putsOff := n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
+	at := beyond(old, n)
 	return microseconds(n.Comes(at)-old.Comes(at)).Abs() > rounded ||
 		len(n.Slow) > 0 && !slices.Equal(n.Slow, old.Slow) ||
-		putsOff > took(n)+n.Asked.Sub(old.Arrived)/drift
+		putsOff(old, n) > took(n)+n.Asked.Sub(old.Arrived)/drift
+}
+
+// putsOff is by how much later slots come by n than by old.
+func putsOff(old, n *engine.News) time.Duration {
+	at := beyond(old, n)
+	return n.Arrived.Add(n.Until(at)).Sub(old.Arrived.Add(old.Until(at)))
+}
+
+// beyond is a slot beyond all that either tells of slow clocks.
+func beyond(old, n *engine.News) int64 {
+	return max(n.Clock, old.Clock, n.SlowUntil(), old.SlowUntil()) + time.Hour.Microseconds()
 }
 
 // lineUpOthers, under mu, lines up again the callers whose queue was reset. If

@@ -32,9 +32,10 @@ func (l *Sleepers) newTurn(r *coalesce.Reply) turn {
 }
 
 // reckon, under mu, takes in what the news tell of a turn. If its slot comes at the same
-// moment of the server's clock, that moment is when both say so. Else something has put
-// it off, or a clock was set. No turn comes sooner than was told, even if the server's
-// clock leaps ahead or the queue has lost a pause.
+// moment of the server's clock, that moment is when both say so, or when the newer one
+// says if that is later by more than it is late. Else something has put it off, or a
+// clock was set. No turn comes sooner than was told, even if the server's clock leaps
+// ahead or the queue has lost a pause.
 func (l *Sleepers) reckon(s *Sleeper) {
 	n := l.newsOf(s)
 	if n == nil || l.Within == 0 {
@@ -47,7 +48,10 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	switch {
 	case due.Before(from):
 	case putsOff.Abs() <= rounded && !soonest.After(upto):
-		s.soonest, s.due, s.asked = later(from, soonest), earlier(upto, due), later(s.asked, n.Asked)
+		if !isNewer || due.Sub(upto) <= l.excess(took(n)) { // else that clock was set back by little
+			due = earlier(upto, due)
+		}
+		s.soonest, s.due, s.asked = later(from, soonest), due, later(s.asked, n.Asked)
 		s.excess = min(s.excess, l.excess(s.due.Sub(s.soonest)))
 	case isNewer && (putsOff > 0 || due.After(upto)):
 		s.comes, s.soonest, s.due, s.asked = n.Comes(s.grant.At), soonest, due, n.Asked

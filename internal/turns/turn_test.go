@@ -53,6 +53,18 @@ func TestATurnComesLaterByWhatClocksRunApart(t *testing.T) {
 	})
 }
 
+// The server's clock is set back by less than answers take.
+func TestATurnComesLaterIfAClockWasSetBackByLittle(t *testing.T) {
+	inBubble(t, 5*second, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(200 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		out := callers(t.Context(), l, 1, forever)
+		time.Sleep(2 * second)
+		q.leaps(-150 * time.Millisecond)
+		assert.GreaterOrEqual(t, (<-out).at, 5*second+50*time.Millisecond, "the one before was granted 100 ms ago")
+	})
+}
+
 // A pause that is known becomes longer by less than answers take, and a look comes when it
 // is over.
 func TestAPauseThatBecameLongerByLittlePutsATurnOff(t *testing.T) {
@@ -75,7 +87,9 @@ func TestAVaguelyToldTurnIsLookedForOnce(t *testing.T) {
 		q.nowTakes(100 * time.Millisecond)
 		out := callers(t.Context(), l, 1, forever)
 		time.Sleep(50 * time.Second)
+		q.mu.Lock()
 		assert.Equal(t, 1, q.looks)
+		q.mu.Unlock()
 		<-out
 	})
 }
