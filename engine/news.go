@@ -73,10 +73,19 @@ func (n *News) Until(at int64) time.Duration {
 // narrower quota or a clock that was set back between them. If they do not, nothing has
 // put the moment off, however long they were on their way.
 func (n *News) Comes(at int64) int64 {
-	if passed := n.Clock - at; passed > 0 && n.Stands == 0 {
-		return n.Server - passed
+	if at < n.Clock && n.Stands == 0 {
+		return n.Server - n.Passed(at).Microseconds()
 	}
 	return n.Server + n.Until(at).Microseconds()
+}
+
+// Passed is for how long the queue's clock has run since the moment at, 0 if it has not
+// come. Where the clock was slow, and does not tell that any more, it was longer.
+func (n *News) Passed(at int64) time.Duration {
+	if at >= n.Clock {
+		return 0
+	}
+	return time.Duration(n.Real(n.Clock)-n.Real(at)+n.Late) * time.Microsecond
 }
 
 // Real tells when the clock reaches the moment at, in real microseconds: the

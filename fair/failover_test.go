@@ -37,8 +37,8 @@ func TestFailovers(t *testing.T) {
 		{"a server whose clock is behind loses nothing", "20/1m", "a takes 1, kept, at 100ms, a takes 2, back, " +
 			"{at 50ms, a takes 1 after <=50ms, at 150ms|at -4m59.9s, a takes 1 after 0s, at -4m59.8s}, " +
 			"a stands 3 at 100ms, a available 16, a takes 1, a stays, a available 15"},
-		{"a queue that is over by the limiter's clock alone", "10/1s", "moves, a takes 1, a waited 1200ms, at 700ms, moves, " +
-			"kept long, a takes 30, {|a looks,} at 710ms, back, a takes 1 after >=1s"},
+		{"a queue that is over by the limiter's clock alone", "10/1s", "moves, a takes 1, a waited 1200ms, at 700ms, " +
+			"moves, kept long, a takes 30, {|a looks,} at 710ms, back, a takes 1 after >=1s"},
 		{"what a server that is behind grants counts again", "1/1s", "a takes 1, kept, at 10s, a takes 1, at 10ms, back, " +
 			"b takes 1, a takes 5, a waits >6s, lost, a waits same"},
 		{

@@ -46,10 +46,10 @@ func New(source string) *Script {
 }
 
 // Run runs the script once and returns its reply as go-redis decodes it, and when
-// the command went that it answers. It sends the script again only after a reply that proves that nothing was written, until
-// all but a tenth of ctx's time has passed, in which that reply can still reach
-// who asked. Where it may have run without its reply arriving, the error
-// matches [engine.ErrOutcomeUnknown].
+// the command went that it answers. It sends the script again only after a reply
+// that proves that nothing was written, until all but a tenth of ctx's time has
+// passed, in which that reply can still reach who asked. Where it may have run
+// without its reply arriving, the error matches [engine.ErrOutcomeUnknown].
 func (s *Script) Run(
 	ctx context.Context, rdb redis.UniversalClient, keys []string, args ...any,
 ) (reply any, sent time.Time, err error) {

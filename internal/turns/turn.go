@@ -53,9 +53,12 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		}
 		s.soonest, s.due, s.asked = later(from, soonest), due, later(s.asked, n.Asked)
 		s.excess = min(s.excess, l.excess(s.due.Sub(s.soonest)))
-	case isNewer && (putsOff > 0 || due.After(upto)):
-		s.comes, s.soonest, s.due, s.asked = n.Comes(s.grant.At), soonest, due, n.Asked
-		s.excess, s.givesUp = l.excess(took(n)), time.Time{}
+	case isNewer:
+		s.comes, s.asked = n.Comes(s.grant.At), n.Asked
+		if putsOff > 0 || due.After(s.due) {
+			s.soonest, s.due = soonest, due
+			s.excess, s.givesUp = l.excess(took(n)), time.Time{}
+		}
 	}
 }
 
@@ -73,8 +76,8 @@ func (l *Sleepers) newsOf(s *Sleeper) *engine.News {
 // wrote the answer after the question went, and before it came.
 func between(n *engine.News, slot int64) (soonest, due time.Time) {
 	due = n.Arrived.Add(n.Until(slot))
-	if passed := n.Clock - slot; passed > 0 {
-		due = n.Arrived.Add(-microseconds(passed))
+	if passed := n.Passed(slot); passed > 0 {
+		due = n.Arrived.Add(-passed)
 	}
 	return due.Add(-took(n)), due
 }

@@ -65,6 +65,21 @@ func TestATurnComesLaterIfAClockWasSetBackByLittle(t *testing.T) {
 	})
 }
 
+// The same by little for a caller that waits for long, and the moment of its slot on that
+// clock is another one.
+func TestATurnComesLaterIfAClockWasSetBackAfterALongWait(t *testing.T) {
+	inBubble(t, time.Hour, 0, func(t *testing.T, q *queue, l *Sleepers) {
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		time.Sleep(30 * time.Minute)
+		q.leaps(-time.Minute)
+		q.mu.Lock()
+		q.start = q.start.Add(-time.Minute + 500*time.Millisecond) // it carries on from half a second ago
+		q.mu.Unlock()
+		assert.Equal(t, time.Hour+500*time.Millisecond, (<-out).at)
+	})
+}
+
 // A pause that is known becomes longer by less than answers take, and a look comes when it
 // is over.
 func TestAPauseThatBecameLongerByLittlePutsATurnOff(t *testing.T) {
@@ -92,6 +107,16 @@ func TestAVaguelyToldTurnIsLookedForOnce(t *testing.T) {
 		q.mu.Unlock()
 		<-out
 	})
+}
+
+// Ten microseconds of a slow clock last as long as a thousand.
+func TestASlotOfASlowClockPassedLongerAgo(t *testing.T) {
+	slow := []engine.Stretch{{Until: 2000, Pace: 100_000_000}}
+	n := &engine.News{Server: 5000, Clock: 1000, Slow: slow}
+	assert.Equal(t, time.Millisecond, n.Passed(990))
+	assert.EqualValues(t, 4000, n.Comes(990))
+	assert.EqualValues(t, 6000, n.Comes(1010))
+	assert.Zero(t, n.Passed(1010))
 }
 
 // Answers take longer from now on, by more than anybody may be late.
