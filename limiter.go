@@ -285,7 +285,7 @@ func (l *limiter) assemble(o *options, rdb redis.UniversalClient, name string, q
 		opens.Changed = o.trace.FellBack
 		e, l.fallback = watched{e, opens}, &fallback{o.fallback, opens, &l.sleepers}
 	}
-	l.asker = coalesce.Asker{Engine: e, Breaker: opens}
+	l.asker = coalesce.Asker{Engine: e, Breaker: opens, Answered: l.sleepers.Answered}
 	if o.retry {
 		l.asker.Away, l.asker.Probe = away, read
 	}

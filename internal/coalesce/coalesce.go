@@ -80,6 +80,10 @@ type Asker struct {
 	Away  func(error) bool
 	Probe func(context.Context) error
 
+	// Answered, if it is not nil, is told what each answer took, and whether it
+	// granted anything.
+	Answered func(took time.Duration, granted bool)
+
 	mu      sync.Mutex
 	common  Line    // of callers without a flow
 	ready   []*Line // whose first caller may be asked for

@@ -168,6 +168,10 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	arrived := time.Now()
 	q.asker.pause = 0
 	q.learn(answers)
+	if q.asker.Answered != nil {
+		granted := slices.ContainsFunc(answers, func(a engine.Answer) bool { return a.Granted })
+		q.asker.Answered(arrived.Sub(asked), granted)
+	}
 	var left []*Request
 	for i, c := range q.callers {
 		if i >= len(answers) || answers[i].Left && c.MaxWait > 0 {

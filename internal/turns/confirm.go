@@ -136,9 +136,13 @@ func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
 // lookOnce asks for news, for as long as any question may take. A failure
 // changes nothing: the turns were granted.
 func (l *Sleepers) lookOnce(ctx context.Context, number int) {
+	asked := time.Now()
 	err := timeout.Do(ctx, l.Look)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err == nil {
+		l.recent.learn(time.Since(asked), false)
+	}
 	if number == l.lastLook.number {
 		l.lastLook.underWay, l.lastLook.failed = false, err != nil
 	}

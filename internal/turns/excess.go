@@ -4,33 +4,32 @@ import "time"
 
 // recent are for how long the newest answers were on their way.
 type recent struct {
-	answers [8]struct {
-		asked time.Time
-		took  time.Duration
-	}
+	took     [8]time.Duration
 	next     int
 	quickest time.Duration // 0 without any
 }
 
-// learn takes in what the answer to a question took. Many callers may have it in common.
-// One that granted nothing need not have waited for replicas, so it does not make others
-// look late. But it tells that answers take longer.
-func (r *recent) learn(asked time.Time, took time.Duration, granted bool) {
+// learn takes in what an answer took. One that granted nothing need not have waited for
+// replicas, so it does not make others look late. But it tells that answers take longer.
+func (r *recent) learn(took time.Duration, granted bool) {
 	if took = max(1, took); took < r.quickest && !granted {
 		return
 	}
-	for i := range r.answers {
-		if r.answers[i].asked.Equal(asked) {
-			return
+	r.took[r.next], r.quickest = took, took
+	r.next = (r.next + 1) % len(r.took)
+	for _, d := range r.took {
+		if d > 0 {
+			r.quickest = min(r.quickest, d)
 		}
 	}
-	r.answers[r.next].asked, r.answers[r.next].took = asked, took
-	r.next, r.quickest = (r.next+1)%len(r.answers), took
-	for i := range r.answers {
-		if a := &r.answers[i]; a.took > 0 {
-			r.quickest = min(r.quickest, a.took)
-		}
-	}
+}
+
+// Answered is told once what the answer to a question took, and whether it granted
+// anything. [coalesce.Asker].Answered calls it.
+func (l *Sleepers) Answered(took time.Duration, granted bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.recent.learn(took, granted)
 }
 
 // excess, under mu, is how much longer an answer took than the quickest recent ones.

@@ -21,7 +21,6 @@ func (l *Sleepers) Hear(n *engine.News) {
 		return // replies may arrive out of order
 	}
 	l.newest = later(newest, n.Asked)
-	l.recent.learn(n.Asked, took(n), false)
 	l.tellAwaiting()
 	if n.Queue == "" {
 		return // no turn has changed

@@ -50,7 +50,7 @@ func newQueue(interval time.Duration) *queue {
 // line is a line in front of the queue, as one limiter has.
 func (q *queue) line(within, lateness time.Duration) *Sleepers {
 	l := &Sleepers{Within: within, MaxLateness: lateness, Asker: &coalesce.Asker{Engine: q}, Look: q.look}
-	q.heard = l.Hear
+	q.heard, l.Asker.Answered = l.Hear, l.Answered
 	return l
 }
 

@@ -87,9 +87,7 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 // begin, under mu, puts a caller among the sleepers with the turn that it was
 // granted.
 func (l *Sleepers) begin(s *Sleeper) {
-	reply := &s.request.Reply
-	l.recent.learn(reply.Asked, reply.Took(), true)
-	s.turn = l.newTurn(reply)
+	s.turn = l.newTurn(&s.request.Reply)
 	s.accept()
 	l.join(s)
 	switch { // before this answer came, or the caller of a reservation

@@ -32,9 +32,9 @@ func (l *Sleepers) newTurn(r *coalesce.Reply) turn {
 }
 
 // reckon, under mu, takes in what the news tell of a turn. If its slot comes at the same
-// moment of the server's clock, that moment is when both say so, or when the newer one
-// says if that is later by more than it is late. Else something has put it off, or a
-// clock was set. No turn comes sooner than was told, even if the server's clock leaps
+// moment of the server's clock, that moment is when both say so, or when the news say
+// if that is later by more than they were late. Else something has put it off, or a clock
+// was set. No turn comes sooner than was told, even if the server's clock leaps
 // ahead or the queue has lost a pause.
 func (l *Sleepers) reckon(s *Sleeper) {
 	n := l.newsOf(s)
@@ -42,14 +42,13 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		return
 	}
 	soonest, due := between(n, s.grant.At)
-	apart := max(0, n.Asked.Sub(s.asked)) / drift
-	from, upto, isNewer := s.soonest.Add(-apart), s.due.Add(apart), n.Asked.After(s.asked)
+	from, isNewer := s.soonest.Add(-max(0, n.Asked.Sub(s.asked))/drift), n.Asked.After(s.asked)
 	putsOff := microseconds(n.Comes(s.grant.At) - s.comes)
 	switch {
 	case due.Before(from):
-	case putsOff.Abs() <= rounded && !soonest.After(upto):
-		if !isNewer || due.Sub(upto) <= l.excess(took(n)) { // else that clock was set back by little
-			due = earlier(upto, due)
+	case putsOff.Abs() <= rounded && !soonest.After(s.due):
+		if due.After(s.due) { // and not only because that answer was late: clocks have run apart, or were set
+			due = later(s.due, due.Add(-l.excess(took(n))))
 		}
 		s.soonest, s.due, s.asked = later(from, soonest), due, later(s.asked, n.Asked)
 		s.excess = min(s.excess, l.excess(s.due.Sub(s.soonest)))

@@ -41,15 +41,28 @@ func TestTurnsComeSoonerByWhatClocksRunApart(t *testing.T) {
 	})
 }
 
-// The same the other way round, and the look takes longer than clocks have run apart.
+// The same the other way round, by less than all answers take.
 func TestATurnComesLaterByWhatClocksRunApart(t *testing.T) {
 	inBubble(t, time.Hour, 0, func(t *testing.T, q *queue, l *Sleepers) {
-		out := callers(t.Context(), l, 2, forever)
-		require.NoError(t, (<-out).err)
+		q.nowTakes(240 * time.Millisecond)
+		require.NoError(t, wait(t.Context(), l, forever(0)))
+		out := callers(t.Context(), l, 1, forever)
 		time.Sleep(30 * time.Minute)
 		q.leaps(-100 * time.Millisecond)
-		q.nowTakes(240 * time.Millisecond)
-		assert.GreaterOrEqual(t, (<-out).at, time.Hour+100*time.Millisecond)
+		assert.Equal(t, time.Hour+100*time.Millisecond, (<-out).at)
+	})
+}
+
+// The look of a caller that has waited for long stays on its way back.
+func TestALookThatIsLateLetsNobodyGoLater(t *testing.T) {
+	inBubble(t, time.Hour, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		q.nowTakes(2 * time.Millisecond)
+		out := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-out).err)
+		time.Sleep(time.Minute)
+		q.slow(200 * time.Millisecond)
+		assert.InDelta(t, time.Hour.Milliseconds(), (<-out).at.Milliseconds(), 3)
+		assert.Empty(t, q.givenBack())
 	})
 }
 

@@ -108,7 +108,6 @@ type Sleepers struct {
 func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.recent.learn(r.Reply.Asked, r.Reply.Took(), true)
 	now := time.Now()
 	goesFirst := func(s *Sleeper) bool { return s.request.Call < r.Call && s.matches(r) && s.due.After(now) }
 	if slices.ContainsFunc(l.sleepers, goesFirst) {
