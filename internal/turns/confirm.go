@@ -41,13 +41,17 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 }
 
 // confirm, under mu, says until when a caller sleeps whose turn is to come, and what
-// wakes it sooner. Shortly before its turn it takes in the newest news. If these are
+// wakes it sooner. Shortly before its turn it takes in the newest news, and once more
+// before that if clocks may have run apart by long since it was told. If the news are
 // too old, and no look is on its way, confirm begins a look. If the turn may pass by
 // more than MaxLateness before it is told to come, confirm begins one at once, unless
-// one has just begun, or went after the turn was asked for. A look that failed spares no other one for long.
+// one has just begun, or went after the turn was asked for. A look that failed spares
+// no other one for long.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, changed <-chan struct{}) {
-	last, oldest, isVague := &l.lastLook, due.Add(-l.Within), l.tooLate(s.excess)
-	at, changed := due.Add(-l.lead()-min(s.excess, l.Within/8)), l.changed // it may come sooner by its excess
+	last, isVague := &l.lastLook, l.tooLate(s.excess)
+	oldest, spares := due.Add(-l.Within), earlier(due.Add(-l.Within), now.Add(-l.lead()))
+	newest := due.Add(-l.lead() - min(s.excess, l.Within/8)) // it may come sooner by its excess
+	at, changed := earlier(newest, due.Add(-l.lead()/2-due.Sub(s.asked)/drift)), l.changed
 	if isVague {
 		changed = l.untilNews()
 	}
@@ -58,16 +62,24 @@ func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, cha
 		at = next
 	case !s.asked.Before(oldest), !now.Before(at) && l.isFresh(s, due):
 		return due, changed
-	case !now.Before(at) && !last.failed && !last.began.Before(oldest):
-		return due, l.untilNews()
 	case last.failed:
 		at = earlier(due, later(at, last.began.Add(l.lead())))
+	case !now.Before(at) && !last.began.Before(spares):
+		return nextOf(now, newest, due), l.untilNews()
 	}
 	if now.Before(at) {
 		return at, changed
 	}
 	l.beginLook(s, now)
-	return due, l.untilNews()
+	return nextOf(now, newest, due), l.untilNews()
+}
+
+// nextOf is the first of two moments that is still to come.
+func nextOf(now, first, second time.Time) time.Time {
+	if now.Before(first) {
+		return first
+	}
+	return second
 }
 
 // waitsForNews, under mu, reports whether a caller whose turn has come waits

@@ -37,7 +37,7 @@ func TestTurnsComeSoonerByWhatClocksRunApart(t *testing.T) {
 		assert.Equal(t, []time.Duration{
 			time.Hour - 160*time.Millisecond, time.Hour - 140*time.Millisecond,
 		}, inOrder(t, out, 2))
-		assert.Equal(t, 1, q.looks)
+		assert.Equal(t, 2, q.looks, "one long before, and one shortly before, for both")
 	})
 }
 
@@ -50,6 +50,21 @@ func TestATurnComesLaterByWhatClocksRunApart(t *testing.T) {
 		time.Sleep(30 * time.Minute)
 		q.leaps(-100 * time.Millisecond)
 		assert.Equal(t, time.Hour+100*time.Millisecond, (<-out).at)
+	})
+}
+
+// They have run apart by more than a look begins before the turn.
+func TestClocksThatRanApartLetNoTurnBeMissed(t *testing.T) {
+	inBubble(t, 2*time.Hour, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+		out := callers(t.Context(), l, 4, forever)
+		for range 3 {
+			require.NoError(t, (<-out).err)
+			time.Sleep(time.Hour)
+			q.leaps(500 * time.Millisecond)
+		}
+		require.NoError(t, (<-out).err)
+		assert.Empty(t, q.givenBack())
+		assert.LessOrEqual(t, q.looks, 6, "two for each that slept")
 	})
 }
 
