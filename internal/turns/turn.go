@@ -47,7 +47,10 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	switch {
 	case due.Before(from):
 	case putsOff.Abs() <= rounded && !soonest.After(s.due):
-		if due.After(s.due) { // and not only because that answer was late: clocks have run apart, or were set
+		switch differs := due.Sub(s.due); {
+		case differs.Abs() <= rounded:
+			due = s.due
+		case differs > 0: // and not only because that answer was late: clocks have run apart, or were set
 			due = later(s.due, due.Add(-l.excess(took(n))))
 		}
 		s.soonest, s.due, s.asked = later(from, soonest), due, later(s.asked, n.Asked)
