@@ -217,18 +217,18 @@ func (f *fair) release(ctx context.Context, t *quotaSet, grants []engine.Grant) 
 
 func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {
 	err = f.under(func(t *quotaSet) (err error) {
-		status, err = f.statusBy(ctx, t, f.memory.recall(t))
+		status, err = f.statusBy(ctx, t)
 		return err
 	})
 	return status, err
 }
 
-func (f *fair) statusBy(ctx context.Context, t *quotaSet, c carried) (engine.Status, error) {
+func (f *fair) statusBy(ctx context.Context, t *quotaSet) (engine.Status, error) {
 	if len(t.units) > 0 {
-		return f.statusOfUnits(ctx, t, c)
+		return f.statusOfUnits(ctx, t)
 	}
 	// It asks how far away one permit is, in no flow, and accepts no turn.
-	r, err := f.askUnder(ctx, f.scripts.status, t, append(c.args(t, 5), 0, 1, -1, 1))
+	r, err := f.askUnder(ctx, f.scripts.status, t, append(f.args(t, 5), 0, 1, -1, 1))
 	if err != nil {
 		return engine.Status{}, err
 	}

@@ -299,15 +299,21 @@ func TestAnOlderAnswerTellsNoEarlierEnd(t *testing.T) {
 	})
 }
 
+// copied is a queue of 100/1m at 30 s, and the copy of it from when it had 40 turns.
+func (w world) copied(t *testing.T) (f *fair, at func(time.Duration), kept snapshot) {
+	f, at = w.queue(t, engine.Quota{Permits: 100, Per: time.Minute})
+	moves(t, f)
+	queued(t, f, 40, 1)
+	kept = snap(t, f)
+	at(30 * time.Second)
+	return f, at, kept
+}
+
 // Two questions are under way in a failover. The primary of before answers the turns,
 // and the next one, which has not heard of them, a look.
 func TestNewsOfACopyTellNoEndOfWhatItLost(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 100, Per: time.Minute})
-		moves(t, f)
-		queued(t, f, 40, 1)
-		kept := snap(t, f)
-		at(30 * time.Second)
+		f, at, kept := w.copied(t)
 		look, sent := f.args(f.held(), 1), time.Now()
 		queued(t, f, 59, 1)
 		kept.restore(t, f)
@@ -324,11 +330,7 @@ func TestNewsOfACopyTellNoEndOfWhatItLost(t *testing.T) {
 // The same in the other order: the copy answers a pause, and that comes first.
 func TestNewsOfAPauseTellNoEndOfWhatACopyLost(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.queue(t, engine.Quota{Permits: 100, Per: time.Minute})
-		moves(t, f)
-		queued(t, f, 40, 1)
-		kept := snap(t, f)
-		at(30 * time.Second)
+		f, at, kept := w.copied(t)
 		turns := []engine.Request{{N: 59, MaxWait: engine.Forever}}
 		pause := append(f.args(f.held(), 2), ceilMicroseconds(10*time.Second))
 		take, logs, _ := f.takeArgs(f.held(), turns)

@@ -151,6 +151,11 @@ func (m *memory) isAhead(queue string, slot int64) bool {
 func (m *memory) wasReset(queue string, told time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	return m.isVoid(queue, told)
+}
+
+// isVoid, under mu, is wasReset.
+func (m *memory) isVoid(queue string, told time.Time) bool {
 	return queue != m.resetQueue && told.Before(m.resetHeard)
 }
 
@@ -185,7 +190,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	defer m.mu.Unlock()
 	isOther := w.history() != m.watermark.history()
 	switch {
-	case isOther && n.sent.Before(m.resetHeard) && w.generation() != m.resetQueue:
+	case isOther && m.isVoid(w.generation(), n.sent):
 		return
 	case isOther && !m.wasOver(&n, under) && !n.wentAlong:
 		m.keepOlder(w, n, under)

@@ -168,7 +168,7 @@ func (f *fair) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, 
 	}
 	err = f.under(func(t *quotaSet) error {
 		quotas, stored = t.quotas, t.text != ""
-		_, err := f.statusBy(ctx, t, f.memory.recall(t))
+		_, err := f.statusBy(ctx, t)
 		return err
 	})
 	if err != nil {

@@ -119,9 +119,8 @@ func (f *fair) FitsAmounts(n int, amounts engine.Amounts) error {
 
 // unitArgs begins the arguments of a script for several units: see
 // lua/fair/units.lua.
-func (f *fair) unitArgs(t *quotaSet) []any { return f.memory.recall(t).unitArgs(t) }
-
-func (c carried) unitArgs(t *quotaSet) []any {
+func (f *fair) unitArgs(t *quotaSet) []any {
+	c := f.memory.recall(t)
 	args := append(c.args(t, 17*len(t.units)+6), len(t.units), c.units.history)
 	for _, u := range t.units {
 		args = append(args, u.name, c.units.granted.Of(u.name), c.units.newest(u.name), len(u.windows))
@@ -142,8 +141,8 @@ func (o *outcome) count(sequences any) error {
 	return nil
 }
 
-func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet, c carried) (engine.Status, error) {
-	r, err := f.askUnder(ctx, f.scripts.statusAmounts, t, c.unitArgs(t))
+func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet) (engine.Status, error) {
+	r, err := f.askUnder(ctx, f.scripts.statusAmounts, t, f.unitArgs(t))
 	if err != nil {
 		return engine.Status{}, err
 	}

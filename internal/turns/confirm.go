@@ -48,30 +48,31 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 // one has just begun, or went after the turn was asked for. A look that failed spares
 // no other one for long.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, changed <-chan struct{}) {
-	last, isVague := &l.lastLook, l.tooLate(s.excess)
-	oldest, spares := due.Add(-l.Within), earlier(due.Add(-l.Within), now.Add(-l.lead()))
-	newest := due.Add(-l.lead() - min(s.excess, l.Within/8)) // it may come sooner by its excess
-	at, changed := earlier(newest, due.Add(-l.lead()/2-due.Sub(s.asked)/drift)), l.changed
+	if l.Within == 0 {
+		return due, l.changed
+	}
+	last, lead, oldest := &l.lastLook, l.lead(), due.Add(-l.Within)
+	final := due.Add(-lead - min(s.excess, l.Within/8)) // it may come sooner by its excess
+	at := earlier(final, due.Add(-lead/2-due.Sub(s.asked)/drift))
+	isVague, changed := l.tooLate(s.excess), l.changed
 	if isVague {
 		changed = l.untilNews()
 	}
-	switch next := last.began.Add(l.Within - l.lead()); {
-	case l.Within == 0:
-		return due, l.changed
+	switch next := last.began.Add(l.Within - lead); {
 	case isVague && last.began.Before(s.request.Reply.Asked) && next.Before(at):
 		at = next
 	case !s.asked.Before(oldest), !now.Before(at) && l.isFresh(s, due):
 		return due, changed
 	case last.failed:
-		at = earlier(due, later(at, last.began.Add(l.lead())))
-	case !now.Before(at) && !last.began.Before(spares):
-		return nextOf(now, newest, due), l.untilNews()
+		at = earlier(due, later(at, last.began.Add(lead)))
+	case !now.Before(at) && !last.began.Before(earlier(oldest, now.Add(-lead))):
+		return nextOf(now, final, due), l.untilNews()
 	}
 	if now.Before(at) {
 		return at, changed
 	}
 	l.beginLook(s, now)
-	return nextOf(now, newest, due), l.untilNews()
+	return nextOf(now, final, due), l.untilNews()
 }
 
 // nextOf is the first of two moments that is still to come.

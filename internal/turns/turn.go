@@ -43,10 +43,10 @@ func (l *Sleepers) reckon(s *Sleeper) {
 	}
 	soonest, due := between(n, s.grant.At)
 	from, isNewer := s.soonest.Add(-max(0, n.Asked.Sub(s.asked))/drift), n.Asked.After(s.asked)
-	putsOff := microseconds(n.Comes(s.grant.At) - s.comes)
+	moved := microseconds(n.Comes(s.grant.At) - s.comes)
 	switch {
 	case due.Before(from):
-	case putsOff.Abs() <= rounded && !soonest.After(s.due):
+	case moved.Abs() <= rounded && !soonest.After(s.due):
 		switch differs := due.Sub(s.due); {
 		case differs.Abs() <= rounded:
 			due = s.due
@@ -57,7 +57,7 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		s.excess = min(s.excess, l.excess(s.due.Sub(s.soonest)))
 	case isNewer:
 		s.comes, s.asked = n.Comes(s.grant.At), n.Asked
-		if putsOff > 0 || due.After(s.due) {
+		if moved > 0 || due.After(s.due) {
 			s.soonest, s.due = soonest, due
 			s.excess, s.givesUp = l.excess(took(n)), time.Time{}
 		}
