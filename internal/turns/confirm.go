@@ -41,38 +41,54 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 }
 
 // confirm, under mu, says until when a caller sleeps whose turn is to come, and what
-// wakes it sooner. Shortly before its turn it takes in the newest news, and once more
-// before that if clocks may have run apart by long since it was told. If the news are
-// too old, and no look is on its way, confirm begins a look. If the turn may pass by
-// more than MaxLateness before it is told to come, confirm begins one at once, unless
-// one has just begun, or went after the turn was asked for. A look that failed spares
-// no other one for long.
+// wakes it sooner. Unless its news will be new enough then, it begins a look, or waits
+// for one that is on its way.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, changed <-chan struct{}) {
+	switch at := l.looksAt(s, due, now); {
+	case now.Before(at) && l.tooLate(s.excess) && l.Within > 0:
+		return at, l.untilNews()
+	case now.Before(at):
+		return at, l.changed
+	case !l.hasLooked(s, due, now):
+		l.beginLook(s, now)
+	}
+	return nextOf(now, l.looksLast(s, due), due), l.untilNews()
+}
+
+// looksAt, under mu, is when a caller looks whose turn is due then, and due if it need
+// not. If it may turn out by then that its turn was missed, it looks at once, unless a
+// look has just begun. A look that failed is soon followed by another.
+func (l *Sleepers) looksAt(s *Sleeper, due, now time.Time) time.Time {
 	if l.Within == 0 {
-		return due, l.changed
+		return due
 	}
-	last, lead, oldest := &l.lastLook, l.lead(), due.Add(-l.Within)
-	final := due.Add(-lead - min(s.excess, l.Within/8)) // it may come sooner by its excess
-	at := earlier(final, due.Add(-lead/2-due.Sub(s.asked)/drift))
-	isVague, changed := l.tooLate(s.excess), l.changed
-	if isVague {
-		changed = l.untilNews()
-	}
-	switch next := last.began.Add(l.Within - lead); {
-	case isVague && last.began.Before(s.request.Reply.Asked) && next.Before(at):
-		at = next
-	case !s.asked.Before(oldest), !now.Before(at) && l.isFresh(s, due):
-		return due, changed
+	last, lead := &l.lastLook, l.lead()
+	apart := due.Sub(s.asked) / drift // clocks may have run apart by that
+	at := earlier(l.looksLast(s, due), due.Add(-lead/2-apart))
+	switch soon := last.began.Add(l.Within - lead); {
+	case l.tooLate(s.excess) && last.began.Before(s.request.Reply.Asked) && soon.Before(at):
+		return soon
+	case !s.asked.Before(due.Add(-l.Within)), !now.Before(at) && l.isFresh(s, due):
+		return due
 	case last.failed:
-		at = earlier(due, later(at, last.began.Add(lead)))
-	case !now.Before(at) && !last.began.Before(earlier(oldest, now.Add(-lead))):
-		return nextOf(now, final, due), l.untilNews()
+		return earlier(due, later(at, last.began.Add(lead)))
 	}
-	if now.Before(at) {
-		return at, changed
+	return at
+}
+
+// looksLast, under mu, is when a look begins at the latest. The turn may come sooner
+// by its excess.
+func (l *Sleepers) looksLast(s *Sleeper, due time.Time) time.Time {
+	return due.Add(-l.lead() - min(s.excess, l.Within/8))
+}
+
+// hasLooked, under mu, reports whether the newest look is new enough for a caller.
+func (l *Sleepers) hasLooked(s *Sleeper, due, now time.Time) bool {
+	since := earlier(due.Add(-l.Within), now.Add(-l.lead()))
+	if l.tooLate(s.excess) {
+		since = later(since, s.request.Reply.Asked)
 	}
-	l.beginLook(s, now)
-	return nextOf(now, final, due), l.untilNews()
+	return !l.lastLook.failed && !l.lastLook.began.Before(since)
 }
 
 // nextOf is the first of two moments that is still to come.
