@@ -80,6 +80,35 @@ func TestWhatWasForgottenCountsForEachLongerWindow(t *testing.T) {
 	})
 }
 
+// What was forgotten went long ago, or was given back: it is not in line.
+func TestWhatWasForgottenIsNeverAhead(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t)
+		writes(t, f, "1/1s; tokens 10/1s")
+		take(t, f, amount(1, "tokens=10"))
+		queued(t, f, 5, 1)
+		at(5 * time.Second)
+		held := queued(t, f, 600, 1)
+		held = append(held, take(t, f, amount(1, "tokens=1"))[0].Grant)
+		writes(t, f, "1/1s; tokens 10/20s")
+		require.NoError(t, f.Look(t.Context()))
+		giveBack(t, f, held...)
+		s := status(t, f)
+		require.LessOrEqual(t, s.Delay, 20*time.Second)
+		require.Zero(t, s.Units["tokens"].Queued)
+
+		f, _ = w.stored(t)
+		writes(t, f, "1/1s")
+		pause(t, f, 10*time.Second)
+		held = queued(t, f, 600, 1)
+		giveBack(t, f, held[:500]...)
+		writes(t, f, "1/2s")
+		require.NoError(t, f.Look(t.Context()))
+		giveBack(t, f, held[500:]...)
+		require.LessOrEqual(t, status(t, f).Delay, 12*time.Second)
+	})
+}
+
 func TestTurnsWithoutCallsAreSlowed(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.stored(t)

@@ -7,9 +7,9 @@
 -- these windows: so until all of that has left, each cell counts whole. Permits
 -- count for as long as the longest window that somebody has asked under in the
 -- last two lengths. Of what had been forgotten before, it is not known when it
--- was granted: a longer window counts it at the oldest slot that is kept. After a
--- loss any window does, at the newest slot that was lost: it may hold more than
--- those of whoever counted that again.
+-- was granted: a longer window counts it at the oldest slot that is kept, unless
+-- that is ahead. After a loss any window does, at the newest slot that was lost: it
+-- may hold more than those of whoever counted that again.
 
 -- Cuts rows into pieces that are short enough to count whole.
 local function cut_rows(short_by)
@@ -44,7 +44,9 @@ local function go_by(others)
     known, oldest = 0, oldest + math.min(cell_from(read_cells(), full) - 1, closed - oldest)
   end
   -- It stands at the oldest slot from now on, as many as any window holds, whoever asks next.
-  if windows[1].length > known then base = math.min(base, math.max(0, sequence - MOST_PERMITS)) end
+  if windows[1].length > known and (known == 0 or (read_cells())[1] <= now) then
+    base = math.min(base, math.max(0, sequence - MOST_PERMITS))
+  end
   for _, window in ipairs(windows) do
     marks = format('%s%16d %4d\n', marks, (window.length > known and base or forgotten) + window.most, oldest)
   end
