@@ -53,6 +53,14 @@ func (s *Sleeper) accept() {
 	}
 }
 
+// keepAccepting is for a turn that was accepted, and is told better: nothing has put it
+// off.
+func (s *Sleeper) keepAccepting(due time.Time) {
+	if s.accepts(s.due) && !s.accepts(due) {
+		s.latest = due
+	}
+}
+
 func (s *Sleeper) accepts(due time.Time) bool {
 	return s.latest.IsZero() || !due.After(s.latest)
 }

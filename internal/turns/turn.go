@@ -42,19 +42,23 @@ func (l *Sleepers) reckon(s *Sleeper) {
 		return
 	}
 	soonest, due := between(n, s.grant.At)
-	from, isNewer := s.soonest.Add(-max(0, n.Asked.Sub(s.asked))/drift), n.Asked.After(s.asked)
+	apart, isNewer := max(0, n.Asked.Sub(s.asked))/drift, n.Asked.After(s.asked)
+	from := s.soonest.Add(-apart)
 	moved := microseconds(n.Comes(s.grant.At) - s.comes)
 	switch {
 	case due.Before(from):
-	case moved.Abs() <= rounded && !soonest.After(s.due):
+	case moved.Abs() <= rounded && !soonest.After(s.due.Add(apart)):
 		switch differs := due.Sub(s.due); {
 		case differs.Abs() <= rounded:
 			due = s.due
 		case differs > 0: // and not only because that answer was late: clocks have run apart, or were set
 			due = later(s.due, due.Add(-l.excess(took(n))))
+			s.keepAccepting(due)
 		}
 		s.soonest, s.due, s.asked = later(from, soonest), due, later(s.asked, n.Asked)
 		s.excess = min(s.excess, l.excess(s.due.Sub(s.soonest)))
+	case isNewer && n.Passed(s.grant.At) > 0: // it may have passed long before: see engine.News.Passed
+		s.asked = n.Asked
 	case isNewer:
 		s.comes, s.asked = n.Comes(s.grant.At), n.Asked
 		if moved > 0 || due.After(s.due) {

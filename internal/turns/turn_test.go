@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/coalesce"
 )
 
 // The question was on its way for long. A look tells that the slot comes when its
@@ -66,6 +67,27 @@ func TestClocksThatRanApartLetNoTurnBeMissed(t *testing.T) {
 		assert.Empty(t, q.givenBack())
 		assert.LessOrEqual(t, q.looks, 6, "two for each that slept")
 	})
+}
+
+// What was granted within MaxWait stands, unless something puts it off.
+func TestATurnThatIsToldBetterIsNotRefused(t *testing.T) {
+	for what, tells := range map[string]func(*queue){
+		"clocks ran apart":    func(q *queue) { q.leaps(-5 * time.Millisecond) },
+		"all on the way back": func(q *queue) { q.nowTakes(0); q.slow(2 * time.Millisecond) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, 100*second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
+				q.nowTakes(2 * time.Millisecond)
+				out := callers(t.Context(), l, 2, func(int) *coalesce.Request {
+					return &coalesce.Request{N: 1, MaxWait: 100 * second, Came: time.Now()}
+				})
+				require.NoError(t, (<-out).err)
+				time.Sleep(50 * second)
+				tells(q)
+				require.NoError(t, (<-out).err)
+			})
+		})
+	}
 }
 
 // The look of a caller that has waited for long stays on its way back.
@@ -145,6 +167,47 @@ func TestASlotOfASlowClockPassedLongerAgo(t *testing.T) {
 	assert.EqualValues(t, 4000, n.Comes(990))
 	assert.EqualValues(t, 6000, n.Comes(1010))
 	assert.Zero(t, n.Passed(1010))
+}
+
+// The queue's clock was slow until a second after the slot. When the process goes on,
+// the clock is slow no more, and does not tell for how long it was.
+func TestASlowClockThatIsOverHidesNoMissedTurn(t *testing.T) {
+	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, _ *queue, l *Sleepers) {
+		start := time.Now()
+		slow := []engine.Stretch{{Until: 100_000, Pace: 100_000_000}} // up to 10 s from now
+		news := func() *engine.News {
+			after := time.Since(start).Microseconds()
+			n := &engine.News{Asked: time.Now(), Arrived: time.Now(), Queue: "a", Server: start.UnixMicro() + after}
+			if n.Clock, n.Slow, n.Late = after/100, slow, after%100; n.Clock >= 100_000 {
+				n.Clock, n.Slow, n.Late = after-10_000_000+100_000, nil, 0
+			}
+			return n
+		}
+		told := news()
+		l.Hear(told)
+		slot := engine.Grant{ID: "a", At: 90_000, N: 1}
+		r := forever(0)
+		r.Ctx, r.Reply = t.Context(), coalesce.Reply{
+			Answer: &engine.Answer{Granted: true, Wait: told.Until(slot.At), Comes: told.Comes(slot.At), Grant: slot},
+			Asked:  told.Asked, Arrived: told.Arrived,
+		}
+		l.Look = func(context.Context) error {
+			time.Sleep(time.Until(start.Add(10*second + 5*time.Millisecond)))
+			l.Hear(news())
+			return nil
+		}
+		l.woke = func() {
+			if time.Since(start) >= 9*second { // it stands still
+				time.Sleep(time.Until(start.Add(10*second + 6*time.Millisecond)))
+			}
+		}
+		var missed time.Duration
+		l.Missed = func(_ int, lateness time.Duration) { missed = lateness }
+		again, err := l.Sleep(NewSleeper(r))
+		require.NoError(t, err)
+		assert.True(t, again)
+		assert.Equal(t, second+6*time.Millisecond, missed)
+	})
 }
 
 // Answers take longer from now on, by more than anybody may be late.
