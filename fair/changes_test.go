@@ -106,6 +106,17 @@ func TestWhatWasForgottenIsNeverAhead(t *testing.T) {
 		require.NoError(t, f.Look(t.Context()))
 		giveBack(t, f, held[500:]...)
 		require.LessOrEqual(t, status(t, f).Delay, 12*time.Second)
+
+		f, at = w.stored(t)
+		writes(t, f, "1/1s")
+		queued(t, f, 5, 1)
+		at(6 * time.Second)
+		pause(t, f, 10*time.Second)
+		held = queued(t, f, 2, 1) // the first at the label at which the clock stands
+		writes(t, f, "1/30s")
+		require.NoError(t, f.Look(t.Context()))
+		giveBack(t, f, held...)
+		require.Zero(t, status(t, f).Queued)
 	})
 }
 
