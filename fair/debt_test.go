@@ -78,6 +78,21 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 	}
 }
 
+// A row of callers that each take one permit stands in one cell. It is far too long to
+// merge with one of the many slots behind it: some of it would pass, and count at its end.
+func TestALongRowDoesNotMergeWithWhatStandsBehindIt(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, row := range []int{580, 2020} {
+			f, at := w.queue(t, quotas(t, "10/1s")...)
+			held := append(queued(t, f, row, 1), queued(t, f, 300, 6)...)
+			backlog := wait(t, f)
+			at(5 * time.Second)
+			giveBack(t, f, shuffled(held, 5*time.Second)...)
+			require.LessOrEqual(t, status(t, f).Delay, backlog*6/100)
+		}
+	})
+}
+
 // Random arrivals at more than the quota fill more distinct moments than the
 // log keeps apart. What that costs it costs once, and not in every window. If
 // the windows fit no common grid, it costs up to a thousandth of the quota.

@@ -65,10 +65,17 @@ if closed - oldest > CELLS - 32 and (granted > 0 or must) then
         end
       end
       if cells and slots[i] > now and fine > numbers[8] and cells < fine * unit then cells, unit = fine, 1 end
-      local joins = row
-      if not row and cells and (slots[i] > now or slots[newer] <= now) then
-        local phase, other = slots[i] % period, slots[newer] % period
-        joins = floor(((slots[i] - phase) / period * cells + floor(phase * cells / period)) / unit)
+      local joins, front = row, slots[i]
+      if not row and coarse <= now and byte(ring, i * WIDTH) == 46 then -- all of a row joins, or nothing
+        local behind = math.max(0, totals[i] - (totals[i - 1] or base) - 1)
+        for v = 6, windows_end, 3 do
+          local times = floor(behind / numbers[v])
+          front, behind = front - times * numbers[v + 1], behind - times * numbers[v]
+        end
+      end
+      if not row and cells and (front > now or slots[newer] <= now) then
+        local phase, other = front % period, slots[newer] % period
+        joins = floor(((front - phase) / period * cells + floor(phase * cells / period)) / unit)
           == floor(((slots[newer] - other) / period * cells + floor(other * cells / period)) / unit)
       end
       if not joins or i == gone + 1 then
