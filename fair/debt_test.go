@@ -93,6 +93,25 @@ func TestALongRowDoesNotMergeWithWhatStandsBehindIt(t *testing.T) {
 	})
 }
 
+// Nobody asks under the quotas of a long row any more, and the log has no room for each of
+// its callers.
+func TestALongRowOfOtherQuotasIsCut(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.stored(t)
+		writes(t, f, "3/1s")
+		held := queued(t, f, 2_400, 1)
+		for inspected(t, f).Cells < 160 {
+			held = append(held, queued(t, f, 3, 1)...)
+		}
+		backlog := wait(t, f)
+		writes(t, f, "50/1s")
+		require.NoError(t, f.Look(t.Context()))
+		at(90 * time.Second)
+		giveBack(t, f, shuffled(held, 90*time.Second)...)
+		require.LessOrEqual(t, status(t, f).Delay, backlog*6/100)
+	})
+}
+
 // Random arrivals at more than the quota fill more distinct moments than the
 // log keeps apart. What that costs it costs once, and not in every window. If
 // the windows fit no common grid, it costs up to a thousandth of the quota.
