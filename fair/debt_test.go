@@ -93,22 +93,49 @@ func TestALongRowDoesNotMergeWithWhatStandsBehindIt(t *testing.T) {
 	})
 }
 
-// Nobody asks under the quotas of a long row any more, and the log has no room for each of
-// its callers.
+// Nobody asks under the quotas of a long row any more. Then each cell counts whole.
 func TestALongRowOfOtherQuotasIsCut(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
-		f, at := w.stored(t)
-		writes(t, f, "3/1s")
-		held := queued(t, f, 2_400, 1)
-		for inspected(t, f).Cells < 160 {
-			held = append(held, queued(t, f, 3, 1)...)
+		leave := func(t *testing.T, f *fair, at func(time.Duration), held []engine.Grant) {
+			t.Helper()
+			backlog := wait(t, f)
+			at(90 * time.Second)
+			giveBack(t, f, shuffled(held, 90*time.Second)...)
+			require.LessOrEqual(t, status(t, f).Delay, backlog*6/100)
 		}
-		backlog := wait(t, f)
-		writes(t, f, "50/1s")
-		require.NoError(t, f.Look(t.Context()))
-		at(90 * time.Second)
-		giveBack(t, f, shuffled(held, 90*time.Second)...)
-		require.LessOrEqual(t, status(t, f).Delay, backlog*6/100)
+		t.Run("the log has no room for each of its callers", func(t *testing.T) {
+			f, at := w.stored(t)
+			writes(t, f, "3/1s")
+			held := queued(t, f, 2_400, 1)
+			for inspected(t, f).Cells < 160 {
+				held = append(held, queued(t, f, 3, 1)...)
+			}
+			writes(t, f, "50/1s")
+			require.NoError(t, f.Look(t.Context()))
+			leave(t, f, at, held)
+		})
+		t.Run("one of a longer Per was told of it by a pause", func(t *testing.T) {
+			f, at := w.queue(t, quotas(t, "3/1s")...)
+			other := f.joins(t, quotas(t, "100/10s")...)
+			held := queued(t, f, 2_700, 1)
+			pause(t, other, 10*time.Millisecond)
+			leave(t, f, at, append(held, queued(t, other, 1, 1)...))
+		})
+		t.Run("cells that have left would be rows of hours", func(t *testing.T) {
+			f, at := w.stored(t)
+			writes(t, f, "100000/1s")
+			for i := range 6 {
+				at(time.Duration(i) * 600 * time.Millisecond)
+				queued(t, f, 1, 50_000)
+			}
+			writes(t, f, "1/1s")
+			at(3500 * time.Millisecond)
+			held := queued(t, f, 30, 1)
+			at(10 * time.Second)
+			held = append(held, queued(t, f, 900, 1)...)
+			writes(t, f, "50/1s")
+			leave(t, f, at, append(held, queued(t, f, 1, 1)...))
+		})
 	})
 }
 

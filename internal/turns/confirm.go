@@ -15,7 +15,7 @@ const timersLate = time.Millisecond
 type look struct {
 	number           int
 	began            time.Time
-	holds            time.Time // until when callers wait for it whose turns come meanwhile
+	prolonged        time.Time // until when all wait for it whose turns have come; see holds
 	underWay, failed bool
 }
 
@@ -113,12 +113,25 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 	switch late := now.Sub(s.due); {
 	case l.lastLook.began.Before(at.Add(-l.Within)):
 		l.beginLook(s, now)
-	case late > l.leeway() && l.lastLook.holds.Before(s.due):
+	case late > l.leeway() && l.holds(s).Before(s.due):
 		// The process may have stood still while the look was on its way: then
 		// the answer is here and has not been read yet.
-		l.lastLook.holds = now.Add(min(late, l.lookBound()))
+		l.lastLook.prolonged = now.Add(min(late, l.lookBound()))
 	}
-	return l.lastLook.holds, l.lastLook.underWay && now.Before(l.lastLook.holds)
+	until = l.holds(s)
+	return until, l.lastLook.underWay && now.Before(until)
+}
+
+// holds, under mu, is until when the newest look holds a caller whose turn comes
+// meanwhile. If turns can be missed, half of MaxLateness is left for callers that woke
+// late.
+func (l *Sleepers) holds(s *Sleeper) time.Time {
+	began := l.lastLook.began
+	until := began.Add(l.lead() - l.leeway()) // so that no caller waits whose look began in time
+	if l.MaxLateness > 0 {
+		until = earlier(until, later(began, s.due).Add(l.MaxLateness/2))
+	}
+	return later(until, l.lastLook.prolonged)
 }
 
 // insistsUntil, under mu, is up to when a caller waits for news after a pause
@@ -145,10 +158,9 @@ func (l *Sleepers) hearsNothing(s *Sleeper, now time.Time) bool {
 	return !s.givesUp.IsZero() && now.After(s.givesUp) && !l.isFresh(s, l.neededAt(s, now))
 }
 
-// lookBound is for how long a look holds callers whose turns come meanwhile. If
-// turns can be missed, half of MaxLateness is left for callers that woke late.
+// lookBound is for how long a look holds a caller whose turn has come.
 func (l *Sleepers) lookBound() time.Duration {
-	d := l.lead() - l.leeway() // so that no caller waits whose look began in time
+	d := l.lead() - l.leeway()
 	if l.MaxLateness > 0 {
 		d = min(d, l.MaxLateness/2)
 	}
@@ -158,7 +170,7 @@ func (l *Sleepers) lookBound() time.Duration {
 // beginLook, under mu, lets one goroutine look for all sleepers.
 func (l *Sleepers) beginLook(s *Sleeper, now time.Time) {
 	number := l.lastLook.number + 1
-	l.lastLook = look{number: number, began: now, holds: now.Add(l.lookBound()), underWay: true}
+	l.lastLook = look{number: number, began: now, underWay: true}
 	go l.lookOnce(context.WithoutCancel(s.request.Ctx), number)
 }
 

@@ -41,13 +41,14 @@ func beginsLook(t *testing.T, l *Sleepers) {
 // look comes late, or after the slot, or its answer is not read in time.
 func TestAProcessThatStoodStillHearsBeforeItGoes(t *testing.T) {
 	for name, test := range map[string]struct{ lateness, from, to, takes, stays time.Duration }{
-		"past the slot":         {0, 9700, 10100, 0, 0},
-		"past it, with a guard": {500, 9700, 10100, 20, 0},
-		"nearly for the guard":  {500, 9700, 10450, 20, 0},
-		"until just before":     {0, 9700, 9999, 20, 0},
-		"during the look":       {0, 9780, 10100, 20, 320}, // the answer is read at 10.11 s
-		"for ten times X":       {0, 9700, 20000, 20, 0},
-		"after the look":        {0, 9900, 11000, 20, 0},
+		"past the slot":           {0, 9700, 10100, 0, 0},
+		"past it, with a guard":   {500, 9700, 10100, 20, 0},
+		"nearly for the guard":    {500, 9700, 10450, 20, 0},
+		"until just before":       {0, 9700, 9999, 20, 0},
+		"shortly before, a guard": {30, 9700, 10002, 20, 0},  // the slot is at 10.02 s as it was told
+		"during the look":         {0, 9780, 10100, 20, 320}, // the answer is read at 10.11 s
+		"for ten times X":         {0, 9700, 20000, 20, 0},
+		"after the look":          {0, 9900, 11000, 20, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(t *testing.T, done func(*queue), is func(q *queue, w went)) {

@@ -1,7 +1,7 @@
 -- Reads and writes the ring as a whole.
 --
 -- Takes    the fields of the header, windows
--- Leaves   cell_of, read_cells, write_cells, cell_from, permits_in
+-- Leaves   cell_of, read_cells, write_cells, cell_from, permits_in, cut_rows
 --
 -- Three tables stand for the cells from the oldest to the newest: of each its
 -- slot, the sequence up to it, and whether it stands for nothing but its slot,
@@ -69,4 +69,38 @@ permits_in = function(length)
     permits, length = permits + times * argv[w], length - times * argv[w + 1]
   end
   return permits, length
+end
+
+-- Cuts rows into pieces that are short enough to count whole, as each cell will from
+-- now on. If there is room for a few only, what shares a 64th of the queue is one cell,
+-- as in compact.lua. What has left is no row: it need not obey these windows.
+local function cut_rows()
+  if coarse > now or last + counts_for() <= now then return end
+  local slots, totals, exact = read_cells()
+  local short_by = windows[#windows].most
+  local ends_at, upto, rows, before, gone = {}, {}, 0, base, now - counts_for()
+  for i = 1, #slots do
+    exact[i] = exact[i] and totals[i] - before > short_by and slots[i] > gone
+    if exact[i] then rows = rows + 1 end
+    before = totals[i]
+  end
+  if rows == 0 then return end
+  local first = math.max(gone, slots[1] - span_of(math.max(0, totals[1] - base - 1)))
+  local most, part = floor((CELLS - 64 - #slots) / rows), nil
+  if most < 32 then part = floor((last - first) / 64) + 1 end
+  before = base
+  for i = 1, #slots do
+    local count, pieces, n = totals[i] - before, 1, #ends_at
+    if exact[i] then pieces = part and math.min(64, math.ceil(span_of(count) / part)) or most end
+    local long = math.max(1, math.ceil(count / pieces))
+    for behind = math.max(0, floor((count - 1) / long) * long), 0, -long do
+      local slot, before_it = math.max(slots[i - 1] or 0, slots[i] - span_of(behind)), ends_at[n]
+      local joins = part and before_it and (before_it > now or slot <= now) and (before_it > gone or slot <= gone)
+        and floor(math.max(0, before_it - first) / part) == floor(math.max(0, slot - first) / part)
+      if not joins then n = n + 1 end
+      ends_at[n], upto[n] = slot, totals[i] - behind
+    end
+    before = totals[i]
+  end
+  write_cells(ends_at, upto, {})
 end

@@ -10,6 +10,7 @@ local remembers, unknown = false, false
 -- ones. Until they have left, each cell counts whole: they may be of callers
 -- with other windows.
 local function book(permits, slot)
+  cut_rows()
   slot = math.max(slot, last)
   if slot > last and last + counts_for() > now then
     if closed - oldest < CELLS then

@@ -94,6 +94,7 @@ local function counts_longer(slot, under)
   local longest = ARGV[1] ~= '' and argv[7] + 0 or 0
   if under ~= '-' then longest = number(match(under, '^:%d+/(%d+)') or 0) end
   if longest > counts_for() and slot + longest > now then
+    cut_rows()
     span, coarse, must = longest, math.max(coarse, slot + longest), true
   end
 end
