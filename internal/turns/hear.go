@@ -25,8 +25,8 @@ func (l *Sleepers) Hear(n *engine.News) {
 	if n.Queue == "" {
 		return // no turn has changed
 	}
-	if n.Reset && old.Queue != "" && old.Queue != n.Queue && !newest.Before(l.heldAt) {
-		l.free() // the queue that was held was still there
+	if n.Reset && old.Queue != "" && old.Queue != n.Queue {
+		l.free(newest) // the queue that was held was still there then
 	}
 	if n.Reset && old.Queue != n.Queue {
 		l.resetQueue, l.resetHeard = n.Queue, n.Arrived

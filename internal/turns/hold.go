@@ -6,22 +6,27 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
+// hold lets nobody go before until. It was said at a moment, last.
+type hold struct{ until, at time.Time }
+
 // Hold lets nobody go before a moment, whatever Redis says. If Within is 0,
 // callers that sleep go all the same.
 func (l *Sleepers) Hold(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.hold(until, time.Now())
+	now := time.Now()
+	l.hold(until, now)
+	l.heldNext = hold{until, now}
 }
 
 // hold, under mu, is Hold as of a moment.
 func (l *Sleepers) hold(until, at time.Time) {
 	switch {
-	case until.After(l.heldUntil):
-		l.heldUntil, l.heldAt = until, at
+	case until.After(l.held.until):
+		l.held = hold{until, at}
 		l.change()
-	case until.Equal(l.heldUntil):
-		l.heldAt = later(l.heldAt, at)
+	case until.Equal(l.held.until):
+		l.held.at = later(l.held.at, at)
 	}
 }
 
@@ -30,17 +35,19 @@ func (l *Sleepers) hold(until, at time.Time) {
 func (l *Sleepers) Free(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.heldAt.After(asked) {
-		l.free()
-	}
+	l.free(asked)
 }
 
-// free, under mu, ends the hold, whenever it was said.
-func (l *Sleepers) free() {
-	if !l.heldUntil.IsZero() {
-		l.heldUntil = time.Time{}
-		l.change()
+// free, under mu, is Free.
+func (l *Sleepers) free(asked time.Time) {
+	if l.held.at.After(asked) || l.held.until.IsZero() {
+		return
 	}
+	l.held = hold{}
+	if l.heldNext.at.After(asked) {
+		l.held = l.heldNext
+	}
+	l.change()
 }
 
 // holdsAsleep, under mu, is up to when sleepers are held.
@@ -48,7 +55,7 @@ func (l *Sleepers) holdsAsleep() time.Time {
 	if l.Within == 0 {
 		return time.Time{}
 	}
-	return l.heldUntil
+	return l.held.until
 }
 
 // Held returns for how much longer nobody goes, and a channel that closes when
@@ -56,8 +63,8 @@ func (l *Sleepers) holdsAsleep() time.Time {
 func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.heldUntil.IsZero() { // a look at the clock is not free
-		left = max(0, time.Until(l.heldUntil))
+	if !l.held.until.IsZero() { // a look at the clock is not free
+		left = max(0, time.Until(l.held.until))
 	}
 	if left > 0 && l.changed == nil {
 		l.changed = make(chan struct{})
@@ -70,7 +77,7 @@ func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 func (l *Sleepers) Stale() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Since(later(l.newest, l.heldAt)) > l.Within
+	return time.Since(later(l.newest, l.held.at)) > l.Within
 }
 
 // settleHold, under mu, holds for as long as the queue stands still. If the
@@ -81,7 +88,7 @@ func (l *Sleepers) settleHold(n *engine.News, known bool) {
 	if n.Stands > 0 {
 		l.hold(ends, n.Asked)
 	}
-	if known && ends.Before(l.heldUntil) && l.heldUntil.Sub(ends) <= n.Asked.Sub(l.heldAt)/drift {
-		l.heldUntil = ends
+	if known && ends.Before(l.held.until) && l.held.until.Sub(ends) <= n.Asked.Sub(l.held.at)/drift {
+		l.held.until = ends
 	}
 }

@@ -95,8 +95,8 @@ type Sleepers struct {
 	lastLook look
 	newsCame chan struct{} // closed when news come; nil while nobody waits for news
 
-	heldUntil time.Time // nobody goes before
-	heldAt    time.Time // when the hold was said last
+	held     hold
+	heldNext hold // by this limiter last: it may end sooner, and stands once a reset ends the other
 
 	woke func() // tests let the process stand still here; else nil
 }
@@ -117,7 +117,7 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 		return false
 	}
 	lateness := now.Sub(r.Reply.Slot()) + l.excess(r.Reply.Took())
-	if now.Before(l.heldUntil) || l.tooLate(lateness) || l.Within > 0 && now.Sub(r.Reply.Asked) > l.Within {
+	if now.Before(l.held.until) || l.tooLate(lateness) || l.Within > 0 && now.Sub(r.Reply.Asked) > l.Within {
 		return false
 	}
 	if l.Taken != nil {

@@ -194,6 +194,21 @@ func TestFreeEndsOnlyWhatWasHeldBefore(t *testing.T) {
 	})
 }
 
+func TestAShorterHoldStandsOnceAResetEndsALongerOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newQueue(second).line(second, 0)
+		l.Hold(time.Now().Add(20 * second))
+		reset := time.Now()
+		time.Sleep(second)
+		l.Hold(time.Now().Add(5 * second))
+		assert.Equal(t, 19*second, held(l))
+		l.Free(reset)
+		assert.Equal(t, 5*second, held(l))
+		l.Free(time.Now())
+		assert.Zero(t, held(l))
+	})
+}
+
 func TestThoseWhoseQueueWasResetLineUpAgainInOrder(t *testing.T) {
 	inBubble(t, second, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		out := callers(t.Context(), l, 40, forever)
