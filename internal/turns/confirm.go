@@ -116,22 +116,26 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 	case late > l.leeway() && l.holds(s).Before(s.due):
 		// The process may have stood still while the look was on its way: then
 		// the answer is here and has not been read yet.
-		l.lastLook.prolonged = now.Add(min(late, l.lookBound()))
+		l.lastLook.prolonged = earlier(now.Add(late), l.holdsFrom(now, s))
 	}
 	until = l.holds(s)
 	return until, l.lastLook.underWay && now.Before(until)
 }
 
 // holds, under mu, is until when the newest look holds a caller whose turn comes
-// meanwhile. If turns can be missed, half of MaxLateness is left for callers that woke
-// late.
+// meanwhile.
 func (l *Sleepers) holds(s *Sleeper) time.Time {
-	began := l.lastLook.began
-	until := began.Add(l.lead() - l.leeway()) // so that no caller waits whose look began in time
+	return later(l.holdsFrom(l.lastLook.began, s), l.lastLook.prolonged)
+}
+
+// holdsFrom is until when a look holds a caller that has its time from a moment on. If
+// turns can be missed, half of MaxLateness is left for callers that woke late.
+func (l *Sleepers) holdsFrom(from time.Time, s *Sleeper) time.Time {
+	until := from.Add(l.lead() - l.leeway()) // so that no caller waits whose look began in time
 	if l.MaxLateness > 0 {
-		until = earlier(until, later(began, s.due).Add(l.MaxLateness/2))
+		until = earlier(until, later(from, s.due).Add(l.MaxLateness/2))
 	}
-	return later(until, l.lastLook.prolonged)
+	return until
 }
 
 // insistsUntil, under mu, is up to when a caller waits for news after a pause
@@ -156,15 +160,6 @@ func (l *Sleepers) insistsUntil(s *Sleeper, now time.Time) time.Time {
 // hearsNothing, under mu, reports whether a caller has waited for news in vain.
 func (l *Sleepers) hearsNothing(s *Sleeper, now time.Time) bool {
 	return !s.givesUp.IsZero() && now.After(s.givesUp) && !l.isFresh(s, l.neededAt(s, now))
-}
-
-// lookBound is for how long a look holds a caller whose turn has come.
-func (l *Sleepers) lookBound() time.Duration {
-	d := l.lead() - l.leeway()
-	if l.MaxLateness > 0 {
-		d = min(d, l.MaxLateness/2)
-	}
-	return d
 }
 
 // beginLook, under mu, lets one goroutine look for all sleepers.
