@@ -66,7 +66,7 @@ func (l *Sleepers) looksAt(s *Sleeper, due, now time.Time) time.Time {
 	apart := due.Sub(s.asked) / drift // clocks may have run apart by that
 	at := earlier(l.looksLast(s, due), due.Add(-lead/2-apart))
 	switch soon := last.began.Add(l.Within - lead); {
-	case l.tooLate(s.excess) && last.began.Before(s.request.Reply.Asked) && soon.Before(at):
+	case l.tooLate(s.excess) && last.began.Before(s.granted) && soon.Before(at):
 		return soon
 	case !s.asked.Before(due.Add(-l.Within)), !now.Before(at) && l.isFresh(s, due):
 		return due
@@ -86,7 +86,7 @@ func (l *Sleepers) looksLast(s *Sleeper, due time.Time) time.Time {
 func (l *Sleepers) hasLooked(s *Sleeper, due, now time.Time) bool {
 	since := earlier(due.Add(-l.Within), now.Add(-l.lead()))
 	if l.tooLate(s.excess) {
-		since = later(since, s.request.Reply.Asked)
+		since = later(since, s.granted)
 	}
 	return !l.lastLook.failed && !l.lastLook.began.Before(since)
 }

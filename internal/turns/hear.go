@@ -76,7 +76,7 @@ func beyond(old, n *engine.News) int64 {
 func (l *Sleepers) lineUpOthers() {
 	var void []*Sleeper
 	for _, s := range l.sleepers {
-		if l.isVoid(s.grant.ID, s.request.Reply.Asked) {
+		if l.isVoid(s.grant.ID, s.granted) {
 			void = append(void, s)
 		}
 	}
@@ -85,9 +85,9 @@ func (l *Sleepers) lineUpOthers() {
 
 // isVoid, under mu, reports whether the queue of a turn was reset. A server may go
 // back to before a reset.
-func (l *Sleepers) isVoid(queue string, asked time.Time) bool {
+func (l *Sleepers) isVoid(queue string, granted time.Time) bool {
 	if queue == l.news.Queue || queue == "" {
 		return false
 	}
-	return l.news.Reset || queue != l.resetQueue && asked.Before(l.resetHeard)
+	return l.news.Reset || queue != l.resetQueue && granted.Before(l.resetHeard)
 }

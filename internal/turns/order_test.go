@@ -30,6 +30,32 @@ func asleepAt(seconds, deadlines []int) (*Sleepers, []*Sleeper) {
 	return l, callers
 }
 
+// An older caller, whose own answer told of the reset, takes a turn of the queue that
+// follows. Then that is lost as well.
+func TestATurnIsVoidByWhenItWasGranted(t *testing.T) {
+	inBubble(t, second, 0, func(t *testing.T, _ *queue, l *Sleepers) {
+		start := time.Now()
+		hear := func(n engine.News) (asked time.Time) {
+			time.Sleep(time.Millisecond)
+			n.Asked, n.Arrived, n.Server = time.Now(), time.Now(), time.Now().UnixMicro()
+			l.Hear(&n)
+			return n.Asked
+		}
+		hear(engine.News{Queue: "before"})
+		hear(engine.News{Queue: "reset", Reset: true})
+		older, _ := reservation(t, l, start, engine.Grant{ID: "reset", At: 2}, nil)
+		asked := hear(engine.News{Queue: "next"})
+		younger, _ := reservation(t, l, asked, engine.Grant{ID: "next", At: 1}, nil)
+		older.request.Call, younger.request.Call = 1, 2
+		older.due = younger.due.Add(second)
+		assert.True(t, l.keepOrder(younger, time.Now()))
+		hear(engine.News{Queue: "third"})
+		assert.Equal(t, "next", older.grant.ID)
+		assert.Equal(t, asleep, older.state)
+		assert.Equal(t, asleep, younger.state)
+	})
+}
+
 func slotsOf(callers []*Sleeper) []int {
 	at := make([]int, len(callers))
 	for i, c := range callers {

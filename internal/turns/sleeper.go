@@ -99,7 +99,7 @@ func (l *Sleepers) begin(s *Sleeper) {
 	s.accept()
 	l.join(s)
 	switch { // before this answer came, or the caller of a reservation
-	case l.isVoid(s.grant.ID, s.asked):
+	case l.isVoid(s.grant.ID, s.granted):
 		l.lineUpAgain([]*Sleeper{s})
 	case isPutOff(s.request):
 		l.putOff([]*Sleeper{s})

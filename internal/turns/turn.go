@@ -18,7 +18,8 @@ type turn struct {
 	comes        int64 // on the server's clock: see engine.News.Comes
 	soonest, due time.Time
 
-	asked   time.Time     // when the question went whose answer told it last
+	granted time.Time     // when the question went whose answer granted it
+	asked   time.Time     // and when that went whose answer told it last
 	excess  time.Duration // of what that answer took, or less by what others told
 	givesUp time.Time     // until when the caller insists on news, zero if it does not
 }
@@ -27,7 +28,7 @@ type turn struct {
 func (l *Sleepers) newTurn(r *coalesce.Reply) turn {
 	return turn{
 		grant: r.Grant, comes: r.Comes, soonest: r.Slot().Add(-r.Took()), due: r.Slot(),
-		asked: r.Asked, excess: l.excess(r.Took()),
+		granted: r.Asked, asked: r.Asked, excess: l.excess(r.Took()),
 	}
 }
 
