@@ -36,10 +36,17 @@ func (c *tally) got(id string) {
 	c.turns[id] = append(c.turns[id], time.Now())
 }
 
-func (c *tally) count(id string) int {
+func (c *tally) count(id string) int { return c.countSince(time.Time{}, id) }
+
+func (c *tally) countSince(start time.Time, id string) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.turns[id])
+	for _, at := range c.turns[id] {
+		if !at.Before(start) {
+			n++
+		}
+	}
+	return n
 }
 
 // call lets so many callers call again and again until ctx ends.
@@ -288,15 +295,16 @@ func (p party) call(ctx context.Context, t *testing.T, q *fairlimit.Queue, id st
 }
 
 // tokens are those that so many turns use.
-func (p party) tokens(turns float64) float64 {
-	return turns * float64(max(p.takes["tokens"], p.uses["tokens"]))
+func (p party) tokens(turns int) float64 {
+	return float64(turns * max(p.takes["tokens"], p.uses["tokens"]))
 }
 
 // A share does not depend on how many callers a flow has, nor on the shape of the
 // quota. Of several units the one counts of which a flow takes most: one call is
 // a sixtieth of a minute, and 100 tokens a tenth. A debt counts as well: a flow
 // whose turns use three times what they reserved gets 1.2 to 1.4 times as many
-// tokens, since it can always hold one request, and else three times as many.
+// tokens, since it can always hold one request, and else three times as many. What
+// one flow took before the other one came does not count.
 func TestFlowsShareTheQuota(t *testing.T) {
 	t.Parallel()
 	even, bursts, minute := fairlimit.Every(50*time.Millisecond), fairlimit.PerSecond(20), fairlimit.PerMinute(60)
@@ -325,7 +333,8 @@ func TestFlowsShareTheQuota(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				ctx := within(t, c.quota.Per*time.Duration(600/c.quota.Permits))
+				whole := c.quota.Per * time.Duration(600/c.quota.Permits)
+				ctx, start := within(t, whole), time.Now().Add(whole*3/10)
 				var all tally
 				var q *fairlimit.Queue
 				for id, p := range map[string]party{"many": c.many, "few": c.few} {
@@ -343,11 +352,12 @@ func TestFlowsShareTheQuota(t *testing.T) {
 					p.call(ctx, t, flow, id, &all)
 				}
 				all.group.Wait()
-				many, few := float64(all.count("many")), float64(all.count("few"))
-				used := max((many+few)/600, (c.many.tokens(many)+c.few.tokens(few))/10_000)
-				t.Logf("%.0f and %.0f, %.3f of each other, %.1f %% used", many, few, many/few, 100*used)
-				assert.GreaterOrEqual(t, many/few, c.least)
-				assert.LessOrEqual(t, many/few, c.most)
+				many, few := all.count("many"), all.count("few")
+				used := max(float64(many+few)/600, (c.many.tokens(many)+c.few.tokens(few))/10_000)
+				share := float64(all.countSince(start, "many")) / float64(all.countSince(start, "few"))
+				t.Logf("%d and %d, then %.3f of each other, %.1f %% used", many, few, share, 100*used)
+				assert.GreaterOrEqual(t, share, c.least)
+				assert.LessOrEqual(t, share, c.most)
 				assert.GreaterOrEqual(t, used, 0.97)
 			})
 		})
