@@ -107,7 +107,7 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 	if l.isFresh(s, at) {
 		return time.Time{}, false
 	}
-	if !l.held.until.IsZero() {
+	if len(l.heldBy) > 0 {
 		return l.insistsUntil(s, now), true
 	}
 	switch late := now.Sub(s.due); {

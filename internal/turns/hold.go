@@ -1,6 +1,7 @@
 package turns
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -9,29 +10,45 @@ import (
 // hold lets nobody go before until. It was said at a moment, last.
 type hold struct{ until, at time.Time }
 
+// held, under mu, is the hold that ends last.
+func (l *Sleepers) held() hold {
+	if len(l.heldBy) == 0 {
+		return hold{}
+	}
+	return l.heldBy[0]
+}
+
 // Hold lets nobody go before a moment, whatever Redis says. If Within is 0,
 // callers that sleep go all the same.
 func (l *Sleepers) Hold(until time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now()
-	l.hold(until, now)
-	l.heldNext = hold{until, now}
+	l.hold(hold{until, time.Now()})
 }
 
-// hold, under mu, is Hold as of a moment.
-func (l *Sleepers) hold(until, at time.Time) {
-	switch {
-	case until.After(l.held.until):
-		l.held = hold{until, at}
+// hold, under mu, adds a hold. It takes the place of those that were said before it
+// and end no later.
+func (l *Sleepers) hold(h hold) {
+	old := l.held().until
+	to := len(l.heldBy)
+	for to > 0 && l.heldBy[to-1].at.After(h.at) {
+		to--
+	}
+	if to < len(l.heldBy) && !l.heldBy[to].until.Before(h.until) {
+		return
+	}
+	from := to
+	for from > 0 && !l.heldBy[from-1].until.After(h.until) {
+		from--
+	}
+	l.heldBy = slices.Replace(l.heldBy, from, to, h)
+	if h.until.After(old) {
 		l.change()
-	case until.Equal(l.held.until):
-		l.held.at = later(l.held.at, at)
 	}
 }
 
-// Free ends a hold that was said before the queue was asked to reset. A hold that
-// was said later stays: the pause may have come after the reset.
+// Free ends the holds that were said before the queue was asked to reset. What was
+// said later stays: the pause may have come after the reset.
 func (l *Sleepers) Free(asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,14 +57,10 @@ func (l *Sleepers) Free(asked time.Time) {
 
 // free, under mu, is Free.
 func (l *Sleepers) free(asked time.Time) {
-	if l.held.at.After(asked) || l.held.until.IsZero() {
-		return
+	for len(l.heldBy) > 0 && !l.heldBy[0].at.After(asked) {
+		l.heldBy = l.heldBy[1:]
+		l.change()
 	}
-	l.held = hold{}
-	if l.heldNext.at.After(asked) {
-		l.held = l.heldNext
-	}
-	l.change()
 }
 
 // holdsAsleep, under mu, is up to when sleepers are held.
@@ -55,7 +68,7 @@ func (l *Sleepers) holdsAsleep() time.Time {
 	if l.Within == 0 {
 		return time.Time{}
 	}
-	return l.held.until
+	return l.held().until
 }
 
 // Held returns for how much longer nobody goes, and a channel that closes when
@@ -63,8 +76,8 @@ func (l *Sleepers) holdsAsleep() time.Time {
 func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.held.until.IsZero() { // a look at the clock is not free
-		left = max(0, time.Until(l.held.until))
+	if until := l.held().until; !until.IsZero() { // a look at the clock is not free
+		left = max(0, time.Until(until))
 	}
 	if left > 0 && l.changed == nil {
 		l.changed = make(chan struct{})
@@ -77,18 +90,19 @@ func (l *Sleepers) Held() (left time.Duration, changed <-chan struct{}) {
 func (l *Sleepers) Stale() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return time.Since(later(l.newest, l.held.at)) > l.Within
+	return time.Since(later(l.newest, l.held().at)) > l.Within
 }
 
 // settleHold, under mu, holds for as long as the queue stands still. If the
 // server's clock gains on this one, a pause is over a little sooner than an
 // older answer told. Then the newest answer is right.
 func (l *Sleepers) settleHold(n *engine.News, known bool) {
-	ends := n.Asked.Add(n.Stands)
-	if n.Stands > 0 {
-		l.hold(ends, n.Asked)
-	}
-	if known && ends.Before(l.held.until) && l.held.until.Sub(ends) <= n.Asked.Sub(l.held.at)/drift {
-		l.held.until = ends
+	ends, held := n.Asked.Add(n.Stands), l.held()
+	switch sooner := held.until.Sub(ends); {
+	case sooner <= 0 && n.Stands > 0:
+		l.hold(hold{ends, n.Asked})
+	case known && sooner > 0 && sooner <= n.Asked.Sub(held.at)/drift:
+		l.heldBy = l.heldBy[1:]
+		l.hold(hold{ends, held.at})
 	}
 }

@@ -95,8 +95,7 @@ type Sleepers struct {
 	lastLook look
 	newsCame chan struct{} // closed when news come; nil while nobody waits for news
 
-	held     hold
-	heldNext hold // by this limiter last: it may end sooner, and stands once a reset ends the other
+	heldBy []hold // each was said later than the one before it, and ends sooner
 
 	woke func() // tests let the process stand still here; else nil
 }
@@ -117,7 +116,7 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 		return false
 	}
 	lateness := now.Sub(r.Reply.Slot()) + l.excess(r.Reply.Took())
-	if now.Before(l.held.until) || l.tooLate(lateness) || l.Within > 0 && now.Sub(r.Reply.Asked) > l.Within {
+	if now.Before(l.held().until) || l.tooLate(lateness) || l.Within > 0 && now.Sub(r.Reply.Asked) > l.Within {
 		return false
 	}
 	if l.Taken != nil {

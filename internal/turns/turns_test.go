@@ -194,18 +194,30 @@ func TestFreeEndsOnlyWhatWasHeldBefore(t *testing.T) {
 	})
 }
 
-func TestAShorterHoldStandsOnceAResetEndsALongerOne(t *testing.T) {
+// A reset is asked after the first of several holds.
+func TestHoldsThatAreShorterStandOnceAResetEndsALongerOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newQueue(second).line(second, 0)
-		l.Hold(time.Now().Add(20 * second))
-		reset := time.Now()
-		time.Sleep(second)
-		l.Hold(time.Now().Add(5 * second))
-		assert.Equal(t, 19*second, held(l))
-		l.Free(reset)
-		assert.Equal(t, 5*second, held(l))
-		l.Free(time.Now())
-		assert.Zero(t, held(l))
+		for _, c := range []struct{ holds, left []time.Duration }{
+			{[]time.Duration{20 * second, 5 * second}, []time.Duration{19 * second, 5 * second, 0}},
+			{[]time.Duration{60 * second, 20 * second, 3 * second}, []time.Duration{58 * second, 19 * second, 3 * second, 0}},
+			{[]time.Duration{60 * second, 3 * second, 20 * second}, []time.Duration{58 * second, 20 * second, 20 * second, 0}},
+			{[]time.Duration{20 * second, 60 * second, 3 * second}, []time.Duration{59 * second, 59 * second, 3 * second, 0}},
+		} {
+			l := newQueue(second).line(second, 0)
+			var said []time.Time
+			for i, d := range c.holds {
+				if i > 0 {
+					time.Sleep(second)
+				}
+				l.Hold(time.Now().Add(d))
+				said = append(said, time.Now())
+			}
+			assert.Equal(t, c.left[0], held(l))
+			for i, at := range said {
+				l.Free(at)
+				assert.Equal(t, c.left[i+1], held(l), "%v, freed of the first %d", c.holds, i+1)
+			}
+		}
 	})
 }
 
