@@ -63,7 +63,8 @@ var (
 	ErrNoQuota = engine.ErrNoQuota
 
 	// ErrPaused is matched by a [*RefusedError] if a pause is the reason: without
-	// it the turn would have come in time. See [Queue.Pause].
+	// it the turn would have come in time. See [Queue.Pause]. After a server has lost
+	// its data, a queue may stand still for a while as in a pause.
 	ErrPaused = errors.New("fairlimit: the queue is paused")
 
 	// ErrInvalidPause is returned by [Queue.Pause] if the duration is less than
