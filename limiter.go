@@ -304,7 +304,7 @@ func (l *limiter) steering(o *options, steerer engine.Steerer) {
 	}
 }
 
-// hear is told the news of every answer.
+// hear is told the news of each answer that brings some.
 func (l *limiter) hear(n *engine.News) {
 	l.answered.Store(true)
 	l.sleepers.Hear(n)
