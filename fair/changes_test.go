@@ -80,6 +80,64 @@ func TestWhatWasForgottenCountsForEachLongerWindow(t *testing.T) {
 	})
 }
 
+// A longer Per is stored while the oldest slot that is kept is ahead. Then a turn comes
+// back that was forgotten before.
+func TestWhatWasForgottenFreesNoTurnOfAnother(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for name, c := range map[string]struct {
+			before, after string // the quotas
+			allows        int    // turns in ten seconds, after
+			amounts       engine.Amounts
+			paused        time.Duration
+			returns       func(f *fair, forgotten engine.Grant)
+		}{
+			"missed, after a pause": {
+				"1/1s; tokens 100/1m", "2/10s; tokens 100/1m", 2, "tokens=1", 2 * time.Second,
+				func(f *fair, forgotten engine.Grant) { giveBack(t, f, unused(forgotten)) },
+			},
+			"missed, as the one behind it": {
+				"1/1s; tokens 100/1m", "2/10s; tokens 100/1m", 2, "tokens=1", 0,
+				func(f *fair, forgotten engine.Grant) { giveBack(t, f, unused(forgotten)) },
+			},
+			"settled": {
+				"10/1m; tokens 9/1s", "10/1m; tokens 9/10s", 1, "tokens=9", 2 * time.Second,
+				func(f *fair, forgotten engine.Grant) { settles(t, f, forgotten, 0, "tokens=9") },
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				f, at := w.stored(t)
+				writes(t, f, c.before)
+				one := func() engine.Grant { return take(t, f, amount(1, c.amounts))[0].Grant }
+				forgotten := one()
+				at(1500 * time.Millisecond)
+				var behind []engine.Grant
+				if c.paused > 0 {
+					pause(t, f, c.paused)
+				} else {
+					behind = append(behind, unused(one()))
+				}
+				held := []engine.Grant{one()}
+				at(1600 * time.Millisecond)
+				giveBack(t, f, behind...)
+				writes(t, f, c.after)
+				require.NoError(t, f.Look(t.Context()))
+				was := dues(t, f, held)[0]
+				c.returns(f, forgotten)
+				held = append(held, one(), one())
+				due := dues(t, f, held)
+				require.GreaterOrEqual(t, due[0], was)
+				require.GreaterOrEqual(t, due[1], was, "in order")
+				require.GreaterOrEqual(t, due[c.allows]-was, 10*time.Second, "%v", due)
+			})
+		}
+	})
+}
+
+func unused(g engine.Grant) engine.Grant {
+	g.Unused = true
+	return g
+}
+
 // What was forgotten went long ago, or was given back: it is not in line.
 func TestWhatWasForgottenIsNeverAhead(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

@@ -55,10 +55,19 @@ local function take_apart(i, slot)
   return group
 end
 
+-- Whether permits with a slot that has passed may have been forgotten: they are not
+-- known to stand in the oldest cell.
+local function was_forgotten(i, slot)
+  if i > 1 or not slots[1] or is_ahead(slot) then return false end
+  local is_row = exact[1] and coarse <= now
+  return slot < slots[1] - (is_row and span_of(math.max(0, counts[1] - 1)) or 0)
+end
+
 -- Permits are known to stand at their slot or later.
 local function give_back(slot, permits)
   if permits == 0 then return end -- a turn of other units
   local i = cell_from(slots, slot)
+  if was_forgotten(i, slot) then return end
   if slots[i] then i = take_apart(i, slot) end
   -- Where a row was cut, some of them may stand in the next cell: no more than those.
   local upto, there = i, counts[i] or 0
