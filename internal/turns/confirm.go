@@ -113,9 +113,9 @@ func (l *Sleepers) waitsForNews(s *Sleeper, now time.Time) (until time.Time, wai
 	switch late := now.Sub(s.due); {
 	case l.lastLook.began.Before(at.Add(-l.Within)):
 		l.beginLook(s, now)
-	case late > l.leeway() && l.holds(s).Before(s.due):
-		// The process may have stood still while the look was on its way: then
-		// the answer is here and has not been read yet.
+	case min(late, now.Sub(l.holds(s))) > l.leeway() && l.lastLook.prolonged.Before(s.due):
+		// The process may have stood still while the look was to hold the caller:
+		// then the answer is here and has not been read yet.
 		l.lastLook.prolonged = earlier(now.Add(late), l.holdsFrom(now, s))
 	}
 	until = l.holds(s)

@@ -75,6 +75,40 @@ func TestAProcessThatStoodStillHearsBeforeItGoes(t *testing.T) {
 	}
 }
 
+// The process stands still when the caller is to look, so the look goes late. Its answer
+// comes at once, but is not read: the process stands still again, past the slot at 10 s.
+func TestTheAnswerToALateLookIsRead(t *testing.T) {
+	for name, test := range map[string]struct{ lateness, goes, read time.Duration }{
+		"no guard":              {0, 9780, 10045},
+		"a look in time":        {50, 9750, 10045},
+		"a little late":         {50, 9780, 10020},
+		"later":                 {50, 9780, 10045},
+		"with little time left": {50, 9950, 10045},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q, start := newQueue(10*second), time.Now()
+				l, stall := q.stalls(test.lateness * time.Millisecond)
+				sleepUntil := func(at time.Duration) { time.Sleep(at - time.Since(start)) }
+				out := callers(t.Context(), l, 2, forever)
+				require.NoError(t, (<-out).err)
+				sleepUntil(5 * second)
+				q.pause(30 * second)
+				goes, read := test.goes*time.Millisecond, test.read*time.Millisecond
+				q.slow(read + time.Millisecond - goes)
+				sleepUntil(9700 * time.Millisecond)
+				stall(goes - time.Since(start))
+				sleepUntil(goes + 10*time.Millisecond)
+				stall(read - time.Since(start))
+				w := <-out
+				require.NoError(t, w.err)
+				assert.GreaterOrEqual(t, w.at, 40*second, "it goes in a pause")
+				time.Sleep(second) // the look has ended
+			})
+		})
+	}
+}
+
 // Redis does not say what a caller wants to hear that woke late.
 func TestASilentRedisHoldsNobodyForLongWhoWokeLate(t *testing.T) {
 	for name, test := range map[string]struct{ lateness, to, want time.Duration }{
