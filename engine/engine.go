@@ -143,8 +143,8 @@ type Grant struct {
 	At int64  // which moment, in the engine's unit
 	N  int
 
-	// Flow is whose ceiling it counts for, empty for nobody's.
-	Flow    string
+	Flow    string  // empty for none
+	Ceiling bool    // it counts for the ceiling of its flow
 	Amounts Amounts // of further units
 
 	// Made is which question granted it. If a server has lost a part of its

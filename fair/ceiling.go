@@ -70,13 +70,12 @@ func (f *fair) logKey(flow string) string { return f.key + ":flow:" + flow }
 // grant the number of its own, from 1 on; 0 for none.
 func (f *fair) logsOf(grants []engine.Grant) (logs []string, of []int) {
 	for _, g := range grants {
-		at, key := 0, f.logKey(g.Flow)
-		if g.Flow != "" {
+		at := 0
+		if key := f.logKey(g.Flow); g.Ceiling {
+			if !slices.Contains(logs, key) {
+				logs = append(logs, key)
+			}
 			at = slices.Index(logs, key) + 1
-		}
-		if g.Flow != "" && at == 0 {
-			logs = append(logs, key)
-			at = len(logs)
 		}
 		of = append(of, at)
 	}

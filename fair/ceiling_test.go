@@ -272,3 +272,22 @@ func TestACeilingHoldsUpNobodyForWhomItHasRoom(t *testing.T) {
 		require.EqualValues(t, -1, w.rdb.TTL(t.Context(), f.logKey("a")).Val())
 	})
 }
+
+// Turns of before were not counted for it.
+func TestWhatWasGrantedWithoutACeilingFreesNothingOfIt(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, quotas(t, "1/1s")...)
+		flow := flowUnder(t, f, "a", "")
+		ask := func() engine.Answer {
+			return take(t, f, engine.Request{N: 1, MaxWait: engine.Forever, Flow: flow})[0]
+		}
+		ask()
+		before := ask() // at 1 s
+		ceiling := quotas(t, "2/1m")[0]
+		require.NoError(t, f.SetCeiling(t.Context(), "a", &ceiling))
+		require.True(t, ask().Granted) // at 2 s
+		require.True(t, ask().Granted)
+		giveBack(t, f, before.Grant)
+		require.False(t, ask().Granted, "the ceiling is full")
+	})
+}

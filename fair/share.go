@@ -162,6 +162,7 @@ func (o *outcome) share(words any, requests []engine.Request) error {
 		p := &o.places[n-1]
 		a.Share = p.share
 		if a.Granted && p.ceiling != nil {
+			a.Grant.Ceiling = true
 			p.granted = fmt.Sprintf("%s %d", a.Grant.ID, p.total)
 			p.counts = max(p.counts, a.Wait+microseconds(p.ceiling[0].Length))
 			p.end = max(p.end, a.Grant.At+p.ceiling[0].Length)
