@@ -93,16 +93,16 @@ func (l *Sleepers) Stale() bool {
 	return time.Since(later(l.newest, l.held().at)) > l.Within
 }
 
-// settleHold, under mu, holds for as long as the queue stands still. If the
-// server's clock gains on this one, a pause is over a little sooner than an
-// older answer told. Then the newest answer is right.
+// settleHold, under mu, holds for as long as the queue stands still: the server said so
+// after the question went, and before the answer came. If its clock gains on this one,
+// a pause is over a little sooner than an older answer told. Then the newest is right.
 func (l *Sleepers) settleHold(n *engine.News, known bool) {
-	ends, held := n.Asked.Add(n.Stands), l.held()
-	switch sooner := held.until.Sub(ends); {
-	case sooner <= 0 && n.Stands > 0:
+	held, ends, latest := l.held(), n.Asked.Add(n.Stands), n.Arrived.Add(n.Stands)
+	switch sooner := held.until.Sub(latest); {
+	case n.Stands > 0 && !ends.Before(held.until):
 		l.hold(hold{ends, n.Asked})
 	case known && sooner > 0 && sooner <= n.Asked.Sub(held.at)/drift:
 		l.heldBy = l.heldBy[1:]
-		l.hold(hold{ends, held.at})
+		l.hold(hold{latest, held.at})
 	}
 }

@@ -499,15 +499,18 @@ func held(l *Sleepers) time.Duration {
 func TestAHoldEndsWithThePauseThoughClocksRunApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newQueue(second).line(second, 0)
-		hear := func(stands time.Duration) {
-			l.Hear(&engine.News{Asked: time.Now(), Arrived: time.Now(), Queue: "0", Clock: 1, Stands: stands})
+		hear := func(stands, took time.Duration) {
+			now := time.Now()
+			l.Hear(&engine.News{Asked: now.Add(-took), Arrived: now, Queue: "0", Clock: 1, Stands: stands})
 		}
-		hear(30 * second)
+		hear(30*second, 0)
 		time.Sleep(10 * second)
-		hear(20*second - 10*time.Millisecond)
-		assert.Equal(t, 20*second-10*time.Millisecond, held(l), "as much as clocks may run apart")
+		hear(20*second-9*time.Millisecond, 50*time.Millisecond)
+		assert.Equal(t, 20*second-9*time.Millisecond, held(l), "as much as clocks may run apart")
 		time.Sleep(10 * second)
-		hear(9 * second)
-		assert.Equal(t, 10*second-10*time.Millisecond, held(l), "that is more")
+		hear(10*second, 50*time.Millisecond)
+		assert.Equal(t, 10*second-9*time.Millisecond, held(l), "the answer was on its way")
+		hear(9*second, 0)
+		assert.Equal(t, 10*second-9*time.Millisecond, held(l), "that is more")
 	})
 }
