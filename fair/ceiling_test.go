@@ -291,3 +291,21 @@ func TestWhatWasGrantedWithoutACeilingFreesNothingOfIt(t *testing.T) {
 		require.False(t, ask().Granted, "the ceiling is full")
 	})
 }
+
+// The queue alone is lost, and who knows of it asks. Else it would end before the ceiling
+// has forgotten, and the next one would go by none of it.
+func TestAQueueThatIsRestoredLivesForAsLongAsTheCeilingCounts(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		ask := func() engine.Answer {
+			return take(t, f, engine.Request{N: 1, MaxWait: 0, Flow: flowUnder(t, f, "a", "3/1m")})[0]
+		}
+		for range 3 {
+			require.True(t, ask().Granted)
+		}
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+		at(100 * time.Millisecond)
+		require.False(t, ask().Granted)
+		require.Greater(t, w.ttl(t, f.key), time.Minute)
+	})
+}

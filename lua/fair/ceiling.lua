@@ -10,7 +10,8 @@
 --
 -- Takes    what flows.lua leaves
 -- Leaves   in asking: log, for each flow that has a ceiling or a pause: total,
---          words (its ceiling), answer and book
+--          words (its ceiling), answer and book; lives: the queue does for as
+--          long as the log counts
 --
 -- A log is a sorted set, on the queue's clock:
 --
@@ -68,6 +69,8 @@ local function open_log(place_of_log, ceiling, told_of)
   else
     cells = call('ZCARD', place_of_log)
   end
+
+  if newest > 0 and longest > 0 then lives = math.max(lives, newest + longest + KNOWN) end
 
   local opened = { total = total, words = ceiling ~= '' and ceiling or '-' }
 
