@@ -67,15 +67,15 @@ func (c *ceiling) AtBest(permits int) time.Duration { return atBest(*c.held.Load
 func (f *fair) logKey(flow string) string { return f.key + ":flow:" + flow }
 
 // logsOf are the keys of the logs that the grants are counted in, and for each
-// grant the number of its own, from 1 on; 0 for none.
+// grant which one is its own, from 1 for the last one on; 0 for none.
 func (f *fair) logsOf(grants []engine.Grant) (logs []string, of []int) {
 	for _, g := range grants {
 		at := 0
 		if key := f.logKey(g.Flow); g.Ceiling {
 			if !slices.Contains(logs, key) {
-				logs = append(logs, key)
+				logs = slices.Insert(logs, 0, key)
 			}
-			at = slices.Index(logs, key) + 1
+			at = len(logs) - slices.Index(logs, key)
 		}
 		of = append(of, at)
 	}

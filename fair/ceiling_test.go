@@ -309,3 +309,71 @@ func TestAQueueThatIsRestoredLivesForAsLongAsTheCeilingCounts(t *testing.T) {
 		require.Greater(t, w.ttl(t, f.key), time.Minute)
 	})
 }
+
+// All is lost, and a stranger begins another queue.
+func TestALostCeilingCountsAsFullOnce(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		stranger := f.joins(t, f.quotas...)
+		flow := flowUnder(t, f, "a", "3/1m")
+		for range 3 {
+			require.True(t, take(t, f, engine.Request{N: 1, Flow: flow})[0].Granted)
+		}
+		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.logKey("a")).Err())
+		at(5 * time.Second)
+		queued(t, stranger, 1, 1)
+		for now := 10 * time.Second; now < time.Minute; now += 10 * time.Second {
+			at(now)
+			require.False(t, take(t, f, engine.Request{N: 1, MaxWait: engine.Forever, Flow: flow})[0].Granted)
+			require.LessOrEqual(t, now+ceilings(t, f, "a")[0].Next, 70*time.Second, now)
+		}
+	})
+}
+
+// The limiter has heard of the reset, and was granted all that the ceiling counts since.
+func TestALostCeilingCountsThoughAResetIsRemembered(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, resets := range []bool{false, true} {
+			f, at := w.queue(t, quotas(t, "10/1s")...)
+			other := f.joins(t, f.quotas...)
+			flow := flowUnder(t, f, "a", "3/1m")
+			ask := func() engine.Answer { return take(t, f, engine.Request{N: 1, Flow: flow})[0] }
+			queued(t, f, 1, 1)
+			queued(t, other, 1, 1)
+			if resets {
+				require.NoError(t, other.Reset(t.Context()))
+				require.NoError(t, f.Look(t.Context()))
+			}
+			at(time.Second)
+			for range 3 {
+				require.True(t, ask().Granted)
+			}
+			require.NoError(t, w.rdb.Del(t.Context(), f.key, f.logKey("a")).Err())
+			at(4 * time.Second)
+			queued(t, other, 1, 1)
+			at(6 * time.Second)
+			require.False(t, ask().Granted, "reset: %v", resets)
+		}
+	})
+}
+
+// One question gives a turn of one flow back and settles one of another.
+func TestATurnGoesBackToTheCeilingOfItsOwnFlow(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		calls, at := w.queue(t, quotas(t, "1/1s")...)
+		f := calls.joinsAs(t, calls.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "1000/1m")})
+		a, b := flowUnder(t, f, "a", "1/1m"), flowUnder(t, f, "b", "2/1m")
+		ask := func(flow *engine.Flow) engine.Answer {
+			r := engine.Request{N: 1, Amounts: "tokens=10", MaxWait: engine.Forever, Flow: flow}
+			r.Cost = f.CostOf(r.N, r.Amounts)
+			return take(t, f, r)[0]
+		}
+		went, goesBack := ask(b).Grant, ask(a).Grant
+		require.True(t, ask(b).Granted)
+		at(10 * time.Millisecond)
+		went.Settles, went.N, went.Amounts = true, 0, "tokens=5"
+		giveBack(t, f, goesBack, went)
+		require.False(t, ask(b).Granted, "its ceiling is full")
+		require.True(t, ask(a).Granted)
+	})
+}

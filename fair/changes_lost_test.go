@@ -268,3 +268,19 @@ func TestAPauseSaysNothingOfQuotasThatTheQueueDoesNotObey(t *testing.T) {
 		}
 	})
 }
+
+// The queue alone is lost, and who counts calls only restores it. Units count for longer.
+func TestAQueueLivesForAsLongAsWhoKnowsWasTold(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		calls, at := w.queue(t, quotas(t, "10/1s")...)
+		knows := calls.joinsAs(t, calls.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "100/1m")})
+		require.True(t, take(t, knows, amount(1, "tokens=100"))[0].Granted)
+		at(100 * time.Millisecond)
+		queued(t, calls, 1, 1)
+		require.NoError(t, w.rdb.Del(t.Context(), calls.key).Err())
+		at(200 * time.Millisecond)
+		queued(t, calls, 1, 1)
+		require.False(t, take(t, knows, engine.Request{N: 1, Amounts: "tokens=1"})[0].Granted)
+		require.Greater(t, w.ttl(t, calls.key), 59*time.Second)
+	})
+}

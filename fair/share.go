@@ -161,9 +161,11 @@ func (o *outcome) share(words any, requests []engine.Request) error {
 		}
 		p := &o.places[n-1]
 		a.Share = p.share
+		if p.ceiling != nil && o.watermark.text != "" { // what was lost may have been counted again
+			p.granted = fmt.Sprintf("%s %d", o.watermark.generation(), p.total)
+		}
 		if a.Granted && p.ceiling != nil {
 			a.Grant.Ceiling = true
-			p.granted = fmt.Sprintf("%s %d", a.Grant.ID, p.total)
 			p.counts = max(p.counts, a.Wait+microseconds(p.ceiling[0].Length))
 			p.end = max(p.end, a.Grant.At+p.ceiling[0].Length)
 		}
@@ -225,7 +227,7 @@ type places struct {
 type knownPlace struct {
 	at      int64
 	granted string
-	told    time.Time // when it was granted
+	told    time.Time // when the answer came
 	until   time.Time
 	end     int64 // a slot of its queue
 }

@@ -35,11 +35,13 @@ local SPARE = 3600000 -- ms that a log stays longer, for pauses
 local LATER, TOO_MANY = -2, -3 -- in place of a slot: the ceiling has no room yet; it never has
 local KNOWN = 10000000 -- a queue outlives its turns by more than limiters remember them: else they seem lost
 
--- Until when a reset is remembered, in the server's time.
-local function reset_until()
-  if mark == '-' then return 0 end
+-- Whether a reset is remembered that the caller has not heard of.
+local function was_reset()
+  if mark == '-' then return false end
   local noted = size + CELLS * WIDTH + 17 -- behind the moment: see header.lua
-  return tonumber(call('GETRANGE', key, noted, noted + 15)) or 0
+  local reset_until = tonumber(call('GETRANGE', key, noted, noted + 15)) or 0
+  local known_reset = match(ARGV[3], '^%w+ %d+ %d+ %d+ %d+ %d+ %d+ %d+ (%d+)') or 0 -- see recover.lua
+  return reset_until > server and reset_until > known_reset + 0
 end
 
 local function open_log(place_of_log, ceiling, told_of)
@@ -131,7 +133,7 @@ local function open_log(place_of_log, ceiling, told_of)
   end
 
   local is_lost = known and (known ~= generation or granted + 0 > total)
-  if is_lost and (known == generation or reset_until() <= server) then
+  if is_lost and (known == generation or not was_reset()) then
     local lost = known == generation and granted - total or 0
     opened.book(math.max(last, now), math.max(most, lost))
     must = true

@@ -4,8 +4,8 @@
 --
 -- asked[asked_from..]  for each turn: generation, slot, '<epoch> <sequence>' with
 --                      which it was granted, how it goes back: 0 if its slot is
---                      ahead, 1 in any case, 2 if it is settled; the number of
---                      its flow's log, 0 if it is in none; and of each unit,
+--                      ahead, 1 in any case, 2 if it is settled; which log of a
+--                      flow it is in, see release.lua; and of each unit,
 --                      calls first, how much does; negative: a debt
 --
 -- Takes    what mend.lua leaves

@@ -163,7 +163,11 @@ local function recover()
   if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
   local waits = rest >= stands - 2 and comes_in >= wait - 2
-  if is_told and (is_newest or waits) then return counts_longer(newest, under) end
+  local lived_for = label_in(ends_in - gone) + 1 -- units may count for longer
+  if is_told and (is_newest or waits) then
+    if lived_for > ends + 2 then lives, must = math.max(lives, lived_for), true end -- they are rounded
+    return counts_longer(newest, under)
+  end
   if known or fresh then
     slow_as_both(told, shown)
     local slowed_upto = math.min(newest, slow_until())

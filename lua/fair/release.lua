@@ -4,8 +4,8 @@
 -- KEYS, ARGV[1..5]  see head.lua
 -- KEYS, the last ones  logs of flows: see ceiling.lua
 -- ARGV[first..]  for each grant: generation, slot, permits, '<epoch> <sequence>'
---                with which it was granted, 1 if nobody has used it else 0, the
---                number of its flow's log, 0 if it is in none
+--                with which it was granted, 1 if nobody has used it else 0,
+--                which log of a flow it is in: 1 for the last one, 0 for none
 --
 -- Takes    what cells.lua leaves; at_least: the tail is not before
 -- Leaves   the fields of the header; given, how many were given back; kept,
@@ -115,15 +115,12 @@ local function give_back_in(place_of_log, slot, permits)
   for i = 1, at - 1, 2 do call('ZADD', place_of_log, format('%d', cells[i + 1] + permits), cells[i]) end
 end
 
-local most_log = 0
-for i = first, #argv, 6 do most_log = math.max(most_log, argv[i + 5] + 0) end
-
 for i = first, #argv, 6 do
   local slot, permits = argv[i + 1] + 0, argv[i + 2] + 0
   local place_in = argv[i] == sub(name, 1, 8) and place_of(argv[i + 3], slot)
   if place_in and (is_ahead(slot) or argv[i + 4] == '1') then
     if is_ahead(slot) or place_in + kept > now then give_back(place_in, permits) end -- else it has no cell any more
-    if argv[i + 5] ~= '0' then give_back_in(KEYS[#KEYS - most_log + argv[i + 5]], slot, permits) end
+    if argv[i + 5] ~= '0' then give_back_in(KEYS[#KEYS + 1 - argv[i + 5]], slot, permits) end
   end
 end
 if given > 0 then
