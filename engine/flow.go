@@ -6,7 +6,7 @@ import (
 )
 
 // Flow describes the flow of a request. All requests of one question that
-// belong to the same flow have the same Flow.
+// belong to the same flow have the same Flow, and stand one after the other.
 type Flow struct {
 	ID     string // any text
 	Weight int    // 1 to 1000

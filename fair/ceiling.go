@@ -108,7 +108,7 @@ func (f *fair) SetCeiling(ctx context.Context, flow string, q *engine.Quota) err
 const (
 	storedCeiling = -3 // the score of a quota that is stored, see lua/fair/ceiling.lua
 
-	// forgotten is how long a log stays whose stored quota was forgotten, unless
-	// turns of the flow need it for longer.
-	forgotten = 30 * 24 * time.Hour
+	// forgotten is how long a log stays whose stored quota was forgotten: a pause
+	// of the flow may last for as long.
+	forgotten = 366 * 24 * time.Hour
 )

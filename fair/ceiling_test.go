@@ -377,3 +377,66 @@ func TestATurnGoesBackToTheCeilingOfItsOwnFlow(t *testing.T) {
 		require.True(t, ask(a).Granted)
 	})
 }
+
+// A turn without calls leaves nothing in the log, before or after it is given back.
+func TestATurnWithoutCallsCountsForNoCeiling(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		calls, _ := w.queue(t, quotas(t, "10/1s")...)
+		f := calls.joinsAs(t, calls.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "10/1s")})
+		flow := flowUnder(t, f, "a", "1/1m")
+		ask := func(n int, amounts engine.Amounts) engine.Answer {
+			r := engine.Request{N: n, Amounts: amounts, MaxWait: engine.Forever, Flow: flow}
+			r.Cost = f.CostOf(r.N, r.Amounts)
+			return take(t, f, r)[0]
+		}
+		require.True(t, ask(0, "tokens=10").Granted)
+		later := ask(0, "tokens=10") // at 1 s
+		require.True(t, later.Granted)
+		giveBack(t, f, later.Grant)
+		call := ask(1, "")
+		require.True(t, call.Granted)
+		require.Less(t, call.Grant.At, later.Grant.At)
+		call.Grant.Unused = true
+		giveBack(t, f, call.Grant)
+		require.True(t, ask(1, "").Granted, "the ceiling is empty")
+	})
+}
+
+// Beside them another turn used so many calls that one run does not book them all.
+func TestCallsThatWereNotUsedComeBackToTheCeiling(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, debt := range []int{0, 30, 300} {
+			calls, at := w.queue(t, quotas(t, "3/1s")...)
+			f := calls.joinsAs(t, calls.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "1000/1m")})
+			flow := flowUnder(t, f, "a", "1/1h")
+			ask := func(flow *engine.Flow) engine.Answer {
+				r := engine.Request{N: 1, Amounts: "tokens=10", MaxWait: engine.Forever, Flow: flow}
+				r.Cost = f.CostOf(r.N, r.Amounts)
+				return take(t, f, r)[0]
+			}
+			unused, owes := ask(flow).Grant, ask(nil).Grant
+			at(400 * time.Millisecond)
+			unused.Settles, unused.N, unused.Amounts = true, 1, ""
+			owes.Settles, owes.N, owes.Amounts = true, -debt, ""
+			giveBack(t, f, unused, owes)
+			require.True(t, ask(flow).Granted, "debt %d", debt)
+		}
+	})
+}
+
+// Limiters of one flow have ceilings of their own, or a stored one is forgotten.
+func TestTheLogOfAFlowLivesForTheLongestThatCounts(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		long, at := w.queue(t, quotas(t, "10/1s")...)
+		short := long.joins(t, long.quotas...)
+		require.True(t, take(t, long, engine.Request{N: 1, Flow: flowUnder(t, long, "a", "4/24h")})[0].Granted)
+		at(time.Second)
+		require.True(t, take(t, short, engine.Request{N: 1, Flow: flowUnder(t, short, "a", "2/1s")})[0].Granted)
+		require.Greater(t, w.ttl(t, long.logKey("a")), 24*time.Hour)
+
+		const pause = 365 * 24 * time.Hour
+		require.NoError(t, long.PauseFlow(t.Context(), "a", pause))
+		require.NoError(t, long.SetCeiling(t.Context(), "a", nil))
+		require.Greater(t, w.rdb.TTL(t.Context(), long.logKey("a")).Val(), pause)
+	})
+}

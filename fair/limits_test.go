@@ -180,11 +180,11 @@ func TestEachOfARunIsRefusedByItsOwnDeadlineOnly(t *testing.T) {
 
 // A slot is what a run takes time for; see lua/fair/grant.lua.
 func TestOneRunGrantsAFewSlotsAtMost(t *testing.T) {
-	requests := make([]engine.Request, 1024)
-	for i := range requests {
-		requests[i] = engine.Request{N: 1, MaxWait: engine.Forever}
-	}
 	inBothWorlds(t, func(t *testing.T, w world) {
+		requests := make([]engine.Request, 1024)
+		for i := range requests {
+			requests[i] = engine.Request{N: 1, MaxWait: engine.Forever}
+		}
 		for _, burst := range []int{0, 2, 7} {
 			f, _ := w.queue(t, engine.Quota{Permits: 420, Per: time.Minute, Burst: burst})
 			queued(t, f, 450, 1)

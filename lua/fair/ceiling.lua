@@ -103,7 +103,7 @@ local function open_log(place_of_log, ceiling, told_of)
   end
 
   function opened.book(slot, permits)
-    if most == 0 then return end
+    if most == 0 or permits == 0 then return end
     if is_stale then
       call('ZREMRANGEBYSCORE', place_of_log, '-1', '+inf')
       call('ZADD', place_of_log, '-1', 'generation ' .. generation)
@@ -128,7 +128,10 @@ local function open_log(place_of_log, ceiling, told_of)
     lives = math.max(lives, slot + longest + KNOWN)
     local life = math.max(slot + longest, paused)
     life = unusual and wait_for(life) or life - now
-    if not stays then call('PEXPIRE', place_of_log, format('%d', math.ceil(life / 1000) + SPARE)) end
+    local needs = math.ceil(life / 1000) + SPARE
+    if not stays and call('PTTL', place_of_log) < needs then -- another's ceiling may count for longer
+      call('PEXPIRE', place_of_log, format('%d', needs))
+    end
     opened.total = total
   end
 

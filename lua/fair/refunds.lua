@@ -1,6 +1,6 @@
 -- Settles turns, and gives turns back: then what they reserved and did not use.
--- Of turns that are settled it cancels debts that lie ahead, the newest first.
--- The rest is taken out at the slot of the turn.
+-- Of turns that are settled it cancels debts of units that lie ahead, the newest
+-- first. The rest is taken out at the slot of the turn.
 --
 -- Takes    what owed.lua leaves
 -- Leaves   again, for release.lua: what is given back of each log, calls last
@@ -25,7 +25,7 @@ local function cancels_debts(unused)
   local part = math.min(unused, owed[unit])
   owed[unit] = owed[unit] - part
   unused = unused - part
-  local owes = unit > 0 and owes_of(l) or {}
+  local owes = owes_of(l)
   for i = #owes, 1, -1 do
     part = math.min(unused, is_ahead(owes[i][1]) and owes[i][2] or 0)
     if part > 0 then
@@ -44,7 +44,7 @@ again = function()
   for from = asked_from, #asked, width do
     local unused = asked[from + 5 + unit] + 0
     if places[from] and unused > 0 then
-      if asked[from + 3] == '2' then unused = cancels_debts(unused) end
+      if unit > 0 and asked[from + 3] == '2' then unused = cancels_debts(unused) end
       local in_any_case, of = asked[from + 3] == '0' and '0' or '1', unit == 0 and asked[from + 4] or '0'
       if unused > 0 then gives_back(places[from], unused, in_any_case, of) end
     end
