@@ -83,7 +83,8 @@ func WithLookAhead(permits int) Option {
 //
 // In no window do the callers of the flow, on all machines, get more than the
 // ceiling allows. It is as strict as the queue's own quota, and has the same
-// guard. A turn comes where both have room. A flow that its ceiling holds back
+// guard. It counts the calls that turns reserve, not what a [Turn] used beyond
+// them. A turn comes where both have room. A flow that its ceiling holds back
 // takes no place in the queue, so nobody waits for it. Give all limiters of a
 // flow the same ceiling; otherwise each is held to its own.
 //
