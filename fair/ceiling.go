@@ -21,9 +21,10 @@ type ceiling struct {
 	held  atomic.Pointer[[]window]
 }
 
-// CeilingOf lengthens the quota by the guard, as it does those of the queue.
+// CeilingOf lengthens the quota by the guard, as it does those of the queue. It
+// keeps a window that the Burst implies: turns of another ceiling count for it.
 func (f *fair) CeilingOf(q engine.Quota) (engine.Ceiling, error) {
-	windows, err := windowsOf([]engine.Quota{q}, f.guard)
+	windows, err := allWindowsOf([]engine.Quota{q}, f.guard)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +92,7 @@ func (f *fair) SetCeiling(ctx context.Context, flow string, q *engine.Quota) err
 	if q == nil {
 		pipe.Expire(ctx, key, forgotten)
 	} else {
-		windows, err := windowsOf([]engine.Quota{*q}, f.guard)
+		windows, err := allWindowsOf([]engine.Quota{*q}, f.guard)
 		if err != nil {
 			return err
 		}

@@ -440,3 +440,19 @@ func TestTheLogOfAFlowLivesForTheLongestThatCounts(t *testing.T) {
 		require.Greater(t, w.rdb.TTL(t.Context(), long.logKey("a")).Val(), pause)
 	})
 }
+
+// Its Burst implies its own quota, but not for turns of before.
+func TestTurnsOfAnotherCeilingCountForTheWholeQuota(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		flow := flowUnder(t, f, "a", "5/1m")
+		ask := func() engine.Answer { return take(t, f, engine.Request{N: 1, Flow: flow})[0] }
+		for range 3 {
+			require.True(t, ask().Granted)
+		}
+		require.NoError(t, f.SetCeiling(t.Context(), "a", &quotas(t, "4/7s burst 2")[0]))
+		at(4 * time.Second)
+		require.True(t, ask().Granted)
+		require.False(t, ask().Granted, "four went in the last seven seconds")
+	})
+}
