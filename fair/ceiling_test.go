@@ -456,3 +456,47 @@ func TestTurnsOfAnotherCeilingCountForTheWholeQuota(t *testing.T) {
 		require.False(t, ask().Granted, "four went in the last seven seconds")
 	})
 }
+
+// The log of a flow is evicted once nothing of it counts, and begins anew.
+func TestATurnFreesNothingInALogThatBeganLater(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, comesBack := range []bool{false, true} {
+			f, at := w.queue(t, quotas(t, "10/1s")...)
+			joins := func() *fair { return f.joins(t, f.quotas...) } // it has not heard of the log
+			ask := func(f *fair) engine.Answer {
+				return take(t, f, engine.Request{N: 1, Flow: flowUnder(t, f, "a", "1/1s")})[0]
+			}
+			old := ask(f).Grant
+			require.NoError(t, w.rdb.Del(t.Context(), f.logKey("a")).Err())
+			at(1200 * time.Millisecond)
+			f = joins()
+			if comesBack {
+				g := ask(f).Grant
+				g.Unused = true
+				giveBack(t, f, g)
+			}
+			require.True(t, ask(f).Granted)
+			old.Unused = true
+			giveBack(t, f, old)
+			require.False(t, ask(f).Granted, "one went in this second")
+		}
+	})
+}
+
+// A turn of tokens keeps neither the queue nor what a limiter knows of the ceiling.
+func TestNobodyTakesACeilingForLostThatCountedNoCalls(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		calls, at := w.queue(t, quotas(t, "10/1s")...)
+		f := calls.joinsAs(t, calls.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "10/1s")})
+		ask := func(n int, amounts engine.Amounts) engine.Answer {
+			r := engine.Request{N: n, Amounts: amounts, Flow: flowUnder(t, f, "a", "5/1h")}
+			r.Cost = f.CostOf(r.N, r.Amounts)
+			return take(t, f, r)[0]
+		}
+		require.True(t, ask(0, "tokens=10").Granted)
+		require.Less(t, w.ttl(t, f.key), time.Minute)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key, f.unitsKey()).Err()) // they end
+		at(time.Minute)
+		require.True(t, ask(1, "").Granted)
+	})
+}

@@ -136,7 +136,7 @@ func readLog(members []redis.Z) (l log, err error) {
 			l.pausedIn = generation
 			l.paused, err = strconv.ParseInt(upto, 10, 64)
 		case -1:
-			l.generation = value
+			l.generation, _, _ = strings.Cut(value, " ")
 		default:
 			var slot int64
 			slot, err = strconv.ParseInt(member, 10, 64)

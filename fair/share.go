@@ -164,7 +164,7 @@ func (o *outcome) share(words any, requests []engine.Request) error {
 		if p.ceiling != nil && o.watermark.text != "" { // what was lost may have been counted again
 			p.granted = fmt.Sprintf("%s %d", o.watermark.generation(), p.total)
 		}
-		if a.Granted && p.ceiling != nil {
+		if a.Granted && p.ceiling != nil && requests[i].N > 0 {
 			a.Grant.Ceiling = true
 			p.counts = max(p.counts, a.Wait+microseconds(p.ceiling[0].Length))
 			p.end = max(p.end, a.Grant.At+p.ceiling[0].Length)

@@ -40,7 +40,7 @@ func TestOnServersOfEachKind(t *testing.T) {
 	limited := redistest.StartServer(t)
 	require.NoError(t, limited.Client().Do(t.Context(), "ACL", "SETUSER", "clerk", "on", ">pass", "~fairlimit:*",
 		"+evalsha", "+eval", "+time", "+get", "+getrange", "+setrange", "+pttl", "+pexpire", "+psetex", "+scan",
-		"+zadd", "+zcard", "+zrange", "+zrangebyscore", "+zrem", "+zremrangebyscore", "+zscore",
+		"+zadd", "+zcard", "+zrange", "+zrangebyscore", "+zrem", "+zremrangebyscore",
 		"+multi", "+exec", "+expire", "+persist").Err())
 	for i, address := range []string{
 		nodes[0] + "," + nodes[1],

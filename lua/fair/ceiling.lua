@@ -17,7 +17,7 @@
 --
 --   member                   score
 --   <slot>                   how many permits the flow was granted up to it
---   generation <generation>  -1: whose slots these are
+--   generation <generation> <label>  -1: whose slots these are, and when it began
 --   pause <label> <generation>  -2: no turn of the flow is granted before it
 --   quota <ceiling> <text>   -3: stored, in place of those of the limiters
 --   given <ceiling>          -4: that of the limiter that took the newest turn, for
@@ -106,7 +106,7 @@ local function open_log(place_of_log, ceiling, told_of)
     if most == 0 or permits == 0 then return end
     if is_stale then
       call('ZREMRANGEBYSCORE', place_of_log, '-1', '+inf')
-      call('ZADD', place_of_log, '-1', 'generation ' .. generation)
+      call('ZADD', place_of_log, '-1', format('generation %s %d', generation, now))
       is_stale = false
     end
     if asked_words ~= '' and asked_words ~= recorded then

@@ -102,9 +102,11 @@ local function write_left()
   write_cells(slots, totals, exact)
 end
 
--- Takes permits out of the log of a flow. Totals before a return grow here too.
+-- Takes permits out of the log of a flow, unless it began later. Totals before a
+-- return grow here too.
 local function give_back_in(place_of_log, slot, permits)
-  if not call('ZSCORE', place_of_log, 'generation ' .. sub(name, 1, 8)) then return end
+  local of, began = match(call('ZRANGEBYSCORE', place_of_log, '-1', '-1')[1] or '', '^generation (%w+) (%d+)')
+  if of ~= sub(name, 1, 8) or slot < began + 0 then return end
   local cells, at = call('ZRANGEBYSCORE', place_of_log, '0', '+inf', 'WITHSCORES'), 1
   while cells[at] and cells[at] + 0 < slot do at = at + 2 end
   if not cells[at] then return end
