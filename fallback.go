@@ -61,10 +61,10 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 //
 // A caller's deadline bounds both together. When Redis falls silent, up to a
 // second passes before f is asked. Once the failure is known, f has all of the
-// time. [WithMaxWait] and [WithMaxQueued] do not hold for f, but a [Queue.Pause]
-// that this limiter knows of does: a caller waits until it is over, or was reset,
-// and then asks Redis if that is back, and f otherwise. Allow returns false until
-// then.
+// time. [WithMaxWait] and [WithMaxQueued] do not hold for f, nor does the pause of
+// one flow. A [Queue.Pause] of all that this limiter knows of does: a caller waits
+// until it is over, or was reset, and then asks Redis if that is back, and f
+// otherwise. Allow returns false until then.
 //
 // The price: while one takes over from the other, both quotas add up. So a window
 // of length Per may hold Permits, and in addition what f allows in each process

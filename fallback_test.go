@@ -344,3 +344,40 @@ func TestALongerPauseRefusesThoseWhoWaitForTheFallback(t *testing.T) {
 		assert.Equal(t, 48*time.Hour+3*time.Second, <-done)
 	})
 }
+
+// Status of a flow asks several questions, one after the other. It asks Redis
+// whatever happened before, and its end says nothing of Redis.
+func TestAStatusOfAFlowIsNoAffairOfTheFallback(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f second
+		fails := new(atomic.Bool)
+		takes := time.Duration(0)
+		rdb := redistest.Mini(t).NewClient(t)
+		rdb.AddHook(refuses{set: fails})
+		rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			time.Sleep(takes)
+			return next(ctx, cmd)
+		}))
+		q := queueOf(t, rdb, redistest.Name(t), fairlimit.PerSecond(5), fairlimit.WithFallback(&f))
+		tenant, err := q.Flow("a", 1, fairlimit.WithFlowQuota(fairlimit.Every(time.Second)))
+		require.NoError(t, err)
+		require.NoError(t, tenant.Wait(t.Context()))
+		_, err = tenant.Status(t.Context()) // the server knows the scripts now
+		require.NoError(t, err)
+
+		takes = 6 * time.Millisecond
+		_, err = tenant.Status(within(t, 10*time.Millisecond))
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		takes = 0
+		time.Sleep(time.Second / 10) // the question ends
+		require.NoError(t, tenant.Wait(t.Context()))
+		require.Zero(t, f.permits.Load(), "Redis has answered")
+
+		fails.Store(true)
+		require.NoError(t, tenant.Wait(t.Context()))
+		require.EqualValues(t, 1, f.permits.Load())
+		fails.Store(false)
+		_, err = tenant.Status(t.Context())
+		require.NoError(t, err)
+	})
+}

@@ -296,9 +296,12 @@ func (l *limiter) fitsCeiling(ctx context.Context, n int) error {
 }
 
 // askNever asks for a turn that it accepts at no time, so that nothing is granted.
+// It is part of a Status: it asks the engine itself, as [limiter.assemble] tells.
 func (l *limiter) askNever(ctx context.Context, flow *engine.Flow, n int) (engine.Answer, error) {
 	never := []engine.Request{{N: n, MaxWait: -time.Microsecond, Flow: flow}}
-	answers, err := l.asker.Engine.Take(ctx, never)
+	began := time.Now()
+	answers, err := l.flows.sharer.Take(ctx, never)
+	l.trace.asked("status", 1, began, err)
 	if err != nil {
 		return engine.Answer{}, err
 	}
