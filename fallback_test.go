@@ -351,11 +351,11 @@ func TestAStatusOfAFlowIsNoAffairOfTheFallback(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f second
 		fails := new(atomic.Bool)
-		takes := time.Duration(0)
+		var takes atomic.Int64
 		rdb := redistest.Mini(t).NewClient(t)
 		rdb.AddHook(refuses{set: fails})
 		rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-			time.Sleep(takes)
+			time.Sleep(time.Duration(takes.Load()))
 			return next(ctx, cmd)
 		}))
 		q := queueOf(t, rdb, redistest.Name(t), fairlimit.PerSecond(5), fairlimit.WithFallback(&f))
@@ -365,10 +365,10 @@ func TestAStatusOfAFlowIsNoAffairOfTheFallback(t *testing.T) {
 		_, err = tenant.Status(t.Context()) // the server knows the scripts now
 		require.NoError(t, err)
 
-		takes = 6 * time.Millisecond
+		takes.Store(int64(6 * time.Millisecond))
 		_, err = tenant.Status(within(t, 10*time.Millisecond))
 		require.ErrorIs(t, err, context.DeadlineExceeded)
-		takes = 0
+		takes.Store(0)
 		time.Sleep(time.Second / 10) // the question ends
 		require.NoError(t, tenant.Wait(t.Context()))
 		require.Zero(t, f.permits.Load(), "Redis has answered")
