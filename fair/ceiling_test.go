@@ -500,3 +500,40 @@ func TestNobodyTakesACeilingForLostThatCountedNoCalls(t *testing.T) {
 		require.True(t, ask(1, "").Granted)
 	})
 }
+
+// Its answer comes after that of the reset.
+func TestNobodyTakesACeilingForLostThatWasReset(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, quotas(t, "10/1s")...)
+		requests := []engine.Request{{N: 1, Flow: flowUnder(t, f, "a", "1/1h")}}
+		args, logs, _ := f.takeArgs(f.held(), requests)
+		late, err := f.askUnder(t.Context(), f.scripts.share, f.held(), args, logs...)
+		require.NoError(t, err)
+		time.Sleep(time.Millisecond) // clocks have ticks
+		require.NoError(t, f.Reset(t.Context()))
+		late.arrived = time.Now()
+		answers, err := f.read(late, f.held(), requests)
+		require.NoError(t, err)
+		require.True(t, answers[0].Granted)
+		require.True(t, take(t, f, requests...)[0].Granted)
+	})
+}
+
+// It was granted nothing that counts in the queue of since, which ends.
+func TestWhatACeilingCountedBeforeAResetIsNotMissed(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		ask := func(ceiling string) engine.Answer {
+			return take(t, f, engine.Request{N: 1, Flow: flowUnder(t, f, "a", ceiling)})[0]
+		}
+		require.True(t, ask("1/1h").Granted)
+		require.NoError(t, f.Reset(t.Context()))
+		require.True(t, ask("1/1s").Granted)
+		require.NoError(t, w.rdb.Del(t.Context(), f.key).Err()) // it ends
+		place, news := f.places.known["a"], &f.memory.news
+		place.until = place.until.Add(-30 * time.Second)
+		f.places.known["a"], news.Arrived = place, news.Arrived.Add(-30*time.Second)
+		at(30 * time.Second)
+		require.True(t, ask("1/1h").Granted)
+	})
+}

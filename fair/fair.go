@@ -144,7 +144,7 @@ func (f *fair) read(r reply, t *quotaSet, requests []engine.Request) ([]engine.A
 // learn remembers where the queue was seen, and tells the news.
 func (f *fair) learn(t *quotaSet, o *outcome, r reply) {
 	if len(o.places) > 0 {
-		f.places.learn(o.places, r.arrived, &f.memory)
+		f.places.learn(o.places, r, &f.memory)
 		f.latency.learn(r.arrived.Sub(r.sent))
 	}
 	n := f.tell(o.news, r, t)

@@ -147,16 +147,17 @@ func (m *memory) isAhead(queue string, slot int64) bool {
 	return m.watermark.generation() == queue && time.Since(m.news.Arrived) < m.news.Until(slot)
 }
 
-// wasReset reports whether a queue was reset that was told of at a moment.
-func (m *memory) wasReset(queue string, told time.Time) bool {
+// wasReset reports whether a queue was reset that the answer told of to what was
+// asked at a moment.
+func (m *memory) wasReset(queue string, asked time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.isVoid(queue, told)
+	return m.isVoid(queue, asked)
 }
 
 // isVoid, under mu, is wasReset.
-func (m *memory) isVoid(queue string, told time.Time) bool {
-	return queue != m.resetQueue && told.Before(m.resetHeard)
+func (m *memory) isVoid(queue string, asked time.Time) bool {
+	return queue != m.resetQueue && asked.Before(m.resetHeard)
 }
 
 // recall returns what a question under some quotas has to say.

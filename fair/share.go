@@ -227,7 +227,7 @@ type places struct {
 type knownPlace struct {
 	at      int64
 	granted string
-	told    time.Time // when the answer came
+	asked   time.Time // when the question went
 	until   time.Time
 	end     int64 // a slot of its queue
 }
@@ -238,7 +238,7 @@ func (k *knownPlace) counts(m *memory) bool {
 		return false
 	}
 	queue := k.granted[:generationLength]
-	return !m.wasReset(queue, k.told) && (time.Now().Before(k.until) || m.isAhead(queue, k.end))
+	return !m.wasReset(queue, k.asked) && (time.Now().Before(k.until) || m.isAhead(queue, k.end))
 }
 
 func (p *places) of(flow string, m *memory) (at int64, granted string) {
@@ -255,7 +255,7 @@ func (p *places) of(flow string, m *memory) (at int64, granted string) {
 // ceilings counted is remembered as long as it counts.
 const mostPlaces = 1024
 
-func (p *places) learn(told []place, arrived time.Time, m *memory) {
+func (p *places) learn(told []place, r reply, m *memory) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.known) > max(mostPlaces, 2*p.counting) {
@@ -264,10 +264,13 @@ func (p *places) learn(told []place, arrived time.Time, m *memory) {
 	}
 	for _, t := range told {
 		known := p.known[t.flow]
+		if !known.counts(m) {
+			known = knownPlace{}
+		}
 		known.at = t.at
-		if t.granted != "" {
-			known.granted, known.told = t.granted, arrived
-			if until := arrived.Add(t.counts); until.After(known.until) {
+		if t.granted != "" && !m.wasReset(t.granted[:generationLength], r.sent) {
+			known.granted, known.asked = t.granted, r.sent
+			if until := r.arrived.Add(t.counts); until.After(known.until) {
 				known.until = until
 			}
 			known.end = max(known.end, t.end)
