@@ -226,14 +226,19 @@ func (f *flows) forget(id string) {
 }
 
 // tooFar refuses a request of a flow that could not be in time even if the
-// flow had the whole quota, or its whole ceiling.
+// flow had the whole quota, or its whole ceiling. Both may have changed since this
+// process heard of them. So somebody has to stand in line, who asks and hears; and
+// whoever never fits is told so by the answer.
 func (l *limiter) tooFar(w *wait) error {
 	if l.line == nil || w.MaxWait == engine.Forever && w.Deadline.IsZero() || w.MaxWait == 0 {
 		return nil
 	}
 	lined, until, paused := l.asker.Lined(l.line)
-	permits := lined + w.N
-	wait, ceiling := l.flows.sharer.AtBest(permits), l.asker.Ceiling(l.line)
+	permits, ceiling := lined+w.N, l.asker.Ceiling(l.line)
+	if lined == 0 || ceiling != nil && ceiling.Fits(w.N) != nil {
+		permits = 1 // nothing is too far
+	}
+	wait := l.flows.sharer.AtBest(permits)
 	byCeiling := ceiling != nil && ceiling.AtBest(permits) > wait
 	if byCeiling {
 		wait = ceiling.AtBest(permits)
@@ -278,21 +283,6 @@ func (q *Queue) setCeiling(ctx context.Context, quotas []engine.Quota) error {
 		ceiling = &quotas[0]
 	}
 	return timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.SetCeiling(ctx, q.only, ceiling) })
-}
-
-// fitsCeiling returns an error for more permits than the ceiling of the flow
-// allows. Another ceiling may have been stored since this process heard of one: so
-// it asks before it says no.
-func (l *limiter) fitsCeiling(ctx context.Context, n int) error {
-	ceiling := l.asker.Ceiling(l.line)
-	if ceiling == nil || ceiling.Fits(n) == nil {
-		return nil
-	}
-	_ = timeout.Do(ctx, func(ctx context.Context) error {
-		_, err := l.askNever(ctx, &engine.Flow{ID: l.line.ID(), Weight: 1, Ceiling: ceiling}, n)
-		return err
-	})
-	return ceiling.Fits(n)
 }
 
 // askNever asks for a turn that it accepts at no time, so that nothing is granted.

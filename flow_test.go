@@ -646,3 +646,38 @@ func TestACallThatDoesNotFitAsksWhetherItFitsByNow(t *testing.T) {
 		require.NoError(t, elsewhere.WaitN(ctx, 5))
 	})
 }
+
+// Another process has stored a wider quota. Whoever would fit by that asks.
+func TestNobodyIsRefusedByWhatHeldBefore(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		stored, wide := fairlimit.WithStoredQuota(), fairlimit.PerHour(5)
+		minute := within(t, time.Minute)
+		q := queueOf(t, rdb, "stored", fairlimit.PerHour(2), stored, fairlimit.WithFlow("a", 1))
+		require.NoError(t, queueOf(t, rdb, "stored", fairlimit.PerHour(2), stored).SetQuotas(minute, wide))
+		require.NoError(t, q.WaitN(minute, 3))
+
+		a, elsewhere := tenant(t, rdb, "a"), tenant(t, rdb, "a")
+		require.NoError(t, elsewhere.SetQuotas(minute, wide))
+		_, err := a.Take(minute, fairlimit.Amounts{"": 3})
+		require.NoError(t, err)
+	})
+}
+
+// A wider ceiling may be stored: only Redis knows what fits.
+func TestARedisThatFailsIsNoCeiling(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := new(atomic.Bool)
+		rdb := redistest.Mini(t).NewClient(t)
+		rdb.AddHook(refuses{set: fails})
+		fails.Store(true)
+		for _, opts := range [][]fairlimit.Option{nil, {fairlimit.WithFallback(fairlimit.FailOpen)}} {
+			q := queueOf(t, rdb, redistest.Name(t), fairlimit.PerSecond(10), opts...)
+			a, err := q.Flow("a", 1, fairlimit.WithFlowQuota(fairlimit.PerSecond(2)))
+			require.NoError(t, err)
+			err = a.WaitN(t.Context(), 3)
+			require.NotErrorIs(t, err, fairlimit.ErrExceedsQuota)
+			require.Equal(t, opts == nil, err != nil, "%v", err)
+		}
+	})
+}

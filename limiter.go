@@ -223,10 +223,7 @@ func (l *limiter) check(ctx context.Context, n int) error {
 	if n < 1 {
 		return fmt.Errorf("%w: %d asked for, want at least 1", ErrInvalidPermits, n)
 	}
-	if err := l.asker.Engine.Fits(n); err != nil {
-		return err
-	}
-	return l.fitsCeiling(ctx, n)
+	return l.asker.Engine.Fits(n)
 }
 
 // assemble makes the engine, in layers, each of which sees what the one below

@@ -145,7 +145,7 @@ func (o *outcome) unfold(runs []int64, requests []engine.Request) error {
 			case ahead == left:
 				a = engine.Answer{Left: true, Wait: microseconds(max(step, -step)), Paused: microseconds(max(0, -step))}
 			case ahead == tooMany:
-				a = engine.Answer{Err: fmt.Errorf("%w: of its flow", engine.ErrExceedsQuota)}
+				a = engine.Answer{Err: fmt.Errorf("%w of its flow: %d asked for", engine.ErrExceedsQuota, r.N)}
 			case step == 1:
 				a.Ceiling = true
 			case step == 2:
