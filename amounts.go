@@ -281,7 +281,11 @@ const mostUsed = 1000
 // isBeyondReason reports whether so much of a unit would take too long to book.
 func (t *Turn) isBeyondReason(unit string, n int) bool {
 	calls, amounts, err := Amounts{unit: n/mostUsed + min(1, n%mostUsed)}.split()
-	return err == nil && errors.Is(t.limiter.count.FitsAmounts(calls, amounts), ErrExceedsQuota)
+	fits := t.limiter.count.FitsAmounts
+	if stored, ok := t.limiter.count.(engine.Storer); ok {
+		fits = stored.FitsKnown
+	}
+	return err == nil && errors.Is(fits(calls, amounts), ErrExceedsQuota)
 }
 
 // Settle is [Turn.Settle] for a reservation whose slot has come. Before that the

@@ -154,6 +154,23 @@ func TestAmountsThatCanNeverBeTakenAreErrors(t *testing.T) {
 	})
 }
 
+// It goes by the quota that the limiter knows, stored or its own.
+func TestADebtBeyondReasonIsRefusedWhereQuotasAreStored(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := queueOf(t, rdb, "q", fairlimit.PerMinute(60), fairlimit.WithStoredQuota(),
+			fairlimit.WithUnit("tokens", fairlimit.PerMinute(1000)))
+		for _, fits := range []int{1000, 5000} {
+			turn, err := q.Take(t.Context(), amounts{"tokens": fits})
+			require.NoError(t, err)
+			require.ErrorIs(t, turn.Settle(t.Context(), amounts{"tokens": 1000*fits + 1}), fairlimit.ErrInvalidAmounts)
+			require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": fits + 1}))
+			require.NoError(t, q.Reset(t.Context()))
+			stored := "60/1m; tokens 5000/1m"
+			require.NoError(t, rdb.Set(t.Context(), "fairlimit:{q}:quota", stored, 0).Err())
+		}
+	})
+}
+
 func TestTheGuardOfAUnitIsItsOwn(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		q := tokens(t, rdb, fairlimit.WithUnitGuard("tokens", 30*time.Second))

@@ -99,6 +99,13 @@ type Counter interface {
 	Observe(ctx context.Context, unit string, remaining int) error
 }
 
+// Storer is a [Counter] whose quotas may be stored. FitsAmounts says nothing then,
+// because another quota may hold by now. FitsKnown goes by what the engine heard of
+// last: by that, Settle refuses what is beyond reason.
+type Storer interface {
+	FitsKnown(n int, amounts Amounts) error
+}
+
 // UnknownUnit is the error for a unit that is none of those of a queue.
 func UnknownUnit(unit string, units []string) error {
 	if len(units) == 0 {

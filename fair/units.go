@@ -117,6 +117,9 @@ func (f *fair) FitsAmounts(n int, amounts engine.Amounts) error {
 	return f.fits(n, amounts)
 }
 
+// FitsKnown goes by the quotas that are known, whether others may be stored or not.
+func (f *fair) FitsKnown(n int, amounts engine.Amounts) error { return f.held().fits(n, amounts) }
+
 // unitArgs begins the arguments of a script for several units: see
 // lua/fair/units.lua.
 func (f *fair) unitArgs(t *quotaSet) []any {
@@ -170,7 +173,7 @@ func (f *fair) statusOfUnits(ctx context.Context, t *quotaSet) (engine.Status, e
 	return status, nil
 }
 
-var _ engine.Counter = (*fair)(nil)
+var _, _ = engine.Counter((*fair)(nil)), engine.Storer((*fair)(nil))
 
 func (f *fair) Units() []string { return f.held().names() }
 
