@@ -352,7 +352,10 @@ func (l *limiter) Status(ctx context.Context) (Status, error) {
 	if err == nil && l.only != "" {
 		err = timeout.Do(ctx, func(ctx context.Context) error { return l.flowStatus(ctx, &status) })
 	}
-	return Status(status), l.named(err)
+	if err != nil {
+		return Status{}, l.named(err)
+	}
+	return Status(status), nil
 }
 
 func (p *parts) status(ctx context.Context) (engine.Status, error) {

@@ -34,8 +34,9 @@ func NewQueue(rdb redis.UniversalClient, name string, quota Quota, opts ...Optio
 }
 
 // Open is [NewQueue] without a quota. The Queue can show its Status, pause, reset
-// and set quotas. If it is asked for permits, the error matches [ErrNoQuota],
-// unless Open was given [WithStoredQuota] and a quota is stored.
+// and set quotas. If it is asked for permits, or a flow of it for its Status, the
+// error matches [ErrNoQuota], unless Open was given [WithStoredQuota] and a quota
+// is stored.
 func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Queue, error) {
 	l, err := build(rdb, name, Quota{}, func() error { return nil }, opts)
 	if err != nil {
