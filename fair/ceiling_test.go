@@ -537,3 +537,21 @@ func TestWhatACeilingCountedBeforeAResetIsNotMissed(t *testing.T) {
 		require.True(t, ask("1/1h").Granted)
 	})
 }
+
+// An answer overtakes the one before it. Then an older copy of the log takes over.
+func TestACeilingIsRememberedByTheNewestAnswer(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, at := w.queue(t, quotas(t, "10/1s")...)
+		one := []engine.Request{{N: 1, Flow: flowUnder(t, f, "a", "2/1m")}}
+		args, logs, _ := f.takeArgs(f.held(), one)
+		late, err := f.askUnder(t.Context(), f.scripts.share, f.held(), args, logs...)
+		require.NoError(t, err)
+		at(time.Second)
+		require.True(t, take(t, f, one...)[0].Granted)
+		answers, err := f.read(late, f.held(), one)
+		require.NoError(t, err)
+		require.True(t, answers[0].Granted)
+		require.NoError(t, w.rdb.ZRemRangeByRank(t.Context(), f.logKey("a"), -1, -1).Err())
+		require.False(t, take(t, f, one...)[0].Granted, "two went in this minute")
+	})
+}

@@ -99,17 +99,17 @@ func (w watermark) before(other watermark) bool {
 }
 
 // ends is when nothing of the queue counts any more, by the quotas that it obeys, or
-// by others if that is not known. Calls count no longer than the server told of them.
+// by others if that is not known. Nothing counts for longer than the server told.
 func (h *history) ends(others *quotaSet) int64 {
 	end, under := h.watermark.newest, cmp.Or(h.under, others)
 	if len(under.windows) > 0 {
 		end += under.windows[0].Length
 	}
-	if told := h.news.ends; told > 0 {
-		end = min(end, told)
-	}
 	for _, u := range under.units {
 		end = max(end, h.endOf(u))
+	}
+	if told := h.news.ends; told > 0 {
+		end = min(end, told)
 	}
 	return end
 }

@@ -227,9 +227,16 @@ type places struct {
 type knownPlace struct {
 	at      int64
 	granted string
+	total   int64     // as in granted
 	asked   time.Time // when the question went
 	until   time.Time
 	end     int64 // a slot of its queue
+}
+
+// before tells whether what is known is newer than this place: it was told by an
+// answer that overtook its own.
+func (p *place) before(k *knownPlace) bool {
+	return k.granted != "" && k.granted[:generationLength] == p.granted[:generationLength] && p.total < k.total
 }
 
 // counts tells whether what was granted may still count: a pause puts it off.
@@ -269,7 +276,9 @@ func (p *places) learn(told []place, r reply, m *memory) {
 		}
 		known.at = t.at
 		if t.granted != "" && !m.wasReset(t.granted[:generationLength], r.sent) {
-			known.granted, known.asked = t.granted, r.sent
+			if !t.before(&known) {
+				known.granted, known.total, known.asked = t.granted, t.total, r.sent
+			}
 			if until := r.arrived.Add(t.counts); until.After(known.until) {
 				known.until = until
 			}
