@@ -269,7 +269,9 @@ func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
 // pauseFlow is Pause of one flow.
 func (q *Queue) pauseFlow(ctx context.Context, d time.Duration) error {
 	err := timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.PauseFlow(ctx, q.only, d) })
-	q.sleepers.PutOff(q.line)
+	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
+		q.sleepers.PutOff(q.line)
+	}
 	return err
 }
 

@@ -681,3 +681,43 @@ func TestARedisThatFailsIsNoCeiling(t *testing.T) {
 		}
 	})
 }
+
+func TestAFlowThatIsSteeredWithoutRedisSaysSo(t *testing.T) {
+	t.Parallel()
+	q, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(5))
+	require.NoError(t, err)
+	a, err := q.Flow("a", 1)
+	require.NoError(t, err)
+	for _, err := range []error{
+		a.Pause(t.Context(), time.Minute), a.SetQuotas(t.Context(), fairlimit.PerSecond(1)), a.ForgetQuotas(t.Context()),
+	} {
+		require.ErrorIs(t, err, fairlimit.ErrUnreachable)
+		require.NotErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+	}
+}
+
+// Its sleepers keep their turns.
+func TestAPauseOfAFlowThatIsRefusedHoldsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fails := new(atomic.Bool)
+		rdb := redistest.Mini(t).NewClient(t)
+		rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+			if fails.Load() {
+				cmd.SetErr(saying("NOPERM"))
+				return cmd.Err()
+			}
+			return next(ctx, cmd)
+		}))
+		q := queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Second))
+		a, err := q.Flow("a", 1)
+		require.NoError(t, err)
+		require.NoError(t, a.Wait(t.Context()))
+		errs := lineUp(t.Context(), a, 1, 1)
+		time.Sleep(time.Second / 2)
+		fails.Store(true)
+		require.Error(t, a.Pause(t.Context(), time.Second))
+		synctest.Wait()
+		fails.Store(false)
+		require.NoError(t, <-errs)
+	})
+}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
+	"github.com/fairlimit/fairlimit/lua"
 )
 
 // ceiling is the quota of one flow: see lua/fair/ceiling.lua. Another one may be
@@ -101,7 +102,7 @@ func (f *fair) SetCeiling(ctx context.Context, flow string, q *engine.Quota) err
 		pipe.Persist(ctx, key)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
+		return lua.Explain(ctx, err)
 	}
 	return nil
 }

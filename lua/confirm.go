@@ -74,7 +74,7 @@ func master(ctx context.Context, rdb redis.UniversalClient, key string) (*redis.
 	var reply redis.Error
 	switch {
 	case errors.As(err, &reply):
-		return nil, explain(ctx, err)
+		return nil, Explain(ctx, err)
 	case err != nil:
 		return nil, fmt.Errorf("%w, nothing was sent: %v", engine.ErrUnreachable, err)
 	}
@@ -117,9 +117,9 @@ func together(ctx context.Context, node *redis.Client, asking bool, replicas int
 	_, err := pipe.Exec(ctx)
 	switch {
 	case cmd.Err() != nil:
-		return nil, explain(ctx, cmd.Err())
+		return nil, Explain(ctx, cmd.Err())
 	case cmd.Val() == nil && err != nil: // a connection that Redis does not let be set up
-		return nil, explain(ctx, err)
+		return nil, Explain(ctx, err)
 	case cmd.Val() == nil:
 		return nil, fmt.Errorf("%w: an empty reply", engine.ErrOutcomeUnknown)
 	case wait.Err() != nil:

@@ -96,7 +96,7 @@ func (s *Script) command(verb, script string, keys []string, args []any) []any {
 func once(ctx context.Context, rdb redis.UniversalClient, words ...any) (any, error) {
 	cmd := sentOnce{redis.NewCmd(ctx, words...)}
 	if err := rdb.Process(ctx, cmd); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, explain(ctx, err)
+		return nil, Explain(ctx, err)
 	}
 	return cmd.Val(), nil
 }
@@ -122,9 +122,9 @@ func timeLeft(ctx context.Context) time.Duration {
 	return time.Until(deadline)
 }
 
-// explain tells the errors after which nothing was sent, or that Redis itself
+// Explain tells the errors after which nothing was sent, or that Redis itself
 // answered with, from those that leave the outcome open.
-func explain(ctx context.Context, err error) error {
+func Explain(ctx context.Context, err error) error {
 	var reply redis.Error
 	var network *net.OpError
 	var distrust *tls.CertificateVerificationError
