@@ -26,6 +26,26 @@ func flowUnder(t testing.TB, f *fair, id, quota string) *engine.Flow {
 	return flow
 }
 
+// asks asks for a turn of a flow, however late, that takes calls and amounts.
+func asks(t testing.TB, f *fair, flow *engine.Flow, n int, amounts engine.Amounts) engine.Answer {
+	t.Helper()
+	cost := f.CostOf(n, amounts)
+	return take(t, f, engine.Request{N: n, Amounts: amounts, Cost: cost, MaxWait: engine.Forever, Flow: flow})[0]
+}
+
+// asksFirst asks at once, and returns what reads the answer as if it came now.
+func asksFirst(t testing.TB, f *fair, requests []engine.Request) (answer func()) {
+	args, logs, _ := f.takeArgs(f.held(), requests)
+	late, err := f.askUnder(t.Context(), f.scripts.share, f.held(), args, logs...)
+	require.NoError(t, err)
+	return func() {
+		late.arrived = time.Now()
+		answers, err := f.read(late, f.held(), requests)
+		require.NoError(t, err)
+		require.True(t, answers[0].Granted)
+	}
+}
+
 // A turn of a flow comes where the queue and its ceiling have room. If the
 // ceiling has none so soon, the answer says from when on. Some turns are given
 // back, by those that hold them or have gone.
@@ -363,11 +383,7 @@ func TestATurnGoesBackToTheCeilingOfItsOwnFlow(t *testing.T) {
 		calls, at := w.queue(t, quotas(t, "1/1s")...)
 		f := calls.joinsAs(t, calls.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "1000/1m")})
 		a, b := flowUnder(t, f, "a", "1/1m"), flowUnder(t, f, "b", "2/1m")
-		ask := func(flow *engine.Flow) engine.Answer {
-			r := engine.Request{N: 1, Amounts: "tokens=10", MaxWait: engine.Forever, Flow: flow}
-			r.Cost = f.CostOf(r.N, r.Amounts)
-			return take(t, f, r)[0]
-		}
+		ask := func(flow *engine.Flow) engine.Answer { return asks(t, f, flow, 1, "tokens=10") }
 		went, goesBack := ask(b).Grant, ask(a).Grant
 		require.True(t, ask(b).Granted)
 		at(10 * time.Millisecond)
@@ -384,11 +400,7 @@ func TestATurnWithoutCallsCountsForNoCeiling(t *testing.T) {
 		calls, _ := w.queue(t, quotas(t, "10/1s")...)
 		f := calls.joinsAs(t, calls.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "10/1s")})
 		flow := flowUnder(t, f, "a", "1/1m")
-		ask := func(n int, amounts engine.Amounts) engine.Answer {
-			r := engine.Request{N: n, Amounts: amounts, MaxWait: engine.Forever, Flow: flow}
-			r.Cost = f.CostOf(r.N, r.Amounts)
-			return take(t, f, r)[0]
-		}
+		ask := func(n int, amounts engine.Amounts) engine.Answer { return asks(t, f, flow, n, amounts) }
 		require.True(t, ask(0, "tokens=10").Granted)
 		later := ask(0, "tokens=10") // at 1 s
 		require.True(t, later.Granted)
@@ -409,11 +421,7 @@ func TestCallsThatWereNotUsedComeBackToTheCeiling(t *testing.T) {
 			calls, at := w.queue(t, quotas(t, "3/1s")...)
 			f := calls.joinsAs(t, calls.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "1000/1m")})
 			flow := flowUnder(t, f, "a", "1/1h")
-			ask := func(flow *engine.Flow) engine.Answer {
-				r := engine.Request{N: 1, Amounts: "tokens=10", MaxWait: engine.Forever, Flow: flow}
-				r.Cost = f.CostOf(r.N, r.Amounts)
-				return take(t, f, r)[0]
-			}
+			ask := func(flow *engine.Flow) engine.Answer { return asks(t, f, flow, 1, "tokens=10") }
 			unused, owes := ask(flow).Grant, ask(nil).Grant
 			at(400 * time.Millisecond)
 			unused.Settles, unused.N, unused.Amounts = true, 1, ""
@@ -506,15 +514,10 @@ func TestNobodyTakesACeilingForLostThatWasReset(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, quotas(t, "10/1s")...)
 		requests := []engine.Request{{N: 1, Flow: flowUnder(t, f, "a", "1/1h")}}
-		args, logs, _ := f.takeArgs(f.held(), requests)
-		late, err := f.askUnder(t.Context(), f.scripts.share, f.held(), args, logs...)
-		require.NoError(t, err)
+		late := asksFirst(t, f, requests)
 		time.Sleep(time.Millisecond) // clocks have ticks
 		require.NoError(t, f.Reset(t.Context()))
-		late.arrived = time.Now()
-		answers, err := f.read(late, f.held(), requests)
-		require.NoError(t, err)
-		require.True(t, answers[0].Granted)
+		late()
 		require.True(t, take(t, f, requests...)[0].Granted)
 	})
 }
@@ -543,14 +546,10 @@ func TestACeilingIsRememberedByTheNewestAnswer(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, quotas(t, "10/1s")...)
 		one := []engine.Request{{N: 1, Flow: flowUnder(t, f, "a", "2/1m")}}
-		args, logs, _ := f.takeArgs(f.held(), one)
-		late, err := f.askUnder(t.Context(), f.scripts.share, f.held(), args, logs...)
-		require.NoError(t, err)
+		late := asksFirst(t, f, one)
 		at(time.Second)
 		require.True(t, take(t, f, one...)[0].Granted)
-		answers, err := f.read(late, f.held(), one)
-		require.NoError(t, err)
-		require.True(t, answers[0].Granted)
+		late()
 		require.NoError(t, w.rdb.ZRemRangeByRank(t.Context(), f.logKey("a"), -1, -1).Err())
 		require.False(t, take(t, f, one...)[0].Granted, "two went in this minute")
 	})

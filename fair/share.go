@@ -162,7 +162,7 @@ func (o *outcome) share(words any, requests []engine.Request) error {
 		p := &o.places[n-1]
 		a.Share = p.share
 		if p.ceiling != nil && o.watermark.text != "" { // what was lost may have been counted again
-			p.granted = fmt.Sprintf("%s %d", o.watermark.generation(), p.total)
+			p.queue = o.watermark.generation()
 		}
 		if a.Granted && p.ceiling != nil && requests[i].N > 0 {
 			a.Grant.Ceiling = true
@@ -182,7 +182,7 @@ type place struct {
 	at      int64
 	total   int64
 	ceiling []window
-	granted string
+	queue   string
 	counts  time.Duration
 	end     int64
 }
@@ -225,37 +225,34 @@ type places struct {
 }
 
 type knownPlace struct {
-	at      int64
-	granted string
-	total   int64     // as in granted
-	asked   time.Time // when the question went
-	until   time.Time
-	end     int64 // a slot of its queue
+	at    int64
+	queue string // the generation that counted total, "" if none is known
+	total int64
+	asked time.Time // when the question went
+	until time.Time
+	end   int64 // a slot of its queue
 }
 
 // before tells whether what is known is newer than this place: it was told by an
 // answer that overtook its own.
 func (p *place) before(k *knownPlace) bool {
-	return k.granted != "" && k.granted[:generationLength] == p.granted[:generationLength] && p.total < k.total
+	return p.queue == k.queue && p.total < k.total
 }
 
 // counts tells whether what was granted may still count: a pause puts it off.
 func (k *knownPlace) counts(m *memory) bool {
-	if k.granted == "" {
-		return false
-	}
-	queue := k.granted[:generationLength]
-	return !m.wasReset(queue, k.asked) && (time.Now().Before(k.until) || m.isAhead(queue, k.end))
+	return k.queue != "" && !m.wasReset(k.queue, k.asked) &&
+		(time.Now().Before(k.until) || m.isAhead(k.queue, k.end))
 }
 
 func (p *places) of(flow string, m *memory) (at int64, granted string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.known[flow]
-	if !known.counts(m) {
-		known.granted = ""
+	if known.counts(m) {
+		granted = fmt.Sprintf("%s %d", known.queue, known.total)
 	}
-	return known.at, known.granted
+	return known.at, granted
 }
 
 // mostPlaces is how many flows a limiter with many remembers at least. What their
@@ -275,9 +272,9 @@ func (p *places) learn(told []place, r reply, m *memory) {
 			known = knownPlace{}
 		}
 		known.at = t.at
-		if t.granted != "" && !m.wasReset(t.granted[:generationLength], r.sent) {
+		if t.queue != "" && !m.wasReset(t.queue, r.sent) {
 			if !t.before(&known) {
-				known.granted, known.total, known.asked = t.granted, t.total, r.sent
+				known.queue, known.total, known.asked = t.queue, t.total, r.sent
 			}
 			if until := r.arrived.Add(t.counts); until.After(known.until) {
 				known.until = until

@@ -57,7 +57,7 @@ local function open_log(place_of_log, ceiling, told_of)
     if kind == 'given' then recorded = value end
   end
   if ceiling == '' and paused <= now then return nil end
-  local is_stale = of ~= generation
+  local is_stale, lasts = of ~= generation, nil
   local known, granted = match(told_of, '^(%w+) (%d+)$')
   local last_cell = call('ZRANGE', place_of_log, '-1', '-1', 'WITHSCORES')
   if last_cell[2] and last_cell[2] + 0 >= 0 then newest, total = last_cell[1] + 0, last_cell[2] + 0 end
@@ -129,8 +129,10 @@ local function open_log(place_of_log, ceiling, told_of)
     local life = math.max(slot + longest, paused)
     life = unusual and wait_for(life) or life - now
     local needs = math.ceil(life / 1000) + SPARE
-    if not stays and call('PTTL', place_of_log) < needs then -- another's ceiling may count for longer
+    lasts = lasts or call('PTTL', place_of_log) -- another's ceiling may count for longer
+    if not stays and lasts < needs then
       call('PEXPIRE', place_of_log, format('%d', needs))
+      lasts = needs
     end
     opened.total = total
   end
