@@ -60,8 +60,8 @@ func TestLosses(t *testing.T) {
 		{"one whose quotas of long ago had a longer Per", "stored 100/1s", "a takes 1, b sets 10/100ms, at 1s, b takes 1, " +
 			"at 2s, b takes 1, at 3s, b takes 1, a {pauses 100ms|settles 0 1 calls=0|observes 3}, at 4s, lost, " +
 			"b sets 100/1h, a waits 0s, a heard no loss"},
-		{"one of which too much was asked under a longer Per", "stored", "a begins 100/1h, c sets 10/1s, a takes 20, " +
-			"c sets 5/1s, c forgets, a exceeds 1000, at 4s, lost, a waits 0s, a heard no loss"},
+		{"one that a question made live for a longer Per", "stored", "a begins 100/1h, c sets 10/1s, a takes 20, " +
+			"c sets 5/1s, c forgets, a {exceeds 1000|asks}, lives >59m, at 4s, lost, a waits >59m"},
 		{"turns of a wider quota, which a limiter knows that took none of them", "stored 1/1s", "a takes 1, b sets 10/1s, " +
 			"at 3s, b takes 50, a {pauses 1ms|settles 0 1 calls=0}, stored 1/1s, lost, at 3010ms, a asks, " +
 			"b holds 49 in >39s"},

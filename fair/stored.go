@@ -124,7 +124,7 @@ func (f *fair) adopt(known *quotaSet, text string) error {
 func (f *fair) takeFitting(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
 	fitting := t.fitting(requests)
 	if len(fitting) == 0 {
-		if err := f.look(ctx, t, f.scripts.quotas); err != nil {
+		if _, err := f.statusBy(ctx, t); err != nil {
 			return nil, err
 		}
 		if len(t.windows) == 0 {

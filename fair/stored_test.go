@@ -311,26 +311,38 @@ func TestNarrowerQuotasSlowHeldTurns(t *testing.T) {
 	})
 }
 
-// A limiter goes by a longer quota of its own once that stored is forgotten. The queue
-// has not granted anything under it, and ends.
+// A limiter goes by a longer quota of its own once the stored text says nothing of its
+// unit. The queue has not granted anything under it, and ends.
 func TestNothingCountsForLongerThanTheServerTold(t *testing.T) {
+	tooMuch := func(t *testing.T, f *fair) {
+		require.ErrorIs(t, take(t, f, amount(1, "tokens=500"))[0].Err, engine.ErrExceedsQuota)
+	}
 	inBothWorlds(t, func(t *testing.T, w world) {
-		first, at := w.queue(t, quotas(t, "1/1s")...)
-		long := engine.Unit{Name: "tokens", Quotas: quotas(t, "100/1h")}
-		f := first.enters(t, storedScripts, engine.Config{
-			Quota: quotas(t, "10/1s")[0], Units: []engine.Unit{long}, Stored: true,
-		})
-		operator := first.enters(t, storedScripts, engine.Config{Stored: true})
-		require.NoError(t, w.rdb.Set(t.Context(), first.quotaKey(), "10/1s; tokens 100/1s", 0).Err())
-		ask := func() engine.Answer { return take(t, f, engine.Request{N: 1, Amounts: "tokens=5"})[0] }
-		require.True(t, ask().Granted)
-		at(500 * time.Millisecond)
-		require.NoError(t, operator.SetQuotas(t.Context(), nil))
-		status(t, f)
-		require.Less(t, w.ttl(t, first.key), 2*time.Second)
-		require.NoError(t, w.rdb.Del(t.Context(), first.key, first.unitsKey()).Err()) // they end
-		f.memory.news.Arrived = f.memory.news.Arrived.Add(-5 * time.Second)
-		at(5500 * time.Millisecond)
-		require.True(t, ask().Granted, "nothing was lost")
+		for _, c := range []struct {
+			stores []engine.Quota
+			asks   func(t *testing.T, f *fair)
+		}{
+			{nil, func(t *testing.T, f *fair) { status(t, f) }},
+			{nil, tooMuch},
+			{quotas(t, "10/1s"), tooMuch},
+		} {
+			first, at := w.queue(t, quotas(t, "1/1s")...)
+			long := engine.Unit{Name: "tokens", Quotas: quotas(t, "100/1h")}
+			f := first.enters(t, storedScripts, engine.Config{
+				Quota: quotas(t, "10/1s")[0], Units: []engine.Unit{long}, Stored: true,
+			})
+			operator := first.enters(t, storedScripts, engine.Config{Stored: true})
+			require.NoError(t, w.rdb.Set(t.Context(), first.quotaKey(), "10/1s; tokens 100/1s", 0).Err())
+			ask := func() engine.Answer { return take(t, f, engine.Request{N: 1, Amounts: "tokens=5"})[0] }
+			require.True(t, ask().Granted)
+			at(500 * time.Millisecond)
+			require.NoError(t, operator.SetQuotas(t.Context(), c.stores))
+			c.asks(t, f)
+			require.Less(t, w.ttl(t, first.key), 2*time.Second)
+			require.NoError(t, w.rdb.Del(t.Context(), first.key, first.unitsKey()).Err()) // they end
+			f.memory.news.Arrived = f.memory.news.Arrived.Add(-5 * time.Second)
+			at(5500 * time.Millisecond)
+			require.True(t, ask().Granted, "nothing was lost")
+		}
 	})
 }

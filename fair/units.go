@@ -190,7 +190,8 @@ func (f *fair) Observe(ctx context.Context, unit string, remaining int) error {
 			refusal = engine.UnknownUnit(unit, t.names())
 		}
 		if refusal != nil && f.stored { // unless other quotas are stored by now
-			refusal = cmp.Or(f.look(ctx, t, f.scripts.quotas), refusal)
+			_, err := f.statusBy(ctx, t)
+			refusal = cmp.Or(err, refusal)
 		}
 		if refusal != nil {
 			return refusal

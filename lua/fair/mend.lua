@@ -8,7 +8,8 @@
 --          under the caller's windows; must, if something is to be written
 --
 -- A unit that the caller does not have stays as it is. A unit that the key does
--- not have begins with nothing.
+-- not have begins with nothing, unless the key alone was lost: then its sequences
+-- go on, so that others can tell what of theirs has been counted.
 
 local begun, whole = false, true
 
@@ -69,6 +70,7 @@ if count > 0 then
     l.newest = l.newest + moves
     go_to(i)
     local missing = missing_of(l, units_change[i])
+    if not begun and knows_of_units == sub(name, 1, 17) then sequence = math.max(0, l.knows - missing) end
     if missing > 0 then
       book(missing, math.max(l.newest, tail))
       l.dirty = true
