@@ -260,7 +260,7 @@ func (t *Turn) unused(used Amounts) (engine.Grant, error) {
 		switch {
 		case n < 0:
 			return g, fmt.Errorf("%w: %d of %q is negative", ErrInvalidAmounts, n, unit)
-		case t.isBeyondReason(unit, n):
+		case n > t.reserved(unit) && t.isBeyondReason(unit, n):
 			return g, fmt.Errorf("%w: %d of %q is more than %d times the quota", ErrInvalidAmounts, n, unit, mostUsed)
 		case unit == "":
 			g.N = t.reserved(unit) - n
@@ -292,15 +292,16 @@ func (t *Turn) isBeyondReason(unit string, n int) bool {
 // error matches [ErrTurnAhead]: Cancel gives all of it back. After Cancel it
 // matches [ErrReservationOver].
 func (r *Reservation) Settle(ctx context.Context, used Amounts) error {
-	turn, err := r.taken(ctx)
+	turn, err := r.taken(ctx, used)
 	if err != nil {
 		return r.limiter.named(err)
 	}
 	return turn.Settle(ctx, used)
 }
 
-// taken is the turn of a reservation whose slot has come.
-func (r *Reservation) taken(ctx context.Context) (*Turn, error) {
+// taken is the turn of a reservation whose slot has come. Amounts that cannot be settled
+// leave the reservation as it is.
+func (r *Reservation) taken(ctx context.Context, used Amounts) (*Turn, error) {
 	if err := ready(ctx, "nothing was settled"); err != nil {
 		return nil, err
 	}
@@ -309,15 +310,19 @@ func (r *Reservation) taken(ctx context.Context) (*Turn, error) {
 	switch {
 	case r.turn != nil:
 		return r.turn, nil
+	case r.waits || !r.over && r.Delay() > 0:
+		return nil, ErrTurnAhead
 	case r.over:
 		return nil, ErrReservationOver
-	case r.Delay() > 0:
-		return nil, ErrTurnAhead
 	case r.limiter.count == nil:
 		return nil, fmt.Errorf("%w: Settle", ErrUnsupported)
 	}
-	r.over, r.turn = true, &Turn{limiter: r.limiter, grant: &r.wait.Reply.Grant}
-	return r.turn, nil
+	turn := &Turn{limiter: r.limiter, grant: &r.wait.Reply.Grant}
+	if _, err := turn.unused(used); err != nil {
+		return nil, err
+	}
+	r.over, r.turn = true, turn
+	return turn, nil
 }
 
 // Observe tells the queue what the upstream says is left of a unit now. If that

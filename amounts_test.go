@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -168,6 +169,44 @@ func TestADebtBeyondReasonIsRefusedWhereQuotasAreStored(t *testing.T) {
 			stored := "60/1m; tokens 5000/1m"
 			require.NoError(t, rdb.Set(t.Context(), "fairlimit:{q}:quota", stored, 0).Err())
 		}
+	})
+}
+
+func TestARefundIsNeverBeyondReason(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := queueOf(t, rdb, "q", fairlimit.PerMinute(60), fairlimit.WithStoredQuota(),
+			fairlimit.WithUnit("tokens", fairlimit.PerMinute(5000)))
+		turn, err := q.Take(t.Context(), amounts{"tokens": 5000})
+		require.NoError(t, err)
+		require.NoError(t, rdb.Set(t.Context(), "fairlimit:{q}:quota", "60/1m; tokens 1/1m", 0).Err())
+		status(t, q)
+		require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 4000}))
+	})
+}
+
+func TestAReservationThatIsNotSettledYetStands(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := tokens(t, rdb)
+		r, err := q.ReserveAmounts(t.Context(), amounts{"tokens": 1000})
+		require.NoError(t, err)
+		require.ErrorIs(t, r.Settle(t.Context(), amounts{"tokens": -1}), fairlimit.ErrInvalidAmounts)
+		require.NoError(t, r.Cancel(t.Context()))
+		require.Equal(t, 1000, status(t, q).Units["tokens"].Available)
+		require.ErrorIs(t, r.Settle(t.Context(), amounts{"tokens": 1}), fairlimit.ErrReservationOver)
+
+		require.NoError(t, q.Wait(t.Context()))
+		_, err = q.Take(t.Context(), amounts{"tokens": 1000})
+		require.NoError(t, err)
+		r, err = q.ReserveAmounts(t.Context(), amounts{"tokens": 1000})
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		waited := make(chan error, 1)
+		go func() { waited <- r.Wait(ctx) }()
+		synctest.Wait()
+		require.ErrorIs(t, r.Settle(t.Context(), amounts{"tokens": 1}), fairlimit.ErrTurnAhead)
+		leave()
+		require.ErrorIs(t, <-waited, context.Canceled)
+		require.ErrorIs(t, r.Settle(t.Context(), amounts{"tokens": 1}), fairlimit.ErrReservationOver)
 	})
 }
 

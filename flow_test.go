@@ -603,6 +603,66 @@ func TestPermitsOfAFlowThatComeBackEndItsWait(t *testing.T) {
 	})
 }
 
+// A ceiling has room for a few and not for the first of its flow. When that leaves,
+// those behind go, and whoever comes then is not refused for its sake.
+func TestACallerThatLeavesHoldsNobodyBack(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := queueOf(t, rdb, "leaves", fairlimit.PerSecond(10))
+		q, err := q.Flow("a", 1, fairlimit.WithFlowQuota(fairlimit.Quota{Permits: 5, Per: 9 * time.Second}))
+		require.NoError(t, err)
+		require.NoError(t, q.Wait(t.Context()))
+		ctx, leave := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() { first <- q.WaitN(ctx, 5) }()
+		time.Sleep(100 * time.Millisecond)
+		behind := waits(t.Context(), q, 1)
+		time.Sleep(100 * time.Millisecond)
+		leave()
+		require.ErrorIs(t, <-first, context.Canceled)
+		require.NoError(t, q.Wait(within(t, time.Second)))
+		require.NoError(t, <-behind)
+	})
+}
+
+// Somebody behind is held back by the ceiling, for much longer.
+func TestACeilingHasRoomForPermitsThatComeBack(t *testing.T) {
+	t.Parallel()
+	type held struct {
+		turn   *fairlimit.Reservation
+		behind <-chan error
+	}
+	for name, next := range map[string]func(t *testing.T, q *fairlimit.Queue, h held) error{
+		"cancelled": func(t *testing.T, _ *fairlimit.Queue, h held) error {
+			require.NoError(t, h.turn.Cancel(t.Context()))
+			return <-h.behind
+		},
+		"paused": func(t *testing.T, q *fairlimit.Queue, h held) error {
+			turn := make(chan error, 1)
+			go func() { turn <- h.turn.Wait(t.Context()) }()
+			time.Sleep(100 * time.Millisecond)
+			require.NoError(t, q.Pause(t.Context(), time.Second))
+			return <-turn
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				q := queueOf(t, rdb, "back", fairlimit.Every(2*time.Second))
+				q, err := q.Flow("a", 1, fairlimit.WithFlowQuota(fairlimit.Quota{Permits: 2, Per: 9 * time.Second}))
+				require.NoError(t, err)
+				require.NoError(t, q.Wait(t.Context()))
+				start := time.Now()
+				turn, err := q.ReserveN(t.Context(), 1)
+				require.NoError(t, err)
+				behind := waits(t.Context(), q, 1)
+				time.Sleep(100 * time.Millisecond)
+				require.NoError(t, next(t, q, held{turn, behind}))
+				require.Less(t, time.Since(start), 5*time.Second)
+			})
+		})
+	}
+}
+
 // A caller that comes while others are held back hears at once that it comes too
 // late. If nobody is left in line, the next caller asks.
 func TestACallerBehindThoseWhoAreHeldBackIsRefusedAtOnce(t *testing.T) {

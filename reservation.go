@@ -95,9 +95,10 @@ type Reservation struct {
 	stands  context.Context    // ended by the first Cancel, and with it the Wait that is under way
 	end     context.CancelFunc // ends stands
 
-	mu   sync.Mutex
-	over bool  // it was waited for, taken or given back
-	turn *Turn // that was taken or is settled, nil before
+	mu    sync.Mutex
+	over  bool  // it was waited for, taken or given back
+	waits bool  // a Wait is under way
+	turn  *Turn // that was taken or is settled, nil before
 }
 
 // Delay is how long it is until the turn, and 0 once it is due.
@@ -127,7 +128,7 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	if err := ready(ctx, "the reservation still stands"); err != nil {
 		return err
 	}
-	if !r.begins(func() bool { return r.stands.Err() == nil }) {
+	if !r.begins(r.mayWait) {
 		return ErrReservationOver
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -136,6 +137,12 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	t := r.limiter.trace
 	tell(t.Unreserved, r.wait.N, r.slot)
 	return t.waits(r.wait.N, func() error { return r.waitOut(ctx) })
+}
+
+// mayWait, under mu, lets a Wait begin that no Cancel has called off.
+func (r *Reservation) mayWait() bool {
+	r.waits = r.stands.Err() == nil
+	return r.waits
 }
 
 // begins makes the reservation over, unless it was before, or may not be.
@@ -159,12 +166,13 @@ func (r *Reservation) waitOut(ctx context.Context) error {
 	w.Ctx = ctx
 	w.Deadline, _ = ctx.Deadline()
 	err := l.waitOut(w)
+	l.backlog.leave(w.N)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waits = false
 	if err == nil {
-		r.mu.Lock()
-		defer r.mu.Unlock()
 		r.turn = &w.turn
 	}
-	l.backlog.leave(w.N)
 	return err
 }
 

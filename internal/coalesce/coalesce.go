@@ -81,12 +81,13 @@ type Asker struct {
 	Probe func(context.Context) error
 
 	// Answered, if it is not nil, is told what each answer took, and whether it
-	// granted anything.
+	// granted anything, unless it waited for replicas in vain.
 	Answered func(took time.Duration, granted bool)
 
 	mu      sync.Mutex
-	common  Line    // of callers without a flow
-	ready   []*Line // whose first caller may be asked for
+	common  Line             // of callers without a flow
+	ready   []*Line          // whose first caller may be asked for
+	held    map[string]*Line // those that are held back, by their IDs
 	returns []*giver
 	signals sync.Pool // for requests to be told by
 	busy    bool
@@ -154,6 +155,6 @@ func (a *Asker) LineUpAgain(all []*Request) {
 		r.line.ahead -= r.inShare()
 	}
 	for l := range merge(all) {
-		a.makeReady(l)
+		a.reopen(l)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 const (
 	// longestHold is for how long nobody of a flow is asked for at most. So its
-	// callers hear of what has changed: a reset, another ceiling, permits that
-	// were given back.
+	// callers hear of what others have changed: a reset, another ceiling, permits
+	// that they gave back.
 	longestHold = 10 * time.Second
 
 	// mostApart is how much later than the engine tells a flow asks at most, and
@@ -26,28 +26,45 @@ func (a *Asker) Lined(l *Line) (permits int, until time.Time, paused bool) {
 	return l.lined, l.until, l.paused
 }
 
-// holdBack, under mu, has nobody of a flow asked for during a time.
-func (a *Asker) holdBack(l *Line, d time.Duration, paused bool) {
+// holdBack, under mu, has nobody of a flow asked for during a time: the flow is paused,
+// or its ceiling has no room for a caller of so many permits.
+func (a *Asker) holdBack(l *Line, d time.Duration, permits int, paused bool) {
+	if l.hold != nil {
+		return // an earlier caller was told
+	}
 	d = min(d, longestHold)
 	d += rand.N(min(d/32, mostApart) + 1)
-	l.letGo()
-	l.until, l.paused = time.Now().Add(d), paused
+	l.until, l.noRoomFor, l.paused = time.Now().Add(d), permits, paused
 	var hold *time.Timer
 	hold = time.AfterFunc(d, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if l.hold == hold {
-			l.letGo()
+			a.letGo(l)
 			a.makeReady(l)
 		}
 	})
 	l.hold = hold
+	if a.held == nil {
+		a.held = map[string]*Line{}
+	}
+	a.held[l.id] = l
 }
 
-// letGo, under mu of the Asker, ends what holds a flow back.
-func (l *Line) letGo() {
+// letGo, under mu, ends what holds a flow back.
+func (a *Asker) letGo(l *Line) {
 	if l.hold != nil {
 		l.hold.Stop()
-		l.hold, l.until, l.paused = nil, time.Time{}, false
+		l.hold, l.until, l.noRoomFor, l.paused = nil, time.Time{}, 0, false
+		delete(a.held, l.id)
 	}
+}
+
+// reopen, under mu, has a flow asked for again that its ceiling holds back, since
+// permits of it come back.
+func (a *Asker) reopen(l *Line) {
+	if !l.paused {
+		a.letGo(l)
+	}
+	a.makeReady(l)
 }

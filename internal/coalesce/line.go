@@ -37,12 +37,14 @@ type Line struct {
 	lined   int
 	wanted  int
 	ahead   int
-	share   int         // as the engine told it last, 0 before
-	hold    *time.Timer // ends what holds back the flow, nil if nothing does
-	until   time.Time   // when it ends
-	paused  bool        // the flow's pause holds it back, not its ceiling
+	share   int // as the engine told it last, 0 before
 	ready   bool
 	hasty   bool // some of those waiting may accept no wait
+
+	hold      *time.Timer // ends what holds back the flow, nil if nothing does
+	until     time.Time   // when it ends
+	noRoomFor int         // so many permits, until then
+	paused    bool        // the flow's pause holds it back, not its ceiling
 }
 
 // NewLine makes the line of a flow; see [engine.Flow].
@@ -99,10 +101,11 @@ func (l *Line) fits(others, n int) bool {
 	return l.isCommon() || held == 0 || l.share == 0 && held < mostAsked || held+n <= l.share
 }
 
-// makeReady, under mu, has a line served if there is anybody to serve.
+// makeReady, under mu, has a line served if there is anybody to serve. What holds it
+// back is for the first caller, and for those behind that ask for no less.
 func (a *Asker) makeReady(l *Line) {
-	if l.wanted == 0 {
-		l.letGo()
+	if len(l.waiting) == 0 || !l.paused && l.waiting[0].N < l.noRoomFor {
+		a.letGo(l)
 	}
 	if l.ready || !l.hasRoom() {
 		return

@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"slices"
 	"time"
@@ -168,7 +169,7 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	arrived := time.Now()
 	q.asker.pause = 0
 	q.learn(answers)
-	if q.asker.Answered != nil {
+	if q.asker.Answered != nil && !slices.ContainsFunc(answers, isNotReplicated) {
 		granted := slices.ContainsFunc(answers, func(a engine.Answer) bool { return a.Granted })
 		q.asker.Answered(arrived.Sub(asked), granted)
 	}
@@ -190,6 +191,10 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	q.putBack(left, nil)
 }
 
+// isNotReplicated reports whether an answer waited for replicas for as long as one may:
+// that tells nothing of the way.
+func isNotReplicated(a engine.Answer) bool { return errors.Is(a.Err, engine.ErrNotReplicated) }
+
 // learn remembers what an answer tells: that the engine is there, how many
 // callers the next question may hold, and what the flows may do.
 func (q *question) learn(answers []engine.Answer) {
@@ -207,7 +212,7 @@ func (q *question) learn(answers []engine.Answer) {
 			line.share = answer.Share
 		}
 		if answer.Left && answer.Wait > 0 && c.MaxWait > 0 { // else nobody waits
-			a.holdBack(line, answer.Wait, answer.Paused > 0)
+			a.holdBack(line, answer.Wait, c.N, answer.Paused > 0)
 		}
 	}
 }

@@ -208,3 +208,23 @@ func TestEveryCallerGetsItsOwnAnswer(t *testing.T) {
 	require.Eventually(t, func() bool { return e.permits.Load() == went.Load() }, 10*time.Second, time.Millisecond,
 		"what nobody went with is back")
 }
+
+func TestAnswersThatWaitedForReplicasInVainDoNotTellWhatTheWayTakes(t *testing.T) {
+	for answer, tells := range map[*engine.Answer]bool{
+		{Granted: true}:                true,
+		{Wait: time.Hour}:              true,
+		{Err: engine.ErrNotReplicated}: false,
+	} {
+		inBubble(t, &timed{take: time.Second}, func(t *testing.T, e *timed, b *Asker) {
+			e.answers = func([]engine.Request) ([]engine.Answer, error) { return []engine.Answer{*answer}, nil }
+			var told []time.Duration
+			b.Answered = func(took time.Duration, granted bool) {
+				assert.Equal(t, answer.Granted, granted)
+				told = append(told, took)
+			}
+			assert.ErrorIs(t, <-asking(t.Context(), b, 1), answer.Err)
+			synctest.Wait()
+			assert.Equal(t, tells, len(told) == 1, "%+v", answer)
+		})
+	}
+}

@@ -97,8 +97,22 @@ func (q *question) giveBack() (inTime bool) {
 	if !inTime {
 		return false
 	}
+	q.reopen(grants)
 	for _, g := range q.givers {
 		g.done <- err
 	}
 	return true
+}
+
+// reopen has flows asked for again whose ceilings have room for what may have been
+// given back.
+func (q *question) reopen(grants []engine.Grant) {
+	a := q.asker
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, g := range grants {
+		if l := a.held[g.Flow]; l != nil && g.N > 0 {
+			a.reopen(l)
+		}
+	}
 }
