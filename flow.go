@@ -121,8 +121,10 @@ func checkFlow(id string, weight int) error {
 // process that has many flows, such as one for each tenant: their questions are
 // combined. A flow shares everything with q except its line, its share, and what
 // [WithMaxQueued] counts. The same id returns the same flow. The newest weight
-// counts, and the newest ceiling that was given. Flow does no I/O, and what it
-// returns needs no closing. A flow of a flow is another flow of the same queue.
+// counts, and the newest ceiling that was given, as long as the program holds a
+// queue of the flow: give the ceiling wherever you call Flow. Flow does no I/O, and
+// what it returns needs no closing. A flow of a flow is another flow of the same
+// queue.
 //
 // What it returns can be steered alone. Pause holds back this flow only: no
 // caller of it is granted a turn until the end, and the callers of this process
@@ -235,7 +237,7 @@ func (l *limiter) tooFar(w *wait) error {
 	}
 	lined, until, paused := l.asker.Lined(l.line)
 	permits, ceiling := lined+w.N, l.asker.Ceiling(l.line)
-	if lined == 0 || ceiling != nil && ceiling.Fits(w.N) != nil {
+	if lined == 0 || w.TooLarge {
 		permits = 1 // nothing is too far
 	}
 	wait := l.flows.sharer.AtBest(permits)
@@ -253,6 +255,19 @@ func (l *limiter) tooFar(w *wait) error {
 		return &RefusedError{Wait: wait, limit: limit(&w.Request), ceiling: byCeiling, paused: paused}
 	}
 	return nil
+}
+
+// tooLarge reports whether a call of a flow never fits its ceiling or the quotas, as far
+// as is known.
+func (l *limiter) tooLarge(n int, amounts engine.Amounts) bool {
+	if l.line == nil {
+		return false
+	}
+	if ceiling := l.asker.Ceiling(l.line); ceiling != nil && ceiling.Fits(n) != nil {
+		return true
+	}
+	quotas, isStorer := l.flows.sharer.(engine.Storer)
+	return isStorer && quotas.FitsKnown(n, amounts) != nil
 }
 
 // cost is how many permits a turn counts for in the share of its flow.

@@ -663,6 +663,31 @@ func TestACeilingHasRoomForPermitsThatComeBack(t *testing.T) {
 	}
 }
 
+// Nothing of a call that never fits goes, so it is not in the way of those behind.
+func TestNobodyIsRefusedForACallThatNeverFits(t *testing.T) {
+	t.Parallel()
+	five := fairlimit.Quota{Permits: 5, Per: 5 * time.Second}
+	for ceiling, whole := range map[*fairlimit.Quota]fairlimit.Quota{&five: fairlimit.PerSecond(100), nil: five} {
+		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+			q := queueOf(t, rdb, "q", fairlimit.PerSecond(100), fairlimit.WithStoredQuota())
+			require.NoError(t, q.SetQuotas(t.Context(), whole))
+			q, err := q.Flow("a", 1)
+			require.NoError(t, err)
+			if ceiling != nil {
+				require.NoError(t, q.SetQuotas(t.Context(), *ceiling))
+			}
+			require.NoError(t, q.WaitN(t.Context(), 5))
+			waiting := waits(t.Context(), q, 1)
+			never := make(chan error, 1)
+			go func() { never <- q.WaitN(t.Context(), 50) }()
+			synctest.Wait()
+			require.NoError(t, q.Wait(within(t, 20*time.Second)))
+			require.NoError(t, <-waiting)
+			require.ErrorIs(t, <-never, fairlimit.ErrExceedsQuota)
+		})
+	}
+}
+
 // A caller that comes while others are held back hears at once that it comes too
 // late. If nobody is left in line, the next caller asks.
 func TestACallerBehindThoseWhoAreHeldBackIsRefusedAtOnce(t *testing.T) {

@@ -24,6 +24,7 @@ type wait struct {
 func (l *limiter) newWait(ctx context.Context, n int, amounts engine.Amounts, maxWait time.Duration) *wait {
 	w := &wait{turn: Turn{limiter: l}, Request: coalesce.Request{
 		Ctx: ctx, N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait,
+		TooLarge: l.tooLarge(n, amounts),
 	}}
 	if maxWait != engine.Forever { // a look at the clock is not free
 		w.Came = time.Now()

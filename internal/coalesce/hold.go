@@ -17,8 +17,8 @@ const (
 	mostApart = 20 * time.Millisecond
 )
 
-// Lined is how many permits the callers in the line of a flow ask for. Until is
-// until when nobody of it is asked for, at least, and paused whether that is a
+// Lined is how many permits the callers in the line of a flow ask for, but for those
+// that ask for too many. Until is until when nobody of it is asked for, at least, and paused whether that is a
 // pause; the zero time if nothing holds it back.
 func (a *Asker) Lined(l *Line) (permits int, until time.Time, paused bool) {
 	a.mu.Lock()

@@ -22,7 +22,7 @@ import (
 // Invariant, under mu of the Asker, unless a question for the line is under
 // way: it is ready, and among those that are, if its first caller fits. If it is
 // not ready, nobody in line accepts no wait. Lined is the sum of the permits of the
-// callers in line, and wanted what they count for in the share.
+// callers in line that may fit, and wanted what all count for in the share.
 type Line struct {
 	// PutOff is when the callers of the flow were put off last. Package turns
 	// guards it.
@@ -164,14 +164,14 @@ func (l *Line) pop() *Request {
 
 // count, under mu, counts a caller that is in line now.
 func (l *Line) count(c *Request) {
-	l.lined += c.N
+	l.lined += c.mayGo()
 	l.wanted += c.inShare()
 	l.hasty = l.hasty || c.MaxWait <= 0
 }
 
 // uncount, under mu, counts a caller no longer.
 func (l *Line) uncount(c *Request) {
-	l.lined -= c.N
+	l.lined -= c.mayGo()
 	l.wanted -= c.inShare()
 }
 

@@ -27,6 +27,7 @@ type Request struct {
 	MaxWait  time.Duration // the longest wait it accepts; 0 for a turn now or none
 	Deadline time.Time     // the latest turn it accepts, zero for any
 	Came     time.Time     // when its caller came; zero if it accepts any wait
+	TooLarge bool          // it never fits, as far as is known
 
 	Call  uint64 // numbers the calls in their order; the Asker sets it
 	Reply Reply  // the newest answer, once Ask has returned nil
@@ -52,6 +53,14 @@ func (r *Request) Rest(now time.Time) time.Duration {
 
 // inShare is how many permits it counts for in the share of its flow.
 func (r *Request) inShare() int { return cmp.Or(r.Cost, r.N) }
+
+// mayGo is how many permits of it may go, as far as is known.
+func (r *Request) mayGo() int {
+	if r.TooLarge {
+		return 0
+	}
+	return r.N
+}
 
 // asOf is the request as it goes to the engine at a moment.
 func (r *Request) asOf(now time.Time) engine.Request {
