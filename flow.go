@@ -285,7 +285,7 @@ func (l *limiter) passed(n int) { l.asker.Passed(l.line, n) }
 func (q *Queue) pauseFlow(ctx context.Context, d time.Duration) error {
 	err := timeout.Do(ctx, func(ctx context.Context) error { return q.flows.sharer.PauseFlow(ctx, q.only, d) })
 	if err == nil || errors.Is(err, ErrOutcomeUnknown) {
-		q.sleepers.PutOff(q.line)
+		q.sleepers.PutOff(q.line, d)
 	}
 	return err
 }

@@ -663,6 +663,24 @@ func TestACeilingHasRoomForPermitsThatComeBack(t *testing.T) {
 	}
 }
 
+func TestAReservationThatIsWaitedForAfterAPauseOfItsFlowStands(t *testing.T) {
+	t.Parallel()
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		whole := queueOf(t, rdb, "stands", fairlimit.Every(10*time.Second))
+		q, err := whole.Flow("a", 1)
+		require.NoError(t, err)
+		require.NoError(t, q.Wait(t.Context()))
+		turn, err := q.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		_, err = whole.ReserveN(t.Context(), 1) // behind
+		require.NoError(t, err)
+		time.Sleep(time.Millisecond)
+		require.NoError(t, q.Pause(t.Context(), time.Second))
+		time.Sleep(8 * time.Second)
+		require.NoError(t, turn.Wait(within(t, 5*time.Second)))
+	})
+}
+
 // Nothing of a call that never fits goes, so it is not in the way of those behind.
 func TestNobodyIsRefusedForACallThatNeverFits(t *testing.T) {
 	t.Parallel()

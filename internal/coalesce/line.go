@@ -24,9 +24,9 @@ import (
 // not ready, nobody in line accepts no wait. Lined is the sum of the permits of the
 // callers in line that may fit, and wanted what all count for in the share.
 type Line struct {
-	// PutOff is when the callers of the flow were put off last. Package turns
-	// guards it.
-	PutOff time.Time
+	// PutOff is when the callers of the flow were put off last, and PutOffUntil until
+	// when. Package turns guards them.
+	PutOff, PutOffUntil time.Time
 
 	id        string // of the flow; empty for the common line
 	weight    int

@@ -40,11 +40,12 @@ func (l *Sleepers) miss(s *Sleeper, now time.Time) {
 }
 
 // PutOff lines up again the callers of a flow that sleep, and gives back their
-// turns.
-func (l *Sleepers) PutOff(flow *coalesce.Line) {
+// turns: those that begin within d as well.
+func (l *Sleepers) PutOff(flow *coalesce.Line, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	flow.PutOff = time.Now()
+	flow.PutOffUntil = later(flow.PutOffUntil, flow.PutOff.Add(d))
 	var callers []*Sleeper
 	for _, s := range l.sleepers {
 		if s.request.Line == flow {
@@ -63,9 +64,9 @@ func (l *Sleepers) putOff(callers []*Sleeper) {
 }
 
 // isPutOff, under mu, reports whether the turn of a reply was asked for before its
-// flow was put off.
+// flow was put off, and still is.
 func isPutOff(r *coalesce.Request) bool {
-	return r.Line != nil && r.Reply.Asked.Before(r.Line.PutOff)
+	return r.Line != nil && r.Reply.Asked.Before(r.Line.PutOff) && time.Now().Before(r.Line.PutOffUntil)
 }
 
 // missedBy, under mu, is by how much a caller has missed its turn, 0 if the

@@ -324,7 +324,7 @@ func TestAPauseOfAFlowPutsOffItsCallersOnly(t *testing.T) {
 			return &coalesce.Request{N: 1, MaxWait: engine.Forever, Line: flows[who]}
 		})
 		require.NoError(t, (<-out).err)
-		l.PutOff(flows[1])
+		l.PutOff(flows[1], second)
 		assert.Len(t, q.givenBack(), 1)
 		assert.Equal(t, went{2, 2 * second, nil}, <-out)
 		assert.Equal(t, went{1, 3 * second, nil}, <-out)

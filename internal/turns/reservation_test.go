@@ -64,7 +64,7 @@ func TestAPauseOfAFlowPutsOffReservationsOfBefore(t *testing.T) {
 	inBubble(t, second, 0, func(t *testing.T, _ *queue, l *Sleepers) {
 		flow, start := coalesce.NewLine("a", 1, 8), time.Now()
 		time.Sleep(time.Millisecond)
-		l.PutOff(flow)
+		l.PutOff(flow, second)
 		_, is := reservation(t, l, start, engine.Grant{At: 1}, flow)
 		assert.Equal(t, inLine, is)
 		_, is = reservation(t, l, start, engine.Grant{At: 1}, nil)
