@@ -160,8 +160,9 @@ const mostReplicas = 1000
 // half a second, or half of the client's ReadTimeout if that is less. If fewer
 // than n replicas have the turns by then, nobody goes: the callers that were
 // granted turns get [ErrNotReplicated], and their permits are given back at
-// once. Refusals write nothing, and remain refusals. Do not ask again in a loop:
-// see Order in docs/LIMITS.md.
+// once. Refusals write nothing, and remain refusals. From then on fair waits for n
+// replicas before it asks for a turn, and all callers get that error until they are
+// there.
 //
 // It costs one more command in the same round trip, and the delay of
 // replication: a turn that is due at once comes later by that, which the guard

@@ -47,6 +47,7 @@ type fair struct {
 
 	guard    time.Duration // ownGuard: by the quotas
 	replicas int           // that must have what is granted
+	lags     atomic.Bool   // too few had what was granted last
 	heard    func(*engine.News)
 
 	stored bool                     // whether stored quotas take the place of the given ones
@@ -120,13 +121,28 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) (answers []e
 
 // takeUnder asks one question for requests that fit.
 func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
+	if err := f.probeReplicas(ctx); err != nil {
+		return nil, err
+	}
 	args, logs, asked := f.takeArgs(t, requests)
 	r, err := f.askUnder(ctx, f.scriptOf(t, requests).Confirmed(f.replicas), t, args, logs...)
+	f.lags.Store(errors.Is(err, engine.ErrNotReplicated))
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
 	answers, problem := f.read(r, t, requests[:asked])
 	return answers, cmp.Or(problem, err)
+}
+
+// probeReplicas reports whether enough replicas are there, once too few were. What
+// would be granted meanwhile comes back from the middle of the queue, and pushes its
+// end away.
+func (f *fair) probeReplicas(ctx context.Context) error {
+	if !f.lags.Load() {
+		return nil
+	}
+	_, _, err := f.scripts.probe.Confirmed(f.replicas).Run(ctx, f.client, []string{f.key})
+	return err
 }
 
 // read returns the answers to requests, and learns what else the reply says.

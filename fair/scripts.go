@@ -10,6 +10,7 @@ import (
 // queues that count further units.
 type scripts struct {
 	take, share, release, status, reset, look, quotas, pause, pauseFlow, set *lua.Script
+	probe                                                                    *lua.Script
 	amounts, amountsShare, statusAmounts, settle, observe                    *lua.Script
 }
 
@@ -40,6 +41,7 @@ func scriptsFrom(head, obeys string) scripts {
 		reset:  assemble("head fields forget header clock epochs begin reset write news"),
 		quotas: lookForQuotas,
 		set:    assemble("set"),
+		probe:  assemble("probe"),
 	}
 	s.look = assemble(head + opens + "{" + restores + obeys + "} look write news")
 	s.pause = assemble(head + opens + restores + "begin pause write told")

@@ -51,6 +51,12 @@ func TestUnits(t *testing.T) {
 		{"a reset forgets them", tokens, "a takes 1 tokens=100, {a|b} resets, b takes 1 tokens=100 after 0s"},
 		{"debts under other windows of calls", tokens, "b has 3/1s 5/2s 70/1m; tokens 100/1m, b takes 1 tokens=60, " +
 			"a takes 1 tokens=1, at 1s, b settles 0 -2 tokens=-60, a tokens 0 21"},
+		{"debts of calls alone under other windows", "5/1m", "b has 10/1s, b takes 1, at 100ms, a takes 4, " +
+			"b settles 0 -1 calls=0, a takes 1 after >=59s, b takes 1"},
+		{"debts of calls under a stored quota that changed", "stored", "stored 3/1s, a takes 1, at 100ms, " +
+			"stored {100/1m|10/1s 30/1m}, a settles 0 -2 calls=0, a takes 1, a exceeds 101"},
+		{"debts of calls once the stored quota is forgotten", "stored", "stored 5/1m, a takes 2, at 100ms, " +
+			"b forgets, a looks, a settles 0 -1 calls=0, stored 5/1m, a available 2"},
 		{"a limiter of calls alone can give back what has none", tokens, "b has 3/1s, a takes 0 tokens=100, " +
 			"a takes 0 tokens=100, a returns 1, b returns a 1, a tokens 0 0"},
 		// Also once the unit has moved to make room for another. One debt is due at once.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -73,6 +74,38 @@ func TestAGrantThatNoReplicaHasIsAnErrorAndGivenBack(t *testing.T) {
 		replica.Resume()
 		goes(t, l, 2)
 	})
+}
+
+// Callers of several limiters ask again and again. What is granted to them comes back
+// from the middle of the queue.
+func TestNobodyMakesAQueueLongerWhileTooFewReplicasAreThere(t *testing.T) {
+	t.Parallel()
+	primary, replica := redistest.Pair(t)
+	name, quota := redistest.Name(t), fairlimit.PerSecond(2)
+	const limiters, each = 3, 4
+	replica.Pause()
+	ctx, stop := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for range limiters {
+		q, err := fairlimit.NewQueue(primary.Client(), name, quota, fairlimit.WithReplicas(1))
+		require.NoError(t, err)
+		for range each {
+			callers.Go(func() {
+				for ctx.Err() == nil {
+					assert.Error(t, q.Wait(ctx))
+				}
+			})
+		}
+		time.Sleep(170 * time.Millisecond)
+	}
+	q, err := fairlimit.NewQueue(primary.Client(), name, quota)
+	require.NoError(t, err)
+	for range 4 {
+		time.Sleep(time.Second)
+		assert.Less(t, status(t, q).Delay, (1+limiters*each)*quota.Per/2)
+	}
+	stop()
+	callers.Wait()
 }
 
 func TestWaitingForReplicasFitsTheClientsTimeout(t *testing.T) {
