@@ -121,12 +121,15 @@ func (f *fair) Take(ctx context.Context, requests []engine.Request) (answers []e
 
 // takeUnder asks one question for requests that fit.
 func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Request) ([]engine.Answer, error) {
-	if err := f.probeReplicas(ctx); err != nil {
+	script, err := f.confirmed(ctx, f.scriptOf(t, requests), requests)
+	if err != nil {
 		return nil, err
 	}
 	args, logs, asked := f.takeArgs(t, requests)
-	r, err := f.askUnder(ctx, f.scriptOf(t, requests).Confirmed(f.replicas), t, args, logs...)
-	f.lags.Store(errors.Is(err, engine.ErrNotReplicated))
+	r, err := f.askUnder(ctx, script, t, args, logs...)
+	if errors.Is(err, engine.ErrNotReplicated) {
+		f.lags.Store(true)
+	}
 	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
 		return nil, err
 	}
@@ -134,15 +137,21 @@ func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Req
 	return answers, cmp.Or(problem, err)
 }
 
-// probeReplicas reports whether enough replicas are there, once too few were. What
-// would be granted meanwhile comes back from the middle of the queue, and pushes its
-// end away.
-func (f *fair) probeReplicas(ctx context.Context) error {
-	if !f.lags.Load() {
-		return nil
+// confirmed returns a script as it waits for replicas, unless the requests accept no
+// turn. Once too few were there, it waits for them first: what is granted meanwhile
+// would come back from the middle of the queue, and push its end away.
+func (f *fair) confirmed(ctx context.Context, s *lua.Script, requests []engine.Request) (*lua.Script, error) {
+	if requests[0].MaxWait < 0 {
+		return s, nil
 	}
-	_, _, err := f.scripts.probe.Confirmed(f.replicas).Run(ctx, f.client, []string{f.key})
-	return err
+	if f.lags.Load() {
+		probe := f.scripts.probe.Confirmed(f.replicas)
+		if _, _, err := probe.Run(ctx, f.client, []string{f.key}); err != nil {
+			return nil, err
+		}
+		f.lags.Store(false)
+	}
+	return s.Confirmed(f.replicas), nil
 }
 
 // read returns the answers to requests, and learns what else the reply says.

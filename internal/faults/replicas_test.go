@@ -76,6 +76,22 @@ func TestAGrantThatNoReplicaHasIsAnErrorAndGivenBack(t *testing.T) {
 	})
 }
 
+func TestStatusOfAFlowWaitsForNoReplica(t *testing.T) {
+	t.Parallel()
+	primary, replica := redistest.Pair(t)
+	q, err := fairlimit.NewQueue(primary.Client(), redistest.Name(t), fairlimit.PerHour(3), fairlimit.WithReplicas(1))
+	require.NoError(t, err)
+	q, err = q.Flow("a", 1)
+	require.NoError(t, err)
+	goes(t, q, 1)
+	replica.Pause()
+	for range 2 { // before and after it is known that there are too few
+		assert.Equal(t, fairlimit.Status{Available: 2}, status(t, q))
+		_, err = q.ReserveN(t.Context(), 1)
+		require.ErrorIs(t, err, fairlimit.ErrNotReplicated)
+	}
+}
+
 // Callers of several limiters ask again and again. What is granted to them comes back
 // from the middle of the queue.
 func TestNobodyMakesAQueueLongerWhileTooFewReplicasAreThere(t *testing.T) {
