@@ -669,6 +669,8 @@ func TestAReservationThatIsWaitedForAfterAPauseOfItsFlowStands(t *testing.T) {
 		whole := queueOf(t, rdb, "stands", fairlimit.Every(10*time.Second))
 		q, err := whole.Flow("a", 1)
 		require.NoError(t, err)
+		require.NoError(t, q.Pause(t.Context(), time.Hour))
+		require.NoError(t, q.Reset(t.Context())) // it ends that one
 		require.NoError(t, q.Wait(t.Context()))
 		turn, err := q.ReserveN(t.Context(), 1)
 		require.NoError(t, err)

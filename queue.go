@@ -103,7 +103,7 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 // Their callers learn of it as they learn of a [Queue.Pause], and turns that
 // share a slot still go together.
 //
-// It takes three questions to Redis. If [Queue.Flow] made the queue, the quota is
+// It takes four questions to Redis. If [Queue.Flow] made the queue, the quota is
 // that of the flow.
 //
 // If a quota is invalid or none is given, the error matches [ErrInvalidQuota], and

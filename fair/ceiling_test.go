@@ -510,6 +510,20 @@ func TestNobodyTakesACeilingForLostThatCountedNoCalls(t *testing.T) {
 }
 
 // Its answer comes after that of the reset.
+// A ceiling counts calls.
+func TestATurnWithoutCallsWaitsForNoCeiling(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.queue(t, quotas(t, "10/1s")...)
+		f = f.joinsAs(t, f.quotas, engine.Unit{Name: "tokens", Quotas: quotas(t, "100/1s")})
+		ask := func(n int, under string) engine.Answer {
+			return take(t, f, engine.Request{N: n, Amounts: "tokens=1", Flow: flowUnder(t, f, "a", under)})[0]
+		}
+		require.True(t, ask(5, "5/1h").Granted)
+		require.False(t, ask(1, "4/1h").Granted)
+		require.True(t, ask(0, "4/1h").Granted)
+	})
+}
+
 func TestNobodyTakesACeilingForLostThatWasReset(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, quotas(t, "10/1s")...)

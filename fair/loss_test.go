@@ -190,7 +190,7 @@ func TestLosses(t *testing.T) {
 		},
 		// The quotas that hold from now on do not say how long others have to wait.
 		{"SetQuotas restores for limiters that keep their own", "{stored |}2/1m", "a takes 2, lost, a sets 5/1s, " +
-			"b has 2/1m, b refused within 59.999s, lives >59s, c begins 2/1m, c waits 1s"},
+			"b has 2/1m, b refused within 59.999s, lives >59s, c begins 2/1m, c waits <=1s"},
 		// Who stores narrower quotas knows nothing of the turns that were lost.
 		{"lost turns come as far apart as quotas that were stored since", "stored 1/1s", "a takes 10, lost, at 1s, " +
 			"b sets 1/5s, {a looks|a asks, a looks}, a heard 9 in 40s, a takes 1 after 45s"},

@@ -204,11 +204,15 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 	return t.quotas, true, nil
 }
 
-// SetQuotas stores the quotas of the units that are known beside those of calls,
-// and lets the queue obey them: three questions in all. An error matches
+// SetQuotas stores the quotas of the units beside those of calls, as they are stored
+// or given, and lets the queue obey them: four questions in all. An error matches
 // [engine.ErrUnsupported] for quotas that [New] would refuse.
 func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
-	if err := f.sharesSlot(); err != nil {
+	err := f.sharesSlot()
+	if err == nil && f.stored {
+		err = f.under(func(t *quotaSet) error { return f.look(ctx, t, f.scripts.quotas) })
+	}
+	if err != nil && !errors.As(err, new(*unreadableQuotas)) {
 		return err
 	}
 	var units []engine.Unit

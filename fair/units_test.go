@@ -245,7 +245,26 @@ func TestQuotasThatAreTooLongAreNotStored(t *testing.T) {
 		require.NoError(t, err)
 		f.known.Store(known)
 		require.ErrorIs(t, f.SetQuotas(t.Context(), quotas(t, "1/1s")), engine.ErrUnsupported)
-		require.Zero(t, w.rdb.Exists(t.Context(), f.quotaKey()).Val())
+		require.Equal(t, text, w.rdb.Get(t.Context(), f.quotaKey()).Val(), "as it was")
+	})
+}
+
+// Nobody has asked before. The limiter was given another quota of the unit.
+func TestNewQuotasOfCallsLeaveThoseOfUnits(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		first, _ := w.queue(t, quotas(t, "1/1s")...)
+		own := engine.Config{
+			Quota: quotas(t, "60/1m")[0], Units: []engine.Unit{{Name: "tokens", Quotas: quotas(t, "100/1m")}}, Stored: true,
+		}
+		f := first.enters(t, storedScripts, own)
+		for stored, want := range map[string]string{
+			"": "30/1m; tokens 100/1m", "60/1m; tokens 50/1m": "30/1m; tokens 50/1m", "no quota": "30/1m; tokens 100/1m",
+		} {
+			require.NoError(t, w.rdb.Set(t.Context(), f.quotaKey(), stored, 0).Err())
+			f = first.enters(t, storedScripts, own)
+			set(t, f, "30/1m")
+			require.Equal(t, want, w.rdb.Get(t.Context(), f.quotaKey()).Val())
+		}
 	})
 }
 

@@ -45,7 +45,7 @@ func (l *Sleepers) PutOff(flow *coalesce.Line, d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	flow.PutOff = time.Now()
-	flow.PutOffUntil = later(flow.PutOffUntil, flow.PutOff.Add(d))
+	flow.PutOffUntil = flow.PutOff.Add(d)
 	var callers []*Sleeper
 	for _, s := range l.sleepers {
 		if s.request.Line == flow {

@@ -79,6 +79,7 @@ local function open_log(place_of_log, ceiling, told_of)
   -- The earliest slot for so many permits, nil if there never is one.
   local function earliest(permits)
     local slot = paused
+    if permits == 0 then return slot end
     for window, length in string.gmatch(ceiling, '(%d+)/(%d+)') do
       if permits > window + 0 then return nil end
       local need = total + permits - window

@@ -336,6 +336,32 @@ func TestAReservationIsGivenBackByItsNameOrSettledOnceItHasCome(t *testing.T) {
 	require.Empty(t, s.turns.held)
 }
 
+func TestAReservationThatRedisDidNotTakeBackCanBeGivenBackAgain(t *testing.T) {
+	s := started(t, "unix", llm)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
+	turn := fmt.Sprint("/v1/turns/", s.do("POST", "/v1/queues/tax/reserve").json["turn"])
+	require.NoError(t, s.rdb.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err()) // it takes no writes
+	refused, err := s.try(t.Context(), "DELETE", turn)
+	require.NoError(t, err)
+	require.Equal(t, 503, refused.status)
+	require.NoError(t, s.rdb.Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
+	require.Equal(t, map[string]any{"given_back": true}, s.do("DELETE", turn).json)
+	require.Zero(t, s.queued("tax"))
+}
+
+func TestADeleteOfAReservationThatWasDueAtOnceSaysWhatBecameOfIt(t *testing.T) {
+	s := started(t, "unix", llm)
+	status := func() fairlimit.Status {
+		status, err := s.queues.peek("tax").Status(t.Context())
+		require.NoError(t, err)
+		return status
+	}
+	turn := fmt.Sprint("/v1/turns/", s.do("POST", "/v1/queues/tax/reserve").json["turn"])
+	taken := status()
+	require.Equal(t, map[string]any{"given_back": false}, s.do("DELETE", turn).json)
+	require.Equal(t, taken.Available, status().Available)
+}
+
 func TestUnitsAreStored(t *testing.T) {
 	s := started(t, "unix", llm)
 	for _, unit := range []string{"permits", "timeout", "flow", "weight"} {

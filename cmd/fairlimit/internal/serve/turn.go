@@ -193,12 +193,19 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) (any, error) {
 }
 
 func (s *Server) giveBack(_ http.ResponseWriter, r *request) (any, error) {
-	reservation, err := s.turns.take(r.PathValue("turn"))
+	name := r.PathValue("turn")
+	reservation, err := s.turns.take(name)
 	if err != nil {
 		return nil, err
 	}
 	ahead := reservation.Delay() > 0
-	return map[string]any{"given_back": ahead}, reservation.Cancel(context.WithoutCancel(r.Context()))
+	if ahead {
+		err = reservation.Cancel(context.WithoutCancel(r.Context()))
+	}
+	if err != nil && !errors.Is(err, fairlimit.ErrOutcomeUnknown) {
+		s.turns.keep(name, reservation) // it is still held
+	}
+	return map[string]any{"given_back": ahead}, err
 }
 
 // settle says what a turn used.
