@@ -58,7 +58,9 @@ func newQuotaSet(
 	t.words = ":" + word(windows)
 	for i, u := range t.units {
 		t.words += ";" + u.name + ":" + word(u.windows)
-		t.units[i].worth = rate(windows) / rate(t.units[i].windows)
+		if len(windows) > 0 { // else nobody knows
+			t.units[i].worth = rate(windows) / rate(t.units[i].windows)
+		}
 	}
 	end := 0
 	if len(windows) > 0 {

@@ -249,6 +249,19 @@ func TestQuotasThatAreTooLongAreNotStored(t *testing.T) {
 	})
 }
 
+func TestWhatNobodyKnowsTheWorthOfCountsByItsCalls(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		first, _ := w.queue(t, quotas(t, "1/1s")...)
+		f := first.enters(t, storedScripts, engine.Config{
+			Units: []engine.Unit{{Name: "tokens", Quotas: quotas(t, "1000/1s")}}, Stored: true,
+		})
+		require.NoError(t, w.rdb.Set(t.Context(), f.quotaKey(), "10/1s", 0).Err())
+		require.Equal(t, 2, f.CostOf(2, "tokens=1000"))
+		require.NoError(t, f.Look(t.Context()))
+		require.Equal(t, 10, f.CostOf(2, "tokens=1000"))
+	})
+}
+
 // Nobody has asked before. The limiter was given another quota of the unit.
 func TestNewQuotasOfCallsLeaveThoseOfUnits(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
