@@ -77,7 +77,8 @@ func TestUnitsThatAreLost(t *testing.T) {
 			"{lost|units lost|calls lost}, a takes 1 tokens=41 after >=1m59.9s <=2m, " +
 			"a takes 1 tokens=40 after same, at 4m, a takes 1 tokens=100 after 0s"},
 		{"once, though their key alone is lost", tokens, "a takes 1 tokens=100 after 0s, at 60s, " +
-			"b takes 1 tokens=60 after 0s, at 61s, a takes 1 tokens=40 after 0s, at 62s, units lost, a tokens 0, at 89s, a takes 1, at 90s, " +
+			"b takes 1 tokens=60 after 0s, at 61s, " +
+			"a takes 1 tokens=40 after 0s, at 62s, units lost, a tokens 0, at 89s, a takes 1, at 90s, " +
 			"b tokens 0, {|moves,} at 121s, a tokens 100, b tokens 100"},
 		{
 			"as long as a window of the unit", tokens,
