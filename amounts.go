@@ -281,11 +281,15 @@ const mostUsed = 1000
 // isBeyondReason reports whether so much of a unit would take too long to book.
 func (t *Turn) isBeyondReason(unit string, n int) bool {
 	calls, amounts, err := Amounts{unit: n/mostUsed + min(1, n%mostUsed)}.split()
-	fits := t.limiter.count.FitsAmounts
-	if stored, ok := t.limiter.count.(engine.Storer); ok {
-		fits = stored.FitsKnown
+	return err == nil && errors.Is(t.limiter.fitsKnown(calls, amounts), ErrExceedsQuota)
+}
+
+// fitsKnown is FitsAmounts by the quotas that were heard of last, stored or not.
+func (l *limiter) fitsKnown(n int, amounts engine.Amounts) error {
+	if storer, stores := l.count.(engine.Storer); stores {
+		return storer.FitsKnown(n, amounts)
 	}
-	return err == nil && errors.Is(fits(calls, amounts), ErrExceedsQuota)
+	return l.count.FitsAmounts(n, amounts)
 }
 
 // Settle is [Turn.Settle] for a reservation whose slot has come. Before that the

@@ -266,8 +266,7 @@ func (l *limiter) tooLarge(n int, amounts engine.Amounts) bool {
 	if ceiling := l.asker.Ceiling(l.line); ceiling != nil && ceiling.Fits(n) != nil {
 		return true
 	}
-	quotas, isStorer := l.flows.sharer.(engine.Storer)
-	return isStorer && quotas.FitsKnown(n, amounts) != nil
+	return l.count != nil && l.fitsKnown(n, amounts) != nil
 }
 
 // cost is how many permits a turn counts for in the share of its flow.

@@ -127,10 +127,10 @@ func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Req
 	}
 	args, logs, asked := f.takeArgs(t, requests)
 	r, err := f.askUnder(ctx, script, t, args, logs...)
-	if errors.Is(err, engine.ErrNotReplicated) {
+	switch {
+	case errors.Is(err, engine.ErrNotReplicated):
 		f.lags.Store(true)
-	}
-	if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
+	case err != nil:
 		return nil, err
 	}
 	answers, problem := f.read(r, t, requests[:asked])

@@ -6,7 +6,7 @@ import (
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// scripts has one script for each operation. Those of the second line are for
+// scripts has one script for each operation. Those of the last line are for
 // queues that count further units.
 type scripts struct {
 	take, share, release, status, reset, look, quotas, pause, pauseFlow, set *lua.Script

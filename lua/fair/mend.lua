@@ -91,12 +91,10 @@ if count > 0 then
     end
   end
   go_to(0)
-end
-if not adopts then as_arguments() end
-if count > 0 then
   if healed then
     for i = 1, count do logs[i].tags = 0 end -- labels may have moved
     local newest = tail_of(1)
     if newest > last then book(0, newest) end
   end
 end
+if not adopts then as_arguments() end
