@@ -3,13 +3,12 @@ package llmlimit
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"unicode/utf8"
 )
 
-// answer is what the body of a response says was used.
+// answer is what the body of a response says was used. What it counts as 0, it may
+// not have told.
 type answer struct {
-	known bool
 	whole bool // the output is that of the whole answer
 	usage
 
@@ -49,22 +48,28 @@ type event struct {
 	}
 }
 
-// read reads a body, or as much of it as is there.
-func read(contentType string, body []byte) (a answer) {
+// read reads a body, or as much of it as is there. Its type is not always told: no
+// line of JSON begins as those of a stream do.
+func read(body []byte) (a answer) {
 	body = bytes.TrimSpace(body)
+	a.readStream(body)
+	if a.tells() {
+		return a
+	}
 	switch {
-	case strings.HasPrefix(contentType, "text/event-stream"):
-		a.readStream(body)
 	case bytes.HasPrefix(body, []byte{'['}): // Gemini streams an array
 		a.readAll(body[1:])
 	case bytes.HasPrefix(body, []byte{'{'}):
 		a.readAll(body)
 	}
-	if !a.known && !strings.HasPrefix(contentType, "text/event-stream") {
+	if !a.tells() {
 		a.readTail(body)
 	}
 	return a
 }
+
+// tells reports whether the answer says what was used.
+func (a *answer) tells() bool { return a.usage != usage{} }
 
 func (a *answer) readStream(body []byte) {
 	for line := range bytes.Lines(body) {
@@ -115,7 +120,7 @@ func (a *answer) add(e event) {
 		if u == nil {
 			continue
 		}
-		a.known, a.whole = true, a.whole || u != e.Message.Usage
+		a.whole = a.whole || u != e.Message.Usage
 		a.usage = usage{
 			Input:  max(a.Input, u.Input, u.Prompt, u.GeminiPrompt+u.GeminiTools),
 			Output: max(a.Output, u.Output, u.Completion),
@@ -133,5 +138,10 @@ func (a answer) output() int {
 	return max(int(a.Output), (a.written+perToken-1)/perToken)
 }
 
-// total is what was read and written.
-func (a answer) total() int { return int(max(a.Total, a.Input+a.Output)) }
+// total is what was read and written, 0 if one of them was not told.
+func (a answer) total() int {
+	if a.Input == 0 {
+		return int(a.Total)
+	}
+	return int(max(a.Total, a.Input+a.Output))
+}

@@ -68,9 +68,10 @@
 //
 // The usage that the answer tells, when its reader has come to the end, in JSON
 // or in a stream of events. If a stream of Anthropic's is closed early, its input
-// is known, and its output is taken from what was seen. If an answer tells no
-// usage, as do errors, and streams of Azure without stream_options.include_usage,
-// the turn counts as it was reserved.
+// is known, and its output is taken from what was seen. A unit of which the answer
+// tells nothing counts as it was reserved. That is so for errors, for streams of
+// Azure without stream_options.include_usage, and for the input of a stream of more
+// than 1 MiB, if only its beginning tells that.
 //
 // # What the provider says
 //

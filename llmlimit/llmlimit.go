@@ -1,6 +1,7 @@
 package llmlimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,16 +44,11 @@ func New(queue *fairlimit.Queue, p Provider) *httplimit.Transport {
 		return &httplimit.Transport{Limiter: broken{fmt.Errorf("%w: llmlimit: no provider", fairlimit.ErrInvalidOption)}}
 	}
 	l := &limiter{Queue: queue, rules: p.rules, guesses: &estimate.Estimator{}}
-	t := &httplimit.Transport{Limiter: l, Amounts: l.amounts, After: p.rules.after}
+	l.transport = &httplimit.Transport{Limiter: l, Amounts: l.amounts, After: p.rules.after}
 	if p.rules.used != nil {
-		t.Used = l.used
+		l.transport.Used = l.used
 	}
-	l.failed = func(err error) {
-		if t.OnError != nil {
-			t.OnError(err)
-		}
-	}
-	return t
+	return l.transport
 }
 
 // broken is a limiter that lets nobody go.
@@ -63,9 +59,9 @@ func (b broken) Wait(context.Context) error { return b.err }
 // limiter is a queue, with what its provider adds.
 type limiter struct {
 	*fairlimit.Queue
-	rules   *rules
-	guesses *estimate.Estimator
-	failed  func(error)
+	rules     *rules
+	guesses   *estimate.Estimator
+	transport *httplimit.Transport
 
 	mu       sync.Mutex
 	observed map[string]time.Time // when a unit was observed last
@@ -87,11 +83,14 @@ func (l *limiter) used(resp *http.Response, body []byte) (fairlimit.Amounts, boo
 	if resp.Request != nil {
 		r = parse(resp.Request)
 	}
-	a := read(resp.Header.Get("Content-Type"), body)
-	if !a.known || resp.StatusCode != http.StatusOK || r.other(l.rules) {
+	a := read(body)
+	if !a.tells() || resp.StatusCode != http.StatusOK || r.other(l.rules) {
 		return nil, false
 	}
-	return l.rules.used(r, a, l.guesses), true
+	if used := l.rules.used(r, a, l.guesses); len(used) > 0 {
+		return used, true
+	}
+	return nil, false
 }
 
 // Take is that of the queue. A guess that is more than the quota ever allows is
@@ -144,14 +143,15 @@ func (l *limiter) mayObserve(unit string) bool {
 
 func (l *limiter) pause(d time.Duration) {
 	if d > 0 {
-		go l.do(func(ctx context.Context) error { return l.Pause(ctx, min(d, httplimit.DefaultMaxPause)) })
+		d = min(d, cmp.Or(l.transport.MaxPause, httplimit.DefaultMaxPause))
+		go l.do(func(ctx context.Context) error { return l.Pause(ctx, d) })
 	}
 }
 
 func (l *limiter) do(f func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	if err := f(ctx); err != nil {
-		l.failed(fmt.Errorf("fairlimit: llmlimit: %w", err))
+	if err := f(ctx); err != nil && l.transport.OnError != nil {
+		l.transport.OnError(fmt.Errorf("fairlimit: llmlimit: %w", err))
 	}
 }

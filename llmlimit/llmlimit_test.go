@@ -283,9 +283,13 @@ func TestWhatPausesTheQueue(t *testing.T) {
 			map[string]string{tokensLeft: "0", "X-Ratelimit-Reset-Tokens": "1m30s", "X-Ratelimit-Reset-Requests": "3h"},
 			"", 90 * time.Second,
 		},
-		"overloaded":          {llmlimit.Anthropic, 529, nil, "", 2 * time.Second},
-		"it does not say":     {llmlimit.OpenAI, 429, nil, "", 2 * time.Second},
-		"the body says":       {llmlimit.Gemini, 429, nil, retryInfo, 37 * time.Second},
+		"overloaded":      {llmlimit.Anthropic, 529, nil, "", 2 * time.Second},
+		"it does not say": {llmlimit.OpenAI, 429, nil, "", 2 * time.Second},
+		"the body says":   {llmlimit.Gemini, 429, nil, retryInfo, 37 * time.Second},
+		"in an array":     {llmlimit.Gemini, 429, nil, "[" + retryInfo + "\n]", 37 * time.Second},
+		"for too long": {
+			llmlimit.Gemini, 429, nil, strings.Replace(retryInfo, "37s", "3700s", 1), time.Minute,
+		},
 		"something else":      {llmlimit.OpenAI, 500, nil, "", 0},
 		"a bad request":       {llmlimit.Anthropic, 400, nil, "", 0},
 		"all is well, so far": {llmlimit.OpenAI, 200, map[string]string{tokensLeft: "0"}, "", 0},
@@ -297,6 +301,7 @@ func TestWhatPausesTheQueue(t *testing.T) {
 					llmlimit.InputTokens: fairlimit.PerHour(10_000), llmlimit.OutputTokens: fairlimit.PerHour(10_000),
 				})
 				transport := llmlimit.New(q, test.provider)
+				transport.MaxPause = max(test.want, time.Minute)
 				transport.Base = sender(func(*http.Request) (*http.Response, error) {
 					resp := &http.Response{StatusCode: test.status, Header: http.Header{}}
 					resp.Body = io.NopCloser(strings.NewReader(test.body))

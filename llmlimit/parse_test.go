@@ -149,6 +149,8 @@ func TestWhatAnAnswerSettles(t *testing.T) {
 		{"a stream without usage", Azure, events, stream(`{"choices":[{"delta":{"content":"hi"}}]}`, `[DONE]`), nil},
 		{"an error", Azure, plain, `{"error":{"message":"no"}}`, nil},
 		{"not a word", Azure, plain, ``, nil},
+		{"no count", Azure, plain, `{"usage":null}`, nil},
+		{"half of it", Azure, plain, `{"usage":{"completion_tokens":9}}`, nil},
 
 		{
 			"a message", Anthropic, plain, `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7}}}],"usage":` +
@@ -172,6 +174,12 @@ func TestWhatAnAnswerSettles(t *testing.T) {
 			stream(start, text, `{"type":"error","error":{"type":"overloaded_error"}}`),
 			claude(125, 2),
 		},
+		{"a stream whose type is not told", Anthropic, "", stream(start, text, text, stop), claude(125, 15)},
+		{"the end of a long one", Anthropic, events, stream(text, stop)[30:], fairlimit.Amounts{OutputTokens: 15}},
+		{"of which nobody saw the end", Anthropic, events, stream(text, text), nil},
+		{"output alone", Anthropic, plain, `{"usage":{"input_tokens":"7","output_tokens":9}}`, fairlimit.Amounts{OutputTokens: 9}},
+		{"all from a cache", Anthropic, plain, `{"usage":{"cache_read_input_tokens":9,"output_tokens":5}}`, claude(0, 5)},
+		{"nothing in it", Anthropic, plain, `{"usage":{}}`, nil},
 
 		{
 			"content", Gemini, plain, `{"candidates":[{}],"usageMetadata":` +
@@ -226,7 +234,7 @@ func TestWhatWasUsedIsGuessedNextTime(t *testing.T) {
 	assert.Equal(t, fairlimit.Amounts{InputTokens: 2000, OutputTokens: 512}, l.amounts(other))
 
 	haiku := post(t, messages, `{"model":"claude-3-5-haiku-20241022"}`)
-	answer := read("", []byte(`{"usage":{"input_tokens":100,"cache_read_input_tokens":900}}`))
+	answer := read([]byte(`{"usage":{"input_tokens":100,"cache_read_input_tokens":900}}`))
 	used := Anthropic.rules.used(parse(haiku), answer, l.guesses)
 	assert.Equal(t, 1000, used[InputTokens], "it pays for what it reads from its cache")
 }

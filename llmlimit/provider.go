@@ -1,7 +1,9 @@
 package llmlimit
 
 import (
+	"bytes"
 	"encoding/json"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -40,8 +42,8 @@ var (
 			return fairlimit.Amounts{Tokens: r.tokens() + r.timesAll(written)}
 		},
 		used: func(r request, a answer, guesses *estimate.Estimator) fairlimit.Amounts {
-			guesses.Saw(r.model, int(a.Output))
-			return fairlimit.Amounts{Tokens: a.total()}
+			sawOutput(r, a, guesses)
+			return known(fairlimit.Amounts{Tokens: a.total()})
 		},
 		headers: openAIHeaders,
 	}
@@ -64,9 +66,13 @@ var (
 			}
 			sawInput(r, input, guesses)
 			if a.whole {
-				guesses.Saw(r.model, a.output())
+				sawOutput(r, a, guesses)
 			}
-			return fairlimit.Amounts{InputTokens: input, OutputTokens: a.output()}
+			used := known(fairlimit.Amounts{InputTokens: input, OutputTokens: a.output()})
+			if a.CacheRead > 0 {
+				used[InputTokens] = input // maybe none
+			}
+			return used
 		},
 		guessed: []string{InputTokens, OutputTokens},
 		others:  []string{"/messages/count_tokens", "/messages/batches"},
@@ -82,7 +88,7 @@ var (
 		},
 		used: func(r request, a answer, guesses *estimate.Estimator) fairlimit.Amounts {
 			sawInput(r, int(a.Input), guesses)
-			return fairlimit.Amounts{InputTokens: int(a.Input)}
+			return known(fairlimit.Amounts{InputTokens: int(a.Input)})
 		},
 		guessed: []string{InputTokens},
 		others:  []string{":countTokens"},
@@ -137,9 +143,21 @@ func guessInput(r request, guesses *estimate.Estimator) int {
 }
 
 func sawInput(r request, used int, guesses *estimate.Estimator) {
-	if r.characters > 0 && r.blobs == 0 {
+	if used > 0 && r.characters > 0 && r.blobs == 0 {
 		guesses.Saw(inputKey(r.model), int(math.Ceil(float64(used)*perMany/float64(r.characters))))
 	}
+}
+
+func sawOutput(r request, a answer, guesses *estimate.Estimator) {
+	if a.Output > 0 {
+		guesses.Saw(r.model, int(a.Output))
+	}
+}
+
+// known leaves out what an answer tells nothing of: it counts as it was reserved.
+func known(used fairlimit.Amounts) fairlimit.Amounts {
+	maps.DeleteFunc(used, func(_ string, n int) bool { return n == 0 })
+	return used
 }
 
 // after is how long the upstream wants to be left alone: what it says, or until
@@ -174,7 +192,8 @@ func reset(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// retryInfo reads google.rpc.RetryInfo.
+// retryInfo reads google.rpc.RetryInfo. Where content is streamed as an array, an
+// error is its only element.
 func retryInfo(body []byte) time.Duration {
 	var failure struct {
 		Error struct {
@@ -184,7 +203,8 @@ func retryInfo(body []byte) time.Duration {
 			}
 		}
 	}
-	_ = json.Unmarshal(body, &failure) // what cannot be read says nothing
+	object := bytes.TrimLeft(body, "[ \r\n\t")
+	_ = json.NewDecoder(bytes.NewReader(object)).Decode(&failure) // what cannot be read says nothing
 	for _, d := range failure.Error.Details {
 		if strings.HasSuffix(d.Type, "google.rpc.RetryInfo") {
 			return reset(d.Delay, time.Time{})
