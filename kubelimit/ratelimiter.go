@@ -56,6 +56,8 @@ var _ flowcontrol.RateLimiter = (*RateLimiter)(nil)
 func (r *RateLimiter) Wait(ctx context.Context) error {
 	life := r.life()
 	switch {
+	case ctx == nil:
+		return fairlimit.ErrNilContext
 	case r.Limiter == nil:
 		return errNoLimiter
 	case life.Err() != nil:
@@ -64,7 +66,11 @@ func (r *RateLimiter) Wait(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(life, func() { cancel(ErrStopped) })()
-	return r.Limiter.Wait(ctx)
+	err := r.Limiter.Wait(ctx)
+	if err != nil && context.Cause(ctx) == ErrStopped && !errors.Is(err, ErrStopped) { // a fallback may tell no cause
+		return fmt.Errorf("%w: %w", ErrStopped, err)
+	}
+	return err
 }
 
 // Accept is Wait for those who cannot hear of an error. While Redis fails, and

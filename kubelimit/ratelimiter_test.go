@@ -125,6 +125,32 @@ func TestStopEndsAllThatWait(t *testing.T) {
 	assert.Equal(t, 1, status(t, l).Available)
 }
 
+// forever is a fallback that tells ctx's error and not its cause, as a rate.Limiter does.
+type forever struct{}
+
+func (forever) AllowN(time.Time, int) bool { return false }
+
+func (forever) WaitN(ctx context.Context, _ int) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestStopEndsAWaitForAFallback(t *testing.T) {
+	server := redistest.StartServer(t)
+	r := &kubelimit.RateLimiter{
+		Limiter: limitertest.New(t, server.Client(), fairlimit.PerHour(1), fairlimit.WithFallback(forever{})),
+	}
+	server.Kill()
+	time.AfterFunc(100*time.Millisecond, r.Stop)
+	require.ErrorIs(t, r.Wait(t.Context()), kubelimit.ErrStopped)
+}
+
+func TestWithoutACtxNobodyWaits(t *testing.T) {
+	r := &kubelimit.RateLimiter{Limiter: limiter(t, fairlimit.PerHour(1))}
+	var none context.Context
+	require.ErrorIs(t, r.Wait(none), fairlimit.ErrNilContext)
+}
+
 func TestQPSIsTheQuotas(t *testing.T) {
 	for want, quota := range map[float32]fairlimit.Quota{
 		20:   fairlimit.PerSecond(20),
