@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/lua"
 )
@@ -59,4 +60,13 @@ func TestAReplyThatProvesThatNothingWasWrittenIsWaitedFor(t *testing.T) {
 	require.False(t, sent.Before(refused), "it answers a later command")
 	require.EqualValues(t, 7, got)
 	require.Empty(t, replies)
+}
+
+func TestARingWithoutAServerIsUnreachable(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}, HeartbeatFrequency: time.Millisecond})
+	defer redistest.Close(ring)
+	require.Eventually(t, func() bool { return ring.Len() == 0 }, 10*time.Second, time.Millisecond)
+	_, _, err := lua.New("return 7").Run(t.Context(), ring, []string{"{old}"})
+	require.ErrorIs(t, err, engine.ErrUnreachable)
+	require.NotErrorIs(t, err, engine.ErrOutcomeUnknown)
 }

@@ -29,6 +29,9 @@ const (
 
 var provesNothingWritten = []string{"TRYAGAIN", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
 
+// noShard is the error of a redis.Ring without a server that answers. It has no name.
+const noShard = "redis: all ring shards are down"
+
 // Script is a script that changes state, so that running it twice is not the
 // same as running it once.
 type Script struct {
@@ -137,7 +140,8 @@ func Explain(ctx context.Context, err error) error {
 		return fmt.Errorf("%w, nothing was sent: %v", engine.ErrUnreachable, err)
 	case errors.As(err, &distrust), whereis.IsHTTP(err), whereis.IsPlain(err): // no Redis has read anything
 		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
-	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed):
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, redis.ErrClosed),
+		err.Error() == noShard:
 		return fmt.Errorf("%w, nothing was sent: %w", engine.ErrUnreachable, err)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
 		// A timeout of the client's own, such as that of a TLS handshake. Only
