@@ -62,9 +62,9 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // A caller's deadline bounds both together. When Redis falls silent, up to a
 // second passes before f is asked. Once the failure is known, f has all of the
 // time. [WithMaxWait] and [WithMaxQueued] do not hold for f, nor does the pause of
-// one flow. A [Queue.Pause] of all that this limiter knows of does: a caller waits
-// until it is over, or was reset, and then asks Redis if that is back, and f
-// otherwise. Allow returns false until then.
+// one flow. A [Queue.Pause] of all that this limiter knows of does, also for callers
+// that wait for f: they ask Redis as soon as that is back, and f again once the pause
+// is over. Allow returns false until then.
 //
 // The price: while one takes over from the other, both quotas add up. So a window
 // of length Per may hold Permits, and in addition what f allows in each process
@@ -104,41 +104,41 @@ func (f *fallback) ask(ctx context.Context, first func() error) (why, err error)
 	return why, err
 }
 
-// wait is first, or the second's WaitN if Redis fails. Redis may be back after a
-// pause, so whoever slept through one begins anew.
+// wait is first, or the second's WaitN if Redis fails. Redis may be back since, so
+// whoever slept through a pause begins anew: a permit of the second is lost then.
 func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
 	for {
 		why, err := f.ask(ctx, first)
 		if why == nil {
 			return err
 		}
-		slept, err := f.outlast(ctx, n)
-		if err != nil {
-			return err
+		slept, err := f.sleepInPause(ctx, n)
+		if err == nil && !slept {
+			if err = bothFailed(f.second.WaitN(ctx, n), why); err == nil {
+				slept, err = f.sleepInPause(ctx, n)
+			}
 		}
-		if !slept {
-			return bothFailed(f.second.WaitN(ctx, n), why)
+		if err != nil || !slept {
+			return err
 		}
 	}
 }
 
-// outlast returns once a pause that the limiter knows of is over, or was ended.
-// It reports whether there was one.
-func (f *fallback) outlast(ctx context.Context, n int) (slept bool, err error) {
-	for {
-		left, changed := f.sleepers.Held()
-		if left <= 0 {
-			return slept, nil
-		}
-		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
-			asked := limit(&coalesce.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
-			return slept, &RefusedError{Wait: left, limit: asked, paused: true}
-		}
-		slept = true
-		if clock.NapUntil(ctx, time.Now().Add(left), changed) != nil {
-			return slept, ctxerr.Ended(ctx, "left in a pause")
-		}
+// sleepInPause sleeps if the limiter knows of a pause, until that is over, was ended, or
+// Redis can be probed again. It reports whether there was one.
+func (f *fallback) sleepInPause(ctx context.Context, n int) (slept bool, err error) {
+	left, changed := f.sleepers.Held()
+	if left <= 0 {
+		return false, nil
 	}
+	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
+		asked := limit(&coalesce.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
+		return false, &RefusedError{Wait: left, limit: asked, paused: true}
+	}
+	if clock.NapUntil(ctx, time.Now().Add(min(left, breaker.Interval)), changed) != nil {
+		return false, ctxerr.Ended(ctx, "left in a pause")
+	}
+	return true, nil
 }
 
 // allow is first, or the second's AllowN, if it has one, if Redis fails.

@@ -297,34 +297,73 @@ func pausedAndLost(
 	return q, fails, went
 }
 
+// Nobody else calls.
 func TestWhoeverOutlastsAPauseAsksARedisThatIsBack(t *testing.T) {
-	const reset, end = 3 * time.Second, 24*time.Hour + time.Second
 	for name, c := range map[string]struct {
-		known, resets bool // that Redis answers
-		went          time.Duration
-		permits       int64 // of the fallback
+		back, resets bool
+		went         time.Duration
+		permits      int64 // of the fallback
 	}{
-		"it is known to answer":                 {true, false, end, 0},
-		"it is, and somebody resets":            {true, true, reset, 0},
-		"somebody resets, but who knows of it?": {false, true, reset, 1},
+		"it is back":                 {true, false, 24 * time.Hour, 0},
+		"it is, and somebody resets": {true, true, 6 * time.Second, 0},
+		"it stays away":              {false, false, 24 * time.Hour, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var f second
 				q, fails, done := pausedAndLost(t, &f)
-				fails.Store(false)
-				if c.known {
-					_, err := q.Allow(t.Context()) // from here on Redis is read
-					require.NoError(t, err)
-					synctest.Wait()
-					_, err = q.ReserveN(t.Context(), 1) // and grants the first turn after the pause
-					require.NoError(t, err)
-				}
+				fails.Store(!c.back)
 				if c.resets {
+					time.Sleep(3 * time.Second)
 					require.NoError(t, q.Reset(t.Context()))
 				}
 				assert.Equal(t, c.went, <-done)
 				assert.Equal(t, c.permits, f.permits.Load())
+			})
+		})
+	}
+}
+
+// slow is a fallback with a permit each second.
+type slow struct {
+	mu   sync.Mutex
+	next time.Time
+}
+
+func (s *slow) WaitN(_ context.Context, n int) error {
+	s.mu.Lock()
+	now := time.Now()
+	if s.next.Before(now) {
+		s.next = now
+	}
+	s.next = s.next.Add(time.Duration(n) * time.Second)
+	wait := s.next.Sub(now)
+	s.mu.Unlock()
+	time.Sleep(wait)
+	return nil
+}
+
+func TestAPauseHoldsThoseWhoWaitForTheFallback(t *testing.T) {
+	for name, back := range map[string]bool{"Redis is back": true, "it stays away": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fails := new(atomic.Bool)
+				rdb := redistest.Mini(t).NewClient(t)
+				rdb.AddHook(refuses{set: fails})
+				q := queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Second), fairlimit.WithFallback(&slow{}))
+				fails.Store(true)
+				start := time.Now()
+				var g goers
+				g.wait(t, q, 1, 4)
+				time.Sleep(2500 * time.Millisecond)
+				fails.Store(!back)
+				err := q.Pause(t.Context(), time.Minute)
+				require.Equal(t, back, err == nil)
+				g.all.Wait()
+				require.Len(t, g.at, 4)
+				assert.Equal(t, 2*time.Second, g.at[1].Sub(start))
+				assert.GreaterOrEqual(t, g.at[2].Sub(start), 62500*time.Millisecond)
+				assert.GreaterOrEqual(t, g.at[3].Sub(g.at[2]), time.Second)
 			})
 		})
 	}
