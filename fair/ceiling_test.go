@@ -509,7 +509,6 @@ func TestNobodyTakesACeilingForLostThatCountedNoCalls(t *testing.T) {
 	})
 }
 
-// Its answer comes after that of the reset.
 // A ceiling counts calls.
 func TestATurnWithoutCallsWaitsForNoCeiling(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
@@ -524,6 +523,7 @@ func TestATurnWithoutCallsWaitsForNoCeiling(t *testing.T) {
 	})
 }
 
+// Its answer comes after that of the reset.
 func TestNobodyTakesACeilingForLostThatWasReset(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.queue(t, quotas(t, "10/1s")...)

@@ -81,11 +81,6 @@ elseif ARGV[1] ~= head or coarse > now and sub(ARGV[3], -1) ~= '-' then
   if head ~= ARGV[1] then replace_arguments() end
   if changed_text then
     local words_then = { word_of('', old) }
-    if coarse > now then -- some of them are of others
-      for other in string.gmatch(in_use, '[%d/,]+') do
-        words_then[1] = joined(words_then[1], ':' .. string.gsub(other, '%d+/%d+', '%1/1'))
-      end
-    end
     for i, change in ipairs(units_change) do words_then[i + 1] = word_of(change.unit, change[1]) end
     words_then = table.concat(words_then, ';')
     if words_then ~= asked_words() then add_stretch(words_then, last, last, sequence) end
