@@ -103,8 +103,12 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 // Their callers learn of it as they learn of a [Queue.Pause], and turns that
 // share a slot still go together.
 //
-// It takes four questions to Redis. If [Queue.Flow] made the queue, the quota is
-// that of the flow.
+// The quotas of units stand in the same text: those that are stored already if this
+// queue was made WithStoredQuota, and else those of its [WithUnit] alone.
+//
+// It takes four questions to Redis. If that is gone once they are stored, the error
+// matches [ErrOutcomeUnknown] and says so. If [Queue.Flow] made the queue, the quota
+// is that of the flow.
 //
 // If a quota is invalid or none is given, the error matches [ErrInvalidQuota], and
 // [ErrUnsupported] if they are too long with those of the units: 1,000 bytes as text.

@@ -92,6 +92,23 @@ func TestTurnsCountThoughTheirAnswerArrivesAfterTheyWereLost(t *testing.T) {
 	})
 }
 
+// But for a pause they would be over when their answer arrives.
+func TestTurnsThatArePutOffCountThoughTheirAnswerArrivesAfterTheyWereLost(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, everything := range []bool{true, false} {
+			l := w.late(t)
+			l.around(nothing, func() {
+				l.at(100 * time.Millisecond)
+				l.loses(everything)
+				pause(t, l.fair, time.Minute)
+				l.at(30 * time.Second)
+			})
+			queued(t, l.fair, 20, 1) // the last one at 11 s, and after the pause at 71 s
+			l.counts(40 * time.Second)
+		}
+	})
+}
+
 // A pause was asked for first, and reaches Redis after the turns and their loss.
 func TestTurnsCountThoughTheirQuestionWasAskedLater(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

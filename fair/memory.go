@@ -215,6 +215,10 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 // next question tells of that, and then both are known.
 func (m *memory) keepOlder(w watermark, n news, under *quotaSet) {
 	older := history{watermark: w, news: n, under: n.obeyed(under)}
+	isPutOff := elapsed(&n, &m.news)+m.news.Until(w.newest) > n.Until(w.newest)
+	if isPutOff && w.generation() == m.watermark.generation() {
+		older.news, older.news.ends = m.news, n.ends
+	}
 	if n.Server < m.news.Server && !older.wasOver(&m.news, under) {
 		m.history = older
 	}

@@ -229,9 +229,14 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	if _, err := f.askKeys(ctx, f.scripts.set, []string{f.key, f.quotaKey()}, []any{t.text}); err != nil {
 		return err
 	}
-	if !f.stored {
-		return f.obey(ctx, t)
+	if f.stored {
+		f.known.Store(t)
+		err = f.under(func(t *quotaSet) error { return f.obey(ctx, t) })
+	} else {
+		err = f.obey(ctx, t)
 	}
-	f.known.Store(t)
-	return f.under(func(t *quotaSet) error { return f.obey(ctx, t) })
+	if errors.Is(err, engine.ErrUnreachable) { // now
+		err = fmt.Errorf("%w: the quotas are stored, and then Redis was gone: %v", engine.ErrOutcomeUnknown, err)
+	}
+	return err
 }

@@ -1,14 +1,20 @@
 package fair
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func (w world) unitQueue(t testing.TB, quota engine.Quota, units ...engine.Unit) (*fair, func(time.Duration)) {
@@ -232,6 +238,34 @@ func TestManyAreSettledAtOnce(t *testing.T) {
 }
 
 // What no limiter could read is not stored.
+func TestWhoStoresQuotasHearsWhetherTheyAreStored(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		set(t, f, "1/1s") // the server knows the scripts
+		left := 100
+		f.client.(*redis.Client).AddHook(redistest.Hook(
+			func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+				if left--; left < 0 {
+					cmd.SetErr(&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED})
+					return cmd.Err()
+				}
+				return next(ctx, cmd)
+			}))
+		for n := range 4 {
+			left = n
+			err := f.SetQuotas(t.Context(), quotas(t, "1/2s"))
+			left = 100
+			want := engine.ErrUnreachable
+			if w.rdb.Get(t.Context(), f.quotaKey()).Val() != "1/1s" {
+				want = engine.ErrOutcomeUnknown
+			}
+			require.ErrorIs(t, err, want)
+			require.Equal(t, want == engine.ErrUnreachable, errors.Is(err, engine.ErrUnreachable))
+			set(t, f, "1/1s")
+		}
+	})
+}
+
 func TestQuotasThatAreTooLongAreNotStored(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.stored(t)
