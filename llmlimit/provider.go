@@ -168,7 +168,7 @@ func (r *rules) after(resp *http.Response, received time.Time) (time.Duration, b
 	}
 	var longest time.Duration
 	for _, h := range r.headers {
-		if resp.Header.Get(h.remaining) == "0" {
+		if left, err := strconv.Atoi(resp.Header.Get(h.remaining)); err == nil && left <= 0 {
 			longest = max(longest, reset(resp.Header.Get(h.reset), received))
 		}
 	}
