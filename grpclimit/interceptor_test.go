@@ -76,6 +76,14 @@ func TestTheCallersOptionsStay(t *testing.T) {
 	assert.Equal(t, grpc.Trailer(&untouched), opts[1], "room behind the options is not ours")
 }
 
+// reply is an error of Redis.
+type reply string
+
+func (r reply) Error() string { return string(r) }
+func (reply) RedisError()     {}
+
+const loading = reply("LOADING Redis is loading the dataset in memory")
+
 func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
 	s := &service{}
 	address := s.serve(t)
@@ -95,6 +103,7 @@ func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
 		"full": {
 			&limit{Limiter: says(fairlimit.ErrTooManyQueued)}, fairlimit.ErrTooManyQueued, codes.ResourceExhausted,
 		},
+		"Redis loads":         {&limit{Limiter: says(loading)}, loading, codes.Unavailable},
 		"Redis is away": {
 			&limit{Limiter: says(fairlimit.ErrUnreachable)}, fairlimit.ErrUnreachable, codes.Unavailable,
 		},

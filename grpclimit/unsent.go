@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/lua"
 )
 
 // unsentError is a limiter's error that has a status as well, so that those
@@ -36,6 +37,9 @@ func code(err error) codes.Code {
 		if errors.Is(err, known.err) {
 			return known.code
 		}
+	}
+	if lua.RefusedForNow(err) { // Redis loads, or fails over
+		return codes.Unavailable
 	}
 	return codes.Internal
 }
