@@ -103,7 +103,7 @@ func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
 		"full": {
 			&limit{Limiter: says(fairlimit.ErrTooManyQueued)}, fairlimit.ErrTooManyQueued, codes.ResourceExhausted,
 		},
-		"Redis loads":         {&limit{Limiter: says(loading)}, loading, codes.Unavailable},
+		"Redis loads": {&limit{Limiter: says(loading)}, loading, codes.Unavailable},
 		"Redis is away": {
 			&limit{Limiter: says(fairlimit.ErrUnreachable)}, fairlimit.ErrUnreachable, codes.Unavailable,
 		},
