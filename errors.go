@@ -62,9 +62,9 @@ var (
 	// and [Queue.SetQuotas].
 	ErrNoQuota = engine.ErrNoQuota
 
-	// ErrPaused is matched by a [*RefusedError] if a pause is the reason: without
-	// it the turn would have come in time. See [Queue.Pause]. After a server has lost
-	// its data, a queue may stand still for a while as in a pause.
+	// ErrPaused is matched by a [*RefusedError] if a pause that still lasts is the
+	// reason: without it the turn would have come in time. See [Queue.Pause]. After a
+	// server has lost its data, a queue may stand still for a while as in a pause.
 	ErrPaused = errors.New("fairlimit: the queue is paused")
 
 	// ErrInvalidPause is returned by [Queue.Pause] if the duration is less than
@@ -142,7 +142,7 @@ type RefusedError struct {
 
 	limiter string
 	limit   string // what the turn is too late for
-	paused  bool   // without a pause it would have come in time
+	paused  bool   // without a pause that still lasts it would have come in time
 	ceiling bool   // by that of the flow: see WithFlowQuota
 }
 
@@ -203,7 +203,7 @@ func (e *RefusedError) Is(target error) bool {
 // That costs at most the permits of one question each time Redis goes away.
 //
 // WithRetry and [WithFallback] exclude each other: the error of New matches
-// [ErrInvalidOption].
+// [ErrInvalidOption]. Go-redis logs that it cannot connect: see redis.SetLogger.
 func WithRetry() Option {
 	return func(o *options) { o.retry = true }
 }

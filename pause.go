@@ -61,8 +61,9 @@ func WithPauseWithin(x time.Duration) Option {
 //     Redis does not answer. WithPauseWithin(0) leaves out those that sleep. Of
 //     those that are held, callers whose slots pass before Redis has recorded
 //     the pause miss their turns and line up again.
-//   - A caller whose turn now comes after its deadline gets a [*RefusedError]
-//     that matches [ErrPaused], and its permits go back.
+//   - A caller whose turn now comes after its deadline gets a [*RefusedError], and
+//     its permits go back. It matches [ErrPaused] if the pause still lasts when the
+//     caller hears of it, shortly before its old slot at the latest.
 //   - Of several pauses the longest counts. So everybody may send the same one.
 //     Those that come while one is under way are one question together.
 //   - A pause lasts at least twice [WithPauseWithin] from when it is sent, and

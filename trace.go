@@ -191,8 +191,8 @@ func (t *Trace) and(u *Trace) *Trace {
 
 // LogTrace returns a [Trace] that writes to a log. Four things are warnings:
 // Redis had lost turns, a turn was missed, other limiters of the name have other
-// quotas, or the fallback takes over. Two are
-// information: a pause, and that Redis decides again. Everything else is for
+// quotas, or the fallback takes over. Two are information: a pause that this
+// limiter asks for, and that Redis decides again. Everything else is for
 // debugging, about five lines a turn.
 //
 // The lines do not name the limiter. Pass l.With("limiter", name) if they

@@ -114,7 +114,7 @@ func (l *lines) add(word, text string) {
 func table(q picture.Queue, withCeilings bool) string {
 	l := titled(q.Name)
 	if q.Idle {
-		l.add("idle", "nobody waits, and nothing that was granted counts any more")
+		l.add("idle", "Redis knows of nobody who waits, and of nothing that still counts")
 	} else {
 		l.add("backlog", permits(q.Queued))
 		l.add("next slot", "in "+in(q.Next))

@@ -68,7 +68,7 @@ func TestLookTellsTheFlows(t *testing.T) {
 func TestLookAtAQueueThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	require.Equal(t, "nix\n  idle      nobody waits, and nothing that was granted counts any more\n"+
+	require.Equal(t, "nix\n  idle      Redis knows of nobody who waits, and of nothing that still counts\n"+
 		"  paused    no\n  quotas    unknown, none is stored\n", s.does("look", "nix"))
 	v := s.looked("nix")
 	require.True(t, v.Idle)

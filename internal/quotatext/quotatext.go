@@ -107,7 +107,7 @@ func next(words []string) (q engine.Quota, rest []string, err error) {
 		return q, nil, fmt.Errorf("permits of %.100q: %w: %s", words[0], err, hint)
 	}
 	if per == "" {
-		return q, nil, fmt.Errorf("duration of %.100q: it is missing: %s", words[0], wanted)
+		return q, nil, fmt.Errorf("%.100q has no duration: %s", words[0], wanted)
 	}
 	if q.Per, err = ParseDuration(per); err != nil {
 		return q, nil, fmt.Errorf("duration of %.100q: %w", words[0], err)

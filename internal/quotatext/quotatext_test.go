@@ -51,10 +51,10 @@ func TestATextThatIsNoQuotaIsAnError(t *testing.T) {
 	for text, about := range map[string]string{
 		"":                        "0 quotas",
 		"20/1s 5/1m":              "2 quotas",
-		"20":                      `duration of "20": it is missing: want <permits>/<duration>`,
-		"20/":                     "it is missing",
+		"20":                      `"20" has no duration: want <permits>/<duration>`,
+		"20/":                     "has no duration",
 		"20/1":                    `duration of "20/1": the unit is missing, as in 1ms, 1s or 1m`,
-		"20/min 5":                `duration of "5": it is missing`,
+		"20/min 5":                `"5" has no duration`,
 		"20/50ns":                 "50ns is less than a microsecond",
 		"20/1s/2":                 "duration",
 		"/1s":                     "no number",

@@ -50,7 +50,7 @@ type queue struct {
 }
 
 // errNoQueue is for names that nobody may wait under.
-var errNoQueue = errors.New("no such queue: it was given no quota, and none is stored")
+var errNoQueue = errors.New("no such queue: serve was given no quota of it, and `fairlimit quota` has stored none")
 
 func checkText(what, text string) error {
 	switch {
