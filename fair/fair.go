@@ -236,8 +236,11 @@ func (f *fair) release(ctx context.Context, t *quotaSet, grants []engine.Grant) 
 	for i, g := range grants {
 		args = append(args, g.ID, g.At, g.N, g.Made, kindOf(g), of[i])
 	}
-	_, err := f.askUnder(ctx, f.scripts.release, t, args, logs...)
-	return err
+	r, err := f.askUnder(ctx, f.scripts.release, t, args, logs...)
+	if err != nil {
+		return err
+	}
+	return f.learnTold(r, t)
 }
 
 func (f *fair) Status(ctx context.Context) (status engine.Status, err error) {

@@ -341,7 +341,7 @@ func TestNewsOfAPauseTellNoEndOfWhatACopyLost(t *testing.T) {
 		paused, err := f.askUnder(t.Context(), f.scripts.pause, f.held(), pause)
 		require.NoError(t, err)
 		paused.sent = granted.sent
-		require.NoError(t, f.learnPause(paused, f.held()))
+		require.NoError(t, f.learnTold(paused, f.held()))
 		_, err = f.read(granted, f.held(), turns)
 		require.NoError(t, err)
 		status(t, f)

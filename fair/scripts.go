@@ -46,7 +46,7 @@ func scriptsFrom(head, obeys string) scripts {
 	s.look = assemble(head + opens + "{" + restores + obeys + "} look write news")
 	s.pause = assemble(head + opens + restores + "begin pause write told")
 	s.pauseFlow = assemble(head + opens + restores + "begin pauseflow write told")
-	s.release = assemble(head + opens + restores + "begin tails release shorten compact write given")
+	s.release = assemble(head + opens + restores + "begin tails release shorten compact write told")
 	s.settle = assemble(head + opens + "keep units" + restored +
 		"debts [ grant compact owed ] refunds [ begin release compact released ] shorten" + counts + "settled")
 	s.take = assemble(head + opens + unusual + "rest grant compact write take")

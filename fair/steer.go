@@ -81,11 +81,12 @@ func (f *fair) pauses(ctx context.Context, script *lua.Script, d time.Duration, 
 		if err != nil {
 			return err
 		}
-		return f.learnPause(r, t)
+		return f.learnTold(r, t)
 	})
 }
 
-func (f *fair) learnPause(r reply, t *quotaSet) error {
+// learnTold is the one place that knows the reply of lua/fair/told.lua.
+func (f *fair) learnTold(r reply, t *quotaSet) error {
 	texts, _ := r.said.([]any)
 	if len(texts) != 2 {
 		return misread(r.said, errors.New("want two texts"))

@@ -347,3 +347,18 @@ func TestNothingCountsForLongerThanTheServerTold(t *testing.T) {
 		}
 	})
 }
+
+// What was given back stays given back for those who were told of it, though a server
+// takes over that has all of it.
+func TestReturnsAndAFailoverThatLosesNothing(t *testing.T) {
+	tell(t, []story{
+		{"who comes does not wait for turns that are gone", "stored", "moves, a sets 1/1s, a takes 100, a sets 1/100s, " +
+			"{moves|}, a returns 1:, {|a looks,|a asks,} at 10ms, a takes 1 after <=101s, a takes 1 after <=201s"},
+		{"others come first", "stored", "moves, a sets 1/1s, a takes 100, a sets 1/100s, {moves|}, a returns 1:, " +
+			"at 10ms, b takes 2 after <=201s, a looks, b holds 0 in <=101s"},
+		{"a narrower quota slows turns of since", "stored", "moves, a sets 1/10s, a takes 3, a sets 1/20s, {moves|}, " +
+			"a returns 2, {a asks|a looks|}, a sets 1/100ms, a takes 110, at 10ms, a sets 1/20s, a keeps 3: 1/19999ms"},
+		{"others gave back", "stored", "moves, a sets 1/10s, a takes 3, a sets 1/20s, b looks, moves, b returns a 2, " +
+			"{a looks|a asks|}, a sets 1/100ms, a takes 110, at 10ms, a sets 1/20s, a keeps 3: 1/19999ms"},
+	})
+}

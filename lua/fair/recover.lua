@@ -175,6 +175,10 @@ local function recover()
     counts_longer(newest, under)
     go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
     reset_end, must = math.max(reset_end, known_reset), true
+    if is_told then -- what stood behind was given back
+      slow_up_to(last)
+      newest = last
+    end
     by_the_callers_quotas(under, fresh and slowed_upto or now, newest)
   else
     take_in(known_reset)
