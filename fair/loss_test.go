@@ -194,6 +194,9 @@ func TestLosses(t *testing.T) {
 		// Who stores narrower quotas knows nothing of the turns that were lost.
 		{"lost turns come as far apart as quotas that were stored since", "stored 1/1s", "a takes 10, lost, at 1s, " +
 			"b sets 1/5s, {a looks|a asks, a looks}, a heard 9 in 40s, a takes 1 after 45s"},
+		// Nobody knows of the quotas or of the turns, and wider ones hold until somebody asks who does.
+		{"turns that were slowed before are not slowed once more", "stored", "a sets 1/1s, a takes 2, a sets 1/100s, " +
+			"lost, quota lost, b begins 3/1s, b takes 1, {a asks|a looks}, b asks, a waits <=201s, b waits <=201s"},
 		{"a slow queue that was lost goes on slowly, and is not paused", "stored 1/1s", "a takes 21, a sets 1/5s, " +
 			"at 52.5s, a takes 1, a heard 20 in 47.5s, lost, at 1m, a paused 0s, a holds 20 in ~40s, a holds 13 in ~5s"},
 	})

@@ -12,7 +12,7 @@
 --          is to live at least; asking, for flows.lua; pace: how far turns are
 --          apart at least for each permit; log, for compact.lua; at_least,
 --          for grant.lua: nobody goes before; freed: how many turns were given
---          back; moves: see recover.lua; obeys: see windows.lua;
+--          back; moves, slowed: see recover.lua; obeys: see windows.lua;
 --          asked_units: see narrow.lua; asked and asked_from: the arguments behind
 --          those of the windows;
 --          and
@@ -36,7 +36,7 @@ local now, mark, flag, name, fresh, unusual = server, '-', ' ', nil, false, fals
 local sequence, clock, last, offset, ends, crowded, coarse, span = 0, 0, 0, 0, 0, 0, 0, 0
 local closed, oldest, base, marks = 0, 0, 0, ''
 local must, relocates, front, lives, asking, pace, log = false, true, false, 0, nil, 0, nil
-local at_least, freed, moves, adopts, obeys, units_change, asked_units = 0, 0, 0, true, false, {}, {}
+local at_least, freed, moves, slowed, adopts, obeys, units_change, asked_units = 0, 0, 0, false, true, false, {}, {}
 local asked, asked_from = argv, first
 local text, windows, label_in, wait_for, counts_for, settle, news, as_arguments, span_of, slow_up_to, is_ahead
 local place_of, was_lost, read_cells, write_cells, cell_from, permits_in

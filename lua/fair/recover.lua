@@ -4,7 +4,8 @@
 -- Leaves   changed fields; lives: until when the caller was told that the queue
 --          does; remembers: what the watermark knows may still count;
 --          unknown: nobody knows how many permits were lost; moves: where the slots
---          that the caller knows stand on this queue's clock
+--          that the caller knows stand on this queue's clock; slowed: the turns of before
+--          stand in a stretch of the caller's quotas
 --
 -- ARGV[3] is 12 words:
 --
@@ -80,12 +81,13 @@ end
 -- Slows what the state had, and what was counted again, as the caller's quotas
 -- want it, from a slot on: those before stand in stretches that the caller knows.
 -- Turns of both stand among each other, so all may be of the windows of either.
-local function by_the_callers_quotas(under, from, newest)
+local function by_the_callers_quotas(under, from, upto)
   if not text_changes() and under == '-' and not (slow[1] and ARGV[1] ~= '') then return end
   local words = under == '-' and asked_words() or under
   if not fresh then words = joined(word_of('', windows), words) end
-  add_stretch(words, from, math.max(last, newest), sequence)
+  add_stretch(words, from, upto, sequence)
   pace_stretches()
+  slowed = true
 end
 
 -- Lets permits up to a slot count for as long as the longest window of the caller
@@ -133,13 +135,14 @@ local function join(label, newest, wait, stands, told, under)
   moves = now + ahead - moment_of(label, told)
   newest = moment_of(newest, told) + moves
   if newest <= full + 2 then return end -- it is counted already: they are rounded
+  local upto = under == '-' and last or math.max(last, newest) -- what the caller was told under these quotas stays
   counts_longer(newest, under)
   if newest + counts_for() > now then
     book(most_of_all(under), newest)
     full = last
   end
   must = true
-  by_the_callers_quotas(under, now, newest)
+  by_the_callers_quotas(under, now, upto)
 end
 
 local function recover()
@@ -179,7 +182,7 @@ local function recover()
       slow_up_to(last)
       newest = last
     end
-    by_the_callers_quotas(under, fresh and slowed_upto or now, newest)
+    by_the_callers_quotas(under, fresh and slowed_upto or now, math.max(last, newest))
   else
     take_in(known_reset)
     join(label, newest, wait, stands, told, under)
