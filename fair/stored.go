@@ -235,7 +235,7 @@ func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	} else {
 		err = f.obey(ctx, t)
 	}
-	if errors.Is(err, engine.ErrUnreachable) { // now
+	if errors.Is(err, engine.ErrUnreachable) { // but only since
 		err = fmt.Errorf("%w: the quotas are stored, and then Redis was gone: %v", engine.ErrOutcomeUnknown, err)
 	}
 	return err

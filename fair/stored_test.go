@@ -306,7 +306,8 @@ func TestNarrowerQuotasSlowHeldTurns(t *testing.T) {
 		{"those at the last slot of slow ones, that are less slow than they have to be", "stored", "a sets 10/250ms, " +
 			"a takes 30, a sets 10/1s, a takes 15, a sets 10/1.5s, a takes 5, a sets 10/7.3s, a sets 10/500ms, a takes 5, " +
 			"a sets 10/4s, a keeps 40: 14/4s, a holds 54 in <=3m"},
-		{"by the quotas of whoever asked last", "stored", "a begins 1/5s, b begins 1/1s, b takes 5, c sets 1/10s, b apart >=9.9s"},
+		{"by the quotas of whoever asked last", "stored", "a begins 1/5s, b begins 1/1s, b takes 5, c sets 1/10s, " +
+			"b apart >=9.9s"},
 		{"those behind others that are slow already", "stored", "a sets 1/1s, a takes 5, a sets 1/4s, a sets 1/1s, " +
 			"a takes 5, a sets 1/2s, a sets 1/4s, a keeps 5: 1/4s, a holds 9 in <=1m"},
 	})

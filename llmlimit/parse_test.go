@@ -177,7 +177,10 @@ func TestWhatAnAnswerSettles(t *testing.T) {
 		{"a stream whose type is not told", Anthropic, "", stream(start, text, text, stop), claude(125, 15)},
 		{"the end of a long one", Anthropic, events, stream(text, stop)[30:], fairlimit.Amounts{OutputTokens: 15}},
 		{"of which nobody saw the end", Anthropic, events, stream(text, text), nil},
-		{"output alone", Anthropic, plain, `{"usage":{"input_tokens":"7","output_tokens":9}}`, fairlimit.Amounts{OutputTokens: 9}},
+		{
+			"output alone", Anthropic, plain, `{"usage":{"input_tokens":"7","output_tokens":9}}`,
+			fairlimit.Amounts{OutputTokens: 9},
+		},
 		{"all from a cache", Anthropic, plain, `{"usage":{"cache_read_input_tokens":9,"output_tokens":5}}`, claude(0, 5)},
 		{"nothing in it", Anthropic, plain, `{"usage":{}}`, nil},
 

@@ -63,7 +63,9 @@ func TestAReplyThatProvesThatNothingWasWrittenIsWaitedFor(t *testing.T) {
 }
 
 func TestARingWithoutAServerIsUnreachable(t *testing.T) {
-	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}, HeartbeatFrequency: time.Millisecond})
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": "127.0.0.1:1"}, HeartbeatFrequency: time.Millisecond,
+	})
 	defer redistest.Close(ring)
 	require.Eventually(t, func() bool { return ring.Len() == 0 }, 10*time.Second, time.Millisecond)
 	_, _, err := lua.New("return 7").Run(t.Context(), ring, []string{"{old}"})

@@ -76,7 +76,8 @@ func TestResetWithYesAsksNothing(t *testing.T) {
 func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
-	require.Equal(t, "tax\n  idle      Redis knows of nobody who waits, and of nothing that still counts\n  paused    no\n"+
+	require.Equal(t, "tax\n  idle      Redis knows of nobody who waits, and of nothing that still counts\n"+
+		"  paused    no\n"+
 		"  quotas    20/1s\n            100/2m burst 10\n            stored\n            at most 10 at one moment\n"+
 		"  units     tokens 1000/1h 100/1m: used 0, backlog 0, available 100\n"+
 		"only limiters made WithStoredQuota, serve, and wait without -quota obey them\n",

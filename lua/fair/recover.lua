@@ -178,11 +178,12 @@ local function recover()
     counts_longer(newest, under)
     go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
     reset_end, must = math.max(reset_end, known_reset), true
+    local until_slot = math.max(last, newest)
     if is_told then -- what stood behind was given back
       slow_up_to(last)
-      newest = last
+      until_slot = last
     end
-    by_the_callers_quotas(under, fresh and slowed_upto or now, math.max(last, newest))
+    by_the_callers_quotas(under, fresh and slowed_upto or now, until_slot)
   else
     take_in(known_reset)
     join(label, newest, wait, stands, told, under)

@@ -83,7 +83,9 @@ elseif ARGV[1] ~= head or coarse > now and sub(ARGV[3], -1) ~= '-' then
     local words_then = { word_of('', old) }
     for i, change in ipairs(units_change) do words_then[i + 1] = word_of(change.unit, change[1]) end
     words_then = table.concat(words_then, ';')
-    if words_then ~= asked_words() and (units_change[1] or not slowed) then add_stretch(words_then, last, last, sequence) end
+    if words_then ~= asked_words() and (units_change[1] or not slowed) then
+      add_stretch(words_then, last, last, sequence)
+    end
     pace_stretches()
   end
   if differs and not changed_text then
