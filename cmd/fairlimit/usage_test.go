@@ -62,7 +62,7 @@ func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 		{125, "wait a true", "wait: -- and a command are missing"},
 		{125, "wait a --", "wait: -- and a command are missing"},
 		{125, "wait a b -- true", "wait: b is one word too many\n"},
-		{125, "wait a -quota 1 -- true", `"1" has no duration`},
+		{125, "wait a -quota 1 -- true", `-quota: "1" has no duration`},
 		{125, "wait a -quota 1/1s -n 0 -- true", "nothing is asked for"},
 		{125, "wait a -timeout 0 -- true", `invalid value "0" for flag -timeout: want more than 0`},
 		{125, "wait a -guard -1s -- true", "WithGuard: -1s is negative"},
