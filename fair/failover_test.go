@@ -71,6 +71,10 @@ func TestFailovers(t *testing.T) {
 		},
 		{"what was granted after a reset counts again", "3/1m", "a takes 3, a resets, kept, at 10m, {lost|a resets}, " +
 			"at 10m0.001s, a takes 6, at 10m1s, back, {|b takes 1}, a takes 1 after >=119s"},
+		{"turns of narrower quotas than a limiter knows stay where nothing was lost", "stored", "moves, a sets 1/1s, " +
+			"a takes 3, b sets 1/100s, b takes 1, moves, a asks, b holds 0 in <=401s"},
+		{"a lost pause goes on, though others have slowed the queue by more", "stored", "moves, a sets 10/1s, " +
+			"a takes 20, kept long, a pauses 60s, back, b sets 1/100s, a asks, b paused ~60s"},
 		// Others go on with a lost queue, slow it, and lose it again. Who asks first
 		// holds turns of the first queue, and has only looked at the second.
 		{"turns that a successor has slowed come as late after it is lost", "stored", "a sets 1/1s, a takes 20, b takes 1, " +
