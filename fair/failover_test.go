@@ -78,6 +78,9 @@ func TestFailovers(t *testing.T) {
 		{"lost turns that have gone hold back no queue that was slowed since", "stored", "moves, a sets 1/1s 50/1m, " +
 			"b takes 1, kept long, a takes 1, back, at 10s, b takes 20, b sets 1/100s, a asks, b paused 0s, " +
 			"b holds 2 in <=201s"},
+		{"no turn comes sooner than told, though whoever knows lost turns knows of no slow clock", "stored", "moves, " +
+			"a sets 1/1s 50/1m, b takes 1, kept long, a takes 1, back, at 10s, b takes 20, b sets 1/100s, " +
+			"b sets 1/1s 50/1m, b holds 12 in >1000s, a asks, b holds 12 in same"},
 		// Others go on with a lost queue, slow it, and lose it again. Who asks first
 		// holds turns of the first queue, and has only looked at the second.
 		{"turns that a successor has slowed come as late after it is lost", "stored", "a sets 1/1s, a takes 20, b takes 1, " +
