@@ -50,6 +50,23 @@ func TestARefusalNamesTheNearestLimit(t *testing.T) {
 	})
 }
 
+// A caller may miss its turn, and line up again, after its MaxWait.
+func TestWhoeverLinesUpAfterItsMaxWaitIsRefused(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		for name, opts := range map[string][]Option{"": nil, "retry": {WithRetry()}} {
+			q, err := NewQueue(rdb, "late"+name, Every(time.Minute), opts...)
+			require.NoError(t, err)
+			require.NoError(t, q.Wait(t.Context()))
+			w := q.newWait(t.Context(), 1, "", time.Second)
+			time.Sleep(2 * time.Second)
+			if err = q.ask(w); err == nil {
+				err = q.waitOut(w)
+			}
+			require.ErrorAs(t, err, new(*RefusedError), name)
+		}
+	})
+}
+
 // What is in line when Redis fails is not asked for.
 func TestAnOpenBreakerStopsAQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

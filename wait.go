@@ -94,14 +94,14 @@ func (l *limiter) askFirst(w *wait) error {
 	return l.ask(w)
 }
 
-// ask gets the answer to the request. A caller of a flow that stood in line for
-// its MaxWait is refused, unless it may hold permits or Redis is away.
+// ask gets the answer to the request. A caller that stood in line for its MaxWait
+// is refused, unless it may hold permits or Redis is away.
 func (l *limiter) ask(w *wait) error {
 	err := l.asker.Ask(&w.Request)
 	switch {
 	case err == nil && w.Reply.Granted:
 		tell(l.trace.Granted, w.N, w.Reply.Wait)
-	case l.line != nil && errors.Is(err, coalesce.ErrMaxWait) && !errors.Is(err, ErrOutcomeUnknown) && !away(err):
+	case errors.Is(err, coalesce.ErrMaxWait) && !errors.Is(err, ErrOutcomeUnknown) && !away(err):
 		return &RefusedError{Wait: w.MaxWait, limit: limit(&w.Request)}
 	}
 	return err
