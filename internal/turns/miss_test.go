@@ -204,6 +204,23 @@ func TestCallersKeepTheirOrderWhoMissTurnsTwice(t *testing.T) {
 	})
 }
 
+// Whoever is granted a turn at once comes behind a caller that has slept past its own
+// and has not woken yet.
+func TestWhoHasNotWokenYetGoesBeforeThoseThatCallLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := newQueue(second)
+		l, stall := q.stalls(50 * time.Millisecond)
+		sleeps := callers(t.Context(), l, 2, forever)
+		require.NoError(t, (<-sleeps).err)
+		go stall(5 * second)
+		time.Sleep(5*second - time.Millisecond)
+		calls := callers(t.Context(), l, 1, forever)
+		require.NoError(t, (<-sleeps).err)
+		require.Empty(t, calls)
+		require.NoError(t, (<-calls).err)
+	})
+}
+
 // The process stands still while a look is on its way, and past some turns.
 // What the look says then is old; what the next says is that these turns have
 // passed.

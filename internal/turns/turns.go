@@ -108,7 +108,9 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	goesFirst := func(s *Sleeper) bool { return s.request.Call < r.Call && s.matches(r) && s.due.After(now) }
+	goesFirst := func(s *Sleeper) bool {
+		return s.request.Call < r.Call && s.matches(r) && (s.due.After(now) || l.missedBy(s, now) > 0)
+	}
 	if slices.ContainsFunc(l.sleepers, goesFirst) {
 		return false
 	}
